@@ -1,8 +1,9 @@
 /* anthropic.c - Anthropic's Messages API: conversations in blocks, made into a chat, and answers in blocks.
  *
- * Text, calls of tools and their results, and the reasoning of earlier turns are understood. A last message
- * of the assistant is continued. Thinking is what the model does by itself: it cannot be asked for, but be
- * left out. Form: https://docs.anthropic.com/en/api/messages, .../messages-streaming.
+ * Text, tool calls and their results, system messages anywhere, and the reasoning of earlier turns are
+ * understood. A last message of the assistant is continued. Thinking is what the model does by itself: it can
+ * be left out of the answer. Tools and blocks of tools that Anthropic's servers run are left out and logged.
+ * Form: https://docs.anthropic.com/en/api/messages, .../messages-streaming.
  */
 #include <string.h>
 
@@ -11,36 +12,145 @@
 
 /* ---- from their messages to a chat ---- */
 
-static int wrong_block(size_t message, size_t i, const json_t *block, struct err *e)
-{
-    const char *type = json_string_value(json_object_get(block, "type"));
-
-    if (!type)
-        return err_set(e, ERR_INPUT, "messages[%zu].content[%zu].type: expected a string", message, i);
-    return err_set(e, ERR_UNSUPPORTED,
-                   "messages[%zu].content[%zu]: a block of type '%.40s' is not supported here", message, i,
-                   type);
-}
+/* What is made of a request. */
+struct reading {
+    struct call *c;
+    json_t *list;    /* messages as OpenAI has them, */
+    json_t *tools;   /* and tools */
+    json_t *offered; /* name of a tool: whether messages say that it may be called; owned */
+    json_t *defined; /* tools that messages define; owned */
+    size_t at;       /* the message that is read, */
+    size_t last;     /* and the last one of the user */
+    bool assistant;  /* it is the assistant's */
+};
 
 static bool is_type(const json_t *block, const char *type)
 {
     return form_is(json_object_get(block, "type"), type);
 }
 
+static int wrong_block(const struct reading *r, size_t i, const json_t *block, struct err *e)
+{
+    const char *type = json_string_value(json_object_get(block, "type"));
+
+    if (!type)
+        return err_set(e, ERR_INPUT, "messages[%zu].content[%zu].type: expected a string", r->at, i);
+    return err_set(e, ERR_UNSUPPORTED,
+                   "messages[%zu].content[%zu]: a block of type '%.40s' is not supported here", r->at, i,
+                   type);
+}
+
+static int add_string(json_t *parts, const char *text, size_t n, struct err *e)
+{
+    return json_array_append_new(parts, json_pack("{s:s,s:s%}", "type", "text", "text", text, n)) == 0
+               ? 0
+               : err_nomem(e, "messages");
+}
+
+/* How much of TEXT [n] is Claude Code's billing line. It differs from request to request, and in front of the
+ * system message it would keep the prefix cache from any hit. */
+static size_t billing_line(const char *text, size_t n)
+{
+    static const char mark[] = "x-anthropic-billing-header:";
+    const char *end;
+
+    if (n < sizeof(mark) - 1 || memcmp(text, mark, sizeof(mark) - 1) != 0)
+        return 0;
+    end = memchr(text, '\n', n);
+    return end ? (size_t)(end - text) + 1 : n;
+}
+
+/* A text of a system message. */
+static int add_system_text(json_t *parts, const json_t *text, struct err *e)
+{
+    const char *own = json_string_value(text);
+    size_t n = json_string_length(text), skip = billing_line(own, n);
+
+    return skip && skip == n ? 0 : add_string(parts, own + skip, n - skip, e);
+}
+
 /* {"type": "text", "text"} of BLOCK. */
-static int add_text(json_t *parts, const json_t *block, size_t message, size_t i, struct err *e)
+static int add_text(const struct reading *r, json_t *parts, const json_t *block, size_t i, struct err *e)
 {
     const json_t *text = json_object_get(block, "text");
 
     if (!json_is_string(text))
-        return err_set(e, ERR_INPUT, "messages[%zu].content[%zu].text: expected a string", message, i);
-    if (json_array_append_new(parts, json_pack("{s:s,s:O}", "type", "text", "text", text)) != 0)
-        return err_nomem(e, "messages");
-    return 0;
+        return err_set(e, ERR_INPUT, "messages[%zu].content[%zu].text: expected a string", r->at, i);
+    return add_string(parts, json_string_value(text), json_string_length(text), e);
+}
+
+/* CONTENT of BLOCK: a string, or blocks of text. */
+static int add_texts(const struct reading *r, json_t *parts, const json_t *block, const json_t *content,
+                     size_t i, struct err *e)
+{
+    const json_t *one;
+    int rc = 0;
+    size_t k;
+
+    if (json_is_string(content))
+        return add_string(parts, json_string_value(content), json_string_length(content), e);
+    if (!json_is_array(content))
+        return wrong_block(r, i, block, e);
+    json_array_foreach(content, k, one)
+    {
+        if (rc == 0)
+            rc = is_type(one, "text") ? add_text(r, parts, one, i, e) : wrong_block(r, i, one, e);
+    }
+    return rc;
+}
+
+/* A document of plain text, or a search result: its title, where it is from, and its text. */
+static int add_document(const struct reading *r, json_t *parts, const json_t *block, size_t i, struct err *e)
+{
+    const json_t *source = json_object_get(block, "source"), *title = json_object_get(block, "title"),
+                 *content = is_type(source, "text")      ? json_object_get(source, "data")
+                            : is_type(source, "content") ? json_object_get(source, "content")
+                            : json_is_string(source)     ? json_object_get(block, "content")
+                                                         : NULL;
+    int rc = content ? 0 : wrong_block(r, i, block, e);
+
+    if (rc == 0 && json_is_string(title))
+        rc = add_string(parts, json_string_value(title), json_string_length(title), e);
+    if (rc == 0 && json_is_string(source))
+        rc = add_string(parts, json_string_value(source), json_string_length(source), e);
+    return rc ? rc : add_texts(r, parts, block, content, i, e);
+}
+
+/* The tool called NAME may be called from here on, or no longer. */
+static int offer(const struct reading *r, const json_t *name, bool may, struct err *e)
+{
+    if (!json_is_string(name))
+        return err_set(e, ERR_INPUT, "messages[%zu].content: expected the name of a tool", r->at);
+    return json_object_set_new_nocheck(r->offered, json_string_value(name), json_boolean(may)) == 0
+               ? 0
+               : err_nomem(e, "messages");
+}
+
+/* A search for tools found one that `tools` has, but that is not shown to the model before. */
+static int add_reference(const struct reading *r, json_t *parts, const json_t *block, struct err *e)
+{
+    const json_t *name = json_object_get(block, "tool_name");
+    char text[300];
+    int rc = offer(r, name, true, e);
+
+    snprintf(text, sizeof(text), "The tool %.256s is available.", rc ? "" : json_string_value(name));
+    return rc ? rc : add_string(parts, text, strlen(text), e);
+}
+
+/* BLOCK as text, if it is of a kind that messages of all roles and results may have. */
+static int add_textual(const struct reading *r, json_t *parts, const json_t *block, size_t i, struct err *e)
+{
+    if (is_type(block, "text"))
+        return add_text(r, parts, block, i, e);
+    if (is_type(block, "document") || is_type(block, "search_result"))
+        return add_document(r, parts, block, i, e);
+    if (is_type(block, "tool_reference"))
+        return add_reference(r, parts, block, e);
+    return wrong_block(r, i, block, e);
 }
 
 /* A message of a tool. */
-static int add_result(json_t *list, const json_t *block, size_t message, size_t i, struct err *e)
+static int add_result(const struct reading *r, const json_t *block, size_t i, struct err *e)
 {
     const json_t *id = json_object_get(block, "tool_use_id"), *content = json_object_get(block, "content"),
                  *part;
@@ -49,44 +159,44 @@ static int add_result(json_t *list, const json_t *block, size_t message, size_t 
     int rc = 0;
 
     if (!json_is_string(id))
-        return err_set(e, ERR_INPUT, "messages[%zu].content[%zu].tool_use_id: expected a string", message, i);
-    if (content && !json_is_string(content) && !json_is_array(content))
-        return err_set(e, ERR_INPUT, "messages[%zu].content[%zu].content: expected a string or blocks",
-                       message, i);
+        return err_set(e, ERR_INPUT, "messages[%zu].content[%zu].tool_use_id: expected a string", r->at, i);
+    if (content && !json_is_string(content) && !json_is_array(content) && !json_is_null(content))
+        return err_set(e, ERR_INPUT, "messages[%zu].content[%zu].content: expected a string or blocks", r->at,
+                       i);
     parts = json_array();
     if (!parts)
         return err_nomem(e, "messages");
     json_array_foreach(content, k, part)
     {
         if (rc == 0)
-            rc = is_type(part, "text") ? add_text(parts, part, message, i, e)
-                                       : wrong_block(message, i, part, e);
+            rc = add_textual(r, parts, part, i, e);
     }
     if (rc == 0)
         m = json_pack("{s:s,s:O,s:O}", "role", "tool", "tool_call_id", id, "content",
                       json_is_string(content) ? content : parts);
     json_decref(parts);
-    if (rc == 0 && (!m || json_array_append(list, m) != 0))
+    if (rc == 0 && (!m || json_array_append(r->list, m) != 0))
         rc = err_nomem(e, "messages");
     json_decref(m);
     return rc;
 }
 
 /* A call of the assistant's. */
-static int add_call(json_t *calls, const json_t *block, size_t message, size_t i, struct err *e)
+static int add_call(const struct reading *r, json_t *calls, const json_t *block, size_t i, struct err *e)
 {
     const json_t *id = json_object_get(block, "id"), *name = json_object_get(block, "name"),
                  *input = json_object_get(block, "input");
+    bool empty = !input || json_is_null(input);
     char *text;
     json_t *call;
 
-    if (!json_is_string(id) || !json_is_string(name) || !json_is_object(input))
+    if (!json_is_string(id) || !json_is_string(name) || (!empty && !json_is_object(input)))
         return err_set(e, ERR_INPUT, "messages[%zu].content[%zu]: expected id, name and an object as input",
-                       message, i);
-    text = json_dumps(input, JSON_COMPACT);
-    call = text ? json_pack("{s:O,s:s,s:{s:O,s:s}}", "id", id, "type", "function", "function", "name", name,
-                            "arguments", text)
-                : NULL;
+                       r->at, i);
+    text = empty ? NULL : json_dumps(input, JSON_COMPACT);
+    call = text || empty ? json_pack("{s:O,s:s,s:{s:O,s:s}}", "id", id, "type", "function", "function",
+                                     "name", name, "arguments", text ? text : "{}")
+                         : NULL;
     mem_free(text); /* jansson's memory is ours */
     return json_array_append_new(calls, call) == 0 ? 0 : err_nomem(e, "messages");
 }
@@ -97,29 +207,58 @@ struct turn {
     struct buf thinking;
 };
 
-static int read_block(json_t *list, const json_t *block, size_t message, size_t i, bool assistant,
-                      struct turn *t, struct err *e)
+/* BLOCK is about a tool that a server ran, or only Anthropic's models can read it. */
+static bool is_foreign(const json_t *block)
+{
+    static const char *const types[] = {"redacted_thinking",
+                                        "server_tool_use",
+                                        "web_search_tool_result",
+                                        "web_fetch_tool_result",
+                                        "code_execution_tool_result",
+                                        "bash_code_execution_tool_result",
+                                        "text_editor_code_execution_tool_result",
+                                        "tool_search_tool_result",
+                                        "advisor_tool_result",
+                                        "mcp_tool_use",
+                                        "mcp_tool_result",
+                                        "mcp_tool_listing",
+                                        "fallback"};
+
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        if (is_type(block, types[i]))
+            return true;
+    return false;
+}
+
+static int read_block(struct reading *r, const json_t *block, size_t i, struct turn *t, struct err *e)
 {
     const json_t *thinking = json_object_get(block, "thinking");
 
-    if (is_type(block, "text"))
-        return add_text(t->parts, block, message, i, e);
-    if (!assistant && is_type(block, "tool_result"))
-        return add_result(list, block, message, i, e);
-    if (assistant && is_type(block, "tool_use"))
-        return add_call(t->calls, block, message, i, e);
-    if (assistant && is_type(block, "redacted_thinking"))
-        return 0; /* nobody can read it */
-    if (!assistant || !is_type(block, "thinking") || !json_is_string(thinking))
-        return wrong_block(message, i, block, e);
+    if (!r->assistant && is_type(block, "tool_result"))
+        return add_result(r, block, i, e);
+    if (r->assistant && is_type(block, "tool_use"))
+        return add_call(r, t->calls, block, i, e);
+    if (is_foreign(block)) {
+        prepare_say_once(r->c, json_string_value(json_object_get(block, "type")),
+                         "blocks of type '%s' are left out of messages");
+        return 0;
+    }
+    if (is_type(block, "compaction")) /* the summary of an earlier conversation, or null */
+        return json_is_string(json_object_get(block, "content"))
+                   ? add_texts(r, t->parts, block, json_object_get(block, "content"), i, e)
+                   : 0;
+    if (!r->assistant || !is_type(block, "thinking"))
+        return add_textual(r, t->parts, block, i, e);
+    if (!json_is_string(thinking))
+        return wrong_block(r, i, block, e);
     buf_add(&t->thinking, json_string_value(thinking), json_string_length(thinking));
     return t->thinking.oom ? err_nomem(e, "messages") : 0;
 }
 
 /* NULL: no memory. */
-static json_t *make_message(const struct turn *t, bool assistant)
+static json_t *make_message(const struct turn *t, const char *role)
 {
-    json_t *m = json_pack("{s:s,s:O}", "role", assistant ? "assistant" : "user", "content", t->parts);
+    json_t *m = json_pack("{s:s,s:O}", "role", role, "content", t->parts);
     int bad = !m;
 
     if (json_array_size(t->calls))
@@ -131,30 +270,26 @@ static json_t *make_message(const struct turn *t, bool assistant)
     return bad ? NULL : m;
 }
 
-/* Appends what MESSAGE says: results of tools first, each a message of its own. */
-static int read_message(json_t *list, const json_t *message, size_t at, struct err *e)
+/* Appends what MESSAGE of ROLE says: results of tools first, each a message of its own. */
+static int read_turn(struct reading *r, const json_t *message, const char *role, struct err *e)
 {
-    const char *role = json_string_value(json_object_get(message, "role"));
     const json_t *content = json_object_get(message, "content"), *block;
     struct turn t = {.parts = json_array(), .calls = json_array(), .thinking = {.tag = MEM_API}};
-    bool assistant = role && strcmp(role, "assistant") == 0;
     int rc = t.parts && t.calls ? 0 : err_nomem(e, "messages");
     size_t i;
 
-    if (rc == 0 && !assistant && (!role || strcmp(role, "user") != 0))
-        rc = err_set(e, ERR_INPUT, "messages[%zu].role: expected user or assistant", at);
+    r->assistant = strcmp(role, "assistant") == 0;
     if (rc == 0 && !json_is_string(content) && !json_is_array(content))
-        rc = err_set(e, ERR_INPUT, "messages[%zu].content: expected a string or a list of blocks", at);
-    if (rc == 0 && json_is_string(content) &&
-        json_array_append_new(t.parts, json_pack("{s:s,s:O}", "type", "text", "text", content)) != 0)
-        rc = err_nomem(e, "messages");
+        rc = err_set(e, ERR_INPUT, "messages[%zu].content: expected a string or a list of blocks", r->at);
+    if (rc == 0 && json_is_string(content))
+        rc = add_string(t.parts, json_string_value(content), json_string_length(content), e);
     json_array_foreach(content, i, block)
     {
         if (rc == 0)
-            rc = read_block(list, block, at, i, assistant, &t, e);
+            rc = read_block(r, block, i, &t, e);
     }
-    if (rc == 0 && (assistant || json_array_size(t.parts)) &&
-        json_array_append_new(list, make_message(&t, assistant)) != 0)
+    if (rc == 0 && (r->assistant || json_array_size(t.parts)) &&
+        json_array_append_new(r->list, make_message(&t, role)) != 0)
         rc = err_nomem(e, "messages");
     json_decref(t.parts);
     json_decref(t.calls);
@@ -162,67 +297,186 @@ static int read_message(json_t *list, const json_t *message, size_t at, struct e
     return rc;
 }
 
-/* OpenAI's form of a tool. */
-static int read_tool(json_t *list, const json_t *tool, size_t i, struct err *e)
+/* A change of what tools there are, in a message of the system. */
+static int change_tools(struct reading *r, const json_t *block, struct err *e)
 {
-    const json_t *type = json_object_get(tool, "type"), *name = json_object_get(tool, "name"),
-                 *says = json_object_get(tool, "description"),
+    const json_t *tool = json_object_get(block, "tool"), *definition = json_object_get(tool, "definition");
+    bool adds = is_type(block, "tool_addition");
+
+    if (adds && is_type(tool, "tool_definition")) {
+        if (json_array_append(r->defined, (json_t *)(uintptr_t)definition) != 0)
+            return err_set(e, ERR_INPUT, "messages[%zu].content: expected the definition of a tool", r->at);
+        return offer(r, json_object_get(definition, "name"), true, e);
+    }
+    if (is_type(tool, "tool_reference"))
+        return offer(r, json_object_get(tool, "name"), adds, e);
+    prepare_say_once(r->c, "tool_addition", "a '%s' of other tools than functions is left out");
+    return 0;
+}
+
+/* A system message in the middle of the conversation. */
+static int read_system_turn(struct reading *r, const json_t *message, struct err *e)
+{
+    const json_t *content = json_object_get(message, "content"), *block;
+    bool over = form_is(json_object_get(message, "clear_at"), "next_user_message") && r->at < r->last;
+    json_t *parts = json_array();
+    int rc = parts ? 0 : err_nomem(e, "messages");
+    size_t i;
+
+    if (rc == 0 && json_is_string(content))
+        rc = add_system_text(parts, content, e);
+    else if (rc == 0 && content && !json_is_null(content) && !json_is_array(content))
+        rc = err_set(e, ERR_INPUT, "messages[%zu].content: expected a string or a list of blocks", r->at);
+    json_array_foreach(content, i, block)
+    {
+        const json_t *text = json_object_get(block, "text");
+
+        if (rc == 0)
+            rc = is_type(block, "text") && json_is_string(text) ? add_system_text(parts, text, e)
+                 : is_type(block, "tool_addition") || is_type(block, "tool_removal")
+                     ? change_tools(r, block, e)
+                     : wrong_block(r, i, block, e);
+    }
+    if (rc == 0 && json_array_size(parts) && !over &&
+        json_array_append_new(r->list, json_pack("{s:s,s:O}", "role", "system", "content", parts)) != 0)
+        rc = err_nomem(e, "messages");
+    json_decref(parts);
+    return rc;
+}
+
+static int read_message(struct reading *r, const json_t *message, struct err *e)
+{
+    const json_t *role = json_object_get(message, "role");
+
+    if (form_is(role, "system"))
+        return read_system_turn(r, message, e);
+    if (!form_is(role, "user") && !form_is(role, "assistant"))
+        return err_set(e, ERR_INPUT, "messages[%zu].role: expected user, assistant or system", r->at);
+    return read_turn(r, message, json_string_value(role), e);
+}
+
+/* OpenAI's form of a tool. */
+static int read_tool(struct reading *r, const json_t *tool, size_t i, struct err *e)
+{
+    const json_t *name = json_object_get(tool, "name"), *says = json_object_get(tool, "description"),
                  *schema = json_object_get(tool, "input_schema");
     json_t *function;
 
-    if (type && !json_is_null(type) && !is_type(tool, "custom"))
-        return err_set(e, ERR_UNSUPPORTED, "tools[%zu]: only tools of the client's are supported", i);
     if (!json_is_string(name) || !json_is_object(schema))
         return err_set(e, ERR_INPUT, "tools[%zu]: expected a name and an input_schema", i);
     function = json_pack("{s:O,s:O}", "name", name, "parameters", schema);
     if (json_is_string(says) && function)
         json_object_set(function, "description", (json_t *)(uintptr_t)says);
-    return json_array_append_new(list, json_pack("{s:s,s:o}", "type", "function", "function", function)) == 0
+    return json_array_append_new(r->tools,
+                                 json_pack("{s:s,s:o}", "type", "function", "function", function)) == 0
                ? 0
                : err_nomem(e, "tools");
 }
 
-static int read_tools(struct call *c, json_t *list, struct err *e)
+static bool is_client_tool(const json_t *tool)
 {
-    struct fields *f = &c->f;
+    const json_t *type = json_object_get(tool, "type");
+
+    return !type || json_is_null(type) || is_type(tool, "custom");
+}
+
+/* The tools of LIST that the model may call: those that messages brought in come LAST, so that what stands
+ * in front of them is found in the prefix cache. SEARCHED: one of Anthropic's own tools would bring them. */
+static int read_tools(struct reading *r, const json_t *list, bool last, bool searched, struct err *e)
+{
+    const json_t *tool;
+    size_t i;
     int rc = 0;
 
+    json_array_foreach(list, i, tool)
+    {
+        const json_t *name = json_object_get(tool, "name"),
+                     *offered =
+                         json_is_string(name) ? json_object_get(r->offered, json_string_value(name)) : NULL;
+        bool deferred = json_is_true(json_object_get(tool, "defer_loading")) && !searched;
+
+        if (!is_client_tool(tool)) {
+            if (!last)
+                prepare_say_once(r->c, json_string_value(json_object_get(tool, "type")),
+                                 "tools of type '%s' are left out");
+        } else if (rc == 0 && !json_is_false(offered) && (offered || !deferred) && last == deferred) {
+            rc = read_tool(r, tool, i, e);
+        }
+    }
+    return rc;
+}
+
+static int read_all_tools(struct reading *r, struct err *e)
+{
+    struct fields *f = &r->c->f;
+    const json_t *tool;
+    bool searched = false;
+    size_t i;
+    int rc;
+
     fields_blame(f, "tools", 0);
-    for (size_t i = 0; i < json_array_size(f->tools) && rc == 0; i++)
-        rc = read_tool(list, json_array_get(f->tools, i), i, e);
-    f->tools = f->tools ? list : NULL;
+    json_array_foreach(f->tools, i, tool)
+    {
+        const char *type = json_string_value(json_object_get(tool, "type"));
+
+        if (!type && json_object_get(tool, "type") && !json_is_null(json_object_get(tool, "type")))
+            return err_set(e, ERR_INPUT, "tools[%zu].type: expected a string", i);
+        searched |= type && strncmp(type, "tool_search_tool", 16) == 0;
+    }
+    rc = read_tools(r, f->tools, false, searched, e);
+    if (rc == 0)
+        rc = read_tools(r, f->tools, true, searched, e);
+    if (rc == 0)
+        rc = read_tools(r, r->defined, false, true, e);
+    f->tools = f->tools || json_array_size(r->tools) ? r->tools : NULL;
     return rc ? rc : tools_check(f->tools, NULL, e);
 }
 
 /* The system message. */
-static int read_system(struct call *c, json_t *list, struct err *e)
+static int read_system(struct reading *r, struct err *e)
 {
-    if (!c->f.system || (json_is_array(c->f.system) && !json_array_size(c->f.system)))
-        return 0;
-    return json_array_append_new(list, json_pack("{s:s,s:O}", "role", "system", "content", c->f.system)) == 0
-               ? 0
-               : err_nomem(e, "system");
+    const json_t *system = r->c->f.system, *block;
+    json_t *parts = json_array();
+    int rc = parts ? 0 : err_nomem(e, "system");
+    size_t i;
+
+    if (rc == 0 && json_is_string(system))
+        rc = add_system_text(parts, system, e);
+    json_array_foreach(system, i, block)
+    {
+        if (rc == 0)
+            rc = add_system_text(parts, json_object_get(block, "text"), e);
+    }
+    if (rc == 0 && json_array_size(parts) &&
+        json_array_append_new(r->list, json_pack("{s:s,s:O}", "role", "system", "content", parts)) != 0)
+        rc = err_nomem(e, "system");
+    json_decref(parts);
+    return rc;
 }
 
 static int read_request(struct call *c, struct err *e)
 {
-    json_t *list = json_array(), *tools = json_array();
+    struct reading r = {.c = c, .list = json_array(), .tools = json_array()};
     const json_t *last = NULL;
     struct fields *f = &c->f;
     int rc;
 
-    f->own = json_pack("[o,o]", list, tools);
-    rc = f->own ? read_system(c, list, e) : err_nomem(e, "messages");
+    r.offered = json_object();
+    r.defined = json_array();
+    f->own = json_pack("[o,o,o,o]", r.list, r.tools, r.offered, r.defined);
+    rc = f->own ? read_system(&r, e) : err_nomem(e, "messages");
     if (rc == 0)
-        rc = read_tools(c, tools, e);
-    if (rc)
-        return rc;
-    fields_blame(f, "messages", 0);
-    for (size_t i = 0; i < json_array_size(f->messages) && rc == 0; i++) {
-        last = json_array_get(f->messages, i);
-        rc = read_message(list, last, i, e);
+        fields_blame(f, "messages", 0);
+    for (size_t i = 0; i < json_array_size(f->messages); i++)
+        if (form_is(json_object_get(json_array_get(f->messages, i), "role"), "user"))
+            r.last = i;
+    for (r.at = 0; r.at < json_array_size(f->messages) && rc == 0; r.at++) {
+        last = json_array_get(f->messages, r.at);
+        rc = read_message(&r, last, e);
     }
-    f->messages = list;
+    f->messages = r.list;
+    if (rc == 0)
+        rc = read_all_tools(&r, e);
     if (rc == 0 && strcmp(json_string_value(json_object_get(last, "role")), "assistant") == 0) {
         f->continue_final_message = true;
         f->add_generation_prompt = false;
@@ -266,18 +520,27 @@ static void put_usage(const struct call *c, struct buf *out)
         c->n_prompt_tokens - cached, cached, h->n_output);
 }
 
-/* Members stop_reason and stop_sequence. */
+/* Members stop_reason and stop_sequence. Anthropic has no word for an answer that was cancelled. */
 static void put_stop(const struct call_choice *h, struct buf *out)
 {
     bool called = h->parts && parts_n_calls(h->parts);
     const char *reason = h->finish == GALLOP_FINISH_LENGTH ? "max_tokens"
-                         : h->finish != GALLOP_FINISH_STOP ? "abort"
                          : called                          ? "tool_use"
                          : h->stop_string                  ? "stop_sequence"
                                                            : "end_turn";
 
-    buf_fmt(out, "\"stop_reason\":\"%s\",\"stop_sequence\":", reason);
+    buf_str(out, "\"stop_reason\":");
+    form_put_string(out,
+                    h->finish == GALLOP_FINISH_LENGTH || h->finish == GALLOP_FINISH_STOP ? reason : NULL);
+    buf_str(out, ",\"stop_sequence\":");
     form_put_string(out, h->finish == GALLOP_FINISH_STOP && !called ? h->stop_string : NULL);
+}
+
+/* Which edits of the request's context_management were made: none are. */
+static void put_edits(const struct call *c, struct buf *out)
+{
+    if (json_is_object(json_object_get(c->f.body, "context_management")))
+        buf_str(out, ",\"context_management\":{\"applied_edits\":[]}");
 }
 
 static void put_head(const struct call *c, struct buf *out)
@@ -352,6 +615,7 @@ static void put_whole(struct call *c, struct buf *out)
     put_stop(h, out);
     buf_str(out, ",");
     put_usage(c, out);
+    put_edits(c, out);
     buf_str(out, "}");
 }
 
@@ -431,6 +695,7 @@ static void put_end(struct call *c, int status, const char *sentence, struct buf
     put_stop(c->choice, out);
     buf_str(out, "},");
     put_usage(c, out);
+    put_edits(c, out);
     buf_str(out, "}\n\n");
     begin_event(out, "message_stop");
     buf_str(out, "}\n\n");

@@ -159,7 +159,7 @@ struct api {
     void (*woken)(void *ctx);
     void *woken_ctx;
     pthread_mutex_t unknown_lock;
-    char unknown[64][64]; /* names of fields that were said in the log */
+    char unknown[64][64]; /* names of fields and types that were said in the log */
     size_t n_unknown;
 };
 
@@ -191,6 +191,9 @@ void call_trace(struct server_exchange *x, char out[CALL_TRACE]);
 void prepare_call(struct front_job *job);
 void prepare_cancel(struct call *c); /* what was submitted of it */
 void prepare_waits_no_more(struct call_prompt *p);
+/* Logs that something called NAME was left out, once for each name. SENTENCE has a %s for the name. */
+void prepare_say_once(struct call *c, const char *name, const char *sentence)
+    __attribute__((format(printf, 3, 0)));
 int64_t prepare_max_tokens(const struct call *c);
 
 /* ---- messages.c ---- */

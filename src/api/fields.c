@@ -163,7 +163,7 @@ static int read_messages(struct fields *f, const json_t *v, struct err *e)
 }
 
 static const char schema_tools[] =
-    "{'type':'array','maxItems':128,'items':{'type':'object','required':['type','function'],"
+    "{'type':'array','maxItems':1024,'items':{'type':'object','required':['type','function'],"
     "'properties':{'type':{'const':'function'},'function':{'type':'object','required':['name'],"
     "'properties':{'name':{'type':'string','minLength':1},'description':{'type':'string'},"
     "'parameters':{'type':'object'}}}}}}";
@@ -186,8 +186,8 @@ static int read_tool_choice(struct fields *f, const json_t *v, struct err *e)
 
 static const char schema_turns[] =
     "{'type':'array','minItems':1,'items':{'type':'object','required':['role','content'],'properties':{'role':"
-    "{'enum':['user','assistant']},'content':{'anyOf':[{'type':'string'},{'type':'array','items':{'type':'object',"
-    "'required':['type','text'],'properties':{'type':{'const':'text'},'text':{'type':'string'}}}}]}}}}";
+    "{'enum':['user','assistant','system']},'content':{'anyOf':[{'type':'string'},{'type':'array','items':{'type':"
+    "'object','required':['type','text'],'properties':{'type':{'const':'text'},'text':{'type':'string'}}}}]}}}}";
 
 static int read_turns(struct fields *f, const json_t *v, struct err *e)
 {
@@ -214,7 +214,7 @@ static int read_system(struct fields *f, const json_t *v, struct err *e)
 }
 
 static const char schema_client_tools[] =
-    "{'type':'array','maxItems':128,'items':{'type':'object','required':['name','input_schema'],'properties':"
+    "{'type':'array','maxItems':1024,'items':{'type':'object','required':['name','input_schema'],'properties':"
     "{'name':{'type':'string','minLength':1},'description':{'type':'string'},'input_schema':{'type':'object'}}}}";
 
 static int read_client_tools(struct fields *f, const json_t *v, struct err *e)
@@ -241,18 +241,52 @@ static int read_choice_object(struct fields *f, const json_t *v, struct err *e)
 }
 
 static const char schema_thinking[] =
-    "{'type':'object','required':['type'],'properties':{'type':{'const':'disabled'}}}";
+    "{'type':'object','required':['type'],'properties':{'type':{'enum':['adaptive','enabled','disabled']},"
+    "'budget_tokens':{'type':'integer'},'display':{'type':['string','null']}}}";
 
 static int read_thinking(struct fields *f, const json_t *v, struct err *e)
 {
-    const char *type = json_string_value(json_object_get(v, "type"));
+    static const char *const types[] = {"adaptive", "enabled", "disabled"};
+    const char *type = json_string_value(json_object_get(v, "type")),
+               *display = json_string_value(json_object_get(v, "display"));
+    size_t i = 0;
 
     if (!type)
         return unexpected("thinking", v, "an object with a type", e);
-    f->include_reasoning = false;
-    return strcmp(type, "disabled") == 0
-               ? 0
-               : err_set(e, ERR_UNSUPPORTED, "thinking: only disabled is supported by this server");
+    while (i < 3 && strcmp(type, types[i]) != 0)
+        i++;
+    if (i == 3)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "thinking.type: '%.40s' is not supported, expected adaptive, enabled or disabled",
+                       type);
+    f->include_reasoning = i < 2 && !(display && strcmp(display, "omitted") == 0);
+    return 0;
+}
+
+/* Reads EFFORT, a member called NAME, into the variable of the chat template. */
+static int read_effort(struct fields *f, const char *name, const json_t *effort, struct err *e)
+{
+    size_t n = json_string_length(effort);
+
+    if (effort && !json_is_null(effort) && (!json_is_string(effort) || n == 0 || n > 32))
+        return unexpected(name, effort, "a string of 1 to 32 bytes", e);
+    f->reasoning_effort = json_string_value(effort);
+    return 0;
+}
+
+static const char schema_output_config[] =
+    "{'type':'object','properties':{'effort':{'type':['string','null'],'minLength':1,'maxLength':32},"
+    "'format':{'type':'null'}}}";
+
+static int read_output_config(struct fields *f, const json_t *v, struct err *e)
+{
+    const json_t *format = json_object_get(v, "format");
+
+    if (!json_is_object(v))
+        return unexpected("output_config", v, "an object", e);
+    if (format && !json_is_null(format))
+        return err_set(e, ERR_UNSUPPORTED, "output_config.format is not supported by this server");
+    return read_effort(f, "output_config.effort", json_object_get(v, "effort"), e);
 }
 
 /* ---- those of OpenAI's Responses ---- */
@@ -302,9 +336,9 @@ static int read_instructions(struct fields *f, const json_t *v, struct err *e)
 }
 
 static const char schema_functions[] =
-    "{'type':'array','maxItems':128,'items':{'type':'object','required':['type','name'],'properties':{'type':"
-    "{'const':'function'},'name':{'type':'string','minLength':1},'description':{'type':'string'},'parameters':"
-    "{'type':'object'}}}}";
+    "{'type':'array','maxItems':1024,'items':{'type':'object','required':['type','name'],'properties':{'type':"
+    "{'enum':['function','web_search']},'name':{'type':'string','minLength':1},'description':{'type':'string'},"
+    "'parameters':{'type':'object'}}}}";
 
 static int read_functions(struct fields *f, const json_t *v, struct err *e)
 {
@@ -334,22 +368,27 @@ static const char schema_reasoning[] =
 
 static int read_reasoning(struct fields *f, const json_t *v, struct err *e)
 {
-    const json_t *effort = json_object_get(v, "effort");
-    size_t n = json_string_length(effort);
-
-    if (!json_is_object(v))
-        return unexpected("reasoning", v, "an object", e);
-    if (effort && !json_is_null(effort) && (!json_is_string(effort) || n == 0 || n > 32))
-        return unexpected("reasoning.effort", effort, "a string of 1 to 32 bytes", e);
-    f->reasoning_effort = json_string_value(effort);
-    return 0;
+    return json_is_object(v) ? read_effort(f, "reasoning.effort", json_object_get(v, "effort"), e)
+                             : unexpected("reasoning", v, "an object", e);
 }
 
-static const char schema_include[] = "{'type':'array','items':{'enum':['reasoning.encrypted_content']}}";
+/* What answers are asked to include. All but the log-probabilities is about tools of a server, which are not
+ * run here, or about images: there is nothing to include. */
+static const char *const includable[] = {
+    "reasoning.encrypted_content",  "web_search_call.action.sources", "web_search_call.results",
+    "file_search_call.results",     "code_interpreter_call.outputs",  "computer_call_output.output.image_url",
+    "message.input_image.image_url"};
+static const char schema_include[] =
+    "{'type':'array','items':{'enum':['reasoning.encrypted_content','web_search_call.action.sources',"
+    "'web_search_call.results','file_search_call.results','code_interpreter_call.outputs',"
+    "'computer_call_output.output.image_url','message.input_image.image_url']}}";
 
 static bool is_included(const json_t *v)
 {
-    return json_is_string(v) && strcmp(json_string_value(v), "reasoning.encrypted_content") == 0;
+    for (size_t i = 0; i < sizeof(includable) / sizeof(includable[0]); i++)
+        if (strcmp(json_string_value(v), includable[i]) == 0)
+            return true;
+    return false;
 }
 
 static int read_include(struct fields *f, const json_t *v, struct err *e)

@@ -798,11 +798,10 @@ static void count_tokens(struct call *c)
 
 /* ---- the job ---- */
 
-/* Says once for each name that a field is not known. */
-static void say_unknown(void *ctx, const char *name)
+void prepare_say_once(struct call *c, const char *name, const char *sentence)
 {
-    struct call *c = ctx;
     struct api *a = c->api;
+    char text[200];
     size_t i = 0;
 
     pthread_mutex_lock(&a->unknown_lock);
@@ -810,9 +809,15 @@ static void say_unknown(void *ctx, const char *name)
         i++;
     if (i == a->n_unknown && i < sizeof(a->unknown) / sizeof(a->unknown[0])) {
         snprintf(a->unknown[a->n_unknown++], sizeof(a->unknown[0]), "%s", name);
-        log_warn("%s: the field '%s' is not known and changes nothing", c->route, a->unknown[i]);
+        snprintf(text, sizeof(text), sentence, a->unknown[i]);
+        log_warn("%s: %s", c->route, text);
     }
     pthread_mutex_unlock(&a->unknown_lock);
+}
+
+static void say_unknown(void *ctx, const char *name)
+{
+    prepare_say_once(ctx, name, "the field '%s' is not known and changes nothing");
 }
 
 /* The id that the answer has and that /abort_requests takes. */

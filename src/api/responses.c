@@ -1,8 +1,10 @@
 /* responses.c - OpenAI's Responses: a conversation of items, made into a chat, and answers of items.
  *
  * Nothing is kept: what refers to an earlier response is refused. Messages, calls of functions, their results
- * and the reasoning of earlier turns are understood. Each event has its number; the last holds the whole
- * response. Form: https://platform.openai.com/docs/api-reference/responses, .../responses-streaming.
+ * and the reasoning of earlier turns are understood. Functions of a namespace are called namespace__function
+ * towards the model. Tools that a server would run are left out and logged. Each event has its number; the
+ * last holds the whole response. Form: https://platform.openai.com/docs/api-reference/responses,
+ * .../responses-streaming.
  */
 #include <math.h>
 #include <string.h>
@@ -16,7 +18,23 @@ static int out_of_memory(struct err *e)
     return err_nomem(e, "input");
 }
 
-/* CONTENT, a text or a list of texts, as a chat has it, to *OUT (a new reference). */
+/* The text of PART, borrowed, or NULL, to *TEXT. False: it is of a kind that has none. */
+static bool find_text(const json_t *part, const json_t **text)
+{
+    static const char *const types[] = {"input_text", "output_text", "text", "reasoning_text",
+                                        "summary_text"};
+    const json_t *type = json_object_get(part, "type");
+
+    *text = json_object_get(part, form_is(type, "refusal") ? "refusal" : "text");
+    if (form_is(type, "refusal"))
+        return true;
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        if (form_is(type, types[i]))
+            return true;
+    return false;
+}
+
+/* CONTENT, a text, a list of texts or null, as a chat has it, to *OUT (a new reference). */
 static int read_content(const json_t *content, size_t at, json_t **out, struct err *e)
 {
     const json_t *part;
@@ -27,16 +45,15 @@ static int read_content(const json_t *content, size_t at, json_t **out, struct e
         *out = json_incref((json_t *)(uintptr_t)content);
         return 0;
     }
-    if (!json_is_array(content))
+    if (content && !json_is_null(content) && !json_is_array(content))
         return err_set(e, ERR_INPUT, "input[%zu]: expected a text or a list of texts", at);
     if ((*out = json_array()) == NULL)
         return out_of_memory(e);
     json_array_foreach(content, i, part)
     {
-        const json_t *type = json_object_get(part, "type"), *text = json_object_get(part, "text");
+        const json_t *type = json_object_get(part, "type"), *text;
 
-        if (!form_is(type, "input_text") && !form_is(type, "output_text") && !form_is(type, "text") &&
-            !form_is(type, "reasoning_text"))
+        if (!find_text(part, &text))
             return err_set(e, ERR_UNSUPPORTED, "input[%zu]: a part of type '%.40s' is not supported here", at,
                            json_is_string(type) ? json_string_value(type) : "");
         if (!json_is_string(text))
@@ -75,19 +92,30 @@ static int read_message(json_t *list, const json_t *item, size_t at, struct err 
         return err_set(e, ERR_INPUT, "input[%zu].role: expected user, assistant, system or developer", at);
     rc = read_content(json_object_get(item, "content"), at, &content, e);
     turn = json_array_get(list, json_array_size(list) - 1);
-    if (rc == 0 && form_is(role, "assistant") && json_object_get(turn, "reasoning_content") &&
-        form_is(json_object_get(turn, "content"), ""))
-        rc = json_object_set(turn, "content", content) == 0 ? 0 : out_of_memory(e); /* behind its reasoning */
+    if (rc == 0 && form_is(role, "assistant") && form_is(json_object_get(turn, "role"), "assistant") &&
+        form_is(json_object_get(turn, "content"), "")) /* behind its reasoning, or beside its calls */
+        rc = json_object_set(turn, "content", content) == 0 ? 0 : out_of_memory(e);
     else if (rc == 0)
         rc = add(list, json_pack("{s:s,s:O}", "role", json_string_value(role), "content", content), e);
     json_decref(content);
     return rc;
 }
 
-static int read_call(json_t *list, const json_t *item, size_t at, struct err *e)
+/* The name that ITEM, a function or a call of one, has towards the model; NAMESPACE: where it is in, or NULL.
+ * New reference; NULL: it has none. */
+static json_t *full_name(const json_t *item, const char *namespace)
 {
-    const json_t *id = json_object_get(item, "call_id"), *name = json_object_get(item, "name"),
-                 *arguments = json_object_get(item, "arguments");
+    const json_t *name = json_object_get(item, "name");
+
+    if (!namespace || !json_is_string(name))
+        return json_incref((json_t *)(uintptr_t)name);
+    return json_sprintf("%s__%s", namespace, json_string_value(name));
+}
+
+/* Appends a call of NAME with ARGUMENTS, a text, to the assistant's turn. */
+static int add_call(json_t *list, const json_t *id, const json_t *name, const json_t *arguments, size_t at,
+                    struct err *e)
+{
     json_t *turn, *calls;
 
     if (!json_is_string(id) || !json_is_string(name) || !json_is_string(arguments))
@@ -105,15 +133,82 @@ static int read_call(json_t *list, const json_t *item, size_t at, struct err *e)
                  : out_of_memory(e);
 }
 
+static int read_call(json_t *list, const json_t *item, size_t at, struct err *e)
+{
+    json_t *name = full_name(item, json_string_value(json_object_get(item, "namespace")));
+    int rc =
+        add_call(list, json_object_get(item, "call_id"), name, json_object_get(item, "arguments"), at, e);
+
+    json_decref(name);
+    return rc;
+}
+
+/* A new reference to VALUE as JSON text; NULL: no memory, or no value. */
+static json_t *as_text(const json_t *value)
+{
+    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    json_t *out = text ? json_string(text) : NULL;
+
+    mem_free(text); /* jansson's memory is ours */
+    return out;
+}
+
+/* Calls of tools that the client ran and that are no functions: the tool, NULL where the call has its name,
+ * and the member that says what it was called with. */
+static const struct own_call {
+    const char *type, *tool, *member;
+} own_calls[] = {{"custom_tool_call", NULL, "input"},
+                 {"local_shell_call", "local_shell", "action"},
+                 {"shell_call", "shell", "action"},
+                 {"apply_patch_call", "apply_patch", "operation"}};
+
+static const struct own_call *find_own_call(const json_t *type)
+{
+    for (size_t i = 0; i < sizeof(own_calls) / sizeof(own_calls[0]); i++)
+        if (form_is(type, own_calls[i].type))
+            return &own_calls[i];
+    return NULL;
+}
+
+static int read_own_call(json_t *list, const struct own_call *own, const json_t *item, size_t at,
+                         struct err *e)
+{
+    const json_t *given = json_object_get(item, own->member);
+    json_t *name = own->tool ? json_string(own->tool)
+                             : full_name(item, json_string_value(json_object_get(item, "namespace"))),
+           *object = json_is_object(given) ? json_incref((json_t *)(uintptr_t)given)
+                                           : json_pack("{s:O}", own->member, given),
+           *arguments = object ? as_text(object) : NULL;
+    int rc = add_call(list, json_object_get(item, "call_id"), name, arguments, at, e);
+
+    json_decref(name);
+    json_decref(object);
+    json_decref(arguments);
+    return rc;
+}
+
+/* OUTPUT of a tool: a text, texts, or what is no text, as JSON. */
+static int read_output(const json_t *output, size_t at, json_t **out, struct err *e)
+{
+    if (!output || json_is_null(output) || json_is_string(output) ||
+        (json_is_array(output) &&
+         (!json_array_size(output) || json_object_get(json_array_get(output, 0), "type"))))
+        return read_content(output, at, out, e);
+    *out = as_text(output);
+    return *out ? 0 : out_of_memory(e);
+}
+
 static int read_result(json_t *list, const json_t *item, size_t at, struct err *e)
 {
     const json_t *id = json_object_get(item, "call_id");
     json_t *content;
     int rc;
 
+    if (!id)
+        id = json_object_get(item, "id");
     if (!json_is_string(id))
         return err_set(e, ERR_INPUT, "input[%zu].call_id: expected a string", at);
-    rc = read_content(json_object_get(item, "output"), at, &content, e);
+    rc = read_output(json_object_get(item, "output"), at, &content, e);
     if (rc == 0)
         rc = add(list, json_pack("{s:s,s:O,s:O}", "role", "tool", "tool_call_id", id, "content", content), e);
     json_decref(content);
@@ -146,33 +241,122 @@ static int read_reasoning(json_t *list, const json_t *item, size_t at, struct er
     return rc;
 }
 
-static int read_item(json_t *list, const json_t *item, size_t at, struct err *e)
+static bool is_one_of(const json_t *type, const char *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (form_is(type, list[i]))
+            return true;
+    return false;
+}
+
+/* Results of tools that the client ran. */
+static const char *const results[] = {"function_call_output", "custom_tool_call_output",
+                                      "local_shell_call_output", "shell_call_output",
+                                      "apply_patch_call_output"};
+
+/* What OpenAI's own tools did, or what only OpenAI's models can read. */
+static const char *const foreign[] = {"web_search_call",
+                                      "file_search_call",
+                                      "computer_call",
+                                      "computer_call_output",
+                                      "code_interpreter_call",
+                                      "image_generation_call",
+                                      "mcp_list_tools",
+                                      "mcp_approval_request",
+                                      "mcp_approval_response",
+                                      "mcp_call",
+                                      "tool_search_call",
+                                      "tool_search_output",
+                                      "compaction",
+                                      "compaction_summary",
+                                      "configuration_update"};
+
+static int read_item(struct call *c, json_t *list, const json_t *item, size_t at, struct err *e)
 {
     const json_t *type = json_object_get(item, "type");
+    const struct own_call *own = find_own_call(type);
 
-    if (!type || form_is(type, "message"))
+    if (!type || json_is_null(type) || form_is(type, "message"))
         return read_message(list, item, at, e);
     if (form_is(type, "function_call"))
         return read_call(list, item, at, e);
-    if (form_is(type, "function_call_output"))
+    if (own)
+        return read_own_call(list, own, item, at, e);
+    if (is_one_of(type, results, sizeof(results) / sizeof(results[0])))
         return read_result(list, item, at, e);
     if (form_is(type, "reasoning"))
         return read_reasoning(list, item, at, e);
-    return err_set(e, ERR_UNSUPPORTED, "input[%zu]: an item of type '%.40s' is not supported here", at,
-                   json_is_string(type) ? json_string_value(type) : "");
+    if (!is_one_of(type, foreign, sizeof(foreign) / sizeof(foreign[0])))
+        return err_set(e, ERR_UNSUPPORTED, "input[%zu]: an item of type '%.40s' is not supported here", at,
+                       json_is_string(type) ? json_string_value(type) : "");
+    prepare_say_once(c, json_string_value(type), "items of type '%s' are left out of the input");
+    return 0;
 }
 
-/* A function without the wrapping that a chat has. */
-static int read_tool(json_t *list, const json_t *tool, size_t i, struct err *e)
+/* A function of NAMESPACE, or of none, in the form that a chat has. */
+static int add_function(json_t *list, const json_t *tool, const char *namespace, struct err *e)
 {
-    json_t *function;
+    static const char *const kept[] = {"description", "parameters"};
+    json_t *function = json_object(), *name = full_name(tool, namespace);
+    int bad = !function || (name && json_object_set(function, "name", name) != 0);
 
-    if (!form_is(json_object_get(tool, "type"), "function"))
-        return err_set(e, ERR_UNSUPPORTED, "tools[%zu]: only functions are supported by this server", i);
-    function = json_copy((json_t *)(uintptr_t)tool);
-    json_object_del(function, "type");
-    json_object_del(function, "strict");
+    for (size_t i = 0; i < 2; i++) {
+        json_t *v = json_object_get(tool, kept[i]);
+
+        if (v && !json_is_null(v))
+            bad |= json_object_set(function, kept[i], v);
+    }
+    json_decref(name);
+    if (bad) {
+        json_decref(function);
+        return out_of_memory(e);
+    }
     return add(list, json_pack("{s:s,s:o}", "type", "function", "function", function), e);
+}
+
+/* TOOL, which is in NAMESPACE, or in none. */
+static int read_tool(struct call *c, json_t *list, const json_t *tool, const char *namespace, size_t i,
+                     struct err *e)
+{
+    const json_t *type = json_object_get(tool, "type"), *inner = json_object_get(tool, "tools"), *one;
+    const char *name = json_string_value(json_object_get(tool, "name"));
+    size_t k;
+    int rc = 0;
+
+    if (!json_is_object(tool) || (type && !json_is_null(type) && !json_is_string(type)))
+        return err_set(e, ERR_INPUT, "tools[%zu]: expected an object with a type", i);
+    if (!json_is_string(type) || form_is(type, "function"))
+        return add_function(list, tool, namespace, e);
+    if (namespace || !form_is(type, "namespace")) {
+        prepare_say_once(c, json_string_value(type), "tools of type '%s' are left out");
+        return 0;
+    }
+    if (!name || !json_is_array(inner))
+        return err_set(e, ERR_INPUT, "tools[%zu]: expected a namespace with a name and tools", i);
+    json_array_foreach(inner, k, one)
+    {
+        if (rc == 0)
+            rc = read_tool(c, list, one, name, i, e);
+    }
+    return rc;
+}
+
+static int read_tools(struct call *c, json_t *list, struct err *e)
+{
+    const json_t *given = c->f.tools, *tool;
+    size_t i;
+    int rc = 0;
+
+    json_array_foreach(given, i, tool)
+    {
+        if (rc == 0)
+            rc = read_tool(c, list, tool, NULL, i, e);
+    }
+    c->f.tools = list;
+    if (rc == 0 && json_array_size(list) > FIELDS_MAX_TOOLS)
+        rc = err_set(e, ERR_INPUT, "tools: found %zu functions, expected at most %d", json_array_size(list),
+                     FIELDS_MAX_TOOLS);
+    return rc ? rc : tools_check(list, NULL, e);
 }
 
 static int read_request(struct call *c, struct err *e)
@@ -185,13 +369,7 @@ static int read_request(struct call *c, struct err *e)
     if (!f->own)
         return out_of_memory(e);
     fields_blame(f, "tools", 0);
-    rc = 0;
-    for (size_t i = 0; i < json_array_size(f->tools) && rc == 0; i++)
-        rc = read_tool(tools, json_array_get(f->tools, i), i, e);
-    if (rc == 0)
-        rc = tools_check(tools, NULL, e);
-    f->tools = tools;
-    if (rc)
+    if ((rc = read_tools(c, tools, e)) != 0)
         return rc;
     fields_blame(f, "input", 0);
     if (f->system)
@@ -199,7 +377,7 @@ static int read_request(struct call *c, struct err *e)
     if (rc == 0 && json_is_string(f->prompt))
         rc = add(list, json_pack("{s:s,s:O}", "role", "user", "content", f->prompt), e);
     for (size_t i = 0; i < json_array_size(f->prompt) && rc == 0; i++)
-        rc = read_item(list, json_array_get(f->prompt, i), i, e);
+        rc = read_item(c, list, json_array_get(f->prompt, i), i, e);
     f->prompt = NULL; /* as a chat from now on */
     f->messages = list;
     return rc;
@@ -373,14 +551,51 @@ static void put_item_event(struct call *c, const struct call_choice *h, bool don
     buf_str(out, "}\n\n");
 }
 
+/* The namespace of TOOLS in which NAME, as the model calls it, is a function, and what the function is called
+ * there. NULL: a function of no namespace. */
+static const char *find_namespace(const json_t *tools, const char *name, const char **inner)
+{
+    const json_t *tool, *one;
+    const char *found = NULL;
+    size_t i, k;
+
+    json_array_foreach(tools, i, tool)
+    {
+        const char *own = json_string_value(json_object_get(tool, "name"));
+        size_t n = own ? strlen(own) : 0;
+
+        if (!own || strncmp(name, own, n) != 0)
+            continue;
+        if (!name[n] && !form_is(json_object_get(tool, "type"), "namespace"))
+            return NULL;
+        if (found || strncmp(name + n, "__", 2) != 0)
+            continue;
+        json_array_foreach(json_object_get(tool, "tools"), k, one)
+        {
+            if (form_is(json_object_get(one, "name"), name + n + 2)) {
+                *inner = name + n + 2;
+                found = own;
+            }
+        }
+    }
+    return found;
+}
+
 static void open_item(struct call *c, struct call_choice *h, const char *id, const char *name,
                       struct buf *out)
 {
     buf_clear(&h->said);
     buf_clear(&h->head);
     if (h->block == FORM_CALL) {
+        const char *inner = name,
+                   *namespace = find_namespace(json_object_get(c->f.body, "tools"), name, &inner);
+
         buf_fmt(&h->head, "\"type\":\"function_call\",\"call_id\":\"%s\",\"name\":", id);
-        buf_json_str(&h->head, name, strlen(name));
+        buf_json_str(&h->head, namespace ? inner : name, strlen(namespace ? inner : name));
+        if (namespace) {
+            buf_str(&h->head, ",\"namespace\":");
+            buf_json_str(&h->head, namespace, strlen(namespace));
+        }
         out->oom |= h->head.oom;
     }
     put_item_event(c, h, false, out);

@@ -136,8 +136,8 @@ def messages_are_refused_in_their_form():
     for fields, param in (({"messages": []}, "messages"), ({"messages": [{"role": "tool", "content": ""}]}, "messages"),
                           (part(type="image", source={}), "messages"), (part(type="text"), "messages"), (part(), "messages"),
                           (part(type="tool_result"), "messages"), ({"system": 5}, "system"), ({"max_tokens": 0}, "max_tokens"),
-                          ({"system": [{"type": "image"}]}, "system"), ({"thinking": {"type": "enabled"}}, "thinking"),
-                          ({"tool_choice": {"type": "any"}}, "tool_choice"), ({"tools": [{"type": "web_search"}]}, "tools"),
+                          ({"system": [{"type": "image"}]}, "system"), ({"thinking": {}}, "thinking"),
+                          ({"tool_choice": {"type": "any"}}, "tool_choice"), ({"tools": [{"type": 5}]}, "tools"),
                           ({"tools": [{"name": "f"}]}, "tools"), ({"stop_sequences": "x"}, "stop_sequences"),
                           ({"mcp_servers": [{}]}, "mcp_servers"), ({"tools": [{"name": "f", "input_schema": {}}]}, "tools")):
         for path in (MESSAGES, MESSAGES + "/count_tokens"):
@@ -220,7 +220,7 @@ def responses_that_are_not_built_are_refused():
                           ({"input": "x", "previous_response_id": "resp_1"}, "previous_response_id"),
                           ({"input": "x", "background": True}, "background"), ({"input": "x", "include": ["x"]}, "include"),
                           ({"input": "x", "text": {"format": {"type": "json_schema"}}}, "text"),
-                          ({"input": "x", "tools": [{"type": "web_search"}]}, "tools"), ({"input": "x", "truncation": "auto"}, "truncation"),
+                          ({"input": "x", "truncation": "auto"}, "truncation"),
                           ({"input": "x", "max_output_tokens": 5000}, "max_output_tokens"),
                           ({"input": "x", "tool_choice": "required"}, "tool_choice"), ({"input": "x", "reasoning": 5}, "reasoning")):
         status, body = server.post(RESPONSES, **fields)

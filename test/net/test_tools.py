@@ -158,7 +158,7 @@ def hermes(model):
                               ({"tools": TOOLS, "tool_choice": "some"}, "tool_choice"),
                               ({"tools": [{"type": "web_search"}]}, "tools"),
                               ({"tools": [{"type": "function", "function": {}}]}, "tools"),
-                              ({"tools": TOOLS * 43}, "tools"),
+                              ({"tools": TOOLS * 342}, "tools"),
                               ({"parallel_tool_calls": 1}, "parallel_tool_calls")):
             status, answer = s.ask("<none>", **fields)
             check(status == 400 and answer["error"]["param"] == param, "refused", fields, status, answer)
