@@ -342,6 +342,7 @@ static void log_call(const struct call *c, int status)
     double all = clock_seconds() - c->arrival_s, first = c->first_s > 0 ? c->first_s - c->arrival_s : 0;
     size_t n_prompt = known ? c->n_prompt_tokens : 0, n_cached = 0, n_output = 0;
     const char *id = known || c->named ? c->request_id : "";
+    const char *reason = status == 499 ? "the client closed the connection" : known ? c->reason : "";
 
     metrics_count_http(&c->api->metrics, c->route, "POST", status);
     if (c->api->opt.quiet)
@@ -361,10 +362,12 @@ static void log_call(const struct call *c, int status)
                                           {"first_token_seconds", NULL, first, 6},
                                           {"seconds", NULL, all, 6},
                                           {"request_id", id, 0, 0},
-                                          {"traceparent", c->trace, 0, 0}},
-               11, "%s \"POST %s\" %d %zu+%zu tokens, %zu cached, %.3f s, first %.3f s, %s%s%s", c->peer,
+                                          {"traceparent", c->trace, 0, 0},
+                                          {"reason", reason, 0, 0}},
+               reason[0] ? 12 : 11,
+               "%s \"POST %s\" %d %zu+%zu tokens, %zu cached, %.3f s, first %.3f s, %s%s%s%s%s", c->peer,
                c->route, status, n_prompt, n_output, n_cached, all, first, id[0] ? id : "-",
-               c->trace[0] ? ", " : "", c->trace);
+               c->trace[0] ? ", " : "", c->trace, reason[0] ? ": " : "", reason);
 }
 
 /* The lines of its own that an answer to C has. */
@@ -451,11 +454,14 @@ static int write_answer(struct call *c, struct buf *out)
 
     begin_answer(out);
     status = fault_of(c, &sentence);
-    if (status)
+    if (status) {
+        form_reason(sentence, c->reason, sizeof(c->reason));
         c->form->error(out, status, sentence, status == 400 ? forbidding_field(c) : NULL);
-    else
+    } else {
         c->form->whole(c, out);
+    }
     if (lacks_memory(out)) {
+        form_reason("out of memory", c->reason, sizeof(c->reason));
         buf_clear(out);
         status = 503;
         c->form->error(out, status, "out of memory", NULL);
@@ -523,6 +529,8 @@ static void end_stream(struct call *c, struct buf *out)
     const char *sentence;
     int status = fault_of(c, &sentence);
 
+    if (status)
+        form_reason(sentence, c->reason, sizeof(c->reason));
     c->form->end(c, status, sentence, out);
     if (lacks_memory(out)) {
         cut_stream(c);

@@ -101,6 +101,7 @@ struct call {
     char request_id[CALL_REQUEST_ID + 8], id[CALL_ID_BYTES];
     bool named, misnamed; /* by X-Request-Id: from the start on, the front changes no name; by no name */
     char peer[64], trace[CALL_TRACE];
+    char reason[FORM_REASON];          /* why it was refused, for the log; "": it was not */
     int64_t created;                   /* Unix time */
     double arrival_s, first_s, sent_s; /* clock; first_s: the first token of any choice, 0: none yet */
     struct fields f;

@@ -129,3 +129,38 @@ void form_put_blocks(struct call *c, struct call_choice *h, const struct form_bl
         change(c, h, b, FORM_NO_BLOCK, out);
     json_decref(calls);
 }
+
+/* Bytes of the text between the quotation mark at S and the next of the same kind, -1: S begins none. */
+static ptrdiff_t quoted(const char *s)
+{
+    const char *end = *s == '\'' || *s == '"' || *s == '`' ? strchr(s + 1, *s) : NULL;
+
+    return end ? end - s - 1 : -1;
+}
+
+static bool may_be_private(const char *s, size_t n)
+{
+    return n > 64 || strcspn(s, " \t\r\n") < n;
+}
+
+void form_reason(const char *sentence, char *out, size_t size)
+{
+    const char *file = strstr(sentence, "chat_template");
+    const char *template = file ? file : strstr(sentence, "chat template");
+    size_t at = 0;
+
+    out[0] = 0;
+    for (const char *s = sentence; *s && at < size;) {
+        ptrdiff_t n = quoted(s);
+
+        if (template && s >= template && *s == ':') {
+            snprintf(out + at, size - at, ": ...");
+            return;
+        }
+        if (n >= 0 && may_be_private(s + 1, (size_t)n))
+            at += (size_t)snprintf(out + at, size - at, "%c...%c", *s, *s);
+        else
+            at += (size_t)snprintf(out + at, size - at, "%.*s", (int)(n + 2 > 1 ? n + 2 : 1), s);
+        s += n + 2 > 1 ? n + 2 : 1;
+    }
+}

@@ -54,6 +54,12 @@ void form_sent(struct call_choice *h);
  * or OUT has no memory. */
 json_t *form_calls(struct call_choice *h, struct buf *out);
 
+/* Why a request was refused, for the log: SENTENCE to OUT [size]. Texts that are quoted in it and that may be
+ * of a prompt (with white space, or longer than a name) become "...", and so does what a chat template says,
+ * which may be anything. */
+enum { FORM_REASON = 200 };
+void form_reason(const char *sentence, char *out, size_t size);
+
 /* V is the string TEXT. */
 bool form_is(const json_t *v, const char *text);
 

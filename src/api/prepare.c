@@ -31,8 +31,10 @@ static const char *without_path(const struct call *c, const char *sentence)
 
 static int refuse(struct call *c, int status, const char *sentence)
 {
+    sentence = without_path(c, sentence);
+    form_reason(sentence, c->reason, sizeof(c->reason));
     buf_clear(&c->reply);
-    c->form->error(&c->reply, status, without_path(c, sentence), c->f.param[0] ? c->f.param : NULL);
+    c->form->error(&c->reply, status, sentence, c->f.param[0] ? c->f.param : NULL);
     c->status = status;
     return ERR_INPUT;
 }

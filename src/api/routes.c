@@ -17,6 +17,9 @@ size_t routes_refusal(void *ctx, int status, const char *why, char *out, size_t 
     size_t n;
 
     metrics_count_http(&a->metrics, "none", "none", status);
+    if (!a->opt.quiet)
+        log_fields(LOG_INFO, (const struct log_field[]){{"status", NULL, status, 0}, {"reason", why, 0, 0}},
+                   2, "no request: %d: %s", status, why);
     a->metrics.n_refused += status == 503;
     form_error(&text, status, why, NULL);
     n = text.len < size ? text.len : 0;
@@ -35,13 +38,14 @@ static const char *method_of(const struct server_exchange *x)
 }
 
 /* What becomes no call has a line only where it is refused: probes and scrapes come every few seconds. */
-static void log_refusal(struct server_exchange *x, int status)
+static void log_refusal(struct server_exchange *x, int status, const char *sentence)
 {
     const struct request_head *h = server_head(x);
     const char *id = request_header(h, "x-request-id");
-    char trace[CALL_TRACE];
+    char trace[CALL_TRACE], reason[FORM_REASON];
 
     call_trace(x, trace);
+    form_reason(sentence, reason, sizeof(reason));
     id = id && call_is_id(id) ? id : "";
     log_fields(LOG_INFO,
                (const struct log_field[]){{"client", server_peer(x), 0, 0},
@@ -49,18 +53,26 @@ static void log_refusal(struct server_exchange *x, int status)
                                           {"path", h->path, 0, 0},
                                           {"status", NULL, status, 0},
                                           {"request_id", id, 0, 0},
-                                          {"traceparent", trace, 0, 0}},
-               6, "%s \"%.32s %.1000s\" %d, %s%s%s", server_peer(x), h->method, h->path, status,
-               id[0] ? id : "-", trace[0] ? ", " : "", trace);
+                                          {"traceparent", trace, 0, 0},
+                                          {"reason", reason, 0, 0}},
+               7, "%s \"%.32s %.1000s\" %d, %s%s%s: %s", server_peer(x), h->method, h->path, status,
+               id[0] ? id : "-", trace[0] ? ", " : "", trace, reason);
 }
 
 void routes_reply(struct api *a, struct server_exchange *x, const char *route, int status,
                   const char *headers, const char *type, const void *body, size_t n)
 {
     metrics_count_http(&a->metrics, route, method_of(x), status);
-    if (!a->opt.quiet && status >= 400)
-        log_refusal(x, status);
     server_reply(x, status, headers, type, body, n);
+}
+
+/* The error that TEXT holds in the form of the client's API. SENTENCE: the same for the log. */
+static void reply_error(struct api *a, struct server_exchange *x, const char *route, int status,
+                        const char *headers, const char *sentence, const struct buf *text)
+{
+    if (!a->opt.quiet)
+        log_refusal(x, status, sentence);
+    routes_reply(a, x, route, status, headers, "application/json", text->data ? text->data : "", text->len);
 }
 
 static const struct form *form_of(const struct server_exchange *x);
@@ -78,12 +90,13 @@ void routes_refuse(struct api *a, struct server_exchange *x, const char *route, 
         snprintf(headers, sizeof(headers), "WWW-Authenticate: Bearer\r\n");
     }
     form_of(x)->error(&body, status, message, param);
-    routes_reply(a, x, route, status, headers, "application/json", body.data ? body.data : "", body.len);
+    reply_error(a, x, route, status, headers, message, &body);
     buf_fini(&body);
 }
 
 void routes_limit(struct api *a, struct server_exchange *x, const char *route, const char *key, double wait_s)
 {
+    static const char why[] = "the limit of this API key is reached; come back later";
     char headers[STATUS_LIMITS + 40];
     struct buf body = {.tag = MEM_API};
     size_t n;
@@ -92,8 +105,8 @@ void routes_limit(struct api *a, struct server_exchange *x, const char *route, c
     n = strlen(headers);
     snprintf(headers + n, sizeof(headers) - n, "Retry-After: %.0f\r\n", ceil(wait_s));
     a->metrics.n_limited++;
-    form_of(x)->error(&body, 429, "the limit of this API key is reached; come back later", NULL);
-    routes_reply(a, x, route, 429, headers, "application/json", body.data ? body.data : "", body.len);
+    form_of(x)->error(&body, 429, why, NULL);
+    reply_error(a, x, route, 429, headers, why, &body);
     buf_fini(&body);
 }
 
@@ -124,10 +137,12 @@ static void reply_probe(struct api *a, struct server_exchange *x, const struct r
 {
     struct buf body = {.tag = MEM_API};
 
-    if (why)
+    if (why) {
         form_error(&body, 503, why, NULL);
-    routes_reply(a, x, r->path, why ? 503 : 200, "", "application/json", body.data ? body.data : "",
-                 body.len);
+        reply_error(a, x, r->path, 503, "", why, &body);
+    } else {
+        routes_reply(a, x, r->path, 200, "", "application/json", "", 0);
+    }
     buf_fini(&body);
 }
 
@@ -508,6 +523,7 @@ static bool takes_type(const struct route *r, const struct request_head *h)
 /* The path is there for other methods: which is said. */
 static void refuse_method(struct api *a, struct server_exchange *x)
 {
+    static const char why[] = "this path does not take that method";
     struct buf body = {.tag = MEM_API};
     char headers[64] = "Allow: ";
 
@@ -519,8 +535,8 @@ static void refuse_method(struct api *a, struct server_exchange *x)
     if (!headers[7]) /* a file of the page */
         strcat(headers, "GET, HEAD");
     strcat(headers, "\r\n");
-    form_of(x)->error(&body, 405, "this path does not take that method", NULL);
-    routes_reply(a, x, "none", 405, headers, "application/json", body.data ? body.data : "", body.len);
+    form_of(x)->error(&body, 405, why, NULL);
+    reply_error(a, x, "none", 405, headers, why, &body);
     buf_fini(&body);
 }
 

@@ -783,7 +783,7 @@ static int run(const struct opt_values *v, struct err *e)
     if (log_level() == LOG_WARN) /* not --quiet */
         log_set_level(LOG_INFO);
     crash_watch(describe_requests);
-    log_set_format(opt_choice(v, "log-format") == 1 ? LOG_JSON : LOG_TEXT);
+    log_set_format(opt_choice(v, "log-format") == 1 ? LOG_JSON : LOG_TIMED);
     rc = serve(&s, v, e);
     computing = NULL;
     server_close(s.server);

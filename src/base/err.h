@@ -57,11 +57,12 @@ void err_assert_failed(const char *cond, const char *file, int line, const char 
 
 /* ---- lines for the operator ---- */
 
-/* Lines on stderr: "gallop: ...", "gallop: warning: ...", or objects of JSON. Each is one write() of at most
- * 4096 bytes on one line: control characters are escaped or replaced, and what is longer is cut. Never called
- * inside a step. Level and format are the only global state of the library that changes. */
+/* Lines on stderr: "gallop: ...", "gallop: warning: ...", the same behind the time (UTC), or objects of JSON.
+ * Each is one write() of at most 4096 bytes on one line: control characters are escaped or replaced, and what
+ * is longer is cut. Never called inside a step. Level and format are the only global state of the library
+ * that changes. */
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO };
-enum log_format { LOG_TEXT, LOG_JSON };
+enum log_format { LOG_TEXT, LOG_JSON, LOG_TIMED }; /* timed: text, with the time in front */
 
 /* What a line of JSON has beside time, level and message. */
 struct log_field {

@@ -105,21 +105,29 @@ static void put_field(struct line *l, const struct log_field *f)
     }
 }
 
-/* {"time":"2026-01-31T12:00:00.000Z","level":"info", fields, "message": ...} */
-static void put_json(struct line *l, enum log_level at, const struct log_field *field, size_t n,
-                     const char *message)
+/* 2026-01-31T12:00:00.000Z */
+static void put_time(struct line *l)
 {
-    static const char *const levels[] = {[LOG_ERROR] = "error", [LOG_WARN] = "warning", [LOG_INFO] = "info"};
     struct timespec now;
     struct tm tm;
     char text[80];
 
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &tm);
-    snprintf(text, sizeof(text), "{\"time\":\"%04d-%02d-%02dT%02d:%02d:%02d.%03dZ\",\"level\":\"",
-             tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec,
-             (int)(now.tv_nsec / 1000000));
+    snprintf(text, sizeof(text), "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", tm.tm_year + 1900, tm.tm_mon + 1,
+             tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, (int)(now.tv_nsec / 1000000));
     put_word(l, text);
+}
+
+/* {"time":"2026-01-31T12:00:00.000Z","level":"info", fields, "message": ...} */
+static void put_json(struct line *l, enum log_level at, const struct log_field *field, size_t n,
+                     const char *message)
+{
+    static const char *const levels[] = {[LOG_ERROR] = "error", [LOG_WARN] = "warning", [LOG_INFO] = "info"};
+
+    put_word(l, "{\"time\":\"");
+    put_time(l);
+    put_word(l, "\",\"level\":\"");
     put_word(l, levels[at]);
     put(l, "\"", 1);
     for (size_t i = 0; i < n; i++)
@@ -141,6 +149,10 @@ static void say(enum log_level at, const struct log_field *field, size_t n, cons
     if (atomic_load(&format) == LOG_JSON) {
         put_json(&l, at, field, n, message);
     } else {
+        if (atomic_load(&format) == LOG_TIMED) {
+            put_time(&l);
+            put_word(&l, " ");
+        }
         put_word(&l, "gallop: ");
         put_word(&l, words[at]);
         put_escaped(&l, message, false);

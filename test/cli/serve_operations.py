@@ -18,6 +18,7 @@ from _server import Server, passing, read_all
 
 COMPLETIONS = "/v1/completions"
 PROMPT = "Once upon a time"
+TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
@@ -38,15 +39,68 @@ def lines_of_requests_as_text():
         head = {"X-Request-Id": "mine", "traceparent": TRACE}
         expect(s.post(COMPLETIONS, head, prompt=PROMPT, max_tokens=3, min_tokens=3)[0], 200, "status")
         line, = _said(s, "mine")
-        check(re.fullmatch(r'gallop: 127\.0\.0\.1 "POST /v1/completions" 200 5\+3 tokens, 0 cached, [0-9.]+ s, first [0-9.]+ s, mine, '
+        check(re.fullmatch(TIME + r' gallop: 127\.0\.0\.1 "POST /v1/completions" 200 5\+3 tokens, 0 cached, [0-9.]+ s, first [0-9.]+ s, mine, '
                            + TRACE, line), line)
         for wrong in (TRACE.upper(), TRACE[:-1], TRACE + "0", "01" + TRACE[2:], "x " + TRACE, TRACE.replace("-", "_"),
                       TRACE[:3] + "0" * 32 + TRACE[35:], TRACE[:36] + "0" * 16 + TRACE[52:]):
             s.post(COMPLETIONS, {"X-Request-Id": "other", "traceparent": wrong}, prompt=PROMPT, max_tokens=1)
         check(all(x.endswith(", other") for x in _said(s, "other", 8)), "what is no traceparent is not repeated")
         expect(s.request("GET", "/nowhere%1b[31m", headers=head)[0], 404, "status")
-        check(_said(s, "nowhere")[0].endswith(f' "GET /nowhere%1b[31m" 404, mine, {TRACE}'), f"{s.log[-1]}")
+        check(_said(s, "nowhere")[0].endswith(f' "GET /nowhere%1b[31m" 404, mine, {TRACE}: there is nothing at this path'), f"{s.log[-1]}")
         check(not any(PROMPT in x for x in s.log), "no prompt is logged")
+        check(all(re.match(TIME + " gallop: ", x) for x in s.log), f"each line has a time: {s.log}")
+    r = call("serve", "-m", "/nonexistent")
+    check(re.match(TIME + " gallop: ", r.stderr.decode()), f"why it does not begin, too: {r.stderr}")
+
+
+def _refused(s):
+    """Requests that are refused: status, what their reason says, path."""
+    chat = "/v1/chat/completions"
+    message = [{"role": "user", "content": PROMPT}]
+    for status, reason, path, body, headers in (
+            (400, "temperature: found -1, expected", COMPLETIONS, {"prompt": PROMPT, "temperature": -1}, {}),
+            (400, "max_tokens: found a string", chat, {"messages": message, "max_tokens": PROMPT}, {}),
+            (400, "the body is not JSON", COMPLETIONS, b'{"prompt": "Once upon', {}),
+            (400, "messages[0].role: expected a string", chat, {"messages": [{"role": 1, "content": PROMPT}]}, {}),
+            (404, "The model `x?[31m` does not exist", COMPLETIONS, {"prompt": PROMPT, "model": "x\x1b[31m"}, {}),
+            (404, "The model `...` does not exist", COMPLETIONS, {"prompt": "x", "model": PROMPT}, {}),
+            (404, "no request of that id", "/v1/status/none", None, {}),
+            (405, "this path does not take that method", "/metrics", {}, {}),
+            (415, "Unsupported Media Type: Only 'application/json' is allowed", COMPLETIONS, b"prompt", {"Content-Type": "text/plain"}),
+            (401, "a valid API key is needed", chat, {"messages": message}, {"Authorization": "Bearer secret-of-mine"})):
+        if "Authorization" not in headers:
+            headers = {**headers, "Authorization": "Bearer own-key"}
+        expect(s.request("GET" if body is None else "POST", path, body, headers)[0], status, f"status of {path} {body}")
+        yield status, reason, path
+    with s.socket() as c:
+        c.sendall(b"GET / HTTP/1.1\r\nHost x\r\n\r\n")
+        check(read_all(c).startswith(b"HTTP/1.1 400"), "no header")
+    yield 400, "", None
+
+
+def reasons_of_refusals_are_in_their_lines():
+    with Server("--api-key", "own-key") as s:
+        for status, reason, path in _refused(s):
+            line = _said(s, f'{path}" {status}' if path else f"no request: {status}")[-1]
+            check((f" {status}" in line and line.partition(f" {status}")[2].endswith(reason)) or f": {reason}" in line, f"{reason}: {line}")
+            del s.log[:]
+        check(not any(x in line for line in s.log for x in (PROMPT, "secret-of-mine", "own-key", "\x1b")), f"{s.log}")
+    with Server("--api-key", "own-key", "--log-format", "json") as s:
+        for status, reason, path in _refused(s):
+            line, = _said(s, f'"status":{status}')
+            o = json.loads(line)
+            check(reason in o["reason"] and o["reason"], f"{reason}: {line}")
+            check(path is None or o["path"] == path, line)
+            check(not any(x in line for x in (PROMPT, "secret-of-mine", "own-key")), line)
+            del s.log[:]
+    with Server("--max-num-seqs", 1, "--max-num-queued-reqs", 1) as s:
+        held = [s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, n=1) for _ in range(2)]
+        check(s.wait(lambda g: g["num_requests_running"] + g["num_requests_waiting"] == 2), "both places are taken")
+        expect(s.post(COMPLETIONS, prompt=PROMPT)[0], 429, "a full queue")
+        check(_said(s, "429")[0].endswith(": the queue is full; come back later"), f"{s.log}")
+        for c in held:
+            c.close()
+        check(all(x.endswith(": the client closed the connection") for x in _said(s, " 499 ", 2)), f"{s.log}")
 
 
 def lines_of_requests_as_json():
@@ -60,15 +114,15 @@ def lines_of_requests_as_json():
         refused = json.loads(_said(s, "here")[0])
         for x in list(s.log):
             check({"time", "level", "message"} <= json.loads(x).keys(), x)
-            check(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", json.loads(x)["time"]), "a time of RFC 3339")
+            check(re.fullmatch(TIME, json.loads(x)["time"]), "a time of RFC 3339")
         times = [own.pop(k) for k in ("seconds", "first_token_seconds")]
         check(0 < times[1] <= times[0], f"{times}")
         own.pop("time"), own.pop("message")
         expect(own, {"level": "info", "client": "127.0.0.1", "method": "POST", "path": COMPLETIONS, "status": 200, "prompt_tokens": 5,
                      "cached_tokens": 0, "output_tokens": 3, "request_id": "mine", "traceparent": TRACE}, "a request")
         expect([stream[k] for k in ("status", "prompt_tokens", "output_tokens", "traceparent")], [200, 5, 4, ""], "a stream")
-        expect([refused[k] for k in ("method", "path", "status", "request_id", "traceparent")],
-               ["GET", '/now"here\\', 404, "mine", TRACE], "one that is refused")
+        expect([refused[k] for k in ("method", "path", "status", "request_id", "traceparent", "reason")],
+               ["GET", '/now"here\\', 404, "mine", TRACE, "there is nothing at this path"], "one that is refused")
         check(not any(PROMPT in x for x in s.log), "no prompt is logged")
     expect_error(call("serve", "--log-format", "xml"), 2, "--log-format", "text|json")
     r = call("serve", "--log-format", "json", "-m", "/nonexistent")

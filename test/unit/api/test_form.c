@@ -115,11 +115,46 @@ static void only_the_last_item_of_a_cut_response_is_incomplete(void **state)
     assert_non_null(strstr(said.data, "\"type\":\"message\",\"status\":\"incomplete\""));
 }
 
+static const char *reason_of(const char *sentence, char out[FORM_REASON])
+{
+    memset(out, 'x', FORM_REASON);
+    form_reason(sentence, out, FORM_REASON);
+    return out;
+}
+
+static void reasons_for_the_log_hold_no_text_of_prompts(void **state)
+{
+    char out[FORM_REASON], text[600], quoted[600];
+
+    assert_string_equal(reason_of("", out), "");
+    assert_string_equal(reason_of("n: found 0, expected 1 to 128", out), "n: found 0, expected 1 to 128");
+    assert_string_equal(reason_of("Only 'application/json', `a` or \"b\"", out),
+                        "Only 'application/json', `a` or \"b\"");
+    assert_string_equal(reason_of("a 'two words' b `x\ty` c \"\n\".", out), "a '...' b `...` c \"...\".");
+    assert_string_equal(reason_of("it's one", out), "it's one");
+    for (size_t n = 64; n <= 65; n++) {
+        snprintf(text, sizeof(text), "'%0*d'", (int)n, 7);
+        assert_string_equal(reason_of(text, out), n == 64 ? text : "'...'");
+    }
+    assert_string_equal(reason_of("tokenizer_config.json: chat_template line 3: what you said: secret", out),
+                        "tokenizer_config.json: chat_template line 3: ...");
+    assert_string_equal(reason_of("tools: the model's chat template does not support them", out),
+                        "tools: the model's chat template does not support them");
+    for (size_t n = 0; n < 500; n++) { /* cut, and ended within its room */
+        memset(text, 'y', n);
+        text[n] = 0;
+        assert_true(strlen(reason_of(text, out)) < FORM_REASON && strncmp(text, out, strlen(out)) == 0);
+        snprintf(quoted, sizeof(quoted), "%.*s'a b' chat_template: z", (int)(n < 400 ? n : 400), text);
+        assert_true(strlen(reason_of(quoted, out)) < FORM_REASON && !strchr(out, 'z') && !strstr(out, "a b"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(pieces_alone_are_blocks_one_behind_another, begin, end),
         cmocka_unit_test_setup_teardown(the_rest_of_a_call_does_not_become_text, begin, end),
+        cmocka_unit_test(reasons_for_the_log_hold_no_text_of_prompts),
         cmocka_unit_test_setup_teardown(only_the_last_item_of_a_cut_response_is_incomplete, begin, end)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -78,6 +79,24 @@ static void a_line_of_text_is_one_line(void **state)
     log_set_level(LOG_ERROR);
     log_warn("not said");
     assert_string_equal(next(), "");
+}
+
+static void a_line_of_a_server_begins_with_the_time(void **state)
+{
+    const char *said;
+    char before[24], after[24];
+    time_t now = time(NULL);
+
+    strftime(before, sizeof(before), "%Y-%m-%dT%H:%M:%S", gmtime(&now));
+    log_set_format(LOG_TIMED);
+    log_warn("%s", "one\ntwo");
+    said = next();
+    now = time(NULL);
+    strftime(after, sizeof(after), "%Y-%m-%dT%H:%M:%S", gmtime(&now));
+    assert_true(strncmp(said, before, 19) >= 0 && strncmp(said, after, 19) <= 0);
+    assert_true(said[19] == '.' && strspn(said + 20, "0123456789") == 3);
+    assert_string_equal(said + 23, "Z gallop: warning: one\\ntwo\n");
+    log_set_format(LOG_TEXT);
 }
 
 static void a_line_of_json_is_an_object(void **state)
@@ -199,10 +218,10 @@ static void where_nothing_can_be_said_work_goes_on(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, redirect, restore)
-    const struct CMUnitTest tests[] = {TEST(a_line_of_text_is_one_line), TEST(a_line_of_json_is_an_object),
-                                       TEST(what_is_too_long_is_cut_and_stays_a_line),
-                                       TEST(lines_of_several_threads_do_not_mix),
-                                       TEST(where_nothing_can_be_said_work_goes_on)};
+    const struct CMUnitTest tests[] = {
+        TEST(a_line_of_text_is_one_line),          TEST(a_line_of_a_server_begins_with_the_time),
+        TEST(a_line_of_json_is_an_object),         TEST(what_is_too_long_is_cut_and_stays_a_line),
+        TEST(lines_of_several_threads_do_not_mix), TEST(where_nothing_can_be_said_work_goes_on)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
