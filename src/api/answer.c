@@ -40,13 +40,14 @@ static void continue_string(struct buf *out, const char *s, size_t n)
 /* The next element of tool_calls; in a stream each has its number, and its arguments may come in several. */
 static void begin_element(const struct call *c, struct call_choice *h, const struct parts_piece *p)
 {
-    struct buf *out = &h->calls;
+    struct buf *out = h->holds ? &h->held : &h->calls;
 
     if (out->len)
         buf_char(out, ',');
     buf_char(out, '{');
     if (c->f.stream)
         buf_fmt(out, "\"index\":%u,", p->call);
+    h->n_calls += p->kind == PARTS_CALL && !h->holds;
     if (p->kind == PARTS_CALL) {
         buf_fmt(out, "\"id\":\"%s\",\"type\":\"function\",\"function\":{\"name\":", p->id);
         buf_json_str(out, p->text, p->len);
@@ -59,8 +60,25 @@ static void begin_element(const struct call *c, struct call_choice *h, const str
 
 void answer_end_call(struct call_choice *h)
 {
+    if (h->holds)
+        return;
     if (h->in_call)
         buf_str(&h->calls, "\"}}");
+    h->in_call = false;
+}
+
+/* The tool call that was held is complete. */
+static void hand_out_held(struct call_choice *h, bool complete)
+{
+    if (h->in_call && (complete || !h->drops)) {
+        if (h->calls.len)
+            buf_char(&h->calls, ',');
+        buf_add(&h->calls, data_of(&h->held), h->held.len);
+        buf_str(&h->calls, "\"}}");
+        h->n_calls++;
+    }
+    h->calls.oom |= h->held.oom;
+    buf_clear(&h->held);
     h->in_call = false;
 }
 
@@ -80,12 +98,17 @@ static int take_pieces(const struct call *c, struct call_choice *h)
         case PARTS_ARGUMENTS:
             if (!h->in_call)
                 begin_element(c, h, &p);
-            continue_string(&h->calls, p.text, p.len);
+            continue_string(h->holds ? &h->held : &h->calls, p.text, p.len);
             break;
-        case PARTS_CALL_END: answer_end_call(h); break;
+        case PARTS_CALL_END:
+            if (h->holds)
+                hand_out_held(h, p.complete);
+            else
+                answer_end_call(h);
+            break;
         }
     }
-    return h->text.oom || h->reasoning.oom || h->calls.oom ? ERR_NOMEM : 0;
+    return h->text.oom || h->reasoning.oom || h->calls.oom || h->held.oom ? ERR_NOMEM : 0;
 }
 
 int answer_take(const struct call *c, struct call_choice *h, const char *text, size_t n)
@@ -100,10 +123,17 @@ int answer_take(const struct call *c, struct call_choice *h, const char *text, s
     return rc ? rc : take_pieces(c, h);
 }
 
-int answer_take_end(const struct call *c, struct call_choice *h, enum gallop_finish finish)
+int answer_take_end(const struct call *c, struct call_choice *h, enum gallop_finish finish,
+                    bool by_stop_string)
 {
-    int rc = h->parts ? parts_finish(h->parts, finish != GALLOP_FINISH_STOP, NULL) : 0;
+    int rc = h->parts ? parts_finish(h->parts,
+                                     by_stop_string                 ? PARTS_STOPPED
+                                     : finish == GALLOP_FINISH_STOP ? PARTS_ENDED
+                                                                    : PARTS_CUT,
+                                     NULL)
+                      : 0;
 
+    h->drops = by_stop_string;
     return rc || !h->parts ? rc : take_pieces(c, h);
 }
 
@@ -158,6 +188,7 @@ static void put_logprob(struct buf *out, float x)
 /* {"token":, "logprob":, "bytes":} without its closing brace. */
 static void put_chat_token(const struct call *c, int32_t id, float logprob, struct buf *out)
 {
+    const struct tok *tok = gallop_llm(c->api->opt.engine)->tok;
     struct buf text = {.tag = MEM_API};
 
     token_text(c, id, &text);
@@ -166,6 +197,8 @@ static void put_chat_token(const struct call *c, int32_t id, float logprob, stru
     buf_json_str(out, data_of(&text), text.len);
     buf_json_key(out, "logprob");
     put_logprob(out, logprob);
+    if (tok && !c->f.tokens_as_ids)
+        tok_bytes(tok, id, &text); /* of a part of a character too, for which the text has U+FFFD */
     buf_json_key(out, "bytes");
     buf_json_begin(out, '[');
     for (size_t i = 0; i < text.len; i++)
@@ -474,8 +507,7 @@ static void put_all_usage(const struct call *c, struct buf *out)
 
 static void put_finish(const struct call_choice *h, struct buf *out)
 {
-    bool called = h->parts && parts_n_calls(h->parts);
-    const char *reason = h->finish == GALLOP_FINISH_STOP     ? called ? "tool_calls" : "stop"
+    const char *reason = h->finish == GALLOP_FINISH_STOP     ? h->n_calls ? "tool_calls" : "stop"
                          : h->finish == GALLOP_FINISH_LENGTH ? "length"
                                                              : "abort";
 

@@ -523,7 +523,7 @@ static void put_usage(const struct call *c, struct buf *out)
 /* Members stop_reason and stop_sequence. Anthropic has no word for an answer that was cancelled. */
 static void put_stop(const struct call_choice *h, struct buf *out)
 {
-    bool called = h->parts && parts_n_calls(h->parts);
+    bool called = h->n_calls > 0;
     const char *reason = h->finish == GALLOP_FINISH_LENGTH ? "max_tokens"
                          : called                          ? "tool_use"
                          : h->stop_string                  ? "stop_sequence"

@@ -121,6 +121,7 @@ static void destroy(struct call *c)
         buf_fini(&c->choice[i].text);
         buf_fini(&c->choice[i].reasoning);
         buf_fini(&c->choice[i].calls);
+        buf_fini(&c->choice[i].held);
         buf_fini(&c->choice[i].head);
         buf_fini(&c->choice[i].said);
         buf_fini(&c->choice[i].items);
@@ -260,7 +261,7 @@ static bool take_end(struct call *c, struct call_prompt *p, struct call_choice *
     h->prefill_s = ev->prefill_s;
     h->decode_s = ev->decode_s;
     h->forbids_all = ev->forbids_all;
-    if (answer_take_end(c, h, ev->finish) != 0)
+    if (answer_take_end(c, h, ev->finish, ev->stop_string) != 0)
         h->finish = GALLOP_FINISH_ERROR;
     if (ev->choice == 0)
         p->n_cached = ev->n_cached;

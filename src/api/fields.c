@@ -260,6 +260,7 @@ static int read_thinking(struct fields *f, const json_t *v, struct err *e)
                        "thinking.type: '%.40s' is not supported, expected adaptive, enabled or disabled",
                        type);
     f->include_reasoning = i < 2 && !(display && strcmp(display, "omitted") == 0);
+    f->thinking = i == 2 ? FIELDS_THINKING_OFF : FIELDS_THINKING_UNSAID;
     return 0;
 }
 
@@ -271,7 +272,28 @@ static int read_effort(struct fields *f, const char *name, const json_t *effort,
     if (effort && !json_is_null(effort) && (!json_is_string(effort) || n == 0 || n > 32))
         return unexpected(name, effort, "a string of 1 to 32 bytes", e);
     f->reasoning_effort = json_string_value(effort);
+    if (f->reasoning_effort && strcmp(f->reasoning_effort, "none") == 0)
+        f->thinking = FIELDS_THINKING_OFF;
     return 0;
+}
+
+static const char schema_reasoning_effort[] = "{'type':['string','null'],'minLength':1,'maxLength':32}";
+
+static int read_reasoning_effort(struct fields *f, const json_t *v, struct err *e)
+{
+    return read_effort(f, "reasoning_effort", v, e);
+}
+
+static const char schema_think[] =
+    "{'anyOf':[{'type':'boolean'},{'type':'string','minLength':1,'maxLength':32}]}";
+
+static int read_think(struct fields *f, const json_t *v, struct err *e)
+{
+    if (!json_is_boolean(v) && !json_is_string(v))
+        return unexpected("think", v, "true, false or a level such as low", e);
+    f->thinking = json_is_false(v) ? FIELDS_THINKING_OFF : FIELDS_THINKING_ON;
+    f->include_reasoning = !json_is_false(v);
+    return json_is_string(v) ? read_effort(f, "think", v, e) : 0;
 }
 
 static const char schema_output_config[] =

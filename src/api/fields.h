@@ -37,6 +37,9 @@ enum {
     FIELDS_POOLED = FIELDS_EMBEDDINGS | FIELDS_EMBED | FIELDS_EMBED_ONE /* answers are vectors */
 };
 
+/* Whether the model is asked to think before it answers; the chat template is told. */
+enum fields_thinking { FIELDS_THINKING_UNSAID, FIELDS_THINKING_OFF, FIELDS_THINKING_ON };
+
 enum {
     FIELDS_MAX_PROMPTS = 1024,
     FIELDS_MAX_TOOLS = 1024,
@@ -53,6 +56,7 @@ enum {
 struct fields {
     json_t *body; /* owned */
     json_t *own;  /* what a form made of it, owned */
+    enum fields_thinking thinking;
     const char *model, *reasoning_effort, *truncation_side, *request_id, *cache_salt, *user;
     const json_t *prompt, *messages, *system, *tools, *documents, *kwargs;
     const json_t *stop, *bad_words, *stop_token_ids, *logit_bias, *allowed, *logprob_ids, *tokens,
@@ -61,7 +65,7 @@ struct fields {
         continuous_usage, echo, chat_logprobs, include_stop, ignore_eos, skip_special_tokens,
         return_token_ids, tokens_as_ids, return_token_strs, parallel_tool_calls, include_reasoning;
     enum tools_choice tool_choice;
-    bool has_add_special, has_stream_options, normalize, base64, raw, think, truncate;
+    bool has_add_special, has_stream_options, normalize, base64, raw, truncate;
     int64_t max_tokens, max_completion_tokens, min_tokens, n, best_of, logprobs, top_logprobs,
         prompt_logprobs, top_k, truncate_prompt_tokens, priority, num_predict;
     double temperature, top_p, min_p, repetition_penalty, frequency_penalty, presence_penalty;

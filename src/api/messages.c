@@ -80,6 +80,10 @@ static int set_variables(struct call *c, json_t *o, json_t *list)
         bad |= json_object_update(o, (json_t *)(uintptr_t)c->api->opt.template_kwargs);
     if (f->reasoning_effort)
         bad |= json_object_set_new(o, "reasoning_effort", json_string(f->reasoning_effort));
+    if (f->thinking != FIELDS_THINKING_UNSAID) { /* the names that templates use */
+        bad |= json_object_set_new(o, "enable_thinking", json_boolean(f->thinking == FIELDS_THINKING_ON));
+        bad |= json_object_set_new(o, "thinking", json_boolean(f->thinking == FIELDS_THINKING_ON));
+    }
     if (f->kwargs)
         bad |= json_object_update(o, (json_t *)(uintptr_t)f->kwargs);
     if (messages_have_tools(c) && c->api->opt.tools.place == TOOLS_IN_VARIABLE)

@@ -52,7 +52,6 @@ bool ollama_loads(const struct call *c)
 static int read_request(struct call *c, struct err *e)
 {
     struct fields *f = &c->f;
-    bool given = json_is_boolean(json_object_get(f->body, "think"));
     json_t *list;
     int rc;
 
@@ -61,12 +60,8 @@ static int read_request(struct call *c, struct err *e)
         return 0;
     list = json_array();
     f->own = json_pack("[o]", list);
-    if (f->own && given &&
-        json_array_append_new(f->own, json_pack("{s:b}", "enable_thinking", f->think)) == 0)
-        f->kwargs = json_array_get(f->own, 1);
-    if (!f->own || (given && !f->kwargs))
+    if (!f->own)
         return err_nomem(e, "messages");
-    f->include_reasoning = !given || f->think;
     fields_blame(f, "messages", 0);
     rc = make_messages(c, list, e);
     f->messages = list;
@@ -127,9 +122,12 @@ static void put_calls(struct call_choice *h, struct buf *out)
 
         out->oom |= json_pull_load(&object, json_string_value(text_of), json_string_length(text_of), "",
                                    NULL) == ERR_NOMEM;
-        if (json_is_object(object))
-            json_object_set(function, "arguments", object);
-        json_decref(object);
+        if (!json_is_object(
+                object)) { /* cut by a limit, or no JSON: clients expect an object, so it has a name */
+            json_decref(object);
+            object = json_pack("{s:O}", "arguments", text_of);
+        }
+        out->oom |= !object || json_object_set_new(function, "arguments", object) != 0;
     }
     text = json_dumps(list, JSON_COMPACT);
     out->oom |= !text;
@@ -215,15 +213,21 @@ static void put_part(struct call *c, size_t i, struct buf *out)
         h->n_new = 0; /* calls are gathered */
         return;
     }
-    put_line(c, out);
-    buf_char(out, '\n');
-    if (h->ended) {
-        form_sent(h);
-        return;
+    if (h->text.len || h->reasoning.len ||
+        (h->ended && h->calls.len)) { /* the line that says done is empty */
+        begin_line(c, out);
+        put_news(c, h, out);
+        buf_str(out, ",\"done\":false}\n");
     }
     h->n_new = 0;
     buf_clear(&h->text);
     buf_clear(&h->reasoning);
+    if (!h->ended)
+        return;
+    buf_clear(&h->calls);
+    put_line(c, out);
+    buf_char(out, '\n');
+    form_sent(h);
 }
 
 static void put_end(struct call *c, int status, const char *sentence, struct buf *out)

@@ -392,7 +392,8 @@ static int reserve(struct call *c)
     for (size_t i = 0; i < n; i++) {
         struct call_choice *h = &c->choice[i];
 
-        h->text.tag = h->reasoning.tag = h->calls.tag = MEM_API;
+        h->text.tag = h->reasoning.tag = h->calls.tag = h->held.tag = MEM_API;
+        h->holds = json_is_string(c->f.stop) || json_array_size(c->f.stop) > 0;
         h->head.tag = h->said.tag = h->items.tag = MEM_API;
     }
     return 0;

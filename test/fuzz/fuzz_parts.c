@@ -55,7 +55,7 @@ static void take_apart(struct found *f, const struct parts_options *o, const cha
         ASSERT(parts_feed(a, text + at, len, NULL) == 0);
         collect(f, a);
     }
-    ASSERT(parts_finish(a, seed & 1, NULL) == 0);
+    ASSERT(parts_finish(a, (enum parts_end)(seed % 3), NULL) == 0);
     collect(f, a);
     parts_close(a);
 }

@@ -413,7 +413,66 @@ def ollama_has_thinking_and_calls():
     for got in ([_answer(talker, "/api/chat", stream=False, **fields)], _lines(talker, "/api/chat", **fields)):
         expect("".join(x["message"].get("thinking", "") for x in got), "Hm.", "thinking")
         expect("".join(x["message"]["content"] for x in got), "Let me see.", "content")
-        expect(got[-1]["message"]["tool_calls"], [{"function": {"name": "get_weather", "arguments": {"city": "Paris"}}}], "calls")
+        calls = [x["message"]["tool_calls"] for x in got if "tool_calls" in x["message"]]
+        expect(calls, [[{"function": {"name": "get_weather", "arguments": {"city": "Paris"}}}]], "calls")
+        expect([x["done"] for x in got], [False] * (len(got) - 1) + [True], "done")
+        if len(got) > 1: # clients leave the loop at the line that says done
+            expect(got[-1]["message"], {"role": "assistant", "content": ""}, "the message of the line that says done")
+            check("tool_calls" in got[-2]["message"], "calls come right before the line that says done")
+    # num_predict ends the answer inside of the call: the arguments are an object all the same
+    cut = _answer(talker, "/api/chat", stream=False, **{**fields, "options": {"temperature": 0, "num_predict": 8}})
+    expect((cut["message"]["tool_calls"], cut["done_reason"]),
+           ([{"function": {"name": "get_weather", "arguments": {"arguments": '{"city": '}}}], "length"), "a call that is cut")
+
+
+def a_stop_sequence_inside_of_a_call_leaves_it_out():
+    fields = {"messages": [{"role": "user", "content": "<call>"}], "max_tokens": 50, "temperature": 0, "stop_sequences": ["Par"],
+              "tools": [{"name": "get_weather", "input_schema": {"type": "object"}}]}
+    whole = _answer(talker, "/v1/messages", **fields)
+    expect(([b["type"] for b in whole["content"]], whole["stop_reason"], whole["stop_sequence"]),
+           (["thinking", "text"], "stop_sequence", "Par"), "an answer that a stop sequence ends")
+    streamed = _message_of(_events(talker, "/v1/messages", **fields))
+    expect([b["type"] for b in streamed["content"]], ["thinking", "text"], "the same in events")
+
+
+def thinking_is_switched_in_the_prompt():
+    """The template writes ten words where thinking is off, twenty where it is on, forty more where the effort is high."""
+    path = os.path.join(folder.name, "thinking.jinja")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("{{ messages[-1].content }}{% if enable_thinking is defined %}{{ ' cat' * (20 if enable_thinking else 10) }}"
+                "{% if thinking != enable_thinking %}{{ raise_exception('two names, two values') }}{% endif %}{% endif %}"
+                "{% if reasoning_effort == 'high' %}{{ ' cat' * 40 }}{% endif %}")
+    messages = {"messages": [{"role": "user", "content": "Hi"}]}
+    chat = {**messages, "max_tokens": 1}
+    one = {"options": {"num_predict": 1}, "stream": False}
+    with Server("--chat-template", path) as s:
+        plain = _answer(s, "/v1/chat/completions", **chat)["usage"]["prompt_tokens"]
+        for path, fields, more in (
+                ("/v1/chat/completions", {**chat, "reasoning_effort": "none"}, 10),
+                ("/v1/chat/completions", {**chat, "reasoning_effort": "high"}, 40),
+                ("/v1/chat/completions", {**chat, "reasoning_effort": "low"}, 0),
+                ("/v1/chat/completions", {**chat, "reasoning_effort": None}, 0),
+                ("/v1/chat/completions", {**chat, "chat_template_kwargs": {"enable_thinking": True, "thinking": True},
+                                          "reasoning_effort": "none"}, 20), # what is said in the template's own words wins
+                ("/v1/responses", {"input": "Hi", "max_output_tokens": 1, "reasoning": {"effort": "none"}}, 10),
+                ("/v1/responses", {"input": "Hi", "max_output_tokens": 1, "reasoning": {"effort": "high"}}, 40),
+                ("/v1/responses", {"input": "Hi", "max_output_tokens": 1, "reasoning": {"effort": None}}, 0),
+                ("/v1/messages", {**chat, "thinking": {"type": "disabled"}}, 10),
+                ("/v1/messages", {**chat, "thinking": {"type": "adaptive"}}, 0),
+                ("/v1/messages/count_tokens", {**messages, "thinking": {"type": "disabled"}}, 10),
+                ("/api/chat", {**messages, **one}, 0),
+                ("/api/chat", {**messages, **one, "think": False}, 10),
+                ("/api/chat", {**messages, **one, "think": True}, 20),
+                ("/api/chat", {**messages, **one, "think": "low"}, 20),
+                ("/api/chat", {**messages, **one, "think": "high"}, 60),
+                ("/api/generate", {"prompt": "Hi", **one, "think": False}, 10),
+                ("/api/generate", {"prompt": "Hi", **one, "think": "high"}, 60)):
+            got = _answer(s, path, **fields)
+            usage = got.get("usage", got)
+            found = usage.get("prompt_tokens") or usage.get("input_tokens") or usage.get("prompt_eval_count")
+            expect(found - plain, more, f"words that {path} adds with {fields}")
+        status, body = s.post("/api/chat", **messages, **one, think=5)
+        expect((status, "think" in body["error"]), (400, True), "a number")
 
 
 if __name__ == "__main__":

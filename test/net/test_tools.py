@@ -143,6 +143,12 @@ def hermes(model):
         says(s, "reasoning and a call", "<both>", None, [("f", '{"a": 1}')], reasoning="Hm.", tools=TOOLS)
         says(s, "cut inside of a call", "<call>", "Let me see.", [("get_weather", '{"city": ')], reason="length", tools=TOOLS,
              max_tokens=7)
+        says(s, "a stop string inside of a call's arguments", "<call>", "Let me see.", reason="stop", tools=TOOLS, stop=["Par"])
+        says(s, "a stop string inside of a call's name", "<call>", "Let me see.", reason="stop", tools=TOOLS, stop="weather")
+        says(s, "a stop string inside of a second call", "<two>", None, [("f", "{}")], tools=TOOLS, stop=["[1,"])
+        says(s, "a stop string that does not come", "<two>", None, [("f", "{}"), ("g", '{"x": [1, 2]}')], tools=TOOLS, stop=["never"])
+        says(s, "a limit inside of a call, with a stop string that does not come", "<call>", "Let me see.",
+             [("get_weather", '{"city": ')], reason="length", tools=TOOLS, max_tokens=7, stop=["never"])
         says(s, "cut inside of reasoning", "<think>\n", None, reasoning="Hm, ", reason="length", max_tokens=1)
         whole = s.ask("<call>", tools=TOOLS, tool_choice="none")[1]["usage"]["prompt_tokens"]
         check(whole < s.ask("<call>", tools=TOOLS)[1]["usage"]["prompt_tokens"], "without a choice tools are not written")

@@ -1024,10 +1024,22 @@ int parts_feed(struct parts *a, const char *text, size_t n, struct err *e)
     return check(a, e);
 }
 
-int parts_finish(struct parts *a, bool cut, struct err *e)
+/* Leaves out the call that is being read, with the white space in front of it. */
+static void drop_call(struct parts *a)
+{
+    buf_clear(&a->blanks);
+    if (streaming(&a->call))
+        put_call_end(a, false);
+    a->at = a->in.len;
+    a->machine = TEXT;
+}
+
+int parts_finish(struct parts *a, enum parts_end end, struct err *e)
 {
     a->finishing = true;
     run(a);
+    if (end == PARTS_STOPPED && a->machine == CALL)
+        drop_call(a);
     while (a->machine == CALL) {
         finish_call(a);
         run(a);
@@ -1035,7 +1047,7 @@ int parts_finish(struct parts *a, bool cut, struct err *e)
     if (a->machine == TEXT)
         finish_text(a);
     else if (a->machine == BODY)
-        close_message(a, !cut);
+        close_message(a, end == PARTS_ENDED);
     return check(a, e);
 }
 

@@ -65,8 +65,14 @@ void parts_close(struct parts *a);                                              
 /* The next text. The pieces that came of the text before and were not taken stay. 0 or ERR_NOMEM. */
 int parts_feed(struct parts *a, const char *text, size_t n, struct err *e);
 
-/* There is no more; CUT: it ended because of a limit, not because the model had said all. */
-int parts_finish(struct parts *a, bool cut, struct err *e);
+enum parts_end {
+    PARTS_ENDED,   /* the model has ended its answer */
+    PARTS_CUT,     /* a limit has */
+    PARTS_STOPPED, /* a stop string has: what looks like a call and is not complete is left out */
+};
+
+/* There is no more. */
+int parts_finish(struct parts *a, enum parts_end end, struct err *e);
 
 /* The next piece. Neighbours of one kind come as one. false: there are no more for now. */
 bool parts_take(struct parts *a, struct parts_piece *p);

@@ -148,6 +148,24 @@ static int fallback_byte(const char *s, size_t n)
     return hi < 0 || lo < 0 ? -1 : hi << 4 | lo;
 }
 
+bool decode_part_of_character(const struct steps *c, const char *token, size_t n, struct buf *out)
+{
+    size_t begin = out->len, m = 0;
+
+    for (size_t i = 0; i < c->n && out->len == begin; i++) {
+        if (c->step[i].kind == DECODE_BYTE_FALLBACK && fallback_byte(token, n) >= 0)
+            buf_char(out, (char)fallback_byte(token, n));
+        if (c->step[i].kind == DECODE_BYTE_LEVEL && n && buf_reserve(out, begin + n)) {
+            if (unicode_unspell(token, n, out->data + begin, &m))
+                out->len = begin + m;
+        }
+    }
+    if (out->len > begin && utf8_valid_prefix(out->data + begin, out->len - begin) < out->len - begin)
+        return true;
+    out->len = begin;
+    return false;
+}
+
 /* The run of bytes is over: it is text as a whole, or each byte is a replacement character. */
 static int end_bytes(struct decode_run *r, size_t k)
 {

@@ -186,6 +186,10 @@ int split_run(const struct split *p, struct split_work *w, const char *s, size_t
 int decode_check(const struct steps *c,
                  struct err *e); /* ERR_UNSUPPORTED: another step behind one that joins */
 
+/* Appends to OUT the bytes that TOKEN stands for, where the chain has a step that makes bytes of tokens, and
+ * they are no text by themselves: a part of a character. False: OUT is as it was. */
+bool decode_part_of_character(const struct steps *c, const char *token, size_t n, struct buf *out);
+
 struct decode_run; /* one sequence on its way through the chain */
 
 struct decode_run *decode_run_new(const struct steps *c); /* NULL: out of memory */

@@ -256,6 +256,20 @@ bool tok_piece(const struct tok *t, int32_t id, const char **s, size_t *n)
     return id >= 0 && string_of(t, (size_t)id, s, n);
 }
 
+void tok_bytes(const struct tok *t, int32_t id, struct buf *out)
+{
+    struct buf bytes = {.tag = MEM_TEXT};
+    const char *s;
+    size_t n;
+
+    if (tok_piece(t, id, &s, &n) && decode_part_of_character(&t->chain, s, n, &bytes)) {
+        buf_clear(out);
+        buf_add(out, bytes.data, bytes.len);
+    }
+    out->oom |= bytes.oom;
+    buf_fini(&bytes);
+}
+
 bool tok_is_special(const struct tok *t, int32_t id)
 {
     const struct tok_added *a = id >= 0 ? tok_added_get(&t->added, (size_t)id) : NULL;

@@ -92,6 +92,10 @@ bool tok_id_of(const struct tok *t, const char *piece, size_t len, int32_t *id);
 /* The vocabulary string of ID, borrowed from T and not terminated; false: there is no such id. */
 bool tok_piece(const struct tok *t, int32_t id, const char **s, size_t *n);
 
+/* Where ID is a part of a character, which tok_decode() can only show as U+FFFD, its bytes replace what is in
+ * OUT. Else OUT is left as it is. */
+void tok_bytes(const struct tok *t, int32_t id, struct buf *out);
+
 bool tok_is_special(const struct tok *t, int32_t id); /* false also for ids that do not exist */
 
 const char *tok_kind(const struct tok *t); /* "bpe (byte-level)", "unigram", ... for people */

@@ -59,7 +59,7 @@ char *transcript_of(const struct parts_options *o, const char *text, size_t n,
         from = at;
     }
     if (rc == 0)
-        rc = parts_finish(a, cut_short, NULL);
+        rc = parts_finish(a, cut_short ? PARTS_CUT : PARTS_ENDED, NULL);
     if (rc == 0)
         transcript_take(&t, a);
     parts_close(a);
