@@ -3,6 +3,7 @@
 #   make demo                     build, then let the bundled model speak
 #   make test PRESET=asan         the tests of another preset (release debug clang asan tsan)
 #   make test TESTS='-R unit/text'   some of them
+#   make test-all                 everything: what .ci/run does, and what it leaves to this (hours)
 #   make test-real                trained models from the package index, against Hugging Face (not part of make test)
 #   make test-clients             clients and measuring programs that others wrote, from the package index, against the server
 #                                 (not part of make test)
@@ -28,11 +29,11 @@ LAYERS ?= 4
 QUICK  ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help setup configure configure-program program build demo test test-real test-clients test-mixed test-sim test-page soak lint bench bench-report bench-peers fmt map fuzz install clean
+.PHONY: help setup configure configure-program program build demo test test-all test-real test-clients test-mixed test-sim test-page soak lint bench bench-report bench-peers fmt map fuzz install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
-	@echo 'targets: build program demo test test-real test-clients test-mixed test-sim test-page soak lint bench bench-report bench-peers fmt map fuzz install clean'
+	@echo 'targets: build program demo test test-all test-real test-clients test-mixed test-sim test-page soak lint bench bench-report bench-peers fmt map fuzz install clean'
 
 setup:
 	@tools/setup
@@ -60,6 +61,9 @@ demo: configure-program
 
 test: build
 	@ctest --test-dir build/$(PRESET) --parallel 2 --output-on-failure --no-tests=error --no-label-summary $(TESTS)
+
+test-all:
+	@bash .ci/run all
 
 test-real: build
 	@test/real/run

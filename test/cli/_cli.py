@@ -1,6 +1,7 @@
 """_cli.py - what the scripts beside it share: calling the program, counting checks. Standard library only; GALLOP_BIN names it."""
 import json
 import os
+import resource
 import subprocess
 import sys
 
@@ -14,8 +15,26 @@ count = 0
 def call(*args, stdin=None, env={}, **more):
     """Runs the program to its end; stdin as bytes, nothing else from outside."""
     given = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
-    return subprocess.run([GALLOP, *(x if isinstance(x, bytes) else str(x) for x in args)], **given, timeout=100,
+    return subprocess.run([GALLOP, *(x if isinstance(x, bytes) else str(x) for x in args)], **given, timeout=600,
                           **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}, env={**os.environ, **env})
+
+
+def whole_cpu(*args, **more):
+    """Runs the program to its end; what it returned and the seconds of processor time that it took."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    r = call(*args, **more)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return r, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def rest_cpu(p):
+    """Waits for the end of P; its status and the seconds of processor time that it took from here on. Unlike the time of the
+    clock, these do not grow with the load of the machine."""
+    with open(f"/proc/{p.pid}/stat") as f:
+        ticks = f.read().rpartition(")")[2].split()[11:13]
+    _, status, used = os.wait4(p.pid, 0)
+    p.returncode = os.waitstatus_to_exitcode(status)
+    return p.returncode, used.ru_utime + used.ru_stime - sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
 def check(good, what):

@@ -44,7 +44,7 @@ class Server:
 
         self.reader = threading.Thread(target=read, daemon=True)
         self.reader.start()
-        ready.wait(100)
+        ready.wait(600)
         if not self.port:
             self.process.kill()
         assert self.port, f"no server: {self.log}"
@@ -58,8 +58,8 @@ class Server:
     def end(self, sig=signal.SIGTERM):
         if self.process.poll() is None:
             self.process.send_signal(sig)
-        status = self.process.wait(100)
-        self.reader.join(100)
+        status = self.process.wait(600)
+        self.reader.join(600)
         return status
 
     def request(self, method, path, body=None, headers={}):
@@ -85,7 +85,7 @@ class Server:
         return [x[6:] for x in body.decode().split("\n\n") if x.startswith("data: ")]
 
     def socket(self):
-        s = socket.create_connection(("127.0.0.1", self.port), timeout=100)
+        s = socket.create_connection(("127.0.0.1", self.port), timeout=600)
         return self.context.wrap_socket(s, server_hostname="localhost") if self.context else s
 
     def raw(self, data):
@@ -106,7 +106,7 @@ class Server:
         return {m[1]: float(m[3]) for m in re.finditer(r"^vllm:(\w+)(\{[^}]*\}) (\S+)$", text, re.M) if "finished_reason" not in m[2]
                 and "le=" not in m[2]}
 
-    def wait(self, condition, seconds=60):
+    def wait(self, condition, seconds=300):
         """True when the condition on the gauges came true."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:

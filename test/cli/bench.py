@@ -18,7 +18,7 @@ count = 0
 
 
 def call(*args):
-    return subprocess.run([GALLOP, *map(str, args)], capture_output=True, timeout=100)
+    return subprocess.run([GALLOP, *map(str, args)], capture_output=True, timeout=600)
 
 
 def check(good, what):

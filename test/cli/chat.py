@@ -185,7 +185,7 @@ class _Terminal:
 
     def read(self, n, what=b""):
         """Reads until N bytes are shown that were not waited for, and WHAT is among them."""
-        end = time.monotonic() + 30
+        end = time.monotonic() + 300
         while (len(self.shown) < n or what not in self.shown) and time.monotonic() < end:
             if select.select([self.fd], [], [], 0.1)[0]:
                 try:

@@ -42,7 +42,7 @@ def units_of_systemd():
             for name, text in (("gallop.service", service), ("gallop.socket", sock)):
                 with open(f"{d}/{name}", "w") as f:
                     f.write(text.replace("/usr/local/bin/gallop", "/bin/true"))
-            r = subprocess.run([analyze, "verify", "--man=no", f"{d}/gallop.service", f"{d}/gallop.socket"], capture_output=True, timeout=100)
+            r = subprocess.run([analyze, "verify", "--man=no", f"{d}/gallop.service", f"{d}/gallop.socket"], capture_output=True, timeout=600)
             found = [x for x in r.stderr.decode().splitlines() if "gallop." in x]
             check(not found, f"systemd-analyze: {found}")
 

@@ -125,7 +125,7 @@ def what_is_no_file_is_written_to(d):
     check(call("logits", "-m", DEMO, "--ids", "5,6", "--npy", "/dev/stdout").stdout == want, "/dev/stdout, a pipe")
     out = os.path.join(d, "out")
     with open(out, "wb") as f:
-        subprocess.run([GALLOP, "logits", "-m", DEMO, "--ids", "5,6", "--npy", "/dev/stdout"], stdout=f, timeout=100)
+        subprocess.run([GALLOP, "logits", "-m", DEMO, "--ids", "5,6", "--npy", "/dev/stdout"], stdout=f, timeout=600)
         check(os.fstat(f.fileno()).st_size == len(want), "/dev/stdout, a file: the one that was opened is written to")
     check(os.path.exists("/dev/stdout") and _get(out) == want, "/dev/stdout is still there")
     fifo, got = os.path.join(d, "fifo"), []

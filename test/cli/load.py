@@ -20,7 +20,7 @@ _loader.exec_module(tool)
 
 def _run(*args, options=()):
     return subprocess.run([sys.executable, SCRIPT, "--gallop", GALLOP, "--serve", DEMO, *map(str, args), "--", *map(str, options)],
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100)
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600)
 
 
 def figures_add_up():

@@ -52,7 +52,7 @@ def _vectors(model, *options):
 
 
 def _refused(model, *words, options=()):
-    r = subprocess.run([GALLOP, "serve", "-m", model, "--port", "0", *options], stdin=subprocess.DEVNULL, capture_output=True, timeout=100)
+    r = subprocess.run([GALLOP, "serve", "-m", model, "--port", "0", *options], stdin=subprocess.DEVNULL, capture_output=True, timeout=600)
     said = r.stderr.decode()
     expect(r.returncode, 1, f"status of serve of {os.path.basename(model)}")
     for word in words:

@@ -10,7 +10,7 @@ import tempfile
 import termios
 import time
 
-from _cli import DEMO, GALLOP, ROOT, call, check, expect, expect_error, lines, run_all
+from _cli import DEMO, GALLOP, ROOT, call, check, expect, expect_error, lines, rest_cpu, run_all
 
 NOWHERE = ["-m", "/nowhere/at/all"]
 LONG = {"prompt": "Once", "max_new_tokens": 300, "ignore_eos": True}
@@ -383,9 +383,9 @@ def a_finished_line_is_written_at_once():
         p.stdin.flush()
         expect(json.loads(p.stdout.readline())["prompt_ids"], [5 + i], f"the answer to line {i + 1} of a pipe")
     p.stdin.close()
-    expect((p.stdout.read(), p.wait(timeout=100)), (b"", 0), "the end of a pipe")
+    expect((p.stdout.read(), p.wait(timeout=600)), (b"", 0), "the end of a pipe")
     p.stdout.close()
-    text = subprocess.run(args, input=_jsonl(LONG, SHORT, {"ids": [99999]}, SHORT), capture_output=True, timeout=100).stdout.decode()
+    text = subprocess.run(args, input=_jsonl(LONG, SHORT, {"ids": [99999]}, SHORT), capture_output=True, timeout=600).stdout.decode()
     expect([x for x in text.splitlines() if x.startswith("--- ")], ["--- 1", "--- 3", "--- 0"], "short answers come before a long one")
     o = lines(_batch(LONG, SHORT, {"ids": [99999]}, SHORT))
     expect([x["index"] for x in o], [0, 1, 2, 3], "with --json in the order of input")
@@ -402,7 +402,7 @@ def a_signal_keeps_what_is_finished_and_cancels_the_rest():
             p.stdin.flush()
             time.sleep(0.05)
             p.send_signal(number)
-            rest, said = p.communicate(timeout=100)
+            rest, said = p.communicate(timeout=600)
             expect((p.returncode, said), (status, b""), f"status and words after signal {number}, {more}")
             text = (first + rest).decode()
             check(text.endswith("\n"), f"the last line ends: {text[-60:]!r}")
@@ -414,14 +414,14 @@ def a_signal_keeps_what_is_finished_and_cancels_the_rest():
                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     p.stdout.read(1)
     p.send_signal(signal.SIGINT)
-    rest, said = p.communicate(timeout=100)
+    rest, said = p.communicate(timeout=600)
     expect((p.returncode, rest[-1:], said), (130, b"\n", b""), "status, last byte and words of an answer that is stopped")
     p = subprocess.Popen([GALLOP, "run", "-m", DEMO, "--batch", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     p.stdin.write(_jsonl(SHORT))
     p.stdin.flush()
     p.stdout.readline()
     p.send_signal(signal.SIGTERM)  # while it waits for the next line
-    expect(p.wait(timeout=10), 143, "status of a batch that waits for its pipe")
+    expect(p.wait(timeout=600), 143, "status of a batch that waits for its pipe")
     p.stdin.close()
     p.stdout.close()
 
@@ -441,7 +441,7 @@ def a_second_signal_ends_even_what_waits_for_its_reader():
     check(p.poll() is None, "the first signal ends it, although a result is only half written")
     p.send_signal(signal.SIGINT)
     try:
-        expect(p.wait(timeout=20), -signal.SIGINT, "status after two signals")
+        expect(p.wait(timeout=600), -signal.SIGINT, "status after two signals")
     except subprocess.TimeoutExpired:
         check(False, "a second signal is not obeyed")
         p.kill()
@@ -451,13 +451,13 @@ def a_second_signal_ends_even_what_waits_for_its_reader():
 
 def a_reader_that_leaves_stops_a_batch():
     p = subprocess.Popen([GALLOP, "run", "-m", DEMO, "--json", "--batch", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    p.stdin.write(_jsonl(SHORT, *([LONG] * 50)))
+    p.stdin.write(_jsonl(SHORT, *([LONG] * 300)))  # a minute of computing
     p.stdin.close()
     p.stdout.readline()
     p.stdout.close()
-    start = time.monotonic()
-    expect((p.wait(timeout=100), p.stderr.read()), (1, b""), "status and words")
-    check(time.monotonic() - start < 3, f"it goes on for {time.monotonic() - start:.1f} s")
+    status, took = rest_cpu(p)
+    expect((status, p.stderr.read()), (1, b""), "status and words")
+    check(took < 6, f"it computes for {took:.1f} s more")
     p.stderr.close()
 
 
@@ -488,7 +488,7 @@ def output_goes_into_a_file_that_is_whole_or_not_there():
                     break
                 time.sleep(0.01)
             p.send_signal(number)
-            status = p.wait(timeout=100)
+            status = p.wait(timeout=600)
             p.stdin.close()
             check(status in (128 + number, -number), f"status {status} after signal {number}")
             expect(sorted(os.listdir(d)), sorted(["out", "new15"]), f"files after signal {number}")

@@ -129,7 +129,7 @@ def _serve(server, requests, n_connections):
         todo.put(x)
 
     def work():
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=100)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=600)
         try:
             while True:
                 i, stream = todo.get_nowait()

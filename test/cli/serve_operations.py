@@ -24,7 +24,7 @@ TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 def _said(s, word, n=1):
     """The first N lines that hold WORD; they are read by a thread."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while time.monotonic() < end:
         found = [x for x in list(s.log) if word in x]
         if len(found) >= n:
@@ -148,7 +148,7 @@ def a_full_disk_for_the_log_stops_nothing():
         s.close()
     finally:
         p.terminate()
-    expect(p.wait(60), 0, "status")
+    expect(p.wait(600), 0, "status")
 
 
 def a_crash_is_reported():
@@ -281,7 +281,7 @@ def the_admin_key_is_read_again_by_a_signal():
 
         def reload(condition):
             s.process.send_signal(signal.SIGHUP)
-            end = time.monotonic() + 60
+            end = time.monotonic() + 300
             while not condition() and time.monotonic() < end:
                 time.sleep(.02)
 
@@ -328,7 +328,7 @@ def sockets_of_a_service_manager_are_served():
 def sockets_of_a_service_manager_that_cannot_be_served():
     def fails(s, status, *words, options=(), **env):
         command, more = passing(s, [GALLOP, "serve", "-m", DEMO, "--port", "0", *options], env)
-        r = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=100, **more)
+        r = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=600, **more)
         expect_error(r, status, *words)
 
     with socket.create_server(("0.0.0.0", 0)) as wide, socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket() as plain, \

@@ -14,7 +14,7 @@ count = 0
 
 
 def call(*args, stdin=None, env={}):
-    return subprocess.run([GALLOP, *map(str, args)], input=stdin, capture_output=True, timeout=100,
+    return subprocess.run([GALLOP, *map(str, args)], input=stdin, capture_output=True, timeout=600,
                           env={**os.environ, **env})
 
 

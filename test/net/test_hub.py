@@ -63,7 +63,7 @@ class Home:
 
     def call(self, *args, **env):
         p = self.start(*args, **env)
-        out, err = p.communicate(timeout=100)
+        out, err = p.communicate(timeout=600)
         return p.returncode, out, err
 
     def run(self, model, *args, **env):
@@ -78,7 +78,7 @@ class Home:
 
 def expected(*args):
     return subprocess.run([GALLOP, "run", "-m", DEMO, "-n", "4", "--threads", "1", *args, PROMPT], capture_output=True,
-                          text=True, timeout=100).stdout
+                          text=True, timeout=600).stdout
 
 
 TEXT = expected()
@@ -244,7 +244,7 @@ def two_processes_download_once(home):
     world.add("org/two", demo(), delay=1.0)
     both = [home.start("run", "-m", "org/two", "-n", "4", "--threads", "1", PROMPT) for _ in range(2)]
     for p in both:
-        out, err = p.communicate(timeout=100)
+        out, err = p.communicate(timeout=600)
         check(p.returncode == 0 and out == TEXT, "each of two processes", err)
     check(len(world.requests("org/two", "cdn", "GET")) == 1, "one download of the weights")
 
@@ -324,7 +324,7 @@ def a_full_disk_is_seen_before_the_first_byte(home):
 
     world.add("org/full", demo())
     p = subprocess.run([GALLOP, "run", "-m", "org/full", PROMPT], env=home.env, cwd=home.folder, capture_output=True,
-                       text=True, timeout=100, preexec_fn=small_files, restore_signals=False)
+                       text=True, timeout=600, preexec_fn=small_files, restore_signals=False)
     bad((p.returncode, p.stdout, p.stderr), "a write that fails", "org/full", ".incomplete: cannot write")
     good(home.run("org/full"), "with room again")
     check(world.requests("org/full", "cdn", "GET")[1][3].get("Range") == "bytes=3000000-", "what was written is kept")
@@ -332,7 +332,7 @@ def a_full_disk_is_seen_before_the_first_byte(home):
 
 def a_text_needs_no_weights(home):
     world.add("org/text", demo())
-    ids = subprocess.run([GALLOP, "tokenize", "-m", DEMO, PROMPT], capture_output=True, text=True, timeout=100).stdout
+    ids = subprocess.run([GALLOP, "tokenize", "-m", DEMO, PROMPT], capture_output=True, text=True, timeout=600).stdout
     result = home.call("tokenize", "-m", "org/text", PROMPT)
     check(result[0] == 0 and result[1] == ids and ids, "tokenize by name", result)
     check(not world.requests("org/text", file="model.safetensors"), "fetches no weights")
@@ -448,7 +448,7 @@ def a_lock_that_is_held_is_waited_for(home):
         said = os.read(p.stderr.fileno(), 4096)  # comes after two seconds of waiting
         check(b"waiting for another process" in said, "says that it waits", said)
         check(p.poll() is None and not world.requests("org/held", "hub", "GET", "config.json"), "waits")
-    out, err = p.communicate(timeout=100)
+    out, err = p.communicate(timeout=600)
     check(p.returncode == 0 and out == TEXT, "and goes on", err)
 
 
@@ -458,7 +458,7 @@ def a_bar_is_shown_on_a_terminal_only(home):
     p = subprocess.Popen([GALLOP, "run", "-m", "org/bar", "-n", "4", PROMPT], env=home.env, stdout=subprocess.PIPE,
                          stderr=theirs)
     os.close(theirs)
-    out, seen = p.communicate(timeout=100)[0], b""
+    out, seen = p.communicate(timeout=600)[0], b""
     try:
         while chunk := os.read(ours, 4096):
             seen += chunk
@@ -476,10 +476,10 @@ def the_library_fetches_too_and_prints_nothing(home):
     if not os.path.exists(example):
         return
     world.add("org/library", demo())
-    said = subprocess.run([example, DEMO], capture_output=True, text=True, timeout=100, env=home.env)
-    p = subprocess.run([example, "org/library"], capture_output=True, text=True, timeout=100, env=home.env)
+    said = subprocess.run([example, DEMO], capture_output=True, text=True, timeout=600, env=home.env)
+    p = subprocess.run([example, "org/library"], capture_output=True, text=True, timeout=600, env=home.env)
     check(p.returncode == 0 and p.stdout == said.stdout and p.stdout and not p.stderr, "gallop_open() by name", p)
-    p = subprocess.run([example, "org/library@v7"], capture_output=True, text=True, timeout=100, env=home.env)
+    p = subprocess.run([example, "org/library@v7"], capture_output=True, text=True, timeout=600, env=home.env)
     check(p.returncode == 1 and "revision v7" in p.stderr, "and its sentence", p)
 
 

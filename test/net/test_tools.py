@@ -69,12 +69,12 @@ class Server:
     def __exit__(self, *_):
         self.process.terminate()
         self.process.stderr.close()
-        self.process.wait(20)
+        self.process.wait(300)
 
     def ask(self, text, stream=False, messages=None, **fields):
         """Status and body: an object, or the list of a stream's events."""
         body = {"messages": messages or [{"role": "user", "content": text}], "temperature": 0, "stream": stream, **fields}
-        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
         link.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
         answer = link.getresponse()
         data = answer.read().decode()

@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "engine/gallop_in.h"
 
-enum { PATIENCE_S = 100 };
+enum { PATIENCE_S = 600 };
 
 struct demo demo;
 

@@ -64,7 +64,7 @@ static int close_all(void **state)
 }
 
 #define AWAIT(condition)                                                               \
-    for (double end_s = clock_seconds() + 100; !(condition); server_poll(demo.server)) \
+    for (double end_s = clock_seconds() + 600; !(condition); server_poll(demo.server)) \
     assert_true(clock_seconds() < end_s)
 
 static void do_step(void)

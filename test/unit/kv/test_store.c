@@ -415,7 +415,7 @@ static void damage_is_seen_removed_and_counted(void **state)
 /* What others write would never be seen. */
 static void a_store_that_is_always_busy_looks_at_its_medium_all_the_same(void **state)
 {
-    double until = clock_seconds() + 60;
+    double until = clock_seconds() + 300;
     struct store *s;
     int before;
 
@@ -465,7 +465,7 @@ static void a_medium_that_fails_rests_and_is_not_asked_meanwhile(void **state)
 /* The thread's own look, every few seconds. */
 static void a_look_without_memory_costs_hits_and_nothing_else(void **state)
 {
-    double until = clock_seconds() + 60;
+    double until = clock_seconds() + 300;
     size_t blocks;
     struct store *s;
 

@@ -340,12 +340,12 @@ static void who_reads_nothing_fills_no_memory(void **state)
 }
 
 static double hasty = 0.2; /* seconds that anything may take */
-static double patient = 0.5;
+static double patient = 1.5;
 
 /* Sends a byte now and then until something comes on FD, which is in `body` then, or FD is closed. */
 static void drip(int fd)
 {
-    double end = clock_seconds() + 8;
+    double end = clock_seconds() + 300;
     ssize_t k;
 
     do {
@@ -380,7 +380,7 @@ static void requests_that_come_too_slowly_are_ended(void **state)
 static void connections_without_a_request_are_closed(void **state)
 {
     for (int asked = 0; asked < 2; asked++) {
-        double end = clock_seconds() + 8;
+        double end = clock_seconds() + 300;
         int fd = connect_to();
 
         if (asked) {
@@ -397,7 +397,7 @@ static void connections_without_a_request_are_closed(void **state)
 
 static void a_client_that_takes_nothing_is_cut_off(void **state)
 {
-    double end = clock_seconds() + 8;
+    double end = clock_seconds() + 300;
     int fd = connect_to();
 
     put_text(fd, "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -625,7 +625,7 @@ static int ask_for_much(size_t n, size_t *took)
 /* Reads what is left of an answer of N bytes with its head, of which TOOK came before. */
 static void read_rest(int fd, size_t n, size_t took)
 {
-    double end = clock_seconds() + 30;
+    double end = clock_seconds() + 300;
 
     while (took <= n && clock_seconds() < end) {
         ssize_t k = read(fd, body, sizeof(body));
