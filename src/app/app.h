@@ -119,6 +119,9 @@ int load_engine(struct load *l, struct checkpoint *model, struct gallop **g, str
  * module that is not computed here. */
 int pooling_read(enum gallop_pooling *out, struct dense *dense, struct folder in, struct err *e);
 
+/* The same of GGUF files, which have a pooling_type. */
+int pooling_read_gguf(enum gallop_pooling *out, struct gguf_set *s, struct err *e);
+
 /* ---- packing.c: packed checkpoints (ckpt/pack/pack.h) ---- */
 
 struct packing_result {

@@ -137,3 +137,26 @@ int pooling_read(enum gallop_pooling *out, struct dense *dense, struct folder in
     json_decref(config);
     return rc;
 }
+
+int pooling_read_gguf(enum gallop_pooling *out, struct gguf_set *s, struct err *e)
+{
+    enum { NONE, MEAN, CLS, LAST, RANK };
+    static const char *const names[] = {"none", "mean", "cls", "last", "rank"};
+    const struct gguf_arch *arch;
+    int64_t type;
+    int rc;
+
+    *out = GALLOP_POOL_LAST;
+    if ((rc = gguf_arch_of(&arch, s, e)) != 0 ||
+        (rc = gguf_arch_int(arch, s, "pooling_type", LAST, NONE, RANK, &type, e)) != 0)
+        return rc;
+    if (type == MEAN)
+        *out = GALLOP_POOL_MEAN;
+    return type == CLS || type == RANK
+               ? err_set(
+                     e, ERR_UNSUPPORTED,
+                     "%s: pooling_type %s is not supported, expected mean or last (--pooling last or mean "
+                     "decides instead)",
+                     s->part[0].path, names[type])
+               : 0;
+}

@@ -93,7 +93,8 @@ static const struct opt_row rows[] = {
      .choices = "auto|vllm", .fallback = "auto"},
     {"pooling", 0, OPT_CHOICE, NULL, SERVER,
      .help =
-         "what an embedding is of: the last token of a text, or all; auto: what the model says, else the last",
+         "what an embedding is of: the last token of a text, or the mean of all; auto: what the model's files say "
+         "(modules.json, 1_Pooling, pooling_type of GGUF), else the last",
      .choices = "auto|last|mean", .fallback = "auto"},
     {"max-logprobs", 0, OPT_INT, "K", SERVER, .help = "most log-probabilities a token", .fallback = "20",
      .range = "[0,1024]"},
@@ -618,9 +619,10 @@ static int read_pooling(struct serve *s, const struct opt_values *v, struct err 
     const char *way = opt_string(v, "pooling");
 
     s->pooling = strcmp(way, "mean") == 0 ? GALLOP_POOL_MEAN : GALLOP_POOL_LAST;
-    return strcmp(way, "auto") != 0 || (s->model.gguf.n && !s->model.pack)
-               ? 0
-               : pooling_read(&s->pooling, &s->dense, s->model.in, e);
+    if (strcmp(way, "auto") != 0)
+        return 0;
+    return s->model.gguf.n ? pooling_read_gguf(&s->pooling, &s->model.gguf, e)
+                           : pooling_read(&s->pooling, &s->dense, s->model.in, e);
 }
 
 /* ---- from options to a running server ---- */

@@ -335,6 +335,36 @@ size_t config_count(const struct config *c)
     return c->index.n;
 }
 
+/* Keys without which a model has no size: null is not a way to leave them out. */
+static const char *const sizes[] = {"hidden_size",
+                                    "intermediate_size",
+                                    "num_hidden_layers",
+                                    "num_attention_heads",
+                                    "vocab_size",
+                                    "rms_norm_eps",
+                                    "n_embd",
+                                    "n_layer",
+                                    "n_head",
+                                    "layer_norm_epsilon",
+                                    "n_positions",
+                                    "max_position_embeddings",
+                                    "ffn_dim",
+                                    "num_experts_per_tok"};
+
+/* As find_value(), but *RC is an error where a size is null. */
+static const struct node *find_number(struct config *c, const char *key, int *rc, struct err *e)
+{
+    const struct node *n = find(c, key);
+
+    *rc = 0;
+    if (!n || n->type != JSON_PULL_NULL)
+        return n;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        if (strcmp(sizes[i], key) == 0)
+            *rc = wrong(c, n, e, "a number");
+    return NULL;
+}
+
 static int int_in(struct config *c, const struct node *n, int64_t lo, int64_t hi, int64_t *v, struct err *e)
 {
     char expected[96];
@@ -351,10 +381,11 @@ static int int_in(struct config *c, const struct node *n, int64_t lo, int64_t hi
 int config_int(struct config *c, const char *key, int64_t def, int64_t lo, int64_t hi, int64_t *v,
                struct err *e)
 {
-    const struct node *n = find_value(c, key);
+    int rc;
+    const struct node *n = find_number(c, key, &rc, e);
 
     *v = def;
-    return n ? int_in(c, n, lo, hi, v, e) : 0;
+    return n ? int_in(c, n, lo, hi, v, e) : rc;
 }
 
 int config_need_int(struct config *c, const char *key, int64_t lo, int64_t hi, int64_t *v, struct err *e)
@@ -372,13 +403,14 @@ int config_need_int(struct config *c, const char *key, int64_t lo, int64_t hi, i
 int config_float(struct config *c, const char *key, double def, double lo, double hi, double *v,
                  struct err *e)
 {
-    const struct node *n = find_value(c, key);
     char expected[96];
     struct json_pull j;
+    int rc;
+    const struct node *n = find_number(c, key, &rc, e);
 
     *v = def;
     if (!n)
-        return 0;
+        return rc;
     value_open(&j, c, n);
     if (n->type == JSON_PULL_NUMBER && json_pull_f64(&j, v) && *v >= lo && *v <= hi)
         return 0;

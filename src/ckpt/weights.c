@@ -140,16 +140,17 @@ static int open_shards(struct weights *w, struct folder in, const char *index, r
     return rc;
 }
 
-/* Weights that lie beside config.json as GGUF are not taken unasked. */
-static int say_gguf(struct folder in, struct err *e)
+/* Refuses a folder whose only weights are in a file that ends in SUFFIX. */
+static int say_other(struct folder in, const char *suffix, const char *what_to_do, struct err *e)
 {
     struct folder_names l;
-    int rc = folder_list(&l, in, NULL, ".gguf", e);
+    int rc = folder_list(&l, in, NULL, suffix, e);
 
     if (rc == 0 && l.n)
         rc = err_set(e, ERR_INPUT,
-                     "%s: beside config.json there are no weights but in GGUF; name that file: %s/%.200s",
-                     in.path, in.path, l.name[0]);
+                     "%s: beside config.json there are neither .safetensors nor pytorch_model.bin, but "
+                     "%s/%.200s: %s",
+                     in.path, in.path, l.name[0], what_to_do);
     folder_names_fini(&l);
     return rc;
 }
@@ -157,13 +158,19 @@ static int say_gguf(struct folder in, struct err *e)
 /* A folder without any of the usual names: one .safetensors file is taken, whatever its name. */
 static int open_unusual(struct weights *w, struct folder in, struct err *e)
 {
+    static const char other[] = "weights of TensorFlow and Flax are not read; save the model as safetensors";
     struct folder_names l;
     int rc;
 
     if ((rc = folder_list(&l, in, NULL, ".safetensors", e)) != 0)
         return rc;
     if (l.n == 0) {
-        if ((rc = say_gguf(in, e)) == 0)
+        if ((rc = say_other(in, ".gguf", "name that file", e)) == 0 &&
+            (rc = say_other(in, ".pth",
+                            "fetch the model in the format of Hugging Face, or convert it with "
+                            "convert_llama_weights_to_hf.py of transformers",
+                            e)) == 0 &&
+            (rc = say_other(in, ".h5", other, e)) == 0 && (rc = say_other(in, ".msgpack", other, e)) == 0)
             rc = err_set(e, ERR_INPUT,
                          "%s: there are no weights in this folder: neither model.safetensors nor "
                          "pytorch_model.bin nor the index of one",

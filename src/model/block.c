@@ -154,6 +154,8 @@ void block_heads(struct model *m, size_t def_heads, size_t def_kv, size_t def_di
     struct model_info *i = &m->info;
 
     i->n_heads = block_int(m, "num_attention_heads", def_heads, 1, 4096);
+    if (config_given(m->config, "num_key_value_heads")) /* null: as many as heads, whatever the class has */
+        def_kv = 0;
     i->n_kv = block_int(m, "num_key_value_heads", def_kv ? def_kv : i->n_heads, 1, 4096);
     i->head_dim = block_int(m, "head_dim", def_dim, 0, 512);
     if (i->n_heads % i->n_kv != 0)

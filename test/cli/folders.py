@@ -125,6 +125,8 @@ def a_key_that_changes_the_maths_is_refused_by_name():
             _refused(_folder("causal", golden, config={"is_causal": off}), "config.json", "in both directions")
     _refused(_folder("causal", "gemma3", config={"use_bidirectional_attention": True}), "config.json", "in both directions")
     _refused(_folder("causal", "gemma3", config={"use_bidirectional_attention": True, "is_causal": False}), "one is expected")
+    for golden, key in (("llama3-rope", "hidden_size"), ("mistral", "rms_norm_eps"), ("gpt2", "n_head"), ("opt", "ffn_dim")):
+        _refused(_folder("null", golden, config={key: None}), "config.json", f"{key} is null")
     for patch in ({"output_multiplier_scale": 0.5}, {"num_experts_per_token": 2}, {"_attention_scale": 2}, {"use_rope": False},
                   {"norm_topk_prob": None}, {"attention_dropouts_scale": 0.5}, {"text_scale": 0}):
         _refused(_folder("key", "llama3-rope", config=patch), "config.json", *patch, "may change what it computes")
@@ -303,6 +305,10 @@ def folders_that_are_no_model_say_what_to_do():
     check(_logits(path) == _logits(_folder("plain", "llama3-rope")), "weights of the folder go before a GGUF file")
     os.remove(os.path.join(path, "model.safetensors"))
     _refused(path, "model-q4.gguf", "name that file")
+    for file, word in (("consolidated.00.pth", "convert_llama_weights_to_hf.py"), ("tf_model.h5", "safetensors"), ("flax_model.msgpack", "safetensors")):
+        path = _folder("other", "llama3-rope", files={file: b"x"})
+        os.remove(os.path.join(path, "model.safetensors"))
+        _refused(path, file, word)
 
 
 run_all(list(globals().items()))

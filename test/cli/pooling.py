@@ -91,6 +91,36 @@ def a_packed_checkpoint_keeps_what_the_folder_says():
     check(_vectors(packed) == MEAN, "embeddings of a packed folder")
 
 
+def _gguf(pooling):
+    """A GGUF file with this pooling_type: 64 bytes more, so that tensors stay aligned."""
+    with open(os.path.join(ROOT, "test", "data", "gguf", "llama3-rope.gguf"), "rb") as f:
+        data = f.read()
+    n, = struct.unpack_from("<Q", data, 16)
+    key, pad = b"llama.pooling_type", b"general.ab"
+    more = struct.pack("<Q", len(key)) + key + struct.pack("<II", 4, pooling) + struct.pack("<Q", len(pad)) + pad + struct.pack("<IQ", 8, 0)
+    check(len(more) == 64, "what is put in keeps the alignment")
+    path = os.path.join(scratch.name, "pooling.gguf")
+    with open(path, "wb") as f:
+        f.write(data[:16] + struct.pack("<Q", n + 2) + more + data[24:])
+    return path
+
+
+def pooling_type_of_gguf_is_served():
+    def vectors(*options):
+        with Server("--dtype", "fp32", *options, model=path) as s:
+            return s.post("/v1/embeddings", input=[5, 6, 7], normalize=False)[1]["data"][0]["embedding"]
+    path = _gguf(3)
+    last, mean = vectors("--pooling", "last"), vectors("--pooling", "mean")
+    for pooling, wanted in ((0, last), (1, mean), (3, last)):
+        path = _gguf(pooling)
+        check(last != mean and vectors() == wanted, f"embeddings of pooling_type {pooling}")
+    for pooling, name in ((2, "cls"), (4, "rank")):
+        path = _gguf(pooling)
+        _refused(path, f"pooling_type {name}", "--pooling")
+        check(vectors("--pooling", "mean") == mean, "--pooling decides instead")
+    _refused(_gguf(5), "llama.pooling_type")
+
+
 def what_is_not_computed_is_refused_by_name():
     for config, words in (({"pooling_mode": "cls"}, ["pooling cls"]), ({"pooling_mode": ["mean", "max"]}, ["several modes"]),
                           ({**OLDER, "pooling_mode_cls_token": True}, ["pooling cls"]),

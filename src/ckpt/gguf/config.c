@@ -575,6 +575,20 @@ static void gpt_oss(struct maker *m)
     put_float(m, "swiglu_limit", 7);
 }
 
+/* Attention in both directions, of architectures whose layers have no windows in llama.cpp. */
+static void put_direction(struct maker *m)
+{
+    bool plain = m->a->id == GGUF_ARCH_LLAMA || m->a->id == GGUF_ARCH_QWEN2 || m->a->id == GGUF_ARCH_QWEN3;
+    bool causal = true;
+    char name[96];
+
+    if (plain && m->rc == 0)
+        m->rc =
+            gguf_bool(&m->s->part[0], full(m, "attention.causal", name, sizeof(name)), true, &causal, m->e);
+    if (!causal)
+        put_bool(m, "is_causal", false);
+}
+
 static void write_all(struct maker *m)
 {
     buf_json_key(m->out, "architectures");
@@ -582,6 +596,7 @@ static void write_all(struct maker *m)
     buf_json_str(m->out, m->a->class_name, strlen(m->a->class_name));
     buf_json_end(m->out, ']');
     put_str(m, "model_type", m->a->model_type);
+    put_direction(m);
     switch (m->a->id) {
     case GGUF_ARCH_LLAMA:
     case GGUF_ARCH_MIXTRAL: llama(m); break;

@@ -298,6 +298,7 @@ static void what_is_missing_or_unknown_is_named(void **state)
 static void neutral_keys_pass(void **state)
 {
     struct ggufwrite w;
+    json_t *c;
 
     (void)state;
     put_common(&w, "llama");
@@ -308,7 +309,12 @@ static void neutral_keys_pass(void **state)
     json_decref(good(&w));
     put_common(&w, "llama");
     ggufwrite_bool(&w, "llama.attention.causal", 0);
-    config_refused(&w, ERR_UNSUPPORTED, "llama.attention.causal", "may change");
+    c = good(&w);
+    assert_true(json_is_false(json_object_get(c, "is_causal")));
+    json_decref(c);
+    put_common(&w, "phi3");
+    ggufwrite_bool(&w, "phi3.attention.causal", 0);
+    config_refused(&w, ERR_UNSUPPORTED, "phi3.attention.causal", "may change");
 }
 
 /* ---- names ---- */
