@@ -69,6 +69,7 @@ struct call_choice {
     size_t n_blocks;       /* and those that are closed */
     bool is_last;          /* the one that is being closed is the answer's last */
     struct buf head, said; /* of the one that is open: what is known of it, its text */
+    size_t name, n_name;   /* range of head: the member with the name of a function that is called */
     struct buf items;      /* those that are closed, as JSON */
     double prefill_s, decode_s;
     size_t n_reasoning; /* tokens of reasoning, about */

@@ -2,6 +2,7 @@
 #include "api/form.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "api/call.h"
 #include "base/json_pull.h"
@@ -38,6 +39,17 @@ void form_put_string(struct buf *out, const char *s)
         buf_json_str(out, s, strlen(s));
     else
         buf_json_null(out);
+}
+
+void form_put_time(int64_t seconds, struct buf *out)
+{
+    time_t t = (time_t)seconds;
+    struct tm tm;
+    char text[40];
+
+    gmtime_r(&t, &tm);
+    strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+    buf_json_str(out, text, strlen(text));
 }
 
 void form_error(struct buf *out, int status, const char *message, const char *param)

@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -65,6 +66,9 @@ bool form_is(const json_t *v, const char *text);
 
 /* Appends S as a string of JSON, or null. */
 void form_put_string(struct buf *out, const char *s);
+
+/* Appends Unix time as a string of JSON, as RFC 3339 has it. */
+void form_put_time(int64_t seconds, struct buf *out);
 
 /* Ollama's error. */
 void ollama_error(struct buf *out, int status, const char *message, const char *param);

@@ -81,17 +81,6 @@ void ollama_error(struct buf *out, int status, const char *message, const char *
     buf_str(out, "}");
 }
 
-static void put_time(int64_t seconds, struct buf *out)
-{
-    time_t t = (time_t)seconds;
-    struct tm tm;
-    char text[40];
-
-    gmtime_r(&t, &tm);
-    strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
-    buf_json_str(out, text, strlen(text));
-}
-
 /* [{"function": {"name", "arguments": {}}}] of the calls that were gathered. */
 static void put_calls(struct call_choice *h, struct buf *out)
 {
@@ -181,7 +170,7 @@ static void begin_line(const struct call *c, struct buf *out)
     buf_str(out, "{\"model\":");
     buf_json_str(out, model, strlen(model));
     buf_str(out, ",\"created_at\":");
-    put_time(c->created, out);
+    form_put_time(c->created, out);
 }
 
 void ollama_loaded(const struct call *c, struct buf *out)
@@ -326,7 +315,7 @@ void ollama_tags(const struct api *a, struct buf *out)
     for (size_t i = 0; i < a->opt.n_names; i++) {
         put_listed(a, a->opt.name[i], out);
         buf_json_key(out, "modified_at");
-        put_time(a->created, out);
+        form_put_time(a->created, out);
         buf_json_end(out, '}');
     }
     buf_json_end(out, ']');
@@ -387,6 +376,6 @@ void ollama_show(const struct api *a, struct buf *out)
     buf_str(out, o->chat && o->markup.reasoning ? ",\"thinking\"" : "");
     buf_json_end(out, ']');
     buf_json_key(out, "modified_at");
-    put_time(a->created, out);
+    form_put_time(a->created, out);
     buf_json_end(out, '}');
 }

@@ -434,12 +434,12 @@ static void put_usage(const struct call *c, struct buf *out)
 {
     const struct call_choice *h = c->choice;
 
-    buf_fmt(
-        out,
-        ",\"usage\":{\"input_tokens\":%zu,\"input_tokens_details\":{\"cached_tokens\":%zu},\"output_tokens\":%zu,"
-        "\"output_tokens_details\":{\"reasoning_tokens\":%zu},\"total_tokens\":%zu}",
-        c->n_prompt_tokens, c->prompt->n_cached, h->n_output, h->n_reasoning,
-        c->n_prompt_tokens + h->n_output);
+    buf_fmt(out,
+            ",\"usage\":{\"input_tokens\":%zu,\"input_tokens_details\":{\"cached_tokens\":%zu,"
+            "\"cache_write_tokens\":0},\"output_tokens\":%zu,"
+            "\"output_tokens_details\":{\"reasoning_tokens\":%zu},\"total_tokens\":%zu}",
+            c->n_prompt_tokens, c->prompt->n_cached, h->n_output, h->n_reasoning,
+            c->n_prompt_tokens + h->n_output);
 }
 
 static const char *status_of(const struct call_choice *h)
@@ -590,8 +590,11 @@ static void open_item(struct call *c, struct call_choice *h, const char *id, con
         const char *inner = name,
                    *namespace = find_namespace(json_object_get(c->f.body, "tools"), name, &inner);
 
-        buf_fmt(&h->head, "\"type\":\"function_call\",\"call_id\":\"%s\",\"name\":", id);
+        buf_fmt(&h->head, "\"type\":\"function_call\",\"call_id\":\"%s\"", id);
+        h->name = h->head.len;
+        buf_str(&h->head, ",\"name\":");
         buf_json_str(&h->head, namespace ? inner : name, strlen(namespace ? inner : name));
+        h->n_name = h->head.len - h->name;
         if (namespace) {
             buf_str(&h->head, ",\"namespace\":");
             buf_json_str(&h->head, namespace, strlen(namespace));
@@ -631,6 +634,8 @@ static void close_item(struct call *c, struct call_choice *h, struct buf *out)
 
     begin_event(c, types[h->block], out);
     put_place(c, h, h->block != FORM_CALL, out);
+    if (h->block == FORM_CALL && !h->head.oom)
+        buf_add(out, h->head.data + h->name, h->n_name);
     buf_fmt(out, ",\"%s\":", h->block == FORM_CALL ? "arguments" : "text");
     buf_json_str(out, h->said.data ? h->said.data : "", h->said.len);
     buf_str(out, h->block == FORM_TEXT ? ",\"logprobs\":[]}\n\n" : "}\n\n");

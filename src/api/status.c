@@ -1,6 +1,7 @@
 /* status.c - what a server is and does at this moment: models, gauges, PACE's status endpoints. */
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 #include "api/call.h"
 #include "base/clock.h"
@@ -49,6 +50,7 @@ double status_retry_s(const struct api *a)
     return s < 1 ? 1 : s > 60 ? 60 : s;
 }
 
+/* A model as OpenAI has it, with vLLM's max_model_len, and as Anthropic has it. */
 static void put_model(const struct api *a, const char *name, struct buf *out)
 {
     buf_json_begin(out, '{');
@@ -57,7 +59,12 @@ static void put_model(const struct api *a, const char *name, struct buf *out)
     buf_fmt(out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"gallop\",\"root\":",
             (long long)a->created);
     buf_json_str(out, a->opt.name[0], strlen(a->opt.name[0]));
-    buf_fmt(out, ",\"parent\":null,\"max_model_len\":%zu}", a->max_len);
+    buf_fmt(out, ",\"parent\":null,\"max_model_len\":%zu,\"type\":\"model\",\"created_at\":", a->max_len);
+    form_put_time(a->created, out);
+    buf_json_key(out, "display_name");
+    buf_json_str(out, name, strlen(name));
+    buf_fmt(out, ",\"lifecycle\":\"active\",\"max_input_tokens\":%zu,\"max_tokens\":%zu}", a->max_len,
+            a->max_len);
 }
 
 void status_models(const struct api *a, const char *only, struct buf *out)
@@ -69,7 +76,11 @@ void status_models(const struct api *a, const char *only, struct buf *out)
     buf_str(out, "{\"object\":\"list\",\"data\":[");
     for (size_t i = 0; i < a->opt.n_names; i++)
         put_model(a, a->opt.name[i], out);
-    buf_str(out, "]}");
+    buf_str(out, "],\"has_more\":false,\"first_id\":");
+    buf_json_str(out, a->opt.name[0], strlen(a->opt.name[0]));
+    buf_str(out, ",\"last_id\":");
+    buf_json_str(out, a->opt.name[a->opt.n_names - 1], strlen(a->opt.name[a->opt.n_names - 1]));
+    buf_str(out, "}");
 }
 
 void status_pace_health(const struct api *a, struct buf *out)

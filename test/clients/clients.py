@@ -3,6 +3,7 @@
 `gallop run` says; schemathesis finds no answer that /openapi.json does not tell of. Run by test/clients/run.
 """
 import asyncio
+import functools
 import json
 import os
 import subprocess
@@ -128,6 +129,65 @@ def calls_of_tools():
             for m in messages:
                 use = [(c.name, c.input) for c in m.content if c.type == "tool_use"]
                 expect((use, m.stop_reason), ([wanted], "tool_use"), "a call in a message")
+
+
+@functools.cache
+def _checker(kind):
+    import pydantic
+    return pydantic.TypeAdapter(kind)
+
+
+def _fits(kind, value, what):
+    """VALUE has each member that KIND, a type of a client, needs, of its type: clients themselves take what comes."""
+    import pydantic
+    try:
+        _checker(kind).validate_python(value)
+    except pydantic.ValidationError as e:
+        check(False, f"{what}: {[(x['loc'], x['type']) for x in e.errors()][:5]}")
+    else:
+        check(True, what)
+
+
+def answers_have_what_types_of_clients_need():
+    """Whole answers and events, of text, of reasoning and of calls, cut or ended."""
+    import anthropic.types as anthropic
+    import anthropic.types.beta as beta
+    import openai.types as openai
+    import openai.types.chat as chat
+    import openai.types.responses as responses
+    scripts = [["<call>", "<think>\nHm.", "\n</think>\n\nLet ", "<tool_call>{\"name\": \"f\", \"arguments\": ", "{}}", "</tool_call>"], ["<say>", "It rains."]]
+    template = "{# <tool_call> arguments </think> #}{{ tools }}{% for m in messages %}{{ m.content }}{% endfor %}"
+    schema = {"type": "object"}
+    with tempfile.TemporaryDirectory() as folder:
+        scripted.make(folder, scripts, template)
+        with Server("--dtype", "fp32", "--served-model-name", "small", model=folder) as talker:
+            def ask(path, whole, events, tools, **fields):
+                for n in (100, 2):
+                    for more in ({}, {"tools": tools}):
+                        body = {"temperature": 0, **fields, **{k: n for k in ("max_tokens", "max_output_tokens") if k in fields}, **more}
+                        status, got = talker.post(path, **body)
+                        expect(status, 200, f"{path}: {got}")
+                        for kind in whole:
+                            _fits(kind, got, f"{path}: {kind}")
+                        _, _, text = talker.request("POST", path, {**body, "stream": True})
+                        for event in text.decode().split("\n\n"):
+                            event = event.split("data: ", 1)[-1]
+                            for kind in events if event.startswith("{") and event != '{"type":"ping"}' else ():
+                                _fits(kind, json.loads(event), f"{path}: {event}")
+            for prompt in ("<call>", "<say>"):
+                messages = [{"role": "user", "content": prompt}]
+                ask("/v1/responses", [responses.Response], [responses.ResponseStreamEvent], input=prompt, max_output_tokens=0,
+                    tools=[{"type": "function", "name": "f", "parameters": schema}])
+                ask("/v1/messages", [anthropic.Message, beta.BetaMessage], [anthropic.RawMessageStreamEvent, beta.BetaRawMessageStreamEvent],
+                    messages=messages, max_tokens=0, context_management={"edits": []}, tools=[{"name": "f", "input_schema": schema}])
+                ask("/v1/chat/completions", [chat.ChatCompletion], [chat.ChatCompletionChunk], messages=messages, max_tokens=0,
+                    logprobs=True, top_logprobs=1, tools=[{"type": "function", "function": {"name": "f", "parameters": schema}}])
+                _fits(openai.Completion, talker.post("/v1/completions", prompt=prompt, max_tokens=2, logprobs=1)[1], "a completion")
+            _fits(openai.CreateEmbeddingResponse, talker.post("/v1/embeddings", input=["a", "b"])[1], "embeddings")
+            count = talker.post("/v1/messages/count_tokens", messages=messages, context_management={"edits": []})[1]
+            _fits(anthropic.MessageTokensCount, count, "tokens"), _fits(beta.BetaMessageTokensCount, count, "tokens")
+            for model in json.loads(talker.request("GET", "/v1/models")[2])["data"]:
+                _fits(openai.Model, model, "a model of OpenAI's"), _fits(anthropic.ModelInfo, model, "a model of Anthropic's")
 
 
 def ollama_client():

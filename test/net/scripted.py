@@ -34,7 +34,7 @@ def write_safetensors(path, tensors):
             f.write(data.tobytes())
 
 
-def make(folder, scripts, template, special=()):
+def make(folder, scripts, template, special=(), context=2048):
     """Writes the checkpoint. SPECIAL: the texts that are special tokens."""
     texts = [EOS] + [text for script in scripts for text in script]
     assert len(set(texts)) == len(texts), f"stands in two places: {[x for x in texts if texts.count(x) > 1]}"
@@ -68,7 +68,7 @@ def make(folder, scripts, template, special=()):
         "config.json": {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": size, "vocab_size": size,
                         "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2,
                         "head_dim": 32, "hidden_act": "silu", "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
-                        "max_position_embeddings": 2048, "tie_word_embeddings": False, "eos_token_id": ids[EOS]},
+                        "max_position_embeddings": context, "tie_word_embeddings": False, "eos_token_id": ids[EOS]},
         "tokenizer.json": {"version": "1.0", "added_tokens": added, "normalizer": None,
                            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True},
                            "post_processor": None, "decoder": {"type": "ByteLevel"},

@@ -3,6 +3,7 @@
 no answer is never refused. Prompts are compared by their number of tokens, of which a scripted model has one for each byte. Standard
 library only; GALLOP_BIN names the program.
 """
+import datetime
 import json
 import os
 import sys
@@ -208,6 +209,7 @@ def tokens_that_were_cached_are_counted_once():
     def responses(got):
         u = got["usage"]
         expect(u["total_tokens"], u["input_tokens"] + u["output_tokens"], "all tokens")
+        expect(u["input_tokens_details"]["cache_write_tokens"], 0, "what newer clients look for")
         return u["input_tokens"], u["input_tokens_details"]["cached_tokens"]
     def chat(got):
         u = got["usage"]
@@ -228,6 +230,19 @@ def tokens_that_were_cached_are_counted_once():
     expect(messages(end), (wanted, second[1]), "usage at the end of a stream")
     got = _answer("/api/chat", messages=[{"role": "user", "content": long}], stream=False, options={"num_predict": 1})
     expect(got["prompt_eval_count"], wanted, "Ollama counts all tokens of the prompt")
+
+
+def models_are_listed_for_clients_of_both_vendors():
+    listed = json.loads(server.request("GET", "/v1/models")[2])
+    name = os.path.basename(folder.name)
+    model, = (m for m in listed["data"] if m["id"] == name)
+    expect((listed["object"], listed["has_more"], listed["first_id"], listed["last_id"]),
+           ("list", False, listed["data"][0]["id"], listed["data"][-1]["id"]), "the list")
+    expect((model["object"], model["owned_by"], model["max_model_len"]), ("model", "gallop", 2048), "OpenAI's members, and vLLM's")
+    expect((model["type"], model["display_name"], model["lifecycle"], model["max_input_tokens"], model["max_tokens"]),
+           ("model", name, "active", 2048, 2048), "Anthropic's members")
+    made = datetime.datetime.strptime(model["created_at"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=datetime.timezone.utc)
+    expect(int(made.timestamp()), model["created"], "the same time")
 
 
 # ---- Codex ----
@@ -257,6 +272,8 @@ def codex_calls_functions_of_a_namespace():
     events = _events(RESPONSES, input=items, **CODEX)
     added, = (e["item"] for e in events if e["type"] == "response.output_item.added")
     done, = (e["item"] for e in events if e["type"] == "response.output_item.done")
+    ended, = (e for e in events if e["type"] == "response.function_call_arguments.done")
+    expect((ended["name"], json.loads(ended["arguments"])), ("close", {"target": "a"}), "the event of whole arguments")
     expect((added["name"], added["namespace"], added["arguments"]), ("close", "team", ""), "the item that begins")
     for call in (whole["output"][0], done, events[-1]["response"]["output"][0]):
         expect((call["type"], call["name"], call["namespace"], json.loads(call["arguments"]), call["status"]),
