@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""accounting.py - what the server says it did, in numbers that are known: metrics, usage, limits of keys, lists of models, when
+requests have several answers, several prompts, and prompts that were seen before. Standard library only."""
+import base64
+import json
+import math
+import os
+import re
+import struct
+import tempfile
+
+from _cli import check, expect, run_all
+from _server import Server
+
+COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
+PROMPT = "Once upon a time"  # five tokens
+WAY = {"temperature": 1, "seed": 1, "ignore_eos": True}
+
+
+def _metrics(s, key=None):
+    """Each sample by its name and the labels that are not those of all: {("request_success_total", "length"): 3.0}."""
+    text = s.request("GET", "/metrics", headers={"Authorization": f"Bearer {key}"} if key else {})[2].decode()
+    out = {}
+    for name, labels, x in re.findall(r"^(?:vllm:|gallop:)?(\w+)(?:\{([^}]*)\})? (\S+)$", text, re.M):
+        more = tuple(v for k, v in re.findall(r'(\w+)="([^"]*)"', labels) if k not in ("engine", "model_name"))
+        out[(name, *more) if more else name] = float(x)
+    return out
+
+
+def _grown(s, ask, key=None):
+    """What of the metrics ASK() changes, without buckets and times."""
+    before = _metrics(s, key)
+    ask()
+    after = _metrics(s, key)
+    return {k: after[k] - before.get(k, 0) for k in after if after[k] != before.get(k, 0) and "le" not in k and
+            not (isinstance(k, tuple) and k[0].endswith("_bucket")) and "seconds" not in str(k) and "iteration" not in str(k)
+            and "operator" not in str(k)}, {k: after[k] - before.get(k, 0) for k in after if str(k).endswith("seconds_count")}
+
+
+def several_answers_are_counted_each_and_their_prompt_once():
+    with Server("--no-access-log", "--prefix-index", "none") as s:
+        ask = lambda **more: lambda: expect(s.post(COMPLETIONS, prompt=PROMPT, max_tokens=4, min_tokens=4, **WAY, **more)[0], 200, "status")
+        got, times = _grown(s, ask(n=3))
+        expect(got, {"generation_tokens_total": 12, "prompt_tokens_total": 5, "prefix_cache_queries_total": 5,
+                     ("request_success_total", "length"): 3, "request_prompt_tokens_sum": 5, "request_prompt_tokens_count": 1,
+                     "request_generation_tokens_sum": 12, "request_generation_tokens_count": 3, "request_params_n_sum": 3,
+                     "request_params_n_count": 1, "request_params_max_tokens_sum": 4, "request_params_max_tokens_count": 1,
+                     ("http_requests_total", COMPLETIONS, "POST", "200"): 1, ("http_requests_total", "/metrics", "GET", "200"): 1},
+               "a request with three answers of four tokens")
+        wanted = {"time_to_first_token": 3, "inter_token_latency": 9, "request_time_per_output_token": 3, "e2e_request_latency": 3,
+                  "request_queue_time": 3, "request_inference_time": 3, "request_prefill_time": 3, "request_decode_time": 3}
+        expect({k: times[f"{k}_seconds_count"] for k in wanted}, wanted, "its times")
+        one, times = _grown(s, lambda: s.post(COMPLETIONS, prompt=[PROMPT, PROMPT + " there"], max_tokens=1, **WAY))
+        expect([one[k] for k in ("prompt_tokens_total", "generation_tokens_total", "request_prompt_tokens_count", "request_params_n_count")],
+               [11, 2, 2, 1], "two prompts with an answer of one token each")
+        expect([times[f"{k}_seconds_count"] for k in ("time_to_first_token", "inter_token_latency", "request_time_per_output_token")],
+               [2, 0, 0], "one token has no time to the next")
+        free, _ = _grown(s, lambda: s.post(CHAT, messages=[{"role": "user", "content": "Hi"}], logit_bias={"1": -100}, stop=["."], **{**WAY, "ignore_eos": False}))
+        used = free["prompt_tokens_total"] + free["request_params_max_tokens_sum"]
+        context = json.loads(s.request("GET", "/v1/models")[2])["data"][0]["max_model_len"]
+        expect(used, context, "without a limit an answer may have what the context leaves")
+
+
+def ends_are_counted_by_their_reason():
+    with Server("--no-access-log") as s:
+        got, _ = _grown(s, lambda: s.post(COMPLETIONS, prompt=PROMPT, max_tokens=50, stop=["e"], temperature=0))
+        expect({k: v for k, v in got.items() if k[0] == "request_success_total"}, {("request_success_total", "stop"): 1}, "a stop string")
+
+        def leave():
+            c = s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, n=2, stream=True, **WAY)
+            c.recv(100)
+            c.close()
+            check(s.is_free(), "it is aborted")
+        got, _ = _grown(s, leave)
+        expect({k[1]: v for k, v in got.items() if k[0] == "request_success_total"}, {"abort": 2}, "a client that leaves")
+        expect(got.get(("http_requests_total", COMPLETIONS, "POST", "499")), 1, "its status")
+        got, _ = _grown(s, lambda: (s.post(COMPLETIONS, prompt=PROMPT, n=0), s.request("GET", "/none"), s.request("GET", COMPLETIONS)))
+        expect({k[1:]: v for k, v in got.items() if k[0] == "http_requests_total"},
+               {(COMPLETIONS, "POST", "400"): 1, ("none", "GET", "404"): 1, ("none", "GET", "405"): 1, ("/metrics", "GET", "200"): 1}, "refusals")
+        expect([k for k in got if "refused" in str(k) or "limit" in str(k)], [], "are not because of load")
+
+
+def rows_that_are_found_are_counted_once():
+    long = "The old king had a small dog. " * 40
+    with Server("--no-access-log", "--block-size", 16, "--prefix-index", "hash") as s:
+        n = len(s.post("/tokenize", prompt=long)[1]["tokens"])
+        first = s.post(COMPLETIONS, prompt=long, max_tokens=2, n=2, **WAY)[1]["usage"]
+        expect((first["prompt_tokens"], first["completion_tokens"], first["total_tokens"]), (n, 4, n + 4), "usage of two answers")
+        expect((first.get("prompt_tokens_details") or {}).get("cached_tokens", 0), 0, "nothing is found for a prompt that is new")
+        box = []
+        got, _ = _grown(s, lambda: box.append(s.post(COMPLETIONS, prompt=long, max_tokens=2, n=2, **WAY)[1]["usage"]))
+        found = box[0]["prompt_tokens_details"]["cached_tokens"]
+        check(found % 16 == 0 and n - 17 <= found < n, f"whole blocks are found: {found} of {n}")
+        expect([got[k] for k in ("prompt_tokens_total", "prefix_cache_queries_total", "prefix_cache_hits_total", "prompt_tokens_cached_total")],
+               [n, n, found, found], "metrics of two answers that find it")
+        events = s.events(COMPLETIONS, prompt=long, max_tokens=2, n=2, stream_options={"include_usage": True}, **WAY)
+        expect(json.loads(events[-2])["usage"], box[0], "usage of a stream")
+        salted = s.post(COMPLETIONS, prompt=long, max_tokens=2, cache_salt="mine", **WAY)[1]["usage"]
+        expect((salted.get("prompt_tokens_details") or {}).get("cached_tokens", 0), 0, "another salt finds nothing")
+        both = s.post(COMPLETIONS, prompt=[long, long], max_tokens=1, **WAY)[1]["usage"]
+        expect((both["prompt_tokens"], both["prompt_tokens_details"]["cached_tokens"]), (2 * n, 2 * found), "usage of two prompts")
+
+
+def other_forms_say_the_same_numbers():
+    with Server("--no-access-log", "--prefix-index", "none") as s:
+        messages = [{"role": "user", "content": "Hi there"}]
+        chat = s.post(CHAT, messages=messages, max_tokens=7, temperature=0, ignore_eos=True)[1]["usage"]
+        n = chat["prompt_tokens"]
+        ollama = s.post("/api/chat", messages=messages, options={"num_predict": 7, "temperature": 0}, stream=False)[1]
+        expect((ollama["prompt_eval_count"], ollama["done"]), (n, True), "Ollama's prompt")
+        check(1 <= ollama["eval_count"] <= 7 and (ollama["eval_count"] == 7) == (ollama["done_reason"] == "length"), f"its answer: {ollama}")
+        check(ollama["total_duration"] >= ollama["prompt_eval_duration"] + ollama["eval_duration"] > 0, f"its durations: {ollama}")
+        message = s.post("/v1/messages", messages=messages, max_tokens=7, temperature=0)[1]
+        counted = s.post("/v1/messages/count_tokens", messages=messages)[1]["input_tokens"]
+        usage = message["usage"]
+        expect(usage["input_tokens"] + (usage.get("cache_read_input_tokens") or 0), counted, "Anthropic's prompt")
+        expect((counted, usage["output_tokens"]), (n, ollama["eval_count"]), "is the chat's, and so is its answer")
+        response = s.post("/v1/responses", input="Hi there", max_output_tokens=7, temperature=0)[1]["usage"]
+        expect((response["input_tokens"], response["output_tokens"], response["total_tokens"]),
+               (n, ollama["eval_count"], n + ollama["eval_count"]), "usage of a response")
+        stopped = s.post("/v1/messages", messages=messages, max_tokens=200, temperature=0, stop_sequences=["~~", "e"])[1]
+        expect((stopped["stop_reason"], stopped["stop_sequence"]), ("stop_sequence", "e"), "which sequence ended it")
+        ended = s.post(COMPLETIONS, prompt=PROMPT, max_tokens=200, temperature=0, stop=["~~", "e"])[1]["choices"][0]
+        expect((ended["finish_reason"], ended["stop_reason"]), ("stop", "e"), "vLLM's stop_reason")
+        most = s.post(COMPLETIONS, prompt=PROMPT, max_tokens=2, temperature=0, stop=["~~"], ignore_eos=True)[1]["choices"][0]
+        expect((most["finish_reason"], most["stop_reason"]), ("length", None), "and none where its length ended it")
+
+
+def alternatives_come_in_the_order_of_their_probability():
+    with Server("--no-access-log") as s:
+        for n in (1, 2):
+            o = s.post(CHAT, messages=[{"role": "user", "content": "Hi"}], max_tokens=4, n=n, logprobs=True, top_logprobs=5, **WAY)[1]
+            expect([c["index"] for c in o["choices"]], list(range(n)), "answers in their order")
+            for c in o["choices"]:
+                expect(len(c["logprobs"]["content"]), 4, "an entry a token")
+                for entry in c["logprobs"]["content"]:
+                    top = [t["logprob"] for t in entry["top_logprobs"]]
+                    check(len(top) == 5 and top == sorted(top, reverse=True) and entry["logprob"] <= top[0] and sum(map(math.exp, top)) <= 1.0001,
+                          f"{entry}")
+                    same = [t["logprob"] for t in entry["top_logprobs"] if t["token"] == entry["token"] and t["bytes"] == entry["bytes"]]
+                    check(not same or entry["logprob"] in same, f"the chosen token has one probability: {entry}")
+        o = s.post(COMPLETIONS, prompt=[PROMPT, "The dog"], max_tokens=3, n=2, logprobs=0, **WAY)[1]
+        expect([c["index"] for c in o["choices"]], [0, 1, 2, 3], "answers of two prompts")
+        alone = s.post(COMPLETIONS, prompt="The dog", max_tokens=3, n=2, logprobs=0, **WAY)[1]
+        expect([c["text"] for c in o["choices"][2:]], [c["text"] for c in alone["choices"]], "the second prompt's answers are behind the first's")
+
+
+def limits_of_keys_are_said_and_hold():
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, "keys")
+        with open(path, "w") as f:
+            f.write("alpha requests_per_minute=5 tokens_per_minute=1000\nbeta tokens_per_minute=20\n")
+        os.chmod(path, 0o600)
+        _try_limits(path)
+
+
+def _try_limits(path):
+    with Server("--api-key-file", path, "--no-access-log") as s:
+        def ask(key, **fields):
+            status, head, body = s.request("POST", COMPLETIONS, {"prompt": PROMPT, "max_tokens": 4, "min_tokens": 4, **WAY, **fields},
+                                           {"Authorization": f"Bearer {key}"})
+            return status, {k[len("x-ratelimit-"):]: v for k, v in head.items() if k.startswith("x-ratelimit-")}, head, body
+        status, limits, _, _ = ask("alpha", n=3)
+        expect((status, limits["limit-requests"], limits["limit-tokens"], limits["remaining-requests"]), (200, "5", "1000", "4"), "limits")
+        left = int(limits["remaining-tokens"])
+        check(1000 - 5 - 12 <= left <= 1000 - 5 - 12 + 20, f"the prompt is charged once and each answer: {left}")  # it fills again meanwhile
+        check(0 < float(limits["reset-requests"].rstrip("s")) <= 12 and 0 < float(limits["reset-tokens"].rstrip("s")) <= 1.1, f"{limits}")
+        for _ in range(4):
+            expect(ask("alpha")[0], 200, "within the limit")
+        status, limits, head, body = ask("alpha")
+        expect((status, limits["remaining-requests"]), (429, "0"), "one more")
+        check(1 <= int(head["retry-after"]) <= 12, f"when to come back: {head['retry-after']}")
+        got = _metrics(s, "alpha")
+        expect((got["requests_over_limit_total"], got["requests_refused_total"]), (1, 0), "it is the key's limit, not load")
+        status, limits, _, _ = ask("beta", max_tokens=30, min_tokens=30)
+        expect((status, "limit-requests" in limits, limits["limit-tokens"]), (200, False, "20"), "a key with one limit")
+        status, limits, head, _ = ask("beta")
+        expect((status, limits["remaining-tokens"]), (429, "0"), "tokens that are used up")
+        check(10 < int(head["retry-after"]) <= 60, f"15 tokens too many, a third of one a second: {head['retry-after']}")
+
+
+def each_name_is_a_model():
+    with Server("--no-access-log", "--served-model-name", "one", "--served-model-name", "two", "--max-model-len", 300) as s:
+        models = json.loads(s.request("GET", "/v1/models")[2])["data"]
+        expect([(m["id"], m["root"], m["max_model_len"]) for m in models], [("one", "one", 300), ("two", "one", 300)], "names")
+        expect(json.loads(s.request("GET", "/v1/models/two")[2])["id"], "two", "one of them")
+        expect(s.request("GET", "/v1/models/three")[0], 404, "none")
+        expect([s.post(COMPLETIONS, prompt="x", max_tokens=1, model=m)[1].get("model") for m in ("one", "two")], ["one", "two"], "what answers say")
+        expect(s.post(COMPLETIONS, prompt="x", max_tokens=1)[1]["model"], "one", "where none was asked for")
+
+
+def vectors_are_those_of_their_texts():
+    with Server("--no-access-log") as s:
+        texts = [PROMPT, "The dog", PROMPT]
+        o = s.post("/v1/embeddings", input=texts)[1]
+        n = [len(s.post("/tokenize", prompt=t)[1]["tokens"]) for t in texts]
+        expect([d["index"] for d in o["data"]], [0, 1, 2], "indices")
+        expect((o["usage"]["prompt_tokens"], o["usage"]["total_tokens"]), (sum(n), sum(n)), "usage")
+        expect(o["data"][0]["embedding"], o["data"][2]["embedding"], "of the same text")
+        check(o["data"][0]["embedding"] != o["data"][1]["embedding"], "another text")
+        for d in o["data"]:
+            check(abs(math.fsum(x * x for x in d["embedding"]) - 1) < 1e-5, "the length is 1")
+        packed = s.post("/v1/embeddings", input=texts, encoding_format="base64")[1]
+        for d, e in zip(packed["data"], o["data"]):
+            raw = base64.b64decode(d["embedding"])
+            got = struct.unpack(f"<{len(raw) // 4}f", raw)
+            check(len(got) == len(e["embedding"]) and all(abs(x - y) < 1e-6 for x, y in zip(got, e["embedding"])), "base64 is the floats")
+        embed = s.post("/api/embed", input=texts)[1]
+        expect(embed["prompt_eval_count"], sum(n), "Ollama's count")
+        check(len(embed["embeddings"]) == 3 and all(abs(x - y) < 1e-6 for x, y in zip(embed["embeddings"][1], o["data"][1]["embedding"])), "and vectors")
+
+
+run_all(list(globals().items()))
