@@ -669,12 +669,13 @@ static void advance(struct call *c)
         destroy(c);
 }
 
-/* How many tokens an answer to C may have; without a limit what the context leaves. */
+/* How many tokens an answer to C may have: what was asked for, at most what the context leaves. */
 static size_t most_tokens(const struct call *c)
 {
+    size_t room = c->api->max_len - c->prompt->ids.n;
     int64_t most = prepare_max_tokens(c);
 
-    return most >= 0 ? (size_t)most : c->api->max_len - c->prompt->ids.n;
+    return most >= 0 && (size_t)most < room ? (size_t)most : room;
 }
 
 /* The front is done with C. */

@@ -208,6 +208,10 @@ int64_t prepare_max_tokens(const struct call *c);
 
 bool messages_have_tools(const struct call *c); /* and the template is to be given them */
 
+/* The text of PART of a message's content: a string or null; something else where it has none as it should;
+ * NULL: its type has no text. Borrowed. */
+const json_t *messages_part_text(const json_t *part);
+
 /* The text of a conversation, by the model's template. */
 int messages_render(struct call *c, struct buf *out, struct err *e);
 

@@ -9,7 +9,7 @@
 
 #include "base/json_pull.h"
 
-enum kind { BOOL, INT, NUMBER, TEXT, OWN, EMPTY, NEVER };
+enum kind { BOOL, INT, NUMBER, TEXT, FILLED, OWN, EMPTY, NEVER };
 
 struct row {
     const char *name;
@@ -17,7 +17,7 @@ struct row {
     enum kind kind;
     size_t offset;     /* in struct fields */
     const char *range; /* INT, NUMBER: an interval */
-    size_t most;       /* TEXT: bytes */
+    size_t most;       /* TEXT, FILLED: bytes */
     int (*read)(struct fields *f, const json_t *v, struct err *e);
     const char *form; /* OWN, EMPTY: the type in words; NEVER: what is taken, JSON texts with | between */
     const char *says;
@@ -68,6 +68,34 @@ static int unexpected(const char *name, const json_t *v, const char *expected, s
 
 /* ---- readers of what is no plain value ---- */
 
+/* The whole number that V is, also one written with a fraction of zero (16.0), as clients that count in
+ * floats send them. False: it is none, or is beyond 2^53, where a float does not say which one is meant. */
+static bool whole_of(const json_t *v, int64_t *out)
+{
+    double x = json_real_value(v);
+
+    if (json_is_integer(v)) {
+        *out = json_integer_value(v);
+        return true;
+    }
+    if (!json_is_real(v) || x != floor(x) || fabs(x) > 9007199254740992.0)
+        return false;
+    *out = (int64_t)x;
+    return true;
+}
+
+/* Members of LIST that are floats of whole numbers become integers. One that cannot, for lack of memory, is
+ * refused as a float. */
+static void make_whole(const json_t *list)
+{
+    json_t *own = (json_t *)(uintptr_t)list; /* part of the body, which is the request's own */
+    int64_t whole;
+
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (json_is_real(json_array_get(list, i)) && whole_of(json_array_get(list, i), &whole))
+            json_array_set_new(own, i, json_integer(whole));
+}
+
 static bool is_id(const json_t *v)
 {
     return json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) <= INT32_MAX;
@@ -106,6 +134,9 @@ static const char schema_prompt[] =
 static int check_prompts(struct fields *f, const char *name, const json_t *v, struct err *e)
 {
     f->prompt = v;
+    make_whole(v);
+    for (size_t i = 0; i < json_array_size(v); i++)
+        make_whole(json_array_get(v, i));
     if (!json_is_string(v) && !(json_is_array(v) && json_array_size(v) > 0 &&
                                 (all(v, is_id) || all(v, is_string) || all(v, is_ids))))
         return unexpected(
@@ -144,9 +175,10 @@ static int read_objects(const json_t **to, const char *name, const json_t *v, si
 #define SCHEMA_MESSAGE                                                                        \
     "{'type':'object','required':['role'],'properties':{"                                     \
     "'role':{'type':'string'},'content':{'anyOf':[{'type':'string'},{'type':'null'},{'type':" \
-    "'array','items':{'type':'object','required':['type','text'],'properties':{'type':{"      \
-    "'const':'text'},'text':{'type':'string'}}}}]},'tool_calls':{'type':'array','items':{"    \
-    "'type':'object'}},'tool_call_id':{'type':'string'},'name':{'type':'string'}}}"
+    "'array','items':{'type':'object','required':['type'],'properties':{'type':{'enum':["     \
+    "'text','input_text','output_text','refusal','thinking']},'text':{'type':['string',"      \
+    "'null']}}}}]},'tool_calls':{'type':['array','null'],'items':{'type':'object'}},"         \
+    "'tool_call_id':{'type':'string'},'name':{'type':'string'}}}"
 static const char schema_messages[] = "{'type':'array','minItems':1,'items':" SCHEMA_MESSAGE "}",
                   schema_any_messages[] = "{'type':'array','items':" SCHEMA_MESSAGE "}";
 
@@ -168,10 +200,33 @@ static const char schema_tools[] =
     "'properties':{'name':{'type':'string','minLength':1},'description':{'type':'string'},"
     "'parameters':{'type':'object'}}}}}}";
 
+/* A tool without a type is a function; the template is given its type. */
+static int name_types(const json_t *tools, struct err *e)
+{
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        json_t *tool = json_array_get(tools, i), *type = json_object_get(tool, "type"), *named;
+
+        if ((type && !json_is_null(type)) || !json_object_get(tool, "function"))
+            continue;
+        named = json_object(); /* the type in front, as clients write it */
+        if (!named || json_object_set_new(named, "type", json_null()) != 0 ||
+            json_object_update(named, tool) != 0 ||
+            json_object_set_new(named, "type", json_string("function")) != 0 ||
+            json_array_set((json_t *)(uintptr_t)tools, i, named) != 0) {
+            json_decref(named);
+            return err_nomem(e, "tools");
+        }
+        json_decref(named);
+    }
+    return 0;
+}
+
 static int read_tools(struct fields *f, const json_t *v, struct err *e)
 {
     int rc = read_objects(&f->tools, "tools", v, FIELDS_MAX_TOOLS, e);
 
+    if (rc == 0)
+        rc = name_types(v, e);
     return rc ? rc : tools_check(v, NULL, e);
 }
 
@@ -231,7 +286,7 @@ static int read_choice_object(struct fields *f, const json_t *v, struct err *e)
     const char *type = json_string_value(json_object_get(v, "type"));
     const json_t *one = json_object_get(v, "disable_parallel_tool_use");
 
-    if (!type || (one && !json_is_boolean(one)))
+    if (!type || (one && !json_is_boolean(one) && !json_is_null(one)))
         return unexpected("tool_choice", v, "an object with a type", e);
     if (strcmp(type, "auto") != 0 && strcmp(type, "none") != 0)
         return err_set(e, ERR_UNSUPPORTED, "tool_choice: only auto and none are supported by this server");
@@ -471,10 +526,12 @@ static const char schema_seed[] =
 
 static int read_seed(struct fields *f, const json_t *v, struct err *e)
 {
-    if (!json_is_integer(v))
+    int64_t seed;
+
+    if (!whole_of(v, &seed))
         return unexpected("seed", v, "a whole number of 64 bits", e);
-    f->has_seed = json_integer_value(v) != -1;
-    f->seed = (uint64_t)json_integer_value(v);
+    f->has_seed = seed != -1;
+    f->seed = (uint64_t)seed;
     return 0;
 }
 
@@ -510,6 +567,7 @@ static int read_stop(struct fields *f, const json_t *v, struct err *e)
 static int read_ids(const json_t **to, const char *name, const json_t *v, size_t most, struct err *e)
 {
     *to = v;
+    make_whole(v);
     if (!json_is_array(v) || !all(v, is_id))
         return unexpected(name, v, "a list of token ids", e);
     if (json_array_size(v) > most)
@@ -636,6 +694,8 @@ static int read_request_ids(struct fields *f, const json_t *v, struct err *e)
     {#name, where, NUMBER, AT(member), range, 0, NULL, NULL, says, NULL},
 #define TEXT(name, where, member, most, says) \
     {#name, where, TEXT, AT(member), NULL, most, NULL, NULL, says, NULL},
+#define FILLED(name, where, member, most, says) \
+    {#name, where, FILLED, AT(member), NULL, most, NULL, NULL, says, NULL},
 #define OWN(name, where, reader, form, says) \
     {#name, where, OWN, 0, NULL, 0, read_##reader, form, says, schema_##reader},
 #define EMPTY(name, where, form, says) {#name, where, EMPTY, 0, NULL, 0, NULL, form, says, NULL},
@@ -662,6 +722,7 @@ static const struct row rows[] = {
 #undef INT
 #undef NUMBER
 #undef TEXT
+#undef FILLED
 #undef OWN
 #undef EMPTY
 #undef NEVER
@@ -714,9 +775,11 @@ static int read_text(struct fields *f, const struct row *r, const json_t *v, str
 
     if (!json_is_string(v))
         return unexpected(r->name, v, "a string", e);
+    if (n == 0 && r->kind == TEXT) /* as if it were not there */
+        return 0;
     if (n == 0 || n > r->most)
-        return err_set(e, ERR_INPUT, "%s: found a string of %zu bytes, expected 1 to %zu", r->name, n,
-                       r->most);
+        return err_set(e, ERR_INPUT, "%s: found a string of %zu bytes, expected %d to %zu", r->name, n,
+                       r->kind == FILLED, r->most);
     if (strlen(json_string_value(v)) != n)
         return err_set(e, ERR_INPUT, "%s: found a string with a zero in it", r->name);
     *(const char **)(void *)((char *)f + r->offset) = json_string_value(v);
@@ -734,7 +797,8 @@ static int read_member(struct fields *f, const struct row *r, const json_t *v, s
         return 0;
     case INT:
     case NUMBER: return read_number(f, r, v, e);
-    case TEXT: return read_text(f, r, v, e);
+    case TEXT:
+    case FILLED: return read_text(f, r, v, e);
     case OWN: return r->read(f, v, e);
     case EMPTY: return 0;
     default:
@@ -840,6 +904,10 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
                          .repetition_penalty = NAN,
                          .frequency_penalty = NAN,
                          .presence_penalty = NAN};
+    if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) { /* a byte order mark, as some editors write it */
+        text += 3;
+        n -= 3;
+    }
     if ((why = excess(text, n)) != NULL)
         return err_set(e, ERR_INPUT, "the body %s", why);
     mem_lib_failed(); /* from here on */
@@ -875,6 +943,8 @@ static void document_row(const struct row *r, struct buf *out)
     if (r->kind == INT || r->kind == NUMBER)
         buf_fmt(out, "%s in %s", r->kind == INT ? "whole number" : "number", r->range);
     else if (r->kind == TEXT)
+        buf_fmt(out, "string of at most %zu bytes", r->most);
+    else if (r->kind == FILLED)
         buf_fmt(out, "string of 1 to %zu bytes", r->most);
     else
         buf_str(out, r->form);
@@ -954,10 +1024,12 @@ static void put_schema(const struct row *r, bool needed, const char *models, str
         put_range(r->range, out);
         break;
     case TEXT:
+    case FILLED:
         if (strcmp(r->name, "model") == 0)
             buf_fmt(out, "\"enum\":%s", models);
         else
-            buf_fmt(out, "\"type\":[\"string\"%s],\"minLength\":1,\"maxLength\":%zu", null, r->most);
+            buf_fmt(out, "\"type\":[\"string\"%s],\"minLength\":%d,\"maxLength\":%zu", null,
+                    r->kind == FILLED, r->most);
         break;
     case OWN:
         buf_str(out, "\"anyOf\":[");
@@ -1003,7 +1075,7 @@ void fields_schema(unsigned endpoint, const char *models, struct buf *out)
 
 bool fields_row(size_t i, struct fields_row *out)
 {
-    static const char *const kinds[] = {"bool", "int", "number", "text", "own", "empty", "never"};
+    static const char *const kinds[] = {"bool", "int", "number", "text", "filled", "own", "empty", "never"};
 
     if (i >= N_ROWS)
         return false;

@@ -1,6 +1,7 @@
 /* messages.c - a conversation as the chat template is to see it, and its text.
  *
- * Contents in parts become one text, its parts on lines of their own, contents that are null or missing, as
+ * Contents in parts become one text, its parts on lines of their own (as vLLM has it, also refusals and
+ * thinking, under whose types their texts are members), contents that are null or missing, as
  * clients send them beside tool calls, become the empty text, and arguments of tool calls become objects,
  * because this is what templates are written for.
  */
@@ -9,36 +10,61 @@
 
 #include "api/call.h"
 
+const json_t *messages_part_text(const json_t *part)
+{
+    static const struct {
+        const char *type, *member;
+    } kinds[] = {{"text", "text"},
+                 {"input_text", "text"},
+                 {"output_text", "text"},
+                 {"refusal", "refusal"},
+                 {"thinking", "thinking"}};
+    const json_t *type = json_object_get(part, "type"), *text;
+
+    if (json_is_string(part))
+        return part;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (form_is(type, kinds[i].type)) {
+            text = json_object_get(part, kinds[i].member);
+            return text ? text : part;
+        }
+    return NULL;
+}
+
 /* The text of the parts of CONTENT; NULL: an error. New reference. */
 static json_t *join_parts(const json_t *content, size_t message, struct err *e)
 {
     struct buf text = {.tag = MEM_API};
+    bool begun = false;
     json_t *part, *out;
     size_t i;
+    int rc = 0;
 
     json_array_foreach(content, i, part)
     {
         const char *type = json_string_value(json_object_get(part, "type"));
-        const json_t *piece = json_is_string(part) ? part : json_object_get(part, "text");
+        const json_t *piece = messages_part_text(part);
 
-        if (!json_is_string(part) && (!type || strcmp(type, "text") != 0)) {
-            err_set(e, type ? ERR_UNSUPPORTED : ERR_INPUT,
-                    "messages[%zu].content[%zu]: parts of type '%.40s' are not supported, expected text",
-                    message, i, type ? type : "");
-            buf_fini(&text);
-            return NULL;
-        }
-        if (!json_is_string(piece)) {
-            err_set(e, ERR_INPUT, "messages[%zu].content[%zu].text: expected a string", message, i);
-            buf_fini(&text);
-            return NULL;
-        }
-        if (i)
+        if (!piece)
+            rc = err_set(e, type ? ERR_UNSUPPORTED : ERR_INPUT,
+                         "messages[%zu].content[%zu]: parts of type '%.40s' are not supported, expected text",
+                         message, i, type ? type : "");
+        else if (!json_is_string(piece) && !json_is_null(piece))
+            rc = err_set(e, ERR_INPUT, "messages[%zu].content[%zu].%s: expected a string", message, i,
+                         strstr(type, "text") ? "text" : type);
+        if (rc)
+            break;
+        if (json_is_null(piece)) /* says nothing */
+            continue;
+        if (begun)
             buf_char(&text, '\n');
+        begun = true;
         buf_add(&text, json_string_value(piece), json_string_length(piece));
     }
-    out = text.oom ? NULL : json_stringn(text.data ? text.data : "", text.len);
-    if (!out)
+    if (rc == 0 && text.oom)
+        rc = err_nomem(e, "messages");
+    out = rc ? NULL : json_stringn(text.data ? text.data : "", text.len);
+    if (rc == 0 && !out)
         err_nomem(e, "messages");
     buf_fini(&text);
     return out;

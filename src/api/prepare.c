@@ -304,36 +304,24 @@ static void cut_prompt(const struct call *c, struct tok_ids *ids)
     ids->n = (size_t)most;
 }
 
-/* The answer that was asked for, or one token if none was said, fits behind the prompt. Clients know both
- * sentences by "maximum context length". */
+/* An answer of one token fits behind the prompt; a longer one ends where the context does. Clients know the
+ * sentences: OpenAI's by "maximum context length", Anthropic's by "prompt is too long". */
 static int check_room(struct call *c, const struct call_prompt *p)
 {
-    int64_t asked = c->f.max_completion_tokens >= 0 ? c->f.max_completion_tokens : c->f.max_tokens,
-            context = (int64_t)model_of(c)->max_len, n = (int64_t)p->ids.n;
-    const char *field = c->endpoint == FIELDS_RESPONSES   ? "max_output_tokens"
-                        : c->form == &ollama_form         ? "options"
-                        : c->f.max_completion_tokens >= 0 ? "max_completion_tokens"
-                                                          : "max_tokens",
-               *name = c->form == &ollama_form ? "options.num_predict"
-                                               : "'max_tokens' or 'max_completion_tokens'";
+    size_t context = model_of(c)->max_len, least = prepare_max_tokens(c) == 0 ? 0 : 1;
     char sentence[300];
 
-    if (n + (asked < 0 ? 1 : asked) <= context)
+    if (p->ids.n + least <= context)
         return 0;
-    if (asked <= 0) {
+    if (c->endpoint == FIELDS_MESSAGES)
+        snprintf(sentence, sizeof(sentence), "prompt is too long: %zu tokens > %zu maximum", p->ids.n,
+                 context - least);
+    else
         snprintf(sentence, sizeof(sentence),
-                 "This model's maximum context length is %lld tokens. However, your request has %lld input "
+                 "This model's maximum context length is %zu tokens. However, your request has %zu input "
                  "tokens%s. Please reduce the length of the input messages.",
-                 (long long)context, (long long)n,
-                 asked < 0 && n == context ? ", and no room for an answer" : "");
-        return refuse_field(c, prompt_field(c), sentence);
-    }
-    snprintf(sentence, sizeof(sentence),
-             "%s is too large: %lld. This model's maximum context length is "
-             "%lld tokens and your request has %lld input tokens (%lld > %lld - %lld).",
-             name, (long long)asked, (long long)context, (long long)n, (long long)asked, (long long)context,
-             (long long)n);
-    return refuse_field(c, field, sentence);
+                 context, p->ids.n, p->ids.n == context ? ", and no room for an answer" : "");
+    return refuse_field(c, prompt_field(c), sentence);
 }
 
 static bool is_list_of_prompts(const json_t *prompt)
@@ -410,14 +398,17 @@ static bool echo_message(struct call *c)
         return true;
     for (size_t i = 0; i < c->n; i++) {
         struct buf *text = &c->choice[i].text;
+        bool begun = false;
 
         for (size_t k = 0; k < (is_list ? json_array_size(content) : 1); k++) {
-            const json_t *one = is_list ? json_object_get(json_array_get(content, k), "text") : content;
+            const json_t *one = is_list ? messages_part_text(json_array_get(content, k)) : content;
 
-            if (k)
+            if (!json_is_string(one))
+                continue;
+            if (begun)
                 buf_char(text, '\n');
-            if (json_is_string(one))
-                buf_add(text, json_string_value(one), json_string_length(one));
+            begun = true;
+            buf_add(text, json_string_value(one), json_string_length(one));
         }
         good &= !text->oom;
     }

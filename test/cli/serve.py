@@ -370,11 +370,76 @@ def the_last_message_is_echoed():
             expect([d.get("role") for d in mine], ["assistant"] + [None] * (len(mine) - 1), "the role comes first")
 
 
+def an_answer_ends_where_the_context_does():
+    for n, left in ((1000, 24), (1022, 2), (1023, 1)):
+        for more in ({"max_tokens": left + 1}, {"max_tokens": 2 ** 31 - 1}, {"max_tokens": None}, {"max_tokens": left}):
+            got = _ask(prompt=[5] * n, ignore_eos=True, **more)
+            expect((got["usage"]["completion_tokens"], got["choices"][0]["finish_reason"]), (left, "length"), f"{more} behind {n} tokens")
+    got = _ask(prompt=[[5] * 1000, [5] * 1020], ignore_eos=True, max_tokens=30, n=2)
+    expect(got["usage"]["completion_tokens"], 2 * (24 + 4), "each prompt has its own room")
+    _refused(400, "prompt", prompt=[[5] * 1000, [5] * 1024], max_tokens=1)
+    n = server.post("/tokenize", messages=[{"role": "user", "content": "x"}])[1]["count"]
+    ask = [{"role": "user", "content": "x"}]
+    for fields in ({"max_tokens": 1024}, {"max_completion_tokens": 1024.0}):
+        got = _ask(CHAT, messages=ask, ignore_eos=True, **fields)
+        expect((got["usage"]["completion_tokens"], got["choices"][0]["finish_reason"]), (1024 - n, "length"), f"chat {fields}")
+    got = server.post("/v1/messages", messages=ask, max_tokens=4096, ignore_eos=True)[1]
+    expect((got["usage"]["output_tokens"], got["stop_reason"]), (1024 - n, "max_tokens"), "messages")
+    got = server.post("/v1/responses", input="x", max_output_tokens=4096, ignore_eos=True)[1]
+    expect((got["usage"]["output_tokens"], got["incomplete_details"]), (1024 - n, {"reason": "max_output_tokens"}), "responses")
+    status, got = server.post("/api/chat", messages=ask, stream=False, options={"num_predict": 4096, "seed": 1.0, "temperature": 0})
+    check(status == 200 and got["eval_count"] <= 1024 - n, f"Ollama's: {got}")
+    long = [{"role": "user", "content": "x " * 1500}]
+    for path, fields, words in ((CHAT, {"messages": long}, ("maximum context length is 1024 tokens",)),
+                                ("/v1/messages", {"messages": long, "max_tokens": 9}, ("prompt is too long: ", " tokens > 1023 maximum")),
+                                ("/v1/responses", {"input": "x " * 1500, "max_output_tokens": 9}, ("maximum context length",)),
+                                ("/api/chat", {"messages": long, "options": {"num_predict": 9}}, ("maximum context length",)),
+                                ("/api/generate", {"prompt": "x " * 1500}, ("maximum context length",))):
+        status, got = server.post(path, **fields)
+        check(status == 400 and all(w in str(got["error"]) for w in words), f"{path}: {status} {got}")
+    check(server.gauges()["num_requests_running"] == 0, "nothing runs")
+
+
+def parts_of_contents_are_texts_of_all_kinds():
+    def ids(content, role="user"):
+        status, body = server.post("/tokenize", messages=[{"role": role, "content": content}])
+        expect(status, 200, f"{content}: {body}")
+        return body["tokens"]
+
+    wanted = ids("a\nb")
+    for role in ("user", "assistant"):
+        plain = ids("a\nb", role)
+        for kind, member in (("text", "text"), ("input_text", "text"), ("output_text", "text"), ("refusal", "refusal"),
+                             ("thinking", "thinking")):
+            expect(ids([{"type": kind, member: "a"}, {"type": "text", "text": "b"}], role), plain, f"{kind} of {role}")
+    for parts in (["a", "b"], [{"type": "text", "text": "a"}, {"type": "text", "text": None}, "b"],
+                  [{"type": "refusal", "refusal": None}, {"type": "text", "text": "a", "annotations": []}, {"type": "text", "text": "b"}]):
+        expect(ids(parts), wanted, f"{parts}")
+    for part, word in (({"type": "text"}, "messages[0].content[0].text: expected a string"), ({"type": "refusal", "text": "a"},
+                       "content[0].refusal: expected a string"), ({"type": "input_audio", "text": "a"}, "'input_audio' are not supported"),
+                       ({"text": "a"}, "parts of type ''"), (5, "parts of type ''"), ({"type": "thinking", "thinking": 5}, "thinking: expected")):
+        _refused(400, "messages", CHAT, word, messages=[{"role": "user", "content": [part]}])
+    got = _ask(CHAT, messages=[{"role": "user", "content": "x"}, {"role": "assistant", "content": [
+        {"type": "output_text", "text": "Well"}, {"type": "text", "text": None}, {"type": "refusal", "refusal": "so"}]}],
+        add_generation_prompt=False, continue_final_message=True, echo=True, max_tokens=2)
+    check(got["choices"][0]["message"]["content"].startswith("Well\nso"), f"an echo of parts: {got}")
+
+
+def what_clients_write_differently_is_taken():
+    wanted = _ask(CHAT, max_tokens=3, temperature=1, seed=1000)["choices"]
+    message = '"messages":[{"role":"user","content":"Who are you?","name":null,"tool_calls":null}]'
+    for body in ('{%s,"max_tokens":3.0,"seed":1000.0,"model":"","user":""}', '\ufeff{%s,"max_tokens":3,"seed":1e3,"stop":null,"tools":null}',
+                 '{%s,"max_tokens":3,"seed":1000,"logit_bias":null,"stream_options":null,"n":null,"response_format":null}'):
+        status, _, text = server.request("POST", CHAT, (body % message).encode())
+        check(status == 200 and json.loads(text)["choices"] == wanted, f"{body}: {status} {text}")
+    check(json.loads(text)["model"] == "small", "the name that is served")
+
+
 def every_refusal_names_its_field():
     for fields, param in (({"max_tokens": -1}, "max_tokens"), ({"temperature": "hot"}, "temperature"), ({"n": 129}, "n"),
                           ({"prompt": []}, "prompt"), ({"prompt": {"a": 1}}, "prompt"), ({"prompt": [1, "a"]}, "prompt"),
                           ({"prompt": [[1], []]}, "prompt"), ({"prompt": [-1]}, "prompt"), ({"prompt": [99999]}, "prompt"),
-                          ({"prompt": [5] * 2000}, "prompt"), ({"prompt": [5] * 1000, "max_tokens": 100}, "max_tokens"),
+                          ({"prompt": [5] * 2000}, "prompt"), ({"prompt": [5] * 1024, "max_tokens": 100}, "prompt"),
                           ({"prompt": ["x"] * 1025}, "prompt"), ({"logprobs": 6}, "logprobs"), ({"stop": ""}, "stop"),
                           ({"stop": ["a"] * 65}, "stop"), ({"logit_bias": {"9999": 1}}, "logit_bias"),
                           ({"logit_bias": {"a": 1}}, "logit_bias"), ({"logit_bias": {"1": 101}}, "logit_bias"),
@@ -410,7 +475,7 @@ def every_refusal_names_its_field():
     called = [{"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}, {"type": "function_call_output", "call_id": "a", "output": "x"}]
     expect(server.post("/v1/responses", input=called)[1]["error"]["param"], "input", "what a response is made of")
     for body, word in ((b"{", "JSON"), (b"[]", "object"), (b'{"prompt":"a","prompt":"b"}', "duplicate"), (b"[" * 100, "deeper"),
-                       (b'{"prompt":"\xff"}', "0xff"), (b'{"temperature":NaN}', "JSON"), (b"", "JSON")):
+                       (b'{"prompt":"\xff"}', "0xff"), (b'{"temperature":NaN}', "JSON"), (b"", "JSON"), (b"\xef\xbb\xbf", "JSON")):
         status, _, text = server.request("POST", COMPLETIONS, body)
         check(status == 400 and word in json.loads(text)["error"]["message"], f"{body[:40]}: {status} {text}")
     expect(server.request("POST", COMPLETIONS, b"{}", {"Content-Type": "text/plain"})[0], 415, "another type than JSON")

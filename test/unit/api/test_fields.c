@@ -99,9 +99,9 @@ static void every_field_is_held_by_its_type(void **state)
             check(&r, "0", false);
             check(&r, "\"true\"", false);
             check(&r, "[]", false);
-        } else if (strcmp(r.kind, "text") == 0) {
+        } else if (strcmp(r.kind, "text") == 0 || strcmp(r.kind, "filled") == 0) {
             check(&r, "\"a\"", true);
-            check(&r, "\"\"", false);
+            check(&r, "\"\"", strcmp(r.kind, "text") == 0);
             check(&r, "\"a\\u0000b\"", false);
             check(&r, "5", false);
             check(&r, "[\"a\"]", false);
@@ -153,7 +153,9 @@ static void a_body_is_read_strictly(void **state)
                                         "{a:1}",
                                         "{\"a\":NaN}",
                                         "{\"a\":1,}",
-                                        "\xef\xbb\xbf{}",
+                                        "\xef\xbb\xbf",
+                                        "\xef\xbb\xbf\xef\xbb\xbf{}",
+                                        "{}\xef\xbb\xbf",
                                         "{\"a\":\"\xff\"}",
                                         "{\"seed\":99999999999999999999}",
                                         "{\"a\":1e999}"};
@@ -241,6 +243,89 @@ static void values_arrive(void **state)
     fields_fini(&f);
 }
 
+static void an_empty_text_is_as_if_it_were_not_there(void **state)
+{
+    assert_int_equal(code_of(FIELDS_CHAT, "{\"model\":\"\",\"user\":\"\",\"reasoning_effort\":\"\"}"), 0);
+    assert_true(!f.model && !f.user && !f.reasoning_effort);
+    fields_fini(&f);
+    assert_int_equal(code_of(FIELDS_CHAT, "{\"cache_salt\":\"\"}"), ERR_INPUT); /* it would share rows */
+    assert_non_null(strstr(e.msg, "expected 1 to 1024"));
+    fields_fini(&f);
+}
+
+static void a_byte_order_mark_is_passed_over(void **state)
+{
+    assert_int_equal(code_of(FIELDS_CHAT, "\xef\xbb\xbf{\"n\":3}"), 0);
+    assert_int_equal(f.n, 3);
+    fields_fini(&f);
+}
+
+static int64_t id_at(const json_t *list, size_t i)
+{
+    assert_true(json_is_integer(json_array_get(list, i)));
+    return json_integer_value(json_array_get(list, i));
+}
+
+/* JavaScript and Python's float() write 16.0. */
+static void whole_numbers_may_be_written_as_floats(void **state)
+{
+    assert_int_equal(code_of(FIELDS_COMPLETIONS,
+                             "{\"seed\":1e3,\"max_tokens\":16.0,\"top_k\":5.0,\"stop_token_ids\":[2.0,3],"
+                             "\"allowed_token_ids\":[4.0],\"logprob_token_ids\":[5.0],\"prompt\":[6.0,7]}"),
+                     0);
+    assert_true(f.has_seed && f.seed == 1000 && f.max_tokens == 16 && f.top_k == 5);
+    assert_true(id_at(f.stop_token_ids, 0) == 2 && id_at(f.stop_token_ids, 1) == 3);
+    assert_true(id_at(f.allowed, 0) == 4 && id_at(f.logprob_ids, 0) == 5);
+    assert_true(id_at(f.prompt, 0) == 6 && id_at(f.prompt, 1) == 7);
+    fields_fini(&f);
+    assert_int_equal(code_of(FIELDS_COMPLETIONS, "{\"prompt\":[[1,2.0],[3.0]],\"seed\":-1.0}"), 0);
+    assert_true(!f.has_seed && id_at(json_array_get(f.prompt, 0), 1) == 2 &&
+                id_at(json_array_get(f.prompt, 1), 0) == 3);
+    fields_fini(&f);
+    assert_int_equal(code_of(FIELDS_DETOKENIZE, "{\"tokens\":[8.0]}"), 0);
+    assert_int_equal(id_at(f.tokens, 0), 8);
+    fields_fini(&f);
+    assert_int_equal(code_of(FIELDS_COMPLETIONS, "{\"seed\":9007199254740992.0}"), 0);
+    assert_true(f.seed == 1ull << 53);
+    fields_fini(&f);
+    static const char *const wrong[] = {"{\"seed\":1.5}",
+                                        "{\"seed\":9007199254740994.0}",
+                                        "{\"seed\":\"1\"}",
+                                        "{\"stop_token_ids\":[2.5]}",
+                                        "{\"stop_token_ids\":[-1.0]}",
+                                        "{\"allowed_token_ids\":[1e10]}",
+                                        "{\"prompt\":[1.5]}",
+                                        "{\"prompt\":[[1],[0.5]]}"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_int_equal(code_of(FIELDS_COMPLETIONS, "%s", wrong[i]), ERR_INPUT);
+        fields_fini(&f);
+    }
+}
+
+static void a_tool_without_a_type_is_a_function(void **state)
+{
+    static const char *const tools[] = {"{\"function\":{\"name\":\"f\"}}",
+                                        "{\"type\":null,\"function\":{\"name\":\"f\"}}",
+                                        "{\"function\":{\"name\":\"f\"},\"type\":\"function\"}"};
+
+    for (size_t i = 0; i < sizeof(tools) / sizeof(tools[0]); i++) {
+        const json_t *tool;
+
+        assert_int_equal(code_of(FIELDS_CHAT, "{\"tools\":[%s]}", tools[i]), 0);
+        tool = json_array_get(f.tools, 0);
+        assert_string_equal(json_string_value(json_object_get(tool, "type")), "function");
+        assert_int_equal(json_object_size(tool), 2);
+        assert_string_equal(json_string_value(json_object_get(json_object_get(tool, "function"), "name")),
+                            "f");
+        fields_fini(&f);
+    }
+    assert_int_equal(code_of(FIELDS_CHAT, "{\"tools\":[{\"name\":\"f\"}]}"), ERR_INPUT);
+    fields_fini(&f);
+    assert_int_equal(code_of(FIELDS_CHAT, "{\"tools\":[{\"type\":\"\",\"function\":{\"name\":\"f\"}}]}"),
+                     ERR_UNSUPPORTED);
+    fields_fini(&f);
+}
+
 static void memory_that_runs_out_is_said(void **state)
 {
     size_t before = mem_live_blocks();
@@ -248,9 +333,10 @@ static void memory_that_runs_out_is_said(void **state)
     json_set_alloc_funcs(mem_lib_alloc, mem_free);
     for (long n = 1;; n++) {
         mem_fail_at(n);
-        int rc = code_of(
-            FIELDS_CHAT,
-            "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tool_choice\":\"auto\",\"n\":2}");
+        int rc =
+            code_of(FIELDS_CHAT,
+                    "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tool_choice\":\"auto\",\"n\":2,"
+                    "\"stop_token_ids\":[2.0],\"tools\":[{\"function\":{\"name\":\"f\"}}]}");
         bool failed = mem_failed();
 
         mem_fail_at(0);
@@ -275,6 +361,10 @@ int main(void)
         cmocka_unit_test(the_number_of_values_is_limited),
         cmocka_unit_test(what_is_not_built_is_refused_unless_it_asks_for_nothing),
         cmocka_unit_test(values_arrive),
+        cmocka_unit_test(an_empty_text_is_as_if_it_were_not_there),
+        cmocka_unit_test(a_byte_order_mark_is_passed_over),
+        cmocka_unit_test(whole_numbers_may_be_written_as_floats),
+        cmocka_unit_test(a_tool_without_a_type_is_a_function),
         cmocka_unit_test(memory_that_runs_out_is_said)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
