@@ -260,7 +260,10 @@ def embeddings_are_the_hidden_states_of_the_model():
     with Server("--pooling", "mean") as other:
         wanted = [array.array("f", (sum(map(float, c)) / len(r) for c in zip(*r))) for r in rows]
         expect(_vectors(other, input=texts, normalize=False), wanted, "the mean of all")
-    for v, full in zip(_vectors(server, input=texts), rows):
+    unit = _vectors(server, input=texts)
+    for more in ({"encoding_format": "base64"}, {"normalize": True}, {"normalize": None}, {"normalize": True, "encoding_format": "base64"}):
+        expect(_vectors(server, input=texts, **more), unit, f"as floats, normalized: {more}")
+    for v, full in zip(unit, rows):
         length = sum(x * x for x in full[-1]) ** .5
         check(all(abs(a - b / length) < 1e-6 for a, b in zip(v, full[-1])), "their length is 1")
     ids = [server.post("/tokenize", prompt=t)[1]["tokens"] for t in texts]
@@ -423,6 +426,55 @@ def ollama_has_thinking_and_calls():
     cut = _answer(talker, "/api/chat", stream=False, **{**fields, "options": {"temperature": 0, "num_predict": 8}})
     expect((cut["message"]["tool_calls"], cut["done_reason"]),
            ([{"function": {"name": "get_weather", "arguments": {"arguments": '{"city": '}}}], "length"), "a call that is cut")
+
+
+def ollama_leaves_thinking_out_where_it_is_not_wanted():
+    for think, wanted in ((None, "Hm."), (True, "Hm."), ("low", "Hm."), (False, "")):
+        for path, fields in (("/api/chat", {"messages": [{"role": "user", "content": "<call>"}]}), ("/api/generate", {"prompt": "<call>"})):
+            fields = {**fields, "options": {"temperature": 0, "num_predict": 3}, "think": think}
+            for got in ([_answer(talker, path, stream=False, **fields)], _lines(talker, path, **fields)):
+                thought = "".join(x.get("message", x).get("thinking", "") for x in got)
+                said = "".join(x["message"]["content"] if path == "/api/chat" else x["response"] for x in got)
+                expect((thought, said.strip()), (wanted, "Let me see."), f"{path}, think {think}")
+                check(thought or not any("thinking" in x.get("message", x) for x in got), f"no empty thinking: {got}")
+
+
+def variables_of_the_request_go_before_those_of_the_server():
+    """The template writes so many words as its variable says."""
+    path = os.path.join(folder.name, "variables.jinja")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("{{ messages[-1].content }}{{ ' cat' * (words or 0) }}{{ ' cat' * (more or 0) }}"
+                "{% if reasoning_effort == 'high' %}{{ ' cat' * 9 }}{% endif %}{% if enable_thinking %}{{ ' cat' * 20 }}{% endif %}")
+    ask, own = {"messages": [{"role": "user", "content": "Hi"}]}, {"words": 3, "more": 1, "reasoning_effort": "high", "enable_thinking": True}
+    with Server("--chat-template", path, "--default-chat-template-kwargs", json.dumps(own)) as s:
+        def count(path="/tokenize", **fields):
+            got = _answer(s, path, **{**ask, **fields})
+            return got["count"] if path == "/tokenize" else got["usage"].get("prompt_tokens") or got["usage"].get("input_tokens")
+
+        plain = count(chat_template_kwargs={"words": 0, "more": 0, "reasoning_effort": "low", "enable_thinking": False})
+        for kwargs, words in ((None, 33), ({}, 33), ({"words": 5}, 35), ({"words": 0, "more": 7}, 36), ({"reasoning_effort": "low"}, 24),
+                              ({"enable_thinking": False}, 13)):
+            for path in ("/tokenize", "/v1/chat/completions", "/v1/messages"):
+                more = {} if path == "/tokenize" else {"max_tokens": 1}
+                expect(count(path, chat_template_kwargs=kwargs, **more) - plain, words, f"{path} with {kwargs}")
+        expect(count("/v1/chat/completions", reasoning_effort="low", max_tokens=1) - plain, 24, "a field of the request")
+        expect(count("/v1/chat/completions", reasoning_effort="none", max_tokens=1) - plain, 4, "which switches thinking off")
+        expect(count("/v1/chat/completions", reasoning_effort="low", chat_template_kwargs={"reasoning_effort": "high"}, max_tokens=1) - plain,
+               33, "the template's own words go before it")
+
+
+def input_tokens_and_cached_ones_make_the_prompt():
+    with Server() as s:
+        ask = {"messages": [{"role": "user", "content": "cat " * 600}]}
+        n = _answer(s, "/v1/messages/count_tokens", **ask)["input_tokens"]
+        for again in (False, True):
+            for used in (_answer(s, MESSAGES, max_tokens=1, **ask)["usage"], _message_of(_events(s, MESSAGES, max_tokens=1, **ask))["usage"]):
+                expect(used["input_tokens"] + used["cache_read_input_tokens"], n, f"{used}")
+        check(used["cache_read_input_tokens"] > 0, f"some were there: {used}")
+        used = _answer(s, RESPONSES, input=ask["messages"][0]["content"], max_output_tokens=1)["usage"]
+        expect((used["input_tokens"], used["input_tokens_details"]["cached_tokens"] > 0, used["total_tokens"]), (n, True, n + 1), f"{used}")
+        used = _answer(s, "/v1/chat/completions", max_tokens=1, **ask)["usage"]
+        expect((used["prompt_tokens"], used["prompt_tokens_details"]["cached_tokens"] > 0, used["total_tokens"]), (n, True, n + 1), f"{used}")
 
 
 def a_stop_sequence_inside_of_a_call_leaves_it_out():

@@ -1,5 +1,6 @@
-/* test_relay.c - the engine's thread lets the sockets have its processor after a step, where compute threads
- * take every one, and nowhere else. Steps compute nothing, so that only waiting takes time.
+/* test_relay.c - batches hold what their own steps told, also when the ring comes around; the engine's thread
+ * lets the sockets have its processor after a step, where compute threads take every one, and nowhere else.
+ * Steps compute nothing, so that only waiting takes time.
  */
 #include "api/relay.h"
 
@@ -92,6 +93,64 @@ static double least_gap(int threads, bool written)
     return least;
 }
 
+/* Batches are used again and again: each tells of its own step alone. */
+static void a_batch_keeps_what_it_told_before(void **state)
+{
+    enum { N_ROUNDS = 3 * RELAY_BATCHES, N_TOP = 3, N_PROMPT = 3 };
+    struct gallop_options o = engines_options(1, 256, 256);
+    static const int32_t prompt[N_PROMPT] = {5, 6, 7};
+    struct gallop *g = engines_open("demo", &o);
+    size_t n_tokens = 0, n_texts = 0;
+    struct gallop_request q;
+    bool ended = false;
+    struct relay r;
+
+    (void)state;
+    assert_int_equal(sem_init(&woken, 0, 0), 0);
+    gallop_request_init(&q);
+    q.ids = prompt;
+    q.n_ids = N_PROMPT;
+    q.sampling.max_new_tokens = N_ROUNDS;
+    q.sampling.ignore_eos = 1;
+    q.sampling.logprobs = N_TOP;
+    assert_int_equal(relay_open(&r, g, lost, wake, NULL, NULL), 0);
+    assert_int_equal(gallop_submit(g, &q, NULL, NULL), 0);
+    while (!ended) {
+        const struct relay_batch *b;
+        size_t top = 0, text = 0;
+
+        sem_wait(&woken);
+        b = relay_take(&r);
+        assert_non_null(b);
+        for (size_t i = 0; i < b->n; i++) {
+            const struct relay_event *e = &b->event[i];
+
+            assert_int_equal(e->top, top);
+            assert_int_equal(e->text, text);
+            top += e->ev.n_top;
+            text += e->ev.text_len;
+            if (e->ev.type == GALLOP_TOKEN) {
+                assert_int_equal(e->ev.n_top, N_TOP);
+                for (size_t k = 1; k < N_TOP; k++)
+                    assert_true(b->top[e->top + k].logprob <= b->top[e->top + k - 1].logprob);
+                assert_true(b->top[e->top].logprob >= e->ev.logprob);
+                n_tokens++;
+            }
+            n_texts += e->ev.type == GALLOP_TEXT;
+            ended |= e->ev.type == GALLOP_FINISHED;
+        }
+        assert_int_equal(b->n_top, top);
+        assert_int_equal(b->n_text, text);
+        relay_give_back(&r);
+        relay_written(&r);
+    }
+    assert_int_equal(n_tokens, N_ROUNDS);
+    assert_true(n_texts > 0);
+    relay_close(&r);
+    gallop_close(g);
+    sem_destroy(&woken);
+}
+
 static int all_processors(void)
 {
     struct topo t;
@@ -126,6 +185,7 @@ static void no_step_waits_where_a_processor_is_free(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_batch_keeps_what_it_told_before),
         cmocka_unit_test(no_step_begins_before_tokens_are_written_where_all_processors_compute),
         cmocka_unit_test(the_wait_ends_when_tokens_are_written),
         cmocka_unit_test(no_step_waits_where_a_processor_is_free)};
