@@ -123,17 +123,16 @@ int answer_take(const struct call *c, struct call_choice *h, const char *text, s
     return rc ? rc : take_pieces(c, h);
 }
 
-int answer_take_end(const struct call *c, struct call_choice *h, enum gallop_finish finish,
-                    bool by_stop_string)
+int answer_take_end(const struct call *c, struct call_choice *h, enum gallop_finish finish, bool stopped)
 {
     int rc = h->parts ? parts_finish(h->parts,
-                                     by_stop_string                 ? PARTS_STOPPED
+                                     stopped                        ? PARTS_STOPPED
                                      : finish == GALLOP_FINISH_STOP ? PARTS_ENDED
                                                                     : PARTS_CUT,
                                      NULL)
                       : 0;
 
-    h->drops = by_stop_string;
+    h->drops = stopped;
     return rc || !h->parts ? rc : take_pieces(c, h);
 }
 
@@ -197,8 +196,13 @@ static void put_chat_token(const struct call *c, int32_t id, float logprob, stru
     buf_json_str(out, data_of(&text), text.len);
     buf_json_key(out, "logprob");
     put_logprob(out, logprob);
-    if (tok && !c->f.tokens_as_ids)
+    if (tok) { /* those of the token, whatever stands for it as text */
+        if (c->f.tokens_as_ids) {
+            buf_clear(&text);
+            text.oom |= tok_decode(tok, &id, 1, false, &text, NULL) != 0;
+        }
         tok_bytes(tok, id, &text); /* of a part of a character too, for which the text has U+FFFD */
+    }
     buf_json_key(out, "bytes");
     buf_json_begin(out, '[');
     for (size_t i = 0; i < text.len; i++)

@@ -250,6 +250,16 @@ static void observe_end(struct call *c, const struct relay_batch *b, const struc
     c->api->mean_s = c->api->mean_s > 0 ? 0.9 * c->api->mean_s + 0.1 * all : all;
 }
 
+/* EV ends inside of what the model says, by a text or a token of the request. */
+static bool is_stopped(const struct call *c, const struct gallop_event *ev)
+{
+    bool stopped = ev->stop_string != NULL;
+
+    for (size_t i = 0; i < json_array_size(c->f.stop_token_ids) && ev->stop_token >= 0; i++)
+        stopped |= json_integer_value(json_array_get(c->f.stop_token_ids, i)) == ev->stop_token;
+    return stopped;
+}
+
 static bool take_end(struct call *c, struct call_prompt *p, struct call_choice *h,
                      const struct relay_batch *b, const struct relay_event *r)
 {
@@ -261,7 +271,7 @@ static bool take_end(struct call *c, struct call_prompt *p, struct call_choice *
     h->prefill_s = ev->prefill_s;
     h->decode_s = ev->decode_s;
     h->forbids_all = ev->forbids_all;
-    if (answer_take_end(c, h, ev->finish, ev->stop_string) != 0)
+    if (answer_take_end(c, h, ev->finish, is_stopped(c, ev)) != 0)
         h->finish = GALLOP_FINISH_ERROR;
     if (ev->choice == 0)
         p->n_cached = ev->n_cached;

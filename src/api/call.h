@@ -47,13 +47,13 @@ struct call_choice {
     struct buf reasoning; /* and */
     struct buf calls;     /* of tools: the elements of tool_calls */
     bool in_call;         /* the last of them is open, inside of its arguments */
-    /* A tool call that is not complete, as an element of CALLS. With stop strings, which may end the answer
-     * inside of it, calls are handed out whole. */
+    /* A tool call that is not complete, as an element of CALLS. With stop strings or tokens, which may
+     * end the answer inside of it, calls are handed out whole. */
     struct buf held;
-    bool holds;          /* calls are held until they are complete */
-    bool drops;          /* a stop string has ended the answer: a call that is not complete is left out */
-    unsigned n_calls;    /* handed out, or begun where they are not held */
-    struct parts *parts; /* NULL: all is content */
+    bool holds; /* calls are held until they are complete */
+    bool drops; /* a stop string or token has ended the answer: a call that is not complete is left out */
+    unsigned n_calls;               /* handed out, or begun where they are not held */
+    struct parts *parts;            /* NULL: all is content */
     struct call_tokens tokens;      /* the same; only where they are asked for */
     size_t n_new;                   /* tokens since the last event */
     size_t n_output;                /* tokens so far */
@@ -227,8 +227,7 @@ void running_end(struct call *c);
 /* Takes TEXT, the next of choice H, apart. 0 or ERR_NOMEM. */
 int answer_take(const struct call *c, struct call_choice *h, const char *text, size_t n);
 /* The same of what was held back; FINISH: how it ended. */
-int answer_take_end(const struct call *c, struct call_choice *h, enum gallop_finish finish,
-                    bool by_stop_string);
+int answer_take_end(const struct call *c, struct call_choice *h, enum gallop_finish finish, bool stopped);
 /* Writes P->lists. */
 void answer_list_prompt(const struct call *c, struct call_prompt *p);
 

@@ -9,7 +9,7 @@
 
 #include "base/json_pull.h"
 
-enum kind { BOOL, INT, NUMBER, TEXT, FILLED, OWN, EMPTY, NEVER };
+enum kind { BOOL, INT, NUMBER, TEXT, FILLED, OWN, EMPTY, LOGGED, NEVER };
 
 struct row {
     const char *name;
@@ -19,7 +19,9 @@ struct row {
     const char *range; /* INT, NUMBER: an interval */
     size_t most;       /* TEXT, FILLED: bytes */
     int (*read)(struct fields *f, const json_t *v, struct err *e);
-    const char *form; /* OWN, EMPTY: the type in words; NEVER: what is taken, JSON texts with | between */
+    const char
+        *form; /* OWN, EMPTY: the type in words; LOGGED, NEVER: what asks for nothing, JSON texts with |
+                       * between */
     const char *says;
     const char *schema; /* OWN */
 };
@@ -324,15 +326,15 @@ static int read_effort(struct fields *f, const char *name, const json_t *effort,
 {
     size_t n = json_string_length(effort);
 
-    if (effort && !json_is_null(effort) && (!json_is_string(effort) || n == 0 || n > 32))
-        return unexpected(name, effort, "a string of 1 to 32 bytes", e);
-    f->reasoning_effort = json_string_value(effort);
+    if (effort && !json_is_null(effort) && (!json_is_string(effort) || n > 32))
+        return unexpected(name, effort, "a string of at most 32 bytes", e);
+    f->reasoning_effort = n ? json_string_value(effort) : NULL;
     if (f->reasoning_effort && strcmp(f->reasoning_effort, "none") == 0)
         f->thinking = FIELDS_THINKING_OFF;
     return 0;
 }
 
-static const char schema_reasoning_effort[] = "{'type':['string','null'],'minLength':1,'maxLength':32}";
+static const char schema_reasoning_effort[] = "{'type':['string','null'],'maxLength':32}";
 
 static int read_reasoning_effort(struct fields *f, const json_t *v, struct err *e)
 {
@@ -344,7 +346,7 @@ static const char schema_think[] =
 
 static int read_think(struct fields *f, const json_t *v, struct err *e)
 {
-    if (!json_is_boolean(v) && !json_is_string(v))
+    if (!json_is_boolean(v) && json_string_length(v) == 0)
         return unexpected("think", v, "true, false or a level such as low", e);
     f->thinking = json_is_false(v) ? FIELDS_THINKING_OFF : FIELDS_THINKING_ON;
     f->include_reasoning = !json_is_false(v);
@@ -352,7 +354,7 @@ static int read_think(struct fields *f, const json_t *v, struct err *e)
 }
 
 static const char schema_output_config[] =
-    "{'type':'object','properties':{'effort':{'type':['string','null'],'minLength':1,'maxLength':32},"
+    "{'type':'object','properties':{'effort':{'type':['string','null'],'maxLength':32},"
     "'format':{'type':'null'}}}";
 
 static int read_output_config(struct fields *f, const json_t *v, struct err *e)
@@ -441,7 +443,7 @@ static int read_text_format(struct fields *f, const json_t *v, struct err *e)
 }
 
 static const char schema_reasoning[] =
-    "{'type':'object','properties':{'effort':{'type':['string','null'],'minLength':1,'maxLength':32}}}";
+    "{'type':'object','properties':{'effort':{'type':['string','null'],'maxLength':32}}}";
 
 static int read_reasoning(struct fields *f, const json_t *v, struct err *e)
 {
@@ -698,8 +700,9 @@ static int read_request_ids(struct fields *f, const json_t *v, struct err *e)
     {#name, where, FILLED, AT(member), NULL, most, NULL, NULL, says, NULL},
 #define OWN(name, where, reader, form, says) \
     {#name, where, OWN, 0, NULL, 0, read_##reader, form, says, schema_##reader},
-#define EMPTY(name, where, form, says) {#name, where, EMPTY, 0, NULL, 0, NULL, form, says, NULL},
-#define NEVER(name, where, neutral)    {#name, where, NEVER, 0, NULL, 0, NULL, neutral, NULL, NULL},
+#define EMPTY(name, where, form, says)     {#name, where, EMPTY, 0, NULL, 0, NULL, form, says, NULL},
+#define LOGGED(name, where, neutral, says) {#name, where, LOGGED, 0, NULL, 0, NULL, neutral, says, NULL},
+#define NEVER(name, where, neutral)        {#name, where, NEVER, 0, NULL, 0, NULL, neutral, NULL, NULL},
 static const struct row rows[] = {
 #include "api/fields.def"
 };
@@ -725,6 +728,7 @@ static const struct row rows[] = {
 #undef FILLED
 #undef OWN
 #undef EMPTY
+#undef LOGGED
 #undef NEVER
 
 enum { N_ROWS = sizeof(rows) / sizeof(rows[0]) };
@@ -800,7 +804,8 @@ static int read_member(struct fields *f, const struct row *r, const json_t *v, s
     case TEXT:
     case FILLED: return read_text(f, r, v, e);
     case OWN: return r->read(f, v, e);
-    case EMPTY: return 0;
+    case EMPTY:
+    case LOGGED: return 0;
     default:
         return is_neutral(r->form, v)
                    ? 0
@@ -816,6 +821,15 @@ static const struct row *find(const char *name, unsigned endpoint)
     return NULL;
 }
 
+/* The log is told that the option KEY changes nothing. */
+static void say_ignored(const struct fields *f, const char *key)
+{
+    char name[64];
+
+    snprintf(name, sizeof(name), "options.%s", key);
+    f->unknown(f->unknown_ctx, name);
+}
+
 static int read_options(struct fields *f, const json_t *v, struct err *e)
 {
     const char *key;
@@ -827,6 +841,9 @@ static int read_options(struct fields *f, const json_t *v, struct err *e)
     {
         const struct row *r = find(key, FIELDS_OPTIONS);
         int rc = r && !json_is_null(o) ? read_member(f, r, o, e) : 0;
+
+        if (!r || (r->kind == LOGGED && !json_is_null(o) && !is_neutral(r->form, o)))
+            say_ignored(f, key);
 
         if (rc) {
             char sentence[sizeof(e->msg) + 16];
@@ -888,6 +905,8 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
                          .include_reasoning = true,
                          .normalize = true,
                          .truncate = true,
+                         .unknown = unknown,
+                         .unknown_ctx = ctx,
                          .stream = endpoint & (FIELDS_GENERATE | FIELDS_OLLAMA_CHAT),
                          .max_tokens = -1,
                          .max_completion_tokens = -1,
@@ -947,8 +966,12 @@ static void document_row(const struct row *r, struct buf *out)
     else if (r->kind == FILLED)
         buf_fmt(out, "string of 1 to %zu bytes", r->most);
     else
-        buf_str(out, r->form);
-    buf_fmt(out, " | %s%s |\n", r->kind == EMPTY ? "Taken, and changes nothing. " : "", r->says);
+        buf_str(out, r->kind == LOGGED ? "number" : r->form);
+    buf_fmt(out, " | %s%s |\n",
+            r->kind == EMPTY    ? "Taken, and changes nothing. "
+            : r->kind == LOGGED ? "Taken, and changes nothing, which the log says. "
+                                : "",
+            r->says);
 }
 
 static void document_endpoint(unsigned endpoint, const char *method, const char *path, struct buf *out)
@@ -1038,7 +1061,8 @@ static void put_schema(const struct row *r, bool needed, const char *models, str
         buf_str(out, needed ? "]" : ",{\"type\":\"null\"}]");
         break;
     case NEVER: put_neutral(r->form, out); break;
-    case EMPTY: break;
+    case EMPTY:
+    case LOGGED: break;
     }
     if (r->says) {
         struct buf text = {.tag = MEM_API};
@@ -1075,7 +1099,8 @@ void fields_schema(unsigned endpoint, const char *models, struct buf *out)
 
 bool fields_row(size_t i, struct fields_row *out)
 {
-    static const char *const kinds[] = {"bool", "int", "number", "text", "filled", "own", "empty", "never"};
+    static const char *const kinds[] = {"bool", "int",   "number", "text", "filled",
+                                        "own",  "empty", "logged", "never"};
 
     if (i >= N_ROWS)
         return false;

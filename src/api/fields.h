@@ -52,6 +52,9 @@ enum {
     FIELDS_MAX_VALUES = 4259840, /* values behind a comma: as many tokens as /detokenize takes, and more */
 };
 
+/* Called for a field that changes nothing, because no row knows it, or as its row says. */
+typedef void fields_unknown(void *ctx, const char *name);
+
 /* What a request says. Numbers that are not given are -1, or NaN; JSON is borrowed from body. */
 struct fields {
     json_t *body; /* owned */
@@ -72,10 +75,9 @@ struct fields {
     bool has_seed;
     uint64_t seed;
     char param[128]; /* the field that an error is about */
+    fields_unknown *unknown;
+    void *unknown_ctx;
 };
-
-/* Called for a field that no row knows. */
-typedef void fields_unknown(void *ctx, const char *name);
 
 /* Reads TEXT [n], a JSON object, for one of the endpoints. ERR_INPUT, ERR_UNSUPPORTED or ERR_NOMEM; f->param
  * then names the field, or is "". *f needs fields_fini() in any case. */
@@ -97,8 +99,8 @@ void fields_schema(unsigned endpoint, const char *models, struct buf *out);
 
 /* ---- for tests ---- */
 
-/* The I-th row: name, endpoints, "bool", "int", "number", "text", "own", "empty" or "never", range or bytes.
- * False: there are no more. */
+/* The I-th row: name, endpoints, "bool", "int", "number", "text", "filled", "own", "empty", "logged" or
+ * "never", range or bytes. False: there are no more. */
 struct fields_row {
     const char *name, *kind, *range;
     unsigned endpoints;

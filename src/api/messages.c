@@ -110,6 +110,10 @@ static int set_variables(struct call *c, json_t *o, json_t *list)
         bad |= json_object_set_new(o, "enable_thinking", json_boolean(f->thinking == FIELDS_THINKING_ON));
         bad |= json_object_set_new(o, "thinking", json_boolean(f->thinking == FIELDS_THINKING_ON));
     }
+    if (f->thinking == FIELDS_THINKING_OFF) { /* Cohere's and Seed-OSS's */
+        bad |= json_object_set_new(o, "reasoning", json_false());
+        bad |= json_object_set_new(o, "thinking_budget", json_integer(0));
+    }
     if (f->kwargs)
         bad |= json_object_update(o, (json_t *)(uintptr_t)f->kwargs);
     if (messages_have_tools(c) && c->api->opt.tools.place == TOOLS_IN_VARIABLE)

@@ -381,7 +381,8 @@ static int reserve(struct call *c)
         struct call_choice *h = &c->choice[i];
 
         h->text.tag = h->reasoning.tag = h->calls.tag = h->held.tag = MEM_API;
-        h->holds = json_is_string(c->f.stop) || json_array_size(c->f.stop) > 0;
+        h->holds = json_is_string(c->f.stop) || json_array_size(c->f.stop) > 0 ||
+                   json_array_size(c->f.stop_token_ids) > 0;
         h->head.tag = h->said.tag = h->items.tag = MEM_API;
     }
     return 0;
@@ -811,7 +812,7 @@ void prepare_say_once(struct call *c, const char *name, const char *sentence)
 
 static void say_unknown(void *ctx, const char *name)
 {
-    prepare_say_once(ctx, name, "the field '%s' is not known and changes nothing");
+    prepare_say_once(ctx, name, "the field '%s' is not supported and changes nothing");
 }
 
 /* The id that the answer has and that /abort_requests takes. */

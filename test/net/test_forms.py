@@ -322,12 +322,33 @@ def ollama_says_what_run_says():
     expect(got["response"], plain, "a raw prompt")
     expect([m["name"] for m in json.loads(server.request("GET", "/api/tags")[2])["models"]], ["small"], "/api/tags")
     for path, fields, param in (("/api/chat", {"messages": ASK, "options": {"top_p": 2}}, "options"),
-                                ("/api/chat", {"messages": ASK, "options": {"mirostat": 1}}, "options"),
+                                ("/api/chat", {"messages": ASK, "options": {"seed": "x"}}, "options"),
                                 ("/api/chat", {"messages": ASK, "format": "json"}, "format"),
                                 ("/api/generate", {"prompt": 5}, "prompt"), ("/api/chat", {"messages": {}}, "messages"),
                                 ("/api/chat", {"messages": [{"role": "user", "content": "x", "images": ["x"]}]}, "messages")):
         status, body = server.post(path, **fields)
         expect((status, body["param"], type(body["error"])), (400, param, str), f"{path} {fields}: {body}")
+
+
+def ollama_options_that_are_not_built_are_logged():
+    """The example of Ollama's documents, and defaults written out."""
+    every = {"num_keep": 5, "seed": 42, "num_predict": 4, "top_k": 20, "top_p": .9, "min_p": 0.0, "typical_p": .7, "repeat_last_n": 33,
+             "temperature": .8, "repeat_penalty": 1.2, "presence_penalty": 1.5, "frequency_penalty": 1.0, "penalize_newline": True,
+             "stop": ["\n", "user:"], "numa": False, "num_ctx": 1024, "num_batch": 2, "num_gpu": 1, "main_gpu": 0, "use_mmap": True,
+             "num_thread": 8}
+    with Server() as s:
+        said = lambda name: sum(f"'options.{name}' is not supported and changes nothing" in line for line in s.log)
+        for _ in range(2):
+            _answer(s, "/api/chat", messages=ASK, stream=False, options={"num_predict": 1, "mirostat": 0, "typical_p": 1.0, "tfs_z": 1,
+                                                                         "repeat_last_n": -1, "seed": None, "typical": None})
+        expect([said(n) for n in ("mirostat", "typical_p", "tfs_z", "repeat_last_n", "seed")], [0] * 5, "what asks for nothing")
+        for _ in range(2):
+            _answer(s, "/api/generate", prompt="A", stream=False, options=every)
+            _answer(s, "/api/chat", messages=ASK, stream=False, options={"num_predict": 1, "mirostat": 2, "tfs_z": .5})
+        names = ("typical_p", "repeat_last_n", "penalize_newline", "numa", "main_gpu", "mirostat", "tfs_z")
+        s.wait(lambda _: all(map(said, names)), 10)
+        expect([said(n) for n in names], [1] * 7, "each is said once")
+        expect([said(n) for n in ("seed", "top_k", "num_ctx", "stop")], [0] * 4, "what counts, or need not")
 
 
 def ollama_is_asked_for_nothing():
@@ -492,6 +513,8 @@ def thinking_is_switched_in_the_prompt():
     path = os.path.join(folder.name, "thinking.jinja")
     with open(path, "w", encoding="utf-8") as f:
         f.write("{{ messages[-1].content }}{% if enable_thinking is defined %}{{ ' cat' * (20 if enable_thinking else 10) }}"
+                "{% if not enable_thinking and (reasoning is not defined or reasoning or thinking_budget != 0) %}"
+                "{{ raise_exception('other names') }}{% endif %}"
                 "{% if thinking != enable_thinking %}{{ raise_exception('two names, two values') }}{% endif %}{% endif %}"
                 "{% if reasoning_effort == 'high' %}{{ ' cat' * 40 }}{% endif %}")
     messages = {"messages": [{"role": "user", "content": "Hi"}]}

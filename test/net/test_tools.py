@@ -71,6 +71,13 @@ class Server:
         self.process.stderr.close()
         self.process.wait(300)
 
+    def post(self, path, **fields):
+        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        link.request("POST", path, json.dumps(fields), {"Content-Type": "application/json"})
+        body = json.loads(link.getresponse().read())
+        link.close()
+        return body
+
     def ask(self, text, stream=False, messages=None, **fields):
         """Status and body: an object, or the list of a stream's events."""
         body = {"messages": messages or [{"role": "user", "content": text}], "temperature": 0, "stream": stream, **fields}
@@ -145,6 +152,9 @@ def hermes(model):
              max_tokens=7)
         says(s, "a stop string inside of a call's arguments", "<call>", "Let me see.", reason="stop", tools=TOOLS, stop=["Par"])
         says(s, "a stop string inside of a call's name", "<call>", "Let me see.", reason="stop", tools=TOOLS, stop="weather")
+        par = s.post("/tokenize", prompt="\"Par")["tokens"]
+        says(s, "a stop token inside of a call's arguments", "<call>", "Let me see.", reason="stop", tools=TOOLS, stop_token_ids=par)
+        says(s, "a stop token that does not come", "<both>", None, [("f", '{"a": 1}')], reasoning="Hm.", tools=TOOLS, stop_token_ids=par)
         says(s, "a stop string inside of a second call", "<two>", None, [("f", "{}")], tools=TOOLS, stop=["[1,"])
         says(s, "a stop string that does not come", "<two>", None, [("f", "{}"), ("g", '{"x": [1, 2]}')], tools=TOOLS, stop=["never"])
         says(s, "a limit inside of a call, with a stop string that does not come", "<call>", "Let me see.",

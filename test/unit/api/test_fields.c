@@ -326,6 +326,25 @@ static void a_tool_without_a_type_is_a_function(void **state)
     fields_fini(&f);
 }
 
+static void an_option_that_is_not_built_is_told(void **state)
+{
+    static const struct {
+        const char *options, *told;
+    } cases[] = {{"\"mirostat\":0,\"tfs_z\":1,\"typical_p\":1.0,\"repeat_last_n\":-1", ""},
+                 {"\"mirostat\":1", "options.mirostat"},
+                 {"\"tfs_z\":0.5", "options.tfs_z"},
+                 {"\"typical_p\":0.7", "options.typical_p"},
+                 {"\"repeat_last_n\":64", "options.repeat_last_n"},
+                 {"\"repeat_last_n\":null,\"seed\":1.0,\"num_ctx\":8", ""},
+                 {"\"penalize_newline\":true", "options.penalize_newline"}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(code_of(FIELDS_OLLAMA_CHAT, "{\"options\":{%s}}", cases[i].options), 0);
+        assert_string_equal(unknown, cases[i].told);
+        fields_fini(&f);
+    }
+}
+
 static void memory_that_runs_out_is_said(void **state)
 {
     size_t before = mem_live_blocks();
@@ -365,6 +384,7 @@ int main(void)
         cmocka_unit_test(a_byte_order_mark_is_passed_over),
         cmocka_unit_test(whole_numbers_may_be_written_as_floats),
         cmocka_unit_test(a_tool_without_a_type_is_a_function),
+        cmocka_unit_test(an_option_that_is_not_built_is_told),
         cmocka_unit_test(memory_that_runs_out_is_said)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
