@@ -17,7 +17,7 @@ int api_open(struct api **out, const struct api_options *o, struct err *e)
     if (!a)
         return err_nomem(e, "the server");
     a->opt = *o;
-    a->opt.n_threads = o->n_threads ? o->n_threads : 1;
+    a->opt.n_threads = o->n_threads ? o->n_threads : 2;
     a->opt.ping_s = o->ping_s > 0 ? o->ping_s : 10;
     a->opt.max_logprobs = o->max_logprobs >= 0 ? o->max_logprobs : 20;
     buf_init(&a->scratch, MEM_API);

@@ -40,12 +40,13 @@ struct api_options {
     const char *reasoning_field;   /* what reasoning is called in answers ["reasoning"] */
     const char *const *name;       /* [n_names] of the model; the first is shown */
     size_t n_names;
+    const char *path_name;       /* also taken as a name, and never shown, as it may be a path; NULL: none */
     struct keys *keys;           /* none of them: everybody may ask */
     const struct keys *admin;    /* only these open what is administration, and nothing else [keys] */
     size_t max_running;          /* requests computed at once */
     size_t max_queued;           /* requests beside those: 429 */
     size_t max_queued_tokens;    /* tokens of prompts that wait: 429 [any number] */
-    size_t n_threads;            /* of the front [1] */
+    size_t n_threads;            /* of the front [2] */
     int64_t max_logprobs;        /* [20] */
     double request_timeout_s;    /* [any time] */
     double step_timeout_s;       /* a step that takes longer is a fault: see api_stalled() [any time] */

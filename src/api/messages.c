@@ -123,6 +123,33 @@ static int set_variables(struct call *c, json_t *o, json_t *list)
     return bad | json_object_set(o, "messages", list);
 }
 
+/* Stands behind the text of the last message while the conversation is rendered, so that the place where that
+ * text ends is found wherever else the same words stand. The blank at its end says whether the template keeps
+ * blanks at the end of a message. As transformers' continue_final_message. */
+static const char end_tag[] = "CONTINUE_FINAL_MESSAGE_TAG ";
+
+/* Puts the tag behind the text of the last message of LIST, which is replaced and not changed. */
+static int add_end_tag(json_t *list, struct err *e)
+{
+    size_t last = json_array_size(list) - 1;
+    const json_t *m = json_array_get(list, last), *content = json_object_get(m, "content");
+    struct buf text = {.tag = MEM_API};
+    json_t *copy;
+    int rc = 0;
+
+    if (!json_is_string(content))
+        return err_set(e, ERR_INPUT, "continue_final_message: the content of the last message is not a text");
+    buf_add(&text, json_string_value(content), json_string_length(content));
+    buf_str(&text, end_tag);
+    copy = text.oom ? NULL : json_copy((json_t *)(uintptr_t)m);
+    if (!copy || json_object_set_new(copy, "content", json_stringn(text.data, text.len)) != 0 ||
+        json_array_set(list, last, copy) != 0)
+        rc = err_nomem(e, "messages");
+    json_decref(copy);
+    buf_fini(&text);
+    return rc;
+}
+
 /* New reference. */
 static int make_variables(struct call *c, json_t **out, struct err *e)
 {
@@ -135,6 +162,8 @@ static int make_variables(struct call *c, json_t **out, struct err *e)
         rc = roles_fit(&c->api->opt.roles, list, e);
     if (rc == 0)
         rc = tools_fit(&c->api->opt.tools, list, messages_have_tools(c) ? c->f.tools : NULL, e);
+    if (rc == 0 && c->f.continue_final_message)
+        rc = add_end_tag(list, e);
     if (rc == 0 && set_variables(c, o, list) != 0)
         rc = err_nomem(e, "messages");
     json_decref(list);
@@ -149,30 +178,23 @@ static bool is_blank(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Cuts OUT behind the last message, which was rendered into it as a turn that is over (transformers'
- * continue_final_message). */
-static int leave_open(const json_t *messages, struct buf *out, size_t from, struct err *e)
+/* Cuts OUT, which was rendered from FROM on, behind the text of the last message. */
+static int leave_open(struct buf *out, size_t from, struct err *e)
 {
-    const json_t *last = json_array_get(messages, json_array_size(messages) - 1);
-    const char *text = json_string_value(json_object_get(last, "content"));
-    size_t n = text ? json_string_length(json_object_get(last, "content")) : 0, tail = 0;
-    const char *at = NULL, *end = out->data + out->len;
+    const size_t n = sizeof(end_tag) - 2; /* without the blank */
+    size_t at = out->len;
+    bool trims;
 
-    if (!text)
-        return err_set(e, ERR_INPUT, "continue_final_message: the content of the last message is not a text");
-    for (; n && is_blank(*text); text++, n--)
-        ;
-    for (; n && is_blank(text[n - 1]); n--, tail++)
-        ;
-    for (const char *p = out->data + from; n && (p = memmem(p, (size_t)(end - p), text, n)) != NULL; p++)
-        at = p;
-    if (!at)
+    while (at >= from + n && memcmp(out->data + at - n, end_tag, n) != 0)
+        at--;
+    if (at < from + n)
         return err_set(e, ERR_INPUT, "continue_final_message: the template does not write the last message");
-    at += n;
-    if ((size_t)(end - at) >= tail && memcmp(at, text + n, tail) == 0)
-        at += tail;
-    out->len = (size_t)(at - out->data);
-    out->data[out->len] = 0;
+    trims = out->data[at] != ' ';
+    at -= n;
+    while (trims && at > from && is_blank(out->data[at - 1]))
+        at--;
+    out->len = at;
+    out->data[at] = 0;
     return 0;
 }
 
@@ -198,7 +220,7 @@ int messages_render(struct call *c, struct buf *out, struct err *e)
         rc = o->template ? jinja_render(o->template, variables, &now, NULL, out, e)
                          : chat_render(o->chat, variables, NULL, &now, out, e);
     if (rc == 0 && c->f.continue_final_message)
-        rc = leave_open(json_object_get(given, "messages"), out, from, e);
+        rc = leave_open(out, from, e);
     json_decref(variables);
     json_decref(given);
     return rc;

@@ -59,7 +59,7 @@ static bool is_served(const struct api *a, const char *name)
     for (size_t i = 0; i < a->opt.n_names; i++)
         if (strcmp(a->opt.name[i], name) == 0)
             return true;
-    return false;
+    return a->opt.path_name && strcmp(a->opt.path_name, name) == 0;
 }
 
 static int check_model(struct call *c)

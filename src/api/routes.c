@@ -587,6 +587,10 @@ void routes_handle(void *ctx, struct server_exchange *x)
         routes_reply(a, x, "none", 200, lines, NULL, "", 0);
         return;
     }
+    if (strcmp(h->path, "*") == 0) { /* OPTIONS of the server itself (RFC 9110, 9.3.7) */
+        routes_reply(a, x, "none", 200, "Allow: GET, HEAD, POST, OPTIONS\r\n", NULL, "", 0);
+        return;
+    }
     if (!find(a, h, &known) && !known && a->opt.page && a->opt.page(x))
         return;
     switch (refusal_of(a, h, &r)) {

@@ -14,7 +14,7 @@
 
 #include "app/app.h"
 
-enum { FRAMES = 64, STACK_BYTES = 64 << 10 };
+enum { FRAMES = 64, STACK_BYTES = 64 << 10, REPORT_S = 10 };
 
 static const struct {
     int number;
@@ -112,6 +112,8 @@ static void on_fault(int sig, siginfo_t *info, void *context)
         pause(); /* another thread reports, and then ends the program */
     }
     reporter = gettid();
+    signal(SIGALRM, SIG_DFL);
+    alarm(REPORT_S); /* standard error may be a pipe that nobody reads */
     report(sig, info);
     if (describe)
         describe();

@@ -1,13 +1,16 @@
 /* verb_serve.c - `gallop serve`: the OpenAI API over HTTP, until a signal ends it.
  *
  * The first SIGTERM or SIGINT drains: nothing new is taken, what is computed ends within --shutdown-timeout,
- * the rest is cut. The second ends the program at once. SIGHUP reads the files of keys and certificates
- * again.
+ * the rest is cut. The second ends the program at once. Both are bounded by an alarm. SIGHUP reads the files
+ * of keys and certificates again.
  */
+#include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "api/api.h"
 #include "app/app.h"
@@ -119,8 +122,13 @@ static const struct opt_row rows[] = {
      .otherwise = "8 times --max-body-bytes", .range = "[1024,1099511627776]",
      .manual =
          "What counts is what has come of bodies of more than 16 KiB, until their requests are answered."},
+    {"stall-timeout", 0, OPT_FLOAT, "S", SERVER,
+     .help = "seconds between two bytes of a request; later it is refused with 408", .fallback = "10",
+     .range = "(0,1000000]",
+     .manual =
+         "A request as a whole has 30 seconds, and as many again for each MiB of its body that has come."},
     {"api-threads", 0, OPT_INT, "N", SERVER,
-     .help = "threads that read, render and tokenize requests, and write long answers", .fallback = "1",
+     .help = "threads that read, render and tokenize requests, and write long answers", .fallback = "2",
      .range = "[1,64]"},
     {"enable-tokenizer-info-endpoint", 0, OPT_FLAG, NULL, SERVER,
      .help = "answer /tokenizer_info: tokenizer_config.json and the chat template"},
@@ -133,7 +141,12 @@ static const struct opt_row rows[] = {
     {"no-access-log", 0, OPT_FLAG, NULL, SERVER, .help = "no line for each request on standard error"},
     {0}};
 
-enum { QUEUED = 1024, SPARE_DESCRIPTORS = 64 };
+enum {
+    QUEUED = 1024,
+    SPARE_DESCRIPTORS = 64,
+    LAST_S = 5,   /* in which threads have to end that were told to */
+    CLOSE_S = 30, /* in which memory and files have to be let go of then */
+};
 
 #define ROOF_S 0.3
 #define FLUSH_S \
@@ -159,6 +172,7 @@ struct serve {
     struct dense dense;
     const char **name; /* [n_names] */
     size_t n_names;
+    const char *path_name; /* what --model says, which is also taken and never shown; NULL: nothing */
     char own_name[256];
     struct api *api;
     struct server *server;
@@ -201,12 +215,29 @@ static void describe_requests(void)
     }
 }
 
+static volatile sig_atomic_t grace_s; /* whole seconds that --shutdown-timeout and what follows it may take */
+
+/* In the handler of the alarm: something did not end in its time, whatever it was. */
+static void on_overdue(int sig)
+{
+    static const char line[] =
+        "gallop: a thread did not end in its time after a signal: the program is ended now\n";
+    struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+    (void)sig;
+    if (poll(&p, 1, 0) > 0 && write(STDERR_FILENO, line, sizeof(line) - 1) < 0)
+        _exit(1); /* nowhere to say so */
+    _exit(1);
+}
+
+/* The alarm is the bound: it ends the program also where a thread is stuck in a request, in a step or on the
+ * way out. */
 static void on_signal(int sig)
 {
     if (sig == SIGHUP)
         reload = 1;
-    else
-        n_signals++;
+    else if (++n_signals <= 2) /* more of them give no more time */
+        alarm(n_signals > 1 ? LAST_S : (unsigned)grace_s);
     if (serving)
         server_wake(serving);
 }
@@ -220,10 +251,13 @@ static bool has_key_file(const struct opt_values *v)
  * sends it. A service manager sends it to every server that it is to reload. */
 static void catch_signals(const struct serve *s)
 {
-    struct sigaction sa = {.sa_handler = on_signal};
+    struct sigaction sa = {.sa_handler = on_signal}, overdue = {.sa_handler = on_overdue};
 
     serving = s->server;
+    grace_s = (sig_atomic_t)(ceil(s->timeout_s + FLUSH_S) + LAST_S);
     sigemptyset(&sa.sa_mask);
+    sigemptyset(&overdue.sa_mask);
+    sigaction(SIGALRM, &overdue, NULL);
     sigaction(SIGTERM, &sa, NULL);
     sigaction(SIGINT, &sa, NULL);
     if (s->tls || has_key_file(s->v) || systemd_is_there())
@@ -280,6 +314,8 @@ static void on_wake(void *ctx)
     }
     if (now >= s->abort_s && api_n_calls(s->api))
         api_abort(s->api);
+    if (now >= s->abort_s + FLUSH_S) /* what is still computed is stuck */
+        server_quit(s->server);
     if (api_n_calls(s->api) == 0 || (now >= s->abort_s && api_n_computing(s->api) == 0)) {
         s->quit_s = s->quit_s > 0 ? s->quit_s : now + FLUSH_S;
         if (server_n_connections(s->server) == 0 ||
@@ -489,6 +525,7 @@ static int read_names(struct serve *s, const struct opt_values *v, struct err *e
 {
     const char *model = opt_string(v, "model");
     size_t n = opt_count(v, "served-model-name");
+    struct stat st;
 
     s->name = mem_zalloc(n + 2, sizeof(*s->name), MEM_APP);
     if (!s->name)
@@ -505,13 +542,12 @@ static int read_names(struct serve *s, const struct opt_values *v, struct err *e
     }
     if (n)
         return 0;
-    if (model && model[0] != '/' && model[0] != '.' && strchr(model, '/') == strrchr(model, '/'))
+    if (model && lstat(model, &st) != 0)
         snprintf(s->own_name, sizeof(s->own_name), "%s", model); /* as on the hub */
     else
         name_of_path(s->load.path, s->own_name, sizeof(s->own_name));
     s->name[s->n_names++] = s->own_name;
-    if (model && strcmp(model, s->own_name) != 0)
-        s->name[s->n_names++] = model;
+    s->path_name = model;
     return 0;
 }
 
@@ -688,6 +724,7 @@ static int open_api(struct serve *s, const struct opt_values *v, struct err *e)
                             .reasoning_field = opt_string(v, "reasoning-field"),
                             .name = s->name,
                             .n_names = s->n_names,
+                            .path_name = s->path_name,
                             .keys = &s->keys,
                             .admin = &s->admin,
                             .max_running = (size_t)opt_int(v, "max-num-seqs"),
@@ -726,7 +763,8 @@ static int open_server(struct serve *s, const struct opt_values *v, struct err *
                                .n_fds = s->n_passed,
                                .tls = s->tls,
                                .max_connections = count_connections(v),
-                               .max_body_bytes = (size_t)opt_int(v, "max-body-bytes")};
+                               .max_body_bytes = (size_t)opt_int(v, "max-body-bytes"),
+                               .stall_s = opt_float(v, "stall-timeout")};
     int rc;
 
     if (opt_given(v, "max-bodies-bytes"))
@@ -774,6 +812,8 @@ static int serve(struct serve *s, const struct opt_values *v, struct err *e)
         serving = NULL;
     }
     api_stop(s->api);
+    if (n_signals)
+        alarm(CLOSE_S);
     return rc;
 }
 
@@ -784,6 +824,7 @@ static int run(const struct opt_values *v, struct err *e)
 
     if (log_level() == LOG_WARN) /* not --quiet */
         log_set_level(LOG_INFO);
+    log_set_dropping(true);
     crash_watch(describe_requests);
     log_set_format(opt_choice(v, "log-format") == 1 ? LOG_JSON : LOG_TIMED);
     rc = serve(&s, v, e);

@@ -9,6 +9,7 @@
 #ifndef GALLOP_BASE_ERR_H
 #define GALLOP_BASE_ERR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum err_code {
@@ -75,6 +76,9 @@ struct log_field {
 void log_set_level(enum log_level level);    /* default LOG_WARN */
 void log_set_format(enum log_format format); /* default LOG_TEXT */
 enum log_level log_level(void);
+/* Lines that would block, because a pipe on stderr is full, are dropped and counted; the next line that is
+ * written says how many are missing. Default: false, a line waits until it is written. */
+void log_set_dropping(bool on);
 void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -7,6 +7,8 @@
 #include "base/err.h"
 
 #include <limits.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -24,6 +26,7 @@ struct line {
 };
 
 static atomic_int level = LOG_WARN, format = LOG_TEXT;
+static atomic_bool drops;
 
 void log_set_level(enum log_level l)
 {
@@ -38,6 +41,11 @@ enum log_level log_level(void)
 void log_set_format(enum log_format f)
 {
     atomic_store(&format, (int)f);
+}
+
+void log_set_dropping(bool on)
+{
+    atomic_store(&drops, on);
 }
 
 /* ---- a line ---- */
@@ -137,29 +145,78 @@ static void put_json(struct line *l, enum log_level at, const struct log_field *
     l->text[l->n++] = '}';
 }
 
-static void say(enum log_level at, const struct log_field *field, size_t n, const char *fmt, va_list ap)
+static void make_line(struct line *l, enum log_level at, const struct log_field *field, size_t n,
+                      const char *message)
 {
     static const char *const words[] = {[LOG_ERROR] = "", [LOG_WARN] = "warning: ", [LOG_INFO] = ""};
+
+    if (atomic_load(&format) == LOG_JSON) {
+        put_json(l, at, field, n, message);
+    } else {
+        if (atomic_load(&format) == LOG_TIMED) {
+            put_time(l);
+            put_word(l, " ");
+        }
+        put_word(l, "gallop: ");
+        put_word(l, words[at]);
+        put_escaped(l, message, false);
+    }
+    l->text[l->n++] = '\n';
+}
+
+/* ---- writing ---- */
+
+static void write_line(const struct line *l)
+{
+    if (write(STDERR_FILENO, l->text, l->n) < 0)
+        return; /* nowhere left to say so */
+}
+
+/* Standard error takes a line without blocking: of a pipe this means that PIPE_BUF bytes are free. */
+static bool takes_line(void)
+{
+    struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+    return poll(&p, 1, 0) != 0;
+}
+
+/* Writes L, or counts it where that would block. One thread at a time, so that nothing takes the room between
+ * the question and the write. */
+static void write_or_drop(const struct line *l)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static size_t n_dropped;
+    struct line note = {.n = 0};
+    char message[80];
+
+    pthread_mutex_lock(&lock);
+    if (n_dropped && takes_line()) {
+        snprintf(message, sizeof(message), "standard error was full: %zu lines of the log are missing here",
+                 n_dropped);
+        make_line(&note, LOG_WARN, NULL, 0, message);
+        write_line(&note);
+        n_dropped = 0;
+    }
+    if (n_dropped == 0 && takes_line())
+        write_line(l);
+    else
+        n_dropped++;
+    pthread_mutex_unlock(&lock);
+}
+
+static void say(enum log_level at, const struct log_field *field, size_t n, const char *fmt, va_list ap)
+{
     char message[MESSAGE_BYTES];
     struct line l = {.n = 0};
 
     if ((int)at > atomic_load(&level) || vsnprintf(message, sizeof(message), fmt, ap) < 0)
         return;
     utf8_printable(message);
-    if (atomic_load(&format) == LOG_JSON) {
-        put_json(&l, at, field, n, message);
-    } else {
-        if (atomic_load(&format) == LOG_TIMED) {
-            put_time(&l);
-            put_word(&l, " ");
-        }
-        put_word(&l, "gallop: ");
-        put_word(&l, words[at]);
-        put_escaped(&l, message, false);
-    }
-    l.text[l.n++] = '\n';
-    if (write(STDERR_FILENO, l.text, l.n) < 0)
-        return; /* nowhere left to say so */
+    make_line(&l, at, field, n, message);
+    if (atomic_load(&drops))
+        write_or_drop(&l);
+    else
+        write_line(&l);
 }
 
 #define LOG_FUNCTION(name, at)      \

@@ -43,9 +43,36 @@ static char *take_line(char **at, const char *end, size_t *n)
     return line;
 }
 
+/* The forms that the target of a request has (RFC 9112, 3.2). An absolute one names the host, too, in
+ * h->authority. */
+static int read_target(struct request_head *h, char *target, const char **why)
+{
+    bool is_absolute = strncasecmp(target, "http://", 7) == 0 || strncasecmp(target, "https://", 8) == 0;
+    char *query;
+
+    for (const char *p = target; *p; p++)
+        if ((unsigned char)*p <= 0x20 || (unsigned char)*p >= 0x7f)
+            return refuse(why, 400, "the target of a request has to be printable ASCII without blanks");
+    query = strchr(target, '?');
+    if (query)
+        *query++ = 0;
+    h->query = query ? query : "";
+    h->path = target;
+    if (is_absolute) {
+        char *from = strstr(target, "://") + 3, *slash = strchr(from, '/');
+
+        h->path = slash ? target + (slash - from) : strcmp(h->method, "OPTIONS") == 0 && !query ? "*" : "/";
+        memmove(target, from, strlen(from) + 1);
+        h->authority = target;
+    }
+    return h->path[0] == '/' || (strcmp(h->path, "*") == 0 && strcmp(h->method, "OPTIONS") == 0)
+               ? 0
+               : refuse(why, 400, "the target of a request has to begin with / or http://");
+}
+
 static int read_request_line(struct request_head *h, char *line, const char **why)
 {
-    char *target = strchr(line, ' '), *version = target ? strchr(target + 1, ' ') : NULL, *query;
+    char *target = strchr(line, ' '), *version = target ? strchr(target + 1, ' ') : NULL;
 
     if (!version)
         return refuse(why, 400, "the request line is not METHOD TARGET VERSION");
@@ -57,19 +84,9 @@ static int read_request_line(struct request_head *h, char *line, const char **wh
         return refuse(why, 400, "the version of the request line is not HTTP/1.1");
     if (version[5] != '1' || (version[7] != '0' && version[7] != '1'))
         return refuse(why, 505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
-    if (target[0] != '/')
-        return refuse(why, 400, "the target of a request has to begin with /");
-    for (const char *p = target; *p; p++)
-        if ((unsigned char)*p <= 0x20 || (unsigned char)*p >= 0x7f)
-            return refuse(why, 400, "the target of a request has to be printable ASCII without blanks");
-    query = strchr(target, '?');
-    if (query)
-        *query++ = 0;
     h->method = line;
-    h->path = target;
-    h->query = query ? query : "";
     h->minor = version[7] - '0';
-    return 0;
+    return read_target(h, target, why);
 }
 
 static int read_field(struct request_head *h, char *line, size_t n, size_t max_headers, const char **why)
@@ -147,6 +164,33 @@ static bool is_host(const char *s)
     return true;
 }
 
+/* Whether one of the fields NAME lists WORD: several of them are one list. */
+static bool any_lists(const struct request_head *h, const char *name, const char *word)
+{
+    for (size_t i = 0; i < h->n_headers; i++)
+        if (strcmp(h->header[i].name, name) == 0 && lists(h->header[i].value, word))
+            return true;
+    return false;
+}
+
+/* Host names one host, which is that of an absolute target. */
+static int check_host(const struct request_head *h, const char **why)
+{
+    const char *value;
+    size_t n = count(h, "host", &value);
+
+    if (n > 1 || (n == 0 && h->minor == 1))
+        return refuse(why, 400, "Host is missing or repeated");
+    if (value && !is_host(value))
+        return refuse(why, 400, "Host is no name or address of a host");
+    if (!h->authority)
+        return 0;
+    n = strcspn(h->authority, "/");
+    return n && (!value || (strlen(value) == n && strncasecmp(value, h->authority, n) == 0))
+               ? 0
+               : refuse(why, 400, "Host is not that of the target");
+}
+
 /* Fields that tell who asks, and of which two readers could take different ones. */
 static int check_single(const struct request_head *h, const char **why)
 {
@@ -183,7 +227,7 @@ static int read_framing(struct request_head *h, const char **why)
 
 int request_read(struct request_head *h, char *text, size_t n, size_t max_headers, const char **why)
 {
-    const char *end = text + n, *value;
+    const char *end = text + n;
     size_t length;
     char *line;
     int rc;
@@ -205,15 +249,12 @@ int request_read(struct request_head *h, char *text, size_t n, size_t max_header
     }
     if (text != end)
         return refuse(why, 400, "the head goes on behind its empty line");
-    rc = (int)count(h, "host", &value);
-    if (rc > 1 || (rc == 0 && h->minor == 1))
-        return refuse(why, 400, "Host is missing or repeated");
-    if (value && !is_host(value))
-        return refuse(why, 400, "Host is no name or address of a host");
+    if ((rc = check_host(h, why)) != 0)
+        return rc;
     if ((rc = check_single(h, why)) != 0)
         return rc;
-    count(h, "connection", &value);
-    h->keep_alive = h->minor == 1 ? !lists(value, "close") : lists(value, "keep-alive");
+    h->keep_alive =
+        !any_lists(h, "connection", "close") && (h->minor == 1 || any_lists(h, "connection", "keep-alive"));
     return read_framing(h, why);
 }
 

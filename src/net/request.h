@@ -19,7 +19,9 @@ struct request_header {
 };
 
 struct request_head {
-    const char *method, *path, *query; /* query: behind the first '?', "" without one */
+    const char *method, *path,
+        *query;            /* path: "/...", or "*" of OPTIONS; query: behind the first '?', or "" */
+    const char *authority; /* of an absolute target, up to its path: the same host as Host; NULL: none */
     struct request_header header[REQUEST_MAX_HEADERS];
     size_t n_headers;
     int minor;           /* of HTTP/1.minor */

@@ -24,6 +24,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -41,6 +42,7 @@ enum {
         128 << 10,    /* that the kernel holds for a client which does not read, instead of megabytes */
     CHUNK_LINE = 256, /* bytes of a line between chunks */
     MOST_TRAILERS = 8 << 10,
+    DATE_LINE = 64,
 };
 
 /* Priorities of libevent, which begins again with the first after each event of the last. */
@@ -63,13 +65,15 @@ struct connection {
     struct connection *next_fresh, **link_fresh; /* among those with new output; link_fresh NULL: it is not */
     struct bufferevent *bev;
     enum state state;
-    double until_s; /* clock: when the state has lasted too long; 0: never */
-    bool asked;     /* a request was answered */
-    bool serving;   /* serve() is at work: what it calls must not free the connection */
-    bool dead;      /* and this asks it to do so */
-    bool deaf;      /* nothing is read now */
-    bool shaking;   /* TLS: the handshake is not done */
-    size_t scanned; /* bytes of the input that hold no end of a head */
+    double until_s;       /* clock: when the state has lasted too long; 0: never */
+    double heard_s;       /* clock: when the last bytes of a request came */
+    bool asked;           /* a request was answered */
+    bool serving;         /* serve() is at work: what it calls must not free the connection */
+    bool dead;            /* and this asks it to do so */
+    bool deaf;            /* nothing is read now, until there is room for it */
+    struct event *hangup; /* while deaf: the client has left; made when it is needed first */
+    bool shaking;         /* TLS: the handshake is not done */
+    size_t scanned;       /* bytes of the input that hold no end of a head */
     size_t lingered;
     char peer[INET6_ADDRSTRLEN + 1];
     char *head_text;
@@ -161,6 +165,8 @@ static void destroy(struct connection *c)
     forget_request(c);
     if (c->state == IDLE) /* else the answer is not whole, or this was said */
         tls_finish(c->bev);
+    if (c->hangup)
+        event_free(c->hangup);
     bufferevent_free(c->bev);
     mem_free(c);
 }
@@ -227,6 +233,21 @@ static const char *reason_of(int status)
     }
 }
 
+/* The Date of an answer, as RFC 9110 (6.6.1) wants it from who has a clock. */
+static const char *date_line(char line[DATE_LINE])
+{
+    static const char days[7][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"},
+                      months[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                       "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+    time_t now = time(NULL);
+    struct tm t;
+
+    gmtime_r(&now, &t);
+    snprintf(line, DATE_LINE, "Date: %s, %02d %s %04d %02d:%02d:%02d GMT\r\n", days[t.tm_wday], t.tm_mday,
+             months[t.tm_mon], t.tm_year + 1900, t.tm_hour, t.tm_min, t.tm_sec);
+    return line;
+}
+
 static bool keeps(const struct connection *c)
 {
     return c->head.keep_alive && !c->s->draining;
@@ -235,9 +256,9 @@ static bool keeps(const struct connection *c)
 static void add_head(struct connection *c, int status, const char *headers, const char *type, bool close)
 {
     struct evbuffer *out = growing_output_of(c);
-    char lines[CORS_LINES];
+    char lines[CORS_LINES], date[DATE_LINE];
 
-    evbuffer_add_printf(out, "HTTP/1.1 %d %s\r\n%s", status, reason_of(status), headers);
+    evbuffer_add_printf(out, "HTTP/1.1 %d %s\r\n%s%s", status, reason_of(status), date_line(date), headers);
     if (c->s->opt.cors && c->head_text) { /* else of no request */
         cors_lines(c->s->opt.cors, &c->head, lines);
         evbuffer_add(out, lines, strlen(lines));
@@ -503,6 +524,26 @@ static bool skip_empty_lines(struct connection *c)
     return n > 1 || (n == 1 && start[0] != '\r');
 }
 
+/* Among the N bytes of the input, of which those before c->scanned are known, is a line end that is no CR LF:
+ * such a head is refused before it is whole, as it might never be. */
+static bool has_bare_end(struct connection *c, size_t n)
+{
+    size_t from = c->scanned;
+    struct evbuffer_ptr at;
+    char pair[2];
+
+    while (from < n && evbuffer_ptr_set(input_of(c), &at, from, EVBUFFER_PTR_SET) == 0) {
+        at = evbuffer_search(input_of(c), "\n", 1, &at);
+        if (at.pos < 0)
+            return false;
+        from = (size_t)at.pos + 1;
+        if (at.pos == 0 || evbuffer_ptr_set(input_of(c), &at, from - 2, EVBUFFER_PTR_SET) != 0 ||
+            evbuffer_copyout_from(input_of(c), &at, pair, 2) != 2 || pair[0] != '\r')
+            return true;
+    }
+    return false;
+}
+
 /* Reads a head if one is whole. False: more bytes are needed. */
 static bool read_head(struct connection *c)
 {
@@ -520,9 +561,13 @@ static bool read_head(struct connection *c)
     }
     evbuffer_ptr_set(input_of(c), &from, c->scanned, EVBUFFER_PTR_SET);
     at = evbuffer_search(input_of(c), "\r\n\r\n", 4, &from);
-    if (at.pos < 0 && n <= most) {
+    if (at.pos < 0 && n <= most && !has_bare_end(c, n)) {
         c->scanned = n > 3 ? n - 3 : 0;
         return false;
+    }
+    if (at.pos < 0 && n <= most) {
+        refuse(c, 400, "a line of the head does not end in CR LF, or holds a control character");
+        return true;
     }
     end = at.pos < 0 ? SIZE_MAX : (size_t)at.pos + 4;
     if (end > most) {
@@ -659,13 +704,50 @@ static bool read_body(struct connection *c)
     return true;
 }
 
-/* What comes while an answer is made waits, within limits. False: nothing to do. */
+static void on_hangup(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)fd;
+    (void)what;
+    drop(ctx);
+}
+
+/* Reads nothing more of C for now: what it sends waits in the kernel, and then at the client. That it leaves
+ * is still seen. */
+static void deafen(struct connection *c)
+{
+    if (c->deaf)
+        return;
+    if (!c->hangup)
+        c->hangup = event_new(c->s->base, bufferevent_getfd(c->bev), EV_CLOSED, on_hangup, c);
+    if (!c->hangup || event_add(c->hangup, NULL) != 0) {
+        drop(c);
+        return;
+    }
+    bufferevent_disable(c->bev, EV_READ);
+    c->deaf = true;
+}
+
+/* Reads again of C, where there is room for what it sends. */
+static void hear(struct connection *c)
+{
+    bool ends = c->state == CLOSING || c->state == LINGERING,
+         has_room = c->state != BUSY && evbuffer_get_length(input_of(c)) <= MOST_AHEAD &&
+                    evbuffer_get_length(output_of(c)) <= MOST_UNSENT;
+
+    if (!c->deaf || !(ends || has_room))
+        return;
+    event_del(c->hangup);
+    bufferevent_enable(c->bev, EV_READ);
+    c->deaf = false;
+}
+
+/* Requests that come while an answer is made wait, within limits. False: nothing to do. */
 static bool read_ahead(struct connection *c)
 {
     size_t n = evbuffer_get_length(input_of(c));
 
     if (c->state == BUSY && n > MOST_AHEAD) {
-        drop(c);
+        deafen(c);
     } else if (c->state == CLOSING || c->state == LINGERING) {
         c->lingered += n;
         evbuffer_drain(input_of(c), n);
@@ -680,10 +762,8 @@ static bool read_next(struct connection *c)
 {
     if (evbuffer_get_length(output_of(c)) <= MOST_UNSENT)
         return read_head(c);
-    if (!c->deaf && evbuffer_get_length(input_of(c)) > MOST_AHEAD) {
-        bufferevent_disable(c->bev, EV_READ);
-        c->deaf = true;
-    }
+    if (evbuffer_get_length(input_of(c)) > MOST_AHEAD)
+        deafen(c);
     return false;
 }
 
@@ -699,9 +779,14 @@ static bool advance(struct connection *c)
 
 static void serve(struct connection *c)
 {
+    bool goes_on = true;
+
     c->serving = true;
-    while (!c->dead && advance(c))
-        ;
+    while (goes_on && !c->dead) {
+        goes_on = advance(c);
+        if (!c->dead)
+            hear(c);
+    }
     c->serving = false;
     if (c->dead)
         destroy(c);
@@ -711,17 +796,17 @@ static void serve(struct connection *c)
 
 static void on_read(struct bufferevent *bev, void *ctx)
 {
+    struct connection *c = ctx;
+
     (void)bev;
-    serve(ctx);
+    c->heard_s = clock_seconds();
+    serve(c);
 }
 
 /* All output of C is out. */
 static void go_on(struct connection *c)
 {
-    if (c->deaf) {
-        bufferevent_enable(c->bev, EV_READ);
-        c->deaf = false;
-    }
+    hear(c);
     if (c->state == CLOSING)
         linger(c);
     else if (c->state == BUSY && c->x.streams)
@@ -773,13 +858,13 @@ static void on_flush(evutil_socket_t fd, short what, void *ctx)
  * a socket with unread bytes would take the sentence back. */
 static void answer_plainly(struct connection *c)
 {
-    char body[512], text[800];
+    char body[512], text[900], date[DATE_LINE];
     size_t n = c->s->opt.refusal(c->s->opt.ctx, 400, "this port speaks HTTPS", body, sizeof(body));
     int fd = bufferevent_getfd(c->bev),
         length = snprintf(text, sizeof(text),
-                          "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: "
+                          "HTTP/1.1 400 Bad Request\r\n%sContent-Type: application/json\r\nConnection: "
                           "close\r\nContent-Length: %zu\r\n\r\n%.*s",
-                          n, (int)n, body);
+                          date_line(date), n, (int)n, body);
     char rest[4096];
 
     for (size_t n_read = 0; n_read < MOST_LINGERING; n_read += sizeof(rest))
@@ -878,14 +963,14 @@ static int add_connection(struct server *s, int fd, const struct sockaddr *from,
 /* One connection too many: told so, without waiting for anything; with TLS that would take a handshake. */
 static void turn_away(struct server *s, int fd)
 {
-    char body[512], text[800];
+    char body[512], text[900], date[DATE_LINE];
     size_t n = s->opt.refusal(s->opt.ctx, 503, "this server has as many connections as it takes", body,
                               sizeof(body));
     int length =
         snprintf(text, sizeof(text),
-                 "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: "
+                 "HTTP/1.1 503 Service Unavailable\r\n%sContent-Type: application/json\r\nRetry-After: "
                  "1\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n%.*s",
-                 n, (int)n, body);
+                 date_line(date), n, (int)n, body);
 
     if (!s->tls)
         send(fd, text, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -920,6 +1005,12 @@ static void on_accept_error(struct evconnlistener *l, void *ctx)
     s->resume_s = clock_seconds() + 0.2;
 }
 
+/* A request of C has begun to come, and nothing more of it has come for too long. */
+static bool is_stalled(const struct connection *c, double now)
+{
+    return (c->state == HEAD || c->state == BODY) && now - c->heard_s >= c->s->opt.stall_s;
+}
+
 static void end_overdue(struct server *s, double now)
 {
     for (struct connection *c = s->first, *next; c; c = next) {
@@ -928,7 +1019,7 @@ static void end_overdue(struct server *s, double now)
             linger(c);
         if (c->state == IDLE && evbuffer_get_length(output_of(c)) > 0) /* not yet: the answer is on its way */
             c->until_s = now + s->opt.idle_s;
-        if (c->until_s == 0 || now < c->until_s)
+        if ((c->until_s == 0 || now < c->until_s) && !is_stalled(c, now))
             continue;
         if (c->shaking)
             note_failure(c, true);
@@ -990,6 +1081,7 @@ static void set_defaults(struct server_options *o)
     o->max_body_bytes = o->max_body_bytes ? o->max_body_bytes : 32 << 20;
     o->max_bodies_bytes = o->max_bodies_bytes ? o->max_bodies_bytes : 8 * o->max_body_bytes;
     o->request_s = o->request_s > 0 ? o->request_s : 30;
+    o->stall_s = o->stall_s > 0 ? o->stall_s : 10;
     o->idle_s = o->idle_s > 0 ? o->idle_s : 75;
     o->write_s = o->write_s > 0 ? o->write_s : 60;
 }

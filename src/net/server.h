@@ -53,6 +53,7 @@ struct server_options {
     size_t max_bodies_bytes;
     double request_s; /* [30] from the first byte of a request to its last, and as much again for each
                               * MiB of body that came: 408 */
+    double stall_s;   /* [10] between two bytes of a request: 408 */
     double idle_s;    /* [75] between requests of a connection */
     double write_s;   /* [60] without a byte being taken by the client */
 

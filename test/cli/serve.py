@@ -319,6 +319,14 @@ def chat_fields_reach_the_template():
                continue_final_message=True)
     text = server.post("/detokenize", tokens=left)[1]["prompt"]
     check(text.endswith("I am"), f"the last message is left open: {text!r}")
+    for said in ("I am", "user", "", "a" * 300, "two words "):
+        talk = [{"role": "user", "content": said or "x"}, {"role": "assistant", "content": "yes " + said},
+                {"role": "user", "content": said * 2 or "x"}, {"role": "assistant", "content": said}]
+        plain = lambda **f: server.post("/detokenize", tokens=server.post("/tokenize", add_generation_prompt=False, **f)[1]["tokens"])[1]["prompt"]
+        whole, marked = plain(messages=talk), plain(messages=talk[:3] + [{"role": "assistant", "content": "\u2603"}])
+        front = marked[:marked.index("\u2603")]
+        left = plain(messages=talk, continue_final_message=True)
+        check(whole.startswith(left) and left.rstrip() == (front + said).rstrip(), f"it is cut at its own text: {left!r} of {whole!r}")
     expect(server.post("/tokenize", messages=[{"role": "user", "content": "Who are you?"}])[1]["tokens"], opened, "/tokenize of a chat")
     _refused(400, "continue_final_message", CHAT, continue_final_message=True)
 
@@ -521,6 +529,8 @@ def small_answers():
     expect([(m["id"], m["object"], m["max_model_len"]) for m in models["data"]], [("small", "model", 1024), ("other", "model", 1024)],
            "names of the model")
     expect(json.loads(server.request("GET", "/v1/models/other")[2])["id"], "other", "one model")
+    status, head, body = server.request("OPTIONS", "*")
+    expect((status, head["allow"], body), (200, "GET, HEAD, POST, OPTIONS", b""), "the server itself")
     expect(server.request("GET", "/v1/models/none")[0], 404, "no model")
     got = server.post("/tokenize", prompt="Hello", return_token_strs=True)[1]
     expect((got["count"], got["max_model_len"], got["token_strs"][-1]), (len(got["tokens"]), 1024, "Hello"), "/tokenize")

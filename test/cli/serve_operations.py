@@ -406,6 +406,89 @@ def the_clock_of_the_wall_may_jump():
             by.close()
 
 
+STUCK = """
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+static volatile char *name;
+int clock_gettime(clockid_t c, struct timespec *t)
+{
+    char own[17] = "";
+    prctl(PR_GET_NAME, own);
+    while (name && *name && strcmp(own, (const char *)name) == 0)
+        usleep(10000);
+    return (int)syscall(SYS_clock_gettime, c, t);
+}
+__attribute__((constructor)) static void begin(void)
+{
+    int fd = open(getenv("GALLOP_TEST_STUCK"), O_RDONLY);
+    name = mmap(NULL, 16, PROT_READ, MAP_SHARED, fd, 0);
+}
+"""
+
+
+def the_end_is_bounded_whatever_a_thread_does():
+    """A library in front of the C library's holds a thread that prepares requests, or the engine's within a step, for ever."""
+    cc = shutil.which("cc")
+    with open(os.path.realpath(GALLOP), "rb") as f:
+        if not cc or b"__asan_init" in (binary := f.read()) or b"__tsan_init" in binary:
+            return
+    with tempfile.TemporaryDirectory() as d:
+        with open(f"{d}/stuck.c", "w") as f:
+            f.write(STUCK)
+        subprocess.run([cc, "-shared", "-fPIC", "-o", f"{d}/stuck.so", f"{d}/stuck.c"], check=True)
+        for thread in ("api", "engine"):
+            for signals, timeout_s in ((1, .2), (2, 1000)):
+                with open(f"{d}/name", "w+b") as f:
+                    f.write(bytes(16))
+                    f.flush()
+                    name = mmap.mmap(f.fileno(), 16)
+                    s = Server("--request-timeout", 1000, "--shutdown-timeout", timeout_s,
+                               env={"LD_PRELOAD": f"{d}/stuck.so", "GALLOP_TEST_STUCK": f"{d}/name"})
+                    expect(s.post(COMPLETIONS, prompt=PROMPT, max_tokens=1)[0], 200, "before")
+                    name[:len(thread)] = thread.encode()
+                    slow = s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900)
+                    check(s.wait(lambda g: g["num_requests_running"] + g["num_requests_waiting"] > 0), "it is there")
+                    for i in range(signals):
+                        s.process.send_signal(signal.SIGTERM)
+                        while i == 0 and not any("shutting down" in x for x in list(s.log)):
+                            time.sleep(.01)
+                    expect(s.process.wait(100), 1, f"{signals} signals end a server whose thread {thread} is stuck")
+                    s.reader.join(100)
+                    check("did not end in its time" in s.log[-1], f"and say so: {s.log[-1]}")
+                    slow.close()
+                    name.close()
+
+
+def a_log_that_nobody_reads_blocks_nobody():
+    """Standard error is a pipe that is full: requests are answered, and what is missing of the log is said when there is room."""
+    p = subprocess.Popen([GALLOP, "serve", "-m", DEMO, "--port", "0", "--threads", "1"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    port = None
+    while not port:
+        found = re.search(rb"127\.0\.0\.1:(\d+)", p.stderr.readline())
+        port = found and int(found[1])
+    s = Server.__new__(Server)
+    s.context, s.port = None, port
+    for i in range(200):
+        expect(s.request("GET", "/" + "x" * 900)[0], 404, f"request {i}")
+    expect(s.request("GET", "/health")[0], 200, "/health")
+    os.set_blocking(p.stderr.fileno(), False)
+    while p.stderr.read(1 << 20):
+        pass
+    expect(s.request("GET", "/again")[0], 404, "another")
+    os.set_blocking(p.stderr.fileno(), True)
+    check(re.search(rb"\d+ lines of the log are missing", p.stderr.readline()), "what is missing is said")
+    check(b"/again" in p.stderr.readline(), "and the log goes on")
+    p.terminate()
+    expect(p.wait(100), 0, "status")
+    p.stderr.close()
+
+
 def nothing_is_left_of_a_server_that_was_ended():
     s = Server("--no-access-log", "--shutdown-timeout", 0.1)
     slow = s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, n=16)

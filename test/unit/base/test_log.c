@@ -215,13 +215,53 @@ static void where_nothing_can_be_said_work_goes_on(void **state)
     log_error("nor this");
 }
 
+/* A pipe that nobody reads takes lines until it is full; the rest is dropped, and said when there is room. */
+static void a_full_pipe_blocks_nobody(void **state)
+{
+    size_t n_written = 0, n_said = 5000, n_missing = 0;
+    int pipes[2], other = dup(STDERR_FILENO);
+    char text[8192], *note;
+    ssize_t n;
+
+    assert_int_equal(pipe(pipes), 0);
+    fcntl(pipes[0], F_SETFL, O_NONBLOCK);
+    dup2(pipes[1], STDERR_FILENO);
+    log_set_format(LOG_TEXT);
+    log_set_dropping(true);
+    for (size_t i = 0; i < n_said; i++)
+        log_info("line %06zu of many that are said", i);
+    while ((n = read(pipes[0], text, sizeof(text))) > 0)
+        for (ssize_t i = 0; i < n; i++)
+            n_written += text[i] == '\n';
+    assert_true(n_written > 100 && n_written < n_said);
+    log_info("behind them");
+    n = read(pipes[0], text, sizeof(text) - 1);
+    text[n > 0 ? n : 0] = 0;
+    note = strstr(text, "full: ");
+    assert_true(note && sscanf(note, "full: %zu lines", &n_missing) == 1);
+    assert_int_equal(n_written + n_missing, n_said);
+    assert_string_equal(strchr(text, '\n'), "\ngallop: behind them\n");
+    log_info("again");
+    n = read(pipes[0], text, sizeof(text) - 1);
+    text[n > 0 ? n : 0] = 0;
+    assert_string_equal(text, "gallop: again\n");
+    log_set_dropping(false);
+    dup2(other, STDERR_FILENO);
+    close(other);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, redirect, restore)
-    const struct CMUnitTest tests[] = {
-        TEST(a_line_of_text_is_one_line),          TEST(a_line_of_a_server_begins_with_the_time),
-        TEST(a_line_of_json_is_an_object),         TEST(what_is_too_long_is_cut_and_stays_a_line),
-        TEST(lines_of_several_threads_do_not_mix), TEST(where_nothing_can_be_said_work_goes_on)};
+    const struct CMUnitTest tests[] = {TEST(a_line_of_text_is_one_line),
+                                       TEST(a_line_of_a_server_begins_with_the_time),
+                                       TEST(a_line_of_json_is_an_object),
+                                       TEST(what_is_too_long_is_cut_and_stays_a_line),
+                                       TEST(lines_of_several_threads_do_not_mix),
+                                       TEST(where_nothing_can_be_said_work_goes_on),
+                                       TEST(a_full_pipe_blocks_nobody)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

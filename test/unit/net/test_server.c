@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -73,6 +74,7 @@ static int open_server(void **state)
     const struct server_options o = {.request_s = limit_s ? *limit_s : 0,
                                      .idle_s = limit_s ? *limit_s : 0,
                                      .write_s = limit_s ? *limit_s : 0,
+                                     .stall_s = limit_s && *limit_s >= 1000 ? 0.2 : 1000,
                                      .max_head_bytes = 1000,
                                      .max_headers = 10,
                                      .max_body_bytes = limit_s ? 64 << 20 : 50000,
@@ -128,7 +130,25 @@ static void put_text(int fd, const char *text)
     put(fd, text, strlen(text));
 }
 
-/* What has come on FD. */
+/* Takes the Date out of each answer in `body`: every one but 100 has it, of this time. */
+static void take_dates(void)
+{
+    for (char *at = body, *line;
+         (at = strstr(at, "HTTP/1.1 ")) != NULL && (line = strstr(at, "\r\n")) != NULL; at = line) {
+        struct tm t = {0};
+        const char *rest;
+
+        line += 2;
+        if (strncmp(at + 9, "100", 3) == 0)
+            continue;
+        rest = strptime(line, "Date: %a, %d %b %Y %H:%M:%S GMT", &t);
+        assert_non_null(rest);
+        assert_true(rest == line + 35 && labs((long)(timegm(&t) - time(NULL))) < 1000);
+        memmove(line, line + 37, strlen(line + 37) + 1);
+    }
+}
+
+/* What has come on FD, but dates. */
 static const char *got(int fd)
 {
     size_t n = 0;
@@ -140,6 +160,7 @@ static const char *got(int fd)
             n += (size_t)k;
     }
     body[n] = 0;
+    take_dates();
     return body;
 }
 
@@ -290,21 +311,55 @@ static void who_leaves_within_a_request_has_asked_nothing(void **state)
     assert_int_equal(n_gone, 0);
 }
 
-static void who_sends_without_end_is_cut_off(void **state)
+/* Requests that come while one is answered wait, at the client when they are many; all are answered in their
+ * order, and a client that leaves is seen meanwhile. */
+static void who_sends_ahead_is_held_back(void **state)
+{
+    static const char one[] = "GET /x HTTP/1.1\r\nHost: x\r\n\r\n";
+    size_t n = sizeof(one) - 1, sent = 0, most = 100000 * n, n_answers = 0;
+    int fd = connect_to(), idle = 0;
+
+    put_text(fd, "GET /hold HTTP/1.1\r\nHost: x\r\n\r\n");
+    while (sent < most && idle < 20) {
+        ssize_t k = write(fd, one + sent % n, n - sent % n);
+
+        sent += k > 0 ? (size_t)k : 0;
+        idle = k > 0 ? 0 : idle + 1;
+        server_poll(server);
+    }
+    assert_true(sent < most && n_handled == 1 && n_gone == 0);
+    server_reply(held, 200, "", "text/plain", "", 0);
+    for (int i = 0; i < 100000 && (sent % n || n_answers < 1 + sent / n); i++) {
+        ssize_t k = sent % n ? write(fd, one + sent % n, n - sent % n) : 0;
+
+        sent += k > 0 ? (size_t)k : 0;
+        server_poll(server);
+        while ((k = read(fd, body, sizeof(body))) > 0)
+            for (ssize_t at = 0; at < k; at++)
+                n_answers += body[at] == 'H'; /* of HTTP */
+    }
+    assert_int_equal(n_answers, 1 + sent / n);
+    assert_int_equal(n_handled, n_answers);
+    close(fd);
+}
+
+static void who_leaves_is_seen_although_it_is_not_read(void **state)
 {
     int fd = connect_to();
 
     put_text(fd, "GET /hold HTTP/1.1\r\nHost: x\r\n\r\n");
     memset(body, 'x', sizeof(body));
-    put(fd, body, 65000);
-    assert_int_equal(n_gone, 0);
-    for (int i = 0; i < 10 && !n_gone; i++) {
+    for (int i = 0; i < 1000; i++) {
         if (write(fd, body, 1000) < 0)
             break;
         server_poll(server);
     }
-    assert_int_equal(n_gone, 1);
+    assert_int_equal(n_gone, 0);
     close(fd);
+    for (int i = 0; i < 100 && !n_gone; i++)
+        server_poll(server);
+    assert_int_equal(n_gone, 1);
+    assert_int_equal(server_n_connections(server), 0);
 }
 
 /* Who sends requests and reads no answer gets the server to keep little of either, and everything in the
@@ -339,8 +394,29 @@ static void who_reads_nothing_fills_no_memory(void **state)
     close(fd);
 }
 
+/* Line ends without CR would be looked at until the head is too long or its time is over. */
+static void a_head_with_bare_line_ends_is_refused_at_once(void **state)
+{
+    static const char *const heads[] = {"GET / HTTP/1.1\nHost: x\n\n", "GET /x HTTP/1.1\r\nHost: x\n",
+                                        "GET /x\n", "\n"};
+
+    for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
+        for (int pieces = 0; pieces < 2; pieces++) {
+            int fd = connect_to();
+
+            for (const char *p = heads[i]; pieces && *p; p++)
+                put(fd, p, 1);
+            if (!pieces)
+                put_text(fd, heads[i]);
+            assert_non_null(strstr(got(fd), "HTTP/1.1 400"));
+            close(fd);
+        }
+    assert_int_equal(n_handled, 0);
+}
+
 static double hasty = 0.2; /* seconds that anything may take */
 static double patient = 1.5;
+static double stalls = 1000; /* seconds for anything but between two bytes */
 
 /* Sends a byte now and then until something comes on FD, which is in `body` then, or FD is closed. */
 static void drip(int fd)
@@ -375,6 +451,32 @@ static void requests_that_come_too_slowly_are_ended(void **state)
         close(fd);
     }
     assert_int_equal(n_handled, 0);
+}
+
+/* A request that has begun and stands still; not an answer that takes its time. */
+static void a_request_that_stands_still_is_ended(void **state)
+{
+    static const char *const begin[] = {
+        "GET /x HTTP/1.1\r\nHost: x\r\nA: ",
+        "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 60000000\r\n\r\nabc",
+        "POST /x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\n"};
+    int other = connect_to();
+    double end;
+
+    put_text(other, "GET /hold HTTP/1.1\r\nHost: x\r\n\r\n");
+    for (int i = 0; i < 3; i++) {
+        int fd = connect_to();
+
+        put_text(fd, begin[i]);
+        for (end = clock_seconds() + 60; clock_seconds() < end && !*got(fd);)
+            usleep(5000);
+        assert_non_null(strstr(body, "HTTP/1.1 408"));
+        close(fd);
+    }
+    assert_int_equal(n_handled, 1);
+    server_reply(held, 200, "", "text/plain", "", 0);
+    assert_non_null(strstr(got(other), "HTTP/1.1 200"));
+    close(other);
 }
 
 static void connections_without_a_request_are_closed(void **state)
@@ -693,6 +795,7 @@ static void memory_that_runs_out_is_a_refusal(void **state)
 int main(void)
 {
 #define TEST(name)         cmocka_unit_test_setup_teardown(name, open_server, close_server)
+#define TEST_STALLS(name)  cmocka_unit_test_prestate_setup_teardown(name, open_server, close_server, &stalls)
 #define TEST_HASTY(name)   cmocka_unit_test_prestate_setup_teardown(name, open_server, close_server, &hasty)
 #define TEST_PATIENT(name) cmocka_unit_test_prestate_setup_teardown(name, open_server, close_server, &patient)
     const struct CMUnitTest tests[] = {TEST(a_request_in_pieces_is_one),
@@ -702,7 +805,10 @@ int main(void)
                                        TEST(a_stream_is_cut_into_chunks),
                                        TEST(a_client_that_leaves_is_seen),
                                        TEST(who_leaves_within_a_request_has_asked_nothing),
-                                       TEST(who_sends_without_end_is_cut_off),
+                                       TEST(who_sends_ahead_is_held_back),
+                                       TEST(who_leaves_is_seen_although_it_is_not_read),
+                                       TEST(a_head_with_bare_line_ends_is_refused_at_once),
+                                       TEST_STALLS(a_request_that_stands_still_is_ended),
                                        TEST(who_reads_nothing_fills_no_memory),
                                        TEST_HASTY(requests_that_come_too_slowly_are_ended),
                                        TEST_HASTY(connections_without_a_request_are_closed),
