@@ -36,6 +36,7 @@ int api_open(struct api **out, const struct api_options *o, struct err *e)
         api_close(a);
         return ERR_NOMEM;
     }
+    mem_set_budget(a->opt.max_request_bytes);
     *out = a;
     return 0;
 }
@@ -164,6 +165,7 @@ void api_close(struct api *a)
     if (!a)
         return;
     call_forget_all(a);
+    mem_set_budget(0);
     running_close(a);
     buf_fini(&a->scratch);
     pthread_mutex_destroy(&a->unknown_lock);

@@ -46,6 +46,7 @@ struct api_options {
     size_t max_running;          /* requests computed at once */
     size_t max_queued;           /* requests beside those: 429 */
     size_t max_queued_tokens;    /* tokens of prompts that wait: 429 [any number] */
+    size_t max_request_bytes;    /* that requests hold together: 429 [any number] */
     size_t n_threads;            /* of the front [2] */
     int64_t max_logprobs;        /* [20] */
     double request_timeout_s;    /* [any time] */

@@ -13,6 +13,9 @@ enum {
     MOST_AT_ONCE = 2048,    /* numbers of an answer that are written between two streams: below 1 ms */
 };
 
+const char call_over_memory[] =
+    "requests hold as much memory as this server gives them (--max-request-memory); come back later";
+
 /* ---- coming and going ---- */
 
 static void copy_header(struct server_exchange *x, const char *name, char *out, size_t size)
@@ -156,6 +159,14 @@ static bool is_beyond_limit(struct api *a, struct server_exchange *x, const stru
     return wait_s > 0;
 }
 
+static void refuse_memory(struct api *a, struct server_exchange *x, const struct route *r)
+{
+    bool over = mem_over_budget();
+
+    atomic_fetch_add(&a->n_over_memory, over);
+    routes_refuse(a, x, r->path, over ? 429 : 503, over ? call_over_memory : "out of memory", NULL);
+}
+
 void call_start(struct api *a, struct server_exchange *x, const struct route *r)
 {
     size_t most = a->opt.max_running + a->opt.max_queued, old = atomic_load(&a->n_reserved);
@@ -179,12 +190,15 @@ void call_start(struct api *a, struct server_exchange *x, const struct route *r)
         atomic_fetch_sub(&a->n_reserved, 1);
         return;
     }
+    mem_over_budget();
+    mem_charge(MEM_CHARGE_NEW);
     c = new_call(a, x, r);
+    mem_charge(MEM_CHARGE_NONE);
     if (c) {
         front_add(&a->front, &c->job);
     } else {
         atomic_fetch_sub(&a->n_reserved, 1);
-        routes_refuse(a, x, r->path, 503, "out of memory", NULL);
+        refuse_memory(a, x, r);
     }
 }
 
@@ -323,6 +337,7 @@ static void take_event(const struct relay_batch *b, const struct relay_event *r,
 
     if (r->ev.type == GALLOP_TOKEN || r->ev.type == GALLOP_FINISHED)
         prepare_waits_no_more(p);
+    mem_charge(MEM_CHARGE_OLD);
     switch (r->ev.type) {
     case GALLOP_TOKEN: good = take_token(c, h, b, r); break;
     case GALLOP_TEXT:
@@ -332,6 +347,7 @@ static void take_event(const struct relay_batch *b, const struct relay_event *r,
     case GALLOP_PROMPT_TOKEN: good = add_token(&p->scored, b, r); break;
     case GALLOP_FINISHED: good = take_end(c, p, h, b, r); break;
     }
+    mem_charge(MEM_CHARGE_NONE);
     if (!good || h->text.oom)
         h->lost = true;
     if (h->lost) {
@@ -485,7 +501,9 @@ static void write_reply(struct front_job *job)
 {
     struct call *c = (struct call *)(void *)job;
 
+    mem_charge(MEM_CHARGE_OLD);
     c->status = write_answer(c, &c->reply);
+    mem_charge(MEM_CHARGE_NONE);
 }
 
 /* Vectors or log-probabilities are many. */
@@ -565,9 +583,11 @@ static void write_lists(struct front_job *job)
 {
     struct call *c = (struct call *)(void *)job;
 
+    mem_charge(MEM_CHARGE_OLD);
     for (size_t i = 0; i < c->n_prompts; i++)
         if (c->prompt[i].listing)
             answer_list_prompt(c, &c->prompt[i]);
+    mem_charge(MEM_CHARGE_NONE);
 }
 
 /* An answer to the prompt P of C has something to show for the first time. */

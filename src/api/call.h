@@ -147,6 +147,7 @@ struct api {
     size_t n_calls;
     _Atomic size_t n_reserved; /* choices, or calls of which it is not known yet */
     _Atomic size_t n_waiting_tokens;
+    _Atomic uint64_t n_over_memory; /* requests refused because of --max-request-memory */
     _Atomic uint64_t n_seeds;
     uint64_t secret; /* of seeds */
     bool draining;
@@ -172,6 +173,8 @@ struct api {
 };
 
 /* ---- call.c: on the server's thread ---- */
+
+extern const char call_over_memory[]; /* why a request is refused that is beyond --max-request-memory */
 
 /* Takes the request of X over: reserves a place and hands it to the front, or refuses it. */
 void call_start(struct api *a, struct server_exchange *x, const struct route *r);

@@ -947,6 +947,44 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
     return 0;
 }
 
+/* A sign that something was given, for those who ask no more than that. */
+static const json_t *given(const json_t *v)
+{
+    return v ? json_true() : NULL;
+}
+
+void fields_forget(struct fields *f, unsigned endpoint)
+{
+    static const char *const kept[] = {
+        "model", "max_tokens",  "instructions",        "max_output_tokens", "metadata", "max_tool_calls",
+        "tools", "tool_choice", "parallel_tool_calls", "reasoning",         "user"};
+    const size_t n_kept = endpoint == FIELDS_RESPONSES ? sizeof(kept) / sizeof(kept[0]) : 2;
+    const char *key;
+    void *next;
+    json_t *v;
+
+    json_object_foreach_safe(f->body, next, key, v)
+    {
+        size_t i = 0;
+
+        while (i < n_kept && strcmp(key, kept[i]) != 0)
+            i++;
+        if (i == n_kept)
+            json_object_del(f->body, key);
+    }
+    json_decref(f->own);
+    f->own = NULL;
+    f->prompt = f->messages = f->system = f->tools = f->documents = f->kwargs = f->tokens = f->request_ids =
+        NULL;
+    f->stop = given(f->stop);
+    f->bad_words = given(f->bad_words);
+    f->stop_token_ids = given(f->stop_token_ids);
+    f->logit_bias = given(f->logit_bias);
+    f->allowed = given(f->allowed);
+    f->logprob_ids = given(f->logprob_ids);
+    f->reasoning_effort = f->truncation_side = f->request_id = f->cache_salt = f->user = NULL;
+}
+
 void fields_fini(struct fields *f)
 {
     json_decref(f->body);

@@ -83,6 +83,9 @@ struct fields {
  * then names the field, or is "". *f needs fields_fini() in any case. */
 int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n, fields_unknown *unknown,
                 void *ctx, struct err *e);
+/* The request is submitted: lets go of everything but numbers, and what an answer repeats. Of lists remains
+ * whether they were given. */
+void fields_forget(struct fields *f, unsigned endpoint);
 void fields_fini(struct fields *f);
 
 /* The error is about the field NAME. Returns RC. */

@@ -130,6 +130,12 @@ static void write_gauges(const struct metrics_now *now, const struct labels *l, 
     gauge(out, l, "vllm:http_connections", "Open connections", (double)now->n_connections);
     gauge(out, l, "vllm:http_body_bytes", "Bytes of large bodies of requests, of --max-bodies-bytes",
           (double)now->bodies_bytes);
+    gauge(out, l, "gallop:request_memory_bytes",
+          "Memory that requests and their answers hold, of --max-request-memory", (double)now->request_bytes);
+    gauge(out, l, "gallop:request_memory_limit_bytes", "--max-request-memory",
+          (double)now->max_request_bytes);
+    counter(out, l, "gallop:requests_over_memory_total", "Requests refused because of --max-request-memory",
+            (double)now->n_over_memory);
     counter(out, l, "vllm:tls_handshakes_failed_total", "Handshakes of TLS that failed",
             (double)now->n_failed_handshakes);
     counter(out, l, "vllm:num_preemptions_total", "Answers put back because the KV cache was full",

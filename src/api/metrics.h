@@ -61,6 +61,8 @@ struct metrics_now {
     struct gallop_stats stats;
     double kv_used;
     size_t n_running, n_waiting, n_connections, n_failed_handshakes, bodies_bytes;
+    size_t request_bytes, max_request_bytes; /* that requests hold, and may hold; 0: any number */
+    uint64_t n_over_memory;
     double n_tokens_a_second;
     double roof_bytes, roof_flops; /* that the machine does in a second at most; 0: not measured */
 };

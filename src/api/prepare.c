@@ -29,14 +29,28 @@ static const char *without_path(const struct call *c, const char *sentence)
                                                                                        : sentence;
 }
 
+/* The sentence is not charged: there may be no room for it. */
 static int refuse(struct call *c, int status, const char *sentence)
 {
+    enum mem_charge before = mem_charge(MEM_CHARGE_NONE);
+
     sentence = without_path(c, sentence);
     form_reason(sentence, c->reason, sizeof(c->reason));
-    buf_clear(&c->reply);
+    buf_fini(&c->reply);
     c->form->error(&c->reply, status, sentence, c->f.param[0] ? c->f.param : NULL);
+    mem_charge(before);
     c->status = status;
     return ERR_INPUT;
+}
+
+/* There is no memory for the request, or none is left of what requests may hold together. */
+static int refuse_memory(struct call *c)
+{
+    if (!mem_over_budget())
+        return refuse(c, 503, "out of memory");
+    atomic_fetch_add(&c->api->n_over_memory, 1);
+    fields_blame(&c->f, "", 0);
+    return refuse(c, 429, call_over_memory);
 }
 
 static int refuse_field(struct call *c, const char *field, const char *sentence)
@@ -48,8 +62,22 @@ static int refuse_field(struct call *c, const char *field, const char *sentence)
 static int refuse_code(struct call *c, const struct err *e)
 {
     if (mem_lib_failed()) /* then E may say of the request what is so for lack of memory */
-        return refuse(c, 503, "out of memory");
-    return refuse(c, e->code == ERR_NOMEM ? 503 : e->code == ERR_NOSPACE ? 429 : 400, e->msg);
+        return refuse_memory(c);
+    return e->code == ERR_NOMEM ? refuse_memory(c) : refuse(c, e->code == ERR_NOSPACE ? 429 : 400, e->msg);
+}
+
+/* C is not worth its next stage: its client left, the server ends, or its time is over; it is refused then. */
+static bool is_over(struct call *c)
+{
+    double most_s = c->api->opt.request_timeout_s;
+
+    if (atomic_load(&c->unwanted))
+        refuse(c, 503, "the server is shutting down"); /* if anybody is there who hears it */
+    else if (most_s > 0 && clock_seconds() - c->arrival_s >= most_s)
+        refuse(c, 504, "the request took longer than this server allows");
+    else
+        return false;
+    return true;
 }
 
 /* ---- what fields say together ---- */
@@ -217,6 +245,10 @@ static int open_parts(struct call *c, const struct buf *prompt, struct err *e)
     o.names = names;
     if (o.n_names)
         rc = tools_check(c->f.tools, names, e);
+    for (size_t i = 0; i < o.n_names && rc == 0; i++) { /* the list is let go of before the answer is there */
+        names[i] = arena_strndup(&c->arena, names[i], strlen(names[i]));
+        rc = names[i] ? 0 : err_nomem(e, "an answer");
+    }
     for (size_t i = 0; i < c->n && rc == 0; i++) {
         o.seed = mix(c->api->secret ^ mix(atomic_fetch_add(&c->api->n_seeds, 1)));
         rc = parts_open(&c->choice[i].parts, &o, e);
@@ -370,7 +402,7 @@ static int reserve(struct call *c)
     c->prompt = arena_zalloc(&c->arena, n_prompts, sizeof(*c->prompt));
     c->choice = arena_zalloc(&c->arena, n, sizeof(*c->choice));
     if (!c->prompt || !c->choice)
-        return refuse(c, 503, "out of memory");
+        return refuse_memory(c);
     c->n_prompts = n_prompts;
     c->n = n_each;
     for (size_t i = 0; i < n_prompts; i++) {
@@ -425,16 +457,18 @@ static int read_prompts(struct call *c)
     for (size_t i = 0; i < c->n_prompts; i++) {
         struct call_prompt *p = &c->prompt[i];
 
+        if (is_over(c))
+            return ERR_INPUT;
         fields_blame(&c->f, prompt_field(c), 0);
         rc = c->f.messages ? read_messages(c, &p->ids, &e)
                            : read_prompt(c, list ? json_array_get(c->f.prompt, i) : c->f.prompt, p, &e);
         if (rc)
             return refuse_code(c, &e);
-        if (c->f.messages && c->f.echo && !echo_message(c))
-            return refuse(c, 503, "out of memory");
         cut_prompt(c, &p->ids);
         if ((rc = check_room(c, p)) != 0)
             return rc;
+        if (c->f.messages && c->f.echo && !echo_message(c))
+            return refuse_memory(c);
         c->n_prompt_tokens += p->ids.n;
     }
     return 0;
@@ -689,9 +723,11 @@ static int submit_all(struct call *c)
     sampling_default(&s);
     read_numbers(c, &s);
     if (!read_lists(c, &s))
-        return refuse(c, 503, "out of memory");
+        return refuse_memory(c);
     snprintf(salt, sizeof(salt), "%s/%s", c->key, c->f.cache_salt ? c->f.cache_salt : "");
     for (size_t i = 0; i < c->n_prompts && rc == 0; i++) {
+        if (is_over(c))
+            return ERR_INPUT;
         fields_blame(&c->f, prompt_field(c), 0);
         rc = take_room(&c->prompt[i]) ? submit(c, &c->prompt[i], &s, salt[1] ? salt : NULL)
                                       : refuse(c, 429, "too many tokens of prompts wait; come back later");
@@ -835,6 +871,20 @@ static int name_call(struct call *c)
     return 0;
 }
 
+/* Lets go of ids that no answer repeats. */
+static void forget_prompts(struct call *c)
+{
+    if (c->f.return_token_ids || c->f.echo || c->f.prompt_logprobs >= 0)
+        return;
+    for (size_t i = 0; i < c->n_prompts; i++) {
+        struct tok_ids *ids = &c->prompt[i].ids;
+        size_t n = ids->n;
+
+        tok_ids_fini(ids);
+        ids->n = n;
+    }
+}
+
 static void prepare(struct call *c)
 {
     struct err e = {0};
@@ -845,7 +895,7 @@ static void prepare(struct call *c)
         return;
     }
     buf_fini(&c->body);
-    if (name_call(c) != 0 || check_model(c) != 0 || check_needed(c) != 0)
+    if (is_over(c) || name_call(c) != 0 || check_model(c) != 0 || check_needed(c) != 0)
         return;
     if (ollama_loads(c)) {
         ollama_loaded(c, &c->reply);
@@ -871,6 +921,7 @@ static void prepare(struct call *c)
     } else if (reserve(c) == 0 && read_prompts(c) == 0 && check_scored(c) == 0) {
         c->keep_tokens = c->f.logprobs >= 0 || c->f.chat_logprobs || c->f.return_token_ids;
         submit_all(c);
+        forget_prompts(c);
     }
 }
 
@@ -878,10 +929,12 @@ void prepare_call(struct front_job *job)
 {
     struct call *c = (struct call *)(void *)job;
 
-    if (atomic_load(&c->unwanted))
-        refuse(c, 503, "the server is shutting down"); /* if anybody is there who hears it */
-    else
+    mem_over_budget(); /* what failed before is not of C */
+    mem_charge(MEM_CHARGE_NEW);
+    if (!is_over(c))
         prepare(c);
     if (c->reply.oom) /* half an answer is none */
-        refuse(c, 503, "out of memory");
+        refuse_memory(c);
+    fields_forget(&c->f, c->endpoint);
+    mem_charge(MEM_CHARGE_NONE);
 }

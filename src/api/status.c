@@ -17,6 +17,9 @@ void status_gauges(const struct api *a, struct metrics_now *now)
     now->n_running = n < now->stats.n_running ? n : now->stats.n_running;
     now->n_waiting = n - now->n_running;
     now->n_connections = a->server ? server_n_connections(a->server) : 0;
+    now->request_bytes = mem_charged_bytes();
+    now->max_request_bytes = a->opt.max_request_bytes;
+    now->n_over_memory = atomic_load(&a->n_over_memory);
     now->bodies_bytes = a->server ? server_bodies_bytes(a->server) : 0;
     now->n_failed_handshakes = a->server ? server_n_failed_handshakes(a->server) : 0;
 }

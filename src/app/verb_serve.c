@@ -122,6 +122,13 @@ static const struct opt_row rows[] = {
      .otherwise = "8 times --max-body-bytes", .range = "[1024,1099511627776]",
      .manual =
          "What counts is what has come of bodies of more than 16 KiB, until their requests are answered."},
+    {"max-request-memory", 0, OPT_FLOAT, "GIB", SERVER,
+     .help = "memory that requests and their answers hold together; more are answered with 429",
+     .fallback = "2", .range = "[0.001,1000000]",
+     .manual =
+         "What counts is what is read and made of requests (JSON, prompts, tokens, penalties) and what is kept of "
+         "answers, while they wait and while they are computed. The KV cache, and bodies as they come "
+         "(--max-bodies-bytes), have limits of their own."},
     {"stall-timeout", 0, OPT_FLOAT, "S", SERVER,
      .help = "seconds between two bytes of a request; later it is refused with 408", .fallback = "10",
      .range = "(0,1000000]",
@@ -730,6 +737,7 @@ static int open_api(struct serve *s, const struct opt_values *v, struct err *e)
                             .max_running = (size_t)opt_int(v, "max-num-seqs"),
                             .max_queued = QUEUED,
                             .max_queued_tokens = (size_t)opt_int(v, "max-num-queued-tokens"),
+                            .max_request_bytes = (size_t)(opt_float(v, "max-request-memory") * 1073741824.0),
                             .n_threads = (size_t)opt_int(v, "api-threads"),
                             .max_logprobs = opt_int(v, "max-logprobs"),
                             .request_timeout_s = opt_float(v, "request-timeout"),

@@ -8,11 +8,12 @@
 
 #include "base/err.h"
 
-enum { HEADER_BYTES = 16, MAGIC_LIVE = 0x6d454d21, MAGIC_DEAD = 0x64454144 };
+enum { HEADER_BYTES = 16, HEAP_BYTES = 8, HEAP_ALIGN = 16, MAGIC_LIVE = 0x6d454d21, MAGIC_DEAD = 0x64454144 };
 
 struct header {
     size_t bytes;
-    uint32_t tag;
+    uint16_t tag;
+    uint16_t charged; /* it counts against the budget */
     uint32_t magic;
 };
 _Static_assert(sizeof(struct header) <= HEADER_BYTES, "the header fits in front of a block");
@@ -21,8 +22,69 @@ static atomic_size_t live_bytes[MEM_N_TAGS];
 static atomic_size_t live_blocks;
 static atomic_long fail_countdown; /* 0: off; n: the n-th from now fails */
 static atomic_bool has_failed;
+static atomic_size_t charged_bytes, budget_bytes; /* budget 0: none */
 static _Thread_local int guard_depth;
-static _Thread_local bool lib_failed;
+static _Thread_local bool lib_failed, over_budget;
+static _Thread_local enum mem_charge charging;
+
+/* ---- what requests hold ---- */
+
+/* That a block of BYTES takes of the heap. */
+static size_t cost(size_t bytes)
+{
+    return (bytes + HEADER_BYTES + HEAP_BYTES + HEAP_ALIGN - 1) & ~(size_t)(HEAP_ALIGN - 1);
+}
+
+enum mem_charge mem_charge(enum mem_charge c)
+{
+    enum mem_charge before = charging;
+
+    charging = c;
+    return before;
+}
+
+void mem_set_budget(size_t bytes)
+{
+    atomic_store(&budget_bytes, bytes);
+}
+
+size_t mem_charged_bytes(void)
+{
+    return atomic_load(&charged_bytes);
+}
+
+bool mem_over_budget(void)
+{
+    bool over = over_budget;
+
+    over_budget = false;
+    return over;
+}
+
+/* Charges N bytes more. False: the budget is used up. */
+static bool charge(size_t n)
+{
+    size_t most = atomic_load_explicit(&budget_bytes, memory_order_relaxed),
+           old = atomic_load_explicit(&charged_bytes, memory_order_relaxed);
+
+    if (charging == MEM_CHARGE_NEW)
+        most -= most / 8;
+    do
+        if (most && (n > most || old > most - n)) {
+            over_budget = true;
+            return false;
+        }
+    while (!atomic_compare_exchange_weak_explicit(&charged_bytes, &old, old + n, memory_order_relaxed,
+                                                  memory_order_relaxed));
+    return true;
+}
+
+static void discharge(size_t n)
+{
+    atomic_fetch_sub_explicit(&charged_bytes, n, memory_order_relaxed);
+}
+
+/* ---- blocks ---- */
 
 static bool should_fail(void)
 {
@@ -42,25 +104,28 @@ static struct header *header_of(void *p)
     return h;
 }
 
-static void *account(struct header *h, size_t bytes, enum mem_tag tag)
+static void *account(struct header *h, size_t bytes, enum mem_tag tag, bool charged)
 {
-    *h = (struct header){.bytes = bytes, .tag = (uint32_t)tag, .magic = MAGIC_LIVE};
+    *h = (struct header){.bytes = bytes, .tag = (uint16_t)tag, .charged = charged, .magic = MAGIC_LIVE};
     atomic_fetch_add_explicit(&live_bytes[tag], bytes, memory_order_relaxed);
     return (char *)h + HEADER_BYTES;
 }
 
 static void *get(size_t bytes, enum mem_tag tag, bool zeroed)
 {
+    bool charged = charging != MEM_CHARGE_NONE;
     struct header *h;
 
     ASSERT(guard_depth == 0, "%zu bytes (%s) asked for inside a step", bytes, mem_tag_name(tag));
-    if (should_fail() || bytes > SIZE_MAX - HEADER_BYTES)
+    if (should_fail() || bytes > SIZE_MAX - 4 * HEADER_BYTES || (charged && !charge(cost(bytes))))
         return NULL;
     h = zeroed ? calloc(1, bytes + HEADER_BYTES) : malloc(bytes + HEADER_BYTES);
-    if (!h)
+    if (!h) {
+        discharge(charged ? cost(bytes) : 0);
         return NULL;
+    }
     atomic_fetch_add_explicit(&live_blocks, 1, memory_order_relaxed);
-    return account(h, bytes, tag);
+    return account(h, bytes, tag, charged);
 }
 
 void *mem_alloc(size_t bytes, enum mem_tag tag)
@@ -78,21 +143,30 @@ void *mem_zalloc(size_t n, size_t size, enum mem_tag tag)
 void *mem_realloc(void *p, size_t bytes, enum mem_tag tag)
 {
     struct header *h, *moved;
-    size_t old;
+    size_t old, more;
+    bool charged;
 
     if (!p)
         return mem_alloc(bytes, tag);
     ASSERT(guard_depth == 0, "realloc to %zu bytes (%s) inside a step", bytes, mem_tag_name(tag));
     h = header_of(p);
-    if (should_fail() || bytes > SIZE_MAX - HEADER_BYTES)
+    if (should_fail() || bytes > SIZE_MAX - 4 * HEADER_BYTES)
         return NULL;
     old = h->bytes;
+    charged = h->charged;
     tag = (enum mem_tag)h->tag;
-    moved = realloc(h, bytes + HEADER_BYTES);
-    if (!moved)
+    more = charged && cost(bytes) > cost(old) ? cost(bytes) - cost(old) : 0;
+    if (more && !charge(more))
         return NULL;
+    moved = realloc(h, bytes + HEADER_BYTES);
+    if (!moved) {
+        discharge(more);
+        return NULL;
+    }
+    if (charged && cost(bytes) < cost(old))
+        discharge(cost(old) - cost(bytes));
     atomic_fetch_sub_explicit(&live_bytes[tag], old, memory_order_relaxed);
-    return account(moved, bytes, tag);
+    return account(moved, bytes, tag, charged);
 }
 
 bool mem_grow(void **p, size_t *cap, size_t need, size_t size, enum mem_tag tag)
@@ -124,6 +198,8 @@ void mem_free(void *p)
     ASSERT(guard_depth == 0, "free inside a step");
     h = header_of(p);
     h->magic = MAGIC_DEAD;
+    if (h->charged)
+        discharge(cost(h->bytes));
     atomic_fetch_sub_explicit(&live_bytes[h->tag], h->bytes, memory_order_relaxed);
     atomic_fetch_sub_explicit(&live_blocks, 1, memory_order_relaxed);
     free(h);

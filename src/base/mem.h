@@ -50,6 +50,25 @@ void *mem_lib_alloc(size_t bytes);
  * for instance loses bytes of a string then. */
 bool mem_lib_failed(void);
 
+/* ---- what requests hold ---- */
+
+/* Whose allocations count against the budget of all requests together. A block that was charged counts until
+ * it is freed, on whatever thread, also where it grows later. */
+enum mem_charge {
+    MEM_CHARGE_NONE, /* nobody's: the default of a thread */
+    MEM_CHARGE_NEW,  /* a request that is not accepted yet: it leaves an eighth of the budget to the others */
+    MEM_CHARGE_OLD,  /* requests that are */
+};
+
+/* Allocations of this thread are charged like this from now on; they fail where the budget is used up.
+ * Returns what it was before. */
+enum mem_charge mem_charge(enum mem_charge c);
+void mem_set_budget(size_t bytes); /* 0: none, which is the default; what is held is counted in any case */
+size_t mem_charged_bytes(void);    /* that are held now, with what the heap needs to keep them apart */
+
+/* True if the budget has refused an allocation on this thread since it was asked last. */
+bool mem_over_budget(void);
+
 const char *mem_tag_name(enum mem_tag tag);
 
 /* Tests: what is held now. */

@@ -299,7 +299,7 @@ bool weights_has(const struct weights *w, const char *name)
 {
     uint64_t at;
 
-    return strmap_get(&w->index, name, strlen(name), &at);
+    return name && strmap_get(&w->index, name, strlen(name), &at); /* NULL: there was no memory for it */
 }
 
 size_t weights_unused(const struct weights *w, const char **first, size_t max)

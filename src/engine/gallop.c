@@ -503,11 +503,10 @@ static int hash_salt(const char *text, uint8_t salt[16], struct err *e)
     return 0;
 }
 
-/* All answers to a request: the first, with the others as its siblings. */
+/* All answers to a request. */
 static int new_answers(const struct gallop *g, const struct gallop_request *r, struct seq_request *sr,
                        struct seq **out, struct err *e)
 {
-    struct seq **at = out;
     uint8_t salt[16];
     int rc = r->cache_salt ? hash_salt(r->cache_salt, salt, e) : 0;
 
@@ -537,16 +536,10 @@ static int new_answers(const struct gallop *g, const struct gallop_request *r, s
     sr->n_hidden = g->llm.model.info.hidden;
     if (!(r->deadline_s >= 0))
         return err_set(e, ERR_INPUT, "deadline_s: found %g, expected 0 or more", r->deadline_s);
-    for (int64_t n = r->n ? r->n : 1; sr->choice < n && rc == 0; sr->choice++) {
-        sr->prompt_logprobs = sr->choice ? -1 : (int)r->prompt_logprobs;
-        rc = seq_new(at, sr, g->llm.tok, g->llm.model.info.vocab, g->llm.max_len, e);
-        at = *out && sr->choice == 0 ? &(*out)->sibling : *at ? &(*at)->next : at;
-    }
-    if (rc) {
-        seq_free_list(*out);
-        *out = NULL;
-    }
-    return rc;
+    sr->prompt_logprobs = (int)r->prompt_logprobs;
+    return rc ? rc
+              : seq_new(out, sr, r->n ? (size_t)r->n : 1, g->llm.tok, g->llm.model.info.vocab, g->llm.max_len,
+                        e);
 }
 
 /* Hands S with its siblings to the thread that computes. Returns the request's id. */

@@ -62,35 +62,40 @@ void sample_history_begin(struct sample_history *h, const struct sampling *p, co
     memset(h->count, 0, h->n * sizeof(*h->count));
 }
 
-/* A bit for each token that may be chosen. */
-static int fill_allowed(struct sample_history *h, const struct sampling *p, size_t n_vocab, struct arena *a)
+int sample_allowed(uint32_t **out, const struct sampling *p, size_t n_vocab, struct arena *a)
 {
     uint32_t *bits;
 
+    *out = NULL;
     if (p->n_allowed == 0)
         return 0;
     bits = arena_zalloc(a, (n_vocab + 31) / 32, sizeof(*bits));
     for (size_t i = 0; bits && i < p->n_allowed; i++)
         bits[p->allowed[i] / 32] |= UINT32_C(1) << p->allowed[i] % 32;
-    h->allowed = bits;
+    *out = bits;
     return bits ? 0 : ERR_NOMEM;
+}
+
+size_t sample_history_cap(size_t n_prompt, size_t max_new, size_t n_vocab)
+{
+    size_t cap;
+
+    return __builtin_add_overflow(n_prompt, max_new, &cap) || cap > n_vocab ? n_vocab : cap;
 }
 
 int sample_history_init(struct sample_history *h, const struct sampling *p, const int32_t *prompt,
                         size_t n_prompt, size_t max_new, size_t n_vocab, struct arena *a, struct err *e)
 {
-    size_t cap;
-    int rc;
+    uint32_t *allowed;
+    int rc = 0;
 
     *h = (struct sample_history){0};
-    if (fill_allowed(h, p, n_vocab, a) != 0)
+    if (sample_allowed(&allowed, p, n_vocab, a) != 0)
         return err_nomem(e, "a request");
-    if (!sample_history_counts(p))
-        return 0;
-    if (__builtin_add_overflow(n_prompt, max_new, &cap) || cap > n_vocab)
-        cap = n_vocab;
-    if ((rc = sample_history_reserve(h, cap, a, e)) == 0)
+    if (sample_history_counts(p) &&
+        (rc = sample_history_reserve(h, sample_history_cap(n_prompt, max_new, n_vocab), a, e)) == 0)
         sample_history_begin(h, p, prompt, n_prompt);
+    h->allowed = allowed;
     return rc;
 }
 

@@ -59,6 +59,10 @@ int sample_history_init(struct sample_history *h, const struct sampling *p, cons
 int sample_history_reserve(struct sample_history *h, size_t cap, struct arena *a, struct err *e);
 void sample_history_begin(struct sample_history *h, const struct sampling *p, const int32_t *prompt,
                           size_t n);
+/* A bit for each token that P allows; *OUT NULL: it allows all. ERR_NOMEM. */
+int sample_allowed(uint32_t **out, const struct sampling *p, size_t n_vocab, struct arena *a);
+/* Distinct tokens that a sequence of so many can have. */
+size_t sample_history_cap(size_t n_prompt, size_t max_new, size_t n_vocab);
 bool sample_history_counts(const struct sampling *p);           /* it asks for a penalty */
 void sample_history_add(struct sample_history *h, int32_t id);  /* an output token; never allocates */
 void sample_history_undo(struct sample_history *h, int32_t id); /* takes one such back (speculation) */

@@ -33,27 +33,27 @@ static int check_ids(const struct seq_request *r, size_t n_vocab, size_t max_len
     return 0;
 }
 
-/* Texts of a list that is the sequence's. */
-static bool copy_texts(struct seq *s, struct sampling_str *list, size_t n)
+/* Texts of a list that is C's. */
+static bool copy_texts(struct seq_common *c, struct sampling_str *list, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        list[i].s = arena_strndup(&s->arena, list[i].s, list[i].n);
+        list[i].s = arena_strndup(&c->arena, list[i].s, list[i].n);
         if (!list[i].s)
             return false;
     }
     return true;
 }
 
-/* Arrays of the sampling record live as long as the sequence. */
-static int copy_sampling(struct seq *s, const struct sampling *from)
+/* Arrays of the sampling record live as long as the answers. What is allowed is kept as bits alone. */
+static int copy_sampling(struct seq_common *c, const struct sampling *from)
 {
-    struct sampling *to = &s->sampling;
+    struct sampling *to = &c->sampling;
 
     *to = *from;
 #define COPY(field, n)                                                          \
     do {                                                                        \
         if (from->n) {                                                          \
-            to->field = arena_zalloc(&s->arena, from->n, sizeof(*from->field)); \
+            to->field = arena_zalloc(&c->arena, from->n, sizeof(*from->field)); \
             if (!to->field)                                                     \
                 return ERR_NOMEM;                                               \
             memcpy(to->field, from->field, from->n * sizeof(*from->field));     \
@@ -64,48 +64,43 @@ static int copy_sampling(struct seq *s, const struct sampling *from)
     COPY(stop_token, n_stop_tokens);
     COPY(bad_words, n_bad_words);
     COPY(eos, n_eos);
-    COPY(allowed, n_allowed);
     COPY(logprob_id, n_logprob_ids);
 #undef COPY
-    return copy_texts(s, to->stop, to->n_stops) && copy_texts(s, to->bad_words, to->n_bad_words) ? 0
+    return copy_texts(c, to->stop, to->n_stops) && copy_texts(c, to->bad_words, to->n_bad_words) ? 0
                                                                                                  : ERR_NOMEM;
-    return 0;
 }
 
-/* Adds TEXT as TOK writes it where it has tokens. */
-static int add_word(struct seq *s, const struct tok *tok, const char *text, size_t n,
-                    struct sample_word *list, struct tok_ids *ids, struct err *e)
+/* Adds TEXT as C's tokenizer writes it where it has tokens. */
+static int add_word(struct seq_common *c, const char *text, size_t n, struct tok_ids *ids, struct err *e)
 {
     int32_t *copy;
     int rc;
 
     ids->n = 0;
-    if ((rc = tok_encode(tok, text, n, 0, ids, e)) != 0 || ids->n == 0)
+    if ((rc = tok_encode(c->tok, text, n, 0, ids, e)) != 0 || ids->n == 0)
         return rc;
-    copy = arena_zalloc(&s->arena, ids->n, sizeof(*copy));
+    copy = arena_zalloc(&c->arena, ids->n, sizeof(*copy));
     if (!copy)
         return err_nomem(e, "a request");
     memcpy(copy, ids->id, ids->n * sizeof(*copy));
-    list[s->history.n_bad++] = (struct sample_word){copy, ids->n};
+    c->bad[c->n_bad++] = (struct sample_word){copy, ids->n};
     return 0;
 }
 
 /* Words are forbidden as they stand at the beginning of a text and behind a blank, whose own blanks in front
  * do not count. */
-static int fill_bad(struct seq *s, const struct tok *tok, struct err *e)
+static int fill_bad(struct seq_common *c, struct err *e)
 {
-    const struct sampling *p = &s->sampling;
-    struct sample_word *list;
+    const struct sampling *p = &c->sampling;
     struct tok_ids ids = {0};
     int rc = 0;
 
-    s->history.output = s->token + s->n_prompt;
     if (p->n_bad_words == 0)
         return 0;
-    if (!tok)
+    if (!c->tok)
         return err_set(e, ERR_UNSUPPORTED, "bad_words: this model has no tokenizer");
-    list = arena_zalloc(&s->arena, 2 * p->n_bad_words, sizeof(*list));
-    if (!list)
+    c->bad = arena_zalloc(&c->arena, 2 * p->n_bad_words, sizeof(*c->bad));
+    if (!c->bad)
         return err_nomem(e, "a request");
     for (size_t i = 0; i < p->n_bad_words && rc == 0; i++) {
         char text[SAMPLING_MAX_BAD_BYTES + 1] = " ";
@@ -116,101 +111,121 @@ static int fill_bad(struct seq *s, const struct tok *tok, struct err *e)
             skip++;
         n = w->n - skip;
         memcpy(text + 1, w->s + skip, n);
-        rc = add_word(s, tok, text + 1, n, list, &ids, e);
+        rc = add_word(c, text + 1, n, &ids, e);
         if (rc == 0)
-            rc = add_word(s, tok, text, n + 1, list, &ids, e);
+            rc = add_word(c, text, n + 1, &ids, e);
     }
-    s->history.bad = list;
     tok_ids_fini(&ids);
     return rc;
 }
 
-/* The first token of the answer may be ID. */
-static bool may_begin(const struct seq *s, int32_t id)
+/* The first token of an answer may be ID. */
+static bool may_begin(const struct seq_common *c, int32_t id)
 {
-    const struct sample_history *h = &s->history;
-    const struct sampling *p = &s->sampling;
+    const struct sampling *p = &c->sampling;
 
-    if (h->allowed && !(h->allowed[id / 32] >> id % 32 & 1))
+    if (c->allowed && !(c->allowed[id / 32] >> id % 32 & 1))
         return false;
     if (p->min_new_tokens > 0 &&
         (sampling_has_id(p->eos, p->n_eos, id) || sampling_has_id(p->stop_token, p->n_stop_tokens, id)))
         return false;
-    for (size_t i = 0; i < h->n_bad; i++)
-        if (h->bad[i].n == 1 && h->bad[i].id[0] == id)
+    for (size_t i = 0; i < c->n_bad; i++)
+        if (c->bad[i].n == 1 && c->bad[i].id[0] == id)
             return false;
     return true;
 }
 
-/* A request that forbids every token is wrong as it is; those that forbid the rest later are seen then. */
-static int check_choice(const struct seq *s, size_t n_vocab, struct err *e)
+static bool forbids(const struct seq_common *c)
 {
-    if (!s->stop.limit || !seq_forbids(s))
+    return c->allowed || c->n_bad || c->sampling.min_new_tokens > 0;
+}
+
+/* A request that forbids every token is wrong as it is; those that forbid the rest later are seen then. */
+static int check_choice(const struct seq_common *c, size_t n_vocab, struct err *e)
+{
+    if (!c->stop.limit || !forbids(c))
         return 0;
     for (size_t id = 0; id < n_vocab; id++)
-        if (may_begin(s, (int32_t)id))
+        if (may_begin(c, (int32_t)id))
             return 0;
     return err_set(e, ERR_INPUT,
                    "%s: no token is left to choose: what is allowed is forbidden as a bad word, or as an end "
                    "before the fewest tokens",
-                   s->sampling.n_allowed ? "allowed_token_ids"
-                   : s->history.n_bad    ? "bad_words"
-                                         : "stop_token");
+                   c->allowed ? "allowed_token_ids"
+                   : c->n_bad ? "bad_words"
+                              : "stop_token");
 }
 
-static int fill(struct seq *s, const struct seq_request *r, const struct tok *tok, size_t n_vocab,
-                size_t max_len, struct err *e)
+static int fill_common(struct seq_common *c, const struct seq_request *r, size_t n_vocab, size_t max_len,
+                       struct err *e)
 {
-    size_t room = max_len - r->n_ids, held = 0;
     int rc;
 
-    if (copy_sampling(s, r->sampling) != 0)
+    if (copy_sampling(c, r->sampling) != 0)
         return err_nomem(e, "a request");
-    sampling_sort(&s->sampling);
-    if ((rc = sampling_validate(&s->sampling, n_vocab, e)) != 0 ||
-        (rc = stop_init(&s->stop, &s->sampling, r->n_ids, max_len, &s->arena, e)) != 0)
+    sampling_sort(&c->sampling);
+    if ((rc = sampling_validate(&c->sampling, n_vocab, e)) != 0)
         return rc;
-    s->context_cuts = s->stop.limit == room && s->sampling.max_new_tokens > room;
-    s->n_prompt = s->n_known = r->n_ids;
-    s->cap = r->n_ids + s->stop.limit;
-    s->token = arena_alloc(&s->arena, s->cap * sizeof(*s->token));
-    if (!s->token)
+    if (sample_allowed(&c->allowed, &c->sampling, n_vocab, &c->arena) != 0)
         return err_nomem(e, "a request");
-    memcpy(s->token, r->ids, r->n_ids * sizeof(*s->token));
-    if ((rc = sample_history_init(&s->history, &s->sampling, s->token, s->n_prompt, s->stop.limit, n_vocab,
-                                  &s->arena, e)) != 0)
-        return rc;
-    if ((rc = fill_bad(s, tok, e)) != 0 || (rc = check_choice(s, n_vocab, e)) != 0)
-        return rc;
-    for (size_t i = 0; i < s->sampling.n_stops; i++)
-        held = s->sampling.stop[i].n > held ? s->sampling.stop[i].n : held;
-    if (!buf_reserve(&s->piece, USUAL_TEXT) || !buf_reserve(&s->text, USUAL_TEXT + held))
+    c->sampling.allowed = NULL;
+    c->sampling.n_allowed = 0;
+    c->prompt = arena_alloc(&c->arena, r->n_ids * sizeof(*c->prompt));
+    if (!c->prompt)
         return err_nomem(e, "a request");
-    s->sampling.seed += r->choice;
-    if (s->pooling) {
-        s->sum = arena_zalloc(&s->arena, r->n_hidden, sizeof(*s->sum));
-        s->pooled = arena_zalloc(&s->arena, r->n_hidden, sizeof(*s->pooled));
-        if (!s->sum || !s->pooled)
-            return err_nomem(e, "a request");
-    }
-    return tok ? tok_stream_new(&s->detok, tok, !r->keep_special, e) : 0;
+    memcpy(c->prompt, r->ids, r->n_ids * sizeof(*c->prompt));
+    c->n_prompt = r->n_ids;
+    if ((rc = stop_init(&c->stop, &c->sampling, r->n_ids, max_len, &c->arena, e)) != 0 ||
+        (rc = fill_bad(c, e)) != 0)
+        return rc;
+    return check_choice(c, n_vocab, e);
 }
 
-int seq_new(struct seq **out, const struct seq_request *r, const struct tok *tok, size_t n_vocab,
-            size_t max_len, struct err *e)
+static void let_go(struct seq_common *c)
 {
-    struct seq *s;
-    int rc = check_ids(r, n_vocab, max_len, e);
+    if (atomic_fetch_sub(&c->n_users, 1) != 1)
+        return;
+    arena_fini(&c->arena);
+    mem_free(c);
+}
+
+/* With one user. */
+static int new_common(struct seq_common **out, const struct seq_request *r, const struct tok *tok,
+                      size_t n_vocab, size_t max_len, struct err *e)
+{
+    struct seq_common *c = mem_zalloc(1, sizeof(*c), MEM_ENGINE);
+    int rc;
 
     *out = NULL;
-    if (rc)
-        return rc;
-    s = mem_zalloc(1, sizeof(*s), MEM_ENGINE);
-    if (!s)
+    if (!c)
         return err_nomem(e, "a request");
+    atomic_init(&c->n_users, 1);
+    arena_init(&c->arena, MEM_ENGINE);
+    c->tok = tok;
+    c->n_vocab = n_vocab;
+    c->skip_special = !r->keep_special;
+    c->n_hidden = r->n_hidden;
+    if ((rc = fill_common(c, r, n_vocab, max_len, e)) != 0)
+        let_go(c);
+    else
+        *out = c;
+    return rc;
+}
+
+/* Answer number CHOICE. */
+static struct seq *new_answer(struct seq_common *c, const struct seq_request *r, unsigned choice,
+                              size_t max_len)
+{
+    struct seq *s = mem_zalloc(1, sizeof(*s), MEM_ENGINE);
+    size_t room = max_len - r->n_ids;
+
+    if (!s)
+        return NULL;
+    atomic_fetch_add(&c->n_users, 1);
+    s->common = c;
     s->user = r->user;
-    s->choice = r->choice;
-    s->prompt_logprobs = r->prompt_logprobs;
+    s->choice = choice;
+    s->prompt_logprobs = choice ? -1 : r->prompt_logprobs;
     s->pooling = r->pooling;
     s->limit_s = r->limit_s;
     s->has_salt = r->salt != NULL;
@@ -218,25 +233,105 @@ int seq_new(struct seq **out, const struct seq_request *r, const struct tok *tok
         memcpy(s->salt, r->salt, sizeof(s->salt));
     s->wait.priority = r->priority;
     s->wait.key = r->key;
+    s->sampling = c->sampling;
+    s->sampling.seed += choice;
+    s->stop = c->stop;
+    s->context_cuts = c->stop.limit == room && c->sampling.max_new_tokens > room;
+    s->token = c->prompt;
+    s->n_prompt = s->n_known = r->n_ids;
+    s->cap = r->n_ids + c->stop.limit;
     arena_init(&s->arena, MEM_ENGINE);
     buf_init(&s->piece, MEM_ENGINE);
     buf_init(&s->text, MEM_ENGINE);
-    if ((rc = fill(s, r, tok, n_vocab, max_len, e)) != 0) {
-        seq_free(s);
+    return s;
+}
+
+int seq_new(struct seq **out, const struct seq_request *r, size_t n, const struct tok *tok, size_t n_vocab,
+            size_t max_len, struct err *e)
+{
+    struct seq **at = out;
+    struct seq_common *c;
+    int rc = check_ids(r, n_vocab, max_len, e);
+
+    *out = NULL;
+    if (rc || (rc = new_common(&c, r, tok, n_vocab, max_len, e)) != 0)
         return rc;
+    for (unsigned choice = 0; choice < n && rc == 0; choice++) {
+        *at = new_answer(c, r, choice, max_len);
+        if (!*at)
+            rc = err_nomem(e, "a request");
+        else
+            at = choice ? &(*at)->next : &(*at)->sibling;
     }
-    *out = s;
+    let_go(c);
+    if (rc) {
+        seq_free_list(*out);
+        *out = NULL;
+    }
+    return rc;
+}
+
+/* ---- running ---- */
+
+static int fill(struct seq *s)
+{
+    const struct seq_common *c = s->common;
+    bool counts = sample_history_counts(&s->sampling);
+    size_t held = stop_longest(&s->sampling);
+    int32_t *token = arena_alloc(&s->arena, s->cap * sizeof(*token));
+
+    if (!token || stop_begin(&s->stop, &c->stop, &s->sampling, &s->arena) != 0 ||
+        (counts &&
+         sample_history_reserve(&s->history, sample_history_cap(s->n_prompt, c->stop.limit, c->n_vocab),
+                                &s->arena, NULL) != 0) ||
+        !buf_reserve(&s->piece, USUAL_TEXT) || !buf_reserve(&s->text, USUAL_TEXT + held))
+        return ERR_NOMEM;
+    memcpy(token, c->prompt, s->n_prompt * sizeof(*token));
+    if (s->pooling) {
+        s->sum = arena_zalloc(&s->arena, c->n_hidden, sizeof(*s->sum));
+        s->pooled = arena_zalloc(&s->arena, c->n_hidden, sizeof(*s->pooled));
+        if (!s->sum || !s->pooled)
+            return ERR_NOMEM;
+    }
+    if (c->tok && tok_stream_new(&s->detok, c->tok, c->skip_special, NULL) != 0)
+        return ERR_NOMEM;
+    sample_history_begin(&s->history, &s->sampling, token, s->n_prompt);
+    s->history.allowed = c->allowed;
+    s->history.output = token + s->n_prompt;
+    s->history.bad = c->bad;
+    s->history.n_bad = c->n_bad;
+    s->token = token;
     return 0;
+}
+
+static void empty(struct seq *s)
+{
+    tok_stream_free(s->detok);
+    s->detok = NULL;
+    buf_fini(&s->piece);
+    buf_fini(&s->text);
+    arena_fini(&s->arena);
+}
+
+int seq_make_ready(struct seq *s)
+{
+    enum mem_charge before = mem_charge(MEM_CHARGE_OLD);
+
+    if (!s->ready) {
+        s->ready = fill(s) == 0;
+        if (!s->ready)
+            empty(s);
+    }
+    mem_charge(before);
+    return s->ready ? 0 : ERR_NOMEM;
 }
 
 void seq_free(struct seq *s)
 {
     if (!s)
         return;
-    tok_stream_free(s->detok);
-    buf_fini(&s->piece);
-    buf_fini(&s->text);
-    arena_fini(&s->arena);
+    empty(s);
+    let_go(s->common);
     mem_free(s);
 }
 
@@ -253,7 +348,7 @@ void seq_free_list(struct seq *s)
 
 bool seq_forbids(const struct seq *s)
 {
-    return s->history.allowed || s->history.n_bad || s->sampling.min_new_tokens > 0;
+    return forbids(s->common);
 }
 
 bool seq_wants_all(const struct seq *s)

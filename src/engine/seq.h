@@ -1,14 +1,17 @@
 /* seq.h - one request on its way, or one of the N answers to it: its tokens, what it asked for, what it still
  * holds back.
  *
- * Everything is allocated when the request is prepared (one arena, one detokenizer), on any thread, so that a
- * step adds a token without allocating. States go one way: waiting, running, done; preemption leads back to
- * waiting with nothing computed, and who waits is aside while rows are read ahead for it. Of N answers, the
- * first computes the prompt; the others (its siblings) wait outside the queue until that is done, and then
- * share its rows.
+ * What the answers to a request share, among it the prompt, is made when the request is prepared, on any
+ * thread. What an answer needs of its own (its tokens, the counts of its penalties, a detokenizer) is made
+ * when it first runs, so that requests that wait cost little and a step adds a token without allocating.
+ * States go one way: waiting, running, done; preemption leads back to waiting with nothing computed, and who
+ * waits is aside while rows are read ahead for it. Of N answers, the first computes the prompt; the others
+ * (its siblings) wait outside the queue until that is done, and then share its rows.
  */
 #ifndef GALLOP_ENGINE_SEQ_H
 #define GALLOP_ENGINE_SEQ_H
+
+#include <stdatomic.h>
 
 #include "base/mem.h"
 #include "engine/sample.h"
@@ -24,6 +27,22 @@ enum seq_state { SEQ_WAITING, SEQ_ASIDE, SEQ_RUNNING, SEQ_DONE };
 
 enum seq_pooling { SEQ_POOL_NONE, SEQ_POOL_LAST, SEQ_POOL_MEAN };
 
+/* What all answers to a request have in common: never changed once it is made, freed with the last of them. */
+struct seq_common {
+    atomic_uint n_users;
+    struct arena arena;
+    struct sampling sampling; /* merged and proved; the seed is that of the first answer */
+    int32_t *prompt;          /* [n_prompt] */
+    size_t n_prompt;
+    uint32_t *allowed;       /* a bit for each token that may be chosen; NULL: all may */
+    struct sample_word *bad; /* [n_bad] */
+    size_t n_bad;
+    struct stop stop;         /* as it is at the beginning of each answer */
+    const struct tok *tok;    /* borrowed; NULL: none */
+    bool skip_special;        /* in texts */
+    size_t n_vocab, n_hidden; /* n_hidden: of a hidden state, for pooling */
+};
+
 struct seq {
     struct waiting_entry wait; /* place in the queue of those that wait; order and key also while it runs */
     struct heap_node deadline; /* place among those that have one */
@@ -31,9 +50,11 @@ struct seq {
     struct seq *next;          /* in the list of those that came, are siblings, or are done */
     uint64_t id;
     void *user;
+    struct seq_common *common;
     struct arena arena;
-    struct sampling sampling; /* merged and proved */
-    int32_t *token;           /* [cap] prompt, then output */
+    struct sampling sampling; /* that of the request with a seed of its own; lists are common's */
+    bool ready;               /* what only this answer needs is allocated */
+    int32_t *token;           /* [cap] prompt, then output; until it is ready common's prompt */
     size_t n_prompt, n_known, cap;
     size_t n_computed;           /* rows in the cache */
     size_t n_reached;            /* the most rows it ever had there: those below are computed again */
@@ -79,7 +100,6 @@ struct seq_request {
     int prompt_logprobs; /* -1: none */
     enum seq_pooling pooling;
     size_t n_hidden; /* of a hidden state, for pooling */
-    unsigned choice; /* it is added to the seed */
     int priority;
     uint32_t key;        /* waiting_key() */
     double limit_s;      /* 0: none */
@@ -87,9 +107,12 @@ struct seq_request {
     void *user;
 };
 
-/* Proves the request against the vocabulary and MAX_LEN positions and allocates all it will need. */
-int seq_new(struct seq **out, const struct seq_request *r, const struct tok *tok, size_t n_vocab,
+/* Proves the request against the vocabulary and MAX_LEN positions and makes its N answers: the first, with
+ * the others as its siblings. Each adds its number to the seed; prompt_logprobs are those of the first. */
+int seq_new(struct seq **out, const struct seq_request *r, size_t n, const struct tok *tok, size_t n_vocab,
             size_t max_len, struct err *e);
+/* Allocates what S needs to run, if that is not there. ERR_NOMEM: nothing has changed. */
+int seq_make_ready(struct seq *s);
 void seq_free(struct seq *s);      /* NULL is fine */
 void seq_free_list(struct seq *s); /* S, what follows it by next, and their siblings */
 

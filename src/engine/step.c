@@ -510,6 +510,18 @@ static void look_ahead(struct step *g)
         stand_aside(g, of_wait(w), now);
 }
 
+/* The memory that S needs to run is there. Where there is none, S waits for that of those that run. */
+static bool has_memory(struct step *g, struct seq *s)
+{
+    if (seq_make_ready(s) == 0)
+        return true;
+    if (!g->n_running && !g->n_aside) {
+        fault(s, ERR_NOMEM, "out of memory: tokens of a sequence");
+        end(g, s);
+    }
+    return false;
+}
+
 static void admit(struct step *g)
 {
     double now = g->x->ahead && g->waiting.n ? g->x->clock_s(g->x->ctx) : 0;
@@ -522,8 +534,11 @@ static void admit(struct step *g)
             return; /* nobody overtakes it, or it might wait for ever */
         if (g->x->ahead && !s->looked && g->n_aside == g->opt.max_seqs)
             return; /* as many as can run are aside */
-        if (!g->x->ahead || s->looked || !stand_aside(g, s, now))
-            start(g, s);
+        if (g->x->ahead && !s->looked && stand_aside(g, s, now))
+            continue;
+        if (!has_memory(g, s))
+            return;
+        start(g, s);
     }
 }
 

@@ -24,11 +24,18 @@ static void make_fallback(const char *s, size_t n, uint16_t *fallback)
     }
 }
 
-int stop_init(struct stop *st, const struct sampling *s, size_t n_prompt, size_t max_len, struct arena *a,
-              struct err *e)
+size_t stop_longest(const struct sampling *s)
 {
     size_t longest = 0;
 
+    for (size_t i = 0; i < s->n_stops; i++)
+        longest = s->stop[i].n > longest ? s->stop[i].n : longest;
+    return longest;
+}
+
+int stop_init(struct stop *st, const struct sampling *s, size_t n_prompt, size_t max_len, struct arena *a,
+              struct err *e)
+{
     *st = (struct stop){.s = s, .limit = max_len > n_prompt ? max_len - n_prompt : 0, .token = -1};
     if (s->max_new_tokens < st->limit)
         st->limit = s->max_new_tokens;
@@ -50,10 +57,23 @@ int stop_init(struct stop *st, const struct sampling *s, size_t n_prompt, size_t
         if (!st->text[i].fallback)
             return err_nomem(e, "stop strings");
         make_fallback(s->stop[i].s, n, st->text[i].fallback);
-        longest = n > longest ? n : longest;
     }
-    st->held = arena_alloc(a, longest);
+    st->held = arena_alloc(a, stop_longest(s));
     return st->held ? 0 : err_nomem(e, "stop strings");
+}
+
+int stop_begin(struct stop *st, const struct stop *from, const struct sampling *s, struct arena *a)
+{
+    *st = *from;
+    st->s = s;
+    if (s->n_stops == 0)
+        return 0;
+    st->text = arena_alloc(a, s->n_stops * sizeof(*st->text));
+    st->held = arena_alloc(a, stop_longest(s));
+    if (!st->text || !st->held)
+        return ERR_NOMEM;
+    memcpy(st->text, from->text, s->n_stops * sizeof(*st->text));
+    return 0;
 }
 
 enum stop_why stop_token(struct stop *st, int32_t id, size_t n_output)

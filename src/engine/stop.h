@@ -46,6 +46,12 @@ struct stop {
 int stop_init(struct stop *st, const struct sampling *s, size_t n_prompt, size_t max_len, struct arena *a,
               struct err *e);
 
+size_t stop_longest(const struct sampling *s); /* bytes of the longest stop string; 0: there is none */
+
+/* Another text with the stops of FROM, which was initialised and never fed and outlives it; S, which replaces
+ * FROM's, has the same lists. ERR_NOMEM. */
+int stop_begin(struct stop *st, const struct stop *from, const struct sampling *s, struct arena *a);
+
 /* The output token number N_OUTPUT (1 for the first) is ID. Returns why the text ends with it, as far as
  * tokens tell. */
 enum stop_why stop_token(struct stop *st, int32_t id, size_t n_output);

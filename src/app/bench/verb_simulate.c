@@ -270,7 +270,7 @@ static int send_one(struct run *r, size_t i, double at_s, bool *ended)
         return 0;
     }
     traffic_tokens(&r->m->traffic, i, INT32_MAX, r->ids);
-    if (seq_new(&s, &sr, NULL, INT32_MAX, r->m->max_len, r->m->e) != 0)
+    if (seq_new(&s, &sr, 1, NULL, INT32_MAX, r->m->max_len, r->m->e) != 0)
         return r->m->e->code;
     s->queued = true;
     s->id = i + 1;

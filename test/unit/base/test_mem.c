@@ -263,6 +263,49 @@ static void threads_count_together_and_are_guarded_alone(void **state)
     mem_guard_down();
 }
 
+/* What is charged counts until it is freed, wherever that is; a budget refuses more, new requests first. */
+static void a_budget_holds_all_that_is_charged(void **state)
+{
+    size_t before = mem_charged_bytes(), one;
+    void *a, *b, *c;
+
+    mem_set_budget(before + 80000);
+    assert_int_equal(mem_charge(MEM_CHARGE_OLD), MEM_CHARGE_NONE);
+    a = mem_alloc(1000, MEM_API);
+    one = mem_charged_bytes() - before;
+    assert_true(a && one >= 1000 + 16 && one <= 1000 + 64);
+    assert_int_equal(mem_charge(MEM_CHARGE_NONE), MEM_CHARGE_OLD);
+    b = mem_zalloc(1, 100000, MEM_API); /* which is nobody's */
+    assert_true(b && mem_charged_bytes() == before + one);
+    a = mem_realloc(a, 60000, MEM_API); /* and this still is a request's */
+    assert_true(a && mem_charged_bytes() >= before + 60000);
+    assert_null(mem_realloc(a, 90000, MEM_API));
+    assert_true(mem_over_budget() && !mem_over_budget());
+    mem_charge(MEM_CHARGE_NEW);
+    assert_null(
+        mem_alloc(15000, MEM_API)); /* it would fit, but the last eighth is for those that are there */
+    assert_true(mem_over_budget());
+    mem_charge(MEM_CHARGE_OLD);
+    c = mem_alloc(15000, MEM_API);
+    assert_non_null(c);
+    assert_null(mem_zalloc(1, 15000, MEM_API));
+    a = mem_realloc(a, 100, MEM_API);
+    mem_free(c);
+    mem_charge(MEM_CHARGE_NONE);
+    assert_true(mem_charged_bytes() <= before + 200);
+    mem_free(a);
+    mem_free(b);
+    assert_int_equal(mem_charged_bytes(), before);
+    mem_over_budget();
+    mem_set_budget(0);
+    mem_charge(MEM_CHARGE_NEW);
+    a = mem_alloc(1000000, MEM_API); /* no budget: it is counted alone */
+    mem_charge(MEM_CHARGE_NONE);
+    assert_true(a && mem_charged_bytes() >= before + 1000000 && !mem_over_budget());
+    mem_free(a);
+    assert_int_equal(mem_charged_bytes(), before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +316,7 @@ int main(void)
         cmocka_unit_test(the_chosen_allocation_fails_and_no_other),
         cmocka_unit_test(the_guard_aborts_whoever_allocates_in_a_step),
         cmocka_unit_test(threads_count_together_and_are_guarded_alone),
+        cmocka_unit_test(a_budget_holds_all_that_is_charged),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

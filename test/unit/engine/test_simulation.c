@@ -194,7 +194,7 @@ static void submit_one(struct world *w)
     h = calloc(1, sizeof(*h));
     assert_non_null(h);
     r.user = h;
-    assert_int_equal(seq_new(&s, &r, NULL, INT32_MAX, LEN, &e), 0);
+    assert_int_equal(seq_new(&s, &r, 1, NULL, INT32_MAX, LEN, &e), 0);
     *h = (struct history){.id = w->n_came, .n_wanted = sampling.max_new_tokens, .came_s = w->machine.now_s};
     s->queued = true;
     s->id = w->n_came;
@@ -394,7 +394,7 @@ static double wait_of_the_quiet_key(enum waiting_policy policy, size_t flood)
             r.user = k < more ? NULL : &w;
             w.token[0] = (int32_t)++w.n_came; /* nothing is shared */
             assert_int_equal(step_take_place(&w.step, 100, &e), 0);
-            assert_int_equal(seq_new(&s, &r, NULL, INT32_MAX, LEN, &e), 0);
+            assert_int_equal(seq_new(&s, &r, 1, NULL, INT32_MAX, LEN, &e), 0);
             s->queued = true;
             s->id = w.n_came;
             step_add(&w.step, s);
@@ -460,7 +460,7 @@ static double longest_gap(double target_s, double *burst_s)
             w.token[0] = (int32_t)n_sent + 1; /* nothing is shared */
             sampling.max_new_tokens = n_sent < 16 ? 2000 : 20;
             assert_int_equal(step_take_place(&w.step, r.n_ids, &e), 0);
-            assert_int_equal(seq_new(&s, &r, NULL, INT32_MAX, LEN, &e), 0);
+            assert_int_equal(seq_new(&s, &r, 1, NULL, INT32_MAX, LEN, &e), 0);
             s->queued = true;
             s->id = n_sent + 1;
             step_add(&w.step, s);
