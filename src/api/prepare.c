@@ -714,24 +714,35 @@ void prepare_waits_no_more(struct call_prompt *p)
     p->waits = false;
 }
 
-static int submit_all(struct call *c)
+/* S: what C asks for. */
+static int submit_prompts(struct call *c, const struct sampling *s)
 {
     char salt[KEYS_NAME + 1032] = "";
-    struct sampling s;
     int rc = 0;
 
-    sampling_default(&s);
-    read_numbers(c, &s);
-    if (!read_lists(c, &s))
-        return refuse_memory(c);
     snprintf(salt, sizeof(salt), "%s/%s", c->key, c->f.cache_salt ? c->f.cache_salt : "");
     for (size_t i = 0; i < c->n_prompts && rc == 0; i++) {
         if (is_over(c))
             return ERR_INPUT;
         fields_blame(&c->f, prompt_field(c), 0);
-        rc = take_room(&c->prompt[i]) ? submit(c, &c->prompt[i], &s, salt[1] ? salt : NULL)
+        rc = take_room(&c->prompt[i]) ? submit(c, &c->prompt[i], s, salt[1] ? salt : NULL)
                                       : refuse(c, 429, "too many tokens of prompts wait; come back later");
     }
+    return rc;
+}
+
+static int submit_all(struct call *c)
+{
+    struct arena kept = c->arena;
+    struct sampling s;
+    int rc;
+
+    arena_init(&c->arena, MEM_API); /* of lists, which the engine copies */
+    sampling_default(&s);
+    read_numbers(c, &s);
+    rc = read_lists(c, &s) ? submit_prompts(c, &s) : refuse_memory(c);
+    arena_fini(&c->arena);
+    c->arena = kept;
     return rc;
 }
 
