@@ -52,7 +52,7 @@ static int check_names(struct config *c, struct err *e)
 static int read_config(struct dense_layer *l, bool *bias, struct folder in, const char *file, struct err *e)
 {
     struct config *c;
-    int64_t n_in, n_out;
+    int64_t n_in = 0, n_out = 0;
     int rc = config_open(&c, in, file, e);
 
     if (rc)

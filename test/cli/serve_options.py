@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""serve_options.py - options of the server by their effect on what clients see. Those of TLS, keys, origins, systemd and faults have
+scripts of their own. Standard library only."""
+import json
+import os
+import shutil
+import tempfile
+import time
+
+from _cli import DEMO, check, expect, run_all
+from _server import Server
+
+COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
+PROMPT = "Once upon a time"
+HELD = {"prompt": PROMPT, "max_tokens": 900, "min_tokens": 900, "ignore_eos": True, "stream": True}
+
+
+def _demo(folder, **generation):
+    """A copy of the bundled model, with this generation_config.json."""
+    path = os.path.join(folder, "model")
+    shutil.copytree(DEMO, path, dirs_exist_ok=True)
+    with open(os.path.join(path, "generation_config.json"), "w") as f:
+        json.dump(generation, f)
+    return path
+
+
+def _texts(s, seeds, **fields):
+    return [s.post(COMPLETIONS, prompt=PROMPT, max_tokens=12, **({"seed": x} if x is not None else {}), **fields)[1]["choices"][0]["text"]
+            for x in seeds]
+
+
+def defaults_of_sampling_are_the_models_or_neutral():
+    with tempfile.TemporaryDirectory() as d:
+        model = _demo(d, do_sample=True, top_k=1, temperature=0.5)
+        with Server("--no-access-log", model=model) as s:
+            expect(len(set(_texts(s, range(6)))), 1, "answers with the model's top_k 1")
+            check(len(set(_texts(s, range(6), top_k=0, temperature=2))) > 1, "what a request says wins")
+        with Server("--no-access-log", "--generation-config", "vllm", model=model) as s:
+            check(len(set(_texts(s, range(6), temperature=2))) > 1, "neutral: every token may come")
+
+
+def requests_without_a_seed_have_the_servers():
+    found = []
+    for more in (["--seed", 7], ["--seed", 7], ["--seed", 8], [], []):
+        with Server("--no-access-log", *more) as s:
+            found.append(tuple(_texts(s, [None, None], temperature=2)))
+            check(found[-1][0] == found[-1][1] if more else found[-1][0] != found[-1][1], f"{more}: {found[-1]}")
+    check(found[0] == found[1] and found[0] != found[2], f"the same seed, the same answers: {found[:3]}")
+    check(found[3] != found[4], f"without, they are others: {found[3:]}")
+
+
+def the_prefix_cache_is_on_and_can_be_off():
+    long = "The old king had a small dog. " * 40
+    for more, cached in (([], True), (["--enable-prefix-caching"], True), (["--prefix-index", "hash"], True), (["--prefix-index", "radix"], True),
+                         (["--no-enable-prefix-caching"], False), (["--prefix-index", "none"], False)):
+        with Server("--no-access-log", *more) as s:
+            used = [s.post(COMPLETIONS, prompt=long, max_tokens=1)[1]["usage"] for _ in range(2)]
+            got = (used[1].get("prompt_tokens_details") or {}).get("cached_tokens", 0)
+            check((got > 0) == cached, f"{more}: {got} cached tokens")
+
+
+def as_many_run_as_may():
+    for more, running in ((["--max-num-seqs", 1], 1), (["--max-num-seqs", 2], 2), (["--scheduler", "iterative"], 1)):
+        with Server("--no-access-log", *more) as s:
+            held = [s.send(COMPLETIONS, **HELD) for _ in range(3)]
+            check(s.wait(lambda g: g["num_requests_running"] == running and g["num_requests_waiting"] == 3 - running), f"{more}: {s.gauges()}")
+            for c in held:
+                c.close()
+            check(s.is_free(), f"{more}: all have left")
+
+
+def tokens_that_wait_are_limited():
+    with Server("--no-access-log", "--max-num-seqs", 1, "--max-num-queued-tokens", 8) as s:
+        held = [s.send(COMPLETIONS, **HELD)]
+        check(s.wait(lambda g: g["num_requests_running"] == 1), "it runs")
+        held.append(s.send(COMPLETIONS, **HELD))  # five tokens wait
+        check(s.wait(lambda g: g["num_requests_waiting"] == 1), "it waits")
+        status, head, body = s.request("POST", COMPLETIONS, {"prompt": PROMPT})
+        check(status == 429 and b"too many tokens of prompts wait" in body and int(head["retry-after"]) >= 1, f"five more: {status} {body}")
+        held.append(s.send(COMPLETIONS, **{**HELD, "prompt": [5]}))
+        check(s.wait(lambda g: g["num_requests_waiting"] == 2), "a short one has room")
+        for c in held:
+            c.close()
+        check(s.is_free(), "all have left")
+        expect(s.post(COMPLETIONS, prompt=PROMPT, max_tokens=1)[0], 200, "and give their tokens back")
+
+
+def priorities_are_obeyed_where_the_policy_has_them():
+    with Server("--no-access-log") as s:
+        expect(s.post(COMPLETIONS, prompt=PROMPT, max_tokens=1, priority=1)[0], 400, "fcfs has none")
+    with Server("--no-access-log", "--max-num-seqs", 1, "--scheduling-policy", "priority") as s:
+        first = s.send(COMPLETIONS, **HELD)
+        check(s.wait(lambda g: g["num_requests_running"] == 1), "it runs")
+        late = s.send(COMPLETIONS, **{**HELD, "max_tokens": 300, "min_tokens": 300}, priority=5, request_id="late")
+        check(s.wait(lambda g: g["num_requests_waiting"] == 1), "one waits")
+        soon = s.send(COMPLETIONS, prompt=PROMPT, max_tokens=1, priority=-5)
+        body = b""
+        while piece := soon.recv(65536):
+            body += piece
+            if b'"finish_reason"' in body:
+                break
+        state = json.loads(s.request("GET", "/v1/status/late")[2])
+        expect((state.get("status"), state.get("generated_tokens")), ("waiting", 0), "the one that came first still waits")
+        for c in (first, late, soon):
+            c.close()
+        check(s.is_free(), "all have left")
+
+
+def no_more_alternatives_than_allowed():
+    for most in (0, 3):
+        with Server("--no-access-log", "--max-logprobs", most) as s:
+            for k, status in ((most, 200), (most + 1, 400)):
+                expect(s.post(COMPLETIONS, prompt=PROMPT, max_tokens=1, logprobs=k)[0], status, f"logprobs {k} of {most}")
+                expect(s.post(CHAT, messages=[{"role": "user", "content": "x"}], max_tokens=1, logprobs=True, top_logprobs=k)[0], status,
+                       f"top_logprobs {k} of {most}")
+
+
+def variables_of_templates_have_defaults():
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, "t.jinja")
+        with open(path, "w") as f:
+            f.write("{% for m in messages %}{{ m.content }}{% endfor %}{{ mood * 3 }}")
+        count = lambda s, **more: s.post(CHAT, messages=[{"role": "user", "content": "x"}], max_tokens=1, **more)[1]["usage"]["prompt_tokens"]
+        with Server("--no-access-log", "--chat-template", path, "--default-chat-template-kwargs", '{"mood": "happy dog "}') as s:
+            default = count(s)
+            check(default > count(s, chat_template_kwargs={"mood": "x"}) > 0, "what a request says wins")
+            expect(count(s, chat_template_kwargs={"other": 1}), default, "another variable leaves the default")
+
+
+def threads_of_the_api_are_as_many_as_asked_for():
+    counts = []
+    for n in (1, 4):
+        with Server("--no-access-log", "--api-threads", n) as s:
+            expect(s.post(COMPLETIONS, prompt=PROMPT, max_tokens=1)[0], 200, "it serves")
+            counts.append(len(os.listdir(f"/proc/{s.process.pid}/task")))
+    expect(counts[1] - counts[0], 3, "threads more")
+
+
+def the_cache_is_as_large_as_asked_for():
+    used = []
+    for gib in (0.0025, 0.01):  # 1280 bytes a row: 2097 and 8388 of them
+        with Server("--no-access-log", "--kv-cache-memory", gib, "--block-size", 16, "--max-model-len", 1024) as s:
+            c = s.send(COMPLETIONS, **{**HELD, "prompt": [5] * 600, "max_tokens": 400, "min_tokens": 400})
+            end, most = time.monotonic() + 300, 0
+            while time.monotonic() < end and not most:
+                most = s.gauges()["kv_cache_usage_perc"]
+            used.append(most)
+            c.close()
+    check(0.25 < used[0] <= 0.55 and used[1] < used[0] / 2, f"parts of a cache and of one of four times its size: {used}")
+
+
+def a_name_is_the_last_part_of_the_path():
+    with tempfile.TemporaryDirectory() as d:
+        path = _demo(d)
+        with Server("--no-access-log", model=path + "//") as s:
+            models = json.loads(s.request("GET", "/v1/models")[2])["data"]
+            expect(models[0]["id"], "model", "without the slashes behind it")
+            expect(s.post(COMPLETIONS, prompt="x", max_tokens=1, model="model")[0], 200, "it is served by that name")
+
+
+run_all(list(globals().items()))
