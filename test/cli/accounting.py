@@ -35,7 +35,7 @@ def _grown(s, ask, key=None):
     after = _metrics(s, key)
     return {k: after[k] - before.get(k, 0) for k in after if after[k] != before.get(k, 0) and "le" not in k and
             not (isinstance(k, tuple) and k[0].endswith("_bucket")) and "seconds" not in str(k) and "iteration" not in str(k)
-            and "operator" not in str(k)}, {k: after[k] - before.get(k, 0) for k in after if str(k).endswith("seconds_count")}
+            and "operator" not in str(k) and "request_memory" not in str(k)}, {k: after[k] - before.get(k, 0) for k in after if str(k).endswith("seconds_count")}
 
 
 def several_answers_are_counted_each_and_their_prompt_once():
