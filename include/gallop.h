@@ -208,8 +208,10 @@ struct gallop_request {
     int64_t n;
     int64_t
         prompt_logprobs; /* K from 0 to 1024: GALLOP_PROMPT_TOKEN events, of the first answer [-1: none] */
-    enum gallop_pooling pooling; /* GALLOP_EMBEDDING comes; max_new_tokens is then 0, and n 1 [none] */
-    int priority;                /* of the policies "priority" and "fair": smaller goes first [0] */
+    /* GALLOP_EMBEDDING comes; max_new_tokens is then 0, and n 1. A model without a head, or whose attention
+     * goes in both directions, takes no other requests [none] */
+    enum gallop_pooling pooling;
+    int priority;    /* of the policies "priority" and "fair": smaller goes first [0] */
     const char *key; /* of the policy "fair": whose request it is, an API key or user [nobody's] */
     const char
         *cache_salt;   /* rows are shared among requests with the same one only [with those that have none] */

@@ -12,6 +12,7 @@
 #include "api/routes.h"
 #include "base/clock.h"
 #include "base/json_pull.h"
+#include "engine/dense.h"
 #include "engine/gallop_in.h"
 
 /* ---- requests ---- */
@@ -342,7 +343,7 @@ static void put_model_info(const struct api *a, struct buf *out)
         const char *name;
         size_t value;
     } numbers[] = {{"context_length", a->max_len},
-                   {"embedding_length", m->info.hidden},
+                   {"embedding_length", dense_features(a->opt.dense, m->info.hidden)},
                    {"block_count", m->info.n_layers},
                    {"feed_forward_length", m->info.inner},
                    {"attention.head_count", m->info.n_heads},
@@ -371,9 +372,11 @@ void ollama_show(const struct api *a, struct buf *out)
     put_model_info(a, out);
     buf_json_key(out, "capabilities");
     buf_json_begin(out, '[');
-    buf_str(out, "\"completion\"");
-    buf_str(out, o->chat && o->markup.calls && o->tools.place != TOOLS_NOWHERE ? ",\"tools\"" : "");
-    buf_str(out, o->chat && o->markup.reasoning ? ",\"thinking\"" : "");
+    buf_str(out, model_of(a)->info.headless ? "\"embedding\"" : "\"completion\"");
+    buf_str(out, !model_of(a)->info.headless && o->chat && o->markup.calls && o->tools.place != TOOLS_NOWHERE
+                     ? ",\"tools\""
+                     : "");
+    buf_str(out, !model_of(a)->info.headless && o->chat && o->markup.reasoning ? ",\"thinking\"" : "");
     buf_json_end(out, ']');
     buf_json_key(out, "modified_at");
     form_put_time(a->created, out);

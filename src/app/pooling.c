@@ -113,6 +113,31 @@ static const char *mode_of(const json_t *config)
     return found ? found : "mean"; /* the library's default */
 }
 
+/* What the library does to a text in front of the tokenizer. */
+static int check_text(struct folder in, struct err *e)
+{
+    json_t *about, *lower, *prompt;
+    int rc = read_json(&about, in, "sentence_bert_config.json", JSON_OBJECT, e);
+
+    lower = json_object_get(about, "do_lower_case");
+    if (rc == 0 && json_is_true(lower))
+        rc = err_set(
+            e, ERR_UNSUPPORTED,
+            "sentence_bert_config.json: do_lower_case is not supported (--pooling last or mean serves "
+            "the model with texts as they are)");
+    json_decref(about);
+    if (rc || (rc = read_json(&about, in, "config_sentence_transformers.json", JSON_OBJECT, e)) != 0)
+        return rc;
+    prompt = json_object_get(about, "default_prompt_name");
+    if (json_is_string(prompt))
+        log_warn(
+            "config_sentence_transformers.json: the prompt \"%.100s\", which sentence-transformers puts in "
+            "front of each text by default, is left to clients",
+            json_string_value(prompt));
+    json_decref(about);
+    return 0;
+}
+
 int pooling_read(enum gallop_pooling *out, struct dense *dense, struct folder in, struct err *e)
 {
     char path[PATH_MAX_BYTES], file[PATH_MAX_BYTES + 16];
@@ -121,7 +146,7 @@ int pooling_read(enum gallop_pooling *out, struct dense *dense, struct folder in
     int rc;
 
     *out = GALLOP_POOL_LAST;
-    if ((rc = find_pooling(in, path, dense, e)) != 0 || !*path)
+    if ((rc = check_text(in, e)) != 0 || (rc = find_pooling(in, path, dense, e)) != 0 || !*path)
         return rc;
     snprintf(file, sizeof(file), "%s/config.json", path);
     if ((rc = read_json(&config, in, file, JSON_OBJECT, e)) != 0 || !config)

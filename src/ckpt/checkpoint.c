@@ -74,6 +74,23 @@ static bool find_folder(const char *dir, const char *begin, char *name, size_t s
     return found;
 }
 
+/* The snapshot in ROOT, a model's folder in a hub's cache, that its main branch is at, or else any. */
+static bool find_snapshot(const char *root, char *name, size_t size)
+{
+    char dir[FOLDER_PATH_MAX + 16], file[FOLDER_PATH_MAX];
+    struct folder_text t = {.bytes = NULL};
+    bool there, found = false;
+
+    snprintf(dir, sizeof(dir), "%s/snapshots", root);
+    if (folder_read(&t, folder_at(root), "refs/main", &there, NULL) == 0 && there &&
+        folder_name_is_plain(t.bytes) &&
+        (size_t)snprintf(file, sizeof(file), "%s/config.json", t.bytes) < sizeof(file) &&
+        folder_has(folder_at(dir), file))
+        found = (size_t)snprintf(name, size, "%s", t.bytes) < size;
+    folder_text_fini(&t);
+    return found || find_folder(dir, "", name, size);
+}
+
 static int check_adapter(const struct checkpoint *c, struct err *e)
 {
     const char *base = NULL;
@@ -99,7 +116,7 @@ static int check_adapter(const struct checkpoint *c, struct err *e)
 
 int checkpoint_check(const struct checkpoint *c, struct err *e)
 {
-    char snapshots[FOLDER_PATH_MAX + 16], name[300];
+    char name[300];
 
     if (is_gguf(c) || c->pack)
         return 0;
@@ -107,12 +124,11 @@ int checkpoint_check(const struct checkpoint *c, struct err *e)
         return check_adapter(c, e);
     if (folder_has(c->in, "config.json"))
         return 0;
-    snprintf(snapshots, sizeof(snapshots), "%s/snapshots", c->in.path);
-    if (find_folder(snapshots, "", name, sizeof(name)))
+    if (find_snapshot(c->in.path, name, sizeof(name)))
         return err_set(e, ERR_INPUT,
                        "%s: this is where a hub's cache keeps the revisions of a model; name one of them, "
-                       "%s/%s, or the model as org/name",
-                       c->in.path, snapshots, name);
+                       "%s/snapshots/%s, or the model as org/name",
+                       c->in.path, c->in.path, name);
     if (find_folder(c->in.path, "models--", name, sizeof(name)))
         return err_set(e, ERR_INPUT,
                        "%s: this is a hub's cache of models, among them %s; name one of them as org/name",

@@ -380,8 +380,11 @@ static int convert_all(struct quantised *q, struct weights *w, struct err *e)
 static int unsupported(const struct config *c, const char *key, const char *found, const char *expected,
                        struct err *e)
 {
-    return err_set(e, ERR_UNSUPPORTED, "%s: quantization_config.%s: found %.100s, expected %s",
-                   config_path(c), key, found, expected);
+    bool own = folder_name_ends(config_path(c), "/quantize_config.json") ||
+               folder_name_ends(config_path(c), "/quant_config.json");
+
+    return err_set(e, ERR_UNSUPPORTED, "%s: %s%s: found %.100s, expected %s", config_path(c),
+                   own ? "" : "quantization_config.", key, found, expected);
 }
 
 static int read_common(struct quantised *q, struct config *c, struct err *e)
@@ -405,8 +408,8 @@ static int read_gptq(struct quantised *q, struct config *c, struct err *e)
     const char *format;
     int rc;
 
-    if ((rc = read_common(q, c, e)) != 0 ||
-        (rc = config_str(c, "checkpoint_format", "gptq", &format, e)) != 0)
+    if ((rc = read_common(q, c, e)) != 0 || (rc = config_str(c, "format", "gptq", &format, e)) != 0 ||
+        (rc = config_str(c, "checkpoint_format", format, &format, e)) != 0)
         return rc;
     if (config_has(c, "sym") && (rc = config_bool(c, "sym", false, &q->symmetric, e)) != 0)
         return rc;

@@ -148,7 +148,7 @@ int dense_check(const struct dense *d, size_t n, struct err *e)
 
 size_t dense_features(const struct dense *d, size_t n)
 {
-    return d->n ? d->layer[d->n - 1].out : n;
+    return d && d->n ? d->layer[d->n - 1].out : n;
 }
 
 static double activate(enum dense_act act, double x)

@@ -35,7 +35,7 @@ int dense_add(struct dense *d, struct folder in, const char *path, struct err *e
 /* Proves that the first module takes N numbers. */
 int dense_check(const struct dense *d, size_t n, struct err *e);
 
-/* What becomes of N numbers. */
+/* As many as N numbers become; D NULL: N. */
 size_t dense_features(const struct dense *d, size_t n);
 
 /* V [dense_features()] from X, [N], as many as dense_check() proved; NULL: no memory. mem_free() it.

@@ -41,6 +41,8 @@ static bool may_be_path(const char *model)
 /* What stands at the path MODEL can be a model, or its texts where these are all that is wanted. */
 static int check_path(const char *model, enum hub_want want, struct err *e)
 {
+    char path[FOLDER_PATH_MAX];
+    struct map_file m;
     struct stat st;
     int rc;
 
@@ -61,6 +63,9 @@ static int check_path(const char *model, enum hub_want want, struct err *e)
         return err_set(
             e, ERR_INPUT,
             "%s: this is a file of weights alone; name the folder that holds it and its config.json", model);
+    if ((rc = folder_map(&m, path, folder_at(model), NULL, e)) != 0) /* a pointer of Git LFS */
+        return rc;
+    map_file_close(&m);
     if (want == HUB_MODEL)
         return err_set(
             e, ERR_INPUT,

@@ -151,6 +151,8 @@ def a_head_of_the_file_counts_more_than_tie_word_embeddings():
     apart = _folder("apart", "llama3-rope", other, {"tie_word_embeddings": False})
     both = _folder("both", "llama3-rope", other)
     says = ("warning", "tie_word_embeddings is true, but lm_head.weight differs from model.embed_tokens.weight", "the head of the file is used")
+    far = {**tied, "lm_head.weight": ("F32", shape, wide[:-1] + bytes([wide[-1] ^ 1]))}
+    check(_logits(_folder("far", "llama3-rope", far), says=says) not in (None, plain), "one in fp32 that differs in its last number, too")
     wanted = _logits(apart)
     check(wanted != plain and _logits(both, says=says) == wanted, "another head of the file is used")
     packed = os.path.join(scratch.name, "both.gallop")
@@ -261,6 +263,12 @@ def a_pointer_of_git_lfs_is_called_that():
     path = _folder("lfs", "llama3-rope", files={"tokenizer.json": LFS, "x.gguf": LFS})
     expect_error(call("tokenize", "-m", path, "text"), 1, "tokenizer.json", "Git LFS pointer", "git lfs pull")
     _refused(os.path.join(path, "x.gguf"), "x.gguf", "Git LFS pointer")
+    with open(os.path.join(path, "x.gallop"), "wb") as f:
+        f.write(LFS)
+    _refused(os.path.join(path, "x.gallop"), "x.gallop", "Git LFS pointer")
+    with open(os.path.join(path, "x.gallop"), "wb") as f:
+        f.write(LFS[1:])
+    _refused(os.path.join(path, "x.gallop"), "x.gallop", "this file is no model")
 
 
 def an_adapter_is_refused_by_name():
@@ -290,6 +298,13 @@ def folders_that_are_no_model_say_what_to_do():
     shutil.copytree(golden, os.path.join(cache, "models--org--name", "snapshots", "a1b2c3"))
     root = os.path.join(cache, "models--org--name")
     _refused(root, f"{root}/snapshots/a1b2c3", "org/name")
+    for commit in ("99aa", "f0f0"):
+        shutil.copytree(golden, os.path.join(root, "snapshots", commit))
+    os.makedirs(os.path.join(root, "refs"))
+    for main, named in ((b"99aa", "99aa"), (b"gone", "f0f0")):
+        with open(os.path.join(root, "refs", "main"), "wb") as f:
+            f.write(main)
+        _refused(root, f"{root}/snapshots/{named},")
     _refused(cache, "hub's cache", "models--org--name", "org/name")
     meta = os.path.join(scratch.name, "meta")
     os.makedirs(meta)

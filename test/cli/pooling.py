@@ -78,6 +78,20 @@ def what_the_folder_says_is_served():
         check(_vectors(_folder("st", files)) == wanted, f"embeddings of a folder with {files}")
 
 
+def what_is_done_to_texts_is_said():
+    path = _folder("st", {"config_sentence_transformers.json": {"default_prompt_name": "query", "prompts": {"query": "query: "}},
+                          "sentence_bert_config.json": {"max_seq_length": 512, "do_lower_case": False}})
+    with Server(model=path) as s:
+        expect(s.post("/v1/embeddings", input="x")[0], 200, "status")
+        check(any("warning" in x and '"query"' in x for x in s.log), f"a default prompt is warned of: {s.log}")
+    path = _folder("st", {"config_sentence_transformers.json": {"default_prompt_name": None}})
+    with Server(model=path) as s:
+        check(not any("prompt" in x for x in s.log), f"no default prompt is not: {s.log}")
+    path = _folder("st", {"sentence_bert_config.json": {"do_lower_case": True}})
+    _refused(path, "sentence_bert_config.json", "do_lower_case")
+    check(_vectors(path, "--pooling", "last") == LAST, "--pooling decides instead")
+
+
 def what_the_user_says_goes_before_the_folder():
     path = _folder("st", {"1_Pooling/config.json": {"pooling_mode": "mean"}, "modules.json": [TRANSFORMER, POOLING, LSTM]})
     check(_vectors(path, "--pooling", "last") == LAST, "--pooling last of a folder that says mean")
@@ -184,6 +198,7 @@ def dense_modules_are_applied():
             check(len(got) == 24 and all(abs(a - b / length) < 1e-5 for a, b in zip(got, wanted)), "two of them, and then length 1")
             bytes64 = s.post("/v1/embeddings", input=text, encoding_format="base64")[1]["data"][0]["embedding"]
             check(len(base64.b64decode(bytes64)) == 4 * 24, "as base64, too")
+            expect(s.post("/api/show", model="st")[1]["model_info"]["llama.embedding_length"], 24, "what /api/show says")
             got = s.post("/api/embed", input=text)[1]["embeddings"][0]
             check(len(got) == 24 and all(abs(a - b / length) < 1e-5 for a, b in zip(got, wanted)), "by Ollama's API, too")
     packed = os.path.join(scratch.name, "dense.gallop")
@@ -198,6 +213,10 @@ def a_dense_module_that_does_not_fit_is_refused():
     _refused(path, "2_Dense/config.json")
     _dense(own, n + 1, 8, False, act, 1)
     _refused(path, "takes 193 features", "gives 192")
+    two = _folder("two", {**pooling, "modules.json": [TRANSFORMER, POOLING, DENSE, {**DENSE, "path": "3_Dense"}]})
+    _dense(os.path.join(two, "2_Dense"), n, 8, False, act, 1)
+    _dense(os.path.join(two, "3_Dense"), 9, 8, False, act, 1)
+    _refused(two, "3_Dense/config.json", "in_features is 9", "gives 8")
     _dense(own, n, 8, False, act, 1, {"linear.weight": ("F32", [n, 8], bytes(32 * n))})
     _refused(path, "2_Dense/model.safetensors", "linear.weight", "8 rows of 192")
     _dense(own, n, 8, True, act, 1, {"linear.weight": ("F32", [8, n], bytes(32 * n))})
@@ -234,6 +253,7 @@ def a_model_without_a_head_is_served_for_embeddings():
             status, body = s.post(route, max_tokens=1, **fields)
             check(400 <= status < 500 and "embeddings only" in json.dumps(body) and scratch.name not in json.dumps(body), f"{route}: {status} {body}")
         expect(s.post("/v1/embeddings", input="x")[0], 200, "status of embeddings behind them")
+        expect(s.post("/api/show", model="bare")[1]["capabilities"], ["embedding"], "what /api/show says")
     for verb in (("run", "-n", "1", "x"), ("chat",), ("ppl", "--file", os.path.join(DEMO, "config.json"))):
         r = call(*verb[:1], "-m", path, *verb[1:])
         said = r.stderr.decode()
@@ -280,8 +300,10 @@ def a_model_of_both_directions_takes_whole_prompts_and_makes_no_text():
         expect(s.post("/v1/embeddings", input=[5] * 16)[0], 200, "status of a prompt as long as a step")
         status, body = s.post("/v1/embeddings", input=[5] * 17)
         check(status == 400 and "17 tokens, at most 16" in json.dumps(body), f"a longer one: {status} {body}")
-        status, body = s.post("/v1/embeddings", input=[[5] * 16] * 9)
-        check(status == 200 and len({str(d["embedding"]) for d in body["data"]}) == 1, "many of them")
+        prompts = [[5 + i] * 9 + [7] for i in range(9)]  # of which one and a half would fit into a step
+        alone = [s.post("/v1/embeddings", input=p)[1]["data"][0]["embedding"] for p in prompts]
+        status, body = s.post("/v1/embeddings", input=prompts)
+        check(status == 200 and [d["embedding"] for d in body["data"]] == alone, "many of them, none of which is cut")
         status, body = s.post("/v1/completions", prompt=[5], max_tokens=1)
         check(status == 400 and "both directions" in json.dumps(body) and scratch.name not in json.dumps(body), f"completions: {status} {body}")
     _refused(path, "both directions", options=("--kv-store", scratch.name))

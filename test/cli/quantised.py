@@ -251,6 +251,16 @@ def zero_points_borrow_from_the_whole_word():
         check(_logits(v1) == _logits(v2) and _logits(v1) != _logits(plain), f"{name}: zero points of 0 in the first format")
 
 
+def the_format_has_two_names():
+    """GPTQModel writes both."""
+    _, plain, tensors, about = _make("gptq-v2")
+    left = {k: x for k, x in about.items() if k != "checkpoint_format"}
+    check(_logits(_write("format", tensors, {**left, "format": "gptq_v2"})) == _logits(os.path.join(folder.name, "gptq-v2")), "format alone")
+    check(_logits(_write("format", tensors, {**about, "format": "gptq"})) == _logits(os.path.join(folder.name, "gptq-v2")),
+          "checkpoint_format goes before format")
+    expect_error(call("run", "-m", _write("format", tensors, {**left, "format": "marlin"}), "--ids", "1", "-n", 1), 1, "marlin")
+
+
 def zero_points_that_sym_rules_out_are_refused():
     _, _, tensors, about = _make("gptq")
     v2 = {**about, "checkpoint_format": "gptq_v2"}
