@@ -49,6 +49,12 @@ static bool reach(struct probe *p, const char *roles, bool with_tools)
     return probe_render(p, given) && probe_shows(p, one) && (n == 1 || probe_shows(p, other));
 }
 
+/* The template takes the conversation ROLES and leaves its instruction out. */
+static bool loses(struct probe *p, const char *roles)
+{
+    return probe_render(p, conversation(roles)) && !probe_shows(p, one);
+}
+
 int roles_probe(const struct chat *chat, const struct jinja *template, const char *source, bool with_tools,
                 struct roles_style *out, struct err *e)
 {
@@ -66,6 +72,7 @@ int roles_probe(const struct chat *chat, const struct jinja *template, const cha
     if (out->system == ROLES_LEADING && reach(&p, "suasu", with_tools) && reach(&p, "uasu", with_tools) &&
         (!d || (reach(&p, "suadu", with_tools) && reach(&p, "uadu", with_tools))))
         out->system = ROLES_EVERYWHERE;
+    out->user_last = out->system != ROLES_NO_SYSTEM && (loses(&p, "sua") || loses(&p, "s"));
     buf_fini(&p.out);
     return p.rc;
 }
@@ -213,7 +220,8 @@ int roles_fit(const struct roles_style *s, json_t *list, struct err *e)
     if (!s->developer)
         rc = rename_developers(list);
     keep = s->system == ROLES_LEADING ? n_leading : n_leading > 1 ? 1 : n_leading;
-    if (rc == 0 && s->system == ROLES_NO_SYSTEM)
+    if (rc == 0 &&
+        (s->system == ROLES_NO_SYSTEM || (s->user_last && !has_role(json_array_get(list, n - 1), "user"))))
         rc = prepend(list);
     else if (rc == 0 && s->system != ROLES_EVERYWHERE && n_instructions > keep)
         rc = join(list, keep, role);

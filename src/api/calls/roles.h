@@ -7,7 +7,8 @@
  *   developer   becomes `system` where the template does not name the role
  *   merged      several become one, joined by an empty line, where the template takes one
  *   moved       later ones join the first where the template takes them at the beginning only
- *   prepended   all of them precede the text of the first user message where the template takes none
+ *   prepended   all of them precede the text of the first user message where the template takes none, or
+ *               none in a conversation that does not end with a user message (Mistral Nemo's)
  */
 #ifndef GALLOP_API_CALLS_ROLES_H
 #define GALLOP_API_CALLS_ROLES_H
@@ -30,6 +31,7 @@ enum roles_system {
 struct roles_style {
     enum roles_system system;
     bool developer; /* the template names the role, and a first message of it reaches the prompt */
+    bool user_last; /* instructions reach the prompt only where the last message is a user's */
 };
 
 /* The style of TEMPLATE, or where that is NULL of CHAT's own. SOURCE is its text. WITH_TOOLS: it takes tools

@@ -32,6 +32,11 @@ static const char lost_with_tools[] = /* the second one is left out only where t
     "{% if not tools or loop.first or m.role != 'system' %}<{{ m.role }}>{{ m.content }}{% endif %}" END
     "{% if tools %}{{ tools | tojson }}{% endif %}";
 
+static const char user_last[] = /* as Mistral Nemo: in front of a user message that is the last one */
+    "{% if messages[0].role == 'system' %}{% set s = messages[0].content %}{% endif %}" MESSAGES
+    "{% if m.role == 'user' and loop.last and s is defined %}<user>{{ s }}:{{ m.content }}"
+    "{% elif m.role != 'system' %}<{{ m.role }}>{{ m.content }}{% endif %}" END;
+
 static struct chat *open_template(const char *template)
 {
     json_t *o = json_pack("{s:s}", "chat_template", template);
@@ -57,10 +62,15 @@ static const struct {
     const char *template;
     struct roles_style style;
 } styles[] = {
-    {any_role, {ROLES_EVERYWHERE, false}},   {first_only, {ROLES_ONE_SYSTEM, false}},
-    {leading, {ROLES_LEADING, false}},       {none, {ROLES_NO_SYSTEM, false}},
-    {refuses, {ROLES_NO_SYSTEM, false}},     {named, {ROLES_EVERYWHERE, true}},
-    {named_first, {ROLES_ONE_SYSTEM, true}}, {lost_with_tools, {ROLES_EVERYWHERE, false}},
+    {any_role, {ROLES_EVERYWHERE, false, false}},
+    {first_only, {ROLES_ONE_SYSTEM, false, false}},
+    {leading, {ROLES_LEADING, false, false}},
+    {none, {ROLES_NO_SYSTEM, false, false}},
+    {refuses, {ROLES_NO_SYSTEM, false, false}},
+    {named, {ROLES_EVERYWHERE, true, false}},
+    {user_last, {ROLES_ONE_SYSTEM, false, true}},
+    {named_first, {ROLES_ONE_SYSTEM, true, false}},
+    {lost_with_tools, {ROLES_EVERYWHERE, false, false}},
 };
 
 static void a_template_is_taken_for_another_kind(void **state)
@@ -69,7 +79,8 @@ static void a_template_is_taken_for_another_kind(void **state)
         struct chat *chat = open_template(styles[i].template);
         struct roles_style s = style_of(chat, false);
 
-        if (s.system != styles[i].style.system || s.developer != styles[i].style.developer)
+        if (s.system != styles[i].style.system || s.developer != styles[i].style.developer ||
+            s.user_last != styles[i].style.user_last)
             fail_msg("template %zu: system %d, developer %d", i, s.system, s.developer);
         chat_close(chat);
     }
@@ -140,6 +151,13 @@ static void an_instruction_is_lost(void **state)
     expect(refuses, "system:s|user:u", "<user>s\n\nu");
     expect(refuses, "system:s", "<user>s");
     expect(refuses, "system:s|assistant:a", "<user>s<assistant>a");
+    expect(user_last, "system:s|user:u", "<user>s:u");
+    expect(user_last, "system:s|system:t|user:u|assistant:a|user:v", "<user>u<assistant>a<user>s\n\nt:v");
+    expect(user_last, "system:s|user:u|assistant:a", "<user>s\n\nu<assistant>a");
+    expect(user_last, "system:s|user:u|assistant:a|tool:r", "<user>s\n\nu<assistant>a<tool>r");
+    expect(user_last, "system:s", "<user>s");
+    expect(user_last, "user:u|assistant:a", "<user>u<assistant>a");
+    expect(user_last, "user:u|developer:d", "<user>d\n\nu");
     expect(named, "system:s|developer:d|user:u", "<system>s<D>d<user>u");
     expect(named_first, "developer:d|user:u", "<D>d<user>u");
     expect(named_first, "system:s|developer:d|user:u|developer:e", "<D>s\n\nd\n\ne<user>u");
@@ -155,7 +173,7 @@ static void an_empty_instruction_leaves_a_gap(void **state)
 
 static void memory_that_runs_out_is_an_error(void **state)
 {
-    struct roles_style s = {ROLES_ONE_SYSTEM, false};
+    struct roles_style s = {ROLES_ONE_SYSTEM, false, false};
     bool done = false;
 
     json_set_alloc_funcs(mem_lib_alloc, mem_free);
