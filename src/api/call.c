@@ -264,14 +264,13 @@ static void observe_end(struct call *c, const struct relay_batch *b, const struc
     c->api->mean_s = c->api->mean_s > 0 ? 0.9 * c->api->mean_s + 0.1 * all : all;
 }
 
-/* EV ends inside of what the model says, by a text or a token of the request. */
+/* A stop string or a stop token of the request has ended the answer, not the model. */
 static bool is_stopped(const struct call *c, const struct gallop_event *ev)
 {
-    bool stopped = ev->stop_string != NULL;
-
-    for (size_t i = 0; i < json_array_size(c->f.stop_token_ids) && ev->stop_token >= 0; i++)
-        stopped |= json_integer_value(json_array_get(c->f.stop_token_ids, i)) == ev->stop_token;
-    return stopped;
+    for (size_t i = 0; i < c->n_ends_of_call; i++)
+        if (ev->stop_token == c->end_of_call[i])
+            return false;
+    return ev->stop_string || ev->stop_token >= 0;
 }
 
 static bool take_end(struct call *c, struct call_prompt *p, struct call_choice *h,

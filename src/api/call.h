@@ -124,14 +124,17 @@ struct call {
     bool keep_tokens;
     bool keep_special;                /* special tokens stay in the text: they may be marks */
     const struct markup_calls *calls; /* what is looked for in the answers, or NULL */
-    bool busy;                        /* with the front */
-    bool listing;                     /* the front writes the lists of prompts, of a stream that goes on */
-    bool gone;                        /* nobody waits for the answer */
-    _Atomic bool unwanted;            /* its client left, or the server ends: the front need not begin */
-    bool aborting;                    /* the engine is to be told */
-    bool begun;                       /* an answer in parts has begun, */
-    bool introduced;                  /* and what its form says in front of the first token is sent */
-    int status;                       /* 0, or that of the reply, which is whole then */
+    int32_t end_of_call
+        [MARKUP_MAX_STOP]; /* tokens that end an answer behind a tool call, as the model writes it */
+    size_t n_ends_of_call;
+    bool busy;             /* with the front */
+    bool listing;          /* the front writes the lists of prompts, of a stream that goes on */
+    bool gone;             /* nobody waits for the answer */
+    _Atomic bool unwanted; /* its client left, or the server ends: the front need not begin */
+    bool aborting;         /* the engine is to be told */
+    bool begun;            /* an answer in parts has begun, */
+    bool introduced;       /* and what its form says in front of the first token is sent */
+    int status;            /* 0, or that of the reply, which is whole then */
     struct buf reply;
     struct api_running *row; /* of the api's table, or NULL */
 };

@@ -66,7 +66,8 @@ static int refuse_code(struct call *c, const struct err *e)
     return e->code == ERR_NOMEM ? refuse_memory(c) : refuse(c, e->code == ERR_NOSPACE ? 429 : 400, e->msg);
 }
 
-/* C is not worth its next stage: its client left, the server ends, or its time is over; it is refused then. */
+/* C is not worth its next stage: its client left, the server ends, or its time is over; it is refused
+ * then. */
 static bool is_over(struct call *c)
 {
     double most_s = c->api->opt.request_timeout_s;
@@ -560,8 +561,10 @@ static bool read_stop_tokens(struct call *c, struct sampling *s)
         return false;
     for (size_t i = 0; i < n; i++)
         ids[i] = (int32_t)json_integer_value(json_array_get(c->f.stop_token_ids, i));
+    c->n_ends_of_call = 0;
     for (size_t i = 0; c->calls && i < MARKUP_MAX_STOP && c->calls->stop[i]; i++)
-        n += tok && tok_id_of(tok, c->calls->stop[i], strlen(c->calls->stop[i]), &ids[n]);
+        if (tok && tok_id_of(tok, c->calls->stop[i], strlen(c->calls->stop[i]), &ids[n]))
+            c->end_of_call[c->n_ends_of_call++] = ids[n++];
     s->stop_token = ids;
     s->n_stop_tokens = n;
     if (n)

@@ -27,7 +27,8 @@ enum seq_state { SEQ_WAITING, SEQ_ASIDE, SEQ_RUNNING, SEQ_DONE };
 
 enum seq_pooling { SEQ_POOL_NONE, SEQ_POOL_LAST, SEQ_POOL_MEAN };
 
-/* What all answers to a request have in common: never changed once it is made, freed with the last of them. */
+/* What all answers to a request have in common: never changed once it is made, freed with the last of
+ * them. */
 struct seq_common {
     atomic_uint n_users;
     struct arena arena;

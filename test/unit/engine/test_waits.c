@@ -1,5 +1,5 @@
-/* test_waits.c - what requests cost that wait: little for each answer, whatever they ask for, and nothing once
- * they are gone.
+/* test_waits.c - what requests cost that wait: little for each answer, whatever they ask for, and nothing
+ * once they are gone.
  */
 #include <stdlib.h>
 
