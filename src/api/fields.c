@@ -317,7 +317,7 @@ static int read_thinking(struct fields *f, const json_t *v, struct err *e)
                        "thinking.type: '%.40s' is not supported, expected adaptive, enabled or disabled",
                        type);
     f->include_reasoning = i < 2 && !(display && strcmp(display, "omitted") == 0);
-    f->thinking = i == 2 ? FIELDS_THINKING_OFF : FIELDS_THINKING_UNSAID;
+    f->thinking = i == 0 ? FIELDS_THINKING_UNSAID : i == 1 ? FIELDS_THINKING_ON : FIELDS_THINKING_OFF;
     return 0;
 }
 

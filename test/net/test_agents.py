@@ -17,7 +17,7 @@ from _server import Server  # noqa: E402
 
 MESSAGES, RESPONSES, CHAT = "/v1/messages", "/v1/responses", "/v1/chat/completions"
 # Writes all that it is given. The last message is written last, so that its text begins the script that is said.
-TEMPLATE = ("{# <tool_call> arguments </think> #}{% if reasoning_effort %}{{ reasoning_effort }}{% endif %}{% if tools %}{{ tools | tojson }}"
+TEMPLATE = ("{# <tool_call> arguments </think> #}{% if enable_thinking is defined %}{{ enable_thinking }}{% endif %}{% if reasoning_effort %}{{ reasoning_effort }}{% endif %}{% if tools %}{{ tools | tojson }}"
             "{% endif %}{% for m in messages %}[{{ m.role }}]{{ m.reasoning_content }}{% for c in m.tool_calls %}({{ c.function.name }} "
             "{{ c.function.arguments | tojson }}){% endfor %}{{ m.content }}{% endfor %}")
 SCRIPTS = [["<call>", "<tool_call>{\"name\": \"Bash\", ", "\"arguments\": {\"command\": ", "\"ls\"}}", "</tool_call>"],
@@ -114,6 +114,8 @@ def thinking_may_be_asked_for_and_hidden():
                             ({"type": "adaptive", "display": None}, True), ({"type": "adaptive", "display": "omitted"}, False)):
         got = _answer(MESSAGES, messages=[_user("<think>\n")], max_tokens=20, temperature=0, thinking=thinking)
         expect([b["type"] for b in got["content"]], ["thinking", "text"] if shown else ["text"], f"{thinking}")
+    for kind, told in (("adaptive", ""), ("enabled", "True"), ("disabled", "False")):
+        expect(_count(thinking={"type": kind}), _count() + len(told), f"what the template is told where thinking is {kind}")
     for effort in ("low", "max"):
         expect(_count(output_config={"effort": effort}), _count() + len(effort), "effort is the variable of the template")
     expect(_count(output_config={"effort": None, "format": None, "task_budget": {"type": "tokens", "total": 20000}}), _count(), "null is nothing")
@@ -378,7 +380,7 @@ def fields_that_change_no_answer_are_taken():
               {"include": ["web_search_call.action.sources", "file_search_call.results", "code_interpreter_call.outputs",
                            "computer_call_output.output.image_url", "message.input_image.image_url", "web_search_call.results"]},
               {"include": [], "include": None, "text": {"format": {"type": "text"}, "verbosity": "high"}, "reasoning": {"effort": None}},
-              {"background": False, "conversation": None, "previous_response_id": None, "prompt": None, "truncation": "disabled"},
+              {"background": False, "conversation": None, "previous_response_id": None, "prompt": None, "truncation": "disabled"}, {"truncation": "auto"},
               {"max_tool_calls": 5, "top_logprobs": 0, "stream_options": {"include_obfuscation": False}, "tools": [], "tool_choice": "auto"},
               {"context_management": [{"type": "compaction", "compact_threshold": 10000}], "client_metadata": {}, "prompt_cache_options": {}},
               {"tools": [FUNCTION | {"strict": True}], "parallel_tool_calls": True, "instructions": None, "a_new_field": 5}))):

@@ -220,7 +220,7 @@ def responses_that_are_not_built_are_refused():
                           ({"input": "x", "previous_response_id": "resp_1"}, "previous_response_id"),
                           ({"input": "x", "background": True}, "background"), ({"input": "x", "include": ["x"]}, "include"),
                           ({"input": "x", "text": {"format": {"type": "json_schema"}}}, "text"),
-                          ({"input": "x", "truncation": "auto"}, "truncation"),
+                          ({"input": "x", "truncation": "left"}, "truncation"),
                           ({"input": "x", "max_output_tokens": 0}, "max_output_tokens"),
                           ({"input": "x", "tool_choice": "required"}, "tool_choice"), ({"input": "x", "reasoning": 5}, "reasoning")):
         status, body = server.post(RESPONSES, **fields)
@@ -534,6 +534,7 @@ def thinking_is_switched_in_the_prompt():
                 ("/v1/responses", {"input": "Hi", "max_output_tokens": 1, "reasoning": {"effort": None}}, 0),
                 ("/v1/messages", {**chat, "thinking": {"type": "disabled"}}, 10),
                 ("/v1/messages", {**chat, "thinking": {"type": "adaptive"}}, 0),
+                ("/v1/messages", {**chat, "thinking": {"type": "enabled"}}, 20),
                 ("/v1/messages/count_tokens", {**messages, "thinking": {"type": "disabled"}}, 10),
                 ("/api/chat", {**messages, **one}, 0),
                 ("/api/chat", {**messages, **one, "think": False}, 10),
