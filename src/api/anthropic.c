@@ -539,7 +539,7 @@ static void put_stop(const struct call_choice *h, struct buf *out)
 /* Which edits of the request's context_management were made: none are. */
 static void put_edits(const struct call *c, struct buf *out)
 {
-    if (json_is_object(json_object_get(c->f.body, "context_management")))
+    if (c->f.asks_for_edits)
         buf_str(out, ",\"context_management\":{\"applied_edits\":[]}");
 }
 

@@ -353,6 +353,14 @@ static int read_think(struct fields *f, const json_t *v, struct err *e)
     return json_is_string(v) ? read_effort(f, "think", v, e) : 0;
 }
 
+static const char schema_context_management[] = "{'type':'object'}";
+
+static int read_context_management(struct fields *f, const json_t *v, struct err *e)
+{
+    f->asks_for_edits = true;
+    return json_is_object(v) ? 0 : unexpected("context_management", v, "an object", e);
+}
+
 static const char schema_output_config[] =
     "{'type':'object','properties':{'effort':{'type':['string','null'],'maxLength':32},"
     "'format':{'type':'null'}}}";

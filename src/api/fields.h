@@ -60,6 +60,7 @@ struct fields {
     json_t *body; /* owned */
     json_t *own;  /* what a form made of it, owned */
     enum fields_thinking thinking;
+    bool asks_for_edits; /* context_management is there: answers say which edits were made */
     const char *model, *reasoning_effort, *truncation_side, *request_id, *cache_salt, *user;
     const json_t *prompt, *messages, *system, *tools, *documents, *kwargs;
     const json_t *stop, *bad_words, *stop_token_ids, *logit_bias, *allowed, *logprob_ids, *tokens,

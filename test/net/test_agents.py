@@ -119,7 +119,7 @@ def thinking_may_be_asked_for_and_hidden():
     for effort in ("low", "max"):
         expect(_count(output_config={"effort": effort}), _count() + len(effort), "effort is the variable of the template")
     expect(_count(output_config={"effort": None, "format": None, "task_budget": {"type": "tokens", "total": 20000}}), _count(), "null is nothing")
-    for fields, param in (({"thinking": {"type": "always"}}, "thinking"), ({"thinking": 5}, "thinking"),
+    for fields, param in (({"thinking": {"type": "always"}}, "thinking"), ({"thinking": 5}, "thinking"), ({"context_management": []}, "context_management"),
                           ({"output_config": {"effort": 5}}, "output_config"), ({"output_config": {"effort": "x" * 33}}, "output_config"),
                           ({"output_config": {"format": {"type": "json_schema", "schema": {}}}}, "output_config"), ({"output_config": 5}, "output_config")):
         for path in (MESSAGES, MESSAGES + "/count_tokens"):
