@@ -22,6 +22,7 @@ int api_open(struct api **out, const struct api_options *o, struct err *e)
     a->opt.max_logprobs = o->max_logprobs >= 0 ? o->max_logprobs : 20;
     buf_init(&a->scratch, MEM_API);
     pthread_mutex_init(&a->unknown_lock, NULL);
+    pthread_mutex_init(&a->places_lock, NULL);
     json_object_seed(0); /* before there are threads */
     if (getrandom(&a->secret, sizeof(a->secret), 0) != (ssize_t)sizeof(a->secret))
         a->secret = clock_ns();
@@ -169,5 +170,6 @@ void api_close(struct api *a)
     running_close(a);
     buf_fini(&a->scratch);
     pthread_mutex_destroy(&a->unknown_lock);
+    pthread_mutex_destroy(&a->places_lock);
     mem_free(a);
 }

@@ -62,6 +62,83 @@ static void name_by_header(struct call *c)
         c->request_id[0] = 0;
 }
 
+/* ---- places of the queue ---- */
+
+static size_t all_places(const struct api *a)
+{
+    return a->opt.max_running + a->opt.max_queued;
+}
+
+size_t call_most_places(const struct api *a)
+{
+    size_t most = all_places(a);
+
+    return a->opt.fair ? most - most / 4 : most;
+}
+
+/* N places more for KEY, under the lock. ANY: whoever it is, as nobody knows yet. */
+static bool take_places(struct api *a, uint32_t key, size_t n, bool any)
+{
+    size_t held = atomic_load(&a->n_reserved), most = all_places(a), left = most > held ? most - held : 0;
+
+    if (n > left ||
+        (a->opt.fair && !any && a->places_of[key] + n > 1 && a->places_of[key] + n > 3 * (left - n)))
+        return false;
+    atomic_fetch_add(&a->n_reserved, n);
+    a->places_of[key] += n;
+    return true;
+}
+
+static void give_places(struct api *a, uint32_t key, size_t n)
+{
+    atomic_fetch_sub(&a->n_reserved, n);
+    a->places_of[key] -= n;
+}
+
+/* The first place of a request. Without an API key its user is not known yet. */
+static bool take_first(struct api *a, const char *key)
+{
+    bool good;
+
+    pthread_mutex_lock(&a->places_lock);
+    good = take_places(a, waiting_key(key, strlen(key)), 1, !key[0]);
+    pthread_mutex_unlock(&a->places_lock);
+    return good;
+}
+
+static void give_first(struct api *a, const char *key)
+{
+    pthread_mutex_lock(&a->places_lock);
+    give_places(a, waiting_key(key, strlen(key)), 1);
+    pthread_mutex_unlock(&a->places_lock);
+}
+
+bool call_settle(struct call *c, uint32_t key, size_t n)
+{
+    struct api *a = c->api;
+    bool good;
+
+    pthread_mutex_lock(&a->places_lock);
+    give_places(a, c->place_key, 1);
+    good = take_places(a, key, n, false);
+    if (good) {
+        c->place_key = key;
+        c->n_reserved = n;
+    } else {
+        take_places(a, c->place_key, 1, true);
+    }
+    pthread_mutex_unlock(&a->places_lock);
+    return good;
+}
+
+void call_leave_places(struct call *c, size_t n)
+{
+    pthread_mutex_lock(&c->api->places_lock);
+    give_places(c->api, c->place_key, n);
+    c->n_reserved -= n;
+    pthread_mutex_unlock(&c->api->places_lock);
+}
+
 static struct call *new_call(struct api *a, struct server_exchange *x, const struct route *r)
 {
     struct call *c = mem_zalloc(1, sizeof(*c), MEM_API);
@@ -85,6 +162,7 @@ static struct call *new_call(struct api *a, struct server_exchange *x, const str
     call_trace(x, c->trace);
     snprintf(c->peer, sizeof(c->peer), "%s", server_peer(x));
     routes_key(a, x, c->key);
+    c->place_key = waiting_key(c->key, strlen(c->key));
     c->link = &a->first;
     c->next = a->first;
     if (c->next)
@@ -116,7 +194,7 @@ static void destroy(struct call *c)
         c->next->link = c->link;
     c->api->n_calls--;
     running_end(c);
-    atomic_fetch_sub(&c->api->n_reserved, c->n_reserved);
+    call_leave_places(c, c->n_reserved);
     if (c->body_bytes)
         server_release_body(c->api->server, c->body_bytes);
     for (size_t i = 0; i < c->n_prompts * c->n; i++) {
@@ -169,8 +247,10 @@ static void refuse_memory(struct api *a, struct server_exchange *x, const struct
 
 void call_start(struct api *a, struct server_exchange *x, const struct route *r)
 {
-    size_t most = a->opt.max_running + a->opt.max_queued, old = atomic_load(&a->n_reserved);
+    char key[KEYS_NAME];
     struct call *c;
+
+    routes_key(a, x, key);
 
     if (a->draining) {
         routes_refuse(a, x, r->path, 503, "the server is shutting down", NULL);
@@ -180,14 +260,12 @@ void call_start(struct api *a, struct server_exchange *x, const struct route *r)
         routes_refuse(a, x, r->path, 429, "too many tokens of prompts wait; come back later", NULL);
         return;
     }
-    do
-        if (old >= most) {
-            routes_refuse(a, x, r->path, 429, "the queue is full; come back later", NULL);
-            return;
-        }
-    while (!atomic_compare_exchange_weak(&a->n_reserved, &old, old + 1));
+    if (!take_first(a, key)) {
+        routes_refuse(a, x, r->path, 429, "the queue is full; come back later", NULL);
+        return;
+    }
     if (is_beyond_limit(a, x, r)) {
-        atomic_fetch_sub(&a->n_reserved, 1);
+        give_first(a, key);
         return;
     }
     mem_over_budget();
@@ -197,7 +275,7 @@ void call_start(struct api *a, struct server_exchange *x, const struct route *r)
     if (c) {
         front_add(&a->front, &c->job);
     } else {
-        atomic_fetch_sub(&a->n_reserved, 1);
+        give_first(a, key);
         refuse_memory(a, x, r);
     }
 }
@@ -291,8 +369,7 @@ static bool take_end(struct call *c, struct call_prompt *p, struct call_choice *
     p->n_open--;
     if (!c->busy)
         c->n_open--;
-    atomic_fetch_sub(&c->api->n_reserved, 1);
-    c->n_reserved--;
+    call_leave_places(c, 1);
     if (c->key[0])
         keys_charge(c->api->opt.keys, c->key, (double)(ev->n_output + (ev->choice == 0 ? ev->n_prompt : 0)),
                     b->now_s);

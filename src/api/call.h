@@ -18,6 +18,7 @@
 #include "api/front.h"
 #include "api/metrics.h"
 #include "api/relay.h"
+#include "engine/schedule/waiting.h"
 #include "text/tok/tok.h"
 
 enum { CALL_ID_BYTES = 192, CALL_REQUEST_ID = 128 /* bytes of a client's own */, CALL_TRACE = 56 };
@@ -114,6 +115,7 @@ struct call {
     struct fields f;
     struct arena arena;
     _Atomic size_t n_reserved; /* places of the queue; gauges read it at any time */
+    uint32_t place_key;        /* waiting_key() of whose they are */
     struct call_prompt *prompt;
     size_t n_prompts;
     struct call_choice *choice; /* [n_prompts * n] */
@@ -149,6 +151,8 @@ struct api {
     struct call *first;
     size_t n_calls;
     _Atomic size_t n_reserved; /* choices, or calls of which it is not known yet */
+    pthread_mutex_t places_lock;
+    size_t places_of[WAITING_KEYS]; /* of n_reserved, those of each key */
     _Atomic size_t n_waiting_tokens;
     _Atomic uint64_t n_over_memory; /* requests refused because of --max-request-memory */
     _Atomic uint64_t n_seeds;
@@ -189,6 +193,13 @@ void call_ping(struct api *a,
                double now); /* tells streams that wait for their first token that they are heard */
 void call_abort(struct call *c);
 void call_forget_all(struct api *a); /* when the threads are gone */
+
+/* Places of the queue, on any thread. With --scheduling-policy fair a key that has one gets more only while it
+ * has at most three times as many as are left, so that there are some for others. */
+size_t call_most_places(const struct api *a); /* that a request may have, when there is no other */
+/* C, which has one place, gets N in all, as those of KEY. False: there are not so many for it. */
+bool call_settle(struct call *c, uint32_t key, size_t n);
+void call_leave_places(struct call *c, size_t n);
 
 /* On the engine's thread: there was no memory to hand EV over. */
 void call_lost(const struct gallop_event *ev);

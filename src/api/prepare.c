@@ -370,25 +370,21 @@ static int refuse_answers(struct call *c, size_t n_prompts, size_t n_each)
 
     snprintf(sentence, sizeof(sentence),
              "%s: found %zu answers to each of %zu prompts, expected at most %zu answers in all", field,
-             n_each, n_prompts, c->api->opt.max_running + c->api->opt.max_queued);
+             n_each, n_prompts, call_most_places(c->api));
     return refuse_field(c, field, sentence);
 }
 
 /* Places of the queue for N_PROMPTS * N_EACH answers. One place is reserved already. */
 static int reserve_places(struct call *c, size_t n_prompts, size_t n_each)
 {
-    struct api *a = c->api;
-    size_t most = a->opt.max_running + a->opt.max_queued, old = atomic_load(&a->n_reserved),
-           n = n_prompts * n_each;
+    const char *key = c->key[0] ? c->key : c->f.user ? c->f.user : "";
+    size_t n = n_prompts * n_each;
 
-    if (n > most)
+    if (n > call_most_places(c->api))
         return refuse_answers(c, n_prompts, n_each);
-    do
-        if (n - 1 > most - (old < most ? old : most))
-            return refuse(c, 429, "the queue is full; come back later");
-    while (!atomic_compare_exchange_weak(&a->n_reserved, &old, old + n - 1));
-    c->n_reserved += n - 1;
-    return 0;
+    return call_settle(c, waiting_key(key, strlen(key)), n)
+               ? 0
+               : refuse(c, 429, "the queue is full; come back later");
 }
 
 /* Places, and memory for all prompts and answers. */

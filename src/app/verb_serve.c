@@ -745,6 +745,7 @@ static int open_api(struct serve *s, const struct opt_values *v, struct err *e)
                             .pooling = s->pooling,
                             .dense = &s->dense,
                             .has_seed = opt_given(v, "seed"),
+                            .fair = strcmp(policy, "fair") == 0,
                             .priorities = strcmp(policy, "fcfs") != 0,
                             .neutral = strcmp(opt_string(v, "generation-config"), "vllm") == 0,
                             .quiet = opt_flag(v, "no-access-log"),

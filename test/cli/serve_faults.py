@@ -404,6 +404,52 @@ def requests_that_dawdle_hold_up_nobody():
     check(server.wait(lambda g: g["http_connections"] <= 1), "connections are gone")
 
 
+def one_key_leaves_places_to_others():
+    """--scheduling-policy fair: a key that asks without end does not fill the queue, by key or by user; and what is refused keeps no place."""
+    a, b = {"Authorization": "Bearer aaa"}, {"Authorization": "Bearer bbb"}
+    many = {"prompt": PROMPT, "max_tokens": 900, "min_tokens": 900, "stream": True}
+    for keys, one, two in ((("--api-key", "aaa", "--api-key", "bbb"), (a, {}), (b, {})), ((), ({}, {"user": "one"}), ({}, {"user": "two"}))):
+        with Server("--threads", 1, "--max-num-seqs", 2, "--max-num-queued-reqs", 14, "--scheduling-policy", "fair", *keys) as s:
+            held = [s.socket() for _ in range(12)]
+            for k in held:
+                body = json.dumps({**many, **one[1]}).encode()
+                head = "".join(f"{n}: {v}\r\n" for n, v in one[0].items())
+                k.sendall(f"POST {COMPLETIONS} HTTP/1.1\r\nHost: x\r\n{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+                k.recv(12)
+            for _ in range(20):
+                expect(s.post(COMPLETIONS, one[0], prompt=PROMPT, max_tokens=1, **one[1])[0], 429, "it has three quarters")
+            expect(s.post(COMPLETIONS, two[0], prompt=PROMPT, max_tokens=1, n=3, **two[1])[0], 200, "another has room")
+            expect(s.post(COMPLETIONS, two[0], prompt=PROMPT, max_tokens=1, n=13, **two[1])[0], 400, "nobody has all")
+            for k in held:
+                k.close()
+
+
+def what_a_key_is_refused_keeps_no_place():
+    """Requests beyond the limit of their key, which are refused, leave the queue to others."""
+    with tempfile.TemporaryDirectory() as d:
+        with open(f"{d}/keys", "w") as f:
+            f.write("aaa requests_per_minute=1\nbbb\n")
+        with Server("--max-num-seqs", 2, "--max-num-queued-reqs", 2, "--api-key-file", f"{d}/keys") as s:
+            expect(s.post(COMPLETIONS, {"X-Api-Key": "aaa"}, prompt=PROMPT, max_tokens=1)[0], 200, "one")
+            for _ in range(8):
+                expect(s.post(COMPLETIONS, {"X-Api-Key": "aaa"}, prompt=PROMPT, max_tokens=1)[0], 429, "beyond its limit")
+            expect(s.post(COMPLETIONS, {"X-Api-Key": "bbb"}, prompt=PROMPT, max_tokens=1, n=4)[0], 200, "all places are free")
+
+
+def what_several_answers_are_charged():
+    """The prompt of several answers is charged once, and its siblings' hits in it are none of the request's."""
+    with tempfile.TemporaryDirectory() as d:
+        with open(f"{d}/keys", "w") as f:
+            f.write("aaa tokens_per_minute=100000\n")
+        with Server("--api-key-file", f"{d}/keys") as s:
+            ids = list(range(40, 340))
+            got = json.loads(s.request("POST", COMPLETIONS, {"prompt": ids, "n": 4, "max_tokens": 3, "min_tokens": 3}, {"X-Api-Key": "aaa"})[2])
+            expect(got["usage"]["prompt_tokens_details"] or {"cached_tokens": 0}, {"cached_tokens": 0}, "nothing was cached")
+            expect(got["usage"]["completion_tokens"], 12, "tokens of all answers")
+            left = int(s.request("POST", "/tokenize", {"prompt": "x"}, {"X-Api-Key": "aaa"})[1]["x-ratelimit-remaining-tokens"])
+            check(100000 - 312 <= left <= 100000 - 312 + 60, f"{left} tokens are left: the prompt of 300 counts once")
+
+
 def a_signal_drains():
     s = Server("--no-access-log", "--shutdown-timeout", 60)
     slow = s.send(COMPLETIONS, prompt=PROMPT, max_tokens=800, min_tokens=800, stream=True)
