@@ -9,6 +9,7 @@
 
 #include "api/call.h"
 #include "base/json_pull.h"
+#include "base/json_tree.h"
 
 /* ---- from their messages to a chat ---- */
 
@@ -187,17 +188,20 @@ static int add_call(const struct reading *r, json_t *calls, const json_t *block,
     const json_t *id = json_object_get(block, "id"), *name = json_object_get(block, "name"),
                  *input = json_object_get(block, "input");
     bool empty = !input || json_is_null(input);
-    char *text;
+    struct buf text = {.tag = MEM_API};
     json_t *call;
 
     if (!json_is_string(id) || !json_is_string(name) || (!empty && !json_is_object(input)))
         return err_set(e, ERR_INPUT, "messages[%zu].content[%zu]: expected id, name and an object as input",
                        r->at, i);
-    text = empty ? NULL : json_dumps(input, JSON_COMPACT);
-    call = text || empty ? json_pack("{s:O,s:s,s:{s:O,s:s}}", "id", id, "type", "function", "function",
-                                     "name", name, "arguments", text ? text : "{}")
-                         : NULL;
-    mem_free(text); /* jansson's memory is ours */
+    if (empty)
+        buf_str(&text, "{}");
+    else
+        buf_json_tree(&text, input, true);
+    call = text.oom ? NULL
+                    : json_pack("{s:O,s:s,s:{s:O,s:s%}}", "id", id, "type", "function", "function", "name",
+                                name, "arguments", text.data, text.len);
+    buf_fini(&text);
     return json_array_append_new(calls, call) == 0 ? 0 : err_nomem(e, "messages");
 }
 
@@ -559,8 +563,8 @@ static void put_input(const json_t *call, struct buf *out)
     const json_t *text = json_object_get(json_object_get(call, "function"), "arguments");
     json_t *input;
 
-    out->oom |=
-        json_pull_load(&input, json_string_value(text), json_string_length(text), "", NULL) == ERR_NOMEM;
+    out->oom |= json_pull_load_exact(&input, json_string_value(text), json_string_length(text), "", NULL) ==
+                ERR_NOMEM;
     if (json_is_object(input)) {
         buf_add(out, json_string_value(text), json_string_length(text));
     } else {

@@ -81,7 +81,7 @@ json_t *form_calls(struct call_choice *h, struct buf *out)
     if (!h->calls.len)
         return NULL;
     buf_fmt(&text, "[%s]", h->calls.data);
-    out->oom |= text.oom || json_pull_load(&list, text.data, text.len, "calls", NULL) != 0;
+    out->oom |= text.oom || json_pull_load_exact(&list, text.data, text.len, "calls", NULL) != 0;
     buf_fini(&text);
     return list;
 }

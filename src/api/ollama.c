@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/json_pull.h"
 #include "engine/dense.h"
+#include "base/json_tree.h"
 #include "engine/gallop_in.h"
 
 /* ---- requests ---- */
@@ -86,7 +87,6 @@ void ollama_error(struct buf *out, int status, const char *message, const char *
 static void put_calls(struct call_choice *h, struct buf *out)
 {
     json_t *calls = form_calls(h, out), *call, *list = json_array();
-    char *text;
     size_t i;
 
     json_array_foreach(calls, i, call)
@@ -110,8 +110,8 @@ static void put_calls(struct call_choice *h, struct buf *out)
         json_t *function = json_object_get(call, "function"),
                *text_of = json_object_get(function, "arguments"), *object;
 
-        out->oom |= json_pull_load(&object, json_string_value(text_of), json_string_length(text_of), "",
-                                   NULL) == ERR_NOMEM;
+        out->oom |= json_pull_load_exact(&object, json_string_value(text_of), json_string_length(text_of), "",
+                                         NULL) == ERR_NOMEM;
         if (!json_is_object(
                 object)) { /* cut by a limit, or no JSON: clients expect an object, so it has a name */
             json_decref(object);
@@ -119,10 +119,8 @@ static void put_calls(struct call_choice *h, struct buf *out)
         }
         out->oom |= !object || json_object_set_new(function, "arguments", object) != 0;
     }
-    text = json_dumps(list, JSON_COMPACT);
-    out->oom |= !text;
-    buf_fmt(out, ",\"tool_calls\":%s", text ? text : "[]");
-    mem_free(text); /* jansson's memory is ours */
+    buf_str(out, ",\"tool_calls\":");
+    buf_json_tree(out, list, false);
     json_decref(list);
     json_decref(calls);
 }

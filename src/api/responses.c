@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "api/call.h"
+#include "base/json_tree.h"
 
 /* ---- from items to a chat ---- */
 
@@ -146,10 +147,14 @@ static int read_call(json_t *list, const json_t *item, size_t at, struct err *e)
 /* A new reference to VALUE as JSON text; NULL: no memory, or no value. */
 static json_t *as_text(const json_t *value)
 {
-    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-    json_t *out = text ? json_string(text) : NULL;
+    struct buf text = {.tag = MEM_API};
+    json_t *out = NULL;
 
-    mem_free(text); /* jansson's memory is ours */
+    if (value)
+        buf_json_tree(&text, value, false);
+    if (text.len && !text.oom)
+        out = json_stringn(text.data, text.len);
+    buf_fini(&text);
     return out;
 }
 
@@ -387,11 +392,10 @@ static int read_request(struct call *c, struct err *e)
 
 static void put_json(const json_t *v, const char *otherwise, struct buf *out)
 {
-    char *text = v ? json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
-
-    buf_str(out, text ? text : otherwise);
-    out->oom |= v && !text;
-    mem_free(text); /* jansson's memory is ours */
+    if (v)
+        buf_json_tree(out, v, false);
+    else
+        buf_str(out, otherwise);
 }
 
 static void put_number(const char *name, double x, struct buf *out)

@@ -52,7 +52,7 @@ int input_json(const char *path, json_t **out, struct err *e)
     *out = NULL;
     buf_init(&text, MEM_APP);
     if ((rc = input_text(path, &text, e)) == 0)
-        rc = json_pull_load(out, text.data, text.len, path, e);
+        rc = json_pull_load_exact(out, text.data, text.len, path, e);
     buf_fini(&text);
     return rc;
 }

@@ -465,7 +465,7 @@ static void read_request(struct requests *r, struct request *q, const char *line
     struct err *e = &q->fault;
     json_t *o, *body = NULL;
 
-    if (json_pull_load(&o, line, len, q->where, e) != 0)
+    if (json_pull_load_large(&o, line, len, q->where, e) != 0)
         return;
     if (!json_is_object(o))
         err_set(e, ERR_INPUT, "%s: an object is expected", q->where);

@@ -564,7 +564,7 @@ static int read_templates(struct serve *s, const struct opt_values *v, struct er
     const char *file = opt_string(v, "chat-template"), *kwargs = opt_string(v, option + 2);
     int rc;
 
-    if (kwargs && json_pull_load(&s->kwargs, kwargs, strlen(kwargs), option, e) != 0)
+    if (kwargs && json_pull_load_exact(&s->kwargs, kwargs, strlen(kwargs), option, e) != 0)
         return e->code = ERR_USAGE;
     if (kwargs && !json_is_object(s->kwargs))
         return err_set(e, ERR_USAGE, "%s: expected an object of JSON", option);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_tree.h"
 #include "base/utf8.h"
 
 /* Returns a code, so !json_pull_fail() is false: the way out of the functions that say whether there was a
@@ -527,6 +528,19 @@ static bool is_i64(const char *text, size_t n)
     return errno == 0;
 }
 
+/* The integer of N digits at J, which has more than 64 bits. */
+static json_t *load_large(struct json_pull *j, size_t n)
+{
+    const char *text = j->p;
+
+    if (n > JSON_LARGE_DIGITS) {
+        json_pull_fail(j, "an integer of %zu digits; at most %d are read", n, (int)JSON_LARGE_DIGITS);
+        return NULL;
+    }
+    j->p += n;
+    return made(j, json_large(text, n));
+}
+
 static json_t *load_number(struct json_pull *j)
 {
     bool integer = false;
@@ -534,8 +548,10 @@ static json_t *load_number(struct json_pull *j)
     int64_t i;
     double x;
 
-    if (n && integer && (!j->large || is_i64(j->p, n)))
+    if (n && integer && (j->large == JSON_PULL_REFUSED || is_i64(j->p, n)))
         return json_pull_i64(j, &i) ? made(j, json_integer(i)) : NULL;
+    if (n && integer && (j->large == JSON_PULL_EXACT || j->depth > 1))
+        return load_large(j, n);
     return json_pull_f64(j, &x) ? made(j, json_real(x)) : NULL;
 }
 
@@ -556,7 +572,8 @@ static json_t *load_value(struct json_pull *j)
     }
 }
 
-static int load(json_t **out, const char *text, size_t n, const char *path, bool large, struct err *e)
+static int load(json_t **out, const char *text, size_t n, const char *path, enum json_pull_large large,
+                struct err *e)
 {
     struct json_pull j;
     struct arena a;
@@ -579,10 +596,15 @@ static int load(json_t **out, const char *text, size_t n, const char *path, bool
 
 int json_pull_load(json_t **out, const char *text, size_t n, const char *path, struct err *e)
 {
-    return load(out, text, n, path, false, e);
+    return load(out, text, n, path, JSON_PULL_REFUSED, e);
+}
+
+int json_pull_load_exact(json_t **out, const char *text, size_t n, const char *path, struct err *e)
+{
+    return load(out, text, n, path, JSON_PULL_EXACT, e);
 }
 
 int json_pull_load_large(json_t **out, const char *text, size_t n, const char *path, struct err *e)
 {
-    return load(out, text, n, path, true, e);
+    return load(out, text, n, path, JSON_PULL_REAL_OUTSIDE, e);
 }

@@ -39,6 +39,9 @@ struct json_str {
     size_t n;
 };
 
+/* What becomes of integers beyond 64 bits in a tree. */
+enum json_pull_large { JSON_PULL_REFUSED, JSON_PULL_REAL_OUTSIDE, JSON_PULL_EXACT };
+
 struct json_pull {
     const char *begin, *p, *end;
     const char *path;    /* for messages */
@@ -46,7 +49,7 @@ struct json_pull {
     struct err *e;
     int rc;
     int depth;
-    bool large;                                  /* json_pull_load_large() */
+    enum json_pull_large large;                  /* of json_pull_load() and its variants */
     unsigned char kind[JSON_PULL_MAX_DEPTH + 1]; /* '{' or '[' */
     bool first[JSON_PULL_MAX_DEPTH + 1];
 };
@@ -76,8 +79,11 @@ int json_pull_finish(struct json_pull *j); /* proves that only blanks follow; re
  * nowhere. */
 int json_pull_load(json_t **out, const char *text, size_t n, const char *path, struct err *e);
 
-/* The same, but integers beyond 64 bits are reals, so that who reads them can say which of his fields they
- * are in. */
+/* The same, but integers beyond 64 bits are kept with all their digits (json_tree.h). */
+int json_pull_load_exact(json_t **out, const char *text, size_t n, const char *path, struct err *e);
+
+/* The same, but where such an integer is the value itself or a member of the outermost object, it is a real:
+ * a reader of fields can then say which of them is out of range. */
 int json_pull_load_large(json_t **out, const char *text, size_t n, const char *path, struct err *e);
 
 /* Sets a sticky error "PATH: at byte N: ...", from the second line on "PATH: at byte N (line L): ...", and

@@ -8,6 +8,7 @@
 #include "api/calls/probe.h"
 #include "base/err.h"
 #include "base/json_pull.h"
+#include "base/json_tree.h"
 
 enum { SHORT_ID = 9 };
 
@@ -143,11 +144,12 @@ static int shorten(json_t *o, const char *key)
 /* VALUE as JSON text; new reference, NULL: no memory. */
 static json_t *as_text(const json_t *value)
 {
-    size_t n = json_dumpb(value, NULL, 0, 0);
-    char *text = mem_alloc(n, MEM_API);
-    json_t *out = text && json_dumpb(value, text, n, 0) == n ? json_stringn(text, n) : NULL;
+    struct buf text = {.tag = MEM_API};
+    json_t *out;
 
-    mem_free(text);
+    buf_json_tree(&text, value, true);
+    out = text.oom ? NULL : json_stringn(text.data, text.len);
+    buf_fini(&text);
     return out;
 }
 
@@ -158,7 +160,7 @@ static json_t *fit_arguments(const struct tools_style *s, json_t *arguments)
 
     if (json_is_object(arguments))
         return s->text_arguments ? as_text(arguments) : json_incref(arguments);
-    if (json_string_length(arguments) && json_pull_load(&object, json_string_value(arguments),
+    if (json_string_length(arguments) && json_pull_load_exact(&object, json_string_value(arguments),
                                                         json_string_length(arguments), "", NULL) == ERR_NOMEM)
         return NULL;
     if (json_is_object(object)) {

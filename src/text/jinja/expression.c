@@ -181,6 +181,8 @@ struct value jinja_calculate(struct rendering *r, enum operation op, struct valu
         return jinja_join(r, jinja_to_string(r, a), jinja_to_string(r, b));
     if (jinja_is_integer(a) && jinja_is_integer(b))
         return calculate_integers(r, op, jinja_to_integer(a), jinja_to_integer(b));
+    if (jinja_is_number(a) && jinja_is_number(b) && a.kind != FLOAT && b.kind != FLOAT && op != DIVIDE)
+        return jinja_fail(r, "integers beyond 64 bits are not computed with");
     if (jinja_is_number(a) && jinja_is_number(b))
         return calculate_floats(r, op, jinja_to_float(a), jinja_to_float(b));
     if (op == MODULO && a.kind == STRING)
@@ -212,6 +214,8 @@ static struct value apply_sign(struct rendering *r, bool minus, struct value v)
         return jinja_fail_undefined(r, v);
     if (v.kind == FLOAT)
         return jinja_float(minus ? -v.number : v.number);
+    if (v.kind == LARGE)
+        return minus ? jinja_negative(r, v) : v;
     if (jinja_is_integer(v))
         return calculate_integers(r, minus ? SUBTRACT : ADD, 0, jinja_to_integer(v));
     return jinja_fail(r, "bad operand type for unary %c: '%s'", minus ? '-' : '+', jinja_type(v));

@@ -83,18 +83,11 @@ static struct value do_abs(struct rendering *r, struct value v, const struct giv
     (void)g;
     if (v.kind == FLOAT)
         return jinja_float(fabs(v.number));
+    if (v.kind == LARGE)
+        return *v.bytes == '-' ? jinja_negative(r, v) : v;
     if (jinja_is_integer(v))
         return jinja_calculate(r, jinja_to_integer(v) < 0 ? SUBTRACT : ADD, jinja_integer(0), v);
     return jinja_fail(r, "bad operand type for abs(): '%s'", jinja_type(v));
-}
-
-static struct value whole(struct rendering *r, double f)
-{
-    if (f >= -9223372036854775808.0 && f < 9223372036854775808.0)
-        return jinja_integer((int64_t)f);
-    return jinja_fail(r, isnan(f)   ? "cannot convert float NaN to integer"
-                         : isinf(f) ? "cannot convert float infinity to integer"
-                                    : "an integer grows beyond 64 bits");
 }
 
 static struct value do_int(struct rendering *r, struct value v, const struct given *g)
@@ -106,10 +99,12 @@ static struct value do_int(struct rendering *r, struct value v, const struct giv
 
     if (v.kind == UNDEFINED)
         return jinja_fail_undefined(r, v);
+    if (v.kind == LARGE)
+        return v;
     if (jinja_is_integer(v))
         return jinja_integer(jinja_to_integer(v));
     if (v.kind == FLOAT)
-        return isnan(v.number) ? otherwise : whole(r, v.number);
+        return isnan(v.number) ? otherwise : jinja_whole(r, v.number);
     if (v.kind != STRING || !jinja_step(r, v.size / 16))
         return otherwise;
     v = jinja_strip(r, v, &both_ends);
@@ -117,8 +112,9 @@ static struct value do_int(struct rendering *r, struct value v, const struct giv
         jinja_parse_integer(v.bytes, v.size, (unsigned)base, &i, &over))
         return jinja_integer(i);
     if (over)
-        return jinja_fail(r, "an integer grows beyond 64 bits");
-    return jinja_parse_float(v.bytes, v.size, &f) && isfinite(f) ? whole(r, f) : otherwise;
+        return base == 10 || base == 0 ? jinja_parse_large(r, v)
+                                       : jinja_fail(r, "an integer grows beyond 64 bits");
+    return jinja_parse_float(v.bytes, v.size, &f) && isfinite(f) ? jinja_whole(r, f) : otherwise;
 }
 
 static struct value do_float(struct rendering *r, struct value v, const struct given *g)
@@ -179,7 +175,7 @@ static struct value round_towards(struct rendering *r, struct value v, int64_t d
 
     v = jinja_calculate(r, MULTIPLY, v, unit);
     if (v.kind == FLOAT)
-        v = whole(r, up ? ceil(v.number) : floor(v.number));
+        v = jinja_whole(r, up ? ceil(v.number) : floor(v.number));
     return jinja_calculate(r, DIVIDE, v, unit);
 }
 
@@ -193,6 +189,8 @@ static struct value do_round(struct rendering *r, struct value v, const struct g
         return jinja_fail(r, "method must be common, ceil or floor");
     if (!jinja_is_number(v))
         return jinja_fail(r, "type %s doesn't define __round__ method", jinja_type(v));
+    if (v.kind == LARGE)
+        return digits >= 0 ? v : jinja_fail(r, "integers beyond 64 bits are not computed with");
     if (!jinja_is(method, "common"))
         return round_towards(r, v, digits, up);
     return v.kind == FLOAT ? round_float(v.number, digits) : round_integer(r, jinja_to_integer(v), digits);
@@ -550,6 +548,7 @@ static struct value is(struct rendering *r, struct value v, const struct given *
         v = jinja_to_string(r, v);
         yes = jinja_step(r, v.size / 16) && jinja_has_case(v, g->how == IS_UPPER);
         break;
+    case INTEGER: yes = v.kind == INTEGER || v.kind == LARGE; break;
     default: yes = v.kind == g->how;
     }
     return jinja_boolean(yes);

@@ -5,8 +5,8 @@
  * Python prints them. It runs in the same sandbox: nothing changes a list or dict, names with underscores
  * stay hidden. Offered is what templates in use need: the tags if, for, set, macro, call, filter, generation,
  * raw, break and continue, and the filters, tests and methods that filters.c and methods.c list. The rest of
- * Jinja and of Python is refused by name and line; integers have 64 bits, and one that grows beyond is an
- * error.
+ * Jinja and of Python is refused by name and line. Integers of any size are read, compared and written; what
+ * is computed has 64 bits, and a result beyond is an error.
  *
  * A parsed template is immutable and may be rendered by many threads at once. A rendering is held by limits,
  * so that a hostile template cannot hang, crash or eat memory: 50 million steps (expressions, statements,

@@ -176,9 +176,14 @@ static void lex_number(struct lexer *x)
     }
     good = whole ? jinja_parse_integer(x->s + x->at, end - x->at, 0, &i, &overflow)
                  : jinja_parse_float(x->s + x->at, end - x->at, &f);
+    if (whole && overflow) {
+        push(x, WHOLE, x->r->line, jinja_parse_large(x->r, jinja_string(x->s + x->at, end - x->at)));
+        x->at = end;
+        return;
+    }
     if (!good)
-        jinja_fail(x->r, "the number %s %s", jinja_brief(x->r, jinja_string(x->s + x->at, end - x->at)),
-                   overflow ? "has more than 64 bits" : "cannot be read");
+        jinja_fail(x->r, "the number %s cannot be read",
+                   jinja_brief(x->r, jinja_string(x->s + x->at, end - x->at)));
     push(x, whole ? WHOLE : DECIMAL, x->r->line, whole ? jinja_integer(i) : jinja_float(f));
     x->at = end;
 }

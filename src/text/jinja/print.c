@@ -4,9 +4,9 @@
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/json_tree.h"
 #include "text/jinja/tree.h"
 
 enum { BRIEF_MAX = 200 }; /* bytes of a value in a message */
@@ -22,23 +22,16 @@ struct writer {
 /* The shortest digits that read back as the same float, with an exponent where Python writes one. */
 static void put_float(const struct writer *w, double f)
 {
-    int precision = fabs(f) < DBL_MIN ? 0 : 14, exponent; /* 15 digits survive, but of subnormals */
-    char text[48];
+    char text[JSON_REAL_TEXT];
 
     if (!isfinite(f)) {
         jinja_put_literal(w->text, isnan(f) ? (w->json ? "NaN" : "nan") : f < 0 ? "-" : "");
         jinja_put_literal(w->text, isnan(f) ? "" : w->json ? "Infinity" : "inf");
         return;
     }
-    do
-        snprintf(text, sizeof(text), "%.*e", precision, f);
-    while (strtod(text, NULL) != f && ++precision < 17);
-    for (const char *end = strchr(text, 'e'); precision > 0 && end[-1] == '0'; end--)
-        precision--;
-    snprintf(text, sizeof(text), "%.*e", precision, f);
-    exponent = atoi(strchr(text, 'e') + 1);
-    if (exponent >= -4 && exponent < 16)
-        snprintf(text, sizeof(text), "%.*f", precision - exponent > 1 ? precision - exponent : 1, f);
+    if (!jinja_step(w->text->r, fabs(f) < DBL_MIN ? 64 : 16))
+        return;
+    json_real_text(f, text);
     jinja_put_literal(w->text, text);
 }
 
@@ -199,6 +192,8 @@ static void put_value(const struct writer *w, struct value v, size_t level)
         jinja_put_literal(t, word[v.kind == NONE ? 0 : 1 + v.boolean]);
     else if (v.kind == INTEGER)
         jinja_put_format(t, "%lld", (long long)v.integer);
+    else if (v.kind == LARGE)
+        jinja_put(t, v.bytes, v.size);
     else if (v.kind == FLOAT)
         put_float(w, v.number);
     else if (v.kind == STRING)
@@ -314,11 +309,16 @@ static struct value load_dict(struct rendering *r, const json_t *j)
 struct value jinja_load(struct rendering *r, const json_t *j)
 {
     struct value v = none;
+    const char *digits;
+    size_t n;
 
     if (!jinja_step(r, 0) || !jinja_enter(r))
         return v;
     switch (json_typeof(j)) {
-    case JSON_OBJECT: v = load_dict(r, j); break;
+    case JSON_OBJECT:
+        digits = json_large_text(j, &n);
+        v = digits ? jinja_large(digits, n) : load_dict(r, j);
+        break;
     case JSON_ARRAY: v = load_list(r, j); break;
     case JSON_STRING: v = load_string(r, json_string_value(j), json_string_length(j)); break;
     case JSON_INTEGER: v = jinja_integer(json_integer_value(j)); break;

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#include "base/json_tree.h"
 #include "base/utf8.h"
 #include "text/jinja/value.h"
 
@@ -652,6 +653,27 @@ bool jinja_parse_integer(const char *s, size_t n, unsigned base, int64_t *out, b
     *overflow = over || sum > (uint64_t)INT64_MAX + negative;
     *out = (int64_t)(negative ? 0 - sum : sum);
     return n > 0 && !*overflow;
+}
+
+struct value jinja_parse_large(struct rendering *r, struct value s)
+{
+    char *digits = jinja_allocate(r, s.size + (size_t)1);
+    size_t n = 0;
+
+    if (!digits)
+        return none;
+    for (uint32_t i = 0; i < s.size; i++) {
+        bool leading = s.bytes[i] == '0' && (n == 0 || (n == 1 && *digits == '-'));
+
+        if (s.bytes[i] == '-' || (digit(s.bytes[i]) < 10 && !leading))
+            digits[n++] = s.bytes[i];
+        else if (digit(s.bytes[i]) >= 10 && s.bytes[i] != '_' && s.bytes[i] != '+')
+            return jinja_fail(r, "an integer grows beyond 64 bits"); /* of base 2, 8 or 16 */
+    }
+    digits[n] = 0;
+    if (n > JSON_LARGE_DIGITS)
+        return jinja_fail(r, "an integer of %zu digits; at most %d are read", n, (int)JSON_LARGE_DIGITS);
+    return jinja_large(digits, n);
 }
 
 /* What float(text) reads: digits with single underscores between them, or a word. strtod() would also take

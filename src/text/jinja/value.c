@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
@@ -129,6 +130,27 @@ struct value jinja_float(double f)
     return (struct value){.kind = FLOAT, .number = f};
 }
 
+struct value jinja_large(const char *digits, size_t size)
+{
+    return (struct value){.kind = LARGE, .size = (uint32_t)size, .bytes = digits};
+}
+
+struct value jinja_whole(struct rendering *r, double f)
+{
+    enum { DIGITS = 320 }; /* of the largest float, with a sign */
+    char *digits;
+    int n;
+
+    if (f >= -0x1p63 && f < 0x1p63)
+        return jinja_integer((int64_t)f);
+    if (!isfinite(f))
+        return jinja_fail(r, "cannot convert float %s to integer", isnan(f) ? "NaN" : "infinity");
+    if (!(digits = jinja_allocate(r, DIGITS)))
+        return none;
+    n = snprintf(digits, DIGITS, "%.0f", f);
+    return jinja_large(digits, (size_t)n);
+}
+
 struct value jinja_string(const char *bytes, size_t size)
 {
     ASSERT(size <= UINT32_MAX, "a string of %zu bytes", size);
@@ -229,6 +251,7 @@ bool jinja_hash(struct rendering *r, struct value key, uint32_t *hash)
     case UNDEFINED: *hash = key.kind; return true;
     case BOOLEAN:
     case INTEGER:
+    case LARGE:
     case FLOAT:                        /* equal numbers have the same hash, whatever their kind */
         f = jinja_to_float(key) + 0.0; /* not the negative zero */
         *hash = (uint32_t)XXH3_64bits(&f, sizeof(f));
@@ -348,7 +371,7 @@ bool jinja_is_integer(struct value v)
 
 bool jinja_is_number(struct value v)
 {
-    return v.kind == FLOAT || jinja_is_integer(v);
+    return v.kind == FLOAT || v.kind == LARGE || jinja_is_integer(v);
 }
 
 bool jinja_is_sequence(struct value v)
@@ -363,7 +386,24 @@ int64_t jinja_to_integer(struct value v)
 
 double jinja_to_float(struct value v)
 {
+    if (v.kind == LARGE)
+        return strtod(v.bytes, NULL);
     return v.kind == FLOAT ? v.number : (double)jinja_to_integer(v);
+}
+
+struct value jinja_negative(struct rendering *r, struct value v)
+{
+    char *digits;
+
+    if (*v.bytes == '-') /* 2 ** 63 is the one whose other sign has 64 bits */
+        return jinja_large(v.bytes + 1, v.size - 1);
+    if (v.size == 19 && strcmp(v.bytes, "9223372036854775808") == 0)
+        return jinja_integer(INT64_MIN);
+    if (!(digits = jinja_allocate(r, v.size + (size_t)2)))
+        return none;
+    *digits = '-';
+    memcpy(digits + 1, v.bytes, v.size + (size_t)1);
+    return jinja_large(digits, v.size + (size_t)1);
 }
 
 bool jinja_true(struct value v)
@@ -401,11 +441,11 @@ bool jinja_length(struct rendering *r, struct value v, size_t *n)
 const char *jinja_type(struct value v)
 {
     static const char *const name[] = {
-        [MISSING] = "missing",     [UNDEFINED] = "Undefined", [NONE] = "NoneType",       [BOOLEAN] = "bool",
-        [INTEGER] = "int",         [FLOAT] = "float",         [STRING] = "str",          [LIST] = "list",
-        [TUPLE] = "tuple",         [DICT] = "dict",           [NAMESPACE] = "Namespace", [RANGE] = "range",
-        [GENERATOR] = "generator", [FUNCTION] = "function",   [METHOD] = "method",       [MACRO] = "Macro",
-        [LOOP] = "LoopContext",
+        [MISSING] = "missing", [UNDEFINED] = "Undefined", [NONE] = "NoneType",     [BOOLEAN] = "bool",
+        [INTEGER] = "int",     [LARGE] = "int",           [FLOAT] = "float",       [STRING] = "str",
+        [LIST] = "list",       [TUPLE] = "tuple",         [DICT] = "dict",         [NAMESPACE] = "Namespace",
+        [RANGE] = "range",     [GENERATOR] = "generator", [FUNCTION] = "function", [METHOD] = "method",
+        [MACRO] = "Macro",     [LOOP] = "LoopContext",
     };
 
     return v.kind == STRING && v.mark == ESCAPED ? "Markup" : name[v.kind];
@@ -415,19 +455,57 @@ bool jinja_same(struct value a, struct value b)
 {
     if (a.kind != b.kind || a.kind == UNDEFINED)
         return false;
-    if (a.kind == STRING)
+    if (a.kind == STRING || a.kind == LARGE)
         return a.size == b.size && memcmp(a.bytes, b.bytes, a.size) == 0;
     if (a.kind == BOOLEAN || a.kind == NONE || a.kind == MISSING)
         return a.boolean == b.boolean;
     return a.integer == b.integer && a.mark == b.mark; /* or the pointer */
 }
 
-/* -1, 0 or 1, or 2 when one of them is no number at all. A long double holds every integer and float. */
+/* Compares two integers by their digits. */
+static int compare_digits(const char *a, size_t n, const char *b, size_t m)
+{
+    int sign = *a == '-' ? -1 : 1, c;
+
+    if ((*a == '-') != (*b == '-'))
+        return sign;
+    if (n != m)
+        return n < m ? -sign : sign;
+    c = memcmp(a, b, n);
+    return c == 0 ? 0 : c < 0 ? -sign : sign;
+}
+
+/* -1, 0 or 1: the order of A, an integer beyond 64 bits, and the number B; 2: B is no number at all. */
+static int compare_large(struct value a, struct value b)
+{
+    char digits[320];
+    int n;
+
+    if (b.kind == LARGE)
+        return compare_digits(a.bytes, a.size, b.bytes, b.size);
+    if (b.kind == FLOAT && isnan(b.number))
+        return 2;
+    if (b.kind == FLOAT && isinf(b.number))
+        return b.number < 0 ? 1 : -1;
+    if (b.kind != FLOAT || fabs(b.number) < 0x1p63)
+        return *a.bytes == '-' ? -1 : 1;
+    n = snprintf(digits, sizeof(digits), "%.0f", b.number); /* a float of this size has no fraction */
+    return compare_digits(a.bytes, a.size, digits, (size_t)n);
+}
+
+/* -1, 0 or 1, or 2 when one of them is no number at all. A long double holds every float and every integer
+ * of 64 bits. */
 static int compare_numbers(struct value a, struct value b)
 {
-    long double x = a.kind == FLOAT ? (long double)a.number : (long double)jinja_to_integer(a);
-    long double y = b.kind == FLOAT ? (long double)b.number : (long double)jinja_to_integer(b);
+    long double x, y;
+    int c;
 
+    if (a.kind == LARGE)
+        return compare_large(a, b);
+    if (b.kind == LARGE)
+        return (c = compare_large(b, a)) == 2 ? 2 : -c;
+    x = a.kind == FLOAT ? (long double)a.number : (long double)jinja_to_integer(a);
+    y = b.kind == FLOAT ? (long double)b.number : (long double)jinja_to_integer(b);
     return isnan(x) || isnan(y) ? 2 : x < y ? -1 : x > y;
 }
 

@@ -22,6 +22,7 @@
 enum kind {
     MISSING, /* no value: an argument not given, a name without a value */
     UNDEFINED, NONE, BOOLEAN, INTEGER, FLOAT,
+    LARGE, /* an integer beyond 64 bits: its digits are bytes */
     STRING, LIST, TUPLE, DICT, RANGE, /* from here can be walked, */
     GENERATOR,                        /* this only once: what map, select and the like give */
     NAMESPACE, FUNCTION, METHOD, MACRO, LOOP
@@ -37,7 +38,7 @@ enum mark {
 struct value {
     uint8_t kind;  /* enum kind */
     uint8_t mark;  /* enum mark */
-    uint32_t size; /* of STRING and UNDEFINED: bytes; of LIST and TUPLE: items */
+    uint32_t size; /* of STRING, LARGE and UNDEFINED: bytes; of LIST and TUPLE: items */
     union {
         bool boolean;
         int64_t integer;
@@ -175,6 +176,8 @@ static const struct value missing = {.kind = MISSING}, none = {.kind = NONE};
 struct value jinja_boolean(bool b);
 struct value jinja_integer(int64_t i);
 struct value jinja_float(double f);
+struct value jinja_large(const char *digits, size_t size); /* borrowed, terminated, beyond 64 bits */
+struct value jinja_whole(struct rendering *r, double f);   /* the integer of a float without a fraction */
 struct value jinja_string(const char *bytes, size_t size); /* borrowed */
 struct value jinja_literal(const char *text);              /* borrowed */
 struct value jinja_undefined(const char *hint);            /* borrowed */
@@ -207,10 +210,11 @@ bool jinja_is(struct value v, const char *text); /* a string of these bytes */
 bool jinja_is_among(struct value v,
                     const char *words); /* of one of the words, with single blanks between them */
 bool jinja_is_number(struct value v);
-bool jinja_is_integer(struct value v);  /* booleans are integers */
+bool jinja_is_integer(struct value v);  /* of 64 bits; booleans are integers */
 bool jinja_is_sequence(struct value v); /* a list or tuple */
 int64_t jinja_to_integer(struct value v);
 double jinja_to_float(struct value v);
+struct value jinja_negative(struct rendering *r, struct value v); /* of an integer beyond 64 bits */
 bool jinja_true(struct value v);
 bool jinja_length(struct rendering *r, struct value v, size_t *n); /* false: it has none */
 const char *jinja_type(struct value v);                            /* as Python calls it */
@@ -262,6 +266,8 @@ bool jinja_is_space(uint32_t c);
 bool jinja_is_printable(uint32_t c);
 bool jinja_is_name(uint32_t c);
 bool jinja_parse_integer(const char *s, size_t n, unsigned base, int64_t *out, bool *overflow);
+/* The integer S, digits of base 10 that do not fit 64 bits, without underscores and zeros in front. */
+struct value jinja_parse_large(struct rendering *r, struct value s);
 bool jinja_parse_float(const char *s, size_t n, double *out);
 
 /* text.c: filters and methods of strings */

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/json_pull.h"
+#include "base/json_tree.h"
 #include "base/mem.h"
 
 /* Opens TEXT in the way of the tests below; the arena is the caller's. */
@@ -544,7 +545,82 @@ static void a_tree_is_jansson_s(void **state)
     }
 }
 
-/* As jansson does; or they are reals. */
+static json_t *load_as(const char *text,
+                       int (*load)(json_t **out, const char *text, size_t n, const char *path, struct err *e))
+{
+    struct err e = {0};
+    json_t *v;
+
+    if (load(&v, text, strlen(text), "t", &e) != 0)
+        fail_msg("%s: %s", text, e.msg);
+    return v;
+}
+
+static void written_as(const json_t *v, bool spaced, const char *wanted)
+{
+    struct buf b = {.tag = MEM_BASE};
+
+    buf_json_tree(&b, v, spaced);
+    assert_string_equal(b.data, wanted);
+    buf_fini(&b);
+}
+
+/* In a tree that keeps all digits, and below the members of one that does not. */
+static void integer_is_kept(const char *text)
+{
+    char deep[100], member[100];
+    json_t *v;
+
+    v = load_as(text, json_pull_load_exact);
+    written_as(v, false, text);
+    json_decref(v);
+    snprintf(deep, sizeof(deep), "{\"a\": [%s], \"b\": {\"c\": %s}}", text, text);
+    v = load_as(deep, json_pull_load_large);
+    written_as(v, true, deep);
+    json_decref(v);
+    snprintf(member, sizeof(member), "{\"a\":%s}", text);
+    v = load_as(member, json_pull_load_large);
+    assert_true(json_is_number(json_object_get(v, "a")));
+    json_decref(v);
+    v = load_as(member, json_pull_load_exact);
+    written_as(v, false, member);
+    json_decref(v);
+}
+
+static void an_integer_has_more_digits_than_are_read(void **state)
+{
+    char text[4400];
+    struct err e = {0};
+    json_t *v;
+    size_t n;
+
+    (void)state;
+    memset(text, '7', sizeof(text));
+    assert_int_equal(json_pull_load_exact(&v, text, 4300, "t", &e), 0);
+    assert_non_null(json_large_text(v, &n));
+    assert_int_equal(n, 4300);
+    json_decref(v);
+    assert_int_equal(json_pull_load_exact(&v, text, 4301, "t", &e), ERR_INPUT);
+    assert_non_null(strstr(e.msg, "an integer of 4301 digits; at most 4300 are read"));
+}
+
+static void a_tree_is_written_otherwise_than_python_writes_it(void **state)
+{
+    static const char text[] =
+        "{\"a\": [1, 1.0, 100000.0, 0.1, 0.30000000000000004, 1e+16, 1e-07, -0.0, 5e-324, "
+        "1.7976931348623157e+308], \"b\": {}, \"c\": [], \"d\": [true, false, null], "
+        "\"\xc3\xa9\": \"\xe2\x80\xa8\\n\\t\\r\\b\\f\\\"\\\\\\u0000\\u001f\x7f/\"}";
+    json_t *v = load_as(text, json_pull_load);
+
+    (void)state;
+    written_as(v, true, text);
+    json_decref(v);
+    v = load_as("[1, {\"a\": 2}]", json_pull_load);
+    written_as(v, false, "[1,{\"a\":2}]");
+    json_decref(v);
+}
+
+/* As jansson does; or they are reals; or they are kept. */
 static void integers_beyond_64_bits_are_refused_unless_they_may_be_reals(void **state)
 {
     static const struct {
@@ -568,6 +644,7 @@ static void integers_beyond_64_bits_are_refused_unless_they_may_be_reals(void **
         assert_true(cases[i].value == 0 ? json_is_integer(v)
                                         : json_is_real(v) && json_real_value(v) == cases[i].value);
         json_decref(v);
+        integer_is_kept(cases[i].text);
     }
 }
 
@@ -619,6 +696,8 @@ int main(void)
         cmocka_unit_test(a_difference_would_be_seen),
         cmocka_unit_test(a_tree_is_jansson_s),
         cmocka_unit_test(integers_beyond_64_bits_are_refused_unless_they_may_be_reals),
+        cmocka_unit_test(an_integer_has_more_digits_than_are_read),
+        cmocka_unit_test(a_tree_is_written_otherwise_than_python_writes_it),
         cmocka_unit_test(memory_that_runs_out_gives_no_tree),
     };
 

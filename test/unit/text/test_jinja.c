@@ -128,6 +128,41 @@ static void integers_beyond_64_bits_lose_digits_on_the_way_in(void **state)
     assert_true(jinjacase_gives("{{ n }} {{ n - 1 }} {{ m }}",
                                 "{\"n\": 9223372036854775807, \"m\": -9223372036854775808}",
                                 "9223372036854775807 9223372036854775806 -9223372036854775808"));
+    assert_true(jinjacase_gives(
+        "{{ u }} {{ [u, m] }} {{ {'a': h} | tojson }} {{ {u: 1} | tojson }} {{ u ~ '' }} {{ u | string }}",
+        "{\"u\": 18446744073709551615, \"m\": -9223372036854775809, "
+        "\"h\": 123456789012345678901234567890}",
+        "18446744073709551615 [18446744073709551615, -9223372036854775809] "
+        "{\"a\": 123456789012345678901234567890} {\"18446744073709551615\": 1} 18446744073709551615 "
+        "18446744073709551615"));
+}
+
+static void an_integer_beyond_64_bits_is_another_kind_of_value(void **state)
+{
+    static const char v[] = "{\"u\": 18446744073709551615, \"m\": -9223372036854775809, "
+                            "\"l\": [3, 18446744073709551615, -123456789012345678901234567890, 2.5]}";
+
+    (void)state;
+    assert_true(jinjacase_gives("{{ u is integer }} {{ u is number }} {{ u is float }} {{ u is string }} "
+                                "{{ u is iterable }} {{ 1 if u else 0 }} {{ u is sameas u }}",
+                                v, "True True False False False 1 True"));
+    assert_true(jinjacase_gives(
+        "{{ u == 18446744073709551615 }} {{ u == 18446744073709551614 }} {{ u > 5 }} {{ 5 > u }} {{ m < 0 }} "
+        "{{ m < u }} {{ u < 1e300 }} {{ u < 1e400 }} {{ u > -1e400 }} {{ u == 1.8446744073709552e19 }} "
+        "{{ 18446744073709551616 == 1.8446744073709552e19 }} {{ u in l }} {{ {u: 1}[u] }} {{ m > 2.5 }} "
+        "{{ u < 1e400 - 1e400 }}",
+        v, "True False True False True True True True True False True True 1 False False"));
+    assert_true(jinjacase_gives("{{ l | sort }} {{ l | max }} {{ l | min }} {{ l | unique | list }}", v,
+                                "[-123456789012345678901234567890, 2.5, 3, 18446744073709551615] "
+                                "18446744073709551615 -123456789012345678901234567890 "
+                                "[3, 18446744073709551615, -123456789012345678901234567890, 2.5]"));
+    assert_true(jinjacase_gives(
+        "{{ -u }} {{ -m }} {{ +u }} {{ -9223372036854775808 }} {{ m | abs }} {{ u | int }} {{ u | float }} "
+        "{{ u | round }} {{ u / 2 }} {{ u * 1.5 }}",
+        v,
+        "-18446744073709551615 9223372036854775809 18446744073709551615 -9223372036854775808 "
+        "9223372036854775809 18446744073709551615 1.8446744073709552e+19 18446744073709551615 "
+        "9.223372036854776e+18 2.7670116110564327e+19"));
 }
 
 static void the_text_is_not_appended_to_what_was_there(void **state)
@@ -235,6 +270,7 @@ int main(void)
         cmocka_unit_test(a_chat_template_of_a_kind_in_use_comes_to_another_text_than_jinja2_gives),
         cmocka_unit_test(values_print_otherwise_than_python_prints_them),
         cmocka_unit_test(integers_beyond_64_bits_lose_digits_on_the_way_in),
+        cmocka_unit_test(an_integer_beyond_64_bits_is_another_kind_of_value),
         cmocka_unit_test(the_text_is_not_appended_to_what_was_there),
         cmocka_unit_test(variables_that_are_no_object_are_taken),
         cmocka_unit_test(the_clock_is_read_instead_of_taken),
