@@ -160,8 +160,9 @@ static json_t *fit_arguments(const struct tools_style *s, json_t *arguments)
 
     if (json_is_object(arguments))
         return s->text_arguments ? as_text(arguments) : json_incref(arguments);
-    if (json_string_length(arguments) && json_pull_load_exact(&object, json_string_value(arguments),
-                                                        json_string_length(arguments), "", NULL) == ERR_NOMEM)
+    if (json_string_length(arguments) &&
+        json_pull_load_exact(&object, json_string_value(arguments), json_string_length(arguments), "",
+                             NULL) == ERR_NOMEM)
         return NULL;
     if (json_is_object(object)) {
         if (!s->text_arguments)
