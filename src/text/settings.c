@@ -109,9 +109,19 @@ static int add(struct reader *r, const struct json_str *content, struct settings
 
         if (old->n != content->n || memcmp(old->content, content->s, content->n) != 0)
             continue;
-        if (old->id < 0)
-            old->id = t.id;
-        old->special = old->special || t.special;
+        t.special = old->special || t.special;
+        if (old->id >= 0)
+            t.id = old->id;
+        if (t.in_table && !old->in_table) { /* the table's flags count */
+            t.content = old->content;
+            t.n = old->n;
+            t.order = old->order;
+            *old = t;
+        }
+        c->n_of_class -= old->of_class && !t.of_class;
+        old->of_class = old->of_class && t.of_class;
+        old->id = t.id;
+        old->special = t.special;
         return 0;
     }
     t.content = arena_strndup(&c->arena, content->s, content->n);
@@ -121,13 +131,14 @@ static int add(struct reader *r, const struct json_str *content, struct settings
         !mem_grow((void **)&c->added, &c->added_cap, c->n_added + 1, sizeof(*c->added), MEM_TEXT))
         return err_nomem(r->e, "added tokens");
     c->added[c->n_added++] = t;
+    c->n_of_class += t.of_class;
     return 0;
 }
 
 /* "5": {"content": ...}, a token by its id. */
 static int read_decoder(struct reader *r, struct json_pull *j, const struct json_str *key)
 {
-    struct settings_token t = {.id = 0, .normalized = true};
+    struct settings_token t = {.id = 0, .normalized = true, .in_table = true};
     bool good = key->n > 0 && key->n <= 9;
     struct json_str content;
 
@@ -142,15 +153,19 @@ static int read_decoder(struct reader *r, struct json_pull *j, const struct json
     return json_pull_rc(j) ? 0 : add(r, &content, t);
 }
 
-static bool is_special_name(const struct json_str *key)
-{
-    static const char *const name[] = {"bos_token", "eos_token", "unk_token", "pad_token",
-                                       "sep_token", "cls_token", "mask_token"};
+/* The attributes of a tokenizer that are tokens. */
+enum { N_NAMES = 7 };
+static const char *const special_name[N_NAMES] = {"bos_token", "eos_token", "unk_token", "pad_token",
+                                                  "sep_token", "cls_token", "mask_token"};
 
-    for (size_t i = 0; i < sizeof(name) / sizeof(*name); i++)
-        if (json_str_is(key, name[i]))
-            return true;
-    return false;
+/* The number of the attribute, or N_NAMES. */
+static size_t special_number(const struct json_str *key)
+{
+    size_t i = 0;
+
+    while (i < N_NAMES && !json_str_is(key, special_name[i]))
+        i++;
+    return i;
 }
 
 /* The special token that is the attribute NAME (NULL: one without a name of its own). */
@@ -160,13 +175,15 @@ static int read_special(struct reader *r, struct json_pull *j, const struct json
     struct json_str content;
     int rc = 0;
 
+    if (name && json_pull_peek(j) == JSON_PULL_NULL)
+        r->c->no_token |= 1u << special_number(name);
     read_token(j, &content, &t);
     t.special = true;
     if (json_pull_rc(j) || !content.s)
         return json_pull_rc(j);
     if (name)
         rc = put(r, &r->c->tokens, name, &content);
-    return rc == 0 && (!name || is_special_name(name)) ? add(r, &content, t) : rc;
+    return rc == 0 && (!name || special_number(name) < N_NAMES) ? add(r, &content, t) : rc;
 }
 
 /* Special tokens in a list, or by their attributes. */
@@ -258,6 +275,7 @@ static enum settings_flag *flag_of(struct settings *c, const struct json_str *ke
            : json_str_is(key, "add_eos_token")    ? &c->add_eos
            : json_str_is(key, "add_prefix_space") ? &c->add_prefix_space
            : json_str_is(key, "legacy")           ? &c->legacy
+           : json_str_is(key, "split_special_tokens") ? &c->split_special
                                                   : NULL;
 }
 
@@ -274,7 +292,8 @@ static int read_member(struct reader *r, struct json_pull *j, const struct json_
         read_word(j, r->c->class, sizeof(r->c->class));
     else if (chat && !r->in_map && json_str_is(key, "chat_template"))
         return read_template(r, j);
-    else if (json_str_is(key, chat ? "extra_special_tokens" : "additional_special_tokens"))
+    else if (json_str_is(key, "extra_special_tokens") ||
+             (!chat && json_str_is(key, "additional_special_tokens")))
         return read_specials(r, j);
     else if (!chat && table)
         return read_object(r, j, read_decoder);
@@ -288,7 +307,7 @@ static int read_member(struct reader *r, struct json_pull *j, const struct json_
 /* Of added_tokens.json: an id. */
 static int read_added(struct reader *r, struct json_pull *j, const struct json_str *key)
 {
-    struct settings_token t = {.id = -1, .normalized = true};
+    struct settings_token t = {.id = -1, .normalized = true, .in_table = true};
 
     return json_pull_i64(j, &t.id) ? add(r, key, t) : 0;
 }
@@ -399,12 +418,55 @@ static int by_id(const void *x, const void *y)
 
 static int read_tokenizer_files(struct reader *r)
 {
-    int rc = read_json(r, "added_tokens.json", read_added);
+    int rc = r->has_table ? 0 : read_json(r, "added_tokens.json", read_added);
 
     if (rc == 0)
         rc = read_json(r, "config.json", read_one_member);
     if (rc == 0 && r->c->n_added)
         qsort(r->c->added, r->c->n_added, sizeof(*r->c->added), by_id);
+    return rc;
+}
+
+/* ---- what the classes of transformers have where the files say nothing ---- */
+
+static const struct class {
+    const char *names; /* with a blank before and after each */
+    const char *token[N_NAMES];
+} classes[] = {
+    {" GPT2Tokenizer GPT2TokenizerFast CodeGenTokenizer CodeGenTokenizerFast ",
+     {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>"}},
+    {" GPTNeoXTokenizer GPTNeoXTokenizerFast ",
+     {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>", "<|padding|>"}},
+    {" Qwen2Tokenizer Qwen2TokenizerFast ", {NULL, "<|endoftext|>", "<|endoftext|>", "<|endoftext|>"}},
+    {" LlamaTokenizer LlamaTokenizerFast ", {"<s>", "</s>", "<unk>"}},
+    {" GemmaTokenizer GemmaTokenizerFast ",
+     {"<bos>", "<eos>", "<unk>", "<pad>", [N_NAMES - 1] = "<mask>"}},
+    {" CohereTokenizer CohereTokenizerFast ",
+     {"<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>", "<UNK>", "<PAD>", "<SEP>", "<CLS>", "<MASK_TOKEN>"}},
+};
+
+/* Adds the special tokens of the class that the files do not name, and do not say that there are none. */
+static int add_class_tokens(struct reader *r)
+{
+    struct settings_token t = {.id = -1, .special = true, .of_class = true};
+    const struct class *found = NULL;
+    char word[sizeof(r->c->class) + 2];
+    int rc = 0;
+
+    snprintf(word, sizeof(word), " %s ", r->c->class);
+    for (size_t i = 0; i < sizeof(classes) / sizeof(*classes) && *r->c->class; i++)
+        if (strstr(classes[i].names, word))
+            found = &classes[i];
+    for (size_t i = 0; found && i < N_NAMES && rc == 0; i++) {
+        struct json_str name = {special_name[i], strlen(special_name[i])}, text = {found->token[i], 0};
+
+        if (!text.s || settings_find(&r->c->tokens, special_name[i]) || r->c->no_token >> i & 1)
+            continue;
+        text.n = strlen(text.s);
+        rc = put(r, &r->c->tokens, &name, &text);
+        if (rc == 0)
+            rc = add(r, &text, t);
+    }
     return rc;
 }
 
@@ -422,7 +484,8 @@ void settings_init(struct settings *c)
                            .add_bos = SETTINGS_UNSET,
                            .add_eos = SETTINGS_UNSET,
                            .add_prefix_space = SETTINGS_UNSET,
-                           .legacy = SETTINGS_UNSET};
+                           .legacy = SETTINGS_UNSET,
+                           .split_special = SETTINGS_UNSET};
     arena_init(&c->arena, MEM_TEXT);
 }
 
@@ -434,8 +497,10 @@ int settings_read(struct settings *c, struct folder in, enum settings_use use, s
     if (rc == 0)
         rc = read_json(&r, "tokenizer_config.json", read_member);
     r.in_map = true;
-    if (rc == 0 && (use == SETTINGS_FOR_TOKENIZER || !r.has_table))
+    if (rc == 0 && !r.has_table)
         rc = read_json(&r, "special_tokens_map.json", read_member);
+    if (rc == 0)
+        rc = add_class_tokens(&r);
     if (rc == 0)
         rc = use == SETTINGS_FOR_TOKENIZER ? read_tokenizer_files(&r) : read_template_files(&r);
     return rc;

@@ -4,7 +4,8 @@
  * Reads what transformers reads: tokenizer_config.json and special_tokens_map.json; for a tokenizer also
  * added_tokens.json and the model type of config.json; for a chat also chat_template.jinja and
  * additional_chat_templates/NAME.jinja, which replace the templates of tokenizer_config.json altogether, and
- * chat_template.json when there is no other. Every one of them may be missing. Members that are not known, or
+ * chat_template.json when there is no other. Special tokens that the files do not name are those of the
+ * tokenizer's class. Every one of the files may be missing. Members that are not known, or
  * have a value of an unexpected type, are passed over: these files hold much that is said for others.
  */
 #ifndef GALLOP_TEXT_SETTINGS_H
@@ -35,6 +36,8 @@ struct settings_token {
     size_t n, order; /* order: of reading */
     int64_t id;      /* -1: not said */
     bool special, lstrip, rstrip, single_word, normalized;
+    bool in_table; /* added_tokens_decoder or added_tokens.json has it */
+    bool of_class; /* it is what the tokenizer's class has where the files say nothing */
 };
 
 struct settings {
@@ -42,11 +45,12 @@ struct settings {
     const char *path;    /* the folder, for messages */
     char class[64];      /* tokenizer_class, "" if not said */
     char model_type[64]; /* of config.json, "" if not said */
-    enum settings_flag add_bos, add_eos, add_prefix_space, legacy;
+    enum settings_flag add_bos, add_eos, add_prefix_space, legacy, split_special;
     struct settings_texts tokens;    /* bos_token, eos_token ... and those of the model's own */
+    unsigned no_token;               /* a bit for each name that the files give as null */
     struct settings_texts templates; /* those that count */
     struct settings_token *added;    /* added tokens, those with ids in ascending order first */
-    size_t n_added, added_cap;
+    size_t n_added, added_cap, n_of_class;
 };
 
 /* What the answer is for decides which files and members are read. */

@@ -931,7 +931,8 @@ static int read_file(struct json_pull *j, struct tok *t)
     return j->rc;
 }
 
-int tok_read_json(struct tok *t, const char *text, size_t len, const char *path, struct err *e)
+int tok_read_json(struct tok *t, const char *text, size_t len, const char *path, const struct settings *conf,
+                  struct err *e)
 {
     struct arena arena;
     struct json_pull j;
@@ -943,6 +944,8 @@ int tok_read_json(struct tok *t, const char *text, size_t len, const char *path,
         vocab_reserve(&t->vocab, len / 64); /* a guess; if it fails, so will something that reports it */
     if (rc == 0)
         rc = read_file(&j, t);
+    if (rc == 0 && conf && (rc = tok_configure(t, conf, e)) != 0)
+        err_prefix(e, "%s", path);
     if (rc == 0 && (rc = tok_seal(t, e)) != 0)
         err_prefix(e, "%s", path);
     arena_fini(&arena);

@@ -20,14 +20,14 @@ static int read_one(struct tok *t, struct folder in, const char *name, struct er
     pieces = tok_is_sentencepiece(f.bytes, f.len);
     ranks = !pieces && tok_is_tiktoken(f.bytes, f.len);
     settings_init(&conf);
-    if (name && (pieces || ranks))
+    if (name)
         rc = settings_read(&conf, in, SETTINGS_FOR_TOKENIZER, e);
     if (rc == 0 && (pieces || ranks)) {
         rc = (pieces ? tok_read_sentencepiece : tok_read_tiktoken)(t, f.bytes, f.len, &conf, e);
         if (rc)
             err_prefix(e, "%s", f.path);
     } else if (rc == 0) {
-        rc = tok_read_json(t, f.bytes, f.len, f.path, e);
+        rc = tok_read_json(t, f.bytes, f.len, f.path, name ? &conf : NULL, e);
     }
     settings_fini(&conf);
     folder_text_fini(&f);
@@ -107,5 +107,5 @@ int tok_open_json(struct tok **out, const char *text, size_t len, const char *pa
 {
     struct tok *t = tok_new();
 
-    return finish(out, t, t ? tok_read_json(t, text, len, path, e) : err_nomem(e, path));
+    return finish(out, t, t ? tok_read_json(t, text, len, path, NULL, e) : err_nomem(e, path));
 }

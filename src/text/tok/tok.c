@@ -125,6 +125,13 @@ int tok_add_byte_level(struct tok *t, bool prefix_space, bool use_regex, struct 
     return rc ? rc : tok_add_step(&t->pre.steps, spell, "pre_tokenizer", e);
 }
 
+static bool is_known(const struct tok *t, const char *s, size_t n)
+{
+    int32_t id;
+
+    return tok_id_of(t, s, n, &id);
+}
+
 int tok_add_settings(struct tok *t, const struct settings *c, struct err *e)
 {
     int rc = 0;
@@ -140,6 +147,8 @@ int tok_add_settings(struct tok *t, const struct settings *c, struct err *e)
         if (x->id > VOCAB_MAX_ID)
             return err_set(e, ERR_INPUT, "%s: the id %lld of the added token %.*s is larger than %d", c->path,
                            (long long)x->id, (int)(x->n < 60 ? x->n : 60), x->content, (int)VOCAB_MAX_ID);
+        if (x->of_class && !is_known(t, x->content, x->n))
+            continue;
         a.id = x->id < 0 ? VOCAB_NONE : (uint32_t)x->id;
         rc = tok_add_token(t, a, x->content, x->n, e);
         if (rc)
@@ -330,7 +339,7 @@ static int add_fixed(const struct tok_ids *ids, bool wanted, struct tok_ids *out
 int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags, struct tok_ids *out,
                struct err *e)
 {
-    struct encoding x = {.t = t, .out = out, .plain = flags & TOK_PLAIN};
+    struct encoding x = {.t = t, .out = out, .plain = (flags & TOK_PLAIN) || t->split_special};
     bool special = flags & TOK_ADD_SPECIAL;
     size_t before = out->n;
     int rc = err_utf8(e, NULL, text, len);
