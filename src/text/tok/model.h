@@ -115,6 +115,7 @@ static inline bool vocab_trie_step(const struct vocab_trie *x, uint32_t *node, c
 struct tok_added {
     uint32_t id;
     bool special, lstrip, rstrip, single_word, normalized;
+    struct json_str normal; /* what it is decoded as, where normalization changes its content; borrowed */
 };
 
 struct tok_added_patterns { /* of one set */

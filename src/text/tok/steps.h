@@ -82,12 +82,17 @@ struct step { /* what it points to is borrowed */
     size_t start;
 };
 
+/* Steps run inside of each other, and each may make a text longer. */
+enum { STEPS_MAX = 128, STEPS_GROWTH_MAX = 256 };
+
 struct steps { /* zeroed = none */
     struct step *step;
     size_t n, cap;
+    size_t growth; /* so many times as long as it was the steps make a text at most, normal forms apart; 0: 1 */
 };
 
-int tok_add_step(struct steps *to, struct step step, const char *section, struct err *e); /* ERR_NOMEM */
+/* ERR_INPUT: more than STEPS_MAX, or texts would grow more than STEPS_GROWTH_MAX times. ERR_NOMEM. */
+int tok_add_step(struct steps *to, struct step step, const char *section, struct err *e);
 void tok_steps_fini(struct steps *s);
 
 /* True if NAME[n] is one of NAMES, which have a blank before and after each. */

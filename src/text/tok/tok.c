@@ -74,8 +74,33 @@ int tok_add_around(struct tok *t, int64_t before, int64_t after, struct err *e)
     return 0;
 }
 
+/* How many times as long a text can become by step P. */
+static size_t growth_of(const struct step *p)
+{
+    switch (p->kind) {
+    case NORMALIZE_REPLACE:
+    case SPLIT_REPLACE:
+    case DECODE_REPLACE: /* an expression may match a byte, or nothing in front of each */
+        return p->re ? 1 + p->text.n : 1 + (p->text.n - (p->text.n != 0)) / (p->find.n + !p->find.n);
+    case NORMALIZE_PREPEND:
+    case SPLIT_PREPEND: return 1 + p->text.n;
+    case NORMALIZE_MAP_HF:
+    case NORMALIZE_MAP_SPM: return 3; /* as long as a usual map's entries */
+    case NORMALIZE_IDEOGRAPHS: return 2;
+    default: return 1;
+    }
+}
+
 int tok_add_step(struct steps *to, struct step step, const char *section, struct err *e)
 {
+    size_t growth = growth_of(&step), all;
+
+    if (to->n == STEPS_MAX)
+        return err_set(e, ERR_INPUT, "there are more than %d steps", (int)STEPS_MAX);
+    if (__builtin_mul_overflow(growth, to->growth ? to->growth : 1, &all) || all > STEPS_GROWTH_MAX)
+        return err_set(e, ERR_INPUT, "the steps can make a text more than %d times as long",
+                       (int)STEPS_GROWTH_MAX);
+    to->growth = all;
     if (!mem_grow((void **)&to->step, &to->cap, to->n + 1, sizeof(*to->step), MEM_TEXT))
         return err_nomem(e, section);
     to->step[to->n++] = step;
@@ -192,6 +217,22 @@ static void give(const struct tok *t, struct tok_scratch *s)
     scratch_free(s);
 }
 
+/* The normal form of the token A, which *CONTENT becomes, is kept where it differs. */
+static int normalize_added(struct tok *t, struct tok_scratch *s, struct tok_added *a, const char **content,
+                           size_t *n, struct err *e)
+{
+    const char *made;
+    size_t n_made;
+    int rc = normalize_run(&t->norm, &s->norm, *content, *n, &made, &n_made, e);
+
+    if (rc || (n_made == *n && memcmp(made, *content, *n) == 0))
+        return rc;
+    a->normal = (struct json_str){arena_strndup(&t->arena, made, n_made), n_made};
+    *content = a->normal.s;
+    *n = n_made;
+    return a->normal.s ? 0 : err_nomem(e, "added tokens");
+}
+
 static int index_added(struct tok *t, struct err *e)
 {
     struct tok_scratch *s = take(t);
@@ -206,7 +247,7 @@ static int index_added(struct tok *t, struct err *e)
         if (!vocab_str(&t->added.names, t->added.token[i].id, &content, &n))
             continue;
         if (t->added.token[i].normalized)
-            rc = normalize_run(&t->norm, &s->norm, content, n, &content, &n, e);
+            rc = normalize_added(t, s, &t->added.token[i], &content, &n, e);
         if (rc == 0)
             rc = tok_added_index(&t->added, i, content, n, e);
     }
@@ -238,7 +279,14 @@ int tok_seal(struct tok *t, struct err *e)
 
 static bool string_of(const struct tok *t, size_t id, const char **s, size_t *n)
 {
-    if (tok_added_get(&t->added, id))
+    const struct tok_added *a = tok_added_get(&t->added, id);
+
+    if (a && a->normal.s) {
+        *s = a->normal.s;
+        *n = a->normal.n;
+        return true;
+    }
+    if (a)
         return vocab_str(&t->added.names, id, s, n);
     return vocab_str(&t->vocab, id, s, n);
 }
