@@ -271,12 +271,12 @@ static void read_flag(struct json_pull *j, enum settings_flag *flag)
 
 static enum settings_flag *flag_of(struct settings *c, const struct json_str *key)
 {
-    return json_str_is(key, "add_bos_token")      ? &c->add_bos
-           : json_str_is(key, "add_eos_token")    ? &c->add_eos
-           : json_str_is(key, "add_prefix_space") ? &c->add_prefix_space
-           : json_str_is(key, "legacy")           ? &c->legacy
+    return json_str_is(key, "add_bos_token")          ? &c->add_bos
+           : json_str_is(key, "add_eos_token")        ? &c->add_eos
+           : json_str_is(key, "add_prefix_space")     ? &c->add_prefix_space
+           : json_str_is(key, "legacy")               ? &c->legacy
            : json_str_is(key, "split_special_tokens") ? &c->split_special
-                                                  : NULL;
+                                                      : NULL;
 }
 
 /* Of tokenizer_config.json and special_tokens_map.json. */
@@ -429,7 +429,8 @@ static int read_tokenizer_files(struct reader *r)
 
 /* ---- what the classes of transformers have where the files say nothing ---- */
 
-static const struct class {
+static const struct class
+{
     const char *names; /* with a blank before and after each */
     const char *token[N_NAMES];
 } classes[] = {
@@ -439,8 +440,7 @@ static const struct class {
      {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>", "<|padding|>"}},
     {" Qwen2Tokenizer Qwen2TokenizerFast ", {NULL, "<|endoftext|>", "<|endoftext|>", "<|endoftext|>"}},
     {" LlamaTokenizer LlamaTokenizerFast ", {"<s>", "</s>", "<unk>"}},
-    {" GemmaTokenizer GemmaTokenizerFast ",
-     {"<bos>", "<eos>", "<unk>", "<pad>", [N_NAMES - 1] = "<mask>"}},
+    {" GemmaTokenizer GemmaTokenizerFast ", {"<bos>", "<eos>", "<unk>", "<pad>", [N_NAMES - 1] = "<mask>"}},
     {" CohereTokenizer CohereTokenizerFast ",
      {"<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>", "<UNK>", "<PAD>", "<SEP>", "<CLS>", "<MASK_TOKEN>"}},
 };

@@ -120,14 +120,14 @@ int tok_read_tiktoken(struct tok *t, const char *text, size_t len, const struct 
  * be freed on failure. */
 int tok_read_gpt2(struct tok *t, struct folder in, const struct settings *conf, struct err *e);
 
-/* Fills and seals the new T from the bytes of a tokenizer.json; PATH is for messages. CONF: what stands beside
- * it, or NULL. T must be freed on failure. */
+/* Fills and seals the new T from the bytes of a tokenizer.json; PATH is for messages. CONF: what stands
+ * beside it, or NULL. T must be freed on failure. */
 int tok_read_json(struct tok *t, const char *text, size_t len, const char *path, const struct settings *conf,
                   struct err *e);
 
 /* What the settings beside a tokenizer.json change of T, which is read and not sealed: added tokens of
- * added_tokens_decoder with their flags, special tokens that are named, a space in front of texts, and whether
- * special tokens are cut out of texts. The order and the ids are those of transformers 5. */
+ * added_tokens_decoder with their flags, special tokens that are named, a space in front of texts, and
+ * whether special tokens are cut out of texts. The order and the ids are those of transformers 5. */
 int tok_configure(struct tok *t, const struct settings *conf, struct err *e);
 
 /* Reads base64 (RFC 4648): writes the bytes of S to OUT, which has room for N; false: that is no base64.

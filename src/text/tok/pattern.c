@@ -49,25 +49,25 @@ struct escape {
     "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
 #define ONIG_LATIN "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
 /* The complement within a class; stretches without word characters that hold symbols are spelled out. */
-#define ONIG_NOT_WORD \
-    "\\p{No}\\p{Pd}\\p{Ps}\\p{Pe}\\p{Pi}\\p{Pf}\\p{Po}\\p{Sm}\\p{Sc}\\p{Sk}\\p{Z}\\p{C}" \
-    "\\x{80}-\\x{a9}\\x{ab}-\\x{b4}\\x{482}\\x{589}-\\x{590}\\x{5f3}-\\x{60f}\\x{6dd}-\\x{6de}" \
-    "\\x{6e9}\\x{6fd}-\\x{6fe}\\x{7f6}-\\x{7f9}\\x{9f2}-\\x{9fb}\\x{b70}\\x{bf0}-\\x{bff}" \
-    "\\x{c70}-\\x{c7f}\\x{d4f}-\\x{d53}\\x{d70}-\\x{d79}\\x{f01}-\\x{f17}\\x{f1a}-\\x{f1f}" \
-    "\\x{f2a}-\\x{f34}\\x{f36}\\x{f38}\\x{fbd}-\\x{fc5}\\x{fc7}-\\x{fff}\\x{109e}-\\x{109f}" \
+#define ONIG_NOT_WORD                                                                                 \
+    "\\p{No}\\p{Pd}\\p{Ps}\\p{Pe}\\p{Pi}\\p{Pf}\\p{Po}\\p{Sm}\\p{Sc}\\p{Sk}\\p{Z}\\p{C}"              \
+    "\\x{80}-\\x{a9}\\x{ab}-\\x{b4}\\x{482}\\x{589}-\\x{590}\\x{5f3}-\\x{60f}\\x{6dd}-\\x{6de}"       \
+    "\\x{6e9}\\x{6fd}-\\x{6fe}\\x{7f6}-\\x{7f9}\\x{9f2}-\\x{9fb}\\x{b70}\\x{bf0}-\\x{bff}"            \
+    "\\x{c70}-\\x{c7f}\\x{d4f}-\\x{d53}\\x{d70}-\\x{d79}\\x{f01}-\\x{f17}\\x{f1a}-\\x{f1f}"           \
+    "\\x{f2a}-\\x{f34}\\x{f36}\\x{f38}\\x{fbd}-\\x{fc5}\\x{fc7}-\\x{fff}\\x{109e}-\\x{109f}"          \
     "\\x{1390}-\\x{139f}\\x{166d}-\\x{166e}\\x{193c}-\\x{1945}\\x{19da}-\\x{19ff}\\x{1b5a}-\\x{1b6a}" \
-    "\\x{1b74}-\\x{1b7f}\\x{20f1}-\\x{2101}\\x{2103}-\\x{2106}\\x{2108}-\\x{2109}\\x{2114}" \
-    "\\x{2116}-\\x{2118}\\x{211e}-\\x{2123}\\x{2125}\\x{2127}\\x{2129}\\x{212e}\\x{213a}-\\x{213b}" \
+    "\\x{1b74}-\\x{1b7f}\\x{20f1}-\\x{2101}\\x{2103}-\\x{2106}\\x{2108}-\\x{2109}\\x{2114}"           \
+    "\\x{2116}-\\x{2118}\\x{211e}-\\x{2123}\\x{2125}\\x{2127}\\x{2129}\\x{212e}\\x{213a}-\\x{213b}"   \
     "\\x{214a}-\\x{214d}\\x{214f}-\\x{215f}\\x{2189}-\\x{24b5}\\x{24ea}-\\x{2bff}\\x{2ce5}-\\x{2cea}" \
     "\\x{2e30}-\\x{3004}\\x{3008}-\\x{3020}\\x{3036}-\\x{3037}\\x{303d}-\\x{3040}\\x{318f}-\\x{319f}" \
     "\\x{31c0}-\\x{31ef}\\x{3200}-\\x{33ff}\\x{4dc0}-\\x{4dff}\\x{a48d}-\\x{a4cf}\\x{a828}-\\x{a82b}" \
     "\\x{a82d}-\\x{a83f}\\x{aa77}-\\x{aa79}\\x{fd3e}-\\x{fd4f}\\x{fdc8}-\\x{fdef}\\x{fdfc}-\\x{fdff}" \
-    "\\x{ffdd}-\\x{ffff}\\x{100fb}-\\x{1013f}\\x{10175}-\\x{101fc}\\x{10877}-\\x{1087f}\\x{10ac8}" \
-    "\\x{1173a}-\\x{1173f}\\x{11fb1}-\\x{11fff}\\x{16b37}-\\x{16b3f}\\x{16b44}-\\x{16b4f}" \
-    "\\x{1bc9a}-\\x{1bc9c}\\x{1cf47}-\\x{1d164}\\x{1d16a}-\\x{1d16c}\\x{1d183}-\\x{1d184}" \
-    "\\x{1d18c}-\\x{1d1a9}\\x{1d1ae}-\\x{1d241}\\x{1d245}-\\x{1d3ff}\\x{1d800}-\\x{1d9ff}" \
-    "\\x{1da37}-\\x{1da3a}\\x{1da6d}-\\x{1da74}\\x{1da76}-\\x{1da83}\\x{1da85}-\\x{1da9a}" \
-    "\\x{1e14f}-\\x{1e28f}\\x{1e95a}-\\x{1edff}\\x{1eebc}-\\x{1f12f}\\x{1f14a}-\\x{1f14f}" \
+    "\\x{ffdd}-\\x{ffff}\\x{100fb}-\\x{1013f}\\x{10175}-\\x{101fc}\\x{10877}-\\x{1087f}\\x{10ac8}"    \
+    "\\x{1173a}-\\x{1173f}\\x{11fb1}-\\x{11fff}\\x{16b37}-\\x{16b3f}\\x{16b44}-\\x{16b4f}"            \
+    "\\x{1bc9a}-\\x{1bc9c}\\x{1cf47}-\\x{1d164}\\x{1d16a}-\\x{1d16c}\\x{1d183}-\\x{1d184}"            \
+    "\\x{1d18c}-\\x{1d1a9}\\x{1d1ae}-\\x{1d241}\\x{1d245}-\\x{1d3ff}\\x{1d800}-\\x{1d9ff}"            \
+    "\\x{1da37}-\\x{1da3a}\\x{1da6d}-\\x{1da74}\\x{1da76}-\\x{1da83}\\x{1da85}-\\x{1da9a}"            \
+    "\\x{1e14f}-\\x{1e28f}\\x{1e95a}-\\x{1edff}\\x{1eebc}-\\x{1f12f}\\x{1f14a}-\\x{1f14f}"            \
     "\\x{1f16a}-\\x{1f16f}\\x{1f18a}-\\x{1fbef}"
 
 /* General categories; and scripts. A script name alone means the Script property in Oniguruma; in PCRE2 10.40
@@ -374,7 +374,8 @@ static int class_atom(struct reader *r)
 static int escape_atom(struct reader *r)
 {
     static const char in[] = "(?<=[" ONIG_WORD ONIG_LATIN "])", not_in[] = "(?<![" ONIG_WORD ONIG_LATIN "])",
-                      next[] = "(?=[" ONIG_WORD ONIG_LATIN "])", not_next[] = "(?![" ONIG_WORD ONIG_LATIN "])";
+                      next[] = "(?=[" ONIG_WORD ONIG_LATIN "])",
+                      not_next[] = "(?![" ONIG_WORD ONIG_LATIN "])";
     struct escape x;
     char c = r->end - r->p > 1 ? r->p[1] : 0;
     int rc;

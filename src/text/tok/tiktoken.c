@@ -131,7 +131,8 @@ int tok_read_tiktoken(struct tok *t, const char *text, size_t len, const struct 
     t->model = TOK_BPE;
     t->bpe.ignore_merges = true;
     if ((rc = bpe_derive(&t->bpe, &t->vocab, NULL, e)) != 0 || (rc = family_apply(f, t, false, e)) != 0 ||
-        (rc = conf->n_added > conf->n_of_class ? tok_add_settings(t, conf, e) : family_add_special(f, t, e)) != 0 ||
+        (rc = conf->n_added > conf->n_of_class ? tok_add_settings(t, conf, e)
+                                               : family_add_special(f, t, e)) != 0 ||
         (rc = tok_seal(t, e)) != 0)
         return rc;
     if (f->bos && conf->add_bos != SETTINGS_NO && tok_id_of(t, f->bos, strlen(f->bos), &bos))
