@@ -33,6 +33,7 @@ struct api_options {
     const char *template_text;    /* the source of that which is used; NULL: none */
     const char *tokenizer_info;   /* what /tokenizer_info answers, as JSON; NULL: there is no such path */
     const char *chat_missing;
+    bool plain_user_text;          /* text of messages has no special tokens: --user-text plain */
     const json_t *template_kwargs; /* variables of every template; NULL: none */
     struct markup markup;          /* how answers are taken apart */
     struct tools_style tools;      /* how the template wants tools */

@@ -229,8 +229,9 @@ bool messages_have_tools(const struct call *c); /* and the template is to be giv
  * NULL: its type has no text. Borrowed. */
 const json_t *messages_part_text(const json_t *part);
 
-/* The text of a conversation, by the model's template. */
-int messages_render(struct call *c, struct buf *out, struct err *e);
+/* The text of a conversation, by the model's template; with --user-text plain ORIGIN says where each byte of
+ * it came from, else it stays empty. */
+int messages_render(struct call *c, struct buf *out, struct buf *origin, struct err *e);
 
 /* ---- running.c: which requests are in the house, for a handler of a crash ---- */
 

@@ -198,7 +198,7 @@ static int leave_open(struct buf *out, size_t from, struct err *e)
     return 0;
 }
 
-int messages_render(struct call *c, struct buf *out, struct err *e)
+int messages_render(struct call *c, struct buf *out, struct buf *origin, struct err *e)
 {
     const struct api_options *o = &c->api->opt;
     time_t seconds = time(NULL);
@@ -217,8 +217,10 @@ int messages_render(struct call *c, struct buf *out, struct err *e)
         return rc;
     localtime_r(&seconds, &now);
     if ((rc = chat_variables(o->chat, given, c->f.add_generation_prompt, &variables, e)) == 0)
-        rc = o->template ? jinja_render(o->template, variables, &now, NULL, out, e)
-                         : chat_render(o->chat, variables, NULL, &now, out, e);
+        rc = o->plain_user_text
+                 ? chat_render_marked(o->chat, o->template, variables, NULL, &now, out, origin, e)
+             : o->template ? jinja_render(o->template, variables, &now, NULL, out, e)
+                           : chat_render(o->chat, variables, NULL, &now, out, e);
     if (rc == 0 && c->f.continue_final_message)
         rc = leave_open(out, from, e);
     json_decref(variables);

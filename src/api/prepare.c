@@ -184,14 +184,15 @@ static int add_json_ids(struct tok_ids *ids, const json_t *list, struct err *e)
     return 0;
 }
 
-static int encode(const struct call *c, const char *text, size_t n, bool special, struct tok_ids *ids,
-                  struct err *e)
+/* ORIGIN: of the bytes of TEXT, or NULL. */
+static int encode(const struct call *c, const char *text, const char *origin, size_t n, bool special,
+                  struct tok_ids *ids, struct err *e)
 {
     const struct llm *m = model_of(c);
 
     if (!m->tok)
         return err_set(e, ERR_UNSUPPORTED, "this model has no tokenizer: give the prompt as token ids");
-    return tok_encode(m->tok, text, n, special ? TOK_ADD_SPECIAL : 0, ids, e);
+    return tok_encode_marked(m->tok, text, origin, n, special ? TOK_ADD_SPECIAL : 0, ids, e);
 }
 
 static bool adds_special(const struct call *c, bool otherwise)
@@ -205,7 +206,7 @@ static int read_prompt(struct call *c, const json_t *v, struct call_prompt *p, s
     int rc;
 
     if (json_is_string(v)) {
-        rc = encode(c, json_string_value(v), json_string_length(v), adds_special(c, true), &p->ids, e);
+        rc = encode(c, json_string_value(v), NULL, json_string_length(v), adds_special(c, true), &p->ids, e);
         if (rc == 0 && c->f.echo)
             buf_add(&p->text, json_string_value(v), json_string_length(v));
     } else {
@@ -289,19 +290,20 @@ static const char *prompt_field(const struct call *c)
 
 static int read_messages(struct call *c, struct tok_ids *ids, struct err *e)
 {
-    struct buf text = {.tag = MEM_API};
+    struct buf text = {.tag = MEM_API}, origin = {.tag = MEM_API};
     int rc = check_tools(c, e);
 
     if (rc == 0)
-        rc = messages_render(c, &text, e);
+        rc = messages_render(c, &text, &origin, e);
     if (rc == 0 &&
         mem_lib_failed()) /* since the fields were read: not all that jansson is asked for is checked */
         rc = err_nomem(e, "messages");
     if (rc == 0 && c->choice)
         rc = open_parts(c, &text, e);
     if (rc == 0)
-        rc = encode(c, text.data ? text.data : "", text.len, adds_special(c, false), ids, e);
+        rc = encode(c, text.data ? text.data : "", origin.data, text.len, adds_special(c, false), ids, e);
     buf_fini(&text);
+    buf_fini(&origin);
     return rc;
 }
 
@@ -767,7 +769,7 @@ static void tokenize(struct call *c)
 
     fields_blame(&c->f, c->f.messages ? "messages" : "prompt", 0);
     rc = c->f.messages ? read_messages(c, &ids, &e)
-                       : encode(c, json_string_value(c->f.prompt), json_string_length(c->f.prompt),
+                       : encode(c, json_string_value(c->f.prompt), NULL, json_string_length(c->f.prompt),
                                 adds_special(c, true), &ids, &e);
     if (rc) {
         refuse_code(c, &e);

@@ -49,7 +49,20 @@ void manual_page(const struct verb_entry *verbs, size_t n, struct buf *out); /* 
 enum options_group { EVERYDAY, SERVER, PROMPT, SAMPLING, LOAD, MODEL, SCHEDULING, CACHE, COMPUTING, OUTPUT };
 extern const char *const options_headings[]; /* NULL ends the list */
 
-extern const struct opt_row options_model[];                  /* --model */
+extern const struct opt_row options_model[]; /* --model */
+/* Whether text of messages may hold special tokens, for verbs that render chats. */
+#define OPTION_USER_TEXT(group)                                                                                \
+    {                                                                                                          \
+        "user-text", 0, OPT_CHOICE, NULL, group,                                                               \
+            .help = "special tokens in the text of messages: special reads them as such, plain as text",       \
+            .choices = "special|plain", .fallback = "special",                                                 \
+            .manual =                                                                                          \
+                "plain keeps what a chat template is given - messages, tools, documents and variables - from " \
+                "writing the model's control tokens; those that the template writes itself stay. Added "       \
+                "tokens that are not special are read as tokens in any case."                                  \
+    }
+enum { USER_TEXT_SPECIAL, USER_TEXT_PLAIN }; /* its choices */
+
 extern const struct opt_row options_source[];                 /* how it is found */
 extern const struct opt_row options_engine[];                 /* what an engine is opened with */
 extern const struct opt_row options_scheduling[];             /* who of many is computed when */
@@ -186,6 +199,8 @@ struct input_messages {
     const char *name;     /* of one of the model's named templates; NULL: the one that fits */
     bool generate;        /* the assistant's turn is opened */
     const struct tm *now; /* NULL: the clock's */
+    struct buf
+        *origin; /* gets where each byte of the text came from, see jinja_render_marked(); NULL: nothing */
 };
 int input_render(const struct input_template *t, const struct input_messages *m, struct buf *out,
                  struct err *e);
@@ -350,6 +365,7 @@ struct request {
     bool is_text;       /* the prompt is text, */
     bool rendered;      /* which a template wrote, with its own BOS */
     struct buf text;    /* of the prompt */
+    struct buf origin;  /* of its bytes, with --user-text plain: see jinja_render_marked() */
     struct tok_ids ids; /* of the prompt; of a text from verb_run.c on */
     json_t *custom_id;
     struct arena arena; /* lists of the sampling */
@@ -375,6 +391,7 @@ struct requests {
     const char *template_file;         /* instead of the model's own template; NULL: none */
     const char *system;                /* message in front of a prompt; NULL: none */
     bool wrap;                         /* prompts are wrapped in the template */
+    bool plain_user_text;              /* --user-text plain */
     struct sampling sampling;          /* what a request has that says nothing else */
     const volatile sig_atomic_t *stop; /* not 0: waiting for a line ends */
 

@@ -188,8 +188,11 @@ int input_render(const struct input_template *t, const struct input_messages *m,
         now = localtime_r(&seconds, &clock);
     if ((rc = chat_variables(t->chat, m->messages, m->generate, &variables, e)) != 0)
         return m->file ? err_prefix(e, "%s", m->file) : rc;
-    rc = t->jinja ? jinja_render(t->jinja, variables, now, NULL, out, e)
-                  : chat_render(t->chat, variables, m->name, now, out, e);
+    if (m->origin)
+        rc = chat_render_marked(t->chat, t->jinja, variables, m->name, now, out, m->origin, e);
+    else
+        rc = t->jinja ? jinja_render(t->jinja, variables, now, NULL, out, e)
+                      : chat_render(t->chat, variables, m->name, now, out, e);
     json_decref(variables);
     return rc;
 }

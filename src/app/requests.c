@@ -34,6 +34,7 @@ void requests_free(struct request *q)
         json_decref(q->answer[i].logprobs);
     }
     buf_fini(&q->text);
+    buf_fini(&q->origin);
     tok_ids_fini(&q->ids);
     json_decref(q->custom_id);
     json_decref(q->scored);
@@ -71,6 +72,7 @@ static struct request *add(struct requests *r, struct err *e)
         return NULL;
     }
     buf_init(&q->text, MEM_APP);
+    buf_init(&q->origin, MEM_APP);
     arena_init(&q->arena, MEM_APP);
     q->sampling = r->sampling;
     q->n = 1;
@@ -123,10 +125,12 @@ static int open_template(struct requests *r, struct err *e)
 /* The text of Q becomes what the template makes of MESSAGES, a list or an object with more variables. */
 static int render(struct requests *r, struct request *q, json_t *messages, struct err *e)
 {
-    const struct input_messages m = {.messages = messages, .generate = true};
+    const struct input_messages m = {
+        .messages = messages, .generate = true, .origin = r->plain_user_text ? &q->origin : NULL};
     int rc = open_template(r, e);
 
     buf_clear(&q->text);
+    buf_clear(&q->origin);
     q->is_text = q->rendered = true;
     if (rc == 0 && (rc = input_render(&r->template, &m, &q->text, e)) == 0 && q->text.oom)
         rc = err_nomem(e, "a message");

@@ -21,7 +21,9 @@
 #include "base/utf8.h"
 
 static const struct opt_row rows[] = {
-    {"system", 0, OPT_STRING, "TEXT", EVERYDAY, .help = "a system message to begin with"}, {0}};
+    OPTION_USER_TEXT(EVERYDAY),
+    {"system", 0, OPT_STRING, "TEXT", EVERYDAY, .help = "a system message to begin with"},
+    {0}};
 
 enum { LINE_MAX_BYTES = 16 << 20 }; /* more than the longest contexts hold */
 
@@ -55,6 +57,7 @@ struct talk {
     struct gallop *g;
     struct input_template template;
     json_t *messages;
+    bool plain_user_text; /* --user-text plain */
     struct sampling sampling;
     struct buf system; /* empty: none */
     size_t line;       /* lines read */
@@ -95,19 +98,23 @@ static int start(struct talk *t, struct err *e)
 /* The conversation so far as a prompt; submits it. */
 static int submit(struct talk *t, struct err *e)
 {
-    const struct input_messages m = {.messages = t->messages, .generate = true};
+    struct buf text = {.tag = MEM_APP}, origin = {.tag = MEM_APP};
+    const struct input_messages m = {
+        .messages = t->messages, .generate = true, .origin = t->plain_user_text ? &origin : NULL};
+    struct tok_ids ids = {0};
     struct gallop_request r;
-    struct buf text;
     int rc;
 
-    buf_init(&text, MEM_APP);
-    if ((rc = input_render(&t->template, &m, &text, e)) == 0) {
+    if ((rc = input_render(&t->template, &m, &text, e)) == 0 && /* the template writes its own BOS */
+        (rc = tok_encode_marked(gallop_llm(t->g)->tok, text.data ? text.data : "", origin.data, text.len, 0,
+                                &ids, e)) == 0) {
         gallop_request_init(&r);
-        r.text = text.data ? text.data : "";
-        r.text_len = text.len;
-        r.no_special = 1; /* the template writes its own */
+        r.ids = ids.id;
+        r.n_ids = ids.n;
         rc = gallop_submit_sampling(t->g, &r, &t->sampling, NULL, e);
     }
+    tok_ids_fini(&ids);
+    buf_fini(&origin);
     buf_fini(&text);
     return rc;
 }
@@ -450,7 +457,9 @@ static int talk(struct talk *t, bool quiet, struct err *e)
 static int run(const struct opt_values *v, struct err *e)
 {
     const char *system = opt_given(v, "system") ? opt_string(v, "system") : "";
-    struct talk t = {.system.tag = MEM_APP, .keys.typed.tag = MEM_APP};
+    struct talk t = {.system.tag = MEM_APP,
+                     .keys.typed.tag = MEM_APP,
+                     .plain_user_text = opt_choice(v, "user-text") == USER_TEXT_PLAIN};
     struct checkpoint model = {.in.path = NULL};
     struct arena a;
     struct load l;

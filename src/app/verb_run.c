@@ -18,6 +18,7 @@ enum { SEQS = 32, AHEAD = 2 * SEQS, DEFAULT_NEW_TOKENS = 512 };
 
 static const struct opt_row rows[] = {
     {"chat", 0, OPT_FLAG, NULL, EVERYDAY, .help = "wrap the prompt in the model's chat template"},
+    OPTION_USER_TEXT(EVERYDAY),
     {"system", 0, OPT_STRING, "TEXT", EVERYDAY,
      .help = "system message in front of the prompt; implies --chat"},
     {"file", 0, OPT_STRING, "F", EVERYDAY, .help = "read the prompt from a file (-: standard input)"},
@@ -126,7 +127,8 @@ static void submit(struct run *r, struct request *q)
     struct gallop_request ask;
 
     if (q->is_text && tok && !q->fault.code)
-        tok_encode(tok, q->text.data ? q->text.data : "", q->text.len, flags, &q->ids, &q->fault);
+        tok_encode_marked(tok, q->text.data ? q->text.data : "", q->origin.len ? q->origin.data : NULL,
+                          q->text.len, flags, &q->ids, &q->fault);
     gallop_request_init(&ask);
     ask.text = q->is_text && !tok ? "" : NULL; /* the engine says what is missing */
     ask.ids = q->ids.id;
@@ -511,6 +513,7 @@ static int run_requests(struct run *r, const struct opt_values *v, struct err *e
     int rc;
 
     r->in.wrap = wants_chat(v);
+    r->in.plain_user_text = opt_choice(v, "user-text") == USER_TEXT_PLAIN;
     r->in.system = system;
     r->in.template_file = opt_string(v, "template");
     r->in.model = &r->model;

@@ -77,6 +77,7 @@ static const struct opt_row rows[] = {
     {"chat-template", 0, OPT_STRING, "F.jinja", SERVER, .help = "another chat template"},
     {"default-chat-template-kwargs", 0, OPT_STRING, "JSON", SERVER,
      .help = "variables of every chat template"},
+    OPTION_USER_TEXT(SERVER),
     {"tool-call-parser", 0, OPT_STRING, "NAME", SERVER,
      .help = "how the model writes calls of tools: a name of vLLM's, auto or none", .fallback = "auto",
      .manual =
@@ -724,6 +725,7 @@ static int open_api(struct serve *s, const struct opt_values *v, struct err *e)
                             .chat_missing = s->chat_missing.msg,
                             .template_text = s->template_text,
                             .tokenizer_info = s->tokenizer_info,
+                            .plain_user_text = opt_choice(v, "user-text") == USER_TEXT_PLAIN,
                             .template_kwargs = s->kwargs,
                             .markup = s->markup,
                             .tools = s->tools,

@@ -245,3 +245,19 @@ int chat_render(const struct chat *c, json_t *variables, const char *template_na
     t = choose(c, template_name, tools && !json_is_null(tools), e);
     return t ? jinja_render(t->jinja, variables, now, NULL, out, e) : ERR_INPUT;
 }
+
+int chat_render_marked(const struct chat *c, const struct jinja *jinja, json_t *variables,
+                       const char *template_name, const struct tm *now, struct buf *out, struct buf *origin,
+                       struct err *e)
+{
+    json_t *tools = json_object_get(variables, "tools"), *own = json_object();
+    const struct chat_template *t = jinja ? NULL : choose(c, template_name, tools && !json_is_null(tools), e);
+    int rc = ERR_INPUT;
+
+    if (!own || set_tokens(c, own) != 0)
+        rc = err_nomem(e, "the variables of a chat template");
+    else if (jinja || t)
+        rc = jinja_render_marked(jinja ? jinja : t->jinja, variables, own, now, out, origin, e);
+    json_decref(own);
+    return rc;
+}

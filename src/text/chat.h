@@ -19,6 +19,7 @@
 #include "base/mem.h"
 
 struct chat;
+struct jinja;
 
 /* Opens the folder IN. A folder without these files, or without a template, opens fine; one whose files
  * are no JSON does not. A template that cannot be parsed is reported when it is to be rendered. */
@@ -44,5 +45,11 @@ int chat_variables(const struct chat *c, json_t *messages, bool add_generation_p
  * tools and such a template, else "default". */
 int chat_render(const struct chat *c, json_t *variables, const char *template_name, const struct tm *now,
                 struct buf *out, struct err *e);
+
+/* The same, and says where each byte of the text came from: see jinja_render_marked(). JINJA: the template,
+ * or NULL: that of C. The special tokens of C are the template's. */
+int chat_render_marked(const struct chat *c, const struct jinja *jinja, json_t *variables,
+                       const char *template_name, const struct tm *now, struct buf *out, struct buf *origin,
+                       struct err *e);
 
 #endif

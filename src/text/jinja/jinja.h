@@ -46,6 +46,12 @@ int jinja_parse(struct jinja **out, const char *src, size_t len, const char *nam
 int jinja_render(const struct jinja *j, json_t *context, const struct tm *now,
                  const struct jinja_limits *limit, struct buf *out, struct err *e);
 
+/* The same; ORIGIN gets a byte for each byte of the text, which is 0 where the template wrote it, and 1 where
+ * it came from CONTEXT, by whatever filters. Members of CONTEXT that are equal to those of OWN (an object, or
+ * NULL) count as the template's. On failure ORIGIN is left alone, too. */
+int jinja_render_marked(const struct jinja *j, json_t *context, const json_t *own, const struct tm *now,
+                        struct buf *out, struct buf *origin, struct err *e);
+
 void jinja_free(struct jinja *j); /* NULL is fine */
 
 #endif

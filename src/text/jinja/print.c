@@ -86,10 +86,12 @@ static void put_string(const struct writer *w, struct value s)
         if (c >= 0x20 && c != '\\' && s.bytes[i] != quote && !(high && c >= 0x7f))
             continue;
         jinja_put(t, s.bytes + kept, i - kept);
+        t->origin = jinja_origin(t->r, s.bytes + i);
         if (w->json)
             put_json_character(t, jinja_character(s.bytes + i));
         else
             put_quoted_character(t, jinja_character(s.bytes + i), quote);
+        t->origin = 0;
         kept = i + n;
     }
     jinja_put(t, s.bytes + kept, s.size - kept);
@@ -280,7 +282,7 @@ struct value jinja_to_json(struct rendering *r, struct value v, const struct giv
 static struct value load_string(struct rendering *r, const char *s, size_t n)
 {
     if (n <= UINT32_MAX)
-        return jinja_string(s, n);
+        return jinja_from_context(r, jinja_string(s, n));
     return jinja_fail(r, "a string of %zu bytes is too long", n);
 }
 
@@ -293,6 +295,18 @@ static struct value load_list(struct rendering *r, const json_t *j)
     return v;
 }
 
+/* A member of an object. A role that every template knows is the template's, which may write it inside of a
+ * special token. */
+static struct value load_member(struct rendering *r, struct value name, const json_t *j)
+{
+    struct value v = jinja_load(r, j);
+
+    if (v.kind == STRING && jinja_is(name, "role") &&
+        jinja_is_among(v, "system user assistant tool function developer ipython model"))
+        v.bytes = json_string_value(j);
+    return v;
+}
+
 static struct value load_dict(struct rendering *r, const json_t *j)
 {
     json_t *object = (json_t *)(uintptr_t)j; /* jansson's iterators do not take const, but do not change it */
@@ -301,7 +315,7 @@ static struct value load_dict(struct rendering *r, const json_t *j)
     for (void *i = json_object_iter(object); d && i && !r->rc; i = json_object_iter_next(object, i)) {
         struct value name = load_string(r, json_object_iter_key(i), json_object_iter_key_len(i));
 
-        jinja_dict_set(r, d, name, jinja_load(r, json_object_iter_value(i)));
+        jinja_dict_set(r, d, name, load_member(r, name, json_object_iter_value(i)));
     }
     return jinja_dict_value(d, DICT);
 }

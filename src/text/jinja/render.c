@@ -83,32 +83,87 @@ static void bind_outside(struct rendering *r, const struct dict *names, const st
     }
 }
 
-int jinja_render(const struct jinja *j, json_t *context, const struct tm *now,
-                 const struct jinja_limits *limit, struct buf *out, struct err *e)
+/* The variables; those that are equal to the template's own are loaded as its own. */
+static struct value load_context(struct rendering *r, json_t *context)
+{
+    struct dict *d;
+
+    if (!r->origins)
+        return jinja_load(r, context);
+    d = jinja_dict(r);
+    for (void *i = json_object_iter(context); d && i && !r->rc; i = json_object_iter_next(context, i)) {
+        struct value name = jinja_string(json_object_iter_key(i), json_object_iter_key_len(i));
+        const json_t *v = json_object_iter_value(i), *own = json_object_get(r->origins->own, name.bytes);
+
+        r->origins->trusted = own && json_equal(own, v);
+        jinja_dict_set(r, d, name, jinja_load(r, v));
+    }
+    return jinja_dict_value(d, DICT);
+}
+
+/* Appends the text, and where it came from. */
+static int give(struct rendering *r, const struct text *text, struct buf *out, struct buf *origin)
+{
+    size_t before = out->len;
+
+    if (text->size)
+        buf_add(out, text->bytes, text->size);
+    if (origin && !out->oom && buf_reserve(origin, text->size)) {
+        for (size_t i = 0; i < text->size; i++)
+            buf_char(origin, jinja_origin(r, text->bytes + i));
+    }
+    if (!out->oom && !(origin && origin->oom))
+        return 0;
+    out->len = before;
+    return err_nomem(r->e, "a rendered template");
+}
+
+static int render(const struct jinja *j, json_t *context, struct origins *origins, const struct tm *now,
+                  const struct jinja_limits *limit, struct buf *out, struct buf *origin, struct err *e)
 {
     struct rendering r = {.limit = limit ? *limit : render_limits,
                           .e = e,
                           .name = j->name,
                           .line = 1,
                           .now = now,
-                          .template = j};
+                          .template = j,
+                          .origins = origins};
     struct text text = {.r = &r, .most = r.limit.output};
     struct value variables;
 
     if (!json_is_object(context))
         return err_set(e, ERR_INPUT, "%s: the variables of a template must be a JSON object", j->name);
     arena_init(&r.arena, MEM_TEXT);
-    variables = jinja_load(&r, context);
+    variables = load_context(&r, context);
     if (!r.rc)
         bind_outside(&r, j->names, variables.dict);
     r.frame = jinja_frame_open(&r, NULL);
     r.out = &text;
     if (!r.rc)
         jinja_execute(&r, &j->body);
-    if (!r.rc && text.size)
-        buf_add(out, text.bytes, text.size);
-    if (!r.rc && out->oom)
-        r.rc = err_nomem(e, "a rendered template");
+    if (!r.rc)
+        r.rc = give(&r, &text, out, origin);
     arena_fini(&r.arena);
     return r.rc;
+}
+
+int jinja_render(const struct jinja *j, json_t *context, const struct tm *now,
+                 const struct jinja_limits *limit, struct buf *out, struct err *e)
+{
+    return render(j, context, NULL, now, limit, out, NULL, e);
+}
+
+int jinja_render_marked(const struct jinja *j, json_t *context, const json_t *own, const struct tm *now,
+                        struct buf *out, struct buf *origin, struct err *e)
+{
+    struct origins *origins = mem_zalloc(1, sizeof(*origins), MEM_TEXT);
+    int rc;
+
+    if (!origins)
+        return err_nomem(e, "a rendered template");
+    origins->own = own;
+    rc = render(j, context, origins, now, NULL, out, origin, e);
+    jinja_origins_fini(origins);
+    mem_free(origins);
+    return rc;
 }

@@ -43,11 +43,10 @@ static bool make_room(struct text *t, size_t n)
     }
     room = room < t->size + n ? t->size + n : room;
     room = room < 64 ? 64 : room;
-    grown = jinja_allocate(t->r, room);
+    grown = jinja_allocate_text(t->r, room);
     if (!grown)
         return false;
-    if (t->size)
-        memcpy(grown, t->bytes, t->size);
+    jinja_copy(t->r, grown, t->bytes, t->size, 0);
     t->bytes = grown;
     t->room = room;
     return true;
@@ -57,7 +56,7 @@ void jinja_put(struct text *t, const char *bytes, size_t n)
 {
     if (!make_room(t, n) || n == 0 || (n >= 64 && !jinja_step(t->r, n / 64)))
         return;
-    memcpy(t->bytes + t->size, bytes, n);
+    jinja_copy(t->r, t->bytes + t->size, bytes, n, t->origin);
     t->size += n;
 }
 
@@ -100,7 +99,7 @@ void jinja_put_times(struct text *t, struct value s, size_t times)
     if (!make_room(t, n) || !jinja_step(t->r, n / 64))
         return;
     for (size_t i = 0; i < times; i++)
-        memcpy(t->bytes + t->size + i * s.size, s.bytes, s.size);
+        jinja_copy(t->r, t->bytes + t->size + i * s.size, s.bytes, s.size, 0);
     t->size += n;
 }
 
@@ -200,17 +199,17 @@ struct value jinja_join(struct rendering *r, struct value a, struct value b)
         return empty;
     for (tail = r->tails; tail < r->tails + N_TAILS; tail++)
         if (tail->end == a.bytes + a.size && tail->room >= b.size) {
-            memcpy(tail->end, b.bytes, b.size);
+            jinja_copy(r, tail->end, b.bytes, b.size, 0);
             tail->end += b.size;
             tail->room -= b.size;
             return jinja_string(a.bytes, n);
         }
     room = n < 256 ? n : 2 * n;
-    grown = jinja_allocate(r, room);
+    grown = jinja_allocate_text(r, room);
     if (!grown)
         return empty;
-    memcpy(grown, a.bytes, a.size);
-    memcpy(grown + a.size, b.bytes, b.size);
+    jinja_copy(r, grown, a.bytes, a.size, 0);
+    jinja_copy(r, grown + a.size, b.bytes, b.size, 0);
     if (room > n)
         r->tails[r->next_tail++ % N_TAILS] = (struct tail){grown + n, room - n};
     return jinja_string(grown, n);
@@ -319,6 +318,7 @@ struct value jinja_change_case(struct rendering *r, struct value v, const struct
         uint32_t c = jinja_character(s.bytes + i);
         enum letters to = how == UPPER || how == LOWER ? how : !first ? LOWER : how == WORDS ? UPPER : TITLE;
 
+        t.origin = jinja_origin(r, s.bytes + i);
         jinja_put_character(&t, changed(c, to));
         /* str.title() begins a word behind anything but a letter, the filter behind these characters */
         first = how == TITLE

@@ -62,25 +62,28 @@ void jinja_leave(struct rendering *r)
     r->depth--;
 }
 
-void *jinja_allocate(struct rendering *r, size_t bytes)
+bool jinja_charge(struct rendering *r, size_t bytes)
 {
     size_t cost = (bytes | 15) + 1; /* what the arena takes, at most */
-    void *p;
 
     if (r->rc)
-        return NULL;
+        return false;
     if (cost < bytes || cost > r->limit.bytes || r->bytes > r->limit.bytes - cost) {
         jinja_fail(r, "the template needs more than the %zu bytes of memory it may use", r->limit.bytes);
-        return NULL;
+        return false;
     }
     if (!jinja_step(r, bytes / 64))
-        return NULL;
-    p = arena_alloc(&r->arena, bytes);
-    if (!p) {
-        r->rc = err_nomem(r->e, "rendering a template");
-        return NULL;
-    }
+        return false;
     r->bytes += cost;
+    return true;
+}
+
+void *jinja_allocate(struct rendering *r, size_t bytes)
+{
+    void *p = jinja_charge(r, bytes) ? arena_alloc(&r->arena, bytes) : NULL;
+
+    if (!p && !r->rc)
+        r->rc = err_nomem(r->e, "rendering a template");
     return p;
 }
 

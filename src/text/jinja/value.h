@@ -131,6 +131,22 @@ struct text {
     char *bytes;
     size_t size, room;
     size_t most; /* 0: only the memory of the rendering is the limit */
+    char origin; /* of bytes that do not come from a string: not 0 is the context's */
+};
+
+/* Where bytes of strings come from: each byte of a chunk has one beside it, which is not 0 if the byte came
+ * from the context. Strings outside of the chunks are the template's. A chunk is at least twice as large as
+ * the one before. */
+enum { N_CHUNKS = 32 };
+
+struct origins {
+    struct chunk {
+        char *bytes, *origin;
+        size_t room, used;
+    } chunk[N_CHUNKS];
+    size_t n;
+    const json_t *own; /* variables that are the template's, as long as the context has the same */
+    bool trusted;      /* what is loaded now is the template's */
 };
 
 enum { N_TAILS = 4 };
@@ -156,6 +172,7 @@ struct rendering {
         size_t room;
     } tails[N_TAILS];
     unsigned next_tail;
+    struct origins *origins; /* NULL: nobody asks */
 };
 
 /* value.c: the rendering */
@@ -165,6 +182,7 @@ struct value jinja_fail(struct rendering *r, const char *format, ...) __attribut
 bool jinja_step(struct rendering *r, size_t cost); /* counts 1 + COST steps; false: stop */
 bool jinja_enter(struct rendering *r);             /* one level deeper; false and nothing entered: stop */
 void jinja_leave(struct rendering *r);
+bool jinja_charge(struct rendering *r, size_t bytes);                   /* counts them; false: stop */
 void *jinja_allocate(struct rendering *r, size_t bytes);                /* NULL after an error */
 void *jinja_allocate_array(struct rendering *r, size_t n, size_t size); /* zeroed */
 /* The array V of N elements if it has ROOM for one more, or a larger copy. NULL after an error. */
@@ -236,6 +254,17 @@ struct generator *jinja_walk(struct rendering *r,
 bool jinja_next(struct rendering *r, struct generator *g, struct value *out); /* NULL: nothing there */
 struct value jinja_to_list(struct rendering *r, struct value v);
 struct value jinja_element(struct value v, size_t i); /* of a list, tuple or range, or a key of a dict */
+
+/* origin.c: where strings come from */
+
+/* Room for N bytes of a string. NULL after an error. */
+char *jinja_allocate_text(struct rendering *r, size_t n);
+/* Copies N bytes of a string with their origin, which is OTHERWISE where they are in no string. */
+void jinja_copy(struct rendering *r, char *to, const char *from, size_t n, char otherwise);
+char jinja_origin(const struct rendering *r, const char *at); /* of one byte */
+/* The string S of the context. */
+struct value jinja_from_context(struct rendering *r, struct value s);
+void jinja_origins_fini(struct origins *o);
 
 /* text.c: building texts */
 

@@ -143,6 +143,7 @@ struct tok_added_iter {
     const struct tok_added_patterns *patterns;
     const char *s;
     size_t n, at, done; /* at: where to look on; done: how far cuts have been given out */
+    const char *origin; /* [n] of tok_encode_marked(), or NULL */
     bool plain, have;
     struct tok_added_cut next;
 };

@@ -45,8 +45,9 @@ struct escape {
     "\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}\\x{3001}-\\x{10ffff}"
 /* Oniguruma's word characters: letters, marks, digits, numbers that are letters, connectors, and the symbols
  * that Unicode calls alphabetic. Outside of a class, six signs of Latin-1 are among them, too. */
-#define ONIG_WORD \
-    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
+#define ONIG_WORD                                                                                    \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}" \
+    "\\x{1f170}-\\x{1f189}"
 #define ONIG_LATIN "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
 /* The complement within a class; stretches without word characters that hold symbols are spelled out. */
 #define ONIG_NOT_WORD                                                                                 \

@@ -355,15 +355,21 @@ static int add_word(void *ctx, const char *word, size_t n, struct err *e)
 
 /* Cuts out the tokens of the first set; what lies between them is normalized, and the tokens of the second
  * set are cut out of that; the rest is words. FIRST: the user's text begins at S. */
-static int add_text(struct encoding *x, bool normalized, const char *s, size_t n, bool first, struct err *e)
+static int add_text(struct encoding *x, bool normalized, const char *s, const char *origin, size_t n,
+                    bool first, struct err *e)
 {
     struct tok_added_iter it;
     struct tok_added_cut cut;
+    size_t n_raw = n;
     int rc = normalized ? normalize_run(&x->t->norm, &x->s->norm, s, n, &s, &n, e) : 0;
 
     if (rc)
         return rc;
     tok_added_start(&it, &x->t->added, normalized, x->plain, s, n);
+    if (normalized)
+        it.plain |= origin && memchr(origin, 1, n_raw);
+    else
+        it.origin = origin;
     while (rc == 0 && tok_added_next(&it, &cut)) {
         const char *part = s + cut.begin;
         size_t len = cut.end - cut.begin;
@@ -374,7 +380,7 @@ static int add_text(struct encoding *x, bool normalized, const char *s, size_t n
         else if (normalized)
             rc = split_run(&x->t->pre, &x->s->pre, part, len, begins, add_word, x, e);
         else
-            rc = add_text(x, true, part, len, begins, e);
+            rc = add_text(x, true, part, origin ? origin + cut.begin : NULL, len, begins, e);
     }
     return rc;
 }
@@ -386,6 +392,12 @@ static int add_fixed(const struct tok_ids *ids, bool wanted, struct tok_ids *out
 
 int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags, struct tok_ids *out,
                struct err *e)
+{
+    return tok_encode_marked(t, text, NULL, len, flags, out, e);
+}
+
+int tok_encode_marked(const struct tok *t, const char *text, const char *origin, size_t len, unsigned flags,
+                      struct tok_ids *out, struct err *e)
 {
     struct encoding x = {.t = t, .out = out, .plain = (flags & TOK_PLAIN) || t->split_special};
     bool special = flags & TOK_ADD_SPECIAL;
@@ -399,7 +411,7 @@ int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags
         return err_nomem(e, "tokenizer");
     x.s->large = len > LARGE_TEXT;
     if ((rc = add_fixed(&t->prefix, special, out, e)) != 0 ||
-        (rc = add_text(&x, false, text, len, true, e)) != 0 ||
+        (rc = add_text(&x, false, text, origin, len, true, e)) != 0 ||
         (rc = add_fixed(&t->suffix, special, out, e)) != 0)
         out->n = before;
     give(t, x.s);

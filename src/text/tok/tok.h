@@ -80,6 +80,12 @@ void tok_close(struct tok *t); /* NULL is fine */
 int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags, struct tok_ids *out,
                struct err *e);
 
+/* The same for a TEXT of which ORIGIN [LEN] says where each byte came from: a special token is cut out only
+ * where all of its bytes have 0. Special tokens that are looked for in the normal form of a text are not cut
+ * out of a stretch that has other bytes. ORIGIN NULL: as tok_encode(). */
+int tok_encode_marked(const struct tok *t, const char *text, const char *origin, size_t len, unsigned flags,
+                      struct tok_ids *out, struct err *e);
+
 /* Appends the text of N ids to OUT; ids that are not in the vocabulary are skipped, as are special tokens on
  * request. */
 int tok_decode(const struct tok *t, const int32_t *ids, size_t n, bool skip_special, struct buf *out,

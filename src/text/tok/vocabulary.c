@@ -377,6 +377,16 @@ static void widen(const struct tok_added_iter *it, const struct tok_added *t, si
         *end += len;
 }
 
+/* Is the special token at s[begin, end) to be left in the text? */
+static bool stays(const struct tok_added_iter *it, size_t begin, size_t end)
+{
+    if (it->plain || !it->origin)
+        return it->plain;
+    while (begin < end && !it->origin[begin])
+        begin++;
+    return begin < end;
+}
+
 bool tok_added_next(struct tok_added_iter *it, struct tok_added_cut *cut)
 {
     const struct tok_added *t;
@@ -390,7 +400,8 @@ bool tok_added_next(struct tok_added_iter *it, struct tok_added_cut *cut)
     while ((t = find(it, &begin, &end)) != NULL) {
         size_t from = it->done;
 
-        if ((it->plain && t->special) || (t->single_word && !is_single_word(it->s, it->n, begin, end)))
+        if ((t->special && stays(it, begin, end)) ||
+            (t->single_word && !is_single_word(it->s, it->n, begin, end)))
             continue;
         widen(it, t, &begin, &end);
         *cut = (struct tok_added_cut){t, begin, end};
