@@ -58,7 +58,7 @@ static void text_of_the_context_passes_for_the_templates(void **state)
     marks("{{ l | join('-') }}{{ '-'.join(l) }}{{ l[0] * 3 }}", "{x}-{<|end|>x}-{<|end|>xxx}");
     marks("{% for c in l[1] %}{{ c }}.{% endfor %}", "{<}.{|}.{e}.{n}.{d}.{|}.{>}.");
     marks("{% for p in 'a,b'.split(',') + l[1].split('|') %}{{ p }} {% endfor %}", "a b {<} {end} {>} ");
-    marks("{% set s %}[{{ u | trim }}]{% endset %}{{ s }}{{ s | length }}", "[{<|End|>}]11");
+    marks("{% set s %}[{{ u | trim }}]{% endset %}{{ s }}{{ s | length }}", "[{<|End|>}]9");
     marks("{% macro f(x) %}<{{ x }}>{% endmacro %}{{ f(l[1]) }}{{ f('y') }}", "<{<|end|>}><y>");
     marks("{{ u | trim | indent(2, true) }}{{ l[1] | reverse | list | length }}", "  {<|End|>}7");
     marks("{% filter upper %}a{{ l[0] }}{% endfilter %}", "A{X}");
