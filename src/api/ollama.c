@@ -12,8 +12,8 @@
 #include "api/routes.h"
 #include "base/clock.h"
 #include "base/json_pull.h"
-#include "engine/dense.h"
 #include "base/json_tree.h"
+#include "engine/dense.h"
 #include "engine/gallop_in.h"
 
 /* ---- requests ---- */
