@@ -40,10 +40,10 @@ char *jinjacase_read(const char *name, size_t *n)
 /* JSON TEXT of N bytes as variables. */
 static int render(const struct jinja *j, const char *text, size_t n, struct buf *out, struct err *e)
 {
-    json_t *variables = json_loadb(text, n, JSON_ALLOW_NUL, NULL);
+    json_t *variables;
     int rc;
 
-    assert_non_null(variables);
+    assert_int_equal(json_pull_load_exact(&variables, text, n, "variables", NULL), 0);
     rc = jinja_render(j, variables, &jinjacase_now, NULL, out, e);
     json_decref(variables);
     return rc;
