@@ -169,6 +169,19 @@ static void version(struct api *a, struct server_exchange *x, const struct route
     reply_put(a, x, r, put_version);
 }
 
+/* The version of Ollama whose paths are served here: its clients refuse to work with one that they take for
+ * too old (Codex wants 0.13.4, Visual Studio Code 0.6.4). */
+static void put_ollama_version(const struct api *a, struct buf *out)
+{
+    (void)a;
+    buf_fmt(out, "{\"version\":\"0.13.5\",\"gallop\":\"%s\"}", gallop_version());
+}
+
+static void ollama_version(struct api *a, struct server_exchange *x, const struct route *r)
+{
+    reply_put(a, x, r, put_ollama_version);
+}
+
 static void put_load(const struct api *a, struct buf *out)
 {
     buf_fmt(out, "{\"server_load\":%zu}", a->n_calls);
@@ -403,7 +416,8 @@ static const struct route routes[] = {
      "Ollama's: vectors of texts, of length 1."},
     {"POST", "/api/embeddings", ROUTE_KEY, FIELDS_EMBED_ONE, NULL, &embeddings_ollama_one_form,
      "OllamaEmbedding", "Ollama's older form: the vector of one text, as it is."},
-    {"GET", "/api/version", ROUTE_OPEN, 0, version, &ollama_form, "Version", "Of the program."},
+    {"GET", "/api/version", ROUTE_OPEN, 0, ollama_version, &ollama_form, "Version",
+     "The version of Ollama's API that clients may count on, and that of the program."},
     {"GET", "/health", ROUTE_OPEN, 0, health, NULL, ROUTE_EMPTY,
      "200 while the server runs, and 503 with the reason while a step takes longer than --step-timeout."},
     {"GET", "/ready", ROUTE_OPEN, 0, ready, NULL, ROUTE_EMPTY,

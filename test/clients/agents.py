@@ -91,13 +91,13 @@ def _binary(pattern):
     return found[0]
 
 
-def _run(command, **environment):
-    """The lines of JSON that an agent writes."""
-    before = len(server.log)
+def _run(command, asks=server, **environment):
+    """The lines of JSON that an agent writes, and those of the log of the server that it ASKS."""
+    before = len(asks.log)
     r = subprocess.run(command, cwd=work.name, env=ENVIRONMENT | environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                        stderr=subprocess.PIPE, text=True, timeout=100)
     expect(r.returncode, 0, f"{command[0]}: {r.stdout[-2000:]}\n{r.stderr[-2000:]}")
-    asked = [line for line in server.log[before:] if '"POST /v1/' in line]
+    asked = [line for line in asks.log[before:] if '"POST /v1/' in line]
     check(asked and all('" 200 ' in line for line in asked), f"every request was answered: {asked}")
     return [json.loads(line) for line in r.stdout.splitlines() if line.startswith("{")], asked
 
@@ -141,15 +141,16 @@ def claude_code_finds_a_tool_of_an_mcp_server():
 
 # ---- Codex ----
 
-CONFIG = """model = "%s"
-model_provider = "gallop"
-check_for_update_on_startup = false
+ALONE = """check_for_update_on_startup = false
 [analytics]
 enabled = false
 [features]
 plugins = false
 apps = false
-[model_providers.gallop]
+"""
+CONFIG = """model = "%s"
+model_provider = "gallop"
+""" % MODEL + ALONE + """[model_providers.gallop]
 name = "Gallop"
 base_url = "%s/v1"
 env_key = "GALLOP_API_KEY"
@@ -157,14 +158,14 @@ wire_api = "responses"
 [mcp_servers.weather]
 command = %s
 args = %s
-""" % (MODEL, BASE, json.dumps(MCP[0]), json.dumps(MCP[1:]))
+""" % (BASE, json.dumps(MCP[0]), json.dumps(MCP[1:]))
 
 
-def _codex(prompt, *options, config=CONFIG):
+def _codex(prompt, *options, config=CONFIG, asks=server, **environment):
     with open(os.path.join(home, ".codex", "config.toml"), "w", encoding="utf-8") as f:
         f.write(config)
     said, asked = _run([_binary("codex_cli_bin/bin/codex"), "exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox",
-                        *options, prompt], CODEX_HOME=os.path.join(home, ".codex"), GALLOP_API_KEY=KEY)
+                        *options, prompt], asks, CODEX_HOME=os.path.join(home, ".codex"), GALLOP_API_KEY=KEY, **environment)
     check(all(line["type"] not in ("error", "turn.failed") for line in said), f"{said}")
     return [line["item"] for line in said if line["type"] == "item.completed" and line["item"]["type"] != "error"], said[-1], asked
 
@@ -186,6 +187,13 @@ def codex_calls_a_tool_of_an_mcp_server():
     calls = [i for i in items if i["type"] == "mcp_tool_call"]
     expect([(i["server"], i["tool"], i["arguments"], i["status"]) for i in calls], [("weather", "look", {"city": "Rome"}, "completed")], f"{items}")
     expect((items[-1]["text"], len(asked)), ("The sun shines in Rome.", 2), "the answer")
+
+
+def codex_takes_the_server_for_that_of_ollama():
+    with Server("--dtype", "fp32", "--served-model-name", MODEL, model=folder) as other:
+        items, end, _ = _codex("<exec>", "--oss", "--local-provider", "ollama", "-m", MODEL, config=ALONE,
+                               asks=other, CODEX_OSS_BASE_URL=f"http://127.0.0.1:{other.port}/v1")
+    expect((items[-1]["text"], end["type"]), ("The shell works.", "turn.completed"), "the answer")
 
 
 def nothing_left_this_machine():

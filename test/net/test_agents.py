@@ -161,6 +161,8 @@ def deferred_tools_are_shown_once_they_are_found():
     expect(_count(change("tool_addition", named), tools=[a, late]), _count(plain, tools=[a, tool("Late")]), "an addition")
     expect(_count(change("tool_removal", named), tools=[a, tool("Late")]), _count(plain, tools=[a]), "a removal")
     expect(_count(change("tool_addition", {"type": "tool_definition", "definition": b}), tools=[a]), _count(plain, tools=[a, b]), "a definition")
+    expect(_count(change("tool_addition", {"type": "mcp_tool_reference", "name": "A"}), tools=[a]), _count(plain, tools=[a]), "other tools")
+    expect(_said("a 'tool_addition' of other tools than functions is left out"), 1, "which is said once")
     for what in (change("tool_addition", {"type": "tool_definition"}), change("tool_addition", {"type": "tool_reference"}),
                  result({"type": "tool_reference"})):
         expect(server.post(MESSAGES, messages=what, tools=[a])[0], 400, f"{what}")
