@@ -105,8 +105,9 @@ def _run(command, asks=server, **environment):
 # ---- Claude Code ----
 
 def _claude(prompt, tools, *options):
-    said, asked = _run([_binary("claude_agent_sdk/_bundled/claude"), "-p", prompt, "--model", MODEL, "--output-format", "stream-json", "--verbose",
-                        "--allowedTools", tools, *options], ANTHROPIC_BASE_URL=BASE, ANTHROPIC_AUTH_TOKEN=KEY, IS_SANDBOX="1",
+    said, asked = _run([_binary("claude_agent_sdk/_bundled/claude"), "-p", prompt, "--output-format", "stream-json", "--verbose",
+                        "--allowedTools", tools, *options], ANTHROPIC_BASE_URL=BASE, ANTHROPIC_AUTH_TOKEN=KEY, ANTHROPIC_MODEL=MODEL,
+                       ANTHROPIC_DEFAULT_HAIKU_MODEL=MODEL, CLAUDE_CODE_AUTO_COMPACT_WINDOW="131072", IS_SANDBOX="1",
                        CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1", DISABLE_TELEMETRY="1", DISABLE_ERROR_REPORTING="1", DISABLE_AUTOUPDATER="1")
     blocks = [b for line in said if line["type"] in ("assistant", "user") for b in line["message"]["content"]]
     end = said[-1]
@@ -149,6 +150,7 @@ plugins = false
 apps = false
 """
 CONFIG = """model = "%s"
+model_context_window = 131072
 model_provider = "gallop"
 """ % MODEL + ALONE + """[model_providers.gallop]
 name = "Gallop"
