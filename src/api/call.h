@@ -194,8 +194,8 @@ void call_ping(struct api *a,
 void call_abort(struct call *c);
 void call_forget_all(struct api *a); /* when the threads are gone */
 
-/* Places of the queue, on any thread. With --scheduling-policy fair a key that has one gets more only while it
- * has at most three times as many as are left, so that there are some for others. */
+/* Places of the queue, on any thread. With --scheduling-policy fair a key that has one gets more only while
+ * it has at most three times as many as are left, so that there are some for others. */
 size_t call_most_places(const struct api *a); /* that a request may have, when there is no other */
 /* C, which has one place, gets N in all, as those of KEY. False: there are not so many for it. */
 bool call_settle(struct call *c, uint32_t key, size_t n);

@@ -125,6 +125,9 @@ def other_forms_say_the_same_numbers():
         expect((stopped["stop_reason"], stopped["stop_sequence"]), ("stop_sequence", "e"), "which sequence ended it")
         ended = s.post(COMPLETIONS, prompt=PROMPT, max_tokens=200, temperature=0, stop=["~~", "e"])[1]["choices"][0]
         expect((ended["finish_reason"], ended["stop_reason"]), ("stop", "e"), "vLLM's stop_reason")
+        for token in (0, 300):
+            ended = s.post(COMPLETIONS, prompt=PROMPT, max_tokens=9, temperature=0, stop_token_ids=[token], logit_bias={str(token): 100})[1]["choices"][0]
+            expect((ended["finish_reason"], ended["stop_reason"]), ("stop", token), "a stop token, also the first of all")
         most = s.post(COMPLETIONS, prompt=PROMPT, max_tokens=2, temperature=0, stop=["~~"], ignore_eos=True)[1]["choices"][0]
         expect((most["finish_reason"], most["stop_reason"]), ("length", None), "and none where its length ended it")
 
@@ -146,6 +149,53 @@ def alternatives_come_in_the_order_of_their_probability():
         expect([c["index"] for c in o["choices"]], [0, 1, 2, 3], "answers of two prompts")
         alone = s.post(COMPLETIONS, prompt="The dog", max_tokens=3, n=2, logprobs=0, **WAY)[1]
         expect([c["text"] for c in o["choices"][2:]], [c["text"] for c in alone["choices"]], "the second prompt's answers are behind the first's")
+
+
+def _streamed(events):
+    """Of a stream: by index the text, the lists of log-probabilities, and the prompt tokens of each event's usage."""
+    out = {}
+    for x in events[:-1]:
+        o = json.loads(x)
+        for c in o["choices"]:
+            t = out.setdefault(c["index"], {"text": "", "offsets": [], "tokens": [], "prompt": [], "usage": set(), "n": []})
+            t["text"] += c["text"]
+            t["offsets"] += (c["logprobs"] or {}).get("text_offset", [])
+            t["tokens"] += (c["logprobs"] or {}).get("tokens", [])
+            t["prompt"] += c.get("prompt_token_ids") or []
+            t["usage"].add(o["usage"]["prompt_tokens"])
+            t["n"].append(o["usage"]["completion_tokens"])
+    return out
+
+
+def each_prompt_has_its_own_numbers():
+    ask = {"max_tokens": 3, "min_tokens": 3, "n": 2, "echo": True, "logprobs": 1, "return_token_ids": True, **WAY}
+    with Server("--no-access-log", "--prefix-index", "none") as s:
+        texts = [PROMPT, "The dog"]
+        both = s.post(COMPLETIONS, prompt=texts, prompt_logprobs=1, **ask)[1]["choices"]
+        expect([c["index"] for c in both], [0, 1, 2, 3], "answers")
+        for i, text in enumerate(texts):
+            alone = s.post(COMPLETIONS, prompt=text, prompt_logprobs=1, **ask)[1]["choices"]
+            for k in range(2):
+                expect({**both[2 * i + k], "index": 0}, {**alone[k], "index": 0}, f"answer {k} to prompt {i}, as it is alone")
+        streamed = _streamed(s.events(COMPLETIONS, prompt=texts, stream_options={"include_usage": True, "continuous_usage_stats": True}, **ask))
+        for c in both:
+            got, n = streamed[c["index"]], len(c["prompt_token_ids"])
+            expect((got["text"], got["tokens"], got["prompt"]), (c["text"], c["logprobs"]["tokens"], c["prompt_token_ids"]), "a stream")
+            expect(got["offsets"], c["logprobs"]["text_offset"], "places in the text of a stream")
+            expect((got["usage"], got["n"][-1], got["n"]), ({n}, 3, sorted(got["n"])), "usage of its events is of its own prompt and answer")
+            for at, token in zip(c["logprobs"]["text_offset"], c["logprobs"]["tokens"]):
+                check(c["text"][at:].startswith(token) or "<" in token, f"{token!r} at {at} of {c['text']!r}")
+        before = s.gauges()["generation_tokens_total"]
+        c = s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, n=3, stream=True, request_id="three", **WAY)
+        c.recv(100)
+        check(s.wait(lambda g: g["generation_tokens_total"] > before + 100), "it goes on")
+        least = s.gauges()["generation_tokens_total"] - before
+        state = json.loads(s.request("GET", "/v1/status/three")[2])
+        most = s.gauges()["generation_tokens_total"] - before
+        expect((state["request_id"], state["status"], state["prompt_tokens"]), ("three", "decoding", 5), "a status")
+        expect(json.loads(s.request("GET", "/v1/status/cmpl-three")[2])["request_id"], "three", "by the id of the answer")
+        check(least <= state["generated_tokens"] <= most, f"the tokens of all answers: {state['generated_tokens']} of {least} to {most}")
+        c.close()
 
 
 def limits_of_keys_are_said_and_hold():

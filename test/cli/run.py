@@ -281,6 +281,12 @@ def lines_with_openais_names_are_understood():
     expect((o["finish_reason"], o["stop_reason"]), ("stop", word), "a stop string as a string")
 
 
+def a_stop_token_is_told_by_its_id():
+    for token in (0, 300):
+        o = json.loads(_batch({"prompt": "Once", "max_tokens": 9, "stop_token_ids": [token], "logit_bias": {str(token): 100}}).stdout)
+        expect((o["finish_reason"], o["stop_reason"]), ("stop", token), "a stop token, also the first of all")
+
+
 def a_bad_line_says_its_number_and_keeps_its_name():
     bad = [({"prompt": "x", "ids": [5]}, "one of prompt, ids and messages"), ({}, "one of prompt, ids and messages"),
            ({"prompt": "x", "max_tokens": 1, "max_new_tokens": 1}, "max_tokens"), ({"prompt": "x", "n": 129}, "n: "), ({"prompt": "x", "n": 0}, "n: "), ({"prompt": "x", "n": 2.0}, "n: "),

@@ -1,0 +1,52 @@
+/* test_status.c - gauges and the time to come back, of calls and figures of the engine that are given. */
+#include "api/call.h"
+
+static const char *const names[] = {"m", "alias"};
+
+static void answers_run_or_wait(void **state)
+{
+    struct call second = {.n_reserved = 3}, first = {.n_reserved = 4, .next = &second};
+    struct api a = {.opt = {.name = names, .n_names = 2, .max_running = 2}, .first = &first};
+    struct metrics_now now;
+
+    (void)state;
+    a.now.stats.n_running = 2;
+    status_gauges(&a, &now);
+    assert_int_equal(now.n_running, 2);
+    assert_int_equal(now.n_waiting, 5);
+    assert_string_equal(now.model, "m");
+    a.now.stats.n_running = 9; /* the engine's figures are of a moment ago: some have ended */
+    status_gauges(&a, &now);
+    assert_int_equal(now.n_running, 7);
+    assert_int_equal(now.n_waiting, 0);
+}
+
+static void who_comes_too_early_comes_back_when_the_queue_is_gone(void **state)
+{
+    static const struct {
+        double mean_s;
+        size_t n, running;
+        double s;
+    } rows[] = {{8, 7, 2, 20},   {8, 2, 2, 1},   {0, 7, 2, 1},   {0.5, 7, 2, 1.25},
+                {0.25, 7, 2, 1}, {24, 7, 2, 60}, {30, 7, 2, 60}, {8, 7, 0, 28}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct call c = {.n_reserved = rows[i].n};
+        struct api a = {
+            .opt = {.name = names, .n_names = 1, .max_running = 2}, .first = &c, .mean_s = rows[i].mean_s};
+
+        a.now.stats.n_running = rows[i].running;
+        if (status_retry_s(&a) != rows[i].s)
+            fail_msg("row %zu: %g s, expected %g", i, status_retry_s(&a), rows[i].s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_run_or_wait),
+        cmocka_unit_test(who_comes_too_early_comes_back_when_the_queue_is_gone)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
