@@ -1,11 +1,19 @@
-/* pool.c - one word per direction: the caller raises `generation`, every worker answers in its own `done`.
+/* pool.c - one word per direction: the caller raises `generation`, every worker answers in its own `state`.
  *
  * A job is published by the release of generation. Threads meet in a tree: thread t waits for 4 t + 1 to
  * 4 t + 4 before it answers, and the job is over when those of thread 0 have. So of 64 threads none reads
  * more than four answers, where one that reads all would fetch 63 lines from other cores, one after the
- * other. Both sides spin on a cache line that only the other writes, then sleep on the same word as a futex.
+ * other. Both sides spin on a cache line that the other writes, then sleep on the same word as a futex.
  * A sleeper first raises its flag (sequentially consistent), the other side writes the word and then reads
  * the flag, so a wake-up cannot be missed; the kernel compares the word once more.
+ *
+ * Processors are shared with other processes, and a worker that the system has taken off its processor comes
+ * back after milliseconds, hundreds of jobs later. So a thread does not wait for a worker that has not begun:
+ * it takes over the worker's share (with its number, range and scratch), and then waits for the worker's
+ * children. A worker begins a job, or is taken over, by one exchange of its state, so a share is never done
+ * twice. Only a worker that was stopped in the middle of its share is waited for, in sleep after a short
+ * while, which leaves the processor to others. A job that waits inside for all of its threads is sound: no
+ * thread takes over before its own share has returned.
  *
  * Workers are bound when they start. The caller is bound at its first job, so the thread that makes the
  * pool need not be the one that runs it, and let go by pool_free() on the same thread. The main thread is
@@ -38,6 +46,7 @@ enum {
     SPINS_SHARED = 64, /* yields before sleep when threads outnumber processors */
     CHILDREN = 4,      /* whose answers a thread reads */
     HELPED = 8, /* threads from which one that is done takes: their lines, too, come from other cores */
+    LATE = 64,  /* pauses, some 2 us, after which a worker that has not begun is taken over */
 };
 
 /* What of a thread's range nobody has begun: the first part in the upper half, the end in the lower. */
@@ -45,9 +54,12 @@ struct range {
     _Alignas(LINE) _Atomic uint64_t left;
 };
 
+/* The state of a worker is twice the generation of the last job that it finished, or whose share was taken
+ * over; one more than twice the generation of a job that it has begun. */
 struct worker {
-    _Alignas(LINE) atomic_uint done;   /* generation of the last job that it and its children finished */
-    _Alignas(LINE) atomic_bool sleeps; /* it waits for a child */
+    _Alignas(LINE) atomic_uint state;
+    atomic_bool awaited; /* another thread sleeps until it has finished */
+    bool away;           /* its last share was taken over; of the thread that waits for it */
     struct pool *pool;
     struct thread thread;
     int number; /* 1 .. n_threads - 1 */
@@ -57,8 +69,7 @@ struct worker {
 struct pool {
     _Alignas(LINE) atomic_uint generation; /* raised by the caller: a new job, or the end */
     _Alignas(LINE) atomic_uint sleepers;   /* workers asleep on generation, or about to be */
-    _Alignas(LINE) atomic_bool caller_sleeps;
-    _Alignas(LINE) pool_fn *fn; /* of the job; written before generation rises. NULL: end */
+    _Alignas(LINE) pool_fn *fn;            /* of the job; written before generation rises. NULL: end */
     void *ctx;
     int n_threads, n_started; /* the caller included; workers running */
     bool shared;              /* more threads than processors */
@@ -138,7 +149,7 @@ static bool spin(const struct pool *p, atomic_uint *word, unsigned value, bool w
     return false;
 }
 
-/* Waits for the job after SEEN; returns its generation. */
+/* Waits for a job after SEEN; returns its generation. */
 static unsigned next_job(struct pool *p, unsigned seen)
 {
     unsigned now;
@@ -153,26 +164,60 @@ static unsigned next_job(struct pool *p, unsigned seen)
     return now;
 }
 
-/* What thread T raises when it sleeps until a child answers. */
-static atomic_bool *sleeps(struct pool *p, int t)
+static unsigned finished(unsigned generation)
 {
-    return t ? &p->worker[t - 1].sleeps : &p->caller_sleeps;
+    return 2 * generation;
 }
 
-/* Thread T waits until its children have finished GENERATION. */
+/* Moves worker W from the job before GENERATION to STATE. False: it has begun the job, or was taken over. */
+static bool leave_job_before(struct worker *w, unsigned generation, unsigned state)
+{
+    unsigned before = finished(generation - 1);
+
+    return atomic_compare_exchange_strong_explicit(&w->state, &before, state, memory_order_acq_rel,
+                                                   memory_order_acquire);
+}
+
+static void gather(struct pool *p, int t, unsigned generation);
+
+/* Does the share of worker W in its place, and all that W would wait for, if W has not begun. */
+static void take_over(struct pool *p, struct worker *w, unsigned generation)
+{
+    for (int i = w->away ? LATE : 0; i < LATE; i++) {
+        if (atomic_load_explicit(&w->state, memory_order_relaxed) != finished(generation - 1))
+            break;
+        pause_briefly();
+    }
+    w->away = leave_job_before(w, generation, finished(generation));
+    if (!w->away)
+        return;
+    mem_guard_up();
+    p->fn(p->ctx, w->number, p->n_threads);
+    mem_guard_down();
+    gather(p, w->number, generation);
+}
+
+static void wait_for(const struct pool *p, struct worker *w, unsigned generation)
+{
+    unsigned seen;
+
+    if (spin(p, &w->state, finished(generation), true))
+        return;
+    atomic_store(&w->awaited, true);
+    while ((seen = atomic_load(&w->state)) != finished(generation))
+        futex_wait(&w->state, seen);
+    atomic_store_explicit(&w->awaited, false, memory_order_relaxed);
+}
+
+/* Thread T, or the one that does its share, waits until the children of T have finished GENERATION. */
 static void gather(struct pool *p, int t, unsigned generation)
 {
-    for (int c = CHILDREN * t + 1; c <= CHILDREN * (t + 1) && c < p->n_threads; c++) {
-        atomic_uint *done = &p->worker[c - 1].done;
-        unsigned seen;
+    int first = CHILDREN * t + 1, end = first + CHILDREN < p->n_threads ? first + CHILDREN : p->n_threads;
 
-        if (spin(p, done, generation, true))
-            continue;
-        atomic_store(sleeps(p, t), true);
-        while ((seen = atomic_load(done)) != generation)
-            futex_wait(done, seen);
-        atomic_store_explicit(sleeps(p, t), false, memory_order_relaxed);
-    }
+    for (int c = first; c < end; c++)
+        take_over(p, &p->worker[c - 1], generation);
+    for (int c = first; c < end; c++)
+        wait_for(p, &p->worker[c - 1], generation);
 }
 
 static void *work(void *arg)
@@ -186,15 +231,17 @@ static void *work(void *arg)
     round_as_promised();
     for (;;) {
         seen = next_job(p, seen);
+        if (!leave_job_before(w, seen, finished(seen) + 1))
+            continue;
         if (!p->fn)
             return NULL;
         mem_guard_up();
         p->fn(p->ctx, w->number, p->n_threads);
         mem_guard_down();
         gather(p, w->number, seen);
-        atomic_store(&w->done, seen);
-        if (atomic_load(sleeps(p, (w->number - 1) / CHILDREN)))
-            futex_wake(&w->done, 1);
+        atomic_store(&w->state, finished(seen));
+        if (atomic_load(&w->awaited))
+            futex_wake(&w->state, 1);
     }
 }
 

@@ -1,9 +1,11 @@
 /* pool.h - pinned compute threads that run one function each, all at once, and meet at its end.
  *
  * Workers spin for a short while after a job, then sleep on a futex, so back-to-back jobs of a step cost well
- * under a microsecond and an idle engine costs nothing. The caller is thread 0 and works too. With more
- * threads than processors the spinning yields. The allocation guard of mem.h is up in workers while a job
- * runs. One caller at a time, of all that share a pool: another one aborts.
+ * under a microsecond and an idle engine costs nothing. The caller is thread 0 and works too. Where other
+ * processes want the processors as well, the share of a worker that does not get one is done by the others:
+ * the number of a thread names a share and its scratch, not the thread of the operating system that runs it.
+ * With more threads than processors the spinning yields. The allocation guard of mem.h is up in workers while
+ * a job runs. One caller at a time, of all that share a pool: another one aborts.
  */
 #ifndef GALLOP_BASE_THREADS_POOL_H
 #define GALLOP_BASE_THREADS_POOL_H

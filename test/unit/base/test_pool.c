@@ -223,21 +223,30 @@ static void a_pool_serves_a_thread_that_did_not_make_it(void **state)
     pool_free(p);
 }
 
+struct bound {
+    int cpu[MOST];
+    atomic_int n_here; /* threads that are in the job */
+    bool let_go;
+};
+
+/* No share is taken over while all threads wait for each other in the job. */
+static void meet(atomic_int *n_here, int n_threads)
+{
+    atomic_fetch_add(n_here, 1);
+    while (atomic_load(n_here) % n_threads)
+        sched_yield();
+}
+
 static void record_cpu(void *ctx, int thread, int n_threads)
 {
     cpu_set_t set;
-    int *cpu = ctx;
+    struct bound *b = ctx;
 
-    (void)n_threads;
-    cpu[thread] = -1;
+    b->cpu[thread] = -1;
     if (sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) == 1)
-        cpu[thread] = sched_getcpu();
+        b->cpu[thread] = sched_getcpu();
+    meet(&b->n_here, n_threads);
 }
-
-struct bound {
-    int cpu[MOST];
-    bool let_go;
-};
 
 static void *run_bound(void *arg)
 {
@@ -247,7 +256,7 @@ static void *run_bound(void *arg)
 
     if (sched_getaffinity(0, sizeof(before), &before) != 0 || pool_new(&p, 2, NULL) != 0)
         return NULL;
-    pool_run(p, record_cpu, b->cpu);
+    pool_run(p, record_cpu, b);
     pool_free(p);
     b->let_go = sched_getaffinity(0, sizeof(after), &after) == 0 && CPU_EQUAL(&before, &after);
     return NULL;
@@ -274,13 +283,15 @@ static void threads_are_bound_to_distinct_processors_and_the_caller_is_let_go(vo
     assert_true(b.let_go);
 
     assert_int_equal(pool_new(&p, 2, &e), 0);
-    pool_run(p, record_cpu, b.cpu);
+    b.n_here = 0;
+    pool_run(p, record_cpu, &b);
     assert_int_equal(b.cpu[0], -1); /* the main thread: what it starts would inherit the binding */
     assert_int_equal(b.cpu[1], t.cpu[1].os);
     pool_free(p);
 
     assert_int_equal(pool_new(&p, t.n_cpus < MOST ? t.n_cpus + 1 : 1, &e), 0);
-    pool_run(p, record_cpu, b.cpu);
+    b.n_here = 0;
+    pool_run(p, record_cpu, &b);
     assert_true(b.cpu[0] == -1 &&
                 b.cpu[1] == -1); /* more threads than processors: the system may move them */
     pool_free(p);
@@ -479,12 +490,98 @@ static void dealt_parts_are_done_once_each_and_a_slow_thread_is_helped(void **st
     }
 }
 
+static atomic_int n_held;
+static atomic_bool held_may_go;
+
+/* Holds a worker as if the system had taken it off its processor. */
+static void hold(int signal)
+{
+    const struct timespec t = {.tv_nsec = 200000};
+
+    (void)signal;
+    atomic_fetch_add(&n_held, 1);
+    while (!atomic_load(&held_may_go))
+        nanosleep(&t, NULL);
+}
+
+struct roll {
+    pthread_t thread[MOST];
+    atomic_int n_here;
+    struct tally tally;
+};
+
+static void call_roll(void *ctx, int thread, int n_threads)
+{
+    struct roll *r = ctx;
+
+    r->thread[thread] = pthread_self();
+    meet(&r->n_here, n_threads);
+}
+
+static void call_roll_late(void *ctx, int thread, int n_threads)
+{
+    struct roll *r = ctx;
+
+    r->thread[thread] = pthread_self();
+    one_is_slow(&r->tally, thread, n_threads);
+}
+
+/* Jobs end without the workers of HELD [n], and whole. */
+static void run_without(int n_threads, const int *held, size_t n)
+{
+    struct roll r = {.n_here = 0}, now = {.n_here = 0};
+    struct pool *p;
+    struct err e = {0};
+
+    assert_int_equal(pool_new(&p, n_threads, &e), 0);
+    pool_run(p, call_roll, &r);
+    atomic_store(&n_held, 0);
+    atomic_store(&held_may_go, false);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(pthread_kill(r.thread[held[i]], SIGTRAP), 0);
+    while (atomic_load(&n_held) < (int)n)
+        pause_ms(1);
+    for (size_t job = 1; job <= 2 * (size_t)n_threads; job++) {
+        struct deal d = {.n = 400, .slow = -1};
+
+        now.tally.input = job;
+        pool_run(p, call_roll_late, &now);
+        for (int t = 0; t < n_threads; t++)
+            assert_int_equal(now.tally.ran[t], job);
+        for (size_t i = 0; i < n; i++)
+            for (size_t k = 0; k < n; k++)
+                assert_false(pthread_equal(now.thread[held[i]], r.thread[held[k]]));
+        pool_run_ranges(p, d.n, do_parts, &d);
+        for (size_t at = 0; at < d.n; at++)
+            assert_int_equal(d.done[at], 1);
+    }
+    atomic_store(&held_may_go, true);
+    r.n_here = 0;
+    pool_run(p, call_roll, &r); /* they are back */
+    pool_free(p);
+}
+
+static void a_worker_that_has_not_begun_is_not_waited_for(void **state)
+{
+    struct sigaction act = {.sa_handler = hold}, before;
+
+    (void)state;
+    sigemptyset(&act.sa_mask);
+    assert_int_equal(sigaction(SIGTRAP, &act, &before), 0);
+    run_without(2, (const int[]){1}, 1);
+    run_without(3, (const int[]){2, 1}, 2);
+    run_without(23, (const int[]){1}, 1);            /* whose children are 5 to 8 */
+    run_without(23, (const int[]){1, 5, 21, 22}, 4); /* three levels */
+    sigaction(SIGTRAP, &before, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_that_cannot_start_are_an_error_and_the_others_end),
         cmocka_unit_test(every_thread_runs_every_job_once),
         cmocka_unit_test(sleepers_on_either_side_are_woken),
+        cmocka_unit_test(a_worker_that_has_not_begun_is_not_waited_for),
         cmocka_unit_test(an_idle_pool_burns_no_processor_time),
         cmocka_unit_test(the_allocation_guard_is_up_in_workers_during_a_job),
         cmocka_unit_test(a_pool_serves_a_thread_that_did_not_make_it),
