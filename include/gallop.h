@@ -104,9 +104,9 @@ struct gallop_options {
      * whose size is not come as they are first written. 1: the 4 GiB do not count then, for a program that
      * answers once [0]. */
     int kv_cache_unbounded;
-    /* "hash", "radix", "none": pooled caches keep the rows of prompts and answers, and a request that begins
-     * alike is computed from there. "hash" reuses whole blocks, "radix" every row. What comes of a request
-     * does not depend on it ["hash"] */
+    /* "radix", "hash", "none": pooled caches keep the rows of prompts and answers, and a request that begins
+     * alike is computed from there. "radix" reuses every row, "hash" whole blocks only. What comes of a
+     * request does not depend on it ["radix"] */
     const char *prefix_index;
     /* Keeps blocks of a pooled cache beyond its memory, for this engine, later ones and others that compute
      * the same model in the same way: a folder, which is made if it is missing, or "redis://host[:port][/db]"

@@ -160,9 +160,9 @@ const struct opt_row options_scheduling[] = {
      .otherwise = "any number", .range = "[1,2147483647]"},
     {"prefix-index", 0, OPT_CHOICE, NULL, CACHE,
      .help =
-         "slab_pool and paged keep the rows of prompts and answers for requests that begin alike: whole blocks, "
-         "every row, or none",
-     .choices = "hash|radix|none", .fallback = "hash"},
+         "what slab_pool and paged reuse of earlier prompts and answers where a request begins alike: every row "
+         "(radix), whole blocks only (hash), or nothing",
+     .choices = "radix|hash|none", .fallback = "radix"},
     {"enable-prefix-caching", 0, OPT_FLAG, NULL, CACHE,
      .help = "vLLM's name for what is on by itself; --prefix-index says how"},
     {"no-enable-prefix-caching", 0, OPT_FLAG, NULL, CACHE, .help = "vLLM's name for --prefix-index none"},

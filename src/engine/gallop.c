@@ -84,12 +84,12 @@ int gallop_read_options(const struct gallop_options *o, struct llm_options *l, c
 {
     const struct locate_options where = {
         .revision = o->revision, .progress = o->download, .progress_ctx = o->download_ctx};
-    enum prefix_kind index = PREFIX_HASH;
+    enum prefix_kind index = PREFIX_RADIX;
     int rc;
 
     if (o->prefix_index && strcmp(o->prefix_index, "none") != 0 &&
         !prefix_kind_of_name(o->prefix_index, &index))
-        return err_set(e, ERR_INPUT, "prefix index %s is not known (hash, radix, none)", o->prefix_index);
+        return err_set(e, ERR_INPUT, "prefix index %s is not known (radix, hash, none)", o->prefix_index);
     *l = (struct llm_options){.model = path,
                               .dtype = o->dtype,
                               .quant = o->quant,

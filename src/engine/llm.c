@@ -244,7 +244,7 @@ static int size_store(struct llm *m, const struct llm_options *o, const char *ty
                        "in both directions");
     if (o->no_prefixes)
         return err_set(e, ERR_INPUT,
-                       "a KV store keeps blocks by their prefix, but the prefix index is none (hash, radix)");
+                       "a KV store keeps blocks by their prefix, but the prefix index is none (radix, hash)");
     m->store_bytes = store_slot_bytes(kv_record_bytes(type, lim));
     return m->store_bytes < SIZE_MAX ? 0 : err_nomem(e, "the slots of the KV store");
 }

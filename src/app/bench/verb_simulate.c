@@ -210,7 +210,7 @@ struct run {
 static int open_run(struct run *r)
 {
     const struct opt_values *v = r->m->v;
-    enum prefix_kind index = PREFIX_HASH;
+    enum prefix_kind index = PREFIX_RADIX;
     bool keeps = prefix_kind_of_name(options_prefix_index(v), &index); /* "none" is no kind */
     const struct kv_limits lim = {.n_layers = 1,
                                   .n_kv = 1,

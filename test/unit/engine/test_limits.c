@@ -21,6 +21,7 @@ static struct gallop *open_text(void)
 {
     struct gallop_options o = engines_options(2, 0, LONGEST);
 
+    o.prefix_index = "hash"; /* a short prompt is computed whenever it comes */
     return engines_open("demo", &o);
 }
 
