@@ -620,6 +620,58 @@ static void an_answer_that_crosses_the_border_of_longrope_goes_on_with_new_rows(
     gallop_close(g);
 }
 
+static void submit_likely(struct gallop *g, const int32_t *ids, size_t n, size_t n_new, size_t n_answers,
+                          size_t which)
+{
+    struct gallop_request r;
+    char err[GALLOP_ERR_SIZE];
+
+    gallop_request_init(&r);
+    r.ids = ids;
+    r.n_ids = n;
+    r.n = n_answers;
+    r.user = (void *)which;
+    r.sampling.max_new_tokens = (int64_t)n_new;
+    r.sampling.ignore_eos = 1;
+    r.sampling.do_sample = 0;
+    r.sampling.logprobs = 0;
+    if (gallop_submit(g, &r, NULL, err) != 0)
+        fail_msg("%s", err);
+}
+
+/* A second answer that begins when the first one has crossed the border, since another request had its place
+ * until then: the first answer's rows of the prompt have factors that are not the second's. */
+static void a_late_second_answer_takes_no_rows_from_behind_the_border_of_longrope(void **state)
+{
+    enum { PROMPT = 120, NEW = 60, OTHER = 40 };
+
+    for (int keep = 0; keep < 2; keep++) {
+        struct gallop_options o = engines_options(2, 0, 256);
+        static struct engines_answer of[3]; /* the other request's, and the two */
+        int32_t ids[PROMPT];
+        struct gallop_event ev;
+        struct gallop *g;
+
+        memset(of, 0, sizeof(of));
+        o.prefix_index = keep ? "radix" : "none";
+        g = engines_open("phi3-longrope", &o);
+        engines_text(0, 0, PROMPT, ids);
+        submit_likely(g, ids + 1, 5, OTHER, 1, 0);
+        submit_likely(g, ids, PROMPT, NEW, 2, 1);
+        while (gallop_next(g, &ev)) {
+            if (ev.user == (void *)1 && ev.choice == 1 && of[2].n == 0)
+                assert_in_range(of[1].n, OTHER - 10, NEW - 1); /* it is late, and the first one runs */
+            ev.user = (void *)((size_t)ev.user + ev.choice);
+            engines_take(of, &ev);
+        }
+        assert_int_equal(of[1].n, NEW);
+        assert_int_equal(of[2].n, NEW);
+        assert_memory_equal(of[2].token, of[1].token, NEW * sizeof(int32_t));
+        check_same(of[2].logprob, of[1].logprob, NEW, "log-probabilities of a late second answer");
+        gallop_close(g);
+    }
+}
+
 /* ---- log-probabilities ---- */
 
 enum { TOP = 3, SOME = 6 };
@@ -692,6 +744,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_likeliest_tokens_of_a_step_are_each_request_s_own),
         cmocka_unit_test(an_answer_that_crosses_the_border_of_longrope_goes_on_with_new_rows),
+        cmocka_unit_test(a_late_second_answer_takes_no_rows_from_behind_the_border_of_longrope),
         cmocka_unit_test(a_long_prompt_is_cancelled_behind_the_step_that_runs),
         cmocka_unit_test(a_step_takes_no_more_than_512_rows_however_many_it_may),
         cmocka_unit_test(a_request_is_cancelled_and_the_other_goes_on_as_if_alone),

@@ -305,6 +305,54 @@ static void a_request_is_greedy_unless_it_asks_for_sampling(void **state)
     assert_true(greedy_of("{\"seed\":5,\"repetition_penalty\":1.2}", "{}"));
 }
 
+/* Each field alone, from the user and from the model, with and without the model's word on do_sample. */
+static void each_field_alone_asks_for_sampling_or_does_not(void **state)
+{
+    static const struct {
+        const char *field;
+        bool asks; /* for sampling, where the user says nothing else */
+    } of[SAMPLING_N_FIELDS] = {
+        [SAMPLING_MAX_NEW_TOKENS] = {"\"max_new_tokens\":9", false},
+        [SAMPLING_MIN_NEW_TOKENS] = {"\"min_new_tokens\":1", false},
+        [SAMPLING_DO_SAMPLE] = {"\"do_sample\":true", true},
+        [SAMPLING_GREEDY] = {"\"greedy\":false", false},
+        [SAMPLING_TEMPERATURE] = {"\"temperature\":0.7", true},
+        [SAMPLING_TOP_K] = {"\"top_k\":5", true},
+        [SAMPLING_TOP_P] = {"\"top_p\":0.5", true},
+        [SAMPLING_MIN_P] = {"\"min_p\":0.1", true},
+        [SAMPLING_REPETITION_PENALTY] = {"\"repetition_penalty\":1.2", false},
+        [SAMPLING_FREQUENCY_PENALTY] = {"\"frequency_penalty\":0.5", false},
+        [SAMPLING_PRESENCE_PENALTY] = {"\"presence_penalty\":0.5", false},
+        [SAMPLING_LOGIT_BIAS] = {"\"logit_bias\":{\"1\":2}", false},
+        [SAMPLING_STOP] = {"\"stop\":\"x\"", false},
+        [SAMPLING_STOP_TOKEN] = {"\"stop_token\":3", false},
+        [SAMPLING_BAD_WORDS] = {"\"bad_words\":[\"x\"]", false},
+        [SAMPLING_EOS_TOKEN_ID] = {"\"eos_token_id\":2", false},
+        [SAMPLING_IGNORE_EOS] = {"\"ignore_eos\":true", false},
+        [SAMPLING_SEED] = {"\"seed\":4", false},
+        [SAMPLING_LOGPROBS] = {"\"logprobs\":2", false},
+    };
+
+    for (int f = 0; f < SAMPLING_N_FIELDS; f++) {
+        char alone[80], refused[120];
+
+        if (f == SAMPLING_MAX_LENGTH) /* not a request's */
+            continue;
+        assert_non_null(of[f].field);
+        snprintf(alone, sizeof(alone), "{%s}", of[f].field);
+        snprintf(refused, sizeof(refused), "{%s,\"do_sample\":false}", of[f].field);
+        if (greedy_of(alone, "{}") != !of[f].asks || greedy_of(alone, "{\"do_sample\":false}") != !of[f].asks)
+            fail_msg("%s alone asks for sampling, or does not", of[f].field);
+        if (greedy_of(alone, "{\"do_sample\":true}"))
+            fail_msg("%s takes the model's do_sample away", of[f].field);
+        if (f != SAMPLING_DO_SAMPLE && !greedy_of(refused, "{\"do_sample\":true}"))
+            fail_msg("%s goes before the user's do_sample", of[f].field);
+        if (f != SAMPLING_DO_SAMPLE &&
+            !greedy_of("{}", alone)) /* only do_sample counts in the model's file */
+            fail_msg("%s of the model asks for sampling", of[f].field);
+    }
+}
+
 static void limits_that_contradict_each_other_are_settled_or_refused(void **state)
 {
     struct sampling user, model, out;
@@ -428,6 +476,7 @@ int main(void)
         TEST(a_folder_without_generation_config_is_neutral),
         TEST(the_users_word_beats_the_models_and_that_the_neutral),
         TEST(a_request_is_greedy_unless_it_asks_for_sampling),
+        TEST(each_field_alone_asks_for_sampling_or_does_not),
         TEST(limits_that_contradict_each_other_are_settled_or_refused),
         TEST(a_record_filled_by_hand_is_checked),
         TEST(end_tokens_are_added_in_order),

@@ -4,6 +4,8 @@
  */
 #include "base/rng.h"
 #include "caches.h"
+#include "kv/store/record.h"
+#include "kv/store/store.h"
 
 enum { SEQS = 6, LEN = 192, BLOCK = 16 };
 
@@ -226,6 +228,148 @@ static void windows_find_what_a_query_behind_the_prefix_sees(void **state)
     }
 }
 
+/* A prefix of 88 rows is found, of which the last 8 lie in a block that has to be copied. Without a block for
+ * the copy 80 rows would be adopted, behind which a window of 24 sees one more block in front. Other
+ * sequences, which hold three blocks each, take one after the other, until that block is given away and
+ * none is left for the copy. */
+static void a_prefix_that_is_cut_for_lack_of_a_block_is_what_windows_see(void **state)
+{
+    size_t n_found[LEN] = {0};
+
+    for (int all = 0; all < 2; all++)
+        for (size_t others = 0; others <= 4 * LEN; others += 4) {
+            static const size_t by[] = {1, 3, 4, 5};
+            struct frame f;
+            size_t n, rows = 0;
+
+            open_cache(&f, "paged", PREFIX_RADIX, 24, 0, all, 12 * BLOCK);
+            begin(&f, 0, 0, text(0, 0), 88);
+            for (size_t i = 0; i < 88; i += 8)
+                assert_int_equal(grow(&f, 0, 8), 0);
+            release(&f, 0);
+            for (size_t k = 0; k < 4; k++)
+                begin(&f, by[k], 0, text((int)k + 1, 0), LEN);
+            for (size_t k = 0; k < 4; k++)
+                while (rows < others && f.seq[by[k]].n < 36 && grow(&f, by[k], 4) == 0)
+                    rows += 4;
+            n = begin(&f, 2, 0, text(0, 0), 90);
+            n_found[n]++;
+            check_cache(&f);
+            for (size_t k = 0; k < 4; k++) {
+                check_rows(&f, by[k]);
+                release(&f, by[k]);
+            }
+            assert_int_equal(grow(&f, 2, 90 - n), 0);
+            check_rows(&f, 2);
+            check_cache(&f);
+            kv_close(&f.c);
+        }
+    assert_true(n_found[88] > 0 && n_found[80] > 0 && n_found[0] > 0);
+}
+
+/* ---- blocks that a store could not take ---- */
+
+static int sink_open(void **m, const char *where, uint64_t limit, struct err *e)
+{
+    (void)where;
+    (void)limit;
+    (void)e;
+    *m = (void *)seeds;
+    return 0;
+}
+
+static int sink_get(void *m, struct prefix_key key, void *out, size_t cap, size_t *n, struct err *e)
+{
+    (void)m;
+    (void)key;
+    (void)out;
+    (void)cap;
+    (void)e;
+    *n = 0;
+    return 0;
+}
+
+static int sink_put(void *m, struct prefix_key key, const void *bytes, size_t n, struct err *e)
+{
+    (void)m;
+    (void)key;
+    (void)bytes;
+    (void)n;
+    (void)e;
+    return 0;
+}
+
+static void sink_remove(void *m, struct prefix_key key)
+{
+    (void)m;
+    (void)key;
+}
+
+static int sink_list(void *m, store_found_fn *found, void *ctx, struct err *e)
+{
+    (void)m;
+    (void)found;
+    (void)ctx;
+    (void)e;
+    return 0;
+}
+
+static void sink_close(void *m)
+{
+    (void)m;
+}
+
+static uint64_t n_written(struct store *s)
+{
+    struct store_stats t;
+
+    store_flush(s);
+    store_stats(s, &t);
+    return t.n_written;
+}
+
+/* All slots of the store are taken while the blocks of sequence 0 are filled. */
+static void a_block_that_the_store_could_not_take_is_tried_again_when_it_is_given_away(void **state)
+{
+    static const struct store_medium medium = {sink_open,   sink_get,  sink_put,
+                                               sink_remove, sink_list, sink_close};
+    const struct record_name name = {.n_tokens = 1, .n_bytes = 16};
+    struct store_options o = {.where = "", .medium = &medium};
+    char *taken[STORE_MOST_SLOTS + 1];
+    struct kv_limits lim;
+    struct store *s;
+    struct frame f;
+    struct err e = {0};
+    size_t n = 0;
+    uint64_t before;
+
+    open_cache(&f, "paged", PREFIX_HASH, 0, 0, false, 12 * BLOCK);
+    lim = f.c.lim;
+    kv_close(&f.c);
+    o.record_bytes = kv_record_bytes("paged", &lim);
+    assert_int_equal(store_open(&s, &o, &e), 0);
+    lim.store = s;
+    assert_int_equal(kv_open(&f.c, "paged", &lim, &e), 0);
+    while ((taken[n] = store_take(s, (struct prefix_key){{n, 5}})) != NULL)
+        assert_true(++n <= STORE_MOST_SLOTS);
+    begin(&f, 0, 0, text(0, 0), 64);
+    assert_int_equal(grow(&f, 0, 64), 0);
+    release(&f, 0);
+    for (size_t i = 0; i < n; i++) {
+        record_begin(taken[i], &name);
+        store_put(s, taken[i], record_bytes(&name));
+    }
+    before = n_written(s);
+    begin(&f, 1, 0, text(1, 0), 12 * BLOCK);
+    for (size_t i = 0; i < 12; i++) {
+        assert_int_equal(grow(&f, 1, BLOCK), 0);
+        assert_int_equal(n_written(s) - before,
+                         i + 1 + (i < 8 ? 0 : i - 7)); /* four are given away at the end */
+    }
+    kv_close(&f.c);
+    store_close(s);
+}
+
 /* ---- anything in any order ---- */
 
 static void step(struct frame *f, const uint32_t r[4])
@@ -317,6 +461,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_next_one_finds_whole_blocks_by_hash_and_every_row_by_radix),
         cmocka_unit_test(the_tail_of_a_sequence_that_ended_within_a_block_is_found_by_radix),
+        cmocka_unit_test(a_prefix_that_is_cut_for_lack_of_a_block_is_what_windows_see),
+        cmocka_unit_test(a_block_that_the_store_could_not_take_is_tried_again_when_it_is_given_away),
         cmocka_unit_test(an_index_that_is_off_finds_nothing),
         cmocka_unit_test(tails_are_given_away_before_heads),
         cmocka_unit_test(windows_find_what_a_query_behind_the_prefix_sees),
