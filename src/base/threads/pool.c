@@ -178,10 +178,11 @@ static bool leave_job_before(struct worker *w, unsigned generation, unsigned sta
                                                    memory_order_acquire);
 }
 
-static void gather(struct pool *p, int t, unsigned generation);
+static uint64_t gather(struct pool *p, int t, unsigned generation);
 
-/* Does the share of worker W in its place, and all that W would wait for, if W has not begun. */
-static void take_over(struct pool *p, struct worker *w, unsigned generation)
+/* Does the share of worker W in its place, and all that W would wait for, if W has not begun. Returns the
+ * nanoseconds of waiting. */
+static uint64_t take_over(struct pool *p, struct worker *w, unsigned generation)
 {
     for (int i = w->away ? LATE : 0; i < LATE; i++) {
         if (atomic_load_explicit(&w->state, memory_order_relaxed) != finished(generation - 1))
@@ -190,11 +191,11 @@ static void take_over(struct pool *p, struct worker *w, unsigned generation)
     }
     w->away = leave_job_before(w, generation, finished(generation));
     if (!w->away)
-        return;
+        return 0;
     mem_guard_up();
     p->fn(p->ctx, w->number, p->n_threads);
     mem_guard_down();
-    gather(p, w->number, generation);
+    return gather(p, w->number, generation);
 }
 
 static void wait_for(const struct pool *p, struct worker *w, unsigned generation)
@@ -209,15 +210,21 @@ static void wait_for(const struct pool *p, struct worker *w, unsigned generation
     atomic_store_explicit(&w->awaited, false, memory_order_relaxed);
 }
 
-/* Thread T, or the one that does its share, waits until the children of T have finished GENERATION. */
-static void gather(struct pool *p, int t, unsigned generation)
+/* Thread T, or the one that does its share, waits until the children of T have finished GENERATION. Returns
+ * the nanoseconds that it waited, without those in which it did shares of others. */
+static uint64_t gather(struct pool *p, int t, unsigned generation)
 {
     int first = CHILDREN * t + 1, end = first + CHILDREN < p->n_threads ? first + CHILDREN : p->n_threads;
+    uint64_t waited = 0, begin;
 
+    if (first >= end)
+        return 0;
     for (int c = first; c < end; c++)
-        take_over(p, &p->worker[c - 1], generation);
+        waited += take_over(p, &p->worker[c - 1], generation);
+    begin = clock_ns();
     for (int c = first; c < end; c++)
         wait_for(p, &p->worker[c - 1], generation);
+    return waited + clock_ns() - begin;
 }
 
 static void *work(void *arg)
@@ -263,7 +270,6 @@ static void adopt_caller(struct pool *p)
 void pool_run(struct pool *p, pool_fn *fn, void *ctx)
 {
     unsigned before = round_as_promised();
-    uint64_t begin;
 
     ASSERT(!atomic_exchange_explicit(&p->running, true, memory_order_acquire),
            "a pool runs one job at a time: a job started another, or two threads use engines that share it");
@@ -274,9 +280,7 @@ void pool_run(struct pool *p, pool_fn *fn, void *ctx)
     } else {
         post(p, fn, ctx);
         fn(ctx, 0, p->n_threads);
-        begin = clock_ns();
-        gather(p, 0, atomic_load_explicit(&p->generation, memory_order_relaxed));
-        p->waited_ns += clock_ns() - begin;
+        p->waited_ns += gather(p, 0, atomic_load_explicit(&p->generation, memory_order_relaxed));
     }
     atomic_store_explicit(&p->running, false, memory_order_release);
     round_as_before(before);
