@@ -305,10 +305,12 @@ static int read_turn(struct reading *r, const json_t *message, const char *role,
 static int change_tools(struct reading *r, const json_t *block, struct err *e)
 {
     const json_t *tool = json_object_get(block, "tool"), *definition = json_object_get(tool, "definition");
+    const json_t *type = json_object_get(definition, "type");
     bool adds = is_type(block, "tool_addition");
 
     if (adds && is_type(tool, "tool_definition")) {
-        if (json_array_append(r->defined, (json_t *)(uintptr_t)definition) != 0)
+        if ((type && !json_is_null(type) && !json_is_string(type)) ||
+            json_array_append(r->defined, (json_t *)(uintptr_t)definition) != 0)
             return err_set(e, ERR_INPUT, "messages[%zu].content: expected the definition of a tool", r->at);
         return offer(r, json_object_get(definition, "name"), true, e);
     }
@@ -433,6 +435,9 @@ static int read_all_tools(struct reading *r, struct err *e)
     if (rc == 0)
         rc = read_tools(r, r->defined, false, true, e);
     f->tools = f->tools || json_array_size(r->tools) ? r->tools : NULL;
+    if (rc == 0 && json_array_size(f->tools) > FIELDS_MAX_TOOLS) /* with those of messages */
+        rc = err_set(e, ERR_INPUT, "tools: found %zu functions, expected at most %d",
+                     json_array_size(f->tools), FIELDS_MAX_TOOLS);
     return rc ? rc : tools_check(f->tools, NULL, e);
 }
 

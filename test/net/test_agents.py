@@ -163,6 +163,15 @@ def deferred_tools_are_shown_once_they_are_found():
     expect(_count(change("tool_addition", {"type": "tool_definition", "definition": b}), tools=[a]), _count(plain, tools=[a, b]), "a definition")
     expect(_count(change("tool_addition", {"type": "mcp_tool_reference", "name": "A"}), tools=[a]), _count(plain, tools=[a]), "other tools")
     expect(_said("a 'tool_addition' of other tools than functions is left out"), 1, "which is said once")
+    define = lambda **more: {"type": "tool_definition", "definition": b | more}
+    for kind in (None, "custom"):
+        expect(_count(change("tool_addition", define(type=kind)), tools=[a]), _count(plain, tools=[a, b]), f"a definition of type {kind}")
+    expect(_count(change("tool_addition", define(type="bash_20250124")), tools=[a]), _count(plain, tools=[a]), "one of a server's")
+    for kind in (5, [], {}, True):
+        expect(server.post(MESSAGES, messages=change("tool_addition", define(type=kind)), tools=[a])[0], 400, f"a definition of type {kind}")
+    many = [_user("x"), {"role": "system", "content": [{"type": "tool_addition", "tool": define(name=f"b{i}")} for i in range(1024)]}]
+    expect([server.post(MESSAGES, messages=many, tools=tools)[1]["error"]["param"] for tools in ([], [a])], ["messages", "tools"],
+           "1024 are too many for the context, 1025 for anybody")
     for what in (change("tool_addition", {"type": "tool_definition"}), change("tool_addition", {"type": "tool_reference"}),
                  result({"type": "tool_reference"})):
         expect(server.post(MESSAGES, messages=what, tools=[a])[0], 400, f"{what}")

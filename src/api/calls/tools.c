@@ -153,8 +153,9 @@ static json_t *as_text(const json_t *value)
     return out;
 }
 
-/* The arguments as the template wants them; new reference, NULL: no memory. */
-static json_t *fit_arguments(const struct tools_style *s, json_t *arguments)
+/* The arguments as the template wants them; new reference, NULL: no memory. *BROKEN: there are some that are
+ * no object. */
+static json_t *fit_arguments(const struct tools_style *s, json_t *arguments, bool *broken)
 {
     json_t *object = NULL;
 
@@ -171,13 +172,12 @@ static json_t *fit_arguments(const struct tools_style *s, json_t *arguments)
         return json_incref(arguments);
     }
     json_decref(object);
-    if (json_string_length(arguments))
-        log_warn("the arguments of an earlier tool call in messages are no JSON object; {} is used instead");
+    *broken |= json_string_length(arguments) > 0;
     return s->text_arguments ? json_string("{}") : json_object();
 }
 
 /* *OUT: a copy of CALL, number K of message I, that fits. */
-static int fit_call(const struct tools_style *s, json_t *call, size_t i, size_t k, json_t **out,
+static int fit_call(const struct tools_style *s, json_t *call, size_t i, size_t k, json_t **out, bool *broken,
                     struct err *e)
 {
     json_t *function = json_object_get(call, "function"), *arguments = json_object_get(function, "arguments");
@@ -192,7 +192,7 @@ static int fit_call(const struct tools_style *s, json_t *call, size_t i, size_t 
         return err_set(e, ERR_INPUT,
                        "messages[%zu].tool_calls[%zu].function.arguments: expected JSON in a string", i, k);
     if (arguments && !json_is_null(arguments))
-        fit = fit_arguments(s, arguments);
+        fit = fit_arguments(s, arguments, broken);
     else
         fit = s->text_arguments ? json_string("{}") : json_object();
     copy = json_copy(call);
@@ -213,7 +213,7 @@ static int fit_call(const struct tools_style *s, json_t *call, size_t i, size_t 
     return rc ? err_nomem(e, "messages") : 0;
 }
 
-static int fit_message(const struct tools_style *s, json_t *message, size_t i, struct err *e)
+static int fit_message(const struct tools_style *s, json_t *message, size_t i, bool *broken, struct err *e)
 {
     json_t *calls = json_object_get(message, "tool_calls"), *list, *call, *fit;
     size_t k;
@@ -231,7 +231,8 @@ static int fit_message(const struct tools_style *s, json_t *message, size_t i, s
     rc = list ? 0 : err_nomem(e, "messages");
     json_array_foreach(calls, k, call)
     {
-        if (rc == 0 && (rc = fit_call(s, call, i, k, &fit, e)) == 0 && json_array_append_new(list, fit) != 0)
+        if (rc == 0 && (rc = fit_call(s, call, i, k, &fit, broken, e)) == 0 &&
+            json_array_append_new(list, fit) != 0)
             rc = err_nomem(e, "messages");
     }
     if (rc == 0 && json_object_set(message, "tool_calls", list) != 0)
@@ -269,16 +270,19 @@ static int fill_system(json_t *list, const json_t *tools)
 int tools_fit(const struct tools_style *s, json_t *list, const json_t *tools, struct err *e)
 {
     size_t n = json_array_size(list);
+    bool broken = false;
     int rc = 0;
 
     for (size_t i = 0; i < n && rc == 0; i++) {
         json_t *copy = json_copy(json_array_get(list, i));
 
-        rc = copy ? fit_message(s, copy, i, e) : err_nomem(e, "messages");
+        rc = copy ? fit_message(s, copy, i, &broken, e) : err_nomem(e, "messages");
         if (rc == 0 && json_array_set(list, i, copy) != 0)
             rc = err_nomem(e, "messages");
         json_decref(copy);
     }
+    if (broken) /* once for all of them, which may be many */
+        log_warn("the arguments of an earlier tool call in messages are no JSON object; {} is used instead");
     if (rc == 0 && s->place == TOOLS_IN_SYSTEM && json_array_size(tools) && fill_system(list, tools) != 0)
         rc = err_nomem(e, "messages");
     return rc;
