@@ -557,7 +557,8 @@ static bool read_head(struct connection *c)
     n = evbuffer_get_length(input_of(c));
     if (c->state == IDLE) {
         c->state = HEAD;
-        c->until_s = clock_seconds() + c->s->opt.request_s;
+        c->heard_s = clock_seconds(); /* its bytes may have waited for the answer in front */
+        c->until_s = c->heard_s + c->s->opt.request_s;
     }
     evbuffer_ptr_set(input_of(c), &from, c->scanned, EVBUFFER_PTR_SET);
     at = evbuffer_search(input_of(c), "\r\n\r\n", 4, &from);
@@ -706,9 +707,13 @@ static bool read_body(struct connection *c)
 
 static void on_hangup(evutil_socket_t fd, short what, void *ctx)
 {
+    struct connection *c = ctx;
+
     (void)fd;
     (void)what;
-    drop(ctx);
+    /* answers that are complete are still written to a client that only stopped sending */
+    if (c->state == BUSY || evbuffer_get_length(output_of(c)) == 0)
+        drop(c);
 }
 
 /* Reads nothing more of C for now: what it sends waits in the kernel, and then at the client. That it leaves

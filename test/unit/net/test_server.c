@@ -394,6 +394,35 @@ static void who_reads_nothing_fills_no_memory(void **state)
     close(fd);
 }
 
+/* It may have sent all its requests before it reads the first answer. */
+static void who_only_stops_sending_gets_what_is_answered(void **state)
+{
+    static const char text[] = "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\n\r\n";
+    size_t n = sizeof(text) - 1 + 20000, sent = 0, bytes = 0;
+    char *request = malloc(n);
+    int fd = connect_to(), idle = 0;
+
+    memset(request, 'a', n);
+    memcpy(request, text, sizeof(text) - 1);
+    while (sent < 400 * n && idle < 20) {
+        ssize_t k = write(fd, request + sent % n, n - sent % n);
+
+        sent += k > 0 ? (size_t)k : 0;
+        idle = k > 0 ? 0 : idle + 1;
+        server_poll(server);
+    }
+    assert_true(n_handled > 2 && idle == 20);
+    shutdown(fd, SHUT_WR);
+    for (int i = 0; i < 20; i++)
+        server_poll(server);
+    for (int i = 0; i < 1000 && server_n_connections(server); i++)
+        bytes += strlen(got(fd));
+    bytes += strlen(got(fd));
+    assert_int_equal(bytes / 20000, n_handled);
+    free(request);
+    close(fd);
+}
+
 /* Line ends without CR would be looked at until the head is too long or its time is over. */
 static void a_head_with_bare_line_ends_is_refused_at_once(void **state)
 {
@@ -477,6 +506,24 @@ static void a_request_that_stands_still_is_ended(void **state)
     server_reply(held, 200, "", "text/plain", "", 0);
     assert_non_null(strstr(got(other), "HTTP/1.1 200"));
     close(other);
+}
+
+/* Its bytes came while the request in front was computed. */
+static void the_time_to_stand_still_begins_behind_the_answer_in_front(void **state)
+{
+    int fd = connect_to();
+    double begin;
+
+    put_text(
+        fd, "GET /hold HTTP/1.1\r\nHost: x\r\n\r\nPOST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\na");
+    usleep(600000);
+    begin = clock_seconds();
+    server_reply(held, 200, "", "text/plain", "", 0);
+    while (!strstr(got(fd), "HTTP/1.1 408") && clock_seconds() < begin + 60)
+        usleep(5000);
+    assert_non_null(strstr(body, "HTTP/1.1 408"));
+    assert_true(clock_seconds() - begin >= 0.2);
+    close(fd);
 }
 
 static void connections_without_a_request_are_closed(void **state)
@@ -810,6 +857,8 @@ int main(void)
                                        TEST(a_head_with_bare_line_ends_is_refused_at_once),
                                        TEST_STALLS(a_request_that_stands_still_is_ended),
                                        TEST(who_reads_nothing_fills_no_memory),
+                                       TEST(who_only_stops_sending_gets_what_is_answered),
+                                       TEST_STALLS(the_time_to_stand_still_begins_behind_the_answer_in_front),
                                        TEST_HASTY(requests_that_come_too_slowly_are_ended),
                                        TEST_HASTY(connections_without_a_request_are_closed),
                                        TEST_HASTY(a_client_that_takes_nothing_is_cut_off),
