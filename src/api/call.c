@@ -6,6 +6,7 @@
 
 #include "api/routes.h"
 #include "base/clock.h"
+#include "engine/dense.h"
 
 enum {
     MOST_UNSENT = 64 << 10, /* bytes on their way; then events wait, and what waits becomes one */
@@ -73,7 +74,7 @@ size_t call_most_places(const struct api *a)
 {
     size_t most = all_places(a);
 
-    return a->opt.fair ? most - most / 4 : most;
+    return a->opt.fair && most > 1 ? most - most / 4 - (most % 4 != 0) : most;
 }
 
 /* N places more for KEY, under the lock. ANY: whoever it is, as nobody knows yet. */
@@ -523,7 +524,7 @@ static int fault_of(const struct call *c, const char **sentence)
         if (h->ended && h->finish == GALLOP_FINISH_DEADLINE)
             return 504;
         *sentence = "the request was ended before its embeddings were computed"; /* a vector says not so */
-        if (h->ended && h->finish == GALLOP_FINISH_CANCELLED && c->endpoint == FIELDS_EMBEDDINGS)
+        if (h->ended && h->finish == GALLOP_FINISH_CANCELLED && c->endpoint & FIELDS_POOLED)
             return 503;
     }
     return 0;
@@ -582,11 +583,13 @@ static void write_reply(struct front_job *job)
     mem_charge(MEM_CHARGE_NONE);
 }
 
-/* Vectors or log-probabilities are many. */
+/* Vectors or log-probabilities are many, or vectors have still to pass Dense modules. */
 static bool is_large(const struct call *c)
 {
     size_t n = 0;
 
+    if (c->endpoint & FIELDS_POOLED && c->api->opt.dense && c->api->opt.dense->n)
+        return true;
     for (size_t i = 0; i < c->n_prompts; i++)
         n += c->prompt[i].n_embedding + c->prompt[i].scored.n + c->prompt[i].scored.n_top;
     for (size_t i = 0; i < c->n_prompts * c->n; i++)

@@ -890,10 +890,10 @@ static void forget_prompts(struct call *c)
         return;
     for (size_t i = 0; i < c->n_prompts; i++) {
         struct tok_ids *ids = &c->prompt[i].ids;
-        size_t n = ids->n;
 
-        tok_ids_fini(ids);
-        ids->n = n;
+        mem_free(ids->id); /* their number stays: the server's thread may read it at this moment */
+        ids->id = NULL;
+        ids->cap = 0;
     }
 }
 

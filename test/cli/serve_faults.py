@@ -424,6 +424,13 @@ def one_key_leaves_places_to_others():
                 k.close()
 
 
+def a_request_that_never_fits_beside_others_is_wrong():
+    """--scheduling-policy fair: three quarters of the places, rounded down, are what one request can have; more is never said to be a matter of time."""
+    for places, most in ((2, 1), (3, 2), (5, 3), (8, 6)):
+        with Server("--threads", 1, "--max-num-seqs", 1, "--max-num-queued-reqs", places - 1, "--scheduling-policy", "fair") as s:
+            expect([s.post(COMPLETIONS, prompt=PROMPT, max_tokens=1, n=n)[0] for n in (most, most + 1)], [200, 400], f"of {places} places")
+
+
 def what_a_key_is_refused_keeps_no_place():
     """Requests beyond the limit of their key, which are refused, leave the queue to others."""
     with tempfile.TemporaryDirectory() as d:

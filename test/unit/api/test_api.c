@@ -224,10 +224,9 @@ static void a_request_is_ended_before_it_is_read(void **state)
 /* It has no word for it as texts have: it would be taken for a vector. */
 static void an_embedding_that_was_ended_is_an_error(void **state)
 {
+    static const char *const paths[] = {"/v1/embeddings", "/api/embed"};
     static char body[1 << 16];
-    struct buf out[2] = {{0}};
     size_t n = (size_t)snprintf(body, sizeof(body), "{\"input\":[");
-    int fd[2];
 
     for (int i = 0; i < 60; i++) {
         n += (size_t)snprintf(body + n, sizeof(body) - n, i ? ",[%d" : "[%d", 5 + i);
@@ -236,16 +235,20 @@ static void an_embedding_that_was_ended_is_an_error(void **state)
         n += (size_t)snprintf(body + n, sizeof(body) - n, "]");
     }
     snprintf(body + n, sizeof(body) - n, "]}");
-    fd[0] = demo_post("/v1/embeddings", "X-Request-Id: mine\r\n", body);
-    while (api_n_calls(demo.api) == 0)
-        server_poll(demo.server);
-    fd[1] = demo_post("/abort_requests", "", "{\"request_ids\":\"mine\"}");
-    receive(fd, 2, out);
-    assert_non_null(strstr(out[1].data, "{\"aborted\":1}"));
-    assert_int_equal(demo_status(out[0].data), 503);
-    buf_fini(&out[0]);
-    buf_fini(&out[1]);
-    demo_await_silence();
+    for (int i = 0; i < 2; i++) {
+        struct buf out[2] = {{0}};
+        int fd[2] = {demo_post(paths[i], "X-Request-Id: mine\r\n", body), -1};
+
+        while (api_n_calls(demo.api) == 0)
+            server_poll(demo.server);
+        fd[1] = demo_post("/abort_requests", "", "{\"request_ids\":\"mine\"}");
+        receive(fd, 2, out);
+        assert_non_null(strstr(out[1].data, "{\"aborted\":1}"));
+        assert_int_equal(demo_status(out[0].data), 503);
+        buf_fini(&out[0]);
+        buf_fini(&out[1]);
+        demo_await_silence();
+    }
 }
 
 /* It is read on the thread of the sockets, which is held up by nobody. */
