@@ -359,17 +359,14 @@ static void say_unused(const struct scales *s, const struct model_options *mo)
         log_warn("%s is not used: it is of --quant %s", s->path, s->linears ? "int8-static" : "int4");
 }
 
-/* A model that gives hidden states alone has no logits to bound them by. Attention in both directions needs
- * all rows of a prompt in one step. */
-static void fit_headless(struct llm *m, const struct llm_options *o)
+/* Attention in both directions needs all rows of a prompt in one step. */
+static void fit_whole_prompts(struct llm *m, const struct llm_options *o)
 {
-    if (m->model.bidirectional && !o->max_tokens) {
-        m->max_tokens = m->model.info.max_len < WHOLE_TOKENS ? m->model.info.max_len : WHOLE_TOKENS;
-        if (m->max_tokens < m->max_seqs)
-            m->max_tokens = m->max_seqs;
-    }
-    if (m->model.info.headless)
-        m->max_wanted = m->max_tokens;
+    if (!m->model.bidirectional || o->max_tokens)
+        return;
+    m->max_tokens = m->model.info.max_len < WHOLE_TOKENS ? m->model.info.max_len : WHOLE_TOKENS;
+    if (m->max_tokens < m->max_seqs)
+        m->max_tokens = m->max_seqs;
 }
 
 int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
@@ -407,7 +404,7 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
         mo.backend[k] = ops.backend[k];
     rc = model_open(&m->model, o->model, &mo, m->pool, e);
     if (rc == 0)
-        fit_headless(m, o);
+        fit_whole_prompts(m, o);
     if (rc || (rc = sparse_apply(&m->sparse, &m->model, e)) != 0 || (rc = open_tok(m, e)) != 0)
         goto fail;
     if (o->max_len > m->model.info.max_len)

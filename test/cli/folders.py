@@ -125,6 +125,8 @@ def a_key_that_changes_the_maths_is_refused_by_name():
             _refused(_folder("causal", golden, config={"is_causal": off}), "config.json", "in both directions")
     _refused(_folder("causal", "gemma3", config={"use_bidirectional_attention": True}), "config.json", "in both directions")
     _refused(_folder("causal", "gemma3", config={"use_bidirectional_attention": True, "is_causal": False}), "one is expected")
+    # as many as heads, which the golden has not, instead of the 8 of the class
+    _refused(_folder("null", "mistral", config={"num_key_value_heads": None}), "k_proj.weight", "config.json asks for")
     for golden, key in (("llama3-rope", "hidden_size"), ("mistral", "rms_norm_eps"), ("gpt2", "n_head"), ("opt", "ffn_dim")):
         _refused(_folder("null", golden, config={key: None}), "config.json", f"{key} is null")
     for patch in ({"output_multiplier_scale": 0.5}, {"num_experts_per_token": 2}, {"_attention_scale": 2}, {"use_rope": False},
