@@ -22,6 +22,8 @@ TEMPLATE = ("{# <tool_call> arguments </think> #}{% if enable_thinking is define
             "{{ c.function.arguments | tojson }}){% endfor %}{{ m.content }}{% endfor %}")
 SCRIPTS = [["<call>", "<tool_call>{\"name\": \"Bash\", ", "\"arguments\": {\"command\": ", "\"ls\"}}", "</tool_call>"],
            ["<agent>", "<tool_call>{\"name\": \"team__close\", ", "\"arguments\": {\"target\":", " \"a\"}}</tool_call>"],
+           ["<two>", "<tool_call>{\"name\": \"Bash\", \"arguments\": {\"command\": \"y\"}}</tool_call>",
+            "\n<tool_call>{\"name\": \"Bash\", \"arguments\": {\"command\":", " \"z\"}}</tool_call>"],
            ["<think>\n", "Hm, ", "well.", "\n</think>\n\n", "Done."], ["<say>", "It ", "rains."]]
 SCHEMA = {"type": "object", "properties": {"command": {"type": "string"}}}
 folder = tempfile.TemporaryDirectory()
@@ -101,7 +103,9 @@ def a_billing_line_is_no_part_of_the_prompt():
         expect(_count(system=system), _count(), "no system message is left")
     turns = lambda text: [_user("x"), {"role": "system", "content": text}]
     expect(_count(turns([block(line % "a"), block(rest)])), _count(turns(rest)), "in the middle of a conversation")
-    expect(_count(system=f" {line}"), _count(system=f" {'.' * len(line)}"), "elsewhere it is text")
+    for text in (f" {line}", "x-anthropic-billing-header", "x-anthropic-billing-header; a", "x-anthropic-billing-headers: a"):
+        expect(_count(system=text), _count(system="." * len(text)), f"{text} is text")
+    expect(_count(system="x-anthropic-billing-header:"), _count(), "a line that says no more")
     long = "All work and no play. " * 40
     for cch in "ab":
         got = _answer(MESSAGES, messages=[_user("x")], system=[block(line % cch * len(cch)), block(long)], max_tokens=1)
@@ -204,6 +208,9 @@ def tools_and_blocks_of_servers_are_left_out():
         expect(_count(wrap(found)), _count(wrap(*({"type": "text", "text": x} for x in ("t", "s", "Rain. Much.")))), "a search result")
     result = lambda **more: [_user({"type": "tool_result", "tool_use_id": "t", **more})]
     expect((_count(result()), _count(result(content=None)), _count(result(content=[]))), (_count(result(content="")),) * 3, "an empty result")
+    for content, said in (([{}], "content[0].type: expected a string"), ([text, {"type": 5}], "content[1].type: expected a string"),
+                          ([{"type": "audio"}], "content[0]: a block of type 'audio' is not supported here")):
+        expect(server.post(MESSAGES, messages=[_user("x"), {"role": "user", "content": content}])[1]["error"]["message"], f"messages[1].{said}", "why")
     for block in ({"type": "image", "source": {}}, {"type": "document", "source": {"type": "base64", "data": ""}}, {"type": "container_upload"},
                   {"type": "document"}, {"type": "search_result"}, {"type": "nothing"}):
         for messages in ([_user(block)], [_user({"type": "tool_result", "tool_use_id": "t", "content": [block]})]):
@@ -366,6 +373,42 @@ def what_the_tools_of_others_did_is_left_out():
 
 
 # ---- all of them ----
+
+def a_client_may_want_one_call_at_a_time():
+    """As each API has it; two come by themselves."""
+    ask, chat = {"messages": [_user("<two>")], "max_tokens": 99}, {"type": "function", "function": {"name": "Bash", "parameters": SCHEMA}}
+    calls = {MESSAGES: lambda got: [b["input"]["command"] for b in got["content"] if b["type"] == "tool_use"],
+             RESPONSES: lambda got: [json.loads(i["arguments"])["command"] for i in got["output"] if i["type"] == "function_call"],
+             CHAT: lambda got: [json.loads(c["function"]["arguments"])["command"] for c in got["choices"][0]["message"]["tool_calls"]]}
+    for path, fields, one, two in (
+            (MESSAGES, ask | {"tools": [TOOL]}, {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}},
+             {"tool_choice": {"type": "auto", "disable_parallel_tool_use": False}}),
+            (RESPONSES, {"input": "<two>", "tools": [FUNCTION]}, {"parallel_tool_calls": False}, {"parallel_tool_calls": True}),
+            (CHAT, ask | {"tools": [chat]}, {"parallel_tool_calls": False}, {"parallel_tool_calls": True})):
+        for more, wanted in (({}, ["y", "z"]), (two, ["y", "z"]), (one, ["y"])):
+            expect(calls[path](_answer(path, temperature=0, **fields | more)), wanted, f"{path} {more}")
+
+
+def events_of_text_alone_have_log_probabilities():
+    """As the types of clients have it: a list, empty where none were asked for."""
+    for prompt in ("<call>", "<think>\n", "<say>"):
+        for event in _events(RESPONSES, input=prompt, temperature=0, tools=[FUNCTION]):
+            text = event["type"] in ("response.output_text.delta", "response.output_text.done")
+            expect(event.get("logprobs"), [] if text else None, event["type"])
+
+
+def as_many_tools_as_the_limit_are_taken():
+    functions = [{"type": "function", "name": str(i)} for i in range(1025)]
+    tools = [{"name": str(i), "input_schema": {"type": "object"}} for i in range(1025)]
+    for n, param in ((1024, "input"), (1025, "tools")):  # the first are too long for the context
+        for given in (functions[:n], [*functions[:n - 1], {"type": "namespace", "name": "n", "tools": functions[:1]}]):
+            if len(given) <= 1024:
+                status, body = server.post(RESPONSES, input="x", tools=given)
+                expect((status, body["error"]["param"]), (400, param), f"{n} functions: {str(body)[:200]}")
+    expect(server.post(RESPONSES, input="x", tools=functions)[1]["error"]["param"], "tools", "one too many")
+    check(_count(tools=tools[:1024]) > 10000, "as many tools as may be")
+    expect(server.post(MESSAGES + "/count_tokens", messages=[_user("x")], tools=tools)[0], 400, "one more")
+
 
 def fields_that_change_no_answer_are_taken():
     function = {"type": "function", "function": {"name": "Bash", "description": "d", "strict": True, "parameters": SCHEMA}}
