@@ -349,6 +349,15 @@ def functions_of_responses_are_those_of_a_chat():
     call, output = _item("function_call", call_id="c", name="f", arguments="{}"), _item("function_call_output", call_id="c", output="r")
     for items in ([_message("assistant", "a"), call, output], [call, _message("assistant", "a"), output]):
         expect(_response_tokens([*ask, *items]), _chat_tokens([*turns, text, result("r")]), "a text beside a call is of the same turn")
+    other = {"id": "d", "type": "function", "function": {"name": "g", "arguments": "{\"b\": 2}"}}
+    two = {**called("f", {}), "tool_calls": [*called("f", {})["tool_calls"], other]}
+    results = [result("r"), {"role": "tool", "tool_call_id": "d", "content": "s"}]
+    items = [call, _item("function_call", call_id="d", name="g", arguments="{\"b\": 2}"), output, _item("function_call_output", call_id="d", output="s")]
+    expect(_response_tokens([*ask, *items]), _chat_tokens([*turns, two, *results]), "two calls of one turn")
+    blocks = [{"type": "tool_use", "id": "c", "name": "f", "input": {}}, {"type": "tool_use", "id": "d", "name": "g", "input": {"b": 2}}]
+    given = [{"type": "tool_result", "tool_use_id": i, "content": t} for i, t in (("c", "r"), ("d", "s"))]
+    expect(_count([_user("x"), {"role": "assistant", "content": [{"type": "text", "text": "a"}, *blocks]}, _user(*given, "then")]),
+           _chat_tokens([*turns, {**two, "content": "a"}, *results, {"role": "user", "content": "then"}]), "two calls of one turn, as blocks")
     thought = _item("reasoning", id="rs", summary=[], content=[{"type": "reasoning_text", "text": "Hm."}], encrypted_content="gAAAA")
     expect(_response_tokens([*ask, thought, call, output]),
            _chat_tokens([*turns, {**called("f", {}), "reasoning_content": "Hm."}, result("r")]), "reasoning of an earlier turn")
