@@ -62,6 +62,17 @@ def several_answers_are_counted_each_and_their_prompt_once():
         expect(used, context, "without a limit an answer may have what the context leaves")
 
 
+def times_of_a_request_add_up():
+    with Server("--no-access-log") as s:
+        expect(s.post(COMPLETIONS, prompt=PROMPT, max_tokens=100, min_tokens=100, **WAY)[0], 200, "status")
+        got = _metrics(s)
+        of = lambda name: got[f"{name}_seconds_sum"]
+        check(0 < of("inter_token_latency") <= of("e2e_request_latency") - of("time_to_first_token") + 1e-6, "from the first token to the last")
+        check(abs(of("request_time_per_output_token") * 99 - of("request_decode_time")) < 1e-6, "decoding is 99 tokens behind the first")
+        check(abs(of("request_prefill_time") + of("request_decode_time") - of("request_inference_time")) < 1e-6, "both are the inference")
+        check(of("request_queue_time") + of("request_inference_time") <= of("e2e_request_latency") + 1e-6, "which the queue is not in")
+
+
 def ends_are_counted_by_their_reason():
     with Server("--no-access-log") as s:
         got, _ = _grown(s, lambda: s.post(COMPLETIONS, prompt=PROMPT, max_tokens=50, stop=["e"], temperature=0))

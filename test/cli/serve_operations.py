@@ -156,6 +156,7 @@ def a_crash_is_reported():
         s = Server()
         asked = [s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, n=16, request_id=f"long-{i}") for i in range(2)]
         check(s.wait(lambda g: g["generation_tokens_total"] > 0 and g["num_requests_running"] >= 17), "they are computed")
+        least = s.gauges()["generation_tokens_total"]
         threads = sorted(map(int, os.listdir(f"/proc/{s.process.pid}/task")))
         thread = threads[0 if sig == signal.SIGSEGV else -1]  # the main one, and one that computes or prepares
         ctypes.CDLL(None).tgkill(s.process.pid, thread, sig)
@@ -168,9 +169,9 @@ def a_crash_is_reported():
         expect(status, -sig, "the status is that of the signal")
         check(re.search(rf"^gallop: crash: {sig.name} sent by process {os.getpid()}, thread {thread} of process {s.process.pid}, gallop \d", said,
                         re.M), f"what, who, where: {said}")
-        for i in range(2):
-            found = re.search(rf"^gallop: crash: request long-{i}: 5 tokens of prompt, (\d+) of answers$", said, re.M)
-            check(found and (i or int(found[1]) > 0), f"request {i}: {said}")
+        found = [re.search(rf"^gallop: crash: request long-{i}: 5 tokens of prompt, (\d+) of answers$", said, re.M) for i in range(2)]
+        check(all(found) and int(found[0][1]) > 0, f"the requests: {said}")
+        check(all(found) and sum(int(x[1]) for x in found) >= least, f"the tokens of all their answers, at least {least}: {said}")
         check("calls, the last first" in said and re.search(r"\[0x[0-9a-f]+\]", said), "the calls")
         check(PROMPT not in said, "no prompt")
 
