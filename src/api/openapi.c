@@ -175,8 +175,9 @@ static void put_refusals(const struct api *a, const struct route *r, struct buf 
         put_status(415, "the body is not application/json", "", error, out);
     if (computes)
         put_status(429,
-                   has_limits(a) ? "the queue is full, or the limit of the key is reached"
-                                 : "the queue is full",
+                   has_limits(a)
+                       ? "the queue or the memory of requests is full, or the limit of the key is reached"
+                       : "the queue or the memory of requests is full",
                    has_limits(a) ? limits : later, error, out);
     put_status(431, "too many or too long headers", "", error, out);
     if (computes)

@@ -184,15 +184,46 @@ static int add_json_ids(struct tok_ids *ids, const json_t *list, struct err *e)
     return 0;
 }
 
+/* The sentence that refuses a prompt of N tokens (or of AT LEAST so many). Clients know it: OpenAI's by "maximum
+ * context length", Anthropic's by "prompt is too long". */
+static int say_too_long(const struct call *c, const char *at_least, size_t n, struct err *e)
+{
+    size_t context = model_of(c)->max_len, least = prepare_max_tokens(c) == 0 ? 0 : 1;
+
+    if (c->endpoint == FIELDS_MESSAGES)
+        return err_set(e, ERR_INPUT, "prompt is too long: %s%zu tokens > %zu maximum", at_least, n,
+                       context - least);
+    return err_set(e, ERR_INPUT,
+                   "This model's maximum context length is %zu tokens. However, your request has %s%zu input "
+                   "tokens%s. Please reduce the length of the input messages.",
+                   context, at_least, n, n == context ? ", and no room for an answer" : "");
+}
+
+/* However it is cut into tokens, a prompt of N bytes does not fit: then no time is spent on tokenizing it. */
+static int check_bytes(const struct call *c, size_t n, struct err *e)
+{
+    const struct llm *m = model_of(c);
+    size_t most;
+
+    if (!c->prompt || c->f.truncate_prompt_tokens || n <= m->max_len)
+        return 0;
+    most = tok_most_bytes(m->tok);
+    if (n / most < m->max_len || (n / most == m->max_len && n % most == 0))
+        return 0;
+    return say_too_long(c, "at least ", n / most + (n % most != 0), e);
+}
+
 /* ORIGIN: of the bytes of TEXT, or NULL. */
 static int encode(const struct call *c, const char *text, const char *origin, size_t n, bool special,
                   struct tok_ids *ids, struct err *e)
 {
     const struct llm *m = model_of(c);
+    int rc;
 
     if (!m->tok)
         return err_set(e, ERR_UNSUPPORTED, "this model has no tokenizer: give the prompt as token ids");
-    return tok_encode_marked(m->tok, text, origin, n, special ? TOK_ADD_SPECIAL : 0, ids, e);
+    rc = check_bytes(c, n, e);
+    return rc ? rc : tok_encode_marked(m->tok, text, origin, n, special ? TOK_ADD_SPECIAL : 0, ids, e);
 }
 
 static bool adds_special(const struct call *c, bool otherwise)
@@ -339,24 +370,16 @@ static void cut_prompt(const struct call *c, struct tok_ids *ids)
     ids->n = (size_t)most;
 }
 
-/* An answer of one token fits behind the prompt; a longer one ends where the context does. Clients know the
- * sentences: OpenAI's by "maximum context length", Anthropic's by "prompt is too long". */
+/* An answer of one token fits behind the prompt; a longer one ends where the context does. */
 static int check_room(struct call *c, const struct call_prompt *p)
 {
-    size_t context = model_of(c)->max_len, least = prepare_max_tokens(c) == 0 ? 0 : 1;
-    char sentence[300];
+    size_t least = prepare_max_tokens(c) == 0 ? 0 : 1;
+    struct err e = {0};
 
-    if (p->ids.n + least <= context)
+    if (p->ids.n + least <= model_of(c)->max_len)
         return 0;
-    if (c->endpoint == FIELDS_MESSAGES)
-        snprintf(sentence, sizeof(sentence), "prompt is too long: %zu tokens > %zu maximum", p->ids.n,
-                 context - least);
-    else
-        snprintf(sentence, sizeof(sentence),
-                 "This model's maximum context length is %zu tokens. However, your request has %zu input "
-                 "tokens%s. Please reduce the length of the input messages.",
-                 context, p->ids.n, p->ids.n == context ? ", and no room for an answer" : "");
-    return refuse_field(c, prompt_field(c), sentence);
+    say_too_long(c, "", p->ids.n, &e);
+    return refuse_field(c, prompt_field(c), e.msg);
 }
 
 static bool is_list_of_prompts(const json_t *prompt)

@@ -71,6 +71,7 @@ int step_open(struct step *g, const struct executor *x, const struct step_option
     if ((rc = alloc_arrays(g, e)) != 0 || (rc = waiting_open(&g->waiting, o->policy, e)) != 0 ||
         (rc = open_samplers(g, e)) != 0)
         step_close(g);
+    g->waiting.n_slots = rc ? 0 : g->opt.max_seqs;
     return rc;
 }
 
@@ -193,6 +194,7 @@ static void leave_slot(struct step *g, struct seq *s)
     g->x->release(g->x->ctx, s->slot, s->token, s->n_computed);
     waiting_charge(&g->waiting, s->wait.key, -(int64_t)s->n_charged);
     s->n_charged = 0;
+    waiting_run(&g->waiting, s->wait.key, -1);
     g->free_slot[g->n_free++] = (uint32_t)s->slot;
     s->n_computed = 0;
     while (g->running[at] != s)
@@ -426,6 +428,7 @@ static void start(struct step *g, struct seq *s)
     g->running[at] = s;
     s->slot = g->free_slot[--g->n_free];
     s->state = SEQ_RUNNING;
+    waiting_run(&g->waiting, s->wait.key, 1);
     s->n_computed = rows_there(g, s);
     if (!s->begun) {
         s->begun = true;

@@ -51,6 +51,26 @@ def _calibrate(name, *options, tokens=200):
     return _path(name)
 
 
+def a_folder_that_others_can_write_is_said():
+    """One sentence with the folder and its mode; it is used all the same. A folder of this user alone is not worth a word."""
+    for mode, said in ((0o700, False), (0o755, False), (0o770, True), (0o702, True), (0o1777, True)):
+        store = _path(f"mode-{mode:o}")
+        os.mkdir(store)
+        os.chmod(store, mode)
+        for _ in range(2): # new, and found again
+            r = call("run", "-m", DEMO, "--json", "-n", 1, "--kv-store", store, PROMPT)
+            expect(r.returncode, 0, f"status with a folder of mode {mode:o}")
+            told = [x for x in r.stderr.decode().splitlines() if store in x]
+            expect(len(told), int(said), f"lines about a folder of mode {mode:o}: {told}")
+            check(not said or f"(mode {mode:04o})" in told[0], f"the mode is named: {told}")
+    if os.geteuid() == 0:
+        store = _path("of-another")
+        os.mkdir(store, 0o700)
+        os.chown(store, 12345, 12345)
+        r = call("run", "-m", DEMO, "--json", "-n", 1, "--kv-store", store, PROMPT)
+        check("belongs to another user (id 12345)" in r.stderr.decode(), f"another's folder: {r.stderr}")
+
+
 def options_that_change_bits_find_nothing():
     store = _path("options")
     expect(_stored(store), 0, "what is read from an empty store")

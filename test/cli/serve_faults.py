@@ -404,6 +404,29 @@ def requests_that_dawdle_hold_up_nobody():
     check(server.wait(lambda g: g["http_connections"] <= 1), "connections are gone")
 
 
+def a_prompt_of_too_many_bytes_is_not_tokenized():
+    """A prompt whose bytes cannot fit, whatever its tokens, is refused as one that has too many tokens is; one byte less is tokenized."""
+    with open(f"{DEMO}/tokenizer.json") as f:
+        tokens = json.load(f)
+    longest = max([4] + [len(x.encode()) for x in list(tokens["model"]["vocab"]) + [t["content"] for t in tokens["added_tokens"]]])
+    context = server.post("/tokenize", prompt="x")[1]["max_model_len"]
+    exact = server.post("/tokenize", prompt="a" * (context * longest))[1]["count"]
+    check(server.post("/tokenize", prompt="a" * (context * longest + 1))[1]["count"] >= exact > context, "other paths count any text")
+    wanted = "This model's maximum context length is %d tokens. However, your request has %s input tokens. Please reduce the length of the input messages."
+    for more, count in ((0, str(exact)), (1, f"at least {context + 1}"), (longest, f"at least {context + 1}"), (longest + 1, f"at least {context + 2}")):
+        status, body = server.post(COMPLETIONS, prompt="a" * (context * longest + more))
+        expect((status, body["error"]["message"], body["error"]["param"]), (400, wanted % (context, count), "prompt"), f"{more} bytes more")
+    long = "a" * (context * longest + 1)
+    expect(server.post(COMPLETIONS, prompt=long, max_tokens=1, truncate_prompt_tokens=5)[0], 200, "a prompt that is cut")
+    expect(server.post(COMPLETIONS, prompt=["x", long], max_tokens=1)[0], 400, "one of several")
+    ask = {"messages": [{"role": "user", "content": long * 2}], "max_tokens": 5}
+    status, body = server.post("/v1/chat/completions", **ask)
+    check(status == 400 and f"maximum context length is {context} tokens. However, your request has at least " in body["error"]["message"], f"a chat: {body}")
+    status, body = server.post("/v1/messages", **ask)
+    check(status == 400 and re.match(rf"prompt is too long: at least \d+ tokens > {context - 1} maximum$", body["error"]["message"]), f"a message: {body}")
+    check(server.post("/v1/messages/count_tokens", messages=ask["messages"])[1]["input_tokens"] > context, "counted all the same")
+
+
 def one_key_leaves_places_to_others():
     """--scheduling-policy fair: a key that asks without end does not fill the queue, by key or by user; and what is refused keeps no place."""
     a, b = {"Authorization": "Bearer aaa"}, {"Authorization": "Bearer bbb"}

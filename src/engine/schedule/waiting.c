@@ -133,6 +133,13 @@ static void skip_rounds(struct waiting *w)
         w->key[i].credit += rounds * WAITING_QUANTUM;
 }
 
+/* The key that K, whose turn it is, lets go first: the next one of the ring, if K already holds all slots but
+ * one; otherwise K itself. With one slot there is nothing to share, and turns alone count. */
+static struct waiting_key *give_way(struct waiting *w, struct waiting_key *k)
+{
+    return w->n_slots > 1 && k->n_running + 1 >= w->n_slots ? &w->key[k->next] : k;
+}
+
 struct waiting_entry *waiting_next(struct waiting *w)
 {
     if (w->n_keys == 0)
@@ -141,12 +148,18 @@ struct waiting_entry *waiting_next(struct waiting *w)
         struct waiting_key *k = &w->key[w->key[w->last].next];
 
         if (w->policy != WAITING_FAIR || k->credit > 0)
-            return (struct waiting_entry *)(void *)k->heap.first;
+            return (struct waiting_entry *)(void *)give_way(w, k)->heap.first;
         k->credit += WAITING_QUANTUM; /* for its next turn */
         w->last = w->key[w->last].next;
         if (visits % w->n_keys == 0)
             skip_rounds(w);
     }
+}
+
+void waiting_run(struct waiting *w, uint32_t key, int change)
+{
+    if (w->policy == WAITING_FAIR)
+        w->key[key].n_running += (size_t)change;
 }
 
 void waiting_charge(struct waiting *w, uint32_t key, int64_t tokens)

@@ -7,7 +7,9 @@
  *              round robin (Shreedhar and Varghese, 1995): keys take turns, each turn adds WAITING_QUANTUM
  *              tokens to the key's credit, and a key begins requests while its credit is above 0. What they
  *              take is subtracted, so that the credit may fall below 0: what the key owes. Within a key by
- *              priority. Keys are told apart by a hash of WAITING_KEYS values; two that meet share a turn
+ *              priority. Keys are told apart by a hash of WAITING_KEYS values; two that meet share a turn.
+ *              A key whose sequences hold all slots but one does not get the last one while another key
+ *              waits, whatever their credits are, so that no key ever keeps all others from running
  *
  * A preempted request waits again with its old place. Nothing is allocated after waiting_open(), and no call
  * looks at all requests: costs are O(log n), and O(keys that wait) where a round begins.
@@ -42,8 +44,9 @@ struct waiting_entry {
 /* The requests of one key. */
 struct waiting_key {
     struct heap heap;
-    int64_t credit; /* tokens it may still compute in this round; below 0: what it owes */
-    uint32_t next;  /* in the ring of keys that have requests */
+    int64_t credit;   /* tokens it may still compute in this round; below 0: what it owes */
+    uint32_t next;    /* in the ring of keys that have requests */
+    size_t n_running; /* sequences that hold a slot */
 };
 
 struct waiting {
@@ -52,6 +55,8 @@ struct waiting {
     uint32_t last;           /* of the ring; the turn is at the one behind it */
     size_t n_keys;           /* in the ring */
     size_t n;
+    size_t
+        n_slots; /* sequences that run at once; 0: not known, and no slot is kept for others. Set after open */
 };
 
 bool waiting_policy_of_name(const char *name, enum waiting_policy *policy); /* "fcfs", "priority", "fair" */
@@ -71,6 +76,9 @@ struct waiting_entry *waiting_next(struct waiting *w);
 bool waiting_before(const struct waiting *w, const struct waiting_entry *a,
                     const struct waiting_entry *b); /* by age and
                                                                                 * priority alone, whatever the key */
+
+/* A sequence of KEY takes a slot (+1) or leaves it (-1). */
+void waiting_run(struct waiting *w, uint32_t key, int change);
 
 /* TOKENS of a request of KEY are computed, or will be because it begins; below 0: they were not, after
  * all. */

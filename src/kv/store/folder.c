@@ -187,6 +187,23 @@ static int read_mark(const struct place *p, struct err *e)
                    path, found, version[0] - '0');
 }
 
+/* Says so where others than this user can put records into the folder, which would become rows of answers. */
+static void warn_of_writers(const char *path)
+{
+    struct stat st;
+
+    if (stat(path, &st) != 0)
+        return;
+    if (st.st_mode & (S_IWGRP | S_IWOTH))
+        log_warn("%s: this KV store can be written by other users (mode %04o), who could change answers; "
+                 "expected a folder of mode 0700",
+                 path, (unsigned)st.st_mode & 07777);
+    else if (st.st_uid != geteuid() && st.st_uid != 0)
+        log_warn("%s: this KV store belongs to another user (id %u), who could change answers; expected a "
+                 "folder of this user",
+                 path, (unsigned)st.st_uid);
+}
+
 static void folder_close(void *m)
 {
     mem_free(m);
@@ -206,6 +223,8 @@ static int folder_open(void **m, const char *where, uint64_t limit, struct err *
         rc = err_os(e, "make the folder", where);
     else
         rc = read_mark(p, e);
+    if (rc == 0)
+        warn_of_writers(where);
     if (rc) {
         mem_free(p);
         *m = NULL;

@@ -121,6 +121,7 @@ struct tok_added {
 struct tok_added_patterns { /* of one set */
     struct vocab_trie trie; /* to the index of the token */
     bool begins[256];       /* a pattern begins with this byte */
+    size_t longest;         /* bytes of the longest pattern */
 };
 
 struct tok_added_set { /* zeroed but for NAMES = none */

@@ -291,6 +291,68 @@ static bool string_of(const struct tok *t, size_t id, const char **s, size_t *n)
     return vocab_str(&t->vocab, id, s, n);
 }
 
+/* Bytes of a normalized text shrank from at most so many times as many; 0: from any number. NFC: a canonical
+ * decomposition has at least a third of its character's bytes (U+212A), and at most three times as many as its
+ * composition (UAX #15). */
+static size_t shrinkage(const struct steps *norm)
+{
+    size_t times = 1;
+
+    for (size_t i = 0; i < norm->n; i++) {
+        const struct step *s = &norm->step[i];
+
+        if (s->kind == NORMALIZE_FORM && s->form == NORMALIZE_NFC && times == 1)
+            times = 9;
+        else if (s->kind != NORMALIZE_PREPEND &&
+                 !(s->kind == NORMALIZE_REPLACE && !s->re && s->text.n >= s->find.n))
+            return 0;
+    }
+    return times;
+}
+
+/* The pre-tokenizer drops nothing of a text. */
+static bool keeps_all(const struct steps *pre)
+{
+    for (size_t i = 0; i < pre->n; i++) {
+        const struct step *s = &pre->step[i];
+
+        if (s->kind == SPLIT_REPLACE
+                ? s->re || s->text.n < s->find.n
+                : s->kind != SPLIT_PREPEND && s->kind != SPLIT_SPELL && s->behavior == SPLIT_REMOVED)
+            return false;
+    }
+    return true;
+}
+
+/* A run of characters that the model does not know becomes one id, or none. */
+static bool swallows_unknown(const struct tok *t)
+{
+    const uint32_t *id = t->model == TOK_UNIGRAM ? t->uni.fallback : t->bpe.symbol;
+    bool all = t->model == TOK_UNIGRAM ? t->uni.byte_fallback : t->bpe.byte_level;
+
+    if (t->model == TOK_BPE && (t->bpe.all_fallback || (t->bpe.has_unk && !t->bpe.fuse_unk)))
+        return false;
+    for (size_t i = 0; i < 256; i++)
+        all = all && id[i] != VOCAB_NONE;
+    return !all;
+}
+
+size_t tok_most_bytes(const struct tok *t)
+{
+    const struct tok_added_set *a = &t->added;
+    size_t most = 4 /* an unknown character */, times = shrinkage(&t->norm);
+
+    if (!times || !keeps_all(&t->pre.steps) || swallows_unknown(t))
+        return SIZE_MAX;
+    for (size_t i = 0; i < a->n; i++)
+        if (a->token[i].lstrip || a->token[i].rstrip) /* takes the blanks beside it, too */
+            return SIZE_MAX;
+    most = t->vocab.longest > most ? t->vocab.longest : most;
+    most = a->raw.longest > most ? a->raw.longest : most;
+    most = a->normalized.longest > most ? a->normalized.longest : most;
+    return most * times;
+}
+
 const char *tok_kind(const struct tok *t)
 {
     if (t->model == TOK_UNIGRAM)

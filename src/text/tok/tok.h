@@ -104,6 +104,10 @@ void tok_bytes(const struct tok *t, int32_t id, struct buf *out);
 
 bool tok_is_special(const struct tok *t, int32_t id); /* false also for ids that do not exist */
 
+/* A bound of the bytes of text that one id of tok_encode() takes up, so that a text of N bytes has at least
+ * N / bound ids. SIZE_MAX: none is known, because the tokenizer may swallow runs of text or shrink it. */
+size_t tok_most_bytes(const struct tok *t);
+
 const char *tok_kind(const struct tok *t); /* "bpe (byte-level)", "unigram", ... for people */
 
 /* Ids back to text, one at a time.

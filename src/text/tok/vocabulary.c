@@ -312,6 +312,7 @@ int tok_added_index(struct tok_added_set *a, size_t i, const char *pattern, size
     if (n == 0)
         return 0;
     p->begins[(unsigned char)pattern[0]] = true;
+    p->longest = n > p->longest ? n : p->longest;
     return vocab_trie_add(&p->trie, pattern, n, (uint32_t)i) ? 0 : err_nomem(e, "added tokens");
 }
 

@@ -87,8 +87,9 @@ static const struct {
     {"/v1/chat/completions", "{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],\"max_tokens\":2,"
                              "\"logprobs\":true,\"logprob_token_ids\":[5,6]}"},
     {"/tokenize", "{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],\"return_token_strs\":true}"},
+    {"/v1/completions", "{\"prompt\":\"Hello\",\"stop\":[\"so it\"],\"temperature\":0}"},
 };
-enum { N_REQUESTS = sizeof(requests) / sizeof(requests[0]) };
+enum { N_REQUESTS = sizeof(requests) / sizeof(requests[0]), STOPS = N_REQUESTS - 1 };
 
 static struct chat *chat;
 static const struct executor *inner;
@@ -446,6 +447,54 @@ static void a_lost_event_ends_a_stream_of_messages_with_an_error(void **state)
     lose_event(5, 1);
 }
 
+/* The answer of request STOPS when allocation N fails of those that the thread of the sockets makes for it:
+ * meanwhile all has been computed and no other thread runs. True: it did fail. */
+static bool lose_of_answer(long n, const struct answer *wanted)
+{
+    uint64_t before = gallop_loop(demo.engine)->n_finished;
+    const char *text, *what;
+    struct answer a;
+    bool failed;
+    int fd;
+
+    atomic_store(&step_passed, false);
+    fd = demo_post(requests[STOPS].path, "", requests[STOPS].body);
+    while (!atomic_load(&step_waits))
+        server_poll(demo.server);
+    while (api_n_computing(demo.api) == 0 || demo.api->first->busy)
+        server_poll(demo.server);
+    atomic_store(&step_waits, false);
+    while (*(volatile uint64_t *)&gallop_loop(demo.engine)->n_finished == before)
+        usleep(100);
+    usleep(20000); /* the last event is handed over */
+    mem_fail_at(n);
+    text = demo_answer(fd);
+    failed = mem_failed();
+    mem_fail_at(0);
+    demo_await_silence();
+    read_answer(&a, text);
+    if (demo_status(text) == 200 && !a.fails && (what = differ(&a, wanted)) != NULL)
+        fail_msg("allocation %ld: %s is \"%s\", not \"%s\": %s", n, what, text_of(&a, what),
+                 text_of(wanted, what), text);
+    free_answer(&a);
+    return failed;
+}
+
+static void memory_that_runs_out_loses_no_stop_string(void **state)
+{
+    struct answer wanted;
+    long n = 1;
+
+    atomic_store(&step_passed, true);
+    read_answer(&wanted, ask(STOPS));
+    assert_string_equal(text_of(&wanted, "stop_reason"), "so it");
+    assert_string_equal(text_of(&wanted, "finish_reason"), "stop");
+    while (n < 1000 && lose_of_answer(n, &wanted))
+        n++;
+    assert_in_range(n, 4, 999);
+    free_answer(&wanted);
+}
+
 /* Waits in the first step, which has one sequence, and in the first that has two. */
 static atomic_int n_waits;
 
@@ -531,6 +580,7 @@ int main(void)
         WAITING(a_lost_event_ends_a_stream_of_responses_with_an_error),
         WAITING(a_lost_event_ends_a_stream_of_messages_with_an_error),
         cmocka_unit_test_setup_teardown(a_lost_event_leaves_the_neighbour_as_it_is, open_two, demo_close),
+        WAITING(memory_that_runs_out_loses_no_stop_string),
         TEST(memory_that_runs_out_makes_no_answer_wrong)};
 
     return demo_run(tests);

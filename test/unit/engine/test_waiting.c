@@ -160,6 +160,37 @@ static void a_key_alone_goes_on_however_much_it_owes(void **state)
     waiting_close(&f.w);
 }
 
+/* Four slots. Key 2 owes as much as a key can, so that its turns come after those of key 1. */
+static void a_key_never_takes_the_last_slot_while_another_waits(void **state)
+{
+    struct frame f;
+
+    (void)state;
+    open_queue(&f, WAITING_FAIR);
+    f.w.n_slots = 4;
+    waiting_charge(&f.w, 2, WAITING_DEBT);
+    for (int i = 0; i < 8; i++)
+        add(&f, 0, i, 1);
+    for (int i = 0; i < 3; i++)
+        waiting_run(&f.w, 1, 1);
+    assert_int_equal(waiting_next(&f.w)->key, 1); /* alone it may have them all */
+    add(&f, 0, 9, 2);
+    assert_int_equal(waiting_next(&f.w)->key, 2);
+    assert_int_equal(waiting_next(&f.w)->key, 2); /* asking changes nothing */
+    waiting_run(&f.w, 1, 1);
+    assert_int_equal(waiting_next(&f.w)->key, 2); /* nor does it have to wait longer if key 1 holds all */
+    waiting_run(&f.w, 1, -2);
+    assert_int_equal(waiting_next(&f.w)->key, 1); /* with two slots left turns count */
+    waiting_run(&f.w, 1, 1);
+    assert_int_equal(waiting_next(&f.w)->key, 2);
+    f.w.n_slots = 1; /* nothing to share: turns count */
+    assert_int_equal(waiting_next(&f.w)->key, 1);
+    f.w.n_slots = 4;
+    assert_int_equal(take(&f), 8);
+    assert_int_equal(waiting_next(&f.w)->key, 1);
+    waiting_close(&f.w);
+}
+
 static void requests_of_any_key_can_leave_in_the_middle(void **state)
 {
     struct frame f;
@@ -263,6 +294,7 @@ int main(void)
         cmocka_unit_test(keys_take_turns_by_tokens_not_by_requests),
         cmocka_unit_test(a_request_longer_than_many_turns_is_paid_for_and_does_begin),
         cmocka_unit_test(a_key_alone_goes_on_however_much_it_owes),
+        cmocka_unit_test(a_key_never_takes_the_last_slot_while_another_waits),
         cmocka_unit_test(requests_of_any_key_can_leave_in_the_middle),
         cmocka_unit_test(one_hundred_thousand_waiting_cost_no_more_than_a_hundred),
         cmocka_unit_test(names_of_policies_go_there_and_back),

@@ -334,6 +334,72 @@ static void ids_are_appended_and_pieces_found_again(void **state)
     tok_close(t);
 }
 
+/* TEXT, repeated up to MORE bytes, has at least as many ids as the bound says. */
+static void expect_bound(const char *name, const struct tok *t, const char *text, size_t n, size_t more)
+{
+    size_t most = tok_most_bytes(t);
+    struct buf all = {.tag = MEM_TEXT};
+    struct tok_ids ids = {0};
+    struct err e = {0};
+
+    if (most == SIZE_MAX)
+        return;
+    for (size_t i = 0; i == 0 || all.len < more; i++)
+        buf_add(&all, text, n);
+    if (n && tok_encode(t, all.data, all.len, 0, &ids, &e) == 0 &&
+        ids.n < all.len / most + (all.len % most != 0))
+        fail_msg("%s: %zu ids of %zu bytes like '%.*s', more than %zu bytes each", name, ids.n, all.len,
+                 (int)(n < 60 ? n : 60), text, most);
+    buf_fini(&all);
+    tok_ids_fini(&ids);
+}
+
+/* Texts that a normalizer shrinks, a model swallows, or one token takes up: the bound holds, or there is none. */
+static void no_id_takes_up_more_bytes_than_are_said(void **state)
+{
+    static const struct {
+        const char *name;
+        size_t most;
+    } bound[] = {{"gpt2.json", 6},
+                 {"falcon.json", 6},
+                 {"nested.json", 6},
+                 {"gpt2-files", 6},
+                 {"tiktoken-files", 6},
+                 {"sp-bpe.model", 9},
+                 {"neox.json", 8 * 9},
+                 {"bert.json", SIZE_MAX},
+                 {"nfkd.json", SIZE_MAX},
+                 {"llama3.json", SIZE_MAX},
+                 {"precompiled.json", SIZE_MAX},
+                 {"split-removed.json", SIZE_MAX},
+                 {"unigram.json", SIZE_MAX},
+                 {"sp-unigram.model", SIZE_MAX},
+                 {"suffix.json", SIZE_MAX}};
+    static const char *const texts[] = {" ",        "\n",        "a",    "\xe2\x84\xaa", "\xf0\x9f\xa6\x99",
+                                        "\xcd\xbe", "e\xcc\x81", "\x01", "<mask>   "};
+
+    (void)state;
+    for (size_t i = 0; i < N_FIXTURES; i++) {
+        struct tok *t = open_fixture(fixture[i]);
+        json_t *answers = open_answers(fixture[i]), *row;
+        const char *s;
+        size_t n, k;
+
+        json_array_foreach(json_object_get(answers, "rows"), k, row)
+            expect_bound(fixture[i], t, json_string_value(json_object_get(row, "text")),
+                         json_string_length(json_object_get(row, "text")), 0);
+        for (k = 0; k < sizeof(texts) / sizeof(*texts); k++)
+            expect_bound(fixture[i], t, texts[k], strlen(texts[k]), 5000);
+        for (k = 0; k < 3000 && tok_piece(t, (int32_t)k, &s, &n); k++)
+            expect_bound(fixture[i], t, s, n, 0);
+        for (k = 0; k < sizeof(bound) / sizeof(*bound); k++)
+            if (strcmp(bound[k].name, fixture[i]) == 0)
+                assert_true(tok_most_bytes(t) == bound[k].most);
+        json_decref(answers);
+        tok_close(t);
+    }
+}
+
 struct worker {
     const struct tok *t;
     const json_t *rows;
@@ -392,6 +458,7 @@ int main(void)
         cmocka_unit_test(any_failed_allocation_is_reported_and_leaks_nothing),
         cmocka_unit_test(text_that_is_not_utf8_is_refused_with_the_byte_that_is_not),
         cmocka_unit_test(ids_are_appended_and_pieces_found_again),
+        cmocka_unit_test(no_id_takes_up_more_bytes_than_are_said),
         cmocka_unit_test(many_threads_may_encode_at_once),
     };
 
