@@ -145,18 +145,20 @@ static int read_generation(const struct llm *m, struct sampling *config, struct 
                 : sampling_from_generation_config(c->in, config, a, e);
 }
 
-/* End tokens: generation_config.json, else config.json. */
+/* End tokens: those of generation_config.json, or of config.json where it names none, and that of the
+ * tokenizer, as in vLLM: where both exist and differ, each of them ends a text. */
 static int read_config(const struct llm *m, struct sampling *config, struct arena *a, struct err *e)
 {
-    int64_t eos[64];
-    size_t n;
+    int64_t eos[65];
+    size_t n = 0;
     int rc = read_generation(m, config, a, e);
 
-    if (rc || sampling_given(config, SAMPLING_EOS_TOKEN_ID))
+    if (rc == 0 && !sampling_given(config, SAMPLING_EOS_TOKEN_ID))
+        rc = config_ints_or_int(m->model.config, "eos_token_id", eos, 64, &n, e);
+    if (rc)
         return rc;
     sampling_mark(config, SAMPLING_EOS_TOKEN_ID);
-    if ((rc = config_ints_or_int(m->model.config, "eos_token_id", eos, 64, &n, e)) != 0)
-        return rc;
+    eos[n++] = m->tok ? tok_eos(m->tok) : -1;
     for (size_t i = 0; i < n && rc == 0; i++)
         if (eos[i] >= 0 && (size_t)eos[i] < m->model.info.vocab)
             rc = sampling_add_eos(config, (int32_t)eos[i], a, e);

@@ -253,6 +253,36 @@ def the_models_own_limit_goes_before_512():
             expect(len(_one("-m", m, "-n", 9, "--ignore-eos", "--ids", "5,6,7")["output_ids"]), 9, f"tokens with -n 9 and {own}")
 
 
+def end_tokens_of_the_tokenizer_and_of_the_configs_end_an_answer():
+    with tempfile.TemporaryDirectory() as d:
+        m = os.path.join(d, "m")
+        shutil.copytree(DEMO, m)
+        loaded = {}
+        for name in ("generation_config.json", "tokenizer_config.json", "special_tokens_map.json", "config.json"):
+            with open(os.path.join(m, name)) as f:
+                loaded[name] = json.load(f)
+
+        def write(name, **more):
+            os.remove(os.path.join(m, name))
+            with open(os.path.join(m, name), "w") as f:
+                json.dump({k: v for k, v in {**loaded[name], **more}.items() if v is not ...}, f)
+
+        write("special_tokens_map.json", eos_token=...)
+        # eos_token; eos_token_id of generation_config.json and of config.json; the tokens that end an answer
+        cases = (("<|end|>", 2, 2, [2]), ("<|assistant|>", 2, 2, [2, 5]), ({"content": "<|assistant|>"}, [2, 3], 4, [2, 3, 5]),
+                 ("<|assistant|>", ..., 4, [4, 5]), ("<|assistant|>", ..., ..., [5]), (None, 3, 4, [3]), (..., 3, 4, [3]), ("<|nobody|>", 3, 4, [3]))
+        for token, generated, configured, want in cases:
+            write("tokenizer_config.json", eos_token=token)
+            write("generation_config.json", eos_token_id=generated)
+            write("config.json", eos_token_id=configured)
+            for i in (2, 3, 4, 5):
+                args = ["-m", m, "-n", 3, "--ids", "5,6,7", "--logit-bias", f"{i}=99"]
+                got = _one(*args)
+                expect((got["finish_reason"], len(got["output_ids"])), ("stop", 1) if i in want else ("length", 3),
+                       f"an answer of token {i} with {token}, {generated} and {configured}")
+                expect(len(_one(*args, "--ignore-eos")["output_ids"]), 3, "tokens with --ignore-eos")
+
+
 def times_are_of_the_prompt_and_of_the_answer():
     t = _one("-n", 1, "--ids", ",".join(["5"] * 900))["timing"]
     check(t["prefill_s"] > 0 and t["decode_s"] == 0, f"one token: all is prefill: {t}")

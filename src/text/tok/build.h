@@ -44,6 +44,7 @@ struct tok {
     struct unigram uni;
     struct steps chain;
     struct tok_ids prefix, suffix; /* around a text with TOK_ADD_SPECIAL */
+    int32_t eos;                   /* -1: none is known */
     bool split_special;            /* special tokens are never cut out of a text */
     struct tok_scratch *_Atomic idle[TOK_POOL];
 };

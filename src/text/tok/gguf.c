@@ -102,6 +102,10 @@ static int add_merges(struct work *w)
     struct bpe_merges to;
     int rc = 0;
 
+    if (w->g->n_merges == 0) /* every text would become single bytes */
+        return err_set(w->e, ERR_INPUT,
+                       "tokenizer.ggml.merges is missing or empty, which tokenizer.ggml.model "
+                       "\"gpt2\" needs");
     bpe_merges_init(&to, &w->t->bpe, &w->t->vocab);
     for (size_t i = 0; i < w->g->n_merges && rc == 0; i++)
         rc = bpe_merges_add_line(&to, w->g->merge[i].s, w->g->merge[i].n, w->e);
@@ -251,6 +255,7 @@ static int build(struct work *w)
     else
         rc = err_set(w->e, ERR_UNSUPPORTED, "tokenizer.ggml.model \"%.*s\" is not supported (gpt2, llama)",
                      g->model.n < 60 ? (int)g->model.n : 60, g->model.s ? g->model.s : "");
+    w->t->eos = g->eos >= 0 ? (int32_t)g->eos : -1;
     return rc ? rc : tok_seal(w->t, w->e);
 }
 

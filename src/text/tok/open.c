@@ -6,6 +6,15 @@
 
 #include "text/tok/build.h"
 
+/* Keeps the id of the eos_token that the files beside the tokenizer name. */
+static void find_eos(struct tok *t, const struct settings *conf)
+{
+    const struct settings_text *eos = settings_find(&conf->tokens, "eos_token");
+
+    if (eos && !tok_id_of(t, eos->text, eos->n, &t->eos))
+        t->eos = -1;
+}
+
 /* Reads NAME of the folder IN, or with NAME NULL the file IN itself, of any form. Beside a file that was
  * named by itself no configuration is looked for. */
 static int read_one(struct tok *t, struct folder in, const char *name, struct err *e)
@@ -29,6 +38,8 @@ static int read_one(struct tok *t, struct folder in, const char *name, struct er
     } else if (rc == 0) {
         rc = tok_read_json(t, f.bytes, f.len, f.path, name ? &conf : NULL, e);
     }
+    if (rc == 0)
+        find_eos(t, &conf);
     settings_fini(&conf);
     folder_text_fini(&f);
     return rc;
@@ -72,6 +83,8 @@ static int read_folder(struct tok *t, struct folder in, struct err *e)
     rc = settings_read(&conf, in, SETTINGS_FOR_TOKENIZER, e);
     if (rc == 0)
         rc = tok_read_gpt2(t, in, &conf, e);
+    if (rc == 0)
+        find_eos(t, &conf);
     settings_fini(&conf);
     return rc;
 }

@@ -13,6 +13,7 @@ struct tok *tok_new(void)
 
     if (!t)
         return NULL;
+    t->eos = -1;
     arena_init(&t->arena, MEM_TEXT);
     vocab_init(&t->vocab);
     vocab_init(&t->added.names);
@@ -368,6 +369,11 @@ bool tok_id_of(const struct tok *t, const char *piece, size_t len, int32_t *id)
         return false;
     *id = (int32_t)found;
     return true;
+}
+
+int32_t tok_eos(const struct tok *t)
+{
+    return t->eos;
 }
 
 bool tok_piece(const struct tok *t, int32_t id, const char **s, size_t *n)

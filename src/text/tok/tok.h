@@ -95,6 +95,10 @@ int tok_decode(const struct tok *t, const int32_t *ids, size_t n, bool skip_spec
  * the"). */
 bool tok_id_of(const struct tok *t, const char *piece, size_t len, int32_t *id);
 
+/* The end token of the tokenizer: eos_token of tokenizer_config.json or special_tokens_map.json, else that of
+ * its class, or tokenizer.ggml.eos_token_id; -1 where none is named, or the vocabulary does not have it. */
+int32_t tok_eos(const struct tok *t);
+
 /* The vocabulary string of ID, borrowed from T and not terminated; false: there is no such id. */
 bool tok_piece(const struct tok *t, int32_t id, const char **s, size_t *n);
 

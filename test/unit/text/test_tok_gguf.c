@@ -314,6 +314,21 @@ static void bos_stands_in_front_where_it_shall(void **state)
     json_decref(without);
 }
 
+static void the_end_token_is_the_files(void **state)
+{
+    struct parts *p = take("llama3.json", "gpt2", "llama-bpe");
+    struct tok *t = must_open(p);
+
+    (void)state;
+    assert_int_equal(tok_eos(t), -1);
+    tok_close(t);
+    p->g.eos = 0;
+    t = must_open(p);
+    assert_int_equal(tok_eos(t), 0);
+    tok_close(t);
+    put_back(p);
+}
+
 static void user_defined_runs_of_spaces_are_found_in_spaces(void **state)
 {
     static const struct json_str tokens[] = {
@@ -388,6 +403,11 @@ static void what_makes_no_tokenizer_is_refused_by_field(void **state)
     refused(&p->g, ERR_INPUT, "tokenizer.ggml.merges");
     p->merge[0] = merge;
     g = p->g;
+    g.n_merges = 0;
+    refused(&g, ERR_INPUT, "tokenizer.ggml.merges is missing or empty");
+    g.merge = NULL;
+    refused(&g, ERR_INPUT, "tokenizer.ggml.merges is missing or empty");
+    g = p->g;
     g.model = (struct json_str){"llama", 5};
     refused(&g, ERR_INPUT, "tokenizer.ggml.scores");
     put_back(p);
@@ -428,6 +448,7 @@ int main(void)
         cmocka_unit_test(another_pattern_gives_other_answers),
         cmocka_unit_test(a_file_that_names_no_way_to_cut_words_is_not_cut_as_by_default),
         cmocka_unit_test(bos_stands_in_front_where_it_shall),
+        cmocka_unit_test(the_end_token_is_the_files),
         cmocka_unit_test(user_defined_runs_of_spaces_are_found_in_spaces),
         cmocka_unit_test(what_makes_no_tokenizer_is_refused_by_field),
         cmocka_unit_test(every_allocation_may_fail),
