@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/json_pull.h"
+#include "base/strmap.h"
 
 enum { TEMPLATES_MAX = 64 };
 
@@ -19,8 +20,9 @@ struct reader {
     struct err *e;
     struct folder in;
     enum settings_use use;
-    bool in_map;    /* this is special_tokens_map.json, which holds no templates */
-    bool has_table; /* tokenizer_config.json has added_tokens_decoder */
+    bool in_map;              /* this is special_tokens_map.json, which holds no templates */
+    bool has_table;           /* tokenizer_config.json has added_tokens_decoder */
+    struct strmap by_content; /* places of the added tokens, until they are sorted */
 };
 
 const struct settings_text *settings_find(const struct settings_texts *l, const char *name)
@@ -97,38 +99,43 @@ static void read_token(struct json_pull *j, struct json_str *content, struct set
     }
 }
 
+/* What is said of a token that is there already. */
+static void add_again(struct settings *c, struct settings_token *old, struct settings_token t)
+{
+    t.special = old->special || t.special;
+    if (old->id >= 0)
+        t.id = old->id;
+    c->n_of_class -= old->of_class && !t.of_class;
+    t.of_class = old->of_class && t.of_class;
+    if (t.in_table && !old->in_table) { /* the table's flags count */
+        t.content = old->content;
+        t.n = old->n;
+        t.order = old->order;
+        *old = t;
+    }
+    old->of_class = t.of_class;
+    old->id = t.id;
+    old->special = t.special;
+}
+
 /* Adds a token, or its id to one that is there. */
 static int add(struct reader *r, const struct json_str *content, struct settings_token t)
 {
     struct settings *c = r->c;
+    uint64_t at;
 
     if (!content->s || content->n == 0)
         return 0;
-    for (size_t i = 0; i < c->n_added; i++) {
-        struct settings_token *old = &c->added[i];
-
-        if (old->n != content->n || memcmp(old->content, content->s, content->n) != 0)
-            continue;
-        t.special = old->special || t.special;
-        if (old->id >= 0)
-            t.id = old->id;
-        if (t.in_table && !old->in_table) { /* the table's flags count */
-            t.content = old->content;
-            t.n = old->n;
-            t.order = old->order;
-            *old = t;
-        }
-        c->n_of_class -= old->of_class && !t.of_class;
-        old->of_class = old->of_class && t.of_class;
-        old->id = t.id;
-        old->special = t.special;
+    if (strmap_get(&r->by_content, content->s, content->n, &at)) {
+        add_again(c, &c->added[at], t);
         return 0;
     }
     t.content = arena_strndup(&c->arena, content->s, content->n);
     t.n = content->n;
     t.order = c->n_added;
     if (!t.content ||
-        !mem_grow((void **)&c->added, &c->added_cap, c->n_added + 1, sizeof(*c->added), MEM_TEXT))
+        !mem_grow((void **)&c->added, &c->added_cap, c->n_added + 1, sizeof(*c->added), MEM_TEXT) ||
+        strmap_put(&r->by_content, t.content, t.n, c->n_added) < 0)
         return err_nomem(r->e, "added tokens");
     c->added[c->n_added++] = t;
     c->n_of_class += t.of_class;
@@ -473,6 +480,7 @@ static int add_class_tokens(struct reader *r)
 static int open_reader(struct reader *r, struct settings *c)
 {
     settings_init(c);
+    strmap_init(&r->by_content, MEM_TEXT);
     r->c = c;
     c->path = arena_strndup(&c->arena, r->in.path, strlen(r->in.path));
     return c->path ? 0 : err_nomem(r->e, r->in.path);
@@ -503,6 +511,7 @@ int settings_read(struct settings *c, struct folder in, enum settings_use use, s
         rc = add_class_tokens(&r);
     if (rc == 0)
         rc = use == SETTINGS_FOR_TOKENIZER ? read_tokenizer_files(&r) : read_template_files(&r);
+    strmap_fini(&r.by_content);
     return rc;
 }
 
@@ -511,7 +520,10 @@ int settings_read_text(struct settings *c, const char *text, size_t len, const c
     struct reader r = {.e = e, .in = folder_at(path), .use = SETTINGS_FOR_CHAT};
     int rc = open_reader(&r, c);
 
-    return rc ? rc : read_json_text(&r, text, len, path, read_member);
+    if (rc == 0)
+        rc = read_json_text(&r, text, len, path, read_member);
+    strmap_fini(&r.by_content);
+    return rc;
 }
 
 void settings_fini(struct settings *c)
