@@ -356,13 +356,15 @@ int64_t prepare_max_tokens(const struct call *c)
 /* Cuts the prompt to what truncate_prompt_tokens leaves of it. */
 static void cut_prompt(const struct call *c, struct tok_ids *ids)
 {
+    const struct llm *m = model_of(c);
+    bool whole = m->model.bidirectional && m->max_tokens < m->max_len; /* it takes a prompt in one step */
     int64_t max_tokens = prepare_max_tokens(c), most = c->f.truncate_prompt_tokens,
-            context = (int64_t)model_of(c)->max_len;
+            context = (int64_t)(whole ? m->max_tokens : m->max_len);
 
     if (most == 0)
         return;
     if (most < 0)
-        most = context - (max_tokens > 0 && max_tokens < context ? max_tokens : 1);
+        most = context - (max_tokens >= 0 && max_tokens < context ? max_tokens : 1);
     if (ids->n <= (size_t)most)
         return;
     if (!c->f.truncation_side || strcmp(c->f.truncation_side, "left") == 0)

@@ -300,6 +300,13 @@ def a_model_of_both_directions_takes_whole_prompts_and_makes_no_text():
         expect(s.post("/v1/embeddings", input=[5] * 16)[0], 200, "status of a prompt as long as a step")
         status, body = s.post("/v1/embeddings", input=[5] * 17)
         check(status == 400 and "17 tokens, at most 16" in json.dumps(body), f"a longer one: {status} {body}")
+        kept = s.post("/v1/embeddings", input=[5] * 15 + [6])[1]["data"][0]["embedding"]
+        for more in ([], [7], [7] * 40):
+            body = s.post("/api/embed", input=[5] * 15 + [6] + more)[1]
+            check(body.get("embeddings") == [kept], f"what is cut by Ollama's truncate with {len(more)} tokens too many: {str(body)[:200]}")
+            body = s.post("/v1/embeddings", input=more + [5] * 15 + [6], truncate_prompt_tokens=-1)[1]
+            check(body.get("data", [{}])[0].get("embedding") == kept, f"the same of OpenAI's: {str(body)[:200]}")
+        expect(s.post("/api/embed", input=[5] * 17, truncate=False)[0], 400, "what may not be cut")
         prompts = [[5 + i] * 9 + [7] for i in range(9)]  # of which one and a half would fit into a step
         alone = [s.post("/v1/embeddings", input=p)[1]["data"][0]["embedding"] for p in prompts]
         status, body = s.post("/v1/embeddings", input=prompts)
