@@ -408,7 +408,7 @@ def ollama_embeds():
     for path, field in (("/api/embed", "input"), ("/api/embeddings", "prompt")):
         got = _answer(server, path, **{field: long})
         vector = got["embeddings"][0] if path == "/api/embed" else got["embedding"]
-        expect([array.array("f", vector)], _vectors(server, input=whole[:1023], normalize=path == "/api/embed"), "the end is cut off")
+        expect([array.array("f", vector)], _vectors(server, input=whole[:1024], normalize=path == "/api/embed"), "the end is cut off")
     for path, fields, param in (("/api/embed", {"input": long, "truncate": False}, "input"), ("/api/embed", {}, "input"),
                                 ("/api/embed", {"input": []}, "input"), ("/api/embed", {"input": "x", "dimensions": 8}, "dimensions"),
                                 ("/api/embeddings", {"prompt": ["x"]}, "prompt"), ("/api/embeddings", {}, "prompt")):
@@ -463,6 +463,13 @@ def ollama_leaves_thinking_out_where_it_is_not_wanted():
                 check(thought or not any("thinking" in x.get("message", x) for x in got), f"no empty thinking: {got}")
 
 
+def _prompt_tokens(answer):
+    """Tokens of a prompt, which Anthropic's API counts without those that were cached."""
+    usage = answer.get("usage", answer)
+    return (usage.get("prompt_tokens") or usage.get("prompt_eval_count") or
+            usage["input_tokens"] + usage.get("cache_read_input_tokens", 0))
+
+
 def variables_of_the_request_go_before_those_of_the_server():
     """The template writes so many words as its variable says."""
     path = os.path.join(folder.name, "variables.jinja")
@@ -473,7 +480,7 @@ def variables_of_the_request_go_before_those_of_the_server():
     with Server("--chat-template", path, "--default-chat-template-kwargs", json.dumps(own)) as s:
         def count(path="/tokenize", **fields):
             got = _answer(s, path, **{**ask, **fields})
-            return got["count"] if path == "/tokenize" else got["usage"].get("prompt_tokens") or got["usage"].get("input_tokens")
+            return got["count"] if path == "/tokenize" else _prompt_tokens(got)
 
         plain = count(chat_template_kwargs={"words": 0, "more": 0, "reasoning_effort": "low", "enable_thinking": False})
         for kwargs, words in ((None, 33), ({}, 33), ({"words": 5}, 35), ({"words": 0, "more": 7}, 36), ({"reasoning_effort": "low"}, 24),
@@ -547,9 +554,7 @@ def thinking_is_switched_in_the_prompt():
                 ("/api/generate", {"prompt": "Hi", **one, "think": False}, 10),
                 ("/api/generate", {"prompt": "Hi", **one, "think": "high"}, 60)):
             got = _answer(s, path, **fields)
-            usage = got.get("usage", got)
-            found = usage.get("prompt_tokens") or usage.get("input_tokens") or usage.get("prompt_eval_count")
-            expect(found - plain, more, f"words that {path} adds with {fields}")
+            expect(_prompt_tokens(got) - plain, more, f"words that {path} adds with {fields}")
         status, body = s.post("/api/chat", **messages, **one, think=5)
         expect((status, "think" in body["error"]), (400, True), "a number")
 
