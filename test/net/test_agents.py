@@ -376,7 +376,7 @@ def what_the_tools_of_others_did_is_left_out():
     for item in (_item("item_reference", id="i"), _item("nothing"), _item("function_call"), _item("function_call_output", output="r"),
                  _item("custom_tool_call", call_id="c"), _item("function_call", call_id="c", name="f"), _item("local_shell_call", action={}),
                  _item("function_call_output", call_id="c", output=[{"type": "input_image"}]), _item("message", role="tool", content="x"),
-                 _item("message", role="user", content=5), _item("message", role="user", content=[{"type": "input_text"}])):
+                 _item("message", role="user", content=[{"type": "nothing", "text": "x"}]), _item("message", role="user", content=5), _item("message", role="user", content=[{"type": "input_text"}])):
         status, body = server.post(RESPONSES, input=[*ask, item])
         expect((status, body["error"]["param"]), (400, "input"), f"{item}: {body}")
 
