@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path += [os.path.join(ROOT, "test", "net"), os.path.join(ROOT, "test", "cli")]
@@ -91,12 +92,22 @@ def _binary(pattern):
     return found[0]
 
 
+def _appears(of, text, seconds=60):
+    end = time.monotonic() + seconds
+    while not any(text in line for line in list(of.log)) and time.monotonic() < end:
+        time.sleep(.01)
+    return any(text in line for line in list(of.log))
+
+
 def _run(command, asks=server, **environment):
     """The lines of JSON that an agent writes, and those of the log of the server that it ASKS."""
     before = len(asks.log)
     r = subprocess.run(command, cwd=work.name, env=ENVIRONMENT | environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                        stderr=subprocess.PIPE, text=True, timeout=100)
     expect(r.returncode, 0, f"{command[0]}: {r.stdout[-2000:]}\n{r.stderr[-2000:]}")
+    last = f"behind-{before}"  # a request whose line comes behind those of the agent's
+    expect(asks.request("POST", "/tokenize", {"prompt": "x"}, {"X-Request-Id": last, "X-Api-Key": KEY})[0], 200, "the server answers")
+    check(_appears(asks, last), "the log has all requests")
     asked = [line for line in asks.log[before:] if '"POST /v1/' in line]
     check(asked and all('" 200 ' in line for line in asked), f"every request was answered: {asked}")
     return [json.loads(line) for line in r.stdout.splitlines() if line.startswith("{")], asked

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path += [os.path.join(ROOT, "test", "net"), os.path.join(ROOT, "test", "cli")]
@@ -57,7 +58,11 @@ def _response_tokens(items, **fields):
 
 
 def _said(sentence):
-    return sum(sentence in line for line in server.log)
+    """How often the log has it; a line may come after the answer that it is about."""
+    end = time.monotonic() + 60
+    while not any(sentence in line for line in list(server.log)) and time.monotonic() < end:
+        time.sleep(.01)
+    return sum(sentence in line for line in list(server.log))
 
 
 def _user(*blocks):
