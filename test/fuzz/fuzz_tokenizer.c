@@ -70,7 +70,7 @@ static int open_any(struct tok *t, const char *s, size_t n, struct err *e)
         return tok_read_sentencepiece(t, s, n, &conf, e);
     if (tok_is_tiktoken(s, n))
         return tok_read_tiktoken(t, s, n, &conf, e);
-    return tok_read_json(t, s, n, "fuzz", e);
+    return tok_read_json(t, s, n, "fuzz", NULL, e);
 }
 
 static void hostile_file(const uint8_t *data, size_t n, const char *text, size_t n_text)

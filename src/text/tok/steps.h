@@ -88,8 +88,8 @@ enum { STEPS_MAX = 128, STEPS_GROWTH_MAX = 256 };
 struct steps { /* zeroed = none */
     struct step *step;
     size_t n, cap;
-    size_t
-        growth; /* so many times as long as it was the steps make a text at most, normal forms apart; 0: 1 */
+    /* The steps make a text at most so many times as long as it was, normal forms apart; 0: 1. */
+    size_t growth;
 };
 
 /* ERR_INPUT: more than STEPS_MAX, or texts would grow more than STEPS_GROWTH_MAX times. ERR_NOMEM. */

@@ -41,7 +41,8 @@ static bool to_form(int form, struct normalize_work *w, const char *s, size_t n,
     const char *out;
     size_t n_out;
 
-    assert_int_equal(normalize_run(&(struct steps){&step, 1, 1}, w, s, n, &out, &n_out, NULL), 0);
+    assert_int_equal(
+        normalize_run(&(struct steps){.step = &step, .n = 1, .cap = 1}, w, s, n, &out, &n_out, NULL), 0);
     buf_add(got, out, n_out);
     return out != s;
 }
