@@ -15,7 +15,8 @@ static const double patience_s = 0.01, /* when nothing but reading ahead is to b
 
 static int alloc_arrays(struct step *g, struct err *e)
 {
-    size_t n = g->opt.max_seqs, n_rows = g->x->caps.max_wanted;
+    size_t n = g->opt.max_seqs, most = step_most_rows(g),
+           n_rows = g->x->caps.max_wanted < most ? g->x->caps.max_wanted : most;
 
     g->cap_events = EVENTS_A_SEQ * n + n_rows;
     g->of_id = mem_zalloc(STEP_IDS, sizeof(struct seq *), MEM_ENGINE);

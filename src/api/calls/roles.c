@@ -140,15 +140,21 @@ static int rename_developers(json_t *list)
 /* Takes the instructions of LIST from place FROM on out of it, and adds their texts to TEXT. */
 static int take_instructions(json_t *list, size_t from, struct buf *text)
 {
-    for (size_t i = from; i < json_array_size(list);)
-        if (!is_instruction(json_array_get(list, i))) {
-            i++;
-        } else {
-            add_text(text, json_array_get(list, i));
-            if (json_array_remove(list, i) != 0)
-                return -1;
-        }
-    return text->oom ? -1 : 0;
+    json_t *kept = json_array();
+    int rc = kept ? 0 : -1;
+
+    for (size_t i = 0; i < json_array_size(list) && rc == 0; i++) {
+        json_t *message = json_array_get(list, i);
+
+        if (i >= from && is_instruction(message))
+            add_text(text, message);
+        else
+            rc = json_array_append(kept, message);
+    }
+    if (rc == 0 && (rc = json_array_clear(list)) == 0)
+        rc = json_array_extend(list, kept);
+    json_decref(kept);
+    return text->oom ? -1 : rc;
 }
 
 /* TEXT in front of what the first user message says; without one, as a user message of its own. */
