@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -309,6 +310,25 @@ def lines_with_openais_names_are_understood():
     word = lines(_batch({"prompt": "Once upon", "max_tokens": 30}))[0]["text"].split()[3]
     o = lines(_batch({"prompt": "Once upon", "max_tokens": 30, "stop": word}))[0]
     expect((o["finish_reason"], o["stop_reason"]), ("stop", word), "a stop string as a string")
+
+
+def users_and_priorities_of_lines_order_a_batch():
+    rows = [{"ids": [5], "max_tokens": 300, "min_tokens": 300, "user": u, "priority": p} for u, p in (("a", 0), ("a", 0), ("a", 0), ("b", -1))]
+    for policy, wanted in (("fcfs", [0, 1, 2, 3]), ("fair", [0, 1, 3, 2]), ("priority", [3, 0, 1, 2])):
+        r = call("run", "-m", DEMO, "--greedy", "--batch", "-", "--max-num-seqs", 1, "--scheduling-policy", policy, stdin=_jsonl(*rows))
+        found = [int(x[4:]) for x in r.stdout.decode().splitlines() if re.fullmatch(r"--- \d", x)]
+        expect(found, wanted, f"the order of answers, {policy}")
+
+
+def rows_from_memory_and_from_the_store_are_told_apart():
+    row = {"ids": [5 + i % 200 for i in range(100)], "max_tokens": 1}
+    with tempfile.TemporaryDirectory() as d:
+        ask = lambda: [json.loads(x)["timing"] for x in _batch(row, row, more=("--max-num-seqs", 1, "--kv-store", d, "--block-size", 16, "--prefix-index", "hash")).stdout.splitlines()]
+        got = [[(t["prompt_tokens"], t["cached_tokens"], t["stored_tokens"]) for t in ask()] for _ in range(2)]
+    found = got[0][1][1]
+    check(80 <= found < 100, f"rows that are found: {got}")
+    expect(got, [[(100, 0, 0), (100, found, 0)], [(100, found, found), (100, found, 0)]],
+           "tokens of the prompt, found, found in the store; of two lines, twice")
 
 
 def a_stop_token_is_told_by_its_id():
