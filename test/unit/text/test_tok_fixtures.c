@@ -400,6 +400,54 @@ static void no_id_takes_up_more_bytes_than_are_said(void **state)
     }
 }
 
+/* Each part of a tokenizer that may shrink or swallow text takes the bound away, alone. */
+static void whatever_may_shrink_a_text_leaves_no_bound(void **state)
+{
+    static const struct {
+        const char *added, *normalizer, *pre, *fuse;
+        size_t most;
+    } way[] = {
+        {"", "null", "null", "false", 4},
+        {"", "null", "null", "true", SIZE_MAX},
+        {"{\"id\":3,\"content\":\"<long>\"}", "null", "null", "false", 6},
+        {"{\"id\":3,\"content\":\"<long>\",\"normalized\":true}", "null", "null", "false", 6},
+        {"{\"id\":3,\"content\":\"<m>\",\"lstrip\":true}", "null", "null", "false", SIZE_MAX},
+        {"{\"id\":3,\"content\":\"<m>\",\"rstrip\":true}", "null", "null", "false", SIZE_MAX},
+        {"", "{\"type\":\"NFC\"}", "null", "false", 36},
+        {"", "{\"type\":\"NFKC\"}", "null", "false", SIZE_MAX},
+        {"", "{\"type\":\"Lowercase\"}", "null", "false", SIZE_MAX},
+        {"", "{\"type\":\"Prepend\",\"prepend\":\"a\"}", "null", "false", 4},
+        {"", "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"bb\"}", "null", "false", 4},
+        {"", "{\"type\":\"Replace\",\"pattern\":{\"String\":\"aa\"},\"content\":\"b\"}", "null", "false",
+         SIZE_MAX},
+        {"", "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a+\"},\"content\":\"b\"}", "null", "false",
+         SIZE_MAX},
+        {"", "null", "{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},\"behavior\":\"Isolated\"}", "false",
+         4},
+        {"", "null", "{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},\"behavior\":\"Removed\"}", "false",
+         SIZE_MAX},
+        {"", "null", "{\"type\":\"Whitespace\"}", "false", SIZE_MAX},
+    };
+    char json[1000];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(way) / sizeof(*way); i++) {
+        struct tok *t = NULL;
+        struct err e = {0};
+
+        snprintf(
+            json, sizeof(json),
+            "{\"added_tokens\":[%s],\"normalizer\":%s,\"pre_tokenizer\":%s,\"model\":{\"type\":\"BPE\","
+            "\"unk_token\":\"<u>\",\"fuse_unk\":%s,\"vocab\":{\"a\":0,\"b\":1,\"<u>\":2},\"merges\":[]}}",
+            way[i].added, way[i].normalizer, way[i].pre, way[i].fuse);
+        if (tok_open_json(&t, json, strlen(json), "t", &e) != 0)
+            fail_msg("%s: %s", json, e.msg);
+        if (tok_most_bytes(t) != way[i].most)
+            fail_msg("%s: at most %zu bytes, not %zu", json, way[i].most, tok_most_bytes(t));
+        tok_close(t);
+    }
+}
+
 struct worker {
     const struct tok *t;
     const json_t *rows;
@@ -459,6 +507,7 @@ int main(void)
         cmocka_unit_test(text_that_is_not_utf8_is_refused_with_the_byte_that_is_not),
         cmocka_unit_test(ids_are_appended_and_pieces_found_again),
         cmocka_unit_test(no_id_takes_up_more_bytes_than_are_said),
+        cmocka_unit_test(whatever_may_shrink_a_text_leaves_no_bound),
         cmocka_unit_test(many_threads_may_encode_at_once),
     };
 
