@@ -40,7 +40,8 @@ struct verb_entry {
 /* ---- manual.c: the pages that are made from the tables ---- */
 
 void manual_overview(const struct verb_entry *verbs, size_t n, struct buf *out); /* gallop --help */
-void manual_verb(const struct verb *verb, struct buf *out);                      /* gallop VERB --help */
+/* gallop VERB --help: the options of every day, and the names of the others; ALL: --help all. */
+void manual_verb(const struct verb *verb, bool all, struct buf *out);
 void manual_page(const struct verb_entry *verbs, size_t n, struct buf *out); /* gallop help --man, in troff */
 
 /* ---- options.c: rows that several verbs have ---- */
@@ -81,6 +82,10 @@ void options_remark_cache(const struct opt_values *v);
 
 /* Sampling options that were given, as a record marked accordingly; lists live in A. */
 int options_read_sampling(const struct opt_values *v, struct sampling *s, struct arena *a, struct err *e);
+
+/* Gives S a random seed of 32 bits where it has none, nor has CONFIG, and tokens are drawn at random. *DRAWN:
+ * they are. */
+int options_draw_seed(struct sampling *s, const struct sampling *config, bool *drawn, struct err *e);
 
 /* ---- crash.c: what is said of a fault before it ends the program ---- */
 
@@ -252,6 +257,9 @@ void print_to(struct save *file);
  * print_flush() has the sentence. */
 int print_finish(int status);
 
+/* A line on standard error that is no warning; nothing with --quiet. */
+void print_remark(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
 /* A bar on a terminal once a second has passed, unless --quiet. Begins zeroed but for WHAT. */
 struct print_bar {
     const char *what;
@@ -378,6 +386,8 @@ struct request {
 
     /* The answers, which verb_run.c fills. */
     bool default_limit;    /* max_new_tokens is the program's */
+    bool drawn;            /* tokens are drawn at random: the seed counts */
+    bool random_seed;      /* and the program chose it */
     bool done;             /* all of them, or refused */
     bool cancelled;        /* one of them */
     size_t n_open;         /* of them run */

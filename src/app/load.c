@@ -102,7 +102,7 @@ int load_options(const struct opt_values *v, struct load *l, struct err *e)
     options_remark_cache(v);
     o->model = l->path;
     o->allow_links = opt_flag(v, "allow-links");
-    o->dtype = opt_given(v, "dtype") ? opt_string(v, "dtype") : NULL; /* a packed checkpoint has its own */
+    o->dtype = opt_choice(v, "dtype") ? opt_string(v, "dtype") : NULL; /* a packed checkpoint has its own */
     o->quant = opt_given(v, "quant") ? opt_string(v, "quant") : NULL;
     o->scales = opt_string(v, "scales");
     o->kv_cache_type = opt_string(v, "kv-cache-type");

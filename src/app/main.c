@@ -10,6 +10,7 @@
 #include "app/app.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/near.h"
 #include "net/http.h"
 
 static const struct verb_entry verbs[] = {
@@ -42,8 +43,8 @@ static int run_parsed(const struct verb *verb, const struct opt_values *v)
     struct err e = {0};
     int rc;
 
-    if (opt_flag(v, "help")) {
-        manual_verb(verb, &page);
+    if (opt_given(v, "help")) {
+        manual_verb(verb, strcmp(opt_string(v, "help"), "all") == 0, &page);
         print_page(&page);
         return 0;
     }
@@ -78,6 +79,20 @@ static bool is_one_of(const char *word, const char *a, const char *b, const char
     return strcmp(word, a) == 0 || strcmp(word, b) == 0 || strcmp(word, c) == 0;
 }
 
+static void say_unknown(const char *verb)
+{
+    struct near near;
+
+    near_begin(&near, verb, strlen(verb));
+    for (int i = 0; i < N_VERBS; i++)
+        if (verbs[i].verb)
+            near_offer(&near, verbs[i].verb->name, strlen(verbs[i].verb->name));
+    if (near.name)
+        log_error("there is no verb \"%s\"; did you mean \"%s\"?", verb, near.name);
+    else
+        log_error("there is no verb \"%s\"; `gallop --help` lists them", verb);
+}
+
 /* ARGV begins with the verb. */
 static int run(int argc, char **argv)
 {
@@ -95,7 +110,8 @@ static int run(int argc, char **argv)
         return 0;
     }
     if (argc > 1 && strcmp(verb, "help") == 0)
-        return run(2, (char *[]){argv[1], (char[]){"--help"}, NULL});
+        return run(argc > 2 ? 3 : 2,
+                   (char *[]){argv[1], (char[]){"--help"}, argc > 2 ? argv[2] : NULL, NULL});
     if (verb && is_one_of(verb, "--version", "-V", "version")) {
         print_fmt("gallop %s\n", gallop_version());
         return 0;
@@ -104,7 +120,7 @@ static int run(int argc, char **argv)
         if (verbs[i].verb && strcmp(verbs[i].verb->name, verb) == 0)
             return run_verb(verbs[i].verb, argc, argv);
     if (verb && !is_one_of(verb, "--help", "-h", "help")) {
-        log_error("there is no verb \"%s\"; `gallop --help` lists them", verb);
+        say_unknown(verb);
         return 2;
     }
     manual_overview(verbs, N_VERBS, &page);

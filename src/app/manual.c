@@ -12,8 +12,9 @@ static const char description[] =
     "`gallop` reads an unmodified Hugging Face checkpoint folder and generates text, in one process. It uses a "
     "network only to fetch a model that is named as on the Hugging Face hub and is not here yet. Without -m it uses "
     "the small model it is installed with. Results go to standard output, everything else to standard error. "
-    "`gallop VERB --help` (or `gallop help VERB`) prints every option of a verb, `gallop --version` (-V) the "
-    "version, `gallop help --man` this page, `gallop help --api` the fields of the server's requests.";
+    "`gallop VERB --help` (or `gallop help VERB`) prints the everyday options of a verb and "
+    "`gallop VERB --help all` every one, `gallop --version` (-V) the version, `gallop help --man` this page, "
+    "`gallop help --api` the fields of the server's requests.";
 
 static const char sampling[] =
     "What is given here goes before the model's `generation_config.json`, which goes before "
@@ -45,15 +46,23 @@ void manual_overview(const struct verb_entry *verbs, size_t n, struct buf *out)
             buf_fmt(out, "  %-10s %s\n", verbs[i].verb->name, verbs[i].verb->summary);
         else
             buf_fmt(out, "\n%s:\n", verbs[i].heading);
-    buf_str(out, "\n`gallop VERB --help` prints every option, `gallop --version` the version.\n"
-                 "Without -m the bundled demo model is used.\n"
+    buf_str(out, "\n`gallop VERB --help` prints the options of a verb, `gallop --version` the\n"
+                 "version. Without -m the bundled demo model is used.\n"
                  "Try: gallop run \"Once upon a time\"\n");
 }
 
-void manual_verb(const struct verb *verb, struct buf *out)
+/* A page with fewer options is short enough to be shown whole. */
+enum { FEW_OPTIONS = 24 };
+
+void manual_verb(const struct verb *verb, bool all, struct buf *out)
 {
+    size_t n = opt_count_rows(verb->options);
+
+    all |= n <= FEW_OPTIONS;
     buf_fmt(out, "usage: gallop %s %s\n", verb->name, verb->arguments);
-    opt_help(verb->options, options_headings, out);
+    opt_help(verb->options, options_headings, all ? OUTPUT + 1 : EVERYDAY + 1, out);
+    if (!all)
+        buf_fmt(out, "\n`gallop %s --help all` explains all %zu options.\n", verb->name, n);
 }
 
 /* ---- troff ---- */

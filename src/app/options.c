@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "app/app.h"
 #include "base/err.h"
@@ -21,6 +22,10 @@ const char *const options_headings[] = {[EVERYDAY] = "Everyday",
                                         [OUTPUT] = "Output",
                                         NULL};
 
+#define FLOAT16_REFUSAL                                                                                      \
+    "but nothing is computed in float16: expected bf16 (as fast, and large values do not overflow) or fp32 " \
+    "(exact)"
+
 const struct opt_row options_model[] = {
     {"model", 'm', OPT_STRING, "MODEL", EVERYDAY,
      .help = "checkpoint folder, .gguf or packed .gallop file, or org/name[@revision][:FILE.gguf] on the hub",
@@ -39,13 +44,26 @@ const struct opt_row options_source[] = {
      .manual = "Otherwise they are refused, but for those of the Hugging Face cache."},
     {0}};
 
+/* The names that vLLM and PyTorch have for the types. */
+static const struct opt_word dtype_words[] = {{"bfloat16", "bf16", NULL},
+                                              {"float32", "fp32", NULL},
+                                              {"float", "fp32", NULL},
+                                              {"float16", NULL, FLOAT16_REFUSAL},
+                                              {"half", NULL, FLOAT16_REFUSAL},
+                                              {"fp16", NULL, FLOAT16_REFUSAL},
+                                              {NULL, NULL, NULL}};
+
 const struct opt_row options_engine[] = {
-    {"dtype", 0, OPT_CHOICE, NULL, MODEL, .help = "computing type of linears and KV; fp32 is the exact mode",
-     .choices = "fp32|bf16", .fallback = "bf16", .env = "GALLOP_DTYPE"},
-    {"quant", 0, OPT_STRING, "none|int8|int8-static|int4|mxfp4|JSON", MODEL,
-     .help =
-         "weights of the linears: none, of the computing type, or integers (default what the checkpoint has)",
-     .env = "GALLOP_QUANT",
+    {"dtype", 0, OPT_CHOICE, NULL, EVERYDAY,
+     .help = "computing type of linears and KV cache: auto is bf16, or what a packed checkpoint has; fp32 is "
+             "the exact mode",
+     .choices = "auto|fp32|bf16", .words = dtype_words, .fallback = "auto", .env = "GALLOP_DTYPE",
+     .manual = "bfloat16 and float32 are other names of bf16 and fp32. Checkpoints stored in float16 are "
+               "computed in bf16 or fp32."},
+    {"quant", 0, OPT_STRING, "Q", EVERYDAY,
+     .help = "weights of the linears: none, int8, int8-static, int4, int4-g128, mxfp4, or an object of JSON "
+             "by kind of operator",
+     .otherwise = "what the checkpoint has", .env = "GALLOP_QUANT",
      .manual =
          "Weights that a GGUF file has in Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K or MXFP4 keep their bits "
          "and their size unless fp32 (--dtype) or none is asked for, and what goes into them becomes integers of 8 "
@@ -72,7 +90,7 @@ const struct opt_row options_engine[] = {
          "It lies in gallop/packed under $XDG_CACHE_HOME or ~/.cache, one for each checkpoint, --dtype, --quant and "
          "--op-config, and is as large as the weights. Another is made when a file of the checkpoint changes; what is "
          "not used any more may be deleted."},
-    {"max-model-len", 0, OPT_INT, "N", MODEL, .help = "longest sequence, prompt and answer",
+    {"max-model-len", 0, OPT_INT, "N", EVERYDAY, .help = "context length: tokens of prompt and answer",
      .otherwise = "the model's", .range = "[2,1073741824]",
      .manual = "A KV cache that cannot hold one such sequence is refused."},
     {"kv-cache-type", 0, OPT_CHOICE, NULL, CACHE,
@@ -82,7 +100,7 @@ const struct opt_row options_engine[] = {
      .choices = "dynamic|bmc|slab_pool|paged", .fallback = "slab_pool", .env = "GALLOP_KV_CACHE_TYPE"},
     {"kv-cache-dtype", 0, OPT_CHOICE, NULL, CACHE,
      .help = "type of the cached rows; auto is the computing type, int4 loses much on small models",
-     .choices = "auto|fp32|bf16|int8|int4", .fallback = "auto"},
+     .choices = "auto|fp32|bf16|int8|int4", .words = dtype_words, .fallback = "auto"},
     {"kv-cache-memory", 0, OPT_FLOAT, "GIB", CACHE, .help = "memory of the KV cache, taken at once",
      .otherwise =
          "what the sequences can need, within half of what weights and scratch leave, taken as it fills",
@@ -109,7 +127,7 @@ const struct opt_row options_engine[] = {
      .manual = "This is StreamingLLM. The two come in either order, and hold in all layers without a smaller "
                "window of their own. Memory and time of a token stop growing with the sequence; what lies "
                "between is forgotten. Not for models with learned positions or a dynamic rope."},
-    {"threads", 0, OPT_INT, "N", COMPUTING, .help = "compute threads",
+    {"threads", 0, OPT_INT, "N", EVERYDAY, .help = "compute threads",
      .otherwise = "physical cores of the allowed set", .range = "[1,1024]", .env = "GALLOP_THREADS"},
     {"isa", 0, OPT_STRING, "NAME", COMPUTING,
      .help = "at most this instruction set: ref, avx2, avx512, avx512vnni, avx512bf16 or amx",
@@ -174,7 +192,8 @@ const char *options_prefix_index(const struct opt_values *v)
 }
 
 const struct opt_row options_sampling[] = {
-    {"max-new-tokens", 'n', OPT_INT, "N", EVERYDAY, .help = "most tokens made; 0 computes the prompt only",
+    {"max-new-tokens", 'n', OPT_INT, "N", EVERYDAY,
+     .help = "maximum number of tokens to generate; 0: process the prompt only", .aliases = "max-tokens",
      .otherwise =
          "what the model's generation config says, else 512 in run and until the context is full in chat",
      .range = "[0,2147483647]",
@@ -182,9 +201,12 @@ const struct opt_row options_sampling[] = {
          "Of the generation config max_new_tokens counts, else max_length (prompt and answer together)."},
     {"temperature", 0, OPT_FLOAT, "T", EVERYDAY, .help = "divide logits by T; below 1e-5 is greedy",
      .range = "[0,inf)"},
-    {"seed", 0, OPT_UINT, "N", EVERYDAY, .help = "seed of random draws", .fallback = "0",
+    {"seed", 0, OPT_UINT, "N", EVERYDAY, .help = "seed of sampling",
+     .otherwise = "a random one, which is printed",
      .manual =
-         "It has 64 bits. The same seed gives the same text, whatever else is computed at the same time."},
+         "It has 64 bits. The same seed gives the same text, whatever else is computed at the same time. Without "
+         "it, each request that draws tokens at random gets a seed of its own: run says it on standard error and, "
+         "with --json, as `seed` of the line. Greedy decoding needs none."},
     {"min-new-tokens", 0, OPT_INT, "N", SAMPLING, .help = "no end before so many tokens",
      .range = "[0,2147483647]"},
     {"do-sample", 0, OPT_FLAG, NULL, SAMPLING, .help = "draw tokens at random instead of the likeliest"},
@@ -219,11 +241,11 @@ const struct opt_row options_force[] = {
     {0}};
 
 const struct opt_row options_json[] = {
-    {"json", 0, OPT_FLAG, NULL, OUTPUT, .help = "print JSON and nothing else on stdout"}, {0}};
+    {"json", 0, OPT_FLAG, NULL, EVERYDAY, .help = "print JSON and nothing else on stdout"}, {0}};
 
 const struct opt_row options_help[] = {
     {"quiet", 'q', OPT_FLAG, NULL, OUTPUT, .help = "no progress, no remarks"},
-    {"help", 'h', OPT_FLAG, NULL, EVERYDAY, .help = "print this page"},
+    {"help", 'h', OPT_STRING, "[all]", EVERYDAY, .help = "print this page; all: every option", .bare = true},
     {0}};
 
 const struct opt_row *const options_shared[] = {options_model,      options_source,   options_engine,
@@ -247,13 +269,15 @@ static int check_words(const struct opt_values *v, struct err *e)
     const char *isa = opt_string(v, "isa");
     struct opconf ops = {0};
     struct sparse sparse;
+    char guess[64];
     enum cpu_isa level;
     int rc;
 
     if (isa && !cpu_isa_of_name(isa, &level))
         return err_set(e, ERR_USAGE,
-                       "--isa: found '%s', expected one of ref, avx2, avx512, avx512vnni, avx512bf16, amx",
-                       isa);
+                       "--isa: found '%s', expected one of ref, avx2, avx512, avx512vnni, avx512bf16, amx%s",
+                       isa,
+                       opt_guess(isa, "ref|avx2|avx512|avx512vnni|avx512bf16|amx", guess, sizeof(guess)));
     if (block & (block - 1))
         return err_set(e, ERR_USAGE, "--block-size: found %lld, expected a power of two", (long long)block);
     if ((rc = sparse_read(&sparse, opt_string(v, "kv-sparse"), e)) == 0) {
@@ -403,4 +427,20 @@ int options_read_sampling(const struct opt_values *v, struct sampling *s, struct
     if (given(v, "seed", s, SAMPLING_SEED))
         s->seed = opt_uint(v, "seed");
     return read_lists(v, s, a, e);
+}
+
+int options_draw_seed(struct sampling *s, const struct sampling *config, bool *drawn, struct err *e)
+{
+    struct sampling merged;
+    uint32_t seed;
+
+    sampling_merge(&merged, s, config);
+    *drawn = !sampling_is_greedy(&merged);
+    if (!*drawn || sampling_given(&merged, SAMPLING_SEED))
+        return 0;
+    if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
+        return err_os(e, "read", "the system's random numbers");
+    s->seed = seed;
+    sampling_mark(s, SAMPLING_SEED);
+    return 0;
 }

@@ -237,6 +237,21 @@ json_t *print_json_ids(const struct tok_ids *ids)
     return list;
 }
 
+/* ---- standard error ---- */
+
+void print_remark(const char *fmt, ...)
+{
+    va_list args;
+
+    if (log_level() == LOG_ERROR)
+        return;
+    va_start(args, fmt);
+    fputs("gallop: ", stderr);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
 /* ---- the progress bar ---- */
 
 void print_progress(void *ctx, size_t done, size_t total)

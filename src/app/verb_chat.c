@@ -23,6 +23,8 @@
 static const struct opt_row rows[] = {
     OPTION_USER_TEXT(EVERYDAY),
     {"system", 0, OPT_STRING, "TEXT", EVERYDAY, .help = "a system message to begin with"},
+    {"chat-template", 0, OPT_STRING, "F.jinja", PROMPT,
+     .help = "use this chat template instead of the model's", .aliases = "template"},
     {0}};
 
 enum { LINE_MAX_BYTES = 16 << 20 }; /* more than the longest contexts hold */
@@ -472,7 +474,7 @@ static int run(const struct opt_values *v, struct err *e)
     if ((rc = err_utf8(e, "--system", system, strlen(system))) == 0 && (rc = load_options(v, &l, e)) == 0 &&
         (rc = options_read_sampling(v, &t.sampling, &a, e)) == 0 &&
         (rc = load_checkpoint(v, &l, &model, e)) == 0 &&
-        (rc = input_template_open(&t.template, &model, NULL, e)) == 0) {
+        (rc = input_template_open(&t.template, &model, opt_string(v, "chat-template"), e)) == 0) {
         l.o.max_num_seqs = 1;
         if ((rc = load_engine(&l, &model, &t.g, e)) == 0 && !gallop_llm(t.g)->tok)
             rc = err_set(e, ERR_INPUT, "%s", gallop_llm(t.g)->tok_missing.msg);

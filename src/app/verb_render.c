@@ -11,11 +11,12 @@ static const struct opt_row rows[] = {
      .help =
          "a list of messages, or an object with messages, tools, documents and further variables (-: standard input)"},
     {"no-generation-prompt", 0, OPT_FLAG, NULL, EVERYDAY, .help = "do not open the assistant's turn"},
-    {"template", 0, OPT_STRING, "F.jinja", EVERYDAY, .help = "another template"},
+    {"chat-template", 0, OPT_STRING, "F.jinja", EVERYDAY, .help = "use this template instead of the model's",
+     .aliases = "template"},
     {"template-name", 0, OPT_STRING, "NAME", EVERYDAY, .help = "one of a model's named templates",
      .otherwise = "default, or tool_use where tools are given"},
     {"context", 0, OPT_STRING, "F.json", EVERYDAY,
-     .help = "render --template with these variables and nothing else"},
+     .help = "render --chat-template with these variables and nothing else"},
     {"now", 0, OPT_STRING, "TIME", EVERYDAY, .help = "fixes the clock, e.g. 2026-07-01T12:00:00"},
     {"ids", 0, OPT_FLAG, NULL, OUTPUT, .help = "print token ids instead of the text"},
     {0}};
@@ -43,7 +44,7 @@ static int with_context(const struct opt_values *v, const struct tm *now, struct
     json_t *variables = NULL;
     int rc;
 
-    if ((rc = input_jinja(opt_string(v, "template"), &j, e)) == 0 &&
+    if ((rc = input_jinja(opt_string(v, "chat-template"), &j, e)) == 0 &&
         (rc = input_json(path, &variables, e)) == 0)
         rc = json_is_object(variables)
                  ? jinja_render(j, variables, now, NULL, out, e)
@@ -64,7 +65,7 @@ static int with_messages(const struct opt_values *v, struct checkpoint *model, c
     int rc;
 
     if ((rc = load_text(v, model, e)) == 0 &&
-        (rc = input_template_open(&t, model, opt_string(v, "template"), e)) == 0 &&
+        (rc = input_template_open(&t, model, opt_string(v, "chat-template"), e)) == 0 &&
         (rc = input_json(m.file, &m.messages, e)) == 0)
         rc = input_render(&t, &m, out, e);
     json_decref(m.messages);
@@ -95,20 +96,21 @@ static int print_encoded(const struct opt_values *v, struct checkpoint *model, c
 
 static int check_combination(const struct opt_values *v, struct err *e)
 {
-    const char *file[] = {opt_string(v, "messages"), opt_string(v, "template"), opt_string(v, "context")};
+    const char *file[] = {opt_string(v, "messages"), opt_string(v, "chat-template"),
+                          opt_string(v, "context")};
     bool context = opt_given(v, "context");
     int n_stdin = 0;
 
     if (v->n_args)
         return err_set(e, ERR_USAGE, "found \"%s\", expected options only", v->args[0]);
-    if (opt_given(v, "messages") == context || (context && !opt_given(v, "template")))
-        return err_set(e, ERR_USAGE, "either --messages is needed, or --template with --context");
+    if (opt_given(v, "messages") == context || (context && !opt_given(v, "chat-template")))
+        return err_set(e, ERR_USAGE, "either --messages is needed, or --chat-template with --context");
     for (int i = 0; i < 3; i++)
         n_stdin += file[i] && strcmp(file[i], "-") == 0;
     if (n_stdin > 1)
         return err_set(e, ERR_USAGE, "only one file can come from standard input (-)");
-    if (opt_given(v, "template-name") && opt_given(v, "template"))
-        log_warn("--template-name changes nothing with --template");
+    if (opt_given(v, "template-name") && opt_given(v, "chat-template"))
+        log_warn("--template-name changes nothing with --chat-template");
     if (opt_flag(v, "no-generation-prompt") && context)
         log_warn(
             "--no-generation-prompt changes nothing with --context, which may hold add_generation_prompt");

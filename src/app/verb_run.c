@@ -6,6 +6,7 @@
  * whole.
  */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,9 +15,10 @@
 #include "app/app.h"
 #include "base/err.h"
 
-enum { SEQS = 32, AHEAD = 2 * SEQS, DEFAULT_NEW_TOKENS = 512 };
+enum { SEQS = 32, AHEAD = 2 * SEQS, DEFAULT_NEW_TOKENS = 512, PATIENCE_MS = 3000 };
 
 static const struct opt_row rows[] = {
+    {"prompt", 'p', OPT_STRING, "TEXT", EVERYDAY, .help = "the prompt, as it may also stand without -p"},
     {"chat", 0, OPT_FLAG, NULL, EVERYDAY, .help = "wrap the prompt in the model's chat template"},
     OPTION_USER_TEXT(EVERYDAY),
     {"system", 0, OPT_STRING, "TEXT", EVERYDAY,
@@ -28,8 +30,8 @@ static const struct opt_row rows[] = {
              "{\"messages\":[...]} and sampling fields, or lines of OpenAI's batch files"},
     {"output", 'o', OPT_STRING, "F", EVERYDAY,
      .help = "write to a file, which takes its name when it is complete"},
-    {"template", 0, OPT_STRING, "F.jinja", PROMPT,
-     .help = "another chat template than the model's; implies --chat"},
+    {"chat-template", 0, OPT_STRING, "F.jinja", PROMPT,
+     .help = "use this chat template instead of the model's; implies --chat", .aliases = "template"},
     {"no-special", 0, OPT_FLAG, NULL, PROMPT, .help = "add no BOS or other special tokens"},
     {"keep-special", 0, OPT_FLAG, NULL, OUTPUT, .help = "write special tokens into the text"},
     {0}};
@@ -120,6 +122,15 @@ static int open_answers(const struct run *r, struct request *q)
     return 0;
 }
 
+/* The seed of a request that has none, so that another run can be given it. */
+static void choose_seed(struct run *r, struct request *q)
+{
+    bool given = sampling_given(&q->sampling, SAMPLING_SEED);
+
+    if (options_draw_seed(&q->sampling, gallop_config(r->engine), &q->drawn, &q->fault) == 0)
+        q->random_seed = !given && sampling_given(&q->sampling, SAMPLING_SEED);
+}
+
 static void submit(struct run *r, struct request *q)
 {
     const struct tok *tok = gallop_llm(r->engine)->tok;
@@ -142,7 +153,9 @@ static void submit(struct run *r, struct request *q)
     ask.prompt_logprobs = r->json ? q->prompt_logprobs : -1; /* only there they are seen */
     if (!q->fault.code && open_answers(r, q) == 0) {
         limit(r, q);
-        gallop_submit_sampling(r->engine, &ask, &q->sampling, NULL, &q->fault);
+        choose_seed(r, q);
+        if (!q->fault.code)
+            gallop_submit_sampling(r->engine, &ask, &q->sampling, NULL, &q->fault);
         if (q->fault.code && q->where[0])
             err_prefix(&q->fault, "%s", q->where);
     }
@@ -229,6 +242,19 @@ static void add_answer(const struct run *r, const struct answer *a, json_t *o)
     json_object_set_new(o, "timing", timing);
 }
 
+/* A number, or where JSON's signed integers end, its digits. */
+static json_t *seed_json(const struct run *r, const struct request *q)
+{
+    struct sampling merged;
+    char digits[24];
+
+    sampling_merge(&merged, &q->sampling, gallop_config(r->engine));
+    if (merged.seed <= INT64_MAX)
+        return json_integer((json_int_t)merged.seed);
+    snprintf(digits, sizeof(digits), "%llu", (unsigned long long)merged.seed);
+    return json_string(digits);
+}
+
 /* One line, with all answers where several were asked for; the first is also where a single one would be. */
 static void print_request_json(const struct run *r, const struct request *q)
 {
@@ -241,6 +267,8 @@ static void print_request_json(const struct run *r, const struct request *q)
         json_object_set_new(o, "error", json_string(q->fault.msg));
     } else {
         json_object_set_new(o, "prompt_ids", print_json_ids(&q->ids));
+        if (q->drawn)
+            json_object_set_new(o, "seed", seed_json(r, q));
         if (q->scored)
             json_object_set(o, "prompt_logprobs", q->scored);
         add_answer(r, &q->answer[0], o);
@@ -271,6 +299,16 @@ static void say(const struct run *r, const struct request *q, const struct answe
                  gallop_llm(r->engine)->max_len, a->end.n_output);
     else if (q->default_limit && a->end.finish == GALLOP_FINISH_LENGTH)
         log_warn("%scut after %zu new tokens; -n sets another limit", which, a->end.n_output);
+}
+
+/* The seed that the program chose; each line of a batch with JSON has its own in there. */
+static void say_seed(const struct run *r, const struct request *q)
+{
+    if (r->stream)
+        print_remark("the seed is %llu; --seed %llu gives the same answer again",
+                     (unsigned long long)q->sampling.seed, (unsigned long long)q->sampling.seed);
+    else if (!r->json)
+        print_remark("%s: the seed is %llu", q->where, (unsigned long long)q->sampling.seed);
 }
 
 static void print_answer_text(const struct run *r, const struct request *q, const struct answer *a)
@@ -305,6 +343,8 @@ static void print(struct run *r, const struct request *q)
     if (q->fault.code)
         log_error("%s", q->fault.msg);
     r->n_failed += q->fault.code != 0;
+    if (!cancelled && !q->fault.code && q->random_seed)
+        say_seed(r, q);
     for (size_t i = 0; q->answer && i < q->n; i++) {
         if (!cancelled && !q->fault.code)
             say(r, q, &q->answer[i]);
@@ -395,7 +435,7 @@ static int answer(struct run *r, struct err *e)
 
 static bool wants_chat(const struct opt_values *v)
 {
-    return opt_flag(v, "chat") || opt_given(v, "system") || opt_given(v, "template");
+    return opt_flag(v, "chat") || opt_given(v, "system") || opt_given(v, "chat-template");
 }
 
 /* Text that is piped into the program, as in `echo hi | gallop run`. */
@@ -406,22 +446,39 @@ static bool is_piped(void)
     return fstat(STDIN_FILENO, &s) == 0 && (S_ISFIFO(s.st_mode) || S_ISREG(s.st_mode) || S_ISSOCK(s.st_mode));
 }
 
+/* The prompt of the command line; NULL: there is none. */
+static const char *prompt_of(const struct opt_values *v)
+{
+    return opt_given(v, "prompt") ? opt_string(v, "prompt") : v->n_args ? v->args[0] : NULL;
+}
+
+static int check_sources(const struct opt_values *v, struct err *e)
+{
+    bool ids = opt_given(v, "ids"), file = opt_given(v, "file"), batch = opt_given(v, "batch");
+    size_t n_prompts = v->n_args + opt_given(v, "prompt");
+
+    if (n_prompts > 1)
+        return err_set(e, ERR_USAGE, "one prompt is expected, %zu were given (quote it)", n_prompts);
+    if (ids + file + batch + (n_prompts > 0) > 1)
+        return err_set(e, ERR_USAGE, "one of a prompt, --file, --ids and --batch is expected, found %s%s%s%s",
+                       n_prompts ? "a prompt " : "", file ? "--file " : "", ids ? "--ids " : "",
+                       batch ? "--batch" : "");
+    if (!ids && !file && !batch && !n_prompts && !is_piped())
+        return err_set(e, ERR_USAGE, "a prompt is needed: text, --file, --ids or --batch");
+    return 0;
+}
+
 /* Options that contradict each other are an error; those that change nothing beside others are said. */
 static int check_combination(const struct opt_values *v, struct err *e)
 {
-    bool ids = opt_given(v, "ids"), file = opt_given(v, "file"), batch = opt_given(v, "batch");
+    bool ids = opt_given(v, "ids");
+    int rc = check_sources(v, e);
 
-    if (v->n_args > 1)
-        return err_set(e, ERR_USAGE, "one prompt is expected, %zu were given (quote it)", v->n_args);
-    if (ids + file + batch + (v->n_args > 0) > 1)
-        return err_set(e, ERR_USAGE, "one of a prompt, --file, --ids and --batch is expected, found %s%s%s%s",
-                       v->n_args ? "a prompt " : "", file ? "--file " : "", ids ? "--ids " : "",
-                       batch ? "--batch" : "");
-    if (!ids && !file && !batch && !v->n_args && !is_piped())
-        return err_set(e, ERR_USAGE, "a prompt is needed: text, --file, --ids or --batch");
+    if (rc)
+        return rc;
     if (ids && wants_chat(v))
         return err_set(e, ERR_USAGE,
-                       "--chat, --system and --template wrap text, --ids are taken as they are");
+                       "--chat, --system and --chat-template wrap text, --ids are taken as they are");
     if (opt_flag(v, "no-special") && (ids || wants_chat(v)))
         log_warn("--no-special changes nothing: %s",
                  ids ? "nothing is added to --ids" : "the chat template writes its own");
@@ -432,26 +489,60 @@ static int check_combination(const struct opt_values *v, struct err *e)
     return 0;
 }
 
+/* A pipe that somebody forgot to close would be waited for in silence. */
+static void say_waiting(void)
+{
+    struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
+
+    if (poll(&p, 1, PATIENCE_MS) == 0)
+        print_remark(
+            "waiting for the end of standard input, which stands in front of the prompt; `< /dev/null` "
+            "if there is nothing to come");
+}
+
+/* What is piped into the program, without its last line end, which is echo's and not the prompt's. */
+static int add_piped(struct buf *text, bool prompt_follows, struct err *e)
+{
+    int rc;
+
+    if (prompt_follows)
+        say_waiting();
+    if ((rc = input_text("-", text, e)) != 0)
+        return rc;
+    text->len -= text->len && text->data[text->len - 1] == '\n';
+    text->len -= text->len && text->data[text->len - 1] == '\r';
+    return 0;
+}
+
+/* The prompt: a file, or what is piped into the program and the prompt of the command line, with a blank
+ * between them. */
+static int read_text(const struct opt_values *v, struct buf *text, struct err *e)
+{
+    const char *prompt = prompt_of(v);
+    int rc;
+
+    if (opt_given(v, "file"))
+        return input_text(opt_string(v, "file"), text, e);
+    if (prompt && (rc = err_utf8(e, "the prompt", prompt, strlen(prompt))) != 0)
+        return rc;
+    if (is_piped() && (rc = add_piped(text, prompt != NULL, e)) != 0)
+        return rc;
+    if (!prompt && !text->len)
+        return err_set(e, ERR_USAGE, "a prompt is needed: text, --file, --ids or --batch");
+    if (prompt && *prompt && text->len)
+        buf_char(text, ' ');
+    buf_str(text, prompt ? prompt : "");
+    return text->oom ? err_nomem(e, "the prompt") : 0;
+}
+
 static int add_text(struct requests *r, const struct opt_values *v, struct err *e)
 {
     struct buf text;
-    int rc = 0;
+    int rc;
 
     buf_init(&text, MEM_APP);
-    if (v->n_args) {
-        buf_str(&text, v->args[0]);
-        rc = err_utf8(e, "the prompt", v->args[0], strlen(v->args[0]));
-    } else {
-        rc = input_text(opt_given(v, "file") ? opt_string(v, "file") : "-", &text, e);
-    }
-    if (rc == 0 && !v->n_args && !opt_given(v, "file")) { /* the line end is echo's, not the prompt's */
-        text.len -= text.len && text.data[text.len - 1] == '\n';
-        text.len -= text.len && text.data[text.len - 1] == '\r';
-        if (!text.len)
-            rc = err_set(e, ERR_USAGE, "a prompt is needed: text, --file, --ids or --batch");
-    }
-    if (rc == 0)
-        rc = requests_add_text(r, text.data, text.len, e);
+    if ((rc = read_text(v, &text, e)) == 0)
+        rc = requests_add_text(r, text.data ? text.data : "", text.len, e);
     buf_fini(&text);
     return rc;
 }
@@ -515,7 +606,7 @@ static int run_requests(struct run *r, const struct opt_values *v, struct err *e
     r->in.wrap = wants_chat(v);
     r->in.plain_user_text = opt_choice(v, "user-text") == USER_TEXT_PLAIN;
     r->in.system = system;
-    r->in.template_file = opt_string(v, "template");
+    r->in.template_file = opt_string(v, "chat-template");
     r->in.model = &r->model;
     r->in.stop = &stop.signal;
     if ((rc = check_combination(v, e)) != 0 ||
@@ -560,7 +651,8 @@ const struct verb verb_run = {
     .manual =
         "Generates from a prompt. The text streams to standard output as it is produced, never half a "
         "character. The prompt is text on the command line, or what is piped into the program (without "
-        "its last line end), or that of --file (every byte), or --ids. It has to be UTF-8.\n"
+        "its last line end), or both (what is piped first, then a blank, then the prompt), or that of --file (every "
+        "byte), or --ids. It has to be UTF-8.\n"
         "--batch computes many requests together: `prompt`, `ids` or `messages` (for the chat template, "
         "with `tools` and `documents`) and any sampling field, with underscores or as OpenAI calls it "
         "(max_tokens, max_completion_tokens, min_tokens, top_logprobs), with `allowed_token_ids`. `n` asks for "

@@ -22,12 +22,12 @@
 #include "page/page.h"
 
 static const struct opt_row rows[] = {
-    {"host", 0, OPT_STRING, "ADDR", SERVER, .help = "address that is listened on", .fallback = "127.0.0.1",
+    {"host", 0, OPT_STRING, "ADDR", EVERYDAY, .help = "address to listen on", .fallback = "127.0.0.1",
      .env = "GALLOP_HOST", .manual = "Other machines are served only with keys, or with --allow-no-keys."},
-    {"port", 0, OPT_INT, "N", SERVER, .help = "port that is listened on; 0: one that is free",
-     .fallback = "8000", .range = "[0,65535]", .env = "GALLOP_PORT"},
+    {"port", 0, OPT_INT, "N", EVERYDAY, .help = "port to listen on; 0: a free one", .fallback = "8000",
+     .range = "[0,65535]", .env = "GALLOP_PORT"},
     {"uds", 0, OPT_STRING, "PATH", SERVER, .help = "listen on a Unix socket instead"},
-    {"api-key", 0, OPT_STRING, "KEY", SERVER, .help = "a key that clients may have", .repeat = true,
+    {"api-key", 0, OPT_STRING, "KEY", EVERYDAY, .help = "a key that clients may use", .repeat = true,
      .env = "GALLOP_API_KEY",
      .manual =
          "It shows in the list of processes: --api-key-file or the variable keep it to themselves. Clients send "
@@ -71,10 +71,11 @@ static const struct opt_row rows[] = {
      .help = "certificates of clients: 0 not asked for, 1 asked for, 2 required", .fallback = "0",
      .range = "[0,2]",
      .manual = "The numbers are those of Python's ssl module. A certificate replaces no key of --api-key."},
-    {"served-model-name", 0, OPT_STRING, "NAME", SERVER,
-     .help = "what the model is called; the first is shown",
+    {"served-model-name", 0, OPT_STRING, "NAME", EVERYDAY,
+     .help = "name of the model for clients; the first is shown",
      .otherwise = "its name on the hub or of its folder, or what --model says", .repeat = true},
-    {"chat-template", 0, OPT_STRING, "F.jinja", SERVER, .help = "another chat template"},
+    {"chat-template", 0, OPT_STRING, "F.jinja", SERVER,
+     .help = "use this chat template instead of the model's"},
     {"default-chat-template-kwargs", 0, OPT_STRING, "JSON", SERVER,
      .help = "variables of every chat template"},
     OPTION_USER_TEXT(SERVER),

@@ -12,13 +12,17 @@
 
 enum { CHUNK = 1 << 16 };
 
+static const struct opt_word dtype_words[] = {{"bfloat16", "bf16", NULL}, {"float16", "fp16", NULL},
+                                              {"half", "fp16", NULL},     {"float32", "fp32", NULL},
+                                              {"float", "fp32", NULL},    {NULL, NULL, NULL}};
+
 static const struct opt_row rows[] = {
     {"output", 'o', OPT_STRING, "DIR", EVERYDAY, .help = "the folder to write"},
     {"list", 0, OPT_FLAG, NULL, EVERYDAY, .help = "name the shapes"},
     {"layers", 0, OPT_INT, "N", EVERYDAY, .help = "fewer or more layers", .otherwise = "the model's",
      .range = "[1,4096]"},
     {"dtype", 0, OPT_CHOICE, NULL, EVERYDAY, .help = "how the weights are stored",
-     .choices = "bf16|fp16|fp32", .fallback = "bf16"},
+     .choices = "bf16|fp16|fp32", .words = dtype_words, .fallback = "bf16"},
     {"seed", 0, OPT_UINT, "N", EVERYDAY, .help = "seed of the weights", .fallback = "0"},
     {0}};
 

@@ -9,7 +9,9 @@
 #include <string.h>
 #include <strings.h>
 
-enum { HELP_COLUMNS = 100, HELP_INDENT = 30, FIRST_LONG = 256 };
+#include "base/near.h"
+
+enum { HELP_COLUMNS = 80, HELP_INDENT = 26, FIRST_LONG = 256 };
 
 struct opt_slot {
     const struct opt_row *row;
@@ -83,6 +85,37 @@ static const char *origin(const struct opt_row *row, enum opt_source source, cha
     return text;
 }
 
+const char *opt_guess(const char *found, const char *names, char *out, size_t size)
+{
+    struct near near;
+
+    near_begin(&near, found, strlen(found));
+    near_offer_list(&near, names);
+    out[0] = 0;
+    if (near.name)
+        snprintf(out, size, "; did you mean %.*s?", (int)near.name_len, near.name);
+    return out;
+}
+
+/* A value that is no choice: why its spelling is refused, or what it probably stands for. */
+static int bad_choice(const struct opt_row *row, const char *where, const char *found, struct err *e)
+{
+    struct near near;
+
+    near_begin(&near, found, strlen(found));
+    near_offer_list(&near, row->choices);
+    for (const struct opt_word *w = row->words; w && w->text; w++) {
+        if (!w->means && strcasecmp(w->text, found) == 0)
+            return err_set(e, ERR_USAGE, "%s: found '%s', %s", where, found, w->refusal);
+        if (w->means)
+            near_offer(&near, w->text, strlen(w->text));
+    }
+    if (near.name)
+        return err_set(e, ERR_USAGE, "%s: found '%s', expected one of %s; did you mean %.*s?", where, found,
+                       row->choices, (int)near.name_len, near.name);
+    return err_set(e, ERR_USAGE, "%s: found '%s', expected one of %s", where, found, row->choices);
+}
+
 static int bad_value(const struct opt_row *row, enum opt_source source, const char *found, struct err *e)
 {
     char where[160];
@@ -90,8 +123,7 @@ static int bad_value(const struct opt_row *row, enum opt_source source, const ch
     origin(row, source, where, sizeof(where));
     switch (row->type) {
     case OPT_FLAG: return err_set(e, ERR_USAGE, "%s: found '%s', expected 1 or 0", where, found);
-    case OPT_CHOICE:
-        return err_set(e, ERR_USAGE, "%s: found '%s', expected one of %s", where, found, row->choices);
+    case OPT_CHOICE: return bad_choice(row, where, found, e);
     default:
         return err_set(e, ERR_USAGE, "%s: found '%s', expected %s%s%s", where, found,
                        row->type == OPT_INT    ? "a whole number"
@@ -112,6 +144,16 @@ static bool read_flag(const char *text, int64_t *v)
                 return true;
             }
     return false;
+}
+
+/* The choice that TEXT is, or is another spelling of. */
+static bool read_choice(const struct opt_row *row, const char *text, struct opt_value *v)
+{
+    for (const struct opt_word *w = row->words; w && w->text; w++)
+        if (w->means && strcasecmp(w->text, text) == 0)
+            v->text = text = w->means;
+    v->i = choice_index(row->choices, text);
+    return v->i >= 0;
 }
 
 /* Converts TEXT as ROW says; false if it is not such a value. */
@@ -140,10 +182,25 @@ static bool convert(const struct opt_row *row, const char *text, struct opt_valu
             return false;
         errno = 0; /* a number too small to be told from 0 is 0 */
         break;
-    case OPT_CHOICE: v->i = choice_index(row->choices, text); return v->i >= 0;
+    case OPT_CHOICE: return read_choice(row, text, v);
     default: return true;
     }
     return end != text && *end == 0 && errno == 0 && read_range(row->range, &r) && in_range(&r, v->f);
+}
+
+/* ROW has the name NAME [n], or an alias of it. */
+static bool has_name(const struct opt_row *row, const char *name, size_t n)
+{
+    if (strlen(row->name) == n && memcmp(row->name, name, n) == 0)
+        return true;
+    for (const char *p = row->aliases; p && *p; p += *p == '|') {
+        size_t len = strcspn(p, "|");
+
+        if (len == n && memcmp(p, name, n) == 0)
+            return true;
+        p += len;
+    }
+    return false;
 }
 
 /* Every promise of struct opt_row that the compiler cannot check. */
@@ -156,12 +213,13 @@ static void check_rows(const struct opt_values *v)
 
         ASSERT(r->help, "--%s: help", r->name);
         ASSERT(read_range(r->range, &range), "--%s: range '%s'", r->name, r->range ? r->range : "");
-        ASSERT(!r->bare || (r->type == OPT_STRING && !r->brief), "--%s: bare", r->name);
+        ASSERT(!r->bare || r->type == OPT_STRING, "--%s: bare", r->name);
         ASSERT((r->type == OPT_CHOICE) == (r->choices != NULL), "--%s: choices", r->name);
         ASSERT(!r->fallback || (!r->repeat && r->type != OPT_FLAG && convert(r, r->fallback, &value)),
                "--%s: default '%s'", r->name, r->fallback ? r->fallback : "");
         for (size_t j = 0; j < i; j++)
-            ASSERT(strcmp(v->slot[j].row->name, r->name) != 0 &&
+            ASSERT(!has_name(v->slot[j].row, r->name, strlen(r->name)) &&
+                       !has_name(r, v->slot[j].row->name, strlen(v->slot[j].row->name)) &&
                        (r->brief == 0 || v->slot[j].row->brief != r->brief),
                    "--%s and --%s clash", v->slot[j].row->name, r->name);
     }
@@ -192,11 +250,46 @@ static int add_value(struct opt_values *v, struct opt_slot *s, enum opt_source s
     return 0;
 }
 
+/* An entry of getopt's table for each name of ROW, which all return VAL, behind *L. */
+static int add_longs(struct opt_values *v, const struct opt_row *row, int val, struct option **l,
+                     struct err *e)
+{
+    const struct option one = {.name = row->name,
+                               .has_arg = row->type == OPT_FLAG ? no_argument
+                                          : row->bare           ? optional_argument
+                                                                : required_argument,
+                               .val = val};
+
+    *(*l)++ = one;
+    for (const char *p = row->aliases; p && *p; p += *p == '|') {
+        size_t n = strcspn(p, "|");
+        char *name = arena_strndup(&v->arena, p, n);
+
+        if (!name)
+            return err_nomem(e, "command-line options");
+        **l = one;
+        (*l)++->name = name;
+        p += n;
+    }
+    return 0;
+}
+
+static size_t count_names(const struct opt_values *v)
+{
+    size_t n = v->n_rows;
+
+    for (size_t i = 0; i < v->n_rows; i++)
+        for (const char *p = v->slot[i].row->aliases; p; p = strchr(p + 1, '|'))
+            n++;
+    return n;
+}
+
 /* getopt's tables: every long option returns FIRST_LONG + its row. */
 static int make_getopt(struct opt_values *v, struct option **longs, char **shorts, struct err *e)
 {
-    char *s = arena_alloc(&v->arena, 2 * v->n_rows + 3);
-    struct option *l = arena_zalloc(&v->arena, v->n_rows + 1, sizeof(*l));
+    char *s = arena_alloc(&v->arena, 3 * v->n_rows + 3);
+    struct option *l = arena_zalloc(&v->arena, count_names(v) + 1, sizeof(*l));
+    int rc;
 
     if (!s || !l)
         return err_nomem(e, "command-line options");
@@ -207,14 +300,13 @@ static int make_getopt(struct opt_values *v, struct option **longs, char **short
     for (size_t i = 0; i < v->n_rows; i++) {
         const struct opt_row *r = v->slot[i].row;
 
-        l[i] = (struct option){.name = r->name,
-                               .has_arg = r->type == OPT_FLAG ? no_argument
-                                          : r->bare           ? optional_argument
-                                                              : required_argument,
-                               .val = FIRST_LONG + (int)i};
+        if ((rc = add_longs(v, r, FIRST_LONG + (int)i, &l, e)) != 0)
+            return rc;
         if (r->brief) {
             *s++ = r->brief;
             if (r->type != OPT_FLAG)
+                *s++ = ':';
+            if (r->bare)
                 *s++ = ':';
         }
     }
@@ -233,12 +325,35 @@ static struct opt_slot *slot_for(const struct opt_values *v, int c)
     return NULL;
 }
 
+/* WORD [n], which begins with two dashes, is no option, or the beginning of several. */
+static int unknown_option(const struct opt_values *v, const char *word, size_t n, struct err *e)
+{
+    size_t matches = 0;
+    struct near near;
+
+    near_begin(&near, word + 2, n - 2);
+    for (size_t i = 0; i < v->n_rows; i++) {
+        const struct opt_row *r = v->slot[i].row;
+
+        matches += strncmp(r->name, word + 2, n - 2) == 0;
+        near_offer(&near, r->name, strlen(r->name));
+        if (r->aliases)
+            near_offer_list(&near, r->aliases);
+    }
+    if (matches > 1)
+        return err_set(e, ERR_USAGE, "%.*s: several options begin like this; --help all lists them", (int)n,
+                       word);
+    if (near.name)
+        return err_set(e, ERR_USAGE, "%.*s: there is no such option; did you mean --%.*s?", (int)n, word,
+                       (int)near.name_len, near.name);
+    return err_set(e, ERR_USAGE, "%.*s: there is no such option; --help all lists them", (int)n, word);
+}
+
 /* getopt said '?' or ':' about WORD; OPTOPT names the option where there is one. */
 static int bad_option(const struct opt_values *v, int c, const char *word, struct err *e)
 {
     const struct opt_slot *s = slot_for(v, optopt);
     int n = (int)strcspn(word, "=");
-    size_t matches = 0;
 
     if (s && c == ':')
         return err_set(e, ERR_USAGE, "--%s: found nothing after it, expected %s", s->row->name,
@@ -246,13 +361,8 @@ static int bad_option(const struct opt_values *v, int c, const char *word, struc
     if (s && s->row->type == OPT_FLAG)
         return err_set(e, ERR_USAGE, "--%s: found '%s', but it takes no value", s->row->name, word);
     if (strncmp(word, "--", 2) != 0)
-        return err_set(e, ERR_USAGE, "-%c: there is no such option; --help lists them", optopt);
-    for (size_t i = 0; i < v->n_rows; i++)
-        matches += strncmp(v->slot[i].row->name, word + 2, (size_t)n - 2) == 0;
-    return err_set(e, ERR_USAGE,
-                   matches > 1 ? "%.*s: several options begin like this; --help lists them"
-                               : "%.*s: there is no such option; --help lists them",
-                   n, word);
+        return err_set(e, ERR_USAGE, "-%c: there is no such option; --help all lists them", optopt);
+    return unknown_option(v, word, (size_t)n, e);
 }
 
 static int read_arguments(struct opt_values *v, int argc, char **argv, const struct option *longs,
@@ -293,9 +403,7 @@ static int make_slots(const struct opt_row *const *arrays, struct opt_values *v,
 {
     size_t n = 0;
 
-    for (const struct opt_row *const *a = arrays; *a; a++)
-        for (const struct opt_row *r = *a; r->name; r++)
-            v->n_rows++;
+    v->n_rows = opt_count_rows(arrays);
     v->slot = arena_zalloc(&v->arena, v->n_rows + 1, sizeof(*v->slot));
     if (!v->slot)
         return err_nomem(e, "command-line options");
@@ -489,6 +597,8 @@ void opt_sentence(const struct opt_row *r, struct buf *out)
         buf_fmt(out, ": %s", r->choices);
     if (r->repeat)
         buf_str(out, "; may be repeated");
+    for (const char *p = r->aliases; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
+        buf_fmt(out, "%s--%.*s", p == r->aliases ? "; also " : ", ", (int)strcspn(p, "|"), p);
     if (fallback) {
         buf_fmt(out, "%sdefault %s", before, fallback);
         before = r->otherwise ? "; " : ", ";
@@ -526,19 +636,60 @@ static void add_row(const struct opt_row *r, struct buf *out)
     buf_fini(&sentence);
 }
 
-void opt_help(const struct opt_row *const *arrays, const char *const *headings, struct buf *out)
+/* The names of the rows of GROUP, wrapped. */
+static void add_names(const struct opt_row *const *arrays, int group, struct buf *out)
+{
+    size_t column = 0;
+
+    for (const struct opt_row *const *a = arrays; *a; a++)
+        for (const struct opt_row *r = *a; r->name; r++) {
+            size_t n = strlen(r->name) + 2;
+
+            if (r->group != group)
+                continue;
+            if (column && column + 1 + n > HELP_COLUMNS) {
+                buf_char(out, '\n');
+                column = 0;
+            }
+            buf_fmt(out, "%s--%s", column ? " " : "  ", r->name);
+            column += n + (column ? 1 : 2);
+        }
+    buf_char(out, '\n');
+}
+
+static size_t count_group(const struct opt_row *const *arrays, int group)
+{
+    size_t n = 0;
+
+    for (const struct opt_row *const *a = arrays; *a; a++)
+        for (const struct opt_row *r = *a; r->name; r++)
+            n += r->group == group;
+    return n;
+}
+
+size_t opt_count_rows(const struct opt_row *const *arrays)
+{
+    size_t n = 0;
+
+    for (const struct opt_row *const *a = arrays; *a; a++)
+        for (const struct opt_row *r = *a; r->name; r++)
+            n++;
+    return n;
+}
+
+void opt_help(const struct opt_row *const *arrays, const char *const *headings, int n_full, struct buf *out)
 {
     for (int group = 0; headings[group]; group++) {
-        bool any = false;
-
+        if (count_group(arrays, group) == 0)
+            continue;
+        buf_fmt(out, "%s%s:\n", out->len ? "\n" : "", headings[group]);
+        if (group >= n_full) {
+            add_names(arrays, group, out);
+            continue;
+        }
         for (const struct opt_row *const *a = arrays; *a; a++)
-            for (const struct opt_row *r = *a; r->name; r++) {
-                if (r->group != group)
-                    continue;
-                if (!any)
-                    buf_fmt(out, "%s%s:\n", out->len ? "\n" : "", headings[group]);
-                any = true;
-                add_row(r, out);
-            }
+            for (const struct opt_row *r = *a; r->name; r++)
+                if (r->group == group)
+                    add_row(r, out);
     }
 }

@@ -27,6 +27,13 @@ enum opt_type {
 
 enum opt_source { OPT_NONE, OPT_DEFAULT, OPT_ENV, OPT_GIVEN };
 
+/* Another spelling of a choice. */
+struct opt_word {
+    const char *text;    /* NULL ends a list */
+    const char *means;   /* one of the choices; NULL: the spelling is refused */
+    const char *refusal; /* why, and what to give instead: the end of a sentence */
+};
+
 struct opt_row {
     const char *name; /* long name without dashes, by which values are asked for; NULL ends an array */
     char brief;       /* short name, 0: none */
@@ -38,10 +45,12 @@ struct opt_row {
     const char *otherwise; /* the default in words, where it is no such text */
     const char *range;     /* numbers: an interval "[1,64]", "(0,1]", "[0,inf)"; NULL: anything */
     const char *choices;   /* OPT_CHOICE: "a|b|c" */
-    const char *env;       /* environment variable; NULL: none */
-    bool bare;             /* OPT_STRING: the value may be left out at the end or before an option: "" then */
-    bool repeat;           /* may be given several times; otherwise the last one counts */
-    const char *manual;    /* whole sentences that only the manual page adds; NULL: none */
+    const struct opt_word *words; /* OPT_CHOICE: other spellings; NULL: none */
+    const char *aliases;          /* other long names, "a|b", for the command line only; NULL: none */
+    const char *env;              /* environment variable; NULL: none */
+    bool bare;          /* OPT_STRING: the value may be left out at the end or before an option: "" then */
+    bool repeat;        /* may be given several times; otherwise the last one counts */
+    const char *manual; /* whole sentences that only the manual page adds; NULL: none */
 };
 
 /* One value of an option, already converted. */
@@ -84,6 +93,9 @@ size_t opt_count(const struct opt_values *v, const char *name); /* number of val
 /* The I-th value; I < opt_count(). */
 const struct opt_value *opt_at(const struct opt_values *v, const char *name, size_t i);
 
+/* "; did you mean b?" in OUT [size] where FOUND resembles one of the names of "a|b|c", else "". */
+const char *opt_guess(const char *found, const char *names, char *out, size_t size);
+
 /* "N" or "a|b": what stands for the value of ROW. */
 const char *opt_arg(const struct opt_row *row);
 
@@ -91,8 +103,12 @@ const char *opt_arg(const struct opt_row *row);
  * 64)". */
 void opt_sentence(const struct opt_row *row, struct buf *out);
 
-/* The rows as the body of a --help page, wrapped at 100 columns: below each of HEADINGS, which NULL ends, the
- * rows of that group in the order of the arrays. */
-void opt_help(const struct opt_row *const *arrays, const char *const *headings, struct buf *out);
+/* The rows as the body of a --help page, wrapped at 80 columns: below each of HEADINGS, which NULL ends, the
+ * rows of that group in the order of the arrays. The first N_FULL groups have a sentence for each row, the
+ * others are lists of names. */
+void opt_help(const struct opt_row *const *arrays, const char *const *headings, int n_full, struct buf *out);
+
+/* The number of rows. */
+size_t opt_count_rows(const struct opt_row *const *arrays);
 
 #endif

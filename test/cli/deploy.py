@@ -11,7 +11,7 @@ from _cli import GALLOP, ROOT, call, check, expect, run_all
 from _server import Server
 
 DEPLOY = os.path.join(ROOT, "deploy")
-OPTIONS = set(re.findall(r"--[a-z][a-z-]*", call("serve", "--help").stdout.decode()))
+OPTIONS = set(re.findall(r"--[a-z][a-z-]*", call("serve", "--help", "all").stdout.decode()))
 
 
 def _text(name):

@@ -7,7 +7,8 @@ import re
 from _cli import ROOT, call, check, expect, run_all
 
 VERBS = re.findall(r"^  (\w+) ", call("--help").stdout.decode(), re.M)
-HELP = {verb: call(verb, "--help").stdout.decode() for verb in VERBS}
+HELP = {verb: call(verb, "--help", "all").stdout.decode() for verb in VERBS}
+BRIEF = {verb: call(verb, "--help").stdout.decode() for verb in VERBS}
 MANUAL = call("help", "--man").stdout.decode().replace("\\-", "-")
 with open(os.path.join(ROOT, "README.md")) as f:
     README = f.read()
@@ -16,7 +17,11 @@ OTHERS = {"--cflags", "--libs", "--static", "--oss", "--local-provider"} # of pk
 
 
 def _options(page):
-    return {"--" + x for x in re.findall(r"^  (?:-\w, |    )--([a-z0-9-]+)", page, re.M)}
+    """The names and the aliases of all options that the page explains."""
+    names = re.findall(r"^  (?:-\w, |    )--([a-z0-9-]+)", page, re.M)
+    for more in re.findall(r"also\s+((?:--[a-z0-9-]+(?:,\s+)?)+)", page):
+        names += re.findall(r"--([a-z0-9-]+)", more)
+    return {"--" + x for x in names}
 
 
 def every_option_of_every_verb_stands_in_the_manual():
@@ -43,7 +48,7 @@ def the_documents_of_the_server_name_no_option_that_is_not_there():
         check(len(named) > 20, f"{name} names options: {named}")
         expect(sorted(named - known), [], f"options of docs/{name} that no verb has")
         if name == "OPERATIONS.md":
-            own = _options(HELP["serve"].split("Server:")[1].split("\nModel:")[0])
+            own = _options("Server:" + HELP["serve"].split("Server:")[1].split("\nModel:")[0])
             expect(sorted(own - named - {"--enable-auto-tool-choice"}), [], f"options of the server that docs/{name} does not sort")
 
 
@@ -66,7 +71,7 @@ def the_manual_is_a_page_that_man_reads_and_says_each_option_in_its_words():
     page = " ".join(MANUAL.replace("\\fB", "").replace("\\fR", "").split()).lower()
     check(MANUAL.startswith('.\\" gallop.1') and "\n.TH GALLOP 1 " in MANUAL, f"the page begins with {MANUAL[:80]!r}")
     for verb in VERBS:
-        for text in re.findall(r"^ {6,30}(\S[^\n]*(?:\n {30}[^\n]*)*)", HELP[verb], re.M):
+        for text in re.findall(r"^ {6,26}(\S[^\n]*(?:\n {26}[^\n]*)*)", HELP[verb], re.M):
             words = " ".join(re.sub(r"^--\S+( \S+)?(  |\n)", "", text).split()).lower()
             check(words in page, f"{verb} --help says {words!r}, the manual page does not")
 
@@ -87,9 +92,28 @@ def help_and_version_answer_to_their_usual_names():
     versions = {call(x).stdout for x in ("--version", "-V", "version")}
     check(len(versions) == 1 and re.fullmatch(rb"gallop \d+\.\d+\.\d+\n", versions.pop()), "what --version, -V and version print")
     for verb in VERBS:
-        expect(call("help", verb).stdout.decode(), HELP[verb], f"help {verb}")
-        check(max(map(len, HELP[verb].splitlines())) <= 100, f"{verb} --help is wider than 100 columns")
+        expect(call("help", verb).stdout.decode(), BRIEF[verb], f"help {verb}")
+        expect(call("help", verb, "all").stdout.decode(), HELP[verb], f"help {verb} all")
+        expect(call(verb, "--help=all").stdout.decode(), HELP[verb], f"{verb} --help=all")
     expect(call("help", "frobnicate").returncode, 2, "status of help for a verb that is not there")
+
+
+def help_fits_80_columns_and_begins_with_the_options_of_every_day():
+    check(max(map(len, call("--help").stdout.decode().splitlines())) <= 80, "gallop --help is wider than 80 columns")
+    for verb in VERBS:
+        for page in (HELP[verb], BRIEF[verb]):
+            wide = [x for x in page.splitlines() if len(x) > 80]
+            expect(wide, [], f"lines of {verb} --help that are wider than 80 columns")
+            check(page.split("\n\n")[1].startswith("Everyday:\n"), f"{verb} --help begins with {page[:200]!r}")
+        named = set(OPTION.findall(BRIEF[verb]))
+        every = {"--" + x for x in re.findall(r"^  (?:-\w, |    )--([a-z0-9-]+)", HELP[verb], re.M)}
+        expect(sorted(every - named), [], f"options of {verb} that the short page does not name")
+        check(len(BRIEF[verb].splitlines()) <= max(60, len(every) + 30), f"the short page of {verb} has {len(BRIEF[verb].splitlines())} lines")
+    for verb in ("run", "chat", "serve"):
+        check(BRIEF[verb].endswith(f"`gallop {verb} --help all` explains all {len(re.findall(r'^  (?:-. , |-., |    )--', HELP[verb], re.M))} options.\n"),
+              f"the end of {verb} --help: {BRIEF[verb][-100:]!r}")
+        check("--min-p" in BRIEF[verb] or verb == "serve", f"{verb} --help names --min-p")
+        check("keep the K" not in BRIEF[verb], f"{verb} --help explains --top-k although it is not for every day")
 
 
 run_all(list(globals().items()))

@@ -77,7 +77,7 @@ def a_piped_prompt_is_the_prompt_without_its_last_line_end():
     expect(_one("-n", 4, "--file", "-", stdin=b"Once upon a time").get("output_ids"), want["output_ids"], "--file -")
     exact = _one("-n", 4, "--file", "-", stdin=b"Once upon a time\n").get("prompt_ids", [])
     check(len(exact) == len(want["prompt_ids"]) + 1, f"--file takes every byte: {exact}")
-    expect(_one("-n", 4, "Once upon a time", stdin=b"something else")["prompt_ids"], want["prompt_ids"], "text beside a pipe")
+    expect(_one("-n", 4, "a time", stdin=b"Once upon")["prompt_ids"], want["prompt_ids"], "text behind a pipe")
 
 
 def options_that_contradict_are_errors_and_idle_ones_are_said():

@@ -20,15 +20,21 @@ enum { USUAL, NUMBERS };
 
 static const char *const headings[] = {[USUAL] = "Usual", [NUMBERS] = "Numbers", NULL};
 
+static const struct opt_word words[] = {{"bfloat16", "bf16", NULL},
+                                        {"float32", "fp32", NULL},
+                                        {"half", NULL, "but that is no type here"},
+                                        {NULL, NULL, NULL}};
+
 static const struct opt_row usual[] = {
     {"model", 'm', OPT_STRING, "X", USUAL, .help = "checkpoint folder | file", .env = "GALLOP_TEST_MODEL"},
-    {"dtype", 0, OPT_CHOICE, NULL, USUAL, .help = "computing type", .choices = "fp32|bf16",
+    {"dtype", 0, OPT_CHOICE, NULL, USUAL, .help = "computing type", .choices = "fp32|bf16", .words = words,
      .fallback = "bf16", .env = "GALLOP_TEST_DTYPE"},
     {"stop", 0, OPT_STRING, NULL, USUAL, .help = "ends the text", .repeat = true},
     {"stop-token", 0, OPT_INT, "ID", NUMBERS, .help = "ends the text", .range = "[0,2147483647]",
      .repeat = true},
     {"greedy", 0, OPT_FLAG, NULL, USUAL, .help = "the likeliest token", .env = "GALLOP_TEST_GREEDY"},
     {"json", 'j', OPT_FLAG, NULL, USUAL, .help = "machine-readable output"},
+    {"place", 'p', OPT_STRING, "[P]", USUAL, .help = "where", .bare = true, .aliases = "where-it-is|spot"},
     {"watch", 0, OPT_STRING, "[FILE]", USUAL, .help = "what is watched", .bare = true},
     {0}};
 
@@ -225,7 +231,10 @@ static void bad_values_are_named_with_what_was_expected(void **state)
     REFUSED("--temperature: found 'nan', expected a number in [0,inf)", "--temperature", "nan");
     REFUSED("--temperature: found '1e999', expected a number in [0,inf)", "--temperature", "1e999");
     REFUSED("--temperature: found '0.5x', expected a number in [0,inf)", "--temperature", "0.5x");
-    REFUSED("--dtype: found 'fp3', expected one of fp32|bf16", "--dtype", "fp3");
+    REFUSED("--dtype: found 'fp3', expected one of fp32|bf16; did you mean fp32?", "--dtype", "fp3");
+    REFUSED("--dtype: found 'bfloat61', expected one of fp32|bf16; did you mean bfloat16?", "--dtype",
+            "bfloat61");
+    REFUSED("--dtype: found 'HALF', but that is no type here", "--dtype", "HALF");
     REFUSED("--dtype: found 'fp32|bf16', expected one of fp32|bf16", "--dtype", "fp32|bf16");
     REFUSED("--dtype: found '', expected one of fp32|bf16", "--dtype", "");
     setenv("GALLOP_TEST_TOKENS", "lots", 1);
@@ -239,21 +248,42 @@ static void bad_values_are_named_with_what_was_expected(void **state)
 static void bad_options_are_named(void **state)
 {
     (void)state;
-    REFUSED("--tepmerature: there is no such option; --help lists them", "--tepmerature", "1");
-    REFUSED("--tepmerature: there is no such option; --help lists them", "--tepmerature=1");
-    REFUSED("-x: there is no such option; --help lists them", "-x");
-    REFUSED("-x: there is no such option; --help lists them", "-jx");
-    REFUSED("--tx: there is no such option; --help lists them", "a", "-j", "--tx=1", "--json", "b");
+    REFUSED("--tepmerature: there is no such option; did you mean --temperature?", "--tepmerature", "1");
+    REFUSED("--tepmerature: there is no such option; did you mean --temperature?", "--tepmerature=1");
+    REFUSED("-x: there is no such option; --help all lists them", "-x");
+    REFUSED("-x: there is no such option; --help all lists them", "-jx");
+    REFUSED("--tx: there is no such option; --help all lists them", "a", "-j", "--tx=1", "--json", "b");
 }
 
 static void ambiguous_missing_and_superfluous_values_are_named(void **state)
 {
     (void)state;
-    REFUSED("--t: several options begin like this; --help lists them", "--t", "1");
+    REFUSED("--t: several options begin like this; --help all lists them", "--t", "1");
     REFUSED("--model: found nothing after it, expected X", "-m");
     REFUSED("--max-new-tokens: found nothing after it, expected N", "--max-new-tokens");
     REFUSED("--dtype: found nothing after it, expected fp32|bf16", "--dtype");
     REFUSED("--json: found '--json=1', but it takes no value", "--json=1");
+}
+
+static void aliases_and_other_spellings_are_taken(void **state)
+{
+    (void)state;
+    assert_int_equal(PARSE("--dtype", "Float32", "--spot", "here"), 0);
+    assert_string_equal(opt_string(&v, "dtype"), "fp32");
+    assert_int_equal(opt_choice(&v, "dtype"), 0);
+    assert_string_equal(opt_string(&v, "place"), "here");
+    assert_int_equal(PARSE("--where-it-is=there", "--dtype=BFLOAT16"), 0);
+    assert_string_equal(opt_string(&v, "place"), "there");
+    assert_int_equal(opt_choice(&v, "dtype"), 1);
+    assert_int_equal(PARSE("-p", "near", "--spo"), 0); /* a short name has its value, too, and may lack it */
+    assert_string_equal(opt_string(&v, "place"), "");
+    assert_int_equal(PARSE("-p", "near"), 0);
+    assert_string_equal(opt_string(&v, "place"), "near");
+    setenv("GALLOP_TEST_DTYPE", "float32", 1);
+    assert_int_equal(PARSE("x"), 0);
+    assert_string_equal(opt_string(&v, "dtype"), "fp32");
+    REFUSED("--sopt: there is no such option; did you mean --spot?", "--sopt");
+    REFUSED("--zzzz: there is no such option; --help all lists them", "--zzzz");
 }
 
 static void one_parse_does_not_disturb_the_next(void **state)
@@ -271,6 +301,20 @@ static void expect_line(const struct buf *page, const char *line)
         fail_msg("the page lacks \"%s\":\n%s", line, page->data);
 }
 
+static void groups_behind_the_full_ones_are_lists_of_names(void **state)
+{
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, MEM_APP);
+    opt_help(arrays, headings, 1, &b);
+    expect_line(&b, "  -p, --place [P]         where; also --where-it-is, --spot\n");
+    expect_line(&b, "\n\nNumbers:\n  --stop-token --temperature --top-p --half --positive --seed --offset\n");
+    assert_null(strstr(b.data, "divides logits"));
+    assert_int_equal(opt_count_rows(arrays), 15);
+    buf_fini(&b);
+}
+
 static void help_shows_every_row_below_its_heading_and_stays_in_its_columns(void **state)
 {
     struct buf b;
@@ -278,7 +322,7 @@ static void help_shows_every_row_below_its_heading_and_stays_in_its_columns(void
 
     (void)state;
     buf_init(&b, MEM_APP);
-    opt_help(arrays, headings, &b);
+    opt_help(arrays, headings, 2, &b);
     for (const struct opt_row *const *a = arrays; *a; a++)
         for (const struct opt_row *r = *a; r->name; r++) {
             expect_line(&b, r->name);
@@ -286,13 +330,13 @@ static void help_shows_every_row_below_its_heading_and_stays_in_its_columns(void
                 expect_line(&b, r->env);
         }
     assert_memory_equal(b.data, "Usual:\n  -m, --model X ", 22);
-    expect_line(
-        &b, "\n\nNumbers:\n      --stop-token ID         ends the text; may be repeated (0 to 2147483647)\n"
-            "      --temperature X ");
+    expect_line(&b,
+                "\n\nNumbers:\n      --stop-token ID     ends the text; may be repeated (0 to 2147483647)\n"
+                "      --temperature X ");
     assert_true(strstr(b.data, "--max-new-tokens") < strstr(b.data, "Numbers:"));
     for (size_t i = 0; i < b.len; i++) {
         column = b.data[i] == '\n' ? 0 : column + 1;
-        assert_true(column <= 100);
+        assert_true(column <= 80);
     }
     buf_fini(&b);
 }
@@ -303,18 +347,18 @@ static void defaults_and_ranges_are_said_in_words(void **state)
 
     (void)state;
     buf_init(&b, MEM_APP);
-    opt_help(arrays, headings, &b);
-    expect_line(&b, "  -n, --max-new-tokens N      most tokens to generate (default 16, 0 to 1000000,\n"
-                    "                              $GALLOP_TEST_TOKENS)\n");
-    expect_line(&b, "      --stop TEXT             ends the text; may be repeated\n");
-    expect_line(&b, "      --dtype fp32|bf16       computing type (default bf16, $GALLOP_TEST_DTYPE)\n");
-    expect_line(&b, "      --greedy                the likeliest token ($GALLOP_TEST_GREEDY)\n");
-    expect_line(&b, "      --temperature X         divides logits (default 1, 0 or more)\n");
-    expect_line(&b, "      --top-p X               nucleus (more than 0, at most 1)\n");
-    expect_line(&b,
-                "      --half X                below one (default one half; at least 0.5, less than 1)\n");
-    expect_line(&b, "      --positive X            a factor (more than 0)\n");
-    expect_line(&b, "      --offset N              anything\n");
+    opt_help(arrays, headings, 2, &b);
+    expect_line(&b, "  -n, --max-new-tokens N  most tokens to generate (default 16, 0 to 1000000,\n"
+                    "                          $GALLOP_TEST_TOKENS)\n");
+    expect_line(&b, "      --stop TEXT         ends the text; may be repeated\n");
+    expect_line(&b, "      --dtype fp32|bf16   computing type (default bf16, $GALLOP_TEST_DTYPE)\n");
+    expect_line(&b, "      --greedy            the likeliest token ($GALLOP_TEST_GREEDY)\n");
+    expect_line(&b, "      --temperature X     divides logits (default 1, 0 or more)\n");
+    expect_line(&b, "      --top-p X           nucleus (more than 0, at most 1)\n");
+    expect_line(&b, "      --half X            below one (default one half; at least 0.5, less than\n"
+                    "                          1)\n");
+    expect_line(&b, "      --positive X        a factor (more than 0)\n");
+    expect_line(&b, "      --offset N          anything\n");
     buf_fini(&b);
 }
 
@@ -329,13 +373,12 @@ static void long_help_wraps_under_itself(void **state)
 
     (void)state;
     buf_init(&b, MEM_APP);
-    opt_help((const struct opt_row *const[]){one, NULL}, headings, &b);
-    assert_string_equal(
-        b.data,
-        "Usual:\n"
-        "      --a-very-long-name-of-an-option SOMETHING\n"
-        "                              words words words words words words words words words words words\n"
-        "                              words words words words words words\n");
+    opt_help((const struct opt_row *const[]){one, NULL}, headings, 2, &b);
+    assert_string_equal(b.data,
+                        "Usual:\n"
+                        "      --a-very-long-name-of-an-option SOMETHING\n"
+                        "                          words words words words words words words words words\n"
+                        "                          words words words words words words words words\n");
     buf_fini(&b);
 }
 
@@ -356,7 +399,7 @@ static void running_out_of_memory_is_reported_and_leaks_nothing(void **state)
         rc = PARSE("a", "--stop", "b", "--stop", "c", "-n", "5", "--stop", "d");
         if (rc == 0) {
             buf_init(&b, MEM_APP);
-            opt_help(arrays, headings, &b);
+            opt_help(arrays, headings, 2, &b);
             failed = mem_failed();
             assert_int_equal(b.oom, failed);
             buf_fini(&b);
@@ -399,7 +442,9 @@ static void a_table_with_mistakes_is_a_bug(void **state)
     assert_int_equal(parse_in_child(two), 0);
     two[1].name = "a";
     assert_int_equal(parse_in_child(two), 6);
-    two[1].name = "b", two[1].brief = 'a';
+    two[1].name = "b", two[1].aliases = "c|a";
+    assert_int_equal(parse_in_child(two), 6);
+    two[1].aliases = NULL, two[1].brief = 'a';
     assert_int_equal(parse_in_child(two), 6);
     two[1] = (struct opt_row){0};
     two[0] = (struct opt_row){"a", 0, OPT_INT, NULL, USUAL, .range = "[1,2}", .help = "h"};
@@ -427,6 +472,8 @@ int main(void)
         TEST(bad_values_are_named_with_what_was_expected),
         TEST(bad_options_are_named),
         TEST(ambiguous_missing_and_superfluous_values_are_named),
+        TEST(aliases_and_other_spellings_are_taken),
+        TEST(groups_behind_the_full_ones_are_lists_of_names),
         TEST(one_parse_does_not_disturb_the_next),
         TEST(help_shows_every_row_below_its_heading_and_stays_in_its_columns),
         TEST(defaults_and_ranges_are_said_in_words),

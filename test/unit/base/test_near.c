@@ -1,0 +1,75 @@
+/* test_near.c - which name a mistyped word stands for. */
+#include "test.h"
+
+#include <string.h>
+
+#include "base/near.h"
+
+static const char *guess(const char *word, const char *names)
+{
+    static char found[64];
+    struct near n;
+
+    near_begin(&n, word, strlen(word));
+    near_offer_list(&n, names);
+    if (!n.name)
+        return NULL;
+    memcpy(found, n.name, n.name_len);
+    found[n.name_len] = 0;
+    return found;
+}
+
+static void one_edit_of_each_kind_is_seen(void **state)
+{
+    static const char names[] = "prompt|temperature|seed";
+
+    (void)state;
+    assert_string_equal(guess("temprature", names), "temperature");   /* a letter left out */
+    assert_string_equal(guess("temperrature", names), "temperature"); /* one too many */
+    assert_string_equal(guess("temperatyre", names), "temperature");  /* another one */
+    assert_string_equal(guess("tepmerature", names), "temperature");  /* two swapped */
+    assert_string_equal(guess("Temperature", names), "temperature");
+    assert_string_equal(guess("sede", names), "seed");
+    assert_string_equal(guess("max_new_tokens", "max-new-tokens"), "max-new-tokens");
+}
+
+static void a_third_of_the_letters_may_be_wrong_and_no_more(void **state)
+{
+    (void)state;
+    assert_string_equal(guess("abcdxx", "abcdef"), "abcdef");
+    assert_null(guess("abcxxx", "abcdef"));
+    assert_null(guess("xx", "ab"));
+    assert_string_equal(guess("ax", "ab"), "ab");
+    assert_null(guess("a", "b"));
+    assert_null(guess("", "b"));
+}
+
+static void the_closest_name_wins_and_the_first_of_equals(void **state)
+{
+    (void)state;
+    assert_string_equal(guess("top-q", "top-k|top-p"), "top-k");
+    assert_string_equal(guess("top-pp", "top-k|top-p"), "top-p");
+    assert_string_equal(guess("stop", "stop-token|stop"), "stop");
+}
+
+static void long_words_are_not_compared(void **state)
+{
+    char a[NEAR_MAX_BYTES + 2];
+
+    (void)state;
+    memset(a, 'a', sizeof(a));
+    a[NEAR_MAX_BYTES] = 0;
+    assert_string_equal(guess(a, a), a);
+    a[NEAR_MAX_BYTES] = 'a', a[NEAR_MAX_BYTES + 1] = 0;
+    assert_null(guess(a, a));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_edit_of_each_kind_is_seen),
+                                       cmocka_unit_test(a_third_of_the_letters_may_be_wrong_and_no_more),
+                                       cmocka_unit_test(the_closest_name_wins_and_the_first_of_equals),
+                                       cmocka_unit_test(long_words_are_not_compared)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
