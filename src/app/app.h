@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "api/calls/markup.h"
 #include "base/opt.h"
 #include "ckpt/checkpoint.h"
 #include "engine/dense.h"
@@ -290,6 +291,9 @@ struct save {
     struct save *next; /* of those that are open */
 };
 
+/* Opens PATH for writing behind what it holds, under its own name from the beginning. */
+int save_append(struct save *s, const char *path, struct err *e);
+
 /* Opens PATH for writing. Without REPLACE, a PATH that exists is refused, and the sentence names --force;
  * what is no regular file needs no REPLACE. */
 int save_open(struct save *s, const char *path, bool replace, struct err *e);
@@ -366,9 +370,17 @@ struct answer {
     char *stop_string; /* in the request's arena */
 };
 
+/* The form of a line, and of its result. */
+enum request_form {
+    REQUEST_OWN,
+    REQUEST_OPENAI_CHAT, /* of OpenAI's batch files: url /v1/chat/completions, */
+    REQUEST_OPENAI_TEXT, /* or /v1/completions */
+};
+
 struct request {
     struct request *next;
     size_t index;
+    enum request_form form;
     char where[256];    /* "F: line 3"; empty: the command line */
     bool is_text;       /* the prompt is text, */
     bool rendered;      /* which a template wrote, with its own BOS */
@@ -376,6 +388,10 @@ struct request {
     struct buf origin;  /* of its bytes, with --user-text plain: see jinja_render_marked() */
     struct tok_ids ids; /* of the prompt; of a text from verb_run.c on */
     json_t *custom_id;
+    json_t *model;     /* what an OpenAI line calls it; NULL: nothing */
+    json_t *tools;     /* that an OpenAI line brings, whose names are in tool; NULL: none */
+    const char **tool; /* [n_tools] in the arena */
+    size_t n_tools;
     struct arena arena; /* lists of the sampling */
     struct sampling sampling;
     size_t n;            /* answers, which draw with seed, seed + 1, ... */
@@ -386,6 +402,7 @@ struct request {
 
     /* The answers, which verb_run.c fills. */
     bool default_limit;    /* max_new_tokens is the program's */
+    bool skipped;          /* its result is in the file of --resume */
     bool drawn;            /* tokens are drawn at random: the seed counts */
     bool random_seed;      /* and the program chose it */
     bool done;             /* all of them, or refused */
@@ -404,7 +421,9 @@ struct requests {
     bool plain_user_text;              /* --user-text plain */
     struct sampling sampling;          /* what a request has that says nothing else */
     const volatile sig_atomic_t *stop; /* not 0: waiting for a line ends */
+    struct resume *resume;             /* requests that have their result are left out; NULL: none have */
 
+    size_t n_skipped;               /* that were left out */
     struct request *first, *last;   /* in input order; what is answered is taken out */
     size_t n, n_answers;            /* requests so far, and the answers they ask for */
     struct requests_lines *lines;   /* owned; NULL: all requests are there */
@@ -425,6 +444,9 @@ int requests_wrap(struct requests *r, struct err *e);
  * sampling fields by their names with underscores or by OpenAI's; also lines of OpenAI's batch files. */
 int requests_open_lines(struct requests *r, const char *path, struct err *e);
 
+/* How many requests the file of lines holds. False: that cannot be told, it is no file. */
+bool requests_count_lines(const struct requests *r, size_t *n);
+
 /* The name of the file of lines, "standard input", or "--batch" when it is closed. */
 const char *requests_name(const struct requests *r);
 bool requests_never_wait(const struct requests *r); /* reading a line takes no time: it is a file */
@@ -434,6 +456,38 @@ bool requests_never_wait(const struct requests *r); /* reading a line takes no t
 int requests_read_line(struct requests *r, bool wait, bool *got, struct err *e);
 
 void requests_free(struct request *q); /* one that was taken out */
+
+/* ---- resume.c: the results that an earlier run of a batch has written ---- */
+
+struct resume {
+    const char *path;
+    json_t *by_index; /* index -> custom_id or null */
+    json_t *by_id;    /* custom_id of OpenAI's form -> number of results */
+    size_t n;
+};
+
+/* Reads the results in the file PATH, if there is one, and takes out of it what is no whole result. */
+int resume_open(struct resume *r, const char *path, struct err *e);
+void resume_close(struct resume *r); /* a zeroed one is fine */
+int resume_has(struct resume *r, const struct request *q, bool *has, struct err *e);
+
+/* ---- openai.c: lines of OpenAI's result files ---- */
+
+struct openai_form {
+    bool is_open;
+    const struct tok *tok; /* NULL: none */
+    struct markup markup;
+};
+
+/* T is the template that wrote the prompts, if any were written. */
+int openai_open(struct openai_form *f, const struct tok *tok, const struct input_template *t, struct err *e);
+
+/* Whether the text of the answers to Q has to keep special tokens, because they are marks. */
+bool openai_keeps_special(const struct openai_form *f, const struct request *q);
+
+/* {"id", "custom_id", "response": {"status_code", "request_id", "body"}, "error"} of a request that is
+ * done. SEED: of its draws; NULL: nothing was drawn. NULL: out of memory. */
+json_t *openai_line(const struct openai_form *f, const struct request *q, json_t *seed);
 
 /* ---- shapes.c: shapes of real models, by name, for `gallop synth`: which tensors they have and what their
  * config says.

@@ -37,6 +37,8 @@ void requests_free(struct request *q)
     buf_fini(&q->origin);
     tok_ids_fini(&q->ids);
     json_decref(q->custom_id);
+    json_decref(q->model);
+    json_decref(q->tools);
     json_decref(q->scored);
     arena_fini(&q->arena);
     mem_free(q);
@@ -382,6 +384,13 @@ static int read_place(struct request *q, json_t *o, struct err *e)
     return rc;
 }
 
+static enum request_form form_of(const char *url)
+{
+    return strcmp(url, "/v1/chat/completions") == 0 ? REQUEST_OPENAI_CHAT
+           : strcmp(url, "/v1/completions") == 0    ? REQUEST_OPENAI_TEXT
+                                                    : REQUEST_OWN;
+}
+
 /* The object that the model is asked with: BODY of OpenAI's batch files, or the line itself. New
  * reference. */
 static json_t *body_of(struct request *q, json_t *o, struct err *e)
@@ -405,8 +414,7 @@ static json_t *body_of(struct request *q, json_t *o, struct err *e)
         const char *text = json_string_value(v) ? json_string_value(v) : "";
 
         if (strcmp(key, "body") == 0 || (strcmp(key, "method") == 0 && strcmp(text, "POST") == 0) ||
-            (strcmp(key, "url") == 0 &&
-             (strcmp(text, "/v1/chat/completions") == 0 || strcmp(text, "/v1/completions") == 0)))
+            (strcmp(key, "url") == 0 && form_of(text) != REQUEST_OWN))
             continue;
         err_set(
             e, ERR_INPUT,
@@ -414,7 +422,32 @@ static json_t *body_of(struct request *q, json_t *o, struct err *e)
             key);
         return NULL;
     }
+    if (q->custom_id && json_object_get(o, "method") && json_object_get(o, "url")) {
+        q->form = form_of(json_string_value(json_object_get(o, "url")));
+        q->model = json_incref(json_object_get(body, "model"));
+    }
     return json_incref(body);
+}
+
+/* The names of the functions of an OpenAI line, by which calls in the answer are known. */
+static int keep_tools(struct request *q, json_t *o, struct err *e)
+{
+    json_t *tools = json_object_get(o, "tools"), *v;
+    size_t i;
+
+    if (q->form != REQUEST_OPENAI_CHAT || !json_is_array(tools) || json_array_size(tools) == 0)
+        return 0;
+    q->tools = json_incref(tools);
+    if (!(q->tool = arena_zalloc(&q->arena, json_array_size(tools), sizeof(*q->tool))))
+        return err_nomem(e, "tools");
+    json_array_foreach(tools, i, v)
+    {
+        const char *name = json_string_value(json_object_get(json_object_get(v, "function"), "name"));
+
+        if (name)
+            q->tool[q->n_tools++] = name;
+    }
+    return 0;
 }
 
 /* Renders MESSAGES with the fields of O that are a template's own. */
@@ -422,7 +455,7 @@ static int render_messages(struct requests *r, struct request *q, json_t *messag
 {
     static const char *const names[] = {"tools", "documents"};
     json_t *all = json_object();
-    int rc;
+    int rc = keep_tools(q, o, e);
 
     json_object_set(all, "messages", messages);
     for (int i = 0; i < 2; i++) {
@@ -431,9 +464,9 @@ static int render_messages(struct requests *r, struct request *q, json_t *messag
         if (v)
             json_object_set_new(all, names[i], v);
     }
-    if (!json_is_array(messages) || json_array_size(messages) == 0)
+    if (rc == 0 && (!json_is_array(messages) || json_array_size(messages) == 0))
         rc = err_set(e, ERR_INPUT, "messages is not a list of messages");
-    else
+    if (rc == 0)
         rc = render(r, q, all, e);
     json_decref(all);
     return rc;
@@ -463,6 +496,20 @@ static int read_prompt(struct requests *r, struct request *q, json_t *o, struct 
     return rc;
 }
 
+static int look_up(const struct requests *r, struct request *q, struct err *e)
+{
+    return r->resume ? resume_has(r->resume, q, &q->skipped, e) : 0;
+}
+
+static int read_body(struct requests *r, struct request *q, json_t *body, struct err *e)
+{
+    int rc = read_prompt(r, q, body, e);
+
+    if (rc == 0 && (rc = read_answers(q, body, e)) == 0 && (rc = rename_fields(body, e)) == 0)
+        rc = read_place(q, body, e);
+    return rc;
+}
+
 /* Fills Q from its line; what is wrong is its fault, with the line's number. */
 static void read_request(struct requests *r, struct request *q, const char *line, size_t len)
 {
@@ -473,22 +520,37 @@ static void read_request(struct requests *r, struct request *q, const char *line
         return;
     if (!json_is_object(o))
         err_set(e, ERR_INPUT, "%s: an object is expected", q->where);
-    else if (!(body = body_of(q, o, e)) || read_prompt(r, q, body, e) != 0 || read_answers(q, body, e) != 0 ||
-             rename_fields(body, e) != 0 || read_place(q, body, e) != 0)
+    else if (!(body = body_of(q, o, e)) || look_up(r, q, e) != 0 ||
+             (!q->skipped && read_body(r, q, body, e) != 0))
         err_prefix(e, "%s", q->where);
-    else
+    else if (!q->skipped)
         sampling_set_json(&q->sampling, body, q->where, &q->arena, e);
     json_decref(body);
     json_decref(o);
 }
 
-int requests_read_line(struct requests *r, bool wait, bool *got, struct err *e)
+/* The newest request goes again: its result is there. BEFORE stood in front of it. */
+static void leave_out(struct requests *r, struct request *before)
 {
-    struct request *q;
+    requests_free(r->last);
+    r->last = before;
+    if (before)
+        before->next = NULL;
+    else
+        r->first = NULL;
+    r->n_skipped++;
+    r->n_answers--;
+}
+
+/* One line. *SKIPPED: its result is there, so it is left out. */
+static int read_one(struct requests *r, bool wait, bool *got, bool *skipped, struct err *e)
+{
+    struct request *q, *before = r->last;
     char *line;
     size_t len;
     int rc = next_line(r, wait, &line, &len, e);
 
+    *skipped = false;
     *got = line != NULL;
     if (rc == 0 && !line && r->lines->eof)
         close_lines(r);
@@ -498,8 +560,43 @@ int requests_read_line(struct requests *r, bool wait, bool *got, struct err *e)
         return ERR_NOMEM;
     snprintf(q->where, sizeof(q->where), "%.200s: line %zu", r->lines->path, r->lines->number);
     read_request(r, q, line, len);
-    r->n_answers += q->n - 1;
-    return q->fault.code == ERR_NOMEM ? err_nomem(e, "requests") : 0;
+    *skipped = q->skipped && !q->fault.code;
+    if (*skipped)
+        leave_out(r, before);
+    else
+        r->n_answers += q->n - 1;
+    return !*skipped && q->fault.code == ERR_NOMEM ? err_nomem(e, "requests") : 0;
+}
+
+int requests_read_line(struct requests *r, bool wait, bool *got, struct err *e)
+{
+    bool skipped = true;
+    int rc = 0;
+
+    while (rc == 0 && skipped)
+        rc = read_one(r, wait, got, &skipped, e);
+    return rc;
+}
+
+bool requests_count_lines(const struct requests *r, size_t *n)
+{
+    char chunk[65536];
+    bool blank = true;
+    off_t at = 0;
+    ssize_t got;
+
+    *n = 0;
+    if (!requests_never_wait(r))
+        return false;
+    while ((got = pread(r->lines->fd, chunk, sizeof(chunk), at)) > 0) {
+        at += got;
+        for (ssize_t i = 0; i < got; i++) {
+            *n += chunk[i] == '\n' && !blank;
+            blank = chunk[i] == '\n' || (blank && is_blank(&chunk[i], 1));
+        }
+    }
+    *n += !blank;
+    return got == 0;
 }
 
 const char *requests_name(const struct requests *r)

@@ -161,12 +161,12 @@ static int examine(struct save *o, bool replace, mode_t *mode, struct err *e)
     return 0;
 }
 
-/* Makes the file, or opens the one that is written directly, and puts it on the list. */
-static int create(struct save *o, mode_t mode, struct err *e)
+/* Makes the file, or opens the one that is written directly with FLAGS, and puts it on the list. */
+static int create(struct save *o, int flags, mode_t mode, struct err *e)
 {
     static const cookie_io_functions_t io = {.write = write_all};
 
-    o->fd = o->direct ? open(o->path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY) : open_part(o);
+    o->fd = o->direct ? open(o->path, O_WRONLY | O_CLOEXEC | O_NOCTTY | flags, 0666) : open_part(o);
     if (o->fd < 0)
         return err_os(e, o->direct ? "open" : "create", o->path);
     if (mode && !o->direct)
@@ -195,11 +195,20 @@ int save_open(struct save *o, const char *path, bool replace, struct err *e)
         return rc;
     remove_at_the_end();
     if (o->direct)
-        return create(o, mode, e); /* a pipe that nobody reads yet is waited for, and may be interrupted */
+        return create(o, O_TRUNC, mode,
+                      e); /* a pipe that nobody reads yet is waited for, and may be interrupted */
     hold_signals(&old);
-    rc = create(o, mode, e);
+    rc = create(o, O_TRUNC, mode, e);
     let_signals(&old);
     return rc;
+}
+
+int save_append(struct save *o, const char *path, struct err *e)
+{
+    *o = (struct save){.fd = -1, .direct = true};
+    if ((size_t)snprintf(o->path, sizeof(o->path), "%s", path) >= sizeof(o->path))
+        return err_set(e, ERR_INPUT, "%.200s...: the name is too long", path);
+    return create(o, O_CREAT | O_APPEND, 0, e);
 }
 
 /* The first error of writing. */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "app/app.h"
+#include "base/clock.h"
 #include "base/err.h"
 
 enum { SEQS = 32, AHEAD = 2 * SEQS, DEFAULT_NEW_TOKENS = 512, PATIENCE_MS = 3000 };
@@ -30,11 +31,27 @@ static const struct opt_row rows[] = {
              "{\"messages\":[...]} and sampling fields, or lines of OpenAI's batch files"},
     {"output", 'o', OPT_STRING, "F", EVERYDAY,
      .help = "write to a file, which takes its name when it is complete"},
+    {"resume", 0, OPT_FLAG, NULL, EVERYDAY,
+     .help =
+         "with --batch, --json and -o: leave out requests whose results are in the output file already, and "
+         "add the others to it",
+     .manual =
+         "The file is written under its own name from the beginning, a line at a time, so that a batch that was "
+         "killed or lost its machine goes on when the same command is given again. A last line that was cut off is "
+         "computed again, and so are requests whose result is an error. Results are matched by `index`, or by "
+         "`custom_id` in OpenAI's form."},
     {"chat-template", 0, OPT_STRING, "F.jinja", PROMPT,
      .help = "use this chat template instead of the model's; implies --chat", .aliases = "template"},
     {"no-special", 0, OPT_FLAG, NULL, PROMPT, .help = "add no BOS or other special tokens"},
     {"keep-special", 0, OPT_FLAG, NULL, OUTPUT, .help = "write special tokens into the text"},
     {0}};
+
+/* What is shown of a batch while it is computed. */
+struct progress {
+    struct print_bar bar;
+    size_t n_done, n_all; /* requests; n_all 0: not known, and nothing is shown */
+    double shown_s;       /* clock */
+};
 
 struct run {
     struct requests in;
@@ -45,6 +62,9 @@ struct run {
     bool stream;             /* one request: text is printed as it comes */
     size_t n_open, n_failed; /* answers that are computed, failed requests */
     int signal;              /* that ended it; 0: none */
+    struct resume resume;
+    struct openai_form openai;
+    struct progress progress;
 };
 
 /* ---- signals ---- */
@@ -137,6 +157,8 @@ static void submit(struct run *r, struct request *q)
     unsigned flags = r->no_special || q->rendered ? 0 : TOK_ADD_SPECIAL; /* a template writes its own BOS */
     struct gallop_request ask;
 
+    if (q->form != REQUEST_OWN && !r->openai.is_open && !q->fault.code)
+        openai_open(&r->openai, tok, &r->in.template, &q->fault);
     if (q->is_text && tok && !q->fault.code)
         tok_encode_marked(tok, q->text.data ? q->text.data : "", q->origin.len ? q->origin.data : NULL,
                           q->text.len, flags, &q->ids, &q->fault);
@@ -144,7 +166,7 @@ static void submit(struct run *r, struct request *q)
     ask.text = q->is_text && !tok ? "" : NULL; /* the engine says what is missing */
     ask.ids = q->ids.id;
     ask.n_ids = q->ids.n;
-    ask.keep_special = r->keep_special;
+    ask.keep_special = r->keep_special || openai_keeps_special(&r->openai, q);
     ask.user = q;
     ask.priority = q->priority;
     ask.key = q->user;
@@ -255,11 +277,25 @@ static json_t *seed_json(const struct run *r, const struct request *q)
     return json_string(digits);
 }
 
+static void print_openai(const struct run *r, const struct request *q)
+{
+    json_t *seed = q->drawn ? seed_json(r, q) : NULL;
+
+    print_json(openai_line(&r->openai, q, seed));
+    json_decref(seed);
+}
+
 /* One line, with all answers where several were asked for; the first is also where a single one would be. */
 static void print_request_json(const struct run *r, const struct request *q)
 {
-    json_t *o = json_object(), *choices = q->n > 1 ? json_array() : NULL;
+    json_t *o, *choices;
 
+    if (q->form != REQUEST_OWN) {
+        print_openai(r, q);
+        return;
+    }
+    o = json_object();
+    choices = q->n > 1 ? json_array() : NULL;
     json_object_set_new(o, "index", json_integer((json_int_t)q->index));
     if (q->custom_id)
         json_object_set(o, "custom_id", q->custom_id);
@@ -364,6 +400,8 @@ static void print_ready(struct run *r)
         struct request *q = *at;
 
         if (q->done) {
+            print_bar_end(&r->progress.bar);
+            r->progress.n_done++;
             print(r, q);
             *at = q->next;
             r->in.last = r->in.last == q ? before : r->in.last;
@@ -394,6 +432,17 @@ static int supply(struct run *r, struct err *e)
     return rc;
 }
 
+/* How far a batch of a file is, ten times a second. */
+static void show_progress(struct progress *p)
+{
+    double now = p->n_all ? clock_seconds() : 0;
+
+    if (p->n_all == 0 || now - p->shown_s < 0.1)
+        return;
+    p->shown_s = now;
+    print_progress(&p->bar, p->n_done, p->n_all);
+}
+
 /* Until all is answered. Closing the engine drops what still runs after an error. */
 static int work(struct run *r, struct err *e)
 {
@@ -410,7 +459,9 @@ static int work(struct run *r, struct err *e)
         more = gallop_next(r->engine, &ev) != 0;
         if (more)
             take_event(r, &ev);
+        show_progress(&r->progress);
     }
+    print_bar_end(&r->progress.bar);
     print_ready(r);
     return print_flush(e);
 }
@@ -468,6 +519,21 @@ static int check_sources(const struct opt_values *v, struct err *e)
     return 0;
 }
 
+static int check_resume(const struct opt_values *v, struct err *e)
+{
+    const char *output = opt_string(v, "output");
+
+    if (!opt_flag(v, "resume"))
+        return 0;
+    if (!opt_given(v, "batch") || !opt_flag(v, "json") || !output)
+        return err_set(e, ERR_USAGE, "--resume is for --batch with --json and -o");
+    if (opt_flag(v, "force"))
+        return err_set(e, ERR_USAGE,
+                       "--resume keeps what is in %s, and --force replaces it: one of the two is expected",
+                       output);
+    return 0;
+}
+
 /* Options that contradict each other are an error; those that change nothing beside others are said. */
 static int check_combination(const struct opt_values *v, struct err *e)
 {
@@ -486,7 +552,7 @@ static int check_combination(const struct opt_values *v, struct err *e)
         log_warn("--logprobs changes nothing without --json");
     if (opt_flag(v, "force") && !opt_given(v, "output"))
         log_warn("--force changes nothing without --output");
-    return 0;
+    return check_resume(v, e);
 }
 
 /* A pipe that somebody forgot to close would be waited for in silence. */
@@ -595,12 +661,28 @@ static int answer_into(struct run *r, struct save *file, struct err *e)
     return rc;
 }
 
-static int run_requests(struct run *r, const struct opt_values *v, struct err *e)
+/* The file of --output; with --resume what it lacks is added to it. */
+static int open_output(struct run *r, const struct opt_values *v, struct save *file, struct err *e)
 {
-    const char *system = opt_string(v, "system"), *output = opt_string(v, "output");
-    struct save file = {0};
-    int64_t n_seqs = 1;
-    struct load l;
+    const char *path = opt_string(v, "output");
+    int rc;
+
+    if (!path)
+        return 0;
+    if (!opt_flag(v, "resume"))
+        return save_open(file, path, opt_flag(v, "force"), e);
+    if ((rc = resume_open(&r->resume, path, e)) != 0 || (rc = save_append(file, path, e)) != 0)
+        return rc;
+    r->in.resume = &r->resume;
+    if (r->resume.n)
+        print_remark("%s has %zu results, which are kept", path, r->resume.n);
+    return 0;
+}
+
+/* What is asked for is read, as far as that is possible without an engine. */
+static int prepare(struct run *r, const struct opt_values *v, struct load *l, struct err *e)
+{
+    const char *system = opt_string(v, "system");
     int rc;
 
     r->in.wrap = wants_chat(v);
@@ -612,17 +694,36 @@ static int run_requests(struct run *r, const struct opt_values *v, struct err *e
     if ((rc = check_combination(v, e)) != 0 ||
         (rc = options_read_sampling(v, &r->in.sampling, &r->arena, e)) != 0 ||
         (system && (rc = err_utf8(e, "--system", system, strlen(system))) != 0) ||
-        (rc = read_requests(&r->in, v, e)) != 0 || (rc = load_options(v, &l, e)) != 0 ||
-        (rc = load_checkpoint(v, &l, &r->model, e)) != 0 ||
-        (r->in.wrap && (rc = requests_wrap(&r->in, e)) != 0) ||
-        (output && (rc = save_open(&file, output, opt_flag(v, "force"), e)) != 0))
+        (rc = read_requests(&r->in, v, e)) != 0 || (rc = load_options(v, l, e)) != 0 ||
+        (rc = load_checkpoint(v, l, &r->model, e)) != 0)
         return rc;
+    return r->in.wrap ? requests_wrap(&r->in, e) : 0;
+}
+
+static int run_requests(struct run *r, const struct opt_values *v, struct err *e)
+{
+    struct save file = {0};
+    int64_t n_seqs = 1;
+    struct load l;
+    int rc;
+
+    if ((rc = prepare(r, v, &l, e)) != 0 || (rc = open_output(r, v, &file, e)) != 0) {
+        save_abort(&file);
+        return rc;
+    }
     load_scheduling(v, &l.o);
+    r->progress.bar.what = "requests";
+    if (isatty(STDERR_FILENO))
+        requests_count_lines(&r->in, &r->progress.n_all);
     rc = count_sequences(&r->in, &n_seqs, e);
     if (!opt_given(v, "max-num-seqs"))
         l.o.max_num_seqs = n_seqs;
-    if (rc == 0 && (rc = load_engine(&l, &r->model, &r->engine, e)) == 0)
-        rc = output ? answer_into(r, &file, e) : answer(r, e);
+    if (rc == 0 && n_seqs == 0) { /* all results are there */
+        rc = save_commit(&file, e);
+    } else if (rc == 0 && (rc = load_engine(&l, &r->model, &r->engine, e)) == 0) {
+        r->progress.n_done = r->in.n_skipped;
+        rc = file.f ? answer_into(r, &file, e) : answer(r, e);
+    }
     save_abort(&file);
     return rc;
 }
@@ -638,6 +739,7 @@ static int run(const struct opt_values *v, struct err *e)
     arena_init(&r.arena, MEM_APP);
     rc = run_requests(&r, v, e);
     requests_close(&r.in);
+    resume_close(&r.resume);
     gallop_close(r.engine);
     checkpoint_close(&r.model);
     arena_fini(&r.arena);
@@ -661,7 +763,8 @@ const struct verb verb_run = {
         "INDEX.NUMBER stands in front of each. `prompt_logprobs` gives the log-probability of each token of "
         "the prompt and of so many likeliest (with --json; null for the first token). `custom_id` comes back "
         "in the answer; lines of OpenAI's batch files (custom_id, method, url, body) are taken as they are, "
-        "and the model they name is not looked at. `priority`, `user` and `cache_salt` say who is computed first with "
+        "and with --json answered in the form of OpenAI's result files (id, custom_id, response, error); the model "
+        "they name is not looked at. `priority`, `user` and `cache_salt` say who is computed first with "
         "another --scheduling-policy, and who may share computed rows. Lines are read as they are needed, "
         "and an answer is written as soon as it is there, behind a line with its index; with --json a line "
         "for each request, in input order. What is wrong with a line is said with its number, and the others "

@@ -1,0 +1,254 @@
+/* openai.c - the answers to lines of OpenAI's batch files, in the form of OpenAI's result files. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "api/calls/parts.h"
+#include "app/app.h"
+
+#define LOWEST_LOGPROB (-9999.0) /* vLLM's word for minus infinity, which JSON cannot say */
+
+/* What the text of one answer is made of. */
+struct message {
+    struct buf content, reasoning, arguments;
+    json_t *calls;
+};
+
+/* PREFIX and 24 digits of random bits. */
+static json_t *new_id(const char *prefix)
+{
+    unsigned char random[12] = {0};
+    char text[64];
+    int n = snprintf(text, sizeof(text), "%s", prefix);
+
+    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        return NULL;
+    for (size_t i = 0; i < sizeof(random); i++)
+        n += snprintf(text + n, sizeof(text) - (size_t)n, "%02x", random[i]);
+    return json_string(text);
+}
+
+/* ---- log-probabilities ---- */
+
+/* {"token", "logprob", "bytes"} of OpenAI's chat completions. */
+static json_t *token_json(const struct tok *tok, const json_t *id, const json_t *logprob)
+{
+    int32_t token = (int32_t)json_integer_value(id);
+    double x = json_number_value(logprob);
+    struct buf text = {.tag = MEM_APP};
+    json_t *bytes = json_array(), *o;
+
+    if (tok)
+        tok_decode(tok, &token, 1, false, &text, NULL);
+    for (size_t i = 0; i < text.len; i++)
+        json_array_append_new(bytes, json_integer((unsigned char)text.data[i]));
+    o = json_pack("{s:o,s:f,s:o}", "token", print_json_string(text.data ? text.data : "", text.len),
+                  "logprob", isfinite(x) && x > LOWEST_LOGPROB ? x : LOWEST_LOGPROB, "bytes", bytes);
+    buf_fini(&text);
+    return o;
+}
+
+static json_t *chat_logprobs(const struct tok *tok, const json_t *list)
+{
+    json_t *content = json_array(), *v, *t;
+    size_t i, k;
+
+    json_array_foreach(list, i, v)
+    {
+        json_t *o = token_json(tok, json_object_get(v, "id"), json_object_get(v, "logprob"));
+        json_t *top = json_array();
+
+        json_array_foreach(json_object_get(v, "top"), k, t)
+        {
+            json_array_append_new(top, token_json(tok, json_array_get(t, 0), json_array_get(t, 1)));
+        }
+        json_object_set_new(o, "top_logprobs", top);
+        json_array_append_new(content, o);
+    }
+    return json_pack("{s:o}", "content", content);
+}
+
+/* Those of completions: parallel lists. */
+static json_t *text_logprobs(const struct tok *tok, const json_t *list)
+{
+    json_t *tokens = json_array(), *values = json_array(), *tops = json_array(), *offsets = json_array(), *v,
+           *t;
+    size_t i, k, offset = 0;
+
+    json_array_foreach(list, i, v)
+    {
+        json_t *one = token_json(tok, json_object_get(v, "id"), json_object_get(v, "logprob"));
+        json_t *top = json_object();
+
+        json_array_foreach(json_object_get(v, "top"), k, t)
+        {
+            json_t *other = token_json(tok, json_array_get(t, 0), json_array_get(t, 1));
+
+            json_object_set(top, json_string_value(json_object_get(other, "token")),
+                            json_object_get(other, "logprob"));
+            json_decref(other);
+        }
+        json_array_append(tokens, json_object_get(one, "token"));
+        json_array_append(values, json_object_get(one, "logprob"));
+        json_array_append_new(tops, top);
+        json_array_append_new(offsets, json_integer((json_int_t)offset));
+        offset += json_string_length(json_object_get(one, "token"));
+        json_decref(one);
+    }
+    return json_pack("{s:o,s:o,s:o,s:o}", "tokens", tokens, "token_logprobs", values, "top_logprobs", tops,
+                     "text_offset", offsets);
+}
+
+/* ---- messages ---- */
+
+static void take_piece(struct message *m, const struct parts_piece *p)
+{
+    json_t *call;
+
+    switch (p->kind) {
+    case PARTS_CONTENT: buf_add(&m->content, p->text, p->len); break;
+    case PARTS_REASONING: buf_add(&m->reasoning, p->text, p->len); break;
+    case PARTS_ARGUMENTS: buf_add(&m->arguments, p->text, p->len); break;
+    case PARTS_CALL:
+        call = json_pack("{s:s,s:s,s:{s:s%}}", "id", p->id, "type", "function", "function", "name", p->text,
+                         p->len);
+        json_array_append_new(m->calls, call);
+        break;
+    case PARTS_CALL_END:
+        call = json_array_get(m->calls, json_array_size(m->calls) - 1);
+        json_object_set_new(json_object_get(call, "function"), "arguments",
+                            print_json_string(m->arguments.data ? m->arguments.data : "", m->arguments.len));
+        buf_clear(&m->arguments);
+    }
+}
+
+/* Tells content, reasoning and tool calls of an answer apart, as the server does. */
+static int split(const struct openai_form *f, const struct request *q, const struct answer *a,
+                 struct message *m, struct err *e)
+{
+    const struct parts_options o = {.calls = q->n_tools ? f->markup.calls : NULL,
+                                    .reasoning = f->markup.reasoning,
+                                    .prompt = q->text.data,
+                                    .prompt_len = q->text.len,
+                                    .names = q->tool,
+                                    .n_names = q->n_tools,
+                                    .seed = (uint64_t)time(NULL) + q->index};
+    struct parts *parts;
+    struct parts_piece p;
+    int rc = parts_open(&parts, &o, e);
+
+    if (rc)
+        return rc;
+    if ((rc = parts_feed(parts, a->text.data ? a->text.data : "", a->text.len, e)) == 0)
+        rc = parts_finish(parts, a->end.finish == GALLOP_FINISH_LENGTH, e);
+    while (rc == 0 && parts_take(parts, &p))
+        take_piece(m, &p);
+    parts_close(parts);
+    return rc;
+}
+
+static json_t *text_or_null(const struct buf *text, bool null)
+{
+    return null && !text->len ? json_null() : print_json_string(text->data ? text->data : "", text->len);
+}
+
+static json_t *chat_choice(const struct openai_form *f, const struct request *q, size_t i)
+{
+    const struct answer *a = &q->answer[i];
+    struct message m = {{.tag = MEM_APP}, {.tag = MEM_APP}, {.tag = MEM_APP}, json_array()};
+    struct err e = {0};
+    const char *finish;
+    json_t *message, *o = NULL;
+
+    if (split(f, q, a, &m, &e) == 0) {
+        bool calls = json_array_size(m.calls) > 0;
+
+        message = json_pack("{s:s,s:o}", "role", "assistant", "content", text_or_null(&m.content, calls));
+        if (m.reasoning.len)
+            json_object_set_new(message, "reasoning", text_or_null(&m.reasoning, false));
+        if (calls)
+            json_object_set(message, "tool_calls", m.calls);
+        finish = a->end.finish == GALLOP_FINISH_LENGTH ? "length" : calls ? "tool_calls" : "stop";
+        o = json_pack("{s:I,s:o,s:o,s:s}", "index", (json_int_t)i, "message", message, "logprobs",
+                      a->logprobs ? chat_logprobs(f->tok, a->logprobs) : json_null(), "finish_reason",
+                      finish);
+    }
+    json_decref(m.calls);
+    buf_fini(&m.content);
+    buf_fini(&m.reasoning);
+    buf_fini(&m.arguments);
+    return o;
+}
+
+static json_t *text_choice(const struct openai_form *f, const struct request *q, size_t i)
+{
+    const struct answer *a = &q->answer[i];
+
+    return json_pack("{s:I,s:o,s:o,s:s}", "index", (json_int_t)i, "text", text_or_null(&a->text, false),
+                     "logprobs", a->logprobs ? text_logprobs(f->tok, a->logprobs) : json_null(),
+                     "finish_reason", a->end.finish == GALLOP_FINISH_LENGTH ? "length" : "stop");
+}
+
+/* ---- a line ---- */
+
+static json_t *usage(const struct request *q)
+{
+    json_int_t n_prompt = (json_int_t)q->ids.n, n_output = 0;
+
+    for (size_t i = 0; i < q->n; i++)
+        n_output += (json_int_t)q->answer[i].end.n_output;
+    return json_pack("{s:I,s:I,s:I}", "prompt_tokens", n_prompt, "completion_tokens", n_output,
+                     "total_tokens", n_prompt + n_output);
+}
+
+static json_t *completion(const struct openai_form *f, const struct request *q, json_t *seed)
+{
+    bool chat = q->form == REQUEST_OPENAI_CHAT;
+    json_t *choices = json_array(), *o;
+
+    for (size_t i = 0; i < q->n; i++)
+        json_array_append_new(choices, chat ? chat_choice(f, q, i) : text_choice(f, q, i));
+    o = json_pack("{s:o,s:s,s:I,s:o,s:o,s:o}", "id", new_id(chat ? "chatcmpl-" : "cmpl-"), "object",
+                  chat ? "chat.completion" : "text_completion", "created", (json_int_t)time(NULL), "model",
+                  q->model ? json_incref(q->model) : json_string("gallop"), "choices", choices, "usage",
+                  usage(q));
+    if (seed)
+        json_object_set(o, "seed", seed);
+    return o;
+}
+
+static json_t *refusal(const struct request *q)
+{
+    return json_pack("{s:{s:s,s:s,s:n,s:i}}", "error", "message", q->fault.msg, "type", "BadRequestError",
+                     "param", "code", 400);
+}
+
+json_t *openai_line(const struct openai_form *f, const struct request *q, json_t *seed)
+{
+    json_t *body = q->fault.code ? refusal(q) : completion(f, q, seed);
+
+    return json_pack("{s:o,s:O,s:{s:i,s:o,s:o},s:n}", "id", new_id("batch_req_"), "custom_id", q->custom_id,
+                     "response", "status_code", q->fault.code ? 400 : 200, "request_id", new_id("req_"),
+                     "body", body, "error");
+}
+
+int openai_open(struct openai_form *f, const struct tok *tok, const struct input_template *t, struct err *e)
+{
+    const char *source = NULL;
+
+    f->tok = tok;
+    if (t->chat && !t->jinja) {
+        source = chat_template_source(t->chat, "tool_use");
+        source = source ? source : chat_template_source(t->chat, "default");
+    }
+    f->is_open = true;
+    return markup_choose(&f->markup, "auto", "auto", source, e);
+}
+
+bool openai_keeps_special(const struct openai_form *f, const struct request *q)
+{
+    return q->form == REQUEST_OPENAI_CHAT && ((q->n_tools && f->markup.calls && f->markup.calls->special) ||
+                                              (f->markup.reasoning && f->markup.reasoning->special));
+}

@@ -1,0 +1,280 @@
+#!/usr/bin/env python3
+"""batch.py - batches that go on where they were killed, results in OpenAI's form, fields that say who is computed first, progress."""
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+from _cli import DEMO, GALLOP, call, check, expect, expect_error, lines, run_all
+
+FOLDER = tempfile.TemporaryDirectory()
+
+
+def _file(name, *objects):
+    path = os.path.join(FOLDER.name, name)
+    with open(path, "wb") as f:
+        f.write(b"".join(x if isinstance(x, bytes) else json.dumps(x).encode() + b"\n" for x in objects))
+    return path
+
+
+def _read(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def _batch(path, *more, **kwargs):
+    return call("run", "-m", DEMO, "--quiet", "--json", "--batch", path, *more, **kwargs)
+
+
+def _resume(path, out, *more):
+    return _batch(path, "-o", out, "--resume", *more)
+
+
+def _results(path):
+    """Results without what differs between two runs."""
+    return [{k: v for k, v in json.loads(x).items() if k != "timing"} for x in _read(path).decode().splitlines()]
+
+
+REQUESTS = [{"prompt": f"Once upon a {x}", "max_tokens": 4, **({"custom_id": f"id-{x}"} if i % 2 else {})} for i, x in enumerate(("time", "day", "girl", "cat", "sea"))]
+
+
+# ---- --resume ----
+
+def what_a_killed_batch_has_written_is_kept_and_the_rest_is_added():
+    batch, out = _file("r.jsonl", *REQUESTS), os.path.join(FOLDER.name, "r.out")
+    expect((_resume(batch, out).returncode, _resume(batch, out).stdout), (0, b""), "status and output of a whole batch")
+    whole = _results(out)
+    expect([x["index"] for x in whole], list(range(5)), "results of a whole batch")
+    text = _read(out)
+    expect((_resume(batch, out).returncode, _read(out)), (0, text), "a batch that is complete stays as it is, byte for byte")
+    ends = [i + 1 for i, c in enumerate(text) if c == 10]
+    for n in [0, 1, ends[0] - 1, ends[0], ends[0] + 1, ends[1] - 10, ends[2] + 40, ends[4] - 1]:
+        _file("r.out", text[:n])
+        r = _resume(batch, out)
+        expect((r.returncode, _results(out)), (0, whole), f"results after {n} of {len(text)} bytes were written: {r.stderr}")
+        kept = sum(e <= n for e in ends) + (n == ends[4] - 1)
+        expect(_read(out)[:ends[kept - 1] if kept else 0], text[:ends[kept - 1] if kept else 0], f"whole lines of {n} bytes stay as they are")
+
+
+def results_in_any_order_are_matched_by_their_index():
+    batch, out = _file("o.jsonl", *REQUESTS), os.path.join(FOLDER.name, "o.out")
+    _resume(batch, out)
+    rows = _read(out).splitlines(True)
+    whole = _results(out)
+    _file("o.out", rows[3], rows[1])
+    expect(_resume(batch, out).returncode, 0, "status")
+    expect([x["index"] for x in _results(out)], [3, 1, 0, 2, 4], "what is there stays in front")
+    expect(sorted(_results(out), key=lambda x: x["index"]), whole, "results of all")
+
+
+def results_that_are_errors_are_computed_again():
+    bad = {"prompt": "x", "temperature": "hot"}
+    batch, out = _file("e.jsonl", REQUESTS[0], bad, REQUESTS[1]), os.path.join(FOLDER.name, "e.out")
+    for _ in range(2):
+        expect(_resume(batch, out).returncode, 1, "status with a request that fails")
+        expect(sorted((x["index"], "error" in x) for x in _results(out)), [(0, False), (1, True), (2, False)], "one result of each")
+    _file("e.jsonl", REQUESTS[0], {"prompt": "x", "max_tokens": 1}, REQUESTS[1])
+    expect(_resume(batch, out).returncode, 0, "status when it was mended")
+    expect(sorted((x["index"], "error" in x) for x in _results(out)), [(0, False), (1, False), (2, False)], "results when it was mended")
+
+
+def a_file_of_something_else_is_left_alone():
+    batch = _file("x.jsonl", *REQUESTS)
+    for content in (b"dear diary", b"dear diary\n", b"[1]\n", b'{"a":1}\n', b'{"index":0}\n{"inde\n{"index":1}\n', b'{"index":0}\n\n'):
+        out = _file("x.out", content)
+        expect_error(call("run", "-m", DEMO, "--json", "--batch", batch, "-o", out, "--resume"), 1, out, "is no result")
+        expect(_read(out), content, "the file")
+    out = _file("x.out", {"index": 0, "custom_id": "other"})
+    r = call("run", "-m", DEMO, "--json", "--quiet", "--batch", batch, "-o", out, "--resume")
+    expect(r.returncode, 1, "status with the results of another batch")
+    check(b"another batch" in r.stderr, f"results of another batch: {r.stderr}")
+
+
+def resume_needs_a_batch_a_form_and_a_file():
+    batch = _file("u.jsonl", *REQUESTS)
+    for more in (["--batch", batch, "--json"], ["--batch", batch, "-o", "x"], ["-o", "x", "--json", "text"]):
+        expect_error(call("run", "-m", DEMO, "--resume", *more), 2, "--resume is for --batch")
+    expect_error(call("run", "-m", DEMO, "--resume", "--batch", batch, "--json", "-o", "x", "--force"), 2, "--force")
+
+
+def a_killed_process_leaves_whole_lines_and_goes_on():
+    slow = [{"prompt": f"Once {i}", "max_tokens": 100, "ignore_eos": True} for i in range(6)]
+    batch, out = _file("k.jsonl", *slow), os.path.join(FOLDER.name, "k.out")
+    command = [GALLOP, "run", "-m", DEMO, "--quiet", "--json", "--max-num-seqs", "1", "--batch", batch, "-o", out, "--resume"]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL) as p:
+        while p.poll() is None and not (os.path.exists(out) and _read(out).count(b"\n") >= 1):
+            time.sleep(.01)
+        p.kill()
+    kept = _read(out)
+    kept = kept[:kept.rfind(b"\n") + 1]
+    check(kept, "a line is in the file while the batch goes on")
+    expect((_resume(batch, out).returncode, _read(out)[:len(kept)]), (0, kept), "what was written stays")
+    expect([x["index"] for x in _results(out)], list(range(6)), "all results")
+
+
+# ---- OpenAI's form ----
+
+def _openai(custom_id, url="/v1/chat/completions", **body):
+    return {"custom_id": custom_id, "method": "POST", "url": url, "body": {"max_tokens": 4, **body}}
+
+
+USER = [{"role": "user", "content": "Hello there"}]
+
+
+def lines_of_openais_batch_files_are_answered_in_its_form():
+    batch = _file("a.jsonl", _openai("a", model="m", messages=USER), _openai("b", "/v1/completions", prompt="Once upon", n=2, temperature=1, seed=5),
+                  _openai("c", messages=USER, temperature="hot"), {"prompt": "Once upon", "max_tokens": 4})
+    r = _batch(batch)
+    a, b, c, own = lines(r)
+    expect(r.returncode, 1, "status with a line that is wrong")
+    for o in (a, b, c):
+        expect((sorted(o), sorted(o["response"])), (["custom_id", "error", "id", "response"], ["body", "request_id", "status_code"]), "members of a line")
+        check(o["error"] is None and o["id"].startswith("batch_req_"), f"id and error: {o}")
+    expect(len({o["id"] for o in (a, b, c)} | {o["response"]["request_id"] for o in (a, b, c)}), 6, "ids are different")
+    expect([(o["custom_id"], o["response"]["status_code"]) for o in (a, b, c)], [("a", 200), ("b", 200), ("c", 400)], "names and status")
+    chat, want = a["response"]["body"], json.loads(call("run", "-m", DEMO, "--json", "--chat", "-n", 4, "Hello there").stdout)
+    expect((chat["object"], chat["model"], chat["choices"]), ("chat.completion", "m", [{"index": 0, "message": {"role": "assistant", "content": want["text"]},
+           "logprobs": None, "finish_reason": "length"}]), "a chat completion")
+    n = len(want["prompt_ids"])
+    expect(chat["usage"], {"prompt_tokens": n, "completion_tokens": 4, "total_tokens": n + 4}, "usage")
+    text = b["response"]["body"]
+    wants = [json.loads(call("run", "-m", DEMO, "--json", "-n", 4, "--temperature", 1, "--seed", 5 + i, "Once upon").stdout) for i in range(2)]
+    expect([(x["index"], x["text"], x["finish_reason"]) for x in text["choices"]], [(i, x["text"], x["finish_reason"]) for i, x in enumerate(wants)], "completions")
+    expect((text["object"], text["usage"]["completion_tokens"], text["seed"]), ("text_completion", sum(len(x["output_ids"]) for x in wants), 5), "of both answers")
+    error = c["response"]["body"]["error"]
+    expect((error["code"], error["type"], "line 3: temperature" in error["message"]), (400, "BadRequestError", True), f"an error: {error}")
+    expect((own["index"], "output_ids" in own), (3, True), "a line of our own form among them")
+    text = call("run", "-m", DEMO, "--quiet", "--batch", _file("t.jsonl", _openai("a", messages=USER))).stdout.decode()
+    expect(text, f"--- 0\n{want['text']}\n", "without --json it is text")
+
+
+def log_probabilities_have_openais_form():
+    batch = _file("l.jsonl", _openai("a", messages=USER, logprobs=True, top_logprobs=2), _openai("b", "/v1/completions", prompt="Once upon", logprobs=2))
+    chat, text = (o["response"]["body"]["choices"][0] for o in lines(_batch(batch)))
+    content = chat["logprobs"]["content"]
+    expect("".join(x["token"] for x in content), chat["message"]["content"], "tokens")
+    for x in content:
+        expect((bytes(x["bytes"]).decode(), len(x["top_logprobs"]), x["top_logprobs"][0]["token"]), (x["token"], 2, x["token"]), "bytes and the likeliest")
+        expect(x["top_logprobs"][0]["logprob"], x["logprob"], "the likeliest of a greedy answer is the token")
+    found = text["logprobs"]
+    expect("".join(found["tokens"]), text["text"], "tokens of a completion")
+    expect(found["text_offset"], [sum(map(len, found["tokens"][:i])) for i in range(4)], "offsets")
+    expect([list(x)[0] for x in found["top_logprobs"]], found["tokens"], "the likeliest")
+    expect([x[t] for x, t in zip(found["top_logprobs"], found["tokens"])], found["token_logprobs"], "their log-probabilities")
+
+
+def batches_of_openais_form_are_resumed_by_their_names():
+    batch, out = _file("or.jsonl", *(_openai(x, messages=USER, max_tokens=2) for x in ("a", "b", "a", "c"))), os.path.join(FOLDER.name, "or.out")
+    expect(_resume(batch, out).returncode, 0, "status")
+    rows = _read(out).splitlines(True)
+    _file("or.out", rows[3], rows[0], rows[1][:30])
+    expect(_resume(batch, out).returncode, 0, "status of the rest")
+    after = _read(out).splitlines(True)
+    expect((after[:2], [json.loads(x)["custom_id"] for x in after]), ([rows[3], rows[0]], ["c", "a", "b", "a"]), "a name that stands twice is answered twice")
+    _file("or.jsonl", _openai("a", messages=USER, temperature="hot"))
+    os.unlink(out)
+    for _ in range(2):
+        _resume(batch, out)
+        expect([json.loads(x)["response"]["status_code"] for x in _read(out).splitlines()], [400], "an error is tried again")
+
+
+TOOL = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}]
+
+
+def tool_calls_of_an_answer_are_parsed():
+    """A template makes the model's own text begin behind a call that it repeats: what counts is how an answer is taken apart."""
+    model = os.path.join(FOLDER.name, "tools")
+    shutil.copytree(DEMO, model)
+    with open(os.path.join(model, "tokenizer_config.json")) as f:
+        config = json.load(f)
+    config["chat_template"] = ("{{ bos_token }}{% if tools %}<tools>{% for t in tools %}{{ t | tojson }}{% endfor %}</tools>"
+                               "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>{% endif %}{{ messages[-1]['content'] }}")
+    with open(os.path.join(model, "tokenizer_config.json"), "w") as f:
+        json.dump(config, f)
+    batch = _file("tc.jsonl", _openai("a", messages=USER, tools=TOOL, max_tokens=3), _openai("b", messages=USER, max_tokens=3))
+    a, b = (o["response"]["body"]["choices"][0] for o in lines(call("run", "-m", model, "--quiet", "--json", "--batch", batch)))
+    for x in (a, b):
+        check(x["message"]["content"] and "tool_calls" not in x["message"], f"an answer without a call: {x}")
+
+
+# ---- who is first, and who shares ----
+
+def _order(*requests, more=()):
+    """The indices of answers in the order in which they came."""
+    r = call("run", "-m", DEMO, "--quiet", "--max-num-seqs", 1, *more, "--batch", _file("p.jsonl", *({"prompt": "Once", "max_tokens": 2, **x} for x in requests)))
+    return [int(x) for x in re.findall(r"^--- (\d+)$", r.stdout.decode(), re.M)]
+
+
+def priority_says_who_is_first():
+    waiting = [{"priority": 3}, {"priority": 1}, {"priority": -2}, {"priority": 2}, {}]
+    expect(_order(*waiting), [0, 1, 2, 3, 4], "answers by arrival")
+    expect(_order(*waiting, more=["--scheduling-policy", "priority"]), [2, 4, 1, 3, 0], "answers by priority")
+    expect(_order({}, {}, {}, more=["--scheduling-policy", "priority"]), [0, 1, 2], "answers of equal priority")
+
+
+def users_take_turns_under_the_fair_policy():
+    mine = [{"user": "me", "prompt": "Once upon a time there was " * 100} for _ in range(4)]
+    expect(_order(*mine, {"user": "you"}), [0, 1, 2, 3, 4], "answers by arrival")
+    order = _order(*mine, {"user": "you"}, more=["--scheduling-policy", "fair"])
+    check(order.index(4) <= 1, f"somebody else is not behind all four of one user: {order}")
+
+
+def cache_salt_parts_the_rows_that_are_shared():
+    prompt = "Once upon a time there was a little girl who lived in a house near the sea. " * 40
+    for salts, want in ((("a", "a", "b", None, None), [False, True, False, False, True]), ((None, None), [False, True])):
+        store = tempfile.mkdtemp(dir=FOLDER.name)
+        batch = _file("s.jsonl", *({"prompt": prompt, "max_tokens": 2, **({"cache_salt": x} if x else {})} for x in salts))
+        found = [o["timing"]["cached_tokens"] for o in lines(_batch(batch, "--max-num-seqs", 1, "--block-size", 16, "--kv-store", store))]
+        expect([x > 100 for x in found], want, f"cached tokens with salts {salts}: {found}")
+
+
+def a_folder_of_the_kv_store_stays_below_its_size():
+    prompt = "Once upon a time there was a little girl who lived in a house near the sea. "
+    batch = _file("z.jsonl", *({"prompt": f"{i} " + prompt * 20, "max_tokens": 2} for i in range(6)))
+    sizes = {}
+    for size in (16, 0.0005):
+        store = tempfile.mkdtemp(dir=FOLDER.name)
+        expect(_batch(batch, "--kv-store", store, "--kv-store-size", size).returncode, 0, f"status with --kv-store-size {size}")
+        sizes[size] = sum(os.path.getsize(os.path.join(d, f)) for d, _, names in os.walk(store) for f in names)
+    check(sizes[16] > 0.0005 * 2**30 >= sizes[0.0005] > 0, f"bytes of the folder by --kv-store-size: {sizes}")
+
+
+# ---- progress ----
+
+def _on_a_terminal(*command):
+    """What the command shows on standard error, which is a terminal; standard output is dropped."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([GALLOP, *map(str, command)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs) as p:
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:
+                break
+            if not piece:
+                break
+            shown += piece
+        os.close(ours)
+        return p.wait(100), shown
+
+
+def a_batch_shows_its_progress_on_a_terminal_and_nowhere_else():
+    slow = [{"prompt": f"Once {i}", "max_tokens": 400, "ignore_eos": True} for i in range(4)]
+    batch = _file("g.jsonl", *slow)
+    options = ["run", "-m", DEMO, "--json", "--isa", "ref", "--threads", 1, "--max-num-seqs", 1, "--batch", batch]
+    status, shown = _on_a_terminal(*options)
+    expect(status, 0, "status")
+    check(re.search(rb"requests \[#* *\] [0-3]/4", shown), f"the progress of a batch: {shown[-300:]}")
+    check(shown.endswith(b"\r\x1b[K"), f"the line is wiped at the end: {shown[-50:]!r}")
+    expect(_on_a_terminal(*options, "--quiet", "-n", 1)[1], b"", "progress with --quiet")
+    expect(_batch(_file("q.jsonl", slow[0] | {"max_tokens": 2})).stderr, b"", "progress where there is no terminal")
+
+
+run_all(list(globals().items()))
