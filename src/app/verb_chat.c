@@ -8,16 +8,19 @@
  */
 #include <errno.h>
 #include <histedit.h>
+#include <limits.h>
 #include <locale.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include "app/app.h"
 #include "base/err.h"
+#include "base/json_pull.h"
 #include "base/utf8.h"
 
 static const struct opt_row rows[] = {
@@ -30,7 +33,9 @@ static const struct opt_row rows[] = {
 enum { LINE_MAX_BYTES = 16 << 20 }; /* more than the longest contexts hold */
 
 static struct gallop *volatile answering; /* for the signal handlers only */
-static volatile sig_atomic_t interrupted;
+static volatile sig_atomic_t interrupted, resized, resumed;
+static const char paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";
+static const char *prompt_text = "> ";
 static struct termios terminal; /* as it was before the editor took it */
 
 static void on_interrupt(int sig)
@@ -41,11 +46,48 @@ static void on_interrupt(int sig)
         gallop_cancel(answering, 0);
 }
 
+/* Terminals say where a paste begins and ends while this is on. From signal handlers, too. */
+static void tell_pastes(const char *how)
+{
+    if (write(STDOUT_FILENO, how, strlen(how)) < 0)
+        return; /* nothing depends on it */
+}
+
 /* The program is ended by a signal: the terminal becomes what it was. */
 static void on_end(int sig)
 {
+    tell_pastes(paste_off);
     tcsetattr(STDIN_FILENO, TCSANOW, &terminal);
     raise(sig); /* SA_RESETHAND: now it ends the program */
+}
+
+static void on_resize(int sig)
+{
+    (void)sig;
+    resized = 1;
+}
+
+/* Ctrl-Z: the shell gets the terminal as it was, and after fg the editor's settings come back. */
+static void on_stop(int sig)
+{
+    const struct sigaction stop = {.sa_handler = SIG_DFL}, again = {.sa_handler = on_stop};
+    struct termios editing;
+    int saved = errno;
+    sigset_t one;
+
+    tcgetattr(STDIN_FILENO, &editing);
+    tell_pastes(paste_off);
+    tcsetattr(STDIN_FILENO, TCSANOW, &terminal);
+    sigaction(SIGTSTP, &stop, NULL);
+    sigemptyset(&one);
+    sigaddset(&one, SIGTSTP);
+    raise(sig);
+    pthread_sigmask(SIG_UNBLOCK, &one, NULL); /* here the program stops, until SIGCONT */
+    sigaction(SIGTSTP, &again, NULL);
+    tcsetattr(STDIN_FILENO, TCSANOW, &editing);
+    tell_pastes(paste_on);
+    resumed = 1;
+    errno = saved;
 }
 
 /* What was typed and the editor has not taken yet: during an answer, too. */
@@ -64,20 +106,39 @@ struct talk {
     struct buf system; /* empty: none */
     size_t line;       /* lines read */
     bool faults;       /* something could not be answered */
-    EditLine *el;      /* NULL: not a terminal */
+    bool literal;      /* the message came in a block: it is no command */
+    bool again;        /* the answer is another one to the same message */
+    bool quiet;
+    struct arena arena;       /* lists of the sampling */
+    json_t *settings;         /* what /set set */
+    char file[SAVE_PATH_MAX]; /* that /save wrote or /load read; "": none */
+    struct gallop_event end;  /* of the answer: counts and times */
+    size_t n_prompt;          /* tokens of the prompt */
+    uint64_t n_before;        /* tokens that the engine had processed before it */
+    struct print_bar bar;     /* of a long prompt */
+    EditLine *el;             /* NULL: not a terminal */
     History *history;
     struct keys keys;
 };
 
 static const char help_text[] =
-    "/help     this list\n"
-    "/new      begin a new conversation; the system message stays\n"
-    "/system T begin a new conversation with the system message T; without T, with none\n"
-    "/stats    what the engine did so far\n"
-    "/quit     leave; Ctrl-D does too\n"
-    "//text    send /text: a message that begins with a slash\n"
-    "Ctrl-C stops an answer. What was shown of it stays in the conversation; before its first word, your message\n"
-    "is taken back as if it had not been sent. So is one that cannot be answered. The arrow up brings lines back.\n";
+    "/help       this list\n"
+    "/new        begin a new conversation; the system message stays\n"
+    "/system T   begin a new conversation with the system message T; without T,\n"
+    "            with none\n"
+    "/regen      answer the last message again\n"
+    "/set N V    set a sampling parameter, as in /set temperature 0.7; without N,\n"
+    "            list what was set\n"
+    "/save F     write the conversation to a file of JSON\n"
+    "/load F     go on with a conversation that was saved\n"
+    "/stats      what the engine did so far\n"
+    "/quit       leave; Ctrl-D does too\n"
+    "//text      send /text: a message that begins with a slash\n"
+    "A message of several lines: paste it, end a line with \\, or put it between\n"
+    "two \"\"\".\n"
+    "Ctrl-C stops an answer. What was shown of it stays in the conversation; before\n"
+    "its first word, your message is taken back as if it had not been sent. So is\n"
+    "one that cannot be answered. The arrow up brings lines back.\n";
 
 /* ---- the conversation ---- */
 
@@ -97,23 +158,43 @@ static int start(struct talk *t, struct err *e)
     return t->system.len ? add_message(t, "system", t->system.data, t->system.len, e) : 0;
 }
 
+/* The rendered conversation TEXT as tokens; one that leaves no room for an answer is refused. ORIGIN: where its
+ * bytes came from, or NULL. */
+static int tokenize(struct talk *t, const struct buf *text, const char *origin, struct tok_ids *ids,
+                    struct err *e)
+{
+    const struct llm *m = gallop_llm(t->g);
+    int rc = tok_encode_marked(m->tok, text->data ? text->data : "", origin, text->len, 0, ids, e);
+
+    if (rc == 0 && ids->n >= m->max_len)
+        return err_set(
+            e, ERR_INPUT,
+            "the conversation with this message has %zu tokens, and the context holds %zu: /new begins "
+            "another conversation, and a larger --max-model-len holds more if the model allows it",
+            ids->n, m->max_len);
+    return rc;
+}
+
 /* The conversation so far as a prompt; submits it. */
-static int submit(struct talk *t, struct err *e)
+static int submit(struct talk *t, struct sampling *s, struct err *e)
 {
     struct buf text = {.tag = MEM_APP}, origin = {.tag = MEM_APP};
     const struct input_messages m = {
         .messages = t->messages, .generate = true, .origin = t->plain_user_text ? &origin : NULL};
     struct tok_ids ids = {0};
     struct gallop_request r;
+    struct gallop_stats stats;
     int rc;
 
-    if ((rc = input_render(&t->template, &m, &text, e)) == 0 && /* the template writes its own BOS */
-        (rc = tok_encode_marked(gallop_llm(t->g)->tok, text.data ? text.data : "", origin.data, text.len, 0,
-                                &ids, e)) == 0) {
-        gallop_request_init(&r);
+    if ((rc = input_render(&t->template, &m, &text, e)) == 0 &&
+        (rc = tokenize(t, &text, origin.data, &ids, e)) == 0) {
+        gallop_stats(t->g, &stats);
+        t->n_before = stats.n_prompt_tokens + stats.n_cached_tokens;
+        t->n_prompt = ids.n;
+        gallop_request_init(&r); /* without special tokens: the template writes its own */
         r.ids = ids.id;
         r.n_ids = ids.n;
-        rc = gallop_submit_sampling(t->g, &r, &t->sampling, NULL, e);
+        rc = gallop_submit_sampling(t->g, &r, s, NULL, e);
     }
     tok_ids_fini(&ids);
     buf_fini(&origin);
@@ -121,25 +202,56 @@ static int submit(struct talk *t, struct err *e)
     return rc;
 }
 
-/* Waits until there is something to read; false: Ctrl-C. SIGINT comes in ppoll alone, because one that came
- * between a look at `interrupted` and the wait would not end the wait. */
-static bool wait_typed(void)
+/* The next event; meanwhile, how much of a long prompt is processed. */
+static bool next_event(struct talk *t, struct gallop_event *ev)
+{
+    struct gallop_stats stats;
+
+    while (!gallop_take(t->g, ev)) {
+        if (!gallop_step(t->g, 0))
+            return false;
+        gallop_stats(t->g, &stats);
+        if (stats.n_prompt_tokens + stats.n_cached_tokens < t->n_before + t->n_prompt)
+            print_progress(&t->bar, stats.n_prompt_tokens + stats.n_cached_tokens - t->n_before, t->n_prompt);
+    }
+    print_bar_end(&t->bar);
+    return true;
+}
+
+/* After a change of the terminal's size, or Ctrl-Z and fg, the line is shown again. */
+static void show_again(EditLine *el)
+{
+    if (resized)
+        el_resize(el);
+    if (el && (resized || resumed))
+        el_set(el, EL_REFRESH);
+    resized = resumed = 0;
+}
+
+/* Waits until there is something to read; false: Ctrl-C. Signals come in ppoll alone, because one that came
+ * between a look at their flags and the wait would not end the wait. EL: what is shown; NULL: an answer. */
+static bool wait_typed(EditLine *el)
 {
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
-    sigset_t sigint, before;
+    sigset_t signals, before;
     bool ready = false;
 
-    sigemptyset(&sigint);
-    sigaddset(&sigint, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &sigint, &before);
-    while (!ready && !interrupted)
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGWINCH);
+    sigaddset(&signals, SIGTSTP);
+    pthread_sigmask(SIG_BLOCK, &signals, &before);
+    while (!ready && !interrupted) {
+        if (el && (resized || resumed))
+            show_again(el);
         ready = ppoll(&p, 1, NULL, &before) > 0 || errno != EINTR;
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return ready;
 }
 
 /* What is there to be read, at least one byte: waits. 0: no more; -1: Ctrl-C. */
-static int read_typed(struct keys *k)
+static int read_typed(struct keys *k, EditLine *el)
 {
     char bytes[4096];
     ssize_t n;
@@ -148,7 +260,7 @@ static int read_typed(struct keys *k)
         buf_clear(&k->typed);
         k->at = 0;
     }
-    if (!wait_typed())
+    if (!wait_typed(el))
         return -1;
     do
         n = read(STDIN_FILENO, bytes, sizeof(bytes));
@@ -165,7 +277,7 @@ static void type_ahead(struct talk *t)
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
 
     if (t->el && poll(&p, 1, 0) > 0 && (p.revents & POLLIN))
-        read_typed(&t->keys);
+        read_typed(&t->keys, NULL);
 }
 
 /* The answer's text as it comes, shown and in TEXT. *STOPPED: by Ctrl-C. */
@@ -174,16 +286,19 @@ static int take_answer(struct talk *t, struct buf *text, bool *stopped, struct e
     struct gallop_event ev;
     int rc = 0;
 
-    while (rc == 0 && gallop_next(t->g, &ev)) {
+    while (rc == 0 && next_event(t, &ev)) {
         if (ev.type == GALLOP_TEXT) {
             buf_add(text, ev.text, ev.text_len);
             print_bytes(ev.text, ev.text_len);
         } else if (ev.type == GALLOP_FINISHED) {
             *stopped = ev.finish == GALLOP_FINISH_CANCELLED;
+            t->end = ev;
             if (ev.finish == GALLOP_FINISH_ERROR)
                 rc = err_set(e, ERR_INPUT, "%s", ev.error);
             else if (*stopped)
-                print_text(text->len ? " [stopped]" : "[stopped; your message is taken back]");
+                print_text(text->len  ? " [stopped]"
+                           : t->again ? "[stopped; the answer stays as it was]"
+                                      : "[stopped; your message is taken back]");
             else if (ev.context_full)
                 print_text(" [the context is full: /new begins another conversation]");
         }
@@ -194,29 +309,197 @@ static int take_answer(struct talk *t, struct buf *text, bool *stopped, struct e
     return rc || !text->oom ? rc : err_nomem(e, "the answer");
 }
 
-/* Sends a message and shows the answer. Without one, the conversation is what it was before. */
-static int turn(struct talk *t, const char *message, size_t len, struct err *e)
+/* How fast the answer came, and how full the context is; the seed, if tokens were drawn. */
+static void say_end(const struct talk *t, const struct sampling *s, bool drawn)
 {
-    size_t before = json_array_size(t->messages);
-    bool stopped = false;
+    const struct gallop_event *ev = &t->end;
+    char rate[48] = "", seed[48] = "";
+
+    if (drawn)
+        snprintf(seed, sizeof(seed), "; seed %llu", (unsigned long long)s->seed);
+    if (ev->n_output > 1 && ev->decode_s > 0)
+        snprintf(rate, sizeof(rate), ", %.1f tokens/s", (double)(ev->n_output - 1) / ev->decode_s);
+    if (t->el && !t->quiet)
+        print_fmt("[%zu tokens%s; context %zu of %zu%s]\n", ev->n_output, rate, ev->n_prompt + ev->n_output,
+                  gallop_llm(t->g)->max_len, seed);
+    else if (drawn && !sampling_given(&t->sampling, SAMPLING_SEED))
+        print_remark("the seed is %llu", (unsigned long long)s->seed);
+}
+
+/* Answers the conversation, which ends with a user's message. *ANSWERED: the answer is added to it. */
+static int answer(struct talk *t, bool *answered, struct err *e)
+{
+    struct sampling s = t->sampling;
+    bool stopped = false, drawn = false;
     struct buf text;
     int rc;
 
+    *answered = false;
     buf_init(&text, MEM_APP);
     interrupted = 0;
-    if ((rc = add_message(t, "user", message, len, e)) == 0 && (rc = submit(t, e)) == 0) {
+    t->bar = (struct print_bar){.what = "processing the prompt, tokens"};
+    if ((rc = options_draw_seed(&s, gallop_config(t->g), &drawn, e)) == 0 && (rc = submit(t, &s, e)) == 0) {
         answering = t->g;
         if (interrupted) /* before the handler knew whom to stop */
             gallop_cancel(t->g, 0);
         rc = take_answer(t, &text, &stopped, e);
         answering = NULL;
-        if (rc == 0 && (text.len || !stopped))
-            rc = add_message(t, "assistant", text.data ? text.data : "", text.len, e);
+        print_bar_end(&t->bar);
+        if (rc == 0 && (text.len || !stopped) &&
+            (rc = add_message(t, "assistant", text.data ? text.data : "", text.len, e)) == 0) {
+            *answered = true;
+            say_end(t, &s, drawn);
+        }
     }
-    if (rc || (stopped && !text.len))
-        while (json_array_size(t->messages) > before)
-            json_array_remove(t->messages, json_array_size(t->messages) - 1);
     buf_fini(&text);
+    return rc;
+}
+
+/* Sends a message and shows the answer. Without one, the conversation is what it was before. */
+static int turn(struct talk *t, const char *message, size_t len, struct err *e)
+{
+    size_t before = json_array_size(t->messages);
+    bool answered = false;
+    int rc = add_message(t, "user", message, len, e);
+
+    t->again = false;
+    if (rc == 0)
+        rc = answer(t, &answered, e);
+    while (!answered && json_array_size(t->messages) > before)
+        json_array_remove(t->messages, json_array_size(t->messages) - 1);
+    return rc;
+}
+
+/* /regen: another answer to the last message. Without one, the old answer stays. */
+static int regenerate(struct talk *t, struct err *e)
+{
+    size_t n = json_array_size(t->messages);
+    json_t *old = n ? json_array_get(t->messages, n - 1) : NULL;
+    const char *role = json_string_value(json_object_get(old, "role"));
+    bool answered;
+    int rc;
+
+    if (n < 2 || !role || strcmp(role, "assistant") != 0)
+        return err_set(e, ERR_INPUT, "/regen: there is no answer yet");
+    json_incref(old);
+    json_array_remove(t->messages, n - 1);
+    t->again = true;
+    rc = answer(t, &answered, e);
+    if (!answered && json_array_append(t->messages, old) != 0 && rc == 0)
+        rc = err_nomem(e, "the conversation");
+    json_decref(old);
+    return rc;
+}
+
+/* ---- /set, /save, /load ---- */
+
+/* TEXT as the JSON that a line of a batch would have: a number, true, a list, or else a string. */
+static json_t *setting(const char *text)
+{
+    struct err ignored = {0};
+    json_t *v = NULL;
+
+    return json_pull_load(&v, text, strlen(text), "/set", &ignored) == 0 ? v : json_string(text);
+}
+
+/* "N V": sets the sampling parameter N. "": lists what was set. */
+static int set(struct talk *t, const char *text, struct err *e)
+{
+    struct sampling s = t->sampling;
+    json_t *o = json_object();
+    char name[64];
+    size_t n;
+    int rc;
+
+    if (strncmp(text, "parameter ", 10) == 0) /* as in ollama */
+        text += 10 + strspn(text + 10, " ");
+    n = strcspn(text, " ");
+    snprintf(name, sizeof(name), "%.*s", (int)n, text);
+    text += n + strspn(text + n, " ");
+    for (char *p = name; *p; p++)
+        *p = *p == '-' ? '_' : *p;
+    if (strcmp(name, "max_tokens") == 0)
+        snprintf(name, sizeof(name), "max_new_tokens");
+    if (!name[0]) {
+        print_json_value(t->settings);
+        print_text("\n");
+        rc = 0;
+    } else if (!*text) {
+        rc = err_set(e, ERR_INPUT, "/set %s: a value is needed, as in /set temperature 0.7", name);
+    } else if (json_object_set_new(o, name, setting(text)) != 0) {
+        rc = err_nomem(e, "/set");
+    } else if ((rc = sampling_set_json(&s, o, "/set", &t->arena, e)) == 0) {
+        t->sampling = s;
+        json_object_update(t->settings, o);
+    }
+    json_decref(o);
+    return rc;
+}
+
+/* Writes the conversation. A file that is there is replaced only if it is this conversation's own. */
+static int save(struct talk *t, const char *path, struct err *e)
+{
+    json_t *o = json_pack("{s:O}", "messages", t->messages);
+    char *text = o ? json_dumps(o, JSON_INDENT(2)) : NULL;
+    bool own = strcmp(path, t->file) == 0;
+    struct save file = {0};
+    int rc = 0;
+
+    if (!*path)
+        rc = err_set(e, ERR_INPUT, "/save: the name of a file is needed");
+    else if (!own && access(path, F_OK) == 0)
+        rc = err_set(e, ERR_INPUT, "/save %s: the file exists; another name is expected", path);
+    else if (!text)
+        rc = err_nomem(e, "the conversation");
+    else if ((rc = save_open(&file, path, own, e)) == 0 &&
+             (rc = save_write(&file, text, strlen(text), e)) == 0 &&
+             (rc = save_write(&file, "\n", 1, e)) == 0)
+        rc = save_commit(&file, e);
+    save_abort(&file);
+    if (rc == 0)
+        snprintf(t->file, sizeof(t->file), "%s", path);
+    mem_free(text);
+    json_decref(o);
+    return rc;
+}
+
+/* A list of messages, each with a role and content that are text. */
+static int check_messages(const json_t *list, const char *path, struct err *e)
+{
+    size_t i;
+    json_t *m;
+
+    if (!json_is_array(list))
+        return err_set(e, ERR_INPUT, "/load %s: expected a list of messages, or an object with `messages`",
+                       path);
+    json_array_foreach(list, i, m)
+    {
+        if (!json_is_string(json_object_get(m, "role")) || !json_is_string(json_object_get(m, "content")))
+            return err_set(e, ERR_INPUT, "/load %s: message %zu has no role or no content that is text", path,
+                           i);
+    }
+    return 0;
+}
+
+static int load(struct talk *t, const char *path, struct err *e)
+{
+    json_t *o = NULL, *list, *first;
+    int rc = *path ? input_json(path, &o, e) : err_set(e, ERR_INPUT, "/load: the name of a file is needed");
+
+    if (rc)
+        return rc;
+    list = json_is_object(o) ? json_object_get(o, "messages") : o;
+    if ((rc = check_messages(list, path, e)) == 0) {
+        json_decref(t->messages);
+        t->messages = json_incref(list);
+        first = json_array_get(list, 0);
+        buf_clear(&t->system);
+        if (first && strcmp(json_string_value(json_object_get(first, "role")), "system") == 0)
+            buf_str(&t->system, json_string_value(json_object_get(first, "content")));
+        snprintf(t->file, sizeof(t->file), "%s", path);
+        print_fmt("%zu messages\n", json_array_size(list));
+    }
+    json_decref(o);
     return rc;
 }
 
@@ -233,17 +516,36 @@ static void print_stats(const struct talk *t)
         (unsigned long long)s.n_steps, (double)s.weight_bytes / 1048576, (double)s.kv_bytes / 1048576);
 }
 
+/* What stands behind the command NAME in LINE; NULL: it is another one. */
+static const char *behind(const char *line, const char *name)
+{
+    size_t n = strlen(name);
+
+    return strncmp(line, name, n) == 0 && (line[n] == ' ' || line[n] == 0) ? line + n + strspn(line + n, " ")
+                                                                           : NULL;
+}
+
 /* A line that begins with one slash. *LEAVE: the conversation is over. */
 static int command(struct talk *t, const char *line, bool *leave, struct err *e)
 {
+    const char *text;
+
     if (strcmp(line, "/quit") == 0 || strcmp(line, "/exit") == 0) {
         *leave = true;
     } else if (strcmp(line, "/new") == 0) {
         return start(t, e);
-    } else if (strncmp(line, "/system", 7) == 0 && (line[7] == ' ' || line[7] == 0)) {
+    } else if ((text = behind(line, "/system")) != NULL) {
         buf_clear(&t->system);
-        buf_str(&t->system, line + 7 + strspn(line + 7, " "));
+        buf_str(&t->system, text);
         return start(t, e);
+    } else if (strcmp(line, "/regen") == 0) {
+        return regenerate(t, e);
+    } else if ((text = behind(line, "/set")) != NULL) {
+        return set(t, text, e);
+    } else if ((text = behind(line, "/save")) != NULL) {
+        return save(t, text, e);
+    } else if ((text = behind(line, "/load")) != NULL) {
+        return load(t, text, e);
     } else if (strcmp(line, "/stats") == 0) {
         print_stats(t);
     } else if (strcmp(line, "/help") == 0) {
@@ -287,7 +589,7 @@ static int take_line(struct talk *t, const struct buf *line, bool *leave, struct
         return 0;
     if ((rc = check_line(t, line, e)) != 0)
         return rc;
-    if (line->data[0] != '/')
+    if (t->literal || line->data[0] != '/' || memchr(line->data, '\n', line->len))
         return turn(t, line->data, line->len, e);
     if (line->data[1] == '/')
         return turn(t, line->data + 1, line->len - 1, e);
@@ -296,9 +598,10 @@ static int take_line(struct talk *t, const struct buf *line, bool *leave, struct
 
 static char *prompt(EditLine *el)
 {
-    static char text[] = "> ";
+    static char text[8];
 
     (void)el;
+    snprintf(text, sizeof(text), "%s", prompt_text);
     return text;
 }
 
@@ -313,7 +616,7 @@ static int read_key(EditLine *el, wchar_t *out)
 
     el_get(el, EL_CLIENTDATA, &k);
     while ((n = k->typed.len - k->at) == 0 || utf8_is_partial(k->typed.data + k->at, n))
-        if ((rc = read_typed(k)) <= 0)
+        if ((rc = read_typed(k, el)) <= 0)
             return rc;
     s = k->typed.data + k->at;
     len = utf8_sequence(s, n, &good);
@@ -321,6 +624,40 @@ static int read_key(EditLine *el, wchar_t *out)
     k->replaced |= !good;
     *out = good ? (wchar_t)utf8_decode(s, &len) : 0xfffd;
     return 1;
+}
+
+/* What a terminal says is pasted becomes part of the line, with its line ends. */
+static unsigned char take_paste(EditLine *el, int c)
+{
+    static const char end[] = "\033[201~";
+    struct buf text = {.tag = MEM_APP};
+    size_t n = 0;
+    wchar_t w;
+
+    (void)c;
+    while (text.len <= LINE_MAX_BYTES && read_key(el, &w) == 1) {
+        char bytes[MB_LEN_MAX];
+        int len = wctomb(bytes, w);
+
+        buf_add(&text, bytes, len > 0 ? (size_t)len : 0);
+        if (text.len >= sizeof(end) - 1 &&
+            memcmp(text.data + text.len - (sizeof(end) - 1), end, sizeof(end) - 1) == 0) {
+            text.len -= sizeof(end) - 1;
+            break;
+        }
+    }
+    for (size_t i = 0; i < text.len; i++) {
+        bool cr = text.data[i] == '\r';
+
+        if (text.data[i] && !(cr && i + 1 < text.len && text.data[i + 1] == '\n'))
+            text.data[n++] = cr ? '\n' : text.data[i];
+    }
+    if (text.len && !text.oom) {
+        text.data[n] = 0;
+        el_insertstr(el, text.data);
+    }
+    buf_fini(&text);
+    return CC_REFRESH;
 }
 
 /* Between lines the terminal stays as the editor has it: no echo in answers, no end of lines at 4095
@@ -395,9 +732,60 @@ static bool read_line(struct talk *t, struct buf *out)
     return true;
 }
 
+/* LINE goes on with the next one: it ends with a backslash, and not with two. */
+static bool goes_on(const struct buf *line)
+{
+    size_t n = 0;
+
+    while (n < line->len && line->data[line->len - 1 - n] == '\\')
+        n++;
+    return n % 2 == 1;
+}
+
+static bool ends_block(const struct buf *line)
+{
+    return line->len >= 3 && memcmp(line->data + line->len - 3, "\"\"\"", 3) == 0;
+}
+
+/* The next message or command: a line, lines that end with a backslash, or a block between two \"\"\". False:
+ * no more. After Ctrl-C it is empty. */
+static bool read_message(struct talk *t, struct buf *out)
+{
+    struct buf line = {.tag = MEM_APP};
+    bool more = true, got = false;
+
+    buf_clear(out);
+    t->literal = false;
+    for (size_t n = 0; more && (got = read_line(t, &line)); n++) {
+        size_t skip = 0;
+
+        if (n == 0 && line.len >= 3 && memcmp(line.data, "\"\"\"", 3) == 0) {
+            t->literal = true;
+            skip = 3;
+        }
+        more = t->literal ? line.len < skip + 3 || !ends_block(&line) : goes_on(&line);
+        if (out->len <= LINE_MAX_BYTES)
+            buf_add(out, line.data + skip, line.len - skip - (t->literal ? more ? 0 : 3 : more));
+        if (more && !(n == 0 && skip == line.len))
+            buf_char(out, '\n');
+        out->oom |= line.oom;
+        prompt_text = more ? "... " : "> ";
+        if (t->el && interrupted) { /* Ctrl-C */
+            buf_clear(out);
+            break;
+        }
+    }
+    prompt_text = "> ";
+    while (t->literal && out->len && out->data[out->len - 1] == '\n')
+        out->data[--out->len] = 0;
+    buf_fini(&line);
+    return got || out->len;
+}
+
 static void open_editor(struct talk *t)
 {
     const struct sigaction end = {.sa_handler = on_end, .sa_flags = (int)SA_RESETHAND};
+    const struct sigaction resize = {.sa_handler = on_resize}, stop = {.sa_handler = on_stop};
     HistEvent he;
 
     /* libedit speaks in characters of the locale, models in UTF-8 */
@@ -406,6 +794,8 @@ static void open_editor(struct talk *t)
         return;
     sigaction(SIGTERM, &end, NULL);
     sigaction(SIGHUP, &end, NULL);
+    sigaction(SIGWINCH, &resize, NULL);
+    sigaction(SIGTSTP, &stop, NULL);
     t->el = el_init("gallop", stdin, stdout, stderr);
     t->history = history_init();
     if (!t->el || !t->history)
@@ -419,19 +809,24 @@ static void open_editor(struct talk *t)
     el_set(t->el, EL_CLIENTDATA, &t->keys);
     el_set(t->el, EL_GETCFN, read_key);
     el_source(t->el, NULL);
+    el_set(t->el, EL_ADDFN, "gallop-paste", "take what is pasted as it is", take_paste);
+    el_set(t->el, EL_BIND, "\\e[200~", "gallop-paste", NULL);
     hold_terminal(t);
+    tell_pastes(paste_on);
 }
 
 static void close_editor(struct talk *t)
 {
     if (t->history)
         history_end(t->history);
-    if (t->el)
+    if (t->el) {
+        tell_pastes(paste_off);
         el_end(t->el);
+    }
 }
 
 /* Line by line to the end. What fails is said, and the conversation goes on, as long as it can be shown. */
-static int talk(struct talk *t, bool quiet, struct err *e)
+static int talk(struct talk *t, struct err *e)
 {
     struct sigaction sa = {.sa_handler = on_interrupt};
     struct buf line;
@@ -440,10 +835,10 @@ static int talk(struct talk *t, bool quiet, struct err *e)
 
     sigaction(SIGINT, &sa, NULL); /* without SA_RESTART, so that a read of a pipe returns */
     open_editor(t);
-    if (t->el && !quiet)
+    if (t->el && !t->quiet)
         print_text("Type a message; /help lists commands.\n");
     buf_init(&line, MEM_APP);
-    while (rc == 0 && (rc = print_flush(e)) == 0 && !leave && read_line(t, &line)) {
+    while (rc == 0 && (rc = print_flush(e)) == 0 && !leave && read_message(t, &line)) {
         struct err fault = {0};
 
         if (take_line(t, &line, &leave, &fault) != 0 && print_flush(NULL) == 0) {
@@ -461,33 +856,35 @@ static int run(const struct opt_values *v, struct err *e)
     const char *system = opt_given(v, "system") ? opt_string(v, "system") : "";
     struct talk t = {.system.tag = MEM_APP,
                      .keys.typed.tag = MEM_APP,
+                     .quiet = opt_flag(v, "quiet"),
                      .plain_user_text = opt_choice(v, "user-text") == USER_TEXT_PLAIN};
     struct checkpoint model = {.in.path = NULL};
-    struct arena a;
     struct load l;
     int rc;
 
     if (opt_given(v, "logprobs"))
         log_warn("--logprobs changes nothing in chat");
-    arena_init(&a, MEM_APP);
+    arena_init(&t.arena, MEM_APP);
+    t.settings = json_object();
     buf_str(&t.system, system);
     if ((rc = err_utf8(e, "--system", system, strlen(system))) == 0 && (rc = load_options(v, &l, e)) == 0 &&
-        (rc = options_read_sampling(v, &t.sampling, &a, e)) == 0 &&
+        (rc = options_read_sampling(v, &t.sampling, &t.arena, e)) == 0 &&
         (rc = load_checkpoint(v, &l, &model, e)) == 0 &&
         (rc = input_template_open(&t.template, &model, opt_string(v, "chat-template"), e)) == 0) {
         l.o.max_num_seqs = 1;
         if ((rc = load_engine(&l, &model, &t.g, e)) == 0 && !gallop_llm(t.g)->tok)
             rc = err_set(e, ERR_INPUT, "%s", gallop_llm(t.g)->tok_missing.msg);
         if (rc == 0)
-            rc = talk(&t, opt_flag(v, "quiet"), e);
+            rc = talk(&t, e);
     }
     json_decref(t.messages);
+    json_decref(t.settings);
     buf_fini(&t.system);
     buf_fini(&t.keys.typed);
     gallop_close(t.g);
     checkpoint_close(&model);
     input_template_close(&t.template);
-    arena_fini(&a);
+    arena_fini(&t.arena);
     return rc;
 }
 
@@ -498,7 +895,9 @@ const struct verb verb_chat = {
     .no_words = "options only; messages are typed",
     .manual =
         "A conversation in the terminal, with line editing and history. Ctrl-C stops an answer; what was "
-        "shown of it stays in the conversation. Ctrl-D ends, `/help` lists the commands, `//text` sends "
+        "shown of it stays in the conversation. What is pasted is one message with its line ends; a line that ends "
+        "with a backslash goes on, and so does what stands between two \"\"\". Ctrl-D ends, "
+        "`/help` lists the commands, `//text` sends "
         "a message that begins with a slash. A message that cannot be answered leaves the conversation "
         "as it was.",
     .options = (const struct opt_row *const[]){options_model, rows, options_source, options_sampling,

@@ -5,10 +5,12 @@
  * of keys and certificates again.
  */
 #include <math.h>
+#include <netdb.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -182,7 +184,7 @@ struct serve {
     const char **name; /* [n_names] */
     size_t n_names;
     const char *path_name; /* what --model says, which is also taken and never shown; NULL: nothing */
-    char own_name[256];
+    char own_name[512], hub_name[512];
     struct api *api;
     struct server *server;
     struct err chat_missing;
@@ -551,6 +553,8 @@ static int read_names(struct serve *s, const struct opt_values *v, struct err *e
     }
     if (n)
         return 0;
+    if (model && locate_address(model, s->hub_name, sizeof(s->hub_name)))
+        model = s->hub_name;
     if (model && lstat(model, &st) != 0)
         snprintf(s->own_name, sizeof(s->own_name), "%s", model); /* as on the hub */
     else
@@ -766,6 +770,32 @@ static int open_api(struct serve *s, const struct opt_values *v, struct err *e)
     return api_open(&s->api, &o, e);
 }
 
+/* Listens at --host and --port before the model is loaded: a port that is taken is said at once, and clients
+ * that come meanwhile wait until their requests are taken. */
+static int bind_port(struct serve *s, const struct opt_values *v, struct err *e)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_ADDRCONFIG};
+    const char *host = opt_string(v, "host");
+    char port[16], where[300];
+    struct addrinfo *found;
+    int fd, rc, one = 1;
+
+    if (s->n_passed || opt_string(v, "uds"))
+        return 0;
+    snprintf(port, sizeof(port), "%d", (int)opt_int(v, "port"));
+    snprintf(where, sizeof(where), strchr(host, ':') ? "[%.255s]:%s" : "%.255s:%s", host, port);
+    if ((rc = getaddrinfo(host, port, &hints, &found)) != 0)
+        return err_set(e, ERR_INPUT, "--host %s: %s", host, gai_strerror(rc));
+    fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    rc = fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
+         bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen(fd, SOMAXCONN) != 0;
+    freeaddrinfo(found);
+    if (rc)
+        return err_os(e, "listen on", where);
+    s->passed[s->n_passed++] = fd;
+    return 0;
+}
+
 static int open_server(struct serve *s, const struct opt_values *v, struct err *e)
 {
     struct server_options o = {.host = opt_string(v, "host"),
@@ -796,10 +826,10 @@ static int serve(struct serve *s, const struct opt_values *v, struct err *e)
     if ((rc = systemd_sockets(s->passed, &s->n_passed, e)) != 0 || (rc = read_all_keys(s, v, e)) != 0 ||
         (rc = check_exposure(s, v, e)) != 0 || (rc = check_bodies(v, e)) != 0 ||
         (rc = read_tls(&s->tls, v, e)) != 0 || (rc = read_origins(&s->cors, v, e)) != 0 ||
-        (rc = load_options(v, &s->load, e)) != 0 || (rc = load_checkpoint(v, &s->load, &s->model, e)) != 0 ||
-        (rc = read_names(s, v, e)) != 0 || (rc = read_templates(s, v, e)) != 0 ||
-        (rc = read_markup(s, v, e)) != 0 || (rc = read_pooling(s, v, e)) != 0 ||
-        (rc = read_tokenizer_info(s, v, e)) != 0)
+        (rc = bind_port(s, v, e)) != 0 || (rc = load_options(v, &s->load, e)) != 0 ||
+        (rc = load_checkpoint(v, &s->load, &s->model, e)) != 0 || (rc = read_names(s, v, e)) != 0 ||
+        (rc = read_templates(s, v, e)) != 0 || (rc = read_markup(s, v, e)) != 0 ||
+        (rc = read_pooling(s, v, e)) != 0 || (rc = read_tokenizer_info(s, v, e)) != 0)
         return rc;
     load_scheduling(v, &s->load.o);
     s->load.headless = true;

@@ -2,6 +2,7 @@
 """chat.py - conversations through a pipe and in a terminal, with a template that insists on alternating turns and can be asked what
 it was given: a message SHOW makes it raise the conversation as JSON, LEN the length of the message, FAIL a refusal."""
 import errno
+import fcntl
 import json
 import os
 import pty
@@ -169,6 +170,61 @@ def an_output_that_is_lost_ends_the_conversation():
     expect((r.returncode, r.stderr), (1, b""), "a conversation into a pipe that nobody reads")
 
 
+def several_lines_are_one_message_in_a_block_or_behind_a_backslash():
+    for text, want in (('"""\n/two\n lines\n"""\n', "/two\n lines"), ('"""one line"""\n', "one line"), ('"""first\nlast"""\n', "first\nlast"), ("back\\\nslash\n", "back\nslash"),
+                       ("a\\\nb\\\nc\n", "a\nb\nc"), ("two\\\\\n", "two\\\\"), ('"""\na\\\nb\n"""\n', "a\\\nb"), ('say """ here\n', 'say """ here')):
+        r = _talk(text + "SHOW\n")
+        expect(_history(_said(r)[-1])[:1], [("u", want)], f"the message of {text!r}")
+    expect(_history(_said(_talk('"""\n\n"""\nSHOW\n'))[-1]), [], "an empty block is no message")
+
+
+def regen_answers_the_last_message_again():
+    drawn = ["chat", "-m", MODEL, "-n", 12, "--temperature", 2]
+    r = call(*drawn, stdin=b"one\n/regen\nSHOW\n")
+    first, second = _answers(r)
+    check(first != second, f"two draws of an answer: {first!r}")
+    expect(_history(_said(r)[-1]), [("u", "one"), ("a", second)], "the conversation after /regen")
+    seeds = [x.split()[-1] for x in _said(r) if "the seed is" in x]
+    expect(len(set(seeds)), 2, f"seeds that are said: {seeds}")
+    expect(_answers(call(*drawn, "--seed", seeds[0], stdin=b"one\n")), [first], "the seed gives the answer again")
+    r = _talk("/regen\none\n/regen\nSHOW\n")
+    check("there is no answer yet" in _said(r)[0], f"/regen in front of all: {_said(r)}")
+    expect(_history(_said(r)[1]), [("u", "one"), ("a", _answers(r)[0])], "a greedy answer is the same again")
+
+
+def set_changes_how_answers_are_drawn():
+    r = call("chat", "-m", MODEL, "--greedy", stdin=b"/set max_tokens 2\none\n/set max-new-tokens 5\n/new\none\n/stats\n/set\n/set parameter stop [\"x\", \"y\"]\n/set\n")
+    out = _answers(r)
+    check(out[1].startswith(out[0]) and len(out[1]) > len(out[0]) and " 7 answer tokens" in out[2], f"answers of 2 and of 5 tokens: {out}")
+    expect([json.loads(x) for x in out[3:]], [{"max_new_tokens": 5}, {"max_new_tokens": 5, "stop": ["x", "y"]}], "what was set")
+    r = _talk("/set colour 1\n/set top_p 7\n/set top_p\n/set\n")
+    check(["colour" in _said(r)[0], "top_p" in _said(r)[1], "value is needed" in _said(r)[2]] == [True] * 3 and _answers(r) == ["{}"], f"what cannot be set: {_said(r)}")
+
+
+def a_conversation_is_saved_and_goes_on():
+    path = os.path.join(FOLDER.name, "talk.json")
+    r = _talk(f"one\n/save {path}\ntwo\n/save {path}\n", "--system", "Be kind.")
+    expect((r.returncode, r.stderr), (0, b""), "status and words of /save, which replaces its own file")
+    first, second = _answers(r)
+    with open(path) as f:
+        saved = json.load(f)["messages"]
+    expect([(m["role"][0], m["content"]) for m in saved], [("s", "Be kind."), ("u", "one"), ("a", first), ("u", "two"), ("a", second)], "the file")
+    r = _talk(f"other\n/save {path}\n/load {path}\nSHOW\n/new\nSHOW\n")
+    check("the file exists" in _said(r)[0], f"another conversation's file stays: {_said(r)}")
+    expect((_history(_said(r)[1]), _history(_said(r)[2])), ([(m["role"][0], m["content"]) for m in saved], [("s", "Be kind.")]), "after /load, and after /new")
+    for text in ("{", "5", '[{"role": "user"}]', '[{"role": "user", "content": 5}]'):
+        with open(path, "w") as f:
+            f.write(text)
+        r = _talk(f"one\n/load {path}\nSHOW\n")
+        expect((len(_said(r)), len(_history(_said(r)[1]))), (2, 2), f"the conversation after a file that holds {text}")
+    check("no such file" in _said(_talk("/load /no/such/file\n"))[0].lower(), "a file that is not there")
+
+
+def a_full_context_says_what_to_do():
+    r = _talk("one\n" + "word " * 1100 + "\n")
+    check("holds 1024" in _said(r)[0] and "/new" in _said(r)[0] and "--max-model-len" in _said(r)[0], f"a message that is too long: {_said(r)}")
+
+
 # ---- in a terminal ----
 
 SLOW = ["--isa", "ref", "--threads", "1", "--ignore-eos", "-n", "900", "--min-new-tokens", "900"]
@@ -237,7 +293,7 @@ class _Terminal:
 def words_of_all_languages_can_be_typed():
     t = _Terminal("-n", "3")
     t.type("Caf\u00e9 \u4f60\u597d \U0001f600\r")
-    answer = t.wait(b"> ").decode().split("\r\n")[-2]
+    answer = t.wait(b"> ").decode().split("\r\n")[-3]
     expect(t.history(), [("u", "Caf\u00e9 \u4f60\u597d \U0001f600"), ("a", answer)], "the conversation after words in other letters")
     t.end()
     t = _Terminal("-n", "3")
@@ -338,6 +394,56 @@ def what_is_typed_during_an_answer_is_not_lost():
     t.type("\r")
     t.wait(b"length 6003")
     t.wait(b"> ")
+    t.end()
+
+
+def a_paste_of_several_lines_is_one_message():
+    t = _Terminal("-n", "3")
+    t.type(b"see: \x1b[200~/a\rb\tc\nd\x1b[201~ end")
+    t.wait(b" end")
+    t.type("\r")
+    t.wait(b"context ")
+    t.wait(b"> ")
+    expect(t.history()[:1], [("u", "see: /a\nb\tc\nd end")], "a message that was pasted")
+    t.type(b"\x1b[200~/new\rx\r\x1b[201~")
+    t.type("\r")
+    t.wait(b"context ")
+    t.wait(b"> ")
+    expect(t.history()[2:3], [("u", "/new\nx")], "a pasted text that begins with a slash is a message")
+    t.end()
+
+
+def the_end_of_an_answer_says_how_fast_it_was_and_how_full_the_context_is():
+    t = _Terminal("-n", "3")
+    t.type("one\r")
+    t.wait(b"[3 tokens, ")
+    shown = t.wait(b"]").decode()
+    check(shown.split(" tokens/s; context ")[0].replace(".", "").isdigit() and shown.endswith(" of 1024"), f"the end of an answer: {shown}")
+    t.end()
+
+
+def a_terminal_of_another_size_and_ctrl_z_keep_the_line():
+    t = _Terminal("-n", "3")
+    t.type("half a li")
+    t.wait(b"half a li")
+    fcntl.ioctl(t.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 30, 0, 0))
+    os.kill(t.pid, signal.SIGWINCH)
+    t.wait(b"half a li")
+    t.type("ne of more than thirty columns, which wraps")
+    t.wait(b"wraps")
+    os.kill(t.pid, signal.SIGTSTP)
+    end = time.monotonic() + 30
+    stopped = 0
+    while not stopped and time.monotonic() < end:
+        stopped = os.waitpid(t.pid, os.WUNTRACED | os.WNOHANG)[0]
+        time.sleep(.01)
+    if stopped:  # nobody stops a process whose group has no parent in its session
+        check(termios.tcgetattr(t.fd)[3] & termios.ECHO, "the terminal echoes while the program is stopped")
+        os.kill(t.pid, signal.SIGCONT)
+    t.type("\r")
+    t.wait(b"context ")
+    t.wait(b"> ")
+    expect(t.history()[:1], [("u", "half a line of more than thirty columns, which wraps")], "the message")
     t.end()
 
 

@@ -620,6 +620,7 @@ def wrong_options_are_said():
         expect_error(call("serve", "--served-model-name", name), 2, "--served-model-name", "control character")
     expect_error(call("serve", "--port", 65536), 2, "--port")
     expect_error(call("serve", "--port", server.port, "-m", DEMO), 1, "listen", "in use")
+    expect_error(call("serve", "--port", server.port, "-m", "/no/such/model"), 1, "listen", "in use")  # before a model is looked for
     expect_error(call("serve", "--default-chat-template-kwargs", "[]"), 2, "object")
     expect_error(call("serve", "--max-bodies-bytes", 33554431), 2, "--max-bodies-bytes", "33554432")
 

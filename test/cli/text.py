@@ -160,7 +160,7 @@ def named_templates_and_the_clock_are_chosen():
 
 def files_and_ways_of_render_do_not_mix():
     f, t = _file("m.json", json.dumps(MESSAGES)), _file("t.jinja", "{{ messages | length }}")
-    for args, word in (([], "--messages"), (["--context", f], "--template"), (["--template", t], "--messages"), (["--messages", f, "--context", f], "either"),
+    for args, word in (([], "--messages"), (["--context", f], "--chat-template"), (["--template", t], "--messages"), (["--messages", f, "--context", f], "either"),
                        (["--messages", f, "--context", f, "--template", t], "either"), (["--messages", f, "more"], "more"),
                        (["--messages", "-", "--template", "-"], "standard input"), (["--messages", f, "--now", "noon"], "--now"),
                        (["--messages", f, "--now", "2026-07-01T12:00:00Z"], "--now")):

@@ -217,7 +217,14 @@ def refusals_are_explained(home):
     world.add("org/missing", demo(), listed=sorted(demo()) + ["vocab.json"])
     bad(home.run("org/missing"), "a file that is listed and not there", "vocab.json", "404")
     os.makedirs(os.path.join(home.folder, "models"))
-    bad(home.run("models/typo"), "a mistyped path", "models/typo is no folder here", "404")
+    bad(home.run("models/typo"), "a mistyped path", "models/typo: the folder models is here", "hf.co/models/typo asks the hub")
+    check(not world.requests("models/typo"), "a mistyped path asks no hub")
+    bad(home.run("hf.co/models/typo"), "what hf.co/ names is asked of the hub", "models/typo", "404")
+    os.makedirs(os.path.join(home.folder, "org"), exist_ok=True)
+    world.add("org/address", demo())
+    for name in ("hf.co/org/address", "https://huggingface.co/org/address", "http://hf.co/org/address/", "huggingface.co/org/address/tree/main", "org/address"):
+        good(home.run(name), f"{name} beside a folder of the name org")
+    os.rmdir(os.path.join(home.folder, "org"))
 
 
 def a_slow_server_is_given_up_and_asked_again(home):

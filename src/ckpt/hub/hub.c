@@ -13,6 +13,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/folder.h"
@@ -296,6 +297,15 @@ static int from_hub(struct hub_download *g, const struct hub_options *o, char *o
         log_info("%s", why.msg); /* a cache that cannot be written serves all the same */
     hub_list_close(&l);
     return rc;
+}
+
+bool hub_is_cached(const struct hub_name *id)
+{
+    struct hub_environment env;
+    struct hub_cache cache;
+
+    return hub_environment_read(&env, NULL) == 0 && hub_cache_open(&cache, env.cache, id, NULL) == 0 &&
+           access(cache.repo, F_OK) == 0;
 }
 
 int hub_fetch(char *out, size_t size, const struct hub_name *id, const struct hub_options *o, struct err *e)

@@ -52,6 +52,9 @@ struct hub_options {
     void *check_ctx, *progress_ctx;
 };
 
+/* The cache holds something of the repository of ID. */
+bool hub_is_cached(const struct hub_name *id);
+
 /* Writes the folder of ID to out[size], or the path of the GGUF file that ID names, after fetching what is
  * missing of it. What the HF_* variables say holds (environment.c). With HF_HUB_OFFLINE, and with a warning
  * where the hub cannot be asked, the cache alone answers, if it holds the whole model. */
