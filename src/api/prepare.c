@@ -184,8 +184,8 @@ static int add_json_ids(struct tok_ids *ids, const json_t *list, struct err *e)
     return 0;
 }
 
-/* The sentence that refuses a prompt of N tokens (or of AT LEAST so many). Clients know it: OpenAI's by "maximum
- * context length", Anthropic's by "prompt is too long". */
+/* The sentence that refuses a prompt of N tokens (or of AT LEAST so many). Clients know it: OpenAI's by
+ * "maximum context length", Anthropic's by "prompt is too long". */
 static int say_too_long(const struct call *c, const char *at_least, size_t n, struct err *e)
 {
     size_t context = model_of(c)->max_len, least = prepare_max_tokens(c) == 0 ? 0 : 1;

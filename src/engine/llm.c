@@ -507,7 +507,8 @@ static void run_layers(struct llm *m, const struct executor_rows *rows, size_t n
 /* Hidden states of wanted rows FIRST to FIRST + N of the last run, and their logits unless LOGITS is NULL. */
 static void run_tail(struct llm *m, size_t first, size_t n, float *logits)
 {
-    const struct batch b = {.wanted = m->wanted + first, .n_wanted = n, .logits = logits};
+    const struct batch b = {
+        .wanted = m->wanted + first, .n_wanted = n, .logits = logits, .hidden_only = !logits};
 
     ASSERT(first + n <= m->n_wanted && n <= m->max_wanted, "%zu and %zu of %zu rows", first, n, m->n_wanted);
     model_tail(&m->model, &m->timed.sink, &b, &m->work);

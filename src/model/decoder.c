@@ -31,7 +31,7 @@ void decoder_tail(const struct model *m, const struct sink *o, const struct batc
         o->rows(o, s->rw, s->r, b->wanted, E, n);
     o->norm(o, s->hw, s->xw, s->r ? s->rw : NULL, &w->norm, n); /* x += r; h = norm(x)     [wanted, E] */
     o->tap(o, m->info.n_layers, NULL, NULL, s->hw, n);
-    if (m->info.headless || !b->logits)
+    if (m->info.headless || b->hidden_only)
         return;
     o->logits(o, b->logits, &w->head, s->hw, n); /*                                        [wanted, V] */
     if (m->info.logit_softcap > 0)

@@ -237,7 +237,7 @@ static void opt_tail(const struct model *m, const struct sink *o, const struct b
             o->add(o, h, s->rw, E, n);
     }
     o->tap(o, m->info.n_layers, NULL, NULL, s->hw, n);
-    if (!b->logits)
+    if (b->hidden_only)
         return;
     if (opt->project_out.n)
         o->linear(o, s->rw, &opt->project_out, s->hw, n); /* [wanted, proj] */

@@ -173,7 +173,7 @@ void model_work_close(struct work *s);
 void model_layers(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
 
 /* The last norm of the rows b->wanted [b->n_wanted] of the last model_layers(), into s->hw [n_wanted, E], and
- * their logits into b->logits [n_wanted, V], unless that is NULL. May be called several times, for other
+ * their logits into b->logits [n_wanted, V], unless b->hidden_only. May be called several times, for other
  * rows. */
 void model_tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
 

@@ -7,6 +7,7 @@
 #ifndef GALLOP_OPS_BATCH_H
 #define GALLOP_OPS_BATCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -62,7 +63,8 @@ struct batch {
     const int32_t *pos;          /* [T] */
     const struct batch_seq *seq; /* [n_seqs] */
     const uint32_t *wanted;      /* [n_wanted] rows that go through the last norm, ascending */
-    float *logits;               /* [n_wanted, V] out; NULL: only their hidden states are asked for */
+    float *logits;               /* [n_wanted, V] out */
+    bool hidden_only;            /* no logits are asked for, only the hidden states of the wanted rows */
 };
 
 #endif

@@ -293,8 +293,8 @@ static bool string_of(const struct tok *t, size_t id, const char **s, size_t *n)
 }
 
 /* Bytes of a normalized text shrank from at most so many times as many; 0: from any number. NFC: a canonical
- * decomposition has at least a third of its character's bytes (U+212A), and at most three times as many as its
- * composition (UAX #15). */
+ * decomposition has at least a third of its character's bytes (U+212A), and at most three times as many as
+ * its composition (UAX #15). */
 static size_t shrinkage(const struct steps *norm)
 {
     size_t times = 1;

@@ -1,5 +1,5 @@
-/* test_fair.c - what one key may take from the others: slots, places of the queue, and tokens that it is charged
- * for. The step, its queue and its scheduler run on a machine that computes nothing.
+/* test_fair.c - what one key may take from the others: slots, places of the queue, and tokens that it is
+ * charged for. The step, its queue and its scheduler run on a machine that computes nothing.
  */
 #include "engine/machine.h"
 #include "engine/step.h"
@@ -87,7 +87,8 @@ static size_t n_running(const struct frame *f, uint32_t key)
     return n;
 }
 
-/* Key 1 floods, and key 2 owes more than key 1. Key 2 gets the next free slot all the same, again and again. */
+/* Key 1 floods, and key 2 owes more than key 1. Key 2 gets the next free slot all the same, again and
+ * again. */
 static void a_key_that_holds_all_slots_gives_the_next_one_away(void **state)
 {
     struct frame f;
@@ -154,8 +155,8 @@ static void a_request_refused_for_its_tokens_keeps_no_place(void **state)
     close_frame(&f);
 }
 
-/* Key 1 cancels a prompt of 4000 tokens of which one step was computed. It owes that step and no more: its next
- * request is second, not behind all that key 2 still waits with. */
+/* Key 1 cancels a prompt of 4000 tokens of which one step was computed. It owes that step and no more: its
+ * next request is second, not behind all that key 2 still waits with. */
 static void a_key_is_not_charged_for_tokens_that_were_never_computed(void **state)
 {
     struct frame f;

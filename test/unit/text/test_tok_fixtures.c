@@ -354,7 +354,8 @@ static void expect_bound(const char *name, const struct tok *t, const char *text
     tok_ids_fini(&ids);
 }
 
-/* Texts that a normalizer shrinks, a model swallows, or one token takes up: the bound holds, or there is none. */
+/* Texts that a normalizer shrinks, a model swallows, or one token takes up: the bound holds, or there is
+ * none. */
 static void no_id_takes_up_more_bytes_than_are_said(void **state)
 {
     static const struct {
