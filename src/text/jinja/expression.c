@@ -184,7 +184,10 @@ struct value jinja_calculate(struct rendering *r, enum operation op, struct valu
     if (jinja_is_number(a) && jinja_is_number(b) && a.kind != FLOAT && b.kind != FLOAT && op != DIVIDE)
         return jinja_fail(r, "integers beyond 64 bits are not computed with");
     if (jinja_is_number(a) && jinja_is_number(b))
-        return calculate_floats(r, op, jinja_to_float(a), jinja_to_float(b));
+        return jinja_step(r, (a.kind == LARGE ? a.size / LARGE_STEP : 0) +
+                                 (b.kind == LARGE ? b.size / LARGE_STEP : 0))
+                   ? calculate_floats(r, op, jinja_to_float(a), jinja_to_float(b))
+                   : none;
     if (op == MODULO && a.kind == STRING)
         return jinja_fail(r, "the operator %% on a string is not offered");
     if (a.kind == UNDEFINED || b.kind == UNDEFINED)

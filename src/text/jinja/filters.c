@@ -105,7 +105,7 @@ static struct value do_int(struct rendering *r, struct value v, const struct giv
         return jinja_integer(jinja_to_integer(v));
     if (v.kind == FLOAT)
         return isnan(v.number) ? otherwise : jinja_whole(r, v.number);
-    if (v.kind != STRING || !jinja_step(r, v.size / 16))
+    if (v.kind != STRING || !jinja_step(r, v.size / 4))
         return otherwise;
     v = jinja_strip(r, v, &both_ends);
     if ((base == 0 || (base >= 2 && base <= 36)) &&
@@ -124,7 +124,8 @@ static struct value do_float(struct rendering *r, struct value v, const struct g
     if (v.kind == UNDEFINED)
         return jinja_fail_undefined(r, v);
     if (jinja_is_number(v))
-        return jinja_float(jinja_to_float(v));
+        return jinja_step(r, v.kind == LARGE ? v.size / LARGE_STEP : 0) ? jinja_float(jinja_to_float(v))
+                                                                        : none;
     v = v.kind == STRING ? jinja_strip(r, v, &both_ends) : v;
     if (v.kind == STRING && jinja_step(r, v.size / 16) && jinja_parse_float(v.bytes, v.size, &f))
         return jinja_float(f);
@@ -151,7 +152,7 @@ static struct value round_integer(struct rendering *r, int64_t i, int64_t digits
     return jinja_calculate(r, MULTIPLY, jinja_integer(q), jinja_integer(unit));
 }
 
-static struct value round_float(double f, int64_t digits)
+static struct value round_float(struct rendering *r, double f, int64_t digits)
 {
     char text[DIGITS_MAX + 330];
     double unit;
@@ -160,6 +161,8 @@ static struct value round_float(double f, int64_t digits)
         return jinja_float(f);
     if (digits < -308)
         return jinja_float(copysign(0.0, f));
+    if (!jinja_step(r, digits > 0 || fabs(f) > 1e15 ? 64 + (size_t)(digits > 0 ? digits : 0) : 8))
+        return none;
     if (digits >= 0) { /* printf rounds the exact binary value, halves to even: what Python's round() does */
         snprintf(text, sizeof(text), "%.*f", (int)digits, f);
         return jinja_float(strtod(text, NULL));
@@ -193,7 +196,7 @@ static struct value do_round(struct rendering *r, struct value v, const struct g
         return digits >= 0 ? v : jinja_fail(r, "integers beyond 64 bits are not computed with");
     if (!jinja_is(method, "common"))
         return round_towards(r, v, digits, up);
-    return v.kind == FLOAT ? round_float(v.number, digits) : round_integer(r, jinja_to_integer(v), digits);
+    return v.kind == FLOAT ? round_float(r, v.number, digits) : round_integer(r, jinja_to_integer(v), digits);
 }
 
 /* Series */
@@ -546,7 +549,7 @@ static struct value is(struct rendering *r, struct value v, const struct given *
     case IS_LOWER:
     case IS_UPPER:
         v = jinja_to_string(r, v);
-        yes = jinja_step(r, v.size / 16) && jinja_has_case(v, g->how == IS_UPPER);
+        yes = jinja_step(r, v.size / 4) && jinja_has_case(v, g->how == IS_UPPER);
         break;
     case INTEGER: yes = v.kind == INTEGER || v.kind == LARGE; break;
     default: yes = v.kind == g->how;

@@ -430,7 +430,7 @@ static struct value strftime_now(struct rendering *r, struct value nothing, cons
     size_t n;
 
     (void)nothing;
-    if (g->p[0].size == 0)
+    if (g->p[0].size == 0 || !jinja_step(r, 16 + 4 * (size_t)g->p[0].size))
         return g->p[0];
     timegm(&tm); /* the day of the week and of the year follow from the date */
     tm.tm_isdst = r->now->tm_isdst;
@@ -440,6 +440,7 @@ static struct value strftime_now(struct rendering *r, struct value nothing, cons
         jinja_fail(r, "strftime_now: the date is longer than %d bytes", DATE_MAX);
     if (utf8_valid_prefix(text, n) != n)
         jinja_fail(r, "strftime_now: the date is not UTF-8");
+    jinja_step(r, n / 4);
     jinja_put(&t, text, n);
     return jinja_finish(&t);
 }

@@ -77,6 +77,7 @@ static void put_string(const struct writer *w, struct value s)
     struct text *t = w->text;
     size_t kept = 0;
 
+    jinja_step(t->r, s.size / 16);
     jinja_put_literal(t, marked ? "Markup(" : "");
     jinja_put_byte(t, quote);
     for (size_t i = 0, n; i < s.size && !t->r->rc; i += n) {

@@ -96,7 +96,7 @@ void jinja_put_times(struct text *t, struct value s, size_t times)
         return;
     if (__builtin_mul_overflow(s.size, times, &n))
         n = SIZE_MAX / 2;
-    if (!make_room(t, n) || !jinja_step(t->r, n / 64))
+    if (!make_room(t, n) || !jinja_step(t->r, n / 64 + times / 4))
         return;
     for (size_t i = 0; i < times; i++)
         jinja_copy(t->r, t->bytes + t->size + i * s.size, s.bytes, s.size, 0);
@@ -155,6 +155,11 @@ size_t jinja_offset(struct value s, size_t index)
     while (index-- > 0 && at < s.size)
         at += jinja_width(s.bytes + at);
     return at;
+}
+
+size_t jinja_search_cost(size_t n, size_t k)
+{
+    return n / 8 + n / 512 * (k < 256 ? k / 8 : 32);
 }
 
 size_t jinja_find(const char *s, size_t n, const char *what, size_t k)
@@ -220,7 +225,7 @@ struct value jinja_escape(struct rendering *r, struct value v)
     struct text t = {.r = r};
 
     v = jinja_to_string(r, v);
-    if (r->rc || v.mark == ESCAPED)
+    if (r->rc || v.mark == ESCAPED || !jinja_step(r, v.size / 8))
         return v;
     for (size_t i = 0, kept = 0; i <= v.size; i++) {
         const char *to = i == v.size          ? ""
@@ -314,6 +319,7 @@ struct value jinja_change_case(struct rendering *r, struct value v, const struct
     struct text t = {.r = r};
     bool first = true;
 
+    jinja_step(r, s.size / 2);
     for (size_t i = 0; i < s.size && !r->rc; i += jinja_width(s.bytes + i)) {
         uint32_t c = jinja_character(s.bytes + i);
         enum letters to = how == UPPER || how == LOWER ? how : !first ? LOWER : how == WORDS ? UPPER : TITLE;
@@ -325,7 +331,6 @@ struct value jinja_change_case(struct rendering *r, struct value v, const struct
                     ? !is_lower(c) && !is_upper(c)
                     : how == WORDS && (jinja_is_space(c) || (c && c < 0x80 && strchr("-({[<", (int)c)));
     }
-    jinja_step(r, s.size / 16);
     v = jinja_finish(&t);
     v.mark = how == WORDS ? PLAIN : s.mark;
     return v;
@@ -354,7 +359,7 @@ struct value jinja_strip(struct rendering *r, struct value v, const struct given
             break;
         to -= k;
     }
-    return jinja_step(r, (s.size - (to - from)) / 16) ? jinja_part(s, from, to) : empty;
+    return jinja_step(r, (s.size - (to - from)) / 4) ? jinja_part(s, from, to) : empty;
 }
 
 /* HOW: it is the filter. */
@@ -371,7 +376,7 @@ struct value jinja_replace(struct rendering *r, struct value s, const struct giv
         from = jinja_to_string(r, from);
         to = jinja_to_string(r, to);
     }
-    if (!jinja_step(r, s.size / 8))
+    if (!jinja_step(r, jinja_search_cost(s.size, from.size)))
         return empty;
     to = s.mark == ESCAPED ? jinja_escape(r, to) : to;
     for (most = most < 0 ? INT64_MAX : most; most > 0 && !r->rc; most--) {
@@ -403,7 +408,7 @@ static struct value split_lines(struct rendering *r, struct value s, bool keep_e
     size_t from = 0, i = 0, end;
     uint32_t c;
 
-    jinja_step(r, s.size / 16);
+    jinja_step(r, s.size / 4);
     while (i < s.size && !r->rc) {
         end = i;
         c = jinja_character(s.bytes + i);
@@ -479,7 +484,7 @@ static void split_at(struct growing *g, struct value s, struct value by, int64_t
     while (most-- != 0 && !g->r->rc) {
         hit = back ? find_last(g->r, s.bytes, to, by.bytes, by.size)
                    : jinja_find(s.bytes + from, to - from, by.bytes, by.size);
-        if (hit == SIZE_MAX)
+        if (hit == SIZE_MAX || !jinja_step(g->r, 0))
             break;
         jinja_push(g, back ? jinja_part(s, hit + by.size, to) : jinja_part(s, from, from + hit));
         from += back ? 0 : hit + by.size;
@@ -498,7 +503,7 @@ static struct value split(struct rendering *r, struct value self, const struct g
 
     if (!blank && by.size == 0)
         jinja_fail(r, "empty separator");
-    if (!jinja_step(r, self.size / 8))
+    if (!jinja_step(r, jinja_search_cost(self.size, blank ? 0 : by.size)))
         return none;
     most = most < 0 ? INT64_MAX : most;
     if (blank)
@@ -527,13 +532,15 @@ static struct value search(struct rendering *r, struct value self, const struct 
     size_t from = 0, hit;
     int64_t n = 0;
 
-    if (!jinja_step(r, self.size / 8))
+    if (!jinja_step(r, jinja_search_cost(self.size, sub.size)))
         return none;
     if (g->how == COUNT && sub.size == 0)
         return jinja_integer((int64_t)jinja_count(self.bytes, self.size) + 1);
     for (; (hit = jinja_find(self.bytes + from, self.size - from, sub.bytes, sub.size)) != SIZE_MAX; n++) {
         if (g->how != COUNT)
             return jinja_integer((int64_t)jinja_count(self.bytes, hit));
+        if (!jinja_step(r, 0))
+            return none;
         from += hit + sub.size;
     }
     return g->how == INDEX ? jinja_fail(r, "substring not found") : jinja_integer(g->how == FIND ? -1 : n);
@@ -546,9 +553,9 @@ static bool is_string(struct rendering *r, const struct given *g, struct value v
     return v.kind == STRING;
 }
 
-static bool has_end(struct value s, struct value with, int side)
+static bool has_end(struct rendering *r, struct value s, struct value with, int side)
 {
-    return with.size <= s.size &&
+    return with.size <= s.size && jinja_step(r, with.size / 64) &&
            memcmp(side == LEFT ? s.bytes : s.bytes + s.size - with.size, with.bytes, with.size) == 0;
 }
 
@@ -559,16 +566,15 @@ static struct value ends(struct rendering *r, struct value self, const struct gi
     bool found = false;
 
     if (with.kind != TUPLE)
-        return jinja_boolean(is_string(r, g, with) && has_end(self, with, g->how));
+        return jinja_boolean(is_string(r, g, with) && has_end(r, self, with, g->how));
     for (size_t i = 0; i < with.size && !found && jinja_step(r, 0); i++)
-        found = is_string(r, g, with.items[i]) && has_end(self, with.items[i], g->how);
+        found = is_string(r, g, with.items[i]) && has_end(r, self, with.items[i], g->how);
     return jinja_boolean(found);
 }
 
 static struct value remove_end(struct rendering *r, struct value self, const struct given *g)
 {
-    (void)r;
-    if (!has_end(self, g->p[0], g->how))
+    if (!has_end(r, self, g->p[0], g->how))
         return self;
     return g->how == LEFT ? jinja_part(self, g->p[0].size, self.size)
                           : jinja_part(self, 0, self.size - g->p[0].size);

@@ -252,9 +252,12 @@ bool jinja_hash(struct rendering *r, struct value key, uint32_t *hash)
     switch ((enum kind)key.kind) {
     case NONE:
     case UNDEFINED: *hash = key.kind; return true;
+    case LARGE:
+        if (!jinja_step(r, key.size / LARGE_STEP))
+            return false;
+        __attribute__((fallthrough));
     case BOOLEAN:
     case INTEGER:
-    case LARGE:
     case FLOAT:                        /* equal numbers have the same hash, whatever their kind */
         f = jinja_to_float(key) + 0.0; /* not the negative zero */
         *hash = (uint32_t)XXH3_64bits(&f, sizeof(f));
@@ -512,6 +515,13 @@ static int compare_numbers(struct value a, struct value b)
     return isnan(x) || isnan(y) ? 2 : x < y ? -1 : x > y;
 }
 
+/* Counts what comparing with an integer beyond 64 bits costs: its digits, and a float written out. */
+static bool step_numbers(struct rendering *r, struct value a, struct value b)
+{
+    return (a.kind != LARGE && b.kind != LARGE) ||
+           jinja_step(r, a.kind == FLOAT || b.kind == FLOAT ? 128 : 8);
+}
+
 static bool equal_items(struct rendering *r, struct value a, struct value b)
 {
     bool same = a.size == b.size;
@@ -557,7 +567,7 @@ bool jinja_equal(struct rendering *r, struct value a, struct value b)
         return a.size == b.size && (a.size < 64 || jinja_step(r, a.size / 64)) &&
                memcmp(a.bytes, b.bytes, a.size) == 0;
     if (jinja_is_number(a) && jinja_is_number(b))
-        return compare_numbers(a, b) == 0;
+        return step_numbers(r, a, b) && compare_numbers(a, b) == 0;
     if (a.kind != b.kind)
         return false;
     if (a.kind == UNDEFINED)
@@ -603,7 +613,7 @@ static bool ordered(struct rendering *r, enum comparison how, struct value a, st
     if (!jinja_step(r, 0))
         return false;
     if (jinja_is_number(a) && jinja_is_number(b))
-        return (c = compare_numbers(a, b)) != 2 && holds(how, c);
+        return step_numbers(r, a, b) && (c = compare_numbers(a, b)) != 2 && holds(how, c);
     if (a.kind == STRING && b.kind == STRING) { /* the order of UTF-8 is the order of characters */
         c = jinja_step(r, n / 64) ? memcmp(a.bytes, b.bytes, n) : 0;
         return holds(how, c ? (c < 0 ? -1 : 1) : a.size < b.size ? -1 : a.size > b.size);
@@ -626,7 +636,7 @@ static bool contains(struct rendering *r, struct value in, struct value item)
 
     if (in.kind == STRING) {
         if (item.kind == STRING)
-            return jinja_step(r, in.size / 8) &&
+            return jinja_step(r, jinja_search_cost(in.size, item.size)) &&
                    jinja_find(in.bytes, in.size, item.bytes, item.size) != SIZE_MAX;
         jinja_fail(r, "'in <string>' requires string as left operand, not %s", jinja_type(item));
         return false;
@@ -654,7 +664,7 @@ bool jinja_compare(struct rendering *r, enum comparison how, struct value a, str
     case UNEQUAL: return !jinja_equal(r, a, b);
     case IN: return contains(r, b, a);
     case NOT_IN: return !contains(r, b, a);
-    case SAME: return jinja_same(a, b);
+    case SAME: return jinja_step(r, a.kind == STRING ? a.size / 64 : 0) && jinja_same(a, b);
     default: return ordered(r, how, a, b);
     }
 }

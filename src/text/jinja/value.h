@@ -231,6 +231,7 @@ bool jinja_is_number(struct value v);
 bool jinja_is_integer(struct value v);  /* of 64 bits; booleans are integers */
 bool jinja_is_sequence(struct value v); /* a list or tuple */
 int64_t jinja_to_integer(struct value v);
+enum { LARGE_STEP = 4 }; /* digits of an integer beyond 64 bits that are read in a step */
 double jinja_to_float(struct value v);
 struct value jinja_negative(struct rendering *r, struct value v); /* of an integer beyond 64 bits */
 bool jinja_true(struct value v);
@@ -285,7 +286,9 @@ size_t jinja_width_before(const char *s, size_t n); /* bytes of the last charact
 size_t jinja_count(const char *s, size_t n);
 size_t jinja_offset(struct value s, size_t index);                      /* of character INDEX, or the end */
 size_t jinja_find(const char *s, size_t n, const char *what, size_t k); /* SIZE_MAX: not there */
-struct value jinja_part(struct value s, size_t from, size_t to);        /* shares its bytes */
+/* Steps of a search for K bytes in N: memmem() compares up to 256 bytes at each place, and is linear for more. */
+size_t jinja_search_cost(size_t n, size_t k);
+struct value jinja_part(struct value s, size_t from, size_t to);              /* shares its bytes */
 struct value jinja_join(struct rendering *r, struct value a, struct value b); /* plain */
 struct value jinja_escape(struct rendering *r, struct value v); /* for HTML, unless it is escaped */
 enum { LEFT = 1, RIGHT = 2 };

@@ -81,6 +81,103 @@ static void a_template_runs_for_ever(void **state)
         "steps"));
 }
 
+/* The steps that TEMPLATE takes: the least limit with which it is rendered. */
+static uint64_t steps_of(const char *template)
+{
+    uint64_t low = 0, high = 1 << 24;
+    json_t *none = json_object();
+    struct err e = {0};
+    struct jinja *j;
+
+    if (jinja_parse(&j, template, strlen(template), "t", NULL, &e) != 0)
+        fail_msg("%s: %s", template, e.msg);
+    while (high - low > 1) {
+        struct jinja_limits limit = {
+            .steps = low + (high - low) / 2, .bytes = 64 << 20, .output = 1 << 20, .depth = 300};
+        struct buf out = {.tag = MEM_TEXT};
+
+        if (jinja_render(j, none, &jinjacase_now, &limit, &out, &e) == 0)
+            high = limit.steps;
+        else
+            low = limit.steps;
+        if (low == limit.steps && !strstr(e.msg, "steps"))
+            fail_msg("%s: %s", template, e.msg);
+        buf_fini(&out);
+    }
+    jinja_free(j);
+    json_decref(none);
+    return high;
+}
+
+/* What an operation takes beyond the same template without it, and beyond making what it is given. */
+static void work_is_counted_by_what_it_costs(void **state)
+{
+    static const struct {
+        const char *before, *operation;
+        uint64_t least, most;
+    } rows[] = {
+        {"set s = 'a' * 100000", "s.startswith(s)", 1500, 2000},
+        {"set s = 'a' * 100000", "s.endswith(s)", 1500, 2000},
+        {"set s = 'a' * 100000", "s.startswith(('b', s))", 1500, 2000},
+        {"set s = 'a' * 100000", "s.removeprefix(s)", 1500, 2000},
+        {"set s = 'a' * 100000", "s.removesuffix(s)", 1500, 2000},
+        {"set s = 'a' * 100000", "s is sameas(s)", 1500, 2000},
+        {"set s = 'a' * 100000", "s == s ~ ''", 1500, 5000},
+        {"set s = 'a' * 100000", "s.count('a')", 110000, 130000},
+        {"set s = 'a' * 100000", "s.count('aaa')", 45000, 60000},
+        {"set s = 'a' * 100000", "s.split('a')", 110000, 260000},
+        {"set s = 'a' * 100000", "s.replace('a', 'b')", 110000, 260000},
+        {"set s = 'a' * 100000", "s.find('b')", 12000, 13000},
+        {"set s = 'a' * 100000", "s.find('b' * 256)", 18000, 20000},
+        {"set s = 'a' * 100000", "s.find('b' * 1000)", 18000, 20000},
+        {"set s = 'a' * 100000", "'b' * 256 in s", 18000, 20000},
+        {"set s = 'a' * 100000", "s is lower", 25000, 26000},
+        {"set s = 'a' * 100000", "s | upper", 50000, 60000},
+        {"set s = 'a' * 100000", "s | title", 50000, 60000},
+        {"set s = 'a' * 100000", "s.capitalize()", 50000, 60000},
+        {"set s = 'a' * 100000", "s.splitlines()", 25000, 26000},
+        {"set s = ' ' * 100000", "s.strip()", 25000, 26000},
+        {"set s = ' ' * 100000", "s | trim", 25000, 26000},
+        {"set s = '<' * 100000", "s | e", 12500, 60000},
+        {"set s = '0' * 100000", "s | int", 25000, 26000},
+        {"set s = 'a'", "s * 100000", 25000, 30000},
+        {"set s = 'a' * 100000", "s | tojson", 12000, 13000},
+        {"set s = 'a' * 100000", "s[::2]", 6000, 10000},
+        {"set s = 1e300 / 3", "s | round(300)", 364, 400},
+        {"set s = 1e300 / 3", "s | string", 16, 60},
+        {"set s = '%Y'", "strftime_now(s)", 24, 60},
+        {"set s = '%' ~ '1000d'", "strftime_now(s)", 270, 400},
+        {"set s = ('1' * 4000) | int", "s == 1.5", 128, 140},
+        {"set s = ('1' * 4000) | int", "s < 1.5", 128, 140},
+        {"set s = ('1' * 4000) | int", "s == 1", 8, 20},
+        {"set s = ('1' * 300) | int", "s | float", 75, 100},
+        {"set s = ('1' * 300) | int", "s * 1.0", 75, 100},
+        {"set s = ('1' * 4000) | int", "s in {1.5: 2}", 2000, 2100},
+        {"set s = range(10000) | list", "-1 in s", 10000, 30000},
+        {"set s = range(10000) | list", "s | sort", 100000, 1000000},
+        {"set s = range(10000) | list", "s | unique | list", 20000, 200000},
+        {"set s = range(10000) | list", "s | join(',')", 10000, 40000},
+        {"set s = range(10000) | list", "s | map('string') | list", 20000, 100000},
+        {"set s = range(10000) | list", "s + s", 2500, 6000},
+        {"set s = range(10000) | list", "s | sum", 10000, 50000},
+        {"set s = range(10000) | list", "s | tojson", 10000, 40000},
+        {"set s = range(10000) | list", "s[::-1]", 2000, 6000},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        char without[200], with[300];
+        uint64_t found;
+
+        snprintf(without, sizeof(without), "{%% %s %%}{%% set x = s %%}", rows[i].before);
+        snprintf(with, sizeof(with), "{%% %s %%}{%% set x = %s %%}", rows[i].before, rows[i].operation);
+        found = steps_of(with) - steps_of(without);
+        if (found < rows[i].least || found > rows[i].most)
+            fail_msg("%s takes %llu steps, which should be %llu to %llu", with, (unsigned long long)found,
+                     (unsigned long long)rows[i].least, (unsigned long long)rows[i].most);
+    }
+}
+
 static void a_template_eats_memory(void **state)
 {
     (void)state;
@@ -411,6 +508,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_template_runs_for_ever),
+        cmocka_unit_test(work_is_counted_by_what_it_costs),
         cmocka_unit_test(a_template_eats_memory),
         cmocka_unit_test(many_small_values_eat_memory),
         cmocka_unit_test(a_template_parsed_eats_memory),
