@@ -10,10 +10,11 @@
  *
  * A parsed template is immutable and may be rendered by many threads at once. A rendering is held by limits,
  * so that a hostile template cannot hang, crash or eat memory: 50 million steps (expressions, statements,
- * elements, and bytes touched: 64 a step where they are copied or compared, 2 to 16 where each is looked at), which
- * is a few seconds of a processor whatever the template does; 256 MiB of values, 64 MiB of text, 2000 levels of nesting;
- * a template is at most 1 MiB, and parsing it has the same limits of steps and memory. Every error is one
- * sentence: "NAME line N: ...". What a template says with raise_exception is such an error too.
+ * elements, and bytes touched: 64 a step where they are copied or compared, 2 to 16 where each is looked
+ * at), which is a few seconds of a processor whatever the template does; 256 MiB of values, 64 MiB of text,
+ * 2000 levels of nesting; a template is at most 1 MiB, and parsing it has the same limits of steps and
+ * memory. Every error is one sentence: "NAME line N: ...". What a template says with raise_exception is such
+ * an error too.
  */
 #ifndef GALLOP_TEXT_JINJA_JINJA_H
 #define GALLOP_TEXT_JINJA_JINJA_H
