@@ -75,7 +75,8 @@ def text_of_clients_is_plain_or_may_hold_special_tokens():
                     texts.setdefault(i, []).append(s.post("/detokenize", tokens=ids)[1]["prompt"])
                     expect(s.post("/tokenize", **chat)[1]["tokens"], ids, f"what /tokenize says of conversation {i} with {how}")
                     for where, body, key in (("/v1/messages", {**message, "max_tokens": 1}, "input_tokens"), ("/v1/responses", {**response, "max_output_tokens": 1}, "input_tokens")):
-                        expect(s.post(where, **body)[1]["usage"][key], len(ids), f"tokens of conversation {i} by {where} with {how}")
+                        usage = s.post(where, **body)[1]["usage"]
+                        expect(usage[key] + usage.get("cache_read_input_tokens", 0), len(ids), f"tokens of conversation {i} by {where} with {how}")
                     expect(s.post("/v1/messages/count_tokens", **message)[1]["input_tokens"], len(ids), f"counted tokens of conversation {i} with {how}")
                     expect(s.post("/api/chat", **chat, stream=False, options={"num_predict": 1})[1]["prompt_eval_count"], len(ids), f"tokens of conversation {i} by /api/chat with {how}")
                 tokens = s.post(COMPLETIONS, prompt=text, max_tokens=1, return_token_ids=True)[1]["choices"][0]["prompt_token_ids"]
