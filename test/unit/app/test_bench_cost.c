@@ -39,10 +39,15 @@ static void forward(const struct model *m, const struct sink *o, const struct ba
         if (net.has_experts)
             o->moe(o, s->r, &net.moe, s->h, NULL, b->n_tokens);
     }
+}
+
+static void tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
+{
+    (void)m;
     o->logits(o, b->logits, &net.head, s->hw, b->n_wanted);
 }
 
-static struct model model = {.forward = forward};
+static struct model model = {.forward = forward, .tail = tail};
 static struct work work;
 static struct bench_roof roof; /* zeroed: bounds nothing */
 

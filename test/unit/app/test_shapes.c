@@ -66,6 +66,15 @@ static void a_shape_has_as_many_parameters_as_its_model(void **state)
     }
 }
 
+/* The class of a model that gives hidden states alone: its tensors are those of the class with a head. */
+static bool is_without_head(const char *name)
+{
+    size_t n = strlen(name), model = strlen("Model"), head = strlen("LMHeadModel");
+
+    return n > model && strcmp(name + n - model, "Model") == 0 &&
+           !(n > head && strcmp(name + n - head, "LMHeadModel") == 0);
+}
+
 /* Where pictures are understood too, the text is computed by the same file. */
 static void every_architecture_has_a_shape(void **state)
 {
@@ -78,7 +87,7 @@ static void every_architecture_has_a_shape(void **state)
         char *tail = strstr(name, with_pictures);
         bool found = false;
 
-        if (!*name)
+        if (!*name || is_without_head(name))
             continue;
         if (tail)
             strcpy(tail, "ForCausalLM");
