@@ -809,7 +809,8 @@ static void open_editor(struct talk *t)
     el_set(t->el, EL_CLIENTDATA, &t->keys);
     el_set(t->el, EL_GETCFN, read_key);
     el_source(t->el, NULL);
-    el_set(t->el, EL_ADDFN, "gallop-paste", "take what is pasted as it is", take_paste);
+    /* The narrow el_set() makes copies of the words and never frees them. */
+    el_wset(t->el, EL_ADDFN, L"gallop-paste", L"take what is pasted as it is", take_paste);
     el_set(t->el, EL_BIND, "\\e[200~", "gallop-paste", NULL);
     hold_terminal(t);
     tell_pastes(paste_on);
