@@ -149,7 +149,7 @@ static void a_long_context_that_takes_memory_at_open(void **state)
     assert_true(came < bytes / 8);
     bytes = open_pool(0, 8, 131072, &came);
     assert_true(bytes > (size_t)256 << 20);
-    assert_true(came < (size_t)32 << 20);
+    assert_true(came < (size_t)64 << 20); /* of which a thread sanitizer's shadows take most */
 }
 
 static size_t default_tokens(int unbounded, int64_t seqs, int64_t length, size_t *token_bytes)
