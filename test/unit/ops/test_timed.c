@@ -312,17 +312,24 @@ static void without_a_sink_behind_it_counts_and_computes_nothing(void **state)
 
 static struct pool *pool;
 
-/* Thread 1 ends 20 ms after thread 0. */
+/* A job of two shares: the other thread has begun the second one when the first ends, and takes 20 ms more. */
+struct late {
+    atomic_bool begun, ended;
+};
+
 static void end_late(void *ctx, int thread, int n_threads)
 {
-    atomic_bool *ended = ctx;
+    struct late *late = ctx;
 
     (void)n_threads;
     if (thread == 0) {
-        atomic_store(ended, true);
+        while (!atomic_load(&late->begun)) /* a share that has not begun would be taken over */
+            sched_yield();
+        atomic_store(&late->ended, true);
         return;
     }
-    while (!atomic_load(ended))
+    atomic_store(&late->begun, true);
+    while (!atomic_load(&late->ended))
         sched_yield();
     nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 }
@@ -330,17 +337,16 @@ static void end_late(void *ctx, int thread, int n_threads)
 static void norm_that_waits(const struct sink *o, float *h, float *x, const float *r, const struct norm *w,
                             size_t n)
 {
-    atomic_bool ended = false;
+    struct late late = {false, false};
 
     (void)o, (void)h, (void)x, (void)r, (void)w, (void)n;
-    pool_run(pool, end_late, &ended);
+    pool_run(pool, end_late, &late);
 }
 
 static void what_the_pool_waits_is_booked_on_no_operator(void **state)
 {
     const struct sink waits = {.norm = norm_that_waits};
     struct err e = {0};
-    atomic_bool ended = false;
     double total = 0;
     int tries = 0;
 
@@ -351,7 +357,7 @@ static void what_the_pool_waits_is_booked_on_no_operator(void **state)
     timed.each = tell;
     timed.each_ctx = &told;
     do { /* a caller that lost its processor at the wrong moment saw nothing of the wait */
-        pool_run(pool, end_late, &ended); /* waiting between operators counts nowhere */
+        pool_run(pool, end_late, &(struct late){false, false}); /* waiting between operators counts nowhere */
         timed.sink.norm(&timed.sink, NULL, NULL, NULL, NULL, T);
         total += told.op.seconds;
         assert_true(fabs(timed.kind[OP_NORM].seconds + timed.waited_seconds - total) < 1e-9);
