@@ -1111,8 +1111,3 @@ void parts_close(struct parts *a)
     mem_free(a->slot);
     mem_free(a);
 }
-
-unsigned parts_n_calls(const struct parts *a)
-{
-    return a->n_calls;
-}

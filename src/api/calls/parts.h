@@ -77,7 +77,4 @@ int parts_finish(struct parts *a, enum parts_end end, struct err *e);
 /* The next piece. Neighbours of one kind come as one. false: there are no more for now. */
 bool parts_take(struct parts *a, struct parts_piece *p);
 
-/* Calls that have begun. More than 0 makes "tool_calls" of the finish reason "stop". */
-unsigned parts_n_calls(const struct parts *a);
-
 #endif
