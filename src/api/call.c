@@ -77,7 +77,8 @@ size_t call_most_places(const struct api *a)
     return a->opt.fair && most > 1 ? most - most / 4 - (most % 4 != 0) : most;
 }
 
-/* N places more for KEY, under the lock. ANY: whoever it is, as nobody knows yet. */
+/* Takes N more places of the queue for KEY, under the lock. ANY: the fair share of KEY is not checked, for a
+ * request whose user is not known yet. */
 static bool take_places(struct api *a, uint32_t key, size_t n, bool any)
 {
     size_t held = atomic_load(&a->n_reserved), most = all_places(a), left = most > held ? most - held : 0;

@@ -131,7 +131,7 @@ struct call {
     size_t n_ends_of_call;
     bool busy;             /* with the front */
     bool listing;          /* the front writes the lists of prompts, of a stream that goes on */
-    bool gone;             /* nobody waits for the answer */
+    bool gone;             /* the client has left */
     _Atomic bool unwanted; /* its client left, or the server ends: the front need not begin */
     bool aborting;         /* the engine is to be told */
     bool begun;            /* an answer in parts has begun, */

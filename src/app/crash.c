@@ -113,7 +113,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
     }
     reporter = gettid();
     signal(SIGALRM, SIG_DFL);
-    alarm(REPORT_S); /* standard error may be a pipe that nobody reads */
+    alarm(REPORT_S); /* standard error may be a full pipe without a reader */
     report(sig, info);
     if (describe)
         describe();

@@ -195,8 +195,7 @@ int save_open(struct save *o, const char *path, bool replace, struct err *e)
         return rc;
     remove_at_the_end();
     if (o->direct)
-        return create(o, O_TRUNC, mode,
-                      e); /* a pipe that nobody reads yet is waited for, and may be interrupted */
+        return create(o, O_TRUNC, mode, e); /* signals stay open: a FIFO without a reader blocks here */
     hold_signals(&old);
     rc = create(o, O_TRUNC, mode, e);
     let_signals(&old);

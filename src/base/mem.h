@@ -55,7 +55,7 @@ bool mem_lib_failed(void);
 /* Whose allocations count against the budget of all requests together. A block that was charged counts until
  * it is freed, on whatever thread, also where it grows later. */
 enum mem_charge {
-    MEM_CHARGE_NONE, /* nobody's: the default of a thread */
+    MEM_CHARGE_NONE, /* of no request: the default of a thread */
     MEM_CHARGE_NEW,  /* a request that is not accepted yet: it leaves an eighth of the budget to the others */
     MEM_CHARGE_OLD,  /* requests that are */
 };

@@ -85,8 +85,8 @@ struct step {
     struct seq **picked;           /* [max_seqs] */
     struct executor_want *want;    /* [max_seqs] */
     struct executor_rows *rows;    /* [max_seqs] */
-    struct step_row *row;          /* [max_wanted] */
-    struct sample_top *top;        /* [max_wanted, SAMPLING_MAX_LOGPROBS] of the last step's rows */
+    struct step_row *row;          /* [rows of a step, at most max_wanted] */
+    struct sample_top *top;        /* [as many, SAMPLING_MAX_LOGPROBS] of the last step's rows */
     struct sampler *sampler;       /* [n_samplers] one a thread */
     size_t n_samplers, n_rows;
     size_t piece, piece_end;  /* rows [piece, piece_end) are those whose logits are there */
