@@ -31,6 +31,7 @@ enum {
     KERN_NR = 32,        /* columns of a packed weight panel */
     KERN_PIECE = 32,     /* a gemm in pieces is cut at multiples of so many of K */
     KERN_TOGETHER = 256, /* rows that gemms of level amx take through panels together, at most */
+    KERN_PANELS = 16,    /* panels that they take together, at most */
     KERN_PART = 64,      /* rows of a part of a gemm, at least */
     KERN_TILE = 16,      /* tokens of a KV tile */
     KERN_CHUNK = 256,    /* absolute positions of an attention chunk */
@@ -79,6 +80,8 @@ enum { KERN_PAIRS = KERN_NR / 2 };
  *         KERN_SUMS, the bias with the last, are to the bit the gemm that they are pieces of
  *   part, parts of f32, bf16, i8 and blocks: only the PART-th of PARTS shares of the rows is computed, cut
  *         where the row likes to, each once. M is then at least KERN_PART times PARTS. 0, 0: all of them
+ *   sums  kern_gemm_sums_bytes() of the table's row, aligned to 64, which no other thread uses; what lies
+ *         there is lost
  * Columns beyond N are zeros in b and are not written to c. bias may be NULL. Panels lie one behind the
  * other. */
 struct kern_gemm {
@@ -95,6 +98,7 @@ struct kern_gemm {
     size_t panel_k;
     bool onto;
     size_t part, parts;
+    float *sums;
 };
 
 /* Rows of the panels in b. */
@@ -315,6 +319,13 @@ const char *kern_class(const struct kern *k, enum kern_fn f); /* its arithmetic 
 static inline size_t kern_gemm_most(const struct kern *k, enum kern_fn f)
 {
     return k->row[f].isa == CPU_AMX ? KERN_TOGETHER : SIZE_MAX;
+}
+
+/* Bytes of kern_gemm.sums that the gemm F of K wants: those of level amx keep the sums of several panels, the
+ * others keep theirs in registers or in a few KiB of stack. */
+static inline size_t kern_gemm_sums_bytes(const struct kern *k, enum kern_fn f)
+{
+    return k->row[f].isa == CPU_AMX ? KERN_PANELS * KERN_TOGETHER * KERN_NR * sizeof(float) : 0;
 }
 
 /* The table of exactly one ISA: functions it has no row for are NULL. false: not built in. The machine may

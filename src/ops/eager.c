@@ -15,10 +15,11 @@ struct begin_job {
     const struct batch *b;
 };
 
-static void begin_rows(void *ctx, size_t begin, size_t end)
+static void begin_rows(void *ctx, int thread, size_t begin, size_t end)
 {
     const struct begin_job *j = ctx;
 
+    (void)thread;
     for (size_t i = 0; i < j->n_ropes; i++) {
         rope_fill(&j->ropes[i], j->b, begin, end, j->g->cos[i], j->g->sin[i]);
         if (j->g->lim.seen)
@@ -48,12 +49,13 @@ struct embed_job {
     bool add;
 };
 
-static void embed_rows(void *ctx, size_t begin, size_t end)
+static void embed_rows(void *ctx, int thread, size_t begin, size_t end)
 {
     const struct embed_job *j = ctx;
     const struct embed *w = j->w;
     size_t n = w->table.shape[1];
 
+    (void)thread;
     for (size_t t = begin; t < end; t++) {
         size_t at = (size_t)(j->index[t] + w->offset);
         float *x = j->x + t * n, *row = j->add ? (float *)j->g->in + t * n : x; /* no linear runs now */
@@ -89,12 +91,13 @@ struct norm_job {
     const struct norm *w;
 };
 
-static void norm_rows(void *ctx, size_t begin, size_t end)
+static void norm_rows(void *ctx, int thread, size_t begin, size_t end)
 {
     const struct norm_job *j = ctx;
     const struct kern *k = j->g->norm_k;
     size_t n = j->w->n;
 
+    (void)thread;
     for (size_t t = begin; t < end; t++) {
         float *h = j->h + t * n;
         const float *r = j->r ? j->r + t * n : NULL;
@@ -151,10 +154,11 @@ struct each_job {
     enum kern_act f;
 };
 
-static void add_rows(void *ctx, size_t begin, size_t end)
+static void add_rows(void *ctx, int thread, size_t begin, size_t end)
 {
     const struct each_job *j = ctx;
 
+    (void)thread;
     j->g->kern->add(j->x + begin * j->n, j->r + begin * j->n, (end - begin) * j->n);
 }
 
@@ -165,10 +169,11 @@ static void op_add(const struct sink *o, float *x, const float *r, size_t n, siz
     eager_rows(o->ctx, T, add_rows, &j);
 }
 
-static void scale_rows(void *ctx, size_t begin, size_t end)
+static void scale_rows(void *ctx, int thread, size_t begin, size_t end)
 {
     const struct each_job *j = ctx;
 
+    (void)thread;
     j->g->kern->scale(j->x + begin * j->n, j->a, (end - begin) * j->n);
 }
 
@@ -179,10 +184,11 @@ static void op_scale(const struct sink *o, float *x, float a, size_t n, size_t T
     eager_rows(o->ctx, T, scale_rows, &j);
 }
 
-static void softcap_elements(void *ctx, size_t begin, size_t end)
+static void softcap_elements(void *ctx, int thread, size_t begin, size_t end)
 {
     const struct each_job *j = ctx;
 
+    (void)thread;
     j->g->kern->softcap(j->x + begin, j->a, end - begin);
 }
 
@@ -193,10 +199,11 @@ static void op_softcap(const struct sink *o, float *x, float cap, size_t n, size
     eager_rows(o->ctx, n * T, softcap_elements, &j); /* a row of logits is worth dealing */
 }
 
-static void glu_rows(void *ctx, size_t begin, size_t end)
+static void glu_rows(void *ctx, int thread, size_t begin, size_t end)
 {
     const struct each_job *j = ctx;
 
+    (void)thread;
     for (size_t t = begin; t < end; t++)
         j->g->mlp_k->glu(j->out + t * j->n, j->gate + t * j->ld_gate, j->r + t * j->ld_r, j->n, j->f);
 }

@@ -30,8 +30,8 @@ struct eager {
     size_t hidden_rows, hidden_at;
 };
 
-/* Rows [0, T) in equal shares: FN(ctx, begin, end). */
-typedef void eager_rows_fn(void *ctx, size_t begin, size_t end);
+/* Rows [0, T) in equal shares: FN(ctx, thread, begin, end). */
+typedef void eager_rows_fn(void *ctx, int thread, size_t begin, size_t end);
 
 struct eager_rows_job {
     eager_rows_fn *fn;
@@ -46,7 +46,7 @@ static inline void eager_rows_share(void *ctx, int thread, int n_threads)
 
     pool_share(j->T, 1, thread, n_threads, &begin, &end);
     if (begin < end)
-        j->fn(j->ctx, begin, end);
+        j->fn(j->ctx, thread, begin, end);
 }
 
 static inline void eager_rows(struct eager *g, size_t T, eager_rows_fn *fn, void *ctx)
@@ -54,7 +54,7 @@ static inline void eager_rows(struct eager *g, size_t T, eager_rows_fn *fn, void
     struct eager_rows_job job = {fn, ctx, T};
 
     if (T == 1)
-        fn(ctx, 0, 1); /* one row is quicker done than dealt */
+        fn(ctx, 0, 0, 1); /* one row is quicker done than dealt */
     else if (T)
         pool_run(g->pool, eager_rows_share, &job);
 }

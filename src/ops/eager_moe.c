@@ -116,12 +116,13 @@ static void weigh(const struct kern *k, const struct moe *w, const float *logit,
     }
 }
 
-static void route_rows(void *ctx, size_t begin, size_t end)
+static void route_rows(void *ctx, int thread, size_t begin, size_t end)
 {
     const struct moe_job *j = ctx;
     const struct moe *w = j->w;
     size_t k = w->top_k;
 
+    (void)thread;
     for (size_t t = begin; t < end; t++) {
         uint32_t *top = j->b.chosen + t * k;
         float *weight = j->b.weight + t * k;
@@ -168,16 +169,17 @@ static void group(struct moe_job *j, size_t T)
 /* ---- the experts ---- */
 
 /* X, which is ROW of the grouped buffers, to the form of its expert's linear, up or DOWN. */
-static void put_row(const struct moe_job *j, size_t expert, bool down, size_t row, const float *x)
+static void put_row(const struct moe_job *j, int thread, size_t expert, bool down, size_t row, const float *x)
 {
     const struct buffers *b = &j->b;
     const struct linear *l = down ? &j->w->expert[expert].down : &j->w->expert[expert].up;
     size_t first = b->first[expert], m = b->first[expert + 1] - first;
 
-    linear_put(l, (char *)(down ? b->middle : b->in) + first * linear_in_bytes(l->k), x, row - first, m);
+    linear_put(l, j->g->pool, thread, (char *)(down ? b->middle : b->in) + first * linear_in_bytes(l->k), x,
+               row - first, m);
 }
 
-static void gather_rows(void *ctx, size_t begin, size_t end)
+static void gather_rows(void *ctx, int thread, size_t begin, size_t end)
 {
     const struct moe_job *j = ctx;
     const struct moe *w = j->w;
@@ -194,7 +196,7 @@ static void gather_rows(void *ctx, size_t begin, size_t end)
                 j->g->kern->scale(scaled, j->b.weight[t * w->top_k + i], E);
                 src = scaled;
             }
-            put_row(j, j->b.chosen[t * w->top_k + i], false, row, src);
+            put_row(j, thread, j->b.chosen[t * w->top_k + i], false, row, src);
         }
 }
 
@@ -276,7 +278,7 @@ static void clamp_row(const struct moe *w, float *gate, float *up)
     }
 }
 
-static void act_rows(void *ctx, size_t begin, size_t end)
+static void act_rows(void *ctx, int thread, size_t begin, size_t end)
 {
     const struct moe_job *j = ctx;
     const struct moe *w = j->w;
@@ -291,15 +293,16 @@ static void act_rows(void *ctx, size_t begin, size_t end)
             clamp_row(w, gate, gate + I);
         if (!w->expert[0].up.paired)
             j->g->mlp_k->glu(gate, gate, gate + I, I, w->limit > 0 ? KERN_SILU : w->act);
-        put_row(j, expert, true, i, gate);
+        put_row(j, thread, expert, true, i, gate);
     }
 }
 
-static void add_up_rows(void *ctx, size_t begin, size_t end)
+static void add_up_rows(void *ctx, int thread, size_t begin, size_t end)
 {
     const struct moe_job *j = ctx;
     size_t E = j->g->lim.hidden, k = j->w->top_k;
 
+    (void)thread;
     for (size_t t = begin; t < end; t++) {
         memset(j->r + t * E, 0, E * sizeof(float));
         for (size_t i = t * k; i < (t + 1) * k; i++)

@@ -26,12 +26,13 @@ static void norm_heads(const struct eager *g, float *x, const struct norm *w, si
         g->norm_k->rms_norm(x + h * d, x + h * d, NULL, w->w, d, w->eps);
 }
 
-static void heads_rows(void *ctx, size_t begin, size_t end)
+static void heads_rows(void *ctx, int thread, size_t begin, size_t end)
 {
     const struct heads_job *j = ctx;
     const struct attn *w = j->w;
     size_t d = w->d;
 
+    (void)thread;
     for (size_t t = begin; t < end; t++) {
         float *q = j->qkv + t * eager_attn_width(w), *k = q + w->n_heads * d;
 
@@ -69,7 +70,7 @@ struct rope_job {
     const struct attn *w;
 };
 
-static void rope_rows(void *ctx, size_t begin, size_t end)
+static void rope_rows(void *ctx, int thread, size_t begin, size_t end)
 {
     const struct rope_job *j = ctx;
     const struct attn *w = j->w;
@@ -77,6 +78,7 @@ static void rope_rows(void *ctx, size_t begin, size_t end)
     size_t half = g->lim.rope_half[w->rope], width = eager_attn_width(w);
     size_t n = w->n_heads + (w->shared ? 0 : w->n_kv);
 
+    (void)thread;
     for (size_t t = begin; t < end; t++)
         for (size_t h = 0; h < n; h++)
             turn(g, w, j->qkv + t * width + h * w->d, g->cos[w->rope] + t * half, g->sin[w->rope] + t * half);

@@ -179,9 +179,18 @@ static int join_bias(struct linear *l, const struct linear_desc *d, struct err *
     return 0;
 }
 
+void *linear_scratch(const struct linear *l, const struct pool *pool, int thread)
+{
+    if (!l->backend->scratch_bytes)
+        return NULL;
+    ASSERT(l->backend->scratch_bytes(l) <= pool_scratch_bytes(pool), "%s", l->name);
+    return pool_scratch(pool, thread);
+}
+
 struct pack_job {
     struct linear *l;
     const struct linear_desc *d;
+    const struct pool *pool;
     atomic_bool refused;
 };
 
@@ -230,12 +239,13 @@ static void pack_share(void *ctx, int thread, int n_threads)
 {
     struct pack_job *j = ctx;
     size_t begin, end, step = piece_columns(j->d, n_threads);
+    void *scratch = linear_scratch(j->l, j->pool, thread);
 
     pool_share(linear_columns(j->l), KERN_NR, thread, n_threads, &begin, &end);
     for (size_t at = begin; at < end; at += step) {
         size_t stop = end - at < step ? end : at + step;
 
-        if (!j->l->backend->pack(j->l, j->d, at, stop))
+        if (!j->l->backend->pack(j->l, j->d, at, stop, scratch))
             atomic_store(&j->refused, true);
         give_back(j->d, at, stop);
     }
@@ -289,7 +299,7 @@ int linear_open(struct linear *l, const struct linear_desc *d, const char *backe
 
 int linear_pack(struct linear *l, const struct linear_desc *d, struct pool *pool, struct err *e)
 {
-    struct pack_job job = {.l = l, .d = d};
+    struct pack_job job = {.l = l, .d = d, .pool = pool};
     int rc;
 
     l->packed = map_region_new(l->packed_bytes);
@@ -297,7 +307,7 @@ int linear_pack(struct linear *l, const struct linear_desc *d, struct pool *pool
         rc = err_set(e, ERR_NOMEM, "out of memory: %zu bytes for the packed weight %s", l->packed_bytes,
                      d->name);
     else if ((rc = join_bias(l, d, e)) == 0 && l->backend->scratch_bytes)
-        rc = pool_reserve(pool, l->backend->scratch_bytes(l->k, l->dtype), e);
+        rc = pool_reserve(pool, l->backend->scratch_bytes(l), e);
     if (rc == 0) {
         pool_run(pool, pack_share, &job);
         for (size_t p = 0; p < d->n_parts; p++) /* what lies otherwise, and pages that two pieces share */
@@ -315,7 +325,7 @@ int linear_map(struct linear *l, const struct linear_desc *d, const void *packed
     int rc = join_bias(l, d, e);
 
     if (rc == 0 && l->backend->scratch_bytes)
-        rc = pool_reserve(pool, l->backend->scratch_bytes(l->k, l->dtype), e);
+        rc = pool_reserve(pool, l->backend->scratch_bytes(l), e);
     l->packed = (void *)(uintptr_t)packed; /* it is only read from now on */
     l->mapped = true;
     if (rc)
@@ -363,13 +373,15 @@ size_t linear_in_bytes(size_t k)
     return kern_in_bytes(k);
 }
 
-void linear_put(const struct linear *l, void *in, const float *x, size_t row, size_t m)
+void linear_put(const struct linear *l, const struct pool *pool, int thread, void *in, const float *x,
+                size_t row, size_t m)
 {
-    l->backend->put(l, in, x, row, m);
+    l->backend->put(l, in, x, row, m, linear_scratch(l, pool, thread));
 }
 
 struct put_job {
     const struct linear *l;
+    const struct pool *pool;
     void *in;
     const float *x;
     size_t m;
@@ -382,12 +394,12 @@ static void put_share(void *ctx, int thread, int n_threads)
 
     pool_share(j->m, 1, thread, n_threads, &begin, &end);
     for (size_t t = begin; t < end; t++)
-        linear_put(j->l, j->in, j->x + t * j->l->k, t, j->m);
+        linear_put(j->l, j->pool, thread, j->in, j->x + t * j->l->k, t, j->m);
 }
 
 void linear_put_all(const struct linear *l, struct pool *pool, void *in, const float *x, size_t m)
 {
-    struct put_job job = {l, in, x, m};
+    struct put_job job = {l, pool, in, x, m};
 
     if (m == 1)
         put_share(&job, 0, 1); /* one row is quicker copied than dealt */
@@ -398,13 +410,7 @@ void linear_put_all(const struct linear *l, struct pool *pool, void *in, const f
 static void run_panels(const struct linear *l, const struct pool *pool, int thread, const void *in,
                        const struct linear_end *end, size_t m, size_t p0, size_t p1)
 {
-    void *scratch = NULL;
-
-    if (l->backend->scratch_bytes) {
-        ASSERT(l->backend->scratch_bytes(l->k, l->dtype) <= pool_scratch_bytes(pool), "%s", l->name);
-        scratch = pool_scratch(pool, thread);
-    }
-    l->backend->run(l, in, end, m, p0, p1, scratch);
+    l->backend->run(l, in, end, m, p0, p1, linear_scratch(l, pool, thread));
 }
 
 void linear_run_panels(const struct linear *l, const struct pool *pool, int thread, const void *in, float *y,

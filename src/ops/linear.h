@@ -92,14 +92,15 @@ struct linear_backend {
     size_t (*open)(struct linear *l, const struct linear_desc *d);
     /* Packs the columns [begin, end) of panels, multiples of 32 but for the last: the rows of W that
      * linear_column() says. False: one of the weights is an infinity or NaN, or becomes one. */
-    bool (*pack)(struct linear *l, const struct linear_desc *d, size_t begin, size_t end);
+    bool (*pack)(struct linear *l, const struct linear_desc *d, size_t begin, size_t end, void *scratch);
     /* X [k], row ROW of M, to the form that run() reads, in IN [m * linear_in_bytes(k)]. */
-    void (*put)(const struct linear *l, void *in, const float *x, size_t row, size_t m);
+    void (*put)(const struct linear *l, void *in, const float *x, size_t row, size_t m, void *scratch);
     void (*run)(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,
                 size_t p1, void *scratch);
     /* Of how many rows run() is best called at once (kern_gemm_most()). NULL: it computes all rows only. */
     size_t (*most)(const struct linear *l);
-    size_t (*scratch_bytes)(size_t k, enum dtype t); /* that run() needs; NULL: none */
+    /* Bytes that pack(), put() and run() work in, aligned to 64, of each thread; NULL: none. */
+    size_t (*scratch_bytes)(const struct linear *l);
     /* Row I of W, as it was packed, to OUT [k]; NULL: rows cannot be read back. */
     void (*row)(const struct linear *l, size_t i, float *out);
     /* All of an MLP whose linears both have this backend, which then serves OP_MLP only; NULL: they run one
@@ -112,8 +113,10 @@ struct linear_backend {
 
 /* Of backend "gallop", on whose panels others build (linear_panels.c). */
 size_t linear_panels_open(struct linear *l, const struct linear_desc *d);
-bool linear_panels_pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end);
-void linear_panels_put(const struct linear *l, void *in, const float *x, size_t row, size_t m);
+bool linear_panels_pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end,
+                        void *scratch);
+void linear_panels_put(const struct linear *l, void *in, const float *x, size_t row, size_t m, void *scratch);
+size_t linear_panels_scratch(const struct linear *l);
 void linear_panels_run(const struct linear *l, const void *in, const struct linear_end *end, size_t m,
                        size_t p0, size_t p1, void *scratch);
 void linear_panels_row(const struct linear *l, size_t i, float *out);
@@ -172,8 +175,9 @@ void linear_row(const struct linear *l, size_t i, float *out);
 size_t linear_in_bytes(size_t k);
 
 /* X [k], row ROW of the M rows that will run, to its place in IN, rounded as l->dtype wants it. Rows in any
- * order, by any thread. */
-void linear_put(const struct linear *l, void *in, const float *x, size_t row, size_t m);
+ * order, by THREAD of a job of POOL. */
+void linear_put(const struct linear *l, const struct pool *pool, int thread, void *in, const float *x,
+                size_t row, size_t m);
 
 /* All rows of X [m, k] on all threads of POOL. */
 void linear_put_all(const struct linear *l, struct pool *pool, void *in, const float *x, size_t m);
@@ -194,6 +198,9 @@ bool linear_leads_into(const struct linear *l, const struct linear *next);
 /* The same to Y [m, n or n / 2] instead. */
 void linear_run_act(const struct linear *l, struct pool *pool, const void *in, float *y, size_t ldy,
                     enum kern_act act, size_t m);
+
+/* The scratch of THREAD that L's backend works in, or NULL where it wants none. */
+void *linear_scratch(const struct linear *l, const struct pool *pool, int thread);
 
 /* All of an MLP on all threads of POOL. */
 void linear_run_mlp(const struct linear_mlp *w, struct pool *pool);
@@ -235,7 +242,8 @@ void linear_elements(const struct linear_desc *d, size_t column, size_t k0, size
 
 /* What run() asks of the gemm kernels for M rows, with all panels of L in their format. For backends that
  * call them. */
-struct kern_gemm linear_gemm(const struct linear *l, const void *in, const struct linear_end *end, size_t m);
+struct kern_gemm linear_gemm(const struct linear *l, const void *in, const struct linear_end *end, size_t m,
+                             void *sums);
 
 /* X [n], elements [at, at + n) of row ROW of M rows of K, to the form that put() of L's backend has. N is 32
  * or 16 and AT a multiple of it, but for the end of the row. */

@@ -117,17 +117,19 @@ static bool pack_panel(const struct linear *l, const struct linear_desc *d, size
     return finite;
 }
 
-static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
+static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end, void *scratch)
 {
     bool finite = true;
 
+    (void)scratch;
     for (size_t first = begin; first < end; first += KERN_NR)
         finite &= pack_panel(l, d, first);
     return finite;
 }
 
-static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m)
+static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m, void *scratch)
 {
+    (void)scratch;
     l->kern->gemm_in_blocks(in, x, row, m, l->k);
 }
 
@@ -136,7 +138,7 @@ static void run(const struct linear *l, const void *in, const struct linear_end 
 {
     (void)scratch;
     for (size_t part = 0; part < LINEAR_MAX_PARTS && l->part_panels[part]; part++) {
-        struct kern_gemm g = linear_gemm(l, in, end, m);
+        struct kern_gemm g = linear_gemm(l, in, end, m, NULL); /* gemm_blocks wants no sums */
         size_t from, to;
 
         g.b = part_at(l, part, &g.first);

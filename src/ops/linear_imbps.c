@@ -28,6 +28,7 @@ static bool accepts(const struct linear_desc *d, const char **why_not)
 /* The columns [at, at + n) of the intermediate. */
 struct split {
     const struct linear_mlp *w;
+    const struct pool *pool;
     size_t at, n;
 };
 
@@ -46,10 +47,9 @@ static void run_up(void *ctx, int thread, size_t p0, size_t p1, size_t ahead)
     const struct split *s = ctx;
     const struct linear_mlp *w = s->w;
     const struct linear_end end = {.next = w->middle, .activated = true, .act = w->act, .ahead = ahead};
-    struct kern_gemm g = linear_gemm(w->up, w->in, &end, w->m);
+    struct kern_gemm g = linear_gemm(w->up, w->in, &end, w->m, linear_scratch(w->up, s->pool, thread));
     size_t first = s->at / columns_of_panel(w->up);
 
-    (void)thread;
     g.b = (const char *)g.b + first * linear_panel_bytes(KERN_NR, w->up->k, w->up->dtype);
     g.bias = g.bias ? g.bias + first * KERN_NR : NULL;
     g.n = s->n;
@@ -61,9 +61,9 @@ static void run_down(void *ctx, int thread, size_t p0, size_t p1, size_t ahead)
     const struct split *s = ctx;
     const struct linear_mlp *w = s->w;
     const struct linear_end end = {.y = w->y, .ldy = w->down->n, .ahead = ahead};
-    struct kern_gemm g = linear_gemm(w->down, w->middle, &end, w->m);
+    struct kern_gemm g =
+        linear_gemm(w->down, w->middle, &end, w->m, linear_scratch(w->down, s->pool, thread));
 
-    (void)thread;
     g.b = (const char *)g.b + linear_panel_bytes(KERN_NR, s->at, w->down->dtype);
     g.bias = s->at + s->n == w->down->k ? g.bias : NULL;
     g.k = s->n;
@@ -74,7 +74,7 @@ static void run_down(void *ctx, int thread, size_t p0, size_t p1, size_t ahead)
 
 void linear_run_splits(const struct linear_mlp *w, struct pool *pool, size_t split)
 {
-    struct split s = {.w = w};
+    struct split s = {.w = w, .pool = pool};
     size_t each = columns_of_panel(w->up), k = w->down->k;
 
     ASSERT(split && split % KERN_PIECE == 0, "splits of %zu", split);
@@ -109,5 +109,6 @@ const struct linear_backend linear_imbps = {.name = "imbps",
                                             .pack = linear_panels_pack,
                                             .put = linear_panels_put,
                                             .run = linear_panels_run,
+                                            .scratch_bytes = linear_panels_scratch,
                                             .row = linear_panels_row,
                                             .run_mlp = run_mlp};

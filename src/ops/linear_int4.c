@@ -120,8 +120,8 @@ static struct points points_for(const float *x, size_t n)
 struct column {
     uint8_t *panel;
     size_t c;
-    float w[KERN_I8_MOST_K]; /* [k] weights, on the int8 grid but for their fractions */
-    float x[KERN_I8_MOST_K]; /* [k] what is rounded: they, and what those before them left */
+    float *w; /* [int4_k(k)] weights, on the int8 grid but for their fractions */
+    float *x; /* [int4_k(k)] what is rounded: they, and what those before them left */
     float error[INT4_MOST_GROUP], scale;
     int32_t sum; /* of what they become */
 };
@@ -195,10 +195,10 @@ static void put_column(struct column *w, const struct linear *l, const float *fe
     memcpy(tail + KERN_I8_TAIL / 2, &w->scale, sizeof(w->scale));
 }
 
-static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
+static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end, void *scratch)
 {
     size_t bytes = int4_panel_bytes(int4_k(l->k), l->group);
-    struct column w;
+    struct column w = {.w = scratch, .x = (float *)scratch + int4_k(l->k)};
 
     for (size_t i = begin; i < end; i++) {
         w.panel = (uint8_t *)l->packed + i / KERN_NR * bytes;
@@ -214,26 +214,30 @@ static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, si
 
 /* ---- running ---- */
 
-static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m)
+static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m, void *scratch)
 {
     size_t k = int4_k(l->k);
-    float turned[KERN_I8_MOST_K];
+    float *turned = scratch; /* [k] */
 
     turn(l->kern, turned, x, l->k);
     memset(turned + l->k, 0, (k - l->k) * sizeof(*turned));
     l->kern->gemm_in_i8(in, turned, row, m, k, 0);
 }
 
-static size_t scratch_bytes(size_t k, enum dtype t)
+/* Of pack(): two columns. Of run(): a panel, and the sums of the gemm behind it. */
+static size_t scratch_bytes(const struct linear *l)
 {
-    (void)t;
-    return kern_i8_panel_bytes(int4_k(k));
+    size_t k = int4_k(l->k), columns = 2 * k * sizeof(float),
+           run = kern_i8_panel_bytes(k) + kern_gemm_sums_bytes(l->kern, KERN_FN_gemm_i4);
+
+    return columns > run ? columns : run;
 }
 
 static void run(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,
                 size_t p1, void *scratch)
 {
-    struct kern_gemm g = linear_gemm(l, in, end, m);
+    size_t panel = kern_i8_panel_bytes(int4_k(l->k));
+    struct kern_gemm g = linear_gemm(l, in, end, m, (char *)scratch + panel);
 
     g.k = int4_k(l->k);
     l->kern->gemm_i4(&g, l->group, p0, p1, scratch);

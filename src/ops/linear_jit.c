@@ -245,10 +245,11 @@ static size_t open(struct linear *l, const struct linear_desc *d)
     return units_of(l) * (unit_bytes(l) + tail);
 }
 
-static bool pack_i8(const struct linear *l, const struct linear_desc *d, size_t column)
+/* W [k] is scratch, and so are the k integers behind it. */
+static bool pack_i8(const struct linear *l, const struct linear_desc *d, size_t column, float *w)
 {
-    int8_t *unit = (int8_t *)l->packed + column / UNIT * unit_bytes(l), q[KERN_I8_MOST_K];
-    float w[KERN_I8_MOST_K], *scale = &scales(l)[column];
+    int8_t *unit = (int8_t *)l->packed + column / UNIT * unit_bytes(l), *q = (int8_t *)(w + l->k);
+    float *scale = &scales(l)[column];
     int32_t sum = 0;
     bool finite;
 
@@ -291,12 +292,12 @@ static bool pack_bf16(const struct linear *l, const struct linear_desc *d, size_
 }
 
 /* What fills units up is zero as the memory came. */
-static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
+static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end, void *scratch)
 {
     bool finite = true;
 
     for (size_t c = begin; c < end && l->dtype == DT_I8; c++)
-        finite &= pack_i8(l, d, c);
+        finite &= pack_i8(l, d, c, scratch);
     for (size_t c = begin; c < end && l->dtype == DT_BF16; c += LINE)
         finite &= pack_bf16(l, d, c, end - c < LINE ? end : c + LINE);
     return finite;
@@ -317,11 +318,11 @@ static void put_part(const struct linear *l, void *in, const float *x, size_t at
         memset(to + n, 0, (whole - k) * sizeof(*to));
 }
 
-static void put_i8(const struct linear *l, void *in, const float *x, size_t row, size_t m)
+static void put_i8(const struct linear *l, void *in, const float *x, size_t row, size_t m, float *turned)
 {
     size_t whole = packed_k(l->k, DT_I8);
     uint8_t *to = (uint8_t *)in + row * whole;
-    float turned[KERN_I8_MOST_K], scale;
+    float scale;
 
     turn(l->kern, turned, x, l->k);
     l->kern->to_i8((int8_t *)to, &scale, turned, l->k);
@@ -333,19 +334,23 @@ static void put_i8(const struct linear *l, void *in, const float *x, size_t row,
     memcpy((char *)in + m * whole + row * sizeof(scale), &scale, sizeof(scale));
 }
 
-static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m)
+static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m, void *scratch)
 {
     if (l->dtype == DT_I8)
-        put_i8(l, in, x, row, m);
+        put_i8(l, in, x, row, m, scratch);
     else
         put_part(l, in, x, 0, l->k, row, m, l->k);
 }
 
 /* ---- running ---- */
 
-static size_t scratch_bytes(size_t k, enum dtype t)
+/* Of run(): sums and oneDNN's own. Of int8's pack() and put(): a row in floats and in integers. */
+static size_t scratch_bytes(const struct linear *l)
 {
-    return MOST_ROWS * UNIT * sizeof(float) + find_set(k, t)->pad_bytes;
+    size_t run = MOST_ROWS * UNIT * sizeof(float) + find_set(l->k, l->dtype)->pad_bytes,
+           row = l->dtype == DT_I8 ? l->k * (sizeof(float) + sizeof(int8_t)) : 0;
+
+    return row > run ? row : run;
 }
 
 /* What a thread calls with: memories are places and shapes. */

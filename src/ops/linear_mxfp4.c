@@ -19,8 +19,7 @@
 enum {
     BLOCK = MX4_BLOCK,
     HALF = BLOCK / 2,
-    MOST_PADDED = 65536, /* K, where that is no whole blocks */
-    LARGE = 253,         /* the least scale that can make an infinity, 6 * 2^126; 255 is NaN */
+    LARGE = 253, /* the least scale that can make an infinity, 6 * 2^126; 255 is NaN */
 };
 
 static const struct blocks_form form = {4, 16, false, false, 1, true};
@@ -35,19 +34,15 @@ static bool is_in_blocks(const struct view *v)
 /* Rows of blocks that lie otherwise are rounded anew where all are to be, which gives the same numbers. */
 static bool is_taken(const struct linear_desc *d)
 {
-    size_t k = d->part[0]->shape[1];
-
     for (size_t p = 0; p < d->n_parts; p++)
-        if (!is_in_blocks(d->part[p]) && (!d->to_mxfp4 || (k % BLOCK && k > MOST_PADDED)))
+        if (!is_in_blocks(d->part[p]) && !d->to_mxfp4)
             return false;
     return true;
 }
 
 static bool accepts(const struct linear_desc *d, const char **why_not)
 {
-    *why_not =
-        "it takes rows of MXFP4 blocks, or with --quant mxfp4 any of up to 65536 columns, and computes in fp32 "
-        "and bf16 only";
+    *why_not = "it takes rows of MXFP4 blocks, or with --quant mxfp4 any, and computes in fp32 and bf16 only";
     return is_taken(d) && (d->dtype == DT_F32 || d->dtype == DT_BF16);
 }
 
@@ -55,8 +50,7 @@ static bool accepts_int8(const struct linear_desc *d, const char **why_not)
 {
     bool in_blocks = d->as_stored;
 
-    *why_not = "it takes what a GGUF file has in MXFP4, or with --quant mxfp4 rows of up to 65536 columns, "
-               "with --dtype bf16";
+    *why_not = "it takes what a GGUF file has in MXFP4, or with --quant mxfp4 any rows, with --dtype bf16";
     for (size_t p = 0; p < d->n_parts; p++)
         in_blocks &= !d->scale[p];
     return is_taken(d) && d->dtype == DT_BF16 && (d->to_mxfp4 || in_blocks);
@@ -195,13 +189,14 @@ static uint8_t nibble_at(const struct group *g, size_t c, size_t k)
     return g->nibbles[c][k / 2] >> k % 2 * 4 & 15;
 }
 
-static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
+static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end, void *scratch)
 {
     size_t groups = whole_k(l) / BLOCK;
     uint8_t *to = (uint8_t *)l->packed + begin / KERN_NR * groups * MX4_GROUP;
     bool finite = true;
     struct group g;
 
+    (void)scratch;
     for (size_t first = begin; first < end; first += KERN_NR)
         for (size_t b = 0; b < groups; b++, to += MX4_GROUP) {
             finite &= group_of(d, first, b, &g);
@@ -214,13 +209,14 @@ static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, si
     return finite;
 }
 
-static bool pack_int8(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
+static bool pack_int8(struct linear *l, const struct linear_desc *d, size_t begin, size_t end, void *scratch)
 {
     size_t groups = whole_k(l) / BLOCK, bytes = blocks_span_bytes(&form);
     uint8_t *to = (uint8_t *)l->packed + begin / KERN_NR * groups * bytes, code[BLOCKS_GROUP];
     bool finite = true;
     struct group g;
 
+    (void)scratch;
     for (size_t first = begin; first < end; first += KERN_NR)
         for (size_t b = 0; b < groups; b++, to += bytes) {
             finite &= group_of(d, first, b, &g);
@@ -234,13 +230,24 @@ static bool pack_int8(struct linear *l, const struct linear_desc *d, size_t begi
     return finite;
 }
 
-static size_t scratch_bytes(size_t k, enum dtype t)
+/* Bytes of a row that filled_up() copies. */
+static size_t padded_bytes(const struct linear *l)
 {
-    return linear_panel_bytes(KERN_NR, (k + BLOCK - 1) / BLOCK * BLOCK, t);
+    return l->padded ? whole_k(l) * sizeof(float) : 0;
 }
 
-/* X, or a copy with the zeros behind it in PADDED. */
-static const float *filled_up(const struct linear *l, const float *x, float padded[MOST_PADDED])
+/* Of put(): a padded row. Of run(): a panel, and the sums of the gemm behind it. */
+static size_t scratch_bytes(const struct linear *l)
+{
+    enum kern_fn f = l->dtype == DT_F32 ? KERN_FN_gemm_mx4_f32 : KERN_FN_gemm_mx4_bf16;
+    size_t run = linear_panel_bytes(KERN_NR, whole_k(l), l->dtype) + kern_gemm_sums_bytes(l->kern, f),
+           put = padded_bytes(l);
+
+    return put > run ? put : run;
+}
+
+/* X, or a copy with the zeros behind it in PADDED [whole_k(l)]. */
+static const float *filled_up(const struct linear *l, const float *x, float *padded)
 {
     if (!l->padded)
         return x;
@@ -249,25 +256,22 @@ static const float *filled_up(const struct linear *l, const float *x, float padd
     return padded;
 }
 
-static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m)
+static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m, void *scratch)
 {
-    float padded[MOST_PADDED];
-
-    (l->dtype == DT_F32 ? l->kern->gemm_in_f32 : l->kern->gemm_in_bf16)(in, filled_up(l, x, padded), row, m,
+    (l->dtype == DT_F32 ? l->kern->gemm_in_f32 : l->kern->gemm_in_bf16)(in, filled_up(l, x, scratch), row, m,
                                                                         whole_k(l));
 }
 
-static void put_int8(const struct linear *l, void *in, const float *x, size_t row, size_t m)
+static void put_int8(const struct linear *l, void *in, const float *x, size_t row, size_t m, void *scratch)
 {
-    float padded[MOST_PADDED];
-
-    l->kern->gemm_in_blocks(in, filled_up(l, x, padded), row, m, whole_k(l));
+    l->kern->gemm_in_blocks(in, filled_up(l, x, scratch), row, m, whole_k(l));
 }
 
 static void run(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,
                 size_t p1, void *scratch)
 {
-    struct kern_gemm g = linear_gemm(l, in, end, m);
+    size_t panel = linear_panel_bytes(KERN_NR, whole_k(l), l->dtype);
+    struct kern_gemm g = linear_gemm(l, in, end, m, (char *)scratch + panel);
 
     g.k = whole_k(l);
     (l->dtype == DT_F32 ? l->kern->gemm_mx4_f32 : l->kern->gemm_mx4_bf16)(&g, p0, p1, scratch);
@@ -276,7 +280,7 @@ static void run(const struct linear *l, const void *in, const struct linear_end 
 static void run_int8(const struct linear *l, const void *in, const struct linear_end *end, size_t m,
                      size_t p0, size_t p1, void *scratch)
 {
-    struct kern_gemm g = linear_gemm(l, in, end, m);
+    struct kern_gemm g = linear_gemm(l, in, end, m, NULL); /* gemm_blocks wants no sums */
 
     (void)scratch;
     g.k = whole_k(l);
@@ -304,4 +308,5 @@ const struct linear_backend linear_mxfp4_int8 = {.name = "mxfp4_int8",
                                                  .pack = pack_int8,
                                                  .put = put_int8,
                                                  .run = run_int8,
+                                                 .scratch_bytes = padded_bytes,
                                                  .most = most_int8};

@@ -103,11 +103,12 @@ static float *fixed_at(const struct linear *l)
     return (float *)(void *)((char *)l->packed + l->packed_bytes - FIXED_BYTES);
 }
 
-static bool pack_i8(const struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
+/* W [k] is scratch, and so are the k integers behind it. */
+static bool pack_i8(const struct linear *l, const struct linear_desc *d, size_t begin, size_t end, float *w)
 {
-    float w[KERN_I8_MOST_K], scale;
-    int8_t q[KERN_I8_MOST_K];
+    int8_t *q = (int8_t *)(w + l->k);
     bool finite = true;
+    float scale;
 
     for (size_t column = begin; column < end; column++) {
         linear_elements(d, column, 0, l->k, w);
@@ -121,7 +122,8 @@ static bool pack_i8(const struct linear *l, const struct linear_desc *d, size_t 
     return finite;
 }
 
-bool linear_panels_pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
+bool linear_panels_pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end,
+                        void *scratch)
 {
     bool stored_so = is_stored_so(d);
     size_t per_panel = linear_panel_bytes(KERN_NR, l->k, l->dtype), es = dtype_bytes(l->dtype);
@@ -131,7 +133,7 @@ bool linear_panels_pack(struct linear *l, const struct linear_desc *d, size_t be
     if (l->fixed && begin == 0)
         *fixed_at(l) = d->largest;
     if (l->dtype == DT_I8)
-        return pack_i8(l, d, begin, end);
+        return pack_i8(l, d, begin, end, scratch);
     for (size_t row = begin; row < end; row += KERN_NR) {
         char *panel = (char *)l->packed + row / KERN_NR * per_panel;
         size_t columns = end - row < KERN_NR ? end - row : KERN_NR;
@@ -202,9 +204,22 @@ static bool accepts(const struct linear_desc *d, const char **why_not)
            (d->dtype == DT_I8 && !d->group && d->part[0]->shape[1] <= KERN_I8_MOST_K);
 }
 
-void linear_panels_put(const struct linear *l, void *in, const float *x, size_t row, size_t m)
+static enum kern_fn gemm_of(const struct linear *l)
 {
-    float turned[KERN_I8_MOST_K];
+    return l->dtype == DT_F32 ? KERN_FN_gemm_f32 : l->dtype == DT_I8 ? KERN_FN_gemm_i8 : KERN_FN_gemm_bf16;
+}
+
+size_t linear_panels_scratch(const struct linear *l)
+{
+    size_t rows = l->dtype == DT_I8 ? l->k * (sizeof(float) + sizeof(int8_t)) : 0,
+           sums = kern_gemm_sums_bytes(l->kern, gemm_of(l));
+
+    return rows > sums ? rows : sums;
+}
+
+void linear_panels_put(const struct linear *l, void *in, const float *x, size_t row, size_t m, void *scratch)
+{
+    float *turned = scratch; /* [k] */
 
     if (l->dtype == DT_I8) {
         turn(l->kern, turned, x, l->k);
@@ -216,7 +231,8 @@ void linear_panels_put(const struct linear *l, void *in, const float *x, size_t 
     }
 }
 
-struct kern_gemm linear_gemm(const struct linear *l, const void *in, const struct linear_end *end, size_t m)
+struct kern_gemm linear_gemm(const struct linear *l, const void *in, const struct linear_end *end, size_t m,
+                             void *sums)
 {
     return (struct kern_gemm){.in = in,
                               .b = l->packed,
@@ -233,22 +249,20 @@ struct kern_gemm linear_gemm(const struct linear *l, const void *in, const struc
                               .out = end->next,
                               .ahead = end->ahead,
                               .part = end->part,
-                              .parts = end->parts};
+                              .parts = end->parts,
+                              .sums = sums};
 }
 
 static size_t most(const struct linear *l)
 {
-    return kern_gemm_most(l->kern, l->dtype == DT_F32  ? KERN_FN_gemm_f32
-                                   : l->dtype == DT_I8 ? KERN_FN_gemm_i8
-                                                       : KERN_FN_gemm_bf16);
+    return kern_gemm_most(l->kern, gemm_of(l));
 }
 
 void linear_panels_run(const struct linear *l, const void *in, const struct linear_end *end, size_t m,
                        size_t p0, size_t p1, void *scratch)
 {
-    const struct kern_gemm g = linear_gemm(l, in, end, m);
+    const struct kern_gemm g = linear_gemm(l, in, end, m, scratch);
 
-    (void)scratch;
     (l->dtype == DT_F32  ? l->kern->gemm_f32
      : l->dtype == DT_I8 ? l->kern->gemm_i8
                          : l->kern->gemm_bf16)(&g, p0, p1);
@@ -261,6 +275,7 @@ const struct linear_backend linear_gallop = {.name = "gallop",
                                              .pack = linear_panels_pack,
                                              .put = linear_panels_put,
                                              .run = linear_panels_run,
+                                             .scratch_bytes = linear_panels_scratch,
                                              .most = most,
                                              .row = linear_panels_row};
 const struct linear_backend linear_native = {.name = "native",
@@ -270,5 +285,6 @@ const struct linear_backend linear_native = {.name = "native",
                                              .pack = linear_panels_pack,
                                              .put = linear_panels_put,
                                              .run = linear_panels_run,
+                                             .scratch_bytes = linear_panels_scratch,
                                              .row = linear_panels_row,
                                              .native = true};

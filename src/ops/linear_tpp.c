@@ -112,8 +112,9 @@ static void put_part(const struct linear *l, void *in, const float *x, size_t at
         memset(to + n * sizeof(uint16_t), 0, sizeof(uint16_t));
 }
 
-static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m)
+static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m, void *scratch)
 {
+    (void)scratch;
     for (size_t at = 0; at < l->k; at += CHUNK)
         put_part(l, in, x + at, at, l->k - at < CHUNK ? l->k - at : CHUNK, row, m, l->k);
 }
@@ -124,10 +125,9 @@ struct work {
     const void **weights, **rows;
 };
 
-static size_t scratch_bytes(size_t k, enum dtype t)
+static size_t scratch_bytes(const struct linear *l)
 {
-    (void)t;
-    return MOST_ROWS * KERN_NR * sizeof(float) + 2 * (k / CHUNK + 1) * sizeof(void *);
+    return MOST_ROWS * KERN_NR * sizeof(float) + 2 * (l->k / CHUNK + 1) * sizeof(void *);
 }
 
 static struct work work_at(void *scratch, size_t k)

@@ -152,10 +152,10 @@ struct ground {
     char *region;            /* weights, or keys and values */
     size_t region_bytes, at; /* the next byte of it to be used */
     enum content content;
-    float *x, *y, *z;       /* VECTOR floats each: operands in cache */
-    float *c;               /* results: [512, GEMM_N], or a prefill's rows */
-    size_t c_at;            /* the next float of it that a gemm writes */
-    float *scratch, *panel; /* of attention; of a gemm that unpacks weights */
+    float *x, *y, *z;              /* VECTOR floats each: operands in cache */
+    float *c;                      /* results: [512, GEMM_N], or a prefill's rows */
+    size_t c_at;                   /* the next float of it that a gemm writes */
+    float *scratch, *panel, *sums; /* of attention; of a gemm that unpacks weights; of any gemm */
     const void *k_tile[DECODE_TOKENS / KERN_TILE], *v_tile[DECODE_TOKENS / KERN_TILE];
     int32_t lo[PREFILL_ROWS], hi[PREFILL_ROWS];
     float max[PREFILL_ROWS], sum[PREFILL_ROWS];
@@ -209,7 +209,7 @@ static void ground_fill(struct ground *g, enum content content)
 static size_t ground_floats(void)
 {
     return 3 * VECTOR + (size_t)PREFILL_ROWS * GEMM_N + kern_i4_scratch_bytes(KERN_ATTN_DIM) / sizeof(float) +
-           (size_t)GEMM_K * KERN_NR;
+           (size_t)GEMM_K * KERN_NR + (size_t)KERN_PANELS * KERN_TOGETHER * KERN_NR;
 }
 
 static void ground_close(struct ground *g)
@@ -233,6 +233,7 @@ static int ground_open(struct ground *g, size_t region_bytes, struct err *e)
     g->c = g->z + VECTOR;
     g->scratch = g->c + (size_t)PREFILL_ROWS * GEMM_N;
     g->panel = g->scratch + kern_i4_scratch_bytes(KERN_ATTN_DIM) / sizeof(float);
+    g->sums = g->panel + (size_t)GEMM_K * KERN_NR;
     for (size_t i = 0; i < HEAD_MAX; i++) {
         g->cos[i] = 0.6f;
         g->sin[i] = 0.8f;
@@ -254,7 +255,7 @@ static const char *next_piece(void *work, size_t bytes)
 static struct kern_gemm next_gemm(struct task *w)
 {
     size_t m = w->s->m;
-    struct kern_gemm g = {.ldc = GEMM_N, .m = m, .k = GEMM_K, .n = w->n_panels * KERN_NR};
+    struct kern_gemm g = {.ldc = GEMM_N, .m = m, .k = GEMM_K, .n = w->n_panels * KERN_NR, .sums = w->g->sums};
 
     if (w->g->c_at + m * GEMM_N > (size_t)PREFILL_ROWS * GEMM_N)
         w->g->c_at = 0;

@@ -29,14 +29,14 @@
 #include "kern/avx512/avx512_gemm.h"
 
 enum {
-    AMX_GEMM_BLOCK = 256,     /* steps */
-    AMX_GEMM_KEPT = 512,      /* steps after which sums of rows of one tile go to memory */
-    AMX_GEMM_PANELS = 16,     /* of a group */
-    AMX_GEMM_STREAMS = 8,     /* in which lines are asked for */
-    AMX_GEMM_AT_ONCE = 3,     /* panels that rows of one tile take at once */
-    AMX_GEMM_STAYS = 1 << 20, /* bytes of the input that stay in level 2 */
-    AMX_GEMM_SLICE = 2,       /* rows whose sums end beside a turn */
-    AMX_GEMM_BEYOND = 128     /* rows whose results are written past the caches */
+    AMX_GEMM_BLOCK = 256,          /* steps */
+    AMX_GEMM_KEPT = 512,           /* steps after which sums of rows of one tile go to memory */
+    AMX_GEMM_PANELS = KERN_PANELS, /* of a group */
+    AMX_GEMM_STREAMS = 8,          /* in which lines are asked for */
+    AMX_GEMM_AT_ONCE = 3,          /* panels that rows of one tile take at once */
+    AMX_GEMM_STAYS = 1 << 20,      /* bytes of the input that stay in level 2 */
+    AMX_GEMM_SLICE = 2,            /* rows whose sums end beside a turn */
+    AMX_GEMM_BEYOND = 128          /* rows whose results are written past the caches */
 };
 
 /* Which tile of the M rows row ROW is of. */
@@ -569,11 +569,10 @@ SIMD512_INLINE void amx_gemm_drive_one(const struct kern_gemm *g, size_t p0, siz
 SIMD512_INLINE void amx_gemm_drive_many(const struct kern_gemm *g, size_t p0, size_t p1,
                                         enum avx512_kind kind)
 {
-    float sums[AMX_GEMM_PANELS * KERN_TOGETHER * KERN_NR] __attribute__((aligned(64)));
     const size_t pair = 2 * AMX_ROWS, most = KERN_TOGETHER / pair;
     size_t steps = avx512_gemm_steps_of(g->k, kind), last = g->ahead > p1 ? g->ahead : p1, at, stop, blocks;
     struct amx_gemm_walk w = {
-        .g = g, .steps = steps, .panel_bytes = amx_gemm_panel_bytes(g, kind), .sums = sums};
+        .g = g, .steps = steps, .panel_bytes = amx_gemm_panel_bytes(g, kind), .sums = g->sums};
 
     kern_gemm_share(g, (g->m + pair - 1) / pair, &at, &stop);
     for (blocks = (stop - at + most - 1) / most; blocks > 0; blocks--) {

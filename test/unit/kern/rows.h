@@ -21,6 +21,9 @@ struct rows {
 /* Fills LIST; returns how many entries there are. */
 size_t rows_list(struct rows list[ROWS_MAX]);
 
+/* Room for kern_gemm.sums of any row, 64-byte aligned, filled with NaN; one for all: of one thread. */
+float *lent_sums(void);
+
 /* The row of F gives the bits of the ref row. */
 bool rows_equal_ref(const struct rows *r, enum kern_fn f);
 

@@ -112,6 +112,8 @@ static float gemm_model(const struct kern_gemm *g, const uint16_t *a, size_t col
     return g->bias ? s + g->bias[col] : s;
 }
 
+static float sums[KERN_PANELS * KERN_TOGETHER * KERN_NR] __attribute__((aligned(64))); /* of gemms */
+
 /* One random gemm of M x K x N over the panels [P0, P1): every element of C against the model. A ends with
  * its block. */
 static void check_class(const struct class *class, size_t m, size_t k, size_t n, size_t p0, size_t p1,
@@ -122,7 +124,7 @@ static void check_class(const struct class *class, size_t m, size_t k, size_t n,
     uint16_t *a = need(m * pairs * 4), *b = need(panels * pairs * KERN_NR * 4);
     float *c = need(m * ldc * 4), *bias = need(n * 4);
     void *in = aligned_alloc(64, m * kern_in_bytes(k));
-    struct kern_gemm g = {.in = in, .b = b, .c = c, .ldc = ldc, .m = m, .k = k, .n = n};
+    struct kern_gemm g = {.in = in, .b = b, .c = c, .ldc = ldc, .m = m, .k = k, .n = n, .sums = sums};
 
     g.bias = below(2) ? bias : NULL;
     for (size_t i = 0; i < m * k; i++)

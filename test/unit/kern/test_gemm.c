@@ -141,6 +141,7 @@ static void run_as(const struct problem *p, const struct kern *k, size_t r, size
     void *in = new_in(k, p->type, p->a + r * p->lda, p->lda, m, p->k);
 
     g.in = in;
+    g.sums = lent_sums();
     g.b = (const char *)p->b + g.first * panel_bytes(p->type, p->k);
     g.bias = p->with_bias ? p->bias : NULL;
     g.m = m;
@@ -502,7 +503,8 @@ static void run_piece(const struct problem *p, const struct kern *k, size_t k0, 
                           .k = k1 - k0,
                           .n = p->n,
                           .panel_k = p->k,
-                          .onto = k0 > 0};
+                          .onto = k0 > 0,
+                          .sums = lent_sums()};
 
     (p->type == BF16 ? k->gemm_bf16 : k->gemm_f32)(&g, p0, p1);
     free(in);
@@ -691,8 +693,9 @@ static void the_largest_integers_do_not_wrap(void **state)
                 put_tail(panel, 0, w, K, 1.0f / 127);
                 in = new_in(&list[i].k, I8, x, K, 1, K);
                 list[i].k.gemm_i8(
-                    &(struct kern_gemm){.in = in, .b = panel, .c = &y, .ldc = 1, .m = 1, .k = K, .n = 1}, 0,
-                    1);
+                    &(struct kern_gemm){
+                        .in = in, .b = panel, .c = &y, .ldc = 1, .m = 1, .k = K, .n = 1, .sums = lent_sums()},
+                    0, 1);
                 if (fabs((double)y - sign * (double)K) > K * 2e-7)
                     fail_msg("%s: found %g, expected %d", list[i].name, (double)y, sign * K);
                 free(in);
@@ -727,7 +730,9 @@ static void rows_of_any_size_become_integers(void **state)
             float y = 1;
 
             list[i].k.gemm_i8(
-                &(struct kern_gemm){.in = in, .b = panel, .c = &y, .ldc = 1, .m = 1, .k = 3, .n = 1}, 0, 1);
+                &(struct kern_gemm){
+                    .in = in, .b = panel, .c = &y, .ldc = 1, .m = 1, .k = 3, .n = 1, .sums = lent_sums()},
+                0, 1);
             if (isnan(cases[c].want) ? !isnan(y) : fabsf(y - cases[c].want) > 2e-7f * fabsf(y))
                 fail_msg("%s case %zu: found %g, expected %g", list[i].name, c, (double)y,
                          (double)cases[c].want);
@@ -766,7 +771,9 @@ static void a_row_with_a_given_size_becomes_other_integers(void **state)
             }
             list[i].k.gemm_in_i8(in, cases[c].x, 0, 1, 3, fixed);
             list[i].k.gemm_i8(
-                &(struct kern_gemm){.in = in, .b = panel, .c = &y, .ldc = 1, .m = 1, .k = 3, .n = 1}, 0, 1);
+                &(struct kern_gemm){
+                    .in = in, .b = panel, .c = &y, .ldc = 1, .m = 1, .k = 3, .n = 1, .sums = lent_sums()},
+                0, 1);
             if (!cases[c].finite ? !isnan(y) : fabs((double)y - want) > 1e-6 * fabs(want))
                 fail_msg("%s case %zu: found %g, expected %g", list[i].name, c, (double)y, want);
             free(in);

@@ -100,7 +100,8 @@ static void run(const struct problem *p, const struct kern *k, bool packed, enum
                           .k = p->k,
                           .n = end == KERN_GLU ? p->panels * NR / 2 : p->n,
                           .end = end,
-                          .act = KERN_SILU};
+                          .act = KERN_SILU,
+                          .sums = lent_sums()};
 
     memset(in, 0xff, p->m * kern_in_bytes(p->k));
     memset(scratch, 0xff, kern_i8_panel_bytes(p->k));

@@ -98,7 +98,14 @@ static void run(const struct problem *p, const struct kern *k, bool bf16, bool p
 {
     size_t in_bytes = p->m * kern_in_bytes(p->k), panel = p->k * NR * sizeof(float);
     void *in = take(in_bytes), *scratch = take(panel);
-    struct kern_gemm g = {.in = in, .c = c, .ldc = p->ldc, .bias = p->bias, .m = p->m, .k = p->k, .n = p->n};
+    struct kern_gemm g = {.in = in,
+                          .c = c,
+                          .ldc = p->ldc,
+                          .bias = p->bias,
+                          .m = p->m,
+                          .k = p->k,
+                          .n = p->n,
+                          .sums = lent_sums()};
 
     memset(in, 0xff, in_bytes); /* NaN, should it be read */
     memset(scratch, 0xff, panel);

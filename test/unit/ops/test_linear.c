@@ -36,7 +36,9 @@ static void opening_takes_no_memory_and_says_what_packing_will_take(void **state
     static const size_t most[] = {2 * 65 * 32 * 4, 2 * 33 * 32 * 4, 2 * (17 * 128 + 256)};
     float *w = calloc(33 * 65, sizeof(*w));
     struct view v = plain("w", w, 33, 65, DT_F32);
+    struct err none = {0};
 
+    assert_int_equal(pool_reserve(pool, 1 << 20, &none), 0); /* scratch stays with the pool */
     for (int t = 0; t < 3; t++)
         for (int b = 0; b < 2; b++) {
             struct linear_desc d = {.name = "test",
@@ -362,7 +364,7 @@ static void run_two(const struct middle *s, struct linear_desc d, const char *ba
                 d.kern->glu(row, row, row + INNER, INNER, act);
             else
                 d.kern->act(row, row, INNER, act);
-            linear_put(&down, mid, row, i, M);
+            linear_put(&down, pool, 0, mid, row, i, M);
         }
     } else if (linear_leads_into(&l, &down)) {
         linear_run_into(&l, pool, in, &down, mid, act, M);
