@@ -190,6 +190,7 @@ struct serve {
     struct err chat_missing;
     int passed[SYSTEMD_MAX_SOCKETS]; /* [n_passed] sockets of a service manager's */
     size_t n_passed;
+    const char *path;         /* of a Unix socket that this program opened; NULL: none */
     double watchdog_s, fed_s; /* how often it wants to hear of us, 0: never; clock: when it did */
     double timeout_s;
     double abort_s, quit_s; /* clock, when draining; 0: not yet */
@@ -770,8 +771,6 @@ static int open_api(struct serve *s, const struct opt_values *v, struct err *e)
     return api_open(&s->api, &o, e);
 }
 
-/* Listens at --host and --port before the model is loaded: a port that is taken is said at once, and clients
- * that come meanwhile wait until their requests are taken. */
 static int bind_port(struct serve *s, const struct opt_values *v, struct err *e)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_ADDRCONFIG};
@@ -780,8 +779,6 @@ static int bind_port(struct serve *s, const struct opt_values *v, struct err *e)
     struct addrinfo *found;
     int fd, rc, one = 1;
 
-    if (s->n_passed || opt_string(v, "uds"))
-        return 0;
     snprintf(port, sizeof(port), "%d", (int)opt_int(v, "port"));
     snprintf(where, sizeof(where), strchr(host, ':') ? "[%.255s]:%s" : "%.255s:%s", host, port);
     if ((rc = getaddrinfo(host, port, &hints, &found)) != 0)
@@ -796,11 +793,32 @@ static int bind_port(struct serve *s, const struct opt_values *v, struct err *e)
     return 0;
 }
 
+static int bind_path(struct serve *s, const char *path, struct err *e)
+{
+    int rc = server_listen_path(path, &s->passed[0], e);
+
+    if (rc == 0) {
+        s->path = path;
+        s->n_passed = 1;
+    }
+    return rc;
+}
+
+/* Listens at --uds, or at --host and --port, before the model is loaded: an address that is taken is an error
+ * at once, and clients that connect meanwhile wait until requests are taken. */
+static int bind_address(struct serve *s, const struct opt_values *v, struct err *e)
+{
+    const char *path = opt_string(v, "uds");
+
+    if (s->n_passed) /* sockets of a service manager */
+        return 0;
+    return path ? bind_path(s, path, e) : bind_port(s, v, e);
+}
+
 static int open_server(struct serve *s, const struct opt_values *v, struct err *e)
 {
     struct server_options o = {.host = opt_string(v, "host"),
                                .port = (int)opt_int(v, "port"),
-                               .socket_path = opt_string(v, "uds"),
                                .fd = s->passed,
                                .n_fds = s->n_passed,
                                .tls = s->tls,
@@ -826,7 +844,7 @@ static int serve(struct serve *s, const struct opt_values *v, struct err *e)
     if ((rc = systemd_sockets(s->passed, &s->n_passed, e)) != 0 || (rc = read_all_keys(s, v, e)) != 0 ||
         (rc = check_exposure(s, v, e)) != 0 || (rc = check_bodies(v, e)) != 0 ||
         (rc = read_tls(&s->tls, v, e)) != 0 || (rc = read_origins(&s->cors, v, e)) != 0 ||
-        (rc = bind_port(s, v, e)) != 0 || (rc = load_options(v, &s->load, e)) != 0 ||
+        (rc = bind_address(s, v, e)) != 0 || (rc = load_options(v, &s->load, e)) != 0 ||
         (rc = load_checkpoint(v, &s->load, &s->model, e)) != 0 || (rc = read_names(s, v, e)) != 0 ||
         (rc = read_templates(s, v, e)) != 0 || (rc = read_markup(s, v, e)) != 0 ||
         (rc = read_pooling(s, v, e)) != 0 || (rc = read_tokenizer_info(s, v, e)) != 0)
@@ -871,6 +889,8 @@ static int run(const struct opt_values *v, struct err *e)
     log_set_format(opt_choice(v, "log-format") == 1 ? LOG_JSON : LOG_TIMED);
     rc = serve(&s, v, e);
     computing = NULL;
+    if (s.path) /* before the socket is closed: what is there afterwards may be another server's */
+        unlink(s.path);
     server_close(s.server);
     tls_close(s.tls);
     api_close(s.api);

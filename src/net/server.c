@@ -1177,13 +1177,11 @@ static bool is_served(const struct sockaddr_un *at)
     return served;
 }
 
-static int listen_path(struct server *s, struct err *e)
+int server_listen_path(const char *path, int *fd, struct err *e)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
-    const char *path = s->opt.socket_path;
     struct stat st;
 
-    snprintf(s->address, sizeof(s->address), "unix:%s", path);
     if (strlen(path) >= sizeof(at.sun_path))
         return err_set(e, ERR_INPUT, "%s: a path of a socket has less than %zu bytes", path,
                        sizeof(at.sun_path));
@@ -1193,7 +1191,13 @@ static int listen_path(struct server *s, struct err *e)
             return err_set(e, ERR_INPUT, "%s: another server listens there", path);
         unlink(path); /* of one that did not end well */
     }
-    return listen_at(s, (const struct sockaddr *)&at, sizeof(at), e);
+    *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (*fd >= 0 && bind(*fd, (const struct sockaddr *)&at, sizeof(at)) == 0 && listen(*fd, SOMAXCONN) == 0)
+        return 0;
+    err_os(e, "listen on", path);
+    if (*fd >= 0)
+        close(*fd);
+    return e->code;
 }
 
 static int listen_port(struct server *s, struct err *e)
@@ -1264,7 +1268,7 @@ int server_open(struct server **out, const struct server_options *o, struct err 
     s->last_fresh = &s->fresh;
     set_defaults(&s->opt);
     if ((rc = make_loop(s, e)) == 0)
-        rc = s->opt.n_fds ? listen_passed(s, e) : s->opt.socket_path ? listen_path(s, e) : listen_port(s, e);
+        rc = s->opt.n_fds ? listen_passed(s, e) : listen_port(s, e);
     if (rc)
         server_close(s);
     else
@@ -1278,8 +1282,6 @@ void server_close(struct server *s)
         return;
     while (s->first)
         drop(s->first);
-    if (s->n_listeners && s->opt.socket_path && !s->opt.n_fds)
-        unlink(s->opt.socket_path);
     while (s->n_listeners)
         evconnlistener_free(s->listener[--s->n_listeners]);
     if (s->wake)

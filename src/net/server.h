@@ -37,12 +37,11 @@ struct cors;
 
 /* Zero means the default in brackets. */
 struct server_options {
-    const char *host;        /* name or address ["127.0.0.1"] */
-    int port;                /* 0: one that is free */
-    const char *socket_path; /* a Unix socket instead; NULL: none */
-    const int *fd;   /* [n_fds] sockets that listen already, instead of both: the server's from now on */
-    size_t n_fds;    /* at most SERVER_MAX_SOCKETS */
-    struct tls *tls; /* all connections are encrypted with it (tls/tls.h); borrowed; NULL: none */
+    const char *host; /* name or address ["127.0.0.1"] */
+    int port;         /* 0: one that is free */
+    const int *fd;    /* [n_fds] sockets that listen already, instead of a port: the server's from now on */
+    size_t n_fds;     /* at most SERVER_MAX_SOCKETS */
+    struct tls *tls;  /* all connections are encrypted with it (tls/tls.h); borrowed; NULL: none */
     const struct cors *cors; /* what answers tell browsers (cors.h); borrowed; NULL: nothing */
     size_t max_connections;  /* [1024] more are answered with 503 */
     size_t max_head_bytes;   /* [64 KiB] of request line and headers: 431 */
@@ -80,6 +79,10 @@ void server_close(struct server *s); /* cuts what is open; NULL is fine */
 
 /* "http://127.0.0.1:8000", "https://..." or "unix:PATH"; of several sockets, with commas between. */
 const char *server_address(const struct server *s);
+
+/* Opens a Unix socket at PATH that listens, for server_options.fd. A socket that a server which is gone has
+ * left at PATH is replaced. The caller removes the file. ERR_INPUT if another server listens there. */
+int server_listen_path(const char *path, int *fd, struct err *e);
 
 /* Only programs of this machine reach the socket FD: it is a Unix socket, or bound to a loopback address. */
 bool server_is_local(int fd);

@@ -5,6 +5,7 @@ import json
 import mmap
 import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -127,6 +128,48 @@ def lines_of_requests_as_json():
     expect_error(call("serve", "--log-format", "xml"), 2, "--log-format", "text|json")
     r = call("serve", "--log-format", "json", "-m", "/nonexistent")
     expect((r.returncode, json.loads(r.stderr)["level"]), (1, "error"), "why it does not begin is a line like others")
+
+
+def _listens(process):
+    """The port of 127.0.0.1 at which the process listens by what the kernel says; 0: at none."""
+    sockets = {os.readlink(f"/proc/{process.pid}/fd/{x}") for x in os.listdir(f"/proc/{process.pid}/fd")}
+    with open(f"/proc/{process.pid}/net/tcp") as f:
+        rows = [x.split() for x in f.read().splitlines()[1:]]
+    return next((int(x[1].split(":")[1], 16) for x in rows if x[3] == "0A" and f"socket:[{x[9]}]" in sockets), 0)
+
+
+def clients_that_connect_while_the_model_is_loaded_are_answered():
+    """The chat template is a pipe: as long as nothing is written to it, the program is loading."""
+    with tempfile.TemporaryDirectory() as d:
+        for uds in (False, True):
+            pipe = f"{d}/template{uds}"
+            os.mkfifo(pipe)
+            with open(f"{d}/again", "w") as f:
+                f.write("{{ messages }}")
+            p = subprocess.Popen([GALLOP, "serve", "-m", DEMO, "--chat-template", pipe, *(["--uds", f"{d}/s"] if uds else ["--port", "0"])],
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            template = None
+            while template is None and p.poll() is None:
+                try:
+                    template = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+                except OSError:  # the program has not opened it yet
+                    time.sleep(.01)
+            with socket.socket(socket.AF_UNIX if uds else socket.AF_INET) as c:
+                c.connect(f"{d}/s" if uds else ("127.0.0.1", _listens(p)))
+                c.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                expect(select.select([c], [], [], .1)[0], [], "what comes while the model is loaded")
+                if uds:
+                    expect_error(call("serve", "-m", DEMO, "--uds", f"{d}/s", "--no-access-log"), 1, f"{d}/s", "another server")
+                os.rename(f"{d}/again", pipe)  # it is read twice
+                os.write(template, b"{{ messages }}")
+                os.close(template)
+                expect(read_all(c)[:12], b"HTTP/1.1 200", f"who came before the model was loaded is answered, --uds {uds}")
+            p.terminate()
+            p.communicate()
+            expect(p.returncode, 0, "status")
+    with tempfile.TemporaryDirectory() as d:
+        expect_error(call("serve", "-m", f"{d}/none.gguf", "--uds", f"{d}/s"), 1, "none.gguf")
+        expect(os.listdir(d), [], "a socket is removed when the model cannot be loaded")
 
 
 def a_full_disk_for_the_log_stops_nothing():
