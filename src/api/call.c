@@ -441,37 +441,53 @@ static void take_event(const struct relay_batch *b, const struct relay_event *r,
 
 /* ---- answering ---- */
 
+/* The tokens of C's answers, and those of its prompts that the prefix cache had. */
+static void count_tokens(const struct call *c, size_t *n_output, size_t *n_cached)
+{
+    *n_output = *n_cached = 0;
+    for (size_t i = 0; i < c->n_prompts * c->n; i++)
+        *n_output += c->choice[i].n_output;
+    for (size_t i = 0; i < c->n_prompts; i++)
+        *n_cached += c->prompt[i].n_cached;
+}
+
 static void log_call(const struct call *c, int status)
 {
     bool known = !c->busy; /* else its parts are still the front's */
     double all = clock_seconds() - c->arrival_s, first = c->first_s > 0 ? c->first_s - c->arrival_s : 0;
-    size_t n_prompt = known ? c->n_prompt_tokens : 0, n_cached = 0, n_output = 0;
+    size_t n_prompt = known ? c->n_prompt_tokens : 0, n_cached = 0, n_output = 0, n = 11;
     const char *id = known || c->named ? c->request_id : "";
     const char *reason = status == 499 ? "the client closed the connection" : known ? c->reason : "";
+    char seed[40] = "";
+    struct log_field field[13];
 
     metrics_count_http(&c->api->metrics, c->route, "POST", status);
     if (c->api->opt.quiet)
         return;
-    for (size_t i = 0; known && i < c->n_prompts * c->n; i++)
-        n_output += c->choice[i].n_output;
-    for (size_t i = 0; known && i < c->n_prompts; i++)
-        n_cached += c->prompt[i].n_cached;
-    log_fields(LOG_INFO,
-               (const struct log_field[]){{"client", c->peer, 0, 0},
-                                          {"method", "POST", 0, 0},
-                                          {"path", c->route, 0, 0},
-                                          {"status", NULL, status, 0},
-                                          {"prompt_tokens", NULL, (double)n_prompt, 0},
-                                          {"cached_tokens", NULL, (double)n_cached, 0},
-                                          {"output_tokens", NULL, (double)n_output, 0},
-                                          {"first_token_seconds", NULL, first, 6},
-                                          {"seconds", NULL, all, 6},
-                                          {"request_id", id, 0, 0},
-                                          {"traceparent", c->trace, 0, 0},
-                                          {"reason", reason, 0, 0}},
-               reason[0] ? 12 : 11,
-               "%s \"POST %s\" %d %zu+%zu tokens, %zu cached, %.3f s, first %.3f s, %s%s%s%s%s", c->peer,
-               c->route, status, n_prompt, n_output, n_cached, all, first, id[0] ? id : "-",
+    if (known)
+        count_tokens(c, &n_output, &n_cached);
+    memcpy(field,
+           (struct log_field[]){{"client", c->peer, 0, 0},
+                                {"method", "POST", 0, 0},
+                                {"path", c->route, 0, 0},
+                                {"status", NULL, status, 0},
+                                {"prompt_tokens", NULL, (double)n_prompt, 0},
+                                {"cached_tokens", NULL, (double)n_cached, 0},
+                                {"output_tokens", NULL, (double)n_output, 0},
+                                {"first_token_seconds", NULL, first, 6},
+                                {"seconds", NULL, all, 6},
+                                {"request_id", id, 0, 0},
+                                {"traceparent", c->trace, 0, 0}},
+           n * sizeof(*field));
+    if (known && c->drew_seed) {
+        snprintf(seed, sizeof(seed), "seed %llu, ", (unsigned long long)c->seed);
+        field[n++] = (struct log_field){"seed", NULL, (double)c->seed, 0};
+    }
+    if (reason[0])
+        field[n++] = (struct log_field){"reason", reason, 0, 0};
+    log_fields(LOG_INFO, field, n,
+               "%s \"POST %s\" %d %zu+%zu tokens, %zu cached, %.3f s, first %.3f s, %s%s%s%s%s%s", c->peer,
+               c->route, status, n_prompt, n_output, n_cached, all, first, seed, id[0] ? id : "-",
                c->trace[0] ? ", " : "", c->trace, reason[0] ? ": " : "", reason);
 }
 

@@ -123,6 +123,8 @@ struct call {
     size_t n_open;              /* choices that were submitted and go on */
     size_t n_prompt_tokens;
     size_t n_events; /* of a stream whose events are numbered */
+    bool drew_seed;  /* its answers are drawn at random with a seed that the server chose: */
+    uint64_t seed;
     bool keep_tokens;
     bool keep_special;                /* special tokens stay in the text: they may be marks */
     const struct markup_calls *calls; /* what is looked for in the answers, or NULL */

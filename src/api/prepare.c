@@ -658,9 +658,21 @@ static void read_numbers(struct call *c, struct sampling *s)
     TAKE(s, f->best_of > f->n && f->logprobs < 0, logprobs, 0, LOGPROBS);
     TAKE(s, f->chat_logprobs, logprobs, f->top_logprobs > 0 ? (int)f->top_logprobs : 0, LOGPROBS);
     s->include_stop = f->include_stop;
-    if (f->has_seed || !c->api->opt.has_seed)
-        TAKE(s, true, seed,
-             f->has_seed ? f->seed : mix(c->api->secret ^ mix(atomic_fetch_add(&c->api->n_seeds, 1))), SEED);
+    TAKE(s, f->has_seed, seed, f->seed, SEED);
+}
+
+/* A request without a seed gets one of its own, unless --seed says otherwise. It has 53 bits: readers of JSON
+ * that keep numbers as doubles give it back as it is. The log says it where tokens are drawn. */
+static void choose_seed(struct call *c, struct sampling *s)
+{
+    struct sampling merged;
+
+    if (c->f.has_seed || c->api->opt.has_seed)
+        return;
+    c->seed = mix(c->api->secret ^ mix(atomic_fetch_add(&c->api->n_seeds, 1))) >> 11;
+    TAKE(s, true, seed, c->seed, SEED);
+    sampling_merge(&merged, s, gallop_config(c->api->opt.engine));
+    c->drew_seed = !(c->endpoint & FIELDS_POOLED) && !sampling_is_greedy(&merged);
 }
 
 /* ---- submitting ---- */
@@ -766,6 +778,7 @@ static int submit_all(struct call *c)
     arena_init(&c->arena, MEM_API); /* of lists, which the engine copies */
     sampling_default(&s);
     read_numbers(c, &s);
+    choose_seed(c, &s);
     rc = read_lists(c, &s) ? submit_prompts(c, &s) : refuse_memory(c);
     arena_fini(&c->arena);
     c->arena = kept;

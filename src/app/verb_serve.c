@@ -106,7 +106,7 @@ static const struct opt_row rows[] = {
     {"max-logprobs", 0, OPT_INT, "K", SERVER, .help = "most log-probabilities a token", .fallback = "20",
      .range = "[0,1024]"},
     {"seed", 0, OPT_UINT, "N", SERVER, .help = "seed of requests that give none",
-     .otherwise = "another for each request"},
+     .otherwise = "another for each request, which the log says"},
     {"request-timeout", 0, OPT_FLOAT, "S", SERVER, .help = "seconds a request may take in all",
      .otherwise = "any time", .range = "(0,1000000]"},
     {"shutdown-timeout", 0, OPT_FLOAT, "S", SERVER,

@@ -17,7 +17,7 @@ import time
 from _cli import DEMO, GALLOP, call, check, expect, expect_error, run_all
 from _server import Server, passing, read_all
 
-COMPLETIONS = "/v1/completions"
+COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 PROMPT = "Once upon a time"
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -38,7 +38,7 @@ def _said(s, word, n=1):
 def lines_of_requests_as_text():
     with Server() as s:
         head = {"X-Request-Id": "mine", "traceparent": TRACE}
-        expect(s.post(COMPLETIONS, head, prompt=PROMPT, max_tokens=3, min_tokens=3)[0], 200, "status")
+        expect(s.post(COMPLETIONS, head, prompt=PROMPT, max_tokens=3, min_tokens=3, temperature=0)[0], 200, "status")
         line, = _said(s, "mine")
         check(re.fullmatch(TIME + r' gallop: 127\.0\.0\.1 "POST /v1/completions" 200 5\+3 tokens, 0 cached, [0-9.]+ s, first [0-9.]+ s, mine, '
                            + TRACE, line), line)
@@ -107,7 +107,7 @@ def reasons_of_refusals_are_in_their_lines():
 def lines_of_requests_as_json():
     with Server("--log-format", "json") as s:
         head = {"X-Request-Id": "mine", "traceparent": TRACE}
-        expect(s.post(COMPLETIONS, head, prompt=PROMPT, max_tokens=3, min_tokens=3)[0], 200, "status")
+        expect(s.post(COMPLETIONS, head, prompt=PROMPT, max_tokens=3, min_tokens=3, temperature=0)[0], 200, "status")
         s.events(COMPLETIONS, prompt=PROMPT, max_tokens=2, min_tokens=2, n=2, request_id="stream")
         s.post(COMPLETIONS, prompt=PROMPT, no_such_field='"\n\\')
         expect(s.request("GET", '/now"here\\', headers=head)[0], 404, "status")
@@ -128,6 +128,32 @@ def lines_of_requests_as_json():
     expect_error(call("serve", "--log-format", "xml"), 2, "--log-format", "text|json")
     r = call("serve", "--log-format", "json", "-m", "/nonexistent")
     expect((r.returncode, json.loads(r.stderr)["level"]), (1, "error"), "why it does not begin is a line like others")
+
+
+def a_seed_that_the_server_chose_is_in_the_log_and_gives_the_answer_again():
+    drawn = {"prompt": PROMPT, "max_tokens": 12, "temperature": 1.5, "n": 2}
+    texts = lambda s, **fields: [x["text"] for x in s.post(COMPLETIONS, **drawn, **fields)[1]["choices"]]
+    with Server() as s:
+        wanted = texts(s, request_id="text")
+        line, = _said(s, ", text")
+        found = re.search(r" s, first [0-9.]+ s, seed (\d+), text$", line)
+        check(found, f"a line with a seed: {line}")
+        expect(texts(s, seed=int(found[1])), wanted, "answers with that seed")
+        s.post(CHAT, messages=[{"role": "user", "content": PROMPT}], max_tokens=1, request_id="chat")
+        check(", seed " in _said(s, ", chat")[0], f"a chat draws, too: {s.log[-1]}")
+        for name, fields in (("own", {"seed": 5}), ("greedy", {"temperature": 0}), ("refused", {"temperature": -1})):
+            s.post(COMPLETIONS, **{**drawn, **fields}, headers={"X-Request-Id": name})
+            check("seed" not in _said(s, f", {name}")[0], f"a request that has no seed of the server's: {s.log[-1]}")
+    with Server("--log-format", "json") as s:
+        wanted = texts(s, request_id="json")
+        seed = json.loads(_said(s, '"json"')[0])["seed"]
+        expect(texts(s, seed=seed), wanted, "answers with the seed of a line of JSON")
+        expect(json.loads(json.dumps(float(seed))), seed, "a seed that a double holds")
+        texts(s, request_id="own", seed=5)
+        check("seed" not in json.loads(_said(s, '"own"')[0]), f"a request with a seed: {s.log[-1]}")
+    with Server("--seed", 7) as s:
+        texts(s, request_id="given")
+        check("seed" not in _said(s, ", given")[0], f"the seed of --seed: {s.log[-1]}")
 
 
 def _listens(process):
