@@ -475,6 +475,7 @@ int resume_has(struct resume *r, const struct request *q, bool *has, struct err 
 
 struct openai_form {
     bool is_open;
+    bool keep_special;     /* special tokens stay in the texts of answers */
     const struct tok *tok; /* NULL: none */
     struct markup markup;
 };

@@ -14,6 +14,7 @@
 struct message {
     struct buf content, reasoning, arguments;
     json_t *calls;
+    bool drops; /* a call that is not complete is left out */
 };
 
 /* PREFIX and 24 digits of random bits. */
@@ -32,22 +33,49 @@ static json_t *new_id(const char *prefix)
 
 /* ---- log-probabilities ---- */
 
-/* {"token", "logprob", "bytes"} of OpenAI's chat completions. */
-static json_t *token_json(const struct tok *tok, const json_t *id, const json_t *logprob)
+static json_t *logprob_json(const json_t *logprob)
+{
+    double x = json_number_value(logprob);
+
+    return json_real(isfinite(x) && x > LOWEST_LOGPROB ? x : LOWEST_LOGPROB);
+}
+
+/* The text of token ID alone. */
+static json_t *token_text(const struct tok *tok, const json_t *id)
 {
     int32_t token = (int32_t)json_integer_value(id);
-    double x = json_number_value(logprob);
     struct buf text = {.tag = MEM_APP};
-    json_t *bytes = json_array(), *o;
+    json_t *out;
 
     if (tok)
         tok_decode(tok, &token, 1, false, &text, NULL);
-    for (size_t i = 0; i < text.len; i++)
-        json_array_append_new(bytes, json_integer((unsigned char)text.data[i]));
-    o = json_pack("{s:o,s:f,s:o}", "token", print_json_string(text.data ? text.data : "", text.len),
-                  "logprob", isfinite(x) && x > LOWEST_LOGPROB ? x : LOWEST_LOGPROB, "bytes", bytes);
+    out = print_json_string(text.data ? text.data : "", text.len);
     buf_fini(&text);
-    return o;
+    return out;
+}
+
+/* The bytes of token ID, also of one that is a part of a character, whose text is U+FFFD. */
+static json_t *token_bytes(const struct tok *tok, const json_t *id)
+{
+    int32_t token = (int32_t)json_integer_value(id);
+    struct buf bytes = {.tag = MEM_APP};
+    json_t *list = json_array();
+
+    if (tok) {
+        tok_decode(tok, &token, 1, false, &bytes, NULL);
+        tok_bytes(tok, token, &bytes);
+    }
+    for (size_t i = 0; i < bytes.len; i++)
+        json_array_append_new(list, json_integer((unsigned char)bytes.data[i]));
+    buf_fini(&bytes);
+    return list;
+}
+
+/* {"token", "logprob", "bytes"} of OpenAI's chat completions. */
+static json_t *token_json(const struct tok *tok, const json_t *id, const json_t *logprob)
+{
+    return json_pack("{s:o,s:o,s:o}", "token", token_text(tok, id), "logprob", logprob_json(logprob), "bytes",
+                     token_bytes(tok, id));
 }
 
 static json_t *chat_logprobs(const struct tok *tok, const json_t *list)
@@ -70,38 +98,83 @@ static json_t *chat_logprobs(const struct tok *tok, const json_t *list)
     return json_pack("{s:o}", "content", content);
 }
 
-/* Those of completions: parallel lists. */
-static json_t *text_logprobs(const struct tok *tok, const json_t *list)
+/* Adds the token ID to TOP, which holds one of several tokens that have the same text: the first. */
+static void add_to_top(const struct tok *tok, json_t *top, const json_t *id, const json_t *logprob)
 {
-    json_t *tokens = json_array(), *values = json_array(), *tops = json_array(), *offsets = json_array(), *v,
-           *t;
-    size_t i, k, offset = 0;
+    json_t *text = token_text(tok, id);
+    const char *s = json_string_value(text);
+    size_t n = json_string_length(text);
 
+    if (s && !json_object_getn(top, s, n))
+        json_object_setn_new(top, s, n, logprob_json(logprob));
+    json_decref(text);
+}
+
+/* The chosen token of V, an entry of a list, and those beside it. */
+static json_t *top_of(const struct tok *tok, const json_t *v)
+{
+    json_t *top = json_object(), *t;
+    size_t k;
+
+    add_to_top(tok, top, json_object_get(v, "id"), json_object_get(v, "logprob"));
+    json_array_foreach(json_object_get(v, "top"), k, t)
+    {
+        add_to_top(tok, top, json_array_get(t, 0), json_array_get(t, 1));
+    }
+    return top;
+}
+
+/* Characters that token ID adds to the text that D makes. */
+static size_t n_characters(struct tok_stream *d, const json_t *id)
+{
+    struct buf text = {.tag = MEM_APP};
+    size_t n = 0;
+
+    if (d)
+        tok_stream_put(d, (int32_t)json_integer_value(id), &text, NULL);
+    for (size_t i = 0; i < text.len; i++)
+        n += ((unsigned char)text.data[i] & 0xc0) != 0x80;
+    buf_fini(&text);
+    return n;
+}
+
+/* Those of completions: parallel lists. Offsets count characters of the answer's text. */
+static json_t *text_logprobs(const struct openai_form *f, const json_t *list)
+{
+    json_t *tokens = json_array(), *values = json_array(), *tops = json_array(), *offsets = json_array(), *v;
+    struct tok_stream *text = NULL;
+    size_t i, offset = 0;
+
+    if (f->tok)
+        tok_stream_new(&text, f->tok, !f->keep_special, NULL);
     json_array_foreach(list, i, v)
     {
-        json_t *one = token_json(tok, json_object_get(v, "id"), json_object_get(v, "logprob"));
-        json_t *top = json_object();
+        const json_t *id = json_object_get(v, "id");
 
-        json_array_foreach(json_object_get(v, "top"), k, t)
-        {
-            json_t *other = token_json(tok, json_array_get(t, 0), json_array_get(t, 1));
-
-            json_object_set(top, json_string_value(json_object_get(other, "token")),
-                            json_object_get(other, "logprob"));
-            json_decref(other);
-        }
-        json_array_append(tokens, json_object_get(one, "token"));
-        json_array_append(values, json_object_get(one, "logprob"));
-        json_array_append_new(tops, top);
+        json_array_append_new(tokens, token_text(f->tok, id));
+        json_array_append_new(values, logprob_json(json_object_get(v, "logprob")));
+        json_array_append_new(tops, top_of(f->tok, v));
         json_array_append_new(offsets, json_integer((json_int_t)offset));
-        offset += json_string_length(json_object_get(one, "token"));
-        json_decref(one);
+        offset += n_characters(text, id);
     }
+    tok_stream_free(text);
     return json_pack("{s:o,s:o,s:o,s:o}", "tokens", tokens, "token_logprobs", values, "top_logprobs", tops,
                      "text_offset", offsets);
 }
 
 /* ---- messages ---- */
+
+/* The last call has its arguments. */
+static void end_call(struct message *m, bool complete)
+{
+    size_t last = json_array_size(m->calls) - 1;
+
+    if (!complete && m->drops)
+        json_array_remove(m->calls, last);
+    else
+        json_object_set_new(json_object_get(json_array_get(m->calls, last), "function"), "arguments",
+                            print_json_string(m->arguments.data ? m->arguments.data : "", m->arguments.len));
+}
 
 static void take_piece(struct message *m, const struct parts_piece *p)
 {
@@ -116,12 +189,15 @@ static void take_piece(struct message *m, const struct parts_piece *p)
                          p->len);
         json_array_append_new(m->calls, call);
         break;
-    case PARTS_CALL_END:
-        call = json_array_get(m->calls, json_array_size(m->calls) - 1);
-        json_object_set_new(json_object_get(call, "function"), "arguments",
-                            print_json_string(m->arguments.data ? m->arguments.data : "", m->arguments.len));
-        buf_clear(&m->arguments);
+    case PARTS_CALL_END: end_call(m, p->complete); buf_clear(&m->arguments);
     }
+}
+
+static enum parts_end end_of(const struct answer *a)
+{
+    return a->end.finish == GALLOP_FINISH_LENGTH      ? PARTS_CUT
+           : a->stop_string || a->end.stop_token >= 0 ? PARTS_STOPPED
+                                                      : PARTS_ENDED;
 }
 
 /* Tells content, reasoning and tool calls of an answer apart, as the server does. */
@@ -141,8 +217,9 @@ static int split(const struct openai_form *f, const struct request *q, const str
 
     if (rc)
         return rc;
+    m->drops = end_of(a) == PARTS_STOPPED;
     if ((rc = parts_feed(parts, a->text.data ? a->text.data : "", a->text.len, e)) == 0)
-        rc = parts_finish(parts, a->end.finish == GALLOP_FINISH_LENGTH, e);
+        rc = parts_finish(parts, end_of(a), e);
     while (rc == 0 && parts_take(parts, &p))
         take_piece(m, &p);
     parts_close(parts);
@@ -157,7 +234,7 @@ static json_t *text_or_null(const struct buf *text, bool null)
 static json_t *chat_choice(const struct openai_form *f, const struct request *q, size_t i)
 {
     const struct answer *a = &q->answer[i];
-    struct message m = {{.tag = MEM_APP}, {.tag = MEM_APP}, {.tag = MEM_APP}, json_array()};
+    struct message m = {{.tag = MEM_APP}, {.tag = MEM_APP}, {.tag = MEM_APP}, json_array(), false};
     struct err e = {0};
     const char *finish;
     json_t *message, *o = NULL;
@@ -165,7 +242,8 @@ static json_t *chat_choice(const struct openai_form *f, const struct request *q,
     if (split(f, q, a, &m, &e) == 0) {
         bool calls = json_array_size(m.calls) > 0;
 
-        message = json_pack("{s:s,s:o}", "role", "assistant", "content", text_or_null(&m.content, calls));
+        message = json_pack("{s:s,s:o}", "role", "assistant", "content",
+                            text_or_null(&m.content, calls || m.reasoning.len));
         if (m.reasoning.len)
             json_object_set_new(message, "reasoning", text_or_null(&m.reasoning, false));
         if (calls)
@@ -187,8 +265,8 @@ static json_t *text_choice(const struct openai_form *f, const struct request *q,
     const struct answer *a = &q->answer[i];
 
     return json_pack("{s:I,s:o,s:o,s:s}", "index", (json_int_t)i, "text", text_or_null(&a->text, false),
-                     "logprobs", a->logprobs ? text_logprobs(f->tok, a->logprobs) : json_null(),
-                     "finish_reason", a->end.finish == GALLOP_FINISH_LENGTH ? "length" : "stop");
+                     "logprobs", a->logprobs ? text_logprobs(f, a->logprobs) : json_null(), "finish_reason",
+                     a->end.finish == GALLOP_FINISH_LENGTH ? "length" : "stop");
 }
 
 /* ---- a line ---- */

@@ -157,6 +157,7 @@ static void submit(struct run *r, struct request *q)
     unsigned flags = r->no_special || q->rendered ? 0 : TOK_ADD_SPECIAL; /* a template writes its own BOS */
     struct gallop_request ask;
 
+    r->openai.keep_special = r->keep_special;
     if (q->form != REQUEST_OWN && !r->openai.is_open && !q->fault.code)
         openai_open(&r->openai, tok, &r->in.template, &q->fault);
     if (q->is_text && tok && !q->fault.code)

@@ -5,13 +5,17 @@ import os
 import pty
 import re
 import select
-import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
 from _cli import DEMO, GALLOP, call, check, expect, expect_error, lines, run_all
+from _server import Server
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "net"))
+import scripted  # noqa: E402
 
 FOLDER = tempfile.TemporaryDirectory()
 
@@ -184,23 +188,46 @@ def batches_of_openais_form_are_resumed_by_their_names():
         expect([json.loads(x)["response"]["status_code"] for x in _read(out).splitlines()], [400], "an error is tried again")
 
 
-TOOL = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}]
+# The last message begins the script that is said.
+HERMES = "{# <tool_call> arguments </think> #}{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.content + '' }}{% endfor %}"
+SCRIPTS = [["<call>", "Let ", "me see.\n", "<tool_call>\n{\"name\": \"f\", ", "\"arguments\": {\"city\": ", "\"Paris\"", "}}\n</tool_call>"],
+           ["<two>", "<tool_call>{\"name\": \"f\", ", "\"arguments\": {}}", "</tool_call>\n<tool_call>{\"name\": \"g\", ", "\"arguments\": {\"x\": [1]}}</tool_call>"],
+           ["<none>", "<tool_call>", "nothing", "</tool_call> of it"], ["<think>\n", "Hm, ", "well.", "\n</think>\n\n", "Pari", "s."],
+           ["<word>", "na", "\u00efve <mark>", "<mark>", " K\u00f6", "ln"]]
 
 
-def tool_calls_of_an_answer_are_parsed():
-    """A template makes the model's own text begin behind a call that it repeats: what counts is how an answer is taken apart."""
-    model = os.path.join(FOLDER.name, "tools")
-    shutil.copytree(DEMO, model)
-    with open(os.path.join(model, "tokenizer_config.json")) as f:
-        config = json.load(f)
-    config["chat_template"] = ("{{ bos_token }}{% if tools %}<tools>{% for t in tools %}{{ t | tojson }}{% endfor %}</tools>"
-                               "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>{% endif %}{{ messages[-1]['content'] }}")
-    with open(os.path.join(model, "tokenizer_config.json"), "w") as f:
-        json.dump(config, f)
-    batch = _file("tc.jsonl", _openai("a", messages=USER, tools=TOOL, max_tokens=3), _openai("b", messages=USER, max_tokens=3))
-    a, b = (o["response"]["body"]["choices"][0] for o in lines(call("run", "-m", model, "--quiet", "--json", "--batch", batch)))
-    for x in (a, b):
-        check(x["message"]["content"] and "tool_calls" not in x["message"], f"an answer without a call: {x}")
+def _unlike(choice):
+    """A choice without what the server's alone have, and without ids."""
+    message = choice.get("message", {})
+    message.pop("refusal", None)
+    for x in message.get("tool_calls", []):
+        check(x.pop("id"), "a call has an id")
+    return {k: v for k, v in choice.items() if k != "stop_reason"}
+
+
+def a_line_of_openais_form_says_what_the_server_says():
+    """Calls and reasoning told apart, cut by lengths and stop strings, and log-probabilities; by a model that says a script."""
+    model = os.path.join(FOLDER.name, "scripted")
+    scripted.make(model, SCRIPTS, HERMES, special=["<mark>"])
+    tools = {"tools": [{"type": "function", "function": {"name": x, "parameters": {"type": "object"}}} for x in ("f", "g")]}
+    user = lambda text, **more: ("/v1/chat/completions", {"messages": [{"role": "user", "content": text}], **more})
+    asked = [user("<call>", **tools), user("<call>", **tools, n=2), user("<call>", **tools, max_tokens=5), user("<call>", **tools, stop=["city"]), user("<call>"), user("<two>", **tools),
+             user("<none>", **tools), user("<think>\n"), user("<think>\n", max_tokens=2), user("<word>", logprobs=True, top_logprobs=2, n=2), user("<word>", logprobs=True),
+             *(("/v1/completions", {"prompt": "<word>", "logprobs": k, **more}) for k in (0, 2) for more in ({}, {"n": 2}, {"max_tokens": 3}, {"logit_bias": {"0": 99}}))]
+    batch = _file("s.jsonl", *({"custom_id": str(i), "method": "POST", "url": url, "body": {"max_tokens": 40, "temperature": 0, **body}} for i, (url, body) in enumerate(asked)))
+    found = [o["response"] for o in lines(call("run", "-m", model, "--dtype", "fp32", "--quiet", "--json", "--batch", batch))]
+    with Server("--dtype", "fp32", "--no-access-log", model=model) as s:
+        for response, (url, body) in zip(found, asked):
+            status, own = s.post(url, **{"max_tokens": 40, "temperature": 0, **body})
+            expect(response["status_code"], status, f"status of {body}")
+            expect([_unlike(x) for x in response["body"]["choices"]], [_unlike(x) for x in own["choices"]], f"choices of {body}")
+            expect({k: own["usage"][k] for k in response["body"]["usage"]}, response["body"]["usage"], f"usage of {body}")
+    choices = [o["body"]["choices"][0] for o in found]
+    call_of = lambda c: [(x["function"]["name"], json.loads(x["function"]["arguments"])) for x in c["message"].get("tool_calls", [])]
+    expect((call_of(choices[0]), choices[0]["message"]["content"], choices[0]["finish_reason"]), ([("f", {"city": "Paris"})], "Let me see.", "tool_calls"), "a call")
+    expect((call_of(choices[5]), choices[5]["message"]["content"]), ([("f", {}), ("g", {"x": [1]})], None), "two calls")
+    expect([x["finish_reason"] for x in choices[2:5]], ["length", "stop", "stop"], "a call that is cut by a length, by a stop string, and one without tools")
+    expect((choices[7]["message"]["reasoning"], choices[7]["message"]["content"], choices[8]["message"]["content"]), ("Hm, well.", "Paris.", None), "reasoning")
 
 
 # ---- who is first, and who shares ----
