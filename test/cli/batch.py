@@ -293,7 +293,7 @@ def _on_a_terminal(*command):
 
 
 def a_batch_shows_its_progress_on_a_terminal_and_nowhere_else():
-    slow = [{"prompt": f"Once {i}", "max_tokens": 400, "ignore_eos": True} for i in range(4)]
+    slow = [{"prompt": f"Once {i}", "max_tokens": 60, "ignore_eos": True} for i in range(4)]
     batch = _file("g.jsonl", *slow)
     options = ["run", "-m", DEMO, "--json", "--isa", "ref", "--threads", 1, "--max-num-seqs", 1, "--batch", batch]
     status, shown = _on_a_terminal(*options)
