@@ -31,7 +31,7 @@ endif()
 # The loops of the one are the time of packing with a calibration, that of the other is in front of every linear in int8; -O2 of
 # gcc 12 leaves such as do not divide evenly alone.
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
-    set_source_files_properties(src/ops/feedback.c src/ops/turn.c PROPERTIES COMPILE_OPTIONS -O3)
+    set_source_files_properties(src/ops/gptq.c src/ops/rotate.c PROPERTIES COMPILE_OPTIONS -O3)
 endif()
 
 # The floors that read foreign bytes convert no integer silently. No function of the library has more than 160 KiB on

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "api/call.h"
+#include "api/request.h"
 #include "base/utf8.h"
 #include "engine/gallop_in.h"
 
@@ -13,12 +13,12 @@ static const char *data_of(const struct buf *b)
     return b->data ? b->data : "";
 }
 
-static const struct call_prompt *prompt_of(const struct call *c, size_t i)
+static const struct request_prompt *prompt_of(const struct request *c, size_t i)
 {
     return &c->prompt[i / c->n];
 }
 
-static bool is_chat(const struct call *c)
+static bool is_chat(const struct request *c)
 {
     return c->endpoint == FIELDS_CHAT;
 }
@@ -38,7 +38,7 @@ static void continue_string(struct buf *out, const char *s, size_t n)
 }
 
 /* The next element of tool_calls; in a stream each has its number, and its arguments may come in several. */
-static void begin_element(const struct call *c, struct call_choice *h, const struct parts_piece *p)
+static void begin_element(const struct request *c, struct request_choice *h, const struct parser_piece *p)
 {
     struct buf *out = h->holds ? &h->held : &h->calls;
 
@@ -47,8 +47,8 @@ static void begin_element(const struct call *c, struct call_choice *h, const str
     buf_char(out, '{');
     if (c->f.stream)
         buf_fmt(out, "\"index\":%u,", p->call);
-    h->n_calls += p->kind == PARTS_CALL && !h->holds;
-    if (p->kind == PARTS_CALL) {
+    h->n_calls += p->kind == PARSER_CALL && !h->holds;
+    if (p->kind == PARSER_CALL) {
         buf_fmt(out, "\"id\":\"%s\",\"type\":\"function\",\"function\":{\"name\":", p->id);
         buf_json_str(out, p->text, p->len);
         buf_str(out, ",\"arguments\":\"");
@@ -58,7 +58,7 @@ static void begin_element(const struct call *c, struct call_choice *h, const str
     h->in_call = true;
 }
 
-void answer_end_call(struct call_choice *h)
+void answer_end_call(struct request_choice *h)
 {
     if (h->holds)
         return;
@@ -68,7 +68,7 @@ void answer_end_call(struct call_choice *h)
 }
 
 /* The tool call that was held is complete. */
-static void hand_out_held(struct call_choice *h, bool complete)
+static void hand_out_held(struct request_choice *h, bool complete)
 {
     if (h->in_call && (complete || !h->drops)) {
         if (h->calls.len)
@@ -82,25 +82,25 @@ static void hand_out_held(struct call_choice *h, bool complete)
     h->in_call = false;
 }
 
-static int take_pieces(const struct call *c, struct call_choice *h)
+static int take_pieces(const struct request *c, struct request_choice *h)
 {
-    struct parts_piece p;
+    struct parser_piece p;
 
-    while (parts_take(h->parts, &p)) {
+    while (parser_take(h->parts, &p)) {
         switch (p.kind) {
-        case PARTS_CONTENT: buf_add(&h->text, p.text, p.len); break;
-        case PARTS_REASONING:
+        case PARSER_CONTENT: buf_add(&h->text, p.text, p.len); break;
+        case PARSER_REASONING:
             h->n_reasoning = h->n_output;
             if (c->f.include_reasoning)
                 buf_add(&h->reasoning, p.text, p.len);
             break;
-        case PARTS_CALL: begin_element(c, h, &p); break;
-        case PARTS_ARGUMENTS:
+        case PARSER_CALL: begin_element(c, h, &p); break;
+        case PARSER_ARGUMENTS:
             if (!h->in_call)
                 begin_element(c, h, &p);
             continue_string(h->holds ? &h->held : &h->calls, p.text, p.len);
             break;
-        case PARTS_CALL_END:
+        case PARSER_CALL_END:
             if (h->holds)
                 hand_out_held(h, p.complete);
             else
@@ -111,7 +111,7 @@ static int take_pieces(const struct call *c, struct call_choice *h)
     return h->text.oom || h->reasoning.oom || h->calls.oom || h->held.oom ? ERR_NOMEM : 0;
 }
 
-int answer_take(const struct call *c, struct call_choice *h, const char *text, size_t n)
+int answer_take(const struct request *c, struct request_choice *h, const char *text, size_t n)
 {
     int rc;
 
@@ -119,24 +119,25 @@ int answer_take(const struct call *c, struct call_choice *h, const char *text, s
         buf_add(&h->text, text, n);
         return h->text.oom ? ERR_NOMEM : 0;
     }
-    rc = parts_feed(h->parts, text, n, NULL);
+    rc = parser_feed(h->parts, text, n, NULL);
     return rc ? rc : take_pieces(c, h);
 }
 
-int answer_take_end(const struct call *c, struct call_choice *h, enum gallop_finish finish, bool stopped)
+int answer_take_end(const struct request *c, struct request_choice *h, enum gallop_finish finish,
+                    bool stopped)
 {
-    int rc = h->parts ? parts_finish(h->parts,
-                                     stopped                        ? PARTS_STOPPED
-                                     : finish == GALLOP_FINISH_STOP ? PARTS_ENDED
-                                                                    : PARTS_CUT,
-                                     NULL)
+    int rc = h->parts ? parser_finish(h->parts,
+                                      stopped                        ? PARSER_STOPPED
+                                      : finish == GALLOP_FINISH_STOP ? PARSER_ENDED
+                                                                     : PARSER_CUT,
+                                      NULL)
                       : 0;
 
     h->drops = stopped;
     return rc || !h->parts ? rc : take_pieces(c, h);
 }
 
-bool answer_has_news(const struct call *c, const struct call_choice *h)
+bool answer_has_news(const struct request *c, const struct request_choice *h)
 {
     return h->ended || h->text.len || h->reasoning.len || h->calls.len ||
            (h->n_new && (!h->parts || c->keep_tokens));
@@ -144,7 +145,7 @@ bool answer_has_news(const struct call *c, const struct call_choice *h)
 
 /* Members content, reasoning and tool_calls, as far as there is something. WITH_CONTENT: content also if it
  * is empty; it is null where there is something else instead. */
-static void put_parts(const struct call *c, struct call_choice *h, bool with_content, struct buf *out)
+static void put_parts(const struct request *c, struct request_choice *h, bool with_content, struct buf *out)
 {
     bool other = h->reasoning.len || h->calls.len;
 
@@ -169,7 +170,7 @@ static void put_parts(const struct call *c, struct call_choice *h, bool with_con
 /* ---- tokens ---- */
 
 /* The text of token ID alone, appended to OUT. */
-static void token_text(const struct call *c, int32_t id, struct buf *out)
+static void token_text(const struct request *c, int32_t id, struct buf *out)
 {
     const struct tok *tok = gallop_llm(c->api->opt.engine)->tok;
 
@@ -185,7 +186,7 @@ static void put_logprob(struct buf *out, float x)
 }
 
 /* {"token":, "logprob":, "bytes":} without its closing brace. */
-static void put_chat_token(const struct call *c, int32_t id, float logprob, struct buf *out)
+static void put_chat_token(const struct request *c, int32_t id, float logprob, struct buf *out)
 {
     const struct tok *tok = gallop_llm(c->api->opt.engine)->tok;
     struct buf text = {.tag = MEM_API};
@@ -213,8 +214,8 @@ static void put_chat_token(const struct call *c, int32_t id, float logprob, stru
 }
 
 /* With logprob_token_ids the token itself stands in front of those. */
-static void put_chat_top(const struct call *c, const struct call_tokens *t, const struct call_token *v,
-                         struct buf *out)
+static void put_chat_top(const struct request *c, const struct request_tokens *t,
+                         const struct request_token *v, struct buf *out)
 {
     size_t most = c->f.logprob_ids ? v->n_top : c->f.top_logprobs > 0 ? (size_t)c->f.top_logprobs : 0;
 
@@ -235,7 +236,7 @@ static void put_chat_top(const struct call *c, const struct call_tokens *t, cons
     buf_json_end(out, ']');
 }
 
-static void put_chat_logprobs(const struct call *c, const struct call_tokens *t, struct buf *out)
+static void put_chat_logprobs(const struct request *c, const struct request_tokens *t, struct buf *out)
 {
     buf_str(out, ",\"logprobs\":");
     if (!c->f.chat_logprobs) {
@@ -244,7 +245,7 @@ static void put_chat_logprobs(const struct call *c, const struct call_tokens *t,
     }
     buf_str(out, "{\"content\":[");
     for (size_t i = 0; i < t->n; i++) {
-        const struct call_token *v = &t->v[i];
+        const struct request_token *v = &t->v[i];
 
         put_chat_token(c, v->id, v->logprob, out);
         put_chat_top(c, t, v, out);
@@ -287,7 +288,7 @@ static bool is_repeated(const struct buf *text, const struct span *span, size_t 
 
 /* V and MOST of the tokens beside it, as an object: of those that have the same text it can hold one, which
  * is V, or the likeliest. */
-static void put_top(const struct call *c, const struct call_tokens *t, const struct call_token *v,
+static void put_top(const struct request *c, const struct request_tokens *t, const struct request_token *v,
                     size_t most, struct buf *out)
 {
     struct span span[1 + SAMPLING_MAX_LOGPROBS];
@@ -320,7 +321,7 @@ static void put_top(const struct call *c, const struct call_tokens *t, const str
 
 /* P goes on behind the text of token ID as it stands among the others: special ones that are left out have
  * none, a character of several tokens is that of the last. */
-static bool pass_token(const struct call *c, struct place *p, int32_t id)
+static bool pass_token(const struct request *c, struct place *p, int32_t id)
 {
     const struct tok *tok = gallop_llm(c->api->opt.engine)->tok;
     struct buf text = {.tag = MEM_API};
@@ -336,8 +337,8 @@ static bool pass_token(const struct call *c, struct place *p, int32_t id)
 }
 
 /* Token V of T; T NULL: the first of a prompt, which nothing foretells. */
-static void add_to_lists(const struct call *c, struct call_lists *l, struct place *p,
-                         const struct call_tokens *t, const struct call_token *v)
+static void add_to_lists(const struct request *c, struct request_lists *l, struct place *p,
+                         const struct request_tokens *t, const struct request_token *v)
 {
     struct buf text = {.tag = MEM_API};
 
@@ -355,19 +356,19 @@ static void add_to_lists(const struct call *c, struct call_lists *l, struct plac
     buf_fini(&text);
 }
 
-static size_t most_beside(const struct call *c)
+static size_t most_beside(const struct request *c)
 {
     return c->f.logprobs > 0 ? (size_t)c->f.logprobs : 0;
 }
 
-void answer_list_prompt(const struct call *c, struct call_prompt *p)
+void answer_list_prompt(const struct request *c, struct request_prompt *p)
 {
     struct tok_stream *pieces = NULL;
     struct place at = {.pieces = &pieces, .most = most_beside(c)};
 
-    p->lists = (struct call_lists){{.tag = MEM_API}, {.tag = MEM_API}, {.tag = MEM_API}, {.tag = MEM_API}};
+    p->lists = (struct request_lists){{.tag = MEM_API}, {.tag = MEM_API}, {.tag = MEM_API}, {.tag = MEM_API}};
     if (p->ids.n)
-        add_to_lists(c, &p->lists, &at, NULL, &(struct call_token){.id = p->ids.id[0]});
+        add_to_lists(c, &p->lists, &at, NULL, &(struct request_token){.id = p->ids.id[0]});
     for (size_t k = 0; k < p->scored.n; k++)
         add_to_lists(c, &p->lists, &at, &p->scored, &p->scored.v[k]);
     tok_stream_free(pieces);
@@ -387,13 +388,13 @@ static void put_list(const char *name, const struct buf *prompt, struct buf *lis
 }
 
 /* WITH_PROMPT: its tokens stand in front. */
-static void put_completion_logprobs(struct call *c, size_t i, bool with_prompt, struct buf *out)
+static void put_completion_logprobs(struct request *c, size_t i, bool with_prompt, struct buf *out)
 {
-    static const struct call_lists none;
-    struct call_prompt *p = &c->prompt[i / c->n];
-    struct call_choice *h = &c->choice[i];
-    const struct call_lists *before = with_prompt ? &p->lists : &none;
-    struct call_lists l = {{.tag = MEM_API}, {.tag = MEM_API}, {.tag = MEM_API}, {.tag = MEM_API}};
+    static const struct request_lists none;
+    struct request_prompt *p = &c->prompt[i / c->n];
+    struct request_choice *h = &c->choice[i];
+    const struct request_lists *before = with_prompt ? &p->lists : &none;
+    struct request_lists l = {{.tag = MEM_API}, {.tag = MEM_API}, {.tag = MEM_API}, {.tag = MEM_API}};
     struct place at = {.pieces = &h->pieces,
                        .at = with_prompt ? n_characters(data_of(&p->text), p->text.len) : h->n_characters,
                        .most = c->f.logprob_ids ? FIELDS_MAX_LOGPROB_IDS : most_beside(c)};
@@ -418,7 +419,7 @@ static void put_completion_logprobs(struct call *c, size_t i, bool with_prompt, 
 }
 
 /* An element of prompt_logprobs. */
-static void put_ranked(const struct call *c, int32_t id, float logprob, size_t rank, struct buf *out)
+static void put_ranked(const struct request *c, int32_t id, float logprob, size_t rank, struct buf *out)
 {
     struct buf text = {.tag = MEM_API};
     char key[16];
@@ -439,13 +440,13 @@ static void put_ranked(const struct call *c, int32_t id, float logprob, size_t r
 }
 
 /* vLLM's prompt_logprobs: for each token of the prompt an object of id to log-probability, its own first. */
-static void put_prompt_logprobs(const struct call *c, const struct call_prompt *p, struct buf *out)
+static void put_prompt_logprobs(const struct request *c, const struct request_prompt *p, struct buf *out)
 {
     size_t most = c->f.prompt_logprobs > 0 ? (size_t)c->f.prompt_logprobs : 0;
 
     buf_str(out, ",\"prompt_logprobs\":[null");
     for (size_t i = 0; i < p->scored.n; i++) {
-        const struct call_token *v = &p->scored.v[i];
+        const struct request_token *v = &p->scored.v[i];
         size_t n = v->n_top < most ? v->n_top : most, rank = v->rank;
 
         for (size_t k = 0; k < n; k++) /* where several are as likely, the place in the list counts */
@@ -468,7 +469,7 @@ static void put_ids(const char *name, const int32_t *id, size_t n, struct buf *o
     buf_str(out, "]");
 }
 
-static void put_token_ids(const struct call_tokens *t, struct buf *out)
+static void put_token_ids(const struct request_tokens *t, struct buf *out)
 {
     buf_str(out, ",\"token_ids\":[");
     for (size_t i = 0; i < t->n; i++)
@@ -478,7 +479,7 @@ static void put_token_ids(const struct call_tokens *t, struct buf *out)
 
 /* ---- parts of both forms ---- */
 
-static void put_head(const struct call *c, const char *object, struct buf *out)
+static void put_head(const struct request *c, const char *object, struct buf *out)
 {
     const char *model = c->f.model ? c->f.model : c->api->opt.name[0];
 
@@ -498,7 +499,7 @@ static void put_usage(size_t n_prompt, size_t n_output, size_t n_cached, struct 
             n_prompt, n_output, n_prompt + n_output, n_cached);
 }
 
-static void put_all_usage(const struct call *c, struct buf *out)
+static void put_all_usage(const struct request *c, struct buf *out)
 {
     size_t n_output = 0, n_cached = 0;
 
@@ -509,7 +510,7 @@ static void put_all_usage(const struct call *c, struct buf *out)
     put_usage(c->n_prompt_tokens, n_output, n_cached, out);
 }
 
-static void put_finish(const struct call_choice *h, struct buf *out)
+static void put_finish(const struct request_choice *h, struct buf *out)
 {
     const char *reason = h->finish == GALLOP_FINISH_STOP     ? h->n_calls ? "tool_calls" : "stop"
                          : h->finish == GALLOP_FINISH_LENGTH ? "length"
@@ -531,10 +532,10 @@ static void put_finish(const struct call_choice *h, struct buf *out)
 /* ---- whole answers ---- */
 
 /* Choice I, which is answer number INDEX. */
-static void put_choice(struct call *c, size_t i, size_t index, struct buf *out)
+static void put_choice(struct request *c, size_t i, size_t index, struct buf *out)
 {
-    const struct call_prompt *p = prompt_of(c, i);
-    struct call_choice *h = &c->choice[i];
+    const struct request_prompt *p = prompt_of(c, i);
+    struct request_choice *h = &c->choice[i];
 
     buf_fmt(out, index ? ",{\"index\":%zu" : "{\"index\":%zu", index);
     if (is_chat(c)) {
@@ -565,13 +566,13 @@ static void put_choice(struct call *c, size_t i, size_t index, struct buf *out)
 
 /* Of the choices of prompt P that are not written yet, the one with the highest log-probability per token;
  * of equals the first. */
-static size_t best_choice(struct call *c, size_t p)
+static size_t best_choice(struct request *c, size_t p)
 {
     size_t best = SIZE_MAX;
     double highest = 0;
 
     for (size_t i = p * c->n; i < (p + 1) * c->n; i++) {
-        const struct call_choice *h = &c->choice[i];
+        const struct request_choice *h = &c->choice[i];
         double mean = h->n_output ? h->logprob / (double)h->n_output : 0;
 
         if (!h->written && (best == SIZE_MAX || mean > highest)) {
@@ -583,7 +584,7 @@ static size_t best_choice(struct call *c, size_t p)
     return best;
 }
 
-static void put_whole(struct call *c, struct buf *out)
+static void put_whole(struct request *c, struct buf *out)
 {
     size_t n = (size_t)c->f.n;
 
@@ -602,10 +603,10 @@ static void put_whole(struct call *c, struct buf *out)
 /* ---- events ---- */
 
 /* The events in front of all others of a chat, one for each choice: who speaks, and nothing yet. */
-static void put_roles(struct call *c, struct buf *out)
+static void put_roles(struct request *c, struct buf *out)
 {
     for (size_t i = 0; i < c->n_prompts * c->n; i++) {
-        const struct call_prompt *p = prompt_of(c, i);
+        const struct request_prompt *p = prompt_of(c, i);
 
         buf_str(out, "data: ");
         put_head(c, "chat.completion.chunk", out);
@@ -622,7 +623,7 @@ static void put_roles(struct call *c, struct buf *out)
 }
 
 /* How much of what came can be shown: text ends with a whole character, and so does each event. */
-static void put_chat_part(struct call *c, struct call_choice *h, struct buf *out)
+static void put_chat_part(struct request *c, struct request_choice *h, struct buf *out)
 {
     buf_str(out, ",\"delta\":{");
     put_parts(c, h, !h->parts, out);
@@ -630,9 +631,9 @@ static void put_chat_part(struct call *c, struct call_choice *h, struct buf *out
     put_chat_logprobs(c, &h->tokens, out);
 }
 
-static void put_completion_part(struct call *c, size_t i, struct call_choice *h, struct buf *out)
+static void put_completion_part(struct request *c, size_t i, struct request_choice *h, struct buf *out)
 {
-    const struct call_prompt *p = prompt_of(c, i);
+    const struct request_prompt *p = prompt_of(c, i);
     bool with_prompt = c->f.echo && !h->introduced;
     struct buf text = {.tag = MEM_API};
 
@@ -646,10 +647,10 @@ static void put_completion_part(struct call *c, size_t i, struct call_choice *h,
     buf_fini(&text);
 }
 
-static void put_part(struct call *c, size_t i, struct buf *out)
+static void put_part(struct request *c, size_t i, struct buf *out)
 {
-    const struct call_prompt *p = prompt_of(c, i);
-    struct call_choice *h = &c->choice[i];
+    const struct request_prompt *p = prompt_of(c, i);
+    struct request_choice *h = &c->choice[i];
 
     buf_str(out, "data: ");
     put_head(c, is_chat(c) ? "chat.completion.chunk" : "text_completion", out);
@@ -668,10 +669,10 @@ static void put_part(struct call *c, size_t i, struct buf *out)
     if (c->f.continuous_usage)
         put_usage(p->ids.n, h->n_output, p->n_cached, out);
     buf_str(out, "}\n\n");
-    form_sent(h);
+    dialect_sent(h);
 }
 
-static void put_usage_event(struct call *c, struct buf *out)
+static void put_usage_event(struct request *c, struct buf *out)
 {
     buf_str(out, "data: ");
     put_head(c, is_chat(c) ? "chat.completion.chunk" : "text_completion", out);
@@ -680,11 +681,11 @@ static void put_usage_event(struct call *c, struct buf *out)
     buf_str(out, "}\n\n");
 }
 
-static void put_end(struct call *c, int status, const char *sentence, struct buf *out)
+static void put_end(struct request *c, int status, const char *sentence, struct buf *out)
 {
     if (status) {
         buf_str(out, "data: ");
-        form_error(out, status, sentence, NULL);
+        dialect_error(out, status, sentence, NULL);
         buf_str(out, "\n\n");
     } else if (c->f.include_usage) {
         put_usage_event(c, out);
@@ -692,20 +693,20 @@ static void put_end(struct call *c, int status, const char *sentence, struct buf
     buf_str(out, "data: [DONE]\n\n");
 }
 
-const struct form answer_completions_form = {.prefix = "cmpl-",
-                                             .type = "text/event-stream; charset=utf-8",
-                                             .ping = ": ping\n\n",
-                                             .whole = put_whole,
-                                             .part = put_part,
-                                             .end = put_end,
-                                             .error = form_error,
-                                             .error_schema = "Error"};
-const struct form answer_chat_form = {.prefix = "chatcmpl-",
-                                      .type = "text/event-stream; charset=utf-8",
-                                      .ping = ": ping\n\n",
-                                      .whole = put_whole,
-                                      .introduce = put_roles,
-                                      .part = put_part,
-                                      .end = put_end,
-                                      .error = form_error,
-                                      .error_schema = "Error"};
+const struct dialect answer_completions_form = {.prefix = "cmpl-",
+                                                .type = "text/event-stream; charset=utf-8",
+                                                .ping = ": ping\n\n",
+                                                .whole = put_whole,
+                                                .part = put_part,
+                                                .end = put_end,
+                                                .error = dialect_error,
+                                                .error_schema = "Error"};
+const struct dialect answer_chat_form = {.prefix = "chatcmpl-",
+                                         .type = "text/event-stream; charset=utf-8",
+                                         .ping = ": ping\n\n",
+                                         .whole = put_whole,
+                                         .introduce = put_roles,
+                                         .part = put_part,
+                                         .end = put_end,
+                                         .error = dialect_error,
+                                         .error_schema = "Error"};

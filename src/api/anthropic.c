@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "api/call.h"
+#include "api/request.h"
 #include "base/json_pull.h"
 #include "base/json_tree.h"
 
@@ -15,7 +15,7 @@
 
 /* What is made of a request. */
 struct reading {
-    struct call *c;
+    struct request *c;
     json_t *list;    /* messages as OpenAI has them, */
     json_t *tools;   /* and tools */
     json_t *offered; /* name of a tool: whether messages say that it may be called; owned */
@@ -27,7 +27,7 @@ struct reading {
 
 static bool is_type(const json_t *block, const char *type)
 {
-    return form_is(json_object_get(block, "type"), type);
+    return dialect_is(json_object_get(block, "type"), type);
 }
 
 static int wrong_block(const struct reading *r, size_t i, const json_t *block, struct err *e)
@@ -324,7 +324,7 @@ static int change_tools(struct reading *r, const json_t *block, struct err *e)
 static int read_system_turn(struct reading *r, const json_t *message, struct err *e)
 {
     const json_t *content = json_object_get(message, "content"), *block;
-    bool over = form_is(json_object_get(message, "clear_at"), "next_user_message") && r->at < r->last;
+    bool over = dialect_is(json_object_get(message, "clear_at"), "next_user_message") && r->at < r->last;
     json_t *parts = json_array();
     int rc = parts ? 0 : err_nomem(e, "messages");
     size_t i;
@@ -354,9 +354,9 @@ static int read_message(struct reading *r, const json_t *message, struct err *e)
 {
     const json_t *role = json_object_get(message, "role");
 
-    if (form_is(role, "system"))
+    if (dialect_is(role, "system"))
         return read_system_turn(r, message, e);
-    if (!form_is(role, "user") && !form_is(role, "assistant"))
+    if (!dialect_is(role, "user") && !dialect_is(role, "assistant"))
         return err_set(e, ERR_INPUT, "messages[%zu].role: expected user, assistant or system", r->at);
     return read_turn(r, message, json_string_value(role), e);
 }
@@ -463,7 +463,7 @@ static int read_system(struct reading *r, struct err *e)
     return rc;
 }
 
-static int read_request(struct call *c, struct err *e)
+static int read_request(struct request *c, struct err *e)
 {
     struct reading r = {.c = c, .list = json_array(), .tools = json_array()};
     const json_t *last = NULL;
@@ -477,7 +477,7 @@ static int read_request(struct call *c, struct err *e)
     if (rc == 0)
         fields_blame(f, "messages", 0);
     for (size_t i = 0; i < json_array_size(f->messages); i++)
-        if (form_is(json_object_get(json_array_get(f->messages, i), "role"), "user"))
+        if (dialect_is(json_object_get(json_array_get(f->messages, i), "role"), "user"))
             r.last = i;
     for (r.at = 0; r.at < json_array_size(f->messages) && rc == 0; r.at++) {
         last = json_array_get(f->messages, r.at);
@@ -517,9 +517,9 @@ static void put_error(struct buf *out, int status, const char *message, const ch
     buf_str(out, "}}");
 }
 
-static void put_usage(const struct call *c, struct buf *out)
+static void put_usage(const struct request *c, struct buf *out)
 {
-    const struct call_choice *h = c->choice;
+    const struct request_choice *h = c->choice;
     size_t cached = c->prompt->n_cached;
 
     buf_fmt(
@@ -530,7 +530,7 @@ static void put_usage(const struct call *c, struct buf *out)
 }
 
 /* Members stop_reason and stop_sequence. Anthropic has no word for an answer that was cancelled. */
-static void put_stop(const struct call_choice *h, struct buf *out)
+static void put_stop(const struct request_choice *h, struct buf *out)
 {
     bool called = h->n_calls > 0;
     const char *reason = h->finish == GALLOP_FINISH_LENGTH ? "max_tokens"
@@ -539,20 +539,20 @@ static void put_stop(const struct call_choice *h, struct buf *out)
                                                            : "end_turn";
 
     buf_str(out, "\"stop_reason\":");
-    form_put_string(out,
-                    h->finish == GALLOP_FINISH_LENGTH || h->finish == GALLOP_FINISH_STOP ? reason : NULL);
+    dialect_put_string(out,
+                       h->finish == GALLOP_FINISH_LENGTH || h->finish == GALLOP_FINISH_STOP ? reason : NULL);
     buf_str(out, ",\"stop_sequence\":");
-    form_put_string(out, h->finish == GALLOP_FINISH_STOP && !called ? h->stop_string : NULL);
+    dialect_put_string(out, h->finish == GALLOP_FINISH_STOP && !called ? h->stop_string : NULL);
 }
 
 /* Which edits of the request's context_management were made: none are. */
-static void put_edits(const struct call *c, struct buf *out)
+static void put_edits(const struct request *c, struct buf *out)
 {
     if (c->f.asks_for_edits)
         buf_str(out, ",\"context_management\":{\"applied_edits\":[]}");
 }
 
-static void put_head(const struct call *c, struct buf *out)
+static void put_head(const struct request *c, struct buf *out)
 {
     const char *model = c->f.model ? c->f.model : c->api->opt.name[0];
 
@@ -580,9 +580,9 @@ static void put_input(const json_t *call, struct buf *out)
     json_decref(input);
 }
 
-static void put_content(struct call_choice *h, struct buf *out)
+static void put_content(struct request_choice *h, struct buf *out)
 {
-    json_t *calls = form_calls(h, out), *call;
+    json_t *calls = dialect_calls(h, out), *call;
     size_t i;
 
     buf_json_begin(out, '[');
@@ -612,9 +612,9 @@ static void put_content(struct call_choice *h, struct buf *out)
     json_decref(calls);
 }
 
-static void put_whole(struct call *c, struct buf *out)
+static void put_whole(struct request *c, struct buf *out)
 {
-    struct call_choice *h = c->choice;
+    struct request_choice *h = c->choice;
 
     buf_str(out, "{");
     put_head(c, out);
@@ -635,7 +635,7 @@ static void begin_event(struct buf *out, const char *type)
     buf_fmt(out, "event: %s\ndata: {\"type\":\"%s\"", type, type);
 }
 
-static void put_begin(struct call *c, struct buf *out)
+static void put_begin(struct request *c, struct buf *out)
 {
     begin_event(out, "message_start");
     buf_str(out, ",\"message\":{");
@@ -645,28 +645,29 @@ static void put_begin(struct call *c, struct buf *out)
     buf_str(out, "}}\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n");
 }
 
-static void open_block(struct call *c, struct call_choice *h, const char *id, const char *name,
+static void open_block(struct request *c, struct request_choice *h, const char *id, const char *name,
                        struct buf *out)
 {
     (void)c;
     begin_event(out, "content_block_start");
     buf_fmt(out, ",\"index\":%zu,\"content_block\":", h->n_blocks);
-    if (h->block == FORM_CALL) {
+    if (h->block == DIALECT_CALL) {
         buf_fmt(out, "{\"type\":\"tool_use\",\"id\":\"%s\",\"name\":", id);
         buf_json_str(out, name, strlen(name));
         buf_str(out, ",\"input\":{}}}\n\n");
     } else {
-        buf_str(out, h->block == FORM_TEXT
+        buf_str(out, h->block == DIALECT_TEXT
                          ? "{\"type\":\"text\",\"text\":\"\"}}\n\n"
                          : "{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}}\n\n");
     }
 }
 
-static void add_to_block(struct call *c, struct call_choice *h, const char *text, size_t n, struct buf *out)
+static void add_to_block(struct request *c, struct request_choice *h, const char *text, size_t n,
+                         struct buf *out)
 {
-    static const char *const deltas[][2] = {[FORM_REASONING] = {"thinking_delta", "thinking"},
-                                            [FORM_TEXT] = {"text_delta", "text"},
-                                            [FORM_CALL] = {"input_json_delta", "partial_json"}};
+    static const char *const deltas[][2] = {[DIALECT_REASONING] = {"thinking_delta", "thinking"},
+                                            [DIALECT_TEXT] = {"text_delta", "text"},
+                                            [DIALECT_CALL] = {"input_json_delta", "partial_json"}};
 
     (void)c;
     begin_event(out, "content_block_delta");
@@ -676,22 +677,22 @@ static void add_to_block(struct call *c, struct call_choice *h, const char *text
     buf_str(out, "}}\n\n");
 }
 
-static void close_block(struct call *c, struct call_choice *h, struct buf *out)
+static void close_block(struct request *c, struct request_choice *h, struct buf *out)
 {
     (void)c;
     begin_event(out, "content_block_stop");
     buf_fmt(out, ",\"index\":%zu}\n\n", h->n_blocks);
 }
 
-static void put_part(struct call *c, size_t i, struct buf *out)
+static void put_part(struct request *c, size_t i, struct buf *out)
 {
-    static const struct form_blocks blocks = {open_block, add_to_block, close_block};
+    static const struct dialect_blocks blocks = {open_block, add_to_block, close_block};
 
-    form_put_blocks(c, &c->choice[i], &blocks, out);
-    form_sent(&c->choice[i]);
+    dialect_put_blocks(c, &c->choice[i], &blocks, out);
+    dialect_sent(&c->choice[i]);
 }
 
-static void put_end(struct call *c, int status, const char *sentence, struct buf *out)
+static void put_end(struct request *c, int status, const char *sentence, struct buf *out)
 {
     if (status) {
         buf_str(out, "event: error\ndata: ");
@@ -710,13 +711,13 @@ static void put_end(struct call *c, int status, const char *sentence, struct buf
     buf_str(out, "}\n\n");
 }
 
-const struct form anthropic_form = {.prefix = "msg_",
-                                    .type = "text/event-stream; charset=utf-8",
-                                    .ping = "event: ping\ndata: {\"type\":\"ping\"}\n\n",
-                                    .read = read_request,
-                                    .whole = put_whole,
-                                    .begin = put_begin,
-                                    .part = put_part,
-                                    .end = put_end,
-                                    .error = put_error,
-                                    .error_schema = "AnthropicError"};
+const struct dialect anthropic_form = {.prefix = "msg_",
+                                       .type = "text/event-stream; charset=utf-8",
+                                       .ping = "event: ping\ndata: {\"type\":\"ping\"}\n\n",
+                                       .read = read_request,
+                                       .whole = put_whole,
+                                       .begin = put_begin,
+                                       .part = put_part,
+                                       .end = put_end,
+                                       .error = put_error,
+                                       .error_schema = "AnthropicError"};

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "api/call.h"
+#include "api/request.h"
 #include "base/clock.h"
 #include "engine/gallop_in.h"
 
@@ -33,7 +33,7 @@ int api_open(struct api **out, const struct api_options *o, struct err *e)
     a->now.roof_flops = o->roof_flops;
     a->created = (int64_t)time(NULL);
     a->started_s = clock_seconds();
-    if (running_open(a, e) != 0) {
+    if (crash_table_open(a, e) != 0) {
         api_close(a);
         return ERR_NOMEM;
     }
@@ -44,7 +44,7 @@ int api_open(struct api **out, const struct api_options *o, struct err *e)
 
 bool api_stalled(struct api *a)
 {
-    uint64_t begun = relay_step_ns(&a->relay), now = clock_ns();
+    uint64_t begun = engine_thread_step_ns(&a->relay), now = clock_ns();
     double s = begun && begun < now ? (double)(now - begun) * 1e-9 : 0;
 
     if (a->stalled_ns && begun != a->stalled_ns) {
@@ -67,11 +67,11 @@ static void on_wake(void *ctx)
     struct api *a = ctx;
     double now = clock_seconds();
 
-    call_advance(a);
+    request_advance(a);
     api_stalled(a);
     if (now >= a->ping_s) {
         a->ping_s = now + a->opt.ping_s / 10;
-        call_ping(a, now);
+        request_ping(a, now);
     }
     if (a->woken)
         a->woken(a->woken_ctx);
@@ -79,21 +79,21 @@ static void on_wake(void *ctx)
 
 static void on_written(void *ctx)
 {
-    call_written(ctx);
+    request_written(ctx);
 }
 
 static void on_gone(void *ctx, struct server_exchange *x)
 {
     (void)ctx;
     if (server_user(x))
-        call_gone(server_user(x));
+        request_gone(server_user(x));
 }
 
 static void on_drained(void *ctx, struct server_exchange *x)
 {
     (void)ctx;
     if (server_user(x))
-        call_drained(server_user(x));
+        request_drained(server_user(x));
 }
 
 void api_handle(struct api *a, struct server_options *o)
@@ -120,8 +120,8 @@ int api_start(struct api *a, struct server *s, struct err *e)
     int rc;
 
     a->server = s;
-    if ((rc = front_open(&a->front, a->opt.n_threads, wake, a, e)) == 0)
-        rc = relay_open(&a->relay, a->opt.engine, call_lost, wake, a, e);
+    if ((rc = workers_open(&a->front, a->opt.n_threads, wake, a, e)) == 0)
+        rc = engine_thread_open(&a->relay, a->opt.engine, request_lost, wake, a, e);
     return rc;
 }
 
@@ -133,9 +133,9 @@ void api_drain(struct api *a)
 
 void api_abort(struct api *a)
 {
-    for (struct call *c = a->first; c; c = c->next) {
+    for (struct request *c = a->first; c; c = c->next) {
         atomic_store(&c->unwanted, true);
-        call_abort(c);
+        request_abort(c);
     }
 }
 
@@ -157,17 +157,17 @@ size_t api_n_computing(const struct api *a)
 
 void api_stop(struct api *a)
 {
-    front_close(&a->front);
-    relay_close(&a->relay);
+    workers_close(&a->front);
+    engine_thread_close(&a->relay);
 }
 
 void api_close(struct api *a)
 {
     if (!a)
         return;
-    call_forget_all(a);
+    request_forget_all(a);
     mem_set_budget(0);
-    running_close(a);
+    crash_table_close(a);
     buf_fini(&a->scratch);
     pthread_mutex_destroy(&a->unknown_lock);
     pthread_mutex_destroy(&a->places_lock);

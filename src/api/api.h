@@ -2,7 +2,7 @@
  *
  * Who does what: the server's thread takes requests and writes answers; threads of the front (front.h) read
  * JSON, render templates, tokenize and submit, and write answers of many numbers; the engine's thread
- * computes (relay.h). A request is one struct call, which the server's thread owns; nothing blocks that
+ * computes (relay.h). A request is one struct request, which the server's thread owns; nothing blocks that
  * thread.
  */
 #ifndef GALLOP_API_API_H
@@ -12,10 +12,10 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "api/calls/markup.h"
-#include "api/calls/roles.h"
-#include "api/calls/tools.h"
 #include "api/keys.h"
+#include "api/markup/markup.h"
+#include "api/markup/roles.h"
+#include "api/markup/tools.h"
 #include "base/err.h"
 #include "gallop.h"
 #include "net/cors.h"

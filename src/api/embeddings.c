@@ -6,13 +6,13 @@
 #include <openssl/evp.h>
 #include <string.h>
 
-#include "api/call.h"
+#include "api/request.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "engine/dense.h"
 
-static int read_request(struct call *c, struct err *e)
+static int read_request(struct request *c, struct err *e)
 {
     (void)e;
     c->f.max_tokens = 0;
@@ -46,7 +46,7 @@ static void put_base64(const float *v, size_t n, struct buf *out)
 }
 
 /* The embedding of P becomes what the model's Dense modules make of it. */
-static bool pass_dense(const struct dense *d, struct call_prompt *p)
+static bool pass_dense(const struct dense *d, struct request_prompt *p)
 {
     float *v;
 
@@ -60,7 +60,7 @@ static bool pass_dense(const struct dense *d, struct call_prompt *p)
     return true;
 }
 
-static void put_vector(const struct call *c, struct call_prompt *p, struct buf *out)
+static void put_vector(const struct request *c, struct request_prompt *p, struct buf *out)
 {
     if (!pass_dense(c->api->opt.dense, p)) {
         out->oom = true;
@@ -78,7 +78,7 @@ static void put_vector(const struct call *c, struct call_prompt *p, struct buf *
     buf_json_end(out, ']');
 }
 
-static void put_whole(struct call *c, struct buf *out)
+static void put_whole(struct request *c, struct buf *out)
 {
     const char *model = c->f.model ? c->f.model : c->api->opt.name[0];
     size_t cached = 0;
@@ -100,15 +100,15 @@ static void put_whole(struct call *c, struct buf *out)
             c->n_prompt_tokens, c->n_prompt_tokens, cached);
 }
 
-const struct form embeddings_form = {.prefix = "embd-",
-                                     .read = read_request,
-                                     .whole = put_whole,
-                                     .error = form_error,
-                                     .error_schema = "Error"};
+const struct dialect embeddings_form = {.prefix = "embd-",
+                                        .read = read_request,
+                                        .whole = put_whole,
+                                        .error = dialect_error,
+                                        .error_schema = "Error"};
 
 /* ---- Ollama's ---- */
 
-static int read_ollama(struct call *c, struct err *e)
+static int read_ollama(struct request *c, struct err *e)
 {
     (void)e;
     c->f.max_tokens = 0;
@@ -118,7 +118,7 @@ static int read_ollama(struct call *c, struct err *e)
     return 0;
 }
 
-static void put_ollama(struct call *c, struct buf *out)
+static void put_ollama(struct request *c, struct buf *out)
 {
     const char *model = c->f.model ? c->f.model : c->api->opt.name[0];
 
@@ -133,20 +133,20 @@ static void put_ollama(struct call *c, struct buf *out)
             (clock_seconds() - c->arrival_s) * 1e9, c->n_prompt_tokens);
 }
 
-static void put_ollama_one(struct call *c, struct buf *out)
+static void put_ollama_one(struct request *c, struct buf *out)
 {
     buf_str(out, "{\"embedding\":");
     put_vector(c, c->prompt, out);
     buf_char(out, '}');
 }
 
-const struct form embeddings_ollama_form = {.prefix = "ollama-",
-                                            .read = read_ollama,
-                                            .whole = put_ollama,
-                                            .error = ollama_error,
-                                            .error_schema = "OllamaError"};
-const struct form embeddings_ollama_one_form = {.prefix = "ollama-",
-                                                .read = read_ollama,
-                                                .whole = put_ollama_one,
-                                                .error = ollama_error,
-                                                .error_schema = "OllamaError"};
+const struct dialect embeddings_ollama_form = {.prefix = "ollama-",
+                                               .read = read_ollama,
+                                               .whole = put_ollama,
+                                               .error = ollama_error,
+                                               .error_schema = "OllamaError"};
+const struct dialect embeddings_ollama_one_form = {.prefix = "ollama-",
+                                                   .read = read_ollama,
+                                                   .whole = put_ollama_one,
+                                                   .error = ollama_error,
+                                                   .error_schema = "OllamaError"};

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "api/calls/tools.h"
+#include "api/markup/tools.h"
 #include "base/err.h"
 #include "base/mem.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "api/call.h"
+#include "api/request.h"
 
 const json_t *messages_part_text(const json_t *part)
 {
@@ -24,7 +24,7 @@ const json_t *messages_part_text(const json_t *part)
     if (json_is_string(part))
         return part;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-        if (form_is(type, kinds[i].type)) {
+        if (dialect_is(type, kinds[i].type)) {
             text = json_object_get(part, kinds[i].member);
             return text ? text : part;
         }
@@ -91,13 +91,13 @@ static int convert(const json_t *from, size_t i, json_t *list, struct err *e)
     return rc;
 }
 
-bool messages_have_tools(const struct call *c)
+bool messages_have_tools(const struct request *c)
 {
     return json_array_size(c->f.tools) && c->f.tool_choice != TOOLS_NONE;
 }
 
 /* The variables of the template, with LIST as its messages; later ones win. */
-static int set_variables(struct call *c, json_t *o, json_t *list)
+static int set_variables(struct request *c, json_t *o, json_t *list)
 {
     const struct fields *f = &c->f;
     int bad = 0;
@@ -151,7 +151,7 @@ static int add_end_tag(json_t *list, struct err *e)
 }
 
 /* New reference. */
-static int make_variables(struct call *c, json_t **out, struct err *e)
+static int make_variables(struct request *c, json_t **out, struct err *e)
 {
     json_t *o = json_object(), *list = json_array();
     int rc = o && list ? 0 : err_nomem(e, "messages");
@@ -198,7 +198,7 @@ static int leave_open(struct buf *out, size_t from, struct err *e)
     return 0;
 }
 
-int messages_render(struct call *c, struct buf *out, struct buf *origin, struct err *e)
+int messages_render(struct request *c, struct buf *out, struct buf *origin, struct err *e)
 {
     const struct api_options *o = &c->api->opt;
     time_t seconds = time(NULL);

@@ -19,7 +19,7 @@
 /* ---- requests ---- */
 
 /* Messages of the prompt, or of the request with names of tools as a chat has them. */
-static int make_messages(struct call *c, json_t *list, struct err *e)
+static int make_messages(struct request *c, json_t *list, struct err *e)
 {
     struct fields *f = &c->f;
     int bad = 0;
@@ -44,14 +44,14 @@ static int make_messages(struct call *c, json_t *list, struct err *e)
     return bad ? err_nomem(e, "messages") : 0;
 }
 
-bool ollama_loads(const struct call *c)
+bool ollama_loads(const struct request *c)
 {
     return c->endpoint == FIELDS_GENERATE      ? !json_string_length(c->f.prompt)
            : c->endpoint == FIELDS_OLLAMA_CHAT ? !json_array_size(c->f.messages)
                                                : false;
 }
 
-static int read_request(struct call *c, struct err *e)
+static int read_request(struct request *c, struct err *e)
 {
     struct fields *f = &c->f;
     json_t *list;
@@ -79,14 +79,14 @@ void ollama_error(struct buf *out, int status, const char *message, const char *
     buf_str(out, "{\"error\":");
     buf_json_str(out, message, strlen(message));
     buf_json_key(out, "param");
-    form_put_string(out, param);
+    dialect_put_string(out, param);
     buf_str(out, "}");
 }
 
 /* [{"function": {"name", "arguments": {}}}] of the calls that were gathered. */
-static void put_calls(struct call_choice *h, struct buf *out)
+static void put_calls(struct request_choice *h, struct buf *out)
 {
-    json_t *calls = form_calls(h, out), *call, *list = json_array();
+    json_t *calls = dialect_calls(h, out), *call, *list = json_array();
     size_t i;
 
     json_array_foreach(calls, i, call)
@@ -132,7 +132,7 @@ static void put_string(const char *key, const struct buf *text, struct buf *out)
 }
 
 /* What of a choice is not sent yet; calls only at its end. */
-static void put_news(const struct call *c, struct call_choice *h, struct buf *out)
+static void put_news(const struct request *c, struct request_choice *h, struct buf *out)
 {
     if (c->endpoint == FIELDS_GENERATE) {
         put_string("response", &h->text, out);
@@ -149,7 +149,7 @@ static void put_news(const struct call *c, struct call_choice *h, struct buf *ou
     buf_char(out, '}');
 }
 
-static void put_end_of(const struct call *c, const struct call_choice *h, struct buf *out)
+static void put_end_of(const struct request *c, const struct request_choice *h, struct buf *out)
 {
     buf_fmt(
         out,
@@ -162,17 +162,17 @@ static void put_end_of(const struct call *c, const struct call_choice *h, struct
         h->decode_s * 1e9);
 }
 
-static void begin_line(const struct call *c, struct buf *out)
+static void begin_line(const struct request *c, struct buf *out)
 {
     const char *model = c->f.model ? c->f.model : c->api->opt.name[0];
 
     buf_str(out, "{\"model\":");
     buf_json_str(out, model, strlen(model));
     buf_str(out, ",\"created_at\":");
-    form_put_time(c->created, out);
+    dialect_put_time(c->created, out);
 }
 
-void ollama_loaded(const struct call *c, struct buf *out)
+void ollama_loaded(const struct request *c, struct buf *out)
 {
     begin_line(c, out);
     buf_str(out, c->endpoint == FIELDS_GENERATE ? ",\"response\":\"\""
@@ -181,9 +181,9 @@ void ollama_loaded(const struct call *c, struct buf *out)
                  "\"prompt_eval_count\":0,\"eval_count\":0}");
 }
 
-static void put_line(struct call *c, struct buf *out)
+static void put_line(struct request *c, struct buf *out)
 {
-    struct call_choice *h = c->choice;
+    struct request_choice *h = c->choice;
 
     begin_line(c, out);
     put_news(c, h, out);
@@ -193,9 +193,9 @@ static void put_line(struct call *c, struct buf *out)
         buf_str(out, ",\"done\":false}");
 }
 
-static void put_part(struct call *c, size_t i, struct buf *out)
+static void put_part(struct request *c, size_t i, struct buf *out)
 {
-    struct call_choice *h = &c->choice[i];
+    struct request_choice *h = &c->choice[i];
 
     if (!h->ended && !h->text.len && !h->reasoning.len) {
         h->n_new = 0; /* calls are gathered */
@@ -215,10 +215,10 @@ static void put_part(struct call *c, size_t i, struct buf *out)
     buf_clear(&h->calls);
     put_line(c, out);
     buf_char(out, '\n');
-    form_sent(h);
+    dialect_sent(h);
 }
 
-static void put_end(struct call *c, int status, const char *sentence, struct buf *out)
+static void put_end(struct request *c, int status, const char *sentence, struct buf *out)
 {
     (void)c;
     if (!status)
@@ -227,16 +227,16 @@ static void put_end(struct call *c, int status, const char *sentence, struct buf
     buf_char(out, '\n');
 }
 
-const struct form ollama_form = {.prefix = "ollama-",
-                                 .type = "application/x-ndjson",
-                                 .read = read_request,
-                                 .whole = put_line,
-                                 .part = put_part,
-                                 .end = put_end,
-                                 .error = ollama_error,
-                                 .error_schema = "OllamaError"};
+const struct dialect ollama_form = {.prefix = "ollama-",
+                                    .type = "application/x-ndjson",
+                                    .read = read_request,
+                                    .whole = put_line,
+                                    .part = put_part,
+                                    .end = put_end,
+                                    .error = ollama_error,
+                                    .error_schema = "OllamaError"};
 
-const struct form ollama_show_form = {
+const struct dialect ollama_show_form = {
     .prefix = "ollama-", .error = ollama_error, .error_schema = "OllamaError"};
 
 /* ---- what is served ---- */
@@ -314,7 +314,7 @@ void ollama_tags(const struct api *a, struct buf *out)
     for (size_t i = 0; i < a->opt.n_names; i++) {
         put_listed(a, a->opt.name[i], out);
         buf_json_key(out, "modified_at");
-        form_put_time(a->created, out);
+        dialect_put_time(a->created, out);
         buf_json_end(out, '}');
     }
     buf_json_end(out, ']');
@@ -377,6 +377,6 @@ void ollama_show(const struct api *a, struct buf *out)
     buf_str(out, !model_of(a)->info.headless && o->chat && o->markup.reasoning ? ",\"thinking\"" : "");
     buf_json_end(out, ']');
     buf_json_key(out, "modified_at");
-    form_put_time(a->created, out);
+    dialect_put_time(a->created, out);
     buf_json_end(out, '}');
 }

@@ -4,14 +4,14 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "api/call.h"
+#include "api/request.h"
 #include "api/routes.h"
 #include "base/clock.h"
 #include "engine/gallop_in.h"
 
 enum { MOST_SCORED = 4 << 20 }; /* log-probabilities of prompts in an answer: about 300 MB */
 
-static const struct llm *model_of(const struct call *c)
+static const struct llm *model_of(const struct request *c)
 {
     return gallop_llm(c->api->opt.engine);
 }
@@ -19,7 +19,7 @@ static const struct llm *model_of(const struct call *c)
 /* ---- refusing ---- */
 
 /* The sentence of the engine without the path of the model, which is nobody's business. */
-static const char *without_path(const struct call *c, const char *sentence)
+static const char *without_path(const struct request *c, const char *sentence)
 {
     const struct checkpoint *from = model_of(c)->model.checkpoint;
     const char *path = from && from->in.path ? from->in.path : "";
@@ -30,12 +30,12 @@ static const char *without_path(const struct call *c, const char *sentence)
 }
 
 /* The sentence is not charged: there may be no room for it. */
-static int refuse(struct call *c, int status, const char *sentence)
+static int refuse(struct request *c, int status, const char *sentence)
 {
     enum mem_charge before = mem_charge(MEM_CHARGE_NONE);
 
     sentence = without_path(c, sentence);
-    form_reason(sentence, c->reason, sizeof(c->reason));
+    dialect_reason(sentence, c->reason, sizeof(c->reason));
     buf_fini(&c->reply);
     c->form->error(&c->reply, status, sentence, c->f.param[0] ? c->f.param : NULL);
     mem_charge(before);
@@ -44,22 +44,22 @@ static int refuse(struct call *c, int status, const char *sentence)
 }
 
 /* There is no memory for the request, or none is left of what requests may hold together. */
-static int refuse_memory(struct call *c)
+static int refuse_memory(struct request *c)
 {
     if (!mem_over_budget())
         return refuse(c, 503, "out of memory");
     atomic_fetch_add(&c->api->n_over_memory, 1);
     fields_blame(&c->f, "", 0);
-    return refuse(c, 429, call_over_memory);
+    return refuse(c, 429, request_over_memory);
 }
 
-static int refuse_field(struct call *c, const char *field, const char *sentence)
+static int refuse_field(struct request *c, const char *field, const char *sentence)
 {
     fields_blame(&c->f, field, 0);
     return refuse(c, 400, sentence);
 }
 
-static int refuse_code(struct call *c, const struct err *e)
+static int refuse_code(struct request *c, const struct err *e)
 {
     if (mem_lib_failed()) /* then E may say of the request what is so for lack of memory */
         return refuse_memory(c);
@@ -68,7 +68,7 @@ static int refuse_code(struct call *c, const struct err *e)
 
 /* C is not worth its next stage: its client left, the server ends, or its time is over; it is refused
  * then. */
-static bool is_over(struct call *c)
+static bool is_over(struct request *c)
 {
     double most_s = c->api->opt.request_timeout_s;
 
@@ -91,7 +91,7 @@ static bool is_served(const struct api *a, const char *name)
     return a->opt.path_name && strcmp(a->opt.path_name, name) == 0;
 }
 
-static int check_model(struct call *c)
+static int check_model(struct request *c)
 {
     char sentence[400], plain[256];
     const char *tag = c->f.model && strncmp(c->route, "/api/", 5) == 0 ? strrchr(c->f.model, ':') : NULL;
@@ -109,7 +109,7 @@ static int check_model(struct call *c)
     return refuse(c, 404, sentence);
 }
 
-static int check_logprobs(struct call *c)
+static int check_logprobs(struct request *c)
 {
     const int64_t most = c->api->opt.max_logprobs;
     struct fields *f = &c->f;
@@ -135,7 +135,7 @@ static int check_logprobs(struct call *c)
 }
 
 /* The field is there that the endpoint cannot be without. */
-static int check_needed(struct call *c)
+static int check_needed(struct request *c)
 {
     const char *needs = fields_needed(c->endpoint);
     const json_t *v = needs ? json_object_get(c->f.body, needs) : NULL;
@@ -147,7 +147,7 @@ static int check_needed(struct call *c)
     return refuse_field(c, needs, sentence);
 }
 
-static int check_together(struct call *c)
+static int check_together(struct request *c)
 {
     const char *side = c->f.truncation_side;
     struct fields *f = &c->f;
@@ -186,7 +186,7 @@ static int add_json_ids(struct tok_ids *ids, const json_t *list, struct err *e)
 
 /* The sentence that refuses a prompt of N tokens (or of AT LEAST so many). Clients know it: OpenAI's by
  * "maximum context length", Anthropic's by "prompt is too long". */
-static int say_too_long(const struct call *c, const char *at_least, size_t n, struct err *e)
+static int say_too_long(const struct request *c, const char *at_least, size_t n, struct err *e)
 {
     size_t context = model_of(c)->max_len, least = prepare_max_tokens(c) == 0 ? 0 : 1;
 
@@ -200,7 +200,7 @@ static int say_too_long(const struct call *c, const char *at_least, size_t n, st
 }
 
 /* However it is cut into tokens, a prompt of N bytes does not fit: then no time is spent on tokenizing it. */
-static int check_bytes(const struct call *c, size_t n, struct err *e)
+static int check_bytes(const struct request *c, size_t n, struct err *e)
 {
     const struct llm *m = model_of(c);
     size_t most;
@@ -214,7 +214,7 @@ static int check_bytes(const struct call *c, size_t n, struct err *e)
 }
 
 /* ORIGIN: of the bytes of TEXT, or NULL. */
-static int encode(const struct call *c, const char *text, const char *origin, size_t n, bool special,
+static int encode(const struct request *c, const char *text, const char *origin, size_t n, bool special,
                   struct tok_ids *ids, struct err *e)
 {
     const struct llm *m = model_of(c);
@@ -226,13 +226,13 @@ static int encode(const struct call *c, const char *text, const char *origin, si
     return rc ? rc : tok_encode_marked(m->tok, text, origin, n, special ? TOK_ADD_SPECIAL : 0, ids, e);
 }
 
-static bool adds_special(const struct call *c, bool otherwise)
+static bool adds_special(const struct request *c, bool otherwise)
 {
     return c->f.has_add_special ? c->f.add_special_tokens : otherwise;
 }
 
 /* The prompt that V is: a text or a list of ids. */
-static int read_prompt(struct call *c, const json_t *v, struct call_prompt *p, struct err *e)
+static int read_prompt(struct request *c, const json_t *v, struct request_prompt *p, struct err *e)
 {
     int rc;
 
@@ -258,15 +258,15 @@ static uint64_t mix(uint64_t x)
 }
 
 /* Answers that have to be taken apart are so from the place on where the prompt ends. */
-static int open_parts(struct call *c, const struct buf *prompt, struct err *e)
+static int open_parts(struct request *c, const struct buf *prompt, struct err *e)
 {
     const struct markup *m = &c->api->opt.markup;
-    struct parts_options o = {.calls = messages_have_tools(c) ? m->calls : NULL,
-                              .reasoning = m->reasoning,
-                              .prompt = prompt->data ? prompt->data : "",
-                              .prompt_len = prompt->len,
-                              .n_names = json_array_size(c->f.tools),
-                              .one_call = !c->f.parallel_tool_calls};
+    struct parser_options o = {.calls = messages_have_tools(c) ? m->calls : NULL,
+                               .reasoning = m->reasoning,
+                               .prompt = prompt->data ? prompt->data : "",
+                               .prompt_len = prompt->len,
+                               .n_names = json_array_size(c->f.tools),
+                               .one_call = !c->f.parallel_tool_calls};
     const char **names;
     int rc = 0;
 
@@ -284,7 +284,7 @@ static int open_parts(struct call *c, const struct buf *prompt, struct err *e)
     }
     for (size_t i = 0; i < c->n && rc == 0; i++) {
         o.seed = mix(c->api->secret ^ mix(atomic_fetch_add(&c->api->n_seeds, 1)));
-        rc = parts_open(&c->choice[i].parts, &o, e);
+        rc = parser_open(&c->choice[i].parts, &o, e);
     }
     c->keep_special = (o.calls && o.calls->special) || (o.reasoning && o.reasoning->special);
     c->calls = o.calls;
@@ -292,7 +292,7 @@ static int open_parts(struct call *c, const struct buf *prompt, struct err *e)
 }
 
 /* What tools are there for can be done with this model. */
-static int check_tools(struct call *c, struct err *e)
+static int check_tools(struct request *c, struct err *e)
 {
     const struct api_options *o = &c->api->opt;
 
@@ -312,14 +312,14 @@ static int check_tools(struct call *c, struct err *e)
 }
 
 /* What the prompt of C was given as. */
-static const char *prompt_field(const struct call *c)
+static const char *prompt_field(const struct request *c)
 {
     const char *needs = fields_needed(c->endpoint);
 
     return needs ? needs : c->f.messages && c->endpoint != FIELDS_GENERATE ? "messages" : "prompt";
 }
 
-static int read_messages(struct call *c, struct tok_ids *ids, struct err *e)
+static int read_messages(struct request *c, struct tok_ids *ids, struct err *e)
 {
     struct buf text = {.tag = MEM_API}, origin = {.tag = MEM_API};
     int rc = check_tools(c, e);
@@ -338,7 +338,7 @@ static int read_messages(struct call *c, struct tok_ids *ids, struct err *e)
     return rc;
 }
 
-int64_t prepare_max_tokens(const struct call *c)
+int64_t prepare_max_tokens(const struct request *c)
 {
     const struct sampling *config = gallop_config(c->api->opt.engine);
 
@@ -354,7 +354,7 @@ int64_t prepare_max_tokens(const struct call *c)
 }
 
 /* Cuts the prompt to what truncate_prompt_tokens leaves of it. */
-static void cut_prompt(const struct call *c, struct tok_ids *ids)
+static void cut_prompt(const struct request *c, struct tok_ids *ids)
 {
     const struct llm *m = model_of(c);
     bool whole = m->model.bidirectional && m->max_tokens < m->max_len; /* it takes a prompt in one step */
@@ -373,7 +373,7 @@ static void cut_prompt(const struct call *c, struct tok_ids *ids)
 }
 
 /* An answer of one token fits behind the prompt; a longer one ends where the context does. */
-static int check_room(struct call *c, const struct call_prompt *p)
+static int check_room(struct request *c, const struct request_prompt *p)
 {
     size_t least = prepare_max_tokens(c) == 0 ? 0 : 1;
     struct err e = {0};
@@ -390,32 +390,32 @@ static bool is_list_of_prompts(const json_t *prompt)
 }
 
 /* The request asks for N_PROMPTS * N_EACH answers, which are more than this server ever queues. */
-static int refuse_answers(struct call *c, size_t n_prompts, size_t n_each)
+static int refuse_answers(struct request *c, size_t n_prompts, size_t n_each)
 {
     const char *field = n_each == 1 ? prompt_field(c) : c->f.best_of > c->f.n ? "best_of" : "n";
     char sentence[160];
 
     snprintf(sentence, sizeof(sentence),
              "%s: found %zu answers to each of %zu prompts, expected at most %zu answers in all", field,
-             n_each, n_prompts, call_most_places(c->api));
+             n_each, n_prompts, request_most_places(c->api));
     return refuse_field(c, field, sentence);
 }
 
 /* Places of the queue for N_PROMPTS * N_EACH answers. One place is reserved already. */
-static int reserve_places(struct call *c, size_t n_prompts, size_t n_each)
+static int reserve_places(struct request *c, size_t n_prompts, size_t n_each)
 {
     const char *key = c->key[0] ? c->key : c->f.user ? c->f.user : "";
     size_t n = n_prompts * n_each;
 
-    if (n > call_most_places(c->api))
+    if (n > request_most_places(c->api))
         return refuse_answers(c, n_prompts, n_each);
-    return call_settle(c, waiting_key(key, strlen(key)), n)
+    return request_settle(c, waiting_key(key, strlen(key)), n)
                ? 0
                : refuse(c, 429, "the queue is full; come back later");
 }
 
 /* Places, and memory for all prompts and answers. */
-static int reserve(struct call *c)
+static int reserve(struct request *c)
 {
     size_t n_prompts = is_list_of_prompts(c->f.prompt) ? json_array_size(c->f.prompt) : 1,
            n_each = (size_t)(c->f.best_of > c->f.n ? c->f.best_of : c->f.n), n = n_prompts * n_each;
@@ -434,7 +434,7 @@ static int reserve(struct call *c)
         c->prompt[i].text.tag = MEM_API;
     }
     for (size_t i = 0; i < n; i++) {
-        struct call_choice *h = &c->choice[i];
+        struct request_choice *h = &c->choice[i];
 
         h->text.tag = h->reasoning.tag = h->calls.tag = h->held.tag = MEM_API;
         h->holds = json_is_string(c->f.stop) || json_array_size(c->f.stop) > 0 ||
@@ -445,13 +445,13 @@ static int reserve(struct call *c)
 }
 
 /* The answers to a chat begin with its last message, if that is the same turn. */
-static bool echo_message(struct call *c)
+static bool echo_message(struct request *c)
 {
     const json_t *m = json_array_get(c->f.messages, json_array_size(c->f.messages) - 1),
                  *content = json_object_get(m, "content");
     bool is_list = json_is_array(content), good = true;
 
-    if (c->f.add_generation_prompt && !form_is(json_object_get(m, "role"), "assistant"))
+    if (c->f.add_generation_prompt && !dialect_is(json_object_get(m, "role"), "assistant"))
         return true;
     for (size_t i = 0; i < c->n; i++) {
         struct buf *text = &c->choice[i].text;
@@ -472,14 +472,14 @@ static bool echo_message(struct call *c)
     return good;
 }
 
-static int read_prompts(struct call *c)
+static int read_prompts(struct request *c)
 {
     bool list = is_list_of_prompts(c->f.prompt);
     struct err e = {0};
     int rc = 0;
 
     for (size_t i = 0; i < c->n_prompts; i++) {
-        struct call_prompt *p = &c->prompt[i];
+        struct request_prompt *p = &c->prompt[i];
 
         if (is_over(c))
             return ERR_INPUT;
@@ -499,7 +499,7 @@ static int read_prompts(struct call *c)
 }
 
 /* Log-probabilities of prompts, which can be many more than tokens, fit into an answer. */
-static int check_scored(struct call *c)
+static int check_scored(struct request *c)
 {
     const struct fields *f = &c->f;
     bool echoes = f->echo && f->logprobs > f->prompt_logprobs;
@@ -519,7 +519,7 @@ static int check_scored(struct call *c)
 
 /* ---- sampling ---- */
 
-static int32_t *copy_ids(struct call *c, const json_t *list, size_t *n)
+static int32_t *copy_ids(struct request *c, const json_t *list, size_t *n)
 {
     int32_t *ids = arena_alloc(&c->arena, json_array_size(list) * sizeof(*ids));
 
@@ -530,7 +530,7 @@ static int32_t *copy_ids(struct call *c, const json_t *list, size_t *n)
 }
 
 /* The texts of V, a string or a list of strings. */
-static struct sampling_str *point_at_texts(struct call *c, const json_t *v, size_t *n)
+static struct sampling_str *point_at_texts(struct request *c, const json_t *v, size_t *n)
 {
     size_t count = json_is_array(v) ? json_array_size(v) : 1;
     struct sampling_str *texts = arena_zalloc(&c->arena, count, sizeof(*texts));
@@ -544,21 +544,21 @@ static struct sampling_str *point_at_texts(struct call *c, const json_t *v, size
     return texts;
 }
 
-static bool read_stop(struct call *c, struct sampling *s)
+static bool read_stop(struct request *c, struct sampling *s)
 {
     s->stop = point_at_texts(c, c->f.stop, &s->n_stops);
     sampling_mark(s, SAMPLING_STOP);
     return s->stop != NULL;
 }
 
-static bool read_bad_words(struct call *c, struct sampling *s)
+static bool read_bad_words(struct request *c, struct sampling *s)
 {
     s->bad_words = point_at_texts(c, c->f.bad_words, &s->n_bad_words);
     sampling_mark(s, SAMPLING_BAD_WORDS);
     return s->bad_words != NULL;
 }
 
-static bool read_bias(struct call *c, struct sampling *s)
+static bool read_bias(struct request *c, struct sampling *s)
 {
     const char *key;
     json_t *v;
@@ -574,7 +574,7 @@ static bool read_bias(struct call *c, struct sampling *s)
 }
 
 /* Those of the request, and those that end an answer behind a call. */
-static bool read_stop_tokens(struct call *c, struct sampling *s)
+static bool read_stop_tokens(struct request *c, struct sampling *s)
 {
     const struct tok *tok = model_of(c)->tok;
     size_t n = json_array_size(c->f.stop_token_ids);
@@ -596,7 +596,7 @@ static bool read_stop_tokens(struct call *c, struct sampling *s)
 }
 
 /* Each once. */
-static bool read_logprob_ids(struct call *c, struct sampling *s)
+static bool read_logprob_ids(struct request *c, struct sampling *s)
 {
     size_t n, kept = 0;
     int32_t *id = copy_ids(c, c->f.logprob_ids, &n);
@@ -614,7 +614,7 @@ static bool read_logprob_ids(struct call *c, struct sampling *s)
     return id != NULL;
 }
 
-static bool read_lists(struct call *c, struct sampling *s)
+static bool read_lists(struct request *c, struct sampling *s)
 {
     if ((c->f.stop && !read_stop(c, s)) || (c->f.logit_bias && !read_bias(c, s)))
         return false;
@@ -635,7 +635,7 @@ static bool read_lists(struct call *c, struct sampling *s)
         }                                     \
     } while (0)
 
-static void read_numbers(struct call *c, struct sampling *s)
+static void read_numbers(struct request *c, struct sampling *s)
 {
     const struct fields *f = &c->f;
     bool neutral = c->api->opt.neutral;
@@ -663,7 +663,7 @@ static void read_numbers(struct call *c, struct sampling *s)
 
 /* A request without a seed gets one of its own, unless --seed says otherwise. It has 53 bits: readers of JSON
  * that keep numbers as doubles give it back as it is. The log says it where tokens are drawn. */
-static void choose_seed(struct call *c, struct sampling *s)
+static void choose_seed(struct request *c, struct sampling *s)
 {
     struct sampling merged;
 
@@ -679,7 +679,7 @@ static void choose_seed(struct call *c, struct sampling *s)
 
 /* The field that a sentence of the engine is about; where that has another name there, E takes the
  * client's. */
-static void blame(struct call *c, const struct sampling *s, struct err *e)
+static void blame(struct request *c, const struct sampling *s, struct err *e)
 {
     static const char stop[] = "stop_token: ";
     size_t n = strcspn(e->msg, ":");
@@ -700,7 +700,7 @@ static void blame(struct call *c, const struct sampling *s, struct err *e)
     }
 }
 
-static int submit(struct call *c, struct call_prompt *p, const struct sampling *s, const char *salt)
+static int submit(struct request *c, struct request_prompt *p, const struct sampling *s, const char *salt)
 {
     const struct fields *f = &c->f;
     struct gallop_request r;
@@ -732,7 +732,7 @@ static int submit(struct call *c, struct call_prompt *p, const struct sampling *
 }
 
 /* The tokens of P wait from now on, if there is room for them; alone they never are too many. */
-static bool take_room(struct call_prompt *p)
+static bool take_room(struct request_prompt *p)
 {
     _Atomic size_t *count = &p->call->api->n_waiting_tokens;
     size_t most = p->call->api->opt.max_queued_tokens, old = atomic_load(count);
@@ -745,7 +745,7 @@ static bool take_room(struct call_prompt *p)
     return true;
 }
 
-void prepare_waits_no_more(struct call_prompt *p)
+void prepare_waits_no_more(struct request_prompt *p)
 {
     if (p->waits)
         atomic_fetch_sub(&p->call->api->n_waiting_tokens, p->ids.n);
@@ -753,7 +753,7 @@ void prepare_waits_no_more(struct call_prompt *p)
 }
 
 /* S: what C asks for. */
-static int submit_prompts(struct call *c, const struct sampling *s)
+static int submit_prompts(struct request *c, const struct sampling *s)
 {
     char salt[KEYS_NAME + 1032] = "";
     int rc = 0;
@@ -769,7 +769,7 @@ static int submit_prompts(struct call *c, const struct sampling *s)
     return rc;
 }
 
-static int submit_all(struct call *c)
+static int submit_all(struct request *c)
 {
     struct arena kept = c->arena;
     struct sampling s;
@@ -785,7 +785,7 @@ static int submit_all(struct call *c)
     return rc;
 }
 
-void prepare_cancel(struct call *c)
+void prepare_cancel(struct request *c)
 {
     bool pending = false;
 
@@ -797,7 +797,7 @@ void prepare_cancel(struct call *c)
 
 /* ---- /tokenize and /detokenize ---- */
 
-static void tokenize(struct call *c)
+static void tokenize(struct request *c)
 {
     const struct llm *m = model_of(c);
     struct tok_ids ids = {0};
@@ -832,7 +832,7 @@ static void tokenize(struct call *c)
     tok_ids_fini(&ids);
 }
 
-static void detokenize(struct call *c)
+static void detokenize(struct request *c)
 {
     const struct llm *m = model_of(c);
     struct buf text = {.tag = MEM_API};
@@ -862,7 +862,7 @@ static void detokenize(struct call *c)
 
 /* ---- /v1/messages/count_tokens ---- */
 
-static void count_tokens(struct call *c)
+static void count_tokens(struct request *c)
 {
     struct tok_ids ids = {0};
     struct err e = {0};
@@ -879,7 +879,7 @@ static void count_tokens(struct call *c)
 
 /* ---- the job ---- */
 
-void prepare_say_once(struct call *c, const char *name, const char *sentence)
+void prepare_say_once(struct request *c, const char *name, const char *sentence)
 {
     struct api *a = c->api;
     char text[200];
@@ -902,14 +902,14 @@ static void say_unknown(void *ctx, const char *name)
 }
 
 /* The id that the answer has and that /abort_requests takes. */
-static int name_call(struct call *c)
+static int name_call(struct request *c)
 {
     const char *id = c->f.request_id;
     uint64_t random[2]; /* nobody guesses it, who could then end the request */
 
     if (c->named)
         return 0;
-    if (c->misnamed || (id && !call_is_id(id)))
+    if (c->misnamed || (id && !request_is_id(id)))
         return refuse_field(c, "request_id",
                             "request_id: expected at most 128 printable ASCII characters without blanks");
     if (id)
@@ -922,7 +922,7 @@ static int name_call(struct call *c)
 }
 
 /* Lets go of ids that no answer repeats. */
-static void forget_prompts(struct call *c)
+static void forget_prompts(struct request *c)
 {
     if (c->f.return_token_ids || c->f.echo || c->f.prompt_logprobs >= 0)
         return;
@@ -935,7 +935,7 @@ static void forget_prompts(struct call *c)
     }
 }
 
-static void prepare(struct call *c)
+static void prepare(struct request *c)
 {
     struct err e = {0};
 
@@ -975,9 +975,9 @@ static void prepare(struct call *c)
     }
 }
 
-void prepare_call(struct front_job *job)
+void prepare_request(struct workers_job *job)
 {
-    struct call *c = (struct call *)(void *)job;
+    struct request *c = (struct request *)(void *)job;
 
     mem_over_budget(); /* what failed before is not of C */
     mem_charge(MEM_CHARGE_NEW);

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "api/call.h"
+#include "api/request.h"
 #include "base/json_tree.h"
 
 /* ---- from items to a chat ---- */
@@ -26,11 +26,11 @@ static bool find_text(const json_t *part, const json_t **text)
                                         "summary_text"};
     const json_t *type = json_object_get(part, "type");
 
-    *text = json_object_get(part, form_is(type, "refusal") ? "refusal" : "text");
-    if (form_is(type, "refusal"))
+    *text = json_object_get(part, dialect_is(type, "refusal") ? "refusal" : "text");
+    if (dialect_is(type, "refusal"))
         return true;
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-        if (form_is(type, types[i]))
+        if (dialect_is(type, types[i]))
             return true;
     return false;
 }
@@ -75,7 +75,7 @@ static json_t *open_turn(json_t *list)
 {
     json_t *last = json_array_get(list, json_array_size(list) - 1);
 
-    if (json_array_size(list) && form_is(json_object_get(last, "role"), "assistant"))
+    if (json_array_size(list) && dialect_is(json_object_get(last, "role"), "assistant"))
         return last;
     if (json_array_append_new(list, json_pack("{s:s,s:s}", "role", "assistant", "content", "")) != 0)
         return NULL;
@@ -88,13 +88,13 @@ static int read_message(json_t *list, const json_t *item, size_t at, struct err 
     json_t *content, *turn;
     int rc;
 
-    if (!form_is(role, "user") && !form_is(role, "assistant") && !form_is(role, "system") &&
-        !form_is(role, "developer"))
+    if (!dialect_is(role, "user") && !dialect_is(role, "assistant") && !dialect_is(role, "system") &&
+        !dialect_is(role, "developer"))
         return err_set(e, ERR_INPUT, "input[%zu].role: expected user, assistant, system or developer", at);
     rc = read_content(json_object_get(item, "content"), at, &content, e);
     turn = json_array_get(list, json_array_size(list) - 1);
-    if (rc == 0 && form_is(role, "assistant") && form_is(json_object_get(turn, "role"), "assistant") &&
-        form_is(json_object_get(turn, "content"), "")) /* behind its reasoning, or beside its calls */
+    if (rc == 0 && dialect_is(role, "assistant") && dialect_is(json_object_get(turn, "role"), "assistant") &&
+        dialect_is(json_object_get(turn, "content"), "")) /* behind its reasoning, or beside its calls */
         rc = json_object_set(turn, "content", content) == 0 ? 0 : out_of_memory(e);
     else if (rc == 0)
         rc = add(list, json_pack("{s:s,s:O}", "role", json_string_value(role), "content", content), e);
@@ -170,7 +170,7 @@ static const struct own_call {
 static const struct own_call *find_own_call(const json_t *type)
 {
     for (size_t i = 0; i < sizeof(own_calls) / sizeof(own_calls[0]); i++)
-        if (form_is(type, own_calls[i].type))
+        if (dialect_is(type, own_calls[i].type))
             return &own_calls[i];
     return NULL;
 }
@@ -249,7 +249,7 @@ static int read_reasoning(json_t *list, const json_t *item, size_t at, struct er
 static bool is_one_of(const json_t *type, const char *const *list, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (form_is(type, list[i]))
+        if (dialect_is(type, list[i]))
             return true;
     return false;
 }
@@ -276,20 +276,20 @@ static const char *const foreign[] = {"web_search_call",
                                       "compaction_summary",
                                       "configuration_update"};
 
-static int read_item(struct call *c, json_t *list, const json_t *item, size_t at, struct err *e)
+static int read_item(struct request *c, json_t *list, const json_t *item, size_t at, struct err *e)
 {
     const json_t *type = json_object_get(item, "type");
     const struct own_call *own = find_own_call(type);
 
-    if (!type || json_is_null(type) || form_is(type, "message"))
+    if (!type || json_is_null(type) || dialect_is(type, "message"))
         return read_message(list, item, at, e);
-    if (form_is(type, "function_call"))
+    if (dialect_is(type, "function_call"))
         return read_call(list, item, at, e);
     if (own)
         return read_own_call(list, own, item, at, e);
     if (is_one_of(type, results, sizeof(results) / sizeof(results[0])))
         return read_result(list, item, at, e);
-    if (form_is(type, "reasoning"))
+    if (dialect_is(type, "reasoning"))
         return read_reasoning(list, item, at, e);
     if (!is_one_of(type, foreign, sizeof(foreign) / sizeof(foreign[0])))
         return err_set(e, ERR_UNSUPPORTED, "input[%zu]: an item of type '%.40s' is not supported here", at,
@@ -320,7 +320,7 @@ static int add_function(json_t *list, const json_t *tool, const char *namespace,
 }
 
 /* TOOL, which is in NAMESPACE, or in none. */
-static int read_tool(struct call *c, json_t *list, const json_t *tool, const char *namespace, size_t i,
+static int read_tool(struct request *c, json_t *list, const json_t *tool, const char *namespace, size_t i,
                      struct err *e)
 {
     const json_t *type = json_object_get(tool, "type"), *inner = json_object_get(tool, "tools"), *one;
@@ -330,9 +330,9 @@ static int read_tool(struct call *c, json_t *list, const json_t *tool, const cha
 
     if (!json_is_object(tool) || (type && !json_is_null(type) && !json_is_string(type)))
         return err_set(e, ERR_INPUT, "tools[%zu]: expected an object with a type", i);
-    if (!json_is_string(type) || form_is(type, "function"))
+    if (!json_is_string(type) || dialect_is(type, "function"))
         return add_function(list, tool, namespace, e);
-    if (namespace || !form_is(type, "namespace")) {
+    if (namespace || !dialect_is(type, "namespace")) {
         prepare_say_once(c, json_string_value(type), "tools of type '%s' are left out");
         return 0;
     }
@@ -346,7 +346,7 @@ static int read_tool(struct call *c, json_t *list, const json_t *tool, const cha
     return rc;
 }
 
-static int read_tools(struct call *c, json_t *list, struct err *e)
+static int read_tools(struct request *c, json_t *list, struct err *e)
 {
     const json_t *given = c->f.tools, *tool;
     size_t i;
@@ -364,7 +364,7 @@ static int read_tools(struct call *c, json_t *list, struct err *e)
     return rc ? rc : tools_check(list, NULL, e);
 }
 
-static int read_request(struct call *c, struct err *e)
+static int read_request(struct request *c, struct err *e)
 {
     json_t *list = json_array(), *tools = json_array();
     struct fields *f = &c->f;
@@ -405,7 +405,7 @@ static void put_number(const char *name, double x, struct buf *out)
 }
 
 /* What of a response the request says. */
-static void put_settings(const struct call *c, struct buf *out)
+static void put_settings(const struct request *c, struct buf *out)
 {
     static const char *const echoed[][2] = {{"instructions", "null"},
                                             {"max_output_tokens", "null"},
@@ -434,9 +434,9 @@ static void put_settings(const struct call *c, struct buf *out)
         "\"text\":{\"format\":{\"type\":\"text\"}},\"top_logprobs\":0,\"truncation\":\"disabled\"");
 }
 
-static void put_usage(const struct call *c, struct buf *out)
+static void put_usage(const struct request *c, struct buf *out)
 {
-    const struct call_choice *h = c->choice;
+    const struct request_choice *h = c->choice;
 
     buf_fmt(out,
             ",\"usage\":{\"input_tokens\":%zu,\"input_tokens_details\":{\"cached_tokens\":%zu,"
@@ -446,7 +446,7 @@ static void put_usage(const struct call *c, struct buf *out)
             c->n_prompt_tokens + h->n_output);
 }
 
-static const char *status_of(const struct call_choice *h)
+static const char *status_of(const struct request_choice *h)
 {
     return h->finish == GALLOP_FINISH_STOP        ? "completed"
            : h->finish == GALLOP_FINISH_LENGTH    ? "incomplete"
@@ -456,9 +456,9 @@ static const char *status_of(const struct call_choice *h)
 
 /* ENDED: as it is at its end, not as a stream begins with it, when all may be computed already. FAULT: why it
  * failed, or NULL. */
-static void put_response(const struct call *c, bool ended, const char *fault, struct buf *out)
+static void put_response(const struct request *c, bool ended, const char *fault, struct buf *out)
 {
-    const struct call_choice *h = c->choice;
+    const struct request_choice *h = c->choice;
 
     buf_str(out, "{\"id\":");
     buf_json_str(out, c->id, strlen(c->id));
@@ -488,18 +488,18 @@ static void put_response(const struct call *c, bool ended, const char *fault, st
 
 /* ---- items and events ---- */
 
-static void begin_event(struct call *c, const char *type, struct buf *out)
+static void begin_event(struct request *c, const char *type, struct buf *out)
 {
     buf_fmt(out, "event: %s\ndata: {\"type\":\"%s\",\"sequence_number\":%zu", type, type, c->n_events++);
 }
 
-static const char *prefix_of(const struct call_choice *h)
+static const char *prefix_of(const struct request_choice *h)
 {
-    return h->block == FORM_CALL ? "fc" : h->block == FORM_TEXT ? "msg" : "rs";
+    return h->block == DIALECT_CALL ? "fc" : h->block == DIALECT_TEXT ? "msg" : "rs";
 }
 
 /* The id of the item that is open; clients choose part of it. */
-static void put_id(const struct call *c, const struct call_choice *h, struct buf *out)
+static void put_id(const struct request *c, const struct request_choice *h, struct buf *out)
 {
     char id[sizeof(c->request_id) + 32];
 
@@ -508,22 +508,22 @@ static void put_id(const struct call *c, const struct call_choice *h, struct buf
 }
 
 /* Members that say which item an event is about. */
-static void put_place(const struct call *c, const struct call_choice *h, bool part, struct buf *out)
+static void put_place(const struct request *c, const struct request_choice *h, bool part, struct buf *out)
 {
     buf_fmt(out, ",\"output_index\":%zu,\"item_id\":", h->n_blocks);
     put_id(c, h, out);
     buf_str(out, part ? ",\"content_index\":0" : "");
 }
 
-static void put_part(const struct call_choice *h, struct buf *out)
+static void put_part(const struct request_choice *h, struct buf *out)
 {
-    buf_fmt(out, "{\"type\":\"%s\",\"text\":", h->block == FORM_TEXT ? "output_text" : "reasoning_text");
+    buf_fmt(out, "{\"type\":\"%s\",\"text\":", h->block == DIALECT_TEXT ? "output_text" : "reasoning_text");
     buf_json_str(out, h->said.data ? h->said.data : "", h->said.len);
-    buf_str(out, h->block == FORM_TEXT ? ",\"annotations\":[],\"logprobs\":[]}" : "}");
+    buf_str(out, h->block == DIALECT_TEXT ? ",\"annotations\":[],\"logprobs\":[]}" : "}");
 }
 
 /* The item that is open; FULL: with what was said of it. */
-static void put_item(const struct call *c, const struct call_choice *h, bool full, struct buf *out)
+static void put_item(const struct request *c, const struct request_choice *h, bool full, struct buf *out)
 {
     const char *status = !full                                           ? "in_progress"
                          : h->is_last && h->finish != GALLOP_FINISH_STOP ? "incomplete"
@@ -532,7 +532,7 @@ static void put_item(const struct call *c, const struct call_choice *h, bool ful
     buf_str(out, "{\"id\":");
     put_id(c, h, out);
     buf_char(out, ',');
-    if (h->block == FORM_CALL) {
+    if (h->block == DIALECT_CALL) {
         buf_add(out, h->head.data, h->head.len);
         buf_str(out, ",\"arguments\":");
         buf_json_str(out, h->said.data ? h->said.data : "", full ? h->said.len : 0);
@@ -540,14 +540,14 @@ static void put_item(const struct call *c, const struct call_choice *h, bool ful
         return;
     }
     buf_fmt(out, "\"type\":\"%s\",\"status\":\"%s\",%s\"content\":[",
-            h->block == FORM_TEXT ? "message" : "reasoning", status,
-            h->block == FORM_TEXT ? "\"role\":\"assistant\"," : "\"summary\":[],");
+            h->block == DIALECT_TEXT ? "message" : "reasoning", status,
+            h->block == DIALECT_TEXT ? "\"role\":\"assistant\"," : "\"summary\":[],");
     if (full)
         put_part(h, out);
     buf_str(out, "]}");
 }
 
-static void put_item_event(struct call *c, const struct call_choice *h, bool done, struct buf *out)
+static void put_item_event(struct request *c, const struct request_choice *h, bool done, struct buf *out)
 {
     begin_event(c, done ? "response.output_item.done" : "response.output_item.added", out);
     buf_fmt(out, ",\"output_index\":%zu,\"item\":", h->n_blocks);
@@ -570,13 +570,13 @@ static const char *find_namespace(const json_t *tools, const char *name, const c
 
         if (!own || strncmp(name, own, n) != 0)
             continue;
-        if (!name[n] && !form_is(json_object_get(tool, "type"), "namespace"))
+        if (!name[n] && !dialect_is(json_object_get(tool, "type"), "namespace"))
             return NULL;
         if (found || strncmp(name + n, "__", 2) != 0)
             continue;
         json_array_foreach(json_object_get(tool, "tools"), k, one)
         {
-            if (form_is(json_object_get(one, "name"), name + n + 2)) {
+            if (dialect_is(json_object_get(one, "name"), name + n + 2)) {
                 *inner = name + n + 2;
                 found = own;
             }
@@ -585,12 +585,12 @@ static const char *find_namespace(const json_t *tools, const char *name, const c
     return found;
 }
 
-static void open_item(struct call *c, struct call_choice *h, const char *id, const char *name,
+static void open_item(struct request *c, struct request_choice *h, const char *id, const char *name,
                       struct buf *out)
 {
     buf_clear(&h->said);
     buf_clear(&h->head);
-    if (h->block == FORM_CALL) {
+    if (h->block == DIALECT_CALL) {
         const char *inner = name,
                    *namespace = find_namespace(json_object_get(c->f.body, "tools"), name, &inner);
 
@@ -606,7 +606,7 @@ static void open_item(struct call *c, struct call_choice *h, const char *id, con
         out->oom |= h->head.oom;
     }
     put_item_event(c, h, false, out);
-    if (h->block == FORM_CALL)
+    if (h->block == DIALECT_CALL)
         return;
     begin_event(c, "response.content_part.added", out);
     put_place(c, h, true, out);
@@ -615,35 +615,36 @@ static void open_item(struct call *c, struct call_choice *h, const char *id, con
     buf_str(out, "}\n\n");
 }
 
-static void add_to_item(struct call *c, struct call_choice *h, const char *text, size_t n, struct buf *out)
+static void add_to_item(struct request *c, struct request_choice *h, const char *text, size_t n,
+                        struct buf *out)
 {
-    static const char *const types[] = {[FORM_REASONING] = "response.reasoning_text.delta",
-                                        [FORM_TEXT] = "response.output_text.delta",
-                                        [FORM_CALL] = "response.function_call_arguments.delta"};
+    static const char *const types[] = {[DIALECT_REASONING] = "response.reasoning_text.delta",
+                                        [DIALECT_TEXT] = "response.output_text.delta",
+                                        [DIALECT_CALL] = "response.function_call_arguments.delta"};
 
     buf_add(&h->said, text, n);
     out->oom |= h->said.oom;
     begin_event(c, types[h->block], out);
-    put_place(c, h, h->block != FORM_CALL, out);
+    put_place(c, h, h->block != DIALECT_CALL, out);
     buf_str(out, ",\"delta\":");
     buf_json_str(out, text, n);
-    buf_str(out, h->block == FORM_TEXT ? ",\"logprobs\":[]}\n\n" : "}\n\n");
+    buf_str(out, h->block == DIALECT_TEXT ? ",\"logprobs\":[]}\n\n" : "}\n\n");
 }
 
-static void close_item(struct call *c, struct call_choice *h, struct buf *out)
+static void close_item(struct request *c, struct request_choice *h, struct buf *out)
 {
-    static const char *const types[] = {[FORM_REASONING] = "response.reasoning_text.done",
-                                        [FORM_TEXT] = "response.output_text.done",
-                                        [FORM_CALL] = "response.function_call_arguments.done"};
+    static const char *const types[] = {[DIALECT_REASONING] = "response.reasoning_text.done",
+                                        [DIALECT_TEXT] = "response.output_text.done",
+                                        [DIALECT_CALL] = "response.function_call_arguments.done"};
 
     begin_event(c, types[h->block], out);
-    put_place(c, h, h->block != FORM_CALL, out);
-    if (h->block == FORM_CALL && !h->head.oom)
+    put_place(c, h, h->block != DIALECT_CALL, out);
+    if (h->block == DIALECT_CALL && !h->head.oom)
         buf_add(out, h->head.data + h->name, h->n_name);
-    buf_fmt(out, ",\"%s\":", h->block == FORM_CALL ? "arguments" : "text");
+    buf_fmt(out, ",\"%s\":", h->block == DIALECT_CALL ? "arguments" : "text");
     buf_json_str(out, h->said.data ? h->said.data : "", h->said.len);
-    buf_str(out, h->block == FORM_TEXT ? ",\"logprobs\":[]}\n\n" : "}\n\n");
-    if (h->block != FORM_CALL) {
+    buf_str(out, h->block == DIALECT_TEXT ? ",\"logprobs\":[]}\n\n" : "}\n\n");
+    if (h->block != DIALECT_CALL) {
         begin_event(c, "response.content_part.done", out);
         put_place(c, h, true, out);
         buf_str(out, ",\"part\":");
@@ -656,18 +657,18 @@ static void close_item(struct call *c, struct call_choice *h, struct buf *out)
     put_item(c, h, true, &h->items);
 }
 
-static const struct form_blocks items = {open_item, add_to_item, close_item};
+static const struct dialect_blocks items = {open_item, add_to_item, close_item};
 
-static void put_whole(struct call *c, struct buf *out)
+static void put_whole(struct request *c, struct buf *out)
 {
-    form_put_blocks(c, c->choice, &items, out);
+    dialect_put_blocks(c, c->choice, &items, out);
     if (out->oom)
         return;
     buf_clear(out); /* what counts is in choice->items */
     put_response(c, true, NULL, out);
 }
 
-static void put_state(struct call *c, const char *type, bool ended, const char *fault, struct buf *out)
+static void put_state(struct request *c, const char *type, bool ended, const char *fault, struct buf *out)
 {
     begin_event(c, type, out);
     buf_str(out, ",\"response\":");
@@ -675,19 +676,19 @@ static void put_state(struct call *c, const char *type, bool ended, const char *
     buf_str(out, "}\n\n");
 }
 
-static void put_begin(struct call *c, struct buf *out)
+static void put_begin(struct request *c, struct buf *out)
 {
     put_state(c, "response.created", false, NULL, out);
     put_state(c, "response.in_progress", false, NULL, out);
 }
 
-static void put_part_of_stream(struct call *c, size_t i, struct buf *out)
+static void put_part_of_stream(struct request *c, size_t i, struct buf *out)
 {
-    form_put_blocks(c, &c->choice[i], &items, out);
-    form_sent(&c->choice[i]);
+    dialect_put_blocks(c, &c->choice[i], &items, out);
+    dialect_sent(&c->choice[i]);
 }
 
-static void put_end(struct call *c, int status, const char *sentence, struct buf *out)
+static void put_end(struct request *c, int status, const char *sentence, struct buf *out)
 {
     put_state(c,
               status                                    ? "response.failed"
@@ -696,13 +697,13 @@ static void put_end(struct call *c, int status, const char *sentence, struct buf
               true, status ? sentence : NULL, out);
 }
 
-const struct form responses_form = {.prefix = "resp_",
-                                    .type = "text/event-stream; charset=utf-8",
-                                    .ping = ": ping\n\n",
-                                    .read = read_request,
-                                    .whole = put_whole,
-                                    .begin = put_begin,
-                                    .part = put_part_of_stream,
-                                    .end = put_end,
-                                    .error = form_error,
-                                    .error_schema = "Error"};
+const struct dialect responses_form = {.prefix = "resp_",
+                                       .type = "text/event-stream; charset=utf-8",
+                                       .ping = ": ping\n\n",
+                                       .read = read_request,
+                                       .whole = put_whole,
+                                       .begin = put_begin,
+                                       .part = put_part_of_stream,
+                                       .end = put_end,
+                                       .error = dialect_error,
+                                       .error_schema = "Error"};

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "api/call.h"
+#include "api/request.h"
 #include "api/routes.h"
 #include "base/utf8.h"
 
@@ -21,7 +21,7 @@ size_t routes_refusal(void *ctx, int status, const char *why, char *out, size_t 
         log_fields(LOG_INFO, (const struct log_field[]){{"status", NULL, status, 0}, {"reason", why, 0, 0}},
                    2, "no request: %d: %s", status, why);
     a->metrics.n_refused += status == 503;
-    form_error(&text, status, why, NULL);
+    dialect_error(&text, status, why, NULL);
     n = text.len < size ? text.len : 0;
     if (n)
         memcpy(out, text.data, n);
@@ -40,13 +40,13 @@ static const char *method_of(const struct server_exchange *x)
 /* What becomes no call has a line only where it is refused: probes and scrapes come every few seconds. */
 static void log_refusal(struct server_exchange *x, int status, const char *sentence)
 {
-    const struct request_head *h = server_head(x);
-    const char *id = request_header(h, "x-request-id");
-    char trace[CALL_TRACE], reason[FORM_REASON];
+    const struct http_head *h = server_head(x);
+    const char *id = http_head_get(h, "x-request-id");
+    char trace[REQUEST_TRACE], reason[DIALECT_REASON];
 
-    call_trace(x, trace);
-    form_reason(sentence, reason, sizeof(reason));
-    id = id && call_is_id(id) ? id : "";
+    request_trace(x, trace);
+    dialect_reason(sentence, reason, sizeof(reason));
+    id = id && request_is_id(id) ? id : "";
     log_fields(LOG_INFO,
                (const struct log_field[]){{"client", server_peer(x), 0, 0},
                                           {"method", h->method, 0, 0},
@@ -75,7 +75,7 @@ static void reply_error(struct api *a, struct server_exchange *x, const char *ro
     routes_reply(a, x, route, status, headers, "application/json", text->data ? text->data : "", text->len);
 }
 
-static const struct form *form_of(const struct server_exchange *x);
+static const struct dialect *form_of(const struct server_exchange *x);
 
 void routes_refuse(struct api *a, struct server_exchange *x, const char *route, int status,
                    const char *message, const char *param)
@@ -138,7 +138,7 @@ static void reply_probe(struct api *a, struct server_exchange *x, const struct r
     struct buf body = {.tag = MEM_API};
 
     if (why) {
-        form_error(&body, 503, why, NULL);
+        dialect_error(&body, 503, why, NULL);
         reply_error(a, x, r->path, 503, "", why, &body);
     } else {
         routes_reply(a, x, r->path, 200, "", "application/json", "", 0);
@@ -293,19 +293,19 @@ void routes_key(const struct api *a, const struct server_exchange *x, char key[K
 {
     key[0] = 0;
     if (keys_needed(a->opt.keys))
-        keys_allow(a->opt.keys, request_header(server_head(x), "authorization"),
-                   request_header(server_head(x), "x-api-key"), key);
+        keys_allow(a->opt.keys, http_head_get(server_head(x), "authorization"),
+                   http_head_get(server_head(x), "x-api-key"), key);
 }
 
-static bool shows(const struct keys *k, const struct request_head *h)
+static bool shows(const struct keys *k, const struct http_head *h)
 {
     char key[KEYS_NAME];
 
-    return keys_allow(k, request_header(h, "authorization"), request_header(h, "x-api-key"), key);
+    return keys_allow(k, http_head_get(h, "authorization"), http_head_get(h, "x-api-key"), key);
 }
 
 /* H comes from who has the admin key. */
-static bool is_admin(const struct api *a, const struct request_head *h)
+static bool is_admin(const struct api *a, const struct http_head *h)
 {
     return keys_needed(a->opt.admin) && shows(a->opt.admin, h);
 }
@@ -325,7 +325,7 @@ static void pace_status(struct api *a, struct server_exchange *x, const struct r
     char id[512], key[KEYS_NAME];
 
     rest_of_path(x, r->path, id, sizeof(id));
-    if (status_call(a, id, whose(a, x, key), &body))
+    if (status_request(a, id, whose(a, x, key), &body))
         reply_json(a, x, r, &body);
     else
         routes_refuse(a, x, r->path, 404, "no request of that id is being computed", NULL);
@@ -343,8 +343,8 @@ static size_t abort_id(struct api *a, const char *id, const char *key)
 {
     size_t n = 0;
 
-    for (const struct call *c = NULL; (c = status_find(a, id, key, c)) != NULL; n++)
-        call_abort((struct call *)(uintptr_t)c);
+    for (const struct request *c = NULL; (c = status_find(a, id, key, c)) != NULL; n++)
+        request_abort((struct request *)(uintptr_t)c);
     return n;
 }
 
@@ -455,7 +455,7 @@ bool routes_offers(const struct api *a, const struct route *r)
 }
 
 /* The route of X; *KNOWN: its path is there, perhaps for another method. */
-static const struct route *find(const struct api *a, const struct request_head *h, bool *known)
+static const struct route *find(const struct api *a, const struct http_head *h, bool *known)
 {
     *known = false;
     for (int i = 0; i < N_ROUTES; i++)
@@ -469,7 +469,7 @@ static const struct route *find(const struct api *a, const struct request_head *
 }
 
 /* In which errors of X are written. */
-static const struct form *form_of(const struct server_exchange *x)
+static const struct dialect *form_of(const struct server_exchange *x)
 {
     for (int i = 0; i < N_ROUTES; i++)
         if (routes[i].form && is_path(&routes[i], server_head(x)->path))
@@ -505,7 +505,7 @@ static bool is_shared(const struct route *r)
     return r && (r->answer == abort_requests || r->answer == pace_status);
 }
 
-static bool may_ask(const struct api *a, const struct route *r, const struct request_head *h)
+static bool may_ask(const struct api *a, const struct route *r, const struct http_head *h)
 {
     const struct keys *k = keys_of(a, r);
 
@@ -513,9 +513,9 @@ static bool may_ask(const struct api *a, const struct route *r, const struct req
 }
 
 /* H comes from a page of a browser, and that page is not from here. */
-static bool is_foreign(const struct request_head *h)
+static bool is_foreign(const struct http_head *h)
 {
-    const char *origin = request_header(h, "origin"), *host = request_header(h, "host");
+    const char *origin = http_head_get(h, "origin"), *host = http_head_get(h, "host");
     const char *site = origin ? strstr(origin, "://") : NULL;
 
     return origin && !(site && host && strcasecmp(site + 3, host) == 0);
@@ -525,9 +525,9 @@ static bool is_foreign(const struct request_head *h)
  * asking it first, but can send any bytes with one of three other types or with none. Programs leave the type
  * out, too; below /v1 one that is wrong is refused, as vLLM does, elsewhere it says nothing (curl -d sends
  * that of a form). */
-static bool takes_type(const struct route *r, const struct request_head *h)
+static bool takes_type(const struct route *r, const struct http_head *h)
 {
-    const char *type = request_header(h, "content-type");
+    const char *type = http_head_get(h, "content-type");
 
     if (type && strncasecmp(type, "application/json", 16) == 0 && strchr("; \t", type[16]))
         return true;
@@ -555,7 +555,7 @@ static void refuse_method(struct api *a, struct server_exchange *x)
 }
 
 /* What H is refused with, whatever its body is; 0: nothing. *R: its route, NULL for 404 and 405. */
-static int refusal_of(const struct api *a, const struct request_head *h, const struct route **r)
+static int refusal_of(const struct api *a, const struct http_head *h, const struct route **r)
 {
     bool known;
 
@@ -569,7 +569,7 @@ static int refusal_of(const struct api *a, const struct request_head *h, const s
     return (*r)->endpoint && !takes_type(*r, h) ? 415 : 0;
 }
 
-bool routes_wants_body(void *ctx, const struct request_head *h)
+bool routes_wants_body(void *ctx, const struct http_head *h)
 {
     const struct api *a = ctx;
     const struct route *r;
@@ -591,7 +591,7 @@ static void refuse_path(struct api *a, struct server_exchange *x)
 
 void routes_handle(void *ctx, struct server_exchange *x)
 {
-    const struct request_head *h = server_head(x);
+    const struct http_head *h = server_head(x);
     struct api *a = ctx;
     char lines[CORS_PREFLIGHT];
     const struct route *r;
@@ -624,7 +624,7 @@ void routes_handle(void *ctx, struct server_exchange *x)
         if (r->answer)
             r->answer(a, x, r);
         else
-            call_start(a, x, r);
+            request_start(a, x, r);
     }
 }
 

@@ -4,7 +4,7 @@
 #ifndef GALLOP_API_ROUTES_H
 #define GALLOP_API_ROUTES_H
 
-#include "api/call.h"
+#include "api/request.h"
 
 #define ROUTE_EMPTY "" /* an answer without a body */
 #define ROUTE_TEXT  "text"
@@ -19,7 +19,7 @@ struct route {
     unsigned endpoint; /* FIELDS_... of what is in the body */
     void (*answer)(struct api *a, struct server_exchange *x,
                    const struct route *r); /* NULL: the front prepares it */
-    const struct form *form;               /* NULL: errors in OpenAI's */
+    const struct dialect *form;            /* NULL: errors in OpenAI's */
     const char *gives;                     /* the name of the answer's schema, or ROUTE_... */
     const char *says;                      /* for docs/API.md */
 };
@@ -38,8 +38,8 @@ void ollama_running(const struct api *a, struct buf *out);
 void ollama_show(const struct api *a, struct buf *out);
 
 /* C asks for nothing: so Ollama's clients have a model loaded, or let go of. Here it stays, which is said. */
-bool ollama_loads(const struct call *c);
-void ollama_loaded(const struct call *c, struct buf *out);
+bool ollama_loads(const struct request *c);
+void ollama_loaded(const struct request *c, struct buf *out);
 
 /* The answer of /openapi.json. */
 void openapi_write(const struct api *a, struct buf *out);

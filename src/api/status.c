@@ -3,14 +3,14 @@
 #include <string.h>
 #include <time.h>
 
-#include "api/call.h"
+#include "api/request.h"
 #include "base/clock.h"
 
 void status_gauges(const struct api *a, struct metrics_now *now)
 {
     size_t n = 0;
 
-    for (const struct call *c = a->first; c; c = c->next)
+    for (const struct request *c = a->first; c; c = c->next)
         n += c->n_reserved;
     *now = a->now;
     now->model = a->opt.name[0];
@@ -63,7 +63,7 @@ static void put_model(const struct api *a, const char *name, struct buf *out)
             (long long)a->created);
     buf_json_str(out, a->opt.name[0], strlen(a->opt.name[0]));
     buf_fmt(out, ",\"parent\":null,\"max_model_len\":%zu,\"type\":\"model\",\"created_at\":", a->max_len);
-    form_put_time(a->created, out);
+    dialect_put_time(a->created, out);
     buf_json_key(out, "display_name");
     buf_json_str(out, name, strlen(name));
     buf_fmt(out, ",\"lifecycle\":\"active\",\"max_input_tokens\":%zu,\"max_tokens\":%zu}", a->max_len,
@@ -132,24 +132,24 @@ void status_pace_metrics(const struct api *a, struct buf *out)
 
 /* ID is what a request is called by its client, or what its answer is called. While the front has it, only a
  * name of the header is known. */
-static bool is_called(const struct call *c, const char *id)
+static bool is_called(const struct request *c, const char *id)
 {
     return (!c->busy || c->named) && (strcmp(c->request_id, id) == 0 || strcmp(c->id, id) == 0);
 }
 
-const struct call *status_find(const struct api *a, const char *id, const char *key,
-                               const struct call *behind)
+const struct request *status_find(const struct api *a, const char *id, const char *key,
+                                  const struct request *behind)
 {
-    const struct call *c = behind ? behind->next : a->first;
+    const struct request *c = behind ? behind->next : a->first;
 
     while (c && !(is_called(c, id) && (!key || strcmp(c->key, key) == 0)))
         c = c->next;
     return c;
 }
 
-bool status_call(const struct api *a, const char *id, const char *key, struct buf *out)
+bool status_request(const struct api *a, const char *id, const char *key, struct buf *out)
 {
-    const struct call *c = status_find(a, id, key, NULL);
+    const struct request *c = status_find(a, id, key, NULL);
     size_t n_output = 0, n_prompt = 0, n_choices = 0;
 
     if (!c)

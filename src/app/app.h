@@ -9,12 +9,12 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "api/calls/markup.h"
+#include "api/markup/markup.h"
 #include "base/opt.h"
 #include "ckpt/checkpoint.h"
 #include "engine/dense.h"
+#include "engine/find_model.h"
 #include "engine/gallop_in.h"
-#include "engine/locate.h"
 #include "text/jinja/jinja.h"
 
 /* ---- verb_*.c: one file a verb, listed in main.c ---- */

@@ -53,7 +53,7 @@ static int demo_path(char *path, size_t size, struct err *e)
 static int find_model(const struct opt_values *v, enum hub_want want, char *path, size_t size, struct err *e)
 {
     struct fetch_bar f = {.what = ""};
-    const struct locate_options o = {
+    const struct find_model_options o = {
         .revision = opt_string(v, "revision"), .want = want, .progress = show_fetch, .progress_ctx = &f};
     int rc;
 
@@ -63,7 +63,7 @@ static int find_model(const struct opt_values *v, enum hub_want want, char *path
                              "--revision: no model is named (-m), and the demo model has no revisions")
                    : demo_path(path, size, e);
     f.bar.what = f.what;
-    rc = locate_model(path, size, opt_string(v, "model"), &o, e);
+    rc = find_model_path(path, size, opt_string(v, "model"), &o, e);
     print_bar_end(&f.bar);
     return rc;
 }

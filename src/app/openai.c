@@ -5,7 +5,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "api/calls/parts.h"
+#include "api/markup/parser.h"
 #include "app/app.h"
 
 #define LOWEST_LOGPROB (-9999.0) /* vLLM's word for minus infinity, which JSON cannot say */
@@ -176,53 +176,53 @@ static void end_call(struct message *m, bool complete)
                             print_json_string(m->arguments.data ? m->arguments.data : "", m->arguments.len));
 }
 
-static void take_piece(struct message *m, const struct parts_piece *p)
+static void take_piece(struct message *m, const struct parser_piece *p)
 {
     json_t *call;
 
     switch (p->kind) {
-    case PARTS_CONTENT: buf_add(&m->content, p->text, p->len); break;
-    case PARTS_REASONING: buf_add(&m->reasoning, p->text, p->len); break;
-    case PARTS_ARGUMENTS: buf_add(&m->arguments, p->text, p->len); break;
-    case PARTS_CALL:
+    case PARSER_CONTENT: buf_add(&m->content, p->text, p->len); break;
+    case PARSER_REASONING: buf_add(&m->reasoning, p->text, p->len); break;
+    case PARSER_ARGUMENTS: buf_add(&m->arguments, p->text, p->len); break;
+    case PARSER_CALL:
         call = json_pack("{s:s,s:s,s:{s:s%}}", "id", p->id, "type", "function", "function", "name", p->text,
                          p->len);
         json_array_append_new(m->calls, call);
         break;
-    case PARTS_CALL_END: end_call(m, p->complete); buf_clear(&m->arguments);
+    case PARSER_CALL_END: end_call(m, p->complete); buf_clear(&m->arguments);
     }
 }
 
 static enum parts_end end_of(const struct answer *a)
 {
-    return a->end.finish == GALLOP_FINISH_LENGTH      ? PARTS_CUT
-           : a->stop_string || a->end.stop_token >= 0 ? PARTS_STOPPED
-                                                      : PARTS_ENDED;
+    return a->end.finish == GALLOP_FINISH_LENGTH      ? PARSER_CUT
+           : a->stop_string || a->end.stop_token >= 0 ? PARSER_STOPPED
+                                                      : PARSER_ENDED;
 }
 
 /* Tells content, reasoning and tool calls of an answer apart, as the server does. */
 static int split(const struct openai_form *f, const struct request *q, const struct answer *a,
                  struct message *m, struct err *e)
 {
-    const struct parts_options o = {.calls = q->n_tools ? f->markup.calls : NULL,
-                                    .reasoning = f->markup.reasoning,
-                                    .prompt = q->text.data,
-                                    .prompt_len = q->text.len,
-                                    .names = q->tool,
-                                    .n_names = q->n_tools,
-                                    .seed = (uint64_t)time(NULL) + q->index};
-    struct parts *parts;
-    struct parts_piece p;
-    int rc = parts_open(&parts, &o, e);
+    const struct parser_options o = {.calls = q->n_tools ? f->markup.calls : NULL,
+                                     .reasoning = f->markup.reasoning,
+                                     .prompt = q->text.data,
+                                     .prompt_len = q->text.len,
+                                     .names = q->tool,
+                                     .n_names = q->n_tools,
+                                     .seed = (uint64_t)time(NULL) + q->index};
+    struct parser *parts;
+    struct parser_piece p;
+    int rc = parser_open(&parts, &o, e);
 
     if (rc)
         return rc;
-    m->drops = end_of(a) == PARTS_STOPPED;
-    if ((rc = parts_feed(parts, a->text.data ? a->text.data : "", a->text.len, e)) == 0)
-        rc = parts_finish(parts, end_of(a), e);
-    while (rc == 0 && parts_take(parts, &p))
+    m->drops = end_of(a) == PARSER_STOPPED;
+    if ((rc = parser_feed(parts, a->text.data ? a->text.data : "", a->text.len, e)) == 0)
+        rc = parser_finish(parts, end_of(a), e);
+    while (rc == 0 && parser_take(parts, &p))
         take_piece(m, &p);
-    parts_close(parts);
+    parser_close(parts);
     return rc;
 }
 

@@ -6,8 +6,8 @@
 
 #include "app/app.h"
 #include "base/err.h"
-#include "engine/opconf.h"
-#include "engine/sparse.h"
+#include "engine/kv_sparse.h"
+#include "engine/op_config.h"
 #include "model/quant.h"
 
 const char *const options_headings[] = {[EVERYDAY] = "Everyday",
@@ -267,8 +267,8 @@ static int check_words(const struct opt_values *v, struct err *e)
 {
     int64_t block = opt_int(v, "block-size");
     const char *isa = opt_string(v, "isa");
-    struct opconf ops = {0};
-    struct sparse sparse;
+    struct op_config ops = {0};
+    struct kv_sparse sparse;
     char guess[64];
     enum cpu_isa level;
     int rc;
@@ -280,9 +280,9 @@ static int check_words(const struct opt_values *v, struct err *e)
                        opt_guess(isa, "ref|avx2|avx512|avx512vnni|avx512bf16|amx", guess, sizeof(guess)));
     if (block & (block - 1))
         return err_set(e, ERR_USAGE, "--block-size: found %lld, expected a power of two", (long long)block);
-    if ((rc = sparse_read(&sparse, opt_string(v, "kv-sparse"), e)) == 0) {
-        rc = opconf_read(&ops, opt_string(v, "op-config"), opt_string(v, "attention-backend"), e);
-        opconf_fini(&ops);
+    if ((rc = kv_sparse_read(&sparse, opt_string(v, "kv-sparse"), e)) == 0) {
+        rc = op_config_read(&ops, opt_string(v, "op-config"), opt_string(v, "attention-backend"), e);
+        op_config_fini(&ops);
     }
     return rc == ERR_INPUT ? (e->code = ERR_USAGE) : rc;
 }

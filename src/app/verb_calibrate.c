@@ -1,5 +1,5 @@
 /* verb_calibrate.c - `gallop calibrate`: reads a text with int8 linears, and writes for each of them what it
- * saw of its inputs (model/scales.h): for int8-static the size that 127 shall stand for, for int4 what
+ * saw of its inputs (model/calibration.h): for int8-static the size that 127 shall stand for, for int4 what
  * rounding goes by. */
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/strmap.h"
 #include "engine/score.h"
-#include "ops/feedback.h"
+#include "ops/gptq.h"
 
 enum { WANTED = 64 }; /* rows of logits in a step */
 
@@ -59,7 +59,7 @@ static int open_feedback(struct calibrate *c, size_t i, size_t ctx)
 {
     size_t k = c->m->model.linear[i]->k;
 
-    c->feedback[i] = mem_zalloc(feedback_numbers(k), sizeof(float), MEM_APP);
+    c->feedback[i] = mem_zalloc(gptq_numbers(k), sizeof(float), MEM_APP);
     c->seen[i].kept = mem_alloc(ctx * k * sizeof(float), MEM_APP);
     c->seen[i].most = ctx;
     return c->feedback[i] && c->seen[i].kept ? 0 : err_nomem(c->e, "sums of the inputs' squares");
@@ -101,7 +101,7 @@ static void add_rows(struct calibrate *c)
 
         if (!c->feedback[i])
             continue;
-        feedback_add(c->m->pool, c->feedback[i], s->kept, s->n < s->most ? s->n : s->most, m->linear[i]->k);
+        gptq_add(c->m->pool, c->feedback[i], s->kept, s->n < s->most ? s->n : s->most, m->linear[i]->k);
         s->n = 0;
     }
 }
@@ -186,7 +186,7 @@ static json_t *found(const struct calibrate *c, size_t n_tokens, size_t *n, size
 
         if (!is_counted(m->linear[i]) || c->first[i] != i)
             continue;
-        largest = scales_find(&c->seen[i], m->linear[i]->k);
+        largest = calibration_find(&c->seen[i], m->linear[i]->k);
         *n += 1;
         *open += largest <= 0;
         json_object_set_new(
@@ -226,12 +226,12 @@ static int write_file(const struct calibrate *c, size_t n_tokens, const struct o
 static int add_header(json_t *header, const struct linear *l, size_t *bytes, struct err *e)
 {
     char name[256];
-    size_t n = feedback_numbers(l->k) * sizeof(float);
+    size_t n = gptq_numbers(l->k) * sizeof(float);
     json_t *o = json_pack("{s:s,s:[I],s:[I,I]}", "dtype", "F32", "shape", (json_int_t)(n / sizeof(float)),
                           "data_offsets", (json_int_t)*bytes, (json_int_t)(*bytes + n));
 
     *bytes += n;
-    snprintf(name, sizeof(name), "%s" SCALES_FEEDBACK, l->name);
+    snprintf(name, sizeof(name), "%s" CALIBRATION_GPTQ, l->name);
     return json_object_set_new(header, name, o) == 0 ? 0 : err_nomem(e, "the header");
 }
 
@@ -271,8 +271,8 @@ static int write_feedback(const struct calibrate *c, size_t n_tokens, const stru
     rc = write_header(c, &s, n_tokens, &n);
     for (size_t i = 0; i < m->n_linears && rc == 0; i++)
         if (c->feedback[i]) {
-            feedback_make(c->m->pool, c->feedback[i], m->linear[i]->k);
-            rc = save_write(&s, c->feedback[i], feedback_numbers(m->linear[i]->k) * sizeof(float), c->e);
+            gptq_make(c->m->pool, c->feedback[i], m->linear[i]->k);
+            rc = save_write(&s, c->feedback[i], gptq_numbers(m->linear[i]->k) * sizeof(float), c->e);
         }
     if (rc || (rc = save_commit(&s, c->e)) != 0)
         save_abort(&s);

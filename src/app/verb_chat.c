@@ -158,8 +158,8 @@ static int start(struct talk *t, struct err *e)
     return t->system.len ? add_message(t, "system", t->system.data, t->system.len, e) : 0;
 }
 
-/* The rendered conversation TEXT as tokens; one that leaves no room for an answer is refused. ORIGIN: where its
- * bytes came from, or NULL. */
+/* The rendered conversation TEXT as tokens; one that leaves no room for an answer is refused. ORIGIN: where
+ * its bytes came from, or NULL. */
 static int tokenize(struct talk *t, const struct buf *text, const char *origin, struct tok_ids *ids,
                     struct err *e)
 {
@@ -356,7 +356,7 @@ static int answer(struct talk *t, bool *answered, struct err *e)
 }
 
 /* Sends a message and shows the answer. Without one, the conversation is what it was before. */
-static int turn(struct talk *t, const char *message, size_t len, struct err *e)
+static int rotate(struct talk *t, const char *message, size_t len, struct err *e)
 {
     size_t before = json_array_size(t->messages);
     bool answered = false;
@@ -590,9 +590,9 @@ static int take_line(struct talk *t, const struct buf *line, bool *leave, struct
     if ((rc = check_line(t, line, e)) != 0)
         return rc;
     if (t->literal || line->data[0] != '/' || memchr(line->data, '\n', line->len))
-        return turn(t, line->data, line->len, e);
+        return rotate(t, line->data, line->len, e);
     if (line->data[1] == '/')
-        return turn(t, line->data + 1, line->len - 1, e);
+        return rotate(t, line->data + 1, line->len - 1, e);
     return command(t, line->data, leave, e);
 }
 

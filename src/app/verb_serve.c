@@ -554,7 +554,7 @@ static int read_names(struct serve *s, const struct opt_values *v, struct err *e
     }
     if (n)
         return 0;
-    if (model && locate_address(model, s->hub_name, sizeof(s->hub_name)))
+    if (model && find_model_address(model, s->hub_name, sizeof(s->hub_name)))
         model = s->hub_name;
     if (model && lstat(model, &st) != 0)
         snprintf(s->own_name, sizeof(s->own_name), "%s", model); /* as on the hub */

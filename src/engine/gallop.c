@@ -11,8 +11,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "engine/find_model.h"
 #include "engine/gallop_in.h"
-#include "engine/locate.h"
 
 enum { PENDING_CANCELS = 256, DEFAULT_TARGET_MS = 700 };
 
@@ -82,7 +82,7 @@ static int check_sizes(const struct gallop_options *o, struct err *e)
 int gallop_read_options(const struct gallop_options *o, struct llm_options *l, char path[FOLDER_PATH_MAX],
                         struct err *e)
 {
-    const struct locate_options where = {
+    const struct find_model_options where = {
         .revision = o->revision, .progress = o->download, .progress_ctx = o->download_ctx};
     enum prefix_kind index = PREFIX_RADIX;
     int rc;
@@ -129,7 +129,7 @@ int gallop_read_options(const struct gallop_options *o, struct llm_options *l, c
     if (!(o->kv_store_size >= 0 && o->kv_store_size < 1e9))
         return err_set(e, ERR_INPUT, "kv_store_size %g is not a number of GiB", o->kv_store_size);
     l->kv_store_bytes = (uint64_t)(o->kv_store_size * 1073741824.0);
-    return locate_model(path, FOLDER_PATH_MAX, o->model, &where, e);
+    return find_model_path(path, FOLDER_PATH_MAX, o->model, &where, e);
 }
 
 /* generation_config.json, or what a checkpoint without such files says instead. */

@@ -10,7 +10,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/threads/topo.h"
-#include "engine/opconf.h"
+#include "engine/op_config.h"
 
 enum {
     DEFAULT_SEQS = 32,
@@ -86,7 +86,7 @@ static int read_kv_dtype(struct llm *m, const struct llm_options *o, struct err 
                    o->kv_dtype);
 }
 
-static int open_sink(struct llm *m, const struct opconf *ops, struct err *e)
+static int open_sink(struct llm *m, const struct op_config *ops, struct err *e)
 {
     const struct model_info *i = &m->model.info;
     struct eager_limits lim = {.max_tokens = m->max_tokens,
@@ -257,7 +257,7 @@ static XXH128_hash_t mix(XXH128_hash_t h, const void *p, size_t n)
 }
 
 /* What rows depend on beside tokens: the weights and how they are computed with. */
-static struct prefix_key store_context(const struct llm *m, const struct opconf *ops)
+static struct prefix_key store_context(const struct llm *m, const struct op_config *ops)
 {
     const uint64_t number[] = {model_identity(&m->model), (uint64_t)m->model.opt.dtype,
                                (uint64_t)m->kv_dtype};
@@ -277,8 +277,8 @@ static struct prefix_key store_context(const struct llm *m, const struct opconf 
     return (struct prefix_key){{h.low64, h.high64}};
 }
 
-static int open_store(struct llm *m, const struct llm_options *o, const struct opconf *ops, const char *type,
-                      struct kv_limits *lim, struct err *e)
+static int open_store(struct llm *m, const struct llm_options *o, const struct op_config *ops,
+                      const char *type, struct kv_limits *lim, struct err *e)
 {
     const struct store_options so = {.where = o->kv_store,
                                      .limit_bytes =
@@ -300,7 +300,7 @@ static int open_store(struct llm *m, const struct llm_options *o, const struct o
     return 0;
 }
 
-static int open_kv(struct llm *m, const struct llm_options *o, const struct opconf *ops, struct err *e)
+static int open_kv(struct llm *m, const struct llm_options *o, const struct op_config *ops, struct err *e)
 {
     const char *type = o->kv_type ? o->kv_type : "slab_pool";
     const struct model_info *i = &m->model.info;
@@ -346,7 +346,7 @@ static int read_types(const struct llm_options *o, struct model_options *mo, str
 }
 
 /* A file of --scales that nothing of --quant asks for. */
-static void say_unused(const struct scales *s, const struct model_options *mo)
+static void say_unused(const struct calibration *s, const struct model_options *mo)
 {
     bool used = false;
 
@@ -378,8 +378,8 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
                                .save = o->save,
                                .progress = o->progress,
                                .progress_ctx = o->progress_ctx};
-    struct opconf ops = {0};
-    struct scales scales = {0};
+    struct op_config ops = {0};
+    struct calibration scales = {0};
     int rc;
 
     *m = (struct llm){.max_seqs = o->max_seqs ? o->max_seqs : DEFAULT_SEQS,
@@ -390,12 +390,12 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
         m->max_tokens = m->max_seqs; /* every sequence can decode in one step */
     if (m->max_wanted < m->max_seqs)
         m->max_wanted = m->max_seqs;
-    if ((rc = read_types(o, &mo, e)) != 0 || (rc = sparse_read(&m->sparse, o->kv_sparse, e)) != 0 ||
-        (rc = opconf_read(&ops, o->op_config, o->attention_backend, e)) != 0 ||
+    if ((rc = read_types(o, &mo, e)) != 0 || (rc = kv_sparse_read(&m->sparse, o->kv_sparse, e)) != 0 ||
+        (rc = op_config_read(&ops, o->op_config, o->attention_backend, e)) != 0 ||
         (rc = open_threads(m, o, e)) != 0)
         goto fail;
-    opconf_fit_attention(&ops, o->kv_type ? o->kv_type : "slab_pool");
-    if (o->scales && (rc = scales_open(&scales, o->scales, e)) != 0)
+    op_config_fit_attention(&ops, o->kv_type ? o->kv_type : "slab_pool");
+    if (o->scales && (rc = calibration_open(&scales, o->scales, e)) != 0)
         goto fail;
     mo.scales = o->scales ? &scales : NULL;
     say_unused(&scales, &mo);
@@ -405,7 +405,7 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
     rc = model_open(&m->model, o->model, &mo, m->pool, e);
     if (rc == 0)
         fit_whole_prompts(m, o);
-    if (rc || (rc = sparse_apply(&m->sparse, &m->model, e)) != 0 || (rc = open_tok(m, e)) != 0)
+    if (rc || (rc = kv_sparse_apply(&m->sparse, &m->model, e)) != 0 || (rc = open_tok(m, e)) != 0)
         goto fail;
     if (o->max_len > m->model.info.max_len)
         log_warn("the model was made for %zu positions; a length of %zu is asked for", m->model.info.max_len,
@@ -414,17 +414,17 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
     if ((rc = model_check_length(&m->model, m->max_len, e)) != 0 || (rc = read_kv_dtype(m, o, e)) != 0 ||
         (rc = open_sink(m, &ops, e)) != 0 || (rc = open_kv(m, o, &ops, e)) != 0)
         goto fail;
-    if ((rc = scales_checked(&scales, 0, e)) != 0)
+    if ((rc = calibration_checked(&scales, 0, e)) != 0)
         goto fail;
     m->model.opt.scales = NULL;
-    scales_close(&scales);
+    calibration_close(&scales);
     m->isa = cpu_isa_name(kern_isa(m->kern, model_gemm(&m->model)));
     m->load_s = clock_seconds() - start;
-    opconf_fini(&ops);
+    op_config_fini(&ops);
     return 0;
 fail:
-    scales_close(&scales);
-    opconf_fini(&ops);
+    calibration_close(&scales);
+    op_config_fini(&ops);
     llm_close(m);
     return rc;
 }

@@ -9,8 +9,8 @@
 #define GALLOP_ENGINE_LLM_H
 
 #include "engine/executor.h"
+#include "engine/kv_sparse.h"
 #include "engine/slots.h"
-#include "engine/sparse.h"
 #include "kv/kv.h"
 #include "kv/store/store.h"
 #include "model/model.h"
@@ -61,7 +61,7 @@ struct llm {
     struct timed timed; /* in front of it */
     struct work work;
     enum dtype kv_dtype; /* of the cache's rows */
-    struct sparse sparse;
+    struct kv_sparse sparse;
     size_t max_len, max_seqs, max_tokens, max_wanted;
     float *logits; /* [max_wanted, V] */
     size_t logits_bytes;

@@ -39,7 +39,7 @@ enum {
     KERN_ATTN_ROWS = 48,  /* query rows an attention kernel works on at once; scratch is sized by it */
     KERN_ATTN_DIM = 512,  /* largest dp of attention */
     KERN_I4_GROUP = 16,   /* elements of a row of 4 bits that share a factor */
-    KERN_TURNED = 2048,   /* largest block of hadamard; no head is longer */
+    KERN_ROTATED = 2048,  /* largest block of hadamard; no head is longer */
     KERN_I8_QUERY = 127,  /* class "int8 dot": what stands for the largest of a row of q */
     KERN_I8_WEIGHT = 255, /* and of the weights of a row */
     KERN_I8_TAIL = 2 * KERN_NR * 4, /* bytes behind the weights of an int8 panel */
@@ -237,7 +237,7 @@ static inline size_t kern_i4_scratch_bytes(size_t dp)
  *             unless y < 7, y = -8 unless y > -8; c = y rounded, ties to even; lost = 16-lane sum of (z - c *
  *             f)^2. f with the least, the lowest of equals (t if all are NaN): code = c + 8, factor = f - 1.
  * hadamard:   turns x [n] by the Hadamard matrix H over its root, in blocks of the largest power of two that
- *             divides n, of KERN_TURNED at most: for half = 1, 2, 4, ... (x[j], x[j + half]) = (x[j] + x[j +
+ *             divides n, of KERN_ROTATED at most: for half = 1, 2, 4, ... (x[j], x[j + half]) = (x[j] + x[j +
  *             half], x[j] - x[j + half]), then x *= 1 / sqrtf(block). Products of rows that are both turned
  *             stay what they are; few large elements, which would leave a scale a row few bits for the rest,
  *             are spread over all. Its own inverse. QuaRot (Ashkboos et al. 2024).

@@ -248,16 +248,16 @@ static inline bool kmath_fold(float *m, float *l, float *o, float m2, float l2, 
 }
 
 /* Elements of a block of the Hadamard transform of N (kern.h, hadamard). */
-static inline size_t kmath_turned(size_t n)
+static inline size_t kmath_rotated(size_t n)
 {
     size_t block = n & (~n + 1);
 
-    return block > KERN_TURNED ? KERN_TURNED : block;
+    return block > KERN_ROTATED ? KERN_ROTATED : block;
 }
 
 static inline void kmath_hadamard(float *x, size_t n)
 {
-    size_t block = kmath_turned(n);
+    size_t block = kmath_rotated(n);
 
     for (size_t half = 1; half < block; half *= 2)
         for (size_t i = 0; i < n; i += 2 * half)

@@ -44,20 +44,20 @@ void decoder_read(struct model *m, struct decoder_config *c, const struct decode
 {
     struct model_info *i = &m->info;
 
-    i->hidden = block_int(m, "hidden_size", of_class->hidden, 1, 1 << 20);
-    i->inner = block_int(m, "intermediate_size", of_class->inner, 1, 1 << 22);
-    i->n_layers = block_int(m, "num_hidden_layers", of_class->layers, 1, MODEL_MAX_LAYERS);
-    i->vocab = block_int(m, "vocab_size", of_class->vocab, 1, INT32_MAX);
-    i->max_len = block_int(m, "max_position_embeddings", of_class->max_len, 1, 1 << 24);
-    c->eps = block_float(m, "rms_norm_eps", of_class->eps, 0, 1);
-    c->tied = block_bool(m, "tie_word_embeddings", c->tied);
-    c->act = block_act(m, c->act_key ? c->act_key : "hidden_act", c->act_name ? c->act_name : "silu");
-    block_heads(m, of_class->heads, of_class->kv_heads, of_class->head_dim);
+    i->hidden = bind_int(m, "hidden_size", of_class->hidden, 1, 1 << 20);
+    i->inner = bind_int(m, "intermediate_size", of_class->inner, 1, 1 << 22);
+    i->n_layers = bind_int(m, "num_hidden_layers", of_class->layers, 1, MODEL_MAX_LAYERS);
+    i->vocab = bind_int(m, "vocab_size", of_class->vocab, 1, INT32_MAX);
+    i->max_len = bind_int(m, "max_position_embeddings", of_class->max_len, 1, 1 << 24);
+    c->eps = bind_float(m, "rms_norm_eps", of_class->eps, 0, 1);
+    c->tied = bind_bool(m, "tie_word_embeddings", c->tied);
+    c->act = bind_act(m, c->act_key ? c->act_key : "hidden_act", c->act_name ? c->act_name : "silu");
+    bind_heads(m, of_class->heads, of_class->kv_heads, of_class->head_dim);
 }
 
 const size_t *decoder_same_window(struct model *m, size_t rows)
 {
-    size_t *window = block_array(m, m->info.n_layers, sizeof(*window), "the windows");
+    size_t *window = bind_array(m, m->info.n_layers, sizeof(*window), "the windows");
 
     for (size_t l = 0; l < m->info.n_layers && window; l++)
         window[l] = rows;
@@ -66,33 +66,33 @@ const size_t *decoder_same_window(struct model *m, size_t rows)
 
 const size_t *decoder_windows(struct model *m, size_t rows, enum block_kind *kind, enum block_kind refused)
 {
-    size_t L = m->info.n_layers, *window = block_array(m, L, sizeof(*window), "layer_types");
+    size_t L = m->info.n_layers, *window = bind_array(m, L, sizeof(*window), "layer_types");
 
-    block_layer_types(m, kind, refused);
-    for (size_t l = 0; l < L && !block_failed(m); l++)
-        window[l] = kind[l] == BLOCK_SLIDING ? rows : 0;
+    bind_layer_types(m, kind, refused);
+    for (size_t l = 0; l < L && !bind_failed(m); l++)
+        window[l] = kind[l] == BIND_SLIDING ? rows : 0;
     return window;
 }
 
 const size_t *decoder_qwen_windows(struct model *m)
 {
-    enum block_kind *kind = block_array(m, m->info.n_layers, sizeof(*kind), "layer_types");
-    bool use = block_bool(m, "use_sliding_window", false);
-    size_t rows = block_window(m, 4096), first = block_int(m, "max_window_layers", 28, 0, 1 << 30);
+    enum block_kind *kind = bind_array(m, m->info.n_layers, sizeof(*kind), "layer_types");
+    bool use = bind_bool(m, "use_sliding_window", false);
+    size_t rows = bind_window(m, 4096), first = bind_int(m, "max_window_layers", 28, 0, 1 << 30);
 
     for (size_t l = first; l < m->info.n_layers && kind; l++)
-        kind[l] = BLOCK_SLIDING;
-    return decoder_windows(m, use ? rows : 0, kind, BLOCK_NONE);
+        kind[l] = BIND_SLIDING;
+    return decoder_windows(m, use ? rows : 0, kind, BIND_NONE);
 }
 
 /* What the cache needs to know of windows. A chunk is never longer than a window of its size. */
 static void note_windows(struct model *m)
 {
     const struct decoder *w = m->impl;
-    size_t *window = block_array(m, m->info.n_layers, sizeof(*window), "the windows");
+    size_t *window = bind_array(m, m->info.n_layers, sizeof(*window), "the windows");
     bool any = false;
 
-    for (size_t l = 0; l < m->info.n_layers && !block_failed(m); l++) {
+    for (size_t l = 0; l < m->info.n_layers && !bind_failed(m); l++) {
         const struct attn *a = &w->layer[l].attn;
 
         window[l] = a->chunk ? a->chunk : a->window;
@@ -117,22 +117,22 @@ struct attn decoder_attn(const struct model *m)
                          .scale = (float)(1.0 / sqrt((double)D))};
 }
 
-void decoder_open_attention(struct model *m, struct block_layer *w, const char *at, size_t l,
+void decoder_open_attention(struct model *m, struct decoder_layer *w, const char *at, size_t l,
                             const struct decoder_config *c)
 {
     size_t E = m->info.hidden, D = m->info.head_dim, q = m->info.n_heads * D, kv = m->info.n_kv * D;
-    const char *own = block_name(m, "%sself_attn.", at);
-    const unsigned bias = c->qkv_bias ? BLOCK_BIAS : 0;
-    struct block_linear qkv = {.name = "qkv_proj",
-                               .kind = OP_QKV,
-                               .part = {{"q_proj", q}, {"k_proj", kv}, {"v_proj", kv}},
-                               .k = E,
-                               .how = bias};
-    struct block_linear out = {
-        .kind = OP_OUT, .part = {{"o_proj", E}}, .k = q, .how = c->out_bias ? BLOCK_BIAS : 0};
+    const char *own = bind_name(m, "%sself_attn.", at);
+    const unsigned bias = c->qkv_bias ? BIND_BIAS : 0;
+    struct bind_linear qkv = {.name = "qkv_proj",
+                              .kind = OP_QKV,
+                              .part = {{"q_proj", q}, {"k_proj", kv}, {"v_proj", kv}},
+                              .k = E,
+                              .how = bias};
+    struct bind_linear out = {
+        .kind = OP_OUT, .part = {{"o_proj", E}}, .k = q, .how = c->out_bias ? BIND_BIAS : 0};
 
     if (c->fused)
-        qkv = (struct block_linear){.kind = OP_QKV, .part = {{"qkv_proj", q + 2 * kv}}, .k = E, .how = bias};
+        qkv = (struct bind_linear){.kind = OP_QKV, .part = {{"qkv_proj", q + 2 * kv}}, .k = E, .how = bias};
     w->attn = decoder_attn(m);
     w->attn.window = c->window ? c->window[l] : 0;
     if (m->bidirectional && w->attn.window)
@@ -141,41 +141,41 @@ void decoder_open_attention(struct model *m, struct block_layer *w, const char *
     w->attn.softcap = (float)c->softcap;
     if (c->scale > 0)
         w->attn.scale = (float)c->scale;
-    block_norm(m, &w->norm_attn, at, "input_layernorm", E, c->eps, c->norm_how);
+    bind_norm(m, &w->norm_attn, at, "input_layernorm", E, c->eps, c->norm_how);
     if (c->qk_norm) {
-        block_norm(m, &w->q_norm, own, "q_norm", D, c->eps, c->norm_how);
-        block_norm(m, &w->k_norm, own, "k_norm", D, c->eps, c->norm_how);
+        bind_norm(m, &w->q_norm, own, "q_norm", D, c->eps, c->norm_how);
+        bind_norm(m, &w->k_norm, own, "k_norm", D, c->eps, c->norm_how);
         w->attn.q_norm = &w->q_norm;
         w->attn.k_norm = &w->k_norm;
     }
-    block_linear(m, &w->qkv, own, &qkv);
-    block_linear(m, &w->out, own, &out);
+    bind_linear(m, &w->qkv, own, &qkv);
+    bind_linear(m, &w->out, own, &out);
     if (c->sinks)
-        w->attn.sinks = block_vector(m, block_name(m, "%ssinks", own), w->attn.n_heads, 1, "sinks");
+        w->attn.sinks = bind_vector(m, bind_name(m, "%ssinks", own), w->attn.n_heads, 1, "sinks");
 }
 
 void decoder_open_mlp(struct model *m, struct mlp *w, const char *at, const char *module, size_t inner,
                       const struct decoder_config *c)
 {
-    const char *own = block_name(m, "%s%s.", at, module);
-    const unsigned how = c->mlp_bias ? BLOCK_BIAS : 0;
-    struct block_linear up = {.name = "gate_up_proj",
-                              .kind = OP_MLP,
-                              .part = {{"gate_proj", inner}, {"up_proj", inner}},
-                              .k = m->info.hidden,
-                              .how = how | BLOCK_PAIRED};
-    struct block_linear down = {
+    const char *own = bind_name(m, "%s%s.", at, module);
+    const unsigned how = c->mlp_bias ? BIND_BIAS : 0;
+    struct bind_linear up = {.name = "gate_up_proj",
+                             .kind = OP_MLP,
+                             .part = {{"gate_proj", inner}, {"up_proj", inner}},
+                             .k = m->info.hidden,
+                             .how = how | BIND_PAIRED};
+    struct bind_linear down = {
         .kind = OP_MLP, .part = {{"down_proj", m->info.hidden}}, .k = inner, .how = how};
 
     if (c->fused)
-        up = (struct block_linear){
+        up = (struct bind_linear){
             .kind = OP_MLP, .part = {{"gate_up_proj", 2 * inner}}, .k = m->info.hidden, .how = up.how};
     w->act = c->act;
-    block_linear(m, &w->up, own, &up);
-    block_linear(m, &w->down, own, &down);
+    bind_linear(m, &w->up, own, &up);
+    bind_linear(m, &w->down, own, &down);
 }
 
-void decoder_open_layer(struct model *m, struct block_layer *w, const char *at, size_t l,
+void decoder_open_layer(struct model *m, struct decoder_layer *w, const char *at, size_t l,
                         const struct decoder_config *c)
 {
     const char *norm = c->norms_behind ? "pre_feedforward_layernorm" : "post_attention_layernorm";
@@ -184,28 +184,28 @@ void decoder_open_layer(struct model *m, struct block_layer *w, const char *at, 
 
     decoder_open_attention(m, w, at, l, c);
     if (c->norms_behind)
-        block_norm(m, &w->after_attn, at, "post_attention_layernorm", E, c->eps, c->norm_how);
-    block_norm(m, &w->norm_mlp, at, norm, E, c->eps, c->norm_how);
+        bind_norm(m, &w->after_attn, at, "post_attention_layernorm", E, c->eps, c->norm_how);
+    bind_norm(m, &w->norm_mlp, at, norm, E, c->eps, c->norm_how);
     if (experts)
-        block_moe(m, &w->moe, at, &c->moe);
+        bind_moe(m, &w->moe, at, &c->moe);
     else
         decoder_open_mlp(m, &w->mlp, at, "mlp", m->info.inner, c);
     if (c->norms_behind)
-        block_norm(m, &w->after_mlp, at, "post_feedforward_layernorm", E, c->eps, c->norm_how);
+        bind_norm(m, &w->after_mlp, at, "post_feedforward_layernorm", E, c->eps, c->norm_how);
 }
 
 /* ---- the whole ---- */
 
-static void close_layers(struct block_layer *layer, size_t n)
+static void close_layers(struct decoder_layer *layer, size_t n)
 {
     for (size_t l = 0; layer && l < n; l++) {
-        block_norm_close(&layer[l].norm_attn);
-        block_norm_close(&layer[l].norm_mlp);
-        block_norm_close(&layer[l].after_attn);
-        block_norm_close(&layer[l].after_mlp);
-        block_norm_close(&layer[l].q_norm);
-        block_norm_close(&layer[l].k_norm);
-        block_moe_close(layer[l].moe);
+        bind_norm_close(&layer[l].norm_attn);
+        bind_norm_close(&layer[l].norm_mlp);
+        bind_norm_close(&layer[l].after_attn);
+        bind_norm_close(&layer[l].after_mlp);
+        bind_norm_close(&layer[l].q_norm);
+        bind_norm_close(&layer[l].k_norm);
+        bind_moe_close(layer[l].moe);
         linear_close(&layer[l].qkv);
         linear_close(&layer[l].out);
         linear_close(&layer[l].mlp.up);
@@ -218,7 +218,7 @@ void decoder_close(struct model *m)
 {
     struct decoder *w = m->impl;
 
-    block_norm_close(&w->norm);
+    bind_norm_close(&w->norm);
     linear_close(&w->head);
     close_layers(w->layer, m->info.n_layers);
     mem_free(w);
@@ -247,12 +247,12 @@ void decoder_open_layers(struct model *m, const char *at, const struct decoder_c
 {
     struct decoder *w = m->impl;
 
-    for (size_t l = 0; l < m->info.n_layers && !block_failed(m); l++) {
-        const char *own = block_name(m, "%s%zu.", at, l);
+    for (size_t l = 0; l < m->info.n_layers && !bind_failed(m); l++) {
+        const char *own = bind_name(m, "%s%zu.", at, l);
 
         if (own)
             open_layer(m, &w->layer[l], own, l, c);
-        block_loaded(m, l + 1);
+        bind_loaded(m, l + 1);
     }
     note_windows(m);
 }
@@ -281,14 +281,14 @@ void decoder_open(struct model *m, const struct decoder_config *c, decoder_open_
 
     if (!w)
         return;
-    if (c->tied && !weights_has(m->weights, block_name(m, "%sembed_tokens.weight", at)) &&
-        weights_has(m->weights, block_name(m, "%s.weight", head))) /* stored under its other name */
-        block_embed(m, &w->embed, "", head, m->info.vocab, m->info.hidden);
+    if (c->tied && !weights_has(m->weights, bind_name(m, "%sembed_tokens.weight", at)) &&
+        weights_has(m->weights, bind_name(m, "%s.weight", head))) /* stored under its other name */
+        bind_embed(m, &w->embed, "", head, m->info.vocab, m->info.hidden);
     else
-        block_embed(m, &w->embed, at, "embed_tokens", m->info.vocab, m->info.hidden);
-    decoder_open_layers(m, block_name(m, "%slayers.", at), c, open_layer);
-    block_norm(m, &w->norm, at, "norm", m->info.hidden, c->eps, c->norm_how);
-    block_head(m, &w->head, head, &w->embed, c->tied, 0);
+        bind_embed(m, &w->embed, at, "embed_tokens", m->info.vocab, m->info.hidden);
+    decoder_open_layers(m, bind_name(m, "%slayers.", at), c, open_layer);
+    bind_norm(m, &w->norm, at, "norm", m->info.hidden, c->eps, c->norm_how);
+    bind_head(m, &w->head, head, &w->embed, c->tied, 0);
 }
 
 void decoder_scale_embedding(struct model *m)
@@ -296,6 +296,6 @@ void decoder_scale_embedding(struct model *m)
     struct decoder *w = m->impl;
     float root = (float)sqrt((double)m->info.hidden);
 
-    if (!block_failed(m))
+    if (!bind_failed(m))
         w->embed.scale = m->opt.dtype == DT_BF16 ? dtype_bf16_to_f32(dtype_f32_to_bf16(root)) : root;
 }

@@ -8,10 +8,10 @@
 #ifndef GALLOP_MODEL_DECODER_H
 #define GALLOP_MODEL_DECODER_H
 
-#include "model/block.h"
+#include "model/bind.h"
 
 /* What a layer of a decoder is made of. What a model does not have stays zero. */
-struct block_layer {
+struct decoder_layer {
     struct norm norm_attn, norm_mlp;   /* in front of attention and MLP */
     struct norm after_attn, after_mlp; /* behind them (Gemma) */
     struct norm q_norm, k_norm;
@@ -22,7 +22,7 @@ struct block_layer {
 };
 
 /* Computes layer L. */
-typedef void decoder_layer_fn(const struct block_layer *w, size_t l, const struct sink *o, struct work *s,
+typedef void decoder_layer_fn(const struct decoder_layer *w, size_t l, const struct sink *o, struct work *s,
                               const struct batch *b);
 
 decoder_layer_fn llama_layer; /* of llama.c: what most families compute */
@@ -33,7 +33,7 @@ struct decoder {
         positions; /* positions: learned ones, added to the embedding; zeroed: there are none */
     struct norm norm;
     struct linear head;
-    struct block_layer *layer; /* [L] */
+    struct decoder_layer *layer; /* [L] */
     decoder_layer_fn *layer_forward;
     void *more; /* the architecture's own */
 };
@@ -62,11 +62,11 @@ struct decoder_config {
     bool sinks;           /* self_attn.sinks: a logit a head */
     bool norms_behind;    /* a norm behind each block too (Gemma) */
     bool local_rope;      /* layers with a window turn by the model's second rope */
-    unsigned norm_how;    /* flags of block_norm() that all norms have */
+    unsigned norm_how;    /* flags of bind_norm() that all norms have */
     double scale;         /* of scores; 0: 1 / root of the head size */
     double softcap;       /* of scores; 0: none */
     const size_t *window; /* [L], 0: the layer sees all; or NULL */
-    struct block_moe moe; /* n_experts 0: there are none */
+    struct bind_moe moe;  /* n_experts 0: there are none */
     const bool *experts;  /* [L] which layers have them; NULL: all */
     const void *own;      /* what only the model's file knows */
 };
@@ -89,7 +89,7 @@ struct decoder *decoder_new(struct model *m, decoder_layer_fn *forward);
 /* m->impl (a new one, unless it is there) with embedding, layers that OPEN_LAYER opens at "model.layers.L.",
  * final norm and head. The prefix is found: "model.", "", "language_model.model." or
  * "model.language_model.". */
-typedef void decoder_open_fn(struct model *m, struct block_layer *w, const char *at, size_t l,
+typedef void decoder_open_fn(struct model *m, struct decoder_layer *w, const char *at, size_t l,
                              const struct decoder_config *c);
 void decoder_open(struct model *m, const struct decoder_config *c, decoder_open_fn *open_layer,
                   decoder_layer_fn *forward);

@@ -14,13 +14,13 @@
  * front. */
 static const size_t *read_windows(struct model *m, bool two_sided)
 {
-    size_t L = m->info.n_layers, rows = block_window(m, 4096) / (two_sided ? 2 : 1), pattern;
-    enum block_kind *kind = block_array(m, L, sizeof(*kind), "layer_types");
+    size_t L = m->info.n_layers, rows = bind_window(m, 4096) / (two_sided ? 2 : 1), pattern;
+    enum block_kind *kind = bind_array(m, L, sizeof(*kind), "layer_types");
 
-    pattern = block_int(m, "sliding_window_pattern", 6, 1, 1 << 20);
-    for (size_t l = 0; l < L && !block_failed(m); l++)
-        kind[l] = (l + 1) % pattern ? BLOCK_SLIDING : BLOCK_FULL;
-    return decoder_windows(m, rows, kind, BLOCK_NONE);
+    pattern = bind_int(m, "sliding_window_pattern", 6, 1, 1 << 20);
+    for (size_t l = 0; l < L && !bind_failed(m); l++)
+        kind[l] = (l + 1) % pattern ? BIND_SLIDING : BIND_FULL;
+    return decoder_windows(m, rows, kind, BIND_NONE);
 }
 
 void gemma3_open(struct model *m)
@@ -32,29 +32,29 @@ void gemma3_open(struct model *m)
                                .qk_norm = true,
                                .norms_behind = true,
                                .local_rope = true,
-                               .norm_how = BLOCK_PLUS_ONE};
-    struct block_rope global = {.theta = 1000000, .sub = "full_attention", .fixed_length = true};
-    struct block_rope local = {.theta = 10000,
-                               .theta_key = "rope_local_base_freq",
-                               .sub = "sliding_attention",
-                               .unscaled = true,
-                               .fixed_length = true};
+                               .norm_how = BIND_PLUS_ONE};
+    struct bind_rope global = {.theta = 1000000, .sub = "full_attention", .fixed_length = true};
+    struct bind_rope local = {.theta = 10000,
+                              .theta_key = "rope_local_base_freq",
+                              .sub = "sliding_attention",
+                              .unscaled = true,
+                              .fixed_length = true};
     bool two_sided;
 
-    block_text_config(m);
-    two_sided = block_bool(m, "use_bidirectional_attention", false);
+    bind_text_config(m);
+    two_sided = bind_bool(m, "use_bidirectional_attention", false);
     if (two_sided && m->bidirectional)
-        block_refuse(m, ERR_UNSUPPORTED,
-                     "use_bidirectional_attention is true and is_causal false: one is expected");
+        bind_refuse(m, ERR_UNSUPPORTED,
+                    "use_bidirectional_attention is true and is_causal false: one is expected");
     m->bidirectional |= two_sided;
     decoder_read(m, &c, &sizes);
     c.window = read_windows(m, two_sided);
-    c.qkv_bias = c.out_bias = block_bool(m, "attention_bias", false);
-    m->info.logit_softcap = (float)block_float(m, "final_logit_softcapping", 0, 0, 1e6);
-    block_rope(m, &global);
-    block_rope(m, &local);
-    c.scale = 1 / sqrt(block_float(m, "query_pre_attn_scalar", 256, 1e-6, 1e6));
-    c.softcap = block_float(m, "attn_logit_softcapping", 0, 0, 1e6);
+    c.qkv_bias = c.out_bias = bind_bool(m, "attention_bias", false);
+    m->info.logit_softcap = (float)bind_float(m, "final_logit_softcapping", 0, 0, 1e6);
+    bind_rope(m, &global);
+    bind_rope(m, &local);
+    c.scale = 1 / sqrt(bind_float(m, "query_pre_attn_scalar", 256, 1e-6, 1e6));
+    c.softcap = bind_float(m, "attn_logit_softcapping", 0, 0, 1e6);
     config_ignore(m->config, "_sliding_window_pattern"); /* layer_types stands beside it */
     weights_skip(m->weights, "*vision_tower.*");
     weights_skip(m->weights, "*multi_modal_projector.*");

@@ -16,7 +16,7 @@
 
 enum { GLOBAL, LOCAL }; /* ropes */
 
-/* What a layer has beyond struct block_layer. */
+/* What a layer has beyond struct decoder_layer. */
 struct gemma4_layer {
     struct norm v_norm;
     /* of layers with experts; route: in front of the router */
@@ -39,7 +39,7 @@ struct gemma4 {
 
 /* Layer l's share of the per-layer embeddings of all tokens, weighed by what the layer made: x +=
  * norm(proj(act(gate x) * e)). */
-static void layer_input(const struct model *m, const struct block_layer *w, const struct gemma4_layer *v,
+static void layer_input(const struct model *m, const struct decoder_layer *w, const struct gemma4_layer *v,
                         size_t l, const struct sink *o, struct work *s, size_t T, size_t P)
 {
     size_t L = m->info.n_layers;
@@ -53,7 +53,7 @@ static void layer_input(const struct model *m, const struct block_layer *w, cons
 }
 
 /* One decoder layer; x holds all that came before it. */
-static void layer_forward(const struct model *m, const struct block_layer *w, const struct gemma4_layer *v,
+static void layer_forward(const struct model *m, const struct decoder_layer *w, const struct gemma4_layer *v,
                           size_t l, const struct sink *o, struct work *s, const struct batch *b, size_t P)
 {
     size_t T = b->n_tokens, E = m->info.hidden;
@@ -137,18 +137,18 @@ static void read_kinds(struct model *m, struct gemma4_config *g)
 {
     size_t L = m->info.n_layers;
 
-    g->kind = block_array(m, L, sizeof(*g->kind), "the layers");
-    g->dim = block_array(m, L, sizeof(*g->dim), "the layers");
-    g->kv = block_array(m, L, sizeof(*g->kv), "the layers");
-    for (size_t l = 0; l < L && !block_failed(m); l++)
-        g->kind[l] = (l + 1) % 6 ? BLOCK_SLIDING : BLOCK_FULL;
-    block_layer_types(m, g->kind, BLOCK_NONE);
-    if (block_failed(m))
+    g->kind = bind_array(m, L, sizeof(*g->kind), "the layers");
+    g->dim = bind_array(m, L, sizeof(*g->dim), "the layers");
+    g->kv = bind_array(m, L, sizeof(*g->kv), "the layers");
+    for (size_t l = 0; l < L && !bind_failed(m); l++)
+        g->kind[l] = (l + 1) % 6 ? BIND_SLIDING : BIND_FULL;
+    bind_layer_types(m, g->kind, BIND_NONE);
+    if (bind_failed(m))
         return;
-    g->kind[L - 1] = BLOCK_FULL;
+    g->kind[L - 1] = BIND_FULL;
     for (size_t l = 0; l < L; l++)
-        if (g->kind[l] == BLOCK_CHUNKED)
-            block_refuse(m, ERR_UNSUPPORTED, "chunked_attention is not known in this model");
+        if (g->kind[l] == BIND_CHUNKED)
+            bind_refuse(m, ERR_UNSUPPORTED, "chunked_attention is not known in this model");
 }
 
 /* What EACH, an object from layer numbers, says of KEY in layer L; DEF: nothing. transformers pads the
@@ -175,23 +175,23 @@ static void read_layer_heads(struct model *m, struct gemma4_config *g)
 {
     struct model_info *i = &m->info;
     struct config *each = config_sub(m->config, "per_layer_config");
-    size_t dim = block_int(m, "global_head_dim", 512, 2, 512);
-    size_t kv = block_int(m, "num_global_key_value_heads", i->n_kv, 1, 4096);
+    size_t dim = bind_int(m, "global_head_dim", 512, 2, 512);
+    size_t kv = bind_int(m, "num_global_key_value_heads", i->n_kv, 1, 4096);
     size_t most_dim = i->head_dim, most_kv = i->n_kv;
 
-    for (size_t l = 0; l < i->n_layers && !block_failed(m); l++) {
-        bool global = g->kind[l] == BLOCK_FULL && !each;
+    for (size_t l = 0; l < i->n_layers && !bind_failed(m); l++) {
+        bool global = g->kind[l] == BIND_FULL && !each;
 
         g->dim[l] = of_layer(m, each, l, "head_dim", global ? dim : i->head_dim, 2, 512);
         g->kv[l] = of_layer(m, each, l, "num_key_value_heads", global && g->k_eq_v ? kv : i->n_kv, 1, 4096);
         most_dim = g->dim[l] > most_dim ? g->dim[l] : most_dim;
         most_kv = g->kv[l] > most_kv ? g->kv[l] : most_kv;
     }
-    for (size_t l = 0; l < i->n_layers && !block_failed(m); l++)
+    for (size_t l = 0; l < i->n_layers && !bind_failed(m); l++)
         if (i->n_heads % g->kv[l] != 0)
-            block_refuse(m, ERR_INPUT,
-                         "layer %zu: %zu attention heads are not divisible by %zu key/value heads", l,
-                         i->n_heads, g->kv[l]);
+            bind_refuse(m, ERR_INPUT,
+                        "layer %zu: %zu attention heads are not divisible by %zu key/value heads", l,
+                        i->n_heads, g->kv[l]);
     i->head_dim = most_dim;
     i->n_kv = most_kv;
     i->dim = g->dim;
@@ -202,12 +202,12 @@ static size_t dim_of_kind(struct model *m, const struct gemma4_config *g, enum b
 {
     size_t dim = 0;
 
-    for (size_t l = 0; l < m->info.n_layers && !block_failed(m); l++) {
+    for (size_t l = 0; l < m->info.n_layers && !bind_failed(m); l++) {
         if (g->kind[l] != kind)
             continue;
         if (dim && dim != g->dim[l])
-            block_refuse(m, ERR_UNSUPPORTED, "layers of one type have heads of %zu and of %zu dims", dim,
-                         g->dim[l]);
+            bind_refuse(m, ERR_UNSUPPORTED, "layers of one type have heads of %zu and of %zu dims", dim,
+                        g->dim[l]);
         dim = g->dim[l];
     }
     return dim;
@@ -215,14 +215,14 @@ static size_t dim_of_kind(struct model *m, const struct gemma4_config *g, enum b
 
 static void read_ropes(struct model *m, const struct gemma4_config *g)
 {
-    size_t dim = dim_of_kind(m, g, BLOCK_FULL), local_dim = dim_of_kind(m, g, BLOCK_SLIDING);
-    struct block_rope global = {
+    size_t dim = dim_of_kind(m, g, BIND_FULL), local_dim = dim_of_kind(m, g, BIND_SLIDING);
+    struct bind_rope global = {
         .head_dim = dim, .theta = 1000000, .sub = "full_attention", .unscaled = true, .fixed_length = true};
-    struct block_rope local = {.head_dim = local_dim ? local_dim : dim,
-                               .theta = 10000,
-                               .sub = "sliding_attention",
-                               .unscaled = true,
-                               .fixed_length = true};
+    struct bind_rope local = {.head_dim = local_dim ? local_dim : dim,
+                              .theta = 10000,
+                              .sub = "sliding_attention",
+                              .unscaled = true,
+                              .fixed_length = true};
     struct rope_params by_default = {.type = ROPE_PROPORTIONAL,
                                      .dim = dim,
                                      .turned = 2 * (dim / 8),
@@ -231,10 +231,10 @@ static void read_ropes(struct model *m, const struct gemma4_config *g)
                                      .attention_factor = -1};
 
     if (config_has(m->config, "rope_parameters"))
-        block_rope(m, &global);
+        bind_rope(m, &global);
     else
-        block_rope_of(m, &by_default);
-    block_rope(m, &local);
+        bind_rope_of(m, &by_default);
+    bind_rope(m, &local);
 }
 
 /* The mixture's sizes, and the sizes of what lies in work.extra. */
@@ -244,7 +244,7 @@ static void read_experts(struct model *m, struct decoder_config *c, const struct
     int64_t inner = 0;
 
     m->info.extra = 2 * m->info.n_layers * g->P;
-    if (!block_bool(m, "enable_moe_block", false)) {
+    if (!bind_bool(m, "enable_moe_block", false)) {
         config_ignore(m->config, "num_experts");
         config_ignore(m->config, "top_k_experts");
         config_ignore(m->config, "moe_intermediate_size");
@@ -252,13 +252,13 @@ static void read_experts(struct model *m, struct decoder_config *c, const struct
     }
     m->info.extra += m->info.hidden;
     if (!config_has(m->config, "num_experts") || !config_has(m->config, "top_k_experts"))
-        block_refuse(m, ERR_INPUT, "enable_moe_block is true, but num_experts or top_k_experts is missing");
-    c->moe = (struct block_moe){.module = "experts",
-                                .router = "router.proj",
-                                .stored = BLOCK_EXPERTS_STACKED,
-                                .like = {.gate = MOE_SOFTMAX_ALL, .renorm = true, .act = c->act}};
-    block_moe_sizes(m, &c->moe, keys, "top_k_experts");
-    if (!block_failed(m))
+        bind_refuse(m, ERR_INPUT, "enable_moe_block is true, but num_experts or top_k_experts is missing");
+    c->moe = (struct bind_moe){.module = "experts",
+                               .router = "router.proj",
+                               .stored = BIND_EXPERTS_STACKED,
+                               .like = {.gate = MOE_SOFTMAX_ALL, .renorm = true, .act = c->act}};
+    bind_moe_sizes(m, &c->moe, keys, "top_k_experts");
+    if (!bind_failed(m))
         m->rc = config_need_int(m->config, "moe_intermediate_size", 1, 1 << 22, &inner, m->e);
     c->moe.inner = (size_t)inner;
 }
@@ -269,21 +269,21 @@ static void read_config(struct model *m, struct decoder_config *c, struct gemma4
     struct model_info *i = &m->info;
 
     decoder_read(m, c, &sizes);
-    g->window = block_window(m, 512);
-    c->qkv_bias = c->out_bias = block_bool(m, "attention_bias", false);
-    g->k_eq_v = block_bool(m, "attention_k_eq_v", false);
-    g->double_wide = block_bool(m, "use_double_wide_mlp", false);
-    i->n_shared = block_int(m, "num_kv_shared_layers", 0, 0, i->n_layers - 1);
-    g->P = block_int(m, "hidden_size_per_layer_input", 256, 0, 1 << 16);
-    g->inputs_vocab = block_int(m, "vocab_size_per_layer_input", 262144, 1, INT32_MAX);
-    i->logit_softcap = (float)block_float(m, "final_logit_softcapping", 0, 0, 1e6);
+    g->window = bind_window(m, 512);
+    c->qkv_bias = c->out_bias = bind_bool(m, "attention_bias", false);
+    g->k_eq_v = bind_bool(m, "attention_k_eq_v", false);
+    g->double_wide = bind_bool(m, "use_double_wide_mlp", false);
+    i->n_shared = bind_int(m, "num_kv_shared_layers", 0, 0, i->n_layers - 1);
+    g->P = bind_int(m, "hidden_size_per_layer_input", 256, 0, 1 << 16);
+    g->inputs_vocab = bind_int(m, "vocab_size_per_layer_input", 262144, 1, INT32_MAX);
+    i->logit_softcap = (float)bind_float(m, "final_logit_softcapping", 0, 0, 1e6);
     read_kinds(m, g);
     read_layer_heads(m, g);
     read_ropes(m, g);
     read_experts(m, c, g);
     if (g->P && g->inputs_vocab < i->vocab)
-        block_refuse(m, ERR_UNSUPPORTED, "vocab_size_per_layer_input %zu is smaller than the vocabulary",
-                     g->inputs_vocab);
+        bind_refuse(m, ERR_UNSUPPORTED, "vocab_size_per_layer_input %zu is smaller than the vocabulary",
+                    g->inputs_vocab);
     g->inner = i->inner;
     if (g->double_wide && i->n_shared)
         i->inner *= 2;
@@ -295,11 +295,11 @@ static void read_direction(struct model *m)
 {
     const char *which;
 
-    if (block_failed(m) ||
+    if (bind_failed(m) ||
         (m->rc = config_str(m->config, "use_bidirectional_attention", "vision", &which, m->e)) != 0)
         return;
     if (strcmp(which, "vision") != 0)
-        block_refuse(m, ERR_UNSUPPORTED, "use_bidirectional_attention \"%s\" cannot be computed", which);
+        bind_refuse(m, ERR_UNSUPPORTED, "use_bidirectional_attention \"%s\" cannot be computed", which);
 }
 
 /* ---- layers ---- */
@@ -307,15 +307,15 @@ static void read_direction(struct model *m)
 static void open_norm(struct model *m, struct norm *w, const char *at, const char *module,
                       const struct decoder_config *c)
 {
-    block_norm(m, w, at, module, m->info.hidden, c->eps, 0);
+    bind_norm(m, w, at, module, m->info.hidden, c->eps, 0);
 }
 
 static void open_linear(struct model *m, struct linear *w, const char *at, const char *module, size_t n,
                         size_t k)
 {
-    struct block_linear d = {.kind = OP_MLP, .part = {{module, n}}, .k = k};
+    struct bind_linear d = {.kind = OP_MLP, .part = {{module, n}}, .k = k};
 
-    block_linear(m, w, at, &d);
+    bind_linear(m, w, at, &d);
 }
 
 /* Layer L's keys and values: its own, or those of the last layer of its kind that has some. */
@@ -328,31 +328,30 @@ static size_t find_store(struct model *m, const struct gemma4_config *g, size_t 
     while (first > 0 && g->kind[first - 1] != g->kind[l])
         first--;
     if (first == 0) {
-        block_refuse(m, ERR_INPUT, "layer %zu shares keys and values, but no layer of its type stores any",
-                     l);
+        bind_refuse(m, ERR_INPUT, "layer %zu shares keys and values, but no layer of its type stores any", l);
         return l;
     }
     if (g->kv[l] != g->kv[first - 1])
-        block_refuse(m, ERR_INPUT, "layer %zu has %zu key/value heads, layer %zu, whose it shares, %zu", l,
-                     g->kv[l], first - 1, g->kv[first - 1]);
+        bind_refuse(m, ERR_INPUT, "layer %zu has %zu key/value heads, layer %zu, whose it shares, %zu", l,
+                    g->kv[l], first - 1, g->kv[first - 1]);
     return first - 1;
 }
 
-static void open_attention(struct model *m, struct block_layer *w, struct gemma4_layer *v, const char *at,
+static void open_attention(struct model *m, struct decoder_layer *w, struct gemma4_layer *v, const char *at,
                            size_t l, const struct decoder_config *c)
 {
     const struct gemma4_config *g = c->own;
     size_t E = m->info.hidden, D = g->dim[l], kv = g->kv[l] * D, q = m->info.n_heads * D;
-    const char *own = block_name(m, "%sself_attn.", at);
-    bool shared = v->store != l, global = g->kind[l] == BLOCK_FULL;
-    const unsigned bias = c->qkv_bias ? BLOCK_BIAS : 0;
-    struct block_linear qkv = {
+    const char *own = bind_name(m, "%sself_attn.", at);
+    bool shared = v->store != l, global = g->kind[l] == BIND_FULL;
+    const unsigned bias = c->qkv_bias ? BIND_BIAS : 0;
+    struct bind_linear qkv = {
         .name = "qkv_proj",
         .kind = OP_QKV,
         .part = {{"q_proj", q}, {"k_proj", kv}, {g->k_eq_v && global ? "k_proj" : "v_proj", kv}},
         .k = E,
         .how = bias};
-    struct block_linear out = {.kind = OP_OUT, .part = {{"o_proj", E}}, .k = q, .how = bias};
+    struct bind_linear out = {.kind = OP_OUT, .part = {{"o_proj", E}}, .k = q, .how = bias};
 
     if (shared)
         qkv.part[1].module = NULL;
@@ -369,37 +368,37 @@ static void open_attention(struct model *m, struct block_layer *w, struct gemma4
                             .shared = shared};
     v->v_norm = (struct norm){.n = D, .eps = (float)c->eps};
     open_norm(m, &w->norm_attn, at, "input_layernorm", c);
-    block_norm(m, &w->q_norm, own, "q_norm", D, c->eps, 0);
+    bind_norm(m, &w->q_norm, own, "q_norm", D, c->eps, 0);
     if (!shared)
-        block_norm(m, &w->k_norm, own, "k_norm", D, c->eps, 0);
-    block_linear(m, &w->qkv, own, &qkv);
-    if (shared && !block_failed(m)) { /* stored all the same by some, and used by nobody */
-        const char *k = block_name(m, "%sk_*", own), *v_too = block_name(m, "%sv_*", own);
+        bind_norm(m, &w->k_norm, own, "k_norm", D, c->eps, 0);
+    bind_linear(m, &w->qkv, own, &qkv);
+    if (shared && !bind_failed(m)) { /* stored all the same by some, and used by nobody */
+        const char *k = bind_name(m, "%sk_*", own), *v_too = bind_name(m, "%sv_*", own);
 
         if (k && v_too) {
             weights_skip(m->weights, k);
             weights_skip(m->weights, v_too);
         }
     }
-    block_linear(m, &w->out, own, &out);
+    bind_linear(m, &w->out, own, &out);
 }
 
-static void open_experts(struct model *m, struct block_layer *w, struct gemma4_layer *v, const char *at,
+static void open_experts(struct model *m, struct decoder_layer *w, struct gemma4_layer *v, const char *at,
                          const struct decoder_config *c)
 {
     size_t E = m->info.hidden;
     const float *expert_scale;
 
     v->route = (struct norm){
-        .w = block_vector(m, block_name(m, "%srouter.scale", at), E, (float)(1 / sqrt((double)E)), "vector"),
+        .w = bind_vector(m, bind_name(m, "%srouter.scale", at), E, (float)(1 / sqrt((double)E)), "vector"),
         .n = E,
         .eps = (float)c->eps};
     open_norm(m, &v->before_moe, at, "pre_feedforward_layernorm_2", c);
     open_norm(m, &v->behind_mlp, at, "post_feedforward_layernorm_1", c);
     open_norm(m, &v->behind_moe, at, "post_feedforward_layernorm_2", c);
-    block_moe(m, &w->moe, at, &c->moe);
+    bind_moe(m, &w->moe, at, &c->moe);
     expert_scale =
-        block_vector(m, block_name(m, "%srouter.per_expert_scale", at), c->moe.n_experts, 1, "vector");
+        bind_vector(m, bind_name(m, "%srouter.per_expert_scale", at), c->moe.n_experts, 1, "vector");
     if (w->moe)
         w->moe->expert_scale = expert_scale;
 }
@@ -410,15 +409,15 @@ static void open_inputs(struct model *m, struct gemma4 *w, const char *first_lay
 {
     const struct gemma4_config *g = c->own;
     size_t n = m->info.n_layers * g->P;
-    const char *at = block_name(m, "%.*s", (int)(strlen(first_layer) - strlen("layers.0.")), first_layer);
+    const char *at = bind_name(m, "%.*s", (int)(strlen(first_layer) - strlen("layers.0.")), first_layer);
 
-    block_embed(m, &w->inputs, at, "embed_tokens_per_layer", g->inputs_vocab, n);
+    bind_embed(m, &w->inputs, at, "embed_tokens_per_layer", g->inputs_vocab, n);
     w->inputs.scale = (float)sqrt((double)g->P);
     open_linear(m, &w->inputs_proj, at, "per_layer_model_projection", n, m->info.hidden);
-    block_norm(m, &w->inputs_norm, at, "per_layer_projection_norm", g->P, c->eps, 0);
+    bind_norm(m, &w->inputs_norm, at, "per_layer_projection_norm", g->P, c->eps, 0);
 }
 
-static void open_layer(struct model *m, struct block_layer *w, const char *at, size_t l,
+static void open_layer(struct model *m, struct decoder_layer *w, const char *at, size_t l,
                        const struct decoder_config *c)
 {
     const struct gemma4_config *g = c->own;
@@ -433,7 +432,7 @@ static void open_layer(struct model *m, struct block_layer *w, const char *at, s
     open_norm(m, &w->norm_mlp, at, "pre_feedforward_layernorm", c);
     decoder_open_mlp(m, &w->mlp, at, "mlp", g->inner * (g->double_wide && v->store != l ? 2 : 1), c);
     open_norm(m, &w->after_mlp, at, "post_feedforward_layernorm", c);
-    v->scalar = block_vector(m, block_name(m, "%slayer_scalar", at), 1, 1, "vector");
+    v->scalar = bind_vector(m, bind_name(m, "%slayer_scalar", at), 1, 1, "vector");
     if (c->moe.n_experts)
         open_experts(m, w, v, at, c);
     if (P == 0)
@@ -450,39 +449,39 @@ static void gemma4_close(struct model *m)
     for (size_t l = 0; g && l < m->info.n_layers; l++) {
         struct gemma4_layer *v = &g->layer[l];
 
-        block_norm_close(&v->before_moe);
-        block_norm_close(&v->behind_mlp);
-        block_norm_close(&v->behind_moe);
-        block_norm_close(&v->behind_input);
+        bind_norm_close(&v->before_moe);
+        bind_norm_close(&v->behind_mlp);
+        bind_norm_close(&v->behind_moe);
+        bind_norm_close(&v->behind_input);
         linear_close(&v->input_gate);
         linear_close(&v->input_proj);
     }
     if (g) {
         linear_close(&g->inputs_proj);
-        block_norm_close(&g->inputs_norm);
+        bind_norm_close(&g->inputs_norm);
     }
     decoder_close(m);
 }
 
 void gemma4_open(struct model *m)
 {
-    struct gemma4_config g = {.g = block_array(m, 1, sizeof(*g.g), "the model")};
+    struct gemma4_config g = {.g = bind_array(m, 1, sizeof(*g.g), "the model")};
     struct decoder_config c = {
         .act_key = "hidden_activation", .act_name = "gelu_pytorch_tanh", .tied = true, .own = &g};
     struct decoder *w;
 
-    block_text_config(m);
+    bind_text_config(m);
     if (m->bidirectional)
-        block_refuse(m, ERR_UNSUPPORTED,
-                     "is_causal is false or null: attention in both directions is not "
-                     "supported in this model");
+        bind_refuse(m, ERR_UNSUPPORTED,
+                    "is_causal is false or null: attention in both directions is not "
+                    "supported in this model");
     read_config(m, &c, &g);
     read_direction(m);
     w = decoder_new(m, NULL);
     if (!w)
         return;
     g.g->P = g.P;
-    g.g->layer = block_array(m, m->info.n_layers, sizeof(*g.g->layer), "the model's layers");
+    g.g->layer = bind_array(m, m->info.n_layers, sizeof(*g.g->layer), "the model's layers");
     if (!g.g->layer)
         return;
     w->more = g.g;

@@ -18,8 +18,8 @@
 static void note_sizes(struct model *m, const char *hidden_key, const struct decoder_sizes *s)
 {
     if (s->hidden % s->heads != 0 || s->hidden / s->heads > 512)
-        block_refuse(m, ERR_INPUT, "%s %zu does not give %zu heads of at most 512 dims", hidden_key,
-                     s->hidden, s->heads);
+        bind_refuse(m, ERR_INPUT, "%s %zu does not give %zu heads of at most 512 dims", hidden_key, s->hidden,
+                    s->heads);
     m->info = (struct model_info){.n_layers = s->layers,
                                   .hidden = s->hidden,
                                   .n_heads = s->heads,
@@ -34,16 +34,16 @@ static void note_sizes(struct model *m, const char *hidden_key, const struct dec
 /* The keys of GPT-2 and GPT-J. */
 static void read_sizes(struct model *m, struct decoder_config *c, const struct decoder_sizes *of_class)
 {
-    struct decoder_sizes s = {.hidden = block_int(m, "n_embd", of_class->hidden, 1, 1 << 20)};
+    struct decoder_sizes s = {.hidden = bind_int(m, "n_embd", of_class->hidden, 1, 1 << 20)};
 
-    s.heads = block_int(m, "n_head", of_class->heads, 1, 4096);
-    s.layers = block_int(m, "n_layer", of_class->layers, 1, MODEL_MAX_LAYERS);
-    s.vocab = block_int(m, "vocab_size", of_class->vocab, 1, INT32_MAX);
-    s.max_len = block_int(m, "n_positions", of_class->max_len, 1, 1 << 24);
-    s.inner = block_int(m, "n_inner", 4 * s.hidden, 1, 1 << 22);
-    c->eps = block_float(m, "layer_norm_epsilon", 1e-5, 0, 1);
-    c->tied = block_bool(m, "tie_word_embeddings", c->tied);
-    c->act = block_act(m, "activation_function", "gelu_new");
+    s.heads = bind_int(m, "n_head", of_class->heads, 1, 4096);
+    s.layers = bind_int(m, "n_layer", of_class->layers, 1, MODEL_MAX_LAYERS);
+    s.vocab = bind_int(m, "vocab_size", of_class->vocab, 1, INT32_MAX);
+    s.max_len = bind_int(m, "n_positions", of_class->max_len, 1, 1 << 24);
+    s.inner = bind_int(m, "n_inner", 4 * s.hidden, 1, 1 << 22);
+    c->eps = bind_float(m, "layer_norm_epsilon", 1e-5, 0, 1);
+    c->tied = bind_bool(m, "tie_word_embeddings", c->tied);
+    c->act = bind_act(m, "activation_function", "gelu_new");
     config_ignore(m->config, "n_ctx"); /* the old name of n_positions */
     note_sizes(m, "n_embd", &s);
 }
@@ -53,7 +53,7 @@ struct gpt_config {
     const char *norm_attn, *qkv, *q, *k, *v; /* q NULL: one module is all three */
     const char *out, *norm_mlp;              /* norm_mlp NULL: there is none */
     const char *up, *down;
-    unsigned attn_how, mlp_how; /* flags of block_linear() */
+    unsigned attn_how, mlp_how; /* flags of bind_linear() */
     bool plain_norms;           /* without weights */
     bool behind;                /* norms behind the blocks: their results are the residual stream */
     bool unscaled, by_layer; /* scores: not scaled by the head size; divided by the layer's number from 1 */
@@ -68,22 +68,22 @@ static void open_norm(struct model *m, struct norm *w, const char *at, const cha
     if (g->plain_norms)
         *w = (struct norm){.n = m->info.hidden, .eps = (float)c->eps, .layer = true};
     else
-        block_norm(m, w, at, module, m->info.hidden, c->eps, BLOCK_LAYER_NORM | BLOCK_BIAS);
+        bind_norm(m, w, at, module, m->info.hidden, c->eps, BIND_LAYER_NORM | BIND_BIAS);
 }
 
-static void open_layer(struct model *m, struct block_layer *w, const char *at, size_t l,
+static void open_layer(struct model *m, struct decoder_layer *w, const char *at, size_t l,
                        const struct decoder_config *c)
 {
     const struct gpt_config *g = c->own;
     size_t E = m->info.hidden, I = m->info.inner;
-    struct block_linear qkv = {.name = g->qkv,
-                               .kind = OP_QKV,
-                               .part = {{g->q ? g->q : g->qkv, g->q ? E : 3 * E}, {g->k, E}, {g->v, E}},
-                               .k = E,
-                               .how = g->attn_how};
-    struct block_linear out = {.kind = OP_OUT, .part = {{g->out, E}}, .k = E, .how = g->attn_how};
-    struct block_linear up = {.kind = OP_MLP, .part = {{g->up, I}}, .k = E, .how = g->mlp_how};
-    struct block_linear down = {.kind = OP_MLP, .part = {{g->down, E}}, .k = I, .how = g->mlp_how};
+    struct bind_linear qkv = {.name = g->qkv,
+                              .kind = OP_QKV,
+                              .part = {{g->q ? g->q : g->qkv, g->q ? E : 3 * E}, {g->k, E}, {g->v, E}},
+                              .k = E,
+                              .how = g->attn_how};
+    struct bind_linear out = {.kind = OP_OUT, .part = {{g->out, E}}, .k = E, .how = g->attn_how};
+    struct bind_linear up = {.kind = OP_MLP, .part = {{g->up, I}}, .k = E, .how = g->mlp_how};
+    struct bind_linear down = {.kind = OP_MLP, .part = {{g->down, E}}, .k = I, .how = g->mlp_how};
     double scale = g->unscaled ? 1.0 : 1.0 / sqrt((double)m->info.head_dim);
 
     w->attn = decoder_attn(m);
@@ -92,12 +92,12 @@ static void open_layer(struct model *m, struct block_layer *w, const char *at, s
     w->attn.scale = (float)(g->by_layer ? scale / (double)(l + 1) : scale);
     w->mlp = (struct mlp){.act = c->act};
     open_norm(m, &w->norm_attn, at, g->norm_attn, c);
-    block_linear(m, &w->qkv, at, &qkv);
-    block_linear(m, &w->out, at, &out);
+    bind_linear(m, &w->qkv, at, &qkv);
+    bind_linear(m, &w->out, at, &out);
     if (g->norm_mlp)
         open_norm(m, &w->norm_mlp, at, g->norm_mlp, c);
-    block_linear(m, &w->mlp.up, at, &up);
-    block_linear(m, &w->mlp.down, at, &down);
+    bind_linear(m, &w->mlp.up, at, &up);
+    bind_linear(m, &w->mlp.down, at, &down);
 }
 
 /* What GPT-2 and GPT-J begin and end with. */
@@ -111,12 +111,12 @@ static void open_gpt(struct model *m, const struct decoder_config *c, decoder_la
         return;
     weights_skip(m->weights, "*.attn.bias");
     weights_skip(m->weights, "*.attn.masked_bias");
-    block_embed(m, &w->embed, at, "wte", m->info.vocab, m->info.hidden);
+    bind_embed(m, &w->embed, at, "wte", m->info.vocab, m->info.hidden);
     if (!g->pairs)
-        block_embed(m, &w->positions, at, "wpe", m->info.max_len, m->info.hidden);
-    decoder_open_layers(m, block_name(m, "%sh.", at), c, open_layer);
+        bind_embed(m, &w->positions, at, "wpe", m->info.max_len, m->info.hidden);
+    decoder_open_layers(m, bind_name(m, "%sh.", at), c, open_layer);
     open_norm(m, &w->norm, at, "ln_f", c);
-    block_head(m, &w->head, "lm_head", &w->embed, c->tied, g->pairs ? BLOCK_BIAS : 0);
+    bind_head(m, &w->head, "lm_head", &w->embed, c->tied, g->pairs ? BIND_BIAS : 0);
 }
 
 /* ---- GPT-2 ---- */
@@ -131,17 +131,17 @@ void gpt_open_gpt2(struct model *m)
                            .norm_mlp = "ln_2",
                            .up = "mlp.c_fc",
                            .down = "mlp.c_proj",
-                           .attn_how = BLOCK_BIAS | BLOCK_TRANSPOSED,
-                           .mlp_how = BLOCK_BIAS | BLOCK_TRANSPOSED};
+                           .attn_how = BIND_BIAS | BIND_TRANSPOSED,
+                           .mlp_how = BIND_BIAS | BIND_TRANSPOSED};
     struct decoder_config c = {.own = &g, .tied = true};
 
     read_sizes(m, &c, &sizes);
-    g.unscaled = !block_bool(m, "scale_attn_weights", true);
-    g.by_layer = block_bool(m, "scale_attn_by_inverse_layer_idx", false);
+    g.unscaled = !bind_bool(m, "scale_attn_weights", true);
+    g.by_layer = bind_bool(m, "scale_attn_by_inverse_layer_idx", false);
     if (m->quantised) /* whose matrices are not transposed */
-        block_refuse(m, ERR_UNSUPPORTED, "quantization_config of model_type gpt2 is not read");
-    if (block_bool(m, "add_cross_attention", false))
-        block_refuse(m, ERR_UNSUPPORTED, "add_cross_attention is not supported");
+        bind_refuse(m, ERR_UNSUPPORTED, "quantization_config of model_type gpt2 is not read");
+    if (bind_bool(m, "add_cross_attention", false))
+        bind_refuse(m, ERR_UNSUPPORTED, "add_cross_attention is not supported");
     config_ignore(m->config,
                   "reorder_and_upcast_attn"); /* a matter of precision in half-precision training */
     open_gpt(m, &c, llama_layer);
@@ -150,7 +150,7 @@ void gpt_open_gpt2(struct model *m)
 /* ---- GPT-J ---- */
 
 /* Attention and MLP side by side. */
-static void gptj_layer(const struct block_layer *w, size_t l, const struct sink *o, struct work *s,
+static void gptj_layer(const struct decoder_layer *w, size_t l, const struct sink *o, struct work *s,
                        const struct batch *b)
 {
     const float *last = l ? s->r : NULL;
@@ -178,20 +178,20 @@ void gpt_open_gptj(struct model *m)
                                         .out = "attn.out_proj",
                                         .up = "mlp.fc_in",
                                         .down = "mlp.fc_out",
-                                        .mlp_how = BLOCK_BIAS,
+                                        .mlp_how = BIND_BIAS,
                                         .pairs = true};
     struct decoder_config c = {.own = &g};
     struct rope_params rope = {.type = ROPE_DEFAULT, .theta = 10000, .attention_factor = -1};
 
     read_sizes(m, &c, &sizes);
     rope.dim =
-        block_int(m, "rotary_dim", config_given(m->config, "rotary_dim") ? m->info.head_dim : 64, 2, 512);
+        bind_int(m, "rotary_dim", config_given(m->config, "rotary_dim") ? m->info.head_dim : 64, 2, 512);
     if (rope.dim % 2 != 0 || rope.dim > m->info.head_dim)
-        block_refuse(m, ERR_INPUT, "rotary_dim %zu does not fit heads of %zu dims", rope.dim,
-                     m->info.head_dim);
+        bind_refuse(m, ERR_INPUT, "rotary_dim %zu does not fit heads of %zu dims", rope.dim,
+                    m->info.head_dim);
     config_ignore(m->config, "rotary"); /* always true */
     config_ignore(m->config, "scale_attn_weights");
-    block_rope_of(m, &rope);
+    bind_rope_of(m, &rope);
     open_gpt(m, &c, gptj_layer);
 }
 
@@ -204,7 +204,7 @@ struct opt {
 };
 
 /* Norms behind the blocks. */
-static void opt_layer_behind(const struct block_layer *w, size_t l, const struct sink *o, struct work *s,
+static void opt_layer_behind(const struct decoder_layer *w, size_t l, const struct sink *o, struct work *s,
                              const struct batch *b)
 {
     size_t T = b->n_tokens;
@@ -277,18 +277,18 @@ static void opt_close(struct model *m)
 /* Sizes, and the width of the embedding. */
 static size_t read_opt_sizes(struct model *m)
 {
-    struct decoder_sizes s = {.hidden = block_int(m, "hidden_size", 768, 1, 1 << 20)};
+    struct decoder_sizes s = {.hidden = bind_int(m, "hidden_size", 768, 1, 1 << 20)};
     size_t proj;
 
-    s.heads = block_int(m, "num_attention_heads", 12, 1, 4096);
-    s.layers = block_int(m, "num_hidden_layers", 12, 1, MODEL_MAX_LAYERS);
-    s.vocab = block_int(m, "vocab_size", 50272, 1, INT32_MAX);
-    s.max_len = block_int(m, "max_position_embeddings", 2048, 1, 1 << 24);
-    s.inner = block_int(m, "ffn_dim", 3072, 1, 1 << 22);
-    proj = block_int(m, "word_embed_proj_dim", s.hidden, 1, 1 << 20);
+    s.heads = bind_int(m, "num_attention_heads", 12, 1, 4096);
+    s.layers = bind_int(m, "num_hidden_layers", 12, 1, MODEL_MAX_LAYERS);
+    s.vocab = bind_int(m, "vocab_size", 50272, 1, INT32_MAX);
+    s.max_len = bind_int(m, "max_position_embeddings", 2048, 1, 1 << 24);
+    s.inner = bind_int(m, "ffn_dim", 3072, 1, 1 << 22);
+    proj = bind_int(m, "word_embed_proj_dim", s.hidden, 1, 1 << 20);
     if (proj > s.hidden)
-        block_refuse(m, ERR_UNSUPPORTED, "word_embed_proj_dim %zu is larger than hidden_size %zu", proj,
-                     s.hidden);
+        bind_refuse(m, ERR_UNSUPPORTED, "word_embed_proj_dim %zu is larger than hidden_size %zu", proj,
+                    s.hidden);
     note_sizes(m, "hidden_size", &s);
     return proj;
 }
@@ -299,19 +299,19 @@ static void open_opt_ends(struct model *m, struct decoder *w, const char *at, co
 {
     struct opt *opt = w->more;
     size_t E = m->info.hidden, P = opt->proj;
-    struct block_linear in = {.kind = OP_OUT, .part = {{"project_in", E}}, .k = P};
-    struct block_linear out = {.kind = OP_OUT, .part = {{"project_out", P}}, .k = E};
+    struct bind_linear in = {.kind = OP_OUT, .part = {{"project_in", E}}, .k = P};
+    struct bind_linear out = {.kind = OP_OUT, .part = {{"project_out", P}}, .k = E};
 
-    block_embed(m, &w->embed, at, "embed_tokens", m->info.vocab, P);
-    block_embed(m, &w->positions, at, "embed_positions", m->info.max_len + 2, E);
+    bind_embed(m, &w->embed, at, "embed_tokens", m->info.vocab, P);
+    bind_embed(m, &w->positions, at, "embed_positions", m->info.max_len + 2, E);
     w->positions.offset = 2;
     if (P != E) {
-        block_linear(m, &opt->project_in, at, &in);
-        block_linear(m, &opt->project_out, at, &out);
+        bind_linear(m, &opt->project_in, at, &in);
+        bind_linear(m, &opt->project_out, at, &out);
     }
     if (final_norm)
         open_norm(m, &w->norm, at, "final_layer_norm", c);
-    block_head(m, &w->head, "lm_head", &w->embed, c->tied, 0);
+    bind_head(m, &w->head, "lm_head", &w->embed, c->tied, 0);
 }
 
 static const char *find_opt_prefix(const struct model *m)
@@ -339,14 +339,14 @@ void gpt_open_opt(struct model *m)
     struct opt *opt;
     bool removed;
 
-    g.behind = !block_bool(m, "do_layer_norm_before", true);
-    removed = block_bool(m, "_remove_final_layer_norm", false);
-    g.attn_how = g.mlp_how = block_bool(m, "enable_bias", true) ? BLOCK_BIAS : 0;
-    g.plain_norms = !block_bool(m, "layer_norm_elementwise_affine", true);
-    c.tied = block_bool(m, "tie_word_embeddings", true);
-    c.act = block_act(m, "activation_function", "relu");
+    g.behind = !bind_bool(m, "do_layer_norm_before", true);
+    removed = bind_bool(m, "_remove_final_layer_norm", false);
+    g.attn_how = g.mlp_how = bind_bool(m, "enable_bias", true) ? BIND_BIAS : 0;
+    g.plain_norms = !bind_bool(m, "layer_norm_elementwise_affine", true);
+    c.tied = bind_bool(m, "tie_word_embeddings", true);
+    c.act = bind_act(m, "activation_function", "relu");
     w = decoder_new(m, g.behind ? opt_layer_behind : llama_layer);
-    opt = block_array(m, 1, sizeof(*opt), "the model");
+    opt = bind_array(m, 1, sizeof(*opt), "the model");
     if (!w || !opt)
         return;
     *opt = (struct opt){.proj = proj, .behind = g.behind};
@@ -355,5 +355,5 @@ void gpt_open_opt(struct model *m)
     m->tail = opt_tail;
     m->close = opt_close;
     open_opt_ends(m, w, at, &c, !g.behind && !removed);
-    decoder_open_layers(m, block_name(m, "%slayers.", at), &c, open_layer);
+    decoder_open_layers(m, bind_name(m, "%slayers.", at), &c, open_layer);
 }

@@ -11,26 +11,26 @@
 #include "model/decoder.h"
 
 /* GGUF stores gate and up of each expert apart. */
-static void open_layer(struct model *m, struct block_layer *w, const char *at, size_t l,
+static void open_layer(struct model *m, struct decoder_layer *w, const char *at, size_t l,
                        const struct decoder_config *c)
 {
-    const char *apart = block_name(m, "%smlp.experts.0.gate_proj.weight", at);
+    const char *apart = bind_name(m, "%smlp.experts.0.gate_proj.weight", at);
     struct decoder_config own = *c;
 
     if (apart && weights_has(m->weights, apart))
-        own.moe.stored = BLOCK_EXPERTS_APART;
+        own.moe.stored = BIND_EXPERTS_APART;
     decoder_open_layer(m, w, at, l, &own);
 }
 
 /* layer_types; without it every layer of even number has the window. */
 static const size_t *read_windows(struct model *m)
 {
-    size_t L = m->info.n_layers, rows = block_window(m, 128);
-    enum block_kind *kind = block_array(m, L, sizeof(*kind), "layer_types");
+    size_t L = m->info.n_layers, rows = bind_window(m, 128);
+    enum block_kind *kind = bind_array(m, L, sizeof(*kind), "layer_types");
 
     for (size_t l = 0; l < L && kind; l++)
-        kind[l] = l % 2 ? BLOCK_FULL : BLOCK_SLIDING;
-    return decoder_windows(m, rows, kind, BLOCK_CHUNKED);
+        kind[l] = l % 2 ? BIND_FULL : BIND_SLIDING;
+    return decoder_windows(m, rows, kind, BIND_CHUNKED);
 }
 
 /* The experts may be stored as MXFP4, which their tensors' names say; nothing else may be quantised. */
@@ -42,7 +42,7 @@ static void read_quant(struct model *m)
     if (!q || m->rc || (m->rc = config_str(q, "quant_method", "", &method, m->e)) != 0)
         return;
     if (strcmp(method, "mxfp4") != 0)
-        block_refuse(m, ERR_UNSUPPORTED, "quant_method \"%s\" is not known here, expected mxfp4", method);
+        bind_refuse(m, ERR_UNSUPPORTED, "quant_method \"%s\" is not known here, expected mxfp4", method);
     config_ignore(q, "modules_to_not_convert");
     config_ignore(q, "dequantize");
 }
@@ -58,11 +58,11 @@ static void open_rope(struct model *m)
                                      .attention_factor = -1};
 
     if (config_has(m->config, "rope_parameters") || config_has(m->config, "rope_scaling")) {
-        block_rope(m, &(struct block_rope){.theta = 150000});
+        bind_rope(m, &(struct bind_rope){.theta = 150000});
         return;
     }
-    by_default.theta = block_float(m, "rope_theta", 150000, 1e-3, 1e15);
-    block_rope_of(m, &by_default);
+    by_default.theta = bind_float(m, "rope_theta", 150000, 1e-3, 1e15);
+    bind_rope_of(m, &by_default);
 }
 
 void gpt_oss_open(struct model *m)
@@ -72,7 +72,7 @@ void gpt_oss_open(struct model *m)
     struct decoder_config c = {.sinks = true,
                                .moe = {.module = "mlp.experts",
                                        .router = "mlp.router",
-                                       .stored = BLOCK_EXPERTS_TURNED,
+                                       .stored = BIND_EXPERTS_TRANSPOSED,
                                        .gate = "gate_proj",
                                        .up = "up_proj",
                                        .down = "down_proj",
@@ -84,11 +84,11 @@ void gpt_oss_open(struct model *m)
 
     decoder_read(m, &c, &sizes);
     c.window = read_windows(m);
-    block_moe_sizes(m, &c.moe, experts, "num_experts_per_tok");
+    bind_moe_sizes(m, &c.moe, experts, "num_experts_per_tok");
     c.moe.inner = m->info.inner;
-    c.moe.like.alpha = (float)block_float(m, "swiglu_alpha", 1.702, 1e-3, 1e3);
-    c.moe.like.limit = (float)block_float(m, "swiglu_limit", 7, 1e-3, 1e6);
-    c.qkv_bias = c.out_bias = block_bool(m, "attention_bias", true);
+    c.moe.like.alpha = (float)bind_float(m, "swiglu_alpha", 1.702, 1e-3, 1e3);
+    c.moe.like.limit = (float)bind_float(m, "swiglu_limit", 7, 1e-3, 1e6);
+    c.qkv_bias = c.out_bias = bind_bool(m, "attention_bias", true);
     read_quant(m);
     open_rope(m);
     config_ignore(m->config, "experts_per_token"); /* older names of keys that stand beside them */

@@ -11,7 +11,7 @@
 
 /* One decoder layer. x is the fp32 residual stream, r what the last block adds to it (nothing in front of
  * layer 0). */
-void llama_layer(const struct block_layer *w, size_t l, const struct sink *o, struct work *s,
+void llama_layer(const struct decoder_layer *w, size_t l, const struct sink *o, struct work *s,
                  const struct batch *b)
 {
     const float *last = l ? s->r : NULL;
@@ -43,9 +43,9 @@ void llama_open(struct model *m)
     struct decoder_config c = {0};
 
     decoder_read(m, &c, &sizes);
-    c.qkv_bias = c.out_bias = block_bool(m, "attention_bias", false);
-    c.mlp_bias = block_bool(m, "mlp_bias", false);
-    block_rope(m, &(struct block_rope){.theta = 10000});
+    c.qkv_bias = c.out_bias = bind_bool(m, "attention_bias", false);
+    c.mlp_bias = bind_bool(m, "mlp_bias", false);
+    bind_rope(m, &(struct bind_rope){.theta = 10000});
     /* how the original was trained; Hugging Face computes the same without it */
     config_ignore(m->config, "pretraining_tp");
     weights_skip(m->weights, "*rotary_emb.inv_freq");
@@ -59,8 +59,8 @@ void llama_open_mistral(struct model *m)
     struct decoder_config c = {0};
 
     decoder_read(m, &c, &sizes);
-    c.window = decoder_same_window(m, block_window(m, 4096));
-    block_rope(m, &(struct block_rope){.theta = 10000});
+    c.window = decoder_same_window(m, bind_window(m, 4096));
+    bind_rope(m, &(struct bind_rope){.theta = 10000});
     decoder_open(m, &c, decoder_open_layer, llama_layer);
 }
 
@@ -72,7 +72,7 @@ void llama_open_qwen2(struct model *m)
 
     decoder_read(m, &c, &sizes);
     c.window = decoder_qwen_windows(m);
-    block_rope(m, &(struct block_rope){.theta = 10000});
+    bind_rope(m, &(struct bind_rope){.theta = 10000});
     decoder_open(m, &c, decoder_open_layer, llama_layer);
 }
 
@@ -84,8 +84,8 @@ void llama_open_qwen3(struct model *m)
 
     decoder_read(m, &c, &sizes);
     c.window = decoder_qwen_windows(m);
-    c.qkv_bias = c.out_bias = block_bool(m, "attention_bias", false);
-    block_rope(m, &(struct block_rope){.theta = 10000});
+    c.qkv_bias = c.out_bias = bind_bool(m, "attention_bias", false);
+    bind_rope(m, &(struct bind_rope){.theta = 10000});
     decoder_open(m, &c, decoder_open_layer, llama_layer);
 }
 
@@ -97,8 +97,8 @@ void llama_open_phi3(struct model *m)
     struct decoder_config c = {.fused = true};
 
     decoder_read(m, &c, &sizes);
-    c.window = decoder_same_window(m, block_window(m, 0));
-    block_rope(m, &(struct block_rope){.theta = 10000, .partial = true, .phi = true});
+    c.window = decoder_same_window(m, bind_window(m, 0));
+    bind_rope(m, &(struct bind_rope){.theta = 10000, .partial = true, .phi = true});
     config_ignore(m->config,
                   "original_max_position_embeddings"); /* longrope alone uses it, and has read it */
     decoder_open(m, &c, decoder_open_layer, llama_layer);
@@ -112,7 +112,7 @@ void llama_open_mixtral(struct model *m)
     static const char *const experts[2] = {"num_local_experts", "num_experts"};
     struct decoder_config c = {.moe = {.module = "block_sparse_moe.experts",
                                        .router = "block_sparse_moe.gate",
-                                       .stored = BLOCK_EXPERTS_APART,
+                                       .stored = BIND_EXPERTS_APART,
                                        .gate = "w1",
                                        .up = "w3",
                                        .down = "w2",
@@ -121,11 +121,11 @@ void llama_open_mixtral(struct model *m)
                                        .like = {.gate = MOE_SOFTMAX_ALL, .renorm = true}}};
 
     decoder_read(m, &c, &sizes);
-    c.window = decoder_same_window(m, block_window(m, 0));
-    block_moe_sizes(m, &c.moe, experts, "num_experts_per_tok");
+    c.window = decoder_same_window(m, bind_window(m, 0));
+    bind_moe_sizes(m, &c.moe, experts, "num_experts_per_tok");
     c.moe.inner = m->info.inner;
     c.moe.like.act = c.act;
-    block_rope(m, &(struct block_rope){.theta = 1000000});
+    bind_rope(m, &(struct bind_rope){.theta = 1000000});
     decoder_open(m, &c, decoder_open_layer, llama_layer);
 }
 
@@ -133,9 +133,9 @@ void llama_open_mixtral(struct model *m)
  * and that mlp_only_layers does not name. */
 static const bool *read_experts(struct model *m)
 {
-    size_t L = m->info.n_layers, step = block_int(m, "decoder_sparse_step", 1, 1, 1 << 20), n;
-    const int64_t *dense = block_ints(m, "mlp_only_layers", &n);
-    bool *experts = block_array(m, L, sizeof(*experts), "the layers");
+    size_t L = m->info.n_layers, step = bind_int(m, "decoder_sparse_step", 1, 1, 1 << 20), n;
+    const int64_t *dense = bind_ints(m, "mlp_only_layers", &n);
+    bool *experts = bind_array(m, L, sizeof(*experts), "the layers");
 
     for (size_t l = 0; l < L && experts; l++)
         experts[l] = (l + 1) % step == 0;
@@ -154,7 +154,7 @@ void llama_open_qwen3_moe(struct model *m)
     struct decoder_config c = {.qk_norm = true,
                                .moe = {.module = "mlp.experts",
                                        .router = "mlp.gate",
-                                       .stored = BLOCK_EXPERTS_APART,
+                                       .stored = BIND_EXPERTS_APART,
                                        .gate = "gate_proj",
                                        .up = "up_proj",
                                        .down = "down_proj",
@@ -165,16 +165,16 @@ void llama_open_qwen3_moe(struct model *m)
     size_t rows;
 
     decoder_read(m, &c, &sizes);
-    block_moe_sizes(m, &c.moe, experts, "num_experts_per_tok");
-    c.moe.inner = block_int(m, "moe_intermediate_size", 768, 1, 1 << 22);
-    c.moe.like.renorm = block_bool(m, "norm_topk_prob", false);
+    bind_moe_sizes(m, &c.moe, experts, "num_experts_per_tok");
+    c.moe.inner = bind_int(m, "moe_intermediate_size", 768, 1, 1 << 22);
+    c.moe.like.renorm = bind_bool(m, "norm_topk_prob", false);
     c.moe.like.act = c.act;
-    c.qkv_bias = c.out_bias = block_bool(m, "attention_bias", false);
-    windows = block_bool(m, "use_sliding_window", false);
-    rows = block_window(m, 4096);
+    c.qkv_bias = c.out_bias = bind_bool(m, "attention_bias", false);
+    windows = bind_bool(m, "use_sliding_window", false);
+    rows = bind_window(m, 4096);
     c.window = decoder_same_window(m, windows ? rows : 0);
     config_ignore(m->config, "max_window_layers");
     c.experts = read_experts(m);
-    block_rope(m, &(struct block_rope){.theta = 10000});
+    bind_rope(m, &(struct bind_rope){.theta = 10000});
     decoder_open(m, &c, decoder_open_layer, llama_layer);
 }

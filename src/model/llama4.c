@@ -10,7 +10,7 @@
 #include "model/decoder.h"
 
 /* One decoder layer; see llama.c. */
-static void layer_forward(const struct block_layer *w, size_t l, const struct sink *o, struct work *s,
+static void layer_forward(const struct decoder_layer *w, size_t l, const struct sink *o, struct work *s,
                           const struct batch *b)
 {
     size_t T = b->n_tokens, E = w->norm_mlp.n;
@@ -41,7 +41,7 @@ struct llama4_config {
     enum block_kind *kind;
 };
 
-static void open_attention(struct model *m, struct block_layer *w, const char *at, size_t l,
+static void open_attention(struct model *m, struct decoder_layer *w, const char *at, size_t l,
                            const struct decoder_config *c)
 {
     const struct llama4_config *own = c->own;
@@ -49,7 +49,7 @@ static void open_attention(struct model *m, struct block_layer *w, const char *a
     decoder_open_attention(m, w, at, l, c);
     w->attn.pairs = ROPE_PAIRS_NEXT;
     w->attn.rope = own->rope[l] ? 0 : -1;
-    w->attn.chunk = own->kind[l] == BLOCK_CHUNKED ? own->chunk : 0;
+    w->attn.chunk = own->kind[l] == BIND_CHUNKED ? own->chunk : 0;
     if (own->rope[l] && own->use_qk_norm) {
         w->q_norm = (struct norm){.n = m->info.head_dim, .eps = (float)c->eps};
         w->attn.q_norm = w->attn.k_norm = &w->q_norm;
@@ -60,16 +60,16 @@ static void open_attention(struct model *m, struct block_layer *w, const char *a
     }
 }
 
-static void open_layer(struct model *m, struct block_layer *w, const char *at, size_t l,
+static void open_layer(struct model *m, struct decoder_layer *w, const char *at, size_t l,
                        const struct decoder_config *c)
 {
     const struct llama4_config *own = c->own;
     bool experts = c->experts[l];
 
     open_attention(m, w, at, l, c);
-    block_norm(m, &w->norm_mlp, at, "post_attention_layernorm", m->info.hidden, c->eps, 0);
+    bind_norm(m, &w->norm_mlp, at, "post_attention_layernorm", m->info.hidden, c->eps, 0);
     if (experts)
-        block_moe(m, &w->moe, at, &c->moe);
+        bind_moe(m, &w->moe, at, &c->moe);
     if (experts)
         decoder_open_mlp(m, &w->mlp, at, "feed_forward.shared_expert", c->moe.inner, c);
     else
@@ -80,38 +80,38 @@ static void open_layer(struct model *m, struct block_layer *w, const char *at, s
  * see chunks. */
 static void read_ropes(struct model *m, struct llama4_config *c)
 {
-    size_t L = m->info.n_layers, interval = block_int(m, "no_rope_layer_interval", 4, 1, 1 << 20), n;
-    const int64_t *turns = block_ints(m, "no_rope_layers", &n);
+    size_t L = m->info.n_layers, interval = bind_int(m, "no_rope_layer_interval", 4, 1, 1 << 20), n;
+    const int64_t *turns = bind_ints(m, "no_rope_layers", &n);
     bool chunked = false;
 
-    c->rope = block_array(m, L, sizeof(*c->rope), "the layers");
-    c->kind = block_array(m, L, sizeof(*c->kind), "the layers");
+    c->rope = bind_array(m, L, sizeof(*c->rope), "the layers");
+    c->kind = bind_array(m, L, sizeof(*c->kind), "the layers");
     if (n != 0 && n != L)
-        block_refuse(m, ERR_INPUT, "no_rope_layers has %zu entries for %zu layers", n, L);
-    for (size_t l = 0; l < L && !block_failed(m); l++) {
+        bind_refuse(m, ERR_INPUT, "no_rope_layers has %zu entries for %zu layers", n, L);
+    for (size_t l = 0; l < L && !bind_failed(m); l++) {
         c->rope[l] = n ? turns[l] != 0 : (l + 1) % interval != 0;
-        c->kind[l] = c->rope[l] ? BLOCK_CHUNKED : BLOCK_FULL;
+        c->kind[l] = c->rope[l] ? BIND_CHUNKED : BIND_FULL;
     }
-    block_layer_types(m, c->kind, BLOCK_SLIDING);
-    c->chunk = block_int(m, "attention_chunk_size", 8192, 1, 1 << 30);
-    for (size_t l = 0; l < L && !block_failed(m); l++)
-        chunked |= c->kind[l] == BLOCK_CHUNKED;
+    bind_layer_types(m, c->kind, BIND_SLIDING);
+    c->chunk = bind_int(m, "attention_chunk_size", 8192, 1, 1 << 30);
+    for (size_t l = 0; l < L && !bind_failed(m); l++)
+        chunked |= c->kind[l] == BIND_CHUNKED;
     if (chunked && config_given(m->config, "attention_chunk_size") &&
         !config_has(m->config, "attention_chunk_size"))
-        block_refuse(m, ERR_INPUT, "attention_chunk_size is null, but there are chunked layers");
+        bind_refuse(m, ERR_INPUT, "attention_chunk_size is null, but there are chunked layers");
 }
 
 /* Which layers have experts: moe_layers, or every interleave_moe_layer_step-th. */
 static const bool *read_experts(struct model *m)
 {
-    size_t L = m->info.n_layers, step = block_int(m, "interleave_moe_layer_step", 1, 1, 1 << 20), n;
+    size_t L = m->info.n_layers, step = bind_int(m, "interleave_moe_layer_step", 1, 1, 1 << 20), n;
     bool given = config_has(m->config, "moe_layers"),
-         *experts = block_array(m, L, sizeof(*experts), "the layers");
-    const int64_t *layer = block_ints(m, "moe_layers", &n);
+         *experts = bind_array(m, L, sizeof(*experts), "the layers");
+    const int64_t *layer = bind_ints(m, "moe_layers", &n);
 
-    for (size_t l = 0; l < L && !given && !block_failed(m); l++)
+    for (size_t l = 0; l < L && !given && !bind_failed(m); l++)
         experts[l] = (l + 1) % step == 0;
-    for (size_t i = 0; i < n && !block_failed(m); i++)
+    for (size_t i = 0; i < n && !bind_failed(m); i++)
         if (layer[i] >= 0 && (size_t)layer[i] < L)
             experts[layer[i]] = true;
     return experts;
@@ -124,30 +124,30 @@ void llama4_open(struct model *m)
     struct llama4_config own;
     struct decoder_config c = {.moe = {.module = "feed_forward.experts",
                                        .router = "feed_forward.router",
-                                       .stored = BLOCK_EXPERTS_TURNED,
+                                       .stored = BIND_EXPERTS_TRANSPOSED,
                                        .n_experts = 16,
                                        .top_k = 1,
                                        .like = {.gate = MOE_SIGMOID, .scale_input = true}},
                                .own = &own};
 
-    block_text_config(m);
+    bind_text_config(m);
     if (m->bidirectional)
-        block_refuse(m, ERR_UNSUPPORTED,
-                     "is_causal is false or null: attention in both directions is not "
-                     "supported in this model");
+        bind_refuse(m, ERR_UNSUPPORTED,
+                    "is_causal is false or null: attention in both directions is not "
+                    "supported in this model");
     decoder_read(m, &c, &sizes);
-    own.inner_mlp = block_int(m, "intermediate_size_mlp", 16384, 1, 1 << 22);
-    c.qkv_bias = c.out_bias = block_bool(m, "attention_bias", false);
-    own.use_qk_norm = block_bool(m, "use_qk_norm", true);
-    own.tune = block_bool(m, "attn_temperature_tuning", true);
-    own.floor_scale = block_int(m, "floor_scale", 8192, 1, 1 << 30);
-    own.attn_scale = block_float(m, "attn_scale", 0.1, 0, 1e6);
+    own.inner_mlp = bind_int(m, "intermediate_size_mlp", 16384, 1, 1 << 22);
+    c.qkv_bias = c.out_bias = bind_bool(m, "attention_bias", false);
+    own.use_qk_norm = bind_bool(m, "use_qk_norm", true);
+    own.tune = bind_bool(m, "attn_temperature_tuning", true);
+    own.floor_scale = bind_int(m, "floor_scale", 8192, 1, 1 << 30);
+    own.attn_scale = bind_float(m, "attn_scale", 0.1, 0, 1e6);
     read_ropes(m, &own);
     c.experts = read_experts(m);
-    block_moe_sizes(m, &c.moe, experts, "num_experts_per_tok");
+    bind_moe_sizes(m, &c.moe, experts, "num_experts_per_tok");
     c.moe.inner = m->info.inner;
     c.moe.like.act = c.act;
-    block_rope(m, &(struct block_rope){.theta = 500000});
+    bind_rope(m, &(struct bind_rope){.theta = 500000});
     m->info.extra = m->info.hidden;
     if (own.inner_mlp > m->info.inner)
         m->info.inner = own.inner_mlp;

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/xxh3.h"
 #include "ckpt/quantised.h"
-#include "model/block.h"
+#include "model/bind.h"
 
 static const struct model_arch archs[] = {
 #define MODEL_ARCH(class_name, model_type, open) {class_name, model_type, open},
@@ -180,7 +180,7 @@ int model_open(struct model *m, const char *dir, const struct model_options *opt
             "%s: %zu matrices of %s are unpacked: their groups are not multiples of 32 neighbours, or their "
             "scales are no halves",
             weights_path(m->weights), quantised_unpacked(m->quantised), quantised_method(m->quantised));
-    block_direction(m);
+    bind_direction(m);
     m->arch->open(m);
     ignore_keys(m);
     note_direction(m);

@@ -15,8 +15,8 @@
 #include "base/mem.h"
 #include "base/threads/pool.h"
 #include "ckpt/checkpoint.h"
+#include "model/calibration.h"
 #include "model/quant.h"
-#include "model/scales.h"
 #include "ops/op.h"
 
 enum { MODEL_MAX_ROPES = 2, MODEL_MAX_LAYERS = 4096, MODEL_END_BYTES = 64 };
@@ -27,7 +27,7 @@ struct model_info {
     size_t n_shared;   /* the last layers, which use keys and values of earlier ones and store none */
     /* [L] keys in front of a row that a layer can see, with its own, 0: all; NULL: all see all */
     const size_t *window;
-    const size_t *sink; /* [L] and the first ones of a sequence (engine/sparse.h); NULL: none */
+    const size_t *sink; /* [L] and the first ones of a sequence (engine/kv_sparse.h); NULL: none */
     size_t chunk; /* of layers that see the chunk a row lies in: such a window is one; 0: there are none */
     struct rope rope[MODEL_MAX_ROPES];
     size_t n_ropes;
@@ -81,13 +81,13 @@ struct model_todo {
 };
 
 struct model_options {
-    enum dtype dtype;                /* DT_F32 or DT_BF16 */
-    struct quant_map quant;          /* of linears; as stored where fp32 is asked for: none */
-    const struct scales *scales;     /* of QUANT_INT8_STATIC, but for a packed checkpoint; NULL: none */
-    bool dtype_open;                 /* of a packed checkpoint, what it was packed for counts instead */
-    const struct kern *kern;         /* what the linears will run on */
-    const char *backend[OP_N_KINDS]; /* NULL or "auto": automatic */
-    bool allow_links;                /* of the folder may lead out of it */
+    enum dtype dtype;                 /* DT_F32 or DT_BF16 */
+    struct quant_map quant;           /* of linears; as stored where fp32 is asked for: none */
+    const struct calibration *scales; /* of QUANT_INT8_STATIC, but for a packed checkpoint; NULL: none */
+    bool dtype_open;                  /* of a packed checkpoint, what it was packed for counts instead */
+    const struct kern *kern;          /* what the linears will run on */
+    const char *backend[OP_N_KINDS];  /* NULL or "auto": automatic */
+    bool allow_links;                 /* of the folder may lead out of it */
     bool all_bytes; /* model_identity() goes by all bytes of the weights, for which they are read once more */
     /* open, and outlives the model, which lets go of its files; NULL: the model opens one of its own */
     struct checkpoint *checkpoint;

@@ -130,9 +130,9 @@ void cors_close(struct cors *c)
 /* ---- answers ---- */
 
 /* The origin of H that is listed, as it is written in the list; "*": all are; NULL: none. */
-static const char *origin_of(const struct cors *c, const struct request_head *h)
+static const char *origin_of(const struct cors *c, const struct http_head *h)
 {
-    const char *origin = request_header(h, "origin");
+    const char *origin = http_head_get(h, "origin");
     size_t i;
     json_t *word;
 
@@ -146,7 +146,7 @@ static const char *origin_of(const struct cors *c, const struct request_head *h)
     return NULL;
 }
 
-void cors_lines(const struct cors *c, const struct request_head *h, char out[CORS_LINES])
+void cors_lines(const struct cors *c, const struct http_head *h, char out[CORS_LINES])
 {
     const char *origin = origin_of(c, h);
     int n = snprintf(out, CORS_LINES, "%s", c->origins ? "Vary: Origin\r\n" : "");
@@ -189,11 +189,11 @@ static bool are_names(const char *text)
     return !*text && (n == 0 || is_token(plain));
 }
 
-bool cors_preflight(const struct cors *c, const struct request_head *h, char out[CORS_PREFLIGHT])
+bool cors_preflight(const struct cors *c, const struct http_head *h, char out[CORS_PREFLIGHT])
 {
-    const char *wanted = request_header(h, "access-control-request-headers");
+    const char *wanted = http_head_get(h, "access-control-request-headers");
 
-    if (strcmp(h->method, "OPTIONS") != 0 || !request_header(h, "access-control-request-method") ||
+    if (strcmp(h->method, "OPTIONS") != 0 || !http_head_get(h, "access-control-request-method") ||
         !origin_of(c, h))
         return false;
     out[0] = 0;

@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "net/request.h"
+#include "net/http_head.h"
 
 enum { CORS_LINES = 1024, CORS_PREFLIGHT = 4096 }; /* bytes of headers, with a zero behind them */
 
@@ -29,10 +29,10 @@ int cors_open(struct cors *c, const char *origins, const char *methods, const ch
 void cors_close(struct cors *c);
 
 /* The lines of an answer to H, each with its end; "" where there are none. */
-void cors_lines(const struct cors *c, const struct request_head *h, char out[CORS_LINES]);
+void cors_lines(const struct cors *c, const struct http_head *h, char out[CORS_LINES]);
 
 /* H is a browser's question whether it may send a request, and the page that wants to is one of C's; then the
  * lines that the answer has beside those of cors_lines(). */
-bool cors_preflight(const struct cors *c, const struct request_head *h, char out[CORS_PREFLIGHT]);
+bool cors_preflight(const struct cors *c, const struct http_head *h, char out[CORS_PREFLIGHT]);
 
 #endif

@@ -77,7 +77,7 @@ struct connection {
     size_t lingered;
     char peer[INET6_ADDRSTRLEN + 1];
     char *head_text;
-    struct request_head head;
+    struct http_head head;
     bool wanted; /* the whole of the body is */
     enum chunk_state chunk;
     uint64_t left;   /* of the chunk or body */
@@ -381,7 +381,7 @@ void server_cut(struct server_exchange *x)
     drop(c);
 }
 
-const struct request_head *server_head(const struct server_exchange *x)
+const struct http_head *server_head(const struct server_exchange *x)
 {
     return &x->c->head;
 }
@@ -581,7 +581,7 @@ static bool read_head(struct connection *c)
         return true;
     }
     evbuffer_remove(input_of(c), c->head_text, end);
-    status = request_read(&c->head, c->head_text, end, c->s->opt.max_headers, &why);
+    status = http_head_read(&c->head, c->head_text, end, c->s->opt.max_headers, &why);
     if (status)
         refuse(c, status, why);
     else
@@ -662,7 +662,7 @@ static int read_chunk(struct connection *c, const char **why)
         c->trailers += (size_t)length;
         return length == 0 ? 2 : c->trailers > MOST_TRAILERS ? 431 : 1;
     }
-    if (!request_chunk_size(line, (size_t)length, &c->left))
+    if (!http_head_chunk_size(line, (size_t)length, &c->left))
         return 400;
     *why = too_large;
     if (c->left > c->s->opt.max_body_bytes - c->body.len)
@@ -1082,7 +1082,7 @@ static void set_defaults(struct server_options *o)
     o->host = o->host ? o->host : "127.0.0.1";
     o->max_connections = o->max_connections ? o->max_connections : 1024;
     o->max_head_bytes = o->max_head_bytes ? o->max_head_bytes : 64 << 10;
-    o->max_headers = o->max_headers && o->max_headers < REQUEST_MAX_HEADERS ? o->max_headers : 128;
+    o->max_headers = o->max_headers && o->max_headers < HTTP_HEAD_MAX_FIELDS ? o->max_headers : 128;
     o->max_body_bytes = o->max_body_bytes ? o->max_body_bytes : 32 << 20;
     o->max_bodies_bytes = o->max_bodies_bytes ? o->max_bodies_bytes : 8 * o->max_body_bytes;
     o->request_s = o->request_s > 0 ? o->request_s : 30;

@@ -26,7 +26,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "net/request.h"
+#include "net/http_head.h"
 
 enum { SERVER_MAX_SOCKETS = 16, SERVER_SMALL_BODY = 16 << 10 };
 
@@ -60,7 +60,7 @@ struct server_options {
     void (*handle)(void *ctx, struct server_exchange *x);
     /* Whether handle() looks at the body of a request with this head. If not, it answers at once, and the
      * connection ends. NULL: at all of them. */
-    bool (*wants_body)(void *ctx, const struct request_head *h);
+    bool (*wants_body)(void *ctx, const struct http_head *h);
     /* The client left before X was answered: X is no more when this returns. */
     void (*gone)(void *ctx, struct server_exchange *x);
     /* Everything sent on the stream X is on its way. */
@@ -111,7 +111,7 @@ void server_poll(struct server *s);
 
 /* ---- an exchange ---- */
 
-const struct request_head *server_head(const struct server_exchange *x);
+const struct http_head *server_head(const struct server_exchange *x);
 const char *server_body(const struct server_exchange *x, size_t *n); /* until it is answered */
 const char *server_peer(const struct server_exchange *x);            /* "127.0.0.1" */
 void *server_user(const struct server_exchange *x);

@@ -1,5 +1,5 @@
 /* eager.c - every op but attention: cut rows or columns, call a kernel. */
-#include "ops/eager_ctx.h"
+#include "ops/eager_priv.h"
 
 #include <string.h>
 

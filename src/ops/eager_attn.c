@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "kern/attn_i4.h"
-#include "ops/eager_ctx.h"
+#include "ops/eager_priv.h"
 
 enum {
     MAX_DIM = KERN_ATTN_DIM,
@@ -207,7 +207,7 @@ static void pack_q(const struct attn_job *j, float *packed, size_t t, size_t hea
 
         memcpy(dst, row + (head * G + g) * w->d, w->d * sizeof(float));
         if (sink)
-            eager_attn_turn_to_sink(j->g, w, dst, t);
+            eager_attn_rope_to_sink(j->g, w, dst, t);
         if (is_turned(j))
             j->g->attn_k->hadamard(dst, w->d);
         memset(dst + w->d, 0, (w->dp - w->d) * sizeof(float));

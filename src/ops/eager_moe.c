@@ -12,7 +12,7 @@
 
 #include "base/map.h"
 #include "kern/kmath.h"
-#include "ops/eager_ctx.h"
+#include "ops/eager_priv.h"
 #include "ops/moe.h"
 
 enum { BLOCK = 1024 }; /* tokens grouped at once; bounds the scratch, not the step */

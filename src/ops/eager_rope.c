@@ -7,7 +7,7 @@
  */
 #include <math.h>
 
-#include "ops/eager_ctx.h"
+#include "ops/eager_priv.h"
 
 size_t eager_attn_width(const struct attn *w)
 {
@@ -58,7 +58,7 @@ void eager_attn_heads(const struct sink *o, float *qkv, const struct attn *w, si
 
 /* ---- rope ---- */
 
-static void turn(const struct eager *g, const struct attn *w, float *x, const float *cos, const float *sin)
+static void rotate(const struct eager *g, const struct attn *w, float *x, const float *cos, const float *sin)
 {
     (w->pairs == ROPE_PAIRS_HALF ? g->rope_k->rope_half : g->rope_k->rope_pair)(x, cos, sin,
                                                                                 g->lim.rope_half[w->rope]);
@@ -81,7 +81,8 @@ static void rope_rows(void *ctx, int thread, size_t begin, size_t end)
     (void)thread;
     for (size_t t = begin; t < end; t++)
         for (size_t h = 0; h < n; h++)
-            turn(g, w, j->qkv + t * width + h * w->d, g->cos[w->rope] + t * half, g->sin[w->rope] + t * half);
+            rotate(g, w, j->qkv + t * width + h * w->d, g->cos[w->rope] + t * half,
+                   g->sin[w->rope] + t * half);
 }
 
 void eager_attn_rope(const struct sink *o, float *qkv, const struct attn *w, size_t T)
@@ -92,9 +93,9 @@ void eager_attn_rope(const struct sink *o, float *qkv, const struct attn *w, siz
         eager_rows(o->ctx, T, rope_rows, &j);
 }
 
-void eager_attn_turn_to_sink(const struct eager *g, const struct attn *w, float *q, size_t t)
+void eager_attn_rope_to_sink(const struct eager *g, const struct attn *w, float *q, size_t t)
 {
     size_t half = g->lim.rope_half[w->rope];
 
-    turn(g, w, q, g->sink_cos[w->rope] + t * half, g->sink_sin[w->rope] + t * half);
+    rotate(g, w, q, g->sink_cos[w->rope] + t * half, g->sink_sin[w->rope] + t * half);
 }

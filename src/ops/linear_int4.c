@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "kern/int4.h"
-#include "ops/feedback.h"
+#include "ops/gptq.h"
 #include "ops/linear.h"
-#include "ops/turn.h"
+#include "ops/rotate.h"
 
 static bool accepts(const struct linear_desc *d, const char **why_not)
 {
@@ -146,7 +146,7 @@ static void put_group(struct column *w, const struct linear *l, const float *fee
         w->sum += point;
         w->error[i] = w->w[k] - (float)point;
         if (feedback && k < l->k) {
-            const float *row = feedback_row(feedback, l->k, k, &length);
+            const float *row = gptq_row(feedback, l->k, k, &length);
 
             for (size_t j = 1; j < length && i + j < n; j++)
                 x[i + j] += w->error[i] * row[j];
@@ -163,7 +163,7 @@ static bool take_column(struct column *w, const struct linear *l, const struct l
     linear_elements(d, i, 0, l->k, w->w);
     if (!dtype_all_finite(w->w, l->k, DT_F32))
         return false;
-    turn(l->kern, w->w, w->w, l->k);
+    rotate(l->kern, w->w, w->w, l->k);
     memset(w->w + l->k, 0, bytes - l->k * sizeof(float));
     for (size_t k = 0; k < l->k; k++)
         most = fabsf(w->w[k]) > most ? fabsf(w->w[k]) : most;
@@ -188,7 +188,7 @@ static void put_column(struct column *w, const struct linear *l, const float *fe
         n = k - at < l->group ? k - at : l->group;
         put_group(w, l, feedback, at, n);
         if (feedback)
-            feedback_carry(feedback, l->k, at, n < l->k - at ? n : l->k - at, w->error, w->x);
+            gptq_carry(feedback, l->k, at, n < l->k - at ? n : l->k - at, w->error, w->x);
     }
     w->sum *= -128;
     memcpy(tail, &w->sum, sizeof(w->sum));
@@ -219,7 +219,7 @@ static void put(const struct linear *l, void *in, const float *x, size_t row, si
     size_t k = int4_k(l->k);
     float *turned = scratch; /* [k] */
 
-    turn(l->kern, turned, x, l->k);
+    rotate(l->kern, turned, x, l->k);
     memset(turned + l->k, 0, (k - l->k) * sizeof(*turned));
     l->kern->gemm_in_i8(in, turned, row, m, k, 0);
 }

@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "ops/linear.h"
-#include "ops/turn.h"
+#include "ops/rotate.h"
 
 enum {
     UNIT = 2 * KERN_NR,
@@ -255,7 +255,7 @@ static bool pack_i8(const struct linear *l, const struct linear_desc *d, size_t 
 
     linear_elements(d, column, 0, l->k, w);
     finite = dtype_all_finite(w, l->k, DT_F32);
-    turn(l->kern, w, w, l->k);
+    rotate(l->kern, w, w, l->k);
     l->kern->to_i8(q, scale, w, l->k);
     for (size_t k = 0; k < l->k; k++) {
         unit[k / 4 * 4 * UNIT + column % UNIT * 4 + k % 4] = q[k];
@@ -324,7 +324,7 @@ static void put_i8(const struct linear *l, void *in, const float *x, size_t row,
     uint8_t *to = (uint8_t *)in + row * whole;
     float scale;
 
-    turn(l->kern, turned, x, l->k);
+    rotate(l->kern, turned, x, l->k);
     l->kern->to_i8((int8_t *)to, &scale, turned, l->k);
     if (!dtype_all_finite(turned, l->k, DT_F32))
         scale = NAN;

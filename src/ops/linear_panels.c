@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "ops/linear.h"
-#include "ops/turn.h"
+#include "ops/rotate.h"
 
 enum { FIXED_BYTES = 64 }; /* behind the panels, where inputs have one scale for all rows */
 
@@ -113,7 +113,7 @@ static bool pack_i8(const struct linear *l, const struct linear_desc *d, size_t 
     for (size_t column = begin; column < end; column++) {
         linear_elements(d, column, 0, l->k, w);
         finite &= dtype_all_finite(w, l->k, DT_F32);
-        turn(l->kern, w, w, l->k);
+        rotate(l->kern, w, w, l->k);
         l->kern->to_i8(q, &scale, w, l->k);
         finite &= isfinite(scale) != 0;
         put_column_i8((char *)l->packed + column / KERN_NR * kern_i8_panel_bytes(l->k), column % KERN_NR, q,
@@ -222,7 +222,7 @@ void linear_panels_put(const struct linear *l, void *in, const float *x, size_t 
     float *turned = scratch; /* [k] */
 
     if (l->dtype == DT_I8) {
-        turn(l->kern, turned, x, l->k);
+        rotate(l->kern, turned, x, l->k);
         if (l->seen)
             count_row(l, turned);
         l->kern->gemm_in_i8(in, turned, row, m, l->k, l->fixed ? *fixed_at(l) : 0);

@@ -106,7 +106,7 @@ bool page_has(const char *path)
 
 bool page_answer(struct server_exchange *x)
 {
-    const struct request_head *h = server_head(x);
+    const struct http_head *h = server_head(x);
     const struct page_file *f;
     char headers[PAGE_HEADERS];
     const unsigned char *bytes, *end;
@@ -115,7 +115,7 @@ bool page_answer(struct server_exchange *x)
 
     if ((strcmp(h->method, "GET") != 0 && strcmp(h->method, "HEAD") != 0) || (f = find(h->path)) == NULL)
         return false;
-    page_choose(f, request_header(h, "accept-encoding"), request_header(h, "if-none-match"), &status, &packed,
+    page_choose(f, http_head_get(h, "accept-encoding"), http_head_get(h, "if-none-match"), &status, &packed,
                 headers);
     bytes = packed ? f->packed : f->bytes;
     end = packed ? f->packed_end : f->bytes_end;

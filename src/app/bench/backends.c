@@ -48,7 +48,7 @@ struct alike {
 struct bench_backends_work {
     const struct bench_backends *b;
     struct model *model;
-    struct scales scales; /* packing reads them */
+    struct calibration scales; /* packing reads them */
     struct pool *pool;
     struct bench_roofs roofs;
     struct alike op;
@@ -375,7 +375,7 @@ static int open_model(struct bench_backends_work *w, const struct gallop_options
         return err_set(e, ERR_USAGE, "--isa: %s is not known", o->isa);
     mo.kern = kern_table(cap);
     if ((rc = quant_read(&mo.quant, o->quant, e)) != 0 ||
-        (o->scales && (rc = scales_open(&w->scales, o->scales, e)) != 0))
+        (o->scales && (rc = calibration_open(&w->scales, o->scales, e)) != 0))
         return rc;
     mo.scales = o->scales ? &w->scales : NULL;
     rc = model_open(w->model, o->model, &mo, w->pool, e);
@@ -433,7 +433,7 @@ int bench_backends(const struct bench_backends *b, const struct gallop_options *
     map_region_free(w->region, w->region_bytes);
     bench_roofs_close(&w->roofs);
     model_close(&m);
-    scales_close(&w->scales);
+    calibration_close(&w->scales);
     pool_free(w->pool);
     mem_free(w);
     return rc;

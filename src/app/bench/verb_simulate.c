@@ -2,9 +2,9 @@
  * bought.
  *
  * The engine's own scheduler, policies and caches run under a clock of their own on an executor that computes
- * nothing (engine/machine.h). A model is known by its shape alone: what a step reads and computes follows
- * from its tensors. Windows of layers are not counted, nor rows that layers share: of models that have such,
- * the KV cache is taken to keep all rows of all layers.
+ * nothing (engine/sim_executor.h). A model is known by its shape alone: what a step reads and computes
+ * follows from its tensors. Windows of layers are not counted, nor rows that layers share: of models that
+ * have such, the KV cache is taken to keep all rows of all layers.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "app/app.h"
 #include "app/bench/bench.h"
 #include "base/mem.h"
-#include "engine/machine.h"
+#include "engine/sim_executor.h"
 #include "engine/step.h"
 
 static const struct opt_row rows[] = {
@@ -52,7 +52,7 @@ static const struct opt_row rows[] = {
 struct simulation {
     const struct opt_values *v;
     struct traffic traffic;
-    struct machine_spec spec;
+    struct sim_executor_spec spec;
     struct serving_limits limits;
     struct step_options step;
     size_t max_len, kv_tokens;
@@ -108,7 +108,7 @@ static int read_shape(struct simulation *m)
     layers = opt_given(m->v, "layers") ? (size_t)opt_int(m->v, "layers") : shape->layers;
     shapes_tensors(shape, layers, add_tensor, &s);
     s.head = s.head > 0 ? s.head : (double)(shape->vocab * shape->hidden);
-    m->spec = (struct machine_spec){
+    m->spec = (struct sim_executor_spec){
         .bandwidth = opt_float(m->v, "bandwidth") * 1e9,
         .flops = opt_float(m->v, "flops") * 1e9,
         .overhead_s = opt_float(m->v, "overhead-ms") / 1000,
@@ -199,7 +199,7 @@ struct run {
     struct simulation *m;
     double speed;
     struct kv kv;
-    struct machine machine;
+    struct sim_executor machine;
     struct step step;
     struct serving serving;
     int32_t *ids; /* [max_len] */
@@ -229,7 +229,7 @@ static int open_run(struct run *r)
     if (!r->ids)
         return err_nomem(r->m->e, "a prompt");
     if ((rc = kv_open(&r->kv, "paged", &lim, r->m->e)) != 0 ||
-        (rc = machine_open(&r->machine, &r->m->spec, &r->kv, most, r->m->e)) != 0 ||
+        (rc = sim_executor_open(&r->machine, &r->m->spec, &r->kv, most, r->m->e)) != 0 ||
         (rc = step_open(&r->step, &r->machine.x, &r->m->step, r->m->e)) != 0)
         return rc;
     return serving_open(&r->serving, &r->m->traffic, SIZE_MAX, r->m->e);
@@ -238,7 +238,7 @@ static int open_run(struct run *r)
 static void close_run(struct run *r)
 {
     step_close(&r->step);
-    machine_close(&r->machine);
+    sim_executor_close(&r->machine);
     kv_close(&r->kv);
     serving_close(&r->serving);
     mem_free(r->ids);

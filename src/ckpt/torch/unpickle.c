@@ -60,7 +60,7 @@ static struct unpickle_value yes = {.kind = UNPICKLE_BOOL, .u.i = 1};
 static struct unpickle_value no = {.kind = UNPICKLE_BOOL};
 static struct unpickle_value empty_tuple = {.kind = UNPICKLE_TUPLE};
 
-struct machine {
+struct sim_executor {
     const char *begin, *p, *end;
     const char *op; /* where the running opcode stands */
     struct arena *arena;
@@ -75,7 +75,7 @@ struct machine {
 };
 
 /* Sets the error unless there is one. Returns NULL. */
-static void *refuse(struct machine *m, const char *why)
+static void *refuse(struct sim_executor *m, const char *why)
 {
     if (m->rc == 0)
         m->rc = err_set(m->e, ERR_INPUT, "%s: %s: at byte %zu, opcode %s: %s", m->path, m->what,
@@ -83,13 +83,13 @@ static void *refuse(struct machine *m, const char *why)
     return NULL;
 }
 
-static void no_memory(struct machine *m)
+static void no_memory(struct sim_executor *m)
 {
     m->rc = err_nomem(m->e, m->path);
 }
 
 /* The next N bytes of the pickle, or NULL at its end. */
-static const char *take(struct machine *m, size_t n)
+static const char *take(struct sim_executor *m, size_t n)
 {
     const char *p = m->p;
 
@@ -99,7 +99,7 @@ static const char *take(struct machine *m, size_t n)
     return p;
 }
 
-static uint64_t number(struct machine *m, size_t bytes)
+static uint64_t number(struct sim_executor *m, size_t bytes)
 {
     const char *p = take(m, bytes);
     uint64_t v = 0;
@@ -109,7 +109,7 @@ static uint64_t number(struct machine *m, size_t bytes)
     return v;
 }
 
-static void push(struct machine *m, struct unpickle_value *v)
+static void push(struct sim_executor *m, struct unpickle_value *v)
 {
     if (m->rc || !v)
         return;
@@ -123,26 +123,26 @@ static void push(struct machine *m, struct unpickle_value *v)
 
 /* The lowest place on the stack that may be popped: what is under a mark belongs to an object that is not
  * complete. */
-static size_t floor_of(const struct machine *m)
+static size_t floor_of(const struct sim_executor *m)
 {
     return m->n_marks ? m->mark[m->n_marks - 1] : 0;
 }
 
-static struct unpickle_value *pop(struct machine *m)
+static struct unpickle_value *pop(struct sim_executor *m)
 {
     if (m->rc || m->n_stack == floor_of(m))
         return refuse(m, "the stack is empty");
     return m->stack[--m->n_stack];
 }
 
-static struct unpickle_value *top(struct machine *m)
+static struct unpickle_value *top(struct sim_executor *m)
 {
     if (m->rc || m->n_stack == floor_of(m))
         return refuse(m, "the stack is empty");
     return m->stack[m->n_stack - 1];
 }
 
-static void push_mark(struct machine *m)
+static void push_mark(struct sim_executor *m)
 {
     if (m->n_marks == MAX_MARKS)
         refuse(m, "marks are nested deeper than any that torch writes");
@@ -159,7 +159,7 @@ struct items {
 };
 
 /* Those above the topmost mark, which goes too. */
-static struct items pop_mark(struct machine *m)
+static struct items pop_mark(struct sim_executor *m)
 {
     struct items x = {.v = NULL};
 
@@ -173,7 +173,7 @@ static struct items pop_mark(struct machine *m)
     return x;
 }
 
-static struct items pop_n(struct machine *m, size_t n)
+static struct items pop_n(struct sim_executor *m, size_t n)
 {
     if (m->n_stack - floor_of(m) < n) {
         refuse(m, "the stack is empty");
@@ -183,7 +183,7 @@ static struct items pop_n(struct machine *m, size_t n)
     return (struct items){m->stack + m->n_stack, n};
 }
 
-static struct unpickle_value *new_value(struct machine *m, enum unpickle_kind kind)
+static struct unpickle_value *new_value(struct sim_executor *m, enum unpickle_kind kind)
 {
     struct unpickle_value *v;
 
@@ -199,7 +199,7 @@ static struct unpickle_value *new_value(struct machine *m, enum unpickle_kind ki
     return v;
 }
 
-static void push_int(struct machine *m, int64_t i)
+static void push_int(struct sim_executor *m, int64_t i)
 {
     struct unpickle_value *v = new_value(m, UNPICKLE_INT);
 
@@ -208,7 +208,7 @@ static void push_int(struct machine *m, int64_t i)
     push(m, v);
 }
 
-static void push_bytes(struct machine *m, enum unpickle_kind kind, uint64_t n)
+static void push_bytes(struct sim_executor *m, enum unpickle_kind kind, uint64_t n)
 {
     const char *s = n <= SIZE_MAX ? take(m, (size_t)n) : NULL;
     struct unpickle_value *v = s ? new_value(m, kind) : NULL;
@@ -221,7 +221,7 @@ static void push_bytes(struct machine *m, enum unpickle_kind kind, uint64_t n)
 }
 
 /* LONG1: up to 8 bytes are an INT, more are a BIG (the magic number of the stream format). */
-static void push_long(struct machine *m)
+static void push_long(struct sim_executor *m)
 {
     size_t n = (size_t)number(m, 1);
     int64_t v;
@@ -236,7 +236,7 @@ static void push_long(struct machine *m)
     push_int(m, v);
 }
 
-static void push_float(struct machine *m)
+static void push_float(struct sim_executor *m)
 {
     const char *p = take(m, 8);
     struct unpickle_value *v = p ? new_value(m, UNPICKLE_FLOAT) : NULL;
@@ -250,7 +250,8 @@ static void push_float(struct machine *m)
 }
 
 /* Appends N values to a container. */
-static void extend(struct machine *m, struct unpickle_value *c, struct unpickle_value *const *item, size_t n)
+static void extend(struct sim_executor *m, struct unpickle_value *c, struct unpickle_value *const *item,
+                   size_t n)
 {
     if (m->rc || n == 0)
         return;
@@ -272,7 +273,7 @@ static void extend(struct machine *m, struct unpickle_value *c, struct unpickle_
     c->n += n;
 }
 
-static void push_tuple(struct machine *m, struct items x)
+static void push_tuple(struct sim_executor *m, struct items x)
 {
     struct unpickle_value *v = x.n ? new_value(m, UNPICKLE_TUPLE) : &empty_tuple;
 
@@ -282,7 +283,7 @@ static void push_tuple(struct machine *m, struct items x)
 }
 
 /* X goes into the container on top: a list takes it as it is, a dict in pairs. */
-static void fill(struct machine *m, enum unpickle_kind kind, struct items x)
+static void fill(struct sim_executor *m, enum unpickle_kind kind, struct items x)
 {
     struct unpickle_value *c = top(m);
 
@@ -297,7 +298,7 @@ static void fill(struct machine *m, enum unpickle_kind kind, struct items x)
         extend(m, c, x.v, x.n);
 }
 
-static void memo_put(struct machine *m, uint64_t at)
+static void memo_put(struct sim_executor *m, uint64_t at)
 {
     struct unpickle_value *v = top(m);
     size_t cap = m->cap_memo;
@@ -319,7 +320,7 @@ static void memo_put(struct machine *m, uint64_t at)
         m->n_memo = (size_t)at + 1;
 }
 
-static void memo_get(struct machine *m, uint64_t at)
+static void memo_get(struct sim_executor *m, uint64_t at)
 {
     if (at >= m->n_memo || !m->memo[at])
         refuse(m, "nothing is in this place of the memo");
@@ -333,7 +334,7 @@ static int shown(size_t n)
     return n < 100 ? (int)n : 100;
 }
 
-static void push_global(struct machine *m, const char *module, size_t n_module, const char *name,
+static void push_global(struct sim_executor *m, const char *module, size_t n_module, const char *name,
                         size_t n_name)
 {
     int64_t row = torch_object_find(module, n_module, name, n_name);
@@ -353,7 +354,7 @@ static void push_global(struct machine *m, const char *module, size_t n_module, 
     push(m, v);
 }
 
-static const char *take_line(struct machine *m, size_t *n)
+static const char *take_line(struct sim_executor *m, size_t *n)
 {
     const char *line = m->p, *feed = memchr(line, '\n', (size_t)(m->end - line));
 
@@ -364,7 +365,7 @@ static const char *take_line(struct machine *m, size_t *n)
     return line;
 }
 
-static void op_global(struct machine *m)
+static void op_global(struct sim_executor *m)
 {
     size_t n_module, n_name;
     const char *module = take_line(m, &n_module);
@@ -374,7 +375,7 @@ static void op_global(struct machine *m)
         push_global(m, module, n_module, name, n_name);
 }
 
-static void op_stack_global(struct machine *m)
+static void op_stack_global(struct sim_executor *m)
 {
     struct unpickle_value *name = pop(m), *module = pop(m);
 
@@ -388,7 +389,7 @@ static void op_stack_global(struct machine *m)
 
 /* Puts what torch_object_call() made on the stack; NULL is its refusal, or lack of memory when there is no
  * reason. */
-static void push_made(struct machine *m, struct unpickle_value *v, const char *why)
+static void push_made(struct sim_executor *m, struct unpickle_value *v, const char *why)
 {
     if (!v && why)
         refuse(m, why);
@@ -397,7 +398,7 @@ static void push_made(struct machine *m, struct unpickle_value *v, const char *w
     push(m, v);
 }
 
-static void op_persistent_id(struct machine *m)
+static void op_persistent_id(struct sim_executor *m)
 {
     struct unpickle_value *id = pop(m), *v;
     const char *why = NULL;
@@ -411,7 +412,7 @@ static void op_persistent_id(struct machine *m)
     push_made(m, v, why);
 }
 
-static void op_reduce(struct machine *m)
+static void op_reduce(struct sim_executor *m)
 {
     struct unpickle_value *args = pop(m), *f = pop(m), *v;
     const char *why = NULL;
@@ -429,7 +430,7 @@ static void op_reduce(struct machine *m)
 }
 
 /* State given to an OrderedDict (_metadata of a state_dict) means nothing to us; other objects have none. */
-static void op_build(struct machine *m)
+static void op_build(struct sim_executor *m)
 {
     struct unpickle_value *state = pop(m), *object = state ? top(m) : NULL;
 
@@ -437,7 +438,7 @@ static void op_build(struct machine *m)
         refuse(m, "only an OrderedDict may be given attributes");
 }
 
-static void op_stop(struct machine *m)
+static void op_stop(struct sim_executor *m)
 {
     struct unpickle_value *v = pop(m);
 
@@ -446,7 +447,7 @@ static void op_stop(struct machine *m)
     m->result = v;
 }
 
-static void run_value(struct machine *m, unsigned char op)
+static void run_value(struct sim_executor *m, unsigned char op)
 {
     switch (op) {
     case OP_NONE: push(m, &none); break;
@@ -471,7 +472,7 @@ static void run_value(struct machine *m, unsigned char op)
     }
 }
 
-static void run_op(struct machine *m, unsigned char op)
+static void run_op(struct sim_executor *m, unsigned char op)
 {
     switch (op) {
     case OP_PROTO:
@@ -505,7 +506,7 @@ int unpickle_run(struct unpickle *u, const char *bytes, size_t len, struct arena
                  const char *what, struct err *e)
 {
     const char *text = bytes ? bytes : ""; /* an empty file has no bytes to point at */
-    struct machine m = {
+    struct sim_executor m = {
         .begin = text,
         .p = text,
         .op = text,

@@ -186,7 +186,7 @@ static __m256 turn_within(__m256 v)
 
 void avx2_hadamard(float *x, size_t n)
 {
-    size_t block = kmath_turned(n);
+    size_t block = kmath_rotated(n);
     __m256 norm = _mm256_set1_ps(1.0f / sqrtf((float)block));
 
     if (block < 8) {

@@ -249,10 +249,10 @@ void KERN_NAME(avx512_hadamard)(float *x, size_t n)
 {
     static stages_fn *const all[] = {all_0, all_1, all_2, all_3}, *const rest[] = {rest_1, rest_2, rest_3,
                                                                                    rest_4};
-    size_t block = kmath_turned(n), stages = 0;
+    size_t block = kmath_rotated(n), stages = 0;
     __m512 norm = _mm512_set1_ps(1.0f / sqrtf((float)block));
 
-    _Static_assert(KERN_TURNED == 16 << (3 + MOST_STAGES), "two passes are all");
+    _Static_assert(KERN_ROTATED == 16 << (3 + MOST_STAGES), "two passes are all");
     if (block < 16) {
         kmath_hadamard(x, n);
         return;

@@ -286,7 +286,8 @@ size_t jinja_width_before(const char *s, size_t n); /* bytes of the last charact
 size_t jinja_count(const char *s, size_t n);
 size_t jinja_offset(struct value s, size_t index);                      /* of character INDEX, or the end */
 size_t jinja_find(const char *s, size_t n, const char *what, size_t k); /* SIZE_MAX: not there */
-/* Steps of a search for K bytes in N: memmem() compares up to 256 bytes at each place, and is linear for more. */
+/* Steps of a search for K bytes in N: memmem() compares up to 256 bytes at each place, and is linear for
+ * more. */
 size_t jinja_search_cost(size_t n, size_t k);
 struct value jinja_part(struct value s, size_t from, size_t to);              /* shares its bytes */
 struct value jinja_join(struct rendering *r, struct value a, struct value b); /* plain */

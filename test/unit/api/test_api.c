@@ -4,7 +4,7 @@
  */
 #include <unistd.h>
 
-#include "api/call.h"
+#include "api/request.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "demo.h"
@@ -192,12 +192,12 @@ static void a_drain_ends_what_runs_and_refuses_the_rest(void **state)
 /* Long prompts that nobody has begun to read do not hold up the end. */
 static void what_is_not_begun_at_the_end_is_refused(void **state)
 {
-    struct call c = {.api = demo.api, .form = &answer_completions_form, .unwanted = true};
+    struct request c = {.api = demo.api, .form = &answer_completions_form, .unwanted = true};
 
     buf_init(&c.reply, MEM_API);
     buf_init(&c.body, MEM_API);
     buf_str(&c.body, "{\"prompt\":[5]}");
-    prepare_call(&c.job);
+    prepare_request(&c.job);
     assert_int_equal(c.status, 503);
     assert_non_null(strstr(c.reply.data, "the server is shutting down"));
     assert_int_equal(c.n_prompts, 0);

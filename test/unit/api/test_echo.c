@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "api/call.h"
+#include "api/request.h"
 #include "demo.h"
 
 enum { N_IDS = 700, N_ASKED = 5 };

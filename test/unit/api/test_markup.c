@@ -1,5 +1,5 @@
 /* test_markup.c - rows are found by the names that others use, and by what a chat template shows. */
-#include "api/calls/markup.h"
+#include "api/markup/markup.h"
 #include "transcript.h"
 
 static void names_of_vllm(void **state)
@@ -120,7 +120,7 @@ static void each_row_reads_its_own_example(void **state)
 
     for (size_t i = 0; (row = markup_calls_row(i)) != NULL; i++) {
         static const char *const names[] = {"f"};
-        struct parts_options o = {.calls = row, .names = names, .n_names = 1};
+        struct parser_options o = {.calls = row, .names = names, .n_names = 1};
         char *t = transcript_of(&o, row->example, strlen(row->example), nowhere, NULL, false);
 
         assert_string_equal(t, "[call f]{\"a\": 1}[end]");

@@ -8,8 +8,8 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-#include "api/call.h"
 #include "api/fields.h"
+#include "api/request.h"
 #include "base/mem.h"
 #include "demo.h"
 #include "engine/gallop_in.h"

@@ -1,11 +1,11 @@
 /* test_status.c - gauges and the time to come back, of calls and figures of the engine that are given. */
-#include "api/call.h"
+#include "api/request.h"
 
 static const char *const names[] = {"m", "alias"};
 
 static void answers_run_or_wait(void **state)
 {
-    struct call second = {.n_reserved = 3}, first = {.n_reserved = 4, .next = &second};
+    struct request second = {.n_reserved = 3}, first = {.n_reserved = 4, .next = &second};
     struct api a = {.opt = {.name = names, .n_names = 2, .max_running = 2}, .first = &first};
     struct metrics_now now;
 
@@ -32,7 +32,7 @@ static void who_comes_too_early_comes_back_when_the_queue_is_gone(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct call c = {.n_reserved = rows[i].n};
+        struct request c = {.n_reserved = rows[i].n};
         struct api a = {
             .opt = {.name = names, .n_names = 1, .max_running = 2}, .first = &c, .mean_s = rows[i].mean_s};
 

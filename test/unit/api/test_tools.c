@@ -1,9 +1,9 @@
 /* test_tools.c - what a template wants of tools is found by asking it; messages are made fit for that; bad
  * fields are refused by name.
  */
-#include "api/calls/tools.h"
+#include "api/markup/tools.h"
 
-#include "api/calls/parts.h"
+#include "api/markup/parser.h"
 
 static const char chatml[] =
     "{% if tools %}{% for t in tools %}{{ t | tojson }}{% endfor %}{% endif %}"
@@ -224,7 +224,7 @@ static void check_tools(const char *text, int rc, const char *words)
 
 static void bad_tools_are_refused_by_name(void **state)
 {
-    char text[400], name[PARTS_MAX_NAME + 2];
+    char text[400], name[PARSER_MAX_NAME + 2];
 
     check_tools("[]", 0, NULL);
     check_tools("[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {}}}]", 0, "f");
@@ -241,7 +241,7 @@ static void bad_tools_are_refused_by_name(void **state)
                 "tools[0].function.parameters");
     for (int more = 0; more <= 1; more++) {
         memset(name, 'x', sizeof(name));
-        name[PARTS_MAX_NAME + more] = 0;
+        name[PARSER_MAX_NAME + more] = 0;
         snprintf(text, sizeof(text), "[{\"type\": \"function\", \"function\": {\"name\": \"%s\"}}]", name);
         check_tools(text, more ? ERR_INPUT : 0, more ? "1 to 256 bytes" : name);
     }

@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 
-static void label(struct transcript *t, enum parts_kind kind, const char *name)
+static void label(struct transcript *t, enum parser_kind kind, const char *name)
 {
     if (!t->begun || t->last != kind)
         buf_str(&t->text, name);
@@ -13,56 +13,56 @@ static void label(struct transcript *t, enum parts_kind kind, const char *name)
     t->last = kind;
 }
 
-void transcript_take(struct transcript *t, struct parts *a)
+void transcript_take(struct transcript *t, struct parser *a)
 {
-    struct parts_piece p;
+    struct parser_piece p;
 
-    while (parts_take(a, &p)) {
-        bool in_call = t->begun && (t->last == PARTS_CALL || t->last == PARTS_ARGUMENTS);
+    while (parser_take(a, &p)) {
+        bool in_call = t->begun && (t->last == PARSER_CALL || t->last == PARSER_ARGUMENTS);
 
-        ASSERT(in_call == (p.kind == PARTS_ARGUMENTS || p.kind == PARTS_CALL_END), "piece %d after %d",
+        ASSERT(in_call == (p.kind == PARSER_ARGUMENTS || p.kind == PARSER_CALL_END), "piece %d after %d",
                p.kind, t->last);
-        ASSERT(p.len > 0 || p.kind == PARTS_CALL_END);
+        ASSERT(p.len > 0 || p.kind == PARSER_CALL_END);
         switch (p.kind) {
-        case PARTS_CONTENT: label(t, p.kind, "[content]"); break;
-        case PARTS_REASONING: label(t, p.kind, "[reasoning]"); break;
-        case PARTS_CALL:
+        case PARSER_CONTENT: label(t, p.kind, "[content]"); break;
+        case PARSER_REASONING: label(t, p.kind, "[reasoning]"); break;
+        case PARSER_CALL:
             ASSERT(p.call == t->n_calls && p.id[0]);
             buf_fmt(&t->text, "[call %.*s]", (int)p.len, p.text);
             t->n_calls++;
             label(t, p.kind, "");
             continue;
-        case PARTS_ARGUMENTS: label(t, p.kind, ""); break;
-        case PARTS_CALL_END: label(t, p.kind, p.complete ? "[end]" : "[cut]"); break;
+        case PARSER_ARGUMENTS: label(t, p.kind, ""); break;
+        case PARSER_CALL_END: label(t, p.kind, p.complete ? "[end]" : "[cut]"); break;
         }
-        ASSERT(p.kind < PARTS_CALL || p.call == t->n_calls - 1);
+        ASSERT(p.kind < PARSER_CALL || p.call == t->n_calls - 1);
         buf_add(&t->text, p.text, p.len);
     }
 }
 
-char *transcript_of(const struct parts_options *o, const char *text, size_t n,
+char *transcript_of(const struct parser_options *o, const char *text, size_t n,
                     bool (*cut)(const void *ctx, size_t at), const void *ctx, bool cut_short)
 {
     struct transcript t = {0};
-    struct parts *a = NULL;
+    struct parser *a = NULL;
     size_t from = 0;
-    int rc = parts_open(&a, o, NULL);
+    int rc = parser_open(&a, o, NULL);
 
     buf_init(&t.text, MEM_API);
     buf_str(&t.text, "");
     for (size_t at = 1; rc == 0 && at <= n; at++) {
         if (at < n && !cut(ctx, at))
             continue;
-        rc = parts_feed(a, text + from, at - from, NULL);
+        rc = parser_feed(a, text + from, at - from, NULL);
         if (rc == 0)
             transcript_take(&t, a);
         from = at;
     }
     if (rc == 0)
-        rc = parts_finish(a, cut_short ? PARTS_CUT : PARTS_ENDED, NULL);
+        rc = parser_finish(a, cut_short ? PARSER_CUT : PARSER_ENDED, NULL);
     if (rc == 0)
         transcript_take(&t, a);
-    parts_close(a);
+    parser_close(a);
     buf_char(&t.text, 0);
     if (rc == 0 && !t.text.oom)
         return t.text.data;

@@ -7,22 +7,22 @@
 #ifndef GALLOP_TEST_API_TRANSCRIPT_H
 #define GALLOP_TEST_API_TRANSCRIPT_H
 
-#include "api/calls/parts.h"
+#include "api/markup/parser.h"
 
 struct transcript {
     struct buf text;
-    enum parts_kind last;
+    enum parser_kind last;
     bool begun;
     unsigned n_calls;
 };
 
 /* Adds what can be taken of A. Aborts the process when pieces break their order: arguments outside of a call,
  * numbers that are not consecutive, an empty piece of text. */
-void transcript_take(struct transcript *t, struct parts *a);
+void transcript_take(struct transcript *t, struct parser *a);
 
 /* The whole of TEXT[n], cut before each byte for which CUT says so; a name ends in "[CUT]" if CUT_SHORT.
  * Returns a string to be freed with mem_free(), or NULL when memory ran out on the way. */
-char *transcript_of(const struct parts_options *o, const char *text, size_t n,
+char *transcript_of(const struct parser_options *o, const char *text, size_t n,
                     bool (*cut)(const void *ctx, size_t at), const void *ctx, bool cut_short);
 
 #endif

@@ -7,13 +7,13 @@
 
 #include "base/rng.h"
 
-struct machine {
+struct sim_executor {
     double step_s, knee_row_s, row_s, pair_s, noise;
 };
 
-static const struct machine slow = {.050, .001, .004, 2e-8, .05}, fast = {.010, .0002, .0008, 4e-9, .05};
+static const struct sim_executor slow = {.050, .001, .004, 2e-8, .05}, fast = {.010, .0002, .0008, 4e-9, .05};
 
-static double truth(const struct machine *m, const struct cost_step *s)
+static double truth(const struct sim_executor *m, const struct cost_step *s)
 {
     size_t few = s->rows < COST_KNEE ? s->rows : COST_KNEE;
 
@@ -22,7 +22,7 @@ static double truth(const struct machine *m, const struct cost_step *s)
 }
 
 /* N steps of decoding and prompts on machine M; each 50th takes 20 times as long where HICCUPS. */
-static void run(struct cost *c, const struct machine *m, uint64_t seed, size_t n, bool hiccups)
+static void run(struct cost *c, const struct sim_executor *m, uint64_t seed, size_t n, bool hiccups)
 {
     for (uint64_t i = 0; i < n; i++) {
         struct cost_step s = {0};
@@ -39,7 +39,7 @@ static void run(struct cost *c, const struct machine *m, uint64_t seed, size_t n
     }
 }
 
-static void assert_knows(const struct cost *c, const struct machine *m, double within)
+static void assert_knows(const struct cost *c, const struct sim_executor *m, double within)
 {
     const struct cost_step s[] = {cost_with((struct cost_step){0}, 1, 100),
                                   cost_with((struct cost_step){.rows = 16, .pairs = 16000}, 128, 0),

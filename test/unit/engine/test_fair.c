@@ -1,14 +1,14 @@
 /* test_fair.c - what one key may take from the others: slots, places of the queue, and tokens that it is
  * charged for. The step, its queue and its scheduler run on a machine that computes nothing.
  */
-#include "engine/machine.h"
+#include "engine/sim_executor.h"
 #include "engine/step.h"
 
 enum { LEN = 4096, SLOTS = 4, ROWS = 256 };
 
 struct frame {
     struct kv kv;
-    struct machine machine;
+    struct sim_executor machine;
     struct step step;
     uint64_t n_came;
     int32_t token[LEN];
@@ -26,12 +26,13 @@ static void open_frame(struct frame *f, const struct step_options *o)
                                   .pool_tokens = SLOTS * LEN,
                                   .step_tokens = ROWS,
                                   .window = (const size_t[]){0}};
-    const struct machine_spec spec = {
+    const struct sim_executor_spec spec = {
         .bandwidth = 5e10, .flops = 2e12, .overhead_s = 1e-3, .dense_bytes = 2e9, .row_flops = 2e9};
     struct err e = {0};
 
     *f = (struct frame){0};
-    if (kv_open(&f->kv, "paged", &lim, &e) != 0 || machine_open(&f->machine, &spec, &f->kv, ROWS, &e) != 0 ||
+    if (kv_open(&f->kv, "paged", &lim, &e) != 0 ||
+        sim_executor_open(&f->machine, &spec, &f->kv, ROWS, &e) != 0 ||
         step_open(&f->step, &f->machine.x, o, &e) != 0)
         fail_msg("%s", e.msg);
 }
@@ -39,7 +40,7 @@ static void open_frame(struct frame *f, const struct step_options *o)
 static void close_frame(struct frame *f)
 {
     step_close(&f->step);
-    machine_close(&f->machine);
+    sim_executor_close(&f->machine);
     kv_close(&f->kv);
 }
 

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "engine/machine.h"
+#include "engine/sim_executor.h"
 #include "engine/step.h"
 
 enum { PLACES = 8 }; /* of reading ahead */
@@ -25,7 +25,7 @@ static struct trace_row {
 struct world {
     uint64_t seed, n_wanted;
     struct kv kv;
-    struct machine machine;
+    struct sim_executor machine;
     struct step step;
     uint64_t n_came, n_refused, n_submitted, n_finished, n_cancelled, n_overdue, n_failed, n_steps;
     double longest_wait_s, next_s;
@@ -80,22 +80,23 @@ static void open_world(struct world *w, uint64_t seed, uint64_t n, const struct 
                                   .window = (const size_t[]){0, 512},
                                   .keep_prefixes = true,
                                   .prefix_index = index};
-    const struct machine_spec spec = {.bandwidth = 5e10,
-                                      .flops = 2e12,
-                                      .overhead_s = 1e-3,
-                                      .dense_bytes = 2e9,
-                                      .row_flops = 2e9,
-                                      .head_flops = 5e8,
-                                      .pair_flops = 1e5,
-                                      .token_bytes = 3e4,
-                                      .p_no_room = seed % 3 == 0 ? .001 : 0,
-                                      .p_no_memory = seed % 5 == 0 ? .0001 : 0,
-                                      .p_slow = .0005,
-                                      .seed = seed};
+    const struct sim_executor_spec spec = {.bandwidth = 5e10,
+                                           .flops = 2e12,
+                                           .overhead_s = 1e-3,
+                                           .dense_bytes = 2e9,
+                                           .row_flops = 2e9,
+                                           .head_flops = 5e8,
+                                           .pair_flops = 1e5,
+                                           .token_bytes = 3e4,
+                                           .p_no_room = seed % 3 == 0 ? .001 : 0,
+                                           .p_no_memory = seed % 5 == 0 ? .0001 : 0,
+                                           .p_slow = .0005,
+                                           .seed = seed};
     struct err e = {0};
 
     *w = (struct world){.seed = seed, .n_wanted = n};
-    if (kv_open(&w->kv, "paged", &lim, &e) != 0 || machine_open(&w->machine, &spec, &w->kv, 256, &e) != 0 ||
+    if (kv_open(&w->kv, "paged", &lim, &e) != 0 ||
+        sim_executor_open(&w->machine, &spec, &w->kv, 256, &e) != 0 ||
         step_open(&w->step, &w->machine.x, o, &e) != 0)
         fail_msg("%s", e.msg);
 }
@@ -157,7 +158,7 @@ static void read_ahead(struct world *w)
 static void close_world(struct world *w)
 {
     step_close(&w->step);
-    machine_close(&w->machine);
+    sim_executor_close(&w->machine);
     kv_close(&w->kv);
 }
 

@@ -35,11 +35,11 @@ static void a_row_turns_to_other_bits(void **state)
 /* 1024 elements are two blocks of 512. */
 static void blocks_are_not_longer_than_the_longest(void **state)
 {
-    float x[2 * KERN_TURNED] = {1};
+    float x[2 * KERN_ROTATED] = {1};
 
-    hadamard_turn(x, 2 * KERN_TURNED);
-    for (size_t i = 0; i < 2 * KERN_TURNED; i++)
-        assert_true((x[i] == 0) == (i >= KERN_TURNED));
+    hadamard_turn(x, 2 * KERN_ROTATED);
+    for (size_t i = 0; i < 2 * KERN_ROTATED; i++)
+        assert_true((x[i] == 0) == (i >= KERN_ROTATED));
 }
 
 static void turning_twice_is_turning_not_at_all(void **state)

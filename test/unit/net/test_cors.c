@@ -14,14 +14,14 @@ static int open_as(const char *origins, const char *methods, const char *headers
 }
 
 /* A head of METHOD with these header lines. */
-static const struct request_head *head(const char *method, const char *fields)
+static const struct http_head *head(const char *method, const char *fields)
 {
-    static struct request_head h;
+    static struct http_head h;
     static char text[8192];
     const char *why = "";
     int n = snprintf(text, sizeof(text), "%s / HTTP/1.1\r\nHost: h\r\n%s\r\n", method, fields);
 
-    if (request_read(&h, text, (size_t)n, 100, &why) != 0)
+    if (http_head_read(&h, text, (size_t)n, 100, &why) != 0)
         fail_msg("%s: %s", fields, why);
     return &h;
 }

@@ -54,7 +54,7 @@ static void drained(void *ctx, struct server_exchange *x)
     n_drained++;
 }
 
-static bool wants_body(void *ctx, const struct request_head *h)
+static bool wants_body(void *ctx, const struct http_head *h)
 {
     return strcmp(h->path, "/unwanted") != 0;
 }

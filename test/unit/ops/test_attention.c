@@ -206,7 +206,7 @@ static float *run(struct setup *t, size_t chunk, bool beside)
 /* ---- the plain one ---- */
 
 /* OUT = head X as it stands at POS. */
-static void turn(const struct setup *t, const float *x, size_t pos, double *out)
+static void rotate(const struct setup *t, const float *x, size_t pos, double *out)
 {
     size_t half = t->s.turned / 2;
 
@@ -242,12 +242,12 @@ static void plain(const struct setup *t, size_t pos, size_t h, bool in_text, dou
     double q[512], k[512], score[MAX_LEN], max = t->s.sinks ? (double)t->s.sinks[h] : -INFINITY, sum;
 
     sees(&t->s, pos, pos, &at);
-    turn(t, t->held + pos * width(t) + h * D, in_text ? pos : at, q);
+    rotate(t, t->held + pos * width(t) + h * D, in_text ? pos : at, q);
     for (size_t j = 0; j <= pos; j++) {
         score[j] = -INFINITY;
         if (!sees(&t->s, j, pos, &at))
             continue;
-        turn(t, t->held + j * width(t) + (t->s.H + kv) * D, in_text ? j : at, k);
+        rotate(t, t->held + j * width(t) + (t->s.H + kv) * D, in_text ? j : at, k);
         score[j] = 0;
         for (size_t d = 0; d < D; d++)
             score[j] += q[d] * k[d];

@@ -312,7 +312,8 @@ static void without_a_sink_behind_it_counts_and_computes_nothing(void **state)
 
 static struct pool *pool;
 
-/* A job of two shares: the other thread has begun the second one when the first ends, and takes 20 ms more. */
+/* A job of two shares: the other thread has begun the second one when the first ends, and takes 20 ms
+ * more. */
 struct late {
     atomic_bool begun, ended;
 };

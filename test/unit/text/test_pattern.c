@@ -97,8 +97,9 @@ static void rewritten_constructs_mean_what_they_mean_in_ruby(void **state)
     expect("(a)(b)", "abab", "|ab|ab");
 }
 
-/* What tokenizers 0.23 finds. Word characters are letters, marks, digits, numbers that are letters, connectors and
- * alphabetic symbols; outside of a class also the raised digits and the fractions of Latin-1. */
+/* What tokenizers 0.23 finds. Word characters are letters, marks, digits, numbers that are letters,
+ * connectors and alphabetic symbols; outside of a class also the raised digits and the fractions of
+ * Latin-1. */
 static const char word[] = "aZ_5\303\251\314\201\340\245\247\342\205\243\342\223\220\360\237\204"
                            "\260\360\237\205\260\342\200\277\302\262\302\276\302\252\343\200\241"
                            "\342\206\202\342\261\240";

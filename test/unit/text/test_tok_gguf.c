@@ -21,7 +21,7 @@
 enum { MAX_TOKENS = 600, MAX_MERGES = 1000 };
 
 /* A tokenizer.json taken apart into GGUF's arrays. */
-struct parts {
+struct parser {
     json_t *json;
     struct json_str token[MAX_TOKENS], merge[MAX_MERGES];
     int32_t type[MAX_TOKENS];
@@ -52,7 +52,7 @@ static size_t id_of(const json_t *vocab, const char *s, size_t n)
 }
 
 /* Merges as "left right"; a piece scores the higher the sooner it is made. */
-static void take_merges(struct parts *p, const json_t *model)
+static void take_merges(struct parser *p, const json_t *model)
 {
     const json_t *vocab = json_object_get(model, "vocab"), *m;
     size_t i;
@@ -77,7 +77,7 @@ static void take_merges(struct parts *p, const json_t *model)
     p->g.n_merges = i;
 }
 
-static void take_tokens(struct parts *p)
+static void take_tokens(struct parser *p)
 {
     json_t *model = json_object_get(p->json, "model"), *v;
     const char *key;
@@ -105,9 +105,9 @@ static void take_tokens(struct parts *p)
     }
 }
 
-static struct parts *take(const char *name, const char *model, const char *pre)
+static struct parser *take(const char *name, const char *model, const char *pre)
 {
-    struct parts *p = calloc(1, sizeof(*p));
+    struct parser *p = calloc(1, sizeof(*p));
 
     assert_non_null(p);
     p->json = load(name);
@@ -131,13 +131,13 @@ static struct parts *take(const char *name, const char *model, const char *pre)
     return p;
 }
 
-static void put_back(struct parts *p)
+static void put_back(struct parser *p)
 {
     json_decref(p->json);
     free(p);
 }
 
-static struct tok *must_open(const struct parts *p)
+static struct tok *must_open(const struct parser *p)
 {
     struct tok *t;
     struct err e;
@@ -148,7 +148,7 @@ static struct tok *must_open(const struct parts *p)
 }
 
 /* True if TEXT holds an added token with flags that GGUF cannot say. */
-static bool beyond_gguf(const struct parts *p, const char *text)
+static bool beyond_gguf(const struct parser *p, const char *text)
 {
     const json_t *v;
     size_t i;
@@ -180,7 +180,7 @@ static bool same_ids(const struct tok *t, const json_t *text, unsigned flags, co
 }
 
 /* Rows of the answers that T gives differently; *asked counts those that were compared. */
-static size_t differences(const struct parts *p, const struct tok *t, const char *answers, size_t *asked)
+static size_t differences(const struct parser *p, const struct tok *t, const char *answers, size_t *asked)
 {
     json_t *a = load(answers), *row;
     size_t i, bad = 0;
@@ -230,7 +230,7 @@ static void answers_are_hugging_faces(void **state)
     (void)state;
     for (size_t i = 0; i < N_FIXTURES; i++) {
         char json[64], answers[64];
-        struct parts *p;
+        struct parser *p;
         struct tok *t;
         size_t asked, bad;
 
@@ -249,7 +249,7 @@ static void answers_are_hugging_faces(void **state)
 
 static void another_pattern_gives_other_answers(void **state)
 {
-    struct parts *p = take("llama3.json", "gpt2", "gpt-2");
+    struct parser *p = take("llama3.json", "gpt2", "gpt-2");
     struct tok *t = must_open(p);
     size_t asked;
 
@@ -263,7 +263,7 @@ static void a_file_that_names_no_way_to_cut_words_is_not_cut_as_by_default(void 
 {
     static const char text[] = "walking 15 miles";
     static const char *const pre[] = {NULL, "default", "gpt-2"};
-    struct parts *p = take("gpt2.json", "gpt2", "gpt-2");
+    struct parser *p = take("gpt2.json", "gpt2", "gpt-2");
     struct tok_ids ids[3] = {{0}};
     struct err e;
 
@@ -286,7 +286,7 @@ static void a_file_that_names_no_way_to_cut_words_is_not_cut_as_by_default(void 
 
 static void bos_stands_in_front_where_it_shall(void **state)
 {
-    struct parts *p = take("llama3.json", "gpt2", "llama-bpe");
+    struct parser *p = take("llama3.json", "gpt2", "llama-bpe");
     json_t *text = json_string("a"), *with = json_pack("[i,i]", 330, 64), *without = json_pack("[i]", 64);
     int32_t a;
     struct tok *t;
@@ -316,7 +316,7 @@ static void bos_stands_in_front_where_it_shall(void **state)
 
 static void the_end_token_is_the_files(void **state)
 {
-    struct parts *p = take("llama3.json", "gpt2", "llama-bpe");
+    struct parser *p = take("llama3.json", "gpt2", "llama-bpe");
     struct tok *t = must_open(p);
 
     (void)state;
@@ -370,7 +370,7 @@ static void refused(const struct tok_gguf *g, int code, const char *word)
 
 static void what_makes_no_tokenizer_is_refused_by_field(void **state)
 {
-    struct parts *p = take("gpt2.json", "gpt2", "gpt-2");
+    struct parser *p = take("gpt2.json", "gpt2", "gpt-2");
     struct tok_gguf g = p->g;
     struct json_str token = p->token[5], merge = p->merge[0];
 
@@ -418,7 +418,7 @@ static void every_allocation_may_fail(void **state)
     (void)state;
     for (size_t i = 0; i < N_FIXTURES; i += 4) { /* one of each model */
         char json[64];
-        struct parts *p;
+        struct parser *p;
         struct tok *t;
         struct err e;
         long n = 0;

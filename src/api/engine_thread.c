@@ -1,0 +1,205 @@
+/* engine_thread.c - a ring of batches between the engine's thread and the server's. */
+#include "api/engine_thread.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/threads/pool.h"
+#include "base/threads/topo.h"
+#include "engine/gallop_in.h"
+
+#define IDLE_S  0.1   /* the engine asks so often whether it is to end, when nothing is computed */
+#define YIELD_S 0.005 /* and waits at most so long until a step's tokens are written */
+
+/* B can take EV, of whose text N bytes belong to it. */
+static bool has_room(struct engine_thread_batch *b, const struct gallop_event *ev, size_t n)
+{
+    return mem_grow((void **)&b->event, &b->cap, b->n + 1, sizeof(*b->event), MEM_API) &&
+           mem_grow((void **)&b->top, &b->cap_top, b->n_top + ev->n_top, sizeof(*b->top), MEM_API) &&
+           mem_grow((void **)&b->text, &b->cap_text, b->n_text + n, 1, MEM_API);
+}
+
+/* An event is in the batch whole, or is lost. */
+static void put_event(struct engine_thread *r, struct engine_thread_batch *b, const struct gallop_event *ev)
+{
+    const char *text = ev->type == GALLOP_TEXT        ? ev->text
+                       : ev->type == GALLOP_EMBEDDING ? (const char *)ev->embedding
+                       : ev->error                    ? ev->error
+                                                      : ev->stop_string;
+    size_t n = ev->type == GALLOP_TEXT        ? ev->text_len
+               : ev->type == GALLOP_EMBEDDING ? ev->n_embedding * sizeof(*ev->embedding)
+               : text                         ? strlen(text)
+                                              : 0;
+    struct engine_thread_event *out;
+
+    while (!has_room(b, ev, n)) {
+        if (ev->type != GALLOP_FINISHED) {
+            r->lost(ev);
+            return;
+        }
+        usleep(1000); /* an end that is not told would leave its request in the house for ever */
+    }
+    out = &b->event[b->n++];
+    *out = (struct engine_thread_event){.ev = *ev, .top = b->n_top, .text = b->n_text};
+    out->ev.text_len = n;
+    if (ev->n_top)
+        memcpy(b->top + b->n_top, ev->top, ev->n_top * sizeof(*b->top));
+    if (n)
+        memcpy(b->text + b->n_text, text, n);
+    b->n_top += ev->n_top;
+    b->n_text += n;
+}
+
+/* The part of the KV cache that running sequences hold. */
+static double kv_used(struct gallop *g)
+{
+    const struct kv *kv = &gallop_llm(g)->kv;
+    size_t held = 0, all = kv_bytes(kv);
+
+    for (size_t i = 0; i < kv->lim.max_seqs; i++)
+        held += kv_held_bytes(kv, i);
+    return all == 0 ? 0 : held < all ? (double)held / (double)all : 1;
+}
+
+/* The batch to be filled next: waits for one. NULL: the thread is to end. */
+static struct engine_thread_batch *next_batch(struct engine_thread *r)
+{
+    struct engine_thread_batch *b;
+
+    pthread_mutex_lock(&r->lock);
+    while (r->n_put - r->n_taken == ENGINE_THREAD_BATCHES && !r->stops)
+        pthread_cond_wait(&r->room, &r->lock);
+    b = r->stops ? NULL : &r->batch[r->n_put % ENGINE_THREAD_BATCHES];
+    pthread_mutex_unlock(&r->lock);
+    if (!b)
+        return NULL;
+    b->n = b->n_top = b->n_text = 0;
+    return b;
+}
+
+/* Lets the other side have this thread's processor until all that was put is written. */
+static void yield_processor(struct engine_thread *r)
+{
+    struct timespec until = clock_at(clock_seconds() + YIELD_S);
+
+    pthread_mutex_lock(&r->lock);
+    while (r->n_written != r->n_put && !r->stops &&
+           pthread_cond_clockwait(&r->room, &r->lock, CLOCK_MONOTONIC, &until) == 0)
+        ;
+    pthread_mutex_unlock(&r->lock);
+}
+
+static void put_batch(struct engine_thread *r, struct engine_thread_batch *b)
+{
+    gallop_stats(r->g, &b->stats);
+    b->kv_used = kv_used(r->g);
+    pthread_mutex_lock(&r->lock);
+    r->n_put++;
+    pthread_mutex_unlock(&r->lock);
+    r->wake(r->ctx);
+    if (r->yields && b->n)
+        yield_processor(r);
+}
+
+/* False: there was nothing to compute. */
+static bool compute(struct engine_thread *r)
+{
+    bool computed;
+
+    atomic_store(&r->step_ns, clock_ns());
+    computed = gallop_step(r->g, 0) != 0;
+    atomic_store(&r->step_ns, 0);
+    return computed;
+}
+
+static void *run(void *ctx)
+{
+    struct engine_thread *r = ctx;
+    struct engine_thread_batch *b;
+
+    while ((b = next_batch(r)) != NULL) {
+        struct gallop_event ev;
+
+        if (!compute(r)) {
+            gallop_await(r->g, IDLE_S);
+            continue;
+        }
+        b->now_s = clock_seconds();
+        while (gallop_take(r->g, &ev))
+            put_event(r, b, &ev);
+        put_batch(r, b);
+    }
+    return NULL;
+}
+
+int engine_thread_open(struct engine_thread *r, struct gallop *g, void (*lost)(const struct gallop_event *ev),
+                       void (*wake)(void *ctx), void *ctx, struct err *e)
+{
+    struct topo topo;
+    int rc;
+
+    if ((rc = topo_open(&topo, e)) != 0)
+        return rc;
+    *r = (struct engine_thread){.g = g, .lost = lost, .wake = wake, .ctx = ctx};
+    r->yields = pool_threads(gallop_llm(g)->pool) >= topo.n_cpus;
+    topo_close(&topo);
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->room, NULL);
+    rc = thread_start(&r->thread, run, r);
+    r->runs = rc == 0;
+    if (r->runs)
+        pthread_setname_np(r->thread.id, "engine");
+    return rc ? err_set(e, ERR_OS, "no thread can be started for the engine: %s", strerror(rc)) : 0;
+}
+
+void engine_thread_close(struct engine_thread *r)
+{
+    if (!r->g)
+        return;
+    pthread_mutex_lock(&r->lock);
+    r->stops = true;
+    pthread_cond_signal(&r->room);
+    pthread_mutex_unlock(&r->lock);
+    if (r->runs)
+        thread_join(&r->thread);
+    for (int i = 0; i < ENGINE_THREAD_BATCHES; i++) {
+        mem_free(r->batch[i].event);
+        mem_free(r->batch[i].top);
+        mem_free(r->batch[i].text);
+    }
+    pthread_cond_destroy(&r->room);
+    pthread_mutex_destroy(&r->lock);
+    *r = (struct engine_thread){.g = NULL};
+}
+
+uint64_t engine_thread_step_ns(const struct engine_thread *r)
+{
+    return atomic_load(&r->step_ns);
+}
+
+const struct engine_thread_batch *engine_thread_take(struct engine_thread *r)
+{
+    const struct engine_thread_batch *b;
+
+    pthread_mutex_lock(&r->lock);
+    b = r->n_put == r->n_taken ? NULL : &r->batch[r->n_taken % ENGINE_THREAD_BATCHES];
+    pthread_mutex_unlock(&r->lock);
+    return b;
+}
+
+void engine_thread_give_back(struct engine_thread *r)
+{
+    pthread_mutex_lock(&r->lock);
+    r->n_taken++;
+    pthread_cond_signal(&r->room);
+    pthread_mutex_unlock(&r->lock);
+}
+
+void engine_thread_written(struct engine_thread *r)
+{
+    pthread_mutex_lock(&r->lock);
+    r->n_written = r->n_taken;
+    pthread_cond_signal(&r->room);
+    pthread_mutex_unlock(&r->lock);
+}

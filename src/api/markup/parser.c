@@ -1,0 +1,1113 @@
+/* parser.c - three machines over one text: plain text with marks in it, a call, and the channels of harmony.
+ *
+ * The text waits in `in` as long as it may have to be read again: a call is tried from its mark on, and if it
+ * is none, the mark is plain text and reading goes on behind it. Each machine decides at a byte from what is
+ * in front of it and from that byte, or says that it must see more; so cuts cannot matter.
+ */
+#include "api/markup/parser.h"
+
+#include <string.h>
+
+#include "base/rng.h"
+#include "base/utf8.h"
+
+enum { MAX_BLANKS = 4096, MAX_HEADER = 1024, MAX_MARKS = 5 };
+
+enum machine { TEXT, CALL, HEADER, BODY, BETWEEN };
+
+enum call_state {
+    AT_HEAD,     /* behind the mark */
+    AT_ITEM,     /* an object of a list must begin */
+    AT_FIRST,    /* behind '{': the first key */
+    AT_KEY,      /* behind ',' */
+    IN_KEY,      /* inside a string, as are IN_NAME and IN_QUOTED */
+    AT_COLON,    /* behind a key */
+    AT_VALUE,    /* behind ':' */
+    IN_NAME,     /* the function's */
+    IN_VALUE,    /* of a member that does not count */
+    IN_ARGS,     /* an object */
+    IN_QUOTED,   /* arguments that are a string with JSON in it */
+    AFTER_VALUE, /* ',' or '}' must follow */
+    AFTER_ITEM,  /* ',' or ']' must follow */
+    IN_NAMED,    /* f[ARGS] in front of '{' */
+    AT_CLOSE,    /* a call is complete: the closing mark or another call may follow */
+};
+
+enum member { MEMBER_OTHER, MEMBER_NAME, MEMBER_ARGS };
+
+struct nesting { /* how far a JSON value is open */
+    size_t depth;
+    bool quoted, escaped;
+};
+
+struct escapes { /* inside a JSON string */
+    bool begun;  /* behind a backslash */
+    int digits;  /* of \uXXXX still to come */
+    uint32_t unit, high;
+};
+
+struct tool_call {
+    enum call_state state;
+    size_t start;    /* in `in`: what is plain text again if this is no call, */
+    size_t mark_len; /* of which so much cannot be a mark */
+    bool bare, list, named;
+    enum member member;
+    struct buf word; /* a key, a name, or what stands in front of '{' */
+    struct buf name; /* the function's; empty: not yet known */
+    struct buf args; /* those that came before the name */
+    struct nesting nesting;
+    struct escapes escapes;
+    bool begun;    /* the piece PARSER_CALL is out */
+    bool has_args; /* something of them was seen */
+    bool args_done;
+    bool lost; /* something of a text that was emptied since, for lack of memory */
+};
+
+struct slot {
+    enum parser_kind kind;
+    unsigned call;
+    bool complete;
+    size_t at, len; /* in `out` */
+    char id[PARSER_ID_SIZE];
+};
+
+struct parser {
+    struct parser_options o;
+    struct buf in, out, blanks; /* blanks: white space that may belong to a mark */
+    size_t at;                  /* the next byte of `in` */
+    struct slot *slot;
+    size_t n_slots, slots_cap, taken;
+    enum machine machine;
+    enum parser_kind mode; /* CONTENT or REASONING: of TEXT; of BODY also ARGUMENTS */
+    bool finishing, muted;
+    bool content_begun, reasoning_begun;
+    bool after_reasoning; /* line ends that come now belong to the closing mark */
+    bool ended_by_call;   /* reasoning was: its closing mark may still come */
+    size_t line_ends;     /* of reasoning, that may belong to the closing mark */
+    unsigned n_calls;
+    struct tool_call call;
+    /* channels */
+    size_t header; /* in `in` */
+    bool fresh;    /* nothing of the answer has been read */
+    bool separate; /* a line end is due in front of the message, the last of its kind had text */
+};
+
+/* Nothing is in B any more; that memory ran out there is not forgotten. */
+static void empty(struct tool_call *c, struct buf *b)
+{
+    c->lost |= b->oom;
+    buf_clear(b);
+}
+
+/* ---- pieces ---- */
+
+static void put(struct parser *a, enum parser_kind kind, const char *s, size_t n)
+{
+    struct slot *last = a->n_slots ? &a->slot[a->n_slots - 1] : NULL;
+    unsigned call = kind >= PARSER_CALL ? a->n_calls - 1 : 0;
+
+    if (a->muted || (kind >= PARSER_CALL && a->o.one_call && call > 0))
+        return;
+    if (n == 0 && kind != PARSER_CALL && kind != PARSER_CALL_END)
+        return;
+    if (!last || last->kind != kind || last->call != call || a->n_slots == a->taken ||
+        kind == PARSER_CALL_END) {
+        void *slots = a->slot;
+
+        if (!mem_grow(&slots, &a->slots_cap, a->n_slots + 1, sizeof(*a->slot), MEM_API)) {
+            a->out.oom = true;
+            return;
+        }
+        a->slot = slots;
+        last = &a->slot[a->n_slots++];
+        *last = (struct slot){.kind = kind, .call = call, .at = a->out.len};
+    }
+    buf_add(&a->out, s, n);
+    last->len += n;
+}
+
+static void put_id(const struct parser *a, struct slot *s)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    bool brief = a->o.calls && a->o.calls->short_id;
+    size_t n = brief ? 9 : 24, at = 0;
+    uint32_t random[4] = {0};
+
+    if (!brief) {
+        memcpy(s->id, "call_", 5);
+        at = 5;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (i % 4 == 0)
+            rng_block(a->o.seed, s->call, i / 4, random);
+        s->id[at + i] = letters[random[i % 4] % (sizeof(letters) - 1)];
+    }
+    s->id[at + n] = 0;
+}
+
+static void put_call(struct parser *a, const char *name, size_t n)
+{
+    size_t before = a->n_slots;
+
+    a->n_calls++;
+    put(a, PARSER_CALL, name, n);
+    if (a->n_slots > before)
+        put_id(a, &a->slot[before]);
+}
+
+static void put_call_end(struct parser *a, bool complete)
+{
+    size_t before = a->n_slots;
+
+    put(a, PARSER_CALL_END, "", 0);
+    if (a->n_slots > before)
+        a->slot[before].complete = complete;
+}
+
+bool parser_take(struct parser *a, struct parser_piece *p)
+{
+    const struct slot *s;
+
+    if (a->taken == a->n_slots)
+        return false;
+    s = &a->slot[a->taken++];
+    *p = (struct parser_piece){.kind = s->kind,
+                               .call = s->call,
+                               .text = a->out.data ? a->out.data + s->at : "",
+                               .len = s->len,
+                               .complete = s->complete};
+    memcpy(p->id, s->id, sizeof(p->id));
+    return true;
+}
+
+/* ---- plain text ---- */
+
+/* White space that was kept back is content after all. */
+static void put_blanks(struct parser *a)
+{
+    size_t skip = 0;
+
+    while (a->after_reasoning && skip < a->blanks.len && a->blanks.data[skip] == '\n')
+        skip++;
+    if (a->blanks.len > skip)
+        put(a, PARSER_CONTENT, a->blanks.data + skip, a->blanks.len - skip);
+    empty(&a->call, &a->blanks);
+}
+
+static void plain_content(struct parser *a, char c)
+{
+    if (utf8_is_blank(c) && a->blanks.len < MAX_BLANKS && (a->o.calls || !a->content_begun)) {
+        buf_char(&a->blanks, c);
+        return;
+    }
+    put_blanks(a);
+    a->after_reasoning = false;
+    a->content_begun = true;
+    put(a, PARSER_CONTENT, &c, 1);
+}
+
+static void put_line_ends(struct parser *a)
+{
+    if (a->reasoning_begun)
+        for (; a->line_ends; a->line_ends--)
+            put(a, PARSER_REASONING, "\n", 1);
+    a->line_ends = 0;
+}
+
+static void plain(struct parser *a, char c)
+{
+    if (a->mode == PARSER_CONTENT) {
+        plain_content(a, c);
+    } else if (c == '\n' && a->line_ends < MAX_BLANKS) {
+        a->line_ends++;
+    } else {
+        put_line_ends(a);
+        a->reasoning_begun = true;
+        put(a, PARSER_REASONING, &c, 1);
+    }
+}
+
+enum match { NO_MATCH, MAY_MATCH, IS_MATCH };
+
+static enum match match(const struct parser *a, size_t at, const char *mark)
+{
+    size_t n = a->in.len - at, len = strlen(mark);
+
+    if (memcmp(a->in.data + at, mark, n < len ? n : len) != 0)
+        return NO_MATCH;
+    return n >= len ? IS_MATCH : MAY_MATCH;
+}
+
+/* The one of MARKS[n] that stands at the next byte, or NULL. *more: one may, when more has come. */
+static const char *match_any(const struct parser *a, const char *const *marks, size_t n, bool *more)
+{
+    *more = false;
+    for (size_t i = 0; i < n; i++) {
+        enum match m = match(a, a->at, marks[i]);
+
+        if (m == IS_MATCH)
+            return marks[i];
+        *more |= m == MAY_MATCH && !a->finishing;
+    }
+    return NULL;
+}
+
+static void start_object(struct tool_call *c)
+{
+    c->state = AT_FIRST;
+    c->has_args = c->args_done = false;
+    empty(c, &c->name);
+    empty(c, &c->args);
+}
+
+static void begin_call(struct parser *a, size_t mark_len, enum call_state state)
+{
+    struct tool_call *c = &a->call;
+
+    c->start = a->at;
+    c->mark_len = mark_len;
+    c->bare = c->list = c->named = c->begun = false;
+    start_object(c);
+    c->state = state;
+    a->machine = CALL;
+    a->at += mark_len;
+}
+
+/* What a mark of reasoning does; MARK is one of the row's. */
+static void enter(struct parser *a, const char *mark)
+{
+    a->at += strlen(mark);
+    if (mark == a->o.reasoning->open) {
+        a->mode = PARSER_REASONING;
+        a->line_ends = a->reasoning_begun;
+        empty(&a->call, &a->blanks);
+        return;
+    }
+    a->after_reasoning = a->mode == PARSER_REASONING;
+    a->ended_by_call = false;
+    a->mode = PARSER_CONTENT;
+    a->line_ends = 0;
+}
+
+/* The marks that count here. Reasoning is opened only where no content stands in front of it: an answer may
+ * speak of the mark. */
+static size_t marks_here(const struct parser *a, const char **marks)
+{
+    const struct markup_reasoning *r = a->o.reasoning;
+    bool reasoning = a->mode == PARSER_REASONING;
+    size_t n = 0;
+
+    if (a->o.calls && a->n_calls < PARSER_MAX_CALLS)
+        for (size_t i = 0; i < MARKUP_MAX_OPEN && a->o.calls->open[i]; i++)
+            marks[n++] = a->o.calls->open[i];
+    if (r && (reasoning ? !a->reasoning_begun : !a->content_begun))
+        marks[n++] = r->open;
+    if (r && (reasoning || a->ended_by_call))
+        marks[n++] = r->close;
+    return n;
+}
+
+/* One byte or mark. false: more must be seen. */
+static bool text_step(struct parser *a)
+{
+    const char *marks[MAX_MARKS], *mark;
+    bool more;
+
+    mark = match_any(a, marks, marks_here(a, marks), &more);
+    if (mark && a->o.reasoning && (mark == a->o.reasoning->open || mark == a->o.reasoning->close)) {
+        enter(a, mark);
+    } else if (mark) {
+        begin_call(a, strlen(mark), AT_HEAD);
+    } else if (more) {
+        return false;
+    } else if (a->o.calls && a->o.calls->bare && a->mode == PARSER_CONTENT && !a->content_begun &&
+               a->in.data[a->at] == '{' && a->n_calls < PARSER_MAX_CALLS) {
+        begin_call(a, 1, AT_FIRST);
+        a->call.bare = true;
+    } else {
+        plain(a, a->in.data[a->at++]);
+    }
+    return true;
+}
+
+static void finish_text(struct parser *a)
+{
+    if (a->mode == PARSER_REASONING)
+        put_line_ends(a);
+    else if (a->n_calls == 0)
+        put_blanks(a);
+}
+
+/* ---- calls ---- */
+
+/* Reads on with byte C; true when it ended the value that was opened. */
+static bool nest(struct nesting *n, char c)
+{
+    if (n->quoted) {
+        if (n->escaped)
+            n->escaped = false;
+        else if (c == '\\')
+            n->escaped = true;
+        else if (c == '"')
+            n->quoted = false;
+        return !n->quoted && n->depth == 0;
+    }
+    if (c == '"')
+        n->quoted = true;
+    else if (c == '{' || c == '[')
+        n->depth++;
+    else if (c == '}' || c == ']')
+        return --n->depth == 0;
+    return false;
+}
+
+static size_t decode_unit(struct escapes *s, char *out)
+{
+    uint32_t c = s->unit;
+
+    if (c >= 0xDC00 && c < 0xE000)
+        c = s->high ? 0x10000 + ((s->high - 0xD800) << 10) + (c - 0xDC00) : 0xFFFD;
+    s->high = 0;
+    if (c >= 0xD800 && c < 0xDC00) {
+        s->high = c;
+        return 0;
+    }
+    return utf8_encode(c, out);
+}
+
+/* One byte of a JSON string into out[8]; returns the number of bytes that are decoded with it. What is no
+ * escape of JSON's stands for its letter; half a surrogate pair for U+FFFD. */
+static size_t decode(struct escapes *s, char c, char *out)
+{
+    static const char from[] = "nrtbf", to[] = "\n\r\t\b\f";
+    const char *letter;
+    size_t n = 0;
+
+    if (s->digits) {
+        int v = utf8_hex_digit(c);
+
+        s->unit = s->unit * 16 + (v < 0 ? 0 : (uint32_t)v);
+        return --s->digits ? 0 : decode_unit(s, out);
+    }
+    if (s->begun && c == 'u') {
+        s->begun = false;
+        s->digits = 4;
+        s->unit = 0;
+        return 0;
+    }
+    if (!s->begun && c == '\\') {
+        s->begun = true;
+        return 0;
+    }
+    if (s->high)
+        n = utf8_encode(0xFFFD, out);
+    letter = s->begun ? strchr(from, c) : NULL;
+    out[n++] = letter && c ? to[letter - from] : c;
+    s->high = 0;
+    s->begun = false;
+    return n;
+}
+
+/* A quote that ends the string; the others are part of it. */
+static bool ends_string(const struct escapes *s, char c)
+{
+    return c == '"' && !s->begun && !s->digits;
+}
+
+/* This is no call. What must not be read as a mark again is plain text, reading goes on behind that. */
+static void give_up(struct parser *a)
+{
+    struct tool_call *c = &a->call;
+
+    a->machine = TEXT;
+    a->at = c->start;
+    for (; c->mark_len; c->mark_len--)
+        plain(a, a->in.data[a->at++]);
+}
+
+/* The call is complete; what may follow it begins behind BEHIND bytes of `in`. */
+static void end_call(struct parser *a, size_t behind)
+{
+    struct tool_call *c = &a->call;
+
+    put_call_end(a, true);
+    c->begun = false;
+    c->start = behind;
+    c->mark_len = 0;
+    c->state = AT_CLOSE;
+}
+
+/* Byte C is not what a call has here. */
+static void misfit(struct parser *a)
+{
+    struct tool_call *c = &a->call;
+
+    if (!c->begun) {
+        give_up(a);
+        return;
+    }
+    a->at = c->start;
+    end_call(a, c->start);
+}
+
+static bool is_known(const struct parser *a, const char *name, size_t n)
+{
+    for (size_t i = 0; i < a->o.n_names; i++)
+        if (strlen(a->o.names[i]) == n && memcmp(a->o.names[i], name, n) == 0)
+            return true;
+    return false;
+}
+
+/* Name and arguments are there, or begin. */
+static void maybe_begin(struct parser *a)
+{
+    struct tool_call *c = &a->call;
+
+    if (c->begun || c->name.len == 0 || !c->has_args)
+        return;
+    if (a->mode == PARSER_REASONING) {
+        a->mode = PARSER_CONTENT;
+        a->ended_by_call = true;
+        a->line_ends = 0;
+    }
+    put_call(a, c->name.data, c->name.len);
+    c->begun = true;
+    if (c->args.len)
+        put(a, PARSER_ARGUMENTS, c->args.data, c->args.len);
+    empty(c, &c->args);
+}
+
+static void args_bytes(struct parser *a, const char *s, size_t n)
+{
+    if (a->call.begun)
+        put(a, PARSER_ARGUMENTS, s, n);
+    else
+        buf_add(&a->call.args, s, n);
+}
+
+static void args_end(struct parser *a)
+{
+    struct tool_call *c = &a->call;
+
+    c->args_done = true;
+    maybe_begin(a);
+    if (c->begun)
+        c->start = a->at + 1;
+}
+
+static void args_begin(struct parser *a, enum call_state state)
+{
+    struct tool_call *c = &a->call;
+
+    c->state = state;
+    c->has_args = true;
+    c->nesting = (struct nesting){0};
+    c->escapes = (struct escapes){0};
+    maybe_begin(a);
+}
+
+/* The first byte of a value. false: it does not fit. */
+static bool value_begins(struct parser *a, char ch)
+{
+    struct tool_call *c = &a->call;
+
+    c->escapes = (struct escapes){0};
+    c->nesting = (struct nesting){0};
+    empty(c, &c->word);
+    if (c->member == MEMBER_NAME) {
+        c->state = IN_NAME;
+        return ch == '"' && c->name.len == 0;
+    }
+    if (c->member == MEMBER_ARGS) {
+        if (c->has_args)
+            return false;
+        if (ch == '{' || ch == '"') {
+            args_begin(a, ch == '{' ? IN_ARGS : IN_QUOTED);
+            if (ch == '{') {
+                nest(&c->nesting, ch);
+                args_bytes(a, &ch, 1);
+            }
+            return true;
+        }
+        if (ch != 'n') /* null: none */
+            return false;
+    }
+    c->state = IN_VALUE;
+    nest(&c->nesting, ch);
+    return ch != ',' && ch != '}' && ch != ']' && ch != ':';
+}
+
+static void key_ends(struct tool_call *c)
+{
+    static const char *const names[] = {"arguments", "parameters"};
+
+    c->member = c->word.len == 4 && memcmp(c->word.data, "name", 4) == 0 ? MEMBER_NAME : MEMBER_OTHER;
+    for (size_t i = 0; i < 2; i++)
+        if (c->word.len == strlen(names[i]) && memcmp(c->word.data, names[i], c->word.len) == 0)
+            c->member = MEMBER_ARGS;
+    c->state = AT_COLON;
+}
+
+/* A byte of a key or of the name. false: it does not fit. */
+static bool word_byte(struct parser *a, char ch)
+{
+    struct tool_call *c = &a->call;
+    char bytes[8];
+
+    if (!ends_string(&c->escapes, ch)) {
+        buf_add(&c->word, bytes, decode(&c->escapes, ch, bytes));
+        return c->word.len <= PARSER_MAX_NAME;
+    }
+    if (c->state == IN_KEY) {
+        key_ends(c);
+        return true;
+    }
+    if (c->word.len == 0 || (c->bare && a->o.n_names && !is_known(a, c->word.data, c->word.len)))
+        return false;
+    buf_add(&c->name, c->word.data, c->word.len);
+    c->state = AFTER_VALUE;
+    maybe_begin(a);
+    if (c->begun)
+        c->start = a->at + 1;
+    return true;
+}
+
+/* '}' of the call's object. */
+static bool object_ends(struct parser *a)
+{
+    struct tool_call *c = &a->call;
+
+    if (c->name.len == 0 || (c->bare && !c->has_args))
+        return false;
+    if (!c->has_args) {
+        c->has_args = true;
+        buf_add(&c->args, "{}", 2);
+        maybe_begin(a);
+    }
+    end_call(a, a->at + 1);
+    if (c->list)
+        c->state = AFTER_ITEM;
+    return true;
+}
+
+/* f[ARGS] or f[CALL_ID]id[ARGS] or f: the name is what stands in front of the first bracket. */
+static bool named_begins(struct parser *a)
+{
+    static const char args[] = "[ARGS]", id[] = "[CALL_ID]";
+    struct tool_call *c = &a->call;
+    const char *s, *bracket;
+    size_t n, rest;
+
+    while (c->word.len && utf8_is_blank(c->word.data[c->word.len - 1]))
+        c->word.data[--c->word.len] = 0;
+    s = c->word.data ? c->word.data : "";
+    bracket = strchr(s, '[');
+    n = bracket ? (size_t)(bracket - s) : c->word.len;
+    rest = c->word.len - n;
+    if (n == 0 || n > PARSER_MAX_NAME || strpbrk(s, " \t\r\n"))
+        return false;
+    if (bracket && (rest < sizeof(args) - 1 || strcmp(s + c->word.len - (sizeof(args) - 1), args) != 0 ||
+                    (rest >= sizeof(args) && strncmp(bracket, id, sizeof(id) - 1) != 0)))
+        return false;
+    start_object(c);
+    buf_add(&c->name, s, n);
+    args_begin(a, IN_ARGS);
+    return true;
+}
+
+static bool named_byte(struct parser *a, char ch)
+{
+    struct tool_call *c = &a->call;
+    bool letter = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') ||
+                  strchr("_-.[] \t\r\n", ch);
+
+    if (ch == '{' && named_begins(a)) {
+        nest(&c->nesting, ch);
+        args_bytes(a, &ch, 1);
+        return true;
+    }
+    buf_char(&c->word, ch);
+    return ch && letter && c->word.len <= 2 * PARSER_MAX_NAME;
+}
+
+/* Behind a complete call: its closing mark, or another call. */
+static bool close_byte(struct parser *a, char ch)
+{
+    struct tool_call *c = &a->call;
+    bool more_calls = a->n_calls < PARSER_MAX_CALLS;
+
+    if (utf8_is_blank(ch) || (a->o.calls->bare && ch == ';'))
+        return true;
+    if (a->o.calls->bare && ch == '{' && more_calls) {
+        start_object(c);
+        return true;
+    }
+    if (c->named && more_calls && ch != '[' && ch != '{') {
+        c->state = IN_NAMED;
+        empty(c, &c->word);
+        return named_byte(a, ch);
+    }
+    return false;
+}
+
+static bool head_byte(struct parser *a, char ch)
+{
+    struct tool_call *c = &a->call;
+    unsigned shapes = a->o.calls->shapes;
+
+    if (ch == '[' && shapes & MARKUP_LIST) {
+        c->list = true;
+        c->state = AT_ITEM;
+    } else if (ch == '{' && shapes & MARKUP_OBJECT) {
+        start_object(c);
+    } else if (shapes & MARKUP_NAMED) {
+        c->named = true;
+        c->state = IN_NAMED;
+        empty(c, &c->word);
+        return named_byte(a, ch);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* A byte inside the value of a member. */
+static bool value_byte(struct parser *a, char ch)
+{
+    struct tool_call *c = &a->call;
+    char bytes[8];
+
+    if (c->state == IN_ARGS) {
+        args_bytes(a, &ch, 1);
+        if (nest(&c->nesting, ch)) {
+            args_end(a);
+            c->state = AFTER_VALUE;
+            if (c->named)
+                end_call(a, a->at + 1);
+        }
+    } else if (c->state == IN_QUOTED) {
+        if (ends_string(&c->escapes, ch)) {
+            args_end(a);
+            c->state = AFTER_VALUE;
+        } else {
+            args_bytes(a, bytes, decode(&c->escapes, ch, bytes));
+        }
+    } else if (c->nesting.depth || c->nesting.quoted) {
+        if (nest(&c->nesting, ch))
+            c->state = AFTER_VALUE;
+    } else if (ch == ',' || ch == '}' || utf8_is_blank(ch)) { /* the end of a number or word */
+        c->state = AFTER_VALUE;
+        a->at--; /* to be read again */
+    } else {
+        return strchr("\"[]{:", ch) == NULL;
+    }
+    return true;
+}
+
+/* A byte between the parts of a call; it is not blank. false: it does not fit. */
+static bool structure_byte(struct parser *a, char ch)
+{
+    struct tool_call *c = &a->call;
+
+    switch (c->state) {
+    case AT_HEAD: return head_byte(a, ch);
+    case AT_ITEM: start_object(c); return ch == '{' && a->n_calls < PARSER_MAX_CALLS;
+    case AT_FIRST:
+    case AT_KEY:
+        c->state = IN_KEY;
+        c->escapes = (struct escapes){0};
+        empty(c, &c->word);
+        return ch == '"';
+    case AT_COLON: c->state = AT_VALUE; return ch == ':';
+    case AT_VALUE: return value_begins(a, ch);
+    case AFTER_VALUE:
+        if (ch == '}')
+            return object_ends(a);
+        c->state = AT_KEY;
+        return ch == ',';
+    case AFTER_ITEM:
+        if (ch == ']') {
+            c->start = a->at + 1;
+            c->state = AT_CLOSE;
+            return true;
+        }
+        c->state = AT_ITEM;
+        return ch == ',';
+    default: return close_byte(a, ch);
+    }
+}
+
+static bool call_byte(struct parser *a, char ch)
+{
+    switch (a->call.state) {
+    case IN_KEY:
+    case IN_NAME: return word_byte(a, ch);
+    case IN_VALUE:
+    case IN_ARGS:
+    case IN_QUOTED: return value_byte(a, ch);
+    case IN_NAMED: return named_byte(a, ch);
+    default: return utf8_is_blank(ch) || structure_byte(a, ch);
+    }
+}
+
+/* The arguments are being given out: nothing of them is ever read again. */
+static bool streaming(const struct tool_call *c)
+{
+    return c->begun && !c->args_done;
+}
+
+static bool call_step(struct parser *a)
+{
+    struct tool_call *c = &a->call;
+    const char *close = a->o.calls->close;
+    bool more = false;
+
+    if (c->state == AT_CLOSE && close && match_any(a, &close, 1, &more)) {
+        a->at += strlen(close);
+        a->machine = TEXT;
+        return true;
+    }
+    if (more)
+        return false;
+    if (!streaming(c) && a->at - c->start >= PARSER_MAX_HELD) {
+        c->mark_len = c->begun ? 0 : a->at - c->start;
+        misfit(a);
+        return true;
+    }
+    if (!call_byte(a, a->in.data[a->at]))
+        misfit(a);
+    else
+        a->at++;
+    return true;
+}
+
+/* The text has ended inside a call. */
+static void finish_call(struct parser *a)
+{
+    struct tool_call *c = &a->call;
+
+    if (streaming(c)) {
+        put_call_end(a, false);
+        a->machine = TEXT;
+    } else {
+        misfit(a);
+        if (a->machine == CALL)
+            give_up(a);
+    }
+}
+
+/* ---- channels ---- */
+
+static const char message_mark[] = "<|message|>", start_mark[] = "<|start|>", channel_mark[] = "<|channel|>",
+                  end_mark[] = "<|end|>", call_mark[] = "<|call|>", return_mark[] = "<|return|>",
+                  role[] = "assistant";
+
+static void begin_header(struct parser *a)
+{
+    a->header = a->at;
+    a->machine = HEADER;
+}
+
+static void begin_body(struct parser *a, enum parser_kind kind)
+{
+    a->machine = BODY;
+    a->mode = kind;
+    a->separate = kind == PARSER_CONTENT ? a->content_begun : a->reasoning_begun;
+}
+
+/* The words of a header: <|channel|>NAME and to=RECIPIENT, which may stand in either order. */
+static size_t header_word(const char *header, const char *mark, const char **word)
+{
+    const char *at = strstr(header, mark);
+
+    *word = at ? at + strlen(mark) : "";
+    return strcspn(*word, " \t\r\n<");
+}
+
+/* <|message|> ends the header in front of the next byte. What is addressed to a function is a call; analysis,
+ * and what is addressed to tools that a model brings along, is reasoning; all else is to be shown. */
+static void open_message(struct parser *a)
+{
+    static const char functions[] = "functions.", analysis[] = "analysis";
+    char header[MAX_HEADER + 1];
+    size_t n = a->at - a->header, n_channel, n_name;
+    const char *channel, *name;
+    bool function;
+
+    memcpy(header, a->in.data + a->header, n);
+    header[n] = 0;
+    n_channel = header_word(header, channel_mark, &channel);
+    n_name = header_word(header, "to=", &name);
+    function = n_name > strlen(functions) && memcmp(name, functions, strlen(functions)) == 0;
+    if (function) {
+        name += strlen(functions);
+        n_name -= strlen(functions);
+    }
+    if (a->o.calls && n_name <= PARSER_MAX_NAME && a->n_calls < PARSER_MAX_CALLS &&
+        (function || is_known(a, name, n_name))) {
+        begin_body(a, PARSER_ARGUMENTS);
+        put_call(a, name, n_name);
+        a->call.has_args = false;
+    } else if ((n_channel == strlen(analysis) && memcmp(channel, analysis, n_channel) == 0) ||
+               (n_name && !function)) {
+        begin_body(a, PARSER_REASONING);
+    } else {
+        begin_body(a, PARSER_CONTENT);
+    }
+}
+
+static void body_byte(struct parser *a, char c)
+{
+    if (a->mode == PARSER_ARGUMENTS) {
+        a->call.has_args |= !utf8_is_blank(c);
+    } else if (a->separate) {
+        put(a, a->mode, "\n", 1);
+        a->separate = false;
+    }
+    a->content_begun |= a->mode == PARSER_CONTENT;
+    a->reasoning_begun |= a->mode == PARSER_REASONING;
+    put(a, a->mode, &c, 1);
+}
+
+static void close_message(struct parser *a, bool complete)
+{
+    if (a->mode != PARSER_ARGUMENTS)
+        return;
+    if (complete && !a->call.has_args)
+        put(a, PARSER_ARGUMENTS, "{}", 2);
+    put_call_end(a, complete);
+}
+
+/* What stands where a header should is content, without the role in front of it. */
+static void header_is_content(struct parser *a)
+{
+    size_t at = a->header, n = strlen(role);
+
+    begin_body(a, PARSER_CONTENT);
+    if (a->at - at >= n && memcmp(a->in.data + at, role, n) == 0)
+        at += n;
+    for (; at < a->at; at++)
+        body_byte(a, a->in.data[at]);
+}
+
+/* Passes one of the marks between messages. */
+static void pass(struct parser *a, const char *mark)
+{
+    if (mark != channel_mark)
+        a->at += strlen(mark);
+    if (mark == channel_mark || mark == start_mark)
+        begin_header(a);
+    else
+        a->machine = BETWEEN;
+}
+
+/* The first byte of an answer. false: more must be seen. */
+static bool first_step(struct parser *a)
+{
+    static const char *const headers[] = {channel_mark, message_mark, start_mark, role, " to=", "to="};
+    bool more, found = match_any(a, headers, sizeof(headers) / sizeof(headers[0]), &more) != NULL;
+
+    if (!found && more)
+        return false;
+    a->fresh = false;
+    if (!found)
+        begin_body(a, PARSER_CONTENT);
+    return true;
+}
+
+static bool header_step(struct parser *a)
+{
+    static const char *const marks[] = {message_mark, start_mark, end_mark, call_mark, return_mark};
+    const char *mark;
+    bool more;
+
+    mark = match_any(a, marks, sizeof(marks) / sizeof(marks[0]), &more);
+    if (mark == message_mark) {
+        open_message(a);
+        a->at += strlen(mark);
+    } else if (mark) {
+        header_is_content(a);
+        pass(a, mark);
+    } else if (more) {
+        return false;
+    } else if (a->at - a->header == MAX_HEADER) {
+        header_is_content(a);
+    } else {
+        a->at++;
+    }
+    return true;
+}
+
+static bool body_step(struct parser *a)
+{
+    static const char *const marks[] = {end_mark, call_mark, return_mark, start_mark, channel_mark};
+    const char *mark;
+    bool more;
+
+    mark = match_any(a, marks, sizeof(marks) / sizeof(marks[0]), &more);
+    if (!mark && more)
+        return false;
+    if (mark) {
+        if (a->machine == BODY)
+            close_message(a, true);
+        pass(a, mark);
+    } else if (a->machine == BODY) {
+        body_byte(a, a->in.data[a->at++]);
+    } else if (utf8_is_blank(a->in.data[a->at])) {
+        a->at++;
+    } else {
+        begin_body(a, PARSER_CONTENT);
+    }
+    return true;
+}
+
+/* ---- all ---- */
+
+static bool step(struct parser *a)
+{
+    switch (a->machine) {
+    case TEXT: return text_step(a);
+    case CALL: return call_step(a);
+    case HEADER: return a->fresh ? first_step(a) : header_step(a);
+    default: return body_step(a);
+    }
+}
+
+static void run(struct parser *a)
+{
+    while (a->at < a->in.len && step(a))
+        ;
+}
+
+/* Lets go of what will not be read again. */
+static void compact(struct parser *a)
+{
+    size_t keep = a->at;
+
+    if (a->machine == HEADER)
+        keep = a->header;
+    else if (a->machine == CALL && !streaming(&a->call))
+        keep = a->call.start;
+    if (keep == 0)
+        return;
+    memmove(a->in.data, a->in.data + keep, a->in.len - keep);
+    a->in.len -= keep;
+    a->at -= keep;
+    a->header = 0;
+    a->call.start = 0;
+}
+
+static int check(const struct parser *a, struct err *e)
+{
+    const struct tool_call *c = &a->call;
+
+    if (a->in.oom || a->out.oom || a->blanks.oom || c->word.oom || c->name.oom || c->args.oom || c->lost)
+        return err_nomem(e, "the parts of an answer");
+    return 0;
+}
+
+int parser_feed(struct parser *a, const char *text, size_t n, struct err *e)
+{
+    int rc = check(a, e);
+
+    if (rc)
+        return rc;
+    if (a->taken == a->n_slots) {
+        buf_clear(&a->out);
+        a->n_slots = a->taken = 0;
+    }
+    buf_add(&a->in, text, n);
+    if (!a->in.oom) {
+        run(a);
+        compact(a);
+    }
+    return check(a, e);
+}
+
+/* Leaves out the call that is being read, with the white space in front of it. */
+static void drop_call(struct parser *a)
+{
+    buf_clear(&a->blanks);
+    if (streaming(&a->call))
+        put_call_end(a, false);
+    a->at = a->in.len;
+    a->machine = TEXT;
+}
+
+int parser_finish(struct parser *a, enum parts_end end, struct err *e)
+{
+    a->finishing = true;
+    run(a);
+    if (end == PARSER_STOPPED && a->machine == CALL)
+        drop_call(a);
+    while (a->machine == CALL) {
+        finish_call(a);
+        run(a);
+    }
+    if (a->machine == TEXT)
+        finish_text(a);
+    else if (a->machine == BODY)
+        close_message(a, end == PARSER_ENDED);
+    return check(a, e);
+}
+
+static bool has_channels(const struct parser_options *o)
+{
+    return (o->calls && o->calls->channels) || (o->reasoning && o->reasoning->channels);
+}
+
+/* Reads the header, and what else of a message, that the prompt has begun for the answer. */
+static int read_prompt(struct parser *a, struct err *e)
+{
+    const char *prompt = a->o.prompt;
+    size_t n = strlen(start_mark), at = a->o.prompt_len;
+    int rc = 0;
+
+    a->machine = HEADER;
+    a->muted = true;
+    for (bool found = false; at >= n && !found; at--) {
+        found = memcmp(prompt + at - n, start_mark, n) == 0;
+        if (found)
+            rc = parser_feed(a, prompt + at, a->o.prompt_len - at, e);
+    }
+    a->muted = false;
+    a->fresh = a->machine == HEADER;
+    return rc;
+}
+
+int parser_open(struct parser **out, const struct parser_options *o, struct err *e)
+{
+    struct parser *a = mem_zalloc(1, sizeof(*a), MEM_API);
+    int rc = 0;
+
+    *out = NULL;
+    if (!a)
+        return err_nomem(e, "the parts of an answer");
+    a->in.tag = a->out.tag = a->blanks.tag = MEM_API;
+    a->call.word.tag = a->call.name.tag = a->call.args.tag = MEM_API;
+    a->o = *o;
+    if (has_channels(o))
+        rc = read_prompt(a, e);
+    else if (markup_begins_inside(o->reasoning, o->prompt, o->prompt_len))
+        a->mode = PARSER_REASONING;
+    a->o.prompt = NULL;
+    if (rc)
+        parser_close(a);
+    else
+        *out = a;
+    return rc;
+}
+
+void parser_close(struct parser *a)
+{
+    if (!a)
+        return;
+    buf_fini(&a->in);
+    buf_fini(&a->out);
+    buf_fini(&a->blanks);
+    buf_fini(&a->call.word);
+    buf_fini(&a->call.name);
+    buf_fini(&a->call.args);
+    mem_free(a->slot);
+    mem_free(a);
+}

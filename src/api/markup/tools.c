@@ -1,0 +1,289 @@
+/* tools.c - the questions that a template is asked, and what requests say of tools. */
+#include "api/markup/tools.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+#include "api/markup/parser.h"
+#include "api/markup/probe.h"
+#include "base/err.h"
+#include "base/json_pull.h"
+#include "base/json_tree.h"
+
+enum { SHORT_ID = 9 };
+
+/* ---- what a template wants ---- */
+
+static const char probe_id[] = "abcdefgh1", probe_long_id[] = "call_abcdefghijklmn1";
+
+static enum tools_place probe_place(struct probe *p)
+{
+    json_t *tool = probe_tool(), *given;
+
+    given = json_pack("{s:[{s:s,s:s}],s:[O]}", "messages", "role", "user", "content", "u", "tools", tool);
+    if (probe_render(p, given) && probe_shows(p, PROBE_NAME)) {
+        json_decref(tool);
+        return TOOLS_IN_VARIABLE;
+    }
+    json_decref(tool);
+    given = json_pack("{s:[{s:s,s:s,s:s},{s:s,s:s}]}", "messages", "role", "system", "content", "s", "tools",
+                      PROBE_NAME, "role", "user", "content", "u");
+    return probe_render(p, given) && probe_shows(p, PROBE_NAME) ? TOOLS_IN_SYSTEM : TOOLS_NOWHERE;
+}
+
+/* A conversation with a call of ARGUMENTS (taken) under ID, and its result. */
+static bool render_call(struct probe *p, json_t *arguments, const char *id)
+{
+    json_t *call = json_pack("{s:s,s:s,s:{s:s,s:o}}", "id", id, "type", "function", "function", "name",
+                             PROBE_NAME, "arguments", arguments);
+
+    return probe_render(p, json_pack("{s:[{s:s,s:s},{s:s,s:s,s:[o]},{s:s,s:s,s:s,s:s}],s:[o]}", "messages",
+                                     "role", "user", "content", "u", "role", "assistant", "content", "",
+                                     "tool_calls", call, "role", "tool", "tool_call_id", id, "name",
+                                     PROBE_NAME, "content", "r", "tools", probe_tool()));
+}
+
+static bool takes_object(struct probe *p, const char *id)
+{
+    /* a template that writes an object as Python does wants JSON that is text already */
+    return render_call(p, json_pack("{s:s}", PROBE_KEY, "v"), id) && probe_shows(p, PROBE_KEY) &&
+           !probe_shows(p, "'probe_key'");
+}
+
+static bool takes_text(struct probe *p)
+{
+    return render_call(p, json_string("{\"probe_key\": \"v\"}"), probe_id) && probe_shows(p, "\"probe_key\"");
+}
+
+int tools_probe(const struct chat *chat, const struct jinja *template, struct tools_style *out, struct err *e)
+{
+    struct probe p = {.chat = chat, .template = template, .out = {.tag = MEM_API}, .e = e};
+
+    *out = (struct tools_style){.place = probe_place(&p)};
+    out->text_arguments = !takes_object(&p, probe_id) && takes_text(&p);
+    out->short_ids =
+        render_call(&p, json_object(), probe_id) && !render_call(&p, json_object(), probe_long_id);
+    buf_fini(&p.out);
+    return p.rc;
+}
+
+/* ---- fields ---- */
+
+int tools_check(const json_t *list, const char **names, struct err *e)
+{
+    const json_t *tool;
+    size_t i;
+
+    json_array_foreach(list, i, tool)
+    {
+        const char *type = json_string_value(json_object_get(tool, "type"));
+        const json_t *function = json_object_get(tool, "function"), *name = json_object_get(function, "name"),
+                     *parameters = json_object_get(function, "parameters");
+
+        if (!json_is_object(tool) || !type)
+            return err_set(e, ERR_INPUT, "tools[%zu]: expected an object with a type", i);
+        if (strcmp(type, "function") != 0)
+            return err_set(e, ERR_UNSUPPORTED, "tools[%zu].type: '%.40s' is not supported, expected function",
+                           i, type);
+        if (!json_is_string(name) || json_string_length(name) == 0 ||
+            json_string_length(name) > PARSER_MAX_NAME ||
+            strlen(json_string_value(name)) != json_string_length(name))
+            return err_set(e, ERR_INPUT, "tools[%zu].function.name: expected a string of 1 to %d bytes", i,
+                           PARSER_MAX_NAME);
+        if (parameters && !json_is_object(parameters) && !json_is_null(parameters))
+            return err_set(e, ERR_INPUT, "tools[%zu].function.parameters: expected an object", i);
+        if (names)
+            names[i] = json_string_value(name);
+    }
+    return 0;
+}
+
+int tools_choose(const json_t *choice, enum tools_choice *out, struct err *e)
+{
+    const char *word = json_string_value(choice);
+
+    *out = TOOLS_AUTO;
+    if (!choice || json_is_null(choice) || (word && strcmp(word, "auto") == 0))
+        return 0;
+    if (word && strcmp(word, "none") == 0) {
+        *out = TOOLS_NONE;
+        return 0;
+    }
+    if (word && strcmp(word, "required") != 0)
+        return err_set(e, ERR_INPUT, "tool_choice: '%.40s' is none of auto, none, required", word);
+    if (!word && !json_is_object(choice))
+        return err_set(e, ERR_INPUT, "tool_choice: expected auto, none, required or an object");
+    return err_set(e, ERR_UNSUPPORTED, "tool_choice: %s is not supported, expected auto or none",
+                   word ? "required" : "a named function");
+}
+
+/* ---- messages ---- */
+
+static bool is_short(const char *id)
+{
+    return strlen(id) == SHORT_ID &&
+           strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == SHORT_ID;
+}
+
+/* Member KEY of O, an id, as one of 9 letters and digits: the same for the same. 0 or -1. */
+static int shorten(json_t *o, const char *key)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+    const char *id = json_string_value(json_object_get(o, key));
+    char brief[SHORT_ID + 1] = "";
+    uint64_t hash;
+
+    if (!id || is_short(id))
+        return 0;
+    hash = XXH3_64bits(id, strlen(id));
+    for (int i = 0; i < SHORT_ID; i++, hash /= 36)
+        brief[i] = letters[hash % 36];
+    return json_object_set_new(o, key, json_string(brief));
+}
+
+/* VALUE as JSON text; new reference, NULL: no memory. */
+static json_t *as_text(const json_t *value)
+{
+    struct buf text = {.tag = MEM_API};
+    json_t *out;
+
+    buf_json_tree(&text, value, true);
+    out = text.oom ? NULL : json_stringn(text.data, text.len);
+    buf_fini(&text);
+    return out;
+}
+
+/* The arguments as the template wants them; new reference, NULL: no memory. *BROKEN: there are some that are
+ * no object. */
+static json_t *fit_arguments(const struct tools_style *s, json_t *arguments, bool *broken)
+{
+    json_t *object = NULL;
+
+    if (json_is_object(arguments))
+        return s->text_arguments ? as_text(arguments) : json_incref(arguments);
+    if (json_string_length(arguments) &&
+        json_pull_load_exact(&object, json_string_value(arguments), json_string_length(arguments), "",
+                             NULL) == ERR_NOMEM)
+        return NULL;
+    if (json_is_object(object)) {
+        if (!s->text_arguments)
+            return object;
+        json_decref(object);
+        return json_incref(arguments);
+    }
+    json_decref(object);
+    *broken |= json_string_length(arguments) > 0;
+    return s->text_arguments ? json_string("{}") : json_object();
+}
+
+/* *OUT: a copy of CALL, number K of message I, that fits. */
+static int fit_call(const struct tools_style *s, json_t *call, size_t i, size_t k, json_t **out, bool *broken,
+                    struct err *e)
+{
+    json_t *function = json_object_get(call, "function"), *arguments = json_object_get(function, "arguments");
+    json_t *copy, *inner, *fit;
+    int rc;
+
+    *out = NULL;
+    if (!json_is_object(function) || !json_is_string(json_object_get(function, "name")))
+        return err_set(e, ERR_INPUT, "messages[%zu].tool_calls[%zu].function: expected an object with a name",
+                       i, k);
+    if (arguments && !json_is_string(arguments) && !json_is_object(arguments) && !json_is_null(arguments))
+        return err_set(e, ERR_INPUT,
+                       "messages[%zu].tool_calls[%zu].function.arguments: expected JSON in a string", i, k);
+    if (arguments && !json_is_null(arguments))
+        fit = fit_arguments(s, arguments, broken);
+    else
+        fit = s->text_arguments ? json_string("{}") : json_object();
+    copy = json_copy(call);
+    inner = json_copy(function);
+    rc = copy && inner && fit ? 0 : -1;
+    if (rc == 0)
+        rc = json_object_set(inner, "arguments", fit);
+    if (rc == 0)
+        rc = json_object_set(copy, "function", inner);
+    if (rc == 0 && s->short_ids)
+        rc = shorten(copy, "id");
+    json_decref(inner);
+    json_decref(fit);
+    if (rc == 0)
+        *out = copy;
+    else
+        json_decref(copy);
+    return rc ? err_nomem(e, "messages") : 0;
+}
+
+static int fit_message(const struct tools_style *s, json_t *message, size_t i, bool *broken, struct err *e)
+{
+    json_t *calls = json_object_get(message, "tool_calls"), *list, *call, *fit;
+    size_t k;
+    int rc;
+
+    if (s->short_ids && shorten(message, "tool_call_id") != 0)
+        return err_nomem(e, "messages");
+    if (!calls || json_is_null(calls))
+        return 0;
+    if (!json_is_array(calls))
+        return err_set(e, ERR_INPUT, "messages[%zu].tool_calls: expected a list", i);
+    if (json_array_size(calls) == 0) /* templates ask whether the member is there */
+        return json_object_del(message, "tool_calls");
+    list = json_array();
+    rc = list ? 0 : err_nomem(e, "messages");
+    json_array_foreach(calls, k, call)
+    {
+        if (rc == 0 && (rc = fit_call(s, call, i, k, &fit, broken, e)) == 0 &&
+            json_array_append_new(list, fit) != 0)
+            rc = err_nomem(e, "messages");
+    }
+    if (rc == 0 && json_object_set(message, "tool_calls", list) != 0)
+        rc = err_nomem(e, "messages");
+    json_decref(list);
+    return rc;
+}
+
+/* The functions of TOOLS as text, in the system message, which is added where there is none. 0 or -1. */
+static int fill_system(json_t *list, const json_t *tools)
+{
+    json_t *functions = json_array(), *tool, *text, *message = json_array_get(list, 0);
+    const char *role = json_string_value(json_object_get(message, "role"));
+    bool there = role && strcmp(role, "system") == 0;
+    int rc = functions ? 0 : -1;
+    size_t i;
+
+    json_array_foreach(tools, i, tool)
+    {
+        if (rc == 0)
+            rc = json_array_append(functions, json_object_get(tool, "function"));
+    }
+    text = as_text(functions);
+    message = there ? json_copy(message) : json_pack("{s:s,s:s}", "role", "system", "content", "");
+    if (rc == 0)
+        rc = json_object_set(message, "tools", text);
+    if (rc == 0)
+        rc = there ? json_array_set(list, 0, message) : json_array_insert(list, 0, message);
+    json_decref(text);
+    json_decref(message);
+    json_decref(functions);
+    return rc;
+}
+
+int tools_fit(const struct tools_style *s, json_t *list, const json_t *tools, struct err *e)
+{
+    size_t n = json_array_size(list);
+    bool broken = false;
+    int rc = 0;
+
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        json_t *copy = json_copy(json_array_get(list, i));
+
+        rc = copy ? fit_message(s, copy, i, &broken, e) : err_nomem(e, "messages");
+        if (rc == 0 && json_array_set(list, i, copy) != 0)
+            rc = err_nomem(e, "messages");
+        json_decref(copy);
+    }
+    if (broken) /* once for all of them, which may be many */
+        log_warn("the arguments of an earlier tool call in messages are no JSON object; {} is used instead");
+    if (rc == 0 && s->place == TOOLS_IN_SYSTEM && json_array_size(tools) && fill_system(list, tools) != 0)
+        rc = err_nomem(e, "messages");
+    return rc;
+}

@@ -1,0 +1,43 @@
+/* workers.h - threads that prepare requests (JSON, chat templates, tokenizing) and write answers that are
+ * long. The server's thread hands them jobs and takes back those that are done, so that neither a long prompt
+ * nor a large template holds up the streams of others.
+ */
+#ifndef GALLOP_API_WORKERS_H
+#define GALLOP_API_WORKERS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/threads/thread.h"
+
+/* Part of what is to be done. */
+struct workers_job {
+    struct workers_job *next;
+    void (*run)(struct workers_job *job); /* on a thread of the front */
+};
+
+struct workers_list {
+    struct workers_job *first, **last;
+};
+
+struct workers {
+    struct thread *thread; /* [n] */
+    size_t n;
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    struct workers_list waiting, done;
+    bool stops;
+    void (*wake)(void *ctx);
+    void *ctx;
+};
+
+/* WAKE is called when a job is done. */
+int workers_open(struct workers *f, size_t n_threads, void (*wake)(void *ctx), void *ctx, struct err *e);
+void workers_close(struct workers *f); /* when what was begun is done; a zeroed one is fine */
+
+void workers_add(struct workers *f, struct workers_job *job);
+struct workers_job *workers_done(struct workers *f); /* all jobs that are done, by next */
+
+#endif

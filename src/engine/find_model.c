@@ -1,0 +1,167 @@
+/* find_model.c - decides between path and hub, and judges config.json before weights are fetched. */
+#include "engine/find_model.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ckpt/gguf/gguf.h"
+#include "model/model.h"
+
+/* A config that names its model_type only is left to model_open(). */
+static int check_arch(void *ctx, const char *dir, struct err *e)
+{
+    const char *name[8];
+    char known[1024];
+    struct config *c;
+    size_t n = 0;
+    int rc = config_open(&c, folder_at(dir), "config.json", e);
+
+    (void)ctx;
+    if (rc == 0)
+        rc = config_strs(c, "architectures", name, 8, &n, e);
+    if (rc == 0 && n && !model_arch_known(name[0]))
+        rc = err_set(e, ERR_UNSUPPORTED,
+                     "architecture %s is not supported (known: %s); its weights were not fetched", name[0],
+                     model_arch_names(known, sizeof(known)));
+    config_close(c);
+    return rc;
+}
+
+/* A path that is mistyped can look like a name on the hub: org is a folder here. */
+static bool may_be_path(const char *model)
+{
+    char org[HUB_NAME_REPO_MAX];
+
+    return snprintf(org, sizeof(org), "%.*s", (int)strcspn(model, "/"), model) > 0 && access(org, F_OK) == 0;
+}
+
+/* Whether TEXT begins with one of the hub's addresses; *REST is what stands behind it. */
+static bool begins_with_hub(const char *text, const char **rest)
+{
+    static const char *const schemes[] = {"https://", "http://", ""}, *const hosts[] = {"huggingface.co/",
+                                                                                        "hf.co/"};
+
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++)
+        for (size_t k = 0; k < sizeof(hosts) / sizeof(hosts[0]); k++) {
+            size_t n = strlen(schemes[i]), m = strlen(hosts[k]);
+
+            if (strncmp(text, schemes[i], n) == 0 && strncasecmp(text + n, hosts[k], m) == 0) {
+                *rest = text + n + m;
+                return true;
+            }
+        }
+    return false;
+}
+
+bool find_model_address(const char *model, char *out, size_t size)
+{
+    static const char *const pages[] = {"tree/", "blob/", "resolve/"};
+    const char *rest, *tail;
+    size_t repo, revision, file;
+    int n;
+
+    if (!begins_with_hub(model, &rest))
+        return false;
+    repo = strcspn(rest, "/?#");
+    repo += rest[repo] == '/' ? 1 + strcspn(rest + repo + 1, "/?#") : 0;
+    tail = rest + repo + (rest[repo] == '/');
+    n = snprintf(out, size, "%.*s", (int)repo, rest);
+    for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++)
+        if (strncmp(tail, pages[i], strlen(pages[i])) == 0) {
+            tail += strlen(pages[i]);
+            revision = strcspn(tail, "/?#");
+            file = tail[revision] == '/' ? strcspn(tail + revision + 1, "?#") : 0;
+            n = snprintf(out, size, "%.*s@%.*s%s%.*s", (int)repo, rest, (int)revision, tail, file ? ":" : "",
+                         (int)file, file ? tail + revision + 1 : "");
+            break;
+        }
+    return n > 0 && (size_t)n < size;
+}
+
+/* What stands at the path MODEL can be a model, or its texts where these are all that is wanted. */
+static int check_path(const char *model, enum hub_want want, struct err *e)
+{
+    char path[FOLDER_PATH_MAX];
+    struct map_file m;
+    struct stat st;
+    int rc;
+
+    if (!*model)
+        return err_set(e, ERR_INPUT,
+                       "the name of the model is empty; a folder, a .gguf file or org/name is expected");
+    if (stat(model, &st) != 0)
+        return errno == ENOENT || errno == ENOTDIR
+                   ? err_set(e, ERR_INPUT,
+                             "%s: there is no such folder or file here, and org/name is what a "
+                             "model on the hub is called",
+                             model)
+                   : err_os(e, "open", model);
+    if (S_ISDIR(st.st_mode) || pack_means(folder_at(model)) || gguf_set_means(folder_at(model), &rc, NULL))
+        return 0;
+    if (folder_name_ends(model, ".safetensors") || folder_name_ends(model, ".bin") ||
+        folder_name_ends(model, ".pt") || folder_name_ends(model, ".pth"))
+        return err_set(
+            e, ERR_INPUT,
+            "%s: this is a file of weights alone; name the folder that holds it and its config.json", model);
+    if ((rc = folder_map(&m, path, folder_at(model), NULL, e)) != 0) /* a pointer of Git LFS */
+        return rc;
+    map_file_close(&m);
+    if (want == HUB_MODEL)
+        return err_set(
+            e, ERR_INPUT,
+            "%s: this file is no model: a GGUF file, a packed checkpoint, or the folder of a checkpoint, is expected",
+            model);
+    return 0;
+}
+
+/* The model ID, whose org is a folder here, and which is not in the cache: the path is mistyped. */
+static int refuse_path(const struct hub_name *id, const char *model, struct err *e)
+{
+    return err_set(e, ERR_INPUT,
+                   "%s: the folder %.*s is here, but holds nothing of this name (hf.co/%s asks the hub)",
+                   model, (int)strcspn(id->repo, "/"), id->repo, model);
+}
+
+/* MODEL is a path, and no name on a hub. */
+static int take_path(char *out, size_t size, const char *model, const struct find_model_options *o,
+                     struct err *e)
+{
+    int n, rc = check_path(model, o->want, e);
+
+    if (rc)
+        return rc;
+    if (o->revision)
+        return err_set(e, ERR_INPUT, "%s: revision %s is asked for, but only a name on the hub has one",
+                       model, o->revision);
+    n = snprintf(out, size, "%s", model);
+    return n >= 0 && (size_t)n < size ? 0 : err_set(e, ERR_INPUT, "%.200s...: the path is too long", model);
+}
+
+int find_model_path(char *out, size_t size, const char *model, const struct find_model_options *o,
+                    struct err *e)
+{
+    const struct hub_options h = {
+        .want = o->want, .check = check_arch, .progress = o->progress, .progress_ctx = o->progress_ctx};
+    char name[HUB_NAME_REPO_MAX + HUB_NAME_REVISION_MAX + HUB_NAME_FILE_MAX];
+    bool address = find_model_address(model, name, sizeof(name));
+    struct hub_name id;
+    int rc;
+
+    if (address && !hub_name_parse(&id, name))
+        return err_set(e, ERR_INPUT, "%s: expected the address of a model on the hub, as hf.co/org/name",
+                       model);
+    if (!address && (access(model, F_OK) == 0 || !hub_name_parse(&id, model)))
+        return take_path(out, size, model, o, e);
+    if (o->revision && strchr(address ? name : model, '@') && strcmp(o->revision, id.revision) != 0)
+        return err_set(e, ERR_INPUT, "%s: revision %s is asked for too; one of the two is expected", model,
+                       o->revision);
+    if (o->revision && (rc = hub_name_set_revision(&id, o->revision, e)) != 0)
+        return rc;
+    if (!address && may_be_path(model) && !hub_is_cached(&id))
+        return refuse_path(&id, model, e);
+    return hub_fetch(out, size, &id, &h, e);
+}

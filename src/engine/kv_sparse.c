@@ -1,0 +1,98 @@
+/* kv_sparse.c - reads --kv-sparse and gives windows and sinks to the layers of a model. */
+#include "engine/kv_sparse.h"
+
+#include <string.h>
+
+#include "base/err.h"
+
+enum { MOST = 1 << 30 };
+
+/* NAME=NUMBER at *P, which moves behind it. */
+static bool read_number(const char **p, const char *name, size_t *value)
+{
+    const char *at, *begin;
+
+    if (strncmp(*p, name, strlen(name)) != 0)
+        return false;
+    at = begin = *p + strlen(name);
+    for (*value = 0; *at >= '0' && *at <= '9' && *value <= MOST; at++)
+        *value = *value * 10 + (size_t)(*at - '0');
+    *p = at;
+    return at > begin && *value <= MOST;
+}
+
+int kv_sparse_read(struct kv_sparse *s, const char *text, struct err *e)
+{
+    bool sink = false, window = false, good = true;
+    const char *p = text;
+
+    *s = (struct kv_sparse){0};
+    if (!text)
+        return 0;
+    for (int i = 0; i < 2 && good; i++) {
+        good = i == 0 || *p++ == ',';
+        if (good && !window && read_number(&p, "window=", &s->window))
+            window = true;
+        else
+            good = good && !sink && (sink = read_number(&p, "sink=", &s->sink));
+    }
+    if (!good || *p || s->window == 0)
+        return err_set(
+            e, ERR_INPUT,
+            "kv-sparse \"%.60s\": sink=N,window=N is expected, in either order, with a row or more in "
+            "the window",
+            text);
+    return 0;
+}
+
+/* Whether the positions of what is kept may be counted anew. */
+static int check(const struct model *m, struct err *e)
+{
+    if (m->info.fixed_positions)
+        return err_set(
+            e, ERR_UNSUPPORTED,
+            "kv-sparse needs positions that can be counted anew; those of %s are learned, or a table",
+            m->arch->class_name);
+    for (size_t r = 0; r < m->info.n_ropes; r++)
+        if (m->info.rope[r].type == ROPE_DYNAMIC)
+            return err_set(
+                e, ERR_UNSUPPORTED,
+                "kv-sparse needs a rope that stays as it is; that of this model (dynamic) changes with "
+                "the length of the sequence");
+    return 0;
+}
+
+int kv_sparse_apply(const struct kv_sparse *s, struct model *m, struct err *e)
+{
+    struct model_info *i = &m->info;
+    size_t *window, *sink, n = 0;
+    int rc;
+
+    if (!s->window)
+        return 0;
+    if (m->bidirectional)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "kv_sparse: this model's attention goes in both directions, and no row leaves it");
+    if ((rc = check(m, e)) != 0)
+        return rc;
+    window = arena_zalloc(&m->arena, i->n_layers, sizeof(*window));
+    sink = arena_zalloc(&m->arena, i->n_layers, sizeof(*sink));
+    if (!window || !sink)
+        return err_nomem(e, "the windows");
+    for (size_t l = 0; l < i->n_layers; l++) {
+        size_t own = i->window ? i->window[l] : 0;
+        bool keeps = own && (own == i->chunk || own <= s->sink + s->window);
+
+        window[l] = keeps ? own : s->window;
+        sink[l] = keeps ? 0 : s->sink;
+        n += !keeps;
+    }
+    i->window = window;
+    i->sink = sink;
+    if (n == 0)
+        log_warn("sparse KV cache: every layer has a window of its own that is no longer; nothing changes");
+    else
+        log_warn("sparse KV cache: %zu of %zu layers see the first %zu and the last %zu rows of a sequence",
+                 n, i->n_layers, s->sink, s->window);
+    return 0;
+}

@@ -1,0 +1,153 @@
+/* sim_executor.c - rates instead of kernels. */
+#include "engine/sim_executor.h"
+
+#include <math.h>
+
+#include "base/cpu.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "engine/schedule/cost.h"
+
+enum { SLOW = 20 }; /* times as long does a disturbed step take */
+
+/* Seconds of a step that computes ROWS [n]. */
+static double step_s(const struct sim_executor_spec *s, const struct executor_rows *rows, size_t n)
+{
+    double n_rows = 0, n_wanted = 0, pairs = 0, keys = 0, bytes, linear, attention;
+
+    for (size_t i = 0; i < n; i++) {
+        struct cost_step step = cost_with((struct cost_step){0}, rows[i].n, rows[i].pos);
+
+        n_rows += (double)rows[i].n;
+        n_wanted += (double)rows[i].n_wanted;
+        pairs += step.pairs;
+        keys += (double)(rows[i].pos + rows[i].n);
+    }
+    bytes = s->dense_bytes;
+    if (s->n_experts > 0)
+        bytes += s->expert_bytes * (1 - pow(1 - s->top_k / s->n_experts, n_rows));
+    linear = hypot(bytes / s->bandwidth, (n_rows * s->row_flops + n_wanted * s->head_flops) / s->flops);
+    attention = fmax(keys * s->token_bytes / s->bandwidth, pairs * s->pair_flops / s->flops);
+    return linear + attention + s->overhead_s;
+}
+
+static bool happens(struct sim_executor *m, double p)
+{
+    return p > 0 && rng_uniform(m->spec.seed, m->n_draws++) < p;
+}
+
+static int reserve(void *ctx, size_t slot, size_t n)
+{
+    struct sim_executor *m = ctx;
+
+    if (happens(m, m->spec.p_no_room))
+        return ERR_NOSPACE;
+    if (happens(m, m->spec.p_no_memory))
+        return ERR_NOMEM;
+    return kv_reserve(m->slots.kv, slot, n);
+}
+
+static bool has_room(void *ctx, const struct executor_want *want, size_t n)
+{
+    struct sim_executor *m = ctx;
+
+    return slots_has_room(&m->slots, want, n);
+}
+
+static size_t begin(void *ctx, size_t slot, const struct executor_prefix *p)
+{
+    struct sim_executor *m = ctx;
+
+    return slots_begin(&m->slots, slot, p, 0);
+}
+
+static int fork_rows(void *ctx, size_t from, size_t n, size_t to, const struct executor_prefix *p)
+{
+    struct sim_executor *m = ctx;
+
+    (void)p;
+    return kv_fork(m->slots.kv, from, n, to);
+}
+
+static void release(void *ctx, size_t slot, const int32_t *token, size_t n)
+{
+    struct sim_executor *m = ctx;
+
+    slots_release(&m->slots, slot, token, n);
+}
+
+static bool is_stale(void *ctx, size_t computed, size_t last_total, size_t total)
+{
+    (void)ctx;
+    (void)computed;
+    (void)last_total;
+    (void)total;
+    return false;
+}
+
+static void run(void *ctx, const struct executor_rows *rows, size_t n)
+{
+    struct sim_executor *m = ctx;
+
+    m->now_s += step_s(&m->spec, rows, n) * (happens(m, m->spec.p_slow) ? SLOW : 1);
+    slots_computed(&m->slots, rows, n);
+}
+
+static const float *logits_of(void *ctx, size_t first, size_t n)
+{
+    struct sim_executor *m = ctx;
+
+    ASSERT(first + n <= m->x.caps.max_wanted, "%zu rows", n);
+    return m->logits;
+}
+
+static double clock_s(void *ctx)
+{
+    const struct sim_executor *m = ctx;
+
+    return m->now_s;
+}
+
+int sim_executor_open(struct sim_executor *m, const struct sim_executor_spec *spec, struct kv *kv,
+                      size_t max_tokens, struct err *e)
+{
+    size_t n = kv->lim.max_seqs, n_wanted = n + 16;
+    int rc;
+
+    *m = (struct sim_executor){.spec = *spec};
+    m->logits = mem_zalloc(n_wanted, sizeof(*m->logits), MEM_ENGINE);
+    if (!m->logits)
+        return err_nomem(e, "a simulated machine");
+    if ((rc = slots_open(&m->slots, kv, e)) != 0) {
+        sim_executor_close(m);
+        return rc;
+    }
+    m->x = (struct executor){.caps = {.n_slots = n,
+                                      .max_len = kv->lim.max_len,
+                                      .max_tokens = max_tokens,
+                                      .max_wanted = n_wanted,
+                                      .max_logits = n_wanted,
+                                      .mixes = true,
+                                      .chunks = true,
+                                      .block = kv->lim.block,
+                                      .n_vocab = 1},
+                             .ctx = m,
+                             .kern = kern_table(cpu_best()),
+                             .has_room = has_room,
+                             .begin = begin,
+                             .reserve = reserve,
+                             .fork = fork_rows,
+                             .release = release,
+                             .is_stale = is_stale,
+                             .run = run,
+                             .logits = logits_of,
+                             .clock_s = clock_s};
+    return 0;
+}
+
+void sim_executor_close(struct sim_executor *m)
+{
+    slots_close(&m->slots);
+    mem_free(m->logits);
+    *m = (struct sim_executor){0};
+}

@@ -1,0 +1,180 @@
+/* calibration.c - reads the file of `gallop calibrate`, and finds what goes into it. */
+#include "model/calibration.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/folder.h"
+#include "base/json_pull.h"
+#include "ops/gptq.h"
+
+static int refuse(const struct calibration *s, const char *what, struct err *e)
+{
+    return err_set(e, ERR_INPUT, "%s: %s; gallop calibrate writes such files", s->path, what);
+}
+
+int calibration_read(struct calibration *s, const char *text, size_t n, const char *path, struct err *e)
+{
+    const char *format;
+    int rc;
+
+    *s = (struct calibration){.path = path};
+    if ((rc = json_pull_load(&s->file, text, n, path, e)) != 0)
+        return rc;
+    format = json_string_value(json_object_get(s->file, "format"));
+    s->linears = json_object_get(s->file, "linears");
+    if (!format || strcmp(format, "gallop scales") != 0)
+        rc = refuse(s, "\"format\" is not \"gallop scales\"", e);
+    else if (json_integer_value(json_object_get(s->file, "version")) != 1)
+        rc = refuse(s, "\"version\" is not 1, which this gallop reads", e);
+    else if (!json_is_object(s->linears))
+        rc = refuse(s, "\"linears\" is not an object", e);
+    if (rc)
+        calibration_close(s);
+    return rc;
+}
+
+/* Finds out which kind of file lies at PATH, and the sum of its bytes. Safetensors begin with the length of a
+ * header in eight bytes, of which the last are zeros; no text has such. */
+static int look_at(const char *path, bool *text, uint64_t *sum, struct err *e)
+{
+    char found[FOLDER_PATH_MAX];
+    struct map_file f;
+    int rc = folder_map(&f, found, folder_at(path), NULL, e);
+
+    if (rc)
+        return rc;
+    *text = f.len < 8 || f.bytes[7] != 0;
+    *sum = XXH3_64bits(f.bytes, f.len);
+    map_file_close(&f);
+    return 0;
+}
+
+int calibration_open(struct calibration *s, const char *path, struct err *e)
+{
+    struct folder_text t = {0};
+    bool text = false;
+    uint64_t sum = 0;
+    int rc = look_at(path, &text, &sum, e);
+
+    *s = (struct calibration){.path = path};
+    if (rc)
+        return rc;
+    if (!text) {
+        if ((rc = tensor_file_open(&s->feedback, folder_at(path), NULL, e)) == 0 &&
+            (rc = safetensors_read(&s->feedback, e)) != 0)
+            tensor_file_close(&s->feedback);
+        s->sum = sum;
+        return rc;
+    }
+    if ((rc = folder_read(&t, folder_at(path), NULL, NULL, e)) == 0)
+        rc = calibration_read(s, t.bytes, t.len, path, e);
+    folder_text_fini(&t);
+    s->sum = sum;
+    return rc;
+}
+
+void calibration_close(struct calibration *s)
+{
+    json_decref(s->file);
+    tensor_file_close(&s->feedback);
+    *s = (struct calibration){0};
+}
+
+int calibration_get(const struct calibration *s, const char *name, size_t k, float *largest, struct err *e)
+{
+    const json_t *o = json_object_get(s->linears, name), *x = json_object_get(o, "largest");
+    json_int_t columns = json_integer_value(json_object_get(o, "columns"));
+    double value = json_number_value(x);
+
+    if (!s->linears)
+        return err_set(e, ERR_INPUT, "%s: it holds what int4 rounds by, expected the scales of int8-static",
+                       s->path);
+    if (!o)
+        return err_set(e, ERR_INPUT, "%s: there is nothing of the linear %s; it was made for another model",
+                       s->path, name);
+    if (columns < 0 || (size_t)columns != k)
+        return err_set(e, ERR_INPUT,
+                       "%s: %s has %lld columns there and %zu here; it was made for another model", s->path,
+                       name, (long long)columns, k);
+    if (!json_is_number(x) || !(value >= 0 && value <= 1e30) || (value > 0 && value < 1e-30))
+        return err_set(e, ERR_INPUT, "%s: \"largest\" of %s is not 0, nor a number from 1e-30 to 1e30",
+                       s->path, name);
+    *largest = (float)value;
+    return 0;
+}
+
+int calibration_checked(const struct calibration *s, int rc, struct err *e)
+{
+    return s->feedback.n ? tensor_file_checked(&s->feedback, 1, rc, e) : rc;
+}
+
+int calibration_gptq(const struct calibration *s, const char *name, size_t k, const float **feedback,
+                     struct err *e)
+{
+    char tensor[256];
+    const struct view *v;
+    int n = snprintf(tensor, sizeof(tensor), "%s" CALIBRATION_GPTQ, name);
+
+    if (n < 0 || (size_t)n >= sizeof(tensor) || !(v = tensor_file_get(&s->feedback, tensor, (size_t)n)))
+        return err_set(e, ERR_INPUT,
+                       "%s: there is no tensor %s; it was made for another model, or by "
+                       "gallop calibrate without --quant int4",
+                       s->path, tensor);
+    if (v->dtype != DT_F32 || v->n_dims != 1 || v->shape[0] != gptq_numbers(k) ||
+        (uintptr_t)v->data % sizeof(float) != 0)
+        return err_set(e, ERR_INPUT,
+                       "%s: %s is not what %zu columns need, F32 [%zu]; it was made for another model",
+                       s->path, tensor, k, gptq_numbers(k));
+    if (!dtype_all_finite(v->data, v->shape[0], DT_F32))
+        return err_set(e, ERR_INPUT, "%s: %s holds an infinity or NaN, expected finite numbers", s->path,
+                       tensor);
+    *feedback = (const float *)v->data;
+    return 0;
+}
+
+/* ---- finding ---- */
+
+/* What is left of the squares of a normal distribution beyond T standard deviations, when they are cut to
+ * T. */
+static double cut(double t)
+{
+    return 2 * ((1 + t * t) * 0.5 * erfc(t / sqrt(2)) - t * exp(-t * t / 2) / sqrt(2 * acos(-1)));
+}
+
+/* The mean over all rows of the squared error, relative to the row, with 127 for LARGEST; 0: for each row's
+ * own largest. A turned row looks like K draws of a normal distribution. What is cut off counts more than
+ * what is rounded: it has one direction (with equal weights the KL divergence of Gemma 3 270M is three times
+ * as large). */
+static double error_with(const struct linear_seen *seen, size_t k, double largest)
+{
+    enum { CUT = 100 };
+    double own = sqrt(2 * log((double)(k > 2 ? k : 2))), sum = 0, n = 0;
+
+    for (size_t b = 0; b < LINEAR_SEEN_BINS; b++) {
+        double rows = seen->rows[b], t = largest > 0 ? largest / (double)linear_seen_largest(b) * own : own;
+
+        sum += rows * (t * t / (127.0 * 127 * 12) + (t < own ? CUT * (cut(t) - cut(own)) : 0));
+        n += rows;
+    }
+    return n > 0 ? sum / n : 0;
+}
+
+float calibration_find(const struct linear_seen *seen, size_t k)
+{
+    enum { FAR = 4 }; /* times the error of a scale a row */
+    double least = INFINITY;
+    float best = 0;
+
+    for (size_t b = 0; b < LINEAR_SEEN_BINS; b++) {
+        double error = error_with(seen, k, (double)linear_seen_largest(b));
+
+        if (error < least) {
+            least = error;
+            best = linear_seen_largest(b);
+        }
+    }
+    return least < FAR * error_with(seen, k, 0) ? best : 0;
+}

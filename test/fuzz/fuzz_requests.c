@@ -1,0 +1,60 @@
+/* fuzz_requests.c - the JSON of a request of Anthropic's Messages and of OpenAI's Responses, made into a
+ * chat. What comes of it is a list of messages with roles. Nothing may be left on the heap. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "api/request.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct api api = {.unknown_lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void ignore(void *ctx, const char *name)
+{
+    (void)ctx;
+    (void)name;
+}
+
+static void check(const struct fields *f)
+{
+    const json_t *message;
+    size_t i;
+
+    json_array_foreach(f->messages, i, message)
+    {
+        if (!json_is_string(json_object_get(message, "role")))
+            abort();
+    }
+    if (!f->messages || tools_check(f->tools, NULL, NULL) != 0)
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const struct {
+        unsigned endpoint;
+        const struct dialect *form;
+    } targets[] = {{FIELDS_MESSAGES, &anthropic_form},
+                   {FIELDS_COUNT, &anthropic_form},
+                   {FIELDS_RESPONSES, &responses_form}};
+
+    json_set_alloc_funcs(mem_lib_alloc, mem_free);
+    for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+        struct request c = {.api = &api, .route = "/", .endpoint = targets[i].endpoint};
+        const char *needs = fields_needed(c.endpoint);
+        struct err e = {0};
+        int rc = fields_read(&c.f, c.endpoint, (const char *)data, size, ignore, NULL, &e);
+
+        if (rc == 0 && json_object_get(c.f.body, needs) && !json_is_null(json_object_get(c.f.body, needs))) {
+            rc = targets[i].form->read(&c, &e);
+            if (rc == 0)
+                check(&c.f);
+        }
+        if (rc && (rc != e.code || e.msg[0] == 0))
+            abort();
+        fields_fini(&c.f);
+    }
+    if (mem_live_blocks())
+        abort();
+    return 0;
+}
