@@ -94,11 +94,12 @@ class Server:
             s.sendall(data)
             return read_all(s)
 
-    def send(self, path, **fields):
+    def send(self, path, headers={}, **fields):
         """A socket on which a request is sent."""
         s, body = self.socket(), json.dumps(fields).encode()
-        s.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" %
-                  (path.encode(), len(body)) + body)
+        more = "".join(f"{k}: {v}\r\n" for k, v in headers.items()).encode()
+        s.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n" %
+                  (path.encode(), more, len(body)) + body)
         return s
 
     def gauges(self, headers={}):
@@ -106,11 +107,11 @@ class Server:
         return {m[1]: float(m[3]) for m in re.finditer(r"^vllm:(\w+)(\{[^}]*\}) (\S+)$", text, re.M) if "finished_reason" not in m[2]
                 and "le=" not in m[2]}
 
-    def wait(self, condition, seconds=300):
+    def wait(self, condition, seconds=300, headers={}):
         """True when the condition on the gauges came true."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            if condition(self.gauges()):
+            if condition(self.gauges(headers)):
                 return True
             time.sleep(.02)
         return False

@@ -11,7 +11,7 @@ import tempfile
 import time
 
 from _cli import check, expect, run_all
-from _server import Server
+from _server import Server, read_all
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 PROMPT = "Once upon a time"  # five tokens
@@ -90,6 +90,50 @@ def ends_are_counted_by_their_reason():
         expect({k[1:]: v for k, v in got.items() if k[0] == "http_requests_total"},
                {(COMPLETIONS, "POST", "400"): 1, ("none", "GET", "404"): 1, ("none", "GET", "405"): 1, ("/metrics", "GET", "200"): 1}, "refusals")
         expect([k for k in got if "refused" in str(k) or "limit" in str(k)], [], "are not because of load")
+
+
+# By path: the body, what of an answer says how it ended, and what that is for a request that was ended by its id; the same of the last event.
+ENDED = {
+    COMPLETIONS: ({"prompt": PROMPT, "max_tokens": 9}, lambda o: o["choices"][0]["finish_reason"], "abort"),
+    CHAT: ({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 9}, lambda o: o["choices"][0]["finish_reason"], "abort"),
+    "/v1/messages": ({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 9}, lambda o: (o.get("delta") or o)["stop_reason"], None),
+    "/v1/responses": ({"input": "Hi", "max_output_tokens": 9}, lambda o: (o.get("response") or o)["status"], "cancelled"),
+    "/api/generate": ({"prompt": "Hi"}, lambda o: o["done_reason"], "abort"),
+    "/api/chat": ({"messages": [{"role": "user", "content": "Hi"}]}, lambda o: o["done_reason"], "abort"),
+}
+
+
+def an_answer_that_is_ended_by_its_id_says_so_in_every_form():
+    """While it waits behind another, so that nothing depends on how fast tokens come."""
+    with Server("--no-access-log", "--max-num-seqs", 1) as s:
+        held = s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, stream=True, **WAY)
+        check(s.wait(lambda g: g["num_requests_running"] == 1), "one is computed")
+
+        def ask(path, body):
+            with s.send(path, headers={"X-Request-Id": "mine", "Connection": "close"}, **body) as c:
+                check(s.wait(lambda g: g["num_requests_waiting"] == 1), f"{path} waits")
+                expect(s.post("/abort_requests", request_ids="mine")[1], {"aborted": 1}, f"{path} is ended")
+                head, _, answer = read_all(c).partition(b"\r\n\r\n")
+            return int(head.split()[1]), answer.decode()
+        for path, (body, how, wanted) in ENDED.items():
+            status, answer = ask(path, {**body, "stream": False})
+            expect((status, how(json.loads(answer))), (200, wanted), f"a whole answer of {path}")
+            status, answer = ask(path, {**body, "stream": True})
+            events = [json.loads(x) for x in re.findall(r"^(?:data: )?(\{.*\})\r?$", answer, re.M)]
+            last = [o for o in events if o.get("choices") or o.get("done") or "delta" in o or o.get("type", "").startswith("response.incomplete")][-1]
+            expect((status, how(last)), (200, wanted), f"a stream of {path}")
+        status, answer = ask("/v1/embeddings", {"input": "Hi"})
+        expect((status, json.loads(answer)["error"]["type"]), (503, "ServiceUnavailableError"), "a vector that was not computed")
+        ended = _metrics(s)
+        expect([ended[("request_success_total", x)] for x in ("abort", "stop", "length", "error")], [13, 0, 0, 0], "they are counted so")
+        held.close()
+
+
+def the_newer_name_of_a_limit_wins():
+    with Server("--no-access-log") as s:
+        for old, new in ((2, 5), (5, 2)):
+            o = s.post(CHAT, messages=[{"role": "user", "content": "Hi"}], max_tokens=old, max_completion_tokens=new, **WAY)[1]
+            expect((o["usage"]["completion_tokens"], o["choices"][0]["finish_reason"]), (new, "length"), f"max_tokens {old}, max_completion_tokens {new}")
 
 
 def rows_that_are_found_are_counted_once():

@@ -279,7 +279,7 @@ def sampling_fields_do_what_they_say():
     allowed = [first[1], first[2]]
     got = _ask(max_tokens=5, allowed_token_ids=allowed, ignore_eos=True, return_token_ids=True)["choices"][0]["token_ids"]
     check(set(got) <= set(allowed) and len(got) == 5, f"{got} are among {allowed}")
-    for words, gone, kept in ((["girl"], "girl", ""), ([" girl"], "girl", ""), (["a cheerful"], "a cheerful", "was a"),
+    for words, gone, kept in ((["girl"], "girl", ""), ([" girl"], "girl", ""), (["   girl"], "girl", ""), (["a cheerful"], "a cheerful", "was a"),
                               (["no", "named Nora"], "named Nora", "girl named"), (["was"], "was", "")):
         for path in (COMPLETIONS, CHAT):
             got = _ask(path, max_tokens=12, bad_words=words, n=2, **({} if path == COMPLETIONS else {"messages": [

@@ -125,6 +125,11 @@ def lines_of_requests_as_json():
         expect([refused[k] for k in ("method", "path", "status", "request_id", "traceparent", "reason")],
                ["GET", '/now"here\\', 404, "mine", TRACE, "there is nothing at this path"], "one that is refused")
         check(not any(PROMPT in x for x in s.log), "no prompt is logged")
+        used = s.post(COMPLETIONS, {"X-Request-Id": "many"}, prompt=["A cat", "The dog"], n=3, max_tokens=2, min_tokens=2)[1]["usage"]
+        many = json.loads(_said(s, "many")[0])
+        expect([many[k] for k in ("prompt_tokens", "output_tokens")], [used["prompt_tokens"], 12], "all prompts once, and all answers to them")
+        cached = used["prompt_tokens_details"]["cached_tokens"]
+        check(many["cached_tokens"] == cached and f" {used['prompt_tokens']}+12 tokens, {cached} cached, " in many["message"], f"as text: {many['message']}")
     expect_error(call("serve", "--log-format", "xml"), 2, "--log-format", "text|json")
     r = call("serve", "--log-format", "json", "-m", "/nonexistent")
     expect((r.returncode, json.loads(r.stderr)["level"]), (1, "error"), "why it does not begin is a line like others")

@@ -3,8 +3,10 @@
 scripts of their own. Standard library only."""
 import json
 import os
+import re
 import shutil
 import tempfile
+import threading
 import time
 
 from _cli import DEMO, check, expect, run_all
@@ -21,6 +23,16 @@ def _demo(folder, **generation):
     shutil.copytree(DEMO, path, dirs_exist_ok=True)
     with open(os.path.join(path, "generation_config.json"), "w") as f:
         json.dump(generation, f)
+    return path
+
+
+def _patient(folder):
+    """A copy of the bundled model whose answers can have 100 000 tokens: a request that is held open outlasts what is sent meanwhile."""
+    path = _demo(folder)
+    with open(os.path.join(path, "config.json")) as f:
+        config = json.load(f)
+    with open(os.path.join(path, "config.json"), "w") as f:
+        json.dump({**config, "max_position_embeddings": 1 << 17}, f)
     return path
 
 
@@ -149,6 +161,34 @@ def priorities_are_obeyed_where_the_policy_has_them():
         for c in (first, late, soon):
             c.close()
         check(s.is_free(), "all have left")
+
+
+def users_of_a_key_share_its_turns():
+    """Under the fair policy a key has its turns, whatever names of users it sends; without keys each user has turns of its own."""
+    folder = tempfile.TemporaryDirectory()
+    model = _patient(folder.name)
+
+    def order(*keys):
+        """Who is computed first of a, b, c, which one key sends for three users, and d, which another sends after them."""
+        heads = [{"Authorization": f"Bearer {k}"} for k in keys] or [{}, {}]
+        with Server("--max-num-seqs", 1, "--scheduling-policy", "fair", *(x for k in keys for x in ("--api-key", k)), model=model) as s:
+            wait = lambda running, waiting, made=0: check(s.wait(lambda g: (g["num_requests_running"], g["num_requests_waiting"]) == (running, waiting) and
+                                                                g["generation_tokens_total"] >= made, headers=heads[0]), f"{running} run, {waiting} wait")
+            held = s.send(COMPLETIONS, headers=heads[0], **{**HELD, "max_tokens": 100000, "min_tokens": 100000}, user="a", request_id="held")
+            wait(1, 0)
+            threads = []
+            for n, (name, key) in enumerate((("a", 0), ("b", 0), ("c", 0), ("d", 1)), 1):
+                fields = {"prompt": PROMPT, "max_tokens": 2, "user": name, "request_id": f"id-{name}"}
+                threads.append(threading.Thread(target=s.post, args=(COMPLETIONS, heads[key]), kwargs=fields))
+                threads[-1].start()
+                wait(1, n)
+            wait(1, 4, made=600)  # more than the 512 tokens of a turn, so that who sent it has none left
+            held.close()
+            for t in threads:
+                t.join()
+        return "".join(re.findall(r"id-([a-d])", "\n".join(s.log)))
+    expect(order("first", "other"), "dabc", "the other key is next, as the first has had its turn")
+    expect(order(), "bcda", "without keys it is the turn of the users who have had none")
 
 
 def no_more_alternatives_than_allowed():

@@ -164,6 +164,27 @@ static void an_instruction_is_lost(void **state)
     expect(named_first, "user:u|developer:e", "<D>e<user>u");
 }
 
+/* The template has both roles; what joins instructions of both has the role of the first. */
+static void a_joined_instruction_has_another_role(void **state)
+{
+    const struct roles_style s = {ROLES_ONE_SYSTEM, true, false};
+    static const char *const roles[][2] = {{"system", "developer"}, {"developer", "system"}};
+
+    for (size_t i = 0; i < 2; i++) {
+        char text[80];
+        json_t *list;
+        struct err e;
+
+        snprintf(text, sizeof(text), "user:u|%s:a|user:v|%s:b", roles[i][0], roles[i][1]);
+        list = list_of(text);
+        assert_int_equal(roles_fit(&s, list, &e), 0);
+        assert_int_equal(json_array_size(list), 3);
+        assert_string_equal(json_string_value(json_object_get(json_array_get(list, 0), "role")), roles[i][0]);
+        assert_string_equal(json_string_value(json_object_get(json_array_get(list, 0), "content")), "a\n\nb");
+        json_decref(list);
+    }
+}
+
 static void an_empty_instruction_leaves_a_gap(void **state)
 {
     expect(first_only, "system:|system:t|user:u", "<system>t<user>u");
@@ -198,6 +219,7 @@ int main(void)
         cmocka_unit_test(a_template_is_taken_for_another_kind),
         cmocka_unit_test(tools_are_forgotten_in_the_question),
         cmocka_unit_test(an_instruction_is_lost),
+        cmocka_unit_test(a_joined_instruction_has_another_role),
         cmocka_unit_test(an_empty_instruction_leaves_a_gap),
         cmocka_unit_test(memory_that_runs_out_is_an_error),
     };

@@ -427,6 +427,7 @@ static void a_deadline_ends_who_waits_and_who_runs(void **state)
     memset(r, 0, sizeof(r));
     q = request(0, 10, 80, &r[0]);
     q.deadline_s = .02;
+    q.n = 3;
     submit(g, &q);
     q = request(1, 10, 3, &r[1]);
     q.deadline_s = 1e-9;
@@ -442,6 +443,10 @@ static void a_deadline_ends_who_waits_and_who_runs(void **state)
     run_all(g);
     assert_int_equal(r[0].of[0].finish, GALLOP_FINISH_DEADLINE);
     assert_in_range(r[0].of[0].n, 1, 79);
+    for (int i = 1; i < 3; i++) { /* they wait for the first, and have its deadline */
+        assert_int_equal(r[0].of[i].finish, GALLOP_FINISH_DEADLINE);
+        assert_int_equal(r[0].of[i].n, 0);
+    }
     assert_int_equal(r[1].of[0].finish, GALLOP_FINISH_DEADLINE);
     assert_int_equal(r[1].of[0].n, 0);
     assert_int_equal(r[2].of[0].finish, GALLOP_FINISH_LENGTH);
