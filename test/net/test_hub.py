@@ -421,6 +421,32 @@ def a_gguf_file_is_named_behind_a_colon(home):
     bad(home.run("org/plain:Q4_0"), "no GGUF files at all", "org/plain: there is no file Q4_0, nor any GGUF file")
 
 
+def addresses_of_the_hub_s_pages_are_names(home):
+    repo = world.add("org/pages", {"Tiny-Q8_0.gguf": gguf("qwen3"), "Other-Q8_0.gguf": gguf("llama3-rope"), "sub/z.gguf": b"x", "x.gguf": b"x"})
+    repo.refs["v1"] = repo.commit
+    texts = world.add("org/texts", demo())
+    texts.refs["v1"] = texts.commit
+    ids = ("-n", "4", "--json", "--ids", "5,6,7")
+    want = {x: json.loads(subprocess.run([GALLOP, "run", "-m", os.path.join(ROOT, "test/data/gguf", x + ".gguf"), *ids], capture_output=True).stdout)["output_ids"]
+            for x in ("qwen3", "llama3-rope")}
+    for address, is_what in (("https://huggingface.co/org/pages/blob/main/Tiny-Q8_0.gguf", "qwen3"),
+                             ("https://huggingface.co/org/pages/resolve/v1/Tiny-Q8_0.gguf?download=true", "qwen3"),
+                             ("https://huggingface.co/org/pages/resolve/main/Other-Q8_0.gguf#L1", "llama3-rope"),
+                             ("http://HuggingFace.co/org/pages/blob/" + repo.commit + "/Tiny-Q8_0.gguf", "qwen3"),
+                             ("hf.co/org/pages/blob/main/Tiny-Q8_0.gguf", "qwen3"), ("https://hf.co/org/pages:Tiny-Q8_0.gguf", "qwen3")):
+        result = home.call("run", "-m", address, *ids)
+        check(result[0] == 0 and json.loads(result[1])["output_ids"] == want[is_what], address, result)
+    asked = {x[2].split("?")[0].split("/resolve/")[1] for x in world.requests("org/pages", "hub") if "/resolve/" in x[2]}
+    check(not any(x.endswith("/x.gguf") for x in asked), "only the file of the address is asked for", asked)
+    check({x[2].split("/revision/")[1].split("?")[0] for x in world.requests("org/pages") if "/revision/" in x[2]} >= {"main", "v1"}, "the revision of the address")
+    for address in ("https://huggingface.co/org/texts", "huggingface.co/org/texts/", "https://huggingface.co/org/texts/tree/v1", "hf.co/org/texts@v1"):
+        good(home.run(address), address)
+    for address, sentence in (("https://huggingface.co/org/pages/blob/main/None.gguf", "there is no GGUF file None.gguf"),
+                              ("https://huggingface.co/org/pages/blob/no/Tiny-Q8_0.gguf", "no"),
+                              ("https://huggingface.co/org/pages/blob/main/sub/z.gguf", "blob/main/sub/z.gguf"), ("https://example.com/org/pages", "there is no such folder")):
+        bad(home.run(address), address, sentence)
+
+
 def a_gguf_of_several_files_is_fetched_whole(home):
     parts = {"x-Q8_0-%05d-of-00003.gguf" % i: b"part %d" % i for i in (1, 2, 3)}
     world.add("org/split", {**parts, "y-Q4_0-00001-of-00002.gguf": b"x"})
