@@ -14,7 +14,7 @@ import tempfile
 import termios
 import time
 
-from _cli import DEMO, GALLOP, call, check, expect, expect_error, run_all
+from _cli import DEMO, FAST_CLOCK, GALLOP, call, check, expect, expect_error, in_front, run_all
 
 TEMPLATE = """{%- set last = messages[-1]['content'] %}
 {%- if last.startswith('SHOW') %}{{- raise_exception('history ' + messages | tojson) }}{%- endif %}
@@ -237,11 +237,11 @@ SLOW = ["--isa", "ref", "--threads", "1", "--ignore-eos", "-n", "900", "--min-ne
 
 
 class _Terminal:
-    def __init__(self, *more, model=MODEL):
+    def __init__(self, *more, model=MODEL, env={}):
         self.shown = b""
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            os.environ.update(TERM="xterm", EDITRC="/dev/null")
+            os.environ.update(TERM="xterm", EDITRC="/dev/null", **env)
             os.execv(GALLOP, [GALLOP, "chat", "-m", model, "--greedy", *more])
         self.wait(b"> ")
 
@@ -426,6 +426,28 @@ def the_end_of_an_answer_says_how_fast_it_was_and_how_full_the_context_is():
     shown = t.wait(b"]").decode()
     check(shown.split(" tokens/s; context ")[0].replace(".", "").isdigit() and shown.endswith(" of 1024"), f"the end of an answer: {shown}")
     t.end()
+
+
+def a_long_prompt_shows_its_progress_on_a_terminal_and_nowhere_else():
+    if not (front := in_front(FOLDER.name, FAST_CLOCK)):
+        return
+    small_steps = ["-n", "3", "--max-num-batched-tokens", "16"]
+    text = "word " * 500
+    t = _Terminal(*small_steps, env=front)
+    t.type(text + "\r")
+    t.wait(b"processing the prompt, tokens [")
+    done, _, n = t.wait(b"\r\x1b[K").rpartition(b"] ")[2].partition(b"/")
+    check(0 < int(done.split()[-1]) < int(n) and int(n) > 500, f"tokens of the prompt that are processed: {done} of {n}")
+    t.wait(b"[3 tokens, ")
+    t.wait(b"> ")
+    t.end()
+    t = _Terminal(*small_steps, "--quiet", env=front)
+    t.type(text + "\r")
+    check(b"processing" not in t.wait(b"\n> "), "progress with --quiet")
+    t.end()
+    r = call("chat", "-m", MODEL, "--greedy", *small_steps, stdin=text.encode(), env=front)
+    expect((r.returncode, len(_answers(r))), (0, 1), f"status and answers: {r.stderr}")
+    check(b"processing" not in r.stderr, f"progress where there is no terminal: {r.stderr}")
 
 
 def a_terminal_of_another_size_and_ctrl_z_keep_the_line():

@@ -6,7 +6,6 @@ import mmap
 import os
 import re
 import select
-import shutil
 import signal
 import socket
 import struct
@@ -14,7 +13,7 @@ import subprocess
 import tempfile
 import time
 
-from _cli import DEMO, GALLOP, call, check, expect, expect_error, run_all
+from _cli import DEMO, GALLOP, call, check, expect, expect_error, in_front, run_all
 from _server import Server, passing, read_all
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
@@ -452,19 +451,14 @@ __attribute__((constructor)) static void begin(void)
 
 def the_clock_of_the_wall_may_jump():
     """A library in front of the C library's moves it by years while a stream goes on."""
-    cc = shutil.which("cc")
-    with open(os.path.realpath(GALLOP), "rb") as f:
-        if not cc or b"__asan_init" in (binary := f.read()) or b"__tsan_init" in binary:
-            return
     with tempfile.TemporaryDirectory() as d:
-        with open(f"{d}/jump.c", "w") as f:
-            f.write(JUMP)
-        subprocess.run([cc, "-shared", "-fPIC", "-o", f"{d}/jump.so", f"{d}/jump.c"], check=True)
+        if not (front := in_front(d, JUMP)):
+            return
         with open(f"{d}/by", "w+b") as f:
             f.write(bytes(8))
             f.flush()
             by = mmap.mmap(f.fileno(), 8)
-            with Server("--request-timeout", 1000, "--log-format", "json", env={"LD_PRELOAD": f"{d}/jump.so", "GALLOP_TEST_JUMP": f"{d}/by"}) as s:
+            with Server("--request-timeout", 1000, "--log-format", "json", env={**front, "GALLOP_TEST_JUMP": f"{d}/by"}) as s:
                 fields = {"prompt": PROMPT, "max_tokens": 200, "min_tokens": 200, "temperature": 0, "n": 4}
                 wanted = [c["text"] for c in s.post(COMPLETIONS, **fields)[1]["choices"]]
                 idle, moved = s.socket(), False
@@ -509,14 +503,9 @@ __attribute__((constructor)) static void begin(void)
 
 def the_end_is_bounded_whatever_a_thread_does():
     """A library in front of the C library's holds a thread that prepares requests, or the engine's within a step, for ever."""
-    cc = shutil.which("cc")
-    with open(os.path.realpath(GALLOP), "rb") as f:
-        if not cc or b"__asan_init" in (binary := f.read()) or b"__tsan_init" in binary:
-            return
     with tempfile.TemporaryDirectory() as d:
-        with open(f"{d}/stuck.c", "w") as f:
-            f.write(STUCK)
-        subprocess.run([cc, "-shared", "-fPIC", "-o", f"{d}/stuck.so", f"{d}/stuck.c"], check=True)
+        if not (front := in_front(d, STUCK)):
+            return
         for thread in ("api", "engine"):
             for signals, timeout_s in ((1, .2), (2, 1000)):
                 with open(f"{d}/name", "w+b") as f:
@@ -524,7 +513,7 @@ def the_end_is_bounded_whatever_a_thread_does():
                     f.flush()
                     name = mmap.mmap(f.fileno(), 16)
                     s = Server("--request-timeout", 1000, "--shutdown-timeout", timeout_s,
-                               env={"LD_PRELOAD": f"{d}/stuck.so", "GALLOP_TEST_STUCK": f"{d}/name"})
+                               env={**front, "GALLOP_TEST_STUCK": f"{d}/name"})
                     expect(s.post(COMPLETIONS, prompt=PROMPT, max_tokens=1)[0], 200, "before")
                     name[:len(thread)] = thread.encode()
                     slow = s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900)
