@@ -7,6 +7,7 @@
 
 #include "api/markup/parser.h"
 #include "app/app.h"
+#include "base/clock.h"
 
 #define LOWEST_LOGPROB (-9999.0) /* vLLM's word for minus infinity, which JSON cannot say */
 
@@ -200,6 +201,13 @@ static enum parts_end end_of(const struct answer *a)
                                                       : PARSER_ENDED;
 }
 
+static uint64_t random_bits(void)
+{
+    uint64_t x;
+
+    return getrandom(&x, sizeof(x), 0) == (ssize_t)sizeof(x) ? x : clock_ns();
+}
+
 /* Tells content, reasoning and tool calls of an answer apart, as the server does. */
 static int split(const struct openai_form *f, const struct request *q, const struct answer *a,
                  struct message *m, struct err *e)
@@ -210,7 +218,7 @@ static int split(const struct openai_form *f, const struct request *q, const str
                                      .prompt_len = q->text.len,
                                      .names = q->tool,
                                      .n_names = q->n_tools,
-                                     .seed = (uint64_t)time(NULL) + q->index};
+                                     .seed = random_bits()};
     struct parser *parts;
     struct parser_piece p;
     int rc = parser_open(&parts, &o, e);

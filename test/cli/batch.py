@@ -215,6 +215,8 @@ def a_line_of_openais_form_says_what_the_server_says():
              *(("/v1/completions", {"prompt": "<word>", "logprobs": k, **more}) for k in (0, 2) for more in ({}, {"n": 2}, {"max_tokens": 3}, {"logit_bias": {"0": 99}}))]
     batch = _file("s.jsonl", *({"custom_id": str(i), "method": "POST", "url": url, "body": {"max_tokens": 40, "temperature": 0, **body}} for i, (url, body) in enumerate(asked)))
     found = [o["response"] for o in lines(call("run", "-m", model, "--dtype", "fp32", "--quiet", "--json", "--batch", batch))]
+    ids = [x["id"] for o in found for c in o["body"]["choices"] for x in c.get("message", {}).get("tool_calls", [])]
+    check(len(set(ids)) == len(ids) > 4 and all(re.fullmatch(r"call_\w{24}", x) for x in ids), f"each call has an id of its own: {ids}")
     with Server("--dtype", "fp32", "--no-access-log", model=model) as s:
         for response, (url, body) in zip(found, asked):
             status, own = s.post(url, **{"max_tokens": 40, "temperature": 0, **body})
@@ -294,7 +296,7 @@ def _on_a_terminal(*command, env={}):
 def a_batch_shows_its_progress_on_a_terminal_and_nowhere_else():
     if not (front := in_front(FOLDER.name, FAST_CLOCK)):
         return
-    batch = _file("g.jsonl", *({"prompt": f"Once {i}", "max_tokens": 200, "ignore_eos": True} for i in range(4)))
+    batch = _file("g.jsonl", *({"prompt": f"Once {i}", "max_tokens": 60, "ignore_eos": True} for i in range(4)))
     options = ["run", "-m", DEMO, "--json", "--max-num-seqs", 1, "--batch", batch]
     status, shown = _on_a_terminal(*options, env=front)
     expect(status, 0, "status")
