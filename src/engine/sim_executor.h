@@ -8,7 +8,7 @@
  *   + max(bytes of rows in front / bandwidth, flops of attention / flops) + overhead
  *
  * Reading weights and computing with them overlap in part: measured steps of 1 to 32 rows lie between the
- * larger of the two and their sum, and near the root of their squares (docs/PERFORMANCE.md). The rates
+ * larger of the two and their sum, and near the root of their squares (docs/notebook). The rates
  * are those that a machine reaches, not those of its data sheet. Of a mixture's experts a step of n rows
  * reads the share 1 - (1 - top_k / experts)^n, as if each row chose by chance. All logits are one number, so
  * each token is 0. Faults by chance (seeded): no room where there is some, no memory, steps that take much

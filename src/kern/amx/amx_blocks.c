@@ -9,7 +9,7 @@
  *           take it from there, three products later, into the float sums of a side, which stay in registers
  *
  * Products and vectors take turns so finely because for about 100 ns after an instruction on tiles vectors of
- * 512 bits run at half their rate: done one after the other they would take as long (docs/PERFORMANCE.md).
+ * 512 bits run at half their rate: done one after the other they would take as long (docs/notebook).
  */
 #include "kern/amx/amx_gemm.h"
 #include "kern/avx512vnni/blocks512.h"

@@ -338,7 +338,7 @@ SIMD512_INLINE void amx_gemm_micro(struct amx_gemm_walk *w, const struct amx_gem
 {
     size_t turns = t->steps / AMX_WORDS, left = t->steps % AMX_WORDS;
 
-    /* Without it the store of sums after more than 32 turns takes 250 ns more (docs/PERFORMANCE.md). */
+    /* Without it the store of sums after more than 32 turns takes 250 ns more (docs/notebook). */
     if (w->held[0] == t->sums[0])
         AMX_STORE(0, t->sums[0], AMX_LINE);
     amx_gemm_turns(w, t, turns, kind);
