@@ -431,14 +431,14 @@ static void linear_part(struct model *m, struct linear *w, const char *at, const
                         size_t p, struct linear_desc *desc)
 {
     const char *module = d->part[p].module;
-    bool turned = d->how & BIND_TRANSPOSED;
+    bool transposed = d->how & BIND_TRANSPOSED;
     size_t n = d->part[p].n;
-    const struct view *v =
-        weight(m, bind_name(m, "%s%s.weight", at, module), turned ? d->k : n, turned ? n : d->k, "linear");
+    const struct view *v = weight(m, bind_name(m, "%s%s.weight", at, module), transposed ? d->k : n,
+                                  transposed ? n : d->k, "linear");
 
     if (!p || strcmp(module, d->part[p - 1].module) != 0)
         bind_record(m, v, "linear", w, 1);
-    if (turned && v) {
+    if (transposed && v) {
         struct view t = view_transposed(v);
 
         v = bind_keep(m, &t);

@@ -124,7 +124,7 @@ static struct config *find_object(struct model *m, const struct bind_rope *d)
     return now ? now : old;
 }
 
-/* How many dims turn. */
+/* The number of dims of a head that rotate. */
 static size_t read_dims(struct model *m, struct config *c, const struct bind_rope *d, size_t head_dim)
 {
     size_t dim = head_dim;
@@ -137,8 +137,8 @@ static size_t read_dims(struct model *m, struct config *c, const struct bind_rop
         dim = (size_t)((double)head_dim * part);
     }
     if (dim % 2 != 0 || dim < 2)
-        bind_refuse(m, ERR_INPUT, "%zu dims of a head of %zu would turn: rotary positions turn dims in pairs",
-                    dim, head_dim);
+        bind_refuse(m, ERR_INPUT, "%zu dims of a head of %zu would rotate: RoPE rotates dims in pairs", dim,
+                    head_dim);
     return dim;
 }
 
@@ -155,8 +155,8 @@ static void read_object(struct model *m, struct config *c, const struct bind_rop
         read_llama3(m, c, p);
     if (p->type == ROPE_YARN)
         read_yarn(m, c, p);
-    if (p->type == ROPE_PROPORTIONAL) /* so many dims turn, an even number */
-        p->turned = 2 * (size_t)(number(m, c, "partial_rotary_factor", 1, 0, 1) * (double)p->dim / 2);
+    if (p->type == ROPE_PROPORTIONAL) /* an even number of dims */
+        p->n_rotated = 2 * (size_t)(number(m, c, "partial_rotary_factor", 1, 0, 1) * (double)p->dim / 2);
     if (p->type == ROPE_LONGROPE)
         read_longrope(m, c, p, head_dim);
 }

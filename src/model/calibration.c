@@ -145,7 +145,7 @@ static double cut(double t)
 }
 
 /* The mean over all rows of the squared error, relative to the row, with 127 for LARGEST; 0: for each row's
- * own largest. A turned row looks like K draws of a normal distribution. What is cut off counts more than
+ * own largest. A rotated row looks like K draws of a normal distribution. What is cut off counts more than
  * what is rounded: it has one direction (with equal weights the KL divergence of Gemma 3 270M is three times
  * as large). */
 static double error_with(const struct linear_seen *seen, size_t k, double largest)

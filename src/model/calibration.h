@@ -1,4 +1,4 @@
-/* calibration.h - what `gallop calibrate` found of the inputs of each linear, after they are turned
+/* calibration.h - what `gallop calibrate` found of the inputs of each linear, after they are rotated
  * (ops/rotate.h).
  *
  * For --quant int8-static the size that 127 shall stand for, in JSON: {"format": "gallop scales", "version":

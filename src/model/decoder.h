@@ -61,7 +61,7 @@ struct decoder_config {
     bool qk_norm;         /* self_attn.q_norm, k_norm */
     bool sinks;           /* self_attn.sinks: a logit a head */
     bool norms_behind;    /* a norm behind each block too (Gemma) */
-    bool local_rope;      /* layers with a window turn by the model's second rope */
+    bool local_rope;      /* layers with a window rotate by the model's second rope */
     unsigned norm_how;    /* flags of bind_norm() that all norms have */
     double scale;         /* of scores; 0: 1 / root of the head size */
     double softcap;       /* of scores; 0: none */

@@ -2,8 +2,8 @@
  * Gemma3ForConditionalGeneration).
  *
  * Llama's layer (llama_layer) with norms that multiply by 1 + w and stand in front of and behind each block;
- * q and k are normed; embeddings are scaled by the root of their size; local layers see a window and turn
- * with a base of their own; scores are scaled by query_pre_attn_scalar. Reference: transformers,
+ * q and k are normed; embeddings are scaled by the root of their size; local layers see a window and
+ * rotate with a base of their own; scores are scaled by query_pre_attn_scalar. Reference: transformers,
  * models/gemma3/modeling_gemma3.py.
  */
 #include <math.h>

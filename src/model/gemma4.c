@@ -2,7 +2,7 @@
  * Gemma4ForConditionalGeneration).
  *
  * Norms in front of and behind each block, heads of q, k and v normed (v without weights), scores not scaled.
- * Global layers have heads of their own size and number, turn a part of them, and may use the keys as values;
+ * Global layers have heads of their own size and number, rotate a part of them, and may use the keys as values;
  * local ones see a window. The last layers may use the keys and values of an earlier layer of their kind.
  * Beside the token's embedding there may be one for each layer, and beside the MLP a mixture of experts with
  * a router of its own. Each layer's output is multiplied by a stored number. Reference: transformers,
@@ -225,7 +225,7 @@ static void read_ropes(struct model *m, const struct gemma4_config *g)
                               .fixed_length = true};
     struct rope_params by_default = {.type = ROPE_PROPORTIONAL,
                                      .dim = dim,
-                                     .turned = 2 * (dim / 8),
+                                     .n_rotated = 2 * (dim / 8),
                                      .theta = 1000000,
                                      .factor = 1,
                                      .attention_factor = -1};

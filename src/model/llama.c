@@ -22,7 +22,7 @@ void llama_layer(const struct decoder_layer *w, size_t l, const struct sink *o, 
     o->linear(o, s->qkv, &w->qkv, s->h, T);         /* one packed matrix         [T, (H + 2 K) D] */
     if (w->attn.q_norm)
         o->heads(o, s->qkv, &w->attn, T); /* q and k normed, each head alone */
-    o->rope(o, s->qkv, &w->attn, T);      /* turns q and k in place */
+    o->rope(o, s->qkv, &w->attn, T);      /* rotates q and k in place */
     /* stores k, v; walks the cache [T, H D] */
     o->attn(o, s->a, s->qkv, &w->attn, b, l);
     o->linear(o, s->r, &w->out, s->a, T); /* [T, E] */
@@ -89,7 +89,7 @@ void llama_open_qwen3(struct model *m)
     decoder_open(m, &c, decoder_open_layer, llama_layer);
 }
 
-/* q, k, v and gate, up are each stored as one tensor; rope turns a part of each head where
+/* q, k, v and gate, up are each stored as one tensor; rope rotates a part of each head where
  * partial_rotary_factor says so, and its types su and yarn are older names of longrope. */
 void llama_open_phi3(struct model *m)
 {

@@ -1,7 +1,7 @@
 /* llama4.c - Llama 4: the text model, and the text tower of the multimodal one (Llama4ForCausalLM,
  * Llama4ForConditionalGeneration).
  *
- * Three of four layers turn q and k in pairs (2i, 2i + 1), norm their heads without weights after that, and
+ * Three of four layers rotate q and k in pairs (2i, 2i + 1), norm their heads without weights after that, and
  * see only the chunk of positions that the row lies in; the others have no rope, see all, and scale q by the
  * logarithm of the position. Every layer, or every second, has a mixture of experts: sigmoid of the chosen
  * logits, which multiplies what goes in, beside an expert that all tokens take. Reference: transformers,
@@ -76,12 +76,12 @@ static void open_layer(struct model *m, struct decoder_layer *w, const char *at,
         decoder_open_mlp(m, &w->mlp, at, "feed_forward", own->inner_mlp, c);
 }
 
-/* Which layers turn, by no_rope_layers (of which 1 means that it does) or no_rope_layer_interval; which
+/* Which layers rotate, by no_rope_layers (of which 1 means that it does) or no_rope_layer_interval; which
  * see chunks. */
 static void read_ropes(struct model *m, struct llama4_config *c)
 {
     size_t L = m->info.n_layers, interval = bind_int(m, "no_rope_layer_interval", 4, 1, 1 << 20), n;
-    const int64_t *turns = bind_ints(m, "no_rope_layers", &n);
+    const int64_t *rotates = bind_ints(m, "no_rope_layers", &n);
     bool chunked = false;
 
     c->rope = bind_array(m, L, sizeof(*c->rope), "the layers");
@@ -89,7 +89,7 @@ static void read_ropes(struct model *m, struct llama4_config *c)
     if (n != 0 && n != L)
         bind_refuse(m, ERR_INPUT, "no_rope_layers has %zu entries for %zu layers", n, L);
     for (size_t l = 0; l < L && !bind_failed(m); l++) {
-        c->rope[l] = n ? turns[l] != 0 : (l + 1) % interval != 0;
+        c->rope[l] = n ? rotates[l] != 0 : (l + 1) % interval != 0;
         c->kind[l] = c->rope[l] ? BIND_CHUNKED : BIND_FULL;
     }
     bind_layer_types(m, c->kind, BIND_SLIDING);

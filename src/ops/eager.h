@@ -17,7 +17,7 @@ struct eager_limits {
     size_t max_len;                 /* positions of a sequence */
     size_t n_heads, n_kv, head_dim; /* largest of the layers */
     size_t inner;                   /* largest I of an MLP */
-    size_t rope_half[2];            /* pairs turned by each rope of the model, 0: none */
+    size_t rope_half[2];            /* pairs that each rope of the model rotates, 0: none */
     size_t linear_k;                /* largest input of the linears */
     size_t n_experts, top_k;        /* largest of the mixtures of experts, 0: there is none */
     size_t expert_inner;            /* largest I of an expert */

@@ -8,7 +8,7 @@
  * All rows are stored before any is read: a caller's sequences may share blocks that this step computes.
  *
  * Of a layer with a sink (struct eager_limits) the rows that have left it behind their window see it in
- * pieces of their own, cut at the same positions, with a query that is turned for it; they are folded before
+ * pieces of their own, cut at the same positions, with a query that is rotated for it; they are folded before
  * the chunks. For other rows these pieces are empty and leave no trace.
  */
 #include <math.h>
@@ -20,7 +20,7 @@
 enum {
     MAX_DIM = KERN_ATTN_DIM,
     ROWS = KERN_ATTN_ROWS, /* of a tile of a whole sequence */
-    SPLIT_ROWS = 64, /* most of a split one: all of them meet a chunk in one turn, which reads it once */
+    SPLIT_ROWS = 64, /* most of a split one: all of them meet a chunk in one task, which reads it once */
 };
 
 /* ---- the job all phases share ---- */
@@ -35,7 +35,7 @@ struct attn_job {
     size_t window, sink;                /* rows: of the model or of struct eager_limits; 0: all, and none */
     const float *sink_q;                /* what stands for eager.q where the sink is seen */
     const struct eager_attn_plan *plan; /* [n_seqs] */
-    size_t turns;                       /* of all sequences */
+    size_t n_tasks;                     /* of all sequences */
 };
 
 /* What one sequence costs: made once a layer, read by all threads. */
@@ -47,7 +47,7 @@ struct eager_attn_plan {
     size_t pieces;      /* those of the sink, and chunks from first_chunk to the last */
     size_t partial;     /* index of its first partial, if split */
     size_t store_end;   /* items of phase one, */
-    size_t turn_end;    /* and turns of phase two, of this sequence and those before it */
+    size_t task_end;    /* and tasks of phase two, of this sequence and those before it */
     bool split;
 };
 
@@ -102,7 +102,7 @@ static size_t plan(struct attn_job *j, struct eager_attn_plan *p)
         p->partial = partials;
         partials += p->split ? want : 0;
         p->store_end = stored += tiles_of(q) * n_kv;
-        p->turn_end = j->turns += n_kv * p->tiles * (p->split ? p->pieces : 1);
+        p->task_end = j->n_tasks += n_kv * p->tiles * (p->split ? p->pieces : 1);
     }
     return partials;
 }
@@ -147,24 +147,24 @@ static void put_bf16(const struct attn_job *j, char *kt, char *vt, size_t slot, 
 static void put_i8(const struct attn_job *j, char *kt, char *vt, size_t slot, const float *k, const float *v)
 {
     int8_t row[MAX_DIM + 3];
-    float turned[MAX_DIM];
+    float rotated[MAX_DIM];
     size_t d = j->w->d, dp = j->w->dp;
     float *k_scale = (float *)(void *)(kt + KERN_TILE * dp),
           *v_scale = (float *)(void *)(vt + KERN_TILE * dp);
 
-    memcpy(turned, k, d * sizeof(float));
-    j->g->attn_k->hadamard(turned, d);
-    j->g->attn_k->to_i8(row, &k_scale[slot], turned, d);
+    memcpy(rotated, k, d * sizeof(float));
+    j->g->attn_k->hadamard(rotated, d);
+    j->g->attn_k->to_i8(row, &k_scale[slot], rotated, d);
     memset(row + d, 0, 3);
     put_words(kt, slot, row, (d + 3) / 4);
-    memcpy(turned, v, d * sizeof(float));
-    j->g->attn_k->hadamard(turned, d);
-    j->g->attn_k->to_i8(row, &v_scale[slot], turned, d);
+    memcpy(rotated, v, d * sizeof(float));
+    j->g->attn_k->hadamard(rotated, d);
+    j->g->attn_k->to_i8(row, &v_scale[slot], rotated, d);
     put_parts(vt + slot / 4 * dp * 4, slot % 4, row, d, 1);
 }
 
-/* Rows that are turned before they are stored. */
-static bool is_turned(const struct attn_job *j)
+/* Rows are rotated (Hadamard) before they are stored. */
+static bool is_rotated(const struct attn_job *j)
 {
     return j->g->lim.kv_dtype == DT_I8 || j->g->lim.kv_dtype == DT_I4;
 }
@@ -172,12 +172,12 @@ static bool is_turned(const struct attn_job *j)
 static void put_i4(const struct attn_job *j, char *tile, size_t slot, const float *x, bool values)
 {
     uint8_t code[MAX_DIM], factor[MAX_DIM / KERN_I4_GROUP];
-    float turned[MAX_DIM];
+    float rotated[MAX_DIM];
     uint16_t scale;
 
-    memcpy(turned, x, j->w->d * sizeof(float));
-    j->g->attn_k->hadamard(turned, j->w->d);
-    j->g->attn_k->to_i4(code, factor, &scale, turned, j->w->d);
+    memcpy(rotated, x, j->w->d * sizeof(float));
+    j->g->attn_k->hadamard(rotated, j->w->d);
+    j->g->attn_k->to_i4(code, factor, &scale, rotated, j->w->d);
     i4_put_row(tile, j->w->dp, slot, values, code, factor, scale);
 }
 
@@ -194,7 +194,7 @@ static void put_row(const struct attn_job *j, char *kt, char *vt, size_t slot, c
     }
 }
 
-/* The query heads of row T that share kv head HEAD into PACKED; for the sink, turned to where it sees them
+/* The query heads of row T that share kv head HEAD into PACKED; for the sink, rotated to where it sees them
  * from. */
 static void pack_q(const struct attn_job *j, float *packed, size_t t, size_t head, const float *row,
                    bool sink)
@@ -208,7 +208,7 @@ static void pack_q(const struct attn_job *j, float *packed, size_t t, size_t hea
         memcpy(dst, row + (head * G + g) * w->d, w->d * sizeof(float));
         if (sink)
             eager_attn_rope_to_sink(j->g, w, dst, t);
-        if (is_turned(j))
+        if (is_rotated(j))
             j->g->attn_k->hadamard(dst, w->d);
         memset(dst + w->d, 0, (w->dp - w->d) * sizeof(float));
     }
@@ -420,20 +420,20 @@ static void finish_row(const struct attn_job *j, const struct batch_seq *q, size
 
     if (w->sinks)
         k->attn_fold(m, l, o, w->sinks[h], 1.0f, zero, w->d);
-    if (is_turned(j))
+    if (is_rotated(j))
         k->hadamard(o, w->d);
     k->attn_finish(j->a + (t * w->n_heads + h) * w->d, o, *l, w->d);
 }
 
-/* A turn of a thread: a row tile of a sequence and kv head, or one piece of a split sequence for all rows. */
-struct turn {
+/* A task of a thread: a row tile of a sequence and kv head, or one piece of a split sequence for all rows. */
+struct task {
     const struct eager_attn_plan *plan;
     struct piece p;                    /* its first, or that one */
     size_t sinks, first_chunk, pieces; /* not split: as in the plan, but of these rows alone */
     size_t piece;                      /* split: its number in the plan */
 };
 
-static void whole_turn(const struct attn_job *j, const struct turn *u, const struct turn *next,
+static void whole_task(const struct attn_job *j, const struct task *u, const struct task *next,
                        const struct thread_buffers *t)
 {
     size_t dp = j->w->dp;
@@ -458,7 +458,7 @@ static void whole_turn(const struct attn_job *j, const struct turn *u, const str
 }
 
 /* One piece; its results go to the partials [row][piece]. */
-static void split_turn(const struct attn_job *j, const struct turn *u, const struct turn *next,
+static void split_task(const struct attn_job *j, const struct task *u, const struct task *next,
                        const struct thread_buffers *t)
 {
     struct eager *g = j->g;
@@ -475,20 +475,20 @@ static void split_turn(const struct attn_job *j, const struct turn *u, const str
     }
 }
 
-/* Turn number ITEM of the job, of sequence *SEQ or of one behind it, where *SEQ goes. Turns of a head follow
+/* Task number ITEM of the job, of sequence *SEQ or of a later one, to which *SEQ moves. Tasks of a head follow
  * each other: keys and values of a whole sequence stay in level 2 while its rows, the longest first, take
  * them; those of a split one come as they lie in memory. */
-static void find_turn(const struct attn_job *j, size_t *seq, size_t item, struct turn *u)
+static void find_task(const struct attn_job *j, size_t *seq, size_t item, struct task *u)
 {
     size_t i, last, G = j->w->n_heads / j->w->n_kv;
     const struct eager_attn_plan *plan;
     const struct batch_seq *q;
 
-    while (item >= j->plan[*seq].turn_end)
+    while (item >= j->plan[*seq].task_end)
         ++*seq;
     plan = u->plan = &j->plan[*seq];
     q = &j->b->seq[*seq];
-    i = item - (*seq ? plan[-1].turn_end : 0);
+    i = item - (*seq ? plan[-1].task_end : 0);
     u->p = (struct piece){.q = q};
     if (plan->split) {
         u->piece = i % plan->pieces;
@@ -507,27 +507,27 @@ static void find_turn(const struct attn_job *j, size_t *seq, size_t item, struct
     set_piece(&u->p, 0, u->sinks, u->first_chunk);
 }
 
-/* The kernel is told of the turn that comes next, so that it can ask memory for its keys; in vain if another
+/* The kernel is told of the task that comes next, so that it can ask memory for its keys; in vain if another
  * thread takes it. */
 static void chunks_range(void *ctx, int thread, size_t begin, size_t end, size_t end_of_range)
 {
     const struct attn_job *j = ctx;
     struct thread_buffers t = thread_buffers(j->g, thread, j->w->dp);
-    struct turn turn[2];
+    struct task task[2];
     size_t seq = 0;
 
-    find_turn(j, &seq, begin, &turn[begin % 2]);
+    find_task(j, &seq, begin, &task[begin % 2]);
     for (size_t at = begin; at < end; at++) {
-        const struct turn *u = &turn[at % 2], *next = NULL;
+        const struct task *u = &task[at % 2], *next = NULL;
 
         if (at + 1 < end_of_range) {
-            find_turn(j, &seq, at + 1, &turn[(at + 1) % 2]);
-            next = &turn[(at + 1) % 2];
+            find_task(j, &seq, at + 1, &task[(at + 1) % 2]);
+            next = &task[(at + 1) % 2];
         }
         if (u->plan->split)
-            split_turn(j, u, next, &t);
+            split_task(j, u, next, &t);
         else
-            whole_turn(j, u, next, &t);
+            whole_task(j, u, next, &t);
     }
 }
 
@@ -575,7 +575,7 @@ void eager_attn(const struct sink *o, float *a, const float *qkv, const struct a
         return;
     partials = plan(&j, g->plan);
     pool_run(g->pool, store_share, &j);
-    pool_run_ranges(g->pool, j.turns, chunks_range, &j);
+    pool_run_ranges(g->pool, j.n_tasks, chunks_range, &j);
     if (partials)
         pool_run(g->pool, fold_share, &j);
 }

@@ -14,9 +14,9 @@ struct eager {
     void *region;
     size_t region_bytes;
     float *cos[2], *sin[2];           /* [T, half] */
-    float *sink_cos[2], *sink_sin[2]; /* [T, half] that turn a query on to where it sees the sink from */
+    float *sink_cos[2], *sink_sin[2]; /* [T, half] which rotate a query to where it sees the sink from */
     float *q;                         /* [K, T G, dp]: queries grouped by kv head */
-    float *sink_q;                    /* the same, turned on */
+    float *sink_q;                    /* the same, rotated for the sink */
     void *in;                         /* of the linear that runs, in its backend's form */
     void *middle;                     /* [T, I] of the MLP that runs, in the form of its down */
     void *moe;                        /* eager_moe.c's own */
@@ -63,7 +63,7 @@ size_t eager_attn_plan_bytes(const struct eager_limits *lim);
 size_t eager_attn_thread_bytes(const struct eager_limits *lim);
 size_t eager_attn_width(const struct attn *w); /* floats of a row of qkv */
 
-/* Turns a head of row T of the step on, from its place in the text to the one where it sees the sink from. */
+/* Rotates a head of row T of the step from its place in the text to the one where it sees the sink from. */
 void eager_attn_rope_to_sink(const struct eager *g, const struct attn *w, float *q, size_t t);
 void eager_attn_heads(const struct sink *o, float *qkv, const struct attn *w, size_t T);
 void eager_attn_rope(const struct sink *o, float *qkv, const struct attn *w, size_t T);

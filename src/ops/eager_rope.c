@@ -1,9 +1,9 @@
 /* eager_rope.c - what the eager sink does to heads before attention: norms, q's temperature, rope.
  *
- * Rows are turned to the positions they have in the text. Where a layer keeps only the first rows and a
+ * Rows are rotated to the positions they have in the text. Where a layer keeps only the first rows and a
  * window (StreamingLLM, https://arxiv.org/abs/2309.17453), positions are those inside the cache: a query
  * behind everything that was dropped stands at the cache's last place. Keys of its window are as far from it
- * as in the text; for the first rows it is turned once more, to where it stands then.
+ * as in the text; for the first rows it is rotated once more, to where it stands then.
  */
 #include <math.h>
 
@@ -58,7 +58,8 @@ void eager_attn_heads(const struct sink *o, float *qkv, const struct attn *w, si
 
 /* ---- rope ---- */
 
-static void rotate(const struct eager *g, const struct attn *w, float *x, const float *cos, const float *sin)
+static void apply_rope(const struct eager *g, const struct attn *w, float *x, const float *cos,
+                       const float *sin)
 {
     (w->pairs == ROPE_PAIRS_HALF ? g->rope_k->rope_half : g->rope_k->rope_pair)(x, cos, sin,
                                                                                 g->lim.rope_half[w->rope]);
@@ -81,8 +82,8 @@ static void rope_rows(void *ctx, int thread, size_t begin, size_t end)
     (void)thread;
     for (size_t t = begin; t < end; t++)
         for (size_t h = 0; h < n; h++)
-            rotate(g, w, j->qkv + t * width + h * w->d, g->cos[w->rope] + t * half,
-                   g->sin[w->rope] + t * half);
+            apply_rope(g, w, j->qkv + t * width + h * w->d, g->cos[w->rope] + t * half,
+                       g->sin[w->rope] + t * half);
 }
 
 void eager_attn_rope(const struct sink *o, float *qkv, const struct attn *w, size_t T)
@@ -97,5 +98,5 @@ void eager_attn_rope_to_sink(const struct eager *g, const struct attn *w, float 
 {
     size_t half = g->lim.rope_half[w->rope];
 
-    rotate(g, w, q, g->sink_cos[w->rope] + t * half, g->sink_sin[w->rope] + t * half);
+    apply_rope(g, w, q, g->sink_cos[w->rope] + t * half, g->sink_sin[w->rope] + t * half);
 }

@@ -52,11 +52,11 @@ struct linear_desc {
 
 struct linear;
 
-/* Turned rows of an input of 8 bits by their largest element: in bins of an eighth of a power of two. */
+/* Rotated rows of an input of 8 bits by their largest element: in bins of an eighth of a power of two. */
 enum { LINEAR_SEEN_BINS = 512, LINEAR_SEEN_OCTAVE = 8, LINEAR_SEEN_ONE = 256 };
 struct linear_seen {
     _Atomic uint32_t rows[LINEAR_SEEN_BINS];
-    float *kept; /* [most, k] the first MOST turned rows since N was 0; NULL: none are kept */
+    float *kept; /* [most, k] the first MOST rotated rows since N was 0; NULL: none are kept */
     size_t most;
     atomic_size_t n;
 };

@@ -1,7 +1,7 @@
 /* linear_int4.c - backends "gallop" and "native" for --quant int4: weights of 4 bits in groups of 32 or 128,
  * inputs of 8 bits with a scale a row.
  *
- * Rows of W and of the input are turned as for int8 (turn.h), which makes the weights of a group look like
+ * Rows of W and of the input are rotated as for int8 (rotate.h), which makes the weights of a group look like
  * draws from a normal distribution, whatever the model. A column then has one scale, that of int8, and every
  * group a multiple and an offset that are integers: its weights are points of the column's int8 grid, 16 of
  * them evenly apart, and the gemm sums integers over all of K. Two levels of scales as in QServe (Lin et al.
@@ -85,7 +85,7 @@ static void settle(struct points *best, float multiple, float middle, const floa
 {
     struct points p = {.multiple = multiple, .offset = clamp(nearest(middle - multiple * INT4_MOST / 2))};
 
-    for (int turn = 0; turn < 3; turn++) {
+    for (int round = 0; round < 3; round++) {
         float next = clamp(weigh(&p, x, n)), was = p.offset;
 
         if (p.error < best->error)
@@ -154,7 +154,7 @@ static void put_group(struct column *w, const struct linear *l, const float *fee
     }
 }
 
-/* Column I of D, turned and on the int8 grid. False: it holds what is no number. */
+/* Column I of D, rotated and on the int8 grid. False: it holds what is no number. */
 static bool take_column(struct column *w, const struct linear *l, const struct linear_desc *d, size_t i)
 {
     size_t bytes = int4_k(l->k) * sizeof(float);
@@ -217,11 +217,11 @@ static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, si
 static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m, void *scratch)
 {
     size_t k = int4_k(l->k);
-    float *turned = scratch; /* [k] */
+    float *rotated = scratch; /* [k] */
 
-    rotate(l->kern, turned, x, l->k);
-    memset(turned + l->k, 0, (k - l->k) * sizeof(*turned));
-    l->kern->gemm_in_i8(in, turned, row, m, k, 0);
+    rotate(l->kern, rotated, x, l->k);
+    memset(rotated + l->k, 0, (k - l->k) * sizeof(*rotated));
+    l->kern->gemm_in_i8(in, rotated, row, m, k, 0);
 }
 
 /* Of pack(): two columns. Of run(): a panel, and the sums of the gemm behind it. */

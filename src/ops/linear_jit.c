@@ -318,15 +318,15 @@ static void put_part(const struct linear *l, void *in, const float *x, size_t at
         memset(to + n, 0, (whole - k) * sizeof(*to));
 }
 
-static void put_i8(const struct linear *l, void *in, const float *x, size_t row, size_t m, float *turned)
+static void put_i8(const struct linear *l, void *in, const float *x, size_t row, size_t m, float *rotated)
 {
     size_t whole = packed_k(l->k, DT_I8);
     uint8_t *to = (uint8_t *)in + row * whole;
     float scale;
 
-    rotate(l->kern, turned, x, l->k);
-    l->kern->to_i8((int8_t *)to, &scale, turned, l->k);
-    if (!dtype_all_finite(turned, l->k, DT_F32))
+    rotate(l->kern, rotated, x, l->k);
+    l->kern->to_i8((int8_t *)to, &scale, rotated, l->k);
+    if (!dtype_all_finite(rotated, l->k, DT_F32))
         scale = NAN;
     for (size_t i = 0; i < l->k; i++)
         to[i] ^= 0x80;

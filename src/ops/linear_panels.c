@@ -4,7 +4,7 @@
  *
  * fp32: [panel][k][32]; bf16: [panel][(k + 1) / 2][32][2], rounded to nearest even from the stored value;
  * int8: [panel][(k + 3) / 4][32][4] and what belongs to the columns (kern.h). An int8 weight is rint(127 w /
- * m), m the largest |w| of its column, which is a row of W. These rows and those of the input are turned
+ * m), m the largest |w| of its column, which is a row of W. These rows and those of the input are rotated
  * before they are rounded, by the same orthogonal matrix: their products stay, and a few large elements do
  * not take the bits of all others (QuaRot, Ashkboos et al. 2024; QuIP#, Tseng et al. 2024).
  */
@@ -180,20 +180,20 @@ size_t linear_panels_open(struct linear *l, const struct linear_desc *d)
     return linear_panel_bytes(linear_columns(l), l->k, l->dtype) + (l->fixed ? FIXED_BYTES : 0);
 }
 
-/* Counts a turned row of the input by the size of its largest element. */
-static void count_row(const struct linear *l, const float *turned)
+/* Counts a rotated row of the input by the size of its largest element. */
+static void count_row(const struct linear *l, const float *rotated)
 {
     float most = 0;
 
     for (size_t i = 0; i < l->k; i++)
-        most = fabsf(turned[i]) > most ? fabsf(turned[i]) : most;
+        most = fabsf(rotated[i]) > most ? fabsf(rotated[i]) : most;
     if (most > 0 && isfinite(most))
         atomic_fetch_add(&l->seen->rows[linear_seen_bin(most)], 1);
     if (l->seen->kept && isfinite(most)) {
         size_t at = atomic_fetch_add(&l->seen->n, 1);
 
         if (at < l->seen->most)
-            memcpy(l->seen->kept + at * l->k, turned, l->k * sizeof(*turned));
+            memcpy(l->seen->kept + at * l->k, rotated, l->k * sizeof(*rotated));
     }
 }
 
@@ -219,13 +219,13 @@ size_t linear_panels_scratch(const struct linear *l)
 
 void linear_panels_put(const struct linear *l, void *in, const float *x, size_t row, size_t m, void *scratch)
 {
-    float *turned = scratch; /* [k] */
+    float *rotated = scratch; /* [k] */
 
     if (l->dtype == DT_I8) {
-        rotate(l->kern, turned, x, l->k);
+        rotate(l->kern, rotated, x, l->k);
         if (l->seen)
-            count_row(l, turned);
-        l->kern->gemm_in_i8(in, turned, row, m, l->k, l->fixed ? *fixed_at(l) : 0);
+            count_row(l, rotated);
+        l->kern->gemm_in_i8(in, rotated, row, m, l->k, l->fixed ? *fixed_at(l) : 0);
     } else {
         (l->dtype == DT_F32 ? l->kern->gemm_in_f32 : l->kern->gemm_in_bf16)(in, x, row, m, l->k);
     }

@@ -68,7 +68,7 @@ struct sink {
     void (*linear)(const struct sink *o, float *y, const struct linear *w, const float *x, size_t T);
     /* Per-head norms of q, k and v, those that W has, and q's temperature; in place. */
     void (*heads)(const struct sink *o, float *qkv, const struct attn *w, size_t T);
-    /* Turns q and k of qkv [T, (H + 2 K) D] in place. */
+    /* Rotates q and k of qkv [T, (H + 2 K) D] in place. */
     void (*rope)(const struct sink *o, float *qkv, const struct attn *w, size_t T);
     /* Stores k and v, then a[T, H D] = attention of each row over its own sequence up to itself, or where W
      * is two-sided to the sequence's last row in B. */

@@ -92,11 +92,11 @@ static void longrope(float *inv, const double *by, const struct rope_params *p, 
         inv[i] = 1.0f / ((float)by[i] * (float)pow(p->theta, (double)((float)(2 * i) / (float)p->dim)));
 }
 
-/* Frequencies as of the whole head, of which only the first turn. */
+/* Frequencies as of the whole head, of which only the first pairs rotate. */
 static void proportional(float *inv, const struct rope_params *p, size_t half)
 {
     for (size_t i = 0; i < half; i++)
-        inv[i] = i < p->turned / 2 ? inv[i] / (float)p->factor : 0;
+        inv[i] = i < p->n_rotated / 2 ? inv[i] / (float)p->factor : 0;
 }
 
 int rope_open(struct rope *r, const struct rope_params *p, struct err *e)
@@ -169,8 +169,8 @@ static void fill_row(const struct rope *r, const struct batch_seq *s, size_t pos
     const float *inv = inverse(r, s);
 
     for (size_t i = 0; i < r->half; i++) {
-        float turn = r->type == ROPE_DYNAMIC && (double)n > r->original ? dynamic_inv(r, n, i) : inv[i];
-        double angle = (double)((float)pos * turn);
+        float freq = r->type == ROPE_DYNAMIC && (double)n > r->original ? dynamic_inv(r, n, i) : inv[i];
+        double angle = (double)((float)pos * freq);
 
         cos_row[i] = (float)cos(angle) * r->attention_factor;
         sin_row[i] = (float)sin(angle) * r->attention_factor;

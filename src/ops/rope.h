@@ -1,4 +1,4 @@
-/* rope.h - rotary positions: which frequency each pair of dims turns with, and the cosines of a step's rows.
+/* rope.h - rotary positions: the frequency of each pair of dims, and the cosines of a step's rows.
  *
  * Types: default, linear, dynamic (NTK), llama3, yarn, longrope, proportional, as Hugging Face transformers
  * computes them (modeling_rope_utils.py, version 5): inverse frequencies, angles and factors are rounded to
@@ -37,7 +37,7 @@ struct rope_params {
     double attention_factor;     /* < 0: by the type's formula */
     double mscale, mscale_all;   /* yarn; 0: not given */
     bool truncate;               /* yarn */
-    size_t turned;               /* proportional: so many dims turn, the pairs behind them stand still */
+    size_t n_rotated;            /* proportional: number of dims that rotate; the other pairs keep still */
     double max_pos;              /* longrope: max_position_embeddings, where factor is not given */
     const double *short_factor, *long_factor; /* longrope: [dim / 2], borrowed for rope_open() only */
 };
@@ -57,7 +57,7 @@ void rope_close(struct rope *r); /* a zeroed one is fine */
 /* Cosines and sines of the rows [begin, end) of B: cos, sin [T, half]. */
 void rope_fill(const struct rope *r, const struct batch *b, size_t begin, size_t end, float *cos, float *sin);
 
-/* The same that turn a row on, from its position behind AT back to AT, without any attention factor; rows up
+/* The same that rotate a row further, from its position behind AT back to AT, without any attention factor; rows up
  * to AT are left out. Not for frequencies that change with the length (dynamic NTK). */
 void rope_back(const struct rope *r, const struct batch *b, size_t begin, size_t end, size_t at, float *cos,
                float *sin);

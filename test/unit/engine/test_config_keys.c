@@ -402,7 +402,7 @@ static const struct flip phi3[] = {
     {"sliding_window", "", "{\"sliding_window\": null}", CHANGES, ""},
     {"sliding_window", "", "{\"sliding_window\": 3}", CHANGES, ""},
     {"partial_rotary_factor", "", "{\"partial_rotary_factor\": 0.5}", CHANGES, ""},
-    {"partial_rotary_factor", "", "{\"partial_rotary_factor\": 0.07}", REFUSED, "turn dims in pairs"},
+    {"partial_rotary_factor", "", "{\"partial_rotary_factor\": 0.07}", REFUSED, "rotates dims in pairs"},
     {"original_max_position_embeddings", "", "{\"original_max_position_embeddings\": 100}", SAME,
      "longrope alone counts from it"},
     {"original_max_position_embeddings",

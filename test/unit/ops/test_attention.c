@@ -1,7 +1,7 @@
 /* test_attention.c - the eager sink's attention against a plain one in double precision: causal, windows,
  * chunks, sinks in the softmax, soft caps, odd head sizes, long contexts that are split, rows of every type;
  * and of caches that keep the first rows and a window as StreamingLLM's paper has it
- * (https://arxiv.org/abs/2309.17453): keys are kept unturned, and what a query sees is turned to positions 0,
+ * (https://arxiv.org/abs/2309.17453): keys are kept unturned, and what a query sees is rotated to positions 0,
  * 1, 2, ... inside the cache, with the query last. And the same bits however a sequence is cut, whatever
  * stands beside it, and on any number of threads.
  */
@@ -20,7 +20,7 @@ struct shape {
     float softcap;
     const float *sinks;
     size_t first, kept; /* what a sparse cache keeps: the first rows and a window; 0: all */
-    size_t turned;      /* dims of D that have a rope; 0: the layer has none */
+    size_t rotated;     /* dims of D that have a rope; 0: the layer has none */
     enum rope_pairs pairs;
     float scale; /* times 1 / sqrt(D) */
 };
@@ -83,7 +83,7 @@ static void through_i4(float *x, size_t n)
     kern_table(CPU_REF)->hadamard(x, n);
 }
 
-/* Numbers that the rows hold without rounding where nothing is turned before it is stored. */
+/* Numbers that the rows hold without rounding where nothing is rotated before it is stored. */
 static void make_input(struct setup *t)
 {
     size_t n = t->s.len * width(t), heads = t->s.H + 2 * t->s.K;
@@ -123,7 +123,7 @@ static void make_rows(struct setup *t)
 
 static void open_setup(struct setup *t, const struct shape *s, int threads)
 {
-    struct rope_params rp = {.type = ROPE_DEFAULT, .dim = s->turned, .theta = 500};
+    struct rope_params rp = {.type = ROPE_DEFAULT, .dim = s->rotated, .theta = 500};
     struct eager_limits lim = {.max_tokens = MAX_LEN,
                                .max_seqs = SEQS,
                                .max_len = MAX_LEN,
@@ -131,7 +131,7 @@ static void open_setup(struct setup *t, const struct shape *s, int threads)
                                .n_kv = s->K,
                                .head_dim = s->D,
                                .inner = 16,
-                               .rope_half = {s->turned / 2},
+                               .rope_half = {s->rotated / 2},
                                .hidden = 16,
                                .kern = kern_table(cpu_best()),
                                .kv_dtype = s->rows};
@@ -147,14 +147,14 @@ static void open_setup(struct setup *t, const struct shape *s, int threads)
                          .chunk = s->chunk,
                          .softcap = s->softcap,
                          .sinks = s->sinks,
-                         .rope = s->turned ? 0 : -1,
+                         .rope = s->rotated ? 0 : -1,
                          .pairs = s->pairs};
     if (s->kept) {
         lim.window = &t->s.kept;
         lim.sink = &t->s.first;
         lim.seen = s->first ? s->first + s->kept : 0;
     }
-    if (s->turned)
+    if (s->rotated)
         assert_int_equal(rope_open(&t->rope, &rp, &e), 0);
     make_input(t);
     make_rows(t);
@@ -192,8 +192,8 @@ static float *run(struct setup *t, size_t chunk, bool beside)
 
         memcpy(x, t->qkv + pos * width(t), n * width(t) * sizeof(float));
         memcpy(x + n * width(t), t->qkv, other * width(t) * sizeof(float));
-        o->begin(o, &t->rope, t->s.turned ? 1 : 0, &b);
-        if (t->s.turned)
+        o->begin(o, &t->rope, t->s.rotated ? 1 : 0, &b);
+        if (t->s.rotated)
             o->rope(o, x, &t->w, n + other);
         o->attn(o, a, x, &t->w, &b, 0);
         memcpy(out + pos * row, a, n * row * sizeof(float));
@@ -208,7 +208,7 @@ static float *run(struct setup *t, size_t chunk, bool beside)
 /* OUT = head X as it stands at POS. */
 static void rotate(const struct setup *t, const float *x, size_t pos, double *out)
 {
-    size_t half = t->s.turned / 2;
+    size_t half = t->s.rotated / 2;
 
     for (size_t d = 0; d < t->s.D; d++)
         out[d] = (double)x[d];
@@ -235,7 +235,7 @@ static bool sees(const struct shape *s, size_t row, size_t pos, size_t *place)
     return !parted || row < s->first || row + s->kept > pos;
 }
 
-/* Head H of row POS; IN_TEXT: turned to positions of the text instead of the cache's. */
+/* Head H of row POS; IN_TEXT: rotated to positions of the text instead of the cache's. */
 static void plain(const struct setup *t, size_t pos, size_t h, bool in_text, double *out)
 {
     size_t kv = h / (t->s.H / t->s.K), D = t->s.D, at;
@@ -457,13 +457,20 @@ static void a_tile_whose_last_owner_left_nan_is_not_cleared(void **state)
 static void a_sparse_cache_is_not_that_of_the_paper(void **state)
 {
     static const struct shape shapes[] = {
-        {.H = 4, .K = 2, .D = 32, .turned = 32, .len = 300, .first = 4, .kept = 64},
-        {.H = 2, .K = 1, .D = 48, .turned = 32, .pairs = ROPE_PAIRS_NEXT, .len = 200, .first = 1, .kept = 16},
-        {.H = 3, .K = 3, .D = 20, .turned = 20, .len = 150, .first = 40, .kept = 1},
-        {.H = 2, .K = 1, .D = 16, .turned = 16, .len = 690, .first = 300, .kept = 290}, /* two pieces */
+        {.H = 4, .K = 2, .D = 32, .rotated = 32, .len = 300, .first = 4, .kept = 64},
+        {.H = 2,
+         .K = 1,
+         .D = 48,
+         .rotated = 32,
+         .pairs = ROPE_PAIRS_NEXT,
+         .len = 200,
+         .first = 1,
+         .kept = 16},
+        {.H = 3, .K = 3, .D = 20, .rotated = 20, .len = 150, .first = 40, .kept = 1},
+        {.H = 2, .K = 1, .D = 16, .rotated = 16, .len = 690, .first = 300, .kept = 290}, /* two pieces */
         {.H = 2, .K = 2, .D = 16, .len = 150, .first = 4, .kept = 30},
-        {.H = 2, .K = 1, .D = 32, .turned = 32, .len = 150, .kept = 30}};
-    struct shape s = {.H = 4, .K = 2, .D = 64, .turned = 64, .len = 250, .first = 4, .kept = 90, .scale = 2};
+        {.H = 2, .K = 1, .D = 32, .rotated = 32, .len = 150, .kept = 30}};
+    struct shape s = {.H = 4, .K = 2, .D = 64, .rotated = 64, .len = 250, .first = 4, .kept = 90, .scale = 2};
 
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
         struct shape fp32 = shapes[i];
@@ -483,7 +490,7 @@ static void a_window_as_long_as_the_sequence_changes_a_bit(void **state)
     struct setup sparse, all;
     float *x, *y;
 
-    s.turned = 32;
+    s.rotated = 32;
     open_setup(&all, &s, 2);
     s.first = 4;
     s.kept = 296;
@@ -499,7 +506,7 @@ static void a_window_as_long_as_the_sequence_changes_a_bit(void **state)
 
 static void the_comparison_overlooks_zeros_nan_or_other_positions(void **state)
 {
-    struct shape s = {.H = 2, .K = 1, .D = 32, .turned = 32, .len = 200, .first = 4, .kept = 30, .scale = 2};
+    struct shape s = {.H = 2, .K = 1, .D = 32, .rotated = 32, .len = 200, .first = 4, .kept = 30, .scale = 2};
     struct setup t;
     float *x;
 
