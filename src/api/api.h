@@ -1,8 +1,8 @@
 /* api.h - the OpenAI API of an engine, as handlers of an HTTP server.
  *
- * Who does what: the server's thread takes requests and writes answers; threads of the front (front.h) read
+ * Who does what: the server's thread takes requests and writes answers; threads of the front (workers.h) read
  * JSON, render templates, tokenize and submit, and write answers of many numbers; the engine's thread
- * computes (relay.h). A request is one struct request, which the server's thread owns; nothing blocks that
+ * computes (engine_thread.h). A request is one struct request, which the server's thread owns; nothing blocks that
  * thread.
  */
 #ifndef GALLOP_API_API_H

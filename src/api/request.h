@@ -173,7 +173,7 @@ struct api {
     double ping_s;           /* clock: when the streams that wait are told next */
     uint64_t stalled_ns;     /* clock: when the step began that takes too long; 0: none does */
     struct buf scratch;      /* of the server's thread */
-    struct api_running *row; /* [n_rows] running.c */
+    struct api_running *row; /* [n_rows] crash_table.c */
     size_t n_rows, next_row;
     void (*woken)(void *ctx);
     void *woken_ctx;
@@ -182,7 +182,7 @@ struct api {
     size_t n_unknown;
 };
 
-/* ---- call.c: on the server's thread ---- */
+/* ---- request.c: on the server's thread ---- */
 
 extern const char request_over_memory[]; /* why a request is refused that is beyond --max-request-memory */
 
@@ -236,7 +236,7 @@ const json_t *messages_part_text(const json_t *part);
  * it came from, else it stays empty. */
 int messages_render(struct request *c, struct buf *out, struct buf *origin, struct err *e);
 
-/* ---- running.c: which requests are in the house, for a handler of a crash ---- */
+/* ---- crash_table.c: which requests are in the house, for a handler of a crash ---- */
 
 int crash_table_open(struct api *a, struct err *e);
 void crash_table_close(struct api *a);

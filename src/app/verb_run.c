@@ -1,6 +1,6 @@
 /* verb_run.c - `gallop run`: generates from one prompt, or from many at once.
  *
- * Requests are read a bounded number ahead of what is computed (requests.h). Each result is printed as soon
+ * Requests are read a bounded number ahead of what is computed (app.h). Each result is printed as soon
  * as it is there, with --json in the order of input. A refused or failed request is said on stderr (and in
  * its JSON line), and the others go on. SIGINT and SIGTERM cancel what runs; what is finished is printed
  * whole.

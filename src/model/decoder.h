@@ -3,7 +3,7 @@
  *
  * Llama, Mistral, Qwen, Phi-3, Gemma and the mixtures name their tensors alike and differ in fields of struct
  * decoder_config. A model's file fills these from the config and says which layer it computes. Offered, never
- * imposed. Failures are kept in the model (block.h).
+ * imposed. Failures are kept in the model (bind.h).
  */
 #ifndef GALLOP_MODEL_DECODER_H
 #define GALLOP_MODEL_DECODER_H

@@ -62,7 +62,7 @@ struct work;
 struct model_arch {
     const char *class_name; /* architectures[0] of config.json */
     const char *model_type;
-    void (*open)(struct model *m); /* as block.h says; sets impl, forward and close */
+    void (*open)(struct model *m); /* as bind.h says; sets impl, forward and close */
 };
 
 #define MODEL_ARCH(class_name, model_type, open) void open(struct model *m);

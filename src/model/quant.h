@@ -12,7 +12,7 @@ enum quant {
     QUANT_AS_STORED,   /* integers in blocks stay so (linear_blocks.c); the rest is as with none */
     QUANT_NONE,        /* of the computing type */
     QUANT_INT8,        /* a scale a column (linear_panels.c) */
-    QUANT_INT8_STATIC, /* and inputs with scales found before (scales.h) */
+    QUANT_INT8_STATIC, /* and inputs with scales found before (calibration.h) */
     QUANT_INT4,        /* in groups of 32, */
     QUANT_INT4_128,    /* or 128 (linear_int4.c) */
     QUANT_MXFP4,       /* linear_mxfp4.c */

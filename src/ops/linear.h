@@ -42,8 +42,8 @@ struct linear_desc {
     bool fixed;   /* of DT_I8 and no group: 127 stands for LARGEST in all rows of the input, found before */
     float largest; /* 0: in each row for its own largest element, as without */
     const float
-        *feedback; /* of a GROUP: what rounding goes by (feedback.h), of rows of K; NULL: each weight alone */
-    bool to_mxfp4; /* weights become MXFP4, in blocks of 32 of K that have a scale, if DTYPE is not DT_I8 */
+        *feedback;  /* of a GROUP: what rounding goes by (gptq.h), of rows of K; NULL: each weight alone */
+    bool to_mxfp4;  /* weights become MXFP4, in blocks of 32 of K that have a scale, if DTYPE is not DT_I8 */
     bool is_expert; /* of a mixture */
     bool exact;     /* a router: nothing of the kind is done to its weights, which are computed in fp32 */
     bool as_stored; /* weights that are stored as integers in blocks stay so, if DTYPE is bf16 */

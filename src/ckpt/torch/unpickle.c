@@ -1,4 +1,4 @@
-/* unpickle.c - the stack machine behind unpickle.h, for pickle protocols 2 to 5.
+/* unpickle.c - the stack machine behind torch.h, for pickle protocols 2 to 5.
  *
  * Bounds: the stack, the marks, the memo and the number of values are limited, every operand is checked
  * against the bytes that are left, and no size in the pickle leads to an allocation: memory grows with the

@@ -7,7 +7,7 @@
  *
  * TDPBF16PS sums the even and the odd elements of a row apart, from +0, k ascending, by fused operations;
  * their sum is then added to C. Denormals in and out are zeros (Intel SDM volume 2; proved by experiment
- * against a model, test_tiles.c). TDPBUSD and TDPBSSD, whose bytes of A have a sign, are exact. The
+ * against a model, test_dot512.c). TDPBUSD and TDPBSSD, whose bytes of A have a sign, are exact. The
  * instructions are written as assembly because the compilers' own forms do not say which memory they read.
  */
 #ifndef GALLOP_KERN_AMX_TILE_H

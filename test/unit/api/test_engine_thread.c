@@ -10,7 +10,7 @@
 #include "engines.h"
 #include "test.h"
 
-#define YIELD_S 0.005 /* relay.c waits so long for what is not written */
+#define YIELD_S 0.005 /* engine_thread.c waits so long for what is not written */
 
 enum { N_TOKENS = 20 };
 

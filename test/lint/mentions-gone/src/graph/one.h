@@ -1,0 +1,2 @@
+/* one.h - see two.h. */
+struct one;

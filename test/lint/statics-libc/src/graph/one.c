@@ -1,0 +1,5 @@
+/* one.c - a fixture. */
+static int open(int a)
+{
+    return a;
+}

@@ -1,0 +1,5 @@
+/* b.c - a fixture. */
+static int step_on(int a)
+{
+    return a;
+}

@@ -1,0 +1,5 @@
+/* d.c - a fixture. */
+static int step_on(int a)
+{
+    return a;
+}

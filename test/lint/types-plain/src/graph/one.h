@@ -1,0 +1,4 @@
+/* one.h - a fixture. */
+struct pair {
+    int a;
+};
