@@ -358,6 +358,31 @@ static void a_slow_medium_costs_blocks_and_no_time(void **state)
     assert_int_equal(medium.n, STORE_MOST_SLOTS + 1);
 }
 
+static void a_block_overtakes_those_that_were_put_before(void **state)
+{
+    enum { EARLY = 3, ALL = STORE_MOST_SLOTS + EARLY };
+    struct store *s;
+
+    medium.n = 0;
+    s = open_fake(false);
+    for (uint64_t i = 0; i < STORE_MOST_SLOTS; i++)
+        assert_true(put(s, i));
+    for (int i = 0; i < EARLY; i++)
+        sem_post(&medium.go);
+    for (uint64_t i = STORE_MOST_SLOTS; i < ALL;) /* into the slots of the first, which are free by and by */
+        i += put(s, i);
+    for (int i = EARLY; i < ALL; i++)
+        sem_post(&medium.go);
+    store_flush(s);
+    assert_int_equal(medium.n, ALL);
+    for (uint64_t i = 0; i < ALL; i++) {
+        struct prefix_key key = key_of(i);
+
+        assert_memory_equal(&medium.kept[i].key, &key, sizeof(key));
+    }
+    store_close(s);
+}
+
 static void reads_can_be_dropped_whatever_their_state_and_go_before_writes(void **state)
 {
     int slot[STORE_MOST_SLOTS];
@@ -669,6 +694,7 @@ int main(void)
         cmocka_unit_test(a_table_that_cannot_grow_keeps_what_it_has),
         cmocka_unit_test(what_is_put_is_read_again_in_another_store),
         cmocka_unit_test(a_slow_medium_costs_blocks_and_no_time),
+        cmocka_unit_test(a_block_overtakes_those_that_were_put_before),
         cmocka_unit_test(reads_can_be_dropped_whatever_their_state_and_go_before_writes),
         cmocka_unit_test(damage_is_seen_removed_and_counted),
         cmocka_unit_test(a_store_that_is_always_busy_looks_at_its_medium_all_the_same),
