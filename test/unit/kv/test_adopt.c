@@ -4,6 +4,7 @@
  */
 #include "base/rng.h"
 #include "caches.h"
+#include "files.h"
 #include "kv/store/record.h"
 #include "kv/store/store.h"
 
@@ -319,13 +320,18 @@ static void sink_close(void *m)
     (void)m;
 }
 
-static uint64_t n_written(struct store *s)
+static struct store_stats stats_of(struct store *s)
 {
     struct store_stats t;
 
     store_flush(s);
     store_stats(s, &t);
-    return t.n_written;
+    return t;
+}
+
+static uint64_t n_written(struct store *s)
+{
+    return stats_of(s).n_written;
 }
 
 /* All slots of the store are taken while the blocks of sequence 0 are filled. */
@@ -366,6 +372,67 @@ static void a_block_that_the_store_could_not_take_is_tried_again_when_it_is_give
         assert_int_equal(n_written(s) - before,
                          i + 1 + (i < 8 ? 0 : i - 7)); /* four are given away at the end */
     }
+    kv_close(&f.c);
+    store_close(s);
+}
+
+/* ---- blocks in front of those that are read from a store ---- */
+
+/* A sequence with the text WHICH, of N rows, that comes and goes. */
+static void pass(struct frame *f, size_t seq, int which, size_t n)
+{
+    assert_int_equal(begin(f, seq, 0, text(which, 0), n), 0);
+    assert_int_equal(grow(f, seq, n), 0);
+    release(f, seq);
+}
+
+/* A cache of 16 blocks with a store that has all 4 blocks of the text 0; of these, 2 are here. */
+static struct store *open_beside_store(struct frame *f)
+{
+    struct store_options o = {.where = files_folder(), .limit_bytes = 1 << 30};
+    struct kv_limits lim;
+    struct store *s;
+    struct err e = {0};
+
+    open_cache(f, "paged", PREFIX_HASH, 0, 0, false, 16 * BLOCK);
+    lim = f->c.lim;
+    kv_close(&f->c);
+    o.record_bytes = kv_record_bytes("paged", &lim);
+    assert_int_equal(store_open(&s, &o, &e), 0);
+    lim.store = s;
+    assert_int_equal(kv_open(&f->c, "paged", &lim, &e), 0);
+    pass(f, 0, 0, 4 * BLOCK);
+    assert_int_equal(n_written(s), 4);
+    kv_close(&f->c);
+    assert_int_equal(kv_open(&f->c, "paged", &lim, &e), 0);
+    pass(f, 0, 0, 2 * BLOCK);
+    return s;
+}
+
+/* Those that are here count as used from the moment on when the others are asked for, and when they have come,
+ * the last of them all is given away first. */
+static void blocks_in_front_of_those_that_are_read_are_given_away(void **state)
+{
+    int32_t prompt[4 * BLOCK];
+    size_t from, to;
+    struct frame f;
+    struct store *s = open_beside_store(&f);
+    int place;
+
+    pass(&f, 1, 1, 4 * BLOCK);
+    memcpy(prompt, text(0, 0), sizeof(prompt));
+    place = kv_ahead(&f.c, seeds[0], prompt, 4 * BLOCK, &from, &to);
+    assert_true(place >= 0);
+    assert_int_equal(from, 2 * BLOCK);
+    assert_int_equal(to, 4 * BLOCK);
+    assert_int_equal(begin(&f, 2, 0, text(2, 0), 12 * BLOCK), 0);
+    assert_int_equal(grow(&f, 2, 12 * BLOCK), 0); /* into the 10 that are free and 2 of the text 1 */
+    while (!kv_ahead_go_on(&f.c, place))
+        kv_ahead_wait(&f.c, 1);
+    assert_int_equal(stats_of(s).n_read, 2); /* nothing was given away that had to be read, too */
+    assert_int_equal(begin(&f, 4, 0, text(3, 0), BLOCK), 0);
+    assert_int_equal(grow(&f, 4, BLOCK), 0);
+    assert_int_equal(begin(&f, 3, 0, prompt, 4 * BLOCK), 3 * BLOCK);
     kv_close(&f.c);
     store_close(s);
 }
@@ -463,6 +530,7 @@ int main(void)
         cmocka_unit_test(the_tail_of_a_sequence_that_ended_within_a_block_is_found_by_radix),
         cmocka_unit_test(a_prefix_that_is_cut_for_lack_of_a_block_is_what_windows_see),
         cmocka_unit_test(a_block_that_the_store_could_not_take_is_tried_again_when_it_is_given_away),
+        cmocka_unit_test(blocks_in_front_of_those_that_are_read_are_given_away),
         cmocka_unit_test(an_index_that_is_off_finds_nothing),
         cmocka_unit_test(tails_are_given_away_before_heads),
         cmocka_unit_test(windows_find_what_a_query_behind_the_prefix_sees),
