@@ -383,6 +383,13 @@ static struct hits compare(const char *model, const struct way *w, const struct 
     return h;
 }
 
+static void must_not_preempt(const char *name, const struct way *w, int64_t company, size_t n_preempted)
+{
+    if (n_preempted && w->admission)
+        fail_msg("%s, %s, %d at once: %zu preempted with admission %s", name, w->name, (int)company,
+                 n_preempted, w->admission);
+}
+
 /* Returns how often a request was preempted. */
 static size_t try_way(const char *name, const char *model, const struct way *w, const struct load *l,
                       int64_t company)
@@ -400,7 +407,7 @@ static size_t try_way(const char *name, const char *model, const struct way *w, 
     }
     n_preempted = engines_stats(g).n_preempted;
     assert_true(n_cached > 0 || strcmp(w->index, "none") == 0);
-    assert_true(n_preempted == 0 || !w->admission);
+    must_not_preempt(name, w, company, n_preempted);
     if (w->is_static)
         assert_true(f.n_prompts > REQUESTS / l->stride && f.n_frames > 0 && f.n_padding > 0);
     gallop_close(g);
@@ -429,7 +436,7 @@ static size_t try_store(const char *name, const char *model, const struct way *w
         assert_true(s.n_stored_tokens >= n_stored && s.n_store_damaged == 0);
         gallop_close(g);
     }
-    assert_true(n_preempted == 0 || !w->admission);
+    must_not_preempt(name, w, company, n_preempted);
     return n_preempted;
 }
 
