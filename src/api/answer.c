@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/request.h"
+#include "base/buf.h"
 #include "base/utf8.h"
 #include "engine/gallop_in.h"
 

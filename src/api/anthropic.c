@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/request.h"
+#include "base/buf.h"
 #include "base/json_pull.h"
 #include "base/json_tree.h"
 

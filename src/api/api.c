@@ -5,6 +5,7 @@
 #include <sys/random.h>
 
 #include "api/request.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "engine/gallop_in.h"
 

@@ -16,6 +16,7 @@
 #include "api/markup/markup.h"
 #include "api/markup/roles.h"
 #include "api/markup/tools.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "gallop.h"
 #include "net/cors.h"

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "api/request.h"
+#include "base/buf.h"
 #include "base/json_pull.h"
 
 static const char *type_of(int status)

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
-#include "base/mem.h"
 
 struct request;
 struct request_choice;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/request.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/utf8.h"

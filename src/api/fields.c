@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/json_pull.h"
 
 enum kind { BOOL, INT, NUMBER, TEXT, FILLED, OWN, EMPTY, LOGGED, NEVER };

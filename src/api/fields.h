@@ -13,8 +13,8 @@
 #include <stdint.h>
 
 #include "api/markup/tools.h"
+#include "base/buf.h"
 #include "base/err.h"
-#include "base/mem.h"
 
 enum {
     FIELDS_COMPLETIONS = 1,

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "api/request.h"
+#include "base/buf.h"
 
 const json_t *messages_part_text(const json_t *part)
 {

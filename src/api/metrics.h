@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "base/mem.h"
+#include "base/buf.h"
 #include "gallop.h"
 
 enum { METRICS_MAX_BOUNDS = 32 };

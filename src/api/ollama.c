@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "api/routes.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/json_pull.h"
 #include "base/json_tree.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/routes.h"
+#include "base/buf.h"
 
 /* JSON with ' in place of ". */
 struct schema {

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "api/routes.h"
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "engine/dense.h"
 

@@ -18,6 +18,8 @@
 #include "api/markup/parser.h"
 #include "api/metrics.h"
 #include "api/workers.h"
+#include "base/arena.h"
+#include "base/buf.h"
 #include "engine/schedule/waiting.h"
 #include "text/tok/tok.h"
 

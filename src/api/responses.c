@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "api/request.h"
+#include "base/buf.h"
 #include "base/json_tree.h"
 
 /* ---- from items to a chat ---- */

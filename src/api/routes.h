@@ -5,6 +5,7 @@
 #define GALLOP_API_ROUTES_H
 
 #include "api/request.h"
+#include "base/buf.h"
 
 #define ROUTE_EMPTY "" /* an answer without a body */
 #define ROUTE_TEXT  "text"

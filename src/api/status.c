@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "api/request.h"
+#include "base/buf.h"
 #include "base/clock.h"
 
 void status_gauges(const struct api *a, struct metrics_now *now)

@@ -10,6 +10,8 @@
 #include <stdio.h>
 
 #include "api/markup/markup.h"
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/opt.h"
 #include "ckpt/checkpoint.h"
 #include "engine/dense.h"

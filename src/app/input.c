@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "app/app.h"
+#include "base/buf.h"
 #include "base/json_pull.h"
 #include "base/mem.h"
 

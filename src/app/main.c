@@ -8,6 +8,7 @@
 
 #include "api/api.h"
 #include "app/app.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/near.h"

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "app/app.h"
+#include "base/buf.h"
 
 static const char description[] =
     "`gallop` reads an unmodified Hugging Face checkpoint folder and generates text, in one process. It uses a "

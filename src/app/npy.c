@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "app/app.h"
+#include "base/buf.h"
 #include "base/mem.h"
 
 enum { PREFIX = 10, ALIGN = 64 };

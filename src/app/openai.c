@@ -7,6 +7,7 @@
 
 #include "api/markup/parser.h"
 #include "app/app.h"
+#include "base/buf.h"
 #include "base/clock.h"
 
 #define LOWEST_LOGPROB (-9999.0) /* vLLM's word for minus infinity, which JSON cannot say */

@@ -5,6 +5,7 @@
 #include <sys/random.h>
 
 #include "app/app.h"
+#include "base/arena.h"
 #include "base/err.h"
 #include "engine/kv_sparse.h"
 #include "engine/op_config.h"

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/json_pull.h"
 #include "base/mem.h"
 #include "engine/seq.h"

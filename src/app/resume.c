@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "app/app.h"
+#include "base/buf.h"
 #include "base/json_pull.h"
-#include "base/mem.h"
 
 /* Notes the result O; false: it is an error, to be tried again. -1 in *RC: it is no result. */
 static bool note(struct resume *r, json_t *o, int *rc)

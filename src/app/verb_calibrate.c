@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "app/app.h"
+#include "base/buf.h"
 #include "base/mem.h"
 #include "base/strmap.h"
 #include "engine/score.h"

@@ -19,6 +19,8 @@
 #include <unistd.h>
 
 #include "app/app.h"
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/json_pull.h"
 #include "base/utf8.h"

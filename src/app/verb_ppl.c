@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "app/app.h"
+#include "base/buf.h"
 #include "base/mem.h"
 #include "engine/score.h"
 

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "app/app.h"
+#include "base/buf.h"
 #include "base/err.h"
 
 static const struct opt_row rows[] = {

@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "app/app.h"
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
 

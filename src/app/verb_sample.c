@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "app/app.h"
+#include "base/arena.h"
 #include "base/json_pull.h"
 #include "base/mem.h"
 #include "kern/kern.h"

@@ -17,6 +17,7 @@
 #include "api/api.h"
 #include "app/app.h"
 #include "app/bench/bench.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/json_pull.h"
 #include "net/systemd.h"

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "app/app.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/json_pull.h"
 #include "text/tok/tok.h"

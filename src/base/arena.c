@@ -1,5 +1,5 @@
 /* arena.c - chunks double from 4 KiB up to 1 MiB; a larger request gets a chunk of its own size. */
-#include "base/mem.h"
+#include "base/arena.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* buf.c - doubling growth, sticky out-of-memory. */
-#include "base/mem.h"
+#include "base/buf.h"
 
 #include <ctype.h>
 #include <inttypes.h>

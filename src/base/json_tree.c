@@ -1,6 +1,8 @@
 /* json_tree.c - integers beyond 64 bits in trees, and the text of trees. */
 #include "base/json_tree.h"
 
+#include "base/buf.h"
+
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>

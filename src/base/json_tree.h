@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/mem.h"
+#include "base/buf.h"
 
 enum {
     JSON_LARGE_DIGITS = 4300, /* Python's own limit for the digits of an integer */

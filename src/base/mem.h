@@ -1,9 +1,9 @@
-/* mem.h - memory: the heap with its accounting, arenas that end at once, and growing runs of bytes.
+/* mem.h - the heap with its accounting, its budget of requests, and its switches for tests.
  *
  * Every allocation of ours passes here, and so do those of the libraries that let us (jansson, PCRE2); it is
  * tagged, counted, made to fail on demand, and refused inside a step. Large regions for weights and KV come
  * from map.h instead. Nothing here aborts on exhaustion: NULL comes back and the caller reports ERR_NOMEM.
- * Blocks are aligned to 16 bytes. Arenas and buffers belong to one thread at a time.
+ * Allocations are aligned to 16 bytes. arena.h and buf.h build on this header.
  */
 #ifndef GALLOP_BASE_MEM_H
 #define GALLOP_BASE_MEM_H
@@ -86,60 +86,5 @@ bool mem_failed(void);
 void mem_guard_up(void);
 void mem_guard_down(void);
 bool mem_guarded(void);
-
-/* ---- arenas ---- */
-
-/* Many small allocations with one end of life (a request, a parsed file): memory comes in chunks and goes
- * back all at once. */
-struct arena_chunk;
-
-struct arena {
-    struct arena_chunk *chunk; /* newest first */
-    size_t used;               /* bytes used of the newest chunk */
-    enum mem_tag tag;
-};
-
-void arena_init(struct arena *a, enum mem_tag tag);
-void *arena_alloc(struct arena *a, size_t bytes);              /* NULL: out of memory; contents undefined */
-void *arena_zalloc(struct arena *a, size_t n, size_t size);    /* zeroed; NULL also on overflow */
-char *arena_strndup(struct arena *a, const char *s, size_t n); /* terminated copy */
-void arena_fini(struct arena *a);                              /* frees everything; a zeroed arena is fine */
-
-/* ---- growing runs of bytes ---- */
-
-/* Running out of memory is sticky: appends become no-ops and `oom` stays set, so a writer checks once at its
- * end. data is terminated by a zero byte that len does not count (NULL while empty). */
-struct buf {
-    char *data;
-    size_t len, cap;
-    enum mem_tag tag;
-    bool oom;
-};
-
-void buf_init(struct buf *b, enum mem_tag tag);
-/* The next N bytes need no memory; false, and oom: out of memory. */
-bool buf_reserve(struct buf *b, size_t n);
-void buf_add(struct buf *b, const void *p, size_t n);
-void buf_str(struct buf *b, const char *s);
-void buf_char(struct buf *b, char c);
-void buf_fmt(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void buf_clear(struct buf *b); /* keeps the memory; forgets oom */
-void buf_fini(struct buf *b);  /* a zeroed buf is fine */
-
-/* ---- JSON, written into a buffer; a comma is put where the bytes before end a value ---- */
-
-void buf_json_begin(struct buf *b, char bracket); /* '{' or '[' */
-void buf_json_end(struct buf *b, char bracket);   /* '}' or ']' */
-void buf_json_key(struct buf *b, const char *key);
-void buf_json_int(struct buf *b, int64_t v);
-void buf_json_real(struct buf *b, double v); /* finite; with a point or an exponent, and all of its digits */
-void buf_json_float(struct buf *b, float v); /* the same for a float, which has fewer */
-void buf_json_bool(struct buf *b, bool v);
-void buf_json_null(struct buf *b);
-
-/* The bytes as a JSON string literal with quotes: escapes what JSON must and the line ends U+0085, U+2028
- * and U+2029, keeps other UTF-8 as it is, and writes U+FFFD for each maximal ill-formed sequence, so that
- * what comes out is always valid JSON on one line. */
-void buf_json_str(struct buf *b, const char *s, size_t n);
 
 #endif

@@ -13,8 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
-#include "base/mem.h"
 
 enum opt_type {
     OPT_FLAG,   /* no value on the command line; 1/0, true/false, yes/no, on/off in the environment */

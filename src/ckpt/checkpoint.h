@@ -9,8 +9,8 @@
 #ifndef GALLOP_CKPT_CHECKPOINT_H
 #define GALLOP_CKPT_CHECKPOINT_H
 
+#include "base/buf.h"
 #include "base/err.h"
-#include "base/mem.h"
 #include "ckpt/config.h"
 #include "ckpt/gguf/gguf.h"
 #include "ckpt/pack/pack.h"

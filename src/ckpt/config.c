@@ -11,9 +11,9 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "base/json_pull.h"
-#include "base/mem.h"
 #include "base/strmap.h"
 #include "base/utf8.h"
 

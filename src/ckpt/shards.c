@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/json_pull.h"
 
 enum { MAX_FILES = 4096 };

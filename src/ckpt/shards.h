@@ -4,9 +4,9 @@
 
 #include <stddef.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "base/folder.h"
-#include "base/mem.h"
 #include "base/strmap.h"
 
 /* Read from model.safetensors.index.json or pytorch_model.bin.index.json. A zeroed one is closed. */

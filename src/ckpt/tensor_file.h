@@ -12,9 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "base/folder.h"
-#include "base/mem.h"
 #include "base/strmap.h"
 #include "tensor/view.h"
 

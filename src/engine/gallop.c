@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/find_model.h"

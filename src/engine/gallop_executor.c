@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/mem.h"
 #include "engine/gallop_in.h"
 

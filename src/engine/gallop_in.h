@@ -4,6 +4,7 @@
 #ifndef GALLOP_ENGINE_GALLOP_IN_H
 #define GALLOP_ENGINE_GALLOP_IN_H
 
+#include "base/arena.h"
 #include "engine/llm.h"
 #include "engine/step.h"
 #include "gallop.h"

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 
 enum { MOST = 1 << 30 };

@@ -3,8 +3,8 @@
 #ifndef GALLOP_ENGINE_OP_CONFIG_H
 #define GALLOP_ENGINE_OP_CONFIG_H
 
+#include "base/arena.h"
 #include "base/err.h"
-#include "base/mem.h"
 #include "ops/linear.h"
 
 struct op_config {

@@ -13,9 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "base/folder.h"
-#include "base/mem.h"
 
 /* Every field by its name in JSON. One bit each in sampling.given. */
 #define SAMPLING_FIELDS(X)                    \

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/mem.h"
 
 enum { USUAL_TEXT = 256 }; /* bytes that a step adds to a text; more has to be allocated */

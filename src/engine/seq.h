@@ -13,7 +13,8 @@
 
 #include <stdatomic.h>
 
-#include "base/mem.h"
+#include "base/arena.h"
+#include "base/buf.h"
 #include "engine/sample.h"
 #include "engine/sampling.h"
 #include "engine/schedule/heap.h"

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/mem.h"
 
 enum { STEP_IDS = 1 << 14, EVENTS_A_SEQ = 4 };

@@ -2,6 +2,9 @@
  * back. */
 #include "engine/stop.h"
 
+#include "base/arena.h"
+#include "base/buf.h"
+
 #include <string.h>
 
 struct stop_text {

@@ -15,8 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
-#include "base/mem.h"
 #include "engine/sampling.h"
 
 enum stop_why {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "base/map.h"
 #include "base/mem.h"

@@ -11,8 +11,8 @@
 
 #include <stddef.h>
 
+#include "base/arena.h"
 #include "base/err.h"
-#include "base/mem.h"
 #include "base/threads/pool.h"
 #include "ckpt/checkpoint.h"
 #include "model/calibration.h"

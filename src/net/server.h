@@ -24,8 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
-#include "base/mem.h"
 #include "net/http_head.h"
 
 enum { SERVER_MAX_SOCKETS = 16, SERVER_SMALL_BODY = 16 << 10 };

@@ -14,9 +14,9 @@
 #include <stdbool.h>
 #include <time.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/folder.h"
-#include "base/mem.h"
 
 struct chat;
 struct jinja;

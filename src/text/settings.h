@@ -15,9 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "base/folder.h"
-#include "base/mem.h"
 
 enum settings_flag { SETTINGS_UNSET = -1, SETTINGS_NO, SETTINGS_YES };
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/utf8.h"
 #include "text/tok/tok.h"

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "text/jinja/jinja.h"
 
 static const char variables[] =

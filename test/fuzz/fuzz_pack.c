@@ -5,6 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/buf.h"
 #include "ckpt/pack/form.h"
 
 /* The file with this directory and data; sums of blobs are the fuzzer's own to find: only those of the

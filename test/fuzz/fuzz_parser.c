@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "api/markup/parser.h"
+#include "base/buf.h"
 #include "base/rng.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/mem.h"
 #include "ckpt/tensor_file.h"
 #include "ckpt/torch/torch.h"

@@ -1,6 +1,8 @@
 /* ggufwrite.c - see ggufwrite.h. */
 #include "ggufwrite.h"
 
+#include "base/buf.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/mem.h"
+#include "base/buf.h"
 
 struct ggufwrite {
     struct buf kv, info, data;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/utf8.h"
 
 static const struct markup_calls calls[] = {

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/buf.h"
 #include "base/err.h"
-#include "base/mem.h"
 
 /* What may follow the mark that opens calls. */
 enum markup_shape {

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/rng.h"
 #include "base/utf8.h"
 

@@ -1,6 +1,8 @@
 /* probe.c - renders with a fixed clock, so that a template always gives the same answers. */
 #include "api/markup/probe.h"
 
+#include "base/buf.h"
+
 #include <string.h>
 #include <time.h>
 

@@ -7,8 +7,8 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "base/buf.h"
 #include "base/err.h"
-#include "base/mem.h"
 #include "text/chat.h"
 #include "text/jinja/jinja.h"
 

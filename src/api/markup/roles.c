@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "api/markup/probe.h"
-#include "base/mem.h"
+#include "base/buf.h"
 
 static const char one[] = "probe_first_instruction", other[] = "probe_other_instruction";
 

@@ -6,6 +6,7 @@
 
 #include "api/markup/parser.h"
 #include "api/markup/probe.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/json_pull.h"
 #include "base/json_tree.h"

@@ -9,6 +9,7 @@
 
 #include "app/app.h"
 #include "app/bench/bench.h"
+#include "base/buf.h"
 #include "base/json_pull.h"
 #include "base/mem.h"
 #include "base/rng.h"

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "ckpt/gguf/gguf.h"
 
 /* ---- architectures ---- */

@@ -3,6 +3,7 @@
  * One cursor walks the bytes and cannot leave them. Tables grow as entries are read, each of which takes
  * bytes of the file, so no number in the file decides how much is allocated.
  */
+#include "base/arena.h"
 #include "ckpt/gguf/gguf.h"
 
 #include <inttypes.h>

@@ -14,9 +14,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/json_pull.h"
-#include "base/mem.h"
 #include "base/strmap.h"
 #include "ckpt/tensor_file.h"
 #include "tensor/view.h"

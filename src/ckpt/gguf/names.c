@@ -3,6 +3,7 @@
  * A GGUF name is STEM.weight or blk.N.STEM.weight; the table maps stems. Rows of an architecture win over
  * those of all. Names and layouts are those of llama.cpp's convert_hf_to_gguf.py.
  */
+#include "base/arena.h"
 #include "ckpt/gguf/gguf.h"
 
 #include <stdio.h>

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/buf.h"
 #include "base/mem.h"
 
 enum { MAX_PARTS = 99999, TAIL = 20 /* "-00001-of-00002.gguf" */ };

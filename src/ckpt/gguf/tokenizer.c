@@ -4,6 +4,8 @@
  * that one, the special tokens are searched for those that end a turn in the known families, as llama.cpp
  * does.
  */
+#include "base/arena.h"
+#include "base/buf.h"
 #include "ckpt/gguf/gguf.h"
 
 #include <inttypes.h>

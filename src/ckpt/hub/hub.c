@@ -15,9 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/folder.h"
-#include "base/mem.h"
 #include "ckpt/gguf/gguf.h"
 #include "ckpt/hub/parts.h"
 #include "ckpt/shards.h"

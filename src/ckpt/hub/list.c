@@ -4,6 +4,7 @@
  * in one folder is left out here, so that nothing behind this file has to think of "../". The order in which
  * weights are looked for is that of weights.h.
  */
+#include "base/arena.h"
 #include "ckpt/hub/parts.h"
 
 #include <dirent.h>

@@ -18,10 +18,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/folder.h"
 #include "base/map.h"
-#include "base/mem.h"
 #include "base/threads/pool.h"
 #include "ckpt/tensor_file.h"
 

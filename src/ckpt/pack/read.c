@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <xxhash.h>
 
+#include "base/arena.h"
 #include "base/json_pull.h"
 #include "ckpt/pack/form.h"
 

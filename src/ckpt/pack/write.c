@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/xxh3.h"
 #include "ckpt/pack/form.h"
 #include "ckpt/pack/pack.h"

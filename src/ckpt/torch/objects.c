@@ -4,6 +4,7 @@
  * tensor lies within its storage is proved where the storage is known (read.c).
  * Format: torch/_utils.py (_rebuild_*), torch/serialization.py (persistent ids).
  */
+#include "base/arena.h"
 #include "ckpt/torch/torch.h"
 
 #include <string.h>

@@ -7,6 +7,7 @@
  * storage, and its storage in the file. Several names may share a storage. Nothing is copied.
  * Format: torch/serialization.py, _save() and _legacy_save().
  */
+#include "base/arena.h"
 #include "ckpt/tensor_file.h"
 
 #include <inttypes.h>

@@ -6,6 +6,7 @@
  * Format: Python's Lib/pickletools.py, which describes every opcode; torch/serialization.py for the
  * persistent ids.
  */
+#include "base/arena.h"
 #include "ckpt/torch/torch.h"
 
 #include <string.h>

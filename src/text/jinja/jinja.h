@@ -24,8 +24,8 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "base/buf.h"
 #include "base/err.h"
-#include "base/mem.h"
 
 struct jinja;
 

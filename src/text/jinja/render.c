@@ -3,6 +3,8 @@
  */
 #include <string.h>
 
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/utf8.h"
 #include "text/jinja/tree.h"
 

@@ -8,6 +8,7 @@
 #ifndef GALLOP_TEXT_JINJA_TREE_H
 #define GALLOP_TEXT_JINJA_TREE_H
 
+#include "base/arena.h"
 #include "text/jinja/value.h"
 
 /* clang-format off */

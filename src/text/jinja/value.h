@@ -14,8 +14,8 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "base/arena.h"
 #include "base/err.h"
-#include "base/mem.h"
 #include "text/jinja/jinja.h"
 
 /* clang-format off */

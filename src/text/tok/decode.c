@@ -4,6 +4,7 @@
  * (byte fallback), or the last token (suffix). What stays constant: joined output = the output for the
  * joined input.
  */
+#include "base/buf.h"
 #include "text/tok/steps.h"
 
 #include <string.h>

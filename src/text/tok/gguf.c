@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/utf8.h"
 #include "text/tok/build.h"

@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/json_pull.h"
 #include "text/tok/build.h"
 

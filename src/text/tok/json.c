@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/json_pull.h"
 #include "base/utf8.h"
 #include "text/tok/build.h"

@@ -5,6 +5,8 @@
  * is our own (a counting sort for long runs of marks): utf8proc sorts by exchange, which is quadratic on a
  * hostile megabyte of marks. The character map is walked with every index checked: the file is not trusted.
  */
+#include "base/arena.h"
+#include "base/buf.h"
 #include "text/tok/steps.h"
 
 #include <string.h>

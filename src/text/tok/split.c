@@ -1,5 +1,6 @@
 /* split.c - depth first: a piece goes through all steps before the next one is cut, so no list of pieces
  * exists. */
+#include "base/buf.h"
 #include "text/tok/steps.h"
 
 #include <string.h>

@@ -11,9 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/json_pull.h"
-#include "base/mem.h"
 
 struct pattern;
 struct pattern_work;

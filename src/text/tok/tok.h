@@ -12,10 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/folder.h"
 #include "base/json_pull.h"
-#include "base/mem.h"
 
 struct tok;
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "api/request.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "demo.h"

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "api/request.h"
+#include "base/buf.h"
 
 static struct buf said; /* what was written, in short */
 

@@ -1,6 +1,7 @@
 /* test_fields.c - the table of a request's fields: each at its limits, one beyond, of another type, and
  * null. */
 #include "api/fields.h"
+#include "base/buf.h"
 
 #include <math.h>
 

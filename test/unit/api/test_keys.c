@@ -1,8 +1,6 @@
 /* test_keys.c - API keys: who has one, and files of them. */
 #include "api/keys.h"
 
-#include "base/mem.h"
-
 static char name[KEYS_NAME], other[KEYS_NAME];
 
 static void only_whole_keys_are_taken(void **state)

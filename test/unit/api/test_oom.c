@@ -10,6 +10,7 @@
 
 #include "api/fields.h"
 #include "api/request.h"
+#include "base/buf.h"
 #include "base/mem.h"
 #include "demo.h"
 #include "engine/gallop_in.h"

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "api/routes.h"
+#include "base/buf.h"
 
 static const char *const names[] = {"small", "a \"b\""};
 static struct keys keys;

@@ -2,6 +2,7 @@
  * malformed comes back as text.
  */
 #include "api/markup/parser.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "transcript.h"
 

@@ -3,6 +3,7 @@
  */
 #include "api/markup/roles.h"
 
+#include "base/buf.h"
 #include "base/mem.h"
 
 #define MESSAGES "{% for m in messages %}"

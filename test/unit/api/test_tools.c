@@ -4,6 +4,7 @@
 #include "api/markup/tools.h"
 
 #include "api/markup/parser.h"
+#include "base/buf.h"
 
 static const char chatml[] =
     "{% if tools %}{% for t in tools %}{{ t | tojson }}{% endfor %}{% endif %}"

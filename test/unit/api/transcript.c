@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 
 static void label(struct transcript *t, enum parser_kind kind, const char *name)

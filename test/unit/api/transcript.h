@@ -8,6 +8,7 @@
 #define GALLOP_TEST_API_TRANSCRIPT_H
 
 #include "api/markup/parser.h"
+#include "base/buf.h"
 
 struct transcript {
     struct buf text;

@@ -10,7 +10,6 @@
 
 #include "app/bench/bench.h"
 #include "base/err.h"
-#include "base/mem.h"
 #include "engine/gallop_in.h"
 
 enum { LONGEST = 320, CHUNK = 32, TILE = 16 };

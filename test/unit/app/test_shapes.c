@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "app/app.h"
-#include "base/mem.h"
+#include "base/buf.h"
 #include "gallop.h"
 #include "model/model.h"
 

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/mem.h"
 
 static void blocks_are_aligned_and_do_not_overlap(void **state)

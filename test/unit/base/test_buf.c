@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/json_pull.h"
 #include "base/mem.h"
 #include "base/utf8.h"

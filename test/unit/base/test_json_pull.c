@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/json_pull.h"
 #include "base/json_tree.h"
 #include "base/mem.h"

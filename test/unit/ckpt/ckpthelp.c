@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/json_pull.h"
 #include "base/mem.h"
 #include "ckpt/weights.h"

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/mem.h"
 #include "ckpt/gguf/gguf.h"
 #include "ggufwrite.h"

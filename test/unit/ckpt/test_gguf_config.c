@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/mem.h"
 #include "ckpt/gguf/gguf.h"
 #include "ggufwrite.h"

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/buf.h"
 #include "base/mem.h"
 #include "ckpt/pack/form.h"
 #include "files.h"

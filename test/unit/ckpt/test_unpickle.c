@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "ckpt/torch/torch.h"

@@ -1,6 +1,8 @@
 /* zipmake.c - a zip writer for tests: stored members, no zip64, faults on request. */
 #include "zipmake.h"
 
+#include "base/buf.h"
+
 #include <string.h>
 
 static void put(struct buf *b, uint64_t v, int bytes)

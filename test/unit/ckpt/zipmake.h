@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/mem.h"
+#include "base/buf.h"
 
 /* What one member is to look like. Zeros give a right one: stored, sizes as they are. */
 struct zipmake_member {

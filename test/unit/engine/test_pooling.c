@@ -2,7 +2,6 @@
  * the mean of all, with the same bits alone and in company, whatever the chunks and rows that were there. */
 #include "engines.h"
 
-#include "base/mem.h"
 #include "engine/llm.h"
 
 enum { N_TEXTS = 6, MOST = 90, MOST_HIDDEN = 512 };

@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <math.h>
 
+#include "base/arena.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "engine/sample.h"

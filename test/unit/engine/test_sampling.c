@@ -2,6 +2,7 @@
 #include <math.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/sampling.h"

@@ -1,4 +1,6 @@
 /* test_stop.c - ends of texts: tokens, lengths, and stop strings cut into pieces in every possible way. */
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "engine/stop.h"

@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 
 #include "base/cpu.h"
-#include "base/mem.h"
 #include "caches.h"
 #include "kern/kern.h"
 #include "kv/kvpool.h"

@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <xxhash.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/map.h"
 #include "ckpt/pack/form.h"

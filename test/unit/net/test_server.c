@@ -1,6 +1,7 @@
 /* test_server.c - connections of a server, over pairs of sockets: requests whole and in pieces, streams,
  * clients that leave, limits, and memory that runs out.
  */
+#include "base/buf.h"
 #include "net/server.h"
 
 #include <errno.h>

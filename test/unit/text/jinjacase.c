@@ -11,9 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/folder.h"
 #include "base/json_pull.h"
-#include "base/mem.h"
 #include "text/jinja/jinja.h"
 
 const struct tm jinjacase_now = {.tm_year = 124, .tm_mon = 6, .tm_mday = 26, .tm_hour = 12};

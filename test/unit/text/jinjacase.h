@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <time.h>
 
+#include "base/buf.h"
 #include "base/err.h"
-#include "base/mem.h"
 
 extern const struct tm jinjacase_now; /* 26 July 2024, 12:00:00 */
 

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "jinjacase.h"
 #include "text/jinja/jinja.h"
 #include "tokshared.h"

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "jinjacase.h"
 
 static uint64_t seed = 1442695040888963407u;

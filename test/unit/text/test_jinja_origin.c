@@ -2,6 +2,7 @@
  * loops, macros, blocks and JSON, a byte of the context stays one, and a byte of the template stays the
  * template's.
  */
+#include "base/buf.h"
 #include "test.h"
 
 #include <stdlib.h>

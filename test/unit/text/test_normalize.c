@@ -13,6 +13,7 @@
 #include <time.h>
 #include <utf8proc.h>
 
+#include "base/buf.h"
 #include "base/utf8.h"
 #include "text/tok/steps.h"
 #include "text/tok/unicode.h"

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/mem.h"
 #include "text/tok/steps.h"
 

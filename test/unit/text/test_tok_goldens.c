@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "files.h"
 #include "text/tok/tok.h"
 #include "tokshared.h"
