@@ -239,6 +239,13 @@ def _order(*requests, more=()):
     return [int(x) for x in re.findall(r"^--- (\d+)$", r.stdout.decode(), re.M)]
 
 
+def _together(*requests, more):
+    """The indices of answers of fixed lengths in the order in which they end; all begin as soon as they can."""
+    batch = _file("to.jsonl", *({"ids": [5], "ignore_eos": True, **x} for x in requests))
+    r = call("run", "-m", DEMO, "--quiet", "--batch", batch, *more)
+    return [int(x) for x in re.findall(r"^--- (\d+)$", r.stdout.decode(), re.M)]
+
+
 def priority_says_who_is_first():
     waiting = [{"priority": 3}, {"priority": 1}, {"priority": -2}, {"priority": 2}, {}]
     expect(_order(*waiting), [0, 1, 2, 3, 4], "answers by arrival")
@@ -271,6 +278,37 @@ def a_folder_of_the_kv_store_stays_below_its_size():
         expect(_batch(batch, "--kv-store", store, "--kv-store-size", size).returncode, 0, f"status with --kv-store-size {size}")
         sizes[size] = sum(os.path.getsize(os.path.join(d, f)) for d, _, names in os.walk(store) for f in names)
     check(sizes[16] > 0.0005 * 2**30 >= sizes[0.0005] > 0, f"bytes of the folder by --kv-store-size: {sizes}")
+
+
+def schedulers_order_a_batch():
+    """A long answer and a short one; a short answer and a prompt of many chunks, which goes first or beside it."""
+    answers, chunks = [{"max_tokens": 300}, {"max_tokens": 5}], [{"max_tokens": 4}, {"ids": [5] * 900, "max_tokens": 1}]
+    for scheduler, of_answers, of_chunks in (("continuous_batch", [1, 0], [0, 1]), ("continuous_prefill_first", [1, 0], [1, 0]), ("iterative", [0, 1], [0, 1])):
+        more = ["--scheduler", scheduler, "--max-num-batched-tokens", 64]
+        expect(_together(*answers, more=more), of_answers, f"a long answer and a short one with {scheduler}")
+        expect(_together(*chunks, more=more), of_chunks, f"a short answer and a long prompt with {scheduler}")
+
+
+def requests_begin_when_there_is_room_for_what_they_have_or_may_become():
+    """1248 rows hold the first request and the second, while that goes on, but not all that both may become."""
+    cache = ["--kv-cache-memory", 0.0015, "--block-size", 16, "--max-model-len", 1024]
+    for admission, order in (("optimistic", [1, 0]), ("worst-case", [0, 1])):
+        expect(_together({"max_tokens": 900}, {"max_tokens": 600}, more=["--admission", admission, *cache]), order, f"answers with {admission}")
+
+
+def chunks_of_prompts_are_as_long_as_streams_may_wait():
+    long = {"ids": [5] * 900, "max_tokens": 1}
+    for target, order in ((0.001, [0, 1]), (1000000, [1, 0])):
+        expect(_together({"max_tokens": 30}, long, more=["--tpot-target-ms", target]), order, f"30 tokens and a long prompt with --tpot-target-ms {target}")
+
+
+def lines_that_wait_are_limited():
+    batch = _file("w.jsonl", *({"ids": [5] * 6, "max_tokens": 4} for _ in range(5)))
+    for more, wait in ((["--max-num-queued-reqs", 2], 2), (["--max-num-queued-tokens", 10], 1), ([], 5)):
+        r = _batch(batch, "--max-num-seqs", 1, *more)
+        refused = [o for o in lines(r) if "error" in o]
+        check(all("the queue is full" in o["error"] for o in refused), f"refusals with {more}: {refused}")
+        check((len(refused) > 0) == (wait < 5) and len(refused) <= 5 - wait, f"{len(refused)} of 5 lines are refused with {more}")
 
 
 # ---- progress ----

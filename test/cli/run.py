@@ -127,7 +127,8 @@ def a_system_message_and_another_template_are_used():
         f.flush()
         def ids(text):
             return _one("-n", 1, "--no-special", text)["prompt_ids"]
-        expect(_one("-n", 1, "--template", f.name, "Hi")["prompt_ids"], ids("user=Hi;go"), "--template")
+        expect(_one("-n", 1, "--chat-template", f.name, "Hi")["prompt_ids"], ids("user=Hi;go"), "--chat-template")
+        expect(_one("-n", 1, "--template", f.name, "Hi")["prompt_ids"], ids("user=Hi;go"), "--template, its other name")
         expect(_one("-n", 1, "--template", f.name, "--system", "Be", "Hi")["prompt_ids"], ids("system=Be;user=Hi;go"), "--system")
         o = lines(_batch({"prompt": "Hi"}, {"messages": [{"role": "user", "content": "Yo"}]}, more=["-n", 1, "--template", f.name, "--system", "Be"]))
         expect([x["prompt_ids"] for x in o], [ids("system=Be;user=Hi;go"), ids("user=Yo;go")], "a batch with both")
@@ -140,6 +141,36 @@ def a_system_message_and_another_template_are_used():
 
 
 # ---- options reach what they are for ----
+
+def a_model_is_the_one_that_is_named():
+    gpt2 = os.path.join(ROOT, "test", "golden", "gpt2")
+    run = lambda *args, **env: json.loads(call("run", "--json", "-n", 8, "--ids", "5,6,7", *args, env=env).stdout)["output_ids"]
+    demo, other = run(), run("--model", gpt2)
+    check(demo != other, f"two models say the same: {demo}")
+    for args, env, want in ((["-m", gpt2], {}, other), ([], {"GALLOP_MODEL": gpt2}, other), (["-m", DEMO], {"GALLOP_MODEL": gpt2}, demo), (["-m", DEMO], {}, demo)):
+        expect(run(*args, **env), want, f"tokens with {args} and {env}")
+
+
+def links_out_of_a_folder_are_followed_only_where_allowed():
+    want = _one("-n", 4, "Once")["output_ids"]
+    with tempfile.TemporaryDirectory() as d:
+        for name in os.listdir(DEMO):
+            os.symlink(os.path.join(DEMO, name), os.path.join(d, name))
+        for verb in ("run", "serve"):
+            expect_error(call(verb, "-m", d, *(["x"] if verb == "run" else ["--port", 0, "--no-access-log"])), 1, d, "--allow-links")
+        expect(json.loads(call("run", "-m", d, "--allow-links", "--json", "-n", 4, "Once").stdout)["output_ids"], want, "tokens with --allow-links")
+
+
+def a_prompt_of_a_file_is_every_byte_of_it():
+    with tempfile.NamedTemporaryFile() as f:
+        for text in (b"Once upon\na time\n", b"Once", b" \n\nOnce\r\n"):
+            f.seek(0)
+            f.truncate()
+            f.write(text)
+            f.flush()
+            want = json.loads(b"[%s]" % call("tokenize", "-m", DEMO, text).stdout)
+            expect(_one("-n", 1, "--file", f.name)["prompt_ids"], want, f"the prompt of a file with {text}")
+            expect(_one("-n", 1, "--file", "-", stdin=text)["prompt_ids"], want, f"standard input with {text}")
 
 def an_option_of_sampling_does_what_its_field_does():
     prompt = _one("-n", 1, "Once upon a time there was a little")["prompt_ids"]
@@ -188,7 +219,7 @@ def an_option_of_the_engine_reaches_it():
     for args, path, want in ((["--dtype", "fp32"], ["dtype"], "fp32"), (["--dtype", "bf16"], ["dtype"], "bf16"), (["--threads", 1], ["threads"], 1),
                              (["--threads", 3], ["threads"], 3), (["--isa", "ref"], ["isa"], "ref"), (["--kv-cache-dtype", "int8"], ["kv", "dtype"], "int8"),
                              (["--kv-cache-dtype", "fp32"], ["kv", "dtype"], "fp32"), (["--kv-cache-type", "paged"], ["kv", "type"], "paged"),
-                             (["--kv-cache-layout", "block_major"], ["kv", "layout"], "block_major"), (["--block-size", 64], ["kv", "block"], 64)):
+                             (["--kv-cache-layout", "block_major"], ["kv", "layout"], "block_major"), (["--kv-cache-layout", "head_major"], ["kv", "layout"], "head_major"), (["--block-size", 64], ["kv", "block"], 64)):
         o = inspect(*args)
         for key in path:
             o = o[key]

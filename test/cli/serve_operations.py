@@ -529,6 +529,50 @@ def the_end_is_bounded_whatever_a_thread_does():
                     name.close()
 
 
+def a_step_that_takes_too_long_makes_health_fail():
+    """Each look at the clock, of which a step has several, takes the engine's thread 0.6 s while it is named."""
+    with tempfile.TemporaryDirectory() as d:
+        if not (front := in_front(d, STUCK.replace("while (name", "for (int i = 0; i < 60 && name").replace("(const char *)name) == 0)", "(const char *)name) == 0; i++)"))):
+            return
+        with open(f"{d}/name", "w+b") as f:
+            f.write(bytes(16))
+            f.flush()
+            name = mmap.mmap(f.fileno(), 16)
+            with Server("--step-timeout", 0.5, env={**front, "GALLOP_TEST_STUCK": f"{d}/name"}) as s:
+                def healthy(want):
+                    end = time.monotonic() + 60
+                    while (s.request("GET", "/health")[0] == 200) != want and time.monotonic() < end:
+                        time.sleep(.05)
+                    return (s.request("GET", "/health")[0] == 200) == want
+
+                name[:6] = b"engine"
+                asked = s.send(COMPLETIONS, prompt=PROMPT, max_tokens=4)
+                check(healthy(False), "/health of a step that takes too long")
+                name[:6] = bytes(6)
+                expect(asked.recv(12), b"HTTP/1.1 200", "the request is answered then")
+                check(healthy(True), "/health afterwards")
+                check(s.gauges()["step_timeouts_total"] >= 1, "such steps are counted")
+                asked.close()
+            name.close()
+
+
+def the_log_is_as_long_as_asked_for():
+    with tempfile.TemporaryDirectory() as d:
+        for more, requests, whole in (([], True, True), (["--no-access-log"], False, True), (["--quiet"], False, False)):
+            p = subprocess.Popen([GALLOP, "serve", "-m", DEMO, "--uds", f"{d}/s", *more], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            while p.poll() is None and not os.path.exists(f"{d}/s"):
+                time.sleep(.01)
+            with socket.socket(socket.AF_UNIX) as c:
+                while c.connect_ex(f"{d}/s") != 0 and p.poll() is None:
+                    time.sleep(.01)
+                body = json.dumps({"prompt": PROMPT, "max_tokens": 1})
+                c.sendall(f"POST {COMPLETIONS} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+                expect(read_all(c)[:12], b"HTTP/1.1 200", f"it is served with {more}")
+            p.terminate()
+            said = p.communicate()[1].decode()
+            expect(("POST" in said, "is served at" in said, "shutting down" in said), (requests, whole, whole), f"requests, beginning and end in the log with {more}: {said}")
+
+
 def a_log_that_nobody_reads_blocks_nobody():
     """Standard error is a pipe that is full: requests are answered, and what is missing of the log is said when there is room."""
     p = subprocess.Popen([GALLOP, "serve", "-m", DEMO, "--port", "0", "--threads", "1"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)

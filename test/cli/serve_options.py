@@ -4,13 +4,15 @@ scripts of their own. Standard library only."""
 import json
 import os
 import re
+import select
 import shutil
+import socket
 import tempfile
 import threading
 import time
 
 from _cli import DEMO, check, expect, run_all
-from _server import Server
+from _server import Server, read_all
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 PROMPT = "Once upon a time"
@@ -191,6 +193,27 @@ def users_of_a_key_share_its_turns():
     expect(order(), "bcda", "without keys it is the turn of the users who have had none")
 
 
+def requests_begin_when_there_is_room_for_what_they_have_or_may_become():
+    """1248 rows, and two answers that come to 1810: both begin, and one of them is computed twice, or the second waits."""
+    for admission, preempted in (("optimistic", True), ("worst-case", False)):
+        with Server("--no-access-log", "--admission", admission, "--kv-cache-memory", 0.0015, "--block-size", 16, "--max-model-len", 1024) as s:
+            status, answer = s.post(COMPLETIONS, prompt=PROMPT, n=2, max_tokens=900, min_tokens=900, ignore_eos=True)
+            expect((status, answer["usage"]["completion_tokens"]), (200, 1800), f"status and tokens with {admission}")
+            check((s.gauges()["num_preemptions_total"] > 0) == preempted, f"with {admission}: {s.gauges()['num_preemptions_total']} preemptions")
+
+
+def chunks_of_prompts_are_as_long_as_streams_may_wait():
+    for target, large in ((0.001, False), (1000000, True)):
+        with Server("--no-access-log", "--tpot-target-ms", target) as s:
+            stream = s.send(COMPLETIONS, **HELD, n=16)
+            check(s.wait(lambda g: g["generation_tokens_total"] > 0), "it runs")
+            expect(s.post(COMPLETIONS, prompt=[5] * 900, max_tokens=1)[0], 200, "a long prompt")
+            text = s.request("GET", "/metrics")[2].decode()
+            steps = {m[1]: int(m[2]) for m in re.finditer(r'^vllm:iteration_tokens_total_bucket{.*le="(.+)"} (\d+)$', text, re.M)}
+            check((steps["+Inf"] > steps["128"]) == large, f"steps by their rows with --tpot-target-ms {target}: {steps}")
+            stream.close()
+
+
 def no_more_alternatives_than_allowed():
     for most in (0, 3):
         with Server("--no-access-log", "--max-logprobs", most) as s:
@@ -232,6 +255,28 @@ def the_cache_is_as_large_as_asked_for():
             used.append(most)
             c.close()
     check(0.2 < used[0] <= 0.55 and used[1] < used[0] / 2, f"parts of a cache and of one of four times its size: {used}")
+
+
+def a_server_listens_at_its_host_and_port_and_nowhere_else():
+    with socket.create_server(("127.0.0.3", 0)) as free:
+        port = free.getsockname()[1]
+    for host in ("127.0.0.3", "127.0.0.2"):
+        with Server("--no-access-log", "--host", host, port=port) as s:
+            check(f" is served at http://{host}:{port}" in s.log[0], f"the address that is said: {s.log[0]}")
+            for other, good in ((host, True), ("127.0.0.1", False)):
+                with socket.socket() as c:
+                    expect(c.connect_ex((other, port)) == 0, good, f"somebody listens at {other} with --host {host} and --port {port}")
+
+
+def requests_that_stall_are_refused_in_the_time_asked_for():
+    with Server("--no-access-log", "--stall-timeout", 0.2) as fast, Server("--no-access-log", "--stall-timeout", 1000) as slow:
+        held = [s.socket() for s in (fast, slow)]
+        for c in held:
+            c.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n")
+        expect(read_all(held[0])[:12], b"HTTP/1.1 408", "half a request")
+        expect(select.select([held[1]], [], [], 0)[0], [], "who has more time is not refused yet")
+        for c in held:
+            c.close()
 
 
 def a_name_is_the_last_part_of_the_path():

@@ -189,6 +189,8 @@ def families(model):
     with Server(model, "--reasoning-field", "reasoning_content") as s:
         message = s.ask("<think>\n")[1]["choices"][0]["message"]
         check(message.get("reasoning_content") == "Hm, well." and "reasoning" not in message, "another name", message)
+    with Server(model, "--enable-auto-tool-choice") as s:  # which vLLM wants for what is on by itself
+        says(s, "a call, with vLLM's option", "<call>", "Let me see.", [("get_weather", '{"city": "Paris"}')], tools=TOOLS)
     with Server(model, "--tool-call-parser", "none") as s:
         says(s, "calls as text", "<none>", "<tool_call>nothing</tool_call> of it", tools=TOOLS)
 
