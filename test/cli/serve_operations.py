@@ -49,7 +49,7 @@ def lines_of_requests_as_text():
         check(_said(s, "nowhere")[0].endswith(f' "GET /nowhere%1b[31m" 404, mine, {TRACE}: there is nothing at this path'), f"{s.log[-1]}")
         check(not any(PROMPT in x for x in s.log), "no prompt is logged")
         check(all(re.match(TIME + " gallop: ", x) for x in s.log), f"each line has a time: {s.log}")
-    r = call("serve", "-m", "/nonexistent")
+    r = call("serve", "-m", "/nonexistent", "--port", 0)
     check(re.match(TIME + " gallop: ", r.stderr.decode()), f"why it does not begin, too: {r.stderr}")
 
 
@@ -130,7 +130,7 @@ def lines_of_requests_as_json():
         cached = used["prompt_tokens_details"]["cached_tokens"]
         check(many["cached_tokens"] == cached and f" {used['prompt_tokens']}+12 tokens, {cached} cached, " in many["message"], f"as text: {many['message']}")
     expect_error(call("serve", "--log-format", "xml"), 2, "--log-format", "text|json")
-    r = call("serve", "--log-format", "json", "-m", "/nonexistent")
+    r = call("serve", "--log-format", "json", "-m", "/nonexistent", "--port", 0)
     expect((r.returncode, json.loads(r.stderr)["level"]), (1, "error"), "why it does not begin is a line like others")
 
 
@@ -490,13 +490,13 @@ int clock_gettime(clockid_t c, struct timespec *t)
     char own[17] = "";
     prctl(PR_GET_NAME, own);
     while (name && *name && strcmp(own, (const char *)name) == 0)
-        usleep(10000);
+        name[15] = 1, usleep(10000);
     return (int)syscall(SYS_clock_gettime, c, t);
 }
 __attribute__((constructor)) static void begin(void)
 {
-    int fd = open(getenv("GALLOP_TEST_STUCK"), O_RDONLY);
-    name = mmap(NULL, 16, PROT_READ, MAP_SHARED, fd, 0);
+    int fd = open(getenv("GALLOP_TEST_STUCK"), O_RDWR);
+    name = mmap(NULL, 16, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 }
 """
 
@@ -518,6 +518,10 @@ def the_end_is_bounded_whatever_a_thread_does():
                     name[:len(thread)] = thread.encode()
                     slow = s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900)
                     check(s.wait(lambda g: g["num_requests_running"] + g["num_requests_waiting"] > 0), "it is there")
+                    end = time.monotonic() + 300
+                    while not name[15] and time.monotonic() < end:
+                        time.sleep(.01)
+                    check(name[15], f"the thread {thread} is stuck")
                     for i in range(signals):
                         s.process.send_signal(signal.SIGTERM)
                         while i == 0 and not any("shutting down" in x for x in list(s.log)):

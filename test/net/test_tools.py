@@ -206,7 +206,7 @@ def plain(model):
         says(s, "no marks are known", "<none>", "<tool_call>nothing</tool_call> of it")
         status, answer = s.ask("<none>", tools=TOOLS)
         check(status == 400 and "does not write them" in answer["error"]["message"], "tools that nobody writes", answer)
-    run = subprocess.run([GALLOP, "serve", "-m", model, "--tool-call-parser", "hermes2"], capture_output=True, text=True)
+    run = subprocess.run([GALLOP, "serve", "-m", model, "--port", "0", "--tool-call-parser", "hermes2"], capture_output=True, text=True)
     check(run.returncode == 2 and "expected auto, none, hermes" in run.stderr, "a name that is not known", run)
 
 
