@@ -319,6 +319,7 @@ struct gallop_stats {
      * failed; and that were there, but not as they had been written. */
     uint64_t n_store_written, n_store_read, n_store_dropped, n_store_damaged;
     size_t weight_bytes, kv_bytes, scratch_bytes;
+    size_t kv_used_bytes; /* of kv_bytes: what running requests hold */
     size_t max_model_len, vocab_size;
     double load_s;
     int threads;

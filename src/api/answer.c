@@ -5,7 +5,7 @@
 #include "api/request.h"
 #include "base/buf.h"
 #include "base/utf8.h"
-#include "engine/gallop_in.h"
+#include "engine/engine.h"
 
 #define LOWEST_LOGPROB (-9999.0f) /* what stands for minus infinity, which JSON has not */
 
@@ -173,7 +173,7 @@ static void put_parts(const struct request *c, struct request_choice *h, bool wi
 /* The text of token ID alone, appended to OUT. */
 static void token_text(const struct request *c, int32_t id, struct buf *out)
 {
-    const struct tok *tok = gallop_llm(c->api->opt.engine)->tok;
+    const struct tok *tok = engine_info(c->api->opt.engine)->tok;
 
     if (c->f.tokens_as_ids)
         buf_fmt(out, "token_id:%d", id);
@@ -189,7 +189,7 @@ static void put_logprob(struct buf *out, float x)
 /* {"token":, "logprob":, "bytes":} without its closing brace. */
 static void put_chat_token(const struct request *c, int32_t id, float logprob, struct buf *out)
 {
-    const struct tok *tok = gallop_llm(c->api->opt.engine)->tok;
+    const struct tok *tok = engine_info(c->api->opt.engine)->tok;
     struct buf text = {.tag = MEM_API};
 
     token_text(c, id, &text);
@@ -324,7 +324,7 @@ static void put_top(const struct request *c, const struct request_tokens *t, con
  * none, a character of several tokens is that of the last. */
 static bool pass_token(const struct request *c, struct place *p, int32_t id)
 {
-    const struct tok *tok = gallop_llm(c->api->opt.engine)->tok;
+    const struct tok *tok = engine_info(c->api->opt.engine)->tok;
     struct buf text = {.tag = MEM_API};
     bool good;
 

@@ -7,7 +7,7 @@
 #include "api/request.h"
 #include "base/buf.h"
 #include "base/clock.h"
-#include "engine/gallop_in.h"
+#include "engine/engine.h"
 
 int api_open(struct api **out, const struct api_options *o, struct err *e)
 {

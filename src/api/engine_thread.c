@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/threads/pool.h"
 #include "base/threads/topo.h"
-#include "engine/gallop_in.h"
+#include "engine/engine.h"
 
 #define IDLE_S  0.1   /* the engine asks so often whether it is to end, when nothing is computed */
 #define YIELD_S 0.005 /* and waits at most so long until a step's tokens are written */
@@ -51,17 +51,6 @@ static void put_event(struct engine_thread *r, struct engine_thread_batch *b, co
     b->n_text += n;
 }
 
-/* The part of the KV cache that running sequences hold. */
-static double kv_used(struct gallop *g)
-{
-    const struct kv *kv = &gallop_llm(g)->kv;
-    size_t held = 0, all = kv_bytes(kv);
-
-    for (size_t i = 0; i < kv->lim.max_seqs; i++)
-        held += kv_held_bytes(kv, i);
-    return all == 0 ? 0 : held < all ? (double)held / (double)all : 1;
-}
-
 /* The batch to be filled next: waits for one. NULL: the thread is to end. */
 static struct engine_thread_batch *next_batch(struct engine_thread *r)
 {
@@ -93,7 +82,6 @@ static void yield_processor(struct engine_thread *r)
 static void put_batch(struct engine_thread *r, struct engine_thread_batch *b)
 {
     gallop_stats(r->g, &b->stats);
-    b->kv_used = kv_used(r->g);
     pthread_mutex_lock(&r->lock);
     r->n_put++;
     pthread_mutex_unlock(&r->lock);
@@ -122,7 +110,7 @@ static void *run(void *ctx)
         struct gallop_event ev;
 
         if (!compute(r)) {
-            gallop_await(r->g, IDLE_S);
+            engine_await(r->g, IDLE_S);
             continue;
         }
         b->now_s = clock_seconds();
@@ -142,7 +130,7 @@ int engine_thread_open(struct engine_thread *r, struct gallop *g, void (*lost)(c
     if ((rc = topo_open(&topo, e)) != 0)
         return rc;
     *r = (struct engine_thread){.g = g, .lost = lost, .wake = wake, .ctx = ctx};
-    r->yields = pool_threads(gallop_llm(g)->pool) >= topo.n_cpus;
+    r->yields = engine_info(g)->threads >= topo.n_cpus;
     topo_close(&topo);
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->room, NULL);

@@ -40,7 +40,6 @@ struct engine_thread_batch {
     size_t n_text, cap_text;
     double now_s; /* clock: when the step ended */
     struct gallop_stats stats;
-    double kv_used; /* 0 to 1 */
 };
 
 struct engine_thread {

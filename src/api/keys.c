@@ -2,18 +2,13 @@
 #include "api/keys.h"
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/digest.h"
 #include "base/mem.h"
-
-static bool hash(const char *key, size_t n, uint8_t out[KEYS_DIGEST])
-{
-    return EVP_Digest(key, n, out, NULL, EVP_sha256(), NULL) == 1;
-}
 
 /* *AT: the number of the key, which may be there already. */
 static int add(struct keys *k, const char *key, size_t n, size_t *at, const char *where, struct err *e)
@@ -27,7 +22,7 @@ static int add(struct keys *k, const char *key, size_t n, size_t *at, const char
                        KEYS_MAX_BYTES);
     if (!mem_grow((void **)&k->digest, &k->cap, k->n + 1, sizeof(*k->digest), MEM_API) ||
         !mem_grow((void **)&k->bucket, &k->cap_buckets, k->n + 1, sizeof(*k->bucket), MEM_API) ||
-        !hash(key, n, k->digest[k->n]))
+        digest_sha256(key, n, k->digest[k->n], NULL) != 0)
         return err_nomem(e, "keys");
     for (*at = 0; *at < k->n; (*at)++)
         if (memcmp(k->digest[*at], k->digest[k->n], KEYS_DIGEST) == 0)
@@ -138,7 +133,7 @@ bool keys_allow(const struct keys *k, const char *authorization, const char *x_a
     name[0] = 0;
     if (authorization && strncasecmp(authorization, "Bearer ", 7) == 0)
         key = authorization + 7 + strspn(authorization + 7, " ");
-    if (!hash(key, strlen(key), digest))
+    if (digest_sha256(key, strlen(key), digest, NULL) != 0)
         return false;
     for (size_t i = 0; i < k->n; i++)
         same |= CRYPTO_memcmp(k->digest[i], digest, KEYS_DIGEST) == 0;

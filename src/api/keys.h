@@ -13,9 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/digest.h"
 #include "base/err.h"
 
-enum { KEYS_DIGEST = 32, KEYS_MAX_BYTES = 4096, KEYS_NAME = 17 };
+enum { KEYS_DIGEST = DIGEST_BYTES, KEYS_MAX_BYTES = 4096, KEYS_NAME = 17 };
 
 enum { KEYS_MAX_LIMIT = 1000000000 };
 

@@ -59,7 +59,6 @@ void metrics_count_http(struct metrics *m, const char *route, const char *method
 struct metrics_now {
     const char *model; /* label */
     struct gallop_stats stats;
-    double kv_used;
     size_t n_running, n_waiting, n_connections, n_failed_handshakes, bodies_bytes;
     size_t request_bytes, max_request_bytes; /* that requests hold, and may hold; 0: any number */
     uint64_t n_over_memory;

@@ -5,17 +5,17 @@
  * Streams are the default. Times are in nanoseconds. Calls of tools come whole, in the last line. Form:
  * https://github.com/ollama/ollama/blob/main/docs/api.md.
  */
-#include <openssl/evp.h>
 #include <string.h>
 #include <time.h>
 
 #include "api/routes.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/digest.h"
 #include "base/json_pull.h"
 #include "base/json_tree.h"
 #include "engine/dense.h"
-#include "engine/gallop_in.h"
+#include "engine/engine.h"
 
 /* ---- requests ---- */
 
@@ -248,9 +248,9 @@ static void put_member(const char *key, const char *text, struct buf *out)
     buf_json_str(out, text, strlen(text));
 }
 
-static const struct model *model_of(const struct api *a)
+static const struct engine_info *info_of(const struct api *a)
 {
-    return &gallop_llm(a->opt.engine)->model;
+    return engine_info(a->opt.engine);
 }
 
 /* 1.2B, 135M. */
@@ -263,13 +263,13 @@ static void put_size(size_t n_params, struct buf *out)
 
 static void put_details(const struct api *a, struct buf *out)
 {
-    const struct model *m = model_of(a);
-    const char *family = m->arch->model_type;
+    const struct engine_info *m = info_of(a);
+    const char *family = m->model_type;
 
     buf_json_key(out, "details");
     buf_json_begin(out, '{');
     put_member("parent_model", "", out);
-    put_member("format", m->checkpoint && m->checkpoint->gguf.n ? "gguf" : "safetensors", out);
+    put_member("format", m->is_gguf ? "gguf" : "safetensors", out);
     put_member("family", family, out);
     buf_json_key(out, "families");
     buf_json_begin(out, '[');
@@ -285,16 +285,13 @@ static void put_details(const struct api *a, struct buf *out)
 /* Clients show its first digits and tell models apart by it: a hash of the name. */
 static void put_digest(const char *name, struct buf *out)
 {
-    unsigned char hash[EVP_MAX_MD_SIZE];
-    unsigned int n = 0;
+    char hash[DIGEST_HEX];
 
     buf_json_key(out, "digest");
-    buf_char(out, '"');
-    if (!EVP_Digest(name, strlen(name), hash, &n, EVP_sha256(), NULL))
+    if (digest_sha256_hex(name, strlen(name), hash, NULL) == 0)
+        buf_json_str(out, hash, sizeof(hash) - 1);
+    else
         out->oom = true;
-    for (unsigned int i = 0; i < n; i++)
-        buf_fmt(out, "%02x", hash[i]);
-    buf_char(out, '"');
 }
 
 /* The members that lists of models have in common, in an object that is left open. */
@@ -337,25 +334,25 @@ void ollama_running(const struct api *a, struct buf *out)
 /* Ollama's names for what GGUF files say of themselves. */
 static void put_model_info(const struct api *a, struct buf *out)
 {
-    const struct model *m = model_of(a);
+    const struct engine_info *m = info_of(a);
     const struct {
         const char *name;
         size_t value;
     } numbers[] = {{"context_length", a->max_len},
-                   {"embedding_length", dense_features(a->opt.dense, m->info.hidden)},
-                   {"block_count", m->info.n_layers},
-                   {"feed_forward_length", m->info.inner},
-                   {"attention.head_count", m->info.n_heads},
-                   {"attention.head_count_kv", m->info.n_kv},
-                   {"vocab_size", m->info.vocab}};
+                   {"embedding_length", dense_features(a->opt.dense, m->hidden)},
+                   {"block_count", m->n_layers},
+                   {"feed_forward_length", m->inner},
+                   {"attention.head_count", m->n_heads},
+                   {"attention.head_count_kv", m->n_kv},
+                   {"vocab_size", m->vocab}};
 
     buf_json_key(out, "model_info");
     buf_json_begin(out, '{');
-    put_member("general.architecture", m->arch->model_type, out);
+    put_member("general.architecture", m->model_type, out);
     put_member("general.basename", a->opt.name[0], out);
     buf_fmt(out, ",\"general.parameter_count\":%zu", m->n_params);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        buf_fmt(out, ",\"%s.%s\":%zu", m->arch->model_type, numbers[i].name, numbers[i].value);
+        buf_fmt(out, ",\"%s.%s\":%zu", m->model_type, numbers[i].name, numbers[i].value);
     buf_json_end(out, '}');
 }
 
@@ -371,11 +368,11 @@ void ollama_show(const struct api *a, struct buf *out)
     put_model_info(a, out);
     buf_json_key(out, "capabilities");
     buf_json_begin(out, '[');
-    buf_str(out, model_of(a)->info.headless ? "\"embedding\"" : "\"completion\"");
-    buf_str(out, !model_of(a)->info.headless && o->chat && o->markup.calls && o->tools.place != TOOLS_NOWHERE
+    buf_str(out, info_of(a)->headless ? "\"embedding\"" : "\"completion\"");
+    buf_str(out, !info_of(a)->headless && o->chat && o->markup.calls && o->tools.place != TOOLS_NOWHERE
                      ? ",\"tools\""
                      : "");
-    buf_str(out, !model_of(a)->info.headless && o->chat && o->markup.reasoning ? ",\"thinking\"" : "");
+    buf_str(out, !info_of(a)->headless && o->chat && o->markup.reasoning ? ",\"thinking\"" : "");
     buf_json_end(out, ']');
     buf_json_key(out, "modified_at");
     dialect_put_time(a->created, out);

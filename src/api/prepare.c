@@ -9,13 +9,13 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
-#include "engine/gallop_in.h"
+#include "engine/engine.h"
 
 enum { MOST_SCORED = 4 << 20 }; /* log-probabilities of prompts in an answer: about 300 MB */
 
-static const struct llm *model_of(const struct request *c)
+static const struct engine_info *info_of(const struct request *c)
 {
-    return gallop_llm(c->api->opt.engine);
+    return engine_info(c->api->opt.engine);
 }
 
 /* ---- refusing ---- */
@@ -23,8 +23,7 @@ static const struct llm *model_of(const struct request *c)
 /* The sentence of the engine without the path of the model, which is nobody's business. */
 static const char *without_path(const struct request *c, const char *sentence)
 {
-    const struct checkpoint *from = model_of(c)->model.checkpoint;
-    const char *path = from && from->in.path ? from->in.path : "";
+    const char *path = info_of(c)->model_path;
     size_t n = strlen(path);
 
     return n && strncmp(sentence, path, n) == 0 && strncmp(sentence + n, ": ", 2) == 0 ? sentence + n + 2
@@ -190,7 +189,7 @@ static int add_json_ids(struct tok_ids *ids, const json_t *list, struct err *e)
  * "maximum context length", Anthropic's by "prompt is too long". */
 static int say_too_long(const struct request *c, const char *at_least, size_t n, struct err *e)
 {
-    size_t context = model_of(c)->max_len, least = prepare_max_tokens(c) == 0 ? 0 : 1;
+    size_t context = info_of(c)->max_len, least = prepare_max_tokens(c) == 0 ? 0 : 1;
 
     if (c->endpoint == FIELDS_MESSAGES)
         return err_set(e, ERR_INPUT, "prompt is too long: %s%zu tokens > %zu maximum", at_least, n,
@@ -204,7 +203,7 @@ static int say_too_long(const struct request *c, const char *at_least, size_t n,
 /* However it is cut into tokens, a prompt of N bytes does not fit: then no time is spent on tokenizing it. */
 static int check_bytes(const struct request *c, size_t n, struct err *e)
 {
-    const struct llm *m = model_of(c);
+    const struct engine_info *m = info_of(c);
     size_t most;
 
     if (!c->prompt || c->f.truncate_prompt_tokens || n <= m->max_len)
@@ -219,7 +218,7 @@ static int check_bytes(const struct request *c, size_t n, struct err *e)
 static int encode(const struct request *c, const char *text, const char *origin, size_t n, bool special,
                   struct tok_ids *ids, struct err *e)
 {
-    const struct llm *m = model_of(c);
+    const struct engine_info *m = info_of(c);
     int rc;
 
     if (!m->tok)
@@ -244,8 +243,8 @@ static int read_prompt(struct request *c, const json_t *v, struct request_prompt
             buf_add(&p->text, json_string_value(v), json_string_length(v));
     } else {
         rc = add_json_ids(&p->ids, v, e);
-        if (rc == 0 && c->f.echo && model_of(c)->tok)
-            rc = tok_decode(model_of(c)->tok, p->ids.id, p->ids.n, c->f.skip_special_tokens, &p->text, e);
+        if (rc == 0 && c->f.echo && info_of(c)->tok)
+            rc = tok_decode(info_of(c)->tok, p->ids.id, p->ids.n, c->f.skip_special_tokens, &p->text, e);
     }
     return rc || !p->text.oom ? rc : err_nomem(e, "a prompt");
 }
@@ -342,7 +341,7 @@ static int read_messages(struct request *c, struct tok_ids *ids, struct err *e)
 
 int64_t prepare_max_tokens(const struct request *c)
 {
-    const struct sampling *config = gallop_config(c->api->opt.engine);
+    const struct sampling *config = engine_info(c->api->opt.engine)->defaults;
 
     if (c->f.max_completion_tokens >= 0)
         return c->f.max_completion_tokens;
@@ -358,10 +357,10 @@ int64_t prepare_max_tokens(const struct request *c)
 /* Cuts the prompt to what truncate_prompt_tokens leaves of it. */
 static void cut_prompt(const struct request *c, struct tok_ids *ids)
 {
-    const struct llm *m = model_of(c);
-    bool whole = m->model.bidirectional && m->max_tokens < m->max_len; /* it takes a prompt in one step */
+    const struct engine_info *m = info_of(c);
+    bool whole = m->is_bidirectional && m->max_step_tokens < m->max_len; /* it takes a prompt in one step */
     int64_t max_tokens = prepare_max_tokens(c), most = c->f.truncate_prompt_tokens,
-            context = (int64_t)(whole ? m->max_tokens : m->max_len);
+            context = (int64_t)(whole ? m->max_step_tokens : m->max_len);
 
     if (most == 0)
         return;
@@ -380,7 +379,7 @@ static int check_room(struct request *c, const struct request_prompt *p)
     size_t least = prepare_max_tokens(c) == 0 ? 0 : 1;
     struct err e = {0};
 
-    if (p->ids.n + least <= model_of(c)->max_len)
+    if (p->ids.n + least <= info_of(c)->max_len)
         return 0;
     say_too_long(c, "", p->ids.n, &e);
     return refuse_field(c, prompt_field(c), e.msg);
@@ -411,7 +410,7 @@ static int reserve_places(struct request *c, size_t n_prompts, size_t n_each)
 
     if (n > request_most_places(c->api))
         return refuse_answers(c, n_prompts, n_each);
-    return request_settle(c, waiting_key(key, strlen(key)), n)
+    return request_settle(c, engine_fair_key(key, strlen(key)), n)
                ? 0
                : refuse(c, 429, "the queue is full; come back later");
 }
@@ -578,7 +577,7 @@ static bool read_bias(struct request *c, struct sampling *s)
 /* Those of the request, and those that end an answer behind a call. */
 static bool read_stop_tokens(struct request *c, struct sampling *s)
 {
-    const struct tok *tok = model_of(c)->tok;
+    const struct tok *tok = info_of(c)->tok;
     size_t n = json_array_size(c->f.stop_token_ids);
     int32_t *ids = arena_alloc(&c->arena, (n + MARKUP_MAX_STOP) * sizeof(*ids));
 
@@ -673,7 +672,7 @@ static void choose_seed(struct request *c, struct sampling *s)
         return;
     c->seed = mix(c->api->secret ^ mix(atomic_fetch_add(&c->api->n_seeds, 1))) >> 11;
     TAKE(s, true, seed, c->seed, SEED);
-    sampling_merge(&merged, s, gallop_config(c->api->opt.engine));
+    sampling_merge(&merged, s, engine_info(c->api->opt.engine)->defaults);
     c->drew_seed = !(c->endpoint & FIELDS_POOLED) && !sampling_is_greedy(&merged);
 }
 
@@ -725,7 +724,7 @@ static int submit(struct request *c, struct request_prompt *p, const struct samp
         r.deadline_s = fmax(c->api->opt.request_timeout_s - (clock_seconds() - c->arrival_s), 1e-3);
     r.user = p;
     p->n_open = c->n;
-    if (gallop_submit_sampling(c->api->opt.engine, &r, s, &p->id, &e) == 0)
+    if (engine_submit(c->api->opt.engine, &r, s, &p->id, &e) == 0)
         return 0;
     p->n_open = 0;
     prepare_waits_no_more(p);
@@ -801,7 +800,7 @@ void prepare_cancel(struct request *c)
 
 static void tokenize(struct request *c)
 {
-    const struct llm *m = model_of(c);
+    const struct engine_info *m = info_of(c);
     struct tok_ids ids = {0};
     struct buf one = {.tag = MEM_API};
     struct err e = {0};
@@ -836,7 +835,7 @@ static void tokenize(struct request *c)
 
 static void detokenize(struct request *c)
 {
-    const struct llm *m = model_of(c);
+    const struct engine_info *m = info_of(c);
     struct buf text = {.tag = MEM_API};
     struct tok_ids ids = {0};
     struct err e = {0};
@@ -845,9 +844,9 @@ static void detokenize(struct request *c)
 
     fields_blame(&c->f, "tokens", 0);
     for (size_t i = 0; i < ids.n && rc == 0; i++)
-        if ((size_t)ids.id[i] >= m->model.info.vocab)
+        if ((size_t)ids.id[i] >= m->vocab)
             rc = err_set(&e, ERR_INPUT, "tokens: token %d at position %zu is outside the vocabulary of %zu",
-                         ids.id[i], i, m->model.info.vocab);
+                         ids.id[i], i, m->vocab);
     if (rc == 0)
         rc = tok_decode(m->tok, ids.id, ids.n, false, &text, &e);
     if (rc) {

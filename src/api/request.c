@@ -106,7 +106,7 @@ static bool take_first(struct api *a, const char *key)
     bool good;
 
     pthread_mutex_lock(&a->places_lock);
-    good = take_places(a, waiting_key(key, strlen(key)), 1, !key[0]);
+    good = take_places(a, engine_fair_key(key, strlen(key)), 1, !key[0]);
     pthread_mutex_unlock(&a->places_lock);
     return good;
 }
@@ -114,7 +114,7 @@ static bool take_first(struct api *a, const char *key)
 static void give_first(struct api *a, const char *key)
 {
     pthread_mutex_lock(&a->places_lock);
-    give_places(a, waiting_key(key, strlen(key)), 1);
+    give_places(a, engine_fair_key(key, strlen(key)), 1);
     pthread_mutex_unlock(&a->places_lock);
 }
 
@@ -167,7 +167,7 @@ static struct request *new_call(struct api *a, struct server_exchange *x, const 
     request_trace(x, c->trace);
     snprintf(c->peer, sizeof(c->peer), "%s", server_peer(x));
     routes_key(a, x, c->key);
-    c->place_key = waiting_key(c->key, strlen(c->key));
+    c->place_key = engine_fair_key(c->key, strlen(c->key));
     c->link = &a->first;
     c->next = a->first;
     if (c->next)
@@ -832,7 +832,6 @@ static void take_batch(struct api *a, const struct engine_thread_batch *b)
     uint64_t tokens = b->stats.n_prompt_tokens + b->stats.n_output_tokens;
 
     a->now.stats = b->stats;
-    a->now.kv_used = b->kv_used;
     if (tokens > a->tokens_before)
         metrics_observe(&a->metrics, METRICS_ITERATION, (double)(tokens - a->tokens_before));
     a->tokens_before = tokens;

@@ -20,7 +20,7 @@
 #include "api/workers.h"
 #include "base/arena.h"
 #include "base/buf.h"
-#include "engine/schedule/waiting.h"
+#include "engine/engine.h"
 #include "text/tok/tok.h"
 
 enum { REQUEST_ID_BYTES = 192, REQUEST_ID_SENT = 128 /* bytes of a client's own */, REQUEST_TRACE = 56 };
@@ -156,7 +156,7 @@ struct api {
     size_t n_calls;
     _Atomic size_t n_reserved; /* choices, or calls of which it is not known yet */
     pthread_mutex_t places_lock;
-    size_t places_of[WAITING_KEYS]; /* of n_reserved, those of each key */
+    size_t places_of[ENGINE_FAIR_KEYS]; /* of n_reserved, those of each key */
     _Atomic size_t n_waiting_tokens;
     _Atomic uint64_t n_over_memory; /* requests refused because of --max-request-memory */
     _Atomic uint64_t n_seeds;

@@ -15,8 +15,9 @@
 #include "base/opt.h"
 #include "ckpt/checkpoint.h"
 #include "engine/dense.h"
+#include "engine/engine.h"
 #include "engine/find_model.h"
-#include "engine/gallop_in.h"
+#include "model/quant.h"
 #include "text/jinja/jinja.h"
 
 /* ---- verb_*.c: one file a verb, listed in main.c ---- */

@@ -144,11 +144,11 @@ int load_engine(struct load *l, struct checkpoint *model, struct gallop **g, str
 
     l->o.progress = print_progress;
     l->o.progress_ctx = &bar;
-    if ((rc = gallop_open_checkpoint(g, &l->o, model, why)) != 0)
+    if ((rc = engine_open(g, &l->o, model, why)) != 0)
         err_set(e, rc, "%s", why);
     print_bar_end(&bar);
-    if (rc == 0 && gallop_llm(*g)->model.info.headless && !l->headless) {
-        rc = err_set(e, ERR_UNSUPPORTED, "%s", gallop_llm(*g)->model.headless);
+    if (rc == 0 && engine_info(*g)->headless && !l->headless) {
+        rc = err_set(e, ERR_UNSUPPORTED, "%s", engine_info(*g)->headless);
         gallop_close(*g);
         *g = NULL;
     }

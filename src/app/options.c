@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "engine/kv_sparse.h"
 #include "engine/op_config.h"
+#include "kv/kv.h"
 #include "model/quant.h"
 
 const char *const options_headings[] = {[EVERYDAY] = "Everyday",

@@ -8,7 +8,7 @@
 
 #include "app/app.h"
 #include "base/mem.h"
-#include "engine/gallop_in.h"
+#include "engine/engine_priv.h"
 #include "engine/llm.h"
 
 /* Files are written in pieces of so many bytes, each at a multiple of it: then the kernel keeps them in huge
@@ -95,7 +95,7 @@ static int write_model(struct packing *k, const struct load *l, double split_gib
     own.kv_cache_memory = 0;
     own.progress = print_progress;
     own.progress_ctx = &bar;
-    if ((rc = gallop_read_options(&own, &o, path, e)) != 0)
+    if ((rc = engine_read_options(&own, &o, path, e)) != 0)
         return rc;
     o.save = &w;
     rc = llm_open(&m, &o, e);

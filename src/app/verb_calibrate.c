@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/strmap.h"
+#include "engine/engine_priv.h"
 #include "engine/score.h"
 #include "ops/gptq.h"
 
@@ -328,7 +329,7 @@ static int run(const struct opt_values *v, struct err *e)
                        "calibrate: --quant is that of what runs with the file, int8-static or int4");
     buf_init(&text, MEM_APP);
     if ((rc = input_text(opt_string(v, "file"), &text, e)) == 0 && (rc = open_model(&g, v, e)) == 0) {
-        c.m = gallop_llm(g);
+        c.m = engine_llm(g);
         if ((rc = watch(&c, window_tokens(&c, v))) == 0 && (rc = read_file(&c, &text, v, &n_tokens)) == 0)
             rc = c.rounding ? write_feedback(&c, n_tokens, v) : write_file(&c, n_tokens, v);
         forget(&c);

@@ -165,7 +165,7 @@ static int start(struct talk *t, struct err *e)
 static int tokenize(struct talk *t, const struct buf *text, const char *origin, struct tok_ids *ids,
                     struct err *e)
 {
-    const struct llm *m = gallop_llm(t->g);
+    const struct engine_info *m = engine_info(t->g);
     int rc = tok_encode_marked(m->tok, text->data ? text->data : "", origin, text->len, 0, ids, e);
 
     if (rc == 0 && ids->n >= m->max_len)
@@ -196,7 +196,7 @@ static int submit(struct talk *t, struct sampling *s, struct err *e)
         gallop_request_init(&r); /* without special tokens: the template writes its own */
         r.ids = ids.id;
         r.n_ids = ids.n;
-        rc = gallop_submit_sampling(t->g, &r, s, NULL, e);
+        rc = engine_submit(t->g, &r, s, NULL, e);
     }
     tok_ids_fini(&ids);
     buf_fini(&origin);
@@ -323,7 +323,7 @@ static void say_end(const struct talk *t, const struct sampling *s, bool drawn)
         snprintf(rate, sizeof(rate), ", %.1f tokens/s", (double)(ev->n_output - 1) / ev->decode_s);
     if (t->el && !t->quiet)
         print_fmt("[%zu tokens%s; context %zu of %zu%s]\n", ev->n_output, rate, ev->n_prompt + ev->n_output,
-                  gallop_llm(t->g)->max_len, seed);
+                  engine_info(t->g)->max_len, seed);
     else if (drawn && !sampling_given(&t->sampling, SAMPLING_SEED))
         print_remark("the seed is %llu", (unsigned long long)s->seed);
 }
@@ -340,7 +340,8 @@ static int answer(struct talk *t, bool *answered, struct err *e)
     buf_init(&text, MEM_APP);
     interrupted = 0;
     t->bar = (struct print_bar){.what = "processing the prompt, tokens"};
-    if ((rc = options_draw_seed(&s, gallop_config(t->g), &drawn, e)) == 0 && (rc = submit(t, &s, e)) == 0) {
+    if ((rc = options_draw_seed(&s, engine_info(t->g)->defaults, &drawn, e)) == 0 &&
+        (rc = submit(t, &s, e)) == 0) {
         answering = t->g;
         if (interrupted) /* before the handler knew whom to stop */
             gallop_cancel(t->g, 0);
@@ -875,8 +876,8 @@ static int run(const struct opt_values *v, struct err *e)
         (rc = load_checkpoint(v, &l, &model, e)) == 0 &&
         (rc = input_template_open(&t.template, &model, opt_string(v, "chat-template"), e)) == 0) {
         l.o.max_num_seqs = 1;
-        if ((rc = load_engine(&l, &model, &t.g, e)) == 0 && !gallop_llm(t.g)->tok)
-            rc = err_set(e, ERR_INPUT, "%s", gallop_llm(t.g)->tok_missing.msg);
+        if ((rc = load_engine(&l, &model, &t.g, e)) == 0 && !engine_info(t.g)->tok)
+            rc = err_set(e, ERR_INPUT, "%s", engine_info(t.g)->tok_missing);
         if (rc == 0)
             rc = talk(&t, e);
     }

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/threads/topo.h"
 #include "base/utf8.h"
+#include "engine/engine_priv.h"
 #include "kern/kern.h"
 
 enum { LONG = 32768 }; /* rows of the sequence that is an example */
@@ -178,7 +179,7 @@ static void print_json_page(const struct gallop *g, const struct llm *m, const s
     json_object_set_new(o, "numa_nodes", json_integer(numa_nodes()));
     json_object_set_new(o, "kernels", kernels_json(m->kern));
     json_object_set_new(o, "kv", kv_json(m, opt));
-    json_object_set_new(o, "scheduling", scheduling_json(gallop_scheduling(g)));
+    json_object_set_new(o, "scheduling", scheduling_json(engine_scheduling(g)));
     json_object_set_new(o, "weight_bytes", json_integer((json_int_t)s.weight_bytes));
     json_object_set_new(o, "scratch_bytes", json_integer((json_int_t)s.scratch_bytes));
     json_object_set_new(o, "load_s", json_real(s.load_s));
@@ -245,7 +246,7 @@ static void print_text_page(const struct gallop *g, const struct llm *m, const s
     print_fmt("weights %.1f MiB packed, scratch %.1f MiB; loaded in %.2f s\n",
               (double)s.weight_bytes / 1048576, (double)s.scratch_bytes / 1048576, s.load_s);
     print_kv(m, opt);
-    print_scheduling(gallop_scheduling(g));
+    print_scheduling(engine_scheduling(g));
     print_text("\n");
     print_tensors(&m->model);
 }
@@ -261,9 +262,9 @@ static int run(const struct opt_values *v, struct err *e)
     load_scheduling(v, &l.o);
     l.headless = true;
     if ((rc = load_engine(&l, NULL, &g, e)) == 0 && opt_flag(v, "json"))
-        print_json_page(g, gallop_llm(g), &l.o);
+        print_json_page(g, engine_llm(g), &l.o);
     else if (rc == 0)
-        print_text_page(g, gallop_llm(g), &l.o);
+        print_text_page(g, engine_llm(g), &l.o);
     gallop_close(g);
     return rc;
 }

@@ -5,6 +5,7 @@
 #include "app/app.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "engine/engine_priv.h"
 #include "engine/score.h"
 
 enum { MAX_WANTED = 128, MAX_TOP = 1024, USUAL_STEP = 512 /* of a step, unless asked for more */ };
@@ -210,8 +211,8 @@ static int run(const struct opt_values *v, struct err *e)
             l.o.max_batched_tokens = opt_int(v, "chunk");
         rc = load_engine(&l, NULL, &g, e);
     }
-    if (rc == 0 && (rc = read_prompt(v, gallop_llm(g), &ids, e)) == 0)
-        rc = compute(gallop_llm(g), v, &ids, e);
+    if (rc == 0 && (rc = read_prompt(v, engine_llm(g), &ids, e)) == 0)
+        rc = compute(engine_llm(g), v, &ids, e);
     if (rc == 0 && !opt_given(v, "npy") && !opt_given(v, "hidden") && !opt_given(v, "top"))
         log_warn("nothing is shown without --npy, --hidden or --top");
     tok_ids_fini(&ids);

@@ -8,6 +8,7 @@
 #include "app/app.h"
 #include "base/buf.h"
 #include "base/mem.h"
+#include "engine/engine_priv.h"
 #include "engine/score.h"
 
 enum { WANTED = 64 };
@@ -228,8 +229,8 @@ static int run(const struct opt_values *v, struct err *e)
     buf_init(&text, MEM_APP);
     if ((rc = input_text(opt_string(v, "file"), &text, e)) == 0 &&
         (rc = open_engines(&g, &exact, v, e)) == 0) {
-        p.m = gallop_llm(g);
-        p.exact = exact ? gallop_llm(exact) : NULL;
+        p.m = engine_llm(g);
+        p.exact = exact ? engine_llm(exact) : NULL;
         if ((rc = score_file(&p, &text, v)) == 0)
             print(&p, opt_flag(v, "json"));
     }

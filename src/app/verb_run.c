@@ -116,7 +116,7 @@ static void release_signals(void)
 /* The limit of a request that has none: the model's own, else ours. */
 static void limit(struct run *r, struct request *q)
 {
-    const struct sampling *config = gallop_config(r->engine);
+    const struct sampling *config = engine_info(r->engine)->defaults;
     struct sampling *s = &q->sampling;
 
     if (sampling_given(s, SAMPLING_MAX_NEW_TOKENS) || sampling_given(config, SAMPLING_MAX_NEW_TOKENS) ||
@@ -149,13 +149,13 @@ static void choose_seed(struct run *r, struct request *q)
 {
     bool given = sampling_given(&q->sampling, SAMPLING_SEED);
 
-    if (options_draw_seed(&q->sampling, gallop_config(r->engine), &q->drawn, &q->fault) == 0)
+    if (options_draw_seed(&q->sampling, engine_info(r->engine)->defaults, &q->drawn, &q->fault) == 0)
         q->random_seed = !given && sampling_given(&q->sampling, SAMPLING_SEED);
 }
 
 static void submit(struct run *r, struct request *q)
 {
-    const struct tok *tok = gallop_llm(r->engine)->tok;
+    const struct tok *tok = engine_info(r->engine)->tok;
     unsigned flags = r->no_special || q->rendered ? 0 : TOK_ADD_SPECIAL; /* a template writes its own BOS */
     struct gallop_request ask;
 
@@ -180,7 +180,7 @@ static void submit(struct run *r, struct request *q)
         limit(r, q);
         choose_seed(r, q);
         if (!q->fault.code)
-            gallop_submit_sampling(r->engine, &ask, &q->sampling, NULL, &q->fault);
+            engine_submit(r->engine, &ask, &q->sampling, NULL, &q->fault);
         if (q->fault.code && q->where[0])
             err_prefix(&q->fault, "%s", q->where);
     }
@@ -247,7 +247,7 @@ static void add_answer(const struct run *r, const struct answer *a, json_t *o)
     json_t *timing;
 
     json_object_set_new(o, "output_ids", print_json_ids(&a->ids));
-    if (gallop_llm(r->engine)->tok)
+    if (engine_info(r->engine)->tok)
         json_object_set_new(o, "text", json_stringn(a->text.data ? a->text.data : "", a->text.len));
     json_object_set_new(o, "finish_reason",
                         json_string(ev->finish == GALLOP_FINISH_LENGTH ? "length" : "stop"));
@@ -257,10 +257,10 @@ static void add_answer(const struct run *r, const struct answer *a, json_t *o)
                                               : json_null());
     if (a->logprobs)
         json_object_set(o, "logprobs", a->logprobs);
-    timing = json_pack("{s:f,s:f,s:f,s:I,s:I}", "load_s", gallop_llm(r->engine)->load_s, "prefill_s",
+    timing = json_pack("{s:f,s:f,s:f,s:I,s:I}", "load_s", engine_info(r->engine)->load_s, "prefill_s",
                        ev->prefill_s, "decode_s", ev->decode_s, "prompt_tokens", (json_int_t)ev->n_prompt,
                        "output_tokens", (json_int_t)ev->n_output);
-    if (gallop_llm(r->engine)->store) {
+    if (engine_info(r->engine)->has_store) {
         json_object_set_new(timing, "cached_tokens", json_integer((json_int_t)ev->n_cached));
         json_object_set_new(timing, "stored_tokens", json_integer((json_int_t)ev->n_stored));
     }
@@ -273,7 +273,7 @@ static json_t *seed_json(const struct run *r, const struct request *q)
     struct sampling merged;
     char digits[24];
 
-    sampling_merge(&merged, &q->sampling, gallop_config(r->engine));
+    sampling_merge(&merged, &q->sampling, engine_info(r->engine)->defaults);
     if (merged.seed <= INT64_MAX)
         return json_integer((json_int_t)merged.seed);
     snprintf(digits, sizeof(digits), "%llu", (unsigned long long)merged.seed);
@@ -335,7 +335,7 @@ static void say(const struct run *r, const struct request *q, const struct answe
         snprintf(which, sizeof(which), "%s%s: ", q->where, number);
     if (a->end.context_full)
         log_warn("%sthe context of %zu tokens is full after %zu new tokens", which,
-                 gallop_llm(r->engine)->max_len, a->end.n_output);
+                 engine_info(r->engine)->max_len, a->end.n_output);
     else if (q->default_limit && a->end.finish == GALLOP_FINISH_LENGTH)
         log_warn("%scut after %zu new tokens; -n sets another limit", which, a->end.n_output);
 }
@@ -352,7 +352,7 @@ static void say_seed(const struct run *r, const struct request *q)
 
 static void print_answer_text(const struct run *r, const struct request *q, const struct answer *a)
 {
-    bool is_text = gallop_llm(r->engine)->tok != NULL;
+    bool is_text = engine_info(r->engine)->tok != NULL;
 
     if (r->stream && is_text) { /* it was printed as it came */
         if (a->text.len)

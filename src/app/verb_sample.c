@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/json_pull.h"
 #include "base/mem.h"
+#include "engine/sample.h"
 #include "kern/kern.h"
 
 static const struct opt_row rows[] = {

@@ -857,7 +857,7 @@ static int serve(struct serve *s, const struct opt_values *v, struct err *e)
         0; /* places are taken before tokenizing */
     s->load.o.seed = opt_uint(v, "seed");
     if ((rc = load_engine(&s->load, &s->model, &s->engine, e)) != 0 ||
-        (rc = dense_check(&s->dense, gallop_llm(s->engine)->model.info.hidden, e)) != 0 ||
+        (rc = dense_check(&s->dense, engine_info(s->engine)->hidden, e)) != 0 ||
         (rc = open_api(s, v, e)) != 0)
         return rc;
     if ((rc = open_server(s, v, e)) == 0) {

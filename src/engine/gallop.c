@@ -2,7 +2,6 @@
 #include "gallop.h"
 
 #include <math.h>
-#include <openssl/evp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -12,9 +11,10 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/digest.h"
 #include "base/mem.h"
+#include "engine/engine_priv.h"
 #include "engine/find_model.h"
-#include "engine/gallop_in.h"
 
 enum { PENDING_CANCELS = 256, DEFAULT_TARGET_MS = 700 };
 
@@ -24,6 +24,7 @@ struct gallop {
     struct llm llm;
     struct executor executor;
     struct step step;
+    struct engine_info info;
     struct sampling config; /* generation_config.json, with the end tokens of config.json */
     struct arena config_arena;
     _Atomic uint64_t last_id; /* gallop_cancel() asks for it, from anywhere */
@@ -41,10 +42,11 @@ _Static_assert((int)GALLOP_BAD_INPUT == (int)ERR_INPUT && (int)GALLOP_UNSUPPORTE
                    (int)GALLOP_NO_SPACE == (int)ERR_NOSPACE && (int)GALLOP_CANCELLED == (int)ERR_CANCELLED,
                "public codes are the inner ones");
 _Static_assert(sizeof(((struct err *)0)->msg) <= GALLOP_ERR_SIZE, "a sentence fits");
+_Static_assert((int)ENGINE_FAIR_KEYS == (int)WAITING_KEYS, "both number clients alike");
 _Static_assert(sizeof(struct gallop_logprob) == sizeof(struct sample_top),
                "log-probabilities are passed on as they are");
 
-int gallop_give(char *err, const struct err *e, int rc)
+int engine_give(char *err, const struct err *e, int rc)
 {
     if (rc && err)
         memcpy(err, e->msg, sizeof(e->msg));
@@ -81,7 +83,7 @@ static int check_sizes(const struct gallop_options *o, struct err *e)
     return 0;
 }
 
-int gallop_read_options(const struct gallop_options *o, struct llm_options *l, char path[FOLDER_PATH_MAX],
+int engine_read_options(const struct gallop_options *o, struct llm_options *l, char path[FOLDER_PATH_MAX],
                         struct err *e)
 {
     const struct find_model_options where = {
@@ -235,7 +237,7 @@ static int open_step(struct gallop *g, const struct gallop_options *o, struct er
 }
 
 /* A lost page of a mapped file (base/map.h) would end the process if this thread blocked the signal. */
-int gallop_open_llm(struct llm *m, const struct llm_options *o, struct sampling *config, struct arena *a,
+int engine_open_llm(struct llm *m, const struct llm_options *o, struct sampling *config, struct arena *a,
                     struct err *e)
 {
     sigset_t bus, old;
@@ -250,13 +252,40 @@ int gallop_open_llm(struct llm *m, const struct llm_options *o, struct sampling 
     return rc;
 }
 
-int gallop_open(struct gallop **out, const struct gallop_options *o, char *err)
+static void fill_info(struct gallop *g)
 {
-    return gallop_open_checkpoint(out, o, NULL, err);
+    const struct llm *m = &g->llm;
+    const struct model *w = &m->model;
+    const struct checkpoint *c = w->checkpoint;
+
+    g->info = (struct engine_info){.tok = m->tok,
+                                   .tok_missing = m->tok ? NULL : m->tok_missing.msg,
+                                   .defaults = &g->config,
+                                   .headless = w->info.headless ? w->headless : NULL,
+                                   .model_path = c && c->in.path ? c->in.path : "",
+                                   .model_type = w->arch->model_type,
+                                   .is_gguf = c && c->gguf.n,
+                                   .is_bidirectional = w->bidirectional,
+                                   .has_store = m->store != NULL,
+                                   .max_len = m->max_len,
+                                   .max_step_tokens = m->max_tokens,
+                                   .vocab = w->info.vocab,
+                                   .hidden = w->info.hidden,
+                                   .n_layers = w->info.n_layers,
+                                   .inner = w->info.inner,
+                                   .n_heads = w->info.n_heads,
+                                   .n_kv = w->info.n_kv,
+                                   .n_params = w->n_params,
+                                   .load_s = m->load_s,
+                                   .threads = pool_threads(m->pool)};
 }
 
-int gallop_open_checkpoint(struct gallop **out, const struct gallop_options *o, struct checkpoint *c,
-                           char *err)
+int gallop_open(struct gallop **out, const struct gallop_options *o, char *err)
+{
+    return engine_open(out, o, NULL, err);
+}
+
+int engine_open(struct gallop **out, const struct gallop_options *o, struct checkpoint *c, char *err)
 {
     char path[FOLDER_PATH_MAX];
     struct llm_options lo;
@@ -272,13 +301,13 @@ int gallop_open_checkpoint(struct gallop **out, const struct gallop_options *o, 
                      "gallop_executor_open()",
                      o->kv_cache_type);
     else
-        rc = gallop_read_options(o, &lo, path, &e);
+        rc = engine_read_options(o, &lo, path, &e);
     if (rc)
-        return gallop_give(err, &e, rc);
+        return engine_give(err, &e, rc);
     lo.checkpoint = c;
     g = mem_zalloc(1, sizeof(*g), MEM_ENGINE);
     if (!g)
-        return gallop_give(err, &e, err_nomem(&e, "the engine"));
+        return engine_give(err, &e, err_nomem(&e, "the engine"));
     arena_init(&g->config_arena, MEM_ENGINE);
     pthread_mutex_init(&g->lock, NULL);
     pthread_condattr_init(&clock);
@@ -286,11 +315,12 @@ int gallop_open_checkpoint(struct gallop **out, const struct gallop_options *o, 
     pthread_cond_init(&g->submitted, &clock);
     pthread_condattr_destroy(&clock);
     g->default_seed = o->seed;
-    if ((rc = gallop_open_llm(&g->llm, &lo, &g->config, &g->config_arena, &e)) != 0 ||
+    if ((rc = engine_open_llm(&g->llm, &lo, &g->config, &g->config_arena, &e)) != 0 ||
         (rc = open_step(g, o, &e)) != 0) {
         gallop_close(g);
-        return gallop_give(err, &e, rc);
+        return engine_give(err, &e, rc);
     }
+    fill_info(g);
     *out = g;
     return 0;
 }
@@ -309,24 +339,29 @@ void gallop_close(struct gallop *g)
     mem_free(g);
 }
 
-struct llm *gallop_llm(struct gallop *g)
+struct llm *engine_llm(struct gallop *g)
 {
     return &g->llm;
 }
 
-struct step *gallop_loop(struct gallop *g)
+struct step *engine_loop(struct gallop *g)
 {
     return &g->step;
 }
 
-const struct step *gallop_scheduling(const struct gallop *g)
+const struct step *engine_scheduling(const struct gallop *g)
 {
     return &g->step;
 }
 
-const struct sampling *gallop_config(const struct gallop *g)
+uint32_t engine_fair_key(const char *key, size_t n)
 {
-    return &g->config;
+    return waiting_key(key, n);
+}
+
+const struct engine_info *engine_info(const struct gallop *g)
+{
+    return &g->info;
 }
 
 /* ---- submit ---- */
@@ -447,7 +482,7 @@ static int check_numbers(const struct gallop_sampling *p, struct err *e)
 }
 
 /* What the request gave, as the layer above generation_config.json. */
-int gallop_read_sampling(const struct gallop_sampling *p, struct sampling *s, struct arena *a, struct err *e)
+int engine_read_sampling(const struct gallop_sampling *p, struct sampling *s, struct arena *a, struct err *e)
 {
     int rc;
 
@@ -496,23 +531,12 @@ static int skip_padding(const struct gallop_request *r, size_t *first, struct er
     return 0;
 }
 
-/* 128 bits of SHA-256: that no one can find another text for. */
-static int hash_salt(const char *text, uint8_t salt[16], struct err *e)
-{
-    uint8_t digest[EVP_MAX_MD_SIZE];
-
-    if (EVP_Digest(text, strlen(text), digest, NULL, EVP_sha256(), NULL) != 1)
-        return err_nomem(e, "a request");
-    memcpy(salt, digest, 16);
-    return 0;
-}
-
 /* All answers to a request. */
 static int new_answers(const struct gallop *g, const struct gallop_request *r, struct seq_request *sr,
                        struct seq **out, struct err *e)
 {
-    uint8_t salt[16];
-    int rc = r->cache_salt ? hash_salt(r->cache_salt, salt, e) : 0;
+    uint8_t salt[DIGEST_BYTES]; /* of which the prefix cache takes 16 */
+    int rc = r->cache_salt ? digest_sha256(r->cache_salt, strlen(r->cache_salt), salt, e) : 0;
 
     sr->salt = r->cache_salt ? salt : NULL;
     *out = NULL;
@@ -592,8 +616,8 @@ static int read_ids(const struct gallop *g, const struct gallop_request *r, stru
     return rc;
 }
 
-int gallop_submit_sampling(struct gallop *g, const struct gallop_request *r, const struct sampling *user,
-                           uint64_t *id, struct err *e)
+int engine_submit(struct gallop *g, const struct gallop_request *r, const struct sampling *user, uint64_t *id,
+                  struct err *e)
 {
     struct seq_request sr = {.keep_special = r->keep_special != 0,
                              .user = r->user,
@@ -630,10 +654,10 @@ int gallop_submit(struct gallop *g, const struct gallop_request *r, uint64_t *id
     int rc;
 
     arena_init(&arena, MEM_ENGINE);
-    if ((rc = gallop_read_sampling(&r->sampling, &user, &arena, &e)) == 0)
-        rc = gallop_submit_sampling(g, r, &user, id, &e);
+    if ((rc = engine_read_sampling(&r->sampling, &user, &arena, &e)) == 0)
+        rc = engine_submit(g, r, &user, id, &e);
     arena_fini(&arena);
-    return gallop_give(err, &e, rc);
+    return engine_give(err, &e, rc);
 }
 
 /* ---- cancel ---- */
@@ -687,7 +711,7 @@ static void take_inbox(struct gallop *g)
     }
 }
 
-void gallop_await(struct gallop *g, double wait_s)
+void engine_await(struct gallop *g, double wait_s)
 {
     struct timespec until = clock_at(clock_seconds() + wait_s);
 
@@ -745,7 +769,7 @@ int gallop_step(struct gallop *g, double wait_s)
         return 1;
     if (!(wait_s > 0))
         return 0;
-    gallop_await(g, wait_s);
+    engine_await(g, wait_s);
     take_over(g);
     return step_has_events(&g->step) || step_run(&g->step);
 }
@@ -795,6 +819,16 @@ int gallop_next(struct gallop *g, struct gallop_event *ev)
 
 _Static_assert((int)GALLOP_N_OPERATORS == (int)TIMED_N_KINDS, "gallop.h says how many there are");
 
+/* Bytes of the KV cache that running sequences hold. */
+static size_t kv_used_bytes(const struct kv *kv)
+{
+    size_t held = 0, all = kv_bytes(kv);
+
+    for (size_t i = 0; i < kv->lim.max_seqs; i++)
+        held += kv_held_bytes(kv, i);
+    return held < all ? held : all; /* sequences that share blocks count them each */
+}
+
 void gallop_stats(const struct gallop *g, struct gallop_stats *s)
 {
     struct store_stats store = {0};
@@ -817,6 +851,7 @@ void gallop_stats(const struct gallop *g, struct gallop_stats *s)
                                .n_recomputed_tokens = g->step.n_recomputed,
                                .weight_bytes = g->llm.model.packed_bytes,
                                .kv_bytes = kv_bytes(&g->llm.kv),
+                               .kv_used_bytes = kv_used_bytes(&g->llm.kv),
                                .scratch_bytes = llm_scratch_bytes(&g->llm),
                                .max_model_len = g->llm.max_len,
                                .vocab_size = g->llm.model.info.vocab,

@@ -7,7 +7,7 @@
 
 #include "base/arena.h"
 #include "base/mem.h"
-#include "engine/gallop_in.h"
+#include "engine/engine_priv.h"
 
 /* How the token behind the rows of a sequence is chosen. */
 struct choice {
@@ -127,15 +127,15 @@ int gallop_executor_open(struct gallop_executor **out, int version, const struct
     int rc;
 
     *out = NULL;
-    if ((rc = check_options(version, o, &e)) != 0 || (rc = gallop_read_options(o, &lo, path, &e)) != 0)
-        return gallop_give(err, &e, rc);
+    if ((rc = check_options(version, o, &e)) != 0 || (rc = engine_read_options(o, &lo, path, &e)) != 0)
+        return engine_give(err, &e, rc);
     lo.no_prefixes = true;
     x = mem_zalloc(1, sizeof(*x), MEM_ENGINE);
     if (!x)
-        return gallop_give(err, &e, err_nomem(&e, "the executor"));
+        return engine_give(err, &e, err_nomem(&e, "the executor"));
     arena_init(&x->arena, MEM_ENGINE);
     x->seed = o->seed;
-    if ((rc = gallop_open_llm(&x->llm, &lo, &x->config, &x->arena, &e)) == 0) {
+    if ((rc = engine_open_llm(&x->llm, &lo, &x->config, &x->arena, &e)) == 0) {
         if (x->llm.model.info.headless)
             rc = err_set(&e, ERR_UNSUPPORTED, "%s", x->llm.model.headless);
         llm_executor(&x->llm, &x->x);
@@ -145,7 +145,7 @@ int gallop_executor_open(struct gallop_executor **out, int version, const struct
     }
     if (rc) {
         gallop_executor_close(x);
-        return gallop_give(err, &e, rc);
+        return engine_give(err, &e, rc);
     }
     *out = x;
     return 0;
@@ -363,7 +363,7 @@ static int check_pick(struct gallop_executor *x, const struct gallop_rows *r, si
     if ((name = not_for_picks(r->pick)) != NULL)
         return err_set(e, ERR_INPUT, "sequence %zu: its pick has %s, which is for requests of an engine", s,
                        name);
-    if ((rc = gallop_read_sampling(r->pick, &user, NULL, e)) != 0)
+    if ((rc = engine_read_sampling(r->pick, &user, NULL, e)) != 0)
         return err_prefix(e, "sequence %zu", s);
     sampling_merge(&c->sampling, &user, &x->config);
     if (!sampling_given(&c->sampling, SAMPLING_SEED))
@@ -486,7 +486,7 @@ int gallop_executor_run(struct gallop_executor *x, const struct gallop_rows *row
 
     *out = (struct gallop_outcome){0};
     if (rc || (slots && (rc = reserve(x, rows, n, &e)) != 0))
-        return gallop_give(err, &e, rc);
+        return engine_give(err, &e, rc);
     mem_guard_up();
     compute(x, rows, n, out);
     mem_guard_down();
@@ -519,7 +519,7 @@ int gallop_executor_truncate(struct gallop_executor *x, size_t slot, size_t n, c
 {
     struct err e = {0};
 
-    return gallop_give(err, &e, truncate_slot(x, slot, n, &e));
+    return engine_give(err, &e, truncate_slot(x, slot, n, &e));
 }
 
 static int copy_block(struct gallop_executor *x, size_t from, size_t to, struct err *e)
@@ -541,5 +541,5 @@ int gallop_executor_copy_block(struct gallop_executor *x, size_t from, size_t to
 {
     struct err e = {0};
 
-    return gallop_give(err, &e, copy_block(x, from, to, &e));
+    return engine_give(err, &e, copy_block(x, from, to, &e));
 }

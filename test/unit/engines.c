@@ -105,7 +105,7 @@ void engines_check_cache(struct gallop *g)
 {
     struct err e = {0};
 
-    if (kv_check(&gallop_llm(g)->kv, &e) != 0)
+    if (kv_check(&engine_llm(g)->kv, &e) != 0)
         fail_msg("%s", e.msg);
 }
 

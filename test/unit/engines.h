@@ -2,7 +2,7 @@
 #ifndef GALLOP_TEST_ENGINES_H
 #define GALLOP_TEST_ENGINES_H
 
-#include "engine/gallop_in.h"
+#include "engine/engine_priv.h"
 
 /* Where the model NAME lies: a golden of test/golden by its name, "demo" the bundled one; a path stays
  * itself. The text of one of the last four calls. */

@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/opt.h"
 #include "base/threads/pool.h"
-#include "engine/gallop_in.h"
+#include "engine/engine_priv.h"
 #include "engine/llm.h"
 #include "kern/peak.h"
 

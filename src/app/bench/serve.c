@@ -149,8 +149,8 @@ static int report(const struct load_run *r, bool json)
     json_object_set_new(o, "threads", json_integer(s.threads));
     json_object_set_new(o, "dtype", json_string(s.dtype));
     json_object_set_new(o, "quant", json_string(s.quant));
-    if (gallop_llm(r->g)->store)
-        json_object_set_new(o, "kv_store", store_json(gallop_llm(r->g)->store, &s));
+    if (engine_llm(r->g)->store)
+        json_object_set_new(o, "kv_store", store_json(engine_llm(r->g)->store, &s));
     serving_print(o, r->max_len, json);
     if (r->traced)
         bench_trace_print(&r->sum, json ? json_pack("{s:s}", "of", "serve") : NULL);
@@ -160,7 +160,7 @@ static int report(const struct load_run *r, bool json)
 /* From here on operators are recorded; their shares are of roofs measured now. */
 static int open_trace(struct load_run *r)
 {
-    struct llm *m = gallop_llm(r->g);
+    struct llm *m = engine_llm(r->g);
     struct bench_roofs roofs;
     int rc = bench_roofs_open(&roofs, m->pool, r->e);
 
@@ -191,8 +191,8 @@ int bench_serve(const struct opt_values *v, struct err *e)
         rc = r.ids ? load_engine(&l, NULL, &r.g, e) : err_nomem(e, "a prompt");
     }
     if (rc == 0) {
-        r.n_vocab = gallop_llm(r.g)->model.info.vocab;
-        r.max_len = gallop_llm(r.g)->max_len;
+        r.n_vocab = engine_llm(r.g)->model.info.vocab;
+        r.max_len = engine_llm(r.g)->max_len;
         rc = r.traced ? open_trace(&r) : 0;
         rc = rc ? rc : run_load(&r);
     }

@@ -445,7 +445,7 @@ static int bench_model(const struct opt_values *v, struct err *e)
         rc = b->ids && b->roof ? load_engine(&l, NULL, &g, e) : err_nomem(e, "the benchmark");
     }
     if (rc == 0) {
-        b->m = gallop_llm(g);
+        b->m = engine_llm(g);
         rc = measure(b, opt_flag(v, "json"));
     }
     mem_free(b->roof);

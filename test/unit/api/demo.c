@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "engine/gallop_in.h"
+#include "engine/engine_priv.h"
 
 enum { PATIENCE_S = 600 };
 
@@ -36,11 +36,11 @@ int demo_open_engine(const struct gallop_options *o)
 const struct executor *demo_compute_by(demo_run_step *run)
 {
     static struct executor replaced;
-    const struct executor *inner = gallop_loop(demo.engine)->x;
+    const struct executor *inner = engine_loop(demo.engine)->x;
 
     replaced = *inner;
     replaced.run = run;
-    gallop_loop(demo.engine)->x = &replaced;
+    engine_loop(demo.engine)->x = &replaced;
     return inner;
 }
 

@@ -57,12 +57,12 @@ static double least_gap(int threads, bool written)
 
     o.threads = threads;
     g = engines_open("demo", &o);
-    nothing = *gallop_loop(g)->x;
+    nothing = *engine_loop(g)->x;
     nothing.run = run_nothing;
     nothing.logits = same_logits;
     logits = calloc(nothing.caps.n_vocab, sizeof(*logits));
     assert_non_null(logits);
-    gallop_loop(g)->x = &nothing;
+    engine_loop(g)->x = &nothing;
     assert_int_equal(sem_init(&woken, 0, 0), 0);
     gallop_request_init(&q);
     q.ids = prompt;

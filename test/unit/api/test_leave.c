@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "demo.h"
-#include "engine/gallop_in.h"
+#include "engine/engine_priv.h"
 
 enum { LONG_PROMPT = 48, ROWS = 32, NEIGHBOUR_TOKENS = 12 }; /* a long prompt takes two steps */
 
@@ -28,7 +28,7 @@ static void run_stepwise(void *ctx, const struct executor_rows *rows, size_t n)
     int step = atomic_load(&n_steps) + 1;
 
     if (atomic_load(&last_with_it) == step - 1 && step > 1)
-        atomic_store(&held_bytes, kv_held_bytes(&gallop_llm(demo.engine)->kv, slot));
+        atomic_store(&held_bytes, kv_held_bytes(&engine_llm(demo.engine)->kv, slot));
     for (size_t i = 0; i < n; i++)
         if (rows[i].n_prompt == LONG_PROMPT) {
             slot = rows[i].slot;

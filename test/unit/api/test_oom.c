@@ -13,7 +13,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "demo.h"
-#include "engine/gallop_in.h"
+#include "engine/engine_priv.h"
 
 #define TOOLS                                                                                \
     "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"does " \
@@ -122,7 +122,7 @@ static const float *say_script(void *ctx, size_t first, size_t n)
 /* The demo engine's executor, which can be written to once demo_compute_by() has replaced it. */
 static struct executor *replaced(void)
 {
-    return (struct executor *)(uintptr_t)gallop_loop(demo.engine)->x;
+    return (struct executor *)(uintptr_t)engine_loop(demo.engine)->x;
 }
 
 static int open_script(void)
@@ -130,7 +130,7 @@ static int open_script(void)
     inner = demo_compute_by(run_script);
     replaced()->logits = say_script;
     logits = malloc(inner->caps.n_vocab * sizeof(*logits));
-    return tok_encode(gallop_llm(demo.engine)->tok, script, strlen(script), 0, &said, NULL);
+    return tok_encode(engine_llm(demo.engine)->tok, script, strlen(script), 0, &said, NULL);
 }
 
 static int open_chat(void)
@@ -452,7 +452,7 @@ static void a_lost_event_ends_a_stream_of_messages_with_an_error(void **state)
  * meanwhile all has been computed and no other thread runs. True: it did fail. */
 static bool lose_of_answer(long n, const struct answer *wanted)
 {
-    uint64_t before = gallop_loop(demo.engine)->n_finished;
+    uint64_t before = engine_loop(demo.engine)->n_finished;
     const char *text, *what;
     struct answer a;
     bool failed;
@@ -465,7 +465,7 @@ static bool lose_of_answer(long n, const struct answer *wanted)
     while (api_n_computing(demo.api) == 0 || demo.api->first->busy)
         server_poll(demo.server);
     atomic_store(&step_waits, false);
-    while (*(volatile uint64_t *)&gallop_loop(demo.engine)->n_finished == before)
+    while (*(volatile uint64_t *)&engine_loop(demo.engine)->n_finished == before)
         usleep(100);
     usleep(20000); /* the last event is handed over */
     mem_fail_at(n);

@@ -10,7 +10,7 @@
 
 #include "app/bench/bench.h"
 #include "base/err.h"
-#include "engine/gallop_in.h"
+#include "engine/engine_priv.h"
 
 enum { LONGEST = 320, CHUNK = 32, TILE = 16 };
 
@@ -134,7 +134,7 @@ static void a_context_of_computed_rows_gives_the_bits_of_a_real_one(void **state
     for (int i = 0; i < 2; i++)
         for (int d = 0; d < 3; d++) {
             struct gallop *g = open_with(models[i], "slab_pool", dtypes[d], 0);
-            struct llm *m = gallop_llm(g);
+            struct llm *m = engine_llm(g);
             size_t bytes = m->model.info.vocab * sizeof(float);
             struct bench_fill f;
 
@@ -161,7 +161,7 @@ static void longer_contexts_repeat_the_computed_rows_in_memory_of_their_own(void
     for (size_t t = 0; kv_type_name(t); t++)
         for (int i = 0; i < 2; i++) {
             struct gallop *g = open_with(models[i], kv_type_name(t), dtypes[t % 3], 0);
-            struct llm *m = gallop_llm(g);
+            struct llm *m = engine_llm(g);
             struct bench_fill f;
 
             open_fill(&f, m, 300);
@@ -185,7 +185,7 @@ static void a_context_is_what_was_asked_for_whatever_was_there_before(void **sta
     for (size_t t = 0; kv_type_name(t); t++)
         for (int i = 0; i < 2; i++) {
             struct gallop *g = open_with(models[i], kv_type_name(t), "bf16", 0);
-            struct llm *m = gallop_llm(g);
+            struct llm *m = engine_llm(g);
             struct bench_fill f;
 
             open_fill(&f, m, 300);
@@ -216,7 +216,7 @@ static void rows_stay_where_no_window_takes_them(void **state)
     char *tile;
 
     (void)state;
-    open_fill(&f, gallop_llm(g), 300);
+    open_fill(&f, engine_llm(g), 300);
     fill(&f, 1, 200);
     tile = tile_at(f.m, 1, 0, 0, false, 3);
     *tile ^= 1;
@@ -238,7 +238,7 @@ static void a_cache_without_room_says_so_and_keeps_nothing_of_the_sequence(void 
         struct bench_fill f;
         struct err e = {0};
 
-        open_fill(&f, gallop_llm(g), 300);
+        open_fill(&f, engine_llm(g), 300);
         fill(&f, 0, 100);
         assert_int_equal(bench_fill_sequence(&f, 1, 300, &e), ERR_NOSPACE);
         assert_non_null(strstr(e.msg, "300 tokens"));

@@ -116,7 +116,7 @@ static const float *hidden(void *ctx, size_t first, size_t n)
 
 void static_shapes_drive(struct static_shapes *f, struct gallop *g)
 {
-    struct step *loop = gallop_loop(g);
+    struct step *loop = engine_loop(g);
     struct step_options o = loop->opt;
     struct err e = {0};
 

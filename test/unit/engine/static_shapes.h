@@ -5,7 +5,7 @@
 #ifndef GALLOP_TEST_ENGINE_STATIC_SHAPES_H
 #define GALLOP_TEST_ENGINE_STATIC_SHAPES_H
 
-#include "engine/gallop_in.h"
+#include "engine/engine_priv.h"
 
 enum { STATIC_LONGEST = 2304 }; /* rows of the largest bucket */
 

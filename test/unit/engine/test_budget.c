@@ -22,7 +22,7 @@ static int open_budget(double gib, int64_t n_tokens, const char *type, char *err
     err[0] = 0;
     rc = engines_try(&g, "demo", &o, err);
     if (rc == 0)
-        snprintf(err, GALLOP_ERR_SIZE, "%zu", kv_bytes(&gallop_llm(g)->kv));
+        snprintf(err, GALLOP_ERR_SIZE, "%zu", kv_bytes(&engine_llm(g)->kv));
     gallop_close(g);
     return rc;
 }
@@ -123,7 +123,7 @@ static size_t open_pool(double gib, int64_t seqs, int64_t length, size_t *came)
     o.max_model_len = length;
     o.kv_cache_memory = gib;
     assert_int_equal(engines_try(&g, "demo", &o, err), 0);
-    bytes = kv_bytes(&gallop_llm(g)->kv);
+    bytes = kv_bytes(&engine_llm(g)->kv);
     *came = resident() - before;
     gallop_close(g);
     return bytes;
@@ -165,8 +165,8 @@ static size_t default_tokens(int unbounded, int64_t seqs, int64_t length, size_t
     o.max_model_len = length;
     o.kv_cache_unbounded = unbounded;
     assert_int_equal(engines_try(&g, "demo", &o, err), 0);
-    tokens = gallop_llm(g)->kv.lim.pool_tokens;
-    *token_bytes = kv_token_bytes(&gallop_llm(g)->kv.lim);
+    tokens = engine_llm(g)->kv.lim.pool_tokens;
+    *token_bytes = kv_token_bytes(&engine_llm(g)->kv.lim);
     gallop_close(g);
     return tokens;
 }
@@ -227,7 +227,7 @@ static void engines_of_one_process_share_its_memory(void **state)
     for (int i = 0; i < 2; i++) {
         if (engines_try(&g[i], "demo", &o, err) != 0)
             fail_msg("engine %d: %s", i, err);
-        bytes[i] = kv_bytes(&gallop_llm(g[i])->kv);
+        bytes[i] = kv_bytes(&engine_llm(g[i])->kv);
     }
     if (bytes[1] > bytes[0] * 6 / 10)
         fail_msg("the first cache has %zu bytes, the second %zu, expected about half of that", bytes[0],

@@ -64,19 +64,19 @@ static void compute(const json_t *config, struct result *r)
     o.kv_cache_unbounded = 1;
     if ((r->rc = gallop_open(&g, &o, r->err)) != 0)
         return;
-    note_asked(gallop_llm(g)->model.config_file);
-    if (gallop_llm(g)->model.info.headless) {
+    note_asked(engine_llm(g)->model.config_file);
+    if (engine_llm(g)->model.info.headless) {
         r->rc = ERR_UNSUPPORTED;
-        snprintf(r->err, sizeof(r->err), "%s", gallop_llm(g)->model.headless);
+        snprintf(r->err, sizeof(r->err), "%s", engine_llm(g)->model.headless);
         gallop_close(g);
         return;
     }
-    r->max_len = gallop_llm(g)->model.info.max_len;
-    r->V = gallop_llm(g)->model.info.vocab;
+    r->max_len = engine_llm(g)->model.info.max_len;
+    r->V = engine_llm(g)->model.info.vocab;
     assert_true(r->V <= VOCAB_MOST);
     engines_text(1, 0, N, ids);
-    if (gallop_llm(g)->max_len >= N) {
-        x = engines_logits(gallop_llm(g), ids, N, 1, 0, NULL);
+    if (engine_llm(g)->max_len >= N) {
+        x = engines_logits(engine_llm(g), ids, N, 1, 0, NULL);
         memcpy(r->logit, x, r->V * sizeof(float));
         free(x);
     }
@@ -822,7 +822,7 @@ static void the_scale_of_the_embedding_is_rounded_as_it_is_computed(void **state
 
             o.dtype = bf16 ? "bf16" : "fp32";
             g = engines_open(goldens[i], &o);
-            scale = ((const struct decoder *)gallop_llm(g)->model.impl)->embed.scale;
+            scale = ((const struct decoder *)engine_llm(g)->model.impl)->embed.scale;
             if (scale != (bf16 ? 6.9375f : 6.92820323f)) /* the root of 48 */
                 fail_msg("%s in %s: the embedding is multiplied by %.9g, expected %s", goldens[i], o.dtype,
                          (double)scale, bf16 ? "6.9375" : "6.92820323");

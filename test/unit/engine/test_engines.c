@@ -37,9 +37,9 @@ static void last_row(struct gallop *g, struct row *r)
     float *x;
 
     engines_text(0, 0, N, ids);
-    *r = (struct row){.V = gallop_llm(g)->model.info.vocab};
+    *r = (struct row){.V = engine_llm(g)->model.info.vocab};
     assert_true(r->V <= VOCAB_MOST);
-    x = engines_logits(gallop_llm(g), ids, N, 1, 16, NULL);
+    x = engines_logits(engine_llm(g), ids, N, 1, 16, NULL);
     memcpy(r->x, x, r->V * sizeof(float));
     free(x);
 }
@@ -64,7 +64,7 @@ static void alone(const char *model, const char *isa, struct row *r)
 
 static const char *gemm_class(struct gallop *g)
 {
-    return kern_class(gallop_llm(g)->kern, KERN_FN_gemm_bf16);
+    return kern_class(engine_llm(g)->kern, KERN_FN_gemm_bf16);
 }
 
 static void engines_of_two_instruction_sets_keep_their_bits(void **state)
@@ -85,9 +85,9 @@ static void engines_of_two_instruction_sets_keep_their_bits(void **state)
             logits_are(b, &fast, "the fastest, beside a portable one");
         }
         assert_string_equal(gemm_class(a), "bf16");
-        assert_int_equal(kern_isa(gallop_llm(a)->kern, KERN_FN_gemm_bf16), CPU_REF);
-        assert_string_equal(cpu_isa_name(kern_isa(gallop_llm(b)->kern, KERN_FN_gemm_bf16)),
-                            gallop_llm(b)->isa);
+        assert_int_equal(kern_isa(engine_llm(a)->kern, KERN_FN_gemm_bf16), CPU_REF);
+        assert_string_equal(cpu_isa_name(kern_isa(engine_llm(b)->kern, KERN_FN_gemm_bf16)),
+                            engine_llm(b)->isa);
         if (strcmp(gemm_class(b), "bf16") != 0) /* else both give the same bits */
             assert_memory_not_equal(&ref, &fast, sizeof(ref));
         gallop_close(a);

@@ -89,7 +89,7 @@ static void open_runner(struct runner *c, const struct pairs_row *r, const struc
     }
     if (rc != 0)
         fail_msg("%s: %s", models[r->at[MODEL]], err);
-    c->m = gallop_llm(c->g);
+    c->m = engine_llm(c->g);
     c->n_prompt = c->m->max_len < PROMPT + NEW ? c->m->max_len - NEW : PROMPT;
     assert_true(c->m->model.info.vocab <= MOST_VOCAB);
 }
@@ -365,12 +365,12 @@ static void an_instruction_set_gives_other_bits_than_its_class(void **state)
                 continue;
             o.isa = cpu_isa_name(isa);
             g = engines_open("llama3-rope", &o);
-            x = engines_logits(gallop_llm(g), ids, 300, 1, 0, NULL);
+            x = engines_logits(engine_llm(g), ids, 300, 1, 0, NULL);
             if (!want) {
                 want = x;
-                class = kern_class(gallop_llm(g)->kern, gemm);
-            } else if (strcmp(kern_class(gallop_llm(g)->kern, gemm), class) == 0) {
-                check_same(x, want, gallop_llm(g)->model.info.vocab, "%s on %s", o.dtype, o.isa);
+                class = kern_class(engine_llm(g)->kern, gemm);
+            } else if (strcmp(kern_class(engine_llm(g)->kern, gemm), class) == 0) {
+                check_same(x, want, engine_llm(g)->model.info.vocab, "%s on %s", o.dtype, o.isa);
                 n_compared++;
             }
             if (x != want)

@@ -26,8 +26,8 @@ static float *all_logits(const char *name, const char *spec, size_t *V)
     float *x;
 
     engines_text(4, 0, PROMPT, ids);
-    x = engines_logits(gallop_llm(g), ids, PROMPT, PROMPT, 0, NULL);
-    *V = gallop_llm(g)->model.info.vocab;
+    x = engines_logits(engine_llm(g), ids, PROMPT, PROMPT, 0, NULL);
+    *V = engine_llm(g)->model.info.vocab;
     gallop_close(g);
     return x;
 }
@@ -43,7 +43,7 @@ static void a_long_rope_goes_by_the_text_where_the_cache_keeps_less(void **state
 
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         struct gallop *g = open_sparse("phi3-longrope", table[i].spec);
-        const struct executor *x = gallop_scheduling(g)->x;
+        const struct executor *x = engine_scheduling(g)->x;
 
         assert_int_equal(x->is_stale(x->ctx, 128, 128, 140), table[i].changes);
         gallop_close(g);
@@ -83,7 +83,7 @@ static void rows_of_another_setting_pass_for_those_of_this(void **state)
     for (int i = 0; i < 4; i++) {
         struct gallop *g = open_sparse("llama3-rope", specs[i]);
 
-        seen[i] = model_identity(&gallop_llm(g)->model);
+        seen[i] = model_identity(&engine_llm(g)->model);
         for (int j = 0; j < i; j++)
             assert_true(seen[i] != seen[j]);
         gallop_close(g);
@@ -104,7 +104,7 @@ static void memory_grows_beyond_the_window(void **state)
         o.kv_sparse = SPEC;
         o.prefix_index = "none"; /* windows keep no rows of sequences that are gone */
         g = engines_open("llama3-rope", &o);
-        m = gallop_llm(g);
+        m = engine_llm(g);
         block = 16 * kv_token_bytes(&m->kv.lim);
         for (size_t n = 0; n < 390; n += 10) {
             engines_text(9, n, 10, ids);
@@ -129,7 +129,7 @@ static void a_small_window_of_a_model_is_widened(void **state)
 
     for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
         struct gallop *g = open_sparse(models[i].name, models[i].spec);
-        const struct llm *m = gallop_llm(g);
+        const struct llm *m = engine_llm(g);
         size_t stay = 0, changed = 0;
 
         for (size_t l = 0; l < m->model.info.n_layers; l++) {
@@ -151,8 +151,8 @@ static void sink_and_window_are_taken_in_one_order_only(void **state)
     for (int i = 0; i < 2; i++) {
         struct gallop *g = open_sparse("llama3-rope", spec[i]);
 
-        assert_int_equal(gallop_llm(g)->sparse.sink, 4);
-        assert_int_equal(gallop_llm(g)->sparse.window, 9);
+        assert_int_equal(engine_llm(g)->sparse.sink, 4);
+        assert_int_equal(engine_llm(g)->sparse.window, 9);
         gallop_close(g);
     }
 }

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
-#include "engine/gallop_in.h"
+#include "engine/engine_priv.h"
 #include "engines.h"
 
 enum { LONGEST = 96, ANSWERS = 8 };

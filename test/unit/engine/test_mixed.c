@@ -11,7 +11,7 @@
  * GALLOP_MIXED=all (`make test-mixed`) tries every model in every way, GALLOP_MIXED=qwen3 that model.
  */
 #include "base/err.h"
-#include "engine/gallop_in.h"
+#include "engine/engine_priv.h"
 #include "engines.h"
 #include "files.h"
 #include "redis_server.h"

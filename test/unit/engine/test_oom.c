@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "engine/gallop_in.h"
+#include "engine/engine_priv.h"
 #include "engines.h"
 #include "files.h"
 
@@ -346,7 +346,7 @@ static bool ask_beside_a_store(const char *at, int kind, long n, struct outcome 
     g = engines_open("demo", &opt);
     mem_fail_at(n);
     ask(g, kind, o);
-    store_flush(gallop_llm(g)->store);
+    store_flush(engine_llm(g)->store);
     failed = mem_failed();
     mem_fail_at(0);
     engines_check_cache(g);

@@ -61,7 +61,7 @@ static void compute_references(struct outer *o, const char *model, const struct 
     own.kv_cache_layout = NULL;
     own.kv_cache_tokens = 0;
     g = engines_open(model, &own);
-    m = gallop_llm(g);
+    m = engine_llm(g);
     for (size_t t = 0; t < TEXTS; t++) {
         size_t V = m->model.info.vocab;
 

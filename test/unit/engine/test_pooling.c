@@ -22,7 +22,7 @@ static void expect_from_logits(const char *name, size_t text, struct vectors *ou
 {
     struct gallop_options o = engines_options(2, 64, 128);
     struct gallop *g = engines_open(name, &o);
-    struct llm *m = (struct llm *)(uintptr_t)gallop_llm(g);
+    struct llm *m = (struct llm *)(uintptr_t)engine_llm(g);
     size_t n = length_of(text), E = m->model.info.hidden, L = m->model.info.n_layers;
     float *all = malloc((L + 1) * n * E * sizeof(*all));
     const float *h = all + L * n * E;
@@ -81,7 +81,7 @@ static size_t compare(struct gallop *g, const struct vectors *want, size_t n_hid
         for (size_t i = 0; i < n_hidden; i++)
             if (memcmp(&vector[i], &ev.embedding[i], sizeof(float)) != 0)
                 fail_msg("%s, text %zu, %s: element %zu is %.9g, not %.9g",
-                         gallop_llm(g)->model.arch->class_name, which / 2, which % 2 ? "mean" : "last", i,
+                         engine_llm(g)->model.arch->class_name, which / 2, which % 2 ? "mean" : "last", i,
                          (double)ev.embedding[i], (double)vector[i]);
     }
     return n;
@@ -101,7 +101,7 @@ static void embeddings_are_the_hidden_states(const char *name)
 
         o.threads = s == 1 ? 2 : 1;
         g = engines_open(name, &o);
-        E = gallop_llm(g)->model.info.hidden;
+        E = engine_llm(g)->model.info.hidden;
         for (int round = 0; round < 2; round++) { /* the second finds rows of the first */
             for (size_t t = 0; t < N_TEXTS; t++) {
                 assert_int_equal(submit(g, t, GALLOP_POOL_LAST), 0);

@@ -1,7 +1,7 @@
 /* test_prefix_cache.c - what is found, by whom, and how it is counted. That a hit never changes a bit is
  * test_mixed.c's.
  */
-#include "engine/gallop_in.h"
+#include "engine/engine_priv.h"
 #include "engines.h"
 
 static void hits_are_counted_once_and_whole_prompts_but_for_a_row_are_hits(void **state)

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "engine/gallop_in.h"
+#include "engine/engine_priv.h"
 #include "engines.h"
 #include "redis_server.h"
 

@@ -8,7 +8,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "check.h"
-#include "engine/gallop_in.h"
+#include "engine/engine_priv.h"
 #include "engines.h"
 #include "files.h"
 
@@ -50,7 +50,7 @@ static int watched_reserve(struct kv *c, size_t seq, size_t n)
 
 static void watch_steps(struct gallop *g, uint64_t id, size_t cancel_at)
 {
-    struct kv *c = &gallop_llm(g)->kv;
+    struct kv *c = &engine_llm(g)->kv;
 
     memset(&watch, 0, sizeof(watch));
     watch.g = g;
@@ -431,7 +431,7 @@ static void the_longest_request_ends_in_the_smallest_cache(void **state)
                     engines_submit_text(g, 190, 10, 1);
                     engines_submit_text(g, 199, 1, 2);
                     engines_run(g, pass ? got : want);
-                    o.kv_cache_tokens = (int64_t)kv_least_tokens(types[t], &gallop_llm(g)->kv.lim);
+                    o.kv_cache_tokens = (int64_t)kv_least_tokens(types[t], &engine_llm(g)->kv.lim);
                     gallop_close(g);
                 }
                 for (size_t q = 0; q < 3; q++)

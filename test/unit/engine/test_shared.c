@@ -37,7 +37,7 @@ static void a_layer_that_shares_rows_takes_bytes_in_a_cache(void **state)
     for (int c = 0; c < 4; c++)
         for (int t = 0; t < 4; t++) {
             struct gallop *g = open_with(caches[c].type, dtypes[t].name, 0);
-            struct llm *m = gallop_llm(g);
+            struct llm *m = engine_llm(g);
             int32_t ids[ROWS];
 
             assert_int_equal(m->model.info.n_layers, STORE + 2);
@@ -59,7 +59,7 @@ static void a_budget_in_bytes_buys_rows_of_layers_that_store_none(void **state)
 {
     struct gallop *g = open_with("dynamic", "bf16", 1.0 / 1024);
 
-    assert_int_equal(gallop_llm(g)->kv.lim.pool_tokens, (1 << 20) / (STORE * 2 * DIM * 2));
+    assert_int_equal(engine_llm(g)->kv.lim.pool_tokens, (1 << 20) / (STORE * 2 * DIM * 2));
     gallop_close(g);
 }
 

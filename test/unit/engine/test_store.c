@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "engine/gallop_in.h"
+#include "engine/engine_priv.h"
 #include "engines.h"
 #include "files.h"
 
@@ -559,7 +559,7 @@ static void fill_disk(void)
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){2000, 2000}); /* no block is as small */
     g = engines_open("llama3-rope", &o);
     run_all(g, got);
-    store_flush(gallop_llm(g)->store);
+    store_flush(engine_llm(g)->store);
     good = !engines_differ(alone, got, REQUESTS, says) && engines_stats(g).n_store_dropped > 10 &&
            engines_stats(g).n_store_written == 0;
     gallop_close(g);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "engine/gallop_in.h"
+#include "engine/engine_priv.h"
 #include "engines.h"
 
 enum { N_REQUESTS = 8, N_ANSWERS = 128, N_PROMPT = 600, N_BIASES = 1000 };

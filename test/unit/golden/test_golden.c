@@ -44,7 +44,7 @@ static void compare_logits(const char *dir, struct gallop *g, size_t i, const in
     snprintf(path, sizeof(path), "%s/golden/hidden_%zu.npy", dir, i);
     if (goldfile_npy(path, &hidden))
         h = malloc(hidden.shape[0] * hidden.shape[1] * hidden.shape[2] * sizeof(float));
-    got = engines_logits(gallop_llm(g), ids, n, h ? n : want.shape[0], 0, h);
+    got = engines_logits(engine_llm(g), ids, n, h ? n : want.shape[0], 0, h);
     off = goldfile_worst(got + (h ? n - want.shape[0] : 0) * want.shape[1], want.x, want.shape[0],
                          want.shape[1], &row);
     if (!(off <= logits_limit))
@@ -108,7 +108,7 @@ static void compare_bf16(const char *dir, struct gallop *g, size_t i, const int3
     snprintf(path, sizeof(path), "%s/golden/logits_%zu.npy", dir, i);
     assert_true(goldfile_npy(path, &want));
     V = want.shape[1];
-    got = engines_logits(gallop_llm(g), ids, n, 1, 0, NULL);
+    got = engines_logits(engine_llm(g), ids, n, 1, 0, NULL);
     kl = divergence(want.x + (want.shape[0] - 1) * V, got, V);
     if (!(kl >= -1e-9) || (!mixture && is_far(kl, theirs)))
         fail_msg("%s: prompt %zu: KL(fp32 || bf16) is %.2e, Hugging Face's %.2e", dir, i, kl, theirs);

@@ -1,0 +1,35 @@
+/* engine_priv.h - the parts of an opened engine, for measurements, `gallop inspect` and tests; and what the engine
+ * and the public executor (gallop_executor.c) do alike: reading options and sampling, opening the model.
+ *
+ * The server does not include it (tools/lint.d/floors).
+ */
+#ifndef GALLOP_ENGINE_ENGINE_PRIV_H
+#define GALLOP_ENGINE_ENGINE_PRIV_H
+
+#include "engine/engine.h"
+#include "engine/llm.h"
+#include "engine/step.h"
+
+struct llm *engine_llm(struct gallop *g);
+struct step *engine_loop(struct gallop *g); /* tests put another executor in the model's place */
+const struct step *engine_scheduling(const struct gallop *g);
+
+/* ---- for gallop_executor.c ---- */
+
+/* O as the llm's options, which borrow from it. PATH receives where the model lies, after a download where its
+ * name is one of the hub. */
+int engine_read_options(const struct gallop_options *o, struct llm_options *l, char path[FOLDER_PATH_MAX],
+                        struct err *e);
+
+/* llm_open(), and CONFIG from generation_config.json with the end tokens of config.json. Its arrays lie in A,
+ * which the caller ends. */
+int engine_open_llm(struct llm *m, const struct llm_options *o, struct sampling *config, struct arena *a,
+                    struct err *e);
+
+/* The members of P that are set, as a sampling record S. Its arrays lie in A; A NULL: P has none. */
+int engine_read_sampling(const struct gallop_sampling *p, struct sampling *s, struct arena *a, struct err *e);
+
+/* Returns RC; where it is not 0, copies the sentence of E to ERR [GALLOP_ERR_SIZE], unless that is NULL. */
+int engine_give(char *err, const struct err *e, int rc);
+
+#endif

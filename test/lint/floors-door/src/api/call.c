@@ -1,0 +1,2 @@
+/* call.c - a fixture. */
+#include "engine/step.h"

@@ -1,0 +1,1 @@
+/* step.h - a fixture. */
