@@ -14,10 +14,11 @@ count = 0
 
 
 def call(*args, stdin=None, env={}, **more):
-    """Runs the program to its end; stdin as bytes, nothing else from outside."""
+    """Runs the program to its end; stdin as bytes, nothing else from outside. A server binds a free port, so that one that is to
+    refuse something else does not find its usual port taken."""
     given = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
     return subprocess.run([GALLOP, *(x if isinstance(x, bytes) else str(x) for x in args)], **given, timeout=600,
-                          **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}, env={**os.environ, **env})
+                          **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}, env={"GALLOP_PORT": "0", **os.environ, **env})
 
 
 def whole_cpu(*args, **more):
