@@ -559,6 +559,41 @@ def thinking_is_switched_in_the_prompt():
         expect((status, "think" in body["error"]), (400, True), "a number")
 
 
+# ---- what the forms have in common ----
+
+def _texts_of_forms(fields, n=N):
+    """What each form that has these fields of a chat answers with them. Ollama has them as options, with a name of its own for one."""
+    def by(path, text, has, rename={}, nested=None, **more):
+        if not set(fields) <= has:
+            return {}
+        own = {rename.get(k, k): v for k, v in fields.items()}
+        return {path: text(_answer(server, path, **more, **({nested: {**own, "num_predict": n}} if nested else own)))}
+    common = {"temperature", "top_p", "top_k", "seed"}
+    more = common | {"min_p", "frequency_penalty", "presence_penalty", "repetition_penalty", "stop"}
+    ollama = {"rename": {"repetition_penalty": "repeat_penalty"}, "nested": "options", "stream": False}
+    return {**by("/v1/chat/completions", lambda x: x["choices"][0]["message"]["content"], more | {"min_tokens", "ignore_eos"}, messages=ASK, max_tokens=n),
+            **by(MESSAGES, lambda x: x["content"][0]["text"], common | {"stop", "min_tokens", "ignore_eos"}, {"stop": "stop_sequences"}, messages=ASK, max_tokens=n),
+            **by(RESPONSES, lambda x: x["output"][0]["content"][0]["text"], common | {"min_tokens", "ignore_eos"}, input=QUESTION, max_output_tokens=n),
+            **by("/api/chat", lambda x: x["message"]["content"], more, messages=ASK, **ollama),
+            **by("/api/generate", lambda x: x["response"], more, prompt=QUESTION, **ollama)}
+
+
+def a_field_of_sampling_does_the_same_in_every_form():
+    base = {"temperature": 2, "seed": 5}
+    plain = _texts_of_forms(base)
+    expect((len(plain), len(set(plain.values()))), (5, 1), f"the same draw in every form: {plain}")
+    for name, value, forms in (("temperature", 1, 5), ("seed", 6, 5), ("top_p", .3, 5), ("top_k", 2, 5), ("min_p", .3, 3), ("frequency_penalty", 2, 3),
+                               ("presence_penalty", 2, 3), ("repetition_penalty", 1.9, 3), ("stop", [plain[MESSAGES][-9:-6]], 4)):
+        found = _texts_of_forms({**base, name: value})
+        expect((len(found), len(set(found.values()))), (forms, 1), f"{name} in every form that has it: {found}")
+        check(found["/v1/chat/completions"] != plain["/v1/chat/completions"], f"{name} {value} changes the answer: {found}")
+    plain = _texts_of_forms({"temperature": 0}, 300)  # which ends by itself
+    for name, value in (("min_tokens", 300), ("ignore_eos", True)):
+        found = _texts_of_forms({"temperature": 0, name: value}, 300)
+        expect((len(found), len(set(found.values()))), (3, 1), f"{name} in every form that has it: {found}")
+        check(found[MESSAGES].startswith(plain[MESSAGES]) and found[MESSAGES] != plain[MESSAGES], f"{name} makes it longer: {found} {plain}")
+
+
 if __name__ == "__main__":
     try:
         run_all(list(globals().items()))
