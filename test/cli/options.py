@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """options.py - other names of options and values, guesses at mistyped ones, where a prompt comes from, and seeds."""
+import http.client
 import json
 import os
 import re
 import subprocess
+import tempfile
 
 from _cli import DEMO, GALLOP, call, check, expect, expect_error, lines, run_all
 
@@ -50,6 +52,41 @@ def types_have_the_names_of_vllm_too():
     for names in (("fp32", "float32"), ("bf16", "bfloat16")):
         shown = [json.loads(call("inspect", "-m", DEMO, "--json", "--dtype", "fp32", "--kv-cache-dtype", x).stdout)["kv"]["dtype"] for x in names]
         expect(shown, [names[0]] * 2, f"rows of --kv-cache-dtype {names}")
+
+
+def _inspected(*more, env={}):
+    """What `inspect` tells of the demo model, but for how long it took to read."""
+    r = call("inspect", "-m", DEMO, "--json", "--quiet", *more, env=env)
+    return {k: v for k, v in json.loads(r.stdout).items() if k != "load_s"} if r.returncode == 0 else r.stderr
+
+
+def a_variable_of_the_environment_is_its_option():
+    """Of each: a value, another one, and options without which it would change nothing."""
+    with tempfile.TemporaryDirectory() as d:
+        store = ["--kv-store", os.path.join(d, "store")]
+        for option, value, other, more in (("dtype", "fp32", "bf16", []), ("quant", "int8", "none", []), ("kv-cache-type", "dynamic", "paged", []),
+                                           ("kv-cache-memory", "0.01", "0.02", []), ("kv-cache-layout", "head_major", "block_major", []),
+                                           ("kv-store", os.path.join(d, "a"), os.path.join(d, "b"), []), ("kv-store-size", "2", "3", store),
+                                           ("kv-sparse", "sink=16,window=64", "sink=16,window=128", []), ("threads", "3", "1", []),
+                                           ("isa", "ref", "nonsense", []), ("scales", os.path.join(d, "none"), os.path.join(d, "nor"), ["--quant", "int8-static"])):
+            variable, option = "GALLOP_" + option.upper().replace("-", "_"), "--" + option
+            wanted = _inspected(*more, option, value)
+            expect(_inspected(*more, env={variable: value}), wanted, f"{variable}={value}")
+            check(wanted != _inspected(*more), f"{option} {value} changes something")
+            expect(_inspected(*more, option, value, env={variable: other}), wanted, f"{option} goes before {variable}={other}")
+        env = {"GALLOP_HOST": "127.0.0.2", "GALLOP_PORT": "0", "GALLOP_LOG_FORMAT": "json", "GALLOP_API_KEY": "mine", "GALLOP_MODEL": DEMO}
+        with subprocess.Popen([GALLOP, "serve"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env={**os.environ, **env}) as p:
+            while "is served at" not in (line := json.loads(p.stderr.readline())["message"]):
+                pass
+            host, port = re.search(r"http://(.*):(\d+)", line).groups()
+            expect((host, port != "8000"), ("127.0.0.2", True), "where it is served")
+            for key, status in (("mine", 200), ("other", 401)):
+                c = http.client.HTTPConnection(host, int(port))
+                c.request("GET", "/v1/models", headers={"Authorization": f"Bearer {key}"})
+                expect(c.getresponse().status, status, f"status with the key {key}")
+                c.close()
+            p.terminate()
+            p.stderr.read()
 
 
 def other_names_of_options_mean_the_same():
