@@ -295,6 +295,51 @@ def _try_limits(path):
         check(10 < int(head["retry-after"]) <= 60, f"15 tokens too many, a third of one a second: {head['retry-after']}")
 
 
+def the_load_is_told_while_requests_are_there():
+    get = lambda path: json.loads(s.request("GET", path)[2])
+    waiting = lambda: _metrics(s)["num_requests_waiting"]
+    begin = time.monotonic()
+    with Server("--no-access-log", "--max-num-seqs", 1) as s:
+        ready = time.monotonic()
+        expect([get("/load"), get("/v1/queue/status")], [{"server_load": 0}, {"queue_size": 0, "active_requests": 0}], "before the first request")
+        held = [s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, n=64, **WAY), s.send(COMPLETIONS, prompt=PROMPT, max_tokens=1, n=5)]
+        check(s.wait(lambda g: g["num_requests_running"] == 1 and g["num_requests_waiting"] > 60), "one of 69 answers is computed")
+        most = waiting()
+        expect(get("/load"), {"server_load": 2}, "requests")
+        queue, health = get("/v1/queue/status"), get("/v1/health")
+        check(most >= queue["queue_size"] >= health["queue_size"] >= waiting() > 5, f"answers that wait: {most}, {queue}, {health}")
+        expect((queue["active_requests"], health["active_requests"], health["status"], health["scheduler_running"]), (1, 1, "healthy", True), "one is computed")
+        for c in held:
+            c.close()
+        check(s.is_free(), "both have left")
+        expect([get("/load"), get("/v1/queue/status")], [{"server_load": 0}, {"queue_size": 0, "active_requests": 0}], "behind the last")
+        expect(s.post(COMPLETIONS, prompt=PROMPT, max_tokens=9, min_tokens=9, n=3, **WAY)[0], 200, "status")
+        before, told, after, got = time.monotonic(), get("/v1/server_metrics"), time.monotonic(), _metrics(s)
+        mean = lambda name: got[f"{name}_seconds_sum"] / got[f"{name}_seconds_count"]
+        for key, name in (("sched_session_ttft", "time_to_first_token"), ("sched_session_tpot", "request_time_per_output_token"),
+                          ("sched_active_ttft_time", "request_prefill_time")):
+            check(abs(told[key] - mean(name)) < 1e-6, f"{key}: {told[key]}, {name}: {mean(name)}")
+        expect(told["sched_total_generated_tokens"], got["generation_tokens_total"], "tokens")
+        ended = sum(v for k, v in got.items() if k[0] == "request_success_total")
+        check(ended / (after - begin) - 1e-6 <= told["sched_requests_served_per_second"] <= ended / (before - ready) + 1e-6, f"{ended} answers: {told}")
+
+
+def steps_and_operators_are_counted():
+    with Server("--no-access-log", "--prefix-index", "none") as s:
+        def grown(ask):
+            before = _metrics(s)
+            expect(ask()[0], 200, "status")
+            after = _metrics(s)
+            return lambda *name: after.get(name if len(name) > 1 else name[0], 0) - before.get(name if len(name) > 1 else name[0], 0)
+        got = grown(lambda: s.post(COMPLETIONS, prompt=PROMPT, max_tokens=4, min_tokens=4, **WAY))
+        expect((got("iteration_tokens_total_sum"), got("iteration_tokens_total_count")), (5 + 4, 4), "a prompt of five tokens and an answer of four in four steps")
+        expect(got("operator_flops_total", "lm_head"), 4 * 2 * 2048 * 192, "operations of the head, for one row of each step")
+        for name in ("norm", "qkv_projection", "rope", "attention", "out_projection", "mlp", "lm_head"):
+            check(got("operator_seconds_total", name) > 0, f"time of {name}")
+        for name in ("qkv_projection", "attention", "out_projection", "mlp", "lm_head"):
+            check(got("operator_bytes_total", name) > 0 and got("operator_flops_total", name) > 0, f"bytes and operations of {name}")
+
+
 def each_name_is_a_model():
     with Server("--no-access-log", "--served-model-name", "one", "--served-model-name", "two", "--max-model-len", 300) as s:
         models = json.loads(s.request("GET", "/v1/models")[2])["data"]

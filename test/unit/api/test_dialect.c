@@ -116,6 +116,44 @@ static void only_the_last_item_of_a_cut_response_is_incomplete(void **state)
     assert_non_null(strstr(said.data, "\"type\":\"message\",\"status\":\"incomplete\""));
 }
 
+/* What clients tell errors apart by: the type in OpenAI's form and in Anthropic's. */
+static void an_error_has_the_type_of_another_status(void **state)
+{
+    static const struct {
+        int status;
+        const char *openai, *anthropic;
+    } types[] = {{400, "BadRequestError", "invalid_request_error"},
+                 {401, "AuthenticationError", "authentication_error"},
+                 {403, "PermissionDeniedError", "permission_error"},
+                 {404, "NotFoundError", "not_found_error"},
+                 {405, "MethodNotAllowedError", "invalid_request_error"},
+                 {408, "RequestTimeoutError", "invalid_request_error"},
+                 {413, "PayloadTooLargeError", "request_too_large"},
+                 {415, "UnsupportedMediaTypeError", "invalid_request_error"},
+                 {429, "RateLimitError", "rate_limit_error"},
+                 {431, "HeadersTooLargeError", "invalid_request_error"},
+                 {500, "InternalServerError", "api_error"},
+                 {501, "NotImplementedError", "api_error"},
+                 {503, "ServiceUnavailableError", "overloaded_error"},
+                 {504, "TimeoutError", "timeout_error"}};
+    char wanted[300];
+
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        buf_clear(&said);
+        answer_chat_form.error(&said, types[i].status, "so", i % 2 ? "n" : NULL);
+        snprintf(wanted, sizeof(wanted),
+                 "{\"error\":{\"message\":\"so\",\"type\":\"%s\",\"param\":%s,\"code\":%d}}", types[i].openai,
+                 i % 2 ? "\"n\"" : "null", types[i].status);
+        assert_string_equal(said.data, wanted);
+        buf_clear(&said);
+        anthropic_form.error(&said, types[i].status, "so", i % 2 ? "n" : NULL);
+        snprintf(wanted, sizeof(wanted),
+                 "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":\"so\",\"param\":%s}}",
+                 types[i].anthropic, i % 2 ? "\"n\"" : "null");
+        assert_string_equal(said.data, wanted);
+    }
+}
+
 static const char *reason_of(const char *sentence, char out[DIALECT_REASON])
 {
     memset(out, 'x', DIALECT_REASON);
@@ -156,6 +194,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(pieces_alone_are_blocks_one_behind_another, begin, end),
         cmocka_unit_test_setup_teardown(the_rest_of_a_call_does_not_become_text, begin, end),
+        cmocka_unit_test_setup_teardown(an_error_has_the_type_of_another_status, begin, end),
         cmocka_unit_test(reasons_for_the_log_hold_no_text_of_prompts),
         cmocka_unit_test_setup_teardown(only_the_last_item_of_a_cut_response_is_incomplete, begin, end)};
 
