@@ -10,14 +10,14 @@
 
 #include "base/err.h"
 
-#define KERN(fn, rows, level, class) extern __typeof__(*((struct kern *)0)->fn) rows##_##fn;
+#define KERN(fn, rows, level, class) extern kern_##fn##_fn rows##_##fn;
 #include "kern/kern.def"
 #undef KERN
 
 static struct kern table[CPU_N_ISAS]; /* const once filled */
 static pthread_once_t filled = PTHREAD_ONCE_INIT;
 
-#define NAME(name, ret, params) #name,
+#define NAME(name) #name,
 static const char *const names[KERN_N_FUNCTIONS] = {KERN_FUNCTIONS(NAME)};
 #undef NAME
 

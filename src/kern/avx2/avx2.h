@@ -8,7 +8,7 @@
 
 #include "kern/kern.h"
 
-#define AVX2_DECLARE(name, ret, params) ret avx2_##name params;
+#define AVX2_DECLARE(name) kern_##name##_fn avx2_##name;
 KERN_FUNCTIONS(AVX2_DECLARE)
 #undef AVX2_DECLARE
 

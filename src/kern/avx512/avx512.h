@@ -16,44 +16,36 @@
 #else
 #define AVX512_NAME(x) x
 #endif
-#define AVX512_DECLARE(name, ret, params) ret AVX512_NAME(avx512_##name) params;
+#define AVX512_DECLARE(name) kern_##name##_fn AVX512_NAME(avx512_##name);
 KERN_FUNCTIONS(AVX512_DECLARE)
 #undef AVX512_DECLARE
-void AVX512_NAME(avx512bf16_gemm_in_bf16)(void *in, const float *x, size_t row, size_t m, size_t k);
-void AVX512_NAME(avx512bf16_gemm_bf16)(const struct kern_gemm *g, size_t p0, size_t p1);
-void AVX512_NAME(avx512bf16_gemm_mx4_bf16)(const struct kern_gemm *g, size_t p0, size_t p1, void *scratch);
-void AVX512_NAME(avx512bf16_attn_bf16)(const struct kern_attn *a);
-void AVX512_NAME(amx_gemm_in_bf16)(void *in, const float *x, size_t row, size_t m, size_t k);
-void AVX512_NAME(amx_gemm_bf16)(const struct kern_gemm *g, size_t p0, size_t p1);
-void AVX512_NAME(amx_gemm_mx4_bf16)(const struct kern_gemm *g, size_t p0, size_t p1, void *scratch);
-void AVX512_NAME(amx_attn_bf16)(const struct kern_attn *a);
-void AVX512_NAME(amx_gemm_in_blocks)(void *in, const float *x, size_t row, size_t m, size_t k);
-void AVX512_NAME(amx_gemm_blocks)(const struct kern_gemm *g, const struct blocks_form *f, size_t p0,
-                                  size_t p1);
-void AVX512_NAME(amx_gemm_in_i8)(void *in, const float *x, size_t row, size_t m, size_t k, float fixed);
-void AVX512_NAME(amx_gemm_i8)(const struct kern_gemm *g, size_t p0, size_t p1);
-void AVX512_NAME(amx_gemm_i4)(const struct kern_gemm *g, size_t group, size_t p0, size_t p1, void *scratch);
-void AVX512_NAME(avx512vnni_gemm_in_i8)(void *in, const float *x, size_t row, size_t m, size_t k,
-                                        float fixed);
-void AVX512_NAME(avx512vnni_gemm_i8)(const struct kern_gemm *g, size_t p0, size_t p1);
-void AVX512_NAME(avx512vnni_gemm_i4)(const struct kern_gemm *g, size_t group, size_t p0, size_t p1,
-                                     void *scratch);
-/* The same of 1 to AVX512_ROWS rows, several panels at once: Intel's memory gives a thread more in several
- * streams, AMD's in one. */
+
+kern_gemm_in_bf16_fn AVX512_NAME(avx512bf16_gemm_in_bf16), AVX512_NAME(amx_gemm_in_bf16);
+kern_gemm_bf16_fn AVX512_NAME(avx512bf16_gemm_bf16), AVX512_NAME(amx_gemm_bf16);
+kern_gemm_mx4_bf16_fn AVX512_NAME(avx512bf16_gemm_mx4_bf16), AVX512_NAME(amx_gemm_mx4_bf16);
+kern_attn_bf16_fn AVX512_NAME(avx512bf16_attn_bf16), AVX512_NAME(amx_attn_bf16);
+kern_attn_i8_fn AVX512_NAME(avx512vnni_attn_i8);
+kern_attn_i4_fn AVX512_NAME(avx512vnni_attn_i4);
+kern_gemm_in_i8_fn AVX512_NAME(avx512vnni_gemm_in_i8), AVX512_NAME(amx_gemm_in_i8);
+kern_gemm_i8_fn AVX512_NAME(avx512vnni_gemm_i8), AVX512_NAME(amx_gemm_i8);
+kern_gemm_i4_fn AVX512_NAME(avx512vnni_gemm_i4), AVX512_NAME(amx_gemm_i4);
+kern_gemm_in_blocks_fn AVX512_NAME(avx512vnni_gemm_in_blocks), AVX512_NAME(amx_gemm_in_blocks);
+kern_gemm_blocks_fn AVX512_NAME(avx512vnni_gemm_blocks), AVX512_NAME(amx_gemm_blocks);
+
+/* Computes gemm_i4 of 1 to AVX512_ROWS rows with several panels at once: Intel's cores read memory faster in
+ * several streams, AMD's in one. */
 void AVX512_NAME(avx512vnni_i4_at_once)(const struct kern_gemm *g, size_t group, size_t p0, size_t p1);
-/* N units of panel P of a gemm_i4 from FROM on to TO, as gemm_i8 reads them; of each
- * line the one AHEAD bytes behind it is asked for, unless AHEAD is 0. And the whole panel, asking for
- * nothing. */
+
+/* Expands N units of panel P of a gemm_i4, from unit FROM on, to TO, in the layout that gemm_i8 reads.
+ * Prefetches the line AHEAD bytes beyond each line that it reads, unless AHEAD is 0. */
 void AVX512_NAME(avx512vnni_i4_expand)(const struct kern_gemm *g, size_t group, size_t p, size_t from,
                                        size_t n, size_t ahead, char *to);
+
+/* Expands the whole panel P of a gemm_i4 to PANEL without prefetching. */
 void AVX512_NAME(avx512vnni_i4_panel)(const struct kern_gemm *g, size_t group, size_t p, void *panel);
-void AVX512_NAME(avx512vnni_gemm_in_blocks)(void *in, const float *x, size_t row, size_t m, size_t k);
-void AVX512_NAME(avx512vnni_gemm_blocks)(const struct kern_gemm *g, const struct blocks_form *f, size_t p0,
-                                         size_t p1);
-/* The same of 1 to BLOCKS_FEW rows, several panels at once. */
+
+/* Computes gemm_blocks of 1 to BLOCKS_FEW rows with several panels at once. */
 void AVX512_NAME(avx512vnni_blocks_at_once)(const struct kern_gemm *g, const struct blocks_form *f, size_t p0,
                                             size_t p1);
-void AVX512_NAME(avx512vnni_attn_i8)(const struct kern_attn *a);
-void AVX512_NAME(avx512vnni_attn_i4)(const struct kern_attn *a);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "kern/kern.h"
 
-#define REF_DECLARE(name, ret, params) ret ref_##name params;
+#define REF_DECLARE(name) kern_##name##_fn ref_##name;
 KERN_FUNCTIONS(REF_DECLARE)
 #undef REF_DECLARE
 

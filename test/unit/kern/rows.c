@@ -4,13 +4,12 @@
 #include "rows.h"
 
 #ifdef KERN_HAVE_EMULATED_AVX512
-#define TYPE(fn) __typeof__(*((struct kern *)0)->fn)
 #define DECLARE_ref(fn)
 #define DECLARE_avx2(fn)
-#define DECLARE_avx512(fn)           extern TYPE(fn) emu_avx512_##fn;
-#define DECLARE_avx512vnni(fn)       extern TYPE(fn) emu_avx512vnni_##fn;
-#define DECLARE_avx512bf16(fn)       extern TYPE(fn) emu_avx512bf16_##fn;
-#define DECLARE_amx(fn)              extern TYPE(fn) emu_amx_##fn;
+#define DECLARE_avx512(fn)           extern kern_##fn##_fn emu_avx512_##fn;
+#define DECLARE_avx512vnni(fn)       extern kern_##fn##_fn emu_avx512vnni_##fn;
+#define DECLARE_avx512bf16(fn)       extern kern_##fn##_fn emu_avx512bf16_##fn;
+#define DECLARE_amx(fn)              extern kern_##fn##_fn emu_amx_##fn;
 #define KERN(fn, rows, level, class) DECLARE_##rows(fn)
 #include "kern/kern.def"
 #undef KERN

@@ -1,12 +1,12 @@
 /* test_kern.c - the kernel table: every function has a row, the cap is kept, the names are right. */
 #include "kern/kern.h"
 
-#define COUNT(name, ret, params) +1
+#define COUNT(name) +1
 enum { N = 0 KERN_FUNCTIONS(COUNT) };
 
 static bool is_complete(const struct kern *k)
 {
-#define MISSING(name, ret, params) || !k->name
+#define MISSING(name) || !k->name
     return !(0 KERN_FUNCTIONS(MISSING));
 #undef MISSING
 }
@@ -40,7 +40,7 @@ static void the_best_row_that_runs_is_chosen(void **state)
         for (enum cpu_isa isa = CPU_REF; isa <= cap; isa++) {
             if (!cpu_has(isa) || !kern_rows(isa, &k))
                 continue;
-#define NOT_BELOW(name, ret, params) assert_true(!k.name || kern_isa(kern_table(cap), KERN_FN_##name) >= isa);
+#define NOT_BELOW(name) assert_true(!k.name || kern_isa(kern_table(cap), KERN_FN_##name) >= isa);
             KERN_FUNCTIONS(NOT_BELOW)
 #undef NOT_BELOW
         }
@@ -52,7 +52,7 @@ static void the_table_holds_the_row_it_says(void **state)
     const struct kern *best = kern_table(CPU_N_ISAS - 1);
     struct kern k;
 
-#define SAME(name, ret, params)                                 \
+#define SAME(name)                                              \
     assert_true(kern_rows(kern_isa(best, KERN_FN_##name), &k)); \
     assert_true(best->name == k.name);
     KERN_FUNCTIONS(SAME)
