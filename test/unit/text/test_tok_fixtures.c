@@ -450,6 +450,74 @@ static void whatever_may_shrink_a_text_leaves_no_bound(void **state)
     }
 }
 
+/* A BPE of single letters that writes x as a, and the special token <x>, which is looked for as it is or in what
+ * texts become. */
+static struct tok *open_special(bool normalized)
+{
+    char json[600];
+    struct err e = {0};
+    struct tok *t;
+
+    snprintf(json, sizeof(json),
+             "{\"added_tokens\":[{\"id\":4,\"content\":\"<x>\",\"special\":true,\"normalized\":%s}],"
+             "\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\"x\"},\"content\":\"a\"},"
+             "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"<\":2,\">\":3},\"merges\":[]}}",
+             normalized ? "true" : "false");
+    if (tok_open_json(&t, json, strlen(json), "t", &e) != 0)
+        fail_msg("%s: %s", json, e.msg);
+    return t;
+}
+
+static void a_special_token_is_cut_out_of_a_users_words(void **state)
+{
+    static const struct {
+        bool normalized;
+        const char *text, *origin; /* 1: the user's */
+        int32_t id[8];
+        size_t n;
+    } way[] = {{false, "<x>b<x>", "0000000", {4, 1, 4}, 3},
+               {false, "<x>b<x>", "0001111", {4, 1, 2, 0, 3}, 5},
+               {false, "<x>b<x>", "1111000", {2, 0, 3, 1, 4}, 5},
+               {false, "<x>b<x>", "0100000", {2, 0, 3, 1, 4}, 5},
+               {true, "<x>b<a>", "0000000", {4, 1, 4}, 3},
+               {true, "<x>b<a>", "0001000", {2, 0, 3, 1, 2, 0, 3}, 7}}; /* none where some of the text is */
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(way) / sizeof(*way); i++) {
+        struct tok *t = open_special(way[i].normalized);
+        struct tok_ids ids = {0};
+        char origin[8];
+
+        for (size_t k = 0; k < 7; k++)
+            origin[k] = way[i].origin[k] == '1';
+        assert_int_equal(tok_encode_marked(t, way[i].text, origin, 7, 0, &ids, NULL), 0);
+        if (ids.n != way[i].n || memcmp(ids.id, way[i].id, ids.n * sizeof(*ids.id)) != 0)
+            fail_msg("%s, %s: %zu other ids", way[i].text, way[i].origin, ids.n);
+        tok_ids_fini(&ids);
+        tok_close(t);
+    }
+}
+
+/* As transformers has it: what was looked for in the normal form is decoded as that. */
+static void a_token_that_is_normalized_is_decoded_as_it_was_written(void **state)
+{
+    static const int32_t ids[] = {1, 4};
+
+    (void)state;
+    for (int normalized = 0; normalized < 2; normalized++) {
+        struct tok *t = open_special(normalized);
+        struct buf text = {.tag = MEM_TEXT};
+        int32_t id;
+
+        assert_int_equal(tok_decode(t, ids, 2, false, &text, NULL), 0);
+        buf_char(&text, 0);
+        assert_string_equal(text.data, normalized ? "b <a>" : "b <x>"); /* without a decoder */
+        assert_true(tok_id_of(t, "<x>", 3, &id) && id == 4);
+        buf_fini(&text);
+        tok_close(t);
+    }
+}
+
 struct worker {
     const struct tok *t;
     const json_t *rows;
@@ -510,6 +578,8 @@ int main(void)
         cmocka_unit_test(ids_are_appended_and_pieces_found_again),
         cmocka_unit_test(no_id_takes_up_more_bytes_than_are_said),
         cmocka_unit_test(whatever_may_shrink_a_text_leaves_no_bound),
+        cmocka_unit_test(a_special_token_is_cut_out_of_a_users_words),
+        cmocka_unit_test(a_token_that_is_normalized_is_decoded_as_it_was_written),
         cmocka_unit_test(many_threads_may_encode_at_once),
     };
 
