@@ -37,6 +37,9 @@ foreach(folder IN LISTS kernel_folders)
         continue()
     endif()
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${folder}/*.c)
+    if(NOT sources) # headers that the other folders share
+        continue()
+    endif()
     set(flags)
     if(EXISTS ${folder}/flags.txt)
         file(STRINGS ${folder}/flags.txt lines REGEX "^[^#]")
@@ -66,5 +69,8 @@ if(GALLOP_TESTS AND NOT GALLOP_FUZZ AND NOT GALLOP_SANITIZE STREQUAL "thread" AN
     add_library(kern512_emulated OBJECT ${emulated})
     target_link_libraries(kern512_emulated PUBLIC gallop_flags)
     target_compile_definitions(kern512_emulated PRIVATE KERN_EMULATE_AVX512)
-    target_compile_options(kern512_emulated PRIVATE ${kernel_options} -mavx2 -mfma -mf16c -mbmi2 -Wno-psabi)
+    # The kernels do not name the emulation: its headers, which are in no shipped object, are included before each source.
+    target_compile_options(kern512_emulated PRIVATE ${kernel_options} -mavx2 -mfma -mf16c -mbmi2 -Wno-psabi
+        "SHELL:-include ${CMAKE_SOURCE_DIR}/test/emulated/simd512_emu.h"
+        "SHELL:-include ${CMAKE_SOURCE_DIR}/test/emulated/amx_tile_emu.h")
 endif()

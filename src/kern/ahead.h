@@ -73,7 +73,7 @@ static inline __attribute__((always_inline)) struct attn_ahead attn_ahead_from(c
 }
 
 /* Goes on to the next tile. By itself, so that the loops that ask need few registers. */
-static __attribute__((noinline, unused)) void attn_ahead_turn(struct attn_ahead *s)
+static __attribute__((noinline, unused)) void attn_ahead_advance(struct attn_ahead *s)
 {
     while (s->left <= 0 && ++s->far < s->end) {
         s->at = attn_ahead_tile(s->a, s->t0, s->t1, s->far) - s->left;
@@ -94,7 +94,7 @@ static inline __attribute__((always_inline)) void attn_ahead_ask(struct attn_ahe
     s->at = at + lines * ATTN_AHEAD_LINE;
     s->left -= (ptrdiff_t)(lines * ATTN_AHEAD_LINE);
     if (s->left <= 0)
-        attn_ahead_turn(s);
+        attn_ahead_advance(s);
 }
 
 #endif

@@ -19,7 +19,7 @@ enum {
     KERN_ROTATED = 2048,            /* maximum block of hadamard; no attention head is longer */
 };
 
-struct blocks_form; /* blocks.h */
+struct groups_form; /* groups.h */
 
 /* Returns the bytes of an int8 panel. */
 static inline size_t kern_i8_panel_bytes(size_t k)
@@ -63,10 +63,10 @@ typedef void kern_gemm_mx4_f32_fn(const struct kern_gemm *g, size_t p0, size_t p
 typedef void kern_gemm_mx4_bf16_fn(const struct kern_gemm *g, size_t p0, size_t p1, void *scratch);
 
 /* Quantizes X[K] like kern_gemm_in_i8_fn, but with one scale for each 32 elements, and puts it to its place
- * in IN, which blocks.h defines. K is a multiple of 32. */
+ * in IN, which groups.h defines. K is a multiple of 32. */
 typedef void kern_gemm_in_blocks_fn(void *in, const float *x, size_t row, size_t m, size_t k);
 
-/* Computes the panels [p0, p1) of G with weights in the form F of blocks.h: integer codes with a scale d for
+/* Computes the panels [p0, p1) of G with weights in the form F of groups.h: integer codes with a scale d for
  * each group of 32 (or 16) weights. Each sum starts at +0 and takes the groups in ascending order:
  *
  *   y = fma((float)(sum of n * (code - zero)), d * scale, y)
@@ -74,7 +74,7 @@ typedef void kern_gemm_in_blocks_fn(void *in, const float *x, size_t row, size_t
  *   y = fma((float)(sum of n * (code - zero)) * d, scale, y)   instead, for forms whose d is a power of two
  *
  * SCALE is the scale of the group in the row of A. The product of a half and a multiple is exact. */
-typedef void kern_gemm_blocks_fn(const struct kern_gemm *g, const struct blocks_form *f, size_t p0,
+typedef void kern_gemm_blocks_fn(const struct kern_gemm *g, const struct groups_form *f, size_t p0,
                                  size_t p1);
 
 /* Quantizes X to int8 with one scale.

@@ -12,7 +12,7 @@
  *
  * Rows below the length of a sequence (the last reserve, truncate, fork, adopt) are final; those that a
  * reserve adds may be written. A tile of DT_I8 holds 16 dp bytes and behind them 16 float scales, one a row,
- * one of DT_I4 what kern/attn_i4.h says;
+ * one of DT_I4 what kern/format/attn_i4.h says;
  * dp are the dims of the layer's heads, rounded up to 16. All layers get tiles for the largest.
  */
 #ifndef GALLOP_KV_KV_H

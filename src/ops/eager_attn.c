@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kern/attn_i4.h"
+#include "kern/format/attn_i4.h"
 #include "ops/eager_priv.h"
 
 enum {

@@ -1,17 +1,17 @@
 /* linear_blocks.c - backend "blocks": weights that a GGUF file has as integers in blocks keep their bits.
  *
  * Takes matrices all of whose parts are Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K or Q6_K, and keeps as many
- * bytes as the file, in the panels of kern/blocks.h. Inputs become integers of 8 bits, 32 with a scale of
+ * bytes as the file, in the panels of kern/format/groups.h. Inputs become integers of 8 bits, 32 with a scale of
  * their own, as llama.cpp does it; sums of 32 products are exact. Parts may have several formats, as q, k and
  * v often do, if each of them is whole panels. Columns that fill up the last panel are zeros.
  */
 #include <string.h>
 
-#include "kern/blocks.h"
+#include "kern/format/groups.h"
 #include "ops/linear.h"
 #include "tensor/quant.h"
 
-static const struct blocks_form forms[DT_N] = {
+static const struct groups_form forms[DT_N] = {
     [DT_Q4_0] = {4, 8, false, false, 1, false},   [DT_Q4_1] = {4, 0, true, false, 1, false},
     [DT_Q5_0] = {5, 16, false, false, 1, false},  [DT_Q5_1] = {5, 0, true, false, 1, false},
     [DT_Q8_0] = {8, 128, false, false, 1, false}, [DT_Q4_K] = {4, 0, true, true, 1, false},
@@ -53,7 +53,7 @@ static size_t open(struct linear *l, const struct linear_desc *d)
     for (size_t p = 0; p < (mixed ? d->n_parts : 1); p++) {
         l->stored[p] = d->part[p]->dtype;
         l->part_panels[p] = mixed ? (d->part[p]->shape[0] + KERN_NR - 1) / KERN_NR : panels;
-        bytes += l->part_panels[p] * blocks_panel_bytes(&forms[l->stored[p]], l->k);
+        bytes += l->part_panels[p] * groups_panel_bytes(&forms[l->stored[p]], l->k);
     }
     return bytes;
 }
@@ -66,7 +66,7 @@ static char *part_at(const struct linear *l, size_t part, size_t *panel)
     *panel = 0;
     for (size_t p = 0; p < part; p++) {
         *panel += l->part_panels[p];
-        at += l->part_panels[p] * blocks_panel_bytes(&forms[l->stored[p]], l->k);
+        at += l->part_panels[p] * groups_panel_bytes(&forms[l->stored[p]], l->k);
     }
     return at;
 }
@@ -78,18 +78,18 @@ static const uint8_t *row_at(const struct view *v, size_t row)
 }
 
 /* Group I of column C of PANEL. False: a weight of it is not finite. */
-static bool pack_group(const struct blocks_form *f, uint8_t *panel, size_t i, size_t c,
+static bool pack_group(const struct groups_form *f, uint8_t *panel, size_t i, size_t c,
                        const struct quant_codes *q)
 {
-    uint8_t *head = panel + (size_t)(blocks_head(f, panel, i) - panel);
-    uint8_t *group = panel + (size_t)(blocks_group(f, panel, i) - panel);
+    uint8_t *head = panel + (size_t)(groups_head(f, panel, i) - panel);
+    uint8_t *group = panel + (size_t)(groups_at(f, panel, i) - panel);
 
     memcpy(head + 2 * c, &q->d, sizeof(q->d));
     if (f->min)
         memcpy(head + 2 * (KERN_NR + c), &q->min, sizeof(q->min));
     for (size_t m = 0; m < 2 && f->multiples; m++)
         group[m * KERN_NR + c] = q->multiple[m];
-    blocks_put_codes(group + (f->multiples ? 2 * KERN_NR : 0), c, q->code, f->bits);
+    groups_put_codes(group + (f->multiples ? 2 * KERN_NR : 0), c, q->code, f->bits);
     return (q->d & 0x7c00) != 0x7c00 && (q->min & 0x7c00) != 0x7c00;
 }
 
@@ -102,14 +102,14 @@ static bool pack_panel(const struct linear *l, const struct linear_desc *d, size
 
     while (first / KERN_NR >= panel + l->part_panels[part])
         to = part_at(l, ++part, &panel);
-    bytes = blocks_panel_bytes(&forms[l->stored[part]], l->k);
+    bytes = groups_panel_bytes(&forms[l->stored[part]], l->k);
     to += (first / KERN_NR - panel) * bytes;
     memset(to, 0, bytes);
     for (size_t c = 0; c < KERN_NR; c++) {
         size_t p, row = linear_column(d, first + c, &p);
         struct quant_codes q;
 
-        for (size_t i = 0; i < l->k / BLOCKS_GROUP && p < d->n_parts; i++) {
+        for (size_t i = 0; i < l->k / GROUPS_SIZE && p < d->n_parts; i++) {
             quant_group(&q, row_at(d->part[p], row), l->stored[part], i);
             finite &= pack_group(&forms[l->stored[part]], (uint8_t *)to, i, c, &q);
         }

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kern/int4.h"
+#include "kern/format/int4.h"
 #include "ops/gptq.h"
 #include "ops/linear.h"
 #include "ops/rotate.h"

@@ -4,25 +4,25 @@
  * own) or as GGUF does (scale and nibbles in one block), and keeps as many bytes as the file. With --quant
  * mxfp4 weights of any other type are rounded to such blocks, and rows of any length filled up with zeros.
  * Columns that fill up the last panel are zeros with a scale of 1.
- *   mxfp4        computes in fp32 or bf16, in the panels of kern/mx4.h: results equal those of the same
+ *   mxfp4        computes in fp32 or bf16, in the panels of kern/format/mx4.h: results equal those of the same
  *                weights unpacked at load
- *   mxfp4_int8   in integers, in the panels of kern/blocks.h: twice a weight is a byte, and inputs become
+ *   mxfp4_int8   in integers, in the panels of kern/format/groups.h: twice a weight is a byte, and inputs become
  *                bytes, 32 with a scale of their own. With --quant mxfp4, and where a GGUF file has blocks
  */
 #include <math.h>
 #include <string.h>
 
-#include "kern/blocks.h"
-#include "kern/mx4.h"
+#include "kern/format/groups.h"
+#include "kern/format/mx4.h"
 #include "ops/linear.h"
 
 enum {
-    BLOCK = MX4_BLOCK,
+    BLOCK = MX4_GROUP_SIZE,
     HALF = BLOCK / 2,
     LARGE = 253, /* the least scale that can make an infinity, 6 * 2^126; 255 is NaN */
 };
 
-static const struct blocks_form form = {4, 16, false, false, 1, true};
+static const struct groups_form form = {4, 16, false, false, 1, true};
 
 /* V holds blocks that can be copied. */
 static bool is_in_blocks(const struct view *v)
@@ -66,7 +66,7 @@ static size_t open(struct linear *l, const struct linear_desc *d)
 {
     (void)d;
     l->padded = l->k % BLOCK != 0;
-    return (linear_columns(l) + KERN_NR - 1) / KERN_NR * (whole_k(l) / BLOCK) * MX4_GROUP;
+    return (linear_columns(l) + KERN_NR - 1) / KERN_NR * (whole_k(l) / BLOCK) * MX4_GROUP_BYTES;
 }
 
 static size_t open_int8(struct linear *l, const struct linear_desc *d)
@@ -76,7 +76,7 @@ static size_t open_int8(struct linear *l, const struct linear_desc *d)
     l->padded = l->k % BLOCK != 0;
     l->stored[0] = DT_MXFP4;
     l->part_panels[0] = (linear_columns(l) + KERN_NR - 1) / KERN_NR;
-    return l->part_panels[0] * blocks_panel_bytes(&form, whole_k(l));
+    return l->part_panels[0] * groups_panel_bytes(&form, whole_k(l));
 }
 
 /* X to the nearest of the 16 values, ties to the even mantissa. */
@@ -192,13 +192,13 @@ static uint8_t nibble_at(const struct group *g, size_t c, size_t k)
 static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end, void *scratch)
 {
     size_t groups = whole_k(l) / BLOCK;
-    uint8_t *to = (uint8_t *)l->packed + begin / KERN_NR * groups * MX4_GROUP;
+    uint8_t *to = (uint8_t *)l->packed + begin / KERN_NR * groups * MX4_GROUP_BYTES;
     bool finite = true;
     struct group g;
 
     (void)scratch;
     for (size_t first = begin; first < end; first += KERN_NR)
-        for (size_t b = 0; b < groups; b++, to += MX4_GROUP) {
+        for (size_t b = 0; b < groups; b++, to += MX4_GROUP_BYTES) {
             finite &= group_of(d, first, b, &g);
             memcpy(to, g.scale, sizeof(g.scale));
             for (size_t k = 0; k < BLOCK; k++)
@@ -211,8 +211,8 @@ static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, si
 
 static bool pack_int8(struct linear *l, const struct linear_desc *d, size_t begin, size_t end, void *scratch)
 {
-    size_t groups = whole_k(l) / BLOCK, bytes = blocks_span_bytes(&form);
-    uint8_t *to = (uint8_t *)l->packed + begin / KERN_NR * groups * bytes, code[BLOCKS_GROUP];
+    size_t groups = whole_k(l) / BLOCK, bytes = groups_span_bytes(&form);
+    uint8_t *to = (uint8_t *)l->packed + begin / KERN_NR * groups * bytes, code[GROUPS_SIZE];
     bool finite = true;
     struct group g;
 
@@ -224,7 +224,7 @@ static bool pack_int8(struct linear *l, const struct linear_desc *d, size_t begi
             for (size_t c = 0; c < KERN_NR; c++) {
                 for (size_t k = 0; k < BLOCK; k++)
                     code[k] = nibble_at(&g, c, k);
-                blocks_put_codes(to + sizeof(g.scale), c, code, form.bits);
+                groups_put_codes(to + sizeof(g.scale), c, code, form.bits);
             }
         }
     return finite;

@@ -23,7 +23,7 @@ enum dtype {
     DT_U16,
     DT_U32,
     DT_U64,
-    DT_I4, /* rows of a KV cache: no tensor has it (kern/attn_i4.h) */
+    DT_I4, /* rows of a KV cache: no tensor has it (kern/format/attn_i4.h) */
     DT_Q4_0,
     DT_Q4_1,
     DT_Q5_0,

@@ -18,10 +18,10 @@
 #include "app/bench/bench.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "kern/blocks.h"
-#include "kern/int4.h"
+#include "kern/format/groups.h"
+#include "kern/format/int4.h"
 #include "kern/kern.h"
-#include "kern/mx4.h"
+#include "kern/format/mx4.h"
 #include "tensor/dtype.h"
 
 enum {
@@ -295,11 +295,11 @@ static void call_gemm_mx4(void *work)
     struct kern_gemm g = next_gemm(w);
 
     g.in = w->g->x; /* what the region holds are no rows of numbers */
-    g.b = next_piece(w, w->n_panels * (GEMM_K / MX4_BLOCK) * (size_t)MX4_GROUP);
+    g.b = next_piece(w, w->n_panels * (GEMM_K / MX4_GROUP_SIZE) * (size_t)MX4_GROUP_BYTES);
     (w->bf16 ? w->k->gemm_mx4_bf16 : w->k->gemm_mx4_f32)(&g, 0, w->n_panels, w->g->panel);
 }
 
-static const struct blocks_form q4_k = {.bits = 4, .min = true, .multiples = true, .halves = 1};
+static const struct groups_form q4_k = {.bits = 4, .min = true, .multiples = true, .halves = 1};
 
 static void call_gemm_blocks(void *work)
 {
@@ -307,7 +307,7 @@ static void call_gemm_blocks(void *work)
     struct kern_gemm g = next_gemm(w);
 
     g.in = w->g->x;
-    g.b = next_piece(w, w->n_panels * blocks_panel_bytes(&q4_k, GEMM_K));
+    g.b = next_piece(w, w->n_panels * groups_panel_bytes(&q4_k, GEMM_K));
     w->k->gemm_blocks(&g, &q4_k, 0, w->n_panels);
 }
 
@@ -455,13 +455,13 @@ static void (*prepare(struct task *w))(void *work)
         return call_gemm_i4;
     case KERN_FN_gemm_mx4_f32:
     case KERN_FN_gemm_mx4_bf16:
-        w->bytes = columns / KERN_NR * (GEMM_K / MX4_BLOCK) * MX4_GROUP + m * GEMM_K * size + m * columns * 4;
+        w->bytes = columns / KERN_NR * (GEMM_K / MX4_GROUP_SIZE) * MX4_GROUP_BYTES + m * GEMM_K * size + m * columns * 4;
         w->flops = 2 * m * GEMM_K * columns;
         w->content = MX4;
         return call_gemm_mx4;
     case KERN_FN_gemm_blocks:
         w->bytes =
-            columns / KERN_NR * (double)blocks_panel_bytes(&q4_k, GEMM_K) + m * (GEMM_K * size + columns * 4);
+            columns / KERN_NR * (double)groups_panel_bytes(&q4_k, GEMM_K) + m * (GEMM_K * size + columns * 4);
         w->flops = 2 * m * GEMM_K * columns;
         w->content = MX4;
         return call_gemm_blocks;

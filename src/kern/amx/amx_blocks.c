@@ -1,7 +1,7 @@
 /* amx_blocks.c - C = A x W over weights in small groups of integers, with TDPBSSD: class "int8 sum".
  *
  *   rows    in tiles of 16, the last of what is left; few are the AVX-512 kernel's, in its tiles
- *   input   as blocks.h has it, with these tiles: the 32 bytes of each row of a group are a tile of A
+ *   input   as groups.h has it, with these tiles: the 32 bytes of each row of a group are a tile of A
  *   panels  eight groups of one at a time are unpacked to bytes with a sign in the first cache, and all
  *           tiles of rows walk them, asking memory for their shares of the next, one side of the panel after
  *           the other
@@ -12,10 +12,10 @@
  * 512 bits run at half their rate: done one after the other they would take as long (docs/notebook).
  */
 #include "kern/amx/amx_gemm.h"
-#include "kern/avx512vnni/blocks512.h"
+#include "kern/simd512/groups512.h"
 
 enum {
-    GROUPS = BLOCKS_SPAN, /* that all tiles walk before the next */
+    GROUPS = GROUPS_SPAN, /* that all tiles walk before the next */
     WAITING = 4,          /* products whose integers wait for their turn */
     QUARTER = 4,          /* rows that are taken between two instructions on tiles */
 };
@@ -25,7 +25,7 @@ enum {
 /* Some groups of one side of a panel, by one tile of rows. */
 struct work {
     float *sums; /* [rows][16] */
-    const struct blocks512_group *c;
+    const struct groups512_group *c;
     const char *in; /* the tile's first group of these */
     size_t n;
     int side;
@@ -48,10 +48,10 @@ SIMD512_INLINE void take(__m512 y[AMX_ROWS], const struct taken *t, int from, in
     SIMD512_UNROLL
     for (int r = 0; r < AMX_ROWS; r++)
         if (r >= from && r < from + QUARTER && r < rows)
-            y[r] = blocks512_add(y[r], _mm512_loadu_si512(t->n + 16 * r), t->d, t->scale[r], powers);
+            y[r] = groups512_add(y[r], _mm512_loadu_si512(t->n + 16 * r), t->d, t->scale[r], powers);
 }
 
-SIMD512_INLINE void take_minimums(__m512 y[AMX_ROWS], const struct blocks512_group *c, const float *weighed,
+SIMD512_INLINE void take_minimums(__m512 y[AMX_ROWS], const struct groups512_group *c, const float *weighed,
                                   int side, int rows)
 {
     const __m512 min = _mm512_loadu_ps(c->min + 16 * side);
@@ -69,19 +69,19 @@ SIMD512_INLINE void multiply(const struct work *t, size_t s, int32_t *to, const 
                              __m512 y[AMX_ROWS], int rows, int halves, bool powers)
 {
     const size_t group = s / (size_t)halves, half = s % (size_t)halves;
-    const char *a = t->in + group * (size_t)rows * BLOCKS_ROW + half * (BLOCKS_GROUP / 2);
-    const uint8_t *b = t->c[group].code[half * (BLOCKS512_STEPS / 2)][t->side];
+    const char *a = t->in + group * (size_t)rows * GROUPS_ROW + half * (GROUPS_SIZE / 2);
+    const uint8_t *b = t->c[group].code[half * (GROUPS512_STEPS / 2)][t->side];
 
     if (rows == AMX_ROWS) {
         AMX_ZERO(0);
-        AMX_LOAD_TIMES(1, a, BLOCKS_GROUP, 1);
+        AMX_LOAD_TIMES(1, a, GROUPS_SIZE, 1);
     } else {
         AMX_ZERO(3);
-        AMX_LOAD_TIMES(4, a, BLOCKS_GROUP, 1);
+        AMX_LOAD_TIMES(4, a, GROUPS_SIZE, 1);
     }
     if (at)
         take(y, at, 0, rows, powers);
-    AMX_LOAD_TIMES(2, b, BLOCKS_GROUP, 4);
+    AMX_LOAD_TIMES(2, b, GROUPS_SIZE, 4);
     if (at)
         take(y, at, QUARTER, rows, powers);
     if (rows == AMX_ROWS)
@@ -91,9 +91,9 @@ SIMD512_INLINE void multiply(const struct work *t, size_t s, int32_t *to, const 
     if (at)
         take(y, at, 2 * QUARTER, rows, powers);
     if (rows == AMX_ROWS)
-        AMX_STORE_TIMES(0, to, BLOCKS_GROUP, 2);
+        AMX_STORE_TIMES(0, to, GROUPS_SIZE, 2);
     else
-        AMX_STORE_TIMES(3, to, BLOCKS_GROUP, 2);
+        AMX_STORE_TIMES(3, to, GROUPS_SIZE, 2);
     if (at)
         take(y, at, 3 * QUARTER, rows, powers);
 }
@@ -113,10 +113,10 @@ SIMD512_INLINE void micro(const struct work *t, int rows, int halves, bool min, 
         multiply(t, s, product[s], NULL, y, rows, halves, powers);
     SIMD512_LOOP
     for (size_t s = 0; s < n; s++) {
-        const struct blocks512_group *c = &t->c[s / (size_t)halves];
+        const struct groups512_group *c = &t->c[s / (size_t)halves];
         const size_t stop = t->asked - ask < rate ? t->asked : ask + rate;
-        char *group = (char *)(uintptr_t)t->in + s / (size_t)halves * (size_t)rows * BLOCKS_ROW;
-        const struct taken at = {product[s % WAITING], blocks_scales(group, (size_t)rows),
+        char *group = (char *)(uintptr_t)t->in + s / (size_t)halves * (size_t)rows * GROUPS_ROW;
+        const struct taken at = {product[s % WAITING], groups_scales(group, (size_t)rows),
                                  _mm512_loadu_ps(c->d[s % (size_t)halves] + 16 * t->side)};
 
         amx_gemm_ask(t->next, t->stream, ask, stop);
@@ -128,7 +128,7 @@ SIMD512_INLINE void micro(const struct work *t, int rows, int halves, bool min, 
         for (int from = 0; from < AMX_ROWS; from += QUARTER)
             take(y, &at, from, rows, powers);
         if (min)
-            take_minimums(y, c, blocks_weighed(group, (size_t)rows), t->side, rows);
+            take_minimums(y, c, groups_weighed(group, (size_t)rows), t->side, rows);
     }
     SIMD512_UNROLL
     for (int r = 0; r < AMX_ROWS; r++)
@@ -153,28 +153,28 @@ ROWS_OF(of_powers, 1, false, true)
 
 /* ---- panels ---- */
 
-typedef void unpack_fn(struct blocks512_group *to, const uint8_t *panel, size_t from, size_t n);
+typedef void unpack_fn(struct groups512_group *to, const uint8_t *panel, size_t from, size_t n);
 
 #define UNPACK(name, ...)                                                                              \
-    static void unpack_##name(struct blocks512_group *to, const uint8_t *panel, size_t from, size_t n) \
+    static void unpack_##name(struct groups512_group *to, const uint8_t *panel, size_t from, size_t n) \
     {                                                                                                  \
-        blocks512_unpack(to, panel, from, n, (struct blocks_form){__VA_ARGS__}, true);                 \
+        groups512_unpack(to, panel, from, n, (struct groups_form){__VA_ARGS__}, true);                 \
     }
-BLOCKS512_FORMS(UNPACK)
+GROUPS512_FORMS(UNPACK)
 
-static unpack_fn *unpack_of(const struct blocks_form *f)
+static unpack_fn *unpack_of(const struct groups_form *f)
 {
     static const struct {
-        struct blocks_form f;
+        struct groups_form f;
         unpack_fn *unpack;
     } forms[] = {
 #define ROW(name, ...) {{__VA_ARGS__}, unpack_##name},
-        BLOCKS512_FORMS(ROW)
+        GROUPS512_FORMS(ROW)
 #undef ROW
     };
     size_t i = 0;
 
-    while (!blocks512_same(&forms[i].f, f))
+    while (!groups512_same(&forms[i].f, f))
         i++;
     return forms[i].unpack;
 }
@@ -182,7 +182,7 @@ static unpack_fn *unpack_of(const struct blocks_form *f)
 /* Some rows of a gemm, which go through its panels together. */
 struct walk {
     const struct kern_gemm *g;
-    const struct blocks_form *f;
+    const struct groups_form *f;
     const uint8_t *stop; /* nothing is asked for from here on */
     size_t r0, r1;
     unpack_fn *unpack;
@@ -191,7 +191,7 @@ struct walk {
 
 /* The groups [from, from + n) of a panel, which C holds unpacked, by all rows; LINES lines at NEXT are wanted
  * then. */
-static void run_chunk(const struct walk *w, const struct blocks512_group *c, size_t from, size_t n,
+static void run_chunk(const struct walk *w, const struct groups512_group *c, size_t from, size_t n,
                       const char *next, size_t lines, float *sums)
 {
     const size_t parts = 2 * ((w->r1 - w->r0 + AMX_ROWS - 1) / AMX_ROWS);
@@ -201,7 +201,7 @@ static void run_chunk(const struct walk *w, const struct blocks512_group *c, siz
     for (size_t i = 0; i < parts; i++) {
         struct avx512_gemm_rows rows = amx_gemm_tile(w->r0 + i / 2 * AMX_ROWS, w->g->m);
 
-        t.in = blocks_in(w->g->in, (struct blocks_rows){rows.first, rows.rows}, w->g->k, from);
+        t.in = groups_in(w->g->in, (struct groups_rows){rows.first, rows.rows}, w->g->k, from);
         t.side = (int)(i % 2);
         t.sums = sums;
         t.ask = lines * i / parts;
@@ -214,14 +214,13 @@ static void run_chunk(const struct walk *w, const struct blocks512_group *c, siz
 static void run_panel(const struct walk *w, size_t p)
 {
     float sums[KERN_TOGETHER * KERN_NR] __attribute__((aligned(64)));
-    struct blocks512_group c[GROUPS] __attribute__((aligned(64)));
-    const uint8_t *panel = blocks_panel(w->g, w->f, p);
-    const size_t groups = w->g->k / BLOCKS_GROUP,
-                 bytes = GROUPS / blocks_span(w->f) * blocks_span_bytes(w->f);
+    struct groups512_group c[GROUPS] __attribute__((aligned(64)));
+    const uint8_t *panel = groups_panel(w->g, w->f, p);
+    const size_t groups = w->g->k / GROUPS_SIZE, bytes = GROUPS / groups_span(w->f) * groups_span_bytes(w->f);
 
     for (size_t from = 0; from < groups; from += GROUPS) {
         size_t n = groups - from < GROUPS ? groups - from : GROUPS, left;
-        const uint8_t *next = blocks_head(w->f, panel, from + n);
+        const uint8_t *next = groups_head(w->f, panel, from + n);
 
         left = (size_t)(w->stop - next);
         w->unpack(c, panel, from, n);
@@ -237,24 +236,24 @@ static void run_panel(const struct walk *w, size_t p)
 }
 
 /* Shapes: of whole tiles of rows, and of LEFT rows. */
-static void set_shapes(const struct blocks_form *f, bool whole, size_t left)
+static void set_shapes(const struct groups_form *f, bool whole, size_t left)
 {
-    const size_t rows[5] = {whole ? AMX_ROWS : 0, whole ? AMX_ROWS : 0, BLOCKS512_STEPS / (size_t)f->halves,
+    const size_t rows[5] = {whole ? AMX_ROWS : 0, whole ? AMX_ROWS : 0, GROUPS512_STEPS / (size_t)f->halves,
                             left, left};
     struct amx_shapes s = {.palette = 1};
 
     for (size_t i = 0; i < 5; i++) {
         s.rows[i] = (uint8_t)rows[i];
-        s.bytes[i] = (uint16_t)(rows[i] == 0 ? 0 : i == 1 || i == 4 ? BLOCKS_GROUP / f->halves : AMX_LINE);
+        s.bytes[i] = (uint16_t)(rows[i] == 0 ? 0 : i == 1 || i == 4 ? GROUPS_SIZE / f->halves : AMX_LINE);
     }
     AMX_SHAPES(&s);
 }
 
-static void run_tiles(const struct kern_gemm *g, const struct blocks_form *f, size_t p0, size_t p1)
+static void run_tiles(const struct kern_gemm *g, const struct groups_form *f, size_t p0, size_t p1)
 {
     struct walk w = {.g = g,
                      .f = f,
-                     .stop = blocks_panel(g, f, g->ahead > p1 ? g->ahead : p1),
+                     .stop = groups_panel(g, f, g->ahead > p1 ? g->ahead : p1),
                      .unpack = unpack_of(f),
                      .tile = f->halves == 2 ? of_halves
                              : f->min       ? with_minimums
@@ -274,20 +273,20 @@ static void run_tiles(const struct kern_gemm *g, const struct blocks_form *f, si
     AMX_RELEASE();
 }
 
-void KERN_NAME(amx_gemm_blocks)(const struct kern_gemm *g, const struct blocks_form *f, size_t p0, size_t p1)
+void KERN_NAME(amx_gemm_blocks)(const struct kern_gemm *g, const struct groups_form *f, size_t p0, size_t p1)
 {
-    if (g->m > BLOCKS_FEW)
+    if (g->m > GROUPS_FEW)
         run_tiles(g, f, p0, p1);
     else if (g->m > 0)
-        KERN_NAME(avx512vnni_blocks_at_once)(g, f, p0, p1);
+        KERN_NAME(avx512vnni_groups_at_once)(g, f, p0, p1);
 }
 
 void KERN_NAME(amx_gemm_in_blocks)(void *in, const float *x, size_t row, size_t m, size_t k)
 {
     struct avx512_gemm_rows t = amx_gemm_tile(row, m);
 
-    if (m <= BLOCKS_FEW)
+    if (m <= GROUPS_FEW)
         KERN_NAME(avx512vnni_gemm_in_blocks)(in, x, row, m, k);
     else
-        blocks512_put(in, (struct blocks_rows){t.first, t.rows}, row - t.first, x, k);
+        groups512_put(in, (struct groups_rows){t.first, t.rows}, row - t.first, x, k);
 }

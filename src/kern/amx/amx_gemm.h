@@ -29,13 +29,13 @@
 #include "kern/avx512/avx512_gemm.h"
 
 enum {
-    AMX_GEMM_BLOCK = 256,          /* steps */
+    AMX_GEMM_KC = 256,             /* steps */
     AMX_GEMM_KEPT = 512,           /* steps after which sums of rows of one tile go to memory */
     AMX_GEMM_PANELS = KERN_PANELS, /* of a group */
     AMX_GEMM_STREAMS = 8,          /* in which lines are asked for */
     AMX_GEMM_AT_ONCE = 3,          /* panels that rows of one tile take at once */
     AMX_GEMM_STAYS = 1 << 20,      /* bytes of the input that stay in level 2 */
-    AMX_GEMM_SLICE = 2,            /* rows whose sums end beside a turn */
+    AMX_GEMM_ENDING = 2,           /* rows whose sums end beside a turn */
     AMX_GEMM_BEYOND = 128          /* rows whose results are written past the caches */
 };
 
@@ -69,7 +69,7 @@ struct amx_gemm {
     const uint32_t *a[2];
     const char *b, *next; /* the block, and the one that is wanted next, */
     size_t stream;        /* in AMX_GEMM_STREAMS streams of so many bytes, */
-    size_t ask, asked;    /* of whose lines, in turns, these are asked for */
+    size_t ask, asked;    /* of whose lines, in iterations, these are asked for */
     float *sums[2];       /* [2][rows][16] each */
     size_t rows[2];       /* the second may be 0 */
     size_t steps;
@@ -141,8 +141,9 @@ SIMD512_INLINE void amx_gemm_keep(struct amx_gemm_walk *w)
 
 /* One turn, by A. TAKE: T's sums come to the tiles, each just in front of its product, so that the tiles
  * compute while sums go and come. */
-SIMD512_INLINE void amx_gemm_turn(struct amx_gemm_walk *w, const struct amx_gemm *t,
-                                  const uint32_t *const a[2], const char *b, bool take, enum avx512_kind kind)
+SIMD512_INLINE void amx_gemm_iteration(struct amx_gemm_walk *w, const struct amx_gemm *t,
+                                       const uint32_t *const a[2], const char *b, bool take,
+                                       enum avx512_kind kind)
 {
     const bool pair = t->rows[1] > 0;
 
@@ -243,8 +244,8 @@ static __attribute__((noinline, unused)) void amx_gemm_end_up_to(struct amx_gemm
     struct amx_gemm_ending *e = &w->ending;
 
     for (size_t n; e->at < stop; e->at += n) {
-        float of[2][2 * AMX_GEMM_SLICE * 16] __attribute__((aligned(64)));
-        struct avx512_gemm_rows rows = {w->r0 + e->at, AMX_GEMM_SLICE},
+        float of[2][2 * AMX_GEMM_ENDING * 16] __attribute__((aligned(64)));
+        struct avx512_gemm_rows rows = {w->r0 + e->at, AMX_GEMM_ENDING},
                                 tile = amx_gemm_tile(rows.first, w->g->m);
         float *sums = e->sums + (tile.first - w->r0) * KERN_NR;
 
@@ -253,7 +254,7 @@ static __attribute__((noinline, unused)) void amx_gemm_end_up_to(struct amx_gemm
             amx_gemm_end_rows(w, e->p, tile, sums, kind);
             continue;
         }
-        n = rows.rows = n < AMX_GEMM_SLICE ? n : AMX_GEMM_SLICE;
+        n = rows.rows = n < AMX_GEMM_ENDING ? n : AMX_GEMM_ENDING;
         amx_gemm_some(of[0], sums, tile, rows);
         if (e->twice) {
             amx_gemm_some(of[1], sums + w->rows * KERN_NR, tile, rows);
@@ -296,31 +297,31 @@ SIMD512_INLINE void amx_gemm_end_soon(struct amx_gemm_walk *w, size_t q, size_t 
 }
 
 /* Turns of 16 steps, or one of what is left, which the tiles then hold. */
-SIMD512_INLINE void amx_gemm_turns(struct amx_gemm_walk *w, const struct amx_gemm *t, size_t turns,
-                                   enum avx512_kind kind)
+SIMD512_INLINE void amx_gemm_iterate(struct amx_gemm_walk *w, const struct amx_gemm *t, size_t iterations,
+                                     enum avx512_kind kind)
 {
     const size_t apart[2] = {t->rows[0] * AMX_WORDS, t->rows[1] * AMX_WORDS};
-    const size_t rate = turns ? (t->asked - t->ask + turns - 1) / turns : 0;
+    const size_t rate = iterations ? (t->asked - t->ask + iterations - 1) / iterations : 0;
     const uint32_t *a[2] = {t->a[0], t->a[1]};
     const char *b = t->b;
     size_t ask = t->ask;
     bool take = w->held[0] != t->sums[0];
 
-    for (size_t i = 0; i < turns; i++, take = false, b += AMX_WORDS * AVX512_GEMM_STEP) {
+    for (size_t i = 0; i < iterations; i++, take = false, b += AMX_WORDS * AVX512_GEMM_STEP) {
         const size_t stop = t->asked - ask < rate ? t->asked : ask + rate;
 
         amx_gemm_ask(t->next, t->stream, ask, stop);
         ask = stop;
         if (take)
-            amx_gemm_turn(w, t, a, b, true, kind);
+            amx_gemm_iteration(w, t, a, b, true, kind);
         else
-            amx_gemm_turn(w, t, a, b, false, kind);
+            amx_gemm_iteration(w, t, a, b, false, kind);
         if (i > 0)
-            amx_gemm_end_some(w, AMX_GEMM_SLICE, kind);
+            amx_gemm_end_some(w, AMX_GEMM_ENDING, kind);
         a[0] += apart[0];
         a[1] += apart[1];
     }
-    if (turns)
+    if (iterations)
         memcpy(w->held, t->sums, sizeof(w->held));
 }
 
@@ -336,23 +337,23 @@ SIMD512_INLINE void amx_gemm_shape(struct amx_gemm_walk *w, const size_t rows[2]
 
 SIMD512_INLINE void amx_gemm_micro(struct amx_gemm_walk *w, const struct amx_gemm *t, enum avx512_kind kind)
 {
-    size_t turns = t->steps / AMX_WORDS, left = t->steps % AMX_WORDS;
+    size_t iterations = t->steps / AMX_WORDS, left = t->steps % AMX_WORDS;
 
     /* Without it the store of sums after more than 32 turns takes 250 ns more (docs/notebook). */
     if (w->held[0] == t->sums[0])
         AMX_STORE(0, t->sums[0], AMX_LINE);
-    amx_gemm_turns(w, t, turns, kind);
+    amx_gemm_iterate(w, t, iterations, kind);
     if (left) {
         struct amx_gemm rest = *t;
 
-        rest.a[0] += turns * AMX_WORDS * t->rows[0];
-        rest.a[1] += turns * AMX_WORDS * t->rows[1];
-        rest.b += turns * AMX_WORDS * AVX512_GEMM_STEP;
+        rest.a[0] += iterations * AMX_WORDS * t->rows[0];
+        rest.a[1] += iterations * AMX_WORDS * t->rows[1];
+        rest.b += iterations * AMX_WORDS * AVX512_GEMM_STEP;
         rest.ask = rest.asked;
-        rest.first = t->first && turns == 0;
+        rest.first = t->first && iterations == 0;
         amx_gemm_keep(w);
         amx_shape(t->rows, left);
-        amx_gemm_turns(w, &rest, 1, kind);
+        amx_gemm_iterate(w, &rest, 1, kind);
         amx_gemm_keep(w);
         amx_shape(t->rows, AMX_WORDS);
     }
@@ -378,7 +379,7 @@ SIMD512_INLINE struct amx_gemm amx_gemm_pair(struct amx_gemm_walk *w, size_t at,
 }
 
 /* The steps [from, from + n) of panel Q by all rows; LINES lines at NEXT are wanted then. */
-SIMD512_INLINE void amx_gemm_block(struct amx_gemm_walk *w, size_t q, size_t from, size_t n, const char *next,
+SIMD512_INLINE void amx_gemm_slice(struct amx_gemm_walk *w, size_t q, size_t from, size_t n, const char *next,
                                    size_t lines, enum avx512_kind kind)
 {
     const struct kern_gemm *g = w->g;
@@ -412,7 +413,7 @@ SIMD512_INLINE void amx_gemm_group(struct amx_gemm_walk *w, size_t last, enum av
     size_t tail = avx512_gemm_tail(kind), end = w->end, from = 0, n;
 
     do {
-        n = w->steps - from < AMX_GEMM_BLOCK ? w->steps - from : AMX_GEMM_BLOCK;
+        n = w->steps - from < AMX_GEMM_KC ? w->steps - from : AMX_GEMM_KC;
         for (size_t q = w->p; q < end; q++) {
             bool done = from + n == w->steps;
             const char *next = q + 1 < end ? amx_gemm_at(w, q + 1, from)
@@ -420,7 +421,7 @@ SIMD512_INLINE void amx_gemm_group(struct amx_gemm_walk *w, size_t last, enum av
                                            : amx_gemm_at(w, w->p, from + n);
             size_t left = q + 1 < end ? n : done ? (end < last ? n : 0) : w->steps - from - n;
 
-            amx_gemm_block(w, q, from, n, next, 2 * (left < n ? left : n) + (done ? tail : 0), kind);
+            amx_gemm_slice(w, q, from, n, next, 2 * (left < n ? left : n) + (done ? tail : 0), kind);
         }
         from += n;
     } while (from < w->steps);
@@ -457,8 +458,8 @@ struct amx_gemm_one {
     } while (0)
 
 /* One turn of panels BYTES apart from B on, by the tile of rows A. */
-SIMD512_INLINE void amx_gemm_one_turn(const uint32_t *a, const char *b, size_t bytes, int panels,
-                                      enum avx512_kind kind)
+SIMD512_INLINE void amx_gemm_one_iteration(const uint32_t *a, const char *b, size_t bytes, int panels,
+                                           enum avx512_kind kind)
 {
     AMX_LOAD(7, a, AMX_LINE);
     AMX_GEMM_SIDE(0, b);
@@ -473,17 +474,17 @@ SIMD512_INLINE void amx_gemm_one_turn(const uint32_t *a, const char *b, size_t b
     }
 }
 
-SIMD512_INLINE void amx_gemm_one_turns(const struct amx_gemm_one *t, size_t turns, int panels,
-                                       enum avx512_kind kind)
+SIMD512_INLINE void amx_gemm_one_iterate(const struct amx_gemm_one *t, size_t iterations, int panels,
+                                         enum avx512_kind kind)
 {
     const uint32_t *a = t->a;
     const char *b = t->b;
 
-    for (size_t i = 0; i < turns; i++, a += t->rows * AMX_WORDS, b += AMX_WORDS * AVX512_GEMM_STEP) {
+    for (size_t i = 0; i < iterations; i++, a += t->rows * AMX_WORDS, b += AMX_WORDS * AVX512_GEMM_STEP) {
         for (size_t line = 0; line < AMX_WORDS * AVX512_GEMM_STEP; line += AMX_LINE)
             for (int p = 0; p < panels; p++)
                 ahead_line(b + (size_t)p * t->bytes + line + AVX512_GEMM_AHEAD, false);
-        amx_gemm_one_turn(a, b, t->bytes, panels, kind);
+        amx_gemm_one_iteration(a, b, t->bytes, panels, kind);
     }
 }
 
@@ -506,19 +507,19 @@ SIMD512_INLINE void amx_gemm_one_turns(const struct amx_gemm_one *t, size_t turn
 
 SIMD512_INLINE void amx_gemm_one_panels(const struct amx_gemm_one *t, int panels, enum avx512_kind kind)
 {
-    size_t turns = t->steps / AMX_WORDS, left = t->steps % AMX_WORDS;
+    size_t iterations = t->steps / AMX_WORDS, left = t->steps % AMX_WORDS;
     struct amx_gemm_one rest = *t;
 
     AMX_GEMM_ONE_SUMS(AMX_LOAD, t, panels);
-    amx_gemm_one_turns(t, turns, panels, kind);
+    amx_gemm_one_iterate(t, iterations, panels, kind);
     AMX_GEMM_ONE_SUMS(AMX_STORE, t, panels);
     if (!left)
         return;
-    rest.a += turns * AMX_WORDS * t->rows;
-    rest.b += turns * AMX_WORDS * AVX512_GEMM_STEP;
+    rest.a += iterations * AMX_WORDS * t->rows;
+    rest.b += iterations * AMX_WORDS * AVX512_GEMM_STEP;
     amx_gemm_shape_one(t->rows, left);
     AMX_GEMM_ONE_SUMS(AMX_LOAD, &rest, panels);
-    amx_gemm_one_turns(&rest, 1, panels, kind);
+    amx_gemm_one_iterate(&rest, 1, panels, kind);
     AMX_GEMM_ONE_SUMS(AMX_STORE, &rest, panels);
     amx_gemm_shape_one(t->rows, AMX_WORDS);
 }
@@ -570,13 +571,13 @@ SIMD512_INLINE void amx_gemm_drive_many(const struct kern_gemm *g, size_t p0, si
                                         enum avx512_kind kind)
 {
     const size_t pair = 2 * AMX_ROWS, most = KERN_TOGETHER / pair;
-    size_t steps = avx512_gemm_steps_of(g->k, kind), last = g->ahead > p1 ? g->ahead : p1, at, stop, blocks;
+    size_t steps = avx512_gemm_steps_of(g->k, kind), last = g->ahead > p1 ? g->ahead : p1, at, stop, calls;
     struct amx_gemm_walk w = {
         .g = g, .steps = steps, .panel_bytes = amx_gemm_panel_bytes(g, kind), .sums = g->sums};
 
     kern_gemm_share(g, (g->m + pair - 1) / pair, &at, &stop);
-    for (blocks = (stop - at + most - 1) / most; blocks > 0; blocks--) {
-        size_t pairs = (stop - at + blocks - 1) / blocks, panels;
+    for (calls = (stop - at + most - 1) / most; calls > 0; calls--) {
+        size_t pairs = (stop - at + calls - 1) / calls, panels;
 
         w.r0 = at * pair;
         at += pairs;

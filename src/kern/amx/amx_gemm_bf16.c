@@ -69,7 +69,7 @@ struct few {
 };
 
 /* N pairs from B on, a block or what is left, of rows whose line of A is LINE. */
-SIMD512_INLINE void few_block(struct few *f, const struct few_line *line, const char *b, size_t n, int rows,
+SIMD512_INLINE void few_slice(struct few *f, const struct few_line *line, const char *b, size_t n, int rows,
                               int panels)
 {
     __m512 s[TOGETHER][2][2]; /* [panel and row][side][even, odd] */
@@ -121,7 +121,7 @@ SIMD512_INLINE void few_panels(struct few *f, int rows, int panels)
 
         n = left < AMX_WORDS ? left : AMX_WORDS;
         few_read(&line, a, rows);
-        few_block(f, &line, b, n, rows, panels);
+        few_slice(f, &line, b, n, rows, panels);
         b += n * AVX512_GEMM_STEP;
     }
 }

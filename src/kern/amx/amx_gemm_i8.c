@@ -8,9 +8,12 @@
  * both inputs alike.
  */
 #include "kern/amx/amx_unpacked.h"
-#include "kern/int4.h"
+#include "kern/format/int4.h"
 
-enum { FEW = 4, TURN = 2 /* units of a turn */ };
+enum {
+    FEW = 4,   /* maximum rows that the AVX-512 kernel takes */
+    UNITS = 2, /* units of INT4_UNIT along K that an iteration of the tiles takes */
+};
 
 void KERN_NAME(amx_gemm_in_i8)(void *in, const float *x, size_t row, size_t m, size_t k, float fixed)
 {
@@ -24,7 +27,7 @@ void KERN_NAME(amx_gemm_i8)(const struct kern_gemm *g, size_t p0, size_t p1)
 
 static void expand(char *to, const struct amx_unpacked *u, size_t p, size_t from, size_t n)
 {
-    KERN_NAME(avx512vnni_i4_expand)(u->g, u->group, p, TURN * from, TURN * n, AVX512_GEMM_AHEAD, to);
+    KERN_NAME(avx512vnni_i4_expand)(u->g, u->group, p, UNITS * from, UNITS * n, AVX512_GEMM_AHEAD, to);
 }
 
 /* K is no number of whole turns, or there are so many rows that sums had better not come and go: panel by
@@ -44,14 +47,14 @@ void KERN_NAME(amx_gemm_i4)(const struct kern_gemm *g, size_t group, size_t p0, 
     const size_t bytes = int4_panel_bytes(g->k, group);
     const struct amx_unpacked u = {.g = g,
                                    .group = group,
-                                   .turns = g->k / (TURN * INT4_UNIT),
+                                   .iterations = g->k / (UNITS * INT4_UNIT),
                                    .unpack = expand,
                                    .tail = (const char *)g->b + bytes - KERN_I8_TAIL,
                                    .tail_apart = bytes};
 
     if (g->m > 0 && g->m <= FEW)
         KERN_NAME(avx512vnni_i4_at_once)(g, group, p0, p1);
-    else if (g->k % (TURN * INT4_UNIT) || g->m > KERN_TOGETHER)
+    else if (g->k % (UNITS * INT4_UNIT) || g->m > KERN_TOGETHER)
         whole_panels(g, group, p0, p1, scratch);
     else
         amx_unpacked_drive(&u, p0, p1, AVX512_I8_GEMM);

@@ -3,7 +3,7 @@
  */
 #include "kern/amx/amx_tile.h"
 #include "kern/peak.h"
-#include "kern/simd512.h"
+#include "kern/simd512/simd512.h"
 
 enum { CHAINS = 4, ELEMENTS = AMX_ROWS * AMX_WORDS };
 

@@ -18,9 +18,7 @@
 
 #include "kern/amx/amx_shapes.h"
 
-#ifdef KERN_EMULATE_AVX512
-#include "kern/amx/amx_tile_emu.h"
-#else
+#ifndef KERN_EMULATE_AVX512
 #define AMX_SHAPES(s)      __asm__ volatile("ldtilecfg %0" : : "m"(*(s)))
 #define AMX_RELEASE()      __asm__ volatile("tilerelease" : :)
 #define AMX_ZERO(t)        __asm__ volatile("tilezero %%tmm" #t : :)

@@ -22,17 +22,17 @@ enum { AMX_UNPACKED_MANY = 8 /* turns that are unpacked at once where sums come 
 struct amx_unpacked {
     const struct kern_gemm *g;
     size_t group; /* of weights, for unpack() */
-    size_t turns;
+    size_t iterations;
     void (*unpack)(char *to, const struct amx_unpacked *u, size_t p, size_t from, size_t n);
     const char *tail; /* of int8: the tail of panel g->first, and those of the others so far behind it */
     size_t tail_apart;
 };
 
-typedef char amx_unpacked_turn[AMX_WORDS * AVX512_GEMM_STEP];
+typedef char amx_unpacked_b[AMX_WORDS * AVX512_GEMM_STEP];
 
 /* A tile of rows and two turns: the one that the tiles take, and the next. */
 struct amx_unpacked_one {
-    amx_unpacked_turn b[2] __attribute__((aligned(64)));
+    amx_unpacked_b b[2] __attribute__((aligned(64)));
     float sums[AMX_GEMM_AT_ONCE * AMX_ROWS * KERN_NR] __attribute__((aligned(64)));
     size_t rows;
 };
@@ -46,7 +46,7 @@ struct amx_unpacked_one {
         now = 1 - now;                                       \
         if ((number) + 1 < panels)                           \
             u->unpack(t->b[now], u, p + (number) + 1, i, 1); \
-        else if (i + 1 < u->turns)                           \
+        else if (i + 1 < u->iterations)                      \
             u->unpack(t->b[now], u, p, i + 1, 1);            \
         if ((number) == 0)                                   \
             AMX_LOAD(7, a, AMX_LINE);                        \
@@ -65,7 +65,7 @@ SIMD512_INLINE void amx_unpacked_panels(struct amx_unpacked_one *t, const struct
     memset(t->sums, 0, sizeof(t->sums));
     AMX_GEMM_ONE_SUMS(AMX_LOAD, t, panels);
     u->unpack(t->b[now], u, p, 0, 1);
-    for (size_t i = 0; i < u->turns; i++, a += t->rows * AMX_WORDS) {
+    for (size_t i = 0; i < u->iterations; i++, a += t->rows * AMX_WORDS) {
         AMX_UNPACKED_STEP(0, 0, 1);
         if (panels > 1)
             AMX_UNPACKED_STEP(1, 2, 3);
@@ -102,7 +102,7 @@ SIMD512_INLINE void amx_unpacked_drive_one(const struct amx_unpacked *u, size_t 
 SIMD512_INLINE void amx_unpacked_two(struct amx_gemm_walk *w, const struct amx_unpacked *u, size_t p0,
                                      size_t p1, enum avx512_kind kind)
 {
-    amx_unpacked_turn b[2] __attribute__((aligned(64)));
+    amx_unpacked_b b[2] __attribute__((aligned(64)));
     size_t now = 0;
 
     u->unpack(b[now], u, p0, 0, 1);
@@ -116,12 +116,12 @@ SIMD512_INLINE void amx_unpacked_two(struct amx_gemm_walk *w, const struct amx_u
             AMX_ZERO(3);
         }
         memcpy(w->held, t.sums, sizeof(w->held));
-        for (size_t i = 0; i < u->turns; i++, now = 1 - now) {
-            if (i + 1 < u->turns)
+        for (size_t i = 0; i < u->iterations; i++, now = 1 - now) {
+            if (i + 1 < u->iterations)
                 u->unpack(b[1 - now], u, p, i + 1, 1);
             else if (p + 1 < p1)
                 u->unpack(b[1 - now], u, p + 1, 0, 1);
-            amx_gemm_turn(w, &t, t.a, b[now], false, kind);
+            amx_gemm_iteration(w, &t, t.a, b[now], false, kind);
             t.a[0] += t.rows[0] * AMX_WORDS;
             t.a[1] += t.rows[1] * AMX_WORDS;
         }
@@ -140,11 +140,11 @@ SIMD512_INLINE struct amx_unpacked_part amx_unpacked_after(const struct amx_unpa
                                                            struct amx_unpacked_part part, size_t stop)
 {
     part.from += part.n;
-    if (part.from == u->turns) {
+    if (part.from == u->iterations) {
         part.p++;
         part.from = 0;
     }
-    part.n = part.p == stop ? 0 : u->turns - part.from;
+    part.n = part.p == stop ? 0 : u->iterations - part.from;
     if (part.n > AMX_UNPACKED_MANY)
         part.n = AMX_UNPACKED_MANY;
     return part;
@@ -152,13 +152,13 @@ SIMD512_INLINE struct amx_unpacked_part amx_unpacked_after(const struct amx_unpa
 
 /* PART, unpacked at B, by all rows of W; beside it NEXT is unpacked at TO, some turns with each pair of
  * tiles. */
-SIMD512_INLINE void amx_unpacked_turns(struct amx_gemm_walk *w, const struct amx_unpacked *u,
-                                       struct amx_unpacked_part part, const amx_unpacked_turn *b,
-                                       struct amx_unpacked_part next, amx_unpacked_turn *to,
-                                       enum avx512_kind kind)
+SIMD512_INLINE void amx_unpacked_iterate(struct amx_gemm_walk *w, const struct amx_unpacked *u,
+                                         struct amx_unpacked_part part, const amx_unpacked_b *b,
+                                         struct amx_unpacked_part next, amx_unpacked_b *to,
+                                         enum avx512_kind kind)
 {
     const size_t pair = 2 * AMX_ROWS, pairs = (w->rows + pair - 1) / pair;
-    const bool done = part.from + part.n == u->turns;
+    const bool done = part.from + part.n == u->iterations;
     float *sums = w->sums + (part.p - w->p) * w->rows * KERN_NR;
     size_t at = 0;
 
@@ -170,7 +170,7 @@ SIMD512_INLINE void amx_unpacked_turns(struct amx_gemm_walk *w, const struct amx
             u->unpack(to[at], u, next.p, next.from + at, stop - at);
         at = stop;
         t.b = b[0];
-        amx_gemm_turns(w, &t, part.n, kind);
+        amx_gemm_iterate(w, &t, part.n, kind);
         amx_gemm_end_some(w, SIZE_MAX, kind);
         if (done)
             amx_gemm_end_soon(w, part.p, i * pair, i * pair + t.rows[0] + t.rows[1], kind);
@@ -181,7 +181,7 @@ SIMD512_INLINE void amx_unpacked_turns(struct amx_gemm_walk *w, const struct amx
 SIMD512_INLINE void amx_unpacked_more(struct amx_gemm_walk *w, const struct amx_unpacked *u, size_t p0,
                                       size_t p1, enum avx512_kind kind)
 {
-    amx_unpacked_turn b[2][AMX_UNPACKED_MANY] __attribute__((aligned(64)));
+    amx_unpacked_b b[2][AMX_UNPACKED_MANY] __attribute__((aligned(64)));
     struct amx_unpacked_part part = {.p = p0}, next;
     size_t now = 0;
 
@@ -191,7 +191,7 @@ SIMD512_INLINE void amx_unpacked_more(struct amx_gemm_walk *w, const struct amx_
         next = amx_unpacked_after(u, part, p1);
         w->p = part.p % 2 && part.p > p0 ? part.p - 1 : part.p;
         w->end = w->p - w->p % 2 + 2 < p1 ? w->p - w->p % 2 + 2 : p1;
-        amx_unpacked_turns(w, u, part, b[now], next, b[1 - now], kind);
+        amx_unpacked_iterate(w, u, part, b[now], next, b[1 - now], kind);
     }
     amx_gemm_settle(w, kind);
 }

@@ -28,7 +28,7 @@ enum {
     AVX2_ATTN_DIMS = 256,          /* of q in the copy */
     AVX2_ATTN_Q = AVX2_ATTN_DIMS + 16,
     AVX2_ATTN_GROUPS = (KERN_ATTN_ROWS + AVX2_ROWS - 1) / AVX2_ROWS,
-    AVX2_ATTN_BLOCK = 6,    /* tiles that all groups score before the next */
+    AVX2_ATTN_TILES = 6,    /* tiles that all groups score before the next */
     AVX2_ATTN_PIECE = 8192, /* bytes of values, in decoding; twice that for several groups */
     AVX2_ATTN_LINE = 64,    /* of the caches; 16 tokens of a step in keys */
     AVX2_ATTN_LEAD = 12288, /* bytes asked for ahead of those in work */
@@ -387,17 +387,17 @@ AVX2_INLINE void avx2_attn_cut(struct avx2_attn *o)
 AVX2_INLINE void avx2_attn_scores(struct avx2_attn *o, const struct avx2_micro *micro)
 {
     const struct kern_attn *a = o->a;
-    size_t block = o->groups == 1 ? KERN_CHUNK_TILES : AVX2_ATTN_BLOCK;
+    size_t tiles = o->groups == 1 ? KERN_CHUNK_TILES : AVX2_ATTN_TILES;
 
     for (o->d0 = 0; o->d0 < a->dp; o->d0 += AVX2_ATTN_DIMS) {
         o->dims = a->dp - o->d0 < AVX2_ATTN_DIMS ? a->dp - o->d0 : AVX2_ATTN_DIMS;
         avx2_copy_rows(o->q, AVX2_ATTN_Q, (const float *)a->q + o->row * a->dp + o->d0, a->dp, o->rows,
                        o->dims);
-        for (size_t b = o->t0; b < o->t1; b += block)
+        for (size_t b = o->t0; b < o->t1; b += tiles)
             for (const struct avx2_group *g = o->group; g < o->group + o->groups; g++) {
                 size_t t = b > g->t0 ? b : g->t0;
 
-                o->end = b + block < g->t1 ? b + block : g->t1;
+                o->end = b + tiles < g->t1 ? b + tiles : g->t1;
                 for (size_t v = 2 * t; v < 2 * o->end; v += (size_t)avx2_attn_width(g->rows))
                     micro->dots[g->rows](o, g, v);
             }

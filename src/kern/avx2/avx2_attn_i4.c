@@ -1,6 +1,6 @@
 /* avx2_attn_i4.c - rows of 4 bits: attn_i4.h, compiled for AVX2, in front of the attention to int8. */
-#include "kern/attn_i4.h"
 #include "kern/avx2/avx2.h"
+#include "kern/format/attn_i4.h"
 
 void avx2_to_i4(uint8_t *code, uint8_t *factor, uint16_t *scale, const float *x, size_t n)
 {

@@ -10,18 +10,18 @@
 
 #include "kern/ahead.h"
 #include "kern/avx2/avx2.h"
-#include "kern/blocks.h"
+#include "kern/format/groups.h"
 #include "kern/kmath.h"
 
 enum {
-    GROUPS = BLOCKS_SPAN, /* unpacked at a time */
-    STEPS = BLOCKS_GROUP / 4,
+    GROUPS = GROUPS_SPAN, /* unpacked at a time */
+    STEPS = GROUPS_SIZE / 4,
     SOME = 3, /* rows of a tile at once: with 16 columns 6 sums of integers and 6 of floats */
     FEW = 2,  /* rows at most that ask for nothing: the hardware asks ahead of one stream */
 };
 
 struct chunk {
-    uint8_t code[GROUPS][STEPS][2][BLOCKS_LINE];
+    uint8_t code[GROUPS][STEPS][2][GROUPS_LINE];
     float d[GROUPS][2][KERN_NR]; /* of the halves of a group; of the first alone, of whole ones */
     float min[GROUPS][KERN_NR];
 };
@@ -43,24 +43,24 @@ static __m256i upper_bits(__m256i u, int s, unsigned bits)
     return _mm256_and_si256(u, _mm256_set1_epi8(bits == 5 ? 16 : 48));
 }
 
-static void unpack_codes(uint8_t code[STEPS][2][BLOCKS_LINE], const uint8_t *at, const struct blocks_form *f)
+static void unpack_codes(uint8_t code[STEPS][2][GROUPS_LINE], const uint8_t *at, const struct groups_form *f)
 {
-    const uint8_t *upper = at + BLOCKS_CODES / 2;
+    const uint8_t *upper = at + GROUPS_CODES / 2;
 
     for (int s = 0; s < STEPS; s++)
         for (int i = 0; i < 4; i++) { /* quarters of the two lines */
             int line = f->bits == 8 ? s * 2 : s / 2 * 2;
-            __m256i v = bytes_at(at + line * BLOCKS_LINE + 32 * i);
+            __m256i v = bytes_at(at + line * GROUPS_LINE + 32 * i);
 
             if (f->bits == 8)
                 v = _mm256_xor_si256(v, _mm256_set1_epi8((char)0x80));
             else
                 v = _mm256_and_si256(s % 2 ? _mm256_srli_epi16(v, 4) : v, _mm256_set1_epi8(15));
             if (f->powers)
-                v = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_setr_epi8(BLOCKS_FP4)), v);
+                v = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_setr_epi8(GROUPS_FP4)), v);
             if (f->bits == 5 || f->bits == 6)
                 v = _mm256_or_si256(
-                    v, upper_bits(bytes_at(upper + (f->bits == 5 ? 0 : s / 4 * 2) * BLOCKS_LINE + 32 * i), s,
+                    v, upper_bits(bytes_at(upper + (f->bits == 5 ? 0 : s / 4 * 2) * GROUPS_LINE + 32 * i), s,
                                   f->bits));
             _mm256_storeu_si256((__m256i *)(void *)(code[s][0] + 32 * i), v);
         }
@@ -87,10 +87,10 @@ static __m256 multiples_at(const uint8_t *p, bool sign)
     return _mm256_cvtepi32_ps(sign ? _mm256_cvtepi8_epi32(v) : _mm256_cvtepu8_epi32(v));
 }
 
-static void unpack(struct chunk *to, const uint8_t *panel, size_t from, size_t n, const struct blocks_form *f)
+static void unpack(struct chunk *to, const uint8_t *panel, size_t from, size_t n, const struct groups_form *f)
 {
     for (size_t i = 0; i < n; i++) {
-        const uint8_t *head = blocks_head(f, panel, from + i), *group = blocks_group(f, panel, from + i);
+        const uint8_t *head = groups_head(f, panel, from + i), *group = groups_at(f, panel, from + i);
 
         unpack_codes(to->code[i], group + (f->multiples ? 2 * KERN_NR : 0), f);
         for (size_t c = 0; c < KERN_NR; c += 8) {
@@ -134,7 +134,7 @@ AVX2_INLINE __m256 scaled(__m256 y, __m256i n, const float *d, __m256 s, bool po
 /* Rows [r0, r0 + rows) of a tile of ALL, 16 columns of side H: SUMS [all][32] (+)= N groups from IN on, times
  * C. */
 AVX2_INLINE void micro(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all,
-                       size_t r0, int side, int rows, const struct blocks_form f)
+                       size_t r0, int side, int rows, const struct groups_form f)
 {
     __m256 y[SOME][2];
     const int each = STEPS / f.halves;
@@ -146,9 +146,9 @@ AVX2_INLINE void micro(float *sums, const struct chunk *c, char *in, size_t n, b
             y[r][0] = first ? _mm256_setzero_ps() : _mm256_loadu_ps(sums + r * KERN_NR);
             y[r][1] = first ? _mm256_setzero_ps() : _mm256_loadu_ps(sums + r * KERN_NR + 8);
         }
-    for (size_t i = 0; i < n; i++, in += all * BLOCKS_ROW) {
-        const float *scale = blocks_scales(in, all) + r0, *weighed = blocks_weighed(in, all) + r0;
-        const int32_t *total = blocks_sums(in, all) + 2 * r0;
+    for (size_t i = 0; i < n; i++, in += all * GROUPS_ROW) {
+        const float *scale = groups_scales(in, all) + r0, *weighed = groups_weighed(in, all) + r0;
+        const int32_t *total = groups_sums(in, all) + 2 * r0;
 
         for (int h = 0; h < f.halves; h++) {
             const float *d = &c->d[i][h][16 * side];
@@ -158,7 +158,7 @@ AVX2_INLINE void micro(float *sums, const struct chunk *c, char *in, size_t n, b
             for (int r = 0; r < SOME; r++)
                 if (r < rows)
                     sum[r][0] = sum[r][1] = _mm256_set1_epi32(
-                        f.bits == 8 ? 0 : f.zero * blocks_minus(total + 2 * r, h, f.halves));
+                        f.bits == 8 ? 0 : f.zero * groups_minus(total + 2 * r, h, f.halves));
             for (int s = h * each; s < (h + 1) * each; s++) {
                 const uint8_t *w = c->code[i][s][side];
                 __m256i w0 = _mm256_loadu_si256((const __m256i *)(const void *)w),
@@ -170,7 +170,7 @@ AVX2_INLINE void micro(float *sums, const struct chunk *c, char *in, size_t n, b
                         int32_t four;
                         __m256i a;
 
-                        memcpy(&four, in + (r0 + (size_t)r) * BLOCKS_GROUP + 4 * s, sizeof(four));
+                        memcpy(&four, in + (r0 + (size_t)r) * GROUPS_SIZE + 4 * s, sizeof(four));
                         a = _mm256_set1_epi32(four);
                         sum[r][0] = _mm256_add_epi32(sum[r][0], dot(w0, a, f.bits == 8));
                         sum[r][1] = _mm256_add_epi32(sum[r][1], dot(w1, a, f.bits == 8));
@@ -208,7 +208,7 @@ AVX2_INLINE void micro(float *sums, const struct chunk *c, char *in, size_t n, b
 
 /* A tile of T.rows rows. */
 AVX2_INLINE void tile(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all,
-                      const struct blocks_form f)
+                      const struct groups_form f)
 {
     for (int side = 0; side < 2; side++)
         for (size_t r0 = 0; r0 < all; r0 += SOME) {
@@ -226,7 +226,7 @@ typedef void tile_fn(float *sums, const struct chunk *c, char *in, size_t n, boo
 #define TILE(name, ...)                                                                              \
     static void name(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all) \
     {                                                                                                \
-        tile(sums, c, in, n, first, all, (struct blocks_form){__VA_ARGS__});                         \
+        tile(sums, c, in, n, first, all, (struct groups_form){__VA_ARGS__});                         \
     }
 TILE(zero_8, 4, 8, false, false, 1, false)
 TILE(powers, 4, 16, false, false, 1, true)
@@ -236,7 +236,7 @@ TILE(zero_128, 8, 128, false, false, 1, false)
 TILE(minimums, 4, 0, true, false, 1, false)
 #undef TILE
 
-static tile_fn *tile_of(const struct blocks_form *f)
+static tile_fn *tile_of(const struct groups_form *f)
 {
     return f->min          ? minimums
            : f->powers     ? powers
@@ -248,44 +248,44 @@ static tile_fn *tile_of(const struct blocks_form *f)
 
 /* ---- panels ---- */
 
-static void run_panel(const struct kern_gemm *g, const struct blocks_form *f, size_t p, size_t t0, size_t t1,
+static void run_panel(const struct kern_gemm *g, const struct groups_form *f, size_t p, size_t t0, size_t t1,
                       const uint8_t *stop)
 {
-    float sums[BLOCKS_TILES * BLOCKS_ROWS * KERN_NR] __attribute__((aligned(64)));
+    float sums[GROUPS_TILES * GROUPS_ROWS * KERN_NR] __attribute__((aligned(64)));
     struct chunk c __attribute__((aligned(64)));
-    const uint8_t *panel = blocks_panel(g, f, p);
-    const size_t groups = g->k / BLOCKS_GROUP, bytes = GROUPS / blocks_span(f) * blocks_span_bytes(f);
+    const uint8_t *panel = groups_panel(g, f, p);
+    const size_t groups = g->k / GROUPS_SIZE, bytes = GROUPS / groups_span(f) * groups_span_bytes(f);
     float *at;
 
     for (size_t from = 0; from < groups; from += GROUPS) {
         size_t n = groups - from < GROUPS ? groups - from : GROUPS, ask, asked = 0;
-        const char *next = (const char *)blocks_head(f, panel, from + n);
+        const char *next = (const char *)groups_head(f, panel, from + n);
 
         ask = (size_t)((const char *)stop - next);
         ask = g->m <= FEW ? 0 : ask < bytes ? ask : bytes;
         unpack(&c, panel, from, n, f);
         at = sums;
         for (size_t i = t0; i < t1; i++) {
-            struct blocks_rows t = blocks_tile(i, g->m);
+            struct groups_rows t = groups_tile(i, g->m);
 
             for (; asked < ask * (i + 1 - t0) / (t1 - t0); asked += 64)
                 ahead_line(next + asked, cpu_level2_ahead());
-            tile_of(f)(at, &c, blocks_in(g->in, t, g->k, from), n, from == 0, t.rows);
+            tile_of(f)(at, &c, groups_in(g->in, t, g->k, from), n, from == 0, t.rows);
             at += t.rows * KERN_NR;
         }
     }
     at = sums;
     for (size_t i = t0; i < t1; i++) {
-        struct blocks_rows t = blocks_tile(i, g->m);
+        struct groups_rows t = groups_tile(i, g->m);
 
         avx2_gemm_end(g, p, t.first, t.rows, at, false);
         at += t.rows * KERN_NR;
     }
 }
 
-void avx2_gemm_blocks(const struct kern_gemm *g, const struct blocks_form *f, size_t p0, size_t p1)
+void avx2_gemm_blocks(const struct kern_gemm *g, const struct groups_form *f, size_t p0, size_t p1)
 {
-    blocks_run(g, f, p0, p1, run_panel);
+    groups_run(g, f, p0, p1, run_panel);
 }
 
 /* ---- the input ---- */
@@ -295,7 +295,7 @@ static uint32_t largest_of(const float *x)
     __m256i m = _mm256_setzero_si256();
     uint32_t lane[8], most = 0;
 
-    for (size_t i = 0; i < BLOCKS_GROUP; i += 8)
+    for (size_t i = 0; i < GROUPS_SIZE; i += 8)
         m = _mm256_max_epu32(
             m, _mm256_and_si256(_mm256_castps_si256(_mm256_loadu_ps(x + i)), _mm256_set1_epi32(0x7fffffff)));
     _mm256_storeu_si256((__m256i *)(void *)lane, m);
@@ -306,17 +306,17 @@ static uint32_t largest_of(const float *x)
 
 void avx2_gemm_in_blocks(void *in, const float *x, size_t row, size_t m, size_t k)
 {
-    struct blocks_rows t = blocks_tile_of(row, m);
+    struct groups_rows t = groups_tile_of(row, m);
     size_t r = row - t.first;
 
-    for (size_t i = 0; i < k / BLOCKS_GROUP; i++, x += BLOCKS_GROUP) {
-        char *group = blocks_in(in, t, k, i);
+    for (size_t i = 0; i < k / GROUPS_SIZE; i++, x += GROUPS_SIZE) {
+        char *group = groups_in(in, t, k, i);
         float scale, inv = kmath_i8_inv(largest_of(x), &scale);
-        int8_t *n = (int8_t *)group + r * BLOCKS_GROUP;
+        int8_t *n = (int8_t *)group + r * GROUPS_SIZE;
         int32_t half[2] = {0}, lane[8];
 
-        memset(n, 0, BLOCKS_GROUP);
-        for (size_t j = 0; j < BLOCKS_GROUP && inv > 0; j += 8) {
+        memset(n, 0, GROUPS_SIZE);
+        for (size_t j = 0; j < GROUPS_SIZE && inv > 0; j += 8) {
             __m256 y = _mm256_mul_ps(_mm256_loadu_ps(x + j), _mm256_set1_ps(inv));
 
             _mm256_storeu_si256((__m256i *)(void *)lane, _mm256_cvtps_epi32(y));
@@ -325,6 +325,6 @@ void avx2_gemm_in_blocks(void *in, const float *x, size_t row, size_t m, size_t 
                 half[j / 16] += lane[l];
             }
         }
-        blocks_put_sums(group, t.rows, r, half, scale);
+        groups_put_sums(group, t.rows, r, half, scale);
     }
 }

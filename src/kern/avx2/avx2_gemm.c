@@ -24,7 +24,7 @@
 enum {
     ROWS = AVX2_ROWS,
     COLS = 2,         /* registers of a tile's row */
-    DEPTH = 512,      /* of a block of K; a multiple of LINE */
+    KC = 512,         /* of a block of K; a multiple of LINE */
     TILES = 86,       /* that go through a panel together: all 512 rows of a step, 64 KB of sums */
     MANY = 12,        /* more rows than that have bf16 widened for them */
     UNROLL = 4,       /* steps of K of a turn of the inner loop; divides LINE */
@@ -161,13 +161,13 @@ AVX2_INLINE void step(__m256 acc[ROWS][4], const char *b, const char *again, con
 
 AVX2_INLINE void multiply(__m256 acc[ROWS][4], const struct part *p, int rows, bool pairs)
 {
-    const size_t turn = UNROLL * PANEL_LINE / (1 + pairs), turns = p->depth / UNROLL;
-    const size_t rate = turns ? (p->ask + turns - 1) / turns : 0;
+    const size_t bytes = UNROLL * PANEL_LINE / (1 + pairs), iterations = p->depth / UNROLL;
+    const size_t rate = iterations ? (p->ask + iterations - 1) / iterations : 0;
     const char *b = p->b, *again = b, *ask = p->next, *end = p->next + 64 * p->ask;
     const float *a = p->a;
 
     __asm__("" : "+r"(again));
-    for (size_t i = 0, k = 0; i < turns; i++, b += turn, again += turn) {
+    for (size_t i = 0, k = 0; i < iterations; i++, b += bytes, again += bytes) {
         ask = ahead_lines(ask, end, rate, true);
         AVX2_UNROLL
         for (int s = 0; s < UNROLL; s += 1 + pairs)
@@ -180,7 +180,7 @@ AVX2_INLINE void multiply(__m256 acc[ROWS][4], const struct part *p, int rows, b
             k = 0;
         }
     }
-    for (size_t k = turns * UNROLL; k < p->depth;
+    for (size_t k = iterations * UNROLL; k < p->depth;
          k += 1 + pairs, b += PANEL_LINE, again += PANEL_LINE, a += 1 + pairs)
         if (pairs && k + 1 == p->depth)
             avx2_step(acc, b, AVX2_LOWER, a, LINE, rows, COLS);
@@ -231,7 +231,7 @@ static part_fn *const parts[2][ROWS] = {{NULL, NULL, whole_3, whole_4, whole_5, 
 
 /* ---- panels ---- */
 
-/* DEPTH rows of a panel's pairs at B, as fp32. */
+/* KC rows of a panel's pairs at B, as fp32. */
 static void widen(float *wide, const char *b, size_t depth)
 {
     const __m256i upper = _mm256_set1_epi32((int)0xffff0000u);
@@ -246,7 +246,7 @@ static void widen(float *wide, const char *b, size_t depth)
 }
 
 /* The tiles [t0, t1) of rows through a block. */
-struct block {
+struct slice {
     const struct kern_gemm *g;
     size_t p, k0, depth, t0, t1;
     const char *b, *next; /* the block as the tiles read it; what memory is asked for meanwhile, */
@@ -255,7 +255,7 @@ struct block {
     bool pairs;
 };
 
-AVX2_INLINE void run(const struct block *o, bool bf16)
+AVX2_INLINE void run(const struct slice *o, bool bf16)
 {
     const struct kern_gemm *g = o->g;
     const size_t n = 2 * (o->t1 - o->t0), width = width_of(g->k);
@@ -281,21 +281,21 @@ AVX2_INLINE void run(const struct block *o, bool bf16)
     }
 }
 
-/* WIDE [DEPTH][32], of bf16. */
+/* WIDE [KC][32], of bf16. */
 AVX2_INLINE void panels(const struct kern_gemm *g, size_t p0, size_t p1, size_t t0, size_t t1, float *wide,
                         bool bf16)
 {
     float sums[TILES * ROWS * KERN_NR] __attribute__((aligned(64)));
     const size_t lines = (g->k + bf16) / (1 + bf16),                /* of a panel, PANEL_LINE bytes each */
         apart = (kern_gemm_panel_k(g) + bf16) / (1 + bf16) - lines; /* of pieces of two panels */
-    struct block o = {.g = g, .t0 = t0, .t1 = t1, .sums = sums, .pairs = bf16 && g->m <= MANY};
+    struct slice o = {.g = g, .t0 = t0, .t1 = t1, .sums = sums, .pairs = bf16 && g->m <= MANY};
 
     for (o.p = p0; o.p < p1; o.p++)
-        for (o.k0 = 0; o.k0 == 0 || o.k0 < g->k; o.k0 += DEPTH) {
+        for (o.k0 = 0; o.k0 == 0 || o.k0 < g->k; o.k0 += KC) {
             size_t from = o.k0 / (1 + bf16), behind = ((g->ahead > p1 ? g->ahead : p1) - o.p) * lines - from,
                    n;
 
-            o.depth = g->k - o.k0 < DEPTH ? g->k - o.k0 : DEPTH;
+            o.depth = g->k - o.k0 < KC ? g->k - o.k0 : KC;
             n = (o.depth + bf16) / (1 + bf16);
             o.b = (const char *)g->b + ((o.p - g->first) * (lines + apart) + from) * PANEL_LINE;
             o.next = o.b + (n + (from + n == lines ? apart : 0)) * PANEL_LINE;
@@ -328,7 +328,7 @@ void avx2_gemm_f32(const struct kern_gemm *g, size_t p0, size_t p1)
 
 void avx2_gemm_bf16(const struct kern_gemm *g, size_t p0, size_t p1)
 {
-    float wide[DEPTH * KERN_NR] __attribute__((aligned(64)));
+    float wide[KC * KERN_NR] __attribute__((aligned(64)));
 
     if (g->m > AVX2_FEW_MOST_BF16)
         gemm(g, p0, p1, wide, true);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "kern/avx2/avx2.h"
-#include "kern/int4.h"
+#include "kern/format/int4.h"
 
 /* Eight columns' multiples, each in both halves of a word, and their offsets in its four bytes. */
 static inline __m256i multiples_at(const uint8_t *head)

@@ -4,7 +4,7 @@
 #include <immintrin.h>
 
 #include "kern/avx2/avx2.h"
-#include "kern/mx4.h"
+#include "kern/format/mx4.h"
 
 /* 2^(s - 127) of eight scales. */
 static inline __m256 scales_at(const uint8_t *s)
@@ -54,7 +54,7 @@ AVX2_INLINE void unpack(void *panel, const uint8_t *group, size_t k, bool bf16)
 {
     const __m256i mask = _mm256_set1_epi16(15);
 
-    for (size_t pair = 0; pair < k / 2; pair += MX4_BLOCK / 2, group += MX4_GROUP)
+    for (size_t pair = 0; pair < k / 2; pair += MX4_GROUP_SIZE / 2, group += MX4_GROUP_BYTES)
         for (size_t c = 0; c < 16; c += 8) { /* and column c + 16 */
             const __m256 s[2] = {scales_at(group + c), scales_at(group + 16 + c)};
 

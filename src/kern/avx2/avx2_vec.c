@@ -173,7 +173,7 @@ float avx2_max(const float *x, size_t n)
 }
 
 /* The stages of hadamard within a vector. */
-static __m256 turn_within(__m256 v)
+static __m256 rotate_within(__m256 v)
 {
     __m256 other = _mm256_permute_ps(v, 0xb1);
 
@@ -195,7 +195,7 @@ void avx2_hadamard(float *x, size_t n)
     }
     for (float *end = x + n; x < end; x += block) {
         for (size_t i = 0; i < block; i += 8)
-            _mm256_storeu_ps(x + i, turn_within(_mm256_loadu_ps(x + i)));
+            _mm256_storeu_ps(x + i, rotate_within(_mm256_loadu_ps(x + i)));
         for (size_t half = 8; half < block; half *= 2)
             for (size_t i = 0; i < block; i += 2 * half)
                 for (size_t j = i; j < i + half; j += 8) {

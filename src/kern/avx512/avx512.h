@@ -44,8 +44,8 @@ void AVX512_NAME(avx512vnni_i4_expand)(const struct kern_gemm *g, size_t group, 
 /* Expands the whole panel P of a gemm_i4 to PANEL without prefetching. */
 void AVX512_NAME(avx512vnni_i4_panel)(const struct kern_gemm *g, size_t group, size_t p, void *panel);
 
-/* Computes gemm_blocks of 1 to BLOCKS_FEW rows with several panels at once. */
-void AVX512_NAME(avx512vnni_blocks_at_once)(const struct kern_gemm *g, const struct blocks_form *f, size_t p0,
+/* Computes gemm_blocks of 1 to GROUPS_FEW rows with several panels at once. */
+void AVX512_NAME(avx512vnni_groups_at_once)(const struct kern_gemm *g, const struct groups_form *f, size_t p0,
                                             size_t p1);
 
 #endif

@@ -1,7 +1,7 @@
 /* avx512_attn_i4.c - rows of 4 bits: attn_i4.h, compiled for AVX-512, in front of the attention to int8. */
-#include "kern/attn_i4.h"
 #include "kern/avx512/avx512.h"
-#include "kern/simd512.h"
+#include "kern/format/attn_i4.h"
+#include "kern/simd512/simd512.h"
 
 void KERN_NAME(avx512_to_i4)(uint8_t *code, uint8_t *factor, uint16_t *scale, const float *x, size_t n)
 {

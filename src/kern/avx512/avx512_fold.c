@@ -3,7 +3,7 @@
  * The two weights are scalars from kmath.h; the vectors are as long as a head. Formula and order: kern.h.
  */
 #include "kern/avx512/avx512.h"
-#include "kern/simd512.h"
+#include "kern/simd512/simd512.h"
 
 SIMD512_INLINE void join(float *o, const float *o2, __mmask16 m, __m512 a, __m512 b)
 {

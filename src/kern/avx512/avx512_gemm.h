@@ -27,7 +27,7 @@
 
 enum {
     AVX512_GEMM_STEP = 128,     /* bytes of a panel */
-    AVX512_GEMM_BLOCK = 1024,   /* steps: 128 KB, of which level 2 holds two and the tiles of A */
+    AVX512_GEMM_KC = 1024,      /* steps: 128 KB, of which level 2 holds two and the tiles of A */
     AVX512_GEMM_LINE = 16,      /* words of a line of the input */
     AVX512_GEMM_UNROLL = 4,     /* steps of one turn of the inner loop */
     AVX512_GEMM_FEW = 5,        /* rows at most that ask for nothing, */
@@ -188,13 +188,14 @@ SIMD512_INLINE void avx512_gemm_sum(__m512 acc[AVX512_ROWS][AVX512_COLS], const 
                                     int rows, enum avx512_kind kind)
 {
     const size_t words = avx512_tile_words(kind), line = AVX512_GEMM_LINE / words;
-    const size_t turns = t->steps / AVX512_GEMM_UNROLL, rate = turns ? (t->ask + turns - 1) / turns : 0;
+    const size_t iterations = t->steps / AVX512_GEMM_UNROLL,
+                 rate = iterations ? (t->ask + iterations - 1) / iterations : 0;
     const char *b = t->b, *ask = t->next, *end = t->next + 64 * t->ask;
     const uint32_t *a = t->a;
     const bool level2 = t->level2;
     size_t s = 0;
 
-    for (size_t turn = 0; turn < turns; turn++, b += AVX512_GEMM_UNROLL * AVX512_GEMM_STEP) {
+    for (size_t i = 0; i < iterations; i++, b += AVX512_GEMM_UNROLL * AVX512_GEMM_STEP) {
         ask = ahead_lines(ask, end, rate, level2);
         avx512_gemm_steps(acc, a, b, AVX512_GEMM_UNROLL, rows, kind);
         a += AVX512_GEMM_UNROLL * words;
@@ -204,7 +205,7 @@ SIMD512_INLINE void avx512_gemm_sum(__m512 acc[AVX512_ROWS][AVX512_COLS], const 
             s = 0;
         }
     }
-    for (size_t i = turns * AVX512_GEMM_UNROLL; i < t->steps; i++, b += AVX512_GEMM_STEP, a += words)
+    for (size_t i = iterations * AVX512_GEMM_UNROLL; i < t->steps; i++, b += AVX512_GEMM_STEP, a += words)
         avx512_gemm_steps(acc, a, b, 1, rows, kind);
 }
 
@@ -374,7 +375,7 @@ SIMD512_INLINE void avx512_gemm_want(const struct kern_gemm *g, size_t p, struct
 
 /* The steps [from, from + n) of STEPS of panel P, by the tiles [t0, t1) of rows, whose sums are in SUMS; ASK
  * lines behind them are wanted next, or, where that is the panel's end, of the next one. */
-SIMD512_INLINE void avx512_gemm_block(const struct kern_gemm *g, size_t p, size_t from, size_t n,
+SIMD512_INLINE void avx512_gemm_slice(const struct kern_gemm *g, size_t p, size_t from, size_t n,
                                       size_t steps, size_t ask, size_t t0, size_t t1, float *sums,
                                       avx512_gemm_fn *const *micro, enum avx512_kind kind)
 {
@@ -413,7 +414,7 @@ SIMD512_INLINE void avx512_gemm_panels(const struct kern_gemm *g, size_t p0, siz
     float sums[AVX512_GEMM_TILES * AVX512_ROWS * KERN_NR] __attribute__((aligned(64)));
     size_t steps = avx512_gemm_steps_of(g->k, kind), n;
     bool few = g->m <= (cpu_level2_ahead() ? AVX512_GEMM_FEW_LEVEL2 : AVX512_GEMM_FEW);
-    size_t most = few ? steps : AVX512_GEMM_BLOCK;
+    size_t most = few ? steps : AVX512_GEMM_KC;
 
     for (size_t p = p0; p < p1; p++) {
         size_t from = 0;
@@ -424,7 +425,7 @@ SIMD512_INLINE void avx512_gemm_panels(const struct kern_gemm *g, size_t p0, siz
 
             n = steps - from < most ? steps - from : most;
             behind = behind - n < n ? behind - n : n;
-            avx512_gemm_block(g, p, from, n, steps, few ? 0 : 2 * behind, t0, t1, sums, micro, kind);
+            avx512_gemm_slice(g, p, from, n, steps, few ? 0 : 2 * behind, t0, t1, sums, micro, kind);
             from += n;
         } while (from < steps);
     }

@@ -14,7 +14,7 @@
 #define GALLOP_KERN_AVX512_MX4_H
 
 #include "kern/avx512/avx512_gemm.h"
-#include "kern/mx4.h"
+#include "kern/format/mx4.h"
 
 enum {
     AVX512_MX4_SIDES = 2,  /* of a panel: 16 columns each */
@@ -273,7 +273,7 @@ SIMD512_INLINE void avx512_mx4_group_fma(__m512 acc[AVX512_ROWS][AVX512_COLS], c
 
 SIMD512_INLINE void avx512_mx4_micro(const struct avx512_mx4 *t, int rows, int panels, enum avx512_kind kind)
 {
-    const size_t words = MX4_BLOCK / avx512_tile_unit(kind) * avx512_tile_words(kind);
+    const size_t words = MX4_GROUP_SIZE / avx512_tile_unit(kind) * avx512_tile_words(kind);
     __m512 acc[AVX512_ROWS][AVX512_COLS];
     const uint32_t *a = t->a;
 
@@ -283,9 +283,9 @@ SIMD512_INLINE void avx512_mx4_micro(const struct avx512_mx4 *t, int rows, int p
             acc[r][0] = acc[r][1] = acc[r][2] = acc[r][3] = _mm512_setzero_ps();
     for (size_t i = 0; i < t->groups; i++, a += words * (size_t)rows) {
         if (kind == AVX512_DOT)
-            avx512_mx4_group_dot(acc, t, i * MX4_GROUP, a, rows, panels);
+            avx512_mx4_group_dot(acc, t, i * MX4_GROUP_BYTES, a, rows, panels);
         else
-            avx512_mx4_group_fma(acc, t, i * MX4_GROUP, a, rows, panels);
+            avx512_mx4_group_fma(acc, t, i * MX4_GROUP_BYTES, a, rows, panels);
     }
     SIMD512_UNROLL
     for (int r = 0; r < AVX512_ROWS; r++)
@@ -316,13 +316,13 @@ SIMD512_INLINE void avx512_mx4_few(const struct kern_gemm *g, size_t p0, size_t 
                                    const struct avx512_mx4_table *micro, enum avx512_kind kind)
 {
     float sums[AVX512_ROWS * KERN_NR] __attribute__((aligned(64)));
-    struct avx512_mx4 t = {.a = g->in, .groups = g->k / MX4_BLOCK, .sums = sums};
+    struct avx512_mx4 t = {.a = g->in, .groups = g->k / MX4_GROUP_SIZE, .sums = sums};
     const struct avx512_gemm_rows rows = {0, g->m};
 
     for (size_t p = p0, n; p < p1; p += n) {
         n = g->m == 1 && p + 1 < p1 ? 2 : 1;
         t.b[0] = mx4_groups(g, p);
-        t.b[1] = t.b[0] + t.groups * MX4_GROUP;
+        t.b[1] = t.b[0] + t.groups * MX4_GROUP_BYTES;
         (n == 2 ? micro->two : micro->one[g->m - 1])(&t);
         for (size_t i = 0; i < n; i++)
             avx512_gemm_end(g, p + i, rows, sums + i * g->m * KERN_NR, kind);
@@ -333,9 +333,9 @@ SIMD512_INLINE void avx512_mx4_few(const struct kern_gemm *g, size_t p0, size_t 
 
 SIMD512_INLINE void avx512_mx4_unpack(char *panel, const uint8_t *group, size_t groups, enum avx512_kind kind)
 {
-    const size_t bytes = MX4_BLOCK * KERN_NR * (kind == AVX512_F32 ? 4 : 2);
+    const size_t bytes = MX4_GROUP_SIZE * KERN_NR * (kind == AVX512_F32 ? 4 : 2);
 
-    for (size_t i = 0; i < groups; i++, group += MX4_GROUP, panel += bytes)
+    for (size_t i = 0; i < groups; i++, group += MX4_GROUP_BYTES, panel += bytes)
         if (kind == AVX512_F32 || avx512_mx4_has_least(group))
             avx512_mx4_group(panel, group, kind);
         else
@@ -355,7 +355,7 @@ SIMD512_INLINE void avx512_mx4_drive(const struct kern_gemm *g, size_t p0, size_
     for (size_t p = p0; p < p1; p++) {
         struct kern_gemm one = mx4_panel(g, p, scratch);
 
-        avx512_mx4_unpack(scratch, mx4_groups(g, p), g->k / MX4_BLOCK, kind);
+        avx512_mx4_unpack(scratch, mx4_groups(g, p), g->k / MX4_GROUP_SIZE, kind);
         gemm(&one, p, p + 1);
     }
 }

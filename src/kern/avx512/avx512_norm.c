@@ -5,7 +5,7 @@
  * of the last step add +0, which leaves a sum that began at +0 as it is.
  */
 #include "kern/avx512/avx512.h"
-#include "kern/simd512.h"
+#include "kern/simd512/simd512.h"
 
 /* Lanes M of x + i after the residual, if any, was added and stored. */
 SIMD512_INLINE __m512 take(float *x, const float *r, size_t i, __mmask16 m)

@@ -5,7 +5,7 @@
  */
 #include "kern/ahead.h"
 #include "kern/peak.h"
-#include "kern/simd512.h"
+#include "kern/simd512/simd512.h"
 
 enum { CHAINS = 16 };
 

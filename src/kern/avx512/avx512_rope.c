@@ -5,7 +5,7 @@
  * .) to the bit.
  */
 #include "kern/avx512/avx512.h"
-#include "kern/simd512.h"
+#include "kern/simd512/simd512.h"
 
 SIMD512_INLINE void rotate(float *x1, float *x2, const float *cos, const float *sin, __mmask16 m)
 {

@@ -21,7 +21,7 @@
 #ifndef GALLOP_KERN_AVX512_TILE_H
 #define GALLOP_KERN_AVX512_TILE_H
 
-#include "kern/simd512.h"
+#include "kern/simd512/simd512.h"
 
 enum avx512_kind {
     AVX512_F32,

@@ -7,7 +7,7 @@
  * ends early.
  */
 #include "kern/avx512/avx512.h"
-#include "kern/simd512.h"
+#include "kern/simd512/simd512.h"
 
 void KERN_NAME(avx512_add)(float *x, const float *r, size_t n)
 {
@@ -173,7 +173,7 @@ float KERN_NAME(avx512_max)(const float *x, size_t n)
 enum { MOST_STAGES = 4 }; /* of hadamard, in one pass: 16 vectors */
 
 /* V + OTHER in the lanes that MASK has not, OTHER - V in those that it has: one operation for both. */
-SIMD512_INLINE __m512 turn_lanes(__m512 v, __m512 other, __mmask16 mask)
+SIMD512_INLINE __m512 rotate_lanes(__m512 v, __m512 other, __mmask16 mask)
 {
     const __m512 one = _mm512_set1_ps(1), minus = _mm512_set1_ps(-1);
 
@@ -181,21 +181,21 @@ SIMD512_INLINE __m512 turn_lanes(__m512 v, __m512 other, __mmask16 mask)
 }
 
 /* The stages of hadamard within a vector. */
-SIMD512_INLINE __m512 turn_within(__m512 v)
+SIMD512_INLINE __m512 rotate_within(__m512 v)
 {
     const __m512i four = _mm512_set_epi32(11, 10, 9, 8, 15, 14, 13, 12, 3, 2, 1, 0, 7, 6, 5, 4);
     const __m512i eight = _mm512_set_epi32(7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8);
 
-    v = turn_lanes(v, _mm512_permute_ps(v, 0xb1), 0xaaaa);
-    v = turn_lanes(v, _mm512_permute_ps(v, 0x4e), 0xcccc);
-    v = turn_lanes(v, _mm512_permutexvar_ps(four, v), 0xf0f0);
-    return turn_lanes(v, _mm512_permutexvar_ps(eight, v), 0xff00);
+    v = rotate_lanes(v, _mm512_permute_ps(v, 0xb1), 0xaaaa);
+    v = rotate_lanes(v, _mm512_permute_ps(v, 0x4e), 0xcccc);
+    v = rotate_lanes(v, _mm512_permutexvar_ps(four, v), 0xf0f0);
+    return rotate_lanes(v, _mm512_permutexvar_ps(eight, v), 0xff00);
 }
 
 /* COUNT stages of hadamard from HALF on in one pass over a block, 2^COUNT vectors at a time. FIRST: and those
  * within vectors, in front of them; LAST: what comes out is NORM times as large. */
-SIMD512_INLINE void turn_stages(float *x, size_t block, size_t half, __m512 norm, int count, bool first,
-                                bool last)
+SIMD512_INLINE void rotate_stages(float *x, size_t block, size_t half, __m512 norm, int count, bool first,
+                                  bool last)
 {
     const int n = 1 << count;
 
@@ -207,7 +207,7 @@ SIMD512_INLINE void turn_stages(float *x, size_t block, size_t half, __m512 norm
             for (int k = 0; k < 1 << MOST_STAGES; k++)
                 if (k < n) {
                     v[k] = _mm512_loadu_ps(x + j + (size_t)k * half);
-                    v[k] = first ? turn_within(v[k]) : v[k];
+                    v[k] = first ? rotate_within(v[k]) : v[k];
                 }
             SIMD512_UNROLL
             for (int s = 0; s < MOST_STAGES; s++)
@@ -231,7 +231,7 @@ typedef void stages_fn(float *x, size_t block, size_t half, __m512 norm);
 #define STAGES(name, count, first, last)                                         \
     static void name##_##count(float *x, size_t block, size_t half, __m512 norm) \
     {                                                                            \
-        turn_stages(x, block, half, norm, count, first, last);                   \
+        rotate_stages(x, block, half, norm, count, first, last);                 \
     }
 STAGES(all, 0, true, true)
 STAGES(all, 1, true, true)

@@ -2,7 +2,7 @@
  * cycle, and as many as the gemm has. The pairs are (1, 0) and (2^-7, 2^-7).
  */
 #include "kern/peak.h"
-#include "kern/simd512.h"
+#include "kern/simd512/simd512.h"
 
 enum { CHAINS = 24 };
 

@@ -1,7 +1,7 @@
 /* avx512vnni_attn_i4.c - attention to rows of 4 bits in front of that to int8: class "int8 dot". */
-#include "kern/attn_i4.h"
 #include "kern/avx512/avx512.h"
-#include "kern/simd512.h"
+#include "kern/format/attn_i4.h"
+#include "kern/simd512/simd512.h"
 
 void KERN_NAME(avx512vnni_attn_i4)(const struct kern_attn *a)
 {

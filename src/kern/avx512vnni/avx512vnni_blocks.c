@@ -8,12 +8,12 @@
  */
 #include "kern/ahead.h"
 #include "kern/avx512/avx512_gemm.h"
-#include "kern/avx512vnni/blocks512.h"
+#include "kern/simd512/groups512.h"
 
 enum {
-    GROUPS = 2 * BLOCKS_SPAN, /* that all tiles walk before the next: 22 KB of the first cache */
-    STEPS = BLOCKS512_STEPS,
-    TURN = 2, /* groups of each of several panels that are taken at once */
+    GROUPS = 2 * GROUPS_SPAN, /* that all tiles walk before the next: 22 KB of the first cache */
+    STEPS = GROUPS512_STEPS,
+    AT_ONCE = 2, /* groups of a panel that a micro-kernel takes before the next panel */
 };
 
 /* ---- a tile of rows ---- */
@@ -32,7 +32,7 @@ struct work {
     float *sums; /* [2][rows][16] */
     const uint8_t *panel;
     size_t from, n;
-    const struct blocks512_group *c;
+    const struct groups512_group *c;
     char *in;
     const char *next;
     size_t ask; /* bytes from NEXT on that are wanted next */
@@ -40,22 +40,22 @@ struct work {
 };
 
 /* Registers of a tile, [row][side of the panel]: of up to six rows both, of more one side at a time. */
-typedef __m512 floats[BLOCKS_FEW][2];
-typedef __m512i integers[BLOCKS_FEW][2];
+typedef __m512 floats[GROUPS_FEW][2];
+typedef __m512i integers[GROUPS_FEW][2];
 
 #define EACH(r, s, side)                 \
     SIMD512_UNROLL                       \
-    for (int r = 0; r < BLOCKS_FEW; r++) \
+    for (int r = 0; r < GROUPS_FEW; r++) \
         SIMD512_UNROLL                   \
     for (int s = 0; s < 2; s++)          \
-        if (r < rows && (rows <= BLOCKS_ROWS || s == (side)))
+        if (r < rows && (rows <= GROUPS_ROWS || s == (side)))
 
 /* What a sum over codes begins with: minus their zero for each number of the row's. */
-SIMD512_INLINE __m512i beginning(const int32_t *sums, int h, const struct blocks_form f)
+SIMD512_INLINE __m512i beginning(const int32_t *sums, int h, const struct groups_form f)
 {
     __m512i v = _mm512_set1_epi32(sums[f.halves == 1 ? 1 : h]);
 
-    if (h) /* as blocks_minus, by vectors: a number out of a general register takes Q6_K 2 % longer */
+    if (h) /* as groups_minus, by vectors: a number out of a general register takes Q6_K 2 % longer */
         v = _mm512_sub_epi32(v, _mm512_set1_epi32(sums[0]));
     switch (f.zero) {
     case 8: return _mm512_slli_epi32(v, 3);
@@ -68,10 +68,10 @@ SIMD512_INLINE __m512i beginning(const int32_t *sums, int h, const struct blocks
 /* Half H of a group, or where it has none all of it, to the integer sums SUM, which begin with what zeros
  * take away. PACKED: the codes lie as in a panel, else in bytes. */
 SIMD512_INLINE void multiply(integers sum, const uint8_t *codes, bool packed, char *in, int h, int side,
-                             int rows, const struct blocks_form f)
+                             int rows, const struct groups_form f)
 {
     const int n = STEPS / f.halves, bits = packed ? (int)f.bits : 8;
-    const int32_t *sums = blocks_sums(in, (size_t)rows);
+    const int32_t *sums = groups_sums(in, (size_t)rows);
 
     EACH(r, s, side)
     sum[r][s] = f.zero ? beginning(sums + 2 * r, h, f) : _mm512_setzero_si512();
@@ -82,21 +82,21 @@ SIMD512_INLINE void multiply(integers sum, const uint8_t *codes, bool packed, ch
 
             SIMD512_UNROLL
             for (int s = 0; s < 2; s++)
-                if (rows <= BLOCKS_ROWS || s == side)
-                    w[s] = blocks512_code_at(codes, k, s, (unsigned)bits, packed && f.powers);
+                if (rows <= GROUPS_ROWS || s == side)
+                    w[s] = groups512_code_at(codes, k, s, (unsigned)bits, packed && f.powers);
             EACH(r, s, side)
-            sum[r][s] = _mm512_dpbusd_epi32(sum[r][s], w[s], four_at(in + r * BLOCKS_GROUP + 4 * k));
+            sum[r][s] = _mm512_dpbusd_epi32(sum[r][s], w[s], four_at(in + r * GROUPS_SIZE + 4 * k));
         }
 }
 
 /* Group I of T, which begins at IN, to the sums Y. */
 SIMD512_INLINE void add_group(floats y, const struct work *t, size_t i, char *in, int side, int rows,
-                              const struct blocks_form f, bool few)
+                              const struct groups_form f, bool few)
 {
-    const uint8_t *head = blocks_head(&f, t->panel, t->from + i),
-                  *group = blocks_group(&f, t->panel, t->from + i);
-    const uint8_t *codes = few ? blocks512_codes_of(group, f) : t->c[i].code[0][0];
-    const float *scale = blocks_scales(in, (size_t)rows), *weighed = blocks_weighed(in, (size_t)rows);
+    const uint8_t *head = groups_head(&f, t->panel, t->from + i),
+                  *group = groups_at(&f, t->panel, t->from + i);
+    const uint8_t *codes = few ? groups512_codes_of(group, f) : t->c[i].code[0][0];
+    const float *scale = groups_scales(in, (size_t)rows), *weighed = groups_weighed(in, (size_t)rows);
     integers sum;
 
     SIMD512_UNROLL
@@ -107,14 +107,14 @@ SIMD512_INLINE void add_group(floats y, const struct work *t, size_t i, char *in
             multiply(sum, codes, few, in, h, side, rows, f);
             SIMD512_UNROLL
             for (int s = 0; s < 2; s++) {
-                d[s] = few ? blocks512_d_at(head, group, s, h, f) : _mm512_loadu_ps(t->c[i].d[h] + 16 * s);
+                d[s] = few ? groups512_d_at(head, group, s, h, f) : _mm512_loadu_ps(t->c[i].d[h] + 16 * s);
                 min[s] = !f.min ? _mm512_setzero_ps()
-                         : few  ? blocks512_min_at(head, group, s, f)
+                         : few  ? groups512_min_at(head, group, s, f)
                                 : _mm512_loadu_ps(t->c[i].min + 16 * s);
             }
             EACH(r, s, side)
             {
-                y[r][s] = blocks512_add(y[r][s], sum[r][s], d[s], scale[r], f.powers);
+                y[r][s] = groups512_add(y[r][s], sum[r][s], d[s], scale[r], f.powers);
                 if (f.min)
                     y[r][s] = _mm512_fmadd_ps(min[s], _mm512_set1_ps(weighed[r]), y[r][s]);
             }
@@ -123,7 +123,7 @@ SIMD512_INLINE void add_group(floats y, const struct work *t, size_t i, char *in
 
 /* All groups of T, whose shares of what is wanted next are asked for on the way: of SIDE, or of both. */
 SIMD512_INLINE void add_groups(const struct work *t, const char *next, size_t lines, int side, int rows,
-                               const struct blocks_form f, bool few)
+                               const struct groups_form f, bool few)
 {
     const size_t rate = (lines + t->n - 1) / t->n;
     const char *ask = next, *end = next + 64 * lines;
@@ -133,7 +133,7 @@ SIMD512_INLINE void add_groups(const struct work *t, const char *next, size_t li
     EACH(r, s, side)
     y[r][s] = t->from == 0 ? _mm512_setzero_ps() : _mm512_loadu_ps(t->sums + 16 * (s * rows + r));
     SIMD512_LOOP
-    for (size_t i = 0; i < t->n; i++, in += rows * BLOCKS_ROW) {
+    for (size_t i = 0; i < t->n; i++, in += rows * GROUPS_ROW) {
         ask = ahead_lines(ask, end, rate, t->level2);
         add_group(y, t, i, in, side, rows, f, few);
     }
@@ -141,12 +141,12 @@ SIMD512_INLINE void add_groups(const struct work *t, const char *next, size_t li
     _mm512_storeu_ps(t->sums + 16 * (s * rows + r), y[r][s]);
 }
 
-SIMD512_INLINE void micro(const struct work *t, int rows, const struct blocks_form f, bool few)
+SIMD512_INLINE void micro(const struct work *t, int rows, const struct groups_form f, bool few)
 {
-    const size_t lines = t->ask / 64, half = rows <= BLOCKS_ROWS ? lines : lines / 2;
+    const size_t lines = t->ask / 64, half = rows <= GROUPS_ROWS ? lines : lines / 2;
 
     add_groups(t, t->next, half, 0, rows, f, few);
-    if (rows > BLOCKS_ROWS)
+    if (rows > GROUPS_ROWS)
         add_groups(t, t->next + 64 * half, lines - half, 1, rows, f, few);
 }
 
@@ -156,34 +156,34 @@ typedef void micro_fn(const struct work *t);
 #define ONE(rows, name, few, ...)                               \
     static void name##_##rows(const struct work *t)             \
     {                                                           \
-        micro(t, rows, (struct blocks_form){__VA_ARGS__}, few); \
+        micro(t, rows, (struct groups_form){__VA_ARGS__}, few); \
     }
 #define FORM(name, ...)                                                                                \
     SIMD512_TO_12(ONE, few_##name, true, __VA_ARGS__)                                                  \
     SIMD512_TO_6(ONE, many_##name, false, __VA_ARGS__)                                                 \
-    static micro_fn *const few_##name[BLOCKS_FEW] = {SIMD512_TO_12(SIMD512_NAMED, few_##name)};        \
-    static micro_fn *const many_##name[BLOCKS_ROWS] = {SIMD512_TO_6(SIMD512_NAMED, many_##name)};      \
-    static void unpack_##name(struct blocks512_group *to, const uint8_t *panel, size_t from, size_t n) \
+    static micro_fn *const few_##name[GROUPS_FEW] = {SIMD512_TO_12(SIMD512_NAMED, few_##name)};        \
+    static micro_fn *const many_##name[GROUPS_ROWS] = {SIMD512_TO_6(SIMD512_NAMED, many_##name)};      \
+    static void unpack_##name(struct groups512_group *to, const uint8_t *panel, size_t from, size_t n) \
     {                                                                                                  \
-        blocks512_unpack(to, panel, from, n, (struct blocks_form){__VA_ARGS__}, false);                \
+        groups512_unpack(to, panel, from, n, (struct groups_form){__VA_ARGS__}, false);                \
     }
-BLOCKS512_FORMS(FORM)
+GROUPS512_FORMS(FORM)
 
 static const struct row {
-    struct blocks_form f;
+    struct groups_form f;
     micro_fn *const *few, *const *many;
-    void (*unpack)(struct blocks512_group *to, const uint8_t *panel, size_t from, size_t n);
+    void (*unpack)(struct groups512_group *to, const uint8_t *panel, size_t from, size_t n);
 } forms[] = {
 #define ROW(name, ...) {{__VA_ARGS__}, few_##name, many_##name, unpack_##name},
-    BLOCKS512_FORMS(ROW)
+    GROUPS512_FORMS(ROW)
 #undef ROW
 };
 
-static const struct row *row_of(const struct blocks_form *f)
+static const struct row *row_of(const struct groups_form *f)
 {
     const struct row *r = forms;
 
-    while (!blocks512_same(&r->f, f))
+    while (!groups512_same(&r->f, f))
         r++;
     return r;
 }
@@ -197,39 +197,39 @@ static void run_chunk(const struct kern_gemm *g, struct work w, size_t t0, size_
     size_t ask = w.ask;
 
     for (size_t i = t0; i < t1; i++) {
-        struct blocks_rows t = blocks_tile(i, g->m);
+        struct groups_rows t = groups_tile(i, g->m);
         size_t asked = ask * (i - t0) / (t1 - t0) / 64 * 64;
 
         w.next = next + asked;
         w.ask = ask * (i + 1 - t0) / (t1 - t0) / 64 * 64 - asked;
-        w.in = blocks_in(g->in, t, g->k, w.from);
+        w.in = groups_in(g->in, t, g->k, w.from);
         tile[t.rows - 1](&w);
         w.sums += t.rows * KERN_NR;
     }
 }
 
-static void run_panel(const struct kern_gemm *g, const struct blocks_form *f, size_t p, size_t t0, size_t t1,
+static void run_panel(const struct kern_gemm *g, const struct groups_form *f, size_t p, size_t t0, size_t t1,
                       const uint8_t *stop)
 {
-    float sums[BLOCKS_TILES * BLOCKS_ROWS * KERN_NR] __attribute__((aligned(64)));
-    struct blocks512_group c[GROUPS] __attribute__((aligned(64)));
-    const uint8_t *panel = blocks_panel(g, f, p);
+    float sums[GROUPS_TILES * GROUPS_ROWS * KERN_NR] __attribute__((aligned(64)));
+    struct groups512_group c[GROUPS] __attribute__((aligned(64)));
+    const uint8_t *panel = groups_panel(g, f, p);
     const struct row *row = row_of(f);
-    const size_t groups = g->k / BLOCKS_GROUP, bytes = GROUPS / blocks_span(f) * blocks_span_bytes(f);
+    const size_t groups = g->k / GROUPS_SIZE, bytes = GROUPS / groups_span(f) * groups_span_bytes(f);
 
     for (size_t from = 0; from < groups; from += GROUPS) {
         struct work w = {.sums = sums, .panel = panel, .from = from, .c = c, .level2 = cpu_level2_ahead()};
 
         w.n = groups - from < GROUPS ? groups - from : GROUPS;
-        w.next = (const char *)blocks_head(f, panel, from + w.n);
+        w.next = (const char *)groups_head(f, panel, from + w.n);
         w.ask = (size_t)((const char *)stop - w.next);
         w.ask = w.ask < bytes ? w.ask : bytes;
-        if (g->m > BLOCKS_FEW)
+        if (g->m > GROUPS_FEW)
             row->unpack(c, panel, from, w.n);
-        run_chunk(g, w, t0, t1, g->m > BLOCKS_FEW ? row->many : row->few);
+        run_chunk(g, w, t0, t1, g->m > GROUPS_FEW ? row->many : row->few);
     }
     for (size_t i = t0, at = 0; i < t1; i++) {
-        struct blocks_rows t = blocks_tile(i, g->m);
+        struct groups_rows t = groups_tile(i, g->m);
 
         avx512_gemm_end(g, p, (struct avx512_gemm_rows){t.first, t.rows}, sums + at, AVX512_I8_GEMM);
         at += t.rows * KERN_NR;
@@ -240,23 +240,23 @@ static void run_panel(const struct kern_gemm *g, const struct blocks_form *f, si
  * ahead. */
 static void run_panels(const struct kern_gemm *g, const struct row *row, size_t p, size_t n)
 {
-    float sums[AVX512_GEMM_AT_ONCE][BLOCKS_FEW * KERN_NR] __attribute__((aligned(64)));
-    const struct blocks_rows all = {0, g->m};
-    const size_t groups = g->k / BLOCKS_GROUP;
+    float sums[AVX512_GEMM_AT_ONCE][GROUPS_FEW * KERN_NR] __attribute__((aligned(64)));
+    const struct groups_rows all = {0, g->m};
+    const size_t groups = g->k / GROUPS_SIZE;
 
     for (size_t from = 0, some; from < groups; from += some) {
-        some = groups - from < TURN ? groups - from : TURN;
+        some = groups - from < AT_ONCE ? groups - from : AT_ONCE;
         for (size_t i = 0; i < n; i++) {
-            const uint8_t *panel = blocks_panel(g, &row->f, p + i), *at = blocks_group(&row->f, panel, from);
+            const uint8_t *panel = groups_panel(g, &row->f, p + i), *at = groups_at(&row->f, panel, from);
 
             row->few[g->m - 1](&(struct work){
                 .sums = sums[i],
                 .panel = panel,
                 .from = from,
                 .n = some,
-                .in = blocks_in(g->in, all, g->k, from),
+                .in = groups_in(g->in, all, g->k, from),
                 .next = (const char *)at + AVX512_GEMM_AHEAD,
-                .ask = (size_t)(blocks_group(&row->f, panel, from + some) - at),
+                .ask = (size_t)(groups_at(&row->f, panel, from + some) - at),
             });
         }
     }
@@ -264,7 +264,7 @@ static void run_panels(const struct kern_gemm *g, const struct row *row, size_t 
         avx512_gemm_end(g, p + i, (struct avx512_gemm_rows){0, g->m}, sums[i], AVX512_I8_GEMM);
 }
 
-void KERN_NAME(avx512vnni_blocks_at_once)(const struct kern_gemm *g, const struct blocks_form *f, size_t p0,
+void KERN_NAME(avx512vnni_groups_at_once)(const struct kern_gemm *g, const struct groups_form *f, size_t p0,
                                           size_t p1)
 {
     const struct row *row = row_of(f);
@@ -275,17 +275,17 @@ void KERN_NAME(avx512vnni_blocks_at_once)(const struct kern_gemm *g, const struc
     }
 }
 
-void KERN_NAME(avx512vnni_gemm_blocks)(const struct kern_gemm *g, const struct blocks_form *f, size_t p0,
+void KERN_NAME(avx512vnni_gemm_blocks)(const struct kern_gemm *g, const struct groups_form *f, size_t p0,
                                        size_t p1)
 {
-    blocks_run(g, f, p0, p1, run_panel);
+    groups_run(g, f, p0, p1, run_panel);
 }
 
 /* ---- the input ---- */
 
 void KERN_NAME(avx512vnni_gemm_in_blocks)(void *in, const float *x, size_t row, size_t m, size_t k)
 {
-    struct blocks_rows t = blocks_tile_of(row, m);
+    struct groups_rows t = groups_tile_of(row, m);
 
-    blocks512_put(in, t, row - t.first, x, k);
+    groups512_put(in, t, row - t.first, x, k);
 }

@@ -10,12 +10,12 @@
 
 #include "kern/avx512/avx512.h"
 #include "kern/avx512/avx512_gemm.h"
-#include "kern/int4.h"
+#include "kern/format/int4.h"
 
 enum {
     WORDS = INT4_UNIT / 4, /* of the input of a row and unit, four k each: its parts */
     FEW_TILES = 3,         /* that expand for themselves */
-    TURN = 4,              /* of each of several panels that are taken at once */
+    AT_ONCE = 4,           /* units of a panel that a micro-kernel takes before the next panel */
 };
 
 /* One call of a micro-kernel: the sums of some rows (+)= A x some units of a panel. */
@@ -172,11 +172,12 @@ static void run_panel(const struct kern_gemm *g, size_t group, size_t p, size_t 
 static void run_panels(const struct kern_gemm *g, size_t group, size_t p, size_t n)
 {
     int32_t sums[AVX512_GEMM_AT_ONCE][AVX512_ROWS * KERN_NR] __attribute__((aligned(64)));
-    const size_t units = g->k / INT4_UNIT, bytes = TURN * INT4_CODES + TURN * INT4_UNIT / group * INT4_HEAD;
+    const size_t units = g->k / INT4_UNIT,
+                 bytes = AT_ONCE * INT4_CODES + AT_ONCE * INT4_UNIT / group * INT4_HEAD;
     struct tile t = {.a = g->in, .per_head = group / INT4_UNIT, .ask = bytes / INT4_LINE};
 
     for (size_t from = 0; from < units; from += t.units) {
-        t.units = units - from < TURN ? units - from : TURN;
+        t.units = units - from < AT_ONCE ? units - from : AT_ONCE;
         t.first = from == 0;
         for (size_t i = 0; i < n; i++) {
             t.b = int4_panel(g, group, p + i) + int4_head(from, group);
@@ -184,7 +185,7 @@ static void run_panels(const struct kern_gemm *g, size_t group, size_t p, size_t
             t.sums = sums[i];
             add[g->m - 1](&t);
         }
-        t.a += TURN * WORDS * g->m;
+        t.a += AT_ONCE * WORDS * g->m;
     }
     for (size_t i = 0; i < n; i++) {
         const char *end = (const char *)int4_panel(g, group, p + i + 1);

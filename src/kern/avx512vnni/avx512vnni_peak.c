@@ -1,7 +1,7 @@
 /* avx512vnni_peak.c - VPDPBUSD on registers, sixteen chains: the most int8 operations that the machine can
  * do. */
 #include "kern/peak.h"
-#include "kern/simd512.h"
+#include "kern/simd512/simd512.h"
 
 enum { CHAINS = 16 };
 

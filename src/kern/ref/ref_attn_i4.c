@@ -1,5 +1,5 @@
 /* ref_attn_i4.c - rows of 4 bits: rounded as attn_i4.h has it, met as the int8 that they stand for. */
-#include "kern/attn_i4.h"
+#include "kern/format/attn_i4.h"
 #include "kern/ref/ref.h"
 
 void ref_to_i4(uint8_t *code, uint8_t *factor, uint16_t *scale, const float *x, size_t n)

@@ -1,7 +1,7 @@
 /* ref_i4.c - C = A x W^T + bias over 4-bit panels: each is unpacked to bytes and given to gemm_i8. */
 #include <string.h>
 
-#include "kern/int4.h"
+#include "kern/format/int4.h"
 #include "kern/ref/ref.h"
 
 static void unpack(int8_t *to, const uint8_t *panel, size_t k, size_t group)

@@ -1,7 +1,7 @@
 /* ref_mx4.c - C = A x W^T + bias over MXFP4 panels: each is unpacked by table and given to the plain gemm. */
 #include <string.h>
 
-#include "kern/mx4.h"
+#include "kern/format/mx4.h"
 #include "kern/ref/ref.h"
 
 static const float fp4[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
@@ -32,8 +32,8 @@ static void unpack(void *panel, const uint8_t *group, size_t k, bool bf16)
 {
     for (size_t i = 0; i < k; i++)
         for (size_t c = 0; c < KERN_NR; c++) {
-            const uint8_t *at = group + i / MX4_BLOCK * MX4_GROUP;
-            uint8_t b = at[mx4_byte(i % MX4_BLOCK, c)];
+            const uint8_t *at = group + i / MX4_GROUP_SIZE * MX4_GROUP_BYTES;
+            uint8_t b = at[mx4_byte(i % MX4_GROUP_SIZE, c)];
 
             put(panel, i, c, fp4[c < 16 ? b & 15 : b >> 4] * scale_of(at[c]), bf16);
         }

@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "check.h"
-#include "kern/attn_i4.h"
+#include "kern/format/attn_i4.h"
 #include "kern/kern.h"
 #include "rows.h"
 

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "check.h"
-#include "kern/int4.h"
+#include "kern/format/int4.h"
 #include "kern/kern.h"
 #include "rows.h"
 

@@ -3,8 +3,8 @@
 #include <math.h>
 
 #include "check.h"
+#include "kern/format/mx4.h"
 #include "kern/kern.h"
-#include "kern/mx4.h"
 #include "rows.h"
 #include "tensor/dtype.h"
 
@@ -43,10 +43,10 @@ static void pack(struct problem *p)
 {
     size_t groups = p->k / 32;
 
-    memset(p->packed, 0, p->panels * groups * MX4_GROUP);
+    memset(p->packed, 0, p->panels * groups * MX4_GROUP_BYTES);
     for (size_t c = 0; c < p->panels * NR; c++)
         for (size_t k = 0; k < p->k; k++) {
-            uint8_t *group = p->packed + (c / NR * groups + k / 32) * MX4_GROUP;
+            uint8_t *group = p->packed + (c / NR * groups + k / 32) * MX4_GROUP_BYTES;
             unsigned nibble = p->nibble[c * p->k + k], scale = p->scale[c * groups + k / 32];
             float x = (float)value(nibble, scale);
             size_t panel = c / NR * NR * p->k, i = c % NR;
@@ -68,7 +68,7 @@ static void make(struct problem *p, struct check_rng *g, size_t m, size_t k, siz
     p->scale = take(columns * k / 32);
     p->a = take(m * k * sizeof(float));
     p->bias = check_below(g, 2) ? take(n * sizeof(float)) : NULL;
-    p->packed = take(p->panels * (k / 32) * MX4_GROUP);
+    p->packed = take(p->panels * (k / 32) * MX4_GROUP_BYTES);
     p->f32 = take(columns * k * sizeof(float));
     p->bf16 = take(columns * k * sizeof(uint16_t));
     for (size_t i = 0; i < columns * k; i++)

@@ -1,7 +1,7 @@
 /* caches.c - see caches.h. */
 #include "caches.h"
 
-#include "kern/attn_i4.h"
+#include "kern/format/attn_i4.h"
 
 void caches_open(struct kv *c, const char *type, struct kv_limits lim)
 {

@@ -12,8 +12,8 @@
  * This is plain C that each folder compiles for its instruction set; the order of sums is written out, so
  * that all give equal bits.
  */
-#ifndef GALLOP_KERN_ATTN_I4_H
-#define GALLOP_KERN_ATTN_I4_H
+#ifndef GALLOP_KERN_FORMAT_ATTN_I4_H
+#define GALLOP_KERN_FORMAT_ATTN_I4_H
 
 #include <math.h>
 #include <string.h>

@@ -6,16 +6,16 @@
  * column c + 16 h: one shift of a line brings 16 columns of a pair of k to the low bits of words, in the
  * order of a bf16 panel.
  */
-#ifndef GALLOP_KERN_MX4_H
-#define GALLOP_KERN_MX4_H
+#ifndef GALLOP_KERN_FORMAT_MX4_H
+#define GALLOP_KERN_FORMAT_MX4_H
 
 #include "kern/kern.h"
 
 enum {
-    MX4_BLOCK = 32, /* elements that share a scale */
+    MX4_GROUP_SIZE = 32, /* elements that share a scale */
     MX4_LINE = 64,
     MX4_LINES = 8,
-    MX4_GROUP = KERN_NR + MX4_LINES * MX4_LINE, /* bytes of a group */
+    MX4_GROUP_BYTES = KERN_NR + MX4_LINES * MX4_LINE, /* bytes of a group */
 };
 
 /* Where element K of a group lies in it for column C. */
@@ -38,7 +38,7 @@ static inline struct kern_gemm mx4_panel(const struct kern_gemm *g, size_t p, co
 /* The groups of panel P. */
 static inline const uint8_t *mx4_groups(const struct kern_gemm *g, size_t p)
 {
-    return (const uint8_t *)g->b + (p - g->first) * (g->k / MX4_BLOCK) * MX4_GROUP;
+    return (const uint8_t *)g->b + (p - g->first) * (g->k / MX4_GROUP_SIZE) * MX4_GROUP_BYTES;
 }
 
 #endif

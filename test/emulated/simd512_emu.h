@@ -6,8 +6,8 @@
  * VCVTNEPS2BF16 follow the operation sections of Intel's manual (volume 2): two chained FMAs a lane, the odd
  * element first, round to nearest even, denormals in and out are zeros.
  */
-#ifndef GALLOP_KERN_SIMD512_EMU_H
-#define GALLOP_KERN_SIMD512_EMU_H
+#ifndef GALLOP_TEST_EMULATED_SIMD512_EMU_H
+#define GALLOP_TEST_EMULATED_SIMD512_EMU_H
 
 #ifndef __FMA__
 #error "the emulation needs -mavx2 -mfma"

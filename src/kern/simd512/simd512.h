@@ -6,11 +6,10 @@
  * of the two it is. To be included only from files compiled with AVX-512 F, BW, DQ and VL, or for the
  * emulation.
  */
-#ifndef GALLOP_KERN_SIMD512_H
-#define GALLOP_KERN_SIMD512_H
+#ifndef GALLOP_KERN_SIMD512_SIMD512_H
+#define GALLOP_KERN_SIMD512_SIMD512_H
 
 #ifdef KERN_EMULATE_AVX512
-#include "kern/simd512_emu.h"
 #define KERN_NAME(x)   emu_##x
 #define SIMD512_INLINE static inline
 #define SIMD512_UNROLL

@@ -1,22 +1,22 @@
-/* blocks512.h - weights in small groups of integers, and rows for them, by vectors of 512 bits: what the rows
+/* groups512.h - weights in small groups of integers, and rows for them, by vectors of 512 bits: what the rows
  * of gemm_blocks in this folder and in amx/ share.
  */
-#ifndef GALLOP_KERN_AVX512VNNI_BLOCKS512_H
-#define GALLOP_KERN_AVX512VNNI_BLOCKS512_H
+#ifndef GALLOP_KERN_SIMD512_GROUPS512_H
+#define GALLOP_KERN_SIMD512_GROUPS512_H
 
 #include <string.h>
 
 #include "kern/avx512/avx512.h"
-#include "kern/blocks.h"
+#include "kern/format/groups.h"
 #include "kern/kmath.h"
-#include "kern/simd512.h"
+#include "kern/simd512/simd512.h"
 
 enum {
-    BLOCKS512_STEPS = BLOCKS_GROUP / 4, /* of four k, 64 bytes for each side of a panel */
+    GROUPS512_STEPS = GROUPS_SIZE / 4, /* of four k, 64 bytes for each side of a panel */
 };
 
 /* The forms there are, one after the other: X(name, bits, zero, min, multiples, halves, powers). */
-#define BLOCKS512_FORMS(X)                     \
+#define GROUPS512_FORMS(X)                     \
     X(4, 4, 8, false, false, 1, false)         \
     X(4_min, 4, 0, true, false, 1, false)      \
     X(4_multiples, 4, 0, true, true, 1, false) \
@@ -27,19 +27,19 @@ enum {
     X(6, 6, 32, false, true, 2, false)         \
     X(8, 8, 128, false, false, 1, false)
 
-static inline bool blocks512_same(const struct blocks_form *a, const struct blocks_form *b)
+static inline bool groups512_same(const struct groups_form *a, const struct groups_form *b)
 {
     return a->bits == b->bits && a->min == b->min && a->multiples == b->multiples && a->powers == b->powers;
 }
 
-SIMD512_INLINE __m512i blocks512_line_at(const uint8_t *p)
+SIMD512_INLINE __m512i groups512_line_at(const uint8_t *p)
 {
     return _mm512_loadu_si512((const void *)p);
 }
 
 /* Words LEFT bits further up; down where that is negative. Once inlined it is one instruction: LEFT is a
  * constant then, but clang wants to see one in each before. */
-SIMD512_INLINE __m512i blocks512_moved(__m512i v, int left)
+SIMD512_INLINE __m512i groups512_moved(__m512i v, int left)
 {
     switch (left) {
     case 4: return _mm512_slli_epi16(v, 4);
@@ -54,29 +54,29 @@ SIMD512_INLINE __m512i blocks512_moved(__m512i v, int left)
 }
 
 /* The codes of step S and side H, which lie in so many BITS, those of POWERS as places. */
-SIMD512_INLINE __m512i blocks512_code_at(const uint8_t *at, int s, int h, unsigned bits, bool powers)
+SIMD512_INLINE __m512i groups512_code_at(const uint8_t *at, int s, int h, unsigned bits, bool powers)
 {
     const __m512i mask = _mm512_set1_epi8(bits == 5 ? 16 : 48);
-    const uint8_t *upper = at + BLOCKS_CODES / 2;
-    __m512i v = blocks512_line_at(at + (bits == 8 ? s * 2 + h : s / 2 * 2 + h) * BLOCKS_LINE), u;
+    const uint8_t *upper = at + GROUPS_CODES / 2;
+    __m512i v = groups512_line_at(at + (bits == 8 ? s * 2 + h : s / 2 * 2 + h) * GROUPS_LINE), u;
 
     if (bits == 8)
         return v;
     v = _mm512_and_si512(s % 2 ? _mm512_srli_epi16(v, 4) : v, _mm512_set1_epi8(15));
     if (bits == 5) { /* bit S of each byte to its bit 4 */
-        u = blocks512_line_at(upper + h * BLOCKS_LINE);
-        v = _mm512_or_si512(v, _mm512_and_si512(blocks512_moved(u, 4 - s), mask));
+        u = groups512_line_at(upper + h * GROUPS_LINE);
+        v = _mm512_or_si512(v, _mm512_and_si512(groups512_moved(u, 4 - s), mask));
     }
     if (bits == 6) { /* bits 2 (S % 4) and the next to bits 4 and 5 */
-        u = blocks512_line_at(upper + (s / 4 * 2 + h) * BLOCKS_LINE);
-        v = _mm512_or_si512(v, _mm512_and_si512(blocks512_moved(u, 4 - 2 * (s % 4)), mask));
+        u = groups512_line_at(upper + (s / 4 * 2 + h) * GROUPS_LINE);
+        v = _mm512_or_si512(v, _mm512_and_si512(groups512_moved(u, 4 - 2 * (s % 4)), mask));
     }
     if (powers)
-        v = _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_setr_epi8(BLOCKS_FP4)), v);
+        v = _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_setr_epi8(GROUPS_FP4)), v);
     return v;
 }
 
-SIMD512_INLINE __m512 blocks512_halves_at(const uint8_t *p)
+SIMD512_INLINE __m512 groups512_halves_at(const uint8_t *p)
 {
     __m256i h = _mm256_loadu_si256((const __m256i *)(const void *)p);
 
@@ -85,15 +85,15 @@ SIMD512_INLINE __m512 blocks512_halves_at(const uint8_t *p)
 }
 
 /* The exponents of sixteen powers of two. */
-SIMD512_INLINE __m512 blocks512_exponents_at(const uint8_t *p)
+SIMD512_INLINE __m512 groups512_exponents_at(const uint8_t *p)
 {
     __m512i e = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
 
-    return _mm512_cvtepi32_ps(_mm512_sub_epi32(e, _mm512_set1_epi32(BLOCKS_POWERS)));
+    return _mm512_cvtepi32_ps(_mm512_sub_epi32(e, _mm512_set1_epi32(GROUPS_POWERS)));
 }
 
 /* Sixteen multiples, of halves of a group with a sign. */
-SIMD512_INLINE __m512 blocks512_multiples_at(const uint8_t *p, int halves)
+SIMD512_INLINE __m512 groups512_multiples_at(const uint8_t *p, int halves)
 {
     __m512i v = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
 
@@ -104,29 +104,29 @@ SIMD512_INLINE __m512 blocks512_multiples_at(const uint8_t *p, int halves)
 
 /* What 16 columns of side SIDE are multiplied by in half H of a group, of powers the exponents; and their
  * minimums. */
-SIMD512_INLINE __m512 blocks512_d_at(const uint8_t *head, const uint8_t *group, int side, int h,
-                                     const struct blocks_form f)
+SIMD512_INLINE __m512 groups512_d_at(const uint8_t *head, const uint8_t *group, int side, int h,
+                                     const struct groups_form f)
 {
-    __m512 d = f.powers ? blocks512_exponents_at(head + 16 * side) : blocks512_halves_at(head + 32 * side);
+    __m512 d = f.powers ? groups512_exponents_at(head + 16 * side) : groups512_halves_at(head + 32 * side);
 
-    return f.multiples ? _mm512_mul_ps(d, blocks512_multiples_at(group + h * KERN_NR + 16 * side, f.halves))
+    return f.multiples ? _mm512_mul_ps(d, groups512_multiples_at(group + h * KERN_NR + 16 * side, f.halves))
                        : d;
 }
 
-SIMD512_INLINE __m512 blocks512_min_at(const uint8_t *head, const uint8_t *group, int side,
-                                       const struct blocks_form f)
+SIMD512_INLINE __m512 groups512_min_at(const uint8_t *head, const uint8_t *group, int side,
+                                       const struct groups_form f)
 {
-    __m512 min = blocks512_halves_at(head + 2 * KERN_NR + 32 * side);
+    __m512 min = groups512_halves_at(head + 2 * KERN_NR + 32 * side);
 
     if (!f.multiples)
         return min;
     return _mm512_sub_ps(_mm512_setzero_ps(),
-                         _mm512_mul_ps(min, blocks512_multiples_at(group + KERN_NR + 16 * side, 1)));
+                         _mm512_mul_ps(min, groups512_multiples_at(group + KERN_NR + 16 * side, 1)));
 }
 
 /* Y and the products of a group, their sum N times D times the row's SCALE. Of powers D are exponents, which
  * a sum takes on without the ports that multiply. */
-SIMD512_INLINE __m512 blocks512_add(__m512 y, __m512i n, __m512 d, float scale, bool powers)
+SIMD512_INLINE __m512 groups512_add(__m512 y, __m512i n, __m512 d, float scale, bool powers)
 {
     const __m512 x = _mm512_cvtepi32_ps(n), row = _mm512_set1_ps(scale);
 
@@ -134,31 +134,31 @@ SIMD512_INLINE __m512 blocks512_add(__m512 y, __m512i n, __m512 d, float scale, 
                   : _mm512_fmadd_ps(x, _mm512_mul_ps(d, row), y);
 }
 
-SIMD512_INLINE const uint8_t *blocks512_codes_of(const uint8_t *group, const struct blocks_form f)
+SIMD512_INLINE const uint8_t *groups512_codes_of(const uint8_t *group, const struct groups_form f)
 {
     return group + (f.multiples ? 2 * KERN_NR : 0);
 }
 
 /* A group unpacked. */
-struct blocks512_group {
-    uint8_t code[BLOCKS512_STEPS][2][BLOCKS_LINE];
+struct groups512_group {
+    uint8_t code[GROUPS512_STEPS][2][GROUPS_LINE];
     float d[2][KERN_NR]; /* of its halves; of the first alone, of a whole one; of powers their exponents */
     float min[KERN_NR];
 };
 
 /* N groups of PANEL from FROM on; CENTRED: codes less their zero, with a sign. */
-SIMD512_INLINE void blocks512_unpack(struct blocks512_group *to, const uint8_t *panel, size_t from, size_t n,
-                                     const struct blocks_form f, bool centred)
+SIMD512_INLINE void groups512_unpack(struct groups512_group *to, const uint8_t *panel, size_t from, size_t n,
+                                     const struct groups_form f, bool centred)
 {
     for (size_t i = 0; i < n; i++, to++) {
-        const uint8_t *head = blocks_head(&f, panel, from + i), *group = blocks_group(&f, panel, from + i),
-                      *codes = blocks512_codes_of(group, f);
+        const uint8_t *head = groups_head(&f, panel, from + i), *group = groups_at(&f, panel, from + i),
+                      *codes = groups512_codes_of(group, f);
 
         SIMD512_UNROLL
-        for (int s = 0; s < BLOCKS512_STEPS; s++)
+        for (int s = 0; s < GROUPS512_STEPS; s++)
             SIMD512_UNROLL
         for (int h = 0; h < 2; h++) {
-            __m512i v = blocks512_code_at(codes, s, h, f.bits, f.powers);
+            __m512i v = groups512_code_at(codes, s, h, f.bits, f.powers);
 
             if (centred && f.zero)
                 v = _mm512_add_epi8(v, _mm512_set1_epi8((char)-f.zero));
@@ -166,9 +166,9 @@ SIMD512_INLINE void blocks512_unpack(struct blocks512_group *to, const uint8_t *
         }
         for (int side = 0; side < 2; side++) {
             for (int h = 0; h < f.halves; h++)
-                _mm512_storeu_ps(&to->d[h][16 * side], blocks512_d_at(head, group, side, h, f));
+                _mm512_storeu_ps(&to->d[h][16 * side], groups512_d_at(head, group, side, h, f));
             if (f.min)
-                _mm512_storeu_ps(&to->min[16 * side], blocks512_min_at(head, group, side, f));
+                _mm512_storeu_ps(&to->min[16 * side], groups512_min_at(head, group, side, f));
         }
     }
 }
@@ -176,7 +176,7 @@ SIMD512_INLINE void blocks512_unpack(struct blocks512_group *to, const uint8_t *
 /* ---- the input ---- */
 
 /* The larger, or the sum, of lanes I and I + 8, I + 4, I + 2 and I + 1: lane 0 is that of all. */
-SIMD512_INLINE int32_t blocks512_fold(__m512i v, bool sum)
+SIMD512_INLINE int32_t groups512_fold(__m512i v, bool sum)
 {
     __m256i low = _mm512_castsi512_si256(v), high = _mm512_extracti64x4_epi64(v, 1);
     __m128i a, b;
@@ -191,40 +191,40 @@ SIMD512_INLINE int32_t blocks512_fold(__m512i v, bool sum)
     return _mm_cvtsi128_si32(sum ? _mm_add_epi32(a, b) : _mm_max_epu32(a, b));
 }
 
-static uint32_t blocks512_largest_of(__m512 a, __m512 b)
+static uint32_t groups512_largest_of(__m512 a, __m512 b)
 {
     const __m512i all = _mm512_set1_epi32(0x7fffffff);
 
-    return (uint32_t)blocks512_fold(_mm512_max_epu32(_mm512_and_si512(all, _mm512_castps_si512(a)),
+    return (uint32_t)groups512_fold(_mm512_max_epu32(_mm512_and_si512(all, _mm512_castps_si512(a)),
                                                      _mm512_and_si512(all, _mm512_castps_si512(b))),
                                     false);
 }
 
 /* Sixteen numbers as bytes to N; their sum. */
-static int32_t blocks512_put_half(int8_t *n, __m512 x, __m512 inv)
+static int32_t groups512_put_half(int8_t *n, __m512 x, __m512 inv)
 {
     __m512i v = _mm512_cvtps_epi32(_mm512_mul_ps(x, inv));
 
     _mm_storeu_si128((__m128i *)(void *)n, _mm512_cvtepi32_epi8(v));
-    return blocks512_fold(v, true);
+    return groups512_fold(v, true);
 }
 
 /* X [k], which belongs to tile T of the input IN as its row R. */
-static inline void blocks512_put(void *in, struct blocks_rows t, size_t r, const float *x, size_t k)
+static inline void groups512_put(void *in, struct groups_rows t, size_t r, const float *x, size_t k)
 {
-    for (size_t i = 0; i < k / BLOCKS_GROUP; i++, x += BLOCKS_GROUP) {
-        char *group = blocks_in(in, t, k, i);
+    for (size_t i = 0; i < k / GROUPS_SIZE; i++, x += GROUPS_SIZE) {
+        char *group = groups_in(in, t, k, i);
         __m512 a = _mm512_loadu_ps(x), b = _mm512_loadu_ps(x + 16);
-        float scale, inv = kmath_i8_inv(blocks512_largest_of(a, b), &scale);
-        int8_t *n = (int8_t *)group + r * BLOCKS_GROUP;
+        float scale, inv = kmath_i8_inv(groups512_largest_of(a, b), &scale);
+        int8_t *n = (int8_t *)group + r * GROUPS_SIZE;
         int32_t half[2] = {0};
 
-        memset(n, 0, BLOCKS_GROUP);
+        memset(n, 0, GROUPS_SIZE);
         if (inv > 0) {
-            half[0] = blocks512_put_half(n, a, _mm512_set1_ps(inv));
-            half[1] = blocks512_put_half(n + 16, b, _mm512_set1_ps(inv));
+            half[0] = groups512_put_half(n, a, _mm512_set1_ps(inv));
+            half[1] = groups512_put_half(n + 16, b, _mm512_set1_ps(inv));
         }
-        blocks_put_sums(group, t.rows, r, half, scale);
+        groups_put_sums(group, t.rows, r, half, scale);
     }
 }
 

@@ -12,8 +12,8 @@
  *         shorter
  * and what an int8 panel has behind its weights (kern.h): -128 times the sum of each column, and the scales.
  */
-#ifndef GALLOP_KERN_INT4_H
-#define GALLOP_KERN_INT4_H
+#ifndef GALLOP_KERN_FORMAT_INT4_H
+#define GALLOP_KERN_FORMAT_INT4_H
 
 #include "kern/kern.h"
 

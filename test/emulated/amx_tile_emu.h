@@ -2,8 +2,8 @@
  *
  * What the instructions refuse (a tile without a shape, rows of A that do not fit those of B) aborts.
  */
-#ifndef GALLOP_KERN_AMX_TILE_EMU_H
-#define GALLOP_KERN_AMX_TILE_EMU_H
+#ifndef GALLOP_TEST_EMULATED_AMX_TILE_EMU_H
+#define GALLOP_TEST_EMULATED_AMX_TILE_EMU_H
 
 #include <math.h>
 #include <stdbool.h>
