@@ -96,12 +96,12 @@ struct amx_gemm_walk {
 };
 
 /* The product of KIND: tile C += A x B. */
-#define AMX_GEMM_ADD(c, a, b)   \
-    do {                        \
-        if (kind == AVX512_DOT) \
-            AMX_BF16(c, a, b);  \
-        else                    \
-            AMX_I8(c, a, b);    \
+#define AMX_GEMM_ADD(kind, c, a, b) \
+    do {                            \
+        if ((kind) == AVX512_DOT)   \
+            AMX_BF16(c, a, b);      \
+        else                        \
+            AMX_I8(c, a, b);        \
     } while (0)
 
 /* The lines from ASK up to STOP of AMX_GEMM_STREAMS streams that begin at NEXT and lie STREAM bytes apart,
@@ -128,15 +128,15 @@ SIMD512_INLINE void amx_gemm_keep(struct amx_gemm_walk *w)
 
 /* The product of tiles A and B to the sums of tile C, which are of the rows J of a pair and lie AT floats
  * from their first. TAKE: what the tile holds goes to its place before, and T's sums come. */
-#define AMX_GEMM_PRODUCT(c, a, b, j, at)                      \
-    do {                                                      \
-        if (take && w->held[0])                               \
-            AMX_STORE(c, w->held[j] + (at), AMX_LINE);        \
-        if (take && t->first)                                 \
-            AMX_ZERO(c);                                      \
-        else if (take)                                        \
-            AMX_LOAD_PASSING(c, t->sums[j] + (at), AMX_LINE); \
-        AMX_GEMM_ADD(c, a, b);                                \
+#define AMX_GEMM_PRODUCT(w, t, take, kind, c, a, b, j, at)      \
+    do {                                                        \
+        if ((take) && (w)->held[0])                             \
+            AMX_STORE(c, (w)->held[j] + (at), AMX_LINE);        \
+        if ((take) && (t)->first)                               \
+            AMX_ZERO(c);                                        \
+        else if (take)                                          \
+            AMX_LOAD_PASSING(c, (t)->sums[j] + (at), AMX_LINE); \
+        AMX_GEMM_ADD(kind, c, a, b);                            \
     } while (0)
 
 /* One turn, by A. TAKE: T's sums come to the tiles, each just in front of its product, so that the tiles
@@ -152,11 +152,11 @@ SIMD512_INLINE void amx_gemm_iteration(struct amx_gemm_walk *w, const struct amx
     AMX_LOAD(7, b + AVX512_GEMM_STEP / 2, AVX512_GEMM_STEP);
     if (pair)
         AMX_LOAD_PASSING(5, a[1], AMX_LINE);
-    AMX_GEMM_PRODUCT(0, 4, 6, 0, 0);
-    AMX_GEMM_PRODUCT(1, 4, 7, 0, AMX_WORDS * t->rows[0]);
+    AMX_GEMM_PRODUCT(w, t, take, kind, 0, 4, 6, 0, 0);
+    AMX_GEMM_PRODUCT(w, t, take, kind, 1, 4, 7, 0, AMX_WORDS * t->rows[0]);
     if (pair) {
-        AMX_GEMM_PRODUCT(2, 5, 6, 1, 0);
-        AMX_GEMM_PRODUCT(3, 5, 7, 1, AMX_WORDS * t->rows[1]);
+        AMX_GEMM_PRODUCT(w, t, take, kind, 2, 5, 6, 1, 0);
+        AMX_GEMM_PRODUCT(w, t, take, kind, 3, 5, 7, 1, AMX_WORDS * t->rows[1]);
     }
 }
 
@@ -451,10 +451,10 @@ struct amx_gemm_one {
 };
 
 /* A side of a panel, whose sums are tile C. */
-#define AMX_GEMM_SIDE(c, at)               \
+#define AMX_GEMM_SIDE(kind, c, at)         \
     do {                                   \
         AMX_LOAD(6, at, AVX512_GEMM_STEP); \
-        AMX_GEMM_ADD(c, 7, 6);             \
+        AMX_GEMM_ADD(kind, c, 7, 6);       \
     } while (0)
 
 /* One turn of panels BYTES apart from B on, by the tile of rows A. */
@@ -462,15 +462,15 @@ SIMD512_INLINE void amx_gemm_one_iteration(const uint32_t *a, const char *b, siz
                                            enum avx512_kind kind)
 {
     AMX_LOAD(7, a, AMX_LINE);
-    AMX_GEMM_SIDE(0, b);
-    AMX_GEMM_SIDE(1, b + AVX512_GEMM_STEP / 2);
+    AMX_GEMM_SIDE(kind, 0, b);
+    AMX_GEMM_SIDE(kind, 1, b + AVX512_GEMM_STEP / 2);
     if (panels > 1) {
-        AMX_GEMM_SIDE(2, b + bytes);
-        AMX_GEMM_SIDE(3, b + bytes + AVX512_GEMM_STEP / 2);
+        AMX_GEMM_SIDE(kind, 2, b + bytes);
+        AMX_GEMM_SIDE(kind, 3, b + bytes + AVX512_GEMM_STEP / 2);
     }
     if (panels > 2) {
-        AMX_GEMM_SIDE(4, b + 2 * bytes);
-        AMX_GEMM_SIDE(5, b + 2 * bytes + AVX512_GEMM_STEP / 2);
+        AMX_GEMM_SIDE(kind, 4, b + 2 * bytes);
+        AMX_GEMM_SIDE(kind, 5, b + 2 * bytes + AVX512_GEMM_STEP / 2);
     }
 }
 

@@ -37,22 +37,21 @@ struct amx_unpacked_one {
     size_t rows;
 };
 
-/* Turn I of panel P + NUMBER, of PANELS, by the tile of rows A, whose sums are tiles C and D; beside it what
- * comes next is unpacked. */
-#define AMX_UNPACKED_STEP(number, c, d)                      \
-    do {                                                     \
-        const char *b = t->b[now];                           \
-                                                             \
-        now = 1 - now;                                       \
-        if ((number) + 1 < panels)                           \
-            u->unpack(t->b[now], u, p + (number) + 1, i, 1); \
-        else if (i + 1 < u->iterations)                      \
-            u->unpack(t->b[now], u, p, i + 1, 1);            \
-        if ((number) == 0)                                   \
-            AMX_LOAD(7, a, AMX_LINE);                        \
-        AMX_GEMM_SIDE(c, b);                                 \
-        AMX_GEMM_SIDE(d, b + AVX512_GEMM_STEP / 2);          \
-    } while (0)
+/* Returns the weights of iteration I of panel P + NUMBER, which the last call has unpacked, and unpacks those
+ * that come next: of the same iteration of the next of PANELS panels, or of the next iteration of panel P. *NOW
+ * is the number of the buffer that holds the weights; it changes to the other one. */
+SIMD512_INLINE const char *amx_unpacked_next(struct amx_unpacked_one *t, const struct amx_unpacked *u,
+                                             size_t p, size_t i, int number, int panels, size_t *now)
+{
+    const char *b = t->b[*now];
+
+    *now = 1 - *now;
+    if (number + 1 < panels)
+        u->unpack(t->b[*now], u, p + (size_t)number + 1, i, 1);
+    else if (i + 1 < u->iterations)
+        u->unpack(t->b[*now], u, p, i + 1, 1);
+    return b;
+}
 
 /* PANELS panels from P on by the rows of one tile. */
 SIMD512_INLINE void amx_unpacked_panels(struct amx_unpacked_one *t, const struct amx_unpacked *u, size_t p,
@@ -66,11 +65,21 @@ SIMD512_INLINE void amx_unpacked_panels(struct amx_unpacked_one *t, const struct
     AMX_GEMM_ONE_SUMS(AMX_LOAD, t, panels);
     u->unpack(t->b[now], u, p, 0, 1);
     for (size_t i = 0; i < u->iterations; i++, a += t->rows * AMX_WORDS) {
-        AMX_UNPACKED_STEP(0, 0, 1);
-        if (panels > 1)
-            AMX_UNPACKED_STEP(1, 2, 3);
-        if (panels > 2)
-            AMX_UNPACKED_STEP(2, 4, 5);
+        const char *b = amx_unpacked_next(t, u, p, i, 0, panels, &now);
+
+        AMX_LOAD(7, a, AMX_LINE);
+        AMX_GEMM_SIDE(kind, 0, b);
+        AMX_GEMM_SIDE(kind, 1, b + AVX512_GEMM_STEP / 2);
+        if (panels > 1) {
+            b = amx_unpacked_next(t, u, p, i, 1, panels, &now);
+            AMX_GEMM_SIDE(kind, 2, b);
+            AMX_GEMM_SIDE(kind, 3, b + AVX512_GEMM_STEP / 2);
+        }
+        if (panels > 2) {
+            b = amx_unpacked_next(t, u, p, i, 2, panels, &now);
+            AMX_GEMM_SIDE(kind, 4, b);
+            AMX_GEMM_SIDE(kind, 5, b + AVX512_GEMM_STEP / 2);
+        }
     }
     AMX_GEMM_ONE_SUMS(AMX_STORE, t, panels);
     for (size_t i = 0; i < (size_t)panels; i++) {

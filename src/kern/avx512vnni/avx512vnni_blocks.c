@@ -43,12 +43,12 @@ struct work {
 typedef __m512 floats[GROUPS_FEW][2];
 typedef __m512i integers[GROUPS_FEW][2];
 
-#define EACH(r, s, side)                 \
+#define EACH(r, s, rows, side)           \
     SIMD512_UNROLL                       \
     for (int r = 0; r < GROUPS_FEW; r++) \
         SIMD512_UNROLL                   \
     for (int s = 0; s < 2; s++)          \
-        if (r < rows && (rows <= GROUPS_ROWS || s == (side)))
+        if (r < (rows) && ((rows) <= GROUPS_ROWS || s == (side)))
 
 /* What a sum over codes begins with: minus their zero for each number of the row's. */
 SIMD512_INLINE __m512i beginning(const int32_t *sums, int h, const struct groups_form f)
@@ -73,7 +73,7 @@ SIMD512_INLINE void multiply(integers sum, const uint8_t *codes, bool packed, ch
     const int n = STEPS / f.halves, bits = packed ? (int)f.bits : 8;
     const int32_t *sums = groups_sums(in, (size_t)rows);
 
-    EACH(r, s, side)
+    EACH(r, s, rows, side)
     sum[r][s] = f.zero ? beginning(sums + 2 * r, h, f) : _mm512_setzero_si512();
     SIMD512_UNROLL
     for (int k = 0; k < STEPS; k++)
@@ -84,7 +84,7 @@ SIMD512_INLINE void multiply(integers sum, const uint8_t *codes, bool packed, ch
             for (int s = 0; s < 2; s++)
                 if (rows <= GROUPS_ROWS || s == side)
                     w[s] = groups512_code_at(codes, k, s, (unsigned)bits, packed && f.powers);
-            EACH(r, s, side)
+            EACH(r, s, rows, side)
             sum[r][s] = _mm512_dpbusd_epi32(sum[r][s], w[s], four_at(in + r * GROUPS_SIZE + 4 * k));
         }
 }
@@ -112,7 +112,7 @@ SIMD512_INLINE void add_group(floats y, const struct work *t, size_t i, char *in
                          : few  ? groups512_min_at(head, group, s, f)
                                 : _mm512_loadu_ps(t->c[i].min + 16 * s);
             }
-            EACH(r, s, side)
+            EACH(r, s, rows, side)
             {
                 y[r][s] = groups512_add(y[r][s], sum[r][s], d[s], scale[r], f.powers);
                 if (f.min)
@@ -130,14 +130,14 @@ SIMD512_INLINE void add_groups(const struct work *t, const char *next, size_t li
     char *in = t->in;
     floats y;
 
-    EACH(r, s, side)
+    EACH(r, s, rows, side)
     y[r][s] = t->from == 0 ? _mm512_setzero_ps() : _mm512_loadu_ps(t->sums + 16 * (s * rows + r));
     SIMD512_LOOP
     for (size_t i = 0; i < t->n; i++, in += rows * GROUPS_ROW) {
         ask = ahead_lines(ask, end, rate, t->level2);
         add_group(y, t, i, in, side, rows, f, few);
     }
-    EACH(r, s, side)
+    EACH(r, s, rows, side)
     _mm512_storeu_ps(t->sums + 16 * (s * rows + r), y[r][s]);
 }
 
