@@ -22,11 +22,13 @@ KERN_FUNCTIONS(AVX2_DECLARE)
 
 #define AVX2_INLINE static inline __attribute__((always_inline))
 
-/* The gemms of kern.h for few rows of A, as in decoding: bound by reading B from memory, once. Beyond so many
- * rows arithmetic is the bound, and avx2_gemm.c does better. */
+/* The maximum rows of A for avx2_few_*(), as in decoding: the time goes into reading B from memory once. With
+ * more rows arithmetic is the limit, and avx2_many_*() are faster. */
 enum { AVX2_FEW_MOST_F32 = 6, AVX2_FEW_MOST_BF16 = 4 };
 void avx2_few_f32(const struct kern_gemm *g, size_t p0, size_t p1);
 void avx2_few_bf16(const struct kern_gemm *g, size_t p0, size_t p1);
+void avx2_many_f32(const struct kern_gemm *g, size_t p0, size_t p1);
+void avx2_many_bf16(const struct kern_gemm *g, size_t p0, size_t p1);
 
 enum { AVX2_GEMM_LINE = 16 }; /* floats of a line of a gemm's input, of each row of a tile in turn */
 
