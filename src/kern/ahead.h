@@ -30,10 +30,10 @@ static inline __attribute__((always_inline)) const char *ahead_lines(const char 
     return at;
 }
 
-enum { ATTN_AHEAD_LINE = 64 }; /* bytes of a cache line; a tile has a multiple of them, without its scales */
+enum { AHEAD_LINE = 64 }; /* bytes of a cache line; a tile has a multiple of them, without its scales */
 
 /* Tile number I of what is read; beyond the end one that is there anyway. */
-static inline __attribute__((always_inline)) const char *attn_ahead_tile(const struct kern_attn *a, size_t t0,
+static inline __attribute__((always_inline)) const char *ahead_attn_tile(const struct kern_attn *a, size_t t0,
                                                                          size_t t1, size_t i)
 {
     size_t n = t1 - t0;
@@ -46,7 +46,7 @@ static inline __attribute__((always_inline)) const char *attn_ahead_tile(const s
 }
 
 /* Lines that are asked for one after the other. */
-struct attn_ahead {
+struct ahead_attn {
     const struct kern_attn *a;
     size_t t0, t1, tile_bytes;
     size_t far, end; /* the tile in work; none from END on */
@@ -56,45 +56,45 @@ struct attn_ahead {
 };
 
 /* From the first line of tile number FAR on, which is there. */
-static inline __attribute__((always_inline)) struct attn_ahead attn_ahead_from(const struct kern_attn *a,
+static inline __attribute__((always_inline)) struct ahead_attn ahead_attn_from(const struct kern_attn *a,
                                                                                size_t t0, size_t t1,
                                                                                size_t tile_bytes, size_t far,
                                                                                size_t end)
 {
-    return (struct attn_ahead){.a = a,
+    return (struct ahead_attn){.a = a,
                                .t0 = t0,
                                .t1 = t1,
                                .tile_bytes = tile_bytes,
                                .far = far,
                                .end = end,
-                               .at = attn_ahead_tile(a, t0, t1, far),
+                               .at = ahead_attn_tile(a, t0, t1, far),
                                .left = far < end ? (ptrdiff_t)tile_bytes : 0,
                                .level2 = cpu_level2_ahead()};
 }
 
 /* Goes on to the next tile. By itself, so that the loops that ask need few registers. */
-static __attribute__((noinline, unused)) void attn_ahead_advance(struct attn_ahead *s)
+static __attribute__((noinline, unused)) void ahead_attn_advance(struct ahead_attn *s)
 {
     while (s->left <= 0 && ++s->far < s->end) {
-        s->at = attn_ahead_tile(s->a, s->t0, s->t1, s->far) - s->left;
+        s->at = ahead_attn_tile(s->a, s->t0, s->t1, s->far) - s->left;
         s->left += (ptrdiff_t)s->tile_bytes;
     }
 }
 
 /* Asks for some more lines. What goes beyond the end of a tile, often into the next one, is not asked for
  * again there. */
-static inline __attribute__((always_inline)) void attn_ahead_ask(struct attn_ahead *s, size_t lines)
+static inline __attribute__((always_inline)) void ahead_attn_ask(struct ahead_attn *s, size_t lines)
 {
     const char *at = s->at;
 
     if (s->left <= 0)
         return;
     for (size_t i = 0; i < lines; i++)
-        ahead_line(at + i * ATTN_AHEAD_LINE, s->level2);
-    s->at = at + lines * ATTN_AHEAD_LINE;
-    s->left -= (ptrdiff_t)(lines * ATTN_AHEAD_LINE);
+        ahead_line(at + i * AHEAD_LINE, s->level2);
+    s->at = at + lines * AHEAD_LINE;
+    s->left -= (ptrdiff_t)(lines * AHEAD_LINE);
     if (s->left <= 0)
-        attn_ahead_advance(s);
+        ahead_attn_advance(s);
 }
 
 #endif

@@ -21,7 +21,7 @@ static pthread_once_t filled = PTHREAD_ONCE_INIT;
 static const char *const names[KERN_N_FUNCTIONS] = {KERN_FUNCTIONS(NAME)};
 #undef NAME
 
-static void fill(struct kern *k, enum cpu_isa cap)
+static void fill_table(struct kern *k, enum cpu_isa cap)
 {
 #define KERN(fn, rows, level, name)                 \
     if (!k->fn && level <= cap && cpu_has(level)) { \
@@ -33,16 +33,16 @@ static void fill(struct kern *k, enum cpu_isa cap)
 #undef KERN
 }
 
-static void fill_all(void)
+static void fill_tables(void)
 {
     for (int cap = 0; cap < CPU_N_ISAS; cap++)
-        fill(&table[cap], (enum cpu_isa)cap);
+        fill_table(&table[cap], (enum cpu_isa)cap);
 }
 
 const struct kern *kern_table(enum cpu_isa cap)
 {
     ASSERT(cap < CPU_N_ISAS, "level %d", (int)cap);
-    pthread_once(&filled, fill_all);
+    pthread_once(&filled, fill_tables);
     return &table[cap];
 }
 

@@ -44,8 +44,8 @@ static void ask(const struct avx512_attn *o, size_t i)
 
     if (o->lead == 0)
         return;
-    at = attn_ahead_tile(o->a, o->t0, o->t1, i);
-    for (size_t n = 0; n < o->tile_bytes; n += ATTN_AHEAD_LINE)
+    at = ahead_attn_tile(o->a, o->t0, o->t1, i);
+    for (size_t n = 0; n < o->tile_bytes; n += AHEAD_LINE)
         ahead_line(at + n, o->level2);
 }
 

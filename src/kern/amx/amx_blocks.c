@@ -36,14 +36,14 @@ struct work {
 };
 
 /* What the sums of a group are multiplied by, and where the integers are. */
-struct taken {
+struct product {
     const int32_t *n; /* [rows][16] */
     const float *scale;
     __m512 d;
 };
 
 /* Rows FROM to FROM + QUARTER of a product to their sums. */
-SIMD512_INLINE void take(__m512 y[AMX_ROWS], const struct taken *t, int from, int rows, bool powers)
+SIMD512_INLINE void add_product(__m512 y[AMX_ROWS], const struct product *t, int from, int rows, bool powers)
 {
     SIMD512_UNROLL
     for (int r = 0; r < AMX_ROWS; r++)
@@ -51,8 +51,8 @@ SIMD512_INLINE void take(__m512 y[AMX_ROWS], const struct taken *t, int from, in
             y[r] = groups512_add(y[r], _mm512_loadu_si512(t->n + 16 * r), t->d, t->scale[r], powers);
 }
 
-SIMD512_INLINE void take_minimums(__m512 y[AMX_ROWS], const struct groups512_group *c, const float *weighed,
-                                  int side, int rows)
+SIMD512_INLINE void add_minimums(__m512 y[AMX_ROWS], const struct groups512_group *c, const float *weighed,
+                                 int side, int rows)
 {
     const __m512 min = _mm512_loadu_ps(c->min + 16 * side);
 
@@ -65,7 +65,7 @@ SIMD512_INLINE void take_minimums(__m512 y[AMX_ROWS], const struct groups512_gro
 /* Product S of T, half S % HALVES of group S / HALVES, to TO. Between the instructions on tiles, if AT is not
  * NULL, what it has is taken into Y. Tiles 0 and 1 are the sums and A of whole tiles of rows, 3 and 4 of what
  * is left; 2 is B. */
-SIMD512_INLINE void multiply(const struct work *t, size_t s, int32_t *to, const struct taken *at,
+SIMD512_INLINE void multiply(const struct work *t, size_t s, int32_t *to, const struct product *at,
                              __m512 y[AMX_ROWS], int rows, int halves, bool powers)
 {
     const size_t group = s / (size_t)halves, half = s % (size_t)halves;
@@ -80,22 +80,22 @@ SIMD512_INLINE void multiply(const struct work *t, size_t s, int32_t *to, const 
         AMX_LOAD_TIMES(4, a, GROUPS_SIZE, 1);
     }
     if (at)
-        take(y, at, 0, rows, powers);
+        add_product(y, at, 0, rows, powers);
     AMX_LOAD_TIMES(2, b, GROUPS_SIZE, 4);
     if (at)
-        take(y, at, QUARTER, rows, powers);
+        add_product(y, at, QUARTER, rows, powers);
     if (rows == AMX_ROWS)
         AMX_S8(0, 1, 2);
     else
         AMX_S8(3, 4, 2);
     if (at)
-        take(y, at, 2 * QUARTER, rows, powers);
+        add_product(y, at, 2 * QUARTER, rows, powers);
     if (rows == AMX_ROWS)
         AMX_STORE_TIMES(0, to, GROUPS_SIZE, 2);
     else
         AMX_STORE_TIMES(3, to, GROUPS_SIZE, 2);
     if (at)
-        take(y, at, 3 * QUARTER, rows, powers);
+        add_product(y, at, 3 * QUARTER, rows, powers);
 }
 
 SIMD512_INLINE void micro(const struct work *t, int rows, int halves, bool min, bool powers)
@@ -116,8 +116,8 @@ SIMD512_INLINE void micro(const struct work *t, int rows, int halves, bool min, 
         const struct groups512_group *c = &t->c[s / (size_t)halves];
         const size_t stop = t->asked - ask < rate ? t->asked : ask + rate;
         char *group = (char *)(uintptr_t)t->in + s / (size_t)halves * (size_t)rows * GROUPS_ROW;
-        const struct taken at = {product[s % WAITING], groups_scales(group, (size_t)rows),
-                                 _mm512_loadu_ps(c->d[s % (size_t)halves] + 16 * t->side)};
+        const struct product at = {product[s % WAITING], groups_scales(group, (size_t)rows),
+                                   _mm512_loadu_ps(c->d[s % (size_t)halves] + 16 * t->side)};
 
         amx_gemm_ask(t->next, t->stream, ask, stop);
         ask = stop;
@@ -126,9 +126,9 @@ SIMD512_INLINE void micro(const struct work *t, int rows, int halves, bool min, 
         else
             SIMD512_UNROLL
         for (int from = 0; from < AMX_ROWS; from += QUARTER)
-            take(y, &at, from, rows, powers);
+            add_product(y, &at, from, rows, powers);
         if (min)
-            take_minimums(y, c, groups_weighed(group, (size_t)rows), t->side, rows);
+            add_minimums(y, c, groups_weighed(group, (size_t)rows), t->side, rows);
     }
     SIMD512_UNROLL
     for (int r = 0; r < AMX_ROWS; r++)

@@ -3,7 +3,7 @@
 #include "kern/amx/amx_unpacked.h"
 #include "kern/avx512/avx512_mx4.h"
 
-static void unpack(char *to, const struct amx_unpacked *u, size_t p, size_t from, size_t n)
+static void mx4_unpack(char *to, const struct amx_unpacked *u, size_t p, size_t from, size_t n)
 {
     const uint8_t *group = mx4_groups(u->g, p) + from * MX4_GROUP_BYTES;
 
@@ -14,7 +14,7 @@ static void unpack(char *to, const struct amx_unpacked *u, size_t p, size_t from
 
 void KERN_NAME(amx_gemm_mx4_bf16)(const struct kern_gemm *g, size_t p0, size_t p1, void *scratch)
 {
-    const struct amx_unpacked u = {.g = g, .iterations = g->k / MX4_GROUP_SIZE, .unpack = unpack};
+    const struct amx_unpacked u = {.g = g, .iterations = g->k / MX4_GROUP_SIZE, .unpack = mx4_unpack};
 
     (void)scratch;
     amx_unpacked_drive(&u, p0, p1, AVX512_DOT);

@@ -87,7 +87,8 @@ static __m256 multiples_at(const uint8_t *p, bool sign)
     return _mm256_cvtepi32_ps(sign ? _mm256_cvtepi8_epi32(v) : _mm256_cvtepu8_epi32(v));
 }
 
-static void unpack(struct chunk *to, const uint8_t *panel, size_t from, size_t n, const struct groups_form *f)
+static void unpack_groups(struct chunk *to, const uint8_t *panel, size_t from, size_t n,
+                          const struct groups_form *f)
 {
     for (size_t i = 0; i < n; i++) {
         const uint8_t *head = groups_head(f, panel, from + i), *group = groups_at(f, panel, from + i);
@@ -263,7 +264,7 @@ static void run_panel(const struct kern_gemm *g, const struct groups_form *f, si
 
         ask = (size_t)((const char *)stop - next);
         ask = g->m <= FEW ? 0 : ask < bytes ? ask : bytes;
-        unpack(&c, panel, from, n, f);
+        unpack_groups(&c, panel, from, n, f);
         at = sums;
         for (size_t i = t0; i < t1; i++) {
             struct groups_rows t = groups_tile(i, g->m);

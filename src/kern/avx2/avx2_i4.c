@@ -41,7 +41,7 @@ AVX2_INLINE void unpack_unit(char *to, const uint8_t *codes, int q, __m256i mult
     }
 }
 
-static void unpack(char *to, const uint8_t *panel, size_t k, size_t group)
+static void i4_unpack(char *to, const uint8_t *panel, size_t k, size_t group)
 {
     for (size_t i = 0; i < k / INT4_UNIT; i++, to += INT4_UNIT * KERN_NR)
         for (int q = 0; q < KERN_NR / 8; q++) {
@@ -57,7 +57,7 @@ void avx2_gemm_i4(const struct kern_gemm *g, size_t group, size_t p0, size_t p1,
         const uint8_t *panel = int4_panel(g, group, p);
         struct kern_gemm one = int4_unpacked(g, p, scratch);
 
-        unpack(scratch, panel, g->k, group);
+        i4_unpack(scratch, panel, g->k, group);
         memcpy((char *)scratch + g->k * KERN_NR, panel + int4_panel_bytes(g->k, group) - KERN_I8_TAIL,
                KERN_I8_TAIL);
         avx2_gemm_i8(&one, p, p + 1);

@@ -255,7 +255,7 @@ struct slice {
     bool pairs;
 };
 
-AVX2_INLINE void run(const struct slice *o, bool bf16)
+AVX2_INLINE void run_slice(const struct slice *o, bool bf16)
 {
     const struct kern_gemm *g = o->g;
     const size_t n = 2 * (o->t1 - o->t0), width = width_of(g->k);
@@ -304,7 +304,7 @@ AVX2_INLINE void panels(const struct kern_gemm *g, size_t p0, size_t p1, size_t 
                 widen(wide, o.b, o.depth);
                 o.b = (const char *)wide;
             }
-            run(&o, bf16);
+            run_slice(&o, bf16);
         }
 }
 

@@ -33,7 +33,7 @@ static inline __m256i look_up(__m256i nibble)
 
 /* A pair of k of eight columns, which are the words of X, with the scale S, to their place in the panel:
  * fp32 rows of KERN_NR columns, or bf16 side by side. */
-static inline void put(void *panel, size_t pair, size_t c, __m256i x, __m256 s, bool bf16)
+static inline void mx4_put(void *panel, size_t pair, size_t c, __m256i x, __m256 s, bool bf16)
 {
     __m256 even = _mm256_mul_ps(_mm256_castsi256_ps(_mm256_slli_epi32(x, 16)), s);
     __m256 odd =
@@ -50,7 +50,7 @@ static inline void put(void *panel, size_t pair, size_t c, __m256i x, __m256 s, 
     _mm256_storeu_ps(f + KERN_NR, odd);
 }
 
-AVX2_INLINE void unpack(void *panel, const uint8_t *group, size_t k, bool bf16)
+AVX2_INLINE void mx4_unpack(void *panel, const uint8_t *group, size_t k, bool bf16)
 {
     const __m256i mask = _mm256_set1_epi16(15);
 
@@ -66,29 +66,29 @@ AVX2_INLINE void unpack(void *panel, const uint8_t *group, size_t k, bool bf16)
                 for (int j = 0; j < 4; j++) {
                     __m256i nibble = _mm256_and_si256(_mm256_srli_epi16(x, 4 * j), mask);
 
-                    put(panel, pair + 2 * l + (size_t)j / 2, c + 16 * ((size_t)j % 2), look_up(nibble),
-                        s[j % 2], bf16);
+                    mx4_put(panel, pair + 2 * l + (size_t)j / 2, c + 16 * ((size_t)j % 2), look_up(nibble),
+                            s[j % 2], bf16);
                 }
             }
         }
 }
 
-AVX2_INLINE void gemm(const struct kern_gemm *g, size_t p0, size_t p1, void *scratch, bool bf16)
+AVX2_INLINE void mx4_gemm(const struct kern_gemm *g, size_t p0, size_t p1, void *scratch, bool bf16)
 {
     for (size_t p = p0; p < p1; p++) {
         struct kern_gemm one = mx4_panel(g, p, scratch);
 
-        unpack(scratch, mx4_groups(g, p), g->k, bf16);
+        mx4_unpack(scratch, mx4_groups(g, p), g->k, bf16);
         (bf16 ? avx2_gemm_bf16 : avx2_gemm_f32)(&one, p, p + 1);
     }
 }
 
 void avx2_gemm_mx4_f32(const struct kern_gemm *g, size_t p0, size_t p1, void *scratch)
 {
-    gemm(g, p0, p1, scratch, false);
+    mx4_gemm(g, p0, p1, scratch, false);
 }
 
 void avx2_gemm_mx4_bf16(const struct kern_gemm *g, size_t p0, size_t p1, void *scratch)
 {
-    gemm(g, p0, p1, scratch, true);
+    mx4_gemm(g, p0, p1, scratch, true);
 }

@@ -18,7 +18,7 @@ AVX2_INLINE struct pair get2(const float *p, size_t n)
 }
 
 /* x += r where r is given; returns the 16 elements. */
-AVX2_INLINE struct pair take2(float *x, const float *r, size_t n)
+AVX2_INLINE struct pair add_residual(float *x, const float *r, size_t n)
 {
     struct pair v = get2(x, n), s;
 
@@ -38,7 +38,7 @@ void avx2_rms_norm(float *out, float *x, const float *r, const float *w, size_t 
     __m256 low = _mm256_setzero_ps(), high = _mm256_setzero_ps(), inv;
 
     for (size_t i = 0; i < n; i += 16) {
-        struct pair v = take2(x + i, r ? r + i : NULL, n - i);
+        struct pair v = add_residual(x + i, r ? r + i : NULL, n - i);
 
         low = _mm256_fmadd_ps(v.low, v.low, low);
         high = _mm256_fmadd_ps(v.high, v.high, high);
@@ -68,7 +68,7 @@ void avx2_layer_norm(float *out, float *x, const float *r, const float *w, const
     __m256 low = zero, high = zero, mean, inv;
 
     for (size_t i = 0; i < n; i += 16) {
-        struct pair v = take2(x + i, r ? r + i : NULL, n - i);
+        struct pair v = add_residual(x + i, r ? r + i : NULL, n - i);
 
         low = _mm256_add_ps(low, v.low);
         high = _mm256_add_ps(high, v.high);

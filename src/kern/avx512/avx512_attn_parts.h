@@ -28,7 +28,7 @@ struct avx512_attn {
     size_t tile_bytes;       /* without scales */
     size_t lead;             /* tiles that are asked for ahead of those in work, */
     bool level2;             /* into level 2 only */
-    struct attn_ahead ahead; /* what the second phase asks for, */
+    struct ahead_attn ahead; /* what the second phase asks for, */
     size_t lines;            /* so many lines at a time */
     uint32_t *q;             /* [AVX512_ROWS][AVX512_STRIDE] words of q */
     float *s;                /* scratch: scores, then weights [rows][KERN_CHUNK] */

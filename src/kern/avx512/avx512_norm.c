@@ -8,7 +8,7 @@
 #include "kern/simd512/simd512.h"
 
 /* Lanes M of x + i after the residual, if any, was added and stored. */
-SIMD512_INLINE __m512 take(float *x, const float *r, size_t i, __mmask16 m)
+SIMD512_INLINE __m512 add_residual(float *x, const float *r, size_t i, __mmask16 m)
 {
     __m512 v = simd512_load(x + i, m);
 
@@ -36,11 +36,11 @@ void KERN_NAME(avx512_rms_norm)(float *out, float *x, const float *r, const floa
     __m512 sum = _mm512_setzero_ps(), inv, v;
 
     for (size_t i = 0; i < whole; i += 16) {
-        v = take(x, r, i, SIMD512_ALL);
+        v = add_residual(x, r, i, SIMD512_ALL);
         sum = _mm512_fmadd_ps(v, v, sum);
     }
     if (m) {
-        v = take(x, r, whole, m);
+        v = add_residual(x, r, whole, m);
         sum = _mm512_fmadd_ps(v, v, sum);
     }
     inv = _mm512_set1_ps(1.0f / sqrtf(simd512_fold_add(sum) / (float)n + eps));
@@ -62,7 +62,7 @@ void KERN_NAME(avx512_layer_norm)(float *out, float *x, const float *r, const fl
     __m512 sum = _mm512_setzero_ps(), square = _mm512_setzero_ps(), mean, inv, v;
 
     for (size_t i = 0; i < n; i += 16)
-        sum = _mm512_add_ps(sum, take(x, r, i, simd512_head(n - i)));
+        sum = _mm512_add_ps(sum, add_residual(x, r, i, simd512_head(n - i)));
     mean = _mm512_set1_ps(simd512_fold_add(sum) / (float)n);
     for (size_t i = 0; i < n; i += 16) {
         v = centred(x, i, simd512_head(n - i), mean);

@@ -134,7 +134,7 @@ typedef uint8_t i4_eight __attribute__((vector_size(8)));
 typedef i4_words i4_stored __attribute__((aligned(1), may_alias));
 
 /* The factors of half a line's even and odd bytes. */
-struct i4_factors {
+struct attn_i4_factors {
     i4_words even, odd;
 };
 
@@ -151,7 +151,7 @@ I4_INLINE void i4_unpack_factors(uint8_t *factor, const uint8_t *packed)
 }
 
 /* Those of half a line of keys, which has 4 dims of each of 8 tokens: factor [8]. */
-I4_INLINE void i4_key_factors(struct i4_factors *f, const uint8_t *factor)
+I4_INLINE void i4_key_factors(struct attn_i4_factors *f, const uint8_t *factor)
 {
     i4_eight eight;
     i4_lanes each;
@@ -162,7 +162,7 @@ I4_INLINE void i4_key_factors(struct i4_factors *f, const uint8_t *factor)
 }
 
 /* Those of a line of values, which has 4 tokens of each dim: factor [4]. */
-I4_INLINE void i4_value_factors(struct i4_factors *f, const uint8_t *factor)
+I4_INLINE void i4_value_factors(struct attn_i4_factors *f, const uint8_t *factor)
 {
     uint32_t four;
 
@@ -172,7 +172,7 @@ I4_INLINE void i4_value_factors(struct i4_factors *f, const uint8_t *factor)
 }
 
 /* Half a line of int8 from the lower halves of bytes. */
-I4_INLINE void i4_expand_half(char *to, const i4_words *codes, const struct i4_factors *f)
+I4_INLINE void i4_expand_half(char *to, const i4_words *codes, const struct attn_i4_factors *f)
 {
     i4_words even = ((*codes & 15) - 8) * f->even, odd = ((*codes >> 8 & 15) - 8) * f->odd;
 
@@ -181,7 +181,7 @@ I4_INLINE void i4_expand_half(char *to, const i4_words *codes, const struct i4_f
 
 /* Half HALF of line I of codes becomes the same half of the lines 2 I and 2 I + 1 of TO. */
 I4_INLINE void i4_expand_line(char *to, const uint8_t *codes, size_t i, size_t half,
-                              const struct i4_factors *low, const struct i4_factors *high)
+                              const struct attn_i4_factors *low, const struct attn_i4_factors *high)
 {
     i4_words lower = *(const i4_stored *)(const void *)(codes + i * I4_LINE + half * I4_LINE / 2);
     i4_words upper = lower >> 4;
@@ -194,7 +194,7 @@ I4_INLINE void i4_expand_line(char *to, const uint8_t *codes, size_t i, size_t h
 /* Sixteen dims of 16 keys lie in two lines of codes. */
 I4_INLINE void i4_expand_keys(char *to, const uint8_t *codes, const uint8_t (*factor)[KERN_TILE], size_t dp)
 {
-    struct i4_factors f;
+    struct attn_i4_factors f;
 
     for (size_t g = 0; g < dp / KERN_I4_GROUP; g++)
         for (size_t half = 0; half < 2; half++) {
@@ -208,7 +208,7 @@ I4_INLINE void i4_expand_keys(char *to, const uint8_t *codes, const uint8_t (*fa
 I4_INLINE void i4_expand_values(char *to, const uint8_t *codes, const uint8_t (*factor)[KERN_TILE], size_t dp)
 {
     const size_t across = dp / KERN_I4_GROUP;
-    struct i4_factors low, high;
+    struct attn_i4_factors low, high;
     size_t group = 0, token = 0;
 
     for (size_t i = 0; i < dp / 8; i++) {
@@ -267,7 +267,7 @@ I4_INLINE void i4_attn(const struct kern_attn *a, void (*attn_i8)(const struct k
         }
     n = t0 < t1 ? t1 - t0 : 0;
     for (size_t i = 0; i < 2 * n; i++, to += whole) {
-        const char *ahead = attn_ahead_tile(a, t0, t1, i + lead);
+        const char *ahead = ahead_attn_tile(a, t0, t1, i + lead);
 
         for (size_t at = 0; at < bytes; at += I4_LINE)
             ahead_line(ahead + at, level2);

@@ -4,7 +4,7 @@
 #include "kern/format/int4.h"
 #include "kern/ref/ref.h"
 
-static void unpack(int8_t *to, const uint8_t *panel, size_t k, size_t group)
+static void i4_unpack(int8_t *to, const uint8_t *panel, size_t k, size_t group)
 {
     for (size_t i = 0; i < k; i++)
         for (size_t c = 0; c < KERN_NR; c++) {
@@ -23,7 +23,7 @@ void ref_gemm_i4(const struct kern_gemm *g, size_t group, size_t p0, size_t p1, 
         const uint8_t *panel = int4_panel(g, group, p);
         struct kern_gemm one = int4_unpacked(g, p, scratch);
 
-        unpack(scratch, panel, g->k, group);
+        i4_unpack(scratch, panel, g->k, group);
         memcpy((char *)scratch + g->k * KERN_NR, panel + int4_panel_bytes(g->k, group) - KERN_I8_TAIL,
                KERN_I8_TAIL);
         ref_gemm_i8(&one, p, p + 1);

@@ -17,7 +17,7 @@ static float scale_of(uint8_t s)
 }
 
 /* Element [K, C] of the panel, which is bf16 (the upper half of the fp32, in pairs of K) or fp32. */
-static void put(void *panel, size_t k, size_t c, float x, bool bf16)
+static void mx4_put(void *panel, size_t k, size_t c, float x, bool bf16)
 {
     uint32_t u;
 
@@ -28,33 +28,33 @@ static void put(void *panel, size_t k, size_t c, float x, bool bf16)
         ((float *)panel)[k * KERN_NR + c] = x;
 }
 
-static void unpack(void *panel, const uint8_t *group, size_t k, bool bf16)
+static void mx4_unpack(void *panel, const uint8_t *group, size_t k, bool bf16)
 {
     for (size_t i = 0; i < k; i++)
         for (size_t c = 0; c < KERN_NR; c++) {
             const uint8_t *at = group + i / MX4_GROUP_SIZE * MX4_GROUP_BYTES;
             uint8_t b = at[mx4_byte(i % MX4_GROUP_SIZE, c)];
 
-            put(panel, i, c, fp4[c < 16 ? b & 15 : b >> 4] * scale_of(at[c]), bf16);
+            mx4_put(panel, i, c, fp4[c < 16 ? b & 15 : b >> 4] * scale_of(at[c]), bf16);
         }
 }
 
-static void gemm(const struct kern_gemm *g, size_t p0, size_t p1, void *scratch, bool bf16)
+static void mx4_gemm(const struct kern_gemm *g, size_t p0, size_t p1, void *scratch, bool bf16)
 {
     for (size_t p = p0; p < p1; p++) {
         struct kern_gemm one = mx4_panel(g, p, scratch);
 
-        unpack(scratch, mx4_groups(g, p), g->k, bf16);
+        mx4_unpack(scratch, mx4_groups(g, p), g->k, bf16);
         (bf16 ? ref_gemm_bf16 : ref_gemm_f32)(&one, p, p + 1);
     }
 }
 
 void ref_gemm_mx4_f32(const struct kern_gemm *g, size_t p0, size_t p1, void *scratch)
 {
-    gemm(g, p0, p1, scratch, false);
+    mx4_gemm(g, p0, p1, scratch, false);
 }
 
 void ref_gemm_mx4_bf16(const struct kern_gemm *g, size_t p0, size_t p1, void *scratch)
 {
-    gemm(g, p0, p1, scratch, true);
+    mx4_gemm(g, p0, p1, scratch, true);
 }
