@@ -1,7 +1,8 @@
-/* ahead.h - asking for lines of cache before they are read, into the level that this processor is fastest
- * with; and what a chunk of attention reads, in the order of memory, for the rows of every ISA folder.
+/* ahead.h - software prefetching for the kernels of all instruction sets: into the cache level that is
+ * fastest on this processor, and for attention in the order in which a chunk is read from memory.
  *
- * The order is: keys of the tiles [t0, t1), their values, then the keys that come next (kern_attn.next).
+ * That order is: the keys of the tiles [t0, t1), the values of these tiles, then the keys that the caller
+ * uses next (kern_attn.next).
  */
 #ifndef GALLOP_KERN_AHEAD_H
 #define GALLOP_KERN_AHEAD_H
@@ -9,8 +10,9 @@
 #include "base/cpu.h"
 #include "kern/kern.h"
 
-/* Asks for the line at AT. LEVEL2: not into level 1; cpu_level2_ahead(), read once a call of a kernel. The
- * hint is part of the instruction, hence the branch, which is always foreseen. Nothing needs to be at AT. */
+/* Prefetches the cache line at AT. LEVEL2 keeps it out of level 1; callers pass cpu_level2_ahead(), which
+ * they read once for each call of a kernel. The level is part of the instruction, hence the branch, which
+ * the processor always predicts. AT may be any address. */
 static inline __attribute__((always_inline)) void ahead_line(const char *at, bool level2)
 {
     if (level2)
@@ -19,7 +21,8 @@ static inline __attribute__((always_inline)) void ahead_line(const char *at, boo
         __builtin_prefetch(at, 0, 3);
 }
 
-/* Asks for so many LINES from AT on, of those in front of END; returns where to go on. */
+/* Prefetches up to LINES cache lines from AT on, none of them at END or beyond. Returns the address after
+ * the last one. */
 static inline __attribute__((always_inline)) const char *ahead_lines(const char *at, const char *end,
                                                                      size_t lines, bool level2)
 {
@@ -30,9 +33,9 @@ static inline __attribute__((always_inline)) const char *ahead_lines(const char 
     return at;
 }
 
-enum { AHEAD_LINE = 64 }; /* bytes of a cache line; a tile has a multiple of them, without its scales */
+enum { AHEAD_LINE = 64 }; /* bytes of a cache line; a tile without its scales is a multiple of it */
 
-/* Tile number I of what is read; beyond the end one that is there anyway. */
+/* Returns tile number I in the order of memory; for numbers beyond the end, some tile that exists. */
 static inline __attribute__((always_inline)) const char *ahead_attn_tile(const struct kern_attn *a, size_t t0,
                                                                          size_t t1, size_t i)
 {
@@ -45,17 +48,17 @@ static inline __attribute__((always_inline)) const char *ahead_attn_tile(const s
     return i < 2 * n + a->n_next ? a->next[i - 2 * n] : a->v_tile[t1 - 1];
 }
 
-/* Lines that are asked for one after the other. */
+/* The state of prefetching the lines of one tile after the other. */
 struct ahead_attn {
     const struct kern_attn *a;
     size_t t0, t1, tile_bytes;
-    size_t far, end; /* the tile in work; none from END on */
-    const char *at;  /* its next line, */
-    ptrdiff_t left;  /* of which and those behind it so many bytes remain; 0 and less: none of any tile */
-    bool level2;     /* into level 2 only */
+    size_t far, end; /* the number of the tile in work; no tile from END on is prefetched */
+    const char *at;  /* the next line of that tile */
+    ptrdiff_t left;  /* bytes of the tile from AT on; 0 or less: no tile is left */
+    bool level2;     /* keeps the lines out of level 1 */
 };
 
-/* From the first line of tile number FAR on, which is there. */
+/* Begins with the first line of tile number FAR, which exists if FAR is below END. */
 static inline __attribute__((always_inline)) struct ahead_attn ahead_attn_from(const struct kern_attn *a,
                                                                                size_t t0, size_t t1,
                                                                                size_t tile_bytes, size_t far,
@@ -72,7 +75,7 @@ static inline __attribute__((always_inline)) struct ahead_attn ahead_attn_from(c
                                .level2 = cpu_level2_ahead()};
 }
 
-/* Goes on to the next tile. By itself, so that the loops that ask need few registers. */
+/* Moves on to the next tile. Not inlined, so that the loops that prefetch need few registers. */
 static __attribute__((noinline, unused)) void ahead_attn_advance(struct ahead_attn *s)
 {
     while (s->left <= 0 && ++s->far < s->end) {
@@ -81,8 +84,8 @@ static __attribute__((noinline, unused)) void ahead_attn_advance(struct ahead_at
     }
 }
 
-/* Asks for some more lines. What goes beyond the end of a tile, often into the next one, is not asked for
- * again there. */
+/* Prefetches the next LINES lines. Lines beyond the end of a tile often belong to the next tile; they are
+ * not prefetched again there. */
 static inline __attribute__((always_inline)) void ahead_attn_ask(struct ahead_attn *s, size_t lines)
 {
     const char *at = s->at;

@@ -30,8 +30,8 @@ enum {
     KERN_PART = 64,           /* minimum rows for each part of a gemm */
 };
 
-/* What a gemm does with its sums after the bias. The result goes to the member c, or to the member out if c is
- * NULL. */
+/* What a gemm does with its sums after the bias. The result goes to the member c, or to the member out if c
+ * is NULL. */
 enum kern_gemm_end {
     KERN_SUMS, /* Stores the sums. Needs c. */
     KERN_ACT,  /* Stores act(sum). */

@@ -1,14 +1,15 @@
-/* kmath.h - exp, tanh, erf and the activations: the one sequence of fp32 operations that every row performs.
+/* kmath.h - exp, tanh, erf and the activations: the one sequence of fp32 operations that every kernel
+ * performs.
  *
- * The functions below are what ref/ runs. A vector row repeats them operation by operation: the same
- * constants, the same fma where fmaf() is written, the same order of operands in the comparisons (they decide
- * what happens to NaN), IEEE division. Then all rows agree bit for bit on every input, NaN payloads excepted.
- * Branches on the value become blends of both sides. `a < b ? a : b` is MINPS(a, b) and `a > b ? a : b` is
- * MAXPS(a, b): both give b when either is NaN.
+ * The kernels of ref/ run the functions below. A vector kernel repeats them operation by operation: the same
+ * constants, the same fma where fmaf() is written, the same order of operands in the comparisons (the order
+ * decides what happens to NaN), IEEE division. Then all kernels agree bit for bit on every input, except for
+ * NaN payloads. Branches on the value become blends of both sides. `a < b ? a : b` is MINPS(a, b) and `a > b
+ * ? a : b` is MAXPS(a, b): both give b when either operand is NaN.
  *
- * Measured against double precision (test_kmath): exp within 2 ulp, exp2 within 3, tanh within 4 ulp, erf
- * within 2e-7. Range reduction: Cody and Waite; polynomials: own weighted minimax fits over the reduced
- * ranges.
+ * Errors against double precision (test_kmath.c): exp within 2 ulp, exp2 within 3 ulp, tanh within 4 ulp,
+ * erf within 2e-7. Range reduction is that of Cody and Waite; the polynomials are weighted minimax fits over
+ * the reduced ranges.
  */
 #ifndef GALLOP_KERN_KMATH_H
 #define GALLOP_KERN_KMATH_H
@@ -19,15 +20,15 @@
 
 #include "kern/kern.h"
 
-/* x = n ln 2 + r. Adding KMATH_MAGIC rounds x log2 e to the integer n, ties to even, and leaves n + 126 in
- * the low bits of the sum, so that its bits shifted left by 23 are the float 2^(n - 1) for -125 <= n <= 128,
- * and +0 for n = -126. */
+/* The reduction is x = n ln 2 + r. Adding KMATH_MAGIC rounds x log2 e to the integer n, ties to even, and
+ * leaves n + 126 in the low bits of the sum. Those bits shifted left by 23 are the float 2^(n - 1) for -125
+ * <= n <= 128, and +0 for n = -126. */
 #define KMATH_LOG2E   0x1.715476p+0f
 #define KMATH_MAGIC   12583038.0f        /* 1.5 * 2^23 + 126 */
-#define KMATH_LN2_HI  0.693145751953125f /* 15 bits: n times it is exact */
+#define KMATH_LN2_HI  0.693145751953125f /* 15 bits, so that n times it is exact */
 #define KMATH_LN2_LO  0x1.7f7d1cp-20f
-#define KMATH_EXP_MAX 89.0f  /* n = 128 and the product overflows to infinity, as it must */
-#define KMATH_EXP_MIN -87.0f /* n = -126, a zero */
+#define KMATH_EXP_MAX 89.0f  /* n = 128: the product overflows to infinity, which is the right result */
+#define KMATH_EXP_MIN -87.0f /* n = -126: the result is zero */
 
 /* exp(r) = 1 + r + r^2 (C2 + C3 r + C4 r^2 + C5 r^3 + C6 r^4) for |r| <= 0.3475, relative error 3.2e-9. */
 #define KMATH_EXP_C2 0.49999994f
@@ -84,8 +85,8 @@ static inline uint32_t kmath_bits(float f)
     return u;
 }
 
-/* Splits x (or NaN) in [KMATH_EXP_MIN, KMATH_EXP_MAX]: *r = x - n ln 2; returns 2^(n - 1), or 0 for n = -126.
- * */
+/* Splits x (or NaN) in [KMATH_EXP_MIN, KMATH_EXP_MAX]: sets *r = x - n ln 2 and returns 2^(n - 1), or 0 for
+ * n = -126. */
 static inline float kmath_reduce(float x, float *r)
 {
     float t = fmaf(x, KMATH_LOG2E, KMATH_MAGIC);
@@ -95,8 +96,8 @@ static inline float kmath_reduce(float x, float *r)
     return kmath_of_bits(kmath_bits(t) << 23);
 }
 
-/* exp(x). Exactly +0 below -86.99 (-125.5 ln 2), so no result is subnormal; +infinity above 88.7228; NaN
- * stays NaN. */
+/* Returns exp(x): exactly +0 below -86.99 (-125.5 ln 2), so that no result is subnormal; +infinity above
+ * 88.7228; NaN for NaN. */
 static inline float kmath_exp(float x)
 {
     float half, p, r;
@@ -113,9 +114,9 @@ static inline float kmath_exp(float x)
     return p * half;
 }
 
-/* 2^x of an x that is not above 127: what a score so many powers of two below the largest weighs in
- * attention. 2^-125 for all below -125; NaN stays NaN. It takes five multiplications less than exp of the
- * score itself, and it is their pipes that dots need too. */
+/* Returns 2^x for x not above 127, 2^-125 for all x below -125, NaN for NaN. Attention weighs a score with
+ * it. It takes five multiplications less than exp of the score, and dot products need the same execution
+ * ports. */
 static inline float kmath_exp2(float x)
 {
     float n, p, r;
@@ -131,7 +132,8 @@ static inline float kmath_exp2(float x)
     return isnan(x) ? x : kmath_of_bits(kmath_bits(p) + ((uint32_t)(int32_t)n << 23));
 }
 
-/* tanh(x) = e / (e + 2) with e = exp(2 |x|) - 1 = s q + (s - 1), s = 2^n, q = exp(r) - 1; the sign of x. */
+/* Returns tanh(x) = e / (e + 2) with the sign of x, e = exp(2 |x|) - 1 = s q + (s - 1), s = 2^n, q = exp(r)
+ * - 1. */
 static inline float kmath_tanh(float x)
 {
     float z, s, q, e, p, r;
@@ -150,7 +152,8 @@ static inline float kmath_tanh(float x)
     return copysignf(e / (e + 2.0f), x);
 }
 
-/* erf(x): the polynomial below KMATH_ERF_SPLIT, 1 - exp(polynomial) from there on; the sign of x. */
+/* Returns erf(x) with the sign of x: the polynomial below KMATH_ERF_SPLIT, 1 - exp(polynomial) from there
+ * on. */
 static inline float kmath_erf(float x)
 {
     float a, p, y;
@@ -177,13 +180,13 @@ static inline float kmath_erf(float x)
     return copysignf(y, x);
 }
 
-/* x / (1 + exp(-x)). */
+/* Returns x / (1 + exp(-x)). */
 static inline float kmath_silu(float x)
 {
     return x / (1.0f + kmath_exp(-x));
 }
 
-/* x / (1 + exp(-2 u)) = x / 2 (1 + tanh u), u = sqrt(2 / pi) (x + 0.044715 x^3). */
+/* Returns x / (1 + exp(-2 u)) = x / 2 (1 + tanh u), u = sqrt(2 / pi) (x + 0.044715 x^3). */
 static inline float kmath_gelu_tanh(float x)
 {
     float w = fmaf(KMATH_GELU_CUBIC * (x * x), x, x);
@@ -191,7 +194,7 @@ static inline float kmath_gelu_tanh(float x)
     return x / (1.0f + kmath_exp(KMATH_GELU_TANH * w));
 }
 
-/* x / 2 (1 + erf(x / sqrt 2)). */
+/* Returns x / 2 (1 + erf(x / sqrt 2)). */
 static inline float kmath_gelu_erf(float x)
 {
     float h = 0.5f * x;
@@ -199,13 +202,13 @@ static inline float kmath_gelu_erf(float x)
     return fmaf(h, kmath_erf(x * KMATH_SQRT_HALF), h);
 }
 
-/* x / (1 + exp(-1.702 x)). */
+/* Returns x / (1 + exp(-1.702 x)). */
 static inline float kmath_gelu_quick(float x)
 {
     return x / (1.0f + kmath_exp(KMATH_GELU_QUICK * x));
 }
 
-/* The positive part; NaN stays NaN, -0 stays -0. */
+/* Returns the larger of x and 0; NaN for NaN, -0 for -0. */
 static inline float kmath_relu(float x)
 {
     return 0.0f > x ? 0.0f : x;
@@ -224,8 +227,8 @@ static inline float kmath_act(float x, enum kern_act f)
     return x;
 }
 
-/* The scalar part of attn_fold (kern.h). True: the caller weighs the outputs, o = fma(o, *a, o2 * *b); false:
- * all is done. */
+/* Computes the scalar part of attn_fold (attention.h). Returns true if the caller has to weigh the outputs,
+ * o = fma(o, *a, o2 * *b), false if the fold is complete. */
 static inline bool kmath_fold(float *m, float *l, float *o, float m2, float l2, const float *o2, size_t d,
                               float *a, float *b)
 {
@@ -247,7 +250,7 @@ static inline bool kmath_fold(float *m, float *l, float *o, float m2, float l2, 
     return true;
 }
 
-/* Elements of a block of the Hadamard transform of N (kern.h, hadamard). */
+/* Returns the elements of a block of the Hadamard transform of N (kern_hadamard_fn in quant.h). */
 static inline size_t kmath_rotated(size_t n)
 {
     size_t block = n & (~n + 1);
@@ -271,15 +274,15 @@ static inline void kmath_hadamard(float *x, size_t n)
         x[i] *= 1.0f / sqrtf((float)block);
 }
 
-/* The bits of what 127 stands for in a row whose largest |x| has the bits LARGEST: FIXED, unless that is 0 or
- * there is a number that is not finite. */
+/* Returns the bits of the number that 127 stands for in a row whose largest |x| has the bits LARGEST: FIXED,
+ * unless FIXED is 0 or the row contains a number that is not finite. */
 static inline uint32_t kmath_i8_largest(uint32_t largest, float fixed)
 {
     return fixed > 0.0f && largest < 0x7f800000 ? kmath_bits(fixed) : largest;
 }
 
-/* Of a row whose largest |x| has these bits: what its elements are multiplied by to become integers, and what
- * one of these stands for (kern.h, gemm_in_i8). */
+/* For a row whose largest |x| has the bits LARGEST, returns the factor that turns its elements into integers
+ * and sets *scale to the number that one of these integers stands for (kern_gemm_in_i8_fn in quant.h). */
 static inline float kmath_i8_inv(uint32_t largest, float *scale)
 {
     float m, inv;

@@ -1,8 +1,8 @@
-/* peak.h - loops that measure what the machine can do at most: arithmetic on registers alone, and reading
- * alone.
+/* peak.h - loops that measure the limits of the machine: arithmetic on registers alone, and reading alone.
  *
- * They live in the ISA folders because they need their instructions; src/app/bench/roof.c turns them into
- * figures. Not kernels: no model needs them, and they have no order to keep.
+ * They lie in the folders of the instruction sets because they need their instructions; src/app/bench/roof.c
+ * turns the results into rates. They are not kernels: no model needs them and their arithmetic has no order
+ * to keep.
  */
 #ifndef GALLOP_KERN_PEAK_H
 #define GALLOP_KERN_PEAK_H
@@ -10,21 +10,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* N turns of a loop; returns the operations done, a multiply-add being two. */
+/* Runs N iterations of a loop. Returns the number of operations, of which a multiply-add counts two. */
 typedef double peak_loop(size_t n);
 
-/* Reads [p, p + bytes), 64-byte aligned and a multiple of 1024 bytes; the result only keeps the reading
- * alive. */
+/* Reads [p, p + bytes), which is aligned to 64 bytes and a multiple of 1024 bytes long. The result only
+ * keeps the compiler from removing the loop. */
 typedef uint64_t peak_reader(const void *p, size_t bytes);
 
 struct peak {
     peak_loop *fma;  /* fp32 */
-    peak_loop *dot;  /* bf16 pairs into fp32; NULL: no such instruction here */
-    peak_loop *dot8; /* int8 quadruples into int32; NULL likewise */
+    peak_loop *dot;  /* bf16 pairs into fp32; NULL: the machine has no such instruction */
+    peak_loop *dot8; /* int8 quadruples into int32; NULL: the machine has no such instruction */
     peak_reader *read;
 };
 
-/* The widest loops that this machine can run. */
+/* Returns in P the widest loops that this machine can run. */
 void peak_best(struct peak *p);
 
 peak_loop ref_peak_fma, avx2_peak_fma, avx512_peak_fma, avx512bf16_peak_dot, avx512vnni_peak_dot8,

@@ -1,6 +1,8 @@
-/* amx_tile_emu.h - the tile registers in plain C, for tests on machines without them. In no shipped object.
+/* amx_tile_emu.h - the AMX tile registers in plain C, for tests on machines without them. No shipped object
+ * contains it.
  *
- * What the instructions refuse (a tile without a shape, rows of A that do not fit those of B) aborts.
+ * Operands that the instructions refuse (a tile without a shape, rows of A that do not fit those of B) abort
+ * the program.
  */
 #ifndef GALLOP_TEST_EMULATED_AMX_TILE_EMU_H
 #define GALLOP_TEST_EMULATED_AMX_TILE_EMU_H
@@ -58,7 +60,7 @@ static inline float amx_emu_flush(float f)
     return fabsf(f) < 0x1p-126f ? copysignf(0.0f, f) : f;
 }
 
-/* The upper half of W, or its lower one, as a float. */
+/* Returns the upper half (ODD) or the lower half of W as a float. */
 static inline float amx_emu_bf16(uint32_t w, int odd)
 {
     float f;

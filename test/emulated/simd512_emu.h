@@ -1,10 +1,11 @@
-/* simd512_emu.h - AVX-512 on AVX2 machines, for tests: SIMDe's headers, and plain loops for what SIMDe 0.7.4
- * lacks or does not do to the bit. Slow, and in no shipped object.
+/* simd512_emu.h - AVX-512 on AVX2 machines, for tests: the headers of SIMDe, and plain loops for the
+ * instructions that SIMDe 0.7.4 lacks or computes differently. It is slow, and no shipped object contains
+ * it.
  *
- * Must be compiled with AVX2 and FMA, so that a fused multiply-add is fused; and with -Wno-psabi: vectors of
- * 64 bytes are passed in memory here, and nobody outside the emulated files takes one. VDPBF16PS and
+ * It must be compiled with AVX2 and FMA, so that a fused multiply-add is fused; and with -Wno-psabi, because
+ * vectors of 64 bytes are passed in memory here and only the emulated files pass them. VDPBF16PS and
  * VCVTNEPS2BF16 follow the operation sections of Intel's manual (volume 2): two chained FMAs a lane, the odd
- * element first, round to nearest even, denormals in and out are zeros.
+ * element first, round to nearest even, subnormal inputs and outputs are zeros.
  */
 #ifndef GALLOP_TEST_EMULATED_SIMD512_EMU_H
 #define GALLOP_TEST_EMULATED_SIMD512_EMU_H
@@ -21,8 +22,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The names below are compiler built-ins elsewhere, so each is defined under a name of ours and then
- * renamed. */
+/* The names below are compiler built-ins elsewhere, so each function has a name of this file and a macro
+ * renames it. */
 
 static inline __m512 simd512_emu_maskz_loadu_ps(__mmask16 m, const void *p)
 {
@@ -37,7 +38,7 @@ static inline __m512 simd512_emu_maskz_loadu_ps(__mmask16 m, const void *p)
 #define _mm512_maskz_loadu_ps(m, p) simd512_emu_maskz_loadu_ps(m, p)
 
 #undef _mm512_stream_ps
-#define _mm512_stream_ps(p, v) _mm512_storeu_ps(p, v) /* SIMDe lacks it; what caches do is not emulated */
+#define _mm512_stream_ps(p, v) _mm512_storeu_ps(p, v) /* SIMDe lacks it; caches are not emulated */
 #undef _mm512_stream_si512
 #define _mm512_stream_si512(p, v) _mm512_storeu_si512(p, v)
 
@@ -129,7 +130,7 @@ static inline __m128i simd512_emu_cvtepi32_epi8(__m512i v)
 #undef _mm512_cvtepi32_epi8
 #define _mm512_cvtepi32_epi8(v) simd512_emu_cvtepi32_epi8(v)
 
-/* Bytes of A without sign, of B with. */
+/* The bytes of A are unsigned, those of B signed. */
 static inline __m512i simd512_emu_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
 {
     int32_t s[16];
@@ -146,7 +147,7 @@ static inline __m512i simd512_emu_dpbusd_epi32(__m512i acc, __m512i a, __m512i b
 #undef _mm512_dpbusd_epi32
 #define _mm512_dpbusd_epi32(acc, a, b) simd512_emu_dpbusd_epi32(acc, a, b)
 
-/* SIMDe adds and multiplies with sign, where more than fits is undefined. */
+/* SIMDe adds and multiplies signed numbers, for which overflow is undefined. */
 static inline __m512i simd512_emu_add_epi8(__m512i a, __m512i b)
 {
     uint8_t ua[64], ub[64];
@@ -200,7 +201,7 @@ static inline __mmask32 simd512_emu_test_epi16_mask(__m512i a, __m512i b)
 #undef _mm512_test_epi16_mask
 #define _mm512_test_epi16_mask(a, b) simd512_emu_test_epi16_mask(a, b)
 
-/* Sums of words wrap; where M has no bit, KEEP's stay. */
+/* Sums of words wrap around. Where M has no bit, the words of KEEP stay. */
 static inline __m512i simd512_emu_mask_add_epi16(__m512i keep, __mmask32 m, __m512i a, __m512i b)
 {
     uint16_t u[32], ua[32], ub[32];
@@ -229,7 +230,7 @@ static inline __m512 simd512_emu_cvtepi32_ps(__m512i v)
 #undef _mm512_cvtepi32_ps
 #define _mm512_cvtepi32_ps(v) simd512_emu_cvtepi32_ps(v)
 
-/* By a power of two, whose exponent is a whole number. */
+/* Multiplies by a power of two, whose exponent is a whole number. */
 static inline __m512 simd512_emu_scalef_ps(__m512 v, __m512 exponent)
 {
     float f[16], e[16];
@@ -243,7 +244,7 @@ static inline __m512 simd512_emu_scalef_ps(__m512 v, __m512 exponent)
 #undef _mm512_scalef_ps
 #define _mm512_scalef_ps(v, exponent) simd512_emu_scalef_ps(v, exponent)
 
-/* To nearest even; no lane may lie outside of int32_t. */
+/* Rounds to nearest even. No lane may lie outside of int32_t. */
 static inline __m512i simd512_emu_cvtps_epi32(__m512 v)
 {
     float f[16];

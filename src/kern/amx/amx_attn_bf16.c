@@ -1,27 +1,29 @@
 /* amx_attn_bf16.c - attention over one chunk with TDPBF16PS: class "bf16 tile dot".
  *
- *   scores  a tile of keys is a tile of B for each 32 dims, 16 pairs of dims of 16 tokens; the last 16 dims
- *           of an odd number of such halves are a tile of 8 pairs. Two tiles of keys take the rows of q
+ *   scores  a tile of keys is an AMX tile B for each 32 dims, 16 pairs of dims of 16 tokens; if 16 dims are
+ *           left at the end, they are a tile of 8 pairs. Two tiles of keys are multiplied with the rows of q
  *           together
  *   weights as in avx512_attn.h
- *   values  a tile of values is a tile of B of 8 pairs of tokens for each 16 dims, of which four are summed
- *           at once
+ *   values  a tile of values is an AMX tile B of 8 pairs of tokens for each 16 dims; four of these are
+ *           summed at once
  *
- * So scores are summed in blocks of 32 dims and outputs in blocks of the 16 tokens of a tile, ascending. Up
- * to 16 rows go together. Lines are asked for ahead in the order of memory, each tile those of a later one.
+ * So scores are summed in slices of 32 dims and outputs in slices of the 16 tokens of a tile, ascending. Up
+ * to 16 rows go together. Lines are prefetched in the order of memory: each tile prefetches those of a later
+ * tile.
  */
 #include "kern/amx/amx_tile.h"
 #include "kern/avx512/avx512.h"
 #include "kern/avx512/avx512_attn.h"
 
 enum {
-    HALF = AMX_WORDS / 2, /* words of half a tile: the pairs of 16 dims, or of a tile's tokens */
-    Q_STRIDE = AVX512_STRIDE * sizeof(uint32_t), /* bytes from row to row of q, */
-    P_STRIDE = KERN_CHUNK * sizeof(uint32_t),    /* of scores and of weights */
-    DIMS = 4 * KERN_TILE,                        /* that are summed at once */
+    HALF = AMX_WORDS / 2, /* words of half a tile: the pairs of 16 dims, or of the tokens of a tile */
+    Q_STRIDE = AVX512_STRIDE * sizeof(uint32_t), /* bytes from one row of q to the next */
+    P_STRIDE = KERN_CHUNK * sizeof(uint32_t), /* bytes from one row of scores, or of weights, to the next */
+    DIMS = 4 * KERN_TILE,                     /* dims that are summed at once */
 };
 
-/* Tiles 0 to 3 are sums of ROWS, or whole words of A; 4 and 5 whole ones of B; 6 and 7 halves of A and B. */
+/* Sets the shapes for ROWS rows: tiles 0 to 3 are sums or whole words of A, 4 and 5 are B, 6 and 7 are
+ * halves of A and B. */
 static void shape(size_t rows)
 {
     struct amx_shapes s = {.palette = 1};
@@ -37,7 +39,7 @@ static void shape(size_t rows)
     AMX_SHAPES(&s);
 }
 
-/* All lines of tile number I of what is read. */
+/* Prefetches all lines of tile number I in the order of memory. */
 static void ask(const struct avx512_attn *o, size_t i)
 {
     const char *at;
@@ -49,7 +51,8 @@ static void ask(const struct avx512_attn *o, size_t i)
         ahead_line(at + n, o->level2);
 }
 
-/* The dots of all rows with the tiles T and T + 1 of keys, the latter again T where there are no more. */
+/* Computes the dots of all rows with the tiles T and T + 1 of keys; T stands for T + 1 if T is the last
+ * tile. */
 static void dots(const struct avx512_attn *o, size_t t)
 {
     const size_t next = t + 1 < o->t1 ? t + 1 : t;
@@ -81,7 +84,7 @@ static void dots(const struct avx512_attn *o, size_t t)
     AMX_STORE(1, o->s + next * KERN_TILE, P_STRIDE);
 }
 
-/* The dims [d, d + 16 n) of all rows' outputs. */
+/* Computes the dims [d, d + 16 n) of the outputs of all rows. */
 static void values(const struct avx512_attn *o, size_t d, size_t n)
 {
     const size_t line = o->a->dp * sizeof(uint32_t), out_stride = o->a->dp * sizeof(float);
@@ -121,7 +124,7 @@ static void values(const struct avx512_attn *o, size_t d, size_t n)
         AMX_STORE(3, out + 48, out_stride);
 }
 
-/* All three phases for the rows of O. */
+/* Computes all three phases for the rows of O. */
 static void rows(struct avx512_attn *o)
 {
     const size_t dp = o->a->dp;
@@ -154,7 +157,7 @@ void KERN_NAME(amx_attn_bf16)(const struct kern_attn *a)
         if (o.rows != shaped)
             shape(shaped = o.rows);
         rows(&o);
-        o.lead = 0; /* the next rows find all of it in the level 2 cache */
+        o.lead = 0; /* the next rows find everything in level 2 */
     }
     AMX_RELEASE();
 }

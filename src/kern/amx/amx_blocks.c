@@ -1,48 +1,49 @@
-/* amx_blocks.c - C = A x W over weights in small groups of integers, with TDPBSSD: class "int8 sum".
+/* amx_blocks.c - C = A x W over weights in quantization groups of integers, with TDPBSSD: class "int8 sum".
  *
- *   rows    in tiles of 16, the last of what is left; few are the AVX-512 kernel's, in its tiles
- *   input   as groups.h has it, with these tiles: the 32 bytes of each row of a group are a tile of A
- *   panels  eight groups of one at a time are unpacked to bytes with a sign in the first cache, and all
- *           tiles of rows walk them, asking memory for their shares of the next, one side of the panel after
- *           the other
- *   sums    a product of tiles is of one group (or a half of one) and goes to memory as integers; vectors
- *           take it from there, three products later, into the float sums of a side, which stay in registers
+ *   rows    in tiles of 16, the last of the rest; few rows go to the AVX-512 kernel, in its tiles
+ *   input   as in groups.h, with these tiles: the 32 bytes of each row of a group are an AMX tile A
+ *   panels  eight groups of a panel at a time are unpacked to signed bytes in level 1. All tiles of rows
+ *           take them, one side of the panel after the other, and prefetch their shares of the next groups
+ *   sums    a product of tiles belongs to one group (or to a half of one) and is stored as integers. Three
+ *           products later, vectors add it to the float sums of a side, which stay in registers
  *
- * Products and vectors take turns so finely because for about 100 ns after an instruction on tiles vectors of
- * 512 bits run at half their rate: done one after the other they would take as long (docs/notebook).
+ * Tile and vector instructions are interleaved so finely because for about 100 ns after a tile instruction,
+ * 512-bit vectors run at half their rate: one after the other they would take as long as before
+ * (docs/notebook).
  */
 #include "kern/amx/amx_gemm.h"
 #include "kern/simd512/groups512.h"
 
 enum {
-    GROUPS = GROUPS_SPAN, /* that all tiles walk before the next */
-    WAITING = 4,          /* products whose integers wait for their turn */
-    QUARTER = 4,          /* rows that are taken between two instructions on tiles */
+    GROUPS = GROUPS_SPAN, /* groups that all tiles take before the next ones */
+    WAITING = 4,          /* products whose integers wait to be added */
+    QUARTER = 4,          /* rows that are added between two tile instructions */
 };
 
 /* ---- a tile of rows ---- */
 
-/* Some groups of one side of a panel, by one tile of rows. */
+/* The arguments of a micro-kernel: some groups of one side of a panel, for one tile of rows. */
 struct work {
     float *sums; /* [rows][16] */
     const struct groups512_group *c;
-    const char *in; /* the tile's first group of these */
+    const char *in; /* the first of these groups of the tile */
     size_t n;
     int side;
-    bool first; /* sums begin with +0 */
-    /* what is wanted next: the lines ASK to ASKED of AMX_GEMM_STREAMS streams that lie so far apart */
+    bool first; /* the sums start with +0 */
+    /* The lines to prefetch: numbers ASK to ASKED of AMX_GEMM_STREAMS streams that lie STREAM bytes
+     * apart. */
     const char *next;
     size_t stream, ask, asked;
 };
 
-/* What the sums of a group are multiplied by, and where the integers are. */
+/* The integers of a product, and the factors of its sums. */
 struct product {
     const int32_t *n; /* [rows][16] */
     const float *scale;
     __m512 d;
 };
 
-/* Rows FROM to FROM + QUARTER of a product to their sums. */
+/* Adds the rows FROM to FROM + QUARTER of a product to their sums. */
 SIMD512_INLINE void add_product(__m512 y[AMX_ROWS], const struct product *t, int from, int rows, bool powers)
 {
     SIMD512_UNROLL
@@ -62,9 +63,9 @@ SIMD512_INLINE void add_minimums(__m512 y[AMX_ROWS], const struct groups512_grou
             y[r] = _mm512_fmadd_ps(min, _mm512_set1_ps(weighed[r]), y[r]);
 }
 
-/* Product S of T, half S % HALVES of group S / HALVES, to TO. Between the instructions on tiles, if AT is not
- * NULL, what it has is taken into Y. Tiles 0 and 1 are the sums and A of whole tiles of rows, 3 and 4 of what
- * is left; 2 is B. */
+/* Computes product S of T, which is half S % HALVES of group S / HALVES, to TO. If AT is not NULL, adds the
+ * product AT to Y between the tile instructions. Tiles 0 and 1 are the sums and A of whole tiles of rows, 3
+ * and 4 those of the rest; 2 is B. */
 SIMD512_INLINE void multiply(const struct work *t, size_t s, int32_t *to, const struct product *at,
                              __m512 y[AMX_ROWS], int rows, int halves, bool powers)
 {
@@ -179,18 +180,18 @@ static unpack_fn *unpack_of(const struct groups_form *f)
     return forms[i].unpack;
 }
 
-/* Some rows of a gemm, which go through its panels together. */
+/* Some rows of a gemm that go through its panels together. */
 struct walk {
     const struct kern_gemm *g;
     const struct groups_form *f;
-    const uint8_t *stop; /* nothing is asked for from here on */
+    const uint8_t *stop; /* nothing from here on may be prefetched */
     size_t r0, r1;
     unpack_fn *unpack;
     micro_fn *const *tile;
 };
 
-/* The groups [from, from + n) of a panel, which C holds unpacked, by all rows; LINES lines at NEXT are wanted
- * then. */
+/* Computes the groups [from, from + n) of a panel, which C holds unpacked, for all rows. Prefetches LINES
+ * lines from NEXT on. */
 static void run_chunk(const struct walk *w, const struct groups512_group *c, size_t from, size_t n,
                       const char *next, size_t lines, float *sums)
 {
@@ -235,7 +236,7 @@ static void run_panel(const struct walk *w, size_t p)
     }
 }
 
-/* Shapes: of whole tiles of rows, and of LEFT rows. */
+/* Sets the shapes of WHOLE tiles of rows and of a tile of LEFT rows. */
 static void set_shapes(const struct groups_form *f, bool whole, size_t left)
 {
     const size_t rows[5] = {whole ? AMX_ROWS : 0, whole ? AMX_ROWS : 0, GROUPS512_STEPS / (size_t)f->halves,
@@ -269,7 +270,7 @@ static void run_tiles(const struct kern_gemm *g, const struct groups_form *f, si
         for (size_t p = p0; p < p1; p++)
             run_panel(&w, p);
     }
-    _mm_sfence(); /* as the gemms of whole columns do */
+    _mm_sfence(); /* as in amx_gemm_drive_many() */
     AMX_RELEASE();
 }
 

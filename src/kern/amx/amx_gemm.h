@@ -1,23 +1,24 @@
-/* amx_gemm.h - how the gemms of tiles walk: the input's form, the blocks, the micro-kernel for two tiles of
- * rows.
+/* amx_gemm.h - the gemms with AMX tiles: the form of the input, the loops over K, panels and rows, and the
+ * micro-kernel for two tiles of rows.
  *
- *   rows    cut into tiles of 16, the last of what is left; two go through a panel together, so that each
+ *   rows    cut into tiles of 16, the last of the rest. Two tiles go through a panel together, so that each
  *           line of the panel is loaded once for 32 rows
- *   input   that of avx512_gemm.h with these tiles: a line of cache of every row, then the next, which is a
- *           tile of A; what of the last line is beyond K is not read
- *   panels  as everywhere: 16 steps of 128 bytes are a tile of B for each side
- *   blocks  of 256 steps, 32 KB, which stay in level 1 while all rows take them, since A and sums pass
- *           through it and leave what is there (TILELOADDT1); and groups of panels: the lines of A of a block
- *           stay in level 2 while all panels of the group take them. Rows whose input stays there as a whole
- *           need no groups
- *   sums    go and come tile by tile, each in front of its product in the first turn of what comes next, and
- *           what is whole ends, a few rows a turn, beside the next rows' products: tiles never wait for it
- *   ahead   while a block computes, its rows ask memory for their shares of the next one, into level 2, in
- *           eight streams: of lines that are asked for one behind the other a part does not come
- *   few     rows, one tile: three panels are read at once, each asked for a little ahead
+ *   input   as in avx512_gemm.h, with these tiles: a cache line of every row, which is an AMX tile A, then
+ *           the next line. The part of the last line beyond K is not read
+ *   panels  as in gemm.h: 16 steps of 128 bytes are an AMX tile B for each side
+ *   KC      slice: 256 steps, 32 KB. It stays in level 1 while all rows take it, because A and sums are
+ *           loaded past level 1 (TILELOADDT1)
+ *   groups  of panels: the lines of A of a KC slice stay in level 2 while all panels of the group take them.
+ *           Rows whose whole input stays there need no groups
+ *   sums    are stored and loaded tile by tile, each just before its product in the first iteration of the
+ *           next rows. Finished sums get their epilogue a few rows an iteration, beside the products of the
+ *           next rows, so that the tiles never wait
+ *   ahead   while a slice is computed, its rows prefetch their shares of the next slice into level 2, in
+ *           eight streams: of lines that are prefetched in one stream, some do not arrive
+ *   few     rows, one tile: three panels are read at once, each with a short prefetch distance
  *
- * Sums wait in an array of the thread's own, as in avx512_gemm.h, from which they go on as they do there. A
- * cut is at a multiple of 16 steps, where TDPBF16PS begins anew, so that no cut changes a bit.
+ * Sums wait in an array of the thread and are finished as in avx512_gemm.h. K is cut at multiples of 16
+ * steps, where TDPBF16PS starts a new sum, so that no cut changes a bit.
  */
 #ifndef GALLOP_KERN_AMX_GEMM_H
 #define GALLOP_KERN_AMX_GEMM_H
@@ -29,17 +30,17 @@
 #include "kern/avx512/avx512_gemm.h"
 
 enum {
-    AMX_GEMM_KC = 256,             /* steps */
-    AMX_GEMM_KEPT = 512,           /* steps after which sums of rows of one tile go to memory */
-    AMX_GEMM_PANELS = KERN_PANELS, /* of a group */
-    AMX_GEMM_STREAMS = 8,          /* in which lines are asked for */
-    AMX_GEMM_AT_ONCE = 3,          /* panels that rows of one tile take at once */
-    AMX_GEMM_STAYS = 1 << 20,      /* bytes of the input that stay in level 2 */
-    AMX_GEMM_ENDING = 2,           /* rows whose sums end beside a turn */
-    AMX_GEMM_BEYOND = 128          /* rows whose results are written past the caches */
+    AMX_GEMM_KC = 256,             /* steps of a KC slice */
+    AMX_GEMM_KEPT = 512,           /* steps after which the sums of the rows of one tile are stored */
+    AMX_GEMM_PANELS = KERN_PANELS, /* panels of a group */
+    AMX_GEMM_STREAMS = 8,          /* streams in which lines are prefetched */
+    AMX_GEMM_AT_ONCE = 3,          /* panels that the rows of one tile take at once */
+    AMX_GEMM_STAYS = 1 << 20,      /* maximum bytes of an input that stays in level 2 */
+    AMX_GEMM_ENDING = 2,           /* rows whose epilogue runs beside an iteration */
+    AMX_GEMM_BEYOND = 128          /* minimum rows whose results are stored past the caches */
 };
 
-/* Which tile of the M rows row ROW is of. */
+/* Returns the tile of the M rows that row ROW belongs to. */
 SIMD512_INLINE struct avx512_gemm_rows amx_gemm_tile(size_t row, size_t m)
 {
     size_t first = row / AMX_ROWS * AMX_ROWS;
@@ -47,13 +48,13 @@ SIMD512_INLINE struct avx512_gemm_rows amx_gemm_tile(size_t row, size_t m)
     return (struct avx512_gemm_rows){first, m - first < AMX_ROWS ? m - first : AMX_ROWS};
 }
 
-/* From one panel to the next. */
+/* Returns the bytes from one panel to the next. */
 SIMD512_INLINE size_t amx_gemm_panel_bytes(const struct kern_gemm *g, enum avx512_kind kind)
 {
     return (avx512_gemm_steps_of(kern_gemm_panel_k(g), kind) + avx512_gemm_tail(kind)) * AVX512_GEMM_STEP;
 }
 
-/* X, row ROW of M, to its place in IN. */
+/* Puts X, row ROW of M rows, to its place in IN. */
 SIMD512_INLINE void amx_gemm_put(uint32_t *in, const float *x, size_t row, size_t m, size_t k,
                                  enum avx512_kind kind)
 {
@@ -64,38 +65,38 @@ SIMD512_INLINE void amx_gemm_put(uint32_t *in, const float *x, size_t row, size_
         avx512_gemm_put_line(in, t, row - t.first, k, at, x + at, k - at < most ? k - at : most, kind);
 }
 
-/* One call of the micro-kernel: the sums of two tiles of rows (+)= A x a block of a panel. */
+/* The arguments of the micro-kernel: the sums of two tiles of rows (+)= A x a KC slice of a panel. */
 struct amx_gemm {
     const uint32_t *a[2];
-    const char *b, *next; /* the block, and the one that is wanted next, */
-    size_t stream;        /* in AMX_GEMM_STREAMS streams of so many bytes, */
-    size_t ask, asked;    /* of whose lines, in iterations, these are asked for */
+    const char *b, *next; /* the slice, and the first line to prefetch */
+    size_t stream;        /* bytes between the AMX_GEMM_STREAMS streams to prefetch */
+    size_t ask, asked;    /* numbers of the lines to prefetch: [ask, asked) */
     float *sums[2];       /* [2][rows][16] each */
     size_t rows[2];       /* the second may be 0 */
     size_t steps;
-    bool first; /* sums are to begin with zero */
+    bool first; /* the sums start with zero */
 };
 
-/* Rows [at, stop) of panel P whose SUMS, those of all rows, are whole and wait for their end; TWICE: the next
- * panel's with them, which lie behind. */
+/* Rows [at, stop) of panel P whose sums are complete and wait for their epilogue. SUMS has those of all
+ * rows. TWICE: the rows of the next panel, whose sums follow, wait with them. */
 struct amx_gemm_ending {
     float *sums;
     size_t p, at, stop;
     bool twice;
 };
 
-/* Rows [r0, r0 + rows) of a gemm through some of its panels. */
+/* Rows [r0, r0 + rows) of a gemm on their way through some of its panels. */
 struct amx_gemm_walk {
     const struct kern_gemm *g;
     size_t r0, rows, steps, panel_bytes;
-    size_t shaped[2]; /* rows of tiles as they are */
-    float *held[2];   /* whose sums the tiles hold, NULL: nobody's */
-    size_t p, end;    /* the group's panels */
+    size_t shaped[2]; /* rows in the current shapes of the tiles */
+    float *held[2];   /* the place of the sums that the tiles hold; NULL: they hold none */
+    size_t p, end;    /* the panels of the group */
     float *sums;      /* [panels of the group][rows][32] */
     struct amx_gemm_ending ending;
 };
 
-/* The product of KIND: tile C += A x B. */
+/* Computes the product of KIND: tile C += A x B. */
 #define AMX_GEMM_ADD(kind, c, a, b) \
     do {                            \
         if ((kind) == AVX512_DOT)   \
@@ -104,15 +105,15 @@ struct amx_gemm_walk {
             AMX_I8(c, a, b);        \
     } while (0)
 
-/* The lines from ASK up to STOP of AMX_GEMM_STREAMS streams that begin at NEXT and lie STREAM bytes apart,
- * into level 2. */
+/* Prefetches the lines ASK to STOP of AMX_GEMM_STREAMS streams, which begin at NEXT and lie STREAM bytes
+ * apart, into level 2. */
 SIMD512_INLINE void amx_gemm_ask(const char *next, size_t stream, size_t ask, size_t stop)
 {
     for (; ask < stop; ask++)
         ahead_line(next + ask % AMX_GEMM_STREAMS * stream + ask / AMX_GEMM_STREAMS * AMX_LINE, true);
 }
 
-/* What the tiles hold to its place. */
+/* Stores the sums that the tiles hold to their place. */
 SIMD512_INLINE void amx_gemm_keep(struct amx_gemm_walk *w)
 {
     if (!w->held[0])
@@ -126,8 +127,8 @@ SIMD512_INLINE void amx_gemm_keep(struct amx_gemm_walk *w)
     w->held[0] = NULL;
 }
 
-/* The product of tiles A and B to the sums of tile C, which are of the rows J of a pair and lie AT floats
- * from their first. TAKE: what the tile holds goes to its place before, and T's sums come. */
+/* Adds the product of tiles A and B to the sums of tile C, which belong to the rows J of a pair and lie AT
+ * floats from their first. TAKE: first stores the sums that the tile holds and loads those of T. */
 #define AMX_GEMM_PRODUCT(w, t, take, kind, c, a, b, j, at)      \
     do {                                                        \
         if ((take) && (w)->held[0])                             \
@@ -139,8 +140,8 @@ SIMD512_INLINE void amx_gemm_keep(struct amx_gemm_walk *w)
         AMX_GEMM_ADD(kind, c, a, b);                            \
     } while (0)
 
-/* One turn, by A. TAKE: T's sums come to the tiles, each just in front of its product, so that the tiles
- * compute while sums go and come. */
+/* Computes one iteration by A. TAKE: loads the sums of T, each just before its product, so that the tiles
+ * compute while sums are stored and loaded. */
 SIMD512_INLINE void amx_gemm_iteration(struct amx_gemm_walk *w, const struct amx_gemm *t,
                                        const uint32_t *const a[2], const char *b, bool take,
                                        enum avx512_kind kind)
@@ -165,9 +166,9 @@ SIMD512_INLINE const char *amx_gemm_at(const struct amx_gemm_walk *w, size_t p, 
     return (const char *)w->g->b + (p - w->g->first) * w->panel_bytes + from * AVX512_GEMM_STEP;
 }
 
-/* What avx512_gemm_end() does, past the caches: C of so many rows does not stay there, and to fetch each of
- * its lines in order to write it costs as much as a fifth of the products. False: nothing was done, C is not
- * of whole lines. */
+/* Does what avx512_gemm_end() does, but stores past the caches: C of so many rows does not stay there, and
+ * reading each of its lines before writing it costs as much as a fifth of the products. Returns false and
+ * does nothing if C does not consist of whole lines. */
 SIMD512_INLINE bool amx_gemm_stream(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                     float *sums)
 {
@@ -183,7 +184,7 @@ SIMD512_INLINE bool amx_gemm_stream(const struct kern_gemm *g, size_t p, struct 
     return true;
 }
 
-/* Whole sums of ROWS of panel P to where they go. */
+/* Finishes the sums of ROWS of panel P and stores them where G wants them. */
 SIMD512_INLINE void amx_gemm_end_rows(const struct amx_gemm_walk *w, size_t p, struct avx512_gemm_rows rows,
                                       float *sums, enum avx512_kind kind)
 {
@@ -193,22 +194,23 @@ SIMD512_INLINE void amx_gemm_end_rows(const struct amx_gemm_walk *w, size_t p, s
         avx512_gemm_end(w->g, p, rows, sums, kind);
 }
 
-/* The same of all of W's rows. */
+/* Finishes the sums of all rows of W of panel P. */
 SIMD512_INLINE void amx_gemm_end(const struct amx_gemm_walk *w, size_t p, float *sums, enum avx512_kind kind)
 {
     for (size_t at = 0; at < w->rows; at += AMX_ROWS)
         amx_gemm_end_rows(w, p, amx_gemm_tile(w->r0 + at, w->g->m), sums + at * KERN_NR, kind);
 }
 
-/* Two panels of pairs end in the same lines of the next gemm's input, which are then written past the caches,
- * too. */
+/* Returns true if two panels of KERN_GLU end in the same lines of the next gemm's input, which are then
+ * stored past the caches as well. */
 SIMD512_INLINE bool amx_gemm_ends_twice(const struct kern_gemm *g, size_t p, enum avx512_kind kind)
 {
     return kind == AVX512_DOT && g->end == KERN_GLU && !g->c && g->m >= AMX_GEMM_BEYOND &&
            (p / 2 + 1) * 2 * KERN_PAIRS <= g->n && (uintptr_t)g->out % AMX_LINE == 0;
 }
 
-/* Whole sums of panel P, which is even, and those of the next, SUMS[1], of ROWS, which are a part of TILE. */
+/* Finishes the sums of ROWS, which are a part of TILE, of panel P, an even one, and of the next panel; SUMS
+ * has those of both. */
 SIMD512_INLINE void amx_gemm_end_two(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows tile,
                                      struct avx512_gemm_rows rows, float *const sums[2])
 {
@@ -226,7 +228,7 @@ SIMD512_INLINE void amx_gemm_end_two(const struct kern_gemm *g, size_t p, struct
     }
 }
 
-/* ROWS of TILE out of its SUMS: [2][rows][16]. */
+/* Copies the sums of ROWS out of those of TILE: [2][rows][16]. */
 SIMD512_INLINE void amx_gemm_some(float *to, const float *sums, struct avx512_gemm_rows tile,
                                   struct avx512_gemm_rows rows)
 {
@@ -236,8 +238,8 @@ SIMD512_INLINE void amx_gemm_some(float *to, const float *sums, struct avx512_ge
             _mm512_storeu_ps(to, _mm512_loadu_ps(sums + 16 * r));
 }
 
-/* The end of rows that wait for it up to STOP, or of a tile of them where they go to the next gemm's input by
- * themselves. Not inlined: the loops of turns, in which it stands, are to be short. */
+/* Finishes the rows that wait, up to row STOP, or a whole tile of them if they go to the input of the next
+ * gemm alone. Not inlined, to keep the loops that call it short. */
 static __attribute__((noinline, unused)) void amx_gemm_end_up_to(struct amx_gemm_walk *w, size_t stop,
                                                                  enum avx512_kind kind)
 {
@@ -265,7 +267,7 @@ static __attribute__((noinline, unused)) void amx_gemm_end_up_to(struct amx_gemm
     }
 }
 
-/* The end of MOST of them, if there are any. */
+/* Finishes MOST of the rows that wait, if there are any. */
 SIMD512_INLINE void amx_gemm_end_some(struct amx_gemm_walk *w, size_t most, enum avx512_kind kind)
 {
     const struct amx_gemm_ending *e = &w->ending;
@@ -274,29 +276,29 @@ SIMD512_INLINE void amx_gemm_end_some(struct amx_gemm_walk *w, size_t most, enum
         amx_gemm_end_up_to(w, e->stop - e->at < most ? e->stop : e->at + most, kind);
 }
 
-/* Nothing is left in the tiles, and nothing waits for its end. */
+/* Empties the tiles and finishes all rows that wait. */
 SIMD512_INLINE void amx_gemm_settle(struct amx_gemm_walk *w, enum avx512_kind kind)
 {
     amx_gemm_keep(w);
     amx_gemm_end_some(w, SIZE_MAX, kind);
 }
 
-/* Sums of the rows [at, stop) of panel Q are whole. They end while the tiles compute what comes next, after
- * whose first turn they are in their place: vectors and stores beside products cost little, alone they cost
- * a seventh of a gemm. */
+/* Notes that the sums of the rows [at, stop) of panel Q are complete. Their epilogue runs while the tiles
+ * compute the next rows, after whose first iteration the sums are in memory: vectors and stores beside
+ * products cost little, alone they cost a seventh of a gemm. */
 SIMD512_INLINE void amx_gemm_end_soon(struct amx_gemm_walk *w, size_t q, size_t at, size_t stop,
                                       enum avx512_kind kind)
 {
     bool twice = amx_gemm_ends_twice(w->g, q, kind);
     size_t p = twice && q % 2 && q > w->p ? q - 1 : q;
 
-    if (twice && q % 2 == 0 && q + 1 < w->end) /* with the next one */
+    if (twice && q % 2 == 0 && q + 1 < w->end) /* the epilogue comes with that of the next panel */
         return;
     w->ending = (struct amx_gemm_ending){
         .p = p, .at = at, .stop = stop, .twice = p < q, .sums = w->sums + (p - w->p) * w->rows * KERN_NR};
 }
 
-/* Turns of 16 steps, or one of what is left, which the tiles then hold. */
+/* Computes iterations of 16 steps, or one iteration of the rest. The tiles hold the sums afterwards. */
 SIMD512_INLINE void amx_gemm_iterate(struct amx_gemm_walk *w, const struct amx_gemm *t, size_t iterations,
                                      enum avx512_kind kind)
 {
@@ -325,7 +327,7 @@ SIMD512_INLINE void amx_gemm_iterate(struct amx_gemm_walk *w, const struct amx_g
         memcpy(w->held, t->sums, sizeof(w->held));
 }
 
-/* Shapes are set where they differ. */
+/* Sets the shapes of the tiles if they differ from the current ones. */
 SIMD512_INLINE void amx_gemm_shape(struct amx_gemm_walk *w, const size_t rows[2])
 {
     if (rows[0] == w->shaped[0] && rows[1] == w->shaped[1])
@@ -339,7 +341,8 @@ SIMD512_INLINE void amx_gemm_micro(struct amx_gemm_walk *w, const struct amx_gem
 {
     size_t iterations = t->steps / AMX_WORDS, left = t->steps % AMX_WORDS;
 
-    /* Without it the store of sums after more than 32 turns takes 250 ns more (docs/notebook). */
+    /* Without this store, storing the sums after more than 32 iterations takes 250 ns more
+     * (docs/notebook). */
     if (w->held[0] == t->sums[0])
         AMX_STORE(0, t->sums[0], AMX_LINE);
     amx_gemm_iterate(w, t, iterations, kind);
@@ -360,8 +363,8 @@ SIMD512_INLINE void amx_gemm_micro(struct amx_gemm_walk *w, const struct amx_gem
     amx_gemm_end_some(w, SIZE_MAX, kind);
 }
 
-/* The two tiles of W's rows from AT on, at step FROM of K: their rows, A and SUMS, which are those of all
- * rows. */
+/* Returns the two tiles of the rows of W from AT on, at step FROM of K: their rows, A and SUMS. SUMS has
+ * those of all rows. */
 SIMD512_INLINE struct amx_gemm amx_gemm_pair(struct amx_gemm_walk *w, size_t at, size_t from, float *sums,
                                              enum avx512_kind kind)
 {
@@ -378,7 +381,7 @@ SIMD512_INLINE struct amx_gemm amx_gemm_pair(struct amx_gemm_walk *w, size_t at,
     return t;
 }
 
-/* The steps [from, from + n) of panel Q by all rows; LINES lines at NEXT are wanted then. */
+/* Computes the steps [from, from + n) of panel Q for all rows. Prefetches LINES lines from NEXT on. */
 SIMD512_INLINE void amx_gemm_slice(struct amx_gemm_walk *w, size_t q, size_t from, size_t n, const char *next,
                                    size_t lines, enum avx512_kind kind)
 {
@@ -403,11 +406,12 @@ SIMD512_INLINE void amx_gemm_slice(struct amx_gemm_walk *w, size_t q, size_t fro
         if (done)
             amx_gemm_end_soon(w, q, i * pair, i * pair + t.rows[0] + t.rows[1], kind);
     }
-    if (done && pairs == 1) /* the next panel's sums are in the same place */
+    if (done && pairs == 1) /* the sums of the next panel are in the same place */
         amx_gemm_settle(w, kind);
 }
 
-/* The panels of W's group, block by block; the caller goes on up to panel LAST. */
+/* Computes the panels of the group of W, one KC slice after the other. The caller continues up to panel
+ * LAST. */
 SIMD512_INLINE void amx_gemm_group(struct amx_gemm_walk *w, size_t last, enum avx512_kind kind)
 {
     size_t tail = avx512_gemm_tail(kind), end = w->end, from = 0, n;
@@ -429,7 +433,8 @@ SIMD512_INLINE void amx_gemm_group(struct amx_gemm_walk *w, size_t last, enum av
 
 /* ---- rows of one tile ---- */
 
-/* Tiles 0 to 5 are sums of ROWS, the sides of three panels; 6 is of B, 7 of A, WORDS at once. */
+/* Sets the shapes for one tile of ROWS rows: tiles 0 to 5 are the sums of the sides of three panels, 6 is B,
+ * 7 is A, with WORDS words. */
 SIMD512_INLINE void amx_gemm_shape_one(size_t rows, size_t words)
 {
     struct amx_shapes s = {.palette = 1};
@@ -441,8 +446,8 @@ SIMD512_INLINE void amx_gemm_shape_one(size_t rows, size_t words)
     AMX_SHAPES(&s);
 }
 
-/* One tile of rows and up to three panels, BYTES apart from B on: memory gives a thread more in several
- * streams. */
+/* One tile of rows and up to three panels, which begin at B and lie BYTES apart: a thread reads memory
+ * faster in several streams. */
 struct amx_gemm_one {
     const uint32_t *a;
     const char *b;
@@ -450,14 +455,14 @@ struct amx_gemm_one {
     size_t bytes, rows, steps;
 };
 
-/* A side of a panel, whose sums are tile C. */
+/* Computes one side of a panel, whose sums are tile C. */
 #define AMX_GEMM_SIDE(kind, c, at)         \
     do {                                   \
         AMX_LOAD(6, at, AVX512_GEMM_STEP); \
         AMX_GEMM_ADD(kind, c, 7, 6);       \
     } while (0)
 
-/* One turn of panels BYTES apart from B on, by the tile of rows A. */
+/* Computes one iteration by the tile of rows A for the panels that begin at B and lie BYTES apart. */
 SIMD512_INLINE void amx_gemm_one_iteration(const uint32_t *a, const char *b, size_t bytes, int panels,
                                            enum avx512_kind kind)
 {
@@ -488,7 +493,7 @@ SIMD512_INLINE void amx_gemm_one_iterate(const struct amx_gemm_one *t, size_t it
     }
 }
 
-/* AMX_LOAD or AMX_STORE of the sums of T's panels. */
+/* Expands to AMX_LOAD or AMX_STORE of the sums of the panels of T. */
 #define AMX_GEMM_ONE_SUMS(move, t, panels)           \
     do {                                             \
         const size_t side = AMX_WORDS * (t)->rows;   \
@@ -524,7 +529,7 @@ SIMD512_INLINE void amx_gemm_one_panels(const struct amx_gemm_one *t, int panels
     amx_gemm_shape_one(t->rows, AMX_WORDS);
 }
 
-/* N panels at once from P on. */
+/* Computes N panels at once from panel P on. */
 SIMD512_INLINE void amx_gemm_one_group(const struct kern_gemm *g, size_t p, size_t n, enum avx512_kind kind)
 {
     float sums[AMX_GEMM_AT_ONCE * AMX_ROWS * KERN_NR] __attribute__((aligned(64)));
@@ -590,7 +595,7 @@ SIMD512_INLINE void amx_gemm_drive_many(const struct kern_gemm *g, size_t p0, si
         }
         amx_gemm_settle(&w, kind);
     }
-    _mm_sfence(); /* what was written past the caches is there before others are told of it */
+    _mm_sfence(); /* orders the stores past the caches before those that tell other threads of them */
     AMX_RELEASE();
 }
 

@@ -1,25 +1,25 @@
-/* amx_gemm_bf16.c - C = A x W with TDPBF16PS: class "bf16 tile dot", blocks of 32 of K ascending.
+/* amx_gemm_bf16.c - C = A x W with TDPBF16PS: class "bf16 tile dot", slices of 32 of K ascending.
  *
- *   panel  [K / 2][32][2] bf16: 16 pairs of k of 16 columns are a tile of B
- *   A      16 pairs of k of 16 rows are a tile
+ *   panel  [K / 2][32][2] bf16: 16 pairs of k of 16 columns are an AMX tile B
+ *   A      16 pairs of k of 16 rows are an AMX tile A
  *   sums   2 x 2 tiles, bias last
  *
- * A turn takes four products, 64 cycles on Sapphire and Granite Rapids (3.3 TFLOP/s a core at 3.3 GHz), and
- * four loads of 1 KB: those of A come from level 2, those of the panel from level 1.
+ * An iteration takes four products, 64 cycles on Sapphire and Granite Rapids (3.3 TFLOP/s a core at 3.3
+ * GHz), and four loads of 1 KB: those of A come from level 2, those of the panel from level 1.
  *
- *   few    rows are summed by vectors as TDPBF16PS does it: the stream of weights is read faster in the order
- *          of memory than by tiles (Granite Rapids: 89 and 78 % of what memory gives, one row on two
- *          threads). A block is 32 of K: 16 pairs of each of 32 columns. Its even and its odd elements are
- *          summed apart from +0 by fused operations, both are added, and then the block to the sums.
- *          Denormals are zeros: few_begin() and few_end() stand around
+ *   few    rows are summed with vectors in the way of TDPBF16PS: the stream of weights is read faster in the
+ *          order of memory than by tiles (Granite Rapids: 89 % against 78 % of the memory bandwidth, one row
+ *          on two threads). A slice is 32 of K: 16 pairs of each of 32 columns. Its even and its odd
+ *          elements are summed from +0 each by fused operations, both sums are added, and their sum is added
+ *          to the accumulator. Subnormals are zeros between few_begin() and few_end()
  */
 #include "kern/amx/amx_gemm.h"
 
 enum {
-    FEW = 2,              /* rows that take panels by vectors, */
-    TOGETHER = 4,         /* times panels: memory gives a thread more in several streams */
-    AHEAD = 1024,         /* bytes that each is asked for ahead */
-    NO_DENORMALS = 0x8040 /* of MXCSR: flush to zero, denormals are zeros */
+    FEW = 2,              /* maximum rows that take panels with vectors */
+    TOGETHER = 4,         /* rows times panels at once: a thread reads memory faster in several streams */
+    AHEAD = 1024,         /* bytes to prefetch ahead in each panel */
+    NO_DENORMALS = 0x8040 /* bits of MXCSR: flush to zero, denormals are zeros */
 };
 
 /* A line of A of every row as floats: [even, odd][row][pair]. */
@@ -27,7 +27,7 @@ struct few_line {
     float of[2][FEW][AMX_WORDS];
 };
 
-/* Until few_end(), of what this returns. */
+/* Makes subnormals zeros until few_end(), which takes the value that this function returns. */
 SIMD512_INLINE unsigned few_begin(void)
 {
     const unsigned before = _mm_getcsr();
@@ -41,7 +41,7 @@ SIMD512_INLINE void few_end(unsigned before)
     _mm_setcsr(before);
 }
 
-/* Sixteen pairs of bf16, the even (0) or the odd ones as floats. */
+/* Returns the even (0) or the odd elements of sixteen pairs of bf16 as floats. */
 SIMD512_INLINE __m512 few_half(__m512i pairs, int odd)
 {
     return _mm512_castsi512_ps(odd ? _mm512_and_si512(pairs, _mm512_set1_epi32((int)0xffff0000u))
@@ -63,12 +63,12 @@ SIMD512_INLINE void few_read(struct few_line *line, const uint32_t *a, int rows)
 /* Some panels and some rows, TOGETHER in all. */
 struct few {
     const struct kern_gemm *g;
-    const char *b;                                               /* of the first panel, */
-    size_t bytes;                                                /* from which the next one is as far away */
+    const char *b;                                               /* the first panel */
+    size_t bytes;                                                /* bytes from one panel to the next */
     float sums[TOGETHER * KERN_NR] __attribute__((aligned(64))); /* [panel][2][rows][16] */
 };
 
-/* N pairs from B on, a block or what is left, of rows whose line of A is LINE. */
+/* Computes N pairs from B on, a slice or the rest, of the rows whose line of A is LINE. */
 SIMD512_INLINE void few_slice(struct few *f, const struct few_line *line, const char *b, size_t n, int rows,
                               int panels)
 {

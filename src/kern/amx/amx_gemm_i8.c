@@ -1,11 +1,11 @@
 /* amx_gemm_i8.c - C = A x W of bytes with TDPBUSD: class "int8 sum"; and of 4-bit panels.
  *
- *   panel  [(K + 3) / 4][32][4] int8: 16 fours of k of 16 columns are a tile of B; then what frees the sums
- *          of the 128 added to A, and scales
+ *   panel  [(K + 3) / 4][32][4] int8: 16 fours of k of 16 columns are an AMX tile B; then the correction for
+ *          the 128 added to A, and the scales
  *   A      bytes with 128 added, 16 fours of 16 rows a tile
  *
- * 4-bit panels of few rows are the AVX-512 kernel's, which expands them in registers: rows of one tile lie in
- * both inputs alike.
+ * With few rows, 4-bit panels go to the AVX-512 kernel, which expands them in registers: for the rows of one
+ * tile, both inputs are equal.
  */
 #include "kern/amx/amx_unpacked.h"
 #include "kern/format/int4.h"
@@ -30,8 +30,8 @@ static void expand(char *to, const struct amx_unpacked *u, size_t p, size_t from
     KERN_NAME(avx512vnni_i4_expand)(u->g, u->group, p, UNITS * from, UNITS * n, AVX512_GEMM_AHEAD, to);
 }
 
-/* K is no number of whole turns, or there are so many rows that sums had better not come and go: panel by
- * panel, each by way of level 2. */
+/* Computes panel by panel, each expanded to level 2 first: for a K that is no multiple of whole iterations,
+ * or for so many rows that storing and loading sums costs more. */
 static void whole_panels(const struct kern_gemm *g, size_t group, size_t p0, size_t p1, void *scratch)
 {
     for (size_t p = p0; p < p1; p++) {

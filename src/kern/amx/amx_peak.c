@@ -1,13 +1,14 @@
-/* amx_peak.c - products of whole tiles on registers, four chains: the most that the machine can do. The tiles
- * hold numbers like those of a model, for products of zeros run at a clock that others do not have.
- */
+/* amx_peak.c - products of whole tiles on registers, four chains: the peak of the machine.
+ *
+ * The tiles hold numbers like those of a model, because products of zeros run at a higher clock. */
 #include "kern/amx/amx_tile.h"
 #include "kern/peak.h"
 #include "kern/simd512/simd512.h"
 
 enum { CHAINS = 4, ELEMENTS = AMX_ROWS * AMX_WORDS };
 
-/* Words of A and B, any bytes, or bf16 of 0.5 to 1 and either sign; sums are zeros with their shapes. */
+/* Fills the tiles of A and B with any bytes, or with bf16 of 0.5 to 1 and either sign, and the sums with
+ * zeros. */
 SIMD512_INLINE void fill(int bytes)
 {
     _Alignas(64) uint32_t word[4][ELEMENTS];
@@ -23,7 +24,7 @@ SIMD512_INLINE void fill(int bytes)
     AMX_LOAD(7, word[3], AMX_LINE);
 }
 
-/* BYTES: of fours of them, else of pairs of bf16. */
+/* Runs N iterations: products of fours of bytes if BYTES is not 0, else of pairs of bf16. */
 SIMD512_INLINE double peak(size_t n, int bytes)
 {
     amx_shape((const size_t[]){AMX_ROWS, AMX_ROWS}, AMX_WORDS);

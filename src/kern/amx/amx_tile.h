@@ -1,14 +1,15 @@
-/* amx_tile.h - the tile registers: their shapes, and the instructions that the kernels of this folder use.
+/* amx_tile.h - the AMX tile registers: their shapes, and the instructions that the kernels of this folder
+ * use.
  *
- * A tile has up to 16 rows of up to 64 bytes. The shapes of all eight are set at once (TILECFG), which clears
- * them. Products are of C [rows][16] words, A [rows][words] and B [words][16], a word of A and B being a pair
- * of bf16 or four bytes: B is a panel's side as it lies in memory, rows 128 bytes apart, and A is a line of
- * cache of each row of the input, rows 64 bytes apart.
+ * A tile has up to 16 rows of up to 64 bytes. The shapes of all eight tiles are set at once (TILECFG), which
+ * clears them. A product has C [rows][16] words, A [rows][words] and B [words][16]; a word of A and B is a
+ * pair of bf16 or four bytes. B is one side of a panel in memory, with rows 128 bytes apart, and A is a
+ * cache line of each row of the input, with rows 64 bytes apart.
  *
- * TDPBF16PS sums the even and the odd elements of a row apart, from +0, k ascending, by fused operations;
- * their sum is then added to C. Denormals in and out are zeros (Intel SDM volume 2; proved by experiment
- * against a model, test_dot512.c). TDPBUSD and TDPBSSD, whose bytes of A have a sign, are exact. The
- * instructions are written as assembly because the compilers' own forms do not say which memory they read.
+ * TDPBF16PS sums the even and the odd elements of a row from +0 each, k ascending, by fused operations;
+ * their sum is then added to C. Subnormal inputs and outputs are zeros (Intel SDM volume 2; test_dot512.c
+ * compares it with a model). TDPBUSD and TDPBSSD (with signed bytes in A) are exact. The instructions are
+ * written as assembly, because the intrinsics do not tell the compiler which memory they read.
  */
 #ifndef GALLOP_KERN_AMX_TILE_H
 #define GALLOP_KERN_AMX_TILE_H
@@ -23,11 +24,11 @@
 #define AMX_RELEASE()      __asm__ volatile("tilerelease" : :)
 #define AMX_ZERO(t)        __asm__ volatile("tilezero %%tmm" #t : :)
 #define AMX_LOAD(t, p, by) AMX_LOAD_TIMES(t, p, by, 1)
-/* Lines that pass through level 1 and leave what is there. */
+/* Loads lines past level 1, which keeps its content. */
 #define AMX_LOAD_PASSING(t, p, by) \
     __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #t : : "r"(p), "r"((size_t)(by)) : "memory")
 #define AMX_STORE(t, p, by) AMX_STORE_TIMES(t, p, by, 1)
-/* Rows lie TIMES times BY apart, which is 1, 2, 4 or 8. */
+/* The rows lie TIMES times BY bytes apart; TIMES is 1, 2, 4 or 8. */
 #define AMX_LOAD_TIMES(t, p, by, times) \
     __asm__ volatile("tileloadd (%0,%1," #times "), %%tmm" #t : : "r"(p), "r"((size_t)(by)) : "memory")
 #define AMX_STORE_TIMES(t, p, by, times) \
@@ -37,14 +38,15 @@
 #define AMX_S8(c, a, b)   __asm__ volatile("tdpbssd %%tmm" #b ", %%tmm" #a ", %%tmm" #c : :)
 #endif
 
-/* Sums are tiles 0 and 1, of the first ROWS[0] rows, left and right columns, and 2 and 3, of ROWS[1] rows
- * more; 4 and 5 are their rows of A; 6 and 7 the left and right columns of B. WORDS are taken at once. */
+/* Sets the shapes for two tiles of rows. Tiles 0 and 1 are the sums of the first ROWS[0] rows, left and
+ * right columns; 2 and 3 are those of ROWS[1] more rows. 4 and 5 are the A of these rows; 6 and 7 are the
+ * left and right columns of B. A product takes WORDS words. */
 static inline void amx_shape(const size_t rows[2], size_t words)
 {
     struct amx_shapes s = {.palette = 1};
 
     for (int i = 0; i < 2; i++)
-        if (rows[i]) { /* a tile without rows may have no bytes either */
+        if (rows[i]) { /* a tile without rows must not have bytes either */
             s.rows[2 * i] = s.rows[2 * i + 1] = s.rows[4 + i] = (uint8_t)rows[i];
             s.bytes[2 * i] = s.bytes[2 * i + 1] = AMX_LINE;
             s.bytes[4 + i] = (uint16_t)(4 * words);

@@ -1,36 +1,38 @@
-/* amx_unpacked.h - how the gemms of tiles walk over weights in fewer bits: turns of a panel are unpacked in
- * the first cache, where the tiles take them, while these take the turns in front.
+/* amx_unpacked.h - the gemms with AMX tiles over weights in fewer bits: the weights of one or more
+ * iterations are unpacked to level 1, while the tiles compute the iterations before.
  *
- *   one   tile of rows: three panels at once, which are three streams out of memory; sums stay in the tiles
- *   two   tiles: one panel at a time; sums stay likewise
- *   more  rows, 256 together: sums come and go, which is cheaper than what is unpacked going to level 2 and
- *         back
+ *   one   tile of rows: three panels at once, which are three streams from memory; sums stay in the tiles
+ *   two   tiles: one panel at a time; sums stay in the tiles
+ *   more  rows, 256 together: sums are stored and loaded, which costs less than moving unpacked weights to
+ *         level 2 and back
  *
- * One or two tiles take one turn at a time: unpacking asks memory for lines, and a core waits for a few only,
- * so that many turns' lines asked for at once come no sooner, and none comes while the tiles compute.
+ * One or two tiles unpack one iteration at a time. Unpacking prefetches lines, and a core can wait for only
+ * a few lines at once: prefetching the lines of many iterations together would not bring them sooner, and
+ * none would arrive while the tiles compute.
  *
- * A turn is what the tiles take at once of K: 16 steps of a panel, 2 KB unpacked.
+ * An iteration takes 16 steps of a panel, 2 KB of unpacked weights.
  */
 #ifndef GALLOP_KERN_AMX_UNPACKED_H
 #define GALLOP_KERN_AMX_UNPACKED_H
 
 #include "kern/amx/amx_gemm.h"
 
-enum { AMX_UNPACKED_MANY = 8 /* turns that are unpacked at once where sums come and go */ };
+enum { AMX_UNPACKED_MANY = 8 /* iterations that are unpacked at once if sums are stored and loaded */ };
 
-/* Such a gemm, and how its weights are unpacked: the turns [from, from + n) of panel P to TO. */
+/* A gemm over weights in fewer bits. unpack() unpacks the iterations [from, from + n) of panel P to TO. */
 struct amx_unpacked {
     const struct kern_gemm *g;
-    size_t group; /* of weights, for unpack() */
+    size_t group; /* size of a quantization group, for unpack() */
     size_t iterations;
     void (*unpack)(char *to, const struct amx_unpacked *u, size_t p, size_t from, size_t n);
-    const char *tail; /* of int8: the tail of panel g->first, and those of the others so far behind it */
+    /* int8: the tail of panel g->first; the tails of the next panels lie tail_apart bytes apart. */
+    const char *tail;
     size_t tail_apart;
 };
 
 typedef char amx_unpacked_b[AMX_WORDS * AVX512_GEMM_STEP];
 
-/* A tile of rows and two turns: the one that the tiles take, and the next. */
+/* A tile of rows, and the weights of two iterations: of the current one and of the next. */
 struct amx_unpacked_one {
     amx_unpacked_b b[2] __attribute__((aligned(64)));
     float sums[AMX_GEMM_AT_ONCE * AMX_ROWS * KERN_NR] __attribute__((aligned(64)));
@@ -38,8 +40,8 @@ struct amx_unpacked_one {
 };
 
 /* Returns the weights of iteration I of panel P + NUMBER, which the last call has unpacked, and unpacks those
- * that come next: of the same iteration of the next of PANELS panels, or of the next iteration of panel P. *NOW
- * is the number of the buffer that holds the weights; it changes to the other one. */
+ * that come next: of the same iteration of the next of PANELS panels, or of the next iteration of panel P.
+ * *NOW is the number of the buffer that holds the weights; it changes to the other one. */
 SIMD512_INLINE const char *amx_unpacked_next(struct amx_unpacked_one *t, const struct amx_unpacked *u,
                                              size_t p, size_t i, int number, int panels, size_t *now)
 {
@@ -53,7 +55,7 @@ SIMD512_INLINE const char *amx_unpacked_next(struct amx_unpacked_one *t, const s
     return b;
 }
 
-/* PANELS panels from P on by the rows of one tile. */
+/* Computes PANELS panels from P on for the rows of one tile. */
 SIMD512_INLINE void amx_unpacked_panels(struct amx_unpacked_one *t, const struct amx_unpacked *u, size_t p,
                                         int panels, enum avx512_kind kind)
 {
@@ -107,7 +109,7 @@ SIMD512_INLINE void amx_unpacked_drive_one(const struct amx_unpacked *u, size_t 
     AMX_RELEASE();
 }
 
-/* All panels by the rows of W, which are of two tiles at most, whose sums stay in the tiles. */
+/* Computes all panels for the rows of W, at most two tiles of them; the sums stay in the tiles. */
 SIMD512_INLINE void amx_unpacked_two(struct amx_gemm_walk *w, const struct amx_unpacked *u, size_t p0,
                                      size_t p1, enum avx512_kind kind)
 {
@@ -139,12 +141,12 @@ SIMD512_INLINE void amx_unpacked_two(struct amx_gemm_walk *w, const struct amx_u
     }
 }
 
-/* Turns [from, from + n) of panel P. */
+/* The iterations [from, from + n) of panel P. */
 struct amx_unpacked_part {
     size_t p, from, n;
 };
 
-/* The one behind PART, of panels up to STOP: n is 0 where there is none. */
+/* Returns the part after PART, of the panels up to STOP; its n is 0 if there is none. */
 SIMD512_INLINE struct amx_unpacked_part amx_unpacked_after(const struct amx_unpacked *u,
                                                            struct amx_unpacked_part part, size_t stop)
 {
@@ -159,8 +161,8 @@ SIMD512_INLINE struct amx_unpacked_part amx_unpacked_after(const struct amx_unpa
     return part;
 }
 
-/* PART, unpacked at B, by all rows of W; beside it NEXT is unpacked at TO, some turns with each pair of
- * tiles. */
+/* Computes PART, whose weights are unpacked at B, for all rows of W. Beside it unpacks NEXT to TO, some
+ * iterations with each pair of tiles. */
 SIMD512_INLINE void amx_unpacked_iterate(struct amx_gemm_walk *w, const struct amx_unpacked *u,
                                          struct amx_unpacked_part part, const amx_unpacked_b *b,
                                          struct amx_unpacked_part next, amx_unpacked_b *to,
@@ -186,7 +188,7 @@ SIMD512_INLINE void amx_unpacked_iterate(struct amx_gemm_walk *w, const struct a
     }
 }
 
-/* All panels by the rows of W, which are of more tiles. */
+/* Computes all panels for the rows of W, which are more than two tiles. */
 SIMD512_INLINE void amx_unpacked_more(struct amx_gemm_walk *w, const struct amx_unpacked *u, size_t p0,
                                       size_t p1, enum avx512_kind kind)
 {
@@ -209,7 +211,7 @@ SIMD512_INLINE void amx_unpacked_drive_many(const struct amx_unpacked *u, size_t
                                             enum avx512_kind kind)
 {
     float sums[2 * KERN_TOGETHER * KERN_NR] __attribute__((aligned(64)));
-    struct kern_gemm ends = *u->g; /* whose panels are tails */
+    struct kern_gemm ends = *u->g; /* its panels are the tails */
     struct amx_gemm_walk w = {.g = &ends, .panel_bytes = u->tail_apart, .sums = sums};
 
     ends.b = u->tail;
@@ -220,7 +222,7 @@ SIMD512_INLINE void amx_unpacked_drive_many(const struct amx_unpacked *u, size_t
         else
             amx_unpacked_more(&w, u, p0, p1, kind);
     }
-    _mm_sfence(); /* as amx_gemm_drive_many() */
+    _mm_sfence(); /* as in amx_gemm_drive_many() */
     AMX_RELEASE();
 }
 

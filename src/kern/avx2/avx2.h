@@ -1,7 +1,7 @@
-/* avx2.h - declares the rows for AVX2, FMA and F16C (x86-64-v3): avx2_NAME for every kernel of kern.h.
+/* avx2.h - declares the kernels for AVX2, FMA and F16C (x86-64-v3): avx2_NAME for every kernel of kern.h.
  *
- * Every row gives the bits of its ref row. Files of this folder are compiled with -mavx2 -mfma -mf16c -mbmi2
- * and called only where cpu_has(CPU_AVX2).
+ * Every kernel gives the bits of its ref kernel. The files of this folder are compiled with -mavx2 -mfma
+ * -mf16c -mbmi2; kernels may be called only if cpu_has(CPU_AVX2).
  */
 #ifndef GALLOP_KERN_AVX2_AVX2_H
 #define GALLOP_KERN_AVX2_AVX2_H
@@ -12,7 +12,7 @@
 KERN_FUNCTIONS(AVX2_DECLARE)
 #undef AVX2_DECLARE
 
-/* Before a loop with constant bounds that must become straight-line code, so that its arrays become
+/* Stands before a loop with constant bounds that must become straight-line code, so that its arrays become
  * registers. */
 #ifdef __clang__
 #define AVX2_UNROLL _Pragma("unroll")
@@ -30,12 +30,14 @@ void avx2_few_bf16(const struct kern_gemm *g, size_t p0, size_t p1);
 void avx2_many_f32(const struct kern_gemm *g, size_t p0, size_t p1);
 void avx2_many_bf16(const struct kern_gemm *g, size_t p0, size_t p1);
 
-enum { AVX2_GEMM_LINE = 16 }; /* floats of a line of a gemm's input, of each row of a tile in turn */
+enum { AVX2_GEMM_LINE = 16 }; /* floats of one row in a line of a gemm's input */
 
-/* What the sums [rows][32] of panel P, of a tile of rows from FIRST on, begin with. */
+/* Sets the sums [rows][32] of panel P, for the tile of ROWS rows from FIRST on, to their start: zeros, or C
+ * if G continues a gemm. */
 void avx2_gemm_begin(const struct kern_gemm *g, size_t p, size_t first, size_t rows, float *sums);
 
-/* Whole sums [rows][32] of panel P, of a tile of rows from FIRST on, to where G wants them. */
+/* Finishes the sums [rows][32] of panel P, for the tile of ROWS rows from FIRST on: adds the bias, applies
+ * the activation and stores them where G wants them. */
 void avx2_gemm_end(const struct kern_gemm *g, size_t p, size_t first, size_t rows, const float *sums,
                    bool bf16);
 

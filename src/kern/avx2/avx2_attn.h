@@ -1,17 +1,17 @@
-/* avx2_attn.h - one chunk of attention for up to 24 query rows: scores, softmax, weighted values; the walk
- * that the three types of keys and values share.
+/* avx2_attn.h - one chunk of attention for up to 24 query rows: scores, softmax, weighted values. The three
+ * types of keys and values share this code.
  *
- *   groups  of 1 to 6 rows, as equal as can be; a group works on the tiles that its rows see, with the tile
- *           of sums of avx2_attn_step.h
- *   scores  sixteen tokens of a tile are two registers a row, so there are no horizontal sums. Blocks of
- *           tiles, every group on each. A row's dots lie in scratch [row][256]
+ *   groups  of 1 to 6 rows, as equal as possible; a group works on the tiles that its rows see, with the
+ *           sums in registers (avx2_attn_step.h)
+ *   scores  sixteen tokens of a tile are two registers for each row, so no horizontal sums are needed. All
+ *           groups score a few tiles before the next tiles. The dots of a row lie in scratch [row][256]
  *   softmax row by row: scale, softcap, mask, maximum, exp, 16-lane sum; the weights replace the dots
- *   values  dims in lanes; tiles in pieces that stay in the first cache while all groups and dims use them
+ *   values  dims in lanes; tiles in pieces that stay in level 1 while all groups and dims use them
  *   q       is copied to rows at a fixed distance, 256 dims at a time
  *
- * Tiles outside of every row's [lo, hi) are not read. In the others a masked token has the weight +0 and is
- * worked on like the rest. Every phase asks for what will be read some tiles later. Written for a constant
- * kind.
+ * Tiles outside of every row's [lo, hi) are not read. In the other tiles, a masked token has the weight +0
+ * and is computed like the rest. Every phase prefetches what is read some tiles later. The code is written
+ * for a constant kind.
  */
 #ifndef GALLOP_KERN_AVX2_AVX2_ATTN_H
 #define GALLOP_KERN_AVX2_AVX2_ATTN_H
@@ -24,38 +24,38 @@
 #include "kern/avx2/avx2_math.h"
 
 enum {
-    AVX2_ATTN_STRIDE = KERN_CHUNK, /* floats between rows of dots */
-    AVX2_ATTN_DIMS = 256,          /* of q in the copy */
+    AVX2_ATTN_STRIDE = KERN_CHUNK, /* floats from one row of dots to the next */
+    AVX2_ATTN_DIMS = 256,          /* dims of q in the copy */
     AVX2_ATTN_Q = AVX2_ATTN_DIMS + 16,
     AVX2_ATTN_GROUPS = (KERN_ATTN_ROWS + AVX2_ROWS - 1) / AVX2_ROWS,
-    AVX2_ATTN_TILES = 6,    /* tiles that all groups score before the next */
-    AVX2_ATTN_PIECE = 8192, /* bytes of values, in decoding; twice that for several groups */
-    AVX2_ATTN_LINE = 64,    /* of the caches; 16 tokens of a step in keys */
-    AVX2_ATTN_LEAD = 12288, /* bytes asked for ahead of those in work */
+    AVX2_ATTN_TILES = 6,    /* tiles that all groups score before the next tiles */
+    AVX2_ATTN_PIECE = 8192, /* bytes of values in a piece in decoding; twice that for several groups */
+    AVX2_ATTN_LINE = 64,    /* bytes of a cache line, and of one step of keys for 16 tokens */
+    AVX2_ATTN_LEAD = 12288, /* bytes that are prefetched ahead of the current tile */
 };
 
-/* Rows that share a tile of sums, and the tiles [t0, t1) that they see. */
+/* The rows that share the sums in registers, and the tiles [t0, t1) that they see. */
 struct avx2_group {
     size_t row, rows, t0, t1;
 };
 
-/* Rows of one call, at most KERN_ATTN_ROWS, and the tiles [t0, t1) that they see. */
+/* The rows of one call, at most KERN_ATTN_ROWS, and the tiles [t0, t1) that they see. */
 struct avx2_attn {
     const struct kern_attn *a;
     size_t row, rows, t0, t1;
     float *q; /* [rows][AVX2_ATTN_Q] copy of the dims [d0, d0 + dims) */
     size_t d0, dims;
-    size_t end; /* of the block's tiles that the group in work scores */
+    size_t end; /* end of the tiles that the current group scores in this pass */
     float *p;   /* [rows][AVX2_ATTN_STRIDE] dots, then weights */
     struct avx2_group group[AVX2_ATTN_GROUPS];
     size_t groups;
-    size_t tile_bytes; /* without scales */
+    size_t tile_bytes; /* bytes of a tile without its scales */
     struct ahead_attn ahead;
 };
 
 /* ---- scores ---- */
 
-/* The registers of a tile of sums for ROWS rows. */
+/* Returns the registers of sums for each row of a group of ROWS rows. */
 AVX2_INLINE int avx2_attn_width(size_t rows)
 {
     static const int width[AVX2_ROWS + 1] = {0, 8, 6, 4, 3, 2, 2};
@@ -63,8 +63,8 @@ AVX2_INLINE int avx2_attn_width(size_t rows)
     return width[rows];
 }
 
-/* Where the registers [v, v + cols) of a row of scores lie in the keys, from the copied dims on; registers
- * beyond the block's last repeat it, for those of the next block would take their dims twice. */
+/* Sets B to the keys of the registers [v, v + cols) of a row of scores, from the copied dims on. Registers
+ * beyond the last tile of this pass repeat it; those of the next tiles would get their dims twice. */
 AVX2_INLINE void avx2_attn_columns(const struct avx2_attn *o, size_t v, int cols, const char **k, size_t *reg,
                                    enum avx2_kind kind)
 {
@@ -78,7 +78,8 @@ AVX2_INLINE void avx2_attn_columns(const struct avx2_attn *o, size_t v, int cols
         }
 }
 
-/* The sums of the copied dims join the dots of the group; int8 takes its scale when all dims are in. */
+/* Adds the sums over the copied dims to the dots of the group. With int8, the dots take their scales after
+ * the last dims. */
 AVX2_INLINE void avx2_attn_put_dots(const struct avx2_attn *o, const struct avx2_group *g, avx2_sums acc,
                                     const size_t *reg, int rows, int cols, enum avx2_kind kind)
 {
@@ -103,11 +104,11 @@ AVX2_INLINE void avx2_attn_put_dots(const struct avx2_attn *o, const struct avx2
         }
 }
 
-/* Adds what the copied dims give to the dots of a group with the registers [v, v + COLS). */
+/* Adds the products of the copied dims to the dots of a group, for the registers [v, v + COLS). */
 AVX2_INLINE void avx2_attn_dots(struct avx2_attn *o, const struct avx2_group *g, size_t v, int rows, int cols,
                                 enum avx2_kind kind)
 {
-    const bool look = g == o->group; /* the first to read them */
+    const bool look = g == o->group; /* the first group that reads the keys prefetches */
     const char *k[AVX2_ATTN_REGS];
     const float *q = o->q + g->row * AVX2_ATTN_Q;
     size_t reg[AVX2_ATTN_REGS];
@@ -137,8 +138,8 @@ AVX2_INLINE void avx2_attn_dots(struct avx2_attn *o, const struct avx2_group *g,
 
 /* ---- softmax ---- */
 
-/* Rounds a weight, which is not negative, to bf16 and widens it again. The smallest of itself and a NaN
- * keeps the carry out of the sign. */
+/* Rounds a weight, which is not negative, to bf16 and widens it again. The minimum of the sum and a NaN
+ * keeps a carry out of the sign. */
 AVX2_INLINE __m256 avx2_attn_round(__m256 p)
 {
     __m256i u = _mm256_min_epu32(_mm256_castps_si256(p), _mm256_set1_epi32(0x7fff0000));
@@ -148,7 +149,8 @@ AVX2_INLINE __m256 avx2_attn_round(__m256 p)
     return _mm256_castsi256_ps(_mm256_and_si256(u, _mm256_set1_epi32((int)0xffff0000u)));
 }
 
-/* Scores from the dots of the tiles [t, end) where that is more than a positive factor. */
+/* Replaces the dots of the tiles [t, end) by scores. Without a soft cap a score is a positive multiple of
+ * the dot, and the dots stay. */
 AVX2_INLINE void avx2_attn_cap(const struct kern_attn *a, float *p, size_t t, size_t end)
 {
     const __m256 cap = _mm256_set1_ps(a->softcap), scale = _mm256_set1_ps(a->scale);
@@ -162,7 +164,7 @@ AVX2_INLINE void avx2_attn_cap(const struct kern_attn *a, float *p, size_t t, si
     }
 }
 
-/* Of eight scores from token I on all bits where row R sees them. */
+/* Returns all bits set for those of the eight scores from token I on that row R sees. */
 AVX2_INLINE __m256 avx2_attn_seen(const struct avx2_attn *o, size_t r, size_t i)
 {
     ptrdiff_t at = (ptrdiff_t)i, lo = o->a->lo[o->row + r], hi = o->a->hi[o->row + r];
@@ -170,7 +172,7 @@ AVX2_INLINE __m256 avx2_attn_seen(const struct avx2_attn *o, size_t r, size_t i)
     return _mm256_castsi256_ps(_mm256_andnot_si256(avx2_first(lo - at), avx2_first(hi - at)));
 }
 
-/* Makes -infinity of the scores of tile T that row R does not see. */
+/* Sets the scores of tile T that row R does not see to -infinity. */
 AVX2_INLINE void avx2_attn_hide(const struct avx2_attn *o, size_t r, size_t t)
 {
     float *p = o->p + r * AVX2_ATTN_STRIDE;
@@ -192,8 +194,8 @@ AVX2_INLINE float avx2_attn_max(const float *p, size_t t, size_t end)
     return avx2_fold_max(_mm256_max_ps(m[0], m[1]));
 }
 
-/* Weights in place of the dots of the tiles [t, end), those that row R sees; returns their sum. TWOS times a
- * dot is a score over ln 2, of which TOP is the largest. */
+/* Replaces the dots of the tiles [t, end) that row R sees by weights. Returns their sum. TWOS times a dot is
+ * a score over ln 2; TOP is the largest of these. */
 AVX2_INLINE float avx2_attn_exp(struct avx2_attn *o, size_t r, size_t t, size_t end, float twos, float top,
                                 enum avx2_kind kind)
 {
@@ -226,8 +228,8 @@ AVX2_INLINE float avx2_attn_exp(struct avx2_attn *o, size_t r, size_t t, size_t 
     return avx2_fold(sum[0], sum[1]);
 }
 
-/* Turns the dots of row R of a group into weights, and gives its maximum and sum. The maximum of the dots
- * times a positive scale is the maximum of the scores, for rounding keeps the order. */
+/* Replaces the dots of row R of a group by weights and stores their maximum and sum. The maximum of the dots
+ * times a positive scale is the maximum of the scores, because rounding keeps the order. */
 AVX2_INLINE void avx2_attn_weigh(struct avx2_attn *o, const struct avx2_group *g, size_t r,
                                  enum avx2_kind kind)
 {
@@ -259,8 +261,8 @@ AVX2_INLINE void avx2_attn_weigh(struct avx2_attn *o, const struct avx2_group *g
 
 /* ---- values ---- */
 
-/* out += weights x values for the tiles [t, end) of a piece, the rows of a group and COLS registers from
- * dim D on. The first piece begins the sums, the last ends them by adding +0. */
+/* Computes out += weights x values for the tiles [t, end) of a piece, the rows of a group and COLS registers
+ * from dim D on. The first piece starts the sums, the last one adds +0. */
 AVX2_INLINE void avx2_attn_values(struct avx2_attn *o, const struct avx2_group *g, size_t t, size_t end,
                                   size_t d, int rows, int cols, enum avx2_kind kind)
 {
@@ -306,7 +308,8 @@ AVX2_INLINE void avx2_attn_values(struct avx2_attn *o, const struct avx2_group *
         }
 }
 
-/* All dims: as wide as the group allows, but rather 4 + 4 than 6 + 2 and 2 + 2 than 3 + 1. */
+/* Computes all dims, in columns as wide as the group allows, but 4 + 4 rather than 6 + 2 and 2 + 2 rather
+ * than 3 + 1. */
 AVX2_INLINE void avx2_attn_all_values(struct avx2_attn *o, const struct avx2_group *g, size_t t, size_t end,
                                       int rows, enum avx2_kind kind)
 {
@@ -324,7 +327,7 @@ AVX2_INLINE void avx2_attn_all_values(struct avx2_attn *o, const struct avx2_gro
         avx2_attn_values(o, g, t, end, d, rows, 2, kind);
 }
 
-/* ---- the walk ---- */
+/* ---- all phases ---- */
 
 typedef void avx2_dots_fn(struct avx2_attn *o, const struct avx2_group *g, size_t v);
 typedef void avx2_values_fn(struct avx2_attn *o, const struct avx2_group *g, size_t t, size_t end);
@@ -355,7 +358,7 @@ struct avx2_micro {
         {NULL, values_1, values_2, values_3, values_4, values_5, values_6}, \
     }
 
-/* Cuts the rows into groups and finds the tiles that each sees, and all of them. */
+/* Divides the rows into groups and sets the tiles that each group sees, and those that any group sees. */
 AVX2_INLINE void avx2_attn_cut(struct avx2_attn *o)
 {
     size_t n = (o->rows + AVX2_ROWS - 1) / AVX2_ROWS;
@@ -383,7 +386,7 @@ AVX2_INLINE void avx2_attn_cut(struct avx2_attn *o)
     }
 }
 
-/* The first phase: 256 dims at a time, block by block of tiles; a lone group has no reason for blocks. */
+/* Computes the first phase: 256 dims at a time, a few tiles at a time if there are several groups. */
 AVX2_INLINE void avx2_attn_scores(struct avx2_attn *o, const struct avx2_micro *micro)
 {
     const struct kern_attn *a = o->a;
@@ -404,7 +407,7 @@ AVX2_INLINE void avx2_attn_scores(struct avx2_attn *o, const struct avx2_micro *
     }
 }
 
-/* The third phase, piece by piece of the tiles. */
+/* Computes the third phase, one piece of the tiles after the other. */
 AVX2_INLINE void avx2_attn_weighted(struct avx2_attn *o, const struct avx2_micro *micro, enum avx2_kind kind)
 {
     const size_t bytes = KERN_TILE * o->a->dp * avx2_attn_size(kind);

@@ -1,5 +1,4 @@
-/* avx2_attn_bf16.c - attention over one chunk from bf16: everything is widened, exactly, and summed as ref/
- * does.
+/* avx2_attn_bf16.c - attention over one chunk in bf16: everything is widened exactly and summed as in ref/.
  *
  *   keys    [dp / 2][16][2] bf16;  values  [8][dp][2] bf16
  *   q       fp32; weights are rounded to bf16 and kept as floats

@@ -1,5 +1,4 @@
-/* avx2_attn_f32.c - attention over one chunk in fp32: the walk of avx2_attn.h with one fma a
- * step and element.
+/* avx2_attn_f32.c - attention over one chunk in fp32: avx2_attn.h with one fma for each step and element.
  *
  *   keys    [dp][16] float;  values  [16][dp] float
  *   sums    dims ascending, tokens ascending, one accumulator an element

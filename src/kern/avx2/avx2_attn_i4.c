@@ -1,4 +1,4 @@
-/* avx2_attn_i4.c - rows of 4 bits: attn_i4.h, compiled for AVX2, in front of the attention to int8. */
+/* avx2_attn_i4.c - KV rows in 4 bits: attn_i4.h compiled for AVX2, followed by the attention to int8. */
 #include "kern/avx2/avx2.h"
 #include "kern/format/attn_i4.h"
 

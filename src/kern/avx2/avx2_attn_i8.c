@@ -1,7 +1,7 @@
-/* avx2_attn_i8.c - attention over one chunk from int8 with a scale a token: bytes become floats, exactly.
+/* avx2_attn_i8.c - attention over one chunk in int8 with a scale a token: bytes become floats, exactly.
  *
- *   keys    int8 [dp / 4][16][4], float [16]: a dot takes its token's scale when all dims are in
- *   values  int8 [4][dp][4], float [16]: a weight takes its token's scale before the values
+ *   keys    int8 [dp / 4][16][4], float [16]: a dot takes the scale of its token after the last dim
+ *   values  int8 [4][dp][4], float [16]: a weight takes the scale of its token before the values
  */
 #include "kern/avx2/avx2.h"
 #include "kern/avx2/avx2_attn.h"

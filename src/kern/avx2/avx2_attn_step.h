@@ -1,11 +1,13 @@
-/* avx2_attn_step.h - the inner step of attention: a tile of sums += a column of q, or of weights, x a row of
- * keys or values.
+/* avx2_attn_step.h - the inner step of attention: sums in registers += a column of q, or of weights, x a row
+ * of keys or values.
  *
- *   F32   a step is one element of fp32 as it lies
- *   BF16  two elements, pairs in 32-bit lanes: the even one shifted left by 16, the odd one masked in place
- *   I8    four elements, fours in 32-bit lanes: each shifted to the top and back down, then converted
- * Tiles of sums are 1 row x 8 registers, 2 x 6, 3 x 4, 4 x 3, 5 x 2 or 6 x 2: more sums than the FMA's
- * latency needs (8), and what else is needed stays within 16 registers. Written for constant sizes and kinds.
+ *   F32   a step is one element of fp32
+ *   BF16  two elements, pairs in 32-bit lanes: the even one is shifted left by 16, the odd one is masked
+ *   I8    four elements, fours in 32-bit lanes: each is shifted to the top and back down, then converted
+ *
+ * The sums are 1 row x 8 registers, 2 x 6, 3 x 4, 4 x 3, 5 x 2 or 6 x 2: more sums than the latency of the
+ * FMA needs (8), and the other operands fit into the rest of 16 registers. The code is written for constant
+ * sizes and kinds.
  */
 #ifndef GALLOP_KERN_AVX2_AVX2_ATTN_STEP_H
 #define GALLOP_KERN_AVX2_AVX2_ATTN_STEP_H
@@ -18,38 +20,38 @@
 enum avx2_kind { AVX2_F32, AVX2_BF16, AVX2_I8 };
 
 enum {
-    AVX2_ATTN_REGS = 8,   /* of the widest tile of sums */
+    AVX2_ATTN_REGS = 8,   /* registers for each row in the widest shape of sums */
     AVX2_ATTN_LANES = 32, /* bytes of 8 lanes in memory */
 };
 
 typedef __m256 avx2_sums[AVX2_ROWS][AVX2_ATTN_REGS];
 
-/* What of the lanes of pairs is the upper half. */
+/* The mask of the upper half of 32-bit lanes. */
 static const uint32_t avx2_attn_upper[1][8] __attribute__((aligned(32))) = {
     {0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u}};
 
-/* The dims of a row of keys, or tokens of values, that one step takes. */
+/* Returns the dims of a row of keys, or tokens of values, that one step takes. */
 AVX2_INLINE size_t avx2_attn_unit(enum avx2_kind kind)
 {
     return kind == AVX2_F32 ? 1 : kind == AVX2_BF16 ? 2 : 4;
 }
 
-/* Bytes of an element of keys and values. */
+/* Returns the bytes of an element of keys and values. */
 AVX2_INLINE size_t avx2_attn_size(enum avx2_kind kind)
 {
     return kind == AVX2_F32 ? 4 : kind == AVX2_BF16 ? 2 : 1;
 }
 
-/* W = eight bytes, those SHIFT bits below the top of each lane. */
+/* Sets W to eight bytes, those SHIFT bits below the top of each lane. */
 #define AVX2_ATTN_BYTES(w, b, SHIFT)                                                         \
     __asm__ volatile("vmovups %1, %0\n\tvpslld $" SHIFT ", %0, %0\n\tvpsrad $24, %0, %0\n\t" \
                      "vcvtdq2ps %0, %0"                                                      \
                      : "=x"(w)                                                               \
                      : "m"(*(const char(*)[32])(b)))
 
-/* Eight elements of keys or values, number PART of each lane. Volatile, like the other two steps
- * of the inner loops: their order is the one in which no more registers are needed than there are, and gcc
- * 12 left to itself finds others, that spill. */
+/* Loads eight elements of keys or values, number PART of each lane. This and the other two steps of the
+ * inner loops are volatile: in this order they need no more registers than there are, and gcc 12 finds other
+ * orders that spill. */
 AVX2_INLINE __m256 avx2_attn_load(const char *b, int part, enum avx2_kind kind)
 {
     __m256 w;
@@ -81,14 +83,15 @@ AVX2_INLINE __m256 avx2_attn_broadcast(const float *x)
     return y;
 }
 
-/* *acc = fma(x, y, *acc) */
+/* Computes *acc = fma(x, y, *acc). */
 AVX2_INLINE void avx2_attn_fma(__m256 *acc, __m256 x, __m256 y)
 {
     __asm__ volatile("vfmadd231ps %2, %1, %0" : "+x"(*acc) : "x"(x), "x"(y));
 }
 
-/* acc += x[row] x one element of each of the COLS columns b[c]; x[row] are AVX2_ATTN_Q or AVX2_ATTN_STRIDE
- * floats apart. Keeps in registers whatever is fewer, the row's elements or the columns'. */
+/* Computes acc += x[row] x one element of each of the COLS columns b[c]. The rows of x lie AVX2_ATTN_Q or
+ * AVX2_ATTN_STRIDE floats apart. Keeps the elements of the rows or those of the columns in registers,
+ * whichever are fewer. */
 AVX2_INLINE void avx2_attn_outer(avx2_sums acc, const char *const *b, size_t at, const float *x,
                                  size_t stride, int part, int rows, int cols, enum avx2_kind kind)
 {
@@ -127,8 +130,8 @@ AVX2_INLINE void avx2_attn_outer(avx2_sums acc, const char *const *b, size_t at,
     }
 }
 
-/* The step for 4 rows x 3 columns, all 16 registers of it: twelve sums, three columns, a broadcast. gcc 12
- * spills some of the sums when left to choose. */
+/* The step for 4 rows x 3 columns, which needs all 16 registers: twelve sums, three columns, a broadcast.
+ * gcc 12 spills some of the sums if it may choose. */
 #define AVX2_ATTN_ROW43(R, DIM, S0, S1, S2)                        \
     "vbroadcastss " #R "*%c[stride]+4*" #DIM "(%[x]), %%ymm15\n\t" \
     "vfmadd231ps %%ymm12, %%ymm15, %" S0 "\n\t"                    \
@@ -175,7 +178,7 @@ AVX2_INLINE void avx2_attn_step43(avx2_sums acc, const char *const *b, size_t at
                    "vandps %[b2], %%ymm14, %%ymm14\n\t" AVX2_ATTN_ROWS43(1));
 }
 
-/* A step: the element x, and of pairs and fours also those that follow. */
+/* Computes a step: the element x and, with pairs and fours, those that follow it. */
 AVX2_INLINE void avx2_attn_step(avx2_sums acc, const char *const *b, size_t at, const float *x, size_t stride,
                                 int rows, int cols, enum avx2_kind kind)
 {

@@ -1,9 +1,10 @@
-/* avx2_blocks.c - C = A x W over weights in small groups of integers, with VPMADDUBSW: class "int8 sum".
+/* avx2_blocks.c - C = A x W over weights in quantization groups of integers, with VPMADDUBSW: class "int8
+ * sum".
  *
- * Eight groups of a panel at a time are unpacked to bytes in the first cache, and every tile of rows walks
- * them there. Codes of up to six bits times bytes, two of them added, are below 2^15. Codes of eight bits
- * become bytes with a sign: their absolute value, at most 128, times the input's with the sign moved there is
- * below it, too.
+ * Eight groups of a panel at a time are unpacked to bytes in level 1, and every tile of rows takes them from
+ * there. VPMADDUBSW adds two products in 16 bits: with codes of up to six bits the sum is below 2^15. Codes
+ * of eight bits become signed bytes: their absolute value, at most 128, times the input with the sign moved
+ * to it also stays below 2^15.
  */
 #include <immintrin.h>
 #include <string.h>
@@ -14,15 +15,15 @@
 #include "kern/kmath.h"
 
 enum {
-    GROUPS = GROUPS_SPAN, /* unpacked at a time */
+    GROUPS = GROUPS_SPAN, /* groups that are unpacked at a time */
     STEPS = GROUPS_SIZE / 4,
-    SOME = 3, /* rows of a tile at once: with 16 columns 6 sums of integers and 6 of floats */
-    FEW = 2,  /* rows at most that ask for nothing: the hardware asks ahead of one stream */
+    SOME = 3, /* rows of a tile at once: with 16 columns, 6 sums of integers and 6 of floats */
+    FEW = 2,  /* maximum rows that prefetch nothing: the hardware prefetches one stream well */
 };
 
 struct chunk {
     uint8_t code[GROUPS][STEPS][2][GROUPS_LINE];
-    float d[GROUPS][2][KERN_NR]; /* of the halves of a group; of the first alone, of whole ones */
+    float d[GROUPS][2][KERN_NR]; /* d of the two halves of a group, of the group in [0] without halves */
     float min[GROUPS][KERN_NR];
 };
 
@@ -33,7 +34,7 @@ AVX2_INLINE __m256i bytes_at(const void *p)
 
 /* ---- unpacking ---- */
 
-/* Bits of the codes of step S that lie in U above the lower four, at their place. */
+/* Returns the upper bits of the codes of step S, which U holds, at their place above the lower four. */
 static __m256i upper_bits(__m256i u, int s, unsigned bits)
 {
     int left = bits == 5 ? 4 - s : 4 - 2 * (s % 4);
@@ -71,7 +72,7 @@ static __m256 halves_at(const uint8_t *p)
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
 
-/* Eight powers of two, 2^-127 and 2^-128 among them, which are subnormal. */
+/* Returns eight powers of two, among them 2^-127 and 2^-128, which are subnormal. */
 static __m256 powers_at(const uint8_t *p)
 {
     __m256i e = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
@@ -113,9 +114,9 @@ static void unpack_groups(struct chunk *to, const uint8_t *panel, size_t from, s
     }
 }
 
-/* ---- rows through what is unpacked ---- */
+/* ---- rows times the unpacked groups ---- */
 
-/* Four products of each of 8 columns, added. */
+/* Returns the sums of four products for each of 8 columns. */
 AVX2_INLINE __m256i dot(__m256i w, __m256i a, bool sign)
 {
     __m256i pairs =
@@ -124,7 +125,7 @@ AVX2_INLINE __m256i dot(__m256i w, __m256i a, bool sign)
     return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 }
 
-/* Y and the sum N of the products of a group, times D and the row's scale S. */
+/* Returns Y plus the sum N of the products of a group times D times the scale S of the row. */
 AVX2_INLINE __m256 scaled(__m256 y, __m256i n, const float *d, __m256 s, bool powers)
 {
     const __m256 x = _mm256_cvtepi32_ps(n), by = _mm256_loadu_ps(d);
@@ -132,8 +133,8 @@ AVX2_INLINE __m256 scaled(__m256 y, __m256i n, const float *d, __m256 s, bool po
     return powers ? _mm256_fmadd_ps(_mm256_mul_ps(x, by), s, y) : _mm256_fmadd_ps(x, _mm256_mul_ps(by, s), y);
 }
 
-/* Rows [r0, r0 + rows) of a tile of ALL, 16 columns of side H: SUMS [all][32] (+)= N groups from IN on, times
- * C. */
+/* Computes SUMS [all][32] (+)= N groups of the input from IN on, times C: for the rows [r0, r0 + rows) of a
+ * tile of ALL rows and the 16 columns of SIDE. */
 AVX2_INLINE void micro(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all,
                        size_t r0, int side, int rows, const struct groups_form f)
 {
@@ -207,7 +208,7 @@ AVX2_INLINE void micro(float *sums, const struct chunk *c, char *in, size_t n, b
         }
 }
 
-/* A tile of T.rows rows. */
+/* Computes all rows of a tile, ALL of them. */
 AVX2_INLINE void tile(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all,
                       const struct groups_form f)
 {

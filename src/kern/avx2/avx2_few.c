@@ -1,10 +1,9 @@
 /* avx2_few.c - C = A x W^T + bias for few rows: three panels are read at once, as three streams.
  *
- * The prefetchers of the processor reach further with three streams than with one, by a third on Zen 3;
- * asking for lines in software only hinders them there. One row takes a row of each panel in turn, with the
- * sums of all three in registers.
- * More rows take a piece of 1 KB of each in turn; their sums lie in a small array between pieces. Sums are in
- * the order of ref_gemm.c.
+ * The prefetchers of the processor reach a third further with three streams than with one (Zen 3); software
+ * prefetching only disturbs them there. One row of A takes a row of each panel in turn, with the sums of all
+ * three panels in registers. More rows take a piece of 1 KB of each panel in turn; between the pieces their
+ * sums lie in a small array. The order of the sums is that of ref_gemm.c.
  */
 #include <immintrin.h>
 
@@ -14,15 +13,15 @@
 enum {
     STREAMS = 3,
     LINE = KERN_NR * sizeof(float), /* bytes of a row of fp32, and of a pair of rows of bf16 */
-    PIECE = 8,                      /* lines of a stream before the next has its turn */
+    PIECE = 8,                      /* lines of a stream before the next stream */
     STRIDE = AVX2_GEMM_LINE,        /* floats between rows of A */
 };
 
-/* Sums of a stream. */
+/* The sums of a stream. */
 typedef float sums_of[AVX2_FEW_MOST_F32][KERN_NR];
 
-/* SUMS += ROWS rows of A x DEPTH rows of each of N streams, COLS registers of them. All but the first four
- * are constants. */
+/* Computes SUMS += ROWS rows of A x DEPTH rows of each of N streams, for COLS registers of columns. All
+ * arguments but the first four are constants. */
 AVX2_INLINE void piece(sums_of *sums, const float *a, const char *const *b, size_t depth, size_t at, int rows,
                        int n, int cols, bool bf16)
 {
@@ -34,7 +33,7 @@ AVX2_INLINE void piece(sums_of *sums, const float *a, const char *const *b, size
         if (s >= n)
             break;
         p[s] = again[s] = b[s] + at * sizeof(float);
-        /* The pairs are read twice. The compiler must not know, or it runs out of registers. */
+        /* The pairs are read twice. If the compiler knew, it would keep them and run out of registers. */
         __asm__("" : "+r"(again[s]));
         AVX2_UNROLL
         for (int r = 0; r < AVX2_ROWS; r++) {
@@ -106,13 +105,13 @@ HALVES(bf16_4, 4, true)
 #undef WIDE
 #undef HALVES
 
-/* One row over 1, 2 or 3 streams; 2 and more rows over one. */
+/* [0]: one row over 1, 2 or 3 streams; [1]: 2 and more rows over one stream. */
 static piece_fn *const of_streams[2][STREAMS + 1] = {{NULL, f32_1x1, f32_1x2, f32_1x3},
                                                      {NULL, bf16_1x1, bf16_1x2, bf16_1x3}};
 static piece_fn *const of_rows[2][AVX2_FEW_MOST_F32 + 1] = {
     {NULL, f32_1x1, f32_2, f32_3, f32_4, f32_5, f32_6}, {NULL, bf16_1x1, bf16_2, bf16_3, bf16_4}};
 
-/* All of K against N streams, piece by piece. The rows of A are one tile of the input. */
+/* Computes all of K for N streams, piece by piece. The rows of A are one tile of the input. */
 AVX2_INLINE void streams(sums_of *sums, const float *a, const char *const *b, size_t n, size_t m, size_t k,
                          bool bf16)
 {

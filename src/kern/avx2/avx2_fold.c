@@ -1,7 +1,6 @@
 /* avx2_fold.c - joins the chunks of attention and divides by their sum.
  *
- * What ref_attn.c does, eight dims at a time; the two factors of a fold are scalar.
- */
+ * It does what ref_attn.c does, eight dims at a time; the two factors of a fold are scalar. */
 #include <math.h>
 
 #include "kern/avx2/avx2.h"

@@ -1,18 +1,19 @@
-/* avx2_many.c - C = A x W^T + bias for many rows over packed panels of 32 columns, for fp32 and bf16 weights.
+/* avx2_many.c - C = A x W^T + bias for many rows over packed panels of 32 columns, for fp32 and bf16
+ * weights.
  *
- *   rows    cut into tiles of at most 6, as equal as can be
- *   input   tile behind tile, each [lines][rows][16] floats: 16 of every row, then the next 16. bf16:
- *           rounded, and widened again
+ *   rows    cut into tiles of at most 6, as equal as possible
+ *   input   tile after tile, each [lines][rows][16] floats: 16 of every row, then the next 16. bf16 inputs
+ *           are rounded and widened again
  *   tile    6 rows x 16 columns: 12 accumulators; sums are those of ref_gemm.c
- *   blocks  512 of K. Every tile of rows walks the block of a panel, which lies in level 2, its left columns
- *           first, and asks memory for its share of the block behind it. Where there are many rows a block of
- *           bf16 is widened once, to an array that the tiles read as fp32
- *   sums    of a panel wait between its blocks in an array of the thread's own, [rows][32] a tile; no cut
- *           changes a bit. From there they go, bias added, to C, or through an activation to the next
- *           gemm's input
+ *   KC      512 of K. All tiles of rows take the KC slice of a panel from level 2, first its left columns,
+ *           and each prefetches its share of the next slice. With many rows, a slice of bf16 is widened
+ *           once, to an array that the tiles read as fp32
+ *   sums    of a panel wait between its slices in an array of the thread, [rows][32] for a tile; where K is
+ *           cut does not change a bit. At the end they go, with the bias added, to C, or through an
+ *           activation to the input of the next gemm
  *
- * Cost of a step of K at 6 x 16: 12 FMAs against 2 panel loads and 6 broadcasts; bf16 that was not widened
- * before adds 2 shifts or masks.
+ * A step of K at 6 x 16 takes 12 FMAs, 2 panel loads and 6 broadcasts; bf16 that was not widened before
+ * takes 2 shifts or masks more.
  */
 #include <immintrin.h>
 #include <string.h>
@@ -23,24 +24,25 @@
 
 enum {
     ROWS = AVX2_ROWS,
-    COLS = 2,         /* registers of a tile's row */
-    KC = 512,         /* of a block of K; a multiple of LINE */
-    TILES = 86,       /* that go through a panel together: all 512 rows of a step, 64 KB of sums */
-    MANY = 12,        /* more rows than that have bf16 widened for them */
-    UNROLL = 4,       /* steps of K of a turn of the inner loop; divides LINE */
-    PANEL_LINE = 128, /* bytes of a row of fp32 of a panel, and of a pair of rows of bf16 */
+    COLS = 2,         /* registers for each row of a tile */
+    KC = 512,         /* K of a slice; a multiple of LINE */
+    TILES = 86,       /* tiles that go through a panel together: all 512 rows of a step, 64 KB of sums */
+    MANY = 12,        /* with more rows, bf16 is widened once for all tiles */
+    UNROLL = 4,       /* steps of K in one iteration of the inner loop; divides LINE */
+    PANEL_LINE = 128, /* bytes of a row of fp32 of a panel, or of a pair of rows of bf16 */
     LINE = AVX2_GEMM_LINE,
 };
 
-/* ---- the input's form ---- */
+/* ---- the form of the input ---- */
 
-/* Floats of a row of K elements. */
+/* Returns the floats that a row of K elements takes. */
 static size_t width_of(size_t k)
 {
     return (k + LINE - 1) / LINE * LINE;
 }
 
-/* N columns from AT on, a multiple of LINE, of row R of tile T: no more than the line has. */
+/* Puts N columns from AT on, a multiple of LINE, of row R of tile T to their place: no more than the line
+ * has. */
 AVX2_INLINE void put_line(float *in, struct avx2_rows t, size_t r, size_t k, size_t at, const float *x,
                           size_t n, bool bf16)
 {
@@ -94,7 +96,8 @@ void avx2_gemm_begin(const struct kern_gemm *g, size_t p, size_t first, size_t r
             _mm256_storeu_ps(sums + r * KERN_NR + v, avx2_get(g->c + (first + r) * g->ldc + at, g->n - at));
 }
 
-/* Row R of a tile, its bias added, through an activation to C or to the input that it becomes. */
+/* Applies the activation to row R of a tile, whose bias is added, and stores it to C or to the input of the
+ * next gemm. */
 AVX2_INLINE void activate(const struct kern_gemm *g, size_t p, struct avx2_rows t, size_t r, float y[KERN_NR],
                           bool bf16)
 {
@@ -133,21 +136,21 @@ void avx2_gemm_end(const struct kern_gemm *g, size_t p, size_t first, size_t row
     }
 }
 
-/* ---- a tile through a block of a panel ---- */
+/* ---- one tile, one KC slice ---- */
 
-/* The sums of some rows and of 16 columns (+)= A x a block of a panel. */
+/* The arguments of a micro-kernel: the sums of some rows and of 16 columns (+)= A x a KC slice of a panel. */
 struct part {
     const float *a;
-    const char *b, *next; /* the block's first column, and the first line to be asked for */
-    float *sums;          /* [rows][32], of these columns */
-    size_t depth, ask;    /* ASK: lines from NEXT on */
-    bool first;           /* begins the sums */
+    const char *b, *next; /* the first column of the slice, and the first line to prefetch */
+    float *sums;          /* [rows][32], from the first of these columns on */
+    size_t depth, ask;    /* ask: lines to prefetch from next on */
+    bool first;           /* the sums start at zero */
 };
 
 typedef void part_fn(const struct part *p);
 
-/* One step of K, or two of a pair. AGAIN is B: pairs are read twice, and the compiler must not know, or it
- * keeps them in registers and sums in memory. */
+/* Computes one step of K, or the two steps of a pair. AGAIN equals B: pairs are read twice, and the compiler
+ * must not know, or it would keep them in registers and sums in memory. */
 AVX2_INLINE void step(__m256 acc[ROWS][4], const char *b, const char *again, const float *a, int rows,
                       bool pairs)
 {
@@ -175,7 +178,7 @@ AVX2_INLINE void multiply(__m256 acc[ROWS][4], const struct part *p, int rows, b
                  pairs);
         a += UNROLL;
         k += UNROLL;
-        if (k == LINE) { /* on to every row's next line */
+        if (k == LINE) { /* continues with the next line of every row */
             a += (rows - 1) * LINE;
             k = 0;
         }
@@ -231,7 +234,7 @@ static part_fn *const parts[2][ROWS] = {{NULL, NULL, whole_3, whole_4, whole_5, 
 
 /* ---- panels ---- */
 
-/* KC rows of a panel's pairs at B, as fp32. */
+/* Widens DEPTH rows of the pairs of a panel at B to fp32. */
 static void widen(float *wide, const char *b, size_t depth)
 {
     const __m256i upper = _mm256_set1_epi32((int)0xffff0000u);
@@ -245,12 +248,13 @@ static void widen(float *wide, const char *b, size_t depth)
         }
 }
 
-/* The tiles [t0, t1) of rows through a block. */
+/* The tiles [t0, t1) of rows and one KC slice. */
 struct slice {
     const struct kern_gemm *g;
     size_t p, k0, depth, t0, t1;
-    const char *b, *next; /* the block as the tiles read it; what memory is asked for meanwhile, */
-    size_t ask;           /* lines of it */
+    /* The slice as the tiles read it; the first line to prefetch meanwhile, and the number of lines. */
+    const char *b, *next;
+    size_t ask;
     float *sums;
     bool pairs;
 };
@@ -281,13 +285,13 @@ AVX2_INLINE void run_slice(const struct slice *o, bool bf16)
     }
 }
 
-/* WIDE [KC][32], of bf16. */
+/* Computes the tiles [t0, t1) of rows for all panels. WIDE [KC][32] is for bf16. */
 AVX2_INLINE void panels(const struct kern_gemm *g, size_t p0, size_t p1, size_t t0, size_t t1, float *wide,
                         bool bf16)
 {
     float sums[TILES * ROWS * KERN_NR] __attribute__((aligned(64)));
-    const size_t lines = (g->k + bf16) / (1 + bf16),                /* of a panel, PANEL_LINE bytes each */
-        apart = (kern_gemm_panel_k(g) + bf16) / (1 + bf16) - lines; /* of pieces of two panels */
+    const size_t lines = (g->k + bf16) / (1 + bf16), /* lines of a panel, PANEL_LINE bytes each */
+        apart = (kern_gemm_panel_k(g) + bf16) / (1 + bf16) - lines; /* of a panel, PANEL_LINE bytes each */
     struct slice o = {.g = g, .t0 = t0, .t1 = t1, .sums = sums, .pairs = bf16 && g->m <= MANY};
 
     for (o.p = p0; o.p < p1; o.p++)

@@ -1,7 +1,8 @@
-/* avx2_math.h - kmath.h eight lanes at a time, 16-lane sums in two registers, tails, rounding to bf16.
+/* avx2_math.h - kmath.h on eight lanes, 16-lane sums in two registers, tails, rounding to bf16.
  *
- * Each function repeats its namesake in kmath.h operation by operation. A tail is a masked load that gives +0
- * for what is missing and a masked store: the arithmetic of the lanes that exist is the same as in the body.
+ * Each function repeats the kmath.h function of its name operation by operation. A tail is a masked load,
+ * which gives +0 for missing lanes, and a masked store: the arithmetic of the lanes that exist is the same
+ * as for whole vectors.
  */
 #ifndef GALLOP_KERN_AVX2_AVX2_MATH_H
 #define GALLOP_KERN_AVX2_AVX2_MATH_H
@@ -11,7 +12,7 @@
 #include "kern/avx2/avx2.h"
 #include "kern/kmath.h"
 
-/* All ones in the first N lanes; N may be anything, also negative or above 8. */
+/* Returns all bits set in the first N lanes. N may be any number, also negative or above 8. */
 AVX2_INLINE __m256i avx2_first(ptrdiff_t n)
 {
     int k = n < 0 ? 0 : n > 8 ? 8 : (int)n;
@@ -19,7 +20,7 @@ AVX2_INLINE __m256i avx2_first(ptrdiff_t n)
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(k), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-/* s[i] += s[i + 8], += s[i + 4], += s[i + 2], += s[i + 1]. */
+/* Folds as kern.h defines: s[i] += s[i + 8], += s[i + 4], += s[i + 2], += s[i + 1]. */
 AVX2_INLINE float avx2_fold(__m256 low, __m256 high)
 {
     __m256 s8 = _mm256_add_ps(low, high);
@@ -29,7 +30,7 @@ AVX2_INLINE float avx2_fold(__m256 low, __m256 high)
     return _mm_cvtss_f32(_mm_add_ss(s2, _mm_movehdup_ps(s2)));
 }
 
-/* The largest lane; no lane is NaN. */
+/* Returns the largest lane. No lane may be NaN. */
 AVX2_INLINE float avx2_fold_max(__m256 v)
 {
     __m128 s4 = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
@@ -50,7 +51,7 @@ AVX2_INLINE __m256i avx2_round_bf16(__m256 x)
     return _mm256_srli_epi32(_mm256_blendv_epi8(r, u, nan), 16);
 }
 
-/* Eight floats to eight bf16. */
+/* Rounds eight floats to eight bf16. */
 AVX2_INLINE __m128i avx2_to_bf16x8(__m256 x)
 {
     __m256i h = avx2_round_bf16(x);
@@ -58,7 +59,7 @@ AVX2_INLINE __m128i avx2_to_bf16x8(__m256 x)
     return _mm_packus_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
 }
 
-/* Eight bf16 to eight floats. */
+/* Widens eight bf16 to eight floats. */
 AVX2_INLINE __m256 avx2_of_bf16x8(const uint16_t *p)
 {
     __m256i h = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
@@ -66,7 +67,7 @@ AVX2_INLINE __m256 avx2_of_bf16x8(const uint16_t *p)
     return _mm256_castsi256_ps(_mm256_slli_epi32(h, 16));
 }
 
-/* Writes the lanes [0, n) of y, n >= 8 meaning all, to element I of OUT. */
+/* Writes the lanes [0, n) of y to OUT from element I on; n >= 8 means all lanes. */
 AVX2_INLINE void avx2_put(float *out, size_t i, __m256 y, size_t n)
 {
     if (n >= 8)
@@ -75,7 +76,7 @@ AVX2_INLINE void avx2_put(float *out, size_t i, __m256 y, size_t n)
         _mm256_maskstore_ps(out + i, avx2_first((ptrdiff_t)n), y);
 }
 
-/* The same, rounded to bf16. */
+/* Writes the lanes [0, n) of y, rounded to bf16, to OUT from element I on. */
 AVX2_INLINE void avx2_put_bf16(uint16_t *out, size_t i, __m256 y, size_t n)
 {
     __m128i h = avx2_to_bf16x8(y);
@@ -89,7 +90,7 @@ AVX2_INLINE void avx2_put_bf16(uint16_t *out, size_t i, __m256 y, size_t n)
     }
 }
 
-/* Lanes [0, n) from P, n >= 8 meaning all; the others are +0 and not read. */
+/* Loads the lanes [0, n) from P, n >= 8 meaning all; the other lanes are +0 and their memory is not read. */
 AVX2_INLINE __m256 avx2_get(const float *p, size_t n)
 {
     return n >= 8 ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, avx2_first((ptrdiff_t)n));
@@ -128,7 +129,7 @@ AVX2_INLINE __m256 avx2_exp(__m256 x)
     return _mm256_mul_ps(p, half);
 }
 
-/* kmath_exp2(). The integer of NaN is 2^31, which adds nothing to an exponent. */
+/* Computes kmath_exp2() on eight lanes. The integer of NaN is 2^31, which adds nothing to an exponent. */
 AVX2_INLINE __m256 avx2_exp2(__m256 x)
 {
     __m256i n;
@@ -160,7 +161,7 @@ AVX2_INLINE __m256 avx2_neg(__m256 x)
     return _mm256_xor_ps(x, avx2_sign());
 }
 
-/* |y| with the sign of x. */
+/* Returns |y| with the sign of x. */
 AVX2_INLINE __m256 avx2_copysign(__m256 y, __m256 x)
 {
     return _mm256_or_ps(avx2_abs(y), _mm256_and_ps(avx2_sign(), x));
@@ -208,7 +209,7 @@ AVX2_INLINE __m256 avx2_erf(__m256 x)
     return avx2_copysign(_mm256_blendv_ps(large, small, a), x);
 }
 
-/* x / (1 + exp(y)). */
+/* Returns x / (1 + exp(y)). */
 AVX2_INLINE __m256 avx2_gate(__m256 x, __m256 y)
 {
     return _mm256_div_ps(x, _mm256_add_ps(_mm256_set1_ps(1.0f), avx2_exp(y)));
@@ -229,7 +230,7 @@ AVX2_INLINE __m256 avx2_gelu_erf(__m256 x)
     return _mm256_fmadd_ps(h, avx2_erf(_mm256_mul_ps(x, _mm256_set1_ps(KMATH_SQRT_HALF))), h);
 }
 
-/* F is a constant at every call. */
+/* Computes kmath_act() on eight lanes. F is a constant at every call. */
 AVX2_INLINE __m256 avx2_activate(__m256 x, enum kern_act f)
 {
     switch (f) {

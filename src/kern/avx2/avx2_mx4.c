@@ -1,12 +1,15 @@
-/* avx2_mx4.c - C = A x W^T + bias over MXFP4 panels: each is unpacked, the four bits looked up as the two
- * bytes of a bf16, which are the upper half of the fp32, and multiplied by the scale; then the gemm of these
- * rows has it, while it lies in level 2. */
+/* avx2_mx4.c - C = A x W^T + bias over MXFP4 panels: unpacks each panel and calls the gemm for fp32 or bf16
+ * while the panel lies in level 2.
+ *
+ * Unpacking looks the four bits up as the two bytes of a bf16, which are the upper half of the fp32, and
+ * multiplies by the scale.
+ */
 #include <immintrin.h>
 
 #include "kern/avx2/avx2.h"
 #include "kern/format/mx4.h"
 
-/* 2^(s - 127) of eight scales. */
+/* Returns 2^(s - 127) of eight scales. */
 static inline __m256 scales_at(const uint8_t *s)
 {
     __m256i x = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)s));
@@ -17,7 +20,7 @@ static inline __m256 scales_at(const uint8_t *s)
     return _mm256_castsi256_ps(f);
 }
 
-/* Nibbles in words to bf16. A byte that must stay zero is looked up as the zero there is in front. */
+/* Looks up the nibbles in words as bf16. A byte that must stay zero has the index 0, which gives zero. */
 static inline __m256i look_up(__m256i nibble)
 {
     const __m256i high = _mm256_broadcastsi128_si256(
@@ -31,8 +34,8 @@ static inline __m256i look_up(__m256i nibble)
                            _mm256_shuffle_epi8(high, _mm256_slli_epi16(nibble, 8)));
 }
 
-/* A pair of k of eight columns, which are the words of X, with the scale S, to their place in the panel:
- * fp32 rows of KERN_NR columns, or bf16 side by side. */
+/* Stores a pair of k of eight columns, the words of X, times the scale S, to its place in the panel: as fp32
+ * in two rows of KERN_NR columns, or as bf16 side by side. */
 static inline void mx4_put(void *panel, size_t pair, size_t c, __m256i x, __m256 s, bool bf16)
 {
     __m256 even = _mm256_mul_ps(_mm256_castsi256_ps(_mm256_slli_epi32(x, 16)), s);
@@ -55,7 +58,7 @@ AVX2_INLINE void mx4_unpack(void *panel, const uint8_t *group, size_t k, bool bf
     const __m256i mask = _mm256_set1_epi16(15);
 
     for (size_t pair = 0; pair < k / 2; pair += MX4_GROUP_SIZE / 2, group += MX4_GROUP_BYTES)
-        for (size_t c = 0; c < 16; c += 8) { /* and column c + 16 */
+        for (size_t c = 0; c < 16; c += 8) { /* and column c + 16 with each */
             const __m256 s[2] = {scales_at(group + c), scales_at(group + 16 + c)};
 
             for (size_t l = 0; l < MX4_LINES; l++) {

@@ -1,11 +1,10 @@
 /* avx2_norm.c - RMS and layer normalisation of one row: what ref_norm.c does, eight lanes at a time.
  *
- * The 16 lanes of the sums are two registers. Tails are masked: a lane that does not exist adds +0.
- */
+ * The 16 lanes of the sums are two registers. Tails are masked: a lane that does not exist adds +0. */
 #include "kern/avx2/avx2.h"
 #include "kern/avx2/avx2_math.h"
 
-/* Lanes of two registers that exist of the N that are left. */
+/* Two registers of lanes, of which the first N exist. */
 struct pair {
     __m256 low, high;
 };
@@ -17,7 +16,7 @@ AVX2_INLINE struct pair get2(const float *p, size_t n)
     return (struct pair){avx2_get(p, n), n > 8 ? avx2_get(p + 8, n - 8) : _mm256_setzero_ps()};
 }
 
-/* x += r where r is given; returns the 16 elements. */
+/* Adds R, unless it is NULL, to the 16 elements at X and stores them. Returns them. */
 AVX2_INLINE struct pair add_residual(float *x, const float *r, size_t n)
 {
     struct pair v = get2(x, n), s;
@@ -53,7 +52,7 @@ void avx2_rms_norm(float *out, float *x, const float *r, const float *w, size_t 
     }
 }
 
-/* (x - mean) in the first N lanes, +0 in the others. */
+/* Returns (x - mean) in the first N lanes, +0 in the others. */
 AVX2_INLINE __m256 centred(const float *x, __m256 mean, size_t n)
 {
     __m256 d = _mm256_sub_ps(avx2_get(x, n), mean);

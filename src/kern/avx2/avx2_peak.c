@@ -1,7 +1,7 @@
 /* avx2_peak.c - the loops of peak.h with AVX2 and FMA.
  *
- * Twelve chains of fused multiply-adds: two a cycle with a latency of 4 or 5 need eight to ten. Values stay
- * near 1.
+ * Twelve chains of fused multiply-adds: two a cycle with a latency of 4 or 5 cycles need eight to ten.
+ * Values stay near 1.
  */
 #include <immintrin.h>
 
@@ -17,7 +17,7 @@ double avx2_peak_fma(size_t n)
     __m256 acc[CHAINS];
     volatile float sink;
 
-    /* Different beginnings, or the compiler would keep one chain for all. */
+    /* The chains start with different values, or the compiler would keep one chain for all. */
     AVX2_UNROLL
     for (int c = 0; c < CHAINS; c++)
         acc[c] = _mm256_set1_ps((float)c + 0.5f);
@@ -34,7 +34,7 @@ double avx2_peak_fma(size_t n)
     return (double)n * CHAINS * 8 * 2;
 }
 
-/* Four streams at once: memory gives a core half as much again as in one. */
+/* Reads four streams at once: a core reads memory 1.5 times as fast as in one stream. */
 uint64_t avx2_peak_read(const void *p, size_t bytes)
 {
     const char *v = p;

@@ -1,9 +1,10 @@
-/* avx2_tile.h - the inner step of gemm and attention: a tile of sums += a column of A x a row of B.
+/* avx2_tile.h - the inner step of the gemms: sums in registers += a column of A x a row of B. Attention uses
+ * parts of it.
  *
- * B's rows are fp32, or pairs of rows of bf16 in 32-bit lanes, the even row in the lower half: shifted left
- * by 16 resp. masked they are floats. Up to 6 rows x 2 registers or 3 rows x 4: 12 sums, which hide the
- * latency of the FMA, and what else is needed stays within 16 registers. Written for constant numbers of rows
- * and registers.
+ * The rows of B are fp32, or pairs of rows of bf16 in 32-bit lanes, the even row in the lower half: shifted
+ * left by 16, or masked, they are floats. The sums are up to 6 rows x 2 registers or 3 rows x 4: 12 sums
+ * hide the latency of the FMA, and the other operands fit into the rest of 16 registers. The code is written
+ * for constant numbers of rows and registers.
  */
 #ifndef GALLOP_KERN_AVX2_AVX2_TILE_H
 #define GALLOP_KERN_AVX2_AVX2_TILE_H
@@ -14,21 +15,21 @@
 #include "kern/avx2/avx2_math.h"
 
 enum {
-    AVX2_ROWS = 6,     /* of the largest tile */
-    AVX2_FEW_ROWS = 3, /* up to here tiles may be four registers wide */
+    AVX2_ROWS = 6,     /* rows of the largest tile */
+    AVX2_FEW_ROWS = 3, /* maximum rows of a tile that is four registers wide */
 };
 
-/* *acc = fma(x, y, *acc), the sum staying in its register: gcc 12 left to itself moves sums about and into
- * memory. */
+/* Computes *acc = fma(x, y, *acc) with the sum staying in its register; gcc 12 would move sums about and
+ * into memory. */
 AVX2_INLINE void avx2_add_product(__m256 *acc, __m256 x, __m256 y)
 {
     __asm__("vfmadd231ps %2, %1, %0" : "+x"(*acc) : "x"(x), "x"(y));
 }
 
-/* What of a 32-bit lane of B is the weight. */
+/* The part of a 32-bit lane of B that is the weight. */
 enum avx2_part { AVX2_WHOLE, AVX2_LOWER, AVX2_UPPER };
 
-/* Eight weights from register V of row B. */
+/* Returns eight weights from register V of row B. */
 AVX2_INLINE __m256 avx2_weights(const char *b, int v, enum avx2_part part)
 {
     __m256 w = _mm256_loadu_ps((const float *)(const void *)b + 8 * v);
@@ -40,9 +41,8 @@ AVX2_INLINE __m256 avx2_weights(const char *b, int v, enum avx2_part part)
     return w;
 }
 
-/* acc += a[r] x b[v] for one k. Tiles of two registers keep the weights and broadcast row by row, wider ones
- * keep the
- * broadcasts: whatever is fewer. */
+/* Computes acc += a[r] x b[v] for one k. Tiles of two registers keep the weights and broadcast row by row,
+ * wider ones keep the broadcasts, whichever are fewer. */
 AVX2_INLINE void avx2_step(__m256 acc[AVX2_ROWS][4], const char *b, enum avx2_part part, const float *a,
                            size_t stride, int rows, int cols)
 {
@@ -80,7 +80,7 @@ AVX2_INLINE void avx2_step(__m256 acc[AVX2_ROWS][4], const char *b, enum avx2_pa
 
 /* ---- rows of a gemm ---- */
 
-/* They are cut into tiles of at most AVX2_ROWS, as equal as can be. */
+/* A tile of the rows of a gemm. The rows are cut into tiles of at most AVX2_ROWS, as equal as possible. */
 struct avx2_rows {
     size_t first, rows;
 };
@@ -90,7 +90,7 @@ AVX2_INLINE size_t avx2_gemm_tiles(size_t m)
     return (m + AVX2_ROWS - 1) / AVX2_ROWS;
 }
 
-/* Tile I of the M rows. */
+/* Returns tile I of the M rows. */
 AVX2_INLINE struct avx2_rows avx2_gemm_tile(size_t i, size_t m)
 {
     size_t n = avx2_gemm_tiles(m), first = m * i / n;
@@ -98,7 +98,7 @@ AVX2_INLINE struct avx2_rows avx2_gemm_tile(size_t i, size_t m)
     return (struct avx2_rows){first, m * (i + 1) / n - first};
 }
 
-/* The one that ROW is in. */
+/* Returns the tile that ROW is in. */
 AVX2_INLINE struct avx2_rows avx2_gemm_tile_of(size_t row, size_t m)
 {
     return avx2_gemm_tile(((row + 1) * avx2_gemm_tiles(m) - 1) / m, m);

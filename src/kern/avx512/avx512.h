@@ -1,10 +1,12 @@
-/* avx512.h - the rows of this folder: avx512_<function> for the functions of kern.h in the classes fp32 and
- * bf16 (bf16 operands are widened), equal to ref/ bit for bit; gemms of integers are those of avx512vnni/.
- * The machine must have AVX-512 F, BW, DQ and VL.
+/* avx512.h - declares the 512-bit kernels.
  *
- * And the rows of the folders beside it: those of avx512bf16/ (class "bf16 dot"), avx512vnni/ (classes "int8
- * sum" and "int8 dot") and amx/ (class "bf16 tile dot", and "int8 sum"). There is no to_bf16 among them:
- * VCVTNEPS2BF16 makes zeros of denormals, the other rows keep them.
+ * The kernels of this folder are avx512_<function> for the functions of kern.h in the classes "fp32" and
+ * "bf16" (bf16 operands are widened), equal to ref/ bit for bit; the gemms of integers are those of
+ * avx512vnni/. They need AVX-512 F, BW, DQ and VL.
+ *
+ * The kernels of the folders beside it are declared here, too: avx512bf16/ (class "bf16 dot"), avx512vnni/
+ * (classes "int8 sum" and "int8 dot") and amx/ (classes "bf16 tile dot" and "int8 sum"). None of them has a
+ * to_bf16, because VCVTNEPS2BF16 turns subnormals into zeros and the other to_bf16 kernels keep them.
  */
 #ifndef GALLOP_KERN_AVX512_AVX512_H
 #define GALLOP_KERN_AVX512_AVX512_H

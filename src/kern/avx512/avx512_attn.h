@@ -1,32 +1,33 @@
-/* avx512_attn.h - one chunk of attention in 512-bit rows: scores, softmax, weighted values, for
- * at most 12 rows at a time.
+/* avx512_attn.h - one chunk of attention with 512-bit vectors: scores, softmax, weighted values, for at most
+ * 12 rows at a time.
  *
- *   scores  a tile of 16 tokens is one zmm of scores a row: no horizontal sums
+ *   scores  a tile of 16 tokens is one zmm of scores for each row, so no horizontal sums are needed
  *   weights row by row: scale, softcap, mask, maximum, exp, 16-lane sum; then p as words for the third phase
  *   values  tokens ascending through all tiles of the chunk
  *
- * A query row becomes a row of words (avx512_attn_parts.h): 12 rows x 2 zmm, or up to 4 x 4, so that a lone
- * row has four chains to hide the latency in.
+ * A query row becomes a row of words (avx512_attn_parts.h). The sums in registers are 12 rows x 2 zmm, or up
+ * to 4 x 4, so that a single row has four chains to hide the latency.
  *
- * Tiles that none of the rows sees are skipped; a token that one row does not see weighs +0 there, which
- * changes no sum but the sign of a zero, and the "+ 0" at the end takes that away.
+ * Tiles that no row sees are skipped. A token that one row does not see weighs +0 there, which changes no
+ * sum except for the sign of a zero, and the "+ 0" at the end removes that.
  *
- * A decoding step reads keys and values from memory, once, and arithmetic must not wait for it. Every phase
- * asks for what is read some tiles later, first the chunk's keys, then its values, then the keys that come
- * next (kern_attn.next), as many lines as it reads itself. The order is that of memory: four tiles side by
- * side are more streams than the hardware follows by itself (25 GB/s where one stream gave 43).
+ * A decoding step reads keys and values from memory once, and arithmetic must not wait for them. Every phase
+ * prefetches what is read some tiles later, as many lines as it reads itself: first the keys of the chunk,
+ * then its values, then the keys that come next (kern_attn.next). The order is that of memory: four tiles
+ * side by side are more streams than the hardware follows by itself (25 GB/s, against 43 GB/s with one
+ * stream).
  *
- * A core forgets what it is asked for while as many lines are on their way as it can wait for, and few rows
- * ask faster than memory answers (Zen 5: 64 lines; of 16 KB asked for at 72 GB/s most were not there later,
- * at 52 all). So they ask for each line twice, the second time half as far ahead.
+ * A core drops prefetches while as many lines are in flight as it can track, and few rows prefetch faster
+ * than memory answers (Zen 5: 64 lines; of 16 KB prefetched at 72 GB/s most lines were missing later, at 52
+ * GB/s all were present). So few rows prefetch each line twice, the second time half as far ahead.
  */
 #ifndef GALLOP_KERN_AVX512_ATTN_H
 #define GALLOP_KERN_AVX512_ATTN_H
 
 #include "kern/avx512/avx512_attn_parts.h"
 
-/* The second phase reads nothing: it asks for as many tiles of values more, a few lines with each tile of
- * weights. */
+/* The second phase reads nothing itself: it prefetches some more tiles of values, a few lines with each tile
+ * of weights. */
 SIMD512_INLINE void avx512_attn_look(struct avx512_attn *o)
 {
     size_t n = o->t1 - o->t0, steps = o->rows * n, lines = o->lead * o->tile_bytes / 64;
@@ -35,7 +36,7 @@ SIMD512_INLINE void avx512_attn_look(struct avx512_attn *o)
     o->lines = (AVX512_ATTN_SOME * lines + steps - 1) / steps;
 }
 
-/* Asks for COLS lines from AHEAD on, and for those from AGAIN on, which were asked for before. */
+/* Prefetches COLS lines from AHEAD on, and a second time the lines from AGAIN on. */
 SIMD512_INLINE void avx512_attn_ask(const char *ahead, const char *again, int rows, int cols, bool level2)
 {
     SIMD512_UNROLL
@@ -47,7 +48,7 @@ SIMD512_INLINE void avx512_attn_ask(const char *ahead, const char *again, int ro
         }
 }
 
-/* The first phase: dot products of the rows, ROWS of them, with the tiles [t, t + cols). */
+/* Computes the first phase: the dot products of ROWS rows with the tiles [t, t + cols). */
 SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t t, int rows, int cols,
                                      enum avx512_kind kind)
 {
@@ -106,7 +107,7 @@ SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t t, int 
         }
 }
 
-/* The third: out[rows, cols * 16 dims from dim d] = sum over the tokens of p x v. */
+/* Computes the third phase: out[rows, cols * 16 dims from dim d on] = sum over the tokens of p x v. */
 SIMD512_INLINE void avx512_attn_values(const struct avx512_attn *o, size_t d, int rows, int cols,
                                        enum avx512_kind kind)
 {
@@ -164,7 +165,7 @@ SIMD512_INLINE void avx512_attn_values(const struct avx512_attn *o, size_t d, in
         }
 }
 
-/* Lanes of the tile of tokens from J on that a row seeing [lo, hi) sees. */
+/* Returns the lanes of the tile of tokens from J on that a row seeing [lo, hi) sees. */
 SIMD512_INLINE __mmask16 avx512_attn_mask(size_t j, size_t lo, size_t hi)
 {
     __mmask16 below, end;
@@ -176,19 +177,19 @@ SIMD512_INLINE __mmask16 avx512_attn_mask(size_t j, size_t lo, size_t hi)
     return (__mmask16)(end & ~below);
 }
 
-/* Some rows whose weights are computed together: they hide each other's latency. */
+/* Some rows whose weights are computed together, so that they hide each other's latency. */
 struct avx512_attn_some {
     struct avx512_attn *o;
-    size_t r;                    /* the first, */
-    float *s;                    /* its dots, KERN_CHUNK from row to row, */
-    uint32_t *p;                 /* and words of weights */
-    size_t from, to;             /* tokens of the tiles that all of them see as a whole */
-    float by, twos;              /* dots times the first are scores, times the second those over ln 2 */
-    float top[AVX512_ATTN_SOME]; /* the largest of the latter */
+    size_t r;                    /* the first row */
+    float *s;                    /* the dots of the first row; rows lie KERN_CHUNK apart */
+    uint32_t *p;                 /* the words of weights of the first row; rows lie KERN_CHUNK apart */
+    size_t from, to;             /* tokens of the tiles that all of these rows see completely */
+    float by, twos;              /* factors from dots to scores, and to scores over ln 2 */
+    float top[AVX512_ATTN_SOME]; /* the largest score over ln 2 of each row */
     __m512 sum[AVX512_ATTN_SOME], most[AVX512_ATTN_SOME];
 };
 
-/* Their lanes of the tile from token J on. */
+/* Returns the lanes of the tile from token J on that row I of them sees. */
 SIMD512_INLINE __mmask16 avx512_attn_seen(const struct avx512_attn_some *w, size_t j, int i, bool whole)
 {
     const struct kern_attn *a = w->o->a;
@@ -212,7 +213,8 @@ SIMD512_INLINE void avx512_attn_some_begin(struct avx512_attn_some *w, int n)
     w->to = to / KERN_TILE * KERN_TILE;
 }
 
-/* Scores in place of the dots S of the tokens [from, to) where they are more than a positive factor away. */
+/* Replaces the dots S of the tokens [from, to) by scores. Without a soft cap a score is a positive multiple
+ * of the dot, and the dots stay. */
 SIMD512_INLINE void avx512_attn_cap(const struct kern_attn *a, float *s, size_t from, size_t to)
 {
     const __m512 scale = _mm512_set1_ps(a->scale), cap = _mm512_set1_ps(a->softcap);
@@ -226,8 +228,8 @@ SIMD512_INLINE void avx512_attn_cap(const struct kern_attn *a, float *s, size_t 
     }
 }
 
-/* The largest of N rows, the score and over ln 2, from their dots. The largest dot times a positive factor is
- * the largest product, for rounding keeps the order. */
+/* Sets the largest score and the largest score over ln 2 of N rows from their dots. The largest dot times a
+ * positive factor is the largest product, because rounding keeps the order. */
 SIMD512_INLINE void avx512_attn_top(struct avx512_attn_some *w, int n)
 {
     const struct avx512_attn *o = w->o;
@@ -259,7 +261,7 @@ SIMD512_INLINE void avx512_attn_top(struct avx512_attn_some *w, int n)
         }
 }
 
-/* Dots of the tile of tokens from J on become weights. WHOLE: all rows see all of it. */
+/* Replaces the dots of the tile of tokens from J on by weights. WHOLE: all rows see all of the tile. */
 SIMD512_INLINE void avx512_attn_weigh_tile(struct avx512_attn_some *w, size_t j, int n, bool whole,
                                            enum avx512_kind kind)
 {
@@ -284,7 +286,7 @@ SIMD512_INLINE void avx512_attn_weigh_tile(struct avx512_attn_some *w, size_t j,
         }
 }
 
-/* The second phase for N rows from row R on: their dots become weights. */
+/* Computes the second phase for N rows from row R on: replaces their dots by weights. */
 SIMD512_INLINE void avx512_attn_weigh(struct avx512_attn *o, size_t r, int n, enum avx512_kind kind)
 {
     const struct kern_attn *a = o->a;
@@ -319,7 +321,7 @@ SIMD512_INLINE void avx512_attn_weigh(struct avx512_attn *o, size_t r, int n, en
         }
 }
 
-/* The second phase for all rows. */
+/* Computes the second phase for all rows. */
 SIMD512_INLINE void avx512_attn_weigh_all(struct avx512_attn *o, enum avx512_kind kind)
 {
     size_t n = 0;
@@ -336,13 +338,13 @@ SIMD512_INLINE void avx512_attn_weigh_all(struct avx512_attn *o, enum avx512_kin
         avx512_attn_weigh(o, n, 1, kind);
 }
 
-/* The micro-kernels of a kind: [rows - 1]. */
+/* The micro-kernels of a kind, indexed by rows - 1. */
 typedef void avx512_attn_dots_fn(const struct avx512_attn *o, size_t t);
 typedef void avx512_attn_values_fn(const struct avx512_attn *o, size_t d);
 
 struct avx512_attn_micro {
-    avx512_attn_dots_fn *dots[AVX512_ROWS];     /* 4 tiles up to 4 rows, then 2 */
-    avx512_attn_values_fn *values[AVX512_ROWS]; /* 4 x 16 dims up to 4 rows, then 2 x 16 */
+    avx512_attn_dots_fn *dots[AVX512_ROWS];     /* 4 tiles with up to 4 rows, 2 tiles with more */
+    avx512_attn_values_fn *values[AVX512_ROWS]; /* 4 x 16 dims with up to 4 rows, 2 x 16 with more */
     avx512_attn_values_fn *narrow[AVX512_ROWS]; /* 16 dims */
 };
 
@@ -365,7 +367,7 @@ struct avx512_attn_micro {
                                                    {SIMD512_TO_12(SIMD512_NAMED, values)}, \
                                                    {SIMD512_TO_12(SIMD512_NAMED, narrow)}}
 
-/* All three phases for the rows of O. */
+/* Computes all three phases for the rows of O. */
 SIMD512_INLINE void avx512_attn_rows(struct avx512_attn *o, const struct avx512_attn_micro *micro,
                                      enum avx512_kind kind)
 {
@@ -381,8 +383,8 @@ SIMD512_INLINE void avx512_attn_rows(struct avx512_attn *o, const struct avx512_
         micro->narrow[o->rows - 1](o, d);
 }
 
-/* Tiles to ask for ahead: measured in bytes, and at least one, or two where they are fetched from level 2
- * again. */
+/* Returns the number of tiles to prefetch ahead: a measured number of bytes, at least one tile, or two tiles
+ * if lines are prefetched twice. */
 SIMD512_INLINE size_t avx512_attn_lead(const struct avx512_attn *o)
 {
     size_t bytes = o->level2 ? AVX512_ATTN_LEAD_LEVEL2 : AVX512_ATTN_LEAD;
@@ -391,7 +393,7 @@ SIMD512_INLINE size_t avx512_attn_lead(const struct avx512_attn *o)
     return tiles > least ? tiles : least;
 }
 
-/* The rows [row, end) are next, and the tiles that any of them sees. */
+/* Makes the rows [row, end) the current ones, and sets the tiles that any of them sees. */
 SIMD512_INLINE void avx512_attn_take(struct avx512_attn *o, size_t row, size_t end)
 {
     const struct kern_attn *a = o->a;
@@ -424,7 +426,7 @@ SIMD512_INLINE void avx512_attn_drive(const struct kern_attn *a, const struct av
     for (size_t i = 0; i < tiles; i++) {
         avx512_attn_take(&o, a->m * i / tiles, a->m * (i + 1) / tiles);
         avx512_attn_rows(&o, micro, kind);
-        o.lead = 0; /* the next rows find all of it in the level 2 cache */
+        o.lead = 0; /* the next rows find everything in level 2 */
     }
 }
 

@@ -1,8 +1,7 @@
-/* avx512_attn_bf16.c - attention over one chunk from bf16 without the bf16 dot: everything is widened,
- * exactly, and summed as ref/ does. For processors with AVX-512 and without AVX512-BF16.
+/* avx512_attn_bf16.c - attention over one chunk in bf16 without the bf16 dot: everything is widened exactly
+ * and summed as in ref/. For processors with AVX-512 and without AVX512-BF16.
  *
- *   keys    [dp / 2][16][2] bf16;  values  [8][dp][2] bf16: even halves shifted up, odd halves masked in
- *           place
+ *   keys    [dp / 2][16][2] bf16;  values  [8][dp][2] bf16: even halves are shifted up, odd halves masked
  *   q       fp32; weights are rounded to bf16 and kept as floats
  *   sums    even before odd dim, even before odd token, one accumulator an element
  */

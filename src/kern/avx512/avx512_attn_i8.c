@@ -1,8 +1,8 @@
-/* avx512_attn_i8.c - attention over one chunk from int8 with a scale a token: the walk of avx512_attn.h,
- * bytes becoming floats, exactly. For processors without VNNI.
+/* avx512_attn_i8.c - attention over one chunk in int8 with a scale a token: avx512_attn.h with bytes that
+ * become floats, exactly. For processors without VNNI.
  *
- *   keys    int8 [dp / 4][16][4], float [16]: a dot takes its token's scale when all dims are in
- *   values  int8 [4][dp][4], float [16]: a weight takes its token's scale before the values
+ *   keys    int8 [dp / 4][16][4], float [16]: a dot takes the scale of its token after the last dim
+ *   values  int8 [4][dp][4], float [16]: a weight takes the scale of its token before the values
  *   sums    dims ascending, tokens ascending, one accumulator an element
  */
 #include "kern/avx512/avx512.h"

@@ -1,22 +1,22 @@
-/* avx512_gemm.h - how the 512-bit gemms walk: the input's form, the blocks, the micro-kernels for a tile of
- * rows.
+/* avx512_gemm.h - the 512-bit gemms: the form of the input, the loops over K and rows, and the micro-kernels
+ * for a tile of rows.
  *
- *   rows    cut into tiles of at most 12, as equal as can be (13 rows are 7 + 6: one row alone would leave
+ *   rows    cut into tiles of at most 12, as equal as possible (13 rows are 7 + 6; a single row would leave
  *           the pipes idle)
- *   input   tile behind tile, each [lines][rows][16] words: a line of cache of every row, then the next. A
- *           word is a float, a pair of bf16 or four bytes (avx512_tile.h); what of the last line is beyond K
- *           is not read. Behind all tiles of bytes, which have 128 added, lie the scales of the rows
- *   blocks  of a panel: 1024 steps of 128 bytes. A thread's panels are one stream of blocks in the order of
- *           memory; every tile of rows walks the block that lies in level 2, and asks memory for its share of
- *           the block behind it. So memory never idles while the tiles compute
- *   few     rows take panels whole and ask for nothing: the hardware's own prefetching of one stream is
- *           faster (Zen 4: 100 % of what memory gives from one to eight rows, 77 to 95 % with any asking in
- *           software)
+ *   input   tile after tile, each [lines][rows][16] words: a cache line of every row, then the next line. A
+ *           word is a float, a pair of bf16 or four bytes (avx512_tile.h). The part of the last line beyond
+ *           K is not read. Bytes have 128 added; the scales of the rows lie after all tiles
+ *   KC      slice of a panel: 1024 steps of 128 bytes. The panels of a thread are one stream of KC slices in
+ *           the order of memory. Every tile of rows takes the slice from level 2 and prefetches its share of
+ *           the next slice, so that memory never idles while the tiles compute
+ *   few     rows take whole panels and prefetch nothing: the hardware prefetches one stream faster by itself
+ *           (Zen 4: 100 % of the memory bandwidth with one to eight rows, 77 to 95 % with any software
+ *           prefetching)
  *
- * The sums of a panel wait between its blocks in an array of the thread's own, [rows][16] of the left columns
- * of a tile and [rows][16] of the right ones, as they are, so no cut changes a bit. From there they go, bias
- * added, to C, or through an activation to the next gemm's input, gate in the left columns and up in the
- * right ones.
+ * Between the slices, the sums of a panel wait in an array of the thread: [rows][16] of the left columns of
+ * a tile and [rows][16] of the right ones. They are stored unchanged, so where K is cut does not change a
+ * bit. At the end they go, with the bias added, to C, or through an activation to the input of the next
+ * gemm, with gate in the left columns and up in the right ones.
  */
 #ifndef GALLOP_KERN_AVX512_GEMM_H
 #define GALLOP_KERN_AVX512_GEMM_H
@@ -26,29 +26,29 @@
 #include "kern/avx512/avx512_tile.h"
 
 enum {
-    AVX512_GEMM_STEP = 128,     /* bytes of a panel */
-    AVX512_GEMM_KC = 1024,      /* steps: 128 KB, of which level 2 holds two and the tiles of A */
-    AVX512_GEMM_LINE = 16,      /* words of a line of the input */
-    AVX512_GEMM_UNROLL = 4,     /* steps of one turn of the inner loop */
-    AVX512_GEMM_FEW = 5,        /* rows at most that ask for nothing, */
-    AVX512_GEMM_FEW_LEVEL2 = 8, /* and where lines are asked for into level 2 */
-    AVX512_GEMM_AT_ONCE = 4,    /* panels of few bits that few rows take at once on level amx, */
-    AVX512_GEMM_AHEAD = 2048,   /* asking for so many bytes ahead in each, there and by tiles */
-    AVX512_GEMM_TILES = 43,     /* that go through a panel together: all 512 rows of a step, 64 KB of sums */
+    AVX512_GEMM_STEP = 128, /* bytes of a panel for one step of K (a pair or a four of k) */
+    AVX512_GEMM_KC = 1024,  /* steps of a KC slice: 128 KB; level 2 holds two of them and the tiles of A */
+    AVX512_GEMM_LINE = 16,  /* words of a row in a line of the input */
+    AVX512_GEMM_UNROLL = 4, /* steps in one iteration of the inner loop */
+    AVX512_GEMM_FEW = 5,    /* maximum rows that prefetch nothing */
+    AVX512_GEMM_FEW_LEVEL2 = 8, /* the same where lines are prefetched into level 2 */
+    AVX512_GEMM_AT_ONCE = 4,    /* panels of 4 to 8 bits that few rows take at once on level amx */
+    AVX512_GEMM_AHEAD = 2048,   /* bytes to prefetch ahead in each of these panels, and by tiles */
+    AVX512_GEMM_TILES = 43,     /* tiles that go through a panel together: 512 rows, 64 KB of sums */
 };
 
-/* One call of a micro-kernel: the sums of some rows (+)= A x a block of a panel. */
+/* The arguments of a micro-kernel: the sums of some rows (+)= A x a KC slice of a panel. */
 struct avx512_gemm {
     const uint32_t *a;
-    const char *b, *next; /* the block, and the first line to be asked for */
+    const char *b, *next; /* the slice, and the first line to prefetch */
     float *sums;          /* [2][rows][16] */
-    size_t steps, ask;    /* ASK: lines from NEXT on */
-    bool first, level2;   /* LEVEL2: lines are asked for into level 2 only */
+    size_t steps, ask;    /* ask: lines to prefetch from next on */
+    bool first, level2;   /* first: sums start at zero; level2: prefetches into level 2 only */
 };
 
 typedef void avx512_gemm_fn(const struct avx512_gemm *t);
 
-/* Which tile a row is of. */
+/* The rows of a tile. */
 struct avx512_gemm_rows {
     size_t first, rows;
 };
@@ -58,7 +58,7 @@ SIMD512_INLINE size_t avx512_gemm_tiles(size_t m)
     return (m + AVX512_ROWS - 1) / AVX512_ROWS;
 }
 
-/* Tile I of the M rows. */
+/* Returns tile I of the M rows. */
 SIMD512_INLINE struct avx512_gemm_rows avx512_gemm_tile(size_t i, size_t m)
 {
     size_t tiles = avx512_gemm_tiles(m), first = m * i / tiles;
@@ -66,7 +66,7 @@ SIMD512_INLINE struct avx512_gemm_rows avx512_gemm_tile(size_t i, size_t m)
     return (struct avx512_gemm_rows){first, m * (i + 1) / tiles - first};
 }
 
-/* Words of the input that a row of K takes. */
+/* Returns the words of the input that a row of K elements takes. */
 SIMD512_INLINE size_t avx512_gemm_width(size_t k, enum avx512_kind kind)
 {
     size_t words = (k + avx512_tile_unit(kind) - 1) / avx512_tile_unit(kind) * avx512_tile_words(kind);
@@ -74,7 +74,8 @@ SIMD512_INLINE size_t avx512_gemm_width(size_t k, enum avx512_kind kind)
     return (words + AVX512_GEMM_LINE - 1) / AVX512_GEMM_LINE * AVX512_GEMM_LINE;
 }
 
-/* Steps of a panel that are weights, and what lies behind them in as many bytes as a step has. */
+/* Returns the steps of a panel that are weights. avx512_gemm_tail() returns the size of the tail after them,
+ * in steps. */
 SIMD512_INLINE size_t avx512_gemm_steps_of(size_t k, enum avx512_kind kind)
 {
     return (k + avx512_tile_unit(kind) - 1) / avx512_tile_unit(kind);
@@ -85,13 +86,13 @@ SIMD512_INLINE size_t avx512_gemm_tail(enum avx512_kind kind)
     return kind == AVX512_I8_GEMM ? KERN_I8_TAIL / AVX512_GEMM_STEP : 0;
 }
 
-/* Columns of a row in a line of the input. */
+/* Returns the columns of a row in a line of the input. */
 SIMD512_INLINE size_t avx512_gemm_columns(enum avx512_kind kind)
 {
     return AVX512_GEMM_LINE / avx512_tile_words(kind) * avx512_tile_unit(kind);
 }
 
-/* N columns from AT on, a multiple of 16, of row R of TILE to their place in IN: no more than its line
+/* Puts N columns from AT on, a multiple of 16, of row R of TILE to their place in IN: no more than its line
  * has. */
 SIMD512_INLINE void avx512_gemm_put_line(uint32_t *in, struct avx512_gemm_rows tile, size_t r, size_t k,
                                          size_t at, const float *x, size_t n, enum avx512_kind kind)
@@ -110,13 +111,13 @@ SIMD512_INLINE void avx512_gemm_put_line(uint32_t *in, struct avx512_gemm_rows t
         avx512_tile_fill_wide(in, x, n);
 }
 
-/* The scales of the rows of an input of bytes: [m]. */
+/* Returns the scales [m] of the rows of an input of bytes. */
 SIMD512_INLINE float *avx512_gemm_scales(const void *in, size_t m, size_t k)
 {
     return (float *)(uintptr_t)in + m * avx512_gemm_width(k, AVX512_I8_GEMM);
 }
 
-/* X, row ROW of M, to its place in IN. */
+/* Puts X, row ROW of M rows, to its place in IN. */
 SIMD512_INLINE void avx512_gemm_put(uint32_t *in, const float *x, size_t row, size_t m, size_t k,
                                     enum avx512_kind kind)
 {
@@ -127,7 +128,7 @@ SIMD512_INLINE void avx512_gemm_put(uint32_t *in, const float *x, size_t row, si
         avx512_gemm_put_line(in, t, row - t.first, k, at, x + at, k - at < most ? k - at : most, kind);
 }
 
-/* The largest |x| as bits, in which a NaN is above infinity, and infinity above all numbers. */
+/* Returns the largest |x| as bits. In this order a NaN is above infinity, and infinity above all numbers. */
 SIMD512_INLINE uint32_t avx512_gemm_largest(const float *x, size_t k)
 {
     const __m512i all = _mm512_set1_epi32(0x7fffffff);
@@ -143,7 +144,7 @@ SIMD512_INLINE uint32_t avx512_gemm_largest(const float *x, size_t k)
     return most;
 }
 
-/* Sixteen floats as bytes, 128 added. */
+/* Returns sixteen floats as bytes with 128 added. */
 SIMD512_INLINE __m128i avx512_gemm_bytes(__m512 x, __m512 inv)
 {
     __m512 y = _mm512_max_ps(_mm512_mul_ps(x, inv), _mm512_set1_ps(-127));
@@ -152,7 +153,7 @@ SIMD512_INLINE __m128i avx512_gemm_bytes(__m512 x, __m512 inv)
     return _mm512_cvtepi32_epi8(_mm512_add_epi32(n, _mm512_set1_epi32(128)));
 }
 
-/* X, row ROW of M, which is of TILE, as bytes to its place in IN. */
+/* Puts X, row ROW of M rows, which belongs to TILE, as bytes to its place in IN. */
 SIMD512_INLINE void avx512_gemm_put_i8(void *in, struct avx512_gemm_rows tile, const float *x, size_t row,
                                        size_t m, size_t k, float fixed)
 {
@@ -165,12 +166,12 @@ SIMD512_INLINE void avx512_gemm_put_i8(void *in, struct avx512_gemm_rows tile, c
 
     for (size_t at = 0; at < k; at += LINE, to += tile.rows * LINE)
         for (size_t i = 0; i < LINE && at + i < k;
-             i += 16) /* the last ones whole: there is room to the line's end */
+             i += 16) /* the last 16 are stored whole: the line has room for them */
             _mm_storeu_si128((__m128i *)(void *)(to + i),
                              avx512_gemm_bytes(simd512_load(x + at + i, simd512_head(k - at - i)), inv));
 }
 
-/* Some steps of a line. */
+/* Computes some steps of a line. */
 SIMD512_INLINE void avx512_gemm_steps(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, const char *at,
                                       int steps, int rows, enum avx512_kind kind)
 {
@@ -183,7 +184,7 @@ SIMD512_INLINE void avx512_gemm_steps(__m512 acc[AVX512_ROWS][AVX512_COLS], cons
                              (size_t)s * AVX512_GEMM_STEP, rows, 2, kind);
 }
 
-/* The block, and its share of lines asked for, evenly. */
+/* Computes the slice, and prefetches its share of lines evenly. */
 SIMD512_INLINE void avx512_gemm_sum(__m512 acc[AVX512_ROWS][AVX512_COLS], const struct avx512_gemm *t,
                                     int rows, enum avx512_kind kind)
 {
@@ -200,7 +201,7 @@ SIMD512_INLINE void avx512_gemm_sum(__m512 acc[AVX512_ROWS][AVX512_COLS], const 
         avx512_gemm_steps(acc, a, b, AVX512_GEMM_UNROLL, rows, kind);
         a += AVX512_GEMM_UNROLL * words;
         s += AVX512_GEMM_UNROLL;
-        if (s == line) { /* on to every row's next line of cache */
+        if (s == line) { /* continues with the next cache line of every row */
             a += (size_t)(rows - 1) * AVX512_GEMM_LINE;
             s = 0;
         }
@@ -240,12 +241,12 @@ SIMD512_INLINE void avx512_gemm_micro(const struct avx512_gemm *t, int rows, enu
     {                                                     \
         avx512_gemm_micro(t, rows, kind);                 \
     }
-/* The micro-kernels of a kind: [rows - 1]. */
+/* Defines the micro-kernels of a kind, indexed by rows - 1. */
 #define AVX512_GEMM_TABLE(kind)          \
     SIMD512_TO_12(AVX512_GEMM_ONE, kind) \
     static avx512_gemm_fn *const micro[AVX512_ROWS] = {SIMD512_TO_12(SIMD512_NAMED, micro)}
 
-/* Whole sums of ROWS rows of panel P, bias added, to C. */
+/* Stores the sums of ROWS of panel P, with the bias added, to C. */
 SIMD512_INLINE void avx512_gemm_store(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                       const float *sums)
 {
@@ -262,7 +263,7 @@ SIMD512_INLINE void avx512_gemm_store(const struct kern_gemm *g, size_t p, struc
     }
 }
 
-/* And back: what C holds is what the sums begin with. */
+/* Loads the sums of ROWS of panel P from C, for a gemm that continues another. */
 SIMD512_INLINE void avx512_gemm_load(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                      float *sums)
 {
@@ -275,7 +276,7 @@ SIMD512_INLINE void avx512_gemm_load(const struct kern_gemm *g, size_t p, struct
     }
 }
 
-/* The bias of panel P to its sums, N of each side. */
+/* Adds the bias of panel P to its sums, N of each side. */
 SIMD512_INLINE void avx512_gemm_bias(const struct kern_gemm *g, size_t p, size_t n, float *sums)
 {
     bool glu = g->end == KERN_GLU;
@@ -289,7 +290,8 @@ SIMD512_INLINE void avx512_gemm_bias(const struct kern_gemm *g, size_t p, size_t
     }
 }
 
-/* The bias and the activation, if any, of ROWS of panel P, in place: of pairs [rows][16] remain. */
+/* Adds the bias and applies the activation, if any, to the sums of ROWS of panel P, in place. With KERN_GLU,
+ * [rows][16] remain. */
 SIMD512_INLINE void avx512_gemm_finish(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                        float *sums)
 {
@@ -302,8 +304,8 @@ SIMD512_INLINE void avx512_gemm_finish(const struct kern_gemm *g, size_t p, stru
         AVX512_NAME(avx512_act)(sums, sums, 2 * n, g->act);
 }
 
-/* Whole sums of ROWS of panel P through an activation, to C or to the next gemm's input. What columns beyond
- * N become is not put there. */
+/* Applies the activation to the sums of ROWS of panel P and stores them to C or to the input of the next
+ * gemm. Columns beyond N are not stored. */
 SIMD512_INLINE void avx512_gemm_activate(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                          float *sums, enum avx512_kind kind)
 {
@@ -320,7 +322,8 @@ SIMD512_INLINE void avx512_gemm_activate(const struct kern_gemm *g, size_t p, st
                 avx512_gemm_put_line(g->out, rows, r, g->n, at, sums, g->n - at < 16 ? g->n - at : 16, kind);
 }
 
-/* Sums of products of bytes, which panel P's TAIL frees of the 128 added, as floats. */
+/* Converts sums of products of bytes to floats: adds the correction for the 128, which panel P has in its
+ * TAIL, and multiplies by the scales. */
 SIMD512_INLINE void avx512_gemm_to_floats(const struct kern_gemm *g, const char *tail,
                                           struct avx512_gemm_rows rows, float *sums)
 {
@@ -338,7 +341,7 @@ SIMD512_INLINE void avx512_gemm_to_floats(const struct kern_gemm *g, const char 
     }
 }
 
-/* Whole sums of ROWS rows of panel P to where they go. */
+/* Finishes the sums of ROWS of panel P and stores them where G wants them. */
 SIMD512_INLINE void avx512_gemm_end(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                     float *sums, enum avx512_kind kind)
 {
@@ -348,8 +351,8 @@ SIMD512_INLINE void avx512_gemm_end(const struct kern_gemm *g, size_t p, struct 
         avx512_gemm_activate(g, p, rows, sums, kind);
 }
 
-/* Asks for the lines that the sums of ROWS rows of panel P will go to, before they are summed: rows of C are
- * far apart, and a store to a line in no cache of the core's holds up those behind it. */
+/* Prefetches the lines that the sums of ROWS of panel P will be stored to, before they are computed. The
+ * rows of C lie far apart, and a store to a line in no cache of the core delays the stores after it. */
 SIMD512_INLINE void avx512_gemm_want(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                      enum avx512_kind kind)
 {
@@ -373,14 +376,14 @@ SIMD512_INLINE void avx512_gemm_want(const struct kern_gemm *g, size_t p, struct
     }
 }
 
-/* The steps [from, from + n) of STEPS of panel P, by the tiles [t0, t1) of rows, whose sums are in SUMS; ASK
- * lines behind them are wanted next, or, where that is the panel's end, of the next one. */
+/* Computes the steps [from, from + n) of the STEPS of panel P for the tiles [t0, t1) of rows, whose sums are
+ * in SUMS. Prefetches ASK lines after them: of the same panel, or at its end of the next one. */
 SIMD512_INLINE void avx512_gemm_slice(const struct kern_gemm *g, size_t p, size_t from, size_t n,
                                       size_t steps, size_t ask, size_t t0, size_t t1, float *sums,
                                       avx512_gemm_fn *const *micro, enum avx512_kind kind)
 {
     size_t tiles = t1 - t0, width = avx512_gemm_width(g->k, kind),
-           apart = avx512_gemm_steps_of(kern_gemm_panel_k(g), kind) - steps; /* pieces of two panels */
+           apart = avx512_gemm_steps_of(kern_gemm_panel_k(g), kind) - steps; /* steps between two pieces */
     const char *b = (const char *)g->b +
                     ((p - g->first) * (apart + steps + avx512_gemm_tail(kind)) + from) * AVX512_GEMM_STEP,
                *end = b + n * AVX512_GEMM_STEP,
@@ -407,7 +410,7 @@ SIMD512_INLINE void avx512_gemm_slice(const struct kern_gemm *g, size_t p, size_
     }
 }
 
-/* The tiles [t0, t1) of rows through all panels. */
+/* Computes the tiles [t0, t1) of rows for all panels. */
 SIMD512_INLINE void avx512_gemm_panels(const struct kern_gemm *g, size_t p0, size_t p1, size_t t0, size_t t1,
                                        avx512_gemm_fn *const *micro, enum avx512_kind kind)
 {
@@ -421,7 +424,7 @@ SIMD512_INLINE void avx512_gemm_panels(const struct kern_gemm *g, size_t p0, siz
 
         do {
             size_t behind = ((g->ahead > p1 ? g->ahead : p1) - p) * (steps + avx512_gemm_tail(kind)) -
-                            from; /* that are there yet */
+                            from; /* steps up to the last panel */
 
             n = steps - from < most ? steps - from : most;
             behind = behind - n < n ? behind - n : n;

@@ -1,14 +1,14 @@
 /* avx512_mx4.h - the 512-bit gemms over MXFP4 panels: weights are unpacked in registers, next to their use.
  *
  *   few     rows, one tile of the input: a group of a panel is read once, unpacked and multiplied with all
- *           rows, and written nowhere. One row takes two panels at once, for four chains of sums
+ *           rows, and never stored. One row takes two panels at once, for four chains of sums
  *   many    rows: a panel is unpacked to scratch, which stays in level 2, for the gemm of the same class
  *
  * Unpacking gives the exact weight, so every sum is that of the gemm over unpacked panels, bit for bit. 16
- * columns of a pair of k cost, for "bf16 dot", a shift, a permute of words that looks the four bits up and,
- * where the value is not zero, an addition of the scale to the exponent: of what is so obtained for scale 0
- * only 0.5 * 2^-127 would be wrong, hence such groups are unpacked by multiplication. For fp32 sums a shift,
- * a permute of floats and a multiplication an element of k.
+ * columns of a pair of k take, for "bf16 dot", a shift, a permute of words that looks the four bits up and,
+ * unless the value is zero, an addition of the scale to the exponent. With scale 0 that would be wrong only
+ * for 0.5 * 2^-127, so groups with such a scale are unpacked by multiplication. For fp32 sums an element of
+ * k takes a shift, a permute of floats and a multiplication.
  */
 #ifndef GALLOP_KERN_AVX512_MX4_H
 #define GALLOP_KERN_AVX512_MX4_H
@@ -17,12 +17,12 @@
 #include "kern/format/mx4.h"
 
 enum {
-    AVX512_MX4_SIDES = 2,  /* of a panel: 16 columns each */
-    AVX512_MX4_PANELS = 2, /* at once, at most */
-    AVX512_MX4_STEPS = 16, /* pairs of k of a group */
+    AVX512_MX4_SIDES = 2,  /* sides of a panel: 16 columns each */
+    AVX512_MX4_PANELS = 2, /* maximum panels at once */
+    AVX512_MX4_STEPS = 16, /* pairs of k in a group */
 };
 
-/* The sixteen values as words of bf16, twice: a permute of words looks at five bits. */
+/* Returns the sixteen values as words of bf16, twice: a permute of words looks at five bits. */
 SIMD512_INLINE __m512i avx512_mx4_words(void)
 {
     static const uint16_t table[32] = {0,      0x3f00, 0x3f80, 0x3fc0, 0x4000, 0x4040, 0x4080, 0x40c0,
@@ -38,7 +38,7 @@ SIMD512_INLINE __m512 avx512_mx4_floats(void)
     return _mm512_setr_ps(0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6);
 }
 
-/* 2^(s - 127) of sixteen scales. */
+/* Returns 2^(s - 127) of sixteen scales. */
 SIMD512_INLINE __m512 avx512_mx4_scale(const uint8_t *scales)
 {
     __m512i s = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)scales));
@@ -48,7 +48,7 @@ SIMD512_INLINE __m512 avx512_mx4_scale(const uint8_t *scales)
     return _mm512_castsi512_ps(s);
 }
 
-/* What sixteen scales add to the exponents of pairs of bf16. */
+/* Returns the terms that sixteen scales add to the exponents of pairs of bf16. */
 SIMD512_INLINE __m512i avx512_mx4_exponent(const uint8_t *scales)
 {
     __m512i s = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)scales));
@@ -57,7 +57,7 @@ SIMD512_INLINE __m512i avx512_mx4_exponent(const uint8_t *scales)
     return _mm512_or_si512(_mm512_and_si512(s, _mm512_set1_epi32(0xffff)), _mm512_slli_epi32(s, 16));
 }
 
-/* The nibbles in the low bits of words as bf16, with the exponents of their columns. */
+/* Returns the nibbles in the low bits of words as bf16, with the exponents of their columns. */
 SIMD512_INLINE __m512i avx512_mx4_pairs(__m512i nibbles, __m512i exponent, __m512i words)
 {
     __m512i v = _mm512_permutexvar_epi16(nibbles, words);
@@ -65,7 +65,7 @@ SIMD512_INLINE __m512i avx512_mx4_pairs(__m512i nibbles, __m512i exponent, __m51
     return _mm512_mask_add_epi16(v, _mm512_test_epi16_mask(nibbles, _mm512_set1_epi16(7)), v, exponent);
 }
 
-/* The even (0) or odd element of each pair as floats, for the nibbles in the low bits of words. */
+/* Returns the even (0) or odd element of each pair as floats, for the nibbles in the low bits of words. */
 SIMD512_INLINE __m512 avx512_mx4_element(__m512i nibbles, int odd, __m512 scale, __m512 floats)
 {
     __m512i at = odd ? _mm512_srli_epi32(nibbles, 16) : nibbles;
@@ -80,7 +80,7 @@ SIMD512_INLINE bool avx512_mx4_has_least(const uint8_t *scales)
     return _mm256_movemask_epi8(_mm256_cmpeq_epi8(s, _mm256_setzero_si256())) != 0;
 }
 
-/* A group to a panel, by multiplication: fp32 rows, or pairs of bf16, [16][32][2]. */
+/* Unpacks a group to a panel by multiplication: fp32 rows, or pairs of bf16, [16][32][2]. */
 SIMD512_INLINE void avx512_mx4_group(char *panel, const uint8_t *group, enum avx512_kind kind)
 {
     const __m512 floats = avx512_mx4_floats();
@@ -111,8 +111,8 @@ SIMD512_INLINE void avx512_mx4_group(char *panel, const uint8_t *group, enum avx
     }
 }
 
-/* Nibble J of every word, from its lowest bits on. Shifts are constants by themselves: not every compiler
- * takes one that a loop's unrolling makes. */
+/* Returns nibble J of every word in its lowest bits. Each shift is written with a constant, because some
+ * compilers do not accept one that comes from unrolling a loop. */
 SIMD512_INLINE __m512i avx512_mx4_nibble(__m512i x, int j)
 {
     switch (j) {
@@ -123,7 +123,7 @@ SIMD512_INLINE __m512i avx512_mx4_nibble(__m512i x, int j)
     }
 }
 
-/* The same by exponents: no scale may be 0. */
+/* Unpacks a group to a panel of pairs of bf16 by adding exponents. No scale may be 0. */
 SIMD512_INLINE void avx512_mx4_group_fast(char *panel, const uint8_t *group)
 {
     const __m512i words = avx512_mx4_words();
@@ -143,7 +143,7 @@ SIMD512_INLINE void avx512_mx4_group_fast(char *panel, const uint8_t *group)
 
 /* ---- few rows ---- */
 
-/* One call of a micro-kernel: C[rows, 32 or 64] = A x one or two panels, whole. */
+/* The arguments of a micro-kernel: C[rows, 32 or 64] = A x one or two whole panels. */
 struct avx512_mx4 {
     const uint32_t *a;
     const uint8_t *b[AVX512_MX4_PANELS];
@@ -153,7 +153,8 @@ struct avx512_mx4 {
 
 typedef void avx512_mx4_fn(const struct avx512_mx4 *t);
 
-/* Line L of a group, two pairs of k, of every panel. */
+/* Computes line L of a group, two pairs of k, for one panel with bf16 dots. avx512_mx4_fma() does so with
+ * fp32 sums. */
 SIMD512_INLINE void avx512_mx4_dot(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, __m512i x,
                                    const __m512i *exponent, __m512i words, int rows, int column)
 {
@@ -191,7 +192,7 @@ SIMD512_INLINE void avx512_mx4_fma(__m512 acc[AVX512_ROWS][AVX512_COLS], const u
     }
 }
 
-/* A group of a panel whose scales allow no shorter way, by its unpacked form. */
+/* Computes a group that contains the scale 0, by unpacking it. */
 SIMD512_INLINE void avx512_mx4_least(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a,
                                      const uint8_t *group, int rows, int column)
 {
@@ -214,7 +215,7 @@ SIMD512_INLINE void avx512_mx4_least(__m512 acc[AVX512_ROWS][AVX512_COLS], const
     }
 }
 
-/* A group of a panel, class "bf16 dot": its words of A are a line of every row. */
+/* Computes a group of every panel in class "bf16 dot". Its words of A are a line of every row. */
 SIMD512_INLINE void avx512_mx4_group_dot(__m512 acc[AVX512_ROWS][AVX512_COLS], const struct avx512_mx4 *t,
                                          size_t at, const uint32_t *a, int rows, int panels)
 {
@@ -246,7 +247,7 @@ SIMD512_INLINE void avx512_mx4_group_dot(__m512 acc[AVX512_ROWS][AVX512_COLS], c
     }
 }
 
-/* The same with sums of fp32: a line of A is half a group. */
+/* Computes a group of every panel with fp32 sums. A line of A is half a group. */
 SIMD512_INLINE void avx512_mx4_group_fma(__m512 acc[AVX512_ROWS][AVX512_COLS], const struct avx512_mx4 *t,
                                          size_t at, const uint32_t *a, int rows, int panels)
 {
@@ -302,7 +303,7 @@ SIMD512_INLINE void avx512_mx4_micro(const struct avx512_mx4 *t, int rows, int p
     {                                                                \
         avx512_mx4_micro(t, rows, panels, kind);                     \
     }
-/* The micro-kernels of a kind: one panel, [rows - 1], and two for one row. */
+/* Defines the micro-kernels of a kind: for one panel, indexed by rows - 1, and for two panels and one row. */
 #define AVX512_MX4_TABLE(kind)            \
     SIMD512_TO_12(AVX512_MX4_FN, 1, kind) \
     AVX512_MX4_FN(1, 2, kind)             \

@@ -1,4 +1,4 @@
-/* avx512_mx4_bf16.c - C = A x W from MXFP4 without the bf16 dot: the walk of avx512_mx4.h, sums of
+/* avx512_mx4_bf16.c - C = A x W in MXFP4 without the bf16 dot: avx512_mx4.h with the sums of
  * avx512_gemm_bf16.c. */
 #include "kern/avx512/avx512.h"
 #include "kern/avx512/avx512_mx4.h"

@@ -1,4 +1,4 @@
-/* avx512_mx4_f32.c - C = A x W from MXFP4 in fp32: the walk of avx512_mx4.h, sums of avx512_gemm_f32.c. */
+/* avx512_mx4_f32.c - C = A x W in MXFP4 with fp32 sums: avx512_mx4.h with the sums of avx512_gemm_f32.c. */
 #include "kern/avx512/avx512.h"
 #include "kern/avx512/avx512_mx4.h"
 

@@ -1,13 +1,13 @@
-/* avx512_norm.c - RMS and layer normalisation of one row, the residual added on the way in.
+/* avx512_norm.c - RMS and layer normalisation of one row, after adding the residual.
  *
  * The 16 lanes of the canonical sums are the lanes of one register: a chain of n / 16 additions, half a
- * microsecond for 8192 elements, with the row in the level 1 cache for the passes that follow. Missing lanes
- * of the last step add +0, which leaves a sum that began at +0 as it is.
+ * microsecond for 8192 elements, with the row in level 1 for the later passes. Missing lanes of the last
+ * step add +0, which does not change a sum that started at +0.
  */
 #include "kern/avx512/avx512.h"
 #include "kern/simd512/simd512.h"
 
-/* Lanes M of x + i after the residual, if any, was added and stored. */
+/* Returns the lanes M of X from I on, after adding and storing the residual, if any. */
 SIMD512_INLINE __m512 add_residual(float *x, const float *r, size_t i, __mmask16 m)
 {
     __m512 v = simd512_load(x + i, m);
@@ -19,7 +19,7 @@ SIMD512_INLINE __m512 add_residual(float *x, const float *r, size_t i, __mmask16
     return v;
 }
 
-/* out[i..] = w * (x * inv). */
+/* Stores w * (x * inv) to OUT from I on. */
 SIMD512_INLINE void rms_put(float *out, const float *x, const float *w, size_t i, __mmask16 m, __m512 inv)
 {
     __m512 y = _mm512_mul_ps(simd512_load(x + i, m), inv);
@@ -50,7 +50,7 @@ void KERN_NAME(avx512_rms_norm)(float *out, float *x, const float *r, const floa
         rms_put(out, x, w, whole, m, inv);
 }
 
-/* (x - mean) in the lanes of M, +0 in others. */
+/* Returns (x - mean) in the lanes of M, +0 in the others. */
 SIMD512_INLINE __m512 centred(const float *x, size_t i, __mmask16 m, __m512 mean)
 {
     return _mm512_maskz_mov_ps(m, _mm512_sub_ps(simd512_load(x + i, m), mean));

@@ -1,7 +1,8 @@
-/* avx512_peak.c - the loops of peak.h in 512 bits: sixteen chains of fused multiply-adds, and reading with an
- * early ask.
+/* avx512_peak.c - the loops of peak.h with 512-bit vectors: sixteen chains of fused multiply-adds, and
+ * reading with software prefetching.
  *
- * Two a cycle with a latency of 4 need eight chains; sixteen leave the scheduler room. Values stay near 1.
+ * Two a cycle with a latency of 4 cycles need eight chains; sixteen leave room for the scheduler. Values
+ * stay near 1.
  */
 #include "kern/ahead.h"
 #include "kern/peak.h"
@@ -15,7 +16,7 @@ double KERN_NAME(avx512_peak_fma)(size_t n)
     __m512 acc[CHAINS];
     volatile float sink;
 
-    /* Different beginnings, or the compiler would keep one chain for all. */
+    /* The chains start with different values, or the compiler would keep one chain for all. */
     SIMD512_UNROLL
     for (int c = 0; c < CHAINS; c++)
         acc[c] = _mm512_set1_ps((float)c + 0.5f);
@@ -32,7 +33,7 @@ double KERN_NAME(avx512_peak_fma)(size_t n)
     return (double)n * CHAINS * 16 * 2;
 }
 
-/* Four streams at once: memory gives a core half as much again as in one. */
+/* Reads four streams at once: a core reads memory 1.5 times as fast as in one stream. */
 uint64_t KERN_NAME(avx512_peak_read)(const void *p, size_t bytes)
 {
     const char *v = p;

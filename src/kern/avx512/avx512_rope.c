@@ -1,8 +1,8 @@
 /* avx512_rope.c - rotary embedding of one head, in place: pairs (i, i + half), or (2 i, 2 i + 1).
  *
  * The interleaved form takes 8 pairs a vector: cos and sin are spread to both lanes of a pair, the partner
- * comes from a swap within pairs, and the sign of sin is turned in even lanes. fma(x2, -s, .) is fma(-x2, s,
- * .) to the bit.
+ * comes from a swap within pairs, and sin is negated in even lanes. fma(x2, -s, .) has the bits of fma(-x2,
+ * s, .).
  */
 #include "kern/avx512/avx512.h"
 #include "kern/simd512/simd512.h"

@@ -1,9 +1,9 @@
-/* avx512_tile.h - the register tile that the gemms and attention share: rows x columns of zmm, one outer
- * product a step.
+/* avx512_tile.h - the register tile of the gemms and of attention: rows x columns of zmm, one outer product
+ * a step.
  *
  *   A   rows of 32-bit words at a constant stride, copied there by avx512_tile_fill_*(): 12 rows then need
- *       one pointer and displacements, and never fight for one cache set, whatever the caller's stride
- *   B   columns of one zmm each, read where they lie
+ *       one pointer and displacements, and never compete for one cache set, whatever the stride of the caller
+ *   B   columns of one zmm each, read in place
  *   acc one fp32 accumulator an element; a step adds k (or the pair k, k + 1) to each: the canonical order
  *
  * A step takes      words of A    from B, a zmm       arithmetic
@@ -14,9 +14,11 @@
  *   AVX512_I8_KEYS  1, int8 x 4   16 fours of int8    vpdpbusd of b + 128; sums are int32
  *   AVX512_I8_VALS  1, uint8 x 4  16 fours of int8    vpdpbusd; sums are int32
  *   AVX512_I8_GEMM  the same, in a gemm
- * The kind and the sizes are constants at every call, so that the accumulators are registers. Loops over rows
- * and columns run to the largest size and test for the real one inside: clang unrolls before it inlines, and
- * would leave the accumulators in memory if the count were not a constant already in the inlined function.
+ *
+ * The kind and the sizes are constants at every call, so that the accumulators are registers. Loops over
+ * rows and columns run to the largest size and test for the real size inside: clang unrolls before it
+ * inlines, and would leave the accumulators in memory if the count were not a constant in the inlined
+ * function already.
  */
 #ifndef GALLOP_KERN_AVX512_TILE_H
 #define GALLOP_KERN_AVX512_TILE_H
@@ -34,13 +36,14 @@ enum avx512_kind {
 };
 
 enum {
-    AVX512_ROWS = 12, /* of the largest tile: 12 x 2 sums, 2 columns of B and a word of A are 27 registers */
-    AVX512_COLS = 4,  /* of the widest */
-    AVX512_PARTS = 4, /* words of a step, at most */
-    AVX512_STRIDE = 512 + 16, /* words from row to row of attention's queries; 33 cache lines */
+    AVX512_ROWS =
+        12, /* rows of the largest tile: 12 x 2 sums, 2 columns of B and a word of A are 27 registers */
+    AVX512_COLS = 4,          /* columns of the widest tile */
+    AVX512_PARTS = 4,         /* maximum words of A in a step */
+    AVX512_STRIDE = 512 + 16, /* words from one query row of attention to the next; 33 cache lines */
 };
 
-/* Elements of A in a step, and words. */
+/* Returns the elements of A in a step. avx512_tile_words() returns its words. */
 SIMD512_INLINE size_t avx512_tile_unit(enum avx512_kind kind)
 {
     return kind == AVX512_F32 ? 1 : kind == AVX512_WIDE || kind == AVX512_DOT ? 2 : 4;
@@ -51,7 +54,7 @@ SIMD512_INLINE size_t avx512_tile_words(enum avx512_kind kind)
     return kind == AVX512_WIDE ? 2 : kind == AVX512_I8 ? 4 : 1;
 }
 
-/* N elements at A to words: floats as they are. */
+/* Stores N elements at A as words, one float each. */
 SIMD512_INLINE void avx512_tile_fill_f32(uint32_t *words, const float *a, size_t n)
 {
     size_t i = 0;
@@ -64,8 +67,8 @@ SIMD512_INLINE void avx512_tile_fill_f32(uint32_t *words, const float *a, size_t
 }
 
 #if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
-/* N floats rounded to pairs of bf16, denormals to zeros, which they are to the dots that read them. The
- * missing half of an odd last pair is -0: times the panel's +0 it leaves every sum as it is. */
+/* Stores N floats as pairs of bf16; subnormals become zeros, as the dots treat them. The missing half of an
+ * odd last pair is -0: times the +0 of the panel it does not change a sum. */
 SIMD512_INLINE void avx512_tile_fill_dot(uint32_t *words, const float *a, size_t n)
 {
     size_t i = 0;
@@ -80,7 +83,7 @@ SIMD512_INLINE void avx512_tile_fill_dot(uint32_t *words, const float *a, size_t
 }
 #endif
 
-/* N floats rounded to bf16 and widened again, with the same -0 after an odd last one. */
+/* Stores N floats rounded to bf16 and widened again, with the same -0 after an odd last one. */
 SIMD512_INLINE void avx512_tile_fill_wide(uint32_t *words, const float *a, size_t n)
 {
     for (size_t i = 0; i < n; i += 16) {
@@ -93,7 +96,7 @@ SIMD512_INLINE void avx512_tile_fill_wide(uint32_t *words, const float *a, size_
         words[n] = 0x80000000u;
 }
 
-/* One fma, or one dot of pairs or of fours. */
+/* Computes one fma, or one dot of pairs or of fours. */
 SIMD512_INLINE __m512 avx512_tile_add(__m512 acc, __m512i a, __m512i b, enum avx512_kind kind)
 {
 #if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
@@ -110,7 +113,7 @@ SIMD512_INLINE __m512 avx512_tile_add(__m512 acc, __m512i a, __m512i b, enum avx
     return _mm512_fmadd_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), acc);
 }
 
-/* One zmm of B as word PART of A meets it: widened, or as it lies. */
+/* Returns one zmm of B as word PART of A is multiplied with it: widened or unchanged. */
 SIMD512_INLINE __m512i avx512_tile_load(const char *b, int part, enum avx512_kind kind)
 {
     __m512i v = _mm512_loadu_si512(b);
@@ -124,7 +127,7 @@ SIMD512_INLINE __m512i avx512_tile_load(const char *b, int part, enum avx512_kin
     return kind == AVX512_I8_KEYS ? _mm512_xor_si512(v, _mm512_set1_epi32((int)0x80808080u)) : v;
 }
 
-/* A part of a step with the columns of B in registers, row after row: for more rows than columns. */
+/* Computes a part of a step with the columns of B in registers, row after row: for more rows than columns. */
 SIMD512_INLINE void avx512_tile_tall(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, size_t stride,
                                      const char *const *b, size_t at, int part, int rows, int cols,
                                      enum avx512_kind kind)
@@ -146,7 +149,8 @@ SIMD512_INLINE void avx512_tile_tall(__m512 acc[AVX512_ROWS][AVX512_COLS], const
         }
 }
 
-/* A part of a step with the words of A in registers, column after column: for no more rows than columns. */
+/* Computes a part of a step with the words of A in registers, column after column: for at most as many rows
+ * as columns. */
 SIMD512_INLINE void avx512_tile_flat(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, size_t stride,
                                      const char *const *b, size_t at, int part, int rows, int cols,
                                      enum avx512_kind kind)
@@ -168,7 +172,8 @@ SIMD512_INLINE void avx512_tile_flat(__m512 acc[AVX512_ROWS][AVX512_COLS], const
         }
 }
 
-/* acc[r][c] += A[r] x B[c] for one step. A: word 0 of row 0, rows STRIDE words apart; b[c] + at: column c. */
+/* Computes acc[r][c] += A[r] x B[c] for one step. A is word 0 of row 0, and rows lie STRIDE words apart;
+ * b[c] + at is column c. */
 SIMD512_INLINE void avx512_tile_step(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, size_t stride,
                                      const char *const *b, size_t at, int rows, int cols,
                                      enum avx512_kind kind)

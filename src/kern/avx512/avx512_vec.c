@@ -1,10 +1,10 @@
-/* avx512_vec.c - the kernels on plain vectors, sixteen lanes at a time: sums, scalings, activations,
- * conversions, reductions. Whole vectors first, then one masked step for the rest, so nothing beyond the end
- * is read or written.
+/* avx512_vec.c - the kernels on vectors, sixteen lanes at a time: sums, scaling, activations, conversions,
+ * reductions. Whole vectors come first, then one masked step for the rest, so that nothing beyond the end is
+ * read or written.
  *
  * exp_sum keeps the 16-lane order of kern.h by having one accumulator; the others have no order to keep.
- * argmax finds the largest first and then its first place: two passes of one comparison a vector, the second
- * ends early.
+ * argmax finds the largest element first and then its first position: two passes of one comparison a vector,
+ * of which the second stops early.
  */
 #include "kern/avx512/avx512.h"
 #include "kern/simd512/simd512.h"
@@ -57,7 +57,7 @@ void KERN_NAME(avx512_to_bf16)(uint16_t *out, const float *x, size_t n)
         simd512_store_bf16(out + i, simd512_head(n - i), simd512_load(x + i, simd512_head(n - i)));
 }
 
-/* The quantised vector of sixteen is packed by halves of eight: no instruction beyond AVX2 is needed. */
+/* Stores the quantised vector of sixteen in halves of eight, which needs no instruction beyond AVX2. */
 static void put_i8(int8_t *out, __m512 y, size_t n)
 {
     __m512i u = _mm512_cvtps_epi32(y);
@@ -96,7 +96,8 @@ void KERN_NAME(avx512_to_i8)(int8_t *out, float *scale, const float *x, size_t n
     }
 }
 
-/* out = f(gate) * up, or f(gate) where UP is NULL; F and whether there is UP are constants at each call. */
+/* Computes out = f(gate) * up, or f(gate) if UP is NULL. F and whether UP is NULL are constants at each
+ * call. */
 SIMD512_INLINE void activate(float *out, const float *gate, const float *up, size_t n, enum kern_act f)
 {
     for (size_t i = 0; i < n; i += 16) {
@@ -142,8 +143,8 @@ void KERN_NAME(avx512_softcap)(float *x, float cap, size_t n)
     }
 }
 
-/* The largest of x, NaN left out. Four maxima side by side: which of equals it is does not matter but for
- * the sign of a zero, and the callers take care of that. */
+/* Returns the largest x, NaN ignored. It keeps four maxima side by side: which of several equal elements it
+ * returns matters only for the sign of a zero, and the callers handle that. */
 static float largest(const float *x, size_t n)
 {
     __m512 top[4];
@@ -170,9 +171,9 @@ float KERN_NAME(avx512_max)(const float *x, size_t n)
     return largest(x, n) + 0.0f;
 }
 
-enum { MOST_STAGES = 4 }; /* of hadamard, in one pass: 16 vectors */
+enum { MOST_STAGES = 4 }; /* maximum stages of hadamard in one pass: 16 vectors */
 
-/* V + OTHER in the lanes that MASK has not, OTHER - V in those that it has: one operation for both. */
+/* Returns V + OTHER in the lanes outside of MASK and OTHER - V in its lanes, with one operation for both. */
 SIMD512_INLINE __m512 rotate_lanes(__m512 v, __m512 other, __mmask16 mask)
 {
     const __m512 one = _mm512_set1_ps(1), minus = _mm512_set1_ps(-1);
@@ -180,7 +181,7 @@ SIMD512_INLINE __m512 rotate_lanes(__m512 v, __m512 other, __mmask16 mask)
     return _mm512_fmadd_ps(v, _mm512_mask_blend_ps(mask, one, minus), other);
 }
 
-/* The stages of hadamard within a vector. */
+/* Computes the stages of hadamard within a vector. */
 SIMD512_INLINE __m512 rotate_within(__m512 v)
 {
     const __m512i four = _mm512_set_epi32(11, 10, 9, 8, 15, 14, 13, 12, 3, 2, 1, 0, 7, 6, 5, 4);
@@ -192,8 +193,8 @@ SIMD512_INLINE __m512 rotate_within(__m512 v)
     return rotate_lanes(v, _mm512_permutexvar_ps(eight, v), 0xff00);
 }
 
-/* COUNT stages of hadamard from HALF on in one pass over a block, 2^COUNT vectors at a time. FIRST: and those
- * within vectors, in front of them; LAST: what comes out is NORM times as large. */
+/* Computes COUNT stages of hadamard from HALF on in one pass over a block, 2^COUNT vectors at a time. FIRST:
+ * also computes the stages within vectors, before the others. LAST: multiplies the result by NORM. */
 SIMD512_INLINE void rotate_stages(float *x, size_t block, size_t half, __m512 norm, int count, bool first,
                                   bool last)
 {
@@ -244,7 +245,7 @@ STAGES(rest, 3, false, true)
 STAGES(rest, 4, false, true)
 #undef STAGES
 
-/* A block of up to 128 elements is turned in one pass, of up to 2048 in two. */
+/* Blocks of up to 128 elements take one pass, blocks of up to 2048 take two. */
 void KERN_NAME(avx512_hadamard)(float *x, size_t n)
 {
     static stages_fn *const all[] = {all_0, all_1, all_2, all_3}, *const rest[] = {rest_1, rest_2, rest_3,
@@ -279,7 +280,7 @@ size_t KERN_NAME(avx512_argmax)(const float *x, size_t n)
         if (hit)
             return i + (size_t)__builtin_ctz(hit);
     }
-    return 0; /* nothing but NaN */
+    return 0; /* all elements are NaN */
 }
 
 float KERN_NAME(avx512_exp_sum)(const float *x, size_t n, float max)

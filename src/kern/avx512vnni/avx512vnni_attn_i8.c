@@ -1,9 +1,9 @@
-/* avx512vnni_attn_i8.c - attention over one chunk from int8 with VPDPBUSD: class "int8 dot".
+/* avx512vnni_attn_i8.c - attention over one chunk in int8 with VPDPBUSD: class "int8 dot".
  *
  *   keys    int8 [dp / 4][16][4], float [16]: a dot takes four dims of 16 tokens
  *   values  int8 [4][dp][4], float [16]: a dot takes four tokens of 16 dims
- *   q       8 bits of its row's largest, weights 8 bits of theirs, without sign. What is lost is of the size
- *           of what storing keys and values as int8 has lost; sums are exact
+ *   q       in 8 bits relative to the largest element of the row; weights in 8 unsigned bits likewise. The
+ *           rounding error is as large as that of storing keys and values as int8; the sums are exact
  */
 #include "kern/avx512/avx512.h"
 #include "kern/avx512/avx512_attn.h"

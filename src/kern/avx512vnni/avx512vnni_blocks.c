@@ -1,17 +1,18 @@
-/* avx512vnni_blocks.c - C = A x W over weights in small groups of integers, with VPDPBUSD: class "int8 sum".
+/* avx512vnni_blocks.c - C = A x W over weights in quantization groups of integers, with VPDPBUSD: class
+ * "int8 sum".
  *
- * A few rows unpack weights in registers. For more, 16 groups of a panel at a time are unpacked to bytes
- * in the first cache, with what their columns are multiplied by. Every tile of rows walks those 16, and
- * asks memory for its share of the next. The float sums of up to 504 rows wait between them in an array of
- * the thread's own. A full tile takes 12 vpdpbusd, 2 loads and 6 broadcasts for four k, and at the end of a
- * group three or four operations for each of its 12 sums, one to three of them where vpdpbusd is computed.
+ * A few rows unpack weights in registers. For more rows, 16 groups of a panel at a time are unpacked to
+ * bytes in level 1, together with the factors of their columns. Every tile of rows takes those 16 groups and
+ * prefetches its share of the next ones. Between them, the float sums of up to 504 rows wait in an array of
+ * the thread. For four k a full tile takes 12 vpdpbusd, 2 loads and 6 broadcasts; at the end of a group it
+ * takes three or four operations for each of its 12 sums, one to three of them on the ports of vpdpbusd.
  */
 #include "kern/ahead.h"
 #include "kern/avx512/avx512_gemm.h"
 #include "kern/simd512/groups512.h"
 
 enum {
-    GROUPS = 2 * GROUPS_SPAN, /* that all tiles walk before the next: 22 KB of the first cache */
+    GROUPS = 2 * GROUPS_SPAN, /* groups that all tiles take before the next ones: 22 KB of level 1 */
     STEPS = GROUPS512_STEPS,
     AT_ONCE = 2, /* groups of a panel that a micro-kernel takes before the next panel */
 };
@@ -26,8 +27,8 @@ SIMD512_INLINE __m512i four_at(const char *p)
     return _mm512_set1_epi32(four);
 }
 
-/* N groups of a tile, from IN on, times those from FROM on of PANEL, which C holds unpacked if there are more
- * than a few rows. */
+/* The arguments of a micro-kernel: N groups of the rows of a tile, from IN on, times the groups from FROM on
+ * of PANEL. With more than a few rows, C holds those groups unpacked. */
 struct work {
     float *sums; /* [2][rows][16] */
     const uint8_t *panel;
@@ -35,11 +36,12 @@ struct work {
     const struct groups512_group *c;
     char *in;
     const char *next;
-    size_t ask; /* bytes from NEXT on that are wanted next */
+    size_t ask; /* bytes to prefetch from next on */
     bool level2;
 };
 
-/* Registers of a tile, [row][side of the panel]: of up to six rows both, of more one side at a time. */
+/* The registers of a tile, [row][side of the panel]: both sides with up to six rows, one side at a time with
+ * more. */
 typedef __m512 floats[GROUPS_FEW][2];
 typedef __m512i integers[GROUPS_FEW][2];
 
@@ -50,12 +52,12 @@ typedef __m512i integers[GROUPS_FEW][2];
     for (int s = 0; s < 2; s++)          \
         if (r < (rows) && ((rows) <= GROUPS_ROWS || s == (side)))
 
-/* What a sum over codes begins with: minus their zero for each number of the row's. */
+/* Returns the start of a sum over codes: minus the zero of the form, once for each number of the row. */
 SIMD512_INLINE __m512i beginning(const int32_t *sums, int h, const struct groups_form f)
 {
     __m512i v = _mm512_set1_epi32(sums[f.halves == 1 ? 1 : h]);
 
-    if (h) /* as groups_minus, by vectors: a number out of a general register takes Q6_K 2 % longer */
+    if (h) /* groups_minus() with vectors: a number from a general register makes Q6_K 2 % slower */
         v = _mm512_sub_epi32(v, _mm512_set1_epi32(sums[0]));
     switch (f.zero) {
     case 8: return _mm512_slli_epi32(v, 3);
@@ -65,8 +67,8 @@ SIMD512_INLINE __m512i beginning(const int32_t *sums, int h, const struct groups
     }
 }
 
-/* Half H of a group, or where it has none all of it, to the integer sums SUM, which begin with what zeros
- * take away. PACKED: the codes lie as in a panel, else in bytes. */
+/* Computes the integer sums SUM of half H of a group, or of the whole group in forms without halves,
+ * starting with the correction for the zero. PACKED: the codes lie as in a panel, otherwise as bytes. */
 SIMD512_INLINE void multiply(integers sum, const uint8_t *codes, bool packed, char *in, int h, int side,
                              int rows, const struct groups_form f)
 {
@@ -89,7 +91,7 @@ SIMD512_INLINE void multiply(integers sum, const uint8_t *codes, bool packed, ch
         }
 }
 
-/* Group I of T, which begins at IN, to the sums Y. */
+/* Adds group I of T, whose input begins at IN, to the sums Y. */
 SIMD512_INLINE void add_group(floats y, const struct work *t, size_t i, char *in, int side, int rows,
                               const struct groups_form f, bool few)
 {
@@ -121,7 +123,7 @@ SIMD512_INLINE void add_group(floats y, const struct work *t, size_t i, char *in
         }
 }
 
-/* All groups of T, whose shares of what is wanted next are asked for on the way: of SIDE, or of both. */
+/* Computes all groups of T for SIDE, or for both sides, and prefetches LINES lines from NEXT on meanwhile. */
 SIMD512_INLINE void add_groups(const struct work *t, const char *next, size_t lines, int side, int rows,
                                const struct groups_form f, bool few)
 {
@@ -152,7 +154,7 @@ SIMD512_INLINE void micro(const struct work *t, int rows, const struct groups_fo
 
 typedef void micro_fn(const struct work *t);
 
-/* Everything for one form: its name, and its members as constants. */
+/* Defines the functions of one form: its name, and its members as constants. */
 #define ONE(rows, name, few, ...)                               \
     static void name##_##rows(const struct work *t)             \
     {                                                           \
@@ -190,7 +192,7 @@ static const struct row *row_of(const struct groups_form *f)
 
 /* ---- panels ---- */
 
-/* The tiles [t0, t1) through the groups of W; each asks for its share of what is wanted next. */
+/* Computes the tiles [t0, t1) for the groups of W. Each prefetches its share of the bytes from W.next on. */
 static void run_chunk(const struct kern_gemm *g, struct work w, size_t t0, size_t t1, micro_fn *const *tile)
 {
     const char *next = w.next;
@@ -236,8 +238,8 @@ static void run_panel(const struct kern_gemm *g, const struct groups_form *f, si
     }
 }
 
-/* The panels [p, p + n) by a few rows, some groups of each in turn; as many bytes are asked for a little
- * ahead. */
+/* Computes the panels [p, p + n) for a few rows, some groups of each panel in turn, and prefetches as many
+ * bytes a little ahead. */
 static void run_panels(const struct kern_gemm *g, const struct row *row, size_t p, size_t n)
 {
     float sums[AVX512_GEMM_AT_ONCE][GROUPS_FEW * KERN_NR] __attribute__((aligned(64)));

@@ -1,8 +1,8 @@
 /* avx512vnni_gemm_i8.c - C = A x W of bytes with VPDPBUSD: class "int8 sum".
  *
- *   panel  [(K + 3) / 4][32][4] int8, 2 zmm a step, then what frees the sums of the 128 added to A, and
+ *   panel  [(K + 3) / 4][32][4] int8, 2 zmm a step; then the correction for the 128 added to A, and the
  *          scales
- *   A      bytes with 128 added, four a row and step, broadcast
+ *   A      bytes with 128 added, four for each row and step, broadcast
  *   sums   12 x 2 accumulators of int32
  *
  * A full tile takes 24 vpdpbusd, 2 loads and 12 broadcasts a step (four k), as the bf16 dot does for two k.

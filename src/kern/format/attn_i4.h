@@ -1,16 +1,17 @@
-/* attn_i4.h - rows of a KV cache in 4 bits: how a row is rounded, where its parts lie in a tile, and
- * attention to such tiles, which become tiles of int8 first.
+/* attn_i4.h - rows of a KV cache in 4 bits: rounding a row, the layout of a tile, and attention to such
+ * tiles, which are expanded to tiles of int8 first.
  *
- * A tile of keys or of values, kern_i4_tile_bytes(dp), holds 16 tokens:
- *   codes   [dp / 8][64] bytes. Lines 2 i and 2 i + 1 (64 bytes each) of the tile that attn_i8 takes lie in
- *           the lower and upper halves of line i; 0 to 15 stand for -8 to 7
- *   factors [dp / 16][8] bytes: of each 16 dims of tokens t and t + 8 in the halves of byte t; 0 to 15 stand
- *           for 1 to 16
+ * A tile of keys or of values has kern_i4_tile_bytes(dp) bytes and holds 16 tokens:
+ *   codes   [dp / 8][64] bytes. The tile that attn_i8 reads has lines of 64 bytes; its lines 2 i and 2 i + 1
+ *           lie in the lower and upper halves of the bytes of line i. The codes 0 to 15 stand for -8 to 7
+ *   factors [dp / 16][8] bytes: the halves of byte t have the factors of 16 dims of the tokens t and t + 8.
+ *   The
+ *           codes 0 to 15 stand for 1 to 16
  *   scales  [16] bf16, one a token
- * An element is code * factor, an integer from -128 to 112, times its token's scale. A code of 4 bits with a
- * scale for each 16 elements so becomes an int8 with a scale a row, exactly, and attention to it is attn_i8.
- * This is plain C that each folder compiles for its instruction set; the order of sums is written out, so
- * that all give equal bits.
+ * An element is code * factor, an integer from -128 to 112, times its token's scale. So a 4-bit row with a
+ * factor for each 16 elements is exactly an int8 row with one scale, and attention to it is attn_i8. This
+ * header is plain C that each folder compiles for its instruction set; the order of all sums is written out,
+ * so that every folder gives the same bits.
  */
 #ifndef GALLOP_KERN_FORMAT_ATTN_I4_H
 #define GALLOP_KERN_FORMAT_ATTN_I4_H
@@ -24,15 +25,15 @@
 
 enum {
     I4_LINE = 64,    /* bytes of four elements of 16 lanes in a tile of int8 */
-    I4_FACTORS = 16, /* the largest factor; 7 times it stands for the largest of a row */
-    I4_TRIED = 5     /* factors that a group is rounded with */
+    I4_FACTORS = 16, /* the largest factor; 7 times it stands for the largest element of a row */
+    I4_TRIED = 5     /* number of factors that a group is rounded with on trial */
 };
 
 #define I4_INLINE static inline __attribute__((always_inline))
 
-/* ---- a row becomes codes, factors and a scale ---- */
+/* ---- rounding a row to codes, factors and a scale ---- */
 
-/* Rounds z [16] to multiples of F. Returns the sum of the squares of what is lost, in 16 lanes. */
+/* Rounds z [16] to multiples of F. Returns the sum of the squared errors, added in 16 lanes. */
 I4_INLINE float i4_round(float *code, const float *z, float f)
 {
     float lane[KERN_I4_GROUP], inv = 1.0f / f;
@@ -52,8 +53,9 @@ I4_INLINE float i4_round(float *code, const float *z, float f)
     return lane[0];
 }
 
-/* The factor with which the codes of z [16] lose least, the smallest of equals. Looks at the smallest that
- * cuts nothing off and at the I4_TRIED - 1 below it; that one where all lose a NaN. */
+/* Returns the factor with which the codes of z [16] have the smallest error, the smallest factor among
+ * equals. Tries the smallest factor that limits no element and the I4_TRIED - 1 factors below it; returns
+ * the former if all errors are NaN. */
 I4_INLINE int i4_factor(const float *z)
 {
     float code[KERN_I4_GROUP], m = 0, least = INFINITY, lost;
@@ -74,7 +76,7 @@ I4_INLINE int i4_factor(const float *z)
     return best;
 }
 
-/* to_i4 of kern.h. */
+/* Computes to_i4 (kern_to_i4_fn in quant.h). */
 I4_INLINE void i4_quantise(uint8_t *code, uint8_t *factor, uint16_t *scale, const float *x, size_t n)
 {
     float m = 0, inv;
@@ -100,16 +102,16 @@ I4_INLINE void i4_quantise(uint8_t *code, uint8_t *factor, uint16_t *scale, cons
     }
 }
 
-/* ---- where it lies in a tile ---- */
+/* ---- the layout of a tile ---- */
 
-/* Half a byte. */
+/* Sets the lower or, with UPPER, the upper half of a byte. */
 I4_INLINE void i4_put_half(uint8_t *byte, unsigned upper, uint8_t value)
 {
     *byte = (uint8_t)((*byte & (upper ? 0x0f : 0xf0)) | value << 4 * upper);
 }
 
-/* Puts the row of a token, of which code has dp elements and factor dp / 16, into a tile of keys or of
- * VALUES. */
+/* Puts the row of a token into a tile of keys or, with VALUES, of values. CODE has dp elements, FACTOR has
+ * dp / 16. */
 I4_INLINE void i4_put_row(void *tile, size_t dp, size_t token, bool values, const uint8_t *code,
                           const uint8_t *factor, uint16_t scale)
 {
@@ -125,20 +127,20 @@ I4_INLINE void i4_put_row(void *tile, size_t dp, size_t token, bool values, cons
     memcpy(factors + dp / 2 + token * sizeof(scale), &scale, sizeof(scale));
 }
 
-/* ---- a tile becomes one of int8 ---- */
+/* ---- expanding a tile to int8 ---- */
 
-/* Half a line as words of two bytes: in a register, and where it lies. */
+/* Half a line as 16-bit words; i4_stored is its type in memory. */
 typedef uint16_t i4_words __attribute__((vector_size(32)));
 typedef uint32_t i4_lanes __attribute__((vector_size(32)));
 typedef uint8_t i4_eight __attribute__((vector_size(8)));
 typedef i4_words i4_stored __attribute__((aligned(1), may_alias));
 
-/* The factors of half a line's even and odd bytes. */
+/* The factors of the even and of the odd bytes of half a line. */
 struct attn_i4_factors {
     i4_words even, odd;
 };
 
-/* Sixteen bytes of factors from eight of halves. */
+/* Expands eight bytes with two factors each to sixteen bytes with one each. */
 I4_INLINE void i4_unpack_factors(uint8_t *factor, const uint8_t *packed)
 {
     const uint64_t half = UINT64_C(0x0f0f0f0f0f0f0f0f), one = UINT64_C(0x0101010101010101);
@@ -150,7 +152,7 @@ I4_INLINE void i4_unpack_factors(uint8_t *factor, const uint8_t *packed)
     memcpy(factor, each, sizeof(each));
 }
 
-/* Those of half a line of keys, which has 4 dims of each of 8 tokens: factor [8]. */
+/* Sets the factors of half a line of keys, which has 4 dims of each of 8 tokens: factor [8]. */
 I4_INLINE void i4_key_factors(struct attn_i4_factors *f, const uint8_t *factor)
 {
     i4_eight eight;
@@ -161,7 +163,7 @@ I4_INLINE void i4_key_factors(struct attn_i4_factors *f, const uint8_t *factor)
     f->even = f->odd = (i4_words)(each | each << 16);
 }
 
-/* Those of a line of values, which has 4 tokens of each dim: factor [4]. */
+/* Sets the factors of a line of values, which has 4 tokens of each dim: factor [4]. */
 I4_INLINE void i4_value_factors(struct attn_i4_factors *f, const uint8_t *factor)
 {
     uint32_t four;
@@ -171,7 +173,7 @@ I4_INLINE void i4_value_factors(struct attn_i4_factors *f, const uint8_t *factor
     f->odd = (i4_words)((i4_lanes){0} + (four >> 8 & 0x00ff00ff));
 }
 
-/* Half a line of int8 from the lower halves of bytes. */
+/* Computes half a line of int8 from the lower halves of the bytes of CODES. */
 I4_INLINE void i4_expand_half(char *to, const i4_words *codes, const struct attn_i4_factors *f)
 {
     i4_words even = ((*codes & 15) - 8) * f->even, odd = ((*codes >> 8 & 15) - 8) * f->odd;
@@ -179,7 +181,7 @@ I4_INLINE void i4_expand_half(char *to, const i4_words *codes, const struct attn
     *(i4_stored *)(void *)to = (even & 0xff) | odd << 8;
 }
 
-/* Half HALF of line I of codes becomes the same half of the lines 2 I and 2 I + 1 of TO. */
+/* Expands half number HALF of line I of codes to the same half of the lines 2 I and 2 I + 1 of TO. */
 I4_INLINE void i4_expand_line(char *to, const uint8_t *codes, size_t i, size_t half,
                               const struct attn_i4_factors *low, const struct attn_i4_factors *high)
 {
@@ -191,7 +193,7 @@ I4_INLINE void i4_expand_line(char *to, const uint8_t *codes, size_t i, size_t h
     i4_expand_half(out + I4_LINE, &upper, high);
 }
 
-/* Sixteen dims of 16 keys lie in two lines of codes. */
+/* Expands the codes of a tile of keys. Sixteen dims of 16 keys lie in two lines of codes. */
 I4_INLINE void i4_expand_keys(char *to, const uint8_t *codes, const uint8_t (*factor)[KERN_TILE], size_t dp)
 {
     struct attn_i4_factors f;
@@ -204,7 +206,8 @@ I4_INLINE void i4_expand_keys(char *to, const uint8_t *codes, const uint8_t (*fa
         }
 }
 
-/* A line of int8 has 16 dims of four values; DP / 16 lines follow each other before the next four. */
+/* Expands the codes of a tile of values. A line of int8 has 16 dims of four values; DP / 16 such lines
+ * follow each other before those of the next four values. */
 I4_INLINE void i4_expand_values(char *to, const uint8_t *codes, const uint8_t (*factor)[KERN_TILE], size_t dp)
 {
     const size_t across = dp / KERN_I4_GROUP;
@@ -223,7 +226,7 @@ I4_INLINE void i4_expand_values(char *to, const uint8_t *codes, const uint8_t (*
     }
 }
 
-/* The tile of int8, as attn_i8 takes it, from one of 4 bits. */
+/* Expands a 4-bit tile to a tile of int8 as attn_i8 reads it. */
 I4_INLINE void i4_expand(char *to, const void *tile, size_t dp, bool values)
 {
     const uint8_t *codes = tile, *packed = codes + KERN_TILE / 2 * dp;
@@ -244,10 +247,10 @@ I4_INLINE void i4_expand(char *to, const void *tile, size_t dp, bool values)
 
 /* ---- attention ---- */
 
-enum { I4_LEAD = 8192 }; /* bytes asked for ahead of the tile in work */
+enum { I4_LEAD = 8192 }; /* bytes that are prefetched ahead of the current tile */
 
-/* attn_i4 of kern.h by ATTN_I8 of the same folder: tiles that a row sees are expanded into the scratch, once
- * for all rows. */
+/* Computes attn_i4 (attention.h) with ATTN_I8 of the same folder. The tiles that at least one query row sees
+ * are expanded to the scratch, once for all rows. */
 I4_INLINE void i4_attn(const struct kern_attn *a, void (*attn_i8)(const struct kern_attn *))
 {
     const void *tile[2][KERN_CHUNK_TILES];
@@ -275,7 +278,7 @@ I4_INLINE void i4_attn(const struct kern_attn *a, void (*attn_i8)(const struct k
         tile[i >= n][t0 + i % n] = to;
     }
     for (size_t t = 0; t < a->n_tiles; t++)
-        if (t < t0 || t >= t1) /* nobody's: these are there */
+        if (t < t0 || t >= t1) /* no row sees these tiles; the pointer is only valid */
             tile[0][t] = tile[1][t] = a->scratch;
     i8.k_tile = tile[0];
     i8.v_tile = tile[1];

@@ -1,25 +1,28 @@
-/* groups.h - how weights in small groups of integers lie in memory, and their inputs: for the packer and for
- * the rows of gemm_blocks and gemm_in_blocks.
+/* groups.h - the layout of weights in quantization groups of 16 or 32 integers, and of their inputs: for the
+ * code that packs weights and for the kernels gemm_blocks and gemm_in_blocks.
  *
- * A weight is d * (code - zero), or d * code + min: codes of 4, 5, 6 or 8 bits without a sign, a d (and a
- * min) for 32 of them, ascending in K, or a d for 16. In GGUF's formats d is a half, or the product of a half
- * for 256 weights and an integer of 8 bits. In MXFP4 d is a power of two, and the code's number of four bits
- * is its place in GROUPS_FP4.
+ * A weight is d * (code - zero), or d * code + min. Codes are unsigned, of 4, 5, 6 or 8 bits. Along K, 32
+ * weights share a d (and a min), or 16 weights share a d. In GGUF's formats d is a half, or the product of a
+ * half for 256 weights and an 8-bit integer, called a multiple. In MXFP4 d is a power of two, and the 4-bit
+ * number is looked up in GROUPS_FP4 to give the code.
  *
- * A panel of 32 columns is K / 32 groups one behind the other:
- *   heads   halves [32]: of each column d; behind them, with minimums, those. For every group, or where
- *           groups have multiples for every eighth, in front of it. Of powers bytes [32], d = 2^(byte - 128)
- *   groups  multiples [2][32] bytes where they have such: for two halves of 16 weights each, with a sign; or
- *           of d and of the minimum, without
- *           codes' lower four bits [4][2][64]: byte [s][h][4 c + i] has weight k = 8 s + i of column 16 h + c
- *           in its lower nibble, and k = 8 s + 4 + i in the other
- *           their fifth bits [2][64]: bit s of byte [h][4 c + i] belongs to k = 4 s + i; or fifth and sixth
- *           [2][2][64]: bits 2 s of byte [t][h][4 c + i] belong to k = 16 t + 4 s + i
- *           codes of eight bits [8][2][64] instead: byte [s][h][4 c + i] is k = 4 s + i
- * An input is tile behind tile of at most 6 rows, or one of up to 12, each [K / 32] groups:
- *           int8 [rows][32], its scale, float [rows]; scale times the sum of all 32, float [rows]; minus the
- *           sums of the first 16 and of all, int32 [rows][2]: times a form's zero, a power of two, one is
- *           what a sum over codes begins with
+ * A panel of 32 columns is K / 32 groups, one after the other:
+ *   heads   halves [32]: d of each column; with minimums, then halves [32]: min of each column. A head stands
+ *           before each group, or before each eight groups in forms with multiples. In forms of powers the
+ *           head is bytes [32], d = 2^(byte - 128)
+ *   groups  in forms with multiples, first multiples [2][32] bytes: signed, for the two halves of 16 weights;
+ *           or unsigned, for d and for min. Then the codes:
+ *           their lower four bits [4][2][64]: byte [s][h][4 c + i] has weight k = 8 s + i of column 16 h + c
+ *           in its lower nibble and weight k = 8 s + 4 + i in its upper nibble
+ *           with five bits, the fifth bits [2][64]: bit s of byte [h][4 c + i] belongs to k = 4 s + i
+ *           with six bits, the fifth and sixth bits [2][2][64]: bits 2 s and 2 s + 1 of byte [t][h][4 c + i]
+ *           belong to k = 16 t + 4 s + i
+ *           with eight bits, [8][2][64] instead of all that: byte [s][h][4 c + i] is weight k = 4 s + i
+ * An input is tile after tile of at most 6 rows, or a single tile of up to 12 rows. A tile has [K / 32]
+ * groups:
+ *           int8 [rows][32]; float [rows], the scales; float [rows], the scale times the sum of the 32
+ *           numbers; int32 [rows][2], minus the sums of the first 16 and of all 32 numbers. The latter times
+ *           the zero of the form, a power of two, is the start of a sum over codes
  */
 #ifndef GALLOP_KERN_FORMAT_GROUPS_H
 #define GALLOP_KERN_FORMAT_GROUPS_H
@@ -30,28 +33,29 @@
 
 enum {
     GROUPS_SIZE = 32,
-    GROUPS_SPAN = 8, /* groups that share a head, where they have multiples */
+    GROUPS_SPAN = 8, /* groups that share a head in forms with multiples */
     GROUPS_LINE = 64,
-    GROUPS_CODES = GROUPS_SIZE * KERN_NR, /* of a group */
-    GROUPS_ROWS = 6,                      /* of a tile of an input, at most, */
-    GROUPS_FEW = 2 * GROUPS_ROWS,         /* unless these are all: one tile has them */
-    GROUPS_TILES = 84,                    /* that go through a panel together */
-    GROUPS_ROW = GROUPS_SIZE + 16,        /* bytes of a row's group in it */
-    GROUPS_POWERS = 128,                  /* what the exponent 0 is stored as */
+    GROUPS_CODES = GROUPS_SIZE * KERN_NR, /* codes of a group */
+    GROUPS_ROWS = 6,                      /* maximum rows of a tile of an input */
+    GROUPS_FEW = 2 * GROUPS_ROWS,         /* up to this number of rows, one tile has all of them */
+    GROUPS_TILES = 84,                    /* tiles that go through a panel together */
+    GROUPS_ROW = GROUPS_SIZE + 16,        /* bytes of a row in a group of the input */
+    GROUPS_POWERS = 128,                  /* the byte that stands for 2^0 */
 };
 
 struct groups_form {
-    unsigned bits; /* 4, 5, 6, 8; of 0 there is no form */
-    int zero;      /* the code that stands for 0; without minimums */
+    unsigned bits; /* 4, 5, 6 or 8; 0: no form */
+    int zero;      /* the code of the number 0; unused in forms with minimums */
     bool min, multiples;
-    int halves;  /* 2: a d for 16 weights; with multiples, without minimums */
-    bool powers; /* MXFP4; four bits, without anything else */
+    int halves;  /* 2: 16 weights share a d; only with multiples and without minimums */
+    bool powers; /* MXFP4: 4 bits, without minimums, multiples and halves */
 };
 
-/* Twice the numbers of E2M1 (0, 0.5, 1, 1.5, 2, 3, 4, 6, and those with a sign), and 16 more. */
+/* Twice the numbers of E2M1 (0, 0.5, 1, 1.5, 2, 3, 4, 6, and the same negated) plus 16. */
 #define GROUPS_FP4 16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4
 
-/* Bytes of the heads in front of a span of groups, of a group, and of a panel. */
+/* Returns the bytes of a head. groups_code_bytes(), groups_bytes() and groups_span_bytes() return those of
+ * the codes of a group, of a group, and of a head with its groups. */
 static inline size_t groups_head_bytes(const struct groups_form *f)
 {
     return f->powers ? KERN_NR : (f->min ? 2 : 1) * KERN_NR * sizeof(uint16_t);
@@ -77,19 +81,19 @@ static inline size_t groups_span_bytes(const struct groups_form *f)
     return groups_head_bytes(f) + groups_span(f) * groups_bytes(f);
 }
 
-/* K is a multiple of 32, with multiples of 256. */
+/* Returns the bytes of a panel. K is a multiple of 32, and of 256 in forms with multiples. */
 static inline size_t groups_panel_bytes(const struct groups_form *f, size_t k)
 {
     return k / GROUPS_SIZE / groups_span(f) * groups_span_bytes(f);
 }
 
-/* Panel P of G. */
+/* Returns panel P of G. */
 static inline const uint8_t *groups_panel(const struct kern_gemm *g, const struct groups_form *f, size_t p)
 {
     return (const uint8_t *)g->b + (p - g->first) * groups_panel_bytes(f, g->k);
 }
 
-/* The head of group I of PANEL, and the group itself. */
+/* Returns the head of group I of PANEL. groups_at() returns the group. */
 static inline const uint8_t *groups_head(const struct groups_form *f, const uint8_t *panel, size_t i)
 {
     return panel + i / groups_span(f) * groups_span_bytes(f);
@@ -100,7 +104,7 @@ static inline const uint8_t *groups_at(const struct groups_form *f, const uint8_
     return groups_head(f, panel, i) + groups_head_bytes(f) + i % groups_span(f) * groups_bytes(f);
 }
 
-/* Four neighbours of K of a column, a byte each. */
+/* Returns four codes of a column that follow each other along K, one a byte. */
 static inline uint32_t groups_four_at(const uint8_t *code, size_t step)
 {
     uint32_t four;
@@ -114,7 +118,7 @@ static inline void groups_put_four(uint8_t *codes, size_t line, size_t c, uint32
     memcpy(codes + (2 * line + c / 16) * GROUPS_LINE + c % 16 * 4, &four, sizeof(four));
 }
 
-/* The codes of column C of a group to their places in CODES. */
+/* Puts the codes of column C of a group to their places in CODES. */
 static inline void groups_put_codes(uint8_t *codes, size_t c, const uint8_t code[GROUPS_SIZE], unsigned bits)
 {
     enum { STEPS = GROUPS_SIZE / 4 };
@@ -139,7 +143,8 @@ static inline void groups_put_codes(uint8_t *codes, size_t c, const uint8_t code
         groups_put_four(upper, 1, c, all[1]);
 }
 
-/* Tile I of the M rows of an input, and how many there are. */
+/* The rows of one tile of an input. groups_tiles() returns the number of tiles of M rows, groups_tile() the
+ * tile number I. */
 struct groups_rows {
     size_t first, rows;
 };
@@ -156,13 +161,13 @@ static inline struct groups_rows groups_tile(size_t i, size_t m)
     return (struct groups_rows){first, m * (i + 1) / tiles - first};
 }
 
-/* The tile that ROW is of. */
+/* Returns the tile that ROW belongs to. */
 static inline struct groups_rows groups_tile_of(size_t row, size_t m)
 {
     return groups_tile(((row + 1) * groups_tiles(m) - 1) / m, m);
 }
 
-/* What belongs to group I of the rows of tile T of the input IN. */
+/* Returns the data of group I of the rows of tile T in the input IN. */
 static inline char *groups_in(const void *in, struct groups_rows t, size_t k, size_t i)
 {
     return (char *)(uintptr_t)in + (t.first * (k / GROUPS_SIZE) + i * t.rows) * GROUPS_ROW;
@@ -183,7 +188,8 @@ static inline int32_t *groups_sums(char *group, size_t rows)
     return (int32_t *)(void *)(groups_weighed(group, rows) + rows);
 }
 
-/* What belongs to row R beside its bytes: the sums of its halves, and SCALE. */
+/* Sets what row R has besides its bytes: the scale and, from the sums of its two halves, the products and
+ * sums. */
 static inline void groups_put_sums(char *group, size_t rows, size_t r, const int32_t half[2], float scale)
 {
     int32_t *sum = &groups_sums(group, rows)[2 * r], all = half[0] + half[1];
@@ -194,14 +200,14 @@ static inline void groups_put_sums(char *group, size_t rows, size_t r, const int
     groups_weighed(group, rows)[r] = scale * (float)all;
 }
 
-/* Minus the sum of half H of a row's SUMS, or of all where there are no HALVES. */
+/* Returns minus the sum of half H of a row from its SUMS, or of the whole row if HALVES is 1. */
 static inline int32_t groups_minus(const int32_t *sums, int h, int halves)
 {
     return halves == 1 ? sums[1] : h ? sums[1] - sums[0] : sums[0];
 }
 
-/* The panels [p0, p1) by G's share of the tiles, at most GROUPS_TILES of them, [t0, t1), at a time. From STOP
- * on nothing may be asked for. */
+/* Computes panel P for the tiles [t0, t1) of the rows. Nothing from STOP on may be prefetched. groups_run()
+ * calls it for the panels [p0, p1) and at most GROUPS_TILES tiles of the part of the rows that G asks for. */
 typedef void groups_panel_fn(const struct kern_gemm *g, const struct groups_form *f, size_t p, size_t t0,
                              size_t t1, const uint8_t *stop);
 

@@ -1,10 +1,11 @@
-/* mx4.h - how a packed panel of MXFP4 lies in memory, for its packer and for the rows of gemm_mx4_*.
+/* mx4.h - the layout of a packed panel of MXFP4: for the code that packs weights and for the kernels of
+ * gemm_mx4_*.
  *
- * A panel of 32 columns is K / 32 groups. A group holds the scales of the 32 columns, then eight lines of
- * [16 columns][2][2] bytes: byte [c][e][q] of line l has element k = 4 l + 2 q + e of the group, of column c
- * in its low nibble and of column c + 16 in its high one. Seen as words, nibble 2 q + h of word 2 c + e is
- * column c + 16 h: one shift of a line brings 16 columns of a pair of k to the low bits of words, in the
- * order of a bf16 panel.
+ * A panel of 32 columns is K / 32 groups. A group is the scales of the 32 columns, then eight lines of [16
+ * columns][2][2] bytes. Byte [c][e][q] of line l has element k = 4 l + 2 q + e of the group: that of column
+ * c in its low nibble, that of column c + 16 in its high nibble. Seen as words, nibble 2 q + h of word 2 c +
+ * e belongs to column c + 16 h: one shift of a line brings 16 columns of a pair of k to the low bits of the
+ * words, in the order of a bf16 panel.
  */
 #ifndef GALLOP_KERN_FORMAT_MX4_H
 #define GALLOP_KERN_FORMAT_MX4_H
@@ -18,24 +19,24 @@ enum {
     MX4_GROUP_BYTES = KERN_NR + MX4_LINES * MX4_LINE, /* bytes of a group */
 };
 
-/* Where element K of a group lies in it for column C. */
+/* Returns the byte of a group that has element K of column C. */
 static inline size_t mx4_byte(size_t k, size_t c)
 {
     return KERN_NR + k / 4 * MX4_LINE + c % 16 * 4 + k % 2 * 2 + k / 2 % 2;
 }
 
-/* Panel P of G by itself: UNPACKED holds it as gemm_f32 or gemm_bf16 read it. */
+/* Returns a gemm of panel P alone, which UNPACKED holds as gemm_f32 or gemm_bf16 reads it. */
 static inline struct kern_gemm mx4_panel(const struct kern_gemm *g, size_t p, const void *unpacked)
 {
     struct kern_gemm one = *g;
 
     one.b = unpacked;
     one.first = p;
-    one.ahead = 0; /* nothing lies behind it there */
+    one.ahead = 0; /* no panel follows in the scratch */
     return one;
 }
 
-/* The groups of panel P. */
+/* Returns the groups of panel P. */
 static inline const uint8_t *mx4_groups(const struct kern_gemm *g, size_t p)
 {
     return (const uint8_t *)g->b + (p - g->first) * (g->k / MX4_GROUP_SIZE) * MX4_GROUP_BYTES;

@@ -1,9 +1,9 @@
-/* ref_attn.c - one chunk of attention, row by row, token by token; joining and finishing chunks.
+/* ref_attn.c - one chunk of attention, row by row and token by token; joining and finishing chunks.
  *
  * Only the tokens that a row sees are touched: scores, their maximum, the 16-lane sum of exp(s - max), then
- * the weighted values in ascending order of token. A faster row may work on masked tokens too, with weight
- * +0: the final "+ 0" makes zeros positive, so that the two cannot differ. Layouts of tiles are described in
- * kern.h.
+ * the weighted values in ascending order of tokens. A faster kernel may also compute masked tokens, with
+ * weight +0: the final "+ 0" makes zeros positive, so that the two cannot differ. The layouts of tiles are
+ * in attention.h.
  */
 #include "kern/ref/ref.h"
 
@@ -12,7 +12,7 @@
 #include "kern/kmath.h"
 #include "tensor/dtype.h"
 
-enum type { F32, BF16, I8 }; /* of keys and values */
+enum type { F32, BF16, I8 }; /* types of keys and values */
 
 static float dot_f32(const float *q, const float *tile, size_t token, size_t dp)
 {
@@ -41,7 +41,7 @@ static float dot_i8(const float *q, const int8_t *tile, size_t token, size_t dp)
     return s;
 }
 
-/* The scale of a token, behind the bytes of its tile. */
+/* Returns the scale of a token, which lies after the bytes of its tile. */
 static float scale_i8(const void *tile, size_t token, size_t dp)
 {
     return ((const float *)(const void *)((const int8_t *)tile + KERN_TILE * dp))[token];
@@ -59,7 +59,7 @@ static float dot(const struct kern_attn *a, const float *q, size_t j, enum type 
     }
 }
 
-/* The weight P of token J as it multiplies values. */
+/* Returns the weight P of token J as it multiplies values. */
 static float weight(const struct kern_attn *a, float p, size_t j, enum type type)
 {
     switch (type) {
@@ -81,7 +81,8 @@ static float value(const struct kern_attn *a, size_t j, size_t d, enum type type
     }
 }
 
-/* Turns the dots p[lo, hi) into weights in place; returns their maximum score and the sum of the weights. */
+/* Replaces the dots p[lo, hi) by weights. Returns the maximum score and sets *sum to the sum of the
+ * weights. */
 static float weigh(const struct kern_attn *a, float *p, size_t lo, size_t hi, float *sum)
 {
     float lane[REF_LANES] = {0}, most = -INFINITY, by = a->scale, twos;

@@ -1,4 +1,5 @@
-/* ref_attn_i4.c - rows of 4 bits: rounded as attn_i4.h has it, met as the int8 that they stand for. */
+/* ref_attn_i4.c - KV rows in 4 bits: rounding as attn_i4.h defines it, and attention to the int8 that the
+ * codes stand for. */
 #include "kern/format/attn_i4.h"
 #include "kern/ref/ref.h"
 

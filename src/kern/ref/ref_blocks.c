@@ -1,4 +1,4 @@
-/* ref_blocks.c - C = A x W^T + bias over weights in small groups of integers, one operation after the
+/* ref_blocks.c - C = A x W^T + bias over weights in quantization groups of integers, one operation after the
  * other. */
 #include <math.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static float half_at(const uint8_t *p, size_t i)
     return dtype_f16_to_f32(h);
 }
 
-/* The code of weight K of column C of a group. */
+/* Returns the code of weight K of column C of a group. */
 static int code_of(const struct groups_form *f, const uint8_t *codes, size_t k, size_t c)
 {
     static const uint8_t fp4[16] = {GROUPS_FP4};
@@ -59,7 +59,7 @@ static int code_of(const struct groups_form *f, const uint8_t *codes, size_t k, 
     return f->powers ? fp4[code] : code;
 }
 
-/* Adds a group of row R, of ROWS, to the sums of the columns. */
+/* Adds a group of row R, one of ROWS rows in its tile, to the sums of the columns. */
 static void add_group(const struct groups_form *f, const uint8_t *head, const uint8_t *group, char *in,
                       size_t r, size_t rows, float y[KERN_NR])
 {

@@ -1,8 +1,8 @@
 /* ref_gemm.c - C = A x W^T + bias over packed panels of 32 columns, one fmaf() after the other.
  *
- * The canonical order of the "fp32" and "bf16" classes: one accumulator an element from +0, k ascending, bias
- * last. bf16 operands are widened exactly. Panel layouts are described in kern.h; rows of A, and of an input
- * that is written, lie one behind the other as they are.
+ * This is the canonical order of the classes "fp32" and "bf16": one accumulator an element from +0, k
+ * ascending, bias last. bf16 operands are widened exactly. The layouts of panels are in gemm.h. The rows of
+ * A, and of an input that the gemm writes, follow each other as plain floats.
  */
 #include "kern/ref/ref.h"
 
@@ -43,7 +43,7 @@ void ref_gemm_in_bf16(void *in, const float *x, size_t row, size_t m, size_t k)
     ref_to_bf16((uint16_t *)in + row * k, x, k);
 }
 
-/* What the sums of a panel begin with. */
+/* Sets the sums of a panel to their start: zeros, or C if G continues a gemm. */
 static void begin_row(const struct kern_gemm *g, size_t row, size_t p, float acc[KERN_NR])
 {
     for (size_t j = 0, at = p * KERN_NR; j < KERN_NR; j++, at++)

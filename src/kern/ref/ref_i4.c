@@ -1,4 +1,4 @@
-/* ref_i4.c - C = A x W^T + bias over 4-bit panels: each is unpacked to bytes and given to gemm_i8. */
+/* ref_i4.c - C = A x W^T + bias over 4-bit panels: unpacks each panel to bytes and calls gemm_i8. */
 #include <string.h>
 
 #include "kern/format/int4.h"

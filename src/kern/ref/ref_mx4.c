@@ -1,4 +1,5 @@
-/* ref_mx4.c - C = A x W^T + bias over MXFP4 panels: each is unpacked by table and given to the plain gemm. */
+/* ref_mx4.c - C = A x W^T + bias over MXFP4 panels: unpacks each panel by a table and calls the gemm for
+ * fp32 or bf16. */
 #include <string.h>
 
 #include "kern/format/mx4.h"
@@ -6,7 +7,7 @@
 
 static const float fp4[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
-/* 2^(s - 127). */
+/* Returns 2^(s - 127). */
 static float scale_of(uint8_t s)
 {
     uint32_t u = s == 0 ? 0x00400000u : s == 255 ? 0x7fc00000u : (uint32_t)s << 23;
@@ -16,7 +17,7 @@ static float scale_of(uint8_t s)
     return f;
 }
 
-/* Element [K, C] of the panel, which is bf16 (the upper half of the fp32, in pairs of K) or fp32. */
+/* Sets element [K, C] of the panel, which is bf16 (the upper half of the fp32, in pairs of K) or fp32. */
 static void mx4_put(void *panel, size_t k, size_t c, float x, bool bf16)
 {
     uint32_t u;

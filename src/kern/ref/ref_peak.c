@@ -1,5 +1,5 @@
-/* ref_peak.c - the loops of peak.h in plain C: what a compiler makes of them, on machines that have no
- * better row. */
+/* ref_peak.c - the loops of peak.h in plain C, for machines without a faster version: as fast as the
+ * compiler makes them. */
 #include "kern/peak.h"
 
 #include <string.h>

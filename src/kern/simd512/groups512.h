@@ -1,6 +1,5 @@
-/* groups512.h - weights in small groups of integers, and rows for them, by vectors of 512 bits: what the rows
- * of gemm_blocks in this folder and in amx/ share.
- */
+/* groups512.h - unpacking weights in quantization groups, and quantizing rows for them, with 512-bit
+ * vectors: the part that the gemm_blocks kernels of avx512vnni/ and amx/ share. */
 #ifndef GALLOP_KERN_SIMD512_GROUPS512_H
 #define GALLOP_KERN_SIMD512_GROUPS512_H
 
@@ -12,10 +11,10 @@
 #include "kern/simd512/simd512.h"
 
 enum {
-    GROUPS512_STEPS = GROUPS_SIZE / 4, /* of four k, 64 bytes for each side of a panel */
+    GROUPS512_STEPS = GROUPS_SIZE / 4, /* steps of four k in a group, 64 bytes for each side of a panel */
 };
 
-/* The forms there are, one after the other: X(name, bits, zero, min, multiples, halves, powers). */
+/* All forms: X(name, bits, zero, min, multiples, halves, powers). */
 #define GROUPS512_FORMS(X)                     \
     X(4, 4, 8, false, false, 1, false)         \
     X(4_min, 4, 0, true, false, 1, false)      \
@@ -37,8 +36,8 @@ SIMD512_INLINE __m512i groups512_line_at(const uint8_t *p)
     return _mm512_loadu_si512((const void *)p);
 }
 
-/* Words LEFT bits further up; down where that is negative. Once inlined it is one instruction: LEFT is a
- * constant then, but clang wants to see one in each before. */
+/* Shifts words left by LEFT bits, or right if LEFT is negative. LEFT is constant after inlining, so one
+ * instruction remains; clang needs the constants before that, hence the switch. */
 SIMD512_INLINE __m512i groups512_moved(__m512i v, int left)
 {
     switch (left) {
@@ -53,7 +52,8 @@ SIMD512_INLINE __m512i groups512_moved(__m512i v, int left)
     }
 }
 
-/* The codes of step S and side H, which lie in so many BITS, those of POWERS as places. */
+/* Returns the codes of step S and side H, which are packed in BITS bits each; with POWERS, looked up in
+ * GROUPS_FP4. */
 SIMD512_INLINE __m512i groups512_code_at(const uint8_t *at, int s, int h, unsigned bits, bool powers)
 {
     const __m512i mask = _mm512_set1_epi8(bits == 5 ? 16 : 48);
@@ -63,11 +63,11 @@ SIMD512_INLINE __m512i groups512_code_at(const uint8_t *at, int s, int h, unsign
     if (bits == 8)
         return v;
     v = _mm512_and_si512(s % 2 ? _mm512_srli_epi16(v, 4) : v, _mm512_set1_epi8(15));
-    if (bits == 5) { /* bit S of each byte to its bit 4 */
+    if (bits == 5) { /* moves bit S of each byte to bit 4 */
         u = groups512_line_at(upper + h * GROUPS_LINE);
         v = _mm512_or_si512(v, _mm512_and_si512(groups512_moved(u, 4 - s), mask));
     }
-    if (bits == 6) { /* bits 2 (S % 4) and the next to bits 4 and 5 */
+    if (bits == 6) { /* moves bits 2 (S % 4) and the next one to bits 4 and 5 */
         u = groups512_line_at(upper + (s / 4 * 2 + h) * GROUPS_LINE);
         v = _mm512_or_si512(v, _mm512_and_si512(groups512_moved(u, 4 - 2 * (s % 4)), mask));
     }
@@ -84,7 +84,7 @@ SIMD512_INLINE __m512 groups512_halves_at(const uint8_t *p)
                               _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1)), 1);
 }
 
-/* The exponents of sixteen powers of two. */
+/* Returns the exponents of sixteen powers of two. */
 SIMD512_INLINE __m512 groups512_exponents_at(const uint8_t *p)
 {
     __m512i e = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
@@ -92,7 +92,7 @@ SIMD512_INLINE __m512 groups512_exponents_at(const uint8_t *p)
     return _mm512_cvtepi32_ps(_mm512_sub_epi32(e, _mm512_set1_epi32(GROUPS_POWERS)));
 }
 
-/* Sixteen multiples, of halves of a group with a sign. */
+/* Returns sixteen multiples, signed if the form has HALVES. */
 SIMD512_INLINE __m512 groups512_multiples_at(const uint8_t *p, int halves)
 {
     __m512i v = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
@@ -102,8 +102,8 @@ SIMD512_INLINE __m512 groups512_multiples_at(const uint8_t *p, int halves)
     return _mm512_cvtepi32_ps(v);
 }
 
-/* What 16 columns of side SIDE are multiplied by in half H of a group, of powers the exponents; and their
- * minimums. */
+/* Returns d of the 16 columns of side SIDE in half H of a group; in forms of powers, its exponents.
+ * groups512_min_at() returns the minimums. */
 SIMD512_INLINE __m512 groups512_d_at(const uint8_t *head, const uint8_t *group, int side, int h,
                                      const struct groups_form f)
 {
@@ -124,8 +124,8 @@ SIMD512_INLINE __m512 groups512_min_at(const uint8_t *head, const uint8_t *group
                          _mm512_mul_ps(min, groups512_multiples_at(group + KERN_NR + 16 * side, 1)));
 }
 
-/* Y and the products of a group, their sum N times D times the row's SCALE. Of powers D are exponents, which
- * a sum takes on without the ports that multiply. */
+/* Returns Y plus the sum N of the products of a group times D times the SCALE of the row. In forms of powers
+ * D holds exponents, and an instruction that uses no multiplier port adds them. */
 SIMD512_INLINE __m512 groups512_add(__m512 y, __m512i n, __m512 d, float scale, bool powers)
 {
     const __m512 x = _mm512_cvtepi32_ps(n), row = _mm512_set1_ps(scale);
@@ -139,14 +139,17 @@ SIMD512_INLINE const uint8_t *groups512_codes_of(const uint8_t *group, const str
     return group + (f.multiples ? 2 * KERN_NR : 0);
 }
 
-/* A group unpacked. */
+/* An unpacked group. */
 struct groups512_group {
     uint8_t code[GROUPS512_STEPS][2][GROUPS_LINE];
-    float d[2][KERN_NR]; /* of its halves; of the first alone, of a whole one; of powers their exponents */
+    float d
+        [2]
+        [KERN_NR]; /* d of the two halves, of the group in [0] without halves; exponents in forms of powers */
     float min[KERN_NR];
 };
 
-/* N groups of PANEL from FROM on; CENTRED: codes less their zero, with a sign. */
+/* Unpacks N groups of PANEL from group FROM on. CENTRED: the codes are signed, with the zero of the form
+ * subtracted. */
 SIMD512_INLINE void groups512_unpack(struct groups512_group *to, const uint8_t *panel, size_t from, size_t n,
                                      const struct groups_form f, bool centred)
 {
@@ -175,7 +178,7 @@ SIMD512_INLINE void groups512_unpack(struct groups512_group *to, const uint8_t *
 
 /* ---- the input ---- */
 
-/* The larger, or the sum, of lanes I and I + 8, I + 4, I + 2 and I + 1: lane 0 is that of all. */
+/* Folds the lanes to their maximum or, with SUM, their sum: lane I takes lane I + 8, I + 4, I + 2, I + 1. */
 SIMD512_INLINE int32_t groups512_fold(__m512i v, bool sum)
 {
     __m256i low = _mm512_castsi512_si256(v), high = _mm512_extracti64x4_epi64(v, 1);
@@ -200,7 +203,7 @@ static uint32_t groups512_largest_of(__m512 a, __m512 b)
                                     false);
 }
 
-/* Sixteen numbers as bytes to N; their sum. */
+/* Stores sixteen numbers as bytes at N. Returns their sum. */
 static int32_t groups512_put_half(int8_t *n, __m512 x, __m512 inv)
 {
     __m512i v = _mm512_cvtps_epi32(_mm512_mul_ps(x, inv));
@@ -209,7 +212,7 @@ static int32_t groups512_put_half(int8_t *n, __m512 x, __m512 inv)
     return groups512_fold(v, true);
 }
 
-/* X [k], which belongs to tile T of the input IN as its row R. */
+/* Quantizes X [k] and puts it into the input IN as row R of tile T. */
 static inline void groups512_put(void *in, struct groups_rows t, size_t r, const float *x, size_t k)
 {
     for (size_t i = 0; i < k / GROUPS_SIZE; i++, x += GROUPS_SIZE) {

@@ -1,10 +1,10 @@
-/* simd512.h - the vocabulary of the 512-bit rows: masked access, the canonical 16-lane fold, bf16, and the
- * functions of kmath.h on sixteen lanes, operation by operation.
+/* simd512.h - the common functions of the 512-bit kernels: masked access, the canonical 16-lane fold, bf16,
+ * and the functions of kmath.h on sixteen lanes, operation by operation.
  *
- * With KERN_EMULATE_AVX512 the same sources compile for AVX2 through simd512_emu.h and export emu_<symbol>:
- * that is how the rows are proved equal to ref/ on machines without AVX-512. Nothing here may depend on which
- * of the two it is. To be included only from files compiled with AVX-512 F, BW, DQ and VL, or for the
- * emulation.
+ * With KERN_EMULATE_AVX512 the same sources are compiled for AVX2 and export emu_<symbol>: the compiler
+ * includes simd512_emu.h before them (cmake/kernels.cmake), so that tests prove the kernels equal to ref/ on
+ * machines without AVX-512. No code here may depend on which of the two it is. Only files that are compiled
+ * with AVX-512 F, BW, DQ and VL, or for the emulation, may include this header.
  */
 #ifndef GALLOP_KERN_SIMD512_SIMD512_H
 #define GALLOP_KERN_SIMD512_SIMD512_H
@@ -19,25 +19,26 @@
 #include <immintrin.h>
 #define KERN_NAME(x)   x
 #define SIMD512_INLINE static inline __attribute__((always_inline))
-/* Before a loop of constant count, of which nothing but its bodies shall remain; or which shall stay a
- * loop, because unrolled it would need more registers than there are. */
+/* SIMD512_UNROLL stands before a loop of constant count that must be unrolled completely, SIMD512_LOOP
+ * before one that must stay a loop because it would need more registers than there are if it were
+ * unrolled. */
 #ifdef __clang__
 #define SIMD512_UNROLL _Pragma("unroll")
 #define SIMD512_LOOP   _Pragma("nounroll")
 #else
 #define SIMD512_UNROLL _Pragma("GCC unroll 32")
 #ifdef __SANITIZE_ADDRESS__
-#define SIMD512_LOOP /* gcc warns that it ignores the annotation of loops that it has instrumented */
+#define SIMD512_LOOP /* gcc warns that it ignores the pragma on loops that it has instrumented */
 #else
 #define SIMD512_LOOP _Pragma("GCC unroll 1")
 #endif
 #endif
-/* Vector A is computed before what is made of vector B: without a word a compiler moves it to where it is
- * wanted, and what it leads to has to wait there. */
+/* Makes the compiler compute vector A before anything that depends on vector B. Otherwise the compiler moves
+ * A down to its first use, and the instructions after it have to wait. */
 #define SIMD512_FIRST(a, b) __asm__("" : "+v"(a), "+v"(b))
 #endif
 
-/* WHAT(1, ...), WHAT(2, ...) and so on up to 6, 12 or 16: what there is for each number of rows. */
+/* Expands WHAT(1, ...), WHAT(2, ...) and so on up to 6, 12 or 16: one expansion for each number of rows. */
 #define SIMD512_TO_6(what, ...)                                                                              \
     what(1, __VA_ARGS__) what(2, __VA_ARGS__) what(3, __VA_ARGS__) what(4, __VA_ARGS__) what(5, __VA_ARGS__) \
         what(6, __VA_ARGS__)
@@ -48,7 +49,7 @@
 #define SIMD512_TO_16(what, ...)     \
     SIMD512_TO_12(what, __VA_ARGS__) \
     what(13, __VA_ARGS__) what(14, __VA_ARGS__) what(15, __VA_ARGS__) what(16, __VA_ARGS__)
-/* Of such a list the function NAME_<rows>. */
+/* Expands to the name of one function of such a list, NAME_<rows>. */
 #define SIMD512_NAMED(rows, name) name##_##rows,
 
 #include "kern/kern.h"
@@ -56,13 +57,14 @@
 
 #define SIMD512_ALL ((__mmask16)0xffff)
 
-/* The mask of the first min(n, 16) lanes. */
+/* Returns the mask of the first min(n, 16) lanes. */
 SIMD512_INLINE __mmask16 simd512_head(size_t n)
 {
     return n < 16 ? (__mmask16)((1u << n) - 1) : SIMD512_ALL;
 }
 
-/* Lanes of M, others +0; memory of other lanes is not touched. A constant SIMD512_ALL costs a plain load. */
+/* Loads the lanes of M; other lanes are +0 and their memory is not touched. A constant SIMD512_ALL compiles
+ * to a plain load. */
 SIMD512_INLINE __m512 simd512_load(const float *p, __mmask16 m)
 {
     return m == SIMD512_ALL ? _mm512_loadu_ps(p) : _mm512_maskz_loadu_ps(m, p);
@@ -76,8 +78,8 @@ SIMD512_INLINE void simd512_store(float *p, __mmask16 m, __m512 v)
         _mm512_mask_storeu_ps(p, m, v);
 }
 
-/* bf16 bits in the low halves of 32-bit lanes, to nearest even; a NaN stays a quiet NaN (as
- * dtype_f32_to_bf16()). */
+/* Returns bf16 bits in the low halves of 32-bit lanes, rounded to nearest even. A NaN stays a quiet NaN, as
+ * in dtype_f32_to_bf16(). */
 SIMD512_INLINE __m512i simd512_round_bf16(__m512 v)
 {
     __m512i u = _mm512_castps_si512(v);
@@ -99,7 +101,7 @@ SIMD512_INLINE void simd512_store_bf16(uint16_t *p, __mmask16 m, __m512 v)
         _mm256_mask_storeu_epi16(p, m, h);
 }
 
-/* Lane i takes lane i + 8, + 4, + 2, + 1: the order every row folds in. */
+/* Folds in the order of every kernel: lane i takes lane i + 8, then i + 4, i + 2, i + 1. */
 SIMD512_INLINE float simd512_fold_add(__m512 v)
 {
     __m256 y = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
@@ -120,7 +122,7 @@ SIMD512_INLINE int32_t simd512_fold_add_i32(__m512i v)
     return _mm_cvtsi128_si32(_mm_add_epi32(x, _mm_shuffle_epi32(x, 1)));
 }
 
-/* The largest lane; no lane may be NaN. */
+/* Returns the largest lane. No lane may be NaN. */
 SIMD512_INLINE float simd512_fold_max(__m512 v)
 {
     __m256 y = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
@@ -135,7 +137,7 @@ SIMD512_INLINE __m512 simd512_abs(__m512 x)
     return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff)));
 }
 
-/* The magnitude of x, which must be positive or NaN, with the sign of s. */
+/* Returns the magnitude of x, which must be positive or NaN, with the sign of s. */
 SIMD512_INLINE __m512 simd512_copysign(__m512 x, __m512 s)
 {
     __m512i sign = _mm512_set1_epi32((int)0x80000000u);
@@ -145,7 +147,7 @@ SIMD512_INLINE __m512 simd512_copysign(__m512 x, __m512 s)
 }
 
 #if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
-/* VDPBF16PS: adds to each lane the products of its pair of bf16. */
+/* Computes VDPBF16PS: adds to each lane the products of its pair of bf16. */
 SIMD512_INLINE __m512 simd512_dot(__m512 acc, __m512i a, __m512i b)
 {
 #ifdef KERN_EMULATE_AVX512
@@ -155,7 +157,7 @@ SIMD512_INLINE __m512 simd512_dot(__m512 acc, __m512i a, __m512i b)
 #endif
 }
 
-/* VCVTNEPS2BF16: as simd512_round_bf16(), but denormals become zeros. */
+/* Computes VCVTNEPS2BF16: rounds as simd512_round_bf16() does, but subnormals become zeros. */
 SIMD512_INLINE __m256i simd512_flush_bf16(__m512 v)
 {
 #ifdef KERN_EMULATE_AVX512
@@ -166,13 +168,13 @@ SIMD512_INLINE __m256i simd512_flush_bf16(__m512 v)
 }
 #endif
 
-/* p = p * x + c, one step of a polynomial. */
+/* Returns p * x + c, one step of a polynomial. */
 SIMD512_INLINE __m512 simd512_horner(__m512 p, __m512 x, float c)
 {
     return _mm512_fmadd_ps(p, x, _mm512_set1_ps(c));
 }
 
-/* kmath_reduce() */
+/* Computes kmath_reduce() on 16 lanes. */
 SIMD512_INLINE __m512 simd512_reduce(__m512 x, __m512 *r)
 {
     __m512 t = _mm512_fmadd_ps(x, _mm512_set1_ps(KMATH_LOG2E), _mm512_set1_ps(KMATH_MAGIC));
@@ -183,7 +185,7 @@ SIMD512_INLINE __m512 simd512_reduce(__m512 x, __m512 *r)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(t), 23));
 }
 
-/* kmath_exp() */
+/* Computes kmath_exp() on 16 lanes. */
 SIMD512_INLINE __m512 simd512_exp(__m512 x)
 {
     __m512 half, p, r;
@@ -200,7 +202,7 @@ SIMD512_INLINE __m512 simd512_exp(__m512 x)
     return _mm512_mul_ps(p, half);
 }
 
-/* kmath_exp2(). The integer of NaN is 2^31, which adds nothing to an exponent. */
+/* Computes kmath_exp2() on 16 lanes. The integer of NaN is 2^31, which adds nothing to an exponent. */
 SIMD512_INLINE __m512 simd512_exp2(__m512 x)
 {
     __m512i n;
@@ -217,7 +219,7 @@ SIMD512_INLINE __m512 simd512_exp2(__m512 x)
     return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), _mm512_slli_epi32(n, 23)));
 }
 
-/* kmath_tanh() */
+/* Computes kmath_tanh() on 16 lanes. */
 SIMD512_INLINE __m512 simd512_tanh(__m512 x)
 {
     __m512 z = simd512_abs(x), s, q, e, p, r;
@@ -235,7 +237,7 @@ SIMD512_INLINE __m512 simd512_tanh(__m512 x)
     return simd512_copysign(_mm512_div_ps(e, _mm512_add_ps(e, _mm512_set1_ps(2.0f))), x);
 }
 
-/* kmath_erf() */
+/* Computes kmath_erf() on 16 lanes. */
 SIMD512_INLINE __m512 simd512_erf(__m512 x)
 {
     __m512 a = _mm512_min_ps(_mm512_set1_ps(KMATH_ERF_MAX), simd512_abs(x));
@@ -258,13 +260,13 @@ SIMD512_INLINE __m512 simd512_erf(__m512 x)
         x);
 }
 
-/* x / (1 + exp(y)), what three of the activations are. */
+/* Returns x / (1 + exp(y)), the form of three of the activations. */
 SIMD512_INLINE __m512 simd512_gate(__m512 x, __m512 y)
 {
     return _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1.0f), simd512_exp(y)));
 }
 
-/* kmath_act(); F is the same for all lanes, and a constant where speed matters. */
+/* Computes kmath_act() on 16 lanes. F is the same for all lanes, and a constant where speed matters. */
 SIMD512_INLINE __m512 simd512_act(__m512 x, enum kern_act f)
 {
     __m512 t;
