@@ -1,14 +1,13 @@
-/* kernels.c - times each row of kern.def on the shapes that a 1 to 8 billion parameter model calls it
+/* kernels.c - times each kernel of kern.def on the shapes that a model of 1 to 8 billion parameters calls it
  * with.
  *
- * Every thread works for itself on memory of its own, as the threads of a step do. Weights, keys and the
- * inputs of gemms are walked through a region far larger than the caches, so that nothing of them is in one
- * when its turn comes; results of gemms go to rows as far apart as those of the whole matrix, in a buffer
- * beyond the caches, too. Operands of the vector kernels are in cache, as they are in a step. A call of a
- * gemm is what a thread gets of a linear on all threads; calls are timed between measurements of what bounds
- * them (roof.c).
- * The share is the roof's own time for the bytes or the operations, whichever is longer, over the measured
- * one; kernels on cached vectors have no roof here.
+ * Every thread works on memory of its own, as the threads of a step do. Weights, keys and the inputs of
+ * gemms come from a region far larger than the caches, so that none of them is cached when it is used; the
+ * results of gemms go to rows as far apart as those of the whole matrix, in a buffer larger than the caches,
+ * too. The operands of the vector kernels are in cache, as they are in a step. A call of a gemm is the part
+ * of a linear that one of all threads computes. Calls are timed between measurements of the roof (roof.c).
+ * The share is the time of the roof for the bytes or the operations, whichever is longer, divided by the
+ * measured time; kernels on cached vectors have no roof here.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -20,18 +19,18 @@
 #include "base/mem.h"
 #include "kern/format/groups.h"
 #include "kern/format/int4.h"
-#include "kern/kern.h"
 #include "kern/format/mx4.h"
+#include "kern/kern.h"
 #include "tensor/dtype.h"
 
 enum {
     GEMM_K = 2048,
     GEMM_N = 8192,
-    REF_PANELS = 4, /* of a call of the reference, which takes long */
+    REF_PANELS = 4, /* panels of a call of the reference, which is slow */
     DECODE_TOKENS = 8192,
     DECODE_ROWS = 4, /* query heads of a kv head */
     PREFILL_ROWS = 512,
-    VECTOR = 128256, /* a vocabulary */
+    VECTOR = 128256, /* elements of a vocabulary */
     VECTOR_LONG = 262144,
     HEAD_MAX = 128,
     MAX_THREADS = 256,
@@ -43,8 +42,8 @@ struct work_shape {
     enum kern_fn fn;
     const char *text;
     size_t m, n;   /* rows and vector length; attention: tokens of a step (512: prefill), head dim */
-    size_t tokens; /* attention: in the cache, those of the step with them */
-    int bytes;     /* that a vector kernel must read and write an element, each operand once */
+    size_t tokens; /* attention: tokens in the cache, including those of the step */
+    int bytes;     /* bytes that a vector kernel reads and writes for an element, each operand once */
 };
 
 static const struct work_shape shapes[] = {
@@ -144,35 +143,37 @@ static const struct row {
 #undef KERN
 };
 
-/* What a region is filled with. */
+/* The content of a region. */
 enum content { NOTHING, FLOATS, BF16, MX4 };
 
-/* Where everything of a thread lies. */
+/* The memory of a thread. */
 struct ground {
     char *region;            /* weights, or keys and values */
-    size_t region_bytes, at; /* the next byte of it to be used */
+    size_t region_bytes, at; /* the next byte of the region to be used */
     enum content content;
-    float *x, *y, *z;              /* VECTOR floats each: operands in cache */
-    float *c;                      /* results: [512, GEMM_N], or a prefill's rows */
-    size_t c_at;                   /* the next float of it that a gemm writes */
-    float *scratch, *panel, *sums; /* of attention; of a gemm that unpacks weights; of any gemm */
+    float *x, *y, *z; /* VECTOR floats each: operands in cache */
+    float *c;         /* results: [512, GEMM_N], or the rows of a prefill */
+    size_t c_at;      /* the next float of c that a gemm writes */
+    float *scratch;   /* scratch of attention */
+    float *panel;     /* scratch of a gemm that unpacks weights */
+    float *sums;      /* sums of any gemm */
     const void *k_tile[DECODE_TOKENS / KERN_TILE], *v_tile[DECODE_TOKENS / KERN_TILE];
     int32_t lo[PREFILL_ROWS], hi[PREFILL_ROWS];
     float max[PREFILL_ROWS], sum[PREFILL_ROWS];
-    /* Of one angle: a rotation that keeps lengths can be repeated for ever. */
+    /* The cosine and sine of one angle: a rotation keeps lengths, so it can be repeated forever. */
     float cos[HEAD_MAX], sin[HEAD_MAX];
 };
 
-/* A shape on a row, and what a call of it costs. */
+/* A shape on a kernel, and the cost of a call. */
 struct task {
     struct ground *g;
     const struct work_shape *s;
     const struct kern *k;
-    bool bf16; /* the class of its arithmetic */
+    bool bf16; /* the kernel computes in bf16 */
     enum content content;
-    size_t panel, n_panels; /* of a gemm's matrix: those of a call */
-    double bytes, flops;    /* of one call */
-    double calls;           /* that make the thread's share of the shape */
+    size_t panel, n_panels; /* the first panel of a call, and the number of panels */
+    double bytes, flops;    /* bytes and operations of one call */
+    double calls;           /* calls that make up the part of the thread in the shape */
 };
 
 static float noise(uint32_t *state)
@@ -181,8 +182,7 @@ static float noise(uint32_t *state)
     return (float)(int32_t)*state * 0x1p-31f;
 }
 
-/* Fills the region with noise of a type: one megabyte of it, repeated. MXFP4 gets bytes that are harmless
- * scales. */
+/* Fills the region with noise of a type: one megabyte, repeated. MXFP4 gets bytes that are valid scales. */
 static void ground_fill(struct ground *g, enum content content)
 {
     const size_t piece = (size_t)1 << 20;
@@ -241,7 +241,7 @@ static int ground_open(struct ground *g, size_t region_bytes, struct err *e)
     return 0;
 }
 
-/* BYTES of the region that were not used for longest, aligned to 64. */
+/* Returns BYTES of the region that were not used for the longest time, aligned to 64. */
 static const char *next_piece(void *work, size_t bytes)
 {
     struct ground *g = ((struct task *)work)->g;
@@ -251,7 +251,8 @@ static const char *next_piece(void *work, size_t bytes)
     return g->region + at;
 }
 
-/* Where the next call of a gemm writes: the thread's columns of a matrix that was not written for longest. */
+/* Returns the arguments of the next call of a gemm, which writes the columns of the thread in the matrix
+ * that was not written for the longest time. */
 static struct kern_gemm next_gemm(struct task *w)
 {
     size_t m = w->s->m;
@@ -271,7 +272,7 @@ static void call_gemm(void *work)
     bool i8 = w->s->fn == KERN_FN_gemm_i8;
     size_t es = i8 ? 1 : w->bf16 ? 2 : 4;
 
-    /* any words are rows of some input, floats also scales and integers */
+    /* Any words are valid rows of an input, floats are also valid scales and integers. */
     g.in = next_piece(w, g.m * (GEMM_K * es + (i8 ? sizeof(float) : 0)));
     g.b = next_piece(w, i8 ? w->n_panels * kern_i8_panel_bytes(GEMM_K) : g.n * GEMM_K * es);
     (i8 ? w->k->gemm_i8 : w->bf16 ? w->k->gemm_bf16 : w->k->gemm_f32)(&g, 0, w->n_panels);
@@ -294,7 +295,7 @@ static void call_gemm_mx4(void *work)
     struct task *w = work;
     struct kern_gemm g = next_gemm(w);
 
-    g.in = w->g->x; /* what the region holds are no rows of numbers */
+    g.in = w->g->x; /* the region does not hold rows of numbers */
     g.b = next_piece(w, w->n_panels * (GEMM_K / MX4_GROUP_SIZE) * (size_t)MX4_GROUP_BYTES);
     (w->bf16 ? w->k->gemm_mx4_bf16 : w->k->gemm_mx4_f32)(&g, 0, w->n_panels, w->g->panel);
 }
@@ -311,8 +312,8 @@ static void call_gemm_blocks(void *work)
     w->k->gemm_blocks(&g, &q4_k, 0, w->n_panels);
 }
 
-/* Bytes of a tile of keys or of values: 16 tokens of float, of bf16, of int8 with a scale each, or of 4
- * bits. */
+/* Returns the bytes of a tile of keys or of values: 16 tokens of float, of bf16, of int8 with a scale each,
+ * or of 4 bits. */
 static size_t tile_bytes(const struct work_shape *s)
 {
     switch (s->fn) {
@@ -323,7 +324,8 @@ static size_t tile_bytes(const struct work_shape *s)
     }
 }
 
-/* All chunks of one kv head: 4 rows a token over all tokens, or 512 rows that are the last of the tokens. */
+/* Computes all chunks of one kv head: 4 rows a token over all tokens, or 512 rows that are the last
+ * tokens. */
 static void call_attn(void *work)
 {
     struct task *w = work;
@@ -418,7 +420,7 @@ static void call_vector(void *work)
     }
 }
 
-/* What THREAD of N gets of a gemm's panels. */
+/* Gives THREAD of N threads its panels of a gemm. */
 static void take_panels(struct task *w, enum cpu_isa isa, int thread, int n)
 {
     size_t end;
@@ -455,7 +457,8 @@ static void (*prepare(struct task *w))(void *work)
         return call_gemm_i4;
     case KERN_FN_gemm_mx4_f32:
     case KERN_FN_gemm_mx4_bf16:
-        w->bytes = columns / KERN_NR * (GEMM_K / MX4_GROUP_SIZE) * MX4_GROUP_BYTES + m * GEMM_K * size + m * columns * 4;
+        w->bytes = columns / KERN_NR * (GEMM_K / MX4_GROUP_SIZE) * MX4_GROUP_BYTES + m * GEMM_K * size +
+                   m * columns * 4;
         w->flops = 2 * m * GEMM_K * columns;
         w->content = MX4;
         return call_gemm_mx4;
@@ -467,20 +470,20 @@ static void (*prepare(struct task *w))(void *work)
         return call_gemm_blocks;
     case KERN_FN_attn_f32:
     case KERN_FN_attn_bf16:
-    case KERN_FN_attn_i8: /* floats are int8 too, and sane scales */
+    case KERN_FN_attn_i8: /* floats are also valid int8 and scales */
     case KERN_FN_attn_i4:
         w->bytes = 2 * tokens / KERN_TILE * (double)tile_bytes(s);
         w->flops = 4 * pairs * (double)s->n;
         return call_attn;
     default:
         w->bytes = (double)s->n * s->bytes;
-        w->flops = 0; /* are not counted */
+        w->flops = 0; /* operations are not counted */
         return call_vector;
     }
 }
 
-/* The activations of a gemm in their type, the queries of attention, and sane values in what the last
- * row left. */
+/* Sets the activations of a gemm in their type, the queries of attention, and valid numbers where the last
+ * kernel has written. */
 static void ground_reset(struct ground *g, bool bf16)
 {
     uint32_t state = 2;
@@ -499,7 +502,7 @@ static void ground_reset(struct ground *g, bool bf16)
     }
 }
 
-/* The team: a kernel's work on every thread. */
+/* The team: the work of a kernel on every thread. */
 struct team {
     struct pool *pool;
     int n;
@@ -509,7 +512,7 @@ struct team {
     bool json;
 };
 
-/* What a row of kernels computes with at best. */
+/* Returns the roof for the arithmetic of a kernel. */
 static const char *arithmetic_of(const struct team *t, const char *class, struct bench_round *b)
 {
     b->loop = t->peak.fma;
@@ -524,8 +527,8 @@ static const char *arithmetic_of(const struct team *t, const char *class, struct
     return "bf16";
 }
 
-/* Prints one line: what a thread needs for the whole shape, and the rates of all of them. ROOF names what
- * bounds it, "" where nothing here does. */
+/* Prints one line: the time of a thread for the whole shape, and the rates of all threads. ROOF names the
+ * limit; "" if the shape has none here. */
 static void print_line(const struct team *t, const struct row *r, const struct task *w, const char *roof,
                        const struct bench_round_result *m)
 {
@@ -576,9 +579,10 @@ static void print_roof(const struct team *t)
               "GB/s", "GFLOP/s", "roof");
 }
 
-/* ---- rows ---- */
+/* ---- all kernels ---- */
 
-/* A job of all threads: each fills what it will read, so that the pages lie in its node's memory. */
+/* Fills, as a job of all threads, the memory that each thread will read, so that its pages lie on the memory
+ * node of the thread. */
 static void run_fill(void *ctx, int thread, int n_threads)
 {
     struct task *w = ((struct task **)ctx)[thread];

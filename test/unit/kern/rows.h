@@ -1,8 +1,7 @@
-/* rows.h - all rows of kernels that this machine can run, as one list for the tests to walk.
+/* rows.h - all kernels that this machine can run, as one list for the tests to walk.
  *
- * ref is always the first. Where the AVX-512 rows are built a second time for AVX2
- * (KERN_HAVE_EMULATED_AVX512), they come as four more entries, whether or not the machine has the real
- * thing.
+ * ref is always the first entry. If the AVX-512 kernels are built a second time for AVX2
+ * (KERN_HAVE_EMULATED_AVX512), they are four more entries, whether or not the machine has AVX-512.
  */
 #ifndef GALLOP_TEST_KERN_ROWS_H
 #define GALLOP_TEST_KERN_ROWS_H
@@ -14,17 +13,18 @@ enum { ROWS_MAX = CPU_N_ISAS + 4 };
 struct rows {
     const char *name;
     bool emulated;
-    struct kern k;                       /* NULL: no such row */
-    const char *class[KERN_N_FUNCTIONS]; /* arithmetic class of the rows there are */
+    struct kern k;                       /* NULL: no such kernel */
+    const char *class[KERN_N_FUNCTIONS]; /* arithmetic class of each kernel, or NULL */
 };
 
-/* Fills LIST; returns how many entries there are. */
+/* Fills LIST. Returns the number of entries. */
 size_t rows_list(struct rows list[ROWS_MAX]);
 
-/* Room for kern_gemm.sums of any row, 64-byte aligned, filled with NaN; one for all: of one thread. */
+/* Returns memory for kern_gemm.sums of any kernel, aligned to 64 bytes and filled with NaN. There is one for
+ * all, so only one thread may use it. */
 float *lent_sums(void);
 
-/* The row of F gives the bits of the ref row. */
+/* Returns true if the kernel of F gives the bits of the ref kernel. */
 bool rows_equal_ref(const struct rows *r, enum kern_fn f);
 
 #endif
