@@ -108,8 +108,9 @@ def lines(r):
 
 
 def run_all(names):
-    for name, test in names:
-        if callable(test) and test.__module__ == "__main__" and not name.startswith("_"):
-            test()
+    """Runs the tests of a script, or those that its arguments name."""
+    tests = {name: test for name, test in names if callable(test) and test.__module__ == "__main__" and not name.startswith("_")}
+    for name in sys.argv[1:] or tests:
+        tests[name]()
     print(f"{count - len(faults)} passed, {len(faults)} failed")
     sys.exit(1 if faults else 0)

@@ -79,6 +79,9 @@ def caches_without_windows_or_splits_are_spoken_of_as_they_are():
         check((kv["bytes_32k"] == kv["bytes_32k_without_windows"]) == (kind in ("dynamic", "bmc")), f"bytes of 32k in {kind}")
         r = call("run", "-m", DEMO, "-n", 1, "--kv-cache-type", kind, "x", env={"GALLOP_BMC_SPLITS": "2000"})
         check((r.returncode != 0) == (kind == "bmc"), f"more splits than positions in {kind}")
+    for splits, good in ((64, True), (65, False)):
+        r = call("run", "-m", DEMO, "-n", 1, "--kv-cache-type", "bmc", "--max-model-len", 64, "--bmc-splits", splits, "x")
+        check((r.returncode == 0) == good, f"{splits} splits of 64 positions: {r.stderr}")
 
 
 def a_stop_string_is_cut_and_named():

@@ -217,7 +217,8 @@ def main():
             model = os.path.join(folder, name)
             scripted.make(model, SCRIPTS, template, SPECIAL)
             for test in tests:
-                test(model)
+                if not sys.argv[1:] or test.__name__ in sys.argv[1:]:
+                    test(model)
     finally:
         shutil.rmtree(folder)
     print(f"{count - len(faults)} of {count} hold")
