@@ -1,8 +1,8 @@
-/* test_attn.c - every row of attention on one chunk: bits of ref, an oracle, independence from company.
+/* test_attn.c - every attention kernel on one chunk: the bits of ref, an oracle, and independence of the
+ * other rows in a call.
  *
  * A problem holds queries, keys and values in exact values and packed in tiles. Tokens that no row sees hold
- * large finite numbers, dims from d to dp zeros, outputs and scratch NaN before the call.
- */
+ * large finite numbers, dims from d to dp are zeros, outputs and scratch are NaN before the call. */
 #include <math.h>
 
 #include "check.h"
@@ -12,7 +12,7 @@
 
 enum { MOST_M = 60, MOST_D = KERN_ATTN_DIM, SCRATCH = 2 * KERN_ATTN_ROWS * KERN_CHUNK };
 
-enum type { F32, BF16, I8, N_TYPES }; /* of keys and values */
+enum type { F32, BF16, I8, N_TYPES }; /* types of keys and values */
 
 enum view { FULL, CAUSAL, WINDOW, RANDOM, ONE_TOKEN, NOTHING, N_VIEWS };
 
@@ -22,7 +22,7 @@ struct problem {
     float scale, softcap;
     int32_t lo[MOST_M], hi[MOST_M];
     float *q, *k, *v;  /* exact: [m][dp], [tokens][dp], [tokens][dp] */
-    void *k_in, *v_in; /* as the kernel takes them; a tile follows the other */
+    void *k_in, *v_in; /* the tiles as the kernel reads them, one after the other */
     const void *k_tile[KERN_CHUNK_TILES], *v_tile[KERN_CHUNK_TILES];
 };
 
@@ -57,7 +57,7 @@ static void set_view(struct problem *p, struct check_rng *g, enum view view)
             p->hi[r] = end;
             p->lo[r] = end > 37 ? end - 37 : 0;
             break;
-        case RANDOM: /* some see nothing */
+        case RANDOM: /* some rows see nothing */
             p->lo[r] = a;
             p->hi[r] = b;
             break;
@@ -87,8 +87,8 @@ static size_t tile_bytes(const struct problem *p)
     return KERN_TILE * p->dp * size[p->type] + (p->type == I8 ? KERN_TILE * sizeof(float) : 0);
 }
 
-/* Stores X in element I of tile T of the kernel's array, an int8 as a multiple of its token's SCALE, and
- * gives back what the kernel will read. */
+/* Stores X in element I of tile T of the kernel's array, an int8 as a multiple of the SCALE of its token.
+ * Returns the value that the kernel will read. */
 static float put(const struct problem *p, void *to, size_t t, size_t i, float x, float scale)
 {
     char *tile = (char *)to + t * tile_bytes(p);
@@ -103,7 +103,8 @@ static float put(const struct problem *p, void *to, size_t t, size_t i, float x,
     }
 }
 
-/* The scale of a token of int8: subnormal now and then; huge where nobody sees the token. */
+/* Stores and returns the scale of a token of int8: sometimes subnormal, and huge if no row sees the
+ * token. */
 static float put_scale(const struct problem *p, struct check_rng *g, void *to, size_t token, bool seen)
 {
     float scale = seen                ? (check_below(g, 20) ? 0.02f * fabsf(check_float(g)) : 0x1p-140f)
@@ -129,7 +130,7 @@ static void fill(struct problem *p, struct check_rng *g)
 
         for (size_t d = 0; d < dp; d++) {
             size_t tile = t / KERN_TILE, in = t % KERN_TILE;
-            size_t n = p->type == BF16 ? 2 : p->type == I8 ? 4 : 1; /* in a lane */
+            size_t n = p->type == BF16 ? 2 : p->type == I8 ? 4 : 1; /* elements in a lane */
             size_t k_at = (d / n * KERN_TILE + in) * n + d % n, v_at = (in / n * dp + d) * n + in % n;
             float k = seen ? 2 * check_float(g) : 1e30f, v = seen ? check_float(g) : -1e30f;
 
@@ -185,7 +186,7 @@ static enum kern_fn fn_of(const struct problem *p)
     return p->type == BF16 ? KERN_FN_attn_bf16 : p->type == I8 ? KERN_FN_attn_i8 : KERN_FN_attn_f32;
 }
 
-/* Rows [r, r + m) of the problem into the same rows of OUT. */
+/* Computes the rows [r, r + m) of the problem into the same rows of OUT. */
 static void run(const struct problem *p, const struct kern *k, size_t r, size_t m, struct result *out)
 {
     struct kern_attn a = {
@@ -203,7 +204,7 @@ static void run(const struct problem *p, const struct kern *k, size_t r, size_t 
         .n_tiles = p->tiles,
         .scale = p->scale,
         .softcap = p->softcap,
-        .next = p->k_tile, /* a hint: must change nothing */
+        .next = p->k_tile, /* a hint that must not change anything */
         .n_next = m % 2 ? p->tiles : 0,
     };
 
@@ -238,11 +239,11 @@ static double value_scale(const struct problem *p, size_t token)
     return (double)scale;
 }
 
-/* What row R should give, with the error that fp32 may make of it: of a score by its dot of D products, its
- * scaling and its cap; of a weight by its score's and the maximum's error and the exp; of the output by its
- * weights (8 bits in bf16) and the sum over tokens. Bf16 dots round q: up to 2^-8 of it is lost. Int8 rounds
- * a score and a weight once more, and the elements of this oracle; products less than 2^-120 may be lost.
- * Int8 dots lose 2^-8 of the row's largest q in each product, and 2^-9 of its largest weight. */
+/* Compares row R with an oracle in double precision, within the error of fp32: of a score by its dot of D
+ * products, its scaling and its cap; of a weight by the errors of its score and of the maximum and by exp;
+ * of the output by its weights (8 bits in bf16) and the sum over tokens. Bf16 dots round q, an error of up
+ * to 2^-8. Int8 rounds a score and a weight once more; products below 2^-120 may vanish. Int8 dots have an
+ * error of 2^-8 of the largest q of the row in each product, and of 2^-9 of its largest weight. */
 static void compare_row_with_oracle(const struct problem *p, const struct result *got, size_t r,
                                     const char *class, const char *name)
 {
@@ -387,7 +388,7 @@ static void results_are_as_near_as_their_type_allows(void **state)
 {
     struct check_rng g = {13};
 
-    for (int turn = 0; turn < 40; turn++)
+    for (int trial = 0; trial < 40; trial++)
         compare_shape(&g, 1 + check_below(&g, 30), 1 + check_below(&g, 200),
                       1 + check_below(&g, KERN_CHUNK_TILES), (enum view)check_below(&g, N_VIEWS), true);
 }
@@ -398,11 +399,11 @@ static void a_row_alone_equals_the_row_in_company(void **state)
     size_t n = rows_list(list);
     struct check_rng g = {14};
 
-    for (int turn = 0; turn < 21; turn++)
+    for (int trial = 0; trial < 21; trial++)
         for (size_t i = 0; i < n; i++) {
             struct problem p;
 
-            make(&p, &g, (enum type)(turn % N_TYPES), KERN_ATTN_ROWS - check_below(&g, 3),
+            make(&p, &g, (enum type)(trial % N_TYPES), KERN_ATTN_ROWS - check_below(&g, 3),
                  1 + check_below(&g, 130), 1 + check_below(&g, KERN_CHUNK_TILES),
                  (enum view)check_below(&g, N_VIEWS));
             if (has_row(&p, &list[i])) {
@@ -415,18 +416,18 @@ static void a_row_alone_equals_the_row_in_company(void **state)
         }
 }
 
-/* The same rows, told of all sixteen tiles: those that nobody sees add nothing. */
+/* The same rows with all sixteen tiles: the tiles that no row sees add nothing. */
 static void tiles_that_nobody_sees_change_nothing(void **state)
 {
     struct rows list[ROWS_MAX];
     size_t n = rows_list(list);
     struct check_rng g = {15};
 
-    for (int turn = 0; turn < 18; turn++)
+    for (int trial = 0; trial < 18; trial++)
         for (size_t i = 0; i < n; i++) {
             struct problem p;
 
-            make(&p, &g, (enum type)(turn % N_TYPES), 1 + check_below(&g, 24), 1 + check_below(&g, 100),
+            make(&p, &g, (enum type)(trial % N_TYPES), 1 + check_below(&g, 24), 1 + check_below(&g, 100),
                  1 + check_below(&g, 8), (enum view)check_below(&g, N_VIEWS));
             if (has_row(&p, &list[i])) {
                 run(&p, &list[i].k, 0, p.m, &want);
@@ -442,7 +443,8 @@ static void tiles_that_nobody_sees_change_nothing(void **state)
         }
 }
 
-/* Products of weights and values so small that they vanish leave zeros of either sign in the sums. */
+/* Products of weights and values that are so small that they vanish leave zeros of either sign in the
+ * sums. */
 static void zeros_have_one_sign_in_company_and_alone(void **state)
 {
     struct rows list[ROWS_MAX];

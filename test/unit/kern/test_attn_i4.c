@@ -1,9 +1,8 @@
-/* test_attn_i4.c - rows of a KV cache in 4 bits: rounding in every row, and attention against that to int8
- * tiles made here from the layout that attn_i4.h describes.
+/* test_attn_i4.c - rows of a KV cache in 4 bits: rounding in every kernel, and attention against that to
+ * int8 tiles made here from the layout that attn_i4.h describes.
  *
- * Attention to int8 is proven by test_attn; what is left is that a tile of 4 bits is met as the tile of int8
- * that it stands for, bit for bit, in every row of every class, and that only seen tiles count.
- */
+ * test_attn.c proves attention to int8. Here remains to prove that a tile of 4 bits is read as the tile of
+ * int8 that it stands for, bit for bit, in every kernel of every class, and that only seen tiles count. */
 #include <math.h>
 
 #include "check.h"
@@ -13,7 +12,7 @@
 
 enum { MOST_M = 30, MOST_D = KERN_ATTN_DIM, GROUPS = MOST_D / KERN_I4_GROUP };
 
-/* One head's chunk: rows as codes, factors and scales, and both forms of the tiles. */
+/* The chunk of one head: rows as codes, factors and scales, and both forms of the tiles. */
 struct problem {
     size_t m, dp, tiles;
     float q[MOST_M * MOST_D];
@@ -40,7 +39,7 @@ static size_t i8_bytes(size_t dp)
     return KERN_TILE * (dp + sizeof(float));
 }
 
-/* Row TOKEN of both forms of a tile: the second by its own arithmetic. */
+/* Stores row TOKEN in both forms of a tile, the int8 form by arithmetic of its own. */
 static void put(struct problem *p, struct check_rng *g, bool values, size_t token)
 {
     uint8_t code[MOST_D], factor[GROUPS];
@@ -61,7 +60,8 @@ static void put(struct problem *p, struct check_rng *g, bool values, size_t toke
                scale);
 }
 
-/* M rows, each seeing a random part of TILES tiles, which hold what was there before at first. */
+/* Makes M rows, each of which sees a random part of TILES tiles. The tiles keep their old content at
+ * first. */
 static void make(struct problem *p, struct check_rng *g, size_t m, size_t dp, size_t tiles)
 {
     *p = (struct problem){.m = m, .dp = dp, .tiles = tiles};

@@ -1,6 +1,6 @@
-/* test_blocks.c - linears whose weights stay in GGUF's blocks, MXFP4 among them: what a double computes with
- * the unpacked weights, the same bits in every row of kernels, alone and in company, and what is not taken.
- */
+/* test_blocks.c - linears whose weights stay in GGUF's blocks, MXFP4 among them: the result of a double with
+ * the unpacked weights, the same bits in every kernel, for a row alone and with others, and what is
+ * refused. */
 #include <math.h>
 
 #include "check.h"
@@ -15,12 +15,12 @@ enum { N_TYPES = sizeof(types) / sizeof(types[0]) };
 
 static struct pool *pool;
 
-/* Where the halves of a block lie; -1: it has one. */
+/* The places of the halves of a block; -1: the block has one half. */
 static const int halves[DT_N][2] = {
     [DT_Q4_0] = {0, -1}, [DT_Q4_1] = {0, 2}, [DT_Q5_0] = {0, -1},   [DT_Q5_1] = {0, 2},   [DT_Q8_0] = {0, -1},
     [DT_Q4_K] = {0, 2},  [DT_Q5_K] = {0, 2}, [DT_Q6_K] = {208, -1}, [DT_MXFP4] = {-1, -1}};
 
-/* A matrix of random blocks, whose bytes are freed with free(). */
+/* Returns a matrix of random blocks. The caller frees its bytes with free(). */
 static struct view matrix(const char *name, enum dtype t, size_t n, size_t k, uint64_t seed)
 {
     size_t bytes = n * k / dtype_block(t) * dtype_bytes(t);
@@ -30,7 +30,8 @@ static struct view matrix(const char *name, enum dtype t, size_t n, size_t k, ui
 
     for (size_t i = 0; i < bytes; i++)
         data[i] = (uint8_t)check_u32(&g);
-    for (size_t i = 0; i < bytes && t == DT_MXFP4; i += dtype_bytes(t)) /* the least two are subnormal */
+    for (size_t i = 0; i < bytes && t == DT_MXFP4;
+         i += dtype_bytes(t)) /* the two smallest exponents are subnormal */
         data[i] = data[i] % 16 == 0 ? data[i] / 16 % 2 : 118 + data[i] % 12;
     for (size_t i = 0; i < bytes; i += dtype_bytes(t))
         for (int h = 0; h < 2; h++)
@@ -71,7 +72,7 @@ static struct linear_desc desc_of(const struct view *v, const struct kern *k)
                                 .kern = k};
 }
 
-/* Y [m, l->n] of the M rows of X. */
+/* Computes Y [m, l->n] of the M rows of X. */
 static void run(const struct linear *l, const float *x, size_t m, float *y)
 {
     void *in = aligned_alloc(64, m * linear_in_bytes(l->k));
@@ -88,7 +89,8 @@ static void fill(float *x, size_t n, uint64_t seed)
     check_fill(&g, x, n);
 }
 
-/* Column I of V times the row X rounded to integers by 32; *SIZE: of the products without their signs. */
+/* Returns column I of V times the row X, rounded to integers in groups of 32. Sets *SIZE to the sum of the
+ * magnitudes of the products. */
 static double product(const struct view *v, size_t i, const float *x, double *size)
 {
     float w[MOST_K];
@@ -118,7 +120,7 @@ static void every_format_is_near_to_what_a_double_computes(void **state)
     static double want[5 * MOST_N], tolerance[5 * MOST_N];
 
     fill(x, 5 * MOST_K, 1);
-    memset(x + MOST_K + 32, 0, 32 * sizeof(*x)); /* a group of nothing */
+    memset(x + MOST_K + 32, 0, 32 * sizeof(*x)); /* a group of zeros */
     for (size_t t = 0; t < N_TYPES; t++)
         for (size_t n = 1; n <= 97; n += 32) {
             struct view v = matrix("w", types[t], n, MOST_K, t + n);
@@ -127,9 +129,10 @@ static void every_format_is_near_to_what_a_double_computes(void **state)
 
             for (size_t i = 0; i < 5 * n; i++) {
                 want[i] = product(&v, i % n, x + i / n * MOST_K, &tolerance[i]);
-                tolerance[i] = tolerance[i] * 64 * CHECK_U; /* 16 groups, min and code apart */
+                tolerance[i] =
+                    tolerance[i] * 64 * CHECK_U; /* 16 groups; min and code have errors of their own */
                 if (types[t] == DT_Q4_1 || types[t] == DT_Q5_1 || types[t] == DT_Q4_K || types[t] == DT_Q5_K)
-                    tolerance[i] *= 8; /* which then are larger than their sum */
+                    tolerance[i] *= 8; /* the products are larger than their sum */
             }
             run(&l, x, 5, y);
             check_near(y, want, tolerance, 5 * n, "%s n=%zu", dtype_name(types[t]), n);
@@ -138,7 +141,7 @@ static void every_format_is_near_to_what_a_double_computes(void **state)
         }
 }
 
-/* Every row of kernels, and every row of the input alone. */
+/* Every kernel gives the same bits, and so does every row of the input alone. */
 static void rows_of_kernels_and_company_change_no_bit(void **state)
 {
     static float x[MOST_M * MOST_K], want[MOST_M * MOST_N], got[MOST_M * MOST_N], one[MOST_N];
@@ -301,7 +304,7 @@ static void parts_of_several_formats_are_those_apart(void **state)
         drop(&v[p]);
 }
 
-/* q and k as GGUF stores them for llama.cpp's way of turning positions. */
+/* q and k as GGUF stores them for llama.cpp's form of RoPE. */
 static void interleaved_rows_come_in_their_order(void **state)
 {
     enum { N = 64, K = 256 };
@@ -402,7 +405,7 @@ static void what_is_not_taken_is_unpacked(void **state)
     other = d;
     other.part[1] = &w;
     other.n_parts = 2;
-    assert_string_equal(taken_by(&other), "gallop"); /* a panel of both */
+    assert_string_equal(taken_by(&other), "gallop"); /* one panel has columns of both */
     v.shape[0] = w.shape[0] = 32;
     assert_string_equal(taken_by(&other), "blocks");
     other.paired = true;
@@ -443,7 +446,8 @@ static void a_scale_that_is_not_finite_is_refused(void **state)
         }
 }
 
-/* What makes a row NaN makes all it leads to NaN, and nothing else. */
+/* A row that contains a number that is not finite gives NaN in every output that depends on it, and in no
+ * other. */
 static void an_input_that_is_not_finite_stays_so(void **state)
 {
     static float x[3 * 256], y[3 * 40];

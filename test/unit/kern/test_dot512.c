@@ -1,12 +1,11 @@
 /* test_dot512.c - the classes "bf16 dot", "bf16 tile dot" and "int8 dot": the AVX512-BF16, AMX and VNNI
- * kernels, emulated and, of AMX, as the machine has them, against VDPBF16PS, TDPBF16PS and sums of integers
+ * kernels, emulated and, for AMX, on the machine itself, against VDPBF16PS, TDPBF16PS and sums of integers
  * written out in plain C.
  *
- * The models below take pairs in ascending order, as kern.h says, and each pair as Intel's manual does: the
- * odd element first, two fused operations; or blocks of sixteen pairs, even and odd elements apart.
- * Denormals are zeros. Cuts (rows, panels, blocks of K) must not
- * change a bit, so the model knows none. Skipped where the emulation is not built in.
- */
+ * The models below take pairs in ascending order, as gemm.h says, and each pair as Intel's manual does: the
+ * odd element first, two fused operations; or slices of sixteen pairs, even and odd elements apart.
+ * Subnormals are zeros. How rows, panels and K are cut must not change a bit, so the model does not cut. The
+ * test is skipped if the emulation is not built. */
 #include <math.h>
 
 #include "check.h"
@@ -61,14 +60,14 @@ static float widen(uint16_t h)
     return flush(dtype_bf16_to_f32(h));
 }
 
-/* VDPBF16PS on one lane. */
+/* Computes VDPBF16PS on one lane. */
 static float dot(float s, const uint16_t a[2], const uint16_t b[2])
 {
     s = flush(fmaf(widen(a[1]), widen(b[1]), flush(s)));
     return flush(fmaf(widen(a[0]), widen(b[0]), s));
 }
 
-/* A row of kernels, and what its sums are. */
+/* The kernels of a class, and the model of their sums. */
 struct class
 {
     void (*put)(void *in, const float *x, size_t row, size_t m, size_t k);
@@ -76,7 +75,7 @@ struct class
     bool tiles;
 };
 
-/* TDPBF16PS: S and the PAIRS of a block, those of a column of B being BY elements apart. */
+/* Computes TDPBF16PS: adds the PAIRS of a slice to S. The pairs of a column of B lie BY elements apart. */
 static float tile(float s, const uint16_t *a, const uint16_t *b, size_t by, size_t pairs)
 {
     float even = 0, odd = 0;
@@ -88,7 +87,7 @@ static float tile(float s, const uint16_t *a, const uint16_t *b, size_t by, size
     return flush(s + flush(even + odd));
 }
 
-/* A [k, filled up to a pair] is the row. */
+/* Returns the model's sum of a column. A [k, rounded up to a pair] is the row. */
 static float tile_model(const struct kern_gemm *g, const uint16_t *a, size_t col)
 {
     size_t pairs = (g->k + 1) / 2;
@@ -100,7 +99,7 @@ static float tile_model(const struct kern_gemm *g, const uint16_t *a, size_t col
     return g->bias ? s + g->bias[col] : s;
 }
 
-/* A [k] is the row. */
+/* Returns the model's sum of a column. A [k] is the row. */
 static float gemm_model(const struct kern_gemm *g, const uint16_t *a, size_t col)
 {
     size_t pairs = (g->k + 1) / 2;
@@ -112,10 +111,11 @@ static float gemm_model(const struct kern_gemm *g, const uint16_t *a, size_t col
     return g->bias ? s + g->bias[col] : s;
 }
 
-static float sums[KERN_PANELS * KERN_TOGETHER * KERN_NR] __attribute__((aligned(64))); /* of gemms */
+/* kern_gemm.sums of all gemms. */
+static float sums[KERN_PANELS * KERN_TOGETHER * KERN_NR] __attribute__((aligned(64)));
 
-/* One random gemm of M x K x N over the panels [P0, P1): every element of C against the model. A ends with
- * its block. */
+/* Compares one random gemm of M x K x N over the panels [P0, P1) with the model, element by element. A ends
+ * at the end of its allocation. */
 static void check_class(const struct class *class, size_t m, size_t k, size_t n, size_t p0, size_t p1,
                         float scale)
 {
@@ -199,10 +199,10 @@ static void gemm_keeps_denormals_that_the_dot_flushes(void **unused)
     check_gemm(2, 70, 40, 0, 2, 0x1p-66f);
 }
 
-/* Scores of the dots S of one row, their maximum, and weights in place of them with their sum. */
+/* Replaces the dots S of one row by weights. Sets their maximum score and their sum. */
 static void weigh_model(const struct kern_attn *a, size_t r, float *s, float *max, float *sum)
 {
-    const bool given = a->softcap > 0 || !(a->scale > 0); /* scores take the place of dots */
+    const bool given = a->softcap > 0 || !(a->scale > 0); /* the scores replace the dots */
     float lane[KERN_TILE] = {0}, most = -INFINITY, twos = (given ? 1 : a->scale) * KMATH_LOG2E;
 
     for (int32_t j = a->lo[r]; j < a->hi[r]; j++) {
@@ -220,8 +220,8 @@ static void weigh_model(const struct kern_attn *a, size_t r, float *s, float *ma
     *sum = lane[0];
 }
 
-/* The model of attention for one row: a chunk's maximum, sum and output, with the bf16 dot in both products,
- * or with tiles. */
+/* Computes the model of attention for one row: maximum, sum and output of a chunk, with the bf16 dot in both
+ * products, or with tiles. */
 static void bf16_model(const struct kern_attn *a, size_t r, bool tiles, float *max, float *sum, float *out)
 {
     const float *q = (const float *)a->q + r * a->dp;
@@ -261,7 +261,7 @@ static float i8_scale(const void *tile, size_t token, size_t dp)
     return scale;
 }
 
-/* The step of integers whose largest, LARGEST, stands for MOST; *inv is its inverse. */
+/* Returns the step of integers of which MOST stands for LARGEST. Sets *inv to its inverse. */
 static float i8_step(float most, float largest, float *inv)
 {
     *inv = largest / most;
@@ -271,7 +271,7 @@ static float i8_step(float most, float largest, float *inv)
     return 0;
 }
 
-/* The same with integers, in any order. */
+/* Computes the model of attention for one row with integers, in any order. */
 static void i8_model(const struct kern_attn *a, size_t r, float *max, float *sum, float *out)
 {
     const float *q = (const float *)a->q + r * a->dp;
@@ -313,7 +313,7 @@ static void i8_model(const struct kern_attn *a, size_t r, float *max, float *sum
     }
 }
 
-/* Random tiles at KV: bf16, or bytes with scales, one of them zero. */
+/* Fills tiles at KV with random bf16, or with bytes and scales, one of which is zero. */
 static void fill_tiles(char *kv, size_t tiles, size_t dp, bool i8)
 {
     size_t bytes = i8 ? KERN_TILE * (dp + sizeof(float)) : KERN_TILE * dp * 2;
@@ -333,7 +333,7 @@ static void fill_tiles(char *kv, size_t tiles, size_t dp, bool i8)
 
 enum attn_class { BF16, TILES, I8, N_CLASSES };
 
-/* Emulated attention gives the model's bits; so does the machine's own, if it has any. */
+/* Emulated attention gives the bits of the model; so does that of the machine, if it has any. */
 static void compare_attn(const struct kern_attn *a, enum attn_class class)
 {
     static const enum cpu_isa isas[N_CLASSES] = {CPU_AVX512BF16, CPU_AMX, CPU_AVX512VNNI};
@@ -361,7 +361,8 @@ static void compare_attn(const struct kern_attn *a, enum attn_class class)
     free(want);
 }
 
-/* M random rows over N_TILES tiles, seeing [lo, hi): all of it, a random part, or sometimes nothing. */
+/* Checks M random rows over N_TILES tiles. They see [lo, hi): all tokens, a random part, or sometimes
+ * none. */
 static void check_attn(size_t m, size_t dp, size_t n_tiles, bool masked, float softcap, enum attn_class class)
 {
     const bool i8 = class == I8;
@@ -418,7 +419,8 @@ static void attention_differs_for_some_number_of_tiles(void **unused)
         }
 }
 
-/* Integers have no NaN: rows of q that are not finite must not give finite weights, nor overflow the sums. */
+/* Integers have no NaN: rows of q that are not finite must not give finite weights, nor overflow the
+ * sums. */
 static void a_row_that_is_not_finite_looks_like_one_that_is(void **unused)
 {
     enum { M = 4, DP = KERN_ATTN_DIM, TILE = KERN_TILE * (DP + 4) };

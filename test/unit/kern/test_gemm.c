@@ -1,12 +1,11 @@
-/* test_gemm.c - every row of gemm_f32, gemm_bf16 and gemm_i8: bits of ref, an oracle, independence from
- * company.
+/* test_gemm.c - every kernel of gemm_f32, gemm_bf16 and gemm_i8: the bits of ref, an oracle, and
+ * independence of the other rows in a call.
  *
- * A problem holds W once in exact values and packed as kern.h says. A has rows further apart than K with NaN
- * in between, and ends with its last element; C has rows further apart than N with marks in between: what a
- * kernel reads or writes beyond its own shows. Where sums end in an activation, floats or all bytes of the
- * next gemm's input are compared with what the sums, activated by ref and put there by the row's own gemm_in,
- * make of it.
- */
+ * A problem holds W once in exact values and packed as gemm.h says. The rows of A lie further apart than K,
+ * with NaN in between, and A ends with its last element; the rows of C lie further apart than N, with marks
+ * in between. So reading or writing too far shows. If sums end in an activation, the floats or all bytes of
+ * the next gemm's input are compared with the sums after the activation of ref and the kernel's own
+ * gemm_in. */
 #include <math.h>
 
 #include "check.h"
@@ -22,7 +21,7 @@ struct problem {
     size_t m, k, n, panels, lda, ldc;
     enum type type;
     bool with_bias;
-    float *a; /* before rounding */
+    float *a; /* A before rounding */
     void *b;
     double *w; /* [n][k] exact values of the weights */
     float *bias;
@@ -52,7 +51,7 @@ static size_t panel_bytes(enum type t, size_t k)
     return t == I8 ? kern_i8_panel_bytes(k) : (t == BF16 ? (k + 1) / 2 : k) * KERN_NR * 4;
 }
 
-/* Weight (column COL, K) of a panel; its exact value, but for the scale of an int8 column. */
+/* Stores weight (column COL, K) of a panel. Returns its exact value, without the scale of an int8 column. */
 static double put_weight(enum type t, void *panel, size_t col, size_t k, struct check_rng *g)
 {
     float x = check_float(g);
@@ -69,7 +68,7 @@ static double put_weight(enum type t, void *panel, size_t col, size_t k, struct 
     return dtype_bf16_to_f32(dtype_f32_to_bf16(x));
 }
 
-/* What stands behind the weights W [k] of an int8 column; W are multiplied by its scale. */
+/* Stores the tail of an int8 column with the weights W [k], and multiplies W by the scale of the column. */
 static void put_tail(char *panel, size_t col, double *w, size_t k, float scale)
 {
     int32_t sum = 0;
@@ -119,7 +118,8 @@ static void drop(struct problem *p)
     free(p->bias);
 }
 
-/* M rows of K floats, LD apart, as the input of one of K's gemms; what they leave unwritten is NaN. */
+/* Returns M rows of K floats, LD apart, as the input of a gemm of KERN. The bytes that gemm_in leaves
+ * unwritten are NaN. */
 static void *new_in(const struct kern *kern, enum type t, const float *x, size_t ld, size_t m, size_t k)
 {
     void *in = aligned_alloc(64, m * kern_in_bytes(k) + 64);
@@ -134,7 +134,7 @@ static void *new_in(const struct kern *kern, enum type t, const float *x, size_t
     return in;
 }
 
-/* Rows [r, r + m) of A over panels [p0, p1), to what G says of C and of the end. */
+/* Computes the rows [r, r + m) of A for the panels [p0, p1), with the result and the end that G names. */
 static void run_as(const struct problem *p, const struct kern *k, size_t r, size_t m, size_t p0, size_t p1,
                    struct kern_gemm g)
 {
@@ -150,7 +150,7 @@ static void run_as(const struct problem *p, const struct kern *k, size_t r, size
     free(in);
 }
 
-/* Rows [r, r + m) of C over panels [p0, p1) into OUT [m, ldc]. */
+/* Computes the rows [r, r + m) of C for the panels [p0, p1) into OUT [m, ldc]. */
 static void run(const struct problem *p, const struct kern *k, size_t r, size_t m, size_t p0, size_t p1,
                 float *out)
 {
@@ -179,7 +179,7 @@ static bool has_row(const struct problem *p, const struct rows *r)
                              : r->k.gemm_f32 != NULL;
 }
 
-/* Row R of A as the gemm takes it. */
+/* Sets A to row R as the gemm reads it. */
 static void exact_row(const struct problem *p, size_t r, double *a)
 {
     const float *x = p->a + r * p->lda;
@@ -193,8 +193,8 @@ static void exact_row(const struct problem *p, size_t r, double *a)
         a[k] = isinf(127.0f / most) ? 0 : (double)rintf(x[k] * (127.0f / most)) * (double)(most / 127.0f);
 }
 
-/* A sum of K fused operations errs by at most K half units of the sum of magnitudes, whatever their order;
- * one of integers is exact, and three times rounded on its way to a float. */
+/* A sum of K fused operations has an error of at most K half units of the sum of magnitudes, whatever their
+ * order; a sum of integers is exact and is rounded three times on its way to a float. */
 static void compare_with_oracle(const struct problem *p, const float *c, const char *name)
 {
     double want[MOST_N], tolerance[MOST_N], a[MOST_K];
@@ -221,7 +221,8 @@ static void compare_with_oracle(const struct problem *p, const float *c, const c
     }
 }
 
-/* Every row of the machine on one problem: against ref where bits are promised, else against the oracle. */
+/* Runs every kernel of the machine on one problem: compares with ref where the class promises its bits, else
+ * with the oracle. */
 static void compare_rows(const struct problem *p, bool oracle_too)
 {
     struct rows list[ROWS_MAX];
@@ -309,7 +310,8 @@ static void nothing_is_multiplied_when_k_is_zero(void **state)
     compare_shape(&g, 9, 0, 40, true);
 }
 
-/* Negative products too small for fp32 sum up to -0; adding a bias that is not there would make it +0. */
+/* Negative products that are too small for fp32 sum up to -0; adding a bias that does not exist would make
+ * it +0. */
 static void a_sum_that_vanishes_keeps_its_sign(void **state)
 {
     struct check_rng g = {7};
@@ -326,7 +328,7 @@ static void a_sum_that_vanishes_keeps_its_sign(void **state)
             for (size_t i = 0; i < (m - 1) * p.lda + p.k; i++)
                 p.a[i] = 1e-30f;
             for (size_t i = 0; i < p.panels * KERN_NR * (bf16 ? 4 : 3); i++)
-                if (bf16) /* the fourth of K is padding */
+                if (bf16) /* the fourth element of K is padding */
                     ((uint16_t *)p.b)[i] = i / KERN_NR % 4 > 1 && i % 2 ? 0 : dtype_f32_to_bf16(-1e-30f);
                 else
                     ((float *)p.b)[i] = -1e-30f;
@@ -345,12 +347,12 @@ static void a_row_alone_equals_the_row_in_company(void **state)
     size_t n = rows_list(list);
     struct check_rng g = {5};
 
-    for (int turn = 0; turn < 4 * N_TYPES; turn++)
+    for (int trial = 0; trial < 4 * N_TYPES; trial++)
         for (size_t i = 0; i < n; i++) {
             struct problem p;
             float *all, *alone;
 
-            make(&p, &g, (enum type)(turn % N_TYPES), 1 + check_below(&g, 60), 1 + check_below(&g, 600),
+            make(&p, &g, (enum type)(trial % N_TYPES), 1 + check_below(&g, 60), 1 + check_below(&g, 600),
                  1 + check_below(&g, 100));
             if (has_row(&p, &list[i])) {
                 all = new_c(&p);
@@ -373,13 +375,13 @@ static void any_split_of_rows_and_panels_equals_the_whole(void **state)
     size_t n = rows_list(list);
     struct check_rng g = {6};
 
-    for (int turn = 0; turn < 12 * N_TYPES; turn++)
+    for (int trial = 0; trial < 12 * N_TYPES; trial++)
         for (size_t i = 0; i < n; i++) {
             struct problem p;
             size_t cut, row;
             float *whole, *parts;
 
-            make(&p, &g, (enum type)(turn % N_TYPES), 1 + check_below(&g, 60), 1 + check_below(&g, 600),
+            make(&p, &g, (enum type)(trial % N_TYPES), 1 + check_below(&g, 60), 1 + check_below(&g, 600),
                  1 + check_below(&g, MOST_N));
             cut = check_below(&g, p.panels + 1);
             row = check_below(&g, p.m + 1);
@@ -400,7 +402,7 @@ static void any_split_of_rows_and_panels_equals_the_whole(void **state)
         }
 }
 
-/* The PART-th of PARTS shares of the rows of P. */
+/* Computes part number PART of PARTS of the rows of P. */
 static void run_part(const struct problem *p, const struct kern *k, size_t part, size_t parts, float *out)
 {
     run_as(p, k, 0, p->m, 0, p->panels,
@@ -450,7 +452,7 @@ static void parts_of_rows_make_the_whole_each_row_in_one_of_them(void **state)
         }
 }
 
-/* Kernels may write whole lines of cache in another way than parts of them. */
+/* Kernels may store whole cache lines in another way than parts of them. */
 static void results_in_whole_lines_are_those_in_others(void **state)
 {
     static const size_t shapes[][3] = {{127, 40, 64}, {128, 40, 64}, {130, 100, 96}, {530, 33, 72}};
@@ -488,7 +490,8 @@ static void results_in_whole_lines_are_those_in_others(void **state)
         }
 }
 
-/* The elements [k0, k1) of K of all rows, for the panels [p0, p1), onto what OUT holds. */
+/* Computes the elements [k0, k1) of K of all rows for the panels [p0, p1), continuing from the sums in
+ * OUT. */
 static void run_piece(const struct problem *p, const struct kern *k, size_t k0, size_t k1, size_t p0,
                       size_t p1, float *out)
 {
@@ -510,7 +513,8 @@ static void run_piece(const struct problem *p, const struct kern *k, size_t k0, 
     free(in);
 }
 
-/* P in pieces of K of any length that the contract allows, each in two calls, by each row of the machine. */
+/* Computes P in pieces of K of any length that the contract allows, each in two calls, with every kernel of
+ * the machine. */
 static void compare_pieces(const struct problem *p, struct check_rng *g)
 {
     struct rows list[ROWS_MAX];
@@ -559,7 +563,7 @@ static void pieces_of_k_one_onto_the_other_equal_the_whole(void **state)
         }
 }
 
-/* The SUMS of P, activated by ref, [m, n]: of KERN_GLU P has whole panels. */
+/* Returns the SUMS of P after the activation of ref, [m, n]. With KERN_GLU, P has whole panels. */
 static float *activated(const struct problem *p, const float *sums, enum kern_gemm_end end, enum kern_act act,
                         size_t n)
 {
@@ -579,7 +583,7 @@ static float *activated(const struct problem *p, const float *sums, enum kern_ge
     return x;
 }
 
-/* The panels of P in two calls, the second with its own panels alone. */
+/* Computes the panels of P in two calls, the second with its own panels alone. */
 static void run_cut(const struct problem *p, const struct kern *k, size_t cut, struct kern_gemm as)
 {
     run_as(p, k, 0, p->m, 0, cut, as);
@@ -587,8 +591,8 @@ static void run_cut(const struct problem *p, const struct kern *k, size_t cut, s
     run_as(p, k, 0, p->m, cut, p->panels, as);
 }
 
-/* That AS ends in the floats X [m, n], in rows further apart; or, where an input can be put in pieces, in the
- * input that is made of them. OTHER must be told from them. */
+/* Checks that AS ends in the floats X [m, n], in rows further apart; or, if an input can be written in
+ * parts, in the input made of them. OTHER must differ from them. */
 static void compare_end(const struct problem *p, const struct rows *row, size_t cut, struct kern_gemm as,
                         const float *x, const float *other)
 {
@@ -623,7 +627,7 @@ static void compare_end(const struct problem *p, const struct rows *row, size_t 
     free(as.out);
 }
 
-/* A gemm of M x K that ends in N columns, by each row of the machine. */
+/* Checks a gemm of M x K that ends in N columns, with every kernel of the machine. */
 static void compare_ends(struct check_rng *g, enum type t, size_t m, size_t k, size_t n,
                          enum kern_gemm_end end, enum kern_act act)
 {
@@ -669,7 +673,7 @@ static void sums_end_activated_in_floats_and_in_the_next_input(void **state)
                          j % 2 ? KERN_ACT : KERN_GLU, (enum kern_act)check_below(&g, KERN_N_ACTS));
 }
 
-/* The byte 255 times 127 in all of the longest K, and its negative: the sums that integers must hold. */
+/* The byte 255 times 127 over the longest K, and its negative: the largest sums that integers must hold. */
 static void the_largest_integers_do_not_wrap(void **state)
 {
     enum { K = KERN_I8_MOST_K };
@@ -706,14 +710,14 @@ static void the_largest_integers_do_not_wrap(void **state)
         }
 }
 
-/* Zeros, what is too small for the inverse of its size, halves, and what is no number. */
+/* Zeros, numbers whose inverse is infinite, halves, and numbers that are not finite. */
 static void rows_of_any_size_become_integers(void **state)
 {
     static const struct {
-        float x[3], want; /* the sum of 3 x as integers of their own scale, by weights of 1 */
+        float x[3], want; /* the sum of 3 x as integers with their own scale, with weights of 1 */
     } cases[] = {
         {{0, -0.0f, 0}, 0},          {{0x1p-149f, 0, 0}, 0}, /* 127 / x is infinite */
-        {{127, 0.5f, 1.5f}, 129},                            /* to even: 127, 0, 2 */
+        {{127, 0.5f, 1.5f}, 129},                            /* ties to even: 127, 0, 2 */
         {{-127, 2.5f, -0.5f}, -125}, {{NAN, 1, 1}, NAN},     {{1, INFINITY, 1}, NAN},
         {{1, -INFINITY, NAN}, NAN},  {{3e38f, 0, 0}, 3e38f},
     };
@@ -740,7 +744,7 @@ static void rows_of_any_size_become_integers(void **state)
         }
 }
 
-/* What is beyond the size that 127 stands for is cut off; a number that is not finite is not hidden by it. */
+/* Elements beyond the given maximum are limited to it; it does not hide a number that is not finite. */
 static void a_row_with_a_given_size_becomes_other_integers(void **state)
 {
     static const struct {

@@ -1,5 +1,5 @@
-/* test_i4.c - gemm_i4 against gemm_i8 over the same weights as bytes, bit for bit, in every row of the kernel
- * table: any rows and columns, both sizes of groups, a last group that is shorter, every end of a gemm. */
+/* test_i4.c - gemm_i4 against gemm_i8 over the same weights as bytes, bit for bit, in every kernel: any rows
+ * and columns, both sizes of groups, a shorter last group, every end of a gemm. */
 #include <math.h>
 
 #include "check.h"
@@ -12,7 +12,7 @@ enum { NR = KERN_NR, GAP = 3 };
 static struct rows list[ROWS_MAX];
 static size_t n_rows;
 
-/* A [m, k] and W [n, k], in 4 bits and as bytes; C has rows further apart than N. */
+/* A [m, k] and W [n, k], in 4 bits and as bytes; the rows of C lie further apart than N. */
 struct problem {
     size_t m, k, n, group, panels, ldc;
     float *a, *bias;
@@ -28,7 +28,8 @@ static void *take(size_t bytes)
     return p;
 }
 
-/* Column C of panel P: a random multiple and offset for each group, and codes that stay on the grid. */
+/* Stores column C of panel P: a random multiple and offset for each group, and codes whose weights stay
+ * within int8. */
 static void put_column(const struct problem *p, size_t panel, size_t c, struct check_rng *g)
 {
     uint8_t *i4 = p->i4 + panel * int4_panel_bytes(p->k, p->group);
@@ -87,7 +88,7 @@ static void drop(struct problem *p)
     free(p->i8);
 }
 
-/* C by K for the panels [p0, p1), in 4 bits or as bytes. */
+/* Computes C with K for the panels [p0, p1), in 4 bits or as bytes. */
 static void run(const struct problem *p, const struct kern *k, bool packed, enum kern_gemm_end end, size_t p0,
                 size_t p1, float *c)
 {
@@ -128,7 +129,7 @@ static float *new_c(const struct problem *p)
     return c;
 }
 
-/* Every row that there is: as bytes against 4 bits, in two cuts, and against ref. */
+/* Compares bytes with 4 bits, in two cuts, and both with ref, for every kernel. */
 static void compare(struct problem *p, struct check_rng *g)
 {
     static const enum kern_gemm_end ends[] = {KERN_SUMS, KERN_ACT, KERN_GLU};
@@ -162,10 +163,10 @@ static void sums_of_any_shape_have_other_bits_than_those_of_bytes(void **state)
     struct check_rng g = {7};
 
     for (size_t m = 1; m <= 50; m++)
-        for (int turn = 0; turn < (m < 14 ? 3 : 1); turn++) {
+        for (int trial = 0; trial < (m < 14 ? 3 : 1); trial++) {
             struct problem p;
 
-            make(&p, &g, m, 32 * (1 + check_below(&g, 13)), 1 + check_below(&g, 130), turn % 2 ? 32 : 128);
+            make(&p, &g, m, 32 * (1 + check_below(&g, 13)), 1 + check_below(&g, 130), trial % 2 ? 32 : 128);
             compare(&p, &g);
             drop(&p);
         }
@@ -196,7 +197,7 @@ static void the_comparison_sees_one_code(void **state)
     want = new_c(&p);
     got = new_c(&p);
     run(&p, &list[0].k, true, KERN_SUMS, 0, 1, want);
-    p.i4[int4_codes(1, 32) + 3 * INT4_LINE + 4 * 4 + 2] ^= 0x10; /* of column 20 */
+    p.i4[int4_codes(1, 32) + 3 * INT4_LINE + 4 * 4 + 2] ^= 0x10; /* a code of column 20 */
     run(&p, &list[0].k, true, KERN_SUMS, 0, 1, got);
     assert_memory_equal(got, want, 20 * sizeof(float));
     assert_true(got[20] != want[20]);

@@ -1,4 +1,5 @@
-/* test_kern.c - the kernel table: every function has a row, the cap is kept, the names are right. */
+/* test_kern.c - the kernel table: every function has a kernel, the level is respected, the names are
+ * right. */
 #include "kern/kern.h"
 
 #define COUNT(name) +1

@@ -3,7 +3,7 @@
 
 #include "kern/kmath.h"
 
-/* Units in the last place of fp32 between Y and the exact value. */
+/* Returns the difference of Y and the exact value in units in the last place of fp32. */
 static double ulps(float y, double exact)
 {
     int e;
@@ -12,7 +12,7 @@ static double ulps(float y, double exact)
     return fabs((double)y - exact) / ldexp(1, e - 24);
 }
 
-/* Walks [from, to] in steps that are fine everywhere: every STEP-th representable number. */
+/* Returns the STEP-th representable number after x; the steps are fine everywhere in a range. */
 static float next(float x, uint32_t step)
 {
     if (x < 0)
@@ -20,7 +20,7 @@ static float next(float x, uint32_t step)
     return kmath_of_bits(kmath_bits(x) + step);
 }
 
-/* F of all that lies between FROM and TO errs by at most MOST units in the last place. */
+/* Checks that F has an error of at most MOST units in the last place between FROM and TO. */
 static void check_ulps(const char *name, float (*f)(float), double (*exact)(double), float from, float to,
                        double most)
 {
@@ -118,7 +118,7 @@ static double exact_act(double x, enum kern_act f)
     return (double)NAN;
 }
 
-/* Absolute near zero, relative elsewhere: what fp32 can hold of a product with x. */
+/* The error is absolute near zero and relative elsewhere, as fp32 can hold a product with x. */
 static void activations_agree_with_double_precision(void **state)
 {
     for (enum kern_act f = KERN_SILU; f < KERN_N_ACTS; f++)

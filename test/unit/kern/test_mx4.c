@@ -1,5 +1,5 @@
 /* test_mx4.c - gemms over MXFP4 panels against those over the same weights unpacked, bit for bit, in every
- * row of the kernel table: every nibble with every scale, any rows and columns, and the marks around C. */
+ * kernel: every nibble with every scale, any rows and columns, and the marks around C. */
 #include <math.h>
 
 #include "check.h"
@@ -8,7 +8,7 @@
 #include "rows.h"
 #include "tensor/dtype.h"
 
-enum { NR = KERN_NR, GAP = 3, MOST_SCALE = 252 }; /* with 253 a value of 6 is infinite */
+enum { NR = KERN_NR, GAP = 3, MOST_SCALE = 252 }; /* with the scale 253, the value 6 is infinite */
 
 static struct rows list[ROWS_MAX];
 static size_t n_rows;
@@ -20,7 +20,7 @@ static double value(unsigned nibble, unsigned scale)
     return ldexp(nibble & 8 ? -fp4[nibble & 7] : fp4[nibble & 7], (int)scale - 127);
 }
 
-/* A [m, k] and W [n, k], packed and unpacked; C has rows further apart than N. */
+/* A [m, k] and W [n, k], packed and unpacked; the rows of C lie further apart than N. */
 struct problem {
     size_t m, k, n, panels, ldc;
     uint8_t *nibble, *scale; /* [panels * 32, k], [panels * 32, k / 32] */
@@ -38,7 +38,7 @@ static void *take(size_t bytes)
     return p;
 }
 
-/* Packs what nibble and scale hold. */
+/* Packs the nibbles and scales. */
 static void pack(struct problem *p)
 {
     size_t groups = p->k / 32;
@@ -92,7 +92,7 @@ static void drop(struct problem *p)
     free(p->bf16);
 }
 
-/* C by K, from the packed weights or the unpacked ones, for the panels [p0, p1). */
+/* Computes C with K from the packed or the unpacked weights, for the panels [p0, p1). */
 static void run(const struct problem *p, const struct kern *k, bool bf16, bool packed, size_t p0, size_t p1,
                 float *c)
 {
@@ -107,7 +107,7 @@ static void run(const struct problem *p, const struct kern *k, bool bf16, bool p
                           .n = p->n,
                           .sums = lent_sums()};
 
-    memset(in, 0xff, in_bytes); /* NaN, should it be read */
+    memset(in, 0xff, in_bytes); /* NaN shows if it is read */
     memset(scratch, 0xff, panel);
     for (size_t r = 0; r < p->m; r++)
         (bf16 ? k->gemm_in_bf16 : k->gemm_in_f32)(in, p->a + r * p->k, r, p->m, p->k);
@@ -129,7 +129,7 @@ static float *new_c(const struct problem *p)
     return c;
 }
 
-/* Every row that there is, packed against unpacked, in two cuts. */
+/* Compares packed with unpacked weights, in two cuts, for every kernel. */
 static void compare(struct problem *p, struct check_rng *g)
 {
     pack(p);
@@ -158,7 +158,7 @@ static void sums_of_any_shape_have_other_bits_than_unpacked(void **state)
     struct check_rng g = {7};
 
     for (size_t m = 1; m <= 33; m++)
-        for (int turn = 0; turn < (m < 14 ? 3 : 1); turn++) {
+        for (int trial = 0; trial < (m < 14 ? 3 : 1); trial++) {
             struct problem p;
 
             make(&p, &g, m, 32 * (1 + check_below(&g, 6)), 1 + check_below(&g, 130));
@@ -167,7 +167,7 @@ static void sums_of_any_shape_have_other_bits_than_unpacked(void **state)
         }
 }
 
-/* More of K than a block of any gemm has. */
+/* K is longer than the KC slice of any gemm. */
 static void long_sums_have_other_bits_than_unpacked(void **state)
 {
     static const size_t shapes[][3] = {{1, 2880, 96}, {2, 4128, 40}, {12, 2080, 32}, {15, 4192, 33},
@@ -183,7 +183,7 @@ static void long_sums_have_other_bits_than_unpacked(void **state)
     }
 }
 
-/* A has a single one in each row, so C is W. */
+/* Each row of A has a single one, so C is W. */
 static void a_nibble_with_some_scale_is_another_number(void **state)
 {
     struct check_rng g = {9};
@@ -207,7 +207,8 @@ static void a_nibble_with_some_scale_is_another_number(void **state)
         }
 }
 
-/* The unpacked panels, which all else is measured by, hold the weights; ref multiplies with them. */
+/* The unpacked panels, which the other tests compare with, hold the weights, and ref multiplies with
+ * them. */
 static void ref_computes_what_the_format_says(void **state)
 {
     struct check_rng g = {10};

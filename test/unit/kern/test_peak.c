@@ -1,12 +1,12 @@
-/* test_peak.c - the measuring loops: a reader that skips memory, or a loop that counts what it does not do,
- * would move every share that a benchmark prints. Time itself is not tested.
- */
+/* test_peak.c - the loops that measure the machine: a reader that skips memory, or a loop that counts
+ * operations it does not do, would falsify every share that a benchmark prints. Time itself is not
+ * tested. */
 #include "base/cpu.h"
 #include "kern/peak.h"
 
 enum { BYTES = 8192, LINE = 64 };
 
-/* Whether READ notices a change in every line of a buffer. */
+/* Returns true if READ notices a change in every line of a buffer. */
 static bool reads_all(peak_reader *read)
 {
     uint8_t *p = aligned_alloc(LINE, BYTES);

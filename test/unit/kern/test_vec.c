@@ -1,9 +1,8 @@
-/* test_vec.c - norms, rotary pairs, activations, conversions, reductions and the joining of chunks: bits of
- * ref in every row, and ref against double precision.
+/* test_vec.c - norms, RoPE, activations, conversions, reductions and the joining of chunks: the bits of ref
+ * in every kernel, and ref against double precision.
  *
- * Lengths run over every tail; vectors begin at odd addresses; behind each output lies a mark that must
- * survive.
- */
+ * Lengths run over every tail; vectors begin at odd addresses; after each output lies a mark that must
+ * survive. */
 #include <math.h>
 #include <sys/mman.h>
 
@@ -20,7 +19,7 @@ static const uint16_t mark16 = 0x1234;
 static struct rows list[ROWS_MAX];
 static size_t n_rows;
 
-/* A vector whose end is the end of a page that nothing follows: masked loads, too, are caught beyond it. */
+/* A vector that ends at the end of a page with no page after it: masked loads beyond it are caught, too. */
 struct vec {
     float *x;
     char *page;
@@ -45,7 +44,7 @@ static void vec_free(struct vec *v)
     munmap(v->page, v->bytes);
 }
 
-/* Sprinkles what arithmetic finds hard. */
+/* Puts numbers that are hard for arithmetic at random places. */
 static void make_special(struct check_rng *g, float *x, size_t n)
 {
     static const float special[] = {0.0f,           -0.0f,      INFINITY,   -INFINITY, NAN,
@@ -57,16 +56,16 @@ static void make_special(struct check_rng *g, float *x, size_t n)
         x[i] = check_below(g, 3) ? x[i] * 40 : special[check_below(g, sizeof special / sizeof *special)];
 }
 
-static size_t length(size_t turn)
+static size_t length(size_t trial)
 {
     static const size_t large[] = {128, 200, 255, 256, 512, 777, 1024, 1031};
 
-    return turn < 70 ? turn : large[turn - 70];
+    return trial < 70 ? trial : large[trial - 70];
 }
 
 enum { N_LENGTHS = 78 };
 
-/* What a call left behind: a float or bf16 vector, followed by the mark, and x if it was written. */
+/* The outputs of a call: a float or bf16 vector, followed by the mark, and x if it was written. */
 struct out {
     float f[MOST + AFTER], x[MOST + AFTER];
     uint16_t h[MOST + AFTER];
@@ -92,7 +91,8 @@ static void out_compare(size_t n, const char *rows, const char *fn, bool bf16)
     assert_true(want.f[n] == mark);
 }
 
-/* Runs CALL with `o` the outputs and `k` the rows for ref and then for each row that has FN, and compares. */
+/* Runs CALL, with the outputs `o` and the kernels `k`, for ref and then for each table that has FN, and
+ * compares. */
 #define EACH_ROW(FN, N, BF16, X, CALL)                 \
     for (size_t row = 0; row < n_rows; row++) {        \
         struct out *o = row == 0 ? &want : &got;       \
@@ -109,9 +109,9 @@ static void norms_give_equal_bits(void **state)
 {
     struct check_rng g = {21};
 
-    for (size_t turn = 1; turn < N_LENGTHS; turn++)
+    for (size_t trial = 1; trial < N_LENGTHS; trial++)
         for (int kind = 0; kind < 8; kind++) {
-            size_t n = length(turn);
+            size_t n = length(trial);
             struct vec x = vec_new(&g, n), r = vec_new(&g, n), w = vec_new(&g, n), b = vec_new(&g, n);
             const float *with_r = kind & 1 ? r.x : NULL, *with_w = kind & 2 ? w.x : NULL,
                         *with_b = kind & 4 ? b.x : NULL;
@@ -131,8 +131,8 @@ static void norms_agree_with_double_precision(void **state)
 {
     struct check_rng g = {22};
 
-    for (size_t turn = 1; turn < N_LENGTHS; turn++) {
-        size_t n = length(turn);
+    for (size_t trial = 1; trial < N_LENGTHS; trial++) {
+        size_t n = length(trial);
         struct vec x = vec_new(&g, n), w = vec_new(&g, n), b = vec_new(&g, n);
         double mean = 0, square = 0, var = 0, most = 0, exact[MOST], tolerance[MOST], inv,
                few = (double)(n / 16 + 10);
@@ -168,9 +168,9 @@ static void elementwise_kernels_give_equal_bits(void **state)
 {
     struct check_rng g = {23};
 
-    for (size_t turn = 0; turn < N_LENGTHS; turn++)
+    for (size_t trial = 0; trial < N_LENGTHS; trial++)
         for (int special = 0; special < 2; special++) {
-            size_t n = length(turn);
+            size_t n = length(trial);
             struct vec x = vec_new(&g, n), y = vec_new(&g, n);
             float a = check_float(&g);
 
@@ -192,10 +192,10 @@ static void activations_give_equal_bits(void **state)
 {
     struct check_rng g = {24};
 
-    for (size_t turn = 0; turn < N_LENGTHS; turn++)
+    for (size_t trial = 0; trial < N_LENGTHS; trial++)
         for (enum kern_act f = KERN_SILU; f < KERN_N_ACTS; f++)
             for (int special = 0; special < 2; special++) {
-                size_t n = length(turn);
+                size_t n = length(trial);
                 struct vec x = vec_new(&g, n), up = vec_new(&g, n);
 
                 if (special)
@@ -226,7 +226,7 @@ static void every_exponent_is_rounded_to_bf16_alike(void **state)
     }
 }
 
-/* One call of to_i8, with marks behind what it writes, against the definition in double precision. */
+/* Compares one call of to_i8, with marks after its outputs, with the definition in double precision. */
 static void quantise(const struct kern *k, const char *row, const float *x, size_t n)
 {
     int8_t bytes[MOST + 1], want_bytes[MOST + 1];
@@ -246,9 +246,9 @@ static void quantised_rows_are_equal_and_within_half_a_step(void **state)
 {
     struct check_rng g = {29};
 
-    for (size_t turn = 0; turn < N_LENGTHS; turn++)
+    for (size_t trial = 0; trial < N_LENGTHS; trial++)
         for (int kind = 0; kind < 4; kind++) {
-            size_t n = length(turn);
+            size_t n = length(trial);
             struct vec x = vec_new(&g, n);
             int8_t bytes[MOST];
             float scale, m = 0;
@@ -344,9 +344,9 @@ static void reductions_give_equal_bits(void **state)
 {
     struct check_rng g = {26};
 
-    for (size_t turn = 0; turn < N_LENGTHS; turn++)
+    for (size_t trial = 0; trial < N_LENGTHS; trial++)
         for (int kind = 0; kind < 3; kind++) {
-            size_t n = length(turn);
+            size_t n = length(trial);
             struct vec v = vec_new(&g, n);
             float max, sum;
 
@@ -424,8 +424,8 @@ static void sums_of_exponentials_agree_with_double_precision(void **state)
 {
     struct check_rng g = {27};
 
-    for (size_t turn = 0; turn < N_LENGTHS; turn++) {
-        size_t n = length(turn);
+    for (size_t trial = 0; trial < N_LENGTHS; trial++) {
+        size_t n = length(trial);
         struct vec v = vec_new(&g, n);
         double exact = 0, tolerance;
         float y;
@@ -441,7 +441,7 @@ static void sums_of_exponentials_agree_with_double_precision(void **state)
     }
 }
 
-/* One state of a running row of attention and the chunk that joins it. */
+/* The running state of attention, and the chunk that joins it. */
 static void fold_once(const struct kern *k, struct out *o, float m, float l, const float *x, float m2,
                       float l2, const float *o2, size_t d)
 {
@@ -488,8 +488,8 @@ static void folding_gives_equal_bits_and_knows_empty_chunks(void **state)
         }
 }
 
-/* Columns of every length, one of them missing; a NaN or an infinity at any place of any column is seen, and
- * the largest finite number is none. */
+/* Columns of every length, one of them missing; a NaN or an infinity at any place of any column is found,
+ * and the largest finite number is not mistaken for one. */
 static void packed_words_are_the_columns_and_bad_numbers_are_seen(void **state)
 {
     enum { WORDS = 19 };
@@ -501,9 +501,9 @@ static void packed_words_are_the_columns_and_bad_numbers_are_seen(void **state)
 
     for (size_t row = 0; row < n_rows; row++)
         for (size_t n = 0; n <= WORDS && list[row].k.pack_words; n++)
-            for (size_t turn = 0; turn < 2 * (n * KERN_NR + 1); turn++) {
-                bool bf16 = turn % 2;
-                size_t place = turn / 2, c = place % KERN_NR, missing = (c + 5) % KERN_NR;
+            for (size_t trial = 0; trial < 2 * (n * KERN_NR + 1); trial++) {
+                bool bf16 = trial % 2;
+                size_t place = trial / 2, c = place % KERN_NR, missing = (c + 5) % KERN_NR;
 
                 for (size_t i = 0; i < KERN_NR * WORDS; i++)
                     column[i / WORDS][i % WORDS] = i % 3 ? (uint32_t)i * 0x10001 : good[bf16];
