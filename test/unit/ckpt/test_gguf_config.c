@@ -17,12 +17,12 @@
 enum { HIDDEN = 16, HEADS = 2, HALF = 4 };
 
 /* What every architecture has. */
-static void put_common(struct ggufwrite *w, const char *arch)
+static void put_layers(struct ggufwrite *w, const char *arch, uint32_t n)
 {
-    static const struct {
+    const struct {
         const char *key;
         uint32_t v;
-    } keys[] = {{"block_count", 1},
+    } keys[] = {{"block_count", n},
                 {"context_length", 4096},
                 {"embedding_length", HIDDEN},
                 {"feed_forward_length", 32},
@@ -36,6 +36,11 @@ static void put_common(struct ggufwrite *w, const char *arch)
         ggufwrite_u32(w, key, keys[i].v);
     }
     ggufwrite_f32_tensor(w, "token_embd.weight", (const size_t[]){5, HIDDEN, 0}, NULL);
+}
+
+static void put_common(struct ggufwrite *w, const char *arch)
+{
+    put_layers(w, arch, 1);
 }
 
 struct opened {
@@ -251,6 +256,89 @@ static void rope_scalings_carry_over(void **state)
     put_common(&w, "phi3");
     ggufwrite_f32_tensor(&w, "rope_factors_long.weight", (const size_t[]){HALF, 0}, NULL);
     config_refused(&w, ERR_INPUT, "rope_factors_long.weight", "above 0");
+}
+
+/* Of Phi-3: two lists, and a factor that may also make logits smaller. */
+static void longrope_has_another_factor_or_length(void **state)
+{
+    static const float small[HALF] = {1, 1.25F, 1.5F, 2}, large[HALF] = {1, 4, 8, 16};
+
+    (void)state;
+    for (int given = 0; given < 2; given++) {
+        struct ggufwrite w;
+        json_t *c, *r;
+
+        put_common(&w, "phi3");
+        ggufwrite_u32(&w, "phi3.rope.scaling.original_context_length", 1000);
+        if (given)
+            ggufwrite_f32(&w, "phi3.rope.scaling.attn_factor", 0.5F);
+        ggufwrite_f32_tensor(&w, "rope_factors_short.weight", (const size_t[]){HALF, 0}, small);
+        ggufwrite_f32_tensor(&w, "rope_factors_long.weight", (const size_t[]){HALF, 0}, large);
+        c = good(&w);
+        r = json_object_get(c, "rope_scaling");
+        assert_string_equal(json_string_value(json_object_get(r, "rope_type")), "longrope");
+        assert_true(number(c, "original_max_position_embeddings") == 1000);
+        assert_int_equal(json_object_get(r, "attention_factor") != NULL, given);
+        assert_true(!given || number(r, "attention_factor") == 0.5);
+        for (size_t i = 0; i < HALF; i++) {
+            assert_true(json_number_value(json_array_get(json_object_get(r, "short_factor"), i)) ==
+                        (double)small[i]);
+            assert_true(json_number_value(json_array_get(json_object_get(r, "long_factor"), i)) ==
+                        (double)large[i]);
+        }
+        json_decref(c);
+    }
+}
+
+static void yarn_has_other_borders(void **state)
+{
+    (void)state;
+    for (int given = 0; given < 2; given++) {
+        struct ggufwrite w;
+        json_t *c, *r;
+
+        put_common(&w, "qwen2");
+        ggufwrite_str(&w, "qwen2.rope.scaling.type", "yarn");
+        ggufwrite_f32(&w, "qwen2.rope.scaling.factor", 4);
+        if (given) {
+            ggufwrite_f32(&w, "qwen2.rope.scaling.yarn_beta_fast", 16);
+            ggufwrite_f32(&w, "qwen2.rope.scaling.yarn_beta_slow", 2);
+        }
+        c = good(&w);
+        r = json_object_get(c, "rope_scaling");
+        assert_true(number(r, "beta_fast") == (given ? 16 : 32));
+        assert_true(number(r, "beta_slow") == (given ? 2 : 1));
+        assert_true(number(r, "original_max_position_embeddings") == 4096); /* the context */
+        json_decref(c);
+    }
+}
+
+/* Gemma 3's queries are scaled by the size of a head, those of the 27B model (62 layers) by the share of a head
+ * in the hidden size. */
+static void gemmas_queries_windows_or_frequencies_are_others(void **state)
+{
+    static const uint32_t layers[] = {1, 48, 62};
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        struct ggufwrite w;
+        json_t *c;
+
+        put_layers(&w, "gemma3", layers[i]);
+        ggufwrite_u32(&w, "gemma3.attention.key_length", 4);
+        ggufwrite_u32(&w, "gemma3.attention.value_length", 4);
+        ggufwrite_u32(&w, "gemma3.attention.sliding_window", 512);
+        if (i) {
+            ggufwrite_u32(&w, "gemma3.attention.sliding_window_pattern", 3);
+            ggufwrite_f32(&w, "gemma3.rope.freq_base_swa", 5000);
+        }
+        c = good(&w);
+        assert_true(number(c, "query_pre_attn_scalar") == (layers[i] == 62 ? HIDDEN / HEADS : 4));
+        assert_true(number(c, "sliding_window") == 512);
+        assert_true(number(c, "sliding_window_pattern") == (i ? 3 : 6));
+        assert_true(number(c, "rope_local_base_freq") == (i ? 5000 : 10000));
+        json_decref(c);
+    }
 }
 
 static void part_of_a_head_turns_in_phi3(void **state)
@@ -576,6 +664,9 @@ int main(void)
         cmocka_unit_test(the_usual_llama3_factors_are_recognised),
         cmocka_unit_test(other_factors_are_kept_as_a_list),
         cmocka_unit_test(rope_scalings_carry_over),
+        cmocka_unit_test(longrope_has_another_factor_or_length),
+        cmocka_unit_test(yarn_has_other_borders),
+        cmocka_unit_test(gemmas_queries_windows_or_frequencies_are_others),
         cmocka_unit_test(part_of_a_head_turns_in_phi3),
         cmocka_unit_test(what_is_missing_or_unknown_is_named),
         cmocka_unit_test(neutral_keys_pass),
