@@ -66,11 +66,12 @@ def _turned(m):
 
 
 SCALE = {"F16": ("<e", lambda x: struct.unpack("<e", struct.pack("<e", x))[0]),
-         "BF16": ("<H", lambda x: struct.unpack("<f", struct.pack("<I", struct.unpack("<I", struct.pack("<f", x))[0] & 0xffff0000))[0])}
+         "BF16": ("<H", lambda x: struct.unpack("<f", struct.pack("<I", struct.unpack("<I", struct.pack("<f", x))[0] & 0xffff0000))[0]),
+         "F32": ("<f", lambda x: struct.unpack("<f", struct.pack("<f", x))[0])}
 
 
 def _pack_scale(x, dtype):
-    return struct.pack("<e", x) if dtype == "F16" else struct.pack("<f", x)[2:]
+    return struct.pack("<e", x) if dtype == "F16" else struct.pack("<f", x)[2 if dtype == "BF16" else 0:]
 
 
 class _Matrix:
@@ -145,6 +146,7 @@ FORMS = {
     "gptq-16": (_gptq, {}, {**GPTQ, "group_size": 16}, 4, 16, False, "F16", False, "F32"),
     "gptq-column": (_gptq, {}, {**GPTQ, "sym": False, "group_size": -1}, 4, -1, True, "BF16", False, "Q5_0"),
     "gptq-8": (_gptq, {}, {**GPTQ, "bits": 8}, 8, 32, False, "F16", False, "Q8_0"),
+    "gptq-fine": (_gptq, {}, GPTQ, 4, 32, False, "F32", False, "F32"),  # blocks have scales of half precision
     "awq": (_awq, {}, AWQ, 4, 32, True, "F16", False, "Q5_0"),
     "compressed": (_compressed, {}, _compressed_config("pack-quantized", 4, 32), 4, 32, False, "BF16", False, "Q4_0"),
     "compressed-zeros": (_compressed, {"asymmetric": True}, _compressed_config("pack-quantized", 4, 32, False), 4, 32, True, "BF16", False, "Q5_0"),

@@ -267,6 +267,25 @@ def an_answer_without_a_limit_ends_after_512_tokens_and_says_so():
     check(json.loads(r.stdout)["finish_reason"] == "stop" and not r.stderr, "an answer that ends by itself")
 
 
+def each_end_token_that_the_files_name_ends_an_answer():
+    """That of the tokenizer does besides those of generation_config.json, and those of config.json where that names none."""
+    with tempfile.TemporaryDirectory() as d:
+        m = os.path.join(d, "m")
+        shutil.copytree(DEMO, m)
+        for file, add in (("config.json", {"eos_token_id": 301}), ("generation_config.json", {"eos_token_id": [300, 302]})):
+            with open(os.path.join(m, file)) as f:
+                config = json.load(f)
+            os.remove(os.path.join(m, file))
+            with open(os.path.join(m, file), "w") as f:
+                json.dump({**config, **add}, f)
+        for ends in ((2, 300, 302), (2, 301)):
+            for token in (2, 300, 301, 302, 303):
+                o = _one("-m", m, "-n", 3, "--logit-bias", f"{token}=100", "Once upon a time")
+                expect((o["finish_reason"], len(o["output_ids"])), ("stop", 1) if token in ends else ("length", 3), f"an answer of token {token}, where {ends} are ends")
+            if 300 in ends:
+                os.remove(os.path.join(m, "generation_config.json"))
+
+
 def the_models_own_limit_goes_before_512():
     with tempfile.TemporaryDirectory() as d:
         m = os.path.join(d, "m")
