@@ -3,7 +3,7 @@
 #ifndef GALLOP_ENGINE_FIND_MODEL_H
 #define GALLOP_ENGINE_FIND_MODEL_H
 
-#include "ckpt/hub/hub.h"
+#include "hub/hub.h"
 
 struct find_model_options {
     const char *revision;   /* of a name on the hub; NULL: the one in the name, else main */

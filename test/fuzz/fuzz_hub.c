@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "ckpt/hub/parts.h"
+#include "hub/cache.h"
+#include "hub/list.h"
+#include "hub/name.h"
 
 static void must_be_plain(const char *s)
 {

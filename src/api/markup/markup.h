@@ -3,7 +3,7 @@
  * Two tables, a row for each way of marking, under the names that vLLM gives its parsers, so that
  * --tool-call-parser and --reasoning-parser mean what they mean there. A row is found by name or from the
  * text of the model's chat template, which shows the model's own earlier answers in the same marks. What is
- * done with a row is parts.h's.
+ * done with a row is parser.h's.
  */
 #ifndef GALLOP_API_MARKUP_MARKUP_H
 #define GALLOP_API_MARKUP_MARKUP_H

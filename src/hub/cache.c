@@ -1,11 +1,11 @@
 /* cache.c - folders, links, locks and hashes of the hub's cache.
  *
- * The lock is a courtesy, not what keeps the cache right: some network file systems grant flock() to
- * everyone. A blob gets its name by rename(), and only after what lies on the disk has been read again and
- * hashed; two writers that spoil each other's unfinished file therefore cost time and nothing else. Layout
- * and names follow huggingface_hub (docs, "Manage huggingface_hub cache-system").
+ * Locks save work; they do not keep the cache correct, because some network file systems grant flock() to
+ * every process. A blob gets its name by rename(), and only after its bytes were read from the disk again and
+ * hashed; two writers that damage each other's unfinished file lose time and nothing else. Layout and names
+ * follow huggingface_hub (docs, "Manage huggingface_hub cache-system").
  */
-#include "ckpt/hub/parts.h"
+#include "hub/cache.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@ __attribute__((format(printf, 4, 5))) static int put_path(char *out, size_t size
     return 0;
 }
 
-/* Makes the folders that are missing in front of PATH. */
+/* Creates the missing folders of PATH. */
 static int make_folders(const char *path, struct err *e)
 {
     char part[HUB_CACHE_PATH_MAX];
@@ -167,7 +167,8 @@ int hub_cache_link(const struct hub_cache *c, const char *commit, const char *fi
     }
     if (errno != EPERM && errno != ENOTSUP && errno != ENOSYS)
         return err_os(e, "make a link in", path);
-    if ((rc = hub_cache_blob(c, etag, false, blob, e)) != 0) /* no links here: the blob itself moves */
+    if ((rc = hub_cache_blob(c, etag, false, blob, e)) !=
+        0) /* the file system has no links: the blob itself is moved */
         return rc;
     return rename(blob, path) == 0 ? 0 : err_os(e, "move the file to", path);
 }
@@ -191,7 +192,7 @@ bool hub_cache_try_lock(const struct hub_cache *c, const char *etag, int *fd, in
     errno = 0;
     if (flock(*fd, LOCK_EX | LOCK_NB) == 0 && fstat(*fd, &held) == 0 && stat(path, &named) == 0 &&
         held.st_dev == named.st_dev && held.st_ino == named.st_ino)
-        return true; /* and the file was not removed in between */
+        return true; /* the lock file was not removed in between */
     if (errno == ENOLCK || errno == ENOTSUP || errno == ENOSYS) {
         close(*fd);
         *fd = -1;
@@ -214,7 +215,7 @@ bool hub_cache_is_hash(const char *etag)
     return has_digits(etag, 64) || has_digits(etag, 40);
 }
 
-/* Git hashes a file behind "blob SIZE" and a zero byte. */
+/* Git hashes a file after the text "blob SIZE" and a zero byte. */
 static bool begin_hash(EVP_MD_CTX *md, const char *etag, int fd)
 {
     char head[32];

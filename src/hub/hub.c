@@ -1,15 +1,17 @@
-/* hub.c - the hub's protocol: asks what a revision holds, then brings the files that are missing.
+/* hub.c - the protocol of a hub: asks which files a revision has, then downloads those that are missing.
  *
- *     GET  ENDPOINT/api/models/ORG/NAME/revision/REVISION     the commit, and the names of its files
- *     HEAD ENDPOINT/ORG/NAME/resolve/COMMIT/FILE              X-Linked-Etag or ETag, X-Linked-Size,
- *     X-Repo-Commit GET  the same                                           the bytes, often after a redirect
- *     to another host
+ *     GET   ENDPOINT/api/models/ORG/NAME/revision/REVISION
+ *           The answer has the commit and the names of its files.
+ *     HEAD  ENDPOINT/ORG/NAME/resolve/COMMIT/FILE
+ *           The answer has X-Linked-Etag or ETag, X-Linked-Size and X-Repo-Commit.
+ *     GET   the same address
+ *           The answer has the bytes, often after a redirect to another host.
  *
- * config.json comes first and the architecture is judged before anything large; weights come last, so that a
- * folder with weights is a whole one. Failures that may pass are tried again, with growing pauses; a download
- * that was cut goes on where it ended.
+ * config.json is downloaded first, and the architecture is checked before anything large is downloaded.
+ * Weights come last, so that a folder with weights is complete. Errors that may pass are retried with growing
+ * pauses; a download that was interrupted continues where it ended.
  */
-#include "ckpt/hub/hub.h"
+#include "hub/hub.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,8 +21,11 @@
 #include "base/err.h"
 #include "base/folder.h"
 #include "ckpt/gguf/gguf.h"
-#include "ckpt/hub/parts.h"
 #include "ckpt/shards.h"
+#include "hub/cache.h"
+#include "hub/download.h"
+#include "hub/environment.h"
+#include "hub/list.h"
 
 enum { MAX_LISTING = 64 << 20 };
 
@@ -46,8 +51,8 @@ static int check_weights(const struct hub_list *l, const char *dir, struct err *
     return rc;
 }
 
-/* Proves that the folder DIR holds what is wanted. A model is whole without a tokenizer, but with ALL one
- * must be there. */
+/* Checks that the folder DIR has the files that are wanted. A model may lack a tokenizer unless ALL is
+ * set. */
 static int check_whole(const char *dir, enum hub_want want, bool all, struct err *e)
 {
     struct hub_list l;
@@ -63,7 +68,7 @@ static int check_whole(const char *dir, enum hub_want want, bool all, struct err
     return rc;
 }
 
-/* What REPO's GGUF files are called, for a name that says none of them. */
+/* Fails with WHY and, if REPO has GGUF files, their names and how one of them is requested. */
 static int say_ggufs(const struct hub_list *l, const char *repo, const char *why, struct err *e)
 {
     char all[600];
@@ -76,7 +81,7 @@ static int say_ggufs(const struct hub_list *l, const char *repo, const char *why
                    repo, first, hub_list_ggufs(l, all, sizeof(all)));
 }
 
-/* DIR becomes the path of the GGUF file that ID names, in it. */
+/* Turns DIR into the path of the GGUF file NAME in it. */
 static int enter_gguf(char *dir, size_t size, const char *name, struct err *e)
 {
     size_t n = strlen(dir);
@@ -109,7 +114,7 @@ static int gguf_from_cache(const struct hub_name *id, char *dir, size_t size, st
     return rc;
 }
 
-/* The snapshot that the cache knows for the revision, if it is whole. */
+/* Finds the snapshot of the revision in the cache, if it is complete. */
 static int from_cache(const struct hub_download *g, enum hub_want want, bool all, char *out, size_t size,
                       struct err *e)
 {
@@ -139,7 +144,7 @@ static bool add_listing(void *ctx, const char *bytes, size_t n)
     return !((struct buf *)ctx)->oom;
 }
 
-/* Asks for the list of files. *passes: the fault may pass, so that a copy in the cache will do. */
+/* Asks for the list of files. *passes: the error may pass, so that a copy in the cache may be used. */
 static int ask_list(struct hub_download *g, struct hub_list *l, bool *passes, struct err *e)
 {
     char url[2048], quoted[3 * HUB_NAME_REVISION_MAX];
@@ -221,7 +226,7 @@ static int fetch_weights(struct hub_download *g, const struct hub_list *l, const
     return rc || !is_index ? rc : fetch_shards(g, l, dir, weights, e);
 }
 
-/* The GGUF file that was named, with its fellows; DIR becomes its path. */
+/* Downloads the GGUF file that ID names, with the other files of a split model. DIR becomes its path. */
 static int fetch_gguf(struct hub_download *g, const struct hub_list *l, char *dir, size_t size, struct err *e)
 {
     char part[HUB_NAME_FILE_MAX];
@@ -268,7 +273,7 @@ static int fetch_all(struct hub_download *g, const struct hub_list *l, const str
     return fetch_weights(g, l, dir, e);
 }
 
-/* Online: the hub says what the revision is today. */
+/* Online: asks the hub for the current commit of the revision. */
 static int from_hub(struct hub_download *g, const struct hub_options *o, char *out, size_t size,
                     struct err *e)
 {
@@ -294,7 +299,7 @@ static int from_hub(struct hub_download *g, const struct hub_options *o, char *o
     if ((rc = hub_cache_snapshot(&g->cache, g->commit, out, size, e)) == 0 &&
         (rc = g->id->file[0] ? fetch_gguf(g, &l, out, size, e) : fetch_all(g, &l, o, out, e)) == 0 &&
         hub_cache_set_commit(&g->cache, g->id->revision, g->commit, &why) != 0)
-        log_info("%s", why.msg); /* a cache that cannot be written serves all the same */
+        log_info("%s", why.msg); /* the files can be used even if the cache cannot be written */
     hub_list_close(&l);
     return rc;
 }

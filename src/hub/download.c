@@ -1,10 +1,10 @@
-/* download.c - downloads one file: its hash and size by HEAD, its bytes into blobs/ETAG.incomplete, then the
- * proof, the name and the link.
+/* download.c - downloads one file: asks for its hash and size (HEAD), writes its bytes to
+ * blobs/ETAG.incomplete, verifies them, renames the file and links it.
  *
- * A download that was cut goes on from the bytes that are there, also after a restart. A token goes to the
- * origin of HF_ENDPOINT only. One process fetches a blob while others wait for it.
+ * A download that was interrupted continues after the bytes that are there, even after a restart. A token is
+ * sent to the origin of HF_ENDPOINT only. One process downloads a blob while others wait for it.
  */
-#include "ckpt/hub/parts.h"
+#include "hub/download.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 
 enum { RETRIES = 3, LONGEST_PAUSE = 60, ENOUGH_BYTES = 1 << 20 };
 
-/* What the hub says of a file. */
+/* The hub's description of a file. */
 struct blob {
     char etag[HUB_CACHE_ETAG_MAX];
     uint64_t size;
@@ -33,7 +33,7 @@ const char *hub_download_token(const struct hub_download *g)
     return g->env.token[0] ? g->env.token : NULL;
 }
 
-/* ---- patience ---- */
+/* ---- retries ---- */
 
 static bool goes_on(const struct hub_download *g)
 {
@@ -45,7 +45,7 @@ static bool tick(void *ctx)
     return goes_on(ctx);
 }
 
-/* Sleeps; false if the caller wants to stop. */
+/* Sleeps. False: the caller wants to stop. */
 static bool pause_for(const struct hub_download *g, double seconds)
 {
     const struct timespec step = {.tv_nsec = 50 * 1000 * 1000};
@@ -59,7 +59,7 @@ static bool pause_for(const struct hub_download *g, double seconds)
     return true;
 }
 
-/* Half a second, one, two, unless the hub says how long. */
+/* The pause before the next try: half a second, one, two, unless the hub gives a time. */
 static double next_pause(const struct http_reply *r, int tries)
 {
     uint64_t said;
@@ -146,12 +146,12 @@ int hub_download_refused(const struct hub_download *g, const struct http_reply *
                    file ? file : "");
 }
 
-/* ---- what the hub says of a file ---- */
+/* ---- the description of a file ---- */
 
 static int file_url(const struct hub_download *g, const char *file, char *url, size_t size, struct err *e)
 {
     char folder[1024] = "", quoted[1024];
-    const char *slash = strchr(file, '/'); /* between segments it stays as it is */
+    const char *slash = strchr(file, '/'); /* the slash between segments is not quoted */
     int n = slash ? snprintf(folder, sizeof(folder), "%.*s", (int)(slash - file + 1), file) : 0;
 
     if ((size_t)n >= sizeof(folder) || !hub_name_quote(file + n, quoted, sizeof(quoted)))
@@ -160,7 +160,7 @@ static int file_url(const struct hub_download *g, const char *file, char *url, s
     return n > 0 && (size_t)n < size ? 0 : err_set(e, ERR_INPUT, "%.200s: the name is too long", file);
 }
 
-/* Takes what one answer says. 1: that is all; 0: the redirect may say more. */
+/* Reads the headers of one answer. 1: all are there; 0: an answer after the redirect may have more. */
 static int read_answer(const struct hub_download *g, const struct http_reply *r, const char *file,
                        struct blob *b, int *rc, struct err *e)
 {
@@ -220,8 +220,8 @@ struct sink {
     const struct blob *b;
     const char *path; /* blobs/ETAG.incomplete */
     int fd;
-    uint64_t have;  /* bytes in the file */
-    struct err err; /* what a callback found */
+    uint64_t have;  /* the size of the file */
+    struct err err; /* the error of a callback */
 };
 
 static int start_over(struct sink *s, struct err *e)
@@ -237,7 +237,7 @@ static bool on_begin(void *ctx, uint64_t first)
     struct sink *s = ctx;
 
     return first == s->have ||
-           start_over(s, &s->err) == 0; /* the whole of it comes, though a part was asked for */
+           start_over(s, &s->err) == 0; /* the hub sends the whole file, although a part was requested */
 }
 
 static bool on_body(void *ctx, const char *bytes, size_t n)
@@ -278,14 +278,14 @@ static int check_space(const struct sink *s, struct err *e)
 
     if (fstatvfs(s->fd, &fs) != 0 ||
         __builtin_mul_overflow((uint64_t)fs.f_bavail, (uint64_t)fs.f_frsize, &space))
-        return 0; /* then writing will tell */
+        return 0; /* an error will show when the file is written */
     if (need > space)
         return err_set(e, ERR_OS, "%s: the disk is full: %llu bytes are still to come, %llu are free",
                        s->path, (unsigned long long)need, (unsigned long long)space);
     return 0;
 }
 
-/* One request for what is missing. *again: what failed may pass. */
+/* Requests the missing bytes once. *again: the error may pass. */
 static int get_some(struct sink *s, const char *url, bool *again, double *seconds, int tries, struct err *e)
 {
     struct hub_download *g = s->g;
@@ -313,7 +313,7 @@ static int get_some(struct sink *s, const char *url, bool *again, double *second
     } else if (r.stopped) {
         rc = stopped(g, e);
     } else if (s->have && ((rc == 0 && r.status == 416) || (rc == ERR_INPUT && r.status == 206))) {
-        rc = start_over(s, e); /* what is there is not the beginning of this file */
+        rc = start_over(s, e); /* the bytes that are there are not the beginning of this file */
         *again = rc == 0;
     } else if (rc == 0 && r.status != 200 && r.status != 206) {
         rc = hub_download_refused(g, &r, g->file, e);
@@ -326,7 +326,7 @@ static int get_some(struct sink *s, const char *url, bool *again, double *second
     return rc;
 }
 
-/* Requests until the file is complete. */
+/* Sends requests until the file is complete. */
 static int get_all(struct sink *s, const char *url, struct err *e)
 {
     struct hub_download *g = s->g;
@@ -359,7 +359,7 @@ static int prove(struct sink *s, struct err *e)
     return 0;
 }
 
-/* Fills the unfinished file and gives it its name. */
+/* Completes the unfinished file and renames it. */
 static int download(struct sink *s, const char *blob, struct err *e)
 {
     char url[4096];
@@ -374,7 +374,7 @@ static int download(struct sink *s, const char *blob, struct err *e)
     if ((rc = get_all(s, url, e)) != 0)
         return rc;
     rc = prove(s, e);
-    if (rc == ERR_INPUT && resumed) { /* the part that was there was of something else */
+    if (rc == ERR_INPUT && resumed) { /* the bytes that were there belong to another file */
         log_info("%s: %s: from the beginning: %s", s->g->id->repo, s->g->file, e ? e->msg : "");
         if ((rc = start_over(s, e)) != 0 || (rc = get_all(s, url, e)) != 0)
             return rc;
@@ -413,7 +413,7 @@ static int get_blob(struct hub_download *g, const struct blob *b, const char *bl
     return rc;
 }
 
-/* The lock of the blob; -1 in *fd where there are none. */
+/* Waits for the lock of the blob. *fd is -1 on a file system without locks. */
 static int wait_for_lock(struct hub_download *g, const char *etag, int *fd, struct err *e)
 {
     double start = clock_seconds();

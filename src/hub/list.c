@@ -1,11 +1,10 @@
 /* list.c - reads the list of a repository's files, and chooses among them.
  *
- * The list comes from a stranger, and its names become names of files: what is not plainly the name of a file
- * in one folder is left out here, so that nothing behind this file has to think of "../". The order in which
- * weights are looked for is that of weights.h.
+ * The list is not trusted, and its names become names of files: a name that is not plainly the name of a file
+ * in one folder is left out here, so that later code cannot meet "../". Weights are chosen in the order of
+ * weights.h.
  */
-#include "base/arena.h"
-#include "ckpt/hub/parts.h"
+#include "hub/list.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -19,7 +18,7 @@
 
 enum { MAX_FILES = 100000 };
 
-/* Names in folders that are fetched, too: these and modules. */
+/* True for the names of additional chat templates, which are downloaded although they are in a subfolder. */
 static bool is_template(const char *s, size_t n)
 {
     static const char folder[] = "additional_chat_templates/", tail[] = ".jinja";
@@ -36,8 +35,8 @@ static bool ends(const char *s, size_t n, const char *tail)
     return n > t && memcmp(s + n - t, tail, t) == 0;
 }
 
-/* What sentence-transformers say of a module, in a folder that begins with its number:
- * "1_Pooling/config.json", and the weights of a Dense. */
+/* True for the files of a module of sentence-transformers, in a folder that begins with its number:
+ * "1_Pooling/config.json", and the weights of a Dense module. */
 static bool is_module(const char *s, size_t n)
 {
     const char *slash = memchr(s, '/', n);
@@ -50,7 +49,7 @@ static bool is_module(const char *s, size_t n)
            hub_name_is_plain(slash + 1, n - folder - 1);
 }
 
-/* A name in a subfolder, or one with a dot in front: harmless, and of no interest. */
+/* True for a harmless name that is not needed: in a subfolder, or with a dot at the front. */
 static bool is_elsewhere(const char *s, size_t n)
 {
     bool elsewhere = false;
@@ -67,7 +66,7 @@ static bool is_elsewhere(const char *s, size_t n)
     return elsewhere;
 }
 
-static int add(struct hub_list *l, const char *s, size_t n)
+static int add_name(struct hub_list *l, const char *s, size_t n)
 {
     if (!mem_grow((void **)&l->name, &l->cap, l->n + 1, sizeof(*l->name), MEM_CKPT))
         return ERR_NOMEM;
@@ -78,7 +77,7 @@ static int add(struct hub_list *l, const char *s, size_t n)
     return 0;
 }
 
-static void start(struct hub_list *l)
+static void list_init(struct hub_list *l)
 {
     *l = (struct hub_list){0};
     arena_init(&l->arena, MEM_CKPT);
@@ -103,7 +102,7 @@ static void read_file(struct hub_list *l, struct json_pull *j)
         l->n_refused++;
     else if (l->n == MAX_FILES)
         json_pull_fail(j, "more than %d files are listed", MAX_FILES);
-    else if (add(l, name.s, name.n) != 0)
+    else if (add_name(l, name.s, name.n) != 0)
         j->rc = err_nomem(j->e, "the list of a repository's files");
 }
 
@@ -113,7 +112,7 @@ int hub_list_read(struct hub_list *l, const char *text, size_t len, const char *
     struct json_pull j;
     int rc;
 
-    start(l);
+    list_init(l);
     json_pull_open(&j, text, len, what, &l->arena, e);
     for (json_pull_enter_object(&j); json_pull_key(&j, &key);)
         if (json_str_is(&key, "sha") && json_pull_peek(&j) == JSON_PULL_STRING &&
@@ -138,12 +137,12 @@ int hub_list_read_folder(struct hub_list *l, const char *dir, struct err *e)
     DIR *folder = opendir(dir);
     int rc = 0;
 
-    start(l);
+    list_init(l);
     if (!folder)
         return errno == ENOENT ? 0 : err_os(e, "read the folder", dir);
     while (rc == 0 && (d = readdir(folder)) != NULL)
         if (hub_name_is_plain(d->d_name, strlen(d->d_name)))
-            rc = add(l, d->d_name, strlen(d->d_name));
+            rc = add_name(l, d->d_name, strlen(d->d_name));
     closedir(folder);
     if (rc) {
         hub_list_close(l);
@@ -245,7 +244,7 @@ const char *hub_list_next_gguf(const struct hub_list *l, size_t *at)
     return NULL;
 }
 
-/* True if WHAT stands in NAME between its beginning, '-' or '.' on the left and '-' or '.' on the right. */
+/* True if NAME contains WHAT between its beginning, '-' or '.' on the left and '-' or '.' on the right. */
 static bool has_part(const char *name, const char *what)
 {
     size_t n = strlen(what);

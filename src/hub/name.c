@@ -1,10 +1,10 @@
 /* name.c - reads names of models on a hub.
  *
- * The rules are the hub's own, so that no name can leave the folder it is kept in: letters, digits, -, _ and
- * . in both parts, no part that begins or ends with - or ., no "--" (which joins the parts in the cache) and
- * no "..". A revision is a git reference name without the characters git forbids.
+ * The rules are the hub's own, so that no name can lead out of the folder of its repository: letters, digits,
+ * -, _ and . in both parts, no part that begins or ends with - or ., no "--" (which joins the parts in the
+ * cache) and no "..". A revision is a git reference name without the characters that git forbids.
  */
-#include "ckpt/hub/parts.h"
+#include "hub/name.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* test_hub.c - names on a hub, lists of files, Hugging Face's cache on disk, and a hub that is not asked.
  * What needs a hub is in test/net/test_hub.py. */
-#include "ckpthelp.h"
+#include "help.h"
 
 #include <ftw.h>
 #include <stdio.h>
@@ -12,8 +12,12 @@
 #include "base/err.h"
 #include "base/folder.h"
 #include "base/mem.h"
-#include "ckpt/hub/hub.h"
-#include "ckpt/hub/parts.h"
+#include "hub/cache.h"
+#include "hub/download.h"
+#include "hub/environment.h"
+#include "hub/hub.h"
+#include "hub/list.h"
+#include "hub/name.h"
 
 #define COMMIT "0123456789abcdef0123456789abcdef01234567"
 

@@ -1,10 +1,10 @@
 /* environment.c - reads the HF_* variables.
  *
- * Names and precedence are huggingface_hub's ("Environment variables" in its documentation), older names
- * included. A token is a secret that becomes a line of a request: it appears in no message, and one with a
- * blank or a control character in it is refused.
+ * Names and precedence are those of huggingface_hub ("Environment variables" in its documentation), including
+ * older names. A token is a secret that becomes a header line of a request: no message contains it, and a
+ * token with a blank or a control character is refused.
  */
-#include "ckpt/hub/parts.h"
+#include "hub/environment.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* The variable NAME, or OLDER; NULL where neither is set to something. */
+/* The value of the variable NAME, or else of OLDER; NULL if both are unset or empty. */
 static const char *value_of(const char *name, const char *older)
 {
     const char *v = getenv(name);
@@ -35,8 +35,9 @@ static bool is_on(const char *name, const char *older)
     return false;
 }
 
-/* BASE/REST, where a BASE of ~ or ~/x begins with the home folder. REST may be "". */
-static int put(char *out, size_t size, const char *base, const char *rest, const char *name, struct err *e)
+/* Writes BASE/REST to out[size]; ~ at the beginning of BASE is the home folder. REST may be "". */
+static int put_path(char *out, size_t size, const char *base, const char *rest, const char *name,
+                    struct err *e)
 {
     const char *home = base[0] == '~' && (base[1] == '/' || !base[1]) ? getenv("HOME") : NULL;
     int n = snprintf(out, size, "%s%s%s%s", home ? home : "", home ? base + 1 : base, *rest ? "/" : "", rest);
@@ -51,12 +52,12 @@ static int put_home(char *out, size_t size, struct err *e)
     const char *home = value_of("HF_HOME", NULL), *xdg = value_of("XDG_CACHE_HOME", NULL);
 
     if (home)
-        return put(out, size, home, "", "HF_HOME", e);
+        return put_path(out, size, home, "", "HF_HOME", e);
     if (xdg)
-        return put(out, size, xdg, "huggingface", "XDG_CACHE_HOME", e);
+        return put_path(out, size, xdg, "huggingface", "XDG_CACHE_HOME", e);
     if (!value_of("HOME", NULL))
         return err_set(e, ERR_INPUT, "neither HF_HOME nor HOME says where the hub's cache is");
-    return put(out, size, "~/.cache", "huggingface", "HOME", e);
+    return put_path(out, size, "~/.cache", "huggingface", "HOME", e);
 }
 
 static int put_token(char *out, size_t size, const char *text, const char *where, struct err *e)
@@ -89,8 +90,8 @@ static int read_token(struct hub_environment *h, const char *home, struct err *e
         return 0;
     if (text)
         return put_token(h->token, sizeof(h->token), text, "HF_TOKEN", e);
-    rc = file ? put(path, sizeof(path), file, "", "HF_TOKEN_PATH", e)
-              : put(path, sizeof(path), home, "token", "HF_HOME", e);
+    rc = file ? put_path(path, sizeof(path), file, "", "HF_TOKEN_PATH", e)
+              : put_path(path, sizeof(path), home, "token", "HF_HOME", e);
     if (rc)
         return rc;
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -136,9 +137,9 @@ int hub_environment_read(struct hub_environment *h, struct err *e)
         return err_set(e, ERR_INPUT, "HF_ENDPOINT is \"%.200s\"; it must begin with https:// or http://",
                        endpoint);
     if ((rc = put_home(home, sizeof(home), e)) != 0 ||
-        (rc = put(h->endpoint, sizeof(h->endpoint), endpoint, "", "HF_ENDPOINT", e)) != 0 ||
-        (rc = cache ? put(h->cache, sizeof(h->cache), cache, "", "HF_HUB_CACHE", e)
-                    : put(h->cache, sizeof(h->cache), home, "hub", "HF_HOME", e)) != 0 ||
+        (rc = put_path(h->endpoint, sizeof(h->endpoint), endpoint, "", "HF_ENDPOINT", e)) != 0 ||
+        (rc = cache ? put_path(h->cache, sizeof(h->cache), cache, "", "HF_HUB_CACHE", e)
+                    : put_path(h->cache, sizeof(h->cache), home, "hub", "HF_HOME", e)) != 0 ||
         (rc = read_token(h, home, e)) != 0 ||
         (rc = read_seconds(&h->connect_seconds, "HF_HUB_ETAG_TIMEOUT", e)) != 0)
         return rc;
