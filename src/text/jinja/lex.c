@@ -4,11 +4,17 @@
  * trim_blocks (a line break behind a block tag goes), lstrip_blocks (blanks before a block tag on its line
  * go), - and + at the tags, {% raw %}; line ends become \n and one trailing line break of the template goes.
  */
+#include "text/jinja/lex.h"
+
 #include <ctype.h>
 #include <string.h>
 
 #include "base/utf8.h"
-#include "text/jinja/tree.h"
+#include "text/jinja/characters.h"
+#include "text/jinja/number.h"
+#include "text/jinja/print.h"
+#include "text/jinja/rendering.h"
+#include "text/jinja/text.h"
 
 enum { NESTING_MAX = 256, NAME_BYTES = 1000 };
 
@@ -17,13 +23,13 @@ struct lexer {
     const char *s;
     size_t n, at;
     bool line_start; /* the last tag ended a line */
-    struct token *tokens;
+    struct lex_token *tokens;
     size_t count, room;
     char closing[NESTING_MAX]; /* what closes the brackets that are open */
     size_t open;
 };
 
-const char *jinja_token_name(const struct token *t)
+const char *jinja_token_name(const struct lex_token *t)
 {
     /* clang-format off */
     static const char *const names[] = {
@@ -34,17 +40,17 @@ const char *jinja_token_name(const struct token *t)
     static const char signs[] = "+\0-\0*\0/\0%\0~\0[\0]\0(\0)\0{\0}\0>\0<\0=\0.\0:\0|\0,\0;";
     const char *sign = memchr(signs, t->kind, sizeof(signs));
 
-    return t->kind >= END_OF_TEMPLATE ? names[t->kind - END_OF_TEMPLATE] : sign;
+    return t->kind >= LEX_END_OF_TEMPLATE ? names[t->kind - LEX_END_OF_TEMPLATE] : sign;
 }
 
 static void push(struct lexer *x, int kind, uint32_t line, struct value value)
 {
-    struct token *tokens = jinja_room(x->r, x->tokens, x->count, &x->room, sizeof(*tokens));
+    struct lex_token *tokens = jinja_room(x->r, x->tokens, x->count, &x->room, sizeof(*tokens));
 
     if (!tokens)
         return;
     x->tokens = tokens;
-    x->tokens[x->count++] = (struct token){.kind = kind, .line = line, .value = value};
+    x->tokens[x->count++] = (struct lex_token){.kind = kind, .line = line, .value = value};
 }
 
 /* Counts the lines of s[at, to) and goes there. */
@@ -127,7 +133,7 @@ static void put_data(struct lexer *x, size_t tag, char sign, bool print)
             to = line;
     }
     if (to > from)
-        push(x, DATA, x->r->line, jinja_string(x->s + from, to - from));
+        push(x, LEX_DATA, x->r->line, jinja_string(x->s + from, to - from));
     advance(x, tag);
 }
 
@@ -177,14 +183,14 @@ static void lex_number(struct lexer *x)
     good = whole ? jinja_parse_integer(x->s + x->at, end - x->at, 0, &i, &overflow)
                  : jinja_parse_float(x->s + x->at, end - x->at, &f);
     if (whole && overflow) {
-        push(x, WHOLE, x->r->line, jinja_parse_large(x->r, jinja_string(x->s + x->at, end - x->at)));
+        push(x, LEX_INTEGER, x->r->line, jinja_parse_large(x->r, jinja_string(x->s + x->at, end - x->at)));
         x->at = end;
         return;
     }
     if (!good)
         jinja_fail(x->r, "the number %s cannot be read",
                    jinja_brief(x->r, jinja_string(x->s + x->at, end - x->at)));
-    push(x, whole ? WHOLE : DECIMAL, x->r->line, whole ? jinja_integer(i) : jinja_float(f));
+    push(x, whole ? LEX_INTEGER : LEX_FLOAT, x->r->line, whole ? jinja_integer(i) : jinja_float(f));
     x->at = end;
 }
 
@@ -196,7 +202,7 @@ static void lex_name(struct lexer *x)
         end += jinja_width(x->s + end);
     if (end - x->at > NAME_BYTES)
         jinja_fail(x->r, "a name of %zu bytes is too long", end - x->at);
-    push(x, NAME, x->r->line, jinja_string(x->s + x->at, end - x->at));
+    push(x, LEX_NAME, x->r->line, jinja_string(x->s + x->at, end - x->at));
     x->at = end;
 }
 
@@ -280,7 +286,7 @@ static void lex_string(struct lexer *x)
         fail_character(x);
         return;
     }
-    push(x, TEXT, x->r->line, unescape(x->r, x->s + x->at + 1, end - x->at - 1));
+    push(x, LEX_STRING, x->r->line, unescape(x->r, x->s + x->at + 1, end - x->at - 1));
     advance(x, end + 1);
 }
 
@@ -308,7 +314,7 @@ static void lex_operator(struct lexer *x)
 
     for (int i = 0; pairs[2 * i] && x->at + 1 < x->n; i++)
         if (memcmp(s, pairs + 2 * i, 2) == 0) {
-            push(x, OVER_FLOOR + i, x->r->line, none);
+            push(x, LEX_FLOOR_DIVIDE + i, x->r->line, value_none);
             x->at += 2;
             return;
         }
@@ -317,7 +323,7 @@ static void lex_operator(struct lexer *x)
         return;
     }
     balance(x, *s);
-    push(x, *s, x->r->line, none);
+    push(x, *s, x->r->line, value_none);
     x->at++;
 }
 
@@ -330,7 +336,7 @@ static void lex_tag(struct lexer *x, bool print)
         uint32_t c = jinja_character(x->s + x->at);
 
         if (end) {
-            push(x, print ? PRINT_END : TAG_END, x->r->line, none);
+            push(x, print ? LEX_PRINT_END : LEX_TAG_END, x->r->line, value_none);
             leave_tag(x, end);
             return;
         }
@@ -395,7 +401,7 @@ static void lex_next(struct lexer *x)
            !(x->s[tag] == '{' && (x->s[tag + 1] == '{' || x->s[tag + 1] == '%' || x->s[tag + 1] == '#')))
         tag++;
     if (tag + 1 >= x->n) {
-        push(x, DATA, x->r->line, jinja_string(x->s + x->at, x->n - x->at));
+        push(x, LEX_DATA, x->r->line, jinja_string(x->s + x->at, x->n - x->at));
         x->at = x->n;
         return;
     }
@@ -414,7 +420,7 @@ static void lex_next(struct lexer *x)
         lex_comment(x);
         return;
     }
-    push(x, kind == '{' ? PRINT_BEGIN : TAG_BEGIN, x->r->line, none);
+    push(x, kind == '{' ? LEX_PRINT_BEGIN : LEX_TAG_BEGIN, x->r->line, value_none);
     lex_tag(x, kind == '{');
 }
 
@@ -440,7 +446,7 @@ static bool normalize(struct lexer *x, const char *src, size_t len)
     return true;
 }
 
-struct token *jinja_lex(struct rendering *r, const char *src, size_t len, size_t *n)
+struct lex_token *jinja_lex(struct rendering *r, const char *src, size_t len, size_t *n)
 {
     struct lexer x = {.r = r, .line_start = true};
 
@@ -450,7 +456,7 @@ struct token *jinja_lex(struct rendering *r, const char *src, size_t len, size_t
         return NULL;
     while (x.at < x.n && jinja_step(r, 0))
         lex_next(&x);
-    push(&x, END_OF_TEMPLATE, r->line, none);
+    push(&x, LEX_END_OF_TEMPLATE, r->line, value_none);
     *n = r->rc ? 0 : x.count;
     return x.tokens;
 }

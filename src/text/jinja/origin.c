@@ -1,15 +1,15 @@
-/* origin.c - which bytes of strings came from the context: a second byte for each, copied whenever the first
- * is.
- */
+/* origin.c - keeps the origin of every byte beside it. */
+#include "text/jinja/origin.h"
+
 #include <string.h>
 
-#include "text/jinja/value.h"
+#include "text/jinja/rendering.h"
 
 enum { FIRST_CHUNK = 64 << 10 };
 
-static struct chunk *find(const struct rendering *r, const char *at)
+static struct origin_chunk *chunk_of(const struct rendering *r, const char *at)
 {
-    struct origins *o = r->origins;
+    struct origin_map *o = r->origins;
 
     for (size_t i = o ? o->n : 0; i-- > 0;)
         if ((uintptr_t)at >= (uintptr_t)o->chunk[i].bytes &&
@@ -18,15 +18,15 @@ static struct chunk *find(const struct rendering *r, const char *at)
     return NULL;
 }
 
-static struct chunk *add_chunk(struct rendering *r, size_t least)
+static struct origin_chunk *add_chunk(struct rendering *r, size_t least)
 {
-    struct origins *o = r->origins;
+    struct origin_map *o = r->origins;
     size_t room = o->n ? 2 * o->chunk[o->n - 1].room : FIRST_CHUNK;
-    struct chunk *c = &o->chunk[o->n];
+    struct origin_chunk *c = &o->chunk[o->n];
 
     room = room < least ? least : room;
-    *c = (struct chunk){.bytes = mem_zalloc(2, room, MEM_TEXT), .room = room};
-    if (!c->bytes || o->n == N_CHUNKS - 1) {
+    *c = (struct origin_chunk){.bytes = mem_zalloc(2, room, MEM_TEXT), .room = room};
+    if (!c->bytes || o->n == ORIGIN_CHUNKS - 1) {
         mem_free(c->bytes);
         r->rc = err_nomem(r->e, "rendering a template");
         return NULL;
@@ -38,8 +38,8 @@ static struct chunk *add_chunk(struct rendering *r, size_t least)
 
 char *jinja_allocate_text(struct rendering *r, size_t n)
 {
-    struct origins *o = r->origins;
-    struct chunk *c;
+    struct origin_map *o = r->origins;
+    struct origin_chunk *c;
 
     if (!o)
         return jinja_allocate(r, n);
@@ -54,8 +54,8 @@ char *jinja_allocate_text(struct rendering *r, size_t n)
 
 void jinja_copy(struct rendering *r, char *to, const char *from, size_t n, char otherwise)
 {
-    struct chunk *c = n ? find(r, to) : NULL;
-    const struct chunk *of = c ? find(r, from) : NULL;
+    struct origin_chunk *c = n ? chunk_of(r, to) : NULL;
+    const struct origin_chunk *of = c ? chunk_of(r, from) : NULL;
 
     if (n)
         memcpy(to, from, n);
@@ -67,7 +67,7 @@ void jinja_copy(struct rendering *r, char *to, const char *from, size_t n, char 
 
 char jinja_origin(const struct rendering *r, const char *at)
 {
-    const struct chunk *c = find(r, at);
+    const struct origin_chunk *c = chunk_of(r, at);
 
     return c ? c->origin[at - c->bytes] : 0;
 }
@@ -86,7 +86,7 @@ struct value jinja_from_context(struct rendering *r, struct value s)
     return s;
 }
 
-void jinja_origins_fini(struct origins *o)
+void jinja_origins_fini(struct origin_map *o)
 {
     for (size_t i = 0; i < o->n; i++)
         mem_free(o->chunk[i].bytes);

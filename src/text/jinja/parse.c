@@ -5,9 +5,16 @@
  * before it, not to the sign in front of that; ** groups to the left and binds looser than a sign. After the
  * first error every function returns a harmless node.
  */
+#include "text/jinja/parse.h"
+
 #include <string.h>
 
-#include "text/jinja/tree.h"
+#include "text/jinja/calculate.h"
+#include "text/jinja/compare.h"
+#include "text/jinja/filters.h"
+#include "text/jinja/print.h"
+#include "text/jinja/rendering.h"
+#include "text/jinja/text.h"
 
 enum {
     NESTING_MAX = 150, /* brackets and blocks within one another */
@@ -17,7 +24,7 @@ enum {
 struct parser {
     struct rendering *r;
     struct jinja *j;
-    const struct token *tokens;
+    const struct lex_token *tokens;
     size_t n, at;
     int depth;
     int loops;        /* loops around, which break and continue may end */
@@ -26,11 +33,11 @@ struct parser {
     _Alignas(16) unsigned char scrap[256]; /* what is built after an error */
 };
 
-static const struct token end_of_template = {.kind = END_OF_TEMPLATE};
+static const struct lex_token end_of_template = {.kind = LEX_END_OF_TEMPLATE};
 
 /* Tokens */
 
-static const struct token *peek(const struct parser *p, size_t ahead)
+static const struct lex_token *peek(const struct parser *p, size_t ahead)
 {
     if (p->r->rc || p->n == 0)
         return &end_of_template;
@@ -42,9 +49,9 @@ static int kind(const struct parser *p)
     return peek(p, 0)->kind;
 }
 
-static struct token next(struct parser *p)
+static struct lex_token next(struct parser *p)
 {
-    struct token t = *peek(p, 0);
+    struct lex_token t = *peek(p, 0);
 
     if (p->at + 1 < p->n)
         p->at++;
@@ -62,7 +69,7 @@ static bool skip(struct parser *p, int k)
 
 static bool at_name(const struct parser *p, const char *name)
 {
-    return kind(p) == NAME && jinja_is(peek(p, 0)->value, name);
+    return kind(p) == LEX_NAME && jinja_is(peek(p, 0)->value, name);
 }
 
 static bool skip_name(struct parser *p, const char *name)
@@ -73,15 +80,15 @@ static bool skip_name(struct parser *p, const char *name)
     return true;
 }
 
-static const char *describe(struct parser *p, const struct token *t)
+static const char *describe(struct parser *p, const struct lex_token *t)
 {
-    return t->kind == NAME ? jinja_brief(p->r, t->value) : jinja_token_name(t);
+    return t->kind == LEX_NAME ? jinja_brief(p->r, t->value) : jinja_token_name(t);
 }
 
-static struct token expect(struct parser *p, int k)
+static struct lex_token expect(struct parser *p, int k)
 {
     if (kind(p) != k)
-        jinja_fail(p->r, "expected token %s, got %s", jinja_token_name(&(struct token){.kind = k}),
+        jinja_fail(p->r, "expected token %s, got %s", jinja_token_name(&(struct lex_token){.kind = k}),
                    describe(p, peek(p, 0)));
     return p->r->rc ? end_of_template : next(p);
 }
@@ -101,9 +108,9 @@ static void leave(struct parser *p)
 }
 
 /* What PARSE makes one level deeper. */
-static struct node *nested(struct parser *p, struct node *(*parse)(struct parser *p))
+static struct tree_node *nested(struct parser *p, struct tree_node *(*parse)(struct parser *p))
 {
-    struct node *n = enter(p) ? parse(p) : NULL;
+    struct tree_node *n = enter(p) ? parse(p) : NULL;
 
     leave(p);
     return n;
@@ -118,18 +125,18 @@ static void *fresh(struct parser *p, size_t bytes)
     return m ? m : memset(p->scrap, 0, sizeof(p->scrap));
 }
 
-static struct node *make(struct parser *p, enum node_kind k)
+static struct tree_node *make(struct parser *p, enum tree_kind k)
 {
-    struct node *n = fresh(p, sizeof(*n));
+    struct tree_node *n = fresh(p, sizeof(*n));
 
     n->kind = (uint8_t)k;
     n->line = p->r->line;
     return n;
 }
 
-static void collect(struct parser *p, struct nodes *c, struct node *n)
+static void collect(struct parser *p, struct tree_nodes *c, struct tree_node *n)
 {
-    struct node **v = jinja_room(p->r, c->v, c->n, &c->room, sizeof(struct node *));
+    struct tree_node **v = jinja_room(p->r, c->v, c->n, &c->room, sizeof(struct tree_node *));
 
     if (!v)
         return;
@@ -137,9 +144,10 @@ static void collect(struct parser *p, struct nodes *c, struct node *n)
     c->v[c->n++] = n;
 }
 
-static struct node *make_two(struct parser *p, enum node_kind k, unsigned op, struct node *a, struct node *b)
+static struct tree_node *make_two(struct parser *p, enum tree_kind k, unsigned op, struct tree_node *a,
+                                  struct tree_node *b)
 {
-    struct node *n = make(p, k);
+    struct tree_node *n = make(p, k);
 
     n->line = a ? a->line : n->line;
     n->op = (uint8_t)op;
@@ -149,17 +157,17 @@ static struct node *make_two(struct parser *p, enum node_kind k, unsigned op, st
 }
 
 /* A tuple, list, dict or joined string of ITEMS. */
-static struct node *make_items(struct parser *p, enum node_kind k, const struct nodes *items)
+static struct tree_node *make_items(struct parser *p, enum tree_kind k, const struct tree_nodes *items)
 {
-    struct node *n = make(p, k);
+    struct tree_node *n = make(p, k);
 
     n->items = *items;
     return n;
 }
 
-static struct node *make_constant(struct parser *p, struct value v)
+static struct tree_node *make_constant(struct parser *p, struct value v)
 {
-    struct node *n = make(p, CONSTANT);
+    struct tree_node *n = make(p, TREE_CONSTANT);
 
     n->constant = v;
     return n;
@@ -174,15 +182,15 @@ static uint32_t number_of(struct parser *p, struct value name)
     return (uint32_t)number.integer;
 }
 
-static struct node *make_variable(struct parser *p, struct value name)
+static struct tree_node *make_variable(struct parser *p, struct value name)
 {
-    struct node *n = make(p, VARIABLE);
+    struct tree_node *n = make(p, TREE_VARIABLE);
 
     n->variable.name = name;
     n->variable.number = number_of(p, name);
-    p->uses |= n->variable.number == p->j->varargs  ? USES_VARARGS
-               : n->variable.number == p->j->kwargs ? USES_KWARGS
-               : n->variable.number == p->j->caller ? USES_CALLER
+    p->uses |= n->variable.number == p->j->varargs  ? TREE_USES_VARARGS
+               : n->variable.number == p->j->kwargs ? TREE_USES_KWARGS
+               : n->variable.number == p->j->caller ? TREE_USES_CALLER
                                                     : 0;
     return n;
 }
@@ -191,14 +199,14 @@ static struct node *make_variable(struct parser *p, struct value name)
 
 enum series { EXPRESSIONS, EXPRESSIONS_BEFORE_IF, TARGETS, TARGETS_WITH_ATTRIBUTES };
 
-static struct node *parse_series(struct parser *p, enum series what);
-static struct node *parse_expression(struct parser *p);
-static struct node *parse_postfix(struct parser *p, struct node *n, bool filters);
+static struct tree_node *parse_series(struct parser *p, enum series what);
+static struct tree_node *parse_expression(struct parser *p);
+static struct tree_node *parse_postfix(struct parser *p, struct tree_node *n, bool filters);
 
 /* The arguments in round brackets; those with a name come last. */
-static void parse_arguments(struct parser *p, struct call *c)
+static void parse_arguments(struct parser *p, struct tree_call *c)
 {
-    struct nodes list = {.room = 0};
+    struct tree_nodes list = {.room = 0};
     size_t room = 0;
 
     expect(p, '(');
@@ -207,10 +215,10 @@ static void parse_arguments(struct parser *p, struct call *c)
             jinja_fail(p->r, "a call has more than %d named arguments", KEYWORDS_MAX);
         if (!c->list && skip(p, '*')) {
             c->list = parse_expression(p);
-        } else if (!c->dict && skip(p, POWER_OF)) {
+        } else if (!c->dict && skip(p, LEX_POWER)) {
             c->dict = parse_expression(p);
-        } else if (kind(p) == NAME && peek(p, 1)->kind == '=') {
-            struct named k = {.name = next(p).value};
+        } else if (kind(p) == LEX_NAME && peek(p, 1)->kind == '=') {
+            struct tree_named k = {.name = next(p).value};
 
             next(p);
             for (size_t i = 0; i < c->n_keywords; i++)
@@ -233,14 +241,14 @@ static void parse_arguments(struct parser *p, struct call *c)
 }
 
 /* A call, filter or test of OF, with its arguments if it has any. */
-static struct node *parse_call(struct parser *p, enum node_kind k, struct node *of)
+static struct tree_node *parse_call(struct parser *p, enum tree_kind k, struct tree_node *of)
 {
-    struct node *n = make(p, k);
-    struct call *c = n->call = fresh(p, sizeof(*c));
+    struct tree_node *n = make(p, k);
+    struct tree_call *c = n->call = fresh(p, sizeof(*c));
 
     c->of = of;
-    c->name = k != CALL ? expect(p, NAME).value : none;
-    c->row = k == CALL ? NULL : jinja_find_row(k == FILTERED ? jinja_filters : jinja_tests, c->name);
+    c->name = k != TREE_CALL ? expect(p, LEX_NAME).value : value_none;
+    c->row = k == TREE_CALL ? NULL : jinja_find_row(k == TREE_FILTER ? jinja_filters : jinja_tests, c->name);
     if (kind(p) == '(') {
         if (enter(p))
             parse_arguments(p, c);
@@ -250,10 +258,10 @@ static struct node *parse_call(struct parser *p, enum node_kind k, struct node *
 }
 
 /* The filters behind OF; with INLINED the first one has no bar before it. */
-static struct node *parse_filters(struct parser *p, struct node *of, bool inlined)
+static struct tree_node *parse_filters(struct parser *p, struct tree_node *of, bool inlined)
 {
     for (; (inlined || skip(p, '|')) && !p->r->rc; inlined = false)
-        of = parse_call(p, FILTERED, of);
+        of = parse_call(p, TREE_FILTER, of);
     return of;
 }
 
@@ -262,23 +270,23 @@ static bool begins_argument(const struct parser *p)
 {
     int k = kind(p);
 
-    if (k == NAME)
+    if (k == LEX_NAME)
         return !jinja_is_among(peek(p, 0)->value, "else or and");
-    return k == TEXT || k == WHOLE || k == DECIMAL || k == '[' || k == '{';
+    return k == LEX_STRING || k == LEX_INTEGER || k == LEX_FLOAT || k == '[' || k == '{';
 }
 
-static struct node *parse_primary(struct parser *p);
+static struct tree_node *parse_primary(struct parser *p);
 
-static struct node *parse_test(struct parser *p, struct node *of)
+static struct tree_node *parse_test(struct parser *p, struct tree_node *of)
 {
-    struct nodes argument = {.room = 0};
-    struct node *n;
+    struct tree_nodes argument = {.room = 0};
+    struct tree_node *n;
     bool negated;
 
     next(p);
     negated = skip_name(p, "not");
-    n = parse_call(p, TESTED, of);
-    if (p->tokens[p->at - 1].kind == NAME && begins_argument(p)) {
+    n = parse_call(p, TREE_TEST, of);
+    if (p->tokens[p->at - 1].kind == LEX_NAME && begins_argument(p)) {
         if (at_name(p, "is"))
             jinja_fail(p->r, "You cannot chain multiple tests with is");
         if (enter(p))
@@ -286,54 +294,55 @@ static struct node *parse_test(struct parser *p, struct node *of)
         leave(p);
         n->call->arguments = argument;
     }
-    return negated ? make_two(p, NOT, 0, n, NULL) : n;
+    return negated ? make_two(p, TREE_NOT, 0, n, NULL) : n;
 }
 
 /* The rest of obj[start:stop:step], where the first colon is next. */
-static struct node *parse_slice(struct parser *p, struct node *object, struct node *start)
+static struct tree_node *parse_slice(struct parser *p, struct tree_node *object, struct tree_node *start)
 {
-    struct node *n = make(p, SLICE);
+    struct tree_node *n = make(p, TREE_SLICE);
 
     next(p);
     n->part[0] = object;
-    n->part[1] = start ? start : make_constant(p, none);
-    n->part[2] = kind(p) != ':' && kind(p) != ']' ? parse_expression(p) : make_constant(p, none);
-    n->part[3] = skip(p, ':') && kind(p) != ']' ? parse_expression(p) : make_constant(p, none);
+    n->part[1] = start ? start : make_constant(p, value_none);
+    n->part[2] = kind(p) != ':' && kind(p) != ']' ? parse_expression(p) : make_constant(p, value_none);
+    n->part[3] = skip(p, ':') && kind(p) != ']' ? parse_expression(p) : make_constant(p, value_none);
     return n;
 }
 
-static struct node *parse_subscript(struct parser *p, struct node *object)
+static struct tree_node *parse_subscript(struct parser *p, struct tree_node *object)
 {
     next(p);
-    struct node *n = object, *key = NULL;
+    struct tree_node *n = object, *key = NULL;
 
     if (enter(p)) {
         if (kind(p) != ':')
             key = parse_series(p, EXPRESSIONS);
-        n = kind(p) == ':' ? parse_slice(p, object, key) : make_two(p, ELEMENT, 0, object, key);
+        n = kind(p) == ':' ? parse_slice(p, object, key) : make_two(p, TREE_ELEMENT, 0, object, key);
         expect(p, ']');
     }
     leave(p);
     return n;
 }
 
-static struct node *parse_dot(struct parser *p, struct node *object)
+static struct tree_node *parse_dot(struct parser *p, struct tree_node *object)
 {
-    struct token t;
+    struct lex_token t;
 
     next(p);
     t = next(p);
-    if (t.kind != NAME && t.kind != WHOLE)
+    if (t.kind != LEX_NAME && t.kind != LEX_INTEGER)
         jinja_fail(p->r, "expected name or number");
-    return make_two(p, t.kind == NAME ? ATTRIBUTE : ELEMENT, 0, object, make_constant(p, t.value));
+    return make_two(p, t.kind == LEX_NAME ? TREE_ATTRIBUTE : TREE_ELEMENT, 0, object,
+                    make_constant(p, t.value));
 }
 
 /* What follows an operand: attributes, subscripts and calls; then, with FILTERS, filters and tests. */
-static struct node *parse_postfix(struct parser *p, struct node *n, bool filters)
+static struct tree_node *parse_postfix(struct parser *p, struct tree_node *n, bool filters)
 {
     for (bool filtered = false; !p->r->rc;) {
         if (kind(p) == '(')
-            n = parse_call(p, CALL, n);
+            n = parse_call(p, TREE_CALL, n);
         else if (kind(p) == '.' && !filtered)
             n = parse_dot(p, n);
         else if (kind(p) == '[' && !filtered)
@@ -344,20 +353,20 @@ static struct node *parse_postfix(struct parser *p, struct node *n, bool filters
             n = parse_test(p, n);
         else
             break;
-        filtered |= n->kind == FILTERED || n->kind == TESTED || n->kind == NOT;
+        filtered |= n->kind == TREE_FILTER || n->kind == TREE_TEST || n->kind == TREE_NOT;
     }
     return n;
 }
 
 /* A list, or a dict: there the items are keys and values in turns. */
-static struct node *parse_items(struct parser *p, enum node_kind k, int close)
+static struct tree_node *parse_items(struct parser *p, enum tree_kind k, int close)
 {
-    struct nodes items = {.room = 0};
+    struct tree_nodes items = {.room = 0};
     next(p);
 
     while (kind(p) != close && !p->r->rc) {
         collect(p, &items, parse_expression(p));
-        if (k == DICT_OF) {
+        if (k == TREE_DICT) {
             expect(p, ':');
             collect(p, &items, parse_expression(p));
         }
@@ -368,12 +377,12 @@ static struct node *parse_items(struct parser *p, enum node_kind k, int close)
     return make_items(p, k, &items);
 }
 
-static struct node *parse_parentheses(struct parser *p)
+static struct tree_node *parse_parentheses(struct parser *p)
 {
-    struct node *n;
+    struct tree_node *n;
 
     next(p);
-    n = kind(p) == ')' ? make(p, TUPLE_OF) : parse_series(p, EXPRESSIONS);
+    n = kind(p) == ')' ? make(p, TREE_TUPLE) : parse_series(p, EXPRESSIONS);
     expect(p, ')');
     return n;
 }
@@ -385,74 +394,76 @@ static bool is_constant_name(struct value name, struct value *v)
 
     while (i < 6 && !jinja_is(name, names[i]))
         i++;
-    *v = i < 2 ? none : i < 6 ? jinja_boolean(i >= 4) : name;
+    *v = i < 2 ? value_none : i < 6 ? jinja_boolean(i >= 4) : name;
     return i < 6;
 }
 
-static struct node *parse_primary(struct parser *p)
+static struct tree_node *parse_primary(struct parser *p)
 {
-    const struct token *t = peek(p, 0);
-    struct node *n = NULL;
+    const struct lex_token *t = peek(p, 0);
+    struct tree_node *n = NULL;
     struct value v;
 
     switch (t->kind) {
-    case NAME: v = next(p).value; return is_constant_name(v, &v) ? make_constant(p, v) : make_variable(p, v);
-    case TEXT: /* strings side by side are one */
-        for (v = next(p).value; kind(p) == TEXT && !p->r->rc;)
+    case LEX_NAME:
+        v = next(p).value;
+        return is_constant_name(v, &v) ? make_constant(p, v) : make_variable(p, v);
+    case LEX_STRING: /* strings side by side are one */
+        for (v = next(p).value; kind(p) == LEX_STRING && !p->r->rc;)
             v = jinja_join(p->r, v, next(p).value);
         return make_constant(p, v);
-    case WHOLE:
-    case DECIMAL: return make_constant(p, next(p).value);
+    case LEX_INTEGER:
+    case LEX_FLOAT: return make_constant(p, next(p).value);
     case '(':
     case '[':
     case '{':
         if (enter(p))
             n = t->kind == '('   ? parse_parentheses(p)
-                : t->kind == '[' ? parse_items(p, LIST_OF, ']')
-                                 : parse_items(p, DICT_OF, '}');
+                : t->kind == '[' ? parse_items(p, TREE_LIST, ']')
+                                 : parse_items(p, TREE_DICT, '}');
         leave(p);
         break;
     default: jinja_fail(p->r, "unexpected %s", describe(p, t));
     }
-    return n ? n : make(p, CONSTANT);
+    return n ? n : make(p, TREE_CONSTANT);
 }
 
 /* An operand with the signs in front of it and, tighter than these, attributes, subscripts and calls. */
-static struct node *parse_signed(struct parser *p)
+static struct tree_node *parse_signed(struct parser *p)
 {
     int k = kind(p);
 
     if (k != '-' && k != '+')
         return parse_postfix(p, parse_primary(p), false);
     next(p);
-    return make_two(p, SIGN, (unsigned)k, nested(p, parse_signed), NULL);
+    return make_two(p, TREE_SIGN, (unsigned)k, nested(p, parse_signed), NULL);
 }
 
-static struct node *parse_not(struct parser *p);
+static struct tree_node *parse_not(struct parser *p);
 
 enum { OR_LEVEL, AND_LEVEL, SUM_LEVEL, JOIN_LEVEL, PRODUCT_LEVEL, POWER_LEVEL };
 
 /* Operators that group to the left, by LEVEL from the loosest. The operands of `and` are negations and
  * comparisons, which have those of + and - for operands. */
-static struct node *parse_binary(struct parser *p, int level)
+static struct tree_node *parse_binary(struct parser *p, int level)
 {
     static const struct {
         int level, token;
         const char *word;
-        enum node_kind kind;
-        enum operation op;
-    } row[] = {{OR_LEVEL, NAME, "or", OR, 0},
-               {AND_LEVEL, NAME, "and", AND, 0},
-               {SUM_LEVEL, '+', NULL, CALCULATION, ADD},
-               {SUM_LEVEL, '-', NULL, CALCULATION, SUBTRACT},
-               {JOIN_LEVEL, '~', NULL, CALCULATION, JOIN},
-               {PRODUCT_LEVEL, '*', NULL, CALCULATION, MULTIPLY},
-               {PRODUCT_LEVEL, '/', NULL, CALCULATION, DIVIDE},
-               {PRODUCT_LEVEL, OVER_FLOOR, NULL, CALCULATION, FLOOR_DIVIDE},
-               {PRODUCT_LEVEL, '%', NULL, CALCULATION, MODULO},
-               {POWER_LEVEL, POWER_OF, NULL, CALCULATION, POWER}};
+        enum tree_kind kind;
+        enum calculate_op op;
+    } row[] = {{OR_LEVEL, LEX_NAME, "or", TREE_OR, 0},
+               {AND_LEVEL, LEX_NAME, "and", TREE_AND, 0},
+               {SUM_LEVEL, '+', NULL, TREE_CALCULATION, CALCULATE_ADD},
+               {SUM_LEVEL, '-', NULL, TREE_CALCULATION, CALCULATE_SUBTRACT},
+               {JOIN_LEVEL, '~', NULL, TREE_CALCULATION, CALCULATE_JOIN},
+               {PRODUCT_LEVEL, '*', NULL, TREE_CALCULATION, CALCULATE_MULTIPLY},
+               {PRODUCT_LEVEL, '/', NULL, TREE_CALCULATION, CALCULATE_DIVIDE},
+               {PRODUCT_LEVEL, LEX_FLOOR_DIVIDE, NULL, TREE_CALCULATION, CALCULATE_FLOOR_DIVIDE},
+               {PRODUCT_LEVEL, '%', NULL, TREE_CALCULATION, CALCULATE_MODULO},
+               {POWER_LEVEL, LEX_POWER, NULL, TREE_CALCULATION, CALCULATE_POWER}};
     enum { ROWS = sizeof(row) / sizeof(row[0]) };
-    struct node *n = NULL, *right;
+    struct tree_node *n = NULL, *right;
 
     for (size_t i = 0;;) {
         right = level == AND_LEVEL     ? parse_not(p)
@@ -469,47 +480,47 @@ static struct node *parse_binary(struct parser *p, int level)
 }
 
 /* Consumes a comparison; false when none is there. */
-static bool parse_relation(struct parser *p, enum comparison *how)
+static bool parse_relation(struct parser *p, enum compare_how *how)
 {
-    static const int token[] = {
-        [EQUAL] = IS_EQUAL,           [UNEQUAL] = IS_UNEQUAL, [LESS] = '<',
-        [LESS_EQUAL] = IS_LESS_EQUAL, [GREATER] = '>',        [GREATER_EQUAL] = IS_GREATER_EQUAL};
+    static const int token[] = {[COMPARE_EQUAL] = LEX_EQUAL, [COMPARE_UNEQUAL] = LEX_UNEQUAL,
+                                [COMPARE_LESS] = '<',        [COMPARE_LESS_EQUAL] = LEX_LESS_EQUAL,
+                                [COMPARE_GREATER] = '>',     [COMPARE_GREATER_EQUAL] = LEX_GREATER_EQUAL};
 
-    for (*how = EQUAL; *how < IN; ++*how)
+    for (*how = COMPARE_EQUAL; *how < COMPARE_IN; ++*how)
         if (skip(p, token[*how]))
             return true;
-    if (at_name(p, "not") && peek(p, 1)->kind == NAME && jinja_is(peek(p, 1)->value, "in")) {
-        *how = NOT_IN;
+    if (at_name(p, "not") && peek(p, 1)->kind == LEX_NAME && jinja_is(peek(p, 1)->value, "in")) {
+        *how = COMPARE_NOT_IN;
         next(p);
     }
     return skip_name(p, "in");
 }
 
-static struct node *parse_comparison(struct parser *p)
+static struct tree_node *parse_comparison(struct parser *p)
 {
-    struct node *first = parse_binary(p, SUM_LEVEL), *chain = NULL, **end = &chain;
-    enum comparison how;
+    struct tree_node *first = parse_binary(p, SUM_LEVEL), *chain = NULL, **end = &chain;
+    enum compare_how how;
 
     while (parse_relation(p, &how)) {
-        *end = make_two(p, COMPARISON, how, first, parse_binary(p, SUM_LEVEL));
+        *end = make_two(p, TREE_COMPARISON, how, first, parse_binary(p, SUM_LEVEL));
         end = &(*end)->part[2];
     }
     return chain ? chain : first;
 }
 
-static struct node *parse_not(struct parser *p)
+static struct tree_node *parse_not(struct parser *p)
 {
     if (!skip_name(p, "not"))
         return parse_comparison(p);
-    return make_two(p, NOT, 0, nested(p, parse_not), NULL);
+    return make_two(p, TREE_NOT, 0, nested(p, parse_not), NULL);
 }
 
-static struct node *parse_expression(struct parser *p)
+static struct tree_node *parse_expression(struct parser *p)
 {
-    struct node *yes = parse_binary(p, OR_LEVEL), *n;
+    struct tree_node *yes = parse_binary(p, OR_LEVEL), *n;
 
     while (skip_name(p, "if")) {
-        n = make(p, CONDITIONAL);
+        n = make(p, TREE_CONDITIONAL);
         n->part[0] = parse_binary(p, OR_LEVEL);
         n->part[1] = yes;
         if (skip_name(p, "else"))
@@ -520,10 +531,10 @@ static struct node *parse_expression(struct parser *p)
 }
 
 /* A name to assign to, or several in brackets. */
-static struct node *parse_target(struct parser *p, enum series what)
+static struct tree_node *parse_target(struct parser *p, enum series what)
 {
-    const struct token *t = peek(p, 0);
-    struct node *n;
+    const struct lex_token *t = peek(p, 0);
+    struct tree_node *n;
     struct value v;
 
     if (t->kind == '(' && enter(p)) {
@@ -533,14 +544,14 @@ static struct node *parse_target(struct parser *p, enum series what)
         leave(p);
         return n;
     }
-    if (t->kind != NAME || is_constant_name(t->value, &v))
+    if (t->kind != LEX_NAME || is_constant_name(t->value, &v))
         jinja_fail(p->r, "can't assign to %s", describe(p, t));
-    n = make(p, VARIABLE);
+    n = make(p, TREE_VARIABLE);
     n->variable.name = next(p).value;
     n->variable.number = number_of(p, n->variable.name);
     if (what == TARGETS_WITH_ATTRIBUTES && skip(p, '.')) {
-        n->kind = NAMESPACE_TARGET;
-        n->variable.attribute = expect(p, NAME).value;
+        n->kind = TREE_NAMESPACE_TARGET;
+        n->variable.attribute = expect(p, LEX_NAME).value;
     } else if (n->variable.number == p->j->loop && p->loops) {
         jinja_fail(p->r, "Can't assign to special loop variable in for-loop");
     }
@@ -548,13 +559,13 @@ static struct node *parse_target(struct parser *p, enum series what)
 }
 
 /* Expressions or targets with commas between them: one, or a tuple. */
-static struct node *parse_series(struct parser *p, enum series what)
+static struct tree_node *parse_series(struct parser *p, enum series what)
 {
-    struct nodes items = {.room = 0};
+    struct tree_nodes items = {.room = 0};
     bool comma = false;
 
-    while (!p->r->rc && kind(p) != PRINT_END && kind(p) != TAG_END && kind(p) != ')' && kind(p) != ']' &&
-           !(what >= TARGETS && comma && at_name(p, "in"))) {
+    while (!p->r->rc && kind(p) != LEX_PRINT_END && kind(p) != LEX_TAG_END && kind(p) != ')' &&
+           kind(p) != ']' && !(what >= TARGETS && comma && at_name(p, "in"))) {
         collect(p, &items,
                 what >= TARGETS       ? parse_target(p, what)
                 : what == EXPRESSIONS ? parse_expression(p)
@@ -567,14 +578,14 @@ static struct node *parse_series(struct parser *p, enum series what)
         return items.v[0];
     if (!comma)
         jinja_fail(p->r, "Expected an expression, got %s", describe(p, peek(p, 0)));
-    return make_items(p, TUPLE_OF, &items);
+    return make_items(p, TREE_TUPLE, &items);
 }
 
 /* Statements */
 
 static bool at_end(const struct parser *p)
 {
-    return p->ends && kind(p) == NAME && jinja_is_among(peek(p, 0)->value, p->ends);
+    return p->ends && kind(p) == LEX_NAME && jinja_is_among(peek(p, 0)->value, p->ends);
 }
 
 static void fail_tag(struct parser *p, const char *what, const char *tag)
@@ -585,33 +596,33 @@ static void fail_tag(struct parser *p, const char *what, const char *tag)
         jinja_fail(p->r, "%s%s.", what, tag);
 }
 
-static struct node *parse_statement(struct parser *p);
+static struct tree_node *parse_statement(struct parser *p);
 
-static void parse_nodes(struct parser *p, struct nodes *body)
+static void parse_nodes(struct parser *p, struct tree_nodes *body)
 {
     while (!p->r->rc) {
-        const struct token *t = peek(p, 0);
-        struct node *n;
+        const struct lex_token *t = peek(p, 0);
+        struct tree_node *n;
 
         switch (t->kind) {
-        case DATA:
-            n = make(p, OUTPUT_DATA);
+        case LEX_DATA:
+            n = make(p, TREE_DATA);
             n->constant = next(p).value;
             collect(p, body, n);
             break;
-        case PRINT_BEGIN:
+        case LEX_PRINT_BEGIN:
             next(p);
-            n = make(p, OUTPUT);
+            n = make(p, TREE_OUTPUT);
             collect(p, body, n);
             n->part[0] = parse_series(p, EXPRESSIONS);
-            expect(p, PRINT_END);
+            expect(p, LEX_PRINT_END);
             break;
-        case TAG_BEGIN:
+        case LEX_TAG_BEGIN:
             next(p);
             if (at_end(p))
                 return;
             collect(p, body, parse_statement(p));
-            expect(p, TAG_END);
+            expect(p, LEX_TAG_END);
             break;
         default:
             if (p->ends)
@@ -622,13 +633,13 @@ static void parse_nodes(struct parser *p, struct nodes *body)
 }
 
 /* The statements of a block up to one of ENDS, which becomes the current token. */
-static struct nodes parse_body(struct parser *p, const char *ends)
+static struct tree_nodes parse_body(struct parser *p, const char *ends)
 {
-    struct nodes body = {.room = 0};
+    struct tree_nodes body = {.room = 0};
     const char *outer = p->ends;
 
     skip(p, ':');
-    expect(p, TAG_END);
+    expect(p, LEX_TAG_END);
     if (enter(p)) {
         p->ends = ends;
         parse_nodes(p, &body);
@@ -638,20 +649,20 @@ static struct nodes parse_body(struct parser *p, const char *ends)
     return body;
 }
 
-static struct nodes parse_whole_body(struct parser *p, const char *end)
+static struct tree_nodes parse_whole_body(struct parser *p, const char *end)
 {
-    struct nodes body = parse_body(p, end);
+    struct tree_nodes body = parse_body(p, end);
 
     next(p);
     return body;
 }
 
 /* {% set x = value %}, {% set x %}text{% endset %}, or {% filter name %}text{% endfilter %}. */
-static struct node *parse_set(struct parser *p)
+static struct tree_node *parse_set(struct parser *p)
 {
     bool filter = jinja_is(p->tokens[p->at - 1].value, "filter");
-    struct node *n = make(p, filter ? FILTER_BLOCK : SET);
-    struct statement *s = n->statement = fresh(p, sizeof(*s));
+    struct tree_node *n = make(p, filter ? TREE_FILTER_BLOCK : TREE_SET);
+    struct tree_statement *s = n->statement = fresh(p, sizeof(*s));
 
     if (!filter)
         s->target = parse_series(p, TARGETS_WITH_ATTRIBUTES);
@@ -659,16 +670,16 @@ static struct node *parse_set(struct parser *p)
         s->value = parse_series(p, EXPRESSIONS);
         return n;
     }
-    n->kind = filter ? FILTER_BLOCK : SET_BLOCK;
-    s->value = parse_filters(p, make(p, BLOCK_TEXT), filter);
+    n->kind = filter ? TREE_FILTER_BLOCK : TREE_SET_BLOCK;
+    s->value = parse_filters(p, make(p, TREE_BLOCK_TEXT), filter);
     s->body = parse_whole_body(p, filter ? "endfilter" : "endset");
     return n;
 }
 
-static struct node *parse_for(struct parser *p)
+static struct tree_node *parse_for(struct parser *p)
 {
-    struct node *n = make(p, FOR);
-    struct statement *f = n->statement = fresh(p, sizeof(*f));
+    struct tree_node *n = make(p, TREE_FOR);
+    struct tree_statement *f = n->statement = fresh(p, sizeof(*f));
 
     p->loops++;
     f->target = parse_series(p, TARGETS);
@@ -684,13 +695,13 @@ static struct node *parse_for(struct parser *p)
     return n;
 }
 
-static struct node *parse_if(struct parser *p)
+static struct tree_node *parse_if(struct parser *p)
 {
-    struct node *n = make(p, IF), *branch = n;
+    struct tree_node *n = make(p, TREE_IF), *branch = n;
     bool otherwise = false;
 
     for (;;) {
-        struct statement *f = branch->statement = fresh(p, sizeof(*f));
+        struct tree_statement *f = branch->statement = fresh(p, sizeof(*f));
         struct value end;
 
         if (!otherwise)
@@ -700,19 +711,19 @@ static struct node *parse_if(struct parser *p)
         if (p->r->rc || jinja_is(end, "endif"))
             return n;
         otherwise = jinja_is(end, "else");
-        branch = f->next = make(p, IF);
+        branch = f->next = make(p, TREE_IF);
     }
 }
 
-static void parse_signature(struct parser *p, struct macro_node *m)
+static void parse_signature(struct parser *p, struct tree_macro *m)
 {
-    struct nodes parameters = {.room = 0}, defaults = {.room = 0};
+    struct tree_nodes parameters = {.room = 0}, defaults = {.room = 0};
 
     expect(p, '(');
     while (kind(p) != ')' && !p->r->rc) {
-        struct node *name;
+        struct tree_node *name;
 
-        if (kind(p) != NAME)
+        if (kind(p) != LEX_NAME)
             jinja_fail(p->r, "a macro's argument must be a name");
         name = parse_target(p, TARGETS);
         for (size_t i = 0; i < parameters.n; i++)
@@ -733,24 +744,24 @@ static void parse_signature(struct parser *p, struct macro_node *m)
 
 /* A macro, or a nameless one for another to call, or one that prints its body: {% generation %} marks what
  * the assistant wrote. */
-static struct node *parse_macro(struct parser *p)
+static struct tree_node *parse_macro(struct parser *p)
 {
     struct value tag = p->tokens[p->at - 1].value;
     bool call = jinja_is(tag, "call"), named = jinja_is(tag, "macro");
-    struct node *n = make(p, named ? MACRO_BLOCK : call ? CALL_BLOCK : GENERATION);
-    struct macro_node *m = n->macro = fresh(p, sizeof(*m));
+    struct tree_node *n = make(p, named ? TREE_MACRO_BLOCK : call ? TREE_CALL_BLOCK : TREE_GENERATION);
+    struct tree_macro *m = n->macro = fresh(p, sizeof(*m));
     unsigned uses = p->uses;
     int loops = p->loops;
 
-    if (named && kind(p) != NAME)
+    if (named && kind(p) != LEX_NAME)
         jinja_fail(p->r, "a macro must have a name");
-    m->name = named ? parse_target(p, TARGETS)->variable.name : none;
+    m->name = named ? parse_target(p, TARGETS)->variable.name : value_none;
     m->number = named ? number_of(p, m->name) : 0;
     p->uses = 0;
     p->loops = 0; /* break and continue do not reach a loop around it */
     if (named || (call && kind(p) == '('))
         parse_signature(p, m);
-    if (call && (m->call = parse_expression(p))->kind != CALL)
+    if (call && (m->call = parse_expression(p))->kind != TREE_CALL)
         jinja_fail(p->r, "expected call");
     m->body = parse_whole_body(p, named ? "endmacro" : call ? "endcall" : "endgeneration");
     m->uses = p->uses;
@@ -759,29 +770,29 @@ static struct node *parse_macro(struct parser *p)
     return n;
 }
 
-static struct node *parse_jump(struct parser *p)
+static struct tree_node *parse_jump(struct parser *p)
 {
     bool stop = jinja_is(p->tokens[p->at - 1].value, "break");
 
     if (!p->loops)
         jinja_fail(p->r, "'%s' outside loop", stop ? "break" : "continue");
-    return make(p, stop ? BREAK : CONTINUE);
+    return make(p, stop ? TREE_BREAK : TREE_CONTINUE);
 }
 
-static struct node *parse_statement(struct parser *p)
+static struct tree_node *parse_statement(struct parser *p)
 {
     static const struct {
         const char *tag;
-        struct node *(*parse)(struct parser *p);
+        struct tree_node *(*parse)(struct parser *p);
     } tags[] = {
         {"if", parse_if},       {"set", parse_set},       {"for", parse_for},
         {"macro", parse_macro}, {"call", parse_macro},    {"filter", parse_set},
         {"break", parse_jump},  {"continue", parse_jump}, {"generation", parse_macro},
     };
     static const char elsewhere[] = "include import from extends block with autoescape print do trans";
-    const struct token *t = peek(p, 0);
+    const struct lex_token *t = peek(p, 0);
 
-    if (t->kind != NAME)
+    if (t->kind != LEX_NAME)
         jinja_fail(p->r, "tag name expected");
     for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++)
         if (skip_name(p, tags[i].tag))
@@ -789,10 +800,10 @@ static struct node *parse_statement(struct parser *p)
     if (jinja_is_among(t->value, elsewhere))
         jinja_fail(p->r, "the tag %s is not offered", describe(p, t));
     fail_tag(p, "Encountered unknown tag ", describe(p, t));
-    return make(p, CONSTANT);
+    return make(p, TREE_CONSTANT);
 }
 
-void jinja_parse_tokens(struct rendering *r, struct jinja *j, const struct token *tokens, size_t n)
+void jinja_parse_tokens(struct rendering *r, struct jinja *j, const struct lex_token *tokens, size_t n)
 {
     struct parser *p = jinja_allocate_array(r, 1, sizeof(*p));
 

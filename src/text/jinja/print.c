@@ -1,26 +1,20 @@
-/* print.c - values as text: str() and repr() of Python, and JSON as transformers' tojson writes it; and
- * values from JSON.
- */
+/* print.c - writes values as str() and repr() of Python do, and as JSON. */
+#include "text/jinja/print.h"
+
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/json_tree.h"
-#include "text/jinja/tree.h"
+#include "text/jinja/characters.h"
+#include "text/jinja/origin.h"
+#include "text/jinja/rendering.h"
 
 enum { BRIEF_MAX = 200 }; /* bytes of a value in a message */
 
-/* How values are written: as repr() does, or as JSON. */
-struct writer {
-    struct text *text;
-    bool json, ascii, sorted, pretty;
-    struct value indent; /* the string of one level */
-    struct value comma, colon;
-};
-
 /* The shortest digits that read back as the same float, with an exponent where Python writes one. */
-static void put_float(const struct writer *w, double f)
+static void put_float(const struct print_writer *w, double f)
 {
     char text[JSON_REAL_TEXT];
 
@@ -68,11 +62,11 @@ static void put_json_character(struct text *t, uint32_t c)
 
 /* In quotes, with escapes for quotes, backslashes, controls, and what lies beyond ASCII if that is not taken
  * as it is. */
-static void put_string(const struct writer *w, struct value s)
+static void put_string(const struct print_writer *w, struct value s)
 {
     bool two =
         w->json || (memchr(s.bytes, '\'', s.size) && !memchr(s.bytes, '"', s.size)); /* spares escapes */
-    bool marked = s.mark == ESCAPED && !w->json, high = w->ascii || !w->json;
+    bool marked = s.mark == VALUE_ESCAPED && !w->json, high = w->ascii || !w->json;
     char quote = two ? '"' : '\'';
     struct text *t = w->text;
     size_t kept = 0;
@@ -100,7 +94,7 @@ static void put_string(const struct writer *w, struct value s)
     jinja_put_literal(t, marked ? ")" : "");
 }
 
-static void new_line(const struct writer *w, size_t level)
+static void new_line(const struct print_writer *w, size_t level)
 {
     if (!w->pretty)
         return;
@@ -108,14 +102,14 @@ static void new_line(const struct writer *w, size_t level)
     jinja_put_times(w->text, w->indent, level);
 }
 
-static void put_value(const struct writer *w, struct value v, size_t level);
+static void put_value(const struct print_writer *w, struct value v, size_t level);
 
 /* Keys that are no strings become some in JSON: "true", "null", "1.5". */
-static void put_key(const struct writer *w, struct value key, size_t level)
+static void put_key(const struct print_writer *w, struct value key, size_t level)
 {
-    const char *quote = w->json && key.kind != STRING ? "\"" : "";
+    const char *quote = w->json && key.kind != VALUE_STRING ? "\"" : "";
 
-    if (*quote && key.kind != NONE && !jinja_is_number(key))
+    if (*quote && key.kind != VALUE_NONE && !jinja_is_number(key))
         jinja_fail(w->text->r, "keys must be str, int, float, bool or None, not %s", jinja_type(key));
     jinja_put_literal(w->text, quote);
     put_value(w, key, level);
@@ -124,20 +118,20 @@ static void put_key(const struct writer *w, struct value key, size_t level)
 }
 
 /* The items of a list or tuple, or the pairs of a dict. */
-static void put_items(const struct writer *w, struct value v, size_t level)
+static void put_items(const struct print_writer *w, struct value v, size_t level)
 {
     struct rendering *r = w->text->r;
     bool list = jinja_is_sequence(v);
     size_t n = list ? v.size : v.dict->count;
-    const struct pair *pairs = list ? NULL : v.dict->pairs;
-    struct pair *order;
+    const struct value_pair *pairs = list ? NULL : v.dict->pairs;
+    struct value_pair *order;
 
-    if (!list && w->sorted && n) {
+    if (!list && w->sort && n) {
         order = jinja_allocate_array(r, 2 * n, sizeof(*order));
         if (!order)
             return;
         memcpy(order, pairs, n * sizeof(*order));
-        jinja_sort(r, order, order + n, n, false);
+        w->sort(r, order, order + n, n, false);
         pairs = order;
     }
     for (size_t i = 0; i < n && !r->rc; i++) {
@@ -152,11 +146,13 @@ static void put_items(const struct writer *w, struct value v, size_t level)
         new_line(w, level);
 }
 
-static void put_container(const struct writer *w, struct value v, size_t level)
+static void put_container(const struct print_writer *w, struct value v, size_t level)
 {
-    static const char *const view[] = {
-        [PLAIN] = "", [KEYS] = "dict_keys(", [VALUES] = "dict_values(", [ITEMS] = "dict_items("};
-    bool tuple = v.kind == TUPLE && !w->json;
+    static const char *const view[] = {[VALUE_PLAIN] = "",
+                                       [VALUE_DICT_KEYS] = "dict_keys(",
+                                       [VALUE_DICT_VALUES] = "dict_values(",
+                                       [VALUE_DICT_ITEMS] = "dict_items("};
+    bool tuple = v.kind == VALUE_TUPLE && !w->json;
     struct text *t = w->text;
 
     if (!jinja_enter(t->r))
@@ -168,14 +164,14 @@ static void put_container(const struct writer *w, struct value v, size_t level)
         jinja_put_literal(t, !tuple ? "]" : v.size == 1 ? ",)" : ")");
         jinja_put_literal(t, v.mark && !w->json ? ")" : "");
     } else {
-        jinja_put_literal(t, v.kind == NAMESPACE ? "<Namespace {" : "{");
+        jinja_put_literal(t, v.kind == VALUE_NAMESPACE ? "<Namespace {" : "{");
         put_items(w, v, level);
-        jinja_put_literal(t, v.kind == NAMESPACE ? "}>" : "}");
+        jinja_put_literal(t, v.kind == VALUE_NAMESPACE ? "}>" : "}");
     }
     jinja_leave(t->r);
 }
 
-static void put_range(struct text *t, const struct range *g)
+static void put_range(struct text *t, const struct value_range *g)
 {
     jinja_put_format(t, "range(%lld, %lld", (long long)g->start, (long long)g->stop);
     if (g->step != 1)
@@ -183,7 +179,7 @@ static void put_range(struct text *t, const struct range *g)
     jinja_put_byte(t, ')');
 }
 
-static void put_value(const struct writer *w, struct value v, size_t level)
+static void put_value(const struct print_writer *w, struct value v, size_t level)
 {
     static const char *const words[] = {"None", "False", "True"}, *const json[] = {"null", "false", "true"};
     const char *const *word = w->json ? json : words;
@@ -191,38 +187,43 @@ static void put_value(const struct writer *w, struct value v, size_t level)
 
     if (!jinja_step(t->r, 0))
         return;
-    if (v.kind == NONE || v.kind == BOOLEAN)
-        jinja_put_literal(t, word[v.kind == NONE ? 0 : 1 + v.boolean]);
-    else if (v.kind == INTEGER)
+    if (v.kind == VALUE_NONE || v.kind == VALUE_BOOLEAN)
+        jinja_put_literal(t, word[v.kind == VALUE_NONE ? 0 : 1 + v.boolean]);
+    else if (v.kind == VALUE_INTEGER)
         jinja_put_format(t, "%lld", (long long)v.integer);
-    else if (v.kind == LARGE)
+    else if (v.kind == VALUE_LARGE)
         jinja_put(t, v.bytes, v.size);
-    else if (v.kind == FLOAT)
+    else if (v.kind == VALUE_FLOAT)
         put_float(w, v.number);
-    else if (v.kind == STRING)
+    else if (v.kind == VALUE_STRING)
         put_string(w, v);
-    else if (jinja_is_sequence(v) || v.kind == DICT || (v.kind == NAMESPACE && !w->json))
+    else if (jinja_is_sequence(v) || v.kind == VALUE_DICT || (v.kind == VALUE_NAMESPACE && !w->json))
         put_container(w, v, level);
     else if (w->json)
         jinja_fail(t->r, "Object of type %s is not JSON serializable", jinja_type(v));
-    else if (v.kind == RANGE)
+    else if (v.kind == VALUE_RANGE)
         put_range(t, v.range);
     else /* what has no literal; an undefined value in a list is "Undefined" */
-        jinja_put_format(t, v.kind == UNDEFINED ? "%s" : "<%s>", jinja_type(v));
+        jinja_put_format(t, v.kind == VALUE_UNDEFINED ? "%s" : "<%s>", jinja_type(v));
+}
+
+void jinja_write(const struct print_writer *w, struct value v)
+{
+    put_value(w, v, 0);
 }
 
 void jinja_print_repr(struct text *t, struct value v)
 {
-    struct writer w = {.text = t, .comma = jinja_literal(", "), .colon = jinja_literal(": ")};
+    struct print_writer w = {.text = t, .comma = jinja_literal(", "), .colon = jinja_literal(": ")};
 
     put_value(&w, v, 0);
 }
 
 void jinja_print(struct text *t, struct value v)
 {
-    if (v.kind == STRING)
+    if (v.kind == VALUE_STRING)
         jinja_put(t, v.bytes, v.size);
-    else if (v.kind != UNDEFINED)
+    else if (v.kind != VALUE_UNDEFINED)
         jinja_print_repr(t, v);
 }
 
@@ -230,11 +231,38 @@ struct value jinja_to_string(struct rendering *r, struct value v)
 {
     struct text t = {.r = r};
 
-    if (v.kind == STRING)
+    if (v.kind == VALUE_STRING)
         return v;
     jinja_print(&t, v);
     v = jinja_finish(&t);
-    return v.kind == STRING ? v : jinja_literal("");
+    return v.kind == VALUE_STRING ? v : jinja_literal("");
+}
+
+struct value jinja_escape(struct rendering *r, struct value v)
+{
+    struct text t = {.r = r};
+
+    v = jinja_to_string(r, v);
+    if (r->rc || v.mark == VALUE_ESCAPED || !jinja_step(r, v.size / 8))
+        return v;
+    for (size_t i = 0, kept = 0; i <= v.size; i++) {
+        const char *to = i == v.size          ? ""
+                         : v.bytes[i] == '&'  ? "&amp;"
+                         : v.bytes[i] == '<'  ? "&lt;"
+                         : v.bytes[i] == '>'  ? "&gt;"
+                         : v.bytes[i] == '"'  ? "&#34;"
+                         : v.bytes[i] == '\'' ? "&#39;"
+                                              : NULL;
+
+        if (to) {
+            jinja_put(&t, v.bytes + kept, i - kept);
+            jinja_put_literal(&t, to);
+            kept = i + 1;
+        }
+    }
+    v = jinja_finish(&t);
+    v.mark = v.kind == VALUE_STRING ? VALUE_ESCAPED : VALUE_PLAIN;
+    return v;
 }
 
 const char *jinja_brief(struct rendering *r, struct value v)
@@ -248,100 +276,23 @@ const char *jinja_brief(struct rendering *r, struct value v)
     return jinja_finish_terminated(&t);
 }
 
-/* JSON */
-
-static bool read_separators(struct writer *w, struct value v)
+/* The sentences of jinja2's Undefined. */
+struct value jinja_fail_undefined(struct rendering *r, struct value v)
 {
-    w->comma = jinja_literal(w->pretty ? "," : ", ");
-    w->colon = jinja_literal(": ");
-    if (v.kind == MISSING)
-        return true;
-    if (!jinja_is_sequence(v) || v.size != 2 || v.items[0].kind != STRING || v.items[1].kind != STRING) {
-        jinja_fail(w->text->r, "tojson(): separators must be two strings");
-        return false;
-    }
-    w->comma = v.items[0];
-    w->colon = v.items[1];
-    return true;
-}
+    struct value object, key;
+    const char *quote;
 
-struct value jinja_to_json(struct rendering *r, struct value v, const struct given *g)
-{
-    struct text t = {.r = r};
-    struct writer w = {.text = &t, .json = true, .ascii = jinja_true(g->p[0]), .sorted = jinja_true(g->p[3])};
-
-    w.pretty = g->p[1].kind != MISSING;
-    w.indent = w.pretty ? jinja_blanks(r, g, 1, 0) : none;
-    if (r->rc || !read_separators(&w, g->p[2]))
-        return none;
-    put_value(&w, v, 0);
-    return jinja_finish(&t);
-}
-
-/* Values from JSON */
-
-static struct value load_string(struct rendering *r, const char *s, size_t n)
-{
-    if (n <= UINT32_MAX)
-        return jinja_from_context(r, jinja_string(s, n));
-    return jinja_fail(r, "a string of %zu bytes is too long", n);
-}
-
-static struct value load_list(struct rendering *r, const json_t *j)
-{
-    struct value v = jinja_list(r, LIST, NULL, json_array_size(j));
-
-    for (size_t i = 0; v.kind == LIST && i < v.size; i++)
-        v.items[i] = jinja_load(r, json_array_get(j, i));
-    return v;
-}
-
-/* A member of an object. A role that every template knows is the template's, which may write it inside of a
- * special token. */
-static struct value load_member(struct rendering *r, struct value name, const json_t *j)
-{
-    struct value v = jinja_load(r, j);
-
-    if (v.kind == STRING && jinja_is(name, "role") &&
-        jinja_is_among(v, "system user assistant tool function developer ipython model"))
-        v.bytes = json_string_value(j);
-    return v;
-}
-
-static struct value load_dict(struct rendering *r, const json_t *j)
-{
-    json_t *object = (json_t *)(uintptr_t)j; /* jansson's iterators do not take const, but do not change it */
-    struct dict *d = jinja_dict(r);
-
-    for (void *i = json_object_iter(object); d && i && !r->rc; i = json_object_iter_next(object, i)) {
-        struct value name = load_string(r, json_object_iter_key(i), json_object_iter_key_len(i));
-
-        jinja_dict_set(r, d, name, load_member(r, name, json_object_iter_value(i)));
-    }
-    return jinja_dict_value(d, DICT);
-}
-
-struct value jinja_load(struct rendering *r, const json_t *j)
-{
-    struct value v = none;
-    const char *digits;
-    size_t n;
-
-    if (!jinja_step(r, 0) || !jinja_enter(r))
-        return v;
-    switch (json_typeof(j)) {
-    case JSON_OBJECT:
-        digits = json_large_text(j, &n);
-        v = digits ? jinja_large(digits, n) : load_dict(r, j);
-        break;
-    case JSON_ARRAY: v = load_list(r, j); break;
-    case JSON_STRING: v = load_string(r, json_string_value(j), json_string_length(j)); break;
-    case JSON_INTEGER: v = jinja_integer(json_integer_value(j)); break;
-    case JSON_REAL: v = jinja_float(json_real_value(j)); break;
-    case JSON_TRUE: v = jinja_boolean(true); break;
-    case JSON_FALSE: v = jinja_boolean(false); break;
-    case JSON_NULL: break;
-    }
-    jinja_leave(r);
-    return v;
+    if (v.mark == VALUE_BY_NAME)
+        jinja_fail(r, "'%.*s' is undefined", (int)v.size, v.bytes);
+    if (v.mark == VALUE_BY_HINT)
+        jinja_fail(r, "%.*s", (int)v.size, v.bytes);
+    if (r->rc)
+        return value_none;
+    object = v.lookup->object;
+    key = v.lookup->key;
+    quote = key.kind == VALUE_STRING ? "'" : "";
+    return jinja_fail(r, "%s%s%s%s has no %s %s", quote,
+                      object.kind == VALUE_NONE ? "None" : jinja_type(object),
+                      object.kind == VALUE_NONE ? "" : " object", quote, *quote ? "attribute" : "element",
+                      jinja_brief(r, key));
 }

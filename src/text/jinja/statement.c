@@ -1,56 +1,21 @@
-/* statement.c - runs statements: frames and variables, loops, macros, and where their text goes. */
+/* statement.c - executes statements: assignments, blocks, loops and macros. */
+#include "text/jinja/statement.h"
+
 #include <string.h>
 
-#include "text/jinja/tree.h"
+#include "text/jinja/expression.h"
+#include "text/jinja/print.h"
+#include "text/jinja/rendering.h"
+#include "text/jinja/text.h"
+#include "text/jinja/walk.h"
 
-/* Frames */
+/* ---- assignments ---- */
 
-struct frame *jinja_frame_open(struct rendering *r, struct frame *outer)
-{
-    struct frame *f = jinja_allocate_array(r, 1, sizeof(*f));
-
-    if (f)
-        f->outer = outer;
-    return f;
-}
-
-struct value jinja_variable(struct rendering *r, uint32_t name)
-{
-    for (const struct frame *f = r->frame; f; f = f->outer) {
-        for (size_t i = 0; i < f->count; i++)
-            if (f->variables[i].name == name)
-                return i < 16 || jinja_step(r, i / 16) ? f->variables[i].value : none;
-        if (f->count >= 16 && !jinja_step(r, f->count / 16))
-            break;
-    }
-    return r->outside[name];
-}
-
-static void set_variable(struct rendering *r, struct frame *f, uint32_t name, struct value v)
-{
-    struct variable *variables = f->variables;
-    size_t i = 0;
-
-    if (r->rc)
-        return;
-    while (i < f->count && f->variables[i].name != name)
-        i++;
-    if (i == f->count)
-        variables = jinja_room(r, variables, i, &f->room, sizeof(*variables));
-    if (!variables || !jinja_step(r, i / 16))
-        return;
-    f->variables = variables;
-    f->variables[i] = (struct variable){name, v};
-    f->count += i == f->count;
-}
-
-/* Assignments */
-
-static void set_attribute(struct rendering *r, const struct node *target, struct value v)
+static void set_attribute(struct rendering *r, const struct tree_node *target, struct value v)
 {
     struct value object = jinja_variable(r, target->variable.number), name = target->variable.attribute;
 
-    if (object.kind != NAMESPACE)
+    if (object.kind != VALUE_NAMESPACE)
         jinja_fail(r, "cannot assign attribute on non-namespace object");
     else if (name.size && name.bytes[0] == '_')
         jinja_fail(r, "cannot store the attribute %s, which begins with an underscore, on a namespace",
@@ -59,9 +24,9 @@ static void set_attribute(struct rendering *r, const struct node *target, struct
         jinja_dict_set(r, object.dict, name, v);
 }
 
-static void assign(struct rendering *r, const struct node *target, struct value v);
+static void assign(struct rendering *r, const struct tree_node *target, struct value v);
 
-static void unpack(struct rendering *r, const struct node *target, struct value v)
+static void unpack(struct rendering *r, const struct tree_node *target, struct value v)
 {
     size_t n = target->items.n, count;
 
@@ -78,29 +43,29 @@ static void unpack(struct rendering *r, const struct node *target, struct value 
         assign(r, target->items.v[i], v.items[i]);
 }
 
-static void assign(struct rendering *r, const struct node *target, struct value v)
+static void assign(struct rendering *r, const struct tree_node *target, struct value v)
 {
     if (r->rc)
         return;
-    switch ((enum node_kind)target->kind) {
-    case VARIABLE: set_variable(r, r->frame, target->variable.number, v); break;
-    case NAMESPACE_TARGET: set_attribute(r, target, v); break;
+    switch ((enum tree_kind)target->kind) {
+    case TREE_VARIABLE: jinja_set_variable(r, r->frame, target->variable.number, v); break;
+    case TREE_NAMESPACE_TARGET: set_attribute(r, target, v); break;
     default: unpack(r, target, v);
     }
 }
 
-/* Bodies */
+/* ---- blocks ---- */
 
 /* Runs BODY in frame F, with its text into OUT. */
-static enum flow execute_apart(struct rendering *r, const struct nodes *body, struct frame *f,
-                               struct text *out)
+static enum statement_flow execute_apart(struct rendering *r, const struct tree_nodes *body, struct frame *f,
+                                         struct text *out)
 {
     struct frame *outer = r->frame;
     struct text *before = r->out;
-    enum flow flow;
+    enum statement_flow flow;
 
     if (!f)
-        return GO_ON;
+        return STATEMENT_NEXT;
     r->frame = f;
     r->out = out;
     flow = jinja_execute(r, body);
@@ -111,52 +76,52 @@ static enum flow execute_apart(struct rendering *r, const struct nodes *body, st
 
 static void put_block(struct rendering *r, struct value v)
 {
-    if (!r->rc && v.kind != STRING)
+    if (!r->rc && v.kind != VALUE_STRING)
         jinja_fail(r, "this block must come to a str, not %s", jinja_type(v));
     if (!r->rc)
         jinja_put(r->out, v.bytes, v.size);
 }
 
 /* A set block or a filter block: its text, through filters, becomes a variable or goes on. */
-static enum flow execute_block(struct rendering *r, const struct statement *s)
+static enum statement_flow execute_block(struct rendering *r, const struct tree_statement *s)
 {
     struct text t = {.r = r};
-    enum flow flow = execute_apart(r, &s->body, jinja_frame_open(r, r->frame), &t);
+    enum statement_flow flow = execute_apart(r, &s->body, jinja_frame_open(r, r->frame), &t);
     struct value v;
 
     r->block = jinja_finish(&t);
-    v = flow == GO_ON && !r->rc ? jinja_evaluate(r, s->value) : none;
-    if (flow == GO_ON && s->target)
+    v = flow == STATEMENT_NEXT && !r->rc ? jinja_evaluate(r, s->value) : value_none;
+    if (flow == STATEMENT_NEXT && s->target)
         assign(r, s->target, v);
-    else if (flow == GO_ON)
+    else if (flow == STATEMENT_NEXT)
         put_block(r, v);
     return flow;
 }
 
-static enum flow execute_if(struct rendering *r, const struct node *n)
+static enum statement_flow execute_if(struct rendering *r, const struct tree_node *n)
 {
     while (n && !r->rc) {
-        const struct statement *f = n->statement;
+        const struct tree_statement *f = n->statement;
 
         r->line = n->line;
         if (!f->test || jinja_true(jinja_evaluate(r, f->test)))
-            return r->rc ? GO_ON : jinja_execute(r, &f->body);
+            return r->rc ? STATEMENT_NEXT : jinja_execute(r, &f->body);
         n = f->next;
     }
-    return GO_ON;
+    return STATEMENT_NEXT;
 }
 
-/* Loops */
+/* ---- loops ---- */
 
 /* The elements that pass the condition of a loop. They are taken one by one, for the body may change what
  * the condition depends on. */
 struct sieve {
-    const struct statement *node;
+    const struct tree_statement *node;
     struct frame *frame;
-    struct generator *source;
+    struct walk_generator *source;
 };
 
-static bool next_passing(struct rendering *r, struct generator *g, struct value *out)
+static bool next_passing(struct rendering *r, struct walk_generator *g, struct value *out)
 {
     struct sieve *s = g->state;
     struct frame *before = r->frame;
@@ -172,108 +137,41 @@ static bool next_passing(struct rendering *r, struct generator *g, struct value 
     return passes;
 }
 
-static struct value sift(struct rendering *r, const struct statement *f, struct value over)
+static struct value sift(struct rendering *r, const struct tree_statement *f, struct value over)
 {
     struct sieve *s = jinja_allocate_array(r, 1, sizeof(*s));
 
     if (!s)
-        return none;
+        return value_none;
     s->node = f;
     s->source = jinja_walk(r, over);
     s->frame = jinja_frame_open(r, r->frame);
     return jinja_generator(r, over, s, next_passing);
 }
 
-/* Looks one element ahead only when asked to: what comes next may depend on what the body does. */
-static struct value peek(struct rendering *r, struct loop *l)
-{
-    struct value v;
-
-    if (l->after.kind == MISSING && jinja_next(r, l->source, &v))
-        l->after = v;
-    return l->after;
-}
-
-static bool advance(struct rendering *r, struct loop *l)
-{
-    struct value v = l->after;
-
-    l->after = missing;
-    if (v.kind == MISSING && !jinja_next(r, l->source, &v))
-        return false;
-    l->index0++;
-    l->before = l->current;
-    l->current = v;
-    return r->rc == 0;
-}
-
-size_t jinja_loop_length(struct rendering *r, struct loop *l)
-{
-    struct value rest;
-
-    if (l->has_length || r->rc)
-        return l->length;
-    l->has_length = true;
-    if (l->over.kind != GENERATOR && jinja_length(r, l->over, &l->length))
-        return l->length;
-    rest = jinja_to_list(r, (struct value){.kind = GENERATOR, .generator = l->source});
-    l->source = jinja_walk(r, rest);
-    if (r->rc)
-        return 0;
-    l->length = rest.size + (size_t)(l->index0 + 1) + (l->after.kind != MISSING);
-    return l->length;
-}
-
-struct value jinja_loop_attribute(struct rendering *r, struct loop *l, struct value name)
-{
-    struct value next;
-
-    if (jinja_is(name, "index"))
-        return jinja_integer(l->index0 + 1);
-    if (jinja_is(name, "index0"))
-        return jinja_integer(l->index0);
-    if (jinja_is(name, "first"))
-        return jinja_boolean(l->index0 == 0);
-    if (jinja_is(name, "last"))
-        return jinja_boolean(peek(r, l).kind == MISSING);
-    if (jinja_is(name, "length"))
-        return jinja_integer((int64_t)jinja_loop_length(r, l));
-    if (jinja_is(name, "revindex"))
-        return jinja_integer((int64_t)jinja_loop_length(r, l) - l->index0);
-    if (jinja_is(name, "revindex0"))
-        return jinja_integer((int64_t)jinja_loop_length(r, l) - l->index0 - 1);
-    if (jinja_is(name, "previtem"))
-        return l->index0 == 0 ? jinja_undefined("there is no previous item") : l->before;
-    if (jinja_is(name, "nextitem")) {
-        next = peek(r, l);
-        return next.kind == MISSING ? jinja_undefined("there is no next item") : next;
-    }
-    return missing;
-}
-
 /* The body, once for each element. *WHOLE: some round of it came to its end, which is what Jinja's else
  * branch goes by. */
-static enum flow run_loop(struct rendering *r, const struct statement *f, struct loop *l, struct frame *frame,
-                          bool *whole)
+static enum statement_flow run_loop(struct rendering *r, const struct tree_statement *f, struct walk_loop *l,
+                                    struct frame *frame, bool *whole)
 {
-    struct value self = {.kind = LOOP, .loop = l};
-    enum flow flow = GO_ON;
+    struct value self = {.kind = VALUE_LOOP, .loop = l};
+    enum statement_flow flow = STATEMENT_NEXT;
 
-    while (flow != BREAK_LOOP && advance(r, l)) {
+    while (flow != STATEMENT_BREAK && jinja_loop_next(r, l)) {
         frame->count = 0;
-        set_variable(r, frame, r->template->loop, self);
+        jinja_set_variable(r, frame, r->template->loop, self);
         assign(r, f->target, l->current);
         flow = jinja_execute(r, &f->body);
-        *whole |= flow == GO_ON;
+        *whole |= flow == STATEMENT_NEXT;
     }
     return flow;
 }
 
-static enum flow execute_for(struct rendering *r, const struct node *n)
+static enum statement_flow execute_for(struct rendering *r, const struct tree_node *n)
 {
-    const struct statement *f = n->statement;
+    const struct tree_statement *f = n->statement;
     struct value over = jinja_evaluate(r, f->value);
-    struct loop *l = jinja_allocate_array(r, 1, sizeof(*l));
+    struct walk_loop *l = jinja_allocate_array(r, 1, sizeof(*l));
     struct frame *outer = r->frame, *frame;
     bool whole = false;
 
@@ -282,7 +180,7 @@ static enum flow execute_for(struct rendering *r, const struct node *n)
         over = sift(r, f, over);
     frame = jinja_frame_open(r, outer);
     if (r->rc)
-        return GO_ON;
+        return STATEMENT_NEXT;
     l->source = jinja_walk(r, over);
     l->over = over;
     l->index0 = -1;
@@ -290,75 +188,76 @@ static enum flow execute_for(struct rendering *r, const struct node *n)
     if (l->source)
         run_loop(r, f, l, frame, &whole);
     r->frame = outer;
-    return whole || r->rc ? GO_ON : jinja_execute(r, &f->otherwise);
+    return whole || r->rc ? STATEMENT_NEXT : jinja_execute(r, &f->otherwise);
 }
 
-/* Macros */
+/* ---- macros ---- */
 
-static struct value make_macro(struct rendering *r, const struct macro_node *node)
+static struct value make_macro(struct rendering *r, const struct tree_macro *node)
 {
-    struct macro *m = jinja_allocate(r, sizeof(*m));
+    struct frame_macro *m = jinja_allocate(r, sizeof(*m));
 
     if (!m)
-        return none;
-    *m = (struct macro){node, r->frame};
-    return (struct value){.kind = MACRO, .macro = m};
+        return value_none;
+    *m = (struct frame_macro){node, r->frame};
+    return (struct value){.kind = VALUE_MACRO, .macro = m};
 }
 
 /* The values of parameters, and what no parameter took: for the variables varargs, kwargs and caller, or an
  * error. */
-static void bind_arguments(struct rendering *r, const struct macro_node *m, const struct arguments *a)
+static void bind_arguments(struct rendering *r, const struct tree_macro *m, const struct builtin_arguments *a)
 {
     size_t n = m->parameters.n, required = n - m->defaults.n, more = a->count > n ? a->count - n : 0, at;
-    struct value *v = jinja_allocate_array(r, n, sizeof(*v)), caller = none;
-    struct dict *rest = jinja_dict(r);
+    struct value *v = jinja_allocate_array(r, n, sizeof(*v)), caller = value_none;
+    struct value_dict *rest = jinja_dict(r);
 
     if (v && a->count)
         memcpy(v, a->values, (a->count - more) * sizeof(*v));
     for (size_t i = 0; i < a->n_keywords && !r->rc; i++) {
-        const struct keyword *k = &a->keywords[i];
+        const struct builtin_keyword *k = &a->keywords[i];
 
         for (at = 0; at < n && !jinja_same(m->parameters.v[at]->variable.name, k->name);)
             at++;
-        if (at < n && v[at].kind != MISSING)
+        if (at < n && v[at].kind != VALUE_MISSING)
             jinja_fail(r, "macro %s got two values for %s", jinja_brief(r, m->name), jinja_brief(r, k->name));
         else if (at < n)
             v[at] = k->value;
-        else if (m->uses & USES_CALLER && jinja_is(k->name, "caller"))
+        else if (m->uses & TREE_USES_CALLER && jinja_is(k->name, "caller"))
             caller = k->value;
-        else if (m->uses & USES_KWARGS)
+        else if (m->uses & TREE_USES_KWARGS)
             jinja_dict_set(r, rest, k->name, k->value);
         else
             jinja_fail(r, "macro %s takes no keyword argument %s", jinja_brief(r, m->name),
                        jinja_brief(r, k->name));
     }
-    if (m->uses & USES_CALLER)
-        set_variable(r, r->frame, r->template->caller,
-                     caller.kind == NONE ? jinja_undefined("No caller defined") : caller);
+    if (m->uses & TREE_USES_CALLER)
+        jinja_set_variable(r, r->frame, r->template->caller,
+                           caller.kind == VALUE_NONE ? jinja_undefined("No caller defined") : caller);
     for (size_t i = 0; i < n && !r->rc; i++) { /* a default may use what is to its left */
-        const struct node *name = m->parameters.v[i];
+        const struct tree_node *name = m->parameters.v[i];
 
-        if (v[i].kind == MISSING)
+        if (v[i].kind == VALUE_MISSING)
             v[i] = i >= required ? jinja_evaluate(r, m->defaults.v[i - required])
                                  : jinja_undefined_name(name->variable.name);
-        set_variable(r, r->frame, name->variable.number, v[i]);
+        jinja_set_variable(r, r->frame, name->variable.number, v[i]);
     }
-    if (m->uses & USES_KWARGS)
-        set_variable(r, r->frame, r->template->kwargs, jinja_dict_value(rest, DICT));
-    if (m->uses & USES_VARARGS)
-        set_variable(r, r->frame, r->template->varargs,
-                     jinja_list(r, TUPLE, more ? a->values + n : NULL, more));
+    if (m->uses & TREE_USES_KWARGS)
+        jinja_set_variable(r, r->frame, r->template->kwargs, jinja_dict_value(rest, VALUE_DICT));
+    if (m->uses & TREE_USES_VARARGS)
+        jinja_set_variable(r, r->frame, r->template->varargs,
+                           jinja_list(r, VALUE_TUPLE, more ? a->values + n : NULL, more));
     else if (more)
         jinja_fail(r, "macro %s takes not more than %zu argument(s)", jinja_brief(r, m->name), n);
 }
 
-struct value jinja_call_macro(struct rendering *r, const struct macro *macro, const struct arguments *a)
+struct value jinja_call_macro(struct rendering *r, const struct frame_macro *macro,
+                              const struct builtin_arguments *a)
 {
     struct frame *outer = r->frame, *f;
     struct text t = {.r = r};
 
     if (!jinja_enter(r))
-        return none;
+        return value_none;
     f = jinja_frame_open(r, macro->frame);
     if (f) {
         r->frame = f;
@@ -370,49 +269,51 @@ struct value jinja_call_macro(struct rendering *r, const struct macro *macro, co
     return jinja_finish(&t);
 }
 
-/* Statements */
+/* ---- statements ---- */
 
-static enum flow execute(struct rendering *r, const struct node *n)
+static enum statement_flow execute(struct rendering *r, const struct tree_node *n)
 {
     struct value v;
 
     r->line = n->line;
-    switch ((enum node_kind)n->kind) {
-    case OUTPUT_DATA: jinja_put(r->out, n->constant.bytes, n->constant.size); break;
-    case OUTPUT:
+    switch ((enum tree_kind)n->kind) {
+    case TREE_DATA: jinja_put(r->out, n->constant.bytes, n->constant.size); break;
+    case TREE_OUTPUT:
         v = jinja_evaluate(r, n->part[0]);
         if (!r->rc) {
             r->line = n->line;
             jinja_print(r->out, v);
         }
         break;
-    case IF: return execute_if(r, n);
-    case FOR: return execute_for(r, n);
-    case SET:
+    case TREE_IF: return execute_if(r, n);
+    case TREE_FOR: return execute_for(r, n);
+    case TREE_SET:
         v = jinja_evaluate(r, n->statement->value);
         r->line = r->rc ? r->line : n->line;
         assign(r, n->statement->target, v);
         break;
-    case MACRO_BLOCK: set_variable(r, r->frame, n->macro->number, make_macro(r, n->macro)); break;
-    case CALL_BLOCK: put_block(r, jinja_evaluate_call(r, n->macro->call, make_macro(r, n->macro))); break;
-    case SET_BLOCK:
-    case FILTER_BLOCK: return execute_block(r, n->statement);
-    case GENERATION: execute_apart(r, &n->macro->body, jinja_frame_open(r, r->frame), r->out); break;
-    case BREAK: return BREAK_LOOP;
-    case CONTINUE: return CONTINUE_LOOP;
+    case TREE_MACRO_BLOCK: jinja_set_variable(r, r->frame, n->macro->number, make_macro(r, n->macro)); break;
+    case TREE_CALL_BLOCK:
+        put_block(r, jinja_evaluate_call(r, n->macro->call, make_macro(r, n->macro)));
+        break;
+    case TREE_SET_BLOCK:
+    case TREE_FILTER_BLOCK: return execute_block(r, n->statement);
+    case TREE_GENERATION: execute_apart(r, &n->macro->body, jinja_frame_open(r, r->frame), r->out); break;
+    case TREE_BREAK: return STATEMENT_BREAK;
+    case TREE_CONTINUE: return STATEMENT_CONTINUE;
     default: ASSERT(false, "node %d is no statement", n->kind);
     }
-    return GO_ON;
+    return STATEMENT_NEXT;
 }
 
-enum flow jinja_execute(struct rendering *r, const struct nodes *body)
+enum statement_flow jinja_execute(struct rendering *r, const struct tree_nodes *body)
 {
-    enum flow flow = GO_ON;
+    enum statement_flow flow = STATEMENT_NEXT;
 
     if (!jinja_enter(r))
         return flow;
-    for (size_t i = 0; i < body->n && flow == GO_ON && jinja_step(r, 0); i++)
+    for (size_t i = 0; i < body->n && flow == STATEMENT_NEXT && jinja_step(r, 0); i++)
         flow = execute(r, body->v[i]);
     jinja_leave(r);
-    return r->rc ? GO_ON : flow;
+    return r->rc ? STATEMENT_NEXT : flow;
 }

@@ -1,16 +1,28 @@
-/* render.c - from text to a template, and from a template and its variables to text: sets up and takes down
- * the arenas, and holds the limits.
+/* jinja.c - from text to a template, and from a template and its variables to text: sets up and frees
+ * the arenas, and has the limits.
  */
+#include "text/jinja/jinja.h"
+
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/utf8.h"
+#include "text/jinja/frame.h"
+#include "text/jinja/functions.h"
+#include "text/jinja/json.h"
+#include "text/jinja/lex.h"
+#include "text/jinja/origin.h"
+#include "text/jinja/parse.h"
+#include "text/jinja/rendering.h"
+#include "text/jinja/statement.h"
+#include "text/jinja/text.h"
 #include "text/jinja/tree.h"
 
 enum { TEMPLATE_MAX = 1 << 20, STEPS = 50 * 1000 * 1000, BYTES = 256 << 20, TEXT_MAX = 64 << 20 };
 
 static const struct jinja_limits parse_limits = {.steps = STEPS, .bytes = BYTES, .output = 0, .depth = 1000};
+
 static const struct jinja_limits render_limits = {
     .steps = STEPS, .bytes = BYTES, .output = TEXT_MAX, .depth = 2000};
 
@@ -35,7 +47,7 @@ int jinja_parse(struct jinja **out, const char *src, size_t len, const char *nam
 {
     struct rendering r = {.limit = limit ? *limit : parse_limits, .e = e, .name = name};
     int rc = check_source(src, len, name, e);
-    struct token *tokens;
+    struct lex_token *tokens;
     struct jinja *j;
     size_t n;
 
@@ -71,9 +83,10 @@ void jinja_free(struct jinja *j)
 }
 
 /* What a name of the template stands for where no frame has it: a variable of the context, or a function. */
-static void bind_outside(struct rendering *r, const struct dict *names, const struct dict *context)
+static void bind_outside(struct rendering *r, const struct value_dict *names,
+                         const struct value_dict *context)
 {
-    const struct row *function;
+    const struct builtin *function;
 
     r->outside = jinja_allocate_array(r, names->count, sizeof(*r->outside));
     for (uint32_t i = 0; i < names->count && !r->rc; i++) {
@@ -81,14 +94,14 @@ static void bind_outside(struct rendering *r, const struct dict *names, const st
             continue;
         function = jinja_find_row(jinja_functions, names->pairs[i].key);
         if (function)
-            r->outside[i] = (struct value){.kind = FUNCTION, .function = function};
+            r->outside[i] = (struct value){.kind = VALUE_FUNCTION, .function = function};
     }
 }
 
 /* The variables; those that are equal to the template's own are loaded as its own. */
 static struct value load_context(struct rendering *r, json_t *context)
 {
-    struct dict *d;
+    struct value_dict *d;
 
     if (!r->origins)
         return jinja_load(r, context);
@@ -100,7 +113,7 @@ static struct value load_context(struct rendering *r, json_t *context)
         r->origins->trusted = own && json_equal(own, v);
         jinja_dict_set(r, d, name, jinja_load(r, v));
     }
-    return jinja_dict_value(d, DICT);
+    return jinja_dict_value(d, VALUE_DICT);
 }
 
 /* Appends the text, and where it came from. */
@@ -120,7 +133,7 @@ static int give(struct rendering *r, const struct text *text, struct buf *out, s
     return err_nomem(r->e, "a rendered template");
 }
 
-static int render(const struct jinja *j, json_t *context, struct origins *origins, const struct tm *now,
+static int render(const struct jinja *j, json_t *context, struct origin_map *origins, const struct tm *now,
                   const struct jinja_limits *limit, struct buf *out, struct buf *origin, struct err *e)
 {
     struct rendering r = {.limit = limit ? *limit : render_limits,
@@ -158,7 +171,7 @@ int jinja_render(const struct jinja *j, json_t *context, const struct tm *now,
 int jinja_render_marked(const struct jinja *j, json_t *context, const json_t *own, const struct tm *now,
                         struct buf *out, struct buf *origin, struct err *e)
 {
-    struct origins *origins = mem_zalloc(1, sizeof(*origins), MEM_TEXT);
+    struct origin_map *origins = mem_zalloc(1, sizeof(*origins), MEM_TEXT);
     int rc;
 
     if (!origins)

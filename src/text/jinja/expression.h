@@ -1,0 +1,12 @@
+/* expression.h - evaluates expressions. */
+#ifndef GALLOP_TEXT_JINJA_EXPRESSION_H
+#define GALLOP_TEXT_JINJA_EXPRESSION_H
+
+#include "text/jinja/tree.h"
+
+struct value jinja_evaluate(struct rendering *r, const struct tree_node *n);
+
+/* Evaluates a call, filter or test. CALLER, unless MISSING, is one more argument of this name. */
+struct value jinja_evaluate_call(struct rendering *r, const struct tree_node *n, struct value caller);
+
+#endif
