@@ -14,7 +14,7 @@ const struct builtin *jinja_find_row(const struct builtin *rows, struct value na
     return rows->name ? rows : NULL;
 }
 
-/* Refuses a value of another type than a parameter may have: $ a string, # an integer, % either. */
+/* Fails if V has another type than the parameter: $ is a string, # an integer, % either. */
 static void check_type(struct rendering *r, const struct builtin *row, char type, struct value v)
 {
     if (v.kind == VALUE_MISSING || (v.kind == VALUE_STRING && type != '#') ||
@@ -28,9 +28,9 @@ static void check_type(struct rendering *r, const struct builtin *row, char type
         jinja_fail(r, "%s(): '%s' object cannot be interpreted as an integer", row->name, jinja_type(v));
 }
 
-/* Puts the arguments of a call in the order of the parameters. */
+/* Puts the arguments A into OUT in the order of the parameters. */
 static bool place_arguments(struct rendering *r, const struct builtin *row, const struct builtin_arguments *a,
-                 struct value *out)
+                            struct value *out)
 {
     const char *name = row->parameters;
     size_t i, taken = 0;

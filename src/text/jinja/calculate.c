@@ -11,7 +11,8 @@
 #include "text/jinja/rendering.h"
 #include "text/jinja/text.h"
 
-/* Quotient and remainder as CPython's float_divmod() has them: the remainder has the sign of B. */
+/* Computes the quotient or the remainder as CPython's float_divmod() does: the remainder has the sign of
+ * B. */
 static struct value divide_floats(double a, double b, bool remainder)
 {
     double m = fmod(a, b), d = (a - m) / b, whole;
@@ -59,12 +60,12 @@ static struct value calculate_floats(struct rendering *r, enum calculate_op op, 
     return op == CALCULATE_DIVIDE ? jinja_float(a / b) : divide_floats(a, b, op == CALCULATE_MODULO);
 }
 
-/* A to the power of B, which is not negative. True: the result has more than 64 bits. */
+/* Raises A to the power of B, which is not negative. True: the result has more than 64 bits. */
 static bool raise_integer(int64_t a, int64_t b, int64_t *out)
 {
     bool over = false;
 
-    if (a >= -1 && a <= 1 && b > 3) /* what other bases need few rounds for, these do not */
+    if (a >= -1 && a <= 1 && b > 3) /* other bases overflow after a few rounds */
         b = 2 + (b & 1);
     for (*out = 1; b > 0 && !over; b--)
         over = __builtin_mul_overflow(*out, a, out);
@@ -78,7 +79,7 @@ static struct value divide_integers(struct rendering *r, enum calculate_op op, i
     if (b == 0)
         return jinja_fail(r,
                           op == CALCULATE_DIVIDE ? "division by zero" : "integer division or modulo by zero");
-    if (op == CALCULATE_DIVIDE) /* long double holds both, so that the quotient is rounded once */
+    if (op == CALCULATE_DIVIDE) /* long double holds both operands, so that the quotient is rounded once */
         return jinja_float((double)((long double)a / (long double)b));
     if (b == -1) {
         if (op == CALCULATE_MODULO)
@@ -142,7 +143,7 @@ static struct value add_lists(struct rendering *r, struct value a, struct value 
     return v;
 }
 
-/* A string, list or tuple, several times over. */
+/* Repeats a string, list or tuple. */
 static struct value repeat(struct rendering *r, struct value a, int64_t times)
 {
     size_t n = times > 0 ? (size_t)times : 0, total;
@@ -171,7 +172,7 @@ struct value jinja_calculate(struct rendering *r, enum calculate_op op, struct v
 
     if (r->rc)
         return value_none;
-    if (op == CALCULATE_JOIN) /* a plain string, whatever its parts are */
+    if (op == CALCULATE_JOIN) /* the result is a plain string, even where an operand is escaped */
         return jinja_join(r, jinja_to_string(r, a), jinja_to_string(r, b));
     if (jinja_is_integer(a) && jinja_is_integer(b))
         return calculate_integers(r, op, jinja_to_integer(a), jinja_to_integer(b));

@@ -48,7 +48,7 @@ static bool ordered(struct rendering *r, enum compare_how how, struct value a, s
     if (jinja_is_number(a) && jinja_is_number(b))
         return (c = jinja_order_numbers(r, a, b)) != 2 && holds(how, c);
     if (a.kind == VALUE_STRING &&
-        b.kind == VALUE_STRING) { /* the order of UTF-8 is the order of characters */
+        b.kind == VALUE_STRING) { /* the byte order of UTF-8 is the order of characters */
         c = jinja_step(r, n / 64) ? memcmp(a.bytes, b.bytes, n) : 0;
         return holds(how, c ? (c < 0 ? -1 : 1) : a.size < b.size ? -1 : a.size > b.size);
     }
@@ -103,7 +103,8 @@ bool jinja_compare(struct rendering *r, enum compare_how how, struct value a, st
     }
 }
 
-/* Merges two sorted runs. Equal keys keep their order: the second run goes first only where it must. */
+/* Merges two sorted runs. Equal keys keep their order: an element of the second run goes first only if it
+ * must. */
 static void merge(struct rendering *r, struct value_pair *out, const struct value_pair *a, size_t na,
                   const struct value_pair *b, size_t nb, bool descending)
 {

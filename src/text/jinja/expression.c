@@ -13,14 +13,14 @@
 
 enum { FEW = 4 };
 
-/* Evaluated arguments; few of them need no memory. */
+/* Evaluated arguments. Up to FEW of them need no memory of the rendering. */
 struct evaluated {
     struct builtin_arguments arguments;
     struct value few[FEW];
     struct builtin_keyword few_keywords[FEW];
 };
 
-/* The arguments of a call; CALLER, unless missing, is one more by that name. */
+/* Evaluates the arguments of a call. CALLER, unless MISSING, is one more keyword argument of this name. */
 static bool evaluate_arguments(struct rendering *r, const struct tree_call *c, struct value caller,
                                struct evaluated *e)
 {
@@ -133,7 +133,7 @@ static struct value evaluate_conditional(struct rendering *r, const struct tree_
     return jinja_undefined("the inline if-expression evaluated to false and no else section was defined.");
 }
 
-/* Operators, subscripts, attributes and slices. */
+/* Evaluates operators, subscripts, attributes and slices. */
 static struct value evaluate_operands(struct rendering *r, const struct tree_node *n)
 {
     struct value v[4] = {value_none};

@@ -1,5 +1,7 @@
-/* filters.c - filters and tests; those of strings are in text.c, tojson in print.c. map, select and the like
- * are walked when their elements are asked for, and only then notice wrong arguments, as in Jinja.
+/* filters.c - the filters and tests; those of strings are in string_methods.c, tojson is in json.c.
+ *
+ * map, select and the like are lazy: they iterate when their elements are asked for, and report wrong
+ * arguments only then, as in Jinja.
  */
 #include "text/jinja/filters.h"
 
@@ -21,11 +23,12 @@
 #include "text/jinja/text.h"
 #include "text/jinja/walk.h"
 
-enum { DIGITS_MAX = 323 }; /* digits behind the point that can make a difference */
+enum { DIGITS_MAX = 323 }; /* the largest number of decimal places that can change a float */
 
-/* Attributes by path */
+/* ---- attributes by path ---- */
 
-/* The names and numbers of "a.b.0", or missing for no path, which leads to the value itself. */
+/* Splits a path such as "a.b.0" into names and numbers. Without a path the result is MISSING, which leads to
+ * the value itself. */
 static struct value read_path(struct rendering *r, struct value text)
 {
     struct value_list_builder g = {.r = r};
@@ -52,7 +55,7 @@ static struct value read_path(struct rendering *r, struct value text)
     return jinja_grown(&g);
 }
 
-/* What PATH leads to from V; OTHERWISE, unless none, stands for what is undefined. */
+/* Returns what PATH leads to from V. OTHERWISE, unless None, replaces undefined values. */
 static struct value follow(struct rendering *r, struct value v, struct value path, struct value otherwise)
 {
     for (size_t i = 0; path.kind == VALUE_LIST && i < path.size && !r->rc; i++) {
@@ -70,7 +73,7 @@ static struct value fold(struct rendering *r, struct value v, bool case_sensitiv
                : jinja_change_case(r, v, &(struct builtin_call){.how = STRING_LOWER});
 }
 
-/* Any value */
+/* ---- any value ---- */
 
 static struct value do_default(struct rendering *r, struct value v, const struct builtin_call *g)
 {
@@ -80,7 +83,7 @@ static struct value do_default(struct rendering *r, struct value v, const struct
     return g->p[0].kind == VALUE_MISSING ? jinja_literal("") : g->p[0];
 }
 
-enum { STRINGED, SAFE, SAFELY }; /* the filters string, safe and escape */
+enum { STRINGED, SAFE, SAFELY }; /* which of the filters string, safe and escape do_string() is */
 
 static struct value do_string(struct rendering *r, struct value v, const struct builtin_call *g)
 {
@@ -89,7 +92,7 @@ static struct value do_string(struct rendering *r, struct value v, const struct 
     return v;
 }
 
-/* Numbers */
+/* ---- numbers ---- */
 
 static const struct builtin_call both_ends = {.how = STRING_LEFT | STRING_RIGHT};
 
@@ -149,7 +152,7 @@ static struct value do_float(struct rendering *r, struct value v, const struct b
     return g->p[0].kind == VALUE_MISSING ? jinja_float(0) : g->p[0];
 }
 
-/* An integer to a multiple of ten to the power of -DIGITS, halves to even. */
+/* Rounds I to a multiple of ten to the power of -DIGITS, half to even. */
 static struct value round_integer(struct rendering *r, int64_t i, int64_t digits)
 {
     int64_t unit = 1, q, m;
@@ -180,7 +183,7 @@ static struct value round_float(struct rendering *r, double f, int64_t digits)
         return jinja_float(copysign(0.0, f));
     if (!jinja_step(r, digits > 0 || fabs(f) > 1e15 ? 64 + (size_t)(digits > 0 ? digits : 0) : 8))
         return value_none;
-    if (digits >= 0) { /* printf rounds the exact binary value, halves to even: what Python's round() does */
+    if (digits >= 0) { /* printf() rounds the exact binary value half to even, as Python's round() does */
         snprintf(text, sizeof(text), "%.*f", (int)digits, f);
         return jinja_float(strtod(text, NULL));
     }
@@ -188,7 +191,8 @@ static struct value round_float(struct rendering *r, double f, int64_t digits)
     return jinja_float(rint(f / unit) * unit);
 }
 
-/* ceil or floor of v * 10 ** digits, over that power. */
+/* Rounds V up or down to DIGITS decimal places, as Jinja does: ceil() or floor() of v * 10 ** digits, divided
+ * by that power. */
 static struct value round_towards(struct rendering *r, struct value v, int64_t digits, bool up)
 {
     struct value unit = jinja_calculate(r, CALCULATE_POWER, jinja_integer(10), jinja_integer(digits));
@@ -217,7 +221,7 @@ static struct value do_round(struct rendering *r, struct value v, const struct b
                                  : round_integer(r, jinja_to_integer(v), digits);
 }
 
-/* Series */
+/* ---- sequences ---- */
 
 static struct value do_length(struct rendering *r, struct value v, const struct builtin_call *g)
 {
@@ -274,7 +278,7 @@ static struct value do_join(struct rendering *r, struct value v, const struct bu
     return jinja_finish(&t);
 }
 
-/* The values of N pairs, sorted by their keys. Behind them is room for as many. */
+/* Returns the values of N pairs, sorted by their keys. The array has room for as many pairs behind them. */
 static struct value sorted(struct rendering *r, struct value_pair *pairs, size_t n, bool descending)
 {
     struct value v = jinja_list(r, VALUE_LIST, NULL, n);
@@ -287,8 +291,9 @@ static struct value sorted(struct rendering *r, struct value_pair *pairs, size_t
     return v;
 }
 
-/* What V is sorted by: a list of what the comma separated paths of ATTRIBUTE lead to. It is a list also for
- * one path, as in Jinja: equal keys are then not ordered, which some cannot be. */
+/* Makes the key that V is sorted by: the list of the values that the comma-separated paths of ATTRIBUTE lead
+ * to. One path gives a list, too, as in Jinja: the sort then never compares equal values for order, which
+ * some types do not support. */
 static struct value sort_key(struct rendering *r, struct value v, struct value attribute, bool case_sensitive)
 {
     struct value_list_builder key = {.r = r};
@@ -347,7 +352,7 @@ static struct value do_dictsort(struct rendering *r, struct value v, const struc
     return sorted(r, pairs, n, jinja_true(g->p[2]));
 }
 
-/* The greatest or least element; HOW: the comparison that says which is better. */
+/* Returns the greatest or least element. HOW is the comparison that finds the better one. */
 static struct value do_extreme(struct rendering *r, struct value v, const struct builtin_call *g)
 {
     struct value best = jinja_undefined("No aggregated item, sequence was empty."), best_key = value_missing,
@@ -376,26 +381,28 @@ static struct value do_sum(struct rendering *r, struct value v, const struct bui
     return sum;
 }
 
-/* Generators */
+/* ---- generators ---- */
 
-/* What a generator chooses or makes: elements that a test does not pass or, with KEEP, does; BY_ATTRIBUTE: of
- * their attribute; MAPPED: what a filter or path makes of each; DIFFERENT: those that were not there
- * before. */
+/* What a generator yields. Without flags: the elements that fail a test. KEEP: those that pass it.
+ * BY_ATTRIBUTE: the test is applied to an attribute. MAPPED: the result of a filter or path for each element.
+ * DIFFERENT: the elements that did not occur before. */
 enum { KEEP = 1, BY_ATTRIBUTE = 2, MAPPED = 4, DIFFERENT = 8 };
 
-/* What a generator needs while it is walked. */
+/* The state of a generator during its iteration. */
 struct state {
-    struct builtin_arguments arguments; /* of the filter */
+    struct builtin_arguments arguments; /* the arguments of the filter */
     int how;
     struct walk_generator *source; /* NULL before the first element */
     struct value path, otherwise;
-    const struct builtin *row;     /* a filter or test */
-    struct builtin_arguments rest; /* for it */
-    struct value_dict *seen;       /* of DIFFERENT */
-    bool case_sensitive;           /* there */
+    /* The filter to apply or the test to ask, and the arguments for it. */
+    const struct builtin *row;
+    struct builtin_arguments rest;
+    /* DIFFERENT: the elements so far, and whether upper and lower case differ. */
+    struct value_dict *seen;
+    bool case_sensitive;
 };
 
-/* The arguments of map() without a filter. */
+/* Reads the arguments of map() without a filter. */
 static void read_mapping(struct rendering *r, struct state *s)
 {
     const struct builtin_arguments *a = &s->arguments;
@@ -414,8 +421,8 @@ static void read_mapping(struct rendering *r, struct state *s)
     s->path = read_path(r, attribute);
 }
 
-/* Opens the source, and reads the arguments: a path, then what map applies or select asks with what it takes.
- * A falsy source ends map and select before they look at them. */
+/* Opens the source and reads the arguments: a path, then the filter or test with its own arguments. For a
+ * source that is false, map and select end before they read their arguments. */
 static bool prepare(struct rendering *r, struct value over, struct state *s)
 {
     const struct builtin_arguments *a = &s->arguments;
@@ -470,7 +477,7 @@ static bool next_lazy(struct rendering *r, struct walk_generator *g, struct valu
     return false;
 }
 
-/* map, select and the like: HOW says which. */
+/* Makes the generator of map, select and the like; HOW has the flags above. */
 static struct value do_lazy(struct rendering *r, struct value v, const struct builtin_call *g)
 {
     const struct builtin_arguments *a = g->all;
@@ -542,9 +549,9 @@ const struct builtin jinja_filters[] = {
 };
 /* clang-format on */
 
-/* Tests */
+/* ---- tests ---- */
 
-/* Tests of one value; HOW: which, or a kind of value. */
+/* Tests of one value: HOW is one of these or an enum value_kind. */
 /* clang-format off */
 enum {
     IS_DEFINED = 64, IS_TRUE, IS_FALSE, IS_NUMBER, IS_ITERABLE, IS_SEQUENCE, IS_CALLABLE, IS_LOWER, IS_UPPER
@@ -561,7 +568,7 @@ static struct value is(struct rendering *r, struct value v, const struct builtin
     case IS_FALSE: yes = v.kind == VALUE_BOOLEAN && !v.boolean; break;
     case IS_NUMBER: yes = jinja_is_number(v); break;
     case IS_ITERABLE: yes = iterable || v.kind == VALUE_LOOP; break;
-    case IS_SEQUENCE: /* has a length and elements by number or key; an undefined value too */
+    case IS_SEQUENCE: /* has a length and elements by number or key; undefined values, too */
         yes = iterable && v.kind != VALUE_GENERATOR;
         break;
     case IS_CALLABLE:
@@ -579,7 +586,7 @@ static struct value is(struct rendering *r, struct value v, const struct builtin
     return jinja_boolean(yes);
 }
 
-/* Whether a number leaves HOW when it is divided by another, or by 2. */
+/* True if V modulo the argument, or 2 without one, is HOW. */
 static struct value leaves(struct rendering *r, struct value v, const struct builtin_call *g)
 {
     v = jinja_calculate(r, CALCULATE_MODULO, v, g->p[0].kind == VALUE_MISSING ? jinja_integer(2) : g->p[0]);

@@ -14,7 +14,7 @@ enum { RANGE_MAX = 100000, DATE_MAX = 1024, MESSAGE_MAX = 800 };
 static struct value make_range(struct rendering *r, struct value nothing, const struct builtin_call *given)
 {
     struct value_range *g = jinja_allocate(r, sizeof(*g));
-    bool one = given->p[1].kind == VALUE_MISSING; /* argument: where to stop */
+    bool one = given->p[1].kind == VALUE_MISSING; /* a single argument is the stop */
     uint64_t span, step;
 
     (void)nothing;
@@ -35,7 +35,7 @@ static struct value make_range(struct rendering *r, struct value nothing, const 
     return (struct value){.kind = VALUE_RANGE, .range = g};
 }
 
-/* A dict or a namespace: the pairs of another dict, and the named arguments. */
+/* Makes a dict or a namespace from the pairs of another dict and the keyword arguments. */
 static struct value make_dict(struct rendering *r, struct value nothing, const struct builtin_call *g)
 {
     const struct builtin_arguments *a = g->all;
@@ -63,7 +63,8 @@ static struct value raise_exception(struct rendering *r, struct value nothing, c
     return nothing;
 }
 
-/* The format without what C knows otherwise than Python's datetime: microseconds, and a time without zone. */
+/* Replaces the parts of a format in which strftime() differs from Python's datetime: microseconds, and a time
+ * without a zone. */
 static const char *date_format(struct rendering *r, struct value format)
 {
     struct text t = {.r = r};
@@ -94,7 +95,7 @@ static struct value strftime_now(struct rendering *r, struct value nothing, cons
     (void)nothing;
     if (g->p[0].size == 0 || !jinja_step(r, 16 + 4 * (size_t)g->p[0].size))
         return g->p[0];
-    timegm(&tm); /* the day of the week and of the year follow from the date */
+    timegm(&tm); /* computes the day of the week and of the year from the date */
     tm.tm_isdst = r->now->tm_isdst;
     format = date_format(r, g->p[0]);
     n = r->rc ? 0 : strftime(text, sizeof(text), format, &tm);

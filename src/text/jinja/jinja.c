@@ -58,7 +58,7 @@ int jinja_parse(struct jinja **out, const char *src, size_t len, const char *nam
     if (!j)
         return err_nomem(e, "a template");
     arena_init(&r.arena, MEM_TEXT);
-    /* Sentences of rendering go to clients of a server, who are shown no folders of it. */
+    /* Errors of rendering are sent to clients of the server, which must not see its folders. */
     j->name = mem_strdup(strrchr(name, '/') ? strrchr(name, '/') + 1 : name, MEM_TEXT);
     if (!j->name)
         r.rc = err_nomem(e, "a template");
@@ -82,7 +82,8 @@ void jinja_free(struct jinja *j)
     mem_free(j);
 }
 
-/* What a name of the template stands for where no frame has it: a variable of the context, or a function. */
+/* Looks up the names of the template in the context and then among the functions, for frames that do not have
+ * them. */
 static void bind_outside(struct rendering *r, const struct value_dict *names,
                          const struct value_dict *context)
 {
@@ -98,7 +99,7 @@ static void bind_outside(struct rendering *r, const struct value_dict *names,
     }
 }
 
-/* The variables; those that are equal to the template's own are loaded as its own. */
+/* Loads the variables. Those that are equal to the template's own count as the template's. */
 static struct value load_context(struct rendering *r, json_t *context)
 {
     struct value_dict *d;
@@ -116,7 +117,7 @@ static struct value load_context(struct rendering *r, json_t *context)
     return jinja_dict_value(d, VALUE_DICT);
 }
 
-/* Appends the text, and where it came from. */
+/* Appends the text to OUT and its origins to ORIGIN. */
 static int give(struct rendering *r, const struct text *text, struct buf *out, struct buf *origin)
 {
     size_t before = out->len;

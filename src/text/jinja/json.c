@@ -27,8 +27,10 @@ static bool read_separators(struct print_writer *w, struct value v)
 struct value jinja_to_json(struct rendering *r, struct value v, const struct builtin_call *g)
 {
     struct text t = {.r = r};
-    struct print_writer w = {
-        .text = &t, .json = true, .ascii = jinja_true(g->p[0]), .sort = jinja_true(g->p[3]) ? jinja_sort : NULL};
+    struct print_writer w = {.text = &t,
+                             .json = true,
+                             .ascii = jinja_true(g->p[0]),
+                             .sort = jinja_true(g->p[3]) ? jinja_sort : NULL};
 
     w.pretty = g->p[1].kind != VALUE_MISSING;
     w.indent = w.pretty ? jinja_blanks(r, g, 1, 0) : value_none;
@@ -56,8 +58,8 @@ static struct value load_list(struct rendering *r, const json_t *j)
     return v;
 }
 
-/* A member of an object. A role that every template knows is the template's, which may write it inside of a
- * special token. */
+/* Loads a member of an object. A role that every template knows counts as the template's, because templates
+ * write it inside special tokens. */
 static struct value load_member(struct rendering *r, struct value name, const json_t *j)
 {
     struct value v = jinja_load(r, j);
@@ -70,7 +72,8 @@ static struct value load_member(struct rendering *r, struct value name, const js
 
 static struct value load_dict(struct rendering *r, const json_t *j)
 {
-    json_t *object = (json_t *)(uintptr_t)j; /* jansson's iterators do not take const, but do not change it */
+    json_t *object =
+        (json_t *)(uintptr_t)j; /* jansson's iterators do not take const, although they change nothing */
     struct value_dict *d = jinja_dict(r);
 
     for (void *i = json_object_iter(object); d && i && !r->rc; i = json_object_iter_next(object, i)) {

@@ -1,8 +1,9 @@
-/* lex.c - template text to tokens: data between tags, and names, literals and operators within them.
+/* lex.c - splits a template into tokens: text between tags, and names, literals and operators within them.
  *
- * Follows the regular expressions of Jinja's lexer as chat templates configure it: {{ }}, {% %}, {# #};
- * trim_blocks (a line break behind a block tag goes), lstrip_blocks (blanks before a block tag on its line
- * go), - and + at the tags, {% raw %}; line ends become \n and one trailing line break of the template goes.
+ * Follows the regular expressions of Jinja's lexer as chat templates configure it: {{ }}, {% %} and {# #};
+ * trim_blocks, which removes a line break after a block tag; lstrip_blocks, which removes blanks before a
+ * block tag on its line; - and + at the tags; {% raw %}. Line ends become \n, and one line break at the end
+ * of the template is removed.
  */
 #include "text/jinja/lex.h"
 
@@ -22,10 +23,10 @@ struct lexer {
     struct rendering *r;
     const char *s;
     size_t n, at;
-    bool line_start; /* the last tag ended a line */
+    bool line_start; /* the last tag was followed by a line break */
     struct lex_token *tokens;
     size_t count, room;
-    char closing[NESTING_MAX]; /* what closes the brackets that are open */
+    char closing[NESTING_MAX]; /* the closing characters of the open brackets */
     size_t open;
 };
 
@@ -53,7 +54,7 @@ static void push(struct lexer *x, int kind, uint32_t line, struct value value)
     x->tokens[x->count++] = (struct lex_token){.kind = kind, .line = line, .value = value};
 }
 
-/* Counts the lines of s[at, to) and goes there. */
+/* Goes to the offset TO and counts the lines on the way. */
 static void advance(struct lexer *x, size_t to)
 {
     for (size_t i = x->at; i < to; i++)
@@ -61,7 +62,7 @@ static void advance(struct lexer *x, size_t to)
     x->at = to;
 }
 
-/* Goes to END, which is behind a tag. */
+/* Goes to END, the offset after a tag. */
 static void leave_tag(struct lexer *x, size_t end)
 {
     advance(x, end);
@@ -75,7 +76,8 @@ static size_t skip_space(const struct lexer *x, size_t i)
     return i;
 }
 
-/* Where the white space that ends s[from, to) begins; it may go over line breaks or not. */
+/* Returns the offset at which the white space that ends s[from, to) begins. LINES: it may contain line
+ * breaks. */
 static size_t skip_space_back(const struct lexer *x, size_t from, size_t to, bool lines)
 {
     while (to > from) {
@@ -95,8 +97,8 @@ static bool looking_at(const struct lexer *x, size_t i, const char *what)
     return i <= x->n && x->n - i >= n && memcmp(x->s + i, what, n) == 0;
 }
 
-/* The end of a tag at I, END being "%}" or the like: behind it and the white space it takes along; 0 if
- * none is there. */
+/* Returns the offset after the tag end at I ("%}" or the like) and the white space that it removes; 0 if
+ * there is no tag end. */
 static size_t tag_end(const struct lexer *x, size_t i, const char *end, bool plus, bool trim)
 {
     if (i + 3 <= x->n && x->s[i] == '-' && looking_at(x, i + 1, end))
@@ -108,7 +110,7 @@ static size_t tag_end(const struct lexer *x, size_t i, const char *end, bool plu
     return i + 2 + (trim && i + 2 < x->n && x->s[i + 2] == '\n');
 }
 
-/* {% raw %} or, for WORD "endraw", its end: the offset behind it, 0 if the tag at I is not that. */
+/* Returns the offset after the tag at I if it is {% raw %} or, for WORD "endraw", its end; else 0. */
 static size_t raw_tag(const struct lexer *x, size_t i, const char *word, bool trim)
 {
     i += 2;
@@ -120,7 +122,7 @@ static size_t raw_tag(const struct lexer *x, size_t i, const char *word, bool tr
     return tag_end(x, i, "%}", trim, trim);
 }
 
-/* Emits the text s[at, tag) before a tag, of which SIGN is the character behind its two braces. */
+/* Emits the text s[at, tag) before a tag. SIGN is the character after the tag's two braces. */
 static void put_data(struct lexer *x, size_t tag, char sign, bool print)
 {
     size_t from = x->at, to = tag, line;
@@ -149,7 +151,7 @@ static bool digit_at(const struct lexer *x, size_t i)
     return i < x->n && isdigit((unsigned char)x->s[i]);
 }
 
-/* Where digits end, with single underscores between them. */
+/* Returns the offset at which digits end, which may have single underscores between them. */
 static size_t digits(const struct lexer *x, size_t i)
 {
     while (digit_at(x, i) ||
@@ -158,7 +160,7 @@ static size_t digits(const struct lexer *x, size_t i)
     return i;
 }
 
-/* An integer of any base, or a float. Behind a dot there is an integer: a.0.1 has two subscripts. */
+/* Reads an integer of any base, or a float. After a dot only an integer is read: a.0.1 has two subscripts. */
 static void lex_number(struct lexer *x)
 {
     bool whole = true, overflow = false, good, dotted = x->at > 0 && x->s[x->at - 1] == '.';
@@ -206,7 +208,7 @@ static void lex_name(struct lexer *x)
     x->at = end;
 }
 
-/* The character that N hexadecimal digits at P spell. */
+/* Appends the character of code N hexadecimal digits at P. */
 static const char *put_hex(struct text *t, const char *p, const char *end, int n)
 {
     uint32_t c = 0;
@@ -229,7 +231,7 @@ static const char *put_hex(struct text *t, const char *p, const char *end, int n
     return p;
 }
 
-/* Escapes of Python's unicode-escape codec; an unknown one stays as it is written. */
+/* Reads an escape of Python's unicode-escape codec. An unknown escape is kept as written. */
 static const char *put_escape(struct text *t, const char *p, const char *end)
 {
     static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
@@ -327,7 +329,7 @@ static void lex_operator(struct lexer *x)
     x->at++;
 }
 
-/* The tokens of one tag up to its end, or to the end of the template. */
+/* Reads the tokens of one tag up to its end or the end of the template. */
 static void lex_tag(struct lexer *x, bool print)
 {
     x->open = 0;
@@ -357,7 +359,7 @@ static void lex_comment(struct lexer *x)
 {
     size_t hit = jinja_find(x->s + x->at, x->n - x->at, "#}", 2), end;
 
-    if (x->at == x->n) /* as in Jinja, a comment of which there is only the beginning is none */
+    if (x->at == x->n) /* as in Jinja, "{#" at the end of a template does not open a comment */
         return;
     if (hit == SIZE_MAX) {
         jinja_fail(x->r, "Missing end of comment tag");
@@ -391,7 +393,7 @@ static void lex_raw(struct lexer *x)
     leave_tag(x, end);
 }
 
-/* Text up to the next tag, and the tag. */
+/* Reads the text up to the next tag, and the tag. */
 static void lex_next(struct lexer *x)
 {
     size_t tag = x->at, end;
@@ -424,7 +426,7 @@ static void lex_next(struct lexer *x)
     lex_tag(x, kind == '{');
 }
 
-/* The text with \n for every line end and without one trailing line break. */
+/* Copies the text with \n for every line end and without one trailing line break. */
 static bool normalize(struct lexer *x, const char *src, size_t len)
 {
     char *s = jinja_allocate(x->r, len + 1);

@@ -18,7 +18,7 @@
 #include "text/jinja/tree.h"
 #include "text/jinja/walk.h"
 
-/* The place of an element, or with HOW their number. */
+/* Returns the index of an element or, with HOW, the number of equal elements. */
 static struct value search_list(struct rendering *r, struct value self, const struct builtin_call *g)
 {
     int64_t n = 0;
@@ -46,7 +46,7 @@ static struct value get(struct rendering *r, struct value self, const struct bui
     return g->p[1].kind == VALUE_MISSING ? value_none : g->p[1];
 }
 
-/* The list behind keys(), values() and items(), as HOW says. */
+/* Returns the list of keys(), values() or items(), as HOW says. */
 static struct value view(struct rendering *r, struct value self, const struct builtin_call *g)
 {
     struct value v = jinja_list(r, VALUE_LIST, NULL, self.dict->count);
@@ -76,7 +76,7 @@ static const struct builtin dict_methods[] = {
     {.name = NULL},
 };
 
-/* Methods that would change the value. */
+/* Methods that would change the value, which the sandbox forbids. */
 static const char changing_list[] = "append clear extend insert pop remove reverse sort";
 
 static const char changing_dict[] = "clear pop popitem setdefault update";
@@ -91,7 +91,8 @@ static struct value unsafe(struct rendering *r, struct value object, struct valu
     return jinja_undefined(jinja_finish_terminated(&t));
 }
 
-/* A method of OBJECT, or missing. What changes the value gives an undefined one, as in the sandbox. */
+/* Returns a method of OBJECT, or MISSING. A method that would change the value is undefined, as in the
+ * sandbox. */
 static struct value find_method(struct rendering *r, struct value object, struct value name)
 {
     bool string = object.kind == VALUE_STRING, dict = object.kind == VALUE_DICT;
@@ -125,7 +126,7 @@ static struct value macro_attribute(struct rendering *r, const struct tree_macro
     return v;
 }
 
-/* What Python's getattr() finds, or missing. */
+/* Returns what Python's getattr() finds, or MISSING. */
 static struct value own_attribute(struct rendering *r, struct value object, struct value name)
 {
     struct value v = value_missing;
@@ -148,7 +149,7 @@ static struct value own_attribute(struct rendering *r, struct value object, stru
     return v;
 }
 
-/* object[key] as Python has it; missing where Python raises TypeError or LookupError. */
+/* Returns object[key], or MISSING where Python raises TypeError or LookupError. */
 static struct value subscript(struct rendering *r, struct value object, struct value key)
 {
     struct value v;

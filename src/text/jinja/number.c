@@ -24,8 +24,6 @@ static unsigned prefix_base(char c)
     return c == 'x' ? 16 : c == 'o' ? 8 : c == 'b' ? 2 : 0;
 }
 
-/* What int(text, base) reads of a text without white space around it; base 0 goes by the prefix. False: no
- * integer, or one of more than 64 bits. */
 bool jinja_parse_integer(const char *s, size_t n, unsigned base, int64_t *out, bool *overflow)
 {
     bool negative = n && *s == '-', prefixed = false, only_zeros, over = false;
@@ -66,7 +64,8 @@ struct value jinja_parse_large(struct rendering *r, struct value s)
         if (s.bytes[i] == '-' || (digit(s.bytes[i]) < 10 && !leading))
             digits[n++] = s.bytes[i];
         else if (digit(s.bytes[i]) >= 10 && s.bytes[i] != '_' && s.bytes[i] != '+')
-            return jinja_fail(r, "an integer grows beyond 64 bits"); /* of base 2, 8 or 16 */
+            return jinja_fail(
+                r, "an integer grows beyond 64 bits"); /* a digit of base 16, or the prefix of a base */
     }
     digits[n] = 0;
     if (n > JSON_LARGE_DIGITS)
@@ -74,8 +73,6 @@ struct value jinja_parse_large(struct rendering *r, struct value s)
     return jinja_large(digits, n);
 }
 
-/* What float(text) reads: digits with single underscores between them, or a word. strtod() would also take
- * hexadecimal digits. */
 bool jinja_parse_float(const char *s, size_t n, double *out)
 {
     bool word = n && strchr("nNfFyY", s[n - 1]) && s[n - 1];

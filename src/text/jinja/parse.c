@@ -1,9 +1,10 @@
-/* parse.c - tokens to a tree: Jinja's grammar of statements and expressions, as far as chat templates go.
+/* parse.c - parses tokens into a tree: Jinja's grammar of statements and expressions, as far as chat
+ * templates use it.
  *
- * Expressions from the loosest: if-else, or, and, not, comparisons, + -, ~, * / // %, **, sign, and what
- * follows an operand: attributes, subscripts, calls, then filters and tests. A filter applies to the operand
- * before it, not to the sign in front of that; ** groups to the left and binds looser than a sign. After the
- * first error every function returns a harmless node.
+ * The precedence of expressions, from the loosest: if-else, or, and, not, comparisons, + -, ~, * / // %, **,
+ * sign, and what follows an operand: attributes, subscripts, calls, then filters and tests. A filter applies
+ * to the operand before it, without the operand's sign. ** groups to the left and binds looser than a sign.
+ * After the first error every function returns a node that is safe to use.
  */
 #include "text/jinja/parse.h"
 
@@ -17,7 +18,7 @@
 #include "text/jinja/text.h"
 
 enum {
-    NESTING_MAX = 150, /* brackets and blocks within one another */
+    NESTING_MAX = 150, /* the largest depth of brackets and blocks */
     KEYWORDS_MAX = 64,
 };
 
@@ -27,15 +28,15 @@ struct parser {
     const struct lex_token *tokens;
     size_t n, at;
     int depth;
-    int loops;        /* loops around, which break and continue may end */
-    unsigned uses;    /* special names seen in the macro */
-    const char *ends; /* tags that would end the block around, with blanks between them; or NULL */
-    _Alignas(16) unsigned char scrap[256]; /* what is built after an error */
+    int loops;        /* the number of enclosing loops, which break and continue may end */
+    unsigned uses;    /* TREE_USES_* of the current macro */
+    const char *ends; /* tags that end the current block, with blanks between them; or NULL */
+    _Alignas(16) unsigned char scrap[256]; /* memory for nodes that are built after an error */
 };
 
 static const struct lex_token end_of_template = {.kind = LEX_END_OF_TEMPLATE};
 
-/* Tokens */
+/* ---- tokens ---- */
 
 static const struct lex_token *peek(const struct parser *p, size_t ahead)
 {
@@ -55,7 +56,7 @@ static struct lex_token next(struct parser *p)
 
     if (p->at + 1 < p->n)
         p->at++;
-    p->r->line = p->r->rc ? p->r->line : peek(p, 0)->line; /* where an error would be */
+    p->r->line = p->r->rc ? p->r->line : peek(p, 0)->line; /* the line of an error in the next token */
     return t;
 }
 
@@ -93,7 +94,7 @@ static struct lex_token expect(struct parser *p, int k)
     return p->r->rc ? end_of_template : next(p);
 }
 
-/* Nodes */
+/* ---- nodes ---- */
 
 static bool enter(struct parser *p)
 {
@@ -107,7 +108,7 @@ static void leave(struct parser *p)
     p->depth--;
 }
 
-/* What PARSE makes one level deeper. */
+/* Calls PARSE one level deeper. */
 static struct tree_node *nested(struct parser *p, struct tree_node *(*parse)(struct parser *p))
 {
     struct tree_node *n = enter(p) ? parse(p) : NULL;
@@ -116,7 +117,7 @@ static struct tree_node *nested(struct parser *p, struct tree_node *(*parse)(str
     return n;
 }
 
-/* Zeroed memory; after an error some that nobody reads. */
+/* Returns zeroed memory; after an error, memory that is never read. */
 static void *fresh(struct parser *p, size_t bytes)
 {
     void *m = jinja_allocate_array(p->r, 1, bytes);
@@ -156,7 +157,7 @@ static struct tree_node *make_two(struct parser *p, enum tree_kind k, unsigned o
     return n;
 }
 
-/* A tuple, list, dict or joined string of ITEMS. */
+/* Makes a tuple, list or dict of ITEMS. */
 static struct tree_node *make_items(struct parser *p, enum tree_kind k, const struct tree_nodes *items)
 {
     struct tree_node *n = make(p, k);
@@ -195,7 +196,7 @@ static struct tree_node *make_variable(struct parser *p, struct value name)
     return n;
 }
 
-/* Expressions */
+/* ---- expressions ---- */
 
 enum series { EXPRESSIONS, EXPRESSIONS_BEFORE_IF, TARGETS, TARGETS_WITH_ATTRIBUTES };
 
@@ -203,7 +204,7 @@ static struct tree_node *parse_series(struct parser *p, enum series what);
 static struct tree_node *parse_expression(struct parser *p);
 static struct tree_node *parse_postfix(struct parser *p, struct tree_node *n, bool filters);
 
-/* The arguments in round brackets; those with a name come last. */
+/* Parses the arguments in parentheses; those with a name come last. */
 static void parse_arguments(struct parser *p, struct tree_call *c)
 {
     struct tree_nodes list = {.room = 0};
@@ -240,7 +241,7 @@ static void parse_arguments(struct parser *p, struct tree_call *c)
     c->arguments = list;
 }
 
-/* A call, filter or test of OF, with its arguments if it has any. */
+/* Parses a call, filter or test of OF, with its arguments if it has any. */
 static struct tree_node *parse_call(struct parser *p, enum tree_kind k, struct tree_node *of)
 {
     struct tree_node *n = make(p, k);
@@ -257,7 +258,7 @@ static struct tree_node *parse_call(struct parser *p, enum tree_kind k, struct t
     return n;
 }
 
-/* The filters behind OF; with INLINED the first one has no bar before it. */
+/* Parses the filters after OF. INLINED: the first one has no bar before it. */
 static struct tree_node *parse_filters(struct parser *p, struct tree_node *of, bool inlined)
 {
     for (; (inlined || skip(p, '|')) && !p->r->rc; inlined = false)
@@ -265,7 +266,7 @@ static struct tree_node *parse_filters(struct parser *p, struct tree_node *of, b
     return of;
 }
 
-/* Whether the one argument follows that a test may have without brackets. */
+/* True if the argument follows that a test may have without parentheses. */
 static bool begins_argument(const struct parser *p)
 {
     int k = kind(p);
@@ -297,7 +298,7 @@ static struct tree_node *parse_test(struct parser *p, struct tree_node *of)
     return negated ? make_two(p, TREE_NOT, 0, n, NULL) : n;
 }
 
-/* The rest of obj[start:stop:step], where the first colon is next. */
+/* Parses the rest of obj[start:stop:step]; the first colon is the next token. */
 static struct tree_node *parse_slice(struct parser *p, struct tree_node *object, struct tree_node *start)
 {
     struct tree_node *n = make(p, TREE_SLICE);
@@ -337,7 +338,7 @@ static struct tree_node *parse_dot(struct parser *p, struct tree_node *object)
                     make_constant(p, t.value));
 }
 
-/* What follows an operand: attributes, subscripts and calls; then, with FILTERS, filters and tests. */
+/* Parses what follows an operand: attributes, subscripts and calls; with FILTERS also filters and tests. */
 static struct tree_node *parse_postfix(struct parser *p, struct tree_node *n, bool filters)
 {
     for (bool filtered = false; !p->r->rc;) {
@@ -358,7 +359,7 @@ static struct tree_node *parse_postfix(struct parser *p, struct tree_node *n, bo
     return n;
 }
 
-/* A list, or a dict: there the items are keys and values in turns. */
+/* Parses a list, or a dict, whose items are keys and values in turn. */
 static struct tree_node *parse_items(struct parser *p, enum tree_kind k, int close)
 {
     struct tree_nodes items = {.room = 0};
@@ -408,7 +409,7 @@ static struct tree_node *parse_primary(struct parser *p)
     case LEX_NAME:
         v = next(p).value;
         return is_constant_name(v, &v) ? make_constant(p, v) : make_variable(p, v);
-    case LEX_STRING: /* strings side by side are one */
+    case LEX_STRING: /* adjacent strings are joined */
         for (v = next(p).value; kind(p) == LEX_STRING && !p->r->rc;)
             v = jinja_join(p->r, v, next(p).value);
         return make_constant(p, v);
@@ -428,7 +429,7 @@ static struct tree_node *parse_primary(struct parser *p)
     return n ? n : make(p, TREE_CONSTANT);
 }
 
-/* An operand with the signs in front of it and, tighter than these, attributes, subscripts and calls. */
+/* Parses an operand with its signs. Attributes, subscripts and calls bind tighter than the signs. */
 static struct tree_node *parse_signed(struct parser *p)
 {
     int k = kind(p);
@@ -443,8 +444,8 @@ static struct tree_node *parse_not(struct parser *p);
 
 enum { OR_LEVEL, AND_LEVEL, SUM_LEVEL, JOIN_LEVEL, PRODUCT_LEVEL, POWER_LEVEL };
 
-/* Operators that group to the left, by LEVEL from the loosest. The operands of `and` are negations and
- * comparisons, which have those of + and - for operands. */
+/* Parses operators that group to the left, LEVEL being the loosest of them. The operands of `and` are
+ * negations and comparisons, whose operands are sums. */
 static struct tree_node *parse_binary(struct parser *p, int level)
 {
     static const struct {
@@ -479,7 +480,7 @@ static struct tree_node *parse_binary(struct parser *p, int level)
     }
 }
 
-/* Consumes a comparison; false when none is there. */
+/* Consumes a comparison operator. False: the next token is none. */
 static bool parse_relation(struct parser *p, enum compare_how *how)
 {
     static const int token[] = {[COMPARE_EQUAL] = LEX_EQUAL, [COMPARE_UNEQUAL] = LEX_UNEQUAL,
@@ -530,7 +531,7 @@ static struct tree_node *parse_expression(struct parser *p)
     return yes;
 }
 
-/* A name to assign to, or several in brackets. */
+/* Parses a name to assign to, or several in parentheses. */
 static struct tree_node *parse_target(struct parser *p, enum series what)
 {
     const struct lex_token *t = peek(p, 0);
@@ -558,7 +559,7 @@ static struct tree_node *parse_target(struct parser *p, enum series what)
     return n;
 }
 
-/* Expressions or targets with commas between them: one, or a tuple. */
+/* Parses expressions or targets with commas between them: one, or a tuple. */
 static struct tree_node *parse_series(struct parser *p, enum series what)
 {
     struct tree_nodes items = {.room = 0};
@@ -581,7 +582,7 @@ static struct tree_node *parse_series(struct parser *p, enum series what)
     return make_items(p, TREE_TUPLE, &items);
 }
 
-/* Statements */
+/* ---- statements ---- */
 
 static bool at_end(const struct parser *p)
 {
@@ -632,7 +633,7 @@ static void parse_nodes(struct parser *p, struct tree_nodes *body)
     }
 }
 
-/* The statements of a block up to one of ENDS, which becomes the current token. */
+/* Parses the statements of a block up to one of ENDS, which becomes the current token. */
 static struct tree_nodes parse_body(struct parser *p, const char *ends)
 {
     struct tree_nodes body = {.room = 0};
@@ -657,7 +658,7 @@ static struct tree_nodes parse_whole_body(struct parser *p, const char *end)
     return body;
 }
 
-/* {% set x = value %}, {% set x %}text{% endset %}, or {% filter name %}text{% endfilter %}. */
+/* Parses {% set x = value %}, {% set x %}text{% endset %}, or {% filter name %}text{% endfilter %}. */
 static struct tree_node *parse_set(struct parser *p)
 {
     bool filter = jinja_is(p->tokens[p->at - 1].value, "filter");
@@ -742,8 +743,8 @@ static void parse_signature(struct parser *p, struct tree_macro *m)
     m->defaults = defaults;
 }
 
-/* A macro, or a nameless one for another to call, or one that prints its body: {% generation %} marks what
- * the assistant wrote. */
+/* Parses a macro, a call block (a macro without a name that the called macro may call), or a generation
+ * block, which marks what the assistant wrote and prints its body. */
 static struct tree_node *parse_macro(struct parser *p)
 {
     struct value tag = p->tokens[p->at - 1].value;
@@ -758,7 +759,7 @@ static struct tree_node *parse_macro(struct parser *p)
     m->name = named ? parse_target(p, TARGETS)->variable.name : value_none;
     m->number = named ? number_of(p, m->name) : 0;
     p->uses = 0;
-    p->loops = 0; /* break and continue do not reach a loop around it */
+    p->loops = 0; /* break and continue cannot end a loop outside the macro */
     if (named || (call && kind(p) == '('))
         parse_signature(p, m);
     if (call && (m->call = parse_expression(p))->kind != TREE_CALL)

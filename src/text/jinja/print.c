@@ -11,9 +11,10 @@
 #include "text/jinja/origin.h"
 #include "text/jinja/rendering.h"
 
-enum { BRIEF_MAX = 200 }; /* bytes of a value in a message */
+enum { BRIEF_MAX = 200 }; /* the longest value in a message, in bytes */
 
-/* The shortest digits that read back as the same float, with an exponent where Python writes one. */
+/* Writes the shortest digits that are read back as the same float, with an exponent where Python writes
+ * one. */
 static void put_float(const struct print_writer *w, double f)
 {
     char text[JSON_REAL_TEXT];
@@ -60,12 +61,12 @@ static void put_json_character(struct text *t, uint32_t c)
     jinja_put_format(t, "\\u%04x", c);
 }
 
-/* In quotes, with escapes for quotes, backslashes, controls, and what lies beyond ASCII if that is not taken
- * as it is. */
+/* Writes S in quotes, with escapes for quotes, backslashes, control characters and, unless they are kept,
+ * characters beyond ASCII. */
 static void put_string(const struct print_writer *w, struct value s)
 {
-    bool two =
-        w->json || (memchr(s.bytes, '\'', s.size) && !memchr(s.bytes, '"', s.size)); /* spares escapes */
+    bool two = w->json || (memchr(s.bytes, '\'', s.size) &&
+                           !memchr(s.bytes, '"', s.size)); /* these quotes need no escapes */
     bool marked = s.mark == VALUE_ESCAPED && !w->json, high = w->ascii || !w->json;
     char quote = two ? '"' : '\'';
     struct text *t = w->text;
@@ -104,7 +105,7 @@ static void new_line(const struct print_writer *w, size_t level)
 
 static void put_value(const struct print_writer *w, struct value v, size_t level);
 
-/* Keys that are no strings become some in JSON: "true", "null", "1.5". */
+/* Writes a key. Keys that are not strings become strings in JSON: "true", "null", "1.5". */
 static void put_key(const struct print_writer *w, struct value key, size_t level)
 {
     const char *quote = w->json && key.kind != VALUE_STRING ? "\"" : "";
@@ -117,7 +118,7 @@ static void put_key(const struct print_writer *w, struct value key, size_t level
     jinja_put(w->text, w->colon.bytes, w->colon.size);
 }
 
-/* The items of a list or tuple, or the pairs of a dict. */
+/* Writes the items of a list or tuple, or the pairs of a dict. */
 static void put_items(const struct print_writer *w, struct value v, size_t level)
 {
     struct rendering *r = w->text->r;
@@ -203,7 +204,7 @@ static void put_value(const struct print_writer *w, struct value v, size_t level
         jinja_fail(t->r, "Object of type %s is not JSON serializable", jinja_type(v));
     else if (v.kind == VALUE_RANGE)
         put_range(t, v.range);
-    else /* what has no literal; an undefined value in a list is "Undefined" */
+    else /* values without a literal; an undefined value in a list is "Undefined" */
         jinja_put_format(t, v.kind == VALUE_UNDEFINED ? "%s" : "<%s>", jinja_type(v));
 }
 
@@ -270,13 +271,12 @@ const char *jinja_brief(struct rendering *r, struct value v)
     struct text t = {.r = r};
 
     jinja_print_repr(&t, v);
-    if (t.size > BRIEF_MAX) /* cut between characters */
+    if (t.size > BRIEF_MAX) /* the text is cut between characters */
         for (t.size = BRIEF_MAX; t.size > 0 && ((unsigned char)t.bytes[t.size] & 0xc0) == 0x80;)
             t.size--;
     return jinja_finish_terminated(&t);
 }
 
-/* The sentences of jinja2's Undefined. */
 struct value jinja_fail_undefined(struct rendering *r, struct value v)
 {
     struct value object, key;

@@ -52,7 +52,7 @@ void jinja_leave(struct rendering *r)
 
 bool jinja_charge(struct rendering *r, size_t bytes)
 {
-    size_t cost = (bytes | 15) + 1; /* what the arena takes, at most */
+    size_t cost = (bytes | 15) + 1; /* the most that the arena takes for them */
 
     if (r->rc)
         return false;

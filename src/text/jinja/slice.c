@@ -9,7 +9,7 @@
 
 struct extent {
     int64_t start, stop, step;
-    size_t count; /* elements chosen */
+    size_t count; /* the number of elements in the slice */
 };
 
 static int64_t clamp(struct value v, int64_t n, int64_t least, int64_t most)
@@ -20,7 +20,7 @@ static int64_t clamp(struct value v, int64_t n, int64_t least, int64_t most)
     return i < least ? least : i > most ? most : i;
 }
 
-/* What start, stop and step, each none or an integer, choose of N elements. */
+/* Reads start, stop and step (v[0..2], each an integer or None) for a sequence of N elements. */
 static bool read_extent(struct rendering *r, const struct value *v, int64_t n, struct extent *x)
 {
     int64_t least, most, step = v[2].kind == VALUE_NONE ? 1 : jinja_to_integer(v[2]);
@@ -32,7 +32,7 @@ static bool read_extent(struct rendering *r, const struct value *v, int64_t n, s
         jinja_fail(r, "slice step cannot be zero");
     if (r->rc)
         return false;
-    step = step < -n - 1 ? -n - 1 : step > n + 1 ? n + 1 : step; /* a longer one chooses the same */
+    step = step < -n - 1 ? -n - 1 : step > n + 1 ? n + 1 : step; /* a longer step selects the same elements */
     least = step < 0 ? -1 : 0;
     most = step < 0 ? n - 1 : n;
     x->step = step;

@@ -56,7 +56,7 @@ static void assign(struct rendering *r, const struct tree_node *target, struct v
 
 /* ---- blocks ---- */
 
-/* Runs BODY in frame F, with its text into OUT. */
+/* Executes BODY in frame F with its output in OUT. */
 static enum statement_flow execute_apart(struct rendering *r, const struct tree_nodes *body, struct frame *f,
                                          struct text *out)
 {
@@ -82,7 +82,8 @@ static void put_block(struct rendering *r, struct value v)
         jinja_put(r->out, v.bytes, v.size);
 }
 
-/* A set block or a filter block: its text, through filters, becomes a variable or goes on. */
+/* Executes a set block or a filter block: its text goes through the filters, then into a variable or the
+ * output. */
 static enum statement_flow execute_block(struct rendering *r, const struct tree_statement *s)
 {
     struct text t = {.r = r};
@@ -113,8 +114,8 @@ static enum statement_flow execute_if(struct rendering *r, const struct tree_nod
 
 /* ---- loops ---- */
 
-/* The elements that pass the condition of a loop. They are taken one by one, for the body may change what
- * the condition depends on. */
+/* The elements that pass the condition of a loop. They are tested one at a time, because the body may change
+ * the variables of the condition. */
 struct sieve {
     const struct tree_statement *node;
     struct frame *frame;
@@ -149,8 +150,8 @@ static struct value sift(struct rendering *r, const struct tree_statement *f, st
     return jinja_generator(r, over, s, next_passing);
 }
 
-/* The body, once for each element. *WHOLE: some round of it came to its end, which is what Jinja's else
- * branch goes by. */
+/* Executes the body for each element. *WHOLE is set if some iteration reached the end of the body: Jinja's
+ * else branch depends on that. */
 static enum statement_flow run_loop(struct rendering *r, const struct tree_statement *f, struct walk_loop *l,
                                     struct frame *frame, bool *whole)
 {
@@ -203,8 +204,8 @@ static struct value make_macro(struct rendering *r, const struct tree_macro *nod
     return (struct value){.kind = VALUE_MACRO, .macro = m};
 }
 
-/* The values of parameters, and what no parameter took: for the variables varargs, kwargs and caller, or an
- * error. */
+/* Assigns the arguments to the parameters. Arguments without a parameter go to varargs, kwargs or caller if
+ * the macro uses these names; else they are an error. */
 static void bind_arguments(struct rendering *r, const struct tree_macro *m, const struct builtin_arguments *a)
 {
     size_t n = m->parameters.n, required = n - m->defaults.n, more = a->count > n ? a->count - n : 0, at;
@@ -233,7 +234,7 @@ static void bind_arguments(struct rendering *r, const struct tree_macro *m, cons
     if (m->uses & TREE_USES_CALLER)
         jinja_set_variable(r, r->frame, r->template->caller,
                            caller.kind == VALUE_NONE ? jinja_undefined("No caller defined") : caller);
-    for (size_t i = 0; i < n && !r->rc; i++) { /* a default may use what is to its left */
+    for (size_t i = 0; i < n && !r->rc; i++) { /* a default may use the parameters to its left */
         const struct tree_node *name = m->parameters.v[i];
 
         if (v[i].kind == VALUE_MISSING)

@@ -22,7 +22,7 @@ static uint32_t changed(uint32_t c, enum string_case how)
         return how == STRING_LOWER ? c + 32 * jinja_is_upper(c) : c - 32 * jinja_is_lower(c);
     if (how == STRING_LOWER)
         return (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
-    if (c == 0xdf) /* sharp s, whose upper case is two letters; utf8proc offers another one */
+    if (c == 0xdf) /* utf8proc has a single upper case letter for the sharp s, Python has two letters */
         return c;
     return (uint32_t)(how == STRING_UPPER ? utf8proc_toupper((utf8proc_int32_t)c)
                                           : utf8proc_totitle((utf8proc_int32_t)c));
@@ -45,7 +45,7 @@ struct value jinja_change_case(struct rendering *r, struct value v, const struct
 
         t.origin = jinja_origin(r, s.bytes + i);
         jinja_put_character(&t, changed(c, to));
-        /* str.title() begins a word behind anything but a letter, the filter behind these characters */
+        /* str.title() begins a word after anything but a letter, the filter after these characters */
         first = how == STRING_TITLE ? !jinja_is_lower(c) && !jinja_is_upper(c)
                                     : how == STRING_WORDS &&
                                           (jinja_is_space(c) || (c && c < 0x80 && strchr("-({[<", (int)c)));
@@ -62,7 +62,6 @@ static bool to_strip(struct value characters, const char *s)
     return jinja_find(characters.bytes, characters.size, s, jinja_width(s)) != SIZE_MAX;
 }
 
-/* Without the white space, or the characters given, at the ends that HOW names. */
 struct value jinja_strip(struct rendering *r, struct value v, const struct builtin_call *g)
 {
     struct value s = jinja_to_string(r, v), characters = g->p[0];
@@ -81,7 +80,6 @@ struct value jinja_strip(struct rendering *r, struct value v, const struct built
     return jinja_step(r, (s.size - (to - from)) / 4) ? jinja_part(s, from, to) : value_empty;
 }
 
-/* HOW: it is the filter. */
 struct value jinja_replace(struct rendering *r, struct value s, const struct builtin_call *g)
 {
     struct value from = g->p[0], to = g->p[1];
@@ -105,7 +103,7 @@ struct value jinja_replace(struct rendering *r, struct value s, const struct bui
         jinja_put(&t, s.bytes + at, hit);
         jinja_put(&t, to.bytes, to.size);
         at += hit + from.size;
-        if (from.size == 0) { /* the empty string is found before each character and at the end */
+        if (from.size == 0) { /* the empty string occurs before each character and at the end */
             step = at < s.size ? jinja_width(s.bytes + at) : 0;
             jinja_put(&t, s.bytes + at, step);
             at += step;
@@ -161,7 +159,8 @@ struct value jinja_indent(struct rendering *r, struct value v, const struct buil
     by = jinja_blanks(r, g, 0, 4);
     if (r->rc)
         return value_none;
-    lines = split_lines(r, jinja_join(r, v, jinja_literal("\n")), false); /* its last line break counts */
+    lines = split_lines(r, jinja_join(r, v, jinja_literal("\n")),
+                        false); /* a line break at the end of V counts */
     for (size_t i = 0; !r->rc && i < lines.size; i++) {
         struct value line = lines.items[i];
 
@@ -175,7 +174,7 @@ struct value jinja_indent(struct rendering *r, struct value v, const struct buil
     return by;
 }
 
-/* By runs of white space; leading ones give nothing. */
+/* Splits at runs of white space; leading white space gives no empty part. */
 static void split_blank(struct value_list_builder *g, struct value s, int64_t most)
 {
     size_t i = 0, from;
@@ -203,7 +202,7 @@ static size_t find_last(struct rendering *r, const char *s, size_t n, const char
     return SIZE_MAX;
 }
 
-/* Parts from the end come in reverse. */
+/* Splits at BY. BACK: from the end, with the parts in reverse order. */
 static void split_at(struct value_list_builder *g, struct value s, struct value by, int64_t most, bool back)
 {
     size_t from = 0, to = s.size, hit;
@@ -220,7 +219,7 @@ static void split_at(struct value_list_builder *g, struct value s, struct value 
     jinja_push(g, jinja_part(s, from, to));
 }
 
-/* The parts of a string; HOW: from the right. */
+/* Splits a string; HOW: from the right. */
 static struct value split(struct rendering *r, struct value self, const struct builtin_call *given)
 {
     struct value by = given->p[0], v;
@@ -242,7 +241,7 @@ static struct value split(struct rendering *r, struct value self, const struct b
         return v;
     if (!blank)
         return jinja_slice(r, v, value_none, value_none, jinja_integer(-1));
-    if (most < v.size) { /* the parts in front of the last MOST stay together, with the blanks before them */
+    if (most < v.size) { /* the parts before the last MOST stay together, with the blanks before them */
         v.items += v.size - most - 1;
         v.items[0] = jinja_part(self, 0, (size_t)(v.items[0].bytes - self.bytes) + v.items[0].size);
         v.size = (uint32_t)most + 1;
@@ -252,7 +251,7 @@ static struct value split(struct rendering *r, struct value self, const struct b
 
 enum { FIND, INDEX, COUNT };
 
-/* The place of a string in another, which INDEX wants to be there, or how often it is there. */
+/* Returns the index of a string in another, which must be there for INDEX, or how often it occurs. */
 static struct value search(struct rendering *r, struct value self, const struct builtin_call *g)
 {
     struct value sub = g->p[0];
@@ -286,7 +285,7 @@ static bool has_end(struct rendering *r, struct value s, struct value with, int 
            memcmp(side == STRING_LEFT ? s.bytes : s.bytes + s.size - with.size, with.bytes, with.size) == 0;
 }
 
-/* startswith() and endswith() take one string or a tuple of them. */
+/* startswith() and endswith() take one string or a tuple of strings. */
 static struct value ends(struct rendering *r, struct value self, const struct builtin_call *g)
 {
     struct value with = g->p[0];
@@ -329,17 +328,20 @@ static struct value join(struct rendering *r, struct value self, const struct bu
 
 /* clang-format off */
 const struct builtin jinja_string_methods[] = {
-    {"capitalize", jinja_change_case, "", 0, STRING_CAPITALIZED, 0}, {"count", search, "sub$", 1, COUNT, true},
-    {"endswith", ends, "suffix", 1, STRING_RIGHT, true}, {"find", search, "sub$", 1, FIND, true},
-    {"index", search, "sub$", 1, INDEX, true}, {"join", join, "iterable", 1, 0, true},
-    {"lower", jinja_change_case, "", 0, STRING_LOWER, 0}, {"lstrip", jinja_strip, "chars?$", 0, STRING_LEFT, true},
+    {"capitalize", jinja_change_case, "", 0, STRING_CAPITALIZED, 0},
+    {"count", search, "sub$", 1, COUNT, true}, {"endswith", ends, "suffix", 1, STRING_RIGHT, true},
+    {"find", search, "sub$", 1, FIND, true}, {"index", search, "sub$", 1, INDEX, true},
+    {"join", join, "iterable", 1, 0, true}, {"lower", jinja_change_case, "", 0, STRING_LOWER, 0},
+    {"lstrip", jinja_strip, "chars?$", 0, STRING_LEFT, true},
     {"removeprefix", remove_end, "prefix$", 1, STRING_LEFT, true},
     {"removesuffix", remove_end, "suffix$", 1, STRING_RIGHT, true},
     {"replace", jinja_replace, "old$ new$ count#", 2, 0, true},
-    {"rsplit", split, "sep?$ maxsplit#", 0, true, 0}, {"rstrip", jinja_strip, "chars?$", 0, STRING_RIGHT, true},
+    {"rsplit", split, "sep?$ maxsplit#", 0, true, 0},
+    {"rstrip", jinja_strip, "chars?$", 0, STRING_RIGHT, true},
     {"split", split, "sep?$ maxsplit#", 0, false, 0}, {"splitlines", splitlines, "keepends", 0, 0, false},
     {"startswith", ends, "prefix", 1, STRING_LEFT, true},
-    {"strip", jinja_strip, "chars?$", 0, STRING_LEFT | STRING_RIGHT, true}, {"title", jinja_change_case, "", 0, STRING_TITLE, 0},
+    {"strip", jinja_strip, "chars?$", 0, STRING_LEFT | STRING_RIGHT, true},
+    {"title", jinja_change_case, "", 0, STRING_TITLE, 0},
     {"upper", jinja_change_case, "", 0, STRING_UPPER, 0}, {.name = NULL}
 };
 /* clang-format on */

@@ -101,7 +101,7 @@ const char *jinja_finish_terminated(struct text *t)
 }
 
 /* The joined string gets room behind its end, so that a text which grows piece by piece is not copied each
- * time: if A ends where such room begins, B goes there. */
+ * time: if A ends where such room begins, B is copied there. */
 struct value jinja_join(struct rendering *r, struct value a, struct value b)
 {
     size_t n = (size_t)a.size + b.size, room;

@@ -1,4 +1,4 @@
-/* value.c - makes, asks and compares values; dicts. */
+/* value.c - makes and inspects values, dicts, and equality. */
 #include "text/jinja/value.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ struct value jinja_large(const char *digits, size_t size)
 
 struct value jinja_whole(struct rendering *r, double f)
 {
-    enum { DIGITS = 320 }; /* of the largest float, with a sign */
+    enum { DIGITS = 320 }; /* the digits of the largest float, with a sign */
     char *digits;
     int n;
 
@@ -159,7 +159,7 @@ struct value jinja_negative(struct rendering *r, struct value v)
 {
     char *digits;
 
-    if (*v.bytes == '-') /* 2 ** 63 is the one whose other sign has 64 bits */
+    if (*v.bytes == '-') /* 2 ** 63 is the only LARGE integer whose negative has 64 bits */
         return jinja_large(v.bytes + 1, v.size - 1);
     if (v.size == 19 && strcmp(v.bytes, "9223372036854775808") == 0)
         return jinja_integer(INT64_MIN);
@@ -210,7 +210,7 @@ bool jinja_same(struct value a, struct value b)
         return a.size == b.size && memcmp(a.bytes, b.bytes, a.size) == 0;
     if (a.kind == VALUE_BOOLEAN || a.kind == VALUE_NONE || a.kind == VALUE_MISSING)
         return a.boolean == b.boolean;
-    return a.integer == b.integer && a.mark == b.mark; /* or the pointer */
+    return a.integer == b.integer && a.mark == b.mark; /* compares the pointers of the other kinds */
 }
 
 /* ---- dicts ---- */
@@ -239,8 +239,8 @@ bool jinja_hash(struct rendering *r, struct value key, uint32_t *hash)
         __attribute__((fallthrough));
     case VALUE_BOOLEAN:
     case VALUE_INTEGER:
-    case VALUE_FLOAT:                  /* equal numbers have the same hash, whatever their kind */
-        f = jinja_to_float(key) + 0.0; /* not the negative zero */
+    case VALUE_FLOAT:                  /* equal numbers have the same hash, regardless of their kind */
+        f = jinja_to_float(key) + 0.0; /* turns a negative zero into zero */
         *hash = (uint32_t)XXH3_64bits(&f, sizeof(f));
         return true;
     case VALUE_STRING: *hash = (uint32_t)XXH3_64bits(key.bytes, key.size); return jinja_step(r, key.size / 8);
@@ -268,7 +268,7 @@ static void place(struct value_dict *d, uint32_t hash, uint32_t number)
     d->slots[i] = number + 1;
 }
 
-/* Room for one more pair, and a table of twice as many slots as pairs. */
+/* Makes room for one more pair, in a hash table of twice as many slots as pairs. */
 static bool grow(struct rendering *r, struct value_dict *d)
 {
     size_t before = d->room;
@@ -288,7 +288,7 @@ static bool grow(struct rendering *r, struct value_dict *d)
     return r->rc == 0;
 }
 
-/* The pair of KEY, or NULL. */
+/* Returns the pair of KEY, or NULL. */
 static struct value_pair *find_pair(struct rendering *r, const struct value_dict *d, struct value key,
                                     uint32_t hash)
 {
@@ -350,7 +350,7 @@ static int compare_digits(const char *a, size_t n, const char *b, size_t m)
     return c == 0 ? 0 : c < 0 ? -sign : sign;
 }
 
-/* -1, 0 or 1: the order of A, an integer beyond 64 bits, and the number B; 2: B is no number at all. */
+/* Compares A, an integer beyond 64 bits, with the number B: -1, 0 or 1; 2: B is NaN. */
 static int compare_large(struct value a, struct value b)
 {
     char digits[320];
@@ -368,8 +368,8 @@ static int compare_large(struct value a, struct value b)
     return compare_digits(a.bytes, a.size, digits, (size_t)n);
 }
 
-/* -1, 0 or 1, or 2 when one of them is no number at all. A long double holds every float and every integer
- * of 64 bits. */
+/* Compares two numbers: -1, 0 or 1; 2: one of them is NaN. A long double holds every float and every integer
+ * of 64 bits exactly. */
 static int compare_numbers(struct value a, struct value b)
 {
     long double x, y;
@@ -384,7 +384,7 @@ static int compare_numbers(struct value a, struct value b)
     return isnan(x) || isnan(y) ? 2 : x < y ? -1 : x > y;
 }
 
-/* Counts what comparing with an integer beyond 64 bits costs: its digits, and a float written out. */
+/* Counts the steps of a comparison with an integer beyond 64 bits: its digits, and those of a float. */
 static bool step_numbers(struct rendering *r, struct value a, struct value b)
 {
     return (a.kind != VALUE_LARGE && b.kind != VALUE_LARGE) ||

@@ -30,7 +30,7 @@ enum value_mark {
     VALUE_PLAIN,
     /* Of a STRING: it is HTML already, which + and the methods of strings do not escape again. */
     VALUE_ESCAPED,
-    /* Of an UNDEFINED value: the name that has no value, a sentence for the error, or a look-up that failed. */
+    /* Of an UNDEFINED value: its bytes are a name or a sentence for the error, or it is a failed look-up. */
     VALUE_BY_NAME,
     VALUE_BY_HINT,
     VALUE_BY_ITEM,

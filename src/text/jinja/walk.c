@@ -95,7 +95,7 @@ struct value jinja_to_list(struct rendering *r, struct value v)
     struct walk_generator *walk;
     struct value x;
 
-    if (jinja_is_sequence(v)) /* lists never change: the same elements will do */
+    if (jinja_is_sequence(v)) /* lists never change, so the elements can be shared */
         return (struct value){.kind = VALUE_LIST, .size = v.size, .items = v.items};
     walk = jinja_walk(r, v);
     while (jinja_next(r, walk, &x) && jinja_push(&g, x))
@@ -105,7 +105,8 @@ struct value jinja_to_list(struct rendering *r, struct value v)
 
 /* ---- for loops ---- */
 
-/* Looks one element ahead only when asked to: what comes next may depend on what the body does. */
+/* Looks one element ahead. This is done only on request, because the body of the loop may change what comes
+ * next. */
 static struct value peek(struct rendering *r, struct walk_loop *l)
 {
     struct value v;
