@@ -12,9 +12,8 @@ enum { HUB_NAME_REPO_MAX = 97, HUB_NAME_REVISION_MAX = 201, HUB_NAME_FILE_MAX = 
 struct hub_name {
     char repo[HUB_NAME_REPO_MAX]; /* "org/name" */
     char revision[HUB_NAME_REVISION_MAX];
-    char file
-        /* The GGUF file in the repository (hub_list_gguf()); "": the repository itself is the checkpoint. */
-        [HUB_NAME_FILE_MAX];
+    /* The GGUF file in the repository (hub_list_gguf()); "": the repository itself is the checkpoint. */
+    char file[HUB_NAME_FILE_MAX];
 };
 
 /* Reads "org/name" or "org/name@revision" (default: "main"), either of them followed by ":FILE.gguf" or

@@ -90,7 +90,8 @@ const char *chat_template_source(const struct chat *c, const char *name)
 }
 
 /* The template to use, or NULL and an error. */
-static const struct chat_template *choose(const struct chat *c, const char *name, bool tools, struct err *e)
+static const struct chat_template *choose_template(const struct chat *c, const char *name, bool tools,
+                                                   struct err *e)
 {
     const struct settings_text *found = NULL;
     const struct chat_template *t;
@@ -242,7 +243,7 @@ int chat_render(const struct chat *c, json_t *variables, const char *template_na
     json_t *tools;
 
     tools = json_object_get(variables, "tools");
-    t = choose(c, template_name, tools && !json_is_null(tools), e);
+    t = choose_template(c, template_name, tools && !json_is_null(tools), e);
     return t ? jinja_render(t->jinja, variables, now, NULL, out, e) : ERR_INPUT;
 }
 
@@ -251,7 +252,8 @@ int chat_render_marked(const struct chat *c, const struct jinja *jinja, json_t *
                        struct err *e)
 {
     json_t *tools = json_object_get(variables, "tools"), *own = json_object();
-    const struct chat_template *t = jinja ? NULL : choose(c, template_name, tools && !json_is_null(tools), e);
+    const struct chat_template *t =
+        jinja ? NULL : choose_template(c, template_name, tools && !json_is_null(tools), e);
     int rc = ERR_INPUT;
 
     if (!own || set_tokens(c, own) != 0)

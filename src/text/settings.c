@@ -35,8 +35,8 @@ const struct settings_text *settings_find(const struct settings_texts *l, const 
 }
 
 /* Sets NAME to TEXT, both copied. */
-static int put(struct reader *r, struct settings_texts *l, const struct json_str *name,
-               const struct json_str *text)
+static int set_text(struct reader *r, struct settings_texts *l, const struct json_str *name,
+                    const struct json_str *text)
 {
     struct settings_text p = {.name = arena_strndup(&r->c->arena, name->s, name->n),
                               .text = arena_strndup(&r->c->arena, text->s, text->n),
@@ -56,7 +56,7 @@ static int put(struct reader *r, struct settings_texts *l, const struct json_str
 typedef int member_fn(struct reader *r, struct json_pull *j, const struct json_str *key);
 
 /* All members of an object, or an error where none is. */
-static int read_object(struct reader *r, struct json_pull *j, member_fn *read)
+static int read_members(struct reader *r, struct json_pull *j, member_fn *read)
 {
     struct json_str key;
     int rc = 0;
@@ -120,7 +120,7 @@ static void add_again(struct settings *c, struct settings_token *old, struct set
 }
 
 /* Adds a token, or its id to one that is there. */
-static int add(struct reader *r, const struct json_str *content, struct settings_token t)
+static int add_token(struct reader *r, const struct json_str *content, struct settings_token t)
 {
     struct settings *c = r->c;
     uint64_t at;
@@ -158,7 +158,7 @@ static int read_decoder(struct reader *r, struct json_pull *j, const struct json
         return json_pull_fail(j, "the id \"%.*s\" of an added token is no id",
                               (int)(key->n < 60 ? key->n : 60), key->s);
     read_token(j, &content, &t);
-    return json_pull_rc(j) ? 0 : add(r, &content, t);
+    return json_pull_rc(j) ? 0 : add_token(r, &content, t);
 }
 
 /* The attributes of a tokenizer that are tokens. */
@@ -190,8 +190,8 @@ static int read_special(struct reader *r, struct json_pull *j, const struct json
     if (json_pull_rc(j) || !content.s)
         return json_pull_rc(j);
     if (name)
-        rc = put(r, &r->c->tokens, name, &content);
-    return rc == 0 && (!name || special_number(name) < N_NAMES) ? add(r, &content, t) : rc;
+        rc = set_text(r, &r->c->tokens, name, &content);
+    return rc == 0 && (!name || special_number(name) < N_NAMES) ? add_token(r, &content, t) : rc;
 }
 
 /* Special tokens in a list, or by their attributes. */
@@ -200,7 +200,7 @@ static int read_specials(struct reader *r, struct json_pull *j)
     int rc = 0;
 
     if (json_pull_peek(j) == JSON_PULL_OBJECT)
-        return read_object(r, j, read_special);
+        return read_members(r, j, read_special);
     if (json_pull_peek(j) == JSON_PULL_ARRAY)
         for (json_pull_enter_array(j); rc == 0 && json_pull_elem(j);)
             rc = read_special(r, j, NULL);
@@ -216,7 +216,7 @@ static int read_template_text(struct reader *r, struct json_pull *j, const struc
 {
     struct json_str text;
 
-    return json_pull_string(j, &text) ? put(r, &r->c->templates, name, &text) : json_pull_rc(j);
+    return json_pull_string(j, &text) ? set_text(r, &r->c->templates, name, &text) : json_pull_rc(j);
 }
 
 /* One {"name": ..., "template": ...} of a list. */
@@ -236,7 +236,7 @@ static int read_named_template(struct reader *r, struct json_pull *j)
         return json_pull_rc(j);
     if (!name.s || !text.s)
         return json_pull_fail(j, "an entry of chat_template needs a name and a template");
-    return put(r, &r->c->templates, &name, &text);
+    return set_text(r, &r->c->templates, &name, &text);
 }
 
 /* chat_template: a text, a list of named ones, or an object of them. */
@@ -250,7 +250,7 @@ static int read_template(struct reader *r, struct json_pull *j)
         for (json_pull_enter_array(j); rc == 0 && json_pull_elem(j);)
             rc = read_named_template(r, j);
         return rc;
-    case JSON_PULL_OBJECT: return read_object(r, j, read_template_text);
+    case JSON_PULL_OBJECT: return read_members(r, j, read_template_text);
     default: json_pull_skip(j); return json_pull_rc(j);
     }
 }
@@ -288,7 +288,7 @@ static enum settings_flag *flag_of(struct settings *c, const struct json_str *ke
 }
 
 /* Of tokenizer_config.json and special_tokens_map.json. */
-static int read_member(struct reader *r, struct json_pull *j, const struct json_str *key)
+static int read_configuration(struct reader *r, struct json_pull *j, const struct json_str *key)
 {
     bool chat = r->use == SETTINGS_FOR_CHAT, table = json_str_is(key, "added_tokens_decoder");
     enum settings_flag *flag = flag_of(r->c, key);
@@ -304,7 +304,7 @@ static int read_member(struct reader *r, struct json_pull *j, const struct json_
              (!chat && json_str_is(key, "additional_special_tokens")))
         return read_specials(r, j);
     else if (!chat && table)
-        return read_object(r, j, read_decoder);
+        return read_members(r, j, read_decoder);
     else if (key->n >= 6 && memcmp(key->s + key->n - 6, "_token", 6) == 0)
         return read_special(r, j, key);
     else
@@ -317,7 +317,7 @@ static int read_added(struct reader *r, struct json_pull *j, const struct json_s
 {
     struct settings_token t = {.id = -1, .normalized = true, .in_table = true};
 
-    return json_pull_i64(j, &t.id) ? add(r, key, t) : 0;
+    return json_pull_i64(j, &t.id) ? add_token(r, key, t) : 0;
 }
 
 /* Of config.json and chat_template.json, of which one member counts. */
@@ -340,7 +340,7 @@ static int read_json_text(struct reader *r, const char *text, size_t len, const 
     int rc = json_pull_open(&j, text, len, path, &r->c->arena, r->e);
 
     if (rc == 0)
-        rc = read_object(r, &j, read);
+        rc = read_members(r, &j, read);
     return rc ? rc : json_pull_finish(&j);
 }
 
@@ -367,7 +367,7 @@ static int read_template_file(struct reader *r, const char *name, const struct j
     if (rc || !there)
         return rc;
     *found = true;
-    rc = put(r, &r->c->templates, as, &(struct json_str){f.bytes, f.len});
+    rc = set_text(r, &r->c->templates, as, &(struct json_str){f.bytes, f.len});
     folder_text_fini(&f);
     return rc;
 }
@@ -471,9 +471,9 @@ static int add_class_tokens(struct reader *r)
         if (!text.s || settings_find(&r->c->tokens, special_name[i]) || r->c->no_token >> i & 1)
             continue;
         text.n = strlen(text.s);
-        rc = put(r, &r->c->tokens, &name, &text);
+        rc = set_text(r, &r->c->tokens, &name, &text);
         if (rc == 0)
-            rc = add(r, &text, t);
+            rc = add_token(r, &text, t);
     }
     return rc;
 }
@@ -504,10 +504,10 @@ int settings_read(struct settings *c, struct folder in, enum settings_use use, s
     int rc = open_reader(&r, c);
 
     if (rc == 0)
-        rc = read_json(&r, "tokenizer_config.json", read_member);
+        rc = read_json(&r, "tokenizer_config.json", read_configuration);
     r.in_map = true;
     if (rc == 0 && !r.has_table)
-        rc = read_json(&r, "special_tokens_map.json", read_member);
+        rc = read_json(&r, "special_tokens_map.json", read_configuration);
     if (rc == 0)
         rc = add_class_tokens(&r);
     if (rc == 0)
@@ -522,7 +522,7 @@ int settings_read_text(struct settings *c, const char *text, size_t len, const c
     int rc = open_reader(&r, c);
 
     if (rc == 0)
-        rc = read_json_text(&r, text, len, path, read_member);
+        rc = read_json_text(&r, text, len, path, read_configuration);
     strmap_fini(&r.by_content);
     return rc;
 }

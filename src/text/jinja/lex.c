@@ -55,7 +55,7 @@ static void push(struct lexer *x, int kind, uint32_t line, struct value value)
 }
 
 /* Goes to the offset TO and counts the lines on the way. */
-static void advance(struct lexer *x, size_t to)
+static void lex_advance(struct lexer *x, size_t to)
 {
     for (size_t i = x->at; i < to; i++)
         x->r->line += x->s[i] == '\n';
@@ -65,7 +65,7 @@ static void advance(struct lexer *x, size_t to)
 /* Goes to END, the offset after a tag. */
 static void leave_tag(struct lexer *x, size_t end)
 {
-    advance(x, end);
+    lex_advance(x, end);
     x->line_start = x->s[end - 1] == '\n';
 }
 
@@ -136,7 +136,7 @@ static void put_data(struct lexer *x, size_t tag, char sign, bool print)
     }
     if (to > from)
         push(x, LEX_DATA, x->r->line, jinja_string(x->s + from, to - from));
-    advance(x, tag);
+    lex_advance(x, tag);
 }
 
 static void fail_character(struct lexer *x)
@@ -289,7 +289,7 @@ static void lex_string(struct lexer *x)
         return;
     }
     push(x, LEX_STRING, x->r->line, unescape(x->r, x->s + x->at + 1, end - x->at - 1));
-    advance(x, end + 1);
+    lex_advance(x, end + 1);
 }
 
 static void balance(struct lexer *x, char c)
@@ -343,7 +343,7 @@ static void lex_tag(struct lexer *x, bool print)
             return;
         }
         if (jinja_is_space(c))
-            advance(x, skip_space(x, x->at));
+            lex_advance(x, skip_space(x, x->at));
         else if (c >= '0' && c <= '9')
             lex_number(x);
         else if (jinja_is_name(c))

@@ -96,14 +96,14 @@ static struct lex_token expect(struct parser *p, int k)
 
 /* ---- nodes ---- */
 
-static bool enter(struct parser *p)
+static bool parse_enter(struct parser *p)
 {
     if (++p->depth > NESTING_MAX)
         jinja_fail(p->r, "brackets and blocks are nested deeper than %d levels", NESTING_MAX);
     return p->r->rc == 0;
 }
 
-static void leave(struct parser *p)
+static void parse_leave(struct parser *p)
 {
     p->depth--;
 }
@@ -111,9 +111,9 @@ static void leave(struct parser *p)
 /* Calls PARSE one level deeper. */
 static struct tree_node *nested(struct parser *p, struct tree_node *(*parse)(struct parser *p))
 {
-    struct tree_node *n = enter(p) ? parse(p) : NULL;
+    struct tree_node *n = parse_enter(p) ? parse(p) : NULL;
 
-    leave(p);
+    parse_leave(p);
     return n;
 }
 
@@ -251,9 +251,9 @@ static struct tree_node *parse_call(struct parser *p, enum tree_kind k, struct t
     c->name = k != TREE_CALL ? expect(p, LEX_NAME).value : value_none;
     c->row = k == TREE_CALL ? NULL : jinja_find_row(k == TREE_FILTER ? jinja_filters : jinja_tests, c->name);
     if (kind(p) == '(') {
-        if (enter(p))
+        if (parse_enter(p))
             parse_arguments(p, c);
-        leave(p);
+        parse_leave(p);
     }
     return n;
 }
@@ -290,9 +290,9 @@ static struct tree_node *parse_test(struct parser *p, struct tree_node *of)
     if (p->tokens[p->at - 1].kind == LEX_NAME && begins_argument(p)) {
         if (at_name(p, "is"))
             jinja_fail(p->r, "You cannot chain multiple tests with is");
-        if (enter(p))
+        if (parse_enter(p))
             collect(p, &argument, parse_postfix(p, parse_primary(p), false));
-        leave(p);
+        parse_leave(p);
         n->call->arguments = argument;
     }
     return negated ? make_two(p, TREE_NOT, 0, n, NULL) : n;
@@ -316,13 +316,13 @@ static struct tree_node *parse_subscript(struct parser *p, struct tree_node *obj
     next(p);
     struct tree_node *n = object, *key = NULL;
 
-    if (enter(p)) {
+    if (parse_enter(p)) {
         if (kind(p) != ':')
             key = parse_series(p, EXPRESSIONS);
         n = kind(p) == ':' ? parse_slice(p, object, key) : make_two(p, TREE_ELEMENT, 0, object, key);
         expect(p, ']');
     }
-    leave(p);
+    parse_leave(p);
     return n;
 }
 
@@ -418,11 +418,11 @@ static struct tree_node *parse_primary(struct parser *p)
     case '(':
     case '[':
     case '{':
-        if (enter(p))
+        if (parse_enter(p))
             n = t->kind == '('   ? parse_parentheses(p)
                 : t->kind == '[' ? parse_items(p, TREE_LIST, ']')
                                  : parse_items(p, TREE_DICT, '}');
-        leave(p);
+        parse_leave(p);
         break;
     default: jinja_fail(p->r, "unexpected %s", describe(p, t));
     }
@@ -538,11 +538,11 @@ static struct tree_node *parse_target(struct parser *p, enum series what)
     struct tree_node *n;
     struct value v;
 
-    if (t->kind == '(' && enter(p)) {
+    if (t->kind == '(' && parse_enter(p)) {
         next(p);
         n = parse_series(p, what);
         expect(p, ')');
-        leave(p);
+        parse_leave(p);
         return n;
     }
     if (t->kind != LEX_NAME || is_constant_name(t->value, &v))
@@ -641,12 +641,12 @@ static struct tree_nodes parse_body(struct parser *p, const char *ends)
 
     skip(p, ':');
     expect(p, LEX_TAG_END);
-    if (enter(p)) {
+    if (parse_enter(p)) {
         p->ends = ends;
         parse_nodes(p, &body);
         p->ends = outer;
     }
-    leave(p);
+    parse_leave(p);
     return body;
 }
 

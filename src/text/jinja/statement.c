@@ -26,7 +26,7 @@ static void set_attribute(struct rendering *r, const struct tree_node *target, s
 
 static void assign(struct rendering *r, const struct tree_node *target, struct value v);
 
-static void unpack(struct rendering *r, const struct tree_node *target, struct value v)
+static void assign_items(struct rendering *r, const struct tree_node *target, struct value v)
 {
     size_t n = target->items.n, count;
 
@@ -50,7 +50,7 @@ static void assign(struct rendering *r, const struct tree_node *target, struct v
     switch ((enum tree_kind)target->kind) {
     case TREE_VARIABLE: jinja_set_variable(r, r->frame, target->variable.number, v); break;
     case TREE_NAMESPACE_TARGET: set_attribute(r, target, v); break;
-    default: unpack(r, target, v);
+    default: assign_items(r, target, v);
     }
 }
 

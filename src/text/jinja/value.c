@@ -259,7 +259,7 @@ bool jinja_hash(struct rendering *r, struct value key, uint32_t *hash)
     }
 }
 
-static void place(struct value_dict *d, uint32_t hash, uint32_t number)
+static void dict_place(struct value_dict *d, uint32_t hash, uint32_t number)
 {
     uint32_t i = hash & (d->n_slots - 1);
 
@@ -269,7 +269,7 @@ static void place(struct value_dict *d, uint32_t hash, uint32_t number)
 }
 
 /* Makes room for one more pair, in a hash table of twice as many slots as pairs. */
-static bool grow(struct rendering *r, struct value_dict *d)
+static bool dict_grow(struct rendering *r, struct value_dict *d)
 {
     size_t before = d->room;
     struct value_pair *pairs = jinja_room(r, d->pairs, d->count, &d->room, sizeof(*pairs));
@@ -284,7 +284,7 @@ static bool grow(struct rendering *r, struct value_dict *d)
     d->slots = jinja_allocate_array(r, d->n_slots, sizeof(*d->slots));
     for (uint32_t i = 0; d->slots && i < d->count; i++)
         if (jinja_hash(r, pairs[i].key, &hash))
-            place(d, hash, i);
+            dict_place(d, hash, i);
     return r->rc == 0;
 }
 
@@ -315,10 +315,10 @@ bool jinja_dict_set(struct rendering *r, struct value_dict *d, struct value key,
         found->value = v;
         return true;
     }
-    if (r->rc || !grow(r, d))
+    if (r->rc || !dict_grow(r, d))
         return false;
     d->pairs[d->count] = (struct value_pair){key, v};
-    place(d, hash, d->count++);
+    dict_place(d, hash, d->count++);
     return true;
 }
 

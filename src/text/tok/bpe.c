@@ -10,8 +10,7 @@
  * a pre-tokenizer (Llama 2) falls into short words that a cache can hold. That needs every character to have
  * symbols of its own, hence only with a complete set of byte fallbacks.
  */
-#include "base/buf.h"
-#include "text/tok/model.h"
+#include "text/tok/bpe.h"
 
 #include <string.h>
 

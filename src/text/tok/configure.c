@@ -1,7 +1,7 @@
 /* configure.c - what tokenizer_config.json and the files beside it change of a tokenizer.json. */
 #include <string.h>
 
-#include "text/tok/build.h"
+#include "text/tok/readers.h"
 
 /* Adds the token X, or gives the one that is there X's flags. */
 static int set_token(struct tok *t, const struct settings_token *x, struct err *e)

@@ -4,12 +4,12 @@
  * (byte fallback), or the last token (suffix). What stays constant: joined output = the output for the
  * joined input.
  */
-#include "base/buf.h"
-#include "text/tok/steps.h"
+#include "text/tok/decode.h"
 
 #include <string.h>
 
 #include "base/utf8.h"
+#include "text/tok/pattern.h"
 #include "text/tok/unicode.h"
 
 /* Bytes of a token: a step of the engine that takes no more of them allocates nothing. */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "text/tok/build.h"
+#include "text/tok/family.h"
 
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define BLANKS       "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"

@@ -11,7 +11,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/utf8.h"
-#include "text/tok/build.h"
+#include "text/tok/family.h"
+#include "text/tok/readers.h"
 
 enum { MAX_TOKEN = 1024 };
 

@@ -5,7 +5,8 @@
 
 #include "base/arena.h"
 #include "base/json_pull.h"
-#include "text/tok/build.h"
+#include "text/tok/family.h"
+#include "text/tok/readers.h"
 
 static int read_vocab(struct tok *t, struct folder in, struct err *e)
 {
@@ -66,7 +67,7 @@ static int read_merges(struct tok *t, struct folder in, struct err *e)
     return rc;
 }
 
-static int choose(const struct settings *c, const struct family **f, struct err *e)
+static int choose_family(const struct settings *c, const struct family **f, struct err *e)
 {
     const char *name = *c->class ? c->class : *c->model_type ? c->model_type : "GPT2Tokenizer";
     bool by_model = !*c->class && *c->model_type;
@@ -109,7 +110,7 @@ static int add_around(struct tok *t, const struct family *f, const struct settin
 int tok_read_gpt2(struct tok *t, struct folder in, const struct settings *conf, struct err *e)
 {
     const struct family *f;
-    int rc = choose(conf, &f, e);
+    int rc = choose_family(conf, &f, e);
 
     t->model = TOK_BPE;
     if (rc == 0 && (rc = read_vocab(t, in, e)) == 0)

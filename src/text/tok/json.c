@@ -10,7 +10,7 @@
 #include "base/arena.h"
 #include "base/json_pull.h"
 #include "base/utf8.h"
-#include "text/tok/build.h"
+#include "text/tok/readers.h"
 
 /* ---- what all sections use ---- */
 
@@ -34,7 +34,7 @@ static void add_step(struct json_pull *j, struct steps *to, struct step step, co
         stop(j, tok_add_step(to, step, section, j->e), section);
 }
 
-static int shown(const struct json_str *s)
+static int shown_bytes(const struct json_str *s)
 {
     return (int)(s->n < 60 ? s->n : 60);
 }
@@ -79,7 +79,7 @@ struct member {
     size_t at; /* in the struct */
 };
 
-static void read_member(struct json_pull *j, enum kind kind, void *to)
+static void read_field(struct json_pull *j, enum kind kind, void *to)
 {
     bool b;
 
@@ -103,7 +103,7 @@ static bool read_known(struct json_pull *j, const struct member *table, const st
     while (table->name && !json_str_is(key, table->name))
         table++;
     if (table->name)
-        read_member(j, table->kind, (char *)to + table->at);
+        read_field(j, table->kind, (char *)to + table->at);
     return table->name;
 }
 
@@ -172,7 +172,7 @@ static void read_pattern(struct json_pull *j, struct component *c)
         else if (json_str_is(&key, "Regex"))
             json_pull_string(j, &c->regex);
         else
-            json_pull_fail(j, "a pattern is a String or a Regex, not a \"%.*s\"", shown(&key), key.s);
+            json_pull_fail(j, "a pattern is a String or a Regex, not a \"%.*s\"", shown_bytes(&key), key.s);
     }
 }
 
@@ -199,7 +199,7 @@ static void refuse_type(struct json_pull *j, const char *section, const struct j
     if (j->rc)
         return;
     j->rc = err_set(j->e, ERR_UNSUPPORTED, "%s: the %s \"%.*s\" is not understood", j->path, section,
-                    shown(type), type->s);
+                    shown_bytes(type), type->s);
     j->p = j->end;
 }
 
@@ -367,7 +367,7 @@ static void read_normalizer(struct json_pull *j, struct tok *t, const struct com
 
 /* ---- pre_tokenizer ---- */
 
-static enum split_behavior behavior_of(struct json_pull *j, const struct component *c)
+static enum step_behavior behavior_of(struct json_pull *j, const struct component *c)
 {
     static const char *const name[] = {[SPLIT_ISOLATED] = "Isolated",
                                        [SPLIT_REMOVED] = "Removed",
@@ -377,8 +377,8 @@ static enum split_behavior behavior_of(struct json_pull *j, const struct compone
 
     for (size_t i = 0; c->behavior.s && i < sizeof(name) / sizeof(*name); i++)
         if (json_str_is(&c->behavior, name[i]))
-            return (enum split_behavior)i;
-    json_pull_fail(j, "the behavior \"%.*s\" is not understood", shown(&c->behavior),
+            return (enum step_behavior)i;
+    json_pull_fail(j, "the behavior \"%.*s\" is not understood", shown_bytes(&c->behavior),
                    c->behavior.s ? c->behavior.s : "");
     return SPLIT_ISOLATED;
 }
@@ -521,7 +521,7 @@ static void look_up(struct json_pull *j, const struct component *c, const struct
     }
     close_part(j, &table);
     if (!found)
-        json_pull_fail(j, "the template's token \"%.*s\" is not among its special_tokens", shown(name),
+        json_pull_fail(j, "the template's token \"%.*s\" is not among its special_tokens", shown_bytes(name),
                        name->s);
 }
 
@@ -537,8 +537,8 @@ static void read_piece(struct json_pull *j, struct json_str *token, struct json_
                                                                 : NULL;
 
         if (!to) {
-            json_pull_fail(j, "a template piece is a SpecialToken or a Sequence, not a \"%.*s\"", shown(&key),
-                           key.s);
+            json_pull_fail(j, "a template piece is a SpecialToken or a Sequence, not a \"%.*s\"",
+                           shown_bytes(&key), key.s);
             return;
         }
         for (json_pull_enter_object(j); json_pull_key(j, &inner);) {

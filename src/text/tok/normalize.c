@@ -5,13 +5,13 @@
  * is our own (a counting sort for long runs of marks): utf8proc sorts by exchange, which is quadratic on a
  * hostile megabyte of marks. The character map is walked with every index checked: the file is not trusted.
  */
-#include "base/arena.h"
-#include "base/buf.h"
-#include "text/tok/steps.h"
+#include "text/tok/normalize.h"
 
 #include <string.h>
 #include <utf8proc.h>
 
+#include "base/arena.h"
+#include "base/buf.h"
 #include "base/utf8.h"
 #include "text/tok/unicode.h"
 
@@ -19,7 +19,7 @@ enum { SHORT_RUN = 16 };
 
 /* Can C change, or change the character before it, under FORM? Conservative. Characters below U+0300 answer
  * for the canonical forms only by what they are themselves; whatever could compose with them lies above. */
-static bool is_active(enum normalize_form form, uint32_t c)
+static bool is_active(enum step_form form, uint32_t c)
 {
     const utf8proc_property_t *p;
     bool composes = form == NORMALIZE_NFC || form == NORMALIZE_NFKC;
@@ -43,8 +43,7 @@ static bool is_active(enum normalize_form form, uint32_t c)
     return compat || p->decomp_type == 0;
 }
 
-static bool decompose(enum normalize_form form, struct normalize_work *w, const char *s, size_t n,
-                      size_t *n_cp)
+static bool decompose(enum step_form form, struct normalize_work *w, const char *s, size_t n, size_t *n_cp)
 {
     bool compat = form == NORMALIZE_NFKC || form == NORMALIZE_NFKD;
     utf8proc_option_t how = (utf8proc_option_t)(UTF8PROC_DECOMPOSE | (compat ? UTF8PROC_COMPAT : 0));
@@ -116,8 +115,7 @@ static bool reorder(struct normalize_work *w, size_t n)
 }
 
 /* One stretch through the whole procedure. */
-static void convert(enum normalize_form form, struct normalize_work *w, const char *s, size_t n,
-                    struct buf *out)
+static void convert(enum step_form form, struct normalize_work *w, const char *s, size_t n, struct buf *out)
 {
     size_t m;
     utf8proc_ssize_t k;
@@ -137,8 +135,7 @@ static void convert(enum normalize_form form, struct normalize_work *w, const ch
 
 /* Appends S in a normal form of Unicode (UAX #15) to OUT. false: it is in that form already, and nothing was
  * appended. Time is linear in N, whatever marks S holds. */
-static bool to_form(enum normalize_form form, struct normalize_work *w, const char *s, size_t n,
-                    struct buf *out)
+static bool to_form(enum step_form form, struct normalize_work *w, const char *s, size_t n, struct buf *out)
 {
     /* U+0300, where NFC begins to matter, begins with 0xcc; the continuation bytes of smaller characters pass
      * beneath it too */
@@ -269,7 +266,7 @@ void normalize_work_fini(struct normalize_work *w)
     mem_free(w->sorted);
 }
 
-static void put(struct buf *out, uint32_t c)
+static void put_character(struct buf *out, uint32_t c)
 {
     char s[4];
 
@@ -282,12 +279,12 @@ static void lowercase(struct json_str in, struct buf *out)
         uint32_t c = utf8_decode(in.s + i, &len);
 
         if (c == 0x130) { /* the one character whose lower case is two */
-            put(out, 'i');
-            put(out, 0x307);
+            put_character(out, 'i');
+            put_character(out, 0x307);
         } else if (c < 0x80) {
             buf_char(out, (char)(c >= 'A' && c <= 'Z' ? c + 32 : c));
         } else {
-            put(out, (uint32_t)utf8proc_tolower((utf8proc_int32_t)c));
+            put_character(out, (uint32_t)utf8proc_tolower((utf8proc_int32_t)c));
         }
     }
 }
@@ -317,7 +314,7 @@ static void clean(uint32_t c, struct buf *out)
 {
     if (c == 0 || c == 0xfffd || unicode_is_control(c))
         return;
-    put(out, unicode_is_space(c) ? ' ' : c);
+    put_character(out, unicode_is_space(c) ? ' ' : c);
 }
 
 static void nmt(uint32_t c, struct buf *out)
@@ -327,17 +324,17 @@ static void nmt(uint32_t c, struct buf *out)
     if (c == 9 || c == 0x0a || c == 0x0c || c == 0x0d || c == 0x1680 || (c >= 0x200b && c <= 0x200f) ||
         c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xfeff || c == 0xfffd)
         c = ' ';
-    put(out, c);
+    put_character(out, c);
 }
 
 static void ideograph(uint32_t c, struct buf *out)
 {
     if (unicode_is_ideograph(c)) {
-        put(out, ' ');
-        put(out, c);
-        put(out, ' ');
+        put_character(out, ' ');
+        put_character(out, c);
+        put_character(out, ' ');
     } else {
-        put(out, c);
+        put_character(out, c);
     }
 }
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "text/tok/build.h"
+#include "text/tok/readers.h"
 
 /* Keeps the id of the eos_token that the files beside the tokenizer name. */
 static void find_eos(struct tok *t, const struct settings *conf)

@@ -12,7 +12,7 @@
  * pattern that backtracks without end into an error. Without JIT (a kernel that forbids executable pages) the
  * interpreter does the same work.
  */
-#include "text/tok/steps.h"
+#include "text/tok/pattern.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -92,7 +92,7 @@ static bool find_property(const char *name, size_t n, bool negated, char *out, s
 }
 
 /* The error for WHAT at r->p. */
-static int refuse(const struct reader *r, const char *what)
+static int fail_at(const struct reader *r, const char *what)
 {
     return err_set(r->e, ERR_UNSUPPORTED, "%s at byte %zu of the pattern %.*s is not understood", what,
                    (size_t)(r->p - r->begin), (int)(r->end - r->begin > 300 ? 300 : r->end - r->begin),
@@ -151,7 +151,7 @@ static int read_code(struct reader *r, char letter, struct escape *x)
     } else {
         ok = take_hex(r, 1, 2, &x->ch) && x->ch < 0x80;
     }
-    return ok ? 0 : refuse(r, "the character code");
+    return ok ? 0 : fail_at(r, "the character code");
 }
 
 static int read_property(struct reader *r, bool negated, struct escape *x)
@@ -159,18 +159,18 @@ static int read_property(struct reader *r, bool negated, struct escape *x)
     const char *name, *close;
 
     if (r->p == r->end || *r->p != '{')
-        return refuse(r, "a property without braces");
+        return fail_at(r, "a property without braces");
     name = r->p + 1;
     close = memchr(name, '}', (size_t)(r->end - name));
     if (!close)
-        return refuse(r, "a property without its closing brace");
+        return fail_at(r, "a property without its closing brace");
     if (name < close && *name == '^') {
         negated = !negated;
         name++;
     }
     x->set = x->property;
     if (!find_property(name, (size_t)(close - name), negated, x->property, sizeof(x->property)))
-        return refuse(r, "the property");
+        return fail_at(r, "the property");
     r->p = close + 1;
     return 0;
 }
@@ -190,7 +190,7 @@ static int read_escape(struct reader *r, struct escape *x)
 
     *x = (struct escape){0};
     if (r->end - r->p < 2)
-        return refuse(r, "a backslash at the end");
+        return fail_at(r, "a backslash at the end");
     c = r->p[1];
     if ((unsigned char)c >= 0x80) {
         x->ch = utf8_decode(r->p + 1, &len);
@@ -216,7 +216,7 @@ static int read_escape(struct reader *r, struct escape *x)
     if (!is_alphanumeric(c))
         return 0;
     r->p -= 2;
-    return refuse(r, "the escape");
+    return fail_at(r, "the escape");
 }
 
 enum { MAX_DEPTH = 64, MAX_REPEAT = 1000, NO_MOST = 1000000, MAX_PATTERN = 65536 };
@@ -243,13 +243,13 @@ static void group(struct buf *b, size_t start)
 }
 
 /* One character or set of a class. */
-static int read_member(struct reader *r, struct escape *x)
+static int read_class_member(struct reader *r, struct escape *x)
 {
     size_t len;
 
     if (*r->p == '\\') {
         if (r->end - r->p > 1 && (r->p[1] == 'b' || r->p[1] == 'R' || r->p[1] == 'X'))
-            return refuse(r, "the escape");
+            return fail_at(r, "the escape");
         return read_escape(r, x);
     }
     *x = (struct escape){.ch = utf8_decode(r->p, &len)};
@@ -260,7 +260,7 @@ static int read_member(struct reader *r, struct escape *x)
 static int read_member_or_range(struct reader *r, struct buf *flat)
 {
     struct escape lo, hi;
-    int rc = read_member(r, &lo);
+    int rc = read_class_member(r, &lo);
 
     if (rc)
         return rc;
@@ -272,12 +272,12 @@ static int read_member_or_range(struct reader *r, struct buf *flat)
     if (r->end - r->p < 2 || r->p[0] != '-' || r->p[1] == ']' || at(r, "-&&"))
         return 0;
     if (r->p[1] == '[')
-        return refuse(r, "a range that ends in a class");
+        return fail_at(r, "a range that ends in a class");
     r->p++;
-    if ((rc = read_member(r, &hi)) != 0)
+    if ((rc = read_class_member(r, &hi)) != 0)
         return rc;
     if (hi.set || hi.ch < lo.ch)
-        return refuse(r, "the range before this place");
+        return fail_at(r, "the range before this place");
     buf_char(flat, '-');
     put_code(flat, hi.ch);
     return 0;
@@ -293,17 +293,17 @@ static int read_members(struct reader *r, struct buf *flat)
 
     while (r->p < r->end && !at(r, "&&") && (*r->p != ']' || first)) {
         if (at(r, "[:"))
-            return refuse(r, "a POSIX bracket");
+            return fail_at(r, "a POSIX bracket");
         if (at(r, "[^"))
-            return refuse(r, "a negated class beside other members");
+            return fail_at(r, "a negated class beside other members");
         rc = *r->p == '[' ? read_inner_class(r, flat) : read_member_or_range(r, flat);
         if (rc)
             return rc;
         first = false;
     }
     if (r->p == r->end)
-        return refuse(r, "a class without its closing bracket");
-    return first ? refuse(r, "an empty class") : 0;
+        return fail_at(r, "a class without its closing bracket");
+    return first ? fail_at(r, "an empty class") : 0;
 }
 
 /* A class inside a class, its contents joining those around it. */
@@ -312,12 +312,12 @@ static int read_inner_class(struct reader *r, struct buf *flat)
     int rc;
 
     if (++r->depth > MAX_DEPTH)
-        return refuse(r, "a class nested this deep");
+        return fail_at(r, "a class nested this deep");
     r->p += at(r, "[^") ? 2 : 1;
     if ((rc = read_members(r, flat)) != 0)
         return rc;
     if (*r->p != ']')
-        return refuse(r, "an intersection inside a class");
+        return fail_at(r, "an intersection inside a class");
     r->p++;
     r->depth--;
     return 0;
@@ -332,8 +332,8 @@ static int read_operand(struct reader *r, struct buf *flat, bool *negated)
     *negated = at(r, "[^");
     rc = *negated ? read_inner_class(r, flat) : read_members(r, flat);
     if (rc == 0 && *negated && !at(r, "&&") && !at(r, "]"))
-        return refuse(r, r->p == r->end ? "a class without its closing bracket"
-                                        : "a negated class beside other members");
+        return fail_at(r, r->p == r->end ? "a class without its closing bracket"
+                                         : "a negated class beside other members");
     return rc;
 }
 
@@ -346,7 +346,7 @@ static int class_atom(struct reader *r)
     int rc = 0;
 
     if (++r->depth > MAX_DEPTH)
-        return refuse(r, "a class nested this deep");
+        return fail_at(r, "a class nested this deep");
     r->p++;
     negated = at(r, "^");
     for (r->p += negated; more && (rc = read_operand(r, &flat, &inner)) == 0; n++) {
@@ -415,12 +415,12 @@ static int group_options(struct reader *r)
         else if (*r->p == 'm')
             buf_char(r->out, 's');
         else
-            return refuse(r, "the group");
+            return fail_at(r, "the group");
     }
     if (r->p == r->end)
-        return refuse(r, "a group without its closing parenthesis");
+        return fail_at(r, "a group without its closing parenthesis");
     if (*r->p == ')')
-        return refuse(r, "an option without a group of its own");
+        return fail_at(r, "an option without a group of its own");
     buf_char(r->out, *r->p++);
     return 0;
 }
@@ -432,7 +432,7 @@ static int group_atom(struct reader *r)
     int rc = 0;
 
     if (++r->depth > MAX_DEPTH)
-        return refuse(r, "a group nested this deep");
+        return fail_at(r, "a group nested this deep");
     for (k = 0; k < sizeof(kind) / sizeof(*kind) && !at(r, kind[k]); k++)
         ;
     if (k < sizeof(kind) / sizeof(*kind)) {
@@ -441,7 +441,7 @@ static int group_atom(struct reader *r)
     } else if (at(r, "(?")) {
         rc = group_options(r);
     } else if (at(r, "(*")) {
-        rc = refuse(r, "the group");
+        rc = fail_at(r, "the group");
     } else {
         buf_str(r->out, "(?:"); /* captures are not used */
         r->p++;
@@ -465,7 +465,7 @@ static int atom(struct reader *r)
     case '$': buf_char(r->out, *r->p++); return 0;
     case '*':
     case '+':
-    case '?': return refuse(r, "a repeat of nothing");
+    case '?': return fail_at(r, "a repeat of nothing");
     default: break;
     }
     utf8_decode(r->p, &len);
@@ -475,7 +475,7 @@ static int atom(struct reader *r)
 }
 
 /* The digits at *P, as a number that stops growing beyond what is allowed; false: there are none. */
-static bool read_number(const struct reader *r, const char **p, unsigned *v)
+static bool read_count(const struct reader *r, const char **p, unsigned *v)
 {
     const char *begin = *p;
 
@@ -488,13 +488,13 @@ static bool read_number(const struct reader *r, const char **p, unsigned *v)
 static bool read_interval(struct reader *r, unsigned *lo, unsigned *hi, bool *exact)
 {
     const char *p = r->p + 1;
-    bool has_lo = read_number(r, &p, lo), has_hi = has_lo;
+    bool has_lo = read_count(r, &p, lo), has_hi = has_lo;
 
     *exact = p < r->end && *p == '}';
     *hi = *lo;
     if (p < r->end && *p == ',') {
         p++;
-        has_hi = read_number(r, &p, hi);
+        has_hi = read_count(r, &p, hi);
     }
     if ((!has_lo && !has_hi) || p == r->end || *p != '}')
         return false;
@@ -507,7 +507,7 @@ static bool read_interval(struct reader *r, unsigned *lo, unsigned *hi, bool *ex
 static int put_interval(struct reader *r, unsigned lo, unsigned hi)
 {
     if (lo > MAX_REPEAT || hi < lo || (hi > MAX_REPEAT && hi != NO_MOST))
-        return refuse(r, "the interval before this place");
+        return fail_at(r, "the interval before this place");
     if (hi == NO_MOST)
         buf_fmt(r->out, "{%u,}", lo);
     else
@@ -561,10 +561,10 @@ static int alternatives(struct reader *r, bool inside)
         if (r->out->oom)
             return err_nomem(r->e, "pattern");
         if (r->out->len > 4 * MAX_PATTERN)
-            return refuse(r, "a pattern this long");
+            return fail_at(r, "a pattern this long");
     }
     if (inside && r->p == r->end)
-        return refuse(r, "a group without its closing parenthesis");
+        return fail_at(r, "a group without its closing parenthesis");
     if (inside)
         buf_char(r->out, *r->p++);
     return 0;
@@ -580,7 +580,7 @@ static int translate(const char *pattern, size_t n, struct buf *out, struct err 
                        (int)MAX_PATTERN);
     rc = alternatives(&r, false);
     if (rc == 0 && r.p != r.end)
-        rc = refuse(&r, "a closing parenthesis without its opening one");
+        rc = fail_at(&r, "a closing parenthesis without its opening one");
     if (rc == 0 && out->oom)
         rc = err_nomem(e, "pattern");
     return rc;

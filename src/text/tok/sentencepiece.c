@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "text/tok/build.h"
+#include "text/tok/readers.h"
 
 /* ---- protobuf ---- */
 
@@ -351,7 +351,7 @@ static int read_model(struct model *m, const char *bytes, size_t n)
     return rc;
 }
 
-static int check(const struct model *m)
+static int check_model(const struct model *m)
 {
     const struct tok_pieces *b = &m->b;
 
@@ -380,7 +380,7 @@ int tok_read_sentencepiece(struct tok *t, const char *bytes, size_t n, const str
     struct model m = {.b = unsaid, .model_type = UNIGRAM, .escape = true};
     int rc = read_model(&m, bytes, n);
 
-    if (rc == 0 && (rc = check(&m)) == 0) {
+    if (rc == 0 && (rc = check_model(&m)) == 0) {
         m.b.score = m.score;
         m.b.type = m.type;
         m.b.unigram = m.model_type == UNIGRAM;

@@ -1,7 +1,6 @@
 /* split.c - depth first: a piece goes through all steps before the next one is cut, so no list of pieces
  * exists. */
-#include "base/buf.h"
-#include "text/tok/steps.h"
+#include "text/tok/split.h"
 
 #include <string.h>
 
@@ -44,7 +43,7 @@ struct run {
     struct err *e;
 };
 
-static int run(const struct run *r, size_t k, const char *s, size_t n, bool first);
+static int split_step(const struct run *r, size_t k, const char *s, size_t n, bool first);
 
 /* The parts of one piece under a behaviour. A part waits until the next one shows whether it grows. */
 struct parts {
@@ -52,7 +51,7 @@ struct parts {
     size_t k; /* the step that cuts */
     const char *s;
     bool first;
-    enum split_behavior behavior;
+    enum step_behavior behavior;
     bool invert;
     bool waits, waits_is_match;
     size_t begin, end;
@@ -60,7 +59,7 @@ struct parts {
 
 static int emit(struct parts *x, size_t begin, size_t end)
 {
-    return run(x->r, x->k + 1, x->s + begin, end - begin, x->first && begin == 0);
+    return split_step(x->r, x->k + 1, x->s + begin, end - begin, x->first && begin == 0);
 }
 
 static int parts_end(struct parts *x)
@@ -106,7 +105,7 @@ static int part(struct parts *x, size_t begin, size_t end, bool match)
 }
 
 /* What C is to a class: 0: nothing; characters of one run have the same number. */
-static int class_of(enum split_class class, uint32_t c)
+static int class_of(enum step_class class, uint32_t c)
 {
     switch (class) {
     case SPLIT_NUMERIC: return unicode_is_numeric(c);
@@ -204,7 +203,7 @@ static int rewrite(const struct run *r, const struct step *p, struct json_str s,
     return rc == 0 && to->oom ? err_nomem(r->e, "pre_tokenizer") : rc;
 }
 
-static int run(const struct run *r, size_t k, const char *s, size_t n, bool first)
+static int split_step(const struct run *r, size_t k, const char *s, size_t n, bool first)
 {
     const struct step *p;
     bool idle;
@@ -220,9 +219,9 @@ static int run(const struct run *r, size_t k, const char *s, size_t n, bool firs
     idle = p->kind == SPLIT_PREPEND &&
            ((p->first && !first) || (p->missing && n >= p->text.n && memcmp(s, p->text.s, p->text.n) == 0));
     if (idle)
-        return run(r, k + 1, s, n, first);
+        return split_step(r, k + 1, s, n, first);
     rc = rewrite(r, p, (struct json_str){s, n}, &r->w->out[k]);
-    return rc ? rc : run(r, k + 1, r->w->out[k].data, r->w->out[k].len, first);
+    return rc ? rc : split_step(r, k + 1, r->w->out[k].data, r->w->out[k].len, first);
 }
 
 int split_run(const struct split *p, struct split_work *w, const char *s, size_t n, bool first,
@@ -230,5 +229,5 @@ int split_run(const struct split *p, struct split_work *w, const char *s, size_t
 {
     struct run r = {.p = p, .w = w, .sink = sink, .ctx = ctx, .e = e};
 
-    return run(&r, 0, s, n, first);
+    return split_step(&r, 0, s, n, first);
 }

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "text/tok/build.h"
+#include "text/tok/family.h"
+#include "text/tok/readers.h"
 #include "text/tok/unicode.h"
 
 enum { MAX_TOKEN = 1024 };

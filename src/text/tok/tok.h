@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -26,6 +27,18 @@ struct tok_ids {
 };
 
 void tok_ids_fini(struct tok_ids *ids);
+
+/* Appends N ids; false: out of memory, nothing appended. */
+static inline bool tok_ids_add(struct tok_ids *to, const uint32_t *id, size_t n)
+{
+    if (n == 0)
+        return true;
+    if (to->cap - to->n < n && !mem_grow((void **)&to->id, &to->cap, to->n + n, sizeof(*to->id), MEM_TEXT))
+        return false;
+    memcpy(to->id + to->n, id, n * sizeof(*id));
+    to->n += n;
+    return true;
+}
 
 enum {
     TOK_ADD_SPECIAL = 1, /* put the ids around the text that the post-processor adds (BOS, EOS) */

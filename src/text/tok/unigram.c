@@ -1,5 +1,5 @@
 /* unigram.c - a search over the places of a word for the best path to each, and the way back along it. */
-#include "text/tok/model.h"
+#include "text/tok/unigram.h"
 
 #include <string.h>
 
@@ -52,7 +52,7 @@ void unigram_work_fini(struct unigram_work *w)
     *w = (struct unigram_work){0};
 }
 
-static double add(const struct unigram *u, double sum, double score)
+static double add_score(const struct unigram *u, double sum, double score)
 {
     return u->single ? (double)((float)sum + (float)score) : score + sum;
 }
@@ -81,14 +81,14 @@ static bool search(const struct unigram *u, struct unigram_place *place, const c
 
             if (id == VOCAB_NONE)
                 continue;
-            offer(&place[k + 1], i, id, add(u, place[i].sum, u->score[id]));
+            offer(&place[k + 1], i, id, add_score(u, place[i].sum, u->score[id]));
             covered = covered || k + 1 - i == len;
         }
         if (covered)
             continue;
         if (!u->has_unk)
             return false;
-        offer(&place[i + len], i, u->unk, add(u, place[i].sum, u->unk_score));
+        offer(&place[i + len], i, u->unk, add_score(u, place[i].sum, u->unk_score));
     }
     return true;
 }

@@ -15,7 +15,7 @@
 
 #include "base/buf.h"
 #include "base/utf8.h"
-#include "text/tok/steps.h"
+#include "text/tok/normalize.h"
 #include "text/tok/unicode.h"
 
 static uint64_t seed = 2463534242u;
@@ -38,7 +38,7 @@ static const utf8proc_option_t how[] = {
 /* Appends S in FORM to GOT; returns whether there was anything to do. */
 static bool to_form(int form, struct normalize_work *w, const char *s, size_t n, struct buf *got)
 {
-    struct step step = {.kind = NORMALIZE_FORM, .form = (enum normalize_form)form};
+    struct step step = {.kind = NORMALIZE_FORM, .form = (enum step_form)form};
     const char *out;
     size_t n_out;
 

@@ -11,7 +11,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
-#include "text/tok/steps.h"
+#include "text/tok/pattern.h"
 
 /* All matches of PATTERN in TEXT, each behind a '|'. */
 static void find_all(const char *pattern, const char *text, size_t n, struct buf *out)

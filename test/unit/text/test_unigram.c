@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "text/tok/model.h"
+#include "text/tok/unigram.h"
 
 static uint64_t seed = 362436069u;
 

@@ -1,0 +1,34 @@
+/* normalize.h - the normalizer. */
+#ifndef GALLOP_TEXT_TOK_NORMALIZE_H
+#define GALLOP_TEXT_TOK_NORMALIZE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "text/tok/pattern.h"
+#include "text/tok/steps.h"
+
+/* Reads SentencePiece's precompiled character map from BYTES, which are copied, into memory of A. ERR_INPUT
+ * if BYTES are not such a map. */
+int normalize_map_new(struct normalize_map **out, struct arena *a, const char *bytes, size_t n,
+                      struct err *e);
+
+/* Zeroed = empty. */
+struct normalize_work {
+    struct buf out[2];
+    int32_t *cp, *sorted; /* the characters of a part of the text, for normal forms */
+    size_t cap, sorted_cap;
+    struct pattern_work *re; /* borrowed */
+};
+
+void normalize_work_fini(struct normalize_work *w);
+
+/* Runs all steps on S (valid UTF-8). The result is borrowed: S itself, or memory of W that the next run
+ * overwrites. */
+int normalize_run(const struct steps *z, struct normalize_work *w, const char *s, size_t n, const char **out,
+                  size_t *n_out, struct err *e);
+
+#endif
