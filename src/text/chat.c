@@ -1,4 +1,4 @@
-/* chat.c - parsed templates of a folder, and the variables they are given. */
+/* chat.c - the parsed templates of a folder, and the variables for rendering them. */
 #include "text/chat.h"
 
 #include <string.h>
@@ -7,13 +7,13 @@
 #include "text/settings.h"
 
 struct chat_template {
-    struct jinja *jinja; /* NULL: it cannot be parsed, */
-    struct err fault;    /* and this is why */
+    struct jinja *jinja; /* NULL: the template cannot be parsed */
+    struct err fault;    /* the parser's error if it cannot be parsed */
 };
 
 struct chat {
     struct settings conf;
-    struct chat_template *v; /* [n] those of conf.templates */
+    struct chat_template *v; /* [n] the templates of conf.templates */
     size_t n;
 };
 
@@ -36,7 +36,7 @@ static int parse_all(struct chat *c, struct err *e)
     return 0;
 }
 
-/* TEXT NULL: the files of IN are read. */
+/* Opens TEXT, or the files of IN if TEXT is NULL. */
 static int open_chat(struct chat **out, struct folder in, const char *text, size_t len, struct err *e)
 {
     struct chat *c = mem_zalloc(1, sizeof(*c), MEM_TEXT);
@@ -89,7 +89,7 @@ const char *chat_template_source(const struct chat *c, const char *name)
     return t ? t->text : NULL;
 }
 
-/* The template to use, or NULL and an error. */
+/* Chooses the template. NULL: an error. */
 static const struct chat_template *choose_template(const struct chat *c, const char *name, bool tools,
                                                    struct err *e)
 {
@@ -116,7 +116,7 @@ static const struct chat_template *choose_template(const struct chat *c, const c
     return t && t->jinja ? t : NULL;
 }
 
-/* What a message says of its reasoning, under the first of its names that is there. */
+/* Returns the reasoning of a message, under the first of its names that the message has. */
 static json_t *reasoning(json_t *message)
 {
     static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
@@ -130,7 +130,7 @@ static json_t *reasoning(json_t *message)
     return NULL;
 }
 
-/* A copy of MESSAGE as the template is to see it, or NULL when memory is out. */
+/* Returns a copy of MESSAGE for the template. NULL: out of memory. */
 static json_t *prepare_message(json_t *message)
 {
     json_t *copy = json_object(), *thought = reasoning(message), *v;
@@ -177,7 +177,7 @@ static int prepare_messages(json_t *messages, json_t **out, struct err *e)
     return 0;
 }
 
-/* Member WHAT of OBJECT must be a list of objects, null or not there. */
+/* Checks that the member WHAT of OBJECT is a list of objects, null or missing. */
 static int check_objects(json_t *object, const char *what, struct err *e)
 {
     json_t *list = json_object_get(object, what), *v;

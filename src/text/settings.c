@@ -1,6 +1,5 @@
-/* settings.c - one reader of members for all these files, since those that share a name share a meaning;
- * which file wins over which is transformers' order.
- */
+/* settings.c - reads the members of all these files with the same functions, because members of the same name
+ * have the same meaning. The precedence of the files is that of transformers. */
 #include "text/settings.h"
 
 #include <stdio.h>
@@ -21,9 +20,9 @@ struct reader {
     struct err *e;
     struct folder in;
     enum settings_use use;
-    bool in_map;              /* this is special_tokens_map.json, which holds no templates */
+    bool in_map;              /* the current file is special_tokens_map.json, which has no templates */
     bool has_table;           /* tokenizer_config.json has added_tokens_decoder */
-    struct strmap by_content; /* places of the added tokens, until they are sorted */
+    struct strmap by_content; /* indices of the added tokens until they are sorted */
 };
 
 const struct settings_text *settings_find(const struct settings_texts *l, const char *name)
@@ -34,7 +33,7 @@ const struct settings_text *settings_find(const struct settings_texts *l, const 
     return NULL;
 }
 
-/* Sets NAME to TEXT, both copied. */
+/* Sets the text of NAME to TEXT. Both are copied. */
 static int set_text(struct reader *r, struct settings_texts *l, const struct json_str *name,
                     const struct json_str *text)
 {
@@ -55,7 +54,7 @@ static int set_text(struct reader *r, struct settings_texts *l, const struct jso
 /* Reads the member KEY, whose value is next. */
 typedef int member_fn(struct reader *r, struct json_pull *j, const struct json_str *key);
 
-/* All members of an object, or an error where none is. */
+/* Reads all members of an object with READ. */
 static int read_members(struct reader *r, struct json_pull *j, member_fn *read)
 {
     struct json_str key;
@@ -68,7 +67,7 @@ static int read_members(struct reader *r, struct json_pull *j, member_fn *read)
 
 /* ---- added tokens ---- */
 
-/* A string, or an object with content and flags; anything else has no content. */
+/* Reads a token: a string, or an object with content and flags. Any other value has no content. */
 static void read_token(struct json_pull *j, struct json_str *content, struct settings_token *t)
 {
     struct json_str key;
@@ -100,7 +99,7 @@ static void read_token(struct json_pull *j, struct json_str *content, struct set
     }
 }
 
-/* What is said of a token that is there already. */
+/* Adds the new facts about a token that is in the list already. */
 static void add_again(struct settings *c, struct settings_token *old, struct settings_token t)
 {
     t.special = old->special || t.special;
@@ -108,7 +107,7 @@ static void add_again(struct settings *c, struct settings_token *old, struct set
         t.id = old->id;
     c->n_of_class -= old->of_class && !t.of_class;
     t.of_class = old->of_class && t.of_class;
-    if (t.in_table && !old->in_table) { /* the table's flags count */
+    if (t.in_table && !old->in_table) { /* the flags of the table take precedence */
         t.content = old->content;
         t.n = old->n;
         t.order = old->order;
@@ -119,7 +118,7 @@ static void add_again(struct settings *c, struct settings_token *old, struct set
     old->special = t.special;
 }
 
-/* Adds a token, or its id to one that is there. */
+/* Adds a token, or its facts to the token of this content. */
 static int add_token(struct reader *r, const struct json_str *content, struct settings_token t)
 {
     struct settings *c = r->c;
@@ -143,7 +142,7 @@ static int add_token(struct reader *r, const struct json_str *content, struct se
     return 0;
 }
 
-/* "5": {"content": ...}, a token by its id. */
+/* Reads a token with its id: "5": {"content": ...}. */
 static int read_decoder(struct reader *r, struct json_pull *j, const struct json_str *key)
 {
     struct settings_token t = {.id = 0, .normalized = true, .in_table = true};
@@ -166,7 +165,7 @@ enum { N_NAMES = 7 };
 static const char *const special_name[N_NAMES] = {"bos_token", "eos_token", "unk_token", "pad_token",
                                                   "sep_token", "cls_token", "mask_token"};
 
-/* The number of the attribute, or N_NAMES. */
+/* The number of the attribute KEY, or N_NAMES. */
 static size_t special_number(const struct json_str *key)
 {
     size_t i = 0;
@@ -176,7 +175,7 @@ static size_t special_number(const struct json_str *key)
     return i;
 }
 
-/* The special token that is the attribute NAME (NULL: one without a name of its own). */
+/* Reads the special token of the attribute NAME. NAME NULL: a special token without an attribute. */
 static int read_special(struct reader *r, struct json_pull *j, const struct json_str *name)
 {
     struct settings_token t = {.id = -1};
@@ -194,7 +193,7 @@ static int read_special(struct reader *r, struct json_pull *j, const struct json
     return rc == 0 && (!name || special_number(name) < N_NAMES) ? add_token(r, &content, t) : rc;
 }
 
-/* Special tokens in a list, or by their attributes. */
+/* Reads special tokens in a list, or by their attributes. */
 static int read_specials(struct reader *r, struct json_pull *j)
 {
     int rc = 0;
@@ -211,7 +210,7 @@ static int read_specials(struct reader *r, struct json_pull *j)
 
 /* ---- templates ---- */
 
-/* "name": "text". */
+/* Reads "name": "text". */
 static int read_template_text(struct reader *r, struct json_pull *j, const struct json_str *name)
 {
     struct json_str text;
@@ -219,7 +218,7 @@ static int read_template_text(struct reader *r, struct json_pull *j, const struc
     return json_pull_string(j, &text) ? set_text(r, &r->c->templates, name, &text) : json_pull_rc(j);
 }
 
-/* One {"name": ..., "template": ...} of a list. */
+/* Reads {"name": ..., "template": ...}, an entry of a list. */
 static int read_named_template(struct reader *r, struct json_pull *j)
 {
     struct json_str key, name = {.s = NULL}, text = {.s = NULL};
@@ -239,7 +238,7 @@ static int read_named_template(struct reader *r, struct json_pull *j)
     return set_text(r, &r->c->templates, &name, &text);
 }
 
-/* chat_template: a text, a list of named ones, or an object of them. */
+/* Reads chat_template: a text, a list of named texts, or an object of them. */
 static int read_template(struct reader *r, struct json_pull *j)
 {
     int rc = 0;
@@ -287,7 +286,7 @@ static enum settings_flag *flag_of(struct settings *c, const struct json_str *ke
                                                       : NULL;
 }
 
-/* Of tokenizer_config.json and special_tokens_map.json. */
+/* Reads a member of tokenizer_config.json or special_tokens_map.json. */
 static int read_configuration(struct reader *r, struct json_pull *j, const struct json_str *key)
 {
     bool chat = r->use == SETTINGS_FOR_CHAT, table = json_str_is(key, "added_tokens_decoder");
@@ -312,7 +311,7 @@ static int read_configuration(struct reader *r, struct json_pull *j, const struc
     return 0;
 }
 
-/* Of added_tokens.json: an id. */
+/* Reads a member of added_tokens.json, which is an id. */
 static int read_added(struct reader *r, struct json_pull *j, const struct json_str *key)
 {
     struct settings_token t = {.id = -1, .normalized = true, .in_table = true};
@@ -320,7 +319,7 @@ static int read_added(struct reader *r, struct json_pull *j, const struct json_s
     return json_pull_i64(j, &t.id) ? add_token(r, key, t) : 0;
 }
 
-/* Of config.json and chat_template.json, of which one member counts. */
+/* Reads a member of config.json or chat_template.json; only one member of each is used. */
 static int read_one_member(struct reader *r, struct json_pull *j, const struct json_str *key)
 {
     bool chat = r->use == SETTINGS_FOR_CHAT;
@@ -357,7 +356,7 @@ static int read_json(struct reader *r, const char *name, member_fn *read)
     return rc;
 }
 
-/* The template in file NAME, known as AS; *found is set if the file exists. */
+/* Reads the template in the file NAME under the name AS. *found is set if the file exists. */
 static int read_template_file(struct reader *r, const char *name, const struct json_str *as, bool *found)
 {
     struct folder_text f;
@@ -435,11 +434,11 @@ static int read_tokenizer_files(struct reader *r)
     return rc;
 }
 
-/* ---- what the classes of transformers have where the files say nothing ---- */
+/* ---- the default special tokens of transformers' classes ---- */
 
 static const struct class
 {
-    const char *names; /* with a blank before and after each */
+    const char *names; /* names with a blank before and after each */
     const char *token[N_NAMES];
 } classes[] = {
     {" GPT2Tokenizer GPT2TokenizerFast CodeGenTokenizer CodeGenTokenizerFast ",
@@ -453,7 +452,7 @@ static const struct class
      {"<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>", "<UNK>", "<PAD>", "<SEP>", "<CLS>", "<MASK_TOKEN>"}},
 };
 
-/* Adds the special tokens of the class that the files do not name, and do not say that there are none. */
+/* Adds the special tokens of the class that the files neither name nor exclude. */
 static int add_class_tokens(struct reader *r)
 {
     struct settings_token t = {.id = -1, .special = true, .of_class = true};

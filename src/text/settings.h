@@ -1,12 +1,11 @@
-/* settings.h - the small files beside a tokenizer: what they say of the added tokens, of what stands around a
- * text, and of how a chat is written.
+/* settings.h - the small files beside a tokenizer: added tokens, the ids around a text, and chat templates.
  *
- * Reads what transformers reads: tokenizer_config.json and special_tokens_map.json; for a tokenizer also
- * added_tokens.json and the model type of config.json; for a chat also chat_template.jinja and
+ * The files are those that transformers reads: tokenizer_config.json and special_tokens_map.json; for a
+ * tokenizer also added_tokens.json and the model type of config.json; for a chat also chat_template.jinja and
  * additional_chat_templates/NAME.jinja, which replace the templates of tokenizer_config.json altogether, and
- * chat_template.json when there is no other. Special tokens that the files do not name are those of the
- * tokenizer's class. Every one of the files may be missing. Members that are not known, or
- * have a value of an unexpected type, are passed over: these files hold much that is said for others.
+ * chat_template.json if there is no other template. Special tokens that the files do not name are those of
+ * the tokenizer's class. Each of the files may be missing. Unknown members, and values of an unexpected type,
+ * are ignored, because these files have much that is meant for other programs.
  */
 #ifndef GALLOP_TEXT_SETTINGS_H
 #define GALLOP_TEXT_SETTINGS_H
@@ -21,9 +20,10 @@
 
 enum settings_flag { SETTINGS_UNSET = -1, SETTINGS_NO, SETTINGS_YES };
 
-struct settings_text { /* a token by its attribute, or a template by its name; both terminated */
+/* A token with its attribute, or a template with its name. Both strings are terminated. */
+struct settings_text {
     const char *name, *text;
-    size_t n; /* bytes of the text */
+    size_t n; /* the bytes of the text */
 };
 
 struct settings_texts {
@@ -33,33 +33,33 @@ struct settings_texts {
 
 struct settings_token {
     const char *content;
-    size_t n, order; /* order: of reading */
-    int64_t id;      /* -1: not said */
+    size_t n, order; /* order: the position in the order of reading */
+    int64_t id;      /* -1: not in the files */
     bool special, lstrip, rstrip, single_word, normalized;
-    bool in_table; /* added_tokens_decoder or added_tokens.json has it */
-    bool of_class; /* it is what the tokenizer's class has where the files say nothing */
+    bool in_table; /* the token is in added_tokens_decoder or added_tokens.json */
+    bool of_class; /* the token is the default of the tokenizer's class */
 };
 
 struct settings {
-    struct arena arena;  /* what everything here lives in */
+    struct arena arena;  /* the memory of everything below */
     const char *path;    /* the folder, for messages */
-    char class[64];      /* tokenizer_class, "" if not said */
-    char model_type[64]; /* of config.json, "" if not said */
+    char class[64];      /* tokenizer_class, "" if missing */
+    char model_type[64]; /* model_type of config.json, "" if missing */
     enum settings_flag add_bos, add_eos, add_prefix_space, legacy, split_special;
-    struct settings_texts tokens;    /* bos_token, eos_token ... and those of the model's own */
-    unsigned no_token;               /* a bit for each name that the files give as null */
-    struct settings_texts templates; /* those that count */
-    struct settings_token *added;    /* added tokens, those with ids in ascending order first */
+    struct settings_texts tokens;    /* bos_token, eos_token and the like, and the model's own attributes */
+    unsigned no_token;               /* a bit for each attribute that the files set to null */
+    struct settings_texts templates; /* the templates after precedence */
+    struct settings_token *added;    /* added tokens; those with ids come first, in ascending order */
     size_t n_added, added_cap, n_of_class;
 };
 
-/* What the answer is for decides which files and members are read. */
+/* The purpose of the settings, which selects the files and members. */
 enum settings_use { SETTINGS_FOR_TOKENIZER, SETTINGS_FOR_CHAT };
 
-/* One that says nothing. */
+/* Sets C to settings that have no values. */
 void settings_init(struct settings *c);
 
-/* Reads the folder IN. C needs settings_fini() also when this fails. */
+/* Reads the folder IN. C needs settings_fini() even after an error. */
 int settings_read(struct settings *c, struct folder in, enum settings_use use, struct err *e);
 
 /* Reads the text of a tokenizer_config.json for a chat, and nothing else. PATH is for messages. */

@@ -59,7 +59,7 @@ void tok_added_start(struct tok_added_iter *it, const struct tok_added_set *a, b
         .a = a, .patterns = normalized ? &a->normalized : &a->raw, .s = s, .n = n, .plain = plain};
 }
 
-/* The next occurrence of any pattern from it->at on. */
+/* Finds the next occurrence of any pattern from it->at on. */
 static const struct tok_added *find_pattern(struct tok_added_iter *it, size_t *begin, size_t *end)
 {
     const struct vocab_trie *x = &it->patterns->trie;
@@ -93,7 +93,7 @@ static bool is_single_word(const char *s, size_t n, size_t begin, size_t end)
     return end == n || !unicode_is_word(utf8_decode(s + end, &len));
 }
 
-/* Blanks beside the token that it swallows, but none that an earlier token has taken. */
+/* Extends the range by the blanks beside the token that it swallows, except those of an earlier token. */
 static void widen(const struct tok_added_iter *it, const struct tok_added *t, size_t *begin, size_t *end)
 {
     size_t len;
@@ -109,7 +109,7 @@ static void widen(const struct tok_added_iter *it, const struct tok_added *t, si
         *end += len;
 }
 
-/* Is the special token at s[begin, end) to be left in the text? */
+/* True if the special token at s[begin, end) must be left in the text. */
 static bool stays(const struct tok_added_iter *it, size_t begin, size_t end)
 {
     if (it->plain || !it->origin)

@@ -1,14 +1,14 @@
-/* bpe.c - building the tables, and encoding words by them.
+/* bpe.c - builds the tables of a BPE model and encodes words.
  *
- * Short words merge by scanning an array for the lowest rank; long ones (a hostile megabyte without a blank)
- * by a heap of candidates over a linked list, O(n log n) at worst. Both do the same merges in the same
- * order. Words of up to 30 bytes with up to 8 ids are remembered in a direct-mapped cache, one line of memory
+ * Short words merge by scanning an array for the lowest rank; long words (a hostile megabyte without a blank)
+ * by a heap of candidates over a linked list, O(n log n) in the worst case. Both do the same merges in the
+ * same order. Words of up to 30 bytes with up to 8 ids are kept in a direct-mapped cache, one cache line
  * each.
  *
  * Cutting: a merge can only span the boundary between characters x and y if some rule's left part ends in x
- * and its right part begins with y. Where no rule does, the two sides encode independently, so a text without
- * a pre-tokenizer (Llama 2) falls into short words that a cache can hold. That needs every character to have
- * symbols of its own, hence only with a complete set of byte fallbacks.
+ * and its right part begins with y. If no rule does, the two sides encode independently, so a text without a
+ * pre-tokenizer (Llama 2) is cut into short words that a cache can hold. This requires that every character
+ * has symbols of its own, hence a complete set of byte fallbacks.
  */
 #include "text/tok/bpe.h"
 
@@ -28,7 +28,7 @@ static inline size_t hash_pair(uint32_t left, uint32_t right)
     return (size_t)((h ^ h >> 32) * 0xd6e8feb86659fd93u >> 32);
 }
 
-/* The slot of the pair, or the free one where it would go. N_SLOTS is a power of two and never full; LEFT is
+/* The slot of the pair, or the free slot for it. N_SLOTS is a power of two, and some slots are free; LEFT is
  * plus one. */
 static inline struct bpe_rule *slot_of(struct bpe_rule *rule, size_t n_slots, uint32_t left, uint32_t right)
 {
@@ -52,7 +52,7 @@ int bpe_add_rule(struct bpe *b, uint32_t left, uint32_t right, uint32_t rank, ui
     return 0;
 }
 
-/* The hash table of all rules, at a load of at most 1/2. */
+/* Builds the hash table of all rules, at a load of at most 1/2. */
 static int build_table(struct bpe *b, struct err *e)
 {
     enum { AHEAD = 16 };
@@ -70,7 +70,7 @@ static int build_table(struct bpe *b, struct err *e)
         if (k + AHEAD < b->n_added)
             __builtin_prefetch(
                 &b->rule[hash_pair(b->added[k + AHEAD].left, b->added[k + AHEAD].right) & (want - 1)]);
-        r.left++; /* a zeroed slot is a free one */
+        r.left++; /* because a zeroed slot is free */
         to = slot_of(b->rule, want, r.left, r.right);
         *to = r;
     }
@@ -176,8 +176,8 @@ static int not_there(const char *s, size_t n, struct err *e)
                    (int)(n < 60 ? n : 60), s);
 }
 
-/* The id of LEFT followed by RIGHT. Merges mostly come in the order of their results, so the last result and
- * the id behind it are tried first. */
+/* Finds the id of LEFT followed by RIGHT. Merges mostly come in the order of their results, so the last
+ * result and the next id are tried first. */
 static bool find_result(struct bpe_merges *m, const char *left, size_t n_left, const char *right,
                         size_t n_right)
 {
@@ -240,25 +240,26 @@ enum { LEAST_SLOTS = 256, MOST_SLOTS = 1 << 14, KEY_MAX = 30, CACHED_IDS = 8, SH
 
 #define NO_MERGE UINT64_MAX
 
-struct cached { /* 64 bytes */
+struct cached { /* one cache line */
     uint32_t id[CACHED_IDS];
-    uint8_t n, n_ids; /* n 0: free */
+    uint8_t n, n_ids; /* n 0: the slot is free */
     char key[KEY_MAX];
 };
 _Static_assert(sizeof(struct cached) == 64, "a cached word is one line");
 
-struct link {       /* of a symbol */
-    uint64_t found; /* with its right neighbour: rank << 32 | merged */
+struct link {
+    uint64_t found; /* the merge with its right neighbour: rank << 32 | merged */
     uint32_t next, prev;
 };
 
 struct bpe_work {
     struct cached *cache;
     size_t slot_mask;
-    const struct bpe *owner; /* whose words the cache holds */
+    const struct bpe *owner; /* the model whose words are in the cache */
     uint32_t *id;
-    struct link *link; /* [n] of a long word */
-    uint64_t *heap;    /* [n_heap] candidates, rank << 32 | position, the least in front */
+    struct link *link; /* [n] for a long word */
+    /* [n_heap] candidates, rank << 32 | position, a 4-ary heap with the smallest at the front */
+    uint64_t *heap;
     size_t id_cap, link_cap, n_heap, heap_cap;
 };
 
@@ -299,7 +300,7 @@ static inline uint64_t find_merge(const struct bpe *b, uint32_t left, uint32_t r
     return r->left == 0 ? NO_MERGE : (uint64_t)r->rank << 32 | r->merged;
 }
 
-/* Merges id[0..n), n <= SHORT_WORD, in place; returns how many are left. */
+/* Merges id[0..n), n <= SHORT_WORD, in place. Returns the number of ids that remain. */
 static size_t merge_short(const struct bpe *b, uint32_t *id, size_t n)
 {
     uint64_t found[SHORT_WORD];
@@ -327,8 +328,8 @@ static size_t merge_short(const struct bpe *b, uint32_t *id, size_t n)
     return n;
 }
 
-/* The heap is 4-ary: a key's parent is at (i - 1) / 4. Keys of a hostile run of one character come in
- * ascending order and stay where they are put. */
+/* Adds a candidate to the heap: the parent of i is (i - 1) / 4. Keys of a hostile run of one character arrive
+ * in ascending order and stay where they are put. */
 static bool push(struct bpe_work *w, uint64_t found, size_t at)
 {
     uint64_t key = (found & 0xffffffff00000000u) | at;
@@ -371,7 +372,7 @@ static bool pop(struct bpe_work *w, uint64_t *key)
     return true;
 }
 
-/* The list of N symbols and the heap of its candidates. */
+/* Builds the linked list of N symbols and the heap of its candidates. */
 static bool link_symbols(const struct bpe *b, struct bpe_work *w, size_t n)
 {
     if (!mem_grow((void **)&w->link, &w->link_cap, n, sizeof(*w->link), MEM_TEXT))
@@ -394,7 +395,7 @@ static bool renew(const struct bpe *b, struct bpe_work *w, size_t at, size_t rig
     return found == NO_MERGE || push(w, found, at);
 }
 
-/* Merges w->id[0..*n) in place. false: out of memory. */
+/* Merges w->id[0..*n) in place. False: out of memory. */
 static bool merge_long(const struct bpe *b, struct bpe_work *w, size_t *n)
 {
     size_t kept = 0;
@@ -407,7 +408,7 @@ static bool merge_long(const struct bpe *b, struct bpe_work *w, size_t *n)
         struct link *l = &w->link[at];
 
         if (l->found == NO_MERGE || l->found >> 32 != top >> 32)
-            continue; /* one of the two has merged since */
+            continue; /* one of the two symbols has merged since */
         right = l->next;
         after = w->link[right].next;
         w->id[at] = (uint32_t)l->found;
@@ -427,7 +428,8 @@ static bool merge_long(const struct bpe *b, struct bpe_work *w, size_t *n)
     return true;
 }
 
-/* One symbol while a word is read: the ids so far and an unknown that waits for its neighbours. */
+/* The symbols of a word while it is read: the ids so far, and an unknown one that waits for its
+ * neighbours. */
 struct symbols {
     uint32_t *id;
     size_t n;
@@ -477,7 +479,7 @@ static void read_bytes(const struct bpe *b, struct symbols *y, const char *s, si
     }
 }
 
-/* Characters, the last one with the suffix. */
+/* Reads characters; the last one has the suffix. */
 static void read_chars(const struct bpe *b, struct symbols *y, const char *s, size_t n)
 {
     char last[4 + BPE_MAX_SUFFIX];
@@ -502,8 +504,8 @@ static void read_chars(const struct bpe *b, struct symbols *y, const char *s, si
     }
 }
 
-/* Is the word of bytes S an entry of the vocabulary? Its id goes to w->id[0]. The array serves for the
- * spelling too. */
+/* True if the bytes S are an entry of the vocabulary; its id goes to w->id[0]. The same array is used for the
+ * spelling. */
 static bool find_whole(const struct bpe *b, struct bpe_work *w, const char *s, size_t n)
 {
     size_t m;
@@ -514,12 +516,12 @@ static bool find_whole(const struct bpe *b, struct bpe_work *w, const char *s, s
     return vocab_find(b->vocab, (const char *)w->id, m, &w->id[0]);
 }
 
-/* The ids of one word into w->id; *n_ids of them. */
+/* Encodes one word into w->id; *n_ids is the number of its ids. */
 static int encode_word(const struct bpe *b, struct bpe_work *w, const char *s, size_t n, size_t *n_ids,
                        struct err *e)
 {
-    /* each byte is a symbol, or two if its letter falls back to bytes; then the suffix's bytes and an
-     * unknown */
+    /* each byte is one symbol, or two if its letter falls back to bytes; then come the suffix's bytes and an
+     * unknown symbol */
     size_t most = n * (b->byte_level ? 2 : 1) + b->suffix.n + 1;
     struct symbols y = {0};
     bool ok = true;
@@ -551,7 +553,7 @@ static int encode_word(const struct bpe *b, struct bpe_work *w, const char *s, s
     return ok ? 0 : err_nomem(e, "word");
 }
 
-/* One word through the cache. */
+/* Encodes one word, using the cache. */
 static int cached_word(const struct bpe *b, struct bpe_work *w, const char *s, size_t n, struct tok_ids *out,
                        struct err *e)
 {

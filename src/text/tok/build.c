@@ -18,7 +18,7 @@ struct tok *tok_new(void)
 
 int tok_add_token(struct tok *t, struct tok_added a, const char *content, size_t n, struct err *e)
 {
-    size_t most = t->added.n_by_id; /* one past the largest added id */
+    size_t most = t->added.n_by_id; /* the largest id of an added token, plus one */
     bool said = a.id != VOCAB_NONE;
 
     if (n == 0)
@@ -112,7 +112,7 @@ void tok_scratch_free(struct tok_scratch *s)
 
 struct tok_scratch *tok_scratch_take(const struct tok *t)
 {
-    struct tok *m = (struct tok *)(uintptr_t)t; /* the pool is the one part that changes */
+    struct tok *m = (struct tok *)(uintptr_t)t; /* only the pool of scratches changes */
     struct tok_scratch *s;
 
     for (size_t i = 0; i < TOK_POOL; i++)
@@ -145,7 +145,7 @@ void tok_scratch_give(const struct tok *t, struct tok_scratch *s)
     tok_scratch_free(s);
 }
 
-/* The normal form of the token A, which *CONTENT becomes, is kept where it differs. */
+/* Turns *CONTENT, the text of the token A, into its normal form, which A keeps if it differs. */
 static int normalize_added(struct tok *t, struct tok_scratch *s, struct tok_added *a, const char **content,
                            size_t *n, struct err *e)
 {
@@ -170,7 +170,7 @@ static int index_added(struct tok *t, struct err *e)
         size_t i = k % t->added.n, n;
         const char *content;
 
-        if (t->added.token[i].special != (k < t->added.n)) /* of equal patterns a special one wins */
+        if (t->added.token[i].special != (k < t->added.n)) /* of equal patterns, a special one is used */
             continue;
         if (!vocab_str(&t->added.names, t->added.token[i].id, &content, &n))
             continue;

@@ -1,9 +1,10 @@
-/* configure.c - what tokenizer_config.json and the files beside it change of a tokenizer.json. */
+/* configure.c - applies tokenizer_config.json and the files beside it to a tokenizer read from a
+ * tokenizer.json. */
 #include <string.h>
 
 #include "text/tok/readers.h"
 
-/* Adds the token X, or gives the one that is there X's flags. */
+/* Adds the token X, or gives its flags to the token of this text that T already has. */
 static int set_token(struct tok *t, const struct settings_token *x, struct err *e)
 {
     struct tok_added a = {.id = VOCAB_NONE,
@@ -16,7 +17,7 @@ static int set_token(struct tok *t, const struct settings_token *x, struct err *
 
     if (!vocab_find(&t->added.names, x->content, x->n, &id)) {
         if (x->of_class && !vocab_find(&t->vocab, x->content, x->n, &id))
-            return 0; /* a token of the class that the model does not have */
+            return 0; /* the class names a token that the model does not have */
         return tok_add_token(t, a, x->content, x->n, e);
     }
     if (x->in_table && id < t->added.n_by_id && t->added.by_id[id]) {
@@ -41,7 +42,7 @@ static void remove_prefixes(struct steps *s)
     s->n = kept;
 }
 
-/* The number of the step that spells bytes, or that of all steps. */
+/* The number of the step that spells bytes; if there is none, the number of all steps. */
 static size_t spelling(const struct steps *s)
 {
     size_t i = 0;
@@ -51,8 +52,8 @@ static size_t spelling(const struct steps *s)
     return i;
 }
 
-/* Puts a space in front of texts. GPT-2's class puts it in front of the whole, others in front of what the
- * steps before ByteLevel have cut. */
+/* Puts a space before texts. GPT-2's class puts it before the whole text, others before the pieces that the
+ * steps before ByteLevel make. */
 static int add_prefix(struct tok *t, bool whole, struct err *e)
 {
     static const struct step space = {.kind = SPLIT_PREPEND, .text = {" ", 1}, .missing = true};
@@ -71,8 +72,8 @@ static int add_prefix(struct tok *t, bool whole, struct err *e)
     return rc;
 }
 
-/* The classes of transformers that make their own pre-tokenizer obey add_prefix_space; the general one leaves
- * the file's as it is. */
+/* The classes of transformers that make their own pre-tokenizer obey add_prefix_space; the general class
+ * keeps what the file has. */
 static int set_prefix_space(struct tok *t, const struct settings *conf, struct err *e)
 {
     size_t n = strlen(conf->class);
@@ -85,7 +86,7 @@ static int set_prefix_space(struct tok *t, const struct settings *conf, struct e
 
     if (conf->add_prefix_space == SETTINGS_UNSET || (bytes ? !whole && !parts : !pieces))
         return 0;
-    if (conf->add_prefix_space == SETTINGS_YES) /* Metaspace: the file has it */
+    if (conf->add_prefix_space == SETTINGS_YES) /* the file's Metaspace already puts a space */
         return bytes ? add_prefix(t, whole, e) : 0;
     remove_prefixes(&t->pre.steps);
     remove_prefixes(&t->norm);
@@ -96,7 +97,7 @@ int tok_configure(struct tok *t, const struct settings *conf, struct err *e)
 {
     int rc = 0;
 
-    /* first the table, then what is named */
+    /* the tokens of the table come first, then the named ones */
     for (size_t k = 0; k < 2 * conf->n_added && rc == 0; k++) {
         const struct settings_token *x = &conf->added[k % conf->n_added];
 

@@ -1,8 +1,7 @@
-/* decode.c - each step pushes what it makes into the next one; the last pushes into the caller's buffer.
+/* decode.c - each step passes its output to the next one; the last step writes to the caller's buffer.
  *
- * HOLD of a step is what it keeps back: the first bytes of a character (byte level), a run of byte pieces
- * (byte fallback), or the last token (suffix). What stays constant: joined output = the output for the
- * joined input.
+ * A step keeps back text in HOLD: the first bytes of a character (byte level), a run of byte pieces (byte
+ * fallback), or the last token (suffix). The joined output is always the output for the joined input.
  */
 #include "text/tok/decode.h"
 
@@ -12,15 +11,16 @@
 #include "text/tok/pattern.h"
 #include "text/tok/unicode.h"
 
-/* Bytes of a token: a step of the engine that takes no more of them allocates nothing. */
+/* The buffers have room for tokens of this size, so that decoding such tokens in a step of the engine
+ * allocates nothing. */
 enum { USUAL_PIECE = 64 };
 
 struct state {
     const struct step *p;
-    bool fragments; /* a step in front joins: one token comes in pieces */
+    bool fragments; /* an earlier step joins tokens: one token arrives in fragments */
     struct buf hold, made;
-    size_t count; /* tokens or characters, as the step needs */
-    bool done;    /* strip: the front is over */
+    size_t count; /* a count of tokens or of characters, as the step needs */
+    bool done;    /* strip: the front of the token has ended */
 };
 
 struct decode_run {
@@ -90,7 +90,7 @@ void decode_run_free(struct decode_run *r)
 
 static int feed(struct decode_run *r, size_t k, const char *s, size_t n);
 
-/* What step K has made goes on. */
+/* Passes the output of step K to the next step. */
 static int feed_made(struct decode_run *r, size_t k)
 {
     const struct buf *made = &r->state[k].made;
@@ -98,7 +98,8 @@ static int feed_made(struct decode_run *r, size_t k)
     return made->oom ? err_nomem(r->e, "decoder") : feed(r, k + 1, made->data ? made->data : "", made->len);
 }
 
-/* The bytes that S spells, or S itself if some character of it is no letter; then whole characters go on. */
+/* Turns the letters S into bytes, or keeps S if some character of it is not a letter of the alphabet; then
+ * passes on whole characters. */
 static int byte_level(struct decode_run *r, size_t k, const char *s, size_t n)
 {
     struct state *x = &r->state[k];
@@ -106,7 +107,7 @@ static int byte_level(struct decode_run *r, size_t k, const char *s, size_t n)
     int rc = 0;
 
     buf_clear(&x->made);
-    buf_add(&x->made, s, n); /* room */
+    buf_add(&x->made, s, n); /* room for the bytes */
     if (x->made.oom)
         return err_nomem(r->e, "decoder");
     if (n && unicode_unspell(s, n, x->made.data, &m))
@@ -137,7 +138,8 @@ static int byte_level(struct decode_run *r, size_t k, const char *s, size_t n)
     return rc;
 }
 
-/* The byte that the token stands for, or -1. "+A" counts as a number, as it does where this comes from. */
+/* The byte that the token stands for, or -1. "+A" counts as a number, as it does in the Hugging Face
+ * library. */
 static int fallback_byte(const char *s, size_t n)
 {
     int hi, lo;
@@ -167,7 +169,7 @@ bool decode_part_of_character(const struct steps *c, const char *token, size_t n
     return false;
 }
 
-/* The run of bytes is over: it is text as a whole, or each byte is a replacement character. */
+/* Ends a run of bytes: it is valid text as a whole, or each byte becomes a replacement character. */
 static int end_bytes(struct decode_run *r, size_t k)
 {
     struct state *x = &r->state[k];
@@ -211,7 +213,7 @@ static int replace(struct decode_run *r, size_t k, const char *s, size_t n)
     return feed_made(r, k);
 }
 
-/* Takes characters ch off the front of S, as many as are still allowed. */
+/* Removes characters CH from the front of S, up to the limit that is left. */
 static void strip_front(struct state *x, const char **s, size_t *n)
 {
     while (!x->done && *n) {
@@ -231,7 +233,7 @@ static int strip(struct decode_run *r, size_t k, const char *s, size_t n)
 {
     struct state *x = &r->state[k];
 
-    if (!x->fragments) { /* each token has its own front */
+    if (!x->fragments) { /* the limit applies to each token */
         x->count = 0;
         x->done = false;
     }
@@ -255,7 +257,7 @@ static int metaspace(struct decode_run *r, size_t k, const char *s, size_t n)
     return feed_made(r, k);
 }
 
-/* The token that waited goes on with its suffixes turned into BETWEEN. */
+/* Passes on the token that was kept, with its suffixes replaced by BETWEEN. */
 static int end_suffix(struct decode_run *r, size_t k, const char *between)
 {
     struct state *x = &r->state[k];
@@ -263,7 +265,7 @@ static int end_suffix(struct decode_run *r, size_t k, const char *between)
 
     if (x->count == 0)
         return 0;
-    s = x->hold.data; /* not NULL: a token was added, if only an empty one */
+    s = x->hold.data; /* not NULL: a token was added, even if it was empty */
     end = s + x->hold.len;
     x->count = 0;
     buf_clear(&x->made);
@@ -297,7 +299,7 @@ static int join(struct decode_run *r, size_t k, const char *s, size_t n)
     return rc ? rc : feed(r, k + 1, s, n);
 }
 
-/* One token, or one fragment, into step K. */
+/* Passes one token, or one fragment, to step K. */
 static int feed(struct decode_run *r, size_t k, const char *s, size_t n)
 {
     if (k == r->n) {
@@ -316,11 +318,11 @@ static int feed(struct decode_run *r, size_t k, const char *s, size_t n)
     }
 }
 
-/* Step K gets no more: it lets go of what it holds. */
+/* Ends step K: it passes on what it has kept. */
 static int finish(struct decode_run *r, size_t k)
 {
     switch (r->state[k].p->kind) {
-    case DECODE_BYTE_LEVEL: /* the beginning of a character that does not end */
+    case DECODE_BYTE_LEVEL: /* the first bytes of a character that is incomplete */
         return r->state[k].hold.len ? feed(r, k + 1, "\xef\xbf\xbd", 3) : 0;
     case DECODE_BYTE_FALLBACK: return end_bytes(r, k);
     case DECODE_SUFFIX: return end_suffix(r, k, "");

@@ -1,9 +1,10 @@
-/* gguf.c - a tokenizer from what the metadata of a GGUF file say of it: vocabulary and types first, then what
- * the model's kind makes of them.
+/* gguf.c - builds a tokenizer from the metadata of a GGUF file: first the vocabulary and the types, then the
+ * parts that depend on the kind of model.
  *
- * Knows the models "gpt2" (byte-level BPE with merges; how text is cut into words is a name that family.c
- * must know) and "llama" (SentencePiece BPE with scores and byte pieces). What it answers is what Hugging
- * Face's library answers for the tokenizer the file was made from, as far as the metadata hold it.
+ * The kinds are "gpt2" (byte-level BPE with merges; the metadata name how text is cut into words, and
+ * family.c must know that name) and "llama" (SentencePiece BPE with scores and byte pieces). The ids are
+ * those of Hugging Face's library for the tokenizer from which the file was made, as far as the metadata have
+ * it.
  */
 #include <math.h>
 #include <string.h>
@@ -61,7 +62,7 @@ static int check_token(const struct work *w, size_t i)
     return 0;
 }
 
-/* True if the special token S swallows the blanks behind it; of Phi-3's these do not. */
+/* True if the special token S swallows the blanks after it. Some tokens of Phi-3 do not. */
 static bool strips(const struct tok_gguf *g, const struct json_str *s)
 {
     static const char *const silent[] = {"<unk>", "<s>", "<|endoftext|>", "<|endofprompt|>",
@@ -104,7 +105,7 @@ static int add_merges(struct work *w)
     struct bpe_merges to;
     int rc = 0;
 
-    if (w->g->n_merges == 0) /* every text would become single bytes */
+    if (w->g->n_merges == 0) /* without merges every text would become single bytes */
         return err_set(w->e, ERR_INPUT,
                        "tokenizer.ggml.merges is missing or empty, which tokenizer.ggml.model "
                        "\"gpt2\" needs");
@@ -162,8 +163,8 @@ static int build_gpt2(struct work *w)
 
 /* ---- llama ---- */
 
-/* GGUF's converter turns the marker in user-defined pieces into spaces. A piece of nothing else is one that
- * sentencepiece makes of a run of spaces, and becomes a run of markers again. */
+/* Adds a user-defined piece. GGUF's converter turns the marker in such pieces into spaces; a piece of spaces
+ * only is one that SentencePiece makes of a run of spaces, and becomes a run of markers again. */
 static int add_user_defined(struct work *w, size_t i)
 {
     const struct json_str *s = &w->g->token[i];
@@ -225,7 +226,7 @@ static int build_llama(struct work *w)
     return rc;
 }
 
-/* ---- the whole ---- */
+/* ---- the tokenizer ---- */
 
 static int check_ids(const struct tok_gguf *g, struct err *e)
 {

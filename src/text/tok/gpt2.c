@@ -1,6 +1,5 @@
-/* gpt2.c - reads vocab.json and merges.txt, the form of GPT-2, OPT and Qwen2 checkpoints without a
- * tokenizer.json: a JSON object of ids, and lines of two tokens each under a line with a version.
- */
+/* gpt2.c - reads vocab.json and merges.txt, the format of GPT-2, OPT and Qwen2 checkpoints without a
+ * tokenizer.json: a JSON object of ids, and lines of two tokens each after a line with a version. */
 #include <string.h>
 
 #include "base/arena.h"
@@ -82,7 +81,7 @@ static int choose_family(const struct settings *c, const struct family **f, stru
         c->path, by_model ? "model_type" : "tokenizer_class", name);
 }
 
-/* The id of the token that the settings call NAME, or -1 where none is WANTED. */
+/* The id of the token that the settings call NAME; -1 if it is not WANTED. */
 static int find_fixed(const struct tok *t, const struct settings *c, const char *name, bool wanted,
                       int32_t *id, struct err *e)
 {
@@ -95,7 +94,7 @@ static int find_fixed(const struct tok *t, const struct settings *c, const char 
                    c->path);
 }
 
-/* What stands around a text: BOS and EOS where the config asks for them; RoBERTa always has both. */
+/* Sets the ids around a text: BOS and EOS if the configuration asks for them; RoBERTa always has both. */
 static int add_around(struct tok *t, const struct family *f, const struct settings *c, struct err *e)
 {
     bool roberta = strcmp(f->name, "RoBERTa") == 0, opt = !*c->class && strcmp(c->model_type, "opt") == 0;

@@ -1,9 +1,9 @@
 /* json.c - reads a tokenizer.json: the JSON of the Hugging Face tokenizers library, version 1.0.
  *
- * One pass: the vocabulary and the merges go into their tables as they are read. Only members that come
- * before what they need (merges before the vocabulary, added tokens before the model) are remembered as text
- * and read afterwards. Objects whose members may come in any order are read by a table into a struct.
- * "truncation" and "padding" are a caller's choice and not read, as transformers does not apply them either.
+ * It is read in one pass: the vocabulary and the merges go into their tables directly. Only members that
+ * depend on a later one (merges before the vocabulary, added tokens before the model) are kept as text and
+ * read at the end. Objects whose members may come in any order are read into a struct by a table.
+ * "truncation" and "padding" are choices of the caller and are ignored, as in transformers.
  */
 #include <string.h>
 
@@ -12,13 +12,13 @@
 #include "base/utf8.h"
 #include "text/tok/readers.h"
 
-/* ---- what all sections use ---- */
+/* ---- helpers of all sections ---- */
 
 static const char normalizer[] = "normalizer", pre_tokenizer[] = "pre_tokenizer",
                   post_processor[] = "post_processor", decoder[] = "decoder";
 
-/* Makes RC the reader's error: for what a part said that knows no JSON. ERR gets the file and SECTION in
- * front. */
+/* Makes RC the reader's error, for functions that know no JSON. The message gets the file and SECTION before
+ * it. */
 static void stop(struct json_pull *j, int rc, const char *section)
 {
     if (rc == 0 || j->rc)
@@ -39,7 +39,7 @@ static int shown_bytes(const struct json_str *s)
     return (int)(s->n < 60 ? s->n : 60);
 }
 
-/* Copies what S shows into T, where it stays. */
+/* Copies the string S into memory of T. */
 static void keep(struct json_pull *j, struct tok *t, struct json_str *s, const char *section)
 {
     s->s = arena_strndup(&t->arena, s->s, s->n);
@@ -47,7 +47,7 @@ static void keep(struct json_pull *j, struct tok *t, struct json_str *s, const c
         stop(j, err_nomem(j->e, section), section);
 }
 
-/* A reader of TEXT, a part of J's text that was passed over. */
+/* A reader of TEXT, a part of J's text that was skipped before. */
 static struct json_pull open_part(const struct json_pull *j, const struct json_str *text)
 {
     struct json_pull part = *j;
@@ -67,16 +67,16 @@ static void close_part(struct json_pull *j, const struct json_pull *part)
 
 /* ---- objects, read by a table ---- */
 
-enum flag { UNSET, NO, YES }; /* null counts as unset */
+enum flag { UNSET, NO, YES }; /* UNSET is also the value of null */
 
-/* What a member is and becomes: STRING a json_str, FLAG an enum flag, BOOL a bool, NUMBER an int64_t. A null
- * leaves them as they were. RAW: a json_str of its JSON text. */
+/* The type of a member and of its field. STRING: json_str, FLAG: enum flag, BOOL: bool, NUMBER: int64_t; a
+ * null does not change these. RAW: json_str with the member's JSON text. */
 enum kind { STRING, FLAG, BOOL, NUMBER, RAW };
 
 struct member {
     const char *name; /* NULL: the end of a table */
     enum kind kind;
-    size_t at; /* in the struct */
+    size_t at; /* the offset in the struct */
 };
 
 static void read_field(struct json_pull *j, enum kind kind, void *to)
@@ -97,7 +97,8 @@ static void read_field(struct json_pull *j, enum kind kind, void *to)
         *(enum flag *)to = b ? YES : NO;
 }
 
-/* Reads the member KEY, whose value is next, into TO. false: TABLE does not know it, nothing was read. */
+/* Reads the member KEY, whose value is next, into TO. False: TABLE does not have KEY, and nothing was
+ * read. */
 static bool read_known(struct json_pull *j, const struct member *table, const struct json_str *key, void *to)
 {
     while (table->name && !json_str_is(key, table->name))
@@ -109,8 +110,8 @@ static bool read_known(struct json_pull *j, const struct member *table, const st
 
 /* ---- components: {"type": ..., ...} ---- */
 
-/* The fields of one component, read before its type is known, since JSON does not promise that the type comes
- * first. A string that is missing or null has s NULL. */
+/* The fields of one component. They are read before its type is known, because the type need not come first.
+ * A string that is missing or null has s NULL. */
 struct component {
     struct json_str type;
     struct json_str literal, regex; /* "pattern": {"String": ...} or {"Regex": ...} */
@@ -118,8 +119,8 @@ struct component {
     enum flag add_prefix_space, use_regex, individual_digits, split, invert, strip_left, strip_right;
     enum flag clean_text, handle_chinese_chars, strip_accents, lowercase;
     int64_t start, stop;
-    struct json_str list;                             /* members of a Sequence, as JSON text */
-    struct json_str single, special_tokens, sep, cls; /* of post-processors, as JSON text */
+    struct json_str list;                             /* the members of a Sequence, as JSON text */
+    struct json_str single, special_tokens, sep, cls; /* for post-processors, as JSON text */
 };
 
 static const struct member fields[] = {
@@ -162,7 +163,7 @@ static void read_pattern(struct json_pull *j, struct component *c)
 
     if (json_pull_null(j))
         return;
-    if (json_pull_peek(j) == JSON_PULL_STRING) { /* as some writers have it */
+    if (json_pull_peek(j) == JSON_PULL_STRING) { /* some writers use a plain string */
         json_pull_string(j, &c->literal);
         return;
     }
@@ -176,8 +177,7 @@ static void read_pattern(struct json_pull *j, struct component *c)
     }
 }
 
-/* Reads the object at J; false: an error. Fields that no component knows are passed over, as Hugging Face's
- * reader does. */
+/* Reads the object at J. False: an error. Unknown fields are ignored, as Hugging Face's reader does. */
 static bool read_component(struct json_pull *j, struct component *c)
 {
     struct json_str key;
@@ -203,7 +203,7 @@ static void refuse_type(struct json_pull *j, const char *section, const struct j
     j->p = j->end;
 }
 
-/* What a Replace looks for, and what it puts there. */
+/* Reads the pattern and the replacement of a Replace. */
 static void read_replace(struct json_pull *j, struct tok *t, const struct component *c, struct steps *to,
                          struct step step, const char *section)
 {
@@ -223,7 +223,7 @@ static void read_replace(struct json_pull *j, struct tok *t, const struct compon
     add_step(j, to, step, section);
 }
 
-/* The one character of S; false: none, or more than one. */
+/* The single character of S. False: S is empty or longer. */
 static bool is_char(const struct json_str *s, uint32_t *c)
 {
     size_t len;
@@ -234,7 +234,7 @@ static bool is_char(const struct json_str *s, uint32_t *c)
     return len == s->n;
 }
 
-/* The components that need nothing but their type, by section; some are two steps. */
+/* The components that have no fields, by section; some consist of two steps. */
 static const struct {
     const char *section, *type;
     struct step step;
@@ -275,8 +275,8 @@ static bool add_plain(struct json_pull *j, struct steps *to, const char *section
 
 typedef void component_reader(struct json_pull *j, struct tok *t, const struct component *c);
 
-/* Reads the component of SECTION at J by READ, or, if it is a Sequence, its members. TO: where steps go, or
- * NULL. */
+/* Reads the component of SECTION at J with READ or, if it is a Sequence, its members. TO: the list of steps,
+ * or NULL. */
 static void read_section(struct json_pull *j, struct tok *t, const char *section, struct steps *to,
                          component_reader *read)
 {
@@ -327,7 +327,7 @@ static void add_map(struct json_pull *j, struct tok *t, const struct component *
     int rc;
 
     if (!c->charsmap.s || c->charsmap.n == 0)
-        return; /* a map of nothing */
+        return; /* the map is empty */
     bytes = mem_alloc(c->charsmap.n, MEM_TEXT);
     if (!bytes)
         rc = err_nomem(j->e, normalizer);
@@ -404,7 +404,7 @@ static void read_split(struct json_pull *j, struct tok *t, const struct componen
         json_pull_fail(j, "a Split needs a pattern");
 }
 
-/* Spaces become the replacement, one is put in front, and each begins a word. */
+/* Replaces spaces, puts a replacement character before the text, and cuts before each. */
 static void read_metaspace(struct json_pull *j, struct tok *t, const struct component *c)
 {
     struct step replace = {.kind = SPLIT_REPLACE, .find = {" ", 1}, .text = c->replacement},
@@ -473,7 +473,7 @@ static void append_id(struct json_pull *j, struct tok_ids *to, int64_t id)
     append(j, to, &(struct tok_ids){.id = &(int32_t){(int32_t)id}, .n = 1});
 }
 
-/* Puts BEFORE in front of the ids that stand in front of a text. */
+/* Puts BEFORE before the ids that precede a text. */
 static void put_before(struct json_pull *j, struct tok *t, struct tok_ids before)
 {
     append(j, &before, &t->prefix);
@@ -495,7 +495,7 @@ static void read_ids(struct json_pull *j, struct tok_ids *to)
     }
 }
 
-/* Appends the ids that the table of special tokens has for NAME. */
+/* Appends the ids of NAME in the table of special tokens. */
 static void look_up(struct json_pull *j, const struct component *c, const struct json_str *name,
                     struct tok_ids *to)
 {
@@ -525,7 +525,7 @@ static void look_up(struct json_pull *j, const struct component *c, const struct
                        name->s);
 }
 
-/* {"SpecialToken": {"id": name}} or {"Sequence": {"id": "A"}}. */
+/* Reads {"SpecialToken": {"id": name}} or {"Sequence": {"id": "A"}}. */
 static void read_piece(struct json_pull *j, struct json_str *token, struct json_str *sequence)
 {
     struct json_str key, inner;
@@ -577,12 +577,12 @@ static void read_template(struct json_pull *j, struct tok *t, const struct compo
     if (!text)
         json_pull_fail(&list, "a template for one text must have the sequence A once");
     close_part(j, &list);
-    put_before(j, t, before); /* what earlier processors put around the text stays nearer to it */
+    put_before(j, t, before); /* ids of earlier processors stay nearer to the text */
     append(j, &t->suffix, &after);
     tok_ids_fini(&after);
 }
 
-/* ["</s>", 2] */
+/* Reads a token with its id: ["</s>", 2]. */
 static void read_pair(struct json_pull *j, const struct json_str *text, struct tok_ids *to)
 {
     struct json_pull pair;
@@ -615,7 +615,7 @@ static void read_post_processor(struct json_pull *j, struct tok *t, const struct
         read_pair(j, &c->cls, &before);
         put_before(j, t, before);
         read_pair(j, &c->sep, &t->suffix);
-    } else if (!json_str_is(&c->type, "ByteLevel")) { /* which moves offsets only */
+    } else if (!json_str_is(&c->type, "ByteLevel")) { /* ByteLevel changes offsets only */
         refuse_type(j, post_processor, &c->type);
     }
 }
@@ -668,7 +668,7 @@ static void read_decoder(struct json_pull *j, struct tok *t, const struct compon
 
 struct model {
     struct json_str type, unk_token, prefix, suffix;
-    struct json_str merges; /* their text, where they are yet to be read */
+    struct json_str merges; /* their JSON text if they are read later */
     bool has_vocab, list_vocab, has_merges, byte_fallback, fuse_unk, ignore_merges;
     int64_t unk_id; /* -1: none */
 };
@@ -697,7 +697,7 @@ static void read_vocab(struct json_pull *j, struct tok *t)
     }
 }
 
-/* [["piece", -1.5], ...]: the unigram form. */
+/* Reads the vocabulary of a unigram model: [["piece", -1.5], ...]. */
 static void read_scored_vocab(struct json_pull *j, struct tok *t)
 {
     struct unigram *u = &t->uni;
@@ -723,7 +723,7 @@ static void read_scored_vocab(struct json_pull *j, struct tok *t)
     }
 }
 
-/* One merge: "a b", or ["a", "b"]. */
+/* Reads one merge: "a b", or ["a", "b"]. */
 static void read_merge(struct json_pull *j, struct bpe_merges *to)
 {
     struct json_str left, right;
@@ -881,7 +881,7 @@ static void read_added_token(struct json_pull *j, struct tok *t)
         stop(j, tok_add_token(t, a.token, a.content.s, a.content.n, j->e), "added_tokens");
 }
 
-/* Reads the added tokens, whose place in the file is TEXT, once the model is there. */
+/* Reads the added tokens, whose JSON text is TEXT, after the model. */
 static void read_added(struct json_pull *j, struct tok *t, const struct json_str *text)
 {
     struct json_pull list;
@@ -897,7 +897,7 @@ static void read_added(struct json_pull *j, struct tok *t, const struct json_str
 
 static int read_file(struct json_pull *j, struct tok *t)
 {
-    static const struct step joined = {.kind = DECODE_JOIN}; /* what no decoder at all means */
+    static const struct step joined = {.kind = DECODE_JOIN}; /* the decoder of a file without one */
     struct json_str key, added = {NULL, 0};
     bool has_model = false, has_decoder = false;
 
@@ -942,7 +942,9 @@ int tok_read_json(struct tok *t, const char *text, size_t len, const char *path,
     arena_init(&arena, MEM_TEXT);
     rc = json_pull_open(&j, text, len, path, &arena, e);
     if (rc == 0 && len > 1 << 20)
-        vocab_reserve(&t->vocab, len / 64); /* a guess; if it fails, so will something that reports it */
+        vocab_reserve(
+            &t->vocab,
+            len / 64); /* an estimate; if memory runs out here, a later allocation fails and reports it */
     if (rc == 0)
         rc = read_file(&j, t);
     if (rc == 0 && conf && (rc = tok_configure(t, conf, e)) != 0)

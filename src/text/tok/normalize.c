@@ -1,9 +1,10 @@
-/* normalize.c - each step reads one buffer and writes the other; a step that would change nothing is skipped.
+/* normalize.c - runs the normalizer: each step reads one buffer and writes the other; a step that would
+ * change nothing is skipped.
  *
- * Normal forms: text is cut into stretches that normalization cannot change, which are copied, and stretches
- * that it might, which are decomposed, put in canonical order and composed by utf8proc's tables. The ordering
- * is our own (a counting sort for long runs of marks): utf8proc sorts by exchange, which is quadratic on a
- * hostile megabyte of marks. The character map is walked with every index checked: the file is not trusted.
+ * Normal forms: the text is cut into parts that normalization cannot change, which are copied, and parts that
+ * it may change, which are decomposed, put in canonical order and composed by utf8proc's tables. The ordering
+ * is our own (a counting sort for long runs of marks), because utf8proc's exchange sort is quadratic on a
+ * hostile megabyte of marks. Every index of the character map is checked, because the file is not trusted.
  */
 #include "text/tok/normalize.h"
 
@@ -17,8 +18,9 @@
 
 enum { SHORT_RUN = 16 };
 
-/* Can C change, or change the character before it, under FORM? Conservative. Characters below U+0300 answer
- * for the canonical forms only by what they are themselves; whatever could compose with them lies above. */
+/* True if C may change, or change the character before it, under FORM; false positives are possible. For the
+ * canonical forms, characters below U+0300 can only change by themselves: the characters that compose with
+ * them are above. */
 static bool is_active(enum step_form form, uint32_t c)
 {
     const utf8proc_property_t *p;
@@ -32,7 +34,7 @@ static bool is_active(enum step_form form, uint32_t c)
     if (c >= 0xac00 && c <= 0xd7a3)
         return !composes;
     if (c >= 0x1100 && c <= 0x11ff)
-        return true; /* jamo compose by rule, not by table */
+        return true; /* jamo compose by a rule that is in no table */
     if (unicode_is_young(c))
         return false;
     p = utf8proc_get_property((utf8proc_int32_t)c);
@@ -57,7 +59,7 @@ static bool decompose(enum step_form form, struct normalize_work *w, const char 
         if (!mem_grow((void **)&w->cp, &w->cap, m + 32, sizeof(*w->cp), MEM_TEXT))
             return false;
         k = utf8proc_decompose_char((utf8proc_int32_t)c, w->cp + m, 32, how, &boundclass);
-        if (k < 0 || k > 32) { /* no character decomposes into more than 18 */
+        if (k < 0 || k > 32) { /* the longest decomposition of a character has 18 */
             w->cp[m] = (int32_t)c;
             k = 1;
         }
@@ -72,7 +74,7 @@ static unsigned combining_class(int32_t c)
     return c < 0x300 ? 0 : (unsigned)utf8proc_get_property(c)->combining_class;
 }
 
-/* Sorts cp[0..n) by combining class, equal ones staying in order. */
+/* Sorts cp[0..n) by combining class; the sort is stable. */
 static bool sort_marks(struct normalize_work *w, int32_t *cp, size_t n)
 {
     size_t start[257] = {0};
@@ -114,7 +116,7 @@ static bool reorder(struct normalize_work *w, size_t n)
     return true;
 }
 
-/* One stretch through the whole procedure. */
+/* Normalizes one part of the text. */
 static void convert(enum step_form form, struct normalize_work *w, const char *s, size_t n, struct buf *out)
 {
     size_t m;
@@ -133,12 +135,12 @@ static void convert(enum step_form form, struct normalize_work *w, const char *s
     }
 }
 
-/* Appends S in a normal form of Unicode (UAX #15) to OUT. false: it is in that form already, and nothing was
- * appended. Time is linear in N, whatever marks S holds. */
+/* Appends S in a normal form of Unicode (UAX #15) to OUT. False: S is in that form already, and nothing was
+ * appended. Time is linear in N for any marks in S. */
 static bool to_form(enum step_form form, struct normalize_work *w, const char *s, size_t n, struct buf *out)
 {
-    /* U+0300, where NFC begins to matter, begins with 0xcc; the continuation bytes of smaller characters pass
-     * beneath it too */
+    /* NFC changes nothing below U+0300, which begins with 0xcc; continuation bytes of smaller characters are
+     * below 0xcc, too */
     unsigned char first = form == NORMALIZE_NFC ? 0xcc : 0x80;
     size_t copied = 0, i = 0;
 
@@ -154,7 +156,7 @@ static bool to_form(enum step_form form, struct normalize_work *w, const char *s
             continue;
         }
         if (i > copied) {
-            size_t before = utf8_before(s, i); /* a starter, which may take part */
+            size_t before = utf8_before(s, i); /* the character before it, a starter, may take part */
 
             begin = unicode_is_young(utf8_decode(s + before, &len)) ? i : before;
         }
@@ -205,7 +207,8 @@ static size_t offset_of(uint32_t unit)
     return (size_t)(unit >> 10) << ((unit & 0x200u) >> 6);
 }
 
-/* Walks S; for the first entry (FIRST) or the last one met, sets *len and *value. */
+/* Follows S in the map; *len and *value are those of the first entry (FIRST) or of the last entry on the
+ * way. */
 static bool walk(const struct normalize_map *m, const char *s, size_t n, bool first, size_t *len,
                  size_t *value)
 {
@@ -240,14 +243,14 @@ static bool replacement(const struct normalize_map *m, size_t at, struct json_st
     const char *end;
 
     if (at > m->n_text || (at < m->n_text && ((unsigned char)m->text[at] & 0xc0) == 0x80))
-        return false; /* a damaged map must not make half a character */
+        return false; /* a damaged map must not produce a part of a character */
     end = memchr(m->text + at, 0, m->n_text - at);
     to->s = m->text + at;
     to->n = end ? (size_t)(end - to->s) : m->n_text - at;
     return true;
 }
 
-/* What the map has for the SHORTEST or the longest beginning of S, and how long that is. */
+/* Finds the map's value for the SHORTEST or the longest beginning of S, whose length is *len. */
 static bool find_entry(const struct normalize_map *m, const char *s, size_t n, bool shortest, size_t *len,
                        struct json_str *to)
 {
@@ -255,7 +258,8 @@ static bool find_entry(const struct normalize_map *m, const char *s, size_t n, b
 
     if (!walk(m, s, n, shortest, len, &value) || !replacement(m, value, to))
         return false;
-    return shortest || *len == n || ((unsigned char)s[*len] & 0xc0) != 0x80; /* nor may it eat half of one */
+    return shortest || *len == n ||
+           ((unsigned char)s[*len] & 0xc0) != 0x80; /* nor may the entry end within a character */
 }
 
 void normalize_work_fini(struct normalize_work *w)
@@ -278,7 +282,7 @@ static void lowercase(struct json_str in, struct buf *out)
     for (size_t i = 0, len; i < in.n; i += len) {
         uint32_t c = utf8_decode(in.s + i, &len);
 
-        if (c == 0x130) { /* the one character whose lower case is two */
+        if (c == 0x130) { /* the only character whose lower case is two characters */
             put_character(out, 'i');
             put_character(out, 0x307);
         } else if (c < 0x80) {
@@ -289,7 +293,7 @@ static void lowercase(struct json_str in, struct buf *out)
     }
 }
 
-/* Removes blanks at the ends; borrows from IN. */
+/* Removes blanks at the ends. The result is a part of IN. */
 static struct json_str strip(const struct step *p, struct json_str in)
 {
     while (p->left && in.n) {
@@ -354,8 +358,8 @@ static void each_char(enum step_kind kind, struct json_str in, struct buf *out)
     }
 }
 
-/* Hugging Face's Precompiled: a grapheme shorter than six bytes is looked up as a whole, else character by
- * character; what is found is the shortest entry that begins it. */
+/* Applies the map as Hugging Face's Precompiled does: a grapheme shorter than six bytes is looked up as a
+ * whole, else character by character; the shortest entry at its beginning counts. */
 static void map_graphemes(const struct normalize_map *map, struct json_str in, struct buf *out)
 {
     size_t i = 0;
@@ -398,7 +402,7 @@ static void map_longest(const struct normalize_map *map, struct json_str in, str
     }
 }
 
-/* Sentencepiece strips its own mark at the end too, but not in front. */
+/* SentencePiece strips its own mark at the end, too, but not at the front. */
 static bool ends_blank(struct json_str in, size_t *blank)
 {
     *blank = in.n && in.s[in.n - 1] == ' ' ? 1 : 3;
@@ -426,7 +430,7 @@ static void squeeze(struct json_str in, struct buf *out)
     }
 }
 
-/* false: step P leaves IN as it is. */
+/* Runs step P. False: IN does not change. */
 static bool run_step(const struct step *p, struct normalize_work *w, struct json_str in, struct buf *out,
                      struct err *e, int *rc)
 {

@@ -1,12 +1,11 @@
-/* open.c - which form of tokenizer a path holds: a folder is searched for the known names in order, a file is
- * judged by how it begins.
- */
+/* open.c - finds the format of a tokenizer: in a folder the known names are searched in order, a file is
+ * recognized by its beginning. */
 #include <string.h>
 #include <sys/stat.h>
 
 #include "text/tok/readers.h"
 
-/* Keeps the id of the eos_token that the files beside the tokenizer name. */
+/* Sets the id of the eos_token that the files beside the tokenizer name. */
 static void find_eos(struct tok *t, const struct settings *conf)
 {
     const struct settings_text *eos = settings_find(&conf->tokens, "eos_token");
@@ -15,8 +14,8 @@ static void find_eos(struct tok *t, const struct settings *conf)
         t->eos = -1;
 }
 
-/* Reads NAME of the folder IN, or with NAME NULL the file IN itself, of any form. Beside a file that was
- * named by itself no configuration is looked for. */
+/* Reads NAME of the folder IN or, with NAME NULL, the file IN itself, in any format. For a file that was
+ * named directly, no configuration is read. */
 static int read_one(struct tok *t, struct folder in, const char *name, struct err *e)
 {
     struct settings conf;
@@ -100,7 +99,7 @@ static int read_path(struct tok *t, struct folder in, struct err *e)
     return S_ISDIR(st.st_mode) ? read_folder(t, in, e) : read_one(t, in, NULL, e);
 }
 
-/* What became of T: it is *OUT, or closed. */
+/* Makes T the result, or closes it after an error. */
 static int finish(struct tok **out, struct tok *t, int rc)
 {
     *out = rc ? NULL : t;

@@ -1,16 +1,15 @@
-/* pattern.c - one pass over an Oniguruma (Ruby syntax) pattern, writing PCRE2 as it goes; compiling and
- * matching that.
+/* pattern.c - translates an Oniguruma pattern (Ruby syntax) to PCRE2 in one pass, compiles it and matches.
  *
- * The two dialects agree on most of what tokenizers use; this rewrites where they do not and refuses what it
- * does not know, so that a pattern is never silently read in another sense. Rewritten: \s (PCRE2 also counts
- * U+180E), \w, \b, scripts (\p{Han} would mean Script_Extensions), nested and intersected classes (PCRE2
- * 10.42 miscompiles &&), {,n} and {n}? and {n,m}+ (in Ruby: optional, repeated). The result is for PCRE2_UTF
- * | PCRE2_UCP | PCRE2_MULTILINE with newline = LF, which is what ^ $ and . mean in Ruby.
+ * The two dialects agree on most of what tokenizers use. The translation rewrites the differences and refuses
+ * unknown constructs, so that a pattern is never silently read in another sense. Rewritten: \s (PCRE2 also
+ * counts U+180E), \w, \b, scripts (\p{Han} would mean Script_Extensions), nested and intersected classes
+ * (PCRE2 10.42 miscompiles &&), {,n} and {n}? and {n,m}+ (in Ruby: optional, repeated). The result is for
+ * PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE with newline = LF, which is what ^ $ and . mean in Ruby.
  *
- * Texts are proved to be UTF-8 before they come here, so matches run without PCRE2's own check. The JIT stack
- * grows to 16 MiB (the default of 32 KiB fails on long runs of one character); the match limit turns a
- * pattern that backtracks without end into an error. Without JIT (a kernel that forbids executable pages) the
- * interpreter does the same work.
+ * Texts were checked to be UTF-8 before, so matches run without PCRE2's own check. The JIT stack grows to 16
+ * MiB (the default of 32 KiB fails on long runs of one character); the match limit turns a pattern that
+ * backtracks without end into an error. Without JIT (a kernel that forbids executable pages) the interpreter
+ * does the same work.
  */
 #include "text/tok/pattern.h"
 
@@ -25,32 +24,32 @@
 #include "base/utf8.h"
 
 struct reader {
-    const char *begin, *p, *end; /* the pattern, read up to p */
-    struct buf *out;             /* what has been written */
+    const char *begin, *p, *end; /* the pattern; P is the next character */
+    struct buf *out;             /* the output */
     struct err *e;
-    int depth; /* of groups and classes */
+    int depth; /* the depth of groups and classes */
 };
 
-/* What one escape stands for: a character, or a set, as contents of a PCRE2 class. */
+/* The meaning of one escape: a character, or a set as the contents of a PCRE2 class. */
 struct escape {
     uint32_t ch;
-    const char *set;   /* NULL: it is the character */
+    const char *set;   /* NULL: the escape is a character */
     char property[32]; /* room for the set of a property */
 };
 
-/* The sets that \s and \w mean there, and their complements. */
+/* The sets of \s and \w in Oniguruma, and their complements. */
 #define ONIG_SPACE \
     "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 #define ONIG_NOT_SPACE                                                                        \
     "\\x{0}-\\x{8}\\x{e}-\\x{1f}!-\\x{84}\\x{86}-\\x{9f}\\x{a1}-\\x{167f}\\x{1681}-\\x{1fff}" \
     "\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}\\x{3001}-\\x{10ffff}"
 /* Oniguruma's word characters: letters, marks, digits, numbers that are letters, connectors, and the symbols
- * that Unicode calls alphabetic. Outside of a class, six signs of Latin-1 are among them, too. */
+ * that Unicode calls alphabetic. Outside a class, six Latin-1 characters are word characters, too. */
 #define ONIG_WORD                                                                                    \
     "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}" \
     "\\x{1f170}-\\x{1f189}"
 #define ONIG_LATIN "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
-/* The complement within a class; stretches without word characters that hold symbols are spelled out. */
+/* The complement inside a class. Ranges without word characters that contain symbols are spelled out. */
 #define ONIG_NOT_WORD                                                                                 \
     "\\p{No}\\p{Pd}\\p{Ps}\\p{Pe}\\p{Pi}\\p{Pf}\\p{Po}\\p{Sm}\\p{Sc}\\p{Sk}\\p{Z}\\p{C}"              \
     "\\x{80}-\\x{a9}\\x{ab}-\\x{b4}\\x{482}\\x{589}-\\x{590}\\x{5f3}-\\x{60f}\\x{6dd}-\\x{6de}"       \
@@ -72,8 +71,8 @@ struct escape {
     "\\x{1e14f}-\\x{1e28f}\\x{1e95a}-\\x{1edff}\\x{1eebc}-\\x{1f12f}\\x{1f14a}-\\x{1f14f}"            \
     "\\x{1f16a}-\\x{1f16f}\\x{1f18a}-\\x{1fbef}"
 
-/* General categories; and scripts. A script name alone means the Script property in Oniguruma; in PCRE2 10.40
- * and later it would mean Script_Extensions, hence "sc:". */
+/* General categories, and scripts. A script name alone means the Script property in Oniguruma, but
+ * Script_Extensions in PCRE2 10.40 and later, hence "sc:". */
 static const char categories[] =
     " L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp Cc Cf Co ";
 static const char scripts[] =
@@ -91,7 +90,7 @@ static bool find_property(const char *name, size_t n, bool negated, char *out, s
     return true;
 }
 
-/* The error for WHAT at r->p. */
+/* Fails because WHAT at r->p is not supported. */
 static int fail_at(const struct reader *r, const char *what)
 {
     return err_set(r->e, ERR_UNSUPPORTED, "%s at byte %zu of the pattern %.*s is not understood", what,
@@ -104,7 +103,7 @@ static bool is_alphanumeric(char c)
     return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
 }
 
-/* Writes the literal character S of N bytes so that it means itself, inside and outside a class. */
+/* Writes the character S of N bytes, escaped so that it is a literal inside and outside a class. */
 static void put_char(struct buf *b, const char *s, size_t n)
 {
     if (n == 1 && (unsigned char)*s < 0x20) {
@@ -123,7 +122,7 @@ static void put_code(struct buf *b, uint32_t c)
     put_char(b, s, utf8_encode(c, s));
 }
 
-/* Hex digits at *p, at least LO and at most HI of them. */
+/* Reads at least LO and at most HI hexadecimal digits. */
 static bool take_hex(struct reader *r, int lo, int hi, uint32_t *v)
 {
     int n = 0;
@@ -138,7 +137,7 @@ static bool take_hex(struct reader *r, int lo, int hi, uint32_t *v)
     return n >= lo && *v <= 0x10ffff && (*v < 0xd800 || *v > 0xdfff);
 }
 
-/* \xHH, \x{...} and \uHHHH; r->p is behind the letter. */
+/* Reads \xHH, \x{...} or \uHHHH; r->p is after the letter. */
 static int read_code(struct reader *r, char letter, struct escape *x)
 {
     bool ok;
@@ -175,7 +174,7 @@ static int read_property(struct reader *r, bool negated, struct escape *x)
     return 0;
 }
 
-/* The escape at r->p[0] == '\\', for those that mean the same inside and outside a class. */
+/* Reads the escape at r->p if it means the same inside and outside a class. */
 static int read_escape(struct reader *r, struct escape *x)
 {
     static const char plain[] = "tnrfvae", value[] = "\t\n\r\f\v\a\x1b";
@@ -228,7 +227,7 @@ static bool at(const struct reader *r, const char *s)
     return (size_t)(r->end - r->p) >= n && memcmp(r->p, s, n) == 0;
 }
 
-/* Makes what was written since START a group. */
+/* Makes the output since START a group. */
 static void group(struct buf *b, size_t start)
 {
     static const char open[] = "(?:";
@@ -242,7 +241,7 @@ static void group(struct buf *b, size_t start)
     buf_char(b, ')');
 }
 
-/* One character or set of a class. */
+/* Reads one character or set of a class. */
 static int read_class_member(struct reader *r, struct escape *x)
 {
     size_t len;
@@ -285,7 +284,8 @@ static int read_member_or_range(struct reader *r, struct buf *flat)
 
 static int read_inner_class(struct reader *r, struct buf *flat);
 
-/* Members of a class up to "&&" or the closing bracket, which stay unread, as contents of a PCRE2 class. */
+/* Reads the members of a class up to "&&" or the closing bracket (exclusive), as the contents of a PCRE2
+ * class. */
 static int read_members(struct reader *r, struct buf *flat)
 {
     bool first = true;
@@ -306,7 +306,7 @@ static int read_members(struct reader *r, struct buf *flat)
     return first ? fail_at(r, "an empty class") : 0;
 }
 
-/* A class inside a class, its contents joining those around it. */
+/* Reads a class inside a class; its members are added to the outer class. */
 static int read_inner_class(struct reader *r, struct buf *flat)
 {
     int rc;
@@ -323,8 +323,8 @@ static int read_inner_class(struct reader *r, struct buf *flat)
     return 0;
 }
 
-/* One operand of &&: members, or one negated class by itself, which no PCRE2 class could hold beside
- * others. */
+/* Reads one operand of &&: members, or one negated class alone, which cannot be combined with others in a
+ * PCRE2 class. */
 static int read_operand(struct reader *r, struct buf *flat, bool *negated)
 {
     int rc;
@@ -337,7 +337,7 @@ static int read_operand(struct reader *r, struct buf *flat, bool *negated)
     return rc;
 }
 
-/* Reads "[...]" at r->p. An intersection becomes look-aheads in front of the last operand. */
+/* Reads "[...]" at r->p. An intersection becomes look-aheads before the last operand. */
 static int class_atom(struct reader *r)
 {
     struct buf all = {.tag = MEM_TEXT}, flat = {.tag = MEM_TEXT};
@@ -352,7 +352,7 @@ static int class_atom(struct reader *r)
     for (r->p += negated; more && (rc = read_operand(r, &flat, &inner)) == 0; n++) {
         more = at(r, "&&");
         r->p += more ? 2 : 1;
-        if (n == 0 && !more) { /* an ordinary class */
+        if (n == 0 && !more) { /* a class without an intersection */
             inner = inner != negated;
             negated = false;
         }
@@ -405,7 +405,7 @@ static int escape_atom(struct reader *r)
 
 static int alternatives(struct reader *r, bool inside);
 
-/* (?i-m:...): Ruby's m is PCRE2's s. */
+/* Reads the options of (?i-m:...): Ruby's m is PCRE2's s. */
 static int group_options(struct reader *r)
 {
     buf_str(r->out, "(?");
@@ -443,7 +443,7 @@ static int group_atom(struct reader *r)
     } else if (at(r, "(*")) {
         rc = fail_at(r, "the group");
     } else {
-        buf_str(r->out, "(?:"); /* captures are not used */
+        buf_str(r->out, "(?:"); /* captures are not needed */
         r->p++;
     }
     if (rc == 0)
@@ -474,7 +474,7 @@ static int atom(struct reader *r)
     return 0;
 }
 
-/* The digits at *P, as a number that stops growing beyond what is allowed; false: there are none. */
+/* Reads the digits at *P as a number, which stops growing at the limit. False: no digit. */
 static bool read_count(const struct reader *r, const char **p, unsigned *v)
 {
     const char *begin = *p;
@@ -484,7 +484,7 @@ static bool read_count(const struct reader *r, const char **p, unsigned *v)
     return *p > begin;
 }
 
-/* A {n,m} at r->p, *HI being NO_MOST for {n,}; false: the brace is an ordinary character there. */
+/* Reads {n,m} at r->p; *HI is NO_MOST for {n,}. False: the brace is an ordinary character. */
 static bool read_interval(struct reader *r, unsigned *lo, unsigned *hi, bool *exact)
 {
     const char *p = r->p + 1;
@@ -515,8 +515,8 @@ static int put_interval(struct reader *r, unsigned lo, unsigned hi)
     return 0;
 }
 
-/* All that repeats the atom written since START. Ruby: {n}? makes it optional, and {n,m}+ repeats the
- * whole. */
+/* Reads all quantifiers of the atom that was written since START. Ruby: {n}? makes it optional, and {n,m}+
+ * repeats the whole. */
 static int repeats(struct reader *r, size_t start)
 {
     unsigned lo, hi;
@@ -597,7 +597,7 @@ struct pattern {
     struct pattern *next;
     pcre2_code *code;
     bool jit;
-    char *source; /* as given */
+    char *source; /* the original text */
     size_t n_source;
 };
 
@@ -620,7 +620,7 @@ static void hook_free(void *p, void *unused)
     mem_free(p);
 }
 
-/* The error for PCRE2's CODE, RC unless memory was out; while compiling, that is an error of its own, 121. */
+/* Makes the error for PCRE2's CODE: ERR_NOMEM if memory ran out (while compiling, code 121), else RC. */
 static int failed(const struct pattern *re, int code, int rc, const char *what, struct err *e)
 {
     PCRE2_UCHAR why[160];
@@ -699,8 +699,8 @@ struct pattern_work *pattern_work_new(void)
     if (w->general) {
         w->match = pcre2_match_context_create(w->general);
         w->data = pcre2_match_data_create(1, w->general);
-        w->stack =
-            pcre2_jit_stack_create(JIT_STACK_FIRST, JIT_STACK_MOST, w->general); /* NULL: no JIT here */
+        w->stack = pcre2_jit_stack_create(JIT_STACK_FIRST, JIT_STACK_MOST,
+                                          w->general); /* NULL: JIT is not available */
     }
     if (!w->match || !w->data) {
         pattern_work_free(w);
@@ -766,15 +766,14 @@ int pattern_next(struct pattern_iter *it, size_t *begin, size_t *end, struct err
             it->any = true;
             return 1;
         }
-        do /* an empty match behind the last one: try again one character on */
+        do /* an empty match right after the last one: search again from the next character */
             it->at++;
         while (it->at < it->n && ((unsigned char)it->s[it->at] & 0xc0) == 0x80);
     }
     return 0;
 }
 
-/* A single byte becomes a few: the case of every sentencepiece-like tokenizer, done in two passes over the
- * text. */
+/* Replaces a single byte by a few, as SentencePiece-like tokenizers do, in two passes over the text. */
 static void replace_byte(char from, struct json_str to, struct json_str in, struct buf *out)
 {
     size_t count = 0, need;

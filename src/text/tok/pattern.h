@@ -1,5 +1,5 @@
-/* pattern.h - regular expressions as tokenizers write them, in the dialect of Oniguruma, run by PCRE2 with JIT;
- * or plain strings. An empty match right after the last match is skipped. */
+/* pattern.h - regular expressions as tokenizers write them, in the dialect of Oniguruma, run by PCRE2 with
+ * JIT; or plain strings. An empty match right after the last match is skipped. */
 #ifndef GALLOP_TEXT_TOK_PATTERN_H
 #define GALLOP_TEXT_TOK_PATTERN_H
 

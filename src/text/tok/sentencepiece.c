@@ -1,8 +1,8 @@
-/* sentencepiece.c - reads a SentencePiece model (tokenizer.model), a protobuf of pieces with scores and how
- * to normalize; and makes a tokenizer of such a vocabulary, whatever file it came in (a .model, a GGUF).
+/* sentencepiece.c - reads a SentencePiece model (tokenizer.model), a protobuf of pieces with scores and of
+ * the normalization; and builds a tokenizer of such a vocabulary from any file (a .model or a GGUF).
  *
  * ModelProto: pieces (1), TrainerSpec (2), NormalizerSpec (3), as in sentencepiece_model.proto. The wire
- * format is https://protobuf.dev/programming-guides/encoding/; groups (wire 3 and 4) are refused.
+ * format is https://protobuf.dev/programming-guides/encoding/; groups (wire types 3 and 4) are refused.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -15,13 +15,13 @@
 
 struct message {
     const char *p, *end;
-    bool bad; /* the bytes are no message */
+    bool bad; /* the bytes are not a message */
 };
 
 struct field {
-    uint32_t number, wire; /* wire: 0 varint, 1 eight bytes, 2 bytes, 5 four bytes */
-    uint64_t value;        /* of wire 0, 1 and 5 */
-    const char *s;         /* of wire 2 */
+    uint32_t number, wire; /* wire type: 0 varint, 1 eight bytes, 2 bytes, 5 four bytes */
+    uint64_t value;        /* for wire types 0, 1 and 5 */
+    const char *s;         /* for wire type 2 */
     size_t n;
 };
 
@@ -43,7 +43,7 @@ static bool fixed(struct message *m, size_t n, uint64_t *v)
     *v = 0;
     if ((size_t)(m->end - m->p) < n)
         return false;
-    memcpy(v, m->p, n); /* little endian, like the machine */
+    memcpy(v, m->p, n); /* little-endian, like the machine */
     m->p += n;
     return true;
 }
@@ -87,7 +87,7 @@ static float message_float(const struct field *f)
     return v;
 }
 
-/* ---- a tokenizer of pieces ---- */
+/* ---- the tokenizer of a vocabulary ---- */
 
 static const struct json_str marker = {"\xe2\x96\x81", 3}, space = {" ", 1}; /* U+2581 stands for a space */
 
@@ -103,7 +103,7 @@ static int by_score(const void *x, const void *y)
     return a->score > b->score ? -1 : a->score < b->score ? 1 : a->id < b->id ? -1 : a->id > b->id;
 }
 
-/* The ranks of runs of the marker, the shortest first: behind them the others begin. */
+/* Gives the first ranks to runs of the marker, the shortest first. Returns the next rank. */
 static uint32_t rank_blanks(const struct tok_pieces *b, uint32_t *rank)
 {
     uint32_t most = 0;
@@ -121,7 +121,7 @@ static uint32_t rank_blanks(const struct tok_pieces *b, uint32_t *rank)
     return most + 1;
 }
 
-/* Ranks in the order of falling scores; VOCAB_NONE for what merging does not make. */
+/* Gives ranks in the order of falling scores; VOCAB_NONE for pieces that merging does not make. */
 static int rank_pieces(const struct tok_pieces *b, uint32_t *rank)
 {
     struct scored *list = mem_alloc(b->n * sizeof(*list), MEM_TEXT);
@@ -186,8 +186,7 @@ static int build_steps(const struct tok_pieces *b)
 {
     struct normalize_map *map = NULL;
     int rc = b->map.n ? normalize_map_new(&map, &b->t->arena, b->map.s, b->map.n, b->e) : 0;
-    /* the marker in front: before every stretch between special tokens, as transformers' legacy way has it,
-     * or once */
+    /* a marker is put before every part between special tokens, as in transformers' legacy mode, or once */
     bool each = b->dummy_prefix && b->every_stretch, once = b->dummy_prefix && !b->every_stretch;
     struct steps *norm = &b->t->norm, *pre = &b->t->pre.steps, *chain = &b->t->chain;
     const struct {
@@ -229,7 +228,7 @@ static int add_tokens(const struct tok_pieces *b)
     return rc;
 }
 
-/* An id that is no piece stands nowhere. */
+/* Returns ID, or -1 if it is not the id of a piece. */
 static int64_t piece_or_none(const struct tok_pieces *b, int64_t id)
 {
     return id >= 0 && (size_t)id < b->n ? id : -1;
@@ -250,7 +249,7 @@ enum { MAX_PIECE = 1024 };
 enum model_type { UNIGRAM = 1, BPE, WORD, CHARACTER };
 
 struct model {
-    struct tok_pieces b; /* what the file says */
+    struct tok_pieces b; /* the contents of the file */
     float *score;
     unsigned char *type;
     size_t score_cap, type_cap;
@@ -260,7 +259,8 @@ struct model {
 
 bool tok_is_sentencepiece(const char *bytes, size_t n)
 {
-    return n > 4 && bytes[0] == '\n' && bytes[2] == '\n'; /* a piece that begins with its string */
+    return n > 4 && bytes[0] == '\n' &&
+           bytes[2] == '\n'; /* the first field is a piece that begins with its string */
 }
 
 static int read_piece(struct model *m, const struct field *piece)
@@ -292,7 +292,7 @@ static int read_piece(struct model *m, const struct field *piece)
 
 static int64_t id_of(uint64_t value)
 {
-    return (int64_t)(int32_t)(uint32_t)value; /* an int32 field; negative: there is none */
+    return (int64_t)(int32_t)(uint32_t)value; /* an int32 field; a negative value means none */
 }
 
 static void read_trainer(struct model *m, const struct field *f)

@@ -1,5 +1,5 @@
-/* split.c - depth first: a piece goes through all steps before the next one is cut, so no list of pieces
- * exists. */
+/* split.c - runs the pre-tokenizer depth first: a piece goes through all steps before the next one is cut, so
+ * no list of pieces is needed. */
 #include "text/tok/split.h"
 
 #include <string.h>
@@ -45,7 +45,8 @@ struct run {
 
 static int split_step(const struct run *r, size_t k, const char *s, size_t n, bool first);
 
-/* The parts of one piece under a behaviour. A part waits until the next one shows whether it grows. */
+/* Collects the parts of one piece under a behavior. A part is kept until the next one shows whether it
+ * grows. */
 struct parts {
     const struct run *r;
     size_t k; /* the step that cuts */
@@ -70,7 +71,7 @@ static int parts_end(struct parts *x)
     return waits ? emit(x, x->begin, x->end) : 0;
 }
 
-/* True when the part that waits takes the next one in. */
+/* True if the kept part is joined with the next one. */
 static bool grows(const struct parts *x, bool match)
 {
     if (!x->waits)
@@ -104,7 +105,8 @@ static int part(struct parts *x, size_t begin, size_t end, bool match)
     return rc;
 }
 
-/* What C is to a class: 0: nothing; characters of one run have the same number. */
+/* The number of the run that C belongs to under CLASS: characters of one run have the same number; 0:
+ * none. */
 static int class_of(enum step_class class, uint32_t c)
 {
     switch (class) {
@@ -115,7 +117,7 @@ static int class_of(enum step_class class, uint32_t c)
     }
 }
 
-/* The next character of the class of P, or the next run, from AT on; false: no more. */
+/* Finds the next character of P's class, or the next run, from AT on. False: no more. */
 static bool next_chars(const struct step *p, const char *s, size_t n, size_t at, size_t *begin, size_t *end)
 {
     int found = 0;
@@ -164,7 +166,8 @@ static int cut(const struct run *r, size_t k, const char *s, size_t n, bool firs
     return rc ? rc : parts_end(&x);
 }
 
-/* Reads letters back into bytes; every character is a letter, for nothing after the spelling makes others. */
+/* Turns letters back into bytes. Every character is a letter of the alphabet, because no step after the
+ * spelling adds others. */
 static int last(const struct run *r, const char *s, size_t n)
 {
     struct buf *to = &r->w->out[r->p->steps.n];
@@ -173,7 +176,7 @@ static int last(const struct run *r, const char *s, size_t n)
     if (!r->p->unspell)
         return r->sink(r->ctx, s, n, r->e);
     buf_clear(to);
-    buf_add(to, s, n); /* room */
+    buf_add(to, s, n); /* makes room */
     if (to->oom)
         return err_nomem(r->e, "pre_tokenizer");
     if (!unicode_unspell(s, n, to->data, &m))
@@ -181,7 +184,7 @@ static int last(const struct run *r, const char *s, size_t n)
     return r->sink(r->ctx, to->data, m, r->e);
 }
 
-/* What step P, which does not cut, makes of a piece, into TO. */
+/* Applies step P, which does not cut, to a piece, and writes the result to TO. */
 static int rewrite(const struct run *r, const struct step *p, struct json_str s, struct buf *to)
 {
     size_t done = 0;
@@ -196,7 +199,7 @@ static int rewrite(const struct run *r, const struct step *p, struct json_str s,
         buf_add(to, s.s, s.n);
     } else {
         buf_add(to, s.s, s.n);
-        buf_add(to, s.s, s.n); /* room for two bytes a letter */
+        buf_add(to, s.s, s.n); /* makes room for two bytes a letter */
         if (!to->oom)
             to->len = unicode_spell(s.s, s.n, to->data);
     }

@@ -6,18 +6,18 @@
 
 #include "base/mem.h"
 
-/* How many times as long a text can become by step P. */
+/* The largest factor by which step P makes a text longer. */
 static size_t growth_of(const struct step *p)
 {
     switch (p->kind) {
     case NORMALIZE_REPLACE:
     case SPLIT_REPLACE:
-    case DECODE_REPLACE: /* an expression may match a byte, or nothing in front of each */
+    case DECODE_REPLACE: /* a pattern may match one byte, or the empty string before each byte */
         return p->re ? 1 + p->text.n : 1 + (p->text.n - (p->text.n != 0)) / (p->find.n + !p->find.n);
     case NORMALIZE_PREPEND:
     case SPLIT_PREPEND: return 1 + p->text.n;
     case NORMALIZE_MAP_HF:
-    case NORMALIZE_MAP_SPM: return 3; /* as long as a usual map's entries */
+    case NORMALIZE_MAP_SPM: return 3; /* the growth by usual maps */
     case NORMALIZE_IDEOGRAPHS: return 2;
     default: return 1;
     }

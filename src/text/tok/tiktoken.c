@@ -1,5 +1,5 @@
-/* tiktoken.c - reads a tiktoken file: a line a token, base64 of its bytes, a blank, its rank (which is its
- * id).
+/* tiktoken.c - reads a tiktoken file: each line has a token as base64, a blank, and its rank, which is its
+ * id.
  *
  * tiktoken merges the two neighbours whose bytes together have the lowest rank; so every way to cut an entry
  * into two entries is a rule, and a whole word that is an entry needs no merging.
@@ -48,7 +48,7 @@ bool tok_from_base64(const char *s, size_t n, char *out, size_t *n_out)
     return have < 6;
 }
 
-/* One line: its bytes in BYTES[MAX_TOKEN] and its rank. false: it is none. */
+/* Reads one line into BYTES[MAX_TOKEN] and its rank. False: it is malformed. */
 static bool read_line(const char *s, size_t n, char *bytes, size_t *n_bytes, int64_t *rank)
 {
     const char *blank = memchr(s, ' ', n);

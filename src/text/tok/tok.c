@@ -48,8 +48,8 @@ static bool string_of(const struct tok *t, size_t id, const char **s, size_t *n)
     return vocab_str(&t->vocab, id, s, n);
 }
 
-/* Bytes of a normalized text shrank from at most so many times as many; 0: from any number. NFC: a canonical
- * decomposition has at least a third of its character's bytes (U+212A), and at most three times as many as
+/* The largest factor by which normalization makes a text shorter; 0: there is no limit. NFC: a canonical
+ * decomposition has at least a third of its character's bytes (U+212A), and at most three times the bytes of
  * its composition (UAX #15). */
 static size_t shrinkage(const struct steps *norm)
 {
@@ -67,7 +67,7 @@ static size_t shrinkage(const struct steps *norm)
     return times;
 }
 
-/* The pre-tokenizer drops nothing of a text. */
+/* True if the pre-tokenizer removes no part of a text. */
 static bool keeps_all(const struct steps *pre)
 {
     for (size_t i = 0; i < pre->n; i++) {
@@ -81,7 +81,7 @@ static bool keeps_all(const struct steps *pre)
     return true;
 }
 
-/* A run of characters that the model does not know becomes one id, or none. */
+/* True if a run of characters that the model does not know becomes one id, or none. */
 static bool swallows_unknown(const struct tok *t)
 {
     const uint32_t *id = t->model == TOK_UNIGRAM ? t->uni.fallback : t->bpe.symbol;
@@ -102,7 +102,7 @@ size_t tok_most_bytes(const struct tok *t)
     if (!times || !keeps_all(&t->pre.steps) || swallows_unknown(t))
         return SIZE_MAX;
     for (size_t i = 0; i < a->n; i++)
-        if (a->token[i].lstrip || a->token[i].rstrip) /* takes the blanks beside it, too */
+        if (a->token[i].lstrip || a->token[i].rstrip) /* the token also swallows the blanks beside it */
             return SIZE_MAX;
     most = t->vocab.longest > most ? t->vocab.longest : most;
     most = a->raw.longest > most ? a->raw.longest : most;
@@ -158,9 +158,9 @@ bool tok_is_special(const struct tok *t, int32_t id)
     return a && a->special;
 }
 
-enum { LARGE_TEXT = 1 << 20 }; /* bytes; one hostile word of these needs 30 times as many */
+enum { LARGE_TEXT = 1 << 20 }; /* bytes; a hostile word of this size needs 30 times as much memory */
 
-/* One encoding on its way. */
+/* The state of one encoding. */
 struct encoding {
     const struct tok *t;
     struct tok_scratch *s;
@@ -177,8 +177,8 @@ static int encode_word(void *ctx, const char *word, size_t n, struct err *e)
     return unigram_encode(&x->t->uni, &x->s->uni, word, n, x->out, e);
 }
 
-/* Cuts out the tokens of the first set; what lies between them is normalized, and the tokens of the second
- * set are cut out of that; the rest is words. FIRST: the user's text begins at S. */
+/* Cuts out the tokens of the first set; normalizes the text between them and cuts out the tokens of the
+ * second set; encodes the rest as words. FIRST: S is the beginning of the user's text. */
 static int encode_text(struct encoding *x, bool normalized, const char *s, const char *origin, size_t n,
                        bool first, struct err *e)
 {

@@ -1,10 +1,10 @@
-/* unicode.c - ASCII by comparison, the rest by utf8proc's category, corrected where the ages of the tables
- * differ.
+/* unicode.c - classifies ASCII by comparison and other characters by utf8proc's category, corrected where the
+ * versions of the tables differ.
  *
- * The Hugging Face library that defines our answers mixes tables of several ages: punctuation, marks and
+ * The Hugging Face library, whose answers count, uses tables of several versions: punctuation, marks and
  * control characters are those of Unicode 8, normal forms those of Unicode 9, numbers, word characters and
- * patterns those of Unicode 16. Ours are others: utf8proc 2.8 knows Unicode 15, PCRE2 10.42 knows Unicode 14.
- * One table holds the differences; it was found by asking both sides about every code point.
+ * patterns those of Unicode 16. Our libraries have other versions: utf8proc 2.8 has Unicode 15, PCRE2 10.42
+ * has Unicode 14. One table has the differences; it was found by comparing both for every code point.
  */
 #include "text/tok/unicode.h"
 
@@ -12,20 +12,20 @@
 
 #include "base/utf8.h"
 
-/* What is different about a range of characters. */
+/* The differences of a range of characters. For PUNCT to WORD, utf8proc's answer is inverted. */
 enum {
-    PUNCT = 1,   /* whether it is punctuation: utf8proc's answer is turned into its opposite */
-    MARK = 2,    /* likewise a nonspacing mark, */
-    CONTROL = 4, /* a control character, */
-    NUMBER = 8,  /* a number, */
-    WORD = 16,   /* a character of a word */
-    YOUNG =
-        32, /* a combining class or a decomposition came after Unicode 9: it neither moves nor changes, and
-                    nothing composes across it */
+    PUNCT = 1,   /* punctuation */
+    MARK = 2,    /* a nonspacing mark */
+    CONTROL = 4, /* a control character */
+    NUMBER = 8,  /* a number */
+    WORD = 16,   /* a word character */
+    /* The character got a combining class or a decomposition after Unicode 9: normal forms do not move or
+     * change it, and nothing composes across it. */
+    YOUNG = 32,
 };
 
-/* OLDER: where PCRE2 does not know the characters, one that it knows of the same category and as many bytes,
- * and where there is one of the same script. Matching runs on a copy with these; what is cut out is the
+/* OLDER: for characters that PCRE2 does not know, a character of the same category and number of bytes that
+ * it knows, of the same script if possible. Matching runs on a copy with these; the result is cut from the
  * original. 0: none. */
 struct age {
     uint32_t lo, hi, differs, older;
@@ -129,7 +129,7 @@ static const struct age *age_of(uint32_t c)
 {
     size_t lo = 0, hi = sizeof(ages) / sizeof(*ages);
 
-    /* most texts lie in these gaps of the table: up to Cyrillic; General Punctuation; kana; CJK; Hangul */
+    /* most texts are in these gaps of the table: up to Cyrillic; General Punctuation; kana; CJK; Hangul */
     if (c < 0x61d || (c > 0x1dfb && c < 0x2427) || (c > 0x2fff && c < 0x31e4) || (c > 0x32ff && c < 0xa7cb) ||
         (c > 0xab69 && c < 0x10000))
         return NULL;
@@ -156,7 +156,7 @@ bool unicode_is_young(uint32_t c)
     return differs(YOUNG, c);
 }
 
-/* The older character for the one at S, and its length; 0: it is none that PCRE2 does not know. */
+/* The older character for the one at S, and its length; 0: PCRE2 knows the character at S. */
 static uint32_t older(const char *s, size_t *len)
 {
     const struct age *a;
@@ -186,7 +186,7 @@ void unicode_make_older(char *s, size_t n)
     }
 }
 
-/* Categories as a set of bits. */
+/* Sets of categories, one bit each. */
 enum {
     NUMBERS = 1 << UTF8PROC_CATEGORY_ND | 1 << UTF8PROC_CATEGORY_NL | 1 << UTF8PROC_CATEGORY_NO,
     MARKS = 1 << UTF8PROC_CATEGORY_MN | 1 << UTF8PROC_CATEGORY_MC | 1 << UTF8PROC_CATEGORY_ME,
@@ -228,8 +228,8 @@ bool unicode_is_punctuation(uint32_t c)
     return is_in(PUNCTUATION, c) != differs(PUNCT, c);
 }
 
-/* Alphabetic beyond letters and letter numbers: marks count anyway, so only the circled and squared Latin
- * letters are left. */
+/* True for alphabetic characters that are neither letters nor letter numbers. Marks are counted elsewhere, so
+ * only the circled and squared Latin letters remain. */
 static bool is_other_alphabetic(uint32_t c)
 {
     return (c >= 0x24b6 && c <= 0x24e9) || (c >= 0x1f130 && c <= 0x1f149) || (c >= 0x1f150 && c <= 0x1f169) ||
@@ -265,8 +265,8 @@ bool unicode_is_ideograph(uint32_t c)
            (c >= 0x2b920 && c <= 0x2ceaf) || (c >= 0xf900 && c <= 0xfaff) || (c >= 0x2f800 && c <= 0x2fa1f);
 }
 
-/* The order is that of GPT-2's bytes_to_unicode(): 33..126, 161..172 and 174..255 are themselves; 0..32 are
- * 256..288, 127..160 are 289..322 and 173 is 323. */
+/* The order is that of GPT-2's bytes_to_unicode(): 33..126, 161..172 and 174..255 stand for themselves; 0..32
+ * are 256..288, 127..160 are 289..322 and 173 is 323. */
 uint32_t unicode_letter_of(unsigned char b)
 {
     if (b <= 32)

@@ -1,4 +1,4 @@
-/* unigram.c - a search over the places of a word for the best path to each, and the way back along it. */
+/* unigram.c - finds the best path through the positions of a word, and follows it back from the end. */
 #include "text/tok/unigram.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ int unigram_seal(struct unigram *u, const struct vocab *v, struct err *e)
     if (u->has_unk && u->unk >= v->n_ids)
         return err_set(e, ERR_INPUT, "the unknown piece %u is not in the vocabulary of %zu", u->unk,
                        v->n_ids);
-    if (!vocab_trie_add(&u->trie, "", 0, VOCAB_NONE)) /* a root, if there is no piece at all */
+    if (!vocab_trie_add(&u->trie, "", 0, VOCAB_NONE)) /* makes the root even if there is no piece */
         return err_nomem(e, "vocabulary");
     for (size_t id = 0; id < v->n_ids; id++) {
         const char *s;
@@ -57,14 +57,14 @@ static double add_score(const struct unigram *u, double sum, double score)
     return u->single ? (double)((float)sum + (float)score) : score + sum;
 }
 
-/* Offers the piece that begins at FROM to the best path that ends at TO. */
+/* Updates the best path that ends at TO with the piece that begins at FROM. */
 static void offer(struct unigram_place *to, size_t from, uint32_t piece, double sum)
 {
     if (to->from == VOCAB_NONE || sum > to->sum)
         *to = (struct unigram_place){.sum = sum, .from = (uint32_t)from, .piece = piece};
 }
 
-/* PLACE [n + 1]. */
+/* Finds the best path to each position; PLACE has n + 1 elements. */
 static bool search(const struct unigram *u, struct unigram_place *place, const char *s, size_t n)
 {
     size_t len;
@@ -93,7 +93,8 @@ static bool search(const struct unigram *u, struct unigram_place *place, const c
     return true;
 }
 
-/* A stretch of unknown characters: perhaps a piece after all, else bytes, else the unknown piece. */
+/* Adds the ids of unknown characters: of a piece if they are one, else of bytes, else of the unknown
+ * piece. */
 static bool add_unknown(const struct unigram *u, const char *s, size_t n, struct tok_ids *out)
 {
     bool all = u->byte_fallback;
@@ -111,11 +112,11 @@ static bool add_unknown(const struct unigram *u, const char *s, size_t n, struct
     return true;
 }
 
-/* The best path is known from its end; NEXT leads along it from its beginning. */
+/* Writes the ids of the best path. It is known from its end; NEXT leads from its beginning. */
 static bool write_path(const struct unigram *u, struct unigram_place *place, const char *s, size_t n,
                        struct tok_ids *out)
 {
-    size_t unknown = 0; /* bytes of unknown characters not yet written */
+    size_t unknown = 0; /* the bytes of unknown characters that are not yet written */
     bool ok = true;
 
     for (size_t at = n; at > 0; at = place[at].from)

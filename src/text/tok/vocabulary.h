@@ -58,7 +58,8 @@ void vocab_find_all(const struct vocab *v, struct vocab_query *q, size_t n);
 
 bool vocab_find(const struct vocab *v, const char *s, size_t n, uint32_t *id);
 
-/* The ids of the pieces <0x00> ... <0xFF> that stand for bytes, or VOCAB_NONE. False: V lacks some of them. */
+/* The ids of the pieces <0x00> ... <0xFF> that stand for bytes, or VOCAB_NONE. False: V lacks some of the
+ * pieces. */
 bool vocab_find_bytes(const struct vocab *v, uint32_t id[256]);
 
 /* The string of ID, borrowed until the next vocab_add(). False: no string has this id. */
