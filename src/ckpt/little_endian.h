@@ -9,17 +9,17 @@ static inline uint16_t little_u16(const char *p)
 {
     const unsigned char *b = (const unsigned char *)p;
 
-    return (uint16_t)(b[0] | b[1] << 8);
+    return (uint16_t)(b[0] | (b[1] << 8));
 }
 
 static inline uint32_t little_u32(const char *p)
 {
-    return (uint32_t)little_u16(p) | (uint32_t)little_u16(p + 2) << 16;
+    return (uint32_t)little_u16(p) | ((uint32_t)little_u16(p + 2) << 16);
 }
 
 static inline uint64_t little_u64(const char *p)
 {
-    return (uint64_t)little_u32(p) | (uint64_t)little_u32(p + 4) << 32;
+    return (uint64_t)little_u32(p) | ((uint64_t)little_u32(p + 4) << 32);
 }
 
 #endif

@@ -11,7 +11,8 @@
 #include "base/map.h"
 #include "base/mem.h"
 
-enum { WORD = 8, BLOCK = 32, NAME_MAX_BYTES = 400 }; /* WORD: codes of 4 bits in a word of 32 */
+/* WORD: the codes of 4 bits in a word of 32 bits. GROUP: the weights of a group in GGUF's formats. */
+enum { WORD = 8, GROUP = 32, NAME_MAX_BYTES = 400 };
 
 enum method { GPTQ, AWQ, COMPRESSED };
 static const char *const method_names[] = {"gptq", "awq", "compressed-tensors"};
@@ -74,10 +75,10 @@ static int code_at(const struct source *s, size_t n, size_t k)
     if (s->q->bytes)
         return ((const int8_t *)s->codes->data)[n * s->k + k] + 128;
     switch (s->q->method) {
-    case GPTQ: return (int)(word_at(s->codes, k / per * s->n + n) >> bits * (k % per) & mask);
-    case AWQ: return (int)(word_at(s->codes, k * (s->n / WORD) + n / WORD) >> 4 * awq_nibble(n) & 15);
+    case GPTQ: return (int)((word_at(s->codes, k / per * s->n + n) >> (bits * (k % per))) & mask);
+    case AWQ: return (int)((word_at(s->codes, k * (s->n / WORD) + n / WORD) >> (4 * awq_nibble(n))) & 15);
     default:
-        return (int)(word_at(s->codes, n * ((s->k + WORD - 1) / WORD) + k / WORD) >> 4 * (k % WORD) & 15);
+        return (int)((word_at(s->codes, n * ((s->k + WORD - 1) / WORD) + k / WORD) >> (4 * (k % WORD))) & 15);
     }
 }
 
@@ -92,9 +93,10 @@ static int zero_at(const struct source *s, size_t n, size_t g)
     switch (s->q->method) {
     case GPTQ:
         /* the first format had 1 taken from each field by a subtraction from the whole word, which borrows */
-        return (int)((word_at(s->zeros, g * words + n / per) + s->q->zero_more) >> bits * (n % per) & mask);
-    case AWQ: return (int)(word_at(s->zeros, g * words + n / WORD) >> 4 * awq_nibble(n) & 15);
-    default: return (int)(word_at(s->zeros, n / WORD * s->groups + g) >> 4 * (n % WORD) & 15);
+        return (int)(((word_at(s->zeros, g * words + n / per) + s->q->zero_more) >> (bits * (n % per))) &
+                     mask);
+    case AWQ: return (int)((word_at(s->zeros, g * words + n / WORD) >> (4 * awq_nibble(n))) & 15);
+    default: return (int)((word_at(s->zeros, n / WORD * s->groups + g) >> (4 * (n % WORD))) & 15);
     }
 }
 
@@ -118,9 +120,9 @@ static size_t group_of(const struct source *s, size_t k)
     return (size_t)g;
 }
 
-/* ---- blocks ---- */
+/* ---- groups ---- */
 
-static void put_block(const struct source *s, size_t n, size_t k, uint8_t *to)
+static void put_group(const struct source *s, size_t n, size_t k, uint8_t *to)
 {
     size_t g = k / s->group;
     uint16_t d = dtype_f32_to_f16(scale_at(s, n, g));
@@ -130,19 +132,20 @@ static void put_block(const struct source *s, size_t n, size_t k, uint8_t *to)
     memcpy(to, &d, sizeof(d));
     to += sizeof(d);
     if (s->to == DT_Q8_0) {
-        for (size_t i = 0; i < BLOCK; i++)
+        for (size_t i = 0; i < GROUP; i++)
             to[i] = (uint8_t)(int8_t)(code_at(s, n, k + i) - zero);
         return;
     }
     if (s->to == DT_Q5_0)
         to += sizeof(fifth);
-    for (size_t i = 0; i < BLOCK / 2; i++) {
+    for (size_t i = 0; i < GROUP / 2; i++) {
         unsigned more = s->to == DT_Q5_0 ? 16 : 8;
         unsigned low = (unsigned)(code_at(s, n, k + i) - zero) + more;
-        unsigned high = (unsigned)(code_at(s, n, k + BLOCK / 2 + i) - zero) + more;
+        unsigned high = (unsigned)(code_at(s, n, k + GROUP / 2 + i) - zero) + more;
 
-        to[i] = (uint8_t)((low & 15) | (high & 15) << 4);
-        fifth |= (low >> 4 & 1) << i | (uint32_t)(high >> 4 & 1) << (i + BLOCK / 2);
+        to[i] = (uint8_t)((low & 15) | ((high & 15) << 4));
+        fifth |= ((low >> 4) & 1) << i;
+        fifth |= (uint32_t)((high >> 4) & 1) << (i + GROUP / 2);
     }
     if (s->to == DT_Q5_0)
         memcpy(to - sizeof(fifth), &fifth, sizeof(fifth));
@@ -167,9 +170,9 @@ static void convert_share(void *ctx, int thread, int n_threads)
     for (size_t n = begin; n < end && s->to == DT_F32; n++)
         put_floats(s, n, (float *)(void *)(s->out + n * s->row_bytes));
     for (size_t first = begin; first < end && s->to != DT_F32; first += 16)
-        for (size_t k = 0; k < s->k; k += BLOCK)
+        for (size_t k = 0; k < s->k; k += GROUP)
             for (size_t n = first; n < first + 16 && n < end; n++)
-                put_block(s, n, k, (uint8_t *)s->out + n * s->row_bytes + k / BLOCK * dtype_bytes(s->to));
+                put_group(s, n, k, (uint8_t *)s->out + n * s->row_bytes + k / GROUP * dtype_bytes(s->to));
 }
 
 /* The block type that holds the same numbers, or fp32. */
@@ -189,14 +192,14 @@ static enum dtype type_for(struct source *s)
                 s->odd_zero = zero_at(s, n, g) + 1;
             halves &= dtype_f16_to_f32(dtype_f32_to_f16(d)) == d;
         }
-    if (!halves || s->order || s->k % BLOCK || s->group % BLOCK || (s->q->bits == 8 && !plain))
+    if (!halves || s->order || s->k % GROUP || s->group % GROUP || (s->q->bits == 8 && !plain))
         return DT_F32;
     return s->q->bits == 8 ? DT_Q8_0 : plain ? DT_Q4_0 : DT_Q5_0;
 }
 
 /* ---- binding ---- */
 
-static int refuse(const struct view *v, const char *expected, struct err *e)
+static int fail_tensor(const struct view *v, const char *expected, struct err *e)
 {
     char found[128];
 
@@ -224,7 +227,7 @@ static int part(const struct view **out, struct weights *w, const char *base, co
     if ((t == DT_F32 ? v->dtype != DT_F32 && v->dtype != DT_F16 && v->dtype != DT_BF16 : v->dtype != t) ||
         v->n_dims != (cols ? 2 : 1) || v->shape[0] != rows || (cols && v->shape[1] != cols) ||
         !view_is_contiguous(v))
-        return refuse(v, expected, e);
+        return fail_tensor(v, expected, e);
     return 0;
 }
 
@@ -259,7 +262,7 @@ static int sizes(struct source *s, struct err *e)
 
     if (v->n_dims != 2 || v->dtype != (q->bytes ? DT_I8 : DT_I32) || !view_is_contiguous(v) || !v->shape[0] ||
         !v->shape[1])
-        return refuse(v, q->bytes ? "I8 of two dimensions" : "I32 of two dimensions", e);
+        return fail_tensor(v, q->bytes ? "I8 of two dimensions" : "I32 of two dimensions", e);
     s->n = q->method == GPTQ || q->bytes ? v->shape[q->method == GPTQ] : v->shape[q->method == AWQ];
     s->k = v->shape[q->method == COMPRESSED];
     if (q->method == AWQ)
@@ -487,7 +490,7 @@ static int read_beside(struct config *c, struct err *e)
     if (strcmp(format, "dense") != 0)
         return unsupported(c, "sparsity_config.format", format, "dense", e);
     if (config_has(c, "kv_cache_scheme"))
-        log_warn("%s: quantization_config.kv_cache_scheme is not used: --kv-cache-dtype decides",
+        log_warn("%s: quantization_config.kv_cache_scheme is not used: the option kv-cache-dtype decides",
                  config_path(c));
     return transform && config_count(transform) > 0
                ? unsupported(c, "transform_config", "transforms of inputs", "none", e)
@@ -519,7 +522,7 @@ static int read_compressed(struct quantised *q, struct config *c, struct err *e)
 
 /* ---- opening ---- */
 
-static int open(struct quantised *q, struct weights *w, struct config *about, struct err *e)
+static int open_with(struct quantised *q, struct weights *w, struct config *about, struct err *e)
 {
     static int (*const read[])(struct quantised *, struct config *, struct err *) = {read_gptq, read_awq,
                                                                                      read_compressed};
@@ -582,7 +585,7 @@ static int open_method(struct quantised **out, const char *name, struct weights 
     q->method = (enum method)method;
     q->pool = pool;
     arena_init(&q->names, MEM_CKPT);
-    if ((rc = open(q, w, about, e)) != 0)
+    if ((rc = open_with(q, w, about, e)) != 0)
         quantised_close(q);
     else
         *out = q;
