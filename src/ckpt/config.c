@@ -140,7 +140,7 @@ static void read_object(struct config *c, struct json_pull *j)
     }
 }
 
-static int read_text(struct doc *d, const char *text, size_t len, struct config **root, struct err *e)
+static int read_value_text(struct doc *d, const char *text, size_t len, struct config **root, struct err *e)
 {
     struct json_pull j;
     int rc;
@@ -186,7 +186,7 @@ int config_open_text(struct config **out, const char *text, size_t len, const ch
     }
     d->arena = arena;
     d->sum = XXH3_64bits(text, len);
-    if ((rc = read_text(d, copy, len, out, e)) != 0) {
+    if ((rc = read_value_text(d, copy, len, out, e)) != 0) {
         close_doc(d);
         *out = NULL;
     }
@@ -251,7 +251,7 @@ const char *config_asked(const struct config *c, size_t i)
 }
 
 /* The node of KEY, marked; NULL if it is missing. */
-static struct node *find(struct config *c, const char *key)
+static struct node *find_key(struct config *c, const char *key)
 {
     struct node *n;
     uint64_t at;
@@ -264,10 +264,10 @@ static struct node *find(struct config *c, const char *key)
     return n;
 }
 
-/* As find(), and null counts as missing. */
-static struct node *find_value(struct config *c, const char *key)
+/* As find_key(), and null counts as missing. */
+static struct node *find_key_value(struct config *c, const char *key)
 {
-    struct node *n = find(c, key);
+    struct node *n = find_key(c, key);
 
     return n && n->type != JSON_PULL_NULL ? n : NULL;
 }
@@ -322,12 +322,12 @@ static int value_str(struct json_pull *j, struct config *c, const char **v, stru
 
 bool config_has(struct config *c, const char *key)
 {
-    return find_value(c, key) != NULL;
+    return find_key_value(c, key) != NULL;
 }
 
 bool config_given(struct config *c, const char *key)
 {
-    return find(c, key) != NULL;
+    return find_key(c, key) != NULL;
 }
 
 size_t config_count(const struct config *c)
@@ -351,10 +351,10 @@ static const char *const sizes[] = {"hidden_size",
                                     "ffn_dim",
                                     "num_experts_per_tok"};
 
-/* As find_value(), but *RC is an error where a size is null. */
+/* As find_key_value(), but *RC is an error where a size is null. */
 static const struct node *find_number(struct config *c, const char *key, int *rc, struct err *e)
 {
-    const struct node *n = find(c, key);
+    const struct node *n = find_key(c, key);
 
     *rc = 0;
     if (!n || n->type != JSON_PULL_NULL)
@@ -390,7 +390,7 @@ int config_int(struct config *c, const char *key, int64_t def, int64_t lo, int64
 
 int config_need_int(struct config *c, const char *key, int64_t lo, int64_t hi, int64_t *v, struct err *e)
 {
-    const struct node *n = find_value(c, key);
+    const struct node *n = find_key_value(c, key);
 
     *v = lo;
     if (!n)
@@ -421,7 +421,7 @@ int config_float(struct config *c, const char *key, double def, double lo, doubl
 
 int config_bool(struct config *c, const char *key, bool def, bool *v, struct err *e)
 {
-    const struct node *n = find(c, key);
+    const struct node *n = find_key(c, key);
 
     *v = def;
     if (!n || (n->type == JSON_PULL_NULL && !def))
@@ -432,7 +432,7 @@ int config_bool(struct config *c, const char *key, bool def, bool *v, struct err
 
 int config_str(struct config *c, const char *key, const char *def, const char **v, struct err *e)
 {
-    const struct node *n = find_value(c, key);
+    const struct node *n = find_key_value(c, key);
     struct json_pull j;
     int rc;
 
@@ -462,7 +462,7 @@ static int read_list(struct config *c, const char *key, enum element kind, void 
 {
     static const char *const expected[] = {"a list of numbers", "an integer or a list of integers",
                                            "a list of strings"};
-    const struct node *list = find_value(c, key);
+    const struct node *list = find_key_value(c, key);
     size_t len = 0;
     struct json_pull j;
 
@@ -510,7 +510,7 @@ int config_strs(struct config *c, const char *key, const char **v, size_t max, s
 
 struct config *config_sub(struct config *c, const char *key)
 {
-    struct node *n = find_value(c, key);
+    struct node *n = find_key_value(c, key);
 
     if (n && !n->child)
         n->wanted_object = true;
@@ -538,7 +538,7 @@ const char *config_quant_method(struct config *c)
 
 void config_ignore(struct config *c, const char *key)
 {
-    struct node *n = find(c, key);
+    struct node *n = find_key(c, key);
 
     if (n)
         n->ignored = true;

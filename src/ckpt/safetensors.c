@@ -5,7 +5,7 @@
  * of what names mean. Data need not be aligned to its element: the format does not promise it.
  * Format: https://github.com/huggingface/safetensors (README, "Format").
  */
-#include "ckpt/tensor_file.h"
+#include "ckpt/safetensors.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -89,7 +89,7 @@ static void read_entry(struct json_pull *j, struct entry *t)
 }
 
 /* The first bytes of a hostile string, for a message. */
-static int shown(const struct json_str *s)
+static int shown_bytes(const struct json_str *s)
 {
     return s->n < 200 ? (int)s->n : 200;
 }
@@ -97,7 +97,7 @@ static int shown(const struct json_str *s)
 static int check_entry(struct header *h, struct entry *t)
 {
     const char *path = h->f->path, *name = t->name.s;
-    int n = shown(&t->name);
+    int n = shown_bytes(&t->name);
     size_t elements;
     char shape[256];
 

@@ -5,7 +5,7 @@
 
 #include "base/utf8.h"
 
-static int begin(struct tensor_file *f, const char *path, struct err *e)
+static int file_init(struct tensor_file *f, const char *path, struct err *e)
 {
     *f = (struct tensor_file){0};
     arena_init(&f->arena, MEM_CKPT);
@@ -23,7 +23,7 @@ int tensor_file_open(struct tensor_file *f, struct folder in, const char *file, 
     *f = (struct tensor_file){0};
     if (rc)
         return rc;
-    rc = begin(f, path, e);
+    rc = file_init(f, path, e);
     f->map = map;
     if (rc)
         tensor_file_close(f);
@@ -33,7 +33,7 @@ int tensor_file_open(struct tensor_file *f, struct folder in, const char *file, 
 int tensor_file_open_bytes(struct tensor_file *f, const char *bytes, size_t len, const char *path,
                            struct err *e)
 {
-    int rc = begin(f, path, e);
+    int rc = file_init(f, path, e);
 
     if (rc != 0) {
         tensor_file_close(f);

@@ -61,13 +61,4 @@ void tensor_file_blame(const struct tensor_file *f, const char *name, size_t len
 /* The tensor NAME[len], or NULL. Borrowed until tensor_file_close(). */
 const struct view *tensor_file_get(const struct tensor_file *f, const char *name, size_t len);
 
-/* A file of safetensors: F is open and empty; afterwards it holds every tensor, in the order of their bytes
- * in the file. On failure *e names the file and the fault; F is the caller's to close. */
-int safetensors_read(struct tensor_file *f, struct err *e);
-
-/* A file of torch.save: F is open and empty; afterwards it holds every tensor of the state dict in the dict's
- * order, as strided views of the mapped storages. Values that are no tensors are left out. On failure *e
- * names the file and the fault; F is the caller's to close. */
-int torch_read(struct tensor_file *f, struct err *e);
-
 #endif

@@ -12,8 +12,10 @@
 #include "base/strmap.h"
 #include "ckpt/gguf/gguf.h"
 #include "ckpt/pack/pack.h"
+#include "ckpt/safetensors.h"
 #include "ckpt/shards.h"
 #include "ckpt/tensor_file.h"
+#include "ckpt/torch/torch.h"
 
 typedef int read_fn(struct tensor_file *f, struct err *e);
 
@@ -191,7 +193,7 @@ static int open_unusual(struct weights *w, struct folder in, struct err *e)
     return rc;
 }
 
-static int choose(struct weights *w, struct folder in, struct err *e)
+static int choose_files(struct weights *w, struct folder in, struct err *e)
 {
     if (folder_has(in, "model.safetensors"))
         return open_single(w, in, "model.safetensors", safetensors_read, e);
@@ -236,7 +238,7 @@ static int open_any(struct weights **out, const struct folder *in, struct gguf_s
     if (!w)
         return err_nomem(e, in ? in->path : s ? s->file[0].path : p->path);
     strmap_init(&w->index, MEM_CKPT);
-    rc = in ? choose(w, *in, e) : s ? take_gguf(w, s, e) : take_pack(w, p, e);
+    rc = in ? choose_files(w, *in, e) : s ? take_gguf(w, s, e) : take_pack(w, p, e);
     if ((rc = weights_checked(w, rc, e)) != 0)
         weights_close(w);
     else

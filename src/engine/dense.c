@@ -7,7 +7,8 @@
 
 #include "base/mem.h"
 #include "ckpt/config.h"
-#include "ckpt/tensor_file.h"
+#include "ckpt/safetensors.h"
+#include "ckpt/torch/torch.h"
 
 /* The last part of a class's name: "torch.nn.modules.activation.Tanh". */
 static int read_act(enum dense_act *act, struct config *c, struct err *e)

@@ -8,6 +8,7 @@
 
 #include "base/folder.h"
 #include "base/json_pull.h"
+#include "ckpt/safetensors.h"
 #include "ops/gptq.h"
 
 static int refuse(const struct calibration *s, const char *what, struct err *e)

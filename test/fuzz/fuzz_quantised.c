@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "ckpt/pack/pack.h"
 #include "ckpt/quantised.h"
-#include "ckpt/tensor_file.h"
+#include "ckpt/safetensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

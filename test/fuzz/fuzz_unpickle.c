@@ -6,7 +6,6 @@
 
 #include "base/arena.h"
 #include "base/mem.h"
-#include "ckpt/tensor_file.h"
 #include "ckpt/torch/torch.h"
 
 /* The lowest and the highest element of V lie in the bytes. */

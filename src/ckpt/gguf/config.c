@@ -153,7 +153,7 @@ static bool has_key(struct maker *m, const char *key)
     return gguf_get(&m->s->part[0], full(m, key, name, sizeof(name))) != NULL;
 }
 
-static struct json_str read_text(struct maker *m, const char *key)
+static struct json_str read_text_key(struct maker *m, const char *key)
 {
     struct json_str v = {.s = NULL};
     char name[96];
@@ -350,7 +350,7 @@ static void put_linear(struct maker *m, double factor)
 
 static void put_scaling(struct maker *m, int64_t context)
 {
-    struct json_str type = read_text(m, "rope.scaling.type");
+    struct json_str type = read_text_key(m, "rope.scaling.type");
 
     if (m->rc)
         return;
@@ -394,7 +394,7 @@ static void put_rope(struct maker *m, int64_t head_dim, int64_t context)
     has_small = read_factors(m, "rope_factors_short.weight", dim / 2, small);
     has_large = read_factors(m, "rope_factors_long.weight", dim / 2, large);
     if (has_small && has_large) {
-        read_text(m, "rope.scaling.type");
+        read_text_key(m, "rope.scaling.type");
         put_longrope(m, small, large, dim / 2);
     } else if (has_small || has_large) {
         fail(m, ERR_INPUT,
@@ -590,7 +590,7 @@ static void put_direction(struct maker *m)
         put_bool(m, "is_causal", false);
 }
 
-static void write_all(struct maker *m)
+static void write_config(struct maker *m)
 {
     buf_json_key(m->out, "architectures");
     buf_json_begin(m->out, '[');
@@ -658,7 +658,7 @@ int gguf_config(struct buf *out, struct gguf_set *s, const struct gguf_arch *a, 
     struct maker m = {.s = s, .a = a, .out = out, .e = e};
 
     buf_json_begin(out, '{');
-    write_all(&m);
+    write_config(&m);
     buf_json_end(out, '}');
     if (m.rc == 0)
         judge(&m);

@@ -78,7 +78,7 @@ bool gguf_is(const char *bytes, size_t len)
 /* ---- the cursor ---- */
 
 /* The next N bytes, or NULL and an error. */
-static const char *take(struct reader *r, uint64_t n)
+static const char *take_bytes(struct reader *r, uint64_t n)
 {
     const char *p = r->bytes + r->at;
 
@@ -93,7 +93,7 @@ static const char *take(struct reader *r, uint64_t n)
 
 static bool take_u32(struct reader *r, uint32_t *v)
 {
-    const char *p = take(r, 4);
+    const char *p = take_bytes(r, 4);
 
     *v = p ? little_u32(p) : 0;
     return p != NULL;
@@ -101,7 +101,7 @@ static bool take_u32(struct reader *r, uint32_t *v)
 
 static bool take_u64(struct reader *r, uint64_t *v)
 {
-    const char *p = take(r, 8);
+    const char *p = take_bytes(r, 8);
 
     *v = p ? little_u64(p) : 0;
     return p != NULL;
@@ -111,7 +111,7 @@ static bool take_str(struct reader *r, struct json_str *s)
 {
     uint64_t n;
 
-    if (!take_u64(r, &n) || !(s->s = take(r, n)))
+    if (!take_u64(r, &n) || !(s->s = take_bytes(r, n)))
         return false;
     s->n = (size_t)n;
     return true;
@@ -157,7 +157,7 @@ static int read_elements(struct reader *r, struct gguf_kv *kv, uint64_t n)
     if (bytes) {
         if (__builtin_mul_overflow(n, bytes, &all))
             all = SIZE_MAX;
-        if (!take(r, all))
+        if (!take_bytes(r, all))
             return ERR_INPUT;
         for (size_t i = 0; kv->type == GGUF_BOOL && i < kv->n; i++)
             if (kv->data[i] != 0 && kv->data[i] != 1)
@@ -292,7 +292,7 @@ static int read_tensor(struct reader *r)
         return err_set(r->e, ERR_INPUT, "%s: %s lies at offset %" PRIu64 ", the file has %zu bytes", g->path,
                        r->what, offset, r->len);
     view_set_contiguous(&t.view);
-    t.view.data = r->bytes + offset; /* place() adds where the data begin */
+    t.view.data = r->bytes + offset; /* place_tensors() adds where the data begin */
     if (!mem_grow((void **)&g->tensor, &g->cap_tensors, g->n_tensors + 1, sizeof(*g->tensor), MEM_CKPT))
         return err_nomem(r->e, g->path);
     g->tensor[g->n_tensors++] = t;
@@ -310,7 +310,7 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Moves the tensors behind the head, which ends at the cursor, and proves that they lie in the file. */
-static int place(struct reader *r)
+static int place_tensors(struct reader *r)
 {
     struct gguf *g = r->g;
     size_t begin = (r->at + r->alignment - 1) / r->alignment * r->alignment, from = 0;
@@ -352,7 +352,7 @@ static int read_head(struct reader *r, uint64_t *n_tensors, uint64_t *n_kv)
     snprintf(r->what, sizeof(r->what), "the head");
     if (!gguf_is(r->bytes, r->len))
         return err_set(r->e, ERR_INPUT, "%s: this is no GGUF file: it does not begin with GGUF", r->g->path);
-    magic = take(r, 4);
+    magic = take_bytes(r, 4);
     if (!magic || !take_u32(r, &r->g->version))
         return ERR_INPUT;
     if ((r->g->version & 0xffff) == 0 && r->g->version >> 16)
@@ -364,7 +364,7 @@ static int read_head(struct reader *r, uint64_t *n_tensors, uint64_t *n_kv)
     return take_u64(r, n_tensors) && take_u64(r, n_kv) ? 0 : ERR_INPUT;
 }
 
-static int read_all(struct reader *r)
+static int read_gguf(struct reader *r)
 {
     uint64_t n_tensors, n_kv;
     int rc = read_head(r, &n_tensors, &n_kv);
@@ -376,7 +376,7 @@ static int read_all(struct reader *r)
         rc = read_alignment(r);
     for (uint64_t i = 0; rc == 0 && i < n_tensors; i++)
         rc = read_tensor(r);
-    return rc ? rc : place(r);
+    return rc ? rc : place_tensors(r);
 }
 
 int gguf_read(struct gguf *g, const char *bytes, size_t len, const char *path, struct err *e)
@@ -388,7 +388,7 @@ int gguf_read(struct gguf *g, const char *bytes, size_t len, const char *path, s
     *g = (struct gguf){.path = path};
     strmap_init(&g->key, MEM_CKPT);
     strmap_init(&g->name, MEM_CKPT);
-    if ((rc = read_all(&r)) != 0)
+    if ((rc = read_gguf(&r)) != 0)
         gguf_close(g);
     return rc;
 }

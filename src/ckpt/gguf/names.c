@@ -132,7 +132,7 @@ static struct parts cut(const struct json_str *name)
     return p;
 }
 
-static const struct row *find(const struct parts *p, enum gguf_arch_id arch)
+static const struct row *find_row(const struct parts *p, enum gguf_arch_id arch)
 {
     const struct row *rows = p->block < 0 ? top : layer;
     size_t n = p->block < 0 ? sizeof(top) / sizeof(*top) : sizeof(layer) / sizeof(*layer);
@@ -145,7 +145,8 @@ static const struct row *find(const struct parts *p, enum gguf_arch_id arch)
 }
 
 /* Adds V as [model.layers.N.]HF[.weight]; the name's %zu, if it has one, becomes EXPERT. */
-static int add(struct filler *x, const struct parts *p, const struct row *r, size_t expert, struct view v)
+static int add_view(struct filler *x, const struct parts *p, const struct row *r, size_t expert,
+                      struct view v)
 {
     const char *layers = x->a->id == GGUF_ARCH_GPT2 ? "transformer.h" : "model.layers";
     const char *number = strstr(r->hf, "%zu");
@@ -181,7 +182,7 @@ static int add_zipped(struct filler *x, const struct parts *p, const struct row 
     if (v.n_dims > 2 || v.shape[0] == 0 || v.shape[0] % (2 * heads) != 0)
         return wrong(x, t, "rows for heads of an even size");
     v.zipped = v.shape[0] / heads;
-    return add(x, p, r, 0, v);
+    return add_view(x, p, r, 0, v);
 }
 
 static int add_less_one(struct filler *x, const struct parts *p, const struct row *r,
@@ -193,7 +194,7 @@ static int add_less_one(struct filler *x, const struct parts *p, const struct ro
     if (v.n_dims != 1)
         return wrong(x, t, "one dimension");
     if (!dtype_is_weight(v.dtype))
-        return add(x, p, r, 0, v); /* refused when it is bound */
+        return add_view(x, p, r, 0, v); /* refused when it is bound */
     w = arena_zalloc(&x->f->arena, v.shape[0], sizeof(*w));
     if (!w)
         return err_nomem(x->e, x->f->path);
@@ -202,7 +203,7 @@ static int add_less_one(struct filler *x, const struct parts *p, const struct ro
         w[i] -= 1;
     v.data = w;
     v.dtype = DT_F32;
-    return add(x, p, r, 0, v);
+    return add_view(x, p, r, 0, v);
 }
 
 static int add_experts(struct filler *x, const struct parts *p, const struct row *r,
@@ -220,7 +221,7 @@ static int add_experts(struct filler *x, const struct parts *p, const struct row
     view_set_contiguous(&one);
     for (size_t i = 0; i < all.shape[0] && rc == 0; i++) {
         one.data = (const char *)all.data + i * view_bytes(&one);
-        rc = add(x, p, r, i, one);
+        rc = add_view(x, p, r, i, one);
     }
     return rc;
 }
@@ -228,7 +229,7 @@ static int add_experts(struct filler *x, const struct parts *p, const struct row
 static int add_tensor(struct filler *x, const struct gguf_tensor *t)
 {
     struct parts p = cut(&t->name);
-    const struct row *r = find(&p, x->a->id);
+    const struct row *r = find_row(&p, x->a->id);
     struct view v = t->view;
 
     if (!r)
@@ -246,7 +247,7 @@ static int add_tensor(struct filler *x, const struct gguf_tensor *t)
     case PLAIN:
     case BARE: break;
     }
-    return add(x, &p, r, 0, v);
+    return add_view(x, &p, r, 0, v);
 }
 
 int gguf_names_fill(struct gguf_set *s, const struct gguf_arch *a, struct err *e)

@@ -116,7 +116,7 @@ static int check_part(struct gguf_set *s, size_t i, size_t n, struct err *e)
     return 0;
 }
 
-static bool reserve(struct gguf_set *s, size_t n)
+static bool reserve_parts(struct gguf_set *s, size_t n)
 {
     s->file = mem_zalloc(n, sizeof(*s->file), MEM_CKPT);
     s->part = mem_zalloc(n, sizeof(*s->part), MEM_CKPT);
@@ -134,7 +134,7 @@ static int open_split(struct gguf_set *s, struct folder in, const char *first, s
 
     if (count == 0)
         return err_set(e, ERR_INPUT, "%s/%s: a checkpoint of 0 files", in.path, first);
-    if (!reserve(s, count))
+    if (!reserve_parts(s, count))
         return err_nomem(e, first);
     for (size_t i = 0; i < count; i++) {
         if (!gguf_set_part_name(name, sizeof(name), first, i + 1, count))
@@ -158,7 +158,7 @@ static int open_single(struct gguf_set *s, struct folder in, const char *name, s
     int64_t count;
     int rc;
 
-    if (!reserve(s, 1))
+    if (!reserve_parts(s, 1))
         return err_nomem(e, in.path);
     if ((rc = open_part(s, 0, in, name, e)) != 0)
         return rc;
@@ -213,7 +213,7 @@ int gguf_set_open_bytes(struct gguf_set *s, const char *bytes, size_t len, const
     int rc;
 
     *s = (struct gguf_set){.n = 0};
-    if (!reserve(s, 1))
+    if (!reserve_parts(s, 1))
         rc = err_nomem(e, path);
     else if ((rc = tensor_file_open_bytes(&s->file[0], bytes, len, path, e)) == 0)
         rc = gguf_read(&s->part[0], bytes, len, s->file[0].path, e);

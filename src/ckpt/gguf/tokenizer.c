@@ -61,7 +61,7 @@ static int read_each(struct gguf *g, const char *key, enum gguf_type type, size_
     return rc;
 }
 
-static int read_all(struct gguf *g, struct tok_gguf *t, struct arena *a, struct err *e)
+static int read_tokenizer(struct gguf *g, struct tok_gguf *t, struct arena *a, struct err *e)
 {
     struct json_str arch;
     int rc;
@@ -103,7 +103,7 @@ int gguf_tokenizer_open(struct tok **out, struct gguf_set *s, struct err *e)
                        "%s: there is no tokenizer in this file: tokenizer.ggml.model names none",
                        s->part[0].path);
     arena_init(&a, MEM_CKPT);
-    rc = read_all(&s->part[0], &t, &a, e);
+    rc = read_tokenizer(&s->part[0], &t, &a, e);
     if (rc == 0)
         rc = tok_open_gguf(out, &t, e);
     arena_fini(&a);
@@ -126,7 +126,7 @@ static int write_object(struct buf *out, struct gguf_set *s, put_fn *put, put_to
 
     arena_init(&a, MEM_CKPT);
     buf_json_begin(out, '{');
-    if ((rc = put(out, g, &a, e)) == 0 && gguf_has_tokenizer(s) && (rc = read_all(g, &t, &a, e)) == 0)
+    if ((rc = put(out, g, &a, e)) == 0 && gguf_has_tokenizer(s) && (rc = read_tokenizer(g, &t, &a, e)) == 0)
         rc = put_tokens(out, g, &t, e);
     buf_json_end(out, '}');
     arena_fini(&a);

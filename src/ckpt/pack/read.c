@@ -399,7 +399,7 @@ static int open_parts(struct pack *p, struct folder in, uint64_t n, struct err *
     return rc;
 }
 
-static int place(const struct pack *p, struct pack_blob *b, struct err *e)
+static int place_blob(const struct pack *p, struct pack_blob *b, struct err *e)
 {
     size_t end;
 
@@ -431,20 +431,20 @@ static int place_all(struct reader *r)
     for (size_t i = 0; i < p->files.n && rc == 0; i++) {
         struct pack_blob *b = &r->member_blob[i];
 
-        if ((rc = place(p, b, r->e)) == 0)
+        if ((rc = place_blob(p, b, r->e)) == 0)
             rc = prove(p, b, r->member[i].name, NULL, r->e);
         r->member[i].bytes = b->data;
         r->member[i].len = b->bytes;
     }
     for (size_t i = 0; i < p->tensors.n && rc == 0; i++)
-        if (p->tensor[i].blob.bytes && (rc = place(p, &p->tensor[i].blob, r->e)) == 0)
+        if (p->tensor[i].blob.bytes && (rc = place_blob(p, &p->tensor[i].blob, r->e)) == 0)
             p->tensors.tensor[i].data = p->tensor[i].blob.data;
     for (size_t i = 0; i < p->n_linears && rc == 0; i++)
-        rc = place(p, &p->linear[i].blob, r->e);
+        rc = place_blob(p, &p->linear[i].blob, r->e);
     return rc;
 }
 
-static int read_all(struct reader *r, struct folder in)
+static int read_pack(struct reader *r, struct folder in)
 {
     struct pack *p = r->p;
     const char *text = NULL;
@@ -458,7 +458,7 @@ static int read_all(struct reader *r, struct folder in)
     return place_all(r);
 }
 
-static int begin(struct pack *p, const char *path, struct err *e)
+static int pack_init(struct pack *p, const char *path, struct err *e)
 {
     *p = (struct pack){.n_parts = 0};
     arena_init(&p->arena, MEM_CKPT);
@@ -476,7 +476,7 @@ static int read_mapped(struct pack *p, struct folder in, struct err *e)
     p->n_parts = 1;
     if ((rc = tensor_file_open_bytes(&p->tensors, p->part[0].bytes, p->part[0].len, in.path, e)) == 0) {
         p->tensors.kind = "gallop pack";
-        rc = read_all(&r, in);
+        rc = read_pack(&r, in);
     }
     p->files.member = r.member;
     mem_free(r.member_blob);
@@ -488,7 +488,7 @@ int pack_open(struct pack *p, struct folder in, struct err *e)
     char path[FOLDER_PATH_MAX];
     int rc;
 
-    if ((rc = begin(p, in.path, e)) == 0 && (rc = folder_map(&p->part[0], path, in, NULL, e)) == 0)
+    if ((rc = pack_init(p, in.path, e)) == 0 && (rc = folder_map(&p->part[0], path, in, NULL, e)) == 0)
         rc = read_mapped(p, in, e);
     if (rc)
         pack_close(p);
@@ -497,7 +497,7 @@ int pack_open(struct pack *p, struct folder in, struct err *e)
 
 int pack_open_bytes(struct pack *p, const char *bytes, size_t len, const char *path, struct err *e)
 {
-    int rc = begin(p, path, e);
+    int rc = pack_init(p, path, e);
 
     p->borrowed = true;
     if (rc == 0) {

@@ -51,7 +51,7 @@ int pack_sum(uint64_t *sum, const void *p, size_t n, struct pool *pool, struct e
 
 /* ---- blobs ---- */
 
-static int put(struct pack_writer *w, size_t part, size_t *at, const void *p, size_t n, struct err *e)
+static int put_bytes(struct pack_writer *w, size_t part, size_t *at, const void *p, size_t n, struct err *e)
 {
     *at += n;
     return n ? w->write(w->ctx, part, p, n, e) : 0;
@@ -61,7 +61,7 @@ static int fill_up(struct pack_writer *w, size_t part, size_t *at, struct err *e
 {
     static const char zeros[PACK_ALIGN];
 
-    return put(w, part, at, zeros, (PACK_ALIGN - *at % PACK_ALIGN) % PACK_ALIGN, e);
+    return put_bytes(w, part, at, zeros, (PACK_ALIGN - *at % PACK_ALIGN) % PACK_ALIGN, e);
 }
 
 static int begin_part(struct pack_writer *w, size_t part, size_t *at, struct err *e)
@@ -70,7 +70,7 @@ static int begin_part(struct pack_writer *w, size_t part, size_t *at, struct err
 
     pack_head(page, part);
     *at = 0;
-    return put(w, part, at, page, sizeof(page), e);
+    return put_bytes(w, part, at, page, sizeof(page), e);
 }
 
 /* Where the next N bytes of weights go. */
@@ -99,7 +99,7 @@ static int add_blob(struct pack_writer *w, size_t part, size_t *at, const void *
     buf_json_int(&w->directory, (int64_t)n);
     buf_json_key(&w->directory, "sum");
     buf_fmt(&w->directory, "\"%016" PRIx64 "\"", sum);
-    rc = put(w, part, at, p, n, e);
+    rc = put_bytes(w, part, at, p, n, e);
     return rc ? rc : fill_up(w, part, at, e);
 }
 
@@ -124,7 +124,7 @@ static void go_to_list(struct pack_writer *w, int list)
     }
 }
 
-static void add_text(struct pack_writer *w, const char *key, const char *s)
+static void add_string(struct pack_writer *w, const char *key, const char *s)
 {
     buf_json_key(&w->directory, key);
     buf_json_str(&w->directory, s, strlen(s));
@@ -137,8 +137,8 @@ int pack_begin(struct pack_writer *w, enum dtype dtype, const char *quant, uint6
     w->list = -1;
     w->part = w->at = 0;
     buf_json_begin(&w->directory, '{');
-    add_text(w, "dtype", dtype_name(dtype));
-    add_text(w, "quant", quant);
+    add_string(w, "dtype", dtype_name(dtype));
+    add_string(w, "quant", quant);
     buf_json_key(&w->directory, "calibration");
     buf_fmt(&w->directory, "\"%016" PRIx64 "\"", calibration);
     return begin_part(w, 0, &w->at_0, e);
@@ -150,7 +150,7 @@ int pack_file(struct pack_writer *w, const char *name, const void *bytes, size_t
 
     go_to_list(w, FILES);
     buf_json_begin(&w->directory, '{');
-    add_text(w, "name", name);
+    add_string(w, "name", name);
     rc = add_blob(w, 0, &w->at_0, bytes, n, e);
     buf_json_end(&w->directory, '}');
     return rc;
@@ -181,8 +181,8 @@ int pack_view(struct pack_writer *w, const struct view *v, const struct pack_ten
 
     go_to_list(w, TENSORS);
     buf_json_begin(&w->directory, '{');
-    add_text(w, "name", v->name);
-    add_text(w, "dtype", dtype_name(v->dtype));
+    add_string(w, "name", v->name);
+    add_string(w, "dtype", dtype_name(v->dtype));
     add_sizes(w, "shape", v->shape, v->n_dims);
     if (!view_is_contiguous(v))
         add_sizes(w, "stride", v->stride, v->n_dims);
@@ -206,9 +206,9 @@ int pack_packed(struct pack_writer *w, const struct pack_linear *l, const void *
 
     go_to_list(w, LINEARS);
     buf_json_begin(&w->directory, '{');
-    add_text(w, "name", l->name);
-    add_text(w, "form", l->form);
-    add_text(w, "dtype", dtype_name(l->dtype));
+    add_string(w, "name", l->name);
+    add_string(w, "form", l->form);
+    add_string(w, "dtype", dtype_name(l->dtype));
     add_sizes(w, "size", size, 2);
     buf_json_key(&w->directory, "paired");
     buf_json_bool(&w->directory, l->paired);
@@ -233,8 +233,8 @@ int pack_end(struct pack_writer *w, struct err *e)
     tail.bytes = w->directory.len;
     tail.sum = XXH3_64bits(w->directory.data, w->directory.len);
     tail.own_sum = XXH3_64bits(&tail, offsetof(struct pack_tail, own_sum));
-    rc = put(w, 0, &w->at_0, w->directory.data, w->directory.len, e);
-    return rc ? rc : put(w, 0, &w->at_0, &tail, sizeof(tail), e);
+    rc = put_bytes(w, 0, &w->at_0, w->directory.data, w->directory.len, e);
+    return rc ? rc : put_bytes(w, 0, &w->at_0, &tail, sizeof(tail), e);
 }
 
 void pack_abort(struct pack_writer *w)

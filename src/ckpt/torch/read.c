@@ -7,14 +7,12 @@
  * storage, and its storage in the file. Several names may share a storage. Nothing is copied.
  * Format: torch/serialization.py, _save() and _legacy_save().
  */
-#include "base/arena.h"
-#include "ckpt/tensor_file.h"
+#include "ckpt/torch/torch.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "ckpt/little_endian.h"
-#include "ckpt/torch/torch.h"
 
 enum { PROTOCOL = 1001, MAX_KEY = 200 };
 

@@ -6,12 +6,12 @@
  * Format: Python's Lib/pickletools.py, which describes every opcode; torch/serialization.py for the
  * persistent ids.
  */
-#include "base/arena.h"
-#include "ckpt/torch/torch.h"
+#include "ckpt/torch/unpickle.h"
 
 #include <string.h>
 
 #include "ckpt/little_endian.h"
+#include "ckpt/torch/torch.h"
 
 enum { MAX_BYTES = 256 << 20, MAX_STACK = 1 << 16, MAX_MARKS = 1 << 10, MAX_VALUES = 1 << 22 };
 
@@ -61,7 +61,7 @@ static struct unpickle_value yes = {.kind = UNPICKLE_BOOL, .u.i = 1};
 static struct unpickle_value no = {.kind = UNPICKLE_BOOL};
 static struct unpickle_value empty_tuple = {.kind = UNPICKLE_TUPLE};
 
-struct sim_executor {
+struct unpickler {
     const char *begin, *p, *end;
     const char *op; /* where the running opcode stands */
     struct arena *arena;
@@ -76,7 +76,7 @@ struct sim_executor {
 };
 
 /* Sets the error unless there is one. Returns NULL. */
-static void *refuse(struct sim_executor *m, const char *why)
+static void *fail_at(struct unpickler *m, const char *why)
 {
     if (m->rc == 0)
         m->rc = err_set(m->e, ERR_INPUT, "%s: %s: at byte %zu, opcode %s: %s", m->path, m->what,
@@ -84,25 +84,25 @@ static void *refuse(struct sim_executor *m, const char *why)
     return NULL;
 }
 
-static void no_memory(struct sim_executor *m)
+static void no_memory(struct unpickler *m)
 {
     m->rc = err_nomem(m->e, m->path);
 }
 
 /* The next N bytes of the pickle, or NULL at its end. */
-static const char *take(struct sim_executor *m, size_t n)
+static const char *take_bytes(struct unpickler *m, size_t n)
 {
     const char *p = m->p;
 
     if (m->rc || (size_t)(m->end - p) < n)
-        return refuse(m, "the pickle ends in the middle of it");
+        return fail_at(m, "the pickle ends in the middle of it");
     m->p += n;
     return p;
 }
 
-static uint64_t number(struct sim_executor *m, size_t bytes)
+static uint64_t number(struct unpickler *m, size_t bytes)
 {
-    const char *p = take(m, bytes);
+    const char *p = take_bytes(m, bytes);
     uint64_t v = 0;
 
     for (size_t i = 0; p && i < bytes; i++)
@@ -110,12 +110,12 @@ static uint64_t number(struct sim_executor *m, size_t bytes)
     return v;
 }
 
-static void push(struct sim_executor *m, struct unpickle_value *v)
+static void push(struct unpickler *m, struct unpickle_value *v)
 {
     if (m->rc || !v)
         return;
     if (m->n_stack == MAX_STACK)
-        refuse(m, "the stack is deeper than any that torch writes");
+        fail_at(m, "the stack is deeper than any that torch writes");
     else if (!mem_grow((void **)&m->stack, &m->cap_stack, m->n_stack + 1, sizeof(*m->stack), MEM_CKPT))
         no_memory(m);
     else
@@ -124,29 +124,29 @@ static void push(struct sim_executor *m, struct unpickle_value *v)
 
 /* The lowest place on the stack that may be popped: what is under a mark belongs to an object that is not
  * complete. */
-static size_t floor_of(const struct sim_executor *m)
+static size_t floor_of(const struct unpickler *m)
 {
     return m->n_marks ? m->mark[m->n_marks - 1] : 0;
 }
 
-static struct unpickle_value *pop(struct sim_executor *m)
+static struct unpickle_value *pop(struct unpickler *m)
 {
     if (m->rc || m->n_stack == floor_of(m))
-        return refuse(m, "the stack is empty");
+        return fail_at(m, "the stack is empty");
     return m->stack[--m->n_stack];
 }
 
-static struct unpickle_value *top(struct sim_executor *m)
+static struct unpickle_value *top(struct unpickler *m)
 {
     if (m->rc || m->n_stack == floor_of(m))
-        return refuse(m, "the stack is empty");
+        return fail_at(m, "the stack is empty");
     return m->stack[m->n_stack - 1];
 }
 
-static void push_mark(struct sim_executor *m)
+static void push_mark(struct unpickler *m)
 {
     if (m->n_marks == MAX_MARKS)
-        refuse(m, "marks are nested deeper than any that torch writes");
+        fail_at(m, "marks are nested deeper than any that torch writes");
     else if (!mem_grow((void **)&m->mark, &m->cap_marks, m->n_marks + 1, sizeof(*m->mark), MEM_CKPT))
         no_memory(m);
     else
@@ -160,12 +160,12 @@ struct items {
 };
 
 /* Those above the topmost mark, which goes too. */
-static struct items pop_mark(struct sim_executor *m)
+static struct items pop_mark(struct unpickler *m)
 {
     struct items x = {.v = NULL};
 
     if (m->rc || m->n_marks == 0) {
-        refuse(m, "there is no mark on the stack");
+        fail_at(m, "there is no mark on the stack");
         return x;
     }
     x.n = m->n_stack - m->mark[--m->n_marks];
@@ -174,24 +174,24 @@ static struct items pop_mark(struct sim_executor *m)
     return x;
 }
 
-static struct items pop_n(struct sim_executor *m, size_t n)
+static struct items pop_n(struct unpickler *m, size_t n)
 {
     if (m->n_stack - floor_of(m) < n) {
-        refuse(m, "the stack is empty");
+        fail_at(m, "the stack is empty");
         return (struct items){.v = NULL};
     }
     m->n_stack -= n;
     return (struct items){m->stack + m->n_stack, n};
 }
 
-static struct unpickle_value *new_value(struct sim_executor *m, enum unpickle_kind kind)
+static struct unpickle_value *new_value(struct unpickler *m, enum unpickle_kind kind)
 {
     struct unpickle_value *v;
 
     if (m->rc)
         return NULL;
     if (m->n_values++ >= MAX_VALUES)
-        return refuse(m, "the pickle builds too many values");
+        return fail_at(m, "the pickle builds too many values");
     v = arena_zalloc(m->arena, 1, sizeof(*v));
     if (!v)
         no_memory(m);
@@ -200,7 +200,7 @@ static struct unpickle_value *new_value(struct sim_executor *m, enum unpickle_ki
     return v;
 }
 
-static void push_int(struct sim_executor *m, int64_t i)
+static void push_int(struct unpickler *m, int64_t i)
 {
     struct unpickle_value *v = new_value(m, UNPICKLE_INT);
 
@@ -209,9 +209,9 @@ static void push_int(struct sim_executor *m, int64_t i)
     push(m, v);
 }
 
-static void push_bytes(struct sim_executor *m, enum unpickle_kind kind, uint64_t n)
+static void push_bytes(struct unpickler *m, enum unpickle_kind kind, uint64_t n)
 {
-    const char *s = n <= SIZE_MAX ? take(m, (size_t)n) : NULL;
+    const char *s = n <= SIZE_MAX ? take_bytes(m, (size_t)n) : NULL;
     struct unpickle_value *v = s ? new_value(m, kind) : NULL;
 
     if (v) {
@@ -222,7 +222,7 @@ static void push_bytes(struct sim_executor *m, enum unpickle_kind kind, uint64_t
 }
 
 /* LONG1: up to 8 bytes are an INT, more are a BIG (the magic number of the stream format). */
-static void push_long(struct sim_executor *m)
+static void push_long(struct unpickler *m)
 {
     size_t n = (size_t)number(m, 1);
     int64_t v;
@@ -237,9 +237,9 @@ static void push_long(struct sim_executor *m)
     push_int(m, v);
 }
 
-static void push_float(struct sim_executor *m)
+static void push_float(struct unpickler *m)
 {
-    const char *p = take(m, 8);
+    const char *p = take_bytes(m, 8);
     struct unpickle_value *v = p ? new_value(m, UNPICKLE_FLOAT) : NULL;
     uint64_t bits;
 
@@ -251,7 +251,7 @@ static void push_float(struct sim_executor *m)
 }
 
 /* Appends N values to a container. */
-static void extend(struct sim_executor *m, struct unpickle_value *c, struct unpickle_value *const *item,
+static void extend(struct unpickler *m, struct unpickle_value *c, struct unpickle_value *const *item,
                    size_t n)
 {
     if (m->rc || n == 0)
@@ -274,7 +274,7 @@ static void extend(struct sim_executor *m, struct unpickle_value *c, struct unpi
     c->n += n;
 }
 
-static void push_tuple(struct sim_executor *m, struct items x)
+static void push_tuple(struct unpickler *m, struct items x)
 {
     struct unpickle_value *v = x.n ? new_value(m, UNPICKLE_TUPLE) : &empty_tuple;
 
@@ -284,22 +284,22 @@ static void push_tuple(struct sim_executor *m, struct items x)
 }
 
 /* X goes into the container on top: a list takes it as it is, a dict in pairs. */
-static void fill(struct sim_executor *m, enum unpickle_kind kind, struct items x)
+static void fill(struct unpickler *m, enum unpickle_kind kind, struct items x)
 {
     struct unpickle_value *c = top(m);
 
     if (!c)
         return;
     if (c->kind != kind)
-        refuse(m, kind == UNPICKLE_LIST ? "the value to append to is not a list"
-                                        : "the value to fill is not a dict");
+        fail_at(m, kind == UNPICKLE_LIST ? "the value to append to is not a list"
+                                         : "the value to fill is not a dict");
     else if (kind == UNPICKLE_DICT && x.n % 2)
-        refuse(m, "a key has no value");
+        fail_at(m, "a key has no value");
     else
         extend(m, c, x.v, x.n);
 }
 
-static void memo_put(struct sim_executor *m, uint64_t at)
+static void memo_put(struct unpickler *m, uint64_t at)
 {
     struct unpickle_value *v = top(m);
     size_t cap = m->cap_memo;
@@ -307,7 +307,7 @@ static void memo_put(struct sim_executor *m, uint64_t at)
     if (!v)
         return;
     if (at > m->n_values) { /* picklers count, from 0 or from 1, the values they have built and keep */
-        refuse(m, "the place in the memo is higher than this pickle can count");
+        fail_at(m, "the place in the memo is higher than this pickle can count");
         return;
     }
     if (!mem_grow((void **)&m->memo, &m->cap_memo, (size_t)at + 1, sizeof(*m->memo), MEM_CKPT)) {
@@ -321,21 +321,21 @@ static void memo_put(struct sim_executor *m, uint64_t at)
         m->n_memo = (size_t)at + 1;
 }
 
-static void memo_get(struct sim_executor *m, uint64_t at)
+static void memo_get(struct unpickler *m, uint64_t at)
 {
     if (at >= m->n_memo || !m->memo[at])
-        refuse(m, "nothing is in this place of the memo");
+        fail_at(m, "nothing is in this place of the memo");
     else
         push(m, m->memo[at]);
 }
 
 /* What the names of a global may look like in a message. */
-static int shown(size_t n)
+static int shown_bytes(size_t n)
 {
     return n < 100 ? (int)n : 100;
 }
 
-static void push_global(struct sim_executor *m, const char *module, size_t n_module, const char *name,
+static void push_global(struct unpickler *m, const char *module, size_t n_module, const char *name,
                         size_t n_name)
 {
     int64_t row = torch_object_find(module, n_module, name, n_name);
@@ -346,8 +346,8 @@ static void push_global(struct sim_executor *m, const char *module, size_t n_mod
     if (row < 0) {
         m->rc = err_set(m->e, ERR_INPUT,
                         "%s: %s: at byte %zu the pickle names %.*s.%.*s; only what builds tensors is allowed",
-                        m->path, m->what, (size_t)(m->op - m->begin), shown(n_module), module, shown(n_name),
-                        name);
+                        m->path, m->what, (size_t)(m->op - m->begin), shown_bytes(n_module), module,
+                        shown_bytes(n_name), name);
         return;
     }
     if ((v = new_value(m, UNPICKLE_GLOBAL)))
@@ -355,18 +355,18 @@ static void push_global(struct sim_executor *m, const char *module, size_t n_mod
     push(m, v);
 }
 
-static const char *take_line(struct sim_executor *m, size_t *n)
+static const char *take_line(struct unpickler *m, size_t *n)
 {
     const char *line = m->p, *feed = memchr(line, '\n', (size_t)(m->end - line));
 
     if (!feed)
-        return refuse(m, "the pickle ends in the middle of it");
+        return fail_at(m, "the pickle ends in the middle of it");
     *n = (size_t)(feed - line);
     m->p = feed + 1;
     return line;
 }
 
-static void op_global(struct sim_executor *m)
+static void op_global(struct unpickler *m)
 {
     size_t n_module, n_name;
     const char *module = take_line(m, &n_module);
@@ -376,30 +376,30 @@ static void op_global(struct sim_executor *m)
         push_global(m, module, n_module, name, n_name);
 }
 
-static void op_stack_global(struct sim_executor *m)
+static void op_stack_global(struct unpickler *m)
 {
     struct unpickle_value *name = pop(m), *module = pop(m);
 
     if (!name || !module)
         return;
     if (name->kind != UNPICKLE_STR || module->kind != UNPICKLE_STR)
-        refuse(m, "a name is expected");
+        fail_at(m, "a name is expected");
     else
         push_global(m, module->u.s, module->n, name->u.s, name->n);
 }
 
 /* Puts what torch_object_call() made on the stack; NULL is its refusal, or lack of memory when there is no
  * reason. */
-static void push_made(struct sim_executor *m, struct unpickle_value *v, const char *why)
+static void push_made(struct unpickler *m, struct unpickle_value *v, const char *why)
 {
     if (!v && why)
-        refuse(m, why);
+        fail_at(m, why);
     else if (!v)
         no_memory(m);
     push(m, v);
 }
 
-static void op_persistent_id(struct sim_executor *m)
+static void op_persistent_id(struct unpickler *m)
 {
     struct unpickle_value *id = pop(m), *v;
     const char *why = NULL;
@@ -413,7 +413,7 @@ static void op_persistent_id(struct sim_executor *m)
     push_made(m, v, why);
 }
 
-static void op_reduce(struct sim_executor *m)
+static void op_reduce(struct unpickler *m)
 {
     struct unpickle_value *args = pop(m), *f = pop(m), *v;
     const char *why = NULL;
@@ -421,9 +421,9 @@ static void op_reduce(struct sim_executor *m)
     if (!args || !f)
         return;
     if (f->kind != UNPICKLE_GLOBAL || args->kind != UNPICKLE_TUPLE)
-        refuse(m, "this is no call of a builder");
+        fail_at(m, "this is no call of a builder");
     else if ((m->n_values += torch_object_cost(f->u.i, args)) > MAX_VALUES)
-        refuse(m, "the pickle builds too many values");
+        fail_at(m, "the pickle builds too many values");
     if (m->rc)
         return;
     v = torch_object_call(f->u.i, args, m->arena, &why);
@@ -431,24 +431,24 @@ static void op_reduce(struct sim_executor *m)
 }
 
 /* State given to an OrderedDict (_metadata of a state_dict) means nothing to us; other objects have none. */
-static void op_build(struct sim_executor *m)
+static void op_build(struct unpickler *m)
 {
     struct unpickle_value *state = pop(m), *object = state ? top(m) : NULL;
 
     if (object && object->kind != UNPICKLE_DICT)
-        refuse(m, "only an OrderedDict may be given attributes");
+        fail_at(m, "only an OrderedDict may be given attributes");
 }
 
-static void op_stop(struct sim_executor *m)
+static void op_stop(struct unpickler *m)
 {
     struct unpickle_value *v = pop(m);
 
     if (v && (m->n_stack || m->n_marks))
-        refuse(m, "values are left on the stack");
+        fail_at(m, "values are left on the stack");
     m->result = v;
 }
 
-static void run_value(struct sim_executor *m, unsigned char op)
+static void run_value(struct unpickler *m, unsigned char op)
 {
     switch (op) {
     case OP_NONE: push(m, &none); break;
@@ -469,16 +469,16 @@ static void run_value(struct sim_executor *m, unsigned char op)
     case OP_EMPTY_TUPLE: push(m, &empty_tuple); break;
     case OP_GLOBAL: op_global(m); break;
     case OP_STACK_GLOBAL: op_stack_global(m); break;
-    default: refuse(m, "no checkpoint needs this opcode; it is not allowed");
+    default: fail_at(m, "no checkpoint needs this opcode; it is not allowed");
     }
 }
 
-static void run_op(struct sim_executor *m, unsigned char op)
+static void run_op(struct unpickler *m, unsigned char op)
 {
     switch (op) {
     case OP_PROTO:
         if (number(m, 1) > 5)
-            refuse(m, "the pickle protocol is newer than 5");
+            fail_at(m, "the pickle protocol is newer than 5");
         break;
     case OP_FRAME: number(m, 8); break;
     case OP_MARK: push_mark(m); break;
@@ -507,7 +507,7 @@ int unpickle_run(struct unpickle *u, const char *bytes, size_t len, struct arena
                  const char *what, struct err *e)
 {
     const char *text = bytes ? bytes : ""; /* an empty file has no bytes to point at */
-    struct sim_executor m = {
+    struct unpickler m = {
         .begin = text,
         .p = text,
         .op = text,

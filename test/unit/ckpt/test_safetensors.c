@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "ckpt/tensor_file.h"
+#include "ckpt/safetensors.h"
 
 /* A file of this header and N bytes of data (byte I is I). */
 static void make_file(struct buf *b, const char *header, size_t n)

@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
-#include "ckpt/tensor_file.h"
+#include "ckpt/torch/torch.h"
 #include "zipmake.h"
 
 /* Reads exactly LEN bytes of heap and touches every tensor of what is not refused. */
