@@ -1,4 +1,5 @@
-/* checkpoint.c - calls the readers of GGUF or those of a folder, which a packed checkpoint is, too. */
+/* checkpoint.c - opens a checkpoint with the readers of GGUF or with those of a folder, which a packed
+ * checkpoint has, too. */
 #include "ckpt/checkpoint.h"
 
 #include <string.h>
@@ -56,8 +57,8 @@ void checkpoint_close(struct checkpoint *c)
     *c = (struct checkpoint){.in.path = NULL};
 }
 
-/* A folder in DIR whose name begins with BEGIN: its name to NAME; the last in byte order of those that lie
- * there. */
+/* Finds a folder in DIR whose name begins with BEGIN and writes its name to NAME: the last one in byte
+ * order. */
 static bool find_folder(const char *dir, const char *begin, char *name, size_t size)
 {
     struct folder_names l;
@@ -74,7 +75,8 @@ static bool find_folder(const char *dir, const char *begin, char *name, size_t s
     return found;
 }
 
-/* The snapshot in ROOT, a model's folder in a hub's cache, that its main branch is at, or else any. */
+/* Finds the snapshot of the main branch, or else any snapshot, in ROOT, the folder of a model in a hub's
+ * cache. */
 static bool find_snapshot(const char *root, char *name, size_t size)
 {
     char dir[FOLDER_PATH_MAX + 16], file[FOLDER_PATH_MAX];
@@ -188,7 +190,7 @@ int checkpoint_weights(struct weights **out, struct checkpoint *c, struct err *e
                         : weights_open(out, c->in, e);
 }
 
-/* ---- texts ---- */
+/* ---- texts made from GGUF ---- */
 
 typedef int make_fn(struct buf *out, struct gguf_set *s, struct err *e);
 
@@ -245,7 +247,7 @@ int checkpoint_let_go(struct checkpoint *c, struct err *e)
 
 /* ---- packing ---- */
 
-/* What the readers of a folder read. */
+/* The files that the readers of a folder read. */
 static const char *const files[] = {
     "config.json",       "generation_config.json",  "tokenizer.json",      "tokenizer_config.json",
     "tokenizer.model",   "tiktoken.model",          "vocab.json",          "merges.txt",
@@ -273,7 +275,7 @@ static int pack_names(struct checkpoint *c, struct pack_writer *w, const char *s
     int rc = folder_list(&l, c->in, sub, suffix, sub ? NULL : e);
 
     if (rc)
-        return sub && rc != ERR_NOMEM ? 0 : rc; /* there is no such folder */
+        return sub && rc != ERR_NOMEM ? 0 : rc; /* the folder does not exist */
     for (size_t i = 0; i < l.n && rc == 0; i++) {
         snprintf(name, sizeof(name), "%s%s%.1000s", sub ? sub : "", sub ? "/" : "", l.name[i]);
         rc = pack_one(c, w, name, e);

@@ -1,7 +1,7 @@
-/* config.c - the tree of objects in config.json, and the getters that mark what they give.
+/* config.c - the tree of objects in config.json, and the getters that mark the keys they read.
  *
- * Only objects are taken apart; any other value stays the text it was, proved to be JSON, and is read by the
- * getter that knows its type. So memory is a small multiple of the file, which is limited.
+ * Only objects are parsed into nodes; any other value is kept as its JSON text, which was validated, and is
+ * read by the getter that knows its type. So memory is a small multiple of the file, whose size is limited.
  */
 #include "ckpt/config.h"
 
@@ -28,21 +28,21 @@ struct asked {
 
 struct node {
     const char *name;    /* terminated */
-    struct json_str raw; /* the value as it stands in the file */
+    struct json_str raw; /* the JSON text of the value */
     enum json_pull_type type;
     struct config *child; /* of an object */
     struct node *next;    /* in file order */
     bool asked;           /* a getter was called with the key */
-    bool ignored;         /* with all that is in it */
-    bool wanted_object;   /* config_sub() found something else */
+    bool ignored;         /* the key and everything inside it is ignored */
+    bool wanted_object;   /* config_sub() found a value that is not an object */
 };
 
-/* What all objects of one file share. */
+/* The data that all objects of one file share. */
 struct doc {
-    struct arena arena; /* text, nodes, objects, strings */
+    struct arena arena; /* the memory of the text, nodes, objects and strings */
     const char *path;
-    uint64_t sum;           /* of the text */
-    struct config *objects; /* all of them, newest first: each owns an index */
+    uint64_t sum;           /* the hash of the text */
+    struct config *objects; /* all objects, newest first; each owns an index */
     struct asked *asked;    /* newest first */
 };
 
@@ -51,10 +51,10 @@ struct config {
     const char *prefix;  /* "" or "text_config." */
     struct strmap index; /* key -> struct node * */
     struct node *first, **last;
-    struct config *older; /* in doc->objects */
+    struct config *older; /* the next object in doc->objects */
 };
 
-/* --- reading --- */
+/* ---- reading ---- */
 
 static struct config *new_object(struct doc *d, const char *prefix)
 {
@@ -71,7 +71,7 @@ static struct config *new_object(struct doc *d, const char *prefix)
     return c;
 }
 
-/* The prefix of the keys inside NAME, which is in C. */
+/* The prefix of the keys inside NAME, which is a key of C. */
 static const char *child_prefix(struct config *c, const char *name)
 {
     size_t outer = strlen(c->prefix), n = strlen(name);
@@ -113,7 +113,7 @@ static struct node *add_node(struct config *c, struct json_pull *j, const struct
     return n;
 }
 
-/* Fills C from the object at J. Recursion is as deep as the objects: at most JSON_PULL_MAX_DEPTH. */
+/* Reads the object at J into C. The recursion is as deep as the objects: at most JSON_PULL_MAX_DEPTH. */
 static void read_object(struct config *c, struct json_pull *j)
 {
     struct json_str key;
@@ -157,7 +157,7 @@ static int read_value_text(struct doc *d, const char *text, size_t len, struct c
 
 static void close_doc(struct doc *d)
 {
-    struct arena arena = d->arena; /* the doc lives in its own arena */
+    struct arena arena = d->arena; /* the doc is in its own arena */
 
     for (struct config *c = d->objects; c; c = c->older)
         strmap_fini(&c->index);
@@ -222,9 +222,9 @@ uint64_t config_sum(const struct config *c)
     return c->doc->sum;
 }
 
-/* --- getters --- */
+/* ---- getters ---- */
 
-/* Remembers KEY, if there is memory: only a test reads the names. */
+/* Records KEY as asked. Without memory it is not recorded, because only a test reads the names. */
 static void note_asked(struct config *c, const char *key)
 {
     size_t outer = strlen(c->prefix), n = strlen(key);
@@ -250,7 +250,7 @@ const char *config_asked(const struct config *c, size_t i)
     return a ? a->name : NULL;
 }
 
-/* The node of KEY, marked; NULL if it is missing. */
+/* Finds the node of KEY and marks it. NULL: missing. */
 static struct node *find_key(struct config *c, const char *key)
 {
     struct node *n;
@@ -264,7 +264,7 @@ static struct node *find_key(struct config *c, const char *key)
     return n;
 }
 
-/* As find_key(), and null counts as missing. */
+/* The same; null counts as missing. */
 static struct node *find_key_value(struct config *c, const char *key)
 {
     struct node *n = find_key(c, key);
@@ -281,13 +281,13 @@ static int wrong(const struct config *c, const struct node *n, struct err *e, co
                    shown, n->raw.s, n->raw.n > 60 ? "..." : "", expected);
 }
 
-/* A reader over the text of one value. Its own messages are not used: wrong() has a better one. */
+/* Opens a reader of the text of one value. Its own messages are not used, because wrong() has better ones. */
 static void value_open(struct json_pull *j, struct config *c, const struct node *n)
 {
     json_pull_open(j, n->raw.s, n->raw.n, c->doc->path, &c->doc->arena, NULL);
 }
 
-/* An integer, also when it is written like 8192.0. */
+/* Reads an integer, including one that is written like 8192.0. */
 static bool value_int(struct json_pull *j, int64_t *v)
 {
     struct json_pull whole = *j;
@@ -335,7 +335,7 @@ size_t config_count(const struct config *c)
     return c->index.n;
 }
 
-/* Keys without which a model has no size: null is not a way to leave them out. */
+/* Keys of sizes that every model needs: null is an error for them. */
 static const char *const sizes[] = {"hidden_size",
                                     "intermediate_size",
                                     "num_hidden_layers",
@@ -351,7 +351,7 @@ static const char *const sizes[] = {"hidden_size",
                                     "ffn_dim",
                                     "num_experts_per_tok"};
 
-/* As find_key_value(), but *RC is an error where a size is null. */
+/* As find_key_value(), but a null size is an error in *RC. */
 static const struct node *find_number(struct config *c, const char *key, int *rc, struct err *e)
 {
     const struct node *n = find_key(c, key);
@@ -456,7 +456,8 @@ static int too_long(const struct config *c, const struct node *n, size_t max, st
 
 enum element { FLOATS, INTS, STRS };
 
-/* The list KEY to V[max], an array of double, int64_t or const char *. INTS may also be one integer. */
+/* Reads the list KEY into V[max], an array of double, int64_t or const char *. With INTS a single integer is
+ * read, too. */
 static int read_list(struct config *c, const char *key, enum element kind, void *v, size_t max, size_t *n,
                      struct err *e)
 {
@@ -544,11 +545,12 @@ void config_ignore(struct config *c, const char *key)
         n->ignored = true;
 }
 
-/* --- what the name of a key says about it --- */
+/* ---- names of keys ---- */
 
-/* What PretrainedConfig of Hugging Face and its older versions write for every model, and what training
- * scripts leave in the file. '*' at either end stands for anything; a pattern must not cover a name that
- * could change what is computed. What single classes write stands in their files (config_ignore()). */
+/* Keys that PretrainedConfig of Hugging Face and its older versions write for every model, and keys that
+ * training scripts leave in the file. '*' at either end stands for any text; a pattern must not match a name
+ * that could change the computation. Keys that only single classes write are in the files of these models
+ * (config_ignore()). */
 /* clang-format off */
 static const char *const bookkeeping[] = {
     /* identity */
@@ -578,7 +580,7 @@ static const char *const bookkeeping[] = {
     "encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences", "cache_implementation",
     "exponential_decay_length_penalty", "suppress_tokens", "begin_suppress_tokens", "forced_decoder_ids",
     "generation_config", "max_sequence_length", "seq_length", "model_max_length",
-    /* how another program is to compute the same thing */
+    /* hints for other programs about how to compute the same thing */
     "_attn_implementation", "_attn_implementation_internal", "_attn_implementation_autoset",
     "_experts_implementation", "_experts_implementation_internal", "_flash_attn_2_enabled",
     "_use_flash_attention_2", "attn_implementation", "attention_implementation", "experts_implementation",
@@ -586,8 +588,8 @@ static const char *const bookkeeping[] = {
     "kernel_config", "device_map", "onnx*", "neuron", "bettertransformer",
 };
 
-/* Keys without which a model computes something, so that false and null switch it off: everything else that
- * a class does not read is a feature that false, null and empty values leave out. */
+/* Keys whose default is not "off", so that false and null switch something off. Any other key that a class
+ * does not read is a feature that false, null and empty values leave out. */
 static const char *const off_counts[] = {
     "is_causal", "causal", "causal_attention", "causal_mask", "use_causal_attention", "use_causal_mask",
     "unidirectional", "autoregressive",
@@ -604,8 +606,8 @@ static const char *const off_counts[] = {
     "use_mlp", "use_softmax", "use_router_softmax", };
 /* clang-format on */
 
-/* "*x*" of each. Short ones that also stand in harmless words ("act" in "factor") do no harm: see the head
- * of the file. */
+/* Words of names that look like mathematics; each matches anywhere in a name. Short ones that also occur in
+ * harmless words ("act" in "factor") do no harm, because harmless names were matched before. */
 /* clang-format off */
 static const char *const maths[] = {
     "scale", "scaling", "multiplier", "softcap", "soft_cap", "window", "rope", "rotary", "norm", "expert",
@@ -625,7 +627,7 @@ static const char *const maths[] = {
 static const char *const quant[] = {"quantization_config", "compression_config", "quantization",
                                     "quant_method"};
 
-/* Keys whose value 1 is what every model does. */
+/* Keys whose value 1 means the usual behavior. */
 static const char *const one_is_neutral[] = {"pretraining_tp",  "full_attn_mod",       "interpolate_factor",
                                              "tensor_parallel", "model_parallel_size", "ep_size"};
 
@@ -684,11 +686,11 @@ enum config_key config_key_kind(const char *name)
     return CONFIG_KEY_UNKNOWN;
 }
 
-/* --- judging --- */
+/* ---- keys that were not read ---- */
 
-/* What the keys that were not read amount to. */
+/* The result for the keys that were not read. */
 struct verdict {
-    char unknown[512], maths[512]; /* lists of names; long ones are cut */
+    char unknown[512], maths[512]; /* lists of names, cut if they are long */
     const struct node *quant;
 };
 
@@ -699,14 +701,14 @@ static void list_name(char *list, size_t size, const struct config *c, const str
     snprintf(list + at, size - at, "%s%s%.100s", at ? ", " : "", c->prefix, n->name);
 }
 
-/* Without the key the model would compute the same. */
+/* True if the model would compute the same without the key. */
 static bool is_neutral(const struct node *n)
 {
     if (config_key_off_counts(n->name))
         return n->type == JSON_PULL_TRUE;
     if (n->type == JSON_PULL_OBJECT)
         return n->child->first == NULL;
-    if (n->type == JSON_PULL_ARRAY) { /* empty: nothing but blanks between the brackets */
+    if (n->type == JSON_PULL_ARRAY) { /* an empty array: only blanks between the brackets */
         for (size_t i = 1; i + 1 < n->raw.n; i++)
             if (!utf8_is_blank(n->raw.s[i]))
                 return false;

@@ -1,7 +1,7 @@
-/* little_endian.h - reads little-endian integers from bytes at any alignment. The caller has proved that the
+/* little_endian.h - reads little-endian integers from bytes at any alignment. The caller has checked that the
  * bytes are there. */
-#ifndef GALLOP_CKPT_LE_H
-#define GALLOP_CKPT_LE_H
+#ifndef GALLOP_CKPT_LITTLE_ENDIAN_H
+#define GALLOP_CKPT_LITTLE_ENDIAN_H
 
 #include <stdint.h>
 

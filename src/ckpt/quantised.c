@@ -1,4 +1,5 @@
-/* quantised.c - reads codes, zero points and scales where each format has them, and writes blocks. */
+/* quantised.c - reads codes, zero points and scales in the layout of each format, and writes groups of GGUF's
+ * formats. */
 #include "ckpt/quantised.h"
 
 #include <math.h>
@@ -18,37 +19,37 @@ enum method { GPTQ, AWQ, COMPRESSED };
 static const char *const method_names[] = {"gptq", "awq", "compressed-tensors"};
 
 struct matrix {
-    struct view view; /* X.weight, of DATA */
-    void *data;       /* region */
+    struct view view; /* X.weight, whose data is DATA */
+    void *data;       /* a region of memory (mem.h) */
     size_t bytes;
 };
 
 struct quantised {
     enum method method;
-    int64_t bits, group; /* GROUP -1: all of K */
+    int64_t bits, group; /* the size of a group along K; -1: all of K */
     bool bytes;          /* codes are int8 */
-    bool asymmetric;     /* of compressed-tensors: there are zero points */
-    uint32_t zero_more;  /* what words of stored zero points are less by */
-    bool symmetric;      /* of GPTQ, as it says: all zero points are the middle */
+    bool asymmetric;     /* compressed-tensors: there are zero points */
+    uint32_t zero_more;  /* the number that must be added to words of stored zero points */
+    bool symmetric;      /* GPTQ: the config says that all zero points are the middle */
     struct matrix *matrix;
     size_t n, cap, n_unpacked;
     struct arena names;
     struct pool *pool;
 };
 
-/* The parts of a matrix X [n, k]. Views may lie at any address. */
+/* The parts of a matrix X [n, k]. Views may have any alignment. */
 struct source {
     const struct quantised *q;
-    const struct view *codes, *scales, *zeros, *order; /* ZEROS, ORDER: NULL: there are none */
+    const struct view *codes, *scales, *zeros, *order; /* ZEROS and ORDER may be NULL */
     size_t n, k, group, groups;
     enum dtype to;
     char *out;
     size_t row_bytes;
     atomic_bool refused; /* a scale is not finite */
-    int odd_zero;        /* where q->symmetric: a zero point that is not the middle; 0: there is none */
+    int odd_zero;        /* q->symmetric: a zero point that is not the middle, plus 1; 0: there is none */
 };
 
-/* ---- what the formats say ---- */
+/* ---- the layouts of the formats ---- */
 
 static uint32_t word_at(const struct view *v, size_t i)
 {
@@ -58,7 +59,7 @@ static uint32_t word_at(const struct view *v, size_t i)
     return w;
 }
 
-/* In which nibble of a word AWQ has a column of eight. */
+/* The nibble of a word in which AWQ stores a column of eight. */
 static unsigned awq_nibble(size_t column)
 {
     static const unsigned char at[WORD] = {0, 4, 1, 5, 2, 6, 3, 7};
@@ -66,7 +67,7 @@ static unsigned awq_nibble(size_t column)
     return at[column % WORD];
 }
 
-/* Weight [N, K] as it is stored, without a sign; of bytes 128 is added. */
+/* The stored code of weight [N, K], as an unsigned number; 128 is added to codes that are bytes. */
 static int code_at(const struct source *s, size_t n, size_t k)
 {
     size_t per = s->q->bits == 8 ? 4 : WORD;
@@ -82,7 +83,7 @@ static int code_at(const struct source *s, size_t n, size_t k)
     }
 }
 
-/* The code that stands for 0 in group G of row N. */
+/* The code that means 0 in group G of row N. */
 static int zero_at(const struct source *s, size_t n, size_t g)
 {
     size_t per = s->q->bits == 8 ? 4 : WORD, words = (s->n + per - 1) / per;
@@ -92,7 +93,8 @@ static int zero_at(const struct source *s, size_t n, size_t g)
         return 1 << (bits - 1);
     switch (s->q->method) {
     case GPTQ:
-        /* the first format had 1 taken from each field by a subtraction from the whole word, which borrows */
+        /* the first version of the format subtracted 1 from each field by a subtraction from the whole word,
+         * which borrows */
         return (int)(((word_at(s->zeros, g * words + n / per) + s->q->zero_more) >> (bits * (n % per))) &
                      mask);
     case AWQ: return (int)((word_at(s->zeros, g * words + n / WORD) >> (4 * awq_nibble(n))) & 15);
@@ -160,7 +162,8 @@ static void put_floats(const struct source *s, size_t n, float *to)
     }
 }
 
-/* Rows in the order in which words that hold several columns are read once. */
+/* Converts this thread's share of rows, 16 rows at a time, so that words that hold several columns are read
+ * once. */
 static void convert_share(void *ctx, int thread, int n_threads)
 {
     struct source *s = ctx;
@@ -175,7 +178,7 @@ static void convert_share(void *ctx, int thread, int n_threads)
                 put_group(s, n, k, (uint8_t *)s->out + n * s->row_bytes + k / GROUP * dtype_bytes(s->to));
 }
 
-/* The block type that holds the same numbers, or fp32. */
+/* The format of GGUF that stores the same numbers, or fp32. */
 static enum dtype type_for(struct source *s)
 {
     bool plain = true, halves = true;
@@ -207,8 +210,8 @@ static int fail_tensor(const struct view *v, const char *expected, struct err *e
                    dtype_name(v->dtype), view_shape_text(v, found, sizeof(found)), expected);
 }
 
-/* The tensor BASE.PART of type T and shape [rows, cols], or [rows] with COLS 0. DT_F32: any float. NULL with
- * rc 0: it is not there, which is an error if NEEDED. */
+/* Finds the tensor BASE.NAME of type T and shape [rows, cols], or [rows] with COLS 0. DT_F32: any float type.
+ * NULL with rc 0: the tensor is missing, which is an error if NEEDED. */
 static int part(const struct view **out, struct weights *w, const char *base, const char *name, enum dtype t,
                 size_t rows, size_t cols, bool needed, struct err *e)
 {
@@ -231,14 +234,14 @@ static int part(const struct view **out, struct weights *w, const char *base, co
     return 0;
 }
 
-/* Groups of K that the order names; NULL where it names neighbours. */
+/* Checks the order, which gives the group of each K; it becomes NULL if neighbours form the groups. */
 static int check_order(struct source *s, struct err *e)
 {
     bool neighbours = true, none = s->q->method == COMPRESSED;
 
     for (size_t k = 0; s->order && none && k < s->k; k++)
         none = (int32_t)group_of(s, k) == -1;
-    if (none) /* as it lies in checkpoints without an order */
+    if (none) /* the order of checkpoints without a reordering */
         s->order = NULL;
     for (size_t k = 0; s->order && k < s->k; k++) {
         size_t g = group_of(s, k);
@@ -253,7 +256,7 @@ static int check_order(struct source *s, struct err *e)
     return 0;
 }
 
-/* Sizes from CODES, whose shape the format decides. */
+/* Computes the sizes from the shape of CODES. */
 static int sizes(struct source *s, struct err *e)
 {
     const struct quantised *q = s->q;
@@ -353,7 +356,7 @@ static int convert(struct quantised *q, struct weights *w, const struct view *co
     return 0;
 }
 
-/* All matrices: tensors whose names end in the name that codes have. */
+/* Converts all matrices: tensors whose names end in the name of the codes. */
 static int convert_all(struct quantised *q, struct weights *w, struct err *e)
 {
     const char *end = q->method != COMPRESSED ? ".qweight" : q->bytes ? ".weight_scale" : ".weight_packed";
@@ -374,7 +377,7 @@ static int convert_all(struct quantised *q, struct weights *w, struct err *e)
         rc = v ? convert(q, w, v, base, e)
                : err_set(e, ERR_INPUT, "%s: tensor %.300s is missing", weights_path(w), codes);
     }
-    for (size_t i = 0; i < q->n && rc == 0; i++) /* not before, for the list grows and moves */
+    for (size_t i = 0; i < q->n && rc == 0; i++) /* only now, because the list moves while it grows */
         rc = weights_add(w, &q->matrix[i].view, e);
     return rc;
 }
@@ -395,7 +398,7 @@ static int read_common(struct quantised *q, struct config *c, struct err *e)
 {
     int rc;
 
-    /* AutoAWQ's own names of both */
+    /* AutoAWQ's own names of both keys */
     const char *bits = config_has(c, "w_bit") ? "w_bit" : "bits",
                *group = config_has(c, "q_group_size") ? "q_group_size" : "group_size";
 
@@ -466,7 +469,7 @@ static int read_weights(struct quantised *q, struct config *c, struct err *e)
                                      : 0;
 }
 
-/* Inputs that have scales in the checkpoint are computed otherwise there. */
+/* Refuses inputs with scales in the checkpoint, which other programs use in the computation. */
 static int read_inputs(struct config *inputs, struct err *e)
 {
     bool dynamic = true;
@@ -476,8 +479,7 @@ static int read_inputs(struct config *inputs, struct err *e)
                          : unsupported(inputs, "config_groups.input_activations.dynamic", "false", "true", e);
 }
 
-/* What a checkpoint may ask for beside its groups. Rows of the cache have the type that the engine is
- * told. */
+/* Reads the settings beside the groups. The type of the KV cache's rows is an option of the engine. */
 static int read_beside(struct config *c, struct err *e)
 {
     struct config *transform = config_sub(c, "transform_config"),
@@ -531,8 +533,8 @@ static int open_with(struct quantised *q, struct weights *w, struct config *abou
     return rc ? rc : convert_all(q, w, e);
 }
 
-/* The file beside config.json that programs wrote before it had a quantization_config; *OUT is NULL where
- * there is none, or nothing in W is stored as integers. *NAME: its method. */
+/* Reads the file beside config.json that programs wrote before config.json had a quantization_config. *OUT is
+ * NULL if there is none, or no tensor in W is stored as integers. *NAME is its method. */
 static int read_beside_config(struct config **out, const char **name, struct folder in,
                               const struct weights *w, struct err *e)
 {
@@ -558,7 +560,8 @@ static int read_beside_config(struct config **out, const char **name, struct fol
     return 0;
 }
 
-/* Opens what NAME names; BESIDE says how, or where that is NULL C's quantization_config. */
+/* Opens a checkpoint of method NAME; the settings are in BESIDE or, if that is NULL, in C's
+ * quantization_config. */
 static int open_method(struct quantised **out, const char *name, struct weights *w, struct config *c,
                        struct config *beside, struct pool *pool, struct err *e)
 {
@@ -569,14 +572,14 @@ static int open_method(struct quantised **out, const char *name, struct weights 
 
     while (name && method <= COMPRESSED && strcmp(name, method_names[method]) != 0)
         method++;
-    if (!name || strcmp(name, "mxfp4") == 0) /* which gpt_oss.c reads */
+    if (!name || strcmp(name, "mxfp4") == 0) /* gpt_oss.c reads it */
         return 0;
     if (method > COMPRESSED)
         return unsupported(c, "quant_method", name, "gptq, awq, compressed-tensors or mxfp4", e);
     if (!beside) {
         about = config_sub(c, "quantization_config");
         config_ignore(c,
-                      "quantization_config"); /* the rest is about how it was made, and for which kernels */
+                      "quantization_config"); /* the other keys say how it was made, and for which kernels */
     }
     if (!w)
         return 0;

@@ -1,9 +1,10 @@
-/* safetensors.c - reads a .safetensors file: eight bytes of header length, a JSON header, then tensor bytes.
+/* safetensors.c - reads a .safetensors file: eight bytes of header length, a JSON header, then the bytes of
+ * the tensors.
  *
- * Proves the whole header before anyone sees a tensor: dtypes are known, shape x dtype is the byte range, and
- * the ranges cover the data exactly, without overlap or gap. Data is never copied. Knows nothing of models or
- * of what names mean. Data need not be aligned to its element: the format does not promise it.
- * Format: https://github.com/huggingface/safetensors (README, "Format").
+ * The whole header is checked before any tensor is used: dtypes are known, shape times dtype is the byte
+ * range, and the ranges cover the data exactly, without overlap or gap. Data is never copied, and need not be
+ * aligned to its elements, because the format does not require it. This file knows nothing of models or of
+ * the meaning of names. Format: https://github.com/huggingface/safetensors (README, "Format").
  */
 #include "ckpt/safetensors.h"
 
@@ -59,7 +60,7 @@ static void read_offsets(struct json_pull *j, struct entry *t)
         json_pull_fail(j, "data_offsets has %d numbers, two are expected", n);
 }
 
-/* Reads one entry of the header; errors stay in the jp. */
+/* Reads one entry of the header. Errors stay in J. */
 static void read_entry(struct json_pull *j, struct entry *t)
 {
     struct json_str key;
@@ -88,7 +89,7 @@ static void read_entry(struct json_pull *j, struct entry *t)
     }
 }
 
-/* The first bytes of a hostile string, for a message. */
+/* The number of bytes of a string that a message shows. */
 static int shown_bytes(const struct json_str *s)
 {
     return s->n < 200 ? (int)s->n : 200;
@@ -136,10 +137,10 @@ static int by_place(const void *a, const void *b)
         return (const char *)x->data < (const char *)y->data ? -1 : 1;
     nx = view_bytes(x);
     ny = view_bytes(y);
-    return nx != ny ? (nx < ny ? -1 : 1) : 0; /* empty tensors before the one whose place they share */
+    return nx != ny ? (nx < ny ? -1 : 1) : 0; /* empty tensors come before the tensor at the same offset */
 }
 
-/* The tensors, sorted, must cover the data from its first to its last byte. */
+/* Checks that the sorted tensors cover the data from its first to its last byte. */
 static int check_cover(const struct header *h)
 {
     const char *at = h->data;
@@ -210,7 +211,7 @@ int safetensors_read(struct tensor_file *f, struct err *e)
     h.data_bytes = f->map.len - LENGTH_BYTES - (size_t)len;
     if ((rc = read_header(&h, f->map.bytes + LENGTH_BYTES, (size_t)len)) != 0)
         return rc;
-    if (f->n) /* qsort of nothing wants a pointer all the same */
+    if (f->n) /* qsort() needs a pointer even for no elements */
         qsort(f->tensor, f->n, sizeof(*f->tensor), by_place);
     if ((rc = tensor_file_seal(f, e)) != 0)
         return rc;

@@ -5,8 +5,8 @@
 #include "base/err.h"
 #include "ckpt/tensor_file.h"
 
-/* A file of safetensors: F is open and empty; afterwards it holds every tensor, in the order of their bytes
- * in the file. On failure *e names the file and the fault; F is the caller's to close. */
+/* Reads a .safetensors file into F, which is open and empty; afterwards F has every tensor, in the order of
+ * their bytes in the file. On failure *e names the file and the fault, and the caller closes F. */
 int safetensors_read(struct tensor_file *f, struct err *e);
 
 #endif

@@ -1,7 +1,7 @@
 /* shards.c - reads an index: {"metadata": ..., "weight_map": {"tensor name": "file name", ...}}.
  *
- * Every name is proved to be one of a file in the folder. Whether that file holds the tensor is proved by
- * weights.c, when it is open.
+ * Every file name is checked to be that of a file in the folder. weights.c checks that the file has the
+ * tensor when it is open.
  */
 #include "ckpt/shards.h"
 
@@ -15,12 +15,12 @@ enum { MAX_FILES = 4096 };
 
 struct reader {
     struct shards *s;
-    struct strmap files; /* file name -> its number before sorting */
+    struct strmap files; /* file name -> its number before the sort */
     struct json_pull j;
     struct err *e;
 };
 
-/* A terminated copy; a NUL inside would make two names one. */
+/* Makes a terminated copy. A NUL inside is refused, because it would make two names equal. */
 static const char *keep(struct reader *r, const struct json_str *text)
 {
     char *copy;
@@ -35,7 +35,7 @@ static const char *keep(struct reader *r, const struct json_str *text)
     return copy;
 }
 
-/* The number of the file NAME, which is proved and added when it is new. */
+/* Finds the number of the file NAME, which is checked and added if it is new. */
 static int add_file(struct reader *r, const struct json_str *name, uint64_t *at)
 {
     struct shards *s = r->s;
@@ -113,7 +113,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Puts the files in order and renumbers what points to them. */
+/* Sorts the files and renumbers their tensors. */
 static int sort_files(struct reader *r)
 {
     struct shards *s = r->s;
@@ -138,7 +138,7 @@ static int sort_files(struct reader *r)
 int shards_open_text(struct shards *s, const char *text, size_t len, const char *path, struct err *e)
 {
     struct reader r = {.s = s, .e = e};
-    struct arena scratch; /* unescaped strings: names are copied once they are proved */
+    struct arena scratch; /* unescaped strings; names are copied after they were checked */
     int rc;
 
     *s = (struct shards){0};

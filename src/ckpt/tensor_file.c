@@ -1,4 +1,4 @@
-/* tensor_file.c - what all weight files share: the map, the names, the index. */
+/* tensor_file.c - the common parts of all weight files: the map, the names, the index. */
 #include "ckpt/tensor_file.h"
 
 #include <string.h>
@@ -74,7 +74,7 @@ void tensor_file_close(struct tensor_file *f)
 
 bool tensor_file_elements(const size_t *shape, int n_dims, size_t *n)
 {
-    size_t bytes = 8; /* the widest element */
+    size_t bytes = 8; /* the size of the largest element */
 
     *n = 1;
     for (int d = 0; d < n_dims; d++) {

@@ -1,9 +1,8 @@
-/* tensor_file.h - one open file of tensors, whatever its format: the mapped bytes and a view of each tensor
- * by name.
+/* tensor_file.h - one open file of tensors in any format: the mapped bytes and a view of each tensor by name.
  *
- * safetensors.c and torch/read.c fill it, and gguf/names.c; weights.c reads it. What a filled one promises:
- * names are unique, UTF-8 and terminated; every view addresses bytes inside the map and nothing else;
- * products of shapes cannot overflow.
+ * safetensors.c, torch/read.c and gguf/names.c fill it; weights.c reads it. A filled one guarantees: names
+ * are unique, UTF-8 and terminated; every view addresses only bytes inside the map; products of shapes cannot
+ * overflow.
  */
 #ifndef GALLOP_CKPT_TENSOR_FILE_H
 #define GALLOP_CKPT_TENSOR_FILE_H
@@ -19,46 +18,47 @@
 #include "tensor/view.h"
 
 struct tensor_file {
-    const char *path;    /* lives in the arena */
+    const char *path;    /* in the arena */
     const char *kind;    /* "safetensors", "torch zip", "torch stream" or "GGUF"; static */
-    struct map_file map; /* read-only; not ours to unmap if borrowed */
+    struct map_file map; /* read-only; not unmapped if BORROWED is set */
     bool borrowed;
-    struct arena arena; /* names and path */
+    struct arena arena; /* the memory of the names and the path */
     struct view *tensor;
     size_t n, cap;
-    struct strmap index; /* name -> place in tensor[], after tensor_file_seal() */
+    struct strmap index; /* name -> index into tensor[], after tensor_file_seal() */
 };
 
-/* Maps FILE of the folder IN, or with FILE NULL the file IN. On failure *e names it and *f is closed. */
+/* Maps FILE of the folder IN or, with FILE NULL, the file IN. On failure *e names it and *f is closed. */
 int tensor_file_open(struct tensor_file *f, struct folder in, const char *file, struct err *e);
 
-/* Tests and fuzzers: the same over bytes of the caller's, which must outlive F; PATH is for messages only. */
+/* For tests and fuzzers: the same for bytes of the caller's, which must outlive F. PATH is for messages
+ * only. */
 int tensor_file_open_bytes(struct tensor_file *f, const char *bytes, size_t len, const char *path,
                            struct err *e);
 
-/* RC, the outcome of reading the N files at F, if they stayed as they were; else the sentence of
- * map_file_check(), for then nothing that was found in them counts. */
+/* Returns RC, the result of reading the N files at F, if the files did not change meanwhile; else the error
+ * of map_file_check(), because the contents that were read are then not valid. */
 int tensor_file_checked(const struct tensor_file *f, size_t n, int rc, struct err *e);
 
-/* Unmaps the file. Views keep names, shapes and types, and lose their data. */
+/* Unmaps the file. Views keep names, shapes and types, but not their data. */
 void tensor_file_let_go(struct tensor_file *f);
 
 void tensor_file_close(struct tensor_file *f); /* a zeroed one is fine */
 
-/* The number of elements of SHAPE in *n. False if the product, with zeros read as ones, times the size of
- * any element type exceeds an address: then strides could not be computed either. */
+/* Computes the number of elements of SHAPE. False if the product, with zeros counted as ones, times the size
+ * of the largest element type exceeds an address, because strides could then not be computed. */
 bool tensor_file_elements(const size_t *shape, int n_dims, size_t *n);
 
-/* Appends V under a copy of NAME[len], which must be UTF-8 without control characters. */
+/* Appends V with a copy of NAME[len], which must be UTF-8 without control characters. */
 int tensor_file_add(struct tensor_file *f, const char *name, size_t len, struct view v, struct err *e);
 
-/* Builds the index when the last tensor is in (and sorted); a name that stands twice is an error. */
+/* Builds the index after the last tensor was added (and sorted). A duplicate name is an error. */
 int tensor_file_seal(struct tensor_file *f, struct err *e);
 
 /* Puts the tensor's name behind the file's in a sentence that begins with the file's. */
 void tensor_file_blame(const struct tensor_file *f, const char *name, size_t len, struct err *e);
 
-/* The tensor NAME[len], or NULL. Borrowed until tensor_file_close(). */
+/* Finds the tensor NAME[len], or NULL. Borrowed until tensor_file_close(). */
 const struct view *tensor_file_get(const struct tensor_file *f, const char *name, size_t len);
 
 #endif

@@ -1,7 +1,8 @@
 /* weights.c - chooses the files of a folder, opens them and joins their tensors in one index.
  *
- * With shards the index file decides: each tensor it names must be in the file it names. Tensors of a shard
- * that the index leaves out are taken too, unless another shard has the same name.
+ * If the checkpoint has shards, the index file decides: each tensor that it names must be in the file that it
+ * names. Tensors of a shard that the index does not name are used, too, unless another shard has the same
+ * name.
  */
 #include "ckpt/weights.h"
 
@@ -22,13 +23,13 @@ typedef int read_fn(struct tensor_file *f, struct err *e);
 struct weights {
     struct tensor_file *file;
     size_t n_files;
-    bool lent;                /* the files are another's */
+    bool lent;                /* the files are borrowed */
     const struct view **view; /* borrowed from the files */
     bool *used;
     size_t n, cap_view, cap_used;
-    struct strmap index; /* name -> place in view[] */
+    struct strmap index; /* name -> index into view[] */
     char kind[64];
-    char path[FOLDER_PATH_MAX]; /* the one file, or the index */
+    char path[FOLDER_PATH_MAX]; /* the only file, or the index */
 };
 
 /* Opens the N files NAME of the folder IN. */
@@ -61,8 +62,8 @@ static int add_view(struct weights *w, const struct view *v, struct err *e)
     return 0;
 }
 
-/* Makes one index of the open files' tensors. Where S says which file a tensor is in, a copy in another does
- * not count. */
+/* Makes one index of the tensors of all open files. If S names the file of a tensor, a copy in another file
+ * is ignored. */
 static int join(struct weights *w, const struct shards *s, struct err *e)
 {
     const char *path = s ? s->path : w->file[0].path;
@@ -99,8 +100,9 @@ static int open_single(struct weights *w, struct folder in, const char *name, re
 
 static bool matches(const char *pattern, const char *name);
 
-/* Tensors that an index may name though no shard holds them: a head that is the embedding, of which the
- * writer kept one, and buffers that no reader needs. A model that does need one says that it is missing. */
+/* True for tensors that an index may name although no shard has them: a head that is tied to the embedding,
+ * of which only one copy was written, and buffers that no reader needs. A model that needs such a tensor
+ * reports that it is missing. */
 static bool may_be_missing(const char *name)
 {
     static const char *const pattern[] = {"*lm_head.weight", "*rotary_emb.inv_freq", "*.attn.bias",
@@ -112,7 +114,7 @@ static bool may_be_missing(const char *name)
     return false;
 }
 
-/* Each tensor of the index must be in the shard that the index says. */
+/* Checks that each tensor of the index is in the shard that the index names. */
 static int check_map(const struct weights *w, const struct shards *s, struct err *e)
 {
     for (size_t i = 0; i < s->n; i++) {
@@ -157,7 +159,7 @@ static int say_other(struct folder in, const char *suffix, const char *what_to_d
     return rc;
 }
 
-/* A folder without any of the usual names: one .safetensors file is taken, whatever its name. */
+/* Opens a folder without any of the usual names: its only .safetensors file is used, whatever its name is. */
 static int open_unusual(struct weights *w, struct folder in, struct err *e)
 {
     static const char other[] = "weights of TensorFlow and Flax are not read; save the model as safetensors";
@@ -227,7 +229,7 @@ static int take_pack(struct weights *w, struct pack *p, struct err *e)
     return join(w, NULL, e);
 }
 
-/* IN, S or P is given. */
+/* Opens the weights of IN, S or P; the other two are NULL. */
 static int open_any(struct weights **out, const struct folder *in, struct gguf_set *s, struct pack *p,
                     struct err *e)
 {
@@ -301,7 +303,8 @@ bool weights_has(const struct weights *w, const char *name)
 {
     uint64_t at;
 
-    return name && strmap_get(&w->index, name, strlen(name), &at); /* NULL: there was no memory for it */
+    return name &&
+           strmap_get(&w->index, name, strlen(name), &at); /* NULL: there was no memory for the name */
 }
 
 size_t weights_unused(const struct weights *w, const char **first, size_t max)
@@ -318,8 +321,8 @@ size_t weights_unused(const struct weights *w, const char **first, size_t max)
     return n;
 }
 
-/* After a failed comparison only the last '*' is widened: earlier ones cannot help, so the time is a
- * product at most. */
+/* Matches NAME with PATTERN. After a failed comparison only the last '*' is extended, because earlier ones
+ * cannot help; so the time is at most a product of the lengths. */
 static bool matches(const char *pattern, const char *name)
 {
     const char *star = NULL, *resume = name;

@@ -1,7 +1,8 @@
-/* config.c - one function an architecture writes what its model file reads.
+/* config.c - writes the config.json of a GGUF file: one function for each architecture writes the keys that
+ * its model file reads.
  *
- * Numbers that GGUF leaves to its reader are those llama.cpp has built in (Gemma 3's pattern and local rope
- * base, GPT-OSS's limit), which are the defaults of Hugging Face's classes too.
+ * Numbers that GGUF leaves to its reader are those that llama.cpp has built in (Gemma 3's pattern and local
+ * rope base, GPT-OSS's limit), which are also the defaults of Hugging Face's classes.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -37,7 +38,7 @@ int gguf_arch_int(const struct gguf_arch *a, struct gguf_set *s, const char *key
     return gguf_int(&s->part[0], full, def, lo, hi, v, e);
 }
 
-/* A file may also hold an adapter or the vision part of a model. */
+/* Refuses a file that is an adapter or the vision part of a model. */
 static int check_type(struct gguf *g, struct err *e)
 {
     struct json_str type;
@@ -94,9 +95,9 @@ int gguf_arch_of(const struct gguf_arch **a, struct gguf_set *s, struct err *e)
 struct maker {
     struct gguf_set *s;
     const struct gguf_arch *a;
-    struct buf *out; /* the config that grows */
+    struct buf *out; /* the config under construction */
     struct err *e;
-    int rc; /* of the first error */
+    int rc; /* the first error */
 };
 
 static const char *full(const struct maker *m, const char *key, char *out, size_t size)
@@ -163,7 +164,7 @@ static struct json_str read_text_key(struct maker *m, const char *key)
     return v;
 }
 
-/* False after an error; else the value of KEY is written next. */
+/* Begins the key KEY, whose value is written next. False after an error. */
 static bool put_key(struct maker *m, const char *key)
 {
     if (m->rc == 0)
@@ -211,7 +212,7 @@ static void put_floats(struct maker *m, const char *key, const float *v, int64_t
 
 enum { MAX_HALF = 256 };
 
-/* The factors in tensor NAME: true and HALF of them in out[], or false where it is not there. */
+/* Reads the HALF factors of the tensor NAME into out[]. False: there is no such tensor. */
 static bool read_factors(struct maker *m, const char *name, int64_t half, float *out)
 {
     const struct gguf_tensor *t = m->rc ? NULL : gguf_set_tensor(m->s, name);
@@ -235,7 +236,7 @@ static bool read_factors(struct maker *m, const char *name, int64_t half, float 
     return true;
 }
 
-/* The object rope_scaling of type NAME: what is put until end_scaling() stands in it. */
+/* Begins the object rope_scaling of type NAME, which end_scaling() ends. */
 static void begin_scaling(struct maker *m, const char *name)
 {
     if (!put_key(m, "rope_scaling"))
@@ -250,7 +251,7 @@ static void end_scaling(struct maker *m)
         buf_json_end(m->out, '}');
 }
 
-/* What the type llama3 divides frequency I by: factor, low 1, high 4, length ORIGINAL. */
+/* The factor by which the type llama3 divides frequency I: factor, low 1, high 4, length ORIGINAL. */
 static double llama3_factor(double theta, int64_t i, int64_t head_dim, double factor, double original)
 {
     double length = 2 * M_PI * pow(theta, 2.0 * (double)i / (double)head_dim), smooth;
@@ -263,7 +264,7 @@ static double llama3_factor(double theta, int64_t i, int64_t head_dim, double fa
     return 1 / ((1 - smooth) / factor + smooth);
 }
 
-/* The original length with which the type llama3 gives F; 0: none of the usual ones does. */
+/* The original length with which the type llama3 gives F; 0: none of the usual lengths does. */
 static int64_t llama3_length(const float *f, int64_t half, double theta)
 {
     double factor = (double)f[half - 1];
@@ -365,7 +366,8 @@ static void put_scaling(struct maker *m, int64_t context)
              type.n < 60 ? (int)type.n : 60, type.s);
 }
 
-/* A part of the head turns: the ratio whose product with HEAD_DIM is DIM also when it is cut off. */
+/* Writes the ratio of a partial rotary embedding: its product with HEAD_DIM must be DIM even if it is rounded
+ * down. */
 static void put_partial(struct maker *m, int64_t head_dim, int64_t dim)
 {
     double ratio = (double)dim / (double)head_dim;
@@ -406,16 +408,16 @@ static void put_rope(struct maker *m, int64_t head_dim, int64_t context)
     }
 }
 
-/* ---- one function an architecture ---- */
+/* ---- one function for each architecture ---- */
 
 enum { MAX_LAYERS = 4096, MAX_HEADS = 4096 };
 
-/* Keys of an architecture that change nothing here. */
+/* Keys of an architecture that have no effect here. */
 static const char *const bookkeeping[] = {
     "vocab_size",
     "tensor_data_layout",
     "rope.scaling.finetuned",
-    "rope.scaling.original_context_length", /* of a scaling that is not there */
+    "rope.scaling.original_context_length", /* belongs to a scaling that is not used */
     "pooling_type",
     "use_parallel_residual"};
 
@@ -447,7 +449,7 @@ static struct sizes read_sizes(struct maker *m)
     return z;
 }
 
-/* The rows of the embedding; no key says it reliably. */
+/* Writes the number of rows of the embedding, because no key has it reliably. */
 static void put_vocab(struct maker *m)
 {
     const struct gguf_tensor *t = gguf_set_tensor(m->s, "token_embd.weight");
@@ -465,7 +467,7 @@ static struct sizes put_common(struct maker *m)
     put_int(m, "num_hidden_layers", z.layers);
     put_int(m, "max_position_embeddings", z.context);
     put_int(m, "hidden_size", z.hidden);
-    if (z.inner && m->a->id != GGUF_ARCH_GPT_OSS) /* that has another key for it */
+    if (z.inner && m->a->id != GGUF_ARCH_GPT_OSS) /* GPT-OSS has another key for it */
         put_int(m, "intermediate_size", z.inner);
     put_int(m, "num_attention_heads", z.heads);
     put_int(m, "num_key_value_heads", z.kv_heads);
@@ -494,7 +496,7 @@ static void llama(struct maker *m)
     put_bool(m, "mlp_bias", has_tensor(m, "blk.0.ffn_gate.bias"));
 }
 
-/* Where DENSE layers have a plain MLP: their numbers. */
+/* Writes the numbers of the layers that have a plain MLP. */
 static void put_dense_layers(struct maker *m, int64_t layers)
 {
     char name[64];
@@ -535,7 +537,7 @@ static void gemma3(struct maker *m)
 {
     struct sizes z = put_common(m);
     int64_t window = need_int(m, "attention.sliding_window", 1 << 24);
-    /* the 27B model alone scales its queries by the share of a head in the hidden size */
+    /* only the 27B model scales its queries by the share of a head in the hidden size */
     bool largest = z.layers == 62 && z.heads > 0;
 
     put_int(m, "sliding_window", window);
@@ -576,7 +578,7 @@ static void gpt_oss(struct maker *m)
     put_float(m, "swiglu_limit", 7);
 }
 
-/* Attention in both directions, of architectures whose layers have no windows in llama.cpp. */
+/* Writes the direction of attention, for architectures whose layers have no windows in llama.cpp. */
 static void put_direction(struct maker *m)
 {
     bool plain = m->a->id == GGUF_ARCH_LLAMA || m->a->id == GGUF_ARCH_QWEN2 || m->a->id == GGUF_ARCH_QWEN3;
@@ -611,7 +613,7 @@ static void write_config(struct maker *m)
     }
 }
 
-/* True if the entry says what every model does. */
+/* True if the entry has the usual value of all models. */
 static bool is_neutral(const struct gguf_kv *kv, const char *rest)
 {
     char text[80];
@@ -626,7 +628,7 @@ static bool is_neutral(const struct gguf_kv *kv, const char *rest)
     return strcmp(text, "0") == 0 || strcmp(text, "false") == 0;
 }
 
-/* A key of the architecture that was not read may change what is computed. */
+/* Fails if a key of the architecture was not read, because it may change the computation. */
 static void judge(struct maker *m)
 {
     const struct gguf *g = &m->s->part[0];

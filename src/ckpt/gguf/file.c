@@ -1,7 +1,8 @@
-/* file.c - reads the head of a GGUF file: counts, metadata, tensor infos; then proves where the tensors lie.
+/* file.c - reads the head of a GGUF file: counts, metadata, tensor infos; then checks the positions of the
+ * tensors.
  *
- * One cursor walks the bytes and cannot leave them. Tables grow as entries are read, each of which takes
- * bytes of the file, so no number in the file decides how much is allocated.
+ * One cursor goes through the bytes and cannot leave them. Tables grow as entries are read, each of which
+ * takes bytes of the file, so no number in the file decides how much memory is allocated.
  */
 #include "base/arena.h"
 #include "ckpt/gguf/gguf.h"
@@ -21,7 +22,7 @@ enum { DEFAULT_ALIGNMENT = 32, MAX_NAME = 65535 };
 
 static const struct {
     const char *name;
-    size_t bytes; /* 0: it has a length of its own */
+    size_t bytes; /* 0: the value has a length of its own */
 } types[GGUF_N_TYPES] = {
     [GGUF_U8] = {"u8", 1},       [GGUF_I8] = {"i8", 1},     [GGUF_U16] = {"u16", 2},
     [GGUF_I16] = {"i16", 2},     [GGUF_U32] = {"u32", 4},   [GGUF_I32] = {"i32", 4},
@@ -29,11 +30,11 @@ static const struct {
     [GGUF_ARRAY] = {"array", 0}, [GGUF_U64] = {"u64", 8},   [GGUF_I64] = {"i64", 8},
     [GGUF_F64] = {"f64", 8}};
 
-/* The table of ggml_type, with the numbers that ggml has given up. */
+/* The table of ggml_type, including the numbers that ggml has abandoned. */
 /* clang-format off */
 static const struct {
     const char *name;
-    int dtype; /* -1: not read here */
+    int dtype; /* -1: not supported */
 } tensor_types[] = {
     {"F32", DT_F32}, {"F16", DT_F16}, {"Q4_0", DT_Q4_0}, {"Q4_1", DT_Q4_1}, {"Q4_2", -1}, {"Q4_3", -1},
     {"Q5_0", DT_Q5_0}, {"Q5_1", DT_Q5_1}, {"Q8_0", DT_Q8_0}, {"Q8_1", -1}, {"Q2_K", DT_Q2_K},
@@ -66,7 +67,7 @@ struct reader {
     const char *bytes;
     size_t len, at;
     size_t alignment;
-    char what[160]; /* what is being read, for messages */
+    char what[160]; /* the current part, for messages */
     struct err *e;
 };
 
@@ -77,7 +78,7 @@ bool gguf_is(const char *bytes, size_t len)
 
 /* ---- the cursor ---- */
 
-/* The next N bytes, or NULL and an error. */
+/* Returns the next N bytes, or NULL and an error. */
 static const char *take_bytes(struct reader *r, uint64_t n)
 {
     const char *p = r->bytes + r->at;
@@ -117,7 +118,7 @@ static bool take_str(struct reader *r, struct json_str *s)
     return true;
 }
 
-/* The name of a key or tensor, which must be presentable. */
+/* Reads the name of a key or tensor, which must be fit for messages. */
 static int take_name(struct reader *r, struct json_str *s)
 {
     if (!take_str(r, s))
@@ -146,7 +147,7 @@ static int bad_type(struct reader *r, uint32_t type)
                    r->what, type, GGUF_N_TYPES - 1);
 }
 
-/* Passes over the elements of KV, which begin at the cursor. */
+/* Skips the elements of KV, which begin at the cursor. */
 static int read_elements(struct reader *r, struct gguf_kv *kv, uint64_t n)
 {
     struct json_str s;
@@ -228,7 +229,7 @@ static int read_alignment(struct reader *r)
 
 /* ---- tensors ---- */
 
-/* Dimensions come innermost first. */
+/* Reads a shape. Its dimensions are stored innermost first. */
 static int read_shape(struct reader *r, struct view *v)
 {
     uint32_t n_dims;
@@ -292,7 +293,7 @@ static int read_tensor(struct reader *r)
         return err_set(r->e, ERR_INPUT, "%s: %s lies at offset %" PRIu64 ", the file has %zu bytes", g->path,
                        r->what, offset, r->len);
     view_set_contiguous(&t.view);
-    t.view.data = r->bytes + offset; /* place_tensors() adds where the data begin */
+    t.view.data = r->bytes + offset; /* place_tensors() adds the offset of the data */
     if (!mem_grow((void **)&g->tensor, &g->cap_tensors, g->n_tensors + 1, sizeof(*g->tensor), MEM_CKPT))
         return err_nomem(r->e, g->path);
     g->tensor[g->n_tensors++] = t;
@@ -309,7 +310,8 @@ static int by_place(const void *a, const void *b)
     return nx != ny ? (nx < ny ? -1 : 1) : 0;
 }
 
-/* Moves the tensors behind the head, which ends at the cursor, and proves that they lie in the file. */
+/* Moves the views of the tensors behind the head, which ends at the cursor, and checks that they are inside
+ * the file. */
 static int place_tensors(struct reader *r)
 {
     struct gguf *g = r->g;
@@ -343,7 +345,7 @@ static int place_tensors(struct reader *r)
     return 0;
 }
 
-/* ---- the whole ---- */
+/* ---- the file ---- */
 
 static int read_head(struct reader *r, uint64_t *n_tensors, uint64_t *n_kv)
 {

@@ -1,11 +1,11 @@
-/* gguf.h - GGUF checkpoints: one file as a table, the files of a checkpoint, and what they say in the terms
- * of a folder of Hugging Face's.
+/* gguf.h - GGUF checkpoints: one file as a table, the files of a checkpoint, and their contents in the form
+ * of a Hugging Face folder. This header is the contract of the files of this folder.
  *
- * Versions 2 and 3, little-endian. Reading proves the whole head of a file before anyone sees a value: every
- * length and offset lies inside the file, no key or tensor is there twice, tensors are aligned, as long as
- * their shape and type say, and do not overlap. Nothing is copied: keys, strings and arrays point into the
- * file's bytes. Each getter marks its key, so that keys that were not understood can be found afterwards.
- * Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
+ * Versions 2 and 3, little-endian. The whole head of a file is checked before any value is used: every length
+ * and offset is inside the file, no key or tensor is there twice, tensors are aligned, have the size of their
+ * shape and type, and do not overlap. Nothing is copied: keys, strings and arrays point into the file's
+ * bytes. Each getter marks its key, so that keys that were not understood can be found afterwards. Format:
+ * https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
  */
 #ifndef GALLOP_CKPT_GGUF_H
 #define GALLOP_CKPT_GGUF_H
@@ -46,16 +46,16 @@ enum gguf_type {
 
 struct gguf_kv {
     struct json_str key;
-    enum gguf_type type; /* of the value; of the elements where it is an array */
+    enum gguf_type type; /* the type of the value, or of the elements of an array */
     bool is_array;
-    bool asked;       /* a getter was asked for it */
-    size_t n;         /* elements; 1 if it is no array */
-    const char *data; /* the first of them, at any alignment */
+    bool asked;       /* a getter has read it */
+    size_t n;         /* the number of elements; 1 if it is not an array */
+    const char *data; /* the first element, at any alignment */
 };
 
 struct gguf_tensor {
     struct json_str name;
-    struct view view; /* contiguous, outermost dimension first; its name and file are not set */
+    struct view view; /* contiguous, outermost dimension first; name and file are not set */
 };
 
 struct gguf {
@@ -65,95 +65,98 @@ struct gguf {
     size_t n_kv, cap_kv;
     struct gguf_tensor *tensor; /* in the order of their bytes */
     size_t n_tensors, cap_tensors;
-    size_t kv_end;      /* bytes of the file up to the end of the last entry */
-    struct strmap key;  /* -> place in kv[] */
-    struct strmap name; /* -> place in tensor[] */
+    size_t kv_end;      /* the size of the file up to the end of the last entry */
+    struct strmap key;  /* key -> index into kv[] */
+    struct strmap name; /* name -> index into tensor[] */
 };
 
 /* True if the bytes begin like a GGUF file. */
 bool gguf_is(const char *bytes, size_t len);
 
-/* Reads the head of the file in bytes[len], which must outlive G, as must PATH. On failure G is closed and *e
+/* Reads the head of the file in bytes[len]. The bytes and PATH must outlive G. On failure G is closed and *e
  * names the file and the field. */
 int gguf_read(struct gguf *g, const char *bytes, size_t len, const char *path, struct err *e);
 
 void gguf_close(struct gguf *g); /* a zeroed one is fine */
 
-/* The entry KEY, marked; NULL: there is none. */
+/* Finds the entry KEY and marks it. NULL: missing. */
 const struct gguf_kv *gguf_get(struct gguf *g, const char *key);
 
 const struct gguf_tensor *gguf_tensor(const struct gguf *g, const char *name); /* NULL: there is none */
 
-/* Getters. Missing: the default. Of another type or out of range: ERR_INPUT, and the sentence names the file
- * and the key, what was found and what is expected. */
+/* The getters return the default for a missing key. Another type or a value out of range is ERR_INPUT, with a
+ * sentence that names the file and the key, what was found and what is expected. */
 
-/* An integer of any width, or an array of equal ones (GGUF gives some numbers per layer). */
+/* Reads an integer of any width, or an array of equal integers (GGUF has some numbers for each layer). */
 int gguf_int(struct gguf *g, const char *key, int64_t def, int64_t lo, int64_t hi, int64_t *v, struct err *e);
-int gguf_float(struct gguf *g, const char *key, double def, double *v, struct err *e); /* finite */
+
+/* Reads a finite number. */
+int gguf_float(struct gguf *g, const char *key, double def, double *v, struct err *e);
 int gguf_bool(struct gguf *g, const char *key, bool def, bool *v, struct err *e);
 
-/* A string without NUL characters, in UTF-8; missing: V->s NULL. */
+/* Reads a string in UTF-8 without NUL characters; missing: V->s is NULL. */
 int gguf_text(struct gguf *g, const char *key, struct json_str *v, struct err *e);
 
-/* An array of strings of any bytes, listed in A; missing: *v NULL, *n 0. */
+/* Reads an array of strings of any bytes into a list in A; missing: *v is NULL and *n is 0. */
 int gguf_strs(struct gguf *g, const char *key, struct arena *a, const struct json_str **v, size_t *n,
               struct err *e);
 
-/* An array of TYPE (of four bytes an element), borrowed; missing: *v NULL. */
+/* Reads an array of TYPE (four bytes an element), borrowed; missing: *v is NULL. */
 int gguf_words(struct gguf *g, const char *key, enum gguf_type type, const char **v, size_t *n,
                struct err *e);
 
-/* "a string", "an array of 5 i32", ... for messages; returns OUT. */
+/* Writes "a string", "an array of 5 i32" and the like to OUT, for messages. Returns OUT. */
 const char *gguf_kv_text(const struct gguf_kv *kv, char *out, size_t size);
 
 /* ---- the files of one checkpoint ---- */
 
-/* One file, or NAME-00001-of-0000N.gguf and its fellows. The first (split.no 0) holds the metadata, each
- * holds tensors. Files are mapped read-only and stay mapped as long as the set is open. */
+/* One file, or NAME-00001-of-0000N.gguf and the other files of the name. The first (split.no 0) has the
+ * metadata, each file has tensors. Files are mapped read-only while the set is open. */
 struct gguf_set {
-    struct tensor_file *file; /* [n] the maps; without tensors until gguf_names_fill() */
-    struct gguf *part;        /* [n] their tables; part[0] has the metadata */
+    struct tensor_file *file; /* [n] the maps; they have no tensors until gguf_names_fill() */
+    struct gguf *part;        /* [n] the tables of the files; part[0] has the metadata */
     size_t n;
 };
 
-/* True if IN, a folder or a file, means a GGUF checkpoint: a file whose name ends in .gguf or that begins
- * like one, or a folder without config.json in which one such checkpoint lies. *rc: ERR_INPUT when it is a
- * folder that could mean several, or 0. */
+/* True if IN, a folder or a file, is a GGUF checkpoint: a file whose name ends in .gguf or that begins like
+ * one, or a folder without config.json that contains one such checkpoint. *rc: ERR_INPUT if the folder
+ * contains several, or 0. */
 bool gguf_set_means(struct folder in, int *rc, struct err *e);
 
-/* NO (from 1) and COUNT of a name like x-00001-of-00002.gguf; false of any other. */
+/* Reads NO (from 1) and COUNT of a name like x-00001-of-00002.gguf. False: PATH is no such name. */
 bool gguf_set_split_name(const char *path, int64_t *no, int64_t *count);
 
-/* The name of file NO of COUNT to out[size], PATH being that of any of them. False if it does not fit. */
+/* Writes the name of file NO of COUNT to out[size]. PATH is the name of any of the files. False if it does
+ * not fit. */
 bool gguf_set_part_name(char *out, size_t size, const char *path, size_t no, size_t count);
 
-/* Opens IN (gguf_set_means() said yes) with all its files. On failure *S is closed. */
+/* Opens all files of IN, for which gguf_set_means() must be true. On failure *S is closed. */
 int gguf_set_open(struct gguf_set *s, struct folder in, struct err *e);
 
-/* As tensor_file_checked(), of all files of S. */
+/* As tensor_file_checked(), for all files of S. */
 int gguf_set_checked(const struct gguf_set *s, int rc, struct err *e);
 
-/* Tests and fuzzers: the same over bytes of the caller's, which must outlive S, as the only file; PATH is for
- * messages. */
+/* For tests and fuzzers: the same for bytes of the caller's as the only file, which must outlive S. PATH is
+ * for messages. */
 int gguf_set_open_bytes(struct gguf_set *s, const char *bytes, size_t len, const char *path, struct err *e);
 
-/* Closes tables and maps. What the files were named, and the tensors' names, shapes and types, stays until
- * the end. */
+/* Closes tables and maps. The names of the files, and the names, shapes and types of the tensors, stay until
+ * gguf_set_close(). */
 void gguf_set_let_go(struct gguf_set *s);
 
 void gguf_set_close(struct gguf_set *s); /* a zeroed one is fine */
 
-/* The metadata of S as the bytes of a GGUF file without tensors, into OUT. */
+/* Appends the metadata of S to OUT as a GGUF file without tensors. */
 int gguf_metadata(struct buf *out, const struct gguf_set *s, struct err *e);
 
-/* The tensor NAME of any file, or NULL. */
+/* Finds the tensor NAME in any file, or NULL. */
 const struct gguf_tensor *gguf_set_tensor(const struct gguf_set *s, const char *name);
 
 /* ---- architectures ---- */
 
 enum gguf_arch_id {
     GGUF_ARCH_LLAMA,
-    GGUF_ARCH_MIXTRAL, /* GGUF calls it llama too */
+    GGUF_ARCH_MIXTRAL, /* GGUF calls it llama, too */
     GGUF_ARCH_QWEN2,
     GGUF_ARCH_QWEN3,
     GGUF_ARCH_QWEN3MOE,
@@ -166,43 +169,42 @@ enum gguf_arch_id {
 struct gguf_arch {
     enum gguf_arch_id id;
     const char *name;       /* general.architecture, and the prefix of its keys */
-    bool experts;           /* its expert_count is not 0 */
+    bool experts;           /* for files whose expert_count is not 0 */
     const char *class_name; /* architectures[0] of a config.json */
     const char *model_type;
 };
 
-/* What the metadata of S describe. ERR_UNSUPPORTED names an architecture that is not in the table. */
+/* Finds the architecture of S. ERR_UNSUPPORTED names an architecture that is not in the table. */
 int gguf_arch_of(const struct gguf_arch **a, struct gguf_set *s, struct err *e);
 
-/* The integer NAME.KEY of the metadata ("attention.head_count"), as gguf_int(). */
+/* Reads the integer NAME.KEY of the metadata ("attention.head_count"), as gguf_int(). */
 int gguf_arch_int(const struct gguf_arch *a, struct gguf_set *s, const char *key, int64_t def, int64_t lo,
                   int64_t hi, int64_t *v, struct err *e);
 
-/* ---- as a folder of Hugging Face's ---- */
+/* ---- as a Hugging Face folder ---- */
 
-/* The next three append a JSON object to OUT. This one is the config.json that the model's own checkpoint
- * has, so that no model file knows where its numbers come from. A key of the architecture that is not
- * understood is an error, as an unknown key of config.json is. */
+/* The next three functions append a JSON object to OUT. This one appends the config.json of the model's own
+ * checkpoint, so that no model file knows the source of its numbers. A key of the architecture that is not
+ * understood is an error, like an unknown key of config.json. */
 int gguf_config(struct buf *out, struct gguf_set *s, const struct gguf_arch *a, struct err *e);
 
-/* As tokenizer_config.json: chat_template, the special tokens, add_bos_token, add_eos_token. */
+/* Appends a tokenizer_config.json: chat_template, the special tokens, add_bos_token, add_eos_token. */
 int gguf_tokenizer_config(struct buf *out, struct gguf_set *s, struct err *e);
 
-/* As generation_config.json: bos_token_id, every token that ends a text as eos_token_id, and the sampling
- * that general.sampling.* recommend. */
+/* Appends a generation_config.json: bos_token_id, every token that ends a text as eos_token_id, and the
+ * sampling parameters of general.sampling.*. */
 int gguf_generation(struct buf *out, struct gguf_set *s, struct err *e);
 
-/* Fills and seals s->file[] from s->part[], under the names and in the layout that Hugging Face gives the
- * tensors. What GGUF's converters change is undone in the view: rows of Llama's q and k go back to halves,
- * GPT-2's matrices back to [in, out], Gemma's norm weights back to w - 1, stacked experts become one tensor
- * each. Bytes stay where they are, but for Gemma's norms. A tensor that is not known keeps its GGUF name, so
- * that it is reported as unused. */
+/* Fills and seals s->file[] from s->part[], with the names and layouts of Hugging Face. The changes of GGUF's
+ * converters are undone in the views: rows of Llama's q and k go back to halves, GPT-2's matrices back to
+ * [in, out], Gemma's norm weights back to w - 1, stacked experts become one tensor each. No bytes are moved,
+ * except for Gemma's norms. An unknown tensor keeps its GGUF name, so that it is reported as unused. */
 int gguf_names_fill(struct gguf_set *s, const struct gguf_arch *a, struct err *e);
 
-/* True if the metadata hold a tokenizer: a model other than "none" and "no_vocab" is named. */
+/* True if the metadata have a tokenizer: a model other than "none" and "no_vocab" is named. */
 bool gguf_has_tokenizer(struct gguf_set *s);
 
-/* The tokenizer; free of S when this returns. */
+/* Opens the tokenizer, which does not borrow from S. */
 int gguf_tokenizer_open(struct tok **out, struct gguf_set *s, struct err *e);
 
 #endif

@@ -1,7 +1,7 @@
-/* names.c - the table of names, and the views behind them.
+/* names.c - the table of names, and the views of the tensors.
  *
- * A GGUF name is STEM.weight or blk.N.STEM.weight; the table maps stems. Rows of an architecture win over
- * those of all. Names and layouts are those of llama.cpp's convert_hf_to_gguf.py.
+ * A GGUF name is STEM.weight or blk.N.STEM.weight; the table maps stems. Rows of an architecture take
+ * precedence over those of all. Names and layouts are those of llama.cpp's convert_hf_to_gguf.py.
  */
 #include "base/arena.h"
 #include "ckpt/gguf/gguf.h"
@@ -11,13 +11,13 @@
 
 enum what {
     PLAIN,
-    DROPPED,  /* part of the config, or a constant: no weight */
-    ZIPPED_Q, /* rows of each head interleave its halves */
+    DROPPED,  /* part of the config, or a constant: not a weight */
+    ZIPPED_Q, /* the rows of each head alternate between its halves */
     ZIPPED_K,
-    TURNED,   /* HF stores the transpose */
-    LESS_ONE, /* HF stores the value - 1 */
-    EXPERTS,  /* [E, ...]: HF's name is experts.E. and the name here */
-    BARE,     /* HF's name has no ".weight" */
+    TRANSPOSED, /* Hugging Face stores the transpose */
+    LESS_ONE,   /* Hugging Face stores the value - 1 */
+    EXPERTS,    /* [E, ...]: Hugging Face's name is experts.E. and the name here */
+    BARE,       /* Hugging Face's name has no ".weight" */
 };
 
 enum { ALL = -1 };
@@ -60,11 +60,11 @@ static const struct row layer[] = {
     {GGUF_ARCH_GEMMA3, "ffn_norm", "pre_feedforward_layernorm", LESS_ONE},
     {GGUF_ARCH_GEMMA3, "post_ffw_norm", "post_feedforward_layernorm", LESS_ONE},
     {GGUF_ARCH_GPT2, "attn_norm", "ln_1", PLAIN},
-    {GGUF_ARCH_GPT2, "attn_qkv", "attn.c_attn", TURNED},
-    {GGUF_ARCH_GPT2, "attn_output", "attn.c_proj", TURNED},
+    {GGUF_ARCH_GPT2, "attn_qkv", "attn.c_attn", TRANSPOSED},
+    {GGUF_ARCH_GPT2, "attn_output", "attn.c_proj", TRANSPOSED},
     {GGUF_ARCH_GPT2, "ffn_norm", "ln_2", PLAIN},
-    {GGUF_ARCH_GPT2, "ffn_up", "mlp.c_fc", TURNED},
-    {GGUF_ARCH_GPT2, "ffn_down", "mlp.c_proj", TURNED},
+    {GGUF_ARCH_GPT2, "ffn_up", "mlp.c_fc", TRANSPOSED},
+    {GGUF_ARCH_GPT2, "ffn_down", "mlp.c_proj", TRANSPOSED},
     {GGUF_ARCH_GPT_OSS, "post_attention_norm", "post_attention_layernorm", PLAIN},
     {GGUF_ARCH_GPT_OSS, "attn_sinks", "self_attn.sinks", BARE},
     {GGUF_ARCH_GPT_OSS, "ffn_gate_inp", "mlp.router", PLAIN},
@@ -90,7 +90,7 @@ static const struct row layer[] = {
 struct filler {
     struct gguf_set *s;
     const struct gguf_arch *a;
-    struct tensor_file *f; /* the file at hand */
+    struct tensor_file *f; /* the current file */
     int64_t heads, kv_heads, experts;
     struct err *e;
 };
@@ -99,7 +99,7 @@ struct filler {
 struct parts {
     const char *stem, *suffix; /* suffix: ".weight", ".bias" or "" */
     size_t n_stem;
-    long block; /* -1: not of a block */
+    long layer; /* -1: not of a layer */
 };
 
 static bool ends_in(const struct json_str *s, const char *end)
@@ -111,7 +111,7 @@ static bool ends_in(const struct json_str *s, const char *end)
 
 static struct parts cut(const struct json_str *name)
 {
-    struct parts p = {.stem = name->s, .suffix = "", .n_stem = name->n, .block = -1};
+    struct parts p = {.stem = name->s, .suffix = "", .n_stem = name->n, .layer = -1};
     size_t at = 4;
     long n = 0;
 
@@ -128,14 +128,14 @@ static struct parts cut(const struct json_str *name)
         return p;
     p.stem += at + 1;
     p.n_stem -= at + 1;
-    p.block = n;
+    p.layer = n;
     return p;
 }
 
 static const struct row *find_row(const struct parts *p, enum gguf_arch_id arch)
 {
-    const struct row *rows = p->block < 0 ? top : layer;
-    size_t n = p->block < 0 ? sizeof(top) / sizeof(*top) : sizeof(layer) / sizeof(*layer);
+    const struct row *rows = p->layer < 0 ? top : layer;
+    size_t n = p->layer < 0 ? sizeof(top) / sizeof(*top) : sizeof(layer) / sizeof(*layer);
 
     for (size_t i = 0; i < n; i++)
         if ((rows[i].arch == ALL || rows[i].arch == (int)arch) && strlen(rows[i].stem) == p->n_stem &&
@@ -144,9 +144,9 @@ static const struct row *find_row(const struct parts *p, enum gguf_arch_id arch)
     return NULL;
 }
 
-/* Adds V as [model.layers.N.]HF[.weight]; the name's %zu, if it has one, becomes EXPERT. */
+/* Adds V as [model.layers.N.]HF[.weight]; %zu in the name, if any, becomes EXPERT. */
 static int add_view(struct filler *x, const struct parts *p, const struct row *r, size_t expert,
-                      struct view v)
+                    struct view v)
 {
     const char *layers = x->a->id == GGUF_ARCH_GPT2 ? "transformer.h" : "model.layers";
     const char *number = strstr(r->hf, "%zu");
@@ -154,8 +154,8 @@ static int add_view(struct filler *x, const struct parts *p, const struct row *r
     char name[160];
     int n = 0;
 
-    if (p->block >= 0)
-        n = snprintf(name, sizeof(name), "%s.%ld.", layers, p->block);
+    if (p->layer >= 0)
+        n = snprintf(name, sizeof(name), "%s.%ld.", layers, p->layer);
     n += snprintf(name + n, sizeof(name) - (size_t)n, "%.*s", (int)head, r->hf);
     if (number)
         n += snprintf(name + n, sizeof(name) - (size_t)n, "%zu%s", expert, number + 3);
@@ -194,7 +194,7 @@ static int add_less_one(struct filler *x, const struct parts *p, const struct ro
     if (v.n_dims != 1)
         return wrong(x, t, "one dimension");
     if (!dtype_is_weight(v.dtype))
-        return add_view(x, p, r, 0, v); /* refused when it is bound */
+        return add_view(x, p, r, 0, v); /* the model refuses it */
     w = arena_zalloc(&x->f->arena, v.shape[0], sizeof(*w));
     if (!w)
         return err_nomem(x->e, x->f->path);
@@ -240,7 +240,7 @@ static int add_tensor(struct filler *x, const struct gguf_tensor *t)
     case ZIPPED_K: return add_zipped(x, &p, r, t);
     case LESS_ONE: return add_less_one(x, &p, r, t);
     case EXPERTS: return add_experts(x, &p, r, t);
-    case TURNED:
+    case TRANSPOSED:
         if (v.n_dims == 2)
             v = view_transposed(&v);
         break;

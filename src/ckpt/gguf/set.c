@@ -1,6 +1,6 @@
-/* set.c - from a path to the files of a GGUF checkpoint.
- *
- * The names of the other files are made from the name that was given, never from what a file says.
+/* set.c - finds the files of a GGUF checkpoint by its path.
+ * 
+ * The names of the other files are made from the given name, never from the contents of a file.
  */
 #include "ckpt/gguf/gguf.h"
 
@@ -40,7 +40,7 @@ bool gguf_set_part_name(char *out, size_t size, const char *path, size_t no, siz
     return n > 0 && (size_t)n < size;
 }
 
-/* The file at PATH, whatever it is called, begins like a GGUF. */
+/* True if the file begins like a GGUF file; its name may be any. */
 static bool begins_as_gguf(struct folder in)
 {
     char path[FOLDER_PATH_MAX];
@@ -51,8 +51,8 @@ static bool begins_as_gguf(struct folder in)
     return yes;
 }
 
-/* As gguf_set_means(). name[size] receives the name of the (first) file in the folder IN, or "" where IN is
- * the file. */
+/* As gguf_set_means(). name[size] becomes the name of the (first) file in the folder IN, or "" if IN is the
+ * file. */
 static bool find_first(struct folder in, char *name, size_t size, int *rc, struct err *e)
 {
     struct folder_names l;
@@ -67,7 +67,7 @@ static bool find_first(struct folder in, char *name, size_t size, int *rc, struc
     if (folder_has(in, "config.json"))
         return false;
     if ((*rc = folder_list(&l, in, NULL, ".gguf", e)) != 0) {
-        yes = *rc == ERR_NOMEM; /* a folder that cannot be read is for others to report */
+        yes = *rc == ERR_NOMEM; /* other code reports a folder that cannot be read */
         *rc = yes ? *rc : 0;
         return yes;
     }
@@ -100,7 +100,7 @@ static int open_part(struct gguf_set *s, size_t i, struct folder in, const char 
     return gguf_read(&s->part[i], f->map.bytes ? f->map.bytes : "", f->map.len, f->path, e);
 }
 
-/* What split.no and split.count of part I must be. */
+/* Checks split.no and split.count of part I. */
 static int check_part(struct gguf_set *s, size_t i, size_t n, struct err *e)
 {
     struct gguf *g = &s->part[i];
@@ -124,7 +124,7 @@ static bool reserve_parts(struct gguf_set *s, size_t n)
     return s->file && s->part;
 }
 
-/* FIRST is one of COUNT files, named in the folder IN. */
+/* Opens the COUNT files of a checkpoint in the folder IN. FIRST is the name of one of them. */
 static int open_split(struct gguf_set *s, struct folder in, const char *first, size_t count, struct err *e)
 {
     char name[FOLDER_PATH_MAX];
@@ -152,7 +152,7 @@ static int open_split(struct gguf_set *s, struct folder in, const char *first, s
     return 0;
 }
 
-/* NAME NULL: the file IN. */
+/* Opens the file NAME of the folder IN; NAME NULL: the file IN. */
 static int open_single(struct gguf_set *s, struct folder in, const char *name, struct err *e)
 {
     int64_t count;
@@ -180,7 +180,7 @@ static int open_files(struct gguf_set *s, struct folder in, const char *name, st
                                                       : open_single(s, in, name, e);
     if (!gguf_set_split_name(in.path, &no, &count))
         return open_single(s, in, NULL, e);
-    slash = strrchr(in.path, '/'); /* one of several was named: the others lie beside it */
+    slash = strrchr(in.path, '/'); /* one of several files was named: the others are beside it */
     if (snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - in.path) + 1 : 2, slash ? in.path : "./") >=
         (int)sizeof(dir))
         return err_set(e, ERR_INPUT, "%.200s...: the path is longer than %zu bytes", in.path, sizeof(dir));
@@ -230,7 +230,7 @@ int gguf_metadata(struct buf *out, const struct gguf_set *s, struct err *e)
     buf_add(out, s->file[0].map.bytes, s->part[0].kv_end);
     if (out->oom)
         return err_nomem(e, s->file[0].path);
-    memcpy(out->data + before + 8, &no_tensors, sizeof(no_tensors)); /* behind the magic and the version */
+    memcpy(out->data + before + 8, &no_tensors, sizeof(no_tensors)); /* after the magic and the version */
     return 0;
 }
 

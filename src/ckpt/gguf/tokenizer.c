@@ -1,8 +1,7 @@
-/* tokenizer.c - tokenizer.* and general.sampling.* read out.
+/* tokenizer.c - reads the metadata tokenizer.* and general.sampling.*.
  *
- * GGUF names one end of text; a chat ends its turns with another token as often as not. Where no key names
- * that one, the special tokens are searched for those that end a turn in the known families, as llama.cpp
- * does.
+ * GGUF names one end token, but a chat often ends its turns with another one. If no key names that token, the
+ * special tokens are searched for those that end a turn in the known families, as llama.cpp does.
  */
 #include "base/arena.h"
 #include "base/buf.h"
@@ -48,7 +47,7 @@ static int read_id(struct gguf *g, const char *what, int64_t *id, struct err *e)
     return gguf_int(g, key, TOK_UNSET, 0, MAX_ID, id, e);
 }
 
-/* An array with one entry a token. */
+/* Reads an array with one entry for each token. */
 static int read_each(struct gguf *g, const char *key, enum gguf_type type, size_t n_tokens, const char **v,
                      struct err *e)
 {
@@ -83,7 +82,7 @@ static int read_tokenizer(struct gguf *g, struct tok_gguf *t, struct arena *a, s
         return rc;
     t->rstrip = json_str_is(&arch, "phi3");
     t->lstrip = t->rstrip && json_str_is(&t->pre, "dbrx");
-    if (json_str_is(&t->model, "llama")) { /* sentencepiece's own numbers stand where the file says nothing */
+    if (json_str_is(&t->model, "llama")) { /* SentencePiece's own ids are the defaults */
         t->bos = t->bos == TOK_UNSET ? 1 : t->bos;
         t->eos = t->eos == TOK_UNSET ? 2 : t->eos;
         t->unk = t->unk == TOK_UNSET ? 0 : t->unk;
@@ -115,7 +114,7 @@ int gguf_tokenizer_open(struct tok **out, struct gguf_set *s, struct err *e)
 typedef int put_fn(struct buf *out, struct gguf *g, struct arena *a, struct err *e);
 typedef int put_tokens_fn(struct buf *out, struct gguf *g, const struct tok_gguf *t, struct err *e);
 
-/* An object of what PUT writes and, where there is a tokenizer, what PUT_TOKENS writes. */
+/* Writes an object with the members of PUT and, if there is a tokenizer, those of PUT_TOKENS. */
 static int write_object(struct buf *out, struct gguf_set *s, put_fn *put, put_tokens_fn *put_tokens,
                         struct err *e)
 {
@@ -133,7 +132,7 @@ static int write_object(struct buf *out, struct gguf_set *s, put_fn *put, put_to
     return rc == 0 && out->oom ? err_nomem(e, g->path) : rc;
 }
 
-/* Name I stands further up too, or is that of tokenizer.chat_template. */
+/* True if an earlier name is the same as name I, or tokenizer.chat_template has it. */
 static bool is_taken(struct gguf *g, const struct json_str *name, size_t i)
 {
     bool taken = json_str_is(&name[i], "default") && gguf_get(g, "tokenizer.chat_template");
@@ -153,7 +152,7 @@ static void put_template(struct buf *out, size_t *n, const char *name, const str
     buf_json_str(out, text->s, text->n);
 }
 
-/* tokenizer.chat_template, and those that tokenizer.chat_templates names. */
+/* Writes tokenizer.chat_template and the templates that tokenizer.chat_templates names. */
 static int put_templates(struct buf *out, struct gguf *g, struct arena *a, struct err *e)
 {
     const struct json_str *name;
@@ -230,8 +229,8 @@ int gguf_tokenizer_config(struct buf *out, struct gguf_set *s, struct err *e)
     return write_object(out, s, put_templates, put_tokens, e);
 }
 
-/* True if the special token S ends a turn or a text. With Harmony's <|return|> there, <|end|> ends a message
- * only. */
+/* True if the special token S ends a turn or a text. If the vocabulary has Harmony's <|return|>, <|end|> only
+ * ends a message. */
 static bool ends(const struct json_str *s, bool harmony)
 {
     static const char *const known[] = {"<|eot_id|>",    "<|eom_id|>",           "<|im_end|>",
@@ -255,7 +254,7 @@ static bool is_special(const struct tok_gguf *t, size_t i)
     return type == TOK_PIECE_CONTROL || type == TOK_PIECE_USER_DEFINED;
 }
 
-/* Every token that ends a text or a turn, each once. */
+/* Writes every token that ends a text or a turn, each once. */
 static int put_ends(struct buf *out, struct gguf *g, const struct tok_gguf *t, struct err *e)
 {
     int64_t named[3] = {t->eos};

@@ -1,5 +1,5 @@
-/* form.h - the bytes of a packed checkpoint that are no JSON: the page that a file begins with, and the end
- * of the first one. Little-endian. */
+/* form.h - the parts of a packed checkpoint that are not JSON: the first page of each file, and the end of
+ * the first file. Little-endian. */
 #ifndef GALLOP_CKPT_PACK_FORM_H
 #define GALLOP_CKPT_PACK_FORM_H
 
@@ -9,14 +9,14 @@
 
 #include "ckpt/pack/pack.h"
 
-enum { PACK_PIECE = 1 << 20 }; /* bytes that have a sum of their own */
+enum { PACK_PIECE = 1 << 20 }; /* the bytes that have a sum of their own */
 
 #define PACK_MAGIC      "gallop packed checkpoint\n"
-#define PACK_TAIL_MAGIC "end of gallop packed checkpoint" /* and NUL */
+#define PACK_TAIL_MAGIC "end of gallop packed checkpoint" /* terminated by NUL */
 
 struct pack_tail {
-    uint64_t at, bytes, sum; /* of the directory */
-    uint64_t own_sum;        /* of what stands before it */
+    uint64_t at, bytes, sum; /* the directory: its offset, size and sum */
+    uint64_t own_sum;        /* the sum of the fields above */
     char magic[32];
 };
 

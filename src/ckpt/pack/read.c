@@ -1,5 +1,5 @@
-/* read.c - opens packed checkpoints. Every length and place is proved against the files before anyone sees
- * it; sums then say that the bytes are those that were written. */
+/* read.c - opens packed checkpoints. Every length and position is checked against the files before it is
+ * used; the sums then show that the bytes are those that were written. */
 #include <inttypes.h>
 #include <xxhash.h>
 
@@ -18,7 +18,7 @@ struct reader {
     struct err *e;
 };
 
-/* The path of file PART of P in TEXT. */
+/* Writes the path of file PART of P to TEXT and returns it. */
 static const char *path_of(const struct pack *p, size_t part, char text[FOLDER_PATH_MAX])
 {
     if (part)
@@ -132,7 +132,7 @@ static void read_end(struct json_pull *j, unsigned char end[PACK_END_BYTES])
     }
 }
 
-/* One of the four members of a blob; false: it is none of them. */
+/* Reads one of the four members of a blob. False: KEY is another member. */
 static bool read_blob(struct json_pull *j, const struct json_str *key, struct pack_blob *b)
 {
     uint64_t v;
@@ -162,7 +162,7 @@ static void read_dtype(struct json_pull *j, enum dtype *t)
     json_pull_fail(j, "a type is not known");
 }
 
-/* At most MOST sizes to V; their number. */
+/* Reads at most MOST sizes into V. Returns their number. */
 static int read_sizes(struct json_pull *j, size_t *v, int most)
 {
     uint64_t size;
@@ -201,7 +201,7 @@ static int read_file(struct reader *r)
     return r->member[n].name ? 0 : ERR_NOMEM;
 }
 
-/* What a view with these sizes can address must be counted in an address, and be the bytes that there are. */
+/* Checks that the sizes of a view do not overflow an address and give the number of its bytes. */
 static int check_view(struct reader *r, struct view *v, int n_strides, size_t bytes)
 {
     size_t elements, last = 1, block = dtype_block(v->dtype);
@@ -217,7 +217,7 @@ static int check_view(struct reader *r, struct view *v, int n_strides, size_t by
     }
     if (fits && v->zipped)
         fits = v->n_dims > 0 && v->zipped % 2 == 0 && v->shape[0] % v->zipped == 0;
-    if (fits && block > 1) { /* blocks lie along a dimension whose stride is 1, all others are whole ones */
+    if (fits && block > 1) { /* groups are stored along a dimension of stride 1, and all others are whole */
         bool along = false;
 
         for (int d = 0; d < v->n_dims; d++) {
@@ -312,7 +312,8 @@ static int read_list(struct reader *r, int (*one)(struct reader *r))
     return rc ? rc : json_pull_rc(&r->j);
 }
 
-/* What stands for the calibration of a file that does not say it, which older versions wrote: the weights. */
+/* The calibration sum of a file of an older version, which does not have one: it is computed from the
+ * weights. */
 static uint64_t sum_of_linears(const struct pack *p)
 {
     uint64_t sum = 0;
@@ -467,7 +468,7 @@ static int pack_init(struct pack *p, const char *path, struct err *e)
     return p->path && p->part ? 0 : err_nomem(e, path);
 }
 
-/* The first file is mapped. */
+/* Reads the checkpoint after its first file was mapped. */
 static int read_mapped(struct pack *p, struct folder in, struct err *e)
 {
     struct reader r = {.p = p, .e = e};

@@ -1,4 +1,4 @@
-/* write.c - writes packed checkpoints front to back: blobs as they come, the directory behind them. */
+/* write.c - writes packed checkpoints from front to back: first the blobs, then the directory. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,7 +73,7 @@ static int begin_part(struct pack_writer *w, size_t part, size_t *at, struct err
     return put_bytes(w, part, at, page, sizeof(page), e);
 }
 
-/* Where the next N bytes of weights go. */
+/* Finds the position of the next N bytes of weights. */
 static int make_room(struct pack_writer *w, size_t n, struct err *e)
 {
     if (!w->split_bytes || (w->part && (w->at + n <= w->split_bytes || w->at == PACK_ALIGN)))
@@ -83,7 +83,7 @@ static int make_room(struct pack_writer *w, size_t n, struct err *e)
     return begin_part(w, w->part, &w->at, e);
 }
 
-/* The bytes, and their place and sum in the directory. */
+/* Writes the bytes, and their position and sum in the directory. */
 static int add_blob(struct pack_writer *w, size_t part, size_t *at, const void *p, size_t n, struct err *e)
 {
     uint64_t sum;

@@ -1,8 +1,8 @@
-/* objects.c - tensors, storages and ordered dicts from the arguments a torch pickle gives.
+/* objects.c - makes tensors, storages and ordered dicts from the arguments in a torch pickle.
  *
- * The table below is all that a pickle may name. Arguments are checked for kind and sign here; whether a
- * tensor lies within its storage is proved where the storage is known (read.c).
- * Format: torch/_utils.py (_rebuild_*), torch/serialization.py (persistent ids).
+ * A pickle may only name the objects of the table below. The kinds and signs of arguments are checked here;
+ * whether a tensor is inside its storage is checked where the storage is known (read.c). Format:
+ * torch/_utils.py (_rebuild_*), torch/serialization.py (persistent ids).
  */
 #include "base/arena.h"
 #include "ckpt/torch/torch.h"
@@ -14,7 +14,7 @@ enum object { ORDERED_DICT, SIZE, TENSOR, PARAMETER, STORAGE };
 static const struct {
     const char *module, *name;
     enum object what;
-    enum dtype dtype; /* of a storage */
+    enum dtype dtype; /* the element type of a storage */
 } allowed[] = {
     {"collections", "OrderedDict", ORDERED_DICT, DT_N},
     {"torch", "Size", SIZE, DT_N},
@@ -50,7 +50,7 @@ static bool value_is(const struct unpickle_value *v, const char *text)
 
 struct unpickle_value *torch_dict_get(const struct unpickle_value *dict, const char *key)
 {
-    /* from the end: of two equal keys Python keeps the later value */
+    /* from the end, because Python keeps the later value of two equal keys */
     for (size_t i = dict->n; i >= 2; i -= 2)
         if (value_is(dict->u.item[i - 2], key))
             return dict->u.item[i - 1];
@@ -70,7 +70,7 @@ static bool is_sequence(const struct unpickle_value *v)
     return v->kind == UNPICKLE_TUPLE || v->kind == UNPICKLE_LIST;
 }
 
-/* A value of KIND; BYTES zeroed bytes for its body go to *body. */
+/* Makes a value of KIND with a body of BYTES zeroed bytes in *body. */
 static struct unpickle_value *make(struct arena *a, enum unpickle_kind kind, size_t bytes, void **body)
 {
     struct unpickle_value *v = arena_zalloc(a, 1, sizeof(*v));
@@ -82,7 +82,7 @@ static struct unpickle_value *make(struct arena *a, enum unpickle_kind kind, siz
     return v;
 }
 
-/* The last member of an old persistent id, (view key, first, count): a window on the storage. */
+/* Reads the last member of an old persistent id, (view key, first, count): a part of the storage. */
 static bool read_view(const struct unpickle_value *v, struct unpickle_storage *s)
 {
     if (v->kind == UNPICKLE_NONE)
@@ -91,7 +91,7 @@ static bool read_view(const struct unpickle_value *v, struct unpickle_storage *s
         !as_size(v->u.item[2], &s->view_n) || s->first > s->n)
         return false;
     if (s->view_n > s->n - s->first)
-        s->view_n = s->n - s->first; /* as a Python slice is cut */
+        s->view_n = s->n - s->first; /* cut at the end, as a Python slice is */
     return true;
 }
 
@@ -122,7 +122,7 @@ struct unpickle_value *torch_object_storage(const struct unpickle_value *id, str
     return v;
 }
 
-/* ARGS is (storage, offset, shape, strides, ...); what follows concerns training. */
+/* ARGS is (storage, offset, shape, strides, ...); the other arguments are for training. */
 static struct unpickle_value *make_tensor(const struct unpickle_value *args, struct arena *a,
                                           const char **why)
 {
@@ -151,7 +151,7 @@ static struct unpickle_value *make_tensor(const struct unpickle_value *args, str
     return v;
 }
 
-/* ARGS is (), or one list of pairs, as Python 2 wrote it. */
+/* ARGS is () or one list of pairs, as Python 2 wrote it. */
 static struct unpickle_value *make_dict(const struct unpickle_value *args, struct arena *a, const char **why)
 {
     const struct unpickle_value *list = args->n ? args->u.item[0] : NULL;

@@ -1,11 +1,11 @@
-/* read.c - from a pickled state dict and its storages to views.
+/* read.c - turns a pickled state dict and its storages into views.
  *
- * Two forms. Zip (torch 1.6 and later): member data.pkl is the dict, member data/KEY the bytes of a storage.
- * Stream (before, and the original GPT-2 file): five pickles in a row - magic number, protocol, system, the
- * dict, the list of storage keys - then for each key eight bytes of element count and the elements, at
- * whatever alignment that gives. A view is made only after its highest element is proved to lie in its
- * storage, and its storage in the file. Several names may share a storage. Nothing is copied.
- * Format: torch/serialization.py, _save() and _legacy_save().
+ * There are two forms. Zip (torch 1.6 and later): the member data.pkl is the dict, the member data/KEY has
+ * the bytes of a storage. Stream (older versions, and the original GPT-2 file): five pickles in a row - magic
+ * number, protocol, system, the dict, the list of storage keys - then for each key eight bytes of element
+ * count and the elements, at the alignment that results. A view is made only after its highest element was
+ * checked to be in its storage, and its storage in the file. Several names may share a storage. Nothing is
+ * copied. Format: torch/serialization.py, _save() and _legacy_save().
  */
 #include "ckpt/torch/torch.h"
 
@@ -20,11 +20,11 @@ static const char magic[] = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"; /* 0x195
 
 struct reader {
     struct tensor_file *f;
-    struct arena values;    /* what the pickles built */
-    struct torch_zip zip;   /* zip form: where storages are */
+    struct arena values;    /* the memory of the pickled values */
+    struct torch_zip zip;   /* zip form: the members with the storages */
     struct strmap dtypes;   /* stream form: key -> dtype, from the pickle */
-    struct strmap storages; /* stream form: key -> place of its element count in the file */
-    size_t expanded_bytes;  /* of the views that repeat elements */
+    struct strmap storages; /* stream form: key -> offset of its element count in the file */
+    size_t expanded_bytes;  /* the total size of the views that repeat elements */
     struct err *e;
 };
 
@@ -33,7 +33,7 @@ static int shown(size_t n)
     return n < MAX_KEY ? (int)n : MAX_KEY;
 }
 
-/* The bytes of storage S in the zip archive: exactly as many as its elements need. */
+/* Finds the bytes of storage S in the zip archive; their number must be that of its elements. */
 static int zip_storage(const struct reader *r, const struct unpickle_storage *s, size_t bytes,
                        const char **data)
 {
@@ -68,7 +68,7 @@ static int stream_storage(const struct reader *r, const struct unpickle_storage 
     return 0;
 }
 
-/* True if no element of T lies outside its storage; *elements counts them. */
+/* True if all elements of T are inside its storage; *elements is their number. */
 static bool fits(const struct unpickle_tensor *t, size_t *elements)
 {
     size_t last = t->offset, step;
@@ -84,12 +84,13 @@ static bool fits(const struct unpickle_tensor *t, size_t *elements)
     return last < t->storage->view_n;
 }
 
-/* An expanded view has more elements than bytes behind it. Such views may add up to the size of the file,
- * so that a small file cannot make packing take much memory. */
+/* Counts the size of a view that repeats elements. The sum for all views may be the size of the file, so that
+ * a small file cannot make packing take much memory. */
 static int charge_expansion(struct reader *r, const struct unpickle_tensor *t, size_t elements,
                             const char *name, int n)
 {
-    size_t bytes = elements * dtype_bytes(t->storage->dtype); /* proved by tensor_file_elements() */
+    size_t bytes =
+        elements * dtype_bytes(t->storage->dtype); /* tensor_file_elements() has checked this product */
 
     if (elements <= t->storage->view_n)
         return 0;
@@ -141,7 +142,7 @@ static bool has_tensors(const struct unpickle_value *dict)
     return false;
 }
 
-/* The state dict in what was pickled: the object itself, or its member "state_dict" or "model". */
+/* Finds the state dict in a pickled object: the object itself, or its member "state_dict" or "model". */
 static const struct unpickle_value *find_dict(const struct unpickle_value *v)
 {
     static const char *const member[] = {"state_dict", "model"};
@@ -194,7 +195,7 @@ static int read_zip(struct reader *r)
     return add_dict(r, u.object);
 }
 
-/* Runs the next pickle of a stream at *at and steps over it. */
+/* Runs the next pickle of a stream at *at and moves *at behind it. */
 static int next_pickle(struct reader *r, size_t *at, const char *what, struct unpickle *u)
 {
     struct tensor_file *f = r->f;
@@ -230,7 +231,7 @@ static int read_stream_head(struct reader *r, size_t *at)
     return 0;
 }
 
-/* The element type of every storage: the stream itself gives only element counts. */
+/* Records the element type of every storage, because the stream itself only has element counts. */
 static int collect_dtypes(struct reader *r, const struct unpickle_storage *s)
 {
     for (; s; s = s->older) {
@@ -249,7 +250,7 @@ static int collect_dtypes(struct reader *r, const struct unpickle_storage *s)
     return 0;
 }
 
-/* Finds the storage KEY at *at and steps over it. */
+/* Finds the storage KEY at *at and moves *at behind it. */
 static int read_storage(struct reader *r, const struct unpickle_value *key, size_t *at)
 {
     const char *path = r->f->path;

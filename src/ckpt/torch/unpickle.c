@@ -1,10 +1,9 @@
-/* unpickle.c - the stack machine behind torch.h, for pickle protocols 2 to 5.
+/* unpickle.c - the stack machine for pickles, protocols 2 to 5.
  *
- * Bounds: the stack, the marks, the memo and the number of values are limited, every operand is checked
- * against the bytes that are left, and no size in the pickle leads to an allocation: memory grows with the
- * opcodes that were really read. Nothing recurses, so cyclic or deeply nested values are harmless.
- * Format: Python's Lib/pickletools.py, which describes every opcode; torch/serialization.py for the
- * persistent ids.
+ * Limits: the stack, the marks, the memo and the number of values are limited, every operand is checked
+ * against the remaining bytes, and no size in the pickle leads to an allocation: memory grows with the
+ * opcodes that are actually read. Nothing recurses, so cyclic or deeply nested values are harmless. Format:
+ * Python's Lib/pickletools.py, which describes every opcode; torch/serialization.py for the persistent ids.
  */
 #include "ckpt/torch/unpickle.h"
 
@@ -15,7 +14,7 @@
 
 enum { MAX_BYTES = 256 << 20, MAX_STACK = 1 << 16, MAX_MARKS = 1 << 10, MAX_VALUES = 1 << 22 };
 
-/* The opcodes that are run; of the others only the names are known. */
+/* The opcodes that are executed; for the others only the names are known. */
 /* clang-format off */
 enum pickleop {
     OP_MARK = 0x28, OP_EMPTY_TUPLE = 0x29, OP_STOP = 0x2e, OP_BINFLOAT = 0x47, OP_BININT = 0x4a,
@@ -54,8 +53,8 @@ static const char *opcode_name(unsigned char op)
     return opcodes[op] ? opcodes[op] : "unknown to Python";
 }
 
-/* Values that need no memory. They are shared by all machines and outlive them; nothing writes to them,
- * since only lists and dicts are ever filled. */
+/* Values that need no memory. All machines share them, and nothing writes to them, because only lists and
+ * dicts are ever filled. */
 static struct unpickle_value none = {.kind = UNPICKLE_NONE};
 static struct unpickle_value yes = {.kind = UNPICKLE_BOOL, .u.i = 1};
 static struct unpickle_value no = {.kind = UNPICKLE_BOOL};
@@ -63,7 +62,7 @@ static struct unpickle_value empty_tuple = {.kind = UNPICKLE_TUPLE};
 
 struct unpickler {
     const char *begin, *p, *end;
-    const char *op; /* where the running opcode stands */
+    const char *op; /* the current opcode */
     struct arena *arena;
     struct unpickle_value **stack, **memo;
     size_t *mark;
@@ -72,10 +71,10 @@ struct unpickler {
     struct unpickle_value *result; /* set by STOP */
     const char *path, *what;
     struct err *e;
-    int rc; /* sticky: the first error */
+    int rc; /* the first error, which stays */
 };
 
-/* Sets the error unless there is one. Returns NULL. */
+/* Records an error unless there is one. Returns NULL. */
 static void *fail_at(struct unpickler *m, const char *why)
 {
     if (m->rc == 0)
@@ -89,7 +88,7 @@ static void no_memory(struct unpickler *m)
     m->rc = err_nomem(m->e, m->path);
 }
 
-/* The next N bytes of the pickle, or NULL at its end. */
+/* Returns the next N bytes of the pickle, or NULL at its end. */
 static const char *take_bytes(struct unpickler *m, size_t n)
 {
     const char *p = m->p;
@@ -122,7 +121,7 @@ static void push(struct unpickler *m, struct unpickle_value *v)
         m->stack[m->n_stack++] = v;
 }
 
-/* The lowest place on the stack that may be popped: what is under a mark belongs to an object that is not
+/* The lowest position on the stack that may be popped: values below a mark belong to an object that is not
  * complete. */
 static size_t floor_of(const struct unpickler *m)
 {
@@ -153,13 +152,13 @@ static void push_mark(struct unpickler *m)
         m->mark[m->n_marks++] = m->n_stack;
 }
 
-/* Values taken from the stack; they stay where they were until the next push. None after an error. */
+/* Values taken from the stack. They stay in place until the next push. None after an error. */
 struct items {
     struct unpickle_value **v;
     size_t n;
 };
 
-/* Those above the topmost mark, which goes too. */
+/* Pops the values above the topmost mark, and the mark. */
 static struct items pop_mark(struct unpickler *m)
 {
     struct items x = {.v = NULL};
@@ -221,7 +220,7 @@ static void push_bytes(struct unpickler *m, enum unpickle_kind kind, uint64_t n)
     push(m, v);
 }
 
-/* LONG1: up to 8 bytes are an INT, more are a BIG (the magic number of the stream format). */
+/* Pushes a LONG1: up to 8 bytes are an INT, more are a BIG (the magic number of the stream form). */
 static void push_long(struct unpickler *m)
 {
     size_t n = (size_t)number(m, 1);
@@ -244,7 +243,7 @@ static void push_float(struct unpickler *m)
     uint64_t bits;
 
     if (v) {
-        bits = __builtin_bswap64(little_u64(p)); /* the one big-endian number of a pickle */
+        bits = __builtin_bswap64(little_u64(p)); /* the only big-endian number of a pickle */
         memcpy(&v->u.f, &bits, 8);
     }
     push(m, v);
@@ -257,7 +256,7 @@ static void extend(struct unpickler *m, struct unpickle_value *c, struct unpickl
     if (m->rc || n == 0)
         return;
     if (c->n + n > c->cap) {
-        /* the arena keeps the old array: at most as much again */
+        /* the arena keeps the old array, which is at most as large again */
         size_t cap = c->cap * 2 > c->n + n ? c->cap * 2 : c->n + n;
         struct unpickle_value **grown = arena_zalloc(m->arena, cap, sizeof(*grown));
 
@@ -283,7 +282,7 @@ static void push_tuple(struct unpickler *m, struct items x)
     push(m, v);
 }
 
-/* X goes into the container on top: a list takes it as it is, a dict in pairs. */
+/* Adds X to the container on top of the stack: a list takes single values, a dict pairs. */
 static void fill(struct unpickler *m, enum unpickle_kind kind, struct items x)
 {
     struct unpickle_value *c = top(m);
@@ -306,7 +305,7 @@ static void memo_put(struct unpickler *m, uint64_t at)
 
     if (!v)
         return;
-    if (at > m->n_values) { /* picklers count, from 0 or from 1, the values they have built and keep */
+    if (at > m->n_values) { /* picklers number the values that they have built, from 0 or from 1 */
         fail_at(m, "the place in the memo is higher than this pickle can count");
         return;
     }
@@ -329,7 +328,7 @@ static void memo_get(struct unpickler *m, uint64_t at)
         push(m, m->memo[at]);
 }
 
-/* What the names of a global may look like in a message. */
+/* The number of bytes of a global's name in a message. */
 static int shown_bytes(size_t n)
 {
     return n < 100 ? (int)n : 100;
@@ -388,8 +387,8 @@ static void op_stack_global(struct unpickler *m)
         push_global(m, module->u.s, module->n, name->u.s, name->n);
 }
 
-/* Puts what torch_object_call() made on the stack; NULL is its refusal, or lack of memory when there is no
- * reason. */
+/* Pushes the result of torch_object_call(). NULL is an error for the reason WHY or, without a reason, lack of
+ * memory. */
 static void push_made(struct unpickler *m, struct unpickle_value *v, const char *why)
 {
     if (!v && why)
@@ -430,7 +429,7 @@ static void op_reduce(struct unpickler *m)
     push_made(m, v, why);
 }
 
-/* State given to an OrderedDict (_metadata of a state_dict) means nothing to us; other objects have none. */
+/* Ignores the state of an OrderedDict (_metadata of a state_dict). Other objects have no state. */
 static void op_build(struct unpickler *m)
 {
     struct unpickle_value *state = pop(m), *object = state ? top(m) : NULL;
@@ -506,7 +505,7 @@ static void run_op(struct unpickler *m, unsigned char op)
 int unpickle_run(struct unpickle *u, const char *bytes, size_t len, struct arena *a, const char *path,
                  const char *what, struct err *e)
 {
-    const char *text = bytes ? bytes : ""; /* an empty file has no bytes to point at */
+    const char *text = bytes ? bytes : ""; /* an empty file has no address */
     struct unpickler m = {
         .begin = text,
         .p = text,

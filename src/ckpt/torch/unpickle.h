@@ -30,17 +30,18 @@ enum unpickle_kind {
     UNPICKLE_TENSOR,
 };
 
-/* What a persistent id of torch stands for: N elements of one type, kept elsewhere in the file under KEY. */
+/* The storage that a persistent id of torch names: N elements of one type, stored elsewhere in the file under
+ * KEY. */
 struct unpickle_storage {
     const char *key; /* borrowed from the pickle, not terminated */
     size_t key_len;
     enum dtype dtype;
     size_t n;
-    size_t first, view_n;           /* a view of the storage (very old files); the whole of it: 0, n */
-    struct unpickle_storage *older; /* the one the pickle named before */
+    size_t first, view_n;           /* a part of the storage (very old files); the whole storage: 0, n */
+    struct unpickle_storage *older; /* the storage that the pickle named before */
 };
 
-/* A window on a storage, in elements. Nothing here is proved against the storage yet. */
+/* A part of a storage, in elements. It was not checked against the storage yet. */
 struct unpickle_tensor {
     const struct unpickle_storage *storage;
     size_t offset;
@@ -51,10 +52,10 @@ struct unpickle_tensor {
 struct unpickle_value {
     enum unpickle_kind kind;
     union {
-        int64_t i; /* BOOL, INT, and which row of the table a GLOBAL is */
+        int64_t i; /* BOOL, INT, and the row of a GLOBAL in the table */
         double f;
-        const char
-            *s; /* STR, BIG: n bytes of the pickle, borrowed; a BIG is two's complement, little endian */
+        /* STR, BIG: n bytes of the pickle, borrowed; a BIG is two's complement, little-endian. */
+        const char *s;
         struct unpickle_value **item; /* TUPLE, LIST: n values; DICT: n keys and values in turn */
         struct unpickle_storage *storage;
         struct unpickle_tensor *tensor;
@@ -64,12 +65,12 @@ struct unpickle_value {
 
 struct unpickle {
     struct unpickle_value *object;
-    struct unpickle_storage *newest; /* all storages the pickle named, used or not */
-    size_t bytes;                    /* of the pickle, with its STOP opcode */
+    struct unpickle_storage *newest; /* all storages that the pickle named, used or not */
+    size_t bytes;                    /* the size of the pickle with its STOP opcode */
 };
 
-/* Runs the pickle at bytes[0], of which at most LEN bytes are there. What it builds lives in A and borrows
- * from BYTES. PATH and WHAT ("data.pkl") are for messages. */
+/* Runs the pickle at bytes[0], which has at most LEN bytes. Its values are in memory of A and borrow from
+ * BYTES. PATH and WHAT ("data.pkl") are for messages. */
 int unpickle_run(struct unpickle *u, const char *bytes, size_t len, struct arena *a, const char *path,
                  const char *what, struct err *e);
 

@@ -1,11 +1,11 @@
-/* zip.c - reads the central directory of a zip archive, zip64 included, and proves where each stored
- * member lies.
+/* zip.c - reads the central directory of a zip archive, including zip64, and checks the position of each
+ * stored member.
  *
- * Not a general unzip: torch never compresses, so nothing here expands bytes and no size in the archive leads
- * to an allocation; memory grows with the directory entries that are really there. Sizes come from the
- * central directory (torch leaves those of the local headers empty), the place of the data from the local
- * header's own name and extra lengths.
- * Format: PKWARE APPNOTE 6.3, sections 4.3.7 (local), 4.3.12 (central), 4.3.14-16 (ends).
+ * This is not a general unzip: torch never compresses, so no bytes are expanded and no size in the archive
+ * leads to an allocation; memory grows with the directory entries that are actually there. Sizes come from
+ * the central directory (torch leaves those of the local headers empty), the position of the data from the
+ * lengths of the name and of the extra field in the local header. Format: PKWARE APPNOTE 6.3, sections 4.3.7
+ * (local), 4.3.12 (central), 4.3.14-16 (ends).
  */
 #include "ckpt/torch/torch.h"
 
@@ -52,7 +52,7 @@ bool torch_zip_is(const char *bytes, size_t len)
     return len >= 4 && little_u32(bytes) == LOCAL_SIG;
 }
 
-/* The end record is the last thing in the file but for a comment. NULL if there is none. */
+/* Finds the end record, which is the last part of the file except for a comment. NULL: there is none. */
 static const char *find_end(const struct reader *r)
 {
     size_t furthest = END_BYTES + MAX_COMMENT;
@@ -70,7 +70,7 @@ static int bad(const struct reader *r, const char *what)
     return err_set(r->e, ERR_INPUT, "%s: the zip archive is damaged: %s", r->path, what);
 }
 
-/* The zip64 end record, if its locator stands before END: its numbers replace those of the old record. */
+/* Reads the zip64 end record, if its locator is before END: its numbers replace those of the old record. */
 static int read_end64(struct reader *r, const char *end)
 {
     size_t end_at = (size_t)(end - r->bytes);
@@ -112,7 +112,7 @@ static int read_end(struct reader *r)
     return 0;
 }
 
-/* Replaces the fields of T that hold the mark "see zip64" by those of the extra field. */
+/* Replaces the fields of T with the value "see zip64" by those of the extra field. */
 static int read_zip64_extra(const struct reader *r, struct entry *t, const char *p, size_t left)
 {
     uint64_t *const field[3] = {&t->bytes, &t->packed, &t->local_at}; /* in the order of the format */
@@ -137,7 +137,7 @@ static int read_zip64_extra(const struct reader *r, struct entry *t, const char 
     return 0;
 }
 
-/* Reads the entry at *p and steps over it. */
+/* Reads the entry at *p and moves *p behind it. */
 static int read_central(const struct reader *r, const char **p, size_t *left, struct entry *t)
 {
     size_t name, extra, comment, size;
@@ -171,7 +171,7 @@ static int shown(const struct entry *t)
     return t->name_len < 200 ? (int)t->name_len : 200;
 }
 
-/* Proves where the data of T lies. */
+/* Finds the data of T and checks its position. */
 static int locate(const struct reader *r, const struct entry *t, const char **data)
 {
     const char *local;
@@ -204,7 +204,7 @@ static int locate(const struct reader *r, const struct entry *t, const char **da
     return 0;
 }
 
-/* All members lie in the folder of the first one; the name without it. */
+/* Checks that a member is in the folder of the first one, and removes the folder from its name. */
 static int cut_top(struct reader *r, const struct entry *t, struct torch_zip_member *m)
 {
     if (!r->top) {
