@@ -467,7 +467,7 @@ static int add_class_tokens(struct reader *r)
     for (size_t i = 0; found && i < N_NAMES && rc == 0; i++) {
         struct json_str name = {special_name[i], strlen(special_name[i])}, text = {found->token[i], 0};
 
-        if (!text.s || settings_find(&r->c->tokens, special_name[i]) || r->c->no_token >> i & 1)
+        if (!text.s || settings_find(&r->c->tokens, special_name[i]) || ((r->c->no_token >> i) & 1))
             continue;
         text.n = strlen(text.s);
         rc = set_text(r, &r->c->tokens, &name, &text);

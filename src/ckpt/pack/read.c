@@ -108,7 +108,7 @@ static void read_sum(struct json_pull *j, uint64_t *sum)
 
         if (digit < 0)
             s.n = 0;
-        *sum = *sum << 4 | (uint64_t)digit;
+        *sum = (*sum << 4) | (uint64_t)digit;
     }
     if (s.n != 16)
         json_pull_fail(j, "a sum is not 16 digits");
@@ -128,7 +128,7 @@ static void read_end(struct json_pull *j, unsigned char end[PACK_END_BYTES])
         if (high < 0 || low < 0)
             json_pull_fail(j, "the end of a tensor is not %d bytes", PACK_END_BYTES);
         else
-            end[i] = (unsigned char)(high << 4 | low);
+            end[i] = (unsigned char)((high << 4) | low);
     }
 }
 

@@ -220,7 +220,7 @@ static const char *put_hex(struct text *t, const char *p, const char *end, int n
             jinja_fail(t->r, "truncated escape in a string");
             return end;
         }
-        c = c << 4 | (uint32_t)digit;
+        c = (c << 4) | (uint32_t)digit;
     }
     if (c > 0x10ffff)
         jinja_fail(t->r, "illegal Unicode character");

@@ -23,7 +23,7 @@
 
 static inline size_t hash_pair(uint32_t left, uint32_t right)
 {
-    uint64_t h = ((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15u;
+    uint64_t h = (((uint64_t)left << 32) | right) * 0x9e3779b97f4a7c15u;
 
     return (size_t)((h ^ h >> 32) * 0xd6e8feb86659fd93u >> 32);
 }
@@ -297,7 +297,7 @@ static inline uint64_t find_merge(const struct bpe *b, uint32_t left, uint32_t r
 {
     const struct bpe_rule *r = slot_of(b->rule, b->n_slots, left + 1, right);
 
-    return r->left == 0 ? NO_MERGE : (uint64_t)r->rank << 32 | r->merged;
+    return r->left == 0 ? NO_MERGE : ((uint64_t)r->rank << 32) | r->merged;
 }
 
 /* Merges id[0..n), n <= SHORT_WORD, in place. Returns the number of ids that remain. */
@@ -589,7 +589,7 @@ static int encode_cut(const struct bpe *b, struct bpe_work *w, const char *s, si
         size_t bit = hash_junction(c, next) & b->junction_mask;
 
         c = next;
-        if (b->junction[bit / 64] >> bit % 64 & 1)
+        if ((b->junction[bit / 64] >> (bit % 64)) & 1)
             continue;
         if ((rc = cached_word(b, w, s + begin, i - begin, out, e)) != 0)
             return rc;

@@ -148,7 +148,7 @@ static int fallback_byte(const char *s, size_t n)
         return -1;
     hi = s[3] == '+' ? 0 : utf8_hex_digit(s[3]);
     lo = utf8_hex_digit(s[4]);
-    return hi < 0 || lo < 0 ? -1 : hi << 4 | lo;
+    return hi < 0 || lo < 0 ? -1 : (hi << 4) | lo;
 }
 
 bool decode_part_of_character(const struct steps *c, const char *token, size_t n, struct buf *out)

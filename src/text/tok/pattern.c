@@ -132,7 +132,7 @@ static bool take_hex(struct reader *r, int lo, int hi, uint32_t *v)
 
         if (digit < 0)
             break;
-        *v = *v << 4 | (uint32_t)digit;
+        *v = (*v << 4) | (uint32_t)digit;
     }
     return n >= lo && *v <= 0x10ffff && (*v < 0xd800 || *v > 0xdfff);
 }

@@ -37,11 +37,11 @@ bool tok_from_base64(const char *s, size_t n, char *out, size_t *n_out)
 
         if (v < 0)
             return false;
-        bits = bits << 6 | (uint32_t)v;
+        bits = (bits << 6) | (uint32_t)v;
         have += 6;
         if (have >= 8) {
             have -= 8;
-            out[m++] = (char)(bits >> have & 0xff);
+            out[m++] = (char)((bits >> have) & 0xff);
         }
     }
     *n_out = m;

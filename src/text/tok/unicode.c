@@ -202,7 +202,7 @@ enum {
 
 static bool is_in(uint32_t categories, uint32_t c)
 {
-    return categories >> utf8proc_category((utf8proc_int32_t)c) & 1;
+    return (categories >> utf8proc_category((utf8proc_int32_t)c)) & 1;
 }
 
 bool unicode_is_space(uint32_t c)

@@ -126,7 +126,7 @@ int vocab_add(struct vocab *v, const char *s, size_t n, int64_t id, struct err *
     if (*slot)
         v->str[(uint32_t)*slot - 1].off = NO_STRING;
     v->n += *slot == 0;
-    *slot = (uint64_t)hash << 32 | (uint64_t)(id + 1);
+    *slot = ((uint64_t)hash << 32) | (uint64_t)(id + 1);
     if (n > v->longest)
         v->longest = n;
     return 0;
@@ -248,14 +248,14 @@ bool vocab_trie_add(struct vocab_trie *x, const char *s, size_t n, uint32_t valu
     if (x->n_nodes == 0 && !add_node(x))
         return false;
     for (size_t k = 0; k < n; k++) {
-        uint64_t key = (uint64_t)node << 8 | (unsigned char)s[k];
+        uint64_t key = ((uint64_t)node << 8) | (unsigned char)s[k];
 
         if (vocab_trie_step(x, &node, s[k]))
             continue;
         if (!add_node(x))
             return false;
         node = (uint32_t)(x->n_nodes - 1);
-        *vocab_trie_slot(x, key) = key << VOCAB_NODE_BITS | node;
+        *vocab_trie_slot(x, key) = (key << VOCAB_NODE_BITS) | node;
     }
     if (x->value[node] == VOCAB_NONE)
         x->value[node] = value;

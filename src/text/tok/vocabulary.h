@@ -93,7 +93,7 @@ static inline uint64_t *vocab_trie_slot(const struct vocab_trie *x, uint64_t key
 /* Goes from *NODE along BYTE. False: no string continues with BYTE. X is not empty. */
 static inline bool vocab_trie_step(const struct vocab_trie *x, uint32_t *node, char byte)
 {
-    uint64_t edge = *vocab_trie_slot(x, (uint64_t)*node << 8 | (unsigned char)byte);
+    uint64_t edge = *vocab_trie_slot(x, ((uint64_t)*node << 8) | (unsigned char)byte);
 
     *node = (uint32_t)edge & ((1u << VOCAB_NODE_BITS) - 1);
     return edge != 0;
