@@ -1,5 +1,4 @@
-/* environment.h - the environment variables that say where the hub and its cache are, and with which token
- * the hub is asked. */
+/* environment.h - the environment variables that give the address of the hub, its cache and the token. */
 #ifndef GALLOP_HUB_ENVIRONMENT_H
 #define GALLOP_HUB_ENVIRONMENT_H
 
@@ -10,7 +9,7 @@
 struct hub_environment {
     char cache[2000];    /* HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/huggingface/hub */
     char endpoint[1000]; /* HF_ENDPOINT, else https://huggingface.co; without a slash at the end */
-    char token[1000];    /* HF_TOKEN, else the file HF_TOKEN_PATH or HF_HOME/token; "" without one */
+    char token[1000];    /* HF_TOKEN, else the file HF_TOKEN_PATH or HF_HOME/token; "" if none is set */
     bool offline;        /* HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE: 1, on, yes or true */
     int connect_seconds; /* HF_HUB_ETAG_TIMEOUT, else 10 */
     int stall_seconds;   /* HF_HUB_DOWNLOAD_TIMEOUT, else 10 */

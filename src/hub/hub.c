@@ -29,7 +29,7 @@
 
 enum { MAX_LISTING = 64 << 20 };
 
-/* ---- what the cache holds ---- */
+/* ---- from the cache ---- */
 
 static int check_weights(const struct hub_list *l, const char *dir, struct err *e)
 {
@@ -130,7 +130,7 @@ static int from_cache(const struct hub_download *g, enum hub_want want, bool all
     return g->id->file[0] ? gguf_from_cache(g->id, out, size, e) : check_whole(out, want, all, e);
 }
 
-/* ---- what the hub holds ---- */
+/* ---- from the hub ---- */
 
 static bool clear_listing(void *ctx, uint64_t first)
 {

@@ -4,7 +4,7 @@
  * The folder is a snapshot in Hugging Face's own cache (cache.h): files that huggingface_hub has downloaded
  * are used, and it uses those that are downloaded here. Only the files of a model are downloaded, weights
  * last, as safetensors if there are any. A file gets its name only when it is complete and has the hash that
- * the hub gave.
+ * the hub named.
  */
 #ifndef GALLOP_HUB_H
 #define GALLOP_HUB_H

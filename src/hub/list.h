@@ -44,9 +44,8 @@ bool hub_list_has_tokenizer(const struct hub_list *l);
  * would read. NULL if there is none. */
 const char *hub_list_weights(const struct hub_list *l, bool *is_index);
 
-/* The next GGUF checkpoint from *at on, which is moved behind it; NULL: no more. A checkpoint in several
- * files is listed as its first file. Projectors (mmproj-*) and importance matrices (imatrix*) are not
- * checkpoints. */
+/* The next GGUF checkpoint from *at on; *at then follows it. NULL: no more. A checkpoint in several files is
+ * listed as its first file. Projectors (mmproj-*) and importance matrices (imatrix*) are not checkpoints. */
 const char *hub_list_next_gguf(const struct hub_list *l, size_t *at);
 
 /* Finds the GGUF checkpoint that WHAT means: by its name, or by a part of it between '-' and '.', in any

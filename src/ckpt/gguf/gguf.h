@@ -82,7 +82,8 @@ void gguf_close(struct gguf *g); /* a zeroed one is fine */
 /* Finds the entry KEY and marks it. NULL: missing. */
 const struct gguf_kv *gguf_get(struct gguf *g, const char *key);
 
-const struct gguf_tensor *gguf_tensor(const struct gguf *g, const char *name); /* NULL: there is none */
+/* The tensor NAME, or NULL. */
+const struct gguf_tensor *gguf_tensor(const struct gguf *g, const char *name);
 
 /* The getters return the default for a missing key. Another type or a value out of range is ERR_INPUT, with a
  * sentence that names the file and the key, what was found and what is expected. */
