@@ -607,7 +607,8 @@ static const char *const off_counts[] = {
 /* clang-format on */
 
 /* Words of names that look like mathematics; each matches anywhere in a name. Short ones that also occur in
- * harmless words ("act" in "factor") do no harm, because harmless names were matched before. */
+ * harmless words ("act" in "factor") are acceptable: known harmless names are matched first, and for other
+ * names a refusal is safer than a warning. */
 /* clang-format off */
 static const char *const maths[] = {
     "scale", "scaling", "multiplier", "softcap", "soft_cap", "window", "rope", "rotary", "norm", "expert",
