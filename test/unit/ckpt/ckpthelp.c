@@ -1,4 +1,4 @@
-/* ckpthelp.c - the fixtures of the checkpoint tests and what they hold. */
+/* ckpthelp.c - the fixtures of the checkpoint tests and their contents. */
 #include "ckpthelp.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* ckpthelp.h - the fixtures of the checkpoint tests and what they hold. */
+/* ckpthelp.h - the fixtures of the checkpoint tests and their contents. */
 #ifndef TEST_CKPTHELP_H
 #define TEST_CKPTHELP_H
 
@@ -15,10 +15,10 @@
 
 #define FIXTURES GALLOP_SOURCE_DIR "/test/data/ckpt"
 
-/* Reads every element of V and adds up its bytes, so that the sanitizers see any that lies elsewhere. */
+/* Reads every element of V and adds up its bytes, so that the sanitizers see any that is outside the file. */
 uint64_t help_touch(const struct view *v);
 
-/* The element I (row-major) as a number, whatever the type and the strides. */
+/* The element I (row-major) as a number, for any type and strides. */
 double help_element(const struct view *v, size_t i);
 
 /* True if V has this dtype, shape and these values (exactly); else why[200] says what differs. */

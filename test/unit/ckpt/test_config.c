@@ -1,5 +1,5 @@
-/* test_config.c - config.json: strict reading, getters that say what is wrong, and the judgement of keys
- * nobody asked for. */
+/* test_config.c - config.json: strict reading, the errors of the getters, and the judgement of keys that were
+ * not read. */
 #include "ckpthelp.h"
 
 #include <stdio.h>
@@ -197,7 +197,7 @@ static void lists_are_checked_element_by_element(void **state)
     config_close(c);
 }
 
-/* What config_finish() says of a text when nothing was asked for. */
+/* The result of config_finish() for a text of which no key was read. */
 static int finish(const char *text, struct err *e)
 {
     struct config *c = must_open(text);
@@ -290,7 +290,7 @@ static void a_key_that_looks_like_maths_is_an_error(void **state)
     help_refused(finish("{\"some_scale\":0}", &e), ERR_UNSUPPORTED, &e, "some_scale", NULL);
 }
 
-/* What models compute unless they are told not to. */
+/* Keys that models compute by default. */
 static void false_and_null_of_such_a_key_are_an_error(void **state)
 {
     static const char *const name[] = {
@@ -399,7 +399,7 @@ static void quantised_weights_are_an_error_unless_asked_for(void **state)
     help_refused(finish("{\"compression_config\":7}", &e), ERR_UNSUPPORTED, &e, "compression_config", NULL);
 }
 
-/* What config_finish() writes to the log. */
+/* The text that config_finish() writes to the log. */
 static void logged(const char *text, char *out, size_t size)
 {
     int saved = dup(STDERR_FILENO), fd;

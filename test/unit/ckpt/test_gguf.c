@@ -13,7 +13,7 @@
 
 static const char path[] = "some.gguf";
 
-/* A copy of B that ends exactly where B does, so that the sanitizers see any read behind it. */
+/* A copy of B that ends exactly where B ends, so that the sanitizers see any read after it. */
 static char *exactly(const char *bytes, size_t n)
 {
     char *copy = malloc(n ? n : 1);
@@ -52,7 +52,7 @@ static int read_file(struct ggufwrite *w, struct err *e)
     return rc;
 }
 
-/* One of everything. */
+/* Writes one entry of every type. */
 static void good_file(struct ggufwrite *w)
 {
     static const char *const words[] = {"one", "", "three"};
@@ -373,7 +373,7 @@ static void alignment_is_a_power_of_two_and_kept(void **state)
     help_refused(read_file(&w, &e), ERR_INPUT, &e, path, "tensor a", "32", "alignment 64", NULL);
 }
 
-/* A file with one tensor t of 24 bytes in front, then the info. */
+/* Reads a file with a tensor t of 24 bytes, followed by the given tensor info. */
 static int with_info(const char *name, uint32_t type, const uint64_t *dim, uint32_t n_dims, uint64_t offset,
                      struct err *e)
 {
@@ -395,7 +395,7 @@ static void broken_tensors_are_refused_by_name(void **state)
 
     (void)state;
     assert_int_equal(with_info("u", 0, two, 2, 32, &e), 0);
-    assert_int_equal(with_info("u", 0, none, 2, 32, &e), 0); /* empty ones take no room */
+    assert_int_equal(with_info("u", 0, none, 2, 32, &e), 0); /* empty tensors take no space */
     help_refused(with_info("t", 0, two, 2, 32, &e), ERR_INPUT, &e, path, "tensor t", "twice", NULL);
     help_refused(with_info("u", 0, two, 0, 32, &e), ERR_INPUT, &e, path, "tensor u", "0 dimensions", NULL);
     help_refused(with_info("u", 0, many, 5, 32, &e), ERR_INPUT, &e, path, "tensor u", "5 dimensions", NULL);

@@ -1,6 +1,5 @@
-/* test_gguf_config.c - metadata become a config.json, tensors get Hugging Face's names; what is not
- * understood is refused. That the numbers are right is the word of golden/test_gguf.c; here it is the rules.
- */
+/* test_gguf_config.c - metadata become a config.json, tensors get Hugging Face's names; unknown parts are
+ * refused. golden/test_gguf.c checks the numbers, this file checks the rules. */
 #include "ckpthelp.h"
 
 #include <jansson.h>
@@ -16,7 +15,7 @@
 
 enum { HIDDEN = 16, HEADS = 2, HALF = 4 };
 
-/* What every architecture has. */
+/* Writes the keys that every architecture has, with N layers. */
 static void put_layers(struct ggufwrite *w, const char *arch, uint32_t n)
 {
     const struct {
@@ -48,7 +47,7 @@ struct opened {
     struct buf b;
 };
 
-/* Opens what W holds and frees W. */
+/* Opens the file of W and frees W. */
 static void open_file(struct opened *o, struct ggufwrite *w)
 {
     struct err e;
@@ -66,7 +65,7 @@ static void close_file(struct opened *o)
     buf_fini(&o->b);
 }
 
-/* What was written, which must be JSON with no key twice. */
+/* Parses the text, which must be JSON without duplicate keys. */
 static json_t *parse(const struct buf *text)
 {
     json_t *o = json_loadb(text->data, text->len, JSON_REJECT_DUPLICATES, NULL);
@@ -76,7 +75,7 @@ static json_t *parse(const struct buf *text)
     return o;
 }
 
-/* The config of W, which is freed; NULL and *e where it is refused. */
+/* The config of W, which is freed. NULL and *e: it is refused. */
 static json_t *config_of(struct ggufwrite *w, struct err *e)
 {
     const struct gguf_arch *a;
@@ -230,7 +229,7 @@ static void rope_scalings_carry_over(void **state)
     assert_null(json_object_get(r, "truncate"));
     assert_null(json_object_get(r, "attention_factor"));
     json_decref(c);
-    put_common(&w, "qwen2"); /* what the file says multiplies what follows from the length */
+    put_common(&w, "qwen2"); /* the file's number multiplies the number that follows from the length */
     ggufwrite_str(&w, "qwen2.rope.scaling.type", "yarn");
     ggufwrite_f32(&w, "qwen2.rope.scaling.factor", 4);
     ggufwrite_f32(&w, "qwen2.rope.scaling.attn_factor", 0.5F);
@@ -454,7 +453,7 @@ static void rows_of_llamas_q_and_k_go_back_to_halves(void **state)
     assert_true(row[1] == 0.01f * 2 && row[4] == 0.01f * 1);
     view_row_f32(named(&o, "model.layers.0.self_attn.v_proj.weight"), 9, row);
     assert_true(row[0] == 0.01f * (9 * HIDDEN));
-    named(&o, "blk.0.strange.weight"); /* what is not known keeps its name */
+    named(&o, "blk.0.strange.weight"); /* an unknown tensor keeps its name */
     close_file(&o);
 }
 
@@ -601,7 +600,8 @@ static void every_special_token_that_ends_a_turn_ends_generation(void **state)
 
 static void templates_and_tokens_make_a_tokenizer_config(void **state)
 {
-    static const char *const names[] = {"default", "tool_use", "tool_use"}; /* the first of a name counts */
+    static const char *const names[] = {"default", "tool_use",
+                                        "tool_use"}; /* the first template of a name counts */
     struct ggufwrite w;
     struct opened o;
     struct buf text = {.tag = MEM_CKPT};

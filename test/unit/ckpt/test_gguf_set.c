@@ -1,4 +1,4 @@
-/* test_gguf_set.c - which paths mean GGUF, files in several parts, and the weights and configs made of
+/* test_gguf_set.c - paths that mean GGUF, files in several parts, and the weights and configs made of
  * them. */
 #include "ckpthelp.h"
 
@@ -36,7 +36,7 @@ static void put_split(struct ggufwrite *w, uint32_t no, uint32_t count, uint32_t
     ggufwrite_u32(w, "split.tensors.count", tensors);
 }
 
-/* Writes x-00001-of-00002.gguf and its fellow into DIR. */
+/* Writes x-00001-of-00002.gguf and x-00002-of-00002.gguf into DIR. */
 static void write_pair(const char *dir, uint32_t second_no, uint32_t stated)
 {
     struct ggufwrite w;
@@ -85,7 +85,7 @@ static void a_file_or_a_lonely_file_in_a_folder_means_gguf(void **state)
     assert_true(means(dir, "not-there.gguf", &rc, &e) && rc == 0);
     assert_true(means(dir, "", &rc, &e) && rc == 0);
     assert_false(means(dir, "m.safetensors", &rc, &e));
-    write_one(dir, "sha256-0f"); /* as it lies in a store that names files by their content */
+    write_one(dir, "sha256-0f"); /* a name as in a store that names files by their hash */
     assert_true(means(dir, "sha256-0f", &rc, &e) && rc == 0);
     help_write(dir, "GGU", "GGU", 3);
     assert_false(means(dir, "GGU", &rc, &e));
@@ -186,7 +186,7 @@ static int open_all(void *arg, struct err *e)
     return rc;
 }
 
-/* How often a file of DIR was opened since INOTIFY began. */
+/* The number of times a file of DIR was opened since INOTIFY began. */
 static size_t count_opened(int inotify)
 {
     _Alignas(struct inotify_event) char bytes[8192];
@@ -215,7 +215,7 @@ static void the_files_are_opened_once_whatever_is_taken_from_them(void **state)
     assert_true(inotify_add_watch(inotify, dir, IN_OPEN) >= 0);
     if (open_all(dir, &e) != 0)
         fail_msg("%s", e.msg);
-    assert_int_equal(count_opened(inotify), 2); /* one of each part */
+    assert_int_equal(count_opened(inotify), 2); /* one for each part */
     close(inotify);
     help_folder_remove(dir);
 }

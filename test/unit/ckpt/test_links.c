@@ -1,5 +1,5 @@
-/* test_links.c - every file of a checkpoint, one after the other, as a link: out of the folder it is refused
- * by name, inside the folder and in Hugging Face's cache it is followed. */
+/* test_links.c - every file of a checkpoint, one after the other, as a link: a link out of the folder is
+ * refused by name, a link inside the folder and in Hugging Face's cache is followed. */
 #include "ckpthelp.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@
 
 #define TOKENIZERS GALLOP_SOURCE_DIR "/test/data/tokenizers/"
 
-/* ---- who opens ---- */
+/* ---- functions that open files ---- */
 
 typedef int open_fn(struct folder in, struct err *e);
 
@@ -85,11 +85,11 @@ static int generation(struct folder in, struct err *e)
     return rc;
 }
 
-/* ---- what there is to open ---- */
+/* ---- the files ---- */
 
 static const struct {
     const char *name; /* in the folder */
-    const char *like; /* a file with such content, or the content itself where it begins with '=' */
+    const char *like; /* a file with the same content, or the content itself if it begins with '=' */
 } contents[] = {
     {"config.json", "={\"model_type\":\"gpt2\"}"},
     {"generation_config.json", "={\"top_k\":3}"},
@@ -193,7 +193,7 @@ static void write_gguf(const char *path, unsigned no, unsigned count)
     ggufwrite_fini(&w);
 }
 
-/* What belongs into the file NAME, to PATH. */
+/* Writes the content of the file NAME to PATH. */
 static void write_content(const char *name, const char *path)
 {
     unsigned no, count;
@@ -242,8 +242,8 @@ static size_t n_files(size_t f)
     return n;
 }
 
-/* Fills the folder; file LINKED of it lies at TARGET and is a link there, by the relative path FROM_HERE
- * where that is not NULL. */
+/* Fills the folder. Its file LINKED is written to TARGET, and is a link to it, with the relative path
+ * FROM_HERE if that is not NULL. */
 static void fill(size_t f, size_t linked, const char *target, const char *from_here)
 {
     char path[300];
@@ -316,7 +316,7 @@ static void links_into_the_blobs_of_the_cache_are_followed(void **state)
         }
 }
 
-/* A file that the user names himself may be a link; so may its fellows, beside it. */
+/* A file that the user names directly may be a link, and so may the other files beside it. */
 static void a_file_that_is_named_itself_may_be_a_link(void **state)
 {
     static const struct {

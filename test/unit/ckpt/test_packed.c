@@ -1,5 +1,5 @@
-/* test_packed.c - packed checkpoints: what was written is read; every byte that is altered is noticed; every
- * rule of the directory, broken one at a time. */
+/* test_packed.c - packed checkpoints: the contents are read as they were written; every altered byte is
+ * noticed; every rule of the directory is broken once. */
 #include "ckpthelp.h"
 
 #include <stdio.h>
@@ -38,7 +38,7 @@ static void forget(void)
 
 static const float table[6] = {1, 2, 3, 4, 5, 6};
 
-/* A table, the same turned around, a tensor that is packed, and two linears of N bytes. */
+/* Writes a table, its transpose, a tensor that is packed, and two linears of N bytes. */
 static int write_all(size_t split, size_t n, struct err *e)
 {
     struct view whole = {.name = "table", .data = table, .dtype = DT_F32, .n_dims = 2, .shape = {2, 3}},
@@ -130,7 +130,7 @@ static void what_was_written_is_read(void **state)
     forget();
 }
 
-/* Files of at most 8192 bytes: the page in front of each, and what is larger alone. */
+/* Files of at most 8192 bytes: each has its first page, and a larger tensor has a file of its own. */
 static void weights_are_cut_into_files(void **state)
 {
     char name[64];
@@ -153,7 +153,7 @@ static void weights_are_cut_into_files(void **state)
     pack_close(&p);
     help_refused(pack_open(&p, folder_at("a.gallop.2"), &e), ERR_INPUT, &e, "part 2 of a packed checkpoint",
                  NULL);
-    files_write("a.gallop.3", part[2].data, part[2].len); /* one in another's place */
+    files_write("a.gallop.3", part[2].data, part[2].len); /* a file with the name of another part */
     help_refused(pack_open(&p, folder_at("a.gallop"), &e), ERR_INPUT, &e, "its first page", NULL);
     files_write("a.gallop.3", part[3].data, part[3].len - PACK_ALIGN);
     help_refused(pack_open(&p, folder_at("a.gallop"), &e), ERR_INPUT, &e, "length is not as it was", NULL);
@@ -178,7 +178,7 @@ static void every_altered_byte_is_noticed_or_counts_for_nothing(void **state)
             refused++;
         } else {
             if (pack_prove(&p, NULL, &e) == 0)
-                check_read(&p, 100); /* a byte that fills a page up */
+                check_read(&p, 100); /* a byte of the padding */
             else
                 refused++;
             pack_close(&p);

@@ -103,7 +103,7 @@ static void tensors_come_in_the_order_of_their_bytes(void **state)
     assert_string_equal(f.tensor[0].file, "some.safetensors");
     assert_true(f.tensor[0].dtype == DT_BF16 && f.tensor[0].n_dims == 2 && f.tensor[0].shape[1] == 3);
     assert_true(f.tensor[0].stride[0] == 3 && f.tensor[0].stride[1] == 1);
-    assert_ptr_equal(f.tensor[0].data, b.data + 8 + strlen(header)); /* mapped, not copied */
+    assert_ptr_equal(f.tensor[0].data, b.data + 8 + strlen(header)); /* the data is mapped, not copied */
     assert_ptr_equal(tensor_file_get(&f, "last", 4), &f.tensor[2]);
     assert_null(tensor_file_get(&f, "lost", 4));
     tensor_file_close(&f);
@@ -209,7 +209,7 @@ static void a_header_length_beyond_the_file_costs_no_memory(void **state)
         char bytes[14] = "........{\"a\":";
 
         memcpy(bytes, &length[i], 8);
-        mem_fail_at(3); /* the path and nothing of size */
+        mem_fail_at(3); /* only the path is allocated before */
         help_refused(read_bytes(&f, bytes, sizeof(bytes) - (length[i] == 7), &e), ERR_INPUT, &e,
                      "the header should have", NULL);
         assert_false(mem_failed());
@@ -250,7 +250,8 @@ static void no_changed_byte_leads_outside_the_file(void **state)
             char old = bytes[i];
 
             bytes[i] = value[k];
-            refused += read_bytes(&f, bytes, len, &e) != 0; /* touches every tensor of what is not refused */
+            refused +=
+                read_bytes(&f, bytes, len, &e) != 0; /* reads every tensor of a file that is not refused */
             bytes[i] = old;
         }
     assert_true(refused > 5 * header);

@@ -1,5 +1,5 @@
-/* test_torch.c - files of torch.save in both forms: hostile views, storages that lie, every cut and
- * many changed bytes. */
+/* test_torch.c - files of torch.save in both forms: hostile views, wrong storages, every truncation and many
+ * changed bytes. */
 #include "ckpthelp.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "ckpt/torch/torch.h"
 #include "zipmake.h"
 
-/* Reads exactly LEN bytes of heap and touches every tensor of what is not refused. */
+/* Reads exactly LEN bytes of heap, and every tensor of a file that is not refused. */
 static int read_bytes(const char *bytes, size_t len, size_t *n, struct err *e)
 {
     char *copy = malloc(len ? len : 1);
@@ -114,8 +114,8 @@ static void views_that_leave_their_storage_are_refused(void **state)
     }
 }
 
-/* An archive with one storage of 4 floats, which the pickle names with a window (key, FIRST, COUNT) on it, as
- * torch did before 0.4; the tensor is 1-D and has N elements of the window. */
+/* Reads an archive with one storage of 4 floats, which the pickle names with a part (key, FIRST, COUNT) of
+ * it, as torch did before 0.4; the tensor is 1-D and has N elements of the part. */
 static int read_window(unsigned first, unsigned count, unsigned n_elements, struct err *e)
 {
     static const char head[] = "\x80\x02}X\x01\x00\x00\x00wctorch._utils\n_rebuild_tensor\n"
@@ -155,7 +155,7 @@ static void a_window_that_begins_behind_its_storage_is_refused(void **state)
     } c[] = {
         {0, 4, 4, NULL},
         {3, 1, 1, NULL},
-        {3, 9, 1, NULL}, /* cut, as a slice of Python's */
+        {3, 9, 1, NULL}, /* cut at the end, as a slice in Python */
         {3, 9, 2, "leaves its storage"},
         {4, 0, 0, NULL}, /* empty, at the end */
         {4, 1, 1, "leaves its storage"},
@@ -184,7 +184,7 @@ static void a_view_expanded_beyond_the_file_is_refused(void **state)
                  "repeats", NULL);
 }
 
-/* The archive of one 4-float tensor, with what a case changes in its storage. */
+/* Reads the archive of one 4-float tensor with a changed storage. */
 static int read_storage(const char *name, size_t bytes, const char *order, const char *top, struct err *e)
 {
     static const char pickle[] = HEAD "K\x00K\x04\x85K\x01\x85" TAIL;

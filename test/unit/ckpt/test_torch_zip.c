@@ -1,4 +1,4 @@
-/* test_torch_zip.c - the directory of zip archives: what is found, and that no lie in it leads outside the
+/* test_torch_zip.c - the directory of zip archives: its members, and that no wrong entry leads outside the
  * bytes. */
 #include "ckpthelp.h"
 

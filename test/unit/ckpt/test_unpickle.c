@@ -1,5 +1,5 @@
-/* test_unpickle.c - the restricted pickle machine: what it builds, what it refuses, and that it stays
- * small. */
+/* test_unpickle.c - the restricted pickle machine: the values it builds, the pickles it refuses, and its use
+ * of memory. */
 #include "ckpthelp.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "ckpt/torch/torch.h"
 
-/* A literal with its length: pickles hold zero bytes. */
+/* A literal with its length, because pickles contain zero bytes. */
 #define PICKLE(text) text, sizeof(text) - 1
 
 static int run(struct unpickle *u, const char *bytes, size_t len, struct arena *a, struct err *e)
@@ -227,7 +227,7 @@ static void sizes_beyond_the_pickle_cost_no_memory(void **state)
     mem_fail_at(0);
 }
 
-/* One opcode in front of a hole: the file is large, and nothing in it was built that the memo could keep. */
+/* One opcode before a hole: the file is large, and the pickle has built nothing that the memo could keep. */
 static void a_place_in_the_memo_that_was_not_counted_to_costs_no_memory(void **state)
 {
     static const char start[] = "\x80\x02Nr\xff\xff\xff\x03"; /* None to place 67108863 */
@@ -249,7 +249,7 @@ static void the_memo_counts_the_values_that_were_built(void **state)
     static const struct {
         const char *pickle;
         size_t len;
-        const char *refused; /* NULL: it is none of the file's faults */
+        const char *refused; /* NULL: the pickle is valid */
     } c[] = {
         {PICKLE("\x80\x02]q\x00."), NULL}, /* Python 3 counts from 0 */
         {PICKLE("\x80\x02]q\x01."), NULL}, /* Python 2's cPickle from 1 */
@@ -434,7 +434,7 @@ static void lack_of_memory_is_reported_without_a_leak(void **state)
     help_every_allocation(run_dict, NULL);
 }
 
-/* A fault of the machine's that asks for more fails here instead of taking the memory of the computer. */
+/* A faulty machine that allocates more fails here instead of taking the memory of the computer. */
 static void limit_memory(void)
 {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -465,6 +465,6 @@ int main(void)
         cmocka_unit_test(lack_of_memory_is_reported_without_a_leak),
     };
 
-    limit_memory(); /* under a sanitizer, whose own memory counts, the failing allocator alone watches */
+    limit_memory(); /* under a sanitizer, whose own memory counts, only the failing allocator is used */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* test_weights.c - whole folders, in every form that torch and safetensors write: which files count, what
- * is in them (by torch's own word), the book of what was used; and the folders of bad and good checkpoints
+/* test_weights.c - whole folders, in every form that torch and safetensors write: the files that count, their
+ * contents (compared with torch), the marks of used tensors; and the folders of bad and good checkpoints
  * outside the repository. */
 #include "ckpthelp.h"
 
@@ -80,7 +80,8 @@ static void views_are_strided_and_nothing_is_copied(void **state)
     assert_true(t->shape[0] == 3 && t->shape[1] == 2 && t->stride[0] == 1 && t->stride[1] == 3);
     assert_int_equal(weights_get(w, "expanded")->stride[0], 0);
     assert_ptr_equal((const char *)weights_get(w, "offset")->data - 7 * 4,
-                     (const char *)weights_get(w, "strided")->data - (8 + 2) * 4); /* one storage */
+                     (const char *)weights_get(w, "strided")->data -
+                         (8 + 2) * 4); /* both tensors have one storage */
     assert_null(weights_get(w, "epoch"));
     assert_null(weights_get(w, "inside"));
     weights_close(w);
@@ -97,7 +98,7 @@ static void tensors_nobody_took_are_counted(void **state)
     assert_int_equal(weights_unused(w, first, 3), 21);
     assert_string_equal(first[0], "plain");
     assert_string_equal(first[1], "transposed");
-    assert_true(weights_has(w, "plain")); /* asks, does not take */
+    assert_true(weights_has(w, "plain")); /* does not mark the tensor as used */
     assert_false(weights_has(w, "plai"));
     assert_string_equal(weights_get(w, "plain")->name, "plain");
     assert_int_equal(weights_unused(w, first, 1), 20);
@@ -155,7 +156,7 @@ static void the_order_of_the_names_decides(void **state)
     static const struct {
         const char *from, *file, *kind;
     } c[] = {
-        /* each goes before those above it */
+        /* each takes precedence over those above it */
         {"zip/pytorch_model.bin", "other.safetensors", NULL},
         {"shards-bin/pytorch_model.bin.index.json", "pytorch_model.bin.index.json", "torch zip, 2 shards"},
         {"stream/pytorch_model.bin", "pytorch_model.bin", "torch stream"},
@@ -253,7 +254,7 @@ static void lack_of_memory_is_reported_without_a_leak(void **state)
     help_every_allocation(open_folder, FIXTURES "/both");
 }
 
-/* Folders of bad/ whose fault only a model can see: here they open. */
+/* Folders of bad/ whose fault only a model can see: they open here. */
 static bool fault_is_the_models(const char *name)
 {
     static const char *const prefix[] = {

@@ -1,4 +1,4 @@
-/* zipmake.h - writes small zip archives for tests, right ones and wrong ones. */
+/* zipmake.h - writes small zip archives for tests, valid and invalid ones. */
 #ifndef TEST_ZIPMAKE_H
 #define TEST_ZIPMAKE_H
 
@@ -7,7 +7,7 @@
 
 #include "base/buf.h"
 
-/* What one member is to look like. Zeros give a right one: stored, sizes as they are. */
+/* The contents of a member. Zeros give a valid member: stored, with its true sizes. */
 struct zipmake_member {
     const char *name;
     const void *data;
@@ -16,13 +16,13 @@ struct zipmake_member {
     const char *local_name; /* another name in the local header */
     uint32_t more_bytes;    /* added to both sizes in the directory */
     uint32_t more_unpacked; /* added to the unpacked size only */
-    uint32_t local_at;      /* if not 0: where the directory says that the member begins */
+    uint32_t local_at;      /* if not 0: the offset of the member in the directory */
 };
 
-/* What is wrong with the archive's end. */
+/* The faults of the archive's end. */
 struct zipmake_end {
     int more_members; /* added to the count */
-    uint32_t dir_at;  /* if not 0: instead of the place of the directory */
+    uint32_t dir_at;  /* if not 0: the offset of the directory */
     uint16_t disk;
     const char *comment;
 };

@@ -38,7 +38,7 @@ char *jinjacase_read(const char *name, size_t *n)
     return t.bytes;
 }
 
-/* JSON TEXT of N bytes as variables. */
+/* Renders J with the members of the JSON TEXT of N bytes as variables. */
 static int render(const struct jinja *j, const char *text, size_t n, struct buf *out, struct err *e)
 {
     json_t *variables;
@@ -63,7 +63,7 @@ int jinjacase_render(const char *template, const char *variables, struct buf *ou
     return rc;
 }
 
-/* One case: its template and what it should come to; s is NULL for an error, which contains REFUSED. */
+/* One case: its template and the expected text; S is NULL for an error, which contains REFUSED. */
 struct expected {
     struct json_str template, output, refused;
 };

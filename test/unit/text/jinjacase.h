@@ -1,5 +1,5 @@
-/* jinjacase.h - what the tests of templates share: fixtures of test/data/templates, a fixed clock,
- * one-line renderings. */
+/* jinjacase.h - helpers of the tests of templates: fixtures of test/data/templates, a fixed clock, one-line
+ * renderings. */
 #ifndef GALLOP_TEST_JINJACASE_H
 #define GALLOP_TEST_JINJACASE_H
 
@@ -12,25 +12,25 @@
 
 extern const struct tm jinjacase_now; /* 26 July 2024, 12:00:00 */
 
-/* Path of fixture NAME, in a buffer of the function's own. */
+/* The path of the fixture NAME, in a static buffer. */
 const char *jinjacase_path(const char *name);
 
-/* The bytes of fixture NAME, zero-terminated, for mem_free(). The test fails if it is not there. */
+/* The bytes of the fixture NAME, zero-terminated, for mem_free(). The test fails if the file is missing. */
 char *jinjacase_read(const char *name, size_t *n);
 
-/* Renders TEMPLATE with the members of the JSON object VARIABLES. Returns the code; OUT is initialised
- * either way. */
+/* Renders TEMPLATE with the members of the JSON object VARIABLES. Returns the code; OUT is initialized even
+ * after an error. */
 int jinjacase_render(const char *template, const char *variables, struct buf *out, struct err *e);
 
 /* Runs the cases of the fixture TEXT, {"context": {...}, "cases": [{"template", "output"}, {"template",
- * "error"} or {"template", "refused": words of the message}...]}. Returns how many come to something else,
- * and SHOWs those; *n_cases is how many there are. */
+ * "error"} or {"template", "refused": words of the message}...]}. Returns the number of cases with another
+ * result, and SHOWs them; *n_cases is the number of all cases. */
 size_t jinjacase_run(const char *text, size_t n, size_t *n_cases, bool show);
 
-/* True when TEMPLATE comes to exactly TEXT; prints what it comes to otherwise. */
+/* True if the rendering of TEMPLATE is exactly TEXT; prints the rendering otherwise. */
 bool jinjacase_gives(const char *template, const char *variables, const char *text);
 
-/* True when TEMPLATE is refused with a message that contains WORDS. */
+/* True if TEMPLATE is refused with a message that contains WORDS. */
 bool jinjacase_refused(const char *template, const char *variables, const char *words);
 
 #endif

@@ -1,6 +1,5 @@
-/* test_bpe.c - merging against a plain reading of the definition, for random vocabularies, short and long
- * words, and words that are cut at junctions; and the time a hostile word takes.
- */
+/* test_bpe.c - BPE merges compared with a direct implementation of the definition, for random vocabularies,
+ * short and long words, and words that are cut at junctions; and the time of a hostile word. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,7 +55,7 @@ static uint32_t joined(struct model *m, uint32_t left, uint32_t right)
     return add_piece(m, whole, n + n2);
 }
 
-/* Characters, bytes where BYTES, then random rules between random pieces. */
+/* Makes a model of characters, bytes if BYTES is set, and random rules between random pieces. */
 static void make(struct model *m, const char *const *chars, size_t n_chars, bool fallback, size_t n_rules)
 {
     *m = (struct model){.bpe.byte_fallback = fallback};
@@ -97,7 +96,8 @@ static void drop(struct model *m)
     free(m->rule);
 }
 
-/* The definition: find the rule of lowest rank that applies, at its leftmost place; repeat. */
+/* Encodes by the definition: applies the rule of the lowest rank at its leftmost position until no rule
+ * applies. */
 static size_t by_definition(const struct model *m, uint32_t *id, size_t n)
 {
     for (size_t k = 0; k < m->n_rules;) {
@@ -112,7 +112,7 @@ static size_t by_definition(const struct model *m, uint32_t *id, size_t n)
         id[i] = m->rule[k].merged;
         memmove(id + i + 1, id + i + 2, (n - i - 2) * sizeof(*id));
         n--;
-        k = 0; /* a merge may make room for one of lower rank */
+        k = 0; /* a merge may make a rule of lower rank applicable */
     }
     return n;
 }
@@ -172,7 +172,7 @@ static void words_of_any_length_merge_by_the_definition(void **state)
                 n += strlen(c);
             }
             compare(&m, w, text, n);
-            compare(&m, w, text, n); /* from the cache, where it fits */
+            compare(&m, w, text, n); /* from the cache if it fits */
         }
         bpe_work_free(w);
         drop(&m);
@@ -180,8 +180,8 @@ static void words_of_any_length_merge_by_the_definition(void **state)
     assert_int_equal(mem_live_blocks(), 0);
 }
 
-/* y z -> yz takes the y from the candidate x y, and x has another one, x yz, of a later rank. The turn of the
- * old one must not be that of the new: p x comes in between. */
+/* The rule y z -> yz takes the y from the candidate x y, and x has another candidate, x yz, of a later rank.
+ * The old candidate must not be taken for the new one: p x is merged in between. */
 static void a_candidate_that_lost_its_right_half_has_no_turn(void **state)
 {
     static const char *const chars[] = {"p", "x", "y", "z"};
@@ -204,7 +204,7 @@ static void a_candidate_that_lost_its_right_half_has_no_turn(void **state)
     assert_int_equal(bpe_seal(&m.bpe, &m.vocab, NULL), 0);
     w = bpe_work_new(&m.bpe);
     for (size_t turns = 1; turns <= 40;
-         turns++) { /* words of 48 symbols and fewer are merged in another way */
+         turns++) { /* words of at most 48 symbols are merged by another function */
         char text[200];
 
         for (size_t i = 0; i < turns; i++)
@@ -240,17 +240,17 @@ static void unknown_characters_fuse_or_not(void **state)
     make(&m, letters, 2, false, 1);
     w = bpe_work_new(&m.bpe);
     m.bpe.has_unk = true;
-    m.bpe.unk = 2; /* the result of the one rule, so part of none */
+    m.bpe.unk = 2; /* the result of the only rule, so it is a part of none */
     assert_int_equal(bpe_encode(&m.bpe, w, text, sizeof(text) - 1, &ids, NULL), 0);
     assert_int_equal(ids.n, 5);
-    bpe_work_free(w); /* what is remembered depends on the settings */
+    bpe_work_free(w); /* the contents of the cache depend on the settings */
     w = bpe_work_new(&m.bpe);
     m.bpe.fuse_unk = true;
     assert_int_equal(bpe_encode(&m.bpe, w, text, sizeof(text) - 1, &ids, NULL), 0);
     assert_int_equal(ids.n, 5 + 4);
     bpe_work_free(w);
     w = bpe_work_new(&m.bpe);
-    m.bpe.has_unk = false; /* then they vanish */
+    m.bpe.has_unk = false; /* unknown characters then vanish */
     assert_int_equal(bpe_encode(&m.bpe, w, text, sizeof(text) - 1, &ids, NULL), 0);
     assert_int_equal(ids.n, 5 + 4 + 2);
     tok_ids_fini(&ids);
@@ -275,14 +275,15 @@ static void derived_rules_are_those_of_every_cut(void **state)
     assert_int_equal(bpe_seal(&m.bpe, &m.vocab, NULL), 0);
     w = bpe_work_new(&m.bpe);
     assert_int_equal(bpe_encode(&m.bpe, w, "ababa", 5, &ids, NULL), 0);
-    assert_int_equal(ids.n, 2); /* ab ab a, then ab + aba: the leftmost pair is ab + ab, which is no rule */
+    assert_int_equal(
+        ids.n, 2); /* ab ab a, then ab + aba: the leftmost pair is ab + ab, for which there is no rule */
     assert_true(ids.id[0] == 2 && ids.id[1] == 3);
     tok_ids_fini(&ids);
     bpe_work_free(w);
     drop(&m);
 }
 
-/* Words short and long need their lists, their queue, and room for what comes out. */
+/* Short and long words need memory for their lists, their heap, and their ids. */
 static void a_word_without_memory_is_an_error(void **state)
 {
     static const size_t length[] = {1, 48, 49, 400};
@@ -353,7 +354,9 @@ static void a_hostile_word_takes_time_in_proportion_to_its_length(void **state)
     for (size_t i = 0; i < sizeof(unit) / sizeof(*unit); i++) {
         double small = seconds_for(&m, unit[i], 1 << 16), large = seconds_for(&m, unit[i], 1 << 19);
 
-        if (large > 24 * small + 0.1) /* eight times as long; a quadratic method takes 64 times as long */
+        if (large >
+            24 * small +
+                0.1) /* the word is eight times as long; a quadratic algorithm takes 64 times as long */
             fail_msg("\"%s\": 64 KiB take %.4f s, 512 KiB %.4f s", unit[i], small, large);
     }
     drop(&m);

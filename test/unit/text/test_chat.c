@@ -1,6 +1,5 @@
-/* test_chat.c - the chat template of a folder: which file it is taken from, which tokens it sees, what
- * becomes of the messages, and what is said when something is wrong.
- */
+/* test_chat.c - the chat template of a folder: the file it is taken from, its special tokens, the changes of
+ * the messages, and the errors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +44,7 @@ static int render(const struct chat *c, json_t *q, const char *template, bool pr
     return rc;
 }
 
-/* What FOLDER's template comes to for a request; an error's message if it fails. For mem_free(). */
+/* The rendering of FOLDER's template for a request, or the error message. For mem_free(). */
 static char *rendered(const char *folder, const char *request, const char *template, bool prompt)
 {
     struct chat *c = open_folder(folder);
@@ -128,7 +127,7 @@ static void special_tokens_are_read_wrongly(void **state)
 
     (void)state;
     read_settings(&s, "files");
-    /* not special_tokens_map.json's: the table of added tokens is there */
+    /* not from special_tokens_map.json, because the table of added tokens exists */
     assert_string_equal(token(&s, "bos_token"), "<s>");
     assert_string_equal(token(&s, "eos_token"), "</s>");
     assert_null(token(&s, "pad_token"));
@@ -232,7 +231,7 @@ static void the_request_is_changed(void **state)
     chat_close(c);
 }
 
-/* Opens a folder of the running test's own that holds one file. */
+/* Opens a folder of the current test that has one file. */
 static int chat_with(const char *file, const char *text, struct chat **c, struct err *e)
 {
     FILE *f;

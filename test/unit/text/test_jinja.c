@@ -1,7 +1,6 @@
-/* test_jinja.c - the template language, by some five hundred snippets and by a chat template of each kind in
- * use, whose texts Python's jinja2 gave; and by what fixtures cannot hold: two ways to hand over variables,
- * several threads, the output that was there before.
- */
+/* test_jinja.c - the template language: about five hundred snippets and one chat template of each kind in
+ * use, compared with the output of Python's jinja2; and cases that fixtures cannot contain: two ways to pass
+ * variables, several threads, output that was there before. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,7 +57,7 @@ static json_t *load(const char *name)
     return j;
 }
 
-/* Whether the template comes to the text of RENDERING, or to its error; prints what it comes to otherwise. */
+/* True if the template gives the text or the error of RENDERING; prints the result otherwise. */
 static bool renders(const json_t *rendering, const json_t *conversations)
 {
     const char *name = json_string_value(json_object_get(rendering, "template"));

@@ -1,5 +1,4 @@
-/* test_jinja_errors.c - what is said about a template that is wrong: the line, the reason, and nothing
- * rendered. */
+/* test_jinja_errors.c - the errors of wrong templates: the line, the reason, and no output. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,7 +65,7 @@ static void an_error_of_rendering_does_not_name_its_line(void **state)
     assert_true(jinjacase_refused("{% set d.k = 2 %}", v, "cannot assign attribute on non-namespace object"));
 }
 
-/* A value is shown by its first 200 bytes, cut between characters. */
+/* A message shows the first 200 bytes of a value, cut between characters. */
 static void a_long_value_is_cut_inside_a_character(void **state)
 {
     (void)state;

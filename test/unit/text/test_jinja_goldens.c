@@ -1,6 +1,5 @@
-/* test_jinja_goldens.c - the reference snippets, and real chat templates with reference conversations, where
- * this data lies beside the repository. What they come to was computed by transformers.
- */
+/* test_jinja_goldens.c - the reference snippets, and real chat templates with reference conversations, if
+ * this data is beside the repository. The expected texts were computed by transformers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,7 +74,7 @@ static char *template_text(const char *ref, json_t *inlined)
     return text;
 }
 
-/* The conversations as text: integers must stay integers. */
+/* Loads the conversations from text, so that integers stay integers. */
 static json_t *load_exact(const char *name)
 {
     size_t n;

@@ -1,6 +1,5 @@
-/* test_jinja_limits.c - hostile templates: endless, huge and bottomless ones end with an error that says why,
- * in a moment, and a failing allocation anywhere leaves nothing behind.
- */
+/* test_jinja_limits.c - hostile templates: endless, huge and deeply nested templates end with an error after
+ * a short time, and a failing allocation leaves no memory behind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +18,7 @@
 
 static const struct jinja_limits small = {.steps = 200000, .bytes = 8 << 20, .output = 10000, .depth = 300};
 
-/* Renders TEMPLATE within LIMIT; true when it is refused with WORDS. */
+/* True if TEMPLATE is refused with WORDS within LIMIT. */
 static bool stopped_within(const struct jinja_limits *limit, const char *template, const char *words)
 {
     struct buf out = {.tag = MEM_TEXT};
@@ -82,7 +81,7 @@ static void a_template_runs_for_ever(void **state)
         "steps"));
 }
 
-/* The steps that TEMPLATE takes: the least limit with which it is rendered. */
+/* The number of steps of TEMPLATE: the lowest limit within which it is rendered. */
 static uint64_t steps_of(const char *template)
 {
     uint64_t low = 0, high = 1 << 24;
@@ -110,7 +109,7 @@ static uint64_t steps_of(const char *template)
     return high;
 }
 
-/* What an operation takes beyond the same template without it, and beyond making what it is given. */
+/* Operations, each with a template without it, and the steps that it may add to that template. */
 static const struct {
     const char *before, *operation;
     uint64_t least, most;
@@ -200,7 +199,7 @@ static void a_template_eats_memory(void **state)
     assert_true(stopped("{{ ('a' * 9999).replace('', 'b' * 9999) }}", "bytes of memory"));
 }
 
-/* None of these asks for much at once: it is the sum that must be seen. */
+/* None of these allocates much at once; the sum must reach the limit. */
 static void many_small_values_eat_memory(void **state)
 {
     static const struct jinja_limits limit = {
@@ -229,7 +228,7 @@ static void a_template_parsed_eats_memory(void **state)
 
     (void)state;
     memcpy(text, "{{ [",
-           4); /* the largest template, as dense as they come: 40 bytes of values for each of its own */
+           4); /* the largest template, with the most values: 40 bytes of values for each byte of text */
     for (; at + 8 < n; at += 4)
         memcpy(text + at, "1<2,", 4);
     memset(text + at, ' ', n - at);
@@ -294,7 +293,7 @@ static void a_bottomless_recursion_ends_in_the_stack(void **state)
     assert_true(stopped("{% set ns = namespace() %}{% set ns.a = ns %}{{ ns }}", "deeper than 300"));
 }
 
-/* The limits a rendering has by itself must suit the stack as well. */
+/* The default limits of a rendering must fit the stack. */
 static void the_ordinary_depth_is_more_than_the_stack_bears(void **state)
 {
     (void)state;
@@ -323,7 +322,7 @@ static void a_recursion_as_deep_as_templates_go_is_refused(void **state)
                         "{}", "end"));
 }
 
-/* COUNT times WHAT between BEFORE and BEHIND is refused as too deep, or at least not crashed over. */
+/* COUNT times WHAT between BEFORE and BEHIND is refused as too deep, or at least does not crash. */
 static void nested(const char *before, const char *what, size_t count, const char *behind, bool refused)
 {
     struct buf t = {.tag = MEM_TEXT}, out;
@@ -412,8 +411,8 @@ static void a_string_built_piece_by_piece_costs_its_square(void **state)
     buf_fini(&out);
 }
 
-/* Parses and renders with the N-th allocation failing, *failed says whether there was one; returns the
- * code, and fails if a block is left. */
+/* Parses and renders with the N-th allocation failing. *failed: an allocation failed. Returns the code; the
+ * test fails if memory is left. */
 static int render_failing(const char *template, long n, bool *failed)
 {
     static const char v[] = "{\"l\": [1, 2, {\"k\": \"v\"}], \"s\": \"a b\", \"d\": {\"x\": 1}}";
@@ -453,8 +452,8 @@ static void a_failing_allocation_leaks_or_is_taken_for_success(void **state)
     assert_true(n > 5);
 }
 
-/* The steps that J takes from FIRST on, up to MOST, are its last, one after the other; returns how many it
- * takes. */
+/* Limits J to each number of steps from FIRST to MOST in turn. Returns the number of steps of the whole
+ * rendering. */
 static uint64_t stop_at_each_step(const struct jinja *j, json_t *context, uint64_t first, uint64_t most)
 {
     struct jinja_limits limit = small;
@@ -474,8 +473,7 @@ static uint64_t stop_at_each_step(const struct jinja *j, json_t *context, uint64
     return limit.steps;
 }
 
-/* Memory, too, is refused once a rendering has failed, so this walks the paths of every allocation as
- * well. */
+/* Allocations also fail after an error, so this covers the paths of every failed allocation as well. */
 static void a_rendering_stopped_at_any_step_crashes_or_goes_on(void **state)
 {
     size_t n, i, before;

@@ -1,6 +1,5 @@
-/* test_jinja_numbers.c - integers of 64 bits against identities that must hold and against their ends, floats
- * against what reads back, and rounding against exact values.
- */
+/* test_jinja_numbers.c - integers of 64 bits compared by identities and at their limits, floats by reading
+ * their text again, and rounding by exact values. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,6 @@
-/* test_jinja_origin.c - which bytes of a rendered text the context wrote: through filters, methods, joins,
- * loops, macros, blocks and JSON, a byte of the context stays one, and a byte of the template stays the
- * template's.
- */
+/* test_jinja_origin.c - the bytes of a rendered text that the context wrote: through filters, methods, joins,
+ * loops, macros, blocks and JSON, a byte of the context keeps its origin, and so does a byte of the
+ * template. */
 #include "base/buf.h"
 #include "test.h"
 
@@ -17,7 +16,7 @@ static const char context[] =
     "\"m\": [{\"role\": \"user\", \"content\": \"hi\"}, {\"role\": \"end\", \"content\": \"\"}], \"bos\": \"<s>\", "
     "\"eos\": \"</s>\"}";
 
-/* The text of TEMPLATE with what the context wrote between braces. */
+/* Checks the text of TEMPLATE, in which braces mark the bytes of the context. */
 static void marks(const char *template, const char *wanted)
 {
     struct buf out = {.tag = MEM_TEXT}, origin = {.tag = MEM_TEXT}, shown = {.tag = MEM_TEXT};

@@ -1,6 +1,5 @@
-/* test_normalize.c - the normal forms against utf8proc's own, which orders marks slowly but surely; and
- * the time a hostile run of marks takes.
- */
+/* test_normalize.c - the normal forms compared with utf8proc's own, which orders marks in quadratic time; and
+ * the time of a hostile run of marks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +34,7 @@ static const utf8proc_option_t how[] = {
     [NORMALIZE_NFKD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT,
 };
 
-/* Appends S in FORM to GOT; returns whether there was anything to do. */
+/* Appends S in FORM to GOT. Returns whether S changed. */
 static bool to_form(int form, struct normalize_work *w, const char *s, size_t n, struct buf *got)
 {
     struct step step = {.kind = NORMALIZE_FORM, .form = (enum step_form)form};
@@ -107,12 +106,12 @@ static void random_heaps_of_marks_and_letters(void **state)
     assert_int_equal(mem_live_blocks(), 0);
 }
 
-/* U+10F4D of Unicode 11 has the class 220, an acute 230: by newer tables they change places. */
+/* U+10F4D of Unicode 11 has the class 220, an acute 230: newer tables would reorder them. */
 static void characters_after_unicode_9_move(void **state)
 {
     static const char *const same[] = {"q\xcc\x81\xf0\x90\xbd\x8d", /* acute, young mark */
                                        "\xf0\x90\xbd\x8d\xcc\x81", "\xf0\x90\xbd\x8d\xcc\x81\xf0\x90\xbd\x8d",
-                                       "e\xf0\x90\xbd\x8d\xcc\x81", /* no composing across it */
+                                       "e\xf0\x90\xbd\x8d\xcc\x81", /* no composition across it */
                                        "\xf0\x91\xa4\xb5\xf0\x91\xa4\xb0"};
     struct normalize_work w = {0};
 
@@ -160,9 +159,8 @@ static void a_megabyte_of_marks_is_ordered_in_linear_time(void **state)
     to_form(NORMALIZE_NFC, &w, s, n - 1, &out);
     assert_false(out.oom);
     assert_memory_equal(out.data, "\xc3\xa1\xcc\x96\xcc\x96",
-                        6); /* the first acute composes, the lower marks go first */
-    assert_true((double)clock() / CLOCKS_PER_SEC - begin <
-                5); /* by exchanging neighbours it is 10^11 steps */
+                        6); /* the first acute composes, then come the marks of the lower class */
+    assert_true((double)clock() / CLOCKS_PER_SEC - begin < 5); /* an exchange sort takes 10^11 steps */
     normalize_work_fini(&w);
     buf_fini(&out);
     free(s);

@@ -1,5 +1,5 @@
-/* test_pattern.c - patterns of the Oniguruma dialect: what they become, what they match, what is
- * refused. */
+/* test_pattern.c - patterns of the Oniguruma dialect: their translation, their matches, and the patterns that
+ * are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "text/tok/pattern.h"
 
-/* All matches of PATTERN in TEXT, each behind a '|'. */
+/* Appends all matches of PATTERN in TEXT to a buffer, each after a '|'. */
 static void find_all(const char *pattern, const char *text, size_t n, struct buf *out)
 {
     struct pattern_work *work = pattern_work_new();
@@ -98,8 +98,8 @@ static void rewritten_constructs_mean_what_they_mean_in_ruby(void **state)
     expect("(a)(b)", "abab", "|ab|ab");
 }
 
-/* What tokenizers 0.23 finds. Word characters are letters, marks, digits, numbers that are letters,
- * connectors and alphabetic symbols; outside of a class also the raised digits and the fractions of
+/* The matches of tokenizers 0.23. Word characters are letters, marks, digits, numbers that are letters,
+ * connectors and alphabetic symbols; outside a class also the superscript digits and the fractions of
  * Latin-1. */
 static const char word[] = "aZ_5\303\251\314\201\340\245\247\342\205\243\342\223\220\360\237\204"
                            "\260\360\237\205\260\342\200\277\302\262\302\276\302\252\343\200\241"

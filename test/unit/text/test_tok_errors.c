@@ -1,6 +1,5 @@
 /* test_tok_errors.c - tokenizer files that are refused, each with a sentence that names the file and the
- * fault; and the odd forms that are accepted.
- */
+ * fault; and unusual forms that are accepted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -172,7 +171,7 @@ static void added_tokens_beyond_the_vocabulary_get_the_next_ids(void **state)
 {
     static const int32_t want[] = {4, 2, 3};
 
-    (void)state; /* the declared ids do not decide */
+    (void)state; /* the ids in the file are ignored */
     expect("{\"added_tokens\":[{\"id\":50,\"content\":\"<x>\",\"special\":true,\"normalized\":false},"
            "{\"id\":51,\"content\":\"<y>\","
            "\"special\":false},{\"id\":2,\"content\":\"ab\",\"special\":false}]," MODEL "}",

@@ -1,6 +1,6 @@
-/* test_tok_fixtures.c - the small tokenizers of test/data/tokenizers against the answers of the reference
- * libraries (NAME.answers.json, made by tools/tok-fixtures): encoding in three ways, decoding, and streaming.
- */
+/* test_tok_fixtures.c - the small tokenizers of test/data/tokenizers compared with the answers of the
+ * reference libraries (NAME.answers.json, made by tools/tok-fixtures): encoding in three ways, decoding, and
+ * streaming. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -302,7 +302,7 @@ static void text_that_is_not_utf8_is_refused_with_the_byte_that_is_not(void **st
         assert_int_equal(tok_encode(t, bad[i].text, strlen(bad[i].text), TOK_ADD_SPECIAL, &ids, &e),
                          ERR_INPUT);
         assert_string_equal(e.msg, want);
-        assert_int_equal(ids.n, 1); /* as it was */
+        assert_int_equal(ids.n, 1); /* unchanged */
         tok_ids_fini(&ids);
     }
     tok_close(t);
@@ -335,7 +335,7 @@ static void ids_are_appended_and_pieces_found_again(void **state)
     tok_close(t);
 }
 
-/* TEXT, repeated up to MORE bytes, has at least as many ids as the bound says. */
+/* TEXT, repeated up to MORE bytes, has at least as many ids as the bound requires. */
 static void expect_bound(const char *name, const struct tok *t, const char *text, size_t n, size_t more)
 {
     size_t most = tok_most_bytes(t);
@@ -355,8 +355,8 @@ static void expect_bound(const char *name, const struct tok *t, const char *text
     tok_ids_fini(&ids);
 }
 
-/* Texts that a normalizer shrinks, a model swallows, or one token takes up: the bound holds, or there is
- * none. */
+/* For texts that a normalizer shortens, a model swallows, or one token covers, the bound holds or is
+ * SIZE_MAX. */
 static void no_id_takes_up_more_bytes_than_are_said(void **state)
 {
     static const struct {
@@ -402,7 +402,7 @@ static void no_id_takes_up_more_bytes_than_are_said(void **state)
     }
 }
 
-/* Each part of a tokenizer that may shrink or swallow text takes the bound away, alone. */
+/* Each part of a tokenizer that may shorten or swallow text removes the bound by itself. */
 static void whatever_may_shrink_a_text_leaves_no_bound(void **state)
 {
     static const struct {
@@ -548,7 +548,7 @@ static void *encode_all(void *arg)
 
 static void many_threads_may_encode_at_once(void **state)
 {
-    enum { N = 12 }; /* more than idle scratches are kept */
+    enum { N = 12 }; /* more than the number of idle scratches */
     struct tok *t = open_fixture("llama2.json");
     json_t *answers = open_answers("llama2.json");
     struct worker w[N];

@@ -1,6 +1,5 @@
-/* test_tok_gguf.c - tokenizers of test/data/tokenizers as GGUF would hold them: the same answers as Hugging
- * Face's; and metadata that make no tokenizer, refused with the field named.
- */
+/* test_tok_gguf.c - tokenizers of test/data/tokenizers in the form of GGUF give Hugging Face's answers; and
+ * metadata without a valid tokenizer are refused with the name of the field. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +20,7 @@
 
 enum { MAX_TOKENS = 600, MAX_MERGES = 1000 };
 
-/* A tokenizer.json taken apart into GGUF's arrays. */
+/* A tokenizer.json as GGUF's arrays. */
 struct parser {
     json_t *json;
     struct json_str token[MAX_TOKENS], merge[MAX_MERGES];
@@ -52,7 +51,7 @@ static size_t id_of(const json_t *vocab, const char *s, size_t n)
     return (size_t)json_integer_value(id);
 }
 
-/* Merges as "left right"; a piece scores the higher the sooner it is made. */
+/* Reads merges as "left right". A piece that is made earlier has a higher score. */
 static void take_merges(struct parser *p, const json_t *model)
 {
     const json_t *vocab = json_object_get(model, "vocab"), *m;
@@ -148,7 +147,7 @@ static struct tok *must_open(const struct parser *p)
     return t;
 }
 
-/* True if TEXT holds an added token with flags that GGUF cannot say. */
+/* True if TEXT has an added token with flags that GGUF does not have. */
 static bool beyond_gguf(const struct parser *p, const char *text)
 {
     const json_t *v;
@@ -180,7 +179,7 @@ static bool same_ids(const struct tok *t, const json_t *text, unsigned flags, co
     return same;
 }
 
-/* Rows of the answers that T gives differently; *asked counts those that were compared. */
+/* The number of answers that T gives differently; *asked is the number of comparisons. */
 static size_t differences(const struct parser *p, const struct tok *t, const char *answers, size_t *asked)
 {
     json_t *a = load(answers), *row;
@@ -298,7 +297,7 @@ static void bos_stands_in_front_where_it_shall(void **state)
     assert_true(tok_id_of(t, "a", 1, &a));
     json_array_set_new(with, 1, json_integer(a));
     json_array_set_new(without, 0, json_integer(a));
-    assert_true(same_ids(t, text, TOK_ADD_SPECIAL, with)); /* llama-bpe adds one where nothing is said */
+    assert_true(same_ids(t, text, TOK_ADD_SPECIAL, with)); /* llama-bpe adds BOS by default */
     tok_close(t);
     p->g.add_bos = 0;
     t = must_open(p);
@@ -417,7 +416,7 @@ static void what_makes_no_tokenizer_is_refused_by_field(void **state)
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < N_FIXTURES; i += 4) { /* one of each model */
+    for (size_t i = 0; i < N_FIXTURES; i += 4) { /* one for each kind of model */
         char json[64];
         struct parser *p;
         struct tok *t;

@@ -1,7 +1,6 @@
-/* test_tok_goldens.c - real tokenizers against reference answers, where the reference data lies beside the
- * repository: 348 texts a tokenizer.json (goldens/tokenizers), and the vectors of other projects
- * (data/token-vectors).
- */
+/* test_tok_goldens.c - real tokenizers compared with reference answers, if the reference data is beside the
+ * repository: 348 texts for each tokenizer.json (goldens/tokenizers), and the vectors of other projects
+ * (data/token-vectors). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

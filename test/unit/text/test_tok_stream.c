@@ -1,4 +1,4 @@
-/* test_tok_stream.c - decoder chains token by token: what comes out when, and that held-back parts are
+/* test_tok_stream.c - decoder chains, token by token: the text after each token; text that is kept back is
  * neither lost nor early. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
     "{\"type\":\"Replace\",\"pattern\":{\"String\":\"" from "\"},\"content\":\"" to "\"}"
 #define STRIP(c, start) "{\"type\":\"Strip\",\"content\":\"" c "\",\"start\":" #start ",\"stop\":0}"
 
-/* Streams TOKENS through DECODER; PIECES is what each token shows, the last one what the end shows. */
+/* Streams TOKENS through DECODER. PIECES has the text after each token, and last the text at the end. */
 static void expect(const char *decoder, const char *const *tokens, const char *const *pieces)
 {
     struct buf json = {.tag = MEM_TEXT}, out = {.tag = MEM_TEXT};

@@ -1,4 +1,4 @@
-/* test_unigram.c - the best path against all paths, for random vocabularies and short words. */
+/* test_unigram.c - the best path compared with all paths, for random vocabularies and short words. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -98,7 +98,7 @@ static void the_path_is_the_best_of_all(void **state)
     assert_int_equal(mem_live_blocks(), 0);
 }
 
-/* As in Hugging Face's tokenizers: of the pieces that end a path of equal sum the longest is taken, for it
+/* As in Hugging Face's tokenizers: of pieces that end paths of equal sums the longest is chosen, because it
  * begins first. */
 static void of_equal_sums_the_path_that_was_found_first_stays(void **state)
 {

@@ -1,4 +1,4 @@
-/* tokshared.c - packed files go through gzip(1). */
+/* tokshared.c - reads reference data, and unpacks it with gzip(1). */
 #include "tokshared.h"
 
 #include <setjmp.h>
