@@ -62,9 +62,12 @@ static int refuse_field(struct request *c, const char *field, const char *senten
 
 static int refuse_code(struct request *c, const struct err *e)
 {
+    char text[sizeof(*e)];
+
+    err_text(e, text, sizeof(text));
     if (mem_lib_failed()) /* then E may say of the request what is so for lack of memory */
         return refuse_memory(c);
-    return e->code == ERR_NOMEM ? refuse_memory(c) : refuse(c, e->code == ERR_NOSPACE ? 429 : 400, e->msg);
+    return e->code == ERR_NOMEM ? refuse_memory(c) : refuse(c, e->code == ERR_NOSPACE ? 429 : 400, text);
 }
 
 /* C is not worth its next stage: its client left, the server ends, or its time is over; it is refused
@@ -678,27 +681,23 @@ static void choose_seed(struct request *c, struct sampling *s)
 
 /* ---- submitting ---- */
 
-/* The field that a sentence of the engine is about; where that has another name there, E takes the
- * client's. */
-static void blame(struct request *c, const struct sampling *s, struct err *e)
+/* The member of a sampling record that E is about, as clients spell it: the field at fault. */
+static void blame(struct request *c, struct err *e)
 {
-    static const char stop[] = "stop_token: ";
-    size_t n = strcspn(e->msg, ":");
-    char text[300];
+    static const struct {
+        const char *member, *field;
+    } names[] = {
+        {"min_new_tokens", "min_tokens"}, {"max_new_tokens", "max_tokens"}, {"stop_token", "stop_token_ids"}};
+    const char *field = e->subject;
 
-    if (strncmp(e->msg, "min_new_tokens:", 15) == 0) {
-        fields_blame(&c->f, "min_tokens", 0);
-        err_set(e, ERR_INPUT, "min_tokens: found %lld, expected at most %zu, the most tokens of the answer",
-                (long long)c->f.min_tokens, s->max_new_tokens);
-    } else if (strncmp(e->msg, stop, sizeof(stop) - 1) == 0) {
-        fields_blame(&c->f, "stop_token_ids", 0);
-        snprintf(text, sizeof(text), "%s", e->msg + sizeof(stop) - 1);
-        err_set(e, ERR_INPUT, "stop_token_ids: %s", text);
-    } else if (e->msg[n] && n < sizeof(text)) {
-        snprintf(text, sizeof(text), "%.*s", (int)n, e->msg);
-        if (json_object_get(c->f.body, text))
-            fields_blame(&c->f, text, 0);
-    }
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(e->subject, names[i].member) == 0)
+            field = names[i].field;
+    if (!field[0])
+        return;
+    if (json_object_get(c->f.body, field))
+        fields_blame(&c->f, field, 0);
+    err_subject(e, field);
 }
 
 static int submit(struct request *c, struct request_prompt *p, const struct sampling *s, const char *salt)
@@ -728,7 +727,7 @@ static int submit(struct request *c, struct request_prompt *p, const struct samp
         return 0;
     p->n_open = 0;
     prepare_waits_no_more(p);
-    blame(c, s, &e);
+    blame(c, &e);
     return refuse_code(c, &e);
 }
 

@@ -139,13 +139,11 @@ void load_scheduling(const struct opt_values *v, struct gallop_options *o)
 int load_engine(struct load *l, struct checkpoint *model, struct gallop **g, struct err *e)
 {
     struct print_bar bar = {.what = "loading"};
-    char why[GALLOP_ERR_SIZE];
     int rc;
 
     l->o.progress = print_progress;
     l->o.progress_ctx = &bar;
-    if ((rc = engine_open(g, &l->o, model, why)) != 0)
-        err_set(e, rc, "%s", why);
+    rc = engine_open(g, &l->o, model, e);
     print_bar_end(&bar);
     if (rc == 0 && engine_info(*g)->headless && !l->headless) {
         rc = err_set(e, ERR_UNSUPPORTED, "%s", engine_info(*g)->headless);

@@ -30,11 +30,14 @@ static void print_page(struct buf *page)
 }
 
 /* Says why the work failed, unless the reader of standard output is gone. */
-static int fail(const struct err *e)
+static int fail(const struct verb *verb, const struct err *e)
 {
+    char text[sizeof(*e)];
+
     print_flush(NULL);
+    options_error_text(verb->options, e, text, sizeof(text));
     if (!print_reader_gone())
-        log_error("%s", e->msg);
+        log_error("%s", text);
     return e->code == ERR_USAGE ? 2 : 1;
 }
 
@@ -55,7 +58,7 @@ static int run_parsed(const struct verb *verb, const struct opt_values *v)
         rc = err_set(&e, ERR_USAGE, "%s: found \"%s\", expected %s", verb->name, v->args[0], verb->no_words);
     else
         rc = verb->run(v, &e);
-    return rc > 0 ? fail(&e) : -rc;
+    return rc > 0 ? fail(verb, &e) : -rc;
 }
 
 /* ARGV begins with the verb. */

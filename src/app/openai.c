@@ -308,8 +308,11 @@ static json_t *completion(const struct openai_form *f, const struct request *q, 
 
 static json_t *refusal(const struct request *q)
 {
-    return json_pack("{s:{s:s,s:s,s:n,s:i}}", "error", "message", q->fault.msg, "type", "BadRequestError",
-                     "param", "code", 400);
+    char text[sizeof(q->fault)];
+
+    err_text(&q->fault, text, sizeof(text));
+    return json_pack("{s:{s:s,s:s,s:n,s:i}}", "error", "message", text, "type", "BadRequestError", "param",
+                     "code", 400);
 }
 
 json_t *openai_line(const struct openai_form *f, const struct request *q, json_t *seed)

@@ -1,4 +1,5 @@
 /* options.c - the option rows that several verbs have, and what follows from their values alone. */
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -394,6 +395,63 @@ static bool given(const struct opt_values *v, const char *name, struct sampling 
         return false;
     sampling_mark(s, field);
     return true;
+}
+
+/* Members of the engine's records that the command line spells otherwise. */
+static const struct {
+    const char *member, *flag;
+} flags[] = {{"max_batched_tokens", "max-num-batched-tokens"}};
+
+/* The option of LIST that the engine calls MEMBER [n], or NULL. */
+static const struct opt_row *row_of_member(const struct opt_row *const *list, const char *member, size_t n)
+{
+    char flag[ERR_SUBJECT_BYTES];
+
+    if (n == 0 || n >= sizeof(flag))
+        return NULL;
+    for (size_t i = 0; i < n; i++)
+        flag[i] = member[i] == '_' ? '-' : member[i];
+    flag[n] = 0;
+    for (size_t k = 0; k < sizeof(flags) / sizeof(flags[0]); k++)
+        if (strlen(flags[k].member) == n && memcmp(flags[k].member, member, n) == 0)
+            snprintf(flag, sizeof(flag), "%s", flags[k].flag);
+    for (; *list; list++)
+        for (const struct opt_row *r = *list; r->name; r++)
+            if (strcmp(r->name, flag) == 0)
+                return r;
+    return NULL;
+}
+
+/* True for the characters of words, names of files and quotations, none of which an option touches. */
+static bool is_of_word(char c)
+{
+    return isalnum((unsigned char)c) || (c && strchr("_-./\"'", c));
+}
+
+void options_error_text(const struct opt_row *const *list, const struct err *e, char *out, size_t size)
+{
+    const struct opt_row *r = row_of_member(list, e->subject, strlen(e->subject));
+    struct buf text = {.tag = MEM_APP};
+
+    if (!e->subject[0]) { /* it is about a file, whose names stay */
+        err_text(e, out, size);
+        return;
+    }
+    buf_fmt(&text, "%s%s: ", r ? "--" : "", r ? r->name : e->subject);
+    for (const char *at = e->msg, *end; *at; at = end) { /* other options that the sentence names */
+        for (end = at + 1; is_of_word(*at) && is_of_word(*end);)
+            end++;
+        r = memchr(at, '_', (size_t)(end - at)) ? row_of_member(list, at, (size_t)(end - at)) : NULL;
+        if (r)
+            buf_fmt(&text, "--%s", r->name);
+        else
+            buf_add(&text, at, (size_t)(end - at));
+    }
+    if (text.oom || !text.data)
+        err_text(e, out, size);
+    else
+        snprintf(out, size, "%s", text.data);
+    buf_fini(&text);
 }
 
 int options_read_sampling(const struct opt_values *v, struct sampling *s, struct arena *a, struct err *e)

@@ -843,10 +843,12 @@ static int talk(struct talk *t, struct err *e)
         print_text("Type a message; /help lists commands.\n");
     buf_init(&line, MEM_APP);
     while (rc == 0 && (rc = print_flush(e)) == 0 && !leave && read_message(t, &line)) {
+        char text[sizeof(struct err)];
         struct err fault = {0};
 
         if (take_line(t, &line, &leave, &fault) != 0 && print_flush(NULL) == 0) {
-            log_error("%s", fault.msg);
+            options_error_text(verb_chat.options, &fault, text, sizeof(text));
+            log_error("%s", text);
             t->faults = true;
         }
     }

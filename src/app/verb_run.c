@@ -291,6 +291,7 @@ static void print_openai(const struct run *r, const struct request *q)
 /* One line, with all answers where several were asked for; the first is also where a single one would be. */
 static void print_request_json(const struct run *r, const struct request *q)
 {
+    char text[sizeof(q->fault)];
     json_t *o, *choices;
 
     if (q->form != REQUEST_OWN) {
@@ -303,7 +304,8 @@ static void print_request_json(const struct run *r, const struct request *q)
     if (q->custom_id)
         json_object_set(o, "custom_id", q->custom_id);
     if (q->fault.code) {
-        json_object_set_new(o, "error", json_string(q->fault.msg));
+        err_text(&q->fault, text, sizeof(text));
+        json_object_set_new(o, "error", json_string(text));
     } else {
         json_object_set_new(o, "prompt_ids", print_json_ids(&q->ids));
         if (q->drawn)
@@ -376,11 +378,14 @@ static void print_answer_text(const struct run *r, const struct request *q, cons
 static void print(struct run *r, const struct request *q)
 {
     bool cancelled = !q->fault.code && q->cancelled;
+    char text[sizeof(q->fault)];
 
     if (cancelled && !r->stream)
         return;
-    if (q->fault.code)
-        log_error("%s", q->fault.msg);
+    if (q->fault.code) {
+        options_error_text(verb_run.options, &q->fault, text, sizeof(text));
+        log_error("%s", text);
+    }
     r->n_failed += q->fault.code != 0;
     if (!cancelled && !q->fault.code && q->random_seed)
         say_seed(r, q);

@@ -9,18 +9,52 @@
 
 #include "base/utf8.h"
 
+static int set(struct err *e, int code, const char *subject, const char *fmt, va_list ap)
+{
+    char msg[sizeof(((struct err *)0)->msg)]; /* an argument may lie in E */
+
+    if (!e)
+        return code;
+    vsnprintf(msg, sizeof(msg), fmt, ap);
+    utf8_printable(msg);
+    snprintf(e->subject, sizeof(e->subject), "%s", subject);
+    memcpy(e->msg, msg, sizeof(msg));
+    e->code = code;
+    return code;
+}
+
 int err_set(struct err *e, int code, const char *fmt, ...)
 {
     va_list ap;
 
-    if (!e)
-        return code;
-    e->code = code;
     va_start(ap, fmt);
-    vsnprintf(e->msg, sizeof(e->msg), fmt, ap);
+    set(e, code, "", fmt, ap);
     va_end(ap);
-    utf8_printable(e->msg);
     return code;
+}
+
+int err_about(struct err *e, int code, const char *subject, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    set(e, code, subject, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+int err_subject(struct err *e, const char *subject)
+{
+    if (!e)
+        return ERR_OK;
+    snprintf(e->subject, sizeof(e->subject), "%s", subject);
+    return e->code;
+}
+
+void err_text(const struct err *e, char *out, size_t size)
+{
+    snprintf(out, size, "%s%s%s", e->subject, e->subject[0] ? ": " : "", e->msg);
+    utf8_printable(out);
 }
 
 int err_nomem(struct err *e, const char *what)
@@ -38,7 +72,7 @@ int err_os(struct err *e, const char *what, const char *path)
 
 int err_prefix(struct err *e, const char *fmt, ...)
 {
-    char head[512], old[sizeof(((struct err *)0)->msg)];
+    char head[512], old[sizeof(*e)];
     va_list ap;
 
     if (!e)
@@ -46,7 +80,8 @@ int err_prefix(struct err *e, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(head, sizeof(head), fmt, ap);
     va_end(ap);
-    memcpy(old, e->msg, sizeof(old));
+    err_text(e, old, sizeof(old));
+    e->subject[0] = 0;
     if (snprintf(e->msg, sizeof(e->msg), "%s: %s", head, old) < 0)
         e->msg[0] = 0;
     utf8_printable(e->msg);

@@ -23,14 +23,29 @@ enum err_code {
     ERR_USAGE,       /* the command line is wrong: exit status 2 */
 };
 
+enum { ERR_SUBJECT_BYTES = 64 };
+
 struct err {
     int code;
-    char msg[1024]; /* always terminated; long names are cut */
+    /* The option or field that is at fault, as struct gallop_options, struct gallop_sampling or a request
+     * spells it ("kv_cache_memory"); "": none. The program shows it as a flag, the server as a JSON field. */
+    char subject[ERR_SUBJECT_BYTES];
+    char msg[1024]; /* the sentence, without the subject; always terminated, long names are cut */
 };
 
 /* Sets the sentence and returns CODE, so that `return err_set(e, ...)` is the usual way out. E may be
  * NULL. */
 int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* The same, about the option or field SUBJECT. */
+int err_about(struct err *e, int code, const char *subject, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Says that the error in E is about SUBJECT. Returns its code. */
+int err_subject(struct err *e, const char *subject);
+
+/* "SUBJECT: SENTENCE", or the sentence alone, to OUT [size], cut where it does not fit. */
+void err_text(const struct err *e, char *out, size_t size);
 
 /* The sentence for a failed allocation of WHAT ("out of memory: WHAT"). Returns ERR_NOMEM. */
 int err_nomem(struct err *e, const char *what);
@@ -38,7 +53,8 @@ int err_nomem(struct err *e, const char *what);
 /* The sentence for a failed system call on PATH, from errno. Returns ERR_OS. */
 int err_os(struct err *e, const char *what, const char *path);
 
-/* Puts "PREFIX: " in front of the sentence that is there. Returns its code. */
+/* Makes "PREFIX: SUBJECT: SENTENCE" the sentence: what a file says, not an option, is at fault. Returns its
+ * code. */
 int err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* 0 when S[n] is UTF-8, else ERR_INPUT and a sentence with the first byte that is not: the line and byte of

@@ -127,10 +127,9 @@ static int prove(int fd, const char *path, const char *dir, struct err *e)
     if (!realpath(dir, real_dir))
         return err_os(e, "resolve", dir);
     if (!below(real_file, real_dir) && !in_cache_blobs(real_file, real_dir))
-        return err_set(
-            e, ERR_INPUT,
-            "%.300s: this is a link that leads out of the folder, to %.300s; if it may be followed, "
-            "say --allow-links",
+        return err_about(
+            e, ERR_INPUT, "allow_links",
+            "%.300s: this is a link that leads out of the folder, to %.300s; only allow_links follows it",
             path, real_file);
     if (fstat(fd, &opened) != 0 || stat(real_file, &named) != 0)
         return err_os(e, "examine", path);

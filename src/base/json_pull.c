@@ -30,7 +30,8 @@ int json_pull_fail(struct json_pull *j, const char *fmt, ...)
         line += *p == '\n';
     if (line > 1) /* of bulk files, which are one line, only the byte says anything */
         snprintf(at, sizeof(at), " (line %zu)", line);
-    j->rc = err_set(j->e, ERR_INPUT, "%s: at byte %zu%s: %s", j->path, (size_t)(j->p - j->begin), at, text);
+    j->rc = err_set(j->e, ERR_INPUT, "%s%sat byte %zu%s: %s", j->path ? j->path : "", j->path ? ": " : "",
+                    (size_t)(j->p - j->begin), at, text);
     j->p = j->end;
     return j->rc;
 }
@@ -207,7 +208,7 @@ static bool copy_unescaped(struct json_pull *j, const char *esc, struct json_str
         close += *close == '\\' && j->end - close > 1 ? 2 : 1;
     out = o = arena_alloc(j->arena, (size_t)(close - start) + 1);
     if (!out) {
-        j->rc = err_nomem(j->e, j->path);
+        j->rc = err_nomem(j->e, j->path ? j->path : "a JSON text");
         return false;
     }
     while (p < j->end && *p != '"') {
@@ -480,7 +481,7 @@ static json_t *load_value(struct json_pull *j);
 static json_t *made(struct json_pull *j, json_t *v)
 {
     if (!v && !j->rc) {
-        j->rc = err_nomem(j->e, j->path);
+        j->rc = err_nomem(j->e, j->path ? j->path : "a JSON text");
         j->p = j->end;
     }
     return v;

@@ -127,7 +127,7 @@ int dense_add(struct dense *d, struct folder in, const char *path, struct err *e
         return err_set(
             e, ERR_UNSUPPORTED,
             "%s: a packed checkpoint does not hold the module %.200s, so embeddings would be wrong: "
-            "serve the folder that it was made of (--pooling last or mean serves it without)",
+            "serve the folder that it was made of (pooling last or mean serves it without)",
             in.path, path);
     d->n++;
     if ((rc = read_config(l, &bias, in, file, e)) != 0)

@@ -33,8 +33,8 @@ struct engine_info {
 };
 
 /* gallop_open() of the model at O->model, which C is, opened; C outlives the engine, which closes C's files
- * when the weights are read. C NULL: the engine opens it. ERR [GALLOP_ERR_SIZE] or NULL. */
-int engine_open(struct gallop **out, const struct gallop_options *o, struct checkpoint *c, char *err);
+ * when the weights are read. C NULL: the engine opens it. */
+int engine_open(struct gallop **out, const struct gallop_options *o, struct checkpoint *c, struct err *e);
 
 const struct engine_info *engine_info(const struct gallop *g);
 

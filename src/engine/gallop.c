@@ -49,7 +49,7 @@ _Static_assert(sizeof(struct gallop_logprob) == sizeof(struct sample_top),
 int engine_give(char *err, const struct err *e, int rc)
 {
     if (rc && err)
-        memcpy(err, e->msg, sizeof(e->msg));
+        err_text(e, err, GALLOP_ERR_SIZE);
     return rc;
 }
 
@@ -68,16 +68,17 @@ void gallop_options_init(struct gallop_options *o)
 static int check_sizes(const struct gallop_options *o, struct err *e)
 {
     if (o->max_model_len < 0 || o->max_model_len == 1 || o->max_model_len > INT32_MAX)
-        return err_set(e, ERR_INPUT, "max_model_len %lld is not between 2 and 2^31",
-                       (long long)o->max_model_len);
+        return err_about(e, ERR_INPUT, "max_model_len", "found %lld, expected 2 to 2147483647",
+                         (long long)o->max_model_len);
     if (o->max_num_seqs < 0 || o->max_num_seqs > 4096)
-        return err_set(e, ERR_INPUT, "max_num_seqs %lld is not between 1 and 4096",
-                       (long long)o->max_num_seqs);
+        return err_about(e, ERR_INPUT, "max_num_seqs", "found %lld, expected 1 to 4096",
+                         (long long)o->max_num_seqs);
     if (o->max_batched_tokens < 0 || o->max_batched_tokens > 65536)
-        return err_set(e, ERR_INPUT, "max_batched_tokens %lld is not between 1 and 65536",
-                       (long long)o->max_batched_tokens);
+        return err_about(e, ERR_INPUT, "max_batched_tokens", "found %lld, expected 1 to 65536",
+                         (long long)o->max_batched_tokens);
     if (o->max_logits < 0 || o->max_logits > 65536)
-        return err_set(e, ERR_INPUT, "max_logits %lld is not between 1 and 65536", (long long)o->max_logits);
+        return err_about(e, ERR_INPUT, "max_logits", "found %lld, expected 1 to 65536",
+                         (long long)o->max_logits);
     if (o->kv_cache_tokens < 0 || o->block_size < 0 || o->bmc_splits < 0)
         return err_set(e, ERR_INPUT, "a size of the KV cache is negative");
     return 0;
@@ -93,7 +94,8 @@ int engine_read_options(const struct gallop_options *o, struct llm_options *l, c
 
     if (o->prefix_index && strcmp(o->prefix_index, "none") != 0 &&
         !prefix_kind_of_name(o->prefix_index, &index))
-        return err_set(e, ERR_INPUT, "prefix index %s is not known (radix, hash, none)", o->prefix_index);
+        return err_about(e, ERR_INPUT, "prefix_index", "found %s, expected radix, hash or none",
+                         o->prefix_index);
     *l = (struct llm_options){.model = path,
                               .dtype = o->dtype,
                               .quant = o->quant,
@@ -122,16 +124,18 @@ int engine_read_options(const struct gallop_options *o, struct llm_options *l, c
                               .progress = o->progress,
                               .progress_ctx = o->progress_ctx};
     if (!o->model)
-        return err_set(e, ERR_INPUT, "no model is named");
+        return err_about(e, ERR_INPUT, "model", "no model is named");
     if ((rc = check_sizes(o, e)) != 0)
         return rc;
     if (!(o->kv_cache_memory >= 0 && o->kv_cache_memory < 1e9))
-        return err_set(e, ERR_INPUT, "kv_cache_memory %g is not a number of GiB", o->kv_cache_memory);
+        return err_about(e, ERR_INPUT, "kv_cache_memory", "found %g, expected a number of GiB",
+                         o->kv_cache_memory);
     l->kv_bytes = (size_t)(o->kv_cache_memory * 1073741824.0);
     if (o->kv_cache_memory > 0 && l->kv_bytes == 0)
         l->kv_bytes = 1; /* 0 would mean that no size is given */
     if (!(o->kv_store_size >= 0 && o->kv_store_size < 1e9))
-        return err_set(e, ERR_INPUT, "kv_store_size %g is not a number of GiB", o->kv_store_size);
+        return err_about(e, ERR_INPUT, "kv_store_size", "found %g, expected a number of GiB",
+                         o->kv_store_size);
     l->kv_store_bytes = (uint64_t)(o->kv_store_size * 1073741824.0);
     return find_model_path(path, FOLDER_PATH_MAX, o->model, &where, e);
 }
@@ -204,14 +208,15 @@ static int read_step_options(const struct gallop_options *o, const struct llm *m
     int scheduler, admission;
 
     if (o->scheduling_policy && !waiting_policy_of_name(o->scheduling_policy, &policy))
-        return err_set(e, ERR_INPUT, "scheduling policy %s is not known (fcfs, priority, fair)",
-                       o->scheduling_policy);
+        return err_about(e, ERR_INPUT, "scheduling_policy", "found %s, expected fcfs, priority or fair",
+                         o->scheduling_policy);
     if (!choose(o->scheduler, schedulers, 3, &scheduler))
-        return err_set(e, ERR_INPUT,
-                       "scheduler %s is not known (continuous_batch, continuous_prefill_first, iterative)",
-                       o->scheduler);
+        return err_about(e, ERR_INPUT, "scheduler",
+                         "found %s, expected continuous_batch, continuous_prefill_first or iterative",
+                         o->scheduler);
     if (!choose(o->admission, admissions, 2, &admission))
-        return err_set(e, ERR_INPUT, "admission %s is not known (optimistic, worst-case)", o->admission);
+        return err_about(e, ERR_INPUT, "admission", "found %s, expected optimistic or worst-case",
+                         o->admission);
     if (!(o->tpot_target_ms >= 0) || o->max_num_queued_reqs < 0 || o->max_num_queued_tokens < 0)
         return err_set(e, ERR_INPUT,
                        "tpot_target_ms, max_num_queued_reqs and max_num_queued_tokens are 0 or more");
@@ -280,34 +285,27 @@ static void fill_info(struct gallop *g)
                                    .threads = pool_threads(m->pool)};
 }
 
-int gallop_open(struct gallop **out, const struct gallop_options *o, char *err)
-{
-    return engine_open(out, o, NULL, err);
-}
-
-int engine_open(struct gallop **out, const struct gallop_options *o, struct checkpoint *c, char *err)
+int engine_open(struct gallop **out, const struct gallop_options *o, struct checkpoint *c, struct err *e)
 {
     char path[FOLDER_PATH_MAX];
     struct llm_options lo;
     pthread_condattr_t clock;
-    struct err e = {0};
     struct gallop *g;
     int rc;
 
     *out = NULL;
     if (o->kv_cache_type && kv_type_extern(o->kv_cache_type))
-        rc = err_set(&e, ERR_INPUT,
-                     "KV cache type %s takes its tables from a scheduler outside: it is for "
-                     "gallop_executor_open()",
-                     o->kv_cache_type);
+        rc = err_about(e, ERR_INPUT, "kv_cache_type",
+                       "%s takes its tables from a scheduler outside: it is for gallop_executor_open()",
+                       o->kv_cache_type);
     else
-        rc = engine_read_options(o, &lo, path, &e);
+        rc = engine_read_options(o, &lo, path, e);
     if (rc)
-        return engine_give(err, &e, rc);
+        return rc;
     lo.checkpoint = c;
     g = mem_zalloc(1, sizeof(*g), MEM_ENGINE);
     if (!g)
-        return engine_give(err, &e, err_nomem(&e, "the engine"));
+        return err_nomem(e, "the engine");
     arena_init(&g->config_arena, MEM_ENGINE);
     pthread_mutex_init(&g->lock, NULL);
     pthread_condattr_init(&clock);
@@ -315,14 +313,22 @@ int engine_open(struct gallop **out, const struct gallop_options *o, struct chec
     pthread_cond_init(&g->submitted, &clock);
     pthread_condattr_destroy(&clock);
     g->default_seed = o->seed;
-    if ((rc = engine_open_llm(&g->llm, &lo, &g->config, &g->config_arena, &e)) != 0 ||
-        (rc = open_step(g, o, &e)) != 0) {
+    if ((rc = engine_open_llm(&g->llm, &lo, &g->config, &g->config_arena, e)) != 0 ||
+        (rc = open_step(g, o, e)) != 0) {
         gallop_close(g);
-        return engine_give(err, &e, rc);
+        return rc;
     }
     fill_info(g);
     *out = g;
     return 0;
+}
+
+int gallop_open(struct gallop **out, const struct gallop_options *o, char *err)
+{
+    struct err e = {0};
+    int rc = engine_open(out, o, NULL, &e);
+
+    return engine_give(err, &e, rc);
 }
 
 void gallop_close(struct gallop *g)
@@ -387,9 +393,9 @@ void gallop_request_init(struct gallop_request *r)
 static int check_list(const char *name, const void *list, size_t n, size_t most, struct err *e)
 {
     if (n > most)
-        return err_set(e, ERR_INPUT, "%s: found %zu entries, at most %zu can be served", name, n, most);
+        return err_about(e, ERR_INPUT, name, "found %zu entries, at most %zu can be served", n, most);
     if (n && !list)
-        return err_set(e, ERR_INPUT, "%s: %zu entries are said to be there, but the list is NULL", name, n);
+        return err_about(e, ERR_INPUT, name, "%zu entries are said to be there, but the list is NULL", n);
     return 0;
 }
 
@@ -406,10 +412,10 @@ static int check_lists(const struct gallop_sampling *p, struct err *e)
         return rc;
     for (size_t i = 0; i < p->n_stop; i++)
         if (!p->stop[i])
-            return err_set(e, ERR_INPUT, "stop: string %zu of %zu is NULL", i, p->n_stop);
+            return err_about(e, ERR_INPUT, "stop", "string %zu of %zu is NULL", i, p->n_stop);
     for (size_t i = 0; i < p->n_bad_words; i++)
         if (!p->bad_words[i])
-            return err_set(e, ERR_INPUT, "bad_words: string %zu of %zu is NULL", i, p->n_bad_words);
+            return err_about(e, ERR_INPUT, "bad_words", "string %zu of %zu is NULL", i, p->n_bad_words);
     return 0;
 }
 
@@ -473,11 +479,12 @@ static int check_numbers(const struct gallop_sampling *p, struct err *e)
 
     for (size_t i = 0; i < sizeof(n) / sizeof(n[0]); i++)
         if (n[i].value < -1)
-            return err_set(e, ERR_INPUT, "%s: found %lld, expected 0 or more, or -1 for what the model says",
-                           n[i].name, (long long)n[i].value);
+            return err_about(e, ERR_INPUT, n[i].name,
+                             "found %lld, expected 0 or more, or -1 for the model's default",
+                             (long long)n[i].value);
     if (p->logprobs > SAMPLING_MAX_LOGPROBS)
-        return err_set(e, ERR_INPUT, "logprobs %lld is more than %d", (long long)p->logprobs,
-                       SAMPLING_MAX_LOGPROBS);
+        return err_about(e, ERR_INPUT, "logprobs", "found %lld, expected at most %d", (long long)p->logprobs,
+                         SAMPLING_MAX_LOGPROBS);
     return 0;
 }
 
@@ -541,15 +548,15 @@ static int new_answers(const struct gallop *g, const struct gallop_request *r, s
     sr->salt = r->cache_salt ? salt : NULL;
     *out = NULL;
     if (r->n < 0 || r->n > SEQ_MAX_ANSWERS)
-        return err_set(e, ERR_INPUT, "n: found %lld, expected 1 to %d answers", (long long)r->n,
-                       SEQ_MAX_ANSWERS);
+        return err_about(e, ERR_INPUT, "n", "found %lld, expected 1 to %d answers", (long long)r->n,
+                         SEQ_MAX_ANSWERS);
     if (r->prompt_logprobs < -1 || r->prompt_logprobs > SAMPLING_MAX_LOGPROBS)
-        return err_set(e, ERR_INPUT, "prompt_logprobs: found %lld, expected 0 to %d, or -1 for none",
-                       (long long)r->prompt_logprobs, SAMPLING_MAX_LOGPROBS);
+        return err_about(e, ERR_INPUT, "prompt_logprobs", "found %lld, expected 0 to %d, or -1 for none",
+                         (long long)r->prompt_logprobs, SAMPLING_MAX_LOGPROBS);
     if ((unsigned)r->pooling > GALLOP_POOL_MEAN ||
         (r->pooling && (r->n > 1 || r->prompt_logprobs >= 0 || sr->sampling->max_new_tokens != 0)))
-        return err_set(e, ERR_INPUT,
-                       "pooling: one answer of no tokens has an embedding, without prompt_logprobs");
+        return err_about(e, ERR_INPUT, "pooling",
+                         "an embedding needs n = 1, max_new_tokens = 0 and no prompt_logprobs");
     if (!r->pooling && g->llm.model.info.headless)
         return err_set(e, ERR_UNSUPPORTED, "this model %s: it generates nothing, and gives embeddings only",
                        g->llm.model.bidirectional ? "has attention in both directions"
@@ -557,13 +564,13 @@ static int new_answers(const struct gallop *g, const struct gallop_request *r, s
     if (g->llm.model.bidirectional && sr->n_ids > g->llm.max_tokens)
         return err_set(
             e, ERR_INPUT,
-            "the prompt has %zu tokens, at most %zu are computed at once, and this model's attention "
-            "in both directions takes it whole (--max-num-batched-tokens)",
+            "the prompt has %zu tokens, and a step computes at most %zu (max_batched_tokens); this model's "
+            "attention in both directions needs the whole prompt in one step",
             sr->n_ids, g->llm.max_tokens);
     sr->pooling = (enum seq_pooling)r->pooling;
     sr->n_hidden = g->llm.model.info.hidden;
     if (!(r->deadline_s >= 0))
-        return err_set(e, ERR_INPUT, "deadline_s: found %g, expected 0 or more", r->deadline_s);
+        return err_about(e, ERR_INPUT, "deadline_s", "found %g, expected 0 or more", r->deadline_s);
     sr->prompt_logprobs = (int)r->prompt_logprobs;
     return rc ? rc
               : seq_new(out, sr, r->n ? (size_t)r->n : 1, g->llm.tok, g->llm.model.info.vocab, g->llm.max_len,

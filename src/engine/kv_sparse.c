@@ -38,11 +38,10 @@ int kv_sparse_read(struct kv_sparse *s, const char *text, struct err *e)
             good = good && !sink && (sink = read_number(&p, "sink=", &s->sink));
     }
     if (!good || *p || s->window == 0)
-        return err_set(
-            e, ERR_INPUT,
-            "kv-sparse \"%.60s\": sink=N,window=N is expected, in either order, with a row or more in "
-            "the window",
-            text);
+        return err_about(e, ERR_INPUT, "kv_sparse",
+                         "found \"%.60s\", expected sink=N,window=N, in either order, with a row or more in "
+                         "the window",
+                         text);
     return 0;
 }
 
@@ -50,16 +49,14 @@ int kv_sparse_read(struct kv_sparse *s, const char *text, struct err *e)
 static int check(const struct model *m, struct err *e)
 {
     if (m->info.fixed_positions)
-        return err_set(
-            e, ERR_UNSUPPORTED,
-            "kv-sparse needs positions that can be counted anew; those of %s are learned, or a table",
-            m->arch->class_name);
+        return err_about(e, ERR_UNSUPPORTED, "kv_sparse",
+                         "it needs positions that can be counted anew; those of %s are learned, or a table",
+                         m->arch->class_name);
     for (size_t r = 0; r < m->info.n_ropes; r++)
         if (m->info.rope[r].type == ROPE_DYNAMIC)
-            return err_set(
-                e, ERR_UNSUPPORTED,
-                "kv-sparse needs a rope that stays as it is; that of this model (dynamic) changes with "
-                "the length of the sequence");
+            return err_about(e, ERR_UNSUPPORTED, "kv_sparse",
+                             "it needs a RoPE that stays as it is; that of this model (dynamic) changes with "
+                             "the length of the sequence");
     return 0;
 }
 
@@ -72,8 +69,8 @@ int kv_sparse_apply(const struct kv_sparse *s, struct model *m, struct err *e)
     if (!s->window)
         return 0;
     if (m->bidirectional)
-        return err_set(e, ERR_UNSUPPORTED,
-                       "kv_sparse: this model's attention goes in both directions, and no row leaves it");
+        return err_about(e, ERR_UNSUPPORTED, "kv_sparse",
+                         "this model's attention goes in both directions, and no row leaves it");
     if ((rc = check(m, e)) != 0)
         return rc;
     window = arena_zalloc(&m->arena, i->n_layers, sizeof(*window));

@@ -157,10 +157,10 @@ static int refuse_kv(const struct llm *m, const char *type, const struct kv_limi
             "weights (%.2f GiB)%s and scratch (%.2f GiB) leave no room for a KV cache in %.2f GiB of "
             "memory",
             weights, others, (double)llm_scratch_bytes(m) / gib, (double)topo_memory_limit_bytes() / gib);
-    return err_set(
-        e, ERR_NOMEM,
+    return err_about(
+        e, ERR_NOMEM, "kv_cache_memory",
         "weights (%.2f GiB)%s, scratch (%.2f GiB) and a KV cache of %zu tokens (%.2f GiB) do not fit "
-        "into %.2f GiB of memory; the largest cache that fits has %zu tokens: --kv-cache-memory %.*f",
+        "into %.2f GiB of memory; the largest cache that fits has %zu tokens: kv_cache_memory %.*f",
         weights, others, (double)llm_scratch_bytes(m) / gib, lim->pool_tokens, (double)bytes / gib,
         (double)topo_memory_limit_bytes() / gib, fit, digits,
         (double)(size_t)((double)room / gib * unit) / unit);
@@ -200,10 +200,10 @@ static int check_one_fits(const char *type, const struct kv_limits *lim, size_t 
     one.pool_tokens = least;
     needs = kv_budget_bytes(type, &one);
     digits = needs < (size_t)1 << 30 ? 6 : 2;
-    return err_set(
-        e, ERR_INPUT,
+    return err_about(
+        e, ERR_INPUT, "kv_cache_memory",
         "a KV cache of %zu tokens (%.*f GiB) cannot hold one sequence of max_model_len %zu, which "
-        "takes %zu tokens (%.*f GiB): --kv-cache-memory %.*f or more, or --max-model-len %zu or less",
+        "takes %zu tokens (%.*f GiB): kv_cache_memory %.*f or more, or max_model_len %zu or less",
         lim->pool_tokens, digits, (double)bytes / gib, lim->max_len, least, digits, (double)needs / gib,
         digits, (double)needs / gib + (digits == 6 ? 1e-6 : 1e-2), lim->pool_tokens);
 }
@@ -356,7 +356,7 @@ static void say_unused(const struct calibration *s, const struct model_options *
         used |= q == QUANT_INT8_STATIC || (!s->linears && (q == QUANT_INT4 || q == QUANT_INT4_128));
     }
     if (mo->scales && !used)
-        log_warn("%s is not used: it is of --quant %s", s->path, s->linears ? "int8-static" : "int4");
+        log_warn("%s is not used: it was made for quant %s", s->path, s->linears ? "int8-static" : "int4");
 }
 
 /* Attention in both directions needs all rows of a prompt in one step. */

@@ -117,19 +117,19 @@ static int read_object(struct op_config *c, json_t *o, struct err *e)
     json_t *v;
 
     if (!json_is_object(o))
-        return err_set(e, ERR_INPUT, "--op-config: an object of operator kind to backend is expected");
+        return err_about(e, ERR_INPUT, "op_config", "an object of operator kind to backend is expected");
     json_object_foreach(o, key, v)
     {
         enum op_kind k;
         int rc;
 
         if (!kind_of(key, &k))
-            return err_set(e, ERR_INPUT, "--op-config: operator kind \"%s\" is not known", key);
+            return err_about(e, ERR_INPUT, "op_config", "operator kind \"%s\" is not known", key);
         if (c->backend[k])
-            return err_set(e, ERR_INPUT, "--op-config: %s is named twice", linear_kind_name(k));
+            return err_about(e, ERR_INPUT, "op_config", "%s is named twice", linear_kind_name(k));
         if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
-            return err_set(e, ERR_INPUT, "--op-config: the backend of %s is not a string%s", key,
-                           json_is_string(v) ? " without NUL" : "");
+            return err_about(e, ERR_INPUT, "op_config", "the backend of %s is not a string%s", key,
+                             json_is_string(v) ? " without NUL" : "");
         if ((rc = set(c, k, json_string_value(v), e)) != 0)
             return rc;
     }
@@ -144,8 +144,8 @@ int op_config_read(struct op_config *c, const char *json, const char *attention,
     if (json) {
         json_t *o;
 
-        if ((rc = json_pull_load(&o, json, strlen(json), "--op-config", e)) != 0)
-            return rc;
+        if (json_pull_load(&o, json, strlen(json), NULL, e) != 0)
+            return err_subject(e, "op_config");
         rc = read_object(c, o, e);
         json_decref(o);
     }

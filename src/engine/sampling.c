@@ -557,7 +557,7 @@ static int validate_scalar(const struct sampling *s, enum sampling_field id, str
     v = f->kind == NUMBER ? *(const double *)at : *(const int *)at;
     if (in_range(f, v) || (f->kind == INTEGER && v == -1))
         return 0;
-    return err_set(e, ERR_INPUT, "%s: found %.9g, expected %s", name_of[id], v, f->expected);
+    return err_about(e, ERR_INPUT, name_of[id], "found %.9g, expected %s", v, f->expected);
 }
 
 static int validate_strings(const char *name, const struct sampling_str *list, size_t n, size_t most,
@@ -567,12 +567,11 @@ static int validate_strings(const char *name, const struct sampling_str *list, s
         const struct sampling_str *t = &list[i];
 
         if (t->n == 0 || t->n > bytes || utf8_valid_prefix(t->s, t->n) != t->n)
-            return err_set(e, ERR_INPUT, "%s: string %zu has %zu bytes, expected 1 to %zu of UTF-8", name, i,
-                           t->n, bytes);
+            return err_about(e, ERR_INPUT, name, "string %zu has %zu bytes, expected 1 to %zu of UTF-8", i,
+                             t->n, bytes);
     }
-    return n <= most
-               ? 0
-               : err_set(e, ERR_INPUT, "%s: found %zu strings, at most %zu can be served", name, n, most);
+    return n <= most ? 0
+                     : err_about(e, ERR_INPUT, name, "found %zu strings, at most %zu can be served", n, most);
 }
 
 void sampling_sort(struct sampling *s)
@@ -587,7 +586,7 @@ static int validate_ids(const char *name, const int32_t *id, size_t n, size_t n_
 {
     for (size_t i = 0; i < n; i++)
         if (id[i] < 0 || (size_t)id[i] >= n_vocab)
-            return err_set(e, ERR_INPUT, "%s: found token %d, the vocabulary has %zu", name, id[i], n_vocab);
+            return err_about(e, ERR_INPUT, name, "found token %d, the vocabulary has %zu", id[i], n_vocab);
     return 0;
 }
 
@@ -600,21 +599,22 @@ int sampling_validate(const struct sampling *s, size_t n_vocab, struct err *e)
     if (rc != 0)
         return rc;
     if (s->min_new_tokens > s->max_new_tokens)
-        return err_set(e, ERR_INPUT, "min_new_tokens: found %zu, expected at most max_new_tokens (%zu)",
-                       s->min_new_tokens, s->max_new_tokens);
+        return err_about(e, ERR_INPUT, "min_new_tokens",
+                         "found %zu, expected at most the maximum number of tokens to generate, %zu",
+                         s->min_new_tokens, s->max_new_tokens);
     for (size_t i = 0; i < s->n_biases; i++) {
         if (s->bias[i].id < 0 || (size_t)s->bias[i].id >= n_vocab)
-            return err_set(e, ERR_INPUT, "logit_bias: found token %d, the vocabulary has %zu", s->bias[i].id,
-                           n_vocab);
+            return err_about(e, ERR_INPUT, "logit_bias", "found token %d, the vocabulary has %zu",
+                             s->bias[i].id, n_vocab);
         if (!isfinite(s->bias[i].value))
-            return err_set(e, ERR_INPUT, "logit_bias: token %d: expected a finite number", s->bias[i].id);
+            return err_about(e, ERR_INPUT, "logit_bias", "token %d: expected a finite number", s->bias[i].id);
         if (i > 0 && s->bias[i].id <= s->bias[i - 1].id)
-            return err_set(e, ERR_INPUT, "logit_bias: token %d is there twice or out of order",
-                           s->bias[i].id);
+            return err_about(e, ERR_INPUT, "logit_bias", "token %d is there twice or out of order",
+                             s->bias[i].id);
     }
     if (s->n_logprob_ids > SAMPLING_MAX_LOGPROBS)
-        return err_set(e, ERR_INPUT, "logprob_token_ids: found %zu tokens, expected at most %d",
-                       s->n_logprob_ids, SAMPLING_MAX_LOGPROBS);
+        return err_about(e, ERR_INPUT, "logprob_token_ids", "found %zu tokens, expected at most %d",
+                         s->n_logprob_ids, SAMPLING_MAX_LOGPROBS);
     if ((rc = validate_ids("stop_token", s->stop_token, s->n_stop_tokens, n_vocab, e)) != 0 ||
         (rc = validate_ids("allowed_token_ids", s->allowed, s->n_allowed, n_vocab, e)) != 0 ||
         (rc = validate_ids("logprob_token_ids", s->logprob_id, s->n_logprob_ids, n_vocab, e)) != 0)

@@ -34,9 +34,9 @@ static struct quant_map all_of(enum quant q)
 
 static int refuse(const char *found, const char *where, struct err *e)
 {
-    return err_set(e, ERR_INPUT,
-                   "--quant: found '%.60s'%s, expected none, int8, int8-static, int4, int4-g128 or mxfp4",
-                   found, where);
+    return err_about(e, ERR_INPUT, "quant",
+                     "found '%.60s'%s, expected none, int8, int8-static, int4, int4-g128 or mxfp4", found,
+                     where);
 }
 
 static int read_kind(struct quant_map *q, const char *kind, const json_t *v, struct err *e)
@@ -50,10 +50,9 @@ static int read_kind(struct quant_map *q, const char *kind, const json_t *v, str
             snprintf(where, sizeof(where), " for %s", kind);
             return quant_of(name, &q->of[linears[i]]) ? 0 : refuse(name, where, e);
         }
-    return err_set(
-        e, ERR_INPUT,
-        "--quant: found operator kind '%.60s', expected qkv_projection, out_projection, mlp or lm_head",
-        kind);
+    return err_about(e, ERR_INPUT, "quant",
+                     "found operator kind '%.60s', expected qkv_projection, out_projection, mlp or lm_head",
+                     kind);
 }
 
 int quant_read(struct quant_map *q, const char *text, struct err *e)
@@ -61,7 +60,7 @@ int quant_read(struct quant_map *q, const char *text, struct err *e)
     enum quant all = QUANT_AS_STORED;
     const char *kind;
     json_t *o, *v;
-    int rc;
+    int rc = 0;
 
     *q = all_of(QUANT_AS_STORED);
     if (!text || quant_of(text, &all)) {
@@ -70,8 +69,8 @@ int quant_read(struct quant_map *q, const char *text, struct err *e)
     }
     if (*text != '{')
         return refuse(text, "", e);
-    if ((rc = json_pull_load(&o, text, strlen(text), "--quant", e)) != 0)
-        return rc;
+    if (json_pull_load(&o, text, strlen(text), NULL, e) != 0)
+        return err_subject(e, "quant");
     json_object_foreach(o, kind, v) if (rc == 0) rc = read_kind(q, kind, v, e);
     json_decref(o);
     return rc;

@@ -64,9 +64,9 @@ static int read_list(json_t **out, bool *all, const char *option, const char *te
 
     *all = false;
     if (text[strspn(text, " ")] == '[') {
-        rc = json_pull_load(out, text, strlen(text), option, e);
+        rc = json_pull_load(out, text, strlen(text), NULL, e);
         if (rc)
-            return rc == ERR_NOMEM ? rc : err_set(e, ERR_USAGE, "%s: not a list of JSON", option);
+            return rc == ERR_NOMEM ? rc : err_about(e, ERR_USAGE, option, "not a list of JSON");
     } else if ((*out = split(text)) == NULL) {
         return err_nomem(e, option);
     }
@@ -78,12 +78,12 @@ static int read_list(json_t **out, bool *all, const char *option, const char *te
         if (s && strcmp(s, "*") == 0)
             *all = true;
         else if (!s || strlen(s) != n || n > MOST_WORD || !is(s))
-            return err_set(e, ERR_USAGE, "%s: found '%.80s', expected %s", option, s ? s : "no string",
-                           expected);
+            return err_about(e, ERR_USAGE, option, "found '%.80s', expected %s", s ? s : "no string",
+                             expected);
         bytes += n + 2;
     }
     if (bytes > MOST_BYTES)
-        return err_set(e, ERR_USAGE, "%s: found %zu bytes, expected at most %d", option, bytes, MOST_BYTES);
+        return err_about(e, ERR_USAGE, option, "found %zu bytes, expected at most %d", bytes, MOST_BYTES);
     if (*all) { /* then the others say nothing more */
         json_decref(*out);
         *out = NULL;
@@ -99,23 +99,23 @@ int cors_open(struct cors *c, const char *origins, const char *methods, const ch
 
     *c = (struct cors){.credentials = credentials};
     if (!origins && (methods || headers || credentials))
-        return err_set(e, ERR_USAGE, "%s needs --allowed-origins",
-                       methods   ? "--allowed-methods"
-                       : headers ? "--allowed-headers"
-                                 : "--allow-credentials");
+        return err_about(e, ERR_USAGE,
+                         methods   ? "allowed_methods"
+                         : headers ? "allowed_headers"
+                                   : "allow_credentials",
+                         "it needs allowed_origins");
     if (origins)
-        rc = read_list(&c->origins, &c->any, "--allowed-origins", origins, is_origin,
+        rc = read_list(&c->origins, &c->any, "allowed_origins", origins, is_origin,
                        "* or origins as browsers write them (https://host, https://host:port)", e);
     if (rc == 0 && methods)
-        rc = read_list(&c->methods, &all, "--allowed-methods", methods, is_token, "* or names of methods", e);
+        rc = read_list(&c->methods, &all, "allowed_methods", methods, is_token, "* or names of methods", e);
     if (rc == 0 && headers)
-        rc = read_list(&c->headers, &all, "--allowed-headers", headers, is_token,
-                       "* or names of header fields", e);
+        rc = read_list(&c->headers, &all, "allowed_headers", headers, is_token, "* or names of header fields",
+                       e);
     if (rc == 0 && c->any && credentials)
-        rc =
-            err_set(e, ERR_USAGE,
-                    "--allow-credentials: not with --allowed-origins *, by which every page on the web could "
-                    "ask with what the browser keeps; name the origins");
+        rc = err_about(e, ERR_USAGE, "allow_credentials",
+                       "not with allowed_origins *, by which every page on the web could "
+                       "ask with what the browser keeps; name the origins");
     return rc;
 }
 

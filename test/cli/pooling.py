@@ -299,7 +299,7 @@ def a_model_of_both_directions_takes_whole_prompts_and_makes_no_text():
     with Server("--max-num-batched-tokens", 16, "--max-num-seqs", 4, model=path) as s:
         expect(s.post("/v1/embeddings", input=[5] * 16)[0], 200, "status of a prompt as long as a step")
         status, body = s.post("/v1/embeddings", input=[5] * 17)
-        check(status == 400 and "17 tokens, at most 16" in json.dumps(body), f"a longer one: {status} {body}")
+        check(status == 400 and "17 tokens, and a step computes at most 16" in json.dumps(body), f"a longer one: {status} {body}")
         kept = s.post("/v1/embeddings", input=[5] * 15 + [6])[1]["data"][0]["embedding"]
         for more in ([], [7], [7] * 40):
             body = s.post("/api/embed", input=[5] * 15 + [6] + more)[1]
@@ -314,7 +314,7 @@ def a_model_of_both_directions_takes_whole_prompts_and_makes_no_text():
         status, body = s.post("/v1/completions", prompt=[5], max_tokens=1)
         check(status == 400 and "both directions" in json.dumps(body) and scratch.name not in json.dumps(body), f"completions: {status} {body}")
     _refused(path, "both directions", options=("--kv-store", scratch.name))
-    _refused(path, "kv_sparse", "both directions", options=("--kv-sparse", "sink=4,window=64"))
+    _refused(path, "--kv-sparse", "both directions", options=("--kv-sparse", "sink=4,window=64"))
 
 
 run_all(list(globals().items()))

@@ -169,7 +169,7 @@ static void links_out_of_the_folder_are_refused(void **state)
     expect_text(in, "inside", "x");
     expect_text(in, "roundabout", "x");
     expect_refused(in, "outside", ERR_INPUT, "leads out of the folder", outside);
-    expect_refused(in, "outside", ERR_INPUT, "--allow-links", "");
+    expect_refused(in, "outside", ERR_INPUT, "allow_links", "");
     expect_refused(in, "twice", ERR_INPUT, "leads out of the folder", outside);
     expect_refused(in, "dangling", ERR_OS, "follow the link", "");
     expect_refused(in, "up/secret", ERR_INPUT, "leads out of the folder", outside);

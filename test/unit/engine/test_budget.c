@@ -38,8 +38,8 @@ static void a_cache_that_does_not_fit_is_refused_with_the_largest_that_does(void
 
         assert_int_equal(open_budget(900000, 0, types[t], err), GALLOP_NO_MEMORY);
         assert_non_null(strstr(err, "do not fit"));
-        assert_non_null(most = strstr(err, "--kv-cache-memory "));
-        assert_true(sscanf(most, "--kv-cache-memory %lf", &fit) == 1 && fit > 0.01);
+        assert_non_null(most = strstr(err, "kv_cache_memory "));
+        assert_true(sscanf(most, "kv_cache_memory %lf", &fit) == 1 && fit > 0.01);
         assert_true(fit * 1073741824 < (double)topo_memory_limit_bytes() * 31 / 32);
         if (!kv_type_pooled(types[t])) { /* the others would take it */
             assert_int_equal(open_budget(fit, 0, types[t], err), 0);
@@ -72,15 +72,15 @@ static void a_cache_below_one_sequence_is_refused_with_what_would_help(void **st
             o.kv_cache_memory = by_memory ? 0.0008 : 0;
             if (engines_try(&g, "demo", &o, err) != GALLOP_BAD_INPUT)
                 fail_msg("%s: a cache of 512 tokens for 1024 positions: %s", types[t], g ? "it opens" : err);
-            gib = strstr(err, "--kv-cache-memory ");
-            len = strstr(err, "--max-model-len ");
+            gib = strstr(err, "kv_cache_memory ");
+            len = strstr(err, ", or max_model_len ");
             if (!strstr(err, "cannot hold one sequence of max_model_len 1024") || !gib || !len)
-                fail_msg("%s: both flags are expected in: %s", types[t], err);
-            o.max_model_len = atoi(len + strlen("--max-model-len "));
+                fail_msg("%s: both options are expected in: %s", types[t], err);
+            o.max_model_len = atoi(len + strlen(", or max_model_len "));
             if (engines_try(&g, "demo", &o, err) != 0)
                 fail_msg("%s, %d positions: %s", types[t], (int)o.max_model_len, err);
             gallop_close(g);
-            o.kv_cache_memory = atof(gib + strlen("--kv-cache-memory "));
+            o.kv_cache_memory = atof(gib + strlen("kv_cache_memory "));
             o.max_model_len = 0;
             if (engines_try(&g, "demo", &o, err) != 0)
                 fail_msg("%s, %f GiB: %s", types[t], o.kv_cache_memory, err);

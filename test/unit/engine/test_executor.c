@@ -135,9 +135,9 @@ static void options_of_what_it_does_not_have_are_refused_by_name(void **state)
     must_not_open(&o, GALLOP_EXECUTOR_VERSION, "cannot hold one sequence");
     o = good;
     o.max_logits = -1;
-    must_not_open(&o, GALLOP_EXECUTOR_VERSION, "max_logits -1");
+    must_not_open(&o, GALLOP_EXECUTOR_VERSION, "max_logits: found -1");
     o.max_logits = 65537;
-    must_not_open(&o, GALLOP_EXECUTOR_VERSION, "max_logits 65537");
+    must_not_open(&o, GALLOP_EXECUTOR_VERSION, "max_logits: found 65537");
     o = good;
     o.kv_cache_type = "external";
     must_not_open(&o, GALLOP_EXECUTOR_VERSION, "external");

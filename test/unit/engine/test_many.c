@@ -658,9 +658,9 @@ static void wrong_names_and_numbers_are_refused_at_open(void **state)
         struct gallop_options o;
         const char *sentence;
     } wrong[] = {
-        {{.scheduling_policy = "lifo"}, "scheduling policy lifo is not known (fcfs, priority, fair)"},
-        {{.scheduler = "greedy"}, "scheduler greedy is not known"},
-        {{.admission = "none"}, "admission none is not known (optimistic, worst-case)"},
+        {{.scheduling_policy = "lifo"}, "scheduling_policy: found lifo, expected fcfs, priority or fair"},
+        {{.scheduler = "greedy"}, "scheduler: found greedy, expected "},
+        {{.admission = "none"}, "admission: found none, expected optimistic or worst-case"},
         {{.max_num_queued_reqs = -1}, "max_num_queued_reqs"},
         {{.max_num_queued_tokens = -1}, "max_num_queued_tokens"},
         {{.tpot_target_ms = -1}, "tpot_target_ms"},

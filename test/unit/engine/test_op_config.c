@@ -42,7 +42,7 @@ static void pace_spells_kinds_and_backends_its_own_way(void **state)
         {"{\"lm_head_backend\":\"IMBPS\"}", "backend imbps serves mlp only, not lm_head (there are auto, "},
         {"{\"norm\":\"imbps\"}", "backend imbps for norm is not built in (there are auto, gallop, native)"},
         {"{\"mlp_backend\":\"SLAB\"}", "backend SLAB for mlp is not built in (there are auto, "},
-        {"{\"_backend\":\"JIT\"}", "--op-config: operator kind \"_backend\" is not known"}};
+        {"{\"_backend\":\"JIT\"}", "operator kind \"_backend\" is not known"}};
     struct op_config c = {0};
     struct err e = {0};
 
@@ -80,15 +80,14 @@ static void what_is_no_object_of_names_is_refused_with_its_place(void **state)
 {
     static const struct {
         const char *json, *says;
-    } cases[] = {
-        {"", "--op-config: at byte 0: "},
-        {"{\"mlp\":\n\"native\",}", "--op-config: at byte 17 (line 2): "},
-        {"{\"mlp\":\"native\",\"mlp\":\"native\"}", "--op-config: at byte 22: duplicate key \"mlp\""},
-        {"{\"mlp\":\"native\"} x", "--op-config: at byte 17: text follows"},
-        {"{\"mlp\":\"native\\u0000\"}", "--op-config: the backend of mlp is not a string without NUL"},
-        {"{\"mlp\":\"native\",\"mlp_backend\":\"NATIVE\"}", "--op-config: mlp is named twice"},
-        {"{\"mlp\":1}", "--op-config: the backend of mlp is not a string"},
-        {"\"mlp\"", "--op-config: an object of operator kind"}};
+    } cases[] = {{"", "at byte 0: "},
+                 {"{\"mlp\":\n\"native\",}", "at byte 17 (line 2): "},
+                 {"{\"mlp\":\"native\",\"mlp\":\"native\"}", "at byte 22: duplicate key \"mlp\""},
+                 {"{\"mlp\":\"native\"} x", "at byte 17: text follows"},
+                 {"{\"mlp\":\"native\\u0000\"}", "the backend of mlp is not a string without NUL"},
+                 {"{\"mlp\":\"native\",\"mlp_backend\":\"NATIVE\"}", "mlp is named twice"},
+                 {"{\"mlp\":1}", "the backend of mlp is not a string"},
+                 {"\"mlp\"", "an object of operator kind"}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct op_config c = {0};
