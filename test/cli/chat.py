@@ -186,7 +186,8 @@ def regen_answers_the_last_message_again():
     expect(_history(_said(r)[-1]), [("u", "one"), ("a", second)], "the conversation after /regen")
     seeds = [x.split()[-1] for x in _said(r) if "the seed is" in x]
     expect(len(set(seeds)), 2, f"seeds that are said: {seeds}")
-    expect(_answers(call(*drawn, "--seed", seeds[0], stdin=b"one\n")), [first], "the seed gives the answer again")
+    again = call(*drawn, "--seed", seeds[0], stdin=b"one\n")
+    expect((_answers(again), again.stderr), ([first], b""), "the seed gives the answer again, and is not said")
     r = _talk("/regen\none\n/regen\nSHOW\n")
     check("there is no answer yet" in _said(r)[0], f"/regen in front of all: {_said(r)}")
     expect(_history(_said(r)[1]), [("u", "one"), ("a", _answers(r)[0])], "a greedy answer is the same again")
@@ -212,6 +213,10 @@ def a_conversation_is_saved_and_goes_on():
     r = _talk(f"other\n/save {path}\n/load {path}\nSHOW\n/new\nSHOW\n")
     check("the file exists" in _said(r)[0], f"another conversation's file stays: {_said(r)}")
     expect((_history(_said(r)[1]), _history(_said(r)[2])), ([(m["role"][0], m["content"]) for m in saved], [("s", "Be kind.")]), "after /load, and after /new")
+    with open(path, "w") as f:
+        json.dump([{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}], f)
+    r = _talk(f"/load {path}\nSHOW\n/new\nSHOW\n", "--system", "Be kind.")
+    expect([_history(x) for x in _said(r)], [[("u", "one"), ("a", "two")], []], "a conversation without a system message, and a new one after it")
     for text in ("{", "5", '[{"role": "user"}]', '[{"role": "user", "content": 5}]'):
         with open(path, "w") as f:
             f.write(text)
@@ -420,11 +425,13 @@ def a_paste_of_several_lines_is_one_message():
 
 
 def the_end_of_an_answer_says_how_fast_it_was_and_how_full_the_context_is():
+    messages = json.dumps([{"role": "user", "content": "one"}]).encode()
+    n = len(call("render", "-m", MODEL, "--messages", "-", "--ids", stdin=messages).stdout.decode().split(","))
     t = _Terminal("-n", "3")
     t.type("one\r")
     t.wait(b"[3 tokens, ")
     shown = t.wait(b"]").decode()
-    check(shown.split(" tokens/s; context ")[0].replace(".", "").isdigit() and shown.endswith(" of 1024"), f"the end of an answer: {shown}")
+    check(shown.split(" tokens/s; context ")[0].replace(".", "").isdigit() and shown.endswith(f" context {n + 3} of 1024"), f"the end of an answer: {shown}")
     t.end()
 
 
