@@ -184,7 +184,10 @@ def batches_of_openais_form_are_resumed_by_their_names():
     os.unlink(out)
     for _ in range(2):
         _resume(batch, out)
-        expect([json.loads(x)["response"]["status_code"] for x in _read(out).splitlines()], [400], "an error is tried again")
+        expect([json.loads(x)["response"]["status_code"] for x in _read(out).splitlines()], [400], "one result, which is an error")
+    _file("or.jsonl", _openai("a", messages=USER, max_tokens=2))
+    _resume(batch, out)
+    expect([json.loads(x)["response"]["status_code"] for x in _read(out).splitlines()], [200], "an error is tried again, when its line was mended")
 
 
 # The last message begins the script that is said.
