@@ -167,6 +167,8 @@ def other_forms_say_the_same_numbers():
         ollama = s.post("/api/chat", messages=messages, options={"num_predict": 7, "temperature": 0}, stream=False)[1]
         expect((ollama["prompt_eval_count"], ollama["done"]), (n, True), "Ollama's prompt")
         check(1 <= ollama["eval_count"] <= 7 and (ollama["eval_count"] == 7) == (ollama["done_reason"] == "length"), f"its answer: {ollama}")
+        one = s.post("/api/chat", messages=messages, options={"num_predict": 1}, stream=False)[1]
+        check(one["prompt_eval_duration"] > 0 and one["eval_duration"] == 0, f"behind the first token nothing is decoded: {one}")
         check(ollama["total_duration"] >= ollama["prompt_eval_duration"] + ollama["eval_duration"] > 0, f"its durations: {ollama}")
         message = s.post("/v1/messages", messages=messages, max_tokens=7, temperature=0)[1]
         counted = s.post("/v1/messages/count_tokens", messages=messages)[1]["input_tokens"]
@@ -204,6 +206,20 @@ def alternatives_come_in_the_order_of_their_probability():
         expect([c["index"] for c in o["choices"]], [0, 1, 2, 3], "answers of two prompts")
         alone = s.post(COMPLETIONS, prompt="The dog", max_tokens=3, n=2, logprobs=0, **WAY)[1]
         expect([c["text"] for c in o["choices"][2:]], [c["text"] for c in alone["choices"]], "the second prompt's answers are behind the first's")
+
+
+def ranks_of_a_prompt_s_tokens_are_their_places():
+    with Server("--no-access-log") as s:
+        for path, fields in ((COMPLETIONS, {"prompt": PROMPT}), (CHAT, {"messages": [{"role": "user", "content": "Hi"}]})):
+            o = s.post(path, **fields, max_tokens=1, prompt_logprobs=3)[1]
+            given = (o["choices"][0] if path == COMPLETIONS else o)["prompt_logprobs"]
+            expect(given[0], None, "nothing foretells the first token")
+            for of_token in given[1:]:
+                own, *others = of_token.values()
+                listed = sorted([own] * (own["rank"] <= 3) + others, key=lambda x: x["rank"])
+                expect([x["rank"] for x in listed], [1, 2, 3], f"ranks of the likeliest: {of_token}")
+                check([x["logprob"] for x in listed] == sorted((x["logprob"] for x in listed), reverse=True), f"in their order: {of_token}")
+                check(own["rank"] >= 1 and (own["rank"] <= 3 or own["logprob"] <= listed[-1]["logprob"]), f"the token's own: {of_token}")
 
 
 def _streamed(events):
