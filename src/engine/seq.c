@@ -1,4 +1,5 @@
-/* seq.c - admission of a request. */
+/* seq.c - builds the answers of a request: proves it, copies it, and allocates what each answer needs to
+ * run. */
 #include "engine/seq.h"
 
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 
-enum { USUAL_TEXT = 256 }; /* bytes that a step adds to a text; more has to be allocated */
+enum { USUAL_TEXT = 256 }; /* bytes that a step usually adds to a text; more is allocated when needed */
 
 static int check_ids(const struct seq_request *r, size_t n_vocab, size_t max_len, struct err *e)
 {
@@ -35,7 +36,7 @@ static int check_ids(const struct seq_request *r, size_t n_vocab, size_t max_len
     return 0;
 }
 
-/* Texts of a list that is C's. */
+/* Copies the N texts of LIST into the arena of C. */
 static bool copy_texts(struct seq_common *c, struct sampling_str *list, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -46,7 +47,7 @@ static bool copy_texts(struct seq_common *c, struct sampling_str *list, size_t n
     return true;
 }
 
-/* Arrays of the sampling record live as long as the answers. What is allowed is kept as bits alone. */
+/* Copies the arrays of FROM into the arena of C. The allowed tokens are kept as a bit mask only. */
 static int copy_sampling(struct seq_common *c, const struct sampling *from)
 {
     struct sampling *to = &c->sampling;
@@ -72,7 +73,7 @@ static int copy_sampling(struct seq_common *c, const struct sampling *from)
                                                                                                  : ERR_NOMEM;
 }
 
-/* Adds TEXT as C's tokenizer writes it where it has tokens. */
+/* Adds the tokens of TEXT to the forbidden words of C. */
 static int add_word(struct seq_common *c, const char *text, size_t n, struct tok_ids *ids, struct err *e)
 {
     int32_t *copy;
@@ -89,8 +90,8 @@ static int add_word(struct seq_common *c, const char *text, size_t n, struct tok
     return 0;
 }
 
-/* Words are forbidden as they stand at the beginning of a text and behind a blank, whose own blanks in front
- * do not count. */
+/* Forbids each bad word twice: as it is tokenized at the beginning of a text, and after a space. Spaces at
+ * the beginning of the word itself are dropped. */
 static int fill_bad(struct seq_common *c, struct err *e)
 {
     const struct sampling *p = &c->sampling;
@@ -121,7 +122,7 @@ static int fill_bad(struct seq_common *c, struct err *e)
     return rc;
 }
 
-/* The first token of an answer may be ID. */
+/* The request allows ID as the first token of an answer. */
 static bool may_begin(const struct seq_common *c, int32_t id)
 {
     const struct sampling *p = &c->sampling;
@@ -142,7 +143,8 @@ static bool forbids(const struct seq_common *c)
     return c->allowed || c->n_bad || c->sampling.min_new_tokens > 0;
 }
 
-/* A request that forbids every token is wrong as it is; those that forbid the rest later are seen then. */
+/* Refuses a request that forbids every token from the start. One that forbids them all later is ended by the
+ * sampler. */
 static int check_choice(const struct seq_common *c, size_t n_vocab, struct err *e)
 {
     if (!c->stop.limit || !forbids(c))
@@ -191,7 +193,7 @@ static void let_go(struct seq_common *c)
     mem_free(c);
 }
 
-/* With one user. */
+/* Makes the common part of a request, with one user. */
 static int new_common(struct seq_common **out, const struct seq_request *r, const struct tok *tok,
                       size_t n_vocab, size_t max_len, struct err *e)
 {
@@ -214,7 +216,7 @@ static int new_common(struct seq_common **out, const struct seq_request *r, cons
     return rc;
 }
 
-/* Answer number CHOICE. */
+/* Makes answer number CHOICE. */
 static struct seq *new_answer(struct seq_common *c, const struct seq_request *r, unsigned choice,
                               size_t max_len)
 {

@@ -1,4 +1,4 @@
-/* step.c - one step after another. */
+/* step.c - runs the steps of step.h: admission, planning, computing, events. */
 #include "engine/step.h"
 
 #include <math.h>
@@ -9,8 +9,11 @@
 
 enum { STEP_IDS = 1 << 14, EVENTS_A_SEQ = 4 };
 
-static const double patience_s = 0.01, /* when nothing but reading ahead is to be done */
-    unnoticed_s = 0.1;                 /* that a request may wait for rows however few they are */
+/* How long a step waits for the store when no sequence can run before it answers. */
+static const double patience_s = 0.01;
+
+/* The least time that a sequence waits for the store, also when its rows could be computed faster. */
+static const double unnoticed_s = 0.1;
 
 /* ---- open and close ---- */
 
@@ -82,7 +85,8 @@ void step_close(struct step *g)
     if (g->of_id)
         step_cancel_up_to(g, UINT64_MAX);
     seq_free_list(g->done);
-    for (size_t i = g->next_event; i < g->n_events; i++) /* that was made and not fetched */
+    /* the caller never took this event, so its sequence is still ours */
+    for (size_t i = g->next_event; i < g->n_events; i++)
         if (g->event[i].type == STEP_FINISHED)
             seq_free(g->event[i].seq);
     for (size_t i = 0; i < g->n_samplers; i++)
@@ -104,7 +108,7 @@ void step_close(struct step *g)
     *g = (struct step){0};
 }
 
-/* ---- coming ---- */
+/* ---- submission ---- */
 
 static struct seq *of_wait(struct waiting_entry *w)
 {
@@ -139,7 +143,7 @@ int step_take_place(struct step *g, size_t n_tokens, struct err *e)
 
     if (!add_within(&g->n_queued, 1, most))
         return err_set(e, ERR_NOSPACE, "the queue is full: %zu requests wait, as many as are allowed", most);
-    /* one alone is never too long for an empty queue */
+    /* a single request may always enter an empty queue, however long its prompt is */
     if (!add_within(&g->n_queued_tokens, n_tokens, most_tokens) &&
         (n_tokens <= most_tokens || !add_within(&g->n_queued_tokens, n_tokens, n_tokens))) {
         atomic_fetch_sub(&g->n_queued, 1);
@@ -187,7 +191,7 @@ void step_add(struct step *g, struct seq *s)
     enqueue(g, s);
 }
 
-/* ---- leaving ---- */
+/* ---- removal ---- */
 
 static void leave_slot(struct step *g, struct seq *s)
 {
@@ -205,7 +209,7 @@ static void leave_slot(struct step *g, struct seq *s)
             (--g->n_running - at) * sizeof(struct seq *));
 }
 
-/* S, which is aside, is so no more. */
+/* Removes S from the list of sequences whose KV blocks are being read from the store. */
 static void leave_aside(struct step *g, struct seq *s)
 {
     size_t at = 0;
@@ -217,7 +221,7 @@ static void leave_aside(struct step *g, struct seq *s)
     memmove((void *)(g->aside + at), (void *)(g->aside + at + 1), (--g->n_aside - at) * sizeof(struct seq *));
 }
 
-/* The prompt of S is computed, or never will be: its siblings queue up with its place. */
+/* Queues the siblings of S, with its time of arrival: the prompt of S is computed, or S ended before that. */
 static void release_siblings(struct step *g, struct seq *s)
 {
     while (s->sibling) {
@@ -231,7 +235,7 @@ static void release_siblings(struct step *g, struct seq *s)
     }
 }
 
-/* S is done, for whatever reason: step_take() will say so. */
+/* Finishes S in whatever state it is. step_take() reports it as STEP_FINISHED. */
 static void end(struct step *g, struct seq *s)
 {
     struct seq **at = chain_of(g, s->id);
@@ -262,7 +266,7 @@ static void fault(struct seq *s, int code, const char *sentence)
         err_set(&s->fault, code, "%s", sentence);
 }
 
-/* The first of the chain with ID, or with any up to it. */
+/* The first sequence of CHAIN with ID, or, with UP_TO, with an id of at most ID. NULL: there is none. */
 static struct seq *find(struct seq *chain, uint64_t id, bool up_to)
 {
     while (chain && chain->id != id && !(up_to && chain->id < id))
@@ -275,7 +279,7 @@ void step_cancel(struct step *g, uint64_t id)
     struct seq *s;
 
     while ((s = find(*chain_of(g, id), id, false)) != NULL)
-        end(g, s); /* siblings that wait outside the queue are met in the next turn */
+        end(g, s); /* this moves its siblings into the chain, where the next iteration finds them */
 }
 
 void step_cancel_up_to(struct step *g, uint64_t id)
@@ -320,7 +324,7 @@ static void emit_text(struct step *g, struct seq *s, size_t from)
     }
 }
 
-/* What was held back is shown, unless a stop string cut it off; then the last event. */
+/* Emits the text that was held back, unless a stop string removed it, and then the FINISHED event of S. */
 static void emit_end(struct step *g, struct seq *s)
 {
     size_t from = s->text.len;
@@ -361,7 +365,8 @@ bool step_has_events(const struct step *g)
 
 /* ---- admission ---- */
 
-/* Rows of S that have to be there before it is worth to begin, and before another one comes. */
+/* The rows that must fit before S is admitted. For a running sequence: the rows it may grow to before the
+ * next one is admitted. */
 static struct executor_want ahead(const struct step *g, const struct seq *s, size_t slot)
 {
     size_t n = s->n_known + STEP_AHEAD * g->x->caps.block, most = seq_most_rows(s);
@@ -369,7 +374,7 @@ static struct executor_want ahead(const struct step *g, const struct seq *s, siz
     return (struct executor_want){.slot = slot, .n = g->opt.worst_case || n > most ? most : n};
 }
 
-/* There is room for S in SLOT beside those that run. */
+/* There is room in the KV cache for S in SLOT beside all running sequences. */
 static bool has_room(struct step *g, const struct seq *s, size_t slot)
 {
     for (size_t i = 0; i < g->n_running; i++)
@@ -378,8 +383,8 @@ static bool has_room(struct step *g, const struct seq *s, size_t slot)
     return g->x->has_room(g->x->ctx, g->want, g->n_running + 1);
 }
 
-/* The first answer to the request of S, if its rows can be shared: all of the prompt but the last, whose
- * logits S needs itself. */
+/* The first answer to the request of S, if S can share its rows: those of the whole prompt but its last
+ * token, whose logits S needs itself. NULL: it cannot. */
 static const struct seq *first_answer(struct step *g, const struct seq *s)
 {
     for (const struct seq *q = *chain_of(g, s->id); q && s->choice; q = q->next_of_id)
@@ -398,7 +403,7 @@ static struct executor_prefix prefix_of(const struct seq *s)
                                     .salt = s->has_salt ? s->salt : NULL};
 }
 
-/* Rows of S that need not be computed. */
+/* Fills the slot of S with rows that are already in the cache. Returns their number. */
 static size_t rows_there(struct step *g, struct seq *s)
 {
     const struct executor_prefix p = prefix_of(s);
@@ -410,7 +415,7 @@ static size_t rows_there(struct step *g, struct seq *s)
     return g->x->begin(g->x->ctx, s->slot, &p);
 }
 
-/* Of the rows that were there for S, those that were read ahead. */
+/* Counts how many of the cached rows of S came from the store. */
 static void count_stored(struct step *g, struct seq *s)
 {
     size_t to = s->ahead_to < s->n_cached ? s->ahead_to : s->n_cached;
@@ -419,7 +424,7 @@ static void count_stored(struct step *g, struct seq *s)
     g->n_stored_tokens += s->n_stored;
 }
 
-/* S runs from now on, in a slot of its own. */
+/* Moves S from the queue to the running sequences and gives it a slot. */
 static void start(struct step *g, struct seq *s)
 {
     size_t at = g->n_running++;
@@ -442,13 +447,13 @@ static void start(struct step *g, struct seq *s)
     s->n_reached = s->n_computed > s->n_reached ? s->n_computed : s->n_reached;
     s->last_total = s->n_known;
     leave_queue(g, s);
-    s->n_charged = s->n_known - s->n_reached; /* what is computed again is not the key's doing */
+    s->n_charged = s->n_known - s->n_reached; /* rows that are computed again are not charged twice */
     waiting_charge(&g->waiting, s->wait.key, (int64_t)s->n_charged);
 }
 
 /* ---- reading ahead ---- */
 
-/* Begins to read rows of S. False: there are none to wait for. */
+/* Begins to read the KV blocks of S from the store. False: the store has nothing that S could use. */
 static bool read_ahead(struct step *g, struct seq *s)
 {
     const struct executor_prefix p = prefix_of(s);
@@ -457,7 +462,8 @@ static bool read_ahead(struct step *g, struct seq *s)
     return s->place != EXECUTOR_NOTHING;
 }
 
-/* Seconds that S may wait: in which the rows that it waits for could be computed, or which nobody notices. */
+/* Seconds that S may wait for the store: the time that computing the same rows would take, or unnoticed_s if
+ * that is longer. */
 static double worth(const struct step *g, const struct seq *s)
 {
     bool known = s->place >= 0;
@@ -467,7 +473,7 @@ static double worth(const struct step *g, const struct seq *s)
     return fmax(cost_predict(&g->cost, &step), unnoticed_s);
 }
 
-/* S, which is aside, has what it waited for, or has waited long enough. */
+/* The read for S is done, or has taken longer than it is worth. */
 static bool is_ready(struct step *g, struct seq *s, double now)
 {
     if (now >= s->ahead_until)
@@ -480,7 +486,8 @@ static bool is_ready(struct step *g, struct seq *s, double now)
     return true;
 }
 
-/* S, which is next, waits for its rows, if there are any. */
+/* Begins to read the KV blocks of S, which is next in the queue, and moves S to the list of these sequences.
+ * False: there is nothing to read. */
 static bool stand_aside(struct step *g, struct seq *s, double now)
 {
     s->looked = true;
@@ -494,7 +501,7 @@ static bool stand_aside(struct step *g, struct seq *s, double now)
     return true;
 }
 
-/* Who has stood aside comes back to its place, and whoever is next is looked at. */
+/* Requeues the sequences whose read is done, and starts reads for the next ones in the queue. */
 static void look_ahead(struct step *g)
 {
     double now = g->n_aside || g->waiting.n ? g->x->clock_s(g->x->ctx) : 0;
@@ -515,7 +522,8 @@ static void look_ahead(struct step *g)
         stand_aside(g, of_wait(w), now);
 }
 
-/* The memory that S needs to run is there. Where there is none, S waits for that of those that run. */
+/* Allocates what S needs to run. Without memory, S waits until running sequences free theirs; it fails if
+ * there are none. */
 static bool has_memory(struct step *g, struct seq *s)
 {
     if (seq_make_ready(s) == 0)
@@ -536,9 +544,9 @@ static void admit(struct step *g)
         struct seq *s = of_wait(w);
 
         if (g->n_running && !has_room(g, s, g->free_slot[g->n_free - 1]))
-            return; /* nobody overtakes it, or it might wait for ever */
+            return; /* no later sequence is admitted instead: S might wait for ever */
         if (g->x->ahead && !s->looked && g->n_aside == g->opt.max_seqs)
-            return; /* as many as can run are aside */
+            return; /* the list of reads is full */
         if (g->x->ahead && !s->looked && stand_aside(g, s, now))
             continue;
         if (!has_memory(g, s))
@@ -547,7 +555,7 @@ static void admit(struct step *g)
     }
 }
 
-/* Nothing could be computed: somebody may be worth waiting for. */
+/* Nothing was runnable. If a store read is in flight, waits for it briefly. */
 static void wait_for_rows(struct step *g)
 {
     double now = g->x->clock_s(g->x->ctx), until = now + patience_s;
@@ -598,18 +606,18 @@ static size_t plan(struct step *g)
     return n;
 }
 
-/* S goes back to the queue with nothing computed. */
+/* Preempts S: its rows are released, and S goes back to the queue. */
 static void put_back(struct step *g, struct seq *s)
 {
     leave_slot(g, s);
-    s->looked = false; /* its rows may have left the memory when it is next */
+    s->looked = false; /* its rows may have left the memory by the time it is next */
     s->state = SEQ_WAITING;
     waiting_add(&g->waiting, &s->wait);
     g->n_preempted++;
 }
 
-/* The cache is full: the last running sequence behind S gives its rows back, or S itself waits if those in
- * front hold the rest. False: S is alone, and the cache too small for it. */
+/* Frees rows for S in a full cache: preempts the last running sequence after S, or S itself if all that hold
+ * rows come before it. False: S is the only one and does not fit. */
 static bool preempt(struct step *g, struct seq *s)
 {
     for (size_t i = g->n_running; i-- && g->running[i] != s;)
@@ -623,8 +631,8 @@ static bool preempt(struct step *g, struct seq *s)
     return true;
 }
 
-/* Rows for what was picked. A sequence that loses its rows to another leaves the plan. Returns what is left
- * of it. */
+/* Reserves KV rows for the plan of N_PICKS entries. Sequences that are preempted or fail for it leave the
+ * plan. Returns the number of entries that remain. */
 static size_t reserve(struct step *g, size_t n_picks)
 {
     size_t n = 0;
@@ -660,8 +668,8 @@ static size_t reserve(struct step *g, size_t n_picks)
 
 /* ---- computing ---- */
 
-/* Logits of how many rows of S are wanted when its next N are computed: of the last, if it foretells a new
- * token, and of those of a prompt that is scored, once. */
+/* How many of the next N rows of S need logits or a hidden state: the last one, if it predicts a new token,
+ * and those of a prompt that is scored, the first time they are computed. */
 static size_t n_wanted(const struct seq *s, size_t n)
 {
     size_t end = s->n_computed + n, first = s->n_computed > s->n_reached ? s->n_computed : s->n_reached;
@@ -687,8 +695,8 @@ static void fill_rows(struct step *g, size_t n)
     }
 }
 
-/* Lists the wanted rows of the step: which sequence each is of, and the position of the token that it
- * predicts. */
+/* Lists the rows of the step that need logits or a hidden state, each with its sequence and the position of
+ * the token that it predicts. */
 static void fill_choices(struct step *g, size_t n)
 {
     g->n_rows = 0;
@@ -698,7 +706,7 @@ static void fill_choices(struct step *g, size_t n)
         }
 }
 
-/* Picks the token behind the I-th row of logits, or scores the one that is there. */
+/* Samples the token that the I-th row of logits predicts, or scores it if it is a token of the prompt. */
 static void choose(struct step *g, size_t i, struct sampler *sampler)
 {
     struct step_row *r = &g->row[i];
@@ -727,7 +735,7 @@ static void choose_share(void *ctx, int thread, int n_threads)
         choose(g, i, &g->sampler[thread]);
 }
 
-/* Computes the logits of the rows of the piece, and picks or scores their tokens. */
+/* Computes the logits of rows [piece, piece_end), and samples or scores their tokens. */
 static void choose_piece(struct step *g)
 {
     const float *logits = g->x->logits(g->x->ctx, g->piece, g->piece_end - g->piece);
@@ -740,7 +748,7 @@ static void choose_piece(struct step *g)
         choose_share(g, 0, 1);
 }
 
-/* Adds the hidden states of the rows of the piece to the sums of their sequences. */
+/* Adds the hidden states of rows [piece, piece_end) to the sums of their sequences. */
 static void pool_piece(struct step *g)
 {
     const float *hidden = g->x->hidden(g->x->ctx, g->piece, g->piece_end - g->piece);
@@ -752,8 +760,8 @@ static void pool_piece(struct step *g)
     }
 }
 
-/* Takes the wanted rows in pieces, as large as the executor's logits. No logits are computed of pooled
- * rows. */
+/* Processes the listed rows in pieces that fit the executor's buffer of logits. Pooled rows use hidden
+ * states, not logits. */
 static void take_pieces(struct step *g)
 {
     for (g->piece = 0; g->piece < g->n_rows; g->piece = g->piece_end) {
@@ -770,7 +778,7 @@ static void take_pieces(struct step *g)
     }
 }
 
-/* N rows of S are computed: which of them the first time? */
+/* Updates the counters of S after N of its rows were computed; rows below n_reached were computed again. */
 static void count_rows(struct step *g, struct seq *s, size_t n)
 {
     size_t before = s->n_reached;
@@ -814,7 +822,7 @@ static void emit_token(struct step *g, enum step_event_type type, const struct s
     ev->n_top = r->result.n_top;
 }
 
-/* The token that R chose goes on its way: events, stop rules, text. */
+/* Appends the token that R chose to S, applies the stop rules and emits the events. */
 static void deliver(struct step *g, struct seq *s, const struct step_row *r)
 {
     int32_t id = r->result.id;
@@ -843,7 +851,7 @@ static void deliver(struct step *g, struct seq *s, const struct step_row *r)
         end(g, s);
 }
 
-/* All hidden states of S are summed. */
+/* Divides the sum of hidden states of S and emits the embedding. */
 static void give_embedding(struct step *g, struct seq *s)
 {
     double n = s->pooling == SEQ_POOL_MEAN ? (double)s->n_prompt : 1;
@@ -863,7 +871,7 @@ static void take_row(struct step *g, const struct step_row *r)
 {
     struct seq *s = r->seq;
 
-    if (s->state != SEQ_RUNNING) /* an earlier row failed */
+    if (s->state != SEQ_RUNNING) /* an earlier row of this step failed */
         return;
     if (r->code) {
         s->forbids_all = r->code == ERR_NOSPACE && seq_forbids(s);
@@ -880,7 +888,7 @@ static void take_row(struct step *g, const struct step_row *r)
     }
 }
 
-/* The prompt of S is computed: those that share it can come, and a request for no token is at its end. */
+/* The prompt of S is computed: its siblings may run, and S finishes if it generates no tokens. */
 static void end_of_prompt(struct step *g, struct seq *s)
 {
     release_siblings(g, s);
@@ -893,7 +901,7 @@ static void end_of_prompt(struct step *g, struct seq *s)
     end(g, s);
 }
 
-/* Nothing could be planned: S is longer than a step of this executor, which takes sequences as a whole. */
+/* Ends S, which no plan can contain: this executor takes whole sequences, and S is longer than a step. */
 static void end_misfit(struct step *g, struct seq *s)
 {
     fault(s, ERR_UNSUPPORTED, "the sequence has more tokens than a step of this executor takes");

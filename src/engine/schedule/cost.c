@@ -3,13 +3,15 @@
 
 #include <string.h>
 
-static const double forget = 0.98; /* a step of 100 steps ago counts an eighth */
-static const double most_spread =
-    1e4; /* beside terms of about 1: what did not occur for long is not amplified */
-static const double most_surprise =
-    1.0; /* of a step's prediction that a step may take longer and count in full */
+/* A step of 100 steps ago counts an eighth. */
+static const double forget = 0.98;
+/* The initial variance of each weight. Terms are about 1, so that a term which does not occur for a while
+ * does not grow. */
+static const double most_spread = 1e4;
+/* A step may exceed its prediction by this share of it and still count in full. */
+static const double most_surprise = 1.0;
 
-/* The terms of S, each about 1 in a usual step. */
+/* The terms of S, scaled to about 1 for a usual step. */
 static void terms(const struct cost_step *s, double x[COST_TERMS])
 {
     size_t few = s->rows < COST_KNEE ? s->rows : COST_KNEE;

@@ -3,7 +3,8 @@
 
 #include "base/err.h"
 
-/* The one of two roots that goes first, with the other as its first child. Either may be NULL. */
+/* Joins two heaps by their roots, each of which may be NULL. Returns the root that goes first; the other
+ * becomes its first child. */
 static struct heap_node *meld(struct heap *h, struct heap_node *a, struct heap_node *b)
 {
     if (!a || !b)
@@ -22,8 +23,8 @@ static struct heap_node *meld(struct heap *h, struct heap_node *a, struct heap_n
     return a;
 }
 
-/* One root of the siblings that begin with NODE: pairs are melded from the front, their roots from the
- * back. */
+/* Joins the list of siblings that begins with NODE into one heap: in pairs from the front, and the pairs from
+ * the back. */
 static struct heap_node *meld_siblings(struct heap *h, struct heap_node *node)
 {
     struct heap_node *pairs = NULL, *root = NULL;

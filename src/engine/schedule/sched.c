@@ -1,4 +1,4 @@
-/* sched.c - decoding first, then prompts by precedence, as far as rows, logits and time go. */
+/* sched.c - plans decoding sequences first, then prompts by precedence, within rows, logits and time. */
 #include "engine/schedule/sched.h"
 
 struct plan {
@@ -19,7 +19,7 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Rows of S that the step can still take: 0, or as many as the plan's limits and the target leave. */
+/* How many rows of S the step can still take, within the limits and the target. 0: none. */
 static size_t rows_of(const struct plan *p, const struct sched_seq *s)
 {
     const struct sched_limits *lim = p->lim;
@@ -33,12 +33,12 @@ static size_t rows_of(const struct plan *p, const struct sched_seq *s)
     if (lack > 1 && lim->cost && lim->target_s > 0 && p->n_streams && n)
         n = cost_rows(lim->cost, &p->step, s->computed, p->n_prompts ? 0 : smaller(n, SCHED_LEAST), n,
                       lim->target_s);
-    if (n == lack && logits == 0) /* its last row wants logits */
+    if (n == lack && logits == 0) /* its last row would need logits */
         n--;
     return lim->whole && n < lack ? 0 : n;
 }
 
-/* Adds picks of sequences that lack one row (STREAMS) or more, keeping OUT sorted by seq. */
+/* Adds picks of the sequences that decode (lack one row), or of the others. OUT stays sorted by seq. */
 static void take(struct plan *p, size_t n, bool streams)
 {
     for (size_t i = 0; i < n && p->n < p->lim->max_seqs && p->step.rows < p->lim->max_tokens; i++) {

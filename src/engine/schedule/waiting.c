@@ -1,4 +1,5 @@
-/* waiting.c - heaps by priority and arrival, one for each key, and the ring of keys. */
+/* waiting.c - a heap of waiting requests for each key, ordered by priority and arrival, and the ring of
+ * keys. */
 #include "engine/schedule/waiting.h"
 
 #include <string.h>
@@ -33,7 +34,7 @@ static bool arrived_before(const struct heap_node *a, const struct heap_node *b)
     return entry(a)->order < entry(b)->order;
 }
 
-/* All requests age alike, so the time of arrival stands for the age. */
+/* The sort key of R. All requests age alike, so the arrival time stands for the age. */
 static double rank(const struct waiting_entry *r)
 {
     return (double)r->priority * WAITING_AGE_S + r->arrival_s;
@@ -86,7 +87,7 @@ void waiting_add(struct waiting *w, struct waiting_entry *r)
     struct waiting_key *k = &w->key[at];
 
     ASSERT(r->key < WAITING_KEYS);
-    if (!k->heap.first) { /* joins the ring as the last one */
+    if (!k->heap.first) { /* K joins the ring as its last key */
         k->next = w->n_keys ? w->key[w->last].next : at;
         w->key[w->n_keys ? w->last : at].next = at;
         w->last = at;
@@ -114,10 +115,10 @@ void waiting_remove(struct waiting *w, struct waiting_entry *r)
         w->last = before;
     w->n_keys--;
     if (k->credit > 0)
-        k->credit = 0; /* what is not used is lost */
+        k->credit = 0; /* unused credit is lost */
 }
 
-/* In rounds in which nobody would have credit, all just get their quantum: those are passed over. */
+/* Adds the credit of whole rounds at once: as many as the key that needs the fewest still lacks. */
 static void skip_rounds(struct waiting *w)
 {
     int64_t rounds = INT64_MAX;
@@ -133,8 +134,8 @@ static void skip_rounds(struct waiting *w)
         w->key[i].credit += rounds * WAITING_QUANTUM;
 }
 
-/* The key that K, whose turn it is, lets go first: the next one of the ring, if K already holds all slots but
- * one; otherwise K itself. With one slot there is nothing to share, and turns alone count. */
+/* The key whose request is next when it is the turn of K: the following key of the ring, if K already holds
+ * all slots but one, otherwise K. With a single slot, only turns count. */
 static struct waiting_key *give_way(struct waiting *w, struct waiting_key *k)
 {
     return w->n_slots > 1 && k->n_running + 1 >= w->n_slots ? &w->key[k->next] : k;
