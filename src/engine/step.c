@@ -130,10 +130,10 @@ static bool add_within(_Atomic size_t *count, size_t n, size_t most)
 {
     size_t old = atomic_load(count);
 
-    do
+    do {
         if (most && (old >= most || n > most - old))
             return false;
-    while (!atomic_compare_exchange_weak(count, &old, old + n));
+    } while (!atomic_compare_exchange_weak(count, &old, old + n));
     return true;
 }
 
@@ -267,7 +267,7 @@ static void fault(struct seq *s, int code, const char *sentence)
 }
 
 /* The first sequence of CHAIN with ID, or, with UP_TO, with an id of at most ID. NULL: there is none. */
-static struct seq *find(struct seq *chain, uint64_t id, bool up_to)
+static struct seq *step_find(struct seq *chain, uint64_t id, bool up_to)
 {
     while (chain && chain->id != id && !(up_to && chain->id < id))
         chain = chain->next_of_id;
@@ -278,14 +278,14 @@ void step_cancel(struct step *g, uint64_t id)
 {
     struct seq *s;
 
-    while ((s = find(*chain_of(g, id), id, false)) != NULL)
+    while ((s = step_find(*chain_of(g, id), id, false)) != NULL)
         end(g, s); /* this moves its siblings into the chain, where the next iteration finds them */
 }
 
 void step_cancel_up_to(struct step *g, uint64_t id)
 {
     for (size_t i = 0; i < STEP_IDS; i++)
-        for (struct seq *s; (s = find(g->of_id[i], id, true)) != NULL;)
+        for (struct seq *s; (s = step_find(g->of_id[i], id, true)) != NULL;)
             end(g, s);
 }
 
@@ -375,7 +375,7 @@ static struct executor_want ahead(const struct step *g, const struct seq *s, siz
 }
 
 /* There is room in the KV cache for S in SLOT beside all running sequences. */
-static bool has_room(struct step *g, const struct seq *s, size_t slot)
+static bool step_has_room(struct step *g, const struct seq *s, size_t slot)
 {
     for (size_t i = 0; i < g->n_running; i++)
         g->want[i] = ahead(g, g->running[i], g->running[i]->slot);
@@ -425,7 +425,7 @@ static void count_stored(struct step *g, struct seq *s)
 }
 
 /* Moves S from the queue to the running sequences and gives it a slot. */
-static void start(struct step *g, struct seq *s)
+static void step_start(struct step *g, struct seq *s)
 {
     size_t at = g->n_running++;
 
@@ -543,7 +543,7 @@ static void admit(struct step *g)
     while (g->n_free && (w = waiting_next(&g->waiting)) != NULL) {
         struct seq *s = of_wait(w);
 
-        if (g->n_running && !has_room(g, s, g->free_slot[g->n_free - 1]))
+        if (g->n_running && !step_has_room(g, s, g->free_slot[g->n_free - 1]))
             return; /* no later sequence is admitted instead: S might wait for ever */
         if (g->x->ahead && !s->looked && g->n_aside == g->opt.max_seqs)
             return; /* the list of reads is full */
@@ -551,7 +551,7 @@ static void admit(struct step *g)
             continue;
         if (!has_memory(g, s))
             return;
-        start(g, s);
+        step_start(g, s);
     }
 }
 
@@ -575,7 +575,7 @@ size_t step_most_rows(const struct step *g)
     return g->opt.max_tokens < most || !g->x->caps.chunks ? g->opt.max_tokens : most;
 }
 
-static size_t plan(struct step *g)
+static size_t step_plan(struct step *g)
 {
     const struct executor_caps *caps = &g->x->caps;
     size_t n;
@@ -631,37 +631,40 @@ static bool preempt(struct step *g, struct seq *s)
     return true;
 }
 
-/* Reserves KV rows for the plan of N_PICKS entries. Sequences that are preempted or fail for it leave the
- * plan. Returns the number of entries that remain. */
-static size_t reserve(struct step *g, size_t n_picks)
+/* Reserves KV rows [0, n) for S, and preempts sequences for them where the cache is full. S may be preempted
+ * itself, or end with an error. */
+static void reserve_rows(struct step *g, struct seq *s, size_t n)
+{
+    int rc;
+
+    while ((rc = g->x->reserve(g->x->ctx, s->slot, n)) != 0) {
+        if (rc != ERR_NOSPACE || !preempt(g, s))
+            break;
+        if (s->state != SEQ_RUNNING)
+            return;
+    }
+    if (rc) {
+        fault(s, rc,
+              rc == ERR_NOMEM ? "out of memory: rows of the KV cache"
+                              : "the KV cache is too small for this sequence");
+        end(g, s);
+    }
+}
+
+/* Reserves KV rows for the N_PICKS sequences of the plan. Those that are preempted or end leave the plan.
+ * Returns how many remain. */
+static size_t step_reserve(struct step *g, size_t n_picks)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < n_picks; i++) {
-        struct seq *s = g->picked[i];
-        int rc = ERR_NOSPACE;
-
-        while (s->state == SEQ_RUNNING &&
-               (rc = g->x->reserve(g->x->ctx, s->slot, s->n_computed + g->pick[i].n)) != 0)
-            if (rc != ERR_NOSPACE || !preempt(g, s))
-                break;
-        if (s->state == SEQ_RUNNING && rc) {
-            fault(s, rc,
-                  rc == ERR_NOMEM ? "out of memory: rows of the KV cache"
-                                  : "the KV cache is too small for this sequence");
-            end(g, s);
-        }
-        g->pick[n] = g->pick[i];
-        g->picked[n] = s;
-        n += s->state == SEQ_RUNNING;
-    }
-    for (size_t i = 0; i < n;) /* put back after their rows were reserved */
-        if (g->picked[i]->state != SEQ_RUNNING) {
-            memmove(&g->pick[i], &g->pick[i + 1], (n - i - 1) * sizeof(*g->pick));
-            memmove((void *)&g->picked[i], (void *)&g->picked[i + 1], (n - i - 1) * sizeof(struct seq *));
-            n--;
-        } else {
-            i++;
+    for (size_t i = 0; i < n_picks; i++)
+        if (g->picked[i]->state == SEQ_RUNNING)
+            reserve_rows(g, g->picked[i], g->picked[i]->n_computed + g->pick[i].n);
+    /* only now is it known which remain: a sequence may be preempted for a later one of the plan */
+    for (size_t i = 0; i < n_picks; i++)
+        if (g->picked[i]->state == SEQ_RUNNING) {
+            g->pick[n] = g->pick[i];
+            g->picked[n++] = g->picked[i];
         }
     return n;
 }
@@ -707,7 +710,7 @@ static void fill_choices(struct step *g, size_t n)
 }
 
 /* Samples the token that the I-th row of logits predicts, or scores it if it is a token of the prompt. */
-static void choose(struct step *g, size_t i, struct sampler *sampler)
+static void step_choose(struct step *g, size_t i, struct sampler *sampler)
 {
     struct step_row *r = &g->row[i];
     const struct seq *s = r->seq;
@@ -732,7 +735,7 @@ static void choose_share(void *ctx, int thread, int n_threads)
     (void)n_threads;
     for (size_t i = g->piece + (size_t)thread; i < g->piece_end && (size_t)thread < g->n_samplers;
          i += g->n_samplers)
-        choose(g, i, &g->sampler[thread]);
+        step_choose(g, i, &g->sampler[thread]);
 }
 
 /* Computes the logits of rows [piece, piece_end), and samples or scores their tokens. */
@@ -792,7 +795,7 @@ static void count_rows(struct step *g, struct seq *s, size_t n)
         g->n_prompt_tokens += s->n_reached - before;
 }
 
-static void compute(struct step *g, size_t n)
+static void step_compute(struct step *g, size_t n)
 {
     struct cost_step step = {0};
     double start = g->x->clock_s(g->x->ctx);
@@ -922,9 +925,9 @@ bool step_run(struct step *g)
         look_ahead(g);
     admit(g);
     changes = g->n_preempted + g->n_finished;
-    n = reserve(g, plan(g));
+    n = step_reserve(g, step_plan(g));
     if (n)
-        compute(g, n);
+        step_compute(g, n);
     else if (g->n_running && changes == g->n_preempted + g->n_finished)
         end_misfit(g, g->running[0]);
     else if (!g->n_running && g->n_aside)
