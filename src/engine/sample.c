@@ -1,11 +1,11 @@
-/* sample.c - the sampling chain over one row of logits, without a full sort and without memory of its own.
+/* sample.c - the sampling chain over one row of logits, without a full sort and without allocating.
  *
- * Maxima of blocks of 64 tell where large logits can lie, so that top_k, top_p, min_p and the likeliest K
- * look at few tokens twice. Cuts are found by quickselect on copies; candidates themselves stay in order
- * of their ids. Where nothing is cut there are no candidates. Sums of exponentials over blocks of 1024
- * lead the pick to its block.
+ * The maxima of slices of 64 logits show where large logits can be, so that top_k, top_p, min_p and the K
+ * most likely tokens look at few tokens twice. Thresholds are found by quickselect on copies; the candidates
+ * themselves stay in order of their ids. If nothing is cut off, there are no candidates. Sums of exponentials
+ * over slices of 1024 logits lead the pick to its slice.
  *
- * Exponentials are always the kernels', also for single tokens, so that a pick is the same on every
+ * Exponentials are always those of the kernels, also for single tokens, so that a pick is the same on every
  * machine of an arithmetic class.
  */
 #include "engine/sample.h"
@@ -18,13 +18,14 @@
 #include "base/mem.h"
 #include "base/rng.h"
 
-/* A page of logits, checked and compared, stays in level 1 (16 KB); a row of 256k not even in level 2. */
-enum { MAX_BLOCK = 64, SUM_BLOCK = SAMPLE_SELECT_BLOCK, PAGE = 4096 };
+/* find_best() checks and compares PAGE logits at a time: they stay in the level 1 cache (16 KB), whereas a
+ * row of 256k logits does not even fit into level 2. */
+enum { MAX_SLICE = 64, SUM_SLICE = SAMPLE_SELECT_SLICE, PAGE = 4096 };
 
 /* ---- history ---- */
 
-/* Distinct tokens are found through an open-addressing table of indices (linear probing, at most half full).
- * Nothing is ever removed: a count may fall back to zero. */
+/* Distinct tokens are found through a hash table of indices with open addressing (linear probing, at most
+ * half full). Nothing is ever removed; a count may go back to zero. */
 int sample_history_reserve(struct sample_history *h, size_t cap, struct arena *a, struct err *e)
 {
     *h = (struct sample_history){0};
@@ -100,7 +101,7 @@ int sample_history_init(struct sample_history *h, const struct sampling *p, cons
     return rc;
 }
 
-/* The slot of ID, or the free one where it would go. */
+/* The slot of ID, or the free slot where ID would go. */
 static uint32_t *find_slot(const struct sample_history *h, int32_t id)
 {
     size_t mask = h->n_slots - 1, at = ((uint32_t)id * UINT32_C(2654435769)) >> 7 & mask;
@@ -139,16 +140,15 @@ void sample_history_undo(struct sample_history *h, int32_t id)
 /* ---- order statistics ---- */
 
 /* Quickselect that copies instead of swapping: larger values gather at the front of the array, smaller ones
- * in the scratch array, without a branch on either. Pivots come from a fixed congruential sequence, so that
- * no order of the input makes it slow on purpose and every run takes the same steps. */
+ * in the scratch array, without a branch on either. Pivots come from a fixed linear congruential sequence, so
+ * that every run takes the same steps and no special input makes it slow. */
 static size_t pivot_at(uint32_t *state, size_t n)
 {
     *state = *state * UINT32_C(1664525) + UINT32_C(1013904223);
     return (size_t)(((uint64_t)*state * n) >> 32);
 }
 
-/* Moves what is larger than V to the front of x[0 .. n) and what is smaller to SCRATCH; gives their
- * numbers. */
+/* Moves values larger than V to the front of x[0 .. n) and smaller ones to SCRATCH, and counts both. */
 static void split(float *x, float *scratch, size_t n, float v, size_t *n_larger, size_t *n_smaller)
 {
     size_t larger = 0, smaller = 0;
@@ -198,12 +198,12 @@ double sample_select_sum(const struct kern *k, const float *y, size_t n)
 {
     double sum = 0;
 
-    for (size_t i = 0; i < n; i += SAMPLE_SELECT_BLOCK)
-        sum += k->exp_sum(y + i, n - i < SAMPLE_SELECT_BLOCK ? n - i : SAMPLE_SELECT_BLOCK, 0);
+    for (size_t i = 0; i < n; i += SAMPLE_SELECT_SLICE)
+        sum += k->exp_sum(y + i, n - i < SAMPLE_SELECT_SLICE ? n - i : SAMPLE_SELECT_SLICE, 0);
     return sum;
 }
 
-/* Each round settles the values from a pivot on, or drops the pivot and all below it. */
+/* Each round settles the values from a pivot upwards, or drops the pivot and all values below it. */
 struct sample_select_cut sample_select_mass(const struct kern *k, float *y, float *scratch, size_t n,
                                             double mass)
 {
@@ -244,53 +244,55 @@ struct chain {
     struct sampler *s;
     const struct sampling *p;
     const struct sample_history *h;
-    const float *logits; /* raw */
-    const float *x;      /* logits, or s->x once something changed them; [n] */
-    size_t n;            /* vocabulary */
+    const float *logits; /* before the chain */
+    /* [n] LOGITS, or s->x once a processor has changed some of them. */
+    const float *x;
+    size_t n; /* tokens of the vocabulary */
     size_t n_output;
-    size_t best;   /* greedy: of the largest of x, the lowest of equals */
-    float max;     /* of x */
+    size_t best;   /* greedy: the index of the largest x, the lowest of equal ones */
+    float max;     /* the largest x */
     float inverse; /* 1 / temperature */
-    bool all;      /* nothing is cut: s->x holds (x - max) / temperature, and there are no candidates */
-    size_t n_left; /* candidates */
-    struct sample_stage *stage; /* NULL: not asked for */
+    /* No token is cut off: s->x holds (x - max) / temperature, and there are no candidates. */
+    bool all;
+    size_t n_left;              /* number of candidates */
+    struct sample_stage *stage; /* NULL: stages are not recorded */
     size_t n_stages;
 };
 
-static size_t blocks_of(size_t n, size_t block)
+static size_t slices_of(size_t n, size_t size)
 {
-    return (n + block - 1) / block;
+    return (n + size - 1) / size;
 }
 
 int sample_open(struct sampler *s, const struct kern *k, size_t n_vocab, struct err *e)
 {
-    size_t v = blocks_of(n_vocab, SUM_BLOCK) * SUM_BLOCK, words;
+    size_t v = slices_of(n_vocab, SUM_SLICE) * SUM_SLICE, words;
     float *at;
 
     *s = (struct sampler){0};
     if (n_vocab == 0 || n_vocab > INT32_MAX)
         return err_set(e, ERR_INPUT, "a vocabulary of %zu tokens cannot be sampled from", n_vocab);
-    words = 5 * v + v / MAX_BLOCK + 2 * (v / SUM_BLOCK) + 2 * SAMPLING_MAX_LOGPROBS;
-    s->block = mem_alloc(words * sizeof(float), MEM_ENGINE);
-    if (!s->block)
+    words = 5 * v + v / MAX_SLICE + 2 * (v / SUM_SLICE) + 2 * SAMPLING_MAX_LOGPROBS;
+    s->memory = mem_alloc(words * sizeof(float), MEM_ENGINE);
+    if (!s->memory)
         return err_nomem(e, "sampler");
     s->kern = k;
     s->n_vocab = n_vocab;
-    s->block_sum = s->block;
-    at = (float *)s->block + 2 * (v / SUM_BLOCK);
+    s->slice_sum = s->memory;
+    at = (float *)s->memory + 2 * (v / SUM_SLICE);
     s->x = at;
     s->y = at + v;
     s->work[0] = at + 2 * v;
     s->work[1] = at + 3 * v;
     s->id = (int32_t *)(at + 4 * v);
-    s->block_max = at + 5 * v;
-    s->top = (struct sample_top *)(s->block_max + v / MAX_BLOCK);
+    s->slice_max = at + 5 * v;
+    s->top = (struct sample_top *)(s->slice_max + v / MAX_SLICE);
     return 0;
 }
 
 void sample_close(struct sampler *s)
 {
-    mem_free(s->block);
+    mem_free(s->memory);
     *s = (struct sampler){0};
 }
 
@@ -313,7 +315,7 @@ static void forbid(float *x, size_t n, const int32_t *ids, size_t n_ids)
             x[ids[i]] = -INFINITY;
 }
 
-/* The last token of words whose others are the last of the N_OUTPUT tokens. */
+/* Forbids the last token of each bad word whose other tokens are the last of the N_OUTPUT tokens. */
 static void forbid_words(float *x, size_t n, const struct sample_history *h, size_t n_output)
 {
     for (size_t i = 0; i < h->n_bad; i++) {
@@ -360,7 +362,8 @@ static void note(struct chain *c, const char *name)
     c->stage[c->n_stages++] = (struct sample_stage){.name = name, .survivors = left};
 }
 
-/* Steps one to five. c->x is then the logits after them; they are copied only when something changes. */
+/* The steps from min_new_tokens to bad words. c->x points to the logits after them, which are copied only if
+ * a step changes something. */
 static void change_logits(struct chain *c)
 {
     const struct sampling *p = c->p;
@@ -397,14 +400,15 @@ static void change_logits(struct chain *c)
     note(c, "logit_bias");
 }
 
-/* True when no logit is NaN or +infinity. Whole blocks first: the compiler makes vectors of them. */
+/* True when no logit is NaN or +infinity. Whole slices come first, since the compiler vectorizes their
+ * loop. */
 static bool all_below_infinity(const float *x, size_t n)
 {
     size_t i = 0;
     int bad = 0;
 
-    for (; i + MAX_BLOCK <= n && !bad; i += MAX_BLOCK)
-        for (size_t j = 0; j < MAX_BLOCK; j++)
+    for (; i + MAX_SLICE <= n && !bad; i += MAX_SLICE)
+        for (size_t j = 0; j < MAX_SLICE; j++)
             bad |= !(x[i + j] <= FLT_MAX);
     for (; i < n; i++)
         bad |= !(x[i] <= FLT_MAX);
@@ -434,28 +438,28 @@ static int find_best(struct chain *c)
 
 /* ---- selection ---- */
 
-/* Maxima of blocks of x, and of all of it. */
+/* Computes the maximum of each slice of x. Returns the largest. */
 static float find_maxima(struct sampler *s, const float *x, size_t n)
 {
-    size_t n_blocks = blocks_of(n, MAX_BLOCK);
+    size_t n_slices = slices_of(n, MAX_SLICE);
 
-    for (size_t b = 0; b < n_blocks; b++)
-        s->block_max[b] = s->kern->max(x + b * MAX_BLOCK, b + 1 < n_blocks ? MAX_BLOCK : n - b * MAX_BLOCK);
-    return s->kern->max(s->block_max, n_blocks);
+    for (size_t b = 0; b < n_slices; b++)
+        s->slice_max[b] = s->kern->max(x + b * MAX_SLICE, b + 1 < n_slices ? MAX_SLICE : n - b * MAX_SLICE);
+    return s->kern->max(s->slice_max, n_slices);
 }
 
-/* Makes candidates of all tokens of x at or above FLOOR and above -infinity, by ascending id. block_max
- * must be of x. */
+/* Makes candidates of all x[i] >= FLOOR that are not -infinity, by ascending id. slice_max must be that of
+ * x. */
 static size_t gather(struct sampler *s, const float *x, size_t n, float floor)
 {
     size_t m = 0;
 
-    for (size_t b = 0; b * MAX_BLOCK < n; b++) {
-        size_t end = (b + 1) * MAX_BLOCK < n ? (b + 1) * MAX_BLOCK : n;
+    for (size_t b = 0; b * MAX_SLICE < n; b++) {
+        size_t end = (b + 1) * MAX_SLICE < n ? (b + 1) * MAX_SLICE : n;
 
-        if (!(s->block_max[b] >= floor))
+        if (!(s->slice_max[b] >= floor))
             continue;
-        for (size_t i = b * MAX_BLOCK; i < end; i++) {
+        for (size_t i = b * MAX_SLICE; i < end; i++) {
             s->id[m] = (int32_t)i;
             s->y[m] = x[i];
             m += x[i] >= floor && x[i] > -INFINITY;
@@ -464,16 +468,16 @@ static size_t gather(struct sampler *s, const float *x, size_t n, float floor)
     return m;
 }
 
-/* Makes candidates of the K largest of x and of all that equal the last of them. The K-th largest block
- * maximum is a floor that at least K tokens reach. */
+/* Makes candidates of the K largest x and of all that equal the last of these. At least K tokens reach the
+ * K-th largest maximum of a slice, which serves as a floor. */
 static size_t gather_top(struct sampler *s, const float *x, size_t n, size_t k)
 {
-    size_t n_blocks = blocks_of(n, MAX_BLOCK), m, kept = 0;
+    size_t n_slices = slices_of(n, MAX_SLICE), m, kept = 0;
     float floor = -INFINITY;
 
-    if (k <= n_blocks / 2) {
-        memcpy(s->work[0], s->block_max, n_blocks * sizeof(float));
-        floor = sample_select_kth(s->work[0], s->work[1], n_blocks, k);
+    if (k <= n_slices / 2) {
+        memcpy(s->work[0], s->slice_max, n_slices * sizeof(float));
+        floor = sample_select_kth(s->work[0], s->work[1], n_slices, k);
     }
     m = gather(s, x, n, floor);
     if (m <= k)
@@ -490,16 +494,16 @@ static size_t gather_top(struct sampler *s, const float *x, size_t n, size_t k)
 
 /* ---- the cuts ---- */
 
-/* s->x = (x - max) / temperature, block maxima alike. */
+/* Sets s->x = (x - max) / temperature, and the maxima of slices likewise. */
 static void scale_all(struct chain *c)
 {
     struct sampler *s = c->s;
-    size_t n_blocks = blocks_of(c->n, MAX_BLOCK);
+    size_t n_slices = slices_of(c->n, MAX_SLICE);
 
     for (size_t i = 0; i < c->n; i++)
         s->x[i] = (c->x[i] - c->max) * c->inverse;
-    for (size_t b = 0; b < n_blocks; b++)
-        s->block_max[b] = (s->block_max[b] - c->max) * c->inverse;
+    for (size_t b = 0; b < n_slices; b++)
+        s->slice_max[b] = (s->slice_max[b] - c->max) * c->inverse;
     c->x = s->x;
 }
 
@@ -513,7 +517,8 @@ static void cut_top_k(struct chain *c)
     c->all = false;
 }
 
-/* Without top_k the candidates come from the whole vocabulary: ever more of it until their mass suffices. */
+/* Without top_k the whole vocabulary is a candidate: gathers ever more of it, until the candidates' mass
+ * suffices. */
 static void cut_top_p(struct chain *c)
 {
     static const float depth[] = {-4, -8, -16, -32, -INFINITY};
@@ -547,7 +552,7 @@ static void cut_top_p(struct chain *c)
     c->n_left = kept;
 }
 
-/* p >= min_p * max p, in logarithms. */
+/* Keeps p >= min_p * max p, compared as logarithms. */
 static void cut_min_p(struct chain *c)
 {
     struct sampler *s = c->s;
@@ -567,7 +572,7 @@ static void cut_min_p(struct chain *c)
     c->n_left = kept;
 }
 
-/* Steps six to nine. */
+/* The steps from temperature to min_p. */
 static void cut_tail(struct chain *c)
 {
     const struct sampling *p = c->p;
@@ -589,35 +594,36 @@ static void cut_tail(struct chain *c)
 
 /* ---- the pick ---- */
 
-/* Sums of exp(x - max) by blocks into s->block_sum; their sum. */
-static double sum_blocks(struct sampler *s, const float *x, size_t n, float max)
+/* Sums exp(x - max) over each slice into s->slice_sum. Returns the total. */
+static double sum_slices(struct sampler *s, const float *x, size_t n, float max)
 {
-    size_t n_blocks = blocks_of(n, SUM_BLOCK);
+    size_t n_slices = slices_of(n, SUM_SLICE);
     double sum = 0;
 
-    for (size_t b = 0; b < n_blocks; b++) {
-        size_t len = b + 1 < n_blocks ? SUM_BLOCK : n - b * SUM_BLOCK;
+    for (size_t b = 0; b < n_slices; b++) {
+        size_t len = b + 1 < n_slices ? SUM_SLICE : n - b * SUM_SLICE;
 
-        s->block_sum[b] = s->kern->exp_sum(x + b * SUM_BLOCK, len, max);
-        sum += s->block_sum[b];
+        s->slice_sum[b] = s->kern->exp_sum(x + b * SUM_SLICE, len, max);
+        sum += s->slice_sum[b];
     }
     return sum;
 }
 
-/* Where U of the way through the mass of y[0 .. n) lies: first the block, then the token in it. */
+/* The index at which the cumulative mass of y[0 .. n) reaches U of the total: finds the slice first, then the
+ * token in it. */
 static size_t walk(struct sampler *s, const float *y, size_t n, double u)
 {
-    double target = u * sum_blocks(s, y, n, 0), sum = 0;
-    size_t n_blocks = blocks_of(n, SUM_BLOCK), b = 0, last = 0;
+    double target = u * sum_slices(s, y, n, 0), sum = 0;
+    size_t n_slices = slices_of(n, SUM_SLICE), b = 0, last = 0;
 
-    for (size_t i = 0; i < n_blocks; i++) {
-        if (s->block_sum[i] > 0)
+    for (size_t i = 0; i < n_slices; i++) {
+        if (s->slice_sum[i] > 0)
             b = i;
-        if (sum + s->block_sum[i] > target)
+        if (sum + s->slice_sum[i] > target)
             break;
-        sum += s->block_sum[i];
+        sum += s->slice_sum[i];
     }
-    for (size_t i = b * SUM_BLOCK; i < n && i < (b + 1) * SUM_BLOCK; i++) {
+    for (size_t i = b * SUM_SLICE; i < n && i < (b + 1) * SUM_SLICE; i++) {
         float e = s->kern->exp_sum(&y[i], 1, 0);
 
         sum += e;
@@ -626,10 +632,11 @@ static size_t walk(struct sampler *s, const float *y, size_t n, double u)
         if (sum > target)
             break;
     }
-    return last; /* the order of summing may leave a block a last bit short: then its last token */
+    /* If rounding leaves the sum of a slice just short of the target, its last token is the pick. */
+    return last;
 }
 
-/* Orders by logprob, largest first, then by id (Shell's sort). */
+/* Orders by log-probability, largest first, then by id (Shell's sort). */
 static void sort_top(struct sample_top *t, size_t n)
 {
     for (size_t gap = n / 2; gap > 0; gap /= 2)
@@ -655,17 +662,17 @@ static size_t find_rank(const float *logits, size_t n_vocab, int32_t id)
     return n;
 }
 
-/* log softmax of LOGITS [N] at r->id; returns what stands below all of them. */
+/* Sets r->logprob to the log softmax of LOGITS at r->id. Returns the log of the softmax's denominator. */
 static double find_logprob(struct sampler *s, const float *logits, size_t n_vocab, struct sample_result *r)
 {
     float max = find_maxima(s, logits, n_vocab);
-    double log_sum = log(sum_blocks(s, logits, n_vocab, max)) + max;
+    double log_sum = log(sum_slices(s, logits, n_vocab, max)) + max;
 
     r->logprob = (float)(logits[r->id] - log_sum);
     return log_sum;
 }
 
-/* The same, and at the tokens ID [N_IDS], in their order. */
+/* The same, and the log-probabilities of the tokens ID [N_IDS] in their order. */
 static void find_chosen(struct sampler *s, const float *logits, size_t n_vocab, const int32_t *id,
                         size_t n_ids, struct sample_result *r)
 {
@@ -677,7 +684,7 @@ static void find_chosen(struct sampler *s, const float *logits, size_t n_vocab, 
     r->n_top = n_ids;
 }
 
-/* The same, and at the K likeliest. */
+/* The same, and the log-probabilities of the K most likely tokens. */
 static void find_logprobs(struct sampler *s, const float *logits, size_t n_vocab, size_t k,
                           struct sample_result *r)
 {
@@ -692,7 +699,7 @@ static void find_logprobs(struct sampler *s, const float *logits, size_t n_vocab
         least = s->y[i] < least ? s->y[i] : least;
     for (size_t i = 0; i < m; i++)
         taken += s->y[i] > least;
-    for (size_t i = 0; i < m; i++) { /* of those equal to the last, the lowest ids */
+    for (size_t i = 0; i < m; i++) { /* of tokens equal to the last one, the lowest ids are taken */
         if (s->y[i] == least && taken >= k)
             continue;
         taken += s->y[i] == least;
@@ -703,10 +710,11 @@ static void find_logprobs(struct sampler *s, const float *logits, size_t n_vocab
     r->n_top = n;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole chain ---- */
 
-/* Runs the chain up to the distribution; for greedy up to the changed logits. Errors: sample_pick()'s. */
-static int run(struct chain *c)
+/* Runs the chain up to the distribution, or up to the changed logits for greedy. Errors as of
+ * sample_pick(). */
+static int run_chain(struct chain *c)
 {
     ASSERT(c->n > 0 && c->n <= c->s->n_vocab, "%zu logits for a sampler of %zu", c->n, c->s->n_vocab);
     c->all = true;
@@ -726,7 +734,7 @@ int sample_pick(struct sampler *s, const struct sampling *p, const struct sample
                 const float *logits, size_t n_vocab, size_t n_output, struct sample_result *r)
 {
     struct chain c = {.s = s, .p = p, .h = h, .logits = logits, .n = n_vocab, .n_output = n_output};
-    int rc = run(&c);
+    int rc = run_chain(&c);
 
     *r = (struct sample_result){.id = -1};
     if (rc != 0)
@@ -763,7 +771,7 @@ int sample_explain(struct sampler *s, const struct sampling *p, const struct sam
 {
     struct chain c = {
         .s = s, .p = p, .h = h, .logits = logits, .n = n_vocab, .n_output = n_output, .stage = stages};
-    int rc = run(&c);
+    int rc = run_chain(&c);
     double sum = 0;
     size_t n = 0;
 
