@@ -1,4 +1,4 @@
-/* dense.c - reads the modules' files and computes with them. */
+/* dense.c - reads the files of Dense modules and computes with them. */
 #include "engine/dense.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 #include "ckpt/safetensors.h"
 #include "ckpt/torch/torch.h"
 
-/* The last part of a class's name: "torch.nn.modules.activation.Tanh". */
+/* Compares the last part of the class name: "torch.nn.modules.activation.Tanh". */
 static int read_act(enum dense_act *act, struct config *c, struct err *e)
 {
     static const struct {
@@ -35,7 +35,7 @@ static int read_act(enum dense_act *act, struct config *c, struct err *e)
         config_path(c), class);
 }
 
-/* A module may work on each token instead, in front of pooling. */
+/* Refuses modules that work on each token before pooling. */
 static int check_names(struct config *c, struct err *e)
 {
     static const char *const keys[] = {"module_input_name", "module_output_name"};
@@ -69,9 +69,9 @@ static int read_config(struct dense_layer *l, bool *bias, struct folder in, cons
     return rc;
 }
 
-/* The tensor NAME [rows, cols] (COLS 0: [rows]) as fp32. */
-static int take(float **to, const struct tensor_file *f, const char *name, size_t rows, size_t cols,
-                struct err *e)
+/* Reads the tensor NAME [rows, cols] (COLS 0: [rows]) as fp32. */
+static int dense_take(float **to, const struct tensor_file *f, const char *name, size_t rows, size_t cols,
+                      struct err *e)
 {
     const struct view *v = tensor_file_get(f, name, strlen(name));
     size_t per = cols ? cols : rows, n = cols ? rows : 1;
@@ -106,8 +106,8 @@ static int read_weights(struct dense_layer *l, bool bias, struct folder in, cons
     if ((rc = tensor_file_open(&f, in, file, e)) != 0)
         return rc;
     if ((rc = (torch ? torch_read : safetensors_read)(&f, e)) == 0 &&
-        (rc = take(&l->w, &f, "linear.weight", l->out, l->in, e)) == 0 && bias)
-        rc = take(&l->b, &f, "linear.bias", l->out, 0, e);
+        (rc = dense_take(&l->w, &f, "linear.weight", l->out, l->in, e)) == 0 && bias)
+        rc = dense_take(&l->b, &f, "linear.bias", l->out, 0, e);
     rc = tensor_file_checked(&f, 1, rc, e);
     tensor_file_close(&f);
     return rc;
@@ -164,7 +164,7 @@ static double activate(enum dense_act act, double x)
     }
 }
 
-static void run(const struct dense_layer *l, const float *x, float *y)
+static void dense_run(const struct dense_layer *l, const float *x, float *y)
 {
     for (size_t o = 0; o < l->out; o++) {
         double sum = l->b ? (double)l->b[o] : 0;
@@ -189,7 +189,7 @@ float *dense_apply(const struct dense *d, const float *x, size_t n)
     for (size_t i = 0; i < d->n && a && b; i++) {
         float *t = a;
 
-        run(&d->layer[i], a, b);
+        dense_run(&d->layer[i], a, b);
         a = b;
         b = t;
     }

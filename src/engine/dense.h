@@ -1,5 +1,5 @@
-/* dense.h - the Dense modules of sentence-transformers: linears, each with an activation, that a pooled
- * hidden state passes in front of its normalization.
+/* dense.h - the Dense modules of sentence-transformers: linears with an activation that a pooled hidden state
+ * passes before it is normalized.
  *
  * Format: sentence_transformers, models/Dense: FOLDER/config.json and FOLDER/model.safetensors (or
  * pytorch_model.bin) with linear.weight [out, in] and linear.bias [out]. Computed in double, summed in
@@ -25,21 +25,21 @@ struct dense_layer {
 
 struct dense {
     struct dense_layer layer[DENSE_MAX];
-    size_t n; /* 0: there are none */
+    size_t n; /* 0: the model has no such modules */
 };
 
-/* Adds the module in the folder PATH of IN, which takes what the one before it gives. ERR_INPUT and
- * ERR_UNSUPPORTED name the file and what is wrong; D stays the caller's to close. */
+/* Adds the module in the folder PATH of IN, whose input is the output of the module added before it.
+ * ERR_INPUT and ERR_UNSUPPORTED name the file and what is wrong; the caller still has to close D. */
 int dense_add(struct dense *d, struct folder in, const char *path, struct err *e);
 
-/* Proves that the first module takes N numbers. */
+/* Checks that the first module takes N numbers. */
 int dense_check(const struct dense *d, size_t n, struct err *e);
 
-/* As many as N numbers become; D NULL: N. */
+/* The number of outputs for N inputs. D NULL: N. */
 size_t dense_features(const struct dense *d, size_t n);
 
-/* V [dense_features()] from X, [N], as many as dense_check() proved; NULL: no memory. mem_free() it.
- */
+/* [dense_features()] outputs for the inputs X [N], which passed dense_check(). The caller frees them with
+ * mem_free(). NULL: out of memory. */
 float *dense_apply(const struct dense *d, const float *x, size_t n);
 
 void dense_close(struct dense *d); /* a zeroed one is fine */

@@ -1,7 +1,7 @@
-/* sampling.c - reads, merges and proves sampling parameters.
+/* sampling.c - reads, merges and validates sampling parameters.
  *
- * One table row per field says its kind, its place in the record and its range; reading from JSON,
- * checking and merging walk the table. Lists (stops, ids, biases) have readers of their own.
+ * A table has one row per field: its kind, its place in the record and its range. Reading from JSON,
+ * validating and merging walk the table. Lists (stops, ids, biases) have readers of their own.
  */
 #include "engine/sampling.h"
 
@@ -21,7 +21,7 @@ enum kind { LIST, COUNT, NUMBER, BOOL, SEED, INTEGER };
 struct field {
     enum kind kind;
     size_t offset; /* in struct sampling */
-    double lo, hi; /* inclusive, but for lo when open_lo */
+    double lo, hi; /* inclusive; LO is not if open_lo */
     bool open_lo;
     const char *expected;
 };
@@ -32,7 +32,7 @@ static const char *const name_of[SAMPLING_N_FIELDS] = {SAMPLING_FIELDS(NAME)};
 
 #define AT(member) offsetof(struct sampling, member)
 
-/* Lists have no row: they are read by functions of their own. */
+/* Lists have no row: functions of their own read them. */
 static const struct field field[SAMPLING_N_FIELDS] = {
     [SAMPLING_MAX_NEW_TOKENS] = {COUNT, AT(max_new_tokens), 0, INFINITY, false, "a whole number >= 0"},
     [SAMPLING_MIN_NEW_TOKENS] = {COUNT, AT(min_new_tokens), 0, INFINITY, false, "a whole number >= 0"},
@@ -57,13 +57,13 @@ static const struct field field[SAMPLING_N_FIELDS] = {
 _Static_assert(SAMPLING_MAX_LOGPROBS == 1024, "the sentence above says 1024");
 _Static_assert(SAMPLING_N_FIELDS <= 32, "a bit a field");
 
-/* One object being read. */
+/* The object that is being read. */
 struct reader {
     struct sampling *s;
     const char *what;
     struct arena *arena;
     struct err *e;
-    bool is_config; /* a model's file: ids below zero mean "none" there */
+    bool is_config; /* a model's file, in which negative ids mean "none" */
 };
 
 void sampling_default(struct sampling *s)
@@ -106,7 +106,7 @@ bool sampling_has_id(const int32_t *ids, size_t n, int32_t id)
     return false;
 }
 
-/* The field called NAME, its other names included; SAMPLING_N_FIELDS if there is none. */
+/* The field called NAME, or that has NAME as an alias. SAMPLING_N_FIELDS: there is none. */
 static enum sampling_field field_of_name(const char *name)
 {
     if (strcmp(name, "stop_strings") == 0)
@@ -119,7 +119,7 @@ static enum sampling_field field_of_name(const char *name)
     return SAMPLING_N_FIELDS;
 }
 
-/* What a JSON value is, for a message. 5.0 must not look like a whole number. */
+/* Describes a JSON value for a message. 5.0 must not look like an integer. */
 static const char *found(const json_t *v, char *text, size_t size)
 {
     double real = json_real_value(v);
@@ -184,7 +184,7 @@ static int by_id(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* A token id or a list of at most MOST, made ascending and distinct. */
+/* Reads a token id or a list of at most MOST ids, and makes it ascending and distinct. */
 static int read_ids(struct reader *r, const char *name, const json_t *v, size_t most, int32_t **ids,
                     size_t *n)
 {
@@ -215,7 +215,7 @@ static int read_ids(struct reader *r, const char *name, const json_t *v, size_t 
     return 0;
 }
 
-/* A string or a list of at most MOST, of BYTES each. */
+/* Reads a string or a list of at most MOST strings of at most BYTES each. */
 static int read_strings(struct reader *r, enum sampling_field f, const json_t *v, size_t most, size_t bytes,
                         struct sampling_str **out, size_t *n_out)
 {
@@ -268,7 +268,7 @@ static int read_bias(struct reader *r, int64_t id, const json_t *v, struct sampl
     return 0;
 }
 
-/* {"id": value, ...}: keys are decimal. */
+/* Reads {"id": value, ...}; the keys are decimal numbers. */
 static int read_bias_object(struct reader *r, const json_t *v, struct sampling_bias *list)
 {
     int rc = 0;
@@ -286,7 +286,7 @@ static int read_bias_object(struct reader *r, const json_t *v, struct sampling_b
     return rc;
 }
 
-/* [[id, value], ...] */
+/* Reads [[id, value], ...]. */
 static int read_bias_pairs(struct reader *r, const json_t *v, struct sampling_bias *list)
 {
     int rc = 0;
@@ -355,7 +355,7 @@ static int read_field(struct reader *r, enum sampling_field f, const json_t *v)
     return rc;
 }
 
-/* Of the user alone: the only tokens that may be chosen. */
+/* Reads the only tokens that may be chosen. Requests have this field, files do not. */
 static int read_allowed(struct reader *r, const json_t *v)
 {
     static const char name[] = "allowed_token_ids";
@@ -398,7 +398,8 @@ static bool is_one_of(const char *key, const char *const *list)
     return false;
 }
 
-/* True when the generation config's KEY, which is no field of ours, asks for decoding that is not ours. */
+/* True when KEY of a generation config, which is none of our fields, asks for a decoding method that we do
+ * not have. */
 static bool asks_for_more(const char *key, const json_t *v)
 {
     static const char *const off_at_one[] = {
@@ -493,7 +494,7 @@ int sampling_from_generation_config(struct folder in, struct sampling *s, struct
     return rc;
 }
 
-/* Copies one field; scalars by their kind, lists whole. */
+/* Copies one field: scalars by their kind, lists with their length. */
 static void copy_field(struct sampling *out, const struct sampling *from, enum sampling_field f)
 {
     static const size_t size[] = {[COUNT] = sizeof(size_t),  [NUMBER] = sizeof(double), [BOOL] = sizeof(bool),

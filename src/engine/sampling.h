@@ -1,9 +1,10 @@
-/* sampling.h - what a request asks of generation: length, decoding, penalties, stops, seed, logprobs.
+/* sampling.h - the generation parameters of a request: length, decoding, penalties, stops, seed,
+ * log-probabilities.
  *
- * Names and meanings are those of Hugging Face's generation config. Three layers are merged field by
- * field: what the user gave explicitly, the model's generation_config.json, neutral defaults (greedy,
- * nothing cut, nothing penalised). A plain record: arrays and strings are borrowed from the arena that the
- * reader of a layer was given. The chain that obeys it is sample.c, the ends of a text are stop.c.
+ * Names and meanings are those of Hugging Face's generation config. Three layers are merged field by field:
+ * what the user gave, the model's generation_config.json, and neutral defaults (greedy, no cuts, no
+ * penalties). A plain record: its arrays and strings are borrowed from the arena of the layer's reader.
+ * sample.c applies the parameters, stop.c ends the text.
  */
 #ifndef GALLOP_ENGINE_SAMPLING_H
 #define GALLOP_ENGINE_SAMPLING_H
@@ -17,7 +18,7 @@
 #include "base/err.h"
 #include "base/folder.h"
 
-/* Every field by its name in JSON. One bit each in sampling.given. */
+/* Every field by its name in JSON. Each has one bit in sampling.given. */
 #define SAMPLING_FIELDS(X)                    \
     X(MAX_NEW_TOKENS, max_new_tokens)         \
     X(MIN_NEW_TOKENS, min_new_tokens)         \
@@ -47,12 +48,12 @@ enum sampling_field { SAMPLING_FIELDS(SAMPLING_ENUM) SAMPLING_N_FIELDS };
 enum {
     SAMPLING_MAX_STOPS = 64,        /* stop strings of a request */
     SAMPLING_MAX_STOP_BYTES = 1024, /* bytes of one of them */
-    SAMPLING_MAX_BAD_WORDS = 256,   /* of a request, */
-    SAMPLING_MAX_BAD_BYTES = 128,   /* bytes of one of them */
-    SAMPLING_MAX_IDS = 4096,        /* stop or end tokens of a request */
+    SAMPLING_MAX_BAD_WORDS = 256,   /* bad words of a request */
+    SAMPLING_MAX_BAD_BYTES = 128,   /* bytes of one bad word */
+    SAMPLING_MAX_IDS = 4096,        /* stop tokens or end tokens of a request */
     SAMPLING_MAX_BIASES = 1 << 20,  /* entries of logit_bias */
     SAMPLING_MAX_ALLOWED = 1 << 20, /* entries of allowed_token_ids */
-    SAMPLING_MAX_LOGPROBS = 1024,   /* most alternatives a token */
+    SAMPLING_MAX_LOGPROBS = 1024,   /* alternatives per token */
 };
 
 /* A temperature below this means greedy. */
@@ -69,87 +70,88 @@ struct sampling_str {
 };
 
 struct sampling {
-    uint32_t given;        /* 1 << enum sampling_field: a layer above the neutral defaults set it */
+    /* Bit (1 << enum sampling_field) is set if the user or the model's file gave the field. */
+    uint32_t given;
     size_t max_new_tokens; /* SIZE_MAX: until the context is full */
-    size_t min_new_tokens; /* neither an end nor a stop before */
-    size_t max_length;     /* prompt and output together, where max_new_tokens is not given; SIZE_MAX: none */
+    size_t min_new_tokens; /* neither an end token nor a stop before */
+    /* Prompt and output together, used if max_new_tokens is not given. SIZE_MAX: no limit. */
+    size_t max_length;
     bool do_sample;
-    bool greedy; /* forces greedy whatever the rest says */
+    bool greedy; /* greedy, whatever the other fields say */
     bool ignore_eos;
     double temperature;                         /* >= 0 */
-    size_t top_k;                               /* 0: all */
+    size_t top_k;                               /* 0: no limit */
     double top_p;                               /* 0 < p <= 1 */
     double min_p;                               /* 0 <= p <= 1 */
-    double repetition_penalty;                  /* > 0; 1: none */
-    double frequency_penalty, presence_penalty; /* 0: none */
-    uint64_t seed;                              /* meaningful where given; otherwise the engine chooses one */
-    int logprobs;               /* -1: none; K >= 0: that of the token and of the K likeliest */
+    double repetition_penalty;                  /* > 0; 1: no penalty */
+    double frequency_penalty, presence_penalty; /* 0: no penalty */
+    uint64_t seed;                              /* used if given; otherwise the engine chooses one */
+    /* -1: none. K >= 0: those of the chosen token and of the K most likely ones. */
+    int logprobs;
     struct sampling_bias *bias; /* [n_biases] ids ascending and distinct */
     size_t n_biases;
     struct sampling_str *stop; /* [n_stops] */
     size_t n_stops;
-    struct sampling_str
-        *bad_words; /* [n_bad_words] texts that are not to come; who prepares a request tokenizes them */
+    /* [n_bad_words] Texts that must not appear in the output. They are tokenized when the request is
+     * prepared. */
+    struct sampling_str *bad_words;
     size_t n_bad_words;
     int32_t *stop_token; /* [n_stop_tokens] */
     size_t n_stop_tokens;
     int32_t *eos; /* [n_eos] ascending and distinct */
     size_t n_eos;
-    /* Of the user alone. */
-    bool
-        include_stop; /* the text keeps the stop string or stop token that ends it; without a name in files */
-    int32_t *allowed; /* [n_allowed] allowed_token_ids: no other token is chosen; n_allowed 0: any */
+    /* Requests have these fields, files do not. */
+    bool include_stop; /* keep the stop string or stop token that ends the text */
+    int32_t *allowed;  /* [n_allowed] allowed_token_ids: only these are chosen; n_allowed 0: any token */
     size_t n_allowed;
-    /* [n_logprob_ids] log-probabilities of these tokens, in this order, instead of those of the likeliest; at
-     * most SAMPLING_MAX_LOGPROBS */
+    /* [n_logprob_ids] Log-probabilities of these tokens, in this order, instead of the most likely ones. At
+     * most SAMPLING_MAX_LOGPROBS. */
     int32_t *logprob_id;
     size_t n_logprob_ids;
-    int32_t bos, pad; /* -1: not named; only generation_config.json names them */
+    int32_t bos, pad; /* -1: not given; only generation_config.json has them */
 };
 
-void sampling_default(struct sampling *s); /* neutral: greedy, without limits or penalties */
+void sampling_default(struct sampling *s); /* greedy, without limits or penalties */
 bool sampling_given(const struct sampling *s, enum sampling_field f);
-void sampling_mark(struct sampling *s, enum sampling_field f); /* for callers that set a field themselves */
-const char *sampling_name(enum sampling_field f);              /* "top_k" */
+/* marks F as given, for callers that set a field themselves */
+void sampling_mark(struct sampling *s, enum sampling_field f);
+const char *sampling_name(enum sampling_field f); /* "top_k" */
 
-/* Sets the fields named in OBJECT and marks them given; null means not given. "stop_strings" and
- * "stop_token_ids" are other names of stop and stop_token; max_length is not a request's, and
- * "allowed_token_ids" is one's alone. ERR_INPUT names
- * WHAT ("request 3", a file), the field, what was found and what was expected, also for an unknown name. */
+/* Sets the fields that OBJECT names and marks them as given; null means not given. "stop_strings" and
+ * "stop_token_ids" are aliases of stop and stop_token; max_length is for files only, allowed_token_ids for
+ * requests only. ERR_INPUT names WHAT ("request 3", a file), the field, what was found and what was expected,
+ * also for an unknown name. */
 int sampling_set_json(struct sampling *s, const json_t *object, const char *what, struct arena *a,
                       struct err *e);
 
-/* Reads generation_config.json of the folder IN over neutral defaults. No such file: neutral. Keys it does
- * not know are ignored; those that ask for another way of decoding (beams, contrastive, typical_p ...) cause
- * one warning. */
+/* Reads generation_config.json of the folder IN over neutral defaults. If there is no such file, the result
+ * is neutral. Unknown keys are ignored; those that ask for another decoding method (beams, contrastive,
+ * typical_p ...) cause one warning. */
 int sampling_from_generation_config(struct folder in, struct sampling *s, struct arena *a, struct err *e);
 
-/* The same for the file's text; PATH is for messages. */
+/* The same from the text of the file. PATH is for messages. */
 int sampling_from_text(const char *text, size_t len, const char *path, struct sampling *s, struct arena *a,
                        struct err *e);
 
-/* Field by field: USER's where given, else CONFIG's where given, else neutral. Arrays stay borrowed.
- * Beyond that: a user who gives a temperature, top_k, top_p or min_p and says nothing of do_sample wants
- * sampling; min_new_tokens and max_new_tokens that contradict each other give way where the user did not
- * say them. */
+/* Merges field by field: USER's value if given, else CONFIG's if given, else neutral. Arrays stay borrowed. A
+ * user who gives temperature, top_k, top_p or min_p but not do_sample wants sampling. Of min_new_tokens and
+ * max_new_tokens that contradict each other, the one that the user did not give yields. */
 void sampling_merge(struct sampling *out, const struct sampling *user, const struct sampling *config);
 
-/* Puts biases and stop tokens into ascending order: a record that a caller filled may have them in
- * another. */
+/* Sorts biases and stop tokens: callers may have filled them in any order. */
 void sampling_sort(struct sampling *s);
 
-/* Proves a merged record against the vocabulary: every range again (callers may have set fields
+/* Validates a merged record against the vocabulary: every range again (callers may have set fields
  * themselves), ids below N_VOCAB, min_new_tokens <= max_new_tokens. ERR_INPUT names the field. */
 int sampling_validate(const struct sampling *s, size_t n_vocab, struct err *e);
 
-/* True when the next token is the likeliest, not a random one. */
+/* True when the most likely token is chosen, without chance. */
 bool sampling_is_greedy(const struct sampling *s);
 
-/* Adds an end token (config.json and the tokenizer name some). Only what no layer marked given should be
- * extended so. */
+/* Adds an end token: config.json and the tokenizer name some. Only for a list that no layer gave. */
 int sampling_add_eos(struct sampling *s, int32_t id, struct arena *a, struct err *e);
 
-/* True when ID is in the list of N, in whatever order. */
+/* True when ID is in the list, whatever its order. */
 bool sampling_has_id(const int32_t *ids, size_t n, int32_t id);
 
 #endif

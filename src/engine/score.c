@@ -1,9 +1,9 @@
-/* score.c - a prompt in chunks, its wanted rows handed on. */
+/* score.c - computes a prompt in chunks and passes on the logits that were asked for. */
 #include "engine/score.h"
 
 #include <math.h>
 
-static int check(const struct llm *m, const struct score_request *r, struct err *e)
+static int score_check(const struct llm *m, const struct score_request *r, struct err *e)
 {
     if (r->n == 0)
         return err_set(e, ERR_INPUT, "the prompt is empty");
@@ -16,7 +16,7 @@ static int check(const struct llm *m, const struct score_request *r, struct err 
     return 0;
 }
 
-/* The next chunk from POS: as large as asked, but with no more wanted rows than a step can give. */
+/* The next chunk from POS: as large as asked for, but with no more rows of logits than a step can compute. */
 static struct executor_rows next_chunk(const struct llm *m, const struct score_request *r, size_t pos)
 {
     size_t from = r->n - (r->last < r->n ? r->last : r->n),
@@ -38,7 +38,7 @@ static struct executor_rows next_chunk(const struct llm *m, const struct score_r
 
 int score_run(struct llm *m, const struct score_request *r, struct err *e)
 {
-    int rc = check(m, r, e);
+    int rc = score_check(m, r, e);
 
     if (rc)
         return rc;

@@ -1,4 +1,4 @@
-/* sim_executor.c - rates instead of kernels. */
+/* sim_executor.c - computes the times of sim_executor.h, and makes the faults. */
 #include "engine/sim_executor.h"
 
 #include <math.h>
@@ -8,10 +8,10 @@
 #include "base/rng.h"
 #include "engine/schedule/cost.h"
 
-enum { SLOW = 20 }; /* times as long does a disturbed step take */
+enum { SLOW = 20 }; /* a disturbed step takes this many times as long */
 
 /* Seconds of a step that computes ROWS [n]. */
-static double step_s(const struct sim_executor_spec *s, const struct executor_rows *rows, size_t n)
+static double sim_step_s(const struct sim_executor_spec *s, const struct executor_rows *rows, size_t n)
 {
     double n_rows = 0, n_wanted = 0, pairs = 0, keys = 0, bytes, linear, attention;
 
@@ -36,7 +36,7 @@ static bool happens(struct sim_executor *m, double p)
     return p > 0 && rng_uniform(m->spec.seed, m->n_draws++) < p;
 }
 
-static int reserve(void *ctx, size_t slot, size_t n)
+static int sim_reserve(void *ctx, size_t slot, size_t n)
 {
     struct sim_executor *m = ctx;
 
@@ -47,21 +47,21 @@ static int reserve(void *ctx, size_t slot, size_t n)
     return kv_reserve(m->slots.kv, slot, n);
 }
 
-static bool has_room(void *ctx, const struct executor_want *want, size_t n)
+static bool sim_has_room(void *ctx, const struct executor_want *want, size_t n)
 {
     struct sim_executor *m = ctx;
 
     return slots_has_room(&m->slots, want, n);
 }
 
-static size_t begin(void *ctx, size_t slot, const struct executor_prefix *p)
+static size_t sim_begin(void *ctx, size_t slot, const struct executor_prefix *p)
 {
     struct sim_executor *m = ctx;
 
     return slots_begin(&m->slots, slot, p, 0);
 }
 
-static int fork_rows(void *ctx, size_t from, size_t n, size_t to, const struct executor_prefix *p)
+static int sim_fork(void *ctx, size_t from, size_t n, size_t to, const struct executor_prefix *p)
 {
     struct sim_executor *m = ctx;
 
@@ -69,14 +69,14 @@ static int fork_rows(void *ctx, size_t from, size_t n, size_t to, const struct e
     return kv_fork(m->slots.kv, from, n, to);
 }
 
-static void release(void *ctx, size_t slot, const int32_t *token, size_t n)
+static void sim_release(void *ctx, size_t slot, const int32_t *token, size_t n)
 {
     struct sim_executor *m = ctx;
 
     slots_release(&m->slots, slot, token, n);
 }
 
-static bool is_stale(void *ctx, size_t computed, size_t last_total, size_t total)
+static bool sim_is_stale(void *ctx, size_t computed, size_t last_total, size_t total)
 {
     (void)ctx;
     (void)computed;
@@ -85,15 +85,15 @@ static bool is_stale(void *ctx, size_t computed, size_t last_total, size_t total
     return false;
 }
 
-static void run(void *ctx, const struct executor_rows *rows, size_t n)
+static void sim_run(void *ctx, const struct executor_rows *rows, size_t n)
 {
     struct sim_executor *m = ctx;
 
-    m->now_s += step_s(&m->spec, rows, n) * (happens(m, m->spec.p_slow) ? SLOW : 1);
+    m->now_s += sim_step_s(&m->spec, rows, n) * (happens(m, m->spec.p_slow) ? SLOW : 1);
     slots_computed(&m->slots, rows, n);
 }
 
-static const float *logits_of(void *ctx, size_t first, size_t n)
+static const float *sim_logits(void *ctx, size_t first, size_t n)
 {
     struct sim_executor *m = ctx;
 
@@ -101,7 +101,7 @@ static const float *logits_of(void *ctx, size_t first, size_t n)
     return m->logits;
 }
 
-static double clock_s(void *ctx)
+static double sim_clock_s(void *ctx)
 {
     const struct sim_executor *m = ctx;
 
@@ -133,15 +133,15 @@ int sim_executor_open(struct sim_executor *m, const struct sim_executor_spec *sp
                                       .n_vocab = 1},
                              .ctx = m,
                              .kern = kern_table(cpu_best()),
-                             .has_room = has_room,
-                             .begin = begin,
-                             .reserve = reserve,
-                             .fork = fork_rows,
-                             .release = release,
-                             .is_stale = is_stale,
-                             .run = run,
-                             .logits = logits_of,
-                             .clock_s = clock_s};
+                             .has_room = sim_has_room,
+                             .begin = sim_begin,
+                             .reserve = sim_reserve,
+                             .fork = sim_fork,
+                             .release = sim_release,
+                             .is_stale = sim_is_stale,
+                             .run = sim_run,
+                             .logits = sim_logits,
+                             .clock_s = sim_clock_s};
     return 0;
 }
 

@@ -1,4 +1,4 @@
-/* slots.c - calls of the executor as calls of the cache. */
+/* slots.c - implements functions of struct executor with functions of struct kv. */
 #include "engine/slots.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ bool slots_has_room(struct slots *s, const struct executor_want *want, size_t n)
     return kv_has_room(s->kv, s->want, n);
 }
 
-/* What rows depend on beside tokens. */
+/* A hash of what rows depend on besides tokens. */
 static struct prefix_key seed_of(const struct executor_prefix *p, uint64_t regime)
 {
     struct {

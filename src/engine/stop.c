@@ -1,4 +1,4 @@
-/* stop.c - one Knuth-Morris-Pratt automaton a stop string; the longest live prefix says how much to hold
+/* stop.c - one Knuth-Morris-Pratt automaton per stop string; the longest partial match is the text to hold
  * back. */
 #include "engine/stop.h"
 
@@ -8,8 +8,9 @@
 #include <string.h>
 
 struct stop_text {
-    uint16_t *fallback; /* [n] after a mismatch behind i + 1 matched bytes, so many are still matched */
-    size_t matched;     /* bytes of the string that the text so far ends with; below n */
+    /* [n] After a mismatch behind i + 1 matched bytes, fallback[i] bytes still match. */
+    uint16_t *fallback;
+    size_t matched; /* bytes of the stop string that the text so far ends with; below n */
 };
 _Static_assert(SAMPLING_MAX_STOP_BYTES <= UINT16_MAX, "fallback holds any length");
 
@@ -99,8 +100,8 @@ enum stop_why stop_token(struct stop *st, int32_t id, size_t n_output)
     return st->why;
 }
 
-/* Advances every automaton by C. Returns the number of the longest string complete now, or n_stops. */
-static size_t advance(struct stop *st, char c)
+/* Advances every automaton by C. Returns the index of the longest string that is complete now, or n_stops. */
+static size_t stop_advance(struct stop *st, char c)
 {
     const struct sampling *s = st->s;
     size_t complete = s->n_stops;
@@ -123,7 +124,7 @@ static size_t advance(struct stop *st, char c)
     return complete;
 }
 
-/* Appends the first N bytes of held text followed by PIECE. */
+/* Appends to OUT the first N bytes of the held text followed by PIECE. */
 static void release(const struct stop *st, const char *piece, size_t n, struct buf *out)
 {
     size_t first = n < st->n_held ? n : st->n_held;
@@ -132,10 +133,10 @@ static void release(const struct stop *st, const char *piece, size_t n, struct b
     buf_add(out, piece, n - first);
 }
 
-/* Keeps the last KEEP bytes of held text followed by the N bytes of PIECE. */
+/* Holds the last KEEP bytes of the held text followed by the N bytes of PIECE. */
 static void hold(struct stop *st, const char *piece, size_t n, size_t keep)
 {
-    size_t old = keep > n ? keep - n : 0; /* of them, held before */
+    size_t old = keep > n ? keep - n : 0; /* bytes of them that were held before */
 
     memmove(st->held, st->held + st->n_held - old, old);
     memcpy(st->held + old, piece + n - (keep - old), keep - old);
@@ -154,7 +155,7 @@ bool stop_text(struct stop *st, const char *piece, size_t n, struct buf *out)
         return false;
     }
     for (size_t i = 0; i < n; i++) {
-        size_t k = advance(st, piece[i]);
+        size_t k = stop_advance(st, piece[i]);
 
         if (k == st->s->n_stops || !counts)
             continue;

@@ -39,7 +39,7 @@ static size_t rows_of(const struct plan *p, const struct sched_seq *s)
 }
 
 /* Adds picks of the sequences that decode (lack one row), or of the others. OUT stays sorted by seq. */
-static void take(struct plan *p, size_t n, bool streams)
+static void sched_take(struct plan *p, size_t n, bool streams)
 {
     for (size_t i = 0; i < n && p->n < p->lim->max_seqs && p->step.rows < p->lim->max_tokens; i++) {
         const struct sched_seq *s = &p->seq[i];
@@ -66,12 +66,12 @@ size_t sched_plan(const struct sched_seq *seq, size_t n, const struct sched_limi
     for (size_t i = 0; i < n; i++)
         prompts = prompts || !lacks_one(&seq[i]);
     if (lim->order == SCHED_PROMPTS_FIRST || lim->apart) {
-        take(&p, n, !prompts);
+        sched_take(&p, n, !prompts);
         if (p.n == 0)
-            take(&p, n, prompts);
+            sched_take(&p, n, prompts);
     } else {
-        take(&p, n, true);
-        take(&p, n, false);
+        sched_take(&p, n, true);
+        sched_take(&p, n, false);
     }
     if (step)
         *step = p.step;
