@@ -1,20 +1,19 @@
-/* kv_extern.c - a pool whose blocks belong to the caller: it numbers them, says which hold the rows of a
- * sequence, shares and reuses them.
+/* kv_extern.c - the type extern: a pool whose blocks the caller numbers, shares and reuses.
  *
- * Block b holds the same rows in all layers, those with windows too; block 0 holds zeros and is never
- * written. Nothing is taken, given back or dropped here: a sequence is the table that was lent last, and its
- * rows are those that the table has room for.
+ * Block b holds the same rows in all layers, also in those with windows; block 0 holds zeros and is never
+ * written. This type allocates, releases and drops no blocks: the block table of a sequence is the one that
+ * kv_lend() gave last, and its rows are those that the table has room for.
  */
 #include "base/mem.h"
 #include "kern/kern.h"
 #include "kv/kvpool.h"
 
-static size_t least_blocks(const struct kv *c)
+static size_t extern_least_blocks(const struct kv *c)
 {
     return 1 + kvpool_least_blocks(c);
 }
 
-static void close_pool(struct kv *c)
+static void extern_close(struct kv *c)
 {
     if (c->state)
         kvpool_close(c->state);
@@ -22,7 +21,7 @@ static void close_pool(struct kv *c)
     c->state = NULL;
 }
 
-static int open_pool(struct kv *c, struct err *e)
+static int extern_open(struct kv *c, struct err *e)
 {
     int rc;
 
@@ -31,11 +30,11 @@ static int open_pool(struct kv *c, struct err *e)
     if (!c->state)
         return err_nomem(e, "the KV cache");
     if ((rc = kvpool_open(c, c->state, e)) != 0)
-        close_pool(c);
+        extern_close(c);
     return rc;
 }
 
-static void lend(struct kv *c, size_t seq, const int32_t *block, size_t n)
+static void extern_lend(struct kv *c, size_t seq, const int32_t *block, size_t n)
 {
     struct kvpool *p = c->state;
     struct kvpool_seq *q = kvpool_seq(c, p, seq, 0);
@@ -49,7 +48,7 @@ static void lend(struct kv *c, size_t seq, const int32_t *block, size_t n)
     p->len[seq] = n * c->lim.block < c->lim.max_len ? n * c->lim.block : c->lim.max_len;
 }
 
-static void copy_block(struct kv *c, size_t from, size_t to)
+static void extern_copy_block(struct kv *c, size_t from, size_t to)
 {
     const struct kvpool *p = c->state;
 
@@ -57,21 +56,21 @@ static void copy_block(struct kv *c, size_t from, size_t to)
     kvpool_copy(c, p, 0, (uint32_t)from, (uint32_t)to);
 }
 
-static size_t n_blocks(const struct kv *c)
+static size_t extern_n_blocks(const struct kv *c)
 {
     const struct kvpool *p = c->state;
 
     return p->group[0].n_blocks;
 }
 
-static int reserve(struct kv *c, size_t seq, size_t n)
+static int extern_reserve(struct kv *c, size_t seq, size_t n)
 {
     const struct kvpool *p = c->state;
 
     return n <= p->len[seq] ? 0 : ERR_NOSPACE;
 }
 
-static bool has_room(const struct kv *c, const struct kv_want *want, size_t n)
+static bool extern_has_room(const struct kv *c, const struct kv_want *want, size_t n)
 {
     const struct kvpool *p = c->state;
 
@@ -81,8 +80,8 @@ static bool has_room(const struct kv *c, const struct kv_want *want, size_t n)
     return true;
 }
 
-/* Positions may go back as they like. To nothing: the table is forgotten. */
-static int truncate_rows(struct kv *c, size_t seq, size_t n)
+/* Positions may go back in any way. Truncation to 0 rows drops the table. */
+static int extern_truncate(struct kv *c, size_t seq, size_t n)
 {
     struct kvpool *p = c->state;
 
@@ -91,8 +90,8 @@ static int truncate_rows(struct kv *c, size_t seq, size_t n)
     return 0;
 }
 
-/* Whoever shares rows lends both sequences the same blocks. */
-static int fork_rows(struct kv *c, size_t from, size_t n, size_t to)
+/* A caller that shares rows lends the same blocks to both sequences, so nothing is to be done. */
+static int extern_fork(struct kv *c, size_t from, size_t n, size_t to)
 {
     (void)c;
     (void)from;
@@ -101,22 +100,22 @@ static int fork_rows(struct kv *c, size_t from, size_t n, size_t to)
     return ERR_UNSUPPORTED;
 }
 
-static void advance(struct kv *c, size_t seq, size_t pos)
+static void extern_advance(struct kv *c, size_t seq, size_t pos)
 {
     (void)c;
     (void)seq;
     (void)pos;
 }
 
-static bool sees(const struct kv *c, size_t seq, size_t n)
+static bool extern_sees(const struct kv *c, size_t seq, size_t n)
 {
     const struct kvpool *p = c->state;
 
     return n <= p->len[seq];
 }
 
-/* Tables may name a block as often as they like; its number alone can be wrong. */
-static int check_pool(const struct kv *c, struct err *e)
+/* Tables may name a block several times; only its number can be wrong. */
+static int extern_check(const struct kv *c, struct err *e)
 {
     const struct kvpool *p = c->state;
 
@@ -128,19 +127,19 @@ static int check_pool(const struct kv *c, struct err *e)
 }
 
 const struct kv_ops kv_extern = {.pool_bytes = kvpool_bytes,
-                                 .least_blocks = least_blocks,
-                                 .open = open_pool,
-                                 .reserve = reserve,
-                                 .has_room = has_room,
-                                 .truncate = truncate_rows,
-                                 .fork = fork_rows,
-                                 .advance = advance,
-                                 .sees = sees,
-                                 .lend = lend,
-                                 .copy_block = copy_block,
-                                 .n_blocks = n_blocks,
+                                 .least_blocks = extern_least_blocks,
+                                 .open = extern_open,
+                                 .reserve = extern_reserve,
+                                 .has_room = extern_has_room,
+                                 .truncate = extern_truncate,
+                                 .fork = extern_fork,
+                                 .advance = extern_advance,
+                                 .sees = extern_sees,
+                                 .lend = extern_lend,
+                                 .copy_block = extern_copy_block,
+                                 .n_blocks = extern_n_blocks,
                                  .view = kvpool_view,
                                  .bytes = kvpool_region_bytes,
                                  .held = kvpool_held_bytes,
-                                 .check = check_pool,
-                                 .close = close_pool};
+                                 .check = extern_check,
+                                 .close = extern_close};

@@ -1,10 +1,10 @@
-/* kv_grow.c - caches in which each sequence has one region of its own that is replaced by a larger one:
- * dynamic and bmc, which differ in how large.
+/* kv_grow.c - the types dynamic and bmc: each sequence has a region of its own, which is replaced by a larger
+ * one when it is full. The two types differ in how much larger.
  *
- * Region: [L][K, V][n_kv][capacity] tiles; the tile table is the identity, so the rows of a head are
- * neighbours. Copying happens only when a region grows, and the old one gives its pages back plane by plane
- * meanwhile. All rows are kept, also those below a window, but a sequence that is advanced while it is empty
- * never has the first ones. The capacities of all sequences together stay within the budget.
+ * A region is [L][K, V][n_kv][capacity] tiles. The tile table is the identity, so the rows of a head are
+ * contiguous. Rows are copied only when a region grows, and the old region gives its pages back plane by
+ * plane meanwhile. All rows are kept, also those below a window, but a sequence that is advanced while it is
+ * empty never has the first ones. The capacities of all sequences together stay within the budget.
  */
 #include <string.h>
 
@@ -15,16 +15,17 @@
 
 struct seq {
     char *region;
-    size_t tiles;           /* capacity */
-    size_t pos;             /* queries before it would miss rows below a window */
+    size_t tiles; /* capacity */
+    /* kv_advance() was called with this position: earlier queries would miss rows below a window. */
+    size_t pos;
     struct kv_layer *layer; /* [L] */
 };
 
 struct grow {
     struct seq *seq;        /* [max_seqs] */
     uint32_t *identity;     /* [tiles of max_len] */
-    const uint32_t **table; /* [groups] all of them the identity */
-    size_t budget, used;    /* tiles of all sequences */
+    const uint32_t **table; /* [groups] each points to IDENTITY */
+    size_t budget, used;    /* tiles of all sequences together: the limit, and those in use */
 };
 
 static size_t tiles_of(size_t rows)
@@ -32,7 +33,7 @@ static size_t tiles_of(size_t rows)
     return (rows + KERN_TILE - 1) / KERN_TILE;
 }
 
-/* dynamic: capacity doubles, so that copying is amortised to a constant a row. */
+/* dynamic: the capacity doubles, so that copying costs a constant per row on average. */
 size_t kv_grow_doubled(const struct kv *c, size_t have, size_t need)
 {
     size_t want = have ? 2 * have : 4 * KERN_TILE;
@@ -41,9 +42,9 @@ size_t kv_grow_doubled(const struct kv *c, size_t have, size_t need)
     return want < need ? need : want;
 }
 
-/* bmc, "balanced memory and compute": capacity grows in splits of ceil(max_len / splits) rows, so that a
- * sequence is copied at most `splits` times and holds at most one split more than it fills. Attention touches
- * filled rows only. The middle way of floor(sqrt(max_len)) splits is AMD PACE's. */
+/* bmc, "balanced memory and compute": the capacity grows in splits of ceil(max_len / splits) rows. A sequence
+ * is copied at most `splits` times and has at most one split more than it fills. Attention reads filled rows
+ * only. The default of floor(sqrt(max_len)) splits is AMD PACE's. */
 size_t kv_grow_in_splits(const struct kv *c, size_t have, size_t need)
 {
     size_t splits = c->lim.splits ? c->lim.splits : 1, split;
@@ -120,7 +121,7 @@ static void set_bases(const struct kv *c, struct seq *s)
     }
 }
 
-/* Moves the tiles of every layer and head into a region of TILES. */
+/* Moves the tiles of every layer and head of S into a new region of TILES tiles. */
 static int move(struct kv *c, struct seq *s, size_t tiles)
 {
     struct seq old = *s;

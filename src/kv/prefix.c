@@ -1,4 +1,4 @@
-/* prefix.c - the tree, in arrays, and its hash table. */
+/* prefix.c - the tree of prefix.h as arrays, with a hash table of children. */
 #include "kv/prefix.h"
 
 #include <string.h>
@@ -77,8 +77,8 @@ struct prefix_key prefix_chain(struct prefix_key above, const int32_t *token, si
     return (struct prefix_key){{h.low64, h.high64}};
 }
 
-/* Which bucket holds the children of PARENT that begin with TOKEN; of a hash index those that hold a block of
- * it. */
+/* The bucket of the children of PARENT that begin with TOKEN; in a hash index, of those that hold the block
+ * at TOKEN. */
 static uint32_t *bucket_of(const struct prefix *p, uint32_t parent, struct prefix_key seed,
                            const int32_t *token)
 {
@@ -153,7 +153,7 @@ uint32_t prefix_add(struct prefix *p, uint32_t parent, struct prefix_key seed, c
     return i;
 }
 
-/* Nodes that stand for nothing any more leave, from I upwards. */
+/* Frees node I if it has no blocks, children or holders left, and then its ancestors likewise. */
 static void prune(struct prefix *p, uint32_t i)
 {
     while (i != PREFIX_NONE && !p->node[i].n_children && !p->node[i].n_holders && !p->node[i].n_places) {

@@ -1,10 +1,11 @@
-/* folder.c - records as files of a folder: one a record, named by its key in hex.
+/* folder.c - the store's medium in a folder: one file per record, named by its key in hex.
  *
- * Several processes may use a folder at once. A file gets its name when it is whole; files that nobody
- * finished are removed after an hour. Bytes are not brought to the disk one by one: after a crash of the
- * machine a file may hold anything, which its checksum says. A file's time is that of its last use, by which
- * the oldest go when the folder is full; who makes room holds the lock of the folder, others go on. The file
- * "gallop-kv-store" holds the version; nothing whose name is not ours is touched. */
+ * Several processes may use a folder at once. A record is written under another name and renamed when it is
+ * whole; unfinished files are removed after an hour. Files are not synced: after a crash of the machine a
+ * file may hold anything, which its checksum detects. The time of a file is that of its last use; when the
+ * folder is full, the oldest files are removed by the process that holds the folder's lock, while others go
+ * on. The file "gallop-kv-store" holds the version. Files with other names are not touched.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +27,8 @@ static const char mark[] = "gallop-kv-store", version[] = "1\n";
 
 struct place {
     char path[FILE_PATH_MAX - 64];
-    uint64_t limit, used; /* bytes; USED as far as this process knows */
+    /* Bytes; USED is what this process knows of. */
+    uint64_t limit, used;
 };
 
 /* A file of the folder. */
@@ -64,7 +66,7 @@ static bool key_of(const char *name, struct prefix_key *key)
     return true;
 }
 
-/* KEY.kv.THREAD.part */
+/* The name is KEY.kv.THREAD.part. */
 static bool is_unfinished(const char *name)
 {
     size_t n = strlen(name);
@@ -120,7 +122,7 @@ static int older(const void *a, const void *b)
                                   : (x->tv_nsec > y->tv_nsec) - (x->tv_nsec < y->tv_nsec);
 }
 
-/* Removes the oldest of ALL until at most MOST bytes are left, unless another process is about it. */
+/* Removes the oldest files of ALL until at most MOST bytes are left, unless another process is doing so. */
 static void remove_oldest(const struct place *p, struct entries *all, uint64_t most)
 {
     char path[FILE_PATH_MAX];
@@ -140,11 +142,12 @@ static void remove_oldest(const struct place *p, struct entries *all, uint64_t m
             all->entry[i].bytes = 0;
         }
     }
-    if (fd >= 0) /* a folder that lost its file of the version keeps to its size all the same */
+    /* Without the version file there is no lock, but the folder must keep to its size all the same. */
+    if (fd >= 0)
         close(fd);
 }
 
-/* Room for N bytes, and a tenth of the whole so that it need not be done again soon. */
+/* Makes room for N bytes, and for a tenth of the limit more so that the next call comes later. */
 static int make_room(struct place *p, uint64_t n, struct err *e)
 {
     struct entries all;
@@ -163,7 +166,7 @@ static int make_room(struct place *p, uint64_t n, struct err *e)
 
 /* ---- the medium ---- */
 
-/* What lies at PATH is a store of this version, or becomes one. */
+/* Checks that the folder at PATH is a store of this version, or makes it one. */
 static int read_mark(const struct place *p, struct err *e)
 {
     char path[FILE_PATH_MAX], found[64] = "";
@@ -171,7 +174,8 @@ static int read_mark(const struct place *p, struct err *e)
     int fd;
 
     snprintf(path, sizeof(path), "%s/%s", p->path, mark);
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* it may be a pipe */
+    /* O_NONBLOCK: the file may be a pipe */
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT)
         return file_replace(path, version, sizeof(version) - 1, 0600, e);
     if (fd < 0)
@@ -187,7 +191,7 @@ static int read_mark(const struct place *p, struct err *e)
                    path, found, version[0] - '0');
 }
 
-/* Says so where others than this user can put records into the folder, which would become rows of answers. */
+/* Warns if other users can put records into the folder: these would become KV rows of answers. */
 static void warn_of_writers(const char *path)
 {
     struct stat st;
@@ -232,8 +236,8 @@ static int folder_open(void **m, const char *where, uint64_t limit, struct err *
     return rc;
 }
 
-/* All of FD [n] into OUT; false: it is shorter, or cannot be read. */
-static bool read_all(int fd, char *out, size_t n)
+/* Reads all N bytes of FD into OUT. False: the file is shorter, or cannot be read. */
+static bool read_record(int fd, char *out, size_t n)
 {
     for (size_t at = 0; at < n;) {
         ssize_t r = read(fd, out + at, n - at);
@@ -257,12 +261,12 @@ static int folder_get(void *m, struct prefix_key key, void *out, size_t cap, siz
     *n = 0;
     path_of(m, key, path);
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) /* one file that is a link, or another's, does not speak for the folder */
+    if (fd < 0) /* a single file that is a link, or of another user, says nothing about the folder */
         return errno == ENOENT || errno == ELOOP || errno == EACCES ? 0 : err_os(e, "read", path);
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size <= cap &&
-        read_all(fd, out, (size_t)st.st_size)) {
+        read_record(fd, out, (size_t)st.st_size)) {
         *n = (size_t)st.st_size;
-        futimens(fd, now); /* in use; a folder that is read-only keeps its times */
+        futimens(fd, now); /* marks the file as used; has no effect in a read-only folder */
     }
     close(fd);
     return 0;

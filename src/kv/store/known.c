@@ -1,4 +1,4 @@
-/* known.c - a hash table of 64 bits a key, open addressing, replaced as a whole when it grows. */
+/* known.c - a hash table of 64 bits per key with open addressing, replaced as a whole when it grows. */
 #include "kv/store/known.h"
 
 #include <sched.h>
@@ -45,7 +45,7 @@ static uint64_t mark_of(struct prefix_key key)
     return key.w[0] > GONE ? key.w[0] : key.w[0] + 2;
 }
 
-/* The cell of MARK, or the empty one where it would stand. At most half of the cells are used. */
+/* The cell of MARK, or the empty cell where it would go. At most half of the cells are used. */
 static _Atomic uint64_t *cell_of(struct known_table *t, uint64_t mark)
 {
     for (size_t at = mark & (t->n_cells - 1);; at = (at + 1) & (t->n_cells - 1)) {
@@ -67,7 +67,7 @@ bool known_has(struct known *k, struct prefix_key key)
     return has;
 }
 
-/* T takes the place of the table, which is freed when nobody looks into it any more. */
+/* Replaces the table of K by T, and frees the old one when no thread reads it any more. */
 static void swap(struct known *k, struct known_table *t)
 {
     struct known_table *old = atomic_exchange(&k->table, t);

@@ -1,4 +1,4 @@
-/* record.c - headers and checksums of blocks. */
+/* record.c - writes and checks headers and checksums of records. */
 #include "kv/store/record.h"
 
 #include <string.h>

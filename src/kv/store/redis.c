@@ -1,10 +1,11 @@
-/* redis.c - records as strings of a Redis server, "gallop:kv:1:" and the key in hex.
+/* redis.c - the store's medium on a Redis server: records are strings under "gallop:kv:1:" and the key in
+ * hex.
  *
- * What the server may hold, and which of it goes first, is the server's business (maxmemory, allkeys-lru).
- * "gallop:kv:format" says the version. The connection does not block: each exchange has a deadline, behind
- * which, or behind a reply that makes no sense, the connection is closed and the next exchange opens another.
- * hiredis reads the replies (https://redis.io/docs/reference/protocol-spec); commands are sent from where
- * their bytes lie. */
+ * The server decides how much it keeps and what it evicts (maxmemory, allkeys-lru). "gallop:kv:format" holds
+ * the version. The connection does not block: each exchange has a deadline; after a timeout, or a reply that
+ * is not understood, the connection is closed and the next exchange opens another. hiredis parses the replies
+ * (https://redis.io/docs/reference/protocol-spec); commands are sent without copying their bytes.
+ */
 #include "kv/store/redis.h"
 
 #include <errno.h>
@@ -20,7 +21,8 @@
 enum { PORT = 6379, MOST_WORDS = 6, KEYS_A_SCAN = 1000 };
 
 static const double connect_s = 1, exchange_s = 1, list_s = 5;
-static const double least_rate = 50e6; /* bytes a second that a longer exchange must reach */
+/* Bytes per second that a long exchange must reach at least. */
+static const double least_rate = 50e6;
 
 static const char prefix[] = "gallop:kv:1:", mark[] = "gallop:kv:format", version[] = "1";
 enum { KEY = sizeof(prefix) - 1 + 32 };
@@ -29,7 +31,7 @@ struct place {
     char where[512], host[256];
     int port;
     uint64_t db;
-    redisContext *c; /* NULL: there is no connection */
+    redisContext *c; /* NULL: not connected */
     struct redis_limit limit;
 };
 
@@ -45,7 +47,7 @@ static struct word text(const char *s)
 
 /* ---- the address ---- */
 
-/* redis://host[:port][/db]; an IPv6 address stands in brackets. */
+/* Parses redis://host[:port][/db]; an IPv6 address is written in brackets. */
 static bool read_address(struct place *p, const char *where)
 {
     const char *at = where + strlen("redis://"), *end;
@@ -79,7 +81,8 @@ static bool read_address(struct place *p, const char *where)
 
 static int lost(struct place *p, struct err *e, const char *what)
 {
-    err_set(e, ERR_OS, "KV store %s: %s", p->where, what); /* WHAT may go with the connection */
+    /* WHAT may point into the connection, so it is used before that is freed */
+    err_set(e, ERR_OS, "KV store %s: %s", p->where, what);
     if (p->c)
         redisFree(p->c);
     p->c = NULL;
@@ -114,7 +117,7 @@ static int send_all(struct place *p, struct word w, double deadline, struct err 
     return 0;
 }
 
-/* Array, bulk strings: what servers take as a command. */
+/* Sends a command as an array of bulk strings. */
 static int send_words(struct place *p, const struct word *w, size_t n, double deadline, struct err *e)
 {
     char head[64];
@@ -130,7 +133,7 @@ static int send_words(struct place *p, const struct word *w, size_t n, double de
     return rc;
 }
 
-/* The next reply, of at most MOST bytes; freeReplyObject(). */
+/* Reads the next reply, of at most MOST bytes; to be freed with freeReplyObject(). */
 static int read_reply(struct place *p, size_t most, double deadline, redisReply **out, struct err *e)
 {
     void *reply = NULL;
@@ -169,7 +172,7 @@ static int exchange_open(struct place *p, const struct word *w, size_t n, size_t
     return rc ? rc : read_reply(p, most, deadline, out, e);
 }
 
-/* Selects the data base, and reads or sets the version that is kept there. */
+/* Selects the database, and reads or sets the version that is stored there. */
 static int greet(struct place *p, struct err *e)
 {
     char number[24];
@@ -212,7 +215,7 @@ static int connect_to(struct place *p, struct err *e)
         return lost(p, e, strerror(code ? code : errno));
     p->c->flags |= REDIS_CONNECTED;
     redis_limit(&p->limit, p->c->reader);
-    if ((code = greet(p, e)) != 0 && p->c) { /* it answers, but not as it should */
+    if ((code = greet(p, e)) != 0 && p->c) { /* the server answers, but not as a store of this version */
         redisFree(p->c);
         p->c = NULL;
     }
@@ -286,7 +289,7 @@ static const char *name_of(struct prefix_key key, char out[KEY + 1])
     return out;
 }
 
-static void close_place(void *m)
+static void redis_close(void *m)
 {
     struct place *p = m;
 
@@ -295,8 +298,9 @@ static void close_place(void *m)
     mem_free(p);
 }
 
-/* A server that cannot be reached now may be later: only one that answers wrongly is refused. */
-static int open_place(void **m, const char *where, uint64_t limit, struct err *e)
+/* Opens the medium. A server that cannot be reached may be later, so only one that answers wrongly is
+ * refused. */
+static int redis_open(void **m, const char *where, uint64_t limit, struct err *e)
 {
     struct place *p = mem_zalloc(1, sizeof(*p), MEM_KV);
     struct err why = {0};
@@ -313,7 +317,7 @@ static int open_place(void **m, const char *where, uint64_t limit, struct err *e
     return rc == ERR_OS ? 0 : rc ? err_set(e, rc, "%s", why.msg) : 0;
 }
 
-static int get(void *m, struct prefix_key key, void *out, size_t cap, size_t *n, struct err *e)
+static int redis_get(void *m, struct prefix_key key, void *out, size_t cap, size_t *n, struct err *e)
 {
     char name[KEY + 1];
     redisReply *r;
@@ -330,7 +334,7 @@ static int get(void *m, struct prefix_key key, void *out, size_t cap, size_t *n,
     return 0;
 }
 
-static int put(void *m, struct prefix_key key, const void *bytes, size_t n, struct err *e)
+static int redis_put(void *m, struct prefix_key key, const void *bytes, size_t n, struct err *e)
 {
     char name[KEY + 1];
     redisReply *r;
@@ -341,7 +345,7 @@ static int put(void *m, struct prefix_key key, const void *bytes, size_t n, stru
     return rc;
 }
 
-static void remove_key(void *m, struct prefix_key key)
+static void redis_remove(void *m, struct prefix_key key)
 {
     char name[KEY + 1];
     redisReply *r;
@@ -350,9 +354,9 @@ static void remove_key(void *m, struct prefix_key key)
         freeReplyObject(r);
 }
 
-static int list(void *m, store_found_fn *found, void *ctx, struct err *e)
+static int redis_list(void *m, store_found_fn *found, void *ctx, struct err *e)
 {
-    double until = clock_seconds() + list_s; /* what is not known by then costs hits */
+    double until = clock_seconds() + list_s; /* keys that are not listed by then cost hits only */
     uint64_t cursor = 0;
     bool good;
 
@@ -376,5 +380,9 @@ static int list(void *m, store_found_fn *found, void *ctx, struct err *e)
     return good ? 0 : lost(m, e, "the server's reply to SCAN is none");
 }
 
-const struct store_medium store_redis = {
-    .open = open_place, .get = get, .put = put, .remove = remove_key, .list = list, .close = close_place};
+const struct store_medium store_redis = {.open = redis_open,
+                                         .get = redis_get,
+                                         .put = redis_put,
+                                         .remove = redis_remove,
+                                         .list = redis_list,
+                                         .close = redis_close};

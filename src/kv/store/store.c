@@ -1,8 +1,9 @@
-/* store.c - slots, and the thread that empties and fills them.
+/* store.c - the slots of a store, and the thread that writes and reads records.
  *
- * A slot belongs to the engine while it is free or holds what was read, and to the thread from being asked
- * for until it is done; its state says whose it is, and passes from one to the other by a compare and
- * exchange. Of what is asked the thread takes reads first, then in order. */
+ * A slot belongs to the engine's thread while it is free or holds a record that was read, and to the store's
+ * thread from the request until it is done. The state of a slot says which of the two owns it; it changes by
+ * compare and exchange. The store's thread serves reads first, and requests of a kind in order.
+ */
 #include "kv/store/store.h"
 
 #include <errno.h>
@@ -24,28 +25,29 @@ enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_ASKED, SLOT_WORKING, SLOT_UNWANT
 
 struct slot {
     atomic_int state;
-    _Atomic uint64_t order; /* of asking; read while another may ask anew */
+    /* Order of the request. Read while the engine may make another request. */
+    _Atomic uint64_t order;
     struct prefix_key key;
     char *bytes;
     size_t n;
 };
 
-/* One of two sides: slots to write from, and to read into. */
+/* One of two kinds: slots that are written from, or read into. */
 struct side {
     struct slot slot[STORE_MOST_SLOTS];
-    _Atomic double rest_until; /* clock; the medium failed */
+    _Atomic double rest_until; /* clock; after the medium failed */
     _Atomic uint64_t n_done, done_bytes;
     _Atomic double seconds;
-    bool said; /* its failure */
+    bool said; /* the failure was logged */
 };
 
 struct store {
     const struct store_medium *medium;
     void *m;
     char *region;
-    size_t region_bytes, slot_bytes, n_slots; /* of each side */
+    size_t region_bytes, slot_bytes, n_slots; /* for each side */
     struct side reads, writes;
-    uint64_t order; /* the engine's */
+    uint64_t order; /* of the engine's thread */
     struct known known;
     _Atomic uint64_t n_dropped, n_missed, n_damaged;
     bool said_damage;
@@ -99,7 +101,7 @@ static void add_found(void *ctx, struct prefix_key key)
     known_add(ctx, key);
 }
 
-/* Looks at all that the medium holds. */
+/* Lists all keys of the medium. */
 static int look(struct store *s, struct err *e)
 {
     double begin = clock_seconds(), took;
@@ -114,12 +116,13 @@ static int look(struct store *s, struct err *e)
     return rc;
 }
 
-static void *run(void *ctx);
+static void *store_run(void *ctx);
 
-/* Signals are for the program's threads. A broken pipe or a file's largest size is an error code here. */
-static int start(struct store *s, struct err *e)
+/* Starts the thread, which blocks signals: those are for the program's own threads. A broken pipe or the
+ * limit on a file's size is an error code here. */
+static int store_start(struct store *s, struct err *e)
 {
-    errno = thread_start(&s->thread, run, s);
+    errno = thread_start(&s->thread, store_run, s);
     s->runs = errno == 0;
     return s->runs ? 0 : err_os(e, "start the thread of", "the KV store");
 }
@@ -162,13 +165,13 @@ int store_open(struct store **out, const struct store_options *o, struct err *e)
         (rc = open_slots(s, o->record_bytes, e)) == 0 && (rc = known_open(&s->known, e)) == 0 &&
         (rc = s->medium->open(&s->m, o->where, o->limit_bytes, e)) == 0) {
         if ((rc = look(s, &why)) == ERR_OS) {
-            rest(&s->reads, &why); /* it may come back */
+            rest(&s->reads, &why); /* the medium may come back later */
             rc = 0;
         } else if (rc && e) {
             *e = why;
         }
         if (rc == 0)
-            rc = start(s, e);
+            rc = store_start(s, e);
     }
     if (rc) {
         store_close(s);
@@ -195,14 +198,14 @@ void store_close(struct store *s)
     mem_free(s);
 }
 
-/* ---- the thread's side ---- */
+/* ---- the store's thread ---- */
 
 static bool pass(struct slot *t, int from, int to)
 {
     return atomic_compare_exchange_strong(&t->state, &from, to);
 }
 
-/* The slot of SIDE that was asked for first, which is the thread's now; NULL: none is. */
+/* Takes the slot of SIDE with the oldest request for the store's thread. NULL: there is no request. */
 static struct slot *next_of(const struct store *s, struct side *side)
 {
     for (;;) {
@@ -264,8 +267,9 @@ static void do_read(struct store *s, struct slot *t)
 
     if (!here)
         atomic_fetch_add(&s->n_missed, 1);
+    /* The engine dropped it meanwhile. */
     if (!pass(t, SLOT_WORKING, here ? SLOT_HERE : SLOT_MISSED))
-        atomic_store(&t->state, SLOT_FREE); /* it was dropped meanwhile */
+        atomic_store(&t->state, SLOT_FREE);
     sem_post(&s->done);
 }
 
@@ -287,7 +291,7 @@ static void do_write(struct store *s, struct slot *t)
     atomic_store(&t->state, SLOT_FREE);
 }
 
-/* False: there was nothing to do. */
+/* Serves one request. False: there was none. */
 static bool do_next(struct store *s)
 {
     struct slot *t;
@@ -305,11 +309,12 @@ static void wait_until(sem_t *sem, double clock)
 
     while (sem_clockwait(sem, CLOCK_MONOTONIC, &until) != 0 && errno == EINTR)
         ;
-    while (sem_trywait(sem) == 0) /* all that it was posted for is looked at */
+    /* All requests were served: clears their posts. */
+    while (sem_trywait(sem) == 0)
         ;
 }
 
-static void *run(void *ctx)
+static void *store_run(void *ctx)
 {
     struct store *s = ctx;
 
@@ -318,7 +323,8 @@ static void *run(void *ctx)
 
         if (ends && !busy)
             return NULL;
-        if (!ends && clock_seconds() >= s->next_look) { /* also when it is always busy */
+        /* lists keys on time, also when requests never stop */
+        if (!ends && clock_seconds() >= s->next_look) {
             struct err e = {0};
 
             if (look(s, &e) != 0)
@@ -329,7 +335,7 @@ static void *run(void *ctx)
     }
 }
 
-/* ---- the engine's side ---- */
+/* ---- the engine's thread ---- */
 
 bool store_has(struct store *s, struct prefix_key key)
 {
