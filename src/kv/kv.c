@@ -1,4 +1,4 @@
-/* kv.c - finds the type, forms the groups of layers, and does the arithmetic that all types share. */
+/* kv.c - opens a type of KV cache, groups its layers by window, and computes sizes for all types. */
 #include "kv/kv.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ enum { N_TYPES = sizeof(types) / sizeof(types[0]) };
 
 static const char *const layouts[] = {[KV_HEAD_MAJOR] = "head_major", [KV_BLOCK_MAJOR] = "block_major"};
 
-static const struct kv_type *find(const char *name)
+static const struct kv_type *find_type(const char *name)
 {
     for (int i = 0; i < N_TYPES; i++)
         if (strcmp(types[i].name, name) == 0)
@@ -28,7 +28,7 @@ static const struct kv_type *find(const char *name)
 
 bool kv_type_pooled(const char *name)
 {
-    const struct kv_type *t = find(name);
+    const struct kv_type *t = find_type(name);
 
     return t && t->ops->pool_bytes;
 }
@@ -46,7 +46,7 @@ const char *kv_layout_name(enum kv_layout layout)
 
 bool kv_type_extern(const char *name)
 {
-    const struct kv_type *t = find(name);
+    const struct kv_type *t = find_type(name);
 
     return t && t->ops->lend;
 }
@@ -81,7 +81,7 @@ size_t kv_token_bytes(const struct kv_limits *lim)
     return lim->n_layers * lim->n_kv * (2 * tile_bytes(lim) / KERN_TILE);
 }
 
-/* A window that, with its sink, no sequence outgrows is none. */
+/* The group that LAYER needs. A window that, with its sink, covers max_len keeps all rows. */
 static struct kv_group group_of(const struct kv_limits *lim, size_t layer)
 {
     size_t window = lim->window ? lim->window[layer] : 0, sink = lim->sink ? lim->sink[layer] : 0;
@@ -105,7 +105,7 @@ size_t kv_seq_bytes(const struct kv_limits *lim, size_t n)
 
 size_t kv_block(const char *type, const struct kv_limits *lim)
 {
-    const struct kv_type *t = find(type);
+    const struct kv_type *t = find_type(type);
     size_t block = t ? t->max_block : KV_MAX_BLOCK, row = kv_token_bytes(lim) / lim->n_layers;
 
     if (lim->block)
@@ -131,12 +131,12 @@ static size_t find_group(struct kv *c, struct kv_group like)
     return g;
 }
 
-/* Counts the layers of each group; with C->group_of, also notes them there. */
+/* Counts the layers of each group, and sets c->group_of if there is one. */
 static int form_groups(struct kv *c, struct err *e)
 {
     c->n_groups = 0;
     memset(c->group, 0, sizeof(c->group));
-    for (int pass = 0; pass < 2; pass++) /* those that keep all come first */
+    for (int pass = 0; pass < 2; pass++) /* the group that keeps all rows comes first */
         for (size_t l = 0; l < c->lim.n_layers; l++) {
             struct kv_group like = group_of(&c->lim, l);
             size_t g;
@@ -153,10 +153,10 @@ static int form_groups(struct kv *c, struct err *e)
     return 0;
 }
 
-/* A cache of TYPE that is not open, for its arithmetic. False: the type has no pool. */
+/* Prepares C as a closed cache of TYPE, for computing sizes. False: the type has no pool. */
 static bool imagine(struct kv *c, const char *type, const struct kv_limits *lim)
 {
-    *c = (struct kv){.type = find(type), .lim = *lim, .tile_bytes = tile_bytes(lim)};
+    *c = (struct kv){.type = find_type(type), .lim = *lim, .tile_bytes = tile_bytes(lim)};
     if (!kv_type_pooled(type) || form_groups(c, NULL) != 0)
         return false;
     c->lim.block = kv_block(type, lim);
@@ -206,10 +206,10 @@ size_t kv_pool_fit(const char *type, struct kv_limits lim, size_t bytes)
 {
     size_t block = kv_block(type, &lim), low = 0, high = bytes / tile_bytes(&lim) * KERN_TILE / block + 1;
 
-    /* the budget of types that are not pooled is a number of tiles */
+    /* types without a pool count their budget in tiles */
     if (!kv_type_pooled(type))
         return bytes / (kv_token_bytes(&lim) * KERN_TILE) * KERN_TILE;
-    while (low + 1 < high) { /* LOW blocks fit, HIGH do not */
+    while (low + 1 < high) { /* LOW blocks fit, HIGH blocks do not */
         size_t mid = low + (high - low) / 2;
 
         lim.pool_tokens = mid * block;
@@ -225,7 +225,7 @@ size_t kv_pool_fit(const char *type, struct kv_limits lim, size_t bytes)
 
 int kv_check_limits(const char *type, const struct kv_limits *lim, struct err *e)
 {
-    if (!find(type))
+    if (!find_type(type))
         return err_set(e, ERR_INPUT, "KV cache type %s is not known (dynamic, bmc, slab_pool, paged)", type);
     if (lim->dtype != DT_F32 && lim->dtype != DT_BF16 && lim->dtype != DT_I8 && lim->dtype != DT_I4)
         return err_set(e, ERR_INPUT, "rows of a KV cache cannot be of type %s (F32, BF16, I8, I4)",
@@ -255,7 +255,7 @@ int kv_open(struct kv *c, const char *type, const struct kv_limits *lim, struct 
     c->group_of = mem_zalloc(lim->n_layers, sizeof(*c->group_of), MEM_KV);
     rc = c->group_of ? form_groups(c, e) : err_nomem(e, "the KV cache");
     if (rc == 0) {
-        c->type = find(type);
+        c->type = find_type(type);
         rc = c->type->ops->open(c, e);
     }
     if (rc) {
@@ -273,7 +273,7 @@ void kv_close(struct kv *c)
     *c = (struct kv){0};
 }
 
-/* ---- calls ---- */
+/* ---- functions of the types ---- */
 
 static void check_seq(const struct kv *c, size_t seq, size_t n)
 {
@@ -303,7 +303,7 @@ int kv_truncate(struct kv *c, size_t seq, size_t n)
 void kv_release(struct kv *c, size_t seq)
 {
     check_seq(c, seq, 0);
-    c->type->ops->truncate(c, seq, 0); /* to nothing: cannot fail */
+    c->type->ops->truncate(c, seq, 0); /* a truncation to 0 rows cannot fail */
 }
 
 int kv_fork(struct kv *c, size_t from, size_t n, size_t to)
@@ -360,14 +360,14 @@ int kv_ahead(struct kv *c, struct prefix_key seed, const int32_t *token, size_t 
     return c->type->ops->ahead ? c->type->ops->ahead(c, seed, token, n, from, to) : KV_AHEAD_NOTHING;
 }
 
-bool kv_ahead_go_on(struct kv *c, int place)
+bool kv_ahead_go_on(struct kv *c, int handle)
 {
-    return c->type->ops->ahead_go_on(c, place);
+    return c->type->ops->ahead_go_on(c, handle);
 }
 
-void kv_ahead_end(struct kv *c, int place)
+void kv_ahead_end(struct kv *c, int handle)
 {
-    c->type->ops->ahead_end(c, place);
+    c->type->ops->ahead_end(c, handle);
 }
 
 void kv_ahead_wait(struct kv *c, double seconds)

@@ -1,16 +1,31 @@
-/* kv_paged.c - the pooled types slab_pool and paged: blocks that several sequences may hold at once. A fork
- * shares, a sequence that begins like an earlier one finds its rows by their tokens, and a shared block is
- * copied before it is written into. The two types differ in the size of a block.
+/* kv_paged.c - the pooled types slab_pool and paged, whose KV blocks several sequences may hold at once. A fork
+ * shares blocks, a sequence that begins like an earlier one finds its rows in the prefix cache, and a shared
+ * block is copied before it is written into. The two types differ in the size of a block.
  *
- * A block is free, held (refs > 0), or kept: no sequence holds it, but it has a node in the index of prefixes
- * and may be adopted again. Kept blocks stand in a ring by the time they were let go, a sequence's last block
- * first, and the oldest is given away when no free block is left: the tail of a prefix goes before its head.
- * Where the layers of group 0 keep all rows, a node without a block there is of no use, and its blocks of
- * other groups go with it. Regions and tables: kvpool.h; the index: prefix.h.
+ * A block is free, held by sequences (refs > 0), or cached: no sequence holds it, but the prefix index has a
+ * node for it, so that it may be adopted again.
  *
- * With a store (store/store.h) a whole block is copied there when it is filled, and once more tried when it
- * is given away. What is read ahead of a sequence becomes kept blocks, as if another sequence had computed
- * them: kv_adopt() finds them there, and knows nothing of stores.
+ *              allocate_block()           release_block(), refs = 0, in the index
+ *     free -----------------------> held ----------------------------------------> cached
+ *      ^                            |  ^                                             | |
+ *      | release_block(), refs = 0, |  |  hold_block(); or evict_block(), which      | |
+ *      | not in the index           |  |  gives the block to another sequence        | |
+ *      +----------------------------+  +---------------------------------------------+ |
+ *      |                                                                               |
+ *      +-------------------------------------------------------------------------------+
+ *        free_unreachable(): its node has lost its block in group 0
+ *
+ * hold_block() and release_block() also add and remove further holders of a held block. unindex_block() takes
+ * a held block out of the index before its rows change.
+ *
+ * Cached blocks are in a ring, in the order in which they were released, a sequence's last block first, and
+ * the oldest is evicted when no block is free: the end of a prefix goes before its beginning. If the layers of
+ * group 0 keep all rows, a node without a block there cannot be adopted, and its cached blocks of other groups
+ * are freed. Regions and tables: kvpool.h; the index: prefix.h.
+ *
+ * With a store (store/store.h) a block is written there when it is full, and again when it is evicted, if the
+ * store has not got it by then. Blocks that are read ahead become cached blocks, as if another sequence had
+ * computed them: kv_adopt() finds them in the pool and knows nothing of stores.
  */
 #include <string.h>
 #include <xxhash.h>
@@ -23,52 +38,55 @@
 
 #define NONE UINT32_MAX
 
-struct page {
+struct paged_block {
     uint32_t refs;
-    uint32_t next, prev; /* in the ring of kept blocks */
-    uint32_t node;       /* whose rows it holds; NONE: not in the index */
+    uint32_t next, prev; /* in the ring of cached blocks */
+    /* The node of the prefix index whose rows it holds. NONE: it is not in the index. */
+    uint32_t node;
 };
 
-struct pages {
-    struct page *page; /* [n_blocks + 1] the last is the head of the ring: next is the oldest */
-    size_t n_kept;
+struct paged_blocks {
+    /* [n_blocks + 1] The last element is the head of the ring of cached blocks; its NEXT is the oldest. */
+    struct paged_block *block;
+    size_t n_cached;
 };
 
-/* What the index knows of a sequence. */
+/* The blocks of a sequence that are in the prefix index. */
 struct path {
     struct prefix_key seed;
-    uint32_t node;   /* of its last block there, held; NONE: none is */
-    size_t n_blocks; /* there */
-    bool ended;      /* no more will be: the index was full, or the tokens are not known */
+    uint32_t node;   /* node of the last one, held; NONE: there is none */
+    size_t n_blocks; /* number of them */
+    /* No more will be added: the index was full, or the tokens are not known. */
+    bool ended;
 };
 
-/* A record that is being read. */
+/* A record that is being read from the store. */
 struct reading {
-    int slot; /* of the store */
+    int slot; /* slot of the store */
     size_t i, g;
 };
 
-/* The first blocks of a sequence that waits, on their way from the store. */
+/* A read of the first blocks of a waiting sequence from the store. */
 struct ahead {
-    const int32_t *token; /* NULL: this place is free; borrowed */
+    const int32_t *token; /* borrowed; NULL: this handle is free */
     struct prefix_key seed;
     size_t n_blocks;
-    uint32_t *node; /* [max_blocks] the last is held */
-    size_t at, g;   /* what is to be asked for next */
-    bool failed;    /* something is not there: the rest is of no use */
+    uint32_t *node; /* [max_blocks] the last one is held */
+    size_t at, g;   /* the block and group to ask for next */
+    bool failed;    /* a record is missing, so that later ones are of no use */
     size_t n_reading;
     struct reading reading[STORE_MOST_SLOTS];
 };
 
 struct paged {
     struct kvpool pool;
-    struct pages pages[KV_MAX_GROUPS];
-    struct prefix index;                      /* closed: prefixes are not kept */
+    struct paged_blocks blocks[KV_MAX_GROUPS];
+    struct prefix index;                      /* closed if prefixes are not cached */
     struct path *path;                        /* [max_seqs] */
     uint32_t *found;                          /* [max_blocks] nodes of a prefix */
-    struct store *store;                      /* borrowed; NULL: there is none */
-    struct prefix_key context[KV_MAX_GROUPS]; /* of records */
-    struct prefix_key *chain;                 /* [max_blocks] of a prefix that is looked for in the store */
+    struct store *store;                      /* borrowed; NULL: no store */
+    struct prefix_key context[KV_MAX_GROUPS]; /* of the store's records */
+    struct prefix_key *chain; /* [max_blocks] hashes of a prefix that is looked up in the store */
     struct ahead ahead[KV_AHEADS];
 };
 
@@ -77,7 +95,7 @@ static bool keeps_prefixes(const struct paged *s)
     return s->index.n_nodes != 0;
 }
 
-/* ---- the store: out ---- */
+/* ---- writing to the store ---- */
 
 static struct record_name name_of(const struct kv *c, const struct paged *s, size_t g, size_t i,
                                   struct prefix_key seed, struct prefix_key chain)
@@ -89,8 +107,9 @@ static struct record_name name_of(const struct kv *c, const struct paged *s, siz
                                 .n_bytes = kvpool_block_bytes(c, g)};
 }
 
-/* Block B of group G, which holds the rows of NODE, goes to the store if it is whole and not there. */
-static void keep_beyond(const struct kv *c, struct paged *s, size_t g, uint32_t b, uint32_t node)
+/* Writes block B of group G, with the rows of NODE, to the store if the block is whole and the store does not
+ * have it. */
+static void write_to_store(const struct kv *c, struct paged *s, size_t g, uint32_t b, uint32_t node)
 {
     const struct prefix *p = &s->index;
     size_t block = c->lim.block, depth = 0;
@@ -112,106 +131,115 @@ static void keep_beyond(const struct kv *c, struct paged *s, size_t g, uint32_t 
     store_put(s->store, out, record_bytes(&name));
 }
 
-/* ---- the life of a block ---- */
+/* ---- the states of a block ---- */
 
-static void unlink_kept(struct pages *s, uint32_t b)
+static void unlink_cached(struct paged_blocks *s, uint32_t b)
 {
-    s->page[s->page[b].prev].next = s->page[b].next;
-    s->page[s->page[b].next].prev = s->page[b].prev;
-    s->n_kept--;
+    s->block[s->block[b].prev].next = s->block[b].next;
+    s->block[s->block[b].next].prev = s->block[b].prev;
+    s->n_cached--;
 }
 
-static void link_kept(struct pages *s, uint32_t head, uint32_t b)
+static void link_cached(struct paged_blocks *s, uint32_t head, uint32_t b)
 {
-    s->page[b].next = head;
-    s->page[b].prev = s->page[head].prev;
-    s->page[s->page[b].prev].next = b;
-    s->page[head].prev = b;
-    s->n_kept++;
+    s->block[b].next = head;
+    s->block[b].prev = s->block[head].prev;
+    s->block[s->block[b].prev].next = b;
+    s->block[head].prev = b;
+    s->n_cached++;
 }
 
 static size_t available(const struct paged *s, size_t g)
 {
-    return s->pool.group[g].n_free + s->pages[g].n_kept;
+    return s->pool.group[g].n_free + s->blocks[g].n_cached;
 }
 
-/* The rows of block B of group G are not those of its node any more. */
-static void forget(struct paged *s, size_t g, uint32_t b)
+/* Removes block B of group G from the prefix index: its rows will change. */
+static void unindex_block(struct paged *s, size_t g, uint32_t b)
 {
-    uint32_t node = s->pages[g].page[b].node;
+    uint32_t node = s->blocks[g].block[b].node;
 
     if (node == NONE)
         return;
-    s->pages[g].page[b].node = NONE;
+    s->blocks[g].block[b].node = NONE;
     prefix_set_place(&s->index, node, g, PREFIX_NONE);
 }
 
-/* Node I has lost its block in group 0: what only it keeps elsewhere is free. */
-static void drop_others(const struct kv *c, struct paged *s, uint32_t i)
+/* Node I has lost its block in group 0, so that its blocks in other groups cannot be adopted: frees those
+ * that are cached. */
+static void free_unreachable(const struct kv *c, struct paged *s, uint32_t i)
 {
     for (size_t g = 1; g < c->n_groups; g++) {
         uint32_t b = prefix_place(&s->index, i, g);
 
-        if (b == PREFIX_NONE || s->pages[g].page[b].refs)
+        if (b == PREFIX_NONE || s->blocks[g].block[b].refs)
             continue;
-        unlink_kept(&s->pages[g], b);
+        unlink_cached(&s->blocks[g], b);
         kvpool_push(&s->pool, g, b);
-        s->pages[g].page[b].node = NONE;
+        s->blocks[g].block[b].node = NONE;
         prefix_set_place(&s->index, i, g, PREFIX_NONE);
     }
 }
 
-static bool decides(const struct kv *c, size_t g)
+/* Group G decides whether the blocks of a node can be adopted: it is group 0 and keeps all rows. */
+static bool decides_adoption(const struct kv *c, size_t g)
 {
     return g == 0 && c->group[0].window == 0;
 }
 
-static uint32_t take(struct kv *c, size_t g)
+/* Takes the oldest cached block of group G out of the cache and the index, for another use. Returns it. */
+static uint32_t evict_block(struct kv *c, size_t g)
 {
     struct paged *s = c->state;
-    struct pages *p = &s->pages[g];
-    uint32_t b, node;
+    struct paged_blocks *p = &s->blocks[g];
+    uint32_t b = p->block[s->pool.group[g].n_blocks].next, node = p->block[b].node;
 
-    if (s->pool.group[g].n_free) {
-        b = kvpool_pop(&s->pool, g);
-    } else {
-        b = p->page[s->pool.group[g].n_blocks].next;
-        node = p->page[b].node;
-        ASSERT(p->n_kept > 0);
-        unlink_kept(p, b);
-        keep_beyond(c, s, g, b, node);
-        prefix_hold(&s->index, node);
-        forget(s, g, b);
-        if (decides(c, g))
-            drop_others(c, s, node);
-        prefix_unhold(&s->index, node);
-    }
-    p->page[b].refs = 1;
+    ASSERT(p->n_cached > 0);
+    unlink_cached(p, b);
+    write_to_store(c, s, g, b, node);
+    prefix_hold(&s->index, node);
+    unindex_block(s, g, b);
+    if (decides_adoption(c, g))
+        free_unreachable(c, s, node);
+    prefix_unhold(&s->index, node);
     return b;
 }
 
-static void put(struct kv *c, size_t g, uint32_t b)
+/* Gives a sequence a block of group G to hold: a free one, or the oldest cached one. There must be one. */
+static uint32_t allocate_block(struct kv *c, size_t g)
 {
     struct paged *s = c->state;
-    struct page *p = &s->pages[g].page[b];
+    uint32_t b = s->pool.group[g].n_free ? kvpool_pop(&s->pool, g) : evict_block(c, g);
+
+    s->blocks[g].block[b].refs = 1;
+    return b;
+}
+
+/* Takes one holder from block B of group G. After the last one the block is cached if it can be adopted,
+ * otherwise free. */
+static void release_block(struct kv *c, size_t g, uint32_t b)
+{
+    struct paged *s = c->state;
+    struct paged_block *p = &s->blocks[g].block[b];
 
     ASSERT(p->refs > 0);
     if (--p->refs)
         return;
     if (p->node != NONE && c->group[0].window == 0 && prefix_place(&s->index, p->node, 0) == PREFIX_NONE)
-        forget(s, g, b); /* nobody can come as far as this */
+        unindex_block(s, g, b); /* no adoption can reach this block */
     if (p->node != NONE)
-        link_kept(&s->pages[g], (uint32_t)s->pool.group[g].n_blocks, b);
+        link_cached(&s->blocks[g], (uint32_t)s->pool.group[g].n_blocks, b);
     else
         kvpool_push(&s->pool, g, b);
 }
 
-static void hold(struct paged *s, size_t g, uint32_t b)
+/* Adds a holder to block B of group G, which is held or cached. */
+static void hold_block(struct paged *s, size_t g, uint32_t b)
 {
-    struct page *p = &s->pages[g].page[b];
+    struct paged_block *p = &s->blocks[g].block[b];
 
     if (p->refs++ == 0)
-        unlink_kept(&s->pages[g], b);
+        unlink_cached(&s->blocks[g], b);
 }
 
 /* ---- open and close ---- */
@@ -223,7 +251,7 @@ static void paged_close(struct kv *c)
     if (!s)
         return;
     for (size_t g = 0; g < KV_MAX_GROUPS; g++)
-        mem_free(s->pages[g].page);
+        mem_free(s->blocks[g].block);
     for (size_t a = 0; a < KV_AHEADS; a++)
         mem_free(s->ahead[a].node);
     prefix_close(&s->index);
@@ -235,18 +263,19 @@ static void paged_close(struct kv *c)
     c->state = NULL;
 }
 
-static int open_pages(struct pages *p, size_t n_blocks, struct err *e)
+static int open_blocks(struct paged_blocks *p, size_t n_blocks, struct err *e)
 {
-    p->page = mem_zalloc(n_blocks + 1, sizeof(*p->page), MEM_KV);
-    if (!p->page)
+    p->block = mem_zalloc(n_blocks + 1, sizeof(*p->block), MEM_KV);
+    if (!p->block)
         return err_nomem(e, "the tables of the KV cache");
     for (size_t b = 0; b <= n_blocks; b++)
-        p->page[b].node = NONE;
-    p->page[n_blocks].next = p->page[n_blocks].prev = (uint32_t)n_blocks;
+        p->block[b].node = NONE;
+    p->block[n_blocks].next = p->block[n_blocks].prev = (uint32_t)n_blocks;
     return 0;
 }
 
-/* Nodes for all blocks of the largest group, and for those in front of what windows keep. */
+/* Makes an index with nodes for all blocks of the largest group, and for the blocks before those that windows
+ * keep. */
 static int open_index(struct kv *c, struct paged *s, struct err *e)
 {
     size_t n = c->lim.max_seqs;
@@ -264,11 +293,12 @@ static int open_index(struct kv *c, struct paged *s, struct err *e)
     if (c->group[0].window)
         n += c->lim.max_seqs * s->pool.max_blocks;
     if (c->lim.store)
-        n += KV_AHEADS * s->pool.max_blocks; /* which wait for their rows */
+        n += KV_AHEADS * s->pool.max_blocks; /* whose rows are being read */
     return prefix_open(&s->index, c->lim.prefix_index, n, c->lim.block, c->n_groups, e);
 }
 
-/* Rows of a group do not depend on where they lie, but its records hold those of some layers. */
+/* The hash that separates the records of group G from those of other models, sizes and groups. It does not
+ * depend on the position of rows, but on the layers of the group. */
 static struct prefix_key context_of(const struct kv *c, size_t g)
 {
     const uint64_t size[] = {c->lim.store_context.w[0],
@@ -316,11 +346,11 @@ static int paged_open(struct kv *c, struct err *e)
 
     if (!s)
         return err_nomem(e, "the KV cache");
-    s->pool.take = take;
-    s->pool.put = put;
+    s->pool.allocate = allocate_block;
+    s->pool.release = release_block;
     rc = kvpool_open(c, &s->pool, e);
     for (size_t g = 0; g < c->n_groups && rc == 0; g++)
-        rc = open_pages(&s->pages[g], s->pool.group[g].n_blocks, e);
+        rc = open_blocks(&s->blocks[g], s->pool.group[g].n_blocks, e);
     if (rc == 0 && (rc = open_index(c, s, e)) == 0)
         rc = open_store(c, s, e);
     if (rc)
@@ -330,7 +360,8 @@ static int paged_open(struct kv *c, struct err *e)
 
 /* ---- sequences ---- */
 
-/* The block of group G into which SEQ will write behind its last row, if it holds one. */
+/* Whether the last block of SEQ in group G is held and partly filled, so that the next rows go into it. *I is
+ * its index. */
 static bool partly_filled(const struct kv *c, const struct paged *s, size_t seq, size_t g, size_t *i)
 {
     const struct kvpool_seq *q = kvpool_seq(c, &s->pool, seq, g);
@@ -342,10 +373,11 @@ static bool partly_filled(const struct kv *c, const struct paged *s, size_t seq,
 static bool must_copy(const struct kv *c, const struct paged *s, size_t seq, size_t g, size_t *i)
 {
     return partly_filled(c, s, seq, g, i) &&
-           s->pages[g].page[kvpool_block(&s->pool, kvpool_seq(c, &s->pool, seq, g), *i)].refs > 1;
+           s->blocks[g].block[kvpool_block(&s->pool, kvpool_seq(c, &s->pool, seq, g), *i)].refs > 1;
 }
 
-/* The block that SEQ will write into becomes its own, and leaves the index. */
+/* Before SEQ writes into its partly filled block: copies it if other sequences hold it, otherwise removes it
+ * from the index. */
 static void make_own(struct kv *c, size_t seq, size_t g)
 {
     struct paged *s = c->state;
@@ -356,14 +388,14 @@ static void make_own(struct kv *c, size_t seq, size_t g)
     if (!partly_filled(c, s, seq, g, &i))
         return;
     b = kvpool_block(&s->pool, q, i);
-    if (s->pages[g].page[b].refs == 1) {
-        forget(s, g, b);
+    if (s->blocks[g].block[b].refs == 1) {
+        unindex_block(s, g, b);
         return;
     }
-    own = take(c, g);
+    own = allocate_block(c, g);
     kvpool_copy(c, &s->pool, g, b, own);
     kvpool_set(&s->pool, q, i, own);
-    put(c, g, b);
+    release_block(c, g, b);
 }
 
 static int paged_reserve(struct kv *c, size_t seq, size_t n)
@@ -382,7 +414,7 @@ static int paged_reserve(struct kv *c, size_t seq, size_t n)
     return 0;
 }
 
-/* Blocks that would be copied when they are written into are taken beside those that lack. */
+/* Counts the blocks that must be copied before they are written into besides those that lack. */
 static bool paged_has_room(const struct kv *c, const struct kv_want *want, size_t n)
 {
     const struct paged *s = c->state;
@@ -398,7 +430,7 @@ static bool paged_has_room(const struct kv *c, const struct kv_want *want, size_
     return true;
 }
 
-/* The path of SEQ ends with its first N blocks, or is forgotten. */
+/* Cuts the path of SEQ to its first N blocks. */
 static void cut_path(struct paged *s, size_t seq, size_t n_blocks)
 {
     struct path *p = &s->path[seq];
@@ -424,12 +456,12 @@ static int paged_truncate(struct kv *c, size_t seq, size_t n)
     return 0;
 }
 
-/* SEQ, which holds nothing, shares BLOCK with those that hold it, as its I-th. */
-static void share(struct kv *c, size_t g, struct kvpool_seq *q, size_t i, uint32_t block)
+/* Makes BLOCK, which other sequences may hold, the I-th block of Q. */
+static void share_block(struct kv *c, size_t g, struct kvpool_seq *q, size_t i, uint32_t block)
 {
     struct paged *s = c->state;
 
-    hold(s, g, block);
+    hold_block(s, g, block);
     kvpool_set(&s->pool, q, i, block);
 }
 
@@ -448,9 +480,9 @@ static int paged_fork(struct kv *c, size_t from, size_t n, size_t to)
 
         kvpool_begin(&s->pool, g, b, r.first, kvpool_low(c, a, r.first));
         for (; b->head < r.head; b->head++)
-            share(c, g, b, b->head, kvpool_block(&s->pool, a, b->head));
+            share_block(c, g, b, b->head, kvpool_block(&s->pool, a, b->head));
         for (; b->end < r.end; b->end++)
-            share(c, g, b, b->end, kvpool_block(&s->pool, a, b->end));
+            share_block(c, g, b, b->end, kvpool_block(&s->pool, a, b->end));
     }
     s->pool.len[to] = n;
     s->path[to] = s->path[from];
@@ -459,10 +491,9 @@ static int paged_fork(struct kv *c, size_t from, size_t n, size_t to)
     return 0;
 }
 
-/* ---- prefixes ---- */
+/* ---- the prefix cache ---- */
 
-/* The I-th block of SEQ, all rows of which are there, in group G; NONE: it is not held, or rows of it never
- * were. */
+/* The I-th block of SEQ in group G, if it is held and all its rows were written. NONE: it is not. */
 static uint32_t held_block(const struct kv *c, const struct paged *s, size_t seq, size_t g, size_t i)
 {
     const struct kvpool_seq *q = kvpool_seq(c, &s->pool, seq, g);
@@ -472,8 +503,8 @@ static uint32_t held_block(const struct kv *c, const struct paged *s, size_t seq
     return kvpool_block(&s->pool, q, i);
 }
 
-/* The I-th block of SEQ holds the rows of NODE. */
-static void place(struct kv *c, size_t seq, size_t i, uint32_t node)
+/* Adds the I-th block of SEQ in each group to the index as the rows of NODE, and writes it to the store. */
+static void index_block(struct kv *c, size_t seq, size_t i, uint32_t node)
 {
     struct paged *s = c->state;
 
@@ -482,10 +513,10 @@ static void place(struct kv *c, size_t seq, size_t i, uint32_t node)
 
         if (b == NONE || prefix_place(&s->index, node, g) != PREFIX_NONE)
             continue;
-        forget(s, g, b);
-        s->pages[g].page[b].node = node;
+        unindex_block(s, g, b);
+        s->blocks[g].block[b].node = node;
         prefix_set_place(&s->index, node, g, b);
-        keep_beyond(c, s, g, b, node);
+        write_to_store(c, s, g, b, node);
     }
 }
 
@@ -507,14 +538,14 @@ static void paged_publish(struct kv *c, size_t seq, const int32_t *token, size_t
         if (node == PREFIX_NONE)
             return;
         prefix_hold(&s->index, node);
-        place(c, seq, p->n_blocks, node);
+        index_block(c, seq, p->n_blocks, node);
         prefix_unhold(&s->index, p->node);
         p->node = node;
         p->n_blocks++;
     }
 }
 
-/* In each group, the blocks that a query behind N rows sees have a place, those of s->found. */
+/* In each group, all blocks that a query after N rows sees are in the index, under the nodes in s->found. */
 static bool can_adopt(const struct kv *c, const struct paged *s, size_t n)
 {
     for (size_t g = 0; g < c->n_groups; g++) {
@@ -527,7 +558,7 @@ static bool can_adopt(const struct kv *c, const struct paged *s, size_t n)
     return true;
 }
 
-/* The longest beginning of TOKEN [n] that is there, its nodes in s->found. */
+/* The length of the longest prefix of TOKEN [n] that can be adopted. Its nodes are in s->found. */
 static size_t find_prefix(const struct kv *c, struct paged *s, struct prefix_key seed, const int32_t *token,
                           size_t n)
 {
@@ -549,8 +580,8 @@ static size_t find_prefix(const struct kv *c, struct paged *s, struct prefix_key
     return found;
 }
 
-/* Block I of SEQ, which has those in front of it, gets the rows of NODE to itself: the last of them will be
- * others. */
+/* Copies the blocks of NODE to new ones, which become block I of SEQ: it will write its own rows after the
+ * first ones. */
 static void copy_block(struct kv *c, size_t seq, size_t i, uint32_t node)
 {
     struct paged *s = c->state;
@@ -558,16 +589,16 @@ static void copy_block(struct kv *c, size_t seq, size_t i, uint32_t node)
     for (size_t g = 0; g < c->n_groups; g++) {
         uint32_t from = prefix_place(&s->index, node, g), own;
 
-        hold(s, g, from); /* it shall not be the one that is taken */
-        own = take(c, g);
+        hold_block(s, g, from); /* so that it is not evicted for the new block */
+        own = allocate_block(c, g);
         kvpool_copy(c, &s->pool, g, from, own);
-        put(c, g, from);
+        release_block(c, g, from);
         kvpool_set(&s->pool, kvpool_seq(c, &s->pool, seq, g), i, own);
         kvpool_seq(c, &s->pool, seq, g)->end++;
     }
 }
 
-/* A block of each group can be taken beside those of the prefix. */
+/* Each group has a block for the copy besides those of the prefix of N rows. */
 static bool can_copy(const struct kv *c, const struct paged *s, size_t n)
 {
     for (size_t g = 0; g < c->n_groups; g++) {
@@ -600,9 +631,9 @@ static size_t paged_adopt(struct kv *c, size_t seq, struct prefix_key seed, cons
 
         kvpool_begin(&s->pool, g, q, r.first, r.first * block);
         for (; q->head < r.head; q->head++)
-            share(c, g, q, q->head, prefix_place(&s->index, s->found[q->head], g));
+            share_block(c, g, q, q->head, prefix_place(&s->index, s->found[q->head], g));
         for (; q->end < whole; q->end++)
-            share(c, g, q, q->end, prefix_place(&s->index, s->found[q->end], g));
+            share_block(c, g, q, q->end, prefix_place(&s->index, s->found[q->end], g));
     }
     if (found % block)
         copy_block(c, seq, whole, s->found[whole]);
@@ -613,16 +644,16 @@ static size_t paged_adopt(struct kv *c, size_t seq, struct prefix_key seed, cons
     return found;
 }
 
-/* ---- the store: in ---- */
+/* ---- reading from the store ---- */
 
-/* The I-th block of the prefix in s->found and s->chain is there in group G, or in the store. */
+/* The I-th block of the prefix in s->found and s->chain is in the pool, in group G, or in the store. */
 static bool is_somewhere(const struct paged *s, size_t g, size_t i)
 {
     return (s->found[i] != NONE && prefix_place(&s->index, s->found[i], g) != PREFIX_NONE) ||
            store_has(s->store, record_key(s->context[g], s->chain[i]));
 }
 
-/* A query behind the first N blocks sees the I-th in group G. */
+/* A query after the first N blocks sees the I-th block in group G. */
 static bool is_seen(const struct kv *c, size_t g, size_t i, size_t n)
 {
     struct kvpool_range r = kvpool_range(c, g, n * c->lim.block);
@@ -630,7 +661,8 @@ static bool is_seen(const struct kv *c, size_t g, size_t i, size_t n)
     return i < r.head || (i >= r.first && i < r.end);
 }
 
-/* All that a query behind N blocks sees is somewhere, and the pool could hold it. */
+/* All blocks that a query after N blocks sees are in the pool or in the store, and the pool has room for
+ * them. */
 static bool can_have(const struct kv *c, const struct paged *s, size_t n)
 {
     for (size_t g = 0; g < c->n_groups; g++) {
@@ -646,8 +678,8 @@ static bool can_have(const struct kv *c, const struct paged *s, size_t n)
     return true;
 }
 
-/* How many blocks of TOKEN [n] could be had; their chains in s->chain, the nodes of those there are in
- * s->found. */
+/* The number of blocks of TOKEN [n] that the pool and the store have together. Their hashes are in s->chain,
+ * and the nodes of those in the pool in s->found. */
 static size_t find_blocks(const struct kv *c, struct paged *s, struct prefix_key seed, const int32_t *token,
                           size_t n)
 {
@@ -671,21 +703,21 @@ static size_t find_blocks(const struct kv *c, struct paged *s, struct prefix_key
     return i;
 }
 
-/* Kept blocks under NODE [n] count as used now, the first last. */
+/* Makes the cached blocks of NODE [n] the most recently used ones, the first node's last. */
 static void touch(const struct kv *c, struct paged *s, const uint32_t *node, size_t n)
 {
     while (n--)
         for (size_t g = 0; g < c->n_groups && node[n] != NONE; g++) {
             uint32_t b = prefix_place(&s->index, node[n], g);
 
-            if (b == PREFIX_NONE || s->pages[g].page[b].refs)
+            if (b == PREFIX_NONE || s->blocks[g].block[b].refs)
                 continue;
-            unlink_kept(&s->pages[g], b);
-            link_kept(&s->pages[g], (uint32_t)s->pool.group[g].n_blocks, b);
+            unlink_cached(&s->blocks[g], b);
+            link_cached(&s->blocks[g], (uint32_t)s->pool.group[g].n_blocks, b);
         }
 }
 
-/* Nodes for the blocks of A, the last one held. False: the index is full. */
+/* Adds nodes for all blocks of A and holds the last one. False: the index is full. */
 static bool add_nodes(const struct kv *c, struct paged *s, struct ahead *a)
 {
     size_t block = c->lim.block;
@@ -703,7 +735,7 @@ static bool add_nodes(const struct kv *c, struct paged *s, struct ahead *a)
     return true;
 }
 
-/* Another sequence that waits reads the block with CHAIN, its I-th. */
+/* Another read brings the I-th block, whose hash is CHAIN. */
 static bool is_being_read(const struct paged *s, size_t i, struct prefix_key chain)
 {
     for (size_t a = 0; a < KV_AHEADS; a++)
@@ -713,7 +745,7 @@ static bool is_being_read(const struct paged *s, size_t i, struct prefix_key cha
     return false;
 }
 
-static struct ahead *free_place(struct paged *s)
+static struct ahead *free_handle(struct paged *s)
 {
     for (size_t a = 0; a < KV_AHEADS; a++)
         if (!s->ahead[a].token)
@@ -735,7 +767,7 @@ static int paged_ahead(struct kv *c, struct prefix_key seed, const int32_t *toke
     if (n_blocks * block <= there)
         return KV_AHEAD_NOTHING;
     if (is_being_read(s, n_blocks - 1, s->chain[n_blocks - 1]) ||
-        is_being_read(s, there / block, s->chain[there / block]) || !(a = free_place(s)))
+        is_being_read(s, there / block, s->chain[there / block]) || !(a = free_handle(s)))
         return KV_AHEAD_LATER;
     touch(c, s, s->found, n_blocks);
     a->token = token;
@@ -752,28 +784,28 @@ static int paged_ahead(struct kv *c, struct prefix_key seed, const int32_t *toke
     return (int)(a - s->ahead);
 }
 
-/* RECORD, the I-th block of A in group G, becomes a kept block. */
-static void keep_record(struct kv *c, struct paged *s, struct ahead *a, size_t g, size_t i,
-                        const char *record)
+/* Makes RECORD, the I-th block of A in group G, a cached block. */
+static void cache_record(struct kv *c, struct paged *s, struct ahead *a, size_t g, size_t i,
+                         const char *record)
 {
     uint32_t node = a->node[i], b;
     struct record_name name = name_of(c, s, g, i, a->seed, s->index.chain[node]);
 
     if (prefix_place(&s->index, node, g) != PREFIX_NONE)
-        return; /* somebody has computed it meanwhile */
+        return; /* a running sequence has computed it meanwhile */
     if (!record_is_of(record, &name, a->token) || available(s, g) == 0) {
         a->failed = true;
         return;
     }
-    b = take(c, g);
+    b = allocate_block(c, g);
     kvpool_load(c, &s->pool, g, b, record + record_tiles(name.n_tokens));
-    s->pages[g].page[b].refs = 0;
-    s->pages[g].page[b].node = node;
+    s->blocks[g].block[b].refs = 0;
+    s->blocks[g].block[b].node = node;
     prefix_set_place(&s->index, node, g, b);
-    link_kept(&s->pages[g], (uint32_t)s->pool.group[g].n_blocks, b);
+    link_cached(&s->blocks[g], (uint32_t)s->pool.group[g].n_blocks, b);
 }
 
-/* Asks for what A lacks, as far as the store has slots. */
+/* Asks the store for the blocks of A that the pool lacks, as far as the store has slots. */
 static void ask_ahead(const struct kv *c, struct paged *s, struct ahead *a)
 {
     for (; a->at < a->n_blocks; a->at++, a->g = 0)
@@ -790,10 +822,10 @@ static void ask_ahead(const struct kv *c, struct paged *s, struct ahead *a)
         }
 }
 
-static void paged_ahead_end(struct kv *c, int place)
+static void paged_ahead_end(struct kv *c, int handle)
 {
     struct paged *s = c->state;
-    struct ahead *a = &s->ahead[place];
+    struct ahead *a = &s->ahead[handle];
 
     while (a->n_reading)
         store_drop(s->store, a->reading[--a->n_reading].slot);
@@ -802,10 +834,10 @@ static void paged_ahead_end(struct kv *c, int place)
     prefix_unhold(&s->index, a->node[a->n_blocks - 1]);
 }
 
-static bool paged_ahead_go_on(struct kv *c, int place)
+static bool paged_ahead_go_on(struct kv *c, int handle)
 {
     struct paged *s = c->state;
-    struct ahead *a = &s->ahead[place];
+    struct ahead *a = &s->ahead[handle];
     size_t n = 0;
 
     for (size_t k = 0; k < a->n_reading; k++) {
@@ -817,7 +849,7 @@ static bool paged_ahead_go_on(struct kv *c, int place)
             continue;
         }
         if (state == STORE_HERE && !a->failed)
-            keep_record(c, s, a, r.g, r.i, store_record(s->store, r.slot));
+            cache_record(c, s, a, r.g, r.i, store_record(s->store, r.slot));
         a->failed = a->failed || state == STORE_MISSED;
         store_drop(s->store, r.slot);
     }
@@ -826,7 +858,7 @@ static bool paged_ahead_go_on(struct kv *c, int place)
         ask_ahead(c, s, a);
     if (!a->failed && (a->n_reading || a->at < a->n_blocks))
         return false;
-    paged_ahead_end(c, place);
+    paged_ahead_end(c, handle);
     return true;
 }
 
@@ -839,19 +871,20 @@ static void paged_ahead_wait(struct kv *c, double seconds)
 
 /* ---- check ---- */
 
-static int check_kept(const struct paged *s, size_t g, uint32_t *count, struct err *e)
+static int check_cached(const struct paged *s, size_t g, uint32_t *count, struct err *e)
 {
-    const struct pages *p = &s->pages[g];
+    const struct paged_blocks *p = &s->blocks[g];
     size_t n_blocks = s->pool.group[g].n_blocks, n = 0;
 
-    for (uint32_t b = p->page[n_blocks].next; b != n_blocks; b = p->page[b].next, n++) {
-        if (n > n_blocks || p->page[b].refs || p->page[b].node == NONE)
-            return err_set(e, ERR_INPUT, "group %zu: block %u cannot be kept with %u holders", g, b,
-                           p->page[b].refs);
+    for (uint32_t b = p->block[n_blocks].next; b != n_blocks; b = p->block[b].next, n++) {
+        if (n > n_blocks || p->block[b].refs || p->block[b].node == NONE)
+            return err_set(e, ERR_INPUT, "group %zu: block %u is cached with %u holders", g, b,
+                           p->block[b].refs);
         count[b]++;
     }
-    return n == p->n_kept ? 0
-                          : err_set(e, ERR_INPUT, "group %zu: %zu blocks are kept, not %zu", g, n, p->n_kept);
+    return n == p->n_cached
+               ? 0
+               : err_set(e, ERR_INPUT, "group %zu: %zu blocks are cached, not %zu", g, n, p->n_cached);
 }
 
 static int check_group(const struct kv *c, size_t g, uint32_t *count, struct err *e)
@@ -861,16 +894,16 @@ static int check_group(const struct kv *c, size_t g, uint32_t *count, struct err
     int rc = kvpool_count(c, g, count, e);
 
     for (size_t b = 0; b < p->n_blocks && rc == 0; b++) {
-        const struct page *page = &s->pages[g].page[b];
+        const struct paged_block *block = &s->blocks[g].block[b];
 
-        if (count[b] != page->refs)
+        if (count[b] != block->refs)
             rc = err_set(e, ERR_INPUT, "group %zu: block %zu is held %u times, not %u", g, b, count[b],
-                         page->refs);
-        else if (page->node != NONE && prefix_place(&s->index, page->node, g) != b)
+                         block->refs);
+        else if (block->node != NONE && prefix_place(&s->index, block->node, g) != b)
             rc = err_set(e, ERR_INPUT, "group %zu: block %zu is not that of its node", g, b);
     }
     if (rc == 0)
-        rc = check_kept(s, g, count, e);
+        rc = check_cached(s, g, count, e);
     for (size_t i = 0; i < p->n_free && rc == 0; i++)
         if (count[p->free[i]]++)
             rc = err_set(e, ERR_INPUT, "group %zu: block %u is free and held", g, p->free[i]);

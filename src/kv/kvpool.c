@@ -1,4 +1,4 @@
-/* kvpool.c - regions of blocks, and tables of who holds them. */
+/* kvpool.c - allocates the regions of blocks, and keeps the block tables of sequences. */
 #include "kv/kvpool.h"
 
 #include <string.h>
@@ -14,13 +14,13 @@ static size_t blocks_of(const struct kv *c, size_t rows)
     return rows / c->lim.block + (rows % c->lim.block != 0);
 }
 
-/* Blocks that hold the sink of group G. */
+/* The blocks that hold the sink of group G. */
 static size_t sink_blocks(const struct kv *c, size_t g)
 {
     return blocks_of(c, c->group[g].sink);
 }
 
-/* The first block that a query of group G at POS sees; 0 while nothing lies between it and the sink's. */
+/* The first block that a query of group G at POS sees. 0 as long as the window touches the sink's blocks. */
 static size_t first_block(const struct kv *c, size_t g, size_t pos)
 {
     size_t first = kv_group_first(&c->group[g], pos) / c->lim.block;
@@ -28,15 +28,16 @@ static size_t first_block(const struct kv *c, size_t g, size_t pos)
     return first > sink_blocks(c, g) ? first : 0;
 }
 
-/* Most blocks of group G, which has a window, that a sequence holds beside those of a step's rows: with n of
- * these it holds window + n rows, which touch at most ceil(window / block) + ceil(n / block) + 1 blocks, and
- * those of the sink. */
+/* The most blocks of group G, which has a window, that a sequence holds besides the rows of a step: with n
+ * rows of a step it holds window + n rows, which touch at most ceil(window / block) + ceil(n / block) + 1
+ * blocks, and the blocks of the sink. */
 static size_t seq_blocks(const struct kv *c, size_t g)
 {
     return sink_blocks(c, g) + blocks_of(c, c->group[g].window) + 2;
 }
 
-/* Blocks that group G needs at most: the budget's, or what windows and a step can hold if that is less. */
+/* The blocks that group G needs: those of the budget, or those that windows and a step can use if that is
+ * less. */
 static size_t group_blocks(const struct kv *c, size_t g)
 {
     size_t all = blocks_of(c, c->lim.pool_tokens), most;
@@ -47,7 +48,7 @@ static size_t group_blocks(const struct kv *c, size_t g)
         __builtin_add_overflow(most, blocks_of(c, c->lim.step_tokens), &most))
         return all;
     if (c->lim.keep_prefixes &&
-        __builtin_mul_overflow(most, 2, &most)) /* as much again for those that are gone */
+        __builtin_mul_overflow(most, 2, &most)) /* as many again for cached prefixes */
         return all;
     return most < all ? most : all;
 }
@@ -142,7 +143,7 @@ static int open_group(const struct kv *c, struct kvpool_group *p, size_t g, stru
     if (!p->region || !p->free)
         return err_set(e, ERR_NOMEM, "out of memory: %zu bytes for a KV pool of %zu tokens", p->region_bytes,
                        p->n_blocks * c->lim.block);
-    for (size_t i = 0; i < p->n_blocks; i++) /* so that the first one out is block 0 */
+    for (size_t i = 0; i < p->n_blocks; i++) /* block 0 is allocated first */
         p->free[i] = (uint32_t)(p->n_blocks - 1 - i);
     p->n_free = p->n_blocks;
     if (c->lim.touch)
@@ -244,8 +245,8 @@ size_t kvpool_lacks(const struct kv *c, const struct kvpool *p, size_t seq, size
 bool kvpool_has_room(const struct kv *c, size_t g, size_t n_free, const struct kv_want *want, size_t n)
 {
     const struct kvpool *p = c->state;
-    size_t whole = 0,
-           shown = blocks_of(c, c->lim.step_tokens); /* all rows; what windows keep, and a step's */
+    size_t whole = 0;                                /* blocks for all rows */
+    size_t shown = blocks_of(c, c->lim.step_tokens); /* blocks for windows, sinks and a step's rows */
 
     for (size_t i = 0; i < n; i++) {
         const struct kvpool_seq *q = kvpool_seq(c, p, want[i].seq, g);
@@ -263,9 +264,9 @@ void kvpool_extend(struct kv *c, struct kvpool *p, size_t seq, size_t n)
         struct kvpool_seq *q = kvpool_seq(c, p, seq, g);
 
         for (; q->first && q->head < sink_blocks(c, g); q->head++)
-            kvpool_set(p, q, q->head, p->take(c, g));
+            kvpool_set(p, q, q->head, p->allocate(c, g));
         for (; q->end < blocks_of(c, n); q->end++)
-            kvpool_set(p, q, q->end, p->take(c, g));
+            kvpool_set(p, q, q->end, p->allocate(c, g));
     }
     if (n > p->len[seq])
         p->len[seq] = n;
@@ -293,7 +294,7 @@ bool kvpool_sees(const struct kv *c, size_t seq, size_t n)
     return true;
 }
 
-/* Blocks are put back from the last one on, so that they come out again in order. */
+/* Releases blocks from the last one on, so that they are allocated again in order. */
 int kvpool_truncate(struct kv *c, size_t seq, size_t n)
 {
     struct kvpool *p = c->state;
@@ -307,9 +308,9 @@ int kvpool_truncate(struct kv *c, size_t seq, size_t n)
         size_t keep = blocks_of(c, n);
 
         for (; q->end > keep && q->end > q->first; q->end--)
-            p->put(c, g, kvpool_block(p, q, q->end - 1));
+            p->release(c, g, kvpool_block(p, q, q->end - 1));
         for (; q->head && n == 0; q->head--)
-            p->put(c, g, kvpool_block(p, q, q->head - 1));
+            p->release(c, g, kvpool_block(p, q, q->head - 1));
         if (n == 0)
             q->first = q->end = q->low = 0;
     }
@@ -328,7 +329,7 @@ void kvpool_advance(struct kv *c, size_t seq, size_t pos)
         size_t from = q->first ? q->first : sink_blocks(c, g);
 
         for (size_t i = stop; i-- > from;) {
-            p->put(c, g, kvpool_block(p, q, i));
+            p->release(c, g, kvpool_block(p, q, i));
             kvpool_set(p, q, i, (uint32_t)p->group[g].n_blocks);
         }
         if (stop > from) {
@@ -336,7 +337,7 @@ void kvpool_advance(struct kv *c, size_t seq, size_t pos)
             q->first = stop;
             q->low = kvpool_low(c, q, stop);
         }
-        if (row > p->len[seq]) { /* rows that were never held and never will be */
+        if (row > p->len[seq]) { /* rows in between were never written and never will be */
             size_t held = first > q->end ? first : q->first;
 
             ASSERT(q->first == q->end, "%zu rows are skipped behind %zu", row, p->len[seq]);
@@ -350,7 +351,7 @@ size_t kvpool_low(const struct kv *c, const struct kvpool_seq *q, size_t first)
     return q->low > first * c->lim.block ? q->low : first * c->lim.block;
 }
 
-/* The K tiles of BLOCK of one head, or its V tiles. */
+/* The K tiles (VALUE: V tiles) of BLOCK in one layer and head. */
 static char *tiles_of(const struct kvpool *p, size_t layer, size_t head, uint32_t block, bool value)
 {
     const struct kv_layer *y = &p->layer[layer];
