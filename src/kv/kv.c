@@ -6,7 +6,6 @@
 #include "base/cpu.h"
 #include "base/mem.h"
 #include "kern/kern.h"
-#include "kv/kvpool.h"
 #include "kv/store/record.h"
 
 static const struct kv_type types[] = {
@@ -69,11 +68,6 @@ static size_t row_dims(const struct kv_limits *lim)
 static size_t tile_bytes(const struct kv_limits *lim)
 {
     return kv_tile_bytes(lim->dtype, row_dims(lim));
-}
-
-size_t kv_layer_dim(const struct kv_limits *lim, size_t layer)
-{
-    return lim->dim ? lim->dim[layer] : lim->head_dim;
 }
 
 size_t kv_token_bytes(const struct kv_limits *lim)
@@ -194,7 +188,7 @@ size_t kv_record_bytes(const char *type, const struct kv_limits *lim)
     if (!imagine(&c, type, lim) || !c.type->ops->ahead)
         return 0;
     for (size_t g = 0; g < c.n_groups; g++) {
-        struct record_name name = {.n_tokens = lim->max_len, .n_bytes = kvpool_block_bytes(&c, g)};
+        struct record_name name = {.n_tokens = lim->max_len, .n_bytes = kv_block_bytes(&c, g)};
 
         bytes = record_bytes(&name);
         most = bytes > most ? bytes : most;

@@ -25,6 +25,7 @@
 
 #include "base/err.h"
 #include "base/threads/pool.h"
+#include "kern/kern.h"
 #include "kv/prefix.h"
 #include "ops/batch.h"
 
@@ -250,7 +251,16 @@ size_t kv_record_bytes(const char *type, const struct kv_limits *lim);
 /* The smallest pool_tokens with which one sequence can grow to max_len; whole blocks for pooled types. */
 size_t kv_least_tokens(const char *type, const struct kv_limits *lim);
 /* Dimension of the heads of LAYER; tiles round it up to 16. */
-size_t kv_layer_dim(const struct kv_limits *lim, size_t layer);
+static inline size_t kv_layer_dim(const struct kv_limits *lim, size_t layer)
+{
+    return lim->dim ? lim->dim[layer] : lim->head_dim;
+}
+
+/* Bytes of a block of group G: K and V rows of all heads, in all layers of the group. */
+static inline size_t kv_block_bytes(const struct kv *c, size_t g)
+{
+    return c->group[g].n_layers * 2 * c->lim.n_kv * (c->lim.block / KERN_TILE) * c->tile_bytes;
+}
 
 /* The first row that a window shows to a query at POS. */
 static inline size_t kv_first_row(size_t window, size_t pos)

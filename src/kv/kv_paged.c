@@ -104,7 +104,7 @@ static struct record_name name_of(const struct kv *c, const struct paged *s, siz
                                 .seed = seed,
                                 .key = record_key(s->context[g], chain),
                                 .n_tokens = (i + 1) * c->lim.block,
-                                .n_bytes = kvpool_block_bytes(c, g)};
+                                .n_bytes = kv_block_bytes(c, g)};
 }
 
 /* Writes block B of group G, with the rows of NODE, to the store if the block is whole and the store does not

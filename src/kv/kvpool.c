@@ -68,17 +68,11 @@ size_t kvpool_least_blocks(const struct kv *c)
     return least;
 }
 
-size_t kvpool_block_bytes(const struct kv *c, size_t g)
-{
-    return c->group[g].n_layers * 2 * c->lim.n_kv * (c->lim.block / KERN_TILE) * c->tile_bytes;
-}
-
 static size_t group_bytes(const struct kv *c, size_t g)
 {
     size_t bytes;
 
-    if (__builtin_mul_overflow(group_blocks(c, g) + (c->group[g].window != 0), kvpool_block_bytes(c, g),
-                               &bytes))
+    if (__builtin_mul_overflow(group_blocks(c, g) + (c->group[g].window != 0), kv_block_bytes(c, g), &bytes))
         return SIZE_MAX;
     return bytes;
 }
@@ -413,7 +407,7 @@ size_t kvpool_held_bytes(const struct kv *c, size_t seq)
     for (size_t g = 0; g < c->n_groups; g++) {
         const struct kvpool_seq *q = kvpool_seq(c, p, seq, g);
 
-        sum += (q->head + q->end - q->first) * kvpool_block_bytes(c, g);
+        sum += (q->head + q->end - q->first) * kv_block_bytes(c, g);
     }
     return sum;
 }

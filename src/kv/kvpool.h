@@ -91,9 +91,8 @@ void kvpool_begin(const struct kvpool *p, size_t g, struct kvpool_seq *q, size_t
 size_t kvpool_low(const struct kv *c, const struct kvpool_seq *q, size_t first);
 void kvpool_copy(const struct kv *c, const struct kvpool *p, size_t g, uint32_t from, uint32_t to);
 
-/* A block of group G as kvpool_block_bytes() bytes: by layer, head, K and V, whatever the layout of the
+/* A block of group G as kv_block_bytes() bytes: by layer, head, K and V, whatever the layout of the
  * pool. */
-size_t kvpool_block_bytes(const struct kv *c, size_t g);
 void kvpool_save(const struct kv *c, const struct kvpool *p, size_t g, uint32_t block, char *out);
 void kvpool_load(const struct kv *c, const struct kvpool *p, size_t g, uint32_t block, const char *bytes);
 
