@@ -105,8 +105,8 @@ struct executor {
      * ids of P are borrowed until the read ends. EXECUTOR_NOTHING: the store has nothing more.
      * EXECUTOR_LATER: another read brings what P needs, or all handles are in use. */
     int (*ahead)(void *ctx, const struct executor_prefix *p, size_t *from, size_t *to);
-    bool (*ahead_go_on)(void *ctx, int place);     /* takes blocks that have come; true: the read is done */
-    void (*ahead_end)(void *ctx, int place);       /* cancels the read; blocks that have come stay */
+    bool (*ahead_go_on)(void *ctx, int handle);    /* takes blocks that have come; true: the read is done */
+    void (*ahead_end)(void *ctx, int handle);      /* cancels the read; blocks that have come stay */
     void (*ahead_wait)(void *ctx, double seconds); /* waits until a block comes, at most SECONDS */
     /* Computes ROWS [n]. Their rows with logits or hidden states are numbered from 0, in the order of
      * ROWS. */

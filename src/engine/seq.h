@@ -12,9 +12,9 @@
  *      |   +---- preempted --+   (all its rows are released)
  *      |   |
  *      v   +---- the read is done, or takes longer than it is worth
- *     ASIDE      (entered by the next sequence of the queue, if the store has KV blocks for it)
+ *     READING    (entered by the next sequence of the queue, if the store has KV blocks for it)
  *
- * WAITING and ASIDE end in DONE as well, by a cancel or a deadline. Of N answers, the first computes the
+ * WAITING and READING end in DONE as well, by a cancel or a deadline. Of N answers, the first computes the
  * prompt; the others (its siblings) wait outside the queue until that is done, and then share its rows.
  */
 #ifndef GALLOP_ENGINE_SEQ_H
@@ -33,7 +33,7 @@
 
 enum { SEQ_MAX_ANSWERS = 128 }; /* the most answers to one request */
 
-enum seq_state { SEQ_WAITING, SEQ_ASIDE, SEQ_RUNNING, SEQ_DONE };
+enum seq_state { SEQ_WAITING, SEQ_READING, SEQ_RUNNING, SEQ_DONE };
 
 enum seq_pooling { SEQ_POOL_NONE, SEQ_POOL_LAST, SEQ_POOL_MEAN };
 
@@ -76,9 +76,9 @@ struct seq {
     size_t last_total; /* n_known at the last step */
     size_t n_charged;  /* rows that its key was charged for and that are not computed yet */
     bool begun;        /* it has run before */
-    bool looked;       /* the store has been asked for its KV blocks */
-    /* While SEQ_ASIDE: the executor's handle of the read, or EXECUTOR_LATER. */
-    int place;
+    bool asked;        /* the store has been asked for its KV blocks */
+    /* While SEQ_READING: the executor's handle of the read, or EXECUTOR_LATER. */
+    int handle;
     double ahead_until;          /* clock at which waiting for the read ends */
     size_t ahead_from, ahead_to; /* rows that the last read brings */
     size_t n_stored;             /* those of n_cached that came from the store */

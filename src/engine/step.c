@@ -25,7 +25,7 @@ static int alloc_arrays(struct step *g, struct err *e)
     g->cap_events = EVENTS_A_SEQ * n + n_rows;
     g->of_id = mem_zalloc(STEP_IDS, sizeof(struct seq *), MEM_ENGINE);
     g->running = mem_zalloc(n, sizeof(struct seq *), MEM_ENGINE);
-    g->aside = mem_zalloc(n, sizeof(struct seq *), MEM_ENGINE);
+    g->reading = mem_zalloc(n, sizeof(struct seq *), MEM_ENGINE);
     g->free_slot = mem_zalloc(n, sizeof(*g->free_slot), MEM_ENGINE);
     g->sched = mem_zalloc(n, sizeof(*g->sched), MEM_ENGINE);
     g->pick = mem_zalloc(n, sizeof(*g->pick), MEM_ENGINE);
@@ -35,7 +35,7 @@ static int alloc_arrays(struct step *g, struct err *e)
     g->row = mem_zalloc(n_rows, sizeof(*g->row), MEM_ENGINE);
     g->top = mem_zalloc(n_rows * SAMPLING_MAX_LOGPROBS, sizeof(*g->top), MEM_ENGINE);
     g->event = mem_zalloc(g->cap_events, sizeof(*g->event), MEM_ENGINE);
-    if (!g->of_id || !g->running || !g->aside || !g->free_slot || !g->sched || !g->pick || !g->picked ||
+    if (!g->of_id || !g->running || !g->reading || !g->free_slot || !g->sched || !g->pick || !g->picked ||
         !g->want || !g->rows || !g->row || !g->top || !g->event)
         return err_nomem(e, "the engine's step");
     while (g->n_free < n) { /* slot 0 is taken first */
@@ -95,7 +95,7 @@ void step_close(struct step *g)
     mem_free(g->sampler);
     mem_free((void *)g->of_id);
     mem_free((void *)g->running);
-    mem_free((void *)g->aside);
+    mem_free((void *)g->reading);
     mem_free(g->free_slot);
     mem_free(g->sched);
     mem_free(g->pick);
@@ -210,15 +210,16 @@ static void leave_slot(struct step *g, struct seq *s)
 }
 
 /* Removes S from the list of sequences whose KV blocks are being read from the store. */
-static void leave_aside(struct step *g, struct seq *s)
+static void leave_reading(struct step *g, struct seq *s)
 {
     size_t at = 0;
 
-    if (s->place >= 0)
-        g->x->ahead_end(g->x->ctx, s->place);
-    while (g->aside[at] != s)
+    if (s->handle >= 0)
+        g->x->ahead_end(g->x->ctx, s->handle);
+    while (g->reading[at] != s)
         at++;
-    memmove((void *)(g->aside + at), (void *)(g->aside + at + 1), (--g->n_aside - at) * sizeof(struct seq *));
+    memmove((void *)(g->reading + at), (void *)(g->reading + at + 1),
+            (--g->n_reading - at) * sizeof(struct seq *));
 }
 
 /* Queues the siblings of S, with its time of arrival: the prompt of S is computed, or S ended before that. */
@@ -242,8 +243,8 @@ static void end(struct step *g, struct seq *s)
 
     if (s->state == SEQ_RUNNING)
         leave_slot(g, s);
-    else if (s->state == SEQ_ASIDE)
-        leave_aside(g, s);
+    else if (s->state == SEQ_READING)
+        leave_reading(g, s);
     else
         waiting_remove(&g->waiting, &s->wait);
     leave_queue(g, s);
@@ -458,15 +459,15 @@ static bool read_ahead(struct step *g, struct seq *s)
 {
     const struct executor_prefix p = prefix_of(s);
 
-    s->place = p.n_shared ? g->x->ahead(g->x->ctx, &p, &s->ahead_from, &s->ahead_to) : EXECUTOR_NOTHING;
-    return s->place != EXECUTOR_NOTHING;
+    s->handle = p.n_shared ? g->x->ahead(g->x->ctx, &p, &s->ahead_from, &s->ahead_to) : EXECUTOR_NOTHING;
+    return s->handle != EXECUTOR_NOTHING;
 }
 
 /* Seconds that S may wait for the store: the time that computing the same rows would take, or unnoticed_s if
  * that is longer. */
 static double worth(const struct step *g, const struct seq *s)
 {
-    bool known = s->place >= 0;
+    bool known = s->handle >= 0;
     const struct cost_step step = cost_with(
         (struct cost_step){0}, known ? s->ahead_to - s->ahead_from : s->n_known, known ? s->ahead_from : 0);
 
@@ -478,48 +479,48 @@ static bool is_ready(struct step *g, struct seq *s, double now)
 {
     if (now >= s->ahead_until)
         return true;
-    if (s->place == EXECUTOR_LATER)
+    if (s->handle == EXECUTOR_LATER)
         return !read_ahead(g, s);
-    if (!g->x->ahead_go_on(g->x->ctx, s->place))
+    if (!g->x->ahead_go_on(g->x->ctx, s->handle))
         return false;
-    s->place = EXECUTOR_NOTHING;
+    s->handle = EXECUTOR_NOTHING;
     return true;
 }
 
 /* Begins to read the KV blocks of S, which is next in the queue, and moves S to the list of these sequences.
  * False: there is nothing to read. */
-static bool stand_aside(struct step *g, struct seq *s, double now)
+static bool start_reading(struct step *g, struct seq *s, double now)
 {
-    s->looked = true;
+    s->asked = true;
     s->ahead_from = s->ahead_to = 0;
     if (!read_ahead(g, s))
         return false;
     waiting_remove(&g->waiting, &s->wait);
-    s->state = SEQ_ASIDE;
+    s->state = SEQ_READING;
     s->ahead_until = now + worth(g, s);
-    g->aside[g->n_aside++] = s;
+    g->reading[g->n_reading++] = s;
     return true;
 }
 
 /* Requeues the sequences whose read is done, and starts reads for the next ones in the queue. */
-static void look_ahead(struct step *g)
+static void update_reading(struct step *g)
 {
-    double now = g->n_aside || g->waiting.n ? g->x->clock_s(g->x->ctx) : 0;
+    double now = g->n_reading || g->waiting.n ? g->x->clock_s(g->x->ctx) : 0;
     struct waiting_entry *w;
 
-    for (size_t i = 0; i < g->n_aside;) {
-        struct seq *s = g->aside[i];
+    for (size_t i = 0; i < g->n_reading;) {
+        struct seq *s = g->reading[i];
 
         if (!is_ready(g, s, now)) {
             i++;
             continue;
         }
-        leave_aside(g, s);
+        leave_reading(g, s);
         s->state = SEQ_WAITING;
         waiting_add(&g->waiting, &s->wait);
     }
-    while (g->n_aside < g->opt.max_seqs && (w = waiting_next(&g->waiting)) != NULL && !of_wait(w)->looked)
-        stand_aside(g, of_wait(w), now);
+    while (g->n_reading < g->opt.max_seqs && (w = waiting_next(&g->waiting)) != NULL && !of_wait(w)->asked)
+        start_reading(g, of_wait(w), now);
 }
 
 /* Allocates what S needs to run. Without memory, S waits until running sequences free theirs; it fails if
@@ -528,7 +529,7 @@ static bool has_memory(struct step *g, struct seq *s)
 {
     if (seq_make_ready(s) == 0)
         return true;
-    if (!g->n_running && !g->n_aside) {
+    if (!g->n_running && !g->n_reading) {
         fault(s, ERR_NOMEM, "out of memory: tokens of a sequence");
         end(g, s);
     }
@@ -545,9 +546,9 @@ static void admit(struct step *g)
 
         if (g->n_running && !step_has_room(g, s, g->free_slot[g->n_free - 1]))
             return; /* no later sequence is admitted instead: S might wait for ever */
-        if (g->x->ahead && !s->looked && g->n_aside == g->opt.max_seqs)
+        if (g->x->ahead && !s->asked && g->n_reading == g->opt.max_seqs)
             return; /* the list of reads is full */
-        if (g->x->ahead && !s->looked && stand_aside(g, s, now))
+        if (g->x->ahead && !s->asked && start_reading(g, s, now))
             continue;
         if (!has_memory(g, s))
             return;
@@ -560,8 +561,8 @@ static void wait_for_rows(struct step *g)
 {
     double now = g->x->clock_s(g->x->ctx), until = now + patience_s;
 
-    for (size_t i = 0; i < g->n_aside; i++)
-        until = g->aside[i]->ahead_until < until ? g->aside[i]->ahead_until : until;
+    for (size_t i = 0; i < g->n_reading; i++)
+        until = g->reading[i]->ahead_until < until ? g->reading[i]->ahead_until : until;
     if (until > now)
         g->x->ahead_wait(g->x->ctx, until - now);
 }
@@ -610,7 +611,7 @@ static size_t step_plan(struct step *g)
 static void put_back(struct step *g, struct seq *s)
 {
     leave_slot(g, s);
-    s->looked = false; /* its rows may have left the memory by the time it is next */
+    s->asked = false; /* its rows may have left the memory by the time it is next */
     s->state = SEQ_WAITING;
     waiting_add(&g->waiting, &s->wait);
     g->n_preempted++;
@@ -917,12 +918,12 @@ bool step_run(struct step *g)
     size_t n;
 
     ASSERT(!step_has_events(g), "%zu of %zu events are taken", g->next_event, g->n_events);
-    if (!g->n_running && !g->waiting.n && !g->n_aside)
+    if (!g->n_running && !g->waiting.n && !g->n_reading)
         return false;
     g->n_events = g->next_event = 0;
     end_overdue(g);
     if (g->x->ahead)
-        look_ahead(g);
+        update_reading(g);
     admit(g);
     changes = g->n_preempted + g->n_finished;
     n = step_reserve(g, step_plan(g));
@@ -930,7 +931,7 @@ bool step_run(struct step *g)
         step_compute(g, n);
     else if (g->n_running && changes == g->n_preempted + g->n_finished)
         end_misfit(g, g->running[0]);
-    else if (!g->n_running && g->n_aside)
+    else if (!g->n_running && g->n_reading)
         wait_for_rows(g);
     for (size_t i = 0; i < g->n_rows && n; i++)
         take_row(g, &g->row[i]);
@@ -943,5 +944,5 @@ bool step_run(struct step *g)
 
 size_t step_n_waiting(const struct step *g)
 {
-    return g->waiting.n + g->n_aside;
+    return g->waiting.n + g->n_reading;
 }

@@ -6,7 +6,7 @@
  *
  * Reading ahead: an executor may have a store of KV blocks outside its memory, on a disk for instance. It is
  * asked for the blocks of the next sequence before that is admitted. While the blocks are being read, the
- * sequence is SEQ_ASIDE: it has left the queue and holds neither a slot nor rows, and later sequences may be
+ * sequence is SEQ_READING: it has left the queue and holds neither a slot nor rows, and later sequences may be
  * admitted. It goes back to its place in the queue when the blocks are in memory, or when the time has passed
  * that computing them would take (a tenth of a second at least).
  *
@@ -79,8 +79,8 @@ struct step {
     struct seq **of_id;   /* [STEP_IDS] chains */
     struct seq **running; /* [max_seqs] by precedence */
     size_t n_running;
-    struct seq **aside; /* [max_seqs] being read from the store: neither waiting nor running */
-    size_t n_aside;
+    struct seq **reading; /* [max_seqs] being read from the store: neither waiting nor running */
+    size_t n_reading;
     uint32_t *free_slot; /* [max_seqs] stack */
     size_t n_free;
     struct seq *done, **last_done; /* ended; their FINISHED is not emitted yet */

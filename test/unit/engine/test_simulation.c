@@ -244,7 +244,7 @@ static void check(const struct world *w)
     assert_int_equal(w->n_came, w->n_refused + w->n_submitted);
     assert_int_equal(w->n_submitted, w->n_finished + g->n_running + step_n_waiting(g));
     assert_int_equal(g->n_running + g->n_free, g->opt.max_seqs);
-    assert_true(g->n_aside <= g->opt.max_seqs);
+    assert_true(g->n_reading <= g->opt.max_seqs);
     assert_true(!g->opt.max_queued || atomic_load(&g->n_queued) <= g->opt.max_queued);
     for (size_t i = 0; i < g->n_running; i++) {
         const struct seq *s = g->running[i];
@@ -276,8 +276,8 @@ static void one_step(struct world *w)
         w->machine.now_s = fmax(w->machine.now_s, w->next_s);
     if (w->machine.now_s - before > 0)
         assert_true(w->step.n_rows <= SEQS + 16);
-    for (size_t i = 0; i < w->step.n_aside; i++) /* nobody stands aside for longer than was said */
-        assert_true(w->step.aside[i]->ahead_until > began);
+    for (size_t i = 0; i < w->step.n_reading; i++) /* no sequence waits longer for the store than was set */
+        assert_true(w->step.reading[i]->ahead_until > began);
     take_events(w);
     w->n_steps++;
     check(w);
@@ -337,7 +337,7 @@ static void nothing_is_lost_whatever_comes(void **state)
     assert_true(n_preempted > 0);
 }
 
-static void who_stands_aside_comes_back_whatever_comes(void **state)
+static void a_sequence_that_waits_for_the_store_runs_whatever_comes(void **state)
 {
     uint64_t n = number("GALLOP_SIM_REQUESTS", 12000), seed = number("GALLOP_SIM_SEED", 1);
 
@@ -506,7 +506,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost_whatever_comes),
-        cmocka_unit_test(who_stands_aside_comes_back_whatever_comes),
+        cmocka_unit_test(a_sequence_that_waits_for_the_store_runs_whatever_comes),
         cmocka_unit_test(a_flood_by_one_key_does_not_move_anothers_wait),
         cmocka_unit_test(a_burst_of_prompts_keeps_streams_within_the_target),
     };
