@@ -1,4 +1,4 @@
-/* arena.c - chunks double from 4 KiB up to 1 MiB; a larger request gets a chunk of its own size. */
+/* arena.c - chunks double from 4 KiB to 1 MiB; a larger allocation gets a chunk of its own size. */
 #include "base/arena.h"
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* buf.c - doubling growth, sticky out-of-memory. */
+/* buf.c - grows by doubling, keeps the first out-of-memory, writes JSON. */
 #include "base/buf.h"
 
 #include <ctype.h>
@@ -80,7 +80,7 @@ void buf_fini(struct buf *b)
 
 /* ---- JSON ---- */
 
-/* A value or a key follows: it needs a comma behind another value. */
+/* Writes a comma if the bytes so far end a value: another value or a key follows. */
 static void json_next(struct buf *b)
 {
     if (b->len && (strchr("}]\"", b->data[b->len - 1]) || isalnum((unsigned char)b->data[b->len - 1])))
@@ -115,7 +115,7 @@ static void put_real(struct buf *b, double v, int digits)
     char text[40], *from, *to;
 
     snprintf(text, sizeof(text), "%.*g", digits, v);
-    if ((from = strchr(text, 'e')) != NULL) { /* 1e-07 is written as 1e-7, 1e+20 as 1e20 */
+    if ((from = strchr(text, 'e')) != NULL) { /* 1e-07 becomes 1e-7, 1e+20 becomes 1e20 */
         to = from + (from[1] == '-' ? 2 : 1);
         from += 2 + strspn(from + 2, "0");
         memmove(to, from, strlen(from) + 1);
@@ -162,8 +162,8 @@ static void json_escape(struct buf *b, unsigned char c)
     }
 }
 
-/* U+0085, U+2028 and U+2029 end a line for many readers; escaped, one value stays on one line for all of
- * them. */
+/* Whether S begins with U+0085, U+2028 or U+2029, which many readers take as the end of a line. They are
+ * escaped so that a value stays on one line. */
 static bool ends_line(const char *s, size_t n)
 {
     return (n == 2 && memcmp(s, "\xc2\x85", 2) == 0) ||
@@ -172,7 +172,7 @@ static bool ends_line(const char *s, size_t n)
 
 void buf_json_str(struct buf *b, const char *s, size_t n)
 {
-    size_t i = 0, kept = 0; /* s[kept..i) is copied as it is */
+    size_t i = 0, kept = 0; /* s[kept..i) needs no escape */
 
     json_next(b);
     buf_char(b, '"');

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Since an arbitrary point; never goes back. */
+/* Nanoseconds since an arbitrary point; never goes back. */
 static inline uint64_t clock_ns(void)
 {
     struct timespec t;
@@ -19,7 +19,7 @@ static inline double clock_seconds(void)
     return (double)clock_ns() * 1e-9;
 }
 
-/* SECONDS of that clock (at most 1e15 count), for waits that end at a time. */
+/* The time SECONDS (limited to 1e15) of that clock, for waits with an absolute timeout. */
 static inline struct timespec clock_at(double seconds)
 {
     double s = seconds < 1e15 ? seconds : 1e15;

@@ -1,9 +1,8 @@
 /* cpu.c - reads CPUID and XCR0 once and remembers what they allow.
  *
  * An instruction set counts only if the operating system also saves its registers (XGETBV): AVX needs the xmm
- * and ymm state, AVX-512 the opmask and both halves of the zmm state. Elsewhere than on x86-64 there is only
- * CPU_REF.
- * Facts: Intel SDM volume 2A (CPUID), volume 1 chapter 13 (XCR0).
+ * and ymm state, AVX-512 the opmask and both halves of the zmm state. On other processors than x86-64 there
+ * is only CPU_REF. Facts: Intel SDM volume 2A (CPUID), volume 1 chapter 13 (XCR0).
  */
 #include "base/cpu.h"
 
@@ -46,7 +45,7 @@ enum {
     L7D_AMX_INT8 = 1 << 25,
     L71A_AVX512BF16 = 1 << 5,
     XCR0_YMM = 0x06, /* xmm, ymm */
-    XCR0_ZMM = 0xe6, /* and opmask, upper zmm0-15, zmm16-31 */
+    XCR0_ZMM = 0xe6, /* also opmask, upper halves of zmm0-15, zmm16-31 */
     XCR0_TILES = 3 << 17,
     /* arch_prctl(2) */
     REQUEST_STATE = 0x1023,
@@ -79,7 +78,7 @@ static void probe_vendor(void)
         facts.family = (a >> 8 & 15) + ((a >> 8 & 15) == 15 ? a >> 20 & 255 : 0);
 }
 
-/* Linux saves the 8 KB of the tiles for threads of processes that asked. */
+/* Asks Linux for the tile registers, whose 8 KB it saves only for processes that asked. */
 static bool may_use_tiles(void)
 {
     return syscall(SYS_arch_prctl, REQUEST_STATE, STATE_TILES) == 0;
@@ -107,7 +106,7 @@ static void probe_isas(void)
                    all(saved, XCR0_TILES) && may_use_tiles();
 }
 
-/* The brand string is three leaves of sixteen bytes, padded with blanks on either side. */
+/* Reads the brand string: three leaves of sixteen bytes, padded with spaces on both sides. */
 static void probe_model(void)
 {
     unsigned word[BRAND_BYTES / 4], n;
@@ -196,7 +195,7 @@ const char *cpu_model(void)
     return model;
 }
 
-/* The word in the file NAME of cache I of processor 0; false: there is none. */
+/* Reads the word in the sysfs file NAME of cache I of processor 0. False: there is no such file. */
 static bool read_cache(int i, const char *name, char word[32])
 {
     char path[96];
@@ -211,7 +210,7 @@ static bool read_cache(int i, const char *name, char word[32])
     return ok;
 }
 
-/* What sysfs says of the data or unified cache of LEVEL of processor 0, or 0. */
+/* The size of the data or unified cache of LEVEL of processor 0 according to sysfs, or 0. */
 static size_t sysfs_cache_bytes(int level)
 {
     char word[32];

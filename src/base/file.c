@@ -1,4 +1,4 @@
-/* file.c - write, then rename. */
+/* file.c - writes to a temporary name, then renames. */
 #include "base/file.h"
 
 #include <errno.h>
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static int write_all(int fd, const char *p, size_t n)
+static int file_write(int fd, const char *p, size_t n)
 {
     while (n) {
         ssize_t w = write(fd, p, n);
@@ -31,7 +31,7 @@ int file_replace(const char *path, const void *bytes, size_t n, mode_t mode, str
     fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
     if (fd < 0)
         return err_os(e, "create", part);
-    if (write_all(fd, bytes, n) != 0)
+    if (file_write(fd, bytes, n) != 0)
         rc = err_os(e, "write", part);
     if (close(fd) != 0 && rc == 0)
         rc = err_os(e, "write", part);

@@ -1,4 +1,4 @@
-/* file.h - small files that are there whole or not at all. */
+/* file.h - writes small files so that they are complete or not there. */
 #ifndef GALLOP_BASE_FILE_H
 #define GALLOP_BASE_FILE_H
 
@@ -9,10 +9,10 @@
 
 enum { FILE_PATH_MAX = 4096 };
 
-/* PATH holds BYTES [n] and has MODE (less the umask): written under another name of its folder
- * (PATH.THREAD.part) and renamed, so that others, and whoever comes behind a crash of the process, see the
- * old file or the new one. What a crash of the machine leaves is for the reader to prove. On failure ERR_OS
- * or ERR_INPUT (the name is too long), and PATH is as it was. */
+/* Makes PATH a file with BYTES [n] and MODE (less the umask). It is written as PATH.THREAD.part and renamed,
+ * so that other processes, also after a crash of this one, see the old file or the new one. After a crash of
+ * the machine the file may hold anything. On failure ERR_OS or ERR_INPUT (the name is too long), and PATH is
+ * unchanged. */
 int file_replace(const char *path, const void *bytes, size_t n, mode_t mode, struct err *e);
 
 #endif

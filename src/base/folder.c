@@ -1,8 +1,8 @@
-/* folder.c - paths inside a checkpoint folder, and their opening.
+/* folder.c - resolves paths inside a checkpoint folder, and opens them.
  *
- * A file that is no link is opened with O_NOFOLLOW and needs no proof. Through a link, the file is opened
- * first; then both ends are resolved with realpath() and compared as text, and the opened file must be the
- * one at the end. So a link that changes between proof and opening is noticed.
+ * A file that is no link is opened with O_NOFOLLOW and needs no check. A link is opened first; then both ends
+ * are resolved with realpath() and compared as text, and the opened file must be the one that the link
+ * resolves to. So a link that changes between the check and the opening is noticed.
  */
 #include "base/folder.h"
 
@@ -85,7 +85,7 @@ bool folder_has(struct folder in, const char *file)
 
 /* ---- links ---- */
 
-/* True if PATH lies below DIR (both resolved). */
+/* True if PATH is inside DIR. Both are resolved. */
 static bool below(const char *path, const char *dir)
 {
     size_t n = strlen(dir);
@@ -95,8 +95,8 @@ static bool below(const char *path, const char *dir)
     return strncmp(path, dir, n) == 0 && path[n] == '/';
 }
 
-/* DIR is CACHE/X/snapshots/REVISION of a Hugging Face cache, or lies in one, and PATH lies in CACHE/X/blobs
- * or, for an X named models--..., in the store that all models share, CACHE/blobs. */
+/* True if DIR is CACHE/X/snapshots/REVISION of a Hugging Face cache, or inside one, and PATH is in
+ * CACHE/X/blobs or, for an X named models--..., in CACHE/blobs, which all models share. */
 static bool in_cache_blobs(const char *path, const char *dir)
 {
     static const char snapshots[] = "/snapshots/", blobs[] = "/blobs/";
@@ -116,7 +116,7 @@ static bool in_cache_blobs(const char *path, const char *dir)
            strncmp(path + n, blobs, sizeof(blobs) - 1) == 0;
 }
 
-/* Proves that the open file FD, reached as PATH, is allowed to a checkpoint in DIR. */
+/* Checks that a checkpoint in DIR may use the open file FD, which was reached as PATH. */
 static int prove(int fd, const char *path, const char *dir, struct err *e)
 {
     char real_dir[FOLDER_PATH_MAX], real_file[FOLDER_PATH_MAX];
@@ -138,9 +138,10 @@ static int prove(int fd, const char *path, const char *dir, struct err *e)
     return 0;
 }
 
-/* ---- files that stand for others ---- */
+/* ---- files that stand for other files ---- */
 
-/* Refuses the file PATH where BYTES [n], with which it begins, say that it is not what its name says. */
+/* Refuses the file PATH if its first bytes, BYTES [n], are those of a Git LFS pointer or of macOS
+ * attributes. */
 static int check_pointer(const char *path, const char *bytes, size_t n, struct err *e)
 {
     static const char lfs[] = "version https://git-lfs.github.com/spec/", apple[] = {0, 5, 22, 7};
@@ -161,8 +162,7 @@ static int check_pointer(const char *path, const char *bytes, size_t n, struct e
 
 /* ---- opening ---- */
 
-/* Opens PATH, FILE of IN (NULL: IN itself), to *fd. *missing: there is no such file, and no link of its
- * name. */
+/* Opens PATH, which is FILE of IN (NULL: IN itself), as *FD. *MISSING: there is no such file or link. */
 static int open_file(int *fd, const char *path, struct folder in, const char *file, bool *missing,
                      struct err *e)
 {
@@ -192,8 +192,8 @@ static int open_file(int *fd, const char *path, struct folder in, const char *fi
     return rc;
 }
 
-/* PATH for messages, and the opened file. */
-static int enter(int *fd, char *path, struct folder in, const char *file, bool *missing, struct err *e)
+/* Sets PATH for messages, and opens the file. */
+static int folder_open(int *fd, char *path, struct folder in, const char *file, bool *missing, struct err *e)
 {
     int rc = 0;
 
@@ -209,7 +209,7 @@ static int enter(int *fd, char *path, struct folder in, const char *file, bool *
 int folder_map(struct map_file *m, char *path, struct folder in, const char *file, struct err *e)
 {
     bool missing;
-    int fd, rc = enter(&fd, path, in, file, &missing, e);
+    int fd, rc = folder_open(&fd, path, in, file, &missing, e);
 
     *m = (struct map_file){0};
     if (rc == 0)
@@ -221,8 +221,8 @@ int folder_map(struct map_file *m, char *path, struct folder in, const char *fil
     return rc;
 }
 
-/* The bytes of FD, and the proof that it stayed as it was. */
-static int read_all(struct folder_text *t, int fd, struct err *e)
+/* Reads all bytes of FD, and checks that the file did not change meanwhile. */
+static int folder_read_file(struct folder_text *t, int fd, struct err *e)
 {
     struct map_stamp before, after;
     struct stat st;
@@ -255,8 +255,9 @@ static int read_all(struct folder_text *t, int fd, struct err *e)
                : err_set(e, ERR_INPUT, "%s: the file was changed while it was read", t->path);
 }
 
-/* The member FILE of an archive. */
-static int read_member(struct folder_text *t, struct folder in, const char *file, bool *there, struct err *e)
+/* Copies the member FILE of an archive. */
+static int folder_copy_member(struct folder_text *t, struct folder in, const char *file, bool *there,
+                              struct err *e)
 {
     const struct folder_member *m = find_member(in.archive, file);
 
@@ -282,8 +283,8 @@ int folder_read(struct folder_text *t, struct folder in, const char *file, bool 
     t->bytes = NULL;
     t->len = 0;
     if (in.archive && file)
-        return read_member(t, in, file, there, e);
-    rc = enter(&fd, t->path, in, file, &missing, &why);
+        return folder_copy_member(t, in, file, there, e);
+    rc = folder_open(&fd, t->path, in, file, &missing, &why);
     if (there)
         *there = !missing;
     if (missing && there)
@@ -293,7 +294,7 @@ int folder_read(struct folder_text *t, struct folder in, const char *file, bool 
             *e = why;
         return rc;
     }
-    rc = read_all(t, fd, e);
+    rc = folder_read_file(t, fd, e);
     close(fd);
     if (rc == 0)
         rc = check_pointer(t->path, t->bytes, t->len, e);

@@ -1,4 +1,4 @@
-/* json_pull.c - the scanner behind json_pull.h. */
+/* json_pull.c - the scanner of json_pull.h. */
 #include "base/json_pull.h"
 
 #include <ctype.h>
@@ -13,8 +13,8 @@
 #include "base/json_tree.h"
 #include "base/utf8.h"
 
-/* Returns a code, so !json_pull_fail() is false: the way out of the functions that say whether there was a
- * value. */
+/* Always returns an error code, so that functions which return whether there was a value can end with return
+ * !json_pull_fail(...). */
 int json_pull_fail(struct json_pull *j, const char *fmt, ...)
 {
     char text[512], at[48] = "";
@@ -28,7 +28,7 @@ int json_pull_fail(struct json_pull *j, const char *fmt, ...)
     va_end(ap);
     for (const char *p = j->begin; p < j->p; p++)
         line += *p == '\n';
-    if (line > 1) /* of bulk files, which are one line, only the byte says anything */
+    if (line > 1) /* bulk files are a single line, where the number of the line says nothing */
         snprintf(at, sizeof(at), " (line %zu)", line);
     j->rc = err_set(j->e, ERR_INPUT, "%s%sat byte %zu%s: %s", j->path ? j->path : "", j->path ? ": " : "",
                     (size_t)(j->p - j->begin), at, text);
@@ -41,7 +41,7 @@ int json_pull_open(struct json_pull *j, const char *text, size_t len, const char
 {
     size_t good;
 
-    if (!text) /* an empty file has no bytes to point at */
+    if (!text) /* an empty file has no text to point into */
         text = "";
     good = utf8_valid_prefix(text, len);
     *j = (struct json_pull){.begin = text, .p = text, .end = text + len, .path = path, .arena = a, .e = e};
@@ -82,7 +82,7 @@ enum json_pull_type json_pull_peek(struct json_pull *j)
     return JSON_PULL_NONE;
 }
 
-static void enter(struct json_pull *j, enum json_pull_type type, char open, const char *what)
+static void pull_enter(struct json_pull *j, enum json_pull_type type, char open, const char *what)
 {
     if (json_pull_peek(j) != type) {
         json_pull_fail(j, "%s is expected here", what);
@@ -100,15 +100,15 @@ static void enter(struct json_pull *j, enum json_pull_type type, char open, cons
 
 void json_pull_enter_object(struct json_pull *j)
 {
-    enter(j, JSON_PULL_OBJECT, '{', "an object");
+    pull_enter(j, JSON_PULL_OBJECT, '{', "an object");
 }
 
 void json_pull_enter_array(struct json_pull *j)
 {
-    enter(j, JSON_PULL_ARRAY, '[', "an array");
+    pull_enter(j, JSON_PULL_ARRAY, '[', "an array");
 }
 
-/* Steps over ',' or CLOSE. True when another member follows. */
+/* Steps over ',' or CLOSE. True: another member follows. */
 static bool next_member(struct json_pull *j, char open, char close)
 {
     if (j->rc)
@@ -167,7 +167,7 @@ static int hex4(const char *p)
     return v;
 }
 
-/* Undoes the escape at p[0] == '\\'. Returns bytes read, 0 on error; writes up to 4 bytes. */
+/* Decodes the escape at p[0] == '\\' into OUT, up to 4 bytes. Returns the bytes read; 0 on error. */
 static size_t unescape(struct json_pull *j, const char *p, char *out, size_t *written)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -192,13 +192,13 @@ static size_t unescape(struct json_pull *j, const char *p, char *out, size_t *wr
         return 6;
     }
     if (hi > 0xdbff || left < 12 || p[6] != '\\' || p[7] != 'u' || (lo = hex4(p + 8)) < 0xdc00 || lo > 0xdfff)
-        return 0; /* half of a surrogate pair is no character */
+        return 0; /* half of a surrogate pair is not a character */
     *written = utf8_encode(0x10000u + ((uint32_t)(hi - 0xd800) << 10) + (uint32_t)(lo - 0xdc00), out);
     return 12;
 }
 
-/* The string at j->p (after its quote) holds an escape at ESC: copies it into the arena with escapes
- * undone. */
+/* Reads the string at j->p, after its quote, which has an escape at ESC: copies it into the arena and decodes
+ * escapes. */
 static bool copy_unescaped(struct json_pull *j, const char *esc, struct json_str *s)
 {
     const char *start = j->p, *p = start, *close = esc;
@@ -257,7 +257,7 @@ bool json_pull_string(struct json_pull *j, struct json_str *s)
     return true;
 }
 
-/* Behind the digits at P. */
+/* Returns the end of the digits at P. */
 static const char *skip_digits(const char *p, const char *end)
 {
     while (p < end && *p >= '0' && *p <= '9')
@@ -265,7 +265,7 @@ static const char *skip_digits(const char *p, const char *end)
     return p;
 }
 
-/* The extent of the number at j->p by the JSON grammar; *integer: no fraction, no exponent. 0: not a
+/* Length of the number at j->p by the JSON grammar. *INTEGER: it has no fraction and no exponent. 0: not a
  * number. */
 static size_t scan_number(const struct json_pull *j, bool *integer)
 {
@@ -342,7 +342,7 @@ bool json_pull_u64(struct json_pull *j, uint64_t *v)
     return true;
 }
 
-/* Numbers have a point, also where the program that uses us has set a locale with a comma. */
+/* A locale in which numbers have a decimal point, also if the host program has set one with a comma. */
 static locale_t plain_locale(void)
 {
     static _Atomic(locale_t) plain;
@@ -428,7 +428,7 @@ void json_pull_skip(struct json_pull *j)
     do {
         enum json_pull_type t;
 
-        if (j->depth > base) { /* inside a container: step to its next member, or leave it */
+        if (j->depth > base) { /* inside a container: steps to its next member, or leaves it */
             bool more = j->kind[j->depth] == '{' ? json_pull_key(j, &key) : json_pull_elem(j);
             if (!more)
                 continue;
@@ -477,7 +477,7 @@ int json_pull_finish(struct json_pull *j)
 
 static json_t *load_value(struct json_pull *j);
 
-/* V, or NULL and the error that there is no memory. */
+/* Returns V, or sets the out-of-memory error if V is NULL. */
 static json_t *made(struct json_pull *j, json_t *v)
 {
     if (!v && !j->rc) {
@@ -515,7 +515,7 @@ static json_t *load_array(struct json_pull *j)
     return a;
 }
 
-/* The integer TEXT [n] has 64 bits at most. */
+/* The integer TEXT [n] fits into 64 bits. */
 static bool is_i64(const char *text, size_t n)
 {
     char copy[24];
@@ -529,7 +529,7 @@ static bool is_i64(const char *text, size_t n)
     return errno == 0;
 }
 
-/* The integer of N digits at J, which has more than 64 bits. */
+/* Reads the integer of N digits at J, which does not fit into 64 bits. */
 static json_t *load_large(struct json_pull *j, size_t n)
 {
     const char *text = j->p;

@@ -1,4 +1,4 @@
-/* json_tree.c - integers beyond 64 bits in trees, and the text of trees. */
+/* json_tree.c - integers of any size in jansson trees, and writing trees as text. */
 #include "base/json_tree.h"
 
 #include "base/buf.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char large_key[] = "\xff"; /* never part of UTF-8 */
+static const char large_key[] = "\xff"; /* a byte that UTF-8 never uses */
 
 json_t *json_large(const char *text, size_t n)
 {
@@ -34,7 +34,7 @@ const char *json_large_text(const json_t *v, size_t *n)
 
 void json_real_text(double f, char text[JSON_REAL_TEXT])
 {
-    int precision = fabs(f) < DBL_MIN ? 0 : 14, exponent; /* 15 digits survive, but of subnormals */
+    int precision = fabs(f) < DBL_MIN ? 0 : 14, exponent; /* 15 digits are exact, except for subnormals */
 
     do
         snprintf(text, JSON_REAL_TEXT, "%.*e", precision, f);
@@ -50,7 +50,7 @@ void json_real_text(double f, char text[JSON_REAL_TEXT])
 static void put_string(struct buf *b, const char *s, size_t n)
 {
     static const char from[] = "\"\\\n\r\t\f\b", to[] = "\"\\nrtfb";
-    size_t kept = 0; /* s[kept, i) is copied as it is */
+    size_t kept = 0; /* s[kept, i) needs no escape */
 
     buf_char(b, '"');
     for (size_t i = 0; i < n; i++) {
@@ -73,7 +73,7 @@ static void put_string(struct buf *b, const char *s, size_t n)
 
 static void put_object(struct buf *b, const json_t *v, bool spaced)
 {
-    json_t *o = (json_t *)(uintptr_t)v; /* jansson's iterators do not take const, but do not change it */
+    json_t *o = (json_t *)(uintptr_t)v; /* jansson's iterators do not take const, but change nothing */
     const char *between = "";
     size_t n;
     const char *digits = json_large_text(v, &n);

@@ -1,8 +1,9 @@
-/* json_tree.h - trees of jansson's whose integers may have any size, and the text of such trees.
+/* json_tree.h - jansson trees whose integers may have any size, and writing them as text.
  *
- * Jansson's integers have 64 bits. A larger one is an object with one member: its key is a byte that no JSON
- * text can hold, its value the digits as they were written. json_pull_load_large() and json_pull_load_exact()
- * make them; everything that writes a tree whose content came from outside uses buf_json_tree().
+ * Jansson's integers have 64 bits. A larger one is represented by an object with one member: its key is a
+ * byte that no JSON text contains, its value the digits of the integer. json_pull_load_large() and
+ * json_pull_load_exact() make such objects. Code that writes a tree whose content came from outside must use
+ * buf_json_tree().
  */
 #ifndef GALLOP_BASE_JSON_TREE_H
 #define GALLOP_BASE_JSON_TREE_H
@@ -14,20 +15,20 @@
 #include "base/buf.h"
 
 enum {
-    JSON_LARGE_DIGITS = 4300, /* Python's own limit for the digits of an integer */
-    JSON_REAL_TEXT = 32       /* bytes of a number's text, with the NUL */
+    JSON_LARGE_DIGITS = 4300, /* Python's limit for the digits of an integer */
+    JSON_REAL_TEXT = 32       /* bytes of a number as text, with the NUL */
 };
 
-/* A new tree for the integer TEXT [n], or NULL: no memory. */
+/* Makes the tree of the integer TEXT [n]. NULL: out of memory. */
 json_t *json_large(const char *text, size_t n);
 
-/* The digits of V, terminated, with their number in *N; NULL: V is no such integer. */
+/* The digits of V, terminated, and their number in *N. NULL: V is no such integer. */
 const char *json_large_text(const json_t *v, size_t *n);
 
-/* The shortest digits that read back as the finite F, written as Python's repr() writes them. */
+/* The shortest digits that read back as the finite F, in the form of Python's repr(). */
 void json_real_text(double f, char text[JSON_REAL_TEXT]);
 
-/* Appends the text of V. SPACED: with a blank behind each comma and colon, as Python's json does. */
+/* Appends V as text. SPACED: with a space after each comma and colon, like Python's json. */
 void buf_json_tree(struct buf *b, const json_t *v, bool spaced);
 
 #endif

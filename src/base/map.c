@@ -1,7 +1,7 @@
-/* map.c - mmap for files and for large regions, and the guard over mapped files.
+/* map.c - mmap for files and for large regions, and the handler that guards mapped files.
  *
- * The handler of SIGBUS may run on any thread at any time: it reads a table of fixed size whose rows are
- * atomics, and the one thing it calls is mmap(), a plain system call.
+ * The handler of SIGBUS may run on any thread at any time. It reads a table of fixed size whose rows are
+ * atomics, and calls only mmap(), a plain system call.
  */
 #include "base/map.h"
 
@@ -28,15 +28,15 @@ static struct {
     atomic_uintptr_t begin, end; /* whole pages; begin 0: the row is free */
     atomic_bool lost;
 } guard[GUARDS];
-static atomic_int n_guards; /* rows above were never used */
+static atomic_int n_guards; /* rows from here on were never used */
 
 static pthread_mutex_t guard_lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t n_guarded;          /* rows in use */
-static struct sigaction previous; /* whose place the handler took */
+static struct sigaction previous; /* the handler that ours replaced */
 static bool installed;
 static uintptr_t page_bytes;
 
-/* A signal that is not about a guarded file. */
+/* Handles a signal that is not about a guarded file. */
 static void pass_on(int sig, siginfo_t *info, void *context)
 {
     struct sigaction by_default = {.sa_handler = SIG_DFL};
@@ -46,7 +46,7 @@ static void pass_on(int sig, siginfo_t *info, void *context)
     } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
         previous.sa_handler(sig);
     } else if (info->si_code > 0 || previous.sa_handler == SIG_DFL) {
-        sigaction(SIGBUS, &by_default, NULL); /* the fault comes again, and ends the process */
+        sigaction(SIGBUS, &by_default, NULL); /* the fault repeats and ends the process */
         if (info->si_code <= 0)
             raise(sig);
     }
@@ -74,7 +74,6 @@ static void on_lost_page(int sig, siginfo_t *info, void *context)
     pass_on(sig, info, context);
 }
 
-/* Another handler that was installed since may call this one for faults it does not know, so it stays. */
 static void install_handler(void)
 {
     struct sigaction ours = {.sa_sigaction = on_lost_page, .sa_flags = SA_SIGINFO | SA_ONSTACK};
@@ -87,6 +86,8 @@ static void install_handler(void)
     installed = sigaction(SIGBUS, &ours, NULL) == 0;
 }
 
+/* Restores the handler that ours replaced. If another one was installed since, ours stays: the other may call
+ * it for faults that it does not know. */
 static void remove_handler(void)
 {
     struct sigaction now;
@@ -97,7 +98,7 @@ static void remove_handler(void)
     installed = sigaction(SIGBUS, &previous, NULL) != 0;
 }
 
-/* Takes a row for M; false: there is none. */
+/* Takes a row of the table for M. False: all rows are in use. */
 static bool guard_begin(struct map_file *m)
 {
     int i = 0;
@@ -248,7 +249,7 @@ static size_t rounded(size_t bytes)
 void *map_region_new(size_t bytes)
 {
     size_t len = rounded(bytes), extra = len >= HUGE_PAGE ? HUGE_PAGE : 0;
-    void *probe = mem_alloc(1, MEM_BASE); /* so that the failing allocator reaches regions too */
+    void *probe = mem_alloc(1, MEM_BASE); /* lets the failing allocator of tests fail for regions, too */
     uintptr_t at, aligned;
     void *p;
 

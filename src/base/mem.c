@@ -1,4 +1,4 @@
-/* mem.c - a header before each block carries its size and tag, so accounting is exact. */
+/* mem.c - a header before each allocation carries its size and tag, so that accounting is exact. */
 #include "base/mem.h"
 
 #include <stdatomic.h>
@@ -13,23 +13,23 @@ enum { HEADER_BYTES = 16, HEAP_BYTES = 8, HEAP_ALIGN = 16, MAGIC_LIVE = 0x6d454d
 struct header {
     size_t bytes;
     uint16_t tag;
-    uint16_t charged; /* it counts against the budget */
+    uint16_t charged; /* counts against the budget */
     uint32_t magic;
 };
 _Static_assert(sizeof(struct header) <= HEADER_BYTES, "the header fits in front of a block");
 
 static atomic_size_t live_bytes[MEM_N_TAGS];
 static atomic_size_t live_blocks;
-static atomic_long fail_countdown; /* 0: off; n: the n-th from now fails */
+static atomic_long fail_countdown; /* 0: off; n: the n-th allocation from now fails */
 static atomic_bool has_failed;
-static atomic_size_t charged_bytes, budget_bytes; /* budget 0: none */
+static atomic_size_t charged_bytes, budget_bytes; /* budget 0: no limit */
 static _Thread_local int guard_depth;
 static _Thread_local bool lib_failed, over_budget;
 static _Thread_local enum mem_charge charging;
 
-/* ---- what requests hold ---- */
+/* ---- the budget of requests ---- */
 
-/* That a block of BYTES takes of the heap. */
+/* The heap memory that an allocation of BYTES uses. */
 static size_t cost(size_t bytes)
 {
     return (bytes + HEADER_BYTES + HEAP_BYTES + HEAP_ALIGN - 1) & ~(size_t)(HEAP_ALIGN - 1);
@@ -61,7 +61,7 @@ bool mem_over_budget(void)
     return over;
 }
 
-/* Charges N bytes more. False: the budget is used up. */
+/* Charges N more bytes. False: the budget is used up. */
 static bool charge(size_t n)
 {
     size_t most = atomic_load_explicit(&budget_bytes, memory_order_relaxed),
@@ -84,7 +84,7 @@ static void discharge(size_t n)
     atomic_fetch_sub_explicit(&charged_bytes, n, memory_order_relaxed);
 }
 
-/* ---- blocks ---- */
+/* ---- allocations ---- */
 
 static bool should_fail(void)
 {

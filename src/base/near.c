@@ -1,4 +1,4 @@
-/* near.c - the distance of Damerau and Levenshtein (optimal string alignment) on short words. */
+/* near.c - the Damerau-Levenshtein distance (optimal string alignment) of short words. */
 #include "base/near.h"
 
 #include <ctype.h>
@@ -14,10 +14,11 @@ static char lower(char c)
     return c == '_' ? '-' : (char)tolower((unsigned char)c);
 }
 
-/* Edits from A to B, neither longer than NEAR_MAX_BYTES. Upper case and underscores count as the same. */
+/* The number of edits from A to B, each of at most NEAR_MAX_BYTES. Upper and lower case count as equal, and
+ * so do hyphens and underscores. */
 static size_t distance(const char *a, size_t n_a, const char *b, size_t n_b)
 {
-    size_t row[3][NEAR_MAX_BYTES + 1]; /* the row before the last, the last, and this one */
+    size_t row[3][NEAR_MAX_BYTES + 1]; /* the last two rows of the table, and the current one */
 
     for (size_t j = 0; j <= n_b; j++)
         row[1][j] = j;
@@ -48,7 +49,7 @@ void near_offer(struct near *n, const char *name, size_t len)
     if (n->len < 2 || n->len > NEAR_MAX_BYTES || len > NEAR_MAX_BYTES)
         return;
     edits = distance(n->word, n->len, name, len);
-    /* A third of the letters may be wrong, of two letters one. */
+    /* a third of the letters may be wrong, and one of two letters */
     if (edits > n->len / 3 + (n->len == 2) || (n->name && edits >= n->edits))
         return;
     n->edits = edits;

@@ -11,19 +11,20 @@
 
 #include <stddef.h>
 
-enum { NEAR_MAX_BYTES = 40 }; /* longer words resemble nothing */
+enum { NEAR_MAX_BYTES = 40 }; /* longer words match nothing */
 
 struct near {
     const char *word;  /* borrowed */
-    size_t len, edits; /* of the best name so far: insertions, deletions, replacements and swaps */
-    const char *name;  /* [name_len] the best so far; NULL: no name is close enough. Borrowed */
+    size_t len, edits; /* edits of the best name so far: insertions, deletions, replacements and swaps */
+    /* [name_len] The best name so far, borrowed. NULL: no name is close enough. */
+    const char *name;
     size_t name_len;
 };
 
-/* WORD is LEN bytes. */
+/* Begins a search for WORD, which has LEN bytes. */
 void near_begin(struct near *n, const char *word, size_t len);
 
-/* Considers the LEN bytes of NAME. Of two that are equally close the first one stays. */
+/* Considers NAME, which has LEN bytes. Of equally close names the first one stays. */
 void near_offer(struct near *n, const char *name, size_t len);
 
 /* Considers each of the names of "a|b|c". */

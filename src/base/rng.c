@@ -1,5 +1,5 @@
-/* rng.c - Philox4x32 with ten rounds. Uniform and normal numbers use different upper counters, hence
- * different streams. */
+/* rng.c - Philox4x32 with ten rounds. Uniform and normal numbers use different upper counters, and so are
+ * independent. */
 #include "base/rng.h"
 
 #include <math.h>
@@ -57,6 +57,6 @@ double rng_normal(uint64_t seed, uint64_t index)
     double radius;
 
     rng_block(seed, STREAM_NORMAL, index, w);
-    radius = sqrt(-2.0 * log(1.0 - fraction(w[0], w[1]))); /* 1 - u lies in (0, 1] */
+    radius = sqrt(-2.0 * log(1.0 - fraction(w[0], w[1]))); /* 1 - u is in (0, 1] */
     return radius * cos(two_pi * fraction(w[2], w[3]));
 }

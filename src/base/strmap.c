@@ -13,7 +13,8 @@ void strmap_init(struct strmap *m, enum mem_tag tag)
     *m = (struct strmap){.tag = tag};
 }
 
-/* Drawn once a process: keys come from strangers, who must not be able to choose which of them collide. */
+/* Drawn at random once a process: keys come from outside, and the authors of files must not be able to choose
+ * keys that collide. */
 static uint64_t seed(void)
 {
     static _Atomic uint64_t drawn;
@@ -21,8 +22,9 @@ static uint64_t seed(void)
 
     if (s)
         return s;
+    /* early in boot there are no random bytes: the stack's address is random, too */
     if (getrandom(&s, sizeof(s), GRND_NONBLOCK) != sizeof(s))
-        s = (uint64_t)(uintptr_t)&s; /* early in boot: the stack's place is random too */
+        s = (uint64_t)(uintptr_t)&s;
     s |= 1;
     return atomic_compare_exchange_strong(&drawn, &none, s) ? s : none;
 }
@@ -32,7 +34,7 @@ static uint32_t hash_of(const char *key, size_t len)
     return (uint32_t)XXH3_64bits_withSeed(key, len, seed());
 }
 
-static struct strmap_slot *find(const struct strmap *m, const char *key, size_t len, uint32_t hash)
+static struct strmap_slot *find_slot(const struct strmap *m, const char *key, size_t len, uint32_t hash)
 {
     size_t mask = m->n_slots - 1, i = hash & mask;
 
@@ -61,26 +63,26 @@ bool strmap_reserve(struct strmap *m, size_t n)
     m->n_slots = want;
     for (size_t i = 0; i < old.n_slots; i++)
         if (old.slot[i].key)
-            *find(m, old.slot[i].key, old.slot[i].len, old.slot[i].hash) = old.slot[i];
+            *find_slot(m, old.slot[i].key, old.slot[i].len, old.slot[i].hash) = old.slot[i];
     mem_free(old.slot);
     return true;
 }
 
-static int put(struct strmap *m, const char *key, size_t len, uint64_t value, bool overwrite)
+static int put_key(struct strmap *m, const char *key, size_t len, uint64_t value, bool overwrite)
 {
     struct strmap_slot *s;
     uint32_t hash = hash_of(key, len);
 
     ASSERT(len <= UINT32_MAX);
-    s = m->n_slots ? find(m, key, len, hash) : NULL;
-    if (s && s->key) { /* needs no memory, so it cannot fail */
+    s = m->n_slots ? find_slot(m, key, len, hash) : NULL;
+    if (s && s->key) { /* setting an existing key needs no memory and cannot fail */
         if (overwrite)
             s->value = value;
         return 0;
     }
     if (!strmap_reserve(m, m->n + 1))
         return -1;
-    s = find(m, key, len, hash);
+    s = find_slot(m, key, len, hash);
     *s = (struct strmap_slot){.key = key, .len = (uint32_t)len, .hash = hash, .value = value};
     m->n++;
     return 1;
@@ -88,12 +90,12 @@ static int put(struct strmap *m, const char *key, size_t len, uint64_t value, bo
 
 int strmap_put(struct strmap *m, const char *key, size_t len, uint64_t value)
 {
-    return put(m, key, len, value, false);
+    return put_key(m, key, len, value, false);
 }
 
 bool strmap_set(struct strmap *m, const char *key, size_t len, uint64_t value)
 {
-    return put(m, key, len, value, true) >= 0;
+    return put_key(m, key, len, value, true) >= 0;
 }
 
 bool strmap_get(const struct strmap *m, const char *key, size_t len, uint64_t *value)
@@ -102,7 +104,7 @@ bool strmap_get(const struct strmap *m, const char *key, size_t len, uint64_t *v
 
     if (m->n == 0)
         return false;
-    s = find(m, key, len, hash_of(key, len));
+    s = find_slot(m, key, len, hash_of(key, len));
     if (!s->key)
         return false;
     *value = s->value;

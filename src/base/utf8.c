@@ -1,9 +1,10 @@
-/* utf8.c - the well-formed byte sequences of Unicode 15, table 3-7, as code. */
+/* utf8.c - the well-formed byte sequences of Unicode 15, table 3-7. */
 #include "base/utf8.h"
 
 #include <string.h>
 
-/* How many bytes a character beginning with B has and the range of its second byte; 0: B cannot begin one. */
+/* The length of a character that begins with byte B, and the range of its second byte. 0: no character begins
+ * with B. */
 static size_t lead(unsigned char b, unsigned char *lo, unsigned char *hi)
 {
     *lo = 0x80;
@@ -28,7 +29,8 @@ static size_t lead(unsigned char b, unsigned char *lo, unsigned char *hi)
     return 4;
 }
 
-/* Number of bytes at S that agree with one character, at most its length; *whole: all of them are there. */
+/* The number of bytes at S that agree with one character, at most its length. *WHOLE: the character is
+ * complete. */
 static size_t agree(const char *s, size_t n, bool *whole)
 {
     unsigned char lo, hi;
@@ -132,8 +134,8 @@ size_t utf8_valid_prefix(const char *s, size_t n)
     return n;
 }
 
-/* Characters that a terminal obeys instead of showing them, or shows as nothing. The joiners U+200C and
- * U+200D stay: scripts and emoji are written with them. */
+/* Characters that a terminal obeys instead of showing, or shows as nothing. The joiners U+200C and U+200D are
+ * not among them: scripts and emoji need them. */
 static bool is_unprintable(uint32_t c)
 {
     static const uint32_t range[][2] = {{0x00, 0x08},     {0x0b, 0x1f},     {0x7f, 0x9f},

@@ -1,5 +1,5 @@
-/* utf8.h - reading and proving UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF),
- * and two kinds of its bytes that many formats have, in any locale. */
+/* utf8.h - reads and checks UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF), and
+ * classifies hexadecimal digits and white space independently of the locale. */
 #ifndef GALLOP_BASE_UTF8_H
 #define GALLOP_BASE_UTF8_H
 
@@ -7,26 +7,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Length of the sequence at S (N > 0 bytes are there). *good says whether it is a whole character; if not,
- * the length is that of the maximal ill-formed part (Unicode 15, table 3-8), which one U+FFFD replaces. */
+/* Length of the sequence at S, which has N > 0 bytes. *GOOD: it is a whole character. Otherwise the length is
+ * that of the maximal ill-formed part (Unicode 15, table 3-8), which one U+FFFD replaces. */
 size_t utf8_sequence(const char *s, size_t n, bool *good);
 
-/* The value of the hexadecimal digit C, of either case; -1: it is none. */
+/* The value of the hexadecimal digit C, of either case; -1: C is no such digit. */
 static inline int utf8_hex_digit(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
 }
 
-/* C is white space of JSON. */
+/* C is JSON white space. */
 static inline bool utf8_is_blank(char c)
 {
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/* Decodes one character known to be good. */
+/* Decodes a character that is known to be well-formed. */
 uint32_t utf8_decode(const char *s, size_t *len);
 
-/* Where the character in front of s[at] begins; AT > 0, and what lies before it is good. */
+/* The offset of the character before s[at]. AT > 0, and the bytes before it are well-formed. */
 static inline size_t utf8_before(const char *s, size_t at)
 {
     do
@@ -35,19 +35,18 @@ static inline size_t utf8_before(const char *s, size_t at)
     return at;
 }
 
-/* Writes C (a scalar value) to out[4]; returns the number of bytes. */
+/* Writes C (a scalar value) to out[4]. Returns the number of bytes. */
 size_t utf8_encode(uint32_t c, char *out);
 
-/* Offset of the first byte that is not part of a good character, or N when all is well. */
+/* The offset of the first byte that is not part of a well-formed character; N if there is none. */
 size_t utf8_valid_prefix(const char *s, size_t n);
 
-/* Makes S, which may hold what strangers wrote, fit to be shown: control characters of both kinds (newline
- * and tab stay), what turns the direction of writing, other format characters that are not seen, and bytes
- * that are no UTF-8 become '?', one for each; a character that is cut off at the end goes. Returns the new
- * length, which is never larger. */
+/* Makes untrusted text fit for a terminal: replaces control characters (except newline and tab), characters
+ * that change the direction of writing, other invisible format characters, and bytes that are not UTF-8 by
+ * '?', and drops a character that is cut off at the end. Returns the new length, which is never larger. */
 size_t utf8_printable(char *s);
 
-/* True when S (N > 0 bytes) is the beginning of a character that more bytes could complete. */
+/* True if S (N > 0 bytes) is the beginning of a character that more bytes could complete. */
 bool utf8_is_partial(const char *s, size_t n);
 
 #endif

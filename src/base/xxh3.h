@@ -1,5 +1,5 @@
-/* xxh3.h - XXH3 by the loops of this processor, for sums of many bytes: the library's common ones read a
- * third of what memory gives. */
+/* xxh3.h - XXH3 with the vector loops of this processor, for checksums of many bytes: the library's portable
+ * loops reach a third of the memory bandwidth. */
 #ifndef GALLOP_BASE_XXH3_H
 #define GALLOP_BASE_XXH3_H
 

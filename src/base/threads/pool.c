@@ -1,23 +1,24 @@
-/* pool.c - one word per direction: the caller raises `generation`, every worker answers in its own `state`.
+/* pool.c - the caller announces a job in the word `generation`, and every worker answers in its own `state`.
  *
- * A job is published by the release of generation. Threads meet in a tree: thread t waits for 4 t + 1 to
- * 4 t + 4 before it answers, and the job is over when those of thread 0 have. So of 64 threads none reads
- * more than four answers, where one that reads all would fetch 63 lines from other cores, one after the
- * other. Both sides spin on a cache line that the other writes, then sleep on the same word as a futex.
- * A sleeper first raises its flag (sequentially consistent), the other side writes the word and then reads
- * the flag, so a wake-up cannot be missed; the kernel compares the word once more.
+ * The release of GENERATION publishes a job. Threads answer along a tree: thread t waits for threads 4 t + 1
+ * to 4 t + 4 before it answers, and the job is done when the children of thread 0 have answered. So with 64
+ * threads none reads more than four answers, whereas one that reads all of them would fetch 63 cache lines
+ * from other cores, one after the other. Both sides spin on a cache line that the other side writes, then
+ * sleep on the same word as a futex. A sleeper first raises its flag (sequentially consistent); the other
+ * side writes the word and then reads the flag, so that no wake-up is missed; the kernel compares the word
+ * once more.
  *
- * Processors are shared with other processes, and a worker that the system has taken off its processor comes
- * back after milliseconds, hundreds of jobs later. So a thread does not wait for a worker that has not begun:
+ * Other processes use the processors, too, and a worker that the system has preempted comes back after
+ * milliseconds, which is hundreds of jobs later. So a thread does not wait for a worker that has not begun:
  * it takes over the worker's share (with its number, range and scratch), and then waits for the worker's
- * children. A worker begins a job, or is taken over, by one exchange of its state, so a share is never done
- * twice. Only a worker that was stopped in the middle of its share is waited for, in sleep after a short
- * while, which leaves the processor to others. A job that waits inside for all of its threads is sound: no
- * thread takes over before its own share has returned.
+ * children. A worker begins a job, or is taken over, by one exchange of its state, so that a share is never
+ * done twice. A worker that was preempted in the middle of its share has to be waited for; after a short
+ * while the waiting thread sleeps, which leaves its processor to others. A job may wait inside for all of its
+ * threads, since no thread takes over a share before its own has returned.
  *
- * Workers are bound when they start. The caller is bound at its first job, so the thread that makes the
- * pool need not be the one that runs it, and let go by pool_free() on the same thread. The main thread is
- * never bound: threads it starts later would inherit that, and crowd on one processor.
+ * Workers are bound to processors when they start. The caller is bound at its first job, so that the thread
+ * which makes the pool need not be the one that runs it, and pool_free() unbinds it on the same thread. The
+ * main thread is never bound: threads that it starts later would inherit the binding and share one processor.
  */
 #include "base/threads/pool.h"
 
@@ -40,26 +41,32 @@
 
 enum {
     LINE = 64,
-    PAGE = 4096, /* threads do not share pages of scratch */
+    PAGE = 4096, /* the scratch of different threads is on different pages */
     MAX_THREADS = 4096,
-    SPINS = 4096,      /* pauses before sleep: some 100 us, longer than the gap between two steps */
-    SPINS_SHARED = 64, /* yields before sleep when threads outnumber processors */
-    CHILDREN = 4,      /* whose answers a thread reads */
-    HELPED = 8, /* threads from which one that is done takes: their lines, too, come from other cores */
-    LATE = 64,  /* pauses, some 2 us, after which a worker that has not begun is taken over */
+    /* Pauses before a thread sleeps: some 100 us, longer than the time between two steps. */
+    SPINS = 4096,
+    /* Yields before a thread sleeps, where there are more threads than processors. */
+    SPINS_SHARED = 64,
+    CHILDREN = 4, /* answers that a thread reads */
+    /* Threads from which one that has finished takes work: their cache lines come from other cores, too. */
+    HELPED = 8,
+    /* Pauses, some 2 us, after which a worker that has not begun its share is taken over. */
+    LATE = 64,
 };
 
-/* What of a thread's range nobody has begun: the first part in the upper half, the end in the lower. */
+/* The part of a thread's range that no thread has begun: its beginning in the upper half, its end in the
+ * lower. */
 struct range {
     _Alignas(LINE) _Atomic uint64_t left;
 };
 
 /* The state of a worker is twice the generation of the last job that it finished, or whose share was taken
- * over; one more than twice the generation of a job that it has begun. */
+ * over, and one more than twice the generation of a job that it has begun. */
 struct worker {
     _Alignas(LINE) atomic_uint state;
-    atomic_bool awaited; /* another thread sleeps until it has finished */
-    bool away;           /* its last share was taken over; of the thread that waits for it */
+    atomic_bool awaited; /* another thread sleeps until this one has finished */
+    /* Its last share was taken over. Belongs to the thread that waits for it. */
+    bool away;
     struct pool *pool;
     struct thread thread;
     int number; /* 1 .. n_threads - 1 */
@@ -67,19 +74,23 @@ struct worker {
 };
 
 struct pool {
-    _Alignas(LINE) atomic_uint generation; /* raised by the caller: a new job, or the end */
-    _Alignas(LINE) atomic_uint sleepers;   /* workers asleep on generation, or about to be */
-    _Alignas(LINE) pool_fn *fn;            /* of the job; written before generation rises. NULL: end */
+    /* Raised by the caller for a new job, or for the end. */
+    _Alignas(LINE) atomic_uint generation;
+    /* Workers that sleep on GENERATION, or are about to. */
+    _Alignas(LINE) atomic_uint sleepers;
+    /* The function of the job, written before GENERATION rises. NULL: the end. */
+    _Alignas(LINE) pool_fn *fn;
     void *ctx;
-    int n_threads, n_started; /* the caller included; workers running */
+    int n_threads, n_started; /* with the caller; workers that run */
     bool shared;              /* more threads than processors */
-    int users;                /* opened it, or joined */
+    int users;                /* opened it or joined it */
     atomic_bool running;
     bool caller_bound;
-    int caller_os;          /* processor of thread 0, or -1 */
-    const void *caller;     /* the thread that ran the last job */
-    uint64_t waited_ns;     /* see pool_waited_ns() */
-    void *block;            /* what mem_alloc() gave */
+    int caller_os;      /* processor of thread 0, or -1 */
+    const void *caller; /* the thread that ran the last job */
+    uint64_t waited_ns; /* see pool_waited_ns() */
+    /* The allocation that holds SCRATCH. */
+    void *memory;
     char *scratch;          /* [n_threads, scratch_bytes] */
     size_t scratch_bytes;   /* of one thread */
     struct range *range;    /* [n_threads] */
@@ -97,9 +108,9 @@ static inline void pause_briefly(void)
 #endif
 }
 
-/* How this thread rounds floats and treats denormals, before it was set to what results are promised for: to
- * nearest, denormals kept. A host may have changed that on its own threads, and whoever takes a panel decides
- * its bits. */
+/* The rounding mode and denormal flags of this thread before they were set to those that results are promised
+ * for: round to nearest, denormals kept. A host program may have changed them on its own threads, and any
+ * thread may compute any panel. */
 static inline unsigned round_as_promised(void)
 {
 #if defined(__x86_64__)
@@ -131,8 +142,9 @@ static void futex_wake(atomic_uint *word, int n)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 }
 
-/* Spins until *WORD differs from SEEN (WANTED false) or equals it (WANTED true). false: patience ran out. It
- * is short within a step, too: whoever else wants the processor would wait for one that does nothing. */
+/* Spins until *WORD differs from VALUE (WANTED false) or equals it (WANTED true). False: the spins are used
+ * up. Their number is small within a step, too: another process that wants the processor would wait for a
+ * thread that does nothing. */
 static bool spin(const struct pool *p, atomic_uint *word, unsigned value, bool wanted)
 {
     const bool shared = p->shared;
@@ -149,7 +161,7 @@ static bool spin(const struct pool *p, atomic_uint *word, unsigned value, bool w
     return false;
 }
 
-/* Waits for a job after SEEN; returns its generation. */
+/* Waits for a job after generation SEEN. Returns its generation. */
 static unsigned next_job(struct pool *p, unsigned seen)
 {
     unsigned now;
@@ -180,7 +192,7 @@ static bool leave_job_before(struct worker *w, unsigned generation, unsigned sta
 
 static uint64_t gather(struct pool *p, int t, unsigned generation);
 
-/* Does the share of worker W in its place, and all that W would wait for, if W has not begun. Returns the
+/* Does the share of worker W, and waits for all that W would wait for, if W has not begun. Returns the
  * nanoseconds of waiting. */
 static uint64_t take_over(struct pool *p, struct worker *w, unsigned generation)
 {
@@ -210,8 +222,8 @@ static void wait_for(const struct pool *p, struct worker *w, unsigned generation
     atomic_store_explicit(&w->awaited, false, memory_order_relaxed);
 }
 
-/* Thread T, or the one that does its share, waits until the children of T have finished GENERATION. Returns
- * the nanoseconds that it waited, without those in which it did shares of others. */
+/* Waits until the children of thread T have finished GENERATION. Called by T, or by the thread that does its
+ * share. Returns the nanoseconds of waiting, without those in which it did the shares of others. */
 static uint64_t gather(struct pool *p, int t, unsigned generation)
 {
     int first = CHILDREN * t + 1, end = first + CHILDREN < p->n_threads ? first + CHILDREN : p->n_threads;
@@ -286,7 +298,7 @@ void pool_run(struct pool *p, pool_fn *fn, void *ctx)
     round_as_before(before);
 }
 
-/* ---- work that is dealt ---- */
+/* ---- ranges of tasks ---- */
 
 struct ranges_job {
     struct range *range;
@@ -300,8 +312,9 @@ static uint64_t range_of(size_t begin, size_t end)
     return (uint64_t)begin << 32 | end;
 }
 
-/* Half of what is left of R, rounded up: from its front, or from its tail. false: nothing is left. */
-static bool take(struct range *r, bool tail, size_t *begin, size_t *end, size_t *end_of_range)
+/* Takes half of the rest of R, rounded up, from its beginning, or from its end if TAIL. False: nothing is
+ * left. */
+static bool take_range(struct range *r, bool tail, size_t *begin, size_t *end, size_t *end_of_range)
 {
     uint64_t left = atomic_load_explicit(&r->left, memory_order_relaxed), then;
     size_t first, last, n;
@@ -329,7 +342,7 @@ static void run_ranges(void *ctx, int thread, int n_threads)
     if (n_threads == 1 && j->n)
         j->fn(j->ctx, 0, 0, j->n, j->n);
     for (int i = 0; i < n_threads && i <= HELPED && n_threads > 1; i++)
-        while (take(&j->range[(thread + i) % n_threads], i > 0, &begin, &end, &end_of_range))
+        while (take_range(&j->range[(thread + i) % n_threads], i > 0, &begin, &end, &end_of_range))
             j->fn(j->ctx, thread, begin, end, end_of_range);
 }
 
@@ -349,7 +362,7 @@ void pool_run_ranges(struct pool *p, size_t n, pool_range_fn *fn, void *ctx)
 
 /* ---- open and close ---- */
 
-/* Chooses processors. A single thread stays free: binding it gains nothing and would pile up processes on
+/* Chooses processors. A single thread is not bound: that gains nothing, and would put several processes on
  * one core. */
 static int place_threads(struct pool *p, struct err *e)
 {
@@ -395,7 +408,7 @@ int pool_new(struct pool **out, int n_threads, struct err *e)
 {
     size_t bytes;
     struct pool *p;
-    void *block;
+    void *memory;
     int rc;
 
     *out = NULL;
@@ -403,11 +416,11 @@ int pool_new(struct pool **out, int n_threads, struct err *e)
         return err_set(e, ERR_INPUT, "%d threads asked for, expected 1 to %d", n_threads, MAX_THREADS);
     bytes = sizeof(struct pool) + (size_t)(n_threads - 1) * sizeof(struct worker) +
             (size_t)n_threads * sizeof(struct range) + LINE;
-    block = mem_zalloc(1, bytes, MEM_BASE);
-    if (!block)
+    memory = mem_zalloc(1, bytes, MEM_BASE);
+    if (!memory)
         return err_nomem(e, "pool of compute threads");
-    p = (struct pool *)(((uintptr_t)block + LINE - 1) & ~(uintptr_t)(LINE - 1));
-    p->block = block;
+    p = (struct pool *)(((uintptr_t)memory + LINE - 1) & ~(uintptr_t)(LINE - 1));
+    p->memory = memory;
     p->n_threads = n_threads;
     p->range = (struct range *)(void *)&p->worker[n_threads - 1];
     p->users = 1;
@@ -478,7 +491,7 @@ void pool_free(struct pool *p)
     if (p->caller == &thread_mark && p->caller_bound)
         topo_unbind();
     map_region_free(p->scratch, (size_t)p->n_threads * p->scratch_bytes);
-    mem_free(p->block);
+    mem_free(p->memory);
 }
 
 void pool_share(size_t n, size_t unit, int thread, int n_threads, size_t *begin, size_t *end)

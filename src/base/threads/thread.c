@@ -1,14 +1,14 @@
-/* thread.c - the mask and the stack of signals of a thread.
+/* thread.c - sets the signal mask and the signal stack of a thread.
  *
- * The stack for signals lies at the far end of the thread's own, which a thread that runs out of stack does
- * not reach: nothing is allocated, and it ends with the thread.
+ * The signal stack is at the far end of the thread's own stack, which a thread that runs out of stack does
+ * not reach. So it needs no allocation and ends with the thread.
  */
 #include "base/threads/thread.h"
 
 #include <signal.h>
 #include <stddef.h>
 
-/* A gemm of level amx has 513 KB of sums there, a packer as much of weights. */
+/* A gemm of level amx keeps 513 KB of sums on the stack, packing as much of weights. */
 enum { STACK = 2 << 20 };
 
 static void *begin(void *arg)
@@ -21,7 +21,8 @@ static void *begin(void *arg)
 
     sigaltstack(&own, &before);
     out = t->fn(t->arg);
-    sigaltstack(&before, NULL); /* that of a sanitizer, or none */
+    /* Restores the signal stack of a sanitizer, or none. */
+    sigaltstack(&before, NULL);
     return out;
 }
 

@@ -1,8 +1,8 @@
 /* topo.c - allowed processors from sched_getaffinity(), cores and NUMA nodes from hwloc, limits from
  * cgroupfs.
  *
- * Without hwloc's knowledge (it fails, or does not know a processor) every processor is a core of its own
- * on node 0. The tables below are written once under pthread_once() and const afterwards.
+ * If hwloc fails or does not know a processor, that processor counts as a core of its own on node 0. The
+ * tables below are written once under pthread_once() and are const afterwards.
  */
 #include "base/threads/topo.h"
 
@@ -23,7 +23,7 @@
 enum { SET_BYTES = TOPO_MAX_CPUS / 8 };
 
 struct place {
-    int core, node; /* core -1: unknown */
+    int core, node; /* core -1: not known */
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -32,7 +32,7 @@ static union {
     cpu_set_t set;
     unsigned char bytes[SET_BYTES];
 } allowed;
-static int allowed_errno; /* of sched_getaffinity() */
+static int allowed_errno; /* error of sched_getaffinity() */
 
 static void read_places(void)
 {
@@ -42,7 +42,7 @@ static void read_places(void)
         place[i] = (struct place){.core = -1};
     if (hwloc_topology_init(&t) != 0)
         return;
-    /* No filter: without packages and groups hwloc no longer knows which node a processor is near. */
+    /* no filter: without packages and groups hwloc does not know which node a processor is near */
     if (hwloc_topology_load(t) == 0) {
         hwloc_obj_t pu = NULL;
 
@@ -78,7 +78,7 @@ static int by_place(const void *x, const void *y)
     return a->os < b->os ? -1 : a->os > b->os;
 }
 
-/* Turns hwloc's core numbers into 0 .. n_cores - 1 and counts threads of a core and nodes. */
+/* Renumbers hwloc's cores to 0 .. n_cores - 1, and counts hardware threads of a core and nodes. */
 static void number_cores(struct topo *t)
 {
     bool node_seen[TOPO_MAX_CPUS] = {false};
@@ -161,11 +161,11 @@ void topo_unbind(void)
 {
     pthread_once(&once, read_machine);
     if (allowed_errno == 0 && sched_setaffinity(0, sizeof(allowed), &allowed.set) != 0)
-        return; /* the set may have been narrowed from outside; the thread stays where it is */
+        return; /* the allowed set was narrowed from outside: the thread stays where it is */
 }
 
 /* Reads the beginning of a small file as a string. */
-static bool read_text(const char *path, char *text, size_t size)
+static bool topo_read_file(const char *path, char *text, size_t size)
 {
     size_t n = 0;
     ssize_t got;
@@ -185,7 +185,7 @@ static bool read_in(const char *dir, const char *file, char *text, size_t size)
     char path[PATH_MAX];
     int n = snprintf(path, sizeof(path), "%s/%s", dir, file);
 
-    return n > 0 && (size_t)n < sizeof(path) && read_text(path, text, size);
+    return n > 0 && (size_t)n < sizeof(path) && topo_read_file(path, text, size);
 }
 
 static void limit_cpus(struct topo_limits *l, double quota, double period)
@@ -198,7 +198,7 @@ static void limit_memory(struct topo_limits *l, const char *text)
 {
     unsigned long long v;
 
-    if (text[0] < '0' || text[0] > '9') /* "max" */
+    if (text[0] < '0' || text[0] > '9') /* the file says "max" */
         return;
     errno = 0;
     v = strtoull(text, NULL, 10);
@@ -206,7 +206,7 @@ static void limit_memory(struct topo_limits *l, const char *text)
         l->memory_bytes = (size_t)v;
 }
 
-/* What the one group DIR grants, whatever version its files belong to. */
+/* Reads the limits of the single group DIR, of either version of control groups. */
 static void read_group(struct topo_limits *l, const char *dir)
 {
     char text[128], period[128];
@@ -225,8 +225,8 @@ static void read_group(struct topo_limits *l, const char *dir)
         limit_memory(l, text);
 }
 
-/* The group MOUNT/SUB/GROUP and all above it up to MOUNT/SUB. Inside a container GROUP may not exist below
- * the mount. */
+/* Reads the limits of the group MOUNT/SUB/GROUP and of all groups above it up to MOUNT/SUB. Inside a
+ * container GROUP may not exist below the mount. */
 static void climb(struct topo_limits *l, const char *mount, const char *sub, const char *group)
 {
     char dir[PATH_MAX];
@@ -250,7 +250,7 @@ static void climb(struct topo_limits *l, const char *mount, const char *sub, con
     }
 }
 
-/* True when NAME is one of the comma-separated LIST. */
+/* True if NAME is in the comma-separated LIST. */
 static bool listed(const char *list, const char *name)
 {
     size_t n = strlen(name);
@@ -268,7 +268,7 @@ void topo_limits_at(struct topo_limits *l, const char *proc_cgroup, const char *
     char text[8192], *line, *rest;
 
     *l = (struct topo_limits){.memory_bytes = SIZE_MAX};
-    if (!read_text(proc_cgroup, text, sizeof(text)))
+    if (!topo_read_file(proc_cgroup, text, sizeof(text)))
         return;
     for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
@@ -277,7 +277,7 @@ void topo_limits_at(struct topo_limits *l, const char *proc_cgroup, const char *
             continue;
         controllers++;
         *group++ = 0;
-        if (*controllers == 0) { /* version 2, alone or beside version 1 */
+        if (*controllers == 0) { /* version 2, by itself or beside version 1 */
             climb(l, mount, "", group);
             climb(l, mount, "unified", group);
         } else if (listed(controllers, "cpu")) {
