@@ -1,4 +1,5 @@
-/* cors.c - lists of origins, methods and header fields, and the lines that tell browsers of them. */
+/* cors.c - the lists of origins, methods and header fields, and the header lines that tell browsers about
+ * them. */
 #include "net/cors.h"
 
 #include <stdio.h>
@@ -7,13 +8,13 @@
 
 #include "base/json_pull.h"
 
-#define MAX_AGE_S 600 /* for which a browser remembers what it was allowed */
+#define MAX_AGE_S 600 /* how long a browser remembers what it was allowed */
 
-enum { MOST_BYTES = 1024, MOST_WORD = 256 /* of a list, and of a word in it */ };
+enum { MOST_BYTES = 1024, MOST_WORD = 256 /* Bytes of a list, and of a word in it. */ };
 
 /* ---- the lists ---- */
 
-/* The words of TEXT, with commas and blanks between. NULL: no memory. */
+/* Splits TEXT at commas and spaces into words. NULL: out of memory. */
 static json_t *split(const char *text)
 {
     json_t *list = json_array();
@@ -30,7 +31,7 @@ static json_t *split(const char *text)
     return list;
 }
 
-/* WORD is made of what names of methods and header fields are made of (RFC 9110, token). */
+/* WORD is a token of RFC 9110, as names of methods and header fields are. */
 static bool is_token(const char *word)
 {
     static const char others[] = "!#$%&'*+-.^_`|~";
@@ -41,7 +42,7 @@ static bool is_token(const char *word)
     return *word != 0;
 }
 
-/* WORD is scheme://host or scheme://host:port, as browsers write it. */
+/* WORD is scheme://host or scheme://host:port, in the form that browsers send. */
 static bool is_origin(const char *word)
 {
     const char *host = strstr(word, "://");
@@ -54,7 +55,7 @@ static bool is_origin(const char *word)
     return !strpbrk(host + 3, "/?#@");
 }
 
-/* Reads TEXT for OPTION. *ALL: it is "*". */
+/* Reads the list TEXT of OPTION. *ALL: the list is "*". */
 static int read_list(json_t **out, bool *all, const char *option, const char *text,
                      bool (*is)(const char *word), const char *expected, struct err *e)
 {
@@ -84,7 +85,7 @@ static int read_list(json_t **out, bool *all, const char *option, const char *te
     }
     if (bytes > MOST_BYTES)
         return err_about(e, ERR_USAGE, option, "found %zu bytes, expected at most %d", bytes, MOST_BYTES);
-    if (*all) { /* then the others say nothing more */
+    if (*all) { /* the other words make no difference then */
         json_decref(*out);
         *out = NULL;
     }
@@ -129,7 +130,8 @@ void cors_close(struct cors *c)
 
 /* ---- answers ---- */
 
-/* The origin of H that is listed, as it is written in the list; "*": all are; NULL: none. */
+/* The entry of the list that is the origin of H. "*": all origins are allowed. NULL: H has no listed
+ * origin. */
 static const char *origin_of(const struct cors *c, const struct http_head *h)
 {
     const char *origin = http_head_get(h, "origin");
@@ -160,7 +162,8 @@ void cors_lines(const struct cors *c, const struct http_head *h, char out[CORS_L
                  origin, c->credentials ? "Access-Control-Allow-Credentials: true\r\n" : "");
 }
 
-/* Appends "NAME: word, word" of LIST to OUT; of none, OTHERWISE, which may be "": no line. */
+/* Appends the line "NAME: word, word" of LIST to OUT. LIST NULL: the line has OTHERWISE instead; "" for no
+ * line. */
 static void add_line(char out[CORS_PREFLIGHT], const char *name, const json_t *list, const char *otherwise)
 {
     size_t n = strlen(out), i;
@@ -176,7 +179,7 @@ static void add_line(char out[CORS_PREFLIGHT], const char *name, const json_t *l
     snprintf(out + n, CORS_PREFLIGHT - n, "\r\n");
 }
 
-/* TEXT is a list of names of header fields, and short enough to be said again. */
+/* TEXT is a list of names of header fields, and short enough to be repeated in an answer. */
 static bool are_names(const char *text)
 {
     char plain[MOST_BYTES];
@@ -198,7 +201,7 @@ bool cors_preflight(const struct cors *c, const struct http_head *h, char out[CO
         return false;
     out[0] = 0;
     add_line(out, "Access-Control-Allow-Methods", c->methods, "GET, HEAD, POST");
-    /* "*" would not stand for Authorization, nor for anything where there are credentials */
+    /* "*" would not include Authorization, nor anything in requests with credentials */
     add_line(out, "Access-Control-Allow-Headers", c->headers, wanted && are_names(wanted) ? wanted : "");
     snprintf(out + strlen(out), CORS_PREFLIGHT - strlen(out), "Access-Control-Max-Age: %d\r\n", MAX_AGE_S);
     return true;

@@ -1,8 +1,8 @@
-/* cors.h - which pages of other origins may read answers: Cross-Origin Resource Sharing, as browsers have it
+/* cors.h - Cross-Origin Resource Sharing: which web pages of other origins may read answers
  * (https://fetch.spec.whatwg.org/#http-cors-protocol).
  *
- * An origin that is not listed is answered as if there were no such protocol, and never repeated. Immutable
- * after cors_open(); one that is zeroed allows nobody and adds nothing to answers.
+ * A request from an origin that is not listed is answered without CORS headers, and its origin is never
+ * repeated. Immutable after cors_open(). A zeroed struct allows no origin and adds nothing to answers.
  */
 #ifndef GALLOP_NET_CORS_H
 #define GALLOP_NET_CORS_H
@@ -14,25 +14,26 @@
 #include "base/err.h"
 #include "net/http_head.h"
 
-enum { CORS_LINES = 1024, CORS_PREFLIGHT = 4096 }; /* bytes of headers, with a zero behind them */
+enum { CORS_LINES = 1024, CORS_PREFLIGHT = 4096 }; /* bytes of header lines, with a final NUL */
 
 struct cors {
-    json_t *origins, *methods, *headers; /* lists of strings, owned; NULL: none, or for the latter two, all */
-    bool any;                            /* origin */
+    /* Owned lists of strings. NULL: no origins; all methods; all headers. */
+    json_t *origins, *methods, *headers;
+    bool any; /* all origins are allowed */
     bool credentials;
 };
 
-/* Each list is one of JSON, as vLLM takes it, or words with commas between; "*" is all. NULL: no origin, or
- * all methods and headers. ERR_USAGE names the option. *c needs cors_close() in any case. */
+/* Each list is a JSON array, as in vLLM, or words separated by commas; "*" means all. NULL: no origins, or
+ * all methods and headers. ERR_USAGE names the option. *C needs cors_close() in any case. */
 int cors_open(struct cors *c, const char *origins, const char *methods, const char *headers, bool credentials,
               struct err *e);
 void cors_close(struct cors *c);
 
-/* The lines of an answer to H, each with its end; "" where there are none. */
+/* Writes the header lines for an answer to H, each with its line end; "" if there are none. */
 void cors_lines(const struct cors *c, const struct http_head *h, char out[CORS_LINES]);
 
-/* H is a browser's question whether it may send a request, and the page that wants to is one of C's; then the
- * lines that the answer has beside those of cors_lines(). */
+/* Whether H is a preflight request of an allowed origin. If so, OUT receives the header lines that the answer
+ * has besides those of cors_lines(). */
 bool cors_preflight(const struct cors *c, const struct http_head *h, char out[CORS_PREFLIGHT]);
 
 #endif

@@ -1,9 +1,9 @@
-/* http.c - requests over libcurl.
+/* http.c - HTTP requests with libcurl.
  *
- * Redirects are followed here and not by libcurl, so that one rule holds whatever its version: the token goes
- * to the origin of the first URL (scheme, host and port) and nowhere else, and https never becomes http.
- * Query strings stay out of messages, because signed addresses are secrets. Compressed answers are not asked
- * for: a length and a hash speak of the bytes as they are stored.
+ * Redirects are followed here and not by libcurl, so that one rule holds for all its versions: the token goes
+ * to the origin of the first URL (scheme, host and port) only, and https never becomes http. Messages do not
+ * contain query strings, because signed URLs are secrets. Answers are not requested in compressed form:
+ * lengths and hashes are those of the stored bytes.
  */
 #include "net/http.h"
 
@@ -23,16 +23,16 @@ struct http {
     CURL *curl;
 };
 
-/* One request under way. */
+/* A request in progress. */
 struct exchange {
     struct http *h;
     const struct http_request *q;
     struct http_reply *r;
-    uint64_t bytes; /* of the body so far */
+    uint64_t bytes; /* bytes of the body so far */
     bool begun, too_long, bad_range;
 };
 
-/* ---- the library's own state ---- */
+/* ---- libcurl's global state ---- */
 
 static bool use_mem;
 static CURLcode global_rc;
@@ -93,7 +93,7 @@ void http_close(struct http *h)
     mem_free(h);
 }
 
-/* ---- addresses ---- */
+/* ---- URLs ---- */
 
 static CURLU *parse_url(const char *url)
 {
@@ -184,7 +184,7 @@ bool http_header_u64(const struct http_reply *r, const char *name, uint64_t *v)
     return read_u64(http_header(r, name), v, &end) && *end == 0;
 }
 
-/* Keeps the headers of the newest answer as terminated lines. */
+/* Keeps the headers of the latest answer as terminated lines. */
 static size_t on_header(char *line, size_t size, size_t n, void *ctx)
 {
     struct exchange *x = ctx;
@@ -229,7 +229,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
 
     curl_easy_getinfo(x->h->curl, CURLINFO_RESPONSE_CODE, &status);
     x->bytes += len;
-    if (status != 200 && status != 206) { /* what a refusal says to browsers */
+    if (status != 200 && status != 206) { /* an error page: its body is not used */
         x->too_long = x->bytes > MAX_REFUSAL;
         return x->too_long ? 0 : len;
     }
@@ -359,7 +359,7 @@ static int explain(const struct exchange *x, CURLcode rc, const char *url, const
     return err_set(e, ERR_OS, "%s: %s", shown, *why ? why : curl_easy_strerror(rc));
 }
 
-/* One request and its answer; no redirect is followed. */
+/* Makes one request and reads its answer. Follows no redirect. */
 static int run_once(struct exchange *x, const char *url, const char *bearer, struct err *e)
 {
     char why[CURL_ERROR_SIZE] = "", *location = NULL;

@@ -1,4 +1,5 @@
-/* http_head.c - one pass over the lines of a head, then the fields that decide where a request ends. */
+/* http_head.c - splits a head into lines and checks them, then the fields that decide where the request
+ * ends. */
 #include "net/http_head.h"
 
 #include <string.h>
@@ -8,13 +9,13 @@
 
 #define MOST_BYTES (UINT64_C(1) << 53)
 
-static int refuse(const char **why, int status, const char *sentence)
+static int head_refuse(const char **why, int status, const char *sentence)
 {
     *why = sentence;
     return status;
 }
 
-/* RFC 9110's token characters. */
+/* S consists of token characters (RFC 9110). */
 static bool is_token(const char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -27,8 +28,8 @@ static bool is_token(const char *s, size_t n)
     return n > 0;
 }
 
-/* The line at *AT, terminated in place, and *AT behind its end. NULL: it does not end in CR LF, or holds a
- * control character other than a tab. */
+/* The line at *AT, terminated in place; *AT moves past its end. NULL: it does not end with CR LF, or contains
+ * a control character other than a tab. */
 static char *take_line(char **at, const char *end, size_t *n)
 {
     char *line = *at, *p = line;
@@ -43,7 +44,7 @@ static char *take_line(char **at, const char *end, size_t *n)
     return line;
 }
 
-/* The forms that the target of a request has (RFC 9112, 3.2). An absolute one names the host, too, in
+/* Reads the target of a request in its forms (RFC 9112, 3.2). The host of an absolute one goes to
  * h->authority. */
 static int read_target(struct http_head *h, char *target, const char **why)
 {
@@ -52,7 +53,7 @@ static int read_target(struct http_head *h, char *target, const char **why)
 
     for (const char *p = target; *p; p++)
         if ((unsigned char)*p <= 0x20 || (unsigned char)*p >= 0x7f)
-            return refuse(why, 400, "the target of a request has to be printable ASCII without blanks");
+            return head_refuse(why, 400, "the target of a request has to be printable ASCII without blanks");
     query = strchr(target, '?');
     if (query)
         *query++ = 0;
@@ -67,7 +68,7 @@ static int read_target(struct http_head *h, char *target, const char **why)
     }
     return h->path[0] == '/' || (strcmp(h->path, "*") == 0 && strcmp(h->method, "OPTIONS") == 0)
                ? 0
-               : refuse(why, 400, "the target of a request has to begin with / or http://");
+               : head_refuse(why, 400, "the target of a request has to begin with / or http://");
 }
 
 static int read_request_line(struct http_head *h, char *line, const char **why)
@@ -75,15 +76,15 @@ static int read_request_line(struct http_head *h, char *line, const char **why)
     char *target = strchr(line, ' '), *version = target ? strchr(target + 1, ' ') : NULL;
 
     if (!version)
-        return refuse(why, 400, "the request line is not METHOD TARGET VERSION");
+        return head_refuse(why, 400, "the request line is not METHOD TARGET VERSION");
     *target++ = 0;
     *version++ = 0;
     if (!is_token(line, strlen(line)))
-        return refuse(why, 400, "the method is not a word");
+        return head_refuse(why, 400, "the method is not a word");
     if (strncmp(version, "HTTP/", 5) != 0 || strlen(version) != 8 || version[6] != '.')
-        return refuse(why, 400, "the version of the request line is not HTTP/1.1");
+        return head_refuse(why, 400, "the version of the request line is not HTTP/1.1");
     if (version[5] != '1' || (version[7] != '0' && version[7] != '1'))
-        return refuse(why, 505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
+        return head_refuse(why, 505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
     h->method = line;
     h->minor = version[7] - '0';
     return read_target(h, target, why);
@@ -94,9 +95,9 @@ static int read_field(struct http_head *h, char *line, size_t n, size_t max_head
     char *colon = memchr(line, ':', n), *value, *end = line + n;
 
     if (!colon || !is_token(line, (size_t)(colon - line)))
-        return refuse(why, 400, "a header line is not NAME: VALUE");
+        return head_refuse(why, 400, "a header line is not NAME: VALUE");
     if (h->n_headers == max_headers)
-        return refuse(why, 431, "the request has too many header fields");
+        return head_refuse(why, 431, "the request has too many header fields");
     value = colon + 1;
     while (*value == ' ' || *value == '\t')
         value++;
@@ -109,7 +110,7 @@ static int read_field(struct http_head *h, char *line, size_t n, size_t max_head
     return 0;
 }
 
-/* How often NAME is there; its last value to *VALUE. */
+/* The number of fields called NAME; *VALUE receives the last one. */
 static size_t count(const struct http_head *h, const char *name, const char **value)
 {
     size_t n = 0;
@@ -123,14 +124,15 @@ static size_t count(const struct http_head *h, const char *name, const char **va
     return n;
 }
 
-/* True if WORD is one of the words between commas of LIST. */
+/* True if WORD is in the comma-separated LIST. */
 static bool lists(const char *list, const char *word)
 {
     size_t n = strlen(word);
 
     while (list && *list) {
         list += strspn(list, " \t,");
-        if (strncasecmp(list, word, n) == 0 && strchr(" \t,", list[n])) /* the terminating zero, too */
+        /* strchr() also finds the final NUL */
+        if (strncasecmp(list, word, n) == 0 && strchr(" \t,", list[n]))
             return true;
         list += strcspn(list, ",");
     }
@@ -152,7 +154,7 @@ static bool read_length(const char *text, uint64_t *out)
     return true;
 }
 
-/* A host as the grammar of addresses has its characters, with a port or without; it may be empty. */
+/* S consists of the characters of a host with or without a port. It may be empty. */
 static bool is_host(const char *s)
 {
     static const char more[] = "-._~%!$&'()*+,;=:[]";
@@ -164,7 +166,7 @@ static bool is_host(const char *s)
     return true;
 }
 
-/* Whether one of the fields NAME lists WORD: several of them are one list. */
+/* True if WORD is in one of the fields called NAME, which together form one list. */
 static bool any_lists(const struct http_head *h, const char *name, const char *word)
 {
     for (size_t i = 0; i < h->n_headers; i++)
@@ -173,39 +175,39 @@ static bool any_lists(const struct http_head *h, const char *name, const char *w
     return false;
 }
 
-/* Host names one host, which is that of an absolute target. */
+/* Checks that there is one Host field with one host, the same as that of an absolute target. */
 static int check_host(const struct http_head *h, const char **why)
 {
     const char *value;
     size_t n = count(h, "host", &value);
 
     if (n > 1 || (n == 0 && h->minor == 1))
-        return refuse(why, 400, "Host is missing or repeated");
+        return head_refuse(why, 400, "Host is missing or repeated");
     if (value && !is_host(value))
-        return refuse(why, 400, "Host is no name or address of a host");
+        return head_refuse(why, 400, "Host is no name or address of a host");
     if (!h->authority)
         return 0;
     n = strcspn(h->authority, "/");
     return n && (!value || (strlen(value) == n && strncasecmp(value, h->authority, n) == 0))
                ? 0
-               : refuse(why, 400, "Host is not that of the target");
+               : head_refuse(why, 400, "Host is not that of the target");
 }
 
-/* Fields that tell who asks, and of which two readers could take different ones. */
+/* Refuses repeated fields that identify the client: two readers could use different ones. */
 static int check_single(const struct http_head *h, const char **why)
 {
     const char *value;
 
     if (count(h, "authorization", &value) > 1)
-        return refuse(why, 400, "Authorization is repeated");
+        return head_refuse(why, 400, "Authorization is repeated");
     if (count(h, "x-api-key", &value) > 1)
-        return refuse(why, 400, "X-Api-Key is repeated");
+        return head_refuse(why, 400, "X-Api-Key is repeated");
     if (count(h, "x-request-id", &value) > 1)
-        return refuse(why, 400, "X-Request-Id is repeated");
+        return head_refuse(why, 400, "X-Request-Id is repeated");
     return 0;
 }
 
-/* Where the body ends. */
+/* Decides where the body ends. */
 static int read_framing(struct http_head *h, const char **why)
 {
     const char *length, *coding, *value;
@@ -213,14 +215,14 @@ static int read_framing(struct http_head *h, const char **why)
            n_codings = count(h, "transfer-encoding", &coding);
 
     if (n_lengths > 1 || (length && !read_length(length, &h->body_bytes)))
-        return refuse(why, 400, "Content-Length is repeated or no whole number");
+        return head_refuse(why, 400, "Content-Length is repeated or no whole number");
     if (n_codings > 1 || (coding && (length || h->minor == 0)))
-        return refuse(why, 400, "Transfer-Encoding is repeated, beside Content-Length, or in HTTP/1.0");
+        return head_refuse(why, 400, "Transfer-Encoding is repeated, beside Content-Length, or in HTTP/1.0");
     if (coding && strcasecmp(coding, "chunked") != 0)
-        return refuse(why, 501, "of transfer codings only chunked is understood");
+        return head_refuse(why, 501, "of transfer codings only chunked is understood");
     h->chunked = coding != NULL;
     if (count(h, "expect", &value) && strcasecmp(value, "100-continue") != 0)
-        return refuse(why, 417, "of expectations only 100-continue is understood");
+        return head_refuse(why, 417, "of expectations only 100-continue is understood");
     h->expects = value && h->minor == 1;
     return 0;
 }
@@ -235,20 +237,22 @@ int http_head_read(struct http_head *h, char *text, size_t n, size_t max_headers
     *h = (struct http_head){.method = NULL};
     line = take_line(&text, end, &length);
     if (!line)
-        return refuse(why, 400, "a line of the head does not end in CR LF, or holds a control character");
+        return head_refuse(why, 400,
+                           "a line of the head does not end in CR LF, or holds a control character");
     if ((rc = read_request_line(h, line, why)) != 0)
         return rc;
     for (;;) {
         line = take_line(&text, end, &length);
         if (!line)
-            return refuse(why, 400, "a line of the head does not end in CR LF, or holds a control character");
+            return head_refuse(why, 400,
+                               "a line of the head does not end in CR LF, or holds a control character");
         if (length == 0)
             break;
         if ((rc = read_field(h, line, length, max_headers, why)) != 0)
             return rc;
     }
     if (text != end)
-        return refuse(why, 400, "the head goes on behind its empty line");
+        return head_refuse(why, 400, "the head goes on behind its empty line");
     if ((rc = check_host(h, why)) != 0)
         return rc;
     if ((rc = check_single(h, why)) != 0)
@@ -280,7 +284,7 @@ bool http_head_chunk_size(const char *line, size_t n, uint64_t *bytes)
     }
     if (i == 0 || i == 13 || (i < n && line[i] != ';'))
         return false;
-    for (; i < n; i++) /* an extension, which says nothing here */
+    for (; i < n; i++) /* skips a chunk extension, which we do not use */
         if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
             return false;
     return true;

@@ -1,9 +1,10 @@
-/* http_head.h - the head of an HTTP/1.1 request: request line and header fields, read strictly.
+/* http_head.h - reads the head of an HTTP/1.1 request strictly: request line and header fields.
  *
- * What two readers could take for different requests is refused (RFC 9112, and what smuggles requests through
- * proxies): lines that do not end in CR LF, blanks before a colon, folded lines, NUL and other control
- * characters, a Host or Content-Length that is missing, repeated or no number, Transfer-Encoding other than
- * one "chunked", or beside a Content-Length. Knows neither sockets nor what a request is for.
+ * Heads that two readers could understand as different requests are refused (RFC 9112; this prevents request
+ * smuggling through proxies): lines that do not end with CR LF, spaces before a colon, folded lines, NUL and
+ * other control characters, a missing or repeated Host, a repeated Content-Length or one that is no number, a
+ * Transfer-Encoding other than a single "chunked", or beside a Content-Length. Uses no sockets and does not
+ * interpret requests.
  */
 #ifndef GALLOP_NET_HTTP_HEAD_H
 #define GALLOP_NET_HTTP_HEAD_H
@@ -15,31 +16,34 @@
 enum { HTTP_HEAD_MAX_FIELDS = 256 };
 
 struct http_head_field {
-    const char *name, *value; /* the name in lower case, the value without blanks around it */
+    const char *name, *value; /* name in lower case, value without surrounding spaces */
 };
 
 struct http_head {
     const char *method, *path,
-        *query;            /* path: "/...", or "*" of OPTIONS; query: behind the first '?', or "" */
-    const char *authority; /* of an absolute target, up to its path: the same host as Host; NULL: none */
+        /* Path: "/...", or "*" for OPTIONS. Query: what follows the first '?', or "". */
+        *query;
+    /* Host and port of an absolute target, which must equal the Host field. NULL: the target is not
+     * absolute. */
+    const char *authority;
     struct http_head_field header[HTTP_HEAD_MAX_FIELDS];
     size_t n_headers;
     int minor;           /* of HTTP/1.minor */
-    bool keep_alive;     /* another request may follow on the connection */
-    bool chunked;        /* the body comes in chunks; else it has body_bytes */
-    bool expects;        /* 100-continue */
+    bool keep_alive;     /* the connection may have another request */
+    bool chunked;        /* the body is chunked; otherwise it has body_bytes */
+    bool expects;        /* Expect: 100-continue */
     uint64_t body_bytes; /* below 2^53 */
 };
 
-/* TEXT [n] is a head with its empty line, which is changed in place; H borrows from it, and from nothing
- * else. At most MAX_HEADERS (up to HTTP_HEAD_MAX_FIELDS) fields. Returns 0, or the status to refuse it with
- * and a sentence in *why. */
+/* Reads TEXT [n], a head with its empty line, and changes it in place. H borrows from TEXT only. MAX_HEADERS
+ * limits the fields (at most HTTP_HEAD_MAX_FIELDS). Returns 0, or the status of the refusal, with a sentence
+ * in *WHY. */
 int http_head_read(struct http_head *h, char *text, size_t n, size_t max_headers, const char **why);
 
-/* The value of NAME (lower case), or NULL. */
+/* The value of the field NAME (lower case), or NULL. */
 const char *http_head_get(const struct http_head *h, const char *name);
 
-/* A line that begins a chunk, without its end: its size to *bytes. False: it is none. */
+/* Reads the first line of a chunk, without its end: its size goes to *BYTES. False: the line is malformed. */
 bool http_head_chunk_size(const char *line, size_t n, uint64_t *bytes);
 
 #endif

@@ -1,8 +1,8 @@
-/* server.c - connections as state machines over libevent's buffered sockets, with TLS (tls/) or without.
+/* server.c - connections as state machines over libevent's bufferevents, with TLS (tls/) or without.
  *
  * A connection is idle, reads a head, reads a body, is busy with an exchange, or closes; serve() advances it
- * as far as its input allows. evhttp is not used: it ends the process when bytes come while a request is
- * being answered, cannot show what it let pass (bare line ends, NUL), and answers refusals in HTML.
+ * as far as its input allows. We do not use evhttp: it ends the process when bytes arrive while a request is
+ * being answered, does not reveal what it accepted (bare line ends, NUL), and answers refusals in HTML.
  */
 #include "net/server.h"
 
@@ -35,19 +35,19 @@
 
 enum {
     TICK_MS = 250,
-    LINGER_S = 2,               /* a refused client may read the refusal */
-    MOST_LINGERING = 256 << 10, /* bytes it may still send meanwhile */
-    MOST_AHEAD = 64 << 10,      /* bytes of further requests while one is answered */
-    MOST_UNSENT = 64 << 10,     /* of finished answers, before the next request is read */
-    KERNEL_BYTES =
-        128 << 10,    /* that the kernel holds for a client which does not read, instead of megabytes */
+    LINGER_S = 2,               /* how long a refused client may read the refusal */
+    MOST_LINGERING = 256 << 10, /* bytes that it may still send meanwhile */
+    MOST_AHEAD = 64 << 10,      /* bytes of further requests that are read while one is answered */
+    MOST_UNSENT = 64 << 10,     /* bytes of finished answers, above which no request is read */
+    /* Socket send buffer. Without this the kernel holds megabytes for a client that does not read. */
+    KERNEL_BYTES = 128 << 10,
     CHUNK_LINE = 256, /* bytes of a line between chunks */
     MOST_TRAILERS = 8 << 10,
     DATE_LINE = 64,
 };
 
-/* Priorities of libevent, which begins again with the first after each event of the last. */
-enum { PRIORITY_USUAL = 1, PRIORITY_HANDSHAKES, N_PRIORITIES }; /* 1: libevent's own choice of three */
+/* Priorities of libevent, which starts again with the first after each event of the last. */
+enum { PRIORITY_USUAL = 1, PRIORITY_HANDSHAKES, N_PRIORITIES }; /* libevent's default among three is 1 */
 
 enum state { IDLE, HEAD, BODY, BUSY, CLOSING, LINGERING };
 
@@ -56,35 +56,39 @@ enum chunk_state { CHUNK_SIZE, CHUNK_DATA, CHUNK_END, CHUNK_TRAILERS };
 struct server_exchange {
     struct connection *c;
     void *user;
-    bool streams; /* an answer in parts was begun */
-    bool chunked; /* and is cut into chunks */
+    bool streams; /* the answer is sent in parts */
+    bool chunked; /* with chunked encoding */
 };
 
 struct connection {
     struct server *s;
     struct connection *next, **link;
-    struct connection *next_fresh, **link_fresh; /* among those with new output; link_fresh NULL: it is not */
+    /* In the list of connections with new output. link_fresh NULL: not in the list. */
+    struct connection *next_fresh, **link_fresh;
     struct bufferevent *bev;
     enum state state;
-    double until_s;       /* clock: when the state has lasted too long; 0: never */
-    double heard_s;       /* clock: when the last bytes of a request came */
-    bool asked;           /* a request was answered */
-    bool serving;         /* serve() is at work: what it calls must not free the connection */
-    bool dead;            /* and this asks it to do so */
-    bool deaf;            /* nothing is read now, until there is room for it */
-    struct event *hangup; /* while deaf: the client has left; made when it is needed first */
-    bool shaking;         /* TLS: the handshake is not done */
-    size_t scanned;       /* bytes of the input that hold no end of a head */
+    /* Clock at which the current state times out. 0: never. */
+    double until_s;
+    /* Clock at which bytes of a request last arrived. */
+    double heard_s;
+    bool asked;   /* it has had a request */
+    bool serving; /* serve() is running: functions that it calls must not free the connection */
+    bool dead;    /* serve() must free the connection */
+    bool paused;  /* reading is paused until there is room for input */
+    /* while reading is paused: detects that the client left; made when first needed */
+    struct event *hangup;
+    bool shaking;   /* the TLS handshake is not complete */
+    size_t scanned; /* bytes of the input that contain no end of a head */
     size_t lingered;
     char peer[INET6_ADDRSTRLEN + 1];
     char *head_text;
     struct http_head head;
-    bool wanted; /* the whole of the body is */
+    bool wanted; /* the handler wants the whole body */
     enum chunk_state chunk;
-    uint64_t left;   /* of the chunk or body */
-    size_t trailers; /* bytes of them */
+    uint64_t left;   /* bytes left of the chunk or body */
+    size_t trailers; /* bytes of trailers so far */
     struct buf body;
-    size_t counted; /* bytes of the body that count among those of all */
+    size_t counted; /* bytes of the body that count against max_bodies_bytes */
     struct server_exchange x;
 };
 
@@ -95,11 +99,11 @@ struct server {
     size_t n_listeners;
     struct event *wake, *tick, *written, *flush;
     int wake_fd;
-    struct tls *tls; /* borrowed; NULL: none */
+    struct tls *tls; /* borrowed; NULL: no TLS */
     size_t n_failed_handshakes, bodies_bytes;
     bool draining, paused;
-    bool out_of_descriptors; /* and it was said */
-    double resume_s;         /* when a paused listener goes on */
+    bool out_of_descriptors; /* accepting failed for lack of descriptors, and was logged */
+    double resume_s;         /* clock at which a paused listener resumes */
     _Atomic bool quits;
     struct connection *first;
     struct connection *fresh, **last_fresh; /* in the order in which they are written */
@@ -129,7 +133,8 @@ static void remove_fresh(struct connection *c)
     c->link_fresh = NULL;
 }
 
-/* The output of C, to which something is added: it is written when the loop comes to it, before it waits. */
+/* The output buffer of C, for appending. It is written when the loop gets to it, before it waits for
+ * events. */
 static struct evbuffer *growing_output_of(struct connection *c)
 {
     struct server *s = c->s;
@@ -164,7 +169,7 @@ static void destroy(struct connection *c)
     c->s->n--;
     remove_fresh(c);
     forget_request(c);
-    if (c->state == IDLE) /* else the answer is not whole, or this was said */
+    if (c->state == IDLE) /* otherwise the answer is incomplete, or the client already knows */
         tls_finish(c->bev);
     if (c->hangup)
         event_free(c->hangup);
@@ -172,7 +177,7 @@ static void destroy(struct connection *c)
     mem_free(c);
 }
 
-/* C is gone now, or as soon as serve() is done with it. */
+/* Frees C, now or as soon as serve() has finished with it. */
 static void drop(struct connection *c)
 {
     if (c->state == BUSY) {
@@ -185,8 +190,8 @@ static void drop(struct connection *c)
         destroy(c);
 }
 
-/* The last answer is out: the client can read it before it learns that the connection is closed. Where the
- * end of TLS does not fit into the socket yet, the tick tries again. */
+/* The last answer is written: waits so that the client can read it before it sees the connection closed. If
+ * TLS's close_notify does not fit into the socket yet, the timer tries again. */
 static void linger(struct connection *c)
 {
     if (!tls_finish(c->bev)) {
@@ -198,11 +203,11 @@ static void linger(struct connection *c)
     c->until_s = clock_seconds() + LINGER_S;
 }
 
-/* Closes when what is being written is out. */
+/* Closes C when its output is written. */
 static void close_softly(struct connection *c)
 {
     c->state = CLOSING;
-    c->until_s = 0; /* the time to write is limited */
+    c->until_s = 0; /* writing has a time limit of its own */
     if (evbuffer_get_length(output_of(c)) == 0)
         linger(c);
 }
@@ -234,7 +239,7 @@ static const char *reason_of(int status)
     }
 }
 
-/* The Date of an answer, as RFC 9110 (6.6.1) wants it from who has a clock. */
+/* The Date line of an answer (RFC 9110, 6.6.1). */
 static const char *date_line(char line[DATE_LINE])
 {
     static const char days[7][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"},
@@ -260,7 +265,7 @@ static void add_head(struct connection *c, int status, const char *headers, cons
     char lines[CORS_LINES], date[DATE_LINE];
 
     evbuffer_add_printf(out, "HTTP/1.1 %d %s\r\n%s%s", status, reason_of(status), date_line(date), headers);
-    if (c->s->opt.cors && c->head_text) { /* else of no request */
+    if (c->s->opt.cors && c->head_text) { /* otherwise the answer belongs to no request */
         cors_lines(c->s->opt.cors, &c->head, lines);
         evbuffer_add(out, lines, strlen(lines));
     }
@@ -274,7 +279,7 @@ static void add_head(struct connection *c, int status, const char *headers, cons
 
 static void serve(struct connection *c);
 
-/* The exchange of C is over: the next request, or the end. */
+/* Ends the exchange of C: the next request may come, or the connection closes. */
 static void finish(struct connection *c, bool close)
 {
     forget_request(c);
@@ -290,7 +295,7 @@ static void finish(struct connection *c, bool close)
         serve(c);
 }
 
-/* The head of a whole answer of N bytes; true if they follow. */
+/* Writes the head of a complete answer of N bytes. True: the bytes are to follow. */
 static bool begin_reply(struct connection *c, int status, const char *headers, const char *type, size_t n)
 {
     ASSERT(c->state == BUSY && !c->x.streams);
@@ -426,9 +431,9 @@ void server_set_user(struct server_exchange *x, void *user)
 
 /* ---- requests ---- */
 
-/* Answers what cannot be served with STATUS; the connection ends, because its next request begins nobody
- * knows where. */
-static void refuse(struct connection *c, int status, const char *why)
+/* Answers a request that cannot be served with STATUS. The connection closes, because it is not known where
+ * its next request begins. */
+static void server_refuse(struct connection *c, int status, const char *why)
 {
     char body[512];
     size_t n = c->s->opt.refusal(c->s->opt.ctx, status, why, body, sizeof(body));
@@ -440,7 +445,7 @@ static void refuse(struct connection *c, int status, const char *why)
     close_softly(c);
 }
 
-/* The body is there: the handler's turn. */
+/* The body has arrived: calls the handler. */
 static void hand_over(struct connection *c)
 {
     c->state = BUSY;
@@ -450,14 +455,14 @@ static void hand_over(struct connection *c)
     c->s->opt.handle(c->s->opt.ctx, &c->x);
 }
 
-/* As hand_over(), although the body, which nobody wants, is still to come. */
+/* Calls the handler before the body, which it does not want, has arrived. */
 static void hand_over_early(struct connection *c)
 {
     c->head.keep_alive = false;
     hand_over(c);
 }
 
-/* A body of N bytes is small, or its handler's to read. */
+/* Whether a body of N bytes is read: it is small, or the handler wants it. */
 static bool is_wanted(struct connection *c, uint64_t n)
 {
     const struct server_options *o = &c->s->opt;
@@ -470,16 +475,16 @@ static bool is_wanted(struct connection *c, uint64_t n)
 static const char too_large[] = "the body is larger than this server takes";
 static const char crowded[] = "the bodies of requests take as much memory as this server gives them";
 
-/* Whether a body of N bytes has room beside what has come of others. Small ones do not count: the number of
- * connections bounds them. */
-static bool has_room(const struct connection *c, size_t n)
+/* Whether a body of N bytes fits into max_bodies_bytes besides those of other connections. Small bodies do
+ * not count: the number of connections limits them. */
+static bool body_has_room(const struct connection *c, size_t n)
 {
     const struct server *s = c->s;
 
     return n <= SERVER_SMALL_BODY || n - c->counted <= s->opt.max_bodies_bytes - s->bodies_bytes;
 }
 
-/* All that came of the body counts among the others. */
+/* Counts what has arrived of the body against max_bodies_bytes. */
 static void count_body(struct connection *c)
 {
     size_t n = c->body.len > SERVER_SMALL_BODY ? c->body.len : 0;
@@ -493,7 +498,7 @@ static void begin_body(struct connection *c)
     const struct server_options *o = &c->s->opt;
 
     if (c->head.body_bytes > o->max_body_bytes) {
-        refuse(c, 413, too_large);
+        server_refuse(c, 413, too_large);
         return;
     }
     c->wanted = false;
@@ -501,8 +506,8 @@ static void begin_body(struct connection *c)
         hand_over_early(c);
         return;
     }
-    if (!has_room(c, (size_t)c->head.body_bytes)) {
-        refuse(c, 503, crowded);
+    if (!body_has_room(c, (size_t)c->head.body_bytes)) {
+        server_refuse(c, 503, crowded);
         return;
     }
     c->left = c->head.body_bytes;
@@ -513,8 +518,8 @@ static void begin_body(struct connection *c)
         evbuffer_add_printf(growing_output_of(c), "HTTP/1.1 100 Continue\r\n\r\n");
 }
 
-/* Passes over empty lines in front of a request, as some clients send them behind a body (RFC 9112, 2.2).
- * False: nothing of a request is there. The time between requests goes on. */
+/* Skips empty lines before a request, which some clients send after a body (RFC 9112, 2.2). False: no request
+ * has begun; the time limit between requests continues. */
 static bool skip_empty_lines(struct connection *c)
 {
     char start[2] = "";
@@ -525,8 +530,8 @@ static bool skip_empty_lines(struct connection *c)
     return n > 1 || (n == 1 && start[0] != '\r');
 }
 
-/* Among the N bytes of the input, of which those before c->scanned are known, is a line end that is no CR LF:
- * such a head is refused before it is whole, as it might never be. */
+/* Whether the N bytes of the input, of which c->scanned were checked before, contain a line end without CR.
+ * Such a head is refused before it is complete, since its end might never come. */
 static bool has_bare_end(struct connection *c, size_t n)
 {
     size_t from = c->scanned;
@@ -545,7 +550,7 @@ static bool has_bare_end(struct connection *c, size_t n)
     return false;
 }
 
-/* Reads a head if one is whole. False: more bytes are needed. */
+/* Reads a head if it is complete. False: more bytes are needed. */
 static bool read_head(struct connection *c)
 {
     size_t n, most = c->s->opt.max_head_bytes, end;
@@ -558,7 +563,7 @@ static bool read_head(struct connection *c)
     n = evbuffer_get_length(input_of(c));
     if (c->state == IDLE) {
         c->state = HEAD;
-        c->heard_s = clock_seconds(); /* its bytes may have waited for the answer in front */
+        c->heard_s = clock_seconds(); /* its bytes may have waited for the previous answer */
         c->until_s = c->heard_s + c->s->opt.request_s;
     }
     evbuffer_ptr_set(input_of(c), &from, c->scanned, EVBUFFER_PTR_SET);
@@ -568,35 +573,35 @@ static bool read_head(struct connection *c)
         return false;
     }
     if (at.pos < 0 && n <= most) {
-        refuse(c, 400, "a line of the head does not end in CR LF, or holds a control character");
+        server_refuse(c, 400, "a line of the head does not end in CR LF, or holds a control character");
         return true;
     }
     end = at.pos < 0 ? SIZE_MAX : (size_t)at.pos + 4;
     if (end > most) {
-        refuse(c, 431, "request line and headers are longer than this server takes");
+        server_refuse(c, 431, "request line and headers are longer than this server takes");
         return true;
     }
     c->head_text = mem_alloc(end, MEM_NET);
     if (!c->head_text) {
-        refuse(c, 503, "out of memory: the head of a request");
+        server_refuse(c, 503, "out of memory: the head of a request");
         return true;
     }
     evbuffer_remove(input_of(c), c->head_text, end);
     status = http_head_read(&c->head, c->head_text, end, c->s->opt.max_headers, &why);
     if (status)
-        refuse(c, status, why);
+        server_refuse(c, status, why);
     else
         begin_body(c);
     return true;
 }
 
-/* Moves N bytes of the input behind the body. Each MiB that came, not one that was announced, gives the rest
- * its time, and counts. NULL, or why there is no room for them. */
+/* Moves N bytes of the input to the end of the body. Each MiB that arrived (not one that was announced)
+ * extends the time limit and counts against max_bodies_bytes. Returns NULL, or why there is no room. */
 static const char *take_body(struct connection *c, size_t n)
 {
     size_t before = c->body.len >> 20;
 
-    if (!has_room(c, c->body.len + n)) /* others were faster */
+    if (!body_has_room(c, c->body.len + n)) /* other connections used the room meanwhile */
         return crowded;
     if (!buf_reserve(&c->body, n))
         return "out of memory: the body of a request";
@@ -608,7 +613,7 @@ static const char *take_body(struct connection *c, size_t n)
     return NULL;
 }
 
-/* A line between chunks into LINE, without its end; -1: it is not whole yet, -2: it is none. */
+/* Copies a line between chunks to LINE, without its end. -1: it is incomplete; -2: it is malformed. */
 static int chunk_line(struct connection *c, char line[CHUNK_LINE])
 {
     struct evbuffer_ptr at = evbuffer_search_eol(input_of(c), NULL, NULL, EVBUFFER_EOL_CRLF_STRICT);
@@ -623,7 +628,7 @@ static int chunk_line(struct connection *c, char line[CHUNK_LINE])
     return (int)at.pos;
 }
 
-/* The two bytes behind a chunk: as read_chunk(). */
+/* Reads the two bytes after a chunk. Returns as read_chunk(). */
 static int end_chunk(struct connection *c)
 {
     char end[2] = "\r\n";
@@ -638,8 +643,8 @@ static int end_chunk(struct connection *c)
     return 1;
 }
 
-/* One part of a chunked body. 0: more bytes are needed; 1: go on; 2: the body is whole; 3: nobody wants the
- * rest of it; else a status, and *WHY. */
+/* Reads one part of a chunked body. 0: more bytes are needed; 1: go on; 2: the body is complete; 3: the
+ * handler does not want the rest; otherwise a status, and *WHY. */
 static int read_chunk(struct connection *c, const char **why)
 {
     size_t n = evbuffer_get_length(input_of(c));
@@ -659,7 +664,7 @@ static int read_chunk(struct connection *c, const char **why)
         return end_chunk(c);
     if ((length = chunk_line(c, line)) < 0)
         return length == -1 ? 0 : 400;
-    if (c->chunk == CHUNK_TRAILERS) { /* which say nothing here */
+    if (c->chunk == CHUNK_TRAILERS) { /* trailers are ignored */
         c->trailers += (size_t)length;
         return length == 0 ? 2 : c->trailers > MOST_TRAILERS ? 431 : 1;
     }
@@ -671,13 +676,13 @@ static int read_chunk(struct connection *c, const char **why)
     if (!is_wanted(c, c->body.len + c->left))
         return 3;
     *why = crowded;
-    if (!has_room(c, c->body.len + (size_t)c->left))
+    if (!body_has_room(c, c->body.len + (size_t)c->left))
         return 503;
     c->chunk = c->left ? CHUNK_DATA : CHUNK_TRAILERS;
     return 1;
 }
 
-/* Reads what is there of the body. False: more bytes are needed. */
+/* Reads what has arrived of the body. False: more bytes are needed. */
 static bool read_body(struct connection *c)
 {
     size_t n = evbuffer_get_length(input_of(c));
@@ -691,12 +696,12 @@ static bool read_body(struct connection *c)
         else if (rc == 3)
             hand_over_early(c);
         else if (rc > 3)
-            refuse(c, rc, why);
+            server_refuse(c, rc, why);
         return rc > 0;
     }
     n = n < c->left ? n : (size_t)c->left;
     if (n && (why = take_body(c, n)) != NULL) {
-        refuse(c, 503, why);
+        server_refuse(c, 503, why);
         return true;
     }
     c->left -= n;
@@ -712,16 +717,16 @@ static void on_hangup(evutil_socket_t fd, short what, void *ctx)
 
     (void)fd;
     (void)what;
-    /* answers that are complete are still written to a client that only stopped sending */
+    /* a client that only stopped sending still gets its complete answers */
     if (c->state == BUSY || evbuffer_get_length(output_of(c)) == 0)
         drop(c);
 }
 
-/* Reads nothing more of C for now: what it sends waits in the kernel, and then at the client. That it leaves
- * is still seen. */
-static void deafen(struct connection *c)
+/* Pauses reading from C: further input waits in the kernel, and then at the client. A client that leaves is
+ * still noticed. */
+static void pause_reading(struct connection *c)
 {
-    if (c->deaf)
+    if (c->paused)
         return;
     if (!c->hangup)
         c->hangup = event_new(c->s->base, bufferevent_getfd(c->bev), EV_CLOSED, on_hangup, c);
@@ -730,30 +735,30 @@ static void deafen(struct connection *c)
         return;
     }
     bufferevent_disable(c->bev, EV_READ);
-    c->deaf = true;
+    c->paused = true;
 }
 
-/* Reads again of C, where there is room for what it sends. */
-static void hear(struct connection *c)
+/* Resumes reading from C if there is room for input. */
+static void resume_reading(struct connection *c)
 {
     bool ends = c->state == CLOSING || c->state == LINGERING,
          has_room = c->state != BUSY && evbuffer_get_length(input_of(c)) <= MOST_AHEAD &&
                     evbuffer_get_length(output_of(c)) <= MOST_UNSENT;
 
-    if (!c->deaf || !(ends || has_room))
+    if (!c->paused || !(ends || has_room))
         return;
     event_del(c->hangup);
     bufferevent_enable(c->bev, EV_READ);
-    c->deaf = false;
+    c->paused = false;
 }
 
-/* Requests that come while an answer is made wait, within limits. False: nothing to do. */
+/* Limits the requests that arrive while one is answered. False: nothing to do. */
 static bool read_ahead(struct connection *c)
 {
     size_t n = evbuffer_get_length(input_of(c));
 
     if (c->state == BUSY && n > MOST_AHEAD) {
-        deafen(c);
+        pause_reading(c);
     } else if (c->state == CLOSING || c->state == LINGERING) {
         c->lingered += n;
         evbuffer_drain(input_of(c), n);
@@ -763,17 +768,17 @@ static bool read_ahead(struct connection *c)
     return false;
 }
 
-/* A client that does not read its answers is asked for no more: nothing is read until all of them are out. */
+/* Does not read requests from a client that does not read its answers, until all of them are written. */
 static bool read_next(struct connection *c)
 {
     if (evbuffer_get_length(output_of(c)) <= MOST_UNSENT)
         return read_head(c);
     if (evbuffer_get_length(input_of(c)) > MOST_AHEAD)
-        deafen(c);
+        pause_reading(c);
     return false;
 }
 
-static bool advance(struct connection *c)
+static bool server_advance(struct connection *c)
 {
     switch (c->state) {
     case IDLE:
@@ -789,9 +794,9 @@ static void serve(struct connection *c)
 
     c->serving = true;
     while (goes_on && !c->dead) {
-        goes_on = advance(c);
+        goes_on = server_advance(c);
         if (!c->dead)
-            hear(c);
+            resume_reading(c);
     }
     c->serving = false;
     if (c->dead)
@@ -809,10 +814,10 @@ static void on_read(struct bufferevent *bev, void *ctx)
     serve(c);
 }
 
-/* All output of C is out. */
+/* All output of C is written. */
 static void go_on(struct connection *c)
 {
-    hear(c);
+    resume_reading(c);
     if (c->state == CLOSING)
         linger(c);
     else if (c->state == BUSY && c->x.streams)
@@ -826,14 +831,15 @@ static void on_written(struct bufferevent *bev, void *ctx)
     struct connection *c = ctx;
 
     if (evbuffer_get_length(output_of(c)) > 0)
-        return; /* with TLS this is called later, when there may be something again */
+        return; /* with TLS this is called again later */
     if (!c->s->tls)
         bufferevent_disable(bev, EV_WRITE);
     go_on(c);
 }
 
-/* Writes what C has, as much as the socket takes. The event of the socket, which costs three system calls, is
- * for the rest, and for errors. Until then it is off: libevent would ask for it as soon as output grows. */
+/* Writes as much output of C as the socket takes. The write event, which costs three system calls, is used
+ * for the rest and for errors. It is off until then: libevent would request it as soon as output is
+ * appended. */
 static void flush(struct connection *c)
 {
     struct evbuffer *out = output_of(c);
@@ -841,7 +847,7 @@ static void flush(struct connection *c)
     remove_fresh(c);
     if (bufferevent_get_enabled(c->bev) & EV_WRITE)
         return;
-    evbuffer_unfreeze(out, 1); /* a bufferevent's output is drained by itself alone */
+    evbuffer_unfreeze(out, 1); /* only the bufferevent itself may drain its output */
     evbuffer_write(out, bufferevent_getfd(c->bev));
     evbuffer_freeze(out, 1);
     if (evbuffer_get_length(out) > 0)
@@ -860,8 +866,8 @@ static void on_flush(evutil_socket_t fd, short what, void *ctx)
         flush(s->fresh);
 }
 
-/* A client that speaks HTTP to a port with TLS is told so. What it sent is read first, within limits: closing
- * a socket with unread bytes would take the sentence back. */
+/* Answers a client that speaks HTTP to a port with TLS. Its input is read first, within limits: closing a
+ * socket with unread bytes would discard the answer. */
 static void answer_plainly(struct connection *c)
 {
     char body[512], text[900], date[DATE_LINE];
@@ -879,8 +885,8 @@ static void answer_plainly(struct connection *c)
     send(fd, text, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* The handshake of C came to nothing. Who sent no byte of it is no client of TLS, but asks whether the port
- * is open. */
+/* Logs a failed handshake of C. A client that sent no byte does not count: it only tests whether the port is
+ * open. */
 static void note_failure(struct connection *c, bool overdue)
 {
     const char *why;
@@ -905,10 +911,10 @@ static void on_event(struct bufferevent *bev, short what, void *ctx)
     }
     if (c->shaking)
         note_failure(c, false);
-    /* answers that are complete are still written to a client that only stopped sending */
+    /* a client that only stopped sending still gets its complete answers */
     if ((what & BEV_EVENT_EOF) && c->state != BUSY && c->state != LINGERING &&
         evbuffer_get_length(output_of(c)) > 0) {
-        bufferevent_enable(bev, EV_WRITE); /* which TLS ends with reading */
+        bufferevent_enable(bev, EV_WRITE); /* TLS disables it at the end of the input */
         close_softly(c);
     } else {
         drop(c);
@@ -949,7 +955,8 @@ static int add_connection(struct server *s, int fd, const struct sockaddr *from,
     c->x.c = c;
     c->shaking = s->tls != NULL;
     c->body.tag = MEM_NET;
-    c->until_s = clock_seconds() + s->opt.request_s; /* nothing was asked yet: sooner than between requests */
+    /* The first request has less time than a request after an answer. */
+    c->until_s = clock_seconds() + s->opt.request_s;
     c->link = &s->first;
     c->next = s->first;
     if (c->next)
@@ -966,7 +973,8 @@ static int add_connection(struct server *s, int fd, const struct sockaddr *from,
     return 0;
 }
 
-/* One connection too many: told so, without waiting for anything; with TLS that would take a handshake. */
+/* Over the connection limit: answers 503 without reading the request. With TLS it sends nothing, since that
+ * would take a handshake. */
 static void turn_away(struct server *s, int fd)
 {
     char body[512], text[900], date[DATE_LINE];
@@ -997,8 +1005,8 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
         add_connection(s, fd, from, NULL);
 }
 
-/* No descriptor is left, or no memory: connections wait in the kernel until one ends. Trying again at once
- * would turn the loop in circles. */
+/* No descriptor or memory is left: pauses accepting, so that connections wait in the kernel until one closes.
+ * Retrying at once would be a busy loop. */
 static void on_accept_error(struct evconnlistener *l, void *ctx)
 {
     struct server *s = ctx;
@@ -1011,7 +1019,7 @@ static void on_accept_error(struct evconnlistener *l, void *ctx)
     s->resume_s = clock_seconds() + 0.2;
 }
 
-/* A request of C has begun to come, and nothing more of it has come for too long. */
+/* A request of C has begun to arrive, and nothing more of it has arrived for too long. */
 static bool is_stalled(const struct connection *c, double now)
 {
     return (c->state == HEAD || c->state == BODY) && now - c->heard_s >= c->s->opt.stall_s;
@@ -1023,14 +1031,15 @@ static void end_overdue(struct server *s, double now)
         next = c->next;
         if (c->state == CLOSING && evbuffer_get_length(output_of(c)) == 0)
             linger(c);
-        if (c->state == IDLE && evbuffer_get_length(output_of(c)) > 0) /* not yet: the answer is on its way */
+        /* not yet: its answer is still being written */
+        if (c->state == IDLE && evbuffer_get_length(output_of(c)) > 0)
             c->until_s = now + s->opt.idle_s;
         if ((c->until_s == 0 || now < c->until_s) && !is_stalled(c, now))
             continue;
         if (c->shaking)
             note_failure(c, true);
         if (c->state == BODY || (c->state == HEAD && c->s->opt.request_s > 0))
-            refuse(c, 408, "the request did not come in time");
+            server_refuse(c, 408, "the request did not come in time");
         else
             drop(c);
     }
@@ -1059,14 +1068,14 @@ static void on_wake(evutil_socket_t fd, short what, void *ctx)
 
     (void)what;
     if (read(fd, &count, sizeof(count)) < 0)
-        return; /* woken twice for one reason */
+        return; /* this was called twice for one reason */
     if (atomic_load(&s->quits))
         event_base_loopbreak(s->base);
     else
         s->opt.woken(s->opt.ctx);
 }
 
-/* A timer of no time is due behind the sockets that the loop finds ready first. */
+/* A timer of zero seconds runs after the sockets that the loop found ready first. */
 static void on_all_written(evutil_socket_t fd, short what, void *ctx)
 {
     struct server *s = ctx;
@@ -1112,7 +1121,7 @@ union address {
     struct sockaddr_in6 v6;
 };
 
-/* Where the socket FD is found, behind what s->address has. */
+/* Appends the address of socket FD to s->address. */
 static void add_address(struct server *s, int fd)
 {
     size_t n = strlen(s->address), room = sizeof(s->address) - n;
@@ -1167,7 +1176,7 @@ static int listen_passed(struct server *s, struct err *e)
     return 0;
 }
 
-/* Somebody listens at AT. */
+/* A server listens at AT. */
 static bool is_served(const struct sockaddr_un *at)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -1190,7 +1199,7 @@ int server_listen_path(const char *path, int *fd, struct err *e)
     if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode)) {
         if (is_served(&at))
             return err_set(e, ERR_INPUT, "%s: another server listens there", path);
-        unlink(path); /* of one that did not end well */
+        unlink(path); /* the socket of a server that crashed */
     }
     *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (*fd >= 0 && bind(*fd, (const struct sockaddr *)&at, sizeof(at)) == 0 && listen(*fd, SOMAXCONN) == 0)
@@ -1216,13 +1225,13 @@ static int listen_port(struct server *s, struct err *e)
     freeaddrinfo(found);
     if (rc)
         return rc;
-    s->address[0] = 0; /* with the port that was free */
+    s->address[0] = 0; /* now with the port that the system chose */
     add_address(s, evconnlistener_get_fd(s->listener[0]));
     return 0;
 }
 
-/* A handshake takes a millisecond or several. Of many that are ready one is done, then what else is ready by
- * then: streams do not wait for a crowd of clients. */
+/* A handshake takes a millisecond or more. Gives handshakes the lowest priority: of several that are ready
+ * one is done, then all other events, so that a crowd of clients does not delay streams. */
 static void put_handshakes_last(struct event_config *config)
 {
     event_config_set_max_dispatch_interval(config, NULL, 1, PRIORITY_HANDSHAKES);
@@ -1321,7 +1330,7 @@ void server_wake(struct server *s)
     const uint64_t one = 1;
 
     if (write(s->wake_fd, &one, sizeof(one)) < 0)
-        return; /* 2^64 - 2 wakes are pending: it will wake */
+        return; /* 2^64 - 2 wake-ups are pending, so the loop will wake up */
 }
 
 void server_tell_written(struct server *s)

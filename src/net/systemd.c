@@ -1,4 +1,4 @@
-/* systemd.c - variables of the environment, descriptors from 3 on, and datagrams. */
+/* systemd.c - reads environment variables and descriptors from 3 on, and sends datagrams. */
 #include "net/systemd.h"
 
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 
 enum { FIRST_SOCKET = 3 };
 
-/* The variable NAME as a whole number below MOST; -1: it is none. */
-static long long read_number(const char *name, long long most)
+/* The environment variable NAME as an integer below MOST. -1: it is not one. */
+static long long systemd_read_number(const char *name, long long most)
 {
     const char *text = getenv(name);
     char *end;
@@ -25,7 +25,7 @@ static long long read_number(const char *name, long long most)
     return *end == 0 && n < most ? n : -1;
 }
 
-/* The I-th of the names of LISTEN_FDNAMES, which colons part. */
+/* Copies the I-th name in the colon-separated LISTEN_FDNAMES to OUT. */
 static void name_of(size_t i, char *out, size_t size)
 {
     const char *at = getenv("LISTEN_FDNAMES");
@@ -39,7 +39,7 @@ static void name_of(size_t i, char *out, size_t size)
     out[n] = 0;
 }
 
-static int check(int fd, const char *name, struct err *e)
+static int systemd_check(int fd, const char *name, struct err *e)
 {
     int type = 0, listens = 0;
     socklen_t n = sizeof(type), m = sizeof(listens);
@@ -55,19 +55,19 @@ static int check(int fd, const char *name, struct err *e)
 
 int systemd_sockets(int fd[SYSTEMD_MAX_SOCKETS], size_t *n, struct err *e)
 {
-    long long count = read_number("LISTEN_FDS", 1 << 20);
+    long long count = systemd_read_number("LISTEN_FDS", 1 << 20);
     char name[64];
     int rc = 0;
 
     *n = 0;
-    if (count > 0 && read_number("LISTEN_PID", INT32_MAX) == getpid()) {
+    if (count > 0 && systemd_read_number("LISTEN_PID", INT32_MAX) == getpid()) {
         if (count > SYSTEMD_MAX_SOCKETS)
             return err_set(e, ERR_INPUT, "LISTEN_FDS: %lld sockets were passed, at most %d are served", count,
                            SYSTEMD_MAX_SOCKETS);
         for (size_t i = 0; i < (size_t)count && rc == 0; i++) {
             name_of(i, name, sizeof(name));
             fd[i] = FIRST_SOCKET + (int)i;
-            rc = check(fd[i], name, e);
+            rc = systemd_check(fd[i], name, e);
         }
         *n = (size_t)count;
     }
@@ -95,12 +95,13 @@ void systemd_notify(const char *state)
     if (n < 2 || n >= sizeof(at.sun_path) || (path[0] != '/' && path[0] != '@'))
         return;
     memcpy(at.sun_path, path, n);
-    if (path[0] == '@') /* in the abstract name space */
+    if (path[0] == '@') /* in the abstract namespace */
         at.sun_path[0] = 0;
     fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return;
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof(most)); /* a manager that is busy is waited for */
+    /* Waits for a busy manager, for a limited time. */
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof(most));
     sendto(fd, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&at,
            (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
     close(fd);
@@ -108,9 +109,9 @@ void systemd_notify(const char *state)
 
 double systemd_watchdog_s(void)
 {
-    long long us = read_number("WATCHDOG_USEC", 1LL << 60);
+    long long us = systemd_read_number("WATCHDOG_USEC", 1LL << 60);
 
-    if (us <= 0 || (getenv("WATCHDOG_PID") && read_number("WATCHDOG_PID", INT32_MAX) != getpid()))
+    if (us <= 0 || (getenv("WATCHDOG_PID") && systemd_read_number("WATCHDOG_PID", INT32_MAX) != getpid()))
         return 0;
     return (double)us * 1e-6;
 }

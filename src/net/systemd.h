@@ -1,6 +1,7 @@
-/* systemd.h - what a service manager hands to a program and wants to hear of it: sockets that listen already,
- * and states. The protocols of sd_listen_fds(3) and sd_notify(3), a few variables and datagrams. Without a
- * manager nothing is there and nothing is told.
+/* systemd.h - socket activation and state notification of service managers.
+ *
+ * The protocols are those of sd_listen_fds(3) and sd_notify(3), which need a few variables and datagrams.
+ * Without a manager there are no sockets, and notifications do nothing.
  */
 #ifndef GALLOP_NET_SYSTEMD_H
 #define GALLOP_NET_SYSTEMD_H
@@ -12,18 +13,19 @@
 
 enum { SYSTEMD_MAX_SOCKETS = 16 };
 
-/* The sockets that were passed to this process (LISTEN_FDS, LISTEN_PID) to FD [*N], each proved to be a
- * stream socket that listens, and closed to programs that this one starts. An error names the socket, with
- * its name of LISTEN_FDNAMES. The variables are gone afterwards: call it once, before there are threads. */
+/* Stores the sockets that were passed to this process (LISTEN_FDS, LISTEN_PID) in FD [*N]. Each is checked to
+ * be a listening stream socket, and is not inherited by child processes. An error names the socket, with its
+ * name from LISTEN_FDNAMES. Unsets the variables: call it once, before there are threads. */
 int systemd_sockets(int fd[SYSTEMD_MAX_SOCKETS], size_t *n, struct err *e);
 
-/* A manager wants to hear of this program (NOTIFY_SOCKET). */
+/* A manager expects notifications (NOTIFY_SOCKET is set). */
 bool systemd_is_there(void);
 
-/* Tells STATE, lines of NAME=VALUE, to the socket of NOTIFY_SOCKET. Nobody there: nothing. */
+/* Sends STATE, lines of NAME=VALUE, to NOTIFY_SOCKET. Does nothing without a manager. */
 void systemd_notify(const char *state);
 
-/* Seconds within which WATCHDOG=1 has to be told, again and again (WATCHDOG_USEC, WATCHDOG_PID); 0: never. */
+/* The interval in seconds within which WATCHDOG=1 must be sent repeatedly (WATCHDOG_USEC, WATCHDOG_PID). 0:
+ * never. */
 double systemd_watchdog_s(void);
 
 #endif

@@ -34,7 +34,7 @@ static const struct page_file files[] = {
 #undef PAGE_FILE
 };
 
-static const struct page_file *find(const char *path)
+static const struct page_file *page_find(const char *path)
 {
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
         if (strcmp(files[i].path, path) == 0)
@@ -101,7 +101,7 @@ void page_choose(const struct page_file *f, const char *accept_encoding, const c
 
 bool page_has(const char *path)
 {
-    return find(path) != NULL;
+    return page_find(path) != NULL;
 }
 
 bool page_answer(struct server_exchange *x)
@@ -113,7 +113,7 @@ bool page_answer(struct server_exchange *x)
     bool packed;
     int status;
 
-    if ((strcmp(h->method, "GET") != 0 && strcmp(h->method, "HEAD") != 0) || (f = find(h->path)) == NULL)
+    if ((strcmp(h->method, "GET") != 0 && strcmp(h->method, "HEAD") != 0) || (f = page_find(h->path)) == NULL)
         return false;
     page_choose(f, http_head_get(h, "accept-encoding"), http_head_get(h, "if-none-match"), &status, &packed,
                 headers);

@@ -1,4 +1,4 @@
-/* none.c - of a program that was built without OpenSSL or libevent_openssl. */
+/* none.c - tls.h for builds without OpenSSL or libevent_openssl: refuses to open. */
 #include "net/tls/tls.h"
 
 #include <stddef.h>

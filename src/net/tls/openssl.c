@@ -1,7 +1,7 @@
-/* openssl.c - an SSL_CTX from files, and bufferevents over it.
+/* openssl.c - tls.h with OpenSSL: an SSL_CTX from files, and bufferevents that use it.
  *
- * SSL_MODE_ENABLE_PARTIAL_WRITE stays off: libevent goes on with the next piece of a buffer when one was
- * written in part.
+ * SSL_MODE_ENABLE_PARTIAL_WRITE stays off: after a partial write, libevent continues with the next piece of
+ * the buffer.
  */
 #include <event2/bufferevent.h>
 #include <event2/bufferevent_ssl.h>
@@ -18,10 +18,10 @@ struct tls {
     SSL_CTX *ctx;
 };
 
-/* ---- from files ---- */
+/* ---- files ---- */
 
-/* What OpenSSL has against FILE where that is more than that it is not as EXPECTED. */
-static int refuse(struct err *e, const char *file, const char *expected)
+/* Sets an error for FILE, with OpenSSL's reason if it says more than that FILE is not as EXPECTED. */
+static int tls_refuse(struct err *e, const char *file, const char *expected)
 {
     unsigned long code = ERR_peek_last_error();
     int lib = ERR_GET_LIB(code), reason = ERR_GET_REASON(code);
@@ -32,7 +32,7 @@ static int refuse(struct err *e, const char *file, const char *expected)
     return err_set(e, ERR_INPUT, "%s: %s", file, told ? ERR_reason_error_string(code) : expected);
 }
 
-/* FILE is there, and reading it does not wait for anybody. */
+/* Checks that FILE exists and that reading it does not block. */
 static int look_at(const char *file, struct stat *st, struct err *e)
 {
     if (stat(file, st) != 0)
@@ -42,7 +42,7 @@ static int look_at(const char *file, struct stat *st, struct err *e)
     return 0;
 }
 
-/* Instead of a question on the terminal. */
+/* Called instead of asking for a passphrase on the terminal. */
 static int no_passphrase(char *out, int size, int writes, void *ctx)
 {
     (void)out, (void)size, (void)writes;
@@ -70,7 +70,7 @@ static int read_own(SSL_CTX *ctx, const struct tls_options *o, struct err *e)
     if ((rc = look_at(o->certificate, &st, e)) != 0)
         return rc;
     if (SSL_CTX_use_certificate_chain_file(ctx, o->certificate) != 1)
-        return refuse(e, o->certificate, "expected a certificate in PEM");
+        return tls_refuse(e, o->certificate, "expected a certificate in PEM");
     if ((rc = look_at(key, &st, e)) != 0)
         return rc;
     if (st.st_mode & S_IROTH)
@@ -85,7 +85,7 @@ static int read_own(SSL_CTX *ctx, const struct tls_options *o, struct err *e)
         return err_set(e, ERR_INPUT, "%s: the key has a passphrase, expected one without", key);
     }
     if (rc != 1 || SSL_CTX_check_private_key(ctx) != 1)
-        return refuse(e, key, "expected a private key in PEM");
+        return tls_refuse(e, key, "expected a private key in PEM");
     check_dates(ctx, o->certificate);
     return 0;
 }
@@ -99,17 +99,17 @@ static int read_authorities(SSL_CTX *ctx, const struct tls_options *o, struct er
     if ((rc = look_at(o->authorities, &st, e)) != 0)
         return rc;
     if (SSL_CTX_load_verify_file(ctx, o->authorities) != 1)
-        return refuse(e, o->authorities, "expected certificates in PEM");
+        return tls_refuse(e, o->authorities, "expected certificates in PEM");
     names = SSL_load_client_CA_file(o->authorities);
     if (!names)
-        return refuse(e, o->authorities, "expected certificates in PEM");
+        return tls_refuse(e, o->authorities, "expected certificates in PEM");
     SSL_CTX_set_client_CA_list(ctx, names);
     return 0;
 }
 
-/* ---- what is spoken ---- */
+/* ---- protocol ---- */
 
-/* Who asks for protocols and http/1.1 is not among them is refused, as RFC 7301 has it. */
+/* Refuses a client that offers protocols without http/1.1, as RFC 7301 requires. */
 static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_n,
                            const unsigned char *offered, unsigned n, void *ctx)
 {
@@ -124,13 +124,13 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
 
 static bool set_up(SSL_CTX *ctx, enum tls_clients clients)
 {
-    static const unsigned char name[] = "gallop"; /* sessions of clients with certificates need one */
+    static const unsigned char name[] = "gallop"; /* required for sessions of clients with certificates */
     int verify = clients == TLS_CLIENTS_ANY     ? SSL_VERIFY_NONE
                  : clients == TLS_CLIENTS_ASKED ? SSL_VERIFY_PEER
                                                 : SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
 
-    /* The end of a socket without a close_notify is an end like any other: HTTP says by itself whether a
-     * request is whole. */
+    /* The end of a connection without close_notify is accepted: HTTP itself tells whether a request is
+     * complete. */
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
@@ -167,7 +167,7 @@ void tls_close(struct tls *t)
 {
     if (!t)
         return;
-    SSL_CTX_free(t->ctx); /* counts those who hold it */
+    SSL_CTX_free(t->ctx); /* OpenSSL counts the references to it */
     mem_free(t);
 }
 
