@@ -1,17 +1,17 @@
-// answer.js - one answer of the model: from the request to its end. Knows nothing of elements.
+// answer.js - one answer of the model, from the request to its end. Uses no elements of the page.
 //
-// The message that it fills is saved about once a second and when the page goes away, in state "writing"; whoever
-// finds it in that state without an Answer knows that it was interrupted.
+// The message that it fills is saved about once a second and when the page closes, in state "writing". A message that
+// is read in that state and has no Answer was interrupted.
 import {ApiError, chatChunks} from "./api.js";
 
 const SAVE_MS = 1000;
 
-// A rate is shown only where it says something: of at least so many pieces of text, over at least so long. Text that the
-// server held back (marks that might begin a tool call) comes at once, as do short answers.
+// A rate is shown only for answers of at least so many pieces of text over at least so much time. Short answers arrive
+// at once, and so does text that the server held back (marks that may begin a tool call).
 const RATE_MS = 200, RATE_PIECES = 4;
 
-// What the model is to see of CONVERSATION. Answers that stayed empty are left out, and messages of one side that
-// would then follow each other become one, because many chat templates accept only turns that alternate.
+// The messages of CONVERSATION that are sent to the model. Empty answers are left out, and messages of the same role
+// that would then follow each other are joined, because many chat templates accept alternating roles only.
 export function history(conversation) {
     const out = [];
 
@@ -33,7 +33,7 @@ function seconds(ms) {
     return `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`;
 }
 
-// Tokens in a second of an answer that came in so many PIECES, the last MS after the first; 0 where that says nothing.
+// Tokens per second of an answer that arrived in so many PIECES, the last one MS after the first; 0 if it is not shown.
 export function tokenRate(tokens, pieces, ms) {
     const enough = tokens > 1 && ms >= RATE_MS && pieces >= RATE_PIECES && 2 * pieces >= tokens;
 
@@ -41,7 +41,7 @@ export function tokenRate(tokens, pieces, ms) {
 }
 
 export class Answer {
-    // Fills the last message of CONVERSATION; SAVE() keeps it, ONCHANGE(answer) is called after each change.
+    // Fills the last message of CONVERSATION. SAVE() stores it; ONCHANGE(answer) is called after each change.
     constructor(conversation, save, onchange) {
         this.message = conversation.messages.at(-1);
         this.messages = history({...conversation, messages: conversation.messages.slice(0, -1)});
@@ -52,7 +52,7 @@ export class Answer {
         this.pieces = 0;
     }
 
-    // Runs to the end and never throws. BODY: the fields of the request besides the messages.
+    // Runs to the end of the answer and never throws. BODY: the fields of the request except the messages.
     async run(body, key) {
         const onhide = () => this.save();
         const timer = setInterval(() => this.save(), SAVE_MS);
@@ -94,7 +94,7 @@ export class Answer {
             throw new ApiError("The connection ended before the answer was complete.");
     }
 
-    // Text of the answer and of the reasoning in front of it; either may be missing.
+    // Appends text of the answer and of its reasoning; either may be missing.
     #take(text, reasoning) {
         if (!text && !reasoning)
             return;

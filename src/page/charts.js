@@ -1,11 +1,11 @@
-// charts.js - lines and bars, by Chart.js, and the same numbers as a table for those who do not see them or if the
-// program was built without it.
+// charts.js - line and bar charts with Chart.js, and the same numbers as a table, for screen readers and for programs
+// that were built without it.
 import {make} from "./dom.js";
 import {library} from "./library.js";
 
 const ROWS = 10; // of the table of lines: the latest
 
-// Colours come from the style sheet, so that charts are dark and light with the page.
+// Colours come from the style sheet, so that charts follow the page's dark or light theme.
 function colours(element) {
     const style = getComputedStyle(element);
     return {text: style.color, grid: style.borderTopColor, series: [style.fill, style.stroke]};
@@ -39,7 +39,7 @@ class Chart {
         this.redraw?.();
     }
 
-    // Draws DATA with Chart.js, if it is there.
+    // Draws DATA, if Chart.js is there.
     drawChart(type, data, options) {
         this.redraw = () => this.drawChart(type, data, options);
         if (!this.library || !this.element.isConnected)
@@ -65,7 +65,7 @@ export class LineChart extends Chart {
         this.names = names;
     }
 
-    // SERIES[i][k] at SECONDS[k] (negative: before now); SHOW makes text of a number.
+    // SERIES[i][k] is the value at SECONDS[k], which is negative: before now. SHOW formats a number.
     draw(seconds, series, show) {
         const rows = seconds.map((s, k) => [`${s} s`, ...series.map(values => show(values[k]))]);
 
@@ -85,7 +85,7 @@ export class BarChart extends Chart {
         this.show = show;
     }
 
-    // BUCKETS as of metrics.js, without the empty ones at both ends; CAPTION beside the title.
+    // BUCKETS are those of metrics.js; empty ones at both ends are left out. CAPTION stands beside the title.
     draw(buckets, caption) {
         const filled = buckets.map(b => b.count > 0), first = filled.indexOf(true), last = filled.lastIndexOf(true);
         const used = first < 0 ? [] : buckets.slice(first, last + 1);

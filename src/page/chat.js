@@ -1,6 +1,6 @@
-// chat.js - the conversation that is shown: its messages, the composer, and the answers that are being written.
+// chat.js - the conversation that is shown: its messages, the input field, and answers in progress.
 //
-// Answers go on while another conversation is shown; each conversation has at most one at a time.
+// Answers continue while another conversation is shown. Each conversation has at most one at a time.
 import {Answer} from "./answer.js";
 import {byId, button} from "./dom.js";
 import {MessageView} from "./message.js";
@@ -14,7 +14,7 @@ function titleOf(text) {
 }
 
 export class Chat {
-    // ONCHANGE(): the list of conversations is another. NOTICE(text, ...elements) tells of what went wrong.
+    // ONCHANGE() is called when the list of conversations changes. NOTICE(text, ...elements) reports an error.
     constructor(store, settings, onchange, notice) {
         Object.assign(this, {store, settings, onchange, notice});
         this.running = new Map(); // conversation's id: Answer
@@ -81,7 +81,7 @@ export class Chat {
         byId("context-text").textContent = text;
     }
 
-    // Shows everything again, because another tab changed it or Markdown can be shown now.
+    // Draws everything again, because another tab changed it or Markdown is available now.
     refresh() {
         const c = this.store.get(this.conversation.id);
         if (c && !this.running.has(c.id))
@@ -146,7 +146,7 @@ export class Chat {
         this.running.get(this.conversation.id)?.stop();
     }
 
-    // Cuts the conversation in front of MESSAGE.
+    // Removes MESSAGE and all later messages.
     #cut(message) {
         const at = this.conversation.messages.indexOf(message);
 

@@ -1,8 +1,8 @@
-// conversations.js - the list of conversations at the side: open, delete, export, import.
+// conversations.js - the list of conversations in the side bar: open, delete, export, import.
 import {button, byId, make} from "./dom.js";
 
 export class Conversations {
-    // CHAT shows one; NOTICE(text) tells of what went wrong.
+    // CHAT shows a conversation; NOTICE(text) reports an error.
     constructor(store, chat, notice) {
         Object.assign(this, {store, chat, notice});
         byId("new").onclick = () => this.open(store.create());
@@ -19,7 +19,7 @@ export class Conversations {
         };
     }
 
-    // On a narrow screen the list covers the page while it is open.
+    // On a narrow screen the open list covers the page.
     #toggle(open) {
         document.body.classList.toggle("side-open", open);
         byId("menu").setAttribute("aria-expanded", String(open));

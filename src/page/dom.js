@@ -1,6 +1,6 @@
-// dom.js - elements in one line. Text is always set as text: no string is read as HTML here.
+// dom.js - makes elements in one line. Text is always set as text: no string is parsed as HTML here.
 
-// An element TAG with properties, and with children (elements, strings, or null, which is left out).
+// An element TAG with properties and children (elements or strings; null is left out).
 export function make(tag, properties = {}, ...children) {
     const element = document.createElement(tag);
 
@@ -22,7 +22,7 @@ export function byId(id) {
     return document.getElementById(id);
 }
 
-// Copies TEXT and says so on the button B. Browsers offer the clipboard to pages of https and localhost only.
+// Copies TEXT and confirms it on the button B. Browsers offer the clipboard to pages from https and localhost only.
 export async function copy(text, b) {
     const before = b.textContent;
 

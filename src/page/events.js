@@ -1,7 +1,7 @@
-// events.js - server-sent events of a response's body: the data of each, as a string.
+// events.js - server-sent events of a response: the data of each event, as a string.
 //
-// https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
-// Comments (pings) and fields other than data are passed over. An event that the end of the stream cuts is dropped.
+// https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream Comments (pings) and fields
+// other than data are ignored. An event that the end of the stream cuts off is dropped.
 
 export async function* events(body) {
     const reader = body.getReader(), decoder = new TextDecoder();

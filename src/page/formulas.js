@@ -1,11 +1,11 @@
-// formulas.js - formulas of TeX within Markdown: found by marked, beside its own syntax, and drawn by KaTeX.
+// formulas.js - TeX formulas in Markdown: found by an extension of marked, drawn by KaTeX.
 //
-// $...$ and \(...\) stand within a line, $$...$$ and \[...\] by themselves. What stands in code is code. As in Pandoc, a
-// single $ begins a formula only in front of a character that is no white space, and ends one only behind such a character
-// and not in front of a digit, so that prices stay prices. Without KaTeX a formula is shown as it was written.
+// $...$ and \(...\) are formulas within a line, $$...$$ and \[...\] are formulas on their own. Formulas in code stay
+// code. As in Pandoc, a single $ begins a formula only before a character that is not white space, and ends one only
+// after such a character and not before a digit, so that prices stay prices. Without KaTeX a formula is shown as TeX.
 //
-// A formula of an answer is not trusted: KaTeX refuses links, pictures, HTML and attributes, and bounds macros and sizes.
-// It makes elements and sets their styles one by one, which the page's Content-Security-Policy allows.
+// A formula of an answer is not trusted: KaTeX refuses links, pictures, HTML and attributes, and limits macros and
+// sizes. It makes elements and sets their styles one by one, which the page's Content-Security-Policy allows.
 import {library} from "./library.js";
 
 const INLINE = [
@@ -22,7 +22,7 @@ function formula(raw, text, display) {
     return {type: "formula", raw, text: text.trim(), display};
 }
 
-// Extensions of marked. ESCAPE makes HTML of a text; the element holds the formula as it was written until it is drawn.
+// Extensions of marked. ESCAPE escapes a text for HTML. The element holds the formula as TeX until it is drawn.
 export function formulaExtensions(escape) {
     const renderer = token => `<em class="${token.display ? "formula display" : "formula"}">${escape(token.raw.trim())}</em>`;
 
@@ -51,8 +51,8 @@ export function formulaExtensions(escape) {
     }];
 }
 
-// Draws ELEMENT, which has the classes above and holds a formula between its marks. What is wrong, or asks for what is
-// refused, stays as it was written.
+// Draws ELEMENT, which has the classes above and holds a formula with its delimiters. A formula that is wrong, or uses
+// what is refused, stays TeX.
 export async function drawFormula(element) {
     const written = element.textContent, text = written.replace(/^(?:\$\$?|\\[([])([^]*?)(?:\$\$?|\\[)\]])$/, "$1").trim();
     const katex = text.length <= MAX_CHARACTERS ? await library("katex") : null;

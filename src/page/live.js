@@ -1,4 +1,5 @@
-// live.js - the live view: what the server does now, from its metrics, asked for once a second while it is shown.
+// live.js - the live view: what the server is doing, from its metrics, which are requested once a second while it is
+// shown.
 import {metricsText} from "./api.js";
 import {make} from "./dom.js";
 import {BarChart, LineChart} from "./charts.js";
@@ -27,7 +28,7 @@ export function duration(s) {
     return Number.isFinite(s) ? s < 1 ? `${Number((1000 * s).toPrecision(3))} ms` : `${Number(s.toPrecision(3))} s` : "–";
 }
 
-// Each tile: its name and the text of its value, given the metrics and the view.
+// Each tile: its name, and a function of the metrics and the view that returns its text.
 const TILES = [
     ["Running", m => whole(m.value.get("num_requests_running"))],
     ["Waiting", m => whole(m.value.get("num_requests_waiting"))],
@@ -43,8 +44,8 @@ const HISTOGRAMS = [
     ["request_time_per_output_token_seconds", "Time per output token"],
 ];
 
-// What each kind of operator took between two samples: its part of the time, what it read and computed in a second,
-// and the share of the machine's roof that this is, where the server has measured one.
+// What each kind of operator used between two samples: its share of the time, bytes and operations per second, and the
+// share of the machine's roof that this is, if the server has measured one.
 class Operators {
     constructor() {
         this.rows = make("tbody");
@@ -57,10 +58,10 @@ class Operators {
 
     draw(now, then) {
         const counter = (sample, name, operator) => sample.operator.get(operator)?.[name] ?? 0;
-        // A counter that fell belongs to a server that was started anew.
+        // A counter that decreased: the server was restarted.
         const grown = (name, operator) => Math.max(0, counter(now, name, operator) - counter(then, name, operator));
         const names = [...now.operator.keys()];
-        // Threads that waited for each other: in no operator's time.
+        // Time in which threads waited for each other, which belongs to no operator.
         const waited = Math.max(0, now.value.get(WAITING) - then.value.get(WAITING)) || 0;
         const all = names.reduce((sum, name) => sum + grown("seconds", name), waited);
         const bandwidth = now.value.get("gallop:roof_bytes_per_second"), flops = now.value.get("gallop:roof_flops_per_second");
@@ -70,7 +71,7 @@ class Operators {
         this.element.hidden = false;
         this.rows.replaceChildren(...names.map(name => {
             const s = grown("seconds", name), read = grown("bytes", name) / s, done = grown("flops", name) / s;
-            // Weights that fit into the processor's caches are read faster than memory's roof.
+            // Weights that fit into the processor's caches are read faster than the roof of the memory.
             const least = Math.min(1, Math.max(read / bandwidth, done / flops));
             return make("tr", {}, make("th", {scope: "row", textContent: name}), ...[percent(s / all),
                 read > 0 ? rate(read / 1e9) : "–", done > 0 ? rate(done / 1e9) : "–", least > 0 ? percent(least) : "–",
@@ -141,7 +142,7 @@ export class Live {
             this.timer = setTimeout(() => this.#sample(), PERIOD_MS);
     }
 
-    // The growth of the counter NAME in a second, at the sample AT, over up to RATE samples; NaN at first.
+    // The growth of the counter NAME per second at the sample AT, over up to RATE samples; NaN at first.
     rate(name, at = this.samples.length - 1) {
         const now = this.samples[at], then = this.samples[Math.max(0, at - RATE)];
         const grown = now.value.get(name) - then.value.get(name);

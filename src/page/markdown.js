@@ -1,11 +1,12 @@
-// markdown.js - the text of an answer as elements, while it grows.
+// markdown.js - shows the text of an answer as elements while it grows.
 //
-// What a model writes is not trusted. HTML in it is shown as text; what marked makes of the Markdown goes through
-// DOMPurify with a short list of tags and attributes; links lead to http, https and mailto only and say nothing of
-// this page; pictures, which would call other hosts, become links. The page's Content-Security-Policy stands behind
-// that. Without marked and DOMPurify the text is shown as it is.
+// Text of a model is not trusted. HTML in it is shown as text; the output of marked goes through DOMPurify with a short
+// list of tags and attributes; links lead to http, https and mailto only and send no referrer; pictures, which would
+// contact other hosts, become links. The page's Content-Security-Policy is the second line of defence. Without marked
+// and DOMPurify the text is shown as it is.
 //
-// Blocks (paragraphs, lists, code) are compared with what was drawn before, so that only what changed is drawn again.
+// Markdown blocks (paragraphs, lists, code) are compared with those drawn before, so that only what changed is drawn
+// again.
 import {button, canCopy, copy, make} from "./dom.js";
 import {drawFormula, formulaExtensions} from "./formulas.js";
 import {library} from "./library.js";
@@ -27,7 +28,7 @@ function escape(text) {
 
 let reader = null; // {parse, purify} when both libraries are there
 
-// PURIFY takes away what it must, and only that.
+// PURIFY removes what it must, and nothing else.
 function isSound(purify) {
     const box = document.createElement("div");
 
@@ -39,7 +40,7 @@ function isSound(purify) {
     return box.innerHTML === "<b>a</b><a>b</a>";
 }
 
-// Loads what shows Markdown; true if it is there.
+// Loads what is needed to show Markdown. True: it is available.
 export async function loadMarkdown() {
     const [marked, purify] = await Promise.all([library("marked"), library("dompurify")]);
 
@@ -68,7 +69,7 @@ async function colour(code, language) {
         code.replaceChildren(reader.purify.sanitize(hljs.highlight(language, text, true).value, COLOURED));
 }
 
-// The block of code PRE gets a head with its language and a button; it is coloured when it is COMPLETE.
+// Adds a head with the language and a button to the code element PRE. It is highlighted when it is COMPLETE.
 function dressCode(pre, complete) {
     const code = pre.querySelector("code") ?? pre;
     const language = /^language-([\w+#.-]{1,30})$/.exec(code.className)?.[1] ?? "";
@@ -111,7 +112,7 @@ function draw(token, complete) {
     return fragment;
 }
 
-// A growing text within ELEMENT.
+// A growing text inside ELEMENT.
 export class Markdown {
     constructor(element) {
         this.element = element;
@@ -119,7 +120,7 @@ export class Markdown {
         this.shown = "";
     }
 
-    // Shows TEXT, which is COMPLETE or will go on. Returns the text of blocks that were finished by this call.
+    // Shows TEXT, which is COMPLETE or will grow. Returns the text of Markdown blocks that this call completed.
     show(text, complete) {
         if (!reader) {
             this.#showPlain(text);

@@ -1,4 +1,4 @@
-// message.js - the element of one message: its text, how it ended, and what can be done with it.
+// message.js - the element of one message: its text, how it ended, and the actions for it.
 import {button, canCopy, copy, make} from "./dom.js";
 import {Markdown} from "./markdown.js";
 
@@ -12,7 +12,7 @@ const NOTES = {
     failed: "No answer.",
 };
 
-// What the reader is told of ANSWER's end; "" if there is nothing to tell. ACTIVE: it is being written here.
+// The text about the end of ANSWER; "" if there is none. ACTIVE: it is being written here.
 function noteOf(answer, active) {
     if (active || answer.state === "done")
         return "";
@@ -22,7 +22,7 @@ function noteOf(answer, active) {
 }
 
 export class MessageView {
-    // ACTIONS: edit(message, text) and retry(message); SPEAK(text) reads to those who listen.
+    // ACTIONS: edit(message, text) and retry(message). SPEAK(text) reads to users of screen readers.
     constructor(message, actions, speak) {
         const mine = message.role === "user";
 
@@ -56,7 +56,7 @@ export class MessageView {
             this.buttons.append(this.figures);
     }
 
-    // Shows an answer as it is now; ACTIVE: it is being written. Drawing waits for its turn while it is.
+    // Shows the current state of an answer. While it is being written (ACTIVE), drawing waits for the next frame.
     update(active) {
         this.active = active;
         if (!active) {
@@ -89,7 +89,7 @@ export class MessageView {
         this.ondraw?.();
     }
 
-    // Only the last answer of a conversation can be asked for again.
+    // Only the last answer of a conversation can be retried.
     setLast(last) {
         if (this.retry)
             this.retry.hidden = !last;

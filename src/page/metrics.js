@@ -1,7 +1,7 @@
-// metrics.js - reads Prometheus' text, and counts with its histograms.
+// metrics.js - reads the text format of Prometheus, and computes with its histograms.
 //
-// https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
-// Samples of one name that differ in other labels than le (several engines) are added up.
+// https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format Samples of one name that differ in
+// labels other than le (several engines) are added up.
 
 const SAMPLE = /^([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)/;
 const OPERATOR = /^gallop:operator_(seconds|bytes|flops)_total$/, OPERATOR_NAME = /(?:^|,)operator="([^"]*)"/;
@@ -11,8 +11,8 @@ function number(text) {
     return text === "+Inf" ? Infinity : text === "-Inf" ? -Infinity : Number(text);
 }
 
-// {value: Map of name to number, bucket: Map of name to Map of upper bound to count at or below it,
-// operator: Map of its name to {seconds, bytes, flops}}.
+// {value: Map of name to number, bucket: Map of name to Map of upper bound to count at or below it, operator: Map of
+// its name to {seconds, bytes, flops}}.
 export function readMetrics(text) {
     const value = new Map(), bucket = new Map(), operator = new Map();
 
@@ -40,7 +40,7 @@ export function readMetrics(text) {
     return {value, bucket, operator};
 }
 
-// The histogram NAME as [{from, to, count}], ascending; without what BEFORE (metrics of an earlier time) had counted.
+// The histogram NAME as [{from, to, count}], ascending, without what was already counted in the earlier metrics BEFORE.
 export function histogram(metrics, name, before = null) {
     const now = metrics.bucket.get(name), then = before?.bucket.get(name);
     const out = [];
@@ -55,8 +55,8 @@ export function histogram(metrics, name, before = null) {
     return out;
 }
 
-// The value below which the part Q of what BUCKETS counted lies, within a bucket in proportion; NaN: nothing counted.
-// What lies in the last bucket, which has no end, is said to lie at its beginning.
+// The value below which the part Q of BUCKETS lies, interpolated within a bucket; NaN if they are empty. In the last
+// bucket, which has no upper bound, it is the lower bound.
 export function quantile(buckets, q) {
     const total = buckets.reduce((sum, b) => sum + b.count, 0);
     let left = q * total;

@@ -1,8 +1,8 @@
-/* page.c - answers for the files of the page: types, digests, packed bytes, and the policy under which
- * browsers run them.
+/* page.c - answers requests for the files of the page: types, digests, compressed bytes, and the
+ * Content-Security-Policy for browsers.
  *
- * The policy lets the page load scripts, styles and pictures from this server only, and send nothing
- * elsewhere; no script or style within HTML is run, so what a model writes cannot become one.
+ * The policy lets the page load scripts, styles and pictures from this server only, and send nothing to other
+ * servers. Scripts and styles inside HTML are not run, so that text of a model cannot become one.
  */
 #include "page/page.h"
 
@@ -42,8 +42,7 @@ static const struct page_file *page_find(const char *path)
     return NULL;
 }
 
-/* The members of the list VALUE ("gzip;q=0.5, br") one by one: true, and the next to *item [n]; false at the
- * end. */
+/* Splits the list VALUE ("gzip;q=0.5, br"). True: *ITEM [n] is its next item. False: it has no more. */
 static bool next_item(const char **value, const char **item, size_t *n)
 {
     *value += strspn(*value, ", \t");
@@ -70,7 +69,7 @@ static bool accepts_gzip(const char *value)
     return false;
 }
 
-/* TAG is one of IF_NONE_MATCH; tags that are marked as weak count as well. */
+/* TAG is one of IF_NONE_MATCH. Weak tags count as well. */
 static bool is_known(const char *if_none_match, const char *tag)
 {
     const char *item;

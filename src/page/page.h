@@ -1,9 +1,8 @@
 /* page.h - the page that the server shows at /: a chat and a live view, whose files are built into the
  * program.
  *
- * It is for people; whatever it does goes through the API that everybody has. The files need no key: they
- * hold nothing of the server's. cmake/page.cmake makes the table of files, and adds libraries of others if it
- * finds them.
+ * The page uses the public API for everything it does. Its files need no API key, since they contain nothing
+ * of the server's. cmake/page.cmake makes the table of files and adds third-party libraries if it finds them.
  */
 #ifndef GALLOP_PAGE_PAGE_H
 #define GALLOP_PAGE_PAGE_H
@@ -16,21 +15,21 @@
 struct page_file {
     const char *path; /* "/", "/page/page.css" */
     const char *type; /* of its content */
-    const char *etag; /* without quotation marks: a digest of the bytes */
+    const char *etag; /* digest of the bytes, without quotation marks */
     const unsigned char *bytes, *bytes_end;
-    const unsigned char *packed,
-        *packed_end; /* the same in gzip's format; empty: a font, which is packed already */
+    /* The same, compressed with gzip. Empty for fonts, which are compressed already. */
+    const unsigned char *packed, *packed_end;
 };
 
-/* What is answered for F to a request with the headers ACCEPT_ENCODING and IF_NONE_MATCH (NULL: none): 200 or
- * 304 as *status, header lines to HEADERS [PAGE_HEADERS], whether the packed bytes are sent to *packed. */
+/* How to answer a request for F with the headers ACCEPT_ENCODING and IF_NONE_MATCH (NULL: not sent). *STATUS:
+ * 200 or 304; HEADERS: the header lines; *PACKED: whether to send the compressed bytes. */
 enum { PAGE_HEADERS = 1024 };
 void page_choose(const struct page_file *f, const char *accept_encoding, const char *if_none_match,
                  int *status, bool *packed, char headers[PAGE_HEADERS]);
 
-bool page_has(const char *path); /* one of the files is there */
+bool page_has(const char *path); /* PATH is one of the files */
 
-/* Answers X if it is GET or HEAD of one of the files; false if not, and X is as it was. */
+/* Answers X if it is a GET or HEAD of one of the files. False: it is not, and X is not answered. */
 bool page_answer(struct server_exchange *x);
 
 #endif

@@ -1,11 +1,11 @@
-// settings.js - what the user may set: model, sampling, key, appearance. Kept in this browser; the key only until the
+// settings.js - the user's settings: model, sampling, key, appearance. Stored in this browser; the key only until the
 // tab is closed (sessionStorage).
 import {byId, make} from "./dom.js";
 import {libraries} from "./libraries.js";
 
 const STORED = "gallop.settings", KEY = "gallop.key";
 
-// Fields of a request. An empty one is not sent, so that the server's or the model's default holds.
+// Fields of a request. An empty one is not sent, so that the default of the model or the server applies.
 const SAMPLING = [
     {name: "max_completion_tokens", label: "Most tokens of an answer", min: 1, max: 2147483647, step: 1},
     {name: "temperature", label: "Temperature", min: 0, max: 100, step: "any",
@@ -43,7 +43,7 @@ function labelled(text, input, hint = "") {
 }
 
 export class Settings {
-    // ONCHANGE(): something is set in another way.
+    // ONCHANGE() is called when a setting changes.
     constructor(onchange) {
         this.onchange = onchange;
         this.values = read();
@@ -113,7 +113,7 @@ export class Settings {
         try {
             localStorage.setItem(STORED, JSON.stringify(this.values));
         } catch {
-            // they hold until the page is closed
+            // the settings apply until the page is closed
         }
         this.#apply();
     }
@@ -144,14 +144,14 @@ export class Settings {
         }
     }
 
-    // MODELS as of servedModels().
+    // MODELS as returned by servedModels().
     setModels(models) {
         this.models = models.map(model => model.name);
         this.lengths = new Map(models.map(model => [model.name, model.contextLength]));
         this.#apply();
     }
 
-    // Tokens that the model in use can see, its answer included; 0: not known.
+    // The context length of the model in use; 0 if it is not known.
     contextLength() {
         return this.lengths?.get(this.modelName()) ?? 0;
     }
@@ -174,7 +174,7 @@ export class Settings {
         return out;
     }
 
-    // Opens the dialog, at the field NAME if there is one.
+    // Opens the dialog, at the field NAME if given.
     open(name) {
         this.#fill();
         this.dialog.showModal();

@@ -1,8 +1,9 @@
-// store.js - the conversations, kept in this browser (localStorage) and nowhere else.
+// store.js - the conversations, stored in this browser only (localStorage).
 //
 // A conversation is {id, title, system, updated, messages}; a message is {role, content} and, if it is an answer,
-// {state, reasoning, error, figures, context, contextLength}: CONTEXT tokens of CONTEXTLENGTH were in use at its end. States: writing, done, length, stopped, interrupted, failed. Each conversation has an entry
-// of its own, so that two tabs overwrite at most the one that both change.
+// {state, reasoning, error, figures, context, contextLength}: CONTEXT tokens of CONTEXTLENGTH were in use at its end.
+// States: writing, done, length, stopped, interrupted, failed. Each conversation has an entry of its own, so that two
+// tabs overwrite only a conversation that both change.
 
 const PREFIX = "gallop.conversation.";
 const FORMAT = "gallop-conversations";
@@ -16,7 +17,7 @@ function isText(value) {
     return typeof value === "string";
 }
 
-// FROM as a message with the known fields only, or null: what is read may come from a file of anybody.
+// FROM as a message with the known fields only, or null: it may come from an untrusted file.
 function readMessage(from) {
     if (!from || !["user", "assistant"].includes(from.role) || !isText(from.content))
         return null;
@@ -55,7 +56,7 @@ function parse(text) {
 }
 
 export class Store {
-    // ONFAIL is given a sentence when the browser keeps nothing more.
+    // ONFAIL is called with a sentence when the browser cannot store more.
     constructor(onfail) {
         this.onfail = onfail;
         this.known = new Map();
@@ -78,7 +79,7 @@ export class Store {
         return {id: newId(), title: "", system: "", updated: Date.now(), messages: []};
     }
 
-    // The latest first.
+    // The latest one comes first.
     list() {
         return [...this.known.values()].sort((a, b) => b.updated - a.updated);
     }
@@ -104,11 +105,11 @@ export class Store {
         try {
             localStorage.removeItem(PREFIX + id);
         } catch {
-            // what was never kept need not be removed
+            // a conversation that was never stored need not be removed
         }
     }
 
-    // Another tab has changed the entry KEY. Returns the id of the conversation, or null.
+    // Another tab has changed the entry KEY. Returns the id of its conversation, or null.
     follow(key, text) {
         if (!key || !key.startsWith(PREFIX))
             return null;
@@ -124,8 +125,8 @@ export class Store {
         return JSON.stringify({format: FORMAT, version: 1, conversations: this.list()}, null, 1);
     }
 
-    // Adds the conversations of an exported file; one that is here already stays as it is beside the other.
-    // Returns how many were added. Throws an Error with a sentence, and adds none then.
+    // Adds the conversations of an exported file. A conversation that is already here stays, and the one of the file is
+    // added beside it. Returns how many were added. Throws an Error with a sentence, and then adds none.
     imported(text) {
         let file;
 
