@@ -62,7 +62,7 @@ static void zeroed_blocks_are_zero_and_products_are_checked(void **state)
     (void)state;
     arena_init(&a, MEM_CKPT);
     memset(arena_alloc(&a, 4000), 0xff, 4000);
-    arena_fini(&a); /* the same memory comes again, most likely */
+    arena_fini(&a); /* most likely returns the same memory */
     p = arena_zalloc(&a, 100, 30);
     assert_non_null(p);
     for (size_t i = 0; i < 3000; i++)

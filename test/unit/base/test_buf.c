@@ -124,7 +124,7 @@ static void any_bytes_make_a_json_string_that_reads_back(void **state)
         assert_int_equal(json_pull_open(&j, b.data, b.len, "literal", &a, &e), 0);
         assert_true(json_pull_string(&j, &s));
         assert_int_equal(json_pull_finish(&j), 0);
-        while (i < n) { /* good characters as they are, U+FFFD for the rest */
+        while (i < n) { /* well-formed characters are copied, U+FFFD replaces the rest */
             bool good;
             size_t step = utf8_sequence(in + i, n - i, &good);
 

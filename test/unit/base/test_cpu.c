@@ -63,7 +63,7 @@ static void bf16_dots_are_taken_where_they_are_slower_or_left_where_they_are_fas
         for (int fp16 = 0; fp16 < 2; fp16++)
             for (int intel = 0; intel < 2; intel++) {
                 struct cpu_facts f = facts(top, intel, fp16);
-                bool slow = top == CPU_AVX512BF16 && intel && fp16; /* but not in front of AMX */
+                bool slow = top == CPU_AVX512BF16 && intel && fp16; /* unless there is AMX */
 
                 assert_int_equal(cpu_fastest(&f), slow ? CPU_AVX512VNNI : top);
             }

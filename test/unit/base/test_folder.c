@@ -19,7 +19,7 @@
 
 static char root[64], dir[128], outside[128];
 
-/* A folder with `real` in it, and beside it a file `secret`. */
+/* Makes a folder with the file `real` in it, and the file `secret` next to the folder. */
 static int begin(void **state)
 {
     (void)state;

@@ -157,7 +157,7 @@ static void broken_texts_are_refused_with_file_and_place(void **state)
             fail_msg("%s: %s", c[i].text, json_pull_rc(&j) ? e.msg : "accepted");
         assert_int_equal(json_pull_peek(&j), JSON_PULL_NONE);
         json_pull_enter_array(&j);
-        assert_false(json_pull_elem(&j)); /* and nothing more comes */
+        assert_false(json_pull_elem(&j)); /* reads nothing more */
         arena_fini(&a);
     }
 }
@@ -458,8 +458,7 @@ static void random_texts_are_read_as_jansson_reads_them(void **state)
             bool accepted;
 
             if (change == '0' || change == 'e' || change == '-')
-                change =
-                    'x'; /* numbers beyond 64 bits are refused by jansson, and here by whoever reads them */
+                change = 'x'; /* jansson refuses numbers beyond 64 bits, our functions for numbers do */
             b.data[at] = change;
             accepted = compare(b.data, b.len);
             good += accepted;

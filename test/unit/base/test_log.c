@@ -1,6 +1,5 @@
-/* test_log.c - lines of the log: what is escaped, replaced and cut, in both formats; that a line is one
- * write, also when several threads say something. Standard error is a socket whose packets are the writes.
- */
+/* test_log.c - the lines of the log: what is escaped, replaced and cut, in both formats, and that a line is
+ * one write, also when several threads log. Standard error is a socket whose packets are the writes. */
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
@@ -37,7 +36,7 @@ static int restore(void **state)
     return 0;
 }
 
-/* The next write; "" when there is none. */
+/* Returns the next write; "" if there is none. */
 static const char *next(void)
 {
     static char text[16384];
@@ -161,7 +160,7 @@ static void what_is_too_long_is_cut_and_stays_a_line(void **state)
             log_fields(LOG_INFO, fields, 40, "%s", text);
             said = next();
             assert_true(strlen(said) <= PIPE_BUF && strstr(said, "\"message\":\""));
-            o = json_loads(said, 0, NULL); /* the names are twice there */
+            o = json_loads(said, 0, NULL); /* the members appear twice */
             assert_true(strlen(text_of(o, "message")) > 300);
             json_decref(o);
             free(text);
@@ -215,7 +214,8 @@ static void where_nothing_can_be_said_work_goes_on(void **state)
     log_error("nor this");
 }
 
-/* A pipe that nobody reads takes lines until it is full; the rest is dropped, and said when there is room. */
+/* A pipe without a reader takes lines until it is full. Further lines are dropped, which is logged when there
+ * is room again. */
 static void a_full_pipe_blocks_nobody(void **state)
 {
     size_t n_written = 0, n_said = 5000, n_missing = 0;

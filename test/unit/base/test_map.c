@@ -126,7 +126,7 @@ static void a_file_cut_under_its_map_reads_as_zeros_and_is_named(void **state)
     open_pages(&other, path2);
     assert_int_equal(truncate(path, 4096 + 100), 0);
     assert_int_equal((unsigned char)m.bytes[4096 + 99], (4096 + 99) & 0xff);
-    assert_int_equal(m.bytes[3 * 4096 + 5], 0); /* from behind, then what lies between */
+    assert_int_equal(m.bytes[3 * 4096 + 5], 0); /* the last page first, then the one before it */
     assert_int_equal(m.bytes[2 * 4096 + 5], 0);
     assert_int_equal(m.bytes[m.len - 1], 0);
     expect_fault(&m, path, "was cut while it was read: it had 14336 bytes, now it has 4196");
@@ -151,7 +151,7 @@ static void foreign_fault(int sig)
     siglongjmp(back, 1);
 }
 
-/* The library is a guest: a fault in the host's own memory is the host's, also while a file of ours is
+/* A fault in the host program's own memory must reach the host's handler, also while a file of ours is
  * mapped. */
 static void faults_elsewhere_go_to_the_handler_that_was_there(void **state)
 {
@@ -178,7 +178,7 @@ static void faults_elsewhere_go_to_the_handler_that_was_there(void **state)
     assert_int_equal(n_foreign, 1);
     map_file_close(&m);
     assert_int_equal(sigaction(SIGBUS, NULL, &now), 0);
-    assert_true(now.sa_handler == foreign_fault); /* and with the last map our handler is gone */
+    assert_true(now.sa_handler == foreign_fault); /* closing the last map removes our handler */
     sigaction(SIGBUS, &before, NULL);
     munmap((void *)(uintptr_t)p, 4096);
     close(fd);

@@ -275,15 +275,14 @@ static void a_budget_holds_all_that_is_charged(void **state)
     one = mem_charged_bytes() - before;
     assert_true(a && one >= 1000 + 16 && one <= 1000 + 64);
     assert_int_equal(mem_charge(MEM_CHARGE_NONE), MEM_CHARGE_OLD);
-    b = mem_zalloc(1, 100000, MEM_API); /* which is nobody's */
+    b = mem_zalloc(1, 100000, MEM_API); /* not charged */
     assert_true(b && mem_charged_bytes() == before + one);
     a = mem_realloc(a, 60000, MEM_API); /* and this still is a request's */
     assert_true(a && mem_charged_bytes() >= before + 60000);
     assert_null(mem_realloc(a, 90000, MEM_API));
     assert_true(mem_over_budget() && !mem_over_budget());
     mem_charge(MEM_CHARGE_NEW);
-    assert_null(
-        mem_alloc(15000, MEM_API)); /* it would fit, but the last eighth is for those that are there */
+    assert_null(mem_alloc(15000, MEM_API)); /* it would fit, but the last eighth is for accepted requests */
     assert_true(mem_over_budget());
     mem_charge(MEM_CHARGE_OLD);
     c = mem_alloc(15000, MEM_API);

@@ -1,4 +1,4 @@
-/* test_opt.c - the option table: where values come from, what is refused and how it is said, and what it
+/* test_opt.c - the option table: the sources of values, what is refused and with which message, and what it
  * prints. */
 #include <setjmp.h>
 #include <stdarg.h>

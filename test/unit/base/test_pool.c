@@ -437,7 +437,7 @@ static void shares_cover_everything_once_in_whole_units(void **state)
                     at = end;
                 }
                 assert_true(at == ns[i]);
-                assert_true(most - least <= 1); /* nobody waits for more than one unit */
+                assert_true(most - least <= 1); /* no thread waits for more than one unit */
             }
 }
 
@@ -482,7 +482,8 @@ static void dealt_parts_are_done_once_each_and_a_slow_thread_is_helped(void **st
                 for (size_t at = 0; at < sizeof(d.done) / sizeof(*d.done); at++)
                     assert_int_equal(d.done[at], at < d.n);
                 assert_int_equal(d.misreported, 0);
-                /* alone it would do its share; the others take some while it does the first half of that */
+                /* alone it would do its whole share; the others take some of it while it does the first
+                 * half */
                 if (slow >= 0 && d.n == 400 && sizes[k] > 1)
                     assert_in_range(d.by_slow, 0, d.n / (size_t)sizes[k] - 1);
             }

@@ -106,7 +106,7 @@ static void normal_numbers_have_the_right_moments_and_tails(void **state)
     }
     assert_true(fabs(m1 / n) < 0.01 && fabs(m2 / n - 1) < 0.02 && fabs(m4 / n - 3) < 0.1);
     assert_true(fabs((double)beyond / n - 0.0455) < 0.003);
-    assert_true(fabs(product / n) < 0.005); /* independent of the uniform stream */
+    assert_true(fabs(product / n) < 0.005); /* independent of the uniform numbers */
 }
 
 int main(void)

@@ -104,7 +104,7 @@ static void lack_of_memory_loses_nothing(void **state)
 
     (void)state;
     strmap_init(&m, MEM_BASE);
-    mem_fail_at(2); /* the first table is there, its first growth fails */
+    mem_fail_at(2); /* the first table can be allocated, its first growth fails */
     while ((rc = strmap_put(&m, key + n, 1, n)) == 1)
         n++;
     assert_int_equal(rc, -1);

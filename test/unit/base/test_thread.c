@@ -1,6 +1,5 @@
-/* test_thread.c - threads of ours: what they return, which signals they leave to others, and that a handler
- * has a stack where the thread has none left.
- */
+/* test_thread.c - our threads: what they return, which signals they block, and that a handler has a stack
+ * when the thread's own is used up. */
 #include "base/threads/thread.h"
 
 #include <limits.h>

@@ -128,7 +128,8 @@ static void *look(void *arg)
     return NULL;
 }
 
-/* A bound thread, and those it starts, still see all that the process was allowed; then it is let go. */
+/* A bound thread, and the threads it starts, still see all processors that the process was allowed; then it
+ * is unbound. */
 static int bound(void)
 {
     cpu_set_t before, now;

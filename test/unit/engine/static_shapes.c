@@ -16,7 +16,7 @@ static bool has_room(void *ctx, const struct executor_want *want, size_t n)
     return f->inner->has_room(f->inner->ctx, want, n);
 }
 
-/* A slot has cache lines of its own: nothing comes from elsewhere. */
+/* A slot has cache lines of its own: no rows are shared. */
 static size_t begin(void *ctx, size_t slot, const struct executor_prefix *p)
 {
     return 0;
@@ -99,7 +99,7 @@ static void run(void *ctx, const struct executor_rows *rows, size_t n)
     mem_guard_up();
 }
 
-/* Padding comes last, so wanted rows have the inner executor's numbers. */
+/* Padding is at the end, so rows with logits have the numbers of the inner executor. */
 static const float *logits_of(void *ctx, size_t first, size_t n)
 {
     struct static_shapes *f = ctx;

@@ -41,7 +41,7 @@ static void a_cache_that_does_not_fit_is_refused_with_the_largest_that_does(void
         assert_non_null(most = strstr(err, "kv_cache_memory "));
         assert_true(sscanf(most, "kv_cache_memory %lf", &fit) == 1 && fit > 0.01);
         assert_true(fit * 1073741824 < (double)topo_memory_limit_bytes() * 31 / 32);
-        if (!kv_type_pooled(types[t])) { /* the others would take it */
+        if (!kv_type_pooled(types[t])) { /* the other types would accept it */
             assert_int_equal(open_budget(fit, 0, types[t], err), 0);
             assert_int_equal(open_budget(fit * 1.01 + 0.02, 0, types[t], err), GALLOP_NO_MEMORY);
         }
@@ -109,8 +109,8 @@ static size_t resident(void)
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Opens the demo model, whose pool shall hold SEQS sequences of LENGTH (0: the model's); its pool's bytes,
- * and what came into memory. */
+/* Opens the demo model with a pool for SEQS sequences of LENGTH (0: the model's). Returns the bytes of its
+ * pool; *CAME is how much resident memory grew. */
 static size_t open_pool(double gib, int64_t seqs, int64_t length, size_t *came)
 {
     struct gallop_options o;
@@ -133,12 +133,13 @@ static void a_pool_that_is_not_in_memory_at_open(void **state)
 {
     size_t came, bytes;
 
-    open_pool(0, 1, 0, &came); /* what an engine takes beside the pool is in reach of the allocator now */
+    open_pool(0, 1, 0, &came); /* what an engine needs besides the pool is in the allocator now */
     bytes = open_pool(0.25, 256, 0, &came);
     assert_true(came >= bytes && bytes > (size_t)250 << 20);
 }
 
-/* A pool that nobody gave a size comes as it is written, however long sequences may be. */
+/* The pages of a pool without a configured size are touched as they are written, however long sequences may
+ * be. */
 static void a_long_context_that_takes_memory_at_open(void **state)
 {
     size_t came, bytes;
@@ -211,7 +212,7 @@ static void what_does_not_fit_is_refused_before_a_layer_is_packed(void **state)
     gallop_close(g);
 }
 
-/* What the first has taken is not there for the second. */
+/* The memory that the first engine uses is not available to the second. */
 static void engines_of_one_process_share_its_memory(void **state)
 {
     struct gallop_options o;

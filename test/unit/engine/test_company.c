@@ -23,7 +23,7 @@ static const struct setup {
     {"llama-yarn", "bf16", NULL, NULL, NULL},
     {"llama3-rope", "bf16", "int8", NULL, NULL},
     {"llama3-rope", "bf16", "int4", NULL, NULL},
-    {"phi3-longrope", "fp32", NULL, NULL, NULL}, /* other factors behind 128 tokens */
+    {"phi3-longrope", "fp32", NULL, NULL, NULL}, /* other factors after 128 tokens */
     {"llama-dynamic", "fp32", NULL, NULL, NULL},
     {"gemma3", "bf16", NULL, NULL, NULL}, /* windows that drop rows */
     {"gemma3", "fp32", "int8", NULL, NULL},
@@ -45,7 +45,8 @@ static const struct setup {
     {GALLOP_SOURCE_DIR "/test/data/blocks.gguf", "bf16", NULL, NULL, NULL},
 };
 
-static const int thread_counts[] = {1, 1, 1, 1, 1, 1, 2, 3, 4}; /* more often one: waking others costs most */
+/* mostly one: waking other threads costs most */
+static const int thread_counts[] = {1, 1, 1, 1, 1, 1, 2, 3, 4};
 static const int64_t step_tokens[] = {0, 9, 33, 48},
                      budgets[] = {0, 336} /* the second so small that requests are preempted */,
                      seqs[] = {8, 4};

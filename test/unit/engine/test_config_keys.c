@@ -21,7 +21,7 @@ struct result {
     int rc;
     char err[GALLOP_ERR_SIZE];
     size_t max_len, V;
-    float logit[VOCAB_MOST]; /* behind a prompt of N tokens */
+    float logit[VOCAB_MOST]; /* after a prompt of N tokens */
 };
 
 /* Names that the models of one architecture asked for. */

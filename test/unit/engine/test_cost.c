@@ -122,7 +122,7 @@ static void the_chunk_is_the_longest_that_keeps_the_time(void **state)
         cost_predict(&c, &(struct cost_step){cost_with(s, n, 700).rows, cost_with(s, n, 700).pairs}) <= .5);
     assert_int_equal(cost_rows(&c, &s, 700, 1, 512, 1e9), 512);
     assert_int_equal(cost_rows(&c, &s, 700, 16, 512, 0),
-                     16); /* nothing fits: the prompt goes on all the same */
+                     16); /* nothing fits: the prompt makes progress all the same */
     assert_int_equal(cost_rows(&c, &s, 700, 1, 1, .5), 1);
 }
 

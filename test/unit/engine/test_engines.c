@@ -1,6 +1,6 @@
 /* test_engines.c - several engines in one process: each keeps its own instruction set, bits and tokens,
- * whoever opens or computes beside it, on threads of its own or on another's. Meant for ThreadSanitizer
- * too. */
+ * whatever is opened or computes at the same time, on threads of its own or shared ones. Meant for
+ * ThreadSanitizer, too. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -30,7 +30,7 @@ struct row {
     size_t V;
 };
 
-/* Logits behind the prompt. */
+/* Logits after the prompt. */
 static void last_row(struct gallop *g, struct row *r)
 {
     int32_t ids[N];
@@ -163,7 +163,7 @@ static void answer_alone(const char *model, struct engines_answer *a)
     gallop_close(g);
 }
 
-/* The one who owns the threads is closed in the middle of the others' answers. */
+/* The engine that owns the threads is closed while the others are answering. */
 static void engines_on_shared_threads_take_turns_and_keep_their_tokens(void **state)
 {
     static struct engines_answer want[N_MODELS + 1], got[N_MODELS + 1];

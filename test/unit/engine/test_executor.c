@@ -131,7 +131,7 @@ static void options_of_what_it_does_not_have_are_refused_by_name(void **state)
     must_not_open(&good, GALLOP_EXECUTOR_VERSION + 1, "version 2");
     must_not_open(&good, 0, "version 0");
     o = good;
-    o.kv_cache_tokens = LONGEST; /* block 0 comes on top */
+    o.kv_cache_tokens = LONGEST; /* block 0 is in addition */
     must_not_open(&o, GALLOP_EXECUTOR_VERSION, "cannot hold one sequence");
     o = good;
     o.max_logits = -1;
@@ -485,7 +485,8 @@ static void a_slot_does_not_go_back_to_what_a_window_has_dropped(void **state)
         assert_non_null(strstr(err, "a window has dropped"));
         back++;
     }
-    assert_int_equal(back, 48 + 20); /* block 3 is the first that is held; a query there sees from 48 on */
+    /* block 3 is the first one that is held; a query in it sees rows from 48 on */
+    assert_int_equal(back, 48 + 20);
     assert_int_equal(gallop_executor_truncate(x, 0, back, err), 0);
     assert_int_equal(gallop_executor_truncate(x, 0, 0, err), 0);
     assert_int_equal(run_slot(x, 0, 0, 1, err), 0);

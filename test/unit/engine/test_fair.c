@@ -1,6 +1,5 @@
-/* test_fair.c - what one key may take from the others: slots, places of the queue, and tokens that it is
- * charged for. The step, its queue and its scheduler run on a machine that computes nothing.
- */
+/* test_fair.c - what one key may take from the others: slots, room in the queue, and tokens that it is
+ * charged for. The step, its queue and its scheduler run on the simulated executor. */
 #include "engine/sim_executor.h"
 #include "engine/step.h"
 
@@ -99,7 +98,7 @@ static void a_key_that_holds_all_slots_gives_the_next_one_away(void **state)
     for (int i = 0; i < 12; i++)
         submit(&f, 1, 1, 2000);
     run_step(&f);
-    assert_int_equal(n_running(&f, 1), SLOTS); /* nobody else asks */
+    assert_int_equal(n_running(&f, 1), SLOTS); /* no other key has requests */
     for (int round = 0; round < 3; round++) {
         waiting_charge(&f.step.waiting, 2, 1 << 20);
         submit(&f, 2, 1, 3);
@@ -117,7 +116,7 @@ static void a_key_that_holds_all_slots_gives_the_next_one_away(void **state)
     close_frame(&f);
 }
 
-/* The same flood by arrival: key 2 waits behind all of it. */
+/* The same flood under fcfs: key 2 waits until all of it is done. */
 static void by_arrival_a_flood_goes_first(void **state)
 {
     struct frame f;
@@ -134,7 +133,7 @@ static void by_arrival_a_flood_goes_first(void **state)
     close_frame(&f);
 }
 
-/* Refused for the tokens that wait, a request keeps no place: others find all of them. */
+/* A request that is refused for the tokens in the queue takes no room in it. */
 static void a_request_refused_for_its_tokens_keeps_no_place(void **state)
 {
     struct frame f;
@@ -156,8 +155,8 @@ static void a_request_refused_for_its_tokens_keeps_no_place(void **state)
     close_frame(&f);
 }
 
-/* Key 1 cancels a prompt of 4000 tokens of which one step was computed. It owes that step and no more: its
- * next request is second, not behind all that key 2 still waits with. */
+/* Key 1 cancels a prompt of 4000 tokens after one step of it. It is charged for that step only: its next
+ * request is second, not after all waiting requests of key 2. */
 static void a_key_is_not_charged_for_tokens_that_were_never_computed(void **state)
 {
     struct frame f;

@@ -11,7 +11,7 @@ static void paths_that_are_no_model_are_refused_with_what_helps(void **state)
     static const struct {
         const char *model;
         enum hub_want want;
-        const char *refused; /* NULL: taken as it is */
+        const char *refused; /* NULL: accepted */
     } c[] = {
         {DEMO, HUB_MODEL, NULL},
         {DEMO, HUB_TEXT, NULL},

@@ -36,7 +36,7 @@ static const struct types {
 } types[] = {{"bf16", "auto", NULL}, {"bf16", "int8", NULL},   {"bf16", "auto", SPARSE},
              {"fp32", "auto", NULL}, {"fp32", "int8", SPARSE}, {"fp32", "bf16", SPARSE},
              {"bf16", "fp32", NULL}, {"bf16", "int4", NULL},   {"fp32", "int4", SPARSE}};
-static const int thread_counts[] = {1, 1, 1, 1, 2, 3, 4}; /* more often one: waking others costs most */
+static const int thread_counts[] = {1, 1, 1, 1, 2, 3, 4}; /* mostly one: waking other threads costs most */
 static const size_t chunks[] = {1, 7, 64, 512, PROMPT};
 enum origin { NOTHING, FORK, FORKED, BACK, MOVED, TAKEN, N_ORIGINS };
 static const char *const origin_names[] = {"from nothing",
@@ -50,7 +50,7 @@ static const char *const origin_names[] = {"from nothing",
 
 /* ---- one engine and one answer ---- */
 
-/* What one greedy answer consists of: logits behind the prompt and behind each new token but the last. */
+/* A greedy answer: the logits after the prompt and after each new token except the last. */
 struct answer {
     float logits[NEW][MOST_VOCAB];
     int32_t token[NEW];
@@ -60,7 +60,7 @@ struct runner {
     struct gallop *g;
     struct llm *m;
     size_t n_prompt;               /* as many as the model can have */
-    bool company;                  /* neighbours in front of and behind the sequence that counts, ragged */
+    bool company;                  /* ragged neighbours before and after the sequence that is compared */
     size_t computed[N_NEIGHBOURS]; /* of slots 2, 3, 4 */
     int32_t id[N_NEIGHBOURS][32];
 };
@@ -94,7 +94,7 @@ static void open_runner(struct runner *c, const struct pairs_row *r, const struc
     assert_true(c->m->model.info.vocab <= MOST_VOCAB);
 }
 
-/* The I-th neighbour's share of a step: 1, 17 or 5 tokens; begins anew when it has become long. */
+/* The I-th neighbour's part of a step: 1, 17 or 5 tokens. It starts again when it has become long. */
 static struct executor_rows neighbour(struct runner *c, size_t i)
 {
     static const size_t tokens[N_NEIGHBOURS] = {1, 17, 5};
@@ -116,7 +116,7 @@ static const float *step(struct runner *c, size_t slot, const int32_t *ids, size
     struct executor_rows r[N_NEIGHBOURS + 1];
     size_t n_rows = 0, logits = 0;
 
-    if (c->company) /* one in front, the others behind */
+    if (c->company) /* one before the sequence, the others after it */
         r[n_rows++] = neighbour(c, 0);
     logits = n_rows ? r[0].n_wanted : 0;
     r[n_rows++] = (struct executor_rows){.slot = slot,
@@ -153,7 +153,7 @@ static const float *prefill(struct runner *c, size_t slot, size_t pos, size_t to
     return x;
 }
 
-/* The answer of SLOT, which has POS rows, when the rest of the prompt comes in chunks. */
+/* The answer of SLOT, which has POS rows, with the rest of the prompt in chunks. */
 static void answer(struct runner *c, size_t slot, size_t pos, size_t chunk, struct answer *a)
 {
     size_t V = c->m->model.info.vocab;
@@ -184,7 +184,7 @@ static size_t first_difference(const struct answer *got, const struct answer *wa
     return k;
 }
 
-/* ---- where a sequence comes from ---- */
+/* ---- the origin of a sequence ---- */
 
 /* N rows of slot 0 of FROM become slot 1 of TO. */
 static void hand_over(struct runner *from, struct runner *to, size_t n)
@@ -302,8 +302,8 @@ static void some_model_gives_other_bits_somewhere_in_the_grid(void **state)
     free(row);
 }
 
-/* Chunks, company and cache together, where most can go wrong: plain rows, rows of a byte, windows that drop
- * rows, layers that share them, and a sink in front of a window. */
+/* Chunks, company and cache together, where most can go wrong: fp32 rows, int8 rows, windows that drop rows,
+ * layers that share rows, and a sink with a window. */
 static void a_corner_of_the_grid_gives_other_bits(void **state)
 {
     static const struct {

@@ -32,7 +32,8 @@ static float *all_logits(const char *name, const char *spec, size_t *V)
     return x;
 }
 
-/* phi3-longrope changes its factors behind 128 positions: of the text, or of what a sparse cache keeps. */
+/* phi3-longrope changes its factors after 128 positions: of the text, not of the rows that a sparse cache
+ * keeps. */
 static void a_long_rope_goes_by_the_text_where_the_cache_keeps_less(void **state)
 {
     static const struct {
@@ -102,7 +103,7 @@ static void memory_grows_beyond_the_window(void **state)
 
         o.kv_cache_type = t ? "paged" : "slab_pool";
         o.kv_sparse = SPEC;
-        o.prefix_index = "none"; /* windows keep no rows of sequences that are gone */
+        o.prefix_index = "none"; /* windows keep no rows of released sequences */
         g = engines_open("llama3-rope", &o);
         m = engine_llm(g);
         block = 16 * kv_token_bytes(&m->kv.lim);

@@ -21,11 +21,11 @@ static struct gallop *open_text(void)
 {
     struct gallop_options o = engines_options(2, 0, LONGEST);
 
-    o.prefix_index = "hash"; /* a short prompt is computed whenever it comes */
+    o.prefix_index = "hash"; /* a short prompt is computed each time */
     return engines_open("demo", &o);
 }
 
-static const int32_t prompt[LONGEST + 1] = {5, 6, 7, 8, 9}; /* token 0 behind them */
+static const int32_t prompt[LONGEST + 1] = {5, 6, 7, 8, 9}; /* token 0 follows them */
 
 static struct gallop_request request(size_t n)
 {
@@ -38,7 +38,7 @@ static struct gallop_request request(size_t n)
     return r;
 }
 
-/* What came of R, which ran alone. */
+/* The answer to R, which ran alone. */
 static struct engines_answer run(struct gallop *g, const struct gallop_request *r)
 {
     struct engines_answer a = {0};
@@ -51,7 +51,7 @@ static struct engines_answer run(struct gallop *g, const struct gallop_request *
     return a;
 }
 
-/* R is refused, and the sentence holds WHAT; the engine goes on. */
+/* R is refused with a sentence that contains WHAT, and the engine continues to work. */
 static void refuse(struct gallop *g, const struct gallop_request *r, const char *what)
 {
     struct gallop_event ev;
@@ -211,7 +211,7 @@ static void more_tokens_at_least_than_at_most_are_refused(void **state)
     refuse(g, &r, "min_new_tokens");
     r.sampling.max_new_tokens = 4;
     assert_int_equal(run(g, &r).n, 4);
-    r.sampling.min_new_tokens = INT64_MAX; /* the context comes before it */
+    r.sampling.min_new_tokens = INT64_MAX; /* the context length ends it earlier */
     r.sampling.max_new_tokens = -1;
     o = run(g, &r);
     assert_int_equal(o.n, LONGEST - 5);
@@ -382,7 +382,7 @@ static void ids_of_lists_end_with_the_vocabulary_and_come_in_any_order(void **st
     r.sampling.bias = bias;
     r.sampling.n_bias = 3;
     assert_int_equal(run(g, &r).token[0], 191);
-    r.sampling.stop_token = order; /* 191 stands in front of smaller ones */
+    r.sampling.stop_token = order; /* 191 precedes smaller ids */
     r.sampling.n_stop_token = 4;
     o = run(g, &r);
     assert_int_equal(o.n, 1);

@@ -16,13 +16,13 @@ struct answer {
     size_t n, n_scored, n_cached;
     int32_t token[LONGEST];
     float logprob[LONGEST], scored[LONGEST];
-    int32_t best[LONGEST]; /* of the scored ones: likeliest token */
+    int32_t best[LONGEST]; /* of scored tokens: the most likely token */
     bool ended;
     enum gallop_finish finish;
     size_t when; /* number of its end among all ends */
 };
 
-/* What comes of one request. */
+/* The answer to one request. */
 struct result {
     struct answer of[ANSWERS];
     size_t n_ended;
@@ -469,7 +469,7 @@ static void a_deadline_counts_from_submission(void **state)
     memset(r, 0, sizeof(r));
     q.deadline_s = .01;
     submit(g, &q);
-    for (double until = clock_seconds() + .02; clock_seconds() < until;) /* nobody takes a step */
+    for (double until = clock_seconds() + .02; clock_seconds() < until;) /* no thread runs a step */
         ;
     run_all(g);
     assert_int_equal(r[0].of[0].finish, GALLOP_FINISH_DEADLINE);
@@ -578,7 +578,7 @@ static void priorities_and_keys_decide_who_is_next(void **state)
             q.key = i < 6 ? "a" : "b";
             q.priority = i < 6 ? 1 : p == 1 ? -1000 : 1;
             submit(g, &q);
-            if (i == 0) { /* it runs when the others come */
+            if (i == 0) { /* it is running when the others are submitted */
                 gallop_step(g, 0);
                 while (gallop_take(g, &ev))
                     note(&ev);

@@ -27,7 +27,7 @@ struct bytes {
 
 /* What an answer is. */
 struct answer {
-    struct bytes tokens; /* id, log-probability and the likeliest of each */
+    struct bytes tokens; /* id, log-probability and the most likely tokens of each */
     struct bytes prompt; /* the same of the prompt's tokens */
     struct bytes text;
     bool ended;
@@ -47,7 +47,7 @@ static const char *const stop_strings[] = {"ab", "cc", "dq", "xyzzy"};
 struct wish {
     struct gallop_request r;
     int32_t ids[MOST_PROMPT];
-    size_t cancel_at; /* it is cancelled when it has so many tokens; SIZE_MAX: never */
+    size_t cancel_at; /* cancelled after this many tokens; SIZE_MAX: never */
 };
 
 /* Short prompts with long answers, which outgrow a small pool all together. */
@@ -56,7 +56,7 @@ static bool is_flood(size_t i)
     return i >= 100 && i < 180;
 }
 
-/* Some texts are the beginning of others. 23 texts behind them: whole prompts come again, too. */
+/* Some texts are the beginning of others. 23 texts follow them, so whole prompts repeat, too. */
 static size_t make_prompt(size_t i, int32_t *ids)
 {
     static const size_t shared[] = {0, 33, 64, 100, 0, 300};
@@ -120,7 +120,7 @@ static void make_wish(size_t i, struct wish *w)
     w->cancel_at = i % 11 == 5 && r->n == 1 ? i % 9 : SIZE_MAX;
 }
 
-/* ---- what comes of them ---- */
+/* ---- answers ---- */
 
 static void put(struct bytes *b, const void *what, size_t n)
 {
@@ -263,9 +263,12 @@ enum { COMPANIES = sizeof(companies) / sizeof(companies[0]) };
 static const char *const models[] = {"llama3-rope",   "gemma3", "gpt-oss", "phi3-longrope",
                                      "llama-dynamic", "gemma4", "mixtral", "qwen3-moe",
                                      "llama-yarn",    "llama4", "mistral", "qwen3"};
-enum { MODELS = sizeof(models) / sizeof(models[0]), USUAL_MODELS = 6 /* the others only with all */ };
+enum {
+    MODELS = sizeof(models) / sizeof(models[0]),
+    USUAL_MODELS = 6 /* the others only with GALLOP_MIXED=all */
+};
 
-/* The golden NAME beside a tokenizer of two letters a token. */
+/* The golden NAME with a tokenizer of two letters a token. */
 static const char *with_letters(const char *name)
 {
     static char path[4096];
@@ -310,7 +313,7 @@ static bool is_served(const struct way *w, const struct wish *q)
     return !w->is_static || q->r.prompt_logprobs < 0;
 }
 
-/* Takes events until nothing is left, and cancels who is to be cancelled. */
+/* Takes events until none is left, and cancels the requests that are to be cancelled. */
 static void take_all(struct gallop *g, const uint64_t id[REQUESTS], const size_t cancel_at[REQUESTS],
                      struct answer all[REQUESTS][ANSWERS])
 {
@@ -356,7 +359,7 @@ static void run_load(struct gallop *g, const struct way *w, const struct load *l
     take_all(g, id, cancel_at, all);
 }
 
-/* Rows that others had computed. */
+/* Rows that other requests had computed. */
 struct hits {
     size_t n_cached, n_stored;
 };
@@ -440,7 +443,7 @@ static size_t try_store(const char *name, const char *model, const struct way *w
     return n_preempted;
 }
 
-/* Where blocks are kept for W: an empty folder, or the server at REDIS, "" if there is none. */
+/* The store of W: an empty folder, or the server at REDIS; "" if W has none. */
 static const char *new_store(const struct way *w, const char *redis)
 {
     static const char *folder;
@@ -454,8 +457,8 @@ static const char *new_store(const struct way *w, const char *redis)
     return path;
 }
 
-/* Which ways of which models are tried by default: the first model with all requests in all ways, the others
- * with a seventh of them in every other way. */
+/* The ways and models that run by default: the first model with all requests in all ways, the others with a
+ * seventh of the requests in every other way. */
 static bool is_tried(size_t m, size_t w, size_t company)
 {
     return m == 0 ? w < 3 || company == 2 - w % 2 : company == (m + w) / 2 % 3 && (m + w) % 2;

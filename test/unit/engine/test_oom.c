@@ -186,7 +186,7 @@ static void an_executor_survives_any_failing_allocation(void **state)
 
 enum { ANSWERS = 3, NEW = 6 };
 
-/* What came of a request. */
+/* The outcome of a request. */
 struct outcome {
     int32_t token[ANSWERS][NEW];
     size_t n[ANSWERS];
@@ -314,7 +314,7 @@ static void forks_hits_and_what_is_kept_need_no_memory(void **state)
     struct gallop_options o = engines_options(4, 16, 64);
     struct gallop *g = engines_open("demo", &o);
 
-    for (int kind = 0; kind < 8; kind++) { /* twice: the second time there are hits */
+    for (int kind = 0; kind < 8; kind++) { /* twice: the second time has cache hits */
         struct gallop_request r = request(kind % 4);
         struct gallop_event ev;
 
@@ -333,8 +333,8 @@ static void forks_hits_and_what_is_kept_need_no_memory(void **state)
 
 /* ---- an engine with a KV store ---- */
 
-/* Opens an engine on the store AT, asks KIND and closes. Allocation N of what comes behind the opening fails
- * (0: none does). Returns whether it did; *n_stored are rows that were read. */
+/* Opens an engine with the store AT, submits KIND and closes. Allocation N after the opening fails (0: none
+ * does). Returns whether it did; *N_STORED counts rows from the store. */
 static bool ask_beside_a_store(const char *at, int kind, long n, struct outcome *o, uint64_t *n_stored)
 {
     struct gallop_options opt = engines_options(4, 16, 64);
@@ -356,7 +356,7 @@ static bool ask_beside_a_store(const char *at, int kind, long n, struct outcome 
     return failed;
 }
 
-/* A folder that is not there yet. */
+/* Chooses a folder that does not exist yet. */
 static void new_store(char at[256])
 {
     static const char *folder;
@@ -366,8 +366,8 @@ static void new_store(char at[256])
     snprintf(at, 256, "%s/store-%d", folder, n++);
 }
 
-/* Every allocation of a request of KIND fails once, with nothing in the store so that its blocks are written,
- * or WARM: with all of them there so that they are read ahead. Returns how many failed. */
+/* Each allocation of a request of KIND fails once: with an empty store, so that blocks are written, or WARM,
+ * with all blocks in the store, so that they are read ahead. Returns how many failed. */
 static long every_allocation_beside_a_store_fails(int kind, bool warm)
 {
     char at[256];
@@ -426,7 +426,7 @@ static void nothing_allocates_inside_a_step(void **state)
     mem_guard_down();
     assert_true(n_in_step == 2);
 #else
-    assert_int_equal(scenario("slab_pool", err), 0); /* mem.c aborts on an allocation of ours */
+    assert_int_equal(scenario("slab_pool", err), 0); /* mem.c aborts on an allocation inside a step */
 #endif
 }
 

@@ -1,9 +1,8 @@
-/* test_outer.c - a scheduler outside drives the public executor as badly as it is allowed to, and every row
- * of logits has the bits that the engine computes for that text alone: blocks in any order, full ones shared
- * (also while another sequence writes them), copied where a shared one is written, prompts in random chunks
- * beside single tokens, sequences that go back, lose everything and come again elsewhere, blocks that no
- * layer sees replaced by block 0, and tables padded with whatever.
- */
+/* test_outer.c - an outer scheduler drives the public executor as badly as it is allowed to, and every row of
+ * logits has the bits that the engine computes for that text alone: blocks in any order, full ones shared
+ * (also while another sequence writes them), copied before a shared one is written, prompts in random chunks
+ * with single tokens in the same step, sequences that are truncated, evicted and computed again elsewhere,
+ * blocks that no layer sees replaced by block 0, and tables padded with arbitrary numbers. */
 #include "base/rng.h"
 #include "engines.h"
 
@@ -13,7 +12,7 @@ enum { TABLE = (LONGEST + BLOCK - 1) / BLOCK + 2 };
 struct job {
     bool live, in_run;
     size_t text, len, n; /* rows computed, or that the run will compute */
-    size_t floor;        /* it cannot go back beyond: rows in front of that are gone */
+    size_t floor;        /* it cannot be truncated below this: earlier rows were dropped */
     int32_t block[TABLE];
     size_t n_blocks;
 };
@@ -22,7 +21,7 @@ struct outer {
     struct gallop_executor *x;
     struct gallop_executor_caps caps;
     size_t window; /* of all layers, 0: one sees all rows */
-    size_t sink;   /* first rows that they see beside it */
+    size_t sink;   /* first rows that they see besides it */
     int32_t text[TEXTS][LONGEST];
     float *want[TEXTS]; /* [LONGEST, V] */
     uint64_t seed, draws;
@@ -168,7 +167,8 @@ static void keep_blocks(struct outer *o, struct job *j, size_t n)
         put(o, j->block[--j->n_blocks]);
 }
 
-/* A free block; another job that is not in the run loses all it has if there is none. 0: nobody could. */
+/* Returns a free block. If there is none, another job that is not in the run loses its blocks. 0: there was
+ * none to take. */
 static int32_t take(struct outer *o, const struct job *but)
 {
     for (size_t k = 0; o->n_free == 0 && k < JOBS; k++) {
@@ -218,7 +218,7 @@ static void go_back(struct outer *o, struct job *j)
     keep_blocks(o, j, (n + BLOCK - 1) / BLOCK);
 }
 
-/* The block behind J's rows becomes its own. */
+/* Gives J a block of its own for its next rows. */
 static bool own(struct outer *o, struct job *j)
 {
     size_t i = j->n / BLOCK;
@@ -351,7 +351,7 @@ static void run_slots(struct outer *o)
     while (o->n && (rc = gallop_executor_run(o->x, o->rows, o->n, &out, err)) != 0) {
         size_t s = o->n - 1;
 
-        if (rc == GALLOP_BAD_INPUT) { /* one has gone back too far for its windows */
+        if (rc == GALLOP_BAD_INPUT) { /* one was truncated too far for its windows */
             assert_non_null(strstr(err, "a window has dropped"));
             for (s = 0; o->rows[s].slot != strtoul(strstr(err, "slot ") + 5, NULL, 10); s++)
                 assert_true(s < o->n);

@@ -1,5 +1,5 @@
-/* test_pooling.c - embeddings of requests are the hidden states behind the last norm, of the last token or
- * the mean of all, with the same bits alone and in company, whatever the chunks and rows that were there. */
+/* test_pooling.c - embeddings are the hidden states after the last norm, of the last token or the mean of
+ * all, with the same bits alone and in company, whatever the chunks and cached rows. */
 #include "engines.h"
 
 #include "engine/llm.h"
@@ -62,7 +62,7 @@ static int submit(struct gallop *g, size_t text, enum gallop_pooling pooling)
     return rc;
 }
 
-/* Every embedding that comes is the one in WANT; returns how many came. */
+/* Every embedding is the one in WANT. Returns their number. */
 static size_t compare(struct gallop *g, const struct vectors *want, size_t n_hidden)
 {
     struct gallop_event ev;
@@ -193,7 +193,7 @@ static void a_mean_takes_the_steps_and_operations_of_a_last_token(void **state)
 
     assert_int_equal(last.steps, 2); /* 512 and 388 rows */
     assert_int_equal(mean.steps, last.steps);
-    assert_true(last.head_flops == 0 && mean.head_flops == 0); /* nobody reads logits */
+    assert_true(last.head_flops == 0 && mean.head_flops == 0); /* logits are not computed */
     assert_true(mean.flops > 0 && mean.flops <= 1.1 * last.flops);
 }
 

@@ -1,7 +1,6 @@
-/* test_redis.c - blocks on a Redis server: read by a later engine with the same tokens; and a server that is
- * not there, hangs, leaves or talks nonsense costs hits and never an answer. Servers are the tests' own:
- * redis-server, where it is installed, and listeners that behave badly.
- */
+/* test_redis.c - KV blocks on a Redis server: read by a later engine with the same tokens. A server that is
+ * missing, hangs, leaves or answers nonsense costs cache hits, never an answer. The tests start their own
+ * servers: redis-server, if it is installed, and listeners that behave badly. */
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -87,12 +86,12 @@ static void a_server_that_leaves_is_done_without(void **state)
     must_equal();
     assert_int_equal(got->end.n_stored, 0);
     gallop_close(g);
-    assert_int_equal(ask_with(where, got), 0); /* and one that was never there */
+    assert_int_equal(ask_with(where, got), 0); /* and with a server that never existed */
     must_equal();
     log_set_level(LOG_WARN);
 }
 
-/* Listens, and answers what comes with ANSWER (NULL: nothing), to the end of the process. */
+/* Listens, and answers all input with ANSWER (NULL: not at all), until the process ends. */
 static pid_t begin_listener(const char *answer, bool hangs_up)
 {
     int fd = redis_server_listen(where);

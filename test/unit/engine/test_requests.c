@@ -104,7 +104,7 @@ static void a_request_is_cancelled_and_the_other_goes_on_as_if_alone(void **stat
 
     engines_submit_text(g, 30, 20, 1);
     engines_run(g, alone);
-    for (int first = 0; first < 2; first++) { /* in front of the other, and behind it */
+    for (int first = 0; first < 2; first++) { /* before the other, and after it */
         memset(out, 0, sizeof(out));
         for (size_t k = 0; k < 2; k++)
             id[k == (size_t)first] = engines_submit_text(g, 30, 20, k == (size_t)first);
@@ -127,8 +127,8 @@ static void all_that_were_submitted_are_cancelled_and_none_that_come_later(void 
     struct gallop *g = engines_open("llama3-rope", &o);
     struct engines_answer out[4] = {0};
 
-    assert_int_equal(gallop_cancel(g, 0), 0); /* nobody is there */
-    assert_int_equal(gallop_cancel(g, 1), 0); /* nobody has this number yet */
+    assert_int_equal(gallop_cancel(g, 0), 0); /* there is no request */
+    assert_int_equal(gallop_cancel(g, 1), 0); /* no request has this number yet */
     assert_int_equal(gallop_cancel(g, UINT64_MAX), 0);
     engines_submit_text(g, 20, 4, 0);
     engines_submit_text(g, 20, 4, 1);
@@ -229,7 +229,7 @@ static void an_engine_is_closed_with_requests_at_every_stage_and_leaks_none(void
     }
 }
 
-/* The queue keeps its end, whoever leaves it. */
+/* The queue's end stays right, whichever request leaves it. */
 static void requests_that_come_while_others_run_are_served(void **state)
 {
     struct gallop_options o = engines_options(2, 64, 256);
@@ -244,7 +244,7 @@ static void requests_that_come_while_others_run_are_served(void **state)
     while (gallop_next(g, &ev)) {
         engines_take(out, &ev);
         if (ev.type == GALLOP_FINISHED &&
-            n < MOST) { /* one leaves, from the front or the middle; one comes */
+            n < MOST) { /* one is cancelled, the first or one in the middle; one is added */
             engines_submit_text(g, 20, 3 + (int64_t)(n % 3), n);
             n++;
         }
@@ -258,11 +258,12 @@ static void requests_that_come_while_others_run_are_served(void **state)
 
 /* ---- a full cache ---- */
 
-/* Sixteen blocks of 16 rows for four requests that end with 127 rows, so that two can stand in full. All four
- * begin: prompts of 16 and a block ahead of each take eight blocks. With 64 rows each they fill the cache;
- * the fourth goes, 64 rows. With 80 rows of each of three a block is left; the third goes, 80 rows. Two end.
- * The third comes back and then the fourth, 81 and 65 rows and a block ahead of each, which are 7 and 6
- * blocks; in the end they have 8 and 7. Nobody goes twice. */
+/* Sixteen blocks of 16 rows for four requests that end with 127 rows, so that two fit completely. All four
+ * are admitted: prompts of 16 and one more block for each take eight blocks. With 64 rows each they fill the
+ * cache; the fourth is preempted with 64 rows. With 80 rows of each of three, one block is left; the third is
+ * preempted with 80 rows. Two finish. The third is admitted again and then the fourth, with 81 and 65 rows
+ * and one more block each, which are 7 and 6 blocks; in the end they have 8 and 7. No request is preempted
+ * twice. */
 static void a_preempted_request_waits_until_its_rows_fit(void **state)
 {
     static const char *const types[] = {"slab_pool", "paged", "dynamic", "bmc"};
@@ -321,7 +322,7 @@ static void of_three_the_youngest_is_preempted(void **state)
         engines_take(out, &ev);
     assert_int_equal(out[0].n, 48);
     assert_int_equal(out[1].n, 48);
-    assert_int_equal(out[2].n, 49 - 16); /* the token behind the last row it had */
+    assert_int_equal(out[2].n, 49 - 16); /* the token after the last row it had */
     engines_run(g, out);
     assert_int_equal(out[1].end.finish, GALLOP_FINISH_LENGTH);
     assert_int_equal(out[2].end.finish, GALLOP_FINISH_LENGTH);
@@ -370,7 +371,7 @@ static void a_prompt_waits_while_its_rows_do_not_fit(void **state)
     g = engines_open("llama3-rope", &o);
     engines_submit_text(g, 100, 60, 0); /* 7 blocks, then 10 */
     engines_submit_text(g, 140, 20, 1); /* 9 blocks, so that both fit for a while, then 10 */
-    engines_submit_text(g, 10, 10, 2);  /* would fit, but is behind */
+    engines_submit_text(g, 10, 10, 2);  /* it would fit, but others are first */
     assert_int_equal(gallop_next(g, &ev), 1);
     engines_take(out, &ev);
     assert_int_equal(engines_stats(g).n_running, 1);
@@ -447,7 +448,7 @@ static void the_longest_request_ends_in_the_smallest_cache(void **state)
 
 /* ---- text ---- */
 
-/* A tokenizer of three tokens: 4 is an x with the beginning of a character behind it, 5 is 2000 letters. */
+/* A tokenizer of three tokens: 4 is an x followed by the beginning of a character, 5 is 2000 letters. */
 static const char *made;
 
 static void make_model(void)
@@ -518,7 +519,7 @@ static void nothing_is_shown_behind_a_stop_string(void **state)
     gallop_close(g);
 }
 
-/* What has been shown is let go of. */
+/* Text that was shown is freed. */
 static void a_long_text_takes_no_more_memory_than_a_short_one(void **state)
 {
     struct gallop_event ev;
@@ -541,7 +542,7 @@ static void a_long_text_takes_no_more_memory_than_a_short_one(void **state)
     gallop_close(g);
 }
 
-/* Every n-th allocation behind the submit fails, and only it. */
+/* Allocation N after the submit fails, and only that one. */
 static void no_memory_for_one_text_ends_that_request_and_no_other(void **state)
 {
     size_t n_failed = 0;
@@ -599,8 +600,8 @@ static void likely(struct gallop *g, const int32_t *ids, size_t n, size_t n_new,
     assert_int_equal(a->n, n_new);
 }
 
-/* Longrope turns all rows by other factors once a sequence is longer than its border, 128 here: an answer
- * that crosses it goes on as behind a prompt that is as long from the beginning. */
+/* Longrope uses other factors for all rows once a sequence is longer than its border, 128 here: an answer
+ * that crosses it continues as after a prompt of that length. */
 static void an_answer_that_crosses_the_border_of_longrope_goes_on_with_new_rows(void **state)
 {
     enum { PROMPT = 120, FIRST = 10, REST = 10 };

@@ -1,9 +1,9 @@
-/* test_restart.c - one process answers beside a KV store, another goes on with the answer from the blocks it
- * finds there: the same tokens and the same bits of log-probabilities as without the break. test_store.c has
- * damage, and whose blocks are not to be found.
+/* test_restart.c - one process answers with a KV store, another continues the answer from the blocks in the
+ * store: the same tokens and the same bits of log-probabilities as without the interruption. test_store.c has
+ * damaged records, and records that must not be found.
  *
- * The program calls itself: as a child it gives tokens [from, to) of one greedy answer and leaves a record a
- * token. The parent never opens an engine.
+ * The program calls itself: as a child it generates tokens [from, to) of one greedy answer and writes a
+ * record per token. The parent never opens an engine.
  */
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -20,7 +20,7 @@ enum { PROMPT = 150, BREAK = 6, STEPS = 14, LONGEST = 320, MOST_VOCAB = 1024, NO
 static const struct setup {
     const char *model, *dtype, *kv_dtype;
 } setups[] = {{"llama3-rope", "bf16", "auto"}, {"llama3-rope", "bf16", "int8"},
-              {"llama3-rope", "fp32", "auto"}, {"gemma3", "bf16", "auto"}, /* goes on behind its windows */
+              {"llama3-rope", "fp32", "auto"}, {"gemma3", "bf16", "auto"}, /* continues after its windows */
               {"gemma3", "fp32", "int8"},      {"gemma4", "bf16", "auto"}, /* layers that share rows */
               {"gemma4", "fp32", "int8"},      {"mistral", "bf16", "auto"},
               {"gemma3", "bf16", "int4"}};
@@ -29,7 +29,7 @@ static const size_t caches[N_CACHES] = {2, 5, 9, 11}; /* of ways.h: all with blo
 
 struct record { /* of one token */
     int32_t token;
-    float logprob[MOST_VOCAB]; /* of every id; zeros behind the vocabulary */
+    float logprob[MOST_VOCAB]; /* of every id; zeros after the vocabulary */
 };
 
 struct task {
@@ -38,7 +38,7 @@ struct task {
     const char *store; /* its folder; "-": none */
 };
 
-/* The file of a task's records. A task that begins behind the break takes up what "first" did. */
+/* The file with the records of a task. A task after the interruption continues those of "first". */
 static const char *records_of(const struct task *t)
 {
     return t->from ? "second" : t->to < STEPS ? "first" : "whole";
@@ -69,7 +69,7 @@ static struct gallop *open_task(const struct task *t)
     return g;
 }
 
-/* The prompt, and the tokens in front of T, as "first" has them. */
+/* The prompt and the tokens before T, as "first" has them. */
 static size_t make_prompt(const struct task *t, int32_t *ids)
 {
     engines_text(0, 0, PROMPT, ids);

@@ -235,7 +235,8 @@ static void the_chain_agrees_with_full_sorts_for_every_size(void **state)
         if (!clear && p.min_p != 1)
             continue;
         difference = differ(probs, n_probs, want, n_want);
-        if (difference && !(p.top_p < 1 && shape == 2)) /* which of equal logits top_p keeps is told below */
+        /* a later test covers which of equal logits top_p keeps */
+        if (difference && !(p.top_p < 1 && shape == 2))
             fail_msg("round %zu: n %zu shape %d k %zu p %g min %g t %g: %s (%zu, %zu)", round, n, shape,
                      p.top_k, p.top_p, p.min_p, p.temperature, difference, n_probs, n_want);
         assert_true(n_probs == n_want);
@@ -328,7 +329,7 @@ static void picks_follow_the_distribution(void **state)
             chi += d * d / expected;
             seen += count[probs[i].id];
         }
-        assert_int_equal(seen, PICKS);        /* nobody else was picked */
+        assert_int_equal(seen, PICKS);        /* no other token was picked */
         assert_true(n_probs > 3 && chi < 33); /* 11 degrees of freedom: p = 5e-4 */
     }
 }
@@ -377,7 +378,7 @@ static void the_pick_depends_on_seed_and_number_alone(void **state)
         p.seed = seed;
         p.top_k = seed % 2 ? 400 : 0;
         assert_int_equal(pick(NULL, 5000, 9, &a), 0);
-        p.seed = seed + 1000; /* somebody else in between */
+        p.seed = seed + 1000; /* another sequence in between */
         assert_int_equal(pick(NULL, 5000, 9, &b), 0);
         p.seed = seed;
         assert_int_equal(sample_pick(&other, &p, NULL, logits, 5000, 9, &b), 0);
@@ -493,7 +494,7 @@ static void a_bad_words_last_token_is_not_chosen_behind_the_others(void **state)
     struct sample_history h;
     struct sample_result r;
 
-    for (size_t i = 0; i < 10; i++) /* 4 is the likeliest, then 5, 6, 3 */
+    for (size_t i = 0; i < 10; i++) /* 4 is the most likely, then 5, 6, 3 */
         logits[i] = i == 4 ? 9 : i == 5 ? 8 : i == 6 ? 7 : i == 3 ? 6 : 0;
     assert_int_equal(sample_history_init(&h, &p, NULL, 0, 5, 10, &arena, &e), 0);
     assert_int_equal(pick(&h, 10, 0, &r), 0);

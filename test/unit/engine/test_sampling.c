@@ -299,7 +299,7 @@ static void a_request_is_greedy_unless_it_asks_for_sampling(void **state)
     assert_true(greedy_of("{\"temperature\":0}", "{\"do_sample\":true}"));
     assert_true(greedy_of("{\"temperature\":9e-6}", "{\"do_sample\":true}"));
     assert_false(greedy_of("{\"temperature\":2e-5}", "{\"do_sample\":true}"));
-    assert_false(greedy_of("{\"temperature\":0.8}", "{}")); /* asking for it in so many words */
+    assert_false(greedy_of("{\"temperature\":0.8}", "{}")); /* asked for explicitly */
     assert_false(greedy_of("{\"temperature\":0.8}", "{\"do_sample\":false}"));
     assert_false(greedy_of("{\"top_p\":0.5}", "{}"));
     assert_true(greedy_of("{\"temperature\":0.8,\"do_sample\":false}", "{}"));

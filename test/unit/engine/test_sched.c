@@ -1,12 +1,12 @@
-/* test_sched.c - the scheduler as a pure function: budgets hold, decoding goes first, nobody starves, times
- * are kept. */
+/* test_sched.c - the scheduler as a pure function: limits hold, decoding comes first, no sequence starves,
+ * and times are kept. */
 #include "engine/schedule/sched.h"
 
 #include "base/rng.h"
 
 enum { N = 24 };
 
-/* A sequence of KNOWN tokens, COMPUTED rows of which are there. */
+/* A sequence of KNOWN tokens with COMPUTED rows in the cache. */
 static struct sched_seq of(size_t computed, size_t known)
 {
     return (struct sched_seq){.computed = computed, .known = known};
@@ -38,7 +38,7 @@ static void a_stream_does_not_stall_behind_a_prompt(void **state)
     struct sched_limits lim = limits(64, 4);
 
     (void)state;
-    assert_picks(s, 4, &lim, (size_t[]){62, 1, 0, 1}); /* what the streams leave; the second prompt waits */
+    assert_picks(s, 4, &lim, (size_t[]){62, 1, 0, 1}); /* what decoding leaves; the second prompt waits */
     lim.max_tokens = 150;
     assert_picks(s, 4, &lim, (size_t[]){100, 1, 48, 1});
     lim.max_tokens = 1;
@@ -70,7 +70,7 @@ static void phases_that_do_not_mix_have_steps_of_their_own(void **state)
     assert_picks(s, 4, &lim, (size_t[]){100, 0, 0, 0}); /* the second has no room as a whole */
     lim.max_tokens = 130;
     assert_picks(s, 4, &lim, (size_t[]){100, 0, 30, 0});
-    lim.max_tokens = 99; /* no prompt fits: the streams go on */
+    lim.max_tokens = 99; /* no prompt fits: decoding continues */
     assert_picks(large, 2, &lim, (size_t[]){0, 1});
 }
 
@@ -114,12 +114,12 @@ static void a_chunk_keeps_the_time_of_a_step_where_streams_go_on(void **state)
     assert_in_range(p[1].n, 100, 106);
     assert_true(cost_predict(&c, &step) <= .1);
     assert_int_equal(step.rows, 1 + p[1].n);
-    lim.target_s = .001; /* cannot be kept: prompts go on slowly */
+    lim.target_s = .001; /* cannot be kept: prompts make slow progress */
     assert_picks(s, 2, &lim, (size_t[]){1, SCHED_LEAST});
     lim.target_s = 0;
     assert_picks(s, 2, &lim, (size_t[]){1, 400});
     lim.target_s = .1;
-    assert_picks(s + 1, 1, &lim, (size_t[]){400}); /* nobody is kept waiting */
+    assert_picks(s + 1, 1, &lim, (size_t[]){400}); /* no sequence has to wait */
 }
 
 /* Random queues: budgets are never passed, picks are ordered and distinct, no step is wasted, and a queue

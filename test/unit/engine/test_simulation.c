@@ -1,9 +1,10 @@
-/* test_simulation.c - the step, the scheduler, the policies and the cache under a clock of their own, with
- * faults: many requests come with the lengths and gaps of a trace, any priority and key, are cancelled,
- * refused, overdue and preempted. After each step no block is lost or held twice, no budget is passed, every
- * request is in one place, and events are in order; nobody waits beyond the bound of his policy.
+/* test_simulation.c - the step, the scheduler, the policies and the cache under a simulated clock, with
+ * faults: many requests with the lengths and intervals of a trace and with any priority and key are
+ * cancelled, refused, overdue and preempted. After each step no block is lost or held twice, no limit is
+ * exceeded, every request is in exactly one state, and events are in order. No request waits longer than its
+ * policy allows.
  *
- * GALLOP_SIM_REQUESTS says how many (`make test-sim`: a million), GALLOP_SIM_SEED with which seed.
+ * GALLOP_SIM_REQUESTS is their number (`make test-sim`: a million), GALLOP_SIM_SEED the seed.
  */
 #include <math.h>
 
@@ -17,7 +18,7 @@ enum { SEQS = 24, LEN = 4096, MOST_PROMPT = 2000, KEYS = 7, CHECK_EVERY = 64, TR
 
 /* test/data/traces/mixed.csv, which tools/trace makes. */
 static struct trace_row {
-    double gap_s; /* behind it */
+    double gap_s; /* time to the next arrival */
     size_t n_prompt, n_output;
 } trace[TRACE];
 
@@ -30,11 +31,11 @@ struct world {
     uint64_t n_came, n_refused, n_submitted, n_finished, n_cancelled, n_overdue, n_failed, n_steps;
     double longest_wait_s, next_s;
     uint64_t n_asked, n_never; /* for rows to be read; of these, what will not come */
-    double came_s[PLACES];     /* when what is read is there; 0: the place is free */
+    double came_s[PLACES];     /* when the read is done; 0: the handle is free */
     int32_t token[LEN];
 };
 
-/* What a request has been through: stands behind seq->user. */
+/* The history of a request; seq->user points to it. */
 struct history {
     uint64_t id;
     size_t n_tokens, n_wanted;
@@ -302,9 +303,9 @@ static void run_world(struct world *w)
         w->longest_wait_s);
 }
 
-/* Seconds that nobody waits for longer: 200 wait in front of him at most, and priority counts as 240 s. In
- * turns the 200 may all be of his own key (the one that sends most), and before each of them the others have
- * theirs. */
+/* The longest wait in seconds that a policy allows: at most 200 requests are first, and priority counts as
+ * 240 s. Under fair, these 200 may all be of the request's own key (the one that sends most), and before each
+ * of them the other keys have a turn. */
 static double longest_wait_allowed(enum waiting_policy policy)
 {
     return policy == WAITING_FAIR ? KEYS * 1500 : 1500;
@@ -431,8 +432,8 @@ static void a_flood_by_one_key_does_not_move_anothers_wait(void **state)
     assert_true(fcfs > 10 * fair);
 }
 
-/* The longest gap between two tokens of any stream while 32 prompts of 2000 tokens come beside 16 streams,
- * and how long it takes until these have begun. Steps were learned from 16 prompts that came before. */
+/* The longest gap between two tokens of any of 16 decoding sequences while 32 prompts of 2000 tokens arrive,
+ * and how long it takes until all of these have begun. The cost model was fitted to 16 earlier prompts. */
 static double longest_gap(double target_s, double *burst_s)
 {
     const struct step_options o = {.target_s = target_s, .step_guess_s = .08, .row_guess_s = .002};
@@ -495,7 +496,7 @@ static void a_burst_of_prompts_keeps_streams_within_the_target(void **state)
         print_message("target %.0f ms: the longest gap was %.0f ms, the burst had begun after %.0f s\n",
                       targets[i] * 1e3, gap * 1e3, burst_s);
         assert_true(gap <= 1.2 * targets[i]);
-        /* and what it allows is used: 64000 rows of 1 ms, in steps of which weights and streams take 70 ms */
+        /* the target is used: 64000 rows of 1 ms, in steps of which weights and decoding take 70 ms */
         assert_true(burst_s < 1.2 * 64 * targets[i] / (targets[i] - .07));
     }
     gap = longest_gap(0, &burst_s);

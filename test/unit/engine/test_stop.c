@@ -274,7 +274,7 @@ static void any_cutting_into_pieces_gives_the_same_text(void **state)
         begin(1, 1000);
         for (size_t token = 1; fed < n && !stopped; token++) {
             size_t piece = (size_t)(rng_uniform(1, r++) * 6);
-            char copy[6]; /* nothing of the text before it lies in front */
+            char copy[6]; /* no text precedes it */
 
             piece = piece < n - fed ? piece : n - fed;
             memcpy(copy, text + fed, piece);

@@ -29,7 +29,7 @@ static int new_folder(void **state)
 
 /* ---- requests ---- */
 
-/* The request number I: a beginning that it shares with others, then a text of its own. */
+/* Request number I: a beginning that it shares with others, then a text of its own. */
 static size_t make_prompt(size_t i, int32_t *ids)
 {
     static const size_t shared[] = {0, 33, 64, 100};
@@ -298,7 +298,7 @@ static void other_salts_types_models_and_blocks_find_nothing(void **state)
 
 /* ---- damage ---- */
 
-/* Calls FN for each file of a record; returns how many there are. */
+/* Calls FN for each record file. Returns their number. */
 static size_t each_record(void (*fn)(const char *path, void *ctx), void *ctx)
 {
     const struct dirent *d;
@@ -419,7 +419,7 @@ static void a_folder_keeps_to_its_size_and_what_was_used_last(void **state)
     limit = 2 * bytes;
     o.kv_store_size = (double)limit / 1073741824.0;
     for (int i = 0; i < 3; i++) {
-        g = engines_open("llama3-rope", &o); /* much more than there is room for */
+        g = engines_open("llama3-rope", &o); /* much more than the folder's limit */
         run_all(g, all);
         gallop_close(g);
         bytes = 0;

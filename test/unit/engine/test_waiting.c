@@ -1,4 +1,4 @@
-/* test_waiting.c - who is next: order of arrival, priorities that age, keys in turn. */
+/* test_waiting.c - which request is next: order of arrival, priorities that age, keys that take turns. */
 #include "engine/schedule/waiting.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static struct waiting_entry *add(struct frame *f, int priority, double arrival_s
     return r;
 }
 
-/* Takes who is next and says when it arrived; -1: nobody. */
+/* Takes the next request and returns when it arrived; -1: there is none. */
 static int take(struct frame *f)
 {
     struct waiting_entry *r = waiting_next(&f->w);
@@ -96,7 +96,7 @@ static void a_smaller_priority_overtakes_until_the_other_has_aged(void **state)
     waiting_close(&f.w);
 }
 
-/* Key 1 waits with 40 requests of 512 tokens, key 2 comes with 8 of 64: a turn of key 1 is one request, one
+/* Key 1 has 40 waiting requests of 512 tokens, key 2 submits 8 of 64: a turn of key 1 is one request, a turn
  * of key 2 eight. */
 static void keys_take_turns_by_tokens_not_by_requests(void **state)
 {
@@ -115,7 +115,7 @@ static void keys_take_turns_by_tokens_not_by_requests(void **state)
         at[r->key - 1] = r->key == 1 && at[1] ? at[0] : when;
     }
     assert_int_equal(when, 48);
-    assert_in_range(at[1], 7, 12); /* the last of key 2, behind not more than two of key 1 */
+    assert_in_range(at[1], 7, 12); /* the last one of key 2, after at most two of key 1 */
     waiting_close(&f.w);
 }
 
@@ -129,7 +129,7 @@ static void a_request_longer_than_many_turns_is_paid_for_and_does_begin(void **s
     add(&f, 0, 0, 1);
     waiting_charge(&f.w, 1, 0);
     assert_int_equal(take(&f), 0);
-    waiting_charge(&f.w, 1, 1000000); /* it was long; its debt is bounded when it comes again */
+    waiting_charge(&f.w, 1, 1000000); /* a long absence: its debt is limited when it returns */
     add(&f, 0, 1, 1);
     for (int i = 0; i < 60; i++)
         add(&f, 0, 2, 2);

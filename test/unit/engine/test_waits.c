@@ -1,6 +1,5 @@
-/* test_waits.c - what requests cost that wait: little for each answer, whatever they ask for, and nothing
- * once they are gone.
- */
+/* test_waits.c - the cost of waiting requests: little for each answer, whatever its parameters, and nothing
+ * after it ends. */
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -26,7 +25,7 @@ static size_t bytes_of(struct gallop *g, struct gallop_request *r, int n_answers
     return held;
 }
 
-/* Prompt, lists of sampling and forbidden words are there once a request; tokens and counts when it runs. */
+/* Prompt, sampling lists and bad words exist once per request; tokens and counts when an answer runs. */
 static void an_answer_that_waits_costs_little(void **state)
 {
     struct gallop_options o = engines_options(2, 16, 1024);
@@ -60,11 +59,12 @@ static void an_answer_that_waits_costs_little(void **state)
     print_message("%zu bytes an answer; a request %zu and more, with all lists %zu\n",
                   plain / N_REQUESTS / N_ANSWERS, plain / N_REQUESTS, one / N_REQUESTS);
     assert_true(plain / N_REQUESTS / N_ANSWERS < 2500);
-    assert_true(many < plain + one); /* the lists are there once */
+    assert_true(many < plain + one); /* the lists exist once */
     gallop_close(g);
 }
 
-/* The memory that an answer runs with may fail to be there: it waits for others, or says so. */
+/* The memory that an answer needs to run may be missing: it waits for other sequences, or fails with a
+ * sentence. */
 static void an_answer_without_memory_waits_or_fails(void **state)
 {
     struct gallop_options o = engines_options(2, 16, 1024);
@@ -95,7 +95,7 @@ static void an_answer_without_memory_waits_or_fails(void **state)
     assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
     while (gallop_next(g, &ev)) {
         if (ev.type == GALLOP_TOKEN && ev.choice == 0)
-            mem_set_budget(1); /* the second answer has to wait until the first is at its end */
+            mem_set_budget(1); /* the second answer has to wait until the first one is finished */
         if (ev.type != GALLOP_FINISHED)
             continue;
         assert_int_equal(ev.finish, GALLOP_FINISH_LENGTH);

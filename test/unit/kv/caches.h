@@ -21,7 +21,7 @@ bool caches_is(const struct kv *c, size_t seq, size_t layer, size_t pos, uint32_
 /* Rows [from, to) of SEQ, STEP at a time, as an engine does it: row POS gets the stamp POS + 1. */
 void caches_grow(struct kv *c, size_t seq, size_t from, size_t to, size_t step);
 
-/* Fails unless every row that a query behind N rows sees is what caches_grow() wrote. */
+/* Fails unless every row that a query after N rows sees is what caches_grow() wrote. */
 void caches_must_show(const struct kv *c, size_t seq, size_t n);
 
 #endif

@@ -1,7 +1,6 @@
-/* test_adopt.c - sequences that begin like others get their rows: the right ones, as many as there are, never
- * those of others; and no block is lost or held twice, whatever comes in which order. Contents of rows follow
- * from all tokens up to them, as those of a model do.
- */
+/* test_adopt.c - sequences that begin like others adopt their rows: the right ones, as many as the cache has,
+ * never rows of other tokens; and no block is lost or held twice, in any order of events. The contents of a
+ * row follow from all tokens up to it, like those of a model. */
 #include "base/rng.h"
 #include "caches.h"
 #include "files.h"
@@ -60,7 +59,7 @@ static uint32_t stamp(const struct frame *f, size_t seq, size_t pos)
     return (uint32_t)k.w[0];
 }
 
-/* What a query behind the last row of SEQ sees is what was written. */
+/* What a query after the last row of SEQ sees is what was written. */
 static void check_rows(const struct frame *f, size_t seq)
 {
     size_t n = f->seq[seq].n;
@@ -84,7 +83,7 @@ static void check_cache(const struct frame *f)
         fail_msg("%s", e.msg);
 }
 
-/* SEQ begins with TOKEN [n]; the rows that are there are checked. Returns how many. */
+/* Begins SEQ with TOKEN [n] and checks the adopted rows. Returns their number. */
 static size_t begin(struct frame *f, size_t seq, int seed, const int32_t *token, size_t n)
 {
     memcpy(f->seq[seq].token, token, n * sizeof(*token));
@@ -96,7 +95,7 @@ static size_t begin(struct frame *f, size_t seq, int seed, const int32_t *token,
     return f->seq[seq].n;
 }
 
-/* N more rows of SEQ, whose tokens are there. */
+/* Adds N rows to SEQ, whose tokens are set. */
 static int grow(struct frame *f, size_t seq, size_t n)
 {
     size_t from = f->seq[seq].n;
@@ -146,7 +145,7 @@ static void the_next_one_finds_whole_blocks_by_hash_and_every_row_by_radix(void 
                              index == PREFIX_HASH ? 64 : 70); /* while it runs */
             release(&f, 0);
             assert_int_equal(begin(&f, 2, 0, text(0, 70), 149),
-                             index == PREFIX_HASH ? 144 : 149);     /* when it is gone */
+                             index == PREFIX_HASH ? 144 : 149);     /* after it was released */
             assert_int_equal(begin(&f, 3, 1, text(0, 70), 150), 0); /* another's seed */
             assert_int_equal(begin(&f, 4, 0, text(2, 0), 150), 0);
             assert_int_equal(begin(&f, 5, 0, text(0, 70), 10), index == PREFIX_HASH ? 0 : 10);
@@ -164,7 +163,7 @@ static void the_tail_of_a_sequence_that_ended_within_a_block_is_found_by_radix(v
     assert_int_equal(grow(&f, 0, 75), 0);
     release(&f, 0);
     assert_int_equal(begin(&f, 1, 0, text(0, 70), 150), 75);
-    assert_int_equal(grow(&f, 1, 75), 0); /* behind rows that it copied */
+    assert_int_equal(grow(&f, 1, 75), 0); /* after rows that it copied */
     check_rows(&f, 1);
     assert_int_equal(begin(&f, 2, 0, text(0, 70), 150), 150 / BLOCK * BLOCK);
     check_cache(&f);
@@ -188,8 +187,8 @@ static void an_index_that_is_off_finds_nothing(void **state)
     kv_close(&f.c);
 }
 
-/* 12 blocks: the first prefix of 8 is used again, then another of 8 comes; the tail of the one that was not
- * used for longest goes first, its head last. */
+/* 12 blocks: the first prefix of 8 is used again, then another one of 8 is added. The end of the least
+ * recently used prefix is evicted first, its beginning last. */
 static void tails_are_given_away_before_heads(void **state)
 {
     struct frame f;
@@ -209,7 +208,7 @@ static void tails_are_given_away_before_heads(void **state)
     kv_close(&f.c);
 }
 
-/* Group 1 sees 32 rows: its blocks in front are given back, and kept, while the sequence goes on. */
+/* Group 1 sees 32 rows: its earlier blocks are released and cached while the sequence grows. */
 static void windows_find_what_a_query_behind_the_prefix_sees(void **state)
 {
     for (int all = 0; all < 2; all++) {
@@ -229,10 +228,10 @@ static void windows_find_what_a_query_behind_the_prefix_sees(void **state)
     }
 }
 
-/* A prefix of 88 rows is found, of which the last 8 lie in a block that has to be copied. Without a block for
- * the copy 80 rows would be adopted, behind which a window of 24 sees one more block in front. Other
- * sequences, which hold three blocks each, take one after the other, until that block is given away and
- * none is left for the copy. */
+/* A prefix of 88 rows is found, whose last 8 rows are in a block that has to be copied. Without a block for
+ * the copy 80 rows would be adopted, after which a window of 24 sees one more earlier block. Other sequences,
+ * which hold three blocks each, allocate one block after another, until that block is evicted and none is
+ * left for the copy. */
 static void a_prefix_that_is_cut_for_lack_of_a_block_is_what_windows_see(void **state)
 {
     size_t n_found[LEN] = {0};
@@ -370,15 +369,15 @@ static void a_block_that_the_store_could_not_take_is_tried_again_when_it_is_give
     for (size_t i = 0; i < 12; i++) {
         assert_int_equal(grow(&f, 1, BLOCK), 0);
         assert_int_equal(n_written(s) - before,
-                         i + 1 + (i < 8 ? 0 : i - 7)); /* four are given away at the end */
+                         i + 1 + (i < 8 ? 0 : i - 7)); /* four are evicted at the end */
     }
     kv_close(&f.c);
     store_close(s);
 }
 
-/* ---- blocks in front of those that are read from a store ---- */
+/* ---- blocks before those that are read from a store ---- */
 
-/* A sequence with the text WHICH, of N rows, that comes and goes. */
+/* A sequence of N rows with the text WHICH begins and is released. */
 static void pass(struct frame *f, size_t seq, int which, size_t n)
 {
     assert_int_equal(begin(f, seq, 0, text(which, 0), n), 0);
@@ -409,8 +408,8 @@ static struct store *open_beside_store(struct frame *f)
     return s;
 }
 
-/* Those that are here count as used from the moment on when the others are asked for, and when they have come,
- * the last of them all is given away first. */
+/* The blocks in the pool count as used when the others are requested, and once these have come, the last
+ * block of all is evicted first. */
 static void blocks_in_front_of_those_that_are_read_are_given_away(void **state)
 {
     int32_t prompt[4 * BLOCK];
@@ -429,7 +428,7 @@ static void blocks_in_front_of_those_that_are_read_are_given_away(void **state)
     assert_int_equal(grow(&f, 2, 12 * BLOCK), 0); /* into the 10 that are free and 2 of the text 1 */
     while (!kv_ahead_go_on(&f.c, place))
         kv_ahead_wait(&f.c, 1);
-    assert_int_equal(stats_of(s).n_read, 2); /* nothing was given away that had to be read, too */
+    assert_int_equal(stats_of(s).n_read, 2); /* no block was evicted that then had to be read */
     assert_int_equal(begin(&f, 4, 0, text(3, 0), BLOCK), 0);
     assert_int_equal(grow(&f, 4, BLOCK), 0);
     assert_int_equal(begin(&f, 3, 0, prompt, 4 * BLOCK), 3 * BLOCK);
@@ -464,7 +463,7 @@ static void step(struct frame *f, const uint32_t r[4])
             check_rows(f, seq);
         }
         break;
-    case 2: /* a fork goes on differently */
+    case 2: /* a fork continues with other tokens */
         n = f->seq[seq].n ? 1 + (r[3] >> 4) % f->seq[seq].n : 0;
         if (f->seq[other].open || n == 0 || kv_fork(&f->c, seq, n, other) != 0)
             break;

@@ -103,7 +103,7 @@ static void the_block_follows_the_cache_and_the_smallest_window(void **state)
     assert_true(kv_block("paged", &lim) <= 64);
     lim.window = window;
     assert_int_equal(kv_block("slab_pool", &lim), block < 32 ? block : 32);
-    lim.max_len = 100; /* nobody outgrows the window */
+    lim.max_len = 100; /* no sequence outgrows the window */
     assert_int_equal(kv_block("slab_pool", &lim), block);
     lim.block = 128;
     assert_int_equal(kv_block("slab_pool", &lim), 128);

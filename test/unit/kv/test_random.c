@@ -111,8 +111,8 @@ static void grow(struct trial *t, size_t seq, uint32_t u)
         write_rows(t, seq, n);
 }
 
-/* What kv_has_room() says is so: of blocks exactly, but that paged counts a copy for each that shares a
- * block; in regions that grow ahead it is a promise of the one that asks first. */
+/* kv_has_room() must be right: exactly for blocks, except that paged counts a copy for each sequence that
+ * shares a block; in regions that grow, for the sequence that asks first. */
 static void grow_together(struct trial *t, size_t seq, size_t other, uint32_t u)
 {
     size_t n[2] = {t->o->len[seq] + u % 90, t->o->len[other] + u / 90 % 90};

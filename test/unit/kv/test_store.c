@@ -162,7 +162,7 @@ static void a_table_that_cannot_grow_keeps_what_it_has(void **state)
     assert_false(known_has(&k, key_of(n - 1)));
     for (uint64_t i = 0; i < n - 1; i++)
         assert_true(known_has(&k, key_of(i)));
-    known_add(&k, key_of(n - 1)); /* now there is memory */
+    known_add(&k, key_of(n - 1)); /* with memory again */
     for (uint64_t i = 0; i < n; i++)
         assert_true(known_has(&k, key_of(i)));
     known_close(&k);
@@ -317,7 +317,7 @@ static void what_is_put_is_read_again_in_another_store(void **state)
         assert_true(put(s, i));
         store_flush(s);
         assert_true(store_has(s, key_of(i)));
-        assert_false(put(s, i)); /* it is there */
+        assert_false(put(s, i)); /* it is already stored */
     }
     assert_int_equal(stats(s).n_written, 20);
     store_close(s);
@@ -437,7 +437,7 @@ static void damage_is_seen_removed_and_counted(void **state)
     assert_int_equal(medium.n, 1);
 }
 
-/* What others write would never be seen. */
+/* otherwise records that other processes write would never be seen */
 static void a_store_that_is_always_busy_looks_at_its_medium_all_the_same(void **state)
 {
     double until = clock_seconds() + 300;
@@ -562,7 +562,7 @@ static void put_file(void *m, uint64_t i)
         fail_msg("%s", e.msg);
 }
 
-/* The length of what is there; a failure would make the whole folder rest. */
+/* Returns the length of the record; a failure would make the whole folder rest. */
 static size_t get_file(void *m, uint64_t i)
 {
     char out[FILE_BYTES];
@@ -634,8 +634,8 @@ static void what_is_no_file_of_ours_is_missed_and_fails_nothing(void **state)
     store_folder.close(m);
 }
 
-/* Puts PUTS records into a store that has room for a dozen, reads what is there, and counts what was kept or
- * given up. */
+/* Puts PUTS records into a store with room for a dozen, reads those it has, and counts those that were kept
+ * or given up. */
 static void fill_and_read(struct store *s, uint64_t puts)
 {
     for (uint64_t i = 0; i < puts; i++) {

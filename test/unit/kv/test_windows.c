@@ -1,7 +1,6 @@
-/* test_windows.c - layers that keep a window of rows, the first rows and a window, or none because they read
- * those of others: how many blocks a sequence holds, that its memory stops growing, what can be gone back to,
- * shared and adopted, and which rows are found again. test_random.c does the same at random.
- */
+/* test_windows.c - layers with a window, with a sink and a window, or without rows because they read those of
+ * other layers: how many blocks a sequence holds, that its memory stops growing, how far it can be truncated,
+ * shared and adopted, and which rows are found again. test_random.c does the same at random. */
 #include "caches.h"
 #include "kern/kern.h"
 #include "kv/kvpool.h"
@@ -131,7 +130,8 @@ static void a_dropped_tile_behind_a_sink_is_not_zero(void **state)
     kv_close(&c);
 }
 
-/* Blocks 0 and 1 hold the sink of a prefix of 12; of the others a query behind it sees the last four. */
+/* Blocks 0 and 1 hold the sink of a prefix of 12 blocks. Of the others a query after it sees the last
+ * four. */
 static void a_prefix_is_adopted_with_its_sink(void **state)
 {
     const struct prefix_key seed = {{1, 2}};
@@ -144,7 +144,7 @@ static void a_prefix_is_adopted_with_its_sink(void **state)
     lim.keep_prefixes = true;
     caches_open(&c, "paged", lim);
     kv_adopt(&c, 0, seed, token, 192);
-    for (size_t i = 0; i < 12; i++) { /* published before a window lets go of them */
+    for (size_t i = 0; i < 12; i++) { /* published before a window drops them */
         assert_int_equal(kv_reserve(&c, 0, (i + 1) * BLOCK), 0);
         for (size_t pos = i * BLOCK; pos < (i + 1) * BLOCK; pos++)
             caches_write(&c, 0, pos, (uint32_t)pos + 1);
@@ -198,7 +198,7 @@ enum { MAX_LAYERS = 40 };
 struct shape {
     const char *name;
     size_t n_layers, n_kv, head_dim, window, every; /* every EVERY-th layer sees all */
-    size_t n_shared;                                /* layers behind those, which store nothing */
+    size_t n_shared;                                /* layers after those, which store nothing */
 };
 
 /* A prompt of 32k tokens in chunks, then a few tokens one by one. */
@@ -277,7 +277,7 @@ static void rows_that_a_window_dropped_are_gone_and_said_to_be(void **state)
     kv_close(&c);
 }
 
-/* It holds nothing, so it also lacks nothing. */
+/* It holds no rows, so no rows are missing. */
 static void a_fork_of_no_rows_does_not_inherit_what_is_missing(void **state)
 {
     static const size_t window[2] = {0, 32};
@@ -297,7 +297,7 @@ static void a_fork_of_no_rows_does_not_inherit_what_is_missing(void **state)
     }
 }
 
-/* What a kernel may read in front of a window is zeros, whoever had the block before. */
+/* A kernel that reads before a window must find zeros, whatever the block held before. */
 static void a_dropped_tile_in_front_of_a_window_is_not_zero(void **state)
 {
     static const size_t window[2] = {32, 32};
@@ -328,7 +328,7 @@ enum { N_STORE = 3, N_SHARED = 9, SEEN = 128, ROWS = 480, CHUNK = 48 };
 static const char *const types[] = {"slab_pool", "paged", "dynamic", "bmc"};
 enum { N_TYPES = sizeof(types) / sizeof(types[0]) };
 
-/* The last N_SHARED layers have windows so many and so small that they would show in groups and blocks. */
+/* The last N_SHARED layers have so many and such small windows that groups and blocks would show them. */
 static struct kv_limits shared_limits(size_t n_layers, size_t n_shared)
 {
     static const size_t window[N_STORE + N_SHARED] = {0, SEEN, SEEN, 1, 2, 3, 4, 5, 6, 7, 8, 9};

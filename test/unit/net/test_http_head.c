@@ -165,7 +165,7 @@ static void what_may_be_read_in_two_ways_is_refused(void **state)
     assert_int_equal(read_head(GET "A: b\0c\r\n\r\n", sizeof(GET "A: b\0c\r\n\r\n") - 1), 400);
 }
 
-/* Every head that is cut is refused: nothing is read behind its end. */
+/* Every head that is cut is refused, and no byte after its end is read. */
 static void a_head_that_is_cut_is_refused(void **state)
 {
     static const char whole[] = GET "A: b\r\nContent-Length: 3\r\n\r\n";

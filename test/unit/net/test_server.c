@@ -220,7 +220,7 @@ static void bytes_that_are_given_are_sent_and_let_go_of(void **state)
     assert_string_equal(got(fd),
                         "HTTP/1.1 200 OK\r\nA: b\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\n");
     memset(text, 'x', sizeof(text));
-    for (int i = 0; i < 2; i++) { /* the second time nobody reads it */
+    for (int i = 0; i < 2; i++) { /* the second time the handler does not read it */
         put(fd, big, sizeof(big) - 1);
         put(fd, text, sizeof(text));
         assert_true(i == 1 || strlen(got(fd)) > sizeof(text));
@@ -363,8 +363,8 @@ static void who_leaves_is_seen_although_it_is_not_read(void **state)
     assert_int_equal(server_n_connections(server), 0);
 }
 
-/* Who sends requests and reads no answer gets the server to keep little of either, and everything in the
- * end. */
+/* For a client that sends requests and reads no answers, the server keeps little of either, and in the end it
+ * gets everything. */
 static void who_reads_nothing_fills_no_memory(void **state)
 {
     static const char text[] = "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\n\r\n";
@@ -448,7 +448,7 @@ static double hasty = 0.2; /* seconds that anything may take */
 static double patient = 1.5;
 static double stalls = 1000; /* seconds for anything but between two bytes */
 
-/* Sends a byte now and then until something comes on FD, which is in `body` then, or FD is closed. */
+/* Sends a byte now and then until FD has output, which goes to `body`, or FD is closed. */
 static void drip(int fd)
 {
     double end = clock_seconds() + 300;
@@ -509,7 +509,7 @@ static void a_request_that_stands_still_is_ended(void **state)
     close(other);
 }
 
-/* Its bytes came while the request in front was computed. */
+/* Its bytes arrived while the previous request was computed. */
 static void the_time_to_stand_still_begins_behind_the_answer_in_front(void **state)
 {
     int fd = connect_to();
@@ -562,7 +562,7 @@ static void a_client_that_takes_nothing_is_cut_off(void **state)
     close(fd);
 }
 
-/* What is refused ends the connection behind a sentence in JSON. */
+/* A refusal closes the connection after a sentence in JSON. */
 static void check_refusal(const char *text, const char *status)
 {
     int fd = connect_to();
@@ -637,7 +637,8 @@ static int announce(const char *path, int n, bool chunked)
     return fd;
 }
 
-/* Two of the largest have room; what came counts until it is answered, taken away, or gone. */
+/* Two of the largest bodies have room. What arrived counts until its request is answered, its body is taken,
+ * or its client leaves. */
 static void bodies_share_what_there_is(void **state)
 {
     static char bytes[50000];
@@ -753,8 +754,8 @@ static void a_drain_ends_connections(void **state)
     close(idle);
 }
 
-/* Asks for an answer of N bytes that fits into no socket, and returns the connection; *TOOK bytes of it
- * came. */
+/* Requests an answer of N bytes, more than a socket takes, and returns the connection. *TOOK bytes of it were
+ * read. */
 static int ask_for_much(size_t n, size_t *took)
 {
     char *text = malloc(n + 100);
@@ -772,7 +773,7 @@ static int ask_for_much(size_t n, size_t *took)
     return fd;
 }
 
-/* Reads what is left of an answer of N bytes with its head, of which TOOK came before. */
+/* Reads the rest of an answer of N bytes with its head, of which TOOK were read before. */
 static void read_rest(int fd, size_t n, size_t took)
 {
     double end = clock_seconds() + 300;
@@ -818,7 +819,7 @@ static void the_time_to_ask_again_begins_behind_the_answer(void **state)
     read_rest(fd, 8 << 20, took);
 }
 
-/* Any allocation of ours may fail: the request gets an answer or its connection ends, and nothing is kept. */
+/* Any of our allocations may fail: the request is answered or its connection closes, and nothing leaks. */
 static void memory_that_runs_out_is_a_refusal(void **state)
 {
     for (long n = 1; n < 30; n++) {

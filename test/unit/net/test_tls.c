@@ -1,6 +1,5 @@
-/* test_tls.c - connections of a server behind TLS, over pairs of sockets, where they could differ from those
- * without: full sockets, ends and cuts, clients that leave or take nothing, time, memory.
- */
+/* test_tls.c - connections with TLS, over pairs of sockets, where they could differ from those without: full
+ * sockets, ends and cuts, clients that leave or read nothing, time limits, memory. */
 #include "net/tls/tls.h"
 
 #include <errno.h>
@@ -202,8 +201,8 @@ static void put_text(struct client *c, const char *text)
     put(c, text, strlen(text));
 }
 
-/* What comes on C until WANTED bytes are there or the connection ends, at most PIECE a time, to `body`. *END:
- * SSL_ERROR_NONE, SSL_ERROR_ZERO_RETURN (the other side said so), or another. */
+/* Reads from C into `body` until WANTED bytes are there or the connection ends, at most PIECE at a time.
+ * *END: SSL_ERROR_NONE, SSL_ERROR_ZERO_RETURN (the server sent close_notify), or another. */
 static size_t take(struct client *c, size_t wanted, int piece, int *end)
 {
     double until_s = clock_seconds() + 300;
@@ -305,8 +304,8 @@ static void streams_come_whole_past_full_sockets(void **state)
     leave(&c);
 }
 
-/* Who sends requests and reads no answer gets the server to keep little of either, and everything in the
- * end. */
+/* For a client that sends requests and reads no answers, the server keeps little of either, and in the end it
+ * gets everything. */
 static void who_reads_nothing_fills_no_memory(void **state)
 {
     static const char text[] = "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\n\r\n";
@@ -365,8 +364,8 @@ static void a_refusal_behind_an_answer_comes_whole(void **state)
     }
 }
 
-/* Answers that end with their connection are told from cut ones by the end of TLS alone: it comes, too, where
- * the socket has no room for it behind the last byte. */
+/* An answer that ends with its connection is told from a cut one by close_notify alone, so that must be sent
+ * even if the socket has no room for it after the last byte. */
 static void every_stream_ends_properly(void **state)
 {
     int end;
@@ -469,7 +468,7 @@ static void a_drain_ends_connections_properly(void **state)
 /* ---- HTTP without TLS ---- */
 
 static int endless = -1;  /* a socket on which recv() always finds something */
-static size_t n_received; /* there */
+static size_t n_received; /* bytes available */
 
 /* In the place of the C library's. */
 ssize_t recv(int fd, void *bytes, size_t n, int flags)
@@ -481,7 +480,7 @@ ssize_t recv(int fd, void *bytes, size_t n, int flags)
     return n_received < 100 << 20 ? (ssize_t)n : 0; /* a loop without an end is to fail, not to hang */
 }
 
-/* Who speaks HTTP without TLS is read before it is told so, but not for as long as it likes to send. */
+/* The input of a client that speaks HTTP without TLS is read before it is answered, but within limits. */
 static void who_sends_plain_http_without_end_is_cut_off(void **state)
 {
     static const char text[] = "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n";
@@ -523,7 +522,8 @@ static void handshakes_that_dawdle_are_ended(void **state)
             usleep(5000);
         }
         assert_int_equal(read(fd, &c, 1), 0);
-        assert_int_equal(server_n_failed_handshakes(server), n > 0); /* without a byte there was none */
+        /* a client that sent no byte does not count */
+        assert_int_equal(server_n_failed_handshakes(server), n > 0);
         close(fd);
     }
     assert_int_equal(server_n_connections(server), 0);
