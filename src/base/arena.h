@@ -25,7 +25,7 @@ void *arena_alloc(struct arena *a, size_t bytes);
 /* N x SIZE zeroed bytes. NULL: out of memory, or the product overflows. */
 void *arena_zalloc(struct arena *a, size_t n, size_t size);
 
-/* A copy of the N bytes at S, with a zero byte behind them. NULL: out of memory. */
+/* A copy of the N bytes at S, with a zero byte after them. NULL: out of memory. */
 char *arena_strndup(struct arena *a, const char *s, size_t n);
 
 /* Frees everything. A zeroed arena is fine. */

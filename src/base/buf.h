@@ -42,15 +42,15 @@ void buf_json_end(struct buf *b, char bracket);   /* '}' or ']' */
 void buf_json_key(struct buf *b, const char *key);
 void buf_json_int(struct buf *b, int64_t v);
 
-/* V, which is finite, with a point or an exponent and with as many digits as its type needs to be read back
- * exactly. */
+/* Writes V, which is finite, with a point or an exponent, and with as many digits as reading it back exactly
+ * needs. */
 void buf_json_real(struct buf *b, double v);
 void buf_json_float(struct buf *b, float v);
 
 void buf_json_bool(struct buf *b, bool v);
 void buf_json_null(struct buf *b);
 
-/* The N bytes at S as a JSON string literal with quotes. Escapes what JSON requires and the line ends U+0085,
+/* Writes the N bytes at S as a JSON string literal with quotes. Escapes what JSON requires and the line ends U+0085,
  * U+2028 and U+2029, copies other UTF-8 unchanged, and writes U+FFFD for each maximal ill-formed sequence:
  * the result is always valid JSON on one line. */
 void buf_json_str(struct buf *b, const char *s, size_t n);
