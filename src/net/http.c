@@ -346,10 +346,10 @@ static int explain(const struct exchange *x, CURLcode rc, const char *url, const
     if (x->r->stopped)
         return err_set(e, ERR_CANCELLED, "%s: stopped", shown);
     if (x->too_long)
-        return err_set(e, ERR_INPUT, "%s: the answer goes on after %llu bytes", shown,
+        return err_set(e, ERR_INPUT, "%s: the answer is longer than %llu bytes", shown,
                        (unsigned long long)x->bytes);
     if (x->bad_range)
-        return err_set(e, ERR_INPUT, "%s: the bytes from %llu on were asked for, others came", shown,
+        return err_set(e, ERR_INPUT, "%s: the bytes from %llu on were requested, but others arrived", shown,
                        (unsigned long long)x->q->from);
     if (rc == CURLE_OUT_OF_MEMORY || x->r->headers.oom)
         return err_nomem(e, "a download");
@@ -408,7 +408,7 @@ int http_run(struct http *h, const struct http_request *q, struct http_reply *r,
             rc = err_set(e, ERR_INPUT, "%s: redirects without end",
                          http_url_for_people(shown, sizeof(shown), q->url));
         else if (is_https(url ? url : q->url) && !is_https(r->location))
-            rc = err_set(e, ERR_INPUT, "%s: redirects from https to something else",
+            rc = err_set(e, ERR_INPUT, "%s: redirects from https to another scheme",
                          http_url_for_people(shown, sizeof(shown), url ? url : q->url));
         if (rc)
             break;

@@ -53,7 +53,7 @@ static int read_target(struct http_head *h, char *target, const char **why)
 
     for (const char *p = target; *p; p++)
         if ((unsigned char)*p <= 0x20 || (unsigned char)*p >= 0x7f)
-            return head_refuse(why, 400, "the target of a request has to be printable ASCII without blanks");
+            return head_refuse(why, 400, "the request target must be printable ASCII without spaces");
     query = strchr(target, '?');
     if (query)
         *query++ = 0;
@@ -68,7 +68,7 @@ static int read_target(struct http_head *h, char *target, const char **why)
     }
     return h->path[0] == '/' || (strcmp(h->path, "*") == 0 && strcmp(h->method, "OPTIONS") == 0)
                ? 0
-               : head_refuse(why, 400, "the target of a request has to begin with / or http://");
+               : head_refuse(why, 400, "the request target must begin with / or http://");
 }
 
 static int read_request_line(struct http_head *h, char *line, const char **why)
@@ -80,11 +80,11 @@ static int read_request_line(struct http_head *h, char *line, const char **why)
     *target++ = 0;
     *version++ = 0;
     if (!is_token(line, strlen(line)))
-        return head_refuse(why, 400, "the method is not a word");
+        return head_refuse(why, 400, "the method is not a token");
     if (strncmp(version, "HTTP/", 5) != 0 || strlen(version) != 8 || version[6] != '.')
         return head_refuse(why, 400, "the version of the request line is not HTTP/1.1");
     if (version[5] != '1' || (version[7] != '0' && version[7] != '1'))
-        return head_refuse(why, 505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
+        return head_refuse(why, 505, "only HTTP/1.1 and HTTP/1.0 are supported");
     h->method = line;
     h->minor = version[7] - '0';
     return read_target(h, target, why);
@@ -184,13 +184,13 @@ static int check_host(const struct http_head *h, const char **why)
     if (n > 1 || (n == 0 && h->minor == 1))
         return head_refuse(why, 400, "Host is missing or repeated");
     if (value && !is_host(value))
-        return head_refuse(why, 400, "Host is no name or address of a host");
+        return head_refuse(why, 400, "Host is not a host name or address");
     if (!h->authority)
         return 0;
     n = strcspn(h->authority, "/");
     return n && (!value || (strlen(value) == n && strncasecmp(value, h->authority, n) == 0))
                ? 0
-               : head_refuse(why, 400, "Host is not that of the target");
+               : head_refuse(why, 400, "Host differs from the host of the request target");
 }
 
 /* Refuses repeated fields that identify the client: two readers could use different ones. */
@@ -215,14 +215,14 @@ static int read_framing(struct http_head *h, const char **why)
            n_codings = count(h, "transfer-encoding", &coding);
 
     if (n_lengths > 1 || (length && !read_length(length, &h->body_bytes)))
-        return head_refuse(why, 400, "Content-Length is repeated or no whole number");
+        return head_refuse(why, 400, "Content-Length is repeated or not an integer");
     if (n_codings > 1 || (coding && (length || h->minor == 0)))
         return head_refuse(why, 400, "Transfer-Encoding is repeated, beside Content-Length, or in HTTP/1.0");
     if (coding && strcasecmp(coding, "chunked") != 0)
-        return head_refuse(why, 501, "of transfer codings only chunked is understood");
+        return head_refuse(why, 501, "the only supported transfer coding is chunked");
     h->chunked = coding != NULL;
     if (count(h, "expect", &value) && strcasecmp(value, "100-continue") != 0)
-        return head_refuse(why, 417, "of expectations only 100-continue is understood");
+        return head_refuse(why, 417, "the only supported expectation is 100-continue");
     h->expects = value && h->minor == 1;
     return 0;
 }
@@ -238,21 +238,21 @@ int http_head_read(struct http_head *h, char *text, size_t n, size_t max_headers
     line = take_line(&text, end, &length);
     if (!line)
         return head_refuse(why, 400,
-                           "a line of the head does not end in CR LF, or holds a control character");
+                           "a line of the head does not end with CR LF, or contains a control character");
     if ((rc = read_request_line(h, line, why)) != 0)
         return rc;
     for (;;) {
         line = take_line(&text, end, &length);
         if (!line)
             return head_refuse(why, 400,
-                               "a line of the head does not end in CR LF, or holds a control character");
+                               "a line of the head does not end with CR LF, or contains a control character");
         if (length == 0)
             break;
         if ((rc = read_field(h, line, length, max_headers, why)) != 0)
             return rc;
     }
     if (text != end)
-        return head_refuse(why, 400, "the head goes on behind its empty line");
+        return head_refuse(why, 400, "there are bytes after the empty line of the head");
     if ((rc = check_host(h, why)) != 0)
         return rc;
     if ((rc = check_single(h, why)) != 0)

@@ -472,8 +472,8 @@ static bool is_wanted(struct connection *c, uint64_t n)
     return c->wanted || n <= SERVER_SMALL_BODY;
 }
 
-static const char too_large[] = "the body is larger than this server takes";
-static const char crowded[] = "the bodies of requests take as much memory as this server gives them";
+static const char too_large[] = "the body is too large for this server";
+static const char crowded[] = "request bodies use all the memory that this server has for them";
 
 /* Whether a body of N bytes fits into max_bodies_bytes besides those of other connections. Small bodies do
  * not count: the number of connections limits them. */
@@ -573,12 +573,12 @@ static bool read_head(struct connection *c)
         return false;
     }
     if (at.pos < 0 && n <= most) {
-        server_refuse(c, 400, "a line of the head does not end in CR LF, or holds a control character");
+        server_refuse(c, 400, "a line of the head does not end with CR LF, or contains a control character");
         return true;
     }
     end = at.pos < 0 ? SIZE_MAX : (size_t)at.pos + 4;
     if (end > most) {
-        server_refuse(c, 431, "request line and headers are longer than this server takes");
+        server_refuse(c, 431, "the request line and headers are too long for this server");
         return true;
     }
     c->head_text = mem_alloc(end, MEM_NET);
@@ -659,7 +659,7 @@ static int read_chunk(struct connection *c, const char **why)
         c->chunk = c->left ? CHUNK_DATA : CHUNK_END;
         return c->left == 0;
     }
-    *why = "the chunks of the body are not as HTTP has them";
+    *why = "the chunks of the body are malformed";
     if (c->chunk == CHUNK_END)
         return end_chunk(c);
     if ((length = chunk_line(c, line)) < 0)
@@ -978,7 +978,7 @@ static int add_connection(struct server *s, int fd, const struct sockaddr *from,
 static void turn_away(struct server *s, int fd)
 {
     char body[512], text[900], date[DATE_LINE];
-    size_t n = s->opt.refusal(s->opt.ctx, 503, "this server has as many connections as it takes", body,
+    size_t n = s->opt.refusal(s->opt.ctx, 503, "this server has reached its limit of connections", body,
                               sizeof(body));
     int length =
         snprintf(text, sizeof(text),
@@ -1012,7 +1012,7 @@ static void on_accept_error(struct evconnlistener *l, void *ctx)
     struct server *s = ctx;
 
     if (!s->out_of_descriptors)
-        log_warn("no connection can be taken: %s", strerror(errno));
+        log_warn("cannot accept connections: %s", strerror(errno));
     s->out_of_descriptors = true;
     evconnlistener_disable(l);
     s->paused = true;
@@ -1039,7 +1039,7 @@ static void end_overdue(struct server *s, double now)
         if (c->shaking)
             note_failure(c, true);
         if (c->state == BODY || (c->state == HEAD && c->s->opt.request_s > 0))
-            server_refuse(c, 408, "the request did not come in time");
+            server_refuse(c, 408, "the request took too long to arrive");
         else
             drop(c);
     }
@@ -1193,7 +1193,7 @@ int server_listen_path(const char *path, int *fd, struct err *e)
     struct stat st;
 
     if (strlen(path) >= sizeof(at.sun_path))
-        return err_set(e, ERR_INPUT, "%s: a path of a socket has less than %zu bytes", path,
+        return err_set(e, ERR_INPUT, "%s: the path of a socket must have less than %zu bytes", path,
                        sizeof(at.sun_path));
     memcpy(at.sun_path, path, strlen(path));
     if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode)) {

@@ -49,7 +49,7 @@ static int systemd_check(int fd, const char *name, struct err *e)
         fcntl(fd, F_SETFD, FD_CLOEXEC) == 0)
         return 0;
     return err_set(e, ERR_INPUT,
-                   "LISTEN_FDS: descriptor %d%s%s%s was passed, which is no stream socket that listens", fd,
+                   "LISTEN_FDS: descriptor %d%s%s%s was passed, but is not a listening stream socket", fd,
                    name[0] ? " (" : "", name, name[0] ? ")" : "");
 }
 

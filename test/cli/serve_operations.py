@@ -412,9 +412,9 @@ def sockets_of_a_service_manager_that_cannot_be_served():
             expect(s.request("GET", "/metrics")[0], 401, "with keys other machines are served")
         expect(Server("--allow-no-keys", sockets=[wide]).end(), 0, "or if it is said so")
         for wrong in (plain, udp, pair):
-            fails([tcp, wrong], 1, "descriptor 4", "(two)", "no stream socket that listens", LISTEN_FDNAMES="one:two:three")
+            fails([tcp, wrong], 1, "descriptor 4", "(two)", "is not a listening stream socket", LISTEN_FDNAMES="one:two:three")
         fails([tcp] * 17, 1, "17", "16")
-        fails([tcp], 1, "descriptor 4", "listens", LISTEN_FDS="2")
+        fails([tcp], 1, "descriptor 4", "listening", LISTEN_FDS="2")
     with Server(env={"LISTEN_FDS": "x", "LISTEN_PID": "1"}):
         pass
 

@@ -74,7 +74,7 @@ static int read_own(SSL_CTX *ctx, const struct tls_options *o, struct err *e)
     if ((rc = look_at(key, &st, e)) != 0)
         return rc;
     if (st.st_mode & S_IROTH)
-        log_warn("%s: everybody on this machine can read the key", key);
+        log_warn("%s: every user of this machine can read the key", key);
     SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
     SSL_CTX_set_default_passwd_cb_userdata(ctx, &encrypted);
     rc = SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM);
