@@ -114,7 +114,7 @@ export class Answer {
             return;
         }
         this.message.state = this.message.content ? "interrupted" : "failed";
-        this.message.error = error instanceof ApiError ? error.message : "The connection broke.";
+        this.message.error = error instanceof ApiError ? error.message : "The connection was lost.";
         this.status = error.status;
     }
 

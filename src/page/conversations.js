@@ -39,7 +39,7 @@ export class Conversations {
         const shown = this.chat.conversation.id;
 
         byId("list").replaceChildren(...this.store.list().map(c => {
-            const title = c.title || "Without a title";
+            const title = c.title || "Untitled";
             const open = button(title, () => this.open(c), {className: "title"});
 
             if (c.id === shown)
@@ -50,7 +50,7 @@ export class Conversations {
     }
 
     #remove(c) {
-        if (!confirm(`Delete “${c.title || "Without a title"}”? It cannot be brought back.`))
+        if (!confirm(`Delete “${c.title || "Untitled"}”? This cannot be undone.`))
             return;
         this.chat.running.get(c.id)?.stop();
         this.store.remove(c.id);

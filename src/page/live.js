@@ -133,7 +133,7 @@ export class Live {
             this.#draw();
         } catch (error) {
             const text = error.name === "TimeoutError" || error.name === "AbortError"
-                ? "The server does not answer." : error.message;
+                ? "The server does not respond." : error.message;
             if (this.error.hidden || this.error.textContent !== text)
                 this.error.textContent = text;
             this.error.hidden = false;

@@ -5,8 +5,8 @@ import {Markdown} from "./markdown.js";
 const DRAW_MS = 100; // a growing answer is drawn at most ten times a second
 
 const NOTES = {
-    length: "The answer reached the limit of its length.",
-    full: "The context is full. Begin a new conversation, or edit an earlier message.",
+    length: "The answer reached its maximum length.",
+    full: "The context is full. Start a new conversation, or edit an earlier message.",
     stopped: "Stopped.",
     interrupted: "Interrupted.",
     failed: "No answer.",
@@ -56,7 +56,7 @@ export class MessageView {
             this.buttons.append(this.figures);
     }
 
-    // Shows the current state of an answer. While it is being written (ACTIVE), drawing waits for the next frame.
+    // Shows the current state of an answer. While it is being written (ACTIVE), it is drawn every DRAW_MS.
     update(active) {
         this.active = active;
         if (!active) {
@@ -103,7 +103,7 @@ export class MessageView {
             this.buttons.firstChild.focus();
         };
         const form = make("form", {className: "edit"}, input,
-            make("p", {className: "hint", textContent: "Enter sends, Shift+Enter begins a line. What follows this message is replaced."}),
+            make("p", {className: "hint", textContent: "Enter sends, Shift+Enter starts a new line. All later messages are replaced."}),
             make("div", {className: "row"}, button("Cancel", end), make("button", {className: "strong"}, "Send")));
 
         const send = () => {

@@ -7,21 +7,21 @@ const STORED = "gallop.settings", KEY = "gallop.key";
 
 // Fields of a request. An empty one is not sent, so that the default of the model or the server applies.
 const SAMPLING = [
-    {name: "max_completion_tokens", label: "Most tokens of an answer", min: 1, max: 2147483647, step: 1},
+    {name: "max_completion_tokens", label: "Maximum tokens of an answer", min: 1, max: 2147483647, step: 1},
     {name: "temperature", label: "Temperature", min: 0, max: 100, step: "any",
-        hint: "0: always the likeliest token"},
+        hint: "0: always the most likely token"},
     {name: "top_p", label: "Top p", min: 0, max: 1, step: "any",
-        hint: "the likeliest tokens that make up this mass"},
-    {name: "top_k", label: "Top k", min: -1, max: 2147483647, step: 1, hint: "so many likeliest; 0: all"},
+        hint: "only the most likely tokens with this total probability"},
+    {name: "top_k", label: "Top k", min: -1, max: 2147483647, step: 1, hint: "only this many of the most likely tokens; 0: all"},
     {name: "min_p", label: "Min p", min: 0, max: 1, step: "any",
-        hint: "not less likely than this part of the likeliest"},
-    {name: "repetition_penalty", label: "Repetition penalty", min: 0, max: 100, step: "any", hint: "1: none"},
+        hint: "only tokens at least this likely, relative to the most likely one"},
+    {name: "repetition_penalty", label: "Repetition penalty", min: 0, max: 100, step: "any", hint: "1: no penalty"},
     {name: "frequency_penalty", label: "Frequency penalty", min: -2, max: 2, step: "any"},
     {name: "presence_penalty", label: "Presence penalty", min: -2, max: 2, step: "any"},
     {name: "seed", label: "Seed", min: 0, max: Number.MAX_SAFE_INTEGER, step: 1,
         hint: "the same seed gives the same answer"},
 ];
-const THEMES = [["", "As the system"], ["light", "Light"], ["dark", "Dark"]];
+const THEMES = [["", "System"], ["light", "Light"], ["dark", "Dark"]];
 
 function read() {
     try {

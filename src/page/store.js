@@ -66,7 +66,7 @@ export class Store {
                 if (key.startsWith(PREFIX))
                     this.#note(parse(localStorage.getItem(key)));
         } catch {
-            onfail("This browser keeps nothing for this page: conversations end with it.");
+            onfail("This browser stores nothing for this page: conversations are lost when it is closed.");
         }
     }
 
@@ -95,7 +95,7 @@ export class Store {
         try {
             localStorage.setItem(PREFIX + c.id, JSON.stringify(c));
         } catch {
-            this.onfail("The browser's storage is full: what is new here is not kept. Export or delete conversations.");
+            this.onfail("The browser's storage is full: new messages are not stored. Export or delete conversations.");
         }
     }
 

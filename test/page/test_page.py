@@ -405,7 +405,7 @@ class PageTest(OnPage):
         self.assertEqual(self.page.run(shown), ["7 of 1,000 tokens", 7, 1000])
         self.ask("more")
         self.state("length")
-        self.assertEqual(self.note(), "The answer reached the limit of its length.")
+        self.assertEqual(self.note(), "The answer reached its maximum length.")
         self.page.click("#new")
         self.assertTrue(self.page.run("document.querySelector('#context').hidden"))
 
@@ -416,7 +416,7 @@ class PageTest(OnPage):
         self.page.wait("document.querySelector('#model').innerText")
         self.ask("hi")
         self.state("length")
-        self.assertEqual(self.note(), "The context is full. Begin a new conversation, or edit an earlier message.")
+        self.assertEqual(self.note(), "The context is full. Start a new conversation, or edit an earlier message.")
 
     # ---- conversations and settings ----
 
