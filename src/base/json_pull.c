@@ -251,7 +251,7 @@ bool json_pull_string(struct json_pull *j, struct json_str *s)
     if (p == j->end || *p != '"') {
         j->p = p;
         return !json_pull_fail(j, p == j->end ? "the text ends inside a string"
-                                              : "a control character stands in a string");
+                                              : "a string contains a control character");
     }
     j->p = p + 1;
     return true;

@@ -133,7 +133,7 @@ int dense_add(struct dense *d, struct folder in, const char *path, struct err *e
     if ((rc = read_config(l, &bias, in, file, e)) != 0)
         return rc;
     if (d->n > 1 && l->in != l[-1].out)
-        return err_set(e, ERR_INPUT, "%s/%s: in_features is %zu, the module in front gives %zu", in.path,
+        return err_set(e, ERR_INPUT, "%s/%s: in_features is %zu, the module before it gives %zu", in.path,
                        file, l->in, l[-1].out);
     return read_weights(l, bias, in, path, e);
 }

@@ -192,7 +192,7 @@ static int read_ids(struct reader *r, const char *name, const json_t *v, size_t 
     int32_t *list;
 
     if (count > most)
-        return err_set(r->e, ERR_INPUT, "%s: %s: found %zu token ids, at most %zu can be served", r->what,
+        return err_set(r->e, ERR_INPUT, "%s: %s: found %zu token ids, at most %zu are supported", r->what,
                        name, count, most);
     list = arena_alloc(r->arena, (count + 1) * sizeof(*list));
     if (!list)
@@ -223,7 +223,7 @@ static int read_strings(struct reader *r, enum sampling_field f, const json_t *v
     struct sampling_str *list;
 
     if (n > most)
-        return err_set(r->e, ERR_INPUT, "%s: %s: found %zu strings, at most %zu can be served", r->what,
+        return err_set(r->e, ERR_INPUT, "%s: %s: found %zu strings, at most %zu are supported", r->what,
                        name_of[f], n, most);
     list = arena_alloc(r->arena, (n + 1) * sizeof(*list));
     if (!list)
@@ -236,7 +236,7 @@ static int read_strings(struct reader *r, enum sampling_field f, const json_t *v
         if (!json_is_string(one) || len == 0)
             return unexpected(r, name_of[f], one, "a string that is not empty, or a list of such");
         if (len > bytes)
-            return err_set(r->e, ERR_INPUT, "%s: %s: found a string of %zu bytes, at most %zu can be served",
+            return err_set(r->e, ERR_INPUT, "%s: %s: found a string of %zu bytes, at most %zu are supported",
                            r->what, name_of[f], len, bytes);
         copy = arena_strndup(r->arena, json_string_value(one), len);
         if (!copy)
@@ -310,7 +310,7 @@ static int read_biases(struct reader *r, const json_t *v)
     if (!json_is_object(v) && !json_is_array(v))
         return unexpected(r, "logit_bias", v, "an object of token ids and values, or a list of pairs");
     if (n > SAMPLING_MAX_BIASES)
-        return err_set(r->e, ERR_INPUT, "%s: logit_bias: found %zu entries, at most %d can be served",
+        return err_set(r->e, ERR_INPUT, "%s: logit_bias: found %zu entries, at most %d are supported",
                        r->what, n, SAMPLING_MAX_BIASES);
     list = arena_zalloc(r->arena, n + 1, sizeof(*list));
     if (!list)
@@ -321,7 +321,7 @@ static int read_biases(struct reader *r, const json_t *v)
     qsort(list, n, sizeof(*list), by_bias_id);
     for (size_t i = 1; i < n; i++)
         if (list[i].id == list[i - 1].id)
-            return err_set(r->e, ERR_INPUT, "%s: logit_bias: token %d is there twice", r->what, list[i].id);
+            return err_set(r->e, ERR_INPUT, "%s: logit_bias: token %d appears twice", r->what, list[i].id);
     r->s->bias = list;
     r->s->n_biases = n;
     return 0;
@@ -383,7 +383,7 @@ int sampling_set_json(struct sampling *s, const json_t *object, const char *what
         if (strcmp(name, "allowed_token_ids") == 0)
             rc = read_allowed(&r, json_object_iter_value(it));
         else if (f == SAMPLING_N_FIELDS || f == SAMPLING_MAX_LENGTH)
-            return err_set(e, ERR_INPUT, "%s: %.60s: there is no such sampling parameter", what, name);
+            return err_set(e, ERR_INPUT, "%s: %.60s: unknown sampling parameter", what, name);
         else
             rc = read_field(&r, f, json_object_iter_value(it));
     }
@@ -454,7 +454,7 @@ static int read_config(struct reader *r, json_t *o)
         }
     }
     if (rc == 0 && others[0])
-        log_warn("%s: %s: asks for decoding that is not done here; ignored", r->what, others);
+        log_warn("%s: %s: asks for a decoding method that is not supported; ignored", r->what, others);
     return rc;
 }
 
@@ -471,7 +471,7 @@ int sampling_from_text(const char *text, size_t len, const char *path, struct sa
     if (json_is_object(root))
         rc = read_config(&r, root);
     else
-        rc = err_set(e, ERR_INPUT, "%s: found something else than a JSON object", path);
+        rc = err_set(e, ERR_INPUT, "%s: expected a JSON object", path);
     json_decref(root);
     return rc;
 }
@@ -572,7 +572,7 @@ static int validate_strings(const char *name, const struct sampling_str *list, s
                              t->n, bytes);
     }
     return n <= most ? 0
-                     : err_about(e, ERR_INPUT, name, "found %zu strings, at most %zu can be served", n, most);
+                     : err_about(e, ERR_INPUT, name, "found %zu strings, at most %zu are supported", n, most);
 }
 
 void sampling_sort(struct sampling *s)
@@ -610,7 +610,7 @@ int sampling_validate(const struct sampling *s, size_t n_vocab, struct err *e)
         if (!isfinite(s->bias[i].value))
             return err_about(e, ERR_INPUT, "logit_bias", "token %d: expected a finite number", s->bias[i].id);
         if (i > 0 && s->bias[i].id <= s->bias[i - 1].id)
-            return err_about(e, ERR_INPUT, "logit_bias", "token %d is there twice or out of order",
+            return err_about(e, ERR_INPUT, "logit_bias", "token %d appears twice or out of order",
                              s->bias[i].id);
     }
     if (s->n_logprob_ids > SAMPLING_MAX_LOGPROBS)

@@ -17,7 +17,7 @@ static int check_ids(const struct seq_request *r, size_t n_vocab, size_t max_len
     if (r->n_ids == 0)
         return err_set(e, ERR_INPUT, "the prompt is empty");
     if (!r->ids)
-        return err_set(e, ERR_INPUT, "a prompt of %zu tokens is said to be there, but ids is NULL", r->n_ids);
+        return err_set(e, ERR_INPUT, "the prompt has %zu tokens, but ids is NULL", r->n_ids);
     if (r->n_ids > max_len || (r->n_ids == max_len && s->max_new_tokens > 0))
         return err_set(
             e, ERR_INPUT,
@@ -153,8 +153,8 @@ static int check_choice(const struct seq_common *c, size_t n_vocab, struct err *
         if (may_begin(c, (int32_t)id))
             return 0;
     return err_set(e, ERR_INPUT,
-                   "%s: no token is left to choose: what is allowed is forbidden as a bad word, or as an end "
-                   "before the fewest tokens",
+                   "%s: no token is left to choose: every allowed token is a bad word, or an end token "
+                   "before min_new_tokens",
                    c->allowed ? "allowed_token_ids"
                    : c->n_bad ? "bad_words"
                               : "stop_token");

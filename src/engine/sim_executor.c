@@ -117,7 +117,7 @@ int sim_executor_open(struct sim_executor *m, const struct sim_executor_spec *sp
     *m = (struct sim_executor){.spec = *spec};
     m->logits = mem_zalloc(n_wanted, sizeof(*m->logits), MEM_ENGINE);
     if (!m->logits)
-        return err_nomem(e, "a simulated machine");
+        return err_nomem(e, "a simulated executor");
     if ((rc = slots_open(&m->slots, kv, e)) != 0) {
         sim_executor_close(m);
         return rc;

@@ -142,14 +142,15 @@ int step_take_place(struct step *g, size_t n_tokens, struct err *e)
     size_t most = g->opt.max_queued, most_tokens = g->opt.max_queued_tokens;
 
     if (!add_within(&g->n_queued, 1, most))
-        return err_set(e, ERR_NOSPACE, "the queue is full: %zu requests wait, as many as are allowed", most);
+        return err_set(e, ERR_NOSPACE, "the queue is full: %zu requests are waiting, which is the limit",
+                       most);
     /* a single request may always enter an empty queue, however long its prompt is */
     if (!add_within(&g->n_queued_tokens, n_tokens, most_tokens) &&
         (n_tokens <= most_tokens || !add_within(&g->n_queued_tokens, n_tokens, n_tokens))) {
         atomic_fetch_sub(&g->n_queued, 1);
         return err_set(
             e, ERR_NOSPACE,
-            "the queue is full: prompts of %zu tokens wait, %zu more would be beyond the %zu allowed",
+            "the queue is full: prompts of %zu tokens are waiting, %zu more would exceed the limit of %zu",
             atomic_load(&g->n_queued_tokens), n_tokens, most_tokens);
     }
     return 0;

@@ -413,7 +413,7 @@ int pool_new(struct pool **out, int n_threads, struct err *e)
 
     *out = NULL;
     if (n_threads < 1 || n_threads > MAX_THREADS)
-        return err_set(e, ERR_INPUT, "%d threads asked for, expected 1 to %d", n_threads, MAX_THREADS);
+        return err_set(e, ERR_INPUT, "found %d threads, expected 1 to %d", n_threads, MAX_THREADS);
     bytes = sizeof(struct pool) + (size_t)(n_threads - 1) * sizeof(struct worker) +
             (size_t)n_threads * sizeof(struct range) + LINE;
     memory = mem_zalloc(1, bytes, MEM_BASE);

@@ -106,7 +106,7 @@ static int send_all(struct place *p, struct word w, double deadline, struct err 
 
         if (sent < 0 && (errno == EAGAIN || errno == EINTR)) {
             if (!is_ready(p, POLLOUT, deadline))
-                return lost(p, e, "the server takes no bytes in time");
+                return lost(p, e, "the server did not read in time");
             continue;
         }
         if (sent < 0)
@@ -193,7 +193,7 @@ static int greet(struct place *p, struct err *e)
     ours = r->type == REDIS_REPLY_STRING && r->str && strcmp(r->str, version) == 0;
     if (!ours)
         rc = err_set(e, ERR_UNSUPPORTED,
-                     "KV store %s: what is kept there has version '%.40s', expected %s; it is left alone",
+                     "KV store %s: the store there has version '%.40s', expected %s; it is not used",
                      p->where, r->type == REDIS_REPLY_STRING && r->str ? r->str : "", version);
     freeReplyObject(r);
     return rc;
@@ -377,7 +377,7 @@ static int redis_list(void *m, store_found_fn *found, void *ctx, struct err *e)
         good = redis_read_keys(r, &cursor, found, ctx);
         freeReplyObject(r);
     } while (good && cursor && clock_seconds() < until);
-    return good ? 0 : lost(m, e, "the server's reply to SCAN is none");
+    return good ? 0 : lost(m, e, "the server's reply to SCAN is malformed");
 }
 
 const struct store_medium store_redis = {.open = redis_open,

@@ -86,7 +86,7 @@ static int medium_of(const char *where, const struct store_medium **medium, stru
         return 0;
     if (strncmp(where, "redis://", 8) != 0)
         return err_set(e, ERR_INPUT,
-                       "KV store %s: expected a folder or redis://host[:port][/db] (TLS is not spoken)",
+                       "KV store %s: expected a folder or redis://host[:port][/db] (TLS is not supported)",
                        where);
 #ifdef GALLOP_HIREDIS
     *medium = &store_redis;
@@ -253,7 +253,7 @@ static bool fetch(struct store *s, struct slot *t)
         s->medium->remove(s->m, t->key);
         atomic_fetch_add(&s->n_damaged, 1);
         if (!s->said_damage)
-            log_warn("a block of the KV store is damaged and is not used; others will not be named");
+            log_warn("a block of the KV store is damaged and not used; further ones will not be logged");
         s->said_damage = true;
         return false;
     }

@@ -388,7 +388,7 @@ static void ids_of_lists_end_with_the_vocabulary_and_come_in_any_order(void **st
     assert_int_equal(o.n, 1);
     assert_int_equal(o.end.finish, GALLOP_FINISH_STOP);
     assert_int_equal(o.end.stop_token, 191);
-    REFUSE("logit_bias: token 7 is there twice", r.sampling.bias_id = order + 2; r.sampling.bias = bias;
+    REFUSE("logit_bias: token 7 appears twice", r.sampling.bias_id = order + 2; r.sampling.bias = bias;
            r.sampling.n_bias = 2);
     REFUSE("logit_bias: found token 192", r.sampling.bias_id = above; r.sampling.bias = bias;
            r.sampling.n_bias = 2);

@@ -373,7 +373,7 @@ static void a_full_queue_refuses_and_takes_again_when_requests_begin(void **stat
     }
     q = request(2, 10, 4, &r[2]);
     assert_int_equal(gallop_submit(g, &q, NULL, err), GALLOP_NO_SPACE);
-    assert_non_null(strstr(err, "the queue is full: 2 requests wait"));
+    assert_non_null(strstr(err, "the queue is full: 2 requests are waiting"));
     gallop_step(g, 0); /* the first begins */
     while (gallop_take(g, &ev))
         note(&ev);
@@ -403,7 +403,7 @@ static void prompts_that_wait_are_counted_by_tokens_but_one_may_always_wait(void
     submit(g, &q);
     q = request(1, 11, 4, &r[1]);
     assert_int_equal(gallop_submit(g, &q, NULL, err), GALLOP_NO_SPACE);
-    assert_non_null(strstr(err, "prompts of 40 tokens wait, 11 more"));
+    assert_non_null(strstr(err, "prompts of 40 tokens are waiting, 11 more"));
     q = request(1, 10, 4, &r[1]);
     submit(g, &q);
     run_all(g);

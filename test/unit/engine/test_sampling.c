@@ -130,7 +130,7 @@ static void wrong_lists_are_refused_with_field_found_and_expected(void **state)
     REFUSED("{\"logit_bias\":{\"1\":1e300}}", "logit_bias: found 1e+300, expected a finite number");
     REFUSED("{\"logit_bias\":[[1,2],[3]]}",
             "logit_bias: found a list of 1, expected a pair of token id and value");
-    REFUSED("{\"logit_bias\":[[1,2],[1,3]]}", "logit_bias: token 1 is there twice");
+    REFUSED("{\"logit_bias\":[[1,2],[1,3]]}", "logit_bias: token 1 appears twice");
     REFUSED("{\"logit_bias\":[[-1,2]]}", "logit_bias: found the key -1, expected a token id");
     REFUSED("{\"logit_bias\":3}",
             "logit_bias: found 3, expected an object of token ids and values, or a list of pairs");
@@ -143,19 +143,19 @@ static void wrong_lists_are_refused_with_field_found_and_expected(void **state)
     for (int i = 0; i < SAMPLING_MAX_STOPS; i++)
         at += sprintf(at, ",\"b\"");
     sprintf(at, "]}");
-    REFUSED(json, "stop: found 65 strings, at most 64 can be served");
+    REFUSED(json, "stop: found 65 strings, at most 64 are supported");
     sprintf(json, "{\"stop\":\"%01025d\"}", 0);
-    REFUSED(json, "stop: found a string of 1025 bytes, at most 1024 can be served");
+    REFUSED(json, "stop: found a string of 1025 bytes, at most 1024 are supported");
     sprintf(json, "{\"bad_words\":\"%0129d\"}", 0);
-    REFUSED(json, "bad_words: found a string of 129 bytes, at most 128 can be served");
+    REFUSED(json, "bad_words: found a string of 129 bytes, at most 128 are supported");
     REFUSED("{\"bad_words\":[\"\"]}",
             "bad_words: found \"\", expected a string that is not empty, or a list of such");
 }
 
 static void unknown_names_are_refused(void **state)
 {
-    REFUSED("{\"top_k\":5,\"tempreature\":1}", "tempreature: there is no such sampling parameter");
-    REFUSED("{\"max_length\":5}", "max_length: there is no such sampling parameter");
+    REFUSED("{\"top_k\":5,\"tempreature\":1}", "tempreature: unknown sampling parameter");
+    REFUSED("{\"max_length\":5}", "max_length: unknown sampling parameter");
     REFUSED("[]", "sampling parameters must be an object");
 }
 
@@ -184,7 +184,7 @@ static void a_broken_generation_config_is_refused_with_the_file_named(void **sta
     assert_int_equal(config(&s, "{\"top_k\":1,\"top_k\":2}"), ERR_INPUT);
     assert_non_null(strstr(e.msg, "m/generation_config.json: at byte 19: duplicate key \"top_k\""));
     assert_int_equal(config(&s, "[]"), ERR_INPUT);
-    assert_string_equal(e.msg, "m/generation_config.json: found something else than a JSON object");
+    assert_string_equal(e.msg, "m/generation_config.json: expected a JSON object");
     assert_int_equal(config(&s, "{\"temperature\":\"0.6\"}"), ERR_INPUT);
     assert_string_equal(
         e.msg, "m/generation_config.json: temperature: found \"0.6\", expected a finite number >= 0");
@@ -217,7 +217,7 @@ static void other_decoding_is_warned_of_once(void **state)
     assert_string_equal(
         warning_of("{\"num_beams\":4,\"top_k\":5,\"typical_p\":0.9,\"suppress_tokens\":[1]}"),
         "gallop: warning: m/generation_config.json: num_beams, typical_p, suppress_tokens: asks for "
-        "decoding that is not done here; ignored\n");
+        "a decoding method that is not supported; ignored\n");
     assert_string_equal(
         warning_of("{\"num_beams\":1,\"typical_p\":1.0,\"penalty_alpha\":null,\"bad_words_ids\":null,"
                    "\"suppress_tokens\":[],\"no_repeat_ngram_size\":0,\"use_cache\":true,\"new\":1}"),
@@ -407,7 +407,7 @@ static void a_record_filled_by_hand_is_checked(void **state)
     INVALID("logit_bias: found token 10, the vocabulary has 10");
     bias[1].id = 3;
     s.bias = bias, s.n_biases = 2;
-    INVALID("logit_bias: token 3 is there twice or out of order");
+    INVALID("logit_bias: token 3 appears twice or out of order");
     bias[0].value = -INFINITY;
     s.bias = bias, s.n_biases = 1;
     INVALID("logit_bias: token 3: expected a finite number");

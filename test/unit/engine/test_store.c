@@ -387,7 +387,7 @@ static void what_does_not_fit_is_refused_in_a_sentence(void **state)
         {"bmc", NULL, NULL, "a KV store keeps blocks of slab_pool and paged; the KV cache is bmc"},
         {NULL, "none", NULL,
          "a KV store keeps blocks by their prefix, but the prefix index is none (radix, hash)"},
-        {NULL, NULL, "rediss://host", "(TLS is not spoken)"},
+        {NULL, NULL, "rediss://host", "(TLS is not supported)"},
         {NULL, NULL, "/no/such/folder/here", "/no/such/folder/here"}};
 
     for (size_t w = 0; w < sizeof(way) / sizeof(way[0]); w++) {
