@@ -104,7 +104,7 @@ static int explain(struct plan *p, const float *logits, size_t n, bool json, str
     struct sample_stage stage[SAMPLE_MAX_STAGES];
     struct sample_prob *prob = mem_zalloc(n, sizeof(*prob), MEM_APP);
     size_t n_stages, n_probs, n_output = p->output.n;
-    struct sampler sampler = {0};
+    struct sample_scratch sampler = {0};
     struct sample_history h;
     int rc;
 

@@ -29,7 +29,7 @@ struct gallop_executor {
     struct executor_rows *rows; /* [max_seqs] */
     struct choice *choice;      /* [max_seqs] */
     struct gallop_pick *pick;   /* [max_seqs] */
-    struct sampler *sampler;    /* [n_samplers] one a thread */
+    struct sample_scratch *sampler; /* [n_samplers] one a thread */
     struct sample_history *history; /* [n_samplers] */
     size_t n_samplers, n_sequences; /* of the run */
     size_t seen_window, seen_sink;  /* no layer sees other rows than those; 0: one sees all */

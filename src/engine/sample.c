@@ -241,7 +241,7 @@ struct sample_select_cut sample_select_mass(const struct kern *k, float *y, floa
 
 /* One run of the chain. */
 struct chain {
-    struct sampler *s;
+    struct sample_scratch *s;
     const struct sampling *p;
     const struct sample_history *h;
     const float *logits; /* before the chain */
@@ -264,12 +264,12 @@ static size_t slices_of(size_t n, size_t size)
     return (n + size - 1) / size;
 }
 
-int sample_open(struct sampler *s, const struct kern *k, size_t n_vocab, struct err *e)
+int sample_open(struct sample_scratch *s, const struct kern *k, size_t n_vocab, struct err *e)
 {
     size_t v = slices_of(n_vocab, SUM_SLICE) * SUM_SLICE, words;
     float *at;
 
-    *s = (struct sampler){0};
+    *s = (struct sample_scratch){0};
     if (n_vocab == 0 || n_vocab > INT32_MAX)
         return err_set(e, ERR_INPUT, "a vocabulary of %zu tokens cannot be sampled from", n_vocab);
     words = 5 * v + v / MAX_SLICE + 2 * (v / SUM_SLICE) + 2 * SAMPLING_MAX_LOGPROBS;
@@ -290,10 +290,10 @@ int sample_open(struct sampler *s, const struct kern *k, size_t n_vocab, struct 
     return 0;
 }
 
-void sample_close(struct sampler *s)
+void sample_close(struct sample_scratch *s)
 {
     mem_free(s->memory);
-    *s = (struct sampler){0};
+    *s = (struct sample_scratch){0};
 }
 
 /* ---- changes of single logits ---- */
@@ -439,7 +439,7 @@ static int find_best(struct chain *c)
 /* ---- selection ---- */
 
 /* Computes the maximum of each slice of x. Returns the largest. */
-static float find_maxima(struct sampler *s, const float *x, size_t n)
+static float find_maxima(struct sample_scratch *s, const float *x, size_t n)
 {
     size_t n_slices = slices_of(n, MAX_SLICE);
 
@@ -450,7 +450,7 @@ static float find_maxima(struct sampler *s, const float *x, size_t n)
 
 /* Makes candidates of all x[i] >= FLOOR that are not -infinity, by ascending id. slice_max must be that of
  * x. */
-static size_t gather(struct sampler *s, const float *x, size_t n, float floor)
+static size_t gather(struct sample_scratch *s, const float *x, size_t n, float floor)
 {
     size_t m = 0;
 
@@ -470,7 +470,7 @@ static size_t gather(struct sampler *s, const float *x, size_t n, float floor)
 
 /* Makes candidates of the K largest x and of all that equal the last of these. At least K tokens reach the
  * K-th largest maximum of a slice, which serves as a floor. */
-static size_t gather_top(struct sampler *s, const float *x, size_t n, size_t k)
+static size_t gather_top(struct sample_scratch *s, const float *x, size_t n, size_t k)
 {
     size_t n_slices = slices_of(n, MAX_SLICE), m, kept = 0;
     float floor = -INFINITY;
@@ -497,7 +497,7 @@ static size_t gather_top(struct sampler *s, const float *x, size_t n, size_t k)
 /* Sets s->x = (x - max) / temperature, and the maxima of slices likewise. */
 static void scale_all(struct chain *c)
 {
-    struct sampler *s = c->s;
+    struct sample_scratch *s = c->s;
     size_t n_slices = slices_of(c->n, MAX_SLICE);
 
     for (size_t i = 0; i < c->n; i++)
@@ -509,7 +509,7 @@ static void scale_all(struct chain *c)
 
 static void cut_top_k(struct chain *c)
 {
-    struct sampler *s = c->s;
+    struct sample_scratch *s = c->s;
 
     c->n_left = gather_top(s, c->x, c->n, c->p->top_k);
     for (size_t i = 0; i < c->n_left; i++)
@@ -522,7 +522,7 @@ static void cut_top_k(struct chain *c)
 static void cut_top_p(struct chain *c)
 {
     static const float depth[] = {-4, -8, -16, -32, -INFINITY};
-    struct sampler *s = c->s;
+    struct sample_scratch *s = c->s;
     size_t kept = 0, n_equal = 0;
     struct sample_select_cut cut;
     double mass;
@@ -555,7 +555,7 @@ static void cut_top_p(struct chain *c)
 /* Keeps p >= min_p * max p, compared as logarithms. */
 static void cut_min_p(struct chain *c)
 {
-    struct sampler *s = c->s;
+    struct sample_scratch *s = c->s;
     float least = (float)log(c->p->min_p);
     size_t kept = 0;
 
@@ -595,7 +595,7 @@ static void cut_tail(struct chain *c)
 /* ---- the pick ---- */
 
 /* Sums exp(x - max) over each slice into s->slice_sum. Returns the total. */
-static double sum_slices(struct sampler *s, const float *x, size_t n, float max)
+static double sum_slices(struct sample_scratch *s, const float *x, size_t n, float max)
 {
     size_t n_slices = slices_of(n, SUM_SLICE);
     double sum = 0;
@@ -611,7 +611,7 @@ static double sum_slices(struct sampler *s, const float *x, size_t n, float max)
 
 /* The index at which the cumulative mass of y[0 .. n) reaches U of the total: finds the slice first, then the
  * token in it. */
-static size_t walk(struct sampler *s, const float *y, size_t n, double u)
+static size_t walk(struct sample_scratch *s, const float *y, size_t n, double u)
 {
     double target = u * sum_slices(s, y, n, 0), sum = 0;
     size_t n_slices = slices_of(n, SUM_SLICE), b = 0, last = 0;
@@ -663,7 +663,8 @@ static size_t find_rank(const float *logits, size_t n_vocab, int32_t id)
 }
 
 /* Sets r->logprob to the log softmax of LOGITS at r->id. Returns the log of the softmax's denominator. */
-static double find_logprob(struct sampler *s, const float *logits, size_t n_vocab, struct sample_result *r)
+static double find_logprob(struct sample_scratch *s, const float *logits, size_t n_vocab,
+                           struct sample_result *r)
 {
     float max = find_maxima(s, logits, n_vocab);
     double log_sum = log(sum_slices(s, logits, n_vocab, max)) + max;
@@ -673,7 +674,7 @@ static double find_logprob(struct sampler *s, const float *logits, size_t n_voca
 }
 
 /* The same, and the log-probabilities of the tokens ID [N_IDS] in their order. */
-static void find_chosen(struct sampler *s, const float *logits, size_t n_vocab, const int32_t *id,
+static void find_chosen(struct sample_scratch *s, const float *logits, size_t n_vocab, const int32_t *id,
                         size_t n_ids, struct sample_result *r)
 {
     double log_sum = find_logprob(s, logits, n_vocab, r);
@@ -685,7 +686,7 @@ static void find_chosen(struct sampler *s, const float *logits, size_t n_vocab, 
 }
 
 /* The same, and the log-probabilities of the K most likely tokens. */
-static void find_logprobs(struct sampler *s, const float *logits, size_t n_vocab, size_t k,
+static void find_logprobs(struct sample_scratch *s, const float *logits, size_t n_vocab, size_t k,
                           struct sample_result *r)
 {
     double log_sum = find_logprob(s, logits, n_vocab, r);
@@ -730,7 +731,7 @@ static int run_chain(struct chain *c)
     return 0;
 }
 
-int sample_pick(struct sampler *s, const struct sampling *p, const struct sample_history *h,
+int sample_pick(struct sample_scratch *s, const struct sampling *p, const struct sample_history *h,
                 const float *logits, size_t n_vocab, size_t n_output, struct sample_result *r)
 {
     struct chain c = {.s = s, .p = p, .h = h, .logits = logits, .n = n_vocab, .n_output = n_output};
@@ -753,7 +754,7 @@ int sample_pick(struct sampler *s, const struct sampling *p, const struct sample
     return 0;
 }
 
-int sample_score(struct sampler *s, const float *logits, size_t n_vocab, int32_t id, int k,
+int sample_score(struct sample_scratch *s, const float *logits, size_t n_vocab, int32_t id, int k,
                  struct sample_result *r)
 {
     *r = (struct sample_result){.id = id};
@@ -764,7 +765,7 @@ int sample_score(struct sampler *s, const float *logits, size_t n_vocab, int32_t
     return 0;
 }
 
-int sample_explain(struct sampler *s, const struct sampling *p, const struct sample_history *h,
+int sample_explain(struct sample_scratch *s, const struct sampling *p, const struct sample_history *h,
                    const float *logits, size_t n_vocab, size_t n_output,
                    struct sample_stage stages[SAMPLE_MAX_STAGES], size_t *n_stages, struct sample_prob *probs,
                    size_t *n_probs)

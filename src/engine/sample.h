@@ -9,7 +9,7 @@
  * The pick is a pure function of logits, parameters, seed and the index of the output token, so neither batch
  * neighbours nor threads can change it. Ids above the tokenizer's vocabulary are tokens like any other.
  * Log-probabilities are those of the raw logits, before the chain. Nothing allocates after sample_open().
- * Each thread needs a struct sampler of its own.
+ * Each thread needs a struct sample_scratch of its own.
  */
 #ifndef GALLOP_ENGINE_SAMPLE_H
 #define GALLOP_ENGINE_SAMPLE_H
@@ -75,7 +75,7 @@ struct sample_top {
 };
 
 /* Scratch for vocabularies of up to n_vocab tokens. */
-struct sampler {
+struct sample_scratch {
     const struct kern *kern;
     size_t n_vocab;
     void *memory;           /* the allocation that the arrays below point into */
@@ -88,8 +88,9 @@ struct sampler {
     struct sample_top *top; /* [SAMPLING_MAX_LOGPROBS] */
 };
 
-int sample_open(struct sampler *s, const struct kern *k, size_t n_vocab, struct err *e); /* ERR_NOMEM */
-void sample_close(struct sampler *s); /* a zeroed one is fine */
+/* ERR_NOMEM. */
+int sample_open(struct sample_scratch *s, const struct kern *k, size_t n_vocab, struct err *e);
+void sample_close(struct sample_scratch *s); /* a zeroed one is fine */
 
 struct sample_result {
     int32_t id;
@@ -105,12 +106,12 @@ struct sample_result {
 /* Chooses output token number N_OUTPUT (0 for the first) from LOGITS [N_VOCAB], which it does not change. H
  * may be NULL: no history. P must have passed sampling_validate(). Returns 0, ERR_INPUT if a logit is NaN or
  * +infinity, or ERR_NOSPACE if no token is left to choose. Such an error ends this sequence only. */
-int sample_pick(struct sampler *s, const struct sampling *p, const struct sample_history *h,
+int sample_pick(struct sample_scratch *s, const struct sampling *p, const struct sample_history *h,
                 const float *logits, size_t n_vocab, size_t n_output, struct sample_result *r);
 
 /* The log-probability of token ID in LOGITS, and those of the K most likely tokens (at most
  * SAMPLING_MAX_LOGPROBS). Errors as of sample_pick(). */
-int sample_score(struct sampler *s, const float *logits, size_t n_vocab, int32_t id, int k,
+int sample_score(struct sample_scratch *s, const float *logits, size_t n_vocab, int32_t id, int k,
                  struct sample_result *r);
 
 /* What the chain did, for `gallop sample`. */
@@ -127,7 +128,7 @@ struct sample_prob {
 /* Runs the chain of sample_pick() and reports its steps, and the final distribution as pairs by ascending id,
  * without probabilities of 0. PROBS has room for N_VOCAB. Greedy gives a single token of probability 1.
  * Errors as of sample_pick(). */
-int sample_explain(struct sampler *s, const struct sampling *p, const struct sample_history *h,
+int sample_explain(struct sample_scratch *s, const struct sampling *p, const struct sample_history *h,
                    const float *logits, size_t n_vocab, size_t n_output,
                    struct sample_stage stages[SAMPLE_MAX_STAGES], size_t *n_stages, struct sample_prob *probs,
                    size_t *n_probs);

@@ -712,7 +712,7 @@ static void fill_choices(struct step *g, size_t n)
 }
 
 /* Samples the token that the I-th row of logits predicts, or scores it if it is a token of the prompt. */
-static void step_choose(struct step *g, size_t i, struct sampler *sampler)
+static void step_choose(struct step *g, size_t i, struct sample_scratch *sampler)
 {
     struct step_row *r = &g->row[i];
     const struct seq *s = r->seq;

@@ -26,7 +26,7 @@ static void generate(const struct sampling *s, struct arena *a)
 {
     static const int32_t prompt[] = {1, 2, 1};
     float logits[VOCAB];
-    struct sampler sampler;
+    struct sample_scratch sampler;
     struct sample_history history;
     struct sample_result r;
     struct stop stop;

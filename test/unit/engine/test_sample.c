@@ -14,7 +14,7 @@
 enum { MOST = 60000 };
 
 static struct sampling p;
-static struct sampler smp;
+static struct sample_scratch smp;
 static struct arena arena;
 static struct err e;
 static float logits[MOST];
@@ -367,7 +367,7 @@ static void the_pick_is_where_the_random_number_falls(void **state)
 
 static void the_pick_depends_on_seed_and_number_alone(void **state)
 {
-    struct sampler other;
+    struct sample_scratch other;
     struct sample_result a, b;
     size_t distinct = 0;
     int32_t last = -1;
@@ -758,7 +758,7 @@ static void running_out_of_memory_is_reported(void **state)
 {
     int32_t prompt[] = {1};
     struct sample_history h;
-    struct sampler other;
+    struct sample_scratch other;
     bool failed = true;
 
     p.presence_penalty = 1;
