@@ -648,7 +648,7 @@ static void put_completion_part(struct request *c, size_t i, struct request_choi
     buf_fini(&text);
 }
 
-static void put_part(struct request *c, size_t i, struct buf *out)
+static void answer_put_part(struct request *c, size_t i, struct buf *out)
 {
     const struct request_prompt *p = prompt_of(c, i);
     struct request_choice *h = &c->choice[i];
@@ -698,7 +698,7 @@ const struct dialect answer_completions_form = {.prefix = "cmpl-",
                                                 .type = "text/event-stream; charset=utf-8",
                                                 .ping = ": ping\n\n",
                                                 .whole = put_whole,
-                                                .part = put_part,
+                                                .part = answer_put_part,
                                                 .end = put_end,
                                                 .error = dialect_error,
                                                 .error_schema = "Error"};
@@ -707,7 +707,7 @@ const struct dialect answer_chat_form = {.prefix = "chatcmpl-",
                                          .ping = ": ping\n\n",
                                          .whole = put_whole,
                                          .introduce = put_roles,
-                                         .part = put_part,
+                                         .part = answer_put_part,
                                          .end = put_end,
                                          .error = dialect_error,
                                          .error_schema = "Error"};

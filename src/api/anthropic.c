@@ -464,7 +464,7 @@ static int read_system(struct reading *r, struct err *e)
     return rc;
 }
 
-static int read_request(struct request *c, struct err *e)
+static int anthropic_read_request(struct request *c, struct err *e)
 {
     struct reading r = {.c = c, .list = json_array(), .tools = json_array()};
     const json_t *last = NULL;
@@ -685,7 +685,7 @@ static void close_block(struct request *c, struct request_choice *h, struct buf 
     buf_fmt(out, ",\"index\":%zu}\n\n", h->n_blocks);
 }
 
-static void put_part(struct request *c, size_t i, struct buf *out)
+static void anthropic_put_part(struct request *c, size_t i, struct buf *out)
 {
     static const struct dialect_blocks blocks = {open_block, add_to_block, close_block};
 
@@ -715,10 +715,10 @@ static void put_end(struct request *c, int status, const char *sentence, struct 
 const struct dialect anthropic_form = {.prefix = "msg_",
                                        .type = "text/event-stream; charset=utf-8",
                                        .ping = "event: ping\ndata: {\"type\":\"ping\"}\n\n",
-                                       .read = read_request,
+                                       .read = anthropic_read_request,
                                        .whole = put_whole,
                                        .begin = put_begin,
-                                       .part = put_part,
+                                       .part = anthropic_put_part,
                                        .end = put_end,
                                        .error = put_error,
                                        .error_schema = "AnthropicError"};

@@ -13,7 +13,7 @@
 #include "base/utf8.h"
 #include "engine/dense.h"
 
-static int read_request(struct request *c, struct err *e)
+static int embeddings_read_request(struct request *c, struct err *e)
 {
     (void)e;
     c->f.max_tokens = 0;
@@ -102,7 +102,7 @@ static void put_whole(struct request *c, struct buf *out)
 }
 
 const struct dialect embeddings_form = {.prefix = "embd-",
-                                        .read = read_request,
+                                        .read = embeddings_read_request,
                                         .whole = put_whole,
                                         .error = dialect_error,
                                         .error_schema = "Error"};

@@ -13,7 +13,7 @@
 #define YIELD_S 0.005 /* and waits at most so long until a step's tokens are written */
 
 /* B can take EV, of whose text N bytes belong to it. */
-static bool has_room(struct engine_thread_batch *b, const struct gallop_event *ev, size_t n)
+static bool engine_thread_has_room(struct engine_thread_batch *b, const struct gallop_event *ev, size_t n)
 {
     return mem_grow((void **)&b->event, &b->cap, b->n + 1, sizeof(*b->event), MEM_API) &&
            mem_grow((void **)&b->top, &b->cap_top, b->n_top + ev->n_top, sizeof(*b->top), MEM_API) &&
@@ -33,7 +33,7 @@ static void put_event(struct engine_thread *r, struct engine_thread_batch *b, co
                                               : 0;
     struct engine_thread_event *out;
 
-    while (!has_room(b, ev, n)) {
+    while (!engine_thread_has_room(b, ev, n)) {
         if (ev->type != GALLOP_FINISHED) {
             r->lost(ev);
             return;
@@ -91,7 +91,7 @@ static void put_batch(struct engine_thread *r, struct engine_thread_batch *b)
 }
 
 /* False: there was nothing to compute. */
-static bool compute(struct engine_thread *r)
+static bool engine_thread_compute(struct engine_thread *r)
 {
     bool computed;
 
@@ -101,7 +101,7 @@ static bool compute(struct engine_thread *r)
     return computed;
 }
 
-static void *run(void *ctx)
+static void *engine_thread_run(void *ctx)
 {
     struct engine_thread *r = ctx;
     struct engine_thread_batch *b;
@@ -109,7 +109,7 @@ static void *run(void *ctx)
     while ((b = next_batch(r)) != NULL) {
         struct gallop_event ev;
 
-        if (!compute(r)) {
+        if (!engine_thread_compute(r)) {
             engine_await(r->g, IDLE_S);
             continue;
         }
@@ -134,7 +134,7 @@ int engine_thread_open(struct engine_thread *r, struct gallop *g, void (*lost)(c
     topo_close(&topo);
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->room, NULL);
-    rc = thread_start(&r->thread, run, r);
+    rc = thread_start(&r->thread, engine_thread_run, r);
     r->runs = rc == 0;
     if (r->runs)
         pthread_setname_np(r->thread.id, "engine");

@@ -822,7 +822,7 @@ static int read_member(struct fields *f, const struct row *r, const json_t *v, s
     }
 }
 
-static const struct row *find(const char *name, unsigned endpoint)
+static const struct row *fields_find(const char *name, unsigned endpoint)
 {
     for (size_t i = 0; i < N_ROWS; i++)
         if ((rows[i].endpoints & endpoint) && strcmp(rows[i].name, name) == 0)
@@ -848,7 +848,7 @@ static int read_options(struct fields *f, const json_t *v, struct err *e)
         return unexpected("options", v, "an object", e);
     json_object_foreach((json_t *)(uintptr_t)v, key, o)
     {
-        const struct row *r = find(key, FIELDS_OPTIONS);
+        const struct row *r = fields_find(key, FIELDS_OPTIONS);
         int rc = r && !json_is_null(o) ? read_member(f, r, o, e) : 0;
 
         if (!r || (r->kind == LOGGED && !json_is_null(o) && !is_neutral(r->form, o)))
@@ -946,7 +946,7 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
                        json_is_array(f->body) ? "a list" : "no object");
     json_object_foreach(f->body, key, v)
     {
-        const struct row *r = find(key, endpoint);
+        const struct row *r = fields_find(key, endpoint);
 
         if (!r)
             unknown(ctx, key);

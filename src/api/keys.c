@@ -11,7 +11,8 @@
 #include "base/mem.h"
 
 /* *AT: the number of the key, which may be there already. */
-static int add(struct keys *k, const char *key, size_t n, size_t *at, const char *where, struct err *e)
+static int keys_insert(struct keys *k, const char *key, size_t n, size_t *at, const char *where,
+                       struct err *e)
 {
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)key[i] <= 0x20 || (unsigned char)key[i] >= 0x7f)
@@ -68,7 +69,7 @@ static int add_line(struct keys *k, const char *text, size_t n, const char *wher
         word = 0;
         while (at + word < n && text[at + word] != ' ')
             word++;
-        rc = is_key ? add(k, text, word, &key, where, e)
+        rc = is_key ? keys_insert(k, text, word, &key, where, e)
              : word ? add_limit(k, key, text + at, word, where, e)
                     : 0;
         while (at + word < n && text[at + word] == ' ')
@@ -81,7 +82,7 @@ int keys_add(struct keys *k, const char *key, const char *where, struct err *e)
 {
     size_t at;
 
-    return add(k, key, strlen(key), &at, where, e);
+    return keys_insert(k, key, strlen(key), &at, where, e);
 }
 
 int keys_add_lines(struct keys *k, const char *text, size_t n, const char *where, struct err *e)

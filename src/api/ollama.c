@@ -52,7 +52,7 @@ bool ollama_loads(const struct request *c)
                                                : false;
 }
 
-static int read_request(struct request *c, struct err *e)
+static int ollama_read_request(struct request *c, struct err *e)
 {
     struct fields *f = &c->f;
     json_t *list;
@@ -194,7 +194,7 @@ static void put_line(struct request *c, struct buf *out)
         buf_str(out, ",\"done\":false}");
 }
 
-static void put_part(struct request *c, size_t i, struct buf *out)
+static void ollama_put_part(struct request *c, size_t i, struct buf *out)
 {
     struct request_choice *h = &c->choice[i];
 
@@ -230,9 +230,9 @@ static void put_end(struct request *c, int status, const char *sentence, struct 
 
 const struct dialect ollama_form = {.prefix = "ollama-",
                                     .type = "application/x-ndjson",
-                                    .read = read_request,
+                                    .read = ollama_read_request,
                                     .whole = put_line,
-                                    .part = put_part,
+                                    .part = ollama_put_part,
                                     .end = put_end,
                                     .error = ollama_error,
                                     .error_schema = "OllamaError"};

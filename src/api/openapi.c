@@ -112,7 +112,7 @@ static const struct schema answers[] = {
 };
 
 /* TEXT with " in place of '. */
-static void put(struct buf *out, const char *text)
+static void openapi_put(struct buf *out, const char *text)
 {
     for (; *text; text++)
         buf_char(out, *text == '\'' ? '"' : *text);
@@ -120,7 +120,7 @@ static void put(struct buf *out, const char *text)
 
 static void put_ref(struct buf *out, const char *name)
 {
-    put(out, "{'$ref':'#/components/schemas/");
+    openapi_put(out, "{'$ref':'#/components/schemas/");
     buf_fmt(out, "%s\"}", name);
 }
 
@@ -133,13 +133,13 @@ static void put_status(int status, const char *says, const char *headers, const 
 
     snprintf(key, sizeof(key), "%d", status);
     buf_json_key(out, key);
-    put(out, "{'description':'");
-    put(out, says);
-    put(out, "'");
-    put(out, headers);
-    put(out, ",'content':{'application/json':{'schema':");
+    openapi_put(out, "{'description':'");
+    openapi_put(out, says);
+    openapi_put(out, "'");
+    openapi_put(out, headers);
+    openapi_put(out, ",'content':{'application/json':{'schema':");
     put_ref(out, error);
-    put(out, "}}}");
+    openapi_put(out, "}}}");
 }
 
 #define COUNT(name)   "'x-ratelimit-" name "':{'schema':{'type':'integer','minimum':0}}"
@@ -193,17 +193,18 @@ static void put_answer(const struct route *r, struct buf *out)
     bool streams = r->endpoint & (FIELDS_COMPLETIONS | FIELDS_CHAT | FIELDS_MESSAGES | FIELDS_RESPONSES);
 
     buf_json_key(out, "200");
-    put(out, "{'description':'OK'");
+    openapi_put(out, "{'description':'OK'");
     if (strcmp(r->gives, ROUTE_TEXT) == 0) {
-        put(out, ",'content':{'text/plain':{'schema':{'type':'string'}}}");
+        openapi_put(out, ",'content':{'text/plain':{'schema':{'type':'string'}}}");
     } else if (r->gives[0]) {
-        put(out, ",'content':{'application/json':{'schema':");
+        openapi_put(out, ",'content':{'application/json':{'schema':");
         put_ref(out, r->gives);
-        put(out, streams                                                ? "},'text/event-stream':{}}"
-                 : r->endpoint & (FIELDS_GENERATE | FIELDS_OLLAMA_CHAT) ? "},'application/x-ndjson':{}}"
-                                                                        : "}}");
+        openapi_put(out, streams ? "},'text/event-stream':{}}"
+                         : r->endpoint & (FIELDS_GENERATE | FIELDS_OLLAMA_CHAT)
+                             ? "},'application/x-ndjson':{}}"
+                             : "}}");
     }
-    put(out, "}");
+    openapi_put(out, "}");
 }
 
 /* ---- operations ---- */
@@ -212,12 +213,14 @@ static void put_parameters(const struct route *r, struct buf *out)
 {
     buf_json_key(out, "parameters");
     if (r->path[strlen(r->path) - 1] == '*')
-        put(out, "[{'name':'name','in':'path','required':true,'schema':{'type':'string','minLength':1}}]");
+        openapi_put(out,
+                    "[{'name':'name','in':'path','required':true,'schema':{'type':'string','minLength':1}}]");
     else if (r->endpoint && !r->answer)
-        put(out, "[{'name':'X-Request-Id','in':'header','required':false,'schema':{'type':'string','pattern':"
+        openapi_put(
+            out, "[{'name':'X-Request-Id','in':'header','required':false,'schema':{'type':'string','pattern':"
                  "'^[!-~]{1,128}$'}}]");
     else
-        put(out, "[]");
+        openapi_put(out, "[]");
 }
 
 /* The names that are served, and null, as JSON. */
@@ -237,7 +240,7 @@ static void put_body(const struct api *a, const struct route *r, struct buf *out
     put_models(a, &models);
     out->oom |= models.oom;
     buf_json_key(out, "requestBody");
-    put(out, "{'required':true,'content':{'application/json':{'schema':");
+    openapi_put(out, "{'required':true,'content':{'application/json':{'schema':");
     fields_schema(r->endpoint, models.oom ? "[]" : models.data, out);
     buf_str(out, "}}}");
     buf_fini(&models);
@@ -254,7 +257,7 @@ static void put_operation(const struct api *a, const struct route *r, struct buf
         put_body(a, r, out);
     if (routes_needs_key(a, r)) {
         buf_json_key(out, "security");
-        put(out, "[{'bearer':[]},{'key':[]}]");
+        openapi_put(out, "[{'bearer':[]},{'key':[]}]");
     }
     buf_json_key(out, "responses");
     buf_json_begin(out, '{');
@@ -269,7 +272,7 @@ void openapi_write(const struct api *a, struct buf *out)
     size_t n;
     const struct route *r = routes_all(&n);
 
-    put(out, "{'openapi':'3.1.0','info':{'title':'gallop serve','version':'");
+    openapi_put(out, "{'openapi':'3.1.0','info':{'title':'gallop serve','version':'");
     buf_fmt(out, "%s\"},\"paths\":", gallop_version());
     buf_json_begin(out, '{');
     for (size_t i = 0; i < n; i++) { /* no path has two methods */
@@ -287,13 +290,14 @@ void openapi_write(const struct api *a, struct buf *out)
         buf_json_end(out, '}');
     }
     buf_json_end(out, '}');
-    put(out,
+    openapi_put(
+        out,
         ",'components':{'securitySchemes':{'bearer':{'type':'http','scheme':'bearer'},'key':{'type':'apiKey',"
         "'in':'header','name':'X-Api-Key'}},'schemas':");
     buf_json_begin(out, '{');
     for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
         buf_json_key(out, answers[i].name);
-        put(out, answers[i].text);
+        openapi_put(out, answers[i].text);
     }
-    put(out, "}}}");
+    openapi_put(out, "}}}");
 }

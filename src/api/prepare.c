@@ -31,7 +31,7 @@ static const char *without_path(const struct request *c, const char *sentence)
 }
 
 /* The sentence is not charged: there may be no room for it. */
-static int refuse(struct request *c, int status, const char *sentence)
+static int prepare_refuse(struct request *c, int status, const char *sentence)
 {
     enum mem_charge before = mem_charge(MEM_CHARGE_NONE);
 
@@ -48,16 +48,16 @@ static int refuse(struct request *c, int status, const char *sentence)
 static int refuse_memory(struct request *c)
 {
     if (!mem_over_budget())
-        return refuse(c, 503, "out of memory");
+        return prepare_refuse(c, 503, "out of memory");
     atomic_fetch_add(&c->api->n_over_memory, 1);
     fields_blame(&c->f, "", 0);
-    return refuse(c, 429, request_over_memory);
+    return prepare_refuse(c, 429, request_over_memory);
 }
 
 static int refuse_field(struct request *c, const char *field, const char *sentence)
 {
     fields_blame(&c->f, field, 0);
-    return refuse(c, 400, sentence);
+    return prepare_refuse(c, 400, sentence);
 }
 
 static int refuse_code(struct request *c, const struct err *e)
@@ -67,7 +67,8 @@ static int refuse_code(struct request *c, const struct err *e)
     err_text(e, text, sizeof(text));
     if (mem_lib_failed()) /* then E may say of the request what is so for lack of memory */
         return refuse_memory(c);
-    return e->code == ERR_NOMEM ? refuse_memory(c) : refuse(c, e->code == ERR_NOSPACE ? 429 : 400, text);
+    return e->code == ERR_NOMEM ? refuse_memory(c)
+                                : prepare_refuse(c, e->code == ERR_NOSPACE ? 429 : 400, text);
 }
 
 /* C is not worth its next stage: its client left, the server ends, or its time is over; it is refused
@@ -77,9 +78,9 @@ static bool is_over(struct request *c)
     double most_s = c->api->opt.request_timeout_s;
 
     if (atomic_load(&c->unwanted))
-        refuse(c, 503, "the server is shutting down"); /* if anybody is there who hears it */
+        prepare_refuse(c, 503, "the server is shutting down"); /* if anybody is there who hears it */
     else if (most_s > 0 && clock_seconds() - c->arrival_s >= most_s)
-        refuse(c, 504, "the request took longer than this server allows");
+        prepare_refuse(c, 504, "the request took longer than this server allows");
     else
         return false;
     return true;
@@ -110,7 +111,7 @@ static int check_model(struct request *c)
     snprintf(sentence, sizeof(sentence), "The model `%.100s` does not exist; `%.100s` is served here.",
              c->f.model, c->api->opt.name[0]);
     fields_blame(&c->f, "model", 0);
-    return refuse(c, 404, sentence);
+    return prepare_refuse(c, 404, sentence);
 }
 
 static int check_logprobs(struct request *c)
@@ -236,7 +237,7 @@ static bool adds_special(const struct request *c, bool otherwise)
 }
 
 /* The prompt that V is: a text or a list of ids. */
-static int read_prompt(struct request *c, const json_t *v, struct request_prompt *p, struct err *e)
+static int prepare_read_prompt(struct request *c, const json_t *v, struct request_prompt *p, struct err *e)
 {
     int rc;
 
@@ -415,11 +416,11 @@ static int reserve_places(struct request *c, size_t n_prompts, size_t n_each)
         return refuse_answers(c, n_prompts, n_each);
     return request_settle(c, engine_fair_key(key, strlen(key)), n)
                ? 0
-               : refuse(c, 429, "the queue is full; come back later");
+               : prepare_refuse(c, 429, "the queue is full; come back later");
 }
 
 /* Places, and memory for all prompts and answers. */
-static int reserve(struct request *c)
+static int prepare_reserve(struct request *c)
 {
     size_t n_prompts = is_list_of_prompts(c->f.prompt) ? json_array_size(c->f.prompt) : 1,
            n_each = (size_t)(c->f.best_of > c->f.n ? c->f.best_of : c->f.n), n = n_prompts * n_each;
@@ -488,8 +489,9 @@ static int read_prompts(struct request *c)
         if (is_over(c))
             return ERR_INPUT;
         fields_blame(&c->f, prompt_field(c), 0);
-        rc = c->f.messages ? read_messages(c, &p->ids, &e)
-                           : read_prompt(c, list ? json_array_get(c->f.prompt, i) : c->f.prompt, p, &e);
+        rc = c->f.messages
+                 ? read_messages(c, &p->ids, &e)
+                 : prepare_read_prompt(c, list ? json_array_get(c->f.prompt, i) : c->f.prompt, p, &e);
         if (rc)
             return refuse_code(c, &e);
         cut_prompt(c, &p->ids);
@@ -763,8 +765,9 @@ static int submit_prompts(struct request *c, const struct sampling *s)
         if (is_over(c))
             return ERR_INPUT;
         fields_blame(&c->f, prompt_field(c), 0);
-        rc = take_room(&c->prompt[i]) ? submit(c, &c->prompt[i], s, salt[1] ? salt : NULL)
-                                      : refuse(c, 429, "too many tokens of prompts wait; come back later");
+        rc = take_room(&c->prompt[i])
+                 ? submit(c, &c->prompt[i], s, salt[1] ? salt : NULL)
+                 : prepare_refuse(c, 429, "too many tokens of prompts wait; come back later");
     }
     return rc;
 }
@@ -968,7 +971,7 @@ static void prepare(struct request *c)
     } else if (c->endpoint == FIELDS_SHOW) {
         ollama_show(c->api, &c->reply);
         c->status = 200;
-    } else if (reserve(c) == 0 && read_prompts(c) == 0 && check_scored(c) == 0) {
+    } else if (prepare_reserve(c) == 0 && read_prompts(c) == 0 && check_scored(c) == 0) {
         c->keep_tokens = c->f.logprobs >= 0 || c->f.chat_logprobs || c->f.return_token_ids;
         submit_all(c);
         forget_prompts(c);

@@ -719,7 +719,7 @@ static bool lists_prompts(struct request *c)
 }
 
 /* What choice I has to show; of one that failed what came before, as the end of the call says why. */
-static void put_part(struct request *c, size_t i, struct buf *out)
+static void request_put_part(struct request *c, size_t i, struct buf *out)
 {
     struct request_choice *h = &c->choice[i];
     bool fails = h->ended && (h->finish == GALLOP_FINISH_ERROR || h->finish == GALLOP_FINISH_DEADLINE);
@@ -750,7 +750,7 @@ static void send_events(struct request *c)
     if (c->first_s > 0)
         introduce(c, out);
     for (size_t i = 0; i < c->n_prompts * c->n; i++) {
-        put_part(c, i, out);
+        request_put_part(c, i, out);
         all_closed &= c->choice[i].closed;
     }
     if (lacks_memory(out)) {

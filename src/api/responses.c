@@ -66,7 +66,7 @@ static int read_content(const json_t *content, size_t at, json_t **out, struct e
     return 0;
 }
 
-static int add(json_t *list, json_t *message, struct err *e)
+static int responses_add(json_t *list, json_t *message, struct err *e)
 {
     return json_array_append_new(list, message) == 0 ? 0 : out_of_memory(e);
 }
@@ -98,7 +98,8 @@ static int read_message(json_t *list, const json_t *item, size_t at, struct err 
         dialect_is(json_object_get(turn, "content"), "")) /* behind its reasoning, or beside its calls */
         rc = json_object_set(turn, "content", content) == 0 ? 0 : out_of_memory(e);
     else if (rc == 0)
-        rc = add(list, json_pack("{s:s,s:O}", "role", json_string_value(role), "content", content), e);
+        rc = responses_add(list, json_pack("{s:s,s:O}", "role", json_string_value(role), "content", content),
+                           e);
     json_decref(content);
     return rc;
 }
@@ -128,10 +129,10 @@ static int add_call(json_t *list, const json_t *id, const json_t *name, const js
         json_object_set_new(turn, "tool_calls", json_array());
         calls = json_object_get(turn, "tool_calls");
     }
-    return calls ? add(calls,
-                       json_pack("{s:O,s:s,s:{s:O,s:O}}", "id", id, "type", "function", "function", "name",
-                                 name, "arguments", arguments),
-                       e)
+    return calls ? responses_add(calls,
+                                 json_pack("{s:O,s:s,s:{s:O,s:O}}", "id", id, "type", "function", "function",
+                                           "name", name, "arguments", arguments),
+                                 e)
                  : out_of_memory(e);
 }
 
@@ -216,7 +217,8 @@ static int read_result(json_t *list, const json_t *item, size_t at, struct err *
         return err_set(e, ERR_INPUT, "input[%zu].call_id: expected a string", at);
     rc = read_output(json_object_get(item, "output"), at, &content, e);
     if (rc == 0)
-        rc = add(list, json_pack("{s:s,s:O,s:O}", "role", "tool", "tool_call_id", id, "content", content), e);
+        rc = responses_add(
+            list, json_pack("{s:s,s:O,s:O}", "role", "tool", "tool_call_id", id, "content", content), e);
     json_decref(content);
     return rc;
 }
@@ -317,7 +319,7 @@ static int add_function(json_t *list, const json_t *tool, const char *namespace,
         json_decref(function);
         return out_of_memory(e);
     }
-    return add(list, json_pack("{s:s,s:o}", "type", "function", "function", function), e);
+    return responses_add(list, json_pack("{s:s,s:o}", "type", "function", "function", function), e);
 }
 
 /* TOOL, which is in NAMESPACE, or in none. */
@@ -365,7 +367,7 @@ static int read_tools(struct request *c, json_t *list, struct err *e)
     return rc ? rc : tools_check(list, NULL, e);
 }
 
-static int read_request(struct request *c, struct err *e)
+static int responses_read_request(struct request *c, struct err *e)
 {
     json_t *list = json_array(), *tools = json_array();
     struct fields *f = &c->f;
@@ -379,9 +381,9 @@ static int read_request(struct request *c, struct err *e)
         return rc;
     fields_blame(f, "input", 0);
     if (f->system)
-        rc = add(list, json_pack("{s:s,s:O}", "role", "system", "content", f->system), e);
+        rc = responses_add(list, json_pack("{s:s,s:O}", "role", "system", "content", f->system), e);
     if (rc == 0 && json_is_string(f->prompt))
-        rc = add(list, json_pack("{s:s,s:O}", "role", "user", "content", f->prompt), e);
+        rc = responses_add(list, json_pack("{s:s,s:O}", "role", "user", "content", f->prompt), e);
     for (size_t i = 0; i < json_array_size(f->prompt) && rc == 0; i++)
         rc = read_item(c, list, json_array_get(f->prompt, i), i, e);
     f->prompt = NULL; /* as a chat from now on */
@@ -516,7 +518,7 @@ static void put_place(const struct request *c, const struct request_choice *h, b
     buf_str(out, part ? ",\"content_index\":0" : "");
 }
 
-static void put_part(const struct request_choice *h, struct buf *out)
+static void responses_put_part(const struct request_choice *h, struct buf *out)
 {
     buf_fmt(out, "{\"type\":\"%s\",\"text\":", h->block == DIALECT_TEXT ? "output_text" : "reasoning_text");
     buf_json_str(out, h->said.data ? h->said.data : "", h->said.len);
@@ -544,7 +546,7 @@ static void put_item(const struct request *c, const struct request_choice *h, bo
             h->block == DIALECT_TEXT ? "message" : "reasoning", status,
             h->block == DIALECT_TEXT ? "\"role\":\"assistant\"," : "\"summary\":[],");
     if (full)
-        put_part(h, out);
+        responses_put_part(h, out);
     buf_str(out, "]}");
 }
 
@@ -612,7 +614,7 @@ static void open_item(struct request *c, struct request_choice *h, const char *i
     begin_event(c, "response.content_part.added", out);
     put_place(c, h, true, out);
     buf_str(out, ",\"part\":");
-    put_part(h, out);
+    responses_put_part(h, out);
     buf_str(out, "}\n\n");
 }
 
@@ -649,7 +651,7 @@ static void close_item(struct request *c, struct request_choice *h, struct buf *
         begin_event(c, "response.content_part.done", out);
         put_place(c, h, true, out);
         buf_str(out, ",\"part\":");
-        put_part(h, out);
+        responses_put_part(h, out);
         buf_str(out, "}\n\n");
     }
     put_item_event(c, h, true, out);
@@ -701,7 +703,7 @@ static void put_end(struct request *c, int status, const char *sentence, struct 
 const struct dialect responses_form = {.prefix = "resp_",
                                        .type = "text/event-stream; charset=utf-8",
                                        .ping = ": ping\n\n",
-                                       .read = read_request,
+                                       .read = responses_read_request,
                                        .whole = put_whole,
                                        .begin = put_begin,
                                        .part = put_part_of_stream,

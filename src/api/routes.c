@@ -456,7 +456,7 @@ bool routes_offers(const struct api *a, const struct route *r)
 }
 
 /* The route of X; *KNOWN: its path is there, perhaps for another method. */
-static const struct route *find(const struct api *a, const struct http_head *h, bool *known)
+static const struct route *routes_find(const struct api *a, const struct http_head *h, bool *known)
 {
     *known = false;
     for (int i = 0; i < N_ROUTES; i++)
@@ -560,7 +560,7 @@ static int refusal_of(const struct api *a, const struct http_head *h, const stru
 {
     bool known;
 
-    *r = find(a, h, &known);
+    *r = routes_find(a, h, &known);
     if (!known && a->opt.page_has && a->opt.page_has(h->path))
         return 405;
     if (!(*r && (*r)->access == ROUTE_OPEN) && !may_ask(a, *r, h))
@@ -606,7 +606,7 @@ void routes_handle(void *ctx, struct server_exchange *x)
         routes_reply(a, x, "none", 200, "Allow: GET, HEAD, POST, OPTIONS\r\n", NULL, "", 0);
         return;
     }
-    if (!find(a, h, &known) && !known && a->opt.page && a->opt.page(x))
+    if (!routes_find(a, h, &known) && !known && a->opt.page && a->opt.page(x))
         return;
     switch (refusal_of(a, h, &r)) {
     case 401:

@@ -98,7 +98,7 @@ static void say_unknown(const char *verb)
 }
 
 /* ARGV begins with the verb. */
-static int run(int argc, char **argv)
+static int main_dispatch(int argc, char **argv)
 {
     const char *verb = argc > 0 ? argv[0] : NULL;
     struct buf page = {.tag = MEM_APP};
@@ -114,8 +114,8 @@ static int run(int argc, char **argv)
         return 0;
     }
     if (argc > 1 && strcmp(verb, "help") == 0)
-        return run(argc > 2 ? 3 : 2,
-                   (char *[]){argv[1], (char[]){"--help"}, argc > 2 ? argv[2] : NULL, NULL});
+        return main_dispatch(argc > 2 ? 3 : 2,
+                        (char *[]){argv[1], (char[]){"--help"}, argc > 2 ? argv[2] : NULL, NULL});
     if (verb && is_one_of(verb, "--version", "-V", "version")) {
         print_fmt("gallop %s\n", gallop_version());
         return 0;
@@ -142,5 +142,5 @@ int main(int argc, char **argv)
     http_use_mem();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe shows as a write error */
     print_init();
-    return print_finish(run(argc - 1, argv + 1));
+    return print_finish(main_dispatch(argc - 1, argv + 1));
 }

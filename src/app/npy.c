@@ -43,7 +43,7 @@ static void skip_blanks(struct header *h)
 }
 
 /* Takes WORD, blanks in front of it not counted. */
-static bool take(struct header *h, const char *word)
+static bool npy_take(struct header *h, const char *word)
 {
     size_t n = strlen(word);
 
@@ -57,7 +57,7 @@ static bool take(struct header *h, const char *word)
 /* The text between two quotes, in OUT. */
 static bool take_string(struct header *h, char *out, size_t size)
 {
-    char quote = take(h, "'") ? '\'' : take(h, "\"") ? '"' : 0;
+    char quote = npy_take(h, "'") ? '\'' : npy_take(h, "\"") ? '"' : 0;
     const char *close = quote ? memchr(h->p, quote, (size_t)(h->end - h->p)) : NULL;
 
     if (!close || (size_t)(close - h->p) >= size)
@@ -87,16 +87,16 @@ static int read_shape(struct header *h)
     bool comma = true;
 
     a->count = 1;
-    if (!take(h, "("))
+    if (!npy_take(h, "("))
         return err_set(h->e, ERR_INPUT, "%s: shape is not a tuple of sizes", h->path);
-    for (; !take(h, ")"); a->n_dims++) {
+    for (; !npy_take(h, ")"); a->n_dims++) {
         if (a->n_dims == NPY_MAX_DIMS)
             return err_set(h->e, ERR_INPUT, "%s: shape has more than %d sizes", h->path, NPY_MAX_DIMS);
         if (!comma || !take_number(h, &a->shape[a->n_dims]))
             return err_set(h->e, ERR_INPUT, "%s: shape is not a tuple of sizes", h->path);
         if (__builtin_mul_overflow(a->count, a->shape[a->n_dims], &a->count) || a->count > SIZE_MAX / 4)
             return err_set(h->e, ERR_INPUT, "%s: shape has more elements than an address can count", h->path);
-        comma = take(h, ",");
+        comma = npy_take(h, ",");
     }
     if (a->n_dims == 1 && !comma)
         return err_set(h->e, ERR_INPUT, "%s: shape is not a tuple of sizes", h->path);
@@ -115,7 +115,7 @@ static int read_value(struct header *h, const char *key)
             return 0;
         return err_set(h->e, ERR_INPUT, "%s: descr is not '<f4', little-endian float32", h->path);
     }
-    if (take(h, "False"))
+    if (npy_take(h, "False"))
         return 0;
     return err_set(h->e, ERR_INPUT, "%s: fortran_order is not False; C order is expected", h->path);
 }
@@ -127,10 +127,10 @@ static int read_header(struct header *h)
     char key[32];
     int rc, k;
 
-    if (!take(h, "{"))
+    if (!npy_take(h, "{"))
         return err_set(h->e, ERR_INPUT, "%s: the header does not begin with {", h->path);
-    while (!take(h, "}")) {
-        if (!more || !take_string(h, key, sizeof(key)) || !take(h, ":"))
+    while (!npy_take(h, "}")) {
+        if (!more || !take_string(h, key, sizeof(key)) || !npy_take(h, ":"))
             return err_set(h->e, ERR_INPUT, "%s: the header is not a dictionary as NumPy writes it", h->path);
         for (k = 0; k < 3 && strcmp(key, keys[k]) != 0;)
             k++;
@@ -140,7 +140,7 @@ static int read_header(struct header *h)
         seen[k] = true;
         if ((rc = read_value(h, key)) != 0)
             return rc;
-        more = take(h, ",");
+        more = npy_take(h, ",");
     }
     for (k = 0; k < 3; k++)
         if (!seen[k])

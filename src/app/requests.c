@@ -67,7 +67,7 @@ void requests_close(struct requests *r)
     input_template_close(&r->template);
 }
 
-static struct request *add(struct requests *r, struct err *e)
+static struct request *requests_add(struct requests *r, struct err *e)
 {
     struct request *q = mem_zalloc(1, sizeof(*q), MEM_APP);
 
@@ -93,7 +93,7 @@ static struct request *add(struct requests *r, struct err *e)
 
 int requests_add_text(struct requests *r, const char *text, size_t len, struct err *e)
 {
-    struct request *q = add(r, e);
+    struct request *q = requests_add(r, e);
 
     if (!q)
         return ERR_NOMEM;
@@ -104,7 +104,7 @@ int requests_add_text(struct requests *r, const char *text, size_t len, struct e
 
 int requests_add_ids(struct requests *r, const struct tok_ids *ids, struct err *e)
 {
-    struct request *q = add(r, e);
+    struct request *q = requests_add(r, e);
 
     if (!q)
         return ERR_NOMEM;
@@ -276,7 +276,7 @@ static int next_line(struct requests *r, bool wait, char **line, size_t *len, st
 /* ---- what a line says ---- */
 
 /* Moves KEY out of O; the caller owns it. NULL: not there, or null. */
-static json_t *take(json_t *o, const char *key)
+static json_t *requests_take(json_t *o, const char *key)
 {
     json_t *v = json_incref(json_object_get(o, key));
 
@@ -291,7 +291,7 @@ static json_t *take(json_t *o, const char *key)
 static int take_int(json_t *o, const char *key, json_int_t least, json_int_t most, json_int_t *out,
                     struct err *e)
 {
-    json_t *v = take(o, key);
+    json_t *v = requests_take(o, key);
     int rc = 0;
 
     if (v && json_is_integer(v) && json_integer_value(v) >= least && json_integer_value(v) <= most)
@@ -334,7 +334,7 @@ static int rename_fields(json_t *o, struct err *e)
     int rc = 0;
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && rc == 0; i++) {
-        if (!(v = take(o, names[i].theirs)))
+        if (!(v = requests_take(o, names[i].theirs)))
             continue;
         if (json_object_get(o, names[i].ours))
             rc = err_set(e, ERR_INPUT, "%s: %s is there too, under this or another name", names[i].theirs,
@@ -343,10 +343,10 @@ static int rename_fields(json_t *o, struct err *e)
             json_object_set(o, names[i].ours, v);
         json_decref(v);
     }
-    if ((v = take(o, "stream")) && rc == 0 && !json_is_false(v))
+    if ((v = requests_take(o, "stream")) && rc == 0 && !json_is_false(v))
         rc = err_set(e, ERR_INPUT, "stream: a line is answered at once, expected false");
     json_decref(v);
-    top = take(o, "top_logprobs");
+    top = requests_take(o, "top_logprobs");
     if (json_is_boolean(v = json_object_get(o, "logprobs"))) {
         bool wanted = json_is_true(v);
 
@@ -364,7 +364,8 @@ static int rename_fields(json_t *o, struct err *e)
 /* Where the request stands among others: its priority, whose it is, with whom it shares rows. */
 static int read_place(struct request *q, json_t *o, struct err *e)
 {
-    json_t *priority = take(o, "priority"), *user = take(o, "user"), *salt = take(o, "cache_salt");
+    json_t *priority = requests_take(o, "priority"), *user = requests_take(o, "user"),
+           *salt = requests_take(o, "cache_salt");
     json_int_t p = json_integer_value(priority);
     int rc = 0;
 
@@ -401,7 +402,7 @@ static json_t *body_of(struct request *q, json_t *o, struct err *e)
     const char *key;
     json_t *v;
 
-    if ((q->custom_id = take(o, "custom_id")) && !json_is_string(q->custom_id)) {
+    if ((q->custom_id = requests_take(o, "custom_id")) && !json_is_string(q->custom_id)) {
         err_set(e, ERR_INPUT, "custom_id is not a string");
         return NULL;
     }
@@ -461,7 +462,7 @@ static int render_messages(struct requests *r, struct request *q, json_t *messag
 
     json_object_set(all, "messages", messages);
     for (int i = 0; i < 2; i++) {
-        json_t *v = take(o, names[i]);
+        json_t *v = requests_take(o, names[i]);
 
         if (v)
             json_object_set_new(all, names[i], v);
@@ -474,9 +475,10 @@ static int render_messages(struct requests *r, struct request *q, json_t *messag
     return rc;
 }
 
-static int read_prompt(struct requests *r, struct request *q, json_t *o, struct err *e)
+static int requests_read_prompt(struct requests *r, struct request *q, json_t *o, struct err *e)
 {
-    json_t *prompt = take(o, "prompt"), *ids = take(o, "ids"), *messages = take(o, "messages");
+    json_t *prompt = requests_take(o, "prompt"), *ids = requests_take(o, "ids"),
+           *messages = requests_take(o, "messages");
     int rc = 0;
 
     if ((prompt != NULL) + (ids != NULL) + (messages != NULL) != 1) {
@@ -505,7 +507,7 @@ static int look_up(const struct requests *r, struct request *q, struct err *e)
 
 static int read_body(struct requests *r, struct request *q, json_t *body, struct err *e)
 {
-    int rc = read_prompt(r, q, body, e);
+    int rc = requests_read_prompt(r, q, body, e);
 
     if (rc == 0 && (rc = read_answers(q, body, e)) == 0 && (rc = rename_fields(body, e)) == 0)
         rc = read_place(q, body, e);
@@ -513,7 +515,7 @@ static int read_body(struct requests *r, struct request *q, json_t *body, struct
 }
 
 /* Fills Q from its line; what is wrong is its fault, with the line's number. */
-static void read_request(struct requests *r, struct request *q, const char *line, size_t len)
+static void requests_read_request(struct requests *r, struct request *q, const char *line, size_t len)
 {
     struct err *e = &q->fault;
     json_t *o, *body = NULL;
@@ -558,10 +560,10 @@ static int read_one(struct requests *r, bool wait, bool *got, bool *skipped, str
         close_lines(r);
     if (rc || !line)
         return rc;
-    if (!(q = add(r, e)))
+    if (!(q = requests_add(r, e)))
         return ERR_NOMEM;
     snprintf(q->where, sizeof(q->where), "%.200s: line %zu", r->lines->path, r->lines->number);
-    read_request(r, q, line, len);
+    requests_read_request(r, q, line, len);
     *skipped = q->skipped && !q->fault.code;
     if (*skipped)
         leave_out(r, before);

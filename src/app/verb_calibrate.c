@@ -312,7 +312,7 @@ static void forget(struct calibrate *c)
     mem_free(c->first);
 }
 
-static int run(const struct opt_values *v, struct err *e)
+static int calibrate_run(const struct opt_values *v, struct err *e)
 {
     struct calibrate c = {.e = e};
     const char *quant = opt_string(v, "quant");
@@ -353,5 +353,5 @@ const struct verb verb_calibrate = {
         "what will be read, 10000 tokens or more.",
     .options = (const struct opt_row *const[]){options_model, rows, options_source, options_engine,
                                                options_force, options_json, options_help, NULL},
-    .run = run,
+    .run = calibrate_run,
 };

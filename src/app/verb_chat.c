@@ -857,7 +857,7 @@ static int talk(struct talk *t, struct err *e)
     return rc ? rc : t->faults ? -1 : 0; /* something was not answered, and that was said */
 }
 
-static int run(const struct opt_values *v, struct err *e)
+static int chat_run(const struct opt_values *v, struct err *e)
 {
     const char *system = opt_given(v, "system") ? opt_string(v, "system") : "";
     struct talk t = {.system.tag = MEM_APP,
@@ -908,5 +908,5 @@ const struct verb verb_chat = {
         "as it was.",
     .options = (const struct opt_row *const[]){options_model, rows, options_source, options_sampling,
                                                options_engine, options_help, NULL},
-    .run = run,
+    .run = chat_run,
 };

@@ -251,7 +251,7 @@ static void print_text_page(const struct gallop *g, const struct llm *m, const s
     print_tensors(&m->model);
 }
 
-static int run(const struct opt_values *v, struct err *e)
+static int inspect_run(const struct opt_values *v, struct err *e)
 {
     struct gallop *g = NULL;
     struct load l;
@@ -279,5 +279,5 @@ const struct verb verb_inspect = {
               "instruction set in use; what --scheduler and the flags beside it come to.",
     .options = (const struct opt_row *const[]){options_model, options_source, options_engine,
                                                options_scheduling, options_json, options_help, NULL},
-    .run = run,
+    .run = inspect_run,
 };

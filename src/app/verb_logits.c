@@ -109,7 +109,7 @@ static int take_rows(void *ctx, size_t pos, size_t n, const float *logits)
     return rc ? rc : print_flush(o->e);
 }
 
-static int compute(struct llm *m, const struct opt_values *v, const struct tok_ids *ids, struct err *e)
+static int logits_compute(struct llm *m, const struct opt_values *v, const struct tok_ids *ids, struct err *e)
 {
     const struct model_info *i = &m->model.info;
     struct results o = {
@@ -177,7 +177,8 @@ static int check_combination(const struct opt_values *v, struct err *e)
 }
 
 /* The prompt's ids: as they were given, or those of the text. */
-static int read_prompt(const struct opt_values *v, const struct llm *m, struct tok_ids *ids, struct err *e)
+static int logits_read_prompt(const struct opt_values *v, const struct llm *m, struct tok_ids *ids,
+                              struct err *e)
 {
     if (opt_given(v, "ids"))
         return 0;
@@ -195,7 +196,7 @@ static int64_t most_wanted(const struct opt_values *v)
     return few ? opt_int(v, "last") : MAX_WANTED;
 }
 
-static int run(const struct opt_values *v, struct err *e)
+static int logits_run(const struct opt_values *v, struct err *e)
 {
     struct tok_ids ids = {0};
     struct gallop *g = NULL;
@@ -211,8 +212,8 @@ static int run(const struct opt_values *v, struct err *e)
             l.o.max_batched_tokens = opt_int(v, "chunk");
         rc = load_engine(&l, NULL, &g, e);
     }
-    if (rc == 0 && (rc = read_prompt(v, engine_llm(g), &ids, e)) == 0)
-        rc = compute(engine_llm(g), v, &ids, e);
+    if (rc == 0 && (rc = logits_read_prompt(v, engine_llm(g), &ids, e)) == 0)
+        rc = logits_compute(engine_llm(g), v, &ids, e);
     if (rc == 0 && !opt_given(v, "npy") && !opt_given(v, "hidden") && !opt_given(v, "top"))
         log_warn("nothing is shown without --npy, --hidden or --top");
     tok_ids_fini(&ids);
@@ -228,5 +229,5 @@ const struct verb verb_logits = {
               "complete.",
     .options = (const struct opt_row *const[]){options_model, rows, options_source, options_engine,
                                                options_json, options_help, NULL},
-    .run = run,
+    .run = logits_run,
 };

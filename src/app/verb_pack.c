@@ -11,7 +11,7 @@ static const struct opt_row rows[] = {
      .manual = "A matrix that is larger has a file of its own."},
     {0}};
 
-static void print(const char *path, const struct packing_result *r, const struct opt_values *v)
+static void pack_print(const char *path, const struct packing_result *r, const struct opt_values *v)
 {
     if (opt_flag(v, "json"))
         print_json(json_pack("{s:s,s:I,s:I,s:s,s:s}", "file", path, "files", (json_int_t)r->n_files, "bytes",
@@ -41,7 +41,7 @@ static int run_as(const char *verb, const struct opt_values *v, struct err *e)
     if ((rc = load_options(v, &l, e)) != 0 ||
         (rc = packing_write(&l, path, opt_float(v, "split-size"), opt_flag(v, "force"), &done, e)) != 0)
         return rc;
-    print(path, &done, v);
+    pack_print(path, &done, v);
     return 0;
 }
 

@@ -141,7 +141,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void print(struct ppl *p, bool json)
+static void ppl_print(struct ppl *p, bool json)
 {
     double mean = p->nll / (double)p->n, sum = 0;
     json_t *o = json_pack("{s:I,s:f,s:f}", "tokens", (json_int_t)p->n, "nll", mean, "ppl", exp(mean));
@@ -212,7 +212,7 @@ static bool is_exact(const struct opt_values *v)
            (strcmp(rows_in, "auto") == 0 || strcmp(rows_in, "fp32") == 0);
 }
 
-static int run(const struct opt_values *v, struct err *e)
+static int ppl_run(const struct opt_values *v, struct err *e)
 {
     struct gallop *g = NULL, *exact = NULL;
     struct ppl p = {.e = e};
@@ -232,7 +232,7 @@ static int run(const struct opt_values *v, struct err *e)
         p.m = engine_llm(g);
         p.exact = exact ? engine_llm(exact) : NULL;
         if ((rc = score_file(&p, &text, v)) == 0)
-            print(&p, opt_flag(v, "json"));
+            ppl_print(&p, opt_flag(v, "json"));
     }
     buf_fini(&text);
     mem_free(p.kl);
@@ -252,5 +252,5 @@ const struct verb verb_ppl = {
         "and BOS leads each where the tokenizer adds one.",
     .options = (const struct opt_row *const[]){options_model, rows, options_source, options_engine,
                                                options_json, options_help, NULL},
-    .run = run,
+    .run = ppl_run,
 };

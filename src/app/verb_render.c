@@ -120,7 +120,7 @@ static int check_combination(const struct opt_values *v, struct err *e)
     return 0;
 }
 
-static int run(const struct opt_values *v, struct err *e)
+static int render_run(const struct opt_values *v, struct err *e)
 {
     struct checkpoint model = {.in.path = NULL};
     struct buf out;
@@ -151,5 +151,5 @@ const struct verb verb_render = {
         "variables.",
     .options = (const struct opt_row *const[]){options_model, rows, options_source, options_json,
                                                options_help, NULL},
-    .run = run,
+    .run = render_run,
 };

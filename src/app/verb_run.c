@@ -55,7 +55,7 @@ struct progress {
     double shown_s;       /* clock */
 };
 
-struct run {
+struct run_prompts {
     struct requests in;
     struct arena arena; /* lists of sampling */
     struct checkpoint model;
@@ -114,7 +114,7 @@ static void release_signals(void)
 /* ---- running ---- */
 
 /* The limit of a request that has none: the model's own, else ours. */
-static void limit(struct run *r, struct request *q)
+static void limit(struct run_prompts *r, struct request *q)
 {
     const struct sampling *config = engine_info(r->engine)->defaults;
     struct sampling *s = &q->sampling;
@@ -130,7 +130,7 @@ static void limit(struct run *r, struct request *q)
 }
 
 /* What the engine writes into comes first. */
-static int open_answers(const struct run *r, struct request *q)
+static int open_answers(const struct run_prompts *r, struct request *q)
 {
     if (!(q->answer = arena_zalloc(&q->arena, q->n, sizeof(*q->answer))))
         return err_nomem(&q->fault, "answers");
@@ -145,7 +145,7 @@ static int open_answers(const struct run *r, struct request *q)
 }
 
 /* The seed of a request that has none, so that another run can be given it. */
-static void choose_seed(struct run *r, struct request *q)
+static void choose_seed(struct run_prompts *r, struct request *q)
 {
     bool given = sampling_given(&q->sampling, SAMPLING_SEED);
 
@@ -153,7 +153,7 @@ static void choose_seed(struct run *r, struct request *q)
         q->random_seed = !given && sampling_given(&q->sampling, SAMPLING_SEED);
 }
 
-static void submit(struct run *r, struct request *q)
+static void submit(struct run_prompts *r, struct request *q)
 {
     const struct tok *tok = engine_info(r->engine)->tok;
     unsigned flags = r->no_special || q->rendered ? 0 : TOK_ADD_SPECIAL; /* a template writes its own BOS */
@@ -199,7 +199,7 @@ static void take_logprob(json_t *list, const struct gallop_event *ev)
     json_array_append_new(list, o);
 }
 
-static void take_end(struct run *r, struct request *q, struct answer *a, const struct gallop_event *ev)
+static void take_end(struct run_prompts *r, struct request *q, struct answer *a, const struct gallop_event *ev)
 {
     a->end = *ev;
     q->cancelled |= ev->finish == GALLOP_FINISH_CANCELLED;
@@ -214,7 +214,7 @@ static void take_end(struct run *r, struct request *q, struct answer *a, const s
         err_prefix(&q->fault, "%s", q->where);
 }
 
-static void take_event(struct run *r, const struct gallop_event *ev)
+static void take_event(struct run_prompts *r, const struct gallop_event *ev)
 {
     struct request *q = ev->user;
     struct answer *a = &q->answer[ev->choice];
@@ -241,7 +241,7 @@ static void take_event(struct run *r, const struct gallop_event *ev)
 /* ---- printing ---- */
 
 /* Adds what is said of an answer to O. */
-static void add_answer(const struct run *r, const struct answer *a, json_t *o)
+static void add_answer(const struct run_prompts *r, const struct answer *a, json_t *o)
 {
     const struct gallop_event *ev = &a->end;
     json_t *timing;
@@ -268,7 +268,7 @@ static void add_answer(const struct run *r, const struct answer *a, json_t *o)
 }
 
 /* A number, or where JSON's signed integers end, its digits. */
-static json_t *seed_json(const struct run *r, const struct request *q)
+static json_t *seed_json(const struct run_prompts *r, const struct request *q)
 {
     struct sampling merged;
     char digits[24];
@@ -280,7 +280,7 @@ static json_t *seed_json(const struct run *r, const struct request *q)
     return json_string(digits);
 }
 
-static void print_openai(const struct run *r, const struct request *q)
+static void print_openai(const struct run_prompts *r, const struct request *q)
 {
     json_t *seed = q->drawn ? seed_json(r, q) : NULL;
 
@@ -289,7 +289,7 @@ static void print_openai(const struct run *r, const struct request *q)
 }
 
 /* One line, with all answers where several were asked for; the first is also where a single one would be. */
-static void print_request_json(const struct run *r, const struct request *q)
+static void print_request_json(const struct run_prompts *r, const struct request *q)
 {
     char text[sizeof(q->fault)];
     json_t *o, *choices;
@@ -327,7 +327,7 @@ static void print_request_json(const struct run *r, const struct request *q)
 }
 
 /* Remarks about the answer A to Q on stderr. */
-static void say(const struct run *r, const struct request *q, const struct answer *a)
+static void say(const struct run_prompts *r, const struct request *q, const struct answer *a)
 {
     char which[300] = "", number[40] = "";
 
@@ -343,7 +343,7 @@ static void say(const struct run *r, const struct request *q, const struct answe
 }
 
 /* The seed that the program chose; each line of a batch with JSON has its own in there. */
-static void say_seed(const struct run *r, const struct request *q)
+static void say_seed(const struct run_prompts *r, const struct request *q)
 {
     if (r->stream)
         print_remark("the seed is %llu; --seed %llu gives the same answer again",
@@ -352,7 +352,7 @@ static void say_seed(const struct run *r, const struct request *q)
         print_remark("%s: the seed is %llu", q->where, (unsigned long long)q->sampling.seed);
 }
 
-static void print_answer_text(const struct run *r, const struct request *q, const struct answer *a)
+static void print_answer_text(const struct run_prompts *r, const struct request *q, const struct answer *a)
 {
     bool is_text = engine_info(r->engine)->tok != NULL;
 
@@ -375,7 +375,7 @@ static void print_answer_text(const struct run *r, const struct request *q, cons
 }
 
 /* One result; of a cancelled request only the end of the line that stands there. */
-static void print(struct run *r, const struct request *q)
+static void run_print(struct run_prompts *r, const struct request *q)
 {
     bool cancelled = !q->fault.code && q->cancelled;
     char text[sizeof(q->fault)];
@@ -400,7 +400,7 @@ static void print(struct run *r, const struct request *q)
 }
 
 /* Prints what is finished and may be printed, and forgets it: JSON comes in input order. */
-static void print_ready(struct run *r)
+static void print_ready(struct run_prompts *r)
 {
     struct request **at = &r->in.first, *before = NULL;
 
@@ -410,7 +410,7 @@ static void print_ready(struct run *r)
         if (q->done) {
             print_bar_end(&r->progress.bar);
             r->progress.n_done++;
-            print(r, q);
+            run_print(r, q);
             *at = q->next;
             r->in.last = r->in.last == q ? before : r->in.last;
             requests_free(q);
@@ -424,7 +424,7 @@ static void print_ready(struct run *r)
 }
 
 /* Keeps the engine supplied: lines that are there, and when nothing runs, the next one. */
-static int supply(struct run *r, struct err *e)
+static int supply(struct run_prompts *r, struct err *e)
 {
     bool got = true;
     int rc = 0;
@@ -452,7 +452,7 @@ static void show_progress(struct progress *p)
 }
 
 /* Until all is answered. Closing the engine drops what still runs after an error. */
-static int work(struct run *r, struct err *e)
+static int work(struct run_prompts *r, struct err *e)
 {
     struct gallop_event ev;
     int rc = 0;
@@ -475,7 +475,7 @@ static int work(struct run *r, struct err *e)
 }
 
 /* 0: all done; -1: some failed and were reported, or r->signal came; else a code with the sentence in E. */
-static int answer(struct run *r, struct err *e)
+static int answer(struct run_prompts *r, struct err *e)
 {
     int rc;
 
@@ -654,7 +654,7 @@ static int count_sequences(struct requests *r, int64_t *n, struct err *e)
 }
 
 /* Into the file of --output. What a batch has finished stays when the rest is cancelled. */
-static int answer_into(struct run *r, struct save *file, struct err *e)
+static int answer_into(struct run_prompts *r, struct save *file, struct err *e)
 {
     int rc;
 
@@ -670,7 +670,7 @@ static int answer_into(struct run *r, struct save *file, struct err *e)
 }
 
 /* The file of --output; with --resume what it lacks is added to it. */
-static int open_output(struct run *r, const struct opt_values *v, struct save *file, struct err *e)
+static int open_output(struct run_prompts *r, const struct opt_values *v, struct save *file, struct err *e)
 {
     const char *path = opt_string(v, "output");
     int rc;
@@ -688,7 +688,7 @@ static int open_output(struct run *r, const struct opt_values *v, struct save *f
 }
 
 /* What is asked for is read, as far as that is possible without an engine. */
-static int prepare(struct run *r, const struct opt_values *v, struct load *l, struct err *e)
+static int prepare(struct run_prompts *r, const struct opt_values *v, struct load *l, struct err *e)
 {
     const char *system = opt_string(v, "system");
     int rc;
@@ -708,7 +708,7 @@ static int prepare(struct run *r, const struct opt_values *v, struct load *l, st
     return r->in.wrap ? requests_wrap(&r->in, e) : 0;
 }
 
-static int run_requests(struct run *r, const struct opt_values *v, struct err *e)
+static int run_requests(struct run_prompts *r, const struct opt_values *v, struct err *e)
 {
     struct save file = {0};
     int64_t n_seqs = 1;
@@ -736,12 +736,12 @@ static int run_requests(struct run *r, const struct opt_values *v, struct err *e
     return rc;
 }
 
-static int run(const struct opt_values *v, struct err *e)
+static int run_prompts(const struct opt_values *v, struct err *e)
 {
-    struct run r = {.json = opt_flag(v, "json"),
-                    .no_special = opt_flag(v, "no-special"),
-                    .keep_special = opt_flag(v, "keep-special"),
-                    .stream = !opt_given(v, "batch")};
+    struct run_prompts r = {.json = opt_flag(v, "json"),
+                        .no_special = opt_flag(v, "no-special"),
+                        .keep_special = opt_flag(v, "keep-special"),
+                        .stream = !opt_given(v, "batch")};
     int rc;
 
     arena_init(&r.arena, MEM_APP);
@@ -780,5 +780,5 @@ const struct verb verb_run = {
     .options =
         (const struct opt_row *const[]){options_model, rows, options_sampling, options_source, options_engine,
                                         options_scheduling, options_force, options_json, options_help, NULL},
-    .run = run,
+    .run = run_prompts,
 };

@@ -68,8 +68,8 @@ static int read_params(const char *text, struct plan *p, struct err *e)
 
 /* ---- the distribution ---- */
 
-static void print(const struct sample_stage *stage, size_t n_stages, const struct sample_prob *prob,
-                  size_t n_probs, bool json)
+static void sample_print(const struct sample_stage *stage, size_t n_stages, const struct sample_prob *prob,
+                         size_t n_probs, bool json)
 {
     json_t *stages = json_array(), *probs = json_array();
 
@@ -120,7 +120,7 @@ static int explain(struct plan *p, const float *logits, size_t n, bool json, str
         if (rc)
             err_set(e, rc, "no token is left, or a logit is not a number");
         else
-            print(stage, n_stages, prob, n_probs, json);
+            sample_print(stage, n_stages, prob, n_probs, json);
     }
     sample_close(&sampler);
     mem_free(prob);
@@ -164,7 +164,7 @@ static int explain_file(const struct opt_values *v, struct plan *p, struct err *
     return rc;
 }
 
-static int run(const struct opt_values *v, struct err *e)
+static int sample_run(const struct opt_values *v, struct err *e)
 {
     const char *params = opt_given(v, "params") ? opt_string(v, "params") : "{}";
     struct plan p = {0};
@@ -192,5 +192,5 @@ const struct verb verb_sample = {
     .no_words = "options only",
     .manual = "What a sampling configuration makes of a distribution, stage by stage.",
     .options = (const struct opt_row *const[]){rows, options_json, options_help, NULL},
-    .run = run,
+    .run = sample_run,
 };

@@ -878,7 +878,7 @@ static int serve(struct serve *s, const struct opt_values *v, struct err *e)
     return rc;
 }
 
-static int run(const struct opt_values *v, struct err *e)
+static int serve_run(const struct opt_values *v, struct err *e)
 {
     struct serve s = {.v = v};
     int rc;
@@ -921,5 +921,5 @@ const struct verb verb_serve = {
         "computed is done, at the latest after --shutdown-timeout; the second at once.",
     .options = (const struct opt_row *const[]){options_model, rows, options_source, options_engine,
                                                options_scheduling, options_help, NULL},
-    .run = run,
+    .run = serve_run,
 };

@@ -259,7 +259,7 @@ static int write_shape(const struct shape *shape, const struct opt_values *v, st
     return rc;
 }
 
-static int run(const struct opt_values *v, struct err *e)
+static int synth_run(const struct opt_values *v, struct err *e)
 {
     const struct shape *shape;
 
@@ -282,5 +282,5 @@ const struct verb verb_synth = {
               "measured without a download. A folder that is not empty is refused; with --force its files of "
               "the same names are replaced.",
     .options = (const struct opt_row *const[]){rows, options_force, options_json, options_help, NULL},
-    .run = run,
+    .run = synth_run,
 };

@@ -250,7 +250,7 @@ static int check_combination(const struct opt_values *v, struct err *e)
     return v->n_args && !decodes ? err_utf8(e, "the text", v->args[0], strlen(v->args[0])) : 0;
 }
 
-static int run(const struct opt_values *v, struct err *e)
+static int tokenize_run(const struct opt_values *v, struct err *e)
 {
     struct job j = {.v = v,
                     .e = e,
@@ -275,5 +275,5 @@ const struct verb verb_tokenize = {
               "each in --batch.",
     .options = (const struct opt_row *const[]){model_or_file, rows, options_source, options_json,
                                                options_help, NULL},
-    .run = run,
+    .run = tokenize_run,
 };

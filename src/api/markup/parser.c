@@ -102,7 +102,7 @@ static void empty(struct tool_call *c, struct buf *b)
 
 /* ---- pieces ---- */
 
-static void put(struct parser *a, enum parser_kind kind, const char *s, size_t n)
+static void parser_put(struct parser *a, enum parser_kind kind, const char *s, size_t n)
 {
     struct slot *last = a->n_slots ? &a->slot[a->n_slots - 1] : NULL;
     unsigned call = kind >= PARSER_CALL ? a->n_calls - 1 : 0;
@@ -151,7 +151,7 @@ static void put_call(struct parser *a, const char *name, size_t n)
     size_t before = a->n_slots;
 
     a->n_calls++;
-    put(a, PARSER_CALL, name, n);
+    parser_put(a, PARSER_CALL, name, n);
     if (a->n_slots > before)
         put_id(a, &a->slot[before]);
 }
@@ -160,7 +160,7 @@ static void put_call_end(struct parser *a, bool complete)
 {
     size_t before = a->n_slots;
 
-    put(a, PARSER_CALL_END, "", 0);
+    parser_put(a, PARSER_CALL_END, "", 0);
     if (a->n_slots > before)
         a->slot[before].complete = complete;
 }
@@ -191,7 +191,7 @@ static void put_blanks(struct parser *a)
     while (a->after_reasoning && skip < a->blanks.len && a->blanks.data[skip] == '\n')
         skip++;
     if (a->blanks.len > skip)
-        put(a, PARSER_CONTENT, a->blanks.data + skip, a->blanks.len - skip);
+        parser_put(a, PARSER_CONTENT, a->blanks.data + skip, a->blanks.len - skip);
     empty(&a->call, &a->blanks);
 }
 
@@ -204,14 +204,14 @@ static void plain_content(struct parser *a, char c)
     put_blanks(a);
     a->after_reasoning = false;
     a->content_begun = true;
-    put(a, PARSER_CONTENT, &c, 1);
+    parser_put(a, PARSER_CONTENT, &c, 1);
 }
 
 static void put_line_ends(struct parser *a)
 {
     if (a->reasoning_begun)
         for (; a->line_ends; a->line_ends--)
-            put(a, PARSER_REASONING, "\n", 1);
+            parser_put(a, PARSER_REASONING, "\n", 1);
     a->line_ends = 0;
 }
 
@@ -224,7 +224,7 @@ static void plain(struct parser *a, char c)
     } else {
         put_line_ends(a);
         a->reasoning_begun = true;
-        put(a, PARSER_REASONING, &c, 1);
+        parser_put(a, PARSER_REASONING, &c, 1);
     }
 }
 
@@ -474,14 +474,14 @@ static void maybe_begin(struct parser *a)
     put_call(a, c->name.data, c->name.len);
     c->begun = true;
     if (c->args.len)
-        put(a, PARSER_ARGUMENTS, c->args.data, c->args.len);
+        parser_put(a, PARSER_ARGUMENTS, c->args.data, c->args.len);
     empty(c, &c->args);
 }
 
 static void args_bytes(struct parser *a, const char *s, size_t n)
 {
     if (a->call.begun)
-        put(a, PARSER_ARGUMENTS, s, n);
+        parser_put(a, PARSER_ARGUMENTS, s, n);
     else
         buf_add(&a->call.args, s, n);
 }
@@ -862,12 +862,12 @@ static void body_byte(struct parser *a, char c)
     if (a->mode == PARSER_ARGUMENTS) {
         a->call.has_args |= !utf8_is_blank(c);
     } else if (a->separate) {
-        put(a, a->mode, "\n", 1);
+        parser_put(a, a->mode, "\n", 1);
         a->separate = false;
     }
     a->content_begun |= a->mode == PARSER_CONTENT;
     a->reasoning_begun |= a->mode == PARSER_REASONING;
-    put(a, a->mode, &c, 1);
+    parser_put(a, a->mode, &c, 1);
 }
 
 static void close_message(struct parser *a, bool complete)
@@ -875,7 +875,7 @@ static void close_message(struct parser *a, bool complete)
     if (a->mode != PARSER_ARGUMENTS)
         return;
     if (complete && !a->call.has_args)
-        put(a, PARSER_ARGUMENTS, "{}", 2);
+        parser_put(a, PARSER_ARGUMENTS, "{}", 2);
     put_call_end(a, complete);
 }
 
@@ -974,7 +974,7 @@ static bool step(struct parser *a)
     }
 }
 
-static void run(struct parser *a)
+static void parser_run(struct parser *a)
 {
     while (a->at < a->in.len && step(a))
         ;
@@ -1019,7 +1019,7 @@ int parser_feed(struct parser *a, const char *text, size_t n, struct err *e)
     }
     buf_add(&a->in, text, n);
     if (!a->in.oom) {
-        run(a);
+        parser_run(a);
         compact(a);
     }
     return check(a, e);
@@ -1038,12 +1038,12 @@ static void drop_call(struct parser *a)
 int parser_finish(struct parser *a, enum parts_end end, struct err *e)
 {
     a->finishing = true;
-    run(a);
+    parser_run(a);
     if (end == PARSER_STOPPED && a->machine == CALL)
         drop_call(a);
     while (a->machine == CALL) {
         finish_call(a);
-        run(a);
+        parser_run(a);
     }
     if (a->machine == TEXT)
         finish_text(a);
@@ -1058,7 +1058,7 @@ static bool has_channels(const struct parser_options *o)
 }
 
 /* Reads the header, and what else of a message, that the prompt has begun for the answer. */
-static int read_prompt(struct parser *a, struct err *e)
+static int parser_read_prompt(struct parser *a, struct err *e)
 {
     const char *prompt = a->o.prompt;
     size_t n = strlen(start_mark), at = a->o.prompt_len;
@@ -1088,7 +1088,7 @@ int parser_open(struct parser **out, const struct parser_options *o, struct err 
     a->call.word.tag = a->call.name.tag = a->call.args.tag = MEM_API;
     a->o = *o;
     if (has_channels(o))
-        rc = read_prompt(a, e);
+        rc = parser_read_prompt(a, e);
     else if (markup_begins_inside(o->reasoning, o->prompt, o->prompt_len))
         a->mode = PARSER_REASONING;
     a->o.prompt = NULL;

@@ -51,7 +51,7 @@ struct bench_cost bench_cost_step(const struct bench_cost_model *m, const struct
     return sum.cost;
 }
 
-static void add(struct bench_cost *sum, struct bench_cost c)
+static void cost_add(struct bench_cost *sum, struct bench_cost c)
 {
     sum->bytes += c.bytes;
     sum->flops += c.flops;
@@ -71,7 +71,7 @@ struct bench_cost bench_cost_steps(const struct bench_cost_model *m, const struc
             now[r] = rows[r];
             now[r].pos += s * rows[r].n;
         }
-        add(&sum, bench_cost_step(m, now, n_rows));
+        cost_add(&sum, bench_cost_step(m, now, n_rows));
     }
     return sum;
 }
@@ -84,7 +84,7 @@ struct bench_cost bench_cost_prefill(const struct bench_cost_model *m, size_t n,
         size_t len = n - pos < chunk ? n - pos : chunk;
         const struct bench_rows rows = {.n_seqs = 1, .pos = pos, .n = len, .wanted = pos + len == n};
 
-        add(&sum, bench_cost_step(m, &rows, 1));
+        cost_add(&sum, bench_cost_step(m, &rows, 1));
     }
     return sum;
 }

@@ -71,7 +71,7 @@ static void move_share(void *ctx, int thread, int n_threads)
 /* ---- the rows that are computed ---- */
 
 /* The first N tokens of IDS in sequence 0. The cache is not told of its length: no window drops rows. */
-static int compute(struct llm *m, const int32_t *ids, size_t n, struct err *e)
+static int fill_compute(struct llm *m, const int32_t *ids, size_t n, struct err *e)
 {
     for (size_t pos = 0; pos < n;) {
         size_t len = n - pos < m->max_tokens ? n - pos : m->max_tokens;
@@ -103,7 +103,7 @@ int bench_fill_open(struct bench_fill *f, struct llm *m, const int32_t *ids, siz
     f->bytes = lim->n_layers * 2 * lim->n_kv * tiles_of(f->n) * m->kv.tile_bytes;
     f->tile = map_region_new(f->bytes);
     f->len = mem_zalloc(lim->max_seqs, sizeof(*f->len), MEM_APP);
-    rc = f->tile && f->len ? compute(m, ids, f->n, e) : err_nomem(e, "rows of a context");
+    rc = f->tile && f->len ? fill_compute(m, ids, f->n, e) : err_nomem(e, "rows of a context");
     if (rc == 0) {
         struct planes p = {.f = f, .view = kv_view(&m->kv, 0), .to = f->n, .out = true};
 

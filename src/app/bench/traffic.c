@@ -25,7 +25,7 @@ void traffic_fini(struct traffic *t)
     *t = (struct traffic){0};
 }
 
-static struct traffic_request *add(struct traffic *t)
+static struct traffic_request *traffic_add(struct traffic *t)
 {
     if (!mem_grow((void **)&t->request, &t->cap, t->n + 1, sizeof(*t->request), MEM_APP))
         return NULL;
@@ -184,7 +184,7 @@ static int read_line(struct traffic *t, char *line, const struct columns *c, con
             "%s: line %zu is neither a header with the columns of a trace (TIMESTAMP, ContextTokens, "
             "GeneratedTokens or arrived_at, num_prefill_tokens, num_decode_tokens) nor a JSON object",
             path, number);
-    if (!(r = add(t)))
+    if (!(r = traffic_add(t)))
         return err_nomem(e, "a trace");
     rc = line[0] == '{' ? read_object(line, t, r) : read_row(line, c, r) ? 0 : ERR_INPUT;
     if (rc == 0 && fabs(r->at_s) > latest_s)
@@ -287,7 +287,7 @@ static bool make_first(struct traffic *t, const struct traffic_plan *plan)
     double at = 0;
 
     for (size_t i = 0; i < plan->n; i++) {
-        struct traffic_request *r = add(t);
+        struct traffic_request *r = traffic_add(t);
 
         if (!r)
             return false;
@@ -310,7 +310,7 @@ static bool make_further(struct traffic *t, const struct traffic_plan *plan)
     size_t n_answer = 0;
 
     for (size_t i = plan->n; i < plan->n * plan->turns; i++) {
-        struct traffic_request *r = add(t), *before;
+        struct traffic_request *r = traffic_add(t), *before;
 
         if (!r)
             return false;

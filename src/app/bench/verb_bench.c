@@ -366,7 +366,7 @@ static int median_roof(const struct bench *b, struct bench_roof *r)
     return 0;
 }
 
-static int print(struct bench *b, bool json)
+static int bench_print(struct bench *b, bool json)
 {
     struct bench_roof r = {0};
     int rc = median_roof(b, &r);
@@ -420,7 +420,7 @@ static int measure(struct bench *b, bool json)
                        "--mixed: %zu rows beside %zu sequences are more than the %zu of a step", b->mixed,
                        b->batch, b->m->max_tokens);
     if ((rc = bench_roofs_open(&b->roofs, b->m->pool, b->e)) == 0 && (rc = repeat(b)) == 0)
-        rc = print(b, json);
+        rc = bench_print(b, json);
     bench_roofs_close(&b->roofs);
     return rc;
 }
@@ -495,7 +495,7 @@ static int bench_linears(const struct opt_values *v, struct err *e)
     return (rc = load_options(v, &l, e)) != 0 ? rc : bench_backends(&b, &l.o, e);
 }
 
-static int run(const struct opt_values *v, struct err *e)
+static int bench_run(const struct opt_values *v, struct err *e)
 {
     int threads = opt_int(v, "threads") ? (int)opt_int(v, "threads") : 1;
 
@@ -527,5 +527,5 @@ const struct verb verb_bench = {
     .options = (const struct opt_row *const[]){options_model, rows, bench_serve_options, traffic_options,
                                                options_source, options_engine, options_scheduling,
                                                options_json, options_help, NULL},
-    .run = run,
+    .run = bench_run,
 };

@@ -195,7 +195,7 @@ static int read_options(struct simulation *m)
 
 /* ---- a run ---- */
 
-struct run {
+struct simulate_run {
     struct simulation *m;
     double speed;
     struct kv kv;
@@ -207,7 +207,7 @@ struct run {
 };
 
 /* The cache has the blocks of the real one, and rows of a byte or so. */
-static int open_run(struct run *r)
+static int open_run(struct simulate_run *r)
 {
     const struct opt_values *v = r->m->v;
     enum prefix_kind index = PREFIX_RADIX;
@@ -235,7 +235,7 @@ static int open_run(struct run *r)
     return serving_open(&r->serving, &r->m->traffic, SIZE_MAX, r->m->e);
 }
 
-static void close_run(struct run *r)
+static void close_run(struct simulate_run *r)
 {
     step_close(&r->step);
     sim_executor_close(&r->machine);
@@ -245,7 +245,7 @@ static void close_run(struct run *r)
 }
 
 /* Sends request I. *ENDED: it failed at the door. */
-static int send_one(struct run *r, size_t i, double at_s, bool *ended)
+static int send_one(struct simulate_run *r, size_t i, double at_s, bool *ended)
 {
     const struct traffic_request *q = &r->m->traffic.request[i];
     struct sampling sampling;
@@ -279,7 +279,7 @@ static int send_one(struct run *r, size_t i, double at_s, bool *ended)
 }
 
 /* Sends request I, and the turns behind it as long as they fail at the door. */
-static int send_turns(struct run *r, size_t i, double at_s)
+static int send_turns(struct simulate_run *r, size_t i, double at_s)
 {
     bool ended = true;
     int rc = send_one(r, i, at_s, &ended);
@@ -289,7 +289,7 @@ static int send_turns(struct run *r, size_t i, double at_s)
     return rc;
 }
 
-static int take_events(struct run *r)
+static int take_events(struct simulate_run *r)
 {
     double now = r->machine.now_s;
     struct step_event ev;
@@ -313,7 +313,7 @@ static int take_events(struct run *r)
 }
 
 /* All of the traffic, SPEED times as fast. */
-static int run_traffic(struct run *r)
+static int run_traffic(struct simulate_run *r)
 {
     const struct traffic *t = &r->m->traffic;
     int rc = 0;
@@ -335,7 +335,7 @@ static int run_traffic(struct run *r)
 static json_t *simulate(struct simulation *m, double speed)
 {
     static const double p[] = {90, 95, 99};
-    struct run r = {.m = m, .speed = speed};
+    struct simulate_run r = {.m = m, .speed = speed};
     json_t *o = NULL;
 
     if (open_run(&r) == 0 && run_traffic(&r) == 0 && !(o = serving_summary(&r.serving, &m->limits, p, 3)))
@@ -401,7 +401,7 @@ static int sweep(struct simulation *m, bool json)
     return 0;
 }
 
-static int run(const struct opt_values *v, struct err *e)
+static int simulate_run(const struct opt_values *v, struct err *e)
 {
     struct simulation m = {.v = v, .e = e};
     json_t *o;
@@ -428,5 +428,5 @@ const struct verb verb_simulate = {
         "time that its bytes and operations need at the rates given.",
     .options = (const struct opt_row *const[]){rows, traffic_options, options_scheduling, options_json,
                                                options_help, NULL},
-    .run = run,
+    .run = simulate_run,
 };
