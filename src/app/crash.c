@@ -12,7 +12,8 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include "app/app.h"
+#include "app/crash.h"
+#include "engine/engine.h"
 
 enum { FRAMES = 64, STACK_BYTES = 64 << 10, REPORT_S = 10 };
 

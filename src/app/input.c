@@ -1,14 +1,19 @@
 /* input.c - reads what the user gives: files, text, lists of token ids, and messages with the template that
  * makes text of them. */
 #include <errno.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "app/app.h"
+#include "app/input.h"
 #include "base/buf.h"
 #include "base/json_pull.h"
 #include "base/mem.h"
+#include "ckpt/checkpoint.h"
+#include "text/jinja/jinja.h"
 
 /* ---- files and text ---- */
 

@@ -1,9 +1,17 @@
 /* load.c - from the name of a model to its path, its tokenizer or an engine. */
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "app/app.h"
+#include "app/load.h"
+#include "app/options.h"
+#include "app/packing.h"
+#include "app/print.h"
+#include "base/opt.h"
 #include "base/utf8.h"
+#include "ckpt/checkpoint.h"
+#include "engine/engine.h"
+#include "engine/find_model.h"
 
 /* What is shown of a download: one line for the file that comes, in megabytes. */
 struct fetch_bar {

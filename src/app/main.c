@@ -3,15 +3,22 @@
  * Exit status: 0 done, 1 the work failed (one sentence on stderr), 2 wrong usage. Results go to stdout,
  * everything else to stderr.
  */
+#include <jansson.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "api/api.h"
-#include "app/app.h"
+#include "app/manual.h"
+#include "app/options.h"
+#include "app/print.h"
+#include "app/verb.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/near.h"
+#include "base/opt.h"
+#include "engine/engine.h"
 #include "net/http.h"
 
 static const struct verb_entry verbs[] = {
@@ -115,7 +122,7 @@ static int main_dispatch(int argc, char **argv)
     }
     if (argc > 1 && strcmp(verb, "help") == 0)
         return main_dispatch(argc > 2 ? 3 : 2,
-                        (char *[]){argv[1], (char[]){"--help"}, argc > 2 ? argv[2] : NULL, NULL});
+                             (char *[]){argv[1], (char[]){"--help"}, argc > 2 ? argv[2] : NULL, NULL});
     if (verb && is_one_of(verb, "--version", "-V", "version")) {
         print_fmt("gallop %s\n", gallop_version());
         return 0;

@@ -4,10 +4,16 @@
  * what stands between backquotes is bold, and so is a word that begins like an option.
  */
 #include <ctype.h>
+#include <stdbool.h>
 #include <string.h>
 
-#include "app/app.h"
+#include "app/manual.h"
+#include "app/options.h"
+#include "app/verb.h"
 #include "base/buf.h"
+#include "base/opt.h"
+#include "ckpt/checkpoint.h"
+#include "engine/engine.h"
 
 static const char description[] =
     "`gallop` reads an unmodified Hugging Face checkpoint folder and generates text, in one process. It uses a "

@@ -1,7 +1,10 @@
 /* npy.c - writes and reads .npy. */
+#include <stdbool.h>
 #include <string.h>
 
-#include "app/app.h"
+#include "app/input.h"
+#include "app/npy.h"
+#include "app/save.h"
 #include "base/buf.h"
 #include "base/mem.h"
 

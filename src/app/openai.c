@@ -1,14 +1,22 @@
 /* openai.c - the answers to lines of OpenAI's batch files, in the form of OpenAI's result files. */
+#include <jansson.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
 
+#include "api/markup/markup.h"
 #include "api/markup/parser.h"
-#include "app/app.h"
+#include "app/input.h"
+#include "app/openai.h"
+#include "app/print.h"
+#include "app/requests.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "engine/engine.h"
+#include "text/jinja/jinja.h"
 
 #define LOWEST_LOGPROB (-9999.0) /* vLLM's word for minus infinity, which JSON cannot say */
 
@@ -195,7 +203,7 @@ static void take_piece(struct message *m, const struct parser_piece *p)
     }
 }
 
-static enum parts_end end_of(const struct answer *a)
+static enum parts_end end_of(const struct request_answer *a)
 {
     return a->end.finish == GALLOP_FINISH_LENGTH      ? PARSER_CUT
            : a->stop_string || a->end.stop_token >= 0 ? PARSER_STOPPED
@@ -210,7 +218,7 @@ static uint64_t random_bits(void)
 }
 
 /* Tells content, reasoning and tool calls of an answer apart, as the server does. */
-static int split(const struct openai_form *f, const struct request *q, const struct answer *a,
+static int split(const struct openai_form *f, const struct request *q, const struct request_answer *a,
                  struct message *m, struct err *e)
 {
     const struct parser_options o = {.calls = q->n_tools ? f->markup.calls : NULL,
@@ -242,7 +250,7 @@ static json_t *text_or_null(const struct buf *text, bool null)
 
 static json_t *chat_choice(const struct openai_form *f, const struct request *q, size_t i)
 {
-    const struct answer *a = &q->answer[i];
+    const struct request_answer *a = &q->answer[i];
     struct message m = {{.tag = MEM_APP}, {.tag = MEM_APP}, {.tag = MEM_APP}, json_array(), false};
     struct err e = {0};
     const char *finish;
@@ -271,7 +279,7 @@ static json_t *chat_choice(const struct openai_form *f, const struct request *q,
 
 static json_t *text_choice(const struct openai_form *f, const struct request *q, size_t i)
 {
-    const struct answer *a = &q->answer[i];
+    const struct request_answer *a = &q->answer[i];
 
     return json_pack("{s:I,s:o,s:o,s:s}", "index", (json_int_t)i, "text", text_or_null(&a->text, false),
                      "logprobs", a->logprobs ? text_logprobs(f, a->logprobs) : json_null(), "finish_reason",

@@ -1,13 +1,21 @@
 /* options.c - the option rows that several verbs have, and what follows from their values alone. */
 #include <ctype.h>
+#include <jansson.h>
 #include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
-#include "app/app.h"
+#include "app/options.h"
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
+#include "base/opt.h"
+#include "ckpt/checkpoint.h"
+#include "engine/dense.h"
+#include "engine/engine.h"
 #include "engine/kv_sparse.h"
 #include "engine/op_config.h"
 #include "kv/kv.h"

@@ -1,13 +1,18 @@
 /* packing.c - writes packed checkpoints, and keeps those of --pack-cache. */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "app/app.h"
+#include "app/load.h"
+#include "app/packing.h"
+#include "app/print.h"
+#include "app/save.h"
 #include "base/mem.h"
+#include "engine/engine.h"
 #include "engine/engine_priv.h"
 #include "engine/llm.h"
 

@@ -6,10 +6,14 @@
  * models/Pooling.
  */
 #include <jansson.h>
+#include <stdbool.h>
 #include <string.h>
 
-#include "app/app.h"
+#include "app/pooling.h"
 #include "base/json_pull.h"
+#include "ckpt/checkpoint.h"
+#include "engine/dense.h"
+#include "engine/engine.h"
 
 enum { PATH_MAX_BYTES = 256 };
 

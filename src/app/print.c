@@ -1,13 +1,16 @@
 /* print.c - a buffer in front of write(2) and the first failure, JSON, and the progress bar. */
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "app/app.h"
+#include "app/print.h"
+#include "app/save.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"

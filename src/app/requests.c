@@ -1,9 +1,14 @@
 /* requests.c - reads requests: prompts into text or ids, fields into sampling. */
-#include "app/app.h"
+#include "app/requests.h"
+#include "app/input.h"
+#include "app/resume.h"
+#include "engine/engine.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>

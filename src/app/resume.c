@@ -5,10 +5,15 @@
  * result in the end.
  */
 #include <errno.h>
+#include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "app/app.h"
+#include "app/input.h"
+#include "app/requests.h"
+#include "app/resume.h"
+#include "app/save.h"
 #include "base/buf.h"
 #include "base/json_pull.h"
 

@@ -4,13 +4,16 @@
  * may come at any instruction of the thread that changes a list (threads of the pool take no signals), so an
  * entry is complete before it is linked and stays readable after it is taken out.
  */
-#include "app/app.h"
+#include "app/save.h"
+#include "base/mem.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

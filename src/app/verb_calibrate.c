@@ -1,12 +1,21 @@
 /* verb_calibrate.c - `gallop calibrate`: reads a text with int8 linears, and writes for each of them what it
  * saw of its inputs (model/calibration.h): for int8-static the size that 127 shall stand for, for int4 what
  * rounding goes by. */
+#include <jansson.h>
+#include <stdbool.h>
 #include <string.h>
 
-#include "app/app.h"
+#include "app/input.h"
+#include "app/load.h"
+#include "app/options.h"
+#include "app/print.h"
+#include "app/save.h"
+#include "app/verb.h"
 #include "base/buf.h"
 #include "base/mem.h"
+#include "base/opt.h"
 #include "base/strmap.h"
+#include "engine/engine.h"
 #include "engine/engine_priv.h"
 #include "engine/score.h"
 #include "ops/gptq.h"

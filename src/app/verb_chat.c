@@ -8,22 +8,33 @@
  */
 #include <errno.h>
 #include <histedit.h>
+#include <jansson.h>
 #include <limits.h>
 #include <locale.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <termios.h>
 #include <unistd.h>
 
-#include "app/app.h"
+#include "app/input.h"
+#include "app/load.h"
+#include "app/options.h"
+#include "app/print.h"
+#include "app/save.h"
+#include "app/verb.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json_pull.h"
+#include "base/opt.h"
 #include "base/utf8.h"
+#include "ckpt/checkpoint.h"
+#include "engine/engine.h"
+#include "text/jinja/jinja.h"
 
 static const struct opt_row rows[] = {
     OPTION_USER_TEXT(EVERYDAY),

@@ -1,10 +1,18 @@
 /* verb_inspect.c - `gallop inspect`: architecture, tensors, backends and why, bytes, instruction sets. */
+#include <jansson.h>
+#include <stdbool.h>
 #include <string.h>
 
-#include "app/app.h"
+#include "app/load.h"
+#include "app/options.h"
+#include "app/print.h"
+#include "app/verb.h"
 #include "base/err.h"
+#include "base/opt.h"
 #include "base/threads/topo.h"
 #include "base/utf8.h"
+#include "ckpt/checkpoint.h"
+#include "engine/engine.h"
 #include "engine/engine_priv.h"
 #include "kern/kern.h"
 

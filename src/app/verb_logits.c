@@ -1,10 +1,20 @@
 /* verb_logits.c - `gallop logits`: logits and hidden states of a prompt, without generating. */
+#include <jansson.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/app.h"
+#include "app/input.h"
+#include "app/load.h"
+#include "app/npy.h"
+#include "app/options.h"
+#include "app/print.h"
+#include "app/save.h"
+#include "app/verb.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/opt.h"
+#include "engine/engine.h"
 #include "engine/engine_priv.h"
 #include "engine/score.h"
 

@@ -1,7 +1,14 @@
 /* verb_pack.c - `gallop pack` and `gallop quantize`: a checkpoint as a file that later starts map. */
+#include <jansson.h>
 #include <string.h>
 
-#include "app/app.h"
+#include "app/load.h"
+#include "app/options.h"
+#include "app/packing.h"
+#include "app/print.h"
+#include "app/verb.h"
+#include "base/opt.h"
+#include "ckpt/checkpoint.h"
 
 static const struct opt_row rows[] = {
     {"output", 'o', OPT_STRING, "F.gallop", EVERYDAY, .help = "the file that is written"},

@@ -1,13 +1,22 @@
 /* verb_ppl.c - `gallop ppl`: perplexity of a text in windows that do not overlap, each computed alone. The
  * first token of a window is not scored; a BOS stands in front of each where the tokenizer adds one. --kl
  * compares with the fp32 run. */
+#include <jansson.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/app.h"
+#include "app/input.h"
+#include "app/load.h"
+#include "app/options.h"
+#include "app/print.h"
+#include "app/verb.h"
 #include "base/buf.h"
 #include "base/mem.h"
+#include "base/opt.h"
+#include "ckpt/checkpoint.h"
+#include "engine/engine.h"
 #include "engine/engine_priv.h"
 #include "engine/score.h"
 

@@ -1,11 +1,20 @@
 /* verb_render.c - `gallop render`: exactly the bytes that a chat template makes of messages, or any Jinja
  * template of any variables. */
+#include <jansson.h>
+#include <stdbool.h>
 #include <string.h>
 #include <time.h>
 
-#include "app/app.h"
+#include "app/input.h"
+#include "app/options.h"
+#include "app/packing.h"
+#include "app/print.h"
+#include "app/verb.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/opt.h"
+#include "ckpt/checkpoint.h"
+#include "text/jinja/jinja.h"
 
 static const struct opt_row rows[] = {
     {"messages", 0, OPT_STRING, "F.json", EVERYDAY,

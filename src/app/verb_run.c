@@ -1,22 +1,36 @@
 /* verb_run.c - `gallop run`: generates from one prompt, or from many at once.
  *
- * Requests are read a bounded number ahead of what is computed (app.h). Each result is printed as soon
+ * Requests are read a bounded number ahead of what is computed (requests.h). Each result is printed as soon
  * as it is there, with --json in the order of input. A refused or failed request is said on stderr (and in
  * its JSON line), and the others go on. SIGINT and SIGTERM cancel what runs; what is finished is printed
  * whole.
  */
 #include <errno.h>
+#include <jansson.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "app/app.h"
+#include "app/input.h"
+#include "app/load.h"
+#include "app/openai.h"
+#include "app/options.h"
+#include "app/print.h"
+#include "app/requests.h"
+#include "app/resume.h"
+#include "app/save.h"
+#include "app/verb.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/opt.h"
+#include "ckpt/checkpoint.h"
+#include "engine/engine.h"
+#include "text/jinja/jinja.h"
 
 enum { SEQS = 32, AHEAD = 2 * SEQS, DEFAULT_NEW_TOKENS = 512, PATIENCE_MS = 3000 };
 
@@ -199,7 +213,8 @@ static void take_logprob(json_t *list, const struct gallop_event *ev)
     json_array_append_new(list, o);
 }
 
-static void take_end(struct run_prompts *r, struct request *q, struct answer *a, const struct gallop_event *ev)
+static void take_end(struct run_prompts *r, struct request *q, struct request_answer *a,
+                     const struct gallop_event *ev)
 {
     a->end = *ev;
     q->cancelled |= ev->finish == GALLOP_FINISH_CANCELLED;
@@ -217,7 +232,7 @@ static void take_end(struct run_prompts *r, struct request *q, struct answer *a,
 static void take_event(struct run_prompts *r, const struct gallop_event *ev)
 {
     struct request *q = ev->user;
-    struct answer *a = &q->answer[ev->choice];
+    struct request_answer *a = &q->answer[ev->choice];
 
     switch (ev->type) {
     case GALLOP_EMBEDDING: break; /* not asked for */
@@ -241,7 +256,7 @@ static void take_event(struct run_prompts *r, const struct gallop_event *ev)
 /* ---- printing ---- */
 
 /* Adds what is said of an answer to O. */
-static void add_answer(const struct run_prompts *r, const struct answer *a, json_t *o)
+static void add_answer(const struct run_prompts *r, const struct request_answer *a, json_t *o)
 {
     const struct gallop_event *ev = &a->end;
     json_t *timing;
@@ -327,7 +342,7 @@ static void print_request_json(const struct run_prompts *r, const struct request
 }
 
 /* Remarks about the answer A to Q on stderr. */
-static void say(const struct run_prompts *r, const struct request *q, const struct answer *a)
+static void say(const struct run_prompts *r, const struct request *q, const struct request_answer *a)
 {
     char which[300] = "", number[40] = "";
 
@@ -352,7 +367,8 @@ static void say_seed(const struct run_prompts *r, const struct request *q)
         print_remark("%s: the seed is %llu", q->where, (unsigned long long)q->sampling.seed);
 }
 
-static void print_answer_text(const struct run_prompts *r, const struct request *q, const struct answer *a)
+static void print_answer_text(const struct run_prompts *r, const struct request *q,
+                              const struct request_answer *a)
 {
     bool is_text = engine_info(r->engine)->tok != NULL;
 
@@ -739,9 +755,9 @@ static int run_requests(struct run_prompts *r, const struct opt_values *v, struc
 static int run_prompts(const struct opt_values *v, struct err *e)
 {
     struct run_prompts r = {.json = opt_flag(v, "json"),
-                        .no_special = opt_flag(v, "no-special"),
-                        .keep_special = opt_flag(v, "keep-special"),
-                        .stream = !opt_given(v, "batch")};
+                            .no_special = opt_flag(v, "no-special"),
+                            .keep_special = opt_flag(v, "keep-special"),
+                            .stream = !opt_given(v, "batch")};
     int rc;
 
     arena_init(&r.arena, MEM_APP);

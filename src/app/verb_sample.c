@@ -1,10 +1,18 @@
 /* verb_sample.c - `gallop sample`: what a sampling configuration makes of a distribution, stage by stage. */
+#include <jansson.h>
+#include <stdbool.h>
 #include <string.h>
 
-#include "app/app.h"
+#include "app/input.h"
+#include "app/npy.h"
+#include "app/options.h"
+#include "app/print.h"
+#include "app/verb.h"
 #include "base/arena.h"
 #include "base/json_pull.h"
 #include "base/mem.h"
+#include "base/opt.h"
+#include "engine/engine.h"
 #include "engine/sample.h"
 #include "kern/kern.h"
 

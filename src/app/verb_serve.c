@@ -4,10 +4,12 @@
  * the rest is cut. The second ends the program at once. Both are bounded by an alarm. SIGHUP reads the files
  * of keys and certificates again.
  */
+#include <jansson.h>
 #include <math.h>
 #include <netdb.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -15,14 +17,28 @@
 #include <unistd.h>
 
 #include "api/api.h"
-#include "app/app.h"
-#include "app/bench/bench.h"
+#include "api/markup/markup.h"
+#include "app/bench/roof.h"
+#include "app/crash.h"
+#include "app/input.h"
+#include "app/load.h"
+#include "app/options.h"
+#include "app/pooling.h"
+#include "app/verb.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/json_pull.h"
+#include "base/opt.h"
+#include "base/threads/pool.h"
+#include "ckpt/checkpoint.h"
+#include "engine/dense.h"
+#include "engine/engine.h"
+#include "engine/find_model.h"
 #include "net/systemd.h"
 #include "net/tls/tls.h"
 #include "page/page.h"
+#include "text/jinja/jinja.h"
 
 static const struct opt_row rows[] = {
     {"host", 0, OPT_STRING, "ADDR", EVERYDAY, .help = "address to listen on", .fallback = "127.0.0.1",

@@ -1,13 +1,21 @@
 /* verb_synth.c - `gallop synth`: a checkpoint folder with random weights in a real model's shape and a
  * byte-level tokenizer, so that speed can be measured without a download. The same seed gives the same
  * bytes. */
+#include <jansson.h>
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
-#include "app/app.h"
+#include "app/options.h"
+#include "app/print.h"
+#include "app/save.h"
+#include "app/shapes.h"
+#include "app/verb.h"
 #include "base/err.h"
+#include "base/opt.h"
 #include "base/rng.h"
 #include "base/utf8.h"
+#include "ckpt/checkpoint.h"
 #include "text/tok/unicode.h"
 
 enum { CHUNK = 1 << 16 };

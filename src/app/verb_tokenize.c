@@ -1,10 +1,20 @@
 /* verb_tokenize.c - `gallop tokenize`: text to ids and back, one text or a line of JSON each. */
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "app/app.h"
+#include "app/input.h"
+#include "app/options.h"
+#include "app/packing.h"
+#include "app/print.h"
+#include "app/verb.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json_pull.h"
+#include "base/opt.h"
+#include "ckpt/checkpoint.h"
+#include "engine/engine.h"
 #include "text/tok/tok.h"
 
 /* Beside models it takes files of tokenizers. */

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/bench/bench.h"
+#include "app/bench/traffic.h"
+#include "base/err.h"
 #include "base/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -10,15 +10,25 @@
  * chooses by itself ("gallop", or "blocks" of a GGUF file). The ideal is that of the linear as the engine
  * would choose it, the same for all. A backend of whole MLPs is left out.
  */
+#include <jansson.h>
+#include <stdbool.h>
 #include <string.h>
 
-#include "app/app.h"
-#include "app/bench/bench.h"
+#include "app/bench/backends.h"
+#include "app/bench/cost.h"
+#include "app/bench/roof.h"
 #include "app/bench/stat.h"
+#include "app/bench/trace.h"
+#include "app/print.h"
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/threads/pool.h"
 #include "base/threads/topo.h"
+#include "ckpt/checkpoint.h"
+#include "engine/engine.h"
+#include "model/quant.h"
 
 enum { MAX_BACKENDS = 16, MAX_LINEARS = 64 };
 

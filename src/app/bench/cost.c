@@ -1,5 +1,8 @@
 /* cost.c - counts a step by letting the model's forward say which operators it is made of. */
-#include "app/bench/bench.h"
+#include "app/bench/cost.h"
+#include "app/bench/roof.h"
+#include "base/err.h"
+#include "engine/llm.h"
 
 void bench_cost_add_op(struct bench_cost *cost, const struct bench_roof *roof, const struct timed_op *op)
 {

@@ -1,9 +1,13 @@
 /* fill.c - whole tiles are copied, so nothing here knows how rows lie in them. */
+#include <stdbool.h>
 #include <string.h>
 
-#include "app/bench/bench.h"
+#include "app/bench/fill.h"
+#include "base/err.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/threads/pool.h"
+#include "engine/llm.h"
 #include "kern/kern.h"
 
 enum { MOST = 512 };

@@ -9,14 +9,19 @@
  * The share is the time of the roof for the bytes or the operations, whichever is longer, divided by the
  * measured time; kernels on cached vectors have no roof here.
  */
+#include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "app/app.h"
-#include "app/bench/bench.h"
+#include "app/bench/kernels.h"
+#include "app/bench/roof.h"
+#include "app/print.h"
+#include "base/err.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/threads/pool.h"
 #include "kern/format/groups.h"
 #include "kern/format/int4.h"
 #include "kern/format/mx4.h"
@@ -140,6 +145,7 @@ static const struct row {
 } rows[] = {
 #define KERN(fn, rows, level, class) {KERN_FN_##fn, level, class},
 #include "kern/kern.def"
+#include "kern/peak.h"
 #undef KERN
 };
 

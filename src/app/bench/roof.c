@@ -5,15 +5,19 @@
  * ratios hold. A round reads a whole buffer far beyond the caches, because memory gives short bursts more
  * than it gives a step, and computes for as long as the clock needs to settle.
  */
+#include <jansson.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "app/app.h"
-#include "app/bench/bench.h"
+#include "app/bench/roof.h"
 #include "app/bench/stat.h"
+#include "app/print.h"
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/map.h"
+#include "base/threads/pool.h"
 #include "kern/kern.h"
 
 enum { MAX_ROUNDS = 256, LEAST_ROUNDS = 3, FIT_TRIES = 4, ROUND_BYTES = 8 << 20 };

@@ -1,11 +1,24 @@
 /* serve.c - `gallop bench --serve`: a load of many requests in process, as a server would see it. */
+#include <jansson.h>
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
-#include "app/app.h"
-#include "app/bench/bench.h"
+#include "app/bench/roof.h"
+#include "app/bench/serve.h"
+#include "app/bench/serving.h"
+#include "app/bench/trace.h"
+#include "app/bench/traffic.h"
+#include "app/load.h"
+#include "app/options.h"
+#include "app/print.h"
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/mem.h"
+#include "base/opt.h"
+#include "engine/engine.h"
+#include "engine/engine_priv.h"
+#include "engine/llm.h"
 
 const struct opt_row bench_serve_options[] = {
     {"serve", 0, OPT_FLAG, NULL, EVERYDAY,

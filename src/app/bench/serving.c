@@ -1,10 +1,14 @@
 /* serving.c - moments in, percentiles out. */
+#include <jansson.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 
-#include "app/app.h"
-#include "app/bench/bench.h"
+#include "app/bench/serving.h"
 #include "app/bench/stat.h"
+#include "app/bench/traffic.h"
+#include "app/print.h"
+#include "base/err.h"
 #include "base/mem.h"
 
 int serving_open(struct serving *s, struct traffic *t, size_t places, struct err *e)

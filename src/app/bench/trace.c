@@ -1,11 +1,17 @@
 /* trace.c - records the operators of a step in a buffer that is there before, and sums them up between steps:
  * what a step does must cost it no more than without a trace. */
+#include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "app/app.h"
-#include "app/bench/bench.h"
+#include "app/bench/cost.h"
+#include "app/bench/roof.h"
+#include "app/bench/trace.h"
+#include "app/print.h"
+#include "base/err.h"
 #include "base/mem.h"
+#include "engine/llm.h"
 
 static void record(void *ctx, const struct timed_op *op)
 {

@@ -7,11 +7,14 @@
 #include <string.h>
 #include <time.h>
 
-#include "app/app.h"
-#include "app/bench/bench.h"
+#include "app/bench/traffic.h"
+#include "app/input.h"
+#include "app/options.h"
 #include "base/buf.h"
+#include "base/err.h"
 #include "base/json_pull.h"
 #include "base/mem.h"
+#include "base/opt.h"
 #include "base/rng.h"
 
 static const size_t longest = 1 << 24;        /* tokens of a prompt or an answer */

@@ -7,15 +7,33 @@
  * roofs on both sides of a measurement, over the time taken. Contexts are not computed but filled (fill.c),
  * and stay from one repetition to the next where windows let them.
  */
+#include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/app.h"
-#include "app/bench/bench.h"
+#include "app/bench/backends.h"
+#include "app/bench/cost.h"
+#include "app/bench/fill.h"
+#include "app/bench/kernels.h"
+#include "app/bench/roof.h"
+#include "app/bench/serve.h"
 #include "app/bench/stat.h"
+#include "app/bench/trace.h"
+#include "app/bench/traffic.h"
+#include "app/load.h"
+#include "app/options.h"
+#include "app/print.h"
+#include "app/verb.h"
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/mem.h"
+#include "base/opt.h"
+#include "base/threads/pool.h"
+#include "engine/engine.h"
+#include "engine/engine_priv.h"
+#include "engine/llm.h"
 #include "engine/step.h"
 #include "kern/kern.h"
 

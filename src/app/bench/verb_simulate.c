@@ -6,13 +6,24 @@
  * follows from its tensors. Windows of layers are not counted, nor rows that layers share: of models that
  * have such, the KV cache is taken to keep all rows of all layers.
  */
+#include <jansson.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/app.h"
-#include "app/bench/bench.h"
+#include "app/bench/serving.h"
+#include "app/bench/traffic.h"
+#include "app/options.h"
+#include "app/print.h"
+#include "app/shapes.h"
+#include "app/verb.h"
+#include "base/err.h"
 #include "base/mem.h"
+#include "base/opt.h"
+#include "base/threads/pool.h"
+#include "engine/dense.h"
+#include "engine/engine.h"
 #include "engine/sim_executor.h"
 #include "engine/step.h"
 

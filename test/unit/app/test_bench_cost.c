@@ -4,13 +4,19 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "app/bench/bench.h"
+#include "app/bench/cost.h"
+#include "app/bench/roof.h"
+#include "app/bench/trace.h"
+#include "base/err.h"
+#include "base/threads/pool.h"
+#include "engine/llm.h"
 #include "ops/moe.h"
 
 /* Three layers, 4 heads on 2 kv heads of 18 dims, which are stored as 32. A linear of 1000 weights a layer

@@ -2,15 +2,17 @@
  * however it was filled before; where windows give rows back, only what they show. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "app/bench/bench.h"
+#include "app/bench/fill.h"
 #include "base/err.h"
 #include "engine/engine_priv.h"
+#include "engine/llm.h"
 
 enum { LONGEST = 320, CHUNK = 32, TILE = 16 };
 

@@ -1,7 +1,11 @@
 /* test_bench_serving.c - moments that are made up: when a request counts as sent that had to wait for a
  * place. */
-#include "app/app.h"
-#include "app/bench/bench.h"
+#include <jansson.h>
+
+#include "app/bench/serving.h"
+#include "app/bench/traffic.h"
+#include "app/print.h"
+#include "base/err.h"
 
 enum { N = 8, LONG = 100 };
 

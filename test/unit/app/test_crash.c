@@ -3,10 +3,11 @@
  */
 #include <limits.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "app/app.h"
+#include "app/crash.h"
 #include "base/threads/thread.h"
 
 static char said[1 << 16];

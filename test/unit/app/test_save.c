@@ -18,7 +18,7 @@
 
 #include <dirent.h>
 
-#include "app/app.h"
+#include "app/save.h"
 
 /* Each test runs in an empty folder of its own. */
 static int enter(void **state)

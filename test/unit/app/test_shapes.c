@@ -1,8 +1,10 @@
 /* test_shapes.c - the shapes of `gallop synth`: each has as many parameters as the model it is named
  * after, every architecture has one, and each opens and computes a token. For that the shapes are shrunk: two
  * layers, one group of heads, a small vocabulary; names, config and proportions stay. */
+#include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +13,9 @@
 
 #include <cmocka.h>
 
-#include "app/app.h"
+#include "app/shapes.h"
 #include "base/buf.h"
+#include "engine/engine.h"
 #include "gallop.h"
 #include "model/model.h"
 

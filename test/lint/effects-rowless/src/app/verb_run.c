@@ -1,5 +1,5 @@
 /* verb_run.c - a verb with an option of its own and one that it shares. */
-#include "app/app.h"
+#include "app/options.h"
 
 static const struct opt_row rows[] = {{"file", 'f', OPT_STRING, "F", .help = "a file"}, {0}};
 

@@ -1,0 +1,31 @@
+/* openai.h - lines of OpenAI's result files. */
+#ifndef GALLOP_APP_OPENAI_H
+#define GALLOP_APP_OPENAI_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "api/markup/markup.h"
+#include "app/input.h"
+#include "app/requests.h"
+#include "base/err.h"
+#include "text/tok/tok.h"
+
+struct openai_form {
+    bool is_open;
+    bool keep_special;     /* special tokens stay in the texts of answers */
+    const struct tok *tok; /* NULL: none */
+    struct markup markup;
+};
+
+/* T is the template that wrote the prompts, if any were written. */
+int openai_open(struct openai_form *f, const struct tok *tok, const struct input_template *t, struct err *e);
+
+/* Whether the text of the answers to Q has to keep special tokens, because they are marks. */
+bool openai_keeps_special(const struct openai_form *f, const struct request *q);
+
+/* {"id", "custom_id", "response": {"status_code", "request_id", "body"}, "error"} of a request that is
+ * done. SEED: of its draws; NULL: nothing was drawn. NULL: out of memory. */
+json_t *openai_line(const struct openai_form *f, const struct request *q, json_t *seed);
+
+#endif

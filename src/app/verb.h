@@ -1,0 +1,27 @@
+/* verb.h - one file a verb, listed in main.c. */
+#ifndef GALLOP_APP_VERB_H
+#define GALLOP_APP_VERB_H
+
+#include "base/err.h"
+#include "base/opt.h"
+
+struct verb {
+    const char *name, *summary;
+    const char *arguments; /* behind the name in the usage line: "[options] [\"prompt\"]" */
+    const char *no_words;  /* what is expected instead of an argument; NULL: the verb takes arguments */
+    const char *manual;    /* its paragraph of the manual page, as manual.c reads it */
+    const struct opt_row *const *options; /* arrays of rows; NULL ends the list */
+    /* 0: done; a code: the work failed, and E says why; below 0: minus the exit status, and all was said. */
+    int (*run)(const struct opt_values *v, struct err *e);
+};
+
+extern const struct verb verb_run, verb_chat, verb_logits, verb_ppl, verb_tokenize, verb_render, verb_sample,
+    verb_inspect, verb_bench, verb_simulate, verb_synth, verb_serve, verb_pack, verb_quantize, verb_calibrate;
+
+/* The verbs in the order of `gallop --help`: an entry without a verb is a heading over those that follow. */
+struct verb_entry {
+    const char *heading;
+    const struct verb *verb;
+};
+
+#endif
