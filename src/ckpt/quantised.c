@@ -339,7 +339,7 @@ static int convert(struct quantised *q, struct weights *w, const struct view *co
         return err_nomem(e, base);
     m = &q->matrix[q->n];
     snprintf(name, sizeof(name), "%s.weight", base);
-    s.row_bytes = s.k / dtype_block(s.to) * dtype_bytes(s.to);
+    s.row_bytes = s.k / dtype_group(s.to) * dtype_bytes(s.to);
     *m = (struct matrix){.bytes = s.n * s.row_bytes};
     m->view = (struct view){.name = arena_strndup(&q->names, name, strlen(name)),
                             .file = codes->file,

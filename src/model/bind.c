@@ -171,7 +171,7 @@ void bind_heads(struct model *m, size_t def_heads, size_t def_kv, size_t def_dim
         bind_refuse(m, ERR_UNSUPPORTED, "a head of %zu dims is larger than 512", i->head_dim);
 }
 
-void bind_layer_types(struct model *m, enum block_kind *kind, enum block_kind refused)
+void bind_layer_types(struct model *m, enum bind_layer_kind *kind, enum bind_layer_kind refused)
 {
     static const char *const names[] = {"full_attention", "sliding_attention", "chunked_attention"};
     size_t L = m->info.n_layers, n = 0;
@@ -191,7 +191,7 @@ void bind_layer_types(struct model *m, enum block_kind *kind, enum block_kind re
                         "layer_types has \"%s\", known are full_attention, sliding_attention and "
                         "chunked_attention",
                         name[l]);
-        kind[l] = (enum block_kind)k;
+        kind[l] = (enum bind_layer_kind)k;
     }
     for (size_t l = 0; l < n && !m->rc; l++)
         if (kind[l] == refused)
@@ -350,7 +350,7 @@ void bind_pack(struct model *m, struct linear *l, const struct linear_desc *d, c
     m->linear[m->n_linears++] = l;
     if ((m->rc = linear_open(l, copy, backend, m->e)) != 0)
         return;
-    m->has_blocks |= l->part_panels[0] != 0;
+    m->has_stored_groups |= l->part_panels[0] != 0;
     if (l->k > m->info.linear_k)
         m->info.linear_k = l->k;
     if (__builtin_add_overflow(m->packed_bytes, l->packed_bytes, &m->packed_bytes))

@@ -52,8 +52,8 @@ void bind_heads(struct model *m, size_t def_heads, size_t def_kv, size_t def_dim
 
 /* layer_types: KIND[l] by name of each layer, or unchanged where the key is missing. The kind REFUSED is an
  * error, for a model that does not know it. */
-enum block_kind { BIND_FULL, BIND_SLIDING, BIND_CHUNKED, BIND_NONE };
-void bind_layer_types(struct model *m, enum block_kind *kind, enum block_kind refused);
+enum bind_layer_kind { BIND_FULL, BIND_SLIDING, BIND_CHUNKED, BIND_NONE };
+void bind_layer_types(struct model *m, enum bind_layer_kind *kind, enum bind_layer_kind refused);
 
 /* sliding_window: null means none (0); DEF where the key is missing. */
 size_t bind_window(struct model *m, size_t def);
@@ -145,7 +145,7 @@ void bind_head(struct model *m, struct linear *w, const char *module, struct emb
 /* ---- mixtures of experts ---- */
 
 /* How experts lie in the checkpoint. */
-enum block_experts {
+enum bind_experts {
     BIND_EXPERTS_APART, /* MODULE.N.{gate,up,down}.weight, each [out, in] */
     /* MODULE.gate_up_proj and MODULE.down_proj, [experts, out, in]; or as MXFP4 in *_blocks [experts, out, in
      * / 32, 16] and *_scales [experts, out, in / 32] */
@@ -156,7 +156,7 @@ enum block_experts {
 struct bind_moe {
     const char *module; /* of the experts */
     const char *router; /* module of the router */
-    enum block_experts stored;
+    enum bind_experts stored;
     const char *gate, *up, *down; /* names of an expert's matrices where they lie apart */
     bool interleaved;             /* stacked rows are gate 0, up 0, gate 1, ... */
     bool bias;                    /* experts and router have biases */

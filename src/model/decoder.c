@@ -64,7 +64,8 @@ const size_t *decoder_same_window(struct model *m, size_t rows)
     return window;
 }
 
-const size_t *decoder_windows(struct model *m, size_t rows, enum block_kind *kind, enum block_kind refused)
+const size_t *decoder_windows(struct model *m, size_t rows, enum bind_layer_kind *kind,
+                              enum bind_layer_kind refused)
 {
     size_t L = m->info.n_layers, *window = bind_array(m, L, sizeof(*window), "layer_types");
 
@@ -76,7 +77,7 @@ const size_t *decoder_windows(struct model *m, size_t rows, enum block_kind *kin
 
 const size_t *decoder_qwen_windows(struct model *m)
 {
-    enum block_kind *kind = bind_array(m, m->info.n_layers, sizeof(*kind), "layer_types");
+    enum bind_layer_kind *kind = bind_array(m, m->info.n_layers, sizeof(*kind), "layer_types");
     bool use = bind_bool(m, "use_sliding_window", false);
     size_t rows = bind_window(m, 4096), first = bind_int(m, "max_window_layers", 28, 0, 1 << 30);
 
@@ -178,20 +179,20 @@ void decoder_open_mlp(struct model *m, struct mlp *w, const char *at, const char
 void decoder_open_layer(struct model *m, struct decoder_layer *w, const char *at, size_t l,
                         const struct decoder_config *c)
 {
-    const char *norm = c->norms_behind ? "pre_feedforward_layernorm" : "post_attention_layernorm";
+    const char *norm = c->post_norms ? "pre_feedforward_layernorm" : "post_attention_layernorm";
     bool experts = c->moe.n_experts && (!c->experts || c->experts[l]);
     size_t E = m->info.hidden;
 
     decoder_open_attention(m, w, at, l, c);
-    if (c->norms_behind)
-        bind_norm(m, &w->after_attn, at, "post_attention_layernorm", E, c->eps, c->norm_how);
+    if (c->post_norms)
+        bind_norm(m, &w->post_attn, at, "post_attention_layernorm", E, c->eps, c->norm_how);
     bind_norm(m, &w->norm_mlp, at, norm, E, c->eps, c->norm_how);
     if (experts)
         bind_moe(m, &w->moe, at, &c->moe);
     else
         decoder_open_mlp(m, &w->mlp, at, "mlp", m->info.inner, c);
-    if (c->norms_behind)
-        bind_norm(m, &w->after_mlp, at, "post_feedforward_layernorm", E, c->eps, c->norm_how);
+    if (c->post_norms)
+        bind_norm(m, &w->post_mlp, at, "post_feedforward_layernorm", E, c->eps, c->norm_how);
 }
 
 /* ---- the whole ---- */
@@ -201,8 +202,8 @@ static void close_layers(struct decoder_layer *layer, size_t n)
     for (size_t l = 0; layer && l < n; l++) {
         bind_norm_close(&layer[l].norm_attn);
         bind_norm_close(&layer[l].norm_mlp);
-        bind_norm_close(&layer[l].after_attn);
-        bind_norm_close(&layer[l].after_mlp);
+        bind_norm_close(&layer[l].post_attn);
+        bind_norm_close(&layer[l].post_mlp);
         bind_norm_close(&layer[l].q_norm);
         bind_norm_close(&layer[l].k_norm);
         bind_moe_close(layer[l].moe);

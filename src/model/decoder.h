@@ -12,8 +12,8 @@
 
 /* What a layer of a decoder is made of. What a model does not have stays zero. */
 struct decoder_layer {
-    struct norm norm_attn, norm_mlp;   /* in front of attention and MLP */
-    struct norm after_attn, after_mlp; /* behind them (Gemma) */
+    struct norm norm_attn, norm_mlp; /* in front of attention and MLP */
+    struct norm post_attn, post_mlp; /* behind them (Gemma) */
     struct norm q_norm, k_norm;
     struct linear qkv, out;
     struct attn attn;
@@ -60,7 +60,7 @@ struct decoder_config {
     bool fused;           /* qkv_proj and gate_up_proj are one tensor each */
     bool qk_norm;         /* self_attn.q_norm, k_norm */
     bool sinks;           /* self_attn.sinks: a logit a head */
-    bool norms_behind;    /* a norm behind each block too (Gemma) */
+    bool post_norms;      /* a norm behind each block too (Gemma) */
     bool local_rope;      /* layers with a window rotate by the model's second rope */
     unsigned norm_how;    /* flags of bind_norm() that all norms have */
     double scale;         /* of scores; 0: 1 / root of the head size */
@@ -80,7 +80,8 @@ void decoder_read(struct model *m, struct decoder_config *c, const struct decode
  * the key is missing by KIND [L], of which REFUSED is an error; and as Qwen reads them from
  * use_sliding_window, sliding_window, max_window_layers and layer_types. */
 const size_t *decoder_same_window(struct model *m, size_t rows);
-const size_t *decoder_windows(struct model *m, size_t rows, enum block_kind *kind, enum block_kind refused);
+const size_t *decoder_windows(struct model *m, size_t rows, enum bind_layer_kind *kind,
+                              enum bind_layer_kind refused);
 const size_t *decoder_qwen_windows(struct model *m);
 
 /* m->impl with L zeroed layers and nothing else, and the model's forward and close. NULL: failed. */

@@ -15,7 +15,7 @@
 static const size_t *read_windows(struct model *m, bool two_sided)
 {
     size_t L = m->info.n_layers, rows = bind_window(m, 4096) / (two_sided ? 2 : 1), pattern;
-    enum block_kind *kind = bind_array(m, L, sizeof(*kind), "layer_types");
+    enum bind_layer_kind *kind = bind_array(m, L, sizeof(*kind), "layer_types");
 
     pattern = bind_int(m, "sliding_window_pattern", 6, 1, 1 << 20);
     for (size_t l = 0; l < L && !bind_failed(m); l++)
@@ -30,7 +30,7 @@ void gemma3_open(struct model *m)
                                .act_name = "gelu_pytorch_tanh",
                                .tied = true,
                                .qk_norm = true,
-                               .norms_behind = true,
+                               .post_norms = true,
                                .local_rope = true,
                                .norm_how = BIND_PLUS_ONE};
     struct bind_rope global = {.theta = 1000000, .sub = "full_attention", .fixed_length = true};

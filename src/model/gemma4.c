@@ -20,10 +20,10 @@ enum { GLOBAL, LOCAL }; /* ropes */
 struct gemma4_layer {
     struct norm v_norm;
     /* of layers with experts; route: in front of the router */
-    struct norm route, before_moe, behind_mlp, behind_moe;
+    struct norm route, pre_moe, post_dense, post_moe;
     /* of the per-layer embedding */
     struct linear input_gate, input_proj;
-    struct norm behind_input;
+    struct norm post_input;
     const float *scalar;
     size_t store; /* the layer whose keys and values it uses: itself, or an earlier one */
 };
@@ -48,7 +48,7 @@ static void layer_input(const struct model *m, const struct decoder_layer *w, co
     o->linear(o, gate, &v->input_gate, s->x, T); /* [T, P] */
     o->glu(o, h, gate, P, s->extra + l * P, L * P, w->mlp.act, P, T);
     o->linear(o, s->r, &v->input_proj, h, T); /* [T, E] */
-    o->norm(o, s->r, s->r, NULL, &v->behind_input, T);
+    o->norm(o, s->r, s->r, NULL, &v->post_input, T);
     o->add(o, s->x, s->r, m->info.hidden, T);
 }
 
@@ -66,18 +66,18 @@ static void layer_forward(const struct model *m, const struct decoder_layer *w, 
     o->rope(o, s->qkv, &w->attn, T);
     o->attn(o, s->a, s->qkv, &w->attn, b, v->store);
     o->linear(o, s->r, &w->out, s->a, T);
-    o->norm(o, s->r, s->r, NULL, &w->after_attn, T); /* r = norm(r) */
-    o->norm(o, s->h, s->x, s->r, &w->norm_mlp, T);   /* x += r; h = norm(x) */
+    o->norm(o, s->r, s->r, NULL, &w->post_attn, T); /* r = norm(r) */
+    o->norm(o, s->h, s->x, s->r, &w->norm_mlp, T);  /* x += r; h = norm(x) */
     o->mlp(o, s->r, &w->mlp, s->h, T);
     if (w->moe) {
-        o->norm(o, s->r, s->r, NULL, &v->behind_mlp, T);
+        o->norm(o, s->r, s->r, NULL, &v->post_dense, T);
         o->norm(o, s->r2, s->x, NULL, &v->route, T); /* the router's own view of x */
-        o->norm(o, s->h, s->x, NULL, &v->before_moe, T);
+        o->norm(o, s->h, s->x, NULL, &v->pre_moe, T);
         o->moe(o, routed, w->moe, s->h, s->r2, T);
-        o->norm(o, routed, routed, NULL, &v->behind_moe, T);
+        o->norm(o, routed, routed, NULL, &v->post_moe, T);
         o->add(o, s->r, routed, E, T);
     }
-    o->norm(o, s->r, s->r, NULL, &w->after_mlp, T);
+    o->norm(o, s->r, s->r, NULL, &w->post_mlp, T);
     o->add(o, s->x, s->r, E, T);
     if (P)
         layer_input(m, w, v, l, o, s, T, P);
@@ -127,8 +127,8 @@ struct gemma4_config {
     struct gemma4 *g;
     size_t P, inputs_vocab, inner;
     bool k_eq_v, double_wide;
-    enum block_kind *kind; /* [L] */
-    size_t *dim, *kv;      /* [L] */
+    enum bind_layer_kind *kind; /* [L] */
+    size_t *dim, *kv;           /* [L] */
     size_t window;
 };
 
@@ -198,7 +198,7 @@ static void read_layer_heads(struct model *m, struct gemma4_config *g)
 }
 
 /* The heads' size in layers of KIND, which must be one; 0: there is no such layer. */
-static size_t dim_of_kind(struct model *m, const struct gemma4_config *g, enum block_kind kind)
+static size_t dim_of_kind(struct model *m, const struct gemma4_config *g, enum bind_layer_kind kind)
 {
     size_t dim = 0;
 
@@ -393,9 +393,9 @@ static void open_experts(struct model *m, struct decoder_layer *w, struct gemma4
         .w = bind_vector(m, bind_name(m, "%srouter.scale", at), E, (float)(1 / sqrt((double)E)), "vector"),
         .n = E,
         .eps = (float)c->eps};
-    open_norm(m, &v->before_moe, at, "pre_feedforward_layernorm_2", c);
-    open_norm(m, &v->behind_mlp, at, "post_feedforward_layernorm_1", c);
-    open_norm(m, &v->behind_moe, at, "post_feedforward_layernorm_2", c);
+    open_norm(m, &v->pre_moe, at, "pre_feedforward_layernorm_2", c);
+    open_norm(m, &v->post_dense, at, "post_feedforward_layernorm_1", c);
+    open_norm(m, &v->post_moe, at, "post_feedforward_layernorm_2", c);
     bind_moe(m, &w->moe, at, &c->moe);
     expert_scale =
         bind_vector(m, bind_name(m, "%srouter.per_expert_scale", at), c->moe.n_experts, 1, "vector");
@@ -428,10 +428,10 @@ static void open_layer(struct model *m, struct decoder_layer *w, const char *at,
         open_inputs(m, g->g, at, c);
     v->store = find_store(m, g, l);
     open_attention(m, w, v, at, l, c);
-    open_norm(m, &w->after_attn, at, "post_attention_layernorm", c);
+    open_norm(m, &w->post_attn, at, "post_attention_layernorm", c);
     open_norm(m, &w->norm_mlp, at, "pre_feedforward_layernorm", c);
     decoder_open_mlp(m, &w->mlp, at, "mlp", g->inner * (g->double_wide && v->store != l ? 2 : 1), c);
-    open_norm(m, &w->after_mlp, at, "post_feedforward_layernorm", c);
+    open_norm(m, &w->post_mlp, at, "post_feedforward_layernorm", c);
     v->scalar = bind_vector(m, bind_name(m, "%slayer_scalar", at), 1, 1, "vector");
     if (c->moe.n_experts)
         open_experts(m, w, v, at, c);
@@ -439,7 +439,7 @@ static void open_layer(struct model *m, struct decoder_layer *w, const char *at,
         return;
     open_linear(m, &v->input_gate, at, "per_layer_input_gate", P, E);
     open_linear(m, &v->input_proj, at, "per_layer_projection", E, P);
-    open_norm(m, &v->behind_input, at, "post_per_layer_input_norm", c);
+    open_norm(m, &v->post_input, at, "post_per_layer_input_norm", c);
 }
 
 static void gemma4_close(struct model *m)
@@ -449,10 +449,10 @@ static void gemma4_close(struct model *m)
     for (size_t l = 0; g && l < m->info.n_layers; l++) {
         struct gemma4_layer *v = &g->layer[l];
 
-        bind_norm_close(&v->before_moe);
-        bind_norm_close(&v->behind_mlp);
-        bind_norm_close(&v->behind_moe);
-        bind_norm_close(&v->behind_input);
+        bind_norm_close(&v->pre_moe);
+        bind_norm_close(&v->post_dense);
+        bind_norm_close(&v->post_moe);
+        bind_norm_close(&v->post_input);
         linear_close(&v->input_gate);
         linear_close(&v->input_proj);
     }

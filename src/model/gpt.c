@@ -3,9 +3,9 @@
  *
  * GPT-2 and OPT have learned positions and biases everywhere (OPT: or nowhere); GPT-2 stores its linears [in,
  * out] (Conv1D). GPT-J has no learned positions but rope in neighbouring pairs, and its attention and MLP
- * read the same norm side by side. OPT's norms stand in front of the blocks or behind them; where its
- * embeddings are smaller than the model, project_in and project_out stand between. Names come with and
- * without a prefix; the causal masks that old checkpoints store are skipped. References: transformers,
+ * both read the same norm. OPT has its norms before attention and MLP or after them; where its embeddings
+ * are smaller than the model, project_in and project_out convert. Names come with and without a prefix; the
+ * causal masks that old checkpoints store are skipped. References: transformers,
  * models/{gpt2,gptj,opt}/modeling_*.py.
  */
 #include <math.h>
@@ -55,7 +55,7 @@ struct gpt_config {
     const char *up, *down;
     unsigned attn_how, mlp_how; /* flags of bind_linear() */
     bool plain_norms;           /* without weights */
-    bool behind;                /* norms behind the blocks: their results are the residual stream */
+    bool post_norms;            /* norms after attention and MLP, whose results are the residual stream */
     bool unscaled, by_layer; /* scores: not scaled by the head size; divided by the layer's number from 1 */
     bool pairs;              /* rope in neighbouring pairs instead of learned positions, a bias in the head */
 };
@@ -200,12 +200,12 @@ void gpt_open_gptj(struct model *m)
 struct opt {
     struct linear project_in, project_out; /* zeroed: there are none */
     size_t proj;                           /* width of the embedding */
-    bool behind;                           /* norms behind the blocks */
+    bool post_norms;                       /* norms after attention and MLP */
 };
 
-/* Norms behind the blocks. */
-static void opt_layer_behind(const struct decoder_layer *w, size_t l, const struct sink *o, struct work *s,
-                             const struct batch *b)
+/* A layer with its norms after attention and MLP. */
+static void opt_post_norm_layer(const struct decoder_layer *w, size_t l, const struct sink *o, struct work *s,
+                                const struct batch *b)
 {
     size_t T = b->n_tokens;
 
@@ -229,7 +229,7 @@ static void opt_tail(const struct model *m, const struct sink *o, const struct b
     if (n == 0)
         return;
     o->rows(o, h, s->x, b->wanted, E, n);
-    if (!opt->behind) {
+    if (!opt->post_norms) {
         o->rows(o, s->rw, s->r, b->wanted, E, n);
         if (w->norm.n)
             o->norm(o, s->hw, h, s->rw, &w->norm, n);
@@ -339,21 +339,21 @@ void gpt_open_opt(struct model *m)
     struct opt *opt;
     bool removed;
 
-    g.behind = !bind_bool(m, "do_layer_norm_before", true);
+    g.post_norms = !bind_bool(m, "do_layer_norm_before", true);
     removed = bind_bool(m, "_remove_final_layer_norm", false);
     g.attn_how = g.mlp_how = bind_bool(m, "enable_bias", true) ? BIND_BIAS : 0;
     g.plain_norms = !bind_bool(m, "layer_norm_elementwise_affine", true);
     c.tied = bind_bool(m, "tie_word_embeddings", true);
     c.act = bind_act(m, "activation_function", "relu");
-    w = decoder_new(m, g.behind ? opt_layer_behind : llama_layer);
+    w = decoder_new(m, g.post_norms ? opt_post_norm_layer : llama_layer);
     opt = bind_array(m, 1, sizeof(*opt), "the model");
     if (!w || !opt)
         return;
-    *opt = (struct opt){.proj = proj, .behind = g.behind};
+    *opt = (struct opt){.proj = proj, .post_norms = g.post_norms};
     w->more = opt;
     m->forward = opt_forward;
     m->tail = opt_tail;
     m->close = opt_close;
-    open_opt_ends(m, w, at, &c, !g.behind && !removed);
+    open_opt_ends(m, w, at, &c, !g.post_norms && !removed);
     decoder_open_layers(m, bind_name(m, "%slayers.", at), &c, open_layer);
 }

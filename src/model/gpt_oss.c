@@ -26,7 +26,7 @@ static void open_layer(struct model *m, struct decoder_layer *w, const char *at,
 static const size_t *read_windows(struct model *m)
 {
     size_t L = m->info.n_layers, rows = bind_window(m, 128);
-    enum block_kind *kind = bind_array(m, L, sizeof(*kind), "layer_types");
+    enum bind_layer_kind *kind = bind_array(m, L, sizeof(*kind), "layer_types");
 
     for (size_t l = 0; l < L && kind; l++)
         kind[l] = l % 2 ? BIND_FULL : BIND_SLIDING;

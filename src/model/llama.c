@@ -26,15 +26,15 @@ void llama_layer(const struct decoder_layer *w, size_t l, const struct sink *o, 
     /* stores k, v; walks the cache [T, H D] */
     o->attn(o, s->a, s->qkv, &w->attn, b, l);
     o->linear(o, s->r, &w->out, s->a, T); /* [T, E] */
-    if (w->after_attn.n)
-        o->norm(o, s->r, s->r, NULL, &w->after_attn, T); /* r = norm(r) */
-    o->norm(o, s->h, s->x, s->r, &w->norm_mlp, T);       /* x += r; h = norm(x) */
+    if (w->post_attn.n)
+        o->norm(o, s->r, s->r, NULL, &w->post_attn, T); /* r = norm(r) */
+    o->norm(o, s->h, s->x, s->r, &w->norm_mlp, T);      /* x += r; h = norm(x) */
     if (w->moe)
         o->moe(o, s->r, w->moe, s->h, NULL, T); /* the chosen experts' sum */
     else
         o->mlp(o, s->r, &w->mlp, s->h, T); /* down(act(gate) * up) */
-    if (w->after_mlp.n)
-        o->norm(o, s->r, s->r, NULL, &w->after_mlp, T);
+    if (w->post_mlp.n)
+        o->norm(o, s->r, s->r, NULL, &w->post_mlp, T);
 }
 
 void llama_open(struct model *m)

@@ -38,7 +38,7 @@ struct llama4_config {
     double attn_scale;
     bool use_qk_norm, tune;
     bool *rope;
-    enum block_kind *kind;
+    enum bind_layer_kind *kind;
 };
 
 static void open_attention(struct model *m, struct decoder_layer *w, const char *at, size_t l,

@@ -124,7 +124,7 @@ enum kern_fn model_gemm(const struct model *m)
         [QUANT_MXFP4] = {KERN_FN_gemm_mx4_f32, KERN_FN_gemm_blocks},
     };
 
-    return m->has_blocks ? KERN_FN_gemm_blocks : of[m->opt.quant.of[OP_MLP]][m->opt.dtype == DT_BF16];
+    return m->has_stored_groups ? KERN_FN_gemm_blocks : of[m->opt.quant.of[OP_MLP]][m->opt.dtype == DT_BF16];
 }
 
 /* A packed checkpoint has its weights in one form. */
@@ -188,7 +188,7 @@ int model_open(struct model *m, const char *dir, const struct model_options *opt
     if ((rc = weights_checked(m->weights, m->rc, e)) != 0 || (rc = config_finish(m->config_file, e)) != 0)
         goto fail;
     m->e = NULL;
-    quant_text(&m->opt.quant, m->has_blocks ? "gguf" : "none", m->quant);
+    quant_text(&m->opt.quant, m->has_stored_groups ? "gguf" : "none", m->quant);
     report_unused(m);
     return 0;
 fail:
@@ -207,7 +207,7 @@ static void look_share(void *ctx, int thread, int n_threads)
     struct look_job *j = ctx;
     const struct view *v = j->table;
     size_t k = v->shape[1], begin, end;
-    bool finite = true, plain = view_is_contiguous(v) && !dtype_is_block(v->dtype);
+    bool finite = true, plain = view_is_contiguous(v) && !dtype_is_grouped(v->dtype);
     float x[N];
 
     pool_share(v->shape[0], 1, thread, n_threads, &begin, &end);

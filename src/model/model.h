@@ -117,9 +117,9 @@ struct model {
     size_t n_params, packed_bytes, table_bytes;
     struct linear **linear; /* all of them, in the order of binding */
     size_t n_linears, cap_linears;
-    char headless[600]; /* why there is no head, where info.headless */
-    bool bidirectional; /* rows of a sequence see each other: it is computed whole, and is headless */
-    bool has_blocks;    /* linears compute with weights as they are stored in blocks */
+    char headless[600];     /* why there is no head, where info.headless */
+    bool bidirectional;     /* rows of a sequence see each other: it is computed whole, and is headless */
+    bool has_stored_groups; /* linears compute with weights as they are stored in blocks */
     /* what the linears' weights are: "none", "gguf", a name of --quant, or the JSON object of several */
     char quant[QUANT_TEXT_MAX];
     /* Sum of the calibration file that the weights were quantized with, here or when they were packed; 0:

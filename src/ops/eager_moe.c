@@ -15,14 +15,16 @@
 #include "ops/eager_priv.h"
 #include "ops/moe.h"
 
-enum { BLOCK = 1024 }; /* tokens grouped at once; bounds the scratch, not the step */
+enum {
+    PASS_TOKENS = 1024
+}; /* tokens of one pass; a larger step makes several passes, so that the scratch is bounded */
 
-/* What of the scratch is whose. R = tokens of a block times top_k. */
+/* The parts of the scratch. P is the number of tokens of a pass, R = P * top_k. */
 struct buffers {
-    float *logits;    /* [block, n_experts] */
-    float *weight;    /* [block, top_k] */
-    uint32_t *chosen; /* [block, top_k] experts of a token, ascending */
-    uint32_t *row;    /* [block, top_k] where its rows are in the grouped buffers */
+    float *logits;    /* [P, n_experts] */
+    float *weight;    /* [P, top_k] */
+    uint32_t *chosen; /* [P, top_k] experts of a token, ascending */
+    uint32_t *row;    /* [P, top_k] where its rows are in the grouped buffers */
     uint32_t *first;  /* [n_experts + 1] first row of each expert */
     uint32_t *hit;    /* [n_experts] experts that have rows, ascending */
     void *in;         /* [R] rows of E in the form of the experts' linears */
@@ -36,7 +38,7 @@ struct moe_job {
     struct eager *g;
     const struct moe *w;
     struct buffers b;
-    const float *h; /* [T, E] of this block, likewise r */
+    const float *h; /* [P, E] of this pass; r has the same shape */
     float *r;
     size_t n_hit, panels; /* panels of one expert's linear */
     bool down;            /* which linear the panels are of */
@@ -45,7 +47,7 @@ struct moe_job {
 
 static size_t lay_out(const struct eager_limits *l, char *base, struct buffers *b)
 {
-    size_t T = l->max_tokens < BLOCK ? l->max_tokens : BLOCK, R = T * l->top_k, at = 0;
+    size_t T = l->max_tokens < PASS_TOKENS ? l->max_tokens : PASS_TOKENS, R = T * l->top_k, at = 0;
 
     b->logits = map_carve(base, &at, T * l->n_experts * 4);
     b->weight = map_carve(base, &at, R * 4);
@@ -323,8 +325,8 @@ void eager_moe(const struct sink *o, float *r, const struct moe *w, const float 
                !(w->expert[0].up.paired && w->limit > 0),
            "%s", w->router.name);
     lay_out(&g->lim, g->moe, &j.b);
-    for (size_t t = 0; t < T; t += BLOCK) {
-        size_t n = T - t < BLOCK ? T - t : BLOCK;
+    for (size_t t = 0; t < T; t += PASS_TOKENS) {
+        size_t n = T - t < PASS_TOKENS ? T - t : PASS_TOKENS;
 
         j.h = h + t * E;
         j.r = r + t * E;

@@ -10,7 +10,7 @@ static size_t triangle(size_t n)
     return n * (n + 1) / 2;
 }
 
-static size_t block_size(size_t k, size_t begin)
+static size_t segment_size(size_t k, size_t begin)
 {
     return k - begin < GPTQ_COLUMNS ? k - begin : GPTQ_COLUMNS;
 }
@@ -20,7 +20,7 @@ size_t gptq_numbers(size_t k)
     return k / GPTQ_COLUMNS * triangle(GPTQ_COLUMNS) + triangle(k % GPTQ_COLUMNS);
 }
 
-/* Row R of a block of N at F. */
+/* Row R of a segment of N at F. */
 static float *row_at(float *f, size_t n, size_t r)
 {
     return f + triangle(n) - triangle(n - r);
@@ -28,10 +28,10 @@ static float *row_at(float *f, size_t n, size_t r)
 
 const float *gptq_row(const float *f, size_t k, size_t i, size_t *n)
 {
-    size_t block = i / GPTQ_COLUMNS, r = i % GPTQ_COLUMNS, size = block_size(k, i - r);
+    size_t segment = i / GPTQ_COLUMNS, r = i % GPTQ_COLUMNS, size = segment_size(k, i - r);
 
     *n = size - r;
-    return row_at((float *)(uintptr_t)(f + block * triangle(GPTQ_COLUMNS)), size, r);
+    return row_at((float *)(uintptr_t)(f + segment * triangle(GPTQ_COLUMNS)), size, r);
 }
 
 /* ---- adding ---- */
@@ -129,7 +129,7 @@ static void damp(float *f, size_t n)
 }
 
 /* H = (I + A) D (I + A)^T in its place, from the last column on. */
-static void make_block(float *f, size_t n)
+static void factorize(float *f, size_t n)
 {
     float column[GPTQ_COLUMNS];
 
@@ -156,7 +156,7 @@ static void make_share(void *ctx, int thread, int n_threads)
     (void)thread;
     (void)n_threads;
     for (size_t at; (at = atomic_fetch_add(&j->next, GPTQ_COLUMNS)) < j->k;)
-        make_block(j->f + at / GPTQ_COLUMNS * triangle(GPTQ_COLUMNS), block_size(j->k, at));
+        factorize(j->f + at / GPTQ_COLUMNS * triangle(GPTQ_COLUMNS), segment_size(j->k, at));
 }
 
 void gptq_make(struct pool *pool, float *f, size_t k)

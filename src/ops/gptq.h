@@ -7,7 +7,7 @@
  * (Frantar et al. 2023) without its inverses; no other linear feedback costs less on average (Chee et al.
  * 2023, QuIP).
  *
- * K is cut in blocks of GPTQ_COLUMNS, and only inputs of the same block are looked at together. A block of
+ * K is cut in segments of GPTQ_COLUMNS, and only inputs of the same segment are looked at together. A segment of
  * n is n (n + 1) / 2 numbers, row i behind row i - 1: D_i, A_i,i+1, ... A_i,n-1; or, before gptq_make(),
  * those of H.
  */
@@ -23,11 +23,11 @@ enum { GPTQ_COLUMNS = 1024 };
 /* Of rows of K. */
 size_t gptq_numbers(size_t k);
 
-/* Row I, and in *N its length: it goes to the end of I's block. */
+/* Row I, and in *N its length: it goes to the end of I's segment. */
 const float *gptq_row(const float *f, size_t k, size_t i, size_t *n);
 
-/* X [k] is a row that is being rounded. Behind [at, at + n), which lie in one block and were off by ERROR
- * [n], its block takes up what they left. */
+/* X [k] is a row that is being rounded. Behind [at, at + n), which lie in one segment and were off by ERROR
+ * [n], its segment takes up what they left. */
 void gptq_carry(const float *f, size_t k, size_t at, size_t n, const float *error, float *x);
 
 /* Adds x x^T of the rows X [m, k] to F, on all threads. */

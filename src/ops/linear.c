@@ -76,13 +76,13 @@ static void mx4_elements(const struct view *v, const struct view *scale, size_t 
                          float *out)
 {
     const uint8_t *row = (const uint8_t *)v->data + i * v->stride[0] / 2;
-    uint8_t block[17], byte;
+    uint8_t group[17], byte;
 
-    for (size_t k = k0; k < k0 + n; k++) { /* as a block of its own, whose first element it is */
+    for (size_t k = k0; k < k0 + n; k++) { /* each as the first element of a group of its own */
         byte = row[k / 2];
-        block[0] = ((const uint8_t *)scale->data)[i * scale->stride[0] + k / 32 * scale->stride[1]];
-        block[1] = k % 2 ? byte >> 4 : byte & 15;
-        quant_to_f32(out + (k - k0), block, DT_MXFP4, 0, 1);
+        group[0] = ((const uint8_t *)scale->data)[i * scale->stride[0] + k / 32 * scale->stride[1]];
+        group[1] = k % 2 ? byte >> 4 : byte & 15;
+        quant_to_f32(out + (k - k0), group, DT_MXFP4, 0, 1);
     }
 }
 
@@ -202,7 +202,7 @@ static size_t piece_columns(const struct linear_desc *d, int n_threads)
     size_t row = 1, n;
 
     for (size_t p = 0; p < d->n_parts; p++) {
-        size_t bytes = d->part[p]->shape[1] / dtype_block(d->part[p]->dtype) * dtype_bytes(d->part[p]->dtype);
+        size_t bytes = d->part[p]->shape[1] / dtype_group(d->part[p]->dtype) * dtype_bytes(d->part[p]->dtype);
 
         row = bytes > row ? bytes : row;
     }

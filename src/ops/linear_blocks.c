@@ -29,9 +29,9 @@ static bool accepts(const struct linear_desc *d, const char **why_not)
         return false;
     for (size_t p = 0; p < d->n_parts; p++) {
         const struct view *v = d->part[p];
-        size_t block = dtype_block(v->dtype);
+        size_t group = dtype_group(v->dtype);
 
-        if (!forms[v->dtype].bits || v->stride[1] != 1 || v->stride[0] % block || v->shape[1] % block ||
+        if (!forms[v->dtype].bits || v->stride[1] != 1 || v->stride[0] % group || v->shape[1] % group ||
             d->scale[p])
             return false;
         mixed |= v->dtype != d->part[0]->dtype;
@@ -74,7 +74,7 @@ static char *part_at(const struct linear *l, size_t part, size_t *panel)
 static const uint8_t *row_at(const struct view *v, size_t row)
 {
     return (const uint8_t *)v->data +
-           view_stored_row(v, row) * (v->stride[0] / dtype_block(v->dtype)) * dtype_bytes(v->dtype);
+           view_stored_row(v, row) * (v->stride[0] / dtype_group(v->dtype)) * dtype_bytes(v->dtype);
 }
 
 /* Group I of column C of PANEL. False: a weight of it is not finite. */

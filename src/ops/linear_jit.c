@@ -111,9 +111,9 @@ static const char *load(void)
 /* K as it is packed. */
 static size_t packed_k(size_t k, enum dtype t)
 {
-    size_t block = t == DT_I8 ? 64 : 32;
+    size_t multiple = t == DT_I8 ? 64 : 32;
 
-    return (k + block - 1) / block * block;
+    return (k + multiple - 1) / multiple * multiple;
 }
 
 static bool describe(dnnl_memory_desc_t *md, size_t rows, size_t columns, dnnl_data_type_t type,

@@ -17,25 +17,25 @@
 #include "ops/linear.h"
 
 enum {
-    BLOCK = MX4_GROUP_SIZE,
-    HALF = BLOCK / 2,
+    GROUP = MX4_GROUP_SIZE,
+    HALF = GROUP / 2,
     LARGE = 253, /* the least scale that can make an infinity, 6 * 2^126; 255 is NaN */
 };
 
 static const struct groups_form form = {4, 16, false, false, 1, true};
 
 /* V holds blocks that can be copied. */
-static bool is_in_blocks(const struct view *v)
+static bool is_in_groups(const struct view *v)
 {
-    return v->dtype == DT_MXFP4 && v->stride[1] == 1 && v->stride[0] % BLOCK == 0 &&
-           v->shape[1] % BLOCK == 0 && !v->zipped;
+    return v->dtype == DT_MXFP4 && v->stride[1] == 1 && v->stride[0] % GROUP == 0 &&
+           v->shape[1] % GROUP == 0 && !v->zipped;
 }
 
 /* Rows of blocks that lie otherwise are rounded anew where all are to be, which gives the same numbers. */
 static bool is_taken(const struct linear_desc *d)
 {
     for (size_t p = 0; p < d->n_parts; p++)
-        if (!is_in_blocks(d->part[p]) && !d->to_mxfp4)
+        if (!is_in_groups(d->part[p]) && !d->to_mxfp4)
             return false;
     return true;
 }
@@ -48,32 +48,32 @@ static bool accepts(const struct linear_desc *d, const char **why_not)
 
 static bool accepts_int8(const struct linear_desc *d, const char **why_not)
 {
-    bool in_blocks = d->as_stored;
+    bool in_groups = d->as_stored;
 
     *why_not = "it takes what a GGUF file has in MXFP4, or with --quant mxfp4 any rows, with --dtype bf16";
     for (size_t p = 0; p < d->n_parts; p++)
-        in_blocks &= !d->scale[p];
-    return is_taken(d) && d->dtype == DT_BF16 && (d->to_mxfp4 || in_blocks);
+        in_groups &= !d->scale[p];
+    return is_taken(d) && d->dtype == DT_BF16 && (d->to_mxfp4 || in_groups);
 }
 
 /* K, filled up with zeros to whole blocks. */
 static size_t whole_k(const struct linear *l)
 {
-    return (l->k + BLOCK - 1) / BLOCK * BLOCK;
+    return (l->k + GROUP - 1) / GROUP * GROUP;
 }
 
 static size_t open(struct linear *l, const struct linear_desc *d)
 {
     (void)d;
-    l->padded = l->k % BLOCK != 0;
-    return (linear_columns(l) + KERN_NR - 1) / KERN_NR * (whole_k(l) / BLOCK) * MX4_GROUP_BYTES;
+    l->padded = l->k % GROUP != 0;
+    return (linear_columns(l) + KERN_NR - 1) / KERN_NR * (whole_k(l) / GROUP) * MX4_GROUP_BYTES;
 }
 
 static size_t open_int8(struct linear *l, const struct linear_desc *d)
 {
     (void)d;
     l->dtype = DT_I8;
-    l->padded = l->k % BLOCK != 0;
+    l->padded = l->k % GROUP != 0;
     l->stored[0] = DT_MXFP4;
     l->part_panels[0] = (linear_columns(l) + KERN_NR - 1) / KERN_NR;
     return l->part_panels[0] * groups_panel_bytes(&form, whole_k(l));
@@ -96,7 +96,7 @@ static float error_of(const float *x, int e)
     static const float value[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
     float sum = 0;
 
-    for (size_t i = 0; i < BLOCK; i++) {
+    for (size_t i = 0; i < GROUP; i++) {
         float y = ldexpf(x[i], -e), d = fabsf(y) - value[nibble_of(y) & 7];
 
         sum += d * d;
@@ -106,12 +106,12 @@ static float error_of(const float *x, int e)
 
 /* X [32] as a block: with the power of two that the format's paper takes, the largest of 4 to 8 of it, or
  * the one above or below, whichever errs least. */
-static void round_block(const float *x, uint8_t *scale, uint8_t nibbles[HALF])
+static void round_group(const float *x, uint8_t *scale, uint8_t nibbles[HALF])
 {
     float most = 0, least_error = INFINITY;
     int e, best = -127;
 
-    for (size_t i = 0; i < BLOCK; i++)
+    for (size_t i = 0; i < GROUP; i++)
         most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
     frexpf(most, &e);
     for (int t = e - 4; t <= e - 2 && most > 0; t++) {
@@ -130,18 +130,18 @@ static void round_block(const float *x, uint8_t *scale, uint8_t nibbles[HALF])
 }
 
 /* Block B of row I of part P: its scale, and its nibbles with neighbours in one byte. */
-static void block_at(const struct linear_desc *d, size_t p, size_t i, size_t b, uint8_t *scale,
-                     uint8_t nibbles[HALF])
+static void stored_group(const struct linear_desc *d, size_t p, size_t i, size_t b, uint8_t *scale,
+                         uint8_t nibbles[HALF])
 {
     const struct view *v = d->part[p], *s = d->scale[p];
     const uint8_t *in;
 
     if (s) {
         *scale = ((const uint8_t *)s->data)[i * s->stride[0] + b * s->stride[1]];
-        memcpy(nibbles, (const uint8_t *)v->data + (i * v->stride[0] / BLOCK + b) * HALF, HALF);
+        memcpy(nibbles, (const uint8_t *)v->data + (i * v->stride[0] / GROUP + b) * HALF, HALF);
         return;
     }
-    in = (const uint8_t *)v->data + (i * v->stride[0] / BLOCK + b) * (HALF + 1);
+    in = (const uint8_t *)v->data + (i * v->stride[0] / GROUP + b) * (HALF + 1);
     *scale = *in++;
     for (size_t j = 0; j < HALF; j++) { /* GGUF: byte J holds the elements J and J + 16 */
         uint8_t even = in[2 * j % HALF], odd = in[(2 * j + 1) % HALF];
@@ -165,20 +165,20 @@ static bool group_of(const struct linear_desc *d, size_t first, size_t b, struct
 
         g->scale[c] = 127;
         memset(g->nibbles[c], 0, HALF);
-        if (p < d->n_parts && !is_in_blocks(d->part[p])) {
-            size_t k = d->part[p]->shape[1], n = k - b * BLOCK < BLOCK ? k - b * BLOCK : BLOCK;
-            float x[BLOCK] = {0};
+        if (p < d->n_parts && !is_in_groups(d->part[p])) {
+            size_t k = d->part[p]->shape[1], n = k - b * GROUP < GROUP ? k - b * GROUP : GROUP;
+            float x[GROUP] = {0};
 
-            linear_elements(d, first + c, b * BLOCK, n, x);
+            linear_elements(d, first + c, b * GROUP, n, x);
             finite &= dtype_all_finite(x, n, DT_F32);
-            round_block(x, &g->scale[c], g->nibbles[c]);
+            round_group(x, &g->scale[c], g->nibbles[c]);
         } else if (p < d->n_parts)
-            block_at(d, p, row, b, &g->scale[c], g->nibbles[c]);
+            stored_group(d, p, row, b, &g->scale[c], g->nibbles[c]);
         if (g->scale[c] >= LARGE) {
-            float x[BLOCK];
+            float x[GROUP];
 
-            linear_elements(d, first + c, b * BLOCK, BLOCK, x);
-            finite &= dtype_all_finite(x, BLOCK, DT_F32);
+            linear_elements(d, first + c, b * GROUP, GROUP, x);
+            finite &= dtype_all_finite(x, GROUP, DT_F32);
         }
     }
     return finite;
@@ -191,7 +191,7 @@ static uint8_t nibble_at(const struct group *g, size_t c, size_t k)
 
 static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end, void *scratch)
 {
-    size_t groups = whole_k(l) / BLOCK;
+    size_t groups = whole_k(l) / GROUP;
     uint8_t *to = (uint8_t *)l->packed + begin / KERN_NR * groups * MX4_GROUP_BYTES;
     bool finite = true;
     struct group g;
@@ -201,7 +201,7 @@ static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, si
         for (size_t b = 0; b < groups; b++, to += MX4_GROUP_BYTES) {
             finite &= group_of(d, first, b, &g);
             memcpy(to, g.scale, sizeof(g.scale));
-            for (size_t k = 0; k < BLOCK; k++)
+            for (size_t k = 0; k < GROUP; k++)
                 for (size_t c = 0; c < KERN_NR / 2; c++)
                     to[mx4_byte(k, c)] =
                         (uint8_t)(nibble_at(&g, c, k) | nibble_at(&g, c + KERN_NR / 2, k) << 4);
@@ -211,7 +211,7 @@ static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, si
 
 static bool pack_int8(struct linear *l, const struct linear_desc *d, size_t begin, size_t end, void *scratch)
 {
-    size_t groups = whole_k(l) / BLOCK, bytes = groups_span_bytes(&form);
+    size_t groups = whole_k(l) / GROUP, bytes = groups_span_bytes(&form);
     uint8_t *to = (uint8_t *)l->packed + begin / KERN_NR * groups * bytes, code[GROUPS_SIZE];
     bool finite = true;
     struct group g;
@@ -222,7 +222,7 @@ static bool pack_int8(struct linear *l, const struct linear_desc *d, size_t begi
             finite &= group_of(d, first, b, &g);
             memcpy(to, g.scale, sizeof(g.scale));
             for (size_t c = 0; c < KERN_NR; c++) {
-                for (size_t k = 0; k < BLOCK; k++)
+                for (size_t k = 0; k < GROUP; k++)
                     code[k] = nibble_at(&g, c, k);
                 groups_put_codes(to + sizeof(g.scale), c, code, form.bits);
             }

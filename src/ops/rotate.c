@@ -37,11 +37,11 @@ static void flip(float *out, const float *x, size_t n)
 
 void rotate(const struct kern *kern, float *out, const float *x, size_t k)
 {
-    size_t block = 1, whole;
+    size_t size = 1, whole; /* size: order of the Hadamard matrix */
 
-    while (block * 2 <= k && block < KERN_ROTATED)
-        block *= 2;
-    whole = k / block * block;
+    while (size * 2 <= k && size < KERN_ROTATED)
+        size *= 2;
+    whole = k / size * size;
     flip(out, x, whole);
     kern->hadamard(out, whole);
     if (whole < k) {

@@ -5,7 +5,7 @@
 
 static const struct {
     const char *name;
-    size_t bytes, block; /* block 0: a plain type; bytes 0: of no tensor */
+    size_t bytes, group; /* group 0: a plain type; bytes 0: no tensor has the type */
 } table[DT_N] = {
     [DT_F32] = {"F32", 4, 0},       [DT_F16] = {"F16", 2, 0},         [DT_BF16] = {"BF16", 2, 0},
     [DT_F64] = {"F64", 8, 0},       [DT_I64] = {"I64", 8, 0},         [DT_I32] = {"I32", 4, 0},
@@ -18,9 +18,9 @@ static const struct {
     [DT_Q5_K] = {"Q5_K", 176, 256}, [DT_Q6_K] = {"Q6_K", 210, 256},   [DT_MXFP4] = {"MXFP4", 17, 32},
 };
 
-size_t dtype_block(enum dtype t)
+size_t dtype_group(enum dtype t)
 {
-    return table[t].block ? table[t].block : 1;
+    return table[t].group ? table[t].group : 1;
 }
 
 size_t dtype_bytes(enum dtype t)
@@ -28,9 +28,9 @@ size_t dtype_bytes(enum dtype t)
     return table[t].bytes;
 }
 
-bool dtype_is_block(enum dtype t)
+bool dtype_is_grouped(enum dtype t)
 {
-    return table[t].block != 0;
+    return table[t].group != 0;
 }
 
 const char *dtype_name(enum dtype t)
@@ -41,7 +41,7 @@ const char *dtype_name(enum dtype t)
 bool dtype_of_name(const char *s, size_t n, enum dtype *t)
 {
     for (int i = 0; i < DT_N; i++)
-        if (!table[i].block && table[i].bytes && strlen(table[i].name) == n &&
+        if (!table[i].group && table[i].bytes && strlen(table[i].name) == n &&
             memcmp(table[i].name, s, n) == 0) {
             *t = (enum dtype)i;
             return true;
@@ -51,7 +51,7 @@ bool dtype_of_name(const char *s, size_t n, enum dtype *t)
 
 bool dtype_is_weight(enum dtype t)
 {
-    return t == DT_F32 || t == DT_F16 || t == DT_BF16 || dtype_is_block(t);
+    return t == DT_F32 || t == DT_F16 || t == DT_BF16 || dtype_is_grouped(t);
 }
 
 float dtype_f16_to_f32(uint16_t h)

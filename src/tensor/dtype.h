@@ -11,7 +11,7 @@ enum dtype {
     DT_F32,
     DT_F16,
     DT_BF16,
-    DT_F64, /* floating */
+    DT_F64,
     DT_I64,
     DT_I32,
     DT_I16,
@@ -23,7 +23,11 @@ enum dtype {
     DT_U16,
     DT_U32,
     DT_U64,
-    DT_I4, /* rows of a KV cache: no tensor has it (kern/format/attn_i4.h) */
+
+    /* Rows of a KV cache; no tensor has this type (kern/format/attn_i4.h). */
+    DT_I4,
+
+    /* Quantized groups (quant.h). */
     DT_Q4_0,
     DT_Q4_1,
     DT_Q5_0,
@@ -34,19 +38,27 @@ enum dtype {
     DT_Q4_K,
     DT_Q5_K,
     DT_Q6_K,
-    DT_MXFP4, /* blocks of quantised elements: quant.h */
+    DT_MXFP4,
     DT_N
 };
 
-size_t dtype_block(enum dtype t);     /* elements of a block; 1 for plain types */
-size_t dtype_bytes(enum dtype t);     /* of one block: of one element for plain types */
-bool dtype_is_block(enum dtype t);    /* one of the quantised types */
-const char *dtype_name(enum dtype t); /* as safetensors or GGUF spell it: "F32", "BF16", "Q4_K", ... */
+/* Elements that are stored together: a quantization group of 32, or 256 for the K formats, whose groups share
+ * a scale of their scales; 1 for plain types. */
+size_t dtype_group(enum dtype t);
+
+/* Bytes of dtype_group() elements. */
+size_t dtype_bytes(enum dtype t);
+
+/* True for the quantized types, whose elements are stored in groups (quant.h). */
+bool dtype_is_grouped(enum dtype t);
+
+/* The name that safetensors or GGUF gives the type: "F32", "BF16", "Q4_K", ... */
+const char *dtype_name(enum dtype t);
 
 /* The plain type that safetensors calls S[n]. */
 bool dtype_of_name(const char *s, size_t n, enum dtype *t);
 
-/* What a linear, norm or embedding can be read from: F32, F16, BF16 and the block types. */
+/* Types from which a linear, norm or embedding can be read: F32, F16, BF16 and the quantized types. */
 bool dtype_is_weight(enum dtype t);
 
 static inline float dtype_bf16_to_f32(uint16_t h)

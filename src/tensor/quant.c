@@ -1,8 +1,9 @@
-/* quant.c - one function a format: a block in, elements out.
+/* quant.c - decodes stored groups, with one function per format.
  *
- * The order of the operations is part of the format: d * q + m is a product and a sum, rounded one after the
- * other, never fused. Bytes are read one by one, so a block may lie at any address of any machine. Callers
- * read rows piece by piece, so of a large block only the groups of 32 that are asked for are decoded.
+ * The order of the operations is part of the format: d * q + m is a product and a sum, each rounded, never
+ * fused. Bytes are read one by one, so a stored group may lie at any address on machines of either byte
+ * order. Callers read rows piece by piece, so only the requested groups of 32 of a stored group of 256 are
+ * decoded.
  */
 #include "tensor/quant.h"
 
@@ -10,22 +11,22 @@
 
 #include "base/err.h"
 
-enum { BLOCK_MAX = 256, GROUP = 32 };
+enum { MOST = 256, GROUP = 32 };
 
 static float half_at(const uint8_t *p)
 {
     return dtype_f16_to_f32((uint16_t)(p[0] | p[1] << 8));
 }
 
-/* ---- blocks of 32 ---- */
+/* ---- stored groups of 32 ---- */
 
-/* Nibbles: the low ones are elements 0 to 15, the high ones 16 to 31. */
+/* Returns the nibble of element I: the low nibbles are elements 0 to 15, the high ones 16 to 31. */
 static int nibble(const uint8_t *q, int i)
 {
     return i < 16 ? q[i] & 15 : q[i - 16] >> 4;
 }
 
-/* The fifth bits of a block, one for each element. */
+/* Returns the fifth bit of element I. */
 static int fifth(const uint8_t *h, int i)
 {
     return (h[i / 8] >> (i % 8) & 1) << 4;
@@ -71,8 +72,8 @@ static void q8_0(const uint8_t *b, int first, int last, float *out)
         out[i - first] = (float)(int8_t)b[2 + i] * d;
 }
 
-/* 2^(E - 128): half of what an E8M0 scale says, for the table holds doubled values. 255 is NaN (OCP
- * Microscaling 1.0; ggml takes it for one more power of two). */
+/* Returns 2^(E - 128), half the value of an E8M0 scale, because the table holds doubled values. 255 is NaN
+ * (OCP Microscaling 1.0; ggml reads it as one more power of two). */
 static float half_scale(uint8_t e)
 {
     uint32_t u = e < 2 ? 0x00200000u << e : e == 255 ? 0x7fc00000u : (uint32_t)(e - 1) << 23;
@@ -91,9 +92,9 @@ static void mxfp4(const uint8_t *b, int first, int last, float *out)
         out[i - first] = d * (float)doubled[nibble(b + 1, i)];
 }
 
-/* ---- blocks of 256 ---- */
+/* ---- stored groups of 256 ---- */
 
-/* Scales [16], quants [64], d, dmin: 16 groups of 16 with a 4-bit scale and a 4-bit minimum. */
+/* Layout: scales [16], quants [64], d, dmin; 16 groups of 16 with a 4-bit scale and a 4-bit minimum. */
 static void q2_k(const uint8_t *b, int first, int last, float *out)
 {
     const uint8_t *q = b + 16;
@@ -107,7 +108,7 @@ static void q2_k(const uint8_t *b, int first, int last, float *out)
     }
 }
 
-/* High bits [32], quants [64], scales [12], d: 16 groups of 16 with a 6-bit scale. */
+/* Layout: high bits [32], quants [64], scales [12], d; 16 groups of 16 with a 6-bit scale. */
 static void q3_k(const uint8_t *b, int first, int last, float *out)
 {
     const uint8_t *q = b + 32, *s = b + 96;
@@ -125,7 +126,7 @@ static void q3_k(const uint8_t *b, int first, int last, float *out)
     }
 }
 
-/* The 6-bit scale and minimum of group G of 8, packed in 12 bytes. */
+/* Reads the 6-bit scale and minimum of group G of 8, which are packed in 12 bytes. */
 static void scale_min(const uint8_t *s, int g, int *scale, int *min)
 {
     if (g < 4) {
@@ -137,7 +138,7 @@ static void scale_min(const uint8_t *s, int g, int *scale, int *min)
     }
 }
 
-/* d, dmin, scales [12], then of Q5_K the fifth bits [32], then nibbles [128]: 8 groups of 32. */
+/* Layout: d, dmin, scales [12], in Q5_K the fifth bits [32], nibbles [128]; 8 groups of 32. */
 static void q45_k(const uint8_t *b, int first, int last, float *out, const uint8_t *high, const uint8_t *q)
 {
     float d = half_at(b), dmin = half_at(b + 2);
@@ -169,7 +170,7 @@ static void q5_k(const uint8_t *b, int first, int last, float *out)
     q45_k(b, first, last, out, b + 16, b + 48);
 }
 
-/* Low nibbles [128], high bits [64], scales [16], d: 16 groups of 16 with an 8-bit scale. */
+/* Layout: low nibbles [128], high bits [64], scales [16], d; 16 groups of 16 with an 8-bit scale. */
 static void q6_k(const uint8_t *b, int first, int last, float *out)
 {
     const uint8_t *high = b + 128, *scale = b + 192;
@@ -187,7 +188,7 @@ static void q6_k(const uint8_t *b, int first, int last, float *out)
     }
 }
 
-/* ---- as they are stored ---- */
+/* ---- codes ---- */
 
 static uint16_t word_at(const uint8_t *p)
 {
@@ -206,7 +207,7 @@ static void codes_of_32(struct quant_codes *out, const uint8_t *b, enum dtype t)
         out->code[i] = t == DT_Q8_0 ? q[i] ^ 0x80 : (uint8_t)(nibble(q, i) | (fifths ? fifth(high, i) : 0));
 }
 
-/* Group G of a block of 256. */
+/* Reads group G of a stored group of 256. */
 static void codes_of_45_k(struct quant_codes *out, const uint8_t *b, int g, bool fifths)
 {
     const uint8_t *high = b + 16, *q = fifths ? high + 32 : high;
@@ -238,7 +239,7 @@ static void codes_of_6_k(struct quant_codes *out, const uint8_t *b, int g)
 
 void quant_group(struct quant_codes *out, const void *src, enum dtype t, size_t i)
 {
-    size_t groups = dtype_block(t) / GROUP;
+    size_t groups = dtype_group(t) / GROUP;
     const uint8_t *b = (const uint8_t *)src + i / groups * dtype_bytes(t);
 
     *out = (struct quant_codes){.d = 0};
@@ -255,25 +256,25 @@ void quant_group(struct quant_codes *out, const void *src, enum dtype t, size_t 
     }
 }
 
-/* ---- as floats ---- */
+/* ---- fp32 ---- */
 
-/* Elements [first, last) of a block, whole groups of 32. */
-typedef void block_fn(const uint8_t *block, int first, int last, float *out);
+/* Decodes elements [first, last) of a stored group; both are multiples of 32. */
+typedef void decode_fn(const uint8_t *group, int first, int last, float *out);
 
-static block_fn *const decode[DT_N] = {
+static decode_fn *const decode[DT_N] = {
     [DT_Q4_0] = q4_0, [DT_Q4_1] = q4_1, [DT_Q5_0] = q5_0,  [DT_Q5_1] = q5_1,
     [DT_Q8_0] = q8_0, [DT_Q2_K] = q2_k, [DT_Q3_K] = q3_k,  [DT_Q4_K] = q4_k,
     [DT_Q5_K] = q5_k, [DT_Q6_K] = q6_k, [DT_MXFP4] = mxfp4};
 
 void quant_to_f32(float *dst, const void *src, enum dtype t, size_t first, size_t n)
 {
-    size_t block = dtype_block(t), bytes = dtype_bytes(t), skip = first % block;
-    const uint8_t *b = (const uint8_t *)src + first / block * bytes;
-    float room[BLOCK_MAX];
+    size_t group = dtype_group(t), bytes = dtype_bytes(t), skip = first % group;
+    const uint8_t *b = (const uint8_t *)src + first / group * bytes;
+    float room[MOST];
 
-    ASSERT(dtype_is_block(t) && block <= BLOCK_MAX && block % GROUP == 0, "%d", (int)t);
+    ASSERT(dtype_is_grouped(t) && group <= MOST && group % GROUP == 0, "%d", (int)t);
     for (; n > 0; b += bytes, skip = 0) {
-        size_t m = block - skip < n ? block - skip : n, from = skip / GROUP * GROUP;
+        size_t m = group - skip < n ? group - skip : n, from = skip / GROUP * GROUP;
         size_t to = (skip + m + GROUP - 1) / GROUP * GROUP;
 
         if (from == skip && to == skip + m) {

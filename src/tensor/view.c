@@ -18,18 +18,18 @@ size_t view_elements(const struct view *v)
 
 size_t view_bytes(const struct view *v)
 {
-    return view_elements(v) / dtype_block(v->dtype) * dtype_bytes(v->dtype);
+    return view_elements(v) / dtype_group(v->dtype) * dtype_bytes(v->dtype);
 }
 
 size_t view_span_bytes(const struct view *v)
 {
-    size_t last = 0, block = dtype_block(v->dtype);
+    size_t last = 0, group = dtype_group(v->dtype);
 
     if (view_elements(v) == 0)
         return 0;
     for (int d = 0; d < v->n_dims; d++)
         last += (v->shape[d] - 1) * v->stride[d];
-    return (last / block + 1) * dtype_bytes(v->dtype);
+    return (last / group + 1) * dtype_bytes(v->dtype);
 }
 
 void view_set_contiguous(struct view *v)
@@ -72,8 +72,8 @@ struct view view_transposed(const struct view *v)
 /* Where the element AT elements behind the first lies. */
 static const void *place(const struct view *v, size_t at)
 {
-    ASSERT(at % dtype_block(v->dtype) == 0, "%s", v->name);
-    return (const char *)v->data + at / dtype_block(v->dtype) * dtype_bytes(v->dtype);
+    ASSERT(at % dtype_group(v->dtype) == 0, "%s", v->name);
+    return (const char *)v->data + at / dtype_group(v->dtype) * dtype_bytes(v->dtype);
 }
 
 struct view view_at(const struct view *v, size_t i)
@@ -129,7 +129,7 @@ size_t view_stored_row(const struct view *v, size_t i)
 /* N elements from place AT on, STRIDE apart. */
 static void read(const struct view *v, size_t at, size_t stride, size_t n, float *dst)
 {
-    if (!dtype_is_block(v->dtype))
+    if (!dtype_is_grouped(v->dtype))
         dtype_to_f32(dst, (const char *)v->data + at * dtype_bytes(v->dtype), v->dtype, n, stride);
     else if (stride == 1)
         quant_to_f32(dst, v->data, v->dtype, at, n);

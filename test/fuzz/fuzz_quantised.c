@@ -48,7 +48,7 @@ static void open_all(struct tensor_file *f, const char *config, size_t len)
         rc = quantised_open(&q, w, c, (struct folder){.path = "fuzz", .archive = &empty}, pool, &e);
         ASSERT(rc == 0 || (e.msg[0] && !q), "%d", rc);
         for (size_t i = 0; q && i < weights_count(w); i++)
-            if (i >= n || dtype_is_block(weights_nth(w, i)->dtype))
+            if (i >= n || dtype_is_grouped(weights_nth(w, i)->dtype))
                 read_rows(weights_nth(w, i));
     }
     weights_close(w);

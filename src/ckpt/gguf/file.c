@@ -264,9 +264,9 @@ static int read_type(struct reader *r, struct view *v)
         return err_set(r->e, ERR_UNSUPPORTED,
                        "%s: %s is stored as type %" PRIu32 " (%s), which is not supported", r->g->path,
                        r->what, type, type_name(type));
-    if (row % dtype_block(v->dtype) != 0)
+    if (row % dtype_group(v->dtype) != 0)
         return err_set(r->e, ERR_INPUT, "%s: %s has rows of %zu elements, %s stores them in blocks of %zu",
-                       r->g->path, r->what, row, dtype_name(v->dtype), dtype_block(v->dtype));
+                       r->g->path, r->what, row, dtype_name(v->dtype), dtype_group(v->dtype));
     return 0;
 }
 

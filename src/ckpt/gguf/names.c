@@ -216,7 +216,7 @@ static int add_experts(struct filler *x, const struct parts *p, const struct row
         return wrong(x, t, "one matrix or bias for each of expert_count experts");
     one.n_dims--;
     memmove(one.shape, one.shape + 1, (size_t)one.n_dims * sizeof(*one.shape));
-    if (one.shape[one.n_dims - 1] % dtype_block(one.dtype) != 0)
+    if (one.shape[one.n_dims - 1] % dtype_group(one.dtype) != 0)
         return wrong(x, t, "rows of whole blocks");
     view_set_contiguous(&one);
     for (size_t i = 0; i < all.shape[0] && rc == 0; i++) {

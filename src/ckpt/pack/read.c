@@ -204,7 +204,7 @@ static int read_file(struct reader *r)
 /* Checks that the sizes of a view do not overflow an address and give the number of its bytes. */
 static int check_view(struct reader *r, struct view *v, int n_strides, size_t bytes)
 {
-    size_t elements, last = 1, block = dtype_block(v->dtype);
+    size_t elements, last = 1, block = dtype_group(v->dtype);
     bool fits = tensor_file_elements(v->shape, v->n_dims, &elements);
 
     if (n_strides && n_strides != v->n_dims)

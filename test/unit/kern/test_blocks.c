@@ -23,7 +23,7 @@ static const int halves[DT_N][2] = {
 /* Returns a matrix of random blocks. The caller frees its bytes with free(). */
 static struct view matrix(const char *name, enum dtype t, size_t n, size_t k, uint64_t seed)
 {
-    size_t bytes = n * k / dtype_block(t) * dtype_bytes(t);
+    size_t bytes = n * k / dtype_group(t) * dtype_bytes(t);
     uint8_t *data = malloc(bytes);
     struct view v = {.name = name, .file = "file", .data = data, .dtype = t, .n_dims = 2, .shape = {n, k}};
     struct check_rng g = {seed};
@@ -151,7 +151,7 @@ static void rows_of_kernels_and_company_change_no_bit(void **state)
     fill(x, MOST_M * MOST_K, 2);
     for (size_t t = 0; t < N_TYPES; t++)
         for (size_t m = 1; m <= MOST_M; m += m < 14 ? 1 : 5) {
-            size_t n = 1 + (m * 37 + t) % MOST_N, block = dtype_block(types[t]);
+            size_t n = 1 + (m * 37 + t) % MOST_N, block = dtype_group(types[t]);
             struct view v = matrix("w", types[t], n, block * (1 + (m + t) % (MOST_K / block)), m);
             struct linear_desc d = desc_of(&v, kern_table(CPU_REF));
             struct linear l = open_and_pack(&d);
@@ -369,7 +369,7 @@ static void one_wrong_bit_of_a_weight_is_seen(void **state)
 
         run(&l, x, 1, was);
         linear_close(&l);
-        ((uint8_t *)(uintptr_t)v.data)[32 * 256 / dtype_block(types[t]) * dtype_bytes(types[t]) + 20] ^= 4;
+        ((uint8_t *)(uintptr_t)v.data)[32 * 256 / dtype_group(types[t]) * dtype_bytes(types[t]) + 20] ^= 4;
         l = open_and_pack(&d);
         run(&l, x, 1, is);
         assert_int_equal(check_differs(was, is, 33), 32);
@@ -430,7 +430,7 @@ static void a_scale_that_is_not_finite_is_refused(void **state)
         for (size_t i = 0; i < 6; i++) {
             struct view v = matrix("the.weight", types[t], 33, 256, i);
             struct linear_desc d = desc_of(&v, kern_table(cpu_best()));
-            size_t last = (33 * 256 / dtype_block(types[t]) - 1) * dtype_bytes(types[t]);
+            size_t last = (33 * 256 / dtype_group(types[t]) - 1) * dtype_bytes(types[t]);
             int at = halves[types[t]][i / 3];
             struct linear l;
             struct err e = {0};

@@ -51,7 +51,7 @@ static struct view plain(const void *data, size_t n, size_t k, enum dtype t)
 
 static void fill_weights(struct sample *s, enum dtype t)
 {
-    size_t blocks = s->n * s->k / dtype_block(t), bytes = dtype_bytes(t);
+    size_t blocks = s->n * s->k / dtype_group(t), bytes = dtype_bytes(t);
 
     s->bytes = calloc(blocks, bytes);
     for (size_t i = 0; i < blocks; i++) {
@@ -59,7 +59,7 @@ static void fill_weights(struct sample *s, enum dtype t)
         float f = number(i);
         uint16_t half = t == DT_BF16 ? dtype_f32_to_bf16(f) : dtype_f32_to_f16(t == DT_F16 ? f : f / 64);
 
-        for (size_t c = 0; c < bytes && dtype_is_block(t); c++)
+        for (size_t c = 0; c < bytes && dtype_is_grouped(t); c++)
             to[c] = (unsigned char)(number(i * 64 + c) * 127);
         if (t == DT_MXFP4)
             to[0] = (unsigned char)(120 + i % 4);
@@ -102,8 +102,8 @@ static void sample_open(struct sample *s, const struct shape *shape, enum dtype 
     size_t at = 0, inner;
 
     *s = (struct sample){.k = shape->k};
-    if (dtype_is_block(stored))
-        s->k = (s->k + dtype_block(stored) - 1) / dtype_block(stored) * dtype_block(stored);
+    if (dtype_is_grouped(stored))
+        s->k = (s->k + dtype_group(stored) - 1) / dtype_group(stored) * dtype_group(stored);
     s->desc = (struct linear_desc){.name = "test",
                                    .kind = OP_MLP,
                                    .paired = shape->paired,
@@ -115,7 +115,7 @@ static void sample_open(struct sample *s, const struct shape *shape, enum dtype 
     fill_weights(s, stored);
     s->b = calloc(s->n, sizeof(*s->b));
     for (size_t p = 0; p < LINEAR_MAX_PARTS && shape->part[p]; p++, s->desc.n_parts++) {
-        size_t row_bytes = s->k / dtype_block(stored) * dtype_bytes(stored);
+        size_t row_bytes = s->k / dtype_group(stored) * dtype_bytes(stored);
 
         s->part[p] = plain(s->bytes + at * row_bytes, shape->part[p], s->k, stored);
         s->bias[p] = plain(s->b + at, shape->part[p], 0, DT_F32);
@@ -247,7 +247,7 @@ static void run_ends(const struct linear *l, const struct sample *s, enum kern_a
     if (!linear_is_loose(l) && memcmp(got, want, M * inner * sizeof(*got)) != 0)
         fail_msg("%s: activation %d at the end changes bits", about(l, s), (int)act);
     assert_int_equal(
-        linear_open(&next, &s->next, dtype_is_block(s->part[0].dtype) ? NULL : l->backend->name, &e), 0);
+        linear_open(&next, &s->next, dtype_is_grouped(s->part[0].dtype) ? NULL : l->backend->name, &e), 0);
     assert_int_equal(linear_pack(&next, &s->next, pool, &e), 0);
     if (linear_leads_into(l, &next)) {
         linear_run_into(l, pool, in, &next, middle, act, M);

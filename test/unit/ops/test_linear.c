@@ -184,7 +184,7 @@ static void scales_of_blocks_that_are_not_finite_are_refused(void **state)
               {DT_Q2_K, 80, 82}, {DT_Q3_K, 108, 0}, {DT_Q4_K, 0, 2}, {DT_Q5_K, 0, 2}, {DT_Q6_K, 208, 0}};
 
     for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++) {
-        size_t block = dtype_bytes(of[i].type), n = dtype_block(of[i].type);
+        size_t block = dtype_bytes(of[i].type), n = dtype_group(of[i].type);
         uint8_t *data = calloc(40 * 2, block);
         struct view v = plain("the.weight", data, 40, 2 * n, of[i].type);
         struct linear_desc d = {.name = "test",
@@ -271,7 +271,7 @@ static void a_row_read_from_the_packed_matrix_that_is_not_the_stored_one(void **
     float got[ODD], want[ODD];
 
     for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++) {
-        size_t k = dtype_is_block(of[i].stored) ? BLOCKS : ODD;
+        size_t k = dtype_is_grouped(of[i].stored) ? BLOCKS : ODD;
         struct view v = plain("w", bytes, N, k, of[i].stored);
         struct linear_desc d = {.name = "test",
                                 .kind = OP_LM_HEAD,
@@ -311,7 +311,7 @@ struct middle {
 /* Weights of type T; MXFP4 as GGUF has it. */
 static void middle_open(struct middle *s, enum dtype t)
 {
-    size_t blocks = 2 * INNER * DEPTH / dtype_block(t), row = DEPTH / dtype_block(t) * dtype_bytes(t);
+    size_t blocks = 2 * INNER * DEPTH / dtype_group(t), row = DEPTH / dtype_group(t) * dtype_bytes(t);
 
     *s = (struct middle){.bytes = calloc(blocks, dtype_bytes(t))};
     for (size_t i = 0; i < blocks; i++)

@@ -60,14 +60,14 @@ static void block_types_are_weights_but_no_types_of_safetensors(void **state)
     assert_int_equal(sizeof(q) / sizeof(q[0]), DT_N - DT_Q4_0);
     for (size_t i = 0; i < sizeof(q) / sizeof(q[0]); i++) {
         assert_string_equal(dtype_name(q[i].t), q[i].name);
-        assert_int_equal(dtype_block(q[i].t), q[i].block);
+        assert_int_equal(dtype_group(q[i].t), q[i].block);
         assert_int_equal(dtype_bytes(q[i].t), q[i].bytes);
-        assert_true(dtype_is_block(q[i].t) && dtype_is_weight(q[i].t));
+        assert_true(dtype_is_grouped(q[i].t) && dtype_is_weight(q[i].t));
         assert_false(dtype_of_name(q[i].name, strlen(q[i].name), &d));
     }
-    assert_false(dtype_is_block(DT_BF16));
+    assert_false(dtype_is_grouped(DT_BF16));
     assert_false(dtype_of_name("I4", 2, &d)); /* of no tensor */
-    assert_int_equal(dtype_block(DT_BF16), 1);
+    assert_int_equal(dtype_group(DT_BF16), 1);
 }
 
 /* The value of a half by its definition. */

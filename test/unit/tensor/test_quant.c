@@ -30,7 +30,7 @@ static void load(struct vectors *v, enum dtype t)
         fail_msg("cannot open %s", path);
     assert_int_equal(fread(&n, 4, 1, f), 1);
     assert_in_range(n, 3, 100);
-    *v = (struct vectors){.t = t, .n = n * dtype_block(t)};
+    *v = (struct vectors){.t = t, .n = n * dtype_group(t)};
     v->blocks = malloc(n * dtype_bytes(t));
     v->want = malloc(v->n * sizeof(float));
     assert_true(v->blocks && v->want);
@@ -118,7 +118,7 @@ static void one_wrong_bit_is_seen(void **state)
         load(&v, types[i]);
         got = malloc(v.n * sizeof(float));
         assert_non_null(got);
-        v.blocks[(v.n / dtype_block(v.t) - 1) * dtype_bytes(v.t) + 5] ^= 1;
+        v.blocks[(v.n / dtype_group(v.t) - 1) * dtype_bytes(v.t) + 5] ^= 1;
         quant_to_f32(got, v.blocks, v.t, 0, v.n);
         assert_true(first_difference(got, v.want, v.n) < v.n);
         free(got);
