@@ -143,8 +143,8 @@ static size_t read_dims(struct model *m, struct config *c, const struct bind_rop
 }
 
 /* What only some types have. */
-static void read_object(struct model *m, struct config *c, const struct bind_rope *d, size_t head_dim,
-                        struct rope_params *p)
+static void read_rope_object(struct model *m, struct config *c, const struct bind_rope *d, size_t head_dim,
+                             struct rope_params *p)
 {
     p->type = read_type(m, c, d);
     p->theta = number(m, c, "rope_theta", p->theta, 1e-3, 1e15);
@@ -173,7 +173,7 @@ void bind_rope(struct model *m, const struct bind_rope *d)
     p.theta = bind_float(m, d->theta_key ? d->theta_key : "rope_theta", d->theta, 1e-3, 1e15);
     p.dim = read_dims(m, c, d, head_dim);
     if (c)
-        read_object(m, c, d, head_dim, &p);
+        read_rope_object(m, c, d, head_dim, &p);
     if (p.type == ROPE_DYNAMIC && p.dim < 4)
         bind_refuse(m, ERR_UNSUPPORTED, "dynamic rope needs a head of at least 4 dims");
     if (!d->fixed_length)

@@ -11,7 +11,7 @@
 #include "ckpt/safetensors.h"
 #include "ops/gptq.h"
 
-static int refuse(const struct calibration *s, const char *what, struct err *e)
+static int refuse_file(const struct calibration *s, const char *what, struct err *e)
 {
     return err_set(e, ERR_INPUT, "%s: %s; gallop calibrate writes such files", s->path, what);
 }
@@ -27,11 +27,11 @@ int calibration_read(struct calibration *s, const char *text, size_t n, const ch
     format = json_string_value(json_object_get(s->file, "format"));
     s->linears = json_object_get(s->file, "linears");
     if (!format || strcmp(format, "gallop scales") != 0)
-        rc = refuse(s, "\"format\" is not \"gallop scales\"", e);
+        rc = refuse_file(s, "\"format\" is not \"gallop scales\"", e);
     else if (json_integer_value(json_object_get(s->file, "version")) != 1)
-        rc = refuse(s, "\"version\" is not 1, which this gallop reads", e);
+        rc = refuse_file(s, "\"version\" is not 1, which this gallop reads", e);
     else if (!json_is_object(s->linears))
-        rc = refuse(s, "\"linears\" is not an object", e);
+        rc = refuse_file(s, "\"linears\" is not an object", e);
     if (rc)
         calibration_close(s);
     return rc;

@@ -432,7 +432,7 @@ static int save_linear(struct model *m, const struct model_todo *t, struct err *
 }
 
 /* All that was read, before the files are let go of. */
-static int save(struct model *m, struct err *e)
+static int save_pack(struct model *m, struct err *e)
 {
     int rc;
 
@@ -470,7 +470,7 @@ int model_pack(struct model *m, struct err *e)
     if (rc == 0 && !m->checkpoint->pack && (m->opt.all_bytes || m->opt.save))
         pool_run(m->pool, sum_share, &(struct sum_job){.m = m});
     if (rc == 0 && m->opt.save)
-        rc = save(m, e);
+        rc = save_pack(m, e);
     rc = weights_checked(m->weights, rc, e);
     forget_todo(m);
     weights_let_go(m->weights);
@@ -524,7 +524,7 @@ void model_forward(const struct model *m, const struct sink *o, const struct bat
 
 /* ---- identity: XXH3-64 over what makes a model compute what it computes ---- */
 
-static uint64_t mix(uint64_t h, const void *p, size_t n)
+static uint64_t mix_bytes(uint64_t h, const void *p, size_t n)
 {
     return XXH3_64bits_withSeed(p, n, h);
 }
@@ -537,13 +537,13 @@ static uint64_t mix_tensor(uint64_t h, const struct model_tensor *t)
 
     for (int d = 0; d < v->n_dims; d++)
         shape[2 + d] = v->shape[d];
-    h = mix(h, v->name, strlen(v->name));
-    h = mix(h, shape, sizeof(shape));
-    h = mix(h, &t->sum, sizeof(t->sum));
+    h = mix_bytes(h, v->name, strlen(v->name));
+    h = mix_bytes(h, shape, sizeof(shape));
+    h = mix_bytes(h, &t->sum, sizeof(t->sum));
     if (!view_is_contiguous(v))
         return h;
-    h = mix(h, t->end[0], n);
-    return mix(h, t->end[1], n);
+    h = mix_bytes(h, t->end[0], n);
+    return mix_bytes(h, t->end[1], n);
 }
 
 static uint64_t mix_rope(uint64_t h, const struct rope *r)
@@ -551,12 +551,12 @@ static uint64_t mix_rope(uint64_t h, const struct rope *r)
     uint64_t kind[2] = {(uint64_t)r->type, r->dim};
     double number[4] = {r->theta, r->factor, r->original, (double)r->attention_factor};
 
-    h = mix(h, kind, sizeof(kind));
-    h = mix(h, number, sizeof(number));
+    h = mix_bytes(h, kind, sizeof(kind));
+    h = mix_bytes(h, number, sizeof(number));
     if (r->inv)
-        h = mix(h, r->inv, r->half * sizeof(float));
+        h = mix_bytes(h, r->inv, r->half * sizeof(float));
     if (r->inv_long)
-        h = mix(h, r->inv_long, r->half * sizeof(float));
+        h = mix_bytes(h, r->inv_long, r->half * sizeof(float));
     return h;
 }
 
@@ -566,13 +566,13 @@ uint64_t model_identity(const struct model *m)
     uint64_t size[] = {i->n_layers,   i->hidden, i->n_heads, i->n_kv,
                        i->head_dim,   i->inner,  i->vocab,   config_sum(m->config_file),
                        m->calibration};
-    uint64_t h = mix(0, m->arch->class_name, strlen(m->arch->class_name));
+    uint64_t h = mix_bytes(0, m->arch->class_name, strlen(m->arch->class_name));
 
-    h = mix(h, size, sizeof(size));
+    h = mix_bytes(h, size, sizeof(size));
     for (size_t l = 0; l < i->n_layers && i->window; l++)
-        h = mix(h, &i->window[l], sizeof(i->window[l]));
+        h = mix_bytes(h, &i->window[l], sizeof(i->window[l]));
     for (size_t l = 0; l < i->n_layers && i->sink; l++)
-        h = mix(h, &i->sink[l], sizeof(i->sink[l]));
+        h = mix_bytes(h, &i->sink[l], sizeof(i->sink[l]));
     for (size_t r = 0; r < i->n_ropes; r++)
         h = mix_rope(h, &i->rope[r]);
     for (size_t t = 0; t < m->n_tensors; t++)

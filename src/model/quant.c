@@ -32,7 +32,7 @@ static struct quant_map all_of(enum quant q)
     return m;
 }
 
-static int refuse(const char *found, const char *where, struct err *e)
+static int refuse_name(const char *found, const char *where, struct err *e)
 {
     return err_about(e, ERR_INPUT, "quant",
                      "found '%.60s'%s, expected none, int8, int8-static, int4, int4-g128 or mxfp4", found,
@@ -48,7 +48,7 @@ static int read_kind(struct quant_map *q, const char *kind, const json_t *v, str
             const char *name = json_is_string(v) ? json_string_value(v) : "no string";
 
             snprintf(where, sizeof(where), " for %s", kind);
-            return quant_of(name, &q->of[linears[i]]) ? 0 : refuse(name, where, e);
+            return quant_of(name, &q->of[linears[i]]) ? 0 : refuse_name(name, where, e);
         }
     return err_about(e, ERR_INPUT, "quant",
                      "found operator kind '%.60s', expected qkv_projection, out_projection, mlp or lm_head",
@@ -68,7 +68,7 @@ int quant_read(struct quant_map *q, const char *text, struct err *e)
         return 0;
     }
     if (*text != '{')
-        return refuse(text, "", e);
+        return refuse_name(text, "", e);
     if (json_pull_load(&o, text, strlen(text), NULL, e) != 0)
         return err_subject(e, "quant");
     json_object_foreach(o, kind, v) if (rc == 0) rc = read_kind(q, kind, v, e);
@@ -76,7 +76,7 @@ int quant_read(struct quant_map *q, const char *text, struct err *e)
     return rc;
 }
 
-static bool equal(const struct quant_map *a, const struct quant_map *b)
+static bool same_map(const struct quant_map *a, const struct quant_map *b)
 {
     bool same = true;
 
@@ -89,7 +89,7 @@ bool quant_is(const struct quant_map *q, enum quant all)
 {
     const struct quant_map m = all_of(all);
 
-    return equal(q, &m);
+    return same_map(q, &m);
 }
 
 void quant_text(const struct quant_map *q, const char *stored, char out[QUANT_TEXT_MAX])

@@ -73,7 +73,7 @@ size_t eager_moe_bytes(const struct eager_limits *lim)
 
 /* The K largest logits, largest first; of equal ones the lower expert. NaN is never larger, but K experts
  * come out. */
-static void choose(const float *logit, size_t n, size_t k, uint32_t *top)
+static void choose_experts(const float *logit, size_t n, size_t k, uint32_t *top)
 {
     size_t have = 0;
 
@@ -91,8 +91,8 @@ static void choose(const float *logit, size_t n, size_t k, uint32_t *top)
     }
 }
 
-static void weigh(const struct kern *k, const struct moe *w, const float *logit, const uint32_t *top,
-                  float *weight)
+static void weigh_experts(const struct kern *k, const struct moe *w, const float *logit, const uint32_t *top,
+                          float *weight)
 {
     float max = logit[top[0]], sum = 0;
 
@@ -129,8 +129,8 @@ static void route_rows(void *ctx, int thread, size_t begin, size_t end)
         uint32_t *top = j->b.chosen + t * k;
         float *weight = j->b.weight + t * k;
 
-        choose(j->b.logits + t * w->n_experts, w->n_experts, k, top);
-        weigh(j->g->kern, w, j->b.logits + t * w->n_experts, top, weight);
+        choose_experts(j->b.logits + t * w->n_experts, w->n_experts, k, top);
+        weigh_experts(j->g->kern, w, j->b.logits + t * w->n_experts, top, weight);
         for (size_t i = 1; i < k; i++) { /* from rank order to the order of addition */
             uint32_t x = top[i];
             float a = weight[i];
@@ -147,7 +147,7 @@ static void route_rows(void *ctx, int thread, size_t begin, size_t end)
 }
 
 /* Counts the rows of each expert and gives every (token, choice) its row. */
-static void group(struct moe_job *j, size_t T)
+static void group_rows(struct moe_job *j, size_t T)
 {
     const struct buffers *b = &j->b;
     size_t n = j->w->n_experts, R = T * j->w->top_k;
@@ -228,7 +228,7 @@ static void run_panels(const struct moe_job *j, int thread, uint32_t x, size_t p
 }
 
 /* Takes a share of what is left of the pile; false: nothing is. */
-static bool take(struct moe_job *j, size_t total, int n_threads, size_t *begin, size_t *end)
+static bool take_panels(struct moe_job *j, size_t total, int n_threads, size_t *begin, size_t *end)
 {
     size_t at = atomic_load(&j->next), share;
 
@@ -248,7 +248,7 @@ static void panels_share(void *ctx, int thread, int n_threads)
     struct moe_job *j = ctx;
     size_t at, end;
 
-    while (take(j, j->n_hit * j->panels, n_threads, &at, &end))
+    while (take_panels(j, j->n_hit * j->panels, n_threads, &at, &end))
         while (at < end) {
             size_t p0 = at % j->panels, n = j->panels - p0 < end - at ? j->panels - p0 : end - at;
 
@@ -333,7 +333,7 @@ void eager_moe(const struct sink *o, float *r, const struct moe *w, const float 
         linear_put_all(&w->router, g->pool, g->in, (route ? route : h) + t * E, n);
         linear_run(&w->router, g->pool, g->in, j.b.logits, w->n_experts, n);
         eager_rows(g, n, route_rows, &j);
-        group(&j, n);
+        group_rows(&j, n);
         eager_rows(g, n, gather_rows, &j);
         run_experts(&j, false);
         if (!is_fused(w))

@@ -131,7 +131,7 @@ void linear_elements(const struct linear_desc *d, size_t column, size_t k0, size
         view_part_f32(d->part[p], i, k0, n, out);
 }
 
-static int choose(struct linear *l, const struct linear_desc *d, const char *wish, struct err *e)
+static int choose_backend(struct linear *l, const struct linear_desc *d, const char *wish, struct err *e)
 {
     const char *why_not = "no backend of this name is built in";
 
@@ -289,7 +289,7 @@ int linear_open(struct linear *l, const struct linear_desc *d, const char *backe
     if (l->n > SIZE_MAX / 2 || __builtin_mul_overflow(l->n + KERN_NR, l->k + 1, &most) || most > SIZE_MAX / 8)
         return err_set(e, ERR_NOMEM, "%s: %zu x %zu elements are more than memory can hold", d->name, l->n,
                        l->k);
-    if ((rc = choose(l, d, backend && strcmp(backend, "auto") != 0 ? backend : NULL, e)) != 0)
+    if ((rc = choose_backend(l, d, backend && strcmp(backend, "auto") != 0 ? backend : NULL, e)) != 0)
         return rc;
     l->packed_bytes = l->backend->open(l, d);
     if (l->backend->native)

@@ -18,7 +18,7 @@ static const struct groups_form forms[DT_N] = {
     [DT_Q5_K] = {5, 0, true, true, 1, false},     [DT_Q6_K] = {6, 32, false, true, 2, false},
 };
 
-static bool accepts(const struct linear_desc *d, const char **why_not)
+static bool stored_accepts(const struct linear_desc *d, const char **why_not)
 {
     bool mixed = false;
 
@@ -42,7 +42,7 @@ static bool accepts(const struct linear_desc *d, const char **why_not)
     return true;
 }
 
-static size_t open(struct linear *l, const struct linear_desc *d)
+static size_t stored_open(struct linear *l, const struct linear_desc *d)
 {
     size_t bytes = 0, panels = (linear_columns(l) + KERN_NR - 1) / KERN_NR;
     bool mixed = false;
@@ -117,7 +117,8 @@ static bool pack_panel(const struct linear *l, const struct linear_desc *d, size
     return finite;
 }
 
-static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end, void *scratch)
+static bool stored_pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end,
+                        void *scratch)
 {
     bool finite = true;
 
@@ -127,14 +128,14 @@ static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, si
     return finite;
 }
 
-static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m, void *scratch)
+static void stored_put(const struct linear *l, void *in, const float *x, size_t row, size_t m, void *scratch)
 {
     (void)scratch;
     l->kern->gemm_in_blocks(in, x, row, m, l->k);
 }
 
-static void run(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,
-                size_t p1, void *scratch)
+static void stored_run(const struct linear *l, const void *in, const struct linear_end *end, size_t m,
+                       size_t p0, size_t p1, void *scratch)
 {
     (void)scratch;
     for (size_t part = 0; part < LINEAR_MAX_PARTS && l->part_panels[part]; part++) {
@@ -151,16 +152,16 @@ static void run(const struct linear *l, const void *in, const struct linear_end 
     }
 }
 
-static size_t most(const struct linear *l)
+static size_t stored_most(const struct linear *l)
 {
     return kern_gemm_most(l->kern, KERN_FN_gemm_blocks);
 }
 
 const struct linear_backend linear_blocks = {.name = "blocks",
                                              .form = "blocks of 32 x 32",
-                                             .accepts = accepts,
-                                             .open = open,
-                                             .pack = pack,
-                                             .put = put,
-                                             .run = run,
-                                             .most = most};
+                                             .accepts = stored_accepts,
+                                             .open = stored_open,
+                                             .pack = stored_pack,
+                                             .put = stored_put,
+                                             .run = stored_run,
+                                             .most = stored_most};

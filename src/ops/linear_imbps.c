@@ -13,7 +13,7 @@
 
 enum { UNIT = 64, LEAST = 256 }; /* columns that a split is a multiple of, and has at least */
 
-static bool accepts(const struct linear_desc *d, const char **why_not)
+static bool imbps_accepts(const struct linear_desc *d, const char **why_not)
 {
     *why_not = "it serves mlp only";
     if (d->kind != OP_MLP)
@@ -97,18 +97,18 @@ static size_t split_for(const struct linear *down, size_t m)
     return ((down->k + n - 1) / n + UNIT - 1) / UNIT * UNIT;
 }
 
-static void run_mlp(const struct linear_mlp *w, struct pool *pool)
+static void imbps_run_mlp(const struct linear_mlp *w, struct pool *pool)
 {
     linear_run_splits(w, pool, split_for(w->down, w->m));
 }
 
 const struct linear_backend linear_imbps = {.name = "imbps",
                                             .form = "panels of 32, int8 turned by signs",
-                                            .accepts = accepts,
+                                            .accepts = imbps_accepts,
                                             .open = linear_panels_open,
                                             .pack = linear_panels_pack,
                                             .put = linear_panels_put,
                                             .run = linear_panels_run,
                                             .scratch_bytes = linear_panels_scratch,
                                             .row = linear_panels_row,
-                                            .run_mlp = run_mlp};
+                                            .run_mlp = imbps_run_mlp};

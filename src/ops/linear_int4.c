@@ -15,13 +15,13 @@
 #include "ops/linear.h"
 #include "ops/rotate.h"
 
-static bool accepts(const struct linear_desc *d, const char **why_not)
+static bool int4_accepts(const struct linear_desc *d, const char **why_not)
 {
     *why_not = "it computes with 4-bit weights, of 65536 columns at most";
     return d->dtype == DT_I8 && d->group && d->part[0]->shape[1] <= KERN_I8_MOST_K;
 }
 
-static size_t open(struct linear *l, const struct linear_desc *d)
+static size_t int4_open(struct linear *l, const struct linear_desc *d)
 {
     l->group = d->group;
     return (linear_columns(l) + KERN_NR - 1) / KERN_NR * int4_panel_bytes(int4_k(l->k), l->group);
@@ -51,7 +51,7 @@ static inline float code_of(float x, float inverse, const struct points *p, floa
 }
 
 /* The codes whose points are bytes. */
-static void span(const struct points *p, float *least, float *most)
+static void span_codes(const struct points *p, float *least, float *most)
 {
     float low = ceilf((-127 - p->offset) / p->multiple), high = floorf((127 - p->offset) / p->multiple);
 
@@ -60,11 +60,11 @@ static void span(const struct points *p, float *least, float *most)
 }
 
 /* The error of P for X [n], and the offset that its codes would like best. */
-static float weigh(struct points *p, const float *x, size_t n)
+static float weigh_points(struct points *p, const float *x, size_t n)
 {
     float least, most, inverse = 1 / p->multiple, error = 0, sum = 0;
 
-    span(p, &least, &most);
+    span_codes(p, &least, &most);
     for (size_t i = 0; i < n; i++) {
         float rest = x[i] - p->multiple * code_of(x[i], inverse, p, least, most), d = rest - p->offset;
 
@@ -75,18 +75,18 @@ static float weigh(struct points *p, const float *x, size_t n)
     return nearest(sum / (float)n);
 }
 
-static float clamp(float x)
+static float clamp_i8(float x)
 {
     return x < -127 ? -127 : x > 127 ? 127 : x;
 }
 
 /* The best of the points with one multiple: the offset moves to the mean of what the codes leave. */
-static void settle(struct points *best, float multiple, float middle, const float *x, size_t n)
+static void settle_points(struct points *best, float multiple, float middle, const float *x, size_t n)
 {
-    struct points p = {.multiple = multiple, .offset = clamp(nearest(middle - multiple * INT4_MOST / 2))};
+    struct points p = {.multiple = multiple, .offset = clamp_i8(nearest(middle - multiple * INT4_MOST / 2))};
 
     for (int round = 0; round < 3; round++) {
-        float next = clamp(weigh(&p, x, n)), was = p.offset;
+        float next = clamp_i8(weigh_points(&p, x, n)), was = p.offset;
 
         if (p.error < best->error)
             *best = p;
@@ -110,7 +110,7 @@ static struct points points_for(const float *x, size_t n)
     all = ceilf((high - low) / INT4_MOST);
     all = all < 1 ? 1 : all > INT4_MULTIPLE ? INT4_MULTIPLE : all;
     for (float multiple = floorf(all * 0.65f) < 1 ? 1 : floorf(all * 0.65f); multiple <= all; multiple++)
-        settle(&best, multiple, (low + high) / 2, x, n);
+        settle_points(&best, multiple, (low + high) / 2, x, n);
     return best;
 }
 
@@ -133,7 +133,7 @@ static void put_group(struct column *w, const struct linear *l, const float *fee
     struct points p = points_for(x, n);
     uint8_t *head = w->panel + int4_head(at / INT4_UNIT, l->group);
 
-    span(&p, &least, &most);
+    span_codes(&p, &least, &most);
     head[w->c] = (uint8_t)p.multiple;
     head[KERN_NR + w->c] = (uint8_t)(int8_t)p.offset;
     for (size_t i = 0; i < n; i++) {
@@ -195,7 +195,7 @@ static void put_column(struct column *w, const struct linear *l, const float *fe
     memcpy(tail + KERN_I8_TAIL / 2, &w->scale, sizeof(w->scale));
 }
 
-static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end, void *scratch)
+static bool int4_pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end, void *scratch)
 {
     size_t bytes = int4_panel_bytes(int4_k(l->k), l->group);
     struct column w = {.w = scratch, .x = (float *)scratch + int4_k(l->k)};
@@ -214,7 +214,7 @@ static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, si
 
 /* ---- running ---- */
 
-static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m, void *scratch)
+static void int4_put(const struct linear *l, void *in, const float *x, size_t row, size_t m, void *scratch)
 {
     size_t k = int4_k(l->k);
     float *rotated = scratch; /* [k] */
@@ -225,7 +225,7 @@ static void put(const struct linear *l, void *in, const float *x, size_t row, si
 }
 
 /* Of pack(): two columns. Of run(): a panel, and the sums of the gemm behind it. */
-static size_t scratch_bytes(const struct linear *l)
+static size_t int4_scratch_bytes(const struct linear *l)
 {
     size_t k = int4_k(l->k), columns = 2 * k * sizeof(float),
            run = kern_i8_panel_bytes(k) + kern_gemm_sums_bytes(l->kern, KERN_FN_gemm_i4);
@@ -233,8 +233,8 @@ static size_t scratch_bytes(const struct linear *l)
     return columns > run ? columns : run;
 }
 
-static void run(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,
-                size_t p1, void *scratch)
+static void int4_run(const struct linear *l, const void *in, const struct linear_end *end, size_t m,
+                     size_t p0, size_t p1, void *scratch)
 {
     size_t panel = kern_i8_panel_bytes(int4_k(l->k));
     struct kern_gemm g = linear_gemm(l, in, end, m, (char *)scratch + panel);
@@ -245,18 +245,18 @@ static void run(const struct linear *l, const void *in, const struct linear_end 
 
 const struct linear_backend linear_int4 = {.name = "gallop",
                                            .form = "int4 panels of 32, turned by signs",
-                                           .accepts = accepts,
-                                           .open = open,
-                                           .pack = pack,
-                                           .put = put,
-                                           .run = run,
-                                           .scratch_bytes = scratch_bytes};
+                                           .accepts = int4_accepts,
+                                           .open = int4_open,
+                                           .pack = int4_pack,
+                                           .put = int4_put,
+                                           .run = int4_run,
+                                           .scratch_bytes = int4_scratch_bytes};
 const struct linear_backend linear_int4_native = {.name = "native",
                                                   .form = "int4 panels of 32, turned by signs",
-                                                  .accepts = accepts,
-                                                  .open = open,
-                                                  .pack = pack,
-                                                  .put = put,
-                                                  .run = run,
-                                                  .scratch_bytes = scratch_bytes,
+                                                  .accepts = int4_accepts,
+                                                  .open = int4_open,
+                                                  .pack = int4_pack,
+                                                  .put = int4_put,
+                                                  .run = int4_run,
+                                                  .scratch_bytes = int4_scratch_bytes,
                                                   .native = true};

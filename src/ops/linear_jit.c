@@ -75,7 +75,7 @@ static atomic_size_t n_sets; /* that are whole */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Function NAME of LIB to *TO, a pointer to a function. */
-static bool find(void *lib, const char *name, void *to)
+static bool find_symbol(void *lib, const char *name, void *to)
 {
     void *f = dlsym(lib, name);
 
@@ -84,7 +84,7 @@ static bool find(void *lib, const char *name, void *to)
 }
 
 /* Under the lock. NULL, or why it cannot be. */
-static const char *load(void)
+static const char *load_library(void)
 {
     bool good = true;
     void *lib;
@@ -94,7 +94,7 @@ static const char *load(void)
     lib = dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL); /* for ever: its kernels are in use */
     if (!lib)
         return "oneDNN (libdnnl.so.2) cannot be loaded; the package libdnnl2 has it";
-#define FIND(f) good = good && find(lib, #f, &api.f);
+#define FIND(f) good = good && find_symbol(lib, #f, &api.f);
     FUNCTIONS(FIND)
     FIND(omp_get_max_threads)
     FIND(omp_set_num_threads)
@@ -185,7 +185,7 @@ static const char *prepare(size_t k, enum dtype t)
 
     pthread_mutex_lock(&lock);
     n = atomic_load(&n_sets);
-    if ((why_not = load()) == NULL && !find_set(k, t)) {
+    if ((why_not = load_library()) == NULL && !find_set(k, t)) {
         if (n == MOST_SETS) {
             why_not = "it keeps primitives for 64 different widths of inputs at most";
         } else {
@@ -200,7 +200,7 @@ static const char *prepare(size_t k, enum dtype t)
     return why_not;
 }
 
-static bool accepts(const struct linear_desc *d, const char **why_not)
+static bool jit_accepts(const struct linear_desc *d, const char **why_not)
 {
     size_t k = d->part[0]->shape[1];
 
@@ -237,7 +237,7 @@ static float *scales(const struct linear *l)
     return (float *)(void *)(corrections(l) + units_of(l) * UNIT);
 }
 
-static size_t open(struct linear *l, const struct linear_desc *d)
+static size_t jit_open(struct linear *l, const struct linear_desc *d)
 {
     size_t tail = l->dtype == DT_I8 ? UNIT * (sizeof(int32_t) + sizeof(float)) : 0;
 
@@ -292,7 +292,7 @@ static bool pack_bf16(const struct linear *l, const struct linear_desc *d, size_
 }
 
 /* What fills units up is zero as the memory came. */
-static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end, void *scratch)
+static bool jit_pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end, void *scratch)
 {
     bool finite = true;
 
@@ -306,8 +306,8 @@ static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, si
 /* ---- rows ---- */
 
 /* X [n] from element AT on; the end of a row is filled up with zeros. */
-static void put_part(const struct linear *l, void *in, const float *x, size_t at, size_t n, size_t row,
-                     size_t m, size_t k)
+static void jit_put_part(const struct linear *l, void *in, const float *x, size_t at, size_t n, size_t row,
+                         size_t m, size_t k)
 {
     size_t whole = packed_k(k, DT_BF16);
     uint16_t *to = (uint16_t *)in + row * whole + at;
@@ -334,18 +334,18 @@ static void put_i8(const struct linear *l, void *in, const float *x, size_t row,
     memcpy((char *)in + m * whole + row * sizeof(scale), &scale, sizeof(scale));
 }
 
-static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m, void *scratch)
+static void jit_put(const struct linear *l, void *in, const float *x, size_t row, size_t m, void *scratch)
 {
     if (l->dtype == DT_I8)
         put_i8(l, in, x, row, m, scratch);
     else
-        put_part(l, in, x, 0, l->k, row, m, l->k);
+        jit_put_part(l, in, x, 0, l->k, row, m, l->k);
 }
 
 /* ---- running ---- */
 
 /* Of run(): sums and oneDNN's own. Of int8's pack() and put(): a row in floats and in integers. */
-static size_t scratch_bytes(const struct linear *l)
+static size_t jit_scratch_bytes(const struct linear *l)
 {
     size_t run = MOST_ROWS * UNIT * sizeof(float) + find_set(l->k, l->dtype)->pad_bytes,
            row = l->dtype == DT_I8 ? l->k * (sizeof(float) + sizeof(int8_t)) : 0;
@@ -430,11 +430,11 @@ static void run_rows(const struct linear *l, struct call *c, const void *in, con
         scale_sums(l, c->to, in, unit, row, rows, m);
     for (size_t p = p0; p < p1; p++)
         linear_end_panel(l, end, &(struct linear_sums){c->to + p % 2 * KERN_NR, UNIT, p, row, rows, m},
-                         put_part);
+                         jit_put_part);
 }
 
-static void run(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,
-                size_t p1, void *scratch)
+static void jit_run(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,
+                    size_t p1, void *scratch)
 {
     size_t row_bytes = packed_k(l->k, l->dtype) * dtype_bytes(l->dtype);
     struct call c = {.set = find_set(l->k, l->dtype)};
@@ -459,11 +459,11 @@ static void run(const struct linear *l, const void *in, const struct linear_end 
 
 const struct linear_backend linear_jit = {.name = "jit",
                                           .form = "units of 64, int8 turned by signs",
-                                          .accepts = accepts,
-                                          .open = open,
-                                          .pack = pack,
-                                          .put = put,
-                                          .run = run,
-                                          .scratch_bytes = scratch_bytes,
+                                          .accepts = jit_accepts,
+                                          .open = jit_open,
+                                          .pack = jit_pack,
+                                          .put = jit_put,
+                                          .run = jit_run,
+                                          .scratch_bytes = jit_scratch_bytes,
                                           .own_in = true,
                                           .loose = true};

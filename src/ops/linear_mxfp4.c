@@ -40,13 +40,13 @@ static bool is_taken(const struct linear_desc *d)
     return true;
 }
 
-static bool accepts(const struct linear_desc *d, const char **why_not)
+static bool mxfp4_accepts(const struct linear_desc *d, const char **why_not)
 {
     *why_not = "it takes rows of MXFP4 blocks, or with --quant mxfp4 any, and computes in fp32 and bf16 only";
     return is_taken(d) && (d->dtype == DT_F32 || d->dtype == DT_BF16);
 }
 
-static bool accepts_int8(const struct linear_desc *d, const char **why_not)
+static bool mxfp4_int8_accepts(const struct linear_desc *d, const char **why_not)
 {
     bool in_groups = d->as_stored;
 
@@ -62,14 +62,14 @@ static size_t whole_k(const struct linear *l)
     return (l->k + GROUP - 1) / GROUP * GROUP;
 }
 
-static size_t open(struct linear *l, const struct linear_desc *d)
+static size_t mxfp4_open(struct linear *l, const struct linear_desc *d)
 {
     (void)d;
     l->padded = l->k % GROUP != 0;
     return (linear_columns(l) + KERN_NR - 1) / KERN_NR * (whole_k(l) / GROUP) * MX4_GROUP_BYTES;
 }
 
-static size_t open_int8(struct linear *l, const struct linear_desc *d)
+static size_t mxfp4_int8_open(struct linear *l, const struct linear_desc *d)
 {
     (void)d;
     l->dtype = DT_I8;
@@ -189,7 +189,7 @@ static uint8_t nibble_at(const struct group *g, size_t c, size_t k)
     return g->nibbles[c][k / 2] >> k % 2 * 4 & 15;
 }
 
-static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end, void *scratch)
+static bool mxfp4_pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end, void *scratch)
 {
     size_t groups = whole_k(l) / GROUP;
     uint8_t *to = (uint8_t *)l->packed + begin / KERN_NR * groups * MX4_GROUP_BYTES;
@@ -209,7 +209,8 @@ static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, si
     return finite;
 }
 
-static bool pack_int8(struct linear *l, const struct linear_desc *d, size_t begin, size_t end, void *scratch)
+static bool mxfp4_int8_pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end,
+                            void *scratch)
 {
     size_t groups = whole_k(l) / GROUP, bytes = groups_span_bytes(&form);
     uint8_t *to = (uint8_t *)l->packed + begin / KERN_NR * groups * bytes, code[GROUPS_SIZE];
@@ -237,7 +238,7 @@ static size_t padded_bytes(const struct linear *l)
 }
 
 /* Of put(): a padded row. Of run(): a panel, and the sums of the gemm behind it. */
-static size_t scratch_bytes(const struct linear *l)
+static size_t mxfp4_scratch_bytes(const struct linear *l)
 {
     enum kern_fn f = l->dtype == DT_F32 ? KERN_FN_gemm_mx4_f32 : KERN_FN_gemm_mx4_bf16;
     size_t run = linear_panel_bytes(KERN_NR, whole_k(l), l->dtype) + kern_gemm_sums_bytes(l->kern, f),
@@ -256,19 +257,20 @@ static const float *filled_up(const struct linear *l, const float *x, float *pad
     return padded;
 }
 
-static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m, void *scratch)
+static void mxfp4_put(const struct linear *l, void *in, const float *x, size_t row, size_t m, void *scratch)
 {
     (l->dtype == DT_F32 ? l->kern->gemm_in_f32 : l->kern->gemm_in_bf16)(in, filled_up(l, x, scratch), row, m,
                                                                         whole_k(l));
 }
 
-static void put_int8(const struct linear *l, void *in, const float *x, size_t row, size_t m, void *scratch)
+static void mxfp4_int8_put(const struct linear *l, void *in, const float *x, size_t row, size_t m,
+                           void *scratch)
 {
     l->kern->gemm_in_blocks(in, filled_up(l, x, scratch), row, m, whole_k(l));
 }
 
-static void run(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,
-                size_t p1, void *scratch)
+static void mxfp4_run(const struct linear *l, const void *in, const struct linear_end *end, size_t m,
+                      size_t p0, size_t p1, void *scratch)
 {
     size_t panel = linear_panel_bytes(KERN_NR, whole_k(l), l->dtype);
     struct kern_gemm g = linear_gemm(l, in, end, m, (char *)scratch + panel);
@@ -277,8 +279,8 @@ static void run(const struct linear *l, const void *in, const struct linear_end 
     (l->dtype == DT_F32 ? l->kern->gemm_mx4_f32 : l->kern->gemm_mx4_bf16)(&g, p0, p1, scratch);
 }
 
-static void run_int8(const struct linear *l, const void *in, const struct linear_end *end, size_t m,
-                     size_t p0, size_t p1, void *scratch)
+static void mxfp4_int8_run(const struct linear *l, const void *in, const struct linear_end *end, size_t m,
+                           size_t p0, size_t p1, void *scratch)
 {
     struct kern_gemm g = linear_gemm(l, in, end, m, NULL); /* gemm_blocks wants no sums */
 
@@ -287,26 +289,26 @@ static void run_int8(const struct linear *l, const void *in, const struct linear
     l->kern->gemm_blocks(&g, &form, p0, p1);
 }
 
-static size_t most_int8(const struct linear *l)
+static size_t mxfp4_int8_most(const struct linear *l)
 {
     return kern_gemm_most(l->kern, KERN_FN_gemm_blocks);
 }
 
 const struct linear_backend linear_mxfp4 = {.name = "mxfp4",
                                             .form = "mxfp4 groups of 32 x 32",
-                                            .accepts = accepts,
-                                            .open = open,
-                                            .pack = pack,
-                                            .put = put,
-                                            .run = run,
-                                            .scratch_bytes = scratch_bytes};
+                                            .accepts = mxfp4_accepts,
+                                            .open = mxfp4_open,
+                                            .pack = mxfp4_pack,
+                                            .put = mxfp4_put,
+                                            .run = mxfp4_run,
+                                            .scratch_bytes = mxfp4_scratch_bytes};
 
 const struct linear_backend linear_mxfp4_int8 = {.name = "mxfp4_int8",
                                                  .form = "mxfp4 blocks of 32 x 32",
-                                                 .accepts = accepts_int8,
-                                                 .open = open_int8,
-                                                 .pack = pack_int8,
-                                                 .put = put_int8,
-                                                 .run = run_int8,
+                                                 .accepts = mxfp4_int8_accepts,
+                                                 .open = mxfp4_int8_open,
+                                                 .pack = mxfp4_int8_pack,
+                                                 .put = mxfp4_int8_put,
+                                                 .run = mxfp4_int8_run,
                                                  .scratch_bytes = padded_bytes,
-                                                 .most = most_int8};
+                                                 .most = mxfp4_int8_most};

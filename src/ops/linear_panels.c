@@ -197,7 +197,7 @@ static void count_row(const struct linear *l, const float *rotated)
     }
 }
 
-static bool accepts(const struct linear_desc *d, const char **why_not)
+static bool panels_accepts(const struct linear_desc *d, const char **why_not)
 {
     *why_not = "it computes in fp32, bf16 and int8 only, the latter with 65536 columns at most";
     return ((d->dtype == DT_F32 || d->dtype == DT_BF16) && !d->to_mxfp4) ||
@@ -253,7 +253,7 @@ struct kern_gemm linear_gemm(const struct linear *l, const void *in, const struc
                               .sums = sums};
 }
 
-static size_t most(const struct linear *l)
+static size_t panels_most(const struct linear *l)
 {
     return kern_gemm_most(l->kern, gemm_of(l));
 }
@@ -270,17 +270,17 @@ void linear_panels_run(const struct linear *l, const void *in, const struct line
 
 const struct linear_backend linear_gallop = {.name = "gallop",
                                              .form = "panels of 32, int8 turned by signs",
-                                             .accepts = accepts,
+                                             .accepts = panels_accepts,
                                              .open = linear_panels_open,
                                              .pack = linear_panels_pack,
                                              .put = linear_panels_put,
                                              .run = linear_panels_run,
                                              .scratch_bytes = linear_panels_scratch,
-                                             .most = most,
+                                             .most = panels_most,
                                              .row = linear_panels_row};
 const struct linear_backend linear_native = {.name = "native",
                                              .form = "panels of 32, int8 turned by signs",
-                                             .accepts = accepts,
+                                             .accepts = panels_accepts,
                                              .open = linear_panels_open,
                                              .pack = linear_panels_pack,
                                              .put = linear_panels_put,

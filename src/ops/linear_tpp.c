@@ -77,7 +77,7 @@ static size_t packed_k(size_t k, enum dtype t)
     return t == DT_F32 ? k : (k + 1) / 2 * 2;
 }
 
-static bool accepts(const struct linear_desc *d, const char **why_not)
+static bool tpp_accepts(const struct linear_desc *d, const char **why_not)
 {
     size_t k = packed_k(d->part[0]->shape[1], d->dtype);
 
@@ -98,8 +98,8 @@ static char *in_place(void *in, size_t at, size_t row, size_t m, size_t k, enum 
 }
 
 /* X [n] from element AT on, which may end with the row. */
-static void put_part(const struct linear *l, void *in, const float *x, size_t at, size_t n, size_t row,
-                     size_t m, size_t k)
+static void tpp_put_part(const struct linear *l, void *in, const float *x, size_t at, size_t n, size_t row,
+                         size_t m, size_t k)
 {
     char *to = in_place(in, at, row, m, k, l->dtype);
 
@@ -112,11 +112,11 @@ static void put_part(const struct linear *l, void *in, const float *x, size_t at
         memset(to + n * sizeof(uint16_t), 0, sizeof(uint16_t));
 }
 
-static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m, void *scratch)
+static void tpp_put(const struct linear *l, void *in, const float *x, size_t row, size_t m, void *scratch)
 {
     (void)scratch;
     for (size_t at = 0; at < l->k; at += CHUNK)
-        put_part(l, in, x + at, at, l->k - at < CHUNK ? l->k - at : CHUNK, row, m, l->k);
+        tpp_put_part(l, in, x + at, at, l->k - at < CHUNK ? l->k - at : CHUNK, row, m, l->k);
 }
 
 /* What a thread works in. */
@@ -125,7 +125,7 @@ struct work {
     const void **weights, **rows;
 };
 
-static size_t scratch_bytes(const struct linear *l)
+static size_t tpp_scratch_bytes(const struct linear *l)
 {
     return MOST_ROWS * KERN_NR * sizeof(float) + 2 * (l->k / CHUNK + 1) * sizeof(void *);
 }
@@ -139,8 +139,8 @@ static struct work work_at(void *scratch, size_t k)
     return w;
 }
 
-static void call(enum dtype t, size_t width, size_t kernel, const void **weights, const void **rows,
-                 float *sums, unsigned long long n)
+static void call_kernel(enum dtype t, size_t width, size_t kernel, const void **weights, const void **rows,
+                        float *sums, unsigned long long n)
 {
     if (t == DT_F32)
         kernels[1][width].f32[kernel]((const float **)weights, (const float **)rows, sums, &n);
@@ -150,8 +150,8 @@ static void call(enum dtype t, size_t width, size_t kernel, const void **weights
 }
 
 /* The sums of PANEL with the rows from ROW on that KERNEL takes. */
-static void sum(const struct linear *l, const struct work *w, const void *in, const char *panel,
-                size_t kernel, size_t row, size_t m)
+static void sum_panel(const struct linear *l, const struct work *w, const void *in, const char *panel,
+                      size_t kernel, size_t row, size_t m)
 {
     size_t k = packed_k(l->k, l->dtype), whole = k / CHUNK, es = dtype_bytes(l->dtype);
 
@@ -161,13 +161,13 @@ static void sum(const struct linear *l, const struct work *w, const void *in, co
         w->rows[c] = in_place((void *)(uintptr_t)in, c * CHUNK, row, m, l->k, l->dtype);
     }
     if (whole)
-        call(l->dtype, CHUNK, kernel, w->weights, w->rows, w->sums, whole);
+        call_kernel(l->dtype, CHUNK, kernel, w->weights, w->rows, w->sums, whole);
     if (k % CHUNK)
-        call(l->dtype, k % CHUNK, kernel, w->weights + whole, w->rows + whole, w->sums, 1);
+        call_kernel(l->dtype, k % CHUNK, kernel, w->weights + whole, w->rows + whole, w->sums, 1);
 }
 
-static void run(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,
-                size_t p1, void *scratch)
+static void tpp_run(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,
+                    size_t p1, void *scratch)
 {
     const struct work w = work_at(scratch, l->k);
     size_t panel_bytes = linear_panel_bytes(KERN_NR, l->k, l->dtype);
@@ -175,19 +175,19 @@ static void run(const struct linear *l, const void *in, const struct linear_end 
     for (size_t p = p0; p < p1; p++)
         for (size_t row = 0, kernel; row < m; row += rows_of(kernel)) {
             kernel = kernel_for(m - row);
-            sum(l, &w, in, (const char *)l->packed + p * panel_bytes, kernel, row, m);
+            sum_panel(l, &w, in, (const char *)l->packed + p * panel_bytes, kernel, row, m);
             linear_end_panel(l, end, &(struct linear_sums){w.sums, KERN_NR, p, row, rows_of(kernel), m},
-                             put_part);
+                             tpp_put_part);
         }
 }
 
 const struct linear_backend linear_tpp = {.name = "tpp",
                                           .form = "panels of 32, int8 turned by signs",
-                                          .accepts = accepts,
+                                          .accepts = tpp_accepts,
                                           .open = linear_panels_open,
                                           .pack = linear_panels_pack,
-                                          .put = put,
-                                          .run = run,
-                                          .scratch_bytes = scratch_bytes,
+                                          .put = tpp_put,
+                                          .run = tpp_run,
+                                          .scratch_bytes = tpp_scratch_bytes,
                                           .row = linear_panels_row,
                                           .own_in = true};

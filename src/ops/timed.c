@@ -13,7 +13,7 @@ const char *timed_name(int kind)
 }
 
 /* An operator begins: the time. */
-static uint64_t start(const struct sink *o)
+static uint64_t begin_op(const struct sink *o)
 {
     struct timed *t = o->ctx;
 
@@ -23,7 +23,7 @@ static uint64_t start(const struct sink *o)
 
 /* OP, which began at BEGIN_NS, has ended. What the pool waited meanwhile is no work of OP: under load, a
  * thread may not get its processor for milliseconds. */
-static void end(const struct sink *o, uint64_t begin_ns, struct timed_op *op)
+static void end_op(const struct sink *o, uint64_t begin_ns, struct timed_op *op)
 {
     struct timed *t = o->ctx;
     struct timed_kind *kind = &t->kind[op->kind];
@@ -41,14 +41,14 @@ static void end(const struct sink *o, uint64_t begin_ns, struct timed_op *op)
 }
 
 /* An operator that reads neither weights nor the cache. */
-static void end_small(const struct sink *o, uint64_t begin_ns, int kind, const char *name)
+static void end_small_op(const struct sink *o, uint64_t begin_ns, int kind, const char *name)
 {
     struct timed_op op = {.kind = kind, .name = name};
 
-    end(o, begin_ns, &op);
+    end_op(o, begin_ns, &op);
 }
 
-static const struct sink *to(const struct sink *o)
+static const struct sink *target(const struct sink *o)
 {
     return ((const struct timed *)o->ctx)->to;
 }
@@ -107,59 +107,59 @@ static double experts_read(const struct moe *w, size_t T)
 
 static void op_begin(const struct sink *o, const struct rope *ropes, size_t n_ropes, const struct batch *b)
 {
-    uint64_t begin = start(o);
+    uint64_t begin = begin_op(o);
 
-    if (to(o))
-        to(o)->begin(to(o), ropes, n_ropes, b);
-    end_small(o, begin, OP_ROPE, "begin");
+    if (target(o))
+        target(o)->begin(target(o), ropes, n_ropes, b);
+    end_small_op(o, begin, OP_ROPE, "begin");
 }
 
 static void op_embed(const struct sink *o, float *x, const struct embed *w, const int32_t *index,
                      bool is_added, size_t T)
 {
-    uint64_t begin = start(o);
+    uint64_t begin = begin_op(o);
 
-    if (to(o))
-        to(o)->embed(to(o), x, w, index, is_added, T);
-    end_small(o, begin, TIMED_OTHER, "embed");
+    if (target(o))
+        target(o)->embed(target(o), x, w, index, is_added, T);
+    end_small_op(o, begin, TIMED_OTHER, "embed");
 }
 
 static void op_norm(const struct sink *o, float *h, float *x, const float *r, const struct norm *w, size_t T)
 {
-    uint64_t begin = start(o);
+    uint64_t begin = begin_op(o);
 
-    if (to(o))
-        to(o)->norm(to(o), h, x, r, w, T);
-    end_small(o, begin, OP_NORM, "norm");
+    if (target(o))
+        target(o)->norm(target(o), h, x, r, w, T);
+    end_small_op(o, begin, OP_NORM, "norm");
 }
 
 static void op_linear(const struct sink *o, float *y, const struct linear *w, const float *x, size_t T)
 {
     struct timed_op op = {
         .kind = w->kind, .name = w->name, .part = {linear_part(w, (double)T, 1)}, .n_parts = 1};
-    uint64_t begin = start(o);
+    uint64_t begin = begin_op(o);
 
-    if (to(o))
-        to(o)->linear(to(o), y, w, x, T);
-    end(o, begin, &op);
+    if (target(o))
+        target(o)->linear(target(o), y, w, x, T);
+    end_op(o, begin, &op);
 }
 
 static void op_heads(const struct sink *o, float *qkv, const struct attn *w, size_t T)
 {
-    uint64_t begin = start(o);
+    uint64_t begin = begin_op(o);
 
-    if (to(o))
-        to(o)->heads(to(o), qkv, w, T);
-    end_small(o, begin, OP_NORM, "heads");
+    if (target(o))
+        target(o)->heads(target(o), qkv, w, T);
+    end_small_op(o, begin, OP_NORM, "heads");
 }
 
 static void op_rope(const struct sink *o, float *qkv, const struct attn *w, size_t T)
 {
-    uint64_t begin = start(o);
+    uint64_t begin = begin_op(o);
 
-    if (to(o))
-        to(o)->rope(to(o), qkv, w, T);
-    end_small(o, begin, OP_ROPE, "rope");
+    if (target(o))
+        target(o)->rope(target(o), qkv, w, T);
+    end_small_op(o, begin, OP_ROPE, "rope");
 }
 
 static void op_attn(const struct sink *o, float *a, const float *qkv, const struct attn *w,
@@ -167,11 +167,11 @@ static void op_attn(const struct sink *o, float *a, const float *qkv, const stru
 {
     struct timed_op op = {
         .kind = OP_ATTENTION, .name = "attention", .part = {attn_part(o->ctx, w, b, layer)}, .n_parts = 1};
-    uint64_t begin = start(o);
+    uint64_t begin = begin_op(o);
 
-    if (to(o))
-        to(o)->attn(to(o), a, qkv, w, b, layer);
-    end(o, begin, &op);
+    if (target(o))
+        target(o)->attn(target(o), a, qkv, w, b, layer);
+    end_op(o, begin, &op);
 }
 
 static void op_mlp(const struct sink *o, float *r, const struct mlp *w, const float *h, size_t T)
@@ -182,11 +182,11 @@ static void op_mlp(const struct sink *o, float *r, const struct mlp *w, const fl
                           .is_module = true,
                           .part = {linear_part(&w->up, rows, 1), linear_part(&w->down, rows, 1)},
                           .n_parts = 2};
-    uint64_t begin = start(o);
+    uint64_t begin = begin_op(o);
 
-    if (to(o))
-        to(o)->mlp(to(o), r, w, h, T);
-    end(o, begin, &op);
+    if (target(o))
+        target(o)->mlp(target(o), r, w, h, T);
+    end_op(o, begin, &op);
 }
 
 static void op_moe(const struct sink *o, float *r, const struct moe *w, const float *h, const float *route,
@@ -201,58 +201,58 @@ static void op_moe(const struct sink *o, float *r, const struct moe *w, const fl
                                    linear_part(&x->up, chosen, experts),
                                    linear_part(&x->down, chosen, experts)},
                           .n_parts = 3};
-    uint64_t begin = start(o);
+    uint64_t begin = begin_op(o);
 
-    if (to(o))
-        to(o)->moe(to(o), r, w, h, route, T);
-    end(o, begin, &op);
+    if (target(o))
+        target(o)->moe(target(o), r, w, h, route, T);
+    end_op(o, begin, &op);
 }
 
 static void op_glu(const struct sink *o, float *out, const float *gate, size_t ldg, const float *up,
                    size_t ldu, enum kern_act f, size_t n, size_t T)
 {
-    uint64_t begin = start(o);
+    uint64_t begin = begin_op(o);
 
-    if (to(o))
-        to(o)->glu(to(o), out, gate, ldg, up, ldu, f, n, T);
-    end_small(o, begin, TIMED_OTHER, "glu");
+    if (target(o))
+        target(o)->glu(target(o), out, gate, ldg, up, ldu, f, n, T);
+    end_small_op(o, begin, TIMED_OTHER, "glu");
 }
 
 static void op_scale(const struct sink *o, float *x, float a, size_t n, size_t T)
 {
-    uint64_t begin = start(o);
+    uint64_t begin = begin_op(o);
 
-    if (to(o))
-        to(o)->scale(to(o), x, a, n, T);
-    end_small(o, begin, TIMED_OTHER, "scale");
+    if (target(o))
+        target(o)->scale(target(o), x, a, n, T);
+    end_small_op(o, begin, TIMED_OTHER, "scale");
 }
 
 static void op_softcap(const struct sink *o, float *x, float cap, size_t n, size_t T)
 {
-    uint64_t begin = start(o);
+    uint64_t begin = begin_op(o);
 
-    if (to(o))
-        to(o)->softcap(to(o), x, cap, n, T);
-    end_small(o, begin, TIMED_OTHER, "softcap");
+    if (target(o))
+        target(o)->softcap(target(o), x, cap, n, T);
+    end_small_op(o, begin, TIMED_OTHER, "softcap");
 }
 
 static void op_add(const struct sink *o, float *x, const float *r, size_t n, size_t T)
 {
-    uint64_t begin = start(o);
+    uint64_t begin = begin_op(o);
 
-    if (to(o))
-        to(o)->add(to(o), x, r, n, T);
-    end_small(o, begin, TIMED_OTHER, "add");
+    if (target(o))
+        target(o)->add(target(o), x, r, n, T);
+    end_small_op(o, begin, TIMED_OTHER, "add");
 }
 
 static void op_rows(const struct sink *o, float *dst, const float *src, const uint32_t *index, size_t n,
                     size_t n_rows)
 {
-    uint64_t begin = start(o);
+    uint64_t begin = begin_op(o);
 
-    if (to(o))
-        to(o)->rows(to(o), dst, src, index, n, n_rows);
-    end_small(o, begin, TIMED_OTHER, "rows");
+    if (target(o))
+        target(o)->rows(target(o), dst, src, index, n, n_rows);
+    end_small_op(o, begin, TIMED_OTHER, "rows");
 }
 
 static void op_logits(const struct sink *o, float *logits, const struct linear *head, const float *h,
@@ -260,18 +260,18 @@ static void op_logits(const struct sink *o, float *logits, const struct linear *
 {
     struct timed_op op = {
         .kind = OP_LM_HEAD, .name = head->name, .part = {linear_part(head, (double)n_rows, 1)}, .n_parts = 1};
-    uint64_t begin = start(o);
+    uint64_t begin = begin_op(o);
 
-    if (to(o))
-        to(o)->logits(to(o), logits, head, h, n_rows);
-    end(o, begin, &op);
+    if (target(o))
+        target(o)->logits(target(o), logits, head, h, n_rows);
+    end_op(o, begin, &op);
 }
 
 static void op_tap(const struct sink *o, size_t layer, const float *x, const float *r, const float *h,
                    size_t T)
 {
-    if (to(o))
-        to(o)->tap(to(o), layer, x, r, h, T);
+    if (target(o))
+        target(o)->tap(target(o), layer, x, r, h, T);
 }
 
 void timed_open(struct timed *t, const struct sink *sink, enum dtype kv_dtype, const size_t *window,

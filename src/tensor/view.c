@@ -70,7 +70,7 @@ struct view view_transposed(const struct view *v)
 }
 
 /* Where the element AT elements behind the first lies. */
-static const void *place(const struct view *v, size_t at)
+static const void *address_of(const struct view *v, size_t at)
 {
     ASSERT(at % dtype_group(v->dtype) == 0, "%s", v->name);
     return (const char *)v->data + at / dtype_group(v->dtype) * dtype_bytes(v->dtype);
@@ -81,7 +81,7 @@ struct view view_at(const struct view *v, size_t i)
     struct view t = *v;
 
     ASSERT(v->n_dims > 0 && i < v->shape[0] && !v->zipped, "%s", v->name);
-    t.data = place(v, i * v->stride[0]);
+    t.data = address_of(v, i * v->stride[0]);
     t.n_dims--;
     memmove(t.shape, t.shape + 1, sizeof(t.shape) - sizeof(t.shape[0]));
     memmove(t.stride, t.stride + 1, sizeof(t.stride) - sizeof(t.stride[0]));
@@ -93,7 +93,7 @@ struct view view_slice(const struct view *v, size_t first, size_t step, size_t n
     struct view t = *v;
 
     ASSERT(v->n_dims > 0 && n > 0 && first + (n - 1) * step < v->shape[0] && !v->zipped, "%s", v->name);
-    t.data = place(v, first * v->stride[0]);
+    t.data = address_of(v, first * v->stride[0]);
     t.shape[0] = n;
     t.stride[0] *= step;
     return t;
@@ -127,7 +127,7 @@ size_t view_stored_row(const struct view *v, size_t i)
 }
 
 /* N elements from place AT on, STRIDE apart. */
-static void read(const struct view *v, size_t at, size_t stride, size_t n, float *dst)
+static void read_elements(const struct view *v, size_t at, size_t stride, size_t n, float *dst)
 {
     if (!dtype_is_grouped(v->dtype))
         dtype_to_f32(dst, (const char *)v->data + at * dtype_bytes(v->dtype), v->dtype, n, stride);
@@ -142,14 +142,14 @@ void view_part_f32(const struct view *v, size_t r, size_t k0, size_t n, float *d
 {
     ASSERT(v->n_dims <= 2, "%s", v->name);
     if (v->n_dims == 0)
-        read(v, 0, 1, n, dst);
+        read_elements(v, 0, 1, n, dst);
     else if (v->n_dims == 2)
-        read(v, view_stored_row(v, r) * v->stride[0] + k0 * v->stride[1], v->stride[1], n, dst);
+        read_elements(v, view_stored_row(v, r) * v->stride[0] + k0 * v->stride[1], v->stride[1], n, dst);
     else if (!v->zipped)
-        read(v, k0 * v->stride[0], v->stride[0], n, dst);
+        read_elements(v, k0 * v->stride[0], v->stride[0], n, dst);
     else
         for (size_t i = 0; i < n; i++)
-            read(v, unzip(k0 + i, v->zipped) * v->stride[0], 1, 1, dst + i);
+            read_elements(v, unzip(k0 + i, v->zipped) * v->stride[0], 1, 1, dst + i);
 }
 
 void view_row_f32(const struct view *v, size_t r, float *dst)
