@@ -140,8 +140,10 @@ static int fit_pack(struct model *m, struct err *e)
         return 0;
     o->dtype = o->dtype_open ? p->dtype : o->dtype;
     if (quant_is(&o->quant, QUANT_AS_STORED) && strcmp(p->quant, "gguf") != 0 &&
-        (rc = quant_read(&o->quant, p->quant, e)) != 0)
-        return err_prefix(e, "%s", p->path), rc;
+        (rc = quant_read(&o->quant, p->quant, e)) != 0) {
+        err_prefix(e, "%s", p->path);
+        return rc;
+    }
     quant_text(&o->quant, "gguf", asked);
     if (o->save)
         return err_set(e, ERR_INPUT,
@@ -156,6 +158,33 @@ static int fit_pack(struct model *m, struct err *e)
     return 0;
 }
 
+/* Opens the checkpoint, its config and its weights, and finds the architecture. */
+static int open_files(struct model *m, const char *dir, struct err *e)
+{
+    const struct model_options *o = &m->opt;
+    int rc = 0;
+
+    m->checkpoint = o->checkpoint ? o->checkpoint : &m->own;
+    if (!o->checkpoint)
+        rc = checkpoint_open(&m->own, (struct folder){.path = dir, .allow_links = o->allow_links}, e);
+    if (rc == 0)
+        rc = checkpoint_check(m->checkpoint, e);
+    if (rc == 0)
+        rc = fit_pack(m, e);
+    if (rc == 0)
+        rc = checkpoint_config(&m->config_file, m->checkpoint, e);
+    if (rc)
+        return rc;
+    m->config = m->config_file;
+    rc = find_arch(m, e);
+    if (rc == 0)
+        rc = checkpoint_weights(&m->weights, m->checkpoint, e);
+    if (rc == 0)
+        rc = quantised_open(&m->quantised, m->checkpoint->pack ? NULL : m->weights, m->config_file,
+                            m->checkpoint->in, m->pool, e);
+    return rc;
+}
+
 int model_open(struct model *m, const char *dir, const struct model_options *opt, struct pool *pool,
                struct err *e)
 {
@@ -164,17 +193,8 @@ int model_open(struct model *m, const char *dir, const struct model_options *opt
     *m = (struct model){.opt = *opt, .pool = pool, .e = e};
     arena_init(&m->arena, MEM_MODEL);
     arena_init(&m->todo_arena, MEM_MODEL);
-    m->checkpoint = opt->checkpoint ? opt->checkpoint : &m->own;
-    if ((rc = opt->checkpoint
-                  ? 0
-                  : checkpoint_open(&m->own, (struct folder){.path = dir, .allow_links = opt->allow_links},
-                                    e)) == 0 &&
-        (rc = checkpoint_check(m->checkpoint, e)) == 0 && (rc = fit_pack(m, e)) == 0 &&
-        (rc = checkpoint_config(&m->config_file, m->checkpoint, e)) == 0)
-        m->config = m->config_file;
-    if (rc || (rc = find_arch(m, e)) != 0 || (rc = checkpoint_weights(&m->weights, m->checkpoint, e)) != 0 ||
-        (rc = quantised_open(&m->quantised, m->checkpoint->pack ? NULL : m->weights, m->config_file,
-                             m->checkpoint->in, pool, e)) != 0)
+    rc = open_files(m, dir, e);
+    if (rc)
         goto fail;
     if (m->quantised && quantised_unpacked(m->quantised))
         log_warn(

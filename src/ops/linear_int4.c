@@ -142,7 +142,7 @@ static void put_group(struct column *w, const struct linear *l, const float *fee
         int32_t point = (int32_t)p.multiple * (int32_t)code + (int32_t)p.offset;
 
         w->panel[int4_codes(k / INT4_UNIT, l->group) + line * INT4_LINE + w->c % 16 * 4 + k % 4] |=
-            (uint8_t)(code << k % 8 / 4 * 4);
+            (uint8_t)(code << (k % 8 / 4 * 4));
         w->sum += point;
         w->error[i] = w->w[k] - (float)point;
         if (feedback && k < l->k) {

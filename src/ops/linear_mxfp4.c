@@ -126,7 +126,7 @@ static void round_group(const float *x, uint8_t *scale, uint8_t nibbles[HALF])
     *scale = (uint8_t)(best + 127);
     for (size_t i = 0; i < HALF; i++)
         nibbles[i] =
-            (uint8_t)(nibble_of(ldexpf(x[2 * i], -best)) | nibble_of(ldexpf(x[2 * i + 1], -best)) << 4);
+            (uint8_t)(nibble_of(ldexpf(x[2 * i], -best)) | (nibble_of(ldexpf(x[2 * i + 1], -best)) << 4));
 }
 
 /* Block B of row I of part P: its scale, and its nibbles with neighbours in one byte. */
@@ -146,7 +146,10 @@ static void stored_group(const struct linear_desc *d, size_t p, size_t i, size_t
     for (size_t j = 0; j < HALF; j++) { /* GGUF: byte J holds the elements J and J + 16 */
         uint8_t even = in[2 * j % HALF], odd = in[(2 * j + 1) % HALF];
 
-        nibbles[j] = (uint8_t)(j < HALF / 2 ? (even & 15) | odd << 4 : even >> 4 | (odd & 0xf0));
+        if (j < HALF / 2)
+            nibbles[j] = (uint8_t)((even & 15) | (odd << 4));
+        else
+            nibbles[j] = (uint8_t)((even >> 4) | (odd & 0xf0));
     }
 }
 
@@ -186,7 +189,7 @@ static bool group_of(const struct linear_desc *d, size_t first, size_t b, struct
 
 static uint8_t nibble_at(const struct group *g, size_t c, size_t k)
 {
-    return g->nibbles[c][k / 2] >> k % 2 * 4 & 15;
+    return (g->nibbles[c][k / 2] >> (k % 2 * 4)) & 15;
 }
 
 static bool mxfp4_pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end, void *scratch)
@@ -204,7 +207,7 @@ static bool mxfp4_pack(struct linear *l, const struct linear_desc *d, size_t beg
             for (size_t k = 0; k < GROUP; k++)
                 for (size_t c = 0; c < KERN_NR / 2; c++)
                     to[mx4_byte(k, c)] =
-                        (uint8_t)(nibble_at(&g, c, k) | nibble_at(&g, c + KERN_NR / 2, k) << 4);
+                        (uint8_t)(nibble_at(&g, c, k) | (nibble_at(&g, c + KERN_NR / 2, k) << 4));
         }
     return finite;
 }

@@ -59,13 +59,16 @@ static bool is_stored_so(const struct linear_desc *d)
 static bool pack_stored(const struct linear *l, const struct linear_desc *d, size_t first, size_t columns,
                         char *panel)
 {
-    size_t es = dtype_bytes(l->dtype), words = l->k * es / sizeof(uint32_t), p, i;
+    size_t es = dtype_bytes(l->dtype), words = l->k * es / sizeof(uint32_t);
     const char *at[KERN_NR] = {NULL}; /* NULL: a column of zeros */
     bool finite;
 
-    for (size_t c = 0; c < columns; c++)
-        if (i = linear_column(d, first + c, &p), p < d->n_parts)
-            at[c] = view_at(d->part[p], i).data;
+    for (size_t c = 0; c < columns; c++) {
+        size_t p, row = linear_column(d, first + c, &p);
+
+        if (p < d->n_parts)
+            at[c] = view_at(d->part[p], row).data;
+    }
     finite = l->kern->pack_words((uint32_t *)(void *)panel, at, words, l->dtype == DT_BF16);
     if (l->k * es % sizeof(uint32_t)) { /* an odd last bf16 */
         char *to = panel + words * KERN_NR * sizeof(uint32_t);
@@ -171,7 +174,7 @@ void linear_panels_row(const struct linear *l, size_t i, float *out)
         return;
     }
     for (size_t k = 0; k < l->k; k++)
-        out[k] = dtype_bf16_to_f32((uint16_t)(word[k / 2 * KERN_NR] >> k % 2 * 16));
+        out[k] = dtype_bf16_to_f32((uint16_t)(word[k / 2 * KERN_NR] >> (k % 2 * 16)));
 }
 
 size_t linear_panels_open(struct linear *l, const struct linear_desc *d)

@@ -5,9 +5,9 @@
 
 /* The sign bit, or nothing, for each element: what the finaliser of MurmurHash3 makes of its place. Patterns
  * that repeat themselves, as a Hadamard matrix' rows do, would gather again what it is to spread. */
-#define MIX_1(i) (((i) ^ (i) >> 16) * 0x85ebca6bu)
-#define MIX_2(i) (((i) ^ (i) >> 13) * 0xc2b2ae35u)
-#define SIGN(i)  ((MIX_2(MIX_1((uint32_t)(i))) ^ MIX_2(MIX_1((uint32_t)(i))) >> 16) & 0x80000000u)
+#define MIX_1(i) (((i) ^ ((i) >> 16)) * 0x85ebca6bu)
+#define MIX_2(i) (((i) ^ ((i) >> 13)) * 0xc2b2ae35u)
+#define SIGN(i)  ((MIX_2(MIX_1((uint32_t)(i))) ^ (MIX_2(MIX_1((uint32_t)(i))) >> 16)) & 0x80000000u)
 #define SIGNS_8(i) \
     SIGN(i), SIGN(i + 1), SIGN(i + 2), SIGN(i + 3), SIGN(i + 4), SIGN(i + 5), SIGN(i + 6), SIGN(i + 7)
 #define SIGNS_64(i)                                                                                 \

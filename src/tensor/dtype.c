@@ -56,13 +56,13 @@ bool dtype_is_weight(enum dtype t)
 
 float dtype_f16_to_f32(uint16_t h)
 {
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exp = h >> 10 & 0x1f, man = h & 0x3ff, u;
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exp = (h >> 10) & 0x1f, man = h & 0x3ff, u;
     float f;
 
     if (exp == 0x1f) {
-        u = sign | 0x7f800000u | man << 13;
+        u = sign | 0x7f800000u | (man << 13);
     } else if (exp) {
-        u = sign | (exp + 112) << 23 | man << 13;
+        u = sign | ((exp + 112) << 23) | (man << 13);
     } else { /* zero or subnormal: man x 2^-24, exact in fp32 */
         f = (float)man * 0x1p-24f;
         memcpy(&u, &f, 4);
@@ -78,10 +78,10 @@ uint16_t dtype_f32_to_f16(float f)
     int exp;
 
     memcpy(&u, &f, 4);
-    sign = u >> 16 & 0x8000;
+    sign = (u >> 16) & 0x8000;
     u &= 0x7fffffffu;
     if (u > 0x7f800000u)
-        return (uint16_t)(sign | 0x7e00 | (u >> 13 & 0x3ff));
+        return (uint16_t)(sign | 0x7e00 | ((u >> 13) & 0x3ff));
     if (u >= 0x477ff000u) /* 65520 and above round to infinity */
         return (uint16_t)(sign | 0x7c00);
     exp = (int)(u >> 23) - 112;
@@ -99,7 +99,7 @@ uint16_t dtype_f32_to_f16(float f)
             man++;
         return (uint16_t)(sign | man);
     }
-    u += 0xfff + (u >> 13 & 1);
+    u += 0xfff + ((u >> 13) & 1);
     return (uint16_t)(sign | ((u >> 13) - (112u << 10)));
 }
 

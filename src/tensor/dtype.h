@@ -77,8 +77,8 @@ static inline uint16_t dtype_f32_to_bf16(float f)
 
     memcpy(&u, &f, 4);
     if ((u & 0x7fffffffu) > 0x7f800000u)
-        return (uint16_t)(u >> 16 | 0x40);
-    return (uint16_t)((u + 0x7fffu + (u >> 16 & 1)) >> 16);
+        return (uint16_t)((u >> 16) | 0x40);
+    return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1)) >> 16);
 }
 
 float dtype_f16_to_f32(uint16_t h);

@@ -15,7 +15,7 @@ enum { MOST = 256, GROUP = 32 };
 
 static float half_at(const uint8_t *p)
 {
-    return dtype_f16_to_f32((uint16_t)(p[0] | p[1] << 8));
+    return dtype_f16_to_f32((uint16_t)(p[0] | (p[1] << 8)));
 }
 
 /* ---- stored groups of 32 ---- */
@@ -29,7 +29,7 @@ static int nibble(const uint8_t *q, int i)
 /* Returns the fifth bit of element I. */
 static int fifth(const uint8_t *h, int i)
 {
-    return (h[i / 8] >> (i % 8) & 1) << 4;
+    return ((h[i / 8] >> (i % 8)) & 1) << 4;
 }
 
 static void q4_0(const uint8_t *b, int first, int last, float *out)
@@ -104,7 +104,7 @@ static void q2_k(const uint8_t *b, int first, int last, float *out)
         float dl = d * (float)(b[g] & 15), ml = dmin * (float)(b[g] >> 4);
 
         for (int i = 16 * g; i < 16 * g + 16; i++)
-            out[i - first] = dl * (float)(q[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3) - ml;
+            out[i - first] = dl * (float)((q[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3) - ml;
     }
 }
 
@@ -115,13 +115,13 @@ static void q3_k(const uint8_t *b, int first, int last, float *out)
     float d = half_at(b + 108);
 
     for (int g = first / 16; g < last / 16; g++) {
-        int low = g < 8 ? s[g] & 15 : s[g - 8] >> 4, high = s[8 + g % 4] >> (g / 4 * 2) & 3;
-        float dl = d * (float)((low | high << 4) - 32);
+        int low = g < 8 ? s[g] & 15 : s[g - 8] >> 4, high = (s[8 + g % 4] >> (g / 4 * 2)) & 3;
+        float dl = d * (float)((low | (high << 4)) - 32);
 
         for (int i = 16 * g; i < 16 * g + 16; i++) {
-            int v = q[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
+            int v = (q[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3;
 
-            out[i - first] = dl * (float)(v - (b[i % 32] >> (i / 32) & 1 ? 0 : 4));
+            out[i - first] = dl * (float)(v - ((b[i % 32] >> (i / 32)) & 1 ? 0 : 4));
         }
     }
 }
@@ -133,8 +133,8 @@ static void scale_min(const uint8_t *s, int g, int *scale, int *min)
         *scale = s[g] & 63;
         *min = s[g + 4] & 63;
     } else {
-        *scale = (s[g + 4] & 15) | (s[g - 4] >> 2 & 48);
-        *min = s[g + 4] >> 4 | (s[g] >> 2 & 48);
+        *scale = (s[g + 4] & 15) | ((s[g - 4] >> 2) & 48);
+        *min = (s[g + 4] >> 4) | ((s[g] >> 2) & 48);
     }
 }
 
@@ -151,10 +151,10 @@ static void q45_k(const uint8_t *b, int first, int last, float *out, const uint8
         dl = d * (float)scale;
         ml = dmin * (float)min;
         for (int i = 0; i < 32; i++) {
-            int v = q[g / 2 * 32 + i] >> (g % 2 * 4) & 15;
+            int v = (q[g / 2 * 32 + i] >> (g % 2 * 4)) & 15;
 
             if (high)
-                v |= (high[i] >> g & 1) << 4;
+                v |= ((high[i] >> g) & 1) << 4;
             out[i] = dl * (float)v - ml;
         }
     }
@@ -180,10 +180,10 @@ static void q6_k(const uint8_t *b, int first, int last, float *out)
         float dl = d * (float)(int8_t)scale[g];
 
         for (int i = 16 * g; i < 16 * g + 16; i++) {
-            int low = b[i / 128 * 64 + i % 64] >> (i % 128 / 64 * 4) & 15;
-            int top = high[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
+            int low = (b[i / 128 * 64 + i % 64] >> (i % 128 / 64 * 4)) & 15;
+            int top = (high[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3;
 
-            out[i - first] = dl * (float)((low | top << 4) - 32);
+            out[i - first] = dl * (float)((low | (top << 4)) - 32);
         }
     }
 }
@@ -192,7 +192,7 @@ static void q6_k(const uint8_t *b, int first, int last, float *out)
 
 static uint16_t word_at(const uint8_t *p)
 {
-    return (uint16_t)(p[0] | p[1] << 8);
+    return (uint16_t)(p[0] | (p[1] << 8));
 }
 
 static void codes_of_32(struct quant_codes *out, const uint8_t *b, enum dtype t)
@@ -220,7 +220,7 @@ static void codes_of_45_k(struct quant_codes *out, const uint8_t *b, int g, bool
     out->multiple[1] = (uint8_t)min;
     for (int i = 0; i < GROUP; i++)
         out->code[i] =
-            (uint8_t)((q[g / 2 * 32 + i] >> g % 2 * 4 & 15) | (fifths ? (high[i] >> g & 1) << 4 : 0));
+            (uint8_t)(((q[g / 2 * 32 + i] >> (g % 2 * 4)) & 15) | (fifths ? ((high[i] >> g) & 1) << 4 : 0));
 }
 
 static void codes_of_6_k(struct quant_codes *out, const uint8_t *b, int g)
@@ -231,9 +231,9 @@ static void codes_of_6_k(struct quant_codes *out, const uint8_t *b, int g)
     memcpy(out->multiple, scale + 2 * g, 2);
     for (int j = 0; j < GROUP; j++) {
         int i = GROUP * g + j;
-        int low = b[i / 128 * 64 + i % 64] >> (i % 128 / 64 * 4) & 15;
+        int low = (b[i / 128 * 64 + i % 64] >> (i % 128 / 64 * 4)) & 15;
 
-        out->code[j] = (uint8_t)(low | (high[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3) << 4);
+        out->code[j] = (uint8_t)(low | (((high[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3) << 4));
     }
 }
 
