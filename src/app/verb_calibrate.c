@@ -91,7 +91,7 @@ static int watch(struct calibrate *c, size_t ctx)
     for (size_t i = 0; i < m->n_linears; i++) {
         if (!is_counted(m->linear[i]))
             continue;
-        if (m->linear[i]->backend->own_in)
+        if (m->linear[i]->backend->flags & LINEAR_OWN_INPUT)
             return err_set(c->e, ERR_UNSUPPORTED,
                            "%s: backend %s counts no rows of the input; calibrate with gallop or native",
                            m->linear[i]->name, m->linear[i]->backend->name);

@@ -111,7 +111,7 @@ size_t linear_column(const struct linear_desc *d, size_t column, size_t *p)
 
 bool linear_is_loose(const struct linear *l)
 {
-    return l->backend->loose && l->dtype != DT_I8;
+    return (l->backend->flags & LINEAR_LOOSE) && l->dtype != DT_I8;
 }
 
 size_t linear_columns(const struct linear *l)
@@ -292,7 +292,7 @@ int linear_open(struct linear *l, const struct linear_desc *d, const char *backe
     if ((rc = choose_backend(l, d, backend && strcmp(backend, "auto") != 0 ? backend : NULL, e)) != 0)
         return rc;
     l->packed_bytes = l->backend->open(l, d);
-    if (l->backend->native)
+    if (l->backend->flags & LINEAR_NATIVE)
         l->kern = kern_table(CPU_REF);
     return 0;
 }
@@ -503,7 +503,8 @@ void linear_run(const struct linear *l, struct pool *pool, const void *in, float
 
 bool linear_leads_into(const struct linear *l, const struct linear *next)
 {
-    bool same_form = l->backend == next->backend || (!l->backend->own_in && !next->backend->own_in);
+    bool own_input = (l->backend->flags | next->backend->flags) & LINEAR_OWN_INPUT;
+    bool same_form = l->backend == next->backend || !own_input;
 
     return same_form && l->kern == next->kern && l->dtype == next->dtype && next->dtype != DT_I8 &&
            !next->padded;

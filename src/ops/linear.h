@@ -84,6 +84,16 @@ struct linear_mlp {
     size_t m;
 };
 
+/* linear_backend.flags. */
+enum {
+    /* The backend computes with the portable kernels on every machine. */
+    LINEAR_NATIVE = 1,
+    /* Sums of floats may have other bits for another number of rows. */
+    LINEAR_LOOSE = 2,
+    /* put() writes a form of its own, which other backends do not read. */
+    LINEAR_OWN_INPUT = 4
+};
+
 struct linear_backend {
     const char *name;
     const char *form; /* of the packed bytes, the same on every machine; another name where it changes */
@@ -106,9 +116,7 @@ struct linear_backend {
     /* All of an MLP whose linears both have this backend, which then serves OP_MLP only; NULL: they run one
      * after the other. */
     void (*run_mlp)(const struct linear_mlp *w, struct pool *pool);
-    bool native; /* computes with the portable kernels whatever the machine has */
-    bool loose;  /* sums that are not of integers may have other bits for another number of rows */
-    bool own_in; /* put() has a form of its own, which other backends do not read */
+    unsigned flags; /* LINEAR_NATIVE, ... */
 };
 
 /* Of backend "gallop", on whose panels others build (linear_panels.c). */

@@ -259,4 +259,4 @@ const struct linear_backend linear_int4_native = {.name = "native",
                                                   .put = int4_put,
                                                   .run = int4_run,
                                                   .scratch_bytes = int4_scratch_bytes,
-                                                  .native = true};
+                                                  .flags = LINEAR_NATIVE};

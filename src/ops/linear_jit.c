@@ -465,5 +465,4 @@ const struct linear_backend linear_jit = {.name = "jit",
                                           .put = jit_put,
                                           .run = jit_run,
                                           .scratch_bytes = jit_scratch_bytes,
-                                          .own_in = true,
-                                          .loose = true};
+                                          .flags = LINEAR_OWN_INPUT | LINEAR_LOOSE};

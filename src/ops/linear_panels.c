@@ -290,4 +290,4 @@ const struct linear_backend linear_native = {.name = "native",
                                              .run = linear_panels_run,
                                              .scratch_bytes = linear_panels_scratch,
                                              .row = linear_panels_row,
-                                             .native = true};
+                                             .flags = LINEAR_NATIVE};

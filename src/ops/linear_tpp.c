@@ -190,4 +190,4 @@ const struct linear_backend linear_tpp = {.name = "tpp",
                                           .run = tpp_run,
                                           .scratch_bytes = tpp_scratch_bytes,
                                           .row = linear_panels_row,
-                                          .own_in = true};
+                                          .flags = LINEAR_OWN_INPUT};

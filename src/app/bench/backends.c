@@ -114,7 +114,7 @@ static int enter(struct bench_backends_work *w, const char *name, struct err *e)
     if ((rc = linear_open(&x->linear[0], op->desc[0], name, &why_not)) == ERR_UNSUPPORTED)
         return 0;
     op->n_entrants++;
-    x->slow = rc == 0 && x->linear[0].backend->native;
+    x->slow = rc == 0 && (x->linear[0].backend->flags & LINEAR_NATIVE);
     while (rc == 0 && x->n < (x->slow ? 1 : op->n)) {
         const struct linear_desc *d = op->desc[x->n];
         struct linear *l = &x->linear[x->n++];

@@ -167,7 +167,7 @@ static const char *about(const struct linear *l, const struct sample *s)
 /* The bits that PACK promises to be those of native. */
 static bool is_exact(const struct linear *l, const struct sample *s)
 {
-    return l->backend->native || s->desc.dtype == DT_I8;
+    return (l->backend->flags & LINEAR_NATIVE) || s->desc.dtype == DT_I8;
 }
 
 static void compare(const struct linear *l, const struct sample *s, const float *got, size_t m)
@@ -191,7 +191,7 @@ static void run_sums(const struct linear *l, const struct sample *s)
     linear_run(l, pool, in, all, s->n, MOST_M);
     if (l->dtype != DT_I8 || s->desc.dtype == DT_I8) /* blocks round their input, which others do not */
         compare(l, s, all, MOST_M);
-    for (size_t m = 1; m < MOST_M; m += l->backend->native ? 60 : m < 34 ? 1 : 31) {
+    for (size_t m = 1; m < MOST_M; m += l->backend->flags & LINEAR_NATIVE ? 60 : m < 34 ? 1 : 31) {
         linear_put_all(l, pool, in, s->x, m);
         for (size_t p = 0, n = 1; p < panels; p += n, n++)
             linear_run_panels(l, pool, 0, in, y, s->n, m, p, p + n < panels ? p + n : panels);
