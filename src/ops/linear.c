@@ -7,7 +7,6 @@
 
 #include "base/map.h"
 #include "base/mem.h"
-#include "tensor/quant.h"
 
 #define LINEAR_BACKEND(symbol) extern const struct linear_backend symbol;
 #define LINEAR_LACKING(name, library, package)
@@ -71,64 +70,9 @@ bool linear_backend_serves(const char *name, enum op_kind k)
     return true;
 }
 
-/* Elements of a row of MXFP4 whose scales lie apart. */
-static void mx4_elements(const struct view *v, const struct view *scale, size_t i, size_t k0, size_t n,
-                         float *out)
-{
-    const uint8_t *row = (const uint8_t *)v->data + i * v->stride[0] / 2;
-    uint8_t group[17], byte;
-
-    for (size_t k = k0; k < k0 + n; k++) { /* each as the first element of a group of its own */
-        byte = row[k / 2];
-        group[0] = ((const uint8_t *)scale->data)[i * scale->stride[0] + k / 32 * scale->stride[1]];
-        group[1] = k % 2 ? byte >> 4 : byte & 15;
-        quant_to_f32(out + (k - k0), group, DT_MXFP4, 0, 1);
-    }
-}
-
-static size_t joined_rows(const struct linear_desc *d)
-{
-    size_t n = 0;
-
-    for (size_t p = 0; p < d->n_parts; p++)
-        n += d->part[p]->shape[0];
-    return n;
-}
-
-size_t linear_column(const struct linear_desc *d, size_t column, size_t *p)
-{
-    size_t i = column, half = d->paired ? joined_rows(d) / 2 : 0;
-
-    *p = 0;
-    if (d->paired) {
-        i = column / KERN_NR * KERN_PAIRS + column % KERN_PAIRS;
-        i = i < half ? i + (column % KERN_NR < KERN_PAIRS ? 0 : half) : 2 * half;
-    }
-    while (*p < d->n_parts && i >= d->part[*p]->shape[0])
-        i -= d->part[(*p)++]->shape[0];
-    return i;
-}
-
 bool linear_is_loose(const struct linear *l)
 {
     return (l->backend->flags & LINEAR_LOOSE) && l->dtype != DT_I8;
-}
-
-size_t linear_columns(const struct linear *l)
-{
-    return l->paired ? (l->n / 2 + KERN_PAIRS - 1) / KERN_PAIRS * KERN_NR : l->n;
-}
-
-void linear_elements(const struct linear_desc *d, size_t column, size_t k0, size_t n, float *out)
-{
-    size_t p, i = linear_column(d, column, &p);
-
-    if (p == d->n_parts)
-        memset(out, 0, n * sizeof(*out));
-    else if (d->scale[p])
-        mx4_elements(d->part[p], d->scale[p], i, k0, n, out);
-    else
-        view_part_f32(d->part[p], i, k0, n, out);
 }
 
 static int choose_backend(struct linear *l, const struct linear_desc *d, const char *wish, struct err *e)
@@ -177,14 +121,6 @@ static int join_bias(struct linear *l, const struct linear_desc *d, struct err *
             return refuse_number(d->bias[p], l->bias[c], DT_F32, e);
     }
     return 0;
-}
-
-void *linear_scratch(const struct linear *l, const struct pool *pool, int thread)
-{
-    if (!l->backend->scratch_bytes)
-        return NULL;
-    ASSERT(l->backend->scratch_bytes(l) <= pool_scratch_bytes(pool), "%s", l->name);
-    return pool_scratch(pool, thread);
 }
 
 struct pack_job {
@@ -277,7 +213,7 @@ int linear_open(struct linear *l, const struct linear_desc *d, const char *backe
 
     *l = (struct linear){.name = d->name,
                          .kind = d->kind,
-                         .n = joined_rows(d),
+                         .n = linear_joined_rows(d),
                          .k = d->part[0]->shape[1],
                          .paired = d->paired,
                          .dtype = d->dtype,
@@ -354,18 +290,6 @@ void linear_row(const struct linear *l, size_t i, float *out)
 {
     ASSERT(i < l->n && l->backend->row && !l->paired, "row %zu of %s", i, l->name);
     l->backend->row(l, i, out);
-}
-
-size_t linear_seen_bin(float largest)
-{
-    float bin = ceilf(log2f(largest) * LINEAR_SEEN_OCTAVE) + LINEAR_SEEN_ONE;
-
-    return bin < 0 ? 0 : bin < LINEAR_SEEN_BINS ? (size_t)bin : LINEAR_SEEN_BINS - 1;
-}
-
-float linear_seen_largest(size_t bin)
-{
-    return exp2f(((float)bin - LINEAR_SEEN_ONE) / LINEAR_SEEN_OCTAVE);
 }
 
 size_t linear_in_bytes(size_t k)

@@ -245,6 +245,9 @@ const char *linear_backend_lacks(const char *name);
  * zeros. */
 size_t linear_column(const struct linear_desc *d, size_t column, size_t *p);
 
+/* The rows of all parts of D together. */
+size_t linear_joined_rows(const struct linear_desc *d);
+
 /* And elements [k0, k0 + n) of it as fp32. */
 void linear_elements(const struct linear_desc *d, size_t column, size_t k0, size_t n, float *out);
 
