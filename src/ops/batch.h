@@ -11,40 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kern/kern.h"
-#include "tensor/dtype.h"
-
-/* The K and V rows of one layer. A tile holds 16 tokens in the layout of kern.h (struct kern_attn), for dp
- * dims; 2^block_shift of them are a block. */
-struct kv_layer {
-    char *k, *v; /* borrowed */
-    size_t block_bytes, head_bytes, tile_bytes;
-    unsigned block_shift;
-    int group; /* which tile table counts: layers that see equally far share one */
-};
-
-/* Tile number TILE of kv head HEAD, where BASE is the layer's k or v. */
-static inline char *kv_layer_tile(const struct kv_layer *l, char *base, uint32_t tile, size_t head)
-{
-    return base + (size_t)(tile >> l->block_shift) * l->block_bytes + head * l->head_bytes +
-           (tile & ((1u << l->block_shift) - 1)) * l->tile_bytes;
-}
-
-/* Bytes of a tile of K, or of V, of DP dims in rows of type T: DT_F32, DT_BF16, DT_I8 or DT_I4. */
-static inline size_t kv_tile_bytes(enum dtype t, size_t dp)
-{
-    if (t == DT_I4)
-        return kern_i4_tile_bytes(dp);
-    return KERN_TILE * (dp * dtype_bytes(t) + (t == DT_I8 ? sizeof(float) : 0));
-}
-
-/* One sequence's place in the cache, for all layers. */
-struct kv_view {
-    const struct kv_layer *layer; /* [L that store rows] borrowed */
-    /* [groups] tables of tile numbers, by position / 16; borrowed. Tiles that no query of the layer can see
-     * any more may be one tile of zeros */
-    const uint32_t *const *tile;
-};
+#include "kern/format/kv.h"
 
 struct batch_seq {
     struct kv_view kv;

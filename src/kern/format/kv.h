@@ -1,0 +1,50 @@
+/* kv.h - where the K and V rows of a sequence are in a KV cache, for attention to read and write.
+ *
+ * The caches of src/kv fill these structs and own the blocks; the operators read them.
+ */
+#ifndef GALLOP_KERN_FORMAT_KV_H
+#define GALLOP_KERN_FORMAT_KV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kern/kern.h"
+#include "tensor/dtype.h"
+
+/* The K and V rows of one layer. A tile holds 16 tokens in the layout of struct kern_attn, for dp dims. A KV
+ * block is 2^block_shift tiles. */
+struct kv_layer {
+    /* Bases of K and V; borrowed. */
+    char *k, *v;
+    size_t block_bytes, head_bytes, tile_bytes;
+    unsigned block_shift;
+    /* Index of the tile table that the layer uses: layers with the same window share a table. */
+    int group;
+};
+
+/* Returns the address of tile number TILE of kv head HEAD, where BASE is the layer's k or v. */
+static inline char *kv_layer_tile(const struct kv_layer *l, char *base, uint32_t tile, size_t head)
+{
+    return base + (size_t)(tile >> l->block_shift) * l->block_bytes + head * l->head_bytes +
+           (tile & ((1u << l->block_shift) - 1)) * l->tile_bytes;
+}
+
+/* Returns the bytes of a tile of K, or of V, with DP dims in rows of type T: DT_F32, DT_BF16, DT_I8 or
+ * DT_I4. */
+static inline size_t kv_tile_bytes(enum dtype t, size_t dp)
+{
+    if (t == DT_I4)
+        return kern_i4_tile_bytes(dp);
+    return KERN_TILE * (dp * dtype_bytes(t) + (t == DT_I8 ? sizeof(float) : 0));
+}
+
+/* The rows of one sequence, for all layers. */
+struct kv_view {
+    /* [L that store rows]; borrowed. */
+    const struct kv_layer *layer;
+    /* [groups] tables of tile numbers, by position / 16; borrowed. Tiles that no later query of the layer sees
+     * may all be one tile of zeros. */
+    const uint32_t *const *tile;
+};
+
+#endif
