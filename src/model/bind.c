@@ -326,12 +326,10 @@ static void set_quant(struct model *m, struct linear_desc *d)
         m->rc = calibration_gptq(m->opt.scales, d->name, d->part[0]->shape[1], &d->feedback, m->e);
     if (!d->fixed)
         return;
-    m->rc =
-        m->opt.scales
-            ? calibration_get(m->opt.scales, d->name, d->part[0]->shape[1], &d->largest, m->e)
-            : err_set(m->e, ERR_INPUT,
-                      "%s: --quant int8-static needs the scales of its inputs (gallop calibrate, --scales)",
-                      config_path(m->config));
+    m->rc = m->opt.scales ? calibration_get(m->opt.scales, d->name, d->part[0]->shape[1], &d->largest, m->e)
+                          : err_set(m->e, ERR_INPUT,
+                                    "%s: quant int8-static needs scales, a file that gallop calibrate writes",
+                                    config_path(m->config));
 }
 
 void bind_pack(struct model *m, struct linear *l, const struct linear_desc *d, const char *backend)

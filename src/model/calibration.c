@@ -121,8 +121,8 @@ int calibration_gptq(const struct calibration *s, const char *name, size_t k, co
 
     if (n < 0 || (size_t)n >= sizeof(tensor) || !(v = tensor_file_get(&s->feedback, tensor, (size_t)n)))
         return err_set(e, ERR_INPUT,
-                       "%s: there is no tensor %s; it was made for another model, or by "
-                       "gallop calibrate without --quant int4",
+                       "%s: there is no tensor %s; the file was made for another model, or for "
+                       "another quant than int4",
                        s->path, tensor);
     if (v->dtype != DT_F32 || v->n_dims != 1 || v->shape[0] != gptq_numbers(k) ||
         (uintptr_t)v->data % sizeof(float) != 0)

@@ -22,9 +22,8 @@ static bool stored_accepts(const struct linear_desc *d, const char **why_not)
 {
     bool mixed = false;
 
-    *why_not =
-        "it takes rows of GGUF's blocks (Q4_0 to Q8_0, Q4_K to Q6_K), several formats as whole panels of 32 "
-        "rows, with --dtype bf16 and no other quantisation";
+    *why_not = "it takes rows of the GGUF formats Q4_0 to Q8_0 and Q4_K to Q6_K (several formats: each in "
+               "multiples of 32 rows) with dtype bf16 and no other quantization";
     if (!d->as_stored || d->dtype != DT_BF16)
         return false;
     for (size_t p = 0; p < d->n_parts; p++) {

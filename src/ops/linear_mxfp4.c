@@ -42,7 +42,7 @@ static bool is_taken(const struct linear_desc *d)
 
 static bool mxfp4_accepts(const struct linear_desc *d, const char **why_not)
 {
-    *why_not = "it takes rows of MXFP4 blocks, or with --quant mxfp4 any, and computes in fp32 and bf16 only";
+    *why_not = "it takes MXFP4 weights, or any weights with quant mxfp4, and computes in fp32 and bf16 only";
     return is_taken(d) && (d->dtype == DT_F32 || d->dtype == DT_BF16);
 }
 
@@ -50,7 +50,7 @@ static bool mxfp4_int8_accepts(const struct linear_desc *d, const char **why_not
 {
     bool in_groups = d->as_stored;
 
-    *why_not = "it takes what a GGUF file has in MXFP4, or with --quant mxfp4 any rows, with --dtype bf16";
+    *why_not = "it takes MXFP4 weights of a GGUF file, or any weights with quant mxfp4, and needs dtype bf16";
     for (size_t p = 0; p < d->n_parts; p++)
         in_groups &= !d->scale[p];
     return is_taken(d) && d->dtype == DT_BF16 && (d->to_mxfp4 || in_groups);
