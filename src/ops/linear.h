@@ -1,10 +1,10 @@
-/* linear.h - y = x W^T + b, with the weight packed once for the backend that will run it.
+/* linear.h - y = x W^T + b, with the weight packed once for the backend that computes it.
  *
- * linear_open() walks backends.def, takes the first backend that accepts (or the one the user named, or
- * fails) and records why; what it will take is known then, and no weight was read. linear_pack() packs the
- * weight on the threads that will read it. After that a linear is const.
- * Parts joined along N (q, k, v; gate, up) become one matrix. One linear may end in the activation between it
- * and the next, and put the result where the next one reads it: no array stands between the two of an MLP.
+ * linear_open() goes through backends.def and takes the first backend that accepts the linear, or the one
+ * that the user named, and records why. Sizes are known then, and no weight has been read. linear_pack()
+ * packs the weight on the threads that will read it; after that a linear is const. Parts that are joined
+ * along N (q, k and v; gate and up) become one matrix. A linear may apply the activation of an MLP and write
+ * its result in the form that the next linear reads, so that no array stands between the two.
  */
 #ifndef GALLOP_OPS_LINEAR_H
 #define GALLOP_OPS_LINEAR_H
@@ -20,67 +20,98 @@
 
 enum { LINEAR_MAX_PARTS = 4 };
 
-/* The kinds a user can choose a backend for (--op-config), as PACE names them. */
+/* The kinds of operators for which a user can choose a backend (--op-config). */
 enum op_kind { OP_NORM, OP_QKV, OP_ROPE, OP_ATTENTION, OP_OUT, OP_MLP, OP_LM_HEAD, OP_N_KINDS };
-const char *linear_kind_name(enum op_kind k); /* "norm", "qkv_projection", ... */
 
+/* Returns the name of kind K, as PACE has it: "norm", "qkv_projection", ... */
+const char *linear_kind_name(enum op_kind k);
+
+/* What linear_open() is asked for. */
 struct linear_desc {
-    const char *name; /* Hugging Face module name, for inspect and dumps; borrowed for ever */
+    /* The name of the Hugging Face module, for `inspect` and errors; borrowed for as long as the linear. */
+    const char *name;
     enum op_kind kind;
-    const struct view *part[LINEAR_MAX_PARTS]; /* [n_i, k] each, any strides and weight dtype */
-    const struct view *bias[LINEAR_MAX_PARTS]; /* [n_i] or NULL */
-    /* [n_i, k / 32] U8: the part (DT_MXFP4) is 16 bytes of nibbles a block and its scales lie here, as in
-     * GPT-OSS; NULL: they are in the blocks */
+    /* [n_i, k] each, with any strides, of a weight's dtype. */
+    const struct view *part[LINEAR_MAX_PARTS];
+    /* [n_i] or NULL. */
+    const struct view *bias[LINEAR_MAX_PARTS];
+    /* [n_i, k / 32] U8: the scales of a part of DT_MXFP4 that is stored as 16 bytes of nibbles per group, as
+     * in GPT-OSS. NULL: the scales are stored in the groups. */
     const struct view *scale[LINEAR_MAX_PARTS];
     size_t n_parts;
-    /* the first half of all rows is gate, the other is up: they are packed in pairs (kern.h, KERN_GLU) */
+    /* The first half of all rows is gate, the second half is up; they are packed in pairs (KERN_GLU). */
     bool paired;
-    /* computing type: DT_F32, DT_BF16, or DT_I8: weights are 8-bit integers with a scale a column, rows of
-     * the input become such with a scale a row, and sums of products are exact (W8A8) */
+    /* The type of the arithmetic: DT_F32, DT_BF16, or DT_I8. With DT_I8, weights are 8-bit integers with one
+     * scale per column, inputs are 8-bit integers with one scale per row, and sums of products are exact
+     * (W8A8). */
     enum dtype dtype;
-    size_t group; /* of DT_I8: weights are 4-bit integers, so many of K with a multiple and an offset; 0: 8 */
-    bool fixed;   /* of DT_I8 and no group: 127 stands for LARGEST in all rows of the input, found before */
-    float largest; /* 0: in each row for its own largest element, as without */
-    const float
-        *feedback;  /* of a GROUP: what rounding goes by (gptq.h), of rows of K; NULL: each weight alone */
-    bool to_mxfp4;  /* weights become MXFP4, in blocks of 32 of K that have a scale, if DTYPE is not DT_I8 */
-    bool is_expert; /* of a mixture */
-    bool exact;     /* a router: nothing of the kind is done to its weights, which are computed in fp32 */
-    bool as_stored; /* weights that are stored as integers in blocks stay so, if DTYPE is bf16 */
-    const struct kern *kern; /* what it will run on */
+    /* With DT_I8: the size along K of groups of 4-bit weights, each with a scale and a zero point. 0: weights
+     * have 8 bits. */
+    size_t group;
+    /* With DT_I8 and no group: LARGEST, found by calibration, becomes 127 in all rows of the input. LARGEST
+     * 0: the largest element of each row becomes 127, as without FIXED. */
+    bool fixed;
+    float largest;
+    /* With a group: factors of GPTQ for rows of K (gptq.h). NULL: each weight is rounded to the nearest. */
+    const float *feedback;
+    /* Unless DTYPE is DT_I8: weights are rounded to MXFP4, in groups of 32 along K. */
+    bool to_mxfp4;
+    /* The linear is an expert of a mixture. */
+    bool is_expert;
+    /* The linear is a router: its weights are not quantized, and it computes in fp32. */
+    bool exact;
+    /* If DTYPE is bf16: weights that are stored as quantized integers keep their bits. */
+    bool as_stored;
+    /* The kernels that the linear will use. */
+    const struct kern *kern;
 };
 
 struct linear;
 
-/* Rotated rows of an input of 8 bits by their largest element: in bins of an eighth of a power of two. */
+/* Statistics of inputs, for calibration: a histogram of the largest elements of rotated rows, with 8 bins per
+ * power of two. */
 enum { LINEAR_SEEN_BINS = 512, LINEAR_SEEN_OCTAVE = 8, LINEAR_SEEN_ONE = 256 };
 struct linear_seen {
     _Atomic uint32_t rows[LINEAR_SEEN_BINS];
-    float *kept; /* [most, k] the first MOST rotated rows since N was 0; NULL: none are kept */
+    /* [most, k] the first MOST rotated rows since N was 0. NULL: no rows are kept. */
+    float *kept;
     size_t most;
     atomic_size_t n;
 };
-size_t linear_seen_bin(float largest);
-float linear_seen_largest(size_t bin); /* of the rows of a bin, at most */
 
-/* What becomes of x W^T + b. */
+/* Returns the bin of a row whose largest element is LARGEST. */
+size_t linear_seen_bin(float largest);
+
+/* Returns the upper limit of the largest elements in BIN. */
+float linear_seen_largest(size_t bin);
+
+/* Where the results of a linear go, and what is applied to them. */
 struct linear_end {
-    float *y; /* [m, n], rows LDY floats apart; or, where it is NULL, */
+    /* [m, n], rows LDY floats apart. NULL: the results go to NEXT. */
+    float *y;
     size_t ldy;
-    void *next;     /* [m * linear_in_bytes(k)]: the input of another linear of the same form */
-    bool activated; /* it is act(y), or act(gate) * up where this one is paired: n or n / 2 columns */
+    /* [m * linear_in_bytes(k)]: the input of another linear whose backend reads the same form. */
+    void *next;
+    /* The result is act(y), or act(gate) * up of a paired linear: n or n / 2 columns. */
+    bool activated;
     enum kern_act act;
-    size_t part, parts; /* of the rows, as kern.h has it; 0, 0: all. Set within */
-    size_t ahead; /* the panel up to which run() will be called next by this thread (kern.h); set within */
+    /* The part of the rows that is computed (struct kern_gemm); 0, 0: all. Set by linear.c. */
+    size_t part, parts;
+    /* The panel up to which this thread will call run() next (struct kern_gemm). Set by linear.c. */
+    size_t ahead;
 };
 
-/* An MLP: act(up), or act(gate) * up where UP is paired, through DOWN, into which UP leads. */
+/* An MLP: act(up x), or act(gate x) * (up x) if UP is paired, through DOWN. linear_leads_into(up, down) must
+ * hold. */
 struct linear_mlp {
     const struct linear *up, *down;
     enum kern_act act;
-    const void *in; /* of UP: M rows, put there */
-    void *middle;   /* [m * linear_in_bytes(down->k)]: what lies there is lost */
-    float *y;       /* [m, down->n] */
+    /* M rows in the form of UP, written by linear_put(). */
+    const void *in;
+    /* [m * linear_in_bytes(down->k)]; overwritten. */
+    void *middle;
+    /* [m, down->n] */
+    float *y;
     size_t m;
 };
 
@@ -96,30 +127,37 @@ enum {
 
 struct linear_backend {
     const char *name;
-    const char *form; /* of the packed bytes, the same on every machine; another name where it changes */
+    /* The name of the form of the packed bytes, the same on every machine. A change of the form needs another
+     * name. */
+    const char *form;
+    /* True if the backend can compute D; otherwise *WHY_NOT is a reason for the user. */
     bool (*accepts)(const struct linear_desc *d, const char **why_not);
-    /* Sets what depends on D, whose sizes L has; the bytes that it will be packed to. */
+    /* Sets the members of L that depend on D; the sizes are set. Returns the bytes of the packed weight. */
     size_t (*open)(struct linear *l, const struct linear_desc *d);
-    /* Packs the columns [begin, end) of panels, multiples of 32 but for the last: the rows of W that
-     * linear_column() says. False: one of the weights is an infinity or NaN, or becomes one. */
+    /* Packs columns [begin, end) of the panels, which are multiples of 32 except for the last;
+     * linear_column() gives their rows of W. False: a weight is infinite or NaN, or becomes so. */
     bool (*pack)(struct linear *l, const struct linear_desc *d, size_t begin, size_t end, void *scratch);
-    /* X [k], row ROW of M, to the form that run() reads, in IN [m * linear_in_bytes(k)]. */
+    /* Writes X [k], row ROW of M, in the form that run() reads, into IN [m * linear_in_bytes(k)]. */
     void (*put)(const struct linear *l, void *in, const float *x, size_t row, size_t m, void *scratch);
+    /* Computes panels [p0, p1) for M rows. */
     void (*run)(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,
                 size_t p1, void *scratch);
-    /* Of how many rows run() is best called at once (kern_gemm_most()). NULL: it computes all rows only. */
+    /* Returns the number of rows with which one call of run() is fastest (kern_gemm_most()). NULL: run()
+     * always computes all rows. */
     size_t (*most)(const struct linear *l);
-    /* Bytes that pack(), put() and run() work in, aligned to 64, of each thread; NULL: none. */
+    /* Returns the bytes of scratch that pack(), put() and run() need per thread, aligned to 64. NULL:
+     * none. */
     size_t (*scratch_bytes)(const struct linear *l);
-    /* Row I of W, as it was packed, to OUT [k]; NULL: rows cannot be read back. */
+    /* Writes row I of the packed W to OUT [k]. NULL: rows cannot be read back. */
     void (*row)(const struct linear *l, size_t i, float *out);
-    /* All of an MLP whose linears both have this backend, which then serves OP_MLP only; NULL: they run one
-     * after the other. */
+    /* Computes an MLP whose linears both have this backend, which then serves OP_MLP only. NULL: the linears
+     * run one after the other. */
     void (*run_mlp)(const struct linear_mlp *w, struct pool *pool);
-    unsigned flags; /* LINEAR_NATIVE, ... */
+    /* LINEAR_NATIVE, ... */
+    unsigned flags;
 };
 
-/* Of backend "gallop", on whose panels others build (linear_panels.c). */
+/* The functions of backend "gallop", for backends that use its panels (linear_panels.c). */
 size_t linear_panels_open(struct linear *l, const struct linear_desc *d);
 bool linear_panels_pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end,
                         void *scratch);
@@ -133,145 +171,159 @@ struct linear {
     const char *name;
     enum op_kind kind;
     const struct linear_backend *backend;
-    const char *why; /* "first that accepts" or "chosen by the user" */
+    /* "first that accepts" or "chosen by the user". */
+    const char *why;
     size_t n, k;
     bool paired;
-    enum dtype dtype; /* that it computes in: DT_I8 also with weights in blocks */
-    /* of backends "blocks" and "mxfp4_int8": the format of each part, and its panels, one part behind the
-     * other */
+    /* The type of the arithmetic; DT_I8 also for weights that keep their stored integers. */
+    enum dtype dtype;
+    /* Of backends "blocks" and "mxfp4_int8": the format of each part and the number of its panels; the parts
+     * are packed one after the other. */
     enum dtype stored[LINEAR_MAX_PARTS];
     size_t part_panels[LINEAR_MAX_PARTS];
-    size_t group;             /* linear_desc.group */
-    bool fixed;               /* linear_desc.fixed; the number lies behind the panels */
-    struct linear_seen *seen; /* rows are counted there; NULL: they are not */
-    bool padded;              /* it reads zeros behind a row's K, which linear_put() writes */
-    const struct kern *kern;  /* that it computes with; borrowed for ever */
-    void *packed;             /* region of packed_bytes, */
-    bool mapped;              /* or borrowed from a file that was packed before */
+    /* linear_desc.group. */
+    size_t group;
+    /* linear_desc.fixed; linear_desc.largest is stored after the panels. */
+    bool fixed;
+    /* Rows of the input are counted there. NULL: they are not counted. */
+    struct linear_seen *seen;
+    /* The backend reads zeros after a row's K elements, which linear_put() writes. */
+    bool padded;
+    /* The kernels that the linear uses; they outlive it. */
+    const struct kern *kern;
+    /* [packed_bytes] a region of its own, or, if MAPPED, borrowed from a packed checkpoint. */
+    void *packed;
+    bool mapped;
     size_t packed_bytes;
-    float *bias; /* [linear_columns()] or NULL */
+    /* [linear_columns()] or NULL. */
+    float *bias;
 };
 
-/* True if the bits of a row may depend on how many rows run with it. */
+/* True if the bits of a row may depend on how many rows are computed with it. */
 bool linear_is_loose(const struct linear *l);
 
-/* Columns of its panels: n, or of a paired one whole panels of 16 + 16. */
+/* Returns the columns of the panels: n, or for a paired linear whole panels of 16 + 16. */
 size_t linear_columns(const struct linear *l);
 
-/* BACKEND NULL or "auto": the first that accepts. Reads no weight and takes no memory for them. */
+/* Opens L with the backend of this name; NULL or "auto": the first that accepts. Reads no weight and
+ * allocates no memory for it. ERR_UNSUPPORTED: no such backend accepts D. */
 int linear_open(struct linear *l, const struct linear_desc *d, const char *backend, struct err *e);
 
-/* Packs what D says, as it was opened with; POOL packs and touches. ERR_INPUT names a tensor that holds an
- * infinity or NaN: times a weight of zero it would reach rows that may not see it. */
+/* Packs the weights of D, with which L was opened, on the threads of POOL. ERR_INPUT names a tensor that
+ * holds an infinity or NaN: multiplied by a weight of zero, it would reach rows that must not see it. */
 int linear_pack(struct linear *l, const struct linear_desc *d, struct pool *pool, struct err *e);
 
-/* Instead, PACKED [packed_bytes], aligned to 64, is what it was packed to: of the same sizes, type and form.
- * It outlives L. */
+/* Takes PACKED [packed_bytes], aligned to 64, instead of packing: bytes that were packed for the same sizes,
+ * type and form. PACKED outlives L. */
 int linear_map(struct linear *l, const struct linear_desc *d, const void *packed, struct pool *pool,
                struct err *e);
-void linear_close(struct linear *l); /* a zeroed one is fine */
 
-/* True if linear_row() gives the very numbers of D, which L was opened with: none was rounded as it was
- * packed. Then a table of the same numbers, a tied embedding, needs no memory of its own. */
+/* Frees what L owns; a zeroed L is allowed. */
+void linear_close(struct linear *l);
+
+/* True if linear_row() returns exactly the numbers of D, with which L was opened, because packing rounded
+ * none of them. A tied embedding then needs no table of its own. */
 bool linear_is_exact(const struct linear *l, const struct linear_desc *d);
 
-/* Row I of the joined matrix, packed, to OUT [k]. For linears that are exact. */
+/* Writes row I of the joined matrix to OUT [k]. L must be exact. */
 void linear_row(const struct linear *l, size_t i, float *out);
 
-/* Bytes that the input of a linear takes for a row of K elements, in the form that its backend reads; a
- * buffer of them is aligned to 64. */
+/* Returns the bytes of a row of K elements in the form that any backend reads; buffers of such rows are
+ * aligned to 64. */
 size_t linear_in_bytes(size_t k);
 
-/* X [k], row ROW of the M rows that will run, to its place in IN, rounded as l->dtype wants it. Rows in any
- * order, by THREAD of a job of POOL. */
+/* Writes X [k], row ROW of the M rows that will be computed, into IN, rounded to l->dtype. Rows come in any
+ * order. Called by THREAD of a job of POOL. */
 void linear_put(const struct linear *l, const struct pool *pool, int thread, void *in, const float *x,
                 size_t row, size_t m);
 
-/* All rows of X [m, k] on all threads of POOL. */
+/* Writes all rows of X [m, k] into IN, on all threads of POOL. */
 void linear_put_all(const struct linear *l, struct pool *pool, void *in, const float *x, size_t m);
 
-/* y[m, n] = x[m, k] W^T + bias, on all threads of POOL (the one it was packed with, or one with as much
- * scratch). IN holds x; y fp32. */
+/* Computes y[m, n] = x[m, k] W^T + bias in fp32, on all threads of POOL. IN holds x. POOL is the one that
+ * packed L, or has as much scratch. */
 void linear_run(const struct linear *l, struct pool *pool, const void *in, float *y, size_t ldy, size_t m);
 
-/* The same, and act() of it, or act(gate) * up of a paired one, is put into NEXT_IN as the input of NEXT: k
- * of it are n, or n / 2, and they run on the same kernels. */
+/* Computes act(y), or act(gate) * up of a paired linear, and writes it into NEXT_IN as the input of NEXT,
+ * whose k is n, or n / 2. linear_leads_into(l, next) must hold. */
 void linear_run_into(const struct linear *l, struct pool *pool, const void *in, const struct linear *next,
                      void *next_in, enum kern_act act, size_t m);
 
-/* True where linear_run_into() can put its results into the input of NEXT: rows that are rounded by their own
- * largest element come whole. */
+/* True if linear_run_into() can write the input of NEXT. It cannot if NEXT scales a row by its largest
+ * element, because then the row must be complete. */
 bool linear_leads_into(const struct linear *l, const struct linear *next);
 
-/* The same to Y [m, n or n / 2] instead. */
+/* Computes act(y), or act(gate) * up of a paired linear, into Y [m, n or n / 2]. */
 void linear_run_act(const struct linear *l, struct pool *pool, const void *in, float *y, size_t ldy,
                     enum kern_act act, size_t m);
 
-/* The scratch of THREAD that L's backend works in, or NULL where it wants none. */
+/* Returns the scratch of THREAD for L's backend, or NULL if the backend needs none. */
 void *linear_scratch(const struct linear *l, const struct pool *pool, int thread);
 
-/* All of an MLP on all threads of POOL. */
+/* Computes an MLP on all threads of POOL. */
 void linear_run_mlp(const struct linear_mlp *w, struct pool *pool);
 
-/* The same in splits of SPLIT columns of the intermediate, a multiple of KERN_NR, one after the other, of
- * linears in the panels of gallop in fp32 or bf16. */
+/* Computes an MLP whose linears are packed in the panels of "gallop" in fp32 or bf16, SPLIT columns of the
+ * intermediate at a time. SPLIT is a multiple of KERN_PIECE. */
 void linear_run_splits(const struct linear_mlp *w, struct pool *pool, size_t split);
 
-/* The panels [p0, p1) of KERN_NR columns of linear_run(), by THREAD of a job of POOL: for callers that deal
- * panels of several linears themselves. */
+/* Computes panels [p0, p1) of KERN_NR columns as linear_run() does, for callers that distribute the panels of
+ * several linears. Called by THREAD of a job of POOL. */
 void linear_run_panels(const struct linear *l, const struct pool *pool, int thread, const void *in, float *y,
                        size_t ldy, size_t m, size_t p0, size_t p1);
 
-/* And those of linear_run_into() and linear_run_act(). */
+/* The same for linear_run_into() and linear_run_act(). */
 void linear_run_panels_into(const struct linear *l, const struct pool *pool, int thread, const void *in,
                             void *next_in, enum kern_act act, size_t m, size_t p0, size_t p1);
 void linear_run_panels_act(const struct linear *l, const struct pool *pool, int thread, const void *in,
                            float *y, size_t ldy, enum kern_act act, size_t m, size_t p0, size_t p1);
 
-/* Backend I of this build, best first; NULL: there are no more. */
+/* Returns backend I of this build, best first; NULL after the last. */
 const struct linear_backend *linear_backend_at(int i);
 
-/* True when NAME is a backend of this build. */
+/* True if this build has a backend NAME. */
 bool linear_backend_known(const char *name);
 
-/* False where NAME is a backend that serves MLPs only, and K is another kind. */
+/* False if backend NAME serves MLPs only and K is another kind. */
 bool linear_backend_serves(const char *name, enum op_kind k);
 
-/* Where NAME is a backend that this build lacks, a sentence without its end: "LIBXSMM, which the package
- * libxsmm-dev adds". NULL: it is none. */
+/* Returns what this build lacks for backend NAME, for a sentence: "LIBXSMM, which the package libxsmm-dev
+ * adds". NULL: the build has the backend, or NAME is not a backend. */
 const char *linear_backend_lacks(const char *name);
 
-/* For backends' pack(): the row of part *P of D that COLUMN of the panels holds; *P is n_parts where it holds
+/* Returns the row of part *P of D that COLUMN of the panels holds. *P is n_parts if the column holds
  * zeros. */
 size_t linear_column(const struct linear_desc *d, size_t column, size_t *p);
 
-/* The rows of all parts of D together. */
+/* Returns the number of rows of all parts of D together. */
 size_t linear_joined_rows(const struct linear_desc *d);
 
-/* And elements [k0, k0 + n) of it as fp32. */
+/* Writes elements [k0, k0 + n) of COLUMN to OUT as fp32. */
 void linear_elements(const struct linear_desc *d, size_t column, size_t k0, size_t n, float *out);
 
-/* What run() asks of the gemm kernels for M rows, with all panels of L in their format. For backends that
- * call them. */
+/* Returns the arguments with which run() calls a gemm kernel for M rows, with all panels of L. SUMS is the
+ * kernel's scratch. */
 struct kern_gemm linear_gemm(const struct linear *l, const void *in, const struct linear_end *end, size_t m,
                              void *sums);
 
-/* X [n], elements [at, at + n) of row ROW of M rows of K, to the form that put() of L's backend has. N is 32
- * or 16 and AT a multiple of it, but for the end of the row. */
+/* Writes X [n], elements [at, at + n) of row ROW of M rows of K, in the form that put() of L's backend
+ * writes. N is 32 or 16 and AT a multiple of it, except at the end of the row. */
 typedef void linear_put_part(const struct linear *l, void *in, const float *x, size_t at, size_t n,
                              size_t row, size_t m, size_t k);
 
-/* The sums of a PANEL for the rows [row, row + rows) of M. */
+/* The sums of a panel for rows [row, row + rows) of M. */
 struct linear_sums {
-    float *sums; /* [rows, 32], rows LD apart; written to */
+    /* [rows, 32], rows LD apart; overwritten. */
+    float *sums;
     size_t ld, panel, row, rows, m;
 };
 
-/* For backends whose kernels end in fp32 sums: takes those of a panel to where END says. */
+/* For backends whose kernels return fp32 sums: adds the bias, applies the activation and writes the results
+ * of a panel to the destination of END. */
 void linear_end_panel(const struct linear *l, const struct linear_end *end, const struct linear_sums *s,
                       linear_put_part *put_part);
 
-/* Of N columns in panels as the gemm kernels of kern.h read them: panels of 32 columns, K ascending. */
+/* Returns the bytes of N columns in panels of 32 columns, K ascending, as the gemm kernels read them. */
 size_t linear_panel_bytes(size_t n, size_t k, enum dtype t);
 
 #endif
