@@ -1,8 +1,7 @@
 /* batch.h - what one step computes: the new tokens of some sequences, ragged, without padding.
  *
- * Filled by the engine, read by models and ops, valid for one forward. Tokens of a sequence are contiguous
- * and ascending in position. Where the rows of a sequence lie in the cache is told by tile numbers; who owns
- * them is not known here.
+ * The engine fills a batch, models and operators read it, and it is valid for one forward pass. Tokens of a
+ * sequence are contiguous and ascending in position.
  */
 #ifndef GALLOP_OPS_BATCH_H
 #define GALLOP_OPS_BATCH_H
@@ -15,12 +14,14 @@
 
 struct batch_seq {
     struct kv_view kv;
-    size_t first; /* its first row in the batch */
-    size_t n;     /* its rows, at least 1 */
-    size_t pos;   /* position of its first row = rows already in the cache */
-    /* length of its prompt: rope types that depend on lengths use max(n_prompt, position + 1) */
+    /* The sequence's first row in the batch and the number of its rows, at least 1. */
+    size_t first;
+    size_t n;
+    /* Position of the first row, which is the number of rows already in the cache. */
+    size_t pos;
+    /* Length of the prompt: rope types that depend on a length use max(n_prompt, position + 1). */
     size_t n_prompt;
-    /* tokens known when this forward was planned: decides short or long factors of longrope */
+    /* Number of tokens known when the step was planned: longrope chooses its short or long factors by it. */
     size_t n_total;
 };
 
@@ -29,9 +30,12 @@ struct batch {
     const int32_t *id;           /* [T] */
     const int32_t *pos;          /* [T] */
     const struct batch_seq *seq; /* [n_seqs] */
-    const uint32_t *wanted;      /* [n_wanted] rows that go through the last norm, ascending */
-    float *logits;               /* [n_wanted, V] out */
-    bool hidden_only;            /* no logits are asked for, only the hidden states of the wanted rows */
+    /* [n_wanted] rows whose logits or hidden states are needed, ascending. */
+    const uint32_t *wanted;
+    /* [n_wanted, V] written by the forward pass. */
+    float *logits;
+    /* Only the hidden states of the wanted rows are needed, no logits. */
+    bool hidden_only;
 };
 
 #endif

@@ -1,8 +1,8 @@
-/* moe.h - a mixture of experts: a router, and per expert a gated MLP of which only the chosen are computed.
+/* moe.h - a mixture of experts: a router, and gated MLPs of which only the chosen ones are computed.
  *
- * The router computes in fp32 always. Of one token the experts' results are added in ascending order of the
- * experts' numbers, so that they do not depend on what else is in the batch. Experts whose gate and up rows
- * are stored interleaved (GPT-OSS) are put in order when they are packed: here gate always comes first.
+ * The router always computes in fp32. The experts' results of a token are added in ascending order of the
+ * experts' numbers, so that they do not depend on the rest of the batch. Interleaved rows of gate and up
+ * (GPT-OSS) are reordered when they are packed: gate always comes first.
  */
 #ifndef GALLOP_OPS_MOE_H
 #define GALLOP_OPS_MOE_H
@@ -11,16 +11,22 @@
 
 enum { MOE_MAX_EXPERTS = 4096, MOE_MAX_TOP_K = 64 };
 
-/* How the K largest router logits become weights (of equal ones the lower expert wins). */
+/* How the K largest router logits become weights. Of equal logits, the expert with the lower number is
+ * chosen. */
 enum moe_gate {
-    MOE_SOFTMAX_ALL,    /* softmax over all experts, then the K largest (Mixtral, Qwen) */
-    MOE_SOFTMAX_CHOSEN, /* softmax over the K chosen logits alone (GPT-OSS) */
-    MOE_SIGMOID         /* sigmoid of each chosen logit (Llama 4) */
+    /* Softmax over all experts, of which the K largest are taken (Mixtral, Qwen). */
+    MOE_SOFTMAX_ALL,
+    /* Softmax over the K chosen logits (GPT-OSS). */
+    MOE_SOFTMAX_CHOSEN,
+    /* Sigmoid of each chosen logit (Llama 4). */
+    MOE_SIGMOID
 };
 
 struct expert {
-    struct linear up;   /* gate and up: [2 I, E]; paired unless there is a limit */
-    struct linear down; /* [E, I] */
+    /* Gate and up, [2 I, E]; paired unless moe.limit is set. */
+    struct linear up;
+    /* [E, I] */
+    struct linear down;
 };
 
 struct moe {
@@ -28,12 +34,16 @@ struct moe {
     struct expert *expert; /* [n_experts] */
     size_t n_experts, top_k, inner;
     enum moe_gate gate;
-    bool renorm;      /* weights are divided by their sum */
-    bool scale_input; /* the weight multiplies what goes into the expert, not what comes out (Llama 4) */
-    const float *expert_scale; /* [n_experts] multiplies the weights; borrowed; NULL: none */
-    enum kern_act act;         /* f(gate) * up */
-    float limit;               /* > 0: instead gate = min(gate, limit), up = clamp(up, +-limit),
-                            (up + 1) * gate * sigmoid(alpha gate) (GPT-OSS) */
+    /* The weights of a token are divided by their sum. */
+    bool renorm;
+    /* The weight multiplies the input of the expert, not its result (Llama 4). */
+    bool scale_input;
+    /* [n_experts] factors of the weights; borrowed; NULL: none. */
+    const float *expert_scale;
+    /* An expert computes act(gate) * up. If LIMIT > 0, it computes instead, with gate = min(gate, limit) and
+     * up = clamp(up, -limit, limit): (up + 1) * gate * sigmoid(alpha * gate) (GPT-OSS). */
+    enum kern_act act;
+    float limit;
     float alpha;
 };
 

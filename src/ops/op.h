@@ -1,9 +1,10 @@
 /* op.h - the op sink: the dozen operations that a model is written in.
  *
- * A model issues ops by name to a sink and never asks who runs them. The eager sink (eager.h) runs each at
- * once on the kernels and the thread pool; others may record or dump. Ops return void: everything that can
- * fail was proved when the model was opened. T counts rows of the step's batch. All of it is fp32; a linear
- * rounds its input as its backend wants it (linear_put).
+ * A model calls operators of a sink by name and does not know the implementation. The eager sink (eager.h)
+ * computes each operator at once with kernels on the thread pool; another sink may count or record them.
+ * Operators return void: everything that can fail is checked when the model is opened. T is the number of
+ * rows of the step's batch. Arrays are fp32; a linear rounds its input as its backend needs it
+ * (linear_put()).
  */
 #ifndef GALLOP_OPS_OP_H
 #define GALLOP_OPS_OP_H
@@ -19,83 +20,103 @@
 #include "tensor/view.h"
 
 struct embed {
-    struct view table;         /* [rows, E] as stored */
-    const struct linear *head; /* the same numbers, exact (linear.h): read in place of it; NULL: none */
-    int32_t offset;            /* added to the index (OPT's positions begin at 2) */
-    float scale;               /* the row is multiplied by it; 0: as it is */
+    /* [rows, E] as stored. */
+    struct view table;
+    /* An exact linear (linear_is_exact()) with the same numbers, which is read instead of TABLE; or NULL. */
+    const struct linear *head;
+    /* Added to the index: OPT's positions begin at 2. */
+    int32_t offset;
+    /* Multiplies the row; 0: the row is not scaled. */
+    float scale;
 };
 
 struct norm {
-    float *w, *b; /* [n]; NULL: none */
+    /* [n]; NULL: none. */
+    float *w, *b;
     size_t n;
     float eps;
-    bool layer; /* LayerNorm, else RMSNorm */
+    /* True: LayerNorm; false: RMSNorm. */
+    bool layer;
 };
 
-enum rope_pairs { ROPE_PAIRS_HALF, ROPE_PAIRS_NEXT }; /* (i, i + half) as Llama, or (2i, 2i + 1) as GPT-J */
+/* Which dims RoPE rotates together: (i, i + half) as Llama, or (2i, 2i + 1) as GPT-J. */
+enum rope_pairs { ROPE_PAIRS_HALF, ROPE_PAIRS_NEXT };
 
 struct attn {
-    size_t n_heads, n_kv, d, dp; /* dp: d rounded up to 16 */
-    float scale, softcap;        /* softcap 0: none */
-    size_t window;               /* 0: all; else keys with position > own - window */
-    bool two_sided;     /* rows see later keys of the step, too, within the window: a sequence comes whole */
-    const float *sinks; /* [H] or NULL */
-    size_t chunk;       /* 0: all; else keys with position / chunk equal to the own (Llama 4) */
-    int rope;           /* index of the model's rope, -1: none */
+    /* dp is d rounded up to a multiple of 16. */
+    size_t n_heads, n_kv, d, dp;
+    /* Of the scores; softcap 0: none. */
+    float scale, softcap;
+    /* A row at position p sees keys with position > p - window; 0: all keys up to p. */
+    size_t window;
+    /* Rows see later keys of the step as well, within the window; all rows of a sequence come in one step. */
+    bool two_sided;
+    /* [H] a logit per head that takes part in the softmax (GPT-OSS), or NULL. */
+    const float *sinks;
+    /* A row at position p sees keys with the same position / chunk (Llama 4); 0: no chunks. */
+    size_t chunk;
+    /* Index of the model's rope; -1: none. */
+    int rope;
     enum rope_pairs pairs;
-    const struct norm *q_norm, *k_norm, *v_norm; /* of each head, NULL: none */
-    float temp_scale, temp_floor; /* q *= 1 + temp_scale ln(1 + floor((pos + 1) / temp_floor)); 0: none */
-    bool shared; /* k and v are those that an earlier layer stored: qkv is q alone, [T, H D] */
+    /* Norms of each head; NULL: none. */
+    const struct norm *q_norm, *k_norm, *v_norm;
+    /* q *= 1 + temp_scale ln(1 + floor((pos + 1) / temp_floor)); temp_scale 0: none. */
+    float temp_scale, temp_floor;
+    /* k and v are those that an earlier layer stored; qkv is q alone, [T, H D]. */
+    bool shared;
 };
 
 struct mlp {
-    struct linear up;   /* [I, E]; or gate and up, paired [2 I, E] */
-    struct linear down; /* [E, I] */
+    /* [I, E], or gate and up, paired [2 I, E]. */
+    struct linear up;
+    /* [E, I] */
+    struct linear down;
     enum kern_act act;
 };
 
 struct moe; /* ops/moe.h */
 
 struct sink {
-    /* Starts a step: cosines of the batch's rows for every rope of the model. */
+    /* Starts a step: computes the cosines of the batch's rows for every rope of the model. */
     void (*begin)(const struct sink *o, const struct rope *ropes, size_t n_ropes, const struct batch *b);
-    /* x[T, E] = table[index + offset] (ADD: x += ...) */
+    /* x[T, E] = table[index + offset], or with ADD, x += table[index + offset]. */
     void (*embed)(const struct sink *o, float *x, const struct embed *w, const int32_t *index, bool add,
                   size_t T);
     /* If r: x += r. h = norm(x).                                                       x, r, h [T, n] */
     void (*norm)(const struct sink *o, float *h, float *x, const float *r, const struct norm *w, size_t T);
     /* y = x W^T + b                                                          x [T, k], y [T, n] */
     void (*linear)(const struct sink *o, float *y, const struct linear *w, const float *x, size_t T);
-    /* Per-head norms of q, k and v, those that W has, and q's temperature; in place. */
+    /* Applies W's norms of the heads of q, k and v, and q's temperature, in place. */
     void (*heads)(const struct sink *o, float *qkv, const struct attn *w, size_t T);
     /* Rotates q and k of qkv [T, (H + 2 K) D] in place. */
     void (*rope)(const struct sink *o, float *qkv, const struct attn *w, size_t T);
-    /* Stores k and v, then a[T, H D] = attention of each row over its own sequence up to itself, or where W
-     * is two-sided to the sequence's last row in B. */
+    /* Stores k and v, then a[T, H D] = attention of each row to its sequence up to itself, or, if W is
+     * two-sided, up to the sequence's last row in B. */
     void (*attn)(const struct sink *o, float *a, const float *qkv, const struct attn *w,
                  const struct batch *b, size_t layer);
     /* r[T, E] = down(act(up h)), or down(act(gate h) * (up h)) */
     void (*mlp)(const struct sink *o, float *r, const struct mlp *w, const float *h, size_t T);
-    /* r[T, E] = the chosen experts' sum for h [T, E], routed by ROUTE [T, E] (NULL: by h). */
+    /* r[T, E] = the weighted sum of the chosen experts for h [T, E]; ROUTE [T, E] is the input of the router
+     * (NULL: h). */
     void (*moe)(const struct sink *o, float *r, const struct moe *w, const float *h, const float *route,
                 size_t T);
-    /* out[T, n] = f(gate) * up; rows of gate and up are ldg and ldu floats apart. */
+    /* out[T, n] = f(gate) * up; rows of GATE and UP are LDG and LDU floats apart. */
     void (*glu)(const struct sink *o, float *out, const float *gate, size_t ldg, const float *up, size_t ldu,
                 enum kern_act f, size_t n, size_t T);
     /* x *= a.                                                                          [T, n] */
     void (*scale)(const struct sink *o, float *x, float a, size_t n, size_t T);
     /* x = cap tanh(x / cap).                                                           [T, n] */
     void (*softcap)(const struct sink *o, float *x, float cap, size_t n, size_t T);
-    /* x += r, nothing else.                                                            [T, n] */
+    /* x += r.                                                                          [T, n] */
     void (*add)(const struct sink *o, float *x, const float *r, size_t n, size_t T);
-    /* dst[i] = src[index[i]], rows of N floats; dst may not overlap src. */
+    /* dst[i] = src[index[i]], rows of N floats; DST and SRC do not overlap. */
     void (*rows)(const struct sink *o, float *dst, const float *src, const uint32_t *index, size_t n,
                  size_t n_rows);
     /* logits[n_rows, V] = head(h) */
     void (*logits)(const struct sink *o, float *logits, const struct linear *head, const float *h,
                    size_t n_rows);
-    /* The residual stream in front of layer LAYER is x + r (r may be NULL); after the final norm H is given
-     * instead. For those who asked to see hidden states; does nothing otherwise. */
+    /* Copies the residual stream before layer LAYER, x + r (r may be NULL), to a caller that captures hidden
+     * states; after the final norm H is given instead. Does nothing if hidden states are not captured. */
     void (*tap)(const struct sink *o, size_t layer, const float *x, const float *r, const float *h, size_t T);
     void *ctx;
 };

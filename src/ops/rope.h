@@ -3,7 +3,7 @@
  * Types: default, linear, dynamic (NTK), llama3, yarn, longrope, proportional, as Hugging Face transformers
  * computes them (modeling_rope_utils.py, version 5): inverse frequencies, angles and factors are rounded to
  * fp32 where it rounds them. Cosines are computed per step for the rows at hand, once for all layers, so
- * nothing is sized by the context length.
+ * no table has the size of the context length.
  */
 #ifndef GALLOP_OPS_ROPE_H
 #define GALLOP_OPS_ROPE_H
@@ -25,21 +25,31 @@ enum rope_type {
     ROPE_PROPORTIONAL
 };
 
-/* What the config says; the reader of configs fills it (defaults included). */
+/* The parameters of a config, with the defaults of the keys that it lacks. */
 struct rope_params {
     enum rope_type type;
-    size_t dim; /* rotated dims of a head, even */
+    /* Number of dims of a head that rope covers; even. */
+    size_t dim;
     double theta;
     double factor;
-    double original;             /* original_max_position_embeddings; for dynamic: max_position_embeddings */
-    double low_freq, high_freq;  /* llama3 */
-    double beta_fast, beta_slow; /* yarn */
-    double attention_factor;     /* < 0: by the type's formula */
-    double mscale, mscale_all;   /* yarn; 0: not given */
-    bool truncate;               /* yarn */
-    size_t n_rotated;            /* proportional: number of dims that rotate; the other pairs keep still */
-    double max_pos;              /* longrope: max_position_embeddings, where factor is not given */
-    const double *short_factor, *long_factor; /* longrope: [dim / 2], borrowed for rope_open() only */
+    /* original_max_position_embeddings; for dynamic: max_position_embeddings. */
+    double original;
+    /* Of llama3. */
+    double low_freq, high_freq;
+    /* Of yarn. */
+    double beta_fast, beta_slow;
+    /* < 0: computed by the formula of the type. */
+    double attention_factor;
+    /* Of yarn; 0: not given. */
+    double mscale, mscale_all;
+    /* Of yarn. */
+    bool truncate;
+    /* Of proportional: the number of dims that rotate; the other pairs do not. */
+    size_t n_rotated;
+    /* Of longrope: max_position_embeddings, used if factor is not given. */
+    double max_pos;
+    /* Of longrope: [dim / 2], borrowed for rope_open() only. */
+    const double *short_factor, *long_factor;
 };
 
 struct rope {
@@ -47,24 +57,28 @@ struct rope {
     size_t dim, half;
     double theta, factor, original;
     float attention_factor;
-    float *inv;      /* [half] */
-    float *inv_long; /* [half], longrope only */
+    /* [half] inverse frequencies. */
+    float *inv;
+    /* [half] those of the long factors; longrope only. */
+    float *inv_long;
 };
 
+/* Computes the frequencies. */
 int rope_open(struct rope *r, const struct rope_params *p, struct err *e);
-void rope_close(struct rope *r); /* a zeroed one is fine */
 
-/* Cosines and sines of the rows [begin, end) of B: cos, sin [T, half]. */
+/* A zeroed R is allowed. */
+void rope_close(struct rope *r);
+
+/* Computes cosines and sines of rows [begin, end) of B into cos and sin [T, half]. */
 void rope_fill(const struct rope *r, const struct batch *b, size_t begin, size_t end, float *cos, float *sin);
 
-/* The same that rotate a row further, from its position behind AT back to AT, without any attention factor; rows up
- * to AT are left out. Not for frequencies that change with the length (dynamic NTK). */
+/* Computes the cosines and sines that rotate a row at a position behind AT back to AT, without an attention
+ * factor; rows up to AT are left out. Not for frequencies that change with the length (dynamic NTK). */
 void rope_back(const struct rope *r, const struct batch *b, size_t begin, size_t end, size_t at, float *cos,
                float *sin);
 
-/* Rows computed while fewer than this many tokens were known must be computed again once a sequence has
- * N_TOTAL of them (longrope's switch): 0 if that never happens, else the largest length of the short regime.
- * */
+/* Returns the largest length for which longrope uses its short factors: when a sequence grows longer, its
+ * rows must be computed again. 0: rows never need to be computed again. */
 size_t rope_switch_length(const struct rope *r);
 
 #endif
