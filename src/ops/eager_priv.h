@@ -1,4 +1,4 @@
-/* eager_priv.h - the eager sink's own state, shared by the files that implement its ops. Not for others. */
+/* eager_priv.h - the state of the eager sink, for the files that implement its operators only. */
 #ifndef GALLOP_OPS_EAGER_PRIV_H
 #define GALLOP_OPS_EAGER_PRIV_H
 
@@ -9,28 +9,40 @@ struct eager {
     struct eager_limits lim;
     struct pool *pool;
     const struct batch *batch;
-    const struct kern *kern;                             /* the engine's */
-    const struct kern *norm_k, *rope_k, *attn_k, *mlp_k; /* by kind: the same, or the reference */
+    /* The engine's kernels, and for some kinds of operators the same or the reference kernels. */
+    const struct kern *kern;
+    const struct kern *norm_k, *rope_k, *attn_k, *mlp_k;
     void *region;
     size_t region_bytes;
-    float *cos[2], *sin[2];           /* [T, half] */
-    float *sink_cos[2], *sink_sin[2]; /* [T, half] which rotate a query to where it sees the sink from */
-    float *q;                         /* [K, T G, dp]: queries grouped by kv head */
-    float *sink_q;                    /* the same, rotated for the sink */
-    void *in;                         /* of the linear that runs, in its backend's form */
-    void *middle;                     /* [T, I] of the MLP that runs, in the form of its down */
-    void *moe;                        /* eager_moe.c's own */
-    struct eager_attn_plan *plan;     /* [max_seqs] eager_attn.c's own, of the layer that runs */
-    float *partial_o;                 /* [n_partials, dp] */
-    float *partial_m, *partial_l;     /* [n_partials] */
+    /* [T, half] of each rope. */
+    float *cos[2], *sin[2];
+    /* [T, half] which rotate a query to the position from which it sees the sink. */
+    float *sink_cos[2], *sink_sin[2];
+    /* [K, T G, dp] queries, grouped by kv head. */
+    float *q;
+    /* The same, rotated for the sink. */
+    float *sink_q;
+    /* The input of the linear that runs, in the form of its backend. */
+    void *in;
+    /* [T, I] of the MLP that runs, in the form of its down linear. */
+    void *middle;
+    /* Scratch of eager_moe.c. */
+    void *moe;
+    /* [max_seqs] of the layer that runs; used by eager_attn.c only. */
+    struct eager_attn_plan *plan;
+    /* [n_partials, dp] and [n_partials]: results of attention tasks that are folded later. */
+    float *partial_o;
+    float *partial_m, *partial_l;
     size_t n_partials;
-    char *thread_scratch; /* [threads, thread_bytes] */
+    /* [threads, thread_bytes] */
+    char *thread_scratch;
     size_t thread_bytes;
-    float *hidden; /* capture, borrowed */
+    /* Of eager_capture(); borrowed. */
+    float *hidden;
     size_t hidden_rows, hidden_at;
 };
 
-/* Rows [0, T) in equal shares: FN(ctx, thread, begin, end). */
+/* Computes rows [begin, end). */
 typedef void eager_rows_fn(void *ctx, int thread, size_t begin, size_t end);
 
 struct eager_rows_job {
@@ -49,21 +61,25 @@ static inline void eager_rows_share(void *ctx, int thread, int n_threads)
         j->fn(j->ctx, thread, begin, end);
 }
 
+/* Computes rows [0, T) in equal parts, one per thread. */
 static inline void eager_rows(struct eager *g, size_t T, eager_rows_fn *fn, void *ctx)
 {
     struct eager_rows_job job = {fn, ctx, T};
 
     if (T == 1)
-        fn(ctx, 0, 0, 1); /* one row is quicker done than dealt */
+        fn(ctx, 0, 0, 1); /* for one row, waking the pool costs more than the work */
     else if (T)
         pool_run(g->pool, eager_rows_share, &job);
 }
 
 size_t eager_attn_plan_bytes(const struct eager_limits *lim);
 size_t eager_attn_thread_bytes(const struct eager_limits *lim);
-size_t eager_attn_width(const struct attn *w); /* floats of a row of qkv */
 
-/* Rotates a head of row T of the step from its place in the text to the one where it sees the sink from. */
+/* Returns the number of floats of a row of qkv. */
+size_t eager_attn_width(const struct attn *w);
+
+/* Rotates a head Q of row T of the step from its position in the text to the position from which it sees the
+ * sink. */
 void eager_attn_rope_to_sink(const struct eager *g, const struct attn *w, float *q, size_t t);
 void eager_attn_heads(const struct sink *o, float *qkv, const struct attn *w, size_t T);
 void eager_attn_rope(const struct sink *o, float *qkv, const struct attn *w, size_t T);

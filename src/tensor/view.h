@@ -1,9 +1,9 @@
-/* view.h - a stored tensor as somebody else's bytes: pointer, dtype, shape, strides. Owns nothing.
+/* view.h - a view of a stored tensor: pointer, dtype, shape, strides. It owns nothing.
  *
- * Whoever fills a view has proved that every element it can address lies in the mapped storage, so that
- * readers need no checks. Strides are in elements and may be 0 or arbitrary (torch views); they are never
- * negative. A view of a block type (quant.h) begins with a block, and one of its strides is 1, all others are
- * whole blocks.
+ * The function that fills a view has checked that every element it can address lies in the mapped storage, so
+ * that readers need no checks. Strides are in elements and may be 0 or arbitrary (torch views); they are
+ * never negative. A view of a quantized dtype (quant.h) begins with a stored group; one of its strides is 1,
+ * and all others are whole groups.
  */
 #ifndef GALLOP_TENSOR_VIEW_H
 #define GALLOP_TENSOR_VIEW_H
@@ -16,42 +16,57 @@
 enum { VIEW_MAX_DIMS = 8 };
 
 struct view {
-    const char *name; /* borrowed; the checkpoint's tensor name */
-    const char *file; /* borrowed; for messages */
-    const void *
-        data; /* borrowed; first element; need not be aligned to the element for hostile files: copy with memcpy */
+    /* The checkpoint's name of the tensor, and its file, for messages; borrowed. */
+    const char *name;
+    const char *file;
+    /* The first element; borrowed. It need not be aligned: read it with memcpy. */
+    const void *data;
     enum dtype dtype;
-    int n_dims; /* 0: a scalar */
+    /* 0: a scalar. */
+    int n_dims;
     size_t shape[VIEW_MAX_DIMS];
     size_t stride[VIEW_MAX_DIMS];
-    /* 0, or even: dimension 0 comes in groups of so many whose halves lie interleaved, as GGUF stores q and
-     * k: place I of half S of a group is stored at 2 I + S of it. */
+    /* If not 0, an even number: dimension 0 consists of runs of this length whose halves are interleaved, as
+     * GGUF stores q and k. Element I of half S of a run is stored at 2 I + S of the run. */
     size_t zipped;
 };
 
-/* Where row I of dimension 0 lies, in rows. */
+/* Returns the stored row of index I of dimension 0. */
 size_t view_stored_row(const struct view *v, size_t i);
 
-size_t view_elements(const struct view *v);        /* cannot overflow: the opener proved it */
-size_t view_bytes(const struct view *v);           /* of its elements, without gaps */
-size_t view_span_bytes(const struct view *v);      /* from its first to its last element, gaps included */
-bool view_is_contiguous(const struct view *v);     /* row-major without gaps */
-void view_set_contiguous(struct view *v);          /* fills stride[] from shape[] */
-struct view view_transposed(const struct view *v); /* of a 2-D view */
+/* Returns the number of elements. It does not overflow, because the opener checked it. */
+size_t view_elements(const struct view *v);
 
-/* Element I of dimension 0: one dimension less. I is inside; a block type's elements begin with a block. */
+/* Returns the bytes of the elements, without gaps. */
+size_t view_bytes(const struct view *v);
+
+/* Returns the bytes from the first to the last element, with gaps. */
+size_t view_span_bytes(const struct view *v);
+
+/* True if the elements are stored in row-major order without gaps. */
+bool view_is_contiguous(const struct view *v);
+
+/* Sets stride[] for row-major order without gaps. */
+void view_set_contiguous(struct view *v);
+
+/* Returns the transposed view of a 2-D view. */
+struct view view_transposed(const struct view *v);
+
+/* Returns element I of dimension 0, a view with one dimension less. I is in range; in a quantized dtype the
+ * element begins with a stored group. */
 struct view view_at(const struct view *v, size_t i);
 
-/* The N elements FIRST, FIRST + STEP, ... of dimension 0. They are inside. */
+/* Returns the N elements FIRST, FIRST + STEP, ... of dimension 0. They are in range. */
 struct view view_slice(const struct view *v, size_t first, size_t step, size_t n);
 
-/* "[3, 4]" into out; returns out. */
+/* Writes "[3, 4]" to OUT and returns OUT. */
 const char *view_shape_text(const struct view *v, char *out, size_t size);
 
-/* Elements [k0, k0 + n) of row R of a 2-D view (of a 1-D one with R 0) as fp32. The dtype is a weight's. */
+/* Converts elements [k0, k0 + n) of row R of a 2-D view (of a 1-D view with R 0) to fp32. The dtype is one of
+ * a weight. */
 void view_part_f32(const struct view *v, size_t r, size_t k0, size_t n, float *dst);
 
-/* Row R of a 2-D view (or the whole of a 1-D one with R 0) as fp32 into dst[shape[last]]. */
+/* Converts row R of a 2-D view (or a whole 1-D view with R 0) to fp32 in dst[shape[last]]. */
 void view_row_f32(const struct view *v, size_t r, float *dst);
 
 #endif
