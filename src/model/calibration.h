@@ -1,10 +1,9 @@
-/* calibration.h - what `gallop calibrate` found of the inputs of each linear, after they are rotated
- * (ops/rotate.h).
+/* calibration.h - what `gallop calibrate` found about the rotated inputs (ops/rotate.h) of each linear.
  *
- * For --quant int8-static the size that 127 shall stand for, in JSON: {"format": "gallop scales", "version":
- * 1, "linears": {NAME: {"columns": K, "largest": X}, ...}}, names as `gallop inspect` prints them. X of 0:
- * each row of the input has its own scale, as with int8. For --quant int4 what rounding goes by
- * (ops/gptq.h), as safetensors: NAME.feedback, F32 [gptq_numbers(K)].
+ * For int8-static, a JSON file: {"format": "gallop scales", "version": 1, "linears": {NAME: {"columns": K,
+ * "largest": X}, ...}}, with the names that `gallop inspect` prints. X is the absolute maximum that becomes
+ * 127; 0: each row of the input has its own scale, as with int8. For int4, a safetensors file with the
+ * factors of GPTQ (ops/gptq.h): NAME.feedback, F32 [gptq_numbers(K)].
  */
 #ifndef GALLOP_MODEL_CALIBRATION_H
 #define GALLOP_MODEL_CALIBRATION_H
@@ -18,33 +17,37 @@
 #define CALIBRATION_GPTQ ".feedback"
 
 struct calibration {
-    json_t *file, *linears; /* the latter is of the former; or, where there is none, */
+    /* The JSON file and its member; NULL for a safetensors file, which is FEEDBACK. */
+    json_t *file, *linears;
     struct tensor_file feedback;
-    const char *path; /* borrowed */
-    uint64_t sum;     /* XXH3-64 of the bytes of the file */
+    /* Borrowed. */
+    const char *path;
+    /* XXH3-64 of the bytes of the file. */
+    uint64_t sum;
 };
 
-/* Reads the JSON TEXT, which PATH names in messages. */
+/* Reads the JSON TEXT of N bytes; PATH names it in messages. */
 int calibration_read(struct calibration *s, const char *text, size_t n, const char *path, struct err *e);
 
-/* A file of either kind. */
+/* Opens a file of either kind. */
 int calibration_open(struct calibration *s, const char *path, struct err *e);
 
-/* Of the linear NAME with K columns. */
+/* Sets *LARGEST for the linear NAME with K columns. */
 int calibration_get(const struct calibration *s, const char *name, size_t k, float *largest, struct err *e);
 
-/* The feedback of the linear NAME, as long as S is open. */
+/* Sets *FEEDBACK to the factors of GPTQ of the linear NAME with K columns; valid while S is open. */
 int calibration_gptq(const struct calibration *s, const char *name, size_t k, const float **feedback,
                      struct err *e);
 
-/* RC, the outcome of rounding by a feedback, if its file stayed as it was. */
+/* Returns RC, the result of rounding with these factors, or an error if the file changed meanwhile. */
 int calibration_checked(const struct calibration *s, int rc, struct err *e);
 
-void calibration_close(struct calibration *s); /* a zeroed one is fine */
+/* A zeroed S is allowed. */
+void calibration_close(struct calibration *s);
 
-/* What 127 shall stand for in inputs of K columns that were SEEN: the size at which rounding all rows and
- * cutting off the largest errs least. 0 where that errs by far more than a scale of each row's own would,
- * because a few rows are many times as large as the rest. */
+/* Returns the absolute maximum that becomes 127 for inputs of K columns with the statistics SEEN: the one
+ * with the least error of rounding all rows and clipping the largest. 0: its error is much larger than with
+ * one scale per row, because a few rows are many times as large as the rest. */
 float calibration_find(const struct linear_seen *seen, size_t k);
 
 #endif

@@ -1,5 +1,5 @@
-/* quant.h - what the linears' weights become, kind by kind: what --quant says, and what a packed checkpoint
- * writes down. */
+/* quant.h - the quantization of a model's linears by kind: the option `quant`, and its text in a packed
+ * checkpoint. */
 #ifndef GALLOP_MODEL_QUANT_H
 #define GALLOP_MODEL_QUANT_H
 
@@ -9,32 +9,38 @@
 #include "ops/linear.h"
 
 enum quant {
-    QUANT_AS_STORED,   /* integers in blocks stay so (linear_blocks.c); the rest is as with none */
-    QUANT_NONE,        /* of the computing type */
-    QUANT_INT8,        /* a scale a column (linear_panels.c) */
-    QUANT_INT8_STATIC, /* and inputs with scales found before (calibration.h) */
-    QUANT_INT4,        /* in groups of 32, */
-    QUANT_INT4_128,    /* or 128 (linear_int4.c) */
-    QUANT_MXFP4,       /* linear_mxfp4.c */
+    /* Weights that are stored as quantized integers stay so (linear_blocks.c); others as QUANT_NONE. */
+    QUANT_AS_STORED,
+    /* Weights have the type of the arithmetic. */
+    QUANT_NONE,
+    /* One scale per column (linear_panels.c). */
+    QUANT_INT8,
+    /* The same, and inputs have scales that calibration found (calibration.h). */
+    QUANT_INT8_STATIC,
+    /* Groups of 32 or of 128 (linear_int4.c). */
+    QUANT_INT4,
+    QUANT_INT4_128,
+    /* linear_mxfp4.c */
+    QUANT_MXFP4,
     QUANT_N
 };
 
-/* [OP_N_KINDS]; of kinds that are no linears it means nothing. */
+/* The quantization of each kind of operator; that of kinds that are not linears is ignored. */
 struct quant_map {
     enum quant of[OP_N_KINDS];
 };
 
 enum { QUANT_TEXT_MAX = 160 };
 
-/* TEXT is a name ("none", "int8", "int8-static", "int4", "int4-g128", "mxfp4") or a JSON object of operator
- * kind to name, in which kinds that it leaves out stay as they are stored; NULL: all do. With int4 and mxfp4
- * the head is int8: it reads the last norm's output alone, and its errors go to the logits as they are. */
+/* Reads TEXT: a name ("none", "int8", "int8-static", "int4", "int4-g128", "mxfp4") or a JSON object of
+ * operator kinds and names, in which missing kinds stay as stored; NULL: all kinds stay as stored. With int4
+ * and mxfp4 as a single name, the head is int8, because its errors reach the logits directly. */
 int quant_read(struct quant_map *q, const char *text, struct err *e);
 
-/* To OUT the name of all kinds together, or the object that says them. All as stored are called STORED. */
+/* Writes to OUT the one name of all kinds, or the JSON object. STORED is the name for QUANT_AS_STORED. */
 void quant_text(const struct quant_map *q, const char *stored, char out[QUANT_TEXT_MAX]);
 
-/* No kind is QUANT_AS_STORED, or all are. */
+/* True if Q is the map that the name of ALL gives. */
 bool quant_is(const struct quant_map *q, enum quant all);
 
 #endif
