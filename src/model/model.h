@@ -1,10 +1,10 @@
-/* model.h - an opened model: its sizes, its packed weights, and the forward of its architecture.
+/* model.h - an opened model: its sizes, its packed weights, and the forward pass of its architecture.
  *
  * An architecture is a function of a file (llama.c, gpt.c, ...) and one line in archs.def. model_open() reads
- * config.json, names the architecture, lets it bind its tensors (everything is proved there) and reports what
- * was left over. All sizes are known then, and no weight was read: model_pack() does that, copies what steps
- * read as it is stored, and lets go of the files. Afterwards a model is const and may be used by one step at
- * a time per work area.
+ * config.json, finds the architecture, lets it bind its tensors, which checks everything, and reports tensors
+ * that are not used. All sizes are known then, and no weight has been read: model_pack() reads and packs the
+ * weights, copies what steps read in its stored form, and closes the files. After that a model is const; each
+ * work area computes one step at a time.
  */
 #ifndef GALLOP_MODEL_MODEL_H
 #define GALLOP_MODEL_MODEL_H
@@ -22,36 +22,56 @@
 enum { MODEL_MAX_ROPES = 2, MODEL_MAX_LAYERS = 4096, MODEL_END_BYTES = 64 };
 
 struct model_info {
-    size_t n_layers, hidden, n_heads, n_kv, head_dim, inner, vocab, max_len; /* largest of the layers */
-    const size_t *dim; /* [L] of a head; NULL: all have head_dim */
-    size_t n_shared;   /* the last layers, which use keys and values of earlier ones and store none */
-    /* [L] keys in front of a row that a layer can see, with its own, 0: all; NULL: all see all */
+    /* The largest numbers of the layers. */
+    size_t n_layers, hidden, n_heads, n_kv, head_dim, inner, vocab, max_len;
+    /* [L] the head size of each layer; NULL: all have head_dim. */
+    const size_t *dim;
+    /* Number of last layers that use keys and values of earlier layers and store none. */
+    size_t n_shared;
+    /* [L] number of keys that a row of the layer sees, with its own; 0: all. NULL: all layers see all
+     * keys. */
     const size_t *window;
-    const size_t *sink; /* [L] and the first ones of a sequence (engine/kv_sparse.h); NULL: none */
-    size_t chunk; /* of layers that see the chunk a row lies in: such a window is one; 0: there are none */
+    /* [L] number of first rows of a sequence that stay visible beside the window (engine/kv_sparse.h); NULL:
+     * none. */
+    const size_t *sink;
+    /* Size of the chunks of layers whose rows see their own chunk only, for which WINDOW is the chunk; 0: no
+     * such layers. */
+    size_t chunk;
     struct rope rope[MODEL_MAX_ROPES];
     size_t n_ropes;
-    bool fixed_positions;                  /* learned positions: max_len cannot be passed */
-    float logit_softcap;                   /* of the logits, 0: none */
-    bool headless;                         /* there are no logits: hidden states alone */
-    size_t linear_k;                       /* largest input of the linears */
-    size_t n_experts, top_k, expert_inner; /* largest of the mixtures of experts; 0: there is none */
-    size_t extra;                          /* floats a token of the architecture's own use (struct work) */
+    /* Positions are learned: max_len is a limit. */
+    bool fixed_positions;
+    /* Of the logits; 0: none. */
+    float logit_softcap;
+    /* The model computes hidden states and no logits. */
+    bool headless;
+    /* The largest K of the linears. */
+    size_t linear_k;
+    /* The largest numbers of the mixtures of experts; 0: there are none. */
+    size_t n_experts, top_k, expert_inner;
+    /* Floats per token for the architecture (work.extra). */
+    size_t extra;
 };
 
-/* One line of `gallop inspect`: a tensor and what became of it. */
+/* One line of `gallop inspect`: a tensor and its use. */
 struct model_tensor {
-    const struct view *view;               /* without data once the model is open */
-    const char *use;                       /* "embedding", "norm", "linear", ... */
-    const struct linear *linear;           /* where it was packed, or NULL */
-    unsigned char end[2][MODEL_END_BYTES]; /* its first and its last bytes, where it is contiguous */
-    uint64_t sum;                          /* of all its bytes, if asked for */
-    size_t n_linears; /* stacked experts: into so many of the same size, LINEAR is the first */
+    /* Without data once the model is packed. */
+    const struct view *view;
+    /* "embedding", "norm", "linear", ... */
+    const char *use;
+    /* The linear into which the tensor was packed, or NULL. */
+    const struct linear *linear;
+    /* The first and the last bytes of a contiguous tensor. */
+    unsigned char end[2][MODEL_END_BYTES];
+    /* Sum of all bytes, with model_options.all_bytes. */
+    uint64_t sum;
+    /* Stacked experts are packed into this number of linears of the same size; LINEAR is the first. */
+    size_t n_linears;
 };
 
-/* Bytes of a tensor that a step reads as they are stored: an embedding that is not the head's. */
+/* The copy of a tensor that steps read in its stored form: an embedding that is not the head. */
 struct model_table {
-    void *p; /* region */
+    void *p;
     size_t bytes;
 };
 
@@ -60,39 +80,56 @@ struct work;
 
 /* A row of archs.def. */
 struct model_arch {
-    const char *class_name; /* architectures[0] of config.json */
+    /* architectures[0] of config.json. */
+    const char *class_name;
     const char *model_type;
-    void (*open)(struct model *m); /* as bind.h says; sets impl, forward and close */
+    /* Binds the model (bind.h) and sets impl, forward, tail and close. */
+    void (*open)(struct model *m);
 };
 
 #define MODEL_ARCH(class_name, model_type, open) void open(struct model *m);
 #include "model/archs.def"
 #undef MODEL_ARCH
 
-/* What model_pack() does, in the order of binding: one of these. */
+/* One step of model_pack(), in the order of binding. One of LINEAR, EMBED, VECTOR and LAYERS is set. */
 struct model_todo {
-    struct linear *linear; /* is packed */
+    /* Is packed as DESC says. */
+    struct linear *linear;
     const struct linear_desc *desc;
-    struct embed *embed;       /* its table is copied, for files are let go of, */
-    bool look;                 /* and looked through */
-    const struct view *vector; /* goes to OUT as fp32, each number x as x TIMES + ADD */
+    /* Its table is copied, because the files are closed later; with LOOK, it must be finite. */
+    struct embed *embed;
+    bool look;
+    /* Is written to OUT as fp32, each number x as x * TIMES + ADD. */
+    const struct view *vector;
     float *out, times, add;
-    size_t layers; /* so many are loaded now */
+    /* The number of layers that are loaded at this point. */
+    size_t layers;
 };
 
 struct model_options {
-    enum dtype dtype;                 /* DT_F32 or DT_BF16 */
-    struct quant_map quant;           /* of linears; as stored where fp32 is asked for: none */
-    const struct calibration *scales; /* of QUANT_INT8_STATIC, but for a packed checkpoint; NULL: none */
-    bool dtype_open;                  /* of a packed checkpoint, what it was packed for counts instead */
-    const struct kern *kern;          /* what the linears will run on */
-    const char *backend[OP_N_KINDS];  /* NULL or "auto": automatic */
-    bool allow_links;                 /* of the folder may lead out of it */
-    bool all_bytes; /* model_identity() goes by all bytes of the weights, for which they are read once more */
-    /* open, and outlives the model, which lets go of its files; NULL: the model opens one of its own */
+    /* DT_F32 or DT_BF16. */
+    enum dtype dtype;
+    /* Of linears. */
+    struct quant_map quant;
+    /* For QUANT_INT8_STATIC and int4, unless the checkpoint is packed; NULL: none. */
+    const struct calibration *scales;
+    /* DTYPE is a default: a packed checkpoint is computed in the type for which it was packed. */
+    bool dtype_open;
+    /* The kernels of the linears. */
+    const struct kern *kern;
+    /* NULL or "auto": automatic. */
+    const char *backend[OP_N_KINDS];
+    /* Links of the folder may lead out of it. */
+    bool allow_links;
+    /* model_identity() covers all bytes of the weights, which are read once more for it. */
+    bool all_bytes;
+    /* An open checkpoint, which outlives the model; model_pack() closes its files. NULL: the model opens its
+     * own. */
     struct checkpoint *checkpoint;
-    struct pack_writer *save; /* model_pack() writes a packed checkpoint there; NULL: nowhere */
-    void (*progress)(void *ctx, size_t done, size_t total); /* layers packed so far; may be NULL */
+    /* model_pack() writes a packed checkpoint there; NULL: none. */
+    struct pack_writer *save;
+    /* Is called with the number of layers packed so far; may be NULL. */
+    void (*progress)(void *ctx, size_t done, size_t total);
     void *progress_ctx;
 };
 
@@ -100,67 +137,86 @@ struct model {
     const struct model_arch *arch;
     struct model_info info;
     struct model_options opt;
-    struct config *config;              /* the text model's object of config.json */
-    struct config *config_file;         /* the whole file */
-    struct checkpoint own, *checkpoint; /* the latter may be another's */
+    /* The text model's object of config.json, and the whole file. */
+    struct config *config;
+    struct config *config_file;
+    /* CHECKPOINT is &OWN or borrowed. */
+    struct checkpoint own, *checkpoint;
     struct weights *weights;
-    struct quantised *quantised; /* matrices of WEIGHTS that a folder has as integers; NULL: it has none */
-    struct pool *pool;           /* borrowed */
-    struct arena arena;          /* names and small arrays, for the model's life */
+    /* Matrices of WEIGHTS that a folder stores as quantized integers; NULL: none. */
+    struct quantised *quantised;
+    /* Borrowed. */
+    struct pool *pool;
+    /* Names and small arrays, which live as long as the model. */
+    struct arena arena;
     struct model_tensor *tensor;
     size_t n_tensors, cap_tensors;
     struct model_table *table;
     size_t n_tables, cap_tables;
-    struct model_todo *todo; /* until it is done */
+    /* The steps of model_pack(); freed after it. */
+    struct model_todo *todo;
     size_t n_todo, cap_todo;
     struct arena todo_arena;
     size_t n_params, packed_bytes, table_bytes;
-    struct linear **linear; /* all of them, in the order of binding */
+    /* All linears, in the order of binding. */
+    struct linear **linear;
     size_t n_linears, cap_linears;
-    char headless[600];     /* why there is no head, where info.headless */
-    bool bidirectional;     /* rows of a sequence see each other: it is computed whole, and is headless */
-    bool has_stored_groups; /* linears compute with weights as they are stored in blocks */
-    /* what the linears' weights are: "none", "gguf", a name of --quant, or the JSON object of several */
+    /* Why there is no head, if info.headless. */
+    char headless[600];
+    /* Rows of a sequence see each other: a sequence is computed in one step, and the model is headless. */
+    bool bidirectional;
+    /* Linears compute with quantized integers as they are stored. */
+    bool has_stored_groups;
+    /* The quantization of the linears: "none", "gguf", a name of enum quant, or a JSON object of several. */
     char quant[QUANT_TEXT_MAX];
-    /* Sum of the calibration file that the weights were quantized with, here or when they were packed; 0:
+    /* Sum of the calibration file with which the weights were quantized, now or when they were packed; 0:
      * none. */
     uint64_t calibration;
-    /* while it is opened: the first failure, and where its sentence goes */
+    /* While the model is opened: the first failure, and its sentence. */
     int rc;
     struct err *e;
-    /* the architecture's */
+    /* Of the architecture. */
     void *impl;
     void (*forward)(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
     void (*tail)(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
     void (*close)(struct model *m);
 };
 
+/* Opens the checkpoint in the folder DIR, or that of OPT. POOL packs and is borrowed. */
 int model_open(struct model *m, const char *dir, const struct model_options *opt, struct pool *pool,
                struct err *e);
 
-/* Reads the weights: packs the linears on the pool, or takes them as they were packed. ERR_INPUT names a
+/* Reads the weights: packs the linears on the pool, or maps them from a packed checkpoint. ERR_INPUT names a
  * tensor that holds an infinity or NaN. */
 int model_pack(struct model *m, struct err *e);
 
-/* The kernel that most of them run with. */
+/* Returns the kernel that most linears use. */
 enum kern_fn model_gemm(const struct model *m);
 
-void model_close(struct model *m); /* a zeroed one is fine */
+/* A zeroed M is allowed. */
+void model_close(struct model *m);
 
-/* Sequences of LEN positions can be computed: not with more than there are learned positions. */
+/* Returns an error if sequences of LEN positions are longer than the learned positions. */
 int model_check_length(const struct model *m, size_t len, struct err *e);
 
-/* Buffers that a forward needs between its ops, for steps of up to max_tokens rows of which max_wanted give
- * logits. */
+/* Buffers between the operators of a forward pass, for steps of up to max_tokens rows of which max_wanted
+ * give logits. */
 struct work {
-    float *x, *r;   /* [T, E] residual stream; what the last block adds to it */
-    float *r2;      /* [T, E] for models whose blocks run side by side */
-    float *h;       /* [T, E] */
-    float *extra;   /* [T, model_info.extra] */
-    float *qkv;     /* [T, (H + 2 K) D] */
-    float *a;       /* [T, H D] */
-    float *xw, *rw; /* [wanted, E] */
-    float *hw;      /* [wanted, E] */
+    /* [T, E] the residual stream, and what attention or the MLP before adds to it. */
+    float *x, *r;
+    /* [T, E] for models that compute attention and MLP side by side. */
+    float *r2;
+    /* [T, E] */
+    float *h;
+    /* [T, model_info.extra] */
+    float *extra;
+    /* [T, (H + 2 K) D] */
+    float *qkv;
+    /* [T, H D] */
+    float *a;
+    /* [wanted, E] each. */
+    float *xw, *rw;
+    float *hw;
     void *region;
     size_t region_bytes;
 };
@@ -169,28 +225,29 @@ int model_work_open(struct work *s, const struct model *m, size_t max_tokens, si
                     struct err *e);
 void model_work_close(struct work *s);
 
-/* Runs all layers over B, which leaves the residual stream of its rows in S until the next run. */
+/* Computes all layers for B and leaves the residual stream of its rows in S until the next call. */
 void model_layers(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
 
-/* The last norm of the rows b->wanted [b->n_wanted] of the last model_layers(), into s->hw [n_wanted, E], and
- * their logits into b->logits [n_wanted, V], unless b->hidden_only. May be called several times, for other
- * rows. */
+/* Computes the last norm of the rows b->wanted [b->n_wanted] of the last model_layers() into s->hw [n_wanted,
+ * E], and, unless b->hidden_only, their logits into b->logits [n_wanted, V]. It may be called several times,
+ * for other rows. */
 void model_tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
 
-/* Both of them. */
+/* model_layers() and model_tail(). */
 void model_forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
 
-/* A number that tells one model from another, for what outlives a process: blocks of a KV store. From the
- * architecture, its sizes, windows, sinks and rotation tables, the bytes of config.json (of GGUF: what stands
- * for it), since any number there may count, and of every tensor the name, type, shape and its first and last
- * bytes, or all (model_options.all_bytes), and of the calibration file (--scales). The same checkpoint always
- * has the same; the computing type, the cache and the threads do not count. */
+/* Returns a number that identifies the model to data that outlives a process: KV blocks in a store.
+ *
+ * It covers the architecture, its sizes, windows, sinks and ropes; the bytes of config.json (of GGUF: of its
+ * equivalent), because any number there may matter; the name, type and shape of every tensor with its first
+ * and last bytes, or all (model_options.all_bytes); and the calibration file. The same checkpoint always
+ * gives the same number. The type of the arithmetic, the cache and the threads are not covered. */
 uint64_t model_identity(const struct model *m);
 
-/* archs.def has a row for CLASS_NAME ("LlamaForCausalLM"). */
+/* True if archs.def has a row for CLASS_NAME ("LlamaForCausalLM"). */
 bool model_arch_known(const char *class_name);
 
-/* The names that archs.def knows, for messages: "LlamaForCausalLM, ..." into OUT. */
+/* Writes the names of archs.def to OUT, for messages: "LlamaForCausalLM, ...". Returns OUT. */
 const char *model_arch_names(char *out, size_t size);
 
 #endif
