@@ -1,4 +1,5 @@
-/* eager.c - every op but attention: cut rows or columns, call a kernel. */
+/* eager.c - all operators of the eager sink except attention and mixtures of experts: divides rows or columns
+ * among threads and calls a kernel. */
 #include "ops/eager_priv.h"
 
 #include <string.h>
@@ -58,7 +59,8 @@ static void embed_rows(void *ctx, int thread, size_t begin, size_t end)
     (void)thread;
     for (size_t t = begin; t < end; t++) {
         size_t at = (size_t)(j->index[t] + w->offset);
-        float *x = j->x + t * n, *row = j->add ? (float *)j->g->in + t * n : x; /* no linear runs now */
+        float *x = j->x + t * n,
+              *row = j->add ? (float *)j->g->in + t * n : x; /* no linear uses the buffer now */
 
         ASSERT(j->index[t] + w->offset >= 0 && at < w->table.shape[0], "row %d of %s",
                j->index[t] + w->offset, w->table.name);
@@ -196,7 +198,7 @@ static void op_softcap(const struct sink *o, float *x, float cap, size_t n, size
 {
     struct each_job j = {.g = o->ctx, .x = x, .a = cap};
 
-    eager_rows(o->ctx, n * T, softcap_elements, &j); /* a row of logits is worth dealing */
+    eager_rows(o->ctx, n * T, softcap_elements, &j); /* one row of logits is enough work for all threads */
 }
 
 static void glu_rows(void *ctx, int thread, size_t begin, size_t end)
@@ -217,7 +219,7 @@ static void op_glu(const struct sink *o, float *out, const float *gate, size_t l
     eager_rows(o->ctx, T, glu_rows, &j);
 }
 
-/* ---- small ones ---- */
+/* ---- rows, tap ---- */
 
 static void op_rows(const struct sink *o, float *dst, const float *src, const uint32_t *index, size_t n,
                     size_t n_rows)
@@ -279,8 +281,8 @@ static size_t lay_out(struct eager *g, char *base)
     return at;
 }
 
-/* Enough partials for every head of one sequence at full length and of every sequence at a chunk each,
- * within 32 MiB. */
+/* Returns the number of partials: enough for every head of one sequence at full length and for one chunk of
+ * every sequence, within 32 MiB. */
 static size_t count_partials(const struct eager_limits *l)
 {
     size_t chunks = (l->max_len + KERN_CHUNK - 1) / KERN_CHUNK,

@@ -1,15 +1,16 @@
-/* eager_attn.c - the eager sink's attention: stores the new rows, then scores them chunk by chunk.
+/* eager_attn.c - attention of the eager sink: stores the new rows, then scores them chunk by chunk.
  *
- * Keys are cut into chunks of 256 absolute positions. Each chunk gives (max, sum, output) of a row by
- * itself, and chunks are folded in ascending order by one formula. A sequence with few rows (decode, short
- * continuations) has its chunks dealt to the threads and folded afterwards; one with many rows has its row
- * tiles dealt whole. Both give the same bits, because a chunk never knows who computes it. The rows of the
- * query heads that share a kv head are stacked, so that each K and V tile is loaded once for all of them.
- * All rows are stored before any is read: a caller's sequences may share blocks that this step computes.
+ * Keys are cut into chunks of 256 absolute positions. Each chunk gives (max, sum, output) of a row, and
+ * chunks are folded in ascending order by one formula. For a sequence with few rows (decode, short
+ * continuations) the chunks are divided among threads and folded afterwards; for one with many rows, its row
+ * tiles are divided. Both give the same bits, because the result of a chunk does not depend on the thread.
+ * The rows of the query heads that share a kv head are stacked, so that each K and V tile is loaded once for
+ * all of them. All rows are stored before any is read, because sequences of a batch may share blocks that
+ * this step computes.
  *
- * Of a layer with a sink (struct eager_limits) the rows that have left it behind their window see it in
- * pieces of their own, cut at the same positions, with a query that is rotated for it; they are folded before
- * the chunks. For other rows these pieces are empty and leave no trace.
+ * In a layer with a sink (struct eager_limits), rows whose window no longer touches the sink see the sink as
+ * separate pieces, cut at the same positions, with a query that is rotated for it; these are folded before
+ * the chunks. For other rows these pieces are empty and change nothing.
  */
 #include <math.h>
 #include <string.h>
@@ -19,11 +20,13 @@
 
 enum {
     MAX_DIM = KERN_ATTN_DIM,
-    ROWS = KERN_ATTN_ROWS, /* of a tile of a whole sequence */
-    SPLIT_ROWS = 64, /* most of a split one: all of them meet a chunk in one task, which reads it once */
+    /* Rows of a tile of a sequence that is not split. */
+    ROWS = KERN_ATTN_ROWS,
+    /* The most rows of a split sequence: all of them meet a chunk in one task, which reads it once. */
+    SPLIT_ROWS = 64,
 };
 
-/* ---- the job all phases share ---- */
+/* ---- the job of all phases ---- */
 
 struct attn_job {
     struct eager *g;
@@ -31,23 +34,37 @@ struct attn_job {
     const struct batch *b;
     const float *qkv;
     float *a;
-    size_t index;                       /* layer */
-    size_t window, sink;                /* rows: of the model or of struct eager_limits; 0: all, and none */
-    const float *sink_q;                /* what stands for eager.q where the sink is seen */
-    const struct eager_attn_plan *plan; /* [n_seqs] */
-    size_t n_tasks;                     /* of all sequences */
+    /* The layer. */
+    size_t index;
+    /* Rows, of the model or of struct eager_limits; window 0: all rows, sink 0: none. */
+    size_t window, sink;
+    /* The queries for the sink: eager.sink_q, or eager.q where these are the same. */
+    const float *sink_q;
+    /* [n_seqs] */
+    const struct eager_attn_plan *plan;
+    /* Of all sequences. */
+    size_t n_tasks;
 };
 
-/* What one sequence costs: made once a layer, read by all threads. */
+/* The work for one sequence. Computed once per layer, read by all threads. */
 struct eager_attn_plan {
-    size_t rows;        /* n G stacked rows */
-    size_t tiles;       /* row tiles */
-    size_t sinks;       /* pieces of the sink */
-    size_t first_chunk; /* the first that any row sees */
-    size_t pieces;      /* those of the sink, and chunks from first_chunk to the last */
-    size_t partial;     /* index of its first partial, if split */
-    size_t store_end;   /* items of phase one, */
-    size_t task_end;    /* and tasks of phase two, of this sequence and those before it */
+    /* n G stacked rows. */
+    size_t rows;
+    /* Row tiles. */
+    size_t tiles;
+    /* Pieces of the sink. */
+    size_t sinks;
+    /* The first chunk that any row sees. */
+    size_t first_chunk;
+    /* Pieces of the sink, and chunks from first_chunk to the last. */
+    size_t pieces;
+    /* Index of the first partial, if split. */
+    size_t partial;
+    /* The number of store tasks (phase one) and of scoring tasks (phase two) of this sequence and those
+     * before. */
+    size_t store_end;
+    size_t task_end;
+    /* The chunks are divided among threads. */
     bool split;
 };
 
@@ -56,13 +73,13 @@ size_t eager_attn_plan_bytes(const struct eager_limits *lim)
     return lim->max_seqs * sizeof(struct eager_attn_plan);
 }
 
-/* Some rows before POS are out of its sight: its window no longer touches the sink. */
+/* True if the window of a row at POS no longer touches the sink, so that the row does not see some rows. */
 static bool past_sink(const struct attn_job *j, size_t pos)
 {
     return j->window && pos + 1 > j->sink + j->window;
 }
 
-/* The first key that a row at POS sees, apart from the sink that it is past. */
+/* Returns the first key that a row at POS sees, without a sink that its window no longer touches. */
 static size_t lowest_key(const struct attn_job *j, size_t pos)
 {
     if (j->w->chunk)
@@ -70,19 +87,19 @@ static size_t lowest_key(const struct attn_job *j, size_t pos)
     return past_sink(j, pos) ? pos + 1 - j->window : 0;
 }
 
-/* Pieces of the sink for rows up to POS. */
+/* Returns the number of pieces of the sink for rows up to POS. */
 static size_t sink_pieces(const struct attn_job *j, size_t pos)
 {
     return past_sink(j, pos) ? (j->sink + KERN_CHUNK - 1) / KERN_CHUNK : 0;
 }
 
-/* Tiles of its positions that the rows of Q fall into. */
+/* Returns the number of tiles of positions that the rows of Q touch. */
 static size_t tiles_of(const struct batch_seq *q)
 {
     return (q->pos + q->n - 1) / KERN_TILE - q->pos / KERN_TILE + 1;
 }
 
-/* Plans all sequences of the batch. Returns the partials that they take. */
+/* Plans all sequences of the batch. Returns the number of partials that they need. */
 static size_t plan(struct attn_job *j, struct eager_attn_plan *p)
 {
     size_t G = j->w->n_heads / j->w->n_kv, n_kv = j->w->n_kv, partials = 0, stored = 0, want;
@@ -109,16 +126,16 @@ static size_t plan(struct attn_job *j, struct eager_attn_plan *p)
 
 /* ---- phase one: store k and v, pack q ---- */
 
-/* The layouts are those of kern.h, struct kern_attn. A row of keys, N words of dims side by side, to column
- * SLOT of its tile. */
+/* Writes a row of keys, N words of adjacent dims, to column SLOT of its tile. The layouts are those of struct
+ * kern_attn. */
 static void put_words(char *kt, size_t slot, const void *row, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         memcpy(kt + (i * KERN_TILE + slot) * 4, (const char *)row + 4 * i, 4);
 }
 
-/* A row of N values of BYTES each, each to PLACE in a word of its own. Inline, so that BYTES is a constant
- * and a copy one store. */
+/* Writes a row of N values of BYTES each, each to part PLACE of a word of its own. Inline, so that BYTES is a
+ * constant and a copy is one store. */
 static inline void put_parts(char *words, size_t place, const void *row, size_t n, size_t bytes)
 {
     for (size_t i = 0; i < n; i++)
@@ -163,7 +180,7 @@ static void put_i8(const struct attn_job *j, char *kt, char *vt, size_t slot, co
     put_parts(vt + slot / 4 * dp * 4, slot % 4, row, d, 1);
 }
 
-/* Rows are rotated (Hadamard) before they are stored. */
+/* True if rows are rotated (Hadamard) before they are stored. */
 static bool is_rotated(const struct attn_job *j)
 {
     return j->g->lim.kv_dtype == DT_I8 || j->g->lim.kv_dtype == DT_I4;
@@ -194,8 +211,8 @@ static void put_row(const struct attn_job *j, char *kt, char *vt, size_t slot, c
     }
 }
 
-/* The query heads of row T that share kv head HEAD into PACKED; for the sink, rotated to where it sees them
- * from. */
+/* Writes the query heads of row T that share kv head HEAD to PACKED; SINK: rotated to the position from which
+ * they see the sink. */
 static void pack_q(const struct attn_job *j, float *packed, size_t t, size_t head, const float *row,
                    bool sink)
 {
@@ -214,8 +231,8 @@ static void pack_q(const struct attn_job *j, float *packed, size_t t, size_t hea
     }
 }
 
-/* Rows of sequence Q that fall into tile TI of its positions, for one kv head. A tile is cleared when its
- * first row comes, so that rows not yet written hold zeros and never what another sequence left. */
+/* Stores the rows of sequence Q in tile TI of its positions, for one kv head. A tile is cleared when its
+ * first row is stored, so that later rows are zeros and not those of another sequence. */
 static void store_tile(const struct attn_job *j, const struct batch_seq *q, size_t ti, size_t head)
 {
     const struct attn *w = j->w;
@@ -267,7 +284,8 @@ struct thread_buffers {
     const void **k, **v, **next;
 };
 
-/* What a kernel takes. It does not depend on the layer's dp, so that other parts stay where they are. */
+/* Returns the scratch of a kernel. It does not depend on the layer's dp, so that the buffers after it have
+ * the same places in all layers. */
 static size_t score_bytes(const struct eager_limits *lim)
 {
     if (lim->kv_dtype == DT_I4)
@@ -282,7 +300,7 @@ size_t eager_attn_thread_bytes(const struct eager_limits *lim)
     size_t bytes = score_bytes(lim) + 2 * SPLIT_ROWS * dp * 4 + dp * 4 + 6 * SPLIT_ROWS * 4 +
                    3 * KERN_CHUNK_TILES * sizeof(void *);
 
-    return (bytes + 4095) & ~(size_t)4095; /* threads share no line, and few pages */
+    return (bytes + 4095) & ~(size_t)4095; /* threads share no cache line and few pages */
 }
 
 static struct thread_buffers thread_buffers(const struct eager *g, int thread, size_t dp)
@@ -290,7 +308,8 @@ static struct thread_buffers thread_buffers(const struct eager *g, int thread, s
     char *p = g->thread_scratch + (size_t)thread * g->thread_bytes;
     struct thread_buffers t;
 
-    t.zero = (float *)(void *)p; /* never written: stays zero; its place does not depend on the layer's dp */
+    t.zero =
+        (float *)(void *)p; /* never written, so it stays zero; its place does not depend on the layer's dp */
     t.scores = t.zero + (g->lim.head_dim + 15) / 16 * 16;
     t.out = t.scores + score_bytes(&g->lim) / sizeof(float);
     t.acc = t.out + SPLIT_ROWS * dp;
@@ -316,21 +335,22 @@ static void score_chunk(const struct eager *g, const struct kern_attn *a)
     }
 }
 
-/* Stacked rows [row, row + rows) of a sequence and kv head against one chunk, or what of it is sink. */
+/* Stacked rows [row, row + rows) of a sequence and kv head, with one chunk of keys, or with the part of the
+ * sink in it. */
 struct piece {
     const struct batch_seq *q;
     size_t head, row, rows, chunk;
     bool sink;
 };
 
-/* P becomes piece number I: those of the sink come first. */
+/* Sets P to piece number I; the pieces of the sink are first. */
 static void set_piece(struct piece *p, size_t i, size_t sinks, size_t first_chunk)
 {
     p->sink = i < sinks;
     p->chunk = p->sink ? i : first_chunk + i - sinks;
 }
 
-/* Tokens [lo, hi) of the chunk that stacked row R sees. */
+/* Sets [*LO, *HI) to the tokens of the chunk that stacked row R sees. */
 static void seen(const struct attn_job *j, const struct piece *p, size_t r, size_t *lo, size_t *hi)
 {
     size_t pos = p->q->pos + r / (j->w->n_heads / j->w->n_kv), low = lowest_key(j, pos), end = pos + 1;
@@ -349,7 +369,8 @@ static void seen(const struct attn_job *j, const struct piece *p, size_t r, size
         *lo = *hi;
 }
 
-/* The keys of P that its rows see, in the order of memory: N of them. */
+/* Writes the addresses of the key tiles of P that its rows see to K, in ascending order of positions. Returns
+ * their number. */
 static size_t keys_of(const struct attn_job *j, const struct piece *p, const void **k)
 {
     const struct kv_layer *l = &p->q->kv.layer[j->index];
@@ -365,7 +386,7 @@ static size_t keys_of(const struct attn_job *j, const struct piece *p, const voi
     return lo < hi ? hi - lo : 0;
 }
 
-/* Scores P; NEXT, unless it is NULL, is what this thread will be asked for then. */
+/* Scores P. NEXT is the piece that this thread will score next, or NULL. */
 static void chunk(const struct attn_job *j, const struct piece *p, const struct piece *next,
                   const struct thread_buffers *t, float *out, float *max, float *sum)
 {
@@ -400,7 +421,7 @@ static void chunk(const struct attn_job *j, const struct piece *p, const struct 
         if (lo < hi && lo / KERN_TILE < first)
             first = lo / KERN_TILE;
     }
-    for (size_t i = 0; i < tiles; i++) { /* tiles in front of the window may be gone: no row sees them */
+    for (size_t i = 0; i < tiles; i++) { /* tiles before the window may be freed: no row sees them */
         uint32_t tile = table[i < first && first < tiles ? first : i];
 
         t->k[i] = kv_layer_tile(l, l->k, tile, p->head);
@@ -410,7 +431,7 @@ static void chunk(const struct attn_job *j, const struct piece *p, const struct 
     score_chunk(j->g, &a);
 }
 
-/* Sink, division and the way out of one stacked row. */
+/* Folds the learned sink, divides, and writes the result of one stacked row. */
 static void finish_row(const struct attn_job *j, const struct batch_seq *q, size_t head, size_t r, float *m,
                        float *l, float *o, const float *zero)
 {
@@ -428,9 +449,12 @@ static void finish_row(const struct attn_job *j, const struct batch_seq *q, size
 /* A task of a thread: a row tile of a sequence and kv head, or one piece of a split sequence for all rows. */
 struct task {
     const struct eager_attn_plan *plan;
-    struct piece p;                    /* its first, or that one */
-    size_t sinks, first_chunk, pieces; /* not split: as in the plan, but of these rows alone */
-    size_t piece;                      /* split: its number in the plan */
+    /* The first piece of the rows, or the one piece. */
+    struct piece p;
+    /* Of a sequence that is not split: as in the plan, for these rows only. */
+    size_t sinks, first_chunk, pieces;
+    /* Of a split sequence: the number of the piece in the plan. */
+    size_t piece;
 };
 
 static void whole_task(const struct attn_job *j, const struct task *u, const struct task *next,
@@ -440,7 +464,7 @@ static void whole_task(const struct attn_job *j, const struct task *u, const str
     struct piece p = u->p, after;
 
     for (size_t i = 0; i < u->pieces; i++, p = after) {
-        bool first = i == 0; /* it is what the others are folded to */
+        bool first = i == 0; /* the other pieces are folded into it */
 
         after = p;
         set_piece(&after, i + 1, u->sinks, u->first_chunk);
@@ -457,7 +481,7 @@ static void whole_task(const struct attn_job *j, const struct task *u, const str
         finish_row(j, p.q, p.head, p.row + r, &t->acc_max[r], &t->acc_sum[r], t->acc + r * dp, t->zero);
 }
 
-/* One piece; its results go to the partials [row][piece]. */
+/* Scores one piece and writes its results to the partials [row][piece]. */
 static void split_task(const struct attn_job *j, const struct task *u, const struct task *next,
                        const struct thread_buffers *t)
 {
@@ -475,9 +499,9 @@ static void split_task(const struct attn_job *j, const struct task *u, const str
     }
 }
 
-/* Task number ITEM of the job, of sequence *SEQ or of a later one, to which *SEQ moves. Tasks of a head follow
- * each other: keys and values of a whole sequence stay in level 2 while its rows, the longest first, take
- * them; those of a split one come as they lie in memory. */
+/* Sets U to task number ITEM of the job, which belongs to sequence *SEQ or a later one; moves *SEQ to it.
+ * Tasks of a head follow each other: keys and values of a sequence that is not split stay in level 2 for all
+ * its rows, of which the longest come first; those of a split one are read in the order of memory. */
 static void find_task(const struct attn_job *j, size_t *seq, size_t item, struct task *u)
 {
     size_t i, last, G = j->w->n_heads / j->w->n_kv;
@@ -507,8 +531,8 @@ static void find_task(const struct attn_job *j, size_t *seq, size_t item, struct
     set_piece(&u->p, 0, u->sinks, u->first_chunk);
 }
 
-/* The kernel is told of the task that comes next, so that it can ask memory for its keys; in vain if another
- * thread takes it. */
+/* Computes tasks [begin, end). The kernel gets the keys of the next task to prefetch them, in vain if another
+ * thread takes that task. */
 static void chunks_range(void *ctx, int thread, size_t begin, size_t end, size_t end_of_range)
 {
     const struct attn_job *j = ctx;
@@ -531,7 +555,7 @@ static void chunks_range(void *ctx, int thread, size_t begin, size_t end, size_t
     }
 }
 
-/* ---- phase three: fold what was split ---- */
+/* ---- phase three: fold split sequences ---- */
 
 static void fold_share(void *ctx, int thread, int n_threads)
 {

@@ -1,11 +1,12 @@
-/* eager_moe.c - the eager sink's mixture of experts: route, group rows by expert, compute the groups, add up.
+/* eager_moe.c - mixture of experts of the eager sink: routes rows, groups them by expert, computes the groups
+ * and adds the results.
  *
- * Rows of one expert lie together in the grouped buffers, experts ascending, tokens ascending within one. All
- * experts' panels are one pile that the threads take from, in shares that shrink towards its end, so a decode
- * step of a few tokens meets at as many barriers as a dense MLP and the threads end together. The activation
- * is where the sums of gate and up end, unless it has limits. A token's results are added by whoever has its
- * row, in ascending order of the experts' numbers: neither the batch nor the threads can change a bit,
- * because each element of a linear has one sum whoever computes it.
+ * Rows of one expert are adjacent in the grouped buffers: experts ascending, and tokens ascending within one.
+ * The panels of all experts are one list from which threads take parts that shrink towards its end, so that a
+ * decode step of a few tokens has as many barriers as a dense MLP and the threads end together. The
+ * activation is applied where the sums of gate and up are finished, unless it has limits. A token's results
+ * are added by the thread that has its row, in ascending order of the experts' numbers. Neither batch nor
+ * threads can change a bit, because each element of a linear has the same sum on every thread.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -21,28 +22,42 @@ enum {
 
 /* The parts of the scratch. P is the number of tokens of a pass, R = P * top_k. */
 struct buffers {
-    float *logits;    /* [P, n_experts] */
-    float *weight;    /* [P, top_k] */
-    uint32_t *chosen; /* [P, top_k] experts of a token, ascending */
-    uint32_t *row;    /* [P, top_k] where its rows are in the grouped buffers */
-    uint32_t *first;  /* [n_experts + 1] first row of each expert */
-    uint32_t *hit;    /* [n_experts] experts that have rows, ascending */
-    void *in;         /* [R] rows of E in the form of the experts' linears */
-    float *up;        /* [R, 2 I] where an activation with limits stands between the linears, [R, I] where its
-                         results are rounded row by row */
-    void *middle;     /* [R] rows of I in the form of the experts' linears */
-    float *out;       /* [R, E] */
+    /* [P, n_experts] */
+    float *logits;
+    /* [P, top_k] */
+    float *weight;
+    /* [P, top_k] experts of a token, ascending. */
+    uint32_t *chosen;
+    /* [P, top_k] indices of a token's rows in the grouped buffers. */
+    uint32_t *row;
+    /* [n_experts + 1] first row of each expert. */
+    uint32_t *first;
+    /* [n_experts] experts that have rows, ascending. */
+    uint32_t *hit;
+    /* [R] rows of E in the form of the experts' linears. */
+    void *in;
+    /* [R, 2 I] if an activation with limits is computed between the linears; [R, I] if the results of the
+     * activation are rounded row by row. */
+    float *up;
+    /* [R] rows of I in the form of the experts' linears. */
+    void *middle;
+    /* [R, E] */
+    float *out;
 };
 
 struct moe_job {
     struct eager *g;
     const struct moe *w;
     struct buffers b;
-    const float *h; /* [P, E] of this pass; r has the same shape */
+    /* [P, E] of this pass; r has the same shape. */
+    const float *h;
     float *r;
-    size_t n_hit, panels; /* panels of one expert's linear */
-    bool down;            /* which linear the panels are of */
-    atomic_size_t next;   /* panel of the pile */
+    /* Experts that have rows, and panels of one linear of an expert. */
+    size_t n_hit, panels;
+    /* The panels are those of the down linears. */
+    bool down;
+    /* The next panel of the list. */
+    atomic_size_t next;
 };
 
 static size_t lay_out(const struct eager_limits *l, char *base, struct buffers *b)
@@ -71,8 +86,8 @@ size_t eager_moe_bytes(const struct eager_limits *lim)
 
 /* ---- routing ---- */
 
-/* The K largest logits, largest first; of equal ones the lower expert. NaN is never larger, but K experts
- * come out. */
+/* Writes the K experts with the largest logits to TOP, largest first; of equal logits, the lower expert comes
+ * first. NaN is never larger, but K experts are always chosen. */
 static void choose_experts(const float *logit, size_t n, size_t k, uint32_t *top)
 {
     size_t have = 0;
@@ -131,7 +146,7 @@ static void route_rows(void *ctx, int thread, size_t begin, size_t end)
 
         choose_experts(j->b.logits + t * w->n_experts, w->n_experts, k, top);
         weigh_experts(j->g->kern, w, j->b.logits + t * w->n_experts, top, weight);
-        for (size_t i = 1; i < k; i++) { /* from rank order to the order of addition */
+        for (size_t i = 1; i < k; i++) { /* sort by expert, which is the order of addition */
             uint32_t x = top[i];
             float a = weight[i];
             size_t at = i;
@@ -146,7 +161,7 @@ static void route_rows(void *ctx, int thread, size_t begin, size_t end)
     }
 }
 
-/* Counts the rows of each expert and gives every (token, choice) its row. */
+/* Counts the rows of each expert and assigns a row to every (token, choice). */
 static void group_rows(struct moe_job *j, size_t T)
 {
     const struct buffers *b = &j->b;
@@ -163,14 +178,14 @@ static void group_rows(struct moe_job *j, size_t T)
     }
     for (size_t i = 0; i < R; i++)
         b->row[i] = b->first[b->chosen[i]]++;
-    for (size_t x = n; x > 0; x--) /* the counting moved each to the next one's place */
+    for (size_t x = n; x > 0; x--) /* undo the shift that the loop above made */
         b->first[x] = b->first[x - 1];
     b->first[0] = 0;
 }
 
 /* ---- the experts ---- */
 
-/* X, which is ROW of the grouped buffers, to the form of its expert's linear, up or DOWN. */
+/* Writes X, row ROW of the grouped buffers, in the form of its expert's linear: up, or with DOWN, down. */
 static void put_row(const struct moe_job *j, int thread, size_t expert, bool down, size_t row, const float *x)
 {
     const struct buffers *b = &j->b;
@@ -190,7 +205,7 @@ static void gather_rows(void *ctx, int thread, size_t begin, size_t end)
     for (size_t t = begin; t < end; t++)
         for (size_t i = 0; i < w->top_k; i++) {
             size_t row = j->b.row[t * w->top_k + i];
-            float *scaled = j->b.out + row * E; /* free until the experts are done */
+            float *scaled = j->b.out + row * E; /* not used until the experts are computed */
             const float *src = j->h + t * E;
 
             if (w->scale_input) {
@@ -202,13 +217,13 @@ static void gather_rows(void *ctx, int thread, size_t begin, size_t end)
         }
 }
 
-/* What gate and up become is put where the next linear reads it. */
+/* True if gate and up write their results in the form that down reads. */
 static bool is_fused(const struct moe *w)
 {
     return w->expert[0].up.paired && linear_leads_into(&w->expert[0].up, &w->expert[0].down);
 }
 
-/* The panels [p0, p1) of one linear of expert X. */
+/* Computes panels [p0, p1) of one linear of expert X. */
 static void run_panels(const struct moe_job *j, int thread, uint32_t x, size_t p0, size_t p1)
 {
     const struct buffers *b = &j->b;
@@ -227,7 +242,7 @@ static void run_panels(const struct moe_job *j, int thread, uint32_t x, size_t p
         linear_run_panels(&w->up, j->g->pool, thread, in, b->up + row * 2 * I, 2 * I, m, p0, p1);
 }
 
-/* Takes a share of what is left of the pile; false: nothing is. */
+/* Takes a part of the remaining panels. False: none remain. */
 static bool take_panels(struct moe_job *j, size_t total, int n_threads, size_t *begin, size_t *end)
 {
     size_t at = atomic_load(&j->next), share;
@@ -242,7 +257,7 @@ static bool take_panels(struct moe_job *j, size_t total, int n_threads, size_t *
     return true;
 }
 
-/* Panels of all experts that have rows, in the order of the experts. */
+/* Computes panels of all experts that have rows, in the order of the experts. */
 static void panels_share(void *ctx, int thread, int n_threads)
 {
     struct moe_job *j = ctx;
@@ -267,8 +282,8 @@ static void run_experts(struct moe_job *j, bool down)
     pool_run(j->g->pool, panels_share, j);
 }
 
-/* GPT-OSS: (up + 1) * gate * sigmoid(alpha gate) = silu(alpha gate) * (up + 1) / alpha, both clamped
- * before. */
+/* Prepares GATE and UP for silu(gate) * up, as GPT-OSS needs it: (up + 1) * gate * sigmoid(alpha gate) =
+ * silu(alpha gate) * (up + 1) / alpha, with gate and up clamped before. */
 static void clamp_row(const struct moe *w, float *gate, float *up)
 {
     for (size_t i = 0; i < w->inner; i++)

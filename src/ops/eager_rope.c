@@ -1,9 +1,9 @@
-/* eager_rope.c - what the eager sink does to heads before attention: norms, q's temperature, rope.
+/* eager_rope.c - what the eager sink applies to heads before attention: norms, the temperature of q, RoPE.
  *
- * Rows are rotated to the positions they have in the text. Where a layer keeps only the first rows and a
- * window (StreamingLLM, https://arxiv.org/abs/2309.17453), positions are those inside the cache: a query
- * behind everything that was dropped stands at the cache's last place. Keys of its window are as far from it
- * as in the text; for the first rows it is rotated once more, to where it stands then.
+ * Rows are rotated to their positions in the text. If a layer keeps only the first rows and a window
+ * (StreamingLLM, https://arxiv.org/abs/2309.17453), positions are those inside the cache: a query after all
+ * dropped rows has the last position of the cache. The keys of its window have the same distance as in the
+ * text; for the first rows the query is rotated once more, to its position in the cache.
  */
 #include <math.h>
 

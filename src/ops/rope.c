@@ -1,4 +1,4 @@
-/* rope.c - inverse frequencies by type, and cosines by row.
+/* rope.c - inverse frequencies of each type of rope, and cosines of rows.
  *
  * Formulas: RoPE (Su et al. 2021), linear scaling and dynamic NTK (as in transformers), Llama 3.1's smoothed
  * bands, YaRN (Peng et al. 2023), LongRoPE (Ding et al. 2024).
@@ -35,7 +35,7 @@ static void llama3(float *inv, size_t half, const struct rope_params *p)
     }
 }
 
-/* The dim (as a real number) whose wave makes N_ROT turns over the original context. */
+/* Returns the dim (as a real number) whose wave makes N_ROT rotations over the original context. */
 static double correction_dim(const struct rope_params *p, double n_rot)
 {
     return (double)p->dim * log(p->original / (n_rot * 2 * M_PI)) / (2 * log(p->theta));
@@ -92,7 +92,7 @@ static void longrope(float *inv, const double *by, const struct rope_params *p, 
         inv[i] = 1.0f / ((float)by[i] * (float)pow(p->theta, (double)((float)(2 * i) / (float)p->dim)));
 }
 
-/* Frequencies as of the whole head, of which only the first pairs rotate. */
+/* The frequencies are those of the whole head, but only the first pairs rotate. */
 static void proportional(float *inv, const struct rope_params *p, size_t half)
 {
     for (size_t i = 0; i < half; i++)
@@ -146,7 +146,7 @@ size_t rope_switch_length(const struct rope *r)
     return r->type == ROPE_LONGROPE ? (size_t)r->original : 0;
 }
 
-/* Dynamic NTK: the frequency of pair I when N tokens were in the forward. */
+/* Returns dynamic NTK's frequency of pair I for a sequence of N tokens. */
 static float dynamic_inv(const struct rope *r, size_t n, size_t i)
 {
     double d = (double)r->dim, base = r->theta;
@@ -156,7 +156,7 @@ static float dynamic_inv(const struct rope *r, size_t n, size_t i)
     return 1.0f / (float)pow(base, (double)((float)(2 * i) / (float)r->dim));
 }
 
-/* What type longrope decides by the sequence's length. */
+/* Returns the frequencies, which longrope chooses by the length of the sequence. */
 static const float *inverse(const struct rope *r, const struct batch_seq *s)
 {
     return r->type == ROPE_LONGROPE && (double)s->n_total > r->original ? r->inv_long : r->inv;
@@ -202,7 +202,7 @@ void rope_back(const struct rope *r, const struct batch *b, size_t begin, size_t
         for (size_t t = from; t < to; t++) {
             size_t pos = s->pos + (t - s->first);
 
-            for (size_t i = 0; i < r->half && pos > at; i++) { /* both as fill_row() rounds them */
+            for (size_t i = 0; i < r->half && pos > at; i++) { /* both angles are rounded as in fill_row() */
                 double angle = (double)((float)at * inv[i]) - (double)((float)pos * inv[i]);
 
                 cos_rows[t * r->half + i] = (float)cos(angle);

@@ -1,4 +1,4 @@
-/* timed.c - each operator between two readings of the clock. */
+/* timed.c - runs each operator between two readings of the clock. */
 #include "ops/timed.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ const char *timed_name(int kind)
     return kind < OP_N_KINDS ? linear_kind_name((enum op_kind)kind) : "other";
 }
 
-/* An operator begins: the time. */
+/* Returns the time at which an operator begins. */
 static uint64_t begin_op(const struct sink *o)
 {
     struct timed *t = o->ctx;
@@ -21,8 +21,8 @@ static uint64_t begin_op(const struct sink *o)
     return clock_ns();
 }
 
-/* OP, which began at BEGIN_NS, has ended. What the pool waited meanwhile is no work of OP: under load, a
- * thread may not get its processor for milliseconds. */
+/* Counts OP, which began at BEGIN_NS and has ended. The time that the pool waited is not work of OP: under
+ * load, a thread may not run for milliseconds. */
 static void end_op(const struct sink *o, uint64_t begin_ns, struct timed_op *op)
 {
     struct timed *t = o->ctx;
@@ -40,7 +40,7 @@ static void end_op(const struct sink *o, uint64_t begin_ns, struct timed_op *op)
         t->each(t->each_ctx, op);
 }
 
-/* An operator that reads neither weights nor the cache. */
+/* Counts an operator that reads neither weights nor the cache. */
 static void end_small_op(const struct sink *o, uint64_t begin_ns, int kind, const char *name)
 {
     struct timed_op op = {.kind = kind, .name = name};
@@ -53,9 +53,9 @@ static const struct sink *target(const struct sink *o)
     return ((const struct timed *)o->ctx)->to;
 }
 
-/* ---- what operators cannot do without ---- */
+/* ---- bytes and operations ---- */
 
-/* W on so many ROWS, of so many such weights. */
+/* Returns the needs of ROWS rows that are multiplied with WEIGHTS weights of the size of W. */
 static struct timed_part linear_part(const struct linear *w, double rows, double weights)
 {
     return (struct timed_part){.bytes = rows > 0 ? weights * (double)w->packed_bytes : 0,
@@ -63,7 +63,7 @@ static struct timed_part linear_part(const struct linear *w, double rows, double
                                .dtype = w->dtype};
 }
 
-/* Rows that the one at position P sees, itself among them. */
+/* Returns the number of rows that a row at position P sees, including itself. */
 static size_t seen(const struct timed *t, const struct attn *w, size_t layer, size_t p)
 {
     size_t n = w->chunk ? p % w->chunk + 1 : p + 1;
@@ -81,7 +81,7 @@ static size_t seen(const struct timed *t, const struct attn *w, size_t layer, si
 static struct timed_part attn_part(const struct timed *t, const struct attn *w, const struct batch *b,
                                    size_t layer)
 {
-    /* of a row's K and V in a head */
+    /* bytes of K and V of a row in one head */
     size_t row = 2 * kv_tile_bytes(t->kv_dtype, w->dp) / KERN_TILE;
     double rows = 0, pairs = 0;
 
@@ -95,7 +95,7 @@ static struct timed_part attn_part(const struct timed *t, const struct attn *w, 
                                .dtype = t->kv_dtype};
 }
 
-/* Of N experts, the K of each of T rows; which these are is left to chance. */
+/* Returns the expected number of experts that T rows choose, if all experts are equally likely. */
 static double experts_read(const struct moe *w, size_t T)
 {
     double n = (double)w->n_experts;
