@@ -1,4 +1,5 @@
-/* linear.c - chooses a backend, packs in parallel, runs by column panels. */
+/* linear.c - opens, packs and runs linears: chooses a backend, and divides columns and panels among
+ * threads. */
 #include "ops/linear.h"
 
 #include <math.h>
@@ -23,7 +24,7 @@ static const struct linear_backend *const backends[] = {
 };
 enum { N_BACKENDS = sizeof(backends) / sizeof(backends[0]) };
 
-/* Those that are left out; the row of NULL ends them. */
+/* Backends that this build lacks; a row of NULL ends the list. */
 static const struct {
     const char *name, *lacks;
 } lacking[] = {
@@ -92,7 +93,7 @@ static int choose_backend(struct linear *l, const struct linear_desc *d, const c
                    wish ? wish : "(any)", linear_kind_name(d->kind), why_not);
 }
 
-/* Says which of a linear's tensors, V or one joined with it, holds X; T is what it is computed in. */
+/* Fails because tensor V holds X, which is not finite in the type T of the arithmetic. */
 static int refuse_number(const struct view *v, float x, enum dtype t, struct err *e)
 {
     return err_set(e, ERR_INPUT, "%s: tensor %s holds %g%s, expected finite numbers", v->file, v->name,
@@ -130,7 +131,7 @@ struct pack_job {
     atomic_bool refused;
 };
 
-/* So many stored bytes, of all threads, are packed before their pages are given back. */
+/* Stored bytes that all threads pack before the pages are given back. */
 static const size_t pieces_bytes = (size_t)32 << 20;
 
 static size_t piece_columns(const struct linear_desc *d, int n_threads)
@@ -146,8 +147,8 @@ static size_t piece_columns(const struct linear_desc *d, int n_threads)
     return n ? n : KERN_NR;
 }
 
-/* The columns [begin, end) were packed; where rows lie one behind the other, their pages are given back, so
- * that a matrix is never in memory twice. */
+/* Gives back the pages of columns [begin, end), which are packed, if their rows are contiguous, so that a
+ * matrix is never in memory twice. */
 static void give_back(const struct linear_desc *d, size_t begin, size_t end)
 {
     size_t first[LINEAR_MAX_PARTS], stop[LINEAR_MAX_PARTS] = {0}, p;
@@ -187,7 +188,8 @@ static void pack_share(void *ctx, int thread, int n_threads)
     }
 }
 
-/* The first number that is none, or becomes none, for the sentence. */
+/* Finds the first number that is not finite, or not finite in the type of the arithmetic, for the
+ * sentence. */
 static int find_number(const struct linear *l, const struct linear_desc *d, struct err *e)
 {
     enum { N = 32 };
@@ -208,7 +210,7 @@ static int find_number(const struct linear *l, const struct linear_desc *d, stru
 
 int linear_open(struct linear *l, const struct linear_desc *d, const char *backend, struct err *e)
 {
-    size_t most; /* no form takes more than 8 bytes an element of whole panels */
+    size_t most; /* no form needs more than 8 bytes per element of whole panels */
     int rc;
 
     *l = (struct linear){.name = d->name,
@@ -246,7 +248,8 @@ int linear_pack(struct linear *l, const struct linear_desc *d, struct pool *pool
         rc = pool_reserve(pool, l->backend->scratch_bytes(l), e);
     if (rc == 0) {
         pool_run(pool, pack_share, &job);
-        for (size_t p = 0; p < d->n_parts; p++) /* what lies otherwise, and pages that two pieces share */
+        for (size_t p = 0; p < d->n_parts;
+             p++) /* rows that are not contiguous, and pages that two pieces share */
             map_file_drop(d->part[p]->data, view_span_bytes(d->part[p]));
         rc = atomic_load(&job.refused) ? find_number(l, d, e) : 0;
     }
@@ -262,7 +265,7 @@ int linear_map(struct linear *l, const struct linear_desc *d, const void *packed
 
     if (rc == 0 && l->backend->scratch_bytes)
         rc = pool_reserve(pool, l->backend->scratch_bytes(l), e);
-    l->packed = (void *)(uintptr_t)packed; /* it is only read from now on */
+    l->packed = (void *)(uintptr_t)packed; /* it is only read */
     l->mapped = true;
     if (rc)
         linear_close(l);
@@ -281,7 +284,7 @@ bool linear_is_exact(const struct linear *l, const struct linear_desc *d)
 {
     bool exact = l->backend->row != NULL && l->dtype != DT_I8;
 
-    for (size_t p = 0; p < d->n_parts; p++) /* every weight dtype goes into fp32, and bf16 into itself */
+    for (size_t p = 0; p < d->n_parts; p++) /* fp32 holds every weight dtype exactly, and bf16 holds bf16 */
         exact &= !d->scale[p] && (l->dtype == DT_F32 || d->part[p]->dtype == DT_BF16);
     return exact;
 }
@@ -326,7 +329,7 @@ void linear_put_all(const struct linear *l, struct pool *pool, void *in, const f
     struct put_job job = {l, pool, in, x, m};
 
     if (m == 1)
-        put_share(&job, 0, 1); /* one row is quicker copied than dealt */
+        put_share(&job, 0, 1); /* for one row, waking the pool costs more than the work */
     else if (m)
         pool_run(pool, put_share, &job);
 }
@@ -359,20 +362,20 @@ void linear_run_panels_act(const struct linear *l, const struct pool *pool, int 
     run_panels(l, pool, thread, in, &end, m, p0, p1);
 }
 
-/* Threads are dealt pieces of work, a panel for a part of the rows: first a group's panels for the first
- * part, then for the next one, and so on, then those of the next group. There are as many groups as threads
- * for each part, so that a thread has one part and panels that it or its neighbours packed. */
+/* A task is one panel for one part of the rows. Tasks are ordered by range of panels, within it by part,
+ * within it by panel. There are as many ranges as threads for each part, so that a thread computes one part
+ * with panels that it or its neighbours packed. */
 struct run_job {
     const struct linear *l;
     const struct pool *pool;
     const void *in;
     const struct linear_end *end;
     size_t m, parts, panels;
-    int groups;
+    int ranges;
 };
 
-/* Into how many parts M rows are cut: so many that a thread has no more than stay in its cache, and more
- * where panels alone would leave threads without work while others have some, by more than a twentieth. */
+/* Returns the number of parts of M rows: enough that the rows of a thread stay in its cache, and more if that
+ * divides the work among the threads more evenly by over a twentieth. */
 static size_t parts_of(const struct linear *l, size_t m, size_t panels, size_t threads)
 {
     size_t most = l->backend->most ? l->backend->most(l) : SIZE_MAX, parts = 1 + (m - 1) / most, best = parts;
@@ -388,11 +391,11 @@ static void run_range(void *ctx, int thread, size_t at, size_t stop, size_t ahea
 {
     const struct run_job *j = ctx;
     struct linear_end end = *j->end;
-    size_t p = 0, p_end = 0, first = 0; /* of a group: its panels, and the first piece of them and a part */
+    size_t p = 0, p_end = 0, first = 0; /* of a range: its panels; the first task of the range and part */
 
     end.parts = j->parts;
-    for (int group = 0; group < j->groups && at < stop; group++) {
-        pool_share(j->panels, 1, group, j->groups, &p, &p_end);
+    for (int range = 0; range < j->ranges && at < stop; range++) {
+        pool_share(j->panels, 1, range, j->ranges, &p, &p_end);
         for (end.part = 0; end.part < j->parts && at < stop; end.part++, first += p_end - p) {
             size_t last = first + p_end - p, n;
 
@@ -416,7 +419,7 @@ static void run_all(const struct linear *l, struct pool *pool, const void *in, c
         return;
     job.panels = (linear_columns(l) + KERN_NR - 1) / KERN_NR;
     job.parts = parts_of(l, m, job.panels, threads);
-    job.groups = (int)((threads + job.parts - 1) / job.parts);
+    job.ranges = (int)((threads + job.parts - 1) / job.parts);
     pool_run_ranges(pool, job.parts * job.panels, run_range, &job);
 }
 

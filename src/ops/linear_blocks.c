@@ -1,9 +1,9 @@
-/* linear_blocks.c - backend "blocks": weights that a GGUF file has as integers in blocks keep their bits.
+/* linear_blocks.c - backend "blocks": quantized weights of a GGUF file keep their integers.
  *
- * Takes matrices all of whose parts are Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K or Q6_K, and keeps as many
- * bytes as the file, in the panels of kern/format/groups.h. Inputs become integers of 8 bits, 32 with a scale of
- * their own, as llama.cpp does it; sums of 32 products are exact. Parts may have several formats, as q, k and
- * v often do, if each of them is whole panels. Columns that fill up the last panel are zeros.
+ * It takes matrices all of whose parts are Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K or Q6_K, and needs as
+ * many bytes as the file, in the panels of kern/format/groups.h. Inputs become 8-bit integers with one scale per 32,
+ * as in llama.cpp; sums of 32 products are exact. Parts may have different formats, as q, k and v often do,
+ * if each of them is whole panels. Columns that pad the last panel are zeros.
  */
 #include <string.h>
 
@@ -57,7 +57,7 @@ static size_t stored_open(struct linear *l, const struct linear_desc *d)
     return bytes;
 }
 
-/* The first panel of part P, and its bytes. */
+/* Sets *PANEL to the first panel of PART and returns its address. */
 static char *part_at(const struct linear *l, size_t part, size_t *panel)
 {
     char *at = l->packed;
@@ -76,7 +76,7 @@ static const uint8_t *row_at(const struct view *v, size_t row)
            view_stored_row(v, row) * (v->stride[0] / dtype_group(v->dtype)) * dtype_bytes(v->dtype);
 }
 
-/* Group I of column C of PANEL. False: a weight of it is not finite. */
+/* Packs group I of column C of PANEL. False: one of its weights is not finite. */
 static bool pack_group(const struct groups_form *f, uint8_t *panel, size_t i, size_t c,
                        const struct quant_codes *q)
 {
@@ -92,7 +92,7 @@ static bool pack_group(const struct groups_form *f, uint8_t *panel, size_t i, si
     return (q->d & 0x7c00) != 0x7c00 && (q->min & 0x7c00) != 0x7c00;
 }
 
-/* The 32 columns from FIRST on. */
+/* Packs 32 columns from FIRST. False: one of their weights is not finite. */
 static bool pack_panel(const struct linear *l, const struct linear_desc *d, size_t first)
 {
     size_t part = 0, panel, bytes;
@@ -138,7 +138,7 @@ static void stored_run(const struct linear *l, const void *in, const struct line
 {
     (void)scratch;
     for (size_t part = 0; part < LINEAR_MAX_PARTS && l->part_panels[part]; part++) {
-        struct kern_gemm g = linear_gemm(l, in, end, m, NULL); /* gemm_blocks wants no sums */
+        struct kern_gemm g = linear_gemm(l, in, end, m, NULL); /* gemm_blocks needs no sums */
         size_t from, to;
 
         g.b = part_at(l, part, &g.first);

@@ -1,6 +1,6 @@
-/* linear_epilogue.c - what becomes of the sums of a panel, for backends whose kernels leave them in fp32: the
- * bias is added, then the activation or the product of pairs is formed by the kernels of the table, and the
- * result goes where the end says. The bits are those of the gemm kernels' own ends. */
+/* linear_epilogue.c - the epilogue of backends whose kernels return fp32 sums: adds the bias, applies the
+ * activation with the kernels of the table, and writes the result to its destination. The bits are those of
+ * the epilogues of the gemm kernels. */
 #include <string.h>
 
 #include "ops/linear.h"

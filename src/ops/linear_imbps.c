@@ -1,17 +1,17 @@
-/* linear_imbps.c - backend "imbps", of MLPs: Intermediate Memory Block Partitioning, as PACE calls it.
+/* linear_imbps.c - backend "imbps", for MLPs: Intermediate Memory Block Partitioning, as PACE calls it.
  *
- * The intermediate of an MLP is cut into splits of columns that stay in level 2 for all rows of a step: of
- * each split the threads compute up (and gate) with the activation, and then what it adds to the sums of
- * down, which wait in the output from split to split. Splits share one buffer. Panels, forms and kernels are
- * those of "gallop". Sums take the intermediate in ascending order either way, so bits are the same.
- *
- * Few rows have one split, which is what "gallop" does.
+ * The intermediate of an MLP is cut into splits of columns that stay in level 2 for all rows of a step. For
+ * each split the threads compute up (and gate) with the activation, then add its products to the sums of
+ * down, which are kept in the output. All splits use the same buffer. Panels, forms and kernels are those of
+ * "gallop". Sums take the intermediate in ascending order in both backends, so the bits are the same. For few
+ * rows there is one split, and the computation is that of "gallop".
  */
 #include <string.h>
 
 #include "ops/linear.h"
 
-enum { UNIT = 64, LEAST = 256 }; /* columns that a split is a multiple of, and has at least */
+/* A split has a multiple of UNIT columns, and at least LEAST. */
+enum { UNIT = 64, LEAST = 256 };
 
 static bool imbps_accepts(const struct linear_desc *d, const char **why_not)
 {
@@ -21,11 +21,12 @@ static bool imbps_accepts(const struct linear_desc *d, const char **why_not)
     *why_not = "it serves whole MLPs, not the experts of a mixture";
     if (d->is_expert)
         return false;
-    *why_not = "it computes in fp32 and bf16 only: a row of integers has one scale, which no split knows";
+    *why_not =
+        "it computes in fp32 and bf16 only: a row of integers has one scale, which a split does not know";
     return (d->dtype == DT_F32 || d->dtype == DT_BF16) && !d->to_mxfp4;
 }
 
-/* The columns [at, at + n) of the intermediate. */
+/* Columns [at, at + n) of the intermediate. */
 struct split {
     const struct linear_mlp *w;
     const struct pool *pool;
@@ -85,7 +86,7 @@ void linear_run_splits(const struct linear_mlp *w, struct pool *pool, size_t spl
     }
 }
 
-/* As many equal splits as it takes until the rows of one are no more than level 2 holds. */
+/* Returns the columns of a split: the fewest equal splits of which the rows fit into level 2. */
 static size_t split_for(const struct linear *down, size_t m)
 {
     bool dots = strcmp(kern_class(down->kern, KERN_FN_gemm_bf16), "bf16") != 0;

@@ -1,11 +1,11 @@
-/* linear_int4.c - backends "gallop" and "native" for --quant int4: weights of 4 bits in groups of 32 or 128,
- * inputs of 8 bits with a scale a row.
+/* linear_int4.c - backends "gallop" and "native" for int4: 4-bit weights in groups of 32 or 128, inputs of 8
+ * bits with one scale per row.
  *
- * Rows of W and of the input are rotated as for int8 (rotate.h), which makes the weights of a group look like
- * draws from a normal distribution, whatever the model. A column then has one scale, that of int8, and every
- * group a multiple and an offset that are integers: its weights are points of the column's int8 grid, 16 of
- * them evenly apart, and the gemm sums integers over all of K. Two levels of scales as in QServe (Lin et al.
- * 2024). The points of a group are those of least squared error that a search over its multiples finds.
+ * Rows of W and of the input are rotated as for int8 (rotate.h), after which the weights of a group resemble
+ * samples of a normal distribution in every model. A column has one scale, that of int8; every group has an
+ * integer scale (multiple) and an integer zero point (offset). Its weights are 16 evenly spaced points of the
+ * column's int8 grid, and the gemm sums integers over all of K. The two levels of scales are those of QServe
+ * (Lin et al. 2024). A search over the multiples finds the points of a group with the least squared error.
  */
 #include <math.h>
 #include <string.h>
@@ -33,15 +33,15 @@ struct points {
     float multiple, offset, error;
 };
 
-/* X to the nearest integer; fast where there is no instruction for it. |X| < 2^22. */
+/* Rounds X to the nearest integer, |X| < 2^22; fast without an instruction for it. */
 static inline float nearest(float x)
 {
-    const float shift = 12582912.0f; /* 1.5 * 2^23: a float there has no place for a fraction */
+    const float shift = 12582912.0f; /* 1.5 * 2^23: a float of this size has no fraction bits */
 
     return (x + shift) - shift;
 }
 
-/* The code whose point is nearest to X; points beyond 127 are none. */
+/* Returns the code in [LEAST, MOST] whose point is nearest to X. */
 static inline float code_of(float x, float inverse, const struct points *p, float least, float most)
 {
     float code = nearest((x - p->offset) * inverse);
@@ -50,7 +50,7 @@ static inline float code_of(float x, float inverse, const struct points *p, floa
     return code < most ? code : most;
 }
 
-/* The codes whose points are bytes. */
+/* Sets [*LEAST, *MOST] to the codes whose points fit into int8. */
 static void span_codes(const struct points *p, float *least, float *most)
 {
     float low = ceilf((-127 - p->offset) / p->multiple), high = floorf((127 - p->offset) / p->multiple);
@@ -59,7 +59,7 @@ static void span_codes(const struct points *p, float *least, float *most)
     *most = high < INT4_MOST ? high : INT4_MOST;
 }
 
-/* The error of P for X [n], and the offset that its codes would like best. */
+/* Sets P's error for X [n]. Returns the offset with the least error for the same codes. */
 static float weigh_points(struct points *p, const float *x, size_t n)
 {
     float least, most, inverse = 1 / p->multiple, error = 0, sum = 0;
@@ -80,7 +80,7 @@ static float clamp_i8(float x)
     return x < -127 ? -127 : x > 127 ? 127 : x;
 }
 
-/* The best of the points with one multiple: the offset moves to the mean of what the codes leave. */
+/* Improves BEST by points with this multiple: three times, the offset moves to the mean of the residuals. */
 static void settle_points(struct points *best, float multiple, float middle, const float *x, size_t n)
 {
     struct points p = {.multiple = multiple, .offset = clamp_i8(nearest(middle - multiple * INT4_MOST / 2))};
@@ -96,8 +96,8 @@ static void settle_points(struct points *best, float multiple, float middle, con
     }
 }
 
-/* Points for X [n], numbers of the int8 grid and between. A multiple far below what covers all of them cuts
- * too many off, one above wastes codes. */
+/* Returns the points for X [n], which is scaled to the int8 grid. A multiple that is much smaller than needed
+ * to cover all of X clips too many, a larger one wastes codes. */
 static struct points points_for(const float *x, size_t n)
 {
     struct points best = {.multiple = 1, .error = INFINITY};
@@ -116,17 +116,20 @@ static struct points points_for(const float *x, size_t n)
 
 /* ---- packing ---- */
 
-/* Column C of PANEL. */
+/* Column C of PANEL, while it is packed. */
 struct column {
     uint8_t *panel;
     size_t c;
-    float *w; /* [int4_k(k)] weights, on the int8 grid but for their fractions */
-    float *x; /* [int4_k(k)] what is rounded: they, and what those before them left */
+    /* [int4_k(k)] weights, scaled to the int8 grid and not rounded. */
+    float *w;
+    /* [int4_k(k)] the same with the errors of the weights before them; these are rounded. */
+    float *x;
     float error[INT4_MOST_GROUP], scale;
-    int32_t sum; /* of what they become */
+    /* Sum of the rounded weights. */
+    int32_t sum;
 };
 
-/* Code, multiple and offset of the group of N from AT on. */
+/* Writes codes, multiple and offset of the group of N elements from AT. */
 static void put_group(struct column *w, const struct linear *l, const float *feedback, size_t at, size_t n)
 {
     float *x = w->x + at, least, most;
@@ -154,7 +157,7 @@ static void put_group(struct column *w, const struct linear *l, const float *fee
     }
 }
 
-/* Column I of D, rotated and on the int8 grid. False: it holds what is no number. */
+/* Reads column I of D, rotated and scaled to the int8 grid. False: it holds an infinity or NaN. */
 static bool take_column(struct column *w, const struct linear *l, const struct linear_desc *d, size_t i)
 {
     size_t bytes = int4_k(l->k) * sizeof(float);
@@ -178,7 +181,7 @@ static bool take_column(struct column *w, const struct linear *l, const struct l
     return isfinite(w->scale);
 }
 
-/* Into a panel that begins as zeros. */
+/* Packs the column W into its panel, which was cleared before. */
 static void put_column(struct column *w, const struct linear *l, const float *feedback)
 {
     size_t k = int4_k(l->k);
@@ -224,7 +227,7 @@ static void int4_put(const struct linear *l, void *in, const float *x, size_t ro
     l->kern->gemm_in_i8(in, rotated, row, m, k, 0);
 }
 
-/* Of pack(): two columns. Of run(): a panel, and the sums of the gemm behind it. */
+/* pack() needs two columns; run() a panel, followed by the sums of the gemm. */
 static size_t int4_scratch_bytes(const struct linear *l)
 {
     size_t k = int4_k(l->k), columns = 2 * k * sizeof(float),

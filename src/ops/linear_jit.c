@@ -1,17 +1,18 @@
-/* linear_jit.c - backend "jit": oneDNN's matmul, version 2, loaded when it is asked for.
+/* linear_jit.c - backend "jit": the matmul of oneDNN 2, which is loaded when a linear needs it.
  *
- * Weights lie in units of 64 columns, two panels: bf16 [unit][k / 2][64][2], K padded with zeros to 32; int8
- * [unit][k / 4][64][4], K padded to 64, and behind all units what belongs to the columns: [columns] int32,
- * -128 times the sum of the weights, and [columns] float, their scales. Rows of the input are bf16 [m][K], or
- * bytes [m][K] that are 128 more than the integers of backend "gallop" and then [m] float, their scales. A
- * call multiplies 128, 64, ... or 1 rows with a unit; primitives for these numbers are made when a linear is
- * opened and kept for the process. A block that begins or ends within a unit computes the whole unit.
+ * Weights are stored in units of 64 columns, two panels. bf16: [unit][k / 2][64][2], K padded with zeros to a
+ * multiple of 32. int8: [unit][k / 4][64][4], K padded to a multiple of 64; after all units follow [columns]
+ * int32, -128 times the sum of the weights, and [columns] float, their scales. Rows of the input are bf16
+ * [m][K], or bytes [m][K] that are 128 more than the integers of backend "gallop", followed by [m] float,
+ * their scales. A call multiplies 128, 64, ... or 1 rows with a unit; primitives for these numbers are
+ * created when a linear is opened and kept for the process. A range of panels that begins or ends within a
+ * unit computes the whole unit.
  *
- * oneDNN is threaded by OpenMP; here each thread of the pool calls it for itself, with one thread. It works
- * in scratch of ours, but execute() puts its few arguments on the heap: six small allocations a call.
- * Sums of integers are exact, and what becomes of them is the formula of the kernels: int8 has the bits of
- * the class "int8 sum". The order of bf16 sums is oneDNN's own and may depend on the rows of a call, so that
- * this backend does not promise equal bits for every m.
+ * oneDNN has threads by OpenMP; here each thread of the pool calls it, with one thread. It works in scratch
+ * of the pool, but execute() allocates its arguments: six small allocations per call. Sums of integers are
+ * exact and become floats by the formula of the kernels, so int8 has the bits of the class "int8 sum". The
+ * order of bf16 sums is that of oneDNN and may depend on the rows of a call, so this backend does not promise
+ * equal bits for every m.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -26,7 +27,8 @@
 enum {
     UNIT = 2 * KERN_NR,
     MOST_ROWS = 128,
-    N_ROWS = 8, /* numbers of rows that a call may have: 1, 2, ..., 128 */
+    /* Numbers of rows that a call may have: 1, 2, ..., 128. */
+    N_ROWS = 8,
     MOST_SETS = 64
 };
 
@@ -61,20 +63,23 @@ static struct {
 } api;
 #undef FIELD
 
-/* What rows of K elements of TYPE are multiplied by. */
+/* The primitives for rows of K elements of TYPE. */
 struct set {
     enum dtype type;
-    size_t k; /* as it is packed */
+    /* Padded. */
+    size_t k;
     dnnl_primitive_t matmul[N_ROWS];
     dnnl_memory_desc_t rows[N_ROWS], sums[N_ROWS], pad[N_ROWS], weights;
-    size_t pad_bytes; /* the most of them */
+    /* The largest scratchpad. */
+    size_t pad_bytes;
 };
 
 static struct set sets[MOST_SETS];
-static atomic_size_t n_sets; /* that are whole */
+/* Complete sets. */
+static atomic_size_t n_sets;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Function NAME of LIB to *TO, a pointer to a function. */
+/* Sets *TO, a pointer to a function, to function NAME of LIB. */
 static bool find_symbol(void *lib, const char *name, void *to)
 {
     void *f = dlsym(lib, name);
@@ -83,7 +88,7 @@ static bool find_symbol(void *lib, const char *name, void *to)
     return f != NULL;
 }
 
-/* Under the lock. NULL, or why it cannot be. */
+/* Loads oneDNN; the caller holds the lock. Returns NULL, or the reason of a failure. */
 static const char *load_library(void)
 {
     bool good = true;
@@ -91,7 +96,7 @@ static const char *load_library(void)
 
     if (api.engine)
         return NULL;
-    lib = dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL); /* for ever: its kernels are in use */
+    lib = dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL); /* never closed: its kernels are in use */
     if (!lib)
         return "oneDNN (libdnnl.so.2) cannot be loaded; the package libdnnl2 has it";
 #define FIND(f) good = good && find_symbol(lib, #f, &api.f);
@@ -108,7 +113,7 @@ static const char *load_library(void)
 
 /* ---- primitives ---- */
 
-/* K as it is packed. */
+/* Returns K, padded. */
 static size_t packed_k(size_t k, enum dtype t)
 {
     size_t multiple = t == DT_I8 ? 64 : 32;
@@ -124,7 +129,7 @@ static bool describe(dnnl_memory_desc_t *md, size_t rows, size_t columns, dnnl_d
     return api.dnnl_memory_desc_init_by_tag(md, 2, dims, type, tag) == dnnl_success;
 }
 
-/* The primitive of 1 << I rows. False: oneDNN has none but its reference. */
+/* Creates the primitive of 1 << I rows. False: oneDNN has only its reference implementation. */
 static bool make_matmul(struct set *s, size_t i, const_dnnl_primitive_attr_t attributes)
 {
     bool integers = s->type == DT_I8;
@@ -158,7 +163,7 @@ static bool make_set(struct set *s)
 
     if (api.dnnl_primitive_attr_create(&attributes) != dnnl_success)
         return false;
-    api.omp_set_num_threads(1); /* of this thread; what is made now is for one */
+    api.omp_set_num_threads(1); /* of this thread: primitives created now use one thread */
     good = api.dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user) == dnnl_success;
     for (size_t i = 0; i < N_ROWS && good; i++)
         good = make_matmul(s, i, attributes);
@@ -177,7 +182,7 @@ static const struct set *find_set(size_t k, enum dtype t)
     return NULL;
 }
 
-/* Makes what K and T need. NULL, or why it cannot be. */
+/* Creates the primitives for K and T. Returns NULL, or the reason of a failure. */
 static const char *prepare(size_t k, enum dtype t)
 {
     const char *why_not;
@@ -226,7 +231,7 @@ static size_t unit_bytes(const struct linear *l)
     return packed_k(l->k, l->dtype) * UNIT * dtype_bytes(l->dtype);
 }
 
-/* What belongs to the columns of int8. */
+/* The corrections of the columns of int8; scales follow. */
 static int32_t *corrections(const struct linear *l)
 {
     return (int32_t *)(void *)((char *)l->packed + units_of(l) * unit_bytes(l));
@@ -245,7 +250,7 @@ static size_t jit_open(struct linear *l, const struct linear_desc *d)
     return units_of(l) * (unit_bytes(l) + tail);
 }
 
-/* W [k] is scratch, and so are the k integers behind it. */
+/* W [k], followed by k integers, is scratch. */
 static bool pack_i8(const struct linear *l, const struct linear_desc *d, size_t column, float *w)
 {
     int8_t *unit = (int8_t *)l->packed + column / UNIT * unit_bytes(l), *q = (int8_t *)(w + l->k);
@@ -265,10 +270,10 @@ static bool pack_i8(const struct linear *l, const struct linear_desc *d, size_t 
     return finite && isfinite(*scale);
 }
 
-/* So many columns and elements of K at a time that whole cache lines are written. */
+/* Columns, and elements of K, that are packed at a time, so that whole cache lines are written. */
 enum { LINE = 16, KB = 64 };
 
-/* Columns [begin, end), LINE at most, of one unit. */
+/* Packs columns [begin, end) of one unit, at most LINE. */
 static bool pack_bf16(const struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
 {
     uint16_t *unit = (uint16_t *)(void *)((char *)l->packed + begin / UNIT * unit_bytes(l));
@@ -291,7 +296,7 @@ static bool pack_bf16(const struct linear *l, const struct linear_desc *d, size_
     return finite;
 }
 
-/* What fills units up is zero as the memory came. */
+/* The padding of units is zero, because the memory is zeroed. */
 static bool jit_pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end, void *scratch)
 {
     bool finite = true;
@@ -305,7 +310,7 @@ static bool jit_pack(struct linear *l, const struct linear_desc *d, size_t begin
 
 /* ---- rows ---- */
 
-/* X [n] from element AT on; the end of a row is filled up with zeros. */
+/* Writes X [n] from element AT; the end of a row is padded with zeros. */
 static void jit_put_part(const struct linear *l, void *in, const float *x, size_t at, size_t n, size_t row,
                          size_t m, size_t k)
 {
@@ -344,7 +349,7 @@ static void jit_put(const struct linear *l, void *in, const float *x, size_t row
 
 /* ---- running ---- */
 
-/* Of run(): sums and oneDNN's own. Of int8's pack() and put(): a row in floats and in integers. */
+/* run() needs sums and oneDNN's scratchpad; pack() and put() of int8 need a row in floats and in integers. */
 static size_t jit_scratch_bytes(const struct linear *l)
 {
     size_t run = MOST_ROWS * UNIT * sizeof(float) + find_set(l->k, l->dtype)->pad_bytes,
@@ -353,12 +358,13 @@ static size_t jit_scratch_bytes(const struct linear *l)
     return row > run ? row : run;
 }
 
-/* What a thread calls with: memories are places and shapes. */
+/* The arguments of a call; dnnl_memory_t is an address and a shape. */
 struct call {
     dnnl_stream_t stream;
     dnnl_memory_t rows, weights, sums, pad;
     const struct set *set;
-    size_t kernel; /* that takes 1 << kernel rows */
+    /* The primitive of 1 << kernel rows. */
+    size_t kernel;
     float *to;
 };
 
@@ -399,7 +405,7 @@ static void multiply(const struct linear *l, const struct call *c, size_t unit)
     must(api.dnnl_primitive_execute(c->set->matmul[c->kernel], c->stream, 4, args), l);
 }
 
-/* Sums of integers become floats, in their places. */
+/* Converts sums of integers to floats, in place. */
 static void scale_sums(const struct linear *l, float *sums, const void *in, size_t unit, size_t row,
                        size_t rows, size_t m)
 {
@@ -419,7 +425,7 @@ static void scale_sums(const struct linear *l, float *sums, const void *in, size
     }
 }
 
-/* The rows from ROW on that C's kernel takes, and the panels [p0, p1) of one unit. */
+/* Computes panels [p0, p1) of one unit for the rows of C's kernel, from ROW. */
 static void run_rows(const struct linear *l, struct call *c, const void *in, const struct linear_end *end,
                      size_t row, size_t m, size_t p0, size_t p1)
 {
@@ -440,7 +446,7 @@ static void jit_run(const struct linear *l, const void *in, const struct linear_
     struct call c = {.set = find_set(l->k, l->dtype)};
     int threads = api.omp_get_max_threads();
 
-    api.omp_set_num_threads(1); /* of this thread, whose caller may use OpenMP, too */
+    api.omp_set_num_threads(1); /* of this thread, because its caller may use OpenMP, too */
     must(api.dnnl_stream_create(&c.stream, api.engine, dnnl_stream_default_flags), l);
     for (size_t p = p0, next; p < p1; p = next) { /* a unit stays in cache for all rows */
         next = (p / 2 + 1) * 2 < p1 ? (p / 2 + 1) * 2 : p1;

@@ -1,13 +1,13 @@
-/* linear_mxfp4.c - weights of MXFP4 stay in four bits and are unpacked by the gemm that uses them.
+/* linear_mxfp4.c - backends whose weights stay in MXFP4 and are unpacked by the gemm that uses them.
  *
- * Takes matrices all of whose parts are MXFP4, stored as GPT-OSS does (nibbles and scales in tensors of their
- * own) or as GGUF does (scale and nibbles in one block), and keeps as many bytes as the file. With --quant
- * mxfp4 weights of any other type are rounded to such blocks, and rows of any length filled up with zeros.
- * Columns that fill up the last panel are zeros with a scale of 1.
- *   mxfp4        computes in fp32 or bf16, in the panels of kern/format/mx4.h: results equal those of the same
+ * They take matrices all of whose parts are MXFP4, stored as in GPT-OSS (nibbles and scales in tensors of
+ * their own) or as in GGUF (scale and nibbles together), and need as many bytes as the file. With quant
+ * mxfp4, weights of any other type are rounded to MXFP4, and rows of any length are padded with zeros.
+ * Columns that pad the last panel are zeros with a scale of 1.
+ *   mxfp4        computes in fp32 or bf16, with the panels of kern/format/mx4.h: results equal those of the same
  *                weights unpacked at load
- *   mxfp4_int8   in integers, in the panels of kern/format/groups.h: twice a weight is a byte, and inputs become
- *                bytes, 32 with a scale of their own. With --quant mxfp4, and where a GGUF file has blocks
+ *   mxfp4_int8   computes in integers, with the panels of kern/format/groups.h: twice a weight is a byte, and inputs
+ *                become bytes with one scale per 32. Chosen for quant mxfp4 and for MXFP4 in a GGUF file
  */
 #include <math.h>
 #include <string.h>
@@ -19,19 +19,21 @@
 enum {
     GROUP = MX4_GROUP_SIZE,
     HALF = GROUP / 2,
-    LARGE = 253, /* the least scale that can make an infinity, 6 * 2^126; 255 is NaN */
+    /* The smallest scale that can give an infinity, 6 * 2^126; 255 is NaN. */
+    LARGE = 253,
 };
 
 static const struct groups_form form = {4, 16, false, false, 1, true};
 
-/* V holds blocks that can be copied. */
+/* True if V holds MXFP4 groups that can be copied. */
 static bool is_in_groups(const struct view *v)
 {
     return v->dtype == DT_MXFP4 && v->stride[1] == 1 && v->stride[0] % GROUP == 0 &&
            v->shape[1] % GROUP == 0 && !v->zipped;
 }
 
-/* Rows of blocks that lie otherwise are rounded anew where all are to be, which gives the same numbers. */
+/* True if all parts of D are such groups, or are to be rounded. Rounding MXFP4 again gives the same
+ * numbers. */
 static bool is_taken(const struct linear_desc *d)
 {
     for (size_t p = 0; p < d->n_parts; p++)
@@ -56,7 +58,7 @@ static bool mxfp4_int8_accepts(const struct linear_desc *d, const char **why_not
     return is_taken(d) && d->dtype == DT_BF16 && (d->to_mxfp4 || in_groups);
 }
 
-/* K, filled up with zeros to whole blocks. */
+/* Returns K, padded to whole groups. */
 static size_t whole_k(const struct linear *l)
 {
     return (l->k + GROUP - 1) / GROUP * GROUP;
@@ -79,7 +81,7 @@ static size_t mxfp4_int8_open(struct linear *l, const struct linear_desc *d)
     return l->part_panels[0] * groups_panel_bytes(&form, whole_k(l));
 }
 
-/* X to the nearest of the 16 values, ties to the even mantissa. */
+/* Rounds X to the nearest of the 16 values, ties to the even mantissa. */
 static uint8_t nibble_of(float x)
 {
     static const float between[7] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5};
@@ -90,7 +92,7 @@ static uint8_t nibble_of(float x)
     return n | (signbit(x) ? 8 : 0);
 }
 
-/* The squared error of X [32] in nibbles of 2^E. */
+/* Returns the squared error of X [32] in nibbles with a scale of 2^E. */
 static float error_of(const float *x, int e)
 {
     static const float value[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
@@ -104,8 +106,8 @@ static float error_of(const float *x, int e)
     return ldexpf(sum, 2 * e);
 }
 
-/* X [32] as a block: with the power of two that the format's paper takes, the largest of 4 to 8 of it, or
- * the one above or below, whichever errs least. */
+/* Rounds X [32] to a group. The scale is the power of two that the specification of the format takes, by
+ * which the largest element is 4 to 8, or the one above or below it, whichever has the least error. */
 static void round_group(const float *x, uint8_t *scale, uint8_t nibbles[HALF])
 {
     float most = 0, least_error = INFINITY;
@@ -129,7 +131,7 @@ static void round_group(const float *x, uint8_t *scale, uint8_t nibbles[HALF])
             (uint8_t)(nibble_of(ldexpf(x[2 * i], -best)) | (nibble_of(ldexpf(x[2 * i + 1], -best)) << 4));
 }
 
-/* Block B of row I of part P: its scale, and its nibbles with neighbours in one byte. */
+/* Reads group B of row I of part P: its scale, and its nibbles with adjacent elements in one byte. */
 static void stored_group(const struct linear_desc *d, size_t p, size_t i, size_t b, uint8_t *scale,
                          uint8_t nibbles[HALF])
 {
@@ -143,7 +145,7 @@ static void stored_group(const struct linear_desc *d, size_t p, size_t i, size_t
     }
     in = (const uint8_t *)v->data + (i * v->stride[0] / GROUP + b) * (HALF + 1);
     *scale = *in++;
-    for (size_t j = 0; j < HALF; j++) { /* GGUF: byte J holds the elements J and J + 16 */
+    for (size_t j = 0; j < HALF; j++) { /* GGUF: byte J holds elements J and J + 16 */
         uint8_t even = in[2 * j % HALF], odd = in[(2 * j + 1) % HALF];
 
         if (j < HALF / 2)
@@ -153,12 +155,12 @@ static void stored_group(const struct linear_desc *d, size_t p, size_t i, size_t
     }
 }
 
-/* A group of 32 columns. */
+/* A group of each of 32 columns. */
 struct group {
     uint8_t scale[KERN_NR], nibbles[KERN_NR][HALF];
 };
 
-/* Group B of the columns of panels from FIRST on. False: a weight of them is not finite. */
+/* Reads group B of 32 columns from FIRST. False: one of their weights is not finite. */
 static bool group_of(const struct linear_desc *d, size_t first, size_t b, struct group *g)
 {
     bool finite = true;
@@ -234,13 +236,13 @@ static bool mxfp4_int8_pack(struct linear *l, const struct linear_desc *d, size_
     return finite;
 }
 
-/* Bytes of a row that filled_up() copies. */
+/* Returns the bytes of a row that filled_up() copies. */
 static size_t padded_bytes(const struct linear *l)
 {
     return l->padded ? whole_k(l) * sizeof(float) : 0;
 }
 
-/* Of put(): a padded row. Of run(): a panel, and the sums of the gemm behind it. */
+/* put() needs a padded row; run() a panel, followed by the sums of the gemm. */
 static size_t mxfp4_scratch_bytes(const struct linear *l)
 {
     enum kern_fn f = l->dtype == DT_F32 ? KERN_FN_gemm_mx4_f32 : KERN_FN_gemm_mx4_bf16;
@@ -250,7 +252,7 @@ static size_t mxfp4_scratch_bytes(const struct linear *l)
     return put > run ? put : run;
 }
 
-/* X, or a copy with the zeros behind it in PADDED [whole_k(l)]. */
+/* Returns X, or, if K must be padded, a copy of it with zeros in PADDED [whole_k(l)]. */
 static const float *filled_up(const struct linear *l, const float *x, float *padded)
 {
     if (!l->padded)
@@ -285,7 +287,7 @@ static void mxfp4_run(const struct linear *l, const void *in, const struct linea
 static void mxfp4_int8_run(const struct linear *l, const void *in, const struct linear_end *end, size_t m,
                            size_t p0, size_t p1, void *scratch)
 {
-    struct kern_gemm g = linear_gemm(l, in, end, m, NULL); /* gemm_blocks wants no sums */
+    struct kern_gemm g = linear_gemm(l, in, end, m, NULL); /* gemm_blocks needs no sums */
 
     (void)scratch;
     g.k = whole_k(l);

@@ -1,12 +1,11 @@
 /* linear_panels.c - backends "gallop" and "native": packed panels of 32 columns, K ascending, and the gemm of
- * the kernel table. gallop takes the best row, native the portable reference whatever the machine; slow, and
- * what every other backend is tested against.
+ * the kernel table. "gallop" uses the best kernels of the machine; "native" uses the portable reference
+ * kernels, which are slow and with which all other backends are compared in tests.
  *
- * fp32: [panel][k][32]; bf16: [panel][(k + 1) / 2][32][2], rounded to nearest even from the stored value;
- * int8: [panel][(k + 3) / 4][32][4] and what belongs to the columns (kern.h). An int8 weight is rint(127 w /
- * m), m the largest |w| of its column, which is a row of W. These rows and those of the input are rotated
- * before they are rounded, by the same orthogonal matrix: their products stay, and a few large elements do
- * not take the bits of all others (QuaRot, Ashkboos et al. 2024; QuIP#, Tseng et al. 2024).
+ * fp32: [panel][k][32]. bf16: [panel][(k + 1) / 2][32][2], rounded to nearest even from the stored value.
+ * int8: [panel][(k + 3) / 4][32][4], followed by the scales and corrections of the columns (kern/gemm.h). An
+ * int8 weight is rint(127 w / m), with m the largest |w| of its column, which is a row of W. These rows and
+ * those of the input are rotated before they are rounded (rotate.h).
  */
 #include <math.h>
 #include <stdatomic.h>
@@ -15,7 +14,8 @@
 #include "ops/linear.h"
 #include "ops/rotate.h"
 
-enum { FIXED_BYTES = 64 }; /* behind the panels, where inputs have one scale for all rows */
+/* Bytes after the panels that hold the scale of inputs with one scale for all rows. */
+enum { FIXED_BYTES = 64 };
 
 size_t linear_panel_bytes(size_t n, size_t k, enum dtype t)
 {
@@ -26,8 +26,8 @@ size_t linear_panel_bytes(size_t n, size_t k, enum dtype t)
                         : panels * ((k + 1) / 2) * KERN_NR * 4;
 }
 
-/* KB elements of 32 rows at a time, so that panel rows are written whole and the tile stays in the first
- * cache. */
+/* Elements of 32 rows that are packed at a time, so that panel rows are written whole and the tile stays in
+ * level 1. */
 enum { KB = 64 };
 
 static void put_f32(float *panel, float tile[KERN_NR][KB], size_t n)
@@ -46,7 +46,8 @@ static void put_bf16(uint16_t *panel, float tile[KERN_NR][KB], size_t n)
         }
 }
 
-/* All parts are stored in the type they are computed in, K by K: their bytes only change places. */
+/* True if all parts are stored contiguously in the type of the arithmetic, so that packing only moves
+ * bytes. */
 static bool is_stored_so(const struct linear_desc *d)
 {
     for (size_t p = 0; p < d->n_parts; p++)
@@ -55,7 +56,7 @@ static bool is_stored_so(const struct linear_desc *d)
     return true;
 }
 
-/* The panel of the columns [first, first + COLUMNS), which are stored as they are computed. */
+/* Packs columns [first, first + COLUMNS) of such parts. False: one of their weights is not finite. */
 static bool pack_stored(const struct linear *l, const struct linear_desc *d, size_t first, size_t columns,
                         char *panel)
 {
@@ -82,7 +83,7 @@ static bool pack_stored(const struct linear *l, const struct linear_desc *d, siz
     return finite;
 }
 
-/* Integers Q [k] and their scale as column C of an int8 panel. */
+/* Writes integers Q [k] and their scale as column C of an int8 panel. */
 static void put_column_i8(char *panel, size_t c, const int8_t *q, float scale, size_t k)
 {
     char *tail = panel + kern_i8_panel_bytes(k) - KERN_I8_TAIL + 4 * c;
@@ -100,13 +101,13 @@ static void put_column_i8(char *panel, size_t c, const int8_t *q, float scale, s
     memcpy(tail + KERN_I8_TAIL / 2, &scale, sizeof(scale));
 }
 
-/* What 127 stands for in rows of the input, behind the panels; 0: each has its own. */
+/* Returns the place of the absolute maximum of all inputs, after the panels; 0: each row has its own. */
 static float *fixed_at(const struct linear *l)
 {
     return (float *)(void *)((char *)l->packed + l->packed_bytes - FIXED_BYTES);
 }
 
-/* W [k] is scratch, and so are the k integers behind it. */
+/* W [k], followed by k integers, is scratch. */
 static bool pack_i8(const struct linear *l, const struct linear_desc *d, size_t begin, size_t end, float *w)
 {
     int8_t *q = (int8_t *)(w + l->k);
@@ -183,7 +184,7 @@ size_t linear_panels_open(struct linear *l, const struct linear_desc *d)
     return linear_panel_bytes(linear_columns(l), l->k, l->dtype) + (l->fixed ? FIXED_BYTES : 0);
 }
 
-/* Counts a rotated row of the input by the size of its largest element. */
+/* Counts a rotated row of the input by its largest element. */
 static void count_row(const struct linear *l, const float *rotated)
 {
     float most = 0;

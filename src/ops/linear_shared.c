@@ -1,5 +1,6 @@
-/* linear_shared.c - what all backends of linears use: the rows of joined parts that the columns of panels hold,
- * their elements, scratch, and the histogram of inputs. Nothing here knows a backend. */
+/* linear_shared.c - functions that backends of linears share: which rows of the joined parts the columns of
+ * panels hold, the elements of these, scratch, and the histogram of inputs. It does not depend on any
+ * backend. */
 #include <math.h>
 #include <string.h>
 
@@ -34,14 +35,14 @@ size_t linear_columns(const struct linear *l)
     return l->paired ? (l->n / 2 + KERN_PAIRS - 1) / KERN_PAIRS * KERN_NR : l->n;
 }
 
-/* Elements of a row of MXFP4 whose scales lie apart. */
+/* Converts elements of row I of an MXFP4 part whose scales are stored in a tensor of their own. */
 static void mxfp4_elements(const struct view *v, const struct view *scale, size_t i, size_t k0, size_t n,
                            float *out)
 {
     const uint8_t *row = (const uint8_t *)v->data + i * v->stride[0] / 2;
     uint8_t group[17], byte;
 
-    for (size_t k = k0; k < k0 + n; k++) { /* each as the first element of a group of its own */
+    for (size_t k = k0; k < k0 + n; k++) { /* decode each as the first element of a group */
         byte = row[k / 2];
         group[0] = ((const uint8_t *)scale->data)[i * scale->stride[0] + k / 32 * scale->stride[1]];
         group[1] = k % 2 ? byte >> 4 : byte & 15;

@@ -1,14 +1,15 @@
-/* linear_tpp.c - backend "tpp": LIBXSMM's batch-reduce gemm (BRGEMM), which generates its kernels as they are
- * asked for.
+/* linear_tpp.c - backend "tpp": the batch-reduce gemm (BRGEMM) of LIBXSMM, which generates kernels on
+ * request.
  *
  * Weights are the panels of backend "gallop": 32 columns, K ascending, which LIBXSMM calls VNNI. Rows of the
- * input are cut into chunks of 64 of K, [chunk][m][64], the last as wide as what is left: a kernel multiplies
- * up to 64 rows of all chunks with a panel and adds to sums in the thread's scratch. Kernels depend on the
- * type, the width of a chunk and the rows; all are made when a linear is opened and kept for the process.
+ * input are cut into chunks of 64 along K, [chunk][m][64], of which the last may be narrower: a kernel
+ * multiplies up to 64 rows of all chunks with a panel and adds to sums in the thread's scratch. Kernels
+ * depend on the type, the width of a chunk and the number of rows; all are created when a linear is opened
+ * and kept for the process.
  *
- * Every sum has one accumulator and takes K ascending (bf16: in ascending pairs), from zero, whatever the
- * rows: the same bits for any m, block and number of threads, those of the class "bf16 dot" where the
- * machine has VDPBF16PS. Georganas et al., Tensor Processing Primitives (2021).
+ * Every sum has one accumulator and takes K ascending (bf16: in ascending pairs) from zero, for any number of
+ * rows: the bits are the same for any m, range of panels and number of threads, and those of the class "bf16
+ * dot" if the machine has VDPBF16PS. Georganas et al., Tensor Processing Primitives (2021).
  */
 #include <libxsmm.h>
 #include <pthread.h>
@@ -17,11 +18,13 @@
 #include "ops/linear.h"
 
 enum {
-    CHUNK = 64,    /* of K */
-    MOST_ROWS = 64 /* of a call */
+    /* Elements of K. */
+    CHUNK = 64,
+    /* Of a call. */
+    MOST_ROWS = 64
 };
 
-/* The rows that a call may have: [1, 16], 32, 64. */
+/* A call has 1 to 16, 32 or 64 rows. */
 enum { FEW_ROWS = 16, N_ROWS = FEW_ROWS + 2 };
 
 static size_t rows_of(size_t kernel)
@@ -29,7 +32,7 @@ static size_t rows_of(size_t kernel)
     return kernel < FEW_ROWS ? kernel + 1 : kernel == FEW_ROWS ? 2 * FEW_ROWS : MOST_ROWS;
 }
 
-/* The largest call that M rows are enough for. */
+/* Returns the kernel with the most rows, at most M. */
 static size_t kernel_for(size_t m)
 {
     return m >= MOST_ROWS ? FEW_ROWS + 1 : m >= 2 * FEW_ROWS ? FEW_ROWS : (m < FEW_ROWS ? m : FEW_ROWS) - 1;
@@ -38,7 +41,7 @@ static size_t kernel_for(size_t m)
 typedef libxsmm_bsmmfunction_reducebatch_addr bf16_kernel;
 typedef libxsmm_smmfunction_reducebatch_addr f32_kernel;
 
-/* By the width of a chunk. Written under the lock before a linear that uses them is opened. */
+/* Kernels by the width of a chunk. Written under the lock before a linear that uses them is opened. */
 static struct {
     bool made;
     bf16_kernel bf16[N_ROWS];
@@ -46,7 +49,7 @@ static struct {
 } kernels[2][CHUNK + 1];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* False: there are none for such chunks. */
+/* Creates the kernels for chunks of this width. False: LIBXSMM has none. */
 static bool make_kernels(bool f32, int width)
 {
     const int columns = KERN_NR, flags = f32 ? LIBXSMM_GEMM_FLAG_NONE : LIBXSMM_GEMM_FLAG_VNNI_A,
@@ -71,7 +74,7 @@ static bool make_kernels(bool f32, int width)
     return good;
 }
 
-/* K as it is packed: bf16 in pairs. */
+/* Returns K, padded to pairs in bf16. */
 static size_t packed_k(size_t k, enum dtype t)
 {
     return t == DT_F32 ? k : (k + 1) / 2 * 2;
@@ -89,7 +92,7 @@ static bool tpp_accepts(const struct linear_desc *d, const char **why_not)
            (k % CHUNK == 0 || make_kernels(d->dtype == DT_F32, (int)(k % CHUNK)));
 }
 
-/* Elements [at, at + N) of row ROW of M, K long; they lie in one chunk. */
+/* Returns the address of element AT of row ROW of M rows of K. */
 static char *in_place(void *in, size_t at, size_t row, size_t m, size_t k, enum dtype t)
 {
     size_t first = at / CHUNK * CHUNK, left = packed_k(k, t) - first, width = left < CHUNK ? left : CHUNK;
@@ -97,7 +100,7 @@ static char *in_place(void *in, size_t at, size_t row, size_t m, size_t k, enum 
     return (char *)in + (first * m + row * width + at - first) * dtype_bytes(t);
 }
 
-/* X [n] from element AT on, which may end with the row. */
+/* Writes X [n] from element AT, within one chunk; it may end with the row. */
 static void tpp_put_part(const struct linear *l, void *in, const float *x, size_t at, size_t n, size_t row,
                          size_t m, size_t k)
 {
@@ -119,7 +122,7 @@ static void tpp_put(const struct linear *l, void *in, const float *x, size_t row
         tpp_put_part(l, in, x + at, at, l->k - at < CHUNK ? l->k - at : CHUNK, row, m, l->k);
 }
 
-/* What a thread works in. */
+/* The scratch of a thread. */
 struct work {
     float *sums; /* [MOST_ROWS][32] */
     const void **weights, **rows;
@@ -149,7 +152,7 @@ static void call_kernel(enum dtype t, size_t width, size_t kernel, const void **
                                        sums, &n);
 }
 
-/* The sums of PANEL with the rows from ROW on that KERNEL takes. */
+/* Computes the sums of PANEL for the rows of KERNEL, from ROW. */
 static void sum_panel(const struct linear *l, const struct work *w, const void *in, const char *panel,
                       size_t kernel, size_t row, size_t m)
 {
