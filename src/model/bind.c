@@ -1,4 +1,4 @@
-/* bind.c - reads configs, binds tensors by name and proves their shapes. */
+/* bind.c - reads configs, binds tensors by name and checks their shapes. */
 #include "model/bind.h"
 
 #include <stdarg.h>
@@ -155,7 +155,9 @@ void bind_heads(struct model *m, size_t def_heads, size_t def_kv, size_t def_dim
     struct model_info *i = &m->info;
 
     i->n_heads = bind_int(m, "num_attention_heads", def_heads, 1, 4096);
-    if (config_given(m->config, "num_key_value_heads")) /* null: as many as heads, whatever the class has */
+    if (config_given(
+            m->config,
+            "num_key_value_heads")) /* null means as many as heads, whatever the default of the class */
         def_kv = 0;
     i->n_kv = bind_int(m, "num_key_value_heads", def_kv ? def_kv : i->n_heads, 1, 4096);
     i->head_dim = bind_int(m, "head_dim", def_dim, 0, 512);
@@ -214,7 +216,7 @@ void bind_record(struct model *m, const struct view *v, const char *use, const s
         return;
     }
     m->tensor[m->n_tensors++] = (struct model_tensor){.view = v, .use = use, .linear = l, .n_linears = n};
-    if (strcmp(use, "scales") != 0) /* bytes hold two elements of four bits */
+    if (strcmp(use, "scales") != 0) /* a byte holds two 4-bit elements */
         m->n_params += view_elements(v) * (v->dtype == DT_U8 ? 2 : 1);
 }
 
@@ -248,7 +250,7 @@ const struct view *bind_tensor(struct model *m, const char *name, const struct b
     return m->rc ? NULL : v;
 }
 
-/* The weight NAME with the shape [rows, cols] (cols 0: one dimension). */
+/* Returns the weight NAME with the shape [rows, cols] (cols 0: one dimension). */
 static const struct view *weight(struct model *m, const char *name, size_t rows, size_t cols, const char *use)
 {
     const struct bind_shape shape = {.n_dims = cols ? 2 : 1, .size = {rows, cols}};
@@ -289,7 +291,7 @@ enum dtype bind_dtype(const struct model *m, enum op_kind kind)
     return q == QUANT_AS_STORED || q == QUANT_NONE || q == QUANT_MXFP4 ? m->opt.dtype : DT_I8;
 }
 
-/* All parts of D are stored as integers in blocks, not all of them as 8 bits. */
+/* True if all parts of D are stored as quantized integers, and not all of them with 8 bits. */
 static bool is_stored_small(const struct linear_desc *d)
 {
     static const bool small[DT_N] = {[DT_Q4_0] = true, [DT_Q4_1] = true, [DT_Q4_K] = true, [DT_Q5_0] = true,
@@ -303,8 +305,8 @@ static bool is_stored_small(const struct linear_desc *d)
     return all && any;
 }
 
-/* What the user asked of weights of D's kind, for linears that do not need fp32. Four bits made of integers
- * that have hardly more would be a second rounding for nothing. */
+/* Sets the quantization of D, unless it must compute in fp32, to the user's for its kind. Stored integers of
+ * hardly more than four bits are not rounded to int4, because they would lose accuracy and save nothing. */
 static void set_quant(struct model *m, struct linear_desc *d)
 {
     enum quant q = m->opt.quant.of[d->kind];
@@ -386,7 +388,7 @@ void bind_embed(struct model *m, struct embed *w, const char *at, const char *mo
     bind_record(m, v, "embedding", NULL, 1);
 }
 
-/* Half of a norm: the N numbers NAME into *OUT when the model is packed, each plus ADD. */
+/* Binds PART of a norm, its weight or its bias, of N numbers. */
 static const struct view *norm_part(struct model *m, const char *at, const char *module, const char *part,
                                     size_t n)
 {
@@ -425,7 +427,7 @@ void bind_norm_close(struct norm *w)
     *w = (struct norm){0};
 }
 
-/* Part P of a linear: its weight, as it is multiplied, and its bias. */
+/* Binds part P of a linear: its weight as [n, k], and its bias. */
 static void linear_part(struct model *m, struct linear *w, const char *at, const struct bind_linear *d,
                         size_t p, struct linear_desc *desc)
 {
@@ -460,7 +462,7 @@ void bind_linear(struct model *m, struct linear *w, const char *at, const struct
                                .kern = m->opt.kern};
     const char *backend = m->opt.backend[d->kind];
 
-    /* what else the user chose is meant for the matrices beside it */
+    /* the user's choice is meant for the other matrices of this kind */
     if (d->how & BIND_FP32 && backend && strcmp(backend, "native") != 0)
         backend = NULL;
     for (; desc.n_parts < LINEAR_MAX_PARTS && d->part[desc.n_parts].module; desc.n_parts++)
@@ -468,7 +470,7 @@ void bind_linear(struct model *m, struct linear *w, const char *at, const struct
     bind_pack(m, w, &desc, backend);
 }
 
-/* EMBED's rows are read from the packed HEAD, so its table is not copied. */
+/* Lets EMBED read its rows from the packed HEAD, so that its table is not copied. */
 static void read_from_head(struct model *m, struct embed *embed, const struct linear *head)
 {
     for (size_t i = 0; i < m->n_todo; i++)
@@ -479,7 +481,7 @@ static void read_from_head(struct model *m, struct embed *embed, const struct li
     embed->head = head;
 }
 
-/* The rows of A and B, of the same shape, are the same numbers. */
+/* True if A and B, of the same shape, hold the same numbers. */
 static bool same_numbers(const struct view *a, const struct view *b)
 {
     enum { N = 256 };
@@ -499,8 +501,8 @@ static bool same_numbers(const struct view *a, const struct view *b)
     return same;
 }
 
-/* The head NAME is the embedding's table, stored once or twice. Another matrix of that name counts more than
- * the config's word, as in transformers. A packed checkpoint has a head of its own only where it counted. */
+/* True if the head NAME is the embedding's table, stored once or twice. A different matrix of that name has
+ * precedence over the config, as in transformers. A packed checkpoint stores a head only if it differs. */
 static bool is_tied(struct model *m, const char *name, const struct embed *embed)
 {
     const struct view *v = weights_has(m->weights, name) ? weights_get(m->weights, name) : NULL;
@@ -511,7 +513,7 @@ static bool is_tied(struct model *m, const char *name, const struct embed *embed
         return false;
     if (v->n_dims != 2 || v->shape[0] != embed->table.shape[0] || v->shape[1] != embed->table.shape[1] ||
         !dtype_is_weight(v->dtype))
-        return false; /* which is refused when it is bound */
+        return false; /* binding it fails with a sentence */
     if (same_numbers(v, &embed->table))
         return true;
     log_warn("%s: tie_word_embeddings is true, but %s differs from %s: the head of the file is used", v->file,
@@ -519,7 +521,7 @@ static bool is_tied(struct model *m, const char *name, const struct embed *embed
     return false;
 }
 
-/* Nothing computes logits: the model's hidden states are all there is. */
+/* Records that the model computes hidden states and no logits. */
 static void note_missing_head(struct model *m, const char *name)
 {
     m->info.headless = true;
@@ -550,11 +552,11 @@ void bind_head(struct model *m, struct linear *w, const char *module, struct emb
     if (!tied) {
         linear_part(m, w, "", &d, 0, &desc);
     } else {
-        weights_skip(m->weights, name); /* a stored copy of the embedding */
+        weights_skip(m->weights, name); /* it may be stored as a copy of the embedding */
         desc.part[0] = bind_keep(m, &embed->table);
         for (size_t i = 0; i < m->n_todo; i++)
             if (m->todo[i].embed == embed)
-                m->todo[i].look = false; /* it is looked through as it is packed */
+                m->todo[i].look = false; /* packing the head checks that it is finite */
     }
     if (m->rc)
         return;

@@ -1,8 +1,8 @@
-/* bind_moe.c - binds mixtures of experts, however their tensors are stored.
+/* bind_moe.c - binds mixtures of experts in all forms in which checkpoints store them.
  *
- * Experts that lie apart are linears like any other. Stacked ones are one tensor for all experts of a layer:
- * each expert is a view into it, gate and up are views of its rows (every second one where they are
- * interleaved), so that the packed form is the same for all and the ops know one order only.
+ * Experts that are stored apart are linears like any other. Stacked experts are one tensor for all experts of
+ * a layer: each expert is a view of it, and gate and up are views of its rows (of every second row, if they
+ * are interleaved), so that the packed form is the same for all and operators need one order only.
  */
 #include <string.h>
 
@@ -53,14 +53,16 @@ static void open_apart(struct model *m, struct moe *w, const char *at, const str
 
 /* One stacked matrix [experts, n, k]. */
 struct stack {
-    const char *at, *part; /* "...experts", "gate_up_proj" */
-    const char *name;      /* both, with a dot between */
+    /* "...experts" and "gate_up_proj", and both joined by a dot. */
+    const char *at, *part;
+    const char *name;
     const struct view *weight, *bias;
-    const struct view *scales; /* of MXFP4, else NULL */
+    /* Of MXFP4; otherwise NULL. */
+    const struct view *scales;
     size_t n, k;
 };
 
-/* Finds and proves the tensors NAME (or NAME_blocks, NAME_scales) and NAME_bias. */
+/* Binds the tensors NAME (or NAME_blocks and NAME_scales) and NAME_bias. */
 static void find_stack(struct model *m, const struct bind_moe *d, struct stack *s)
 {
     size_t X = d->n_experts, n = s->n, k = s->k;
@@ -90,7 +92,7 @@ static void find_stack(struct model *m, const struct bind_moe *d, struct stack *
         m->rc = err_set(m->e, ERR_UNSUPPORTED, "%s: %s is not stored row by row", s->weight->file, packed);
 }
 
-/* Rows FIRST, FIRST + STEP, ... of expert X: [n, k]. */
+/* Returns rows FIRST, FIRST + STEP, ... of expert X: [n, k]. */
 static struct view rows_of(const struct bind_moe *d, const struct stack *s, size_t x, size_t first,
                            size_t step, size_t n)
 {
@@ -99,7 +101,7 @@ static struct view rows_of(const struct bind_moe *d, const struct stack *s, size
     if (!s->scales && d->stored == BIND_EXPERTS_TRANSPOSED)
         v = view_transposed(&v);
     v = view_slice(&v, first, step, n);
-    if (s->scales) { /* bytes of two elements each */
+    if (s->scales) { /* a byte holds two elements */
         v.dtype = DT_MXFP4;
         v.n_dims = 2;
         v.shape[1] = s->k;
@@ -109,7 +111,7 @@ static struct view rows_of(const struct bind_moe *d, const struct stack *s, size
     return v;
 }
 
-/* The same rows of the biases or scales V; NULL: there are none. */
+/* Returns the same rows of the biases or scales V; NULL if V is NULL. */
 static const struct view *slice_of(struct model *m, const struct view *v, size_t x, size_t first, size_t step,
                                    size_t n)
 {
@@ -122,7 +124,7 @@ static const struct view *slice_of(struct model *m, const struct view *v, size_t
     return bind_keep(m, &own);
 }
 
-/* Binds expert X of S to W. N_PARTS 2: gate and up. */
+/* Binds expert X of S as W. N_PARTS 2: gate and up. */
 static void open_one(struct model *m, struct linear *w, const struct bind_moe *d, const struct stack *s,
                      size_t x, size_t n_parts)
 {
@@ -156,8 +158,8 @@ static void record_stack(struct model *m, const struct stack *s, const struct li
         bind_record(m, s->bias, "bias", l, n);
 }
 
-/* How the layer AT has its experts: as D says, or as transformers 5 writes them, stacked and under names that
- * all models share. */
+/* Returns how the layer AT stores its experts: as D says, or as transformers 5 writes them, stacked and under
+ * names that all models share. */
 static struct bind_moe as_found(struct model *m, const char *at, const struct bind_moe *d)
 {
     const char *router = bind_name(m, "%smlp.gate.weight", at);

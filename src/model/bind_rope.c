@@ -1,7 +1,7 @@
-/* bind_rope.c - bind_rope(): the rotary part of config.json, in its old and its new style.
+/* bind_rope.c - reads the parameters of RoPE from config.json, in the old and in the new style.
  *
- * Follows transformers 5: rope_parameters, or rope_scaling with rope_theta beside it; the type stands in
- * rope_type or type; original_max_position_embeddings at the top level wins over the one inside.
+ * Follows transformers 5: rope_parameters, or rope_scaling with rope_theta beside it; the type is in
+ * rope_type or type; original_max_position_embeddings at the top level has precedence over the one inside.
  */
 #include <string.h>
 
@@ -18,7 +18,7 @@ static const struct {
              {"longrope", ROPE_LONGROPE},
              {"proportional", ROPE_PROPORTIONAL}};
 
-/* A number of the object C. */
+/* Reads a number of the object C. */
 static double number(struct model *m, struct config *c, const char *key, double def, double lo, double hi)
 {
     double v = def;
@@ -44,7 +44,7 @@ static enum rope_type read_type(struct model *m, struct config *c, const struct 
     return ROPE_DEFAULT;
 }
 
-/* factor, and the length the type counts from. */
+/* Reads factor and the original length. */
 static void read_lengths(struct model *m, struct config *c, struct rope_params *p)
 {
     double inside, top;
@@ -85,7 +85,7 @@ static void read_yarn(struct model *m, struct config *c, struct rope_params *p)
         p->beta_slow = 1;
 }
 
-/* One factor a pair of dims, for short sequences and for long ones. */
+/* Reads one factor per pair of dims, for short and for long sequences. */
 static void read_longrope(struct model *m, struct config *c, struct rope_params *p, size_t head_dim)
 {
     size_t half = p->dim / 2, n_short = 0, n_long = 0;
@@ -101,8 +101,8 @@ static void read_longrope(struct model *m, struct config *c, struct rope_params 
     p->long_factor = room + half + 1;
 }
 
-/* Types that stretch the context beyond max_position_embeddings: as vLLM derives it, so that a stretched
- * model can be used to its end without a flag. */
+/* Sets the context length of types that extend it beyond max_position_embeddings, as vLLM derives it, so that
+ * the whole context can be used without an option. */
 static void stretch_context(struct model_info *i, const struct rope_params *p)
 {
     double from = p->type == ROPE_YARN ? p->original : p->max_pos;
@@ -112,7 +112,7 @@ static void stretch_context(struct model_info *i, const struct rope_params *p)
         i->max_len = (size_t)(from * p->factor);
 }
 
-/* The object that holds the type, or NULL. */
+/* Returns the object that holds the type, or NULL. */
 static struct config *find_object(struct model *m, const struct bind_rope *d)
 {
     struct config *now = config_sub(m->config, "rope_parameters"), *old = NULL;
@@ -124,7 +124,7 @@ static struct config *find_object(struct model *m, const struct bind_rope *d)
     return now ? now : old;
 }
 
-/* The number of dims of a head that rotate. */
+/* Returns the number of dims of a head that rotate. */
 static size_t read_dims(struct model *m, struct config *c, const struct bind_rope *d, size_t head_dim)
 {
     size_t dim = head_dim;
@@ -142,7 +142,7 @@ static size_t read_dims(struct model *m, struct config *c, const struct bind_rop
     return dim;
 }
 
-/* What only some types have. */
+/* Reads the parameters of the object C, by type. */
 static void read_rope_object(struct model *m, struct config *c, const struct bind_rope *d, size_t head_dim,
                              struct rope_params *p)
 {

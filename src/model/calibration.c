@@ -1,4 +1,4 @@
-/* calibration.c - reads the file of `gallop calibrate`, and finds what goes into it. */
+/* calibration.c - reads files of `gallop calibrate`, and computes the values in them. */
 #include "model/calibration.h"
 
 #include <math.h>
@@ -37,8 +37,8 @@ int calibration_read(struct calibration *s, const char *text, size_t n, const ch
     return rc;
 }
 
-/* Finds out which kind of file lies at PATH, and the sum of its bytes. Safetensors begin with the length of a
- * header in eight bytes, of which the last are zeros; no text has such. */
+/* Finds the kind of the file PATH and the sum of its bytes. Safetensors begin with the length of a header in
+ * eight bytes, of which the last is zero; a text has no zero bytes. */
 static int look_at(const char *path, bool *text, uint64_t *sum, struct err *e)
 {
     char found[FOLDER_PATH_MAX];
@@ -136,19 +136,18 @@ int calibration_gptq(const struct calibration *s, const char *name, size_t k, co
     return 0;
 }
 
-/* ---- finding ---- */
+/* ---- computing the values ---- */
 
-/* What is left of the squares of a normal distribution beyond T standard deviations, when they are cut to
- * T. */
+/* Returns the squared error of clipping a normal distribution at T standard deviations. */
 static double cut(double t)
 {
     return 2 * ((1 + t * t) * 0.5 * erfc(t / sqrt(2)) - t * exp(-t * t / 2) / sqrt(2 * acos(-1)));
 }
 
-/* The mean over all rows of the squared error, relative to the row, with 127 for LARGEST; 0: for each row's
- * own largest. A rotated row looks like K draws of a normal distribution. What is cut off counts more than
- * what is rounded: it has one direction (with equal weights the KL divergence of Gemma 3 270M is three times
- * as large). */
+/* Returns the mean over all rows of the squared error, relative to the row, if LARGEST becomes 127; 0: the
+ * largest element of each row does. A rotated row resembles K samples of a normal distribution. The error of
+ * clipping is weighted more than that of rounding, because it has one direction (with equal weights, the KL
+ * divergence of Gemma 3 270M is three times as large). */
 static double error_with(const struct linear_seen *seen, size_t k, double largest)
 {
     enum { CUT = 100 };
@@ -165,7 +164,7 @@ static double error_with(const struct linear_seen *seen, size_t k, double larges
 
 float calibration_find(const struct linear_seen *seen, size_t k)
 {
-    enum { FAR = 4 }; /* times the error of a scale a row */
+    enum { FAR = 4 }; /* as a multiple of the error with one scale per row */
     double least = INFINITY;
     float best = 0;
 

@@ -1,4 +1,4 @@
-/* decoder.c - what decoders have in common. */
+/* decoder.c - what decoders share: forward pass, config keys, layers, opening and closing. */
 #include "model/decoder.h"
 
 #include <math.h>
@@ -86,7 +86,7 @@ const size_t *decoder_qwen_windows(struct model *m)
     return decoder_windows(m, use ? rows : 0, kind, BIND_NONE);
 }
 
-/* What the cache needs to know of windows. A chunk is never longer than a window of its size. */
+/* Sets info.window and info.chunk. A chunk is a window of its size, of which it never needs more. */
 static void note_windows(struct model *m)
 {
     const struct decoder *w = m->impl;
@@ -137,7 +137,7 @@ void decoder_open_attention(struct model *m, struct decoder_layer *w, const char
     w->attn = decoder_attn(m);
     w->attn.window = c->window ? c->window[l] : 0;
     if (m->bidirectional && w->attn.window)
-        w->attn.window++; /* which counts the row itself in front of it, and does not behind */
+        w->attn.window++; /* the window counts the row itself before it, but not after it */
     w->attn.rope = c->local_rope && w->attn.window ? 1 : 0;
     w->attn.softcap = (float)c->softcap;
     if (c->scale > 0)
@@ -258,7 +258,7 @@ void decoder_open_layers(struct model *m, const char *at, const struct decoder_c
     note_windows(m);
 }
 
-/* What stands in front of "embed_tokens" and "layers". */
+/* Returns the prefix of "embed_tokens" and "layers". */
 static const char *find_prefix(const struct model *m)
 {
     static const char *const tensor[] = {"model.embed_tokens.weight", "embed_tokens.weight",
@@ -283,7 +283,7 @@ void decoder_open(struct model *m, const struct decoder_config *c, decoder_open_
     if (!w)
         return;
     if (c->tied && !weights_has(m->weights, bind_name(m, "%sembed_tokens.weight", at)) &&
-        weights_has(m->weights, bind_name(m, "%s.weight", head))) /* stored under its other name */
+        weights_has(m->weights, bind_name(m, "%s.weight", head))) /* the tied matrix is stored as the head */
         bind_embed(m, &w->embed, "", head, m->info.vocab, m->info.hidden);
     else
         bind_embed(m, &w->embed, at, "embed_tokens", m->info.vocab, m->info.hidden);

@@ -1,4 +1,4 @@
-/* quant.c - reads and writes what the linears' weights become. */
+/* quant.c - reads and writes the option quant. */
 #include "model/quant.h"
 
 #include <jansson.h>
@@ -22,7 +22,7 @@ static bool quant_of(const char *name, enum quant *q)
     return false;
 }
 
-/* What Q means as the name of all kinds. */
+/* Returns the map that Q gives as one name for all kinds. */
 static struct quant_map all_of(enum quant q)
 {
     struct quant_map m;

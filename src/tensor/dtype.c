@@ -1,4 +1,4 @@
-/* dtype.c - names, sizes and conversions. */
+/* dtype.c - names, sizes and conversions of dtypes. */
 #include "tensor/dtype.h"
 
 #include "base/err.h"
@@ -103,7 +103,7 @@ uint16_t dtype_f32_to_f16(float f)
     return (uint16_t)(sign | ((u >> 13) - (112u << 10)));
 }
 
-/* Stored data may lie at any address (hostile files, odd headers): elements are copied, never
+/* Stored data may have any address (malicious files, odd headers): elements are copied, never
  * dereferenced. */
 static inline uint16_t load16(const char *p)
 {
@@ -133,8 +133,8 @@ void dtype_to_f32(float *dst, const void *src, enum dtype t, size_t n, size_t st
 
 bool dtype_all_finite(const void *x, size_t n, enum dtype t)
 {
-    /* Sizes order as their bits do. In each number of a word, what is added to the bits of its size reaches
-     * the place of the sign from infinity on, and never the next number. */
+    /* Absolute values have the order of their bits. ADD carries into the sign bit of each number of a word
+     * exactly if its absolute value is infinite or NaN, and never into the next number. */
     static const struct {
         uint64_t size, add;
     } of[] = {[DT_F32] = {UINT64_C(0x7fffffff7fffffff), UINT64_C(0x0080000000800000)},

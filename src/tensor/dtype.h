@@ -55,7 +55,7 @@ bool dtype_is_grouped(enum dtype t);
 /* The name that safetensors or GGUF gives the type: "F32", "BF16", "Q4_K", ... */
 const char *dtype_name(enum dtype t);
 
-/* The plain type that safetensors calls S[n]. */
+/* Sets *T to the plain type that safetensors calls S[n]. False: there is none. */
 bool dtype_of_name(const char *s, size_t n, enum dtype *t);
 
 /* Types from which a linear, norm or embedding can be read: F32, F16, BF16 and the quantized types. */
@@ -70,7 +70,7 @@ static inline float dtype_bf16_to_f32(uint16_t h)
     return f;
 }
 
-/* Round to nearest, ties to even; NaN stays a (quiet) NaN. */
+/* Rounds to nearest, ties to even; NaN stays a (quiet) NaN. */
 static inline uint16_t dtype_f32_to_bf16(float f)
 {
     uint32_t u;
@@ -82,12 +82,14 @@ static inline uint16_t dtype_f32_to_bf16(float f)
 }
 
 float dtype_f16_to_f32(uint16_t h);
-uint16_t dtype_f32_to_f16(float f); /* nearest even; overflow gives infinity */
 
-/* No infinity and no NaN among N numbers of type T (F32, F16 or BF16) that lie side by side at X. */
+/* Rounds to nearest, ties to even; overflow gives infinity. */
+uint16_t dtype_f32_to_f16(float f);
+
+/* True if none of the N adjacent numbers of type T (F32, F16 or BF16) at X is infinite or NaN. */
 bool dtype_all_finite(const void *x, size_t n, enum dtype t);
 
-/* N elements at SRC (any alignment, stride in elements) to fp32. T is F32, F16 or BF16. */
+/* Converts N elements at SRC (any alignment, stride in elements) to fp32. T is F32, F16 or BF16. */
 void dtype_to_f32(float *dst, const void *src, enum dtype t, size_t n, size_t stride);
 
 #endif
