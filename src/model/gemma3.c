@@ -1,17 +1,17 @@
 /* gemma3.c - Gemma 3: the text model, and the text tower of the multimodal one (Gemma3ForCausalLM,
  * Gemma3ForConditionalGeneration).
  *
- * Llama's layer (llama_layer) with norms that multiply by 1 + w and stand in front of and behind each block;
- * q and k are normed; embeddings are scaled by the root of their size; local layers see a window and
- * rotate with a base of their own; scores are scaled by query_pre_attn_scalar. Reference: transformers,
+ * Llama's layer (llama_layer) with norms that multiply by 1 + w, before and after attention and MLP; q and k
+ * are normed; embeddings are scaled by the root of their size; local layers see a window and have a rope with
+ * another base; scores are scaled by query_pre_attn_scalar. Reference: transformers,
  * models/gemma3/modeling_gemma3.py.
  */
 #include <math.h>
 
 #include "model/decoder.h"
 
-/* Which layers are local: layer_types, or all but every sixth. A window of both directions is half in
- * front. */
+/* Returns the windows of the layers: local layers by layer_types, or all but every sixth. Half of a window in
+ * both directions is before the row. */
 static const size_t *read_windows(struct model *m, bool two_sided)
 {
     size_t L = m->info.n_layers, rows = bind_window(m, 4096) / (two_sided ? 2 : 1), pattern;
@@ -55,7 +55,7 @@ void gemma3_open(struct model *m)
     bind_rope(m, &local);
     c.scale = 1 / sqrt(bind_float(m, "query_pre_attn_scalar", 256, 1e-6, 1e6));
     c.softcap = bind_float(m, "attn_logit_softcapping", 0, 0, 1e6);
-    config_ignore(m->config, "_sliding_window_pattern"); /* layer_types stands beside it */
+    config_ignore(m->config, "_sliding_window_pattern"); /* the config has layer_types as well */
     weights_skip(m->weights, "*vision_tower.*");
     weights_skip(m->weights, "*multi_modal_projector.*");
     decoder_open(m, &c, decoder_open_layer, llama_layer);

@@ -1,12 +1,12 @@
 /* gemma4.c - Gemma 4: the text model, and the text tower of the multimodal one (Gemma4ForCausalLM,
  * Gemma4ForConditionalGeneration).
  *
- * Norms in front of and behind each block, heads of q, k and v normed (v without weights), scores not scaled.
- * Global layers have heads of their own size and number, rotate a part of them, and may use the keys as values;
- * local ones see a window. The last layers may use the keys and values of an earlier layer of their kind.
- * Beside the token's embedding there may be one for each layer, and beside the MLP a mixture of experts with
- * a router of its own. Each layer's output is multiplied by a stored number. Reference: transformers,
- * models/gemma4/modeling_gemma4.py.
+ * Norms before and after attention and MLP; heads of q, k and v are normed (v without weights); scores are
+ * not scaled. Global layers have heads of another size and number, rotate a part of them, and may use the
+ * keys as values; local layers see a window. The last layers may use the keys and values of an earlier layer
+ * of their kind. Beside the token's embedding there may be one for each layer, and beside the MLP a mixture
+ * of experts with a norm for its router. Each layer's output is multiplied by a stored number. Reference:
+ * transformers, models/gemma4/modeling_gemma4.py.
  */
 #include <math.h>
 #include <stdio.h>
@@ -16,19 +16,19 @@
 
 enum { GLOBAL, LOCAL }; /* ropes */
 
-/* What a layer has beyond struct decoder_layer. */
+/* What a layer has in addition to struct decoder_layer. */
 struct gemma4_layer {
     struct norm v_norm;
-    /* of layers with experts; route: in front of the router */
+    /* Of layers with experts; route: before the router. */
     struct norm route, pre_moe, post_dense, post_moe;
-    /* of the per-layer embedding */
+    /* Of the per-layer embedding. */
     struct linear input_gate, input_proj;
     struct norm post_input;
     const float *scalar;
     size_t store; /* the layer whose keys and values it uses: itself, or an earlier one */
 };
 
-/* What the model has beyond struct decoder. */
+/* What the model has in addition to struct decoder. */
 struct gemma4 {
     struct gemma4_layer *layer; /* [L] */
     struct embed inputs;        /* per-layer embeddings: rows of [L P] */
@@ -37,8 +37,8 @@ struct gemma4 {
     size_t P;                /* 0: there are none */
 };
 
-/* Layer l's share of the per-layer embeddings of all tokens, weighed by what the layer made: x +=
- * norm(proj(act(gate x) * e)). */
+/* Adds the per-layer embedding e of layer L, gated by the layer's output: x += norm(proj(act(gate x) *
+ * e)). */
 static void layer_input(const struct model *m, const struct decoder_layer *w, const struct gemma4_layer *v,
                         size_t l, const struct sink *o, struct work *s, size_t T, size_t P)
 {
@@ -52,7 +52,7 @@ static void layer_input(const struct model *m, const struct decoder_layer *w, co
     o->add(o, s->x, s->r, m->info.hidden, T);
 }
 
-/* One decoder layer; x holds all that came before it. */
+/* One decoder layer; x is the whole residual stream. */
 static void layer_forward(const struct model *m, const struct decoder_layer *w, const struct gemma4_layer *v,
                           size_t l, const struct sink *o, struct work *s, const struct batch *b, size_t P)
 {
@@ -132,7 +132,7 @@ struct gemma4_config {
     size_t window;
 };
 
-/* layer_types, or every sixth global; the last always is. */
+/* Reads layer_types; without it, every sixth layer is global. The last layer is always global. */
 static void read_kinds(struct model *m, struct gemma4_config *g)
 {
     size_t L = m->info.n_layers;
@@ -151,8 +151,8 @@ static void read_kinds(struct model *m, struct gemma4_config *g)
             bind_refuse(m, ERR_UNSUPPORTED, "chunked_attention is not known in this model");
 }
 
-/* What EACH, an object from layer numbers, says of KEY in layer L; DEF: nothing. transformers pads the
- * numbers with zeros to the width of the largest. */
+/* Returns KEY of layer L in EACH, an object by layer numbers, or DEF. transformers pads the numbers with
+ * zeros to the width of the largest. */
 static size_t of_layer(struct model *m, struct config *each, size_t l, const char *key, size_t def,
                        int64_t lo, int64_t hi)
 {
@@ -169,8 +169,8 @@ static size_t of_layer(struct model *m, struct config *each, size_t l, const cha
     return m->rc ? def : (size_t)v;
 }
 
-/* Heads of each layer: global_head_dim and num_global_key_value_heads, or per_layer_config, an object of
- * what differs. */
+/* Reads the heads of each layer: global_head_dim and num_global_key_value_heads, or per_layer_config, an
+ * object of differences. */
 static void read_layer_heads(struct model *m, struct gemma4_config *g)
 {
     struct model_info *i = &m->info;
@@ -197,7 +197,7 @@ static void read_layer_heads(struct model *m, struct gemma4_config *g)
     i->dim = g->dim;
 }
 
-/* The heads' size in layers of KIND, which must be one; 0: there is no such layer. */
+/* Returns the head size of all layers of KIND; 0: there are no such layers. */
 static size_t dim_of_kind(struct model *m, const struct gemma4_config *g, enum bind_layer_kind kind)
 {
     size_t dim = 0;
@@ -237,7 +237,7 @@ static void read_ropes(struct model *m, const struct gemma4_config *g)
     bind_rope(m, &local);
 }
 
-/* The mixture's sizes, and the sizes of what lies in work.extra. */
+/* Reads the sizes of the mixture, and sets the size of work.extra. */
 static void read_experts(struct model *m, struct decoder_config *c, const struct gemma4_config *g)
 {
     static const char *const keys[2] = {"num_experts", NULL};
@@ -289,8 +289,8 @@ static void read_config(struct model *m, struct decoder_config *c, struct gemma4
         i->inner *= 2;
 }
 
-/* Attention to later tokens is for images alone ("vision"), which do not come here; "all" is another
- * model. */
+/* Checks use_bidirectional_attention: "vision" affects images only, which are not supported here; "all" is
+ * another model. */
 static void read_direction(struct model *m)
 {
     const char *which;
@@ -318,7 +318,8 @@ static void open_linear(struct model *m, struct linear *w, const char *at, const
     bind_linear(m, w, at, &d);
 }
 
-/* Layer L's keys and values: its own, or those of the last layer of its kind that has some. */
+/* Returns the layer whose keys and values layer L uses: itself, or the last layer of its kind that stores
+ * some. */
 static size_t find_store(struct model *m, const struct gemma4_config *g, size_t l)
 {
     size_t first = m->info.n_layers - m->info.n_shared;
@@ -372,7 +373,7 @@ static void open_attention(struct model *m, struct decoder_layer *w, struct gemm
     if (!shared)
         bind_norm(m, &w->k_norm, own, "k_norm", D, c->eps, 0);
     bind_linear(m, &w->qkv, own, &qkv);
-    if (shared && !bind_failed(m)) { /* stored all the same by some, and used by nobody */
+    if (shared && !bind_failed(m)) { /* some checkpoints store these, but they are not used */
         const char *k = bind_name(m, "%sk_*", own), *v_too = bind_name(m, "%sv_*", own);
 
         if (k && v_too) {
@@ -403,7 +404,7 @@ static void open_experts(struct model *m, struct decoder_layer *w, struct gemma4
         w->moe->expert_scale = expert_scale;
 }
 
-/* What the model has once, in front of its layers: AT is where these are. */
+/* Opens what all layers share for the per-layer embeddings; FIRST_LAYER is the prefix of layer 0. */
 static void open_inputs(struct model *m, struct gemma4 *w, const char *first_layer,
                         const struct decoder_config *c)
 {

@@ -12,9 +12,9 @@
 
 #include "model/decoder.h"
 
-/* ---- what the three have in common ---- */
+/* ---- common parts ---- */
 
-/* Sizes of a model whose heads are hidden / heads wide and whose positions end. */
+/* Sets the sizes of a model whose heads have hidden / heads dims and whose positions are limited. */
 static void note_sizes(struct model *m, const char *hidden_key, const struct decoder_sizes *s)
 {
     if (s->hidden % s->heads != 0 || s->hidden / s->heads > 512)
@@ -31,7 +31,7 @@ static void note_sizes(struct model *m, const char *hidden_key, const struct dec
                                   .fixed_positions = true};
 }
 
-/* The keys of GPT-2 and GPT-J. */
+/* Reads the sizes of GPT-2 and GPT-J. */
 static void read_sizes(struct model *m, struct decoder_config *c, const struct decoder_sizes *of_class)
 {
     struct decoder_sizes s = {.hidden = bind_int(m, "n_embd", of_class->hidden, 1, 1 << 20)};
@@ -48,7 +48,7 @@ static void read_sizes(struct model *m, struct decoder_config *c, const struct d
     note_sizes(m, "n_embd", &s);
 }
 
-/* A layer's modules by name, and how they are stored. */
+/* The names of a layer's modules, and how they are stored. */
 struct gpt_config {
     const char *norm_attn, *qkv, *q, *k, *v; /* q NULL: one module is all three */
     const char *out, *norm_mlp;              /* norm_mlp NULL: there is none */
@@ -100,7 +100,7 @@ static void open_layer(struct model *m, struct decoder_layer *w, const char *at,
     bind_linear(m, &w->mlp.down, at, &down);
 }
 
-/* What GPT-2 and GPT-J begin and end with. */
+/* Opens GPT-2 and GPT-J: embeddings, layers, final norm and head. */
 static void open_gpt(struct model *m, const struct decoder_config *c, decoder_layer_fn *forward)
 {
     const char *at = weights_has(m->weights, "wte.weight") ? "" : "transformer.";
@@ -138,7 +138,7 @@ void gpt_open_gpt2(struct model *m)
     read_sizes(m, &c, &sizes);
     g.unscaled = !bind_bool(m, "scale_attn_weights", true);
     g.by_layer = bind_bool(m, "scale_attn_by_inverse_layer_idx", false);
-    if (m->quantised) /* whose matrices are not transposed */
+    if (m->quantised) /* its matrices would not be transposed */
         bind_refuse(m, ERR_UNSUPPORTED, "quantization_config of model_type gpt2 is not read");
     if (bind_bool(m, "add_cross_attention", false))
         bind_refuse(m, ERR_UNSUPPORTED, "add_cross_attention is not supported");
@@ -149,7 +149,7 @@ void gpt_open_gpt2(struct model *m)
 
 /* ---- GPT-J ---- */
 
-/* Attention and MLP side by side. */
+/* A layer that computes attention and MLP of the same norm. */
 static void gptj_layer(const struct decoder_layer *w, size_t l, const struct sink *o, struct work *s,
                        const struct batch *b)
 {
@@ -198,9 +198,10 @@ void gpt_open_gptj(struct model *m)
 /* ---- OPT ---- */
 
 struct opt {
-    struct linear project_in, project_out; /* zeroed: there are none */
-    size_t proj;                           /* width of the embedding */
-    bool post_norms;                       /* norms after attention and MLP */
+    /* Zeroed: none. */
+    struct linear project_in, project_out;
+    size_t proj;     /* width of the embedding */
+    bool post_norms; /* norms after attention and MLP */
 };
 
 /* A layer with its norms after attention and MLP. */
@@ -218,7 +219,7 @@ static void opt_post_norm_layer(const struct decoder_layer *w, size_t l, const s
     o->norm(o, s->x, s->x, s->r, &w->norm_mlp, T);
 }
 
-/* The end without a final norm, or with project_out. */
+/* Ends a forward pass without a final norm, or with project_out. */
 static void opt_tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
 {
     const struct decoder *w = m->impl;
@@ -274,7 +275,7 @@ static void opt_close(struct model *m)
     decoder_close(m);
 }
 
-/* Sizes, and the width of the embedding. */
+/* Reads the sizes. Returns the width of the embedding. */
 static size_t read_opt_sizes(struct model *m)
 {
     struct decoder_sizes s = {.hidden = bind_int(m, "hidden_size", 768, 1, 1 << 20)};
@@ -293,7 +294,7 @@ static size_t read_opt_sizes(struct model *m)
     return proj;
 }
 
-/* All but the layers. */
+/* Opens all but the layers. */
 static void open_opt_ends(struct model *m, struct decoder *w, const char *at, const struct decoder_config *c,
                           bool final_norm)
 {

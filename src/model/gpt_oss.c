@@ -1,16 +1,16 @@
 /* gpt_oss.c - OpenAI's gpt-oss (GptOssForCausalLM).
  *
- * Llama's layer with biases on q, k, v and o, a learned sink a head that takes part in the softmax and gives
- * nothing, a window in every second layer, and a mixture of experts whose gate and up are clamped and whose
- * router, experts and all have biases: softmax over the chosen logits alone. Experts are stored as bf16
- * [experts, in, out] or as MXFP4 with the rows of gate and up interleaved. Reference: transformers,
+ * Llama's layer with biases on q, k, v and o; a learned sink per head, which takes part in the softmax and
+ * adds no value; a window in every second layer; and a mixture of experts with clamped gate and up, biases in
+ * router and experts, and a softmax over the chosen logits only. Experts are stored as bf16 [experts, in,
+ * out] or as MXFP4 with the rows of gate and up interleaved. Reference: transformers,
  * models/gpt_oss/modeling_gpt_oss.py.
  */
 #include <string.h>
 
 #include "model/decoder.h"
 
-/* GGUF stores gate and up of each expert apart. */
+/* Opens a layer whose experts may be stored apart, as in GGUF. */
 static void open_layer(struct model *m, struct decoder_layer *w, const char *at, size_t l,
                        const struct decoder_config *c)
 {
@@ -22,7 +22,7 @@ static void open_layer(struct model *m, struct decoder_layer *w, const char *at,
     decoder_open_layer(m, w, at, l, &own);
 }
 
-/* layer_types; without it every layer of even number has the window. */
+/* Reads layer_types; without it, every layer of even number has the window. */
 static const size_t *read_windows(struct model *m)
 {
     size_t L = m->info.n_layers, rows = bind_window(m, 128);
@@ -33,7 +33,8 @@ static const size_t *read_windows(struct model *m)
     return decoder_windows(m, rows, kind, BIND_CHUNKED);
 }
 
-/* The experts may be stored as MXFP4, which their tensors' names say; nothing else may be quantised. */
+/* Checks the quantization: experts may be stored as MXFP4, which the names of their tensors say; nothing else
+ * may. */
 static void read_quant(struct model *m)
 {
     struct config *q = config_sub(m->config, "quantization_config");
@@ -91,7 +92,7 @@ void gpt_oss_open(struct model *m)
     c.qkv_bias = c.out_bias = bind_bool(m, "attention_bias", true);
     read_quant(m);
     open_rope(m);
-    config_ignore(m->config, "experts_per_token"); /* older names of keys that stand beside them */
+    config_ignore(m->config, "experts_per_token"); /* older names of keys that the config has as well */
     config_ignore(m->config, "initial_context_length");
     decoder_open(m, &c, open_layer, llama_layer);
 }

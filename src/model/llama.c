@@ -1,16 +1,17 @@
 /* llama.c - Llama's layer, and the classes that compute it: Llama 1 to 3.3, Mistral, Qwen 2 to 3, Phi-3 and
  * 4, and the mixtures of experts Mixtral and Qwen 3 MoE.
  *
- * RMSNorm in front of attention and MLP, grouped key/value heads, rotary positions in halves, SiLU-gated MLP,
- * head tied to the embedding or not. q, k, v and gate, up are joined into one matrix each. What a class adds
- * is a branch on what its layers have: norms of the heads of q and k (Qwen 3, Gemma), norms behind the blocks
- * (Gemma), experts in place of the MLP. GPT-2 and OPT come through here too, with LayerNorm and without rope.
- * References: transformers, models/{llama,mistral,qwen2,qwen3,phi3,mixtral,qwen3_moe}/modeling_*.py.
+ * RMSNorm before attention and MLP, grouped key/value heads, rotary positions in halves, SiLU-gated MLP, head
+ * tied to the embedding or not. q, k and v, and gate and up, are joined into one matrix each. What a class
+ * adds is a branch on the parts of its layers: norms of the heads of q and k (Qwen 3, Gemma), norms after
+ * attention and MLP (Gemma), experts instead of the MLP. GPT-2 and OPT use this layer, too, with LayerNorm
+ * and without rope. References: transformers,
+ * models/{llama,mistral,qwen2,qwen3,phi3,mixtral,qwen3_moe}/modeling_*.py.
  */
 #include "model/decoder.h"
 
-/* One decoder layer. x is the fp32 residual stream, r what the last block adds to it (nothing in front of
- * layer 0). */
+/* One decoder layer. x is the fp32 residual stream; r is what the MLP of the layer before adds to it (nothing
+ * before layer 0). */
 void llama_layer(const struct decoder_layer *w, size_t l, const struct sink *o, struct work *s,
                  const struct batch *b)
 {
@@ -46,13 +47,13 @@ void llama_open(struct model *m)
     c.qkv_bias = c.out_bias = bind_bool(m, "attention_bias", false);
     c.mlp_bias = bind_bool(m, "mlp_bias", false);
     bind_rope(m, &(struct bind_rope){.theta = 10000});
-    /* how the original was trained; Hugging Face computes the same without it */
+    /* a key of training: Hugging Face computes the same without it */
     config_ignore(m->config, "pretraining_tp");
     weights_skip(m->weights, "*rotary_emb.inv_freq");
     decoder_open(m, &c, decoder_open_layer, llama_layer);
 }
 
-/* Every layer sees a window of sliding_window keys, or all of them where the config says null. */
+/* Every layer sees a window of sliding_window keys, or all keys if the config says null. */
 void llama_open_mistral(struct model *m)
 {
     static const struct decoder_sizes sizes = {4096, 14336, 32, 32, 8, 0, 32000, 131072, 1e-6};
@@ -64,7 +65,7 @@ void llama_open_mistral(struct model *m)
     decoder_open(m, &c, decoder_open_layer, llama_layer);
 }
 
-/* Biases on q, k and v, and sliding windows in some layers where use_sliding_window says so. */
+/* Biases on q, k and v, and sliding windows in some layers if use_sliding_window is true. */
 void llama_open_qwen2(struct model *m)
 {
     static const struct decoder_sizes sizes = {4096, 22016, 32, 32, 32, 0, 151936, 32768, 1e-6};
@@ -76,7 +77,7 @@ void llama_open_qwen2(struct model *m)
     decoder_open(m, &c, decoder_open_layer, llama_layer);
 }
 
-/* An RMSNorm over each head of q and k in front of rope, and windows as Qwen2's. */
+/* An RMSNorm over each head of q and k before rope, and windows as in Qwen 2. */
 void llama_open_qwen3(struct model *m)
 {
     static const struct decoder_sizes sizes = {4096, 22016, 32, 32, 32, 128, 151936, 32768, 1e-6};
@@ -89,7 +90,7 @@ void llama_open_qwen3(struct model *m)
     decoder_open(m, &c, decoder_open_layer, llama_layer);
 }
 
-/* q, k, v and gate, up are each stored as one tensor; rope rotates a part of each head where
+/* q, k, v and gate, up are each stored as one tensor. Rope rotates a part of each head if
  * partial_rotary_factor says so, and its types su and yarn are older names of longrope. */
 void llama_open_phi3(struct model *m)
 {
@@ -99,13 +100,12 @@ void llama_open_phi3(struct model *m)
     decoder_read(m, &c, &sizes);
     c.window = decoder_same_window(m, bind_window(m, 0));
     bind_rope(m, &(struct bind_rope){.theta = 10000, .partial = true, .phi = true});
-    config_ignore(m->config,
-                  "original_max_position_embeddings"); /* longrope alone uses it, and has read it */
+    config_ignore(m->config, "original_max_position_embeddings"); /* only longrope uses it, and has read it */
     decoder_open(m, &c, decoder_open_layer, llama_layer);
 }
 
-/* Mistral's layer with experts: softmax over all router logits, the largest few of it made to sum to one.
- * Window in every layer, or none. */
+/* Mistral's layer with experts: softmax over all router logits, of which the largest are normalized to a sum
+ * of one. All layers have a window, or none. */
 void llama_open_mixtral(struct model *m)
 {
     static const struct decoder_sizes sizes = {4096, 14336, 32, 32, 8, 0, 32000, 131072, 1e-5};
@@ -129,8 +129,8 @@ void llama_open_mixtral(struct model *m)
     decoder_open(m, &c, decoder_open_layer, llama_layer);
 }
 
-/* Which layers of Qwen 3 MoE have experts: those whose number plus one is a multiple of decoder_sparse_step
- * and that mlp_only_layers does not name. */
+/* Returns which layers of Qwen 3 MoE have experts: those whose number plus one is a multiple of
+ * decoder_sparse_step and that are not in mlp_only_layers. */
 static const bool *read_experts(struct model *m)
 {
     size_t L = m->info.n_layers, step = bind_int(m, "decoder_sparse_step", 1, 1, 1 << 20), n;
@@ -145,8 +145,8 @@ static const bool *read_experts(struct model *m)
     return experts;
 }
 
-/* Qwen 3's layer, with experts in some. Softmax over all router logits; the chosen weights are made to sum to
- * one only where norm_topk_prob says so. A window is in all layers or in none. */
+/* Qwen 3's layer, with experts in some layers. Softmax over all router logits; the chosen weights are
+ * normalized to a sum of one only if norm_topk_prob is true. All layers have a window, or none. */
 void llama_open_qwen3_moe(struct model *m)
 {
     static const struct decoder_sizes sizes = {2048, 6144, 24, 32, 4, 0, 151936, 32768, 1e-6};

@@ -2,10 +2,10 @@
  * Llama4ForConditionalGeneration).
  *
  * Three of four layers rotate q and k in pairs (2i, 2i + 1), norm their heads without weights after that, and
- * see only the chunk of positions that the row lies in; the others have no rope, see all, and scale q by the
- * logarithm of the position. Every layer, or every second, has a mixture of experts: sigmoid of the chosen
- * logits, which multiplies what goes in, beside an expert that all tokens take. Reference: transformers,
- * models/llama4/modeling_llama4.py.
+ * see only the chunk of positions in which the row is; the others have no rope, see all rows, and scale q by
+ * the logarithm of the position. Every layer, or every second, has a mixture of experts, with the sigmoid of
+ * the chosen logits as a factor of the expert's input, and a shared expert for all tokens. Reference:
+ * transformers, models/llama4/modeling_llama4.py.
  */
 #include "model/decoder.h"
 
@@ -19,7 +19,7 @@ static void layer_forward(const struct decoder_layer *w, size_t l, const struct 
     o->norm(o, s->h, s->x, l ? s->r : NULL, &w->norm_attn, T);
     o->linear(o, s->qkv, &w->qkv, s->h, T); /* [T, (H + 2 K) D] */
     o->rope(o, s->qkv, &w->attn, T);
-    o->heads(o, s->qkv, &w->attn, T); /* behind rope: norms, or the temperature of q */
+    o->heads(o, s->qkv, &w->attn, T); /* after rope: norms, or the temperature of q */
     o->attn(o, s->a, s->qkv, &w->attn, b, l);
     o->linear(o, s->r, &w->out, s->a, T);
     o->norm(o, s->h, s->x, s->r, &w->norm_mlp, T);
@@ -32,7 +32,7 @@ static void layer_forward(const struct decoder_layer *w, size_t l, const struct 
     o->add(o, s->r, s->r2, E, T);
 }
 
-/* [L] each. */
+/* Values of the config. ROPE and KIND: [L]. */
 struct llama4_config {
     size_t inner_mlp, chunk, floor_scale;
     double attn_scale;
@@ -76,8 +76,8 @@ static void open_layer(struct model *m, struct decoder_layer *w, const char *at,
         decoder_open_mlp(m, &w->mlp, at, "feed_forward", own->inner_mlp, c);
 }
 
-/* Which layers rotate, by no_rope_layers (of which 1 means that it does) or no_rope_layer_interval; which
- * see chunks. */
+/* Reads which layers have rope, from no_rope_layers (1: the layer has rope) or no_rope_layer_interval, and
+ * which see chunks. */
 static void read_ropes(struct model *m, struct llama4_config *c)
 {
     size_t L = m->info.n_layers, interval = bind_int(m, "no_rope_layer_interval", 4, 1, 1 << 20), n;
@@ -101,7 +101,7 @@ static void read_ropes(struct model *m, struct llama4_config *c)
         bind_refuse(m, ERR_INPUT, "attention_chunk_size is null, but there are chunked layers");
 }
 
-/* Which layers have experts: moe_layers, or every interleave_moe_layer_step-th. */
+/* Returns which layers have experts: moe_layers, or every interleave_moe_layer_step-th. */
 static const bool *read_experts(struct model *m)
 {
     size_t L = m->info.n_layers, step = bind_int(m, "interleave_moe_layer_step", 1, 1, 1 << 20), n;

@@ -1,4 +1,4 @@
-/* model.c - from a folder to an opened model. */
+/* model.c - opens a checkpoint, packs its weights, runs the forward pass of its architecture. */
 #include "model/model.h"
 
 #include <stdatomic.h>
@@ -38,7 +38,7 @@ bool model_arch_known(const char *class_name)
     return false;
 }
 
-/* architectures[0] decides; a config without it may name its model_type. */
+/* Finds the architecture by architectures[0], or in a config without it by model_type. */
 static int find_arch(struct model *m, struct err *e)
 {
     const char *name[8], *type;
@@ -61,18 +61,18 @@ static int find_arch(struct model *m, struct err *e)
                    config_path(m->config), n ? name[0] : type, model_arch_names(known, sizeof(known)));
 }
 
-/* Keys that configs of one model_type carry without an effect on what is computed here, whatever their names
- * look like. */
+/* Keys of configs of one model_type that have no effect on what Gallop computes, whatever their names
+ * suggest. */
 static const struct {
     const char *model_type;
     const char *key[8];
 } without_effect[] = {
-    /* of the heads for classification; of the first versions of the class */
+    /* keys of the heads for classification, and of the first versions of the class */
     {"gpt2",
      {"summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels", "n_special",
       "predict_special_tokens"}},
     {"gptj", {"summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels"}},
-    /* of training */
+    /* keys of training */
     {"mixtral", {"router_jitter_noise", "router_aux_loss_coef"}},
     {"qwen3_moe", {"router_aux_loss_coef"}},
     {"gpt_oss", {"router_aux_loss_coef"}},
@@ -88,7 +88,7 @@ static void ignore_keys(struct model *m)
                 config_ignore(m->config, without_effect[i].key[k]);
 }
 
-/* Hidden states of rows that saw what follows foretell nothing. */
+/* A model with attention in both directions cannot predict the next token: it gives hidden states only. */
 static void note_direction(struct model *m)
 {
     if (!m->bidirectional)
@@ -127,7 +127,7 @@ enum kern_fn model_gemm(const struct model *m)
     return m->has_stored_groups ? KERN_FN_gemm_blocks : of[m->opt.quant.of[OP_MLP]][m->opt.dtype == DT_BF16];
 }
 
-/* A packed checkpoint has its weights in one form. */
+/* Checks that a packed checkpoint has the form that the options ask for. */
 static int fit_pack(struct model *m, struct err *e)
 {
     const struct pack *p = m->checkpoint->pack;
@@ -251,7 +251,7 @@ struct copy_job {
     size_t n;
 };
 
-/* Pages of a file that were read are given back after so many bytes. */
+/* Bytes of a file that are read before their pages are given back. */
 static const size_t piece_bytes = (size_t)4 << 20;
 
 static void copy_share(void *ctx, int thread, int n_threads)
@@ -268,7 +268,7 @@ static void copy_share(void *ctx, int thread, int n_threads)
     }
 }
 
-/* Copies what V can address, by the threads that will read it, and points V at the copy. */
+/* Copies the elements of V, on the threads that will read them, and sets V to the copy. */
 static int keep_table(struct model *m, struct view *v, struct err *e)
 {
     struct copy_job job = {.from = v->data, .n = view_span_bytes(v)};
@@ -283,7 +283,7 @@ static int keep_table(struct model *m, struct view *v, struct err *e)
     return 0;
 }
 
-/* The ends still tell one checkpoint from another when its files are let go of (model_identity()). */
+/* Keeps the first and last bytes of T for model_identity(), because the files are closed later. */
 static void keep_ends(const struct model *m, struct model_tensor *t)
 {
     size_t bytes = view_bytes(t->view), n = bytes < MODEL_END_BYTES ? bytes : MODEL_END_BYTES;
@@ -301,7 +301,7 @@ static void keep_ends(const struct model *m, struct model_tensor *t)
     memcpy(t->end[1], (const char *)t->view->data + bytes - n, n);
 }
 
-/* Of all bytes of V, which is not empty. */
+/* Returns the sum of all bytes of V, which is not empty. */
 static uint64_t sum_of(const struct view *v)
 {
     size_t n = view_span_bytes(v);
@@ -347,7 +347,7 @@ static int do_embed(struct model *m, const struct model_todo *t, struct err *e)
     struct look_job look = {.table = &t->embed->table};
     int rc;
 
-    if (m->checkpoint->pack) /* it was looked through, and stays where it is */
+    if (m->checkpoint->pack) /* the table was checked when it was packed, and stays mapped */
         return 0;
     if ((rc = keep_table(m, &t->embed->table, e)) != 0 || !t->look)
         return rc;
@@ -355,7 +355,7 @@ static int do_embed(struct model *m, const struct model_todo *t, struct err *e)
     return atomic_load(&look.refused) ? refuse_number(look.table, e) : 0;
 }
 
-/* Linear I of all, as it was packed. */
+/* Maps linear number I from the packed checkpoint. */
 static int take_packed(struct model *m, const struct model_todo *t, size_t i, struct err *e)
 {
     const struct pack *p = m->checkpoint->pack;
@@ -398,8 +398,8 @@ static int do_one(struct model *m, const struct model_todo *t, size_t *n_linears
 _Static_assert((int)MODEL_END_BYTES == (int)PACK_END_BYTES,
                "a packed checkpoint has the ends that a model has");
 
-/* True if bytes of V are read other than to be packed. A view of a part of it has its name, at the same
- * place. */
+/* True if bytes of V are read for another purpose than packing. A view of a part of V has the same pointer as
+ * its name. */
 static bool is_read(const struct model *m, const struct view *v)
 {
     for (size_t i = 0; i < m->n_todo; i++) {
@@ -414,7 +414,7 @@ static bool is_read(const struct model *m, const struct view *v)
     return false;
 }
 
-/* A packed checkpoint's directory may leave out the bytes of a tensor, but of none that is read. */
+/* Checks that a packed checkpoint has the bytes of all tensors that are read; it may omit those of others. */
 static int check_there(const struct model *m, struct err *e)
 {
     for (size_t i = 0; i < m->n_tensors; i++) {
@@ -451,7 +451,7 @@ static int save_linear(struct model *m, const struct model_todo *t, struct err *
     return pack_packed(m->opt.save, &about, l->packed, l->packed_bytes, e);
 }
 
-/* All that was read, before the files are let go of. */
+/* Writes a packed checkpoint of everything that was read, before the files are closed. */
 static int save_pack(struct model *m, struct err *e)
 {
     int rc;
@@ -542,7 +542,7 @@ void model_forward(const struct model *m, const struct sink *o, const struct bat
     model_tail(m, o, b, s);
 }
 
-/* ---- identity: XXH3-64 over what makes a model compute what it computes ---- */
+/* ---- identity: XXH3-64 over everything that determines what a model computes ---- */
 
 static uint64_t mix_bytes(uint64_t h, const void *p, size_t n)
 {
