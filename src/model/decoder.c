@@ -136,8 +136,9 @@ void decoder_open_attention(struct model *m, struct decoder_layer *w, const char
         qkv = (struct bind_linear){.kind = OP_QKV, .part = {{"qkv_proj", q + 2 * kv}}, .k = E, .how = bias};
     w->attn = decoder_attn(m);
     w->attn.window = c->window ? c->window[l] : 0;
+    /* attn.window counts the row itself; a window in both directions does not. */
     if (m->bidirectional && w->attn.window)
-        w->attn.window++; /* the window counts the row itself before it, but not after it */
+        w->attn.window++;
     w->attn.rope = c->local_rope && w->attn.window ? 1 : 0;
     w->attn.softcap = (float)c->softcap;
     if (c->scale > 0)

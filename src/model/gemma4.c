@@ -25,7 +25,8 @@ struct gemma4_layer {
     struct linear input_gate, input_proj;
     struct norm post_input;
     const float *scalar;
-    size_t store; /* the layer whose keys and values it uses: itself, or an earlier one */
+    /* The layer whose keys and values it uses: itself, or an earlier one. */
+    size_t store;
 };
 
 /* What the model has in addition to struct decoder. */

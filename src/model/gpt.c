@@ -50,14 +50,21 @@ static void read_sizes(struct model *m, struct decoder_config *c, const struct d
 
 /* The names of a layer's modules, and how they are stored. */
 struct gpt_config {
-    const char *norm_attn, *qkv, *q, *k, *v; /* q NULL: one module is all three */
-    const char *out, *norm_mlp;              /* norm_mlp NULL: there is none */
+    /* q NULL: one module holds q, k and v. */
+    const char *norm_attn, *qkv, *q, *k, *v;
+    /* norm_mlp NULL: none. */
+    const char *out, *norm_mlp;
     const char *up, *down;
-    unsigned attn_how, mlp_how; /* flags of bind_linear() */
-    bool plain_norms;           /* without weights */
-    bool post_norms;            /* norms after attention and MLP, whose results are the residual stream */
-    bool unscaled, by_layer; /* scores: not scaled by the head size; divided by the layer's number from 1 */
-    bool pairs;              /* rope in neighbouring pairs instead of learned positions, a bias in the head */
+    /* Flags of bind_linear(). */
+    unsigned attn_how, mlp_how;
+    /* Norms have no weights. */
+    bool plain_norms;
+    /* Norms come after attention and MLP, and their results are the residual stream. */
+    bool post_norms;
+    /* Scores are not scaled by the head size; they are divided by the layer's number, counted from 1. */
+    bool unscaled, by_layer;
+    /* Rope in adjacent pairs instead of learned positions, and a bias in the head. */
+    bool pairs;
 };
 
 static void open_norm(struct model *m, struct norm *w, const char *at, const char *module,

@@ -16,9 +16,8 @@
 #include "ops/eager_priv.h"
 #include "ops/moe.h"
 
-enum {
-    PASS_TOKENS = 1024
-}; /* tokens of one pass; a larger step makes several passes, so that the scratch is bounded */
+/* Tokens of one pass. A larger step makes several passes, so that the scratch is bounded. */
+enum { PASS_TOKENS = 1024 };
 
 /* The parts of the scratch. P is the number of tokens of a pass, R = P * top_k. */
 struct buffers {

@@ -72,8 +72,8 @@ void rope_close(struct rope *r);
 /* Computes cosines and sines of rows [begin, end) of B into cos and sin [T, half]. */
 void rope_fill(const struct rope *r, const struct batch *b, size_t begin, size_t end, float *cos, float *sin);
 
-/* Computes the cosines and sines that rotate a row at a position behind AT back to AT, without an attention
- * factor; rows up to AT are left out. Not for frequencies that change with the length (dynamic NTK). */
+/* Computes the cosines and sines that rotate rows back to position AT, without an attention factor. Rows at
+ * positions up to AT are left out. Not for frequencies that change with the length (dynamic NTK). */
 void rope_back(const struct rope *r, const struct batch *b, size_t begin, size_t end, size_t at, float *cos,
                float *sin);
 
