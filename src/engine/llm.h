@@ -59,7 +59,7 @@ struct llm {
     struct slots slots;
     struct eager *eager;
     struct timed timed; /* in front of it */
-    struct work work;
+    struct model_work work;
     enum dtype kv_dtype; /* of the cache's rows */
     struct kv_sparse sparse;
     size_t max_len, max_seqs, max_tokens, max_wanted;

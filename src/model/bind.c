@@ -373,7 +373,7 @@ float *bind_vector(struct model *m, const char *name, size_t n, float times, con
     return out;
 }
 
-void bind_embed(struct model *m, struct embed *w, const char *at, const char *module, size_t rows,
+void bind_embed(struct model *m, struct op_embed *w, const char *at, const char *module, size_t rows,
                 size_t cols)
 {
     const char *name = bind_name(m, "%s%s.weight", at, module);
@@ -381,7 +381,7 @@ void bind_embed(struct model *m, struct embed *w, const char *at, const char *mo
 
     if (m->rc)
         return;
-    *w = (struct embed){.table = *v};
+    *w = (struct op_embed){.table = *v};
     if (__builtin_add_overflow(m->table_bytes, view_span_bytes(v), &m->table_bytes))
         m->rc = err_set(m->e, ERR_NOMEM, "%s%s: the tables are more than memory can hold", at, module);
     add_todo(m, &(struct model_todo){.embed = w, .look = true});
@@ -398,12 +398,12 @@ static const struct view *norm_part(struct model *m, const char *at, const char 
     return v;
 }
 
-void bind_norm(struct model *m, struct norm *w, const char *at, const char *module, size_t n, double eps,
+void bind_norm(struct model *m, struct op_norm *w, const char *at, const char *module, size_t n, double eps,
                unsigned how)
 {
     const struct view *v = norm_part(m, at, module, "weight", n), *vb = NULL;
 
-    *w = (struct norm){.n = n, .eps = (float)eps, .layer = how & BIND_LAYER_NORM};
+    *w = (struct op_norm){.n = n, .eps = (float)eps, .layer = how & BIND_LAYER_NORM};
     if (how & BIND_BIAS)
         vb = norm_part(m, at, module, "bias", n);
     if (m->rc)
@@ -420,11 +420,11 @@ void bind_norm(struct model *m, struct norm *w, const char *at, const char *modu
         add_todo(m, &(struct model_todo){.vector = vb, .out = w->b, .times = 1});
 }
 
-void bind_norm_close(struct norm *w)
+void bind_norm_close(struct op_norm *w)
 {
     mem_free(w->w);
     mem_free(w->b);
-    *w = (struct norm){0};
+    *w = (struct op_norm){0};
 }
 
 /* Binds part P of a linear: its weight as [n, k], and its bias. */
@@ -471,7 +471,7 @@ void bind_linear(struct model *m, struct linear *w, const char *at, const struct
 }
 
 /* Lets EMBED read its rows from the packed HEAD, so that its table is not copied. */
-static void read_from_head(struct model *m, struct embed *embed, const struct linear *head)
+static void read_from_head(struct model *m, struct op_embed *embed, const struct linear *head)
 {
     for (size_t i = 0; i < m->n_todo; i++)
         if (m->todo[i].embed == embed)
@@ -503,7 +503,7 @@ static bool same_numbers(const struct view *a, const struct view *b)
 
 /* True if the head NAME is the embedding's table, stored once or twice. A different matrix of that name has
  * precedence over the config, as in transformers. A packed checkpoint stores a head only if it differs. */
-static bool is_tied(struct model *m, const char *name, const struct embed *embed)
+static bool is_tied(struct model *m, const char *name, const struct op_embed *embed)
 {
     const struct view *v = weights_has(m->weights, name) ? weights_get(m->weights, name) : NULL;
 
@@ -531,7 +531,7 @@ static void note_missing_head(struct model *m, const char *name)
              weights_path(m->weights), name);
 }
 
-void bind_head(struct model *m, struct linear *w, const char *module, struct embed *embed, bool tied,
+void bind_head(struct model *m, struct linear *w, const char *module, struct op_embed *embed, bool tied,
                unsigned how)
 {
     struct linear_desc desc = {.name = module,

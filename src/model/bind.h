@@ -137,13 +137,13 @@ void bind_loaded(struct model *m, size_t n);
 float *bind_vector(struct model *m, const char *name, size_t n, float times, const char *use);
 
 /* Binds an embedding of ROWS x COLS. */
-void bind_embed(struct model *m, struct embed *w, const char *at, const char *module, size_t rows,
+void bind_embed(struct model *m, struct op_embed *w, const char *at, const char *module, size_t rows,
                 size_t cols);
 
 /* Binds a norm of N elements; HOW: flags above. */
-void bind_norm(struct model *m, struct norm *w, const char *at, const char *module, size_t n, double eps,
+void bind_norm(struct model *m, struct op_norm *w, const char *at, const char *module, size_t n, double eps,
                unsigned how);
-void bind_norm_close(struct norm *w);
+void bind_norm_close(struct op_norm *w);
 
 /* A linear of up to four modules that are joined along their outputs; the list ends with a module of NULL.
  * The same name twice in a row is one module that is used twice. */
@@ -163,7 +163,7 @@ void bind_linear(struct model *m, struct linear *w, const char *at, const struct
 /* Binds the head. If TIED, it is the embedding, unless the file has a different matrix of that name, which is
  * used with a warning; otherwise it is MODULE. A model without either has no head (model_info.headless).
  * EMBED, which is bound before, reads its rows from a tied head that is exact (linear_is_exact()). */
-void bind_head(struct model *m, struct linear *w, const char *module, struct embed *embed, bool tied,
+void bind_head(struct model *m, struct linear *w, const char *module, struct op_embed *embed, bool tied,
                unsigned how);
 
 /* ---- mixtures of experts ---- */

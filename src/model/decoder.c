@@ -7,7 +7,8 @@
 
 /* ---- forward ---- */
 
-static void forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
+static void forward(const struct model *m, const struct op_sink *o, const struct batch *b,
+                    struct model_work *s)
 {
     const struct decoder *w = m->impl;
 
@@ -19,7 +20,7 @@ static void forward(const struct model *m, const struct sink *o, const struct ba
         w->layer_forward(&w->layer[l], l, o, s, b);
 }
 
-void decoder_tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
+void decoder_tail(const struct model *m, const struct op_sink *o, const struct batch *b, struct model_work *s)
 {
     const struct decoder *w = m->impl;
     size_t E = m->info.hidden, n = b->n_wanted;
@@ -94,7 +95,7 @@ static void note_windows(struct model *m)
     bool any = false;
 
     for (size_t l = 0; l < m->info.n_layers && !bind_failed(m); l++) {
-        const struct attn *a = &w->layer[l].attn;
+        const struct op_attn *a = &w->layer[l].attn;
 
         window[l] = a->chunk ? a->chunk : a->window;
         m->info.chunk = a->chunk ? a->chunk : m->info.chunk;
@@ -105,17 +106,17 @@ static void note_windows(struct model *m)
 
 /* ---- layers ---- */
 
-struct attn decoder_attn(const struct model *m)
+struct op_attn decoder_attn(const struct model *m)
 {
     size_t D = m->info.head_dim;
 
-    return (struct attn){.n_heads = m->info.n_heads,
-                         .n_kv = m->info.n_kv,
-                         .d = D,
-                         .dp = (D + 15) / 16 * 16,
-                         .rope = -1,
-                         .two_sided = m->bidirectional,
-                         .scale = (float)(1.0 / sqrt((double)D))};
+    return (struct op_attn){.n_heads = m->info.n_heads,
+                            .n_kv = m->info.n_kv,
+                            .d = D,
+                            .dp = (D + 15) / 16 * 16,
+                            .rope = -1,
+                            .two_sided = m->bidirectional,
+                            .scale = (float)(1.0 / sqrt((double)D))};
 }
 
 void decoder_open_attention(struct model *m, struct decoder_layer *w, const char *at, size_t l,
@@ -156,7 +157,7 @@ void decoder_open_attention(struct model *m, struct decoder_layer *w, const char
         w->attn.sinks = bind_vector(m, bind_name(m, "%ssinks", own), w->attn.n_heads, 1, "sinks");
 }
 
-void decoder_open_mlp(struct model *m, struct mlp *w, const char *at, const char *module, size_t inner,
+void decoder_open_mlp(struct model *m, struct op_mlp *w, const char *at, const char *module, size_t inner,
                       const struct decoder_config *c)
 {
     const char *own = bind_name(m, "%s%s.", at, module);

@@ -12,30 +12,30 @@
 /* The parts of a decoder layer. Parts that a model does not have are zero. */
 struct decoder_layer {
     /* Before attention and before the MLP. */
-    struct norm norm_attn, norm_mlp;
+    struct op_norm norm_attn, norm_mlp;
     /* After attention and after the MLP (Gemma). */
-    struct norm post_attn, post_mlp;
-    struct norm q_norm, k_norm;
+    struct op_norm post_attn, post_mlp;
+    struct op_norm q_norm, k_norm;
     struct linear qkv, out;
-    struct attn attn;
-    struct mlp mlp;
+    struct op_attn attn;
+    struct op_mlp mlp;
     /* Instead of the MLP, or beside it; NULL: none. */
     struct moe *moe;
 };
 
 /* Computes layer L. */
-typedef void decoder_layer_fn(const struct decoder_layer *w, size_t l, const struct sink *o, struct work *s,
-                              const struct batch *b);
+typedef void decoder_layer_fn(const struct decoder_layer *w, size_t l, const struct op_sink *o,
+                              struct model_work *s, const struct batch *b);
 
 /* The layer of most families (llama.c). */
 decoder_layer_fn llama_layer;
 
 /* A whole model: m->impl of the families that use this file. */
 struct decoder {
-    struct embed embed;
+    struct op_embed embed;
     /* Learned positions, which are added to the embedding; zeroed: none. */
-    struct embed positions;
-    struct norm norm;
+    struct op_embed positions;
+    struct op_norm norm;
     struct linear head;
     /* [L] */
     struct decoder_layer *layer;
@@ -127,16 +127,17 @@ void decoder_open_layers(struct model *m, const char *at, const struct decoder_c
 decoder_open_fn decoder_open_layer, decoder_open_attention;
 
 /* Opens the gate, up and down linears of MODULE. */
-void decoder_open_mlp(struct model *m, struct mlp *w, const char *at, const char *module, size_t inner,
+void decoder_open_mlp(struct model *m, struct op_mlp *w, const char *at, const char *module, size_t inner,
                       const struct decoder_config *c);
 
 /* Returns the attention of a model with the same heads in all layers, without rope, window or norms. */
-struct attn decoder_attn(const struct model *m);
+struct op_attn decoder_attn(const struct model *m);
 
 void decoder_close(struct model *m);
 
 /* Ends a forward pass: norms x + r (r may be NULL) of the wanted rows and computes their logits. */
-void decoder_tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
+void decoder_tail(const struct model *m, const struct op_sink *o, const struct batch *b,
+                  struct model_work *s);
 
 /* Scales the embedding by the root of the hidden size, rounded to the type of the arithmetic (Gemma). */
 void decoder_scale_embedding(struct model *m);

@@ -18,12 +18,12 @@ enum { GLOBAL, LOCAL }; /* ropes */
 
 /* What a layer has in addition to struct decoder_layer. */
 struct gemma4_layer {
-    struct norm v_norm;
+    struct op_norm v_norm;
     /* Of layers with experts; route: before the router. */
-    struct norm route, pre_moe, post_dense, post_moe;
+    struct op_norm route, pre_moe, post_dense, post_moe;
     /* Of the per-layer embedding. */
     struct linear input_gate, input_proj;
-    struct norm post_input;
+    struct op_norm post_input;
     const float *scalar;
     /* The layer whose keys and values it uses: itself, or an earlier one. */
     size_t store;
@@ -32,16 +32,16 @@ struct gemma4_layer {
 /* What the model has in addition to struct decoder. */
 struct gemma4 {
     struct gemma4_layer *layer; /* [L] */
-    struct embed inputs;        /* per-layer embeddings: rows of [L P] */
+    struct op_embed inputs;     /* per-layer embeddings: rows of [L P] */
     struct linear inputs_proj;
-    struct norm inputs_norm; /* [P] */
-    size_t P;                /* 0: there are none */
+    struct op_norm inputs_norm; /* [P] */
+    size_t P;                   /* 0: there are none */
 };
 
 /* Adds the per-layer embedding e of layer L, gated by the layer's output: x += norm(proj(act(gate x) *
  * e)). */
 static void layer_input(const struct model *m, const struct decoder_layer *w, const struct gemma4_layer *v,
-                        size_t l, const struct sink *o, struct work *s, size_t T, size_t P)
+                        size_t l, const struct op_sink *o, struct model_work *s, size_t T, size_t P)
 {
     size_t L = m->info.n_layers;
     float *gate = s->extra + T * L * P, *h = gate + T * P;
@@ -55,7 +55,8 @@ static void layer_input(const struct model *m, const struct decoder_layer *w, co
 
 /* One decoder layer; x is the whole residual stream. */
 static void layer_forward(const struct model *m, const struct decoder_layer *w, const struct gemma4_layer *v,
-                          size_t l, const struct sink *o, struct work *s, const struct batch *b, size_t P)
+                          size_t l, const struct op_sink *o, struct model_work *s, const struct batch *b,
+                          size_t P)
 {
     size_t T = b->n_tokens, E = m->info.hidden;
     float *routed = s->extra + 2 * T * m->info.n_layers * P; /* [T, E] */
@@ -86,8 +87,8 @@ static void layer_forward(const struct model *m, const struct decoder_layer *w, 
 }
 
 /* extra[T, L P] = (norm(proj x) + embedding) / sqrt(2), the norm over each layer's P. */
-static void inputs_forward(const struct model *m, const struct gemma4 *w, const struct sink *o,
-                           struct work *s, const struct batch *b)
+static void inputs_forward(const struct model *m, const struct gemma4 *w, const struct op_sink *o,
+                           struct model_work *s, const struct batch *b)
 {
     size_t T = b->n_tokens, L = m->info.n_layers, n = L * w->P;
     float *proj = s->extra + T * n;
@@ -100,7 +101,8 @@ static void inputs_forward(const struct model *m, const struct gemma4 *w, const 
     o->scale(o, s->extra, 0.70710678f, n, T);
 }
 
-static void forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
+static void forward(const struct model *m, const struct op_sink *o, const struct batch *b,
+                    struct model_work *s)
 {
     const struct decoder *w = m->impl;
     const struct gemma4 *g = w->more;
@@ -114,9 +116,9 @@ static void forward(const struct model *m, const struct sink *o, const struct ba
 }
 
 /* As decoder_tail(), but x holds the whole residual stream. */
-static void tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
+static void tail(const struct model *m, const struct op_sink *o, const struct batch *b, struct model_work *s)
 {
-    struct work own = *s;
+    struct model_work own = *s;
 
     own.r = NULL;
     decoder_tail(m, o, b, &own);
@@ -305,7 +307,7 @@ static void read_direction(struct model *m)
 
 /* ---- layers ---- */
 
-static void open_norm(struct model *m, struct norm *w, const char *at, const char *module,
+static void open_norm(struct model *m, struct op_norm *w, const char *at, const char *module,
                       const struct decoder_config *c)
 {
     bind_norm(m, w, at, module, m->info.hidden, c->eps, 0);
@@ -357,18 +359,18 @@ static void open_attention(struct model *m, struct decoder_layer *w, struct gemm
 
     if (shared)
         qkv.part[1].module = NULL;
-    w->attn = (struct attn){.n_heads = m->info.n_heads,
-                            .n_kv = g->kv[l],
-                            .d = D,
-                            .dp = (D + 15) / 16 * 16,
-                            .scale = 1,
-                            .window = global ? 0 : g->window,
-                            .rope = global ? GLOBAL : LOCAL,
-                            .q_norm = &w->q_norm,
-                            .k_norm = &w->k_norm,
-                            .v_norm = &v->v_norm,
-                            .shared = shared};
-    v->v_norm = (struct norm){.n = D, .eps = (float)c->eps};
+    w->attn = (struct op_attn){.n_heads = m->info.n_heads,
+                               .n_kv = g->kv[l],
+                               .d = D,
+                               .dp = (D + 15) / 16 * 16,
+                               .scale = 1,
+                               .window = global ? 0 : g->window,
+                               .rope = global ? GLOBAL : LOCAL,
+                               .q_norm = &w->q_norm,
+                               .k_norm = &w->k_norm,
+                               .v_norm = &v->v_norm,
+                               .shared = shared};
+    v->v_norm = (struct op_norm){.n = D, .eps = (float)c->eps};
     open_norm(m, &w->norm_attn, at, "input_layernorm", c);
     bind_norm(m, &w->q_norm, own, "q_norm", D, c->eps, 0);
     if (!shared)
@@ -391,7 +393,7 @@ static void open_experts(struct model *m, struct decoder_layer *w, struct gemma4
     size_t E = m->info.hidden;
     const float *expert_scale;
 
-    v->route = (struct norm){
+    v->route = (struct op_norm){
         .w = bind_vector(m, bind_name(m, "%srouter.scale", at), E, (float)(1 / sqrt((double)E)), "vector"),
         .n = E,
         .eps = (float)c->eps};

@@ -67,13 +67,13 @@ struct gpt_config {
     bool pairs;
 };
 
-static void open_norm(struct model *m, struct norm *w, const char *at, const char *module,
+static void open_norm(struct model *m, struct op_norm *w, const char *at, const char *module,
                       const struct decoder_config *c)
 {
     const struct gpt_config *g = c->own;
 
     if (g->plain_norms)
-        *w = (struct norm){.n = m->info.hidden, .eps = (float)c->eps, .layer = true};
+        *w = (struct op_norm){.n = m->info.hidden, .eps = (float)c->eps, .layer = true};
     else
         bind_norm(m, w, at, module, m->info.hidden, c->eps, BIND_LAYER_NORM | BIND_BIAS);
 }
@@ -97,7 +97,7 @@ static void open_layer(struct model *m, struct decoder_layer *w, const char *at,
     w->attn.rope = g->pairs ? 0 : -1;
     w->attn.pairs = g->pairs ? ROPE_PAIRS_NEXT : ROPE_PAIRS_HALF;
     w->attn.scale = (float)(g->by_layer ? scale / (double)(l + 1) : scale);
-    w->mlp = (struct mlp){.act = c->act};
+    w->mlp = (struct op_mlp){.act = c->act};
     open_norm(m, &w->norm_attn, at, g->norm_attn, c);
     bind_linear(m, &w->qkv, at, &qkv);
     bind_linear(m, &w->out, at, &out);
@@ -157,7 +157,7 @@ void gpt_open_gpt2(struct model *m)
 /* ---- GPT-J ---- */
 
 /* A layer that computes attention and MLP of the same norm. */
-static void gptj_layer(const struct decoder_layer *w, size_t l, const struct sink *o, struct work *s,
+static void gptj_layer(const struct decoder_layer *w, size_t l, const struct op_sink *o, struct model_work *s,
                        const struct batch *b)
 {
     const float *last = l ? s->r : NULL;
@@ -212,8 +212,8 @@ struct opt {
 };
 
 /* A layer with its norms after attention and MLP. */
-static void opt_post_norm_layer(const struct decoder_layer *w, size_t l, const struct sink *o, struct work *s,
-                                const struct batch *b)
+static void opt_post_norm_layer(const struct decoder_layer *w, size_t l, const struct op_sink *o,
+                                struct model_work *s, const struct batch *b)
 {
     size_t T = b->n_tokens;
 
@@ -227,7 +227,8 @@ static void opt_post_norm_layer(const struct decoder_layer *w, size_t l, const s
 }
 
 /* Ends a forward pass without a final norm, or with project_out. */
-static void opt_tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
+static void opt_tail(const struct model *m, const struct op_sink *o, const struct batch *b,
+                     struct model_work *s)
 {
     const struct decoder *w = m->impl;
     const struct opt *opt = w->more;
@@ -253,7 +254,8 @@ static void opt_tail(const struct model *m, const struct sink *o, const struct b
         o->logits(o, b->logits, &w->head, opt->project_out.n ? s->rw : s->hw, n);
 }
 
-static void opt_forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
+static void opt_forward(const struct model *m, const struct op_sink *o, const struct batch *b,
+                        struct model_work *s)
 {
     const struct decoder *w = m->impl;
     const struct opt *opt = w->more;

@@ -12,7 +12,7 @@
 
 /* One decoder layer. x is the fp32 residual stream; r is what the MLP of the layer before adds to it (nothing
  * before layer 0). */
-void llama_layer(const struct decoder_layer *w, size_t l, const struct sink *o, struct work *s,
+void llama_layer(const struct decoder_layer *w, size_t l, const struct op_sink *o, struct model_work *s,
                  const struct batch *b)
 {
     const float *last = l ? s->r : NULL;

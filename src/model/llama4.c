@@ -10,8 +10,8 @@
 #include "model/decoder.h"
 
 /* One decoder layer; see llama.c. */
-static void layer_forward(const struct decoder_layer *w, size_t l, const struct sink *o, struct work *s,
-                          const struct batch *b)
+static void layer_forward(const struct decoder_layer *w, size_t l, const struct op_sink *o,
+                          struct model_work *s, const struct batch *b)
 {
     size_t T = b->n_tokens, E = w->norm_mlp.n;
 
@@ -51,7 +51,7 @@ static void open_attention(struct model *m, struct decoder_layer *w, const char 
     w->attn.rope = own->rope[l] ? 0 : -1;
     w->attn.chunk = own->kind[l] == BIND_CHUNKED ? own->chunk : 0;
     if (own->rope[l] && own->use_qk_norm) {
-        w->q_norm = (struct norm){.n = m->info.head_dim, .eps = (float)c->eps};
+        w->q_norm = (struct op_norm){.n = m->info.head_dim, .eps = (float)c->eps};
         w->attn.q_norm = w->attn.k_norm = &w->q_norm;
     }
     if (!own->rope[l] && own->tune) {

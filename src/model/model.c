@@ -526,17 +526,18 @@ int model_check_length(const struct model *m, size_t len, struct err *e)
     return 0;
 }
 
-void model_layers(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
+void model_layers(const struct model *m, const struct op_sink *o, const struct batch *b, struct model_work *s)
 {
     m->forward(m, o, b, s);
 }
 
-void model_tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
+void model_tail(const struct model *m, const struct op_sink *o, const struct batch *b, struct model_work *s)
 {
     m->tail(m, o, b, s);
 }
 
-void model_forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
+void model_forward(const struct model *m, const struct op_sink *o, const struct batch *b,
+                   struct model_work *s)
 {
     model_layers(m, o, b, s);
     model_tail(m, o, b, s);
@@ -602,7 +603,7 @@ uint64_t model_identity(const struct model *m)
 
 /* ---- buffers ---- */
 
-static size_t lay_out(struct work *s, const struct model *m, size_t T, size_t wanted, char *base)
+static size_t lay_out(struct model_work *s, const struct model *m, size_t T, size_t wanted, char *base)
 {
     const struct model_info *i = &m->info;
     size_t at = 0;
@@ -620,10 +621,10 @@ static size_t lay_out(struct work *s, const struct model *m, size_t T, size_t wa
     return at;
 }
 
-int model_work_open(struct work *s, const struct model *m, size_t max_tokens, size_t max_wanted,
+int model_work_open(struct model_work *s, const struct model *m, size_t max_tokens, size_t max_wanted,
                     struct err *e)
 {
-    *s = (struct work){0};
+    *s = (struct model_work){0};
     s->region_bytes = lay_out(s, m, max_tokens, max_wanted, NULL);
     s->region = map_region_new(s->region_bytes);
     if (!s->region)
@@ -633,8 +634,8 @@ int model_work_open(struct work *s, const struct model *m, size_t max_tokens, si
     return 0;
 }
 
-void model_work_close(struct work *s)
+void model_work_close(struct model_work *s)
 {
     map_region_free(s->region, s->region_bytes);
-    *s = (struct work){0};
+    *s = (struct model_work){0};
 }

@@ -76,7 +76,7 @@ struct model_table {
 };
 
 struct model;
-struct work;
+struct model_work;
 
 /* A row of archs.def. */
 struct model_arch {
@@ -97,7 +97,7 @@ struct model_todo {
     struct linear *linear;
     const struct linear_desc *desc;
     /* Its table is copied, because the files are closed later; with LOOK, it must be finite. */
-    struct embed *embed;
+    struct op_embed *embed;
     bool look;
     /* Is written to OUT as fp32, each number x as x * TIMES + ADD. */
     const struct view *vector;
@@ -177,8 +177,9 @@ struct model {
     struct err *e;
     /* Of the architecture. */
     void *impl;
-    void (*forward)(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
-    void (*tail)(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
+    void (*forward)(const struct model *m, const struct op_sink *o, const struct batch *b,
+                    struct model_work *s);
+    void (*tail)(const struct model *m, const struct op_sink *o, const struct batch *b, struct model_work *s);
     void (*close)(struct model *m);
 };
 
@@ -201,7 +202,7 @@ int model_check_length(const struct model *m, size_t len, struct err *e);
 
 /* Buffers between the operators of a forward pass, for steps of up to max_tokens rows of which max_wanted
  * give logits. */
-struct work {
+struct model_work {
     /* [T, E] the residual stream, and what attention or the MLP before adds to it. */
     float *x, *r;
     /* [T, E] for models that compute attention and MLP side by side. */
@@ -221,20 +222,22 @@ struct work {
     size_t region_bytes;
 };
 
-int model_work_open(struct work *s, const struct model *m, size_t max_tokens, size_t max_wanted,
+int model_work_open(struct model_work *s, const struct model *m, size_t max_tokens, size_t max_wanted,
                     struct err *e);
-void model_work_close(struct work *s);
+void model_work_close(struct model_work *s);
 
 /* Computes all layers for B and leaves the residual stream of its rows in S until the next call. */
-void model_layers(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
+void model_layers(const struct model *m, const struct op_sink *o, const struct batch *b,
+                  struct model_work *s);
 
 /* Computes the last norm of the rows b->wanted [b->n_wanted] of the last model_layers() into s->hw [n_wanted,
  * E], and, unless b->hidden_only, their logits into b->logits [n_wanted, V]. It may be called several times,
  * for other rows. */
-void model_tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
+void model_tail(const struct model *m, const struct op_sink *o, const struct batch *b, struct model_work *s);
 
 /* model_layers() and model_tail(). */
-void model_forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
+void model_forward(const struct model *m, const struct op_sink *o, const struct batch *b,
+                   struct model_work *s);
 
 /* Returns a number that identifies the model to data that outlives a process: KV blocks in a store.
  *

@@ -29,7 +29,7 @@ static void begin_rows(void *ctx, int thread, size_t begin, size_t end)
     }
 }
 
-static void op_begin(const struct sink *o, const struct rope *ropes, size_t n_ropes, const struct batch *b)
+static void op_begin(const struct op_sink *o, const struct rope *ropes, size_t n_ropes, const struct batch *b)
 {
     struct eager *g = o->ctx;
     struct begin_job j = {g, ropes, n_ropes, b};
@@ -45,7 +45,7 @@ static void op_begin(const struct sink *o, const struct rope *ropes, size_t n_ro
 struct embed_job {
     struct eager *g;
     float *x;
-    const struct embed *w;
+    const struct op_embed *w;
     const int32_t *index;
     bool add;
 };
@@ -53,7 +53,7 @@ struct embed_job {
 static void embed_rows(void *ctx, int thread, size_t begin, size_t end)
 {
     const struct embed_job *j = ctx;
-    const struct embed *w = j->w;
+    const struct op_embed *w = j->w;
     size_t n = w->table.shape[1];
 
     (void)thread;
@@ -75,8 +75,8 @@ static void embed_rows(void *ctx, int thread, size_t begin, size_t end)
     }
 }
 
-static void op_embed(const struct sink *o, float *x, const struct embed *w, const int32_t *index, bool add,
-                     size_t T)
+static void op_embed(const struct op_sink *o, float *x, const struct op_embed *w, const int32_t *index,
+                     bool add, size_t T)
 {
     struct embed_job j = {o->ctx, x, w, index, add};
 
@@ -90,7 +90,7 @@ struct norm_job {
     struct eager *g;
     float *h, *x;
     const float *r;
-    const struct norm *w;
+    const struct op_norm *w;
 };
 
 static void norm_rows(void *ctx, int thread, size_t begin, size_t end)
@@ -111,7 +111,8 @@ static void norm_rows(void *ctx, int thread, size_t begin, size_t end)
     }
 }
 
-static void op_norm(const struct sink *o, float *h, float *x, const float *r, const struct norm *w, size_t T)
+static void op_norm(const struct op_sink *o, float *h, float *x, const float *r, const struct op_norm *w,
+                    size_t T)
 {
     struct norm_job j = {o->ctx, h, x, r, w};
 
@@ -120,7 +121,7 @@ static void op_norm(const struct sink *o, float *h, float *x, const float *r, co
 
 /* ---- linear, mlp, logits ---- */
 
-static void op_linear(const struct sink *o, float *y, const struct linear *w, const float *x, size_t T)
+static void op_linear(const struct op_sink *o, float *y, const struct linear *w, const float *x, size_t T)
 {
     struct eager *g = o->ctx;
 
@@ -129,7 +130,7 @@ static void op_linear(const struct sink *o, float *y, const struct linear *w, co
     linear_run(w, g->pool, g->in, y, w->n, T);
 }
 
-static void op_mlp(const struct sink *o, float *r, const struct mlp *w, const float *h, size_t T)
+static void op_mlp(const struct op_sink *o, float *r, const struct op_mlp *w, const float *h, size_t T)
 {
     struct eager *g = o->ctx;
 
@@ -164,7 +165,7 @@ static void add_rows(void *ctx, int thread, size_t begin, size_t end)
     j->g->kern->add(j->x + begin * j->n, j->r + begin * j->n, (end - begin) * j->n);
 }
 
-static void op_add(const struct sink *o, float *x, const float *r, size_t n, size_t T)
+static void op_add(const struct op_sink *o, float *x, const float *r, size_t n, size_t T)
 {
     struct each_job j = {.g = o->ctx, .x = x, .r = r, .n = n};
 
@@ -179,7 +180,7 @@ static void scale_rows(void *ctx, int thread, size_t begin, size_t end)
     j->g->kern->scale(j->x + begin * j->n, j->a, (end - begin) * j->n);
 }
 
-static void op_scale(const struct sink *o, float *x, float a, size_t n, size_t T)
+static void op_scale(const struct op_sink *o, float *x, float a, size_t n, size_t T)
 {
     struct each_job j = {.g = o->ctx, .x = x, .a = a, .n = n};
 
@@ -194,7 +195,7 @@ static void softcap_elements(void *ctx, int thread, size_t begin, size_t end)
     j->g->kern->softcap(j->x + begin, j->a, end - begin);
 }
 
-static void op_softcap(const struct sink *o, float *x, float cap, size_t n, size_t T)
+static void op_softcap(const struct op_sink *o, float *x, float cap, size_t n, size_t T)
 {
     struct each_job j = {.g = o->ctx, .x = x, .a = cap};
 
@@ -210,7 +211,7 @@ static void glu_rows(void *ctx, int thread, size_t begin, size_t end)
         j->g->mlp_k->glu(j->out + t * j->n, j->gate + t * j->ld_gate, j->r + t * j->ld_r, j->n, j->f);
 }
 
-static void op_glu(const struct sink *o, float *out, const float *gate, size_t ldg, const float *up,
+static void op_glu(const struct op_sink *o, float *out, const float *gate, size_t ldg, const float *up,
                    size_t ldu, enum kern_act f, size_t n, size_t T)
 {
     struct each_job j = {
@@ -221,7 +222,7 @@ static void op_glu(const struct sink *o, float *out, const float *gate, size_t l
 
 /* ---- rows, tap ---- */
 
-static void op_rows(const struct sink *o, float *dst, const float *src, const uint32_t *index, size_t n,
+static void op_rows(const struct op_sink *o, float *dst, const float *src, const uint32_t *index, size_t n,
                     size_t n_rows)
 {
     (void)o;
@@ -229,7 +230,7 @@ static void op_rows(const struct sink *o, float *dst, const float *src, const ui
         memcpy(dst + i * n, src + index[i] * n, n * sizeof(float));
 }
 
-static void op_tap(const struct sink *o, size_t layer, const float *x, const float *r, const float *h,
+static void op_tap(const struct op_sink *o, size_t layer, const float *x, const float *r, const float *h,
                    size_t T)
 {
     struct eager *g = o->ctx;
@@ -326,28 +327,28 @@ int eager_new(struct eager **out, const struct eager_limits *lim, struct pool *p
     }
     lay_out(g, g->region);
     pick_rows(g);
-    g->sink = (struct sink){.begin = op_begin,
-                            .embed = op_embed,
-                            .norm = op_norm,
-                            .linear = op_linear,
-                            .heads = eager_attn_heads,
-                            .rope = eager_attn_rope,
-                            .attn = eager_attn,
-                            .mlp = op_mlp,
-                            .moe = eager_moe,
-                            .glu = op_glu,
-                            .scale = op_scale,
-                            .softcap = op_softcap,
-                            .add = op_add,
-                            .rows = op_rows,
-                            .logits = op_linear,
-                            .tap = op_tap,
-                            .ctx = g};
+    g->sink = (struct op_sink){.begin = op_begin,
+                               .embed = op_embed,
+                               .norm = op_norm,
+                               .linear = op_linear,
+                               .heads = eager_attn_heads,
+                               .rope = eager_attn_rope,
+                               .attn = eager_attn,
+                               .mlp = op_mlp,
+                               .moe = eager_moe,
+                               .glu = op_glu,
+                               .scale = op_scale,
+                               .softcap = op_softcap,
+                               .add = op_add,
+                               .rows = op_rows,
+                               .logits = op_linear,
+                               .tap = op_tap,
+                               .ctx = g};
     *out = g;
     return 0;
 }
 
-const struct sink *eager_sink(const struct eager *g)
+const struct op_sink *eager_sink(const struct eager *g)
 {
     return &g->sink;
 }

@@ -30,7 +30,7 @@ struct eager_limits {
     size_t expert_inner;
     /* E */
     size_t hidden;
-    /* [L] borrowed. NULL: rows see what struct attn says. Otherwise a row of a layer without chunks sees the
+    /* [L] borrowed. NULL: rows see what struct op_attn says. Otherwise a row of a layer without chunks sees the
      * last window[l] rows and the first sink[l] rows, with positions as if these were adjacent. */
     const size_t *window, *sink;
     /* sink + window of the layers that have a sink; it is the same in all of them. */
@@ -48,7 +48,7 @@ struct eager;
 /* Creates a sink that computes on POOL, which is borrowed. */
 int eager_new(struct eager **out, const struct eager_limits *lim, struct pool *pool, struct err *e);
 
-const struct sink *eager_sink(const struct eager *g);
+const struct op_sink *eager_sink(const struct eager *g);
 
 /* Returns the bytes of the sink's buffers. */
 size_t eager_bytes(const struct eager *g);

@@ -30,7 +30,7 @@ enum {
 
 struct attn_job {
     struct eager *g;
-    const struct attn *w;
+    const struct op_attn *w;
     const struct batch *b;
     const float *qkv;
     float *a;
@@ -216,7 +216,7 @@ static void put_row(const struct attn_job *j, char *kt, char *vt, size_t slot, c
 static void pack_q(const struct attn_job *j, float *packed, size_t t, size_t head, const float *row,
                    bool sink)
 {
-    const struct attn *w = j->w;
+    const struct op_attn *w = j->w;
     size_t G = w->n_heads / w->n_kv;
 
     for (size_t g = 0; g < G; g++) {
@@ -235,7 +235,7 @@ static void pack_q(const struct attn_job *j, float *packed, size_t t, size_t hea
  * first row is stored, so that later rows are zeros and not those of another sequence. */
 static void store_tile(const struct attn_job *j, const struct batch_seq *q, size_t ti, size_t head)
 {
-    const struct attn *w = j->w;
+    const struct op_attn *w = j->w;
     const struct kv_layer *l = &q->kv.layer[j->index];
     uint32_t tile = q->kv.tile[l->group][ti];
     char *kt = kv_layer_tile(l, l->k, tile, head), *vt = kv_layer_tile(l, l->v, tile, head);
@@ -390,7 +390,7 @@ static size_t keys_of(const struct attn_job *j, const struct piece *p, const voi
 static void chunk(const struct attn_job *j, const struct piece *p, const struct piece *next,
                   const struct thread_buffers *t, float *out, float *max, float *sum)
 {
-    const struct attn *w = j->w;
+    const struct op_attn *w = j->w;
     const struct kv_layer *l = &p->q->kv.layer[j->index];
     const uint32_t *table = p->q->kv.tile[l->group] + p->chunk * (KERN_CHUNK / KERN_TILE);
     size_t G = w->n_heads / w->n_kv, tiles = 0, first = KERN_CHUNK_TILES;
@@ -435,7 +435,7 @@ static void chunk(const struct attn_job *j, const struct piece *p, const struct 
 static void finish_row(const struct attn_job *j, const struct batch_seq *q, size_t head, size_t r, float *m,
                        float *l, float *o, const float *zero)
 {
-    const struct attn *w = j->w;
+    const struct op_attn *w = j->w;
     const struct kern *k = j->g->attn_k;
     size_t G = w->n_heads / w->n_kv, t = q->first + r / G, h = head * G + r % G;
 
@@ -582,8 +582,8 @@ static void fold_share(void *ctx, int thread, int n_threads)
     }
 }
 
-void eager_attn(const struct sink *o, float *a, const float *qkv, const struct attn *w, const struct batch *b,
-                size_t layer)
+void eager_attn(const struct op_sink *o, float *a, const float *qkv, const struct op_attn *w,
+                const struct batch *b, size_t layer)
 {
     struct eager *g = o->ctx;
     struct attn_job j = {.g = g, .w = w, .b = b, .qkv = qkv, .a = a, .index = layer, .window = w->window};

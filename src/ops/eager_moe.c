@@ -226,7 +226,7 @@ static bool is_fused(const struct moe *w)
 static void run_panels(const struct moe_job *j, int thread, uint32_t x, size_t p0, size_t p1)
 {
     const struct buffers *b = &j->b;
-    const struct expert *w = &j->w->expert[x];
+    const struct moe_expert *w = &j->w->expert[x];
     size_t E = j->g->lim.hidden, I = j->w->inner, row = b->first[x], m = b->first[x + 1] - row;
     const void *in = (const char *)b->in + row * linear_in_bytes(E);
     void *middle = (char *)b->middle + row * linear_in_bytes(I);
@@ -273,7 +273,7 @@ static void panels_share(void *ctx, int thread, int n_threads)
 
 static void run_experts(struct moe_job *j, bool down)
 {
-    const struct expert *any = &j->w->expert[0];
+    const struct moe_expert *any = &j->w->expert[0];
 
     j->down = down;
     j->panels = (linear_columns(down ? &any->down : &any->up) + KERN_NR - 1) / KERN_NR;
@@ -327,7 +327,7 @@ static void add_up_rows(void *ctx, int thread, size_t begin, size_t end)
     }
 }
 
-void eager_moe(const struct sink *o, float *r, const struct moe *w, const float *h, const float *route,
+void eager_moe(const struct op_sink *o, float *r, const struct moe *w, const float *h, const float *route,
                size_t T)
 {
     struct eager *g = o->ctx;

@@ -5,7 +5,7 @@
 #include "ops/eager.h"
 
 struct eager {
-    struct sink sink;
+    struct op_sink sink;
     struct eager_limits lim;
     struct pool *pool;
     const struct batch *batch;
@@ -76,18 +76,18 @@ size_t eager_attn_plan_bytes(const struct eager_limits *lim);
 size_t eager_attn_thread_bytes(const struct eager_limits *lim);
 
 /* Returns the number of floats of a row of qkv. */
-size_t eager_attn_width(const struct attn *w);
+size_t eager_attn_width(const struct op_attn *w);
 
 /* Rotates a head Q of row T of the step from its position in the text to the position from which it sees the
  * sink. */
-void eager_attn_rope_to_sink(const struct eager *g, const struct attn *w, float *q, size_t t);
-void eager_attn_heads(const struct sink *o, float *qkv, const struct attn *w, size_t T);
-void eager_attn_rope(const struct sink *o, float *qkv, const struct attn *w, size_t T);
-void eager_attn(const struct sink *o, float *a, const float *qkv, const struct attn *w, const struct batch *b,
-                size_t layer);
+void eager_attn_rope_to_sink(const struct eager *g, const struct op_attn *w, float *q, size_t t);
+void eager_attn_heads(const struct op_sink *o, float *qkv, const struct op_attn *w, size_t T);
+void eager_attn_rope(const struct op_sink *o, float *qkv, const struct op_attn *w, size_t T);
+void eager_attn(const struct op_sink *o, float *a, const float *qkv, const struct op_attn *w,
+                const struct batch *b, size_t layer);
 
 size_t eager_moe_bytes(const struct eager_limits *lim);
-void eager_moe(const struct sink *o, float *r, const struct moe *w, const float *h, const float *route,
+void eager_moe(const struct op_sink *o, float *r, const struct moe *w, const float *h, const float *route,
                size_t T);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "ops/eager_priv.h"
 
-size_t eager_attn_width(const struct attn *w)
+size_t eager_attn_width(const struct op_attn *w)
 {
     return (w->n_heads + (w->shared ? 0 : 2 * w->n_kv)) * w->d;
 }
@@ -17,10 +17,10 @@ size_t eager_attn_width(const struct attn *w)
 struct heads_job {
     struct eager *g;
     float *qkv;
-    const struct attn *w;
+    const struct op_attn *w;
 };
 
-static void norm_heads(const struct eager *g, float *x, const struct norm *w, size_t n_heads, size_t d)
+static void norm_heads(const struct eager *g, float *x, const struct op_norm *w, size_t n_heads, size_t d)
 {
     for (size_t h = 0; w && h < n_heads; h++)
         g->norm_k->rms_norm(x + h * d, x + h * d, NULL, w->w, d, w->eps);
@@ -29,7 +29,7 @@ static void norm_heads(const struct eager *g, float *x, const struct norm *w, si
 static void heads_rows(void *ctx, int thread, size_t begin, size_t end)
 {
     const struct heads_job *j = ctx;
-    const struct attn *w = j->w;
+    const struct op_attn *w = j->w;
     size_t d = w->d;
 
     (void)thread;
@@ -49,7 +49,7 @@ static void heads_rows(void *ctx, int thread, size_t begin, size_t end)
     }
 }
 
-void eager_attn_heads(const struct sink *o, float *qkv, const struct attn *w, size_t T)
+void eager_attn_heads(const struct op_sink *o, float *qkv, const struct op_attn *w, size_t T)
 {
     struct heads_job j = {o->ctx, qkv, w};
 
@@ -58,7 +58,7 @@ void eager_attn_heads(const struct sink *o, float *qkv, const struct attn *w, si
 
 /* ---- rope ---- */
 
-static void apply_rope(const struct eager *g, const struct attn *w, float *x, const float *cos,
+static void apply_rope(const struct eager *g, const struct op_attn *w, float *x, const float *cos,
                        const float *sin)
 {
     (w->pairs == ROPE_PAIRS_HALF ? g->rope_k->rope_half : g->rope_k->rope_pair)(x, cos, sin,
@@ -68,13 +68,13 @@ static void apply_rope(const struct eager *g, const struct attn *w, float *x, co
 struct rope_job {
     struct eager *g;
     float *qkv;
-    const struct attn *w;
+    const struct op_attn *w;
 };
 
 static void rope_rows(void *ctx, int thread, size_t begin, size_t end)
 {
     const struct rope_job *j = ctx;
-    const struct attn *w = j->w;
+    const struct op_attn *w = j->w;
     struct eager *g = j->g;
     size_t half = g->lim.rope_half[w->rope], width = eager_attn_width(w);
     size_t n = w->n_heads + (w->shared ? 0 : w->n_kv);
@@ -86,7 +86,7 @@ static void rope_rows(void *ctx, int thread, size_t begin, size_t end)
                        g->sin[w->rope] + t * half);
 }
 
-void eager_attn_rope(const struct sink *o, float *qkv, const struct attn *w, size_t T)
+void eager_attn_rope(const struct op_sink *o, float *qkv, const struct op_attn *w, size_t T)
 {
     struct rope_job j = {o->ctx, qkv, w};
 
@@ -94,7 +94,7 @@ void eager_attn_rope(const struct sink *o, float *qkv, const struct attn *w, siz
         eager_rows(o->ctx, T, rope_rows, &j);
 }
 
-void eager_attn_rope_to_sink(const struct eager *g, const struct attn *w, float *q, size_t t)
+void eager_attn_rope_to_sink(const struct eager *g, const struct op_attn *w, float *q, size_t t)
 {
     size_t half = g->lim.rope_half[w->rope];
 

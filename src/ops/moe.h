@@ -22,7 +22,7 @@ enum moe_gate {
     MOE_SIGMOID
 };
 
-struct expert {
+struct moe_expert {
     /* Gate and up, [2 I, E]; paired unless moe.limit is set. */
     struct linear up;
     /* [E, I] */
@@ -30,8 +30,8 @@ struct expert {
 };
 
 struct moe {
-    struct linear router;  /* [n_experts, E], fp32 */
-    struct expert *expert; /* [n_experts] */
+    struct linear router;      /* [n_experts, E], fp32 */
+    struct moe_expert *expert; /* [n_experts] */
     size_t n_experts, top_k, inner;
     enum moe_gate gate;
     /* The weights of a token are divided by their sum. */

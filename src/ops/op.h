@@ -19,7 +19,7 @@
 #include "ops/rope.h"
 #include "tensor/view.h"
 
-struct embed {
+struct op_embed {
     /* [rows, E] as stored. */
     struct view table;
     /* An exact linear (linear_is_exact()) with the same numbers, which is read instead of TABLE; or NULL. */
@@ -30,7 +30,7 @@ struct embed {
     float scale;
 };
 
-struct norm {
+struct op_norm {
     /* [n]; NULL: none. */
     float *w, *b;
     size_t n;
@@ -39,10 +39,7 @@ struct norm {
     bool layer;
 };
 
-/* Which dims RoPE rotates together: (i, i + half) as Llama, or (2i, 2i + 1) as GPT-J. */
-enum rope_pairs { ROPE_PAIRS_HALF, ROPE_PAIRS_NEXT };
-
-struct attn {
+struct op_attn {
     /* dp is d rounded up to a multiple of 16. */
     size_t n_heads, n_kv, d, dp;
     /* Of the scores; softcap 0: none. */
@@ -59,14 +56,14 @@ struct attn {
     int rope;
     enum rope_pairs pairs;
     /* Norms of each head; NULL: none. */
-    const struct norm *q_norm, *k_norm, *v_norm;
+    const struct op_norm *q_norm, *k_norm, *v_norm;
     /* q *= 1 + temp_scale ln(1 + floor((pos + 1) / temp_floor)); temp_scale 0: none. */
     float temp_scale, temp_floor;
     /* k and v are those that an earlier layer stored; qkv is q alone, [T, H D]. */
     bool shared;
 };
 
-struct mlp {
+struct op_mlp {
     /* [I, E], or gate and up, paired [2 I, E]. */
     struct linear up;
     /* [E, I] */
@@ -76,48 +73,50 @@ struct mlp {
 
 struct moe; /* ops/moe.h */
 
-struct sink {
+struct op_sink {
     /* Starts a step: computes the cosines of the batch's rows for every rope of the model. */
-    void (*begin)(const struct sink *o, const struct rope *ropes, size_t n_ropes, const struct batch *b);
+    void (*begin)(const struct op_sink *o, const struct rope *ropes, size_t n_ropes, const struct batch *b);
     /* x[T, E] = table[index + offset], or with ADD, x += table[index + offset]. */
-    void (*embed)(const struct sink *o, float *x, const struct embed *w, const int32_t *index, bool add,
+    void (*embed)(const struct op_sink *o, float *x, const struct op_embed *w, const int32_t *index, bool add,
                   size_t T);
     /* If r: x += r. h = norm(x).                                                       x, r, h [T, n] */
-    void (*norm)(const struct sink *o, float *h, float *x, const float *r, const struct norm *w, size_t T);
+    void (*norm)(const struct op_sink *o, float *h, float *x, const float *r, const struct op_norm *w,
+                 size_t T);
     /* y = x W^T + b                                                          x [T, k], y [T, n] */
-    void (*linear)(const struct sink *o, float *y, const struct linear *w, const float *x, size_t T);
+    void (*linear)(const struct op_sink *o, float *y, const struct linear *w, const float *x, size_t T);
     /* Applies W's norms of the heads of q, k and v, and q's temperature, in place. */
-    void (*heads)(const struct sink *o, float *qkv, const struct attn *w, size_t T);
+    void (*heads)(const struct op_sink *o, float *qkv, const struct op_attn *w, size_t T);
     /* Rotates q and k of qkv [T, (H + 2 K) D] in place. */
-    void (*rope)(const struct sink *o, float *qkv, const struct attn *w, size_t T);
+    void (*rope)(const struct op_sink *o, float *qkv, const struct op_attn *w, size_t T);
     /* Stores k and v, then a[T, H D] = attention of each row to its sequence up to itself, or, if W is
      * two-sided, up to the sequence's last row in B. */
-    void (*attn)(const struct sink *o, float *a, const float *qkv, const struct attn *w,
+    void (*attn)(const struct op_sink *o, float *a, const float *qkv, const struct op_attn *w,
                  const struct batch *b, size_t layer);
     /* r[T, E] = down(act(up h)), or down(act(gate h) * (up h)) */
-    void (*mlp)(const struct sink *o, float *r, const struct mlp *w, const float *h, size_t T);
+    void (*mlp)(const struct op_sink *o, float *r, const struct op_mlp *w, const float *h, size_t T);
     /* r[T, E] = the weighted sum of the chosen experts for h [T, E]; ROUTE [T, E] is the input of the router
      * (NULL: h). */
-    void (*moe)(const struct sink *o, float *r, const struct moe *w, const float *h, const float *route,
+    void (*moe)(const struct op_sink *o, float *r, const struct moe *w, const float *h, const float *route,
                 size_t T);
     /* out[T, n] = f(gate) * up; rows of GATE and UP are LDG and LDU floats apart. */
-    void (*glu)(const struct sink *o, float *out, const float *gate, size_t ldg, const float *up, size_t ldu,
-                enum kern_act f, size_t n, size_t T);
+    void (*glu)(const struct op_sink *o, float *out, const float *gate, size_t ldg, const float *up,
+                size_t ldu, enum kern_act f, size_t n, size_t T);
     /* x *= a.                                                                          [T, n] */
-    void (*scale)(const struct sink *o, float *x, float a, size_t n, size_t T);
+    void (*scale)(const struct op_sink *o, float *x, float a, size_t n, size_t T);
     /* x = cap tanh(x / cap).                                                           [T, n] */
-    void (*softcap)(const struct sink *o, float *x, float cap, size_t n, size_t T);
+    void (*softcap)(const struct op_sink *o, float *x, float cap, size_t n, size_t T);
     /* x += r.                                                                          [T, n] */
-    void (*add)(const struct sink *o, float *x, const float *r, size_t n, size_t T);
+    void (*add)(const struct op_sink *o, float *x, const float *r, size_t n, size_t T);
     /* dst[i] = src[index[i]], rows of N floats; DST and SRC do not overlap. */
-    void (*rows)(const struct sink *o, float *dst, const float *src, const uint32_t *index, size_t n,
+    void (*rows)(const struct op_sink *o, float *dst, const float *src, const uint32_t *index, size_t n,
                  size_t n_rows);
     /* logits[n_rows, V] = head(h) */
-    void (*logits)(const struct sink *o, float *logits, const struct linear *head, const float *h,
+    void (*logits)(const struct op_sink *o, float *logits, const struct linear *head, const float *h,
                    size_t n_rows);
     /* Copies the residual stream before layer LAYER, x + r (r may be NULL), to a caller that captures hidden
      * states; after the final norm H is given instead. Does nothing if hidden states are not captured. */
-    void (*tap)(const struct sink *o, size_t layer, const float *x, const float *r, const float *h, size_t T);
+    void (*tap)(const struct op_sink *o, size_t layer, const float *x, const float *r, const float *h,
+                size_t T);
     void *ctx;
 };
 

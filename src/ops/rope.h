@@ -14,6 +14,9 @@
 #include "base/err.h"
 #include "ops/batch.h"
 
+/* Which dims RoPE rotates together: (i, i + half) as Llama, or (2i, 2i + 1) as GPT-J. */
+enum rope_pairs { ROPE_PAIRS_HALF, ROPE_PAIRS_NEXT };
+
 enum rope_type {
     ROPE_NONE,
     ROPE_DEFAULT,

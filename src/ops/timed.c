@@ -13,7 +13,7 @@ const char *timed_name(int kind)
 }
 
 /* Returns the time at which an operator begins. */
-static uint64_t begin_op(const struct sink *o)
+static uint64_t begin_op(const struct op_sink *o)
 {
     struct timed *t = o->ctx;
 
@@ -23,7 +23,7 @@ static uint64_t begin_op(const struct sink *o)
 
 /* Counts OP, which began at BEGIN_NS and has ended. The time that the pool waited is not work of OP: under
  * load, a thread may not run for milliseconds. */
-static void end_op(const struct sink *o, uint64_t begin_ns, struct timed_op *op)
+static void end_op(const struct op_sink *o, uint64_t begin_ns, struct timed_op *op)
 {
     struct timed *t = o->ctx;
     struct timed_kind *kind = &t->kind[op->kind];
@@ -41,14 +41,14 @@ static void end_op(const struct sink *o, uint64_t begin_ns, struct timed_op *op)
 }
 
 /* Counts an operator that reads neither weights nor the cache. */
-static void end_small_op(const struct sink *o, uint64_t begin_ns, int kind, const char *name)
+static void end_small_op(const struct op_sink *o, uint64_t begin_ns, int kind, const char *name)
 {
     struct timed_op op = {.kind = kind, .name = name};
 
     end_op(o, begin_ns, &op);
 }
 
-static const struct sink *target(const struct sink *o)
+static const struct op_sink *target(const struct op_sink *o)
 {
     return ((const struct timed *)o->ctx)->to;
 }
@@ -64,7 +64,7 @@ static struct timed_part linear_part(const struct linear *w, double rows, double
 }
 
 /* Returns the number of rows that a row at position P sees, including itself. */
-static size_t seen(const struct timed *t, const struct attn *w, size_t layer, size_t p)
+static size_t seen(const struct timed *t, const struct op_attn *w, size_t layer, size_t p)
 {
     size_t n = w->chunk ? p % w->chunk + 1 : p + 1;
 
@@ -78,7 +78,7 @@ static size_t seen(const struct timed *t, const struct attn *w, size_t layer, si
     return n;
 }
 
-static struct timed_part attn_part(const struct timed *t, const struct attn *w, const struct batch *b,
+static struct timed_part attn_part(const struct timed *t, const struct op_attn *w, const struct batch *b,
                                    size_t layer)
 {
     /* bytes of K and V of a row in one head */
@@ -105,7 +105,7 @@ static double experts_read(const struct moe *w, size_t T)
 
 /* ---- the operators ---- */
 
-static void op_begin(const struct sink *o, const struct rope *ropes, size_t n_ropes, const struct batch *b)
+static void op_begin(const struct op_sink *o, const struct rope *ropes, size_t n_ropes, const struct batch *b)
 {
     uint64_t begin = begin_op(o);
 
@@ -114,7 +114,7 @@ static void op_begin(const struct sink *o, const struct rope *ropes, size_t n_ro
     end_small_op(o, begin, OP_ROPE, "begin");
 }
 
-static void op_embed(const struct sink *o, float *x, const struct embed *w, const int32_t *index,
+static void op_embed(const struct op_sink *o, float *x, const struct op_embed *w, const int32_t *index,
                      bool is_added, size_t T)
 {
     uint64_t begin = begin_op(o);
@@ -124,7 +124,8 @@ static void op_embed(const struct sink *o, float *x, const struct embed *w, cons
     end_small_op(o, begin, TIMED_OTHER, "embed");
 }
 
-static void op_norm(const struct sink *o, float *h, float *x, const float *r, const struct norm *w, size_t T)
+static void op_norm(const struct op_sink *o, float *h, float *x, const float *r, const struct op_norm *w,
+                    size_t T)
 {
     uint64_t begin = begin_op(o);
 
@@ -133,7 +134,7 @@ static void op_norm(const struct sink *o, float *h, float *x, const float *r, co
     end_small_op(o, begin, OP_NORM, "norm");
 }
 
-static void op_linear(const struct sink *o, float *y, const struct linear *w, const float *x, size_t T)
+static void op_linear(const struct op_sink *o, float *y, const struct linear *w, const float *x, size_t T)
 {
     struct timed_op op = {
         .kind = w->kind, .name = w->name, .part = {linear_part(w, (double)T, 1)}, .n_parts = 1};
@@ -144,7 +145,7 @@ static void op_linear(const struct sink *o, float *y, const struct linear *w, co
     end_op(o, begin, &op);
 }
 
-static void op_heads(const struct sink *o, float *qkv, const struct attn *w, size_t T)
+static void op_heads(const struct op_sink *o, float *qkv, const struct op_attn *w, size_t T)
 {
     uint64_t begin = begin_op(o);
 
@@ -153,7 +154,7 @@ static void op_heads(const struct sink *o, float *qkv, const struct attn *w, siz
     end_small_op(o, begin, OP_NORM, "heads");
 }
 
-static void op_rope(const struct sink *o, float *qkv, const struct attn *w, size_t T)
+static void op_rope(const struct op_sink *o, float *qkv, const struct op_attn *w, size_t T)
 {
     uint64_t begin = begin_op(o);
 
@@ -162,7 +163,7 @@ static void op_rope(const struct sink *o, float *qkv, const struct attn *w, size
     end_small_op(o, begin, OP_ROPE, "rope");
 }
 
-static void op_attn(const struct sink *o, float *a, const float *qkv, const struct attn *w,
+static void op_attn(const struct op_sink *o, float *a, const float *qkv, const struct op_attn *w,
                     const struct batch *b, size_t layer)
 {
     struct timed_op op = {
@@ -174,7 +175,7 @@ static void op_attn(const struct sink *o, float *a, const float *qkv, const stru
     end_op(o, begin, &op);
 }
 
-static void op_mlp(const struct sink *o, float *r, const struct mlp *w, const float *h, size_t T)
+static void op_mlp(const struct op_sink *o, float *r, const struct op_mlp *w, const float *h, size_t T)
 {
     double rows = (double)T;
     struct timed_op op = {.kind = OP_MLP,
@@ -189,10 +190,10 @@ static void op_mlp(const struct sink *o, float *r, const struct mlp *w, const fl
     end_op(o, begin, &op);
 }
 
-static void op_moe(const struct sink *o, float *r, const struct moe *w, const float *h, const float *route,
+static void op_moe(const struct op_sink *o, float *r, const struct moe *w, const float *h, const float *route,
                    size_t T)
 {
-    const struct expert *x = w->expert;
+    const struct moe_expert *x = w->expert;
     double chosen = (double)(T * w->top_k), experts = experts_read(w, T);
     struct timed_op op = {.kind = OP_MLP,
                           .name = w->router.name,
@@ -208,7 +209,7 @@ static void op_moe(const struct sink *o, float *r, const struct moe *w, const fl
     end_op(o, begin, &op);
 }
 
-static void op_glu(const struct sink *o, float *out, const float *gate, size_t ldg, const float *up,
+static void op_glu(const struct op_sink *o, float *out, const float *gate, size_t ldg, const float *up,
                    size_t ldu, enum kern_act f, size_t n, size_t T)
 {
     uint64_t begin = begin_op(o);
@@ -218,7 +219,7 @@ static void op_glu(const struct sink *o, float *out, const float *gate, size_t l
     end_small_op(o, begin, TIMED_OTHER, "glu");
 }
 
-static void op_scale(const struct sink *o, float *x, float a, size_t n, size_t T)
+static void op_scale(const struct op_sink *o, float *x, float a, size_t n, size_t T)
 {
     uint64_t begin = begin_op(o);
 
@@ -227,7 +228,7 @@ static void op_scale(const struct sink *o, float *x, float a, size_t n, size_t T
     end_small_op(o, begin, TIMED_OTHER, "scale");
 }
 
-static void op_softcap(const struct sink *o, float *x, float cap, size_t n, size_t T)
+static void op_softcap(const struct op_sink *o, float *x, float cap, size_t n, size_t T)
 {
     uint64_t begin = begin_op(o);
 
@@ -236,7 +237,7 @@ static void op_softcap(const struct sink *o, float *x, float cap, size_t n, size
     end_small_op(o, begin, TIMED_OTHER, "softcap");
 }
 
-static void op_add(const struct sink *o, float *x, const float *r, size_t n, size_t T)
+static void op_add(const struct op_sink *o, float *x, const float *r, size_t n, size_t T)
 {
     uint64_t begin = begin_op(o);
 
@@ -245,7 +246,7 @@ static void op_add(const struct sink *o, float *x, const float *r, size_t n, siz
     end_small_op(o, begin, TIMED_OTHER, "add");
 }
 
-static void op_rows(const struct sink *o, float *dst, const float *src, const uint32_t *index, size_t n,
+static void op_rows(const struct op_sink *o, float *dst, const float *src, const uint32_t *index, size_t n,
                     size_t n_rows)
 {
     uint64_t begin = begin_op(o);
@@ -255,7 +256,7 @@ static void op_rows(const struct sink *o, float *dst, const float *src, const ui
     end_small_op(o, begin, TIMED_OTHER, "rows");
 }
 
-static void op_logits(const struct sink *o, float *logits, const struct linear *head, const float *h,
+static void op_logits(const struct op_sink *o, float *logits, const struct linear *head, const float *h,
                       size_t n_rows)
 {
     struct timed_op op = {
@@ -267,32 +268,32 @@ static void op_logits(const struct sink *o, float *logits, const struct linear *
     end_op(o, begin, &op);
 }
 
-static void op_tap(const struct sink *o, size_t layer, const float *x, const float *r, const float *h,
+static void op_tap(const struct op_sink *o, size_t layer, const float *x, const float *r, const float *h,
                    size_t T)
 {
     if (target(o))
         target(o)->tap(target(o), layer, x, r, h, T);
 }
 
-void timed_open(struct timed *t, const struct sink *sink, enum dtype kv_dtype, const size_t *window,
+void timed_open(struct timed *t, const struct op_sink *sink, enum dtype kv_dtype, const size_t *window,
                 const size_t *n_sink)
 {
     *t = (struct timed){.to = sink, .kv_dtype = kv_dtype, .window = window, .n_sink = n_sink};
-    t->sink = (struct sink){.begin = op_begin,
-                            .embed = op_embed,
-                            .norm = op_norm,
-                            .linear = op_linear,
-                            .heads = op_heads,
-                            .rope = op_rope,
-                            .attn = op_attn,
-                            .mlp = op_mlp,
-                            .moe = op_moe,
-                            .glu = op_glu,
-                            .scale = op_scale,
-                            .softcap = op_softcap,
-                            .add = op_add,
-                            .rows = op_rows,
-                            .logits = op_logits,
-                            .tap = op_tap,
-                            .ctx = t};
+    t->sink = (struct op_sink){.begin = op_begin,
+                               .embed = op_embed,
+                               .norm = op_norm,
+                               .linear = op_linear,
+                               .heads = op_heads,
+                               .rope = op_rope,
+                               .attn = op_attn,
+                               .mlp = op_mlp,
+                               .moe = op_moe,
+                               .glu = op_glu,
+                               .scale = op_scale,
+                               .softcap = op_softcap,
+                               .add = op_add,
+                               .rows = op_rows,
+                               .logits = op_logits,
+                               .tap = op_tap,
+                               .ctx = t};
 }

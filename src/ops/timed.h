@@ -48,10 +48,10 @@ typedef void timed_fn(void *ctx, const struct timed_op *op);
 
 struct timed {
     /* The sink that the model calls. */
-    struct sink sink;
+    struct op_sink sink;
     /* The sink that computes. NULL: nothing is computed. */
-    const struct sink *to;
-    /* [layers] of a sparse cache. NULL: rows see what struct attn says. */
+    const struct op_sink *to;
+    /* [layers] of a sparse cache. NULL: rows see what struct op_attn says. */
     const size_t *window, *n_sink;
     /* Type of the rows in the cache. */
     enum dtype kv_dtype;
@@ -68,7 +68,7 @@ struct timed {
 };
 
 /* All pointers are borrowed. WINDOW and N_SINK: as in struct eager_limits. */
-void timed_open(struct timed *t, const struct sink *to, enum dtype kv_dtype, const size_t *window,
+void timed_open(struct timed *t, const struct op_sink *to, enum dtype kv_dtype, const size_t *window,
                 const size_t *n_sink);
 
 /* Returns "norm", "qkv_projection", ... "other". */

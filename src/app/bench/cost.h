@@ -21,7 +21,7 @@ enum { BENCH_MAX_SEQS = 257 };
 
 struct bench_cost_model {
     const struct model *model; /* borrowed */
-    struct work *work;         /* borrowed; is not written */
+    struct model_work *work;   /* borrowed; is not written */
     enum dtype kv_dtype;
     const struct bench_roof *roof; /* borrowed; a roof of 0 bounds nothing */
 };

@@ -28,15 +28,16 @@ static const size_t windows[L] = {0, 4, 0};
 
 static struct {
     struct linear linear, head;
-    struct attn attn[L];
-    struct expert expert[EXPERTS];
+    struct op_attn attn[L];
+    struct moe_expert expert[EXPERTS];
     struct moe moe;
     bool has_experts;
 } net = {
     .linear = {.name = "layers.0.linear", .n = 100, .k = 10, .packed_bytes = 2000, .dtype = DT_BF16},
     .head = {.name = "head", .kind = OP_LM_HEAD, .n = 10, .k = 10, .packed_bytes = 200, .dtype = DT_BF16}};
 
-static void forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
+static void forward(const struct model *m, const struct op_sink *o, const struct batch *b,
+                    struct model_work *s)
 {
     (void)m;
     for (size_t l = 0; l < L; l++) {
@@ -47,21 +48,21 @@ static void forward(const struct model *m, const struct sink *o, const struct ba
     }
 }
 
-static void tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
+static void tail(const struct model *m, const struct op_sink *o, const struct batch *b, struct model_work *s)
 {
     (void)m;
     o->logits(o, b->logits, &net.head, s->hw, b->n_wanted);
 }
 
 static struct model model = {.forward = forward, .tail = tail};
-static struct work work;
+static struct model_work work;
 static struct bench_roof roof; /* zeroed: bounds nothing */
 
 static struct bench_cost_model model_of(enum dtype kv_dtype, const size_t *window)
 {
     for (size_t l = 0; l < L; l++)
         net.attn[l] =
-            (struct attn){.n_heads = 4, .n_kv = 2, .d = 18, .dp = 32, .window = window ? window[l] : 0};
+            (struct op_attn){.n_heads = 4, .n_kv = 2, .d = 18, .dp = 32, .window = window ? window[l] : 0};
     net.has_experts = false;
     model.info = (struct model_info){.n_layers = L};
     roof = (struct bench_roof){0};
@@ -246,7 +247,7 @@ static void of_experts_those_count_that_are_expected(void **state)
                      .n_experts = EXPERTS,
                      .top_k = CHOSEN};
     for (int x = 0; x < EXPERTS; x++)
-        net.expert[x] = (struct expert){.up = expert, .down = expert};
+        net.expert[x] = (struct moe_expert){.up = expert, .down = expert};
     c = step(&m, 10, 1, 1, 1);
     assert_true(fabs(c.bytes - dense - L * (4 * ROUTER + CHOSEN * 2 * 2 * EXPERT)) < 1e-6);
     dense = step(&m, 10, 1, 3, 1).bytes - L * 4 * ROUTER - L * expected * 2 * 2 * EXPERT;

@@ -27,7 +27,7 @@ struct shape {
 
 struct setup {
     struct shape s;
-    struct attn w;
+    struct op_attn w;
     struct rope rope;
     float *qkv;  /* [len, (H + 2K) D] before rope */
     float *held; /* the same as the cache gives it back, where it is stored without a rope */
@@ -138,17 +138,17 @@ static void open_setup(struct setup *t, const struct shape *s, int threads)
     struct err e = {0};
 
     *t = (struct setup){.s = *s};
-    t->w = (struct attn){.n_heads = s->H,
-                         .n_kv = s->K,
-                         .d = s->D,
-                         .dp = (s->D + 15) / 16 * 16,
-                         .scale = s->scale / (float)sqrt((double)s->D),
-                         .window = s->window,
-                         .chunk = s->chunk,
-                         .softcap = s->softcap,
-                         .sinks = s->sinks,
-                         .rope = s->rotated ? 0 : -1,
-                         .pairs = s->pairs};
+    t->w = (struct op_attn){.n_heads = s->H,
+                            .n_kv = s->K,
+                            .d = s->D,
+                            .dp = (s->D + 15) / 16 * 16,
+                            .scale = s->scale / (float)sqrt((double)s->D),
+                            .window = s->window,
+                            .chunk = s->chunk,
+                            .softcap = s->softcap,
+                            .sinks = s->sinks,
+                            .rope = s->rotated ? 0 : -1,
+                            .pairs = s->pairs};
     if (s->kept) {
         lim.window = &t->s.kept;
         lim.sink = &t->s.first;
@@ -177,7 +177,7 @@ static void close_setup(struct setup *t)
  */
 static float *run(struct setup *t, size_t chunk, bool beside)
 {
-    const struct sink *o = eager_sink(t->g);
+    const struct op_sink *o = eager_sink(t->g);
     size_t len = t->s.len, row = t->s.H * t->s.D, most = (chunk < len ? chunk : len) + BESIDE;
     float *out = malloc(len * row * sizeof(float)), *a = malloc(most * row * sizeof(float));
     float *x = malloc(most * width(t) * sizeof(float));

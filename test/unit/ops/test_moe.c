@@ -15,7 +15,7 @@ struct setup {
     float *up, *up_bias;         /* [X, 2 I, E], [X, 2 I]; gate first */
     float *down, *down_bias;     /* [X, E, I], [X, E] */
     float scale[X];
-    struct expert expert[X];
+    struct moe_expert expert[X];
     struct moe w;
     struct pool *pool;
     struct eager *g;
@@ -120,7 +120,7 @@ static void close_setup(struct setup *s)
 
 static float *run(struct setup *s, const float *h, const float *route, size_t T)
 {
-    const struct sink *o = eager_sink(s->g);
+    const struct op_sink *o = eager_sink(s->g);
     float *r = malloc(T * E * sizeof(*r));
 
     memset(r, 0x7f, T * E * sizeof(*r)); /* what lies there must not matter */

@@ -22,106 +22,107 @@ static void called(const void *what)
     behind.last = what;
 }
 
-static void b_begin(const struct sink *o, const struct rope *r, size_t n, const struct batch *b)
+static void b_begin(const struct op_sink *o, const struct rope *r, size_t n, const struct batch *b)
 {
     (void)o, (void)r, (void)n;
     called(b);
 }
 
-static void b_embed(const struct sink *o, float *x, const struct embed *w, const int32_t *i, bool add,
+static void b_embed(const struct op_sink *o, float *x, const struct op_embed *w, const int32_t *i, bool add,
                     size_t n)
 {
     (void)o, (void)x, (void)i, (void)n;
     called(add ? w : NULL);
 }
 
-static void b_norm(const struct sink *o, float *h, float *x, const float *r, const struct norm *w, size_t n)
+static void b_norm(const struct op_sink *o, float *h, float *x, const float *r, const struct op_norm *w,
+                   size_t n)
 {
     (void)o, (void)h, (void)x, (void)r, (void)n;
     called(w);
 }
 
-static void b_linear(const struct sink *o, float *y, const struct linear *w, const float *x, size_t n)
+static void b_linear(const struct op_sink *o, float *y, const struct linear *w, const float *x, size_t n)
 {
     (void)o, (void)y, (void)x, (void)n;
     called(w);
 }
 
-static void b_heads(const struct sink *o, float *qkv, const struct attn *w, size_t n)
+static void b_heads(const struct op_sink *o, float *qkv, const struct op_attn *w, size_t n)
 {
     (void)o, (void)qkv, (void)n;
     called(w);
 }
 
-static void b_attn(const struct sink *o, float *a, const float *qkv, const struct attn *w,
+static void b_attn(const struct op_sink *o, float *a, const float *qkv, const struct op_attn *w,
                    const struct batch *b, size_t layer)
 {
     (void)o, (void)a, (void)qkv, (void)b, (void)layer;
     called(w);
 }
 
-static void b_mlp(const struct sink *o, float *r, const struct mlp *w, const float *h, size_t n)
+static void b_mlp(const struct op_sink *o, float *r, const struct op_mlp *w, const float *h, size_t n)
 {
     (void)o, (void)r, (void)h, (void)n;
     called(w);
 }
 
-static void b_moe(const struct sink *o, float *r, const struct moe *w, const float *h, const float *route,
+static void b_moe(const struct op_sink *o, float *r, const struct moe *w, const float *h, const float *route,
                   size_t n)
 {
     (void)o, (void)r, (void)h, (void)route, (void)n;
     called(w);
 }
 
-static void b_glu(const struct sink *o, float *out, const float *gate, size_t ldg, const float *up,
+static void b_glu(const struct op_sink *o, float *out, const float *gate, size_t ldg, const float *up,
                   size_t ldu, enum kern_act f, size_t n, size_t rows)
 {
     (void)o, (void)gate, (void)ldg, (void)up, (void)ldu, (void)f, (void)n, (void)rows;
     called(out);
 }
 
-static void b_scale(const struct sink *o, float *x, float a, size_t n, size_t rows)
+static void b_scale(const struct op_sink *o, float *x, float a, size_t n, size_t rows)
 {
     (void)o, (void)a, (void)n, (void)rows;
     called(x);
 }
 
-static void b_add(const struct sink *o, float *x, const float *r, size_t n, size_t rows)
+static void b_add(const struct op_sink *o, float *x, const float *r, size_t n, size_t rows)
 {
     (void)o, (void)r, (void)n, (void)rows;
     called(x);
 }
 
-static void b_rows(const struct sink *o, float *dst, const float *src, const uint32_t *index, size_t n,
+static void b_rows(const struct op_sink *o, float *dst, const float *src, const uint32_t *index, size_t n,
                    size_t rows)
 {
     (void)o, (void)src, (void)index, (void)n, (void)rows;
     called(dst);
 }
 
-static void b_tap(const struct sink *o, size_t layer, const float *x, const float *r, const float *h,
+static void b_tap(const struct op_sink *o, size_t layer, const float *x, const float *r, const float *h,
                   size_t n)
 {
     (void)o, (void)layer, (void)r, (void)h, (void)n;
     called(x);
 }
 
-static const struct sink sink_behind = {.begin = b_begin,
-                                        .embed = b_embed,
-                                        .norm = b_norm,
-                                        .linear = b_linear,
-                                        .heads = b_heads,
-                                        .rope = b_heads,
-                                        .attn = b_attn,
-                                        .mlp = b_mlp,
-                                        .moe = b_moe,
-                                        .glu = b_glu,
-                                        .scale = b_scale,
-                                        .softcap = b_scale,
-                                        .add = b_add,
-                                        .rows = b_rows,
-                                        .logits = b_linear,
-                                        .tap = b_tap};
+static const struct op_sink sink_behind = {.begin = b_begin,
+                                           .embed = b_embed,
+                                           .norm = b_norm,
+                                           .linear = b_linear,
+                                           .heads = b_heads,
+                                           .rope = b_heads,
+                                           .attn = b_attn,
+                                           .mlp = b_mlp,
+                                           .moe = b_moe,
+                                           .glu = b_glu,
+                                           .scale = b_scale,
+                                           .softcap = b_scale,
+                                           .add = b_add,
+                                           .rows = b_rows,
+                                           .logits = b_linear,
+                                           .tap = b_tap};
 
 static struct timed timed;
 
@@ -166,15 +167,15 @@ static void every_operator_is_passed_on_and_counted_once(void **state)
 {
     const struct linear w = {.name = "w", .kind = OP_QKV, .n = 3, .k = 4, .packed_bytes = 24},
                         head = {.kind = OP_LM_HEAD, .n = 11, .k = 4, .packed_bytes = 88};
-    const struct mlp mlp = {.up = {.n = 6, .k = 4, .packed_bytes = 48},
-                            .down = {.n = 4, .k = 3, .packed_bytes = 24}};
-    struct expert expert[4] = {{.up = mlp.up, .down = mlp.down}};
+    const struct op_mlp mlp = {.up = {.n = 6, .k = 4, .packed_bytes = 48},
+                               .down = {.n = 4, .k = 3, .packed_bytes = 24}};
+    struct moe_expert expert[4] = {{.up = mlp.up, .down = mlp.down}};
     const struct moe moe = {
         .router = {.n = 4, .k = 4, .packed_bytes = 64}, .expert = expert, .n_experts = 4, .top_k = 1};
-    const struct norm norm = {.n = 4};
-    const struct embed embed = {.offset = 0};
-    const struct attn attn = {.n_heads = 2, .n_kv = 1, .d = 8};
-    const struct sink *o = &timed.sink;
+    const struct op_norm norm = {.n = 4};
+    const struct op_embed embed = {.offset = 0};
+    const struct op_attn attn = {.n_heads = 2, .n_kv = 1, .d = 8};
+    const struct op_sink *o = &timed.sink;
     struct batch b = {.n_seqs = 0};
     float x[4], h[4];
 
@@ -217,7 +218,7 @@ static void every_operator_is_passed_on_and_counted_once(void **state)
 }
 
 /* A row sees itself and what W, and the layer of a sparse cache, let it see of the rows in front. */
-static size_t sees(const struct attn *w, size_t most, size_t p)
+static size_t sees(const struct op_attn *w, size_t most, size_t p)
 {
     size_t n = 0;
 
@@ -229,7 +230,7 @@ static size_t sees(const struct attn *w, size_t most, size_t p)
     return most && n > most ? most : n;
 }
 
-static void check_seen(const struct attn *w, size_t layer, size_t most, const struct batch_seq *seq)
+static void check_seen(const struct op_attn *w, size_t layer, size_t most, const struct batch_seq *seq)
 {
     const struct batch b = {.n_seqs = 1, .seq = seq};
     double pairs = 0, rows = (double)(sees(w, most, seq->pos) - 1 + seq->n);
@@ -244,9 +245,9 @@ static void check_seen(const struct attn *w, size_t layer, size_t most, const st
 static void attention_counts_the_rows_that_are_seen(void **state)
 {
     static const size_t window[2] = {0, WINDOW}, n_sink[2] = {0, SINK};
-    static const struct attn kinds[] = {{.n_heads = 4, .n_kv = 2, .d = 8, .dp = 16},
-                                        {.n_heads = 4, .n_kv = 2, .d = 8, .dp = 16, .window = 3},
-                                        {.n_heads = 4, .n_kv = 2, .d = 8, .dp = 16, .chunk = CHUNK}};
+    static const struct op_attn kinds[] = {{.n_heads = 4, .n_kv = 2, .d = 8, .dp = 16},
+                                           {.n_heads = 4, .n_kv = 2, .d = 8, .dp = 16, .window = 3},
+                                           {.n_heads = 4, .n_kv = 2, .d = 8, .dp = 16, .chunk = CHUNK}};
     static const struct batch_seq seqs[] = {
         {.n = 1, .pos = 0}, {.n = 9, .pos = 0}, {.n = 1, .pos = 30}, {.n = 6, .pos = 6}};
 
@@ -263,14 +264,15 @@ static void attention_counts_the_rows_that_are_seen(void **state)
 
 static void who_watches_is_told_parts_and_names(void **state)
 {
-    const struct mlp mlp = {.up = {.name = "up", .n = 6, .k = 4, .packed_bytes = 48, .dtype = DT_BF16},
-                            .down = {.name = "down", .n = 4, .k = 3, .packed_bytes = 24, .dtype = DT_BF16}};
-    struct expert expert[4] = {{.up = mlp.up, .down = mlp.down}};
+    const struct op_mlp mlp = {
+        .up = {.name = "up", .n = 6, .k = 4, .packed_bytes = 48, .dtype = DT_BF16},
+        .down = {.name = "down", .n = 4, .k = 3, .packed_bytes = 24, .dtype = DT_BF16}};
+    struct moe_expert expert[4] = {{.up = mlp.up, .down = mlp.down}};
     const struct moe moe = {.router = {.name = "router", .n = 4, .k = 4, .packed_bytes = 64, .dtype = DT_F32},
                             .expert = expert,
                             .n_experts = 4,
                             .top_k = 1};
-    const struct sink *o = &timed.sink;
+    const struct op_sink *o = &timed.sink;
     float x[4];
 
     (void)state;
@@ -298,7 +300,7 @@ static void who_watches_is_told_parts_and_names(void **state)
 static void without_a_sink_behind_it_counts_and_computes_nothing(void **state)
 {
     const struct linear w = {.kind = OP_OUT, .n = 3, .k = 4, .packed_bytes = 24};
-    const struct sink *o = &timed.sink;
+    const struct op_sink *o = &timed.sink;
 
     (void)state;
     timed_open(&timed, NULL, DT_BF16, NULL, NULL);
@@ -335,8 +337,8 @@ static void end_late(void *ctx, int thread, int n_threads)
     nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 }
 
-static void norm_that_waits(const struct sink *o, float *h, float *x, const float *r, const struct norm *w,
-                            size_t n)
+static void norm_that_waits(const struct op_sink *o, float *h, float *x, const float *r,
+                            const struct op_norm *w, size_t n)
 {
     struct late late = {false, false};
 
@@ -346,7 +348,7 @@ static void norm_that_waits(const struct sink *o, float *h, float *x, const floa
 
 static void what_the_pool_waits_is_booked_on_no_operator(void **state)
 {
-    const struct sink waits = {.norm = norm_that_waits};
+    const struct op_sink waits = {.norm = norm_that_waits};
     struct err e = {0};
     double total = 0;
     int tries = 0;
