@@ -7,6 +7,7 @@
 #include "api/request.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "engine/engine.h"
 
 int api_open(struct api **out, const struct api_options *o, struct err *e)

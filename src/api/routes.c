@@ -7,6 +7,7 @@
 #include "api/request.h"
 #include "api/routes.h"
 #include "base/buf.h"
+#include "base/log.h"
 #include "base/utf8.h"
 
 enum { MOST_ABORT_BYTES = 256 << 10 }; /* which are read on the server's thread */

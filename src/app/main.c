@@ -15,6 +15,7 @@
 #include "app/verb.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/near.h"
 #include "base/opt.h"

@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/opt.h"
 #include "ckpt/checkpoint.h"
 #include "engine/dense.h"

@@ -11,6 +11,7 @@
 
 #include "app/pooling.h"
 #include "base/json_pull.h"
+#include "base/log.h"
 #include "ckpt/checkpoint.h"
 #include "engine/dense.h"
 #include "engine/engine.h"

@@ -30,6 +30,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json_pull.h"
+#include "base/log.h"
 #include "base/opt.h"
 #include "base/utf8.h"
 #include "ckpt/checkpoint.h"

@@ -12,6 +12,7 @@
 #include "app/save.h"
 #include "app/verb.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/opt.h"
 #include "engine/engine.h"

@@ -12,6 +12,7 @@
 #include "app/verb.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/opt.h"
 #include "ckpt/checkpoint.h"
 #include "text/jinja/jinja.h"

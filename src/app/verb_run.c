@@ -27,6 +27,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/opt.h"
 #include "ckpt/checkpoint.h"
 #include "engine/engine.h"

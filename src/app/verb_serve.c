@@ -29,6 +29,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/json_pull.h"
+#include "base/log.h"
 #include "base/opt.h"
 #include "base/threads/pool.h"
 #include "ckpt/checkpoint.h"

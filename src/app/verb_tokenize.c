@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json_pull.h"
+#include "base/log.h"
 #include "base/opt.h"
 #include "ckpt/checkpoint.h"
 #include "engine/engine.h"

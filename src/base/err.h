@@ -1,5 +1,4 @@
-/* err.h - what went wrong, as a code for the program and one sentence for the person; and lines for the
- * operator.
+/* err.h - what went wrong, as a code for the program and one sentence for the person.
  *
  * A function that can fail for a reason of the file, the request or the user takes a struct err as its last
  * parameter, returns 0 or the code, and leaves the sentence there. The sentence names the file, tensor, field
@@ -71,36 +70,5 @@ void err_assert_failed(const char *cond, const char *file, int line, const char 
         if (__builtin_expect(!(cond), 0))                                  \
             err_assert_failed(#cond, __FILE__, __LINE__, " " __VA_ARGS__); \
     } while (0)
-
-/* ---- lines for the operator ---- */
-
-/* Lines on stderr: "gallop: ...", "gallop: warning: ...", the same behind the time (UTC), or objects of JSON.
- * Each is one write() of at most 4096 bytes on one line: control characters are escaped or replaced, and what
- * is longer is cut. Never called inside a step. Level and format are the only global state of the library
- * that changes. */
-enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO };
-enum log_format { LOG_TEXT, LOG_JSON, LOG_TIMED }; /* timed: text, with the time in front */
-
-/* What a line of JSON has beside time, level and message. */
-struct log_field {
-    const char *name; /* of letters and _ */
-    const char *text; /* of which the first 255 bytes count; NULL: it is the number, */
-    double number;    /* finite, */
-    int digits;       /* with so many behind the point */
-};
-
-void log_set_level(enum log_level level);    /* default LOG_WARN */
-void log_set_format(enum log_format format); /* default LOG_TEXT */
-enum log_level log_level(void);
-/* Lines that would block, because a pipe on stderr is full, are dropped and counted; the next line that is
- * written says how many are missing. Default: false, a line waits until it is written. */
-void log_set_dropping(bool on);
-void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-/* A line whose message says for people what FIELD [n] says for machines. */
-void log_fields(enum log_level level, const struct log_field *field, size_t n, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
 
 #endif

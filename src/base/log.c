@@ -4,7 +4,7 @@
  * Nothing is allocated: a lack of memory can be said. What does not fit is cut, in JSON too, where a line
  * stays an object: its members come first, the message last.
  */
-#include "base/err.h"
+#include "base/log.h"
 
 #include <limits.h>
 #include <poll.h>
@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/utf8.h"
 
 enum { LINE_BYTES = PIPE_BUF, MESSAGE_BYTES = 2048, FIELD_BYTES = 512, TAIL_BYTES = 4 };
@@ -56,7 +57,7 @@ static bool has_room(const struct line *l, size_t n)
     return n <= LINE_BYTES - TAIL_BYTES - l->n;
 }
 
-static void put(struct line *l, const char *s, size_t n)
+static void log_put(struct line *l, const char *s, size_t n)
 {
     if (!has_room(l, n))
         return;
@@ -66,7 +67,7 @@ static void put(struct line *l, const char *s, size_t n)
 
 static void put_word(struct line *l, const char *s)
 {
-    put(l, s, strlen(s));
+    log_put(l, s, strlen(s));
 }
 
 /* S, which has no control characters but line ends and tabs, on one line; QUOTED: as a string of JSON. */
@@ -76,19 +77,19 @@ static void put_escaped(struct line *l, const char *s, bool quoted)
     bool good;
 
     if (quoted)
-        put(l, "\"", 1);
+        log_put(l, "\"", 1);
     for (; *s; s += n) {
         n = utf8_sequence(s, strnlen(s, 4), &good);
         if (!has_room(l, n + 1)) /* two bytes take the place of one */
             break;
         if (*s == '\n')
-            put(l, "\\n", 2);
+            log_put(l, "\\n", 2);
         else if (*s == '\t')
-            put(l, "\\t", 2);
+            log_put(l, "\\t", 2);
         else if (quoted && (*s == '"' || *s == '\\'))
-            put(l, (char[]){'\\', *s}, 2);
+            log_put(l, (char[]){'\\', *s}, 2);
         else
-            put(l, s, n);
+            log_put(l, s, n);
     }
     if (quoted)
         l->text[l->n++] = '"';
@@ -100,9 +101,9 @@ static void put_field(struct line *l, const struct log_field *f)
 
     if (!has_room(l, 2 * FIELD_BYTES)) /* the message has its place, too */
         return;
-    put(l, ",\"", 2);
+    log_put(l, ",\"", 2);
     put_word(l, f->name);
-    put(l, "\":", 2);
+    log_put(l, "\":", 2);
     snprintf(text, sizeof(text) / 2, "%s", f->text ? f->text : "");
     utf8_printable(text);
     if (f->text) {
@@ -137,7 +138,7 @@ static void put_json(struct line *l, enum log_level at, const struct log_field *
     put_time(l);
     put_word(l, "\",\"level\":\"");
     put_word(l, levels[at]);
-    put(l, "\"", 1);
+    log_put(l, "\"", 1);
     for (size_t i = 0; i < n; i++)
         put_field(l, &field[i]);
     put_word(l, ",\"message\":");

@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/log.h"
 
 enum { MOST = 1 << 30 };
 

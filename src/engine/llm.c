@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/threads/topo.h"
@@ -616,7 +617,7 @@ static bool is_stale(void *ctx, size_t computed, size_t last_total, size_t total
     return false;
 }
 
-static void run(void *ctx, const struct executor_rows *rows, size_t n)
+static void llm_run(void *ctx, const struct executor_rows *rows, size_t n)
 {
     struct llm *m = ctx;
 
@@ -696,7 +697,7 @@ void llm_executor(struct llm *m, struct executor *x)
                            .fork = fork_rows,
                            .release = release,
                            .is_stale = is_stale,
-                           .run = run,
+                           .run = llm_run,
                            .logits = logits_of,
                            .hidden = hidden,
                            .clock_s = clock_s,

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/json_pull.h"
+#include "base/log.h"
 
 /* Where PACE's names of operator kinds are not ours with "_backend" behind them. */
 static const struct {

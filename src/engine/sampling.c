@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "base/json_pull.h"
+#include "base/log.h"
 #include "base/utf8.h"
 
 enum { LARGEST_CONFIG_BYTES = 1 << 20 };

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/log.h"
 
 enum { RETRIES = 3, LONGEST_PAUSE = 60, ENOUGH_BYTES = 1 << 20 };
 

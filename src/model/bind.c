@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/log.h"
 #include "base/mem.h"
 
 /* ---- failures ---- */

@@ -29,6 +29,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "net/cors.h"
 #include "net/tls/tls.h"

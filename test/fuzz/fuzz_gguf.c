@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "ckpt/config.h"
 #include "ckpt/gguf/gguf.h"

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json_pull.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "engine/sample.h"
 #include "engine/sampling.h"

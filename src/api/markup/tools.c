@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/json_pull.h"
 #include "base/json_tree.h"
+#include "base/log.h"
 
 enum { SHORT_ID = 9 };
 

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json_pull.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/opt.h"
 #include "base/rng.h"

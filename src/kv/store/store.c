@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/threads/thread.h"

@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/utf8.h"
 #include "text/tok/family.h"
 #include "text/tok/readers.h"

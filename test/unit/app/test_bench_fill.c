@@ -11,6 +11,7 @@
 
 #include "app/bench/fill.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "engine/engine_priv.h"
 #include "engine/llm.h"
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/log.h"
 
 static int end, old; /* the other end of standard error; what it was */
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/log.h"
 #include "base/threads/topo.h"
 #include "engines.h"
 #include "kv/kv.h"

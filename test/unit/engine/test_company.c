@@ -6,6 +6,7 @@
  * Meant for ThreadSanitizer too.
  */
 #include "base/err.h"
+#include "base/log.h"
 #include "engines.h"
 #include "pairs.h"
 #include "ways.h"

@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "base/err.h"
+#include "base/log.h"
 #include "engines.h"
 #include "files.h"
 #include "model/decoder.h"

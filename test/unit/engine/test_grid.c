@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/log.h"
 #include "check.h"
 #include "engines.h"
 #include "pairs.h"

@@ -4,6 +4,7 @@
  * arithmetic.
  */
 #include "base/err.h"
+#include "base/log.h"
 #include "check.h"
 #include "engines.h"
 

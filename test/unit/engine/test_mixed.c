@@ -11,6 +11,7 @@
  * GALLOP_MIXED=all (`make test-mixed`) tries every model in every way, GALLOP_MIXED=qwen3 that model.
  */
 #include "base/err.h"
+#include "base/log.h"
 #include "engine/engine_priv.h"
 #include "engines.h"
 #include "files.h"

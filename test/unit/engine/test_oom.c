@@ -4,6 +4,7 @@
 #include <jansson.h>
 
 #include "base/err.h"
+#include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "engine/engine_priv.h"

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "engine/engine_priv.h"
 #include "engines.h"
 #include "redis_server.h"

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "base/err.h"
+#include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "check.h"

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/log.h"
 #include "engines.h"
 #include "files.h"
 #include "pairs.h"

@@ -4,6 +4,7 @@
  * That the answers stay the same is test_grid.c's business.
  */
 #include "base/err.h"
+#include "base/log.h"
 #include "engines.h"
 #include "kv/store/record.h"
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/err.h"
+#include "base/log.h"
 #include "engine/llm.h"
 #include "engines.h"
 #include "files.h"

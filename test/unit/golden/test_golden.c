@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/err.h"
+#include "base/log.h"
 #include "engine/score.h"
 #include "engines.h"
 #include "goldfile.h"

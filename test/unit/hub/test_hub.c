@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/folder.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "hub/cache.h"
 #include "hub/download.h"

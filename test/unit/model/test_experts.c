@@ -2,6 +2,7 @@
  * and with configs that do not fit, each of which must be refused in a sentence that names what is wrong. */
 
 #include "base/err.h"
+#include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "engines.h"

@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/map.h"
 #include "ckpt/pack/form.h"
 #include "engines.h"
