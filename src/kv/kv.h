@@ -25,9 +25,9 @@
 
 #include "base/err.h"
 #include "base/threads/pool.h"
+#include "kern/format/kv.h"
 #include "kern/kern.h"
 #include "kv/prefix.h"
-#include "ops/batch.h"
 
 enum {
     /* A code besides those of err.h: rows that are needed were dropped and must be computed again. */
