@@ -602,7 +602,7 @@ int sampling_validate(const struct sampling *s, size_t n_vocab, struct err *e)
         return rc;
     if (s->min_new_tokens > s->max_new_tokens)
         return err_about(e, ERR_INPUT, "min_new_tokens",
-                         "found %zu, expected at most the maximum number of tokens to generate, %zu",
+                         "found %zu, expected at most %zu, the maximum number of tokens to generate",
                          s->min_new_tokens, s->max_new_tokens);
     for (size_t i = 0; i < s->n_biases; i++) {
         if (s->bias[i].id < 0 || (size_t)s->bias[i].id >= n_vocab)

@@ -101,7 +101,7 @@ static int fill_bad(struct seq_common *c, struct err *e)
     if (p->n_bad_words == 0)
         return 0;
     if (!c->tok)
-        return err_set(e, ERR_UNSUPPORTED, "bad_words: this model has no tokenizer");
+        return err_about(e, ERR_UNSUPPORTED, "bad_words", "this model has no tokenizer");
     c->bad = arena_zalloc(&c->arena, 2 * p->n_bad_words, sizeof(*c->bad));
     if (!c->bad)
         return err_nomem(e, "a request");
@@ -152,12 +152,13 @@ static int check_choice(const struct seq_common *c, size_t n_vocab, struct err *
     for (size_t id = 0; id < n_vocab; id++)
         if (may_begin(c, (int32_t)id))
             return 0;
-    return err_set(e, ERR_INPUT,
-                   "%s: no token is left to choose: every allowed token is a bad word, or an end token "
-                   "before min_new_tokens",
-                   c->allowed ? "allowed_token_ids"
-                   : c->n_bad ? "bad_words"
-                              : "stop_token");
+    return err_about(
+        e, ERR_INPUT,
+        c->allowed ? "allowed_token_ids"
+        : c->n_bad ? "bad_words"
+                   : "stop_token",
+        "no token is left to choose: every allowed token is a bad word, or an end token before the "
+        "minimum number of generated tokens");
 }
 
 static int fill_common(struct seq_common *c, const struct seq_request *r, size_t n_vocab, size_t max_len,

@@ -20,7 +20,7 @@ static void read_quant(const char *text)
     struct err e = {0};
 
     if (quant_read(&q, text, &e) != 0) {
-        ASSERT(strncmp(e.msg, "--quant", 7) == 0, "%s", e.msg);
+        ASSERT(strcmp(e.subject, "quant") == 0, "%s", e.msg);
         return;
     }
     quant_text(&q, "{}", out);

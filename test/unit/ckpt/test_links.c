@@ -278,7 +278,7 @@ static void a_file_as_a_link_out_of_the_folder_is_refused_by_name(void **state)
             snprintf(target, sizeof(target), "%s/outside/file", root);
             fill(f, i, target, NULL);
             if (folders[f].open(folder_at(dir), &e) != ERR_INPUT || !strstr(e.msg, folders[f].file[i]) ||
-                !strstr(e.msg, target) || !strstr(e.msg, "--allow-links"))
+                !strstr(e.msg, target) || !strstr(e.msg, "allow_links"))
                 fail_msg("%s as a link out of the folder: \"%s\"", folders[f].file[i], e.msg);
             expect_open(f, i, true, "that is allowed");
             end();

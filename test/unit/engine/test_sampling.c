@@ -379,7 +379,7 @@ static void limits_that_contradict_each_other_are_settled_or_refused(void **stat
     sampling_merge(&out, &user, &model);
     assert_int_equal(sampling_validate(&out, 10, &e), ERR_INPUT);
     assert_string_equal(
-        whole(&e), "min_new_tokens: found 30, expected at most the maximum number of tokens to generate, 5");
+        whole(&e), "min_new_tokens: found 30, expected at most 5, the maximum number of tokens to generate");
 }
 
 #define INVALID(sentence)                                           \
