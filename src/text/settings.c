@@ -111,11 +111,13 @@ static void add_again(struct settings *c, struct settings_token *old, struct set
         t.content = old->content;
         t.n = old->n;
         t.order = old->order;
+        t.rank = old->rank < t.rank ? old->rank : t.rank;
         *old = t;
     }
     old->of_class = t.of_class;
     old->id = t.id;
     old->special = t.special;
+    old->rank = old->rank < t.rank ? old->rank : t.rank;
 }
 
 /* Adds a token, or its facts to the token of this content. */
@@ -165,6 +167,10 @@ enum { N_NAMES = 7 };
 static const char *const special_name[N_NAMES] = {"bos_token", "eos_token", "unk_token", "pad_token",
                                                   "sep_token", "cls_token", "mask_token"};
 
+/* New tokens take their ids in the order of SPECIAL_TOKENS_ATTRIBUTES in transformers, whatever the order of the
+ * file; tokens that are no such attribute follow. */
+static const unsigned special_rank[N_NAMES + 1] = {0, 1, 2, 4, 3, 5, 6, N_NAMES};
+
 /* The number of the attribute KEY, or N_NAMES. */
 static size_t special_number(const struct json_str *key)
 {
@@ -175,10 +181,11 @@ static size_t special_number(const struct json_str *key)
     return i;
 }
 
-/* Reads the special token of the attribute NAME. NAME NULL: a special token without an attribute. */
-static int read_special(struct reader *r, struct json_pull *j, const struct json_str *name)
+/* Reads the special token of the attribute NAME. NAME NULL: a special token without an attribute. EXTRA: also an
+ * attribute that only this model has is added to the vocabulary. */
+static int read_named(struct reader *r, struct json_pull *j, const struct json_str *name, bool extra)
 {
-    struct settings_token t = {.id = -1};
+    struct settings_token t = {.id = -1, .rank = special_rank[name ? special_number(name) : N_NAMES]};
     struct json_str content;
     int rc = 0;
 
@@ -190,7 +197,17 @@ static int read_special(struct reader *r, struct json_pull *j, const struct json
         return json_pull_rc(j);
     if (name)
         rc = set_text(r, &r->c->tokens, name, &content);
-    return rc == 0 && (!name || special_number(name) < N_NAMES) ? add_token(r, &content, t) : rc;
+    return rc == 0 && (extra || !name || special_number(name) < N_NAMES) ? add_token(r, &content, t) : rc;
+}
+
+static int read_special(struct reader *r, struct json_pull *j, const struct json_str *name)
+{
+    return read_named(r, j, name, false);
+}
+
+static int read_extra(struct reader *r, struct json_pull *j, const struct json_str *name)
+{
+    return read_named(r, j, name, true);
 }
 
 /* Reads special tokens in a list, or by their attributes. */
@@ -199,7 +216,7 @@ static int read_specials(struct reader *r, struct json_pull *j)
     int rc = 0;
 
     if (json_pull_peek(j) == JSON_PULL_OBJECT)
-        return read_members(r, j, read_special);
+        return read_members(r, j, read_extra);
     if (json_pull_peek(j) == JSON_PULL_ARRAY)
         for (json_pull_enter_array(j); rc == 0 && json_pull_elem(j);)
             rc = read_special(r, j, NULL);
@@ -420,6 +437,8 @@ static int by_id(const void *x, const void *y)
         return a->id < 0 ? 1 : -1;
     if (a->id != b->id)
         return a->id < b->id ? -1 : 1;
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
     return a->order < b->order ? -1 : 1;
 }
 
@@ -470,6 +489,7 @@ static int add_class_tokens(struct reader *r)
         if (!text.s || settings_find(&r->c->tokens, special_name[i]) || ((r->c->no_token >> i) & 1))
             continue;
         text.n = strlen(text.s);
+        t.rank = special_rank[i];
         rc = set_text(r, &r->c->tokens, &name, &text);
         if (rc == 0)
             rc = add_token(r, &text, t);

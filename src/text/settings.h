@@ -34,7 +34,8 @@ struct settings_texts {
 struct settings_token {
     const char *content;
     size_t n, order; /* order: the position in the order of reading */
-    int64_t id;      /* -1: not in the files */
+    unsigned rank; /* among tokens without an id: the attribute's place in transformers' order, or the last */
+    int64_t id;    /* -1: not in the files */
     bool special, lstrip, rstrip, single_word, normalized;
     bool in_table; /* the token is in added_tokens_decoder or added_tokens.json */
     bool of_class; /* the token is the default of the tokenizer's class */

@@ -250,13 +250,21 @@ def tokens_of_tokenizer_config_are_cut_out_of_texts():
     config = {"tokenizer_class": "PreTrainedTokenizerFast", "added_tokens_decoder": table, "eos_token": "<eos>", "bos_token": None,
               "pad_token": {"content": "<pad>", "rstrip": True}, "additional_special_tokens": ["<d>", "<more>"]}
     folder = _folder("table", config, [_token("<a>")])
-    # in the order of the table's ids, then what is named, in the order of the file
+    # in the order of the table's ids, then the attributes, then the others in the order of the file
     for text, want in (("<a>x", [256, 120]), ("x <c>x", [120, 257, 120]), ("<b>", [258]), ("<d>", [259]), ("<eos>", [260]),
                        ("<pad> x", [261, 120]), ("<more>", [262]), ("<unk>", _bytes("<unk>"))):
         expect(_ids_of(folder, text), want, f"ids of {text}")
     expect(_ids_of(folder, "<b><a>", "--no-special"), [258, 256], "--no-special leaves out what stands around a text alone")
     r = call("tokenize", "-m", folder, "--decode", "--ids", "258,257,120,261")
     expect(r.stdout.decode(), "<b><c>x<pad>\n", "all tokens are written")
+
+
+def new_special_tokens_take_their_ids_in_the_order_of_transformers():
+    config = {"extra_special_tokens": {"x_token": "<x>"}, "mask_token": "<mask>", "pad_token": "<pad>", "cls_token": "<cls>",
+              "sep_token": "<sep>", "unk_token": "<unk>", "eos_token": "<eos>", "bos_token": "<bos>"}
+    folder = _folder("ranks", config)
+    for i, token in enumerate(("<bos>", "<eos>", "<unk>", "<sep>", "<pad>", "<cls>", "<mask>", "<x>")):
+        expect(_ids_of(folder, token), [256 + i], f"ids of {token}")
 
 
 def flags_of_tokenizer_config_replace_those_of_tokenizer_json():
