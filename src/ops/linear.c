@@ -317,11 +317,12 @@ struct put_job {
 static void put_share(void *ctx, int thread, int n_threads)
 {
     const struct put_job *j = ctx;
+    void *scratch = linear_scratch(j->l, j->pool, thread);
     size_t begin, end;
 
     pool_share(j->m, 1, thread, n_threads, &begin, &end);
     for (size_t t = begin; t < end; t++)
-        linear_put(j->l, j->pool, thread, j->in, j->x + t * j->l->k, t, j->m);
+        j->l->backend->put(j->l, j->in, j->x + t * j->l->k, t, j->m, scratch);
 }
 
 void linear_put_all(const struct linear *l, struct pool *pool, void *in, const float *x, size_t m)
