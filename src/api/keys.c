@@ -138,8 +138,8 @@ bool keys_allow(const struct keys *k, const char *authorization, const char *x_a
         return false;
     for (size_t i = 0; i < k->n; i++)
         same |= CRYPTO_memcmp(k->digest[i], digest, KEYS_DIGEST) == 0;
-    for (int i = 0; same && i < (KEYS_NAME - 1) / 2; i++)
-        snprintf(name + 2 * i, 3, "%02x", digest[i]);
+    if (same)
+        digest_hex(digest, (KEYS_NAME - 1) / 2, name);
     return same;
 }
 

@@ -285,13 +285,16 @@ static void put_details(const struct api *a, struct buf *out)
 /* Clients show its first digits and tell models apart by it: a hash of the name. */
 static void put_digest(const char *name, struct buf *out)
 {
-    char hash[DIGEST_HEX];
+    uint8_t hash[DIGEST_BYTES];
+    char hex[DIGEST_HEX];
 
     buf_json_key(out, "digest");
-    if (digest_sha256_hex(name, strlen(name), hash, NULL) == 0)
-        buf_json_str(out, hash, sizeof(hash) - 1);
-    else
+    if (digest_sha256(name, strlen(name), hash, NULL) != 0) {
         out->oom = true;
+        return;
+    }
+    digest_hex(hash, sizeof(hash), hex);
+    buf_json_str(out, hex, sizeof(hex) - 1);
 }
 
 /* The members that lists of models have in common, in an object that is left open. */

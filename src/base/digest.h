@@ -1,4 +1,4 @@
-/* digest.h - SHA-256, which OpenSSL computes. */
+/* digest.h - SHA-256, which OpenSSL computes, and the hexadecimal digits of any digest. */
 #ifndef GALLOP_BASE_DIGEST_H
 #define GALLOP_BASE_DIGEST_H
 
@@ -12,7 +12,7 @@ enum { DIGEST_BYTES = 32, DIGEST_HEX = 2 * DIGEST_BYTES + 1 };
 /* The SHA-256 of DATA [n] (FIPS 180-4). ERR_NOMEM: OpenSSL had no memory for its state. */
 int digest_sha256(const void *data, size_t n, uint8_t out[DIGEST_BYTES], struct err *e);
 
-/* The same as lower-case hexadecimal digits, which end with 0. */
-int digest_sha256_hex(const void *data, size_t n, char out[DIGEST_HEX], struct err *e);
+/* The bytes DIGEST [n] as lower-case hexadecimal digits to OUT [2 n + 1], which end with 0. */
+void digest_hex(const uint8_t *digest, size_t n, char *out);
 
 #endif

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/digest.h"
 #include "base/file.h"
 #include "base/mem.h"
 
@@ -250,8 +251,7 @@ static int hash_file(EVP_MD_CTX *md, int fd, const char *path, const char *etag,
     if (n < 0)
         return err_os(e, "read", path);
     EVP_DigestFinal_ex(md, digest, &n_digest);
-    for (unsigned int i = 0; i < n_digest; i++)
-        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    digest_hex(digest, n_digest, hex);
     return 0;
 }
 
