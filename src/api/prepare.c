@@ -65,11 +65,10 @@ static int refuse_code(struct request *c, const struct err *e)
 {
     char text[sizeof(*e)];
 
-    err_text(e, text, sizeof(text));
-    if (mem_lib_failed()) /* then E may say of the request what is so for lack of memory */
+    if (mem_lib_failed() || e->code == ERR_NOMEM) /* for lack of memory E may blame the request */
         return refuse_memory(c);
-    return e->code == ERR_NOMEM ? refuse_memory(c)
-                                : prepare_refuse(c, e->code == ERR_NOSPACE ? 429 : 400, text);
+    err_text(e, text, sizeof(text));
+    return prepare_refuse(c, e->code == ERR_NOSPACE ? 429 : 400, text);
 }
 
 /* C is not worth its next stage: its client left, the server ends, or its time is over; it is refused

@@ -15,7 +15,6 @@
 #include "base/log.h"
 #include "base/opt.h"
 #include "ckpt/checkpoint.h"
-#include "engine/dense.h"
 #include "engine/engine.h"
 #include "engine/kv_sparse.h"
 #include "engine/op_config.h"

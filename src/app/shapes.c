@@ -14,7 +14,6 @@
 #include "app/shapes.h"
 #include "base/json_pull.h"
 #include "base/opt.h"
-#include "engine/dense.h"
 #include "model/quant.h"
 static const struct shape table[] = {
     {"llama-3.2-1b", "llama", 16, 2048, 8192, 32, 8, 64, 128256, 131072, 500000, 1e-5, .tied = true,
