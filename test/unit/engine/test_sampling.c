@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/sampling.h"
+#include "sentence.h"
 
 static struct sampling s;
 static struct arena arena;
@@ -354,14 +355,6 @@ static void each_field_alone_asks_for_sampling_or_does_not(void **state)
     }
 }
 
-static const char *whole(const struct err *from)
-{
-    static char text[sizeof(*from)];
-
-    err_text(from, text, sizeof(text));
-    return text;
-}
-
 static void limits_that_contradict_each_other_are_settled_or_refused(void **state)
 {
     struct sampling user, model, out;
@@ -379,13 +372,14 @@ static void limits_that_contradict_each_other_are_settled_or_refused(void **stat
     sampling_merge(&out, &user, &model);
     assert_int_equal(sampling_validate(&out, 10, &e), ERR_INPUT);
     assert_string_equal(
-        whole(&e), "min_new_tokens: found 30, expected at most 5, the maximum number of tokens to generate");
+        sentence_of(&e),
+        "min_new_tokens: found 30, expected at most 5, the maximum number of tokens to generate");
 }
 
 #define INVALID(sentence)                                           \
     do {                                                            \
         assert_int_equal(sampling_validate(&s, 10, &e), ERR_INPUT); \
-        assert_string_equal(whole(&e), sentence);                   \
+        assert_string_equal(sentence_of(&e), sentence);             \
         sampling_default(&s);                                       \
     } while (0)
 

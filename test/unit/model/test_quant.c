@@ -1,6 +1,7 @@
 /* test_quant.c - what --quant says for each kind of linear, and what is written down of it. */
 #include "check.h"
 #include "model/quant.h"
+#include "sentence.h"
 
 static void expect(const char *said, const char *text)
 {
@@ -54,14 +55,6 @@ static void a_kind_gets_what_another_was_given(void **state)
     assert_int_equal(q.of[OP_QKV], QUANT_INT4);
 }
 
-static const char *whole(const struct err *e)
-{
-    static char text[sizeof(*e)];
-
-    err_text(e, text, sizeof(text));
-    return text;
-}
-
 static void words_that_mean_nothing_are_taken(void **state)
 {
     static const struct {
@@ -79,8 +72,8 @@ static void words_that_mean_nothing_are_taken(void **state)
         struct err e = {0};
 
         assert_int_equal(quant_read(&q, bad[i].said, &e), ERR_INPUT);
-        if (!strstr(whole(&e), bad[i].found))
-            fail_msg("%s: %s", bad[i].said, whole(&e));
+        if (!strstr(sentence_of(&e), bad[i].found))
+            fail_msg("%s: %s", bad[i].said, sentence_of(&e));
     }
 }
 

@@ -1,14 +1,7 @@
 /* test_cors.c - which pages of other origins are allowed to read answers: lists at their limits, lines of
  * answers, questions of browsers. */
 #include "net/cors.h"
-
-static const char *whole(const struct err *e)
-{
-    static char text[sizeof(*e)];
-
-    err_text(e, text, sizeof(text));
-    return text;
-}
+#include "sentence.h"
 
 static struct cors c;
 static struct err e;
@@ -102,7 +95,7 @@ static void all_origins_get_a_star_and_no_credentials(void **state)
     assert_null(strstr(lines, "Vary"));
     assert_string_equal(lines_for(""), "");
     assert_int_equal(open_as("*", NULL, NULL, true), ERR_USAGE);
-    assert_non_null(strstr(whole(&e), "allow_credentials: "));
+    assert_non_null(strstr(sentence_of(&e), "allow_credentials: "));
     assert_int_equal(open_as("https://a.example,*", NULL, NULL, true), ERR_USAGE);
     assert_int_equal(open_as("https://a.example", NULL, NULL, true), 0);
     assert_non_null(
@@ -172,16 +165,16 @@ static void wrong_lists_name_the_option(void **state)
     for (size_t i = 0; i < sizeof(origins) / sizeof(origins[0]); i++) {
         if (open_as(origins[i], NULL, NULL, false) != ERR_USAGE)
             fail_msg("%s is taken", origins[i]);
-        assert_non_null(strstr(whole(&e), "allowed_origins: "));
+        assert_non_null(strstr(sentence_of(&e), "allowed_origins: "));
     }
     assert_int_equal(open_as("*", "[\"PO ST\"]", NULL, false), ERR_USAGE);
-    assert_non_null(strstr(whole(&e), "allowed_methods: "));
+    assert_non_null(strstr(sentence_of(&e), "allowed_methods: "));
     assert_int_equal(open_as("*", NULL, "a:b", false), ERR_USAGE);
-    assert_non_null(strstr(whole(&e), "allowed_headers: "));
+    assert_non_null(strstr(sentence_of(&e), "allowed_headers: "));
     assert_int_equal(open_as(NULL, "GET", NULL, false), ERR_USAGE);
     assert_int_equal(open_as(NULL, NULL, "a", false), ERR_USAGE);
     assert_int_equal(open_as(NULL, NULL, NULL, true), ERR_USAGE);
-    assert_non_null(strstr(whole(&e), "allow_credentials: it needs allowed_origins"));
+    assert_non_null(strstr(sentence_of(&e), "allow_credentials: it needs allowed_origins"));
     for (size_t n = 256; n <= 257; n++) { /* of a word */
         memset(text, 'a', n);
         text[n] = 0;

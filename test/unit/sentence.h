@@ -1,0 +1,16 @@
+/* sentence.h - an error as users of the library read it. */
+#ifndef GALLOP_TEST_SENTENCE_H
+#define GALLOP_TEST_SENTENCE_H
+
+#include "base/err.h"
+
+/* "SUBJECT: SENTENCE" of E, valid until the next call. */
+static inline const char *sentence_of(const struct err *e)
+{
+    static char text[sizeof(*e)];
+
+    err_text(e, text, sizeof(text));
+    return text;
+}
+
+#endif
