@@ -15,7 +15,7 @@ foreach(source IN LISTS fuzz_sources)
     endif()
     target_link_libraries(fuzz_${what} PRIVATE gallop)
     if(what STREQUAL "trace")
-        target_sources(fuzz_trace PRIVATE src/app/bench/traffic.c src/app/input.c) # the library ends below the command line
+        target_sources(fuzz_trace PRIVATE src/lab/bench/traffic.c src/app/input.c) # the library ends below the command line
     endif()
     if(hiredis_FOUND)
         target_compile_definitions(fuzz_${what} PRIVATE GALLOP_HIREDIS)

@@ -21,7 +21,7 @@ set(test_costs
     unit/ops/moe=22 unit/engine/mixed=22 cli/chat=17 unit/kern/dot512=15 cli/serve_faults=13 cli/serve_company=13
     unit/kern/attn=12 unit/engine/store=12 cli/serve_operations=12 cli/pack=12 net/hub=10 cli/numbers=10 cli/verbs=9
     unit/kern/blocks=9 unit/engine/restart=9 unit/engine/oom=8 unit/engine/many=8 cli/serve=8 cli/serve_tls=8
-    cli/quantised=8 cli/run=8 unit/kv/windows=6 unit/kern/i4=5 unit/kv/store=5 unit/kv/random=5 unit/app/bench_fill=4
+    cli/quantised=8 cli/run=8 unit/kv/windows=6 unit/kern/i4=5 unit/kv/store=5 unit/kv/random=5 unit/lab/bench_fill=4
     unit/kv/adopt=4)
 set(test_environment
     GALLOP_BIN=${CMAKE_BINARY_DIR}/gallop
@@ -92,13 +92,11 @@ foreach(source IN LISTS test_sources)
         target_link_libraries(${target} PRIVATE kern512_emulated)
         target_compile_definitions(${target} PRIVATE KERN_HAVE_EMULATED_AVX512)
     endif()
-    if(floor STREQUAL "app")
+    if(floor MATCHES "^(app|lab)$")
         string(REPLACE bench_ bench/ source ${what})
-        target_sources(${target} PRIVATE src/app/${source}.c) # the library ends below the command line
-        if(what STREQUAL "bench_serving")
-            target_sources(${target} PRIVATE src/app/bench/stat.c)
-        elseif(what STREQUAL "bench_cost")
-            target_sources(${target} PRIVATE src/app/bench/roof.c src/app/bench/stat.c src/app/bench/trace.c src/app/print.c src/app/save.c)
+        target_sources(${target} PRIVATE src/${floor}/${source}.c) # the library ends below the command line
+        if(what STREQUAL "bench_cost")
+            target_sources(${target} PRIVATE src/lab/bench/trace.c src/app/print.c src/app/save.c)
         endif()
     endif()
     add_test(NAME unit/${floor}/${what} COMMAND ${target})

@@ -1,4 +1,4 @@
-/* verb.h - one file a verb, listed in main.c. */
+/* verb.h - what a verb is, and the list of all verbs: one file each, in src/app or src/lab, which main.c lists. */
 #ifndef GALLOP_APP_VERB_H
 #define GALLOP_APP_VERB_H
 
@@ -15,8 +15,12 @@ struct verb {
     int (*run)(const struct opt_values *v, struct err *e);
 };
 
-extern const struct verb verb_run, verb_chat, verb_logits, verb_ppl, verb_tokenize, verb_render, verb_sample,
-    verb_inspect, verb_bench, verb_simulate, verb_synth, verb_serve, verb_pack, verb_quantize, verb_calibrate;
+/* Of the product, src/app. */
+extern const struct verb verb_run, verb_chat, verb_serve, verb_pack, verb_quantize, verb_calibrate,
+    verb_inspect, verb_tokenize;
+/* Of the laboratory, src/lab. */
+extern const struct verb verb_logits, verb_ppl, verb_render, verb_sample, verb_synth, verb_bench,
+    verb_simulate;
 
 /* The verbs in the order of `gallop --help`: an entry without a verb is a heading over those that follow. */
 struct verb_entry {

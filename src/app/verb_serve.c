@@ -18,7 +18,6 @@
 
 #include "api/api.h"
 #include "api/markup/markup.h"
-#include "app/bench/roof.h"
 #include "app/crash.h"
 #include "app/input.h"
 #include "app/load.h"
@@ -36,6 +35,7 @@
 #include "engine/dense.h"
 #include "engine/engine.h"
 #include "engine/find_model.h"
+#include "kern/roof.h"
 #include "net/systemd.h"
 #include "net/tls/tls.h"
 #include "page/page.h"
@@ -720,17 +720,17 @@ static size_t count_connections(const struct opt_values *v)
 static int measure_roof(const struct serve *s, struct api_options *o, struct err *e)
 {
     struct gallop_stats stats;
-    struct bench_roofs roofs;
-    struct bench_roof roof;
+    struct roof_meter roofs;
+    struct roof roof;
     struct pool *pool;
     int rc;
 
     gallop_stats(s->engine, &stats);
     if ((rc = pool_new(&pool, stats.threads, e)) != 0)
         return rc;
-    if ((rc = bench_roofs_open(&roofs, pool, e)) == 0)
-        bench_roofs_measure(&roofs, ROOF_S, &roof);
-    bench_roofs_close(&roofs);
+    if ((rc = roof_meter_open(&roofs, pool, e)) == 0)
+        roof_meter_measure(&roofs, ROOF_S, &roof);
+    roof_meter_close(&roofs);
     pool_free(pool);
     if (rc)
         return rc;

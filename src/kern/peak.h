@@ -1,7 +1,7 @@
 /* peak.h - loops that measure the limits of the machine: arithmetic on registers alone, and reading alone.
  *
- * They lie in the folders of the instruction sets because they need their instructions; src/app/bench/roof.c
- * turns the results into rates. They are not kernels: no model needs them and their arithmetic has no order
+ * They lie in the folders of the instruction sets because they need their instructions; roof.c turns the
+ * results into rates. They are not kernels: no model needs them and their arithmetic has no order
  * to keep.
  */
 #ifndef GALLOP_KERN_PEAK_H

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/bench/traffic.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "lab/bench/traffic.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

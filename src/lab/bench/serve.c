@@ -1,0 +1,219 @@
+/* serve.c - `gallop bench --serve`: a load of many requests in process, as a server would see it. */
+#include <jansson.h>
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "app/load.h"
+#include "app/options.h"
+#include "app/print.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/opt.h"
+#include "engine/engine.h"
+#include "engine/engine_priv.h"
+#include "engine/llm.h"
+#include "kern/roof.h"
+#include "lab/bench/serve.h"
+#include "lab/bench/serving.h"
+#include "lab/bench/trace.h"
+#include "lab/bench/traffic.h"
+
+const struct opt_row bench_serve_options[] = {
+    {"serve", 0, OPT_FLAG, NULL, EVERYDAY,
+     .help =
+         "measure a load of many requests, as a server would have it: rates, times to the first and between tokens"},
+    {"max-concurrency", 0, OPT_INT, "N", LOAD, .help = "requests that are sent and not answered, at most",
+     .otherwise = "any number", .range = "[1,1000000]"},
+    {0}};
+
+struct load_run {
+    struct gallop *g;
+    struct traffic traffic;
+    struct serving serving;
+    int32_t *ids; /* [longest request] */
+    size_t n_vocab, max_len, n_came;
+    double start;
+    bool traced;
+    struct bench_trace trace;
+    struct bench_trace_sum sum;
+    struct roof roof; /* of the trace, measured before */
+    struct err *e;
+};
+
+/* Sends request I, which was due at AT_S. *ENDED: it failed at the door. */
+static int send_one(struct load_run *r, size_t i, double at_s, bool *ended)
+{
+    const struct traffic_request *q = &r->traffic.request[i];
+    struct gallop_request req;
+    char why[GALLOP_ERR_SIZE];
+    int rc;
+
+    *ended = !serving_sent(&r->serving, i, at_s, r->max_len);
+    if (*ended)
+        return 0;
+    gallop_request_init(&req);
+    traffic_tokens(&r->traffic, i, r->n_vocab, r->ids);
+    req.ids = r->ids;
+    req.n_ids = q->n_prompt;
+    req.sampling.max_new_tokens = (int64_t)q->n_output;
+    req.sampling.ignore_eos = 1;
+    req.sampling.do_sample = 0;
+    req.user = &r->serving.request[i];
+    if ((rc = gallop_submit(r->g, &req, NULL, why)) == GALLOP_NO_SPACE) {
+        serving_ended(&r->serving, i, at_s, 0, true);
+        *ended = true;
+    } else if (rc) {
+        return err_set(r->e, rc, "request %zu: %s", i, why);
+    }
+    return 0;
+}
+
+/* Sends request I, and the turns behind it as long as they fail at the door. */
+static int send_turns(struct load_run *r, size_t i, double at_s)
+{
+    bool ended = true;
+    int rc = send_one(r, i, at_s, &ended);
+
+    while (rc == 0 && ended && (i = r->traffic.request[i].next) != 0)
+        rc = send_one(r, i, at_s, &ended);
+    return rc;
+}
+
+static int take_events(struct load_run *r)
+{
+    double now = clock_seconds() - r->start;
+    struct gallop_event ev;
+    int rc = 0;
+
+    serving_computed(&r->serving);
+    while (rc == 0 && gallop_take(r->g, &ev)) {
+        size_t i = (size_t)((struct serving_request *)ev.user - r->serving.request);
+
+        if (ev.type == GALLOP_TOKEN && serving_token(&r->serving, i, ev.token, now) != 0)
+            return err_nomem(r->e, "the times of tokens");
+        if (ev.type != GALLOP_FINISHED)
+            continue;
+        serving_ended(&r->serving, i, now, ev.n_cached,
+                      ev.finish != GALLOP_FINISH_LENGTH && ev.finish != GALLOP_FINISH_STOP);
+        if (r->traffic.request[i].next)
+            rc = send_turns(r, r->traffic.request[i].next, now);
+    }
+    serving_step(&r->serving, now);
+    return rc ? rc : print_flush(r->e); /* nobody waits for the rest when the reader is gone */
+}
+
+static int run_load(struct load_run *r)
+{
+    const struct traffic *t = &r->traffic;
+    struct serving *s = &r->serving;
+    struct print_bar bar = {.what = "serving"};
+    int rc = 0;
+
+    r->start = clock_seconds();
+    while (rc == 0 && s->n_ended < t->n) {
+        double now = clock_seconds() - r->start, wait = 0;
+
+        while (rc == 0 && r->n_came < t->n_first && s->n_sent - s->n_ended < s->places &&
+               t->request[r->n_came].at_s <= now) {
+            /* it was due while a step was computed: waiting for its end counts */
+            rc = send_turns(r, r->n_came, serving_place(s, t->request[r->n_came].at_s));
+            r->n_came++;
+        }
+        if (r->n_came < t->n_first && s->n_sent == s->n_ended)
+            wait = fmax(t->request[r->n_came].at_s - now, 0);
+        now = clock_seconds();
+        gallop_step(r->g, wait);
+        if (r->traced)
+            bench_trace_step(&r->trace, clock_seconds() - now, &r->roof, &r->sum);
+        rc = rc ? rc : take_events(r);
+        print_progress(&bar, s->n_ended, t->n);
+    }
+    print_bar_end(&bar);
+    return rc;
+}
+
+static json_t *store_json(const struct store *store, const struct gallop_stats *s)
+{
+    struct store_stats t;
+
+    store_stats(store, &t);
+    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:f}", "stored_input_tokens",
+                     (json_int_t)s->n_stored_tokens, "blocks_written", (json_int_t)t.n_written, "blocks_read",
+                     (json_int_t)t.n_read, "blocks_dropped", (json_int_t)t.n_dropped, "blocks_damaged",
+                     (json_int_t)t.n_damaged, "written_bytes", (json_int_t)t.written_bytes, "read_bytes",
+                     (json_int_t)t.read_bytes, "write_s", t.write_s, "read_s", t.read_s);
+}
+
+static int report(const struct load_run *r, bool json)
+{
+    static const double p[] = {90, 95, 99};
+    struct gallop_stats s;
+    json_t *o = serving_summary(&r->serving, &(struct serving_limits){0}, p, 3);
+
+    if (!o)
+        return err_nomem(r->e, "the summary");
+    gallop_stats(r->g, &s);
+    json_object_set_new(o, "test", json_string("serve"));
+    json_object_set_new(o, "preemptions", json_integer((json_int_t)s.n_preempted));
+    json_object_set_new(o, "recomputed_tokens", json_integer((json_int_t)s.n_recomputed_tokens));
+    json_object_set_new(o, "steps", json_integer((json_int_t)s.n_steps));
+    json_object_set_new(o, "threads", json_integer(s.threads));
+    json_object_set_new(o, "dtype", json_string(s.dtype));
+    json_object_set_new(o, "quant", json_string(s.quant));
+    if (engine_llm(r->g)->store)
+        json_object_set_new(o, "kv_store", store_json(engine_llm(r->g)->store, &s));
+    serving_print(o, r->max_len, json);
+    if (r->traced)
+        bench_trace_print(&r->sum, json ? json_pack("{s:s}", "of", "serve") : NULL);
+    return 0;
+}
+
+/* From here on operators are recorded; their shares are of roofs measured now. */
+static int open_trace(struct load_run *r)
+{
+    struct llm *m = engine_llm(r->g);
+    struct roof_meter roofs;
+    int rc = roof_meter_open(&roofs, m->pool, r->e);
+
+    if (rc == 0)
+        roof_meter_measure(&roofs, 1, &r->roof);
+    roof_meter_close(&roofs);
+    return rc ? rc : bench_trace_open(&r->trace, m, r->e);
+}
+
+int bench_serve(const struct opt_values *v, struct err *e)
+{
+    struct load_run r = {.e = e, .traced = opt_string(v, "trace") && !traffic_trace_file(v)};
+    size_t longest, places = SIZE_MAX;
+    struct load l;
+    int rc;
+
+    if ((rc = traffic_of_options(&r.traffic, v, e)) != 0)
+        return rc;
+    longest = traffic_longest(&r.traffic);
+    if (opt_given(v, "max-concurrency"))
+        places = (size_t)opt_int(v, "max-concurrency");
+    if ((rc = load_options(v, &l, e)) == 0 && (rc = serving_open(&r.serving, &r.traffic, places, e)) == 0) {
+        load_scheduling(v, &l.o);
+        if (l.o.max_model_len == 0)
+            l.o.max_model_len = longest > 1 ? (int64_t)longest : 2; /* the least that an engine takes */
+        l.o.kv_cache_unbounded = 0;
+        r.ids = mem_zalloc(longest, sizeof(*r.ids), MEM_APP);
+        rc = r.ids ? load_engine(&l, NULL, &r.g, e) : err_nomem(e, "a prompt");
+    }
+    if (rc == 0) {
+        r.n_vocab = engine_llm(r.g)->model.info.vocab;
+        r.max_len = engine_llm(r.g)->max_len;
+        rc = r.traced ? open_trace(&r) : 0;
+        rc = rc ? rc : run_load(&r);
+    }
+    rc = rc ? rc : report(&r, opt_flag(v, "json"));
+    bench_trace_close(&r.trace);
+    gallop_close(r.g);
+    mem_free(r.ids);
+    serving_close(&r.serving);
+    traffic_fini(&r.traffic);
+    return rc;
+}

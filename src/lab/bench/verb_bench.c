@@ -1,0 +1,549 @@
+/* verb_bench.c - `gallop bench`: tokens a second of prefill, decode and mixed steps, beside the machine's
+ * roofs of the same minute.
+ *
+ * Every row is measured once in each repetition, so that a machine whose speed drifts is fair to all of them.
+ * The roofs are measured at the beginning of each repetition, again after seconds of work, and at the end:
+ * roof_share is the median over the repetitions of the time an ideal machine would need (cost.c), by the
+ * roofs on both sides of a measurement, over the time taken. Contexts are not computed but filled (fill.c),
+ * and stay from one repetition to the next where windows let them.
+ */
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/load.h"
+#include "app/options.h"
+#include "app/print.h"
+#include "app/verb.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/opt.h"
+#include "base/stat.h"
+#include "base/threads/pool.h"
+#include "engine/engine.h"
+#include "engine/engine_priv.h"
+#include "engine/llm.h"
+#include "engine/step.h"
+#include "kern/kern.h"
+#include "kern/roof.h"
+#include "lab/bench/backends.h"
+#include "lab/bench/cost.h"
+#include "lab/bench/fill.h"
+#include "lab/bench/kernels.h"
+#include "lab/bench/serve.h"
+#include "lab/bench/trace.h"
+#include "lab/bench/traffic.h"
+
+enum { MAX_ROWS = 16 + 2 * 8 * 8, MAX_REPS = 100, MAX_BATCH = BENCH_MAX_SEQS - 1, MAX_LOGITS = 4096 };
+enum { CYCLE = 16, MIXED_STEPS = 4 };
+
+static const double roof_age = 3; /* seconds after which a roof is measured anew */
+
+static const struct opt_row rows[] = {
+    {"prefill", 0, OPT_STRING, "N,N", EVERYDAY, .help = "prompt lengths; 0: none", .fallback = "512,2048"},
+    {"decode", 0, OPT_INT, "N", EVERYDAY,
+     .help = "tokens that each sequence decodes, rounded up to whole steps; 0: none", .fallback = "128",
+     .range = "[0,100000]"},
+    {"context", 0, OPT_STRING, "N,N", EVERYDAY,
+     .help = "rows in the cache when decoding begins: up to 512 that are computed, repeated",
+     .fallback = "128"},
+    {"batch", 0, OPT_STRING, "N,N", EVERYDAY, .help = "sequences decoded at once", .fallback = "1,4,8,16,32"},
+    {"rows", 0, OPT_INT, "N", EVERYDAY, .help = "tokens of each sequence in a step: speculation, chunk tails",
+     .fallback = "1", .range = "[1,512]"},
+    {"mixed", 0, OPT_INT, "N", EVERYDAY,
+     .help =
+         "also steps in which a chunk of N rows of a prompt goes along with a token of each sequence; 0: none",
+     .fallback = "0", .range = "[0,65536]"},
+    {"reps", 0, OPT_INT, "N", EVERYDAY, .help = "repetitions; the median counts", .fallback = "5",
+     .range = "[1,100]"},
+    {"roof-seconds", 0, OPT_FLOAT, "S", EVERYDAY, .help = "seconds of each measurement of the roofs",
+     .fallback = "1", .range = "(0,60]"},
+    {"kernels", 0, OPT_FLAG, NULL, EVERYDAY,
+     .help = "measure every kernel row instead of a model, on --threads threads (1) at once"},
+    {"kernel", 0, OPT_STRING, "NAME", EVERYDAY, .help = "with --kernels, only those whose names begin so",
+     .otherwise = "all"},
+    {"backends", 0, OPT_FLAG, NULL, EVERYDAY,
+     .help = "measure every linear backend on the model's linears, with the rows of --batch (1,8,32) and of "
+             "prompts of --prefill (512)"},
+    {0}};
+
+enum test { PREFILL, DECODE, MIXED };
+static const char *const test_names[] = {"prefill", "decode", "mixed"};
+
+struct row {
+    enum test test;
+    size_t prompt, batch, tokens; /* prompt: rows in the cache when decoding; tokens of each sequence */
+    size_t rows;                  /* decode: tokens of a sequence in a step; mixed: of the prompt */
+    double second[MAX_REPS];
+    size_t roof[MAX_REPS]; /* the last one that was measured before */
+    struct bench_trace_sum trace;
+};
+
+struct bench {
+    struct llm *m;
+    struct bench_fill fill;
+    struct row row[MAX_ROWS];
+    size_t n_rows, reps, rows, mixed; /* rows: of all decode rows */
+    size_t longest, context, batch;   /* the largest: positions of a sequence, --context, --batch */
+    struct roof_meter roofs;
+    struct roof *roof; /* [n_roofs] in the order of measurements */
+    size_t n_roofs;
+    double roof_seconds, roof_end; /* how long; when the last one was measured */
+    bool traced;
+    struct bench_trace trace;
+    int32_t *ids; /* [longest] */
+    struct err *e;
+};
+
+/* "1,4,8" into OUT. */
+static int read_list(const char *text, const char *flag, size_t *out, size_t max, size_t *n, struct err *e)
+{
+    *n = 0;
+    while (*text) {
+        char *end;
+        unsigned long v = strtoul(text, &end, 10);
+
+        if (end == text || (*end && *end != ',') || v > 10000000 || *n == max)
+            return err_set(e, ERR_USAGE, "--%s: a list of at most %zu numbers such as 1,4,8 is expected",
+                           flag, max);
+        out[(*n)++] = v;
+        text = *end ? end + 1 : end;
+    }
+    return 0;
+}
+
+static void add_prefill(struct bench *b, size_t n)
+{
+    b->row[b->n_rows++] = (struct row){.test = PREFILL, .prompt = n, .batch = 1, .tokens = n};
+    b->longest = n > b->longest ? n : b->longest;
+}
+
+static void add_behind(struct bench *b, const struct row *row, size_t end)
+{
+    b->row[b->n_rows++] = *row;
+    b->longest = end > b->longest ? end : b->longest;
+    b->context = row->prompt > b->context ? row->prompt : b->context;
+    b->batch = row->batch > b->batch ? row->batch : b->batch;
+}
+
+static int add_decode(struct bench *b, size_t context, size_t batch, size_t tokens)
+{
+    const struct row decode = {
+        .test = DECODE, .prompt = context, .batch = batch, .tokens = tokens, .rows = b->rows};
+    const struct row mixed = {
+        .test = MIXED, .prompt = context, .batch = batch, .tokens = MIXED_STEPS, .rows = b->mixed};
+
+    if (batch < 1 || batch > MAX_BATCH)
+        return err_set(b->e, ERR_USAGE, "--batch: %zu is not between 1 and %d", batch, MAX_BATCH);
+    if (batch * b->rows > MAX_LOGITS)
+        return err_set(b->e, ERR_USAGE, "--rows: %zu tokens of %zu sequences are more than %d in a step",
+                       b->rows, batch, MAX_LOGITS);
+    if (tokens)
+        add_behind(b, &decode, context + tokens);
+    if (b->mixed)
+        add_behind(b, &mixed, context + MIXED_STEPS * b->mixed);
+    return 0;
+}
+
+static int plan_rows(struct bench *b, const struct opt_values *v)
+{
+    size_t list[16], batch[8], n, n_batch, decode = (size_t)opt_int(v, "decode");
+    int rc;
+
+    b->rows = (size_t)opt_int(v, "rows");
+    b->mixed = (size_t)opt_int(v, "mixed");
+    b->longest = CYCLE + b->rows;
+    b->batch = 1;
+    if ((rc = read_list(opt_string(v, "prefill"), "prefill", list, 16, &n, b->e)) != 0)
+        return rc;
+    for (size_t i = 0; i < n; i++)
+        if (list[i])
+            add_prefill(b, list[i]);
+    if ((rc = read_list(opt_string(v, "context"), "context", list, 8, &n, b->e)) != 0 ||
+        (rc = read_list(opt_string(v, "batch"), "batch", batch, 8, &n_batch, b->e)) != 0)
+        return rc;
+    decode = (decode + b->rows - 1) / b->rows * b->rows;
+    for (size_t i = 0; i < n && (decode || b->mixed); i++)
+        for (size_t k = 0; k < n_batch; k++)
+            if ((rc = add_decode(b, list[i] ? list[i] : 1, batch[k], decode)) != 0)
+                return rc;
+    return b->n_rows ? 0 : err_set(b->e, ERR_USAGE, "nothing is to be measured");
+}
+
+/* The engine is made for what is measured, unless the user says otherwise. */
+static int size_engine(const struct bench *b, struct gallop_options *o)
+{
+    size_t decoded = 0, seq, n = 0;
+
+    if (o->max_model_len == 0)
+        o->max_model_len = (int64_t)b->longest;
+    if ((size_t)o->max_model_len < b->longest)
+        return err_set(b->e, ERR_USAGE, "--max-model-len: %lld positions, what is to be measured takes %zu",
+                       (long long)o->max_model_len, b->longest);
+    /* a row of logits is counted as a sequence */
+    o->max_num_seqs = (int64_t)(b->batch * b->rows + (b->mixed > 0));
+    for (size_t i = 0; i < b->n_rows; i++)
+        if (b->row[i].test != PREFILL && b->row[i].prompt + b->row[i].tokens > decoded)
+            decoded = b->row[i].prompt + b->row[i].tokens;
+    for (size_t s = 0; s < b->batch + (b->mixed > 0); s++) { /* the first and the last also take prompts */
+        seq = s && s < b->batch ? decoded : b->longest;
+        if (!kv_type_pooled(o->kv_cache_type)) { /* regions that double, or that grow by parts */
+            seq = 2 * seq + 1024;
+            seq = seq < (size_t)o->max_model_len ? seq : (size_t)o->max_model_len;
+        }
+        n += seq + KV_MAX_BLOCK;
+    }
+    o->kv_cache_tokens = (int64_t)n;
+    return 0;
+}
+
+/* The executor's rows of step STEP. */
+static size_t step_rows(const struct bench *b, const struct row *row, size_t step, struct executor_rows *r)
+{
+    size_t each = row->test == DECODE ? row->rows : 1, pos = row->prompt + step * each;
+
+    for (size_t s = 0; s < row->batch; s++)
+        r[s] = (struct executor_rows){.slot = s,
+                                      .id = b->ids + step * each % CYCLE,
+                                      .n = each,
+                                      .pos = pos,
+                                      .n_prompt = row->prompt,
+                                      .n_total = pos + each,
+                                      .n_wanted = each};
+    if (row->test == DECODE)
+        return row->batch;
+    r[row->batch] = (struct executor_rows){.slot = row->batch,
+                                           .id = b->ids,
+                                           .n = row->rows,
+                                           .pos = row->prompt + step * row->rows,
+                                           .n_prompt = row->prompt + (MIXED_STEPS + 1) * row->rows,
+                                           .n_total = row->prompt + (MIXED_STEPS + 1) * row->rows};
+    return row->batch + 1;
+}
+
+/* One step, and its operators into the row's trace. */
+static void forward(struct bench *b, struct row *row, const struct executor_rows *r, size_t n)
+{
+    double start = clock_seconds();
+
+    llm_forward(b->m, r, n);
+    if (b->traced)
+        bench_trace_step(&b->trace, clock_seconds() - start, &b->roof[b->n_roofs - 1], &row->trace);
+}
+
+static int one_step(struct bench *b, struct row *row, size_t step)
+{
+    struct executor_rows r[BENCH_MAX_SEQS] = {0};
+    size_t n = step_rows(b, row, step, r);
+    int rc;
+
+    for (size_t s = 0; s < n; s++)
+        if ((rc = kv_reserve(&b->m->kv, s, r[s].pos + r[s].n)) != 0)
+            return err_set(b->e, rc, "the KV cache has no room for %zu sequences of %zu tokens", n,
+                           r[s].pos + r[s].n);
+    forward(b, row, r, n);
+    for (size_t s = 0; s < n; s++)
+        kv_advance(&b->m->kv, s, r[s].pos + r[s].n);
+    return 0;
+}
+
+static size_t steps_of(const struct row *row)
+{
+    return row->test == DECODE ? row->tokens / row->rows : row->tokens;
+}
+
+static int measure_decode(struct bench *b, struct row *row, double *seconds)
+{
+    double start;
+    int rc = 0;
+
+    for (size_t s = 0; s < row->batch + (row->test == MIXED) && rc == 0; s++)
+        rc = bench_fill_sequence(&b->fill, s, row->prompt, b->e);
+    start = clock_seconds();
+    for (size_t t = 0; t < steps_of(row) && rc == 0; t++)
+        rc = one_step(b, row, t);
+    *seconds = clock_seconds() - start;
+    return rc;
+}
+
+static int measure_prefill(struct bench *b, struct row *row, double *seconds)
+{
+    double start;
+    int rc = 0;
+
+    if (b->fill.m)
+        bench_fill_drop(&b->fill, 0);
+    start = clock_seconds();
+    for (size_t pos = 0, len; pos < row->prompt && rc == 0; pos += len) {
+        struct executor_rows r = {
+            .id = b->ids + pos, .pos = pos, .n_prompt = row->prompt, .n_total = row->prompt};
+
+        len = row->prompt - pos < b->m->max_tokens ? row->prompt - pos : b->m->max_tokens;
+        r.n = len;
+        r.n_wanted = pos + len == row->prompt;
+        if ((rc = kv_reserve(&b->m->kv, 0, pos + len)) != 0)
+            return err_set(b->e, rc, "the KV cache has no room for %zu tokens", row->prompt);
+        forward(b, row, &r, 1);
+        kv_advance(&b->m->kv, 0, pos + len);
+    }
+    *seconds = clock_seconds() - start;
+    kv_release(&b->m->kv, 0);
+    return rc;
+}
+
+static void measure_roofs(struct bench *b)
+{
+    roof_meter_measure(&b->roofs, b->roof_seconds, &b->roof[b->n_roofs++]);
+    b->roof_end = clock_seconds();
+}
+
+/* What the whole row needs on an ideal machine with ROOF. */
+static struct bench_cost ideal(const struct bench *b, const struct row *row, const struct roof *roof)
+{
+    struct bench_cost_model m = {
+        .model = &b->m->model, .work = &b->m->work, .kv_dtype = b->m->kv_dtype, .roof = roof};
+    const struct bench_rows decode = {row->batch, row->prompt, row->rows, row->rows};
+    const struct bench_rows mixed[] = {{row->batch, row->prompt, 1, 1}, {1, row->prompt, row->rows, 0}};
+
+    switch (row->test) {
+    case PREFILL: return bench_cost_prefill(&m, row->prompt, b->m->max_tokens);
+    case DECODE: return bench_cost_steps(&m, &decode, 1, steps_of(row));
+    default: return bench_cost_steps(&m, mixed, 2, MIXED_STEPS);
+    }
+}
+
+/* Median of the shares, each by the roofs on both sides; *C of the last repetition. */
+static double share_of(const struct bench *b, const struct row *row, struct bench_cost *c)
+{
+    double share[MAX_REPS];
+
+    *c = (struct bench_cost){0};
+    for (size_t i = 0; i < b->reps; i++) {
+        struct roof roof = roof_between(&b->roof[row->roof[i]], &b->roof[row->roof[i] + 1]);
+
+        *c = ideal(b, row, &roof);
+        share[i] = c->seconds / row->second[i];
+    }
+    return stat_median(share, b->reps);
+}
+
+static void print_row(const struct bench *b, struct row *row, bool json)
+{
+    struct bench_cost c;
+    double share = share_of(b, row, &c), med = stat_median(row->second, b->reps);
+    double hi = stat_min(row->second, b->reps), lo = stat_max(row->second, b->reps);
+    size_t chunk = row->prompt < b->m->max_tokens ? row->prompt : b->m->max_tokens;
+    size_t in_step = row->test == PREFILL ? chunk : row->rows;
+    size_t steps = row->test == PREFILL ? (row->prompt + chunk - 1) / chunk : steps_of(row);
+    double n = (double)(row->tokens * row->batch + (row->test == MIXED ? steps * in_step : 0));
+    bool memory = 2 * c.memory_seconds > c.seconds;
+    const char *dtype = b->m->model.opt.dtype == DT_F32 ? "fp32" : "bf16";
+
+    if (json)
+        print_json(json_pack("{s:s,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:i,s:s,s:s,s:s,s:I,s:f,s:f,s:f}", "test",
+                             test_names[row->test], "prompt", (json_int_t)row->prompt, "batch",
+                             (json_int_t)row->batch, "tokens", (json_int_t)row->tokens, "tok_s", n / med,
+                             "tok_s_min", n / lo, "tok_s_max", n / hi, "bytes_per_token", c.bytes / n,
+                             "roof_share", share, "threads", pool_threads(b->m->pool), "dtype", dtype,
+                             "quant", b->m->model.quant, "bound", memory ? "memory" : "arithmetic", "rows",
+                             (json_int_t)in_step, "flops_per_token", c.flops / n, "step_s",
+                             med / (double)steps, "ideal_step_s", share * med / (double)steps));
+    else
+        print_fmt("%-8s %7zu %6zu %5zu %10.2f %10.2f %10.2f %10.1f MB %6.1f %% of the ideal (%s)\n",
+                  test_names[row->test], row->prompt, row->batch, in_step, n / med, n / lo, n / hi,
+                  c.bytes / n / 1e6, 100 * share, memory ? "memory" : "arithmetic");
+    if (b->traced)
+        bench_trace_print(&row->trace, json ? json_pack("{s:s,s:I,s:I,s:I}", "of", test_names[row->test],
+                                                        "prompt", (json_int_t)row->prompt, "batch",
+                                                        (json_int_t)row->batch, "rows", (json_int_t)in_step)
+                                            : NULL);
+}
+
+/* Medians of all measurements. */
+static int median_roof(const struct bench *b, struct roof *r)
+{
+    double *x = mem_zalloc(b->n_roofs, sizeof(*x), MEM_APP);
+    double *const to[] = {&r->fp32_flops, &r->bf16_flops, &r->int8_ops, &r->dram_bytes};
+
+    if (!x)
+        return err_nomem(b->e, "the roofs");
+    *r = b->roof[0];
+    for (size_t k = 0; k < sizeof(to) / sizeof(to[0]); k++) {
+        for (size_t i = 0; i < b->n_roofs; i++) {
+            const double from[] = {b->roof[i].fp32_flops, b->roof[i].bf16_flops, b->roof[i].int8_ops,
+                                   b->roof[i].dram_bytes};
+
+            x[i] = from[k];
+        }
+        *to[k] = stat_median(x, b->n_roofs);
+    }
+    mem_free(x);
+    return 0;
+}
+
+static int bench_print(struct bench *b, bool json)
+{
+    struct roof r = {0};
+    int rc = median_roof(b, &r);
+
+    if (rc)
+        return rc;
+    bench_roof_print(&r, pool_threads(b->m->pool), b->m->isa, json);
+    if (!json)
+        print_fmt("%-8s %7s %6s %5s %10s %10s %10s %13s\n", "test", "prompt", "batch", "rows", "tok/s", "min",
+                  "max", "a token");
+    for (size_t i = 0; i < b->n_rows; i++)
+        print_row(b, &b->row[i], json);
+    return 0;
+}
+
+static int repeat(struct bench *b)
+{
+    struct print_bar bar = {.what = "measuring"};
+    int rc = b->context ? bench_fill_open(&b->fill, b->m, b->ids, b->context, b->e) : 0;
+
+    if (rc == 0 && b->traced)
+        rc = bench_trace_open(&b->trace, b->m, b->e);
+    for (size_t rep = 0; rep < b->reps && rc == 0; rep++)
+        for (size_t i = 0; i < b->n_rows && rc == 0; i++) {
+            struct row *row = &b->row[i];
+
+            if (i == 0 || clock_seconds() - b->roof_end > roof_age)
+                measure_roofs(b);
+            row->roof[rep] = b->n_roofs - 1;
+            rc = (row->test == PREFILL ? measure_prefill : measure_decode)(b, row, &row->second[rep]);
+            rc = rc ? rc : print_flush(b->e); /* a reader that is gone ends the work */
+            print_progress(&bar, rep * b->n_rows + i + 1, b->reps * b->n_rows);
+        }
+    if (rc == 0)
+        measure_roofs(b);
+    print_bar_end(&bar);
+    bench_trace_close(&b->trace);
+    bench_fill_close(&b->fill);
+    return rc;
+}
+
+/* The engine is open. */
+static int measure(struct bench *b, bool json)
+{
+    int rc;
+
+    for (size_t i = 0; i < b->longest; i++)
+        b->ids[i] = (int32_t)((i * 7919 + 13) % b->m->model.info.vocab);
+    if (b->mixed && b->batch + b->mixed > b->m->max_tokens)
+        return err_set(b->e, ERR_USAGE,
+                       "--mixed: %zu rows beside %zu sequences are more than the %zu of a step", b->mixed,
+                       b->batch, b->m->max_tokens);
+    if ((rc = roof_meter_open(&b->roofs, b->m->pool, b->e)) == 0 && (rc = repeat(b)) == 0)
+        rc = bench_print(b, json);
+    roof_meter_close(&b->roofs);
+    return rc;
+}
+
+static int bench_model(const struct opt_values *v, struct err *e)
+{
+    struct bench *b = mem_zalloc(1, sizeof(*b), MEM_APP);
+    struct gallop *g = NULL;
+    struct load l;
+    int rc;
+
+    if (!b)
+        return err_nomem(e, "the benchmark");
+    b->e = e;
+    b->reps = (size_t)opt_int(v, "reps");
+    b->roof_seconds = opt_float(v, "roof-seconds");
+    b->traced = opt_string(v, "trace") != NULL;
+    if ((rc = plan_rows(b, v)) == 0 && (rc = load_options(v, &l, e)) == 0 &&
+        (rc = size_engine(b, &l.o)) == 0) {
+        b->ids = mem_zalloc(b->longest, sizeof(*b->ids), MEM_APP);
+        b->roof = mem_zalloc(b->reps * b->n_rows + 1, sizeof(*b->roof), MEM_APP);
+        rc = b->ids && b->roof ? load_engine(&l, NULL, &g, e) : err_nomem(e, "the benchmark");
+    }
+    if (rc == 0) {
+        b->m = engine_llm(g);
+        rc = measure(b, opt_flag(v, "json"));
+    }
+    mem_free(b->roof);
+    mem_free(b->ids);
+    mem_free(b);
+    gallop_close(g);
+    return rc;
+}
+
+/* The rows of the option NAME, or FALLBACK, at most MOST, behind those that B has. */
+static int add_backend_rows(struct bench_backends *b, const struct opt_values *v, const char *name,
+                            const char *fallback, size_t most, struct err *e)
+{
+    size_t list[8], n;
+    int rc = read_list(opt_given(v, name) ? opt_string(v, name) : fallback, name, list, 8, &n, e);
+
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        size_t m = list[i] < most ? list[i] : most;
+        bool there = m == 0;
+
+        for (size_t k = 0; k < b->n_rows; k++)
+            there |= b->rows[k] == m;
+        if (!there)
+            b->rows[b->n_rows++] = m;
+    }
+    return rc;
+}
+
+static int bench_linears(const struct opt_values *v, struct err *e)
+{
+    struct bench_backends b = {.reps = (size_t)opt_int(v, "reps"),
+                               .roof_seconds =
+                                   opt_given(v, "roof-seconds") ? opt_float(v, "roof-seconds") : 0.2,
+                               .json = opt_flag(v, "json")};
+    struct load l;
+    int rc;
+
+    if (opt_given(v, "op-config"))
+        return err_set(e, ERR_USAGE, "--op-config: --backends measures all of them");
+    if ((rc = add_backend_rows(&b, v, "batch", "1,8,32", MAX_BATCH, e)) != 0)
+        return rc;
+    b.n_batches = b.n_rows;
+    if ((rc = add_backend_rows(&b, v, "prefill", "512", STEP_ROWS, e)) != 0)
+        return rc;
+    if (b.n_rows == 0)
+        return err_set(e, ERR_USAGE, "nothing is to be measured");
+    return (rc = load_options(v, &l, e)) != 0 ? rc : bench_backends(&b, &l.o, e);
+}
+
+static int bench_run(const struct opt_values *v, struct err *e)
+{
+    int threads = opt_int(v, "threads") ? (int)opt_int(v, "threads") : 1;
+
+    if (opt_flag(v, "serve"))
+        return bench_serve(v, e);
+    if (traffic_trace_file(v))
+        return err_set(e, ERR_USAGE,
+                       "--trace %s: requests of a file are sent with --serve; alone, --trace tells "
+                       "what each operator takes",
+                       traffic_trace_file(v));
+    if (opt_flag(v, "kernels"))
+        return bench_kernels(threads, opt_given(v, "kernel") ? opt_string(v, "kernel") : "",
+                             opt_flag(v, "json"), 0.2, e);
+    return opt_flag(v, "backends") ? bench_linears(v, e) : bench_model(v, e);
+}
+
+const struct verb verb_bench = {
+    .name = "bench",
+    .summary = "tokens a second against the machine's roofs",
+    .arguments = "[options]",
+    .no_words = "options only",
+    .manual =
+        "Tokens a second of prefill, decode and, with --mixed, of both in one step, beside the machine's own "
+        "roofs measured in between; with --kernels the speed of every kernel instead, with --backends that of "
+        "every linear backend on the model's linears, with --serve a load of many requests. --trace without "
+        "a file tells, with --serve or without, what each operator of a step takes, by kind and by linear: "
+        "time, bytes and operations a second, its share of what an ideal machine would need, and what the "
+        "step lost between operators.",
+    .options = (const struct opt_row *const[]){options_model, rows, bench_serve_options, traffic_options,
+                                               options_source, options_engine, options_scheduling,
+                                               options_json, options_help, NULL},
+    .run = bench_run,
+};

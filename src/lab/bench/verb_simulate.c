@@ -1,0 +1,443 @@
+/* verb_simulate.c - `gallop simulate`: what a machine of stated rates would do with a load, before it is
+ * bought.
+ *
+ * The engine's own scheduler, policies and caches run under a clock of their own on an executor that computes
+ * nothing (engine/sim_executor.h). A model is known by its shape alone: what a step reads and computes
+ * follows from its tensors. Windows of layers are not counted, nor rows that layers share: of models that
+ * have such, the KV cache is taken to keep all rows of all layers.
+ */
+#include <jansson.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/options.h"
+#include "app/print.h"
+#include "app/verb.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/opt.h"
+#include "base/threads/pool.h"
+#include "engine/dense.h"
+#include "engine/engine.h"
+#include "engine/sim_executor.h"
+#include "engine/step.h"
+#include "lab/bench/serving.h"
+#include "lab/bench/traffic.h"
+#include "lab/shapes.h"
+
+static const struct opt_row rows[] = {
+    {"shape", 0, OPT_STRING, "NAME", EVERYDAY,
+     .help = "shape of the model, one that gallop synth --list names"},
+    {"layers", 0, OPT_INT, "N", EVERYDAY, .help = "fewer or more layers, as in gallop synth",
+     .otherwise = "the model's", .range = "[1,4096]"},
+    {"bandwidth", 0, OPT_FLOAT, "GB/s", EVERYDAY,
+     .help = "bytes that the machine reads from memory, as it reaches them", .range = "(0,1000000]"},
+    {"flops", 0, OPT_FLOAT, "GF/s", EVERYDAY, .help = "operations that it computes, as it reaches them",
+     .range = "(0,1000000000]"},
+    {"overhead-ms", 0, OPT_FLOAT, "MS", EVERYDAY, .help = "time of a step beside these", .fallback = "1",
+     .range = "[0,1000]"},
+    {"rate-sweep", 0, OPT_FLAG, NULL, EVERYDAY,
+     .help =
+         "find the most requests a second, of this traffic faster or slower, at which --limit still holds"},
+    {"limit", 0, OPT_STRING, "LIMITS", EVERYDAY,
+     .help = "milliseconds that 95 of 100 requests keep, as in ttft:2000,tpot:200,e2el:60000",
+     .fallback = "ttft:2000,tpot:200"},
+    {"bits", 0, OPT_FLOAT, "N", MODEL, .help = "of a weight; those of MXFP4 have 4.25 at most",
+     .fallback = "16", .range = "[1,32]"},
+    {"kv-bits", 0, OPT_FLOAT, "N", MODEL, .help = "of an element of the KV cache", .fallback = "16",
+     .range = "[1,32]"},
+    {"max-model-len", 0, OPT_INT, "N", MODEL,
+     .help = "longest sequence, prompt and answer; longer requests are refused",
+     .otherwise = "the longest of the traffic", .range = "[2,16777216]"},
+    {"kv-cache-memory", 0, OPT_FLOAT, "GIB", CACHE, .help = "memory of the KV cache", .fallback = "4",
+     .range = "(0,1048576]"},
+    {"block-size", 0, OPT_INT, "N", CACHE, .help = "rows of a KV block, a power of two", .fallback = "64",
+     .range = "[16,256]"},
+    {"max-num-batched-tokens", 0, OPT_INT, "N", COMPUTING, .help = "rows of a step", .fallback = "512",
+     .range = "[1,65536]"},
+    {0}};
+
+/* What is simulated, and what comes of it. */
+struct simulation {
+    const struct opt_values *v;
+    struct traffic traffic;
+    struct sim_executor_spec spec;
+    struct serving_limits limits;
+    struct step_options step;
+    size_t max_len, kv_tokens;
+    struct gallop_stats stats; /* of the last run */
+    struct err *e;
+};
+
+/* ---- the model ---- */
+
+struct sizes {
+    double dense, embedding, head, expert, mxfp4; /* elements; MXFP4 are experts, too */
+};
+
+static const double mxfp4_bits = 4.25; /* 32 nibbles and a byte of scale */
+
+static int add_tensor(void *ctx, const struct shapes_tensor *t)
+{
+    struct sizes *s = ctx;
+    double n = 1;
+    int dims = 0;
+
+    while (dims < 4 && t->shape[dims])
+        n *= (double)t->shape[dims++];
+    if (t->fill == SYNTH_NIBBLES)
+        s->mxfp4 += 2 * n;
+    else if (t->fill == SYNTH_SCALES || dims < 2)
+        return 0;
+    else if (strstr(t->name, "embed_tokens") || strstr(t->name, "wte") || strstr(t->name, "wpe") ||
+             strstr(t->name, "embed_positions"))
+        s->embedding += n;
+    else if (strstr(t->name, "lm_head"))
+        s->head += n;
+    else if (strstr(t->name, ".experts."))
+        s->expert += n;
+    else
+        s->dense += n;
+    return 0;
+}
+
+static int read_shape(struct simulation *m)
+{
+    const char *name = opt_string(m->v, "shape");
+    const struct shape *shape = name ? shapes_of_name(name) : NULL;
+    double bytes = opt_float(m->v, "bits") / 8;
+    size_t layers = 0;
+    struct sizes s = {0};
+
+    if (!shape)
+        return err_set(m->e, ERR_USAGE, "--shape: found '%s', expected one that gallop synth --list names",
+                       name ? name : "");
+    if (!opt_given(m->v, "bandwidth") || !opt_given(m->v, "flops"))
+        return err_set(m->e, ERR_USAGE, "--bandwidth and --flops of the machine are expected");
+    layers = opt_given(m->v, "layers") ? (size_t)opt_int(m->v, "layers") : shape->layers;
+    shapes_tensors(shape, layers, add_tensor, &s);
+    s.head = s.head > 0 ? s.head : (double)(shape->vocab * shape->hidden);
+    m->spec = (struct sim_executor_spec){
+        .bandwidth = opt_float(m->v, "bandwidth") * 1e9,
+        .flops = opt_float(m->v, "flops") * 1e9,
+        .overhead_s = opt_float(m->v, "overhead-ms") / 1000,
+        .dense_bytes = (s.dense + s.head) * bytes,
+        .expert_bytes = s.expert * bytes + s.mxfp4 * fmin(bytes, mxfp4_bits / 8),
+        .n_experts = (double)shape->experts,
+        .top_k = (double)shape->top_k,
+        .row_flops =
+            2 * (s.dense +
+                 (shape->experts ? (s.expert + s.mxfp4) * (double)shape->top_k / (double)shape->experts : 0)),
+        .head_flops = 2 * s.head,
+        .pair_flops = 4.0 * (double)(layers * shape->heads * shape->head_dim),
+        .token_bytes = 2.0 * (double)(layers * shape->kv * shape->head_dim) * opt_float(m->v, "kv-bits") / 8};
+    m->kv_tokens = (size_t)(opt_float(m->v, "kv-cache-memory") * (double)(1 << 30) / m->spec.token_bytes);
+    return 0;
+}
+
+/* ---- options ---- */
+
+/* "ttft:2000,tpot:200" */
+static int read_limits(struct simulation *m)
+{
+    const char *text = opt_string(m->v, "limit");
+
+    for (bool goes_on = true; goes_on;) {
+        struct {
+            const char *name;
+            double *limit;
+        } all[] = {{"ttft:", &m->limits.ttft_s}, {"tpot:", &m->limits.tpot_s}, {"e2el:", &m->limits.e2el_s}};
+        double ms = 0;
+        char *end = NULL;
+
+        for (size_t i = 0; i < 3; i++)
+            if (strncmp(text, all[i].name, 5) == 0) {
+                ms = strtod(text + 5, &end);
+                *all[i].limit = ms / 1000;
+            }
+        if (!(ms > 0 && isfinite(ms)) || (*end && *end != ','))
+            return err_set(
+                m->e, ERR_USAGE,
+                "--limit: found '%s', expected milliseconds above 0 as in ttft:2000,tpot:200,e2el:60000",
+                text);
+        goes_on = *end == ',';
+        text = end + 1;
+    }
+    return 0;
+}
+
+static int read_options(struct simulation *m)
+{
+    const struct opt_values *v = m->v;
+    int64_t block = opt_int(v, "block-size");
+    int rc;
+
+    if (opt_string(v, "trace") && !traffic_trace_file(v))
+        return err_set(m->e, ERR_USAGE, "--trace: found nothing after it, expected a file of requests");
+    if ((rc = read_limits(m)) != 0 || (rc = read_shape(m)) != 0 ||
+        (rc = traffic_of_options(&m->traffic, v, m->e)) != 0)
+        return rc;
+    if (block & (block - 1))
+        return err_set(m->e, ERR_USAGE, "--block-size: found %lld, expected a power of two",
+                       (long long)block);
+    m->max_len =
+        opt_given(v, "max-model-len") ? (size_t)opt_int(v, "max-model-len") : traffic_longest(&m->traffic);
+    if (m->kv_tokens < m->max_len + (size_t)block)
+        return err_set(
+            m->e, ERR_INPUT,
+            "a KV cache of %zu tokens cannot hold one sequence of %zu: --kv-cache-memory %.2f or more",
+            m->kv_tokens, m->max_len,
+            ceil((double)(m->max_len + (size_t)block) * m->spec.token_bytes / (1 << 30) * 100) / 100);
+    m->step = (struct step_options){.max_seqs = strcmp(opt_string(v, "scheduler"), "iterative") == 0,
+                                    .max_tokens = (size_t)opt_int(v, "max-num-batched-tokens"),
+                                    .max_queued = (size_t)opt_int(v, "max-num-queued-reqs"),
+                                    .max_queued_tokens = (size_t)opt_int(v, "max-num-queued-tokens"),
+                                    .policy = (enum waiting_policy)opt_choice(v, "scheduling-policy"),
+                                    .order = opt_choice(v, "scheduler") == 1 ? SCHED_PROMPTS_FIRST
+                                                                             : SCHED_DECODES_FIRST,
+                                    .worst_case = opt_choice(v, "admission") == 1,
+                                    .target_s = opt_float(v, "tpot-target-ms") / 1000,
+                                    .step_guess_s = m->spec.dense_bytes / m->spec.bandwidth,
+                                    .row_guess_s = m->spec.row_flops / m->spec.flops};
+    return 0;
+}
+
+/* ---- a run ---- */
+
+struct simulate_run {
+    struct simulation *m;
+    double speed;
+    struct kv kv;
+    struct sim_executor machine;
+    struct step step;
+    struct serving serving;
+    int32_t *ids; /* [max_len] */
+    size_t n_came;
+};
+
+/* The cache has the blocks of the real one, and rows of a byte or so. */
+static int open_run(struct simulate_run *r)
+{
+    const struct opt_values *v = r->m->v;
+    enum prefix_kind index = PREFIX_RADIX;
+    bool keeps = prefix_kind_of_name(options_prefix_index(v), &index); /* "none" is no kind */
+    const struct kv_limits lim = {.n_layers = 1,
+                                  .n_kv = 1,
+                                  .head_dim = 1,
+                                  .dtype = DT_I8,
+                                  .max_seqs = (size_t)opt_int(v, "max-num-seqs"),
+                                  .max_len = r->m->max_len,
+                                  .block = (size_t)opt_int(v, "block-size"),
+                                  .pool_tokens = r->m->kv_tokens,
+                                  .keep_prefixes = keeps,
+                                  .prefix_index = index};
+    size_t most = r->m->step.max_tokens > lim.max_seqs ? r->m->step.max_tokens : lim.max_seqs;
+    int rc;
+
+    r->ids = mem_zalloc(r->m->max_len, sizeof(*r->ids), MEM_APP);
+    if (!r->ids)
+        return err_nomem(r->m->e, "a prompt");
+    if ((rc = kv_open(&r->kv, "paged", &lim, r->m->e)) != 0 ||
+        (rc = sim_executor_open(&r->machine, &r->m->spec, &r->kv, most, r->m->e)) != 0 ||
+        (rc = step_open(&r->step, &r->machine.x, &r->m->step, r->m->e)) != 0)
+        return rc;
+    return serving_open(&r->serving, &r->m->traffic, SIZE_MAX, r->m->e);
+}
+
+static void close_run(struct simulate_run *r)
+{
+    step_close(&r->step);
+    sim_executor_close(&r->machine);
+    kv_close(&r->kv);
+    serving_close(&r->serving);
+    mem_free(r->ids);
+}
+
+/* Sends request I. *ENDED: it failed at the door. */
+static int send_one(struct simulate_run *r, size_t i, double at_s, bool *ended)
+{
+    const struct traffic_request *q = &r->m->traffic.request[i];
+    struct sampling sampling;
+    struct seq_request sr = {.ids = r->ids,
+                             .n_ids = q->n_prompt,
+                             .sampling = &sampling,
+                             .prompt_logprobs = -1,
+                             .user = &r->serving.request[i]};
+    struct err why = {0};
+    struct seq *s;
+
+    *ended = !serving_sent(&r->serving, i, at_s, r->m->max_len);
+    if (*ended)
+        return 0;
+    sampling_default(&sampling);
+    sampling.max_new_tokens = q->n_output;
+    sampling.ignore_eos = true;
+    sampling_mark(&sampling, SAMPLING_MAX_NEW_TOKENS);
+    if (step_take_place(&r->step, q->n_prompt, &why) != 0) {
+        serving_ended(&r->serving, i, at_s, 0, true);
+        *ended = true;
+        return 0;
+    }
+    traffic_tokens(&r->m->traffic, i, INT32_MAX, r->ids);
+    if (seq_new(&s, &sr, 1, NULL, INT32_MAX, r->m->max_len, r->m->e) != 0)
+        return r->m->e->code;
+    s->queued = true;
+    s->id = i + 1;
+    step_add(&r->step, s);
+    return 0;
+}
+
+/* Sends request I, and the turns behind it as long as they fail at the door. */
+static int send_turns(struct simulate_run *r, size_t i, double at_s)
+{
+    bool ended = true;
+    int rc = send_one(r, i, at_s, &ended);
+
+    while (rc == 0 && ended && (i = r->m->traffic.request[i].next) != 0)
+        rc = send_one(r, i, at_s, &ended);
+    return rc;
+}
+
+static int take_events(struct simulate_run *r)
+{
+    double now = r->machine.now_s;
+    struct step_event ev;
+    int rc = 0;
+
+    while (rc == 0 && step_take(&r->step, &ev)) {
+        size_t i = (size_t)((struct serving_request *)ev.seq->user - r->serving.request),
+               next = r->m->traffic.request[i].next;
+
+        if (ev.type == STEP_TOKEN && serving_token(&r->serving, i, ev.token, now) != 0)
+            return err_nomem(r->m->e, "the times of tokens");
+        if (ev.type != STEP_FINISHED)
+            continue;
+        serving_ended(&r->serving, i, now, ev.seq->n_cached, ev.seq->fault.code != 0);
+        seq_free(ev.seq);
+        if (next)
+            rc = send_turns(r, next, now);
+    }
+    serving_step(&r->serving, now);
+    return rc;
+}
+
+/* All of the traffic, SPEED times as fast. */
+static int run_traffic(struct simulate_run *r)
+{
+    const struct traffic *t = &r->m->traffic;
+    int rc = 0;
+
+    while (rc == 0 && r->serving.n_ended < t->n) {
+        while (rc == 0 && r->n_came < t->n_first &&
+               t->request[r->n_came].at_s / r->speed <= r->machine.now_s) {
+            rc = send_turns(r, r->n_came, t->request[r->n_came].at_s / r->speed);
+            r->n_came++;
+        }
+        if (rc == 0 && !step_run(&r->step) && r->n_came < t->n_first)
+            r->machine.now_s = fmax(r->machine.now_s, t->request[r->n_came].at_s / r->speed);
+        rc = rc ? rc : take_events(r);
+    }
+    return rc;
+}
+
+/* Summary of the traffic at SPEED; NULL: it failed. */
+static json_t *simulate(struct simulation *m, double speed)
+{
+    static const double p[] = {90, 95, 99};
+    struct simulate_run r = {.m = m, .speed = speed};
+    json_t *o = NULL;
+
+    if (open_run(&r) == 0 && run_traffic(&r) == 0 && !(o = serving_summary(&r.serving, &m->limits, p, 3)))
+        err_nomem(m->e, "the summary");
+    if (o) {
+        json_object_set_new(o, "preemptions", json_integer((json_int_t)r.step.n_preempted));
+        json_object_set_new(o, "recomputed_tokens", json_integer((json_int_t)r.step.n_recomputed));
+        json_object_set_new(o, "steps", json_integer((json_int_t)r.step.n_steps));
+        json_object_set_new(o, "kv_tokens", json_integer((json_int_t)m->kv_tokens));
+        json_object_set_new(o, "speed", json_real(speed));
+    }
+    close_run(&r);
+    return o;
+}
+
+/* ---- the sweep ---- */
+
+static bool is_within(const json_t *o, const char *key, double limit_s)
+{
+    return limit_s <= 0 || json_number_value(json_object_get(o, key)) <= limit_s * 1000;
+}
+
+static bool holds(const struct simulation *m, const json_t *o)
+{
+    return json_integer_value(json_object_get(o, "failed")) == 0 &&
+           is_within(o, "p95_ttft_ms", m->limits.ttft_s) && is_within(o, "p95_tpot_ms", m->limits.tpot_s) &&
+           is_within(o, "p95_e2el_ms", m->limits.e2el_s);
+}
+
+/* Halves the distance between a speed that holds and one that does not, until they are 2 % apart. */
+static int sweep(struct simulation *m, bool json)
+{
+    double low = 0, high = 0, speed = 1;
+    json_t *best = NULL;
+
+    if (m->traffic.request[m->traffic.n_first - 1].at_s == 0)
+        return err_set(m->e, ERR_USAGE,
+                       "--rate-sweep: all requests come at once; give --request-rate, or a trace with times");
+    while ((high == 0 || low == 0 || high > low * 1.02) && speed > 1e-6 && speed < 1e6) {
+        json_t *o = simulate(m, speed);
+
+        if (!o) {
+            json_decref(best);
+            return m->e->code;
+        }
+        if (holds(m, o)) {
+            json_decref(best);
+            best = o;
+            low = speed;
+        } else {
+            high = speed;
+            json_decref(o);
+        }
+        speed = low == 0 ? high / 2 : high == 0 ? low * 2 : sqrt(low * high);
+    }
+    if (!best)
+        return err_set(m->e, ERR_INPUT, "--limit: not even the slowest traffic keeps it on this machine");
+    if (!json && high == 0)
+        print_text("the limits hold however fast this traffic comes:\n");
+    else if (!json)
+        print_fmt("the limits hold up to %.3g times this traffic:\n", low);
+    serving_print(best, m->max_len, json);
+    return 0;
+}
+
+static int simulate_run(const struct opt_values *v, struct err *e)
+{
+    struct simulation m = {.v = v, .e = e};
+    json_t *o;
+    int rc = read_options(&m);
+
+    if (rc == 0 && opt_flag(v, "rate-sweep"))
+        rc = sweep(&m, opt_flag(v, "json"));
+    else if (rc == 0 && (o = simulate(&m, 1)) != NULL)
+        serving_print(o, m.max_len, opt_flag(v, "json"));
+    else if (rc == 0)
+        rc = e->code;
+    traffic_fini(&m.traffic);
+    return rc;
+}
+
+const struct verb verb_simulate = {
+    .name = "simulate",
+    .summary = "what a machine would do with a load of requests",
+    .arguments = "--shape NAME --bandwidth GB/s --flops GF/s [options]",
+    .no_words = "options only",
+    .manual =
+        "Times to the first token and between tokens, rates, hits in the prefix cache and preemptions of a load on a "
+        "machine that need not be there. The scheduler, policies and caches are the engine's own; a step takes the "
+        "time that its bytes and operations need at the rates given.",
+    .options = (const struct opt_row *const[]){rows, traffic_options, options_scheduling, options_json,
+                                               options_help, NULL},
+    .run = simulate_run,
+};

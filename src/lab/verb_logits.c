@@ -1,0 +1,244 @@
+/* verb_logits.c - `gallop logits`: logits and hidden states of a prompt, without generating. */
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/input.h"
+#include "app/load.h"
+#include "app/options.h"
+#include "app/print.h"
+#include "app/save.h"
+#include "app/verb.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/opt.h"
+#include "engine/engine.h"
+#include "engine/engine_priv.h"
+#include "engine/score.h"
+#include "lab/npy.h"
+
+enum { MAX_WANTED = 128, MAX_TOP = 1024, USUAL_STEP = 512 /* of a step, unless asked for more */ };
+
+static const struct opt_row rows[] = {
+    {"ids", 0, OPT_STRING, "1,2,3", EVERYDAY, .help = "token ids of the prompt"},
+    {"top", 0, OPT_INT, "K", EVERYDAY, .help = "print the K largest logits of each position",
+     .range = "[1,1024]"},
+    {"npy", 0, OPT_STRING, "F", EVERYDAY, .help = "write the logits as float32 [rows, V]"},
+    {"hidden", 0, OPT_STRING, "F", EVERYDAY,
+     .help = "write the hidden states as float32 [L + 1, T, E], embedding output first"},
+    {"last", 0, OPT_INT, "K", EVERYDAY, .help = "only the last K positions", .otherwise = "all",
+     .range = "[1,2147483647]"},
+    {"no-special", 0, OPT_FLAG, NULL, PROMPT, .help = "add no BOS or other special tokens to text"},
+    {"chunk", 0, OPT_INT, "N", COMPUTING, .help = "compute the prompt in chunks of N tokens",
+     .range = "[1,65536]"},
+    {0}};
+
+struct results {
+    struct save npy, hidden;
+    bool json;
+    size_t first; /* position of the first row that was asked for */
+    size_t top, vocab;
+    json_t *list;
+    struct err *e;
+};
+
+struct ranked {
+    int32_t id;
+    float v;
+};
+
+static int by_value(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+
+    if (x->v != y->v)
+        return x->v < y->v ? 1 : -1;
+    return x->id < y->id ? -1 : 1;
+}
+
+/* The K largest of N, best first: a small sorted list is kept while scanning. */
+static size_t largest(const float *x, size_t n, struct ranked *out, size_t k)
+{
+    size_t got = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t at;
+
+        if (got == k && !(x[i] > out[k - 1].v))
+            continue;
+        at = got < k ? got++ : k - 1;
+        for (; at > 0 && out[at - 1].v < x[i]; at--)
+            out[at] = out[at - 1];
+        out[at] = (struct ranked){(int32_t)i, x[i]};
+    }
+    qsort(out, got, sizeof(*out), by_value);
+    return got;
+}
+
+static int take_top(struct results *o, size_t pos, const float *x)
+{
+    struct ranked best[MAX_TOP];
+    size_t n = largest(x, o->vocab, best, o->top);
+    json_t *top;
+
+    if (!dtype_all_finite(x, o->vocab, DT_F32))
+        return err_set(o->e, ERR_INPUT,
+                       "the logits of position %zu hold an infinity or NaN, expected are finite numbers",
+                       pos);
+    if (!o->json) {
+        print_fmt("%zu:", pos);
+        for (size_t i = 0; i < n; i++)
+            print_fmt(" %d=%.6g", (int)best[i].id, (double)best[i].v);
+        print_text("\n");
+        return 0;
+    }
+    top = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(top, json_pack("[i,f]", (int)best[i].id, (double)best[i].v));
+    json_array_append_new(o->list, json_pack("{s:I,s:o}", "pos", (json_int_t)pos, "top", top));
+    return 0;
+}
+
+static int take_rows(void *ctx, size_t pos, size_t n, const float *logits)
+{
+    struct results *o = ctx;
+    int rc = 0;
+
+    if (pos < o->first) { /* computed for --hidden only */
+        size_t skip = o->first - pos < n ? o->first - pos : n;
+
+        pos += skip;
+        logits += skip * o->vocab;
+        n -= skip;
+    }
+    if (o->npy.f)
+        rc = save_write(&o->npy, logits, n * o->vocab * sizeof(*logits), o->e);
+    for (size_t i = 0; i < n && o->top && rc == 0; i++)
+        rc = take_top(o, pos + i, logits + i * o->vocab);
+    return rc ? rc : print_flush(o->e);
+}
+
+static int logits_compute(struct llm *m, const struct opt_values *v, const struct tok_ids *ids, struct err *e)
+{
+    const struct model_info *i = &m->model.info;
+    struct results o = {
+        .json = opt_flag(v, "json"), .vocab = i->vocab, .e = e, .top = (size_t)opt_int(v, "top")};
+    struct score_request r = {.ids = ids->id,
+                              .n = ids->n,
+                              .last = ids->n,
+                              .chunk = (size_t)opt_int(v, "chunk"),
+                              .rows = take_rows,
+                              .ctx = &o};
+    size_t shape[3] = {i->n_layers + 1, ids->n, i->hidden}, rows_shape[2];
+    int rc = 0;
+
+    if (opt_given(v, "last") && (size_t)opt_int(v, "last") < ids->n)
+        o.first = ids->n - (size_t)opt_int(v, "last");
+    r.last = opt_given(v, "hidden") ? ids->n : ids->n - o.first;
+    if (opt_given(v, "hidden") &&
+        !(r.hidden = mem_zalloc(shape[0] * shape[1], shape[2] * sizeof(float), MEM_APP)))
+        return err_nomem(e, "hidden states");
+    o.list = json_array();
+    rows_shape[0] = ids->n - o.first;
+    rows_shape[1] = i->vocab;
+    if (opt_given(v, "npy"))
+        rc = npy_create(&o.npy, opt_string(v, "npy"), rows_shape, 2, e);
+    if (rc == 0 && r.hidden)
+        rc = npy_create(&o.hidden, opt_string(v, "hidden"), shape, 3, e);
+    if (rc == 0)
+        rc = score_run(m, &r, e);
+    if (rc == 0)
+        rc = save_commit(&o.npy, e);
+    if (rc == 0 && r.hidden)
+        rc = save_write(&o.hidden, r.hidden, shape[0] * shape[1] * shape[2] * sizeof(float), e);
+    if (rc == 0)
+        rc = save_commit(&o.hidden, e);
+    save_abort(&o.npy);
+    save_abort(&o.hidden);
+    if (rc == 0 && o.json)
+        print_json(json_incref(o.list));
+    json_decref(o.list);
+    mem_free(r.hidden);
+    return rc;
+}
+
+static int check_combination(const struct opt_values *v, struct err *e)
+{
+    const char *npy = opt_string(v, "npy"), *hidden = opt_string(v, "hidden");
+    bool ids = opt_given(v, "ids");
+
+    if (v->n_args > 1)
+        return err_set(e, ERR_USAGE, "one prompt is expected, %zu were given (quote it)", v->n_args);
+    if (ids == (v->n_args > 0))
+        return err_set(e, ERR_USAGE, "one prompt is needed: %s",
+                       ids ? "--ids or text, not both" : "--ids or text");
+    if (npy && hidden && strcmp(npy, hidden) == 0 && strcmp(npy, "/dev/null") != 0)
+        return err_set(e, ERR_USAGE, "--npy and --hidden name the same file %s", npy);
+    if (opt_given(v, "chunk") && opt_given(v, "max-num-batched-tokens") &&
+        opt_int(v, "chunk") > opt_int(v, "max-num-batched-tokens"))
+        return err_set(e, ERR_USAGE, "--chunk %d is more than --max-num-batched-tokens %d",
+                       (int)opt_int(v, "chunk"), (int)opt_int(v, "max-num-batched-tokens"));
+    if (opt_flag(v, "no-special") && ids)
+        log_warn("--no-special changes nothing: nothing is added to --ids");
+    if (opt_given(v, "last") && !npy && !opt_given(v, "top"))
+        log_warn("--last changes nothing without --npy or --top");
+    return ids ? 0 : err_utf8(e, "the prompt", v->args[0], strlen(v->args[0]));
+}
+
+/* The prompt's ids: as they were given, or those of the text. */
+static int logits_read_prompt(const struct opt_values *v, const struct llm *m, struct tok_ids *ids,
+                              struct err *e)
+{
+    if (opt_given(v, "ids"))
+        return 0;
+    if (!m->tok)
+        return err_set(e, ERR_INPUT, "%s", m->tok_missing.msg);
+    return tok_encode(m->tok, v->args[0], strlen(v->args[0]), opt_flag(v, "no-special") ? 0 : TOK_ADD_SPECIAL,
+                      ids, e);
+}
+
+/* Rows of logits that a step gives. Hidden states come with those of every row. */
+static int64_t most_wanted(const struct opt_values *v)
+{
+    bool few = opt_given(v, "last") && !opt_given(v, "hidden") && opt_int(v, "last") < MAX_WANTED;
+
+    return few ? opt_int(v, "last") : MAX_WANTED;
+}
+
+static int logits_run(const struct opt_values *v, struct err *e)
+{
+    struct tok_ids ids = {0};
+    struct gallop *g = NULL;
+    struct load l;
+    int rc = check_combination(v, e);
+
+    if (rc || (opt_given(v, "ids") && (rc = input_ids(opt_string(v, "ids"), &ids, e)) != 0))
+        return rc;
+    if ((rc = load_options(v, &l, e)) == 0) {
+        l.o.max_num_seqs = 1;
+        l.o.max_logits = most_wanted(v);
+        if (opt_int(v, "chunk") > USUAL_STEP)
+            l.o.max_batched_tokens = opt_int(v, "chunk");
+        rc = load_engine(&l, NULL, &g, e);
+    }
+    if (rc == 0 && (rc = logits_read_prompt(v, engine_llm(g), &ids, e)) == 0)
+        rc = logits_compute(engine_llm(g), v, &ids, e);
+    if (rc == 0 && !opt_given(v, "npy") && !opt_given(v, "hidden") && !opt_given(v, "top"))
+        log_warn("nothing is shown without --npy, --hidden or --top");
+    tok_ids_fini(&ids);
+    gallop_close(g);
+    return rc;
+}
+
+const struct verb verb_logits = {
+    .name = "logits",
+    .summary = "logits of a prompt, without generating",
+    .arguments = "[options] [\"prompt\"]",
+    .manual = "Logits of a prompt, without generating. A file that exists is replaced when the new one is "
+              "complete.",
+    .options = (const struct opt_row *const[]){options_model, rows, options_source, options_engine,
+                                               options_json, options_help, NULL},
+    .run = logits_run,
+};

@@ -1,0 +1,204 @@
+/* verb_sample.c - `gallop sample`: what a sampling configuration makes of a distribution, stage by stage. */
+#include <jansson.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "app/input.h"
+#include "app/options.h"
+#include "app/print.h"
+#include "app/verb.h"
+#include "base/arena.h"
+#include "base/json_pull.h"
+#include "base/mem.h"
+#include "base/opt.h"
+#include "engine/engine.h"
+#include "engine/sample.h"
+#include "kern/kern.h"
+#include "lab/npy.h"
+
+static const struct opt_row rows[] = {
+    {"logits", 0, OPT_STRING, "F.npy", EVERYDAY,
+     .help = "float32 logits of one position, [V] or [1, V]; of several with --row (-: standard input)"},
+    {"row", 0, OPT_INT, "R", EVERYDAY, .help = "the row of [rows, V] to take, from 0",
+     .range = "[0,2147483647]"},
+    {"params", 0, OPT_STRING, "JSON", EVERYDAY,
+     .help = "sampling fields with underscores, plus prompt_ids and output_ids"},
+    {0}};
+
+/* What --params says. */
+struct plan {
+    struct sampling s;
+    struct tok_ids prompt, output;
+    struct arena arena; /* lists of S */
+};
+
+/* Takes KEY, a list of ids, out of O. */
+static int take_ids(json_t *o, const char *key, struct tok_ids *ids, struct err *e)
+{
+    const json_t *list = json_object_get(o, key);
+    int rc = list ? input_json_ids(list, key, 0, ids, e) : 0;
+
+    if (rc)
+        return err_prefix(e, "--params");
+    json_object_del(o, key);
+    return 0;
+}
+
+static int read_params(const char *text, struct plan *p, struct err *e)
+{
+    struct sampling user, none;
+    json_t *o;
+    int rc;
+
+    sampling_default(&user);
+    sampling_default(&none);
+    if ((rc = json_pull_load(&o, text, strlen(text), "--params", e)) != 0)
+        return rc;
+    if (!json_is_object(o))
+        rc = err_set(e, ERR_INPUT, "--params: an object is expected");
+    else if ((rc = take_ids(o, "prompt_ids", &p->prompt, e)) == 0 &&
+             (rc = take_ids(o, "output_ids", &p->output, e)) == 0 &&
+             (rc = sampling_set_json(&user, o, "--params", &p->arena, e)) == 0) {
+        /* the distribution is asked for, so drawing is meant unless the parameters say otherwise */
+        if (!sampling_given(&user, SAMPLING_DO_SAMPLE)) {
+            user.do_sample = true;
+            sampling_mark(&user, SAMPLING_DO_SAMPLE);
+        }
+        if (user.n_bad_words)
+            rc = err_set(e, ERR_INPUT, "--params: bad_words: words are tokens of a model, and there is none");
+        sampling_merge(&p->s, &user, &none);
+        if (rc == 0 && (rc = sampling_validate(&p->s, INT32_MAX, e)) != 0)
+            err_prefix(e, "--params");
+    }
+    json_decref(o);
+    return rc;
+}
+
+/* ---- the distribution ---- */
+
+static void sample_print(const struct sample_stage *stage, size_t n_stages, const struct sample_prob *prob,
+                         size_t n_probs, bool json)
+{
+    json_t *stages = json_array(), *probs = json_array();
+
+    for (size_t i = 0; i < n_stages; i++) {
+        json_array_append_new(stages, json_pack("{s:s,s:I}", "name", stage[i].name, "survivors",
+                                                (json_int_t)stage[i].survivors));
+        if (!json)
+            print_fmt("%-20s %zu\n", stage[i].name, stage[i].survivors);
+    }
+    for (size_t i = 0; i < n_probs; i++) {
+        json_array_append_new(probs, json_pack("[i,f]", (int)prob[i].id, prob[i].p));
+        if (!json)
+            print_fmt("%8d  %.6f\n", (int)prob[i].id, prob[i].p);
+    }
+    if (json)
+        print_json(json_pack("{s:O,s:O}", "stages", stages, "probs", probs));
+    json_decref(stages);
+    json_decref(probs);
+}
+
+static int check_ids(const char *key, const struct tok_ids *ids, size_t n_vocab, struct err *e)
+{
+    for (size_t i = 0; i < ids->n; i++)
+        if ((size_t)ids->id[i] >= n_vocab)
+            return err_set(e, ERR_INPUT, "--params: %s[%zu] is %d, there are %zu logits", key, i,
+                           (int)ids->id[i], n_vocab);
+    return 0;
+}
+
+static int explain(struct plan *p, const float *logits, size_t n, bool json, struct err *e)
+{
+    struct sample_stage stage[SAMPLE_MAX_STAGES];
+    struct sample_prob *prob = mem_zalloc(n, sizeof(*prob), MEM_APP);
+    size_t n_stages, n_probs, n_output = p->output.n;
+    struct sample_scratch sampler = {0};
+    struct sample_history h;
+    int rc;
+
+    if (!prob)
+        return err_nomem(e, "probabilities");
+    if ((rc = check_ids("prompt_ids", &p->prompt, n, e)) == 0 &&
+        (rc = check_ids("output_ids", &p->output, n, e)) == 0 && (rc = sampling_validate(&p->s, n, e)) == 0 &&
+        (rc = sample_open(&sampler, kern_table(cpu_best()), n, e)) == 0 &&
+        (rc = sample_history_init(&h, &p->s, p->prompt.id, p->prompt.n, n_output, n, &p->arena, e)) == 0) {
+        for (size_t i = 0; i < n_output; i++)
+            sample_history_add(&h, p->output.id[i]);
+        rc = sample_explain(&sampler, &p->s, &h, logits, n, n_output, stage, &n_stages, prob, &n_probs);
+        if (rc)
+            err_set(e, rc, "no token is left, or a logit is not a number");
+        else
+            sample_print(stage, n_stages, prob, n_probs, json);
+    }
+    sample_close(&sampler);
+    mem_free(prob);
+    return rc;
+}
+
+/* The row of V logits that is asked for: *X points into A. */
+static int choose_row(const struct opt_values *v, const struct npy_array *a, const float **x, size_t *n,
+                      struct err *e)
+{
+    size_t n_rows = a->n_dims == 2 ? a->shape[0] : 1, row = (size_t)opt_int(v, "row");
+    const char *path = opt_string(v, "logits");
+    char shape[256];
+
+    *n = a->n_dims ? a->shape[a->n_dims - 1] : 0;
+    npy_shape_text(a, shape, sizeof(shape));
+    if (a->n_dims < 1 || a->n_dims > 2 || *n == 0 || *n > INT32_MAX || n_rows == 0)
+        return err_set(e, ERR_INPUT,
+                       "%s: logits of shape %s; [V], [1, V] or, with --row, [rows, V] is expected", path,
+                       shape);
+    if (n_rows > 1 && !opt_given(v, "row"))
+        return err_set(e, ERR_INPUT, "%s: logits of shape %s are %zu positions; --row says which", path,
+                       shape, n_rows);
+    if (row >= n_rows)
+        return err_set(e, ERR_INPUT, "--row %zu: %s has logits of shape %s", row, path, shape);
+    *x = a->x + row * *n;
+    return 0;
+}
+
+static int explain_file(const struct opt_values *v, struct plan *p, struct err *e)
+{
+    struct npy_array logits;
+    const float *x = NULL;
+    size_t n;
+    int rc;
+
+    if ((rc = npy_read(opt_string(v, "logits"), &logits, e)) == 0 &&
+        (rc = choose_row(v, &logits, &x, &n, e)) == 0)
+        rc = explain(p, x, n, opt_flag(v, "json"), e);
+    mem_free(logits.x);
+    return rc;
+}
+
+static int sample_run(const struct opt_values *v, struct err *e)
+{
+    const char *params = opt_given(v, "params") ? opt_string(v, "params") : "{}";
+    struct plan p = {0};
+    int rc;
+
+    if (!opt_given(v, "logits"))
+        return err_set(e, ERR_USAGE, "sample: --logits is needed");
+    arena_init(&p.arena, MEM_APP);
+    if (read_params(params, &p, e) != 0) {
+        err_prefix(e, "sample");
+        rc = e->code = ERR_USAGE;
+    } else {
+        rc = explain_file(v, &p, e);
+    }
+    tok_ids_fini(&p.prompt);
+    tok_ids_fini(&p.output);
+    arena_fini(&p.arena);
+    return rc;
+}
+
+const struct verb verb_sample = {
+    .name = "sample",
+    .summary = "what a sampling configuration makes of logits",
+    .arguments = "--logits F.npy --params JSON",
+    .no_words = "options only",
+    .manual = "What a sampling configuration makes of a distribution, stage by stage.",
+    .options = (const struct opt_row *const[]){rows, options_json, options_help, NULL},
+    .run = sample_run,
+};

@@ -1,0 +1,294 @@
+/* verb_synth.c - `gallop synth`: a checkpoint folder with random weights in a real model's shape and a
+ * byte-level tokenizer, so that speed can be measured without a download. The same seed gives the same
+ * bytes. */
+#include <jansson.h>
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "app/options.h"
+#include "app/print.h"
+#include "app/save.h"
+#include "app/verb.h"
+#include "base/err.h"
+#include "base/opt.h"
+#include "base/rng.h"
+#include "base/utf8.h"
+#include "ckpt/checkpoint.h"
+#include "lab/shapes.h"
+#include "text/tok/unicode.h"
+
+enum { CHUNK = 1 << 16 };
+
+static const struct opt_word dtype_words[] = {{"bfloat16", "bf16", NULL}, {"float16", "fp16", NULL},
+                                              {"half", "fp16", NULL},     {"float32", "fp32", NULL},
+                                              {"float", "fp32", NULL},    {NULL, NULL, NULL}};
+
+static const struct opt_row rows[] = {
+    {"output", 'o', OPT_STRING, "DIR", EVERYDAY, .help = "the folder to write"},
+    {"list", 0, OPT_FLAG, NULL, EVERYDAY, .help = "name the shapes"},
+    {"layers", 0, OPT_INT, "N", EVERYDAY, .help = "fewer or more layers", .otherwise = "the model's",
+     .range = "[1,4096]"},
+    {"dtype", 0, OPT_CHOICE, NULL, EVERYDAY, .help = "how the weights are stored",
+     .choices = "bf16|fp16|fp32", .words = dtype_words, .fallback = "bf16"},
+    {"seed", 0, OPT_UINT, "N", EVERYDAY, .help = "seed of the weights", .fallback = "0"},
+    {0}};
+
+struct synth {
+    struct save_folder out;
+    enum dtype dtype;
+    uint64_t seed, index; /* tensor number */
+    size_t bytes, done;
+    json_t *header; /* of the weights' file */
+    struct print_bar bar;
+    struct err *e;
+    char chunk[CHUNK * 4];
+};
+
+/* ---- weights ---- */
+
+static bool is_bytes(const struct shapes_tensor *t)
+{
+    return t->fill == SYNTH_NIBBLES || t->fill == SYNTH_SCALES;
+}
+
+/* Elements of T; *inputs: of a row. */
+static size_t elements(const struct shapes_tensor *t, size_t *inputs)
+{
+    size_t n = 1;
+
+    *inputs = 1;
+    for (int d = 0; d < 4 && t->shape[d]; d++) {
+        n *= t->shape[d];
+        *inputs = d ? t->shape[d] : 1;
+    }
+    return n;
+}
+
+static int add_header(void *ctx, const struct shapes_tensor *t)
+{
+    struct synth *s = ctx;
+    size_t inputs, n = elements(t, &inputs) * (is_bytes(t) ? 1 : dtype_bytes(s->dtype));
+    json_t *shape = json_array(), *tensor;
+
+    for (int d = 0; d < 4 && t->shape[d]; d++)
+        json_array_append_new(shape, json_integer((json_int_t)t->shape[d]));
+    tensor = json_pack("{s:s,s:o,s:[I,I]}", "dtype", is_bytes(t) ? "U8" : dtype_name(s->dtype), "shape",
+                       shape, "data_offsets", (json_int_t)s->bytes, (json_int_t)(s->bytes + n));
+    s->bytes += n;
+    return json_object_set_new(s->header, t->name, tensor) == 0 ? 0 : err_nomem(s->e, "the header");
+}
+
+/* N weights, uniform in +-amplitude from 16 random bits each, so that their standard deviation is 1 /
+ * sqrt(inputs). */
+static void fill_random(struct synth *s, size_t first, size_t n, float amplitude)
+{
+    for (size_t i = 0; i < n; i += 8) {
+        uint32_t u[4];
+
+        rng_block(s->seed, s->index, (first + i) / 8, u);
+        for (size_t k = 0; k < 8 && i + k < n; k++) {
+            float v = amplitude * ((float)(u[k / 2] >> (16 * (k % 2)) & 0xffff) / 32768.0f - 1.0f);
+            uint16_t h = s->dtype == DT_BF16 ? dtype_f32_to_bf16(v) : dtype_f32_to_f16(v);
+
+            if (s->dtype == DT_F32)
+                memcpy(s->chunk + (i + k) * 4, &v, 4);
+            else
+                memcpy(s->chunk + (i + k) * 2, &h, 2);
+        }
+    }
+}
+
+static void fill_same(struct synth *s, size_t n, float v)
+{
+    uint16_t h = s->dtype == DT_BF16 ? dtype_f32_to_bf16(v) : dtype_f32_to_f16(v);
+
+    for (size_t i = 0; i < n; i++)
+        if (s->dtype == DT_F32)
+            memcpy(s->chunk + i * 4, &v, 4);
+        else
+            memcpy(s->chunk + i * 2, &h, 2);
+}
+
+/* Random nibbles, or scales around 2^-7: nibbles spread by 3, rows of some 3000 inputs. */
+static void fill_bytes(struct synth *s, size_t first, size_t n, bool scales)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        uint32_t u[4];
+
+        rng_block(s->seed, s->index, (first + i) / 16, u);
+        for (size_t k = 0; k < 16 && i + k < n; k++) {
+            unsigned byte = u[k / 4] >> (8 * (k % 4)) & 0xff;
+
+            s->chunk[i + k] = (char)(scales ? 119 + byte % 3 : byte);
+        }
+    }
+}
+
+/* The weights' file is the last that was opened. */
+static struct save *weights(struct synth *s)
+{
+    return &s->out.file[s->out.n - 1];
+}
+
+static int add_data(void *ctx, const struct shapes_tensor *t)
+{
+    struct synth *s = ctx;
+    size_t inputs, n = elements(t, &inputs), es = is_bytes(t) ? 1 : dtype_bytes(s->dtype);
+    float amplitude = sqrtf(3.0f / (float)inputs);
+    int rc = 0;
+
+    s->index++;
+    for (size_t at = 0; at < n && rc == 0; at += CHUNK) {
+        size_t len = n - at < CHUNK ? n - at : CHUNK;
+
+        if (is_bytes(t))
+            fill_bytes(s, at, len, t->fill == SYNTH_SCALES);
+        else if (t->fill == SYNTH_RANDOM)
+            fill_random(s, at, len, amplitude);
+        else
+            fill_same(s, len, t->fill == SYNTH_ONES ? 1.0f : 0.0f);
+        rc = save_write(weights(s), s->chunk, len * es, s->e);
+        s->done += len * es;
+        print_progress(&s->bar, s->done, s->bytes);
+    }
+    return rc;
+}
+
+static int write_weights(struct synth *s, const struct shape *shape, size_t layers)
+{
+    struct save *o;
+    int rc;
+
+    if ((rc = shapes_tensors(shape, layers, add_header, s)) == 0 &&
+        (rc = save_folder_file(&s->out, "model.safetensors", &o, s->e)) == 0 &&
+        (rc = save_safetensors_header(o, s->header, s->e)) == 0)
+        rc = shapes_tensors(shape, layers, add_data, s);
+    print_bar_end(&s->bar);
+    return rc;
+}
+
+/* ---- the small files ---- */
+
+static int write_json(struct synth *s, const char *name, json_t *json)
+{
+    struct save *o;
+    int rc = json ? save_folder_file(&s->out, name, &o, s->e) : err_nomem(s->e, name);
+
+    if (rc == 0 && json_dumpf(json, o->f, JSON_INDENT(2)) != 0)
+        rc = save_flush(o, s->e) ? s->e->code : err_nomem(s->e, name);
+    json_decref(json);
+    return rc;
+}
+
+static json_t *added(int id, const char *content)
+{
+    return json_pack("{s:i,s:s,s:b,s:b,s:b,s:b,s:b}", "id", id, "content", content, "single_word", 0,
+                     "lstrip", 0, "rstrip", 0, "normalized", 0, "special", 1);
+}
+
+static json_t *tokenizer(void)
+{
+    json_t *vocab = json_object();
+
+    for (int b = 0; b < 256; b++) {
+        char s[5];
+
+        s[utf8_encode(unicode_letter_of((unsigned char)b), s)] = 0;
+        json_object_set_new(vocab, s, json_integer(b));
+    }
+    return json_pack("{s:s,s:n,s:n,s:[o,o],s:n,s:{s:s,s:b,s:b,s:b},s:n,s:{s:s,s:b,s:b,s:b},"
+                     "s:{s:s,s:n,s:n,s:n,s:n,s:b,s:b,s:b,s:o,s:[]}}",
+                     "version", "1.0", "truncation", "padding", "added_tokens", added(256, "<|begin|>"),
+                     added(257, "<|end|>"), "normalizer", "pre_tokenizer", "type", "ByteLevel",
+                     "add_prefix_space", 0, "trim_offsets", 1, "use_regex", 1, "post_processor", "decoder",
+                     "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets", 1, "use_regex", 1, "model",
+                     "type", "BPE", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
+                     "fuse_unk", 0, "byte_fallback", 0, "ignore_merges", 0, "vocab", vocab, "merges");
+}
+
+static int write_all(struct synth *s, const struct shape *shape, const struct opt_values *v)
+{
+    static const char *const torch_name[] = {"bfloat16", "float16", "float32"};
+    size_t layers = opt_given(v, "layers") ? (size_t)opt_int(v, "layers") : shape->layers;
+    int rc;
+
+    if ((rc = save_folder_open(&s->out, opt_string(v, "output"), opt_flag(v, "force"), s->e)) != 0 ||
+        (rc = write_json(s, "config.json",
+                         shapes_config(shape, layers, torch_name[opt_choice(v, "dtype")]))) != 0 ||
+        (rc = write_json(
+             s, "generation_config.json",
+             json_pack("{s:i,s:i,s:b}", "bos_token_id", 256, "eos_token_id", 257, "do_sample", 0))) != 0 ||
+        (rc = write_json(s, "tokenizer.json", tokenizer())) != 0 ||
+        (rc = write_weights(s, shape, layers)) != 0)
+        return rc;
+    return save_folder_commit(&s->out, s->e);
+}
+
+static void list_shapes(bool json)
+{
+    json_t *names = json_array();
+
+    for (size_t i = 0; i < shapes_n(); i++) {
+        const struct shape *s = shapes_at(i);
+
+        json_array_append_new(names, json_string(s->name));
+        if (!json)
+            print_fmt("%-16s %s, %zu layers, hidden %zu, %zu heads (%zu kv), vocabulary %zu\n", s->name,
+                      s->family, s->layers, s->hidden, s->heads, s->kv, s->vocab);
+    }
+    if (json)
+        print_json(json_incref(names));
+    json_decref(names);
+}
+
+static int write_shape(const struct shape *shape, const struct opt_values *v, struct err *e)
+{
+    static const enum dtype dtype[] = {DT_BF16, DT_F16, DT_F32};
+    struct synth *s = mem_zalloc(1, sizeof(*s), MEM_APP);
+    int rc;
+
+    if (!s)
+        return err_nomem(e, "a buffer");
+    s->e = e;
+    s->dtype = dtype[opt_choice(v, "dtype")];
+    s->seed = opt_uint(v, "seed");
+    s->bar.what = "writing";
+    s->header = json_object();
+    rc = write_all(s, shape, v);
+    if (rc == 0 && opt_flag(v, "json"))
+        print_json(json_pack("{s:s,s:I}", "folder", opt_string(v, "output"), "bytes", (json_int_t)s->bytes));
+    else if (rc == 0 && !opt_flag(v, "quiet"))
+        print_fmt("%s: %.1f MB of random weights in the shape of %s\n", opt_string(v, "output"),
+                  (double)s->bytes / 1e6, shape->name);
+    save_folder_abort(&s->out);
+    json_decref(s->header);
+    mem_free(s);
+    return rc;
+}
+
+static int synth_run(const struct opt_values *v, struct err *e)
+{
+    const struct shape *shape;
+
+    if (opt_flag(v, "list")) {
+        list_shapes(opt_flag(v, "json"));
+        return 0;
+    }
+    if (v->n_args != 1 || !opt_given(v, "output"))
+        return err_set(e, ERR_USAGE, "synth: a shape and -o DIR are needed; --list names the shapes");
+    if (!(shape = shapes_of_name(v->args[0])))
+        return err_set(e, ERR_USAGE, "synth: shape %s is not known; --list names them", v->args[0]);
+    return write_shape(shape, v, e);
+}
+
+const struct verb verb_synth = {
+    .name = "synth",
+    .summary = "a checkpoint with random weights in a real model's shape",
+    .arguments = "SHAPE -o DIR [options]",
+    .manual = "Writes a checkpoint with random weights in the shape of a real model, so that speed can be "
+              "measured without a download. A folder that is not empty is refused; with --force its files of "
+              "the same names are replaced.",
+    .options = (const struct opt_row *const[]){rows, options_force, options_json, options_help, NULL},
+    .run = synth_run,
+};
