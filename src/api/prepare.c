@@ -21,22 +21,11 @@ static const struct engine_info *info_of(const struct request *c)
 
 /* ---- refusing ---- */
 
-/* The sentence of the engine without the path of the model, which is nobody's business. */
-static const char *without_path(const struct request *c, const char *sentence)
-{
-    const char *path = info_of(c)->model_path;
-    size_t n = strlen(path);
-
-    return n && strncmp(sentence, path, n) == 0 && strncmp(sentence + n, ": ", 2) == 0 ? sentence + n + 2
-                                                                                       : sentence;
-}
-
 /* The sentence is not charged: there may be no room for it. */
 static int prepare_refuse(struct request *c, int status, const char *sentence)
 {
     enum mem_charge before = mem_charge(MEM_CHARGE_NONE);
 
-    sentence = without_path(c, sentence);
     dialect_reason(sentence, c->reason, sizeof(c->reason));
     buf_fini(&c->reply);
     c->form->error(&c->reply, status, sentence, c->f.param[0] ? c->f.param : NULL);
@@ -67,7 +56,7 @@ static int refuse_code(struct request *c, const struct err *e)
 
     if (mem_lib_failed() || e->code == ERR_NOMEM) /* for lack of memory E may blame the request */
         return refuse_memory(c);
-    err_text(e, text, sizeof(text));
+    err_text_without_path(e, text, sizeof(text));
     return prepare_refuse(c, e->code == ERR_NOSPACE ? 429 : 400, text);
 }
 

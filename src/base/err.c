@@ -19,6 +19,7 @@ static int set(struct err *e, int code, const char *subject, const char *fmt, va
     utf8_printable(msg);
     snprintf(e->subject, sizeof(e->subject), "%s", subject);
     memcpy(e->msg, msg, sizeof(msg));
+    e->n_where = 0;
     e->code = code;
     return code;
 }
@@ -43,6 +44,23 @@ int err_about(struct err *e, int code, const char *subject, const char *fmt, ...
     return code;
 }
 
+int err_at(struct err *e, int code, const char *where, const char *fmt, ...)
+{
+    char sentence[sizeof(e->msg)];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(sentence, sizeof(sentence), fmt, ap);
+    va_end(ap);
+    err_set(e, code, "%s: ", where);
+    if (!e)
+        return code;
+    e->n_where = strlen(e->msg); /* of a path that is cut, what is there */
+    snprintf(e->msg + e->n_where, sizeof(e->msg) - e->n_where, "%s", sentence);
+    utf8_printable(e->msg + e->n_where);
+    return code;
+}
+
 int err_subject(struct err *e, const char *subject)
 {
     if (!e)
@@ -51,10 +69,20 @@ int err_subject(struct err *e, const char *subject)
     return e->code;
 }
 
+static void put_text(const struct err *e, const char *sentence, char *out, size_t size)
+{
+    snprintf(out, size, "%s%s%s", e->subject, e->subject[0] ? ": " : "", sentence);
+    utf8_printable(out);
+}
+
 void err_text(const struct err *e, char *out, size_t size)
 {
-    snprintf(out, size, "%s%s%s", e->subject, e->subject[0] ? ": " : "", e->msg);
-    utf8_printable(out);
+    put_text(e, e->msg, out, size);
+}
+
+void err_text_without_path(const struct err *e, char *out, size_t size)
+{
+    put_text(e, e->msg + e->n_where, out, size);
 }
 
 int err_nomem(struct err *e, const char *what)
@@ -72,7 +100,8 @@ int err_os(struct err *e, const char *what, const char *path)
 
 int err_prefix(struct err *e, const char *fmt, ...)
 {
-    char head[512], old[sizeof(*e)];
+    char head[sizeof(e->msg)], old[sizeof(*e)];
+    size_t n_where;
     va_list ap;
 
     if (!e)
@@ -80,11 +109,14 @@ int err_prefix(struct err *e, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(head, sizeof(head), fmt, ap);
     va_end(ap);
+    utf8_printable(head);
     err_text(e, old, sizeof(old));
+    n_where = e->n_where ? strlen(head) + 2 + strlen(old) - strlen(e->msg + e->n_where) : 0;
     e->subject[0] = 0;
     if (snprintf(e->msg, sizeof(e->msg), "%s: %s", head, old) < 0)
         e->msg[0] = 0;
     utf8_printable(e->msg);
+    e->n_where = n_where < strlen(e->msg) ? n_where : strlen(e->msg);
     return e->code;
 }
 

@@ -29,6 +29,9 @@ struct err {
     /* The option or field that is at fault, as struct gallop_options, struct gallop_sampling or a request
      * spells it ("kv_cache_memory"); "": none. The program shows it as a flag, the server as a JSON field. */
     char subject[ERR_SUBJECT_BYTES];
+    /* Bytes at the beginning of MSG that say where the fault lies: a path of this machine and the colon behind
+     * it. A server leaves them out of its answers. 0: MSG begins with no such path. */
+    size_t n_where;
     char msg[1024]; /* the sentence, without the subject; always terminated, long names are cut */
 };
 
@@ -40,11 +43,18 @@ int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format
 int err_about(struct err *e, int code, const char *subject, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* Sets "WHERE: SENTENCE", with WHERE, the path of a file or folder, marked as such. */
+int err_at(struct err *e, int code, const char *where, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
 /* Says that the error in E is about SUBJECT. Returns its code. */
 int err_subject(struct err *e, const char *subject);
 
 /* "SUBJECT: SENTENCE", or the sentence alone, to OUT [size], cut where it does not fit. */
 void err_text(const struct err *e, char *out, size_t size);
+
+/* err_text() without the path of this machine that the sentence begins with: what a client may see. */
+void err_text_without_path(const struct err *e, char *out, size_t size);
 
 /* The sentence for a failed allocation of WHAT ("out of memory: WHAT"). Returns ERR_NOMEM. */
 int err_nomem(struct err *e, const char *what);
@@ -52,8 +62,8 @@ int err_nomem(struct err *e, const char *what);
 /* The sentence for a failed system call on PATH, from errno. Returns ERR_OS. */
 int err_os(struct err *e, const char *what, const char *path);
 
-/* Makes "PREFIX: SUBJECT: SENTENCE" the sentence: what a file says, not an option, is at fault. Returns its
- * code. */
+/* Makes "PREFIX: SUBJECT: SENTENCE" the sentence: what a file says, not an option, is at fault. PREFIX counts as
+ * part of a path that follows it. Returns the code of E. */
 int err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* 0 when S[n] is UTF-8, else ERR_INPUT and a sentence with the first byte that is not: the line and byte of

@@ -168,9 +168,10 @@ static int read_header(struct header *h, const char *text, size_t len)
     struct json_str name;
     int rc;
 
-    if ((rc = json_pull_open(j, text, len, h->f->path, &h->f->arena, h->e)) != 0)
-        return rc;
-    for (json_pull_enter_object(j); json_pull_key(j, &name);) {
+    /* Errors of the JSON name no file: the path, or the path and the tensor, is put before them here. */
+    if ((rc = json_pull_open(j, text, len, NULL, &h->f->arena, h->e)) != 0)
+        err_prefix(h->e, "%s", h->f->path);
+    for (json_pull_enter_object(j); rc == 0 && json_pull_key(j, &name);) {
         struct entry t = {.name = name};
 
         if (json_str_is(&name, "__metadata__")) {
@@ -178,14 +179,14 @@ static int read_header(struct header *h, const char *text, size_t len)
             continue;
         }
         read_entry(j, &t);
-        if ((rc = json_pull_rc(j)) != 0) {
-            tensor_file_blame(h->f, name.s, name.n, h->e);
-            return rc;
-        }
-        if ((rc = check_entry(h, &t)) != 0)
-            return rc;
+        if ((rc = json_pull_rc(j)) != 0)
+            err_prefix(h->e, "%s: tensor %.*s", h->f->path, shown_bytes(&name), name.s);
+        else
+            rc = check_entry(h, &t);
     }
-    return json_pull_finish(j);
+    if (rc == 0 && (rc = json_pull_finish(j)) != 0)
+        err_prefix(h->e, "%s", h->f->path);
+    return rc;
 }
 
 int safetensors_read(struct tensor_file *f, struct err *e)

@@ -118,17 +118,6 @@ int tensor_file_seal(struct tensor_file *f, struct err *e)
     return 0;
 }
 
-void tensor_file_blame(const struct tensor_file *f, const char *name, size_t len, struct err *e)
-{
-    size_t n = strlen(f->path);
-    char rest[sizeof(e->msg)];
-
-    if (!e || strncmp(e->msg, f->path, n) != 0)
-        return;
-    memcpy(rest, e->msg + n, strlen(e->msg + n) + 1);
-    err_set(e, e->code, "%s: tensor %.*s%s", f->path, len < 200 ? (int)len : 200, name, rest);
-}
-
 const struct view *tensor_file_get(const struct tensor_file *f, const char *name, size_t len)
 {
     uint64_t at;

@@ -55,9 +55,6 @@ int tensor_file_add(struct tensor_file *f, const char *name, size_t len, struct 
 /* Builds the index after the last tensor was added (and sorted). A duplicate name is an error. */
 int tensor_file_seal(struct tensor_file *f, struct err *e);
 
-/* Inserts the tensor's name after the file's name in an error that begins with the file's name. */
-void tensor_file_blame(const struct tensor_file *f, const char *name, size_t len, struct err *e);
-
 /* Finds the tensor NAME[len], or NULL. Borrowed until tensor_file_close(). */
 const struct view *tensor_file_get(const struct tensor_file *f, const char *name, size_t len);
 

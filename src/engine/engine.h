@@ -20,7 +20,6 @@ struct engine_info {
     const char *tok_missing;         /* for this reason; else NULL */
     const struct sampling *defaults; /* what generation_config.json says, with the model's end tokens */
     const char *headless;            /* why the model generates no tokens; NULL: it does */
-    const char *model_path;          /* of the checkpoint's folder or file */
     const char *model_type;          /* config.json's "model_type" */
     bool is_gguf;
     bool is_bidirectional; /* attention sees all of a prompt, which then is computed in one step */

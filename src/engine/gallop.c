@@ -267,7 +267,6 @@ static void fill_info(struct gallop *g)
                                    .tok_missing = m->tok ? NULL : m->tok_missing.msg,
                                    .defaults = &g->config,
                                    .headless = w->info.headless ? w->headless : NULL,
-                                   .model_path = c && c->in.path ? c->in.path : "",
                                    .model_type = w->arch->model_type,
                                    .is_gguf = c && c->gguf.n,
                                    .is_bidirectional = w->bidirectional,

@@ -97,10 +97,9 @@ static const struct chat_template *choose_template(const struct chat *c, const c
     const struct chat_template *t;
 
     if (c->n == 0) {
-        err_set(e, ERR_INPUT,
-                "%s: this model has no chat template (looked into tokenizer_config.json, "
-                "chat_template.jinja and chat_template.json)",
-                c->conf.path);
+        err_at(e, ERR_INPUT, c->conf.path,
+               "this model has no chat template (looked into tokenizer_config.json, chat_template.jinja and "
+               "chat_template.json)");
         return NULL;
     }
     if (!name && tools)
@@ -109,10 +108,11 @@ static const struct chat_template *choose_template(const struct chat *c, const c
         found = settings_find(&c->conf.templates, name ? name : "default");
     t = found ? &c->v[found - c->conf.templates.v] : NULL;
     if (!t)
-        err_set(e, ERR_INPUT, "%s: there is no chat template called '%s' among the %zu of this model",
-                c->conf.path, name ? name : "default", c->n);
+        err_at(e, ERR_INPUT, c->conf.path,
+               "there is no chat template called '%s' among the %zu of this model", name ? name : "default",
+               c->n);
     else if (!t->jinja)
-        err_set(e, ERR_INPUT, "%s: %s", c->conf.path, t->fault.msg);
+        err_at(e, ERR_INPUT, c->conf.path, "%s", t->fault.msg);
     return t && t->jinja ? t : NULL;
 }
 

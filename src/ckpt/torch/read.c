@@ -33,37 +33,43 @@ static int shown(size_t n)
     return n < MAX_KEY ? (int)n : MAX_KEY;
 }
 
-/* Finds the bytes of storage S in the zip archive; their number must be that of its elements. */
+/* Finds the bytes of storage S in the zip archive; their number must be that of its elements. NAME [name_len]: the
+ * tensor that needs it. */
 static int zip_storage(const struct reader *r, const struct unpickle_storage *s, size_t bytes,
-                       const char **data)
+                       const char *name, size_t name_len, const char **data)
 {
     const struct torch_zip_member *m;
-    char name[MAX_KEY + 8] = "data/";
+    char member[MAX_KEY + 8] = "data/";
     int n = shown(s->key_len);
 
-    memcpy(name + 5, s->key, (size_t)n);
-    m = s->key_len <= MAX_KEY ? torch_zip_get(&r->zip, name, s->key_len + 5) : NULL;
+    memcpy(member + 5, s->key, (size_t)n);
+    m = s->key_len <= MAX_KEY ? torch_zip_get(&r->zip, member, s->key_len + 5) : NULL;
     if (!m)
-        return err_set(r->e, ERR_INPUT, "%s: storage data/%.*s is not in the archive", r->f->path, n, s->key);
+        return err_set(r->e, ERR_INPUT, "%s: tensor %.*s: storage data/%.*s is not in the archive",
+                       r->f->path, shown(name_len), name, n, s->key);
     if (m->bytes != bytes)
         return err_set(r->e, ERR_INPUT,
-                       "%s: storage data/%.*s has %zu bytes, its %zu elements of %s need %zu", r->f->path, n,
-                       s->key, m->bytes, s->n, dtype_name(s->dtype), bytes);
+                       "%s: tensor %.*s: storage data/%.*s has %zu bytes, its %zu elements of %s need %zu",
+                       r->f->path, shown(name_len), name, n, s->key, m->bytes, s->n, dtype_name(s->dtype),
+                       bytes);
     *data = m->data;
     return 0;
 }
 
-static int stream_storage(const struct reader *r, const struct unpickle_storage *s, const char **data)
+/* The same for the storages that follow the pickles. */
+static int stream_storage(const struct reader *r, const struct unpickle_storage *s, const char *name,
+                          size_t name_len, const char **data)
 {
     uint64_t at, n;
 
     if (!strmap_get(&r->storages, s->key, s->key_len, &at))
-        return err_set(r->e, ERR_INPUT, "%s: storage %.*s does not follow the pickle", r->f->path,
-                       shown(s->key_len), s->key);
+        return err_set(r->e, ERR_INPUT, "%s: tensor %.*s: storage %.*s does not follow the pickle",
+                       r->f->path, shown(name_len), name, shown(s->key_len), s->key);
     n = little_u64(r->f->map.bytes + at);
     if (n != s->n)
-        return err_set(r->e, ERR_INPUT, "%s: storage %.*s has %" PRIu64 " elements, the pickle says %zu",
-                       r->f->path, shown(s->key_len), s->key, n, s->n);
+        return err_set(r->e, ERR_INPUT,
+                       "%s: tensor %.*s: storage %.*s has %" PRIu64 " elements, the pickle says %zu",
+                       r->f->path, shown(name_len), name, shown(s->key_len), s->key, n, s->n);
     *data = r->f->map.bytes + at + 8;
     return 0;
 }
@@ -123,12 +129,9 @@ static int add_tensor(struct reader *r, const char *name, size_t name_len, const
         return err_set(r->e, ERR_INPUT,
                        "%s: the storage of tensor %.*s has more elements than an address can count",
                        r->f->path, shown(name_len), name);
-    rc = r->zip.n ? zip_storage(r, s, bytes, &data) : stream_storage(r, s, &data);
-    if (rc != 0) {
-        tensor_file_blame(r->f, name, name_len, r->e);
-        return rc;
-    }
-    if ((rc = charge_expansion(r, t, elements, name, shown(name_len))) != 0)
+    rc = r->zip.n ? zip_storage(r, s, bytes, name, name_len, &data)
+                  : stream_storage(r, s, name, name_len, &data);
+    if (rc != 0 || (rc = charge_expansion(r, t, elements, name, shown(name_len))) != 0)
         return rc;
     v.data = data + (s->first + (elements ? t->offset : 0)) * dtype_bytes(s->dtype);
     return tensor_file_add(r->f, name, name_len, v, r->e);
