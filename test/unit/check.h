@@ -6,10 +6,6 @@
 #ifndef GALLOP_TEST_KERN_CHECK_H
 #define GALLOP_TEST_KERN_CHECK_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #define CHECK_U 0x1p-24 /* half a unit in the last place of 1.0f */
 
 /* Deterministic numbers. */

@@ -3,10 +3,6 @@
 
 #include "base/buf.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { U32 = 4, I32 = 5, F32 = 6, BOOL = 7, STRING = 8, ARRAY = 9 };
 
 void ggufwrite_init(struct ggufwrite *w)

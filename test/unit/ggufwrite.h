@@ -2,9 +2,6 @@
 #ifndef TEST_GGUFWRITE_H
 #define TEST_GGUFWRITE_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/buf.h"
 
 struct ggufwrite {

@@ -2,9 +2,6 @@
 #ifndef TEST_HELP_H
 #define TEST_HELP_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "base/err.h"
 
 /* Creates an empty folder and writes its name to dir[64]. help_folder_remove() removes it with the files in

@@ -2,7 +2,6 @@
 #ifndef GALLOP_TEST_REDIS_SERVER_H
 #define GALLOP_TEST_REDIS_SERVER_H
 
-#include <stdbool.h>
 #include <sys/types.h>
 
 enum { REDIS_SERVER_WHERE = 64 }; /* bytes of an address */

@@ -3,7 +3,6 @@
  */
 #include <limits.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

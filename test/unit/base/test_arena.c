@@ -1,13 +1,4 @@
 /* test_arena.c - arenas: alignment, growth, reset, and what happens when memory or arithmetic runs out. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <string.h>
-
 #include "base/arena.h"
 #include "base/mem.h"
 

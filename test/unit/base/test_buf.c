@@ -1,13 +1,4 @@
 /* test_buf.c - growing buffers: content, sticky lack of memory, and JSON strings that are always valid. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <string.h>
-
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/json_pull.h"

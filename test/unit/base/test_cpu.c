@@ -1,11 +1,5 @@
 /* test_cpu.c - instruction set levels against what the compiler's own probe says, caches, names. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif

@@ -1,8 +1,4 @@
 /* test_near.c - which name a mistyped word stands for. */
-#include "test.h"
-
-#include <string.h>
-
 #include "base/near.h"
 
 static const char *guess(const char *word, const char *names)

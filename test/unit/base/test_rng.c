@@ -1,13 +1,5 @@
 /* test_rng.c - Philox against its published known answers, and the properties the sampler relies on. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
-#include <string.h>
 
 #include "base/rng.h"
 

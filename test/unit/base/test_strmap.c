@@ -1,14 +1,5 @@
 /* test_strmap.c - the string map against a plain list, its promises about memory, and its refusal to be
  * attacked. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
 #include <xxhash.h>
 
 #include "base/strmap.h"

@@ -1,14 +1,5 @@
 /* test_utf8.c - well-formed and ill-formed UTF-8: all characters, all short sequences, and Unicode's own
  * examples. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <string.h>
-
 #include "base/utf8.h"
 
 /* The definition of Unicode's table 3-7, written as ranges: the length of the character at S, or 0. */

@@ -2,8 +2,6 @@
 #include "ckpthelp.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/arena.h"
 #include "base/json_pull.h"

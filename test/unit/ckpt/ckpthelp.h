@@ -2,14 +2,6 @@
 #ifndef TEST_CKPTHELP_H
 #define TEST_CKPTHELP_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "ckpt/tensor_file.h"
 #include "help.h"
 

@@ -1,10 +1,6 @@
 /* test_gguf.c - GGUF files: every rule of the format, broken one at a time, and the getters. */
 #include "ckpthelp.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/mem.h"

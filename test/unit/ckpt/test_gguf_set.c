@@ -2,9 +2,6 @@
  * them. */
 #include "ckpthelp.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 

@@ -2,9 +2,6 @@
  * refused by name, a link inside the folder and in Hugging Face's cache is followed. */
 #include "ckpthelp.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -2,9 +2,6 @@
  * noticed; every rule of the directory is broken once. */
 #include "ckpthelp.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <xxhash.h>
 
 #include "base/buf.h"

@@ -1,10 +1,6 @@
 /* test_safetensors.c - .safetensors files: every rule of the format, broken one at a time. */
 #include "ckpthelp.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/buf.h"
 #include "base/map.h"
 #include "base/mem.h"

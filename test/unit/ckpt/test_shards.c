@@ -1,9 +1,6 @@
 /* test_shards.c - the index of a sharded checkpoint, and the names in it that must not be followed. */
 #include "ckpthelp.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "base/buf.h"
 #include "base/mem.h"
 #include "ckpt/shards.h"

@@ -2,10 +2,6 @@
  * changed bytes. */
 #include "ckpthelp.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/buf.h"
 #include "base/mem.h"
 #include "ckpt/torch/torch.h"

@@ -2,9 +2,6 @@
  * bytes. */
 #include "ckpthelp.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/buf.h"
 #include "base/mem.h"
 #include "ckpt/torch/torch.h"

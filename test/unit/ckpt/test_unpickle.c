@@ -2,8 +2,6 @@
  * of memory. */
 #include "ckpthelp.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 #include "base/arena.h"

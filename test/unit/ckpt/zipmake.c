@@ -3,8 +3,6 @@
 
 #include "base/buf.h"
 
-#include <string.h>
-
 static void put(struct buf *b, uint64_t v, int bytes)
 {
     for (int i = 0; i < bytes; i++)

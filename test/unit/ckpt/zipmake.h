@@ -2,9 +2,6 @@
 #ifndef TEST_ZIPMAKE_H
 #define TEST_ZIPMAKE_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/buf.h"
 
 /* The contents of a member. Zeros give a valid member: stored, with its true sizes. */

@@ -3,7 +3,6 @@
 #include "engine/schedule/cost.h"
 
 #include <math.h>
-#include <stdbool.h>
 
 #include "base/rng.h"
 

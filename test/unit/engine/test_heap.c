@@ -1,9 +1,6 @@
 /* test_heap.c - the priority queue against a sorted array, with members taken from anywhere. */
 #include "engine/schedule/heap.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/rng.h"
 
 struct member {

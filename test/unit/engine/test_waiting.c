@@ -1,9 +1,6 @@
 /* test_waiting.c - which request is next: order of arrival, priorities that age, keys that take turns. */
 #include "engine/schedule/waiting.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/clock.h"
 #include "base/rng.h"
 

@@ -1,7 +1,5 @@
 /* test_waits.c - the cost of waiting requests: little for each answer, whatever its parameters, and nothing
  * after it ends. */
-#include <stdlib.h>
-
 #include "base/mem.h"
 #include "engine/engine_priv.h"
 #include "engines.h"

@@ -4,9 +4,6 @@
 #define GALLOP_TEST_GOLDFILE_H
 
 #include <jansson.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 struct goldfile_npy {
     float *x; /* free() */

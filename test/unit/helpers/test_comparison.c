@@ -1,6 +1,4 @@
 /* test_comparison.c - the comparison of integers that all tests use: it fails, and says what was compared. */
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 static int three(void)

@@ -1,6 +1,4 @@
 /* rows.c - see rows.h. */
-#include <string.h>
-
 #include "rows.h"
 
 #ifdef KERN_HAVE_EMULATED_AVX512

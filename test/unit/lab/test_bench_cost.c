@@ -2,14 +2,6 @@
  * twice or not at all, or a maximum of sums instead of a sum of maxima, would make a benchmark lie. Expected
  * numbers are worked out by hand. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/err.h"
 #include "engine/llm.h"

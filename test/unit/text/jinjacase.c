@@ -1,16 +1,6 @@
 /* jinjacase.c - helpers of the tests of templates. */
 #include "jinjacase.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
-
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/folder.h"

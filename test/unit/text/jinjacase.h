@@ -3,8 +3,6 @@
 #ifndef GALLOP_TEST_JINJACASE_H
 #define GALLOP_TEST_JINJACASE_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <time.h>
 
 #include "base/buf.h"

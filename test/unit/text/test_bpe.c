@@ -1,15 +1,5 @@
 /* test_bpe.c - BPE merges compared with a direct implementation of the definition, for random vocabularies,
  * short and long words, and words that are cut at junctions; and the time of a hostile word. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "base/utf8.h"

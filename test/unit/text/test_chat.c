@@ -1,15 +1,6 @@
 /* test_chat.c - the chat template of a folder: the file it is taken from, its special tokens, the changes of
  * the messages, and the errors. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <jansson.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

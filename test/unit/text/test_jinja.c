@@ -1,17 +1,8 @@
 /* test_jinja.c - the template language: about five hundred snippets and one chat template of each kind in
  * use, compared with the output of Python's jinja2; and cases that fixtures cannot contain: two ways to pass
  * variables, several threads, output that was there before. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <jansson.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/buf.h"
 #include "base/mem.h"

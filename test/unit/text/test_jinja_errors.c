@@ -1,14 +1,4 @@
 /* test_jinja_errors.c - the errors of wrong templates: the line, the reason, and no output. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
-
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/utf8.h"

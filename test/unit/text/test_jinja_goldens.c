@@ -1,16 +1,6 @@
 /* test_jinja_goldens.c - the reference snippets, and real chat templates with reference conversations, if
  * this data is beside the repository. The expected texts were computed by transformers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/buf.h"
 #include "jinjacase.h"

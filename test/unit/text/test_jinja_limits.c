@@ -1,15 +1,6 @@
 /* test_jinja_limits.c - hostile templates: endless, huge and deeply nested templates end with an error after
  * a short time, and a failing allocation leaves no memory behind. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <jansson.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/buf.h"
 #include "base/mem.h"

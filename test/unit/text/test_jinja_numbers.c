@@ -1,16 +1,5 @@
 /* test_jinja_numbers.c - integers of 64 bits compared by identities and at their limits, floats by reading
  * their text again, and rounding by exact values. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/buf.h"
 #include "jinjacase.h"
 

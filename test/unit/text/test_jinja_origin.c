@@ -2,10 +2,6 @@
  * loops, macros, blocks and JSON, a byte of the context keeps its origin, and so does a byte of the
  * template. */
 #include "base/buf.h"
-#include "test.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/json_pull.h"
 #include "text/jinja/jinja.h"

@@ -1,14 +1,5 @@
 /* test_normalize.c - the normal forms compared with utf8proc's own, which orders marks in quadratic time; and
  * the time of a hostile run of marks. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <utf8proc.h>
 

@@ -1,14 +1,5 @@
 /* test_pattern.c - patterns of the Oniguruma dialect: their translation, their matches, and the patterns that
  * are refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <string.h>
-
 #include "base/buf.h"
 #include "base/mem.h"
 #include "text/tok/pattern.h"

@@ -1,16 +1,5 @@
 /* test_tok_errors.c - tokenizer files that are refused, each with a sentence that names the file and the
  * fault; and unusual forms that are accepted. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/mem.h"
 #include "files.h"
 #include "text/tok/tok.h"

@@ -1,17 +1,8 @@
 /* test_tok_fixtures.c - the small tokenizers of test/data/tokenizers compared with the answers of the
  * reference libraries (NAME.answers.json, made by tools/tok-fixtures): encoding in three ways, decoding, and
  * streaming. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <jansson.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/buf.h"
 #include "base/utf8.h"

@@ -1,16 +1,6 @@
 /* test_tok_gguf.c - tokenizers of test/data/tokenizers in the form of GGUF give Hugging Face's answers; and
  * metadata without a valid tokenizer are refused with the name of the field. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/buf.h"
 #include "base/err.h"

@@ -1,17 +1,7 @@
 /* test_tok_goldens.c - real tokenizers compared with reference answers, if the reference data is beside the
  * repository: 348 texts for each tokenizer.json (goldens/tokenizers), and the vectors of other projects
  * (data/token-vectors). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/buf.h"
 #include "files.h"

@@ -1,15 +1,5 @@
 /* test_tok_stream.c - decoder chains, token by token: the text after each token; text that is kept back is
  * neither lost nor early. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
-
 #include "base/buf.h"
 #include "base/mem.h"
 #include "text/tok/tok.h"

@@ -1,14 +1,4 @@
 /* test_unigram.c - the best path compared with all paths, for random vocabularies and short words. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
-
 #include "base/mem.h"
 #include "text/tok/unigram.h"
 

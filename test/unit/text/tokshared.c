@@ -1,15 +1,6 @@
 /* tokshared.c - reads reference data, and unpacks it with gzip(1). */
 #include "tokshared.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static bool find(const char *name, char *path, size_t size)

@@ -3,9 +3,6 @@
 #ifndef GALLOP_TEST_TOKSHARED_H
 #define GALLOP_TEST_TOKSHARED_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "text/tok/tok.h"
 
 bool tokshared_exists(void);
