@@ -80,7 +80,6 @@ static int end_of(void (*fault)(void), void (*describe)(void))
 
 static void a_thread_without_stack_is_reported(void **state)
 {
-    (void)state;
     if (is_sanitized)
         skip();
     for (int thread = 0; thread < 2; thread++) {
@@ -98,7 +97,6 @@ static void a_fault_within_the_report_ends_the_program(void **state)
 {
     static void (*const faults[])(void) = {abort, fault_again};
 
-    (void)state;
     if (is_sanitized)
         skip();
     for (int i = 0; i < 2; i++) {

@@ -70,7 +70,6 @@ static void a_file_has_its_name_when_it_is_committed_and_not_before(void **state
 {
     struct save o;
 
-    (void)state;
     assert_int_equal(save_open(&o, "a", false, NULL), 0);
     fputs("text", o.f);
     assert_int_equal(save_flush(&o, NULL), 0);
@@ -87,7 +86,6 @@ static void without_replace_a_file_that_exists_is_refused(void **state)
     struct save o;
     struct err e;
 
-    (void)state;
     put("a", "mine");
     assert_int_equal(symlink("nowhere", "b"), 0);
     assert_int_equal(save_open(&o, "a", false, &e), ERR_INPUT);
@@ -105,7 +103,6 @@ static void an_abort_keeps_the_old_file(void **state)
 {
     struct save o, zero = {0};
 
-    (void)state;
     put("a", "mine");
     assert_int_equal(save_open(&o, "a", true, NULL), 0);
     fputs("theirs", o.f);
@@ -120,7 +117,6 @@ static void several_files_close_in_any_order(void **state)
 {
     struct save o[3];
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         char name[2] = {(char)('a' + i), 0};
 
@@ -146,7 +142,6 @@ static void the_first_error_of_writing_is_remembered_until_the_commit(void **sta
     struct save o;
     struct err e;
 
-    (void)state;
     limit_files(4);
     assert_int_equal(save_open(&o, "a", true, NULL), 0);
     fputs("longer", o.f);
@@ -165,7 +160,6 @@ static void a_folder_gets_all_of_its_files_or_none(void **state)
     struct save *o;
     struct err e;
 
-    (void)state;
     assert_int_equal(save_folder_open(&d, "m", false, NULL), 0);
     assert_int_equal(save_folder_file(&d, "config.json", &o, NULL), 0);
     fputs("{}", o->f);
@@ -213,7 +207,6 @@ static void signals_and_exit_leave_nothing(void **state)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 
-    (void)state;
     for (int i = 0; i < 4; i++) {
         int status = end_with_open_files(signals[i]);
 
@@ -228,7 +221,6 @@ static void a_signal_that_is_ignored_stays_ignored(void **state)
 {
     struct save o;
 
-    (void)state;
     signal(SIGHUP, SIG_IGN);
     assert_int_equal(save_open(&o, "a", false, NULL), 0);
     raise(SIGHUP);

@@ -9,7 +9,6 @@ static void blocks_are_aligned_and_do_not_overlap(void **state)
     static size_t len[N];
     struct arena a;
 
-    (void)state;
     arena_init(&a, MEM_CKPT);
     for (size_t i = 0; i < N; i++) {
         len[i] = i % 7 == 0 ? i * 5 : i % 40;
@@ -34,7 +33,6 @@ static void a_large_block_gets_a_chunk_of_its_own(void **state)
     struct arena a;
     char *p, *q;
 
-    (void)state;
     arena_init(&a, MEM_CKPT);
     p = arena_alloc(&a, 5 << 20);
     assert_non_null(p);
@@ -50,7 +48,6 @@ static void zeroed_blocks_are_zero_and_products_are_checked(void **state)
     struct arena a;
     unsigned char *p;
 
-    (void)state;
     arena_init(&a, MEM_CKPT);
     memset(arena_alloc(&a, 4000), 0xff, 4000);
     arena_fini(&a); /* most likely returns the same memory */
@@ -71,7 +68,6 @@ static void copies_of_strings_are_terminated(void **state)
     struct arena a;
     char *s, *e;
 
-    (void)state;
     arena_init(&a, MEM_CKPT);
     s = arena_strndup(&a, "a\0bcd", 4);
     e = arena_strndup(&a, "", 0);
@@ -85,7 +81,6 @@ static void lack_of_memory_leaves_the_arena_as_it_was(void **state)
     struct arena a;
     char *p;
 
-    (void)state;
     arena_init(&a, MEM_CKPT);
     mem_fail_at(1);
     assert_null(arena_alloc(&a, 10));

@@ -9,7 +9,6 @@ static void what_is_added_stands_in_a_row_and_is_terminated(void **state)
 {
     struct buf b;
 
-    (void)state;
     buf_init(&b, MEM_TEXT);
     assert_null(b.data);
     buf_str(&b, "ab");
@@ -36,7 +35,6 @@ static void lack_of_memory_is_remembered_and_keeps_what_was_there(void **state)
 {
     struct buf b;
 
-    (void)state;
     buf_init(&b, MEM_TEXT);
     buf_str(&b, "abc");
     mem_fail_at(1);
@@ -68,7 +66,6 @@ static void json_strings_escape_what_they_must(void **state)
 {
     struct buf b;
 
-    (void)state;
     buf_init(&b, MEM_TEXT);
     literal(&b, "a\"b\\c/\n\r\t\b\f\x01\x1f\x7f", 14);
     assert_string_equal(b.data, "\"a\\\"b\\\\c/\\n\\r\\t\\b\\f\\u0001\\u001f\\u007f\"");
@@ -96,7 +93,6 @@ static void any_bytes_make_a_json_string_that_reads_back(void **state)
     struct buf b;
     struct err e;
 
-    (void)state;
     buf_init(&b, MEM_TEXT);
     arena_init(&a, MEM_TEXT);
     for (int round = 0; round < 20000; round++) {

@@ -8,7 +8,6 @@
 
 static void a_level_contains_those_below(void **state)
 {
-    (void)state;
     assert_true(cpu_has(CPU_REF));
     for (enum cpu_isa i = CPU_AVX2; i < CPU_N_ISAS; i++)
         if (cpu_has(i))
@@ -19,7 +18,6 @@ static void a_level_contains_those_below(void **state)
 
 static void levels_agree_with_the_compiler(void **state)
 {
-    (void)state;
 #if defined(__x86_64__)
     bool avx2 =
         __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
@@ -52,7 +50,6 @@ static struct cpu_facts facts(enum cpu_isa top, bool intel, bool avx512fp16)
 
 static void bf16_dots_are_taken_where_they_are_slower_or_left_where_they_are_faster(void **state)
 {
-    (void)state;
     for (enum cpu_isa top = CPU_REF; top < CPU_N_ISAS; top++)
         for (int fp16 = 0; fp16 < 2; fp16++)
             for (int intel = 0; intel < 2; intel++) {
@@ -65,7 +62,6 @@ static void bf16_dots_are_taken_where_they_are_slower_or_left_where_they_are_fas
 
 static void the_choice_for_this_machine_rests_on_its_own_facts(void **state)
 {
-    (void)state;
 #if defined(__x86_64__)
     unsigned a, b, c, d = 0;
     bool fp16 = __get_cpuid_count(7, 0, &a, &b, &c, &d) && d >> 23 & 1;
@@ -81,7 +77,6 @@ static void the_choice_for_this_machine_rests_on_its_own_facts(void **state)
 
 static void lines_are_asked_into_the_wrong_level(void **state)
 {
-    (void)state;
     for (enum cpu_isa top = CPU_REF; top < CPU_N_ISAS; top++)
         for (unsigned family = 0x17; family <= 0x1b; family++)
             for (int amd = 0; amd < 2; amd++) {
@@ -100,7 +95,6 @@ static void names_go_there_and_back(void **state)
 {
     enum cpu_isa isa;
 
-    (void)state;
     for (enum cpu_isa i = CPU_REF; i < CPU_N_ISAS; i++) {
         assert_true(cpu_isa_of_name(cpu_isa_name(i), &isa));
         assert_int_equal(isa, i);
@@ -112,7 +106,6 @@ static void names_go_there_and_back(void **state)
 
 static void caches_have_believable_sizes(void **state)
 {
-    (void)state;
     assert_in_range(cpu_cache_bytes(1), 8 << 10, 1 << 20);
     assert_in_range(cpu_cache_bytes(2), 64 << 10, 64 << 20);
     assert_in_range(cpu_cache_bytes(3), 512 << 10, (size_t)4 << 30);

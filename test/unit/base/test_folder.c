@@ -12,7 +12,6 @@ static char root[64], dir[128], outside[128];
 /* Makes a folder with the file `real` in it, and the file `secret` next to the folder. */
 static int begin(void **state)
 {
-    (void)state;
     snprintf(root, sizeof(root), "/tmp/gallop-folder-XXXXXX");
     assert_non_null(mkdtemp(root));
     snprintf(dir, sizeof(dir), "%s/model", root);
@@ -24,7 +23,6 @@ static int end(void **state)
 {
     char command[128];
 
-    (void)state;
     snprintf(command, sizeof(command), "rm -rf %s", root);
     return system(command);
 }
@@ -87,7 +85,6 @@ static void names_are_joined_with_one_slash(void **state)
     char out[64];
     struct err e;
 
-    (void)state;
     assert_int_equal(folder_join(out, sizeof(out), "some/dir", "config.json", &e), 0);
     assert_string_equal(out, "some/dir/config.json");
     assert_int_equal(folder_join(out, sizeof(out), "some/dir/", "..config", &e), 0);
@@ -105,7 +102,6 @@ static void names_that_are_paths_are_refused(void **state)
     char out[512];
     struct err e;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         if (folder_join(out, sizeof(out), "dir", bad[i], &e) != ERR_INPUT || !strstr(e.msg, "dir: \"") ||
             !strstr(e.msg, "not the name of a file"))
@@ -122,7 +118,6 @@ static void only_regular_files_are_there(void **state)
     struct folder_text t;
     struct err e;
 
-    (void)state;
     put(dir, "real", "x");
     assert_true(folder_has(folder_at(dir), "real"));
     assert_false(folder_has(folder_at(dir), "unreal"));
@@ -147,7 +142,6 @@ static void links_out_of_the_folder_are_refused(void **state)
 {
     struct folder in = folder_at(dir);
 
-    (void)state;
     put(dir, "real", "x");
     put(root, "secret", "s");
     link_to("real", "inside");
@@ -170,7 +164,6 @@ static void links_lead_anywhere_when_the_user_says_so(void **state)
     struct folder in = {.path = dir, .allow_links = true};
     char path[300];
 
-    (void)state;
     put(root, "secret", "s");
     link_to(outside, "outside");
     link_to("..", "up");
@@ -186,7 +179,6 @@ static void a_neighbour_with_a_longer_name_is_outside(void **state)
 {
     char other[200], target[300];
 
-    (void)state;
     snprintf(other, sizeof(other), "%s-more", dir);
     assert_int_equal(mkdir(other, 0700), 0);
     put(other, "file", "x");
@@ -208,7 +200,6 @@ static void the_links_of_the_hugging_face_cache_are_allowed(void **state)
     char path[300];
     struct folder in;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(sub) / sizeof(sub[0]); i++) {
         snprintf(path, sizeof(path), "%s/%s", root, sub[i]);
         assert_int_equal(mkdir(path, 0700), 0);
@@ -243,7 +234,6 @@ static void files_are_found_by_their_ending(void **state)
     struct folder_names l;
     struct err e;
 
-    (void)state;
     assert_int_equal(folder_list(&l, folder_at(dir), NULL, ".safetensors", &e), 0);
     assert_int_equal(l.n, 0);
     put(dir, "b.safetensors", "");
@@ -266,7 +256,6 @@ static void what_is_too_large_for_a_text_is_refused(void **state)
     struct folder_text t;
     struct err e;
 
-    (void)state;
     put(dir, "large", "x");
     snprintf(path, sizeof(path), "%s/large", dir);
     assert_int_equal(truncate(path, (off_t)FOLDER_TEXT_MAX + 1), 0); /* a hole: it costs nothing to send */
@@ -282,7 +271,6 @@ static void memory_that_runs_out_is_said_and_nothing_kept(void **state)
     struct folder_text t;
     struct err e;
 
-    (void)state;
     put(dir, "real", "x");
     mem_fail_at(1);
     assert_int_equal(folder_read(&t, folder_at(dir), "real", NULL, &e), ERR_NOMEM);
@@ -312,7 +300,6 @@ static void a_file_that_changes_while_it_is_read_is_no_signal(void **state)
     char path[200];
     pthread_t thread;
 
-    (void)state;
     put(dir, "tokenizer.json", "x");
     snprintf(path, sizeof(path), "%s/tokenizer.json", dir);
     assert_int_equal(pthread_create(&thread, NULL, cut_and_mend, path), 0);

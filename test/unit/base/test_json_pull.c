@@ -28,7 +28,6 @@ static void an_object_is_read_key_by_key(void **state)
     struct err e;
     struct json_pull j;
 
-    (void)state;
     open_text(&j,
               " { \"i\" : -5 , \"f\":2.5e-1,\"b\":true,\"n\":null,\"s\":\"x\\ty\\u00e9\",\"l\":[1,2,[3]],"
               "\"o\":{\"p\":{}},\"r\": [ 1 ] } \n",
@@ -73,7 +72,6 @@ static void plain_strings_are_not_copied(void **state)
     struct err e;
     struct json_pull j;
 
-    (void)state;
     open_text(&j, text, &a, &e);
     json_pull_enter_array(&j);
     assert_true(json_pull_elem(&j) && json_pull_string(&j, &s));
@@ -134,7 +132,6 @@ static void broken_texts_are_refused_with_file_and_place(void **state)
         {"{}}", "text follows"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
         struct arena a;
         struct err e;
@@ -158,7 +155,6 @@ static void bytes_that_are_not_utf8_are_refused_before_anything_is_read(void **s
     struct err e;
     struct json_pull j;
 
-    (void)state;
     arena_init(&a, MEM_BASE);
     assert_int_equal(json_pull_open(&j, "[1,\"\xc3\"]", 7, "some.json", &a, &e), ERR_INPUT);
     assert_string_equal(e.msg, "some.json: at byte 4: this is not UTF-8: 0xc3");
@@ -181,7 +177,6 @@ static void values_of_another_type_are_refused(void **state)
     double f;
     bool b;
 
-    (void)state;
 #define REFUSES(text, call, word)                      \
     do {                                               \
         open_text(&j, text, &a, &e);                   \
@@ -231,7 +226,6 @@ static void numbers_keep_their_value(void **state)
     uint64_t u;
     double f;
 
-    (void)state;
     for (size_t k = 0; k < sizeof(text) / sizeof(text[0]); k++) {
         open_text(&j, text[k], &a, &e);
         assert_true(json_pull_f64(&j, &f) && f == strtod(text[k], NULL) && json_pull_finish(&j) == 0);
@@ -258,7 +252,6 @@ static void numbers_do_not_depend_on_the_locale(void **state)
     struct json_pull j;
     double f;
 
-    (void)state;
     for (size_t i = 0; i < 5 && !set; i++)
         set = setlocale(LC_NUMERIC, name[i]) && localeconv()->decimal_point[0] == ',';
     if (!set)
@@ -276,7 +269,6 @@ static void nesting_is_limited_and_skipping_does_not_recurse(void **state)
     struct err e;
     struct json_pull j;
 
-    (void)state;
     for (int depth = JSON_PULL_MAX_DEPTH; depth <= JSON_PULL_MAX_DEPTH + 1; depth++) {
         memset(text, '[', (size_t)depth);
         memset(text + depth, ']', (size_t)depth);
@@ -295,7 +287,6 @@ static void the_first_error_stays(void **state)
     struct err e;
     struct json_pull j;
 
-    (void)state;
     open_text(&j, "[1]", &a, &e);
     assert_int_equal(json_pull_fail(&j, "value %d", 7), ERR_INPUT);
     assert_int_equal(json_pull_fail(&j, "another"), ERR_INPUT);
@@ -311,7 +302,6 @@ static void lack_of_memory_is_no_bad_input(void **state)
     struct err e;
     struct json_pull j;
 
-    (void)state;
     open_text(&j, "\"\\n\"", &a, &e);
     mem_fail_at(1);
     assert_false(json_pull_string(&j, &s));
@@ -434,7 +424,6 @@ static void random_texts_are_read_as_jansson_reads_them(void **state)
     size_t good = 0, bad = 0;
     struct buf b;
 
-    (void)state;
     buf_init(&b, MEM_TEXT);
     for (int round = 0; round < 4000; round++) {
         buf_clear(&b);
@@ -466,7 +455,6 @@ static void a_difference_would_be_seen(void **state)
         {"{\"a\":1}", "{\"a\":2}"},         {"[1,2]", "[1]"},  {"[1]", "[1,2]"}, {"\"a\"", "\"b\""},
         {"{\"a\":1}", "{\"a\":1,\"b\":2}"}, {"true", "false"}, {"null", "0"},    {"1.5", "1.25"}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(text) / sizeof(text[0]); i++) {
         json_t *v = json_loads(text[i][0], JSON_DECODE_ANY, NULL);
         struct arena a;
@@ -520,7 +508,6 @@ static void a_tree_is_jansson_s(void **state)
         "{\"a\" 1}",
         "\"abc"};
 
-    (void)state;
     json_set_alloc_funcs(mem_lib_alloc, mem_free);
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         json_t *wanted =
@@ -585,7 +572,6 @@ static void an_integer_has_more_digits_than_are_read(void **state)
     json_t *v;
     size_t n;
 
-    (void)state;
     memset(text, '7', sizeof(text));
     assert_int_equal(json_pull_load_exact(&v, text, 4300, "t", &e), 0);
     assert_non_null(json_large_text(v, &n));
@@ -603,7 +589,6 @@ static void a_tree_is_written_otherwise_than_python_writes_it(void **state)
         "\"\xc3\xa9\": \"\xe2\x80\xa8\\n\\t\\r\\b\\f\\\"\\\\\\u0000\\u001f\x7f/\"}";
     json_t *v = load_as(text, json_pull_load);
 
-    (void)state;
     written_as(v, true, text);
     json_decref(v);
     v = load_as("[1, {\"a\": 2}]", json_pull_load);
@@ -623,7 +608,6 @@ static void integers_beyond_64_bits_are_refused_unless_they_may_be_reals(void **
                  {"-9223372036854775809", -0x1p63},
                  {"100000000000000000000000000000", 1e29}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct err e = {0};
         json_t *v;
@@ -642,7 +626,6 @@ static void integers_beyond_64_bits_are_refused_unless_they_may_be_reals(void **
 /* Strings of every length, so that a reader's buffers are full at any byte of one, its last quote too. */
 static void memory_that_runs_out_gives_no_tree(void **state)
 {
-    (void)state;
     json_set_alloc_funcs(mem_lib_alloc, mem_free);
     for (size_t len = 0; len < 70; len++) {
         size_t live = mem_live_blocks();

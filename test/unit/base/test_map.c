@@ -37,7 +37,6 @@ static void a_file_is_mapped_as_it_is(void **state)
     char path[64];
     struct err e;
 
-    (void)state;
     make_file(path, 10000);
     assert_int_equal(open_file(&m, path, &e), 0);
     assert_int_equal(m.len, 10000);
@@ -56,7 +55,6 @@ static void an_empty_file_opens_with_nothing_in_it(void **state)
     char path[64];
     struct err e;
 
-    (void)state;
     make_file(path, 0);
     assert_int_equal(open_file(&m, path, &e), 0);
     assert_true(m.bytes == NULL && m.len == 0);
@@ -71,7 +69,6 @@ static void what_is_no_regular_file_is_named_and_does_not_block(void **state)
     struct map_file m;
     struct err e;
 
-    (void)state;
     assert_int_equal(open_file(&m, "/tmp", &e), ERR_INPUT);
     assert_non_null(strstr(e.msg, "/tmp: this is not a regular file"));
     assert_int_equal(open_file(&m, "/dev/zero", &e), ERR_INPUT);
@@ -111,7 +108,6 @@ static void a_file_cut_under_its_map_reads_as_zeros_and_is_named(void **state)
     char path[64], path2[64];
     struct err e;
 
-    (void)state;
     open_pages(&m, path);
     open_pages(&other, path2);
     assert_int_equal(truncate(path, 4096 + 100), 0);
@@ -151,7 +147,6 @@ static void faults_elsewhere_go_to_the_handler_that_was_there(void **state)
     const volatile char *p;
     int fd;
 
-    (void)state;
     assert_int_equal(sigaction(SIGBUS, &host, &before), 0);
     make_file(own, 4096);
     fd = open(own, O_RDONLY);
@@ -181,7 +176,6 @@ static void regions_are_zeroed_aligned_and_counted(void **state)
     static const size_t size[] = {0, 1, 4096, 4097, 100000, (2 << 20) - 1, 2 << 20, (2 << 20) + 1, 9 << 20};
     size_t blocks = mem_live_blocks();
 
-    (void)state;
     for (size_t i = 0; i < sizeof(size) / sizeof(size[0]); i++) {
         char *p = map_region_new(size[i]);
 
@@ -204,7 +198,6 @@ static void untouched_regions_cost_nothing_and_impossible_ones_fail(void **state
 {
     void *p = map_region_new((size_t)1 << 40);
 
-    (void)state;
     if (p) /* a machine may limit the address space of a process */
         map_region_free(p, (size_t)1 << 40);
     assert_null(map_region_new(SIZE_MAX));
@@ -238,7 +231,6 @@ static void what_was_read_of_a_file_is_given_back_and_nothing_else(void **state)
     struct err e;
     size_t most;
 
-    (void)state;
     make_file(path, 1);
     assert_int_equal(truncate(path, N), 0);
     memset(own, 7, N);

@@ -11,7 +11,6 @@ static void bytes_are_counted_by_tag(void **state)
 {
     void *a, *b, *c;
 
-    (void)state;
     assert_int_equal(mem_live_bytes(), 0);
     a = mem_alloc(100, MEM_TEXT);
     b = mem_zalloc(10, 20, MEM_KV);
@@ -42,7 +41,6 @@ static void blocks_are_aligned_and_keep_their_content(void **state)
 {
     unsigned char *p;
 
-    (void)state;
     for (size_t n = 0; n < 200; n++) {
         p = mem_zalloc(n, 1, MEM_BASE);
         assert_int_equal((uintptr_t)p % 16, 0);
@@ -61,7 +59,6 @@ static void sizes_that_overflow_give_nothing(void **state)
 {
     char *p = mem_strdup("kept", MEM_BASE);
 
-    (void)state;
     assert_null(mem_alloc(SIZE_MAX, MEM_BASE));
     assert_null(mem_alloc(SIZE_MAX - 15, MEM_BASE));
     assert_null(mem_zalloc(SIZE_MAX / 2, 3, MEM_BASE));
@@ -78,7 +75,6 @@ static void arrays_grow_by_doubling(void **state)
     uint32_t *a = NULL;
     size_t cap = 0, grown = 0;
 
-    (void)state;
     for (size_t n = 1; n <= 100000; n++) {
         size_t before = cap;
 
@@ -103,7 +99,6 @@ static void the_chosen_allocation_fails_and_no_other(void **state)
 {
     void *p[4], *q;
 
-    (void)state;
     mem_fail_at(3);
     assert_false(mem_failed());
     p[0] = mem_alloc(1, MEM_BASE);
@@ -203,7 +198,6 @@ static void nothing(void)
 
 static void the_guard_aborts_whoever_allocates_in_a_step(void **state)
 {
-    (void)state;
     block = mem_alloc(1, MEM_BASE);
     assert_true(dies(alloc_in_step, "77 bytes (kv) asked for inside a step"));
     assert_true(dies(zalloc_in_step, "77 bytes (kv)"));
@@ -240,7 +234,6 @@ static void threads_count_together_and_are_guarded_alone(void **state)
 {
     pthread_t t[4];
 
-    (void)state;
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&t[i], NULL, count, NULL), 0);
     for (int i = 0; i < 4; i++)

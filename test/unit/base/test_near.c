@@ -19,7 +19,6 @@ static void one_edit_of_each_kind_is_seen(void **state)
 {
     static const char names[] = "prompt|temperature|seed";
 
-    (void)state;
     assert_string_equal(guess("temprature", names), "temperature");   /* a letter left out */
     assert_string_equal(guess("temperrature", names), "temperature"); /* one too many */
     assert_string_equal(guess("temperatyre", names), "temperature");  /* another one */
@@ -31,7 +30,6 @@ static void one_edit_of_each_kind_is_seen(void **state)
 
 static void a_third_of_the_letters_may_be_wrong_and_no_more(void **state)
 {
-    (void)state;
     assert_string_equal(guess("abcdxx", "abcdef"), "abcdef");
     assert_null(guess("abcxxx", "abcdef"));
     assert_null(guess("xx", "ab"));
@@ -42,7 +40,6 @@ static void a_third_of_the_letters_may_be_wrong_and_no_more(void **state)
 
 static void the_closest_name_wins_and_the_first_of_equals(void **state)
 {
-    (void)state;
     assert_string_equal(guess("top-q", "top-k|top-p"), "top-k");
     assert_string_equal(guess("top-pp", "top-k|top-p"), "top-p");
     assert_string_equal(guess("stop", "stop-token|stop"), "stop");
@@ -52,7 +49,6 @@ static void long_words_are_not_compared(void **state)
 {
     char a[NEAR_MAX_BYTES + 2];
 
-    (void)state;
     memset(a, 'a', sizeof(a));
     a[NEAR_MAX_BYTES] = 0;
     assert_string_equal(guess(a, a), a);

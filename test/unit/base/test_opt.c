@@ -61,7 +61,6 @@ static int parse(char **argv)
 
 static int setup(void **state)
 {
-    (void)state;
     unsetenv("GALLOP_TEST_MODEL");
     unsetenv("GALLOP_TEST_TOKENS");
     unsetenv("GALLOP_TEST_DTYPE");
@@ -71,14 +70,12 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     opt_fini(&v);
     return 0;
 }
 
 static void without_arguments_defaults_hold(void **state)
 {
-    (void)state;
     assert_int_equal(parse((char *[]){"gallop", NULL}), 0);
     assert_int_equal(opt_int(&v, "max-new-tokens"), 16);
     assert_int_equal(opt_source(&v, "max-new-tokens"), OPT_DEFAULT);
@@ -95,7 +92,6 @@ static void without_arguments_defaults_hold(void **state)
 
 static void every_way_of_writing_an_option_is_read(void **state)
 {
-    (void)state;
     assert_int_equal(PARSE("-mdir", "--max-new-tokens=5", "--temperature", "0.25", "-j", "--dtype", "fp32"),
                      0);
     assert_string_equal(opt_string(&v, "model"), "dir");
@@ -111,7 +107,6 @@ static void every_way_of_writing_an_option_is_read(void **state)
 
 static void positional_arguments_keep_their_order_and_a_double_dash_ends_options(void **state)
 {
-    (void)state;
     assert_int_equal(PARSE("one", "-n", "3", "two words", "--", "--json", "-5"), 0);
     assert_int_equal(v.n_args, 4);
     assert_string_equal(v.args[0], "one");
@@ -123,7 +118,6 @@ static void positional_arguments_keep_their_order_and_a_double_dash_ends_options
 
 static void a_negative_number_is_a_value_and_not_an_option(void **state)
 {
-    (void)state;
     assert_int_equal(PARSE("--offset", "-9223372036854775808"), 0);
     assert_true(opt_int(&v, "offset") == INT64_MIN);
 }
@@ -132,7 +126,6 @@ static void an_unsigned_number_has_all_its_64_bits(void **state)
 {
     static char *const bad[] = {"-1", " -1", "18446744073709551616", "1.5", "0x10", ""};
 
-    (void)state;
     assert_int_equal(PARSE("--seed", "0"), 0);
     assert_true(opt_given(&v, "seed") && opt_uint(&v, "seed") == 0);
     assert_int_equal(PARSE("--seed", "9223372036854775808"), 0);
@@ -148,7 +141,6 @@ static void an_unsigned_number_has_all_its_64_bits(void **state)
 
 static void repeated_options_collect_and_others_take_the_last(void **state)
 {
-    (void)state;
     assert_int_equal(
         PARSE("--stop", "a", "--stop=b", "--stop", "", "-n", "1", "-n", "2", "--stop", "d", "--stop", "e"),
         0);
@@ -165,7 +157,6 @@ static void repeated_options_collect_and_others_take_the_last(void **state)
 
 static void a_value_that_may_be_left_out_is_empty_then(void **state)
 {
-    (void)state;
     assert_int_equal(PARSE("--watch", "--json"), 0);
     assert_string_equal(opt_string(&v, "watch"), "");
     assert_true(opt_given(&v, "watch") && opt_flag(&v, "json"));
@@ -182,7 +173,6 @@ static void a_value_that_may_be_left_out_is_empty_then(void **state)
 
 static void the_environment_comes_second(void **state)
 {
-    (void)state;
     setenv("GALLOP_TEST_TOKENS", "99", 1);
     setenv("GALLOP_TEST_DTYPE", "fp32", 1);
     setenv("GALLOP_TEST_GREEDY", "Yes", 1);
@@ -208,7 +198,6 @@ static void the_environment_comes_second(void **state)
 
 static void bad_values_are_named_with_what_was_expected(void **state)
 {
-    (void)state;
     REFUSED("--max-new-tokens: found 'many', expected a whole number in [0,1000000]", "-n", "many");
     REFUSED("--max-new-tokens: found '1000001', expected a whole number in [0,1000000]", "-n1000001");
     REFUSED("--max-new-tokens: found '-1', expected a whole number in [0,1000000]", "-n", "-1");
@@ -238,7 +227,6 @@ static void bad_values_are_named_with_what_was_expected(void **state)
 
 static void bad_options_are_named(void **state)
 {
-    (void)state;
     REFUSED("--tepmerature: there is no such option; did you mean --temperature?", "--tepmerature", "1");
     REFUSED("--tepmerature: there is no such option; did you mean --temperature?", "--tepmerature=1");
     REFUSED("-x: there is no such option; --help all lists them", "-x");
@@ -248,7 +236,6 @@ static void bad_options_are_named(void **state)
 
 static void ambiguous_missing_and_superfluous_values_are_named(void **state)
 {
-    (void)state;
     REFUSED("--t: several options begin like this; --help all lists them", "--t", "1");
     REFUSED("--model: found nothing after it, expected X", "-m");
     REFUSED("--max-new-tokens: found nothing after it, expected N", "--max-new-tokens");
@@ -258,7 +245,6 @@ static void ambiguous_missing_and_superfluous_values_are_named(void **state)
 
 static void aliases_and_other_spellings_are_taken(void **state)
 {
-    (void)state;
     assert_int_equal(PARSE("--dtype", "Float32", "--spot", "here"), 0);
     assert_string_equal(opt_string(&v, "dtype"), "fp32");
     assert_int_equal(opt_choice(&v, "dtype"), 0);
@@ -279,7 +265,6 @@ static void aliases_and_other_spellings_are_taken(void **state)
 
 static void one_parse_does_not_disturb_the_next(void **state)
 {
-    (void)state;
     assert_int_equal(PARSE("-j", "-x", "-n"), ERR_USAGE); /* leaves getopt in the middle */
     assert_int_equal(PARSE("a", "-n", "4", "b"), 0);
     assert_int_equal(v.n_args, 2);
@@ -296,7 +281,6 @@ static void groups_behind_the_full_ones_are_lists_of_names(void **state)
 {
     struct buf b;
 
-    (void)state;
     buf_init(&b, MEM_APP);
     opt_help(arrays, headings, 1, &b);
     expect_line(&b, "  -p, --place [P]         where; also --where-it-is, --spot\n");
@@ -311,7 +295,6 @@ static void help_shows_every_row_below_its_heading_and_stays_in_its_columns(void
     struct buf b;
     size_t column = 0;
 
-    (void)state;
     buf_init(&b, MEM_APP);
     opt_help(arrays, headings, 2, &b);
     for (const struct opt_row *const *a = arrays; *a; a++)
@@ -336,7 +319,6 @@ static void defaults_and_ranges_are_said_in_words(void **state)
 {
     struct buf b;
 
-    (void)state;
     buf_init(&b, MEM_APP);
     opt_help(arrays, headings, 2, &b);
     expect_line(&b, "  -n, --max-new-tokens N  most tokens to generate (default 16, 0 to 1000000,\n"
@@ -362,7 +344,6 @@ static void long_help_wraps_under_itself(void **state)
         {0}};
     struct buf b;
 
-    (void)state;
     buf_init(&b, MEM_APP);
     opt_help((const struct opt_row *const[]){one, NULL}, headings, 2, &b);
     assert_string_equal(b.data,
@@ -379,7 +360,6 @@ static void running_out_of_memory_is_reported_and_leaks_nothing(void **state)
     bool failed = true;
     long n;
 
-    (void)state;
     opt_fini(&v);
     blocks = mem_live_blocks();
     for (n = 1; failed; n++) {
@@ -429,7 +409,6 @@ static void a_table_with_mistakes_is_a_bug(void **state)
     struct opt_row two[3] = {{"a", 'a', OPT_INT, NULL, USUAL, .help = "h"},
                              {"b", 'b', OPT_STRING, NULL, USUAL, .help = "h"}};
 
-    (void)state;
     assert_int_equal(parse_in_child(two), 0);
     two[1].name = "a";
     assert_int_equal(parse_in_child(two), 6);

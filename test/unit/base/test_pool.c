@@ -61,7 +61,6 @@ static void a_callers_rounding_does_not_reach_the_job_and_comes_back(void **stat
 {
     const unsigned other = PROMISED | _MM_ROUND_TOWARD_ZERO | _MM_FLUSH_ZERO_ON;
 
-    (void)state;
     for (int n = 1; n <= 3; n++) {
         struct pool *p;
         struct err e;
@@ -82,7 +81,6 @@ static void a_callers_rounding_does_not_reach_the_job_and_comes_back(void **stat
 
 static void every_thread_runs_every_job_once(void **state)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
         struct tally t = {.input = 0};
         struct pool *p;
@@ -123,7 +121,6 @@ static void one_is_slow(void *ctx, int thread, int n_threads)
 /* Workers that went to sleep between jobs, and a caller that goes to sleep in a long one. */
 static void sleepers_on_either_side_are_woken(void **state)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
         struct tally t = {.input = 0};
         struct pool *p;
@@ -157,7 +154,6 @@ static void an_idle_pool_burns_no_processor_time(void **state)
     struct err e = {0};
     double before;
 
-    (void)state;
     assert_int_equal(pool_new(&p, 4, &e), 0);
     pool_run(p, count, &t);
     pause_ms(50); /* past the spinning */
@@ -181,7 +177,6 @@ static void the_allocation_guard_is_up_in_workers_during_a_job(void **state)
     struct pool *p;
     struct err e = {0};
 
-    (void)state;
     assert_int_equal(pool_new(&p, 3, &e), 0);
     pool_run(p, look_at_guard, up);
     assert_true(up[1] && up[2]);
@@ -206,7 +201,6 @@ static void a_pool_serves_a_thread_that_did_not_make_it(void **state)
     pthread_t thread;
     struct err e = {0};
 
-    (void)state;
     assert_int_equal(pool_new(&p, 2, &e), 0);
     assert_int_equal(pthread_create(&thread, NULL, run_elsewhere, p), 0);
     pthread_join(thread, NULL);
@@ -260,7 +254,6 @@ static void threads_are_bound_to_distinct_processors_and_the_caller_is_let_go(vo
     pthread_t thread;
     struct err e = {0};
 
-    (void)state;
     assert_int_equal(topo_open(&t, &e), 0);
     if (t.n_cpus < 2) {
         topo_close(&t);
@@ -306,7 +299,6 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
     size_t blocks = mem_live_blocks();
     bool failed = true;
 
-    (void)state;
     for (long n = 1; failed; n++) {
         struct pool *p;
         struct err e = {0};
@@ -331,7 +323,6 @@ static void threads_that_cannot_start_are_an_error_and_the_others_end(void **sta
     int status;
     pid_t pid;
 
-    (void)state;
     if (SANITIZED)
         skip();
     pid = fork();
@@ -364,7 +355,6 @@ static void a_second_job_at_the_same_time_aborts(void **state)
     int status;
     pid_t pid;
 
-    (void)state;
     fflush(NULL);
     pid = fork();
     if (pid == 0) {
@@ -385,7 +375,6 @@ static void a_second_job_at_the_same_time_aborts(void **state)
 
 static void a_pool_lives_until_its_last_user_frees_it(void **state)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
         size_t blocks = mem_live_blocks();
         struct tally t = {.input = 1};
@@ -409,7 +398,6 @@ static void shares_cover_everything_once_in_whole_units(void **state)
     static const size_t ns[] = {0, 1, 5, 16, 31, 32, 33, 1000, 151936, SIZE_MAX};
     static const size_t units[] = {1, 2, 16, 32, 100};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(ns) / sizeof(*ns); i++)
         for (size_t u = 0; u < sizeof(units) / sizeof(*units); u++)
             for (int n_threads = 1; n_threads <= 9; n_threads++) {
@@ -458,7 +446,6 @@ static void dealt_parts_are_done_once_each_and_a_slow_thread_is_helped(void **st
 {
     static const size_t parts[] = {0, 1, 2, 3, 7, 8, 9, 64, 400};
 
-    (void)state;
     for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
         struct pool *p;
         struct err e = {0};
@@ -556,7 +543,6 @@ static void a_worker_that_has_not_begun_is_not_waited_for(void **state)
 {
     struct sigaction act = {.sa_handler = hold}, before;
 
-    (void)state;
     sigemptyset(&act.sa_mask);
     assert_int_equal(sigaction(SIGTRAP, &act, &before), 0);
     run_without(2, (const int[]){1}, 1);

@@ -18,7 +18,6 @@ static const struct {
 
 static void blocks_are_those_of_the_paper(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++) {
         const uint32_t *c = known[i].counter, *k = known[i].key;
         uint32_t out[4];
@@ -32,7 +31,6 @@ static void every_bit_of_seed_and_counter_matters(void **state)
 {
     uint32_t base[4], other[4];
 
-    (void)state;
     rng_block(5, 6, 7, base);
     for (int bit = 0; bit < 64; bit++) {
         uint64_t flip = UINT64_C(1) << bit;
@@ -52,7 +50,6 @@ static void uniform_numbers_have_53_bits_below_one(void **state)
     const size_t n = 200000;
     int odd = 0;
 
-    (void)state;
     for (size_t i = 0; i < n; i++) {
         double u = rng_uniform(42, i);
 
@@ -72,7 +69,6 @@ static void uniform_numbers_depend_on_seed_and_index_alone(void **state)
 {
     double a = rng_uniform(1, 1000);
 
-    (void)state;
     rng_uniform(2, 5);
     assert_true(rng_uniform(1, 1000) == a);
     assert_true(rng_uniform(2, 1000) != a && rng_uniform(1, 1001) != a);
@@ -85,7 +81,6 @@ static void normal_numbers_have_the_right_moments_and_tails(void **state)
     const size_t n = 200000;
     size_t beyond = 0;
 
-    (void)state;
     for (size_t i = 0; i < n; i++) {
         double z = rng_normal(9, i);
 

@@ -24,7 +24,6 @@ static void nothing_has_no_statistics(void **state)
 {
     double x[1] = {0};
 
-    (void)state;
     assert_true(isnan(stat_min(x, 0)) && isnan(stat_max(x, 0)) && isnan(stat_median(x, 0)));
 }
 
@@ -32,7 +31,6 @@ static void the_median_of_an_even_number_is_the_middle_of_two(void **state)
 {
     double even[] = {4, 1, 3, 2}, odd[] = {5, -1, 2}, one[] = {7};
 
-    (void)state;
     assert_true(stat_median(even, 4) == 2.5);
     assert_true(stat_median(odd, 3) == 2);
     assert_true(stat_median(one, 1) == 7);
@@ -42,7 +40,6 @@ static void percentiles_of_few_lie_between_them(void **state)
 {
     static const double p[] = {0, 50, 90, 99, 100};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(p) / sizeof(p[0]); i++) {
         double none[1] = {0}, one[1] = {7}, two[2] = {30, 10};
 
@@ -57,7 +54,6 @@ static void order_of_the_input_changes_nothing(void **state)
 {
     double x[301], sorted[301], work[301];
 
-    (void)state;
     for (int shape = 0; shape < 5; shape++) {
         for (size_t n = 1; n <= 301; n += 25) {
             for (size_t i = 0; i < n; i++)

@@ -11,7 +11,6 @@ static void keys_are_found_with_their_values(void **state)
     struct strmap m;
     uint64_t v;
 
-    (void)state;
     strmap_init(&m, MEM_BASE);
     assert_false(strmap_get(&m, "x", 1, &v));
     for (size_t i = 0; i < N; i++) {
@@ -37,7 +36,6 @@ static void a_second_put_keeps_the_first_value_and_set_replaces_it(void **state)
     struct strmap m;
     uint64_t v;
 
-    (void)state;
     strmap_init(&m, MEM_BASE);
     assert_int_equal(strmap_put(&m, "a", 1, 1), 1);
     assert_int_equal(strmap_put(&m, "a", 1, 2), 0);
@@ -55,7 +53,6 @@ static void keys_are_bytes(void **state)
     struct strmap m;
     uint64_t v;
 
-    (void)state;
     strmap_init(&m, MEM_BASE);
     assert_int_equal(strmap_put(&m, "", 0, 10), 1);
     assert_int_equal(strmap_put(&m, "a\0b", 3, 11), 1);
@@ -73,7 +70,6 @@ static void reserved_room_needs_no_memory_later(void **state)
     static const char key[] = "abcdefghijklmnopqrstuvwxyz";
     struct strmap m;
 
-    (void)state;
     strmap_init(&m, MEM_BASE);
     assert_true(strmap_reserve(&m, 26));
     mem_fail_at(1);
@@ -93,7 +89,6 @@ static void lack_of_memory_loses_nothing(void **state)
     size_t n = 0;
     int rc;
 
-    (void)state;
     strmap_init(&m, MEM_BASE);
     mem_fail_at(2); /* the first table can be allocated, its first growth fails */
     while ((rc = strmap_put(&m, key + n, 1, n)) == 1)
@@ -121,7 +116,6 @@ static void the_place_of_a_key_cannot_be_foreseen(void **state)
     struct strmap m;
     size_t n = 0, longest = 0;
 
-    (void)state;
     strmap_init(&m, MEM_BASE);
     for (size_t i = 0; n < 600; i++) {
         snprintf(key[n], sizeof(key[n]), "%zu", i);

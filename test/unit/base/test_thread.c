@@ -18,7 +18,6 @@ static void signals_are_left_to_others(void **state)
     sigset_t before, during, after;
     struct thread t;
 
-    (void)state;
     pthread_sigmask(SIG_SETMASK, NULL, &before);
     assert_int_equal(thread_start(&t, note_mask, &during), 0);
     thread_join(&t);
@@ -42,7 +41,6 @@ static void each_thread_has_a_stack_for_signals(void **state)
     stack_t own[2], mine, after;
     struct thread t[2];
 
-    (void)state;
     sigaltstack(NULL, &mine);
     for (int i = 0; i < 2; i++)
         assert_int_equal(thread_start(&t[i], note_stacks, &own[i]), 0);
@@ -77,7 +75,6 @@ static void a_thread_without_stack_still_reaches_its_handler(void **state)
     int status;
     pid_t child = fork();
 
-    (void)state;
     if (child == 0) {
         struct sigaction sa = {.sa_handler = say_so, .sa_flags = SA_ONSTACK};
         struct thread t;

@@ -95,14 +95,12 @@ static int unknown_processors(void)
 
 static void cores_are_told_from_their_threads(void **state)
 {
-    (void)state;
     assert_int_equal(run_child(two_sockets, "pack:2 numa:1 core:4 pu:2"), 0);
     assert_int_equal(run_child(part_of_it, "pack:2 numa:1 core:4 pu:2"), 0);
 }
 
 static void processors_that_hwloc_does_not_know_are_cores_of_their_own(void **state)
 {
-    (void)state;
     assert_int_equal(run_child(unknown_processors, "core:4 pu:1"), 0);
 }
 
@@ -165,13 +163,11 @@ static int narrowed(void)
 
 static void a_bound_thread_still_knows_the_whole_set(void **state)
 {
-    (void)state;
     assert_int_equal(run_child(bound, NULL), 0);
 }
 
 static void a_narrowed_process_counts_only_what_it_has(void **state)
 {
-    (void)state;
     assert_int_equal(run_child(narrowed, NULL), 0);
 }
 
@@ -180,7 +176,6 @@ static void this_machine_makes_sense(void **state)
     struct topo t;
     struct err e;
 
-    (void)state;
     assert_int_equal(topo_open(&t, &e), 0);
     assert_true(t.n_cpus >= 1 && t.n_cores >= 1 && t.n_cores <= t.n_cpus && t.n_nodes >= 1);
     assert_true(t.default_threads >= 1 && t.default_threads <= t.n_cores);
@@ -196,7 +191,6 @@ static void running_out_of_memory_is_reported(void **state)
     struct topo t;
     struct err e;
 
-    (void)state;
     mem_fail_at(1);
     assert_int_equal(topo_open(&t, &e), ERR_NOMEM);
     mem_fail_at(0);
@@ -210,7 +204,6 @@ static char root[256];
 
 static int make_root(void **state)
 {
-    (void)state;
     snprintf(root, sizeof(root), "%s/gallop-topo-XXXXXX", P_tmpdir);
     return mkdtemp(root) ? 0 : -1;
 }
@@ -219,7 +212,6 @@ static int remove_root(void **state)
 {
     char command[300];
 
-    (void)state;
     snprintf(command, sizeof(command), "rm -r '%s'", root);
     return system(command);
 }
@@ -258,7 +250,6 @@ static void the_tightest_group_on_the_way_up_counts(void **state)
 {
     struct topo_limits l;
 
-    (void)state;
     put("v2/a/b/cpu.max", "max 100000\n");
     put("v2/a/b/memory.max", "8000000000\n");
     put("v2/a/cpu.max", "150000 100000\n");
@@ -275,7 +266,6 @@ static void in_a_container_the_named_group_may_not_be_there(void **state)
 {
     struct topo_limits l;
 
-    (void)state;
     put("box/cpu.max", "300000 100000\n");
     put("box/memory.max", "1073741824\n");
     l = limits("0::/host/side/name\n", "box");
@@ -288,7 +278,6 @@ static void version_1_and_hybrid_hierarchies_are_read(void **state)
 {
     struct topo_limits l;
 
-    (void)state;
     put("v1/cpu/x/cpu.cfs_quota_us", "250000\n");
     put("v1/cpu/x/cpu.cfs_period_us", "100000\n");
     put("v1/cpu/cpu.cfs_quota_us", "-1\n");
@@ -311,7 +300,6 @@ static void what_cannot_be_read_does_not_limit(void **state)
     struct topo_limits l;
     char path[4200];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         l = limits(bad[i], "nowhere");
         assert_true(l.cpus == 0 && l.memory_bytes == SIZE_MAX);

@@ -54,7 +54,6 @@ static void broken_json_is_refused_with_the_file_named(void **state)
     struct config *config;
     struct err e;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
         help_refused(open_text(&config, c[i].text, &e), ERR_INPUT, &e, "dir/config.json", c[i].word, NULL);
         assert_null(config);
@@ -68,7 +67,6 @@ static void deep_and_large_files_are_refused(void **state)
     struct config *c;
     struct err e;
 
-    (void)state;
     assert_non_null(text);
     memset(text, '[', n);
     memcpy(text, "{\"a\":", 5);
@@ -90,7 +88,6 @@ static void integers_are_checked_for_type_and_range(void **state)
     int64_t v;
     struct err e;
 
-    (void)state;
     assert_int_equal(config_int(c, "n", 7, 1, 100, &v, &e), 0);
     assert_int_equal(v, 32);
     assert_int_equal(config_int(c, "missing", 7, 1, 5, &v, &e), 0);
@@ -128,7 +125,6 @@ static void numbers_booleans_and_strings_are_checked(void **state)
     bool b;
     struct err e;
 
-    (void)state;
     assert_int_equal(config_float(c, "f", 0, 0, 1, &f, &e), 0);
     assert_true(f == 1e-05);
     assert_int_equal(config_float(c, "i", 0, 0, 10, &f, &e), 0);
@@ -166,7 +162,6 @@ static void lists_are_checked_element_by_element(void **state)
     size_t n;
     struct err e;
 
-    (void)state;
     assert_int_equal(config_floats(c, "f", f, 3, &n, &e), 0);
     assert_true(n == 3 && f[0] == 1 && f[1] == 2.5 && f[2] == -300);
     help_refused(config_floats(c, "f", f, 2, &n, &e), ERR_INPUT, &e, "f is [1, 2.5, -3e2]",
@@ -224,7 +219,6 @@ static void bookkeeping_and_neutral_values_pass(void **state)
     };
     struct err e;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
         if (finish(good[i], &e) != 0)
             fail_msg("%s: %s", good[i], e.msg);
@@ -275,7 +269,6 @@ static void a_key_that_looks_like_maths_is_an_error(void **state)
     char text[128];
     struct err e;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++) {
         snprintf(text, sizeof(text), "{\"%s\": 2}", name[i]);
         help_refused(finish(text, &e), ERR_UNSUPPORTED, &e, "dir/config.json", name[i],
@@ -298,7 +291,6 @@ static void false_and_null_of_such_a_key_are_an_error(void **state)
     char text[128];
     struct err e;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++) {
         for (size_t k = 0; k < sizeof(off) / sizeof(off[0]); k++) {
             snprintf(text, sizeof(text), "{\"%s\": %s}", name[i], off[k]);
@@ -316,7 +308,6 @@ static void null_is_false(void **state)
     struct err e;
     bool b = true;
 
-    (void)state;
     assert_int_equal(config_bool(c, "n", false, &b, &e), 0);
     assert_false(b);
     help_refused(config_bool(c, "n", true, &b, &e), ERR_INPUT, &e, "n is null, expected is true or false",
@@ -340,7 +331,6 @@ static void what_was_asked_for_passes(void **state)
     bool b;
     struct err e;
 
-    (void)state;
     help_refused(config_finish(c, &e), ERR_UNSUPPORTED, &e, "a_scale", "rope_scaling", "k_norm", NULL);
     config_int(c, "a_scale", 0, 0, 9, i, &e);
     config_floats(c, "b_scale", f, 2, &n, &e);
@@ -371,7 +361,6 @@ static void a_sub_object_of_the_wrong_type_is_an_error(void **state)
     struct config *c = must_open("{\"rope_scaling\":5,\"text_config\":null}");
     struct err e;
 
-    (void)state;
     assert_null(config_sub(c, "text_config"));
     assert_null(config_sub(c, "missing"));
     help_refused(config_finish(c, &e), ERR_UNSUPPORTED, &e, "rope_scaling", NULL);
@@ -386,7 +375,6 @@ static void quantised_weights_are_an_error_unless_asked_for(void **state)
     const char *method;
     struct err e;
 
-    (void)state;
     help_refused(config_finish(c, &e), ERR_UNSUPPORTED, &e, "dir/config.json", "quantised with mxfp4", NULL);
     assert_int_equal(config_str(config_sub(c, "quantization_config"), "quant_method", "", &method, &e), 0);
     assert_string_equal(method, "mxfp4");
@@ -421,7 +409,6 @@ static void merely_unknown_keys_are_one_warning(void **state)
 {
     char out[1000];
 
-    (void)state;
     logged("{\"mystery\":1,\"riddle\":{\"x\":1}}", out, sizeof(out));
     assert_non_null(
         strstr(out, "warning: dir/config.json: these keys are not known and are ignored: mystery, riddle\n"));
@@ -436,7 +423,6 @@ static void very_long_lists_of_keys_are_cut(void **state)
     size_t at;
     struct err e;
 
-    (void)state;
     assert_non_null(text);
     at = (size_t)sprintf(text, "{");
     for (int i = 0; i < 3000; i++)
@@ -448,7 +434,6 @@ static void very_long_lists_of_keys_are_cut(void **state)
 
 static void names_are_sorted_by_their_words(void **state)
 {
-    (void)state;
     assert_int_equal(config_key_kind("attention_dropout"), CONFIG_KEY_BOOKKEEPING);
     assert_int_equal(config_key_kind("attention_dropouts_scale"), CONFIG_KEY_MATHS);
     assert_int_equal(config_key_kind("_name_or_path"), CONFIG_KEY_BOOKKEEPING);
@@ -477,7 +462,6 @@ static void a_file_is_read_from_its_folder(void **state)
     char dir[64];
     struct err e;
 
-    (void)state;
     help_folder(dir);
     help_refused(config_open(&c, folder_at(dir), "config.json", &e), ERR_OS, &e, dir, "config.json",
                  "cannot open", NULL);
@@ -510,7 +494,6 @@ static int open_and_ask(void *arg, struct err *e)
 
 static void lack_of_memory_is_reported_without_a_leak(void **state)
 {
-    (void)state;
     log_set_level(LOG_ERROR);
     help_every_allocation(
         open_and_ask,

@@ -105,7 +105,6 @@ static void tensors_have_their_shape_outermost_first(void **state)
     struct opened o;
     float row[3];
 
-    (void)state;
     open_good(&o);
     assert_int_equal(o.g.n_tensors, 2);
     assert_null(gguf_tensor(&o.g, "third"));
@@ -132,7 +131,6 @@ static void numbers_come_in_any_width(void **state)
     double f;
     bool b;
 
-    (void)state;
     open_good(&o);
     assert_int_equal(gguf_int(&o.g, "number", 0, 0, INT64_MAX, &i, &e), 0);
     assert_true(i == 4000000000);
@@ -167,7 +165,6 @@ static void arrays_and_strings_come_as_they_are(void **state)
     struct err e;
     size_t n;
 
-    (void)state;
     open_good(&o);
     arena_init(&a, MEM_CKPT);
     assert_int_equal(gguf_text(&o.g, "general.architecture", &text, &e), 0);
@@ -201,7 +198,6 @@ static void what_does_not_fit_is_named(void **state)
     double f;
     bool b;
 
-    (void)state;
     open_good(&o);
     arena_init(&a, MEM_CKPT);
     help_refused(gguf_int(&o.g, "wide", 0, 0, 10, &i, &e), ERR_INPUT, &e, path, "wide", "-5", "0 to 10",
@@ -228,7 +224,6 @@ static void getters_mark_what_was_asked_for(void **state)
     struct err e;
     int64_t i;
 
-    (void)state;
     open_good(&o);
     gguf_int(&o.g, "same", 0, 0, 10, &i, &e);
     for (size_t k = 0; k < o.g.n_kv; k++)
@@ -245,7 +240,6 @@ static void text_must_be_text(void **state)
     struct buf b;
     struct err e;
 
-    (void)state;
     ggufwrite_init(&w);
     ggufwrite_str(&w, "bad", "\xff\xfe");
     buf_init(&b, MEM_CKPT);
@@ -263,7 +257,6 @@ static void a_file_cut_off_anywhere_is_refused(void **state)
     struct buf b;
     struct err e;
 
-    (void)state;
     good_file(&w);
     buf_init(&b, MEM_CKPT);
     ggufwrite_finish(&w, &b);
@@ -283,7 +276,6 @@ static void version_2_reads_and_others_are_refused(void **state)
     struct ggufwrite w;
     struct err e;
 
-    (void)state;
     good_file(&w);
     w.version = 2;
     assert_int_equal(read_file(&w, &e), 0);
@@ -301,7 +293,6 @@ static void counts_that_no_file_could_hold_are_refused_at_once(void **state)
     struct err e;
     size_t before = mem_live_bytes();
 
-    (void)state;
     good_file(&w);
     w.n_kv = UINT64_MAX;
     help_refused(read_file(&w, &e), ERR_INPUT, &e, path, NULL);
@@ -330,7 +321,6 @@ static void broken_entries_are_refused_with_their_key(void **state)
                           huge_strings[] = {8, 0xffffffff, 0xffffffff};
     struct err e;
 
-    (void)state;
     assert_int_equal(with_entry("k", 4, "1234", 4, &e), 0);
     help_refused(with_entry("first", 4, "1234", 4, &e), ERR_INPUT, &e, path, "first", "twice", NULL);
     help_refused(with_entry("", 4, "1234", 4, &e), ERR_INPUT, &e, path, "entry 1", "name", NULL);
@@ -351,7 +341,6 @@ static void alignment_is_a_power_of_two_and_kept(void **state)
     struct ggufwrite w;
     struct err e;
 
-    (void)state;
     ggufwrite_init(&w);
     w.alignment = 128;
     ggufwrite_u32(&w, "general.alignment", 128);
@@ -389,7 +378,6 @@ static void broken_tensors_are_refused_by_name(void **state)
                           many[] = {1, 1, 1, 1, 1}, large[] = {1000, 1000};
     struct err e;
 
-    (void)state;
     assert_int_equal(with_info("u", 0, two, 2, 32, &e), 0);
     assert_int_equal(with_info("u", 0, none, 2, 32, &e), 0); /* empty tensors take no space */
     help_refused(with_info("t", 0, two, 2, 32, &e), ERR_INPUT, &e, path, "tensor t", "twice", NULL);
@@ -425,7 +413,6 @@ static void every_allocation_may_fail(void **state)
     struct ggufwrite w;
     struct buf b;
 
-    (void)state;
     good_file(&w);
     buf_init(&b, MEM_CKPT);
     ggufwrite_finish(&w, &b);

@@ -123,7 +123,6 @@ static void llama_keys_become_those_of_a_config(void **state)
     struct ggufwrite w;
     json_t *c;
 
-    (void)state;
     put_common(&w, "llama");
     ggufwrite_u32(&w, "llama.attention.head_count_kv", 1);
     ggufwrite_f32(&w, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
@@ -148,7 +147,6 @@ static void an_output_matrix_unties_the_head(void **state)
     struct ggufwrite w;
     json_t *c;
 
-    (void)state;
     put_common(&w, "qwen2");
     ggufwrite_f32_tensor(&w, "output.weight", (const size_t[]){5, HIDDEN, 0}, NULL);
     c = good(&w);
@@ -182,7 +180,6 @@ static void the_usual_llama3_factors_are_recognised(void **state)
     struct ggufwrite w;
     json_t *c, *r;
 
-    (void)state;
     put_factors(&w, 8, 1, 4, 1024);
     c = good(&w);
     r = json_object_get(c, "rope_scaling");
@@ -197,7 +194,6 @@ static void other_factors_are_kept_as_a_list(void **state)
     struct ggufwrite w;
     json_t *c, *r;
 
-    (void)state;
     put_factors(&w, 8, 2, 5, 2000);
     c = good(&w);
     r = json_object_get(c, "rope_scaling");
@@ -214,7 +210,6 @@ static void rope_scalings_carry_over(void **state)
     struct ggufwrite w;
     json_t *c, *r;
 
-    (void)state;
     put_common(&w, "qwen2");
     ggufwrite_str(&w, "qwen2.rope.scaling.type", "yarn");
     ggufwrite_f32(&w, "qwen2.rope.scaling.factor", 4);
@@ -259,7 +254,6 @@ static void longrope_has_another_factor_or_length(void **state)
 {
     static const float small[HALF] = {1, 1.25F, 1.5F, 2}, large[HALF] = {1, 4, 8, 16};
 
-    (void)state;
     for (int given = 0; given < 2; given++) {
         struct ggufwrite w;
         json_t *c, *r;
@@ -288,7 +282,6 @@ static void longrope_has_another_factor_or_length(void **state)
 
 static void yarn_has_other_borders(void **state)
 {
-    (void)state;
     for (int given = 0; given < 2; given++) {
         struct ggufwrite w;
         json_t *c, *r;
@@ -315,7 +308,6 @@ static void gemmas_queries_windows_or_frequencies_are_others(void **state)
 {
     static const uint32_t layers[] = {1, 48, 62};
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         struct ggufwrite w;
         json_t *c;
@@ -342,7 +334,6 @@ static void part_of_a_head_turns_in_phi3(void **state)
     struct ggufwrite w;
     json_t *c;
 
-    (void)state;
     put_common(&w, "phi3");
     ggufwrite_u32(&w, "phi3.attention.key_length", 10);
     ggufwrite_u32(&w, "phi3.attention.value_length", 10);
@@ -356,7 +347,6 @@ static void what_is_missing_or_unknown_is_named(void **state)
 {
     struct ggufwrite w;
 
-    (void)state;
     put_common(&w, "mamba");
     config_refused(&w, ERR_UNSUPPORTED, "general.architecture", "mamba");
     ggufwrite_init(&w);
@@ -385,7 +375,6 @@ static void neutral_keys_pass(void **state)
     struct ggufwrite w;
     json_t *c;
 
-    (void)state;
     put_common(&w, "llama");
     ggufwrite_f32(&w, "llama.expert_weights_scale", 0);
     ggufwrite_f32(&w, "llama.logit_scale", 1);
@@ -437,7 +426,6 @@ static void rows_of_llamas_q_and_k_go_back_to_halves(void **state)
     struct opened o;
     float row[HIDDEN];
 
-    (void)state;
     put_common(&w, "llama");
     ggufwrite_f32_tensor(&w, "blk.0.attn_q.weight", (const size_t[]){16, HIDDEN, 0}, NULL);
     ggufwrite_f32_tensor(&w, "blk.0.attn_k.bias", (const size_t[]){16, 0}, NULL);
@@ -460,7 +448,6 @@ static void qwens_rows_stay_where_they_are(void **state)
     struct opened o;
     float row[HIDDEN];
 
-    (void)state;
     put_common(&w, "qwen2");
     ggufwrite_f32_tensor(&w, "blk.0.attn_q.weight", (const size_t[]){16, HIDDEN, 0}, NULL);
     must_fill(&o, &w);
@@ -477,7 +464,6 @@ static void gpt2_turns_matrices_and_gemma_lessens_norms(void **state)
     struct opened o;
     float row[3 * HIDDEN];
 
-    (void)state;
     put_common(&w, "gpt2");
     ggufwrite_f32_tensor(&w, "blk.0.attn_qkv.weight", (const size_t[]){48, HIDDEN, 0}, NULL);
     ggufwrite_f32_tensor(&w, "blk.0.attn_qkv.bias", (const size_t[]){48, 0}, NULL);
@@ -512,7 +498,6 @@ static void stacked_experts_become_one_tensor_each(void **state)
     struct opened o;
     float row[4];
 
-    (void)state;
     put_experts(&w, "llama");
     ggufwrite_f32_tensor(&w, "blk.0.ffn_up_exps.weight", (const size_t[]){3, 2, 4, 0}, NULL);
     must_fill(&o, &w);
@@ -537,7 +522,6 @@ static void layouts_that_cannot_be_are_refused(void **state)
     struct opened o;
     struct err e;
 
-    (void)state;
     put_common(&w, "llama");
     ggufwrite_f32_tensor(&w, "blk.0.attn_q.weight", (const size_t[]){6, HIDDEN, 0}, NULL);
     help_refused(fill(&o, &w, &e), ERR_INPUT, &e, "m.gguf", "attn_q.weight", "[6, 16]", NULL);
@@ -576,7 +560,6 @@ static void every_special_token_that_ends_a_turn_ends_generation(void **state)
     struct err e;
     json_t *g, *eos;
 
-    (void)state;
     put_tokens(&w);
     ggufwrite_f32(&w, "general.sampling.temp", 0.5f);
     ggufwrite_u32(&w, "general.sampling.top_k", 20);
@@ -605,7 +588,6 @@ static void templates_and_tokens_make_a_tokenizer_config(void **state)
     struct err e;
     json_t *c, *t;
 
-    (void)state;
     put_tokens(&w);
     ggufwrite_str(&w, "tokenizer.chat_template", "plain");
     ggufwrite_strs(&w, "tokenizer.chat_templates", names, 3);
@@ -644,7 +626,6 @@ static void every_allocation_may_fail(void **state)
     struct ggufwrite w;
     struct opened o;
 
-    (void)state;
     json_set_alloc_funcs(mem_lib_alloc, mem_free); /* as the program does, so that jansson fails too */
     put_tokens(&w);
     ggufwrite_str(&w, "tokenizer.chat_template", "plain");

@@ -74,7 +74,6 @@ static void a_file_or_a_lonely_file_in_a_folder_means_gguf(void **state)
     struct err e;
     int rc;
 
-    (void)state;
     help_folder(dir);
     assert_false(means(dir, "", &rc, &e));
     write_one(dir, "m.gguf");
@@ -102,7 +101,6 @@ static void parts_are_opened_together_from_any_of_them(void **state)
     struct weights *w;
     struct err e;
 
-    (void)state;
     help_folder(dir);
     write_pair(dir, 1, 2);
     for (size_t i = 0; i < 3; i++) {
@@ -125,7 +123,6 @@ static void parts_that_do_not_fit_are_refused_by_name(void **state)
     struct gguf_set s;
     struct err e;
 
-    (void)state;
     help_folder(dir);
     snprintf(path, sizeof(path), "%s/x-00001-of-00002.gguf", dir);
     write_pair(dir, 0, 2);
@@ -152,7 +149,6 @@ static void a_file_without_a_tokenizer_says_so(void **state)
     struct tok *t;
     struct err e;
 
-    (void)state;
     help_folder(dir);
     write_one(dir, "m.gguf");
     snprintf(path, sizeof(path), "%s/m.gguf", dir);
@@ -205,7 +201,6 @@ static void the_files_are_opened_once_whatever_is_taken_from_them(void **state)
     struct err e = {0};
     char dir[64];
 
-    (void)state;
     assert_true(inotify >= 0);
     help_folder(dir);
     write_pair(dir, 1, 2);
@@ -225,7 +220,6 @@ static void texts_stay_when_the_files_are_let_go_and_gone(void **state)
     struct chat *chat;
     struct err e;
 
-    (void)state;
     help_folder(dir);
     write_one(dir, "m.gguf");
     snprintf(path, sizeof(path), "%s/m.gguf", dir);
@@ -244,7 +238,6 @@ static void every_allocation_may_fail(void **state)
 {
     char dir[64];
 
-    (void)state;
     json_set_alloc_funcs(mem_lib_alloc, mem_free); /* as the program does, so that jansson fails too */
     help_folder(dir);
     write_pair(dir, 1, 2);

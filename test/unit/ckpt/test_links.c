@@ -265,7 +265,6 @@ static void expect_open(size_t f, size_t linked, bool allow_links, const char *w
 
 static void a_file_as_a_link_out_of_the_folder_is_refused_by_name(void **state)
 {
-    (void)state;
     for (size_t f = 0; f < N_FOLDERS; f++)
         for (size_t i = 0; i < n_files(f); i++) {
             struct err e = {0};
@@ -286,7 +285,6 @@ static void links_that_stay_in_the_folder_are_followed(void **state)
 {
     char target[200];
 
-    (void)state;
     for (size_t f = 0; f < N_FOLDERS; f++)
         for (size_t i = 0; i < n_files(f); i++) {
             begin("model");
@@ -301,7 +299,6 @@ static void links_into_the_blobs_of_the_cache_are_followed(void **state)
 {
     char target[200];
 
-    (void)state;
     for (size_t f = 0; f < N_FOLDERS; f++)
         for (size_t i = 0; i < n_files(f); i++) {
             begin("models--org--name/snapshots/0f");
@@ -325,7 +322,6 @@ static void a_file_that_is_named_itself_may_be_a_link(void **state)
              {config, "m.gguf"}};
     char target[200], path[200];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
         struct err e = {0};
 

@@ -111,7 +111,6 @@ static void what_was_written_is_read(void **state)
 {
     const size_t sizes[] = {0, 1, 4095, 4096, 4097, (1 << 20) - 1, (1 << 20) + 1, 3 << 20};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
         struct pack p;
         struct err e;
@@ -134,7 +133,6 @@ static void weights_are_cut_into_files(void **state)
     struct pack p;
     struct err e;
 
-    (void)state;
     files_enter();
     writes_left = SIZE_MAX;
     assert_int_equal(write_all(8192, 20000, &e), 0);
@@ -163,7 +161,6 @@ static void every_altered_byte_is_noticed_or_counts_for_nothing(void **state)
 {
     size_t refused = 0;
 
-    (void)state;
     writes_left = SIZE_MAX;
     assert_int_equal(write_all(0, 100, NULL), 0);
     for (size_t i = 0; i < part[0].len; i++) {
@@ -258,7 +255,6 @@ static void wrong_directories_are_refused(void **state)
     };
     struct err e;
 
-    (void)state;
     assert_int_equal(open_directory("{\"parts\":1}", &e), 0);
     assert_int_equal(
         open_directory("{\"parts\":1,\"linears\":[{\"name\":\"a\",\"at\":8192,\"bytes\":4096}]}", &e), 0);
@@ -272,7 +268,6 @@ static void another_version_is_named(void **state)
     struct pack p;
     struct err e;
 
-    (void)state;
     writes_left = SIZE_MAX;
     assert_int_equal(write_all(0, 10, &e), 0);
     memcpy(part[0].data, newer, sizeof(newer) - 1);
@@ -285,7 +280,6 @@ static void a_write_that_fails_ends_the_writing(void **state)
 {
     struct err e;
 
-    (void)state;
     for (size_t i = 0; i < 12; i++) {
         writes_left = i;
         help_refused(write_all(0, 10, &e), ERR_OS, &e, "the disk is full", NULL);

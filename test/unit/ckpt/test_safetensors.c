@@ -71,7 +71,6 @@ static void a_header_longer_than_the_format_allows_is_refused(void **state)
 {
     struct err e;
 
-    (void)state;
     help_refused(read_long_header(100000000, &e), ERR_INPUT, &e, "some.safetensors", "at byte 2", NULL);
     help_refused(read_long_header(100000001, &e), ERR_INPUT, &e, "some.safetensors",
                  "the header has 100000001 bytes, at most 100000000 are allowed", NULL);
@@ -88,7 +87,6 @@ static void tensors_come_in_the_order_of_their_bytes(void **state)
     struct buf b;
     struct err e;
 
-    (void)state;
     make_file(&b, header, 14);
     assert_int_equal(tensor_file_open_bytes(&f, b.data, b.len, "some.safetensors", &e), 0);
     assert_int_equal(safetensors_read(&f, &e), 0);
@@ -111,7 +109,6 @@ static void a_file_without_tensors_is_a_file(void **state)
 {
     struct err e;
 
-    (void)state;
     assert_int_equal(read_header("{}", 0, &e), 0);
     help_refused(read_header("{}", 1, &e), ERR_INPUT, &e, "belong to no tensor", NULL);
 }
@@ -188,7 +185,6 @@ static void broken_headers_are_refused_with_file_and_tensor_named(void **state)
     };
     struct err e;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++)
         help_refused(read_header(c[i].header, c[i].data, &e), c[i].code, &e, "some.safetensors", c[i].word,
                      strstr(c[i].header, "\"w\"") && !strstr(c[i].word, "the last") ? " w" : "", NULL);
@@ -200,7 +196,6 @@ static void a_header_length_beyond_the_file_costs_no_memory(void **state)
     struct tensor_file f;
     struct err e;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(length) / sizeof(length[0]); i++) {
         char bytes[14] = "........{\"a\":";
 
@@ -222,7 +217,6 @@ static void every_cut_of_a_file_is_refused(void **state)
     size_t len;
     char *bytes;
 
-    (void)state;
     bytes = help_read(FIXTURES "/safetensors/model.safetensors", &len);
     assert_int_equal(read_bytes(&f, bytes, len, &e), 0);
     for (size_t n = 0; n < len; n++)
@@ -238,7 +232,6 @@ static void no_changed_byte_leads_outside_the_file(void **state)
     size_t len, header, refused = 0;
     char *bytes;
 
-    (void)state;
     bytes = help_read(FIXTURES "/safetensors/model.safetensors", &len);
     header = (unsigned char)bytes[0] + 256u * (unsigned char)bytes[1];
     for (size_t i = 0; i < header + 8; i++)
@@ -269,7 +262,6 @@ static int open_fixture(void *arg, struct err *e)
 
 static void lack_of_memory_is_reported_without_a_leak(void **state)
 {
-    (void)state;
     help_every_allocation(open_fixture, NULL);
 }
 
@@ -277,7 +269,6 @@ static void the_number_of_elements_cannot_overflow(void **state)
 {
     size_t n, fits[2] = {(size_t)1 << 60, 1}, zero[2] = {0, (size_t)1 << 60}, wide[2] = {(size_t)1 << 61, 1};
 
-    (void)state;
     assert_true(tensor_file_elements(fits, 2, &n) && n == (size_t)1 << 60);
     assert_true(tensor_file_elements(zero, 2, &n) && n == 0);
     assert_false(tensor_file_elements(wide, 2, &n));
@@ -289,7 +280,6 @@ static void a_file_that_cannot_be_opened_is_named(void **state)
     struct tensor_file f;
     struct err e;
 
-    (void)state;
     help_refused(tensor_file_open(&f, folder_at(FIXTURES "/not-there.safetensors"), NULL, &e), ERR_OS, &e,
                  "not-there.safetensors", "cannot open", NULL);
     help_refused(tensor_file_open(&f, folder_at(FIXTURES), NULL, &e), ERR_INPUT, &e, "ckpt",

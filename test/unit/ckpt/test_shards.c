@@ -16,7 +16,6 @@ static void files_are_sorted_and_tensors_point_to_them(void **state)
     struct shards s;
     struct err e;
 
-    (void)state;
     assert_int_equal(
         open_text(&s,
                   "{\"metadata\":{\"a\":[1]},\"weight_map\":{\"t2\":\"b.bin\",\"t\\u0031\":\"a.bin\","
@@ -62,7 +61,6 @@ static void broken_indexes_are_refused_with_the_file_named(void **state)
     struct shards s;
     struct err e;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++)
         help_refused(open_text(&s, c[i].text, &e), ERR_INPUT, &e, "dir/x.index.json", c[i].word, NULL);
 }
@@ -74,7 +72,6 @@ static void every_cut_of_an_index_is_refused(void **state)
     struct err e;
     size_t len;
 
-    (void)state;
     text = help_read(FIXTURES "/shards-safetensors/model.safetensors.index.json", &len);
     for (size_t n = 0; n < len; n++)
         help_refused(shards_open_text(&s, text, n, "x.index.json", &e), ERR_INPUT, &e, "x.index.json", NULL);
@@ -93,7 +90,6 @@ static int open_fixture(void *arg, struct err *e)
 
 static void lack_of_memory_is_reported_without_a_leak(void **state)
 {
-    (void)state;
     help_every_allocation(open_fixture, NULL);
 }
 
@@ -106,7 +102,6 @@ static void too_many_files_are_refused(void **state)
     size_t at;
     struct err e;
 
-    (void)state;
     assert_non_null(b);
     at = (size_t)sprintf(b->text, "{\"weight_map\":{");
     for (int i = 0; i < 5000; i++)

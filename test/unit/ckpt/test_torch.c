@@ -98,7 +98,6 @@ static void views_that_leave_their_storage_are_refused(void **state)
     };
     struct err e;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
         int rc = read_view(c[i].view, c[i].len, &e);
 
@@ -160,7 +159,6 @@ static void a_window_that_begins_behind_its_storage_is_refused(void **state)
         {100, 100, 100, "not that of a torch storage"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
         struct err e = {0};
         int rc = read_window(c[i].first, c[i].count, c[i].n_elements, &e);
@@ -175,7 +173,6 @@ static void a_view_expanded_beyond_the_file_is_refused(void **state)
 {
     struct err e;
 
-    (void)state;
     help_refused(read_view(VIEW("K\x00J\x00\x00\x00\x01\x85K\x00\x85"), &e), ERR_UNSUPPORTED, &e, "tensor w",
                  "repeats", NULL);
 }
@@ -203,7 +200,6 @@ static void storages_that_are_not_what_the_pickle_says_are_refused(void **state)
 {
     struct err e;
 
-    (void)state;
     assert_int_equal(read_storage("a/data/0", 16, "little", "a/data.pkl", &e), 0);
     help_refused(read_storage("a/data/1", 16, "little", "a/data.pkl", &e), ERR_INPUT, &e, "tensor w",
                  "data/0 is not in the archive", NULL);
@@ -222,7 +218,6 @@ static void what_torch_did_not_write_is_refused(void **state)
     struct err e;
     size_t n;
 
-    (void)state;
     help_refused(read_bytes("", 0, &n, &e), ERR_INPUT, &e, "some.bin", "neither", NULL);
     help_refused(read_bytes(VIEW("\x7f"
                                  "ELF"),
@@ -243,7 +238,6 @@ static void a_stream_that_lies_about_a_storage_is_refused(void **state)
     struct err e;
     size_t len, n, at;
 
-    (void)state;
     bytes = help_read(FIXTURES "/stream-python2/pytorch_model.bin", &len);
     assert_int_equal(read_bytes(bytes, len, &n, &e), 0);
     assert_int_equal(n, 2);
@@ -271,7 +265,6 @@ static void every_cut_of_a_file_is_refused(void **state)
     struct err e;
     size_t len, n;
 
-    (void)state;
     for (size_t k = 0; k < sizeof(fixture) / sizeof(fixture[0]); k++) {
         snprintf(path, sizeof(path), "%s/%s/pytorch_model.bin", FIXTURES, fixture[k]);
         bytes = help_read(path, &len);
@@ -289,7 +282,6 @@ static void no_changed_byte_leads_outside_the_file(void **state)
     struct err e;
     size_t len, n, refused = 0;
 
-    (void)state;
     for (size_t k = 0; k < 6; k++) {
         snprintf(path, sizeof(path), "%s/%s/pytorch_model.bin", FIXTURES, fixture[k]);
         bytes = help_read(path, &len);
@@ -319,7 +311,6 @@ static int open_fixture(void *arg, struct err *e)
 
 static void lack_of_memory_is_reported_without_a_leak(void **state)
 {
-    (void)state;
     help_every_allocation(open_fixture, FIXTURES "/zip/pytorch_model.bin");
     help_every_allocation(open_fixture, FIXTURES "/stream/pytorch_model.bin");
 }

@@ -32,7 +32,6 @@ static void members_are_found_where_they_lie(void **state)
     struct buf b;
     struct err e;
 
-    (void)state;
     buf_init(&b, MEM_CKPT);
     zipmake(&b, two, 2, &(struct zipmake_end){.comment = "PK\5\6 is no second end"});
     assert_true(torch_zip_is(b.data, b.len));
@@ -51,7 +50,6 @@ static void members_are_found_where_they_lie(void **state)
 
 static void what_is_no_archive_is_not_taken_for_one(void **state)
 {
-    (void)state;
     assert_false(torch_zip_is("PK\3", 3));
     assert_false(torch_zip_is("PK\5\6 only an end", 16));
 }
@@ -61,7 +59,6 @@ static void a_compressed_or_encrypted_member_is_refused_by_name(void **state)
     struct zipmake_member m[2] = {two[0], two[1]};
     struct err e;
 
-    (void)state;
     m[1].method = 8;
     help_refused(open_members(m, 2, NULL, &e), ERR_UNSUPPORTED, &e, "some.bin", "a/data/0", "compressed",
                  NULL);
@@ -76,7 +73,6 @@ static void sizes_that_reach_beyond_the_archive_are_refused(void **state)
     struct zipmake_member m[2] = {two[0], two[1]};
     struct err e;
 
-    (void)state;
     m[1].more_bytes = 1;
     help_refused(open_members(m, 2, NULL, &e), ERR_INPUT, &e, "a/data/0", "reaches beyond", NULL);
     m[1].more_bytes = 0xfffffff0u;
@@ -91,7 +87,6 @@ static void a_directory_that_points_elsewhere_is_refused(void **state)
     struct zipmake_member m[2] = {two[0], two[1]};
     struct err e;
 
-    (void)state;
     m[1].local_at = 3;
     help_refused(open_members(m, 2, NULL, &e), ERR_INPUT, &e, "a/data/0", "no header", NULL);
     m[1].local_at = 0x7fffffff;
@@ -109,7 +104,6 @@ static void a_wrong_count_of_members_is_refused(void **state)
 {
     struct err e;
 
-    (void)state;
     help_refused(open_members(two, 2, &(struct zipmake_end){.more_members = 1}, &e), ERR_INPUT, &e,
                  "ends too early", NULL);
     help_refused(open_members(two, 2, &(struct zipmake_end){.more_members = -1}, &e), ERR_INPUT, &e,
@@ -122,7 +116,6 @@ static void names_that_torch_would_not_write_are_refused(void **state)
     struct zipmake_member m[2] = {two[0], two[0]};
     struct err e;
 
-    (void)state;
     help_refused(open_members(m, 2, NULL, &e), ERR_INPUT, &e, "a/data.pkl", "twice", NULL);
     m[1].name = "b/data/0";
     help_refused(open_members(m, 2, NULL, &e), ERR_INPUT, &e, "b/data/0", "not in one folder", NULL);
@@ -137,7 +130,6 @@ static void every_cut_of_a_zip64_archive_is_refused(void **state)
     struct err e;
     size_t len;
 
-    (void)state;
     bytes = help_read(FIXTURES "/zip64/pytorch_model.bin", &len);
     assert_int_equal(torch_zip_open(&z, bytes, len, "some.bin", &e), 0);
     torch_zip_close(&z);
@@ -159,7 +151,6 @@ static void no_changed_byte_of_a_zip64_archive_leads_outside(void **state)
     size_t len, opened = 0;
     char *bytes;
 
-    (void)state;
     bytes = help_read(FIXTURES "/zip64/pytorch_model.bin", &len);
     for (size_t i = 0; i < len; i++)
         for (size_t k = 0; k < sizeof(value); k++) {
@@ -193,7 +184,6 @@ static void lack_of_memory_is_reported_without_a_leak(void **state)
 {
     struct buf b;
 
-    (void)state;
     buf_init(&b, MEM_CKPT);
     zipmake(&b, two, 2, NULL);
     help_every_allocation(open_two, &b);

@@ -52,7 +52,6 @@ static void numbers_are_read_with_their_signs(void **state)
     struct arena a;
     struct err e;
 
-    (void)state;
     arena_init(&a, MEM_CKPT);
     for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
         assert_int_equal(run(&u, c[i].pickle, c[i].len, &a, &e), 0);
@@ -73,7 +72,6 @@ static void containers_and_the_memo_work(void **state)
     struct arena a;
     struct err e;
 
-    (void)state;
     arena_init(&a, MEM_CKPT);
     /* {"a": [1, 2, None], "b": the same list, "c": (True, False)}, filled by SETITEMS and SETITEM */
     assert_int_equal(run(&u,
@@ -106,7 +104,6 @@ static void a_list_that_holds_itself_is_harmless(void **state)
     struct arena a;
     struct err e;
 
-    (void)state;
     arena_init(&a, MEM_CKPT);
     assert_int_equal(run(&u,
                          PICKLE("\x80\x02]q\x00h\x00"
@@ -119,7 +116,6 @@ static void a_list_that_holds_itself_is_harmless(void **state)
 
 static void any_other_global_is_refused_by_name(void **state)
 {
-    (void)state;
     refuse(PICKLE("\x80\x02"
                   "cos\nsystem\nX\x04\x00\x00\x00true\x85R."),
            "os.system", "at byte 2");
@@ -146,7 +142,6 @@ static void any_other_global_is_refused_by_name(void **state)
 
 static void any_other_opcode_is_refused_by_name(void **state)
 {
-    (void)state;
     refuse(PICKLE("\x80\x02(I1\n."), "INT", "at byte 3");
     refuse(PICKLE("\x80\x02(ios\nsystem\n."), "INST", "not allowed");
     refuse(PICKLE("\x80\x02(cos\nsystem\no."), "os.system", "allowed");
@@ -160,7 +155,6 @@ static void any_other_opcode_is_refused_by_name(void **state)
 
 static void misuse_of_the_stack_is_refused(void **state)
 {
-    (void)state;
     refuse(PICKLE("\x80\x02."), "STOP", "stack is empty");
     refuse(PICKLE("\x80\x02NN."), "STOP", "left on the stack");
     refuse(PICKLE("\x80\x02(N."), "STOP", "left on the stack");
@@ -191,7 +185,6 @@ static void a_pickle_that_ends_early_is_refused_wherever_it_is_cut(void **state)
     struct arena a;
     struct err e;
 
-    (void)state;
     arena_init(&a, MEM_CKPT);
     assert_int_equal(run(&u, PICKLE(whole), &a, &e),
                      ERR_INPUT); /* an odd number of values: the cuts end before that */
@@ -208,7 +201,6 @@ static void a_pickle_that_ends_early_is_refused_wherever_it_is_cut(void **state)
 
 static void sizes_beyond_the_pickle_cost_no_memory(void **state)
 {
-    (void)state;
     mem_fail_at(40); /* a refusal needs a handful of small blocks */
     refuse(PICKLE("\x80\x02X\xff\xff\xff\xff"
                   "abc."),
@@ -232,7 +224,6 @@ static void a_place_in_the_memo_that_was_not_counted_to_costs_no_memory(void **s
     const size_t len = 256 << 20;
     char *hole = map_region_new(len);
 
-    (void)state;
     assert_non_null(hole);
     memcpy(hole, start, sizeof(start) - 1);
     mem_fail_at(2); /* the first is the stack's */
@@ -260,7 +251,6 @@ static void the_memo_counts_the_values_that_were_built(void **state)
         {PICKLE("\x80\x04N\x94\x94."), "MEMOIZE"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
         struct unpickle u;
         struct arena a;
@@ -295,7 +285,6 @@ static void bombs_hit_the_limits(void **state)
 {
     size_t bytes = mem_live_bytes();
 
-    (void)state;
     refuse_repeated("\x80\x02", "(", 5000, "marks are nested deeper");
     refuse_repeated("\x80\x02", "N", 100000, "stack is deeper");
     refuse_repeated("\x80\x02", "]", 100000, "stack is deeper");
@@ -309,7 +298,6 @@ static void copies_of_a_shared_list_hit_the_limit(void **state)
 {
     struct buf b;
 
-    (void)state;
     buf_init(&b, MEM_TEXT);
     buf_add(&b, PICKLE("\x80\x02"
                        "ccollections\nOrderedDict\nq\x01]q\x02("));
@@ -334,7 +322,6 @@ static void a_tensor_is_built_from_its_arguments(void **state)
     struct arena a;
     struct err e;
 
-    (void)state;
     arena_init(&a, MEM_CKPT);
     assert_int_equal(
         run(&u,
@@ -355,7 +342,6 @@ static void a_tensor_is_built_from_its_arguments(void **state)
 
 static void arguments_that_are_no_tensor_are_refused(void **state)
 {
-    (void)state;
     refuse(PICKLE("\x80\x02"
                   "ctorch._utils\n_rebuild_tensor_v2\n)R."),
            "REDUCE", "not those of a tensor");
@@ -395,7 +381,6 @@ static void arguments_that_are_no_tensor_are_refused(void **state)
 
 static void persistent_ids_of_other_things_are_refused(void **state)
 {
-    (void)state;
     refuse(PICKLE("\x80\x02NQ."), "BINPERSID", "not that of a torch storage");
     refuse(PICKLE("\x80\x02(X\x06\x00\x00\x00moduleNNNNtQ."), "BINPERSID", "not that of a torch storage");
     refuse(PICKLE("\x80\x02(X\x07\x00\x00\x00storageccollections\nOrderedDict\nX\x01\x00\x00\x00"
@@ -428,7 +413,6 @@ static int run_dict(void *arg, struct err *e)
 
 static void lack_of_memory_is_reported_without_a_leak(void **state)
 {
-    (void)state;
     help_every_allocation(run_dict, NULL);
 }
 

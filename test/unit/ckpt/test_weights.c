@@ -35,7 +35,6 @@ static void every_form_holds_what_torch_reads_from_it(void **state)
 {
     char dir[512];
 
-    (void)state;
     for (size_t i = 0; i < N_FIXTURES; i++) {
         snprintf(dir, sizeof(dir), "%s/%s", FIXTURES, fixture[i]);
         help_expect(dir);
@@ -50,7 +49,6 @@ static void a_wrong_value_shape_or_type_would_be_seen(void **state)
     char why[200];
     struct err e;
 
-    (void)state;
     assert_int_equal(weights_open(&w, folder_at(FIXTURES "/zip"), &e), 0);
     assert_true(help_same(weights_get(w, "parameter"), "F32", shape, 1, right, why));
     assert_false(help_same(weights_get(w, "parameter"), "F32", shape, 1, wrong, why));
@@ -67,7 +65,6 @@ static void views_are_strided_and_nothing_is_copied(void **state)
     struct weights *w;
     struct err e;
 
-    (void)state;
     assert_int_equal(weights_open(&w, folder_at(FIXTURES "/zip"), &e), 0);
     a = weights_get(w, "shared.a");
     b = weights_get(w, "shared.b");
@@ -90,7 +87,6 @@ static void tensors_nobody_took_are_counted(void **state)
     struct weights *w;
     struct err e;
 
-    (void)state;
     assert_int_equal(weights_open(&w, folder_at(FIXTURES "/zip"), &e), 0);
     assert_int_equal(weights_unused(w, first, 3), 21);
     assert_string_equal(first[0], "plain");
@@ -124,7 +120,6 @@ static void files_are_let_go_of_and_their_tables_stay(void **state)
     struct weights *w;
     struct err e;
 
-    (void)state;
     assert_int_equal(weights_open(&w, folder_at(FIXTURES "/safetensors"), &e), 0);
     assert_true(help_element(weights_get(w, "plain"), 11) == 11.0 / 8);
     weights_let_go(w);
@@ -165,7 +160,6 @@ static void the_order_of_the_names_decides(void **state)
     struct weights *w;
     struct err e;
 
-    (void)state;
     help_folder(dir);
     copy("shards-bin/pytorch_model-00001-of-00002.bin", dir, "pytorch_model-00001-of-00002.bin");
     copy("shards-bin/pytorch_model-00002-of-00002.bin", dir, "pytorch_model-00002-of-00002.bin");
@@ -201,7 +195,6 @@ static void an_index_that_does_not_fit_its_shards_is_refused(void **state)
     struct weights *w;
     struct err e;
 
-    (void)state;
     help_folder(dir);
     help_write(dir, "model.safetensors.index.json", swapped, sizeof(swapped) - 1);
     help_refused(weights_open(&w, folder_at(dir), &e), ERR_OS, &e, "model.safetensors.index.json",
@@ -227,7 +220,6 @@ static void an_empty_folder_is_named(void **state)
     struct weights *w;
     struct err e;
 
-    (void)state;
     help_folder(dir);
     help_refused(weights_open(&w, folder_at(dir), &e), ERR_INPUT, &e, dir, "no weights", "model.safetensors",
                  NULL);
@@ -245,7 +237,6 @@ static int open_folder(void *arg, struct err *e)
 
 static void lack_of_memory_is_reported_without_a_leak(void **state)
 {
-    (void)state;
     help_every_allocation(open_folder, FIXTURES "/shards-safetensors");
     help_every_allocation(open_folder, FIXTURES "/shards-bin");
     help_every_allocation(open_folder, FIXTURES "/both");
@@ -289,7 +280,6 @@ static void every_bad_folder_is_refused_and_its_file_named(void **state)
     size_t n = 0, live = mem_live_bytes();
     DIR *bad;
 
-    (void)state;
     if (!help_shared(root, "goldens/bad"))
         skip();
     bad = opendir(root);
@@ -327,7 +317,6 @@ static void every_good_folder_opens(void **state)
     size_t n = 0, tensors = 0;
     DIR *good;
 
-    (void)state;
     if (!help_shared(root, "goldens"))
         skip();
     good = opendir(root);

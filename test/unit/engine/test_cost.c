@@ -56,7 +56,6 @@ static void two_hundred_steps_teach_a_machine(void **state)
 {
     struct cost c;
 
-    (void)state;
     cost_init(&c, 1, .1); /* far off */
     run(&c, &slow, 1, 200, false);
     assert_knows(&c, &slow, .08);
@@ -66,7 +65,6 @@ static void a_machine_that_becomes_faster_or_slower_is_followed(void **state)
 {
     struct cost c;
 
-    (void)state;
     cost_init(&c, .01, .001);
     run(&c, &slow, 1, 300, false);
     run(&c, &fast, 2, 400, false);
@@ -79,7 +77,6 @@ static void a_step_that_was_disturbed_spoils_little(void **state)
 {
     struct cost c;
 
-    (void)state;
     cost_init(&c, .05, .004);
     run(&c, &slow, 1, 1000, true);
     assert_knows(&c, &slow, .25);
@@ -92,7 +89,6 @@ static void an_hour_of_decoding_does_not_make_prompts_absurd(void **state)
     struct cost c;
     double t;
 
-    (void)state;
     cost_init(&c, .05, .004);
     run(&c, &slow, 1, 200, false);
     for (uint64_t i = 0; i < 100000; i++) {
@@ -112,7 +108,6 @@ static void the_chunk_is_the_longest_that_keeps_the_time(void **state)
     struct cost c;
     size_t n;
 
-    (void)state;
     cost_init(&c, .05, .004);
     run(&c, &slow, 1, 300, false);
     n = cost_rows(&c, &s, 700, 1, 512, .5);
@@ -129,7 +124,6 @@ static void a_row_attends_to_those_in_front_and_itself(void **state)
 {
     struct cost_step s = cost_with((struct cost_step){.rows = 2, .pairs = 7}, 3, 10);
 
-    (void)state;
     assert_int_equal(s.rows, 5);
     assert_true(s.pairs == 7 + 11 + 12 + 13);
 }

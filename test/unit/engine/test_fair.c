@@ -93,7 +93,6 @@ static void a_key_that_holds_all_slots_gives_the_next_one_away(void **state)
 {
     struct frame f;
 
-    (void)state;
     open_frame(&f, &(struct step_options){.policy = WAITING_FAIR});
     for (int i = 0; i < 12; i++)
         submit(&f, 1, 1, 2000);
@@ -121,7 +120,6 @@ static void by_arrival_a_flood_goes_first(void **state)
 {
     struct frame f;
 
-    (void)state;
     open_frame(&f, &(struct step_options){.policy = WAITING_FCFS});
     for (int i = 0; i < 12; i++)
         submit(&f, 1, 1, 2000);
@@ -138,7 +136,6 @@ static void a_request_refused_for_its_tokens_keeps_no_place(void **state)
 {
     struct frame f;
 
-    (void)state;
     open_frame(&f, &(struct step_options){.policy = WAITING_FCFS, .max_queued = 3, .max_queued_tokens = 100});
     assert_true(submit(&f, 0, 60, 1));
     for (int i = 0; i < 8; i++)
@@ -162,7 +159,6 @@ static void a_key_is_not_charged_for_tokens_that_were_never_computed(void **stat
     struct frame f;
     uint64_t id;
 
-    (void)state;
     open_frame(&f, &(struct step_options){.policy = WAITING_FAIR, .max_seqs = 1});
     id = submit(&f, 1, LEN - 96, 10);
     run_step(&f);

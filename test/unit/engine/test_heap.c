@@ -37,7 +37,6 @@ static void the_first_is_the_smallest_after_any_addition_and_removal(void **stat
     struct heap h = {.before = before};
     uint32_t r[4];
 
-    (void)state;
     memset(m, 0, sizeof(m));
     for (uint64_t i = 0; i < 20000; i++) {
         struct member *x;
@@ -62,7 +61,6 @@ static void all_leave_in_order_and_each_once(void **state)
     struct heap h = {.before = before};
     uint32_t last = 0;
 
-    (void)state;
     memset(m, 0, sizeof(m));
     for (uint32_t i = 0; i < N; i++) {
         m[i].key = i * 7919 % N;
@@ -86,7 +84,6 @@ static void one_member_comes_and_goes(void **state)
     struct member m = {.key = 5};
     struct heap h = {.before = before};
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         assert_false(heap_holds(&m.node));
         heap_add(&h, &m.node);

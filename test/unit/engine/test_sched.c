@@ -37,7 +37,6 @@ static void a_stream_does_not_stall_behind_a_prompt(void **state)
     const struct sched_seq s[] = {of(0, 100), of(50, 51), of(10, 200), of(7, 8)};
     struct sched_limits lim = limits(64, 4);
 
-    (void)state;
     assert_picks(s, 4, &lim, (size_t[]){62, 1, 0, 1}); /* what decoding leaves; the second prompt waits */
     lim.max_tokens = 150;
     assert_picks(s, 4, &lim, (size_t[]){100, 1, 48, 1});
@@ -50,7 +49,6 @@ static void prompts_first_lets_streams_wait_and_nothing_else(void **state)
     const struct sched_seq s[] = {of(0, 100), of(50, 51), of(10, 200)}, streams[] = {of(1, 2), of(5, 6)};
     struct sched_limits lim = limits(150, 4);
 
-    (void)state;
     lim.order = SCHED_PROMPTS_FIRST;
     assert_picks(s, 3, &lim, (size_t[]){100, 0, 50});
     assert_picks(streams, 2, &lim, (size_t[]){1, 1});
@@ -62,7 +60,6 @@ static void phases_that_do_not_mix_have_steps_of_their_own(void **state)
                            large[] = {of(0, 100), of(50, 51)};
     struct sched_limits lim = limits(128, 4);
 
-    (void)state;
     lim.apart = lim.whole = true;
     lim.max_prompts = 1;
     assert_picks(s, 4, &lim, (size_t[]){100, 0, 0, 0});
@@ -79,7 +76,6 @@ static void the_number_of_sequences_is_kept(void **state)
     const struct sched_seq s[] = {of(1, 2), of(1, 2), of(1, 2)};
     const struct sched_limits lim = limits(64, 2);
 
-    (void)state;
     assert_picks(s, 3, &lim, (size_t[]){1, 1, 0});
 }
 
@@ -88,7 +84,6 @@ static void rows_of_logits_limit_scored_prompts_and_their_ends(void **state)
     struct sched_seq s[] = {of(4, 5), of(0, 50), of(0, 40)};
     struct sched_limits lim = limits(100, 4);
 
-    (void)state;
     lim.max_wanted = 11;
     s[1].all_wanted = true;
     assert_picks(s, 3, &lim, (size_t[]){1, 10, 39}); /* without logits the last row waits */
@@ -106,7 +101,6 @@ static void a_chunk_keeps_the_time_of_a_step_where_streams_go_on(void **state)
     struct cost_step step;
     struct cost c;
 
-    (void)state;
     cost_init(&c, .01, .001); /* 1 ms a row beyond the knee */
     lim.cost = &c;
     lim.target_s = .1;
@@ -126,7 +120,6 @@ static void a_chunk_keeps_the_time_of_a_step_where_streams_go_on(void **state)
  * without arrivals runs dry. */
 static void random_queues_finish_within_budgets(void **state)
 {
-    (void)state;
     for (uint64_t round = 0; round < 300; round++) {
         struct sched_seq s[N];
         struct sched_limits lim;

@@ -42,7 +42,6 @@ static void first_come_is_first_served_whatever_the_priority(void **state)
 {
     struct frame f;
 
-    (void)state;
     open_queue(&f, WAITING_FCFS);
     assert_int_equal(take(&f), -1);
     add(&f, 5, 0, 1);
@@ -59,7 +58,6 @@ static void a_preempted_request_has_its_old_place(void **state)
     struct frame f;
     struct waiting_entry *first;
 
-    (void)state;
     open_queue(&f, WAITING_FCFS);
     first = add(&f, 0, 0, 0);
     add(&f, 0, 1, 0);
@@ -76,7 +74,6 @@ static void a_smaller_priority_overtakes_until_the_other_has_aged(void **state)
 {
     struct frame f;
 
-    (void)state;
     open_queue(&f, WAITING_PRIORITY);
     add(&f, 1, 0, 0);
     add(&f, 0, WAITING_AGE_S - 1, 0); /* overtakes */
@@ -100,7 +97,6 @@ static void keys_take_turns_by_tokens_not_by_requests(void **state)
     struct frame f;
     int at[2] = {0, 0}, when = 0;
 
-    (void)state;
     open_queue(&f, WAITING_FAIR);
     for (int i = 0; i < 40; i++)
         add(&f, 0, i, 1);
@@ -121,7 +117,6 @@ static void a_request_longer_than_many_turns_is_paid_for_and_does_begin(void **s
     struct frame f;
     size_t n = 0;
 
-    (void)state;
     open_queue(&f, WAITING_FAIR);
     add(&f, 0, 0, 1);
     waiting_charge(&f.w, 1, 0);
@@ -146,7 +141,6 @@ static void a_key_alone_goes_on_however_much_it_owes(void **state)
 {
     struct frame f;
 
-    (void)state;
     open_queue(&f, WAITING_FAIR);
     for (int i = 0; i < 10; i++)
         add(&f, 0, i, 7);
@@ -162,7 +156,6 @@ static void a_key_never_takes_the_last_slot_while_another_waits(void **state)
 {
     struct frame f;
 
-    (void)state;
     open_queue(&f, WAITING_FAIR);
     f.w.n_slots = 4;
     waiting_charge(&f.w, 2, WAITING_DEBT);
@@ -195,7 +188,6 @@ static void requests_of_any_key_can_leave_in_the_middle(void **state)
     size_t n = 0;
     uint32_t rnd[4];
 
-    (void)state;
     open_queue(&f, WAITING_FAIR);
     f.n = 64;
     for (uint64_t i = 0; i < 20000; i++) {
@@ -230,7 +222,6 @@ static void one_hundred_thousand_waiting_cost_no_more_than_a_hundred(void **stat
     struct waiting_entry *r = calloc(MANY, sizeof(*r));
     double best[2] = {1e9, 1e9};
 
-    (void)state;
     assert_non_null(r);
     for (int round = 0; round < 6; round++) {
         size_t n = round % 2 ? MANY : 100;
@@ -272,7 +263,6 @@ static void names_of_policies_go_there_and_back(void **state)
 {
     enum waiting_policy p;
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         assert_true(waiting_policy_of_name(waiting_policy_name((enum waiting_policy)i), &p));
         assert_int_equal(p, i);

@@ -8,7 +8,6 @@ static int three(void)
 
 static void a_comparison_that_fails(void **state)
 {
-    (void)state;
     assert_int_equal(three() + 1, -5);
 }
 
@@ -19,7 +18,6 @@ static void a_comparison_of_unequal_numbers_fails_and_says_what_they_are(void **
     size_t n;
     FILE *p;
 
-    (void)state;
     assert_true(length > 0);
     snprintf(command, sizeof(command), "'%.*s' fail 2>&1", (int)length, program);
     p = popen(command, "r");
@@ -32,7 +30,6 @@ static void a_comparison_of_unequal_numbers_fails_and_says_what_they_are(void **
 
 static void equal_numbers_of_any_type_are_equal(void **state)
 {
-    (void)state;
     assert_int_equal(three(), 3);
     assert_int_equal(-1, (int64_t)-1);
     assert_int_equal(UINT64_MAX, (uint64_t)-1);

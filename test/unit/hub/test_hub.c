@@ -94,7 +94,6 @@ static void names_and_revisions_are_told_from_paths(void **state)
     struct hub_name id;
     char folder[64];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
         assert_true(hub_name_parse(&id, good[i]));
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -123,7 +122,6 @@ static void revisions_that_no_repository_has_are_refused(void **state)
     struct hub_name id;
     struct err e;
 
-    (void)state;
     assert_true(hub_name_parse(&id, "org/name"));
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         help_refused(hub_name_set_revision(&id, bad[i], &e), ERR_INPUT, &e, "org/name",
@@ -139,7 +137,6 @@ static void a_revision_is_one_segment_of_an_address(void **state)
 {
     char out[32];
 
-    (void)state;
     assert_true(hub_name_quote("refs/pr/1", out, sizeof(out)));
     assert_string_equal(out, "refs%2Fpr%2F1");
     assert_true(hub_name_quote("a-b_c.~?#%", out, sizeof(out)));
@@ -160,7 +157,6 @@ static void names_that_lead_out_of_the_folder_are_left_out(void **state)
     struct hub_list l;
     struct err e;
 
-    (void)state;
     assert_int_equal(hub_list_read(&l, text, sizeof(text) - 1, "hub", &e), 0);
     assert_string_equal(l.commit, COMMIT);
     assert_int_equal(l.n, 2);
@@ -184,7 +180,6 @@ static void answers_that_are_no_list_are_refused(void **state)
     struct hub_list l;
     struct err e;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         help_refused(hub_list_read(&l, bad[i], strlen(bad[i]), "https://hub", &e), ERR_INPUT, &e,
                      "https://hub", NULL);
@@ -220,7 +215,6 @@ static void safetensors_come_before_pickles(void **state)
 {
     bool index;
 
-    (void)state;
     assert_string_equal(pick("pytorch_model.bin model.safetensors", &index), "model.safetensors");
     assert_false(index);
     assert_string_equal(pick("pytorch_model.bin model.safetensors.index.json x.safetensors", &index),
@@ -240,7 +234,6 @@ static void of_subfolders_only_chat_templates_are_listed(void **state)
 {
     struct hub_list l;
 
-    (void)state;
     read_names(&l, "additional_chat_templates/a.jinja additional_chat_templates/b.txt a/c.jinja "
                    "additional_chat_templates/.jinja additional_chat_templates/.d.jinja "
                    "additional_chat_templates/e/f.jinja additional_chat_templates/../g.jinja "
@@ -264,7 +257,6 @@ static void configs_of_modules_are_taken_from_their_folders(void **state)
     bool is_index;
     struct hub_list l;
 
-    (void)state;
     read_names(&l,
                "1_Pooling/config.json 12_Dense/config.json 2_Dense/model.safetensors Pooling/config.json "
                "1_Pooling/model.safetensors 0_Transformer/model.safetensors 2_Dense/x/model.safetensors "
@@ -294,7 +286,6 @@ static void a_gguf_is_found_by_its_name_or_its_kind(void **state)
     char all[100], few[30];
     struct err e;
 
-    (void)state;
     read_names(&l, "a-Q8_0.gguf a-Q4_K_M.gguf b.IQ4_XS-00001-of-00002.gguf b.IQ4_XS-00002-of-00002.gguf "
                    "mmproj-BF16.gguf imatrix.gguf x-00001-of-00000.gguf config.json Q8_0 .gguf");
     assert_string_equal(hub_list_next_gguf(&l, &at), "a-Q8_0.gguf");
@@ -320,7 +311,6 @@ static void an_etag_becomes_a_plain_name(void **state)
     static const char *const bad[] = {"", "\"\"", "\"../x\"", "\"a/b\"", "\".x\"", "\"a b\"", "W/\"a\"b\""};
     char out[HUB_CACHE_ETAG_MAX], text[200];
 
-    (void)state;
     assert_true(hub_cache_etag("\"abc\"", out));
     assert_string_equal(out, "abc");
     assert_true(hub_cache_etag("W/\"abc-1\"", out));
@@ -342,7 +332,6 @@ static void the_layout_is_hugging_faces(void **state)
     ssize_t n;
     struct err e;
 
-    (void)state;
     help_folder(dir);
     c = must_open(dir);
     put_file(&c, "config.json", "ab12", "{}");
@@ -372,7 +361,6 @@ static void refs_are_remembered_and_only_commits_believed(void **state)
     struct hub_cache c;
     struct err e;
 
-    (void)state;
     help_folder(dir);
     c = must_open(dir);
     assert_false(hub_cache_commit(&c, "main", commit));
@@ -402,7 +390,6 @@ static void hashes_are_git_and_sha256(void **state)
     char dir[64], path[128];
     struct err e;
 
-    (void)state;
     help_folder(dir);
     help_write(dir, "f", "hello\n", 6);
     snprintf(path, sizeof(path), "%s/f", dir);
@@ -423,7 +410,6 @@ static void a_lock_is_held_by_one(void **state)
     struct hub_cache c;
     struct err e;
 
-    (void)state;
     help_folder(dir);
     c = must_open(dir);
     assert_true(hub_cache_try_lock(&c, "ab12", &one, &rc, &e));
@@ -443,7 +429,6 @@ static void what_all_models_share_may_be_linked_to(void **state)
     struct hub_cache c;
     struct err e;
 
-    (void)state;
     help_folder(dir);
     c = must_open(dir);
     put_file(&c, "config.json", "ab12", "{}");
@@ -494,7 +479,6 @@ static void the_environment_is_read_as_huggingface_hub_does(void **state)
     struct hub_environment h;
     struct err e;
 
-    (void)state;
     clear_environment();
     assert_int_equal(hub_environment_read(&h, &e), 0);
     assert_string_equal(h.cache, "/nowhere/home/.cache/huggingface/hub");
@@ -541,7 +525,6 @@ static void variables_that_make_no_sense_are_named(void **state)
     struct hub_environment h;
     struct err e;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         clear_environment();
         setenv(bad[i][0], bad[i][1], 1);
@@ -577,7 +560,6 @@ static void offline_only_a_whole_model_is_found(void **state)
     struct hub_name id;
     struct err e;
 
-    (void)state;
     help_folder(dir);
     clear_environment();
     setenv("HF_HUB_CACHE", dir, 1);
@@ -620,7 +602,6 @@ static int read_list(void *arg, struct err *e)
 
 static void every_failed_allocation_is_an_error(void **state)
 {
-    (void)state;
     help_every_allocation(read_list, NULL);
 }
 

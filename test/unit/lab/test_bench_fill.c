@@ -133,7 +133,6 @@ static void a_context_of_computed_rows_gives_the_bits_of_a_real_one(void **state
     static const size_t contexts[] = {5, 16, 31, 32};
     static float want[4096];
 
-    (void)state;
     for (int i = 0; i < 2; i++)
         for (int d = 0; d < 3; d++) {
             struct gallop *g = open_with(models[i], "slab_pool", dtypes[d], 0);
@@ -160,7 +159,6 @@ static void a_context_of_computed_rows_gives_the_bits_of_a_real_one(void **state
 
 static void longer_contexts_repeat_the_computed_rows_in_memory_of_their_own(void **state)
 {
-    (void)state;
     for (size_t t = 0; kv_type_name(t); t++)
         for (int i = 0; i < 2; i++) {
             struct gallop *g = open_with(models[i], kv_type_name(t), dtypes[t % 3], 0);
@@ -184,7 +182,6 @@ static void a_context_is_what_was_asked_for_whatever_was_there_before(void **sta
 {
     static const size_t contexts[] = {40, 40, 130, 17, 16, 300, 299, 1};
 
-    (void)state;
     for (size_t t = 0; kv_type_name(t); t++)
         for (int i = 0; i < 2; i++) {
             struct gallop *g = open_with(models[i], kv_type_name(t), "bf16", 0);
@@ -218,7 +215,6 @@ static void rows_stay_where_no_window_takes_them(void **state)
     struct bench_fill f;
     char *tile;
 
-    (void)state;
     open_fill(&f, engine_llm(g), 300);
     fill(&f, 1, 200);
     tile = tile_at(f.m, 1, 0, 0, false, 3);
@@ -235,7 +231,6 @@ static void rows_stay_where_no_window_takes_them(void **state)
 
 static void a_cache_without_room_says_so_and_keeps_nothing_of_the_sequence(void **state)
 {
-    (void)state;
     for (size_t t = 0; kv_type_name(t); t++) {
         struct gallop *g = open_with("llama3-rope", kv_type_name(t), "bf16", 320);
         struct bench_fill f;

@@ -56,7 +56,6 @@ static void a_shape_has_as_many_parameters_as_its_model(void **state)
         {"gpt-oss-120b", 116829156672},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         const struct shape *s = shapes_of_name(known[i].name);
         size_t n = 0;
@@ -84,7 +83,6 @@ static void every_architecture_has_a_shape(void **state)
     static const char with_pictures[] = "ForConditionalGeneration";
     char names[2048], *at = names;
 
-    (void)state;
     model_arch_names(names, sizeof(names));
     for (char *name; (name = strsep(&at, ", ")) != NULL;) {
         char *tail = strstr(name, with_pictures);
@@ -214,7 +212,6 @@ static void every_shape_opens_and_computes_a_token(void **state)
 {
     char dir[] = "/tmp/gallop-shape-XXXXXX", path[128], err[GALLOP_ERR_SIZE];
 
-    (void)state;
     assert_non_null(mkdtemp(dir));
     for (size_t i = 0; i < shapes_n(); i++) {
         struct shape s = shrunk(shapes_at(i));

@@ -50,7 +50,6 @@ static int start_server(void **state)
     socklen_t len = sizeof(a);
     struct http *h;
 
-    (void)state;
     server.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (server.fd < 0 || bind(server.fd, (struct sockaddr *)&a, len) != 0 || listen(server.fd, 16) != 0 ||
         getsockname(server.fd, (struct sockaddr *)&a, &len) != 0)
@@ -66,7 +65,6 @@ static int start_server(void **state)
 
 static int stop_server(void **state)
 {
-    (void)state;
     shutdown(server.fd, SHUT_RDWR);
     close(server.fd);
     return pthread_join(server.thread, NULL);
@@ -132,7 +130,6 @@ static void headers_and_body_come_as_they_are(void **state)
     struct err e;
     uint64_t n;
 
-    (void)state;
     assert_int_equal(get("HTTP/1.1 200 OK\r\ncontent-length: 5\r\nETag:  \"x\" \r\n\r\nhello",
                          (struct http_request){.bearer = "tok"}, &t, &r, &e),
                      0);
@@ -153,7 +150,6 @@ static void an_empty_file_begins_too(void **state)
     struct http_reply r;
     struct err e;
 
-    (void)state;
     assert_int_equal(
         get("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", (struct http_request){0}, &t, &r, &e), 0);
     assert_true(t.begun && t.n == 0);
@@ -173,7 +169,6 @@ static void only_the_range_that_was_asked_for_is_taken(void **state)
     struct http_reply r;
     struct err e;
 
-    (void)state;
     assert_int_equal(get(good, q, &t, &r, &e), 0);
     assert_true(t.first == 7 && t.n == 2);
     assert_non_null(strstr(server.request, "Range: bytes=7-\r\n"));
@@ -194,7 +189,6 @@ static void what_a_refusal_says_is_no_body(void **state)
     struct http_reply r;
     struct err e;
 
-    (void)state;
     assert_int_equal(get("HTTP/1.1 404 No\r\nX-Error-Code: RepoNotFound\r\nContent-Length: 4\r\n\r\nnope",
                          (struct http_request){0}, &t, &r, &e),
                      0);
@@ -213,7 +207,6 @@ static void failures_say_whether_they_may_pass(void **state)
     struct http_reply r;
     struct err e;
 
-    (void)state;
     assert_int_equal(
         get("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", (struct http_request){0}, &t, &r, &e),
         ERR_OS); /* cut */
@@ -248,7 +241,6 @@ static void redirects_end(void **state)
     char url[80];
     struct err e;
 
-    (void)state;
     assert_int_equal(get("HTTP/1.1 302 F\r\nLocation: /again\r\nContent-Length: 0\r\n\r\n",
                          (struct http_request){0}, &t, &r, &e),
                      0);
@@ -269,7 +261,6 @@ static void redirects_end(void **state)
 
 static void an_origin_is_scheme_host_and_port(void **state)
 {
-    (void)state;
     assert_true(http_same_origin("https://a.b/x", "https://A.B:443/y?z"));
     assert_true(http_same_origin("http://a:80", "http://a/"));
     assert_false(http_same_origin("https://a.b", "http://a.b"));
@@ -283,7 +274,6 @@ static void secrets_of_an_address_are_not_shown(void **state)
 {
     char out[64];
 
-    (void)state;
     assert_string_equal(http_url_for_people(out, sizeof(out), "https://user:pw@host:1/p/q?sig=1#f"),
                         "https://host:1/p/q");
     assert_string_equal(http_url_for_people(out, sizeof(out), "https://host?x@y"), "https://host");
@@ -298,7 +288,6 @@ static void every_failed_allocation_leaves_nothing(void **state)
     size_t blocks;
     int n_errors = 0;
 
-    (void)state;
     for (long n = 0;; n++) {
         struct taken t = {0};
         struct http_reply r;

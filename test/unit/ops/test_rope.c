@@ -68,7 +68,6 @@ static const struct {
 
 static void another_factor_scales_the_logits(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
         struct rope r = opened(ways[i].p);
         double factor = ways[i].factor;
@@ -113,7 +112,6 @@ static void a_frequency_is_of_another_type(void **state)
                                                      .attention_factor = -1,
                                                      .truncate = true})};
 
-    (void)state;
     for (size_t i = 0; i < HALF; i++) {
         double inv = plain(10000, i);
         double keep = i <= 2 ? 1
@@ -152,7 +150,6 @@ static void a_length_counts_that_is_not_reached_yet(void **state)
                 dynamic = opened((struct rope_params){.type = ROPE_DYNAMIC, .factor = 2, .original = 64});
     float row[3 * HALF];
 
-    (void)state;
     for (size_t t = 0; t < 3; t++)
         for (size_t i = 0; i < HALF; i++) {
             double at = 62 + (double)t, n = 63 + (double)t,
@@ -179,7 +176,6 @@ static void a_row_that_need_not_go_back_is_changed(void **state)
     const struct batch b = {.n_tokens = 3, .n_seqs = 1, .seq = &s};
     float c[3 * HALF], d[3 * HALF];
 
-    (void)state;
     for (size_t i = 0; i < 3 * HALF; i++)
         c[i] = d[i] = 7;
     rope_back(&r, &b, 0, 3, 10, c, d);

@@ -179,7 +179,6 @@ static void every_operator_is_passed_on_and_counted_once(void **state)
     struct batch b = {.n_seqs = 0};
     float x[4], h[4];
 
-    (void)state;
     timed_open(&timed, &sink_behind, DT_BF16, NULL, NULL);
     o->begin(o, NULL, 0, &b);
     passed(&b, OP_ROPE, 0, 0);
@@ -251,7 +250,6 @@ static void attention_counts_the_rows_that_are_seen(void **state)
     static const struct batch_seq seqs[] = {
         {.n = 1, .pos = 0}, {.n = 9, .pos = 0}, {.n = 1, .pos = 30}, {.n = 6, .pos = 6}};
 
-    (void)state;
     for (size_t k = 0; k < 3; k++)
         for (size_t s = 0; s < 4; s++) {
             timed_open(&timed, &sink_behind, DT_I8, window, n_sink);
@@ -275,7 +273,6 @@ static void who_watches_is_told_parts_and_names(void **state)
     const struct op_sink *o = &timed.sink;
     float x[4];
 
-    (void)state;
     timed_open(&timed, &sink_behind, DT_BF16, NULL, NULL);
     timed.each = tell;
     timed.each_ctx = &told;
@@ -302,7 +299,6 @@ static void without_a_sink_behind_it_counts_and_computes_nothing(void **state)
     const struct linear w = {.kind = OP_OUT, .n = 3, .k = 4, .packed_bytes = 24};
     const struct op_sink *o = &timed.sink;
 
-    (void)state;
     timed_open(&timed, NULL, DT_BF16, NULL, NULL);
     o->linear(o, NULL, &w, NULL, T);
     o->norm(o, NULL, NULL, NULL, NULL, T);
@@ -353,7 +349,6 @@ static void what_the_pool_waits_is_booked_on_no_operator(void **state)
     double total = 0;
     int tries = 0;
 
-    (void)state;
     assert_int_equal(pool_new(&pool, 2, &e), 0);
     timed_open(&timed, &waits, DT_BF16, NULL, NULL);
     timed.pool = pool;
@@ -372,7 +367,6 @@ static void what_the_pool_waits_is_booked_on_no_operator(void **state)
 
 static void kinds_have_the_names_of_the_settings(void **state)
 {
-    (void)state;
     assert_string_equal(timed_name(OP_NORM), "norm");
     assert_string_equal(timed_name(OP_LM_HEAD), "lm_head");
     assert_string_equal(timed_name(TIMED_OTHER), "other");

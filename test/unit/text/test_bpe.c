@@ -141,7 +141,6 @@ static const char *const letters[] = {"a", "b", "c", "\xc3\xa9", "\xe2\x96\x81",
 
 static void words_of_any_length_merge_by_the_definition(void **state)
 {
-    (void)state;
     for (int round = 0; round < 60; round++) {
         struct bpe_work *w;
         struct model m;
@@ -181,7 +180,6 @@ static void a_candidate_that_lost_its_right_half_has_no_turn(void **state)
     struct model m = {.n_rules = 5};
     struct bpe_work *w;
 
-    (void)state;
     vocab_init(&m.vocab);
     for (uint32_t i = 0; i < 4; i++)
         assert_int_equal(add_piece(&m, chars[i], 1), i);
@@ -210,7 +208,6 @@ static void a_wrong_merge_would_be_seen(void **state)
     struct model m;
     uint32_t id[] = {0, 1, 0, 1};
 
-    (void)state;
     make(&m, letters, 2, false, 1);
     m.rule[0] = (struct bpe_rule){0, 1, 0, 2};
     assert_int_equal(by_definition(&m, id, 4), 2);
@@ -226,7 +223,6 @@ static void unknown_characters_fuse_or_not(void **state)
     struct tok_ids ids = {0};
     struct model m;
 
-    (void)state;
     make(&m, letters, 2, false, 1);
     w = bpe_work_new(&m.bpe);
     m.bpe.has_unk = true;
@@ -256,7 +252,6 @@ static void derived_rules_are_those_of_every_cut(void **state)
     struct bpe_work *w;
     struct tok_ids ids = {0};
 
-    (void)state;
     vocab_init(&m.vocab);
     for (size_t i = 0; i < 5; i++)
         add_piece(&m, piece[i], strlen(piece[i]));
@@ -280,7 +275,6 @@ static void a_word_without_memory_is_an_error(void **state)
     struct model m;
     char text[400];
 
-    (void)state;
     make(&m, letters, 2, false, 20);
     for (size_t i = 0; i < sizeof(text); i++)
         text[i] = "ab"[dice(2)];
@@ -339,7 +333,6 @@ static void a_hostile_word_takes_time_in_proportion_to_its_length(void **state)
     static const char *const unit[] = {"a", "ab", "aab", "\xe9\xa6\xac", "abcab"};
     struct model m;
 
-    (void)state;
     make(&m, letters, 6, true, 120);
     for (size_t i = 0; i < sizeof(unit) / sizeof(*unit); i++) {
         double small = seconds_for(&m, unit[i], 1 << 16), large = seconds_for(&m, unit[i], 1 << 19);

@@ -76,7 +76,6 @@ static void a_conversation_comes_to_another_text_than_transformers_gives(void **
     char *text = jinjacase_read("chat/conversations.json", &n), *got;
     json_t *list = json_loadb(text, n, 0, NULL), *q;
 
-    (void)state;
     assert_true(json_array_size(list) >= 5);
     json_array_foreach(list, i, q)
     {
@@ -116,7 +115,6 @@ static void special_tokens_are_read_wrongly(void **state)
 {
     struct settings s;
 
-    (void)state;
     read_settings(&s, "files");
     /* not from special_tokens_map.json, because the table of added tokens exists */
     assert_string_equal(token(&s, "bos_token"), "<s>");
@@ -137,7 +135,6 @@ static void special_tokens_are_read_wrongly(void **state)
 
 static void the_template_does_not_see_what_transformers_gives_it(void **state)
 {
-    (void)state;
     check("plain", "[{\"role\": \"user\", \"content\": \"x\", \"name\": null, \"reasoning\": \"r\"}]", NULL,
           "<b><img><snd><vid>False|{'thinking': 'r', 'role': 'user', 'content': 'x', 'reasoning': 'r', "
           "'reasoning_content': 'r'}<e>\nNoneNoneTrue");
@@ -159,7 +156,6 @@ static void another_template_is_chosen(void **state)
         "{\"name\": \"f\"}}], \"documents\": [{}, {}]}";
     struct settings s;
 
-    (void)state;
     check("named", bare, NULL, "D1");
     check("named", tools, NULL, "T1");
     check("named", tools, "default", "D1");
@@ -177,7 +173,6 @@ static void a_folder_without_template_does_not_open(void **state)
 {
     static const char *const folders[] = {"bare", "no-such-folder"};
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct chat *c = open_folder(folders[i]);
 
@@ -190,13 +185,11 @@ static void a_folder_without_template_does_not_open(void **state)
 
 static void a_broken_template_keeps_the_folder_from_opening(void **state)
 {
-    (void)state;
     check_contains("broken", "[{\"role\": \"user\", \"content\": \"x\"}]", NULL, "chat_template line 3: ");
 }
 
 static void requests_that_are_no_conversations_are_rendered(void **state)
 {
-    (void)state;
     check_contains("plain", "[]", NULL, "empty");
     check_contains("plain", "{}", NULL, "messages");
     check_contains("plain", "{\"messages\": 5}", NULL, "list of messages");
@@ -213,7 +206,6 @@ static void the_request_is_changed(void **state)
     json_t *q = json_loads(request, 0, NULL), *same = json_loads(request, 0, NULL);
     struct buf out = {.tag = MEM_TEXT};
 
-    (void)state;
     assert_int_equal(render(c, q, NULL, true, &out, NULL), 0);
     assert_true(json_equal(q, same));
     buf_fini(&out);
@@ -254,7 +246,6 @@ static void files_that_are_no_json_are_ignored(void **state)
 {
     struct err e = {0};
 
-    (void)state;
     assert_int_equal(open_with("tokenizer_config.json", "{\"chat_template\": ", &e), ERR_INPUT);
     assert_non_null(strstr(e.msg, "chat-folder/tokenizer_config.json"));
     assert_int_equal(open_with("tokenizer_config.json", "[]", &e), ERR_INPUT);
@@ -278,7 +269,6 @@ static void other_members_of_a_template_file_are_not_passed_over(void **state)
     struct err e = {0};
     struct chat *c;
 
-    (void)state;
     if (chat_with("chat_template.json", file, &c, &e) != 0 || render(c, q, NULL, true, &out, &e) != 0)
         fail_msg("%s", e.msg);
     assert_string_equal(out.data, "hello user");
@@ -291,7 +281,6 @@ static void a_failing_allocation_leaks_or_is_taken_for_success(void **state)
 {
     static const char *const folders[] = {"files", "named", "legacy", "plain"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
         json_t *q =
             json_pack("{s:[{s:s,s:n,s:s}],s:[{s:{s:s,s:{s:s}}}]}", "messages", "role", "user", "x", "content",
@@ -326,7 +315,6 @@ static void a_failing_allocation_leaks_or_is_taken_for_success(void **state)
 
 static void templates_of_one_configuration_know_no_limit(void **state)
 {
-    (void)state;
     for (int n = 64; n <= 65; n++) {
         struct buf json = {.tag = MEM_TEXT};
         struct err e = {0};

@@ -14,7 +14,6 @@ static void a_snippet_comes_to_another_text_than_jinja2_gives(void **state)
     size_t n, n_cases;
     char *text = jinjacase_read("language.json", &n);
 
-    (void)state;
     assert_int_equal(jinjacase_run(text, n, &n_cases, true), 0);
     assert_true(n_cases > 400);
     mem_free(text);
@@ -28,7 +27,6 @@ static void the_fixture_runner_sees_a_wrong_text_and_a_missing_refusal(void **st
         "{\"template\": \"{{ n }}\", \"output\": \"1\"}]}";
     size_t n_cases;
 
-    (void)state;
     assert_int_equal(jinjacase_run(fixture, strlen(fixture), &n_cases, false), 3);
     assert_int_equal(n_cases, 4);
     assert_true(jinjacase_gives("{{ 1 }}", "{}", "1"));
@@ -92,7 +90,6 @@ static void a_chat_template_of_a_kind_in_use_comes_to_another_text_than_jinja2_g
     json_t *conversations = load("kinds/conversations.json"), *renderings = load("kinds/renderings.json"), *r;
     size_t i, bad = 0;
 
-    (void)state;
     json_array_foreach(renderings, i, r) bad += !renders(r, conversations);
     assert_int_equal(bad, 0);
     assert_true(i > 100);
@@ -105,7 +102,6 @@ static void values_print_otherwise_than_python_prints_them(void **state)
     static const char v[] =
         "{\"a\": [1, 1.0, null, true, \"it's\", {\"k\": \"\\u00e9\\n\"}, 1e16, -0.0, 1e-7]}";
 
-    (void)state;
     assert_true(jinjacase_gives("{{ a }}", v,
                                 "[1, 1.0, None, True, \"it's\", {'k': '\xc3\xa9\\n'}, 1e+16, -0.0, 1e-07]"));
     assert_true(
@@ -115,7 +111,6 @@ static void values_print_otherwise_than_python_prints_them(void **state)
 
 static void integers_beyond_64_bits_lose_digits_on_the_way_in(void **state)
 {
-    (void)state;
     assert_true(jinjacase_gives("{{ n }} {{ n - 1 }} {{ m }}",
                                 "{\"n\": 9223372036854775807, \"m\": -9223372036854775808}",
                                 "9223372036854775807 9223372036854775806 -9223372036854775808"));
@@ -133,7 +128,6 @@ static void an_integer_beyond_64_bits_is_another_kind_of_value(void **state)
     static const char v[] = "{\"u\": 18446744073709551615, \"m\": -9223372036854775809, "
                             "\"l\": [3, 18446744073709551615, -123456789012345678901234567890, 2.5]}";
 
-    (void)state;
     assert_true(jinjacase_gives("{{ u is integer }} {{ u is number }} {{ u is float }} {{ u is string }} "
                                 "{{ u is iterable }} {{ 1 if u else 0 }} {{ u is sameas u }}",
                                 v, "True True False False False 1 True"));
@@ -163,7 +157,6 @@ static void the_text_is_not_appended_to_what_was_there(void **state)
     struct err e = {0};
     struct jinja *j;
 
-    (void)state;
     buf_str(&out, "before ");
     assert_int_equal(jinja_parse(&j, "a{{ 1 }}", 8, "t", NULL, &e), 0);
     assert_int_equal(jinja_render(j, none, &jinjacase_now, NULL, &out, &e), 0);
@@ -184,7 +177,6 @@ static void variables_that_are_no_object_are_taken(void **state)
     struct err e = {0};
     struct jinja *j;
 
-    (void)state;
     assert_int_equal(jinja_parse(&j, "x", 1, "t", NULL, &e), 0);
     assert_int_equal(jinja_render(j, list, &jinjacase_now, NULL, &out, &e), ERR_INPUT);
     assert_non_null(strstr(e.msg, "JSON object"));
@@ -195,7 +187,6 @@ static void variables_that_are_no_object_are_taken(void **state)
 
 static void the_clock_is_read_instead_of_taken(void **state)
 {
-    (void)state;
     assert_true(jinjacase_gives("{{ strftime_now('%A %d %b %Y %H:%M:%S %j %f[%z%Z]') }}", "{}",
                                 "Friday 26 Jul 2024 12:00:00 208 000000[]"));
 }
@@ -232,7 +223,6 @@ static void two_threads_disturb_each_other_in_one_template(void **state)
     struct err e = {0};
     struct jinja *j;
 
-    (void)state;
     assert_int_equal(jinja_parse(&j, template, strlen(template), "t", NULL, &e), 0);
     for (int i = 0; i < 2; i++) {
         w[i] = (struct worker){.j = j,

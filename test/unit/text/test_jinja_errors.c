@@ -9,7 +9,6 @@ static const char v[] = "{\"s\": \"text\", \"n\": 1, \"l\": [1], \"d\": {\"k\": 
 
 static void a_syntax_error_does_not_name_its_line(void **state)
 {
-    (void)state;
     assert_true(jinjacase_refused("a\nb\n{% if %}", v, "t line 3: Expected an expression"));
     assert_true(jinjacase_refused("{{ 1 }}\n\n{{ foo( }}", v, "t line 3: unexpected '}', expected ')'"));
     assert_true(jinjacase_refused("{% for x in l %}\n{{ x }}\n", v, "endfor"));
@@ -32,7 +31,6 @@ static void a_syntax_error_does_not_name_its_line(void **state)
 
 static void an_error_of_rendering_does_not_name_its_line(void **state)
 {
-    (void)state;
     assert_true(jinjacase_refused("a\n{{ 1 / 0 }}", v, "t line 2: division by zero"));
     assert_true(jinjacase_refused("{{ s\n\n | round }}", v, "t line 3: "));
     assert_true(jinjacase_refused("{% if n %}\n\n{{ s + n }}{% endif %}", v,
@@ -58,7 +56,6 @@ static void an_error_of_rendering_does_not_name_its_line(void **state)
 /* A message shows the first 200 bytes of a value, cut between characters. */
 static void a_long_value_is_cut_inside_a_character(void **state)
 {
-    (void)state;
     for (size_t shift = 0; shift < 2; shift++) {
         struct err e = {0};
         struct buf out;
@@ -78,7 +75,6 @@ static void a_long_value_is_cut_inside_a_character(void **state)
 
 static void the_templates_own_refusal_loses_its_words(void **state)
 {
-    (void)state;
     assert_true(jinjacase_refused("{{ raise_exception('roles must alternate, not ' ~ s) }}", v,
                                   "t line 1: roles must alternate, not text"));
     assert_true(jinjacase_gives("{{ n or raise_exception('not reached') }}", v, "1"));
@@ -86,7 +82,6 @@ static void the_templates_own_refusal_loses_its_words(void **state)
 
 static void an_unknown_filter_in_a_branch_not_taken_is_an_error(void **state)
 {
-    (void)state;
     assert_true(jinjacase_gives("{% if false %}{{ s | nothing }}{% endif %}ok", v, "ok"));
     assert_true(jinjacase_refused("{% if true %}{{ s | nothing }}{% endif %}", v,
                                   "t line 1: No filter named 'nothing'."));
@@ -97,7 +92,6 @@ static void bytes_that_are_no_utf8_are_taken_for_a_template(void **state)
     struct err e = {0};
     struct jinja *j;
 
-    (void)state;
     assert_int_equal(jinja_parse(&j, "a\nb\xff", 4, "chat_template", NULL, &e), ERR_INPUT);
     assert_string_equal(e.msg, "chat_template line 2: the text is not UTF-8: byte 0xff at position 3");
     assert_null(j);
@@ -110,7 +104,6 @@ static void a_template_of_more_than_a_mebibyte_is_read(void **state)
     struct err e = {0};
     struct jinja *j;
 
-    (void)state;
     memset(text, 'x', n);
     assert_int_equal(jinja_parse(&j, text, n, "t", NULL, &e), ERR_INPUT);
     assert_non_null(strstr(e.msg, "1048577"));
@@ -121,7 +114,6 @@ static void a_template_of_more_than_a_mebibyte_is_read(void **state)
 
 static void what_is_not_offered_passes_silently(void **state)
 {
-    (void)state;
     assert_true(jinjacase_refused("{{ (-8) ** 0.5 }}", v, "complex"));
     assert_true(jinjacase_refused("\n{{ 2 ** 20000 }}", v, "t line 2: an integer grows beyond 64 bits"));
     assert_true(

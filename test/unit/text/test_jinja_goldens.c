@@ -22,7 +22,6 @@ static void a_reference_snippet_comes_to_another_text(void **state)
     size_t n, n_cases;
     char *text = tokshared_read("goldens/templates/language.json", &n);
 
-    (void)state;
     if (!text)
         skip();
     assert_int_equal(jinjacase_run(text, n, &n_cases, true), 0);
@@ -110,7 +109,6 @@ static void a_real_template_comes_to_another_text(void **state)
     char *template = NULL, last[512] = "";
     size_t i, n = 0, bad = 0;
 
-    (void)state;
     if (!list)
         skip();
     all = load_exact("goldens/templates/conversations.json");

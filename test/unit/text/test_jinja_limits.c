@@ -37,7 +37,6 @@ static bool stopped(const char *template, const char *words)
 
 static void a_template_runs_for_ever(void **state)
 {
-    (void)state;
     assert_true(
         stopped("{% for x in range(99999) %}{% for y in range(99999) %}{% endfor %}{% endfor %}", "steps"));
     assert_true(
@@ -155,7 +154,6 @@ static const struct {
 
 static void work_is_counted_by_what_it_costs(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(priced) / sizeof(*priced); i++) {
         char without[200], with[300];
         uint64_t found;
@@ -171,7 +169,6 @@ static void work_is_counted_by_what_it_costs(void **state)
 
 static void a_template_eats_memory(void **state)
 {
-    (void)state;
     assert_true(stopped("{{ 'x' * 10 ** 12 }}", "bytes of memory"));
     assert_true(stopped("{{ [0] * 10 ** 12 }}", "bytes of memory"));
     assert_true(stopped("{{ range(99999) | map('string') | map('list') | list }}", "s"));
@@ -203,7 +200,6 @@ static void many_small_values_eat_memory(void **state)
         "{% macro m(a) %}{{ a }}{% endmacro %}{% for i in range(99999) %}{% set a = m(i) %}{% endfor %}",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(templates) / sizeof(templates[0]); i++)
         assert_true(stopped_within(&limit, templates[i], "needs more than the 1048576 bytes of memory"));
 }
@@ -217,7 +213,6 @@ static void a_template_parsed_eats_memory(void **state)
     struct jinja *j;
     int rc;
 
-    (void)state;
     memcpy(text, "{{ [",
            4); /* the largest template, with the most values: 40 bytes of values for each byte of text */
     for (; at + 8 < n; at += 4)
@@ -237,7 +232,6 @@ static void a_template_parsed_eats_memory(void **state)
 
 static void the_ordinary_limit_of_memory_is_256_mebibytes(void **state)
 {
-    (void)state;
     assert_true(
         jinjacase_refused("{{ 'x' * 10 ** 12 }}", "{}", "needs more than the 268435456 bytes of memory"));
     assert_true(
@@ -247,7 +241,6 @@ static void the_ordinary_limit_of_memory_is_256_mebibytes(void **state)
 
 static void a_text_grows_without_end(void **state)
 {
-    (void)state;
     assert_true(
         stopped("{% for i in range(9999) %}{{ i }},{% endfor %}", "the text grows over the 10000 bytes"));
     assert_true(stopped("{{ 'x' * 10001 }}", "the text grows over the 10000 bytes"));
@@ -255,7 +248,6 @@ static void a_text_grows_without_end(void **state)
 
 static void a_bottomless_recursion_ends_in_the_stack(void **state)
 {
-    (void)state;
     assert_true(stopped("{% macro m(n) %}{{ m(n + 1) }}{% endmacro %}{{ m(0) }}", "deeper than 300"));
     assert_true(stopped(
         "{% macro m() %}{% if true %}{% filter upper %}{% for i in [1] %}{{ m() }}{% endfor %}{% endfilter %}"
@@ -287,7 +279,6 @@ static void a_bottomless_recursion_ends_in_the_stack(void **state)
 /* The default limits of a rendering must fit the stack. */
 static void the_ordinary_depth_is_more_than_the_stack_bears(void **state)
 {
-    (void)state;
     assert_true(jinjacase_refused("{% macro m(n) %}{{ m(n + 1) }}{% endmacro %}{{ m(0) }}", "{}",
                                   "deeper than 2000"));
     assert_true(jinjacase_refused(
@@ -306,7 +297,6 @@ static void the_ordinary_depth_is_more_than_the_stack_bears(void **state)
 
 static void a_recursion_as_deep_as_templates_go_is_refused(void **state)
 {
-    (void)state;
     assert_true(
         jinjacase_gives("{% macro m(n) %}{% if n %}{% for i in [1] %}{{ m(n - 1) }}{% endfor %}{% else %}end"
                         "{% endif %}{% endmacro %}{{ m(100) }}",
@@ -335,7 +325,6 @@ static void arguments_of_tests_side_by_side_count_as_nested(void **state)
 {
     char template[400 * 16] = "", text[400 * 4 + 1] = "";
 
-    (void)state;
     for (int i = 0; i < 400; i++) {
         strcat(template, "{{ 1 is eq 1 }}");
         strcat(text, "True");
@@ -345,7 +334,6 @@ static void arguments_of_tests_side_by_side_count_as_nested(void **state)
 
 static void a_template_nests_deeper_than_the_parser_goes(void **state)
 {
-    (void)state;
     nested("{{ ", "(", 9999, "", true);
     nested("{{ ", "[", 9999, "", false);
     nested("{{ ", "{1:", 9999, "", false);
@@ -370,7 +358,6 @@ static void many_names_make_looking_them_up_slow(void **state)
     struct buf t = {.tag = MEM_TEXT}, out;
     struct err e = {0};
 
-    (void)state;
     for (int i = 0; i < 30000; i++)
         buf_fmt(&t, "{%% set a%d = 1 %%}", i);
     buf_str(&t, "{% for i in range(100000) %}{% set b = a29999 %}{% set b = nobody %}{% endfor %}");
@@ -392,7 +379,6 @@ static void a_string_built_piece_by_piece_costs_its_square(void **state)
     struct err e = {0};
     struct jinja *j;
 
-    (void)state;
     assert_int_equal(jinja_parse(&j, template, strlen(template), "t", NULL, &e), 0);
     if (jinja_render(j, none, &jinjacase_now, &limit, &out, &e) != 0)
         fail_msg("%s", e.msg);
@@ -434,7 +420,6 @@ static void a_failing_allocation_leaks_or_is_taken_for_success(void **state)
     long n = 0;
     int rc;
 
-    (void)state;
     do {
         n++;
         rc = render_failing(template, n, &failed);
@@ -473,7 +458,6 @@ static void a_rendering_stopped_at_any_step_crashes_or_goes_on(void **state)
     uint64_t for_context = 0, steps = 0;
     struct jinja *j;
 
-    (void)state;
     assert_non_null(fixture);
     context = json_object_get(fixture, "context");
     before = mem_live_blocks();

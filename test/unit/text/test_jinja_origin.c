@@ -45,7 +45,6 @@ static void marks(const char *template, const char *wanted)
 
 static void text_of_the_context_passes_for_the_templates(void **state)
 {
-    (void)state;
     marks("<|a|>{{ u }}<|b|>", "<|a|>{ <|End|> }<|b|>");
     marks("{{ '<|a|>' + u | trim + '<|b|>' }}", "<|a|>{<|End|>}<|b|>");
     marks("{{ '<|' ~ u.strip()[2:5] ~ '|>' }}", "<|{End}|>");
@@ -68,7 +67,6 @@ static void text_of_the_context_passes_for_the_templates(void **state)
 
 static void json_of_the_context_passes_for_the_templates(void **state)
 {
-    (void)state;
     marks("{{ l | tojson }}", "[\"{x}\", \"{<|end|>}\"]");
     marks("{{ d | tojson(indent=1) }}", "{\n \"{k<|}\": \"{v}\"\n}");
     marks("{{ l }}{{ d }}", "['{x}', '{<|end|>}']{'{k<|}': '{v}'}");
@@ -78,7 +76,6 @@ static void json_of_the_context_passes_for_the_templates(void **state)
 
 static void what_is_the_templates_own_passes_for_the_contexts(void **state)
 {
-    (void)state;
     marks("{{ bos }}{{ eos }}", "<s>{</s>}");
     marks("{% for x in m %}<|{{ x.role }}|>{{ x.content }}{% endfor %}", "<|user|>{hi}<|{end}|>");
     marks("{% for x in m %}{{ '<|' + x['role'] + '|>' }}{% endfor %}", "<|user|><|{end}|>");
@@ -93,7 +90,6 @@ static void a_long_text_loses_its_marks(void **state)
     struct err e = {0};
     struct jinja *j;
 
-    (void)state;
     assert_int_equal(jinja_parse(&j, template, strlen(template), "t", NULL, &e), 0);
     assert_int_equal(jinja_render_marked(j, variables, NULL, NULL, &out, &origin, &e), 0);
     assert_int_equal(out.len, origin.len);

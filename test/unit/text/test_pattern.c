@@ -41,7 +41,6 @@ static void expect(const char *pattern, const char *text, const char *want)
 
 static void rewritten_constructs_mean_what_they_mean_in_ruby(void **state)
 {
-    (void)state;
     expect("\\s+",
            "a\xe1\xa0\x8e"
            "b \xe3\x80\x80 c",
@@ -171,14 +170,12 @@ static const struct {
 
 static void words_are_those_of_oniguruma(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
         expect(words[i].pattern, words[i].text, words[i].found);
 }
 
 static void empty_matches_do_not_follow_a_match(void **state)
 {
-    (void)state;
     expect("a*", "baac", "||aa|");
     expect("",
            "\xc3\xa9"
@@ -228,7 +225,6 @@ static void what_is_not_understood_is_refused_with_its_place(void **state)
         {"[a&&[^b]", "closing bracket"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         struct pattern *re = NULL;
         struct err e = {0};
@@ -245,7 +241,6 @@ static void deep_nesting_is_refused(void **state)
     struct pattern *re = NULL;
     struct err e = {0};
 
-    (void)state;
     memset(deep, '(', sizeof(deep));
     assert_int_equal(pattern_add(&re, deep, sizeof(deep), &e), ERR_UNSUPPORTED);
     memset(deep, '[', sizeof(deep));
@@ -263,7 +258,6 @@ static void endless_backtracking_becomes_an_error(void **state)
     size_t begin, end;
     char text[200];
 
-    (void)state;
     memset(text, 'a', sizeof(text));
     if (pattern_add(&re, pattern, strlen(pattern), &e) != 0)
         fail_msg("%s", e.msg);
@@ -281,7 +275,6 @@ static void a_long_run_of_one_character_fits_the_stack(void **state)
     static char text[1 << 20];
     struct buf out = {.tag = MEM_TEXT};
 
-    (void)state;
     memset(text, 'A', sizeof(text));
     find_all("[^\\r\\n\\p{L}]?[\\p{Lu}\\p{Lo}]*[\\p{Ll}\\p{Lo}]+|(?:[A-Z])+", text, sizeof(text), &out);
     assert_int_equal(out.len, sizeof(text) + 1);

@@ -21,7 +21,6 @@ static void refuse(const char *json, const char *why)
 
 static void components_that_are_not_understood_are_named(void **state)
 {
-    (void)state;
     refuse("{\"normalizer\":{\"type\":\"ByteLevel\"}," MODEL "}", "normalizer \"ByteLevel\"");
     refuse("{\"normalizer\":{\"type\":\"Rot13\"}," MODEL "}", "normalizer \"Rot13\"");
     refuse("{\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}," MODEL "}", "pre_tokenizer \"UnicodeScripts\"");
@@ -52,7 +51,6 @@ static void components_that_are_not_understood_are_named(void **state)
 
 static void damaged_models_are_refused(void **state)
 {
-    (void)state;
     refuse("", "byte 0");
     refuse("{", "byte 1");
     refuse("{\"version\":\"1.0\"}", "no model");
@@ -117,7 +115,6 @@ static void a_word_of_the_vocabulary_is_merged_though_merges_are_ignored(void **
     static const int32_t whole[] = {3, 4, 3}, cut[] = {0, 1, 2, 5, 0, 1, 3};
     char json[300];
 
-    (void)state;
     snprintf(json, sizeof(json), words, "true");
     expect(json, "abc", 0, whole, 1);
     expect(json, "abc ab", 0, whole, 2);
@@ -129,7 +126,6 @@ static void members_may_come_in_any_order(void **state)
 {
     static const int32_t ab[] = {2, 0}, special[] = {7, 2, 8};
 
-    (void)state;
     expect("{" MODEL "}", "aba", 0, ab, 2);
     expect("{\"model\":{\"merges\":[[\"a\",\"b\"]],\"vocab\":{\"b\":1,\"ab\":2,\"a\":0}}}", "aba", 0, ab, 2);
     expect(
@@ -148,7 +144,6 @@ static void a_strip_takes_blanks_at_both_ends_unless_it_is_told_otherwise(void *
 #define STRIPPED(sides) \
     "{\"normalizer\":{\"type\":\"Strip\"" sides "},\"model\":{\"vocab\":{\"a\":0,\" \":1},\"merges\":[]}}"
 
-    (void)state;
     expect(STRIPPED(""), " a ", 0, blank_a_blank + 1, 1);
     expect(STRIPPED(",\"strip_left\":null,\"strip_right\":true"), " a ", 0, blank_a_blank + 1, 1);
     expect(STRIPPED(",\"strip_left\":false"), " a ", 0, blank_a_blank, 2);
@@ -160,7 +155,7 @@ static void added_tokens_beyond_the_vocabulary_get_the_next_ids(void **state)
 {
     static const int32_t want[] = {4, 2, 3};
 
-    (void)state; /* the ids in the file are ignored */
+    /* The ids in the file are ignored. */
     expect("{\"added_tokens\":[{\"id\":50,\"content\":\"<x>\",\"special\":true,\"normalized\":false},"
            "{\"id\":51,\"content\":\"<y>\","
            "\"special\":false},{\"id\":2,\"content\":\"ab\",\"special\":false}]," MODEL "}",
@@ -175,7 +170,6 @@ static void a_text_outside_a_vocabulary_without_unknown_gives_an_error_or_nothin
     struct err e = {0};
     struct tok *t;
 
-    (void)state;
     expect("{" MODEL "}", "xyz", 0, NULL, 0);
     assert_int_equal(tok_open_json(&t, no_unk, strlen(no_unk), "t", &e), 0);
     assert_int_equal(tok_encode(t, "aa", 2, 0, &ids, &e), 0);
@@ -201,7 +195,6 @@ static void characters_whose_bytes_are_not_all_there_are_unknown(void **state)
         "[[\"a\",-1],[\"<0xC3>\",-2],[\"<0xA9>\",-2],[\"u\",-3]]}}";
     static const int32_t want[] = {0, 1, 2, 0, 3};
 
-    (void)state;
     expect(bpe,
            "a\xc3\xa9"
            "a\xc3\xa8",

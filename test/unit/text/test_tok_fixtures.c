@@ -183,7 +183,6 @@ static void compare(const char *name, const struct tok *t, const json_t *answers
 
 static void every_fixture_answers_as_the_reference_does(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < N_FIXTURES; i++) {
         struct tok *t = open_fixture(fixture[i]);
         json_t *answers = open_answers(fixture[i]);
@@ -203,7 +202,6 @@ static void the_comparison_can_fail(void **state)
     json_t *want = json_pack("[i,i]", 5, 6), *string = json_string("ab");
     uint32_t some[] = {5, 7};
 
-    (void)state;
     assert_false(same_ids(&ids, want));
     assert_true(mem_grow((void **)&ids.id, &ids.cap, 2, sizeof(*ids.id), MEM_TEXT));
     memcpy(ids.id, some, sizeof(some));
@@ -248,7 +246,6 @@ static int whole_life(const char *name)
 
 static void any_failed_allocation_is_reported_and_leaks_nothing(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < N_FIXTURES; i++) {
         for (long n = 1;; n++) {
             int rc;
@@ -282,7 +279,6 @@ static void text_that_is_not_utf8_is_refused_with_the_byte_that_is_not(void **st
     };
     struct tok *t = open_fixture("llama3.json");
 
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         struct tok_ids ids = {0};
         struct err e = {0};
@@ -307,7 +303,6 @@ static void ids_are_appended_and_pieces_found_again(void **state)
     const char *s;
     size_t n;
 
-    (void)state;
     assert_int_equal(tok_encode(t, "the", 3, TOK_ADD_SPECIAL, &ids, NULL), 0);
     assert_int_equal(tok_encode(t, "the", 3, 0, &ids, NULL), 0);
     assert_true(ids.n >= 3 && ids.id[0] != ids.id[1]);
@@ -371,7 +366,6 @@ static void no_id_takes_up_more_bytes_than_are_said(void **state)
     static const char *const texts[] = {" ",        "\n",        "a",    "\xe2\x84\xaa", "\xf0\x9f\xa6\x99",
                                         "\xcd\xbe", "e\xcc\x81", "\x01", "<mask>   "};
 
-    (void)state;
     for (size_t i = 0; i < N_FIXTURES; i++) {
         struct tok *t = open_fixture(fixture[i]);
         json_t *answers = open_answers(fixture[i]), *row;
@@ -423,7 +417,6 @@ static void whatever_may_shrink_a_text_leaves_no_bound(void **state)
     };
     char json[1000];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(way) / sizeof(*way); i++) {
         struct tok *t = NULL;
         struct err e = {0};
@@ -473,7 +466,6 @@ static void a_special_token_is_cut_out_of_a_users_words(void **state)
                {true, "<x>b<a>", "0000000", {4, 1, 4}, 3},
                {true, "<x>b<a>", "0001000", {2, 0, 3, 1, 2, 0, 3}, 7}}; /* none where some of the text is */
 
-    (void)state;
     for (size_t i = 0; i < sizeof(way) / sizeof(*way); i++) {
         struct tok *t = open_special(way[i].normalized);
         struct tok_ids ids = {0};
@@ -494,7 +486,6 @@ static void a_token_that_is_normalized_is_decoded_as_it_was_written(void **state
 {
     static const int32_t ids[] = {1, 4};
 
-    (void)state;
     for (int normalized = 0; normalized < 2; normalized++) {
         struct tok *t = open_special(normalized);
         struct buf text = {.tag = MEM_TEXT};
@@ -545,7 +536,6 @@ static void many_threads_may_encode_at_once(void **state)
     struct worker w[N];
     pthread_t thread[N];
 
-    (void)state;
     for (int i = 0; i < N; i++) {
         w[i] = (struct worker){.t = t, .rows = json_object_get(answers, "rows")};
         assert_int_equal(pthread_create(&thread[i], NULL, encode_all, &w[i]), 0);

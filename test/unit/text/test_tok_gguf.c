@@ -218,7 +218,6 @@ enum { N_FIXTURES = sizeof(fixture) / sizeof(*fixture) };
 
 static void answers_are_hugging_faces(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < N_FIXTURES; i++) {
         char json[64], answers[64];
         struct parser *p;
@@ -244,7 +243,6 @@ static void another_pattern_gives_other_answers(void **state)
     struct tok *t = must_open(p);
     size_t asked;
 
-    (void)state;
     assert_true(differences(p, t, "llama3.answers.json", &asked) > 0);
     tok_close(t);
     put_back(p);
@@ -258,7 +256,6 @@ static void a_file_that_names_no_way_to_cut_words_is_not_cut_as_by_default(void 
     struct tok_ids ids[3] = {{0}};
     struct err e;
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         struct tok *t;
 
@@ -282,7 +279,6 @@ static void bos_stands_in_front_where_it_shall(void **state)
     int32_t a;
     struct tok *t;
 
-    (void)state;
     p->g.bos = 330;
     t = must_open(p);
     assert_true(tok_id_of(t, "a", 1, &a));
@@ -310,7 +306,6 @@ static void the_end_token_is_the_files(void **state)
     struct parser *p = take("llama3.json", "gpt2", "llama-bpe");
     struct tok *t = must_open(p);
 
-    (void)state;
     assert_int_equal(tok_eos(t), -1);
     tok_close(t);
     p->g.eos = 0;
@@ -339,7 +334,6 @@ static void user_defined_runs_of_spaces_are_found_in_spaces(void **state)
     struct tok *t;
     struct err e;
 
-    (void)state;
     if (tok_open_gguf(&t, &g, &e) != 0)
         fail_msg("%s", e.msg);
     assert_true(same_ids(t, text, 0, want));
@@ -365,7 +359,6 @@ static void what_makes_no_tokenizer_is_refused_by_field(void **state)
     struct tok_gguf g = p->g;
     struct json_str token = p->token[5], merge = p->merge[0];
 
-    (void)state;
     g.model = (struct json_str){"bert", 4};
     refused(&g, ERR_UNSUPPORTED, "tokenizer.ggml.model \"bert\"");
     g = p->g;
@@ -406,7 +399,6 @@ static void what_makes_no_tokenizer_is_refused_by_field(void **state)
 
 static void every_allocation_may_fail(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < N_FIXTURES; i += 4) { /* one for each kind of model */
         char json[64];
         struct parser *p;

@@ -113,7 +113,6 @@ static void tokenizers_answer_as_the_reference_does(void **state)
     };
     json_t *texts = read_json("goldens/tokenizers/texts.json");
 
-    (void)state;
     if (!texts)
         skip();
     for (size_t k = 0; k < sizeof(name) / sizeof(*name); k++) {
@@ -184,7 +183,6 @@ static void llama_cpp(const char *vectors, const char *tokenizer)
 
 static void vectors_of_llama_cpp_agree(void **state)
 {
-    (void)state;
     llama_cpp("gpt-2", "gpt2/tokenizer.json");
     llama_cpp("gpt-2", "gpt2/.");
     llama_cpp("llama-bpe", "llama3/tokenizer.json");
@@ -269,7 +267,6 @@ static void vectors_of_kitoken_agree(void **state)
         {"tiktoken", "cl100k_base", "phi-4/cl100k_base.tiktoken"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(row) / sizeof(*row); i++) {
         kitoken(row[i].folder, "small", row[i].name, row[i].tokenizer);
         kitoken(row[i].folder, "mixed", row[i].name, row[i].tokenizer);
@@ -284,7 +281,6 @@ static void a_wrong_id_is_seen(void **state)
     struct tok *t = tokshared_open("gpt2/tokenizer.json");
     int32_t hello[] = {31373}, other[] = {31374};
 
-    (void)state;
     assert_true(encodes_to(t, "hello", 5, 0, hello, 1));
     assert_false(encodes_to(t, "hello", 5, 0, other, 1));
     assert_false(encodes_to(t, "hello", 5, 0, hello, 0));

@@ -62,7 +62,6 @@ static void expect(const char *decoder, const char *const *tokens, const char *c
 
 static void half_a_character_waits_for_its_other_half(void **state)
 {
-    (void)state;
     /* U+00F0 U+0141 U+0132 U+0130: the letters of F0 9F 90 8E */
     expect("{\"type\":\"ByteLevel\"}", TOKENS("a\xc3\xb0\xc5\x81", "\xc4\xb2", "\xc4\xb0x", "y"),
            SHOWS("a", "", "\xf0\x9f\x90\x8ex", "y", ""));
@@ -74,7 +73,6 @@ static void half_a_character_waits_for_its_other_half(void **state)
 
 static void a_token_outside_the_alphabet_stands_for_itself(void **state)
 {
-    (void)state;
     expect("{\"type\":\"ByteLevel\"}",
            TOKENS("\xc4\xa0"
                   "a",
@@ -84,7 +82,6 @@ static void a_token_outside_the_alphabet_stands_for_itself(void **state)
 
 static void a_run_of_bytes_is_text_as_a_whole_or_not_at_all(void **state)
 {
-    (void)state;
     expect(SEQUENCE(BYTES "," FUSE), TOKENS("<0xE9>", "<0xA6>", "<0xAC>", "a", "<0x41>"),
            SHOWS("", "", "",
                  "\xe9\xa6\xac"
@@ -97,7 +94,6 @@ static void a_run_of_bytes_is_text_as_a_whole_or_not_at_all(void **state)
 
 static void the_first_space_is_stripped_and_no_other(void **state)
 {
-    (void)state;
     expect(SEQUENCE(REPLACE("_", " ") "," BYTES "," FUSE "," STRIP(" ", 1)), TOKENS("__a", "_b", "_"),
            SHOWS(" a", " b", " ", ""));
     expect(SEQUENCE(FUSE "," STRIP(" ", 2)), TOKENS(" ", " ", " ", "x"), SHOWS("", "", " ", "x", ""));
@@ -106,7 +102,6 @@ static void the_first_space_is_stripped_and_no_other(void **state)
 
 static void a_match_is_sought_in_each_token_alone(void **state)
 {
-    (void)state;
     expect(SEQUENCE(REPLACE("abc", "X")), TOKENS("ab", "c", "abc"), SHOWS("ab", "c", "X", ""));
     expect("{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a+\"},\"content\":\"-\"}", TOKENS("a", "aab"),
            SHOWS("-", "-b", ""));
@@ -114,7 +109,6 @@ static void a_match_is_sought_in_each_token_alone(void **state)
 
 static void the_first_token_loses_its_marks(void **state)
 {
-    (void)state;
     expect("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"always\"}",
            TOKENS("_a_", "_b"), SHOWS("a", " b", ""));
     expect("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"never\"}", TOKENS("_a_", "_b"),
@@ -123,14 +117,12 @@ static void the_first_token_loses_its_marks(void **state)
 
 static void a_suffix_is_a_space_except_in_the_last_token(void **state)
 {
-    (void)state;
     expect("{\"type\":\"BPEDecoder\",\"suffix\":\"</w>\"}", TOKENS("a", "b</w>", "c</w>"),
            SHOWS("", "a", "b ", "c"));
 }
 
 static void without_a_decoder_tokens_stand_apart(void **state)
 {
-    (void)state;
     expect("null", TOKENS("a", "b", "c"), SHOWS("a", " b", " c", ""));
 }
 

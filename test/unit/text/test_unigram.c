@@ -40,7 +40,6 @@ static double best_of_all(const struct unigram *u, const struct vocab *v, const 
 
 static void the_path_is_the_best_of_all(void **state)
 {
-    (void)state;
     for (int round = 0; round < 200; round++) {
         struct unigram_work w = {0};
         struct unigram u = {0};
@@ -97,7 +96,6 @@ static void of_equal_sums_the_path_that_was_found_first_stays(void **state)
     struct tok_ids ids = {0};
     struct vocab v;
 
-    (void)state;
     vocab_init(&v);
     add(&u, &v, "a", -1);
     add(&u, &v, "b", -1);
@@ -130,7 +128,6 @@ static void unknown_characters_fuse_into_one_or_fall_back_to_bytes(void **state)
     struct tok_ids ids = {0};
     struct vocab v;
 
-    (void)state;
     vocab_init(&v);
     add(&u, &v, "<unk>", 0);
     add(&u, &v, "a", -2);
@@ -158,7 +155,6 @@ static void scores_that_do_not_fit_the_pieces_are_refused(void **state)
     struct vocab v;
     struct err e = {0};
 
-    (void)state;
     vocab_init(&v);
     add(&u, &v, "a", -1);
     u.n_score = 2;
