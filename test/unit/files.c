@@ -10,7 +10,7 @@ enum { MOST_FOLDERS = 64 };
 
 static char folder[MOST_FOLDERS][256];
 static size_t n_folders;
-static pid_t owner; /* not its children */
+static pid_t owner; /* Children of the process must not remove the folders. */
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *where)
 {
@@ -81,6 +81,14 @@ void files_write_text(const char *path, const char *text)
     files_write(path, text, strlen(text));
 }
 
+void files_write_in(const char *dir, const char *name, const void *bytes, size_t n)
+{
+    char path[4096];
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    files_write(path, bytes, n);
+}
+
 void files_flip(const char *path, long at, unsigned char bits)
 {
     FILE *f = open_file(path, "r+b");
@@ -124,4 +132,12 @@ void files_copy_all(const char *from, const char *to)
             files_copy(path, to);
     }
     closedir(d);
+}
+
+bool files_shared(char *out, size_t size, const char *what)
+{
+    const char *shared = getenv("GALLOP_SHARED");
+
+    snprintf(out, size, "%s/%s", shared ? shared : GALLOP_SOURCE_DIR "/../shared", what);
+    return access(out, R_OK) == 0;
 }

@@ -1,6 +1,8 @@
 /* ggufwrite.c - see ggufwrite.h. */
 #include "ggufwrite.h"
 
+#include "files.h"
+
 #include "base/buf.h"
 
 enum { U32 = 4, I32 = 5, F32 = 6, BOOL = 7, STRING = 8, ARRAY = 9 };
@@ -160,15 +162,10 @@ void ggufwrite_finish(const struct ggufwrite *w, struct buf *out)
 
 void ggufwrite_file(const struct ggufwrite *w, const char *dir, const char *name)
 {
-    char path[512];
     struct buf b;
-    FILE *f;
 
     buf_init(&b, MEM_BASE);
     ggufwrite_finish(w, &b);
-    snprintf(path, sizeof(path), "%.200s/%.200s", dir, name);
-    f = fopen(path, "wb");
-    if (!f || fwrite(b.data, 1, b.len, f) != b.len || fclose(f) != 0)
-        abort();
+    files_write_in(dir, name, b.data, b.len);
     buf_fini(&b);
 }

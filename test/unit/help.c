@@ -1,65 +1,9 @@
-/* help.c - temporary folders, files, refusals and failing allocations for the tests of several folders. */
+/* help.c - see help.h. */
 #include "help.h"
 
-#include <dirent.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
-
-void help_folder(char *dir)
-{
-    const char *tmp = getenv("TMPDIR");
-
-    snprintf(dir, 64, "%.40s/gallop-ckpt-XXXXXX", tmp && strlen(tmp) <= 40 ? tmp : "/tmp");
-    assert_non_null(mkdtemp(dir));
-}
-
-void help_folder_remove(const char *dir)
-{
-    char path[512];
-    const struct dirent *d;
-    DIR *open_dir = opendir(dir);
-
-    assert_non_null(open_dir);
-    while ((d = readdir(open_dir)) != NULL) {
-        snprintf(path, sizeof(path), "%.200s/%.255s", dir, d->d_name);
-        if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
-            assert_int_equal(remove(path), 0);
-    }
-    closedir(open_dir);
-    assert_int_equal(rmdir(dir), 0);
-}
-
-void help_write(const char *dir, const char *file, const void *bytes, size_t len)
-{
-    char path[512];
-    FILE *f;
-
-    snprintf(path, sizeof(path), "%.200s/%.255s", dir, file);
-    f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, len, f), len);
-    assert_int_equal(fclose(f), 0);
-}
-
-char *help_read(const char *path, size_t *len)
-{
-    FILE *f = fopen(path, "rb");
-    struct stat st;
-    char *bytes;
-
-    if (!f)
-        fail_msg("cannot open %s", path);
-    assert_int_equal(fstat(fileno(f), &st), 0);
-    *len = (size_t)st.st_size;
-    bytes = mem_alloc(*len + 1, MEM_CKPT);
-    assert_non_null(bytes);
-    assert_int_equal(fread(bytes, 1, *len, f), *len);
-    bytes[*len] = 0;
-    fclose(f);
-    return bytes;
-}
 
 void help_refused(int rc, int code, const struct err *e, ...)
 {
@@ -99,11 +43,27 @@ void help_every_allocation(int (*open)(void *arg, struct err *e), void *arg)
     }
 }
 
-bool help_shared(char *out, const char *what)
-{
-    const char *shared = getenv("GALLOP_SHARED");
-    struct stat st;
+static struct {
+    FILE *file;
+    int error; /* the standard error of the program */
+} heard;
 
-    snprintf(out, 512, "%.300s/%.150s", shared ? shared : GALLOP_SOURCE_DIR "/../shared", what);
-    return stat(out, &st) == 0;
+void help_listen(void)
+{
+    heard.file = tmpfile();
+    heard.error = dup(STDERR_FILENO);
+    assert_true(heard.file && heard.error >= 0);
+    dup2(fileno(heard.file), STDERR_FILENO);
+}
+
+const char *help_said(void)
+{
+    static char text[2048];
+    ssize_t n = pread(fileno(heard.file), text, sizeof(text) - 1, 0);
+
+    dup2(heard.error, STDERR_FILENO);
+    close(heard.error);
+    fclose(heard.file);
+    text[n > 0 ? n : 0] = 0;
+    return text;
 }

@@ -1,18 +1,8 @@
-/* help.h - temporary folders, files, refusals and failing allocations for the tests of several folders. */
-#ifndef TEST_HELP_H
-#define TEST_HELP_H
+/* help.h - checks of an error and its sentence, and a call with every allocation failing in turn. */
+#ifndef GALLOP_TEST_HELP_H
+#define GALLOP_TEST_HELP_H
 
 #include "base/err.h"
-
-/* Creates an empty folder and writes its name to dir[64]. help_folder_remove() removes it with the files in
- * it. */
-void help_folder(char *dir);
-void help_folder_remove(const char *dir);
-
-void help_write(const char *dir, const char *file, const void *bytes, size_t len);
-
-/* Reads the file PATH, terminated by a zero byte that *len does not count; from mem_alloc(). */
-char *help_read(const char *path, size_t *len);
 
 /* Fails the test unless RC and E have CODE and the sentence of E contains every word of the NULL-terminated
  * list. */
@@ -22,8 +12,8 @@ void help_refused(int rc, int code, const struct err *e, ...) __attribute__((sen
  * ERR_NOMEM each time and leave no memory allocated. open() closes its objects when it succeeds. */
 void help_every_allocation(int (*open)(void *arg, struct err *e), void *arg);
 
-/* Writes the path of WHAT in the folder of large test data outside the repository to out[512]. False: it does
- * not exist. */
-bool help_shared(char *out, const char *what);
+/* Collects what is written to standard error until help_said(), which returns it in a static buffer. */
+void help_listen(void);
+const char *help_said(void);
 
 #endif

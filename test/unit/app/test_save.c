@@ -1,5 +1,6 @@
 /* test_save.c - files under temporary names: what errors, aborts and several files at once leave in a
  * folder. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -8,26 +9,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <dirent.h>
-
 #include "app/save.h"
+#include "files.h"
 
 /* Each test runs in an empty folder of its own. */
 static int enter(void **state)
 {
-    char *dir = strdup("/tmp/gallop-output-XXXXXX");
-
-    *state = dir;
-    return mkdtemp(dir) && chdir(dir) == 0 ? 0 : -1;
-}
-
-static int leave(void **state)
-{
-    char line[256];
-
-    snprintf(line, sizeof(line), "rm -r '%s'", (char *)*state);
-    free(*state);
-    return chdir("/") == 0 && system(line) == 0 ? 0 : -1;
+    files_enter();
+    return 0;
 }
 
 /* Fails unless the folder holds these names, in order of the alphabet, one behind the other. */
@@ -231,7 +220,7 @@ static void a_signal_that_is_ignored_stays_ignored(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, enter, leave)
+#define T(f) cmocka_unit_test_setup(f, enter)
     const struct CMUnitTest tests[] = {
         T(a_file_has_its_name_when_it_is_committed_and_not_before),
         T(without_replace_a_file_that_exists_is_refused),

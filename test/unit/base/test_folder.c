@@ -6,37 +6,23 @@
 
 #include "base/folder.h"
 #include "base/mem.h"
+#include "files.h"
 
-static char root[64], dir[128], outside[128];
+static const char *root;
+static char dir[128], outside[128];
 
 /* Makes a folder with the file `real` in it, and the file `secret` next to the folder. */
 static int begin(void **state)
 {
-    snprintf(root, sizeof(root), "/tmp/gallop-folder-XXXXXX");
-    assert_non_null(mkdtemp(root));
+    root = files_folder();
     snprintf(dir, sizeof(dir), "%s/model", root);
     snprintf(outside, sizeof(outside), "%s/secret", root);
     return mkdir(dir, 0700);
 }
 
-static int end(void **state)
-{
-    char command[128];
-
-    snprintf(command, sizeof(command), "rm -rf %s", root);
-    return system(command);
-}
-
 static void put(const char *in, const char *name, const char *text)
 {
-    char path[300];
-    FILE *f;
-
-    snprintf(path, sizeof(path), "%s/%s", in, name);
-    f = fopen(path, "wb");
-    assert_non_null(f);
-    fputs(text, f);
-    assert_int_equal(fclose(f), 0);
+    files_write_in(in, name, text, strlen(text));
 }
 
 static void link_to(const char *target, const char *name)
@@ -322,7 +308,7 @@ static void a_file_that_changes_while_it_is_read_is_no_signal(void **state)
         print_message("the file never changed while it was read\n");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+#define TEST(name) cmocka_unit_test_setup(name, begin)
 
 int main(void)
 {

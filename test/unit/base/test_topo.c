@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "base/threads/topo.h"
+#include "files.h"
 
 #define CHECK(cond)                                            \
     do {                                                       \
@@ -200,27 +201,18 @@ static void running_out_of_memory_is_reported(void **state)
 
 /* ---- control groups in a folder ---- */
 
-static char root[256];
+static const char *root;
 
 static int make_root(void **state)
 {
-    snprintf(root, sizeof(root), "%s/gallop-topo-XXXXXX", P_tmpdir);
-    return mkdtemp(root) ? 0 : -1;
-}
-
-static int remove_root(void **state)
-{
-    char command[300];
-
-    snprintf(command, sizeof(command), "rm -r '%s'", root);
-    return system(command);
+    root = files_folder();
+    return 0;
 }
 
 /* Writes TEXT to root/PATH, making its folders. */
 static const char *put(const char *path, const char *text)
 {
     static char full[512];
-    FILE *f;
 
     snprintf(full, sizeof(full), "%s/%s", root, path);
     for (char *p = full + strlen(root) + 1; (p = strchr(p, '/')) != NULL; p++) {
@@ -228,10 +220,7 @@ static const char *put(const char *path, const char *text)
         mkdir(full, 0700);
         *p = '/';
     }
-    f = fopen(full, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
+    files_write_text(full, text);
     return full;
 }
 
@@ -337,5 +326,5 @@ int main(void)
         cmocka_unit_test(what_cannot_be_read_does_not_limit),
     };
 
-    return cmocka_run_group_tests(tests, make_root, remove_root);
+    return cmocka_run_group_tests(tests, make_root, NULL);
 }

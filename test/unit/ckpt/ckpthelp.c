@@ -119,7 +119,7 @@ void help_expect(const char *dir)
         fail_msg("%s", e.msg);
     n_all = weights_unused(w, NULL, 0);
     snprintf(path, sizeof(path), "%s/expect.json", dir);
-    json = help_read(path, &len);
+    json = files_read(path, &len);
     arena_init(&a, MEM_CKPT);
     assert_int_equal(json_pull_open(&j, json, len, path, &a, &e), 0);
     for (json_pull_enter_object(&j); json_pull_key(&j, &key);) {
@@ -135,6 +135,6 @@ void help_expect(const char *dir)
     assert_int_equal(n_all, n);
     assert_int_equal(weights_unused(w, NULL, 0), 0);
     arena_fini(&a);
-    mem_free(json);
+    free(json);
     weights_close(w);
 }

@@ -3,6 +3,7 @@
 #define TEST_CKPTHELP_H
 
 #include "ckpt/tensor_file.h"
+#include "files.h"
 #include "help.h"
 
 #define FIXTURES GALLOP_SOURCE_DIR "/test/data/ckpt"

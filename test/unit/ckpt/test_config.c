@@ -386,35 +386,23 @@ static void quantised_weights_are_an_error_unless_asked_for(void **state)
 }
 
 /* The text that config_finish() writes to the log. */
-static void logged(const char *text, char *out, size_t size)
+static const char *logged(const char *text)
 {
-    int saved = dup(STDERR_FILENO), fd;
-    char path[64] = "/tmp/gallop-log-XXXXXX";
     struct err e;
-    ssize_t n;
 
-    fd = mkstemp(path);
-    assert_true(fd >= 0 && saved >= 0);
-    unlink(path);
-    dup2(fd, STDERR_FILENO);
+    help_listen();
     assert_int_equal(finish(text, &e), 0);
-    dup2(saved, STDERR_FILENO);
-    n = pread(fd, out, size - 1, 0);
-    out[n > 0 ? n : 0] = 0;
-    close(saved);
-    close(fd);
+    return help_said();
 }
 
 static void merely_unknown_keys_are_one_warning(void **state)
 {
-    char out[1000];
+    const char *out = logged("{\"mystery\":1,\"riddle\":{\"x\":1}}");
 
-    logged("{\"mystery\":1,\"riddle\":{\"x\":1}}", out, sizeof(out));
     assert_non_null(
         strstr(out, "warning: dir/config.json: these keys are not known and are ignored: mystery, riddle\n"));
     assert_ptr_equal(strchr(out, '\n'), strrchr(out, '\n'));
-    logged("{\"use_cache\":true,\"mystery\":null}", out, sizeof(out));
-    assert_string_equal(out, "");
+    assert_string_equal(logged("{\"use_cache\":true,\"mystery\":null}"), "");
 }
 
 static void very_long_lists_of_keys_are_cut(void **state)
@@ -459,23 +447,21 @@ static void names_are_sorted_by_their_words(void **state)
 static void a_file_is_read_from_its_folder(void **state)
 {
     struct config *c;
-    char dir[64];
+    const char *dir = files_folder();
     struct err e;
 
-    help_folder(dir);
     help_refused(config_open(&c, folder_at(dir), "config.json", &e), ERR_OS, &e, dir, "config.json",
                  "cannot open", NULL);
-    help_write(dir, "config.json", "", 0);
+    files_write_in(dir, "config.json", "", 0);
     help_refused(config_open(&c, folder_at(dir), "config.json", &e), ERR_INPUT, &e, dir, "config.json",
                  "empty", NULL);
     help_refused(config_open(&c, folder_at(dir), "../config.json", &e), ERR_INPUT, &e, dir, "not the name",
                  NULL);
-    help_write(dir, "config.json", "{\"use_cache\":true}", 18);
+    files_write_in(dir, "config.json", "{\"use_cache\":true}", 18);
     assert_int_equal(config_open(&c, folder_at(dir), "config.json", &e), 0);
     assert_int_equal(config_finish(c, &e), 0);
     config_close(c);
     config_close(NULL);
-    help_folder_remove(dir);
 }
 
 static int open_and_ask(void *arg, struct err *e)

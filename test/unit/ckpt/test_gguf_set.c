@@ -70,11 +70,10 @@ static bool means(const char *dir, const char *name, int *rc, struct err *e)
 
 static void a_file_or_a_lonely_file_in_a_folder_means_gguf(void **state)
 {
-    char dir[64];
+    const char *dir = files_folder();
     struct err e;
     int rc;
 
-    help_folder(dir);
     assert_false(means(dir, "", &rc, &e));
     write_one(dir, "m.gguf");
     assert_true(means(dir, "m.gguf", &rc, &e) && rc == 0);
@@ -83,25 +82,24 @@ static void a_file_or_a_lonely_file_in_a_folder_means_gguf(void **state)
     assert_false(means(dir, "m.safetensors", &rc, &e));
     write_one(dir, "sha256-0f"); /* a name as in a store that names files by their hash */
     assert_true(means(dir, "sha256-0f", &rc, &e) && rc == 0);
-    help_write(dir, "GGU", "GGU", 3);
+    files_write_in(dir, "GGU", "GGU", 3);
     assert_false(means(dir, "GGU", &rc, &e));
     write_one(dir, "n.gguf");
     assert_true(means(dir, "", &rc, &e));
     help_refused(rc, ERR_INPUT, &e, dir, "2 .gguf files", NULL);
-    help_write(dir, "config.json", "{}", 2);
+    files_write_in(dir, "config.json", "{}", 2);
     assert_false(means(dir, "", &rc, &e));
-    help_folder_remove(dir);
 }
 
 static void parts_are_opened_together_from_any_of_them(void **state)
 {
     static const char *const names[] = {"/x-00001-of-00002.gguf", "/x-00002-of-00002.gguf", ""};
     struct checkpoint c;
-    char dir[64], path[128];
+    const char *dir = files_folder();
+    char path[128];
     struct weights *w;
     struct err e;
 
-    help_folder(dir);
     write_pair(dir, 1, 2);
     for (size_t i = 0; i < 3; i++) {
         snprintf(path, sizeof(path), "%s%s", dir, names[i]);
@@ -114,16 +112,15 @@ static void parts_are_opened_together_from_any_of_them(void **state)
         weights_close(w);
         checkpoint_close(&c);
     }
-    help_folder_remove(dir);
 }
 
 static void parts_that_do_not_fit_are_refused_by_name(void **state)
 {
-    char dir[64], path[128], other[128];
+    const char *dir = files_folder();
+    char path[128], other[128];
     struct gguf_set s;
     struct err e;
 
-    help_folder(dir);
     snprintf(path, sizeof(path), "%s/x-00001-of-00002.gguf", dir);
     write_pair(dir, 0, 2);
     help_refused(gguf_set_open(&s, folder_at(path), &e), ERR_INPUT, &e, "x-00002-of-00002.gguf", "split.no 0",
@@ -139,24 +136,22 @@ static void parts_that_do_not_fit_are_refused_by_name(void **state)
     assert_int_equal(rename(path, other), 0);
     help_refused(gguf_set_open(&s, folder_at(other), &e), ERR_INPUT, &e, "renamed.gguf", "split.count is 2",
                  NULL);
-    help_folder_remove(dir);
 }
 
 static void a_file_without_a_tokenizer_says_so(void **state)
 {
-    char dir[64], path[128];
+    const char *dir = files_folder();
+    char path[128];
     struct checkpoint c;
     struct tok *t;
     struct err e;
 
-    help_folder(dir);
     write_one(dir, "m.gguf");
     snprintf(path, sizeof(path), "%s/m.gguf", dir);
     assert_int_equal(checkpoint_open(&c, folder_at(path), &e), 0);
     assert_false(checkpoint_has_tokenizer(&c));
     help_refused(checkpoint_tokenizer(&t, &c, &e), ERR_INPUT, &e, path, "no tokenizer", NULL);
     checkpoint_close(&c);
-    help_folder_remove(dir);
 }
 
 static int open_all(void *arg, struct err *e)
@@ -199,28 +194,26 @@ static void the_files_are_opened_once_whatever_is_taken_from_them(void **state)
 {
     int inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     struct err e = {0};
-    char dir[64];
+    const char *dir = files_folder();
 
     assert_true(inotify >= 0);
-    help_folder(dir);
     write_pair(dir, 1, 2);
     assert_true(inotify_add_watch(inotify, dir, IN_OPEN) >= 0);
-    if (open_all(dir, &e) != 0)
+    if (open_all((void *)dir, &e) != 0)
         fail_msg("%s", e.msg);
     assert_int_equal(count_opened(inotify), 2); /* one for each part */
     close(inotify);
-    help_folder_remove(dir);
 }
 
 static void texts_stay_when_the_files_are_let_go_and_gone(void **state)
 {
-    char dir[64], path[128];
+    const char *dir = files_folder();
+    char path[128];
     const struct buf *text;
     struct checkpoint c;
     struct chat *chat;
     struct err e;
 
-    help_folder(dir);
     write_one(dir, "m.gguf");
     snprintf(path, sizeof(path), "%s/m.gguf", dir);
     assert_int_equal(checkpoint_open(&c, folder_at(path), &e), 0);
@@ -231,18 +224,15 @@ static void texts_stay_when_the_files_are_let_go_and_gone(void **state)
     assert_string_equal(text->data, "{}");
     chat_close(chat);
     checkpoint_close(&c);
-    help_folder_remove(dir);
 }
 
 static void every_allocation_may_fail(void **state)
 {
-    char dir[64];
+    const char *dir = files_folder();
 
     json_set_alloc_funcs(mem_lib_alloc, mem_free); /* as the program does, so that jansson fails too */
-    help_folder(dir);
     write_pair(dir, 1, 2);
-    help_every_allocation(open_all, dir);
-    help_folder_remove(dir);
+    help_every_allocation(open_all, (void *)dir);
 }
 
 int main(void)

@@ -185,7 +185,7 @@ static void write_gguf(const char *path, unsigned no, unsigned count)
                          no ? (const size_t[]){8, 0} : (const size_t[]){4, 8, 0}, NULL);
     buf_init(&out, MEM_CKPT);
     ggufwrite_finish(&w, &out);
-    help_write("", path + 1, out.data, out.len);
+    files_write(path, out.data, out.len);
     buf_fini(&out);
     ggufwrite_fini(&w);
 }
@@ -204,12 +204,12 @@ static void write_content(const char *name, const char *path)
         if (sscanf(like, "gguf %u %u", &no, &count) == 2) {
             write_gguf(path, no, count);
         } else if (*like == '=') {
-            help_write("", path + 1, like + 1, len - 1);
+            files_write(path, like + 1, len - 1);
         } else {
-            char *bytes = help_read(like, &len);
+            char *bytes = files_read(like, &len);
 
-            help_write("", path + 1, bytes, len);
-            mem_free(bytes);
+            files_write(path, bytes, len);
+            free(bytes);
         }
         return;
     }
@@ -219,7 +219,10 @@ static void write_content(const char *name, const char *path)
 /* A new root with blobs/ and outside/ in it, and the folder SUB. */
 static void begin(const char *sub)
 {
-    help_folder(root);
+    static const char *folder;
+
+    folder = folder ? folder : files_folder();
+    snprintf(root, sizeof(root), "%s/root", folder);
     snprintf(dir, sizeof(dir), "%s/%s", root, sub);
     shell("mkdir -p %s/additional_chat_templates", dir);
     shell("mkdir %s/outside", root);

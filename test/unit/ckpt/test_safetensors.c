@@ -217,11 +217,11 @@ static void every_cut_of_a_file_is_refused(void **state)
     size_t len;
     char *bytes;
 
-    bytes = help_read(FIXTURES "/safetensors/model.safetensors", &len);
+    bytes = files_read(FIXTURES "/safetensors/model.safetensors", &len);
     assert_int_equal(read_bytes(&f, bytes, len, &e), 0);
     for (size_t n = 0; n < len; n++)
         help_refused(read_bytes(&f, bytes, n, &e), ERR_INPUT, &e, "some.safetensors", NULL);
-    mem_free(bytes);
+    free(bytes);
 }
 
 static void no_changed_byte_leads_outside_the_file(void **state)
@@ -232,7 +232,7 @@ static void no_changed_byte_leads_outside_the_file(void **state)
     size_t len, header, refused = 0;
     char *bytes;
 
-    bytes = help_read(FIXTURES "/safetensors/model.safetensors", &len);
+    bytes = files_read(FIXTURES "/safetensors/model.safetensors", &len);
     header = (unsigned char)bytes[0] + 256u * (unsigned char)bytes[1];
     for (size_t i = 0; i < header + 8; i++)
         for (size_t k = 0; k < sizeof(value); k++) {
@@ -244,7 +244,7 @@ static void no_changed_byte_leads_outside_the_file(void **state)
             bytes[i] = old;
         }
     assert_true(refused > 5 * header);
-    mem_free(bytes);
+    free(bytes);
 }
 
 static int open_fixture(void *arg, struct err *e)

@@ -72,10 +72,10 @@ static void every_cut_of_an_index_is_refused(void **state)
     struct err e;
     size_t len;
 
-    text = help_read(FIXTURES "/shards-safetensors/model.safetensors.index.json", &len);
+    text = files_read(FIXTURES "/shards-safetensors/model.safetensors.index.json", &len);
     for (size_t n = 0; n < len; n++)
         help_refused(shards_open_text(&s, text, n, "x.index.json", &e), ERR_INPUT, &e, "x.index.json", NULL);
-    mem_free(text);
+    free(text);
 }
 
 static int open_fixture(void *arg, struct err *e)

@@ -238,7 +238,7 @@ static void a_stream_that_lies_about_a_storage_is_refused(void **state)
     struct err e;
     size_t len, n, at;
 
-    bytes = help_read(FIXTURES "/stream-python2/pytorch_model.bin", &len);
+    bytes = files_read(FIXTURES "/stream-python2/pytorch_model.bin", &len);
     assert_int_equal(read_bytes(bytes, len, &n, &e), 0);
     assert_int_equal(n, 2);
     at = len - 48; /* the element count of the only storage: 8 bytes and 10 floats */
@@ -252,7 +252,7 @@ static void a_stream_that_lies_about_a_storage_is_refused(void **state)
                  "40 bytes are left", NULL);
     memset(bytes + at, 0xff, 8);
     help_refused(read_bytes(bytes, len, &n, &e), ERR_INPUT, &e, "storage 140", "40 bytes are left", NULL);
-    mem_free(bytes);
+    free(bytes);
 }
 
 static const char *const fixture[] = {"zip",           "zip-protocol4",    "zip-unaligned",
@@ -267,11 +267,11 @@ static void every_cut_of_a_file_is_refused(void **state)
 
     for (size_t k = 0; k < sizeof(fixture) / sizeof(fixture[0]); k++) {
         snprintf(path, sizeof(path), "%s/%s/pytorch_model.bin", FIXTURES, fixture[k]);
-        bytes = help_read(path, &len);
+        bytes = files_read(path, &len);
         assert_int_equal(read_bytes(bytes, len, &n, &e), 0);
         for (size_t cut = 0; cut < len; cut += cut < len - 300 ? 7 : 1)
             help_refused(read_bytes(bytes, cut, &n, &e), ERR_INPUT, &e, "some.bin", NULL);
-        mem_free(bytes);
+        free(bytes);
     }
 }
 
@@ -284,7 +284,7 @@ static void no_changed_byte_leads_outside_the_file(void **state)
 
     for (size_t k = 0; k < 6; k++) {
         snprintf(path, sizeof(path), "%s/%s/pytorch_model.bin", FIXTURES, fixture[k]);
-        bytes = help_read(path, &len);
+        bytes = files_read(path, &len);
         for (size_t i = 0; i < len; i++) {
             char old = bytes[i];
 
@@ -292,7 +292,7 @@ static void no_changed_byte_leads_outside_the_file(void **state)
             refused += read_bytes(bytes, len, &n, &e) != 0;
             bytes[i] = old;
         }
-        mem_free(bytes);
+        free(bytes);
     }
     assert_true(refused > 2500);
 }

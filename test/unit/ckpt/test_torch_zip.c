@@ -130,7 +130,7 @@ static void every_cut_of_a_zip64_archive_is_refused(void **state)
     struct err e;
     size_t len;
 
-    bytes = help_read(FIXTURES "/zip64/pytorch_model.bin", &len);
+    bytes = files_read(FIXTURES "/zip64/pytorch_model.bin", &len);
     assert_int_equal(torch_zip_open(&z, bytes, len, "some.bin", &e), 0);
     torch_zip_close(&z);
     for (size_t n = 0; n < len; n++) {
@@ -140,7 +140,7 @@ static void every_cut_of_a_zip64_archive_is_refused(void **state)
         help_refused(torch_zip_open(&z, cut, n, "some.bin", &e), ERR_INPUT, &e, "some.bin", NULL);
         free(cut);
     }
-    mem_free(bytes);
+    free(bytes);
 }
 
 static void no_changed_byte_of_a_zip64_archive_leads_outside(void **state)
@@ -151,7 +151,7 @@ static void no_changed_byte_of_a_zip64_archive_leads_outside(void **state)
     size_t len, opened = 0;
     char *bytes;
 
-    bytes = help_read(FIXTURES "/zip64/pytorch_model.bin", &len);
+    bytes = files_read(FIXTURES "/zip64/pytorch_model.bin", &len);
     for (size_t i = 0; i < len; i++)
         for (size_t k = 0; k < sizeof(value); k++) {
             char old = bytes[i];
@@ -167,7 +167,7 @@ static void no_changed_byte_of_a_zip64_archive_leads_outside(void **state)
             bytes[i] = old;
         }
     assert_true(opened > len); /* most bytes are data */
-    mem_free(bytes);
+    free(bytes);
 }
 
 static int open_two(void *arg, struct err *e)

@@ -133,14 +133,11 @@ static void files_are_let_go_of_and_their_tables_stay(void **state)
 /* Copies a file of a fixture into DIR under another name. */
 static void copy(const char *from, const char *dir, const char *file)
 {
-    char path[512];
-    size_t len;
-    char *bytes;
+    char source[512], target[512];
 
-    snprintf(path, sizeof(path), "%s/%s", FIXTURES, from);
-    bytes = help_read(path, &len);
-    help_write(dir, file, bytes, len);
-    mem_free(bytes);
+    snprintf(source, sizeof(source), "%s/%s", FIXTURES, from);
+    snprintf(target, sizeof(target), "%s/%s", dir, file);
+    files_copy(source, target);
 }
 
 static void the_order_of_the_names_decides(void **state)
@@ -156,11 +153,10 @@ static void the_order_of_the_names_decides(void **state)
          "safetensors, 3 shards"},
         {"safetensors/model.safetensors", "model.safetensors", "safetensors"},
     };
-    char dir[64];
+    const char *dir = files_folder();
     struct weights *w;
     struct err e;
 
-    help_folder(dir);
     copy("shards-bin/pytorch_model-00001-of-00002.bin", dir, "pytorch_model-00001-of-00002.bin");
     copy("shards-bin/pytorch_model-00002-of-00002.bin", dir, "pytorch_model-00002-of-00002.bin");
     for (int i = 1; i <= 3; i++) {
@@ -180,8 +176,7 @@ static void the_order_of_the_names_decides(void **state)
         assert_string_equal(weights_kind(w), c[i].kind);
         weights_close(w);
     }
-    help_folder_remove(dir);
-    help_refused(weights_open(&w, folder_at(dir), &e), ERR_OS, &e, dir, NULL);
+    help_refused(weights_open(&w, folder_at(FIXTURES "/missing"), &e), ERR_OS, &e, FIXTURES "/missing", NULL);
     assert_null(w);
 }
 
@@ -191,12 +186,12 @@ static void an_index_that_does_not_fit_its_shards_is_refused(void **state)
     static const char outside[] = "{\"weight_map\":{\"t0\":\"link.safetensors\"}}";
     static const char doubled[] = "{\"weight_map\":{\"t3\":\"model-00001-of-00003.safetensors\","
                                   "\"t5\":\"model-00003-of-00003.safetensors\"}}";
-    char dir[64], path[128];
+    const char *dir = files_folder();
+    char path[128];
     struct weights *w;
     struct err e;
 
-    help_folder(dir);
-    help_write(dir, "model.safetensors.index.json", swapped, sizeof(swapped) - 1);
+    files_write_in(dir, "model.safetensors.index.json", swapped, sizeof(swapped) - 1);
     help_refused(weights_open(&w, folder_at(dir), &e), ERR_OS, &e, "model.safetensors.index.json",
                  "model-00002-of-00003.safetensors", NULL);
     copy("shards-safetensors/model-00002-of-00003.safetensors", dir, "model-00002-of-00003.safetensors");
@@ -204,26 +199,23 @@ static void an_index_that_does_not_fit_its_shards_is_refused(void **state)
                  "tensor t0", "model-00002-of-00003.safetensors", NULL);
     snprintf(path, sizeof(path), "%s/link.safetensors", dir);
     assert_int_equal(symlink(FIXTURES "/safetensors/model.safetensors", path), 0);
-    help_write(dir, "model.safetensors.index.json", outside, sizeof(outside) - 1);
+    files_write_in(dir, "model.safetensors.index.json", outside, sizeof(outside) - 1);
     help_refused(weights_open(&w, folder_at(dir), &e), ERR_INPUT, &e, "model.safetensors.index.json",
                  "leads out", NULL);
     copy("shards-safetensors/model-00001-of-00003.safetensors", dir, "model-00001-of-00003.safetensors");
     copy("shards-safetensors/model-00003-of-00003.safetensors", dir, "model-00003-of-00003.safetensors");
-    help_write(dir, "model.safetensors.index.json", doubled, sizeof(doubled) - 1);
+    files_write_in(dir, "model.safetensors.index.json", doubled, sizeof(doubled) - 1);
     help_refused(weights_open(&w, folder_at(dir), &e), ERR_INPUT, &e, "tensor t0", "another shard", NULL);
-    help_folder_remove(dir);
 }
 
 static void an_empty_folder_is_named(void **state)
 {
-    char dir[64];
+    const char *dir = files_folder();
     struct weights *w;
     struct err e;
 
-    help_folder(dir);
     help_refused(weights_open(&w, folder_at(dir), &e), ERR_INPUT, &e, dir, "no weights", "model.safetensors",
                  NULL);
-    help_folder_remove(dir);
 }
 
 static int open_folder(void *arg, struct err *e)
@@ -265,12 +257,12 @@ static void expected_file(const char *dir, char *file, size_t size)
     size_t len;
 
     snprintf(path, sizeof(path), "%s/expected.json", dir);
-    text = help_read(path, &len);
+    text = files_read(path, &len);
     at = strstr(text, "\"file\": \"");
     at = at ? at + 9 : "\"";
     end = strchr(at, '"');
     snprintf(file, size, "%.*s", end ? (int)(end - at) : 0, at);
-    mem_free(text);
+    free(text);
 }
 
 static void every_bad_folder_is_refused_and_its_file_named(void **state)
@@ -280,7 +272,7 @@ static void every_bad_folder_is_refused_and_its_file_named(void **state)
     size_t n = 0, live = mem_live_bytes();
     DIR *bad;
 
-    if (!help_shared(root, "goldens/bad"))
+    if (!files_shared(root, sizeof(root), "goldens/bad"))
         skip();
     bad = opendir(root);
     assert_non_null(bad);
@@ -317,7 +309,7 @@ static void every_good_folder_opens(void **state)
     size_t n = 0, tensors = 0;
     DIR *good;
 
-    if (!help_shared(root, "goldens"))
+    if (!files_shared(root, sizeof(root), "goldens"))
         skip();
     good = opendir(root);
     assert_non_null(good);

@@ -6,6 +6,8 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/sampling.h"
+#include "files.h"
+#include "help.h"
 #include "sentence.h"
 
 static struct sampling s;
@@ -194,23 +196,9 @@ static void a_broken_generation_config_is_refused_with_the_file_named(void **sta
 /* Runs config() and returns what it wrote to stderr. */
 static const char *warning_of(const char *text)
 {
-    static char caught[2048];
-    char name[256];
-    int saved = dup(STDERR_FILENO), fd;
-    ssize_t n;
-
-    snprintf(name, sizeof(name), "%s/gallop-warning-XXXXXX", P_tmpdir);
-    fd = mkstemp(name);
-    assert_true(fd >= 0 && saved >= 0);
-    unlink(name);
-    dup2(fd, STDERR_FILENO);
+    help_listen();
     assert_int_equal(config(&s, text), 0);
-    dup2(saved, STDERR_FILENO);
-    n = pread(fd, caught, sizeof(caught) - 1, 0);
-    caught[n > 0 ? n : 0] = 0;
-    close(fd);
-    close(saved);
-    return caught;
+    return help_said();
 }
 
 static void other_decoding_is_warned_of_once(void **state)
@@ -227,28 +215,18 @@ static void other_decoding_is_warned_of_once(void **state)
 
 static void a_folder_without_generation_config_is_neutral(void **state)
 {
-    char dir[256], path[300];
-    FILE *f;
+    static char zeros[1100000];
+    const char *dir = files_folder();
 
-    snprintf(dir, sizeof(dir), "%s/gallop-config-XXXXXX", P_tmpdir);
-    assert_non_null(mkdtemp(dir));
-    snprintf(path, sizeof(path), "%s/generation_config.json", dir);
+    memset(zeros, '0', sizeof(zeros));
     assert_int_equal(sampling_from_generation_config(folder_at(dir), &s, &arena, &e), 0);
     assert_true(s.given == 0 && s.temperature == 1);
-    f = fopen(path, "w");
-    assert_non_null(f);
-    fputs("{\"top_k\": 3}", f);
-    fclose(f);
+    files_write_in(dir, "generation_config.json", "{\"top_k\": 3}", 12);
     assert_int_equal(sampling_from_generation_config(folder_at(dir), &s, &arena, &e), 0);
     assert_true(s.top_k == 3 && s.given == 1 << SAMPLING_TOP_K);
-    f = fopen(path, "w");
-    for (int i = 0; i < 1100; i++)
-        fprintf(f, "%01000d", 0);
-    fclose(f);
+    files_write_in(dir, "generation_config.json", zeros, sizeof(zeros));
     assert_int_equal(sampling_from_generation_config(folder_at(dir), &s, &arena, &e), ERR_INPUT);
     assert_non_null(strstr(e.msg, "1100000 bytes"));
-    unlink(path);
-    rmdir(dir);
 }
 
 static void the_users_word_beats_the_models_and_that_the_neutral(void **state)

@@ -81,17 +81,6 @@ size_t goldfile_list(const char *root, char names[][64], size_t max)
     return n;
 }
 
-const char *goldfile_shared(char *buf, size_t size)
-{
-    const char *shared = getenv("GALLOP_SHARED");
-
-    if (shared)
-        snprintf(buf, size, "%s/goldens", shared);
-    else
-        snprintf(buf, size, "%s/../shared/goldens", GALLOP_SOURCE_DIR);
-    return access(buf, R_OK) == 0 ? buf : NULL;
-}
-
 double goldfile_worst(const float *a, const float *b, size_t rows, size_t width, size_t *row)
 {
     double worst = -1;

@@ -19,9 +19,6 @@ int32_t *goldfile_ids(const json_t *list, size_t *n);
 /* Folders below ROOT that hold golden/greedy.json: "name" each, sorted. Returns their number, at most MAX. */
 size_t goldfile_list(const char *root, char names[][64], size_t max);
 
-/* ../shared/goldens beside the source tree, or $GALLOP_SHARED/goldens; NULL when there is none. */
-const char *goldfile_shared(char *buf, size_t size);
-
 /* Largest |a - b| of a row over its largest |b|, the worst of N rows. *row says where. */
 double goldfile_worst(const float *a, const float *b, size_t rows, size_t width, size_t *row);
 

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "engine/score.h"
 #include "engines.h"
+#include "files.h"
 #include "goldfile.h"
 
 enum { MAX_FOLDERS = 64, MAX_PROMPTS = 1024 };
@@ -241,10 +242,9 @@ static void own_goldens_agree_with_hugging_face(void **state)
 
 static void shared_goldens_agree_with_hugging_face(void **state)
 {
-    char buf[4096];
-    const char *root = goldfile_shared(buf, sizeof(buf));
+    char root[4096];
 
-    if (!root)
+    if (!files_shared(root, sizeof(root), "goldens"))
         skip();
     assert_true(check_root(root) >= 10);
 }
@@ -273,18 +273,14 @@ static void the_demo_model_says_what_it_said(void **state)
 /* The trained stories260K checkpoint tells its 200-token story, token for token. */
 static void stories260k_tells_its_story(void **state)
 {
-    char buf[4096], dir[8192], path[8200];
-    json_error_t je;
+    char dir[4096], path[4200];
     struct gallop *g;
     json_t *doc;
 
-    if (!goldfile_shared(buf, sizeof(buf)))
+    if (!files_shared(dir, sizeof(dir), "data/weights/stories260K/hf"))
         skip();
-    snprintf(path, sizeof(path), "%s/../data/weights/stories260K/golden.json", buf);
-    snprintf(dir, sizeof(dir), "%s/../data/weights/stories260K/hf", buf);
-    doc = json_load_file(path, 0, &je);
-    if (!doc)
-        skip();
+    snprintf(path, sizeof(path), "%s/../golden.json", dir);
+    assert_non_null(doc = json_load_file(path, 0, NULL));
     g = open_model(dir, "fp32", 1);
     for (size_t i = 0; i < json_array_size(json_object_get(doc, "cases")); i++) {
         const json_t *c = json_array_get(json_object_get(doc, "cases"), i);

@@ -1,8 +1,8 @@
 /* test_hub.c - names on a hub, lists of files, Hugging Face's cache on disk, and downloads without a hub.
  * Tests with a hub are in test/net/test_hub.py. */
+#include "files.h"
 #include "help.h"
 
-#include <ftw.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,17 +18,6 @@
 #include "hub/name.h"
 
 #define COMMIT "0123456789abcdef0123456789abcdef01234567"
-
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-    (void)st, (void)flag, (void)ftw;
-    return remove(path);
-}
-
-static void remove_tree(const char *dir)
-{
-    assert_int_equal(nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
-}
 
 static struct hub_cache must_open(const char *dir)
 {
@@ -50,7 +39,7 @@ static void put_file(const struct hub_cache *c, const char *file, const char *et
     assert_int_equal(hub_cache_blob(c, etag, false, path, &e), 0);
     slash = strrchr(path, '/');
     *slash = 0;
-    help_write(path, slash + 1, text, strlen(text));
+    files_write_in(path, slash + 1, text, strlen(text));
     assert_int_equal(hub_cache_link(c, COMMIT, file, etag, &e), 0);
 }
 
@@ -325,14 +314,14 @@ static void an_etag_becomes_a_plain_name(void **state)
 
 static void the_layout_is_hugging_faces(void **state)
 {
-    char dir[64], path[512], link[128];
+    const char *dir = files_folder();
+    char path[512], link[128];
     struct hub_cache c;
     char opened[FOLDER_PATH_MAX];
     struct map_file m;
     ssize_t n;
     struct err e;
 
-    help_folder(dir);
     c = must_open(dir);
     put_file(&c, "config.json", "ab12", "{}");
     snprintf(path, sizeof(path), "%s/models--org--name/snapshots/" COMMIT "/config.json", dir);
@@ -352,16 +341,15 @@ static void the_layout_is_hugging_faces(void **state)
     assert_true(folder_has(folder_at(path), "config.json"));
     assert_int_equal(folder_map(&m, opened, folder_at(path), "config.json", &e), 0);
     map_file_close(&m);
-    remove_tree(dir);
 }
 
 static void refs_are_remembered_and_only_commits_believed(void **state)
 {
-    char dir[64], path[128], commit[HUB_NAME_COMMIT + 1];
+    const char *dir = files_folder();
+    char path[128], commit[HUB_NAME_COMMIT + 1];
     struct hub_cache c;
     struct err e;
 
-    help_folder(dir);
     c = must_open(dir);
     assert_false(hub_cache_commit(&c, "main", commit));
     assert_int_equal(hub_cache_set_commit(&c, "refs/pr/1", COMMIT, &e), 0);
@@ -371,13 +359,12 @@ static void refs_are_remembered_and_only_commits_believed(void **state)
     assert_true(hub_cache_commit(&c, "ffffffffffffffffffffffffffffffffffffffff", commit));
     assert_int_equal(hub_cache_set_commit(&c, COMMIT, COMMIT, &e), 0);
     snprintf(path, sizeof(path), "%s/models--org--name/refs", dir);
-    help_write(path, "main", COMMIT "\n", HUB_NAME_COMMIT + 1);
+    files_write_in(path, "main", COMMIT "\n", HUB_NAME_COMMIT + 1);
     assert_true(hub_cache_commit(&c, "main", commit));
-    help_write(path, "main", "../../../../../../../../../../etc/passwd0", HUB_NAME_COMMIT);
+    files_write_in(path, "main", "../../../../../../../../../../etc/passwd0", HUB_NAME_COMMIT);
     assert_false(hub_cache_commit(&c, "main", commit));
-    help_write(path, "main", COMMIT "ab", HUB_NAME_COMMIT + 2);
+    files_write_in(path, "main", COMMIT "ab", HUB_NAME_COMMIT + 2);
     assert_false(hub_cache_commit(&c, "main", commit));
-    remove_tree(dir);
 }
 
 static void hashes_are_git_and_sha256(void **state)
@@ -387,30 +374,29 @@ static void hashes_are_git_and_sha256(void **state)
      */
     static const char git[] = "ce013625030ba8dba906f756967f9e9ca394464a";
     static const char sha[] = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03";
-    char dir[64], path[128];
+    const char *dir = files_folder();
+    char path[128];
     struct err e;
 
-    help_folder(dir);
-    help_write(dir, "f", "hello\n", 6);
+    files_write_in(dir, "f", "hello\n", 6);
     snprintf(path, sizeof(path), "%s/f", dir);
     assert_true(hub_cache_is_hash(git) && hub_cache_is_hash(sha) && !hub_cache_is_hash("ab12"));
     assert_int_equal(hub_cache_verify(path, git, &e), 0);
     assert_int_equal(hub_cache_verify(path, sha, &e), 0);
-    help_write(dir, "f", "hallo\n", 6);
+    files_write_in(dir, "f", "hallo\n", 6);
     help_refused(hub_cache_verify(path, git, &e), ERR_INPUT, &e, path, git, NULL);
     help_refused(hub_cache_verify(path, sha, &e), ERR_INPUT, &e, path, sha, NULL);
-    help_folder_remove(dir);
+    assert_int_equal(remove(path), 0);
     help_refused(hub_cache_verify(path, sha, &e), ERR_OS, &e, path, NULL);
 }
 
 static void a_lock_is_held_by_one(void **state)
 {
     int one, two, rc;
-    char dir[64];
+    const char *dir = files_folder();
     struct hub_cache c;
     struct err e;
 
-    help_folder(dir);
     c = must_open(dir);
     assert_true(hub_cache_try_lock(&c, "ab12", &one, &rc, &e));
     assert_true(one >= 0);
@@ -419,23 +405,22 @@ static void a_lock_is_held_by_one(void **state)
     close(one);
     assert_true(hub_cache_try_lock(&c, "ab12", &two, &rc, &e));
     close(two);
-    remove_tree(dir);
 }
 
 static void what_all_models_share_may_be_linked_to(void **state)
 {
-    char dir[64], path[512], out[FOLDER_PATH_MAX];
+    const char *dir = files_folder();
+    char path[512], out[FOLDER_PATH_MAX];
     struct map_file m;
     struct hub_cache c;
     struct err e;
 
-    help_folder(dir);
     c = must_open(dir);
     put_file(&c, "config.json", "ab12", "{}");
     snprintf(path, sizeof(path), "%s/blobs", dir);
     assert_int_equal(mkdir(path, 0700), 0);
-    help_write(path, "shared", "x", 1);
-    help_write(dir, "secret", "x", 1);
+    files_write_in(path, "shared", "x", 1);
+    files_write_in(dir, "secret", "x", 1);
     snprintf(path, sizeof(path), "%s/models--org--name/blobs/cd34", dir);
     assert_int_equal(symlink("../../blobs/shared", path), 0);
     assert_int_equal(hub_cache_link(&c, COMMIT, "model.safetensors", "cd34", &e), 0);
@@ -447,7 +432,6 @@ static void what_all_models_share_may_be_linked_to(void **state)
     map_file_close(&m);
     help_refused(folder_map(&m, out, folder_at(path), "evil.safetensors", &e), ERR_INPUT, &e, "leads out",
                  NULL);
-    remove_tree(dir);
 }
 
 /* ---- the environment ---- */
@@ -475,7 +459,7 @@ static void clear_environment(void)
 
 static void the_environment_is_read_as_huggingface_hub_does(void **state)
 {
-    char dir[64];
+    const char *dir = files_folder();
     struct hub_environment h;
     struct err e;
 
@@ -489,8 +473,7 @@ static void the_environment_is_read_as_huggingface_hub_does(void **state)
     setenv("XDG_CACHE_HOME", "/xdg", 1);
     assert_int_equal(hub_environment_read(&h, &e), 0);
     assert_string_equal(h.cache, "/xdg/huggingface/hub");
-    help_folder(dir);
-    help_write(dir, "token", " hf_file\n", 9);
+    files_write_in(dir, "token", " hf_file\n", 9);
     setenv("HF_HOME", dir, 1);
     setenv("HF_ENDPOINT", "http://mirror//", 1);
     setenv("HF_HUB_DOWNLOAD_TIMEOUT", "3", 1);
@@ -510,7 +493,6 @@ static void the_environment_is_read_as_huggingface_hub_does(void **state)
     setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1", 1);
     assert_int_equal(hub_environment_read(&h, &e), 0);
     assert_string_equal(h.token, "");
-    help_folder_remove(dir);
     clear_environment();
 }
 
@@ -555,12 +537,12 @@ static void offline_only_a_whole_model_is_found(void **state)
     static const char index[] =
         "{\"weight_map\":{\"a\":\"model-1.safetensors\",\"b\":\"model-2.safetensors\"}}";
     const struct hub_options text = {.want = HUB_TEXT};
-    char dir[64], out[HUB_CACHE_PATH_MAX];
+    const char *dir = files_folder();
+    char out[HUB_CACHE_PATH_MAX];
     struct hub_cache c;
     struct hub_name id;
     struct err e;
 
-    help_folder(dir);
     clear_environment();
     setenv("HF_HUB_CACHE", dir, 1);
     setenv("HF_HUB_OFFLINE", "1", 1);
@@ -585,7 +567,6 @@ static void offline_only_a_whole_model_is_found(void **state)
     setenv("HF_ENDPOINT", "http://127.0.0.1:1", 1);
     assert_int_equal(hub_fetch(out, sizeof(out), &id, &(struct hub_options){.want = HUB_MODEL}, &e), 0);
     clear_environment();
-    remove_tree(dir);
 }
 
 static int read_list(void *arg, struct err *e)

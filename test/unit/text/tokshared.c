@@ -3,22 +3,13 @@
 
 #include <unistd.h>
 
-static bool find(const char *name, char *path, size_t size)
-{
-    const char *root = getenv("GALLOP_SHARED");
-
-    if (root)
-        snprintf(path, size, "%s/%s", root, name);
-    else
-        snprintf(path, size, "%s/../shared/%s", GALLOP_SOURCE_DIR, name);
-    return access(path, R_OK) == 0;
-}
+#include "files.h"
 
 bool tokshared_exists(void)
 {
     char path[1200];
 
-    return find("data/tokenizers", path, sizeof(path));
+    return files_shared(path, sizeof(path), "data/tokenizers");
 }
 
 static char *read_all(FILE *f, size_t *n)
@@ -42,15 +33,10 @@ char *tokshared_read(const char *name, size_t *n)
     char path[1200], packed[600], command[1400], *s = NULL;
     FILE *f;
 
-    if (find(name, path, sizeof(path))) {
-        f = fopen(path, "rb");
-        s = f ? read_all(f, n) : NULL;
-        if (f)
-            fclose(f);
-        return s;
-    }
+    if (files_shared(path, sizeof(path), name))
+        return files_read(path, n);
     snprintf(packed, sizeof(packed), "%s.gz", name);
-    if (!find(packed, path, sizeof(path)))
+    if (!files_shared(path, sizeof(path), packed))
         return NULL;
     snprintf(command, sizeof(command), "gzip -dc '%s'", path);
     f = popen(command, "r");
@@ -60,21 +46,10 @@ char *tokshared_read(const char *name, size_t *n)
     return s;
 }
 
-static void unpack(const char *name, const char *to)
-{
-    size_t n;
-    char *s = tokshared_read(name, &n);
-    FILE *f = fopen(to, "wb");
-
-    assert_true(s && f && fwrite(s, 1, n, f) == n);
-    fclose(f);
-    free(s);
-}
-
 struct tok *tokshared_open(const char *name)
 {
     const char *slash = strrchr(name, '/');
-    char below[600], path[1200], unpacked[] = "tokshared-XXXXXX";
+    char below[600], path[1200];
     struct tok *t = NULL;
     struct err e = {0};
     bool packed;
@@ -82,24 +57,20 @@ struct tok *tokshared_open(const char *name)
     snprintf(below, sizeof(below), "data/tokenizers/%s", name);
     if (strlen(below) > 3 && strcmp(below + strlen(below) - 3, ".gz") == 0)
         below[strlen(below) - 3] = 0;
-    packed = !find(below, path, sizeof(path));
+    packed = !files_shared(path, sizeof(path), below);
     if (packed) {
         size_t n;
-        char *s = tokshared_read(below, &n);
-        int fd;
+        char *bytes = tokshared_read(below, &n);
 
-        if (!s)
+        if (!bytes)
             return NULL;
-        free(s);
-        fd = mkstemp(unpacked);
-        assert_true(fd >= 0);
-        close(fd);
-        unpack(below, unpacked);
-        snprintf(path, sizeof(path), "%s", unpacked);
+        snprintf(path, sizeof(path), "tokshared-%d", getpid());
+        files_write(path, bytes, n);
+        free(bytes);
     }
     if (tok_open(&t, folder_at(path), &e) != 0)
         fail_msg("%s: %s", slash ? slash + 1 : name, e.msg);
     if (packed)
-        unlink(unpacked);
+        unlink(path);
     return t;
 }
