@@ -1,12 +1,5 @@
 /* test_roof.c - the roofs of the machine: a rate of one thread taken for that of all, a roof that depends on what the
  * clock says, or int8 judged by the roof of another type would make every share of a roof wrong. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/cpu.h"
 #include "base/err.h"
 #include "base/threads/pool.h"
@@ -16,7 +9,6 @@ static void numbers_have_the_roof_of_their_type(void **state)
 {
     struct roof r = {.fp32_flops = 10, .bf16_flops = 20, .int8_ops = 80};
 
-    (void)state;
     assert_true(roof_flops(&r, DT_F32) == 10 && roof_flops(&r, DT_BF16) == 20);
     assert_true(roof_flops(&r, DT_I8) == 80);
     r.int8_ops = 0;
@@ -30,7 +22,6 @@ static void a_roof_is_measured_on_all_threads_and_lies_between_others(void **sta
     struct pool *pool;
     struct err e;
 
-    (void)state;
     assert_int_equal(pool_new(&pool, 2, &e), 0);
     assert_int_equal(roof_meter_open(&roofs, pool, &e), 0);
     roof_meter_measure(&roofs, 0.001, &a);

@@ -83,7 +83,6 @@ static void a_row_costs_what_its_type_takes_with_padding_and_scales(void **state
     } types[] = {
         {DT_F32, 2 * 2 * 32 * 4}, {DT_BF16, 2 * 2 * 32 * 2}, {DT_I8, 2 * 2 * (32 + 4)}, {DT_I4, 2 * 2 * 19}};
 
-    (void)state;
     for (int t = 0; t < 4; t++) {
         struct bench_cost_model m = model_of(types[t].dtype, NULL);
 
@@ -96,7 +95,6 @@ static void weights_count_once_a_step_and_rows_once_a_sequence(void **state)
 {
     struct bench_cost_model m = model_of(DT_BF16, NULL);
 
-    (void)state;
     expect(step(&m, 10, 1, 7, 1), 2 * (LINEAR + HEAD) + 7 * L * 11 * 256,
            7 * (2 * (LINEAR + HEAD) + L * 11 * PAIR));
     /* five tokens of a sequence see the same rows, and each its own number of keys */
@@ -108,7 +106,6 @@ static void windows_count_only_the_rows_that_are_seen(void **state)
 {
     struct bench_cost_model m = model_of(DT_BF16, windows);
 
-    (void)state;
     expect(step(&m, 10, 1, 1, 1), 2 * (LINEAR + HEAD) + (2 * 11 + 4) * 256,
            2 * (LINEAR + HEAD) + (2 * 11 + 4) * PAIR);
     /* queries 10, 11, 12 see rows 7 to 12 through the window, four each */
@@ -122,7 +119,6 @@ static void sinks_count_beside_their_windows(void **state)
     static const size_t sinks[L] = {0, 2, 0};
     struct bench_cost_model m = model_of(DT_BF16, NULL);
 
-    (void)state;
     model.info.window = windows;
     model.info.sink = sinks;
     expect(step(&m, 10, 3, 1, 3), 2 * (LINEAR + HEAD) + (2 * 13 + 6 + 2) * 256,
@@ -135,7 +131,6 @@ static void steps_without_logits_do_not_touch_the_head(void **state)
 {
     struct bench_cost_model m = model_of(DT_BF16, NULL);
 
-    (void)state;
     expect(step(&m, 0, 2, 1, 0), 2 * LINEAR + L * 2 * 256, 2 * 2 * LINEAR + L * 3 * PAIR);
     expect(step(&m, 0, 2, 1, 1), 2 * (LINEAR + HEAD) + L * 2 * 256, 2 * 2 * LINEAR + 2 * HEAD + L * 3 * PAIR);
 }
@@ -144,7 +139,6 @@ static void a_prompt_counts_visible_pairs_whatever_its_chunks(void **state)
 {
     double full = 100 * 101 / 2, seen = 1 + 2 + 3 + 97 * 4;
 
-    (void)state;
     for (size_t chunk = 1; chunk <= 128; chunk++) {
         struct bench_cost_model m = model_of(DT_BF16, NULL);
 
@@ -166,7 +160,6 @@ static void decoding_is_the_sum_of_its_steps(void **state)
     const struct bench_rows rows = {.n_seqs = 3, .pos = 30, .n = 4, .wanted = 4};
     struct bench_cost sum = {0}, c = bench_cost_steps(&m, &rows, 1, 5);
 
-    (void)state;
     for (size_t pos = 30; pos < 50; pos += 4) {
         struct bench_cost one = step(&m, pos, 4, 3, 4);
 
@@ -182,7 +175,6 @@ static void a_mixed_step_reads_weights_once_for_both(void **state)
     const struct bench_rows rows[] = {{.n_seqs = 2, .pos = 10, .n = 1, .wanted = 1}, {1, 20, 3, 0}};
     double seen = 2 * 11 + (21 + 22 + 23);
 
-    (void)state;
     expect(bench_cost_step(&m, rows, 2), 2 * (LINEAR + HEAD) + L * (2 * 11 + 23) * 256,
            5 * 2 * LINEAR + 2 * 2 * HEAD + L * seen * PAIR);
     /* the second step begins where the first ended, for both */
@@ -196,7 +188,6 @@ static void the_ideal_is_the_sum_of_the_longer_of_each_operator(void **state)
     struct bench_cost_model m = model_of(DT_BF16, NULL);
     struct bench_cost c;
 
-    (void)state;
     roof = (struct roof){.bf16_flops = 4000, .fp32_flops = 1, .dram_bytes = 1000};
     /* 8 rows at position 0 of 8 sequences: linears 4 s of operations, 2 s of bytes; attention 8 rows of 256
      * bytes, 2.048 s, and 8 pairs of 288 operations, 0.576 s; the head 0.4 s of operations, 0.2 s of bytes */
@@ -218,7 +209,6 @@ static void of_experts_those_count_that_are_expected(void **state)
     double dense, expected = EXPERTS * (1 - pow(1 - (double)CHOSEN / EXPERTS, 3));
     struct bench_cost c;
 
-    (void)state;
     dense = step(&m, 10, 1, 1, 1).bytes;
     net.has_experts = true;
     net.moe =
@@ -255,7 +245,6 @@ static void a_trace_adds_up_layers_and_what_lies_between(void **state)
     static const char *const names[] = {"attn.q", "mlp", "lm_head", "c.4x.w"};
     struct bench_trace t = {.op = ops, .n_ops = 5, .cap = 5};
 
-    (void)state;
     roof = (struct roof){.dram_bytes = 80};
     bench_trace_step(&t, 16, &roof, &sum);
     assert_int_equal(t.n_ops, 0);

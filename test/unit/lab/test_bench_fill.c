@@ -1,14 +1,5 @@
 /* test_bench_fill.c - filled contexts: the computed rows and nothing else, in memory of each sequence's own,
  * however it was filled before; where windows give rows back, only what they show. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/err.h"
 #include "base/log.h"
 #include "engine/engine_priv.h"

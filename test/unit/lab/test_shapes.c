@@ -2,16 +2,7 @@
  * after, every architecture has one, and each opens and computes a token. For that the shapes are shrunk: two
  * layers, one group of heads, a small vocabulary; names, config and proportions stay. */
 #include <jansson.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/buf.h"
 #include "engine/engine.h"
