@@ -154,12 +154,12 @@ static void add_verb(struct buf *out, const struct verb *verb)
     buf_fmt(out, ".TP\n.B %s\n", verb->name);
     add_text(out, verb->manual, ".IP");
     buf_str(out, ".RS\n");
-    for (const struct opt_row *const *a = verb->options; *a; a++) {
+    for (const struct opt_part *part = verb->options; part->rows; part++) {
         const struct opt_row *const *shared = options_shared;
 
-        while (*shared && *shared != *a)
+        while (*shared && *shared != part->rows)
             shared++;
-        for (const struct opt_row *r = *a; r->name && !*shared; r++)
+        for (const struct opt_row *r = part->rows; r->name && !*shared; r++)
             add_option(out, r);
     }
     buf_str(out, ".RE\n");

@@ -411,7 +411,7 @@ static const struct {
 } flags[] = {{"max_batched_tokens", "max-num-batched-tokens"}};
 
 /* The option of LIST that the engine calls MEMBER [n], or NULL. */
-static const struct opt_row *row_of_member(const struct opt_row *const *list, const char *member, size_t n)
+static const struct opt_row *row_of_member(const struct opt_part *list, const char *member, size_t n)
 {
     char flag[ERR_SUBJECT_BYTES];
 
@@ -423,8 +423,8 @@ static const struct opt_row *row_of_member(const struct opt_row *const *list, co
     for (size_t k = 0; k < sizeof(flags) / sizeof(flags[0]); k++)
         if (strlen(flags[k].member) == n && memcmp(flags[k].member, member, n) == 0)
             snprintf(flag, sizeof(flag), "%s", flags[k].flag);
-    for (; *list; list++)
-        for (const struct opt_row *r = *list; r->name; r++)
+    for (; list->rows; list++)
+        for (const struct opt_row *r = list->rows; r->name; r++)
             if (strcmp(r->name, flag) == 0)
                 return r;
     return NULL;
@@ -436,7 +436,7 @@ static bool is_of_word(char c)
     return isalnum((unsigned char)c) || (c && strchr("_-./\"'", c));
 }
 
-void options_error_text(const struct opt_row *const *list, const struct err *e, char *out, size_t size)
+void options_error_text(const struct opt_part *list, const struct err *e, char *out, size_t size)
 {
     const struct opt_row *r = row_of_member(list, e->subject, strlen(e->subject));
     struct buf text = {.tag = MEM_APP};

@@ -47,7 +47,7 @@ void options_remark_cache(const struct opt_values *v);
 /* Sampling options that were given, as a record marked accordingly; lists live in A. */
 /* The sentence of E to OUT [size]. Where E has a subject, it and the options of LIST that the sentence names as struct
  * gallop_options does become flags: "--kv-cache-memory: ..., or --max-model-len 512 or less". */
-void options_error_text(const struct opt_row *const *list, const struct err *e, char *out, size_t size);
+void options_error_text(const struct opt_part *list, const struct err *e, char *out, size_t size);
 
 int options_read_sampling(const struct opt_values *v, struct sampling *s, struct arena *a, struct err *e);
 

@@ -10,7 +10,7 @@ struct verb {
     const char *arguments; /* behind the name in the usage line: "[options] [\"prompt\"]" */
     const char *no_words;  /* what is expected instead of an argument; NULL: the verb takes arguments */
     const char *manual;    /* its paragraph of the manual page, as manual.c reads it */
-    const struct opt_row *const *options; /* arrays of rows; NULL ends the list */
+    const struct opt_part *options; /* a table; a part without rows ends it */
     /* 0: done; a code: the work failed, and E says why; below 0: minus the exit status, and all was said. */
     int (*run)(const struct opt_values *v, struct err *e);
 };

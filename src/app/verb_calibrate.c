@@ -360,7 +360,13 @@ const struct verb verb_calibrate = {
         "is JSON; --scales names it. With --quant int4 the file holds, in safetensors, how inputs go together, "
         "by which each weight takes up what those before it lost in rounding (GPTQ); the text is best like "
         "what will be read, 10000 tokens or more.",
-    .options = (const struct opt_row *const[]){options_model, rows, options_source, options_engine,
-                                               options_force, options_json, options_help, NULL},
+    .options = (const struct opt_part[]){OPT_OTHER(options_model),
+                                         OPT_OTHER(rows),
+                                         OPT_OTHER(options_source),
+                                         OPT_OTHER(options_engine),
+                                         OPT_OTHER(options_force),
+                                         OPT_OTHER(options_json),
+                                         OPT_OTHER(options_help),
+                                         {0}},
     .run = calibrate_run,
 };

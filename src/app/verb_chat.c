@@ -918,7 +918,12 @@ const struct verb verb_chat = {
         "`/help` lists the commands, `//text` sends "
         "a message that begins with a slash. A message that cannot be answered leaves the conversation "
         "as it was.",
-    .options = (const struct opt_row *const[]){options_model, rows, options_source, options_sampling,
-                                               options_engine, options_help, NULL},
+    .options = (const struct opt_part[]){OPT_OTHER(options_model),
+                                         OPT_OTHER(rows),
+                                         OPT_OTHER(options_source),
+                                         OPT_OTHER(options_sampling),
+                                         OPT_OTHER(options_engine),
+                                         OPT_OTHER(options_help),
+                                         {0}},
     .run = chat_run,
 };

@@ -285,7 +285,12 @@ const struct verb verb_inspect = {
     .manual = "Architecture, every tensor with dtype, shape, file, chosen backend and the reason; bytes of "
               "weights and of the cache, of one token and of a sequence of 32k with and without windows; the "
               "instruction set in use; what --scheduler and the flags beside it come to.",
-    .options = (const struct opt_row *const[]){options_model, options_source, options_engine,
-                                               options_scheduling, options_json, options_help, NULL},
+    .options = (const struct opt_part[]){OPT_OTHER(options_model),
+                                         OPT_OTHER(options_source),
+                                         OPT_OTHER(options_engine),
+                                         OPT_OTHER(options_scheduling),
+                                         OPT_OTHER(options_json),
+                                         OPT_OTHER(options_help),
+                                         {0}},
     .run = inspect_run,
 };

@@ -62,10 +62,14 @@ static int run_quantize(const struct opt_values *v, struct err *e)
     return run_as("quantize", v, e);
 }
 
-#define PACK_OPTIONS                                                                                         \
-    (const struct opt_row *const[])                                                                          \
-    {                                                                                                        \
-        options_model, rows, options_source, options_engine, options_force, options_json, options_help, NULL \
+#define PACK_OPTIONS                                                                                     \
+    (const struct opt_part[])                                                                            \
+    {                                                                                                    \
+        OPT_OTHER(options_model), OPT_OTHER(rows), OPT_OTHER(options_source), OPT_OTHER(options_engine), \
+            OPT_OTHER(options_force), OPT_OTHER(options_json), OPT_OTHER(options_help),                  \
+        {                                                                                                \
+            0                                                                                            \
+        }                                                                                                \
     }
 
 const struct verb verb_pack = {

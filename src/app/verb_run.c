@@ -794,8 +794,15 @@ const struct verb verb_run = {
         "and an answer is written as soon as it is there, behind a line with its index; with --json a line "
         "for each request, in input order. What is wrong with a line is said with its number, and the others "
         "go on. SIGINT and SIGTERM cancel what runs and keep what is finished.",
-    .options =
-        (const struct opt_row *const[]){options_model, rows, options_sampling, options_source, options_engine,
-                                        options_scheduling, options_force, options_json, options_help, NULL},
+    .options = (const struct opt_part[]){OPT_OTHER(options_model),
+                                         OPT_OTHER(rows),
+                                         OPT_OTHER(options_sampling),
+                                         OPT_OTHER(options_source),
+                                         OPT_OTHER(options_engine),
+                                         OPT_OTHER(options_scheduling),
+                                         OPT_OTHER(options_force),
+                                         OPT_OTHER(options_json),
+                                         OPT_OTHER(options_help),
+                                         {0}},
     .run = run_prompts,
 };

@@ -936,7 +936,12 @@ const struct verb verb_serve = {
         "names and defaults; docs/API.md lists every field. At / is a page for browsers: a chat and a live view. "
         "The first SIGTERM or SIGINT ends it when what is "
         "computed is done, at the latest after --shutdown-timeout; the second at once.",
-    .options = (const struct opt_row *const[]){options_model, rows, options_source, options_engine,
-                                               options_scheduling, options_help, NULL},
+    .options = (const struct opt_part[]){OPT_OTHER(options_model),
+                                         OPT_OTHER(rows),
+                                         OPT_OTHER(options_source),
+                                         OPT_OTHER(options_engine),
+                                         OPT_OTHER(options_scheduling),
+                                         OPT_OTHER(options_help),
+                                         {0}},
     .run = serve_run,
 };

@@ -284,7 +284,11 @@ const struct verb verb_tokenize = {
     .arguments = "[options] [\"text\"]",
     .manual = "Text to token ids, and back with --decode. The text is an argument, that of --file, or a line "
               "each in --batch.",
-    .options = (const struct opt_row *const[]){model_or_file, rows, options_source, options_json,
-                                               options_help, NULL},
+    .options = (const struct opt_part[]){OPT_OTHER(model_or_file),
+                                         OPT_OTHER(rows),
+                                         OPT_OTHER(options_source),
+                                         OPT_OTHER(options_json),
+                                         OPT_OTHER(options_help),
+                                         {0}},
     .run = tokenize_run,
 };

@@ -203,6 +203,45 @@ static bool has_name(const struct opt_row *row, const char *name, size_t n)
     return false;
 }
 
+/* The member that ROW's value goes to can hold every value that the row allows. */
+static bool fits_member(const struct opt_row *row)
+{
+    const struct opt_member *m = &row->into;
+    struct range r = {.lo = -INFINITY, .hi = INFINITY};
+    double most = ldexp(1, (int)m->size * 8 - (m->kind == OPT_TO_SIGNED));
+
+    if (row->repeat || m->kind == OPT_TO_LIST)
+        return row->repeat && m->kind == OPT_TO_LIST;
+    switch (row->type) {
+    case OPT_FLAG: return m->kind == OPT_TO_BOOL || m->kind == OPT_TO_SIGNED;
+    case OPT_INT:
+        read_range(row->range, &r);
+        return (m->kind == OPT_TO_SIGNED && (m->size == 8 || (r.lo >= -most && r.hi < most))) ||
+               (m->kind == OPT_TO_UNSIGNED && r.lo >= 0 && (m->size == 8 || r.hi < most));
+    case OPT_UINT: return m->kind == OPT_TO_UNSIGNED && m->size == 8;
+    case OPT_FLOAT: return m->kind == OPT_TO_DOUBLE;
+    case OPT_CHOICE:
+        return m->kind != OPT_TO_DOUBLE &&
+               (m->kind != OPT_TO_BOOL || strchr(row->choices, '|') == strrchr(row->choices, '|'));
+    default: return m->kind == OPT_TO_TEXT;
+    }
+}
+
+/* The members of a row are those of one struct, the one that the table has a place for. */
+static void check_members(const struct opt_part *table)
+{
+    for (const struct opt_part *part = table; part->rows; part++)
+        for (const struct opt_row *r = part->rows; r->name; r++) {
+            size_t outer = r->into.outer;
+
+            ASSERT(!r->into.kind || fits_member(r), "--%s: its member does not fit", r->name);
+            ASSERT((!r->source.kind || r->source.outer == outer) && (!r->mark.kind || r->mark.outer == outer),
+                   "--%s: members of several structs", r->name);
+            ASSERT(!part->size || !outer || part->size == outer, "--%s: the table has another struct for it",
+                   r->name);
+        }
+}
+
 /* Every promise of struct opt_row that the compiler cannot check. */
 static void check_rows(const struct opt_values *v)
 {
@@ -399,18 +438,19 @@ static int read_arguments(struct opt_values *v, int argc, char **argv, const str
 }
 
 /* One slot a row. */
-static int make_slots(const struct opt_row *const *arrays, struct opt_values *v, struct err *e)
+static int make_slots(const struct opt_part *table, struct opt_values *v, struct err *e)
 {
     size_t n = 0;
 
-    v->n_rows = opt_count_rows(arrays);
+    v->n_rows = opt_count_rows(table);
     v->slot = arena_zalloc(&v->arena, v->n_rows + 1, sizeof(*v->slot));
     if (!v->slot)
         return err_nomem(e, "command-line options");
-    for (const struct opt_row *const *a = arrays; *a; a++)
-        for (const struct opt_row *r = *a; r->name; r++)
+    for (const struct opt_part *part = table; part->rows; part++)
+        for (const struct opt_row *r = part->rows; r->name; r++)
             v->slot[n++].row = r;
     check_rows(v);
+    check_members(table);
     return 0;
 }
 
@@ -433,16 +473,15 @@ static int read_fallbacks(struct opt_values *v, struct err *e)
     return rc;
 }
 
-int opt_parse(const struct opt_row *const *arrays, int argc, char **argv, struct opt_values *out,
-              struct err *e)
+int opt_parse(const struct opt_part *table, int argc, char **argv, struct opt_values *out, struct err *e)
 {
     struct option *longs = NULL;
     char *shorts = NULL;
     int rc;
 
-    *out = (struct opt_values){0};
+    *out = (struct opt_values){.table = table};
     arena_init(&out->arena, MEM_APP);
-    if ((rc = make_slots(arrays, out, e)) != 0)
+    if ((rc = make_slots(table, out, e)) != 0)
         return rc;
     out->args = arena_zalloc(&out->arena, argc > 0 ? (size_t)argc : 1, sizeof(*out->args));
     if (!out->args)
@@ -458,6 +497,74 @@ void opt_fini(struct opt_values *v)
     arena_fini(&v->arena);
     *v = (struct opt_values){0};
 }
+
+/* ---- filling structs ---- */
+
+/* Writes the integer VALUE to the SIZE bytes at AT. */
+static void store_integer(char *at, size_t size, uint64_t value)
+{
+    const uint32_t narrow = (uint32_t)value;
+
+    ASSERT(size == sizeof(value) || size == sizeof(narrow), "an integer of %zu bytes", size);
+    memcpy(at, size == sizeof(value) ? (const void *)&value : &narrow, size);
+}
+
+static void store_value(const struct opt_slot *s, char *into)
+{
+    const struct opt_value *x = s->n ? &s->value[s->n - 1] : NULL;
+    const struct opt_member *m = &s->row->into;
+    char *at = into + m->at;
+
+    if (m->kind == OPT_TO_LIST)
+        *(struct opt_list *)at = (struct opt_list){s->value, s->n};
+    else if (!x)
+        return;
+    else if (m->kind == OPT_TO_BOOL)
+        *(bool *)at = x->i != 0;
+    else if (m->kind == OPT_TO_DOUBLE)
+        *(double *)at = x->f;
+    else if (m->kind == OPT_TO_TEXT)
+        *(const char **)at = x->text;
+    else
+        store_integer(at, m->size, s->row->type == OPT_UINT ? x->u : (uint64_t)x->i);
+}
+
+static void store_source(const struct opt_slot *s, char *into)
+{
+    const struct opt_row *r = s->row;
+
+    if (r->source.kind == OPT_TO_BOOL)
+        *(bool *)(into + r->source.at) = s->source >= OPT_ENV;
+    else if (r->source.kind)
+        *(enum opt_source *)(into + r->source.at) = s->source;
+    if (r->mark.kind && s->source >= OPT_ENV)
+        *(uint32_t *)(into + r->mark.at) |= UINT32_C(1) << r->bit;
+}
+
+void opt_read_rows(const struct opt_values *v, const struct opt_row *rows, void *into)
+{
+    size_t i = 0;
+
+    while (i < v->n_rows && v->slot[i].row != rows)
+        i++;
+    ASSERT(i < v->n_rows, "the table lacks the array of --%s", rows->name);
+    for (; rows->name; rows++, i++) {
+        if (rows->into.kind)
+            store_value(&v->slot[i], into);
+        store_source(&v->slot[i], into);
+    }
+}
+
+void opt_read(const struct opt_values *v, void *into, size_t size)
+{
+    for (const struct opt_part *part = v->table; part->rows; part++) {
+        ASSERT(part->at + part->size <= size, "a part ends at %zu of %zu", part->at + part->size, size);
+        if (part->size)
+            opt_read_rows(v, part->rows, (char *)into + part->at);
+    }
+}
+
+/* ---- values by name ---- */
 
 static const struct opt_slot *slot_of(const struct opt_values *v, const char *name)
 {
@@ -637,12 +744,12 @@ static void add_row(const struct opt_row *r, struct buf *out)
 }
 
 /* The names of the rows of GROUP, wrapped. */
-static void add_names(const struct opt_row *const *arrays, int group, struct buf *out)
+static void add_names(const struct opt_part *table, int group, struct buf *out)
 {
     size_t column = 0;
 
-    for (const struct opt_row *const *a = arrays; *a; a++)
-        for (const struct opt_row *r = *a; r->name; r++) {
+    for (const struct opt_part *part = table; part->rows; part++)
+        for (const struct opt_row *r = part->rows; r->name; r++) {
             size_t n = strlen(r->name) + 2;
 
             if (r->group != group)
@@ -657,38 +764,38 @@ static void add_names(const struct opt_row *const *arrays, int group, struct buf
     buf_char(out, '\n');
 }
 
-static size_t count_group(const struct opt_row *const *arrays, int group)
+static size_t count_group(const struct opt_part *table, int group)
 {
     size_t n = 0;
 
-    for (const struct opt_row *const *a = arrays; *a; a++)
-        for (const struct opt_row *r = *a; r->name; r++)
+    for (const struct opt_part *part = table; part->rows; part++)
+        for (const struct opt_row *r = part->rows; r->name; r++)
             n += r->group == group;
     return n;
 }
 
-size_t opt_count_rows(const struct opt_row *const *arrays)
+size_t opt_count_rows(const struct opt_part *table)
 {
     size_t n = 0;
 
-    for (const struct opt_row *const *a = arrays; *a; a++)
-        for (const struct opt_row *r = *a; r->name; r++)
+    for (const struct opt_part *part = table; part->rows; part++)
+        for (const struct opt_row *r = part->rows; r->name; r++)
             n++;
     return n;
 }
 
-void opt_help(const struct opt_row *const *arrays, const char *const *headings, int n_full, struct buf *out)
+void opt_help(const struct opt_part *table, const char *const *headings, int n_full, struct buf *out)
 {
     for (int group = 0; headings[group]; group++) {
-        if (count_group(arrays, group) == 0)
+        if (count_group(table, group) == 0)
             continue;
         buf_fmt(out, "%s%s:\n", out->len ? "\n" : "", headings[group]);
         if (group >= n_full) {
-            add_names(arrays, group, out);
+            add_names(table, group, out);
             continue;
         }
-        for (const struct opt_row *const *a = arrays; *a; a++)
-            for (const struct opt_row *r = *a; r->name; r++)
+        for (const struct opt_part *part = table; part->rows; part++)
+            for (const struct opt_row *r = part->rows; r->name; r++)
                 if (r->group == group)
                     add_row(r, out);
     }

@@ -238,7 +238,12 @@ const struct verb verb_logits = {
     .arguments = "[options] [\"prompt\"]",
     .manual = "Logits of a prompt, without generating. A file that exists is replaced when the new one is "
               "complete.",
-    .options = (const struct opt_row *const[]){options_model, rows, options_source, options_engine,
-                                               options_json, options_help, NULL},
+    .options = (const struct opt_part[]){OPT_OTHER(options_model),
+                                         OPT_OTHER(rows),
+                                         OPT_OTHER(options_source),
+                                         OPT_OTHER(options_engine),
+                                         OPT_OTHER(options_json),
+                                         OPT_OTHER(options_help),
+                                         {0}},
     .run = logits_run,
 };

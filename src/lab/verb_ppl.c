@@ -259,7 +259,12 @@ const struct verb verb_ppl = {
     .manual =
         "Perplexity of a text in windows that do not overlap. The first token of a window is not scored, "
         "and BOS leads each where the tokenizer adds one.",
-    .options = (const struct opt_row *const[]){options_model, rows, options_source, options_engine,
-                                               options_json, options_help, NULL},
+    .options = (const struct opt_part[]){OPT_OTHER(options_model),
+                                         OPT_OTHER(rows),
+                                         OPT_OTHER(options_source),
+                                         OPT_OTHER(options_engine),
+                                         OPT_OTHER(options_json),
+                                         OPT_OTHER(options_help),
+                                         {0}},
     .run = ppl_run,
 };

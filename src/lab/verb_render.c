@@ -159,7 +159,11 @@ const struct verb verb_render = {
     .manual =
         "Prints exactly the bytes that the chat template makes of messages, or any Jinja template of any "
         "variables.",
-    .options = (const struct opt_row *const[]){options_model, rows, options_source, options_json,
-                                               options_help, NULL},
+    .options = (const struct opt_part[]){OPT_OTHER(options_model),
+                                         OPT_OTHER(rows),
+                                         OPT_OTHER(options_source),
+                                         OPT_OTHER(options_json),
+                                         OPT_OTHER(options_help),
+                                         {0}},
     .run = render_run,
 };

@@ -199,6 +199,7 @@ const struct verb verb_sample = {
     .arguments = "--logits F.npy --params JSON",
     .no_words = "options only",
     .manual = "What a sampling configuration makes of a distribution, stage by stage.",
-    .options = (const struct opt_row *const[]){rows, options_json, options_help, NULL},
+    .options =
+        (const struct opt_part[]){OPT_OTHER(rows), OPT_OTHER(options_json), OPT_OTHER(options_help), {0}},
     .run = sample_run,
 };

@@ -289,6 +289,8 @@ const struct verb verb_synth = {
     .manual = "Writes a checkpoint with random weights in the shape of a real model, so that speed can be "
               "measured without a download. A folder that is not empty is refused; with --force its files of "
               "the same names are replaced.",
-    .options = (const struct opt_row *const[]){rows, options_force, options_json, options_help, NULL},
+    .options =
+        (const struct opt_part[]){
+            OPT_OTHER(rows), OPT_OTHER(options_force), OPT_OTHER(options_json), OPT_OTHER(options_help), {0}},
     .run = synth_run,
 };

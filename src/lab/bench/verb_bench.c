@@ -542,8 +542,15 @@ const struct verb verb_bench = {
         "a file tells, with --serve or without, what each operator of a step takes, by kind and by linear: "
         "time, bytes and operations a second, its share of what an ideal machine would need, and what the "
         "step lost between operators.",
-    .options = (const struct opt_row *const[]){options_model, rows, bench_serve_options, traffic_options,
-                                               options_source, options_engine, options_scheduling,
-                                               options_json, options_help, NULL},
+    .options = (const struct opt_part[]){OPT_OTHER(options_model),
+                                         OPT_OTHER(rows),
+                                         OPT_OTHER(bench_serve_options),
+                                         OPT_OTHER(traffic_options),
+                                         OPT_OTHER(options_source),
+                                         OPT_OTHER(options_engine),
+                                         OPT_OTHER(options_scheduling),
+                                         OPT_OTHER(options_json),
+                                         OPT_OTHER(options_help),
+                                         {0}},
     .run = bench_run,
 };

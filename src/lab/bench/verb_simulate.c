@@ -437,7 +437,11 @@ const struct verb verb_simulate = {
         "Times to the first token and between tokens, rates, hits in the prefix cache and preemptions of a load on a "
         "machine that need not be there. The scheduler, policies and caches are the engine's own; a step takes the "
         "time that its bytes and operations need at the rates given.",
-    .options = (const struct opt_row *const[]){rows, traffic_options, options_scheduling, options_json,
-                                               options_help, NULL},
+    .options = (const struct opt_part[]){OPT_OTHER(rows),
+                                         OPT_OTHER(traffic_options),
+                                         OPT_OTHER(options_scheduling),
+                                         OPT_OTHER(options_json),
+                                         OPT_OTHER(options_help),
+                                         {0}},
     .run = simulate_run,
 };

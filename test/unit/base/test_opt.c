@@ -16,32 +16,75 @@ static const struct opt_word words[] = {{"bfloat16", "bf16", NULL},
                                         {"half", NULL, "but that is no type here"},
                                         {NULL, NULL, NULL}};
 
+enum dtype_choice { FP32, BF16 };
+
+/* What the options of this test are read into: two arrays of rows, each with a struct of its own. */
+struct usual {
+    const char *model, *dtype, *place, *watch;
+    enum opt_source model_source, dtype_source;
+    struct opt_list stop, stop_token;
+    bool greedy, json, watch_given;
+};
+
+struct numbers {
+    size_t max_new_tokens;
+    enum opt_source tokens_source;
+    double temperature, top_p, half, positive;
+    uint64_t seed;
+    int64_t offset;
+    int small; /* an option of half its width */
+    enum dtype_choice choice;
+    bool is_bf16;
+    uint32_t given; /* bit 3: the seed, 31: small */
+};
+
+#define INTO(member)  OPT_INTO(struct usual, member)
+#define COUNT(member) OPT_INTO(struct numbers, member)
+
 static const struct opt_row usual[] = {
-    {"model", 'm', OPT_STRING, "X", USUAL, .help = "checkpoint folder | file", .env = "GALLOP_TEST_MODEL"},
+    {"model", 'm', OPT_STRING, "X", USUAL, .help = "checkpoint folder | file", .env = "GALLOP_TEST_MODEL",
+     INTO(model), OPT_SOURCE(struct usual, model_source)},
     {"dtype", 0, OPT_CHOICE, NULL, USUAL, .help = "computing type", .choices = "fp32|bf16", .words = words,
-     .fallback = "bf16", .env = "GALLOP_TEST_DTYPE"},
-    {"stop", 0, OPT_STRING, NULL, USUAL, .help = "ends the text", .repeat = true},
+     .fallback = "bf16", .env = "GALLOP_TEST_DTYPE", INTO(dtype), OPT_SOURCE(struct usual, dtype_source)},
+    {"stop", 0, OPT_STRING, NULL, USUAL, .help = "ends the text", .repeat = true, INTO(stop)},
     {"stop-token", 0, OPT_INT, "ID", NUMBERS, .help = "ends the text", .range = "[0,2147483647]",
-     .repeat = true},
-    {"greedy", 0, OPT_FLAG, NULL, USUAL, .help = "the likeliest token", .env = "GALLOP_TEST_GREEDY"},
-    {"json", 'j', OPT_FLAG, NULL, USUAL, .help = "machine-readable output"},
-    {"place", 'p', OPT_STRING, "[P]", USUAL, .help = "where", .bare = true, .aliases = "where-it-is|spot"},
-    {"watch", 0, OPT_STRING, "[FILE]", USUAL, .help = "what is watched", .bare = true},
+     .repeat = true, INTO(stop_token)},
+    {"greedy", 0, OPT_FLAG, NULL, USUAL, .help = "the likeliest token", .env = "GALLOP_TEST_GREEDY",
+     INTO(greedy)},
+    {"json", 'j', OPT_FLAG, NULL, USUAL, .help = "machine-readable output", INTO(json)},
+    {"place", 'p', OPT_STRING, "[P]", USUAL, .help = "where", .bare = true, .aliases = "where-it-is|spot",
+     INTO(place)},
+    {"watch", 0, OPT_STRING, "[FILE]", USUAL, .help = "what is watched", .bare = true, INTO(watch),
+     OPT_SOURCE(struct usual, watch_given)},
     {0}};
 
 static const struct opt_row numbers[] = {
     {"max-new-tokens", 'n', OPT_INT, NULL, USUAL, .help = "most tokens to generate", .range = "[0,1000000]",
-     .fallback = "16", .env = "GALLOP_TEST_TOKENS"},
+     .fallback = "16", .env = "GALLOP_TEST_TOKENS", COUNT(max_new_tokens),
+     OPT_SOURCE(struct numbers, tokens_source)},
     {"temperature", 0, OPT_FLOAT, NULL, NUMBERS, .help = "divides logits", .range = "[0,inf)",
-     .fallback = "1"},
-    {"top-p", 0, OPT_FLOAT, NULL, NUMBERS, .help = "nucleus", .range = "(0,1]"},
-    {"half", 0, OPT_FLOAT, NULL, NUMBERS, .help = "below one", .range = "[0.5,1)", .otherwise = "one half"},
-    {"positive", 0, OPT_FLOAT, NULL, NUMBERS, .help = "a factor", .range = "(0,inf)"},
-    {"seed", 0, OPT_UINT, NULL, NUMBERS, .help = "of the random numbers"},
-    {"offset", 0, OPT_INT, NULL, NUMBERS, .help = "anything"},
+     .fallback = "1", COUNT(temperature)},
+    {"top-p", 0, OPT_FLOAT, NULL, NUMBERS, .help = "nucleus", .range = "(0,1]", COUNT(top_p)},
+    {"half", 0, OPT_FLOAT, NULL, NUMBERS, .help = "below one", .range = "[0.5,1)", .otherwise = "one half",
+     COUNT(half)},
+    {"positive", 0, OPT_FLOAT, NULL, NUMBERS, .help = "a factor", .range = "(0,inf)", COUNT(positive)},
+    {"seed", 0, OPT_UINT, NULL, NUMBERS, .help = "of the random numbers", COUNT(seed),
+     OPT_MARK(struct numbers, given, 3)},
+    {"offset", 0, OPT_INT, NULL, NUMBERS, .help = "anything", COUNT(offset)},
+    {"small", 0, OPT_INT, NULL, NUMBERS, .help = "what 32 bits hold", .range = "[-2147483648,2147483647]",
+     .env = "GALLOP_TEST_SMALL", COUNT(small), OPT_MARK(struct numbers, given, 31)},
+    {"choice", 0, OPT_CHOICE, NULL, NUMBERS, .help = "by its index", .choices = "fp32|bf16", COUNT(choice)},
+    {"is-bf16", 0, OPT_CHOICE, NULL, NUMBERS, .help = "the first or the second", .choices = "fp32|bf16",
+     COUNT(is_bf16)},
     {0}};
 
-static const struct opt_row *const arrays[] = {usual, numbers, NULL};
+static struct options {
+    struct numbers numbers;
+    struct usual usual;
+} o;
+
+static const struct opt_part table[] = {
+    OPT_PART(struct options, usual, usual), OPT_PART(struct options, numbers, numbers), {0}};
 
 static struct opt_values v;
 static struct err e;
@@ -50,13 +93,16 @@ static struct err e;
 
 static int parse(char **argv)
 {
-    int argc = 0;
+    int argc = 0, rc;
 
     while (argv[argc])
         argc++;
     opt_fini(&v);
     e = (struct err){0};
-    return opt_parse(arrays, argc, argv, &v, &e);
+    o = (struct options){0};
+    if ((rc = opt_parse(table, argc, argv, &v, &e)) == 0)
+        opt_read(&v, &o, sizeof(o));
+    return rc;
 }
 
 static int setup(void **state)
@@ -77,16 +123,14 @@ static int teardown(void **state)
 static void without_arguments_defaults_hold(void **state)
 {
     assert_int_equal(parse((char *[]){"gallop", NULL}), 0);
-    assert_int_equal(opt_int(&v, "max-new-tokens"), 16);
-    assert_int_equal(opt_source(&v, "max-new-tokens"), OPT_DEFAULT);
-    assert_false(opt_given(&v, "max-new-tokens"));
-    assert_string_equal(opt_string(&v, "dtype"), "bf16");
-    assert_int_equal(opt_choice(&v, "dtype"), 1);
-    assert_null(opt_string(&v, "model"));
-    assert_int_equal(opt_source(&v, "model"), OPT_NONE);
-    assert_int_equal(opt_count(&v, "stop"), 0);
-    assert_false(opt_flag(&v, "greedy"));
-    assert_true(opt_float(&v, "top-p") == 0 && opt_uint(&v, "seed") == 0);
+    assert_int_equal(o.numbers.max_new_tokens, 16);
+    assert_int_equal(o.numbers.tokens_source, OPT_DEFAULT);
+    assert_string_equal(o.usual.dtype, "bf16");
+    assert_null(o.usual.model);
+    assert_int_equal(o.usual.model_source, OPT_NONE);
+    assert_int_equal(o.usual.stop.n, 0);
+    assert_false(o.usual.greedy);
+    assert_true(o.numbers.top_p == 0 && o.numbers.seed == 0);
     assert_int_equal(v.n_args, 0);
 }
 
@@ -94,15 +138,13 @@ static void every_way_of_writing_an_option_is_read(void **state)
 {
     assert_int_equal(PARSE("-mdir", "--max-new-tokens=5", "--temperature", "0.25", "-j", "--dtype", "fp32"),
                      0);
-    assert_string_equal(opt_string(&v, "model"), "dir");
-    assert_int_equal(opt_int(&v, "max-new-tokens"), 5);
-    assert_true(opt_float(&v, "temperature") == 0.25);
-    assert_true(opt_flag(&v, "json") && !opt_flag(&v, "greedy"));
-    assert_int_equal(opt_choice(&v, "dtype"), 0);
-    assert_int_equal(opt_source(&v, "dtype"), OPT_GIVEN);
+    assert_string_equal(o.usual.model, "dir");
+    assert_int_equal(o.numbers.max_new_tokens, 5);
+    assert_true(o.numbers.temperature == 0.25);
+    assert_true(o.usual.json && !o.usual.greedy);
+    assert_int_equal(o.usual.dtype_source, OPT_GIVEN);
     assert_int_equal(PARSE("-jn", "7", "--temp", "2"), 0); /* clustered, and a unique beginning */
-    assert_true(opt_flag(&v, "json") && opt_int(&v, "max-new-tokens") == 7 &&
-                opt_float(&v, "temperature") == 2);
+    assert_true(o.usual.json && o.numbers.max_new_tokens == 7 && o.numbers.temperature == 2);
 }
 
 static void positional_arguments_keep_their_order_and_a_double_dash_ends_options(void **state)
@@ -113,13 +155,13 @@ static void positional_arguments_keep_their_order_and_a_double_dash_ends_options
     assert_string_equal(v.args[1], "two words");
     assert_string_equal(v.args[2], "--json");
     assert_string_equal(v.args[3], "-5");
-    assert_false(opt_flag(&v, "json"));
+    assert_false(o.usual.json);
 }
 
 static void a_negative_number_is_a_value_and_not_an_option(void **state)
 {
     assert_int_equal(PARSE("--offset", "-9223372036854775808"), 0);
-    assert_true(opt_int(&v, "offset") == INT64_MIN);
+    assert_true(o.numbers.offset == INT64_MIN);
 }
 
 static void an_unsigned_number_has_all_its_64_bits(void **state)
@@ -127,11 +169,11 @@ static void an_unsigned_number_has_all_its_64_bits(void **state)
     static char *const bad[] = {"-1", " -1", "18446744073709551616", "1.5", "0x10", ""};
 
     assert_int_equal(PARSE("--seed", "0"), 0);
-    assert_true(opt_given(&v, "seed") && opt_uint(&v, "seed") == 0);
+    assert_true(o.numbers.given == 1u << 3 && o.numbers.seed == 0);
     assert_int_equal(PARSE("--seed", "9223372036854775808"), 0);
-    assert_true(opt_uint(&v, "seed") == UINT64_C(9223372036854775808));
+    assert_true(o.numbers.seed == UINT64_C(9223372036854775808));
     assert_int_equal(PARSE("--seed", "18446744073709551615"), 0);
-    assert_true(opt_uint(&v, "seed") == UINT64_MAX);
+    assert_true(o.numbers.seed == UINT64_MAX);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         assert_int_equal(PARSE("--seed", bad[i]), ERR_USAGE);
         assert_non_null(strstr(e.msg, "--seed"));
@@ -144,31 +186,30 @@ static void repeated_options_collect_and_others_take_the_last(void **state)
     assert_int_equal(
         PARSE("--stop", "a", "--stop=b", "--stop", "", "-n", "1", "-n", "2", "--stop", "d", "--stop", "e"),
         0);
-    assert_int_equal(opt_count(&v, "stop"), 5);
-    assert_string_equal(opt_at(&v, "stop", 0)->text, "a");
-    assert_string_equal(opt_at(&v, "stop", 1)->text, "b");
-    assert_string_equal(opt_at(&v, "stop", 2)->text, "");
-    assert_string_equal(opt_at(&v, "stop", 4)->text, "e");
-    assert_int_equal(opt_int(&v, "max-new-tokens"), 2);
-    assert_int_equal(opt_count(&v, "max-new-tokens"), 1);
+    assert_int_equal(o.usual.stop.n, 5);
+    assert_string_equal(o.usual.stop.value[0].text, "a");
+    assert_string_equal(o.usual.stop.value[1].text, "b");
+    assert_string_equal(o.usual.stop.value[2].text, "");
+    assert_string_equal(o.usual.stop.value[4].text, "e");
+    assert_int_equal(o.numbers.max_new_tokens, 2);
     assert_int_equal(PARSE("--stop-token", "3", "--stop-token", "1"), 0);
-    assert_true(opt_at(&v, "stop-token", 0)->i == 3 && opt_at(&v, "stop-token", 1)->i == 1);
+    assert_true(o.usual.stop_token.value[0].i == 3 && o.usual.stop_token.value[1].i == 1);
 }
 
 static void a_value_that_may_be_left_out_is_empty_then(void **state)
 {
     assert_int_equal(PARSE("--watch", "--json"), 0);
-    assert_string_equal(opt_string(&v, "watch"), "");
-    assert_true(opt_given(&v, "watch") && opt_flag(&v, "json"));
+    assert_string_equal(o.usual.watch, "");
+    assert_true(o.usual.watch_given && o.usual.json);
     assert_int_equal(PARSE("--json", "--watch"), 0);
-    assert_string_equal(opt_string(&v, "watch"), "");
+    assert_string_equal(o.usual.watch, "");
     assert_int_equal(PARSE("--watch", "file", "--json", "word"), 0);
-    assert_string_equal(opt_string(&v, "watch"), "file");
-    assert_true(opt_flag(&v, "json") && v.n_args == 1);
+    assert_string_equal(o.usual.watch, "file");
+    assert_true(o.usual.json && v.n_args == 1);
     assert_int_equal(PARSE("--watch=--json", "--watc=x"), 0);
-    assert_string_equal(opt_string(&v, "watch"), "x");
+    assert_string_equal(o.usual.watch, "x");
     assert_int_equal(PARSE("-j"), 0);
-    assert_null(opt_string(&v, "watch"));
+    assert_null(o.usual.watch);
 }
 
 static void the_environment_comes_second(void **state)
@@ -178,16 +219,14 @@ static void the_environment_comes_second(void **state)
     setenv("GALLOP_TEST_GREEDY", "Yes", 1);
     setenv("GALLOP_TEST_MODEL", "", 1); /* empty is not set */
     assert_int_equal(PARSE("--dtype", "bf16"), 0);
-    assert_int_equal(opt_int(&v, "max-new-tokens"), 99);
-    assert_int_equal(opt_source(&v, "max-new-tokens"), OPT_ENV);
-    assert_true(opt_given(&v, "max-new-tokens"));
-    assert_int_equal(opt_choice(&v, "dtype"), 1);
-    assert_int_equal(opt_source(&v, "dtype"), OPT_GIVEN);
-    assert_true(opt_flag(&v, "greedy"));
-    assert_null(opt_string(&v, "model"));
+    assert_int_equal(o.numbers.max_new_tokens, 99);
+    assert_int_equal(o.numbers.tokens_source, OPT_ENV);
+    assert_int_equal(o.usual.dtype_source, OPT_GIVEN);
+    assert_true(o.usual.greedy);
+    assert_null(o.usual.model);
     setenv("GALLOP_TEST_GREEDY", "off", 1);
     assert_int_equal(PARSE("x"), 0);
-    assert_false(opt_flag(&v, "greedy"));
+    assert_false(o.usual.greedy);
 }
 
 #define REFUSED(sentence, ...)                           \
@@ -246,19 +285,17 @@ static void ambiguous_missing_and_superfluous_values_are_named(void **state)
 static void aliases_and_other_spellings_are_taken(void **state)
 {
     assert_int_equal(PARSE("--dtype", "Float32", "--spot", "here"), 0);
-    assert_string_equal(opt_string(&v, "dtype"), "fp32");
-    assert_int_equal(opt_choice(&v, "dtype"), 0);
-    assert_string_equal(opt_string(&v, "place"), "here");
+    assert_string_equal(o.usual.dtype, "fp32");
+    assert_string_equal(o.usual.place, "here");
     assert_int_equal(PARSE("--where-it-is=there", "--dtype=BFLOAT16"), 0);
-    assert_string_equal(opt_string(&v, "place"), "there");
-    assert_int_equal(opt_choice(&v, "dtype"), 1);
+    assert_string_equal(o.usual.place, "there");
     assert_int_equal(PARSE("-p", "near", "--spo"), 0); /* a short name has its value, too, and may lack it */
-    assert_string_equal(opt_string(&v, "place"), "");
+    assert_string_equal(o.usual.place, "");
     assert_int_equal(PARSE("-p", "near"), 0);
-    assert_string_equal(opt_string(&v, "place"), "near");
+    assert_string_equal(o.usual.place, "near");
     setenv("GALLOP_TEST_DTYPE", "float32", 1);
     assert_int_equal(PARSE("x"), 0);
-    assert_string_equal(opt_string(&v, "dtype"), "fp32");
+    assert_string_equal(o.usual.dtype, "fp32");
     REFUSED("--sopt: there is no such option; did you mean --spot?", "--sopt");
     REFUSED("--zzzz: there is no such option; --help all lists them", "--zzzz");
 }
@@ -268,7 +305,7 @@ static void one_parse_does_not_disturb_the_next(void **state)
     assert_int_equal(PARSE("-j", "-x", "-n"), ERR_USAGE); /* leaves getopt in the middle */
     assert_int_equal(PARSE("a", "-n", "4", "b"), 0);
     assert_int_equal(v.n_args, 2);
-    assert_int_equal(opt_int(&v, "max-new-tokens"), 4);
+    assert_int_equal(o.numbers.max_new_tokens, 4);
 }
 
 static void expect_line(const struct buf *page, const char *line)
@@ -282,11 +319,13 @@ static void groups_behind_the_full_ones_are_lists_of_names(void **state)
     struct buf b;
 
     buf_init(&b, MEM_APP);
-    opt_help(arrays, headings, 1, &b);
+    opt_help(table, headings, 1, &b);
     expect_line(&b, "  -p, --place [P]         where; also --where-it-is, --spot\n");
-    expect_line(&b, "\n\nNumbers:\n  --stop-token --temperature --top-p --half --positive --seed --offset\n");
+    expect_line(
+        &b, "\n\nNumbers:\n  --stop-token --temperature --top-p --half --positive --seed --offset --small\n"
+            "  --choice --is-bf16\n");
     assert_null(strstr(b.data, "divides logits"));
-    assert_int_equal(opt_count_rows(arrays), 15);
+    assert_int_equal(opt_count_rows(table), 18);
     buf_fini(&b);
 }
 
@@ -296,9 +335,9 @@ static void help_shows_every_row_below_its_heading_and_stays_in_its_columns(void
     size_t column = 0;
 
     buf_init(&b, MEM_APP);
-    opt_help(arrays, headings, 2, &b);
-    for (const struct opt_row *const *a = arrays; *a; a++)
-        for (const struct opt_row *r = *a; r->name; r++) {
+    opt_help(table, headings, 2, &b);
+    for (const struct opt_part *a = table; a->rows; a++)
+        for (const struct opt_row *r = a->rows; r->name; r++) {
             expect_line(&b, r->name);
             if (r->env)
                 expect_line(&b, r->env);
@@ -320,7 +359,7 @@ static void defaults_and_ranges_are_said_in_words(void **state)
     struct buf b;
 
     buf_init(&b, MEM_APP);
-    opt_help(arrays, headings, 2, &b);
+    opt_help(table, headings, 2, &b);
     expect_line(&b, "  -n, --max-new-tokens N  most tokens to generate (default 16, 0 to 1000000,\n"
                     "                          $GALLOP_TEST_TOKENS)\n");
     expect_line(&b, "      --stop TEXT         ends the text; may be repeated\n");
@@ -345,7 +384,7 @@ static void long_help_wraps_under_itself(void **state)
     struct buf b;
 
     buf_init(&b, MEM_APP);
-    opt_help((const struct opt_row *const[]){one, NULL}, headings, 2, &b);
+    opt_help((const struct opt_part[]){OPT_OTHER(one), {0}}, headings, 2, &b);
     assert_string_equal(b.data,
                         "Usual:\n"
                         "      --a-very-long-name-of-an-option SOMETHING\n"
@@ -370,7 +409,7 @@ static void running_out_of_memory_is_reported_and_leaks_nothing(void **state)
         rc = PARSE("a", "--stop", "b", "--stop", "c", "-n", "5", "--stop", "d");
         if (rc == 0) {
             buf_init(&b, MEM_APP);
-            opt_help(arrays, headings, 2, &b);
+            opt_help(table, headings, 2, &b);
             failed = mem_failed();
             assert_int_equal(b.oom, failed);
             buf_fini(&b);
@@ -386,6 +425,35 @@ static void running_out_of_memory_is_reported_and_leaks_nothing(void **state)
     assert_true(n > 3);
 }
 
+static void members_of_every_kind_are_filled_and_others_keep_what_they_have(void **state)
+{
+    (void)state;
+    assert_int_equal(PARSE("--small", "-2147483648", "--choice", "bf16", "--is-bf16", "bf16"), 0);
+    assert_true(o.numbers.small == INT32_MIN && o.numbers.choice == BF16 && o.numbers.is_bf16);
+    assert_true(o.numbers.given == 1u << 31);
+    assert_int_equal(PARSE("--is-bf16", "fp32"), 0);
+    assert_true(!o.numbers.is_bf16 && o.numbers.given == 0);
+    o = (struct options){.numbers = {.small = 7, .choice = BF16, .is_bf16 = true, .half = 0.75, .given = 1}};
+    opt_read(&v, &o, sizeof(o));
+    assert_true(o.numbers.small == 7 && o.numbers.choice == BF16 && !o.numbers.is_bf16);
+    assert_true(o.numbers.half == 0.75 && o.numbers.given == 1);
+    setenv("GALLOP_TEST_SMALL", "3", 1);
+    assert_int_equal(PARSE("x"), 0);
+    assert_true(o.numbers.small == 3 && o.numbers.given == 1u << 31);
+    unsetenv("GALLOP_TEST_SMALL");
+}
+
+static void one_array_is_read_by_itself(void **state)
+{
+    struct usual alone = {.greedy = true};
+
+    (void)state;
+    assert_int_equal(PARSE("--stop", "a", "--stop", "b", "-m", "x"), 0);
+    opt_read_rows(&v, usual, &alone);
+    assert_true(alone.greedy && alone.stop.n == 2 && alone.model_source == OPT_GIVEN);
+    assert_string_equal(alone.stop.value[1].text, "b");
+}
+
 /* A table that contradicts itself is a bug, found the first time anything is parsed. */
 static int parse_in_child(const struct opt_row *rows)
 {
@@ -397,7 +465,7 @@ static int parse_in_child(const struct opt_row *rows)
 
         if (!freopen("/dev/null", "w", stderr))
             _exit(2);
-        opt_parse((const struct opt_row *const[]){rows, NULL}, 1, (char *[]){"gallop", NULL}, &out, NULL);
+        opt_parse((const struct opt_part[]){OPT_OTHER(rows), {0}}, 1, (char *[]){"gallop", NULL}, &out, NULL);
         _exit(0);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -427,6 +495,30 @@ static void a_table_with_mistakes_is_a_bug(void **state)
     assert_int_equal(parse_in_child(two), 6);
 }
 
+/* A value that its member cannot hold would be cut, and one of another type would be read as garbage. */
+static void a_member_that_does_not_fit_its_row_is_a_bug(void **state)
+{
+    static const struct opt_row bad[] = {
+        {"a", 0, OPT_INT, NULL, USUAL, .help = "h", .range = "[0,inf)", COUNT(small)},
+        {"a", 0, OPT_INT, NULL, USUAL, .help = "h", .range = "[0,2147483648]", COUNT(small)},
+        {"a", 0, OPT_INT, NULL, USUAL, .help = "h", COUNT(max_new_tokens)},
+        {"a", 0, OPT_UINT, NULL, USUAL, .help = "h", COUNT(small)},
+        {"a", 0, OPT_FLOAT, NULL, USUAL, .help = "h", COUNT(small)},
+        {"a", 0, OPT_STRING, NULL, USUAL, .help = "h", INTO(json)},
+        {"a", 0, OPT_STRING, NULL, USUAL, .help = "h", INTO(stop)},
+        {"a", 0, OPT_STRING, NULL, USUAL, .help = "h", .repeat = true, INTO(place)},
+        {"a", 0, OPT_FLAG, NULL, USUAL, .help = "h", INTO(place)},
+        {"a", 0, OPT_CHOICE, NULL, USUAL, .help = "h", .choices = "x|y|z", INTO(json)},
+        {"a", 0, OPT_FLAG, NULL, USUAL, .help = "h", INTO(json),
+         OPT_SOURCE(struct options, usual.watch_given)},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        if (parse_in_child((struct opt_row[]){bad[i], {0}}) != 6)
+            fail_msg("row %zu is taken", i);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -449,7 +541,10 @@ int main(void)
         TEST(defaults_and_ranges_are_said_in_words),
         TEST(long_help_wraps_under_itself),
         TEST(running_out_of_memory_is_reported_and_leaks_nothing),
+        TEST(members_of_every_kind_are_filled_and_others_keep_what_they_have),
+        TEST(one_array_is_read_by_itself),
         TEST(a_table_with_mistakes_is_a_bug),
+        TEST(a_member_that_does_not_fit_its_row_is_a_bug),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
