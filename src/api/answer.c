@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "api/answer.h"
 #include "api/request.h"
 #include "base/buf.h"
 #include "base/utf8.h"

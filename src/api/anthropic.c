@@ -7,6 +7,8 @@
  */
 #include <string.h>
 
+#include "api/anthropic.h"
+#include "api/prepare.h"
 #include "api/request.h"
 #include "base/buf.h"
 #include "base/json_pull.h"

@@ -4,7 +4,10 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "api/api_priv.h"
+#include "api/crash_table.h"
 #include "api/request.h"
+#include "api/routes.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"

@@ -3,7 +3,7 @@
  */
 #include <stdio.h>
 
-#include "api/request.h"
+#include "api/crash_table.h"
 
 enum { MOST_ROWS = 4096 };
 

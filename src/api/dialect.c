@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/answer.h"
 #include "api/request.h"
 #include "base/buf.h"
 #include "base/json_pull.h"
@@ -88,7 +89,7 @@ json_t *dialect_calls(struct request_choice *h, struct buf *out)
 }
 
 static void change(struct request *c, struct request_choice *h, const struct dialect_blocks *b,
-                   enum form_block to, struct buf *out)
+                   enum dialect_block to, struct buf *out)
 {
     if (h->block != DIALECT_NO_BLOCK) {
         h->is_last = to == DIALECT_NO_BLOCK;
@@ -99,7 +100,7 @@ static void change(struct request *c, struct request_choice *h, const struct dia
 }
 
 static void put_block(struct request *c, struct request_choice *h, const struct dialect_blocks *b,
-                      enum form_block kind, const struct buf *text, struct buf *out)
+                      enum dialect_block kind, const struct buf *text, struct buf *out)
 {
     if (!text->len)
         return;

@@ -33,11 +33,8 @@ struct dialect {
     const char *error_schema; /* its name in openapi.c */
 };
 
-extern const struct dialect answer_completions_form, answer_chat_form, anthropic_form, responses_form,
-    embeddings_form, ollama_form, embeddings_ollama_form, embeddings_ollama_one_form, ollama_show_form;
-
 /* A writer of answers in blocks, in which reasoning, text and calls of tools stand one behind another. */
-enum form_block { DIALECT_NO_BLOCK, DIALECT_REASONING, DIALECT_TEXT, DIALECT_CALL };
+enum dialect_block { DIALECT_NO_BLOCK, DIALECT_REASONING, DIALECT_TEXT, DIALECT_CALL };
 
 struct dialect_blocks {
     void (*open)(struct request *c, struct request_choice *h, const char *id, const char *name,
@@ -71,9 +68,6 @@ void dialect_put_string(struct buf *out, const char *s);
 
 /* Appends Unix time as a string of JSON, as RFC 3339 has it. */
 void dialect_put_time(int64_t seconds, struct buf *out);
-
-/* Ollama's error. */
-void ollama_error(struct buf *out, int status, const char *message, const char *param);
 
 /* OpenAI's error. */
 void dialect_error(struct buf *out, int status, const char *message, const char *param);

@@ -6,6 +6,8 @@
 #include <openssl/evp.h>
 #include <string.h>
 
+#include "api/embeddings.h"
+#include "api/ollama.h"
 #include "api/request.h"
 #include "base/buf.h"
 #include "base/clock.h"

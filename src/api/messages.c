@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "api/request.h"
+#include "api/messages.h"
 #include "base/buf.h"
 
 const json_t *messages_part_text(const json_t *part)

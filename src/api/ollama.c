@@ -8,7 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "api/routes.h"
+#include "api/ollama.h"
+#include "api/request.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/digest.h"

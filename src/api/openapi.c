@@ -3,6 +3,8 @@
  */
 #include <string.h>
 
+#include "api/fields.h"
+#include "api/openapi.h"
 #include "api/routes.h"
 #include "base/buf.h"
 

@@ -4,8 +4,10 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "api/messages.h"
+#include "api/ollama.h"
+#include "api/prepare.h"
 #include "api/request.h"
-#include "api/routes.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"

@@ -5,7 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/answer.h"
+#include "api/crash_table.h"
+#include "api/prepare.h"
 #include "api/routes.h"
+#include "api/status.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"

@@ -11,12 +11,11 @@
 
 #include <stdatomic.h>
 
-#include "api/api.h"
+#include "api/api_priv.h"
 #include "api/dialect.h"
-#include "api/engine_thread.h"
 #include "api/fields.h"
+#include "api/keys.h"
 #include "api/markup/parser.h"
-#include "api/metrics.h"
 #include "api/workers.h"
 #include "base/arena.h"
 #include "base/buf.h"
@@ -24,6 +23,8 @@
 #include "text/tok/tok.h"
 
 enum { REQUEST_ID_BYTES = 192, REQUEST_ID_SENT = 128 /* bytes of a client's own */, REQUEST_TRACE = 56 };
+
+struct route;
 
 /* A token that was chosen, or one of a scored prompt. */
 struct request_token {
@@ -67,13 +68,13 @@ struct request_choice {
     atomic_bool lost;               /* something of it, for lack of memory */
     bool introduced, ended, closed; /* introduced: its first event is sent; closed: its last one */
     enum gallop_finish finish;
-    bool forbids_all;      /* it failed because of what the request forbids */
-    enum form_block block; /* of a form that has them: the one that is open, */
-    size_t n_blocks;       /* and those that are closed */
-    bool is_last;          /* the one that is being closed is the answer's last */
-    struct buf head, said; /* of the one that is open: what is known of it, its text */
-    size_t name, n_name;   /* range of head: the member with the name of a function that is called */
-    struct buf items;      /* those that are closed, as JSON */
+    bool forbids_all;         /* it failed because of what the request forbids */
+    enum dialect_block block; /* of a form that has them: the one that is open, */
+    size_t n_blocks;          /* and those that are closed */
+    bool is_last;             /* the one that is being closed is the answer's last */
+    struct buf head, said;    /* of the one that is open: what is known of it, its text */
+    size_t name, n_name;      /* range of head: the member with the name of a function that is called */
+    struct buf items;         /* those that are closed, as JSON */
     double prefill_s, decode_s;
     size_t n_reasoning; /* tokens of reasoning, about */
     char *stop_string;  /* owned, or NULL */
@@ -145,46 +146,7 @@ struct request {
     struct api_running *row; /* of the api's table, or NULL */
 };
 
-struct route;
-
-struct api {
-    struct api_options opt;
-    struct server *server;
-    struct engine_thread relay;
-    struct workers front;
-    struct request *first;
-    size_t n_calls;
-    _Atomic size_t n_reserved; /* choices, or calls of which it is not known yet */
-    pthread_mutex_t places_lock;
-    size_t places_of[ENGINE_FAIR_KEYS]; /* of n_reserved, those of each key */
-    _Atomic size_t n_waiting_tokens;
-    _Atomic uint64_t n_over_memory; /* requests refused because of --max-request-memory */
-    _Atomic uint64_t n_seeds;
-    uint64_t secret; /* of seeds */
-    bool draining;
-    size_t max_len;
-    int64_t created; /* Unix time */
-    double started_s;
-    struct metrics metrics;
-    struct metrics_now now;
-    uint64_t tokens_before; /* of the last step that was looked at */
-    double
-        handed_s[ENGINE_THREAD_BATCHES]; /* [n_handed] clock: ends of steps whose tokens are being written */
-    size_t n_handed;
-    double mean_s;           /* of the last requests, about */
-    double ping_s;           /* clock: when the streams that wait are told next */
-    uint64_t stalled_ns;     /* clock: when the step began that takes too long; 0: none does */
-    struct buf scratch;      /* of the server's thread */
-    struct api_running *row; /* [n_rows] crash_table.c */
-    size_t n_rows, next_row;
-    void (*woken)(void *ctx);
-    void *woken_ctx;
-    pthread_mutex_t unknown_lock;
-    char unknown[64][64]; /* names of fields and types that were said in the log */
-    size_t n_unknown;
-};
-
-/* ---- request.c: on the server's thread ---- */
+/* ---- on the server's thread ---- */
 
 extern const char request_over_memory[]; /* why a request is refused that is beyond --max-request-memory */
 
@@ -214,87 +176,5 @@ bool request_is_id(const char *id);
 
 /* The traceparent of X (W3C's Trace Context, version 00), or "" where there is none of that form. */
 void request_trace(struct server_exchange *x, char out[REQUEST_TRACE]);
-
-/* ---- prepare.c: on a thread of the front ---- */
-
-/* Reads, renders, tokenizes and submits the call of JOB, or leaves a status and a reply. */
-void prepare_request(struct workers_job *job);
-void prepare_cancel(struct request *c); /* what was submitted of it */
-void prepare_waits_no_more(struct request_prompt *p);
-/* Logs that something called NAME was left out, once for each name. SENTENCE has a %s for the name. */
-void prepare_say_once(struct request *c, const char *name, const char *sentence)
-    __attribute__((format(printf, 3, 0)));
-int64_t prepare_max_tokens(const struct request *c);
-
-/* ---- messages.c ---- */
-
-bool messages_have_tools(const struct request *c); /* and the template is to be given them */
-
-/* The text of PART of a message's content: a string or null; something else where it has none as it should;
- * NULL: its type has no text. Borrowed. */
-const json_t *messages_part_text(const json_t *part);
-
-/* The text of a conversation, by the model's template; with --user-text plain ORIGIN says where each byte of
- * it came from, else it stays empty. */
-int messages_render(struct request *c, struct buf *out, struct buf *origin, struct err *e);
-
-/* ---- crash_table.c: which requests are in the house, for a handler of a crash ---- */
-
-int crash_table_open(struct api *a, struct err *e);
-void crash_table_close(struct api *a);
-void crash_table_begin(struct request *c); /* C is prepared */
-void crash_table_end(struct request *c);
-
-/* ---- answer.c: JSON of answers ---- */
-
-/* Takes TEXT, the next of choice H, apart. 0 or ERR_NOMEM. */
-int answer_take(const struct request *c, struct request_choice *h, const char *text, size_t n);
-/* The same of what was held back; FINISH: how it ended. */
-int answer_take_end(const struct request *c, struct request_choice *h, enum gallop_finish finish,
-                    bool stopped);
-/* Writes P->lists. */
-void answer_list_prompt(const struct request *c, struct request_prompt *p);
-
-/* There is something to show. */
-bool answer_has_news(const struct request *c, const struct request_choice *h);
-
-/* The call that is being taken comes to an end for now: H->calls are whole elements. */
-void answer_end_call(struct request_choice *h);
-
-/* ---- routes.c ---- */
-
-/* The name of the key that X has; "": none. */
-void routes_key(const struct api *a, const struct server_exchange *x, char key[KEYS_NAME]);
-void routes_handle(void *ctx, struct server_exchange *x);
-bool routes_wants_body(void *ctx, const struct http_head *h);
-size_t routes_refusal(void *ctx, int status, const char *why, char *out, size_t size);
-/* Answers X with an error in the form of its path; a 429 or 503 says when to come back. */
-void routes_refuse(struct api *a, struct server_exchange *x, const char *route, int status,
-                   const char *message, const char *param);
-/* Refuses X, a request beyond the limits of KEY, of which the next may come in WAIT_S. */
-void routes_limit(struct api *a, struct server_exchange *x, const char *route, const char *key,
-                  double wait_s);
-/* Answers X, counts it and logs it. */
-void routes_reply(struct api *a, struct server_exchange *x, const char *route, int status,
-                  const char *headers, const char *type, const void *body, size_t n);
-
-/* ---- status.c: what is so, for people and machines ---- */
-
-void status_gauges(const struct api *a, struct metrics_now *now);
-void status_models(const struct api *a, const char *only, struct buf *out); /* ONLY NULL: all */
-void status_pace_health(const struct api *a, struct buf *out);
-void status_pace_queue(const struct api *a, struct buf *out);
-void status_pace_metrics(const struct api *a, struct buf *out);
-/* What is computed of ID, for its client. */
-bool status_request(const struct api *a, const char *id, const char *key,
-                    struct buf *out); /* false: no such */
-double status_retry_s(const struct api *a);
-/* OpenAI's lines of headers about the limits of KEY; "" where it has none. */
-enum { STATUS_LIMITS = 400 };
-void status_limits(const struct api *a, const char *key, char out[STATUS_LIMITS]);
-
-/* The next call behind BEHIND (NULL: the first) that its client, who has KEY (NULL: any), knows as ID. */
-const struct request *status_find(const struct api *a, const char *id, const char *key,
-                                  const struct request *behind);
 
 #endif

@@ -9,7 +9,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "api/prepare.h"
 #include "api/request.h"
+#include "api/responses.h"
 #include "base/buf.h"
 #include "base/json_tree.h"
 

@@ -4,8 +4,15 @@
 #include <string.h>
 #include <strings.h>
 
+#include "api/answer.h"
+#include "api/anthropic.h"
+#include "api/embeddings.h"
+#include "api/ollama.h"
+#include "api/openapi.h"
 #include "api/request.h"
+#include "api/responses.h"
 #include "api/routes.h"
+#include "api/status.h"
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/utf8.h"

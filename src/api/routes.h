@@ -4,8 +4,11 @@
 #ifndef GALLOP_API_ROUTES_H
 #define GALLOP_API_ROUTES_H
 
-#include "api/request.h"
-#include "base/buf.h"
+#include "api/api_priv.h"
+#include "api/dialect.h"
+#include "api/keys.h"
+#include "net/http_head.h"
+#include "net/server.h"
 
 #define ROUTE_EMPTY "" /* an answer without a body */
 #define ROUTE_TEXT  "text"
@@ -33,16 +36,19 @@ bool routes_needs_key(const struct api *a, const struct route *r);
 /* R is answered by A: some paths are there only on demand. */
 bool routes_offers(const struct api *a, const struct route *r);
 
-/* The answers of /api/tags, /api/ps and /api/show. */
-void ollama_tags(const struct api *a, struct buf *out);
-void ollama_running(const struct api *a, struct buf *out);
-void ollama_show(const struct api *a, struct buf *out);
-
-/* C asks for nothing: so Ollama's clients have a model loaded, or let go of. Here it stays, which is said. */
-bool ollama_loads(const struct request *c);
-void ollama_loaded(const struct request *c, struct buf *out);
-
-/* The answer of /openapi.json. */
-void openapi_write(const struct api *a, struct buf *out);
+/* The name of the key that X has; "": none. */
+void routes_key(const struct api *a, const struct server_exchange *x, char key[KEYS_NAME]);
+void routes_handle(void *ctx, struct server_exchange *x);
+bool routes_wants_body(void *ctx, const struct http_head *h);
+size_t routes_refusal(void *ctx, int status, const char *why, char *out, size_t size);
+/* Answers X with an error in the form of its path; a 429 or 503 says when to come back. */
+void routes_refuse(struct api *a, struct server_exchange *x, const char *route, int status,
+                   const char *message, const char *param);
+/* Refuses X, a request beyond the limits of KEY, of which the next may come in WAIT_S. */
+void routes_limit(struct api *a, struct server_exchange *x, const char *route, const char *key,
+                  double wait_s);
+/* Answers X, counts it and logs it. */
+void routes_reply(struct api *a, struct server_exchange *x, const char *route, int status,
+                  const char *headers, const char *type, const void *body, size_t n);
 
 #endif

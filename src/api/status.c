@@ -3,7 +3,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/dialect.h"
 #include "api/request.h"
+#include "api/status.h"
 #include "base/buf.h"
 #include "base/clock.h"
 

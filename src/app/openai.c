@@ -203,7 +203,7 @@ static void take_piece(struct message *m, const struct parser_piece *p)
     }
 }
 
-static enum parts_end end_of(const struct request_answer *a)
+static enum parser_end end_of(const struct request_answer *a)
 {
     return a->end.finish == GALLOP_FINISH_LENGTH      ? PARSER_CUT
            : a->stop_string || a->end.stop_token >= 0 ? PARSER_STOPPED

@@ -56,7 +56,7 @@ static void take_apart(struct found *f, const struct parser_options *o, const ch
         ASSERT(parser_feed(a, text + at, len, NULL) == 0);
         collect(f, a);
     }
-    ASSERT(parser_finish(a, (enum parts_end)(seed % 3), NULL) == 0);
+    ASSERT(parser_finish(a, (enum parser_end)(seed % 3), NULL) == 0);
     collect(f, a);
     parser_close(a);
 }

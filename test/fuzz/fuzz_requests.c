@@ -3,7 +3,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "api/anthropic.h"
 #include "api/request.h"
+#include "api/responses.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1035,7 +1035,7 @@ static void drop_call(struct parser *a)
     a->machine = TEXT;
 }
 
-int parser_finish(struct parser *a, enum parts_end end, struct err *e)
+int parser_finish(struct parser *a, enum parser_end end, struct err *e)
 {
     a->finishing = true;
     parser_run(a);

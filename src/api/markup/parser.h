@@ -65,14 +65,14 @@ void parser_close(struct parser *a);                                            
 /* The next text. The pieces that came of the text before and were not taken stay. 0 or ERR_NOMEM. */
 int parser_feed(struct parser *a, const char *text, size_t n, struct err *e);
 
-enum parts_end {
+enum parser_end {
     PARSER_ENDED,   /* the model has ended its answer */
     PARSER_CUT,     /* a limit has */
     PARSER_STOPPED, /* a stop string has: what looks like a call and is not complete is left out */
 };
 
 /* There is no more. */
-int parser_finish(struct parser *a, enum parts_end end, struct err *e);
+int parser_finish(struct parser *a, enum parser_end end, struct err *e);
 
 /* The next piece. Neighbours of one kind come as one. false: there are no more for now. */
 bool parser_take(struct parser *a, struct parser_piece *p);

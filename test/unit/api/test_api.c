@@ -4,6 +4,8 @@
  */
 #include <unistd.h>
 
+#include "api/answer.h"
+#include "api/prepare.h"
 #include "api/request.h"
 #include "base/buf.h"
 #include "base/clock.h"

@@ -1,7 +1,10 @@
 /* test_dialect.c - answers in blocks: which piece goes into which block, whatever comes in one event. */
 #include <math.h>
 
+#include "api/answer.h"
+#include "api/anthropic.h"
 #include "api/request.h"
+#include "api/responses.h"
 #include "base/buf.h"
 
 static struct buf said; /* what was written, in short */

@@ -2,6 +2,8 @@
  * nothing that is not there. */
 #include <math.h>
 
+#include "api/fields.h"
+#include "api/openapi.h"
 #include "api/routes.h"
 #include "base/buf.h"
 

@@ -1,5 +1,6 @@
 /* test_status.c - gauges and the time to come back, of calls and figures of the engine that are given. */
 #include "api/request.h"
+#include "api/status.h"
 
 static const char *const names[] = {"m", "alias"};
 
