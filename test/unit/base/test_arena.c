@@ -22,7 +22,7 @@ static void blocks_are_aligned_and_do_not_overlap(void **state)
             if ((unsigned char)block[i][k] != (i & 0xff))
                 fail_msg("block %zu was overwritten", i);
     assert_true(mem_tag_bytes(MEM_CKPT) > 1000000);
-    assert_true(mem_live_blocks() < 40); /* chunks grow */
+    assert_true(mem_live_blocks() < 40); /* Chunks grow. */
     arena_fini(&a);
     assert_int_equal(mem_live_blocks(), 0);
     arena_fini(&a);
@@ -39,7 +39,7 @@ static void a_large_block_gets_a_chunk_of_its_own(void **state)
     memset(p, 1, 5 << 20);
     q = arena_alloc(&a, 16);
     assert_non_null(q);
-    assert_true(mem_live_bytes() < 7 << 20); /* the next chunk is not twice as large again */
+    assert_true(mem_live_bytes() < 7 << 20); /* The next chunk is not twice as large again. */
     arena_fini(&a);
 }
 
@@ -50,7 +50,7 @@ static void zeroed_blocks_are_zero_and_products_are_checked(void **state)
 
     arena_init(&a, MEM_CKPT);
     memset(arena_alloc(&a, 4000), 0xff, 4000);
-    arena_fini(&a); /* most likely returns the same memory */
+    arena_fini(&a); /* This most likely returns the same memory. */
     p = arena_zalloc(&a, 100, 30);
     assert_non_null(p);
     for (size_t i = 0; i < 3000; i++)
@@ -59,7 +59,7 @@ static void zeroed_blocks_are_zero_and_products_are_checked(void **state)
     assert_null(arena_alloc(&a, SIZE_MAX));
     assert_null(arena_alloc(&a, SIZE_MAX - 20));
     assert_null(arena_strndup(&a, "abc", SIZE_MAX));
-    assert_non_null(arena_alloc(&a, 1)); /* still of use */
+    assert_non_null(arena_alloc(&a, 1)); /* The arena can still be used. */
     arena_fini(&a);
 }
 

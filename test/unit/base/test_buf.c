@@ -1,4 +1,5 @@
-/* test_buf.c - growing buffers: content, sticky lack of memory, and JSON strings that are always valid. */
+/* test_buf.c - growing buffers: content, an allocation failure that sticks, and JSON strings that are always
+ * valid. */
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/json_pull.h"
@@ -41,7 +42,7 @@ static void lack_of_memory_is_remembered_and_keeps_what_was_there(void **state)
     buf_fmt(&b, "%100d", 1);
     assert_true(mem_failed() && b.oom);
     mem_fail_at(0);
-    buf_str(&b, "d"); /* would fit */
+    buf_str(&b, "d"); /* This would fit. */
     assert_true(b.oom);
     assert_string_equal(b.data, "abc");
     assert_int_equal(b.len, 3);
@@ -103,7 +104,7 @@ static void any_bytes_make_a_json_string_that_reads_back(void **state)
 
         for (size_t k = 0; k < n; k++) {
             seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
-            in[k] = "\"\\\n\xe2\x80\xa8"[seed % 6]; /* half of them from what is special */
+            in[k] = "\"\\\n\xe2\x80\xa8"[seed % 6]; /* Half of the characters are special ones. */
             if (seed % 4 < 2)
                 in[k] = (char)(seed >> 20);
         }
@@ -111,7 +112,7 @@ static void any_bytes_make_a_json_string_that_reads_back(void **state)
         assert_int_equal(json_pull_open(&j, b.data, b.len, "literal", &a, &e), 0);
         assert_true(json_pull_string(&j, &s));
         assert_int_equal(json_pull_finish(&j), 0);
-        while (i < n) { /* well-formed characters are copied, U+FFFD replaces the rest */
+        while (i < n) { /* Well-formed characters are copied, and U+FFFD replaces the others. */
             bool good;
             size_t step = utf8_sequence(in + i, n - i, &good);
 

@@ -1,4 +1,4 @@
-/* test_cpu.c - instruction set levels against what the compiler's own probe says, caches, names. */
+/* test_cpu.c - instruction set levels against the compiler's own probe, the sizes of caches, and names. */
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -30,7 +30,7 @@ static void levels_agree_with_the_compiler(void **state)
     assert_int_equal(cpu_has(CPU_AVX512VNNI), avx512);
     avx512 = avx512 && __builtin_cpu_supports("avx512bf16");
     assert_int_equal(cpu_has(CPU_AVX512BF16), avx512);
-    assert_true(!cpu_has(CPU_AMX) || avx512); /* Linux may refuse what the processor has */
+    assert_true(!cpu_has(CPU_AMX) || avx512); /* Linux may refuse what the processor has. */
     assert_true(strcmp(cpu_model(), "unknown") != 0);
 #else
     assert_int_equal(cpu_best(), CPU_REF);
@@ -38,7 +38,7 @@ static void levels_agree_with_the_compiler(void **state)
     assert_true(cpu_model()[0] != ' ' && cpu_model()[0] != 0);
 }
 
-/* A processor that has the levels up to TOP. */
+/* Returns a processor that has the levels up to TOP. */
 static struct cpu_facts facts(enum cpu_isa top, bool intel, bool avx512fp16)
 {
     struct cpu_facts f = {.intel = intel, .avx512fp16 = avx512fp16};

@@ -1,4 +1,4 @@
-/* test_file.c - small files that are replaced: whole or not at all, and nothing else is left in their
+/* test_file.c - small files that are replaced completely or not at all; nothing else stays in their
  * folder. */
 #include <glob.h>
 #include <signal.h>
@@ -64,14 +64,14 @@ static void a_fault_leaves_the_old_file_and_names_the_path(void **state)
 
     assert_int_equal(file_replace(path, "old", 3, 0666, &e), 0);
     signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0); /* as on a full disk */
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0); /* The writer fails as on a full disk. */
     assert_int_equal(file_replace(path, "new", 3, 0666, &e), ERR_OS);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &all), 0);
     assert_non_null(strstr(e.msg, path));
     assert_true(holds("old") && !has_remains());
     assert_int_equal(file_replace("no/such/folder/x", "new", 3, 0666, &e), ERR_OS);
     assert_non_null(strstr(e.msg, "no/such/folder/x"));
-    assert_int_equal(file_replace(files_folder(), "new", 3, 0666, &e), ERR_OS); /* a folder has the name */
+    assert_int_equal(file_replace(files_folder(), "new", 3, 0666, &e), ERR_OS); /* A folder has this name. */
     memset(name, 'x', sizeof(name) - 1);
     assert_int_equal(file_replace(name, "new", 3, 0666, &e), ERR_INPUT);
     assert_non_null(strstr(e.msg, "too long"));

@@ -51,7 +51,7 @@ static void expect_text(struct folder in, const char *file, const char *want)
     map_file_close(&m);
 }
 
-/* Both ways in refuse FILE with CODE, and say its name, WORD and MORE. */
+/* Fails unless both functions refuse FILE with CODE and an error that contains its name, WORD and MORE. */
 static void expect_refused(struct folder in, const char *file, int code, const char *word, const char *more)
 {
     char path[FOLDER_PATH_MAX];
@@ -133,8 +133,8 @@ static void links_out_of_the_folder_are_refused(void **state)
     link_to("real", "inside");
     link_to(outside, "outside");
     link_to("nothing", "dangling");
-    link_to("outside", "twice");            /* inside by name, outside in the end */
-    link_to("../model/real", "roundabout"); /* out and back in: it ends inside */
+    link_to("outside", "twice");            /* The name is inside the folder, its target is not. */
+    link_to("../model/real", "roundabout"); /* The path leaves the folder and ends inside it. */
     link_to("..", "up");
     expect_text(in, "inside", "x");
     expect_text(in, "roundabout", "x");
@@ -157,7 +157,7 @@ static void links_lead_anywhere_when_the_user_says_so(void **state)
     expect_text(in, "outside", "s");
     expect_text(in, "up/secret", "s");
     expect_refused(in, "dangling", ERR_OS, "follow the link", "");
-    snprintf(path, sizeof(path), "%s/outside", dir); /* a file that was named itself needs no leave */
+    snprintf(path, sizeof(path), "%s/outside", dir); /* A file that the user names directly may be a link. */
     expect_text(folder_at(path), NULL, "s");
 }
 
@@ -209,7 +209,7 @@ static void the_links_of_the_hugging_face_cache_are_allowed(void **state)
     expect_refused(in, "secret", ERR_INPUT, "leads out", "secret");
     expect_refused(in, "additional_chat_templates/evil.jinja", ERR_INPUT, "leads out", "secret");
     snprintf(path, sizeof(path), "%s/additional_chat_templates",
-             dir); /* a model in a folder of its repository */
+             dir); /* A model is in a folder of its repository. */
     expect_text(folder_at(path), "tool.jinja", "own");
     expect_refused(folder_at(path), "evil.jinja", ERR_INPUT, "leads out", "secret");
 }
@@ -244,7 +244,8 @@ static void what_is_too_large_for_a_text_is_refused(void **state)
 
     put(dir, "large", "x");
     snprintf(path, sizeof(path), "%s/large", dir);
-    assert_int_equal(truncate(path, (off_t)FOLDER_TEXT_MAX + 1), 0); /* a hole: it costs nothing to send */
+    /* The file is a hole, which takes no disk space. */
+    assert_int_equal(truncate(path, (off_t)FOLDER_TEXT_MAX + 1), 0);
     assert_int_equal(folder_read(&t, folder_at(dir), "large", NULL, &e), ERR_INPUT);
     assert_non_null(strstr(e.msg, "large: the file has 536870913 bytes, at most 536870912 are allowed"));
     assert_null(t.bytes);
@@ -278,8 +279,8 @@ static void *cut_and_mend(void *path)
     return NULL;
 }
 
-/* Whatever is read while the file is cut and mended, it is all of one state or an error that names the
- * file. */
+/* A file that is read while it is truncated and restored gives one of its two states, or an error that names
+ * it. */
 static void a_file_that_changes_while_it_is_read_is_no_signal(void **state)
 {
     size_t refused = 0;

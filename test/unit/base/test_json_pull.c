@@ -1,5 +1,5 @@
-/* test_json_pull.c - the pull reader: its own promises, and the same verdict and values as jansson on random
- * texts. */
+/* test_json_pull.c - the pull reader of JSON: its own promises, and the same acceptance and values as jansson
+ * on random texts. */
 #include <float.h>
 #include <jansson.h>
 #include <locale.h>
@@ -11,7 +11,7 @@
 #include "base/json_tree.h"
 #include "base/mem.h"
 
-/* Opens TEXT in the way of the tests below; the arena is the caller's. */
+/* Opens TEXT as the tests below do. The arena belongs to the caller. */
 static void open_text(struct json_pull *j, const char *text, struct arena *a, struct err *e)
 {
     arena_init(a, MEM_BASE);
@@ -42,7 +42,7 @@ static void an_object_is_read_key_by_key(void **state)
         } else if (json_str_is(&key, "n")) {
             assert_true(json_pull_null(&j));
         } else if (json_str_is(&key, "s")) {
-            assert_false(json_pull_null(&j)); /* consumes nothing */
+            assert_false(json_pull_null(&j)); /* This consumes nothing. */
             assert_true(json_pull_string(&j, &s));
         } else if (json_str_is(&key, "l")) {
             for (json_pull_enter_array(&j); json_pull_elem(&j); list++)
@@ -144,7 +144,7 @@ static void broken_texts_are_refused_with_file_and_place(void **state)
             fail_msg("%s: %s", c[i].text, json_pull_rc(&j) ? e.msg : "accepted");
         assert_int_equal(json_pull_peek(&j), JSON_PULL_NONE);
         json_pull_enter_array(&j);
-        assert_false(json_pull_elem(&j)); /* reads nothing more */
+        assert_false(json_pull_elem(&j)); /* The reader reads nothing more. */
         arena_fini(&a);
     }
 }
@@ -160,7 +160,7 @@ static void bytes_that_are_not_utf8_are_refused_before_anything_is_read(void **s
     assert_string_equal(e.msg, "some.json: at byte 4: this is not UTF-8: 0xc3");
     assert_false(json_pull_elem(&j));
     assert_int_equal(json_pull_finish(&j), ERR_INPUT);
-    assert_int_equal(json_pull_open(&j, NULL, 0, "some.json", &a, &e), 0); /* an empty file */
+    assert_int_equal(json_pull_open(&j, NULL, 0, "some.json", &a, &e), 0); /* The file is empty. */
     assert_int_equal(json_pull_peek(&j), JSON_PULL_NONE);
     assert_int_equal(json_pull_finish(&j), ERR_INPUT);
     arena_fini(&a);
@@ -359,7 +359,7 @@ static void random_value(struct buf *b, int depth)
     buf_str(b, blank[draw(6)]);
 }
 
-/* True if what J reads next is V. */
+/* Returns true if the next value of J is V. */
 static bool same(struct json_pull *j, const json_t *v)
 {
     struct json_str s;
@@ -391,8 +391,8 @@ static bool same(struct json_pull *j, const json_t *v)
     }
 }
 
-/* Both readers on the same bytes: the same verdict, and the same values if they accept. Returns whether
- * they do. */
+/* Compares both readers on the same bytes: both accept or both refuse, and accepted values are equal. Returns
+ * whether they accept. */
 static bool compare(const char *text, size_t len)
 {
     json_error_t where;
@@ -429,7 +429,8 @@ static void random_texts_are_read_as_jansson_reads_them(void **state)
         buf_clear(&b);
         random_value(&b, 0);
         assert_true(!b.oom && compare(b.data, b.len));
-        for (int k = 0; k < 6 && b.len; k++) { /* and with one byte changed, which is mostly a fault */
+        /* One byte is changed, which usually makes the text invalid. */
+        for (int k = 0; k < 6 && b.len; k++) {
             static const char value[] = "\"\\{}[],:0-. e\x01\x80\xff"
                                         "ntu";
             size_t at = draw((unsigned)b.len);
@@ -437,7 +438,8 @@ static void random_texts_are_read_as_jansson_reads_them(void **state)
             bool accepted;
 
             if (change == '0' || change == 'e' || change == '-')
-                change = 'x'; /* jansson refuses numbers beyond 64 bits, our functions for numbers do */
+                /* jansson refuses numbers beyond 64 bits, which the reader leaves to its caller. */
+                change = 'x';
             b.data[at] = change;
             accepted = compare(b.data, b.len);
             good += accepted;
@@ -469,7 +471,7 @@ static void a_difference_would_be_seen(void **state)
     }
 }
 
-/* What jansson reads is read alike, and what it refuses is refused. */
+/* What jansson accepts is read with the same values, and what it refuses is refused. */
 static void a_tree_is_jansson_s(void **state)
 {
     static const char *const texts[] = {
@@ -543,7 +545,7 @@ static void written_as(const json_t *v, bool spaced, const char *wanted)
     buf_fini(&b);
 }
 
-/* In a tree that keeps all digits, and below the members of one that does not. */
+/* Reads an integer in a tree that keeps all digits, and below the members of a tree that does not. */
 static void integer_is_kept(const char *text)
 {
     char deep[100], member[100];
@@ -596,7 +598,7 @@ static void a_tree_is_written_otherwise_than_python_writes_it(void **state)
     json_decref(v);
 }
 
-/* As jansson does; or they are reals; or they are kept. */
+/* Integers are read as jansson reads them, as reals, or as their digits. */
 static void integers_beyond_64_bits_are_refused_unless_they_may_be_reals(void **state)
 {
     static const struct {
@@ -623,7 +625,7 @@ static void integers_beyond_64_bits_are_refused_unless_they_may_be_reals(void **
     }
 }
 
-/* Strings of every length, so that a reader's buffers are full at any byte of one, its last quote too. */
+/* Strings of every length fill the buffers of a reader at every byte, including the closing quote. */
 static void memory_that_runs_out_gives_no_tree(void **state)
 {
     json_set_alloc_funcs(mem_lib_alloc, mem_free);

@@ -1,5 +1,5 @@
-/* test_log.c - the lines of the log: what is escaped, replaced and cut, in both formats, and that a line is
- * one write, also when several threads log. Standard error is a socket whose packets are the writes. */
+/* test_log.c - lines of the log: what is escaped, replaced and cut in both formats; each line is one write,
+ * also if several threads log. Standard error is a socket here, and each of its packets is one write. */
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/log.h"
 
-static int end, old; /* the other end of standard error; what it was */
+static int end, old; /* the other end of standard error, and the original standard error */
 
 static int redirect(void **state)
 {
@@ -37,7 +37,7 @@ static int restore(void **state)
     return 0;
 }
 
-/* Returns the next write; "" if there is none. */
+/* Returns the next write, or "" if there is none. */
 static const char *next(void)
 {
     static char text[16384];
@@ -47,7 +47,7 @@ static const char *next(void)
     return text;
 }
 
-/* The next write, which is one line of JSON. */
+/* Returns the next write, which must be one line of JSON. */
 static json_t *next_json(void)
 {
     const char *text = next();
@@ -120,7 +120,7 @@ static void a_line_of_json_is_an_object(void **state)
     json_decref(o);
 }
 
-/* N times S. */
+/* Returns S repeated N times. */
 static char *repeated(const char *s, size_t n)
 {
     size_t len = strlen(s);
@@ -161,7 +161,7 @@ static void what_is_too_long_is_cut_and_stays_a_line(void **state)
             log_fields(LOG_INFO, fields, 40, "%s", text);
             said = next();
             assert_true(strlen(said) <= PIPE_BUF && strstr(said, "\"message\":\""));
-            o = json_loads(said, 0, NULL); /* the members appear twice */
+            o = json_loads(said, 0, NULL); /* The members appear twice. */
             assert_true(strlen(text_of(o, "message")) > 300);
             json_decref(o);
             free(text);

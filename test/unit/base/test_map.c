@@ -1,4 +1,5 @@
-/* test_map.c - mapped files and page regions: what may be opened, what is promised, and exact accounting. */
+/* test_map.c - mapped files and page regions: what can be opened, that changed files are reported, and exact
+ * accounting. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -8,7 +9,7 @@
 #include "base/folder.h"
 #include "base/mem.h"
 
-/* A new file of N bytes (byte I is I); its name to path[64]. */
+/* Makes a file of N bytes, in which byte I is I, and writes its name to path[64]. */
 static void make_file(char *path, size_t n)
 {
     int fd;
@@ -23,7 +24,7 @@ static void make_file(char *path, size_t n)
     close(fd);
 }
 
-/* As the files of a checkpoint are opened. */
+/* Opens a file as the files of a checkpoint are opened. */
 static int open_file(struct map_file *m, const char *path, struct err *e)
 {
     char where[FOLDER_PATH_MAX];
@@ -77,14 +78,14 @@ static void what_is_no_regular_file_is_named_and_does_not_block(void **state)
     make_file(path, 0);
     unlink(path);
     assert_int_equal(mkfifo(path, 0600), 0);
-    alarm(300); /* a fifo without a writer would block an ordinary open() */
+    alarm(300); /* A FIFO without a writer would block an ordinary open(). */
     assert_int_equal(open_file(&m, path, &e), ERR_INPUT);
     alarm(0);
     unlink(path);
     assert_int_equal(open_file(&m, "/no/such/file", NULL), ERR_OS);
 }
 
-/* A new file of 3 pages and a half, mapped. */
+/* Makes and maps a file of 3.5 pages. */
 static void open_pages(struct map_file *m, char *path)
 {
     struct err e;
@@ -112,11 +113,12 @@ static void a_file_cut_under_its_map_reads_as_zeros_and_is_named(void **state)
     open_pages(&other, path2);
     assert_int_equal(truncate(path, 4096 + 100), 0);
     assert_int_equal((unsigned char)m.bytes[4096 + 99], (4096 + 99) & 0xff);
-    assert_int_equal(m.bytes[3 * 4096 + 5], 0); /* the last page first, then the one before it */
+    assert_int_equal(m.bytes[3 * 4096 + 5], 0); /* The last page is touched first, then the one before it. */
     assert_int_equal(m.bytes[2 * 4096 + 5], 0);
     assert_int_equal(m.bytes[m.len - 1], 0);
     expect_fault(&m, path, "was cut while it was read: it had 14336 bytes, now it has 4196");
-    assert_int_equal(truncate(path, 3 * 4096 + 2048), 0); /* as long as before, but not the same */
+    /* The file has its old length and other contents. */
+    assert_int_equal(truncate(path, 3 * 4096 + 2048), 0);
     expect_fault(&m, path, "changed or replaced");
     assert_int_equal(map_file_check(&other, path2, &e), 0);
     assert_int_equal((unsigned char)other.bytes[3 * 4096 + 5], 5);
@@ -137,8 +139,7 @@ static void foreign_fault(int sig)
     siglongjmp(back, 1);
 }
 
-/* A fault in the host program's own memory must reach the host's handler, also while a file of ours is
- * mapped. */
+/* A fault in the host program's own memory must reach its handler, also while a file is mapped. */
 static void faults_elsewhere_go_to_the_handler_that_was_there(void **state)
 {
     struct sigaction host = {.sa_handler = foreign_fault}, before, now;
@@ -159,11 +160,11 @@ static void faults_elsewhere_go_to_the_handler_that_was_there(void **state)
         fail_msg("a byte of a file that is gone was read as %d", p[0]);
     assert_int_equal(n_foreign, 1);
     assert_int_equal(truncate(path, 0), 0);
-    assert_int_equal(m.bytes[4096], 0); /* ours is still ours */
+    assert_int_equal(m.bytes[4096], 0); /* Faults in a mapped file are still handled. */
     assert_int_equal(n_foreign, 1);
     map_file_close(&m);
     assert_int_equal(sigaction(SIGBUS, NULL, &now), 0);
-    assert_true(now.sa_handler == foreign_fault); /* closing the last map removes our handler */
+    assert_true(now.sa_handler == foreign_fault); /* Closing the last map removes the handler. */
     sigaction(SIGBUS, &before, NULL);
     munmap((void *)(uintptr_t)p, 4096);
     close(fd);
@@ -198,7 +199,7 @@ static void untouched_regions_cost_nothing_and_impossible_ones_fail(void **state
 {
     void *p = map_region_new((size_t)1 << 40);
 
-    if (p) /* a machine may limit the address space of a process */
+    if (p) /* A machine may limit the address space of a process. */
         map_region_free(p, (size_t)1 << 40);
     assert_null(map_region_new(SIZE_MAX));
     assert_null(map_region_new(SIZE_MAX - (4 << 20)));
@@ -210,7 +211,7 @@ static void untouched_regions_cost_nothing_and_impossible_ones_fail(void **state
     assert_int_equal(map_region_live_bytes(), 0);
 }
 
-/* Bytes of files that are in this process's memory. */
+/* Returns the number of bytes of files that are resident in this process. */
 static size_t mapped_bytes(void)
 {
     FILE *f = fopen("/proc/self/statm", "r");
@@ -234,13 +235,13 @@ static void what_was_read_of_a_file_is_given_back_and_nothing_else(void **state)
     make_file(path, 1);
     assert_int_equal(truncate(path, N), 0);
     memset(own, 7, N);
-    map_file_drop(own, N); /* no file is mapped */
+    map_file_drop(own, N); /* No file is mapped. */
     assert_int_equal(open_file(&m, path, &e), 0);
     for (int again = 0; again < 2; again++) {
         for (size_t i = 0; i < N; i++)
             sum[again] += (unsigned char)m.bytes[i] + 1u;
         most = mapped_bytes();
-        map_file_drop(m.bytes + N / 2, N / 2 + 1); /* reaches beyond it */
+        map_file_drop(m.bytes + N / 2, N / 2 + 1); /* The range reaches beyond the mapping. */
         map_file_drop(m.bytes, 0);
         map_file_drop(own, N);
         assert_true(most - mapped_bytes() < N / 8 || mapped_bytes() >= most);

@@ -1,4 +1,5 @@
-/* test_mem.c - the heap's door: exact accounting, failure on demand, and the guard that aborts. */
+/* test_mem.c - the heap functions: exact accounting, failure on demand, and the guard that aborts on
+ * allocations inside a step. */
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -20,7 +21,7 @@ static void bytes_are_counted_by_tag(void **state)
     assert_int_equal(mem_tag_bytes(MEM_KV), 200);
     assert_int_equal(mem_live_bytes(), 300);
     assert_int_equal(mem_live_blocks(), 3);
-    a = mem_realloc(a, 5000, MEM_APP); /* keeps the tag it was made with */
+    a = mem_realloc(a, 5000, MEM_APP); /* A block keeps the tag of its allocation. */
     assert_int_equal(mem_tag_bytes(MEM_TEXT), 5000);
     assert_int_equal(mem_tag_bytes(MEM_APP), 0);
     a = mem_realloc(a, 1, MEM_TEXT);
@@ -123,7 +124,7 @@ static void the_chosen_allocation_fails_and_no_other(void **state)
     assert_int_equal(mem_live_blocks(), 0);
 }
 
-/* True if F aborts and says all of TEXT on stderr. */
+/* Returns true if F aborts and writes all of TEXT to standard error. */
 static bool dies(void (*f)(void), const char *text)
 {
     char out[1000] = "";
@@ -137,7 +138,7 @@ static bool dies(void (*f)(void), const char *text)
     assert_true(pid >= 0);
     if (pid == 0) {
         setrlimit(RLIMIT_CORE, &(struct rlimit){0});
-        signal(SIGABRT, SIG_DFL); /* cmocka catches it */
+        signal(SIGABRT, SIG_DFL); /* cmocka would catch the signal. */
         dup2(fd[1], STDERR_FILENO);
         f();
         _exit(0);
@@ -225,7 +226,7 @@ static void *count(void *arg)
 
 static void *allocates_beside_a_guard(void *arg)
 {
-    assert_false(mem_guarded()); /* the guard belongs to a thread */
+    assert_false(mem_guarded()); /* The guard belongs to a thread. */
     mem_free(mem_alloc(1, MEM_BASE));
     return arg;
 }
@@ -246,7 +247,8 @@ static void threads_count_together_and_are_guarded_alone(void **state)
     mem_guard_down();
 }
 
-/* What is charged counts until it is freed, wherever that is; a budget refuses more, new requests first. */
+/* Charged bytes count until they are freed, in any thread. A budget refuses more, and refuses new requests
+ * first. */
 static void a_budget_holds_all_that_is_charged(void **state)
 {
     size_t before = mem_charged_bytes(), one;
@@ -258,14 +260,15 @@ static void a_budget_holds_all_that_is_charged(void **state)
     one = mem_charged_bytes() - before;
     assert_true(a && one >= 1000 + 16 && one <= 1000 + 64);
     assert_int_equal(mem_charge(MEM_CHARGE_NONE), MEM_CHARGE_OLD);
-    b = mem_zalloc(1, 100000, MEM_API); /* not charged */
+    b = mem_zalloc(1, 100000, MEM_API); /* These bytes are not charged. */
     assert_true(b && mem_charged_bytes() == before + one);
-    a = mem_realloc(a, 60000, MEM_API); /* and this still is a request's */
+    a = mem_realloc(a, 60000, MEM_API); /* These bytes are still charged to a request. */
     assert_true(a && mem_charged_bytes() >= before + 60000);
     assert_null(mem_realloc(a, 90000, MEM_API));
     assert_true(mem_over_budget() && !mem_over_budget());
     mem_charge(MEM_CHARGE_NEW);
-    assert_null(mem_alloc(15000, MEM_API)); /* it would fit, but the last eighth is for accepted requests */
+    /* This would fit, but the last eighth is reserved for accepted requests. */
+    assert_null(mem_alloc(15000, MEM_API));
     assert_true(mem_over_budget());
     mem_charge(MEM_CHARGE_OLD);
     c = mem_alloc(15000, MEM_API);
@@ -281,7 +284,7 @@ static void a_budget_holds_all_that_is_charged(void **state)
     mem_over_budget();
     mem_set_budget(0);
     mem_charge(MEM_CHARGE_NEW);
-    a = mem_alloc(1000000, MEM_API); /* no budget: it is counted alone */
+    a = mem_alloc(1000000, MEM_API); /* Without a budget bytes are only counted. */
     mem_charge(MEM_CHARGE_NONE);
     assert_true(a && mem_charged_bytes() >= before + 1000000 && !mem_over_budget());
     mem_free(a);

@@ -1,4 +1,4 @@
-/* test_near.c - which name a mistyped word stands for. */
+/* test_near.c - the known name that is closest to a mistyped word. */
 #include "base/near.h"
 
 static const char *guess(const char *word, const char *names)
@@ -19,10 +19,10 @@ static void one_edit_of_each_kind_is_seen(void **state)
 {
     static const char names[] = "prompt|temperature|seed";
 
-    assert_string_equal(guess("temprature", names), "temperature");   /* a letter left out */
-    assert_string_equal(guess("temperrature", names), "temperature"); /* one too many */
-    assert_string_equal(guess("temperatyre", names), "temperature");  /* another one */
-    assert_string_equal(guess("tepmerature", names), "temperature");  /* two swapped */
+    assert_string_equal(guess("temprature", names), "temperature");   /* A letter is missing. */
+    assert_string_equal(guess("temperrature", names), "temperature"); /* There is one letter too many. */
+    assert_string_equal(guess("temperatyre", names), "temperature");  /* One letter is different. */
+    assert_string_equal(guess("tepmerature", names), "temperature");  /* Two letters are swapped. */
     assert_string_equal(guess("Temperature", names), "temperature");
     assert_string_equal(guess("sede", names), "seed");
     assert_string_equal(guess("max_new_tokens", "max-new-tokens"), "max-new-tokens");

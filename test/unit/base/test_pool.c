@@ -1,5 +1,5 @@
-/* test_pool.c - the compute pool under stress, asleep, misplaced and out of memory. Meant for
- * ThreadSanitizer too. */
+/* test_pool.c - the compute pool under stress, with sleeping workers, with threads on wrong processors, and
+ * out of memory. It also runs under ThreadSanitizer. */
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -19,7 +19,7 @@
 
 enum { MOST = 64 };
 
-static const int sizes[] = {1, 2, 3, 8, 23}; /* the last in three levels of the tree */
+static const int sizes[] = {1, 2, 3, 8, 23}; /* The last size has three levels of the tree. */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SANITIZED = 1 };
@@ -34,7 +34,7 @@ enum { SANITIZED = 0 };
 #endif
 
 struct tally {
-    size_t ran[MOST]; /* plain memory: the pool alone orders it */
+    size_t ran[MOST]; /* This is plain memory, which only the pool orders. */
     int n_threads[MOST];
     size_t input, output[MOST];
 };
@@ -49,7 +49,7 @@ static void count(void *ctx, int thread, int n_threads)
 }
 
 #if defined(__x86_64__)
-enum { CONTROL = 0xffc0, PROMISED = 0x1f80 }; /* of MXCSR, whose other bits are what has happened */
+enum { CONTROL = 0xffc0, PROMISED = 0x1f80 }; /* The other bits of MXCSR record exceptions. */
 
 static void note_control(void *ctx, int thread, int n_threads)
 {
@@ -66,7 +66,7 @@ static void a_callers_rounding_does_not_reach_the_job_and_comes_back(void **stat
         struct err e;
         unsigned control[3] = {0}, after;
 
-        _mm_setcsr(other); /* before the workers begin, which inherit it */
+        _mm_setcsr(other); /* Workers inherit this. */
         assert_int_equal(pool_new(&p, n, &e), 0);
         pool_run(p, note_control, control);
         after = _mm_getcsr() & CONTROL;
@@ -118,7 +118,7 @@ static void one_is_slow(void *ctx, int thread, int n_threads)
     count(ctx, thread, n_threads);
 }
 
-/* Workers that went to sleep between jobs, and a caller that goes to sleep in a long one. */
+/* Workers fall asleep between jobs, and the caller falls asleep in a long one. */
 static void sleepers_on_either_side_are_woken(void **state)
 {
     for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
@@ -156,7 +156,7 @@ static void an_idle_pool_burns_no_processor_time(void **state)
 
     assert_int_equal(pool_new(&p, 4, &e), 0);
     pool_run(p, count, &t);
-    pause_ms(50); /* past the spinning */
+    pause_ms(50); /* This is longer than a worker spins. */
     before = cpu_seconds();
     pause_ms(200);
     assert_true(cpu_seconds() - before < 0.05);
@@ -180,7 +180,7 @@ static void the_allocation_guard_is_up_in_workers_during_a_job(void **state)
     assert_int_equal(pool_new(&p, 3, &e), 0);
     pool_run(p, look_at_guard, up);
     assert_true(up[1] && up[2]);
-    assert_false(up[0]); /* the caller's guard is the caller's */
+    assert_false(up[0]); /* The guard of the caller's thread is not the pool's. */
     assert_false(mem_guarded());
     pool_free(p);
 }
@@ -209,11 +209,11 @@ static void a_pool_serves_a_thread_that_did_not_make_it(void **state)
 
 struct bound {
     int cpu[MOST];
-    atomic_int n_here; /* threads that are in the job */
+    atomic_int n_here; /* the number of threads in the job */
     bool let_go;
 };
 
-/* No share is taken over while all threads wait for each other in the job. */
+/* No task is taken over while all threads wait for each other in the job. */
 static void meet(atomic_int *n_here, int n_threads)
 {
     atomic_fetch_add(n_here, 1);
@@ -268,7 +268,7 @@ static void threads_are_bound_to_distinct_processors_and_the_caller_is_let_go(vo
     assert_int_equal(pool_new(&p, 2, &e), 0);
     b.n_here = 0;
     pool_run(p, record_cpu, &b);
-    assert_int_equal(b.cpu[0], -1); /* the main thread: what it starts would inherit the binding */
+    assert_int_equal(b.cpu[0], -1); /* Threads that the main thread starts would inherit its binding. */
     assert_int_equal(b.cpu[1], t.cpu[1].os);
     pool_free(p);
 
@@ -276,7 +276,7 @@ static void threads_are_bound_to_distinct_processors_and_the_caller_is_let_go(vo
     b.n_here = 0;
     pool_run(p, record_cpu, &b);
     assert_true(b.cpu[0] == -1 &&
-                b.cpu[1] == -1); /* more threads than processors: the system may move them */
+                b.cpu[1] == -1); /* There are more threads than processors, so the system may move them. */
     pool_free(p);
     topo_close(&t);
 }
@@ -316,7 +316,7 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
     }
 }
 
-/* Threads need address space for their stacks: in a process that may not have it, some start and some do
+/* Threads need address space for their stacks. If the process has too little, some threads start and some do
  * not. */
 static void threads_that_cannot_start_are_an_error_and_the_others_end(void **state)
 {
@@ -349,7 +349,7 @@ static void run_another(void *ctx, int thread, int n_threads)
         pool_run(joined, count, ctx);
 }
 
-/* Two threads that use engines on one pool look the same to it as a job that starts another. */
+/* Two threads with engines on one pool look to the pool like a job that starts another job. */
 static void a_second_job_at_the_same_time_aborts(void **state)
 {
     int status;
@@ -415,16 +415,16 @@ static void shares_cover_everything_once_in_whole_units(void **state)
                     at = end;
                 }
                 assert_true(at == ns[i]);
-                assert_true(most - least <= 1); /* no thread waits for more than one unit */
+                assert_true(most - least <= 1); /* No thread waits for more than one task. */
             }
 }
 
 struct deal {
-    atomic_int done[2000]; /* times that each part was done */
+    atomic_int done[2000]; /* how often each task was done */
     size_t n;
-    int slow;                  /* a thread that takes a millisecond for a part, -1: none */
-    atomic_size_t by_slow;     /* parts that it did */
-    atomic_size_t misreported; /* ranges that do not hold together */
+    int slow;                  /* a thread that takes a millisecond for a task; -1: none */
+    atomic_size_t by_slow;     /* the number of tasks that this thread did */
+    atomic_size_t misreported; /* the number of ranges that are not contiguous */
 };
 
 static void do_parts(void *ctx, int thread, size_t begin, size_t end, size_t end_of_range)
@@ -459,8 +459,8 @@ static void dealt_parts_are_done_once_each_and_a_slow_thread_is_helped(void **st
                 for (size_t at = 0; at < sizeof(d.done) / sizeof(*d.done); at++)
                     assert_int_equal(d.done[at], at < d.n);
                 assert_int_equal(d.misreported, 0);
-                /* alone it would do its whole share; the others take some of it while it does the first
-                 * half */
+                /* The slow thread would do its whole range alone. Others take tasks of it while it does the
+                 * first half. */
                 if (slow >= 0 && d.n == 400 && sizes[k] > 1)
                     assert_in_range(d.by_slow, 0, d.n / (size_t)sizes[k] - 1);
             }
@@ -471,7 +471,7 @@ static void dealt_parts_are_done_once_each_and_a_slow_thread_is_helped(void **st
 static atomic_int n_held;
 static atomic_bool held_may_go;
 
-/* Holds a worker as if the system had taken it off its processor. */
+/* Holds a worker as if the system had taken its processor away. */
 static void hold(int signal)
 {
     const struct timespec t = {.tv_nsec = 200000};
@@ -504,7 +504,7 @@ static void call_roll_late(void *ctx, int thread, int n_threads)
     one_is_slow(&r->tally, thread, n_threads);
 }
 
-/* Jobs end without the workers of HELD [n], and whole. */
+/* Jobs complete without the workers of HELD [n]. */
 static void run_without(int n_threads, const int *held, size_t n)
 {
     struct roll r = {.n_here = 0}, now = {.n_here = 0};
@@ -535,7 +535,7 @@ static void run_without(int n_threads, const int *held, size_t n)
     }
     atomic_store(&held_may_go, true);
     r.n_here = 0;
-    pool_run(p, call_roll, &r); /* they are back */
+    pool_run(p, call_roll, &r); /* The workers have returned. */
     pool_free(p);
 }
 
@@ -547,8 +547,8 @@ static void a_worker_that_has_not_begun_is_not_waited_for(void **state)
     assert_int_equal(sigaction(SIGTRAP, &act, &before), 0);
     run_without(2, (const int[]){1}, 1);
     run_without(3, (const int[]){2, 1}, 2);
-    run_without(23, (const int[]){1}, 1);            /* whose children are 5 to 8 */
-    run_without(23, (const int[]){1, 5, 21, 22}, 4); /* three levels */
+    run_without(23, (const int[]){1}, 1);            /* Thread 1 has the children 5 to 8. */
+    run_without(23, (const int[]){1, 5, 21, 22}, 4); /* The tree has three levels. */
     sigaction(SIGTRAP, &before, NULL);
 }
 

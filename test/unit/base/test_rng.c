@@ -1,4 +1,4 @@
-/* test_rng.c - Philox against its published known answers, and the properties the sampler relies on. */
+/* test_rng.c - Philox against its published known answers, and the properties that the sampler needs. */
 #include <math.h>
 
 #include "base/rng.h"
@@ -62,7 +62,7 @@ static void uniform_numbers_have_53_bits_below_one(void **state)
     }
     assert_true(fabs(sum / n - 0.5) < 0.003 && fabs(square / n - 1.0 / 3) < 0.003);
     assert_true(lowest < 1e-4 && highest > 1 - 1e-4);
-    assert_true(odd > 99000 && odd < 101000); /* the lowest bit lives too */
+    assert_true(odd > 99000 && odd < 101000); /* The lowest bit varies as well. */
 }
 
 static void uniform_numbers_depend_on_seed_and_index_alone(void **state)
@@ -93,7 +93,7 @@ static void normal_numbers_have_the_right_moments_and_tails(void **state)
     }
     assert_true(fabs(m1 / n) < 0.01 && fabs(m2 / n - 1) < 0.02 && fabs(m4 / n - 3) < 0.1);
     assert_true(fabs((double)beyond / n - 0.0455) < 0.003);
-    assert_true(fabs(product / n) < 0.005); /* independent of the uniform numbers */
+    assert_true(fabs(product / n) < 0.005); /* They are independent of the uniform numbers. */
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-/* test_strmap.c - the string map against a plain list, its promises about memory, and its refusal to be
- * attacked. */
+/* test_strmap.c - the string map against a plain list, its use of memory, and its resistance to chosen
+ * keys. */
 #include <xxhash.h>
 
 #include "base/strmap.h"
@@ -21,7 +21,7 @@ static void keys_are_found_with_their_values(void **state)
     for (size_t i = 0; i < N; i++) {
         char copy[12];
 
-        memcpy(copy, key[i], sizeof(copy)); /* found by content, not by address */
+        memcpy(copy, key[i], sizeof(copy)); /* Keys are found by content and not by address. */
         assert_true(strmap_get(&m, copy, strlen(copy), &v) && v == i * 3);
         assert_false(strmap_get(&m, copy, strlen(copy) - 1, &v) && v == i * 3);
     }
@@ -75,7 +75,7 @@ static void reserved_room_needs_no_memory_later(void **state)
     mem_fail_at(1);
     for (size_t i = 0; i < 26; i++)
         assert_int_equal(strmap_put(&m, key + i, 1, i), 1);
-    assert_true(strmap_reserve(&m, 5)); /* never shrinks */
+    assert_true(strmap_reserve(&m, 5)); /* The map never shrinks. */
     assert_false(mem_failed());
     mem_fail_at(0);
     strmap_fini(&m);
@@ -90,14 +90,14 @@ static void lack_of_memory_loses_nothing(void **state)
     int rc;
 
     strmap_init(&m, MEM_BASE);
-    mem_fail_at(2); /* the first table can be allocated, its first growth fails */
+    mem_fail_at(2); /* The first table can be allocated, and its first growth fails. */
     while ((rc = strmap_put(&m, key + n, 1, n)) == 1)
         n++;
     assert_int_equal(rc, -1);
     assert_true(n >= 10 && n < 26);
     for (size_t i = 0; i < n; i++) {
         mem_fail_at(1);
-        assert_int_equal(strmap_put(&m, key + i, 1, 99), 0); /* a full map still answers */
+        assert_int_equal(strmap_put(&m, key + i, 1, 99), 0); /* A full map can still be searched. */
         assert_true(strmap_set(&m, key + i, 1, i + 50));
         mem_fail_at(0);
         assert_true(strmap_get(&m, key + i, 1, &v) && v == i + 50);
@@ -109,7 +109,7 @@ static void lack_of_memory_loses_nothing(void **state)
     assert_int_equal(mem_live_blocks(), 0);
 }
 
-/* Keys that were chosen to fall into one place of a table with a known hash function do not do so here. */
+/* Keys that were chosen to collide under a known hash function do not collide here. */
 static void the_place_of_a_key_cannot_be_foreseen(void **state)
 {
     static char key[600][8];
@@ -129,7 +129,7 @@ static void the_place_of_a_key_cannot_be_foreseen(void **state)
         run = m.slot[i].key ? run + 1 : 0;
         longest = run > longest ? run : longest;
     }
-    assert_true(longest < 300); /* without a seed: 600 in one run */
+    assert_true(longest < 300); /* Without a seed 600 keys would be in one run. */
     strmap_fini(&m);
 }
 

@@ -1,5 +1,5 @@
-/* test_thread.c - our threads: what they return, which signals they block, and that a handler has a stack
- * when the thread's own is used up. */
+/* test_thread.c - threads of the program: their results, the signals that they block, and that a signal
+ * handler has a stack if the thread's own stack is full. */
 #include "base/threads/thread.h"
 
 #include <limits.h>
@@ -52,7 +52,7 @@ static void each_thread_has_a_stack_for_signals(void **state)
     assert_true(after.ss_sp == mine.ss_sp && after.ss_flags == mine.ss_flags);
 }
 
-static volatile int depth, deepest = INT_MAX; /* so that no compiler makes a loop of it */
+static volatile int depth, deepest = INT_MAX; /* This keeps a compiler from making a loop of it. */
 
 /* Uses up the stack of its thread. */
 static void *fall(void *arg)

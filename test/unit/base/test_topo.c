@@ -1,7 +1,7 @@
-/* test_topo.c - a machine described to hwloc in words, control groups in a folder of our own, and the real
- * machine.
+/* test_topo.c - the topology of machines that hwloc builds from a description, control groups in a temporary
+ * folder, and the real machine.
  *
- * The machine is read once a process, so what needs another machine runs in a child.
+ * The machine is read once in a process, so tests of other machines run in a child.
  */
 #include <pthread.h>
 #include <sys/stat.h>
@@ -42,7 +42,8 @@ static void fill_set(cpu_set_t *set, int from, int to)
         CPU_SET((size_t)i, set);
 }
 
-/* Two nodes of four cores of two threads each: numbers run through threads first. */
+/* Two nodes have four cores of two threads each. Numbers run over all first threads before the second
+ * ones. */
 static int two_sockets(void)
 {
     struct topo t;
@@ -60,7 +61,8 @@ static int two_sockets(void)
     return 0;
 }
 
-/* The set takes one core whole, of another only the second thread, and two cores of the second node. */
+/* The set has both threads of one core, only the second thread of another, and two cores of the second
+ * node. */
 static int part_of_it(void)
 {
     static const int os[] = {0, 1, 3, 8, 10};
@@ -80,7 +82,7 @@ static int part_of_it(void)
     return 0;
 }
 
-/* hwloc knows four processors, the system six. */
+/* hwloc knows four processors, and the system has six. */
 static int unknown_processors(void)
 {
     struct topo t;
@@ -116,8 +118,8 @@ static void *look(void *arg)
     return NULL;
 }
 
-/* A bound thread, and the threads it starts, still see all processors that the process was allowed; then it
- * is unbound. */
+/* A bound thread and the threads that it starts still see all processors that the process may use. Then the
+ * thread is unbound. */
 static int bound(void)
 {
     cpu_set_t before, now;
@@ -142,7 +144,7 @@ static int bound(void)
     return 0;
 }
 
-/* What taskset leaves is what counts. */
+/* Only the processors that taskset allows count. */
 static int narrowed(void)
 {
     cpu_set_t set, one;
@@ -209,7 +211,7 @@ static int make_root(void **state)
     return 0;
 }
 
-/* Writes TEXT to root/PATH, making its folders. */
+/* Writes TEXT to root/PATH and makes the folders of the path. */
 static const char *put(const char *path, const char *text)
 {
     static char full[512];
@@ -297,7 +299,7 @@ static void what_cannot_be_read_does_not_limit(void **state)
     put("odd/memory.max", "\n");
     l = limits("0::/\n", "odd");
     assert_true(l.cpus == 0 && l.memory_bytes == SIZE_MAX);
-    put("odd/cpu.max", "100000\n"); /* no period */
+    put("odd/cpu.max", "100000\n"); /* The period is missing. */
     put("odd/memory.max", "99999999999999999999999\n");
     l = limits("0::/\n", "odd");
     assert_true(l.cpus == 0 && l.memory_bytes == SIZE_MAX);
@@ -313,7 +315,7 @@ static void what_cannot_be_read_does_not_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        /* children first: they must find a process that has not looked at its machine yet */
+        /* Tests in children are first, because they need a process that has not read its machine yet. */
         cmocka_unit_test(cores_are_told_from_their_threads),
         cmocka_unit_test(processors_that_hwloc_does_not_know_are_cores_of_their_own),
         cmocka_unit_test(a_bound_thread_still_knows_the_whole_set),

@@ -1,8 +1,8 @@
-/* test_utf8.c - well-formed and ill-formed UTF-8: all characters, all short sequences, and Unicode's own
- * examples. */
+/* test_utf8.c - well-formed and ill-formed UTF-8: all characters, all short sequences, and the examples of
+ * the Unicode standard. */
 #include "base/utf8.h"
 
-/* The definition of Unicode's table 3-7, written as ranges: the length of the character at S, or 0. */
+/* Returns the length of the character at S, or 0, by the ranges of Unicode's table 3-7. */
 static size_t reference(const unsigned char *s, size_t n)
 {
     static const struct {
@@ -83,7 +83,7 @@ static void four_byte_sequences_end_at_10ffff(void **state)
             }
 }
 
-/* How many U+FFFD take the place of what is ill-formed in S. */
+/* Returns how many U+FFFD replace the ill-formed parts of S. */
 static size_t replacements(const char *s, size_t n)
 {
     size_t count = 0;
@@ -112,7 +112,7 @@ static void the_first_bad_byte_is_found_wherever_it_stands(void **state)
             memset(s, 'a', n);
             s[at] = (char)0x80;
             assert_int_equal(utf8_valid_prefix(s, n), at);
-            s[at] = (char)0xe2; /* a character that the end, or an 'a', cuts off */
+            s[at] = (char)0xe2; /* a character that the end of the text or an 'a' truncates */
             assert_int_equal(utf8_valid_prefix(s, n), at);
             if (at + 3 <= n) {
                 memcpy(s + at, "\xe2\x82\xac", 3);
@@ -131,10 +131,10 @@ static void a_part_that_nothing_can_complete_is_not_partial(void **state)
     assert_false(utf8_is_partial("\xc0", 1));
     assert_false(utf8_is_partial("\x80", 1));
     assert_false(utf8_is_partial("a", 1));
-    assert_false(utf8_is_partial("\xc3\xa9\xc3", 3)); /* the first character is whole */
+    assert_false(utf8_is_partial("\xc3\xa9\xc3", 3)); /* The first character is complete. */
 }
 
-/* What utf8_printable() makes of TEXT. */
+/* Returns the result of utf8_printable() for TEXT. */
 static const char *shown(const char *text)
 {
     static char s[64];
@@ -153,11 +153,12 @@ static void what_a_terminal_would_obey_is_not_shown(void **state)
     assert_string_equal(shown("\x1b[2J\x07\x7f\r"), "?[2J???");
     assert_string_equal(shown("\xc2\x80|\xc2\x9b"
                               "31m|\xc2\x9f|\xc2\xa0"),
-                        "?|?31m|?|\xc2\xa0"); /* C1 */
+                        "?|?31m|?|\xc2\xa0"); /* C1 control characters */
     assert_string_equal(shown("\x9b"
                               "31m\xff."),
-                        "?31m?."); /* the same as bare bytes */
-    assert_string_equal(shown("x\xe2\x80\xaey\xe2\x81\xa6z\xef\xbb\xbf."), "x?y?z?."); /* directions, BOM */
+                        "?31m?."); /* the same as single bytes */
+    /* text directions and BOM */
+    assert_string_equal(shown("x\xe2\x80\xaey\xe2\x81\xa6z\xef\xbb\xbf."), "x?y?z?.");
     assert_string_equal(shown("\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb \xe4\xb8\xad \xc3\xa9"),
                         "\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb \xe4\xb8\xad \xc3\xa9");
     assert_string_equal(shown("cut \xe4\xb8"), "cut ");

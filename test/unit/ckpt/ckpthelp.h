@@ -8,17 +8,19 @@
 
 #define FIXTURES GALLOP_SOURCE_DIR "/test/data/ckpt"
 
-/* Reads every element of V and adds up its bytes, so that the sanitizers see any that is outside the file. */
+/* Reads every element of V and returns the sum of its bytes, so that a sanitizer sees elements outside the
+ * file. */
 uint64_t help_touch(const struct view *v);
 
-/* The element I (row-major) as a number, for any type and strides. */
+/* Returns the element I (row-major) as a number, for any dtype and strides. */
 double help_element(const struct view *v, size_t i);
 
-/* True if V has this dtype, shape and these values (exactly); else why[200] says what differs. */
+/* Returns true if V has exactly this dtype, this shape and these values. Otherwise why[200] gets the
+ * difference. */
 bool help_same(const struct view *v, const char *dtype, const size_t *shape, int n_dims, const double *value,
                char *why);
 
-/* Opens DIR with weights_open() and fails unless kind and tensors are exactly those of DIR/expect.json. */
+/* Opens DIR with weights_open(). Fails unless kind and tensors are exactly those of DIR/expect.json. */
 void help_expect(const char *dir);
 
 #endif

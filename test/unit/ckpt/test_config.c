@@ -1,4 +1,4 @@
-/* test_config.c - config.json: strict reading, the errors of the getters, and the judgement of keys that were
+/* test_config.c - config.json: strict reading, the errors of the getters, and the classes of keys that were
  * not read. */
 #include "ckpthelp.h"
 
@@ -14,7 +14,7 @@ static int open_text(struct config **c, const char *text, struct err *e)
     return config_open_text(c, text, strlen(text), "dir/config.json", e);
 }
 
-/* Opens a text that must be good. */
+/* Opens a text that must be valid. */
 static struct config *must_open(const char *text)
 {
     struct config *c;
@@ -190,7 +190,7 @@ static void lists_are_checked_element_by_element(void **state)
     config_close(c);
 }
 
-/* The result of config_finish() for a text of which no key was read. */
+/* Returns the result of config_finish() for a text of which no key was read. */
 static int finish(const char *text, struct err *e)
 {
     struct config *c = must_open(text);
@@ -281,7 +281,7 @@ static void a_key_that_looks_like_maths_is_an_error(void **state)
     help_refused(finish("{\"some_scale\":0}", &e), ERR_UNSUPPORTED, &e, "some_scale", NULL);
 }
 
-/* Keys that models compute by default. */
+/* These keys have the values that models compute with by default. */
 static void false_and_null_of_such_a_key_are_an_error(void **state)
 {
     static const char *const name[] = {
@@ -385,7 +385,7 @@ static void quantised_weights_are_an_error_unless_asked_for(void **state)
     help_refused(finish("{\"compression_config\":7}", &e), ERR_UNSUPPORTED, &e, "compression_config", NULL);
 }
 
-/* The text that config_finish() writes to the log. */
+/* Returns what config_finish() writes to the log. */
 static const char *logged(const char *text)
 {
     struct err e;

@@ -9,7 +9,7 @@
 
 static const char path[] = "some.gguf";
 
-/* A copy of B that ends exactly where B ends, so that the sanitizers see any read after it. */
+/* Makes a copy of B that ends at the end of its allocation, so that a sanitizer sees a read after it. */
 static char *exactly(const char *bytes, size_t n)
 {
     char *copy = malloc(n ? n : 1);
@@ -31,7 +31,7 @@ static int read_bytes(const char *bytes, size_t n, struct err *e)
             sum += ((const unsigned char *)g.tensor[i].view.data)[b];
     gguf_close(&g);
     free(copy);
-    return rc == 0 && sum == 1 ? 0 : rc; /* uses the sum */
+    return rc == 0 && sum == 1 ? 0 : rc; /* The sum keeps the reads. */
 }
 
 /* Finishes and frees W. */
@@ -379,7 +379,7 @@ static void broken_tensors_are_refused_by_name(void **state)
     struct err e;
 
     assert_int_equal(with_info("u", 0, two, 2, 32, &e), 0);
-    assert_int_equal(with_info("u", 0, none, 2, 32, &e), 0); /* empty tensors take no space */
+    assert_int_equal(with_info("u", 0, none, 2, 32, &e), 0); /* Empty tensors take no space. */
     help_refused(with_info("t", 0, two, 2, 32, &e), ERR_INPUT, &e, path, "tensor t", "twice", NULL);
     help_refused(with_info("u", 0, two, 0, 32, &e), ERR_INPUT, &e, path, "tensor u", "0 dimensions", NULL);
     help_refused(with_info("u", 0, many, 5, 32, &e), ERR_INPUT, &e, path, "tensor u", "5 dimensions", NULL);

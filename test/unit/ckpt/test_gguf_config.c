@@ -1,5 +1,5 @@
-/* test_gguf_config.c - metadata become a config.json, tensors get Hugging Face's names; unknown parts are
- * refused. golden/test_gguf.c checks the numbers, this file checks the rules. */
+/* test_gguf_config.c - how metadata of a GGUF file become a config.json, and tensors get Hugging Face's
+ * names; unknown parts are refused. golden/test_gguf.c checks the numbers, and this file checks the rules. */
 #include "ckpthelp.h"
 
 #include <jansson.h>
@@ -62,7 +62,7 @@ static void close_file(struct opened *o)
     buf_fini(&o->b);
 }
 
-/* Parses the text, which must be JSON without duplicate keys. */
+/* Parses a text, which must be JSON without duplicate keys. */
 static json_t *parse(const struct buf *text)
 {
     json_t *o = json_loadb(text->data, text->len, JSON_REJECT_DUPLICATES, NULL);
@@ -72,7 +72,7 @@ static json_t *parse(const struct buf *text)
     return o;
 }
 
-/* The config of W, which is freed. NULL and *e: it is refused. */
+/* Returns the config of W, and frees W. NULL: it was refused with *e. */
 static json_t *config_of(struct ggufwrite *w, struct err *e)
 {
     const struct gguf_arch *a;
@@ -154,7 +154,7 @@ static void an_output_matrix_unties_the_head(void **state)
     json_decref(c);
 }
 
-/* The factor by which llama3 divides frequency I of 2 HALF dims, written down from its definition. */
+/* Returns the factor by which llama3 divides frequency I of 2 HALF dims, computed from its definition. */
 static float llama3(int i, double factor, double low, double high, double original)
 {
     double length = 2 * M_PI * pow(10000, i / (double)HALF),
@@ -221,7 +221,7 @@ static void rope_scalings_carry_over(void **state)
     assert_null(json_object_get(r, "truncate"));
     assert_null(json_object_get(r, "attention_factor"));
     json_decref(c);
-    put_common(&w, "qwen2"); /* the file's number multiplies the number that follows from the length */
+    put_common(&w, "qwen2"); /* The number in the file multiplies the number that follows from the length. */
     ggufwrite_str(&w, "qwen2.rope.scaling.type", "yarn");
     ggufwrite_f32(&w, "qwen2.rope.scaling.factor", 4);
     ggufwrite_f32(&w, "qwen2.rope.scaling.attn_factor", 0.5F);
@@ -249,7 +249,7 @@ static void rope_scalings_carry_over(void **state)
     config_refused(&w, ERR_INPUT, "rope_factors_long.weight", "above 0");
 }
 
-/* Of Phi-3: two lists, and a factor that may also make logits smaller. */
+/* Phi-3 has two lists, and a factor that may also be smaller than 1. */
 static void longrope_has_another_factor_or_length(void **state)
 {
     static const float small[HALF] = {1, 1.25F, 1.5F, 2}, large[HALF] = {1, 4, 8, 16};
@@ -297,13 +297,13 @@ static void yarn_has_other_borders(void **state)
         r = json_object_get(c, "rope_scaling");
         assert_true(number(r, "beta_fast") == (given ? 16 : 32));
         assert_true(number(r, "beta_slow") == (given ? 2 : 1));
-        assert_true(number(r, "original_max_position_embeddings") == 4096); /* the context */
+        assert_true(number(r, "original_max_position_embeddings") == 4096); /* the context length */
         json_decref(c);
     }
 }
 
-/* Gemma 3's queries are scaled by the size of a head, those of the 27B model (62 layers) by the share of a head
- * in the hidden size. */
+/* Gemma 3 scales queries by the head size. Its 27B model (62 layers) scales them by the hidden size divided
+ * by the number of heads. */
 static void gemmas_queries_windows_or_frequencies_are_others(void **state)
 {
     static const uint32_t layers[] = {1, 48, 62};
@@ -433,12 +433,12 @@ static void rows_of_llamas_q_and_k_go_back_to_halves(void **state)
     ggufwrite_f32_tensor(&w, "blk.0.strange.weight", (const size_t[]){1, 0}, NULL);
     must_fill(&o, &w);
     view_row_f32(named(&o, "model.layers.0.self_attn.q_proj.weight"), 9, row);
-    assert_true(row[0] == 0.01f * (10 * HIDDEN)); /* row 1 of head 1: the second of its even rows */
+    assert_true(row[0] == 0.01f * (10 * HIDDEN)); /* Row 1 of head 1 is the second of its even rows. */
     view_row_f32(named(&o, "model.layers.0.self_attn.k_proj.bias"), 0, row);
     assert_true(row[1] == 0.01f * 2 && row[4] == 0.01f * 1);
     view_row_f32(named(&o, "model.layers.0.self_attn.v_proj.weight"), 9, row);
     assert_true(row[0] == 0.01f * (9 * HIDDEN));
-    named(&o, "blk.0.strange.weight"); /* an unknown tensor keeps its name */
+    named(&o, "blk.0.strange.weight"); /* An unknown tensor keeps its name. */
     close_file(&o);
 }
 
@@ -567,7 +567,7 @@ static void every_special_token_that_ends_a_turn_ends_generation(void **state)
     assert_int_equal(gguf_generation(&text, &o.s, &e), 0);
     g = parse(&text);
     eos = json_object_get(g, "eos_token_id");
-    assert_int_equal(json_array_size(eos), 2); /* </s> is an ordinary token here */
+    assert_int_equal(json_array_size(eos), 2); /* </s> is an ordinary token in this model. */
     assert_int_equal(json_integer_value(json_array_get(eos, 0)), 3);
     assert_int_equal(json_integer_value(json_array_get(eos, 1)), 5);
     assert_true(number(g, "bos_token_id") == 2 && number(g, "temperature") == 0.5 &&
@@ -581,7 +581,7 @@ static void every_special_token_that_ends_a_turn_ends_generation(void **state)
 static void templates_and_tokens_make_a_tokenizer_config(void **state)
 {
     static const char *const names[] = {"default", "tool_use",
-                                        "tool_use"}; /* the first template of a name counts */
+                                        "tool_use"}; /* The first template of a name is used. */
     struct ggufwrite w;
     struct opened o;
     struct buf text = {.tag = MEM_CKPT};
@@ -626,7 +626,8 @@ static void every_allocation_may_fail(void **state)
     struct ggufwrite w;
     struct opened o;
 
-    json_set_alloc_funcs(mem_lib_alloc, mem_free); /* as the program does, so that jansson fails too */
+    /* The program sets the same functions, so that allocations of jansson fail as well. */
+    json_set_alloc_funcs(mem_lib_alloc, mem_free);
     put_tokens(&w);
     ggufwrite_str(&w, "tokenizer.chat_template", "plain");
     open_file(&o, &w);

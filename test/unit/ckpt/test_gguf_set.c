@@ -1,5 +1,4 @@
-/* test_gguf_set.c - paths that mean GGUF, files in several parts, and the weights and configs made of
- * them. */
+/* test_gguf_set.c - paths that name GGUF files, files in several parts, and their weights and configs. */
 #include "ckpthelp.h"
 
 #include <sys/inotify.h>
@@ -80,7 +79,7 @@ static void a_file_or_a_lonely_file_in_a_folder_means_gguf(void **state)
     assert_true(means(dir, "not-there.gguf", &rc, &e) && rc == 0);
     assert_true(means(dir, "", &rc, &e) && rc == 0);
     assert_false(means(dir, "m.safetensors", &rc, &e));
-    write_one(dir, "sha256-0f"); /* a name as in a store that names files by their hash */
+    write_one(dir, "sha256-0f"); /* Some stores name files by their hash. */
     assert_true(means(dir, "sha256-0f", &rc, &e) && rc == 0);
     files_write_in(dir, "GGU", "GGU", 3);
     assert_false(means(dir, "GGU", &rc, &e));
@@ -174,7 +173,7 @@ static int open_all(void *arg, struct err *e)
     return rc;
 }
 
-/* The number of times a file of DIR was opened since INOTIFY began. */
+/* Returns how often a file of DIR was opened since INOTIFY was created. */
 static size_t count_opened(int inotify)
 {
     _Alignas(struct inotify_event) char bytes[8192];
@@ -201,7 +200,7 @@ static void the_files_are_opened_once_whatever_is_taken_from_them(void **state)
     assert_true(inotify_add_watch(inotify, dir, IN_OPEN) >= 0);
     if (open_all((void *)dir, &e) != 0)
         fail_msg("%s", e.msg);
-    assert_int_equal(count_opened(inotify), 2); /* one for each part */
+    assert_int_equal(count_opened(inotify), 2); /* Each part is opened once. */
     close(inotify);
 }
 
@@ -230,7 +229,8 @@ static void every_allocation_may_fail(void **state)
 {
     const char *dir = files_folder();
 
-    json_set_alloc_funcs(mem_lib_alloc, mem_free); /* as the program does, so that jansson fails too */
+    /* The program sets the same functions, so that allocations of jansson fail as well. */
+    json_set_alloc_funcs(mem_lib_alloc, mem_free);
     write_pair(dir, 1, 2);
     help_every_allocation(open_all, (void *)dir);
 }

@@ -1,5 +1,5 @@
-/* test_links.c - every file of a checkpoint, one after the other, as a link: a link out of the folder is
- * refused by name, a link inside the folder and in Hugging Face's cache is followed. */
+/* test_links.c - every file of a checkpoint as a symbolic link, one file at a time: a link that leaves the
+ * folder is refused by name, and a link inside the folder or Hugging Face's cache is followed. */
 #include "ckpthelp.h"
 
 #include <sys/stat.h>
@@ -85,8 +85,8 @@ static int generation(struct folder in, struct err *e)
 /* ---- the files ---- */
 
 static const struct {
-    const char *name; /* in the folder */
-    const char *like; /* a file with the same content, or the content itself if it begins with '=' */
+    const char *name; /* the name in the folder */
+    const char *like; /* the path of a file with the same content, or '=' and the content */
 } contents[] = {
     {"config.json", "={\"model_type\":\"gpt2\"}"},
     {"generation_config.json", "={\"top_k\":3}"},
@@ -119,7 +119,7 @@ static const struct {
 
 enum { MAX_FILES = 6 };
 
-/* A folder by its files, all of which OPEN reads. */
+/* A folder is a list of files, all of which OPEN reads. */
 static const struct {
     open_fn *open;
     const char *file[MAX_FILES];
@@ -216,7 +216,7 @@ static void write_content(const char *name, const char *path)
     fail_msg("the test does not know what belongs into %s", name);
 }
 
-/* A new root with blobs/ and outside/ in it, and the folder SUB. */
+/* Makes an empty root with the folders outside/ and SUB. */
 static void begin(const char *sub)
 {
     static const char *folder;
@@ -242,8 +242,8 @@ static size_t n_files(size_t f)
     return n;
 }
 
-/* Fills the folder. Its file LINKED is written to TARGET, and is a link to it, with the relative path
- * FROM_HERE if that is not NULL. */
+/* Writes the files of the folder. The file LINKED is written to TARGET, and becomes a link to TARGET or, if
+ * FROM_HERE is not NULL, to that relative path. */
 static void fill(size_t f, size_t linked, const char *target, const char *from_here)
 {
     char path[300];

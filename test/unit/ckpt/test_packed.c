@@ -1,5 +1,5 @@
-/* test_packed.c - packed checkpoints: the contents are read as they were written; every altered byte is
- * noticed; every rule of the directory is broken once. */
+/* test_packed.c - packed checkpoints: contents are read as they were written, every altered byte is detected,
+ * and every rule of the directory is broken once. */
 #include "ckpthelp.h"
 
 #include <xxhash.h>
@@ -126,7 +126,7 @@ static void what_was_written_is_read(void **state)
     forget();
 }
 
-/* Files of at most 8192 bytes: each has its first page, and a larger tensor has a file of its own. */
+/* Files have at most 8192 bytes. Each has its own first page, and a larger tensor has its own file. */
 static void weights_are_cut_into_files(void **state)
 {
     char name[64];
@@ -148,7 +148,7 @@ static void weights_are_cut_into_files(void **state)
     pack_close(&p);
     help_refused(pack_open(&p, folder_at("a.gallop.2"), &e), ERR_INPUT, &e, "part 2 of a packed checkpoint",
                  NULL);
-    files_write("a.gallop.3", part[2].data, part[2].len); /* a file with the name of another part */
+    files_write("a.gallop.3", part[2].data, part[2].len); /* This file has the name of another part. */
     help_refused(pack_open(&p, folder_at("a.gallop"), &e), ERR_INPUT, &e, "its first page", NULL);
     files_write("a.gallop.3", part[3].data, part[3].len - PACK_ALIGN);
     help_refused(pack_open(&p, folder_at("a.gallop"), &e), ERR_INPUT, &e, "length is not as it was", NULL);
@@ -185,7 +185,7 @@ static void every_altered_byte_is_noticed_or_counts_for_nothing(void **state)
     forget();
 }
 
-/* Opens a file with DIRECTORY, and 8192 bytes of data from 4096 on. */
+/* Opens a file with DIRECTORY and 8192 bytes of data from offset 4096. */
 static int open_directory(const char *directory, struct err *e)
 {
     static const char data[8192];

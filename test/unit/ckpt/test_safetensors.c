@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "ckpt/safetensors.h"
 
-/* A file of this header and N bytes of data (byte I is I). */
+/* Builds a file of this header and N bytes of data, in which byte I is I. */
 static void make_file(struct buf *b, const char *header, size_t n)
 {
     uint64_t len = strlen(header);
@@ -19,7 +19,7 @@ static void make_file(struct buf *b, const char *header, size_t n)
     assert_false(b->oom);
 }
 
-/* Reads exactly LEN bytes of heap, so that the sanitizer sees any read behind them. */
+/* Reads exactly LEN bytes of heap, so that a sanitizer sees a read after them. */
 static int read_bytes(struct tensor_file *f, const char *bytes, size_t len, struct err *e)
 {
     char *copy = malloc(len ? len : 1);
@@ -34,7 +34,7 @@ static int read_bytes(struct tensor_file *f, const char *bytes, size_t len, stru
         sum += help_touch(&f->tensor[i]);
     tensor_file_close(f);
     free(copy);
-    return rc == 0 && sum == 1 ? 0 : rc; /* uses the sum */
+    return rc == 0 && sum == 1 ? 0 : rc; /* The sum keeps the reads. */
 }
 
 static int read_header(const char *header, size_t n, struct err *e)
@@ -49,7 +49,7 @@ static int read_header(const char *header, size_t n, struct err *e)
     return rc;
 }
 
-/* A header of LEN bytes, nearly all of them blanks that were never written. */
+/* Builds a header of LEN bytes, nearly all of which are blanks in a hole of the file. */
 static int read_long_header(uint64_t len, struct err *e)
 {
     size_t bytes = (size_t)len + 8;
@@ -97,7 +97,7 @@ static void tensors_come_in_the_order_of_their_bytes(void **state)
     assert_string_equal(f.tensor[0].file, "some.safetensors");
     assert_true(f.tensor[0].dtype == DT_BF16 && f.tensor[0].n_dims == 2 && f.tensor[0].shape[1] == 3);
     assert_true(f.tensor[0].stride[0] == 3 && f.tensor[0].stride[1] == 1);
-    assert_ptr_equal(f.tensor[0].data, b.data + 8 + strlen(header)); /* the data is mapped, not copied */
+    assert_ptr_equal(f.tensor[0].data, b.data + 8 + strlen(header)); /* The data is mapped and not copied. */
     assert_ptr_equal(tensor_file_get(&f, "last", 4), &f.tensor[2]);
     assert_null(tensor_file_get(&f, "lost", 4));
     tensor_file_close(&f);
@@ -200,7 +200,7 @@ static void a_header_length_beyond_the_file_costs_no_memory(void **state)
         char bytes[14] = "........{\"a\":";
 
         memcpy(bytes, &length[i], 8);
-        mem_fail_at(3); /* only the path is allocated before */
+        mem_fail_at(3); /* Only the path is allocated before. */
         help_refused(read_bytes(&f, bytes, sizeof(bytes) - (length[i] == 7), &e), ERR_INPUT, &e,
                      "the header should have", NULL);
         assert_false(mem_failed());
@@ -240,7 +240,8 @@ static void no_changed_byte_leads_outside_the_file(void **state)
 
             bytes[i] = value[k];
             refused +=
-                read_bytes(&f, bytes, len, &e) != 0; /* reads every tensor of a file that is not refused */
+                /* A file that is accepted has all of its tensors read. */
+                read_bytes(&f, bytes, len, &e) != 0;
             bytes[i] = old;
         }
     assert_true(refused > 5 * header);

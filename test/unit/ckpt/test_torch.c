@@ -1,4 +1,4 @@
-/* test_torch.c - files of torch.save in both forms: hostile views, wrong storages, every truncation and many
+/* test_torch.c - files of torch.save in both forms: hostile views, wrong storages, every truncation, and many
  * changed bytes. */
 #include "ckpthelp.h"
 
@@ -7,7 +7,7 @@
 #include "ckpt/torch/torch.h"
 #include "zipmake.h"
 
-/* Reads exactly LEN bytes of heap, and every tensor of a file that is not refused. */
+/* Reads exactly LEN bytes of heap, and every tensor of a file that is accepted. */
 static int read_bytes(const char *bytes, size_t len, size_t *n, struct err *e)
 {
     char *copy = malloc(len ? len : 1);
@@ -35,7 +35,7 @@ static int read_bytes(const char *bytes, size_t len, size_t *n, struct err *e)
     "wctorch._utils\n_rebuild_tensor\n(" STORAGE
 #define TAIL "tRs."
 
-/* An archive whose state dict is {"w": a tensor of 4 floats seen through VIEW}. */
+/* Builds an archive whose state dict is {"w": a tensor of 4 floats seen through VIEW}. */
 static int read_view(const char *view, size_t len, struct err *e)
 {
     float data[4] = {1, 2, 3, 4};
@@ -71,29 +71,29 @@ static void views_that_leave_their_storage_are_refused(void **state)
         size_t len;
         bool good;
     } c[] = {
-        {VIEW("K\x00K\x04\x85K\x01\x85"), true},  /* all of it */
-        {VIEW("K\x01K\x04\x85K\x01\x85"), false}, /* from offset 1: one too many */
+        {VIEW("K\x00K\x04\x85K\x01\x85"), true},  /* the whole storage */
+        {VIEW("K\x01K\x04\x85K\x01\x85"), false}, /* offset 1: one element too many */
         {VIEW("K\x01K\x03\x85K\x01\x85"), true},
-        {VIEW("K\x03))"), true}, /* the last, as a scalar */
+        {VIEW("K\x03))"), true}, /* the last element as a scalar */
         {VIEW("K\x04))"), false},
-        {VIEW("K\x00K\x02\x85K\x03\x85"), true}, /* first and last */
+        {VIEW("K\x00K\x02\x85K\x03\x85"), true}, /* the first and the last element */
         {VIEW("K\x00K\x02\x85K\x04\x85"), false},
         {VIEW("K\x00K\x02K\x02\x86K\x02K\x01\x86"), true},
         {VIEW("K\x00K\x02K\x03\x86K\x02K\x01\x86"), false},
-        {VIEW("K\x00K\x02K\x03\x86K\x01K\x01\x86"), true}, /* rows overlap: 2 x 3 out of 4 */
+        {VIEW("K\x00K\x02K\x03\x86K\x01K\x01\x86"), true}, /* overlapping rows: 2 x 3 elements out of 4 */
         {VIEW("K\x00K\x06K\x04\x86K\x00K\x01\x86"), true}, /* expanded */
         {VIEW("K\x00K\x00\x85K\x01\x85"), true},           /* empty */
-        {VIEW("K\x7fK\x00\x85K\x01\x85"), true},           /* empty, and so its offset does not matter */
+        {VIEW("K\x7fK\x00\x85K\x01\x85"), true},           /* empty, so that its offset does not matter */
         {VIEW("K\x00K\x01K\x04\x86\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7fK\x01\x86"),
-         true}, /* the stride of a dimension of 1 */
+         true}, /* the stride of a dimension of size 1 */
         {VIEW("K\x00K\x03\x85\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85"),
-         false}, /* 2 x stride overflows */
+         false}, /* 2 x stride overflows. */
         {VIEW("K\x00K\x02\x85\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85"), false},
         {VIEW(
              "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7fK\x02\x85\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85"),
          false},
         {VIEW("K\x00\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85K\x00\x85"),
-         false}, /* more elements than an address counts */
+         false}, /* more elements than fit into an address */
         {VIEW("K\x00J\x00\x00\x01\x00J\x00\x00\x01\x00J\x00\x00\x01\x00\x87K\x00K\x00K\x00\x87"), false},
     };
     struct err e;
@@ -109,8 +109,8 @@ static void views_that_leave_their_storage_are_refused(void **state)
     }
 }
 
-/* Reads an archive with one storage of 4 floats, which the pickle names with a part (key, FIRST, COUNT) of
- * it, as torch did before 0.4; the tensor is 1-D and has N elements of the part. */
+/* Reads an archive with one storage of 4 floats. The pickle names a part (key, FIRST, COUNT) of it, as torch
+ * did before 0.4, and the tensor has the N elements of the part. */
 static int read_window(unsigned first, unsigned count, unsigned n_elements, struct err *e)
 {
     static const char head[] = "\x80\x02}X\x01\x00\x00\x00wctorch._utils\n_rebuild_tensor\n"
@@ -146,7 +146,7 @@ static void a_window_that_begins_behind_its_storage_is_refused(void **state)
 {
     static const struct {
         unsigned first, count, n_elements;
-        const char *refused; /* NULL: a good file */
+        const char *refused; /* NULL: the file is accepted */
     } c[] = {
         {0, 4, 4, NULL},
         {3, 1, 1, NULL},
@@ -177,7 +177,7 @@ static void a_view_expanded_beyond_the_file_is_refused(void **state)
                  "repeats", NULL);
 }
 
-/* Reads the archive of one 4-float tensor with a changed storage. */
+/* Reads the archive of one tensor of 4 floats after a change of its storage. */
 static int read_storage(const char *name, size_t bytes, const char *order, const char *top, struct err *e)
 {
     static const char pickle[] = HEAD "K\x00K\x04\x85K\x01\x85" TAIL;

@@ -1,5 +1,5 @@
-/* test_torch_zip.c - the directory of zip archives: its members, and that no wrong entry leads outside the
- * bytes. */
+/* test_torch_zip.c - the directory of zip archives: its members are found, and no wrong entry leads outside
+ * the file. */
 #include "ckpthelp.h"
 
 #include "base/buf.h"
@@ -134,7 +134,7 @@ static void every_cut_of_a_zip64_archive_is_refused(void **state)
     assert_int_equal(torch_zip_open(&z, bytes, len, "some.bin", &e), 0);
     torch_zip_close(&z);
     for (size_t n = 0; n < len; n++) {
-        cut = malloc(n ? n : 1); /* exactly N bytes, so that the sanitizer sees a read behind them */
+        cut = malloc(n ? n : 1); /* exactly N bytes, so that a sanitizer sees a read after them */
         assert_non_null(cut);
         memcpy(cut, bytes, n);
         help_refused(torch_zip_open(&z, cut, n, "some.bin", &e), ERR_INPUT, &e, "some.bin", NULL);
@@ -166,7 +166,7 @@ static void no_changed_byte_of_a_zip64_archive_leads_outside(void **state)
             }
             bytes[i] = old;
         }
-    assert_true(opened > len); /* most bytes are data */
+    assert_true(opened > len); /* Most bytes are data. */
     free(bytes);
 }
 

@@ -1,5 +1,5 @@
-/* test_unpickle.c - the restricted pickle machine: the values it builds, the pickles it refuses, and its use
- * of memory. */
+/* test_unpickle.c - the restricted pickle reader: the values that it builds, the pickles that it refuses, and
+ * its use of memory. */
 #include "ckpthelp.h"
 
 #include <sys/resource.h>
@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "ckpt/torch/torch.h"
 
-/* A literal with its length, because pickles contain zero bytes. */
+/* Wraps a literal with its length, because pickles contain zero bytes. */
 #define PICKLE(text) text, sizeof(text) - 1
 
 static int run(struct unpickle *u, const char *bytes, size_t len, struct arena *a, struct err *e)
@@ -18,7 +18,7 @@ static int run(struct unpickle *u, const char *bytes, size_t len, struct arena *
     return unpickle_run(u, bytes, len, a, "some.bin", "data.pkl", e);
 }
 
-/* Runs a pickle that must be refused with ERR_INPUT and all the words. */
+/* Runs a pickle that must be refused with ERR_INPUT and a message that contains all the words. */
 static void refuse(const char *bytes, size_t len, const char *word, const char *word2)
 {
     struct unpickle u;
@@ -73,7 +73,8 @@ static void containers_and_the_memo_work(void **state)
     struct err e;
 
     arena_init(&a, MEM_CKPT);
-    /* {"a": [1, 2, None], "b": the same list, "c": (True, False)}, filled by SETITEMS and SETITEM */
+    /* The value is {"a": [1, 2, None], "b": the same list, "c": (True, False)}, filled by SETITEMS and
+     * SETITEM. */
     assert_int_equal(run(&u,
                          PICKLE("\x80\x02}q\x00(X\x01\x00\x00\x00"
                                 "a]q\x01(K\x01K\x02Ne\x8c\x01"
@@ -87,7 +88,7 @@ static void containers_and_the_memo_work(void **state)
     assert_ptr_equal(torch_dict_get(u.object, "a"), torch_dict_get(u.object, "b"));
     assert_int_equal(torch_dict_get(u.object, "c")->u.item[0]->u.i, 1);
     assert_null(torch_dict_get(u.object, "d"));
-    /* protocol 4: FRAME, SHORT_BINUNICODE, MEMOIZE, STACK_GLOBAL; the value is OrderedDict() */
+    /* The value is OrderedDict(), with FRAME, SHORT_BINUNICODE, MEMOIZE and STACK_GLOBAL of protocol 4. */
     assert_int_equal(run(&u,
                          PICKLE("\x80\x04\x95\x20\x00\x00\x00\x00\x00\x00\x00\x8c\x0b"
                                 "collections\x94\x8c\x0bOrderedDict"
@@ -137,7 +138,7 @@ static void any_other_global_is_refused_by_name(void **state)
            "torch.FloatStorage2", "allowed");
     refuse(PICKLE("\x80\x02"
                   "c\x1b[2J\ns\n."),
-           "?[2J.s", "allowed"); /* no escapes to the terminal */
+           "?[2J.s", "allowed"); /* Terminals must not get escape sequences. */
 }
 
 static void any_other_opcode_is_refused_by_name(void **state)
@@ -187,7 +188,7 @@ static void a_pickle_that_ends_early_is_refused_wherever_it_is_cut(void **state)
 
     arena_init(&a, MEM_CKPT);
     assert_int_equal(run(&u, PICKLE(whole), &a, &e),
-                     ERR_INPUT); /* an odd number of values: the cuts end before that */
+                     ERR_INPUT); /* The number of values is odd, and the cuts end before that. */
     for (size_t n = 0; n < sizeof(whole) - 1; n++) {
         char *cut = malloc(n ? n : 1);
 
@@ -201,7 +202,7 @@ static void a_pickle_that_ends_early_is_refused_wherever_it_is_cut(void **state)
 
 static void sizes_beyond_the_pickle_cost_no_memory(void **state)
 {
-    mem_fail_at(40); /* a refusal needs a handful of small blocks */
+    mem_fail_at(40); /* A refusal needs a few small blocks. */
     refuse(PICKLE("\x80\x02X\xff\xff\xff\xff"
                   "abc."),
            "BINUNICODE", "ends in the middle");
@@ -217,16 +218,17 @@ static void sizes_beyond_the_pickle_cost_no_memory(void **state)
     mem_fail_at(0);
 }
 
-/* One opcode before a hole: the file is large, and the pickle has built nothing that the memo could keep. */
+/* The file has one opcode and a large hole. The pickle has built nothing that the memo could keep. */
 static void a_place_in_the_memo_that_was_not_counted_to_costs_no_memory(void **state)
 {
-    static const char start[] = "\x80\x02Nr\xff\xff\xff\x03"; /* None to place 67108863 */
+    /* None is stored at position 67108863 of the memo. */
+    static const char start[] = "\x80\x02Nr\xff\xff\xff\x03";
     const size_t len = 256 << 20;
     char *hole = map_region_new(len);
 
     assert_non_null(hole);
     memcpy(hole, start, sizeof(start) - 1);
-    mem_fail_at(2); /* the first is the stack's */
+    mem_fail_at(2); /* The first allocation is the stack's. */
     refuse(hole, len, "LONG_BINPUT", "higher than this pickle can count");
     assert_false(mem_failed());
     mem_fail_at(0);
@@ -240,8 +242,8 @@ static void the_memo_counts_the_values_that_were_built(void **state)
         size_t len;
         const char *refused; /* NULL: the pickle is valid */
     } c[] = {
-        {PICKLE("\x80\x02]q\x00."), NULL}, /* Python 3 counts from 0 */
-        {PICKLE("\x80\x02]q\x01."), NULL}, /* Python 2's cPickle from 1 */
+        {PICKLE("\x80\x02]q\x00."), NULL}, /* Python 3 counts from 0. */
+        {PICKLE("\x80\x02]q\x01."), NULL}, /* cPickle of Python 2 counts from 1. */
         {PICKLE("\x80\x02]q\x01]q\x02\x86."), NULL},
         {PICKLE("\x80\x02]r\x00\x00\x00\x00]r\x01\x00\x00\x00\x86."), NULL},
         {PICKLE("\x80\x04]\x94]\x94\x86\x94."), NULL},
@@ -267,7 +269,7 @@ static void the_memo_counts_the_values_that_were_built(void **state)
     }
 }
 
-/* PICKLE: head, then N times body, then tail. */
+/* The pickle is the head, N times the body, and the tail. */
 static void refuse_repeated(const char *head, const char *body, size_t n, const char *word)
 {
     struct buf b;
@@ -293,7 +295,7 @@ static void bombs_hit_the_limits(void **state)
     assert_int_equal(mem_live_bytes(), bytes);
 }
 
-/* A short list that OrderedDict() copies again and again: each copy counts. */
+/* OrderedDict() copies a short list again and again, and each copy counts. */
 static void copies_of_a_shared_list_hit_the_limit(void **state)
 {
     struct buf b;
@@ -416,7 +418,7 @@ static void lack_of_memory_is_reported_without_a_leak(void **state)
     help_every_allocation(run_dict, NULL);
 }
 
-/* A faulty machine that allocates more fails here instead of taking the memory of the computer. */
+/* A faulty reader that allocates more fails here instead of using all memory of the machine. */
 static void limit_memory(void)
 {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -447,6 +449,7 @@ int main(void)
         cmocka_unit_test(lack_of_memory_is_reported_without_a_leak),
     };
 
-    limit_memory(); /* under a sanitizer, whose own memory counts, only the failing allocator is used */
+    /* The memory of a sanitizer would count as well, so only the failing allocator is used there. */
+    limit_memory();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
-/* test_weights.c - whole folders, in every form that torch and safetensors write: the files that count, their
- * contents (compared with torch), the marks of used tensors; and the folders of bad and good checkpoints
- * outside the repository. */
+/* test_weights.c - whole checkpoint folders in every form that torch and safetensors write: the files that
+ * are used, their contents (compared with torch), and the marks of used tensors; also the valid and invalid
+ * checkpoints of the large test data. */
 #include "ckpthelp.h"
 
 #include <dirent.h>
@@ -75,7 +75,7 @@ static void views_are_strided_and_nothing_is_copied(void **state)
     assert_int_equal(weights_get(w, "expanded")->stride[0], 0);
     assert_ptr_equal((const char *)weights_get(w, "offset")->data - 7 * 4,
                      (const char *)weights_get(w, "strided")->data -
-                         (8 + 2) * 4); /* both tensors have one storage */
+                         (8 + 2) * 4); /* Both tensors have one storage. */
     assert_null(weights_get(w, "epoch"));
     assert_null(weights_get(w, "inside"));
     weights_close(w);
@@ -91,7 +91,7 @@ static void tensors_nobody_took_are_counted(void **state)
     assert_int_equal(weights_unused(w, first, 3), 21);
     assert_string_equal(first[0], "plain");
     assert_string_equal(first[1], "transposed");
-    assert_true(weights_has(w, "plain")); /* does not mark the tensor as used */
+    assert_true(weights_has(w, "plain")); /* This does not mark the tensor as used. */
     assert_false(weights_has(w, "plai"));
     assert_string_equal(weights_get(w, "plain")->name, "plain");
     assert_int_equal(weights_unused(w, first, 1), 20);
@@ -145,7 +145,7 @@ static void the_order_of_the_names_decides(void **state)
     static const struct {
         const char *from, *file, *kind;
     } c[] = {
-        /* each takes precedence over those above it */
+        /* Each row takes precedence over the rows above it. */
         {"zip/pytorch_model.bin", "other.safetensors", NULL},
         {"shards-bin/pytorch_model.bin.index.json", "pytorch_model.bin.index.json", "torch zip, 2 shards"},
         {"stream/pytorch_model.bin", "pytorch_model.bin", "torch stream"},
@@ -234,7 +234,7 @@ static void lack_of_memory_is_reported_without_a_leak(void **state)
     help_every_allocation(open_folder, FIXTURES "/both");
 }
 
-/* Folders of bad/ whose fault only a model can see: they open here. */
+/* A model detects the faults of these folders of bad/. Here the folders open. */
 static bool fault_is_the_models(const char *name)
 {
     static const char *const prefix[] = {
@@ -249,7 +249,7 @@ static bool fault_is_the_models(const char *name)
     return false;
 }
 
-/* The file that NAME's expect must be found in the error: from expected.json, or "" for null. */
+/* Reads from expected.json which file the error for the folder must name: "" for null. */
 static void expected_file(const char *dir, char *file, size_t size)
 {
     const char *at, *end;

@@ -1,4 +1,4 @@
-/* zipmake.c - a zip writer for tests: stored members, no zip64, faults on request. */
+/* zipmake.c - see zipmake.h. */
 #include "zipmake.h"
 
 #include "base/buf.h"

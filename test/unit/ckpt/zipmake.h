@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 
-/* The contents of a member. Zeros give a valid member: stored, with its true sizes. */
+/* A member of an archive. If all other fields are zero, the member is valid: stored, with its true sizes. */
 struct zipmake_member {
     const char *name;
     const void *data;
@@ -16,7 +16,7 @@ struct zipmake_member {
     uint32_t local_at;      /* if not 0: the offset of the member in the directory */
 };
 
-/* The faults of the archive's end. */
+/* faults of the end of the archive */
 struct zipmake_end {
     int more_members; /* added to the count */
     uint32_t dir_at;  /* if not 0: the offset of the directory */
@@ -24,7 +24,7 @@ struct zipmake_end {
     const char *comment;
 };
 
-/* Appends an archive of N members to B (empty before). */
+/* Appends an archive of N members to B, which is empty before. */
 void zipmake(struct buf *b, const struct zipmake_member *member, size_t n, const struct zipmake_end *end);
 
 #endif

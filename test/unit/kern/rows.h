@@ -1,7 +1,7 @@
-/* rows.h - all kernels that this machine can run, as one list for the tests to walk.
+/* rows.h - all kernels that this machine can run, in a list for the tests.
  *
- * ref is always the first entry. If the AVX-512 kernels are built a second time for AVX2
- * (KERN_HAVE_EMULATED_AVX512), they are four more entries, whether or not the machine has AVX-512.
+ * ref is always the first entry. If the AVX-512 kernels are also built for AVX2 by emulation
+ * (KERN_HAVE_EMULATED_AVX512), they are four more entries, whether the machine has AVX-512 or not.
  */
 #ifndef GALLOP_TEST_KERN_ROWS_H
 #define GALLOP_TEST_KERN_ROWS_H
@@ -13,15 +13,15 @@ enum { ROWS_MAX = CPU_N_ISAS + 4 };
 struct rows {
     const char *name;
     bool emulated;
-    struct kern k;                       /* NULL: no such kernel */
+    struct kern k;                       /* NULL: there is no such kernel */
     const char *class[KERN_N_FUNCTIONS]; /* arithmetic class of each kernel, or NULL */
 };
 
-/* Fills LIST. Returns the number of entries. */
+/* Fills LIST, and returns the number of entries. */
 size_t rows_list(struct rows list[ROWS_MAX]);
 
-/* Returns memory for kern_gemm.sums of any kernel, aligned to 64 bytes and filled with NaN. There is one for
- * all, so only one thread may use it. */
+/* Returns memory for kern_gemm.sums of any kernel, aligned to 64 bytes and filled with NaN. All calls return
+ * the same memory, so only one thread may use it. */
 float *lent_sums(void);
 
 /* Returns true if the kernel of F gives the bits of the ref kernel. */

@@ -1,8 +1,9 @@
 /* test_attn.c - every attention kernel on one chunk: the bits of ref, an oracle, and independence of the
  * other rows in a call.
  *
- * A problem holds queries, keys and values in exact values and packed in tiles. Tokens that no row sees hold
- * large finite numbers, dims from d to dp are zeros, outputs and scratch are NaN before the call. */
+ * A problem holds queries, keys and values both exactly and packed in tiles. Tokens that no row sees hold
+ * large finite numbers, dims from d to dp are zero, and outputs and scratch are NaN before the call.
+ */
 #include <math.h>
 
 #include "check.h"
@@ -12,7 +13,7 @@
 
 enum { MOST_M = 60, MOST_D = KERN_ATTN_DIM, SCRATCH = 2 * KERN_ATTN_ROWS * KERN_CHUNK };
 
-enum type { F32, BF16, I8, N_TYPES }; /* types of keys and values */
+enum type { F32, BF16, I8, N_TYPES }; /* the dtypes of keys and values */
 
 enum view { FULL, CAUSAL, WINDOW, RANDOM, ONE_TOKEN, NOTHING, N_VIEWS };
 
@@ -21,8 +22,8 @@ struct problem {
     enum type type;
     float scale, softcap;
     int32_t lo[MOST_M], hi[MOST_M];
-    float *q, *k, *v;  /* exact: [m][dp], [tokens][dp], [tokens][dp] */
-    void *k_in, *v_in; /* the tiles as the kernel reads them, one after the other */
+    float *q, *k, *v;  /* exact values: [m][dp], [tokens][dp], [tokens][dp] */
+    void *k_in, *v_in; /* the tiles in the order in which the kernel reads them */
     const void *k_tile[KERN_CHUNK_TILES], *v_tile[KERN_CHUNK_TILES];
 };
 
@@ -57,7 +58,7 @@ static void set_view(struct problem *p, struct check_rng *g, enum view view)
             p->hi[r] = end;
             p->lo[r] = end > 37 ? end - 37 : 0;
             break;
-        case RANDOM: /* some rows see nothing */
+        case RANDOM: /* Some rows see nothing. */
             p->lo[r] = a;
             p->hi[r] = b;
             break;
@@ -87,8 +88,8 @@ static size_t tile_bytes(const struct problem *p)
     return KERN_TILE * p->dp * size[p->type] + (p->type == I8 ? KERN_TILE * sizeof(float) : 0);
 }
 
-/* Stores X in element I of tile T of the kernel's array, an int8 as a multiple of the SCALE of its token.
- * Returns the value that the kernel will read. */
+/* Stores X in element I of tile T of the kernel's array; int8 elements are multiples of the SCALE of their
+ * token. Returns the value that the kernel will read. */
 static float put(const struct problem *p, void *to, size_t t, size_t i, float x, float scale)
 {
     char *tile = (char *)to + t * tile_bytes(p);
@@ -103,8 +104,7 @@ static float put(const struct problem *p, void *to, size_t t, size_t i, float x,
     }
 }
 
-/* Stores and returns the scale of a token of int8: sometimes subnormal, and huge if no row sees the
- * token. */
+/* Stores and returns the int8 scale of a token: sometimes subnormal, and huge if no row sees the token. */
 static float put_scale(const struct problem *p, struct check_rng *g, void *to, size_t token, bool seen)
 {
     float scale = seen                ? (check_below(g, 20) ? 0.02f * fabsf(check_float(g)) : 0x1p-140f)
@@ -130,7 +130,7 @@ static void fill(struct problem *p, struct check_rng *g)
 
         for (size_t d = 0; d < dp; d++) {
             size_t tile = t / KERN_TILE, in = t % KERN_TILE;
-            size_t n = p->type == BF16 ? 2 : p->type == I8 ? 4 : 1; /* elements in a lane */
+            size_t n = p->type == BF16 ? 2 : p->type == I8 ? 4 : 1; /* elements of a lane */
             size_t k_at = (d / n * KERN_TILE + in) * n + d % n, v_at = (in / n * dp + d) * n + in % n;
             float k = seen ? 2 * check_float(g) : 1e30f, v = seen ? check_float(g) : -1e30f;
 
@@ -204,7 +204,7 @@ static void run(const struct problem *p, const struct kern *k, size_t r, size_t 
         .n_tiles = p->tiles,
         .scale = p->scale,
         .softcap = p->softcap,
-        .next = p->k_tile, /* a hint that must not change anything */
+        .next = p->k_tile, /* This hint must not change anything. */
         .n_next = m % 2 ? p->tiles : 0,
     };
 
@@ -239,11 +239,11 @@ static double value_scale(const struct problem *p, size_t token)
     return (double)scale;
 }
 
-/* Compares row R with an oracle in double precision, within the error of fp32: of a score by its dot of D
- * products, its scaling and its cap; of a weight by the errors of its score and of the maximum and by exp;
- * of the output by its weights (8 bits in bf16) and the sum over tokens. Bf16 dots round q, an error of up
- * to 2^-8. Int8 rounds a score and a weight once more; products below 2^-120 may vanish. Int8 dots have an
- * error of 2^-8 of the largest q of the row in each product, and of 2^-9 of its largest weight. */
+/* Compares row R with an oracle in double precision, within the error of fp32. The error of a score comes
+ * from its dot of D products, its scaling and its cap; that of a weight from its score, the maximum and exp;
+ * that of the output from its weights (8 bits in bf16) and the sum over tokens. Bf16 dots round q, an error
+ * of up to 2^-8. Int8 rounds a score and a weight once more, and products below 2^-120 may vanish. Int8 dots
+ * have an error of 2^-8 of the largest q of the row in each product, and of 2^-9 of its largest weight. */
 static void compare_row_with_oracle(const struct problem *p, const struct result *got, size_t r,
                                     const char *class, const char *name)
 {
@@ -443,8 +443,7 @@ static void tiles_that_nobody_sees_change_nothing(void **state)
         }
 }
 
-/* Products of weights and values that are so small that they vanish leave zeros of either sign in the
- * sums. */
+/* Products of weights and values that underflow leave zeros of either sign in the sums. */
 static void zeros_have_one_sign_in_company_and_alone(void **state)
 {
     struct rows list[ROWS_MAX];

@@ -1,8 +1,9 @@
-/* test_attn_i4.c - rows of a KV cache in 4 bits: rounding in every kernel, and attention against that to
- * int8 tiles made here from the layout that attn_i4.h describes.
+/* test_attn_i4.c - rows of a KV cache in 4 bits: rounding in every kernel, and attention compared with that
+ * to int8 tiles, which are built here from the layout that attn_i4.h describes.
  *
- * test_attn.c proves attention to int8. Here remains to prove that a tile of 4 bits is read as the tile of
- * int8 that it stands for, bit for bit, in every kernel of every class, and that only seen tiles count. */
+ * test_attn.c tests attention to int8. This test shows that a tile of 4 bits is read as the int8 tile that it
+ * represents, bit for bit, in every kernel of every class, and that only visible tiles count.
+ */
 #include <math.h>
 
 #include "check.h"
@@ -12,7 +13,7 @@
 
 enum { MOST_M = 30, MOST_D = KERN_ATTN_DIM, GROUPS = MOST_D / KERN_I4_GROUP };
 
-/* The chunk of one head: rows as codes, factors and scales, and both forms of the tiles. */
+/* The chunk of one head: rows as codes, zero points and scales, and both forms of the tiles. */
 struct problem {
     size_t m, dp, tiles;
     float q[MOST_M * MOST_D];
@@ -39,7 +40,7 @@ static size_t i8_bytes(size_t dp)
     return KERN_TILE * (dp + sizeof(float));
 }
 
-/* Stores row TOKEN in both forms of a tile, the int8 form by arithmetic of its own. */
+/* Stores row TOKEN in both forms of a tile. The int8 form is computed independently. */
 static void put(struct problem *p, struct check_rng *g, bool values, size_t token)
 {
     uint8_t code[MOST_D], factor[GROUPS];

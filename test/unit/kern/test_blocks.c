@@ -1,6 +1,6 @@
-/* test_blocks.c - linears whose weights stay in GGUF's blocks, MXFP4 among them: the result of a double with
- * the unpacked weights, the same bits in every kernel, for a row alone and with others, and what is
- * refused. */
+/* test_blocks.c - linears whose weights stay in GGUF's quantized blocks, including MXFP4: results compared
+ * with double precision on the unpacked weights, equal bits in every kernel and for a row alone or with
+ * others, and the matrices that are refused. */
 #include <math.h>
 
 #include "check.h"
@@ -15,7 +15,7 @@ enum { N_TYPES = sizeof(types) / sizeof(types[0]) };
 
 static struct pool *pool;
 
-/* The places of the halves of a block; -1: the block has one half. */
+/* The offsets of the two halves of a block; -1: the block has one half. */
 static const int halves[DT_N][2] = {
     [DT_Q4_0] = {0, -1}, [DT_Q4_1] = {0, 2}, [DT_Q5_0] = {0, -1},   [DT_Q5_1] = {0, 2},   [DT_Q8_0] = {0, -1},
     [DT_Q4_K] = {0, 2},  [DT_Q5_K] = {0, 2}, [DT_Q6_K] = {208, -1}, [DT_MXFP4] = {-1, -1}};
@@ -31,7 +31,7 @@ static struct view matrix(const char *name, enum dtype t, size_t n, size_t k, ui
     for (size_t i = 0; i < bytes; i++)
         data[i] = (uint8_t)check_u32(&g);
     for (size_t i = 0; i < bytes && t == DT_MXFP4;
-         i += dtype_bytes(t)) /* the two smallest exponents are subnormal */
+         i += dtype_bytes(t)) /* The two smallest exponents are subnormal. */
         data[i] = data[i] % 16 == 0 ? data[i] / 16 % 2 : 118 + data[i] % 12;
     for (size_t i = 0; i < bytes; i += dtype_bytes(t))
         for (int h = 0; h < 2; h++)
@@ -120,7 +120,7 @@ static void every_format_is_near_to_what_a_double_computes(void **state)
     static double want[5 * MOST_N], tolerance[5 * MOST_N];
 
     fill(x, 5 * MOST_K, 1);
-    memset(x + MOST_K + 32, 0, 32 * sizeof(*x)); /* a group of zeros */
+    memset(x + MOST_K + 32, 0, 32 * sizeof(*x)); /* This group is all zeros. */
     for (size_t t = 0; t < N_TYPES; t++)
         for (size_t n = 1; n <= 97; n += 32) {
             struct view v = matrix("w", types[t], n, MOST_K, t + n);
@@ -130,9 +130,10 @@ static void every_format_is_near_to_what_a_double_computes(void **state)
             for (size_t i = 0; i < 5 * n; i++) {
                 want[i] = product(&v, i % n, x + i / n * MOST_K, &tolerance[i]);
                 tolerance[i] =
-                    tolerance[i] * 64 * CHECK_U; /* 16 groups; min and code have errors of their own */
+                    /* There are 16 groups, and both minimum and code have errors. */
+                    tolerance[i] * 64 * CHECK_U;
                 if (types[t] == DT_Q4_1 || types[t] == DT_Q5_1 || types[t] == DT_Q4_K || types[t] == DT_Q5_K)
-                    tolerance[i] *= 8; /* the products are larger than their sum */
+                    tolerance[i] *= 8; /* The products are larger than their sum. */
             }
             run(&l, x, 5, y);
             check_near(y, want, tolerance, 5 * n, "%s n=%zu", dtype_name(types[t]), n);
@@ -141,7 +142,7 @@ static void every_format_is_near_to_what_a_double_computes(void **state)
         }
 }
 
-/* Every kernel gives the same bits, and so does every row of the input alone. */
+/* Every kernel gives the same bits, and so does every input row alone. */
 static void rows_of_kernels_and_company_change_no_bit(void **state)
 {
     static float x[MOST_M * MOST_K], want[MOST_M * MOST_N], got[MOST_M * MOST_N], one[MOST_N];
@@ -173,7 +174,7 @@ static void rows_of_kernels_and_company_change_no_bit(void **state)
         }
 }
 
-/* More rows than go through a panel together. */
+/* There are more rows than a panel takes at once. */
 static void many_rows_change_no_bit(void **state)
 {
     enum { M = 1100, K = 256, N = 40 };
@@ -304,7 +305,7 @@ static void parts_of_several_formats_are_those_apart(void **state)
         drop(&v[p]);
 }
 
-/* q and k as GGUF stores them for llama.cpp's form of RoPE. */
+/* GGUF stores q and k in the row order that llama.cpp's RoPE needs. */
 static void interleaved_rows_come_in_their_order(void **state)
 {
     enum { N = 64, K = 256 };
@@ -405,7 +406,7 @@ static void what_is_not_taken_is_unpacked(void **state)
     other = d;
     other.part[1] = &w;
     other.n_parts = 2;
-    assert_string_equal(taken_by(&other), "gallop"); /* one panel has columns of both */
+    assert_string_equal(taken_by(&other), "gallop"); /* One panel has columns of both. */
     v.shape[0] = w.shape[0] = 32;
     assert_string_equal(taken_by(&other), "blocks");
     other.paired = true;
@@ -446,7 +447,7 @@ static void a_scale_that_is_not_finite_is_refused(void **state)
         }
 }
 
-/* A row that contains a number that is not finite gives NaN in every output that depends on it, and in no
+/* An input row that contains NaN or an infinity gives NaN in every output that depends on it, and in no
  * other. */
 static void an_input_that_is_not_finite_stays_so(void **state)
 {

@@ -1,11 +1,12 @@
 /* test_dot512.c - the classes "bf16 dot", "bf16 tile dot" and "int8 dot": the AVX512-BF16, AMX and VNNI
- * kernels, emulated and, for AMX, on the machine itself, against VDPBF16PS, TDPBF16PS and sums of integers
+ * kernels (emulated, and for AMX also on the machine itself) against VDPBF16PS, TDPBF16PS and integer sums
  * written out in plain C.
  *
- * The models below take pairs in ascending order, as gemm.h says, and each pair as Intel's manual does: the
- * odd element first, two fused operations; or slices of sixteen pairs, even and odd elements apart.
- * Subnormals are zeros. How rows, panels and K are cut must not change a bit, so the model does not cut. The
- * test is skipped if the emulation is not built. */
+ * The models below add pairs in ascending order, as gemm.h says, and each pair as Intel's manual does: the
+ * odd element first, in two fused operations; or in slices of sixteen pairs, with even and odd elements
+ * summed separately. Subnormals are zeros. The way in which rows, panels and K are cut must not change a bit,
+ * so the models do not cut. The test is skipped if the emulation is not built.
+ */
 #include <math.h>
 
 #include "check.h"
@@ -75,7 +76,7 @@ struct class
     bool tiles;
 };
 
-/* Computes TDPBF16PS: adds the PAIRS of a slice to S. The pairs of a column of B lie BY elements apart. */
+/* Computes TDPBF16PS: adds the PAIRS of a slice to S. The pairs of a column of B are BY elements apart. */
 static float tile(float s, const uint16_t *a, const uint16_t *b, size_t by, size_t pairs)
 {
     float even = 0, odd = 0;
@@ -199,10 +200,10 @@ static void gemm_keeps_denormals_that_the_dot_flushes(void **unused)
     check_gemm(2, 70, 40, 0, 2, 0x1p-66f);
 }
 
-/* Replaces the dots S of one row by weights. Sets their maximum score and their sum. */
+/* Replaces the dots S of one row by weights, and returns their maximum score and their sum. */
 static void weigh_model(const struct kern_attn *a, size_t r, float *s, float *max, float *sum)
 {
-    const bool given = a->softcap > 0 || !(a->scale > 0); /* the scores replace the dots */
+    const bool given = a->softcap > 0 || !(a->scale > 0); /* The scores replace the dots. */
     float lane[KERN_TILE] = {0}, most = -INFINITY, twos = (given ? 1 : a->scale) * KMATH_LOG2E;
 
     for (int32_t j = a->lo[r]; j < a->hi[r]; j++) {
@@ -261,7 +262,7 @@ static float i8_scale(const void *tile, size_t token, size_t dp)
     return scale;
 }
 
-/* Returns the step of integers of which MOST stands for LARGEST. Sets *inv to its inverse. */
+/* Returns the integer scale at which MOST stands for LARGEST, and sets *inv to its inverse. */
 static float i8_step(float most, float largest, float *inv)
 {
     *inv = largest / most;
@@ -313,7 +314,7 @@ static void i8_model(const struct kern_attn *a, size_t r, float *max, float *sum
     }
 }
 
-/* Fills tiles at KV with random bf16, or with bytes and scales, one of which is zero. */
+/* Fills tiles at KV with random bf16, or with bytes and scales of which one is zero. */
 static void fill_tiles(char *kv, size_t tiles, size_t dp, bool i8)
 {
     size_t bytes = i8 ? KERN_TILE * (dp + sizeof(float)) : KERN_TILE * dp * 2;
@@ -333,7 +334,7 @@ static void fill_tiles(char *kv, size_t tiles, size_t dp, bool i8)
 
 enum attn_class { BF16, TILES, I8, N_CLASSES };
 
-/* Emulated attention gives the bits of the model; so does that of the machine, if it has any. */
+/* Emulated attention gives the bits of the model, and so does that of the machine if the machine has it. */
 static void compare_attn(const struct kern_attn *a, enum attn_class class)
 {
     static const enum cpu_isa isas[N_CLASSES] = {CPU_AVX512BF16, CPU_AMX, CPU_AVX512VNNI};
@@ -419,7 +420,7 @@ static void attention_differs_for_some_number_of_tiles(void **unused)
         }
 }
 
-/* Integers have no NaN: rows of q that are not finite must not give finite weights, nor overflow the
+/* Integers have no NaN. Rows of q that are not finite must not give finite weights, and must not overflow the
  * sums. */
 static void a_row_that_is_not_finite_looks_like_one_that_is(void **unused)
 {

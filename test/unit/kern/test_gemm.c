@@ -1,11 +1,12 @@
-/* test_gemm.c - every kernel of gemm_f32, gemm_bf16 and gemm_i8: the bits of ref, an oracle, and
- * independence of the other rows in a call.
+/* test_gemm.c - every kernel of gemm_f32, gemm_bf16 and gemm_i8: the bits of ref, an oracle, and independence
+ * of the other rows in a call.
  *
- * A problem holds W once in exact values and packed as gemm.h says. The rows of A lie further apart than K,
- * with NaN in between, and A ends with its last element; the rows of C lie further apart than N, with marks
- * in between. So reading or writing too far shows. If sums end in an activation, the floats or all bytes of
- * the next gemm's input are compared with the sums after the activation of ref and the kernel's own
- * gemm_in. */
+ * A problem holds W both exactly and packed as gemm.h says. The rows of A are further apart than K, with NaN
+ * in between, and A ends with its last element; the rows of C are further apart than N, with marks in
+ * between. So the test sees reads and writes beyond the rows. If sums end in an activation, the floats or all
+ * bytes of the next gemm's input are compared with what ref's activation and the kernel's own gemm_in make of
+ * the sums.
+ */
 #include <math.h>
 
 #include "check.h"
@@ -21,9 +22,9 @@ struct problem {
     size_t m, k, n, panels, lda, ldc;
     enum type type;
     bool with_bias;
-    float *a; /* A before rounding */
+    float *a; /* A before it is rounded */
     void *b;
-    double *w; /* [n][k] exact values of the weights */
+    double *w; /* [n][k], the exact values of the weights */
     float *bias;
 };
 
@@ -134,7 +135,8 @@ static void *new_in(const struct kern *kern, enum type t, const float *x, size_t
     return in;
 }
 
-/* Computes the rows [r, r + m) of A for the panels [p0, p1), with the result and the end that G names. */
+/* Computes the rows [r, r + m) of A for the panels [p0, p1), with the result and the epilogue that G
+ * names. */
 static void run_as(const struct problem *p, const struct kern *k, size_t r, size_t m, size_t p0, size_t p1,
                    struct kern_gemm g)
 {
@@ -193,8 +195,8 @@ static void exact_row(const struct problem *p, size_t r, double *a)
         a[k] = isinf(127.0f / most) ? 0 : (double)rintf(x[k] * (127.0f / most)) * (double)(most / 127.0f);
 }
 
-/* A sum of K fused operations has an error of at most K half units of the sum of magnitudes, whatever their
- * order; a sum of integers is exact and is rounded three times on its way to a float. */
+/* A sum of K fused operations has an error of at most K half units of the sum of magnitudes, in any order. A
+ * sum of integers is exact, and is rounded three times on its way to a float. */
 static void compare_with_oracle(const struct problem *p, const float *c, const char *name)
 {
     double want[MOST_N], tolerance[MOST_N], a[MOST_K];
@@ -221,8 +223,8 @@ static void compare_with_oracle(const struct problem *p, const float *c, const c
     }
 }
 
-/* Runs every kernel of the machine on one problem: compares with ref where the class promises its bits, else
- * with the oracle. */
+/* Runs every kernel of the machine on one problem. Compares with ref where the arithmetic class promises
+ * equal bits, otherwise with the oracle. */
 static void compare_rows(const struct problem *p, bool oracle_too)
 {
     struct rows list[ROWS_MAX];
@@ -310,8 +312,8 @@ static void nothing_is_multiplied_when_k_is_zero(void **state)
     compare_shape(&g, 9, 0, 40, true);
 }
 
-/* Negative products that are too small for fp32 sum up to -0; adding a bias that does not exist would make
- * it +0. */
+/* Negative products that are too small for fp32 sum up to -0. Adding a missing bias as zero would make it
+ * +0. */
 static void a_sum_that_vanishes_keeps_its_sign(void **state)
 {
     struct check_rng g = {7};
@@ -328,7 +330,7 @@ static void a_sum_that_vanishes_keeps_its_sign(void **state)
             for (size_t i = 0; i < (m - 1) * p.lda + p.k; i++)
                 p.a[i] = 1e-30f;
             for (size_t i = 0; i < p.panels * KERN_NR * (bf16 ? 4 : 3); i++)
-                if (bf16) /* the fourth element of K is padding */
+                if (bf16) /* The fourth element of K is padding. */
                     ((uint16_t *)p.b)[i] = i / KERN_NR % 4 > 1 && i % 2 ? 0 : dtype_f32_to_bf16(-1e-30f);
                 else
                     ((float *)p.b)[i] = -1e-30f;
@@ -402,7 +404,7 @@ static void any_split_of_rows_and_panels_equals_the_whole(void **state)
         }
 }
 
-/* Computes part number PART of PARTS of the rows of P. */
+/* Computes part PART of PARTS of the rows of P. */
 static void run_part(const struct problem *p, const struct kern *k, size_t part, size_t parts, float *out)
 {
     run_as(p, k, 0, p->m, 0, p->panels,
@@ -452,7 +454,7 @@ static void parts_of_rows_make_the_whole_each_row_in_one_of_them(void **state)
         }
 }
 
-/* Kernels may store whole cache lines in another way than parts of them. */
+/* Kernels may store whole cache lines differently from parts of them. */
 static void results_in_whole_lines_are_those_in_others(void **state)
 {
     static const size_t shapes[][3] = {{127, 40, 64}, {128, 40, 64}, {130, 100, 96}, {530, 33, 72}};
@@ -513,7 +515,7 @@ static void run_piece(const struct problem *p, const struct kern *k, size_t k0, 
     free(in);
 }
 
-/* Computes P in pieces of K of any length that the contract allows, each in two calls, with every kernel of
+/* Computes P in slices of K of any length that the contract allows, each in two calls, with every kernel of
  * the machine. */
 static void compare_pieces(const struct problem *p, struct check_rng *g)
 {
@@ -591,7 +593,7 @@ static void run_cut(const struct problem *p, const struct kern *k, size_t cut, s
     run_as(p, k, 0, p->m, cut, p->panels, as);
 }
 
-/* Checks that AS ends in the floats X [m, n], in rows further apart; or, if an input can be written in
+/* Checks that AS ends in the floats X [m, n], in rows further apart than n; or, if an input can be written in
  * parts, in the input made of them. OTHER must differ from them. */
 static void compare_end(const struct problem *p, const struct rows *row, size_t cut, struct kern_gemm as,
                         const float *x, const float *other)
@@ -673,7 +675,8 @@ static void sums_end_activated_in_floats_and_in_the_next_input(void **state)
                          j % 2 ? KERN_ACT : KERN_GLU, (enum kern_act)check_below(&g, KERN_N_ACTS));
 }
 
-/* The byte 255 times 127 over the longest K, and its negative: the largest sums that integers must hold. */
+/* The byte 255 times 127 over the longest K, and its negative, are the largest sums that the integers must
+ * hold. */
 static void the_largest_integers_do_not_wrap(void **state)
 {
     enum { K = KERN_I8_MOST_K };
@@ -710,14 +713,14 @@ static void the_largest_integers_do_not_wrap(void **state)
         }
 }
 
-/* Zeros, numbers whose inverse is infinite, halves, and numbers that are not finite. */
+/* The rows are zeros, numbers whose inverse is infinite, halves, and numbers that are not finite. */
 static void rows_of_any_size_become_integers(void **state)
 {
     static const struct {
         float x[3], want; /* the sum of 3 x as integers with their own scale, with weights of 1 */
     } cases[] = {
-        {{0, -0.0f, 0}, 0},          {{0x1p-149f, 0, 0}, 0}, /* 127 / x is infinite */
-        {{127, 0.5f, 1.5f}, 129},                            /* ties to even: 127, 0, 2 */
+        {{0, -0.0f, 0}, 0},          {{0x1p-149f, 0, 0}, 0}, /* 127 / x is infinite. */
+        {{127, 0.5f, 1.5f}, 129},                            /* Ties round to even: 127, 0, 2. */
         {{-127, 2.5f, -0.5f}, -125}, {{NAN, 1, 1}, NAN},     {{1, INFINITY, 1}, NAN},
         {{1, -INFINITY, NAN}, NAN},  {{3e38f, 0, 0}, 3e38f},
     };
@@ -744,7 +747,8 @@ static void rows_of_any_size_become_integers(void **state)
         }
 }
 
-/* Elements beyond the given maximum are limited to it; it does not hide a number that is not finite. */
+/* Elements beyond the given maximum are limited to it. The limit does not hide a number that is not
+ * finite. */
 static void a_row_with_a_given_size_becomes_other_integers(void **state)
 {
     static const struct {

@@ -1,5 +1,5 @@
-/* test_hadamard.c - the rotation of int8 rows and linears is orthogonal and its own inverse, and every
- * kernel gives the same bits. */
+/* test_hadamard.c - the Hadamard rotation of int8 rows and linears is orthogonal and its own inverse, and
+ * every kernel gives the same bits. */
 #include <math.h>
 
 #include "base/rng.h"
@@ -75,7 +75,7 @@ static void products_of_rows_stay(void **state)
     }
 }
 
-/* The purpose of the rotation: one large dim of 64 becomes 64 dims of an eighth of it. */
+/* The rotation spreads one large dim of 64 over 64 dims of an eighth of it. */
 static void a_large_dim_is_spread(void **state)
 {
     float x[64] = {0};

@@ -1,5 +1,5 @@
 /* test_i4.c - gemm_i4 against gemm_i8 over the same weights as bytes, bit for bit, in every kernel: any rows
- * and columns, both sizes of groups, a shorter last group, every end of a gemm. */
+ * and columns, both group sizes, a shorter last group, every epilogue. */
 #include <math.h>
 
 #include "check.h"
@@ -12,7 +12,7 @@ enum { NR = KERN_NR, GAP = 3 };
 static struct rows list[ROWS_MAX];
 static size_t n_rows;
 
-/* A [m, k] and W [n, k], in 4 bits and as bytes; the rows of C lie further apart than N. */
+/* A [m, k] and W [n, k], in 4 bits and as bytes. The rows of C are further apart than N. */
 struct problem {
     size_t m, k, n, group, panels, ldc;
     float *a, *bias;
@@ -28,7 +28,7 @@ static void *take(size_t bytes)
     return p;
 }
 
-/* Stores column C of panel P: a random multiple and offset for each group, and codes whose weights stay
+/* Stores column C of panel P: a random scale and zero point for each group, and codes whose weights stay
  * within int8. */
 static void put_column(const struct problem *p, size_t panel, size_t c, struct check_rng *g)
 {

@@ -1,4 +1,4 @@
-/* test_kern.c - the kernel table: every function has a kernel, the level is respected, the names are
+/* test_kern.c - the kernel table: every function has a kernel, the level is respected, and the names are
  * right. */
 #include "kern/kern.h"
 

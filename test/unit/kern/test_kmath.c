@@ -12,7 +12,7 @@ static double ulps(float y, double exact)
     return fabs((double)y - exact) / ldexp(1, e - 24);
 }
 
-/* Returns the STEP-th representable number after x; the steps are fine everywhere in a range. */
+/* Returns the STEP-th representable number after x. The steps are fine in the whole range. */
 static float next(float x, uint32_t step)
 {
     if (x < 0)
@@ -118,7 +118,7 @@ static double exact_act(double x, enum kern_act f)
     return (double)NAN;
 }
 
-/* The error is absolute near zero and relative elsewhere, as fp32 can hold a product with x. */
+/* The error is absolute near zero and relative elsewhere, the best that fp32 can do for a product with x. */
 static void activations_agree_with_double_precision(void **state)
 {
     for (enum kern_act f = KERN_SILU; f < KERN_N_ACTS; f++)

@@ -8,7 +8,7 @@
 #include "rows.h"
 #include "tensor/dtype.h"
 
-enum { NR = KERN_NR, GAP = 3, MOST_SCALE = 252 }; /* with the scale 253, the value 6 is infinite */
+enum { NR = KERN_NR, GAP = 3, MOST_SCALE = 252 }; /* With the scale 253, the value 6 is infinite. */
 
 static struct rows list[ROWS_MAX];
 static size_t n_rows;
@@ -20,7 +20,7 @@ static double value(unsigned nibble, unsigned scale)
     return ldexp(nibble & 8 ? -fp4[nibble & 7] : fp4[nibble & 7], (int)scale - 127);
 }
 
-/* A [m, k] and W [n, k], packed and unpacked; the rows of C lie further apart than N. */
+/* A [m, k] and W [n, k], packed and unpacked. The rows of C are further apart than N. */
 struct problem {
     size_t m, k, n, panels, ldc;
     uint8_t *nibble, *scale; /* [panels * 32, k], [panels * 32, k / 32] */
@@ -107,7 +107,7 @@ static void run(const struct problem *p, const struct kern *k, bool bf16, bool p
                           .n = p->n,
                           .sums = lent_sums()};
 
-    memset(in, 0xff, in_bytes); /* NaN shows if it is read */
+    memset(in, 0xff, in_bytes); /* NaN shows a read. */
     memset(scratch, 0xff, panel);
     for (size_t r = 0; r < p->m; r++)
         (bf16 ? k->gemm_in_bf16 : k->gemm_in_f32)(in, p->a + r * p->k, r, p->m, p->k);
@@ -207,8 +207,7 @@ static void a_nibble_with_some_scale_is_another_number(void **state)
         }
 }
 
-/* The unpacked panels, which the other tests compare with, hold the weights, and ref multiplies with
- * them. */
+/* The unpacked panels, with which the other tests compare, hold the weights, and ref multiplies by them. */
 static void ref_computes_what_the_format_says(void **state)
 {
     struct check_rng g = {10};

@@ -1,6 +1,5 @@
 /* test_peak.c - the loops that measure the machine: a reader that skips memory, or a loop that counts
- * operations it does not do, would falsify every share that a benchmark prints. Time itself is not
- * tested. */
+ * operations it does not do, would falsify every share that a benchmark prints. Time itself is not tested. */
 #include "base/cpu.h"
 #include "kern/peak.h"
 

@@ -1,8 +1,8 @@
 /* test_vec.c - norms, RoPE, activations, conversions, reductions and the joining of chunks: the bits of ref
  * in every kernel, and ref against double precision.
  *
- * Lengths run over every tail; vectors begin at odd addresses; after each output lies a mark that must
- * survive. */
+ * Lengths cover every tail, vectors begin at odd addresses, and a mark after each output must survive.
+ */
 #include <math.h>
 #include <sys/mman.h>
 
@@ -19,7 +19,8 @@ static const uint16_t mark16 = 0x1234;
 static struct rows list[ROWS_MAX];
 static size_t n_rows;
 
-/* A vector that ends at the end of a page with no page after it: masked loads beyond it are caught, too. */
+/* A vector that ends at the end of a page, with no page after it, so that masked loads beyond it are caught
+ * as well. */
 struct vec {
     float *x;
     char *page;
@@ -65,7 +66,7 @@ static size_t length(size_t trial)
 
 enum { N_LENGTHS = 78 };
 
-/* The outputs of a call: a float or bf16 vector, followed by the mark, and x if it was written. */
+/* The outputs of a call: a float or bf16 vector followed by the mark, and x if it was written. */
 struct out {
     float f[MOST + AFTER], x[MOST + AFTER];
     uint16_t h[MOST + AFTER];
@@ -255,7 +256,7 @@ static void quantised_rows_are_equal_and_within_half_a_step(void **state)
 
             if (kind == 1)
                 make_special(&g, x.x, n);
-            for (size_t i = 0; i < n && kind == 2; i++) /* halves between integers */
+            for (size_t i = 0; i < n && kind == 2; i++) /* These are halves between integers. */
                 x.x[i] = ((float)check_below(&g, 254) - 126.5f) / 127 * 4;
             for (size_t i = 0; i < n && kind == 3; i++)
                 x.x[i] *= 0x1p-110f;
@@ -441,7 +442,7 @@ static void sums_of_exponentials_agree_with_double_precision(void **state)
     }
 }
 
-/* The running state of attention, and the chunk that joins it. */
+/* The running state of attention, and the chunk that is joined to it. */
 static void fold_once(const struct kern *k, struct out *o, float m, float l, const float *x, float m2,
                       float l2, const float *o2, size_t d)
 {
@@ -488,8 +489,8 @@ static void folding_gives_equal_bits_and_knows_empty_chunks(void **state)
         }
 }
 
-/* Columns of every length, one of them missing; a NaN or an infinity at any place of any column is found,
- * and the largest finite number is not mistaken for one. */
+/* Columns have every length, and one of them is missing. A NaN or an infinity at any position of any column
+ * is found, and the largest finite number is not taken for one. */
 static void packed_words_are_the_columns_and_bad_numbers_are_seen(void **state)
 {
     enum { WORDS = 19 };

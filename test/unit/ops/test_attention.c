@@ -1,9 +1,11 @@
-/* test_attention.c - the eager sink's attention against a plain one in double precision: causal, windows,
- * chunks, sinks in the softmax, soft caps, odd head sizes, long contexts that are split, rows of every type;
- * and of caches that keep the first rows and a window as StreamingLLM's paper has it
- * (https://arxiv.org/abs/2309.17453): keys are kept unturned, and what a query sees is rotated to positions 0,
- * 1, 2, ... inside the cache, with the query last. And the same bits however a sequence is cut, whatever
- * stands beside it, and on any number of threads.
+/* test_attention.c - the attention of the eager sink against a plain one in double precision: causal,
+ * windows, chunks, sinks in the softmax, soft caps, odd head sizes, long contexts that are split, and rows of
+ * every dtype. A sequence gives the same bits however it is cut, beside any other sequence, and on any number
+ * of threads.
+ *
+ * Also caches that keep the first rows and a window, as in StreamingLLM (https://arxiv.org/abs/2309.17453):
+ * keys are stored without RoPE, and the rows that a query sees are rotated to the positions 0, 1, 2, ...
+ * inside the cache, with the query last.
  */
 #include <math.h>
 
@@ -15,22 +17,22 @@ enum { MAX_LEN = 900, TILES = (MAX_LEN + 15) / 16, SEQS = 2, BESIDE = 10 };
 
 struct shape {
     size_t H, K, D, len;
-    enum dtype rows;      /* of what the cache keeps */
-    size_t window, chunk; /* of the layer; 0: none */
+    enum dtype rows;      /* the dtype of the rows of the cache */
+    size_t window, chunk; /* the window of the layer; 0: none */
     float softcap;
     const float *sinks;
-    size_t first, kept; /* what a sparse cache keeps: the first rows and a window; 0: all */
-    size_t rotated;     /* dims of D that have a rope; 0: the layer has none */
+    size_t first, kept; /* what a sparse cache keeps: the first rows and a window; 0: all rows */
+    size_t rotated;     /* the number of dims of D that RoPE rotates; 0: the layer has no RoPE */
     enum rope_pairs pairs;
-    float scale; /* times 1 / sqrt(D) */
+    float scale; /* a factor of 1 / sqrt(D) */
 };
 
 struct setup {
     struct shape s;
     struct op_attn w;
     struct rope rope;
-    float *qkv;  /* [len, (H + 2K) D] before rope */
-    float *held; /* the same as the cache gives it back, where it is stored without a rope */
+    float *qkv;  /* [len, (H + 2K) D] before RoPE */
+    float *held; /* the same as the cache returns it, where it is stored without RoPE */
     char *rows;  /* k and v of SEQS sequences */
     struct kv_layer layer;
     uint32_t tile[SEQS][TILES];
@@ -57,7 +59,7 @@ static size_t out_bytes(const struct setup *t)
     return t->s.len * t->s.H * t->s.D * sizeof(float);
 }
 
-/* X becomes what an int8 row gives back. */
+/* Replaces X by the values that an int8 row holds. */
 static void through_i8(float *x, size_t n)
 {
     int8_t row[512];
@@ -70,7 +72,7 @@ static void through_i8(float *x, size_t n)
     kern_table(CPU_REF)->hadamard(x, n);
 }
 
-/* X becomes what a row of 4 bits gives back. */
+/* Replaces X by the values that a row of 4 bits holds. */
 static void through_i4(float *x, size_t n)
 {
     uint8_t code[512], factor[512 / KERN_I4_GROUP];
@@ -83,7 +85,8 @@ static void through_i4(float *x, size_t n)
     kern_table(CPU_REF)->hadamard(x, n);
 }
 
-/* Numbers that the rows hold without rounding where nothing is rotated before it is stored. */
+/* Fills X with numbers that the rows hold without rounding, unless they are rotated before they are
+ * stored. */
 static void make_input(struct setup *t)
 {
     size_t n = t->s.len * width(t), heads = t->s.H + 2 * t->s.K;
@@ -111,11 +114,12 @@ static void make_rows(struct setup *t)
     t->layer = (struct kv_layer){.tile_bytes = tile, .block_bytes = tile, .head_bytes = tile * TILES * SEQS};
     t->rows = malloc(2 * t->s.K * t->layer.head_bytes);
     memset(t->rows, 0x7f,
-           2 * t->s.K * t->layer.head_bytes); /* large finite garbage: masked rows must not matter */
+           /* Masked rows hold large finite numbers, which must not matter. */
+           2 * t->s.K * t->layer.head_bytes);
     t->layer.k = t->rows;
     t->layer.v = t->rows + t->s.K * t->layer.head_bytes;
     for (uint32_t i = 0; i < TILES * SEQS;
-         i++) /* scattered; 37 and the number of tiles have no common factor */
+         i++) /* The tiles are scattered. 37 and the number of tiles have no common factor. */
         t->tile[i % SEQS][i / SEQS] = i * 37 % (TILES * SEQS);
     for (size_t q = 0; q < SEQS; q++)
         t->table[q] = t->tile[q];
@@ -172,9 +176,8 @@ static void close_setup(struct setup *t)
     free(t->rows);
 }
 
-/* The sequence in pieces of CHUNK tokens, [len, H D]; from the second piece on, BESIDE, with another one
- * behind it. free().
- */
+/* Computes the sequence in chunks of CHUNK tokens, [len, H D]; if BESIDE is set, with a second sequence from
+ * the second chunk on. free(). */
 static float *run(struct setup *t, size_t chunk, bool beside)
 {
     const struct op_sink *o = eager_sink(t->g);
@@ -205,7 +208,7 @@ static float *run(struct setup *t, size_t chunk, bool beside)
 
 /* ---- the plain one ---- */
 
-/* OUT = head X as it stands at POS. */
+/* Rotates one head of X to position POS, into OUT. */
 static void rotate(const struct setup *t, const float *x, size_t pos, double *out)
 {
     size_t half = t->s.rotated / 2;
@@ -222,7 +225,7 @@ static void rotate(const struct setup *t, const float *x, size_t pos, double *ou
     }
 }
 
-/* Row ROW of the text is number *place of what a query at POS sees; false: it is not seen. */
+/* Returns whether a query at POS sees row ROW of the text, and sets *place to its position in the cache. */
 static bool sees(const struct shape *s, size_t row, size_t pos, size_t *place)
 {
     bool parted = s->kept && pos >= s->first + s->kept;
@@ -235,7 +238,7 @@ static bool sees(const struct shape *s, size_t row, size_t pos, size_t *place)
     return !parted || row < s->first || row + s->kept > pos;
 }
 
-/* Head H of row POS; IN_TEXT: rotated to positions of the text instead of the cache's. */
+/* Computes head H of row POS. IN_TEXT: rotated to positions of the text instead of the cache's. */
 static void plain(const struct setup *t, size_t pos, size_t h, bool in_text, double *out)
 {
     size_t kv = h / (t->s.H / t->s.K), D = t->s.D, at;
@@ -270,7 +273,7 @@ static void plain(const struct setup *t, size_t pos, size_t h, bool in_text, dou
         out[d] /= sum;
 }
 
-/* Largest error of any element, relative to the largest element of its head's row. */
+/* Returns the largest error of any element, relative to the largest element of its head's row. */
 static double worst_error(const struct setup *t, const float *got, bool in_text)
 {
     double want[512], worst = 0;
@@ -314,7 +317,7 @@ static void check_opened(struct setup *t, const struct shape *s, int threads, fl
     if (x != *whole)
         free(x);
     for (size_t c = 0; c < sizeof(cuts) / sizeof(cuts[0]); c++) {
-        if ((c == 2) != (threads == 2)) /* one of the five on two threads */
+        if ((c == 2) != (threads == 2)) /* One of the five runs on two threads. */
             continue;
         x = run(t, cuts[c], c % 2 == 0);
         if (memcmp(x, *whole, out_bytes(t)) != 0)
@@ -346,9 +349,8 @@ static void check(const struct shape *s, double limit)
     check_filled(s, limit, 0x7f);
 }
 
-/* What rows of integers and of bf16 may differ by where rows are given that storing does not round: weights
- * are rounded to 8 bits in bf16; of int8 q and weights are, to 8 bits of their largest, where the kernel
- * works on integers. */
+/* The tolerance of int8 and bf16 rows, for numbers that are stored without rounding. Bf16 rounds weights to 8
+ * bits. Int8 rounds q and weights to 8 bits of their largest, where the kernel works on integers. */
 static double limit_of(enum dtype rows)
 {
     if (rows == DT_BF16)
@@ -408,7 +410,8 @@ static void a_sink_has_no_part_in_the_softmax(void **state)
         close_setup(&t);
         open_setup(&t, &none, 2);
         without = run(&t, s.len, false);
-        assert_memory_not_equal(with, without, s.H * s.D * sizeof(float)); /* also where it is zero */
+        /* This also holds where it is zero. */
+        assert_memory_not_equal(with, without, s.H * s.D * sizeof(float));
         free(with);
         free(without);
         close_setup(&t);
@@ -439,8 +442,8 @@ static void rows_of_another_type_are_read_as_something_else(void **state)
         }
 }
 
-/* A sequence that overflowed leaves NaN in its tiles; the next owner of a tile sees none of it, also where
- * its last tile is not full and its heads are padded. */
+/* A sequence that overflowed leaves NaN in its tiles. The next owner of a tile must not see them, also if its
+ * last tile is not full and its heads are padded. */
 static void a_tile_whose_last_owner_left_nan_is_not_cleared(void **state)
 {
     static const size_t lens[] = {1, 15, 16, 17, 37, 290};
@@ -467,7 +470,7 @@ static void a_sparse_cache_is_not_that_of_the_paper(void **state)
          .first = 1,
          .kept = 16},
         {.H = 3, .K = 3, .D = 20, .rotated = 20, .len = 150, .first = 40, .kept = 1},
-        {.H = 2, .K = 1, .D = 16, .rotated = 16, .len = 690, .first = 300, .kept = 290}, /* two pieces */
+        {.H = 2, .K = 1, .D = 16, .rotated = 16, .len = 690, .first = 300, .kept = 290}, /* two chunks */
         {.H = 2, .K = 2, .D = 16, .len = 150, .first = 4, .kept = 30},
         {.H = 2, .K = 1, .D = 32, .rotated = 32, .len = 150, .kept = 30}};
     struct shape s = {.H = 4, .K = 2, .D = 64, .rotated = 64, .len = 250, .first = 4, .kept = 90, .scale = 2};
@@ -476,7 +479,7 @@ static void a_sparse_cache_is_not_that_of_the_paper(void **state)
         struct shape fp32 = shapes[i];
 
         fp32.scale = 2;
-        check(&fp32, 1e-4); /* angles of the text are rounded to fp32: up to 700 x 2^-24 */
+        check(&fp32, 1e-4); /* Angles of the text are rounded to fp32, an error of up to 700 x 2^-24. */
     }
     s.rows = DT_BF16;
     check(&s, 4e-2);
@@ -513,7 +516,8 @@ static void the_comparison_overlooks_zeros_nan_or_other_positions(void **state)
     open_setup(&t, &s, 1);
     x = run(&t, s.len, false);
     assert_true(worst_error(&t, x, false) < 1e-4);
-    assert_true(worst_error(&t, x, true) > 0.1); /* positions of the text, not of the cache */
+    /* The positions are those of the text and not of the cache. */
+    assert_true(worst_error(&t, x, true) > 0.1);
     x[7] = NAN;
     assert_true(worst_error(&t, x, false) > 1e9);
     memset(x, 0, out_bytes(&t));

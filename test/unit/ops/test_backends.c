@@ -1,6 +1,6 @@
-/* test_backends.c - every backend of backends.def on every linear that it accepts, against native: within
- * what rounding may cost, to the bit where it promises that, with the same bits for any number of rows and
- * any block of panels, and with activations that change no bit. */
+/* test_backends.c - every backend of backends.def on every linear that it accepts, against native: within the
+ * error of rounding, or bit for bit where it promises that; with the same bits for any number of rows and any
+ * range of panels; and with activations that change no bit. */
 #include <math.h>
 
 #include "ops/linear.h"
@@ -21,7 +21,7 @@ static const struct shape {
 };
 enum { N_SHAPES = sizeof(shapes) / sizeof(*shapes) };
 
-/* A linear's weights as they are stored, rows of X to multiply, and native's sums. */
+/* The weights of a linear as they are stored, the rows of X, and the sums of native. */
 struct sample {
     struct view part[LINEAR_MAX_PARTS], bias[LINEAR_MAX_PARTS], down;
     struct linear_desc desc, next;
@@ -68,7 +68,7 @@ static void fill_weights(struct sample *s, enum dtype t)
     }
 }
 
-/* Sums of native, and half a unit of fp32 for each of K additions on either side. */
+/* Computes native's sums, and a bound: half a unit of fp32 for each of K additions on either side. */
 static void know(struct sample *s)
 {
     void *in = aligned_alloc(64, MOST_M * linear_in_bytes(s->k));
@@ -154,7 +154,7 @@ static void sample_close(struct sample *s)
     free(s->w);
 }
 
-/* What it is about, for the words of a failure. */
+/* Describes the case for the message of a failure. */
 static const char *about(const struct linear *l, const struct sample *s)
 {
     static char text[160];
@@ -164,7 +164,7 @@ static const char *about(const struct linear *l, const struct sample *s)
     return text;
 }
 
-/* The bits that PACK promises to be those of native. */
+/* Returns whether PACK promises the bits of native. */
 static bool is_exact(const struct linear *l, const struct sample *s)
 {
     return (l->backend->flags & LINEAR_NATIVE) || s->desc.dtype == DT_I8;
@@ -180,7 +180,8 @@ static void compare(const struct linear *l, const struct sample *s, const float 
                      is_exact(l, s) ? 0 : (double)s->bound[i]);
 }
 
-/* Sums for every number of rows and in blocks of panels, which are as good as those of all rows. */
+/* Checks the sums for every number of rows and for ranges of panels, which must be as good as those of all
+ * rows. */
 static void run_sums(const struct linear *l, const struct sample *s)
 {
     size_t panels = (s->n + KERN_NR - 1) / KERN_NR;
@@ -189,7 +190,8 @@ static void run_sums(const struct linear *l, const struct sample *s)
 
     linear_put_all(l, pool, in, s->x, MOST_M);
     linear_run(l, pool, in, all, s->n, MOST_M);
-    if (l->dtype != DT_I8 || s->desc.dtype == DT_I8) /* blocks round their input, which others do not */
+    /* Quantized blocks round their input, which other types do not. */
+    if (l->dtype != DT_I8 || s->desc.dtype == DT_I8)
         compare(l, s, all, MOST_M);
     for (size_t m = 1; m < MOST_M; m += l->backend->flags & LINEAR_NATIVE ? 60 : m < 34 ? 1 : 31) {
         linear_put_all(l, pool, in, s->x, m);
@@ -205,7 +207,7 @@ static void run_sums(const struct linear *l, const struct sample *s)
     free(y);
 }
 
-/* ACT of the sums of L, as kernels of the table form it: [M, inner]. */
+/* Applies ACT to the sums of L as the kernels of the table do: [M, inner]. */
 static void run_apart(const struct sample *s, const char *backend, enum kern_act act, size_t m, float *out)
 {
     void *in = aligned_alloc(64, m * linear_in_bytes(s->k));
@@ -229,7 +231,7 @@ static void run_apart(const struct sample *s, const char *backend, enum kern_act
     free(y);
 }
 
-/* The activation at the end, to fp32 and into the next linear. */
+/* Checks activations at the end, to fp32 and into the next linear. */
 static void run_ends(const struct linear *l, const struct sample *s, enum kern_act act)
 {
     enum { M = 37 };
@@ -265,7 +267,7 @@ static void run_ends(const struct linear *l, const struct sample *s, enum kern_a
     free(got);
 }
 
-/* One backend; those that do not accept are passed over, native accepts all. */
+/* Checks one backend, unless it does not accept the linear. native accepts all. */
 static void run_backend(const struct sample *s, const struct linear_backend *b, enum kern_act act)
 {
     const char *why_not = NULL;
@@ -274,7 +276,7 @@ static void run_backend(const struct sample *s, const struct linear_backend *b, 
 
     if (!b->accepts(&s->desc, &why_not)) {
         assert_non_null(why_not);
-        if (linear_open(&l, &s->desc, b->name, &e) != ERR_UNSUPPORTED) /* two may share a name */
+        if (linear_open(&l, &s->desc, b->name, &e) != ERR_UNSUPPORTED) /* Two backends may share a name. */
             assert_ptr_not_equal(l.backend, b);
         return;
     }

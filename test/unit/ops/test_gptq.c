@@ -1,5 +1,5 @@
-/* test_gptq.c - sums of squares of inputs and their factors against plain loops, at the ends of blocks,
- * and what int4 rows that are rounded by them cost on inputs like those seen. */
+/* test_gptq.c - sums of squares of inputs and their Cholesky factors against plain loops, at the ends of
+ * blocks, and the error of int4 weights that are rounded by GPTQ on inputs like those of the calibration. */
 #include <math.h>
 
 #include "check.h"
@@ -27,7 +27,7 @@ static float *sums_of(size_t m, size_t k)
     return f;
 }
 
-/* Element (I, J) of H of M rows. */
+/* Returns element (I, J) of H of M rows. */
 static double square(size_t m, size_t k, size_t i, size_t j)
 {
     double sum = 0;
@@ -67,8 +67,8 @@ static void every_pair_of_a_block_is_summed_and_none_of_two(void **state)
         }
 }
 
-/* The largest distance between (I + A) D (I + A)^T and H of M rows of K, a hundredth of the mean of whose
- * diagonal is added there; over the largest element. */
+/* Returns the largest distance between (I + A) D (I + A)^T and H of M rows of K, to whose diagonal a
+ * hundredth of its mean is added, relative to the largest element. */
 static double factors_off(const float *f, size_t m, size_t k)
 {
     double mean = 0, worst = 0, most = 0;
@@ -100,7 +100,7 @@ static void factors_multiply_to_what_they_were_made_of(void **state)
 
     fill(&g, MOST_M * 70);
     f = sums_of(MOST_M, 70);
-    assert_true(factors_off(f, MOST_M, 70) > 0.1); /* as long as they are sums */
+    assert_true(factors_off(f, MOST_M, 70) > 0.1); /* The factors are as long as the sums. */
     gptq_make(pool, f, 70);
     assert_true(factors_off(f, MOST_M, 70) < 1e-4);
     free(f);
@@ -144,7 +144,7 @@ static void what_a_group_leaves_goes_to_the_end_of_its_block(void **state)
 
 enum { K = 160, N = 40, SEEN = 400, RANK = 12 };
 
-/* Inputs [m, K] that lie near a space of RANK dimensions, BASIS [RANK, K]. */
+/* Makes inputs [m, K] near a space of RANK dimensions, BASIS [RANK, K]. */
 static void inputs(struct check_rng *g, const float *basis, float *out, size_t m)
 {
     for (size_t r = 0; r < m; r++)
@@ -159,7 +159,7 @@ static void inputs(struct check_rng *g, const float *basis, float *out, size_t m
         }
 }
 
-/* Y [M, N] by int4 in groups of GROUP of the weights V. */
+/* Computes Y [M, N] by int4 weights V in groups of GROUP. */
 static void multiply(struct view *v, size_t group, const float *feedback, const char *backend,
                      const float *in, size_t m, float *y)
 {
@@ -215,7 +215,7 @@ static void rounding_by_what_was_seen_costs_less_than_half(void **state)
         w[i] = check_float(&g);
     for (size_t i = 0; i < RANK * K; i++)
         basis[i] = check_float(&g);
-    for (size_t group = 32; group <= 128; group *= 4) { /* sums of zeros change nothing */
+    for (size_t group = 32; group <= 128; group *= 4) { /* Sums of zeros change nothing. */
         inputs(&g, basis, in, 64);
         multiply(&v, group, NULL, NULL, in, 64, y[0]);
         multiply(&v, group, f, NULL, in, 64, y[1]);
@@ -229,7 +229,7 @@ static void rounding_by_what_was_seen_costs_less_than_half(void **state)
     for (size_t group = 32; group <= 128; group *= 4) {
         double without, with;
 
-        inputs(&g, basis, in, 64); /* others */
+        inputs(&g, basis, in, 64); /* other inputs */
         multiply(&v, group, NULL, NULL, in, 64, y[0]);
         without = squares_off(w, in, 64, y[0]);
         multiply(&v, group, f, NULL, in, 64, y[0]);

@@ -1,5 +1,5 @@
-/* test_imbps.c - an MLP in splits of its intermediate: the bits of the same MLP whole, for any split, in
- * every table of kernels that the machine runs. */
+/* test_imbps.c - an MLP in splits of its intermediate: the bits of the same MLP whole, for any split, with
+ * every kernel table that the machine runs. */
 #include <math.h>
 
 #include "ops/linear.h"
@@ -8,7 +8,7 @@ enum { MOST_M = 97 };
 
 static struct pool *pool;
 
-/* An MLP's weights and rows. */
+/* The weights and rows of an MLP. */
 struct sample {
     size_t e, inner, n;
     bool paired, bias;
@@ -87,7 +87,7 @@ static void sample_close(struct sample *s)
     free(s->got);
 }
 
-/* M rows whole, and in splits; SPLIT 0: those that the backend chooses. */
+/* Computes M rows whole and in splits; SPLIT 0: the splits that the backend chooses. */
 static void compare(struct sample *s, size_t m, size_t split, enum kern_act act)
 {
     void *in = aligned_alloc(64, m * linear_in_bytes(s->e)),
@@ -95,7 +95,7 @@ static void compare(struct sample *s, size_t m, size_t split, enum kern_act act)
     const struct linear_mlp mlp = {&s->up, &s->down, act, in, middle, s->got, m};
 
     for (size_t i = 0; i < m * s->n; i++)
-        s->got[i] = NAN; /* what was there before is not added to */
+        s->got[i] = NAN; /* The old contents must not be added. */
     linear_put_all(&s->up, pool, in, s->x, m);
     linear_run_into(&s->up, pool, in, &s->down, middle, act, m);
     linear_run(&s->down, pool, middle, s->want, s->n, m);
@@ -133,7 +133,7 @@ static void an_mlp_in_splits_with_other_bits_than_whole(void **state)
         }
 }
 
-/* So wide that even a few rows are more than level 2 holds. */
+/* The MLP is so wide that even a few rows do not fit into level 2. */
 static void the_splits_that_are_chosen_with_other_bits(void **state)
 {
     struct sample s = {.e = 3, .inner = 20011, .n = 5, .paired = true, .bias = true};

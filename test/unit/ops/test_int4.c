@@ -1,5 +1,5 @@
-/* test_int4.c - linears with 4-bit weights made of floats: how far they err, alike on all kernels, and what
- * has no scale. */
+/* test_int4.c - linears with 4-bit weights that are quantized from floats: their error, equal bits on all
+ * kernels, and columns without a scale. */
 #include <math.h>
 
 #include "check.h"
@@ -14,7 +14,7 @@ struct matrix {
     float w[N * MOST_K], x[M * MOST_K];
 };
 
-/* Draws that look like a normal distribution's. */
+/* Returns numbers that are nearly normally distributed. */
 static float draw(struct check_rng *g)
 {
     float sum = 0;
@@ -39,7 +39,7 @@ static void make(struct matrix *a, size_t k, struct check_rng *g)
                          .stride = {(ptrdiff_t)k > 0 ? k : 1, 1}};
 }
 
-/* Y [M, N] by a linear of D. */
+/* Computes Y [M, N] by a linear of D. */
 static void multiply(const struct matrix *a, struct linear_desc d, const char *backend, float *y)
 {
     void *in = aligned_alloc(64, M * linear_in_bytes(a->v.shape[1]));
@@ -59,7 +59,7 @@ static void multiply(const struct matrix *a, struct linear_desc d, const char *b
     free(in);
 }
 
-/* The root of the mean squared error of Y, over that of the exact sums. */
+/* Returns the root of the mean squared error of Y, over that of the exact sums. */
 static double off(const struct matrix *a, const float *y, size_t column)
 {
     size_t k = a->v.shape[1];
@@ -88,7 +88,8 @@ static double mean_off(const struct matrix *a, const float *y)
     return sum;
 }
 
-/* 16 points between -2.2 and 2.2 standard deviations err by 0.085 of them; MXFP4 by a little more. */
+/* 16 points between -2.2 and 2.2 standard deviations have an error of 0.085 of them, and MXFP4 slightly
+ * more. */
 static void four_bits_err_by_more_than_they_must(void **state)
 {
     static const size_t ks[] = {32, 33, 67, 128, 160, 256, 576, MOST_K};
@@ -106,7 +107,7 @@ static void four_bits_err_by_more_than_they_must(void **state)
             if (!(mean_off(&a, y) > 0.02 && mean_off(&a, y) < (group == 32 ? 0.1 : 0.125)))
                 fail_msg("k=%zu, groups of %zu: %g", ks[i], group, mean_off(&a, y));
         }
-        for (int bf16 = 0; bf16 < 2; bf16++) { /* which computes in integers */
+        for (int bf16 = 0; bf16 < 2; bf16++) { /* This backend computes in integers. */
             enum dtype t = bf16 ? DT_BF16 : DT_F32;
 
             multiply(&a, (struct linear_desc){.dtype = t, .to_mxfp4 = true}, NULL, y);
@@ -116,8 +117,8 @@ static void four_bits_err_by_more_than_they_must(void **state)
     }
 }
 
-/* Columns of zeros, and of numbers whose 127th part vanishes, give zeros; a single large weight does not
- * spoil the column beyond what its turned row spreads. */
+/* Columns of zeros, and of numbers whose 127th part vanishes, give zeros. A single large weight does not
+ * spoil its column beyond the error that the rotation spreads over the row. */
 static void a_column_without_a_scale_is_no_number(void **state)
 {
     struct check_rng g = {2};

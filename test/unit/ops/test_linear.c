@@ -1,5 +1,5 @@
-/* test_linear.c - what a linear is before and after packing, which weights packing refuses, by name, and that
- * an activation at its end changes no bit. */
+/* test_linear.c - the state of a linear before and after packing; the weights that packing refuses, by name;
+ * and that an activation at its end changes no bit. */
 #include <math.h>
 #include <stdatomic.h>
 
@@ -8,7 +8,7 @@
 
 static struct pool *pool;
 
-/* As gallop_open() meets it: opened, then packed. 0, or the code of the error in E. */
+/* Opens and packs, as gallop_open() does. Returns 0, or the code of the error in E. */
 static int pack(const struct linear_desc *d, const char *backend, struct err *e)
 {
     struct linear l;
@@ -38,7 +38,7 @@ static void opening_takes_no_memory_and_says_what_packing_will_take(void **state
     struct view v = plain("w", w, 33, 65, DT_F32);
     struct err none = {0};
 
-    assert_int_equal(pool_reserve(pool, 1 << 20, &none), 0); /* scratch stays with the pool */
+    assert_int_equal(pool_reserve(pool, 1 << 20, &none), 0); /* The scratch belongs to the pool. */
     for (int t = 0; t < 3; t++)
         for (int b = 0; b < 2; b++) {
             struct linear_desc d = {.name = "test",
@@ -64,7 +64,7 @@ static void opening_takes_no_memory_and_says_what_packing_will_take(void **state
     free(w);
 }
 
-/* Stored by an unpickled view with a stride of 0, such a matrix can be told of in a few bytes. */
+/* A file can describe such a matrix in a few bytes, by an unpickled view with a stride of 0. */
 static void a_matrix_larger_than_memory_can_address_is_refused(void **state)
 {
     static const float zero;
@@ -86,9 +86,9 @@ static void a_matrix_larger_than_memory_can_address_is_refused(void **state)
     assert_int_equal(pack(&d, NULL, &e), ERR_NOMEM);
 }
 
-enum { N = 70, K = 67 }; /* neither whole panels nor whole tiles */
+enum { N = 70, K = 67 }; /* There are neither whole panels nor whole tiles. */
 
-/* One number at a time, at places that fall into each corner of panels and tiles. */
+/* One number at a time is not finite, at positions that cover each corner of panels and tiles. */
 static void numbers_that_are_not_finite_are_refused_wherever_they_lie(void **state)
 {
     static const size_t at[] = {0, K - 1, (N - 1) * K, N * K - 1, 31 * K + 64, 32 * K + 63, 40 * K + 65};
@@ -125,7 +125,8 @@ static void numbers_that_are_not_finite_are_refused_wherever_they_lie(void **sta
 
 static void numbers_that_round_to_an_infinity_are_refused_where_they_are_rounded(void **state)
 {
-    const uint32_t most = 0x7f7f7fff, next = 0x7f7f8000; /* the largest that stays finite, and one more */
+    /* the largest number that stays finite, and the next one */
+    const uint32_t most = 0x7f7f7fff, next = 0x7f7f8000;
     float w[4] = {0};
     struct view v = plain("the.weight", w, 2, 2, DT_F32);
     struct linear_desc d = {.name = "test",
@@ -171,7 +172,7 @@ static void of_joined_tensors_and_biases_the_one_at_fault_is_named(void **state)
     b[1][1] = -INFINITY;
     assert_int_equal(pack(&d, NULL, &e), ERR_INPUT);
     assert_string_equal(e.msg, "file: tensor k.bias holds -inf, expected finite numbers");
-    b[1][1] = 3.4e38f; /* biases stay fp32 */
+    b[1][1] = 3.4e38f; /* Biases stay fp32. */
     assert_int_equal(pack(&d, NULL, &e), 0);
 }
 
@@ -179,7 +180,7 @@ static void scales_of_blocks_that_are_not_finite_are_refused(void **state)
 {
     static const struct {
         enum dtype type;
-        size_t scale, second; /* places in a block; the second 0: there is none */
+        size_t scale, second; /* offsets in a block; a second offset of 0: there is none */
     } of[] = {{DT_Q4_0, 0, 0},   {DT_Q4_1, 0, 2},   {DT_Q5_0, 0, 0}, {DT_Q5_1, 0, 2}, {DT_Q8_0, 0, 0},
               {DT_Q2_K, 80, 82}, {DT_Q3_K, 108, 0}, {DT_Q4_K, 0, 2}, {DT_Q5_K, 0, 2}, {DT_Q6_K, 208, 0}};
 
@@ -253,7 +254,7 @@ static void scales_of_mxfp4_that_are_not_finite_are_refused_by_every_backend(voi
             }
 }
 
-/* What is read back from panels, for every stored type and computing type. */
+/* Reads weights back from panels, for every stored dtype and every computing dtype. */
 static void a_row_read_from_the_packed_matrix_that_is_not_the_stored_one(void **state)
 {
     static const struct {
@@ -282,7 +283,7 @@ static void a_row_read_from_the_packed_matrix_that_is_not_the_stored_one(void **
         struct err e = {0};
         struct linear l;
 
-        for (size_t b = 0; b < (size_t)N * ODD * 4; b++) /* nothing that is not finite in any type */
+        for (size_t b = 0; b < (size_t)N * ODD * 4; b++) /* The numbers are finite in every dtype. */
             bytes[b] = (unsigned char)((b * 97 + b / 251 * 13) % 256 & (b % 2 ? 0xbb : 0x7f));
         assert_int_equal(linear_open(&l, &d, of[i].backend, &e), 0);
         assert_int_equal(linear_is_exact(&l, &d), of[i].exact);
@@ -300,15 +301,15 @@ static void a_row_read_from_the_packed_matrix_that_is_not_the_stored_one(void **
 
 /* ---- what ends in the next one's input ---- */
 
-enum { M = 5, INNER = 53, DEPTH = 64 }; /* INNER: a panel of pairs has 5 of 16 */
+enum { M = 5, INNER = 53, DEPTH = 64 }; /* INNER: 5 of the 16 pairs of a panel are used */
 
 struct middle {
     struct view gate, up, joined, down, bias[2];
-    uint8_t *bytes; /* [2 INNER][DEPTH] of some type, gate's first */
+    uint8_t *bytes; /* [2 INNER][DEPTH] of some dtype, gate first */
     float x[M * DEPTH], b[2 * INNER], w[40 * INNER];
 };
 
-/* Weights of type T; MXFP4 as GGUF has it. */
+/* Makes weights of dtype T; MXFP4 as GGUF stores it. */
 static void middle_open(struct middle *s, enum dtype t)
 {
     size_t blocks = 2 * INNER * DEPTH / dtype_group(t), row = DEPTH / dtype_group(t) * dtype_bytes(t);
@@ -336,7 +337,7 @@ static void middle_open(struct middle *s, enum dtype t)
     s->bias[1] = plain("up.bias", s->b + INNER, INNER, 0, DT_F32);
 }
 
-/* The whole of two linears with an activation between them, by way of fp32 or not: Y [M, 40]. */
+/* Computes two linears with an activation between them, by way of fp32 or not: Y [M, 40]. */
 static void run_two(const struct middle *s, struct linear_desc d, const char *backend, bool through,
                     enum kern_act act, float *y)
 {
@@ -403,7 +404,7 @@ static void an_activation_at_the_end_gives_the_bits_of_one_behind(void **state)
                 float want[M * 40], got[M * 40];
 
                 middle_open(&s, types[t]);
-                if (one && gated) { /* as Phi stores them */
+                if (one && gated) { /* Phi stores them like this. */
                     s.bias[0].shape[0] = 2 * INNER;
                     d.part[0] = &s.joined;
                     d.n_parts = 1;
@@ -413,13 +414,13 @@ static void an_activation_at_the_end_gives_the_bits_of_one_behind(void **state)
                 if (memcmp(got, want, sizeof(got)) != 0)
                     fail_msg("%s, %s, case %u: other bits", dtype_name(types[t]), backends[b], how);
                 run_two(&s, d, backends[b], false, (enum kern_act)((how + 1) % KERN_N_ACTS), got);
-                if (d.dtype != DT_I8) /* which may round both activations alike */
+                if (d.dtype != DT_I8) /* Both activations may be rounded in the same way. */
                     assert_memory_not_equal(got, want, sizeof(got));
                 free(s.bytes);
             }
 }
 
-/* Half a unit of every weight and of every element of the input is what integers may cost. */
+/* The error of integers is half a unit of every weight and of every element of the input. */
 static void integers_lie_within_their_rounding(void **state)
 {
     static const char *const backends[] = {"gallop", "native"};
@@ -445,7 +446,7 @@ static void integers_lie_within_their_rounding(void **state)
         linear_run(&l, pool, in, y, INNER, M);
         for (size_t r = 0; r < M; r++)
             for (size_t i = 0; i < INNER; i++) {
-                float x[DEPTH], w[DEPTH]; /* as they are rounded */
+                float x[DEPTH], w[DEPTH]; /* after rounding */
                 double most_x = 0, most_w = 0, sum = 0, bound = 0, found = (double)y[r * INNER + i];
 
                 memcpy(x, s.x + r * DEPTH, sizeof(x));
@@ -467,7 +468,7 @@ static void integers_lie_within_their_rounding(void **state)
                     fail_msg("%s: row %zu column %zu: found %g, expected %g +- %g", backends[b], r, i, found,
                              sum, bound);
             }
-        assert_true(off > 1e-6); /* they are rounded */
+        assert_true(off > 1e-6); /* They are rounded. */
         linear_close(&l);
         free(in);
     }
@@ -542,7 +543,7 @@ static atomic_int dealt[MOST_PARTS][MOST_PANELS];
 static atomic_int n_wrong;
 static atomic_size_t n_parts;
 
-/* In place of a gemm: counts what it is called for. */
+/* Counts its calls in place of a gemm. */
 static void count_dealt(const struct kern_gemm *g, size_t p0, size_t p1)
 {
     size_t panels = (g->n + KERN_NR - 1) / KERN_NR;
@@ -558,7 +559,7 @@ static void count_dealt(const struct kern_gemm *g, size_t p0, size_t p1)
         atomic_fetch_add(&dealt[g->part][p], 1);
 }
 
-/* M rows through N panels on so many threads, as a gemm of ISA: how many parts. */
+/* Returns the number of tasks for M rows through N panels on this many threads, as a gemm of ISA. */
 static size_t deal(size_t m, size_t panels, int threads, enum cpu_isa isa)
 {
     struct kern kern = *kern_table(CPU_REF);
@@ -601,11 +602,11 @@ static void each_panel_meets_each_part_of_the_rows_once(void **state)
 static void rows_are_cut_where_panels_are_too_few_or_a_cache_too_small(void **state)
 {
     assert_int_equal(deal(512, 64, 2, CPU_AVX512), 1);
-    assert_int_equal(deal(512, 64, 2, CPU_AMX), 2); /* 256 rows stay in level 2 */
+    assert_int_equal(deal(512, 64, 2, CPU_AMX), 2); /* 256 rows stay in level 2. */
     assert_int_equal(deal(256, 64, 2, CPU_AMX), 1);
-    assert_int_equal(deal(512, 3, 2, CPU_AVX512), 2);  /* 2 panels and 1 */
+    assert_int_equal(deal(512, 3, 2, CPU_AVX512), 2);  /* one task of 2 panels and one of 1 */
     assert_int_equal(deal(512, 3, 12, CPU_AVX512), 4); /* a quarter of a panel each */
-    assert_int_equal(deal(127, 3, 12, CPU_AVX512), 1); /* too few rows to cut */
+    assert_int_equal(deal(127, 3, 12, CPU_AVX512), 1); /* too few rows to split */
     assert_int_equal(deal(128, 3, 12, CPU_AVX512), 2);
     assert_int_equal(deal(512, 2, 1, CPU_AVX512), 1);
 }

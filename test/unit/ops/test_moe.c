@@ -1,5 +1,6 @@
-/* test_moe.c - the eager sink's mixture of experts against a plain double-precision one: every way of gating,
- * ties, the clamped activation, weights on the input; and bit-equality over batches, blocks and threads. */
+/* test_moe.c - the mixture of experts of the eager sink against a plain one in double precision: every kind
+ * of gating, ties, the clamped activation, weights on the input; and equal bits over batches, blocks and
+ * threads. */
 #include <math.h>
 
 #include "base/rng.h"
@@ -7,12 +8,13 @@
 #include "ops/eager.h"
 #include "ops/moe.h"
 
-enum { X = 9, E = 52, I = 38, MAX_T = 2100 }; /* odd on purpose; more tokens than the sink groups at once */
+/* The sizes are odd, and there are more tokens than the sink groups at once. */
+enum { X = 9, E = 52, I = 38, MAX_T = 2100 };
 
-/* Weights as they are stored, and what was opened from them. */
+/* The weights as they are stored, and the linears that were opened from them. */
 struct setup {
     float *router, *router_bias; /* [X, E], [X] */
-    float *up, *up_bias;         /* [X, 2 I, E], [X, 2 I]; gate first */
+    float *up, *up_bias;         /* [X, 2 I, E], [X, 2 I], gate first */
     float *down, *down_bias;     /* [X, E, I], [X, E] */
     float scale[X];
     struct moe_expert expert[X];
@@ -22,7 +24,7 @@ struct setup {
     enum dtype dtype;
 };
 
-/* Numbers that bf16 holds, so that only sums differ between the types. */
+/* Fills with numbers that bf16 holds, so that only sums differ between the dtypes. */
 static float *noise(uint64_t seed, size_t n, double by)
 {
     float *x = malloc(n * sizeof(*x));
@@ -91,7 +93,7 @@ static void open_setup(struct setup *s, size_t top_k, enum dtype dtype, int thre
     }
 }
 
-/* Gate and up in pairs, as models have them that know no limit. */
+/* Interleaves gate and up in pairs, as models without a limit have them. */
 static void pair_up(struct setup *s)
 {
     for (size_t x = 0; x < X; x++) {
@@ -123,7 +125,7 @@ static float *run(struct setup *s, const float *h, const float *route, size_t T)
     const struct op_sink *o = eager_sink(s->g);
     float *r = malloc(T * E * sizeof(*r));
 
-    memset(r, 0x7f, T * E * sizeof(*r)); /* what lies there must not matter */
+    memset(r, 0x7f, T * E * sizeof(*r)); /* The old contents must not matter. */
     o->moe(o, r, &s->w, h, route, T);
     return r;
 }
@@ -140,7 +142,7 @@ static double act(const struct moe *w, double gate, double up)
     return up * gate / (1 + exp(-gate));
 }
 
-/* Adds WEIGHT times expert X's answer to IN. */
+/* Adds WEIGHT times the output of expert X for IN. */
 static void plain_expert(const struct setup *s, size_t x, const double *in, double weight, double *out)
 {
     double middle[I];
@@ -202,7 +204,7 @@ static void plain(const struct setup *s, const float *h, const float *route, dou
     }
 }
 
-/* Largest error of any element over the largest element of its row; NaN is infinitely wrong. */
+/* Returns the largest error of any element over the largest element of its row. NaN counts as infinite. */
 static double worst_error(const struct setup *s, const float *got, const float *h, const float *route,
                           size_t T)
 {
@@ -281,7 +283,7 @@ static void every_way_of_gating_agrees(void **state)
         }
 }
 
-/* With a limit that many values pass, the clamps are what the result depends on. */
+/* The limit is so low that many values exceed it, so the result depends on the clamps. */
 static void the_clamps_are_felt(void **state)
 {
     size_t T = 5;
@@ -317,8 +319,9 @@ static void the_router_may_read_something_else(void **state)
     close_setup(&s);
 }
 
-/* All experts have the same logit but one that is larger: it and the two lowest are taken. The plain one
- * takes them in this order too; that the others have no part is shown by spoiling them. */
+/* All experts but one have the same logit, and that one has a larger one: it and the two lowest numbers are
+ * chosen. The plain implementation chooses in this order, too. Spoiled weights show that the other experts
+ * take no part. */
 static void of_equal_logits_the_lower_expert_wins(void **state)
 {
     float *h = noise(7, E, 1), *r, *again;
@@ -348,7 +351,7 @@ static void of_equal_logits_the_lower_expert_wins(void **state)
     close_setup(&s);
 }
 
-/* Each token alone, all at once, in pieces, with any number of threads: the same bits. */
+/* Each token alone, all at once, in chunks, and on any number of threads: the bits are the same. */
 static void neither_batch_nor_threads_change_a_bit(void **state)
 {
     for (int bf16 = 0; bf16 < 2; bf16++) {
@@ -384,7 +387,7 @@ static void neither_batch_nor_threads_change_a_bit(void **state)
     }
 }
 
-/* Hostile weights make NaN; it must stay where it is, and K experts must be found all the same. */
+/* Hostile weights make NaN, which must stay in its row, and K experts must still be found. */
 static void nan_stays_in_its_token(void **state)
 {
     size_t T = 6;
@@ -404,7 +407,7 @@ static void nan_stays_in_its_token(void **state)
     close_setup(&s);
 }
 
-/* One expert that all tokens have, and all experts of each token; those that nobody chose hold NaN. */
+/* One expert that all tokens share, and all experts of each token. Experts that no token chose hold NaN. */
 static void one_expert_and_all_of_them_agree(void **state)
 {
     size_t T = 33;

@@ -1,5 +1,6 @@
-/* test_mxfp4.c - the backends that keep weights in four bits: the bytes they keep, and equal bits with the
- * same weights unpacked at load, however they are stored; in integers, what rounding the input leaves. */
+/* test_mxfp4.c - the backends that keep weights in four bits: the size of their weights, and equal bits
+ * with the same weights unpacked when loaded, in every stored form; for integers, the error of rounding
+ * the input. */
 #include <math.h>
 
 #include "base/map.h"
@@ -7,11 +8,11 @@
 #include "kern/kern.h"
 #include "ops/linear.h"
 
-enum { N = 75, K = 160, BLOCKS = K / 32, M = 6 }; /* N is no multiple of the panels' 32 */
+enum { N = 75, K = 160, BLOCKS = K / 32, M = 6 }; /* N is not a multiple of the 32 columns of a panel. */
 
 struct setup {
     uint8_t blocks[2 * N * BLOCKS * 16],
-        scales[2 * N * BLOCKS]; /* gate and up rows interleaved, as in GPT-OSS */
+        scales[2 * N * BLOCKS]; /* Rows of gate and up are interleaved, as in GPT-OSS. */
     uint8_t gguf[N * BLOCKS * 17];
     float x[M * K], bias[2 * N];
     struct pool *pool;
@@ -42,7 +43,7 @@ static void open_setup(struct setup *s)
     assert_int_equal(pool_new(&s->pool, 2, &e), 0);
 }
 
-/* y = x W^T by BACKEND (NULL: the first that accepts). */
+/* Computes y = x W^T by BACKEND (NULL: the first that accepts). */
 static void run(struct setup *s, const struct linear_desc *d, const char *backend, float *y, size_t *packed)
 {
     struct linear l;
@@ -63,7 +64,7 @@ static void run(struct setup *s, const struct linear_desc *d, const char *backen
     linear_close(&l);
 }
 
-/* The same bits from all backends that take it, in both types. */
+/* Checks for the same bits from all backends that accept the linear, in both dtypes. */
 static void compare(struct setup *s, struct linear_desc *d, size_t n)
 {
     static const char *const others[] = {"gallop", "native"};
@@ -85,7 +86,7 @@ static void compare(struct setup *s, struct linear_desc *d, size_t n)
     free(want);
 }
 
-/* Bytes for inputs put the results off by 0.005 of their size here. */
+/* Inputs in bytes give results with an error of 0.005 of their size here. */
 static void compare_int8(struct setup *s, struct linear_desc *d, size_t n)
 {
     float *y = malloc(M * n * sizeof(*y)), *want = malloc(M * n * sizeof(*want));

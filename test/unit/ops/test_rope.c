@@ -1,7 +1,6 @@
-/* test_rope.c - the factors and frequencies of each type of rope are those of its formula, computed here in
- * double; which rows a rope switches, and which it leaves as they are. The goldens hold them against Hugging
- * Face's own numbers.
- */
+/* test_rope.c - the factors and frequencies of each RoPE type agree with its formula, computed here in double
+ * precision; and which rows change when a RoPE switches its factors. The goldens compare with Hugging Face's
+ * own numbers. */
 #include "ops/rope.h"
 
 #include <math.h>
@@ -45,8 +44,8 @@ static void must_be(const char *what, size_t i, double found, double expected)
         .type = ROPE_LONGROPE, .original = 1024, .max_pos = most, .factor = x, .attention_factor = given \
     }
 
-/* What logits are scaled by: ABOVE / BELOW, each of which is 0.1 times this times log(4) + 1; or, with a
- * LENGTH, the root of 1 + log(LENGTH) / log(1024); or FACTOR. */
+/* The expected scale of logits. It is ABOVE / BELOW, each of which is 0.1 times itself times log(4) plus 1;
+ * or, with a LENGTH, the root of 1 + log(LENGTH) / log(1024); or FACTOR. */
 static const struct {
     struct rope_params p;
     double above, below, length, factor;
@@ -83,7 +82,7 @@ static void another_factor_scales_the_logits(void **state)
     }
 }
 
-/* Llama 3.1: waves shorter than 8192 / 4 keep their frequency, those longer than 8192 have an eighth of it. */
+/* Llama 3.1: wavelengths below 8192 / 4 keep their frequency, and those above 8192 get an eighth of it. */
 static double banded(double inv)
 {
     double wave = 2 * M_PI / inv, smooth = (8192 / wave - 1) / (4 - 1);
@@ -116,7 +115,8 @@ static void a_frequency_is_of_another_type(void **state)
         double inv = plain(10000, i);
         double keep = i <= 2 ? 1
                              : 1 - ((double)i - 2) /
-                                       (5 - 2); /* yarn: from pair 2.70, cut to 2, to 4.20, which becomes 5 */
+                                       /* yarn: from pair 2.70, rounded down to 2, to 4.20, rounded up to 5 */
+                                       (5 - 2);
 
         must_be("default", i, way[0].inv[i], inv);
         must_be("linear", i, way[1].inv[i], inv / 4);
@@ -159,9 +159,9 @@ static void a_length_counts_that_is_not_reached_yet(void **state)
             must_be("longrope of 64 tokens", i, row[t * HALF + i], cos((float)at * longer.inv[i]));
             fill(&longer, 62, 10, 65, row);
             must_be("longrope of 65 tokens", i, row[t * HALF + i], cos((float)at * longer.inv_long[i]));
-            fill(&dynamic, 62, 10, 100, row); /* the row's own place counts */
+            fill(&dynamic, 62, 10, 100, row); /* The position of the row itself counts. */
             must_be("dynamic", i, row[t * HALF + i], cos(at * (n > 64 ? plain(base, i) : plain(10000, i))));
-            fill(&dynamic, 62, 65, 100, row); /* or the prompt's length */
+            fill(&dynamic, 62, 65, 100, row); /* The length of the prompt counts as well. */
             base = 10000 * pow(2.0 * 65 / 64 - 1, DIM / (DIM - 2.0));
             must_be("dynamic of a long prompt", i, row[t * HALF + i], cos(at * plain(base, i)));
         }

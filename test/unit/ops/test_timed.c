@@ -1,4 +1,4 @@
-/* test_timed.c - every operator reaches the sink behind, and is counted where it belongs. */
+/* test_timed.c - the timing sink passes every operator on, and counts it in the right place. */
 #include <math.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -13,7 +13,7 @@ enum { T = 5, WINDOW = 7, SINK = 2, CHUNK = 4 };
 
 static struct {
     int n_calls;
-    const void *last; /* what it got */
+    const void *last; /* the operator that it received */
 } behind;
 
 static void called(const void *what)
@@ -126,7 +126,7 @@ static const struct op_sink sink_behind = {.begin = b_begin,
 
 static struct timed timed;
 
-/* What the one who watches was told last. */
+/* the last report to the observer */
 static struct {
     size_t n;
     struct timed_op op;
@@ -139,7 +139,7 @@ static void tell(void *ctx, const struct timed_op *op)
     told.op = *op;
 }
 
-/* The operator that was just called got WHAT, and its bytes and flops are of KIND alone. */
+/* Checks that the last operator received WHAT, and that its bytes and flops count for KIND alone. */
 static void passed(const void *what, int kind, double bytes, double flops)
 {
     struct timed_kind sum = {0};
@@ -197,7 +197,7 @@ static void every_operator_is_passed_on_and_counted_once(void **state)
     o->mlp(o, x, &mlp, h, T);
     passed(&mlp, OP_MLP, 72, 2.0 * T * (6 * 4 + 4 * 3));
     o->moe(o, x, &moe, h, NULL, 1);
-    passed(&moe, OP_MLP, 64 + 72, 2.0 * (16 + 36)); /* one row reads one of four experts */
+    passed(&moe, OP_MLP, 64 + 72, 2.0 * (16 + 36)); /* One row reads one of four experts. */
     o->glu(o, h, x, 1, x, 1, KERN_SILU, 4, T);
     passed(h, TIMED_OTHER, 0, 0);
     o->scale(o, x, 2, 4, T);
@@ -216,7 +216,7 @@ static void every_operator_is_passed_on_and_counted_once(void **state)
     passed(x, -1, 0, 0);
 }
 
-/* A row sees itself and what W, and the layer of a sparse cache, let it see of the rows in front. */
+/* A row sees itself and those of the earlier rows that W and the layer of a sparse cache allow. */
 static size_t sees(const struct op_attn *w, size_t most, size_t p)
 {
     size_t n = 0;
@@ -237,7 +237,7 @@ static void check_seen(const struct op_attn *w, size_t layer, size_t most, const
     for (size_t i = 0; i < seq->n; i++)
         pairs += (double)sees(w, most, seq->pos + i);
     timed.sink.attn(&timed.sink, NULL, NULL, w, &b, layer);
-    /* bytes of K and V in two heads: padded to 16 numbers, with a scale */
+    /* bytes of K and V in two heads, padded to 16 numbers, with a scale */
     passed(w, OP_ATTENTION, rows * 2 * 2 * (16 + 4), pairs * 4 * 4 * 8);
 }
 
@@ -310,8 +310,7 @@ static void without_a_sink_behind_it_counts_and_computes_nothing(void **state)
 
 static struct pool *pool;
 
-/* A job of two shares: the other thread has begun the second one when the first ends, and takes 20 ms
- * more. */
+/* A job of two tasks: the other thread has begun the second one when the first ends, and takes 20 ms more. */
 struct late {
     atomic_bool begun, ended;
 };
@@ -322,7 +321,7 @@ static void end_late(void *ctx, int thread, int n_threads)
 
     (void)n_threads;
     if (thread == 0) {
-        while (!atomic_load(&late->begun)) /* a share that has not begun would be taken over */
+        while (!atomic_load(&late->begun)) /* A task that has not begun would be taken over. */
             sched_yield();
         atomic_store(&late->ended, true);
         return;
@@ -354,8 +353,8 @@ static void what_the_pool_waits_is_booked_on_no_operator(void **state)
     timed.pool = pool;
     timed.each = tell;
     timed.each_ctx = &told;
-    do { /* a caller that lost its processor at the wrong moment saw nothing of the wait */
-        pool_run(pool, end_late, &(struct late){false, false}); /* waiting between operators counts nowhere */
+    do { /* If the caller lost its processor at the wrong moment, it saw nothing of the wait. */
+        pool_run(pool, end_late, &(struct late){false, false}); /* Time between operators counts nowhere. */
         timed.sink.norm(&timed.sink, NULL, NULL, NULL, NULL, T);
         total += told.op.seconds;
         assert_true(fabs(timed.kind[OP_NORM].seconds + timed.waited_seconds - total) < 1e-9);

@@ -1,4 +1,4 @@
-/* jinjacase.c - helpers of the tests of templates. */
+/* jinjacase.c - see jinjacase.h. */
 #include "jinjacase.h"
 
 #include "base/arena.h"
@@ -28,7 +28,7 @@ char *jinjacase_read(const char *name, size_t *n)
     return t.bytes;
 }
 
-/* Renders J with the members of the JSON TEXT of N bytes as variables. */
+/* Renders J with the members of a JSON text of N bytes as variables. */
 static int render(const struct jinja *j, const char *text, size_t n, struct buf *out, struct err *e)
 {
     json_t *variables;
@@ -53,7 +53,8 @@ int jinjacase_render(const char *template, const char *variables, struct buf *ou
     return rc;
 }
 
-/* One case: its template and the expected text; S is NULL for an error, which contains REFUSED. */
+/* Runs one case: a template and the expected text S. If S is NULL, the template must be refused with a
+ * message that contains REFUSED. */
 struct expected {
     struct json_str template, output, refused;
 };

@@ -10,25 +10,26 @@
 
 extern const struct tm jinjacase_now; /* 26 July 2024, 12:00:00 */
 
-/* The path of the fixture NAME, in a static buffer. */
+/* Returns the path of the fixture NAME in a static buffer. */
 const char *jinjacase_path(const char *name);
 
-/* The bytes of the fixture NAME, zero-terminated, for mem_free(). The test fails if the file is missing. */
+/* Returns the bytes of the fixture NAME, followed by a zero byte. mem_free(). The test fails if the file is
+ * missing. */
 char *jinjacase_read(const char *name, size_t *n);
 
 /* Renders TEMPLATE with the members of the JSON object VARIABLES. Returns the code; OUT is initialized even
  * after an error. */
 int jinjacase_render(const char *template, const char *variables, struct buf *out, struct err *e);
 
-/* Runs the cases of the fixture TEXT, {"context": {...}, "cases": [{"template", "output"}, {"template",
- * "error"} or {"template", "refused": words of the message}...]}. Returns the number of cases with another
- * result, and SHOWs them; *n_cases is the number of all cases. */
+/* Runs the cases of a fixture {"context": {...}, "cases": [...]}. A case is {"template", "output"},
+ * {"template", "error"}, or {"template", "refused": words of the message}. Returns the number of cases with
+ * another result, and prints them if SHOW is set. *n_cases is the number of all cases. */
 size_t jinjacase_run(const char *text, size_t n, size_t *n_cases, bool show);
 
-/* True if the rendering of TEMPLATE is exactly TEXT; prints the rendering otherwise. */
+/* Returns true if the rendering of TEMPLATE is exactly TEXT; otherwise prints the rendering. */
 bool jinjacase_gives(const char *template, const char *variables, const char *text);
 
-/* True if TEMPLATE is refused with a message that contains WORDS. */
+/* Returns true if TEMPLATE is refused with a message that contains WORDS. */
 bool jinjacase_refused(const char *template, const char *variables, const char *words);
 
 #endif

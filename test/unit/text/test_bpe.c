@@ -1,5 +1,5 @@
 /* test_bpe.c - BPE merges compared with a direct implementation of the definition, for random vocabularies,
- * short and long words, and words that are cut at junctions; and the time of a hostile word. */
+ * for short and long words, and for words that are split at junctions; and the time of a hostile word. */
 #include <time.h>
 
 #include "base/utf8.h"
@@ -45,7 +45,7 @@ static uint32_t joined(struct model *m, uint32_t left, uint32_t right)
     return add_piece(m, whole, n + n2);
 }
 
-/* Makes a model of characters, bytes if BYTES is set, and random rules between random pieces. */
+/* Makes a model of characters (of bytes if BYTES is set) and random rules between random pieces. */
 static void make(struct model *m, const char *const *chars, size_t n_chars, bool fallback, size_t n_rules)
 {
     *m = (struct model){.bpe.byte_fallback = fallback};
@@ -102,7 +102,7 @@ static size_t by_definition(const struct model *m, uint32_t *id, size_t n)
         id[i] = m->rule[k].merged;
         memmove(id + i + 1, id + i + 2, (n - i - 2) * sizeof(*id));
         n--;
-        k = 0; /* a merge may make a rule of lower rank applicable */
+        k = 0; /* A merge may make a rule of lower rank applicable. */
     }
     return n;
 }
@@ -118,7 +118,7 @@ static size_t symbols(const struct model *m, const char *s, size_t n, uint32_t *
             continue;
         }
         for (size_t k = 0; k < len; k++)
-            id[count++] = (unsigned char)s[i + k]; /* the byte pieces come first */
+            id[count++] = (unsigned char)s[i + k]; /* The byte pieces are first. */
     }
     return count;
 }
@@ -161,7 +161,7 @@ static void words_of_any_length_merge_by_the_definition(void **state)
                 n += strlen(c);
             }
             compare(&m, w, text, n);
-            compare(&m, w, text, n); /* from the cache if it fits */
+            compare(&m, w, text, n); /* The word comes from the cache if it fits. */
         }
         bpe_work_free(w);
         drop(&m);
@@ -169,7 +169,7 @@ static void words_of_any_length_merge_by_the_definition(void **state)
     assert_int_equal(mem_live_blocks(), 0);
 }
 
-/* The rule y z -> yz takes the y from the candidate x y, and x has another candidate, x yz, of a later rank.
+/* The rule y z -> yz takes the y from the candidate x y, and x has another candidate x yz of a later rank.
  * The old candidate must not be taken for the new one: p x is merged in between. */
 static void a_candidate_that_lost_its_right_half_has_no_turn(void **state)
 {
@@ -191,8 +191,7 @@ static void a_candidate_that_lost_its_right_half_has_no_turn(void **state)
     }
     assert_int_equal(bpe_seal(&m.bpe, &m.vocab, NULL), 0);
     w = bpe_work_new(&m.bpe);
-    for (size_t turns = 1; turns <= 40;
-         turns++) { /* words of at most 48 symbols are merged by another function */
+    for (size_t turns = 1; turns <= 40; turns++) { /* Another function merges words of at most 48 symbols. */
         char text[200];
 
         for (size_t i = 0; i < turns; i++)
@@ -226,17 +225,17 @@ static void unknown_characters_fuse_or_not(void **state)
     make(&m, letters, 2, false, 1);
     w = bpe_work_new(&m.bpe);
     m.bpe.has_unk = true;
-    m.bpe.unk = 2; /* the result of the only rule, so it is a part of none */
+    m.bpe.unk = 2; /* The piece is the result of the only rule, so no rule contains it. */
     assert_int_equal(bpe_encode(&m.bpe, w, text, sizeof(text) - 1, &ids, NULL), 0);
     assert_int_equal(ids.n, 5);
-    bpe_work_free(w); /* the contents of the cache depend on the settings */
+    bpe_work_free(w); /* The contents of the cache depend on the settings. */
     w = bpe_work_new(&m.bpe);
     m.bpe.fuse_unk = true;
     assert_int_equal(bpe_encode(&m.bpe, w, text, sizeof(text) - 1, &ids, NULL), 0);
     assert_int_equal(ids.n, 5 + 4);
     bpe_work_free(w);
     w = bpe_work_new(&m.bpe);
-    m.bpe.has_unk = false; /* unknown characters then vanish */
+    m.bpe.has_unk = false; /* Unknown characters vanish then. */
     assert_int_equal(bpe_encode(&m.bpe, w, text, sizeof(text) - 1, &ids, NULL), 0);
     assert_int_equal(ids.n, 5 + 4 + 2);
     tok_ids_fini(&ids);
@@ -260,15 +259,15 @@ static void derived_rules_are_those_of_every_cut(void **state)
     assert_int_equal(bpe_seal(&m.bpe, &m.vocab, NULL), 0);
     w = bpe_work_new(&m.bpe);
     assert_int_equal(bpe_encode(&m.bpe, w, "ababa", 5, &ids, NULL), 0);
-    assert_int_equal(
-        ids.n, 2); /* ab ab a, then ab + aba: the leftmost pair is ab + ab, for which there is no rule */
+    assert_int_equal(ids.n,
+                     2); /* First ab ab a, then ab + aba: the leftmost pair is ab + ab, which has no rule. */
     assert_true(ids.id[0] == 2 && ids.id[1] == 3);
     tok_ids_fini(&ids);
     bpe_work_free(w);
     drop(&m);
 }
 
-/* Short and long words need memory for their lists, their heap, and their ids. */
+/* Short and long words need memory for their lists, their heap and their ids. */
 static void a_word_without_memory_is_an_error(void **state)
 {
     static const size_t length[] = {1, 48, 49, 400};
@@ -339,7 +338,7 @@ static void a_hostile_word_takes_time_in_proportion_to_its_length(void **state)
 
         if (large >
             24 * small +
-                0.1) /* the word is eight times as long; a quadratic algorithm takes 64 times as long */
+                0.1) /* The word is eight times as long. A quadratic algorithm takes 64 times as long. */
             fail_msg("\"%s\": 64 KiB take %.4f s, 512 KiB %.4f s", unit[i], small, large);
     }
     drop(&m);

@@ -1,5 +1,5 @@
-/* test_chat.c - the chat template of a folder: the file it is taken from, its special tokens, the changes of
- * the messages, and the errors. */
+/* test_chat.c - the chat template of a folder: the file it comes from, its special tokens, the changes to the
+ * messages, and the errors. */
 #include <jansson.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -35,7 +35,7 @@ static int render(const struct chat *c, json_t *q, const char *template, bool pr
     return rc;
 }
 
-/* The rendering of FOLDER's template for a request, or the error message. For mem_free(). */
+/* Returns the rendering of FOLDER's template for a request, or the error message. mem_free(). */
 static char *rendered(const char *folder, const char *request, const char *template, bool prompt)
 {
     struct chat *c = open_folder(folder);
@@ -116,7 +116,7 @@ static void special_tokens_are_read_wrongly(void **state)
     struct settings s;
 
     read_settings(&s, "files");
-    /* not from special_tokens_map.json, because the table of added tokens exists */
+    /* The table of added tokens exists, so special_tokens_map.json is not used. */
     assert_string_equal(token(&s, "bos_token"), "<s>");
     assert_string_equal(token(&s, "eos_token"), "</s>");
     assert_null(token(&s, "pad_token"));
@@ -214,7 +214,7 @@ static void the_request_is_changed(void **state)
     chat_close(c);
 }
 
-/* Opens a folder of the current test that has one file. */
+/* Opens a new folder that has one file. */
 static int chat_with(const char *file, const char *text, struct chat **c, struct err *e)
 {
     FILE *f;

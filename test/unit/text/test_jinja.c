@@ -1,6 +1,6 @@
 /* test_jinja.c - the template language: about five hundred snippets and one chat template of each kind in
- * use, compared with the output of Python's jinja2; and cases that fixtures cannot contain: two ways to pass
- * variables, several threads, output that was there before. */
+ * use, compared with the output of Python's jinja2; and what fixtures cannot contain: two ways to pass
+ * variables, several threads, and output that was there before. */
 #include <jansson.h>
 #include <pthread.h>
 
@@ -46,7 +46,7 @@ static json_t *load(const char *name)
     return j;
 }
 
-/* True if the template gives the text or the error of RENDERING; prints the result otherwise. */
+/* Returns true if the template gives the text or the error of RENDERING; otherwise prints the result. */
 static bool renders(const json_t *rendering, const json_t *conversations)
 {
     const char *name = json_string_value(json_object_get(rendering, "template"));

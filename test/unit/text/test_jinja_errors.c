@@ -1,4 +1,4 @@
-/* test_jinja_errors.c - the errors of wrong templates: the line, the reason, and no output. */
+/* test_jinja_errors.c - the errors of invalid templates: the line, the reason, and no output. */
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/utf8.h"

@@ -1,5 +1,5 @@
-/* test_jinja_goldens.c - the reference snippets, and real chat templates with reference conversations, if
- * this data is beside the repository. The expected texts were computed by transformers. */
+/* test_jinja_goldens.c - the reference snippets, and real chat templates with reference conversations, if the
+ * large test data exists. transformers computed the expected texts. */
 #include <jansson.h>
 
 #include "base/buf.h"
@@ -29,7 +29,8 @@ static void a_reference_snippet_comes_to_another_text(void **state)
     free(text);
 }
 
-/* The text of template REF: a file below data/, or with #field[:name] a member of a JSON file. For free(). */
+/* Returns the text of template REF: a file of data/, or with #field[:name] a member of a JSON file.
+ * free(). */
 static char *template_text(const char *ref, json_t *inlined)
 {
     char path[512], *field, *name, *text;
@@ -63,7 +64,7 @@ static char *template_text(const char *ref, json_t *inlined)
     return text;
 }
 
-/* Loads the conversations from text, so that integers stay integers. */
+/* Reads the conversations from their text, so that integers stay integers. */
 static json_t *load_exact(const char *name)
 {
     size_t n;

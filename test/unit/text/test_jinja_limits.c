@@ -1,5 +1,5 @@
 /* test_jinja_limits.c - hostile templates: endless, huge and deeply nested templates end with an error after
- * a short time, and a failing allocation leaves no memory behind. */
+ * a short time, and a failing allocation leaks no memory. */
 #include <jansson.h>
 
 #include "base/buf.h"
@@ -9,7 +9,7 @@
 
 static const struct jinja_limits small = {.steps = 200000, .bytes = 8 << 20, .output = 10000, .depth = 300};
 
-/* True if TEMPLATE is refused with WORDS within LIMIT. */
+/* Returns true if TEMPLATE is refused with WORDS within LIMIT. */
 static bool stopped_within(const struct jinja_limits *limit, const char *template, const char *words)
 {
     struct buf out = {.tag = MEM_TEXT};
@@ -71,7 +71,7 @@ static void a_template_runs_for_ever(void **state)
         "steps"));
 }
 
-/* The number of steps of TEMPLATE: the lowest limit within which it is rendered. */
+/* Returns the number of steps of TEMPLATE, which is the lowest limit within which it is rendered. */
 static uint64_t steps_of(const char *template)
 {
     uint64_t low = 0, high = 1 << 24;
@@ -99,7 +99,7 @@ static uint64_t steps_of(const char *template)
     return high;
 }
 
-/* Operations, each with a template without it, and the steps that it may add to that template. */
+/* Operations, each with a template that lacks it, and the steps that the operation may add. */
 static const struct {
     const char *before, *operation;
     uint64_t least, most;
@@ -187,7 +187,7 @@ static void a_template_eats_memory(void **state)
     assert_true(stopped("{{ ('a' * 9999).replace('', 'b' * 9999) }}", "bytes of memory"));
 }
 
-/* None of these allocates much at once; the sum must reach the limit. */
+/* None of these templates allocates much at once. Their sum must reach the limit. */
 static void many_small_values_eat_memory(void **state)
 {
     static const struct jinja_limits limit = {
@@ -214,7 +214,8 @@ static void a_template_parsed_eats_memory(void **state)
     int rc;
 
     memcpy(text, "{{ [",
-           4); /* the largest template, with the most values: 40 bytes of values for each byte of text */
+           /* This is the largest template with the most values: 40 bytes of values for each byte of text. */
+           4);
     for (; at + 8 < n; at += 4)
         memcpy(text + at, "1<2,", 4);
     memset(text + at, ' ', n - at);
@@ -276,7 +277,7 @@ static void a_bottomless_recursion_ends_in_the_stack(void **state)
     assert_true(stopped("{% set ns = namespace() %}{% set ns.a = ns %}{{ ns }}", "deeper than 300"));
 }
 
-/* The default limits of a rendering must fit the stack. */
+/* A rendering with the default limits must fit into the stack. */
 static void the_ordinary_depth_is_more_than_the_stack_bears(void **state)
 {
     assert_true(jinjacase_refused("{% macro m(n) %}{{ m(n + 1) }}{% endmacro %}{{ m(0) }}", "{}",
@@ -303,7 +304,7 @@ static void a_recursion_as_deep_as_templates_go_is_refused(void **state)
                         "{}", "end"));
 }
 
-/* COUNT times WHAT between BEFORE and BEHIND is refused as too deep, or at least does not crash. */
+/* WHAT repeated COUNT times between BEFORE and BEHIND must be refused as too deep, or at least not crash. */
 static void nested(const char *before, const char *what, size_t count, const char *behind, bool refused)
 {
     struct buf t = {.tag = MEM_TEXT}, out;
@@ -388,8 +389,8 @@ static void a_string_built_piece_by_piece_costs_its_square(void **state)
     buf_fini(&out);
 }
 
-/* Parses and renders with the N-th allocation failing. *failed: an allocation failed. Returns the code; the
- * test fails if memory is left. */
+/* Parses and renders with the N-th allocation failing. *failed: an allocation failed. Returns the code. The
+ * test fails if memory is leaked. */
 static int render_failing(const char *template, long n, bool *failed)
 {
     static const char v[] = "{\"l\": [1, 2, {\"k\": \"v\"}], \"s\": \"a b\", \"d\": {\"x\": 1}}";
@@ -449,7 +450,7 @@ static uint64_t stop_at_each_step(const struct jinja *j, json_t *context, uint64
     return limit.steps;
 }
 
-/* Allocations also fail after an error, so this covers the paths of every failed allocation as well. */
+/* Allocations also fail after an error, so this covers the paths after every failed allocation, too. */
 static void a_rendering_stopped_at_any_step_crashes_or_goes_on(void **state)
 {
     size_t n, i, before;

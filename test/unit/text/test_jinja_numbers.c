@@ -1,5 +1,5 @@
-/* test_jinja_numbers.c - integers of 64 bits compared by identities and at their limits, floats by reading
- * their text again, and rounding by exact values. */
+/* test_jinja_numbers.c - arithmetic of 64-bit integers by identities and at the limits, floats that are
+ * parsed from their own text, and rounding of exact values. */
 #include "base/buf.h"
 #include "jinjacase.h"
 
@@ -11,7 +11,7 @@ static uint32_t dice(uint32_t n)
     return (uint32_t)(seed >> 33) % n;
 }
 
-/* A number of at most BITS bits, often near a power of two. */
+/* Returns a number of at most BITS bits, often near a power of two. */
 static int64_t number(uint32_t bits)
 {
     uint64_t all = (uint64_t)dice(UINT32_MAX) << 31 ^ dice(UINT32_MAX);

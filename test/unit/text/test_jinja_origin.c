@@ -1,6 +1,5 @@
-/* test_jinja_origin.c - the bytes of a rendered text that the context wrote: through filters, methods, joins,
- * loops, macros, blocks and JSON, a byte of the context keeps its origin, and so does a byte of the
- * template. */
+/* test_jinja_origin.c - which bytes of a rendered text come from the context: a byte of the context or of the
+ * template keeps its origin through filters, methods, joins, loops, macros, blocks and JSON. */
 #include "base/buf.h"
 
 #include "base/json_pull.h"

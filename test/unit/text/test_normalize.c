@@ -1,5 +1,5 @@
-/* test_normalize.c - the normal forms compared with utf8proc's own, which orders marks in quadratic time; and
- * the time of a hostile run of marks. */
+/* test_normalize.c - the normal forms compared with those of utf8proc, which orders marks in quadratic time;
+ * and the time of a hostile run of marks. */
 #include <time.h>
 #include <utf8proc.h>
 
@@ -95,12 +95,12 @@ static void random_heaps_of_marks_and_letters(void **state)
     assert_int_equal(mem_live_blocks(), 0);
 }
 
-/* U+10F4D of Unicode 11 has the class 220, an acute 230: newer tables would reorder them. */
+/* In Unicode 11, U+10F4D has the class 220, and an acute has 230. Newer tables would reorder them. */
 static void characters_after_unicode_9_move(void **state)
 {
-    static const char *const same[] = {"q\xcc\x81\xf0\x90\xbd\x8d", /* acute, young mark */
+    static const char *const same[] = {"q\xcc\x81\xf0\x90\xbd\x8d", /* an acute, and a mark of Unicode 11 */
                                        "\xf0\x90\xbd\x8d\xcc\x81", "\xf0\x90\xbd\x8d\xcc\x81\xf0\x90\xbd\x8d",
-                                       "e\xf0\x90\xbd\x8d\xcc\x81", /* no composition across it */
+                                       "e\xf0\x90\xbd\x8d\xcc\x81", /* Composition does not cross it. */
                                        "\xf0\x91\xa4\xb5\xf0\x91\xa4\xb0"};
     struct normalize_work w = {0};
 
@@ -145,8 +145,8 @@ static void a_megabyte_of_marks_is_ordered_in_linear_time(void **state)
     to_form(NORMALIZE_NFC, &w, s, n - 1, &out);
     assert_false(out.oom);
     assert_memory_equal(out.data, "\xc3\xa1\xcc\x96\xcc\x96",
-                        6); /* the first acute composes, then come the marks of the lower class */
-    assert_true((double)clock() / CLOCKS_PER_SEC - begin < 5); /* an exchange sort takes 10^11 steps */
+                        6); /* The first acute composes. Then the marks of the lower class follow. */
+    assert_true((double)clock() / CLOCKS_PER_SEC - begin < 5); /* An exchange sort takes 10^11 steps. */
     normalize_work_fini(&w);
     buf_fini(&out);
     free(s);

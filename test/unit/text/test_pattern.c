@@ -1,10 +1,10 @@
-/* test_pattern.c - patterns of the Oniguruma dialect: their translation, their matches, and the patterns that
- * are refused. */
+/* test_pattern.c - patterns in the syntax of Oniguruma: their translation, their matches, and the patterns
+ * that are refused. */
 #include "base/buf.h"
 #include "base/mem.h"
 #include "text/tok/pattern.h"
 
-/* Appends all matches of PATTERN in TEXT to a buffer, each after a '|'. */
+/* Appends all matches of PATTERN in TEXT to a buffer, each followed by '|'. */
 static void find_all(const char *pattern, const char *text, size_t n, struct buf *out)
 {
     struct pattern_work *work = pattern_work_new();
@@ -44,14 +44,14 @@ static void rewritten_constructs_mean_what_they_mean_in_ruby(void **state)
     expect("\\s+",
            "a\xe1\xa0\x8e"
            "b \xe3\x80\x80 c",
-           "| \xe3\x80\x80 "); /* U+180E is no blank */
+           "| \xe3\x80\x80 "); /* U+180E is not a blank. */
     expect("\\S+",
            "a\xe1\xa0\x8e"
            "b c",
            "|a\xe1\xa0\x8e"
            "b|c");
     expect("\\p{Han}+", "\xe3\x80\x81\xe9\xa6\xac\xe9\xa6\xac\xe3\x80\x81",
-           "|\xe9\xa6\xac\xe9\xa6\xac"); /* not U+3001 */
+           "|\xe9\xa6\xac\xe9\xa6\xac"); /* U+3001 does not match. */
     expect("[a-z&&[^aeiou]]+", "stream", "|str|m");
     expect("[^a-z&&[^aeiou]]+", "stream-", "|ea|-");
     expect("[a-f&&b-z&&[^d]]+", "abcdef", "|bc|ef");
@@ -62,8 +62,8 @@ static void rewritten_constructs_mean_what_they_mean_in_ruby(void **state)
     expect("[\\S\n]+[\\W\\d]", "a_\n 1", "|a_\n ");
     expect("[\\D\\P{Lu}]+", "aB1", "|aB1");
     expect("[[ab]c]+", "xabcx", "|abc");
-    expect("a{1,2}+", "aaaaa", "|aaaaa"); /* repeated, not possessive */
-    expect("a{2}?", "aaa", "|aa|");       /* optional, not lazy */
+    expect("a{1,2}+", "aaaaa", "|aaaaa"); /* repeated and not possessive */
+    expect("a{2}?", "aaa", "|aa|");       /* optional and not lazy */
     expect("a{,2}b", "aaab", "|aab");
     expect("a{2,}?", "aaaa", "|aa|aa");
     expect("[\\a-\\r]|\\e|\\f", "b\a\f\x1b", "|\a|\f|\x1b");
@@ -75,7 +75,7 @@ static void rewritten_constructs_mean_what_they_mean_in_ruby(void **state)
     expect("\\bth", "the other th", "|th|th");
     expect("\\Bth", "the other th", "|th");
     expect("\\w+", "a\xcc\x81_1 \xe2\x91\xa0", "|a\xcc\x81_1");
-    expect("(?m:a.b)", "a\nb", "|a\nb"); /* Ruby's m lets the dot match a line end */
+    expect("(?m:a.b)", "a\nb", "|a\nb"); /* With Ruby's m the dot matches a line end. */
     expect("a.b", "a\nb", "");
     expect("^b$", "a\nb\nc", "|b");
     expect("(?i:'s)", "'S 's '\xc5\xbf", "|'S|'s|'\xc5\xbf");
@@ -88,8 +88,8 @@ static void rewritten_constructs_mean_what_they_mean_in_ruby(void **state)
     expect("(a)(b)", "abab", "|ab|ab");
 }
 
-/* The matches of tokenizers 0.23. Word characters are letters, marks, digits, numbers that are letters,
- * connectors and alphabetic symbols; outside a class also the superscript digits and the fractions of
+/* These are the matches of tokenizers 0.23. Word characters are letters, marks, digits, numbers that are
+ * letters, connectors and alphabetic symbols; outside a class also the superscript digits and fractions of
  * Latin-1. */
 static const char word[] = "aZ_5\303\251\314\201\340\245\247\342\205\243\342\223\220\360\237\204"
                            "\260\360\237\205\260\342\200\277\302\262\302\276\302\252\343\200\241"

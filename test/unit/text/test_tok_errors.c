@@ -1,5 +1,5 @@
-/* test_tok_errors.c - tokenizer files that are refused, each with a sentence that names the file and the
- * fault; and unusual forms that are accepted. */
+/* test_tok_errors.c - tokenizer files that are refused with a sentence that names the file and the fault, and
+ * unusual forms that are accepted. */
 #include "base/mem.h"
 #include "files.h"
 #include "text/tok/tok.h"

@@ -115,7 +115,7 @@ static void expect_ids(const char *name, const struct tok *t, const json_t *text
     tok_ids_fini(&ids);
 }
 
-/* Streams the ids; every piece must be UTF-8. */
+/* Streams the ids. Every piece must be UTF-8. */
 static void stream(const struct tok *t, const struct tok_ids *ids, bool skip, struct buf *joined)
 {
     struct tok_stream *d;
@@ -217,7 +217,7 @@ static void the_comparison_can_fail(void **state)
     buf_fini(&text);
 }
 
-/* Opens, encodes, decodes and closes; any allocation may fail. Returns the first code that is not 0. */
+/* Opens, encodes, decodes and closes. Any allocation may fail. Returns the first code that is not 0. */
 static int whole_life(const char *name)
 {
     static const char text[] =
@@ -289,7 +289,7 @@ static void text_that_is_not_utf8_is_refused_with_the_byte_that_is_not(void **st
         assert_int_equal(tok_encode(t, bad[i].text, strlen(bad[i].text), TOK_ADD_SPECIAL, &ids, &e),
                          ERR_INPUT);
         assert_string_equal(e.msg, want);
-        assert_int_equal(ids.n, 1); /* unchanged */
+        assert_int_equal(ids.n, 1); /* The text did not change. */
         tok_ids_fini(&ids);
     }
     tok_close(t);
@@ -321,7 +321,7 @@ static void ids_are_appended_and_pieces_found_again(void **state)
     tok_close(t);
 }
 
-/* TEXT, repeated up to MORE bytes, has at least as many ids as the bound requires. */
+/* Checks that TEXT, repeated up to MORE bytes, has at least as many ids as the bound says. */
 static void expect_bound(const char *name, const struct tok *t, const char *text, size_t n, size_t more)
 {
     size_t most = tok_most_bytes(t);
@@ -341,7 +341,7 @@ static void expect_bound(const char *name, const struct tok *t, const char *text
     tok_ids_fini(&ids);
 }
 
-/* For texts that a normalizer shortens, a model swallows, or one token covers, the bound holds or is
+/* If a normalizer shortens a text, a model drops a part of it, or one token covers it, the bound holds or is
  * SIZE_MAX. */
 static void no_id_takes_up_more_bytes_than_are_said(void **state)
 {
@@ -387,7 +387,7 @@ static void no_id_takes_up_more_bytes_than_are_said(void **state)
     }
 }
 
-/* Each part of a tokenizer that may shorten or swallow text removes the bound by itself. */
+/* Each part of a tokenizer that may shorten or drop text removes the bound on its own. */
 static void whatever_may_shrink_a_text_leaves_no_bound(void **state)
 {
     static const struct {
@@ -434,8 +434,8 @@ static void whatever_may_shrink_a_text_leaves_no_bound(void **state)
     }
 }
 
-/* A BPE of single letters that writes x as a, and the special token <x>, which is looked for as it is or in what
- * texts become. */
+/* A BPE of single letters that writes x as a, with the special token <x>. The token is searched for in the
+ * text or in its normal form. */
 static struct tok *open_special(bool normalized)
 {
     char json[600];
@@ -456,7 +456,7 @@ static void a_special_token_is_cut_out_of_a_users_words(void **state)
 {
     static const struct {
         bool normalized;
-        const char *text, *origin; /* 1: the user's */
+        const char *text, *origin; /* 1: the byte comes from the user */
         int32_t id[8];
         size_t n;
     } way[] = {{false, "<x>b<x>", "0000000", {4, 1, 4}, 3},
@@ -464,7 +464,8 @@ static void a_special_token_is_cut_out_of_a_users_words(void **state)
                {false, "<x>b<x>", "1111000", {2, 0, 3, 1, 4}, 5},
                {false, "<x>b<x>", "0100000", {2, 0, 3, 1, 4}, 5},
                {true, "<x>b<a>", "0000000", {4, 1, 4}, 3},
-               {true, "<x>b<a>", "0001000", {2, 0, 3, 1, 2, 0, 3}, 7}}; /* none where some of the text is */
+               /* There is no such token if the user wrote a part of it. */
+               {true, "<x>b<a>", "0001000", {2, 0, 3, 1, 2, 0, 3}, 7}};
 
     for (size_t i = 0; i < sizeof(way) / sizeof(*way); i++) {
         struct tok *t = open_special(way[i].normalized);
@@ -481,7 +482,7 @@ static void a_special_token_is_cut_out_of_a_users_words(void **state)
     }
 }
 
-/* As transformers has it: what was looked for in the normal form is decoded as that. */
+/* As in transformers, a token that was found in the normal form is decoded as its normal form. */
 static void a_token_that_is_normalized_is_decoded_as_it_was_written(void **state)
 {
     static const int32_t ids[] = {1, 4};
@@ -493,7 +494,7 @@ static void a_token_that_is_normalized_is_decoded_as_it_was_written(void **state
 
         assert_int_equal(tok_decode(t, ids, 2, false, &text, NULL), 0);
         buf_char(&text, 0);
-        assert_string_equal(text.data, normalized ? "b <a>" : "b <x>"); /* without a decoder */
+        assert_string_equal(text.data, normalized ? "b <a>" : "b <x>"); /* There is no decoder. */
         assert_true(tok_id_of(t, "<x>", 3, &id) && id == 4);
         buf_fini(&text);
         tok_close(t);
@@ -530,7 +531,7 @@ static void *encode_all(void *arg)
 
 static void many_threads_may_encode_at_once(void **state)
 {
-    enum { N = 12 }; /* more than the number of idle scratches */
+    enum { N = 12 }; /* This is more than the number of idle scratches. */
     struct tok *t = open_fixture("llama2.json");
     json_t *answers = open_answers("llama2.json");
     struct worker w[N];

@@ -1,4 +1,4 @@
-/* test_tok_gguf.c - tokenizers of test/data/tokenizers in the form of GGUF give Hugging Face's answers; and
+/* test_tok_gguf.c - tokenizers of test/data/tokenizers in the form of GGUF give Hugging Face's answers, and
  * metadata without a valid tokenizer are refused with the name of the field. */
 #include <jansson.h>
 
@@ -11,7 +11,7 @@
 
 enum { MAX_TOKENS = 600, MAX_MERGES = 1000 };
 
-/* A tokenizer.json as GGUF's arrays. */
+/* A tokenizer.json as the arrays of GGUF. */
 struct parser {
     json_t *json;
     struct json_str token[MAX_TOKENS], merge[MAX_MERGES];
@@ -138,7 +138,7 @@ static struct tok *must_open(const struct parser *p)
     return t;
 }
 
-/* True if TEXT has an added token with flags that GGUF does not have. */
+/* Returns true if TEXT contains an added token with flags that GGUF does not have. */
 static bool beyond_gguf(const struct parser *p, const char *text)
 {
     const json_t *v;
@@ -170,7 +170,7 @@ static bool same_ids(const struct tok *t, const json_t *text, unsigned flags, co
     return same;
 }
 
-/* The number of answers that T gives differently; *asked is the number of comparisons. */
+/* Returns the number of answers of T that differ. *asked is the number of comparisons. */
 static size_t differences(const struct parser *p, const struct tok *t, const char *answers, size_t *asked)
 {
     json_t *a = load(answers), *row;
@@ -284,7 +284,7 @@ static void bos_stands_in_front_where_it_shall(void **state)
     assert_true(tok_id_of(t, "a", 1, &a));
     json_array_set_new(with, 1, json_integer(a));
     json_array_set_new(without, 0, json_integer(a));
-    assert_true(same_ids(t, text, TOK_ADD_SPECIAL, with)); /* llama-bpe adds BOS by default */
+    assert_true(same_ids(t, text, TOK_ADD_SPECIAL, with)); /* llama-bpe adds BOS by default. */
     tok_close(t);
     p->g.add_bos = 0;
     t = must_open(p);
@@ -399,7 +399,7 @@ static void what_makes_no_tokenizer_is_refused_by_field(void **state)
 
 static void every_allocation_may_fail(void **state)
 {
-    for (size_t i = 0; i < N_FIXTURES; i += 4) { /* one for each kind of model */
+    for (size_t i = 0; i < N_FIXTURES; i += 4) { /* There is one for each kind of model. */
         char json[64];
         struct parser *p;
         struct tok *t;

@@ -1,5 +1,5 @@
-/* test_tok_goldens.c - real tokenizers compared with reference answers, if the reference data is beside the
- * repository: 348 texts for each tokenizer.json (goldens/tokenizers), and the vectors of other projects
+/* test_tok_goldens.c - real tokenizers compared with reference answers, if the large test data exists: 348
+ * texts for each tokenizer.json (goldens/tokenizers), and the vectors of other projects
  * (data/token-vectors). */
 #include <jansson.h>
 
@@ -137,7 +137,7 @@ static void tokenizers_answer_as_the_reference_does(void **state)
     assert_true(n_compared > 15000);
 }
 
-/* The ids of one line, separated by blanks or commas. */
+/* Reads the ids of one line, separated by blanks or commas. */
 static size_t line_ids(const char *s, const char *end, int32_t *id)
 {
     size_t n = 0;
@@ -197,7 +197,7 @@ static void vectors_of_llama_cpp_agree(void **state)
     llama_cpp("roberta-bpe", "roberta-base/tokenizer.json");
 }
 
-/* Undoes \n \s \x (newline, space, nothing) in place; returns the new length. */
+/* Replaces \n \s \x (newline, space, nothing) in place. Returns the new length. */
 static size_t unescape(char *s, size_t n)
 {
     size_t m = 0;

@@ -1,5 +1,5 @@
-/* test_tok_stream.c - decoder chains, token by token: the text after each token; text that is kept back is
- * neither lost nor early. */
+/* test_tok_stream.c - decoder chains, token by token: the text after each token. Text that is held back is
+ * neither lost nor shown too early. */
 #include "base/buf.h"
 #include "base/mem.h"
 #include "text/tok/tok.h"
@@ -11,7 +11,7 @@
     "{\"type\":\"Replace\",\"pattern\":{\"String\":\"" from "\"},\"content\":\"" to "\"}"
 #define STRIP(c, start) "{\"type\":\"Strip\",\"content\":\"" c "\",\"start\":" #start ",\"stop\":0}"
 
-/* Streams TOKENS through DECODER. PIECES has the text after each token, and last the text at the end. */
+/* Streams TOKENS through DECODER. PIECES has the text after each token, and finally the text at the end. */
 static void expect(const char *decoder, const char *const *tokens, const char *const *pieces)
 {
     struct buf json = {.tag = MEM_TEXT}, out = {.tag = MEM_TEXT};
@@ -62,7 +62,7 @@ static void expect(const char *decoder, const char *const *tokens, const char *c
 
 static void half_a_character_waits_for_its_other_half(void **state)
 {
-    /* U+00F0 U+0141 U+0132 U+0130: the letters of F0 9F 90 8E */
+    /* U+00F0 U+0141 U+0132 U+0130 are the letters of the bytes F0 9F 90 8E. */
     expect("{\"type\":\"ByteLevel\"}", TOKENS("a\xc3\xb0\xc5\x81", "\xc4\xb2", "\xc4\xb0x", "y"),
            SHOWS("a", "", "\xf0\x9f\x90\x8ex", "y", ""));
     expect("{\"type\":\"ByteLevel\"}", TOKENS("\xc3\xb0\xc5\x81", "a", "\xc3\xa2"),

@@ -1,4 +1,5 @@
-/* test_unigram.c - the best path compared with all paths, for random vocabularies and short words. */
+/* test_unigram.c - the best segmentation compared with all segmentations, for random vocabularies and short
+ * words. */
 #include "base/mem.h"
 #include "text/tok/unigram.h"
 
@@ -19,7 +20,7 @@ static void add(struct unigram *u, struct vocab *v, const char *s, double score)
     u->score[u->n_score++] = score;
 }
 
-/* The highest sum over all ways to cut S into pieces. */
+/* Returns the highest sum over all ways to cut S into pieces. */
 static double best_of_all(const struct unigram *u, const struct vocab *v, const char *s, size_t n)
 {
     double best = -1e300;
@@ -87,8 +88,8 @@ static void the_path_is_the_best_of_all(void **state)
     assert_int_equal(mem_live_blocks(), 0);
 }
 
-/* As in Hugging Face's tokenizers: of pieces that end paths of equal sums the longest is chosen, because it
- * begins first. */
+/* As in Hugging Face's tokenizers, the longest of the pieces that end segmentations of equal sums is chosen,
+ * because it begins first. */
 static void of_equal_sums_the_path_that_was_found_first_stays(void **state)
 {
     struct unigram_work w = {0};

@@ -1,4 +1,4 @@
-/* tokshared.c - reads reference data, and unpacks it with gzip(1). */
+/* tokshared.c - see tokshared.h. */
 #include "tokshared.h"
 
 #include <unistd.h>

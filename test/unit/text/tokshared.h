@@ -1,5 +1,5 @@
-/* tokshared.h - reference data beside the repository on some machines: in the folder GALLOP_SHARED, or
- * ../shared. Tests that need it are skipped without it. */
+/* tokshared.h - reference data of the large test data, some of it packed by gzip. Tests that need it are
+ * skipped without it. */
 #ifndef GALLOP_TEST_TOKSHARED_H
 #define GALLOP_TEST_TOKSHARED_H
 
@@ -7,12 +7,12 @@
 
 bool tokshared_exists(void);
 
-/* The bytes of the file NAME in that folder, or of NAME.gz unpacked; zero-terminated, for free(). NULL:
- * neither exists. */
+/* Returns the bytes of the file NAME, or of NAME.gz unpacked, followed by a zero byte. free(). NULL: neither
+ * exists. */
 char *tokshared_read(const char *name, size_t *n);
 
-/* Opens the tokenizer NAME in data/tokenizers (a packed one is unpacked into the working folder first). The
- * test fails if it cannot be opened; NULL: it does not exist. */
+/* Opens the tokenizer NAME of data/tokenizers; a packed one is first unpacked into the working folder. The
+ * test fails if it cannot be opened. NULL: it does not exist. */
 struct tok *tokshared_open(const char *name);
 
 #endif
