@@ -1,8 +1,8 @@
-/* amx_tile_emu.h - the AMX tile registers in plain C, for tests on machines without them. No shipped object
+/* amx_tile_emu.h - the AMX tile registers in plain C, for tests on machines without them. No installed object
  * contains it.
  *
- * Operands that the instructions refuse (a tile without a shape, rows of A that do not fit those of B) abort
- * the program.
+ * Operands that the instructions refuse (a tile without a shape, or rows of A that do not fit those of B)
+ * abort the program.
  */
 #ifndef GALLOP_TEST_EMULATED_AMX_TILE_EMU_H
 #define GALLOP_TEST_EMULATED_AMX_TILE_EMU_H

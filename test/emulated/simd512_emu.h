@@ -1,11 +1,11 @@
 /* simd512_emu.h - AVX-512 on AVX2 machines, for tests: the headers of SIMDe, and plain loops for the
- * instructions that SIMDe 0.7.4 lacks or computes differently. It is slow, and no shipped object contains
+ * instructions that SIMDe 0.7.4 lacks or computes differently. It is slow, and no installed object contains
  * it.
  *
  * It must be compiled with AVX2 and FMA, so that a fused multiply-add is fused; and with -Wno-psabi, because
  * vectors of 64 bytes are passed in memory here and only the emulated files pass them. VDPBF16PS and
- * VCVTNEPS2BF16 follow the operation sections of Intel's manual (volume 2): two chained FMAs a lane, the odd
- * element first, round to nearest even, subnormal inputs and outputs are zeros.
+ * VCVTNEPS2BF16 follow the operation sections of Intel's manual (volume 2): two chained FMAs for each lane,
+ * the odd element first, round to nearest even, subnormal inputs and outputs as zeros.
  */
 #ifndef GALLOP_TEST_EMULATED_SIMD512_EMU_H
 #define GALLOP_TEST_EMULATED_SIMD512_EMU_H
@@ -38,7 +38,8 @@ static inline __m512 simd512_emu_maskz_loadu_ps(__mmask16 m, const void *p)
 #define _mm512_maskz_loadu_ps(m, p) simd512_emu_maskz_loadu_ps(m, p)
 
 #undef _mm512_stream_ps
-#define _mm512_stream_ps(p, v) _mm512_storeu_ps(p, v) /* SIMDe lacks it; caches are not emulated */
+/* SIMDe lacks this instruction. Caches are not emulated. */
+#define _mm512_stream_ps(p, v) _mm512_storeu_ps(p, v)
 #undef _mm512_stream_si512
 #define _mm512_stream_si512(p, v) _mm512_storeu_si512(p, v)
 
@@ -230,7 +231,7 @@ static inline __m512 simd512_emu_cvtepi32_ps(__m512i v)
 #undef _mm512_cvtepi32_ps
 #define _mm512_cvtepi32_ps(v) simd512_emu_cvtepi32_ps(v)
 
-/* Multiplies by a power of two, whose exponent is a whole number. */
+/* Multiplies by a power of two whose exponent is an integer. */
 static inline __m512 simd512_emu_scalef_ps(__m512 v, __m512 exponent)
 {
     float f[16], e[16];

@@ -1,10 +1,10 @@
 /* driver.c - runs a fuzz target without libFuzzer: once for the empty input and once for every file given.
  *
- *   fuzz_NAME PATH...      a file, or a folder whose files are all read
+ * fuzz_NAME PATH... takes files, and folders of which all files are read.
  *
- * So every input a fuzzer ever found, and that was worth keeping, is replayed by the ordinary tests under
- * every compiler and sanitizer. The bytes lie at the very end of their block, where a sanitizer sees one byte
- * too many. A folder without a single file fails: a corpus that got lost must not look like a passing test.
+ * So the ordinary tests replay every input that a fuzzer found and that was worth keeping, under every
+ * compiler and sanitizer. The bytes are at the end of their allocation, where a sanitizer sees a read after
+ * them. A folder without files fails: a corpus that is lost must not look like a passing test.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
-/* fuzz_calibration.c - files of gallop calibrate from any bytes, and --quant.
+/* fuzz_calibration.c - any bytes as a file of gallop calibrate, and as a map of --quant.
  *
- * What must hold: what is taken are sizes that a row can have, what is refused is said with the file's name,
- * a map of --quant reads back as it was written, and nothing is left behind.
+ * What is accepted are sizes that a row can have; a refusal names the file; a map of --quant reads back as it
+ * was written; and nothing is leaked.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,5 @@
-/* fuzz_chat.c - a hostile tokenizer_config.json: its tokens and templates are read from a folder and one
- * conversation is rendered. Nothing may be left on the heap.
- */
+/* fuzz_chat.c - a hostile tokenizer_config.json: its tokens and templates are read from a folder, and one
+ * conversation is rendered. Nothing may be leaked. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -53,8 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (chat_open(&c, folder_at(folder), &e) == 0) {
         q = json_loads(request, 0, NULL);
         if (q && size < 400 && chat_variables(c, q, true, &variables, &e) == 0) {
-            chat_render(c, variables, NULL, &now, &out,
-                        &e); /* long templates are another fuzzer's business */
+            chat_render(c, variables, NULL, &now, &out, &e); /* Another fuzzer renders long templates. */
             json_decref(variables);
         }
         json_decref(q);

@@ -1,5 +1,5 @@
-/* fuzz_config.c - any bytes as config.json and as a shard index: every getter on every key, then the
- * judgement. */
+/* fuzz_config.c - any bytes as config.json and as an index of shards: every getter on every key, then
+ * config_finish(). */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

@@ -1,8 +1,8 @@
-/* fuzz_detok.c - any ids in any order through the decoders of the small tokenizers of the tests.
+/* fuzz_detok.c - any ids in any order through the decoders of the small test tokenizers.
  *
- * The first byte chooses the tokenizer and whether special tokens are skipped, then two bytes make an id.
- * What must hold: every piece is UTF-8, and the pieces joined are the whole decoding, also on the second use
- * of the same streamer.
+ * The first byte selects the tokenizer and whether special tokens are skipped, then two bytes make an id.
+ * Every piece must be UTF-8, and the joined pieces must equal the whole decoding, also when the same streamer
+ * is used again.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -37,7 +37,8 @@ static const struct tok *chosen(size_t k)
 
 static int32_t id_at(const uint8_t *data, size_t i)
 {
-    return (int32_t)(data[1 + 2 * i] << 8 | data[2 + 2 * i]) - 3; /* some are negative, some beyond the end */
+    /* Some ids are negative, and some are beyond the end. */
+    return (int32_t)(data[1 + 2 * i] << 8 | data[2 + 2 * i]) - 3;
 }
 
 static void stream(struct tok_stream *d, const uint8_t *data, size_t n, struct buf *joined)

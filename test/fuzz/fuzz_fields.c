@@ -1,4 +1,4 @@
-/* fuzz_fields.c - the JSON of a request, read for each endpoint. Nothing may be left on the heap. */
+/* fuzz_fields.c - the JSON of a request, read for each endpoint. Nothing may be leaked. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

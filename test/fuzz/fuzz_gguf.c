@@ -1,6 +1,5 @@
-/* fuzz_gguf.c - any bytes as a .gguf file: refused, or every tensor lies inside the bytes, whatever its name
- * and layout become, and config, tokenizer and template are made of the metadata or refused.
- */
+/* fuzz_gguf.c - any bytes as a .gguf file: it is refused, or every tensor is inside the bytes under its new
+ * name and layout, and config, tokenizer and template are made of the metadata or refused. */
 #include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,7 +36,8 @@ static void touch(const struct tensor_file *f)
     }
 }
 
-/* What was written without an error is JSON, with no key twice. Tokens may hold NUL. */
+/* Checks that text which was written without an error is JSON without duplicate keys. Tokens may contain
+ * NUL. */
 static void check_json(struct buf *text, int rc)
 {
     json_t *o = rc ? NULL : json_loadb(text->data, text->len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);

@@ -1,6 +1,5 @@
-/* fuzz_http.c - bytes of a client, as a server reads them from a socket, in one piece and in two. Every
- * request is answered at once, pages of two other origins among them. Nothing may be left on the heap.
- */
+/* fuzz_http.c - bytes of a client as a server reads them from a socket, in one piece and in two. Every
+ * request is answered at once, and pages of two other origins are allowed. Nothing may be leaked. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -30,7 +29,7 @@ static void handle(void *ctx, struct server_exchange *x)
         server_begin(x, 200, "", "text/plain");
         server_send(x, path, strlen(path));
         server_end(x);
-    } else if (path[1] != 'h') { /* /h... is never answered */
+    } else if (path[1] != 'h') { /* /h... is never answered. */
         server_body(x, &n);
         server_reply(x, 200, "", "text/plain", path, strlen(path));
     }

@@ -1,5 +1,5 @@
-/* fuzz_hub.c - any bytes as the hub's list of files, as a name on a hub and as an ETag: whatever is accepted
- * is a plain name of a file, or of one in additional_chat_templates/. */
+/* fuzz_hub.c - any bytes as the list of files of a hub, as the name of a model, and as an ETag: whatever is
+ * accepted is a plain name of a file, or of a file in additional_chat_templates/. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

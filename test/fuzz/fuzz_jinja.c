@@ -1,6 +1,5 @@
-/* fuzz_jinja.c - a chat template, and behind a zero byte the JSON of its variables: parsed and rendered.
- * Limits are small, so that a hostile template costs little; nothing may be left on the heap.
- */
+/* fuzz_jinja.c - a chat template and, after a zero byte, the JSON of its variables: parsed and rendered.
+ * Limits are small, so that a hostile template costs little. Nothing may be leaked. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

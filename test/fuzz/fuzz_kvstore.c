@@ -1,7 +1,6 @@
-/* fuzz_kvstore.c - any bytes as what a store gives back: a record is taken only as what it was sealed as, and
- * replies of a Redis server become keys or nothing. Inputs whose first byte is 0 get their magic and checksum
- * set right, so that what lies behind them is reached, too.
- */
+/* fuzz_kvstore.c - any bytes as what a KV store returns: a record is accepted only if it has the content that
+ * was sealed, and replies of a Redis server become keys or nothing. If the first byte of an input is 0, its
+ * magic number and checksum are corrected, so that the checks after them are reached. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +42,7 @@ static void feed_replies(const uint8_t *data, size_t size)
 }
 #endif
 
-/* The key that a record of these bytes would say it has. */
+/* Returns the key that a record of these bytes claims. */
 static struct prefix_key key_in(const char *bytes, size_t size)
 {
     struct prefix_key key = {{0}};

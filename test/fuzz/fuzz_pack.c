@@ -1,5 +1,5 @@
-/* fuzz_pack.c - any directory as that of a packed checkpoint, with sums that are right: refused, or all that
- * it lists lies inside the file. What stands behind a zero byte of the input is the data. */
+/* fuzz_pack.c - any directory as that of a packed checkpoint, with correct checksums: it is refused, or
+ * everything that it lists is inside the file. The input after a zero byte is the data. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "base/buf.h"
 #include "ckpt/pack/form.h"
 
-/* The file with this directory and data; sums of blobs are the fuzzer's own to find: only those of the
- * directory and the end are made. */
+/* Builds the file with this directory and data. Only the checksums of the directory and of the end are
+ * computed; the fuzzer must find those of the contents. */
 static void make(struct buf *out, const char *directory, size_t n, const char *data, size_t n_data)
 {
     struct pack_tail tail = {.bytes = n, .magic = PACK_TAIL_MAGIC};

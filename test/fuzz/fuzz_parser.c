@@ -1,8 +1,8 @@
-/* fuzz_parser.c - any text as what a model writes, taken apart by any pair of rows of the two tables.
+/* fuzz_parser.c - any text as the output of a model, parsed with any pair of rows of the two tables.
  *
- * The first two bytes choose the rows, the third the cuts. What must hold: the parts do not depend on the
- * cuts; where there is no mark, the content is the text; and content, reasoning and arguments hold nothing
- * that the text does not have in this order.
+ * The first two bytes select the rows, the third the cuts. The parts must not depend on the cuts; without a
+ * mark the content must be the text; and content, reasoning and arguments must contain only what the text
+ * contains in this order.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct found {
-    struct buf all;     /* each part behind a byte of its kind, neighbours of one kind joined */
+    struct buf all;     /* each part after a byte of its kind; neighbouring parts of one kind are joined */
     struct buf text[2]; /* content, reasoning */
     int last;
     unsigned n_calls;
@@ -40,7 +40,7 @@ static void collect(struct found *f, struct parser *a)
     }
 }
 
-/* EVERY: 0: whole; 1: byte by byte; else in pieces of a random length below it. */
+/* EVERY: 0: the whole text; 1: byte by byte; otherwise pieces of a random length below it. */
 static void take_apart(struct found *f, const struct parser_options *o, const char *text, size_t n,
                        uint32_t every, uint64_t seed)
 {
@@ -73,7 +73,8 @@ static bool same(const struct buf *a, const struct buf *b)
     return a->len == b->len && (a->len == 0 || memcmp(a->data, b->data, a->len) == 0);
 }
 
-/* But for line ends, which may be added between messages, PART is in TEXT [n] in this order. */
+/* Returns whether PART is in TEXT [n] in this order, apart from line ends, which may be added between
+ * messages. */
 static bool is_of(const struct buf *part, const char *text, size_t n)
 {
     size_t at = 0;
@@ -89,7 +90,7 @@ static bool is_of(const struct buf *part, const char *text, size_t n)
     return true;
 }
 
-/* Without a row there is no mark, and without a mark's first letter none either. */
+/* Without a row there is no mark, and without the first letter of a mark neither. */
 static bool has_no_mark(const struct parser_options *o, const char *text, size_t n)
 {
     if (!o->calls && !o->reasoning)
@@ -117,7 +118,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         ASSERT(same(&whole.all, &other.all), "pieces of up to %u bytes", every);
         found_fini(&other);
     }
-    /* a role or a space may stand in front of the header that a channel's message lacks */
+    /* A role or a space may precede the header, which a message of a channel lacks. */
     if (has_no_mark(&o, text, n) && !memmem(text, n, "to=", 3) && !memmem(text, n, "assistant", 9) &&
         !(o.calls && o.calls->channels) && !(o.reasoning && o.reasoning->channels))
         ASSERT(whole.text[0].len == n && (n == 0 || memcmp(whole.text[0].data, text, n) == 0));

@@ -1,8 +1,8 @@
-/* fuzz_quantised.c - config.json up to a zero byte, and behind it a .safetensors file: folders of GPTQ, AWQ
- * and compressed-tensors.
+/* fuzz_quantised.c - config.json up to a zero byte, then a .safetensors file: folders of GPTQ, AWQ and
+ * compressed-tensors.
  *
- * What must hold: it is refused with a sentence, or every matrix that is made has finite numbers in all of
- * its rows; and nothing is left behind.
+ * The folder must be refused with a sentence, or all rows of every matrix must be finite; and nothing may be
+ * leaked.
  */
 #include <math.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static struct pool *pool; /* of one thread, for all inputs */
+static struct pool *pool; /* one pool with one thread for all inputs */
 
 static void read_rows(const struct view *v)
 {

@@ -1,5 +1,5 @@
-/* fuzz_requests.c - the JSON of a request of Anthropic's Messages and of OpenAI's Responses, made into a
- * chat. What comes of it is a list of messages with roles. Nothing may be left on the heap. */
+/* fuzz_requests.c - the JSON of a request of Anthropic's Messages and of OpenAI's Responses, converted to a
+ * chat. The result must be a list of messages with roles. Nothing may be leaked. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,4 +1,5 @@
-/* fuzz_safetensors.c - any bytes as a .safetensors file: refused, or every tensor lies inside the bytes. */
+/* fuzz_safetensors.c - any bytes as a .safetensors file: it is refused, or every tensor is inside the
+ * bytes. */
 #include <stddef.h>
 #include <stdint.h>
 

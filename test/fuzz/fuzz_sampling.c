@@ -1,7 +1,7 @@
 /* fuzz_sampling.c - sampling parameters from any bytes: as a generation config, and as a request.
  *
- * What must hold: whatever is accepted and valid can be sampled from and stopped by, an error says something,
- * and nothing is left behind.
+ * Parameters that are accepted and valid must allow sampling and stopping, an error must have a sentence, and
+ * nothing may be leaked.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { VOCAB = 200 };
 
-/* A few steps with the parameters S: the chain finds a token or says that none is left. */
+/* Runs a few steps with the parameters S: the chain finds a token or reports that none is left. */
 static void generate(const struct sampling *s, struct arena *a)
 {
     static const int32_t prompt[] = {1, 2, 1};

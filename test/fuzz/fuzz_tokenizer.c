@@ -1,10 +1,9 @@
 /* fuzz_tokenizer.c - hostile tokenizer files and hostile texts.
  *
  * The input up to the first byte 0xff is a tokenizer (a tokenizer.json, a sentencepiece model or a tiktoken
- * file, judged as when a file is opened) and the rest a text for it. Without that byte the first byte chooses
- * one of the small tokenizers of the tests and the rest is the text. What must hold: no fault of memory or
- * arithmetic, the same ids twice, ids inside the vocabulary, and a stream of pieces that joins to the whole
- * decoding.
+ * file, recognized as when a file is opened), and the rest is a text for it. Without that byte the first byte
+ * selects one of the small test tokenizers, and the rest is the text. There must be no fault of memory or
+ * arithmetic, the same ids twice, ids inside the vocabulary, and pieces that join to the whole decoding.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -65,7 +64,7 @@ static int open_any(struct tok *t, const char *s, size_t n, struct err *e)
 {
     struct settings conf;
 
-    settings_init(&conf); /* which needs no end: nothing is put into it */
+    settings_init(&conf); /* Nothing is stored in it, so it is not freed. */
     strcpy(conf.class, "TikTokenTokenizer");
     if (tok_is_sentencepiece(s, n))
         return tok_read_sentencepiece(t, s, n, &conf, e);

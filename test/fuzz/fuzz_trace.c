@@ -1,7 +1,7 @@
-/* fuzz_trace.c - traces of requests from any bytes, CSV and JSON lines.
+/* fuzz_trace.c - traces of requests from any bytes, as CSV and JSON lines.
  *
- * What must hold: what is accepted has requests in the order of their times, lengths within the limits, and
- * prompts whose tokens can be made; an error says something; nothing is left behind.
+ * An accepted trace must have requests in the order of their times, lengths within the limits, and prompts
+ * whose tokens can be made; an error must have a sentence; and nothing may be leaked.
  */
 #include <math.h>
 #include <stdint.h>

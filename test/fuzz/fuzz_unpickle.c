@@ -1,6 +1,6 @@
-/* fuzz_unpickle.c - any bytes as a file of torch.save (zip or stream), and as a bare pickle: refused, or
- * every element of every tensor lies inside the bytes. Nothing may be left allocated, and little may be
- * used. */
+/* fuzz_unpickle.c - any bytes as a file of torch.save (zip or stream), and as a bare pickle: it is
+ * refused, or every element of every tensor is inside the bytes. Nothing may be leaked, and little memory
+ * may be used. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "ckpt/torch/torch.h"
 
-/* The lowest and the highest element of V lie in the bytes. */
+/* Checks that the lowest and the highest element of V are inside the bytes. */
 static void check(const struct view *v, const char *begin, const char *end)
 {
     size_t last = 0;

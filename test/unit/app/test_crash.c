@@ -1,6 +1,5 @@
-/* test_crash.c - the report of a crash, in processes of its own: on a thread that ran out of stack, and where
- * making the report fails in its turn.
- */
+/* test_crash.c - the crash report, in child processes: on a thread whose stack is full, and when making the
+ * report fails as well. */
 #include <limits.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -10,7 +9,7 @@
 #include "base/threads/thread.h"
 
 static char said[1 << 16];
-static bool is_sanitized; /* which has handlers of its own, that are left to it */
+static bool is_sanitized; /* A sanitizer has its own handlers, which stay. */
 
 static void describe_well(void)
 {
@@ -20,7 +19,7 @@ static void describe_well(void)
     crash_end(&l);
 }
 
-static volatile int depth, deepest = INT_MAX; /* so that no compiler makes a loop of it */
+static volatile int depth, deepest = INT_MAX; /* This keeps a compiler from making a loop of it. */
 
 /* Uses up the stack of its thread. */
 static void *fall(void *arg)
@@ -51,7 +50,8 @@ static void fault_again(void)
     raise(SIGSEGV);
 }
 
-/* How a process ends, and what it `said`, that does FAULT and describes its requests by DESCRIBE. */
+/* Returns how a child process ends, and what it writes to `said`, if it does FAULT and describes its requests
+ * by DESCRIBE. */
 static int end_of(void (*fault)(void), void (*describe)(void))
 {
     size_t n = 0;
@@ -64,7 +64,7 @@ static int end_of(void (*fault)(void), void (*describe)(void))
     if (child == 0) {
         dup2(fd[1], STDERR_FILENO);
         for (int sig = 1; sig < 32; sig++)
-            signal(sig, SIG_DFL); /* cmocka's are there, too */
+            signal(sig, SIG_DFL); /* The handlers of cmocka are installed, too. */
         crash_watch(describe);
         fault();
         _exit(1);

@@ -1,5 +1,4 @@
-/* test_save.c - files under temporary names: what errors, aborts and several files at once leave in a
- * folder. */
+/* test_save.c - files under temporary names: what errors, aborts and several open files leave in a folder. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,14 +11,14 @@
 #include "app/save.h"
 #include "files.h"
 
-/* Each test runs in an empty folder of its own. */
+/* Each test runs in its own empty folder. */
 static int enter(void **state)
 {
     files_enter();
     return 0;
 }
 
-/* Fails unless the folder holds these names, in order of the alphabet, one behind the other. */
+/* Fails unless the folder holds these names, in alphabetical order, each followed by a blank. */
 static void expect_names(const char *dir, const char *want)
 {
     struct dirent **d;
@@ -65,7 +64,7 @@ static void a_file_has_its_name_when_it_is_committed_and_not_before(void **state
     assert_int_not_equal(access("a", F_OK), 0);
     assert_int_equal(save_commit(&o, NULL), 0);
     expect_text("a", "text");
-    assert_int_equal(save_commit(&o, NULL), 0); /* closed: nothing happens */
+    assert_int_equal(save_commit(&o, NULL), 0); /* The file is closed: nothing happens. */
     save_abort(&o);
     expect_names(".", "a ");
 }
@@ -82,7 +81,7 @@ static void without_replace_a_file_that_exists_is_refused(void **state)
     assert_int_equal(save_open(&o, "b", false, &e), ERR_INPUT);
     assert_int_equal(save_open(&o, ".", true, &e), ERR_INPUT);
     assert_string_equal(e.msg, ".: this is a folder; a file is to be written");
-    assert_int_equal(save_open(&o, "/dev/null", false, &e), 0); /* nothing is lost there */
+    assert_int_equal(save_open(&o, "/dev/null", false, &e), 0); /* Nothing is lost there. */
     save_abort(&o);
     expect_text("a", "mine");
     expect_names(".", "a b ");
@@ -117,7 +116,7 @@ static void several_files_close_in_any_order(void **state)
     expect_names(".", "a c ");
 }
 
-/* The limit stands for a disk that fills up. */
+/* The limit simulates a disk that becomes full. */
 static void limit_files(rlim_t bytes)
 {
     struct rlimit r = {bytes, RLIM_INFINITY};
@@ -134,7 +133,7 @@ static void the_first_error_of_writing_is_remembered_until_the_commit(void **sta
     limit_files(4);
     assert_int_equal(save_open(&o, "a", true, NULL), 0);
     fputs("longer", o.f);
-    fflush(o.f); /* a writer that looks at nothing */
+    fflush(o.f); /* a writer that checks no errors */
     limit_files(RLIM_INFINITY);
     errno = 0;
     fputs("more", o.f);
@@ -172,7 +171,7 @@ static void a_folder_gets_all_of_its_files_or_none(void **state)
     expect_names("m", "config.json ");
 }
 
-/* The way out of a program with an open file and a new folder: HOW is a signal, or 0 for exit(). */
+/* Ends a program with an open file and a new folder: by the signal HOW, or by exit() if HOW is 0. */
 static int end_with_open_files(int how)
 {
     struct save_folder d;

@@ -1,4 +1,4 @@
-/* test_opt.c - the option table: the sources of values, what is refused and with which message, and what it
+/* test_opt.c - the option table: the sources of values, the errors and their messages, and what the table
  * prints. */
 #include <sys/wait.h>
 #include <unistd.h>
@@ -143,7 +143,8 @@ static void every_way_of_writing_an_option_is_read(void **state)
     assert_true(o.numbers.temperature == 0.25);
     assert_true(o.usual.json && !o.usual.greedy);
     assert_int_equal(o.usual.dtype_source, OPT_GIVEN);
-    assert_int_equal(PARSE("-jn", "7", "--temp", "2"), 0); /* clustered, and a unique beginning */
+    /* Short options are joined, and a long one is abbreviated. */
+    assert_int_equal(PARSE("-jn", "7", "--temp", "2"), 0);
     assert_true(o.usual.json && o.numbers.max_new_tokens == 7 && o.numbers.temperature == 2);
 }
 
@@ -217,7 +218,7 @@ static void the_environment_comes_second(void **state)
     setenv("GALLOP_TEST_TOKENS", "99", 1);
     setenv("GALLOP_TEST_DTYPE", "fp32", 1);
     setenv("GALLOP_TEST_GREEDY", "Yes", 1);
-    setenv("GALLOP_TEST_MODEL", "", 1); /* empty is not set */
+    setenv("GALLOP_TEST_MODEL", "", 1); /* An empty variable counts as unset. */
     assert_int_equal(PARSE("--dtype", "bf16"), 0);
     assert_int_equal(o.numbers.max_new_tokens, 99);
     assert_int_equal(o.numbers.tokens_source, OPT_ENV);
@@ -289,7 +290,8 @@ static void aliases_and_other_spellings_are_taken(void **state)
     assert_string_equal(o.usual.place, "here");
     assert_int_equal(PARSE("--where-it-is=there", "--dtype=BFLOAT16"), 0);
     assert_string_equal(o.usual.place, "there");
-    assert_int_equal(PARSE("-p", "near", "--spo"), 0); /* a short name has its value, too, and may lack it */
+    /* A short option has the same value, and its value may be missing as well. */
+    assert_int_equal(PARSE("-p", "near", "--spo"), 0);
     assert_string_equal(o.usual.place, "");
     assert_int_equal(PARSE("-p", "near"), 0);
     assert_string_equal(o.usual.place, "near");
@@ -302,7 +304,7 @@ static void aliases_and_other_spellings_are_taken(void **state)
 
 static void one_parse_does_not_disturb_the_next(void **state)
 {
-    assert_int_equal(PARSE("-j", "-x", "-n"), ERR_USAGE); /* leaves getopt in the middle */
+    assert_int_equal(PARSE("-j", "-x", "-n"), ERR_USAGE); /* getopt stops in the middle of the word. */
     assert_int_equal(PARSE("a", "-n", "4", "b"), 0);
     assert_int_equal(v.n_args, 2);
     assert_int_equal(o.numbers.max_new_tokens, 4);
@@ -454,7 +456,7 @@ static void one_array_is_read_by_itself(void **state)
     assert_string_equal(alone.stop.value[1].text, "b");
 }
 
-/* A table that contradicts itself is a bug, found the first time anything is parsed. */
+/* A table that contradicts itself is a bug, which is found at the first parse. */
 static int parse_in_child(const struct opt_row *rows)
 {
     int status = 0;

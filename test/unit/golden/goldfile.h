@@ -1,5 +1,4 @@
-/* goldfile.h - reading golden folders: .npy arrays, lists of ids, and which folders there are. Test helper.
- * */
+/* goldfile.h - reads golden folders: .npy arrays, lists of ids, and the list of the folders. */
 #ifndef GALLOP_TEST_GOLDFILE_H
 #define GALLOP_TEST_GOLDFILE_H
 
@@ -10,16 +9,18 @@ struct goldfile_npy {
     size_t shape[4];
     int n_dims;
 };
-bool goldfile_npy(const char *path, struct goldfile_npy *out); /* false: not there */
-json_t *goldfile_json(const char *dir, const char *name);      /* NULL: not there */
+bool goldfile_npy(const char *path, struct goldfile_npy *out); /* Returns false if the file does not exist. */
+json_t *goldfile_json(const char *dir, const char *name);      /* Returns NULL if the file does not exist. */
 
-/* Ids of a JSON list; *n of them. free(). */
+/* Returns the *N ids of a JSON list. free(). */
 int32_t *goldfile_ids(const json_t *list, size_t *n);
 
-/* Folders below ROOT that hold golden/greedy.json: "name" each, sorted. Returns their number, at most MAX. */
+/* Lists the folders of ROOT that hold golden/greedy.json: their names, sorted. Returns their number, at most
+ * MAX. */
 size_t goldfile_list(const char *root, char names[][64], size_t max);
 
-/* Largest |a - b| of a row over its largest |b|, the worst of N rows. *row says where. */
+/* Returns the largest |a - b| of a row over its largest |b|, the worst of all rows, and sets *row to its
+ * number. */
 double goldfile_worst(const float *a, const float *b, size_t rows, size_t width, size_t *row);
 
 #endif

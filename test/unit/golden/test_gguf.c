@@ -1,6 +1,5 @@
-/* test_gguf.c - goldens of the tree as llama.cpp's converter writes them (test/data/gguf, made by
- * tools/gguf-models): the same bits of logits as from Hugging Face's folder, in fp32 and in bf16.
- */
+/* test_gguf.c - the goldens of the tree as llama.cpp's converter writes them (test/data/gguf, made by
+ * tools/gguf-models): the same bits of logits as from Hugging Face's folder, in fp32 and in bf16. */
 #include <dirent.h>
 #include <sys/stat.h>
 
@@ -13,7 +12,7 @@
 
 static const char data[] = GALLOP_SOURCE_DIR "/test/data/gguf", goldens[] = GALLOP_SOURCE_DIR "/test/golden";
 
-/* All rows of logits of a prompt, from a model opened for this. free() */
+/* Returns all rows of logits of a prompt, from a model that is opened for it. free(). */
 static float *logits_of(const char *path, enum dtype dtype, const int32_t *ids, size_t n, size_t *vocab)
 {
     struct llm_options o = {.model = path,
@@ -33,7 +32,7 @@ static float *logits_of(const char *path, enum dtype dtype, const int32_t *ids, 
     return x;
 }
 
-/* The first prompt that is long enough to fill a window of the golden; *n its length. free() */
+/* Returns the first prompt that is long enough to fill a window of the golden, and its length *n. free(). */
 static int32_t *prompt_of(const char *folder, size_t *n)
 {
     json_t *prompts = goldfile_json(folder, "prompts.json");
@@ -45,8 +44,8 @@ static int32_t *prompt_of(const char *folder, size_t *n)
     return ids;
 }
 
-/* GGUF cannot say query_pre_attn_scalar, which the golden of Gemma 3 sets to something unusual: FOLDER
- * becomes a copy without it. */
+/* Makes FOLDER a copy without query_pre_attn_scalar, which GGUF cannot express and which the golden of Gemma
+ * 3 sets to an unusual value. */
 static void make_usual(char *folder, size_t size)
 {
     const char *usual = files_folder();
@@ -104,8 +103,7 @@ static void converted_goldens_compute_the_same_bits(void **state)
     assert_true(found >= 9);
 }
 
-/* The comparison above must be able to fail: other weights behind the same vocabulary give other
- * logits. */
+/* The comparison above must be able to fail: other weights with the same vocabulary give other logits. */
 static void other_models_are_told_apart(void **state)
 {
     char a[1024], b[1024];

@@ -1,6 +1,6 @@
-/* test_golden.c - every golden folder of the tree (and of ../shared, where it is) against what Hugging Face
- * computed from the same weights: fp32 logits and hidden states, greedy tokens, and the divergence of bf16.
- * */
+/* test_golden.c - every golden folder of the tree and of the large test data against what Hugging Face
+ * computed from the same weights: fp32 logits and hidden states, greedy tokens, and the divergence of
+ * bf16. */
 #include <math.h>
 
 #include "base/err.h"
@@ -12,8 +12,8 @@
 
 enum { MAX_FOLDERS = 64, MAX_PROMPTS = 1024 };
 
-/* KL(fp32 || bf16) of prompts, and what Hugging Face's own bf16 has there: DESIGN.md, Numerics. A router's
- * near-tie may fall either way, here or there, so mixtures are judged by their median. */
+/* KL(fp32 || bf16) of prompts, and that of Hugging Face's own bf16 (DESIGN.md, Numerics). A near-tie of a
+ * router may fall either way in both, so mixtures are judged by their median. */
 struct divergences {
     double ours[MAX_PROMPTS], theirs[MAX_PROMPTS];
     size_t n;
@@ -79,7 +79,7 @@ static void compare_greedy(const char *dir, struct gallop *g, size_t i, const in
     assert_int_equal(a.n, json_array_size(list));
 }
 
-/* KL of the distributions that the logits P and Q [V] stand for, in nats. */
+/* Returns the KL divergence of the distributions of the logits P and Q [V], in nats. */
 static double divergence(const float *p, const float *q, size_t V)
 {
     double lp = score_logsumexp(p, V), lq = score_logsumexp(q, V), kl = 0;
@@ -97,7 +97,7 @@ static bool is_far(double kl, double other)
 static void compare_bf16(const char *dir, struct gallop *g, size_t i, const int32_t *ids, size_t n,
                          double theirs, struct accuracy *a)
 {
-    const char *name = strrchr(dir, '/'); /* the folders above may be called anything */
+    const char *name = strrchr(dir, '/'); /* The parent folders may have any name. */
     bool mixture =
         strstr(name, "moe") || strstr(name, "mixtral") || strstr(name, "oss") || strstr(name, "llama4");
     struct divergences *d = mixture ? &a->mixtures : &a->dense;
@@ -128,7 +128,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What all prompts of a kind together have to keep. False: it is not kept. */
+/* Checks the bounds that all prompts of a kind must keep together. Returns false if one is exceeded. */
 static bool is_accurate(struct accuracy *a)
 {
     double ours = 0, theirs = 0;
@@ -151,8 +151,7 @@ static bool is_accurate(struct accuracy *a)
 static void check_folder(const char *dir, struct accuracy *a)
 {
     json_t *prompts = goldfile_json(dir, "prompts.json"), *greedy = goldfile_json(dir, "greedy.json");
-    /* dynamic NTK keeps the keys as they were made; longrope computes them again, which is what no cache
-     * gives */
+    /* Dynamic NTK keeps the keys as they were computed. Longrope recomputes them, which no cache does. */
     json_t *cached = strstr(dir, "dynamic") ? goldfile_json(dir, "greedy_cached.json") : NULL,
            *bf16 = goldfile_json(dir, "bf16.json");
     struct gallop *exact = open_model(dir, "fp32", 16), *fast = open_model(dir, "bf16", 16);
@@ -249,7 +248,8 @@ static void shared_goldens_agree_with_hugging_face(void **state)
     assert_true(check_root(root) >= 10);
 }
 
-/* What the bundled model says is pinned: Hugging Face's greedy tokens and last logits of the same files. */
+/* The output of the bundled model is fixed: Hugging Face's greedy tokens and last logits of the same
+ * files. */
 static void the_demo_model_says_what_it_said(void **state)
 {
     const char *dir = GALLOP_SOURCE_DIR "/test/golden/demo";
@@ -270,7 +270,7 @@ static void the_demo_model_says_what_it_said(void **state)
     json_decref(greedy);
 }
 
-/* The trained stories260K checkpoint tells its 200-token story, token for token. */
+/* The trained stories260K checkpoint generates its story of 200 tokens, token for token. */
 static void stories260k_tells_its_story(void **state)
 {
     char dir[4096], path[4200];

@@ -1,4 +1,5 @@
-/* test_comparison.c - the comparison of integers that all tests use: it fails, and says what was compared. */
+/* test_comparison.c - the comparison of integers that all tests use fails, and its message says what was
+ * compared. */
 #include <unistd.h>
 
 static int three(void)

@@ -1,5 +1,5 @@
-/* test_files.c - files of a test are copied whole and removed at the end; the comparison of answers says what
- * differs. */
+/* test_files.c - files of a test are copied completely and removed at the end, and the comparison of answers
+ * reports the difference. */
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,10 +1,10 @@
-/* test_pairs.c - the chosen combinations hold what they are chosen for, and are few. */
+/* test_pairs.c - the chosen combinations contain what they must contain, and are few. */
 #include "pairs.h"
 
 static const size_t size[] = {3, 7, 2, 5, 1, 4};
 enum { N = sizeof(size) / sizeof(size[0]) };
 
-/* The row that holds values A of dimension D and B of E, or N_ROWS. */
+/* Returns the row that holds value A of dimension D and value B of E, or N_ROWS. */
 static size_t find(const struct pairs_row *row, size_t n_rows, size_t d, size_t a, size_t e, size_t b)
 {
     size_t i = 0;
@@ -27,7 +27,7 @@ static void a_pair_of_values_is_missing(void **state)
                 assert_true(at < n);
                 lone += find(row + at + 1, n - at - 1, d, k / size[e], e, k % size[e]) == n - at - 1;
             }
-    assert_true(lone > 0); /* such a search fails where one row is left out */
+    assert_true(lone > 0); /* The search fails if one row is left out. */
     assert_true(n >= 7 * 5 && n <= 7 * 5 + 10);
     free(row);
 }

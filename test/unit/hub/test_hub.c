@@ -1,5 +1,5 @@
-/* test_hub.c - names on a hub, lists of files, Hugging Face's cache on disk, and downloads without a hub.
- * Tests with a hub are in test/net/test_hub.py. */
+/* test_hub.c - names of models on a hub, lists of files, Hugging Face's cache on disk, and downloads without
+ * a hub. test/net/test_hub.py has tests with a hub. */
 #include "files.h"
 #include "help.h"
 
@@ -238,7 +238,7 @@ static void of_subfolders_only_chat_templates_are_listed(void **state)
     hub_list_close(&l);
 }
 
-/* Modules of sentence-transformers lie in folders that begin with their number. */
+/* Modules of sentence-transformers are in folders that begin with their number. */
 static void configs_of_modules_are_taken_from_their_folders(void **state)
 {
     static const char *const wanted[] = {"1_Pooling/config.json", "12_Dense/config.json",
@@ -255,7 +255,7 @@ static void configs_of_modules_are_taken_from_their_folders(void **state)
         assert_string_equal(l.name[i], wanted[i]);
         assert_int_equal(hub_list_is_beside(l.name[i]), i < 3);
     }
-    assert_null(hub_list_weights(&l, &is_index)); /* the weights of a module are not the model's */
+    assert_null(hub_list_weights(&l, &is_index)); /* The weights of a module are not those of the model. */
     hub_list_close(&l);
 }
 
@@ -329,7 +329,7 @@ static void the_layout_is_hugging_faces(void **state)
     assert_true(n > 0);
     link[n] = 0;
     assert_string_equal(link, "../../blobs/ab12");
-    put_file(&c, "config.json", "cd34", "{ }"); /* an existing link is replaced */
+    put_file(&c, "config.json", "cd34", "{ }"); /* An existing link is replaced. */
     assert_int_equal(readlink(path, link, sizeof(link)), n);
     assert_memory_equal(link, "../../blobs/cd34", (size_t)n);
     put_file(&c, "additional_chat_templates/a.jinja", "ef56", "x");
@@ -369,9 +369,7 @@ static void refs_are_remembered_and_only_commits_believed(void **state)
 
 static void hashes_are_git_and_sha256(void **state)
 {
-    /* the results of `git hash-object` and `sha256sum` for "hello
-     * "
-     */
+    /* The results of `git hash-object` and `sha256sum` for "hello" and a line end. */
     static const char git[] = "ce013625030ba8dba906f756967f9e9ca394464a";
     static const char sha[] = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03";
     const char *dir = files_folder();
@@ -563,7 +561,7 @@ static void offline_only_a_whole_model_is_found(void **state)
     put_file(&c, "tokenizer.json", "05", "{}");
     assert_int_equal(hub_fetch(out, sizeof(out), &id, &text, &e), 0);
     assert_string_equal(strrchr(out, '/') + 1, COMMIT);
-    unsetenv("HF_HUB_OFFLINE"); /* no request is sent for a commit that is complete */
+    unsetenv("HF_HUB_OFFLINE"); /* No request is sent for a commit that is complete. */
     setenv("HF_ENDPOINT", "http://127.0.0.1:1", 1);
     assert_int_equal(hub_fetch(out, sizeof(out), &id, &(struct hub_options){.want = HUB_MODEL}, &e), 0);
     clear_environment();

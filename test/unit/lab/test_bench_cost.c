@@ -1,6 +1,6 @@
-/* test_bench_cost.c - the arithmetic behind every share of a roof: a row, a pair or a weight that is counted
- * twice or not at all, or a maximum of sums instead of a sum of maxima, would make a benchmark lie. Expected
- * numbers are worked out by hand. */
+/* test_bench_cost.c - the arithmetic of ideal times: a row, a pair or a weight that is counted twice or not
+ * at all, or a maximum of sums in place of a sum of maxima, would falsify a benchmark. The expected numbers
+ * were worked out by hand. */
 #include <math.h>
 
 #include "base/err.h"
@@ -10,8 +10,8 @@
 #include "lab/bench/trace.h"
 #include "ops/moe.h"
 
-/* Three layers, 4 heads on 2 kv heads of 18 dims, which are stored as 32. A linear of 1000 weights a layer
- * and a head of 100. */
+/* Three layers have 4 heads on 2 KV heads of 18 dims, which are stored as 32. Each layer has a linear of 1000
+ * weights, and the head has 100. */
 enum { L = 3, LINEAR = 3000, HEAD = 100, PAIR = 4 * 4 * 18 };
 enum { EXPERTS = 8, CHOSEN = 2, ROUTER = 16, EXPERT = 50 };
 
@@ -47,7 +47,7 @@ static void tail(const struct model *m, const struct op_sink *o, const struct ba
 
 static struct model model = {.forward = forward, .tail = tail};
 static struct model_work work;
-static struct roof roof; /* zeroed: bounds nothing */
+static struct roof roof; /* Zeros: nothing is a bound. */
 
 static struct bench_cost_model model_of(enum dtype kv_dtype, const size_t *window)
 {
@@ -79,7 +79,7 @@ static void a_row_costs_what_its_type_takes_with_padding_and_scales(void **state
 {
     static const struct {
         enum dtype dtype;
-        double row; /* bytes of K and V of both heads in one layer */
+        double row; /* the bytes of K and V of both heads in one layer */
     } types[] = {
         {DT_F32, 2 * 2 * 32 * 4}, {DT_BF16, 2 * 2 * 32 * 2}, {DT_I8, 2 * 2 * (32 + 4)}, {DT_I4, 2 * 2 * 19}};
 
@@ -97,7 +97,7 @@ static void weights_count_once_a_step_and_rows_once_a_sequence(void **state)
 
     expect(step(&m, 10, 1, 7, 1), 2 * (LINEAR + HEAD) + 7 * L * 11 * 256,
            7 * (2 * (LINEAR + HEAD) + L * 11 * PAIR));
-    /* five tokens of a sequence see the same rows, and each its own number of keys */
+    /* Five tokens of a sequence see the same rows, and each has its own number of keys. */
     expect(step(&m, 10, 5, 7, 5), 2 * (LINEAR + HEAD) + 7 * L * 15 * 256,
            7 * (5 * 2 * (LINEAR + HEAD) + L * (11 + 12 + 13 + 14 + 15) * PAIR));
 }
@@ -108,7 +108,7 @@ static void windows_count_only_the_rows_that_are_seen(void **state)
 
     expect(step(&m, 10, 1, 1, 1), 2 * (LINEAR + HEAD) + (2 * 11 + 4) * 256,
            2 * (LINEAR + HEAD) + (2 * 11 + 4) * PAIR);
-    /* queries 10, 11, 12 see rows 7 to 12 through the window, four each */
+    /* Queries 10, 11 and 12 see rows 7 to 12 through the window, four each. */
     expect(step(&m, 10, 3, 1, 3), 2 * (LINEAR + HEAD) + (2 * 13 + 6) * 256,
            3 * 2 * (LINEAR + HEAD) + (2 * (11 + 12 + 13) + 3 * 4) * PAIR);
     expect(step(&m, 0, 3, 1, 0), 2 * LINEAR + L * 3 * 256, 3 * 2 * LINEAR + L * (1 + 2 + 3) * PAIR);
@@ -123,7 +123,7 @@ static void sinks_count_beside_their_windows(void **state)
     model.info.sink = sinks;
     expect(step(&m, 10, 3, 1, 3), 2 * (LINEAR + HEAD) + (2 * 13 + 6 + 2) * 256,
            3 * 2 * (LINEAR + HEAD) + (2 * (11 + 12 + 13) + 3 * (4 + 2)) * PAIR);
-    /* the window still touches the sink: all six rows */
+    /* The window still touches the sink, so all six rows are visible. */
     expect(step(&m, 5, 1, 1, 1), 2 * (LINEAR + HEAD) + L * 6 * 256, 2 * (LINEAR + HEAD) + L * 6 * PAIR);
 }
 
@@ -177,27 +177,28 @@ static void a_mixed_step_reads_weights_once_for_both(void **state)
 
     expect(bench_cost_step(&m, rows, 2), 2 * (LINEAR + HEAD) + L * (2 * 11 + 23) * 256,
            5 * 2 * LINEAR + 2 * 2 * HEAD + L * seen * PAIR);
-    /* the second step begins where the first ended, for both */
+    /* For both, the second step begins where the first ended. */
     expect(bench_cost_steps(&m, rows, 2, 2), 2 * 2 * (LINEAR + HEAD) + L * (2 * 11 + 23 + 2 * 12 + 26) * 256,
            2 * (5 * 2 * LINEAR + 2 * 2 * HEAD) + L * (seen + 2 * 12 + (24 + 25 + 26)) * PAIR);
 }
 
-/* 1000 weights of a linear: 2000 bytes, 2000 operations a row. */
+/* A linear of 1000 weights has 2000 bytes, and 2000 operations for each row. */
 static void the_ideal_is_the_sum_of_the_longer_of_each_operator(void **state)
 {
     struct bench_cost_model m = model_of(DT_BF16, NULL);
     struct bench_cost c;
 
     roof = (struct roof){.bf16_flops = 4000, .fp32_flops = 1, .dram_bytes = 1000};
-    /* 8 rows at position 0 of 8 sequences: linears 4 s of operations, 2 s of bytes; attention 8 rows of 256
-     * bytes, 2.048 s, and 8 pairs of 288 operations, 0.576 s; the head 0.4 s of operations, 0.2 s of bytes */
+    /* 8 rows at position 0 of 8 sequences. Linears: 4 s of operations, 2 s of bytes. Attention: 8 rows of
+     * 256 bytes, 2.048 s, and 8 pairs of 288 operations, 0.576 s. The head: 0.4 s of operations, 0.2 s of
+     * bytes. */
     c = step(&m, 0, 1, 8, 1);
     assert_true(fabs(c.seconds - (L * (4 + 2.048) + 0.4)) < 1e-9);
     assert_true(fabs(c.memory_seconds - L * 2.048) < 1e-9);
-    /* one row: all is bound by bytes */
+    /* With one row, bytes are the bound of all operators. */
     c = step(&m, 0, 1, 1, 1);
     assert_true(fabs(c.seconds - c.bytes / 1000) < 1e-9 && c.memory_seconds == c.seconds);
-    /* the maximum of sums would be less */
+    /* The maximum of sums would be less. */
     c = step(&m, 0, 1, 8, 1);
     assert_true(c.seconds > c.bytes / 1000 + 1 && c.seconds > c.flops / 4000 + 1);
 }
@@ -248,7 +249,7 @@ static void a_trace_adds_up_layers_and_what_lies_between(void **state)
     roof = (struct roof){.dram_bytes = 80};
     bench_trace_step(&t, 16, &roof, &sum);
     assert_int_equal(t.n_ops, 0);
-    bench_trace_step(&t, 1, &roof, &sum); /* none */
+    bench_trace_step(&t, 1, &roof, &sum); /* no row */
     assert_int_equal(sum.n_steps, 1);
     assert_true(sum.seconds == 16);
     assert_int_equal(sum.n_rows, 4);

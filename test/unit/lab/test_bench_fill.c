@@ -1,5 +1,6 @@
-/* test_bench_fill.c - filled contexts: the computed rows and nothing else, in memory of each sequence's own,
- * however it was filled before; where windows give rows back, only what they show. */
+/* test_bench_fill.c - contexts that are filled without computing each token: the cache holds the computed
+ * rows and nothing else, in each sequence's own memory, in every way of filling; windows that release rows
+ * show only what is visible. */
 #include "base/err.h"
 #include "base/log.h"
 #include "engine/engine_priv.h"
@@ -8,10 +9,10 @@
 
 enum { LONGEST = 320, CHUNK = 32, TILE = 16 };
 
-static const char *const models[] = {"llama3-rope", "gemma3"}; /* the second has windows */
+static const char *const models[] = {"llama3-rope", "gemma3"}; /* The second model has windows. */
 static const char *const dtypes[] = {"fp32", "bf16", "int8", "int4"};
 
-static const char *sparse; /* of the caches that are opened */
+static const char *sparse; /* the caches that are opened */
 
 static struct gallop *open_with(const char *name, const char *type, const char *dtype, int64_t n_tokens)
 {
@@ -55,7 +56,7 @@ static void fill(struct bench_fill *f, size_t seq, size_t n)
         fail_msg("%s", e.msg);
 }
 
-/* Computes N tokens of SEQ from position POS on. */
+/* Computes N tokens of SEQ from position POS. */
 static void compute(struct llm *m, size_t seq, size_t pos, size_t n)
 {
     int32_t ids[LONGEST];
@@ -103,7 +104,7 @@ static bool tiles_match(const struct bench_fill *f, size_t seq, size_t plane, si
     return true;
 }
 
-/* Rows of SEQ that a query at N sees, tile by tile, are those that F computed. */
+/* Checks that the rows of SEQ that a query at N sees are, tile by tile, those that F computed. */
 static bool is_filled(const struct bench_fill *f, size_t seq, size_t n)
 {
     const struct kv *c = &f->m->kv;
@@ -142,7 +143,7 @@ static void a_context_of_computed_rows_gives_the_bits_of_a_real_one(void **state
                 assert_memory_equal(m->logits, want, bytes);
             }
             compute(m, 2, contexts[3] + 1, 1);
-            assert_memory_not_equal(m->logits, want, bytes); /* the ruler itself */
+            assert_memory_not_equal(m->logits, want, bytes); /* the comparison itself */
             bench_fill_close(&f);
             gallop_close(g);
         }
@@ -183,7 +184,7 @@ static void a_context_is_what_was_asked_for_whatever_was_there_before(void **sta
             for (size_t k = 0; k < sizeof(contexts) / sizeof(contexts[0]); k++) {
                 fill(&f, 1, contexts[k]);
                 assert_true(is_filled(&f, 1, contexts[k]));
-                compute(m, 1, contexts[k], 18); /* rows that the next must not find */
+                compute(m, 1, contexts[k], 18); /* The next sequence must not find these rows. */
             }
             bench_fill_drop(&f, 1);
             assert_int_equal(kv_held_bytes(&m->kv, 1), 0);
@@ -211,7 +212,7 @@ static void rows_stay_where_no_window_takes_them(void **state)
     tile = tile_at(f.m, 1, 0, 0, false, 3);
     *tile ^= 1;
     compute(f.m, 1, 200, 8);
-    fill(&f, 1, 300); /* goes on behind them */
+    fill(&f, 1, 300); /* The sequence continues after them. */
     fill(&f, 1, 100);
     assert_false(is_filled(&f, 1, 100));
     *tile ^= 1;

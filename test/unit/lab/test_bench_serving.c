@@ -1,5 +1,5 @@
-/* test_bench_serving.c - moments that are made up: when a request counts as sent that had to wait for a
- * place. */
+/* test_bench_serving.c - the time at which a request counts as sent if it had to wait for a slot, with times
+ * that the test sets. */
 #include <jansson.h>
 
 #include "app/print.h"
@@ -13,7 +13,7 @@ static struct traffic_request requests[N];
 static struct traffic traffic = {.request = requests, .n = N, .n_first = N};
 static struct serving s;
 
-/* What the summary prints with, and tokens of turns: neither is reached here. */
+/* The printing of the summary and the tokens of turns are not reached here. */
 void print_json(json_t *o)
 {
     json_decref(o);
@@ -49,7 +49,7 @@ static int close_all(void **state)
     return 0;
 }
 
-/* Request I, due at DUE_S, is sent if there is a place. Returns when that counts. */
+/* Sends request I, due at DUE_S, if there is a slot. Returns the time that counts. */
 static double send_one(size_t i, double due_s)
 {
     double at_s = serving_place(&s, due_s);
@@ -59,7 +59,7 @@ static double send_one(size_t i, double due_s)
     return at_s;
 }
 
-/* A step ends at NOW_S and with it requests FROM .. TO - 1. */
+/* A step ends at NOW_S, and requests FROM to TO - 1 end with it. */
 static void compute(double now_s, size_t from, size_t to)
 {
     serving_computed(&s);
@@ -72,7 +72,8 @@ static void one_that_finds_the_last_place_taken_waits_for_the_step_that_empties_
 {
     assert_true(send_one(0, 0) == 0);
     compute(1, 0, 0);
-    compute(2, 0, 1); /* due while this was computed: 1 has the place that stood empty, 2 that of 0 */
+    /* These became due during the step: 1 takes the slot that was empty, and 2 that of 0. */
+    compute(2, 0, 1);
     assert_true(send_one(1, 1.25) == 1.25);
     assert_true(send_one(2, 1.5) == 2);
     assert_true(s.request[1].sent_s == 1.25 && s.request[2].sent_s == 2);
@@ -82,9 +83,9 @@ static void an_empty_place_is_taken_when_the_request_is_due(void **state)
 {
     assert_true(send_one(0, 0) == 0 && send_one(1, 0) == 0);
     compute(1, 0, 2);
-    assert_true(send_one(2, 0.5) == 1); /* it had waited for that */
+    assert_true(send_one(2, 0.5) == 1); /* The request waited for the slot. */
     compute(2, 0, 0);
-    assert_true(send_one(3, 1.5) == 1.5); /* the other place was empty all that time */
+    assert_true(send_one(3, 1.5) == 1.5); /* The other slot was empty all the time. */
     compute(3, 2, 4);
     compute(4, 0, 0);
     assert_true(send_one(4, 4.25) == 4.25); /* due between two steps */

@@ -1,6 +1,6 @@
-/* test_shapes.c - the shapes of `gallop synth`: each has as many parameters as the model it is named
- * after, every architecture has one, and each opens and computes a token. For that the shapes are shrunk: two
- * layers, one group of heads, a small vocabulary; names, config and proportions stay. */
+/* test_shapes.c - the shapes of `gallop synth`: each has as many parameters as the model whose name it has,
+ * every architecture has one, and each opens and computes a token. For that the shapes are reduced to two
+ * layers, one group of heads and a small vocabulary; names, config and proportions stay. */
 #include <jansson.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 
 static size_t elements(const struct shapes_tensor *t)
 {
-    size_t n = t->fill == SYNTH_NIBBLES ? 2 : 1; /* two weights a byte */
+    size_t n = t->fill == SYNTH_NIBBLES ? 2 : 1; /* Two weights are in a byte. */
 
     for (int d = 0; d < 4 && t->shape[d]; d++)
         n *= t->shape[d];
@@ -27,7 +27,7 @@ static int count(void *ctx, const struct shapes_tensor *t)
     return 0;
 }
 
-/* Counts of parameters as the models' own tensors have them; where weights are shared, once. */
+/* Parameters of the models' own tensors. Shared weights count once. */
 static void a_shape_has_as_many_parameters_as_its_model(void **state)
 {
     static const struct {
@@ -60,7 +60,7 @@ static void a_shape_has_as_many_parameters_as_its_model(void **state)
     }
 }
 
-/* The class of a model that gives hidden states alone: its tensors are those of the class with a head. */
+/* The class of a model without a head: its tensors are those of the class with a head. */
 static bool is_without_head(const char *name)
 {
     size_t n = strlen(name), model = strlen("Model"), head = strlen("LMHeadModel");
@@ -69,7 +69,7 @@ static bool is_without_head(const char *name)
            !(n > head && strcmp(name + n - head, "LMHeadModel") == 0);
 }
 
-/* Where pictures are understood too, the text is computed by the same file. */
+/* Models that also read images have the same file for the text. */
 static void every_architecture_has_a_shape(void **state)
 {
     static const char with_pictures[] = "ForConditionalGeneration";
@@ -103,7 +103,7 @@ static struct shape shrunk(const struct shape *s)
     t.heads = s->heads > s->kv ? 2 : 1;
     t.kv = 1;
     t.hidden = t.heads * t.head_dim;
-    t.inner = strcmp(s->family, "gpt2") == 0 ? 4 * t.hidden : 128; /* whose config does not say it */
+    t.inner = strcmp(s->family, "gpt2") == 0 ? 4 * t.hidden : 128; /* Its config does not contain it. */
     t.vocab = 320;
     t.context = s->context < 131072 ? s->context : 131072;
     t.experts = s->experts ? s->top_k + 2 : 0;
@@ -126,7 +126,7 @@ static int add(void *ctx, const struct shapes_tensor *t)
         buf_fmt(&f->head, d ? ",%zu" : "%zu", t->shape[d]);
     for (size_t i = 0; i < n; i++) {
         uint32_t x = (uint32_t)(f->data.len + i) * 2654435761u;
-        char v[2] = {(char)(x >> 16), (char)(x >> 31 << 7 | 0x3c)}; /* +-0.008 to 0.03 */
+        char v[2] = {(char)(x >> 16), (char)(x >> 31 << 7 | 0x3c)}; /* from +-0.008 to 0.03 */
 
         buf_add(&f->data, bytes ? "\x77" : v, bytes ? 1 : 2);
     }
@@ -161,7 +161,7 @@ static void write_model(const char *dir, const struct shape *s, size_t layers)
     json_decref(c);
     buf_init(&f.head, MEM_APP);
     buf_init(&f.data, MEM_APP);
-    buf_str(&f.head, "12345678{"); /* the first eight are the length's */
+    buf_str(&f.head, "12345678{"); /* The first eight bytes are the length. */
     assert_int_equal(shapes_tensors(s, layers, add, &f), 0);
     buf_str(&f.head, "}");
     len = f.head.len - 8;
@@ -171,7 +171,7 @@ static void write_model(const char *dir, const struct shape *s, size_t layers)
     buf_fini(&f.data);
 }
 
-/* The words of a failure, or "". */
+/* Returns the message of a failure, or "". */
 static const char *compute_a_token(const char *dir, char err[GALLOP_ERR_SIZE])
 {
     static const int32_t ids[] = {5, 6, 7};
@@ -207,7 +207,8 @@ static void every_shape_opens_and_computes_a_token(void **state)
 
     for (size_t i = 0; i < shapes_n(); i++) {
         struct shape s = shrunk(shapes_at(i));
-        size_t most = strcmp(s.family, "gemma4") == 0 ? 17 : 2; /* two of these use the rows of others */
+        /* Two layers of Gemma 4 use the rows of others. */
+        size_t most = strcmp(s.family, "gemma4") == 0 ? 17 : 2;
 
         for (size_t layers = 1; layers <= most; layers += most - 1) {
             const char *fault;

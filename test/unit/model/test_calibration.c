@@ -1,5 +1,4 @@
-/* test_calibration.c - files of gallop calibrate that are not what they should be, and the sizes that it
- * finds. */
+/* test_calibration.c - invalid files of gallop calibrate, and the sizes that it finds. */
 #include <math.h>
 
 #include "check.h"
@@ -68,7 +67,7 @@ static void a_size_is_counted_where_it_is_not(void **state)
     assert_int_equal(linear_seen_bin(0), 0);
 }
 
-/* Rows of one size get it; those that differ little the size of the largest; a few giants none. */
+/* Rows of one size get that size, rows of similar sizes the largest one, and a few outliers get none. */
 static void the_size_of_few_rows_counts_for_all(void **state)
 {
     static struct linear_seen one, near, far, none;

@@ -1,5 +1,5 @@
-/* test_cut.c - weights that are cut or changed while a model is opened: an error that names the file, no
- * signal, and nothing kept. And once a model is open, its files do not matter any more. */
+/* test_cut.c - weights that are truncated or changed while a model is opened: an error that names the file,
+ * no signal, and no leak. Once a model is open, its files do not matter any more. */
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 #define GOLDEN GALLOP_SOURCE_DIR "/test/golden/"
 #define GGUF   GALLOP_SOURCE_DIR "/test/data/gguf/"
 
-/* Checkpoints by their formats, and the file that shrinks. */
+/* Checkpoints by their formats, and the file that is truncated. */
 static const struct {
     const char *from, *file;
 } formats[] = {
@@ -28,7 +28,7 @@ static const struct {
 enum { N_FORMATS = sizeof(formats) / sizeof(formats[0]) };
 
 static struct pool *pool;
-static const char *dir; /* the copied checkpoint, and the file that shrinks */
+static const char *dir; /* the copied checkpoint, and the file that is truncated */
 static char path[200];
 
 static void copy(size_t format)
@@ -41,7 +41,7 @@ static void copy(size_t format)
     snprintf(path, sizeof(path), "%s/%s", dir, formats[format].file);
 }
 
-static long cut_to; /* bytes; -1: as long as it is, but touched */
+static long cut_to; /* the new size in bytes; -1: the old size, but the file is touched */
 
 static void cut(void *ctx, size_t done, size_t total)
 {
@@ -53,7 +53,7 @@ static void cut(void *ctx, size_t done, size_t total)
         assert_int_equal(truncate(path, cut_to), 0);
         return;
     }
-    usleep(20000); /* the clock of the file system ticks */
+    usleep(20000); /* This lets the clock of the file system advance. */
     files_flip(path, -1, 1);
 }
 
@@ -91,7 +91,7 @@ static void a_file_written_to_while_it_is_packed_is_named(void **state)
         expect_refused(f, -1, "was changed or replaced while it was read");
 }
 
-/* Views are made and nothing is read yet: what was lost by then reads as zeros, and is reported. */
+/* Views exist and nothing has been read. Bytes that were lost by then read as zeros and are reported. */
 static void a_file_cut_before_it_is_packed_is_named(void **state)
 {
     for (size_t f = 0; f < N_FORMATS; f++) {
@@ -140,7 +140,8 @@ static void *open_blocked(void *err)
     return NULL;
 }
 
-/* A host's threads may block every signal: a blocked fault would end the process without asking anybody. */
+/* The threads of a host program may block every signal. A blocked fault would end the process without calling
+ * a handler. */
 static void a_thread_that_blocks_signals_gets_the_error_too(void **state)
 {
     char err[GALLOP_ERR_SIZE] = "";

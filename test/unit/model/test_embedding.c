@@ -1,6 +1,5 @@
-/* test_embedding.c - the rows that a model's embedding gives, tied to the head or not, are the stored ones,
- * bit for bit, and a tied one takes no memory of its own where the packed head holds the same numbers.
- */
+/* test_embedding.c - the rows that a model's embedding returns, tied to the head or not, are the stored ones
+ * bit for bit, and a tied embedding takes no memory of its own if the packed head holds the same numbers. */
 #include "base/err.h"
 #include "base/log.h"
 #include "engines.h"
@@ -11,7 +10,7 @@
 
 static struct pool *pool;
 
-/* All rows of the embedding of M, by the op. [V, E], free(). */
+/* Returns all rows of the embedding of M, by the operator. [V, E], free(). */
 static float *all_rows(const struct model *m)
 {
     const struct model_info *i = &m->info;
@@ -34,14 +33,15 @@ static float *all_rows(const struct model *m)
 
     assert_int_equal(eager_new(&g, &lim, pool, &e), 0);
     for (size_t t = 0; t < i->vocab; t++)
-        id[t] = (int32_t)(i->vocab - 1 - t); /* backwards, so that a row's place and its token differ */
+        /* The order is reversed, so that the position of a row and its token differ. */
+        id[t] = (int32_t)(i->vocab - 1 - t);
     eager_sink(g)->embed(eager_sink(g), x, &w->embed, id, false, i->vocab);
     eager_free(g);
     free(id);
     return x;
 }
 
-/* The same rows of the mapped file, before they are packed. */
+/* Returns the same rows from the mapped file, before they are packed. */
 static float *stored_rows(const struct model *m, const struct view *v)
 {
     size_t V = m->info.vocab, E = m->info.hidden;

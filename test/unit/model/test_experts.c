@@ -1,5 +1,5 @@
-/* test_experts.c - models with experts opened from the goldens: with every allocation failing once in turn,
- * and with configs that do not fit, each of which must be refused in a sentence that names what is wrong. */
+/* test_experts.c - models with experts from the goldens: with every allocation failing once, and with
+ * inconsistent configs, each of which must be refused with a sentence that names the fault. */
 
 #include "base/err.h"
 #include "base/log.h"
@@ -22,7 +22,8 @@ static int open_model(struct model *m, const char *dir, struct err *e)
     return rc;
 }
 
-/* The first allocations one by one, then every STEP-th: whatever fails, it is said, and nothing is kept. */
+/* Tries the first allocations one by one, then every STEP-th. Each failure must be reported, and nothing may
+ * leak. */
 static void fail_in_turn(const char *golden, long step)
 {
     const char *dir = engines_path(golden);
@@ -30,7 +31,8 @@ static void fail_in_turn(const char *golden, long step)
     struct model m;
     struct err e = {0};
 
-    assert_int_equal(open_model(&m, dir, &e), 0); /* once, so that what libraries keep for ever is there */
+    /* This is run once, so that libraries have allocated what they keep. */
+    assert_int_equal(open_model(&m, dir, &e), 0);
     model_close(&m);
     blocks = mem_live_blocks();
     regions = map_region_live_bytes();
@@ -48,7 +50,7 @@ static void fail_in_turn(const char *golden, long step)
         }
         mem_fail_at(0);
         if (rc == 0)
-            model_close(&m); /* something that can do without */
+            model_close(&m); /* The caller can do without this allocation. */
         else
             assert_true(strlen(e.msg) > 10);
         if (mem_live_blocks() != blocks || map_region_live_bytes() != regions)
@@ -72,7 +74,7 @@ static void every_failing_allocation_is_reported_and_leaks_nothing(void **state)
 
 static const char *scratch; /* the folder of a changed checkpoint */
 
-/* Opens the golden NAME with FROM in its config.json replaced by TO. */
+/* Opens the golden NAME with FROM replaced by TO in its config.json. */
 static int open_changed(struct model *m, const char *name, const char *from, const char *to, struct err *e)
 {
     char path[4096], *text, *at;
@@ -90,7 +92,7 @@ static int open_changed(struct model *m, const char *name, const char *from, con
     return open_model(m, scratch, e);
 }
 
-/* Such a one must be refused, and the sentence must hold SAYS. */
+/* The model must be refused, and the sentence must contain SAYS. */
 static void refused(const char *name, const char *from, const char *to, const char *says)
 {
     struct model m;

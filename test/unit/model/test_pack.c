@@ -1,5 +1,6 @@
-/* test_pack.c - binding reads no weight, packing looks at each: a number that is not finite in any tensor of
- * any kind of model is refused by the tensor's name, and so are bytes that a packed checkpoint lacks. */
+/* test_pack.c - binding reads no weight, and packing checks each of them: a number that is not finite in any
+ * tensor of any kind of model is refused by the tensor's name, and so are bytes that a packed checkpoint
+ * lacks. */
 #include <jansson.h>
 #include <xxhash.h>
 
@@ -58,7 +59,7 @@ static void binding_packs_nothing_and_knows_all_sizes(void **state)
     }
 }
 
-/* Where the tensor NAME begins in the safetensors file F, how long it is, and its type. */
+/* Finds the offset, the length and the dtype of the tensor NAME in the safetensors file F. */
 static long find_tensor(FILE *f, const char *name, long *bytes, const char **type, json_t **header)
 {
     uint64_t n;
@@ -79,7 +80,7 @@ static long find_tensor(FILE *f, const char *name, long *bytes, const char **typ
     return (long)(sizeof(n) + n) + (long)json_integer_value(json_array_get(range, 0));
 }
 
-/* A number that is none of TYPE into BYTES; its size, or 0: the type has none. */
+/* Writes a number of TYPE that is not finite to BYTES. Returns its size, or 0 if the dtype has none. */
 static size_t not_finite(const char *type, int which, uint8_t bytes[4])
 {
     static const uint32_t of[] = {0x7f800000, 0xff800000, 0x7fc00000};
@@ -95,7 +96,7 @@ static size_t not_finite(const char *type, int which, uint8_t bytes[4])
     return 1;
 }
 
-/* One number of the tensor T of the copied checkpoint: it must be refused, and nothing but its name. */
+/* Spoils one number of the tensor T of the copied checkpoint. It must be refused, and no other. */
 static void poke(const char *golden, const char *tensor, int which)
 {
     char path[4096], says[512];
@@ -147,7 +148,7 @@ static void every_tensor_of(const char *golden)
     name = calloc(n, sizeof(*name));
     for (size_t i = 0; i < n; i++)
         name[i] = m.tensor[i].view->dtype == DT_U8 && strcmp(m.tensor[i].use, "scales") != 0
-                      ? NULL /* nibbles: all are finite */
+                      ? NULL /* Nibbles are always finite. */
                       : strdup(m.tensor[i].view->name);
     model_close(&m);
     for (size_t i = 0; i < n; i++) {
@@ -186,7 +187,7 @@ static void pack_golden(struct buf *out, const char *golden)
     pack_abort(&w);
 }
 
-/* Opens the packed checkpoint with the LEN bytes of its directory at AT as they now are. */
+/* Opens the packed checkpoint after the LEN bytes of its directory at AT have changed. */
 static int open_resealed(struct buf *b, size_t at, size_t len, struct err *e)
 {
     char path[4096], *end = b->data + b->len - sizeof(struct pack_tail);

@@ -1,4 +1,4 @@
-/* test_quant.c - what --quant says for each kind of linear, and what is written down of it. */
+/* test_quant.c - the meaning of --quant for each kind of linear, and its text in the packed file. */
 #include "check.h"
 #include "model/quant.h"
 #include "sentence.h"

@@ -1,5 +1,5 @@
-/* test_cors.c - which pages of other origins are allowed to read answers: lists at their limits, lines of
- * answers, questions of browsers. */
+/* test_cors.c - which pages of other origins may read answers: lists at their limits, header lines of
+ * answers, and preflight requests of browsers. */
 #include "net/cors.h"
 #include "sentence.h"
 
@@ -14,7 +14,7 @@ static int open_as(const char *origins, const char *methods, const char *headers
     return cors_open(&c, origins, methods, headers, credentials, &e);
 }
 
-/* A head of METHOD with these header lines. */
+/* Makes a head of METHOD with these header lines. */
 static const struct http_head *head(const char *method, const char *fields)
 {
     static struct http_head h;
@@ -175,12 +175,12 @@ static void wrong_lists_name_the_option(void **state)
     assert_int_equal(open_as(NULL, NULL, "a", false), ERR_USAGE);
     assert_int_equal(open_as(NULL, NULL, NULL, true), ERR_USAGE);
     assert_non_null(strstr(sentence_of(&e), "allow_credentials: it needs allowed_origins"));
-    for (size_t n = 256; n <= 257; n++) { /* of a word */
+    for (size_t n = 256; n <= 257; n++) { /* the length of a word */
         memset(text, 'a', n);
         text[n] = 0;
         assert_int_equal(open_as("*", NULL, text, false), n == 256 ? 0 : ERR_USAGE);
     }
-    for (size_t n = 341; n <= 342; n++) { /* words of three bytes with what stands between */
+    for (size_t n = 341; n <= 342; n++) { /* words of three bytes, with their separators */
         for (size_t i = 0; i < n; i++)
             memcpy(text + 2 * i, "b,", 3);
         assert_int_equal(open_as("*", NULL, text, false), n == 341 ? 0 : ERR_USAGE);

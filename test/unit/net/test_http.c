@@ -1,5 +1,5 @@
-/* test_http.c - requests against a server of a few lines in this process: bodies, ranges, redirects, and
- * every allocation failing. */
+/* test_http.c - the HTTP client against a small server in this process: bodies, ranges, redirects, and every
+ * allocation failing. */
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <sys/socket.h>
@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "net/http.h"
 
-/* ---- a server: gives out the same answer to every request, and keeps the last request ---- */
+/* ---- a server: it gives the same answer to every request, and keeps the last request ---- */
 
 static struct {
     int fd;
@@ -209,7 +209,7 @@ static void failures_say_whether_they_may_pass(void **state)
 
     assert_int_equal(
         get("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", (struct http_request){0}, &t, &r, &e),
-        ERR_OS); /* cut */
+        ERR_OS); /* truncated */
     assert_true(r.transient && !r.unreachable && t.n == 5);
     http_reply_fini(&r);
     assert_int_equal(get("", (struct http_request){.url = "http://127.0.0.1:1/x?secret=1"}, &t, &r, &e),
@@ -303,7 +303,7 @@ static void every_failed_allocation_leaves_nothing(void **state)
         http_reply_fini(&r);
         assert_int_equal(mem_live_blocks(), blocks);
         n_errors += rc != 0;
-        if (rc == 0) /* libcurl can do without some */
+        if (rc == 0) /* libcurl does without some allocations. */
             assert_string_equal(t.body, "hello");
         if (n > 0 && !failed)
             break;

@@ -1,4 +1,4 @@
-/* test_http_head.c - heads of HTTP requests: what is taken, what is refused, and that no byte is read
+/* test_http_head.c - heads of HTTP requests: what is accepted, what is refused, and that no byte is read
  * twice. */
 #include "net/http_head.h"
 
@@ -6,7 +6,7 @@ static char text[8192];
 static struct http_head head;
 static const char *why;
 
-/* The status of HEAD as a whole head. */
+/* Returns the status of HEAD as a whole head. */
 static int read_head(const char *s, size_t n)
 {
     assert_true(n < sizeof(text));
@@ -35,7 +35,7 @@ static void a_head_is_taken_apart(void **state)
     assert_true(head.keep_alive && !head.chunked && !head.expects);
 }
 
-/* The forms of a target that a server is to take: with a host, or * for the server itself. */
+/* The forms of a target that a server must accept: with a host, or * for the server itself. */
 static void a_target_may_name_the_host(void **state)
 {
     static const struct {
@@ -165,7 +165,7 @@ static void what_may_be_read_in_two_ways_is_refused(void **state)
     assert_int_equal(read_head(GET "A: b\0c\r\n\r\n", sizeof(GET "A: b\0c\r\n\r\n") - 1), 400);
 }
 
-/* Every head that is cut is refused, and no byte after its end is read. */
+/* Every truncated head is refused, and no byte after its end is read. */
 static void a_head_that_is_cut_is_refused(void **state)
 {
     static const char whole[] = GET "A: b\r\nContent-Length: 3\r\n\r\n";

@@ -1,6 +1,5 @@
-/* test_server.c - connections of a server, over pairs of sockets: requests whole and in pieces, streams,
- * clients that leave, limits, and memory that runs out.
- */
+/* test_server.c - connections of a server, over pairs of sockets: requests in one piece and in several,
+ * streams, clients that disconnect, limits, and allocation failures. */
 #include "base/buf.h"
 #include "net/server.h"
 
@@ -131,7 +130,7 @@ static void put_text(int fd, const char *text)
     put(fd, text, strlen(text));
 }
 
-/* Takes the Date out of each answer in `body`: every one but 100 has it, of this time. */
+/* Removes the Date from each answer in `body`: every answer but 100 has it, with the current time. */
 static void take_dates(void)
 {
     for (char *at = body, *line;
@@ -149,7 +148,7 @@ static void take_dates(void)
     }
 }
 
-/* What has come on FD, but dates. */
+/* Returns what has arrived on FD, without dates. */
 static const char *got(int fd)
 {
     size_t n = 0;
@@ -220,7 +219,7 @@ static void bytes_that_are_given_are_sent_and_let_go_of(void **state)
     assert_string_equal(got(fd),
                         "HTTP/1.1 200 OK\r\nA: b\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\n");
     memset(text, 'x', sizeof(text));
-    for (int i = 0; i < 2; i++) { /* the second time the handler does not read it */
+    for (int i = 0; i < 2; i++) { /* The second time the handler does not read it. */
         put(fd, big, sizeof(big) - 1);
         put(fd, text, sizeof(text));
         assert_true(i == 1 || strlen(got(fd)) > sizeof(text));
@@ -312,8 +311,8 @@ static void who_leaves_within_a_request_has_asked_nothing(void **state)
     assert_int_equal(n_gone, 0);
 }
 
-/* Requests that come while one is answered wait, at the client when they are many; all are answered in their
- * order, and a client that leaves is seen meanwhile. */
+/* Requests that arrive while another is answered wait, at the client if there are many. All are answered in
+ * their order, and the server notices meanwhile that a client has disconnected. */
 static void who_sends_ahead_is_held_back(void **state)
 {
     static const char one[] = "GET /x HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -337,7 +336,7 @@ static void who_sends_ahead_is_held_back(void **state)
         server_poll(server);
         while ((k = read(fd, body, sizeof(body))) > 0)
             for (ssize_t at = 0; at < k; at++)
-                n_answers += body[at] == 'H'; /* of HTTP */
+                n_answers += body[at] == 'H'; /* of the version of HTTP */
     }
     assert_int_equal(n_answers, 1 + sent / n);
     assert_int_equal(n_handled, n_answers);
@@ -363,8 +362,8 @@ static void who_leaves_is_seen_although_it_is_not_read(void **state)
     assert_int_equal(server_n_connections(server), 0);
 }
 
-/* For a client that sends requests and reads no answers, the server keeps little of either, and in the end it
- * gets everything. */
+/* If a client sends requests and reads no answers, the server keeps little of either, and in the end the
+ * client gets every answer. */
 static void who_reads_nothing_fills_no_memory(void **state)
 {
     static const char text[] = "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\n\r\n";
@@ -395,7 +394,7 @@ static void who_reads_nothing_fills_no_memory(void **state)
     close(fd);
 }
 
-/* It may have sent all its requests before it reads the first answer. */
+/* A client may send all its requests before it reads the first answer. */
 static void who_only_stops_sending_gets_what_is_answered(void **state)
 {
     static const char text[] = "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\n\r\n";
@@ -424,7 +423,7 @@ static void who_only_stops_sending_gets_what_is_answered(void **state)
     close(fd);
 }
 
-/* Line ends without CR would be looked at until the head is too long or its time is over. */
+/* Line ends without CR would be read until the head is too long or its time is over. */
 static void a_head_with_bare_line_ends_is_refused_at_once(void **state)
 {
     static const char *const heads[] = {"GET / HTTP/1.1\nHost: x\n\n", "GET /x HTTP/1.1\r\nHost: x\n",
@@ -444,11 +443,11 @@ static void a_head_with_bare_line_ends_is_refused_at_once(void **state)
     assert_int_equal(n_handled, 0);
 }
 
-static double hasty = 0.2; /* seconds that anything may take */
+static double hasty = 0.2; /* the longest time in seconds that anything may take */
 static double patient = 1.5;
-static double stalls = 1000; /* seconds for anything but between two bytes */
+static double stalls = 1000; /* the longest time in seconds between two bytes */
 
-/* Sends a byte now and then until FD has output, which goes to `body`, or FD is closed. */
+/* Sends a byte now and then until FD has output, which is added to `body`, or FD is closed. */
 static void drip(int fd)
 {
     double end = clock_seconds() + 300;
@@ -483,7 +482,7 @@ static void requests_that_come_too_slowly_are_ended(void **state)
     assert_int_equal(n_handled, 0);
 }
 
-/* A request that has begun and stands still; not an answer that takes its time. */
+/* The limit holds for a request that has begun and stalls, and not for a slow answer. */
 static void a_request_that_stands_still_is_ended(void **state)
 {
     static const char *const begin[] = {
@@ -509,7 +508,7 @@ static void a_request_that_stands_still_is_ended(void **state)
     close(other);
 }
 
-/* Its bytes arrived while the previous request was computed. */
+/* These bytes arrived while the previous request was computed. */
 static void the_time_to_stand_still_begins_behind_the_answer_in_front(void **state)
 {
     int fd = connect_to();
@@ -562,7 +561,7 @@ static void a_client_that_takes_nothing_is_cut_off(void **state)
     close(fd);
 }
 
-/* A refusal closes the connection after a sentence in JSON. */
+/* A refusal is a sentence in JSON, after which the connection is closed. */
 static void check_refusal(const char *text, const char *status)
 {
     int fd = connect_to();
@@ -623,7 +622,7 @@ static void the_largest_body_is_taken(void **state)
     close(fd);
 }
 
-/* Sends a request for PATH with the head of a body of N bytes, in chunks or not; returns the socket. */
+/* Sends a request for PATH with the head of a body of N bytes, in chunks or not. Returns the socket. */
 static int announce(const char *path, int n, bool chunked)
 {
     char text[200];
@@ -637,8 +636,8 @@ static int announce(const char *path, int n, bool chunked)
     return fd;
 }
 
-/* Two of the largest bodies have room. What arrived counts until its request is answered, its body is taken,
- * or its client leaves. */
+/* There is room for two of the largest bodies. Bytes that have arrived count until their request is answered,
+ * the body is taken, or the client disconnects. */
 static void bodies_share_what_there_is(void **state)
 {
     static char bytes[50000];
@@ -646,22 +645,22 @@ static void bodies_share_what_there_is(void **state)
     for (int chunked = 0; chunked < 2; chunked++) {
         int one = announce("/x", 50000, chunked), two = announce("/x", 50000, chunked), third;
 
-        assert_int_equal(server_bodies_bytes(server), 0); /* nothing has come */
+        assert_int_equal(server_bodies_bytes(server), 0); /* Nothing has arrived. */
         put(one, bytes, 49999);
         put(two, bytes, 49999 - SERVER_SMALL_BODY);
         assert_int_equal(server_bodies_bytes(server), 99998 - SERVER_SMALL_BODY);
-        third = announce("/x", SERVER_SMALL_BODY + 3, chunked); /* one byte too many */
+        third = announce("/x", SERVER_SMALL_BODY + 3, chunked); /* This is one byte too many. */
         assert_non_null(strstr(got(third), "HTTP/1.1 503"));
         assert_non_null(strstr(body, "Retry-After: 1\r\n"));
         assert_true(is_closed(third));
         close(third);
         third = announce("/x", SERVER_SMALL_BODY + 2, chunked);
         assert_string_equal(got(third), "");
-        put(two, bytes, SERVER_SMALL_BODY); /* and now the other is faster */
+        put(two, bytes, SERVER_SMALL_BODY); /* Now the other client is faster. */
         put(third, bytes, SERVER_SMALL_BODY + 1);
         assert_non_null(strstr(got(third), "HTTP/1.1 503"));
         close(third);
-        third = announce("/x", SERVER_SMALL_BODY, chunked); /* which is small */
+        third = announce("/x", SERVER_SMALL_BODY, chunked); /* This body is small. */
         put(third, bytes, SERVER_SMALL_BODY - 1);
         assert_string_equal(got(third), "");
         close(third);
@@ -693,7 +692,8 @@ static void a_body_that_was_taken_counts_until_it_is_released(void **state)
     close(fd);
 }
 
-/* Announced or in chunks; a small body is read all the same, and the connection stays. */
+/* The length is announced, or the body is in chunks. A small body is still read, and the connection stays
+ * open. */
 static void a_body_that_nobody_wants_is_not_awaited(void **state)
 {
     static const char head[] = "POST /unwanted HTTP/1.1\r\nHost: x\r\n",
@@ -754,8 +754,8 @@ static void a_drain_ends_connections(void **state)
     close(idle);
 }
 
-/* Requests an answer of N bytes, more than a socket takes, and returns the connection. *TOOK bytes of it were
- * read. */
+/* Requests an answer of N bytes, more than a socket takes, and returns the connection after reading *TOOK
+ * bytes of it. */
 static int ask_for_much(size_t n, size_t *took)
 {
     char *text = malloc(n + 100);
@@ -767,13 +767,13 @@ static int ask_for_much(size_t n, size_t *took)
     put(fd, text, (size_t)head + n);
     free(text);
     assert_int_equal(n_handled, 1);
-    k = read(fd, body, 1000); /* the rest is taken later */
+    k = read(fd, body, 1000); /* The rest is read later. */
     assert_true(k > 0);
     *took = (size_t)k;
     return fd;
 }
 
-/* Reads the rest of an answer of N bytes with its head, of which TOOK were read before. */
+/* Reads the rest of an answer of N bytes with its head, after TOOK bytes were read before. */
 static void read_rest(int fd, size_t n, size_t took)
 {
     double end = clock_seconds() + 300;
@@ -781,7 +781,7 @@ static void read_rest(int fd, size_t n, size_t took)
     while (took <= n && clock_seconds() < end) {
         ssize_t k = read(fd, body, sizeof(body));
 
-        assert_int_not_equal(k, 0); /* it ends before its time */
+        assert_int_not_equal(k, 0); /* The drain ends before its time. */
         took += k > 0 ? (size_t)k : 0;
         server_poll(server);
     }
@@ -789,7 +789,7 @@ static void read_rest(int fd, size_t n, size_t took)
     close(fd);
 }
 
-/* An answer that is whole is written to its end, also where its client reads slowly. */
+/* A complete answer is written to its end, also if its client reads slowly. */
 static void a_drain_leaves_answers_their_end(void **state)
 {
     size_t took;
@@ -800,10 +800,10 @@ static void a_drain_leaves_answers_their_end(void **state)
     read_rest(fd, 8 << 20, took);
 }
 
-/* The time between two requests begins when the answer to the first is out. */
+/* The time between two requests begins when the answer to the first one is written. */
 static void the_time_to_ask_again_begins_behind_the_answer(void **state)
 {
-    double end = clock_seconds() + 3 * patient; /* in steps that are much shorter */
+    double end = clock_seconds() + 3 * patient; /* The steps are much shorter. */
     size_t took;
     int fd = ask_for_much(8 << 20, &took);
 
@@ -819,7 +819,7 @@ static void the_time_to_ask_again_begins_behind_the_answer(void **state)
     read_rest(fd, 8 << 20, took);
 }
 
-/* Any of our allocations may fail: the request is answered or its connection closes, and nothing leaks. */
+/* If any of our allocations fails, the request is answered or its connection closes, and nothing leaks. */
 static void memory_that_runs_out_is_a_refusal(void **state)
 {
     for (long n = 1; n < 30; n++) {

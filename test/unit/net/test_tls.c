@@ -1,5 +1,5 @@
-/* test_tls.c - connections with TLS, over pairs of sockets, where they could differ from those without: full
- * sockets, ends and cuts, clients that leave or read nothing, time limits, memory. */
+/* test_tls.c - TLS connections, over pairs of sockets, where they could differ from plain ones: full sockets,
+ * ends and truncations, clients that disconnect or read nothing, time limits, memory. */
 #include "net/tls/tls.h"
 
 #include <errno.h>
@@ -23,9 +23,10 @@ static struct tls *tls;
 static SSL_CTX *clients;
 static struct server_exchange *held; /* of /hold and /stream */
 static int n_handled, n_gone;
-static int crowd[20], n_greeted; /* sockets of clients that began a handshake; those that were answered */
+/* the sockets of clients that began a handshake, and of those that were answered */
+static int crowd[20], n_greeted;
 static char body[4 << 20];
-static char hasty_requests[] = "requests", hasty_writes[] = "writes"; /* what has to be done in 0.2 s */
+static char hasty_requests[] = "requests", hasty_writes[] = "writes"; /* what must be done in 0.2 s */
 
 static int count_greeted(void)
 {
@@ -78,7 +79,7 @@ static size_t refusal(void *ctx, int status, const char *why, char *out, size_t 
     return (size_t)snprintf(out, size, "%d", status);
 }
 
-/* A certificate for two days, signed by its own key, as the files own.pem and own.key. */
+/* Makes a certificate for two days, signed by its own key, as the files own.pem and own.key. */
 static int make_certificate(void **state)
 {
     EVP_PKEY *key = EVP_EC_gen("P-256");
@@ -161,7 +162,7 @@ static void poll_server(void)
         server_poll(server);
 }
 
-/* A client whose handshake is done. */
+/* Returns a client whose handshake is complete. */
 static struct client join(void)
 {
     struct client c = {.fd = connect_to(), .ssl = SSL_new(clients)};
@@ -201,7 +202,7 @@ static void put_text(struct client *c, const char *text)
     put(c, text, strlen(text));
 }
 
-/* Reads from C into `body` until WANTED bytes are there or the connection ends, at most PIECE at a time.
+/* Reads from C into `body` until WANTED bytes have arrived or the connection ends, at most PIECE at a time.
  * *END: SSL_ERROR_NONE, SSL_ERROR_ZERO_RETURN (the server sent close_notify), or another. */
 static size_t take(struct client *c, size_t wanted, int piece, int *end)
 {
@@ -261,7 +262,7 @@ static void bodies_of_any_size_come_whole(void **state)
                              "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n", sizes[i]));
         put(&c, text, sizes[i]);
         assert_int_equal(take(&c, (size_t)length + sizes[i], 5000, &end), (size_t)length + sizes[i]);
-        memcpy(head + dated, body + dated, sizeof(DATE) - 1); /* the time is any */
+        memcpy(head + dated, body + dated, sizeof(DATE) - 1); /* The time has any value. */
         assert_memory_equal(body, head, (size_t)length);
         assert_memory_equal(body + length, text, sizes[i]);
         leave(&c);
@@ -269,8 +270,8 @@ static void bodies_of_any_size_come_whole(void **state)
     free(text);
 }
 
-/* Parts of all sizes are added while earlier ones wait for a client that reads now and then: what waits moves
- * in memory, between two tries to write it. */
+/* Parts of all sizes are added while earlier ones wait for a client that reads now and then. So the waiting
+ * bytes move in memory between two attempts to write them. */
 static void streams_come_whole_past_full_sockets(void **state)
 {
     struct client c = join();
@@ -304,8 +305,8 @@ static void streams_come_whole_past_full_sockets(void **state)
     leave(&c);
 }
 
-/* For a client that sends requests and reads no answers, the server keeps little of either, and in the end it
- * gets everything. */
+/* If a client sends requests and reads no answers, the server keeps little of either, and in the end the
+ * client gets every answer. */
 static void who_reads_nothing_fills_no_memory(void **state)
 {
     static const char text[] = "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\n\r\n";
@@ -341,7 +342,8 @@ static void who_reads_nothing_fills_no_memory(void **state)
 
 /* ---- ends ---- */
 
-/* The news that an answer is out may come when the last one of the connection is waiting already. */
+/* The event that an answer is written may arrive when the last answer of the connection is already
+ * waiting. */
 static void a_refusal_behind_an_answer_comes_whole(void **state)
 {
     static const char good[] = "GET /x HTTP/1.1\r\nHost: x\r\n\r\n", bad[] = "nonsense\r\n\r\n";
@@ -364,8 +366,8 @@ static void a_refusal_behind_an_answer_comes_whole(void **state)
     }
 }
 
-/* An answer that ends with its connection is told from a cut one by close_notify alone, so that must be sent
- * even if the socket has no room for it after the last byte. */
+/* Only close_notify distinguishes an answer that ends with its connection from a truncated one. So it must be
+ * sent even if the socket has no room for it after the last byte. */
 static void every_stream_ends_properly(void **state)
 {
     int end;
@@ -424,7 +426,7 @@ static void a_client_that_leaves_is_seen(void **state)
     assert_int_equal(server_n_connections(server), 0);
 }
 
-/* A client that says that it will send no more still gets the answers that were complete. */
+/* A client that has closed its direction still gets the answers to its complete requests. */
 static void who_stops_sending_gets_what_is_complete(void **state)
 {
     char *text = letters(1000000);
@@ -467,20 +469,20 @@ static void a_drain_ends_connections_properly(void **state)
 
 /* ---- HTTP without TLS ---- */
 
-static int endless = -1;  /* a socket on which recv() always finds something */
-static size_t n_received; /* bytes available */
+static int endless = -1;  /* the socket on which recv() always finds bytes */
+static size_t n_received; /* the number of bytes that are available */
 
-/* In the place of the C library's. */
+/* Replaces the function of the C library. */
 ssize_t recv(int fd, void *bytes, size_t n, int flags)
 {
     if (fd != endless)
         return recvfrom(fd, bytes, n, flags, NULL, NULL);
     n_received += n;
     memset(bytes, 'a', n);
-    return n_received < 100 << 20 ? (ssize_t)n : 0; /* a loop without an end is to fail, not to hang */
+    return n_received < 100 << 20 ? (ssize_t)n : 0; /* An endless loop must fail, and not hang. */
 }
 
-/* The input of a client that speaks HTTP without TLS is read before it is answered, but within limits. */
+/* The input of a client that speaks HTTP without TLS is read before it is answered, within limits. */
 static void who_sends_plain_http_without_end_is_cut_off(void **state)
 {
     static const char text[] = "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n";
@@ -509,7 +511,7 @@ static void who_sends_plain_http_without_end_is_cut_off(void **state)
 
 static void handshakes_that_dawdle_are_ended(void **state)
 {
-    static const char hello[] = "\x16\x03\x01\x01\x00\x01"; /* the first bytes of one */
+    static const char hello[] = "\x16\x03\x01\x01\x00\x01"; /* the first bytes of a handshake */
 
     for (size_t n = 0; n < 6; n += 5) {
         double end = clock_seconds() + 300;
@@ -522,7 +524,7 @@ static void handshakes_that_dawdle_are_ended(void **state)
             usleep(5000);
         }
         assert_int_equal(read(fd, &c, 1), 0);
-        /* a client that sent no byte does not count */
+        /* A client that sent no byte does not count. */
         assert_int_equal(server_n_failed_handshakes(server), n > 0);
         close(fd);
     }
@@ -572,8 +574,8 @@ static void memory_that_runs_out_ends_the_connection(void **state)
     assert_int_equal(server_n_connections(server), 0);
 }
 
-/* Twenty clients begin a handshake before one that is connected sends a request, and all is ready at once:
- * the request is first, and then the handshakes are done as well. */
+/* Twenty clients begin a handshake before a connected client sends a request, and all are ready at once: the
+ * request is served first, and then the handshakes are done as well. */
 static void a_crowd_of_handshakes_is_behind_who_is_connected(void **state)
 {
     static const char request[] = "GET /x HTTP/1.1\r\nHost: x\r\n\r\n";

@@ -1,5 +1,5 @@
-/* test_dtype.c - element types: names, sizes, and conversions proved on all 65536 values and at every
- * rounding edge. */
+/* test_dtype.c - element types: names, sizes, and conversions of all 65536 values and at every rounding
+ * edge. */
 #include <math.h>
 
 #include "tensor/dtype.h"
@@ -66,11 +66,11 @@ static void block_types_are_weights_but_no_types_of_safetensors(void **state)
         assert_false(dtype_of_name(q[i].name, strlen(q[i].name), &d));
     }
     assert_false(dtype_is_grouped(DT_BF16));
-    assert_false(dtype_of_name("I4", 2, &d)); /* of no tensor */
+    assert_false(dtype_of_name("I4", 2, &d)); /* no tensor has this dtype */
     assert_int_equal(dtype_group(DT_BF16), 1);
 }
 
-/* The value of a half by its definition. */
+/* Returns the value of a half from its definition. */
 static double half_value(unsigned h)
 {
     int exp = h >> 10 & 31, man = h & 1023;
@@ -110,7 +110,7 @@ static void between_two_halves_the_nearer_even_one_is_taken(void **state)
     for (unsigned h = 0; h < 0x7c00; h++) {
         double a = half_value(h), b = h + 1 == 0x7c00 ? 65536 : half_value(h + 1), mid = (a + b) / 2;
         uint16_t even = (uint16_t)(h & 1 ? h + 1 : h);
-        float m = (float)mid; /* exact: one bit more than a half has */
+        float m = (float)mid; /* exact, with one bit more than a half has */
 
         assert_true((double)m == mid);
         assert_int_equal(dtype_f32_to_f16(m), even);
@@ -131,7 +131,7 @@ static void every_bfloat16_is_the_upper_half_of_a_float(void **state)
         assert_int_equal(bits_of(dtype_bf16_to_f32((uint16_t)h)), h << 16);
         if ((h & 0x7f80) != 0x7f80 || !(h & 0x7f))
             assert_int_equal(dtype_f32_to_bf16(of_bits(h << 16)), h);
-        else /* NaNs stay NaNs, and become quiet */
+        else /* NaNs stay NaNs and become quiet. */
             assert_int_equal(dtype_f32_to_bf16(of_bits(h << 16)), h | 0x40);
     }
 }
@@ -144,10 +144,10 @@ static void between_two_bfloat16_the_nearer_even_one_is_taken(void **state)
         assert_int_equal(dtype_f32_to_bf16(of_bits(h << 16 | 0x7fff)), h);
         assert_int_equal(dtype_f32_to_bf16(of_bits(h << 16 | 0x8000)), h + (h & 1));
         assert_int_equal(dtype_f32_to_bf16(of_bits(h << 16 | 0x8001)),
-                         h + 1); /* the largest becomes infinity */
+                         h + 1); /* The largest number becomes infinity. */
     }
     assert_true(isnan(
-        dtype_bf16_to_f32(dtype_f32_to_bf16(of_bits(0x7f800001))))); /* its payload is in the lower half */
+        dtype_bf16_to_f32(dtype_f32_to_bf16(of_bits(0x7f800001))))); /* Its payload is in the lower half. */
 }
 
 static void rows_convert_at_any_address_and_stride(void **state)
@@ -158,7 +158,8 @@ static void rows_convert_at_any_address_and_stride(void **state)
         for (size_t shift = 0; shift < 4; shift++)
             for (size_t stride = 0; stride < 4; stride++) {
                 size_t n = 5, size = dtype_bytes(type[t]), bytes = shift + ((n - 1) * stride + 1) * size;
-                char *block = malloc(bytes); /* exactly as many, so that a sanitizer sees one read too many */
+                /* The size is exact, so that a sanitizer sees a read after the end. */
+                char *block = malloc(bytes);
                 float out[5] = {0};
 
                 assert_non_null(block);

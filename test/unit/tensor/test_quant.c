@@ -1,6 +1,5 @@
-/* test_quant.c - quantised blocks against what gguf-py makes of the same bytes (test/data/gguf, made by
- * tools/gguf-vectors), and views of them.
- */
+/* test_quant.c - quantized blocks against the results of gguf-py for the same bytes (test/data/gguf, made by
+ * tools/gguf-vectors), and views of them. */
 #include <math.h>
 
 #include "tensor/quant.h"
@@ -46,7 +45,7 @@ static void unload(struct vectors *v)
     free(v->want);
 }
 
-/* The first element whose bits differ, or N. */
+/* Returns the first element whose bits differ, or N. */
 static size_t first_difference(const float *a, const float *b, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -72,7 +71,7 @@ static void every_block_decodes_as_gguf_py_does(void **state)
     }
 }
 
-/* Of the formats whose integers others compute on: what they stand for. */
+/* Checks the integers of the formats whose integers kernels use. */
 static void codes_stand_for_what_blocks_decode_to(void **state)
 {
     static const struct {
@@ -213,7 +212,7 @@ static void a_turned_block_view_gives_columns_and_turns_back(void **state)
 
 static void zipped_rows_come_back_in_halves(void **state)
 {
-    static const size_t stored[6] = {0, 2, 1, 3, 4, 5}; /* of groups of four and of two */
+    static const size_t stored[6] = {0, 2, 1, 3, 4, 5}; /* groups of four and of two heads */
     static const float vector[8] = {0, 4, 1, 5, 2, 6, 3, 7};
     struct view bias = {.name = "b", .data = vector, .dtype = DT_F32, .n_dims = 1, .shape = {8}, .zipped = 8};
     struct vectors v;
@@ -230,7 +229,7 @@ static void zipped_rows_come_back_in_halves(void **state)
         assert_int_equal(first_difference(got, v.want + stored[r] * 64, 64), 64);
     }
     m.shape[0] = 6;
-    m.zipped = 2; /* one row in each half: as it is */
+    m.zipped = 2; /* one row in each half: nothing changes */
     view_row_f32(&m, 4, got);
     assert_int_equal(first_difference(got, v.want + 4 * 64, 64), 64);
     view_set_contiguous(&bias);

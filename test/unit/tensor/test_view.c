@@ -22,9 +22,9 @@ static void contiguous_means_row_major_without_gaps(void **state)
     assert_true(view_is_contiguous(&v));
     v.stride[0] = 13;
     assert_false(view_is_contiguous(&v));
-    v.shape[0] = 1; /* the stride of a dimension of one is never used */
+    v.shape[0] = 1; /* The stride of a dimension of size 1 is never used. */
     assert_true(view_is_contiguous(&v));
-    v.shape[0] = 0; /* and nothing is stored of an empty tensor */
+    v.shape[0] = 0; /* An empty tensor stores nothing. */
     assert_true(view_is_contiguous(&v));
     v = (struct view){.n_dims = 0};
     assert_true(view_is_contiguous(&v));
