@@ -40,8 +40,10 @@ int tok_added_index(struct tok_added_set *a, size_t i, const char *pattern, size
 {
     struct tok_added_patterns *p = a->token[i].normalized ? &a->normalized : &a->raw;
 
-    if (n == 0)
+    if (n == 0) {
+        p->empty = p->empty ? p->empty : i + 1;
         return 0;
+    }
     p->begins[(unsigned char)pattern[0]] = true;
     p->longest = n > p->longest ? n : p->longest;
     return vocab_trie_add(&p->trie, pattern, n, (uint32_t)i) ? 0 : err_nomem(e, "added tokens");
@@ -59,24 +61,35 @@ void tok_added_start(struct tok_added_iter *it, const struct tok_added_set *a, b
         .a = a, .patterns = normalized ? &a->normalized : &a->raw, .s = s, .n = n, .plain = plain};
 }
 
+/* True if the empty pattern is found at I: between two characters, but not where the last match ended. */
+static bool is_empty_match(const struct tok_added_iter *it, size_t i)
+{
+    return it->patterns->empty && !(it->matched && i == it->at) &&
+           (i == it->n || ((unsigned char)it->s[i] & 0xc0) != 0x80);
+}
+
 /* Finds the next occurrence of any pattern from it->at on. */
 static const struct tok_added *find_pattern(struct tok_added_iter *it, size_t *begin, size_t *end)
 {
     const struct vocab_trie *x = &it->patterns->trie;
 
-    for (size_t i = it->at; i < it->n; i++) {
+    for (size_t i = it->at; i < it->n + (it->patterns->empty != 0); i++) {
         uint32_t node = 0, token = VOCAB_NONE;
 
-        if (!it->patterns->begins[(unsigned char)it->s[i]])
-            continue;
-        for (size_t k = i; k < it->n && vocab_trie_step(x, &node, it->s[k]); k++)
-            if (x->value[node] != VOCAB_NONE) {
-                token = x->value[node];
-                *end = k + 1;
-            }
+        if (is_empty_match(it, i)) {
+            token = (uint32_t)it->patterns->empty - 1;
+            *end = i;
+        }
+        if (i < it->n && it->patterns->begins[(unsigned char)it->s[i]])
+            for (size_t k = i; k < it->n && vocab_trie_step(x, &node, it->s[k]); k++)
+                if (x->value[node] != VOCAB_NONE) {
+                    token = x->value[node];
+                    *end = k + 1;
+                }
         if (token != VOCAB_NONE) {
             *begin = i;
             it->at = *end;
+            it->matched = true;
             return &it->a->token[token];
         }
     }
@@ -105,6 +118,8 @@ static void widen(const struct tok_added_iter *it, const struct tok_added *t, si
             break;
         *begin = at;
     }
+    if (t->lstrip && *begin < it->done) /* the token before it swallowed its first blanks */
+        *begin = it->done;
     while (t->rstrip && *end < it->n && unicode_is_space(utf8_decode(it->s + *end, &len)))
         *end += len;
 }
@@ -136,14 +151,17 @@ bool tok_added_next(struct tok_added_iter *it, struct tok_added_cut *cut)
             (t->single_word && !is_single_word(it->s, it->n, begin, end)))
             continue;
         widen(it, t, &begin, &end);
+        if (begin > end) /* the token before it swallowed more than this one, which is all blanks */
+            continue;
         *cut = (struct tok_added_cut){t, begin, end};
         it->done = end;
         if (from < begin) {
             it->next = *cut;
-            it->have = true;
+            it->have = begin < end;
             *cut = (struct tok_added_cut){NULL, from, begin};
         }
-        return true;
+        if (cut->begin < cut->end)
+            return true;
     }
     if (it->done >= it->n)
         return false;

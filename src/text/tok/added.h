@@ -26,6 +26,7 @@ struct tok_added_patterns {
     struct vocab_trie trie; /* values are indices of tokens */
     bool begins[256];       /* a pattern begins with this byte */
     size_t longest;         /* the bytes of the longest pattern */
+    size_t empty;           /* the token whose pattern is empty, plus one; 0: none */
 };
 
 /* Empty when everything but NAMES is zeroed. */
@@ -51,6 +52,7 @@ struct tok_added_iter {
     size_t n;
     size_t at;          /* the search continues here */
     size_t done;        /* the end of the parts that were returned */
+    bool matched;       /* a pattern was found before AT */
     const char *origin; /* [n] of tok_encode_marked(), or NULL */
     bool plain, have;
     struct tok_added_cut next;
@@ -62,7 +64,9 @@ void tok_added_fini(struct tok_added_set *a); /* a zeroed A is fine */
  * above VOCAB_MAX_ID or of another added token is ERR_INPUT. */
 int tok_added_add(struct tok_added_set *a, struct tok_added t, const char *content, size_t n, struct err *e);
 
-/* Makes the search find token I by PATTERN (its content or its normal form) unless PATTERN is empty. */
+/* Makes the search find token I by PATTERN (its content or its normal form). An empty PATTERN is found
+ * between any two characters, as in the Hugging Face library: the text is cut there, and the token appears
+ * where it swallows blanks. */
 int tok_added_index(struct tok_added_set *a, size_t i, const char *pattern, size_t n, struct err *e);
 
 /* NULL: no added token has this id. */

@@ -149,15 +149,14 @@ void tok_scratch_give(const struct tok *t, struct tok_scratch *s)
 static int normalize_added(struct tok *t, struct tok_scratch *s, struct tok_added *a, const char **content,
                            size_t *n, struct err *e)
 {
-    const char *made;
-    size_t n_made;
-    int rc = normalize_run(&t->norm, &s->norm, *content, *n, &made, &n_made, e);
+    struct json_str made = {*content, *n};
+    int rc = normalize_run(&t->norm, &s->norm, &made, NULL, e);
 
-    if (rc || (n_made == *n && memcmp(made, *content, *n) == 0))
+    if (rc || (made.n == *n && memcmp(made.s, *content, *n) == 0))
         return rc;
-    a->normal = (struct json_str){arena_strndup(&t->arena, made, n_made), n_made};
+    a->normal = (struct json_str){arena_strndup(&t->arena, made.s, made.n), made.n};
     *content = a->normal.s;
-    *n = n_made;
+    *n = made.n;
     return a->normal.s ? 0 : err_nomem(e, "added tokens");
 }
 

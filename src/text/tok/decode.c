@@ -206,7 +206,7 @@ static int replace(struct decode_run *r, size_t k, const char *s, size_t n)
     int rc;
 
     buf_clear(&x->made);
-    rc = pattern_replace(x->p, r->re, (struct json_str){s, n}, &x->made, &done, r->e);
+    rc = pattern_replace(x->p, r->re, (struct json_str){s, n}, &x->made, &done, NULL, r->e);
     if (rc)
         return rc;
     buf_add(&x->made, s + done, n - done);

@@ -293,8 +293,8 @@ static void lowercase(struct json_str in, struct buf *out)
     }
 }
 
-/* Removes blanks at the ends. The result is a part of IN. */
-static struct json_str strip(const struct step *p, struct json_str in)
+/* Removes blanks at the ends. The result is a part of IN. *START is that of normalize_run(). */
+static struct json_str strip(const struct step *p, struct json_str in, size_t *start)
 {
     while (p->left && in.n) {
         size_t len;
@@ -303,6 +303,7 @@ static struct json_str strip(const struct step *p, struct json_str in)
             break;
         in.s += len;
         in.n -= len;
+        *start -= *start < len ? *start : len;
     }
     while (p->right && in.n) {
         size_t last = utf8_before(in.s, in.n), len;
@@ -311,6 +312,7 @@ static struct json_str strip(const struct step *p, struct json_str in)
             break;
         in.n = last;
     }
+    *start = *start < in.n ? *start : in.n;
     return in;
 }
 
@@ -358,10 +360,44 @@ static void each_char(enum step_kind kind, struct json_str in, struct buf *out)
     }
 }
 
-/* Applies the map as Hugging Face's Precompiled does: a grapheme shorter than six bytes is looked up as a
- * whole, else character by character; the shortest entry at its beginning counts. */
-static void map_graphemes(const struct normalize_map *map, struct json_str in, struct buf *out)
+static size_t count_characters(const char *s, size_t n)
 {
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++)
+        count += ((unsigned char)s[i] & 0xc0) != 0x80;
+    return count;
+}
+
+/* Follows the first characters of a text through Hugging Face's Precompiled. */
+struct first_chars {
+    size_t n;    /* characters of the input that are still to come */
+    size_t made; /* bytes of the output that stand for those that have come */
+};
+
+/* Appends TO, which replaces OLD. A character stands for the one at its place; if TO is longer, what it has
+ * more stands for the last of OLD. What is removed before anything was appended leaves its place to what
+ * follows. */
+static void put_mapped(struct first_chars *f, struct json_str old, struct json_str to, struct buf *out)
+{
+    size_t n_old = count_characters(old.s, old.n), n = f->n < n_old ? f->n : SIZE_MAX, bytes = 0;
+
+    if (f->n && to.n) {
+        for (size_t len; n > 0 && bytes < to.n; bytes += len, n--)
+            utf8_decode(to.s + bytes, &len);
+        f->made = out->len + bytes;
+    }
+    if (to.n || out->len)
+        f->n -= f->n < n_old ? f->n : n_old;
+    buf_add(out, to.s, to.n);
+}
+
+/* Applies the map as Hugging Face's Precompiled does: a grapheme shorter than six bytes is looked up as a
+ * whole, else character by character; the shortest entry at its beginning counts. *START is that of
+ * normalize_run(). */
+static void map_graphemes(const struct normalize_map *map, struct json_str in, struct buf *out, size_t *start)
+{
+    struct first_chars first = {.n = count_characters(in.s, *start)};
     size_t i = 0;
 
     while (i < in.n) {
@@ -376,7 +412,7 @@ static void map_graphemes(const struct normalize_map *map, struct json_str in, s
                 break;
         }
         if (end - i < 6 && find_entry(map, in.s + i, end - i, true, &eaten, &to)) {
-            buf_add(out, to.s, to.n);
+            put_mapped(&first, (struct json_str){in.s + i, end - i}, to, out);
             i = end;
             continue;
         }
@@ -384,9 +420,10 @@ static void map_graphemes(const struct normalize_map *map, struct json_str in, s
             utf8_decode(in.s + i, &len);
             if (!find_entry(map, in.s + i, len, true, &eaten, &to))
                 to = (struct json_str){in.s + i, len};
-            buf_add(out, to.s, to.n);
+            put_mapped(&first, (struct json_str){in.s + i, len}, to, out);
         }
     }
+    *start = first.made;
 }
 
 static void map_longest(const struct normalize_map *map, struct json_str in, struct buf *out)
@@ -430,36 +467,58 @@ static void squeeze(struct json_str in, struct buf *out)
     }
 }
 
-/* Runs step P. False: IN does not change. */
+/* Runs step P, which treats every character by itself or, for a normal form, with its neighbours. False: IN
+ * does not change. */
+static bool run_on_chars(const struct step *p, struct normalize_work *w, struct json_str in, struct buf *out)
+{
+    if (p->kind == NORMALIZE_FORM)
+        return to_form(p->form, w, in.s, in.n, out);
+    if (p->kind == NORMALIZE_LOWERCASE)
+        lowercase(in, out);
+    else
+        each_char(p->kind, in, out);
+    return true;
+}
+
+/* Runs step P. *START is that of normalize_run(). False: IN does not change. */
 static bool run_step(const struct step *p, struct normalize_work *w, struct json_str in, struct buf *out,
-                     struct err *e, int *rc)
+                     size_t *start, struct err *e, int *rc)
 {
     size_t done;
 
     switch (p->kind) {
-    case NORMALIZE_FORM: return to_form(p->form, w, in.s, in.n, out);
-    case NORMALIZE_LOWERCASE: lowercase(in, out); break;
     case NORMALIZE_REPLACE:
-        *rc = pattern_replace(p, w->re, in, out, &done, e);
+        *rc = pattern_replace(p, w->re, in, out, &done, start, e);
         buf_add(out, in.s + done, in.n - done);
         break;
     case NORMALIZE_PREPEND:
         buf_add(out, p->text.s, p->text.n);
         buf_add(out, in.s, in.n);
+        *start += *start ? p->text.n : 0;
         break;
-    case NORMALIZE_MAP_HF: map_graphemes(p->map, in, out); break;
-    case NORMALIZE_MAP_SPM: map_longest(p->map, in, out); break;
-    case NORMALIZE_BLANKS: squeeze(in, out); break;
-    default: each_char(p->kind, in, out); break;
+    case NORMALIZE_MAP_HF: map_graphemes(p->map, in, out, start); break;
+    case NORMALIZE_MAP_SPM: /* SentencePiece's texts have their beginning, whatever is removed from it */
+        map_longest(p->map, in, out);
+        *start = *start != 0;
+        break;
+    case NORMALIZE_BLANKS:
+        squeeze(in, out);
+        *start = *start != 0;
+        break;
+    default:
+        if (*start && run_on_chars(p, w, (struct json_str){in.s, *start}, out))
+            *start = out->len;
+        buf_clear(out);
+        return run_on_chars(p, w, in, out);
     }
     return true;
 }
 
-int normalize_run(const struct steps *z, struct normalize_work *w, const char *s, size_t n, const char **out,
-                  size_t *n_out, struct err *e)
+int normalize_run(const struct steps *z, struct normalize_work *w, struct json_str *text, size_t *start,
+                  struct err *e)
 {
-    struct json_str in = {s, n};
-    size_t turn = 0;
+    struct json_str in = *text;
+    size_t turn = 0, no_start = 0;
 
     for (size_t i = 0; i < z->n && in.n; i++) {
         const struct step *p = &z->step[i];
@@ -469,15 +528,14 @@ int normalize_run(const struct steps *z, struct normalize_work *w, const char *s
         to->tag = MEM_TEXT;
         buf_clear(to);
         if (p->kind == NORMALIZE_STRIP)
-            in = strip(p, in);
-        else if (run_step(p, w, in, to, e, &rc)) {
+            in = strip(p, in, start ? start : &no_start);
+        else if (run_step(p, w, in, to, start ? start : &no_start, e, &rc)) {
             if (rc || to->oom)
                 return rc ? rc : err_nomem(e, "normalizer");
             in = (struct json_str){to->data ? to->data : "", to->len};
             turn++;
         }
     }
-    *out = in.s;
-    *n_out = in.n;
+    *text = in;
     return 0;
 }

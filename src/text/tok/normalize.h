@@ -26,9 +26,10 @@ struct normalize_work {
 
 void normalize_work_fini(struct normalize_work *w);
 
-/* Runs all steps on S (valid UTF-8). The result is borrowed: S itself, or memory of W that the next run
- * overwrites. */
-int normalize_run(const struct steps *z, struct normalize_work *w, const char *s, size_t n, const char **out,
-                  size_t *n_out, struct err *e);
+/* Runs all steps on TEXT (valid UTF-8). The result is borrowed: TEXT itself, or memory of W that the next run
+ * overwrites. START (NULL: not wanted) is a number of bytes of TEXT, and becomes the number of bytes of the
+ * result that stand for them, as the Hugging Face library aligns them. */
+int normalize_run(const struct steps *z, struct normalize_work *w, struct json_str *text, size_t *start,
+                  struct err *e);
 
 #endif

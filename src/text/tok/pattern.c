@@ -801,23 +801,32 @@ static void replace_byte(char from, struct json_str to, struct json_str in, stru
 }
 
 int pattern_replace(const struct step *p, struct pattern_work *work, struct json_str s, struct buf *out,
-                    size_t *done, struct err *e)
+                    size_t *done, size_t *start, struct err *e)
 {
     struct pattern_iter it;
-    size_t begin, end;
+    size_t begin, end, from = out->len, first = start ? *start : 0;
+    bool passed = !start;
     int more;
 
     *done = 0;
     if (!p->re && p->find.n == 1) {
+        for (size_t i = 0; i < first; i++)
+            *start += (s.s[i] == *p->find.s) * (p->text.n - 1);
         replace_byte(*p->find.s, p->text, s, out);
         *done = s.n;
         return 0;
     }
     pattern_start(&it, p, work, s.s, s.n);
     while ((more = pattern_next(&it, &begin, &end, e)) > 0) {
+        if (!passed && end > first) {
+            *start = out->len - from + (first < begin ? first : begin) - *done;
+            passed = true;
+        }
         buf_add(out, s.s + *done, begin - *done);
         buf_add(out, p->text.s, p->text.n);
         *done = end;
     }
+    if (!passed)
+        *start = out->len - from + first - *done;
     return -more;
 }

@@ -41,8 +41,9 @@ void pattern_start(struct pattern_iter *it, const struct step *p, struct pattern
 int pattern_next(struct pattern_iter *it, size_t *begin, size_t *end, struct err *e);
 
 /* Appends S, with p->text for every match of P, to OUT up to the end of the last match, which is *DONE. The
- * oom flag of OUT says that memory ran out. */
+ * oom flag of OUT says that memory ran out. START (NULL: not wanted) is a number of bytes of S, and becomes
+ * the number of appended bytes that stand for them: a replacement stands for the last byte of its match. */
 int pattern_replace(const struct step *p, struct pattern_work *work, struct json_str s, struct buf *out,
-                    size_t *done, struct err *e);
+                    size_t *done, size_t *start, struct err *e);
 
 #endif

@@ -43,7 +43,7 @@ struct run {
     struct err *e;
 };
 
-static int split_step(const struct run *r, size_t k, const char *s, size_t n, bool first);
+static int split_step(const struct run *r, size_t k, const char *s, size_t n, size_t start);
 
 /* Collects the parts of one piece under a behavior. A part is kept until the next one shows whether it
  * grows. */
@@ -51,7 +51,7 @@ struct parts {
     const struct run *r;
     size_t k; /* the step that cuts */
     const char *s;
-    bool first;
+    size_t start;
     enum step_behavior behavior;
     bool invert;
     bool waits, waits_is_match;
@@ -60,7 +60,7 @@ struct parts {
 
 static int emit(struct parts *x, size_t begin, size_t end)
 {
-    return split_step(x->r, x->k + 1, x->s + begin, end - begin, x->first && begin == 0);
+    return split_step(x->r, x->k + 1, x->s + begin, end - begin, x->start > begin ? x->start - begin : 0);
 }
 
 static int parts_end(struct parts *x)
@@ -133,10 +133,10 @@ static bool next_chars(const struct step *p, const char *s, size_t n, size_t at,
     return found;
 }
 
-static int cut(const struct run *r, size_t k, const char *s, size_t n, bool first)
+static int cut(const struct run *r, size_t k, const char *s, size_t n, size_t start)
 {
     const struct step *p = &r->p->steps.step[k];
-    struct parts x = {.r = r, .k = k, .s = s, .first = first, .behavior = p->behavior, .invert = p->invert};
+    struct parts x = {.r = r, .k = k, .s = s, .start = start, .behavior = p->behavior, .invert = p->invert};
     struct buf *older = &r->w->out[k];
     struct pattern_iter it;
     size_t done = 0, begin, end;
@@ -184,29 +184,34 @@ static int last(const struct run *r, const char *s, size_t n)
     return r->sink(r->ctx, to->data, m, r->e);
 }
 
-/* Applies step P, which does not cut, to a piece, and writes the result to TO. */
-static int rewrite(const struct run *r, const struct step *p, struct json_str s, struct buf *to)
+/* Applies step P, which does not cut, to a piece, and writes the result to TO. *START, as in split_run(),
+ * becomes that of the result. */
+static int rewrite(const struct run *r, const struct step *p, struct json_str s, struct buf *to,
+                   size_t *start)
 {
     size_t done = 0;
     int rc = 0;
 
     buf_clear(to);
     if (p->kind == SPLIT_REPLACE) {
-        rc = pattern_replace(p, r->w->re, s, to, &done, r->e);
+        rc = pattern_replace(p, r->w->re, s, to, &done, *start ? start : NULL, r->e);
         buf_add(to, s.s + done, s.n - done);
     } else if (p->kind == SPLIT_PREPEND) {
         buf_add(to, p->text.s, p->text.n);
         buf_add(to, s.s, s.n);
+        *start += *start ? p->text.n : 0;
     } else {
         buf_add(to, s.s, s.n);
         buf_add(to, s.s, s.n); /* makes room for two bytes a letter */
-        if (!to->oom)
+        if (!to->oom) {
+            *start = unicode_spell(s.s, *start, to->data);
             to->len = unicode_spell(s.s, s.n, to->data);
+        }
     }
     return rc == 0 && to->oom ? err_nomem(r->e, "pre_tokenizer") : rc;
 }
 
-static int split_step(const struct run *r, size_t k, const char *s, size_t n, bool first)
+static int split_step(const struct run *r, size_t k, const char *s, size_t n, size_t start)
 {
     const struct step *p;
     bool idle;
@@ -218,19 +223,19 @@ static int split_step(const struct run *r, size_t k, const char *s, size_t n, bo
         return last(r, s, n);
     p = &r->p->steps.step[k];
     if (p->kind == SPLIT_MATCHES || p->kind == SPLIT_CHARS)
-        return cut(r, k, s, n, first);
+        return cut(r, k, s, n, start);
     idle = p->kind == SPLIT_PREPEND &&
-           ((p->first && !first) || (p->missing && n >= p->text.n && memcmp(s, p->text.s, p->text.n) == 0));
+           ((p->first && !start) || (p->missing && n >= p->text.n && memcmp(s, p->text.s, p->text.n) == 0));
     if (idle)
-        return split_step(r, k + 1, s, n, first);
-    rc = rewrite(r, p, (struct json_str){s, n}, &r->w->out[k]);
-    return rc ? rc : split_step(r, k + 1, r->w->out[k].data, r->w->out[k].len, first);
+        return split_step(r, k + 1, s, n, start);
+    rc = rewrite(r, p, (struct json_str){s, n}, &r->w->out[k], &start);
+    return rc ? rc : split_step(r, k + 1, r->w->out[k].data, r->w->out[k].len, start);
 }
 
-int split_run(const struct split *p, struct split_work *w, const char *s, size_t n, bool first,
+int split_run(const struct split *p, struct split_work *w, const char *s, size_t n, size_t start,
               split_sink *sink, void *ctx, struct err *e)
 {
     struct run r = {.p = p, .w = w, .sink = sink, .ctx = ctx, .e = e};
 
-    return split_step(&r, 0, s, n, first);
+    return split_step(&r, 0, s, n, start);
 }

@@ -37,9 +37,9 @@ void split_seal(struct split *p);
 bool split_work_init(struct split_work *w, const struct split *p, struct pattern_work *re);
 void split_work_fini(struct split_work *w);
 
-/* Gives each word of S (valid UTF-8) to SINK in order; no word is empty. FIRST: S is the beginning of the
- * user's text. Stops at the first error of SINK or of a pattern. */
-int split_run(const struct split *p, struct split_work *w, const char *s, size_t n, bool first,
+/* Gives each word of S (valid UTF-8) to SINK in order; no word is empty. The first START bytes of S stand for
+ * the first character of the user's text; 0: S is a later part. Stops at the first error of SINK or of a pattern. */
+int split_run(const struct split *p, struct split_work *w, const char *s, size_t n, size_t start,
               split_sink *sink, void *ctx, struct err *e);
 
 #endif

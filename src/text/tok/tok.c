@@ -178,26 +178,26 @@ static int encode_word(void *ctx, const char *word, size_t n, struct err *e)
 }
 
 /* Cuts out the tokens of the first set; normalizes the text between them and cuts out the tokens of the
- * second set; encodes the rest as words. FIRST: S is the beginning of the user's text. */
+ * second set; encodes the rest as words. The first START bytes of S are the first character of the user's
+ * text; 0: S is a later part. */
 static int encode_text(struct encoding *x, bool normalized, const char *s, const char *origin, size_t n,
-                       bool first, struct err *e)
+                       size_t start, struct err *e)
 {
     struct tok_added_iter it;
     struct tok_added_cut cut;
-    size_t n_raw = n;
-    int rc = normalized ? normalize_run(&x->t->norm, &x->s->norm, s, n, &s, &n, e) : 0;
+    struct json_str text = {s, n};
+    int rc = normalized ? normalize_run(&x->t->norm, &x->s->norm, &text, start ? &start : NULL, e) : 0;
 
     if (rc)
         return rc;
-    tok_added_start(&it, &x->t->added, normalized, x->plain, s, n);
+    tok_added_start(&it, &x->t->added, normalized, x->plain, text.s, text.n);
     if (normalized)
-        it.plain |= origin && memchr(origin, 1, n_raw);
+        it.plain |= origin && memchr(origin, 1, n);
     else
         it.origin = origin;
     while (rc == 0 && tok_added_next(&it, &cut)) {
-        const char *part = s + cut.begin;
-        size_t len = cut.end - cut.begin;
-        bool begins = first && cut.begin == 0;
+        const char *part = text.s + cut.begin;
+        size_t len = cut.end - cut.begin, begins = start > cut.begin ? start - cut.begin : 0;
 
         if (cut.token)
             rc = tok_ids_add(x->out, &cut.token->id, 1) ? 0 : err_nomem(e, "ids");
@@ -225,7 +225,7 @@ int tok_encode_marked(const struct tok *t, const char *text, const char *origin,
 {
     struct encoding x = {.t = t, .out = out, .plain = (flags & TOK_PLAIN) || t->split_special};
     bool special = flags & TOK_ADD_SPECIAL;
-    size_t before = out->n;
+    size_t before = out->n, start = 0;
     int rc = err_utf8(e, NULL, text, len);
 
     if (rc)
@@ -234,8 +234,10 @@ int tok_encode_marked(const struct tok *t, const char *text, const char *origin,
     if (!x.s)
         return err_nomem(e, "tokenizer");
     x.s->large = len > LARGE_TEXT;
+    if (len)
+        utf8_decode(text, &start);
     if ((rc = add_fixed(&t->prefix, special, out, e)) != 0 ||
-        (rc = encode_text(&x, false, text, origin, len, true, e)) != 0 ||
+        (rc = encode_text(&x, false, text, origin, len, start, e)) != 0 ||
         (rc = add_fixed(&t->suffix, special, out, e)) != 0)
         out->n = before;
     tok_scratch_give(t, x.s);
