@@ -1,15 +1,15 @@
-/* pairs.c - see pairs.h. Each row begins with what must be in it - a combination of the whole dimensions, or
- * the first pair that is missing - and takes in each other dimension the value that brings most missing
- * pairs.
- */
+/* pairs.c - see pairs.h. Each row begins with a required part - a combination of the dimensions that are
+ * tested completely, or the first missing pair - and takes in each other dimension the value that adds most
+ * missing pairs. */
 #include "pairs.h"
 
-enum { OPEN = SIZE_MAX }; /* a dimension that has no value yet */
+enum { OPEN = SIZE_MAX }; /* marks a dimension without a value */
 
 struct cover {
-    size_t size[PAIRS_DIMENSIONS], first[PAIRS_DIMENSIONS]; /* number of values, and of the first in all */
+    /* the number of values, and the index of the first one among all */
+    size_t size[PAIRS_DIMENSIONS], first[PAIRS_DIMENSIONS];
     size_t n, n_values;
-    bool *seen; /* [n_values, n_values]: the pair stands in a row */
+    bool *seen; /* [n_values, n_values]: some row has the pair */
     struct pairs_row *row;
     size_t n_rows;
 };
@@ -21,7 +21,7 @@ static bool *seen(const struct cover *c, size_t d, size_t value, size_t e, size_
     return &c->seen[d < e ? a * c->n_values + b : b * c->n_values + a];
 }
 
-/* Missing pairs that VALUE of D would bring to ROW. */
+/* Returns how many missing pairs VALUE of D would add to ROW. */
 static size_t brings(const struct cover *c, const struct pairs_row *row, size_t d, size_t value)
 {
     size_t n = 0;
@@ -31,11 +31,11 @@ static size_t brings(const struct cover *c, const struct pairs_row *row, size_t 
     return n;
 }
 
-/* Fills what is open in ROW and keeps it. */
+/* Fills the free dimensions of ROW, and keeps the row. */
 static void add(struct cover *c, struct pairs_row row)
 {
     for (size_t d = 0; d < c->n; d++) {
-        size_t best = c->n_rows % c->size[d], most = 0; /* where nothing is missing: by turns */
+        size_t best = c->n_rows % c->size[d], most = 0; /* where no pair is missing, the values take turns */
 
         for (size_t value = 0; row.at[d] == OPEN && value < c->size[d]; value++)
             if (brings(c, &row, d, value) > most) {

@@ -60,7 +60,7 @@ pid_t redis_server_begin(char where[REDIS_SERVER_WHERE])
     snprintf(port, sizeof(port), "%d", atoi(strrchr(where, ':') + 1));
     fflush(NULL);
     if ((pid = fork()) == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* also when the test fails */
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* This also happens if the test fails. */
         if (!freopen("/dev/null", "w", stdout))
             _exit(1);
         execlp("redis-server", "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "",

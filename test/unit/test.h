@@ -1,7 +1,6 @@
-/* test.h - what every unit test is compiled with (cmake/tests.cmake includes it): the headers that all of
- * them need, cmocka, and a comparison of integers that says what was compared, not only the numbers. A test
- * has the parameter `state` because cmocka calls it so; it need not be used.
- */
+/* test.h - the file that every unit test is compiled with (cmake/tests.cmake includes it): the headers that
+ * all of them need, cmocka, and a comparison of integers whose message says what was compared. cmocka passes
+ * every test a parameter `state`, which need not be used. */
 #ifndef GALLOP_TEST_TEST_H
 #define GALLOP_TEST_TEST_H
 

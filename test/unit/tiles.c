@@ -20,7 +20,7 @@ int tiles_move(const struct kv *a, size_t seq, size_t n, struct kv *b, size_t to
     int rc;
 
     assert_true(a->tile_bytes == b->tile_bytes && a->n_groups == b->n_groups && kv_sees(a, seq, n));
-    kv_advance(b, to, n); /* windows take only what they show */
+    kv_advance(b, to, n); /* Windows take only the visible tiles. */
     if ((rc = kv_reserve(b, to, n)) != 0) {
         kv_release(b, to);
         return rc;

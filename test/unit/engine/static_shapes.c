@@ -16,7 +16,7 @@ static bool has_room(void *ctx, const struct executor_want *want, size_t n)
     return f->inner->has_room(f->inner->ctx, want, n);
 }
 
-/* A slot has cache lines of its own: no rows are shared. */
+/* A slot has its own cache lines, so rows are never shared. */
 static size_t begin(void *ctx, size_t slot, const struct executor_prefix *p)
 {
     return 0;
@@ -55,13 +55,13 @@ static double clock_s(void *ctx)
     return f->inner->clock_s(f->inner->ctx);
 }
 
-/* N rows of padding, at positions from 0 on, of the scratch slot. */
+/* Fills N rows of padding, at positions from 0, of the scratch slot. */
 static struct executor_rows padding(struct static_shapes *f, size_t n)
 {
     static const int32_t zeros[STATIC_LONGEST] = {0};
     size_t scratch = f->x.caps.n_slots;
 
-    mem_guard_down(); /* a real one has its scratch from the start */
+    mem_guard_down(); /* A real executor has its scratch slot from the start. */
     f->inner->release(f->inner->ctx, scratch, NULL, 0);
     assert_int_equal(f->inner->reserve(f->inner->ctx, scratch, n), 0);
     mem_guard_up();
@@ -79,7 +79,7 @@ static void run(void *ctx, const struct executor_rows *rows, size_t n)
     for (size_t i = 0; i < n; i++)
         n_prompts += rows[i].n > 1;
     memcpy(padded, rows, n * sizeof(*rows));
-    if (n_prompts) { /* whole, alone */
+    if (n_prompts) { /* the whole prompt alone */
         assert_int_equal(n, 1);
         assert_int_equal(rows[0].pos, 0);
         assert_int_equal(rows[0].n, rows[0].n_total);
@@ -99,7 +99,7 @@ static void run(void *ctx, const struct executor_rows *rows, size_t n)
     mem_guard_up();
 }
 
-/* Padding is at the end, so rows with logits have the numbers of the inner executor. */
+/* Padding is at the end, so rows with logits have the same numbers as in the inner executor. */
 static const float *logits_of(void *ctx, size_t first, size_t n)
 {
     struct static_shapes *f = ctx;

@@ -1,6 +1,6 @@
-/* test_budget.c - how large the KV cache is and when it takes its memory: a size that is given is kept to,
- * one that is not stays within bounds, and an engine that does not fit into memory does not start.
- */
+/* test_budget.c - the size of the KV cache and the time at which it takes its memory: a configured size is
+ * used, a size without configuration stays within bounds, and an engine that does not fit into memory does
+ * not start. */
 #include <unistd.h>
 
 #include "base/err.h"
@@ -42,19 +42,19 @@ static void a_cache_that_does_not_fit_is_refused_with_the_largest_that_does(void
         assert_non_null(most = strstr(err, "kv_cache_memory "));
         assert_true(sscanf(most, "kv_cache_memory %lf", &fit) == 1 && fit > 0.01);
         assert_true(fit * 1073741824 < (double)topo_memory_limit_bytes() * 31 / 32);
-        if (!kv_type_pooled(types[t])) { /* the other types would accept it */
+        if (!kv_type_pooled(types[t])) { /* The other cache types would accept it. */
             assert_int_equal(open_budget(fit, 0, types[t], err), 0);
             assert_int_equal(open_budget(fit * 1.01 + 0.02, 0, types[t], err), GALLOP_NO_MEMORY);
         }
         assert_int_equal(open_budget(0, INT64_MAX / 4, types[t], err), GALLOP_NO_MEMORY);
         assert_int_equal(open_budget(1e-7, 0, types[t], err), GALLOP_BAD_INPUT);
         assert_non_null(strstr(err, "not one block"));
-        assert_int_equal(open_budget(1e-12, 0, types[t], err), GALLOP_BAD_INPUT); /* less than a byte */
+        assert_int_equal(open_budget(1e-12, 0, types[t], err), GALLOP_BAD_INPUT); /* less than one byte */
         assert_non_null(strstr(err, "not one block"));
     }
 }
 
-/* The sizes that the sentence names are enough, both of them. */
+/* The sizes that the error recommends are sufficient, both of them. */
 static void a_cache_below_one_sequence_is_refused_with_what_would_help(void **state)
 {
     static const char *const types[] = {"slab_pool", "paged", "dynamic", "bmc"};
@@ -67,7 +67,7 @@ static void a_cache_below_one_sequence_is_refused_with_what_would_help(void **st
             const char *gib, *len;
 
             gallop_options_init(&o);
-            o.threads = 1; /* the model has 1024 positions */
+            o.threads = 1; /* The model has 1024 positions. */
             o.kv_cache_type = types[t];
             o.kv_cache_tokens = by_memory ? 0 : 512;
             o.kv_cache_memory = by_memory ? 0.0008 : 0;
@@ -98,7 +98,7 @@ static void a_budget_in_gib_is_filled_and_not_passed(void **state)
     assert_true(atof(err) <= bytes && atof(err) > 0.95 * bytes);
 }
 
-/* Bytes of this process in memory. */
+/* Returns the resident bytes of this process. */
 static size_t resident(void)
 {
     FILE *f = fopen("/proc/self/statm", "r");
@@ -111,7 +111,7 @@ static size_t resident(void)
 }
 
 /* Opens the demo model with a pool for SEQS sequences of LENGTH (0: the model's). Returns the bytes of its
- * pool; *CAME is how much resident memory grew. */
+ * pool. *CAME is the growth of resident memory. */
 static size_t open_pool(double gib, int64_t seqs, int64_t length, size_t *came)
 {
     struct gallop_options o;
@@ -134,13 +134,14 @@ static void a_pool_that_is_not_in_memory_at_open(void **state)
 {
     size_t came, bytes;
 
-    open_pool(0, 1, 0, &came); /* what an engine needs besides the pool is in the allocator now */
+    /* The allocator now holds the memory that an engine needs in addition to its pool. */
+    open_pool(0, 1, 0, &came);
     bytes = open_pool(0.25, 256, 0, &came);
     assert_true(came >= bytes && bytes > (size_t)250 << 20);
 }
 
-/* The pages of a pool without a configured size are touched as they are written, however long sequences may
- * be. */
+/* The pages of a pool without a configured size become resident when they are written, however long sequences
+ * may be. */
 static void a_long_context_that_takes_memory_at_open(void **state)
 {
     size_t came, bytes;
@@ -151,7 +152,7 @@ static void a_long_context_that_takes_memory_at_open(void **state)
     assert_true(came < bytes / 8);
     bytes = open_pool(0, 8, 131072, &came);
     assert_true(bytes > (size_t)256 << 20);
-    assert_true(came < (size_t)64 << 20); /* of which a thread sanitizer's shadows take most */
+    assert_true(came < (size_t)64 << 20); /* Most of it is shadow memory of a thread sanitizer. */
 }
 
 static size_t default_tokens(int unbounded, int64_t seqs, int64_t length, size_t *token_bytes)
@@ -162,7 +163,7 @@ static size_t default_tokens(int unbounded, int64_t seqs, int64_t length, size_t
     size_t tokens;
 
     gallop_options_init(&o);
-    o.kv_cache_type = "dynamic"; /* a budget, of which nothing is taken here */
+    o.kv_cache_type = "dynamic"; /* a budget of which nothing is taken here */
     o.max_num_seqs = seqs;
     o.max_model_len = length;
     o.kv_cache_unbounded = unbounded;
@@ -209,7 +210,7 @@ static void what_does_not_fit_is_refused_before_a_layer_is_packed(void **state)
     assert_int_equal(n_layers, 0);
     o.kv_cache_memory = 0.01;
     assert_int_equal(engines_try(&g, "demo", &o, err), 0);
-    assert_int_equal(n_layers, 5); /* the callback is called at all */
+    assert_int_equal(n_layers, 5); /* The callback is called at all. */
     gallop_close(g);
 }
 
@@ -224,7 +225,7 @@ static void engines_of_one_process_share_its_memory(void **state)
     gallop_options_init(&o);
     o.threads = 1;
     o.max_num_seqs = 4096;
-    o.max_model_len = 1 << 20; /* more than fits: the caches fill half of what is left */
+    o.max_model_len = 1 << 20; /* This is more than fits: the caches fill half of what is left. */
     o.kv_cache_unbounded = 1;
     for (int i = 0; i < 2; i++) {
         if (engines_try(&g[i], "demo", &o, err) != 0)

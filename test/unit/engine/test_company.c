@@ -1,9 +1,9 @@
-/* test_company.c - requests get the same tokens alone and together, whatever the cache, its budget, the
- * tokens of a step, the threads, and how many run at once; also where windows drop rows, where the positions
- * of a model change with the length, and where requests are preempted. test_grid.c compares bits of logits,
+/* test_company.c - requests get the same tokens alone and together, for every cache type, cache size, number
+ * of tokens of a step, number of threads and number of running requests; also where windows drop rows, where
+ * RoPE factors change with the length, and where requests are preempted. test_grid.c compares bits of logits,
  * step by step.
  *
- * Meant for ThreadSanitizer too.
+ * It also runs under ThreadSanitizer.
  */
 #include "base/err.h"
 #include "base/log.h"
@@ -13,7 +13,7 @@
 
 enum { N_REQUESTS = 7, LONGEST = 320 };
 
-/* Tokens of the prompts and of the answers: rows leave the batch at different times. */
+/* The lengths of the prompts and of the answers differ, so that rows leave the batch at different times. */
 static const size_t lengths[N_REQUESTS] = {1, 3, 17, 64, 65, 130, 300},
                     n_new[N_REQUESTS] = {50, 40, 30, 20, 6, 7, 8};
 
@@ -24,13 +24,13 @@ static const struct setup {
     {"llama-yarn", "bf16", NULL, NULL, NULL},
     {"llama3-rope", "bf16", "int8", NULL, NULL},
     {"llama3-rope", "bf16", "int4", NULL, NULL},
-    {"phi3-longrope", "fp32", NULL, NULL, NULL}, /* other factors after 128 tokens */
+    {"phi3-longrope", "fp32", NULL, NULL, NULL}, /* This model has other RoPE factors after 128 tokens. */
     {"llama-dynamic", "fp32", NULL, NULL, NULL},
-    {"gemma3", "bf16", NULL, NULL, NULL}, /* windows that drop rows */
+    {"gemma3", "bf16", NULL, NULL, NULL}, /* These models have windows that drop rows. */
     {"gemma3", "fp32", "int8", NULL, NULL},
     {"gemma3", "fp32", "int4", NULL, NULL},
     {"gpt-oss", "bf16", NULL, NULL, NULL},
-    {"gemma4", "bf16", "int8", NULL, NULL}, /* layers that share rows */
+    {"gemma4", "bf16", "int8", NULL, NULL}, /* The layers of this model share rows. */
     {"llama3-rope", "bf16", "int8", "sink=4,window=48", NULL},
     {"gemma3", "bf16", NULL, "sink=4,window=48", NULL},
     {"gpt-oss", "fp32", "int8", "sink=4,window=48", NULL},
@@ -39,17 +39,17 @@ static const struct setup {
     {"phi3-longrope", "bf16", "fp32", "sink=4,window=48", NULL},
     {"llama3-rope", "bf16", NULL, NULL, "int8"},
     {"gemma3", "fp32", "int8", NULL, "int8"},
-    {"gpt-oss", "bf16", NULL, NULL, "int8"}, /* experts with a limit between their linears */
-    {"llama4", "bf16", NULL, NULL, "int8"},  /* and with none */
+    {"gpt-oss", "bf16", NULL, NULL, "int8"}, /* These experts have a limit between their linears. */
+    {"llama4", "bf16", NULL, NULL, "int8"},  /* These experts have no limit. */
     {"gemma3", "bf16", NULL, NULL, "int4"},
     {"gpt-oss", "bf16", "int8", NULL, "{\"mlp\":\"int4-g128\",\"out_projection\":\"mxfp4\"}"},
     {GALLOP_SOURCE_DIR "/test/data/blocks.gguf", "bf16", NULL, NULL, NULL},
 };
 
-/* mostly one: waking other threads costs most */
+/* Most cases have one thread, because waking other threads costs most of the time. */
 static const int thread_counts[] = {1, 1, 1, 1, 1, 1, 2, 3, 4};
 static const int64_t step_tokens[] = {0, 9, 33, 48},
-                     budgets[] = {0, 336} /* the second so small that requests are preempted */,
+                     budgets[] = {0, 336} /* The second pool is so small that requests are preempted. */,
                      seqs[] = {8, 4};
 
 enum { SETUP, WAY, BUDGET, STEP, THREADS, SEQS, N_DIMENSIONS };

@@ -1,8 +1,8 @@
-/* test_config_keys.c - every key of config.json that an architecture reads, both ways.
+/* test_config_keys.c - every key of config.json that an architecture reads, with and without effect.
  *
- * What a model asks for is recorded (config_asked()) and held against the tables here: a key that is read and
- * not listed fails. Each listed one is changed on a golden checkpoint: the logits must change, or a sentence
- * must refuse it, or they must stay the same for the reason given.
+ * The keys that a model reads are recorded (config_asked()) and compared with the tables here: a key that is
+ * read and not listed fails. Each listed key is changed in a golden checkpoint: the logits must change, or an
+ * error must refuse the value, or the logits must stay the same for the given reason.
  */
 /* long: one table for all architectures */
 #include <jansson.h>
@@ -17,15 +17,15 @@ enum { N = 150, VOCAB_MOST = 256, NAMES = 256 };
 
 static const char *scratch; /* the folder of the changed checkpoint */
 
-/* What became of an opening. */
+/* the result of opening a model */
 struct result {
     int rc;
     char err[GALLOP_ERR_SIZE];
     size_t max_len, V;
-    float logit[VOCAB_MOST]; /* after a prompt of N tokens */
+    float logit[VOCAB_MOST]; /* the logits after a prompt of N tokens */
 };
 
-/* Names that the models of one architecture asked for. */
+/* the names of the keys that the models of one architecture read */
 static char asked[NAMES][96];
 static size_t n_asked;
 
@@ -45,7 +45,7 @@ static void note_asked(const struct config *c)
     }
 }
 
-/* Computes with the copied weights and CONFIG. */
+/* Opens the copied weights with CONFIG, and computes. */
 static void compute(const json_t *config, struct result *r)
 {
     struct gallop_options o;
@@ -89,7 +89,7 @@ static bool same(const struct result *a, const struct result *b)
     return a->rc == 0 && b->rc == 0 && memcmp(a->logit, b->logit, sizeof(a->logit)) == 0;
 }
 
-/* One of the words of SAYS, which | parts, stands in TEXT. */
+/* Returns whether TEXT contains one of the words of SAYS, which are separated by |. */
 static bool says_one(const char *text, const char *says)
 {
     while (*says) {
@@ -106,17 +106,18 @@ static bool says_one(const char *text, const char *says)
 
 enum what {
     CHANGES, /* other logits */
-    REFUSED, /* with one of the words */
-    SAME,    /* the same logits, for the reason */
-    LENGTH,  /* another longest sequence */
-    EITHER,  /* a bool: one value is what the base has, the other changes the logits or is refused */
+    REFUSED, /* an error with one of the words */
+    SAME,    /* the same logits, for the given reason */
+    LENGTH,  /* another context length */
+    EITHER,  /* a bool: one value is that of the base, and the other one changes the logits or is refused */
 };
 
 struct flip {
     const char *key;
-    const char *base, *to; /* what replaces keys of the golden's config, and then keys of that */
+    /* the keys that replace keys of the golden's config, and then the change under test */
+    const char *base, *to;
     enum what what;
-    const char *says; /* words, or the reason */
+    const char *says; /* the words, or the reason */
 };
 
 /* Applies the keys of PATCH (an object, or "") to a copy of CONFIG. */
@@ -191,7 +192,7 @@ static void try_flip(const char *golden, const json_t *config, const struct flip
 #define LLAMA "\"rope_type\": \"llama3\", \"factor\": 8, \"original_max_position_embeddings\": 64"
 #define LONG  "\"rope_type\": \"longrope\", \"short_factor\": " EIGHT ", \"long_factor\": " EIGHT
 
-/* ---- keys that mean the same wherever they are read ---- */
+/* ---- keys with the same meaning in every architecture ---- */
 
 static const struct flip common[] = {
     {"architectures", "", "{\"architectures\": [\"NoSuchModel\"]}", REFUSED, "NoSuchModel is not supported"},
@@ -250,9 +251,10 @@ static const struct flip common[] = {
      "it is of the tokenizer of the first GPT"},
 };
 
-/* ---- the rotary part ---- */
+/* ---- RoPE ---- */
 
-/* Inside rope_parameters and, in the old style, rope_scaling; all models read them in one place. */
+/* The keys are in rope_parameters or, in the old style, rope_scaling. One function reads them for all
+ * models. */
 static const struct flip rope[] = {
     {"rope_type", "", "\"rope_type\": \"linear\", \"factor\": 3", CHANGES, ""},
     {"rope_type", "", "\"rope_type\": \"none\"", REFUSED, "rope type \"none\" is not known"},
@@ -305,7 +307,7 @@ static const struct flip rope[] = {
 
 /* ---- architectures ---- */
 
-/* Of goldens with a head of their own. */
+/* The goldens have their own head. */
 #define OWN_HEAD                                                                                      \
     {"tie_word_embeddings", "", "{\"tie_word_embeddings\": true}", SAME,                              \
      "the head of the file counts more"},                                                             \
@@ -587,7 +589,8 @@ static const struct flip gemma4_moe[] = {
 
 static const struct arch {
     const char *golden;
-    const struct flip *flip; /* of its own; they stand for the common ones of the same key */
+    /* These keys are special for the architecture, and replace common ones of the same name. */
+    const struct flip *flip;
     size_t n;
 } archs[] = {
     {"llama3-rope", FLIPS(llama)}, {"gpt2", FLIPS(gpt2)},           {"opt", FLIPS(opt)},
@@ -597,7 +600,7 @@ static const struct arch {
     {"llama4", FLIPS(llama4)},     {"gemma4", FLIPS(gemma4)},       {"gemma4-moe", FLIPS(gemma4_moe)},
 };
 
-/* Copies the weights of GOLDEN; its config. json_decref(). */
+/* Copies the weights of GOLDEN, and returns its config. json_decref(). */
 static json_t *copy_golden(const char *golden)
 {
     char path[4096];
@@ -623,7 +626,7 @@ static size_t try_key(const struct arch *a, const json_t *config, const char *ke
     return found;
 }
 
-/* Those of the rotary part are tried by themselves, and text_config is. */
+/* RoPE keys are tested separately, and so is text_config. */
 static bool tried_elsewhere(const char *key)
 {
     for (size_t i = 0; i < sizeof(rope) / sizeof(*rope); i++) {
@@ -647,7 +650,8 @@ static void every_key(const struct arch *a)
     compute(config, &r);
     if (r.rc)
         fail_msg("%s: %s", a->golden, r.err);
-    for (size_t i = 0; i < n_asked; i++) { /* grows as what is changed makes it ask for more */
+    /* The list grows while changed values make the model read more keys. */
+    for (size_t i = 0; i < n_asked; i++) {
         char key[96];
 
         strcpy(key, asked[i]);
@@ -672,7 +676,7 @@ static void every_key_that_a_model_reads_has_its_effect(void **state)
         every_key(&archs[i]);
 }
 
-/* INNER as the rotary part of a config in the new or the old style. */
+/* Returns INNER as the RoPE part of a config in the new or the old style. */
 static void rope_patch(char *out, size_t size, bool old, const char *inner)
 {
     snprintf(out, size, "{\"%s\": null, \"%s\": {%s}}", old ? "rope_parameters" : "rope_scaling",
@@ -713,7 +717,7 @@ static void every_key_of_the_rotary_part_has_its_effect_in_both_styles(void **st
     json_decref(config);
 }
 
-/* How long a sequence may be: types that stretch do so from what they count from. */
+/* The context length: RoPE types that stretch it multiply the length that they start from. */
 static void each_rope_type_gives_the_longest_sequence(void **state)
 {
     static const struct {
@@ -762,7 +766,7 @@ static void each_rope_type_gives_the_longest_sequence(void **state)
     }
 }
 
-/* Files of models that see or hear keep the text model's config in an object. */
+/* Models that also read images or audio have the text model's config in an object of their own. */
 static void a_text_config_is_the_model_and_its_towers_are_passed_over(void **state)
 {
     static const struct {
@@ -791,8 +795,8 @@ static void a_text_config_is_the_model_and_its_towers_are_passed_over(void **sta
     }
 }
 
-/* Heads of another size, or fewer of keys, are what OPT and GPT-2 do not have: such a config is of something
- * else. */
+/* OPT and GPT-2 have no other head size and no smaller number of KV heads, so a config with them describes
+ * something else. */
 static void sizes_that_a_model_does_not_have_are_refused(void **state)
 {
     static const struct flip of[] = {
@@ -810,7 +814,7 @@ static void sizes_that_a_model_does_not_have_are_refused(void **state)
     }
 }
 
-/* transformers multiplies embeddings by a root that was rounded to the computing type. */
+/* transformers multiplies embeddings by a square root that is rounded to the computing dtype. */
 static void the_scale_of_the_embedding_is_rounded_as_it_is_computed(void **state)
 {
     static const char *const goldens[] = {"gemma3", "gemma4"};
@@ -824,7 +828,7 @@ static void the_scale_of_the_embedding_is_rounded_as_it_is_computed(void **state
             o.dtype = bf16 ? "bf16" : "fp32";
             g = engines_open(goldens[i], &o);
             scale = ((const struct decoder *)engine_llm(g)->model.impl)->embed.scale;
-            if (scale != (bf16 ? 6.9375f : 6.92820323f)) /* the root of 48 */
+            if (scale != (bf16 ? 6.9375f : 6.92820323f)) /* the square root of 48 */
                 fail_msg("%s in %s: the embedding is multiplied by %.9g, expected %s", goldens[i], o.dtype,
                          (double)scale, bf16 ? "6.9375" : "6.92820323");
             gallop_close(g);

@@ -1,4 +1,4 @@
-/* test_cost.c - the cost model finds a machine's true times, follows when they change, and sizes chunks by
+/* test_cost.c - the cost model finds the true times of a machine, follows their changes, and sizes chunks by
  * them. */
 #include "engine/schedule/cost.h"
 
@@ -20,7 +20,8 @@ static double truth(const struct sim_executor *m, const struct cost_step *s)
            m->pair_s * s->pairs;
 }
 
-/* N steps of decoding and prompts on machine M; each 50th takes 20 times as long where HICCUPS. */
+/* Runs N steps of decoding and prompts on machine M. If HICCUPS is set, each 50th step takes 20 times as
+ * long. */
 static void run(struct cost *c, const struct sim_executor *m, uint64_t seed, size_t n, bool hiccups)
 {
     for (uint64_t i = 0; i < n; i++) {
@@ -56,7 +57,7 @@ static void two_hundred_steps_teach_a_machine(void **state)
 {
     struct cost c;
 
-    cost_init(&c, 1, .1); /* far off */
+    cost_init(&c, 1, .1); /* far from the truth */
     run(&c, &slow, 1, 200, false);
     assert_knows(&c, &slow, .08);
 }
@@ -82,7 +83,7 @@ static void a_step_that_was_disturbed_spoils_little(void **state)
     assert_knows(&c, &slow, .25);
 }
 
-/* Decoding alone says nothing about long prompts: their term must not drift or explode meanwhile. */
+/* Decoding alone tells nothing about long prompts, so their term must not drift or explode meanwhile. */
 static void an_hour_of_decoding_does_not_make_prompts_absurd(void **state)
 {
     struct cost_step one = {.rows = 1, .pairs = 500}, prompt = cost_with(one, 400, 0);
@@ -116,7 +117,7 @@ static void the_chunk_is_the_longest_that_keeps_the_time(void **state)
         cost_predict(&c, &(struct cost_step){cost_with(s, n, 700).rows, cost_with(s, n, 700).pairs}) <= .5);
     assert_int_equal(cost_rows(&c, &s, 700, 1, 512, 1e9), 512);
     assert_int_equal(cost_rows(&c, &s, 700, 16, 512, 0),
-                     16); /* nothing fits: the prompt makes progress all the same */
+                     16); /* Nothing fits, and the prompt makes progress all the same. */
     assert_int_equal(cost_rows(&c, &s, 700, 1, 1, .5), 1);
 }
 

@@ -1,6 +1,6 @@
 /* test_engines.c - several engines in one process: each keeps its own instruction set, bits and tokens,
- * whatever is opened or computes at the same time, on threads of its own or shared ones. Meant for
- * ThreadSanitizer, too. */
+ * whatever is opened or computed at the same time, with its own or shared threads. It also runs under
+ * ThreadSanitizer. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -8,7 +8,8 @@
 
 enum { N = 40, NEW = 24, VOCAB_MOST = 512 };
 
-/* Matrices in bf16, and experts in four bits, which are unpacked in scratch of the pool. */
+/* One model has matrices in bf16, and one has experts in four bits, which are unpacked in the scratch of the
+ * pool. */
 static const char *const models[] = {"llama3-rope", "gpt-oss"};
 enum { N_MODELS = sizeof(models) / sizeof(models[0]) };
 
@@ -30,7 +31,7 @@ struct row {
     size_t V;
 };
 
-/* Logits after the prompt. */
+/* Returns the logits after the prompt. */
 static void last_row(struct gallop *g, struct row *r)
 {
     int32_t ids[N];
@@ -88,7 +89,7 @@ static void engines_of_two_instruction_sets_keep_their_bits(void **state)
         assert_int_equal(kern_isa(engine_llm(a)->kern, KERN_FN_gemm_bf16), CPU_REF);
         assert_string_equal(cpu_isa_name(kern_isa(engine_llm(b)->kern, KERN_FN_gemm_bf16)),
                             engine_llm(b)->isa);
-        if (strcmp(gemm_class(b), "bf16") != 0) /* else both give the same bits */
+        if (strcmp(gemm_class(b), "bf16") != 0) /* Otherwise both give the same bits. */
             assert_memory_not_equal(&ref, &fast, sizeof(ref));
         gallop_close(a);
         logits_are(b, &fast, "the fastest, the portable one closed");
@@ -102,10 +103,10 @@ struct runner {
     const char *model, *isa;
     const struct row *want;
     int rounds;
-    int wrong; /* rounds that gave other bits */
+    int wrong; /* the number of rounds with other bits */
 };
 
-/* Opens, computes and closes, again and again. */
+/* Opens, computes and closes in a loop. */
 static void *run_rounds(void *ctx)
 {
     struct runner *r = ctx;
@@ -143,7 +144,7 @@ static void engines_opened_and_run_by_two_threads_at_once_keep_their_bits(void *
 
 /* ---- on the same threads ---- */
 
-/* One event of G into its answer. False: nothing is left. */
+/* Adds one event of G to its answer. Returns false if no request is left. */
 static bool step(struct gallop *g, struct engines_answer *a)
 {
     struct gallop_event ev;
@@ -163,7 +164,7 @@ static void answer_alone(const char *model, struct engines_answer *a)
     gallop_close(g);
 }
 
-/* The engine that owns the threads is closed while the others are answering. */
+/* The engine that owns the threads is closed while the others generate. */
 static void engines_on_shared_threads_take_turns_and_keep_their_tokens(void **state)
 {
     static struct engines_answer want[N_MODELS + 1], got[N_MODELS + 1];
@@ -171,7 +172,7 @@ static void engines_on_shared_threads_take_turns_and_keep_their_tokens(void **st
     char says[256];
     bool more = true;
 
-    for (int i = 0; i <= N_MODELS; i++) { /* the first model a second time, as a draft of itself */
+    for (int i = 0; i <= N_MODELS; i++) { /* the first model again, with itself as its draft model */
         answer_alone(models[i % N_MODELS], &want[i]);
         g[i] = open_on(models[i % N_MODELS], NULL, i ? 0 : 3, i ? g[i - 1] : NULL);
         assert_int_equal(engines_stats(g[i]).threads, 3);
@@ -187,7 +188,7 @@ static void engines_on_shared_threads_take_turns_and_keep_their_tokens(void **st
             g[0] = NULL;
         }
     }
-    got[0].ended = true; /* its engine was closed before it could say so */
+    got[0].ended = true; /* Its engine was closed before it could report the end. */
     got[0].end.finish = want[0].end.finish;
     for (int i = 0; i <= N_MODELS; i++) {
         if (want[i].n != NEW || engines_differ(&got[i], &want[i], 1, says))

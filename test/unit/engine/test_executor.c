@@ -1,7 +1,6 @@
-/* test_executor.c - the contract of the public executor: what it tells about itself, which batches and
- * options it refuses (with a sentence, and nothing has changed), and picks, which are those of an engine.
- * test_outer.c has the bits of what it computes.
- */
+/* test_executor.c - the contract of the public executor: its description of itself; the batches and options
+ * that it refuses, with a sentence and without a change; and picks, which are those of an engine.
+ * test_outer.c compares the bits of its results. */
 #include <math.h>
 
 #include "base/rng.h"
@@ -32,7 +31,7 @@ static struct gallop_executor *open_executor(const struct gallop_options *o)
 
 static void records_are_those_of_version_1(void **state)
 {
-    /* A record that grows needs another GALLOP_EXECUTOR_VERSION. */
+    /* A record that grows needs a new GALLOP_EXECUTOR_VERSION. */
     assert_int_equal(GALLOP_EXECUTOR_VERSION, 1);
     assert_int_equal(sizeof(struct gallop_executor_caps), 168);
     assert_int_equal(sizeof(struct gallop_rows), 80);
@@ -131,7 +130,7 @@ static void options_of_what_it_does_not_have_are_refused_by_name(void **state)
     must_not_open(&good, GALLOP_EXECUTOR_VERSION + 1, "version 2");
     must_not_open(&good, 0, "version 0");
     o = good;
-    o.kv_cache_tokens = LONGEST; /* block 0 is in addition */
+    o.kv_cache_tokens = LONGEST; /* Block 0 is an additional block. */
     must_not_open(&o, GALLOP_EXECUTOR_VERSION, "cannot hold one sequence");
     o = good;
     o.max_logits = -1;
@@ -156,7 +155,7 @@ static void an_engine_does_not_open_with_tables_of_others(void **state)
 
 /* ---- batches ---- */
 
-/* One sequence of 20 rows, and one of 30; the next row of each follows. */
+/* A sequence of 20 rows and one of 30, each of which continues with its next row. */
 struct scene {
     struct gallop_executor *x;
     bool blocks;
@@ -182,7 +181,7 @@ static void next_rows(struct scene *s)
     s->n = 2;
 }
 
-/* Computes the next rows; they must be as they were the first time. */
+/* Computes the next rows, which must be the same as the first time. */
 static void go_on(struct scene *s, bool first)
 {
     struct gallop_outcome out;
@@ -208,7 +207,7 @@ static void open_scene(struct scene *s, const char *type)
     memcpy(s->table, tables, sizeof(tables));
     for (size_t i = 0; i < 2; i++) {
         engines_text(i, 0, LONGEST, s->text[i]);
-        for (size_t at = 0; at < 20 + i * 10; at += 10) { /* table 1 needs its third block later */
+        for (size_t at = 0; at < 20 + i * 10; at += 10) { /* Table 1 needs its third block later. */
             next_rows(s);
             s->rows[i].ids = s->text[i] + at;
             s->rows[i].pos = at;
@@ -220,7 +219,7 @@ static void open_scene(struct scene *s, const char *type)
     go_on(s, true);
 }
 
-/* What S plans is refused with a sentence that contains SAYS, and nothing has changed. */
+/* The plan of S is refused with a sentence that contains SAYS, and nothing has changed. */
 static void must_refuse(struct scene *s, const char *says)
 {
     struct gallop_outcome out;
@@ -344,7 +343,7 @@ static void wrong_tables_are_refused(void **state)
                 "sequence 0: entry 0 of its table is block 0, but rows there are seen from position 20 on");
     s.rows[0].blocks = (const int32_t[]){5, 1, 3};
     must_refuse(&s, "sequences 0 and 1: both write into block 1");
-    s.rows[0].ids = s.rows[1].ids = s.text[0]; /* each the last row of a block */
+    s.rows[0].ids = s.rows[1].ids = s.text[0]; /* Each is the last row of a block. */
     s.rows[0].pos = s.rows[1].pos = 15;
     s.rows[1].blocks = s.rows[0].blocks;
     must_refuse(&s, "sequences 0 and 1: both write into block 5");
@@ -429,7 +428,7 @@ static void a_full_cache_refuses_and_keeps_what_it_has(void **state)
                 assert_int_equal(gallop_executor_truncate(x, empty, 0, err), 0);
             assert_int_equal(gallop_executor_run(x, r, 2, &out, err), 0);
             assert_memory_equal(out.logits, before, sizeof(before));
-            r[0].slot = SIZE_MAX; /* it was full once */
+            r[0].slot = SIZE_MAX; /* The slot was full before. */
             break;
         }
         assert_true(r[0].slot == SIZE_MAX);
@@ -437,7 +436,7 @@ static void a_full_cache_refuses_and_keeps_what_it_has(void **state)
     }
 }
 
-/* N rows of SLOT from POS on, of which the last is wanted. */
+/* Computes N rows of SLOT from POS, of which the last one is wanted. */
 static int run_slot(struct gallop_executor *x, size_t slot, size_t pos, size_t n, char *err)
 {
     static const int32_t ids[LONGEST];
@@ -461,9 +460,9 @@ static void rows_that_are_refused_or_gone_hold_no_room(void **state)
     assert_int_equal(run_slot(x, 0, 0, 40, err), 0);
     assert_int_equal(run_slot(x, 0, 40, 24, err), 0);
     assert_int_equal(gallop_executor_run(x, r, 2, &out, err), GALLOP_NO_SPACE);
-    assert_int_equal(run_slot(x, 3, 0, 32, err), 0); /* what slot 1 nearly got */
+    assert_int_equal(run_slot(x, 3, 0, 32, err), 0); /* the rows that slot 1 nearly got */
     assert_int_equal(run_slot(x, 1, 0, 1, err), GALLOP_NO_SPACE);
-    assert_int_equal(run_slot(x, 0, 10, 6, err), 0); /* one block stays of four */
+    assert_int_equal(run_slot(x, 0, 10, 6, err), 0); /* One of four blocks stays. */
     assert_int_equal(gallop_executor_run(x, r, 2, &out, err), 0);
     gallop_executor_close(x);
 }
@@ -474,7 +473,7 @@ static void a_slot_does_not_go_back_to_what_a_window_has_dropped(void **state)
     char err[GALLOP_ERR_SIZE];
     size_t back = 0;
 
-    o.model = engines_path("mistral"); /* all layers see 21 rows */
+    o.model = engines_path("mistral"); /* All layers see 21 rows. */
     struct gallop_executor *x = open_executor(&o);
 
     assert_int_equal(run_slot(x, 0, 0, 40, err), 0);
@@ -485,7 +484,7 @@ static void a_slot_does_not_go_back_to_what_a_window_has_dropped(void **state)
         assert_non_null(strstr(err, "a window has dropped"));
         back++;
     }
-    /* block 3 is the first one that is held; a query in it sees rows from 48 on */
+    /* Block 3 is the first block that is held. A query in it sees rows from 48. */
     assert_int_equal(back, 48 + 20);
     assert_int_equal(gallop_executor_truncate(x, 0, back, err), 0);
     assert_int_equal(gallop_executor_truncate(x, 0, 0, err), 0);
@@ -493,12 +492,12 @@ static void a_slot_does_not_go_back_to_what_a_window_has_dropped(void **state)
     gallop_executor_close(x);
 }
 
-/* Block 0 stands for one block of the first 40 rows at a time. */
+/* Block 0 replaces one block of the first 40 rows at a time. */
 static void block_0_stands_for_what_no_layer_sees(void **state)
 {
     static const struct {
         const char *model, *sparse;
-        size_t sink, window; /* of the layer that sees most */
+        size_t sink, window; /* the window of the layer that sees most */
     } cases[] = {{"mistral", NULL, 0, 21},
                  {"llama3-rope", "sink=17,window=30", 17, 30},
                  {"gemma3", "sink=4,window=40", 4, 40},
@@ -528,13 +527,13 @@ static void block_0_stands_for_what_no_layer_sees(void **state)
     }
 }
 
-/* The next of the draws of SEED: below N. */
+/* Returns the next random number below N of SEED. */
 static size_t drawn(uint64_t seed, uint64_t *at, double n)
 {
     return (size_t)(rng_uniform(seed, (*at)++) * n);
 }
 
-/* Any numbers: a sentence or rows, never a fault. */
+/* Any numbers must give an error or rows, and never a crash. */
 static void no_batch_is_fatal(void **state)
 {
     static const char *const types[] = {"extern", "paged"};
@@ -608,7 +607,7 @@ static struct gallop_sampling sampling(size_t i)
     return r.sampling;
 }
 
-/* Tokens and log-probabilities of an engine. */
+/* Gets the tokens and log-probabilities of an engine. */
 static void run_engine(struct engines_answer *all)
 {
     struct gallop_options o = options("paged");

@@ -1,4 +1,4 @@
-/* test_fair.c - what one key may take from the others: slots, room in the queue, and tokens that it is
+/* test_fair.c - what one API key can take from the others: slots, room in the queue, and tokens that it is
  * charged for. The step, its queue and its scheduler run on the simulated executor. */
 #include "engine/sim_executor.h"
 #include "engine/step.h"
@@ -43,7 +43,7 @@ static void close_frame(struct frame *f)
     kv_close(&f->kv);
 }
 
-/* Submits a request of KEY and returns its id; 0: the queue refused it. */
+/* Submits a request of KEY and returns its id. 0: the queue refused it. */
 static uint64_t submit(struct frame *f, uint32_t key, size_t n_prompt, size_t n_output)
 {
     struct sampling sampling;
@@ -87,8 +87,7 @@ static size_t n_running(const struct frame *f, uint32_t key)
     return n;
 }
 
-/* Key 1 floods, and key 2 owes more than key 1. Key 2 gets the next free slot all the same, again and
- * again. */
+/* Key 1 floods the queue, and key 2 owes more than key 1. Key 2 still gets the next free slot each time. */
 static void a_key_that_holds_all_slots_gives_the_next_one_away(void **state)
 {
     struct frame f;
@@ -97,12 +96,12 @@ static void a_key_that_holds_all_slots_gives_the_next_one_away(void **state)
     for (int i = 0; i < 12; i++)
         submit(&f, 1, 1, 2000);
     run_step(&f);
-    assert_int_equal(n_running(&f, 1), SLOTS); /* no other key has requests */
+    assert_int_equal(n_running(&f, 1), SLOTS); /* No other key has requests. */
     for (int round = 0; round < 3; round++) {
         waiting_charge(&f.step.waiting, 2, 1 << 20);
         submit(&f, 2, 1, 3);
         run_step(&f);
-        assert_int_equal(n_running(&f, 1), SLOTS); /* what runs is not taken from it */
+        assert_int_equal(n_running(&f, 1), SLOTS); /* Running requests are not stopped for it. */
         step_cancel(&f.step, f.step.running[0]->id);
         run_step(&f);
         assert_int_equal(n_running(&f, 2), 1);
@@ -115,7 +114,7 @@ static void a_key_that_holds_all_slots_gives_the_next_one_away(void **state)
     close_frame(&f);
 }
 
-/* The same flood under fcfs: key 2 waits until all of it is done. */
+/* The same flood under fcfs: key 2 waits until all requests of key 1 are done. */
 static void by_arrival_a_flood_goes_first(void **state)
 {
     struct frame f;
@@ -131,7 +130,7 @@ static void by_arrival_a_flood_goes_first(void **state)
     close_frame(&f);
 }
 
-/* A request that is refused for the tokens in the queue takes no room in it. */
+/* A request that is refused because of the tokens in the queue takes no room in it. */
 static void a_request_refused_for_its_tokens_keeps_no_place(void **state)
 {
     struct frame f;
@@ -143,17 +142,17 @@ static void a_request_refused_for_its_tokens_keeps_no_place(void **state)
     assert_int_equal(atomic_load(&f.step.n_queued), 1);
     assert_int_equal(atomic_load(&f.step.n_queued_tokens), 60);
     assert_true(submit(&f, 0, 30, 1));
-    assert_true(submit(&f, 0, 10, 1)); /* all 100 tokens, all 3 places */
+    assert_true(submit(&f, 0, 10, 1)); /* all 100 tokens, and all 3 slots of the queue */
     assert_false(submit(&f, 0, 0, 1));
     run_step(&f);
     assert_int_equal(atomic_load(&f.step.n_queued), 0);
     assert_int_equal(atomic_load(&f.step.n_queued_tokens), 0);
-    assert_true(submit(&f, 0, 1000, 1)); /* alone it is never too long */
+    assert_true(submit(&f, 0, 1000, 1)); /* An only request is never too long. */
     close_frame(&f);
 }
 
-/* Key 1 cancels a prompt of 4000 tokens after one step of it. It is charged for that step only: its next
- * request is second, not after all waiting requests of key 2. */
+/* Key 1 cancels a prompt of 4000 tokens after one step. It is charged for that step only: its next request is
+ * second, and not after all waiting requests of key 2. */
 static void a_key_is_not_charged_for_tokens_that_were_never_computed(void **state)
 {
     struct frame f;
@@ -169,7 +168,7 @@ static void a_key_is_not_charged_for_tokens_that_were_never_computed(void **stat
     for (int i = 0; i < 8; i++)
         submit(&f, 2, WAITING_QUANTUM, 1);
     submit(&f, 1, 1, 1);
-    while (f.step.n_finished < 3) /* the canceled one, and two more */
+    while (f.step.n_finished < 3) /* the cancelled request and two more */
         run_step(&f);
     assert_int_equal(f.step.waiting.n + f.step.n_running, 7);
     assert_int_equal(f.step.waiting.key[1].n_running, 0);

@@ -1,4 +1,4 @@
-/* test_find_model.c - what a user may call a model by mistake: one sentence that says what helps. */
+/* test_find_model.c - wrong names of models: an error whose sentence says what to do. */
 #include <unistd.h>
 
 #include "engine/find_model.h"
@@ -18,7 +18,7 @@ static void paths_that_are_no_model_are_refused_with_what_helps(void **state)
         {DEMO, HUB_TEXT, NULL},
         {GGUF, HUB_MODEL, NULL},
         {GGUF, HUB_TEXT, NULL},
-        {DEMO "/tokenizer.json", HUB_TEXT, NULL}, /* a tokenizer alone is enough for texts */
+        {DEMO "/tokenizer.json", HUB_TEXT, NULL}, /* A tokenizer is enough for texts. */
         {DEMO "/tokenizer.json", HUB_MODEL, "the folder of a checkpoint, is expected"},
         {DEMO "/model.safetensors", HUB_MODEL, "name the folder that holds it"},
         {DEMO "/model.safetensors", HUB_TEXT, "name the folder that holds it"},

@@ -1,12 +1,12 @@
-/* test_grid.c - the same bits of logits and the same tokens for every model, whatever computes and keeps
- * them: types of numbers and of rows, whole or sparse, every way of a cache, chunks of a prompt, threads,
- * neighbours in the step, and wherever the sequence comes from: from nothing, a fork, a step back, or rows
+/* test_grid.c - the same bits of logits and the same tokens for every model, however they are computed and
+ * cached: dtypes of numbers and of rows, full or sparse caches, every way of a cache, chunks of a prompt,
+ * threads, neighbours in the step, and every origin of the sequence: new, a fork, a truncated one, or rows
  * that another cache has computed.
  *
- * One table of dimensions; every pair of values is tried together, and some combinations whole (pairs.h).
- * What a row of the grid gives is compared with what the same model, in the same types, gives in one chunk,
- * alone, in a dynamic cache. Tokens go through llm_forward() itself, so that the chunks are exactly those
- * that are named; test_company.c does the same with requests.
+ * There is one table of dimensions. Every pair of values is tested together, and some combinations completely
+ * (pairs.h). Each row of the grid is compared with the result of the same model, in the same dtypes, for one
+ * chunk, alone, in a dynamic cache. Tokens go through llm_forward() itself, so that the chunks are exactly
+ * those of the table; test_company.c does the same with requests.
  */
 #include <dirent.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@
 enum { PROMPT = 530, NEW = 4, LONGEST = 600, MOST_VOCAB = 512, MOST_MODELS = 64, N_NEIGHBOURS = 3 };
 
 #if defined(__SANITIZE_ADDRESS__)
-enum { THIN = 7 }; /* every load of a vector is a call then */
+enum { THIN = 7 }; /* Then every load of a vector is a call. */
 #else
 enum { THIN = 1 };
 #endif
@@ -37,7 +37,8 @@ static const struct types {
 } types[] = {{"bf16", "auto", NULL}, {"bf16", "int8", NULL},   {"bf16", "auto", SPARSE},
              {"fp32", "auto", NULL}, {"fp32", "int8", SPARSE}, {"fp32", "bf16", SPARSE},
              {"bf16", "fp32", NULL}, {"bf16", "int4", NULL},   {"fp32", "int4", SPARSE}};
-static const int thread_counts[] = {1, 1, 1, 1, 2, 3, 4}; /* mostly one: waking other threads costs most */
+/* Most cases have one thread, because waking other threads costs most of the time. */
+static const int thread_counts[] = {1, 1, 1, 1, 2, 3, 4};
 static const size_t chunks[] = {1, 7, 64, 512, PROMPT};
 enum origin { NOTHING, FORK, FORKED, BACK, MOVED, TAKEN, N_ORIGINS };
 static const char *const origin_names[] = {"from nothing",
@@ -60,13 +61,13 @@ struct answer {
 struct runner {
     struct gallop *g;
     struct llm *m;
-    size_t n_prompt;               /* as many as the model can have */
+    size_t n_prompt;               /* as many layers as a model can have */
     bool company;                  /* ragged neighbours before and after the sequence that is compared */
-    size_t computed[N_NEIGHBOURS]; /* of slots 2, 3, 4 */
+    size_t computed[N_NEIGHBOURS]; /* the lengths of slots 2, 3, 4 */
     int32_t id[N_NEIGHBOURS][32];
 };
 
-/* Models whose rows cannot be moved have no sparse cache: they are computed without. */
+/* Models whose rows cannot be moved have no sparse cache, and are computed without one. */
 static void open_runner(struct runner *c, const struct pairs_row *r, const struct way *w, int threads)
 {
     struct gallop_options o = engines_options(2 + N_NEIGHBOURS, 1024, LONGEST);
@@ -84,7 +85,7 @@ static void open_runner(struct runner *c, const struct pairs_row *r, const struc
         o.kv_sparse = NULL;
         rc = engines_try(&c->g, models[r->at[MODEL]], &o, err);
     }
-    if (rc == GALLOP_BAD_INPUT && strstr(err, "has learned")) { /* as many positions */
+    if (rc == GALLOP_BAD_INPUT && strstr(err, "has learned")) { /* the same number of positions */
         o.max_model_len = 0;
         rc = engines_try(&c->g, models[r->at[MODEL]], &o, err);
     }
@@ -95,7 +96,7 @@ static void open_runner(struct runner *c, const struct pairs_row *r, const struc
     assert_true(c->m->model.info.vocab <= MOST_VOCAB);
 }
 
-/* The I-th neighbour's part of a step: 1, 17 or 5 tokens. It starts again when it has become long. */
+/* The part of the I-th neighbour in a step: 1, 17 or 5 tokens. It starts again when it has become long. */
 static struct executor_rows neighbour(struct runner *c, size_t i)
 {
     static const size_t tokens[N_NEIGHBOURS] = {1, 17, 5};
@@ -111,13 +112,13 @@ static struct executor_rows neighbour(struct runner *c, size_t i)
     return r;
 }
 
-/* Computes N tokens IDS of SLOT at POS; the last row's logits, if they are WANTED. */
+/* Computes N tokens IDS of SLOT at POS, and returns the logits of the last row if they are WANTED. */
 static const float *step(struct runner *c, size_t slot, const int32_t *ids, size_t pos, size_t n, bool wanted)
 {
     struct executor_rows r[N_NEIGHBOURS + 1];
     size_t n_rows = 0, logits = 0;
 
-    if (c->company) /* one before the sequence, the others after it */
+    if (c->company) /* one neighbour before the sequence, and the others after it */
         r[n_rows++] = neighbour(c, 0);
     logits = n_rows ? r[0].n_wanted : 0;
     r[n_rows++] = (struct executor_rows){.slot = slot,
@@ -140,7 +141,7 @@ static const float *step(struct runner *c, size_t slot, const int32_t *ids, size
     return c->m->logits + logits * c->m->model.info.vocab;
 }
 
-/* Rows of the prompt up to TO, in chunks. */
+/* Computes the rows of the prompt up to TO, in chunks. */
 static const float *prefill(struct runner *c, size_t slot, size_t pos, size_t to, size_t chunk)
 {
     const float *x = NULL;
@@ -154,7 +155,7 @@ static const float *prefill(struct runner *c, size_t slot, size_t pos, size_t to
     return x;
 }
 
-/* The answer of SLOT, which has POS rows, with the rest of the prompt in chunks. */
+/* Returns the answer of SLOT, which has POS rows; the rest of the prompt is computed in chunks. */
 static void answer(struct runner *c, size_t slot, size_t pos, size_t chunk, struct answer *a)
 {
     size_t V = c->m->model.info.vocab;
@@ -174,7 +175,7 @@ static void answer(struct runner *c, size_t slot, size_t pos, size_t chunk, stru
     }
 }
 
-/* The first of the NEW tokens whose bits differ; NEW: none does. */
+/* Returns the first of the NEW tokens whose bits differ. NEW: no bit differs. */
 static size_t first_difference(const struct answer *got, const struct answer *want)
 {
     size_t k = 0;
@@ -187,19 +188,20 @@ static size_t first_difference(const struct answer *got, const struct answer *wa
 
 /* ---- the origin of a sequence ---- */
 
-/* N rows of slot 0 of FROM become slot 1 of TO. */
+/* Moves N rows of slot 0 of FROM to slot 1 of TO. */
 static void hand_over(struct runner *from, struct runner *to, size_t n)
 {
     assert_true(model_identity(&to->m->model) == model_identity(&from->m->model));
     assert_int_equal(tiles_move(&from->m->kv, 0, n, &to->m->kv, 1), 0);
 }
 
-/* The answer of a row of the grid, of which PLAIN is what it is compared with. */
+/* Computes the answer of a row of the grid. PLAIN is the answer with which it is compared. */
 static void answer_of(struct runner *c, struct runner *plain, const struct pairs_row *r, struct answer *a)
 {
     size_t chunk = chunks[r->at[CHUNK]], n = c->n_prompt, from;
     size_t spot =
-        chunk < 64 ? n - 5 * chunk - 3 : n * 5 / 8; /* few of the small steps, each of which wakes threads */
+        /* There are few of the small steps, each of which wakes threads. */
+        chunk < 64 ? n - 5 * chunk - 3 : n * 5 / 8;
     int rc;
 
     c->company = r->at[COMPANY];
@@ -247,7 +249,7 @@ static bool same_engine(const struct pairs_row *a, const struct pairs_row *b, si
     return memcmp(a->at, b->at, n_dimensions * sizeof(a->at[0])) == 0;
 }
 
-/* Walks ROWS [n], neighbours of which share their engines. */
+/* Computes ROWS [n]. Rows that follow each other share their engines. */
 static void walk(const struct pairs_row *row, size_t n)
 {
     static struct answer want, got;
@@ -303,8 +305,8 @@ static void some_model_gives_other_bits_somewhere_in_the_grid(void **state)
     free(row);
 }
 
-/* Chunks, company and cache together, where most can go wrong: fp32 rows, int8 rows, windows that drop rows,
- * layers that share rows, and a sink with a window. */
+/* Chunks, neighbours and cache types together, where the risk is highest: fp32 rows, int8 rows, windows that
+ * drop rows, layers that share rows, and a sink with a window. */
 static void a_corner_of_the_grid_gives_other_bits(void **state)
 {
     static const struct {
@@ -344,7 +346,8 @@ static void a_comparison_of_answers_overlooks_a_bit(void **state)
 
 /* ---- instruction sets ---- */
 
-/* Rows of the same class as the portable one give its bits; "bf16 dot" is a class of its own. */
+/* Instruction sets of the arithmetic class of the portable kernels give their bits. "bf16 dot" is another
+ * class. */
 static void an_instruction_set_gives_other_bits_than_its_class(void **state)
 {
     for (int d = 0; d < 2; d++) {

@@ -1,4 +1,5 @@
-/* test_heap.c - the priority queue against a sorted array, with members taken from anywhere. */
+/* test_heap.c - the priority queue against a sorted array, with members that are removed from any
+ * position. */
 #include "engine/schedule/heap.h"
 
 #include "base/rng.h"
@@ -20,7 +21,7 @@ static bool before(const struct heap_node *a, const struct heap_node *b)
 
 enum { N = 300 };
 
-/* The smallest key of those that are in the heap; UINT32_MAX: none is. */
+/* Returns the smallest key in the heap. UINT32_MAX: the heap is empty. */
 static uint32_t smallest(const struct member *m)
 {
     uint32_t least = UINT32_MAX;
@@ -48,7 +49,7 @@ static void the_first_is_the_smallest_after_any_addition_and_removal(void **stat
         else if (heap_holds(&x->node))
             heap_remove(&h, &x->node);
         else {
-            x->key = r[2] % 1000; /* equal keys are common */
+            x->key = r[2] % 1000; /* Equal keys are common. */
             heap_add(&h, &x->node);
         }
         assert_int_equal(h.first ? member(h.first)->key : UINT32_MAX, smallest(m));

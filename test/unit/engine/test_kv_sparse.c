@@ -1,8 +1,7 @@
-/* test_kv_sparse.c - engines that keep the first rows and a window: none changed where the window is not
- * outgrown; memory that stops growing; which layers it touches, and models and texts that are refused.
- * test_grid.c and test_company.c compare sparse caches of every kind, test/unit/ops/test_attention.c has the
- * arithmetic.
- */
+/* test_kv_sparse.c - engines that keep the first rows and a window: nothing changes while the window is not
+ * exceeded, memory stops growing, only some layers are concerned, and some models and texts are refused.
+ * test_grid.c and test_company.c compare sparse caches of every type, and test/unit/ops/test_attention.c has
+ * the arithmetic. */
 #include "base/err.h"
 #include "base/log.h"
 #include "check.h"
@@ -19,7 +18,7 @@ static struct gallop *open_sparse(const char *name, const char *spec)
     return engines_open(name, &o);
 }
 
-/* Logits of all rows of a prompt. [PROMPT, V], free(). */
+/* Returns the logits of all rows of a prompt. [PROMPT, V], free(). */
 static float *all_logits(const char *name, const char *spec, size_t *V)
 {
     struct gallop *g = open_sparse(name, spec);
@@ -33,8 +32,8 @@ static float *all_logits(const char *name, const char *spec, size_t *V)
     return x;
 }
 
-/* phi3-longrope changes its factors after 128 positions: of the text, not of the rows that a sparse cache
- * keeps. */
+/* phi3-longrope changes its RoPE factors after 128 positions of the text, and not of the rows that a sparse
+ * cache keeps. */
 static void a_long_rope_goes_by_the_text_where_the_cache_keeps_less(void **state)
 {
     static const struct {
@@ -104,7 +103,7 @@ static void memory_grows_beyond_the_window(void **state)
 
         o.kv_cache_type = t ? "paged" : "slab_pool";
         o.kv_sparse = SPEC;
-        o.prefix_index = "none"; /* windows keep no rows of released sequences */
+        o.prefix_index = "none"; /* Windows keep no rows of released sequences. */
         g = engines_open("llama3-rope", &o);
         m = engine_llm(g);
         block = 16 * kv_token_bytes(&m->kv.lim);
@@ -123,7 +122,7 @@ static void a_small_window_of_a_model_is_widened(void **state)
 {
     static const struct {
         const char *name, *spec;
-        size_t own; /* rows that some layers see and that stay */
+        size_t own; /* the rows that some layers see and that stay */
     } models[] = {{"gemma3", SPEC, 24},
                   {"gemma3", "sink=4,window=20", 24},
                   {"gemma3", "sink=4,window=19", 0},

@@ -1,6 +1,5 @@
-/* test_limits.c - zeros, ones, largest values and one more of everything that gallop.h lets a caller set:
- * each is served as the header says, or refused with a sentence that names it. Nothing here may crash.
- */
+/* test_limits.c - zero, one, the largest value and one more for everything that a caller of gallop.h can set:
+ * each is accepted as the header says, or refused with a sentence that names it. Nothing may crash. */
 #include <math.h>
 
 #include "base/clock.h"
@@ -11,7 +10,7 @@
 
 enum { LONGEST = 64, VOCAB = 192, EOS = 2 };
 
-static struct gallop *open_ids(void) /* without a tokenizer */
+static struct gallop *open_ids(void) /* the model without a tokenizer */
 {
     struct gallop_options o = engines_options(2, 0, LONGEST);
 
@@ -22,11 +21,11 @@ static struct gallop *open_text(void)
 {
     struct gallop_options o = engines_options(2, 0, LONGEST);
 
-    o.prefix_index = "hash"; /* a short prompt is computed each time */
+    o.prefix_index = "hash"; /* A short prompt is computed each time. */
     return engines_open("demo", &o);
 }
 
-static const int32_t prompt[LONGEST + 1] = {5, 6, 7, 8, 9}; /* token 0 follows them */
+static const int32_t prompt[LONGEST + 1] = {5, 6, 7, 8, 9}; /* Token 0 follows these tokens. */
 
 static struct gallop_request request(size_t n)
 {
@@ -39,7 +38,7 @@ static struct gallop_request request(size_t n)
     return r;
 }
 
-/* The answer to R, which ran alone. */
+/* Returns the answer to R, which runs alone. */
 static struct engines_answer run(struct gallop *g, const struct gallop_request *r)
 {
     struct engines_answer a = {0};
@@ -111,7 +110,7 @@ static void no_new_token_computes_the_prompt_and_ends(void **state)
     gallop_close(g);
 }
 
-/* In company, in chunks, and where another request has taken the only place. */
+/* Other requests run, the prompt is in chunks, and another request may occupy the only slot. */
 static void no_new_token_leaves_the_company_alone(void **state)
 {
     struct gallop_options o = engines_options(2, 0, LONGEST);
@@ -123,7 +122,7 @@ static void no_new_token_leaves_the_company_alone(void **state)
     struct gallop_stats s;
 
     o.max_batched_tokens = 7;
-    o.prefix_index = "none"; /* counts rows that are computed */
+    o.prefix_index = "none"; /* This counts the rows that are computed. */
     g = engines_open("llama3-rope", &o);
     r.sampling.max_new_tokens = 9;
     none.sampling.max_new_tokens = 0;
@@ -145,7 +144,7 @@ static void no_new_token_leaves_the_company_alone(void **state)
     assert_int_equal(n, 9);
     assert_int_equal(n_ends, 3);
     gallop_stats(g, &s);
-    assert_int_equal(s.n_prompt_tokens, 40 + 50 + 40 + 50); /* all of each */
+    assert_int_equal(s.n_prompt_tokens, 40 + 50 + 40 + 50); /* all of each prompt */
     gallop_close(g);
 }
 
@@ -212,7 +211,7 @@ static void more_tokens_at_least_than_at_most_are_refused(void **state)
     refuse(g, &r, "min_new_tokens");
     r.sampling.max_new_tokens = 4;
     assert_int_equal(run(g, &r).n, 4);
-    r.sampling.min_new_tokens = INT64_MAX; /* the context length ends it earlier */
+    r.sampling.min_new_tokens = INT64_MAX; /* The context length ends the answer earlier. */
     r.sampling.max_new_tokens = -1;
     o = run(g, &r);
     assert_int_equal(o.n, LONGEST - 5);
@@ -311,7 +310,7 @@ static void a_mask_is_zeros_and_then_ones(void **state)
     got = run(g, &r);
     assert_int_equal(got.end.n_prompt, 3);
     assert_memory_equal(got.token, want.token, 4 * sizeof(int32_t));
-    r.mask = other; /* everything but 0 */
+    r.mask = other; /* all tokens but 0 */
     got = run(g, &r);
     assert_int_equal(got.end.n_prompt, 3);
     r.mask = all;
@@ -363,7 +362,7 @@ static void lists_that_are_not_there_are_refused(void **state)
     r.sampling.max_new_tokens = 1;
     r.sampling.stop = longest;
     r.sampling.n_stop = 1;
-    r.sampling.bias_id = r.sampling.stop_token = id; /* lists of no entries */
+    r.sampling.bias_id = r.sampling.stop_token = id; /* The lists are empty. */
     r.sampling.bias = bias;
     assert_int_equal(run(g, &r).n, 1);
     gallop_close(g);
@@ -383,7 +382,7 @@ static void ids_of_lists_end_with_the_vocabulary_and_come_in_any_order(void **st
     r.sampling.bias = bias;
     r.sampling.n_bias = 3;
     assert_int_equal(run(g, &r).token[0], 191);
-    r.sampling.stop_token = order; /* 191 precedes smaller ids */
+    r.sampling.stop_token = order; /* 191 precedes smaller ids. */
     r.sampling.n_stop_token = 4;
     o = run(g, &r);
     assert_int_equal(o.n, 1);
@@ -449,7 +448,7 @@ static void log_probabilities_of_none_of_some_and_of_more_than_there_are(void **
     gallop_close(g);
 }
 
-/* Each leaves one token to choose from, or all; greedy or not, four tokens come out. */
+/* Each leaves one token to choose from, or all of them. Greedy or not, the answer has four tokens. */
 static void extremes_of_sampling_choose_a_token(void **state)
 {
     struct gallop *g = open_ids();
@@ -508,9 +507,9 @@ static void a_request_that_forbids_every_token_is_refused(void **state)
     }
     assert_int_equal(strncmp(why, "stop_token: ", 12), 0);
     all.sampling.n_stop_token = VOCAB;
-    all.sampling.min_new_tokens = 0; /* ends may come at once, */
+    all.sampling.min_new_tokens = 0; /* The ends may come immediately, */
     assert_int_equal(gallop_submit(g, &all, NULL, NULL), 0);
-    all.sampling.min_new_tokens = 3; /* or none is asked for */
+    all.sampling.min_new_tokens = 3; /* or there may be none. */
     all.sampling.max_new_tokens = 0;
     assert_int_not_equal(gallop_submit(g, &all, NULL, why), 0);
     assert_non_null(strstr(why, "min_new_tokens"));
@@ -561,12 +560,12 @@ static void special_tokens_are_written_where_they_are_asked_for(void **state)
     assert_string_equal(run(g, &r).text, "");
     r.keep_special = 1;
     assert_true(strlen(run(g, &r).text) > 4);
-    r.sampling.ignore_eos = 0; /* the end token is no text */
+    r.sampling.ignore_eos = 0; /* The end token is not part of the text. */
     o = run(g, &r);
     assert_string_equal(o.text, "");
     assert_int_equal(o.n, 1);
     assert_int_equal(o.end.stop_token, -1);
-    r.sampling.ignore_eos = 1; /* nor is a stop token */
+    r.sampling.ignore_eos = 1; /* A stop token neither. */
     r.sampling.bias_id = r.sampling.stop_token = word;
     r.sampling.n_stop_token = 1;
     o = run(g, &r);
@@ -667,11 +666,11 @@ static void the_times_of_a_request_add_up(void **state)
     gallop_close(g);
 }
 
-/* ---- what the model says ---- */
+/* ---- the model's files ---- */
 
-static const char *model; /* a folder */
+static const char *model; /* the folder of the copy */
 
-/* The golden with EOS in config.json, and GENERATION as its generation config (NULL: none). */
+/* Opens the golden with EOS in config.json, and GENERATION as its generation config (NULL: none). */
 static struct gallop *open_model(const char *eos, const char *generation)
 {
     struct gallop_options o = engines_options(2, 0, LONGEST);
@@ -706,7 +705,7 @@ static void end_tokens_come_from_the_config_where_the_generation_config_names_no
     } cases[] = {{"2", NULL, 2, 1},
                  {"[9, 2]", NULL, 2, 1},
                  {"[9, 2]", NULL, 9, 1},
-                 {"[9, 500, -1, 191]", NULL, 191, 1}, /* what is no token of the vocabulary ends nothing */
+                 {"[9, 500, -1, 191]", NULL, 191, 1}, /* An id outside the vocabulary ends nothing. */
                  {"2", "{}", 2, 1},
                  {"2", "{\"eos_token_id\": 7}", 7, 1},
                  {"2", "{\"eos_token_id\": 7}", 2, 4},
@@ -774,13 +773,13 @@ static void max_length_of_the_model_counts_prompt_and_answer(void **state)
 
 /* ---- options ---- */
 
-/* As gallop_open() with the demo model. */
+/* Calls gallop_open() with the demo model. */
 static int try_open(struct gallop **g, struct gallop_options *o, char *err)
 {
     if (!o->model)
         o->model = GALLOP_SOURCE_DIR "/models/demo";
     err[0] = 0;
-    *g = (struct gallop *)err; /* must be overwritten */
+    *g = (struct gallop *)err; /* This text must be overwritten. */
     return gallop_open(g, o, err);
 }
 
@@ -859,7 +858,7 @@ static void the_smallest_and_largest_options_that_are_allowed_answer(void **stat
     ANSWERS(o.max_num_seqs = 4096; o.kv_cache_tokens = 1024);
     ANSWERS(o.max_batched_tokens = 65536);
     ANSWERS(o.max_model_len = 16; o.kv_cache_tokens = 16); /* one block */
-    ANSWERS(o.max_model_len = 16; o.kv_cache_tokens = 1);  /* rounded up to it */
+    ANSWERS(o.max_model_len = 16; o.kv_cache_tokens = 1);  /* rounded up to one block */
     ANSWERS(o.kv_cache_type = "paged"; o.max_model_len = 16; o.kv_cache_tokens = 16);
     ANSWERS(o.kv_cache_type = "dynamic"; o.max_model_len = 16; o.kv_cache_tokens = 16);
     ANSWERS(o.kv_cache_type = "bmc"; o.max_model_len = 16; o.kv_cache_tokens = 16; o.bmc_splits = 16);

@@ -1,7 +1,6 @@
-/* test_many.c - one engine for many: answers that share a prompt, scored prompts, queues with an end,
- * deadlines, policies, submissions from other threads. What a request gets is compared with what it gets
- * alone.
- */
+/* test_many.c - one engine for many clients: answers that share a prompt, scored prompts, limited queues,
+ * deadlines, policies, and submissions from other threads. Each answer is compared with that of the request
+ * alone. */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,10 +15,10 @@ struct answer {
     size_t n, n_scored, n_cached;
     int32_t token[LONGEST];
     float logprob[LONGEST], scored[LONGEST];
-    int32_t best[LONGEST]; /* of scored tokens: the most likely token */
+    int32_t best[LONGEST]; /* the most likely token at each scored token */
     bool ended;
     enum gallop_finish finish;
-    size_t when; /* number of its end among all ends */
+    size_t when; /* the position of its end among all ends */
 };
 
 /* The answer to one request. */
@@ -171,7 +170,7 @@ static void answers_that_share_a_prompt_are_those_of_requests_alone(void **state
     }
 }
 
-/* 45 rows of a prompt and 8 answers: all but the last row of the prompt are computed once. */
+/* A prompt of 45 rows has 8 answers: all rows of the prompt but the last are computed once. */
 static void a_shared_prompt_is_computed_once(void **state)
 {
     struct gallop_options o = small(ANSWERS, 64);
@@ -285,7 +284,7 @@ static void the_number_of_answers_has_limits(void **state)
 
 /* ---- scored prompts ---- */
 
-/* The log-probabilities of a prompt are those that decoding it token by token would show. */
+/* The log-probabilities of a prompt are those that decoding it token by token gives. */
 static void a_prompt_is_scored_as_if_it_had_been_generated(void **state)
 {
     static const int64_t rows[] = {64, 7, 1};
@@ -295,7 +294,7 @@ static void a_prompt_is_scored_as_if_it_had_been_generated(void **state)
     struct gallop_request r;
 
     memset(&one, 0, sizeof(one));
-    for (size_t i = 1; i < 40; i++) { /* each prefix alone: what is its next token worth? */
+    for (size_t i = 1; i < 40; i++) { /* Each prefix alone gives the log-probability of its next token. */
         struct gallop_event ev;
         float found = NAN;
 
@@ -374,13 +373,14 @@ static void a_full_queue_refuses_and_takes_again_when_requests_begin(void **stat
     q = request(2, 10, 4, &r[2]);
     assert_int_equal(gallop_submit(g, &q, NULL, err), GALLOP_NO_SPACE);
     assert_non_null(strstr(err, "the queue is full: 2 requests are waiting"));
-    gallop_step(g, 0); /* the first begins */
+    gallop_step(g, 0); /* The first request begins. */
     while (gallop_take(g, &ev))
         note(&ev);
     submit(g, &q);
     q = request(3, 10, 4, &r[3]);
     assert_int_equal(gallop_submit(g, &q, NULL, err), GALLOP_NO_SPACE);
-    assert_int_equal(gallop_cancel(g, 0), 0); /* places of those that never ran come back, too */
+    /* Requests that never ran return their room in the queue as well. */
+    assert_int_equal(gallop_cancel(g, 0), 0);
     run_all(g);
     submit(g, &q);
     submit(g, &q);
@@ -443,7 +443,7 @@ static void a_deadline_ends_who_waits_and_who_runs(void **state)
     run_all(g);
     assert_int_equal(r[0].of[0].finish, GALLOP_FINISH_DEADLINE);
     assert_in_range(r[0].of[0].n, 1, 79);
-    for (int i = 1; i < 3; i++) { /* they wait for the first, and have its deadline */
+    for (int i = 1; i < 3; i++) { /* They wait for the first request, and have its deadline. */
         assert_int_equal(r[0].of[i].finish, GALLOP_FINISH_DEADLINE);
         assert_int_equal(r[0].of[i].n, 0);
     }
@@ -469,7 +469,7 @@ static void a_deadline_counts_from_submission(void **state)
     memset(r, 0, sizeof(r));
     q.deadline_s = .01;
     submit(g, &q);
-    for (double until = clock_seconds() + .02; clock_seconds() < until;) /* no thread runs a step */
+    for (double until = clock_seconds() + .02; clock_seconds() < until;) /* No thread runs a step. */
         ;
     run_all(g);
     assert_int_equal(r[0].of[0].finish, GALLOP_FINISH_DEADLINE);
@@ -559,7 +559,7 @@ static void requests_of_many_threads_arrive_whole_and_get_their_own(void **state
 static void priorities_and_keys_decide_who_is_next(void **state)
 {
     static const char *const policies[] = {"fcfs", "priority", "fair"};
-    /* ends of: six of key a, then one of key b with a smaller priority */
+    /* the ends of six requests of key a, then of one of key b with a smaller priority */
     static const size_t last_ends[] = {6, 1, 2};
 
     for (size_t p = 0; p < 3; p++) {
@@ -578,7 +578,7 @@ static void priorities_and_keys_decide_who_is_next(void **state)
             q.key = i < 6 ? "a" : "b";
             q.priority = i < 6 ? 1 : p == 1 ? -1000 : 1;
             submit(g, &q);
-            if (i == 0) { /* it is running when the others are submitted */
+            if (i == 0) { /* It is running when the others are submitted. */
                 gallop_step(g, 0);
                 while (gallop_take(g, &ev))
                     note(&ev);
@@ -590,7 +590,7 @@ static void priorities_and_keys_decide_who_is_next(void **state)
     }
 }
 
-/* 16 blocks, four requests that end with 8 each. */
+/* There are 16 blocks, and four requests that end with 8 blocks each. */
 static void worst_case_admission_never_computes_twice(void **state)
 {
     static const char *const admissions[] = {"optimistic", "worst-case"};
@@ -707,19 +707,19 @@ static void a_hundred_thousand_that_wait_do_not_slow_a_step(void **state)
     struct gallop_stats s;
     struct gallop *g;
 
-    o.threads = 1; /* of several one may have lost its processor */
+    o.threads = 1; /* A single measurement may have lost its processor. */
     g = engines_open("llama3-rope", &o);
     submit(g, &q);
     few = best_step(g, 30);
     for (size_t i = 0; i < MANY; i++)
         submit(g, &next);
-    best_step(g, 1); /* they are taken over */
+    best_step(g, 1); /* They are taken over. */
     many = best_step(g, 30);
     gallop_stats(g, &s);
     assert_int_equal(s.n_waiting, MANY);
     print_message("a step: %.0f us, with %d waiting %.0f us\n", few * 1e6, MANY, many * 1e6);
-    /* A walk over them would cost 100000 misses of the cache, 500 us and more; a sanitizer multiplies
-     * both. */
+    /* Walking over them would cost 100000 cache misses, which take 500 us and more. A sanitizer multiplies
+     * both times. */
     assert_true(many < 3 * few + 300e-6);
     gallop_close(g);
 }

@@ -1,14 +1,14 @@
 /* test_mixed.c - 300 requests of every kind get together what they get one by one, bit for bit: tokens,
  * log-probabilities, texts and ends.
  *
- * Prompts of 1 to 2000 tokens, some of which begin alike; several answers, scored prompts, stop strings and
- * tokens, seeds, penalties, cancellations; at 1, 8 and 64 at once; without and with each index of the prefix
- * cache, in a pool so small that requests are preempted, with admission for the worst case, under each
- * scheduler and policy, and on an executor of static shapes. Each load comes twice to the same engine: the
- * second time the rows of the first are there. With a KV store the second engine is another one, which finds
- * what the first has left on the disk or on a Redis server.
+ * Prompts have 1 to 2000 tokens, and some begin alike. There are several answers, scored prompts, stop
+ * strings and tokens, seeds, penalties and cancellations; 1, 8 or 64 requests at once; no prefix cache and
+ * each index of it; a pool so small that requests are preempted; admission for the worst case; each scheduler
+ * and policy; and an executor of static shapes. Each load runs twice on the same engine: the second time the
+ * rows of the first run are cached. With a KV store the second engine is a new one, which finds the blocks
+ * that the first has written to a disk or to a Redis server.
  *
- * GALLOP_MIXED=all (`make test-mixed`) tries every model in every way, GALLOP_MIXED=qwen3 that model.
+ * GALLOP_MIXED=all (`make test-mixed`) runs every model in every way, GALLOP_MIXED=qwen3 that model.
  */
 #include "base/err.h"
 #include "base/log.h"
@@ -20,16 +20,16 @@
 
 enum { REQUESTS = 300, ANSWERS = 3, LONGEST = STATIC_LONGEST, MOST_PROMPT = 2000 };
 
-/* Bytes that are collected. */
+/* a growing list of bytes */
 struct bytes {
     char *at;
     size_t n, cap;
 };
 
-/* What an answer is. */
+/* the content of an answer */
 struct answer {
-    struct bytes tokens; /* id, log-probability and the most likely tokens of each */
-    struct bytes prompt; /* the same of the prompt's tokens */
+    struct bytes tokens; /* the id, the log-probability and the most likely tokens of each token */
+    struct bytes prompt; /* the same for the tokens of the prompt */
     struct bytes text;
     bool ended;
     enum gallop_finish finish;
@@ -37,7 +37,7 @@ struct answer {
     int32_t stop_token;
     const char *stop_string; /* one of stop_strings */
     int context_full;
-    size_t n_cached, n_stored; /* are not compared */
+    size_t n_cached, n_stored; /* These are not compared. */
 };
 
 static struct answer alone[REQUESTS][ANSWERS], together[REQUESTS][ANSWERS];
@@ -48,16 +48,16 @@ static const char *const stop_strings[] = {"ab", "cc", "dq", "xyzzy"};
 struct wish {
     struct gallop_request r;
     int32_t ids[MOST_PROMPT];
-    size_t cancel_at; /* cancelled after this many tokens; SIZE_MAX: never */
+    size_t cancel_at; /* the request is cancelled after this many tokens; SIZE_MAX: never */
 };
 
-/* Short prompts with long answers, which outgrow a small pool all together. */
+/* Short prompts have long answers, which together need more than a small pool. */
 static bool is_flood(size_t i)
 {
     return i >= 100 && i < 180;
 }
 
-/* Some texts are the beginning of others. 23 texts follow them, so whole prompts repeat, too. */
+/* Some texts are the beginning of others. 23 texts follow them, so whole prompts repeat as well. */
 static size_t make_prompt(size_t i, int32_t *ids)
 {
     static const size_t shared[] = {0, 33, 64, 100, 0, 300};
@@ -168,7 +168,7 @@ static void note(struct answer all[REQUESTS][ANSWERS], const struct gallop_event
         break;
     case GALLOP_PROMPT_TOKEN: put_token(&a->prompt, ev, true); break;
     case GALLOP_TEXT: put(&a->text, ev->text, ev->text_len); break;
-    case GALLOP_EMBEDDING: break; /* not asked for */
+    case GALLOP_EMBEDDING: break; /* These were not requested. */
     case GALLOP_FINISHED:
         a->ended = true;
         a->finish = ev->finish;
@@ -230,13 +230,13 @@ static void every_part_of_an_answer_is_compared(void **state)
         free(parts[i]->at);
 }
 
-/* ---- ways to compute them ---- */
+/* ---- ways to compute the answers ---- */
 
 static const struct way {
     const char *name, *type, *index, *admission, *scheduler, *policy;
-    int64_t block, pool; /* rows; pool 0: as many as can be */
+    int64_t block, pool; /* rows of the pool; 0: as many as fit */
     bool is_static;
-    const char *store; /* what an engine leaves for the next: on "disk", on "redis" */
+    const char *store; /* the store that an engine leaves for the next: "disk" or "redis" */
 } ways[] = {
     {"off", "paged", "none", NULL, NULL, NULL, 16, 0, false, NULL},
     {"hash", "paged", "hash", NULL, NULL, NULL, 16, 0, false, NULL},
@@ -266,10 +266,10 @@ static const char *const models[] = {"llama3-rope",   "gemma3", "gpt-oss", "phi3
                                      "llama-yarn",    "llama4", "mistral", "qwen3"};
 enum {
     MODELS = sizeof(models) / sizeof(models[0]),
-    USUAL_MODELS = 6 /* the others only with GALLOP_MIXED=all */
+    USUAL_MODELS = 6 /* The other models run only with GALLOP_MIXED=all. */
 };
 
-/* The golden NAME with a tokenizer of two letters a token. */
+/* Returns the golden NAME with a tokenizer of two letters for each token. */
 static const char *with_letters(const char *name)
 {
     static char path[4096];
@@ -308,13 +308,13 @@ static struct gallop *open_way(const char *model, const struct way *w, int64_t c
     return engines_open(model, &o);
 }
 
-/* Executors of static shapes have a row of logits a slot, and take prompts as a whole. */
+/* Executors of static shapes have one row of logits for each slot, and take prompts as a whole. */
 static bool is_served(const struct way *w, const struct wish *q)
 {
     return !w->is_static || q->r.prompt_logprobs < 0;
 }
 
-/* Takes events until none is left, and cancels the requests that are to be cancelled. */
+/* Takes all events, and cancels the requests that are to be cancelled. */
 static void take_all(struct gallop *g, const uint64_t id[REQUESTS], const size_t cancel_at[REQUESTS],
                      struct answer all[REQUESTS][ANSWERS])
 {
@@ -329,12 +329,12 @@ static void take_all(struct gallop *g, const uint64_t id[REQUESTS], const size_t
     }
 }
 
-/* Requests that come: every STRIDE-th from FIRST on. */
+/* Selects requests: every STRIDE-th from FIRST. */
 struct load {
     size_t first, stride;
 };
 
-/* The requests of L that W serves, one by one or at once. */
+/* Runs the requests of L that W supports, one by one or at once. */
 static void run_load(struct gallop *g, const struct way *w, const struct load *l, bool at_once,
                      struct answer all[REQUESTS][ANSWERS])
 {
@@ -360,12 +360,12 @@ static void run_load(struct gallop *g, const struct way *w, const struct load *l
     take_all(g, id, cancel_at, all);
 }
 
-/* Rows that other requests had computed. */
+/* rows that other requests had computed */
 struct hits {
     size_t n_cached, n_stored;
 };
 
-/* Fails unless what W gave in COMPANY is what was given ALONE. */
+/* Fails unless the answers of W in COMPANY are those ALONE. */
 static struct hits compare(const char *model, const struct way *w, const struct load *l, int64_t company,
                            int round)
 {
@@ -394,7 +394,7 @@ static void must_not_preempt(const char *name, const struct way *w, int64_t comp
                  n_preempted, w->admission);
 }
 
-/* Returns how often a request was preempted. */
+/* Returns the number of preemptions. */
 static size_t try_way(const char *name, const char *model, const struct way *w, const struct load *l,
                       int64_t company)
 {
@@ -418,8 +418,8 @@ static size_t try_way(const char *name, const char *model, const struct way *w, 
     return n_preempted;
 }
 
-/* The same with an engine for each round, which has nothing of the one before but what that wrote into STORE.
- * On a busy machine requests may not wait for what is read: then another round is made. */
+/* The same with a new engine for each round, which has only what the engine before it wrote into STORE. On a
+ * busy machine requests may not wait for all reads; then there is another round. */
 static size_t try_store(const char *name, const char *model, const struct way *w, const struct load *l,
                         int64_t company, const char *store)
 {
@@ -444,7 +444,7 @@ static size_t try_store(const char *name, const char *model, const struct way *w
     return n_preempted;
 }
 
-/* The store of W: an empty folder, or the server at REDIS; "" if W has none. */
+/* Returns the store of W: an empty folder, or the server at REDIS; "" if W has none. */
 static const char *new_store(const struct way *w, const char *redis)
 {
     static const char *folder;
@@ -458,14 +458,14 @@ static const char *new_store(const struct way *w, const char *redis)
     return path;
 }
 
-/* The ways and models that run by default: the first model with all requests in all ways, the others with a
+/* The ways and models of a default run: the first model with all requests in all ways, and the others with a
  * seventh of the requests in every other way. */
 static bool is_tried(size_t m, size_t w, size_t company)
 {
     return m == 0 ? w < 3 || company == 2 - w % 2 : company == (m + w) / 2 % 3 && (m + w) % 2;
 }
 
-/* Model M in all ways, or in those that are tried by default. Returns how often a request was preempted. */
+/* Runs model M in all ways, or in those of a default run. Returns the number of preemptions. */
 static size_t try_model(size_t m, bool all, const char *redis)
 {
     const struct load l = {m && !all ? m : 0, m && !all ? 7 : 1};

@@ -1,6 +1,6 @@
-/* test_oom.c - open and generate with every n-th allocation failing, and requests of an engine that stays
- * open: an error with a sentence, never a crash, never a leak, and the next request gets its tokens; and no
- * allocation inside a step, seen both by our allocator and by a replaced malloc(). */
+/* test_oom.c - opening and generating with every n-th allocation failing, and requests of an engine that
+ * stays open: there is an error with a sentence, no crash and no leak, and the next request gets its tokens.
+ * No step allocates, as seen both by our allocator and by a replaced malloc(). */
 #include <jansson.h>
 
 #include "base/err.h"
@@ -12,13 +12,13 @@
 #include "files.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__has_feature)
-#define REPLACED_MALLOC 0 /* a sanitizer has replaced it already */
+#define REPLACED_MALLOC 0 /* A sanitizer has already replaced it. */
 #else
 #define REPLACED_MALLOC 1
 #endif
 
 #if REPLACED_MALLOC
-static volatile long n_in_step; /* calls of malloc() while a step ran on the same thread */
+static volatile long n_in_step; /* the number of malloc() calls while a step ran on the same thread */
 
 extern void *__libc_malloc(size_t);
 extern void *__libc_calloc(size_t, size_t);
@@ -48,7 +48,7 @@ void free(void *p)
 
 static const char *model = GALLOP_SOURCE_DIR "/models/demo";
 
-/* Of the bundled model, for short texts. */
+/* an engine on the bundled model, for short texts */
 static struct gallop_options small_options(const char *kv)
 {
     struct gallop_options o;
@@ -62,7 +62,7 @@ static struct gallop_options small_options(const char *kv)
     return o;
 }
 
-/* Opens, generates twice in one batch, closes. Returns the first code that is not 0. */
+/* Opens, generates twice in one batch, and closes. Returns the first code that is not 0. */
 static int scenario(const char *kv, char *err)
 {
     static const char *const stops[] = {"\n\n", "never found"};
@@ -94,7 +94,7 @@ static int scenario(const char *kv, char *err)
     return rc;
 }
 
-/* The same without an engine: opens an executor, and computes a prompt and a row, with a pick. */
+/* The same without an engine: opens an executor, and computes a prompt and a row with a pick. */
 static int scenario_outside(const char *kv, char *err)
 {
     static const int32_t ids[5] = {3, 14, 15, 92, 65}, blocks[2] = {2, 1};
@@ -191,11 +191,11 @@ enum { ANSWERS = 3, NEW = 6 };
 struct outcome {
     int32_t token[ANSWERS][NEW];
     size_t n[ANSWERS];
-    int code; /* of the submission, or that of a sequence which ended with an error */
+    int code; /* the code of the submission, or of a sequence that ended with an error */
     char err[GALLOP_ERR_SIZE];
 };
 
-/* A request of each kind. */
+/* Makes a request of each kind. */
 static struct gallop_request request(int kind)
 {
     static const char *const stops[] = {"\n\n", "never found"};
@@ -256,8 +256,8 @@ static void assert_same(const struct outcome *a, const struct outcome *b)
     assert_memory_equal(a->token, b->token, sizeof(a->token));
 }
 
-/* Every allocation of a request of KIND fails once: of its submission, of rows that are reserved, forked and
- * published, of its texts. Returns how many failed. */
+/* Every allocation of a request of KIND fails once: of its submission, of its rows when they are reserved,
+ * forked and published, of its texts. Returns how many failed. */
 static long every_allocation_of_a_request_fails(struct gallop *g, int kind)
 {
     struct outcome expected, usual, o;
@@ -268,7 +268,7 @@ static long every_allocation_of_a_request_fails(struct gallop *g, int kind)
     ask(g, kind, &expected);
     if (expected.code)
         fail_msg("kind %d: %s", kind, expected.err);
-    ask(g, 0, &usual); /* the last event's sequence is held until the next */
+    ask(g, 0, &usual); /* The last event keeps its sequence until the next one. */
     blocks = mem_live_blocks();
     regions = map_region_live_bytes();
     for (bool failed = true; failed; n += failed) {
@@ -276,7 +276,7 @@ static long every_allocation_of_a_request_fails(struct gallop *g, int kind)
         ask(g, kind, &o);
         failed = mem_failed();
         mem_fail_at(0);
-        if (o.code == 0) /* what a cache could not have was computed again */
+        if (o.code == 0) /* Rows that the cache could not keep were computed again. */
             assert_same(&o, &expected);
         else if (strlen(o.err) < 10 || o.code != GALLOP_NO_MEMORY)
             fail_msg("allocation %ld of kind %d: code %d, \"%s\"", n + 1, kind, o.code, o.err);
@@ -315,14 +315,14 @@ static void forks_hits_and_what_is_kept_need_no_memory(void **state)
     struct gallop_options o = engines_options(4, 16, 64);
     struct gallop *g = engines_open("demo", &o);
 
-    for (int kind = 0; kind < 8; kind++) { /* twice: the second time has cache hits */
+    for (int kind = 0; kind < 8; kind++) { /* This runs twice, because the second time has cache hits. */
         struct gallop_request r = request(kind % 4);
         struct gallop_event ev;
 
         size_t kv_bytes = mem_tag_bytes(MEM_KV);
 
         assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
-        while (gallop_next(g, &ev)) { /* the memory of a sequence itself is the engine's */
+        while (gallop_next(g, &ev)) { /* The memory of a sequence itself belongs to the engine. */
             assert_int_equal(mem_tag_bytes(MEM_KV), kv_bytes);
             if (ev.type == GALLOP_FINISHED && ev.finish != GALLOP_FINISH_LENGTH)
                 fail_msg("kind %d: %s", kind, ev.error ? ev.error : "ended early");
@@ -334,8 +334,8 @@ static void forks_hits_and_what_is_kept_need_no_memory(void **state)
 
 /* ---- an engine with a KV store ---- */
 
-/* Opens an engine with the store AT, submits KIND and closes. Allocation N after the opening fails (0: none
- * does). Returns whether it did; *N_STORED counts rows from the store. */
+/* Opens an engine with the store AT, submits KIND and closes. Allocation N after the opening fails (0: none).
+ * Returns whether it failed; *N_STORED counts rows from the store. */
 static bool ask_beside_a_store(const char *at, int kind, long n, struct outcome *o, uint64_t *n_stored)
 {
     struct gallop_options opt = engines_options(4, 16, 64);
@@ -380,7 +380,7 @@ static long every_allocation_beside_a_store_fails(int kind, bool warm)
     new_store(at);
     ask_beside_a_store(at, kind, 0, &expected, &n_stored);
     assert_int_equal(n_stored, 0);
-    for (int i = 0; warm && kind != 2 && n_read == 0; i++) { /* a busy machine may not wait for the disk */
+    for (int i = 0; warm && kind != 2 && n_read == 0; i++) { /* A busy machine may not wait for the disk. */
         ask_beside_a_store(at, kind, 0, &o, &n_read);
         assert_same(&o, &expected);
         assert_true(i < 50);
@@ -427,7 +427,7 @@ static void nothing_allocates_inside_a_step(void **state)
     mem_guard_down();
     assert_true(n_in_step == 2);
 #else
-    assert_int_equal(scenario("slab_pool", err), 0); /* mem.c aborts on an allocation inside a step */
+    assert_int_equal(scenario("slab_pool", err), 0); /* mem.c aborts on an allocation inside a step. */
 #endif
 }
 
@@ -446,8 +446,9 @@ int main(void)
     };
     char err[GALLOP_ERR_SIZE];
 
-    json_set_alloc_funcs(mem_lib_alloc, mem_free); /* as the program does, so that jansson fails too */
+    /* The program sets the same functions, so that allocations of jansson fail as well. */
+    json_set_alloc_funcs(mem_lib_alloc, mem_free);
     log_set_level(LOG_ERROR);
-    scenario("slab_pool", err); /* what libraries allocate once and keep is allocated now */
+    scenario("slab_pool", err); /* Libraries allocate what they keep now. */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* test_op_config.c - what the operator configuration takes, refuses and replaces. */
+/* test_op_config.c - what the operator configuration accepts, refuses and replaces. */
 #include "engine/op_config.h"
 
 #include <jansson.h>
@@ -19,12 +19,12 @@ static void an_unknown_kind_or_backend_is_refused_by_name(void **state)
     op_config_fini(&c);
     c = (struct op_config){0};
     assert_int_not_equal(op_config_read(&c, "{\"norm\": \"slab\"}", NULL, &e),
-                         0); /* a name of attention only */
+                         0); /* the name of an attention backend only */
     assert_non_null(strstr(e.msg, "slab"));
     op_config_fini(&c);
 }
 
-/* As its server reads them, and as its document writes them. */
+/* The names as PACE's server reads them, and as its document writes them. */
 static void pace_spells_kinds_and_backends_its_own_way(void **state)
 {
     static const char json[] =

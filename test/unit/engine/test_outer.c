@@ -1,8 +1,9 @@
-/* test_outer.c - an outer scheduler drives the public executor as badly as it is allowed to, and every row of
- * logits has the bits that the engine computes for that text alone: blocks in any order, full ones shared
- * (also while another sequence writes them), copied before a shared one is written, prompts in random chunks
- * with single tokens in the same step, sequences that are truncated, evicted and computed again elsewhere,
- * blocks that no layer sees replaced by block 0, and tables padded with arbitrary numbers. */
+/* test_outer.c - a scheduler outside the engine drives the public executor in every way that is allowed, and
+ * every row of logits has the bits that the engine computes for that text alone. Blocks come in any order;
+ * full blocks are shared, also while another sequence writes them; shared blocks are copied before they are
+ * written; prompts run in random chunks, with single tokens in the same step; sequences are truncated,
+ * evicted and computed again elsewhere; blocks that no layer sees are replaced by block 0; and tables are
+ * padded with arbitrary numbers. */
 #include "base/rng.h"
 #include "engines.h"
 
@@ -11,8 +12,8 @@ enum { TABLE = (LONGEST + BLOCK - 1) / BLOCK + 2 };
 
 struct job {
     bool live, in_run;
-    size_t text, len, n; /* rows computed, or that the run will compute */
-    size_t floor;        /* it cannot be truncated below this: earlier rows were dropped */
+    size_t text, len, n; /* the number of rows that are computed, or that the run will compute */
+    size_t floor;        /* The sequence cannot be truncated below this, because earlier rows were dropped. */
     int32_t block[TABLE];
     size_t n_blocks;
 };
@@ -20,8 +21,8 @@ struct job {
 struct outer {
     struct gallop_executor *x;
     struct gallop_executor_caps caps;
-    size_t window; /* of all layers, 0: one sees all rows */
-    size_t sink;   /* first rows that they see besides it */
+    size_t window; /* the window of all layers; 0: one layer sees all rows */
+    size_t sink;   /* the first rows that the layers see in addition */
     int32_t text[TEXTS][LONGEST];
     float *want[TEXTS]; /* [LONGEST, V] */
     uint64_t seed, draws;
@@ -31,7 +32,7 @@ struct outer {
     struct job job[JOBS];
     struct gallop_rows rows[JOBS];
     int32_t table[JOBS][TABLE];
-    size_t n, n_rows, n_wanted; /* of the run that is planned */
+    size_t n, n_rows, n_wanted; /* the rows of the planned run */
     size_t shared, in_flight, copied, preempted, back, mixed, nulls, refused, compared;
 };
 
@@ -40,7 +41,7 @@ static size_t draw(struct outer *o, size_t n)
     return (size_t)(rng_uniform(o->seed, o->draws++) * (double)n);
 }
 
-/* Texts 0 to 2 begin alike, and so do 3 to 5. */
+/* Texts 0 to 2 begin alike, and so do texts 3 to 5. */
 static void make_texts(struct outer *o)
 {
     for (size_t t = 0; t < TEXTS; t++) {
@@ -49,7 +50,7 @@ static void make_texts(struct outer *o)
     }
 }
 
-/* What the engine computes for each text alone, as if it were as long as any. */
+/* Computes what the engine gives for each text alone, with the text padded to the longest length. */
 static void compute_references(struct outer *o, const char *model, const struct gallop_options *with)
 {
     struct gallop_options own = *with;
@@ -85,9 +86,9 @@ static void compute_references(struct outer *o, const char *model, const struct 
     gallop_close(g);
 }
 
-/* ---- what is common to blocks and slots ---- */
+/* ---- common parts of blocks and slots ---- */
 
-/* Rows of JOB [i] for the next run: random many of them, random many wanted. */
+/* Chooses a random number of rows of JOB [i] for the next run, of which a random number is wanted. */
 static void plan(struct outer *o, size_t i, size_t n)
 {
     struct job *j = &o->job[i];
@@ -102,7 +103,7 @@ static void plan(struct outer *o, size_t i, size_t n)
     j->in_run = true;
 }
 
-/* How many rows J may compute now. */
+/* Returns how many rows J may compute now. */
 static size_t chunk(struct outer *o, const struct job *j)
 {
     size_t n = draw(o, 2) ? 1 : 1 + draw(o, 25), left = j->len - j->n, room = ROWS - o->n_rows;
@@ -134,7 +135,7 @@ static void start(struct outer *o, struct job *j)
     *j = (struct job){.live = true, .text = draw(o, TEXTS), .len = 10 + draw(o, LONGEST - 9)};
 }
 
-/* The rows of the run, and whose they are, in another order. */
+/* Makes the rows of the run and their owners, in another order. */
 static void shuffle(struct outer *o, size_t who[JOBS])
 {
     for (size_t i = o->n; i > 1; i--) {
@@ -153,7 +154,7 @@ static void shuffle(struct outer *o, size_t who[JOBS])
 static void put(struct outer *o, int32_t b)
 {
     if (b && --o->refs[b] == 0) {
-        size_t at = draw(o, o->n_free + 1); /* anywhere among the free ones */
+        size_t at = draw(o, o->n_free + 1); /* The block is anywhere among the free ones. */
 
         o->free[o->n_free] = o->free[at];
         o->free[at] = b;
@@ -167,8 +168,8 @@ static void keep_blocks(struct outer *o, struct job *j, size_t n)
         put(o, j->block[--j->n_blocks]);
 }
 
-/* Returns a free block. If there is none, another job that is not in the run loses its blocks. 0: there was
- * none to take. */
+/* Returns a free block. If there is none, another job that is not in the run loses its blocks. 0: no block
+ * can be freed. */
 static int32_t take(struct outer *o, const struct job *but)
 {
     for (size_t k = 0; o->n_free == 0 && k < JOBS; k++) {
@@ -191,7 +192,8 @@ static size_t common(const struct job *a, const struct job *b)
     return a->text == b->text ? LONGEST : a->text / 3 == b->text / 3 ? COMMON : 0;
 }
 
-/* J, which has just come, shares full blocks of another that begins alike: also such as are being written. */
+/* J, which is new, shares full blocks of another sequence that begins alike, also those that are being
+ * written. */
 static void share(struct outer *o, struct job *j)
 {
     for (size_t k = 0; k < JOBS && j->n_blocks == 0; k++) {
@@ -218,7 +220,7 @@ static void go_back(struct outer *o, struct job *j)
     keep_blocks(o, j, (n + BLOCK - 1) / BLOCK);
 }
 
-/* Gives J a block of its own for its next rows. */
+/* Gives J its own block for its next rows. */
 static bool own(struct outer *o, struct job *j)
 {
     size_t i = j->n / BLOCK;
@@ -236,7 +238,7 @@ static bool own(struct outer *o, struct job *j)
     return true;
 }
 
-/* Where all layers have windows, blocks that they have passed are not needed. */
+/* Where all layers have windows, blocks before the windows are not needed. */
 static void drop_unseen(struct outer *o, struct job *j)
 {
     size_t first = o->window && j->n + 1 > o->window ? j->n + 1 - o->window : 0;
@@ -351,7 +353,7 @@ static void run_slots(struct outer *o)
     while (o->n && (rc = gallop_executor_run(o->x, o->rows, o->n, &out, err)) != 0) {
         size_t s = o->n - 1;
 
-        if (rc == GALLOP_BAD_INPUT) { /* one was truncated too far for its windows */
+        if (rc == GALLOP_BAD_INPUT) { /* A sequence was truncated too far for its windows. */
             assert_non_null(strstr(err, "a window has dropped"));
             for (s = 0; o->rows[s].slot != strtoul(strstr(err, "slot ") + 5, NULL, 10); s++)
                 assert_true(s < o->n);

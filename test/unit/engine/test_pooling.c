@@ -1,5 +1,5 @@
-/* test_pooling.c - embeddings are the hidden states after the last norm, of the last token or the mean of
- * all, with the same bits alone and in company, whatever the chunks and cached rows. */
+/* test_pooling.c - embeddings are the hidden states after the last norm, of the last token or the mean of all
+ * tokens, with the same bits alone and beside other requests, for any chunks and any cached rows. */
 #include "engines.h"
 
 #include "engine/llm.h"
@@ -8,7 +8,7 @@ enum { N_TEXTS = 6, MOST = 90, MOST_HIDDEN = 512 };
 
 static const char *const models[] = {"llama3-rope", "gemma3", "opt-postln-proj"};
 
-/* Of a text: [n_hidden]. */
+/* the embedding of a text: [n_hidden] */
 struct vectors {
     float last[MOST_HIDDEN], mean[MOST_HIDDEN];
 };
@@ -62,7 +62,7 @@ static int submit(struct gallop *g, size_t text, enum gallop_pooling pooling)
     return rc;
 }
 
-/* Every embedding is the one in WANT. Returns their number. */
+/* Checks that every embedding is that of WANT. Returns their number. */
 static size_t compare(struct gallop *g, const struct vectors *want, size_t n_hidden)
 {
     struct gallop_event ev;
@@ -102,7 +102,7 @@ static void embeddings_are_the_hidden_states(const char *name)
         o.threads = s == 1 ? 2 : 1;
         g = engines_open(name, &o);
         E = engine_llm(g)->model.info.hidden;
-        for (int round = 0; round < 2; round++) { /* the second finds rows of the first */
+        for (int round = 0; round < 2; round++) { /* The second request finds rows of the first. */
             for (size_t t = 0; t < N_TEXTS; t++) {
                 assert_int_equal(submit(g, t, GALLOP_POOL_LAST), 0);
                 assert_int_equal(submit(g, t, GALLOP_POOL_MEAN), 0);
@@ -131,7 +131,7 @@ static void what_has_no_embedding_is_refused(void **state)
     r.ids = ids;
     r.n_ids = 2;
     r.pooling = GALLOP_POOL_LAST;
-    assert_int_not_equal(gallop_submit(g, &r, NULL, NULL), 0); /* tokens are asked for */
+    assert_int_not_equal(gallop_submit(g, &r, NULL, NULL), 0); /* This request generates tokens. */
     r.sampling.max_new_tokens = 0;
     r.n = 2;
     assert_int_not_equal(gallop_submit(g, &r, NULL, NULL), 0);
@@ -146,7 +146,7 @@ static void what_has_no_embedding_is_refused(void **state)
     gallop_close(g);
 }
 
-/* What one request of LONG_PROMPT tokens takes, with its rows in steps of as many as a step has. */
+/* Returns the cost of one request of LONG_PROMPT tokens, with as many rows in each step as fit. */
 enum { LONG_PROMPT = 900 };
 
 struct work_done {
@@ -193,7 +193,7 @@ static void a_mean_takes_the_steps_and_operations_of_a_last_token(void **state)
 
     assert_int_equal(last.steps, 2); /* 512 and 388 rows */
     assert_int_equal(mean.steps, last.steps);
-    assert_true(last.head_flops == 0 && mean.head_flops == 0); /* logits are not computed */
+    assert_true(last.head_flops == 0 && mean.head_flops == 0); /* Logits are not computed. */
     assert_true(mean.flops > 0 && mean.flops <= 1.1 * last.flops);
 }
 
@@ -203,7 +203,7 @@ static void a_scored_prompt_takes_the_steps_of_one_that_is_not(void **state)
 
     assert_int_equal(plain.steps, 2);
     assert_int_equal(scored.steps, plain.steps);
-    assert_true(plain.head_flops == 0); /* no token is asked for */
+    assert_true(plain.head_flops == 0); /* No tokens are generated. */
     assert_true(scored.head_flops > 0);
 }
 

@@ -1,6 +1,5 @@
-/* test_prefix_cache.c - what is found, by whom, and how it is counted. That a hit never changes a bit is
- * test_mixed.c's.
- */
+/* test_prefix_cache.c - which rows are found, by which requests, and how they are counted. test_mixed.c shows
+ * that a hit never changes a bit. */
 #include "engine/engine_priv.h"
 #include "engines.h"
 
@@ -8,7 +7,7 @@ static void hits_are_counted_once_and_whole_prompts_but_for_a_row_are_hits(void 
 {
     static const struct {
         const char *index;
-        size_t cached; /* of 100 tokens that come again */
+        size_t cached; /* the prompt of 100 tokens that is repeated */
     } way[] = {{NULL, 99}, {"radix", 99}, {"hash", 96}, {"none", 0}};
 
     for (size_t w = 0; w < sizeof(way) / sizeof(way[0]); w++) {

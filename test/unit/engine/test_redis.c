@@ -1,6 +1,6 @@
-/* test_redis.c - KV blocks on a Redis server: read by a later engine with the same tokens. A server that is
- * missing, hangs, leaves or answers nonsense costs cache hits, never an answer. The tests start their own
- * servers: redis-server, if it is installed, and listeners that behave badly. */
+/* test_redis.c - KV blocks on a Redis server: a later engine reads them and gets the same tokens. A server
+ * that is missing, hangs, disconnects or answers nonsense costs cache hits, and never an answer. The tests
+ * start their own servers: redis-server, if it is installed, and listeners with faults. */
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -62,7 +62,7 @@ static void blocks_are_read_from_a_server_after_a_restart(void **state)
     ask_with(NULL, alone);
     assert_int_equal(ask_with(where, got), 0);
     must_equal();
-    for (int i = 0; i < 50 && got->end.n_stored < WHOLE; i++) /* a busy machine may not wait */
+    for (int i = 0; i < 50 && got->end.n_stored < WHOLE; i++) /* A busy machine may not wait. */
         ask_with(where, got);
     assert_int_equal(got->end.n_stored, WHOLE);
     must_equal();
@@ -87,12 +87,12 @@ static void a_server_that_leaves_is_done_without(void **state)
     must_equal();
     assert_int_equal(got->end.n_stored, 0);
     gallop_close(g);
-    assert_int_equal(ask_with(where, got), 0); /* and with a server that never existed */
+    assert_int_equal(ask_with(where, got), 0); /* the same with a server that never existed */
     must_equal();
     log_set_level(LOG_WARN);
 }
 
-/* Listens, and answers all input with ANSWER (NULL: not at all), until the process ends. */
+/* Listens, and answers all input with ANSWER (NULL: never), until the process ends. */
 static pid_t begin_listener(const char *answer, bool hangs_up)
 {
     int fd = redis_server_listen(where);
@@ -126,7 +126,7 @@ static void nonsense_and_silence_cost_hits_and_no_answer(void **state)
                {"$-1\r\n", false},
                {":1\r\n", false},
                {"+OK\r\n", false},
-               {"$1\r\n1\r\n", false}, /* greets well, and then this */
+               {"$1\r\n1\r\n", false}, /* It greets correctly, and then sends this. */
                {NULL, false}};
 
     if (!redis_server_is_built_in())

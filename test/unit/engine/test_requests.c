@@ -1,7 +1,5 @@
-/* test_requests.c - what becomes of requests on their way: cancelled at any point, preempted when the cache
- * is full, ended by a stop string or for lack of memory, dropped with the engine. Counts, not times, are
- * looked at.
- */
+/* test_requests.c - the ends of requests: cancelled at any time, preempted when the cache is full, ended by a
+ * stop string or for lack of memory, dropped with the engine. Counts are checked, and not times. */
 #include <pthread.h>
 
 #include "base/err.h"
@@ -15,12 +13,12 @@
 
 enum { LONGEST = ENGINES_MOST_TOKENS, MOST = 8 };
 
-/* ---- a cache that watches the steps ---- */
+/* ---- a cache that observes the steps ---- */
 
 static struct {
     struct gallop *g;
     struct kv_type type;
-    struct kv_ops ops; /* the engine's own, but for what is below */
+    struct kv_ops ops; /* the engine's own functions, except those below */
     int (*reserve)(struct kv *c, size_t seq, size_t n);
     size_t n_calls, cancel_at, largest;
     uint64_t id;
@@ -33,7 +31,7 @@ static void *cancel_thread(void *arg)
     return NULL;
 }
 
-/* The call number cancel_at cancels from another thread, in the middle of a step. */
+/* Call number cancel_at cancels from another thread, in the middle of a step. */
 static int watched_reserve(struct kv *c, size_t seq, size_t n)
 {
     static size_t last;
@@ -105,7 +103,7 @@ static void a_request_is_cancelled_and_the_other_goes_on_as_if_alone(void **stat
 
     engines_submit_text(g, 30, 20, 1);
     engines_run(g, alone);
-    for (int first = 0; first < 2; first++) { /* before the other, and after it */
+    for (int first = 0; first < 2; first++) { /* before the other request, and after it */
         memset(out, 0, sizeof(out));
         for (size_t k = 0; k < 2; k++)
             id[k == (size_t)first] = engines_submit_text(g, 30, 20, k == (size_t)first);
@@ -128,8 +126,8 @@ static void all_that_were_submitted_are_cancelled_and_none_that_come_later(void 
     struct gallop *g = engines_open("llama3-rope", &o);
     struct engines_answer out[4] = {0};
 
-    assert_int_equal(gallop_cancel(g, 0), 0); /* there is no request */
-    assert_int_equal(gallop_cancel(g, 1), 0); /* no request has this number yet */
+    assert_int_equal(gallop_cancel(g, 0), 0); /* There is no request. */
+    assert_int_equal(gallop_cancel(g, 1), 0); /* No request has this id yet. */
     assert_int_equal(gallop_cancel(g, UINT64_MAX), 0);
     engines_submit_text(g, 20, 4, 0);
     engines_submit_text(g, 20, 4, 1);
@@ -214,7 +212,7 @@ static void an_engine_is_closed_with_requests_at_every_stage_and_leaks_none(void
     size_t blocks = mem_live_blocks(), regions = map_region_live_bytes();
 
     for (int n_taken = 0; n_taken < 12;
-         n_taken++) { /* both end in the second step, with events to be fetched */
+         n_taken++) { /* Both end in the second step, with events that the caller has not taken. */
         struct gallop_options o = engines_options(2, 64, 256);
         struct gallop *g = engines_open("llama3-rope", &o);
         struct gallop_event ev;
@@ -230,7 +228,7 @@ static void an_engine_is_closed_with_requests_at_every_stage_and_leaks_none(void
     }
 }
 
-/* The queue's end stays right, whichever request leaves it. */
+/* The tail of the queue stays right whichever request is removed. */
 static void requests_that_come_while_others_run_are_served(void **state)
 {
     struct gallop_options o = engines_options(2, 64, 256);
@@ -245,7 +243,7 @@ static void requests_that_come_while_others_run_are_served(void **state)
     while (gallop_next(g, &ev)) {
         engines_take(out, &ev);
         if (ev.type == GALLOP_FINISHED &&
-            n < MOST) { /* one is cancelled, the first or one in the middle; one is added */
+            n < MOST) { /* A request is cancelled, the first one or one in the middle, and one is added. */
             engines_submit_text(g, 20, 3 + (int64_t)(n % 3), n);
             n++;
         }
@@ -259,12 +257,12 @@ static void requests_that_come_while_others_run_are_served(void **state)
 
 /* ---- a full cache ---- */
 
-/* Sixteen blocks of 16 rows for four requests that end with 127 rows, so that two fit completely. All four
- * are admitted: prompts of 16 and one more block for each take eight blocks. With 64 rows each they fill the
- * cache; the fourth is preempted with 64 rows. With 80 rows of each of three, one block is left; the third is
- * preempted with 80 rows. Two finish. The third is admitted again and then the fourth, with 81 and 65 rows
- * and one more block each, which are 7 and 6 blocks; in the end they have 8 and 7. No request is preempted
- * twice. */
+/* Sixteen blocks of 16 rows serve four requests that end with 127 rows, so that two fit completely. All four
+ * are admitted: prompts of 16 rows and one more block for each take eight blocks. With 64 rows each they fill
+ * the cache, and the fourth is preempted with 64 rows. With 80 rows of each of three, one block is left, and
+ * the third is preempted with 80 rows. Two finish. The third is admitted again and then the fourth, with 81
+ * and 65 rows and one more block each, which are 7 and 6 blocks; in the end they have 8 and 7. No request is
+ * preempted twice. */
 static void a_preempted_request_waits_until_its_rows_fit(void **state)
 {
     static const char *const types[] = {"slab_pool", "paged", "dynamic", "bmc"};
@@ -296,7 +294,8 @@ static void a_preempted_request_waits_until_its_rows_fit(void **state)
         if (t < 2) {
             assert_int_equal(s.n_preempted, 2);
             assert_int_equal(s.n_recomputed_tokens, 64 + 80);
-        } else if (s.n_preempted > 4 || s.n_recomputed_tokens > 4 * 127) /* regions that grow ahead */
+            /* These are regions that grow ahead. */
+        } else if (s.n_preempted > 4 || s.n_recomputed_tokens > 4 * 127)
             fail_msg("%s: %d times preempted, %d rows computed again; at most once each is expected",
                      types[t], (int)s.n_preempted, (int)s.n_recomputed_tokens);
         assert_int_equal(s.n_prompt_tokens, 4 * 16);
@@ -305,8 +304,8 @@ static void a_preempted_request_waits_until_its_rows_fit(void **state)
     }
 }
 
-/* Nine blocks for three that end with 63 rows: at 48 rows each the first asks for more, and the third
- * goes. */
+/* Nine blocks serve three requests that end with 63 rows. At 48 rows each the first needs another block, and
+ * the third is preempted. */
 static void of_three_the_youngest_is_preempted(void **state)
 {
     struct gallop_options o = engines_options(3, 64, 144);
@@ -323,7 +322,7 @@ static void of_three_the_youngest_is_preempted(void **state)
         engines_take(out, &ev);
     assert_int_equal(out[0].n, 48);
     assert_int_equal(out[1].n, 48);
-    assert_int_equal(out[2].n, 49 - 16); /* the token after the last row it had */
+    assert_int_equal(out[2].n, 49 - 16); /* the token after the last row that it had */
     engines_run(g, out);
     assert_int_equal(out[1].end.finish, GALLOP_FINISH_LENGTH);
     assert_int_equal(out[2].end.finish, GALLOP_FINISH_LENGTH);
@@ -332,8 +331,8 @@ static void of_three_the_youngest_is_preempted(void **state)
     gallop_close(g);
 }
 
-/* Nine blocks for two that end with 79 rows: at 64 rows each the first takes the last block, and the second,
- * which is the youngest, is preempted itself. */
+/* Nine blocks serve two requests that end with 79 rows. At 64 rows each the first takes the last block. The
+ * second, which is the youngest, is preempted itself. */
 static void the_youngest_is_preempted_by_its_own_need(void **state)
 {
     struct gallop_options o = engines_options(2, 64, 144);
@@ -343,7 +342,7 @@ static void the_youngest_is_preempted_by_its_own_need(void **state)
 
     memset(out, 0, sizeof(out));
     o.kv_cache_tokens = 144;
-    o.prefix_index = "none"; /* or the rows it gave back would be found again */
+    o.prefix_index = "none"; /* Otherwise the rows that it gave back would be found again. */
     g = engines_open("llama3-rope", &o);
     for (size_t q = 0; q < 2; q++)
         engines_submit_text(g, 16, 64, q);
@@ -359,7 +358,7 @@ static void the_youngest_is_preempted_by_its_own_need(void **state)
     gallop_close(g);
 }
 
-/* A prompt that would only just begin is not begun: it would have to be thrown away again. */
+/* A prompt that could only just begin is not started, because its rows would soon be dropped. */
 static void a_prompt_waits_while_its_rows_do_not_fit(void **state)
 {
     struct gallop_options o = engines_options(4, 64, 256);
@@ -372,7 +371,7 @@ static void a_prompt_waits_while_its_rows_do_not_fit(void **state)
     g = engines_open("llama3-rope", &o);
     engines_submit_text(g, 100, 60, 0); /* 7 blocks, then 10 */
     engines_submit_text(g, 140, 20, 1); /* 9 blocks, so that both fit for a while, then 10 */
-    engines_submit_text(g, 10, 10, 2);  /* it would fit, but others are first */
+    engines_submit_text(g, 10, 10, 2);  /* It would fit, but other requests are first. */
     assert_int_equal(gallop_next(g, &ev), 1);
     engines_take(out, &ev);
     assert_int_equal(engines_stats(g).n_running, 1);
@@ -385,8 +384,8 @@ static void a_prompt_waits_while_its_rows_do_not_fit(void **state)
     gallop_close(g);
 }
 
-/* The last token of an answer is not computed: 64 rows are four blocks, a fifth would be too much to
- * begin. */
+/* The last token of an answer is not computed: 64 rows are four blocks, and a fifth block would prevent the
+ * start. */
 static void two_that_fill_the_cache_to_the_last_row_run_together(void **state)
 {
     struct gallop_options o = engines_options(2, 128, 128);
@@ -408,7 +407,7 @@ static void two_that_fill_the_cache_to_the_last_row_run_together(void **state)
     gallop_close(g);
 }
 
-/* The longest sequence can always run alone, also where the pool is the least that is allowed. */
+/* The longest sequence can always run alone, also with the smallest pool that is allowed. */
 static void the_longest_request_ends_in_the_smallest_cache(void **state)
 {
     static const char *const types[] = {"slab_pool", "paged", "dynamic", "bmc"},
@@ -449,7 +448,8 @@ static void the_longest_request_ends_in_the_smallest_cache(void **state)
 
 /* ---- text ---- */
 
-/* A tokenizer of three tokens: 4 is an x followed by the beginning of a character, 5 is 2000 letters. */
+/* Makes a tokenizer of three tokens: 4 is an x followed by the beginning of a character, and 5 has 2000
+ * letters. */
 static const char *made;
 
 static void make_model(void)
@@ -478,7 +478,7 @@ static struct gallop *open_made(void)
     return engines_open(made, &o);
 }
 
-/* N_NEW times TOKEN. */
+/* Returns a request for N_NEW times TOKEN. */
 static void submit_forced(struct gallop *g, int32_t token, int64_t n_new, const char *stop, size_t which)
 {
     const int32_t ids[] = {7, 8, 9};
@@ -511,7 +511,7 @@ static void nothing_is_shown_behind_a_stop_string(void **state)
     submit_forced(g, 4, 9, "x", 1);
     submit_forced(g, 4, 9, "\xef\xbf\xbdx", 2);
     engines_run(g, out);
-    assert_string_equal(out[0].text, "x\xef\xbf\xbdx\xef\xbf\xbd"); /* the last one was held back */
+    assert_string_equal(out[0].text, "x\xef\xbf\xbdx\xef\xbf\xbd"); /* The last token was held back. */
     assert_string_equal(out[1].text, "");
     assert_int_equal(out[1].end.finish, GALLOP_FINISH_STOP);
     assert_int_equal(out[1].n, 1);
@@ -543,7 +543,7 @@ static void a_long_text_takes_no_more_memory_than_a_short_one(void **state)
     gallop_close(g);
 }
 
-/* Allocation N after the submit fails, and only that one. */
+/* Allocation N after the submission fails, and only that one. */
 static void no_memory_for_one_text_ends_that_request_and_no_other(void **state)
 {
     size_t n_failed = 0;
@@ -578,10 +578,10 @@ static void no_memory_for_one_text_ends_that_request_and_no_other(void **state)
         n_failed += n_faults;
         gallop_close(g);
     }
-    assert_true(n_failed > 0); /* the comparison: some of them were fatal to one */
+    assert_true(n_failed > 0); /* The comparison: some of the failures ended a request. */
 }
 
-/* ---- rows that a longer sequence makes wrong ---- */
+/* ---- rows that become wrong in a longer sequence ---- */
 
 static void likely(struct gallop *g, const int32_t *ids, size_t n, size_t n_new, struct engines_answer *a)
 {
@@ -601,8 +601,8 @@ static void likely(struct gallop *g, const int32_t *ids, size_t n, size_t n_new,
     assert_int_equal(a->n, n_new);
 }
 
-/* Longrope uses other factors for all rows once a sequence is longer than its border, 128 here: an answer
- * that crosses it continues as after a prompt of that length. */
+/* Longrope uses other factors for all rows once a sequence exceeds a length, 128 here: an answer that crosses
+ * it continues as after a prompt of that length. */
 static void an_answer_that_crosses_the_border_of_longrope_goes_on_with_new_rows(void **state)
 {
     enum { PROMPT = 120, FIRST = 10, REST = 10 };
@@ -641,15 +641,15 @@ static void submit_likely(struct gallop *g, const int32_t *ids, size_t n, size_t
         fail_msg("%s", err);
 }
 
-/* A second answer that begins when the first one has crossed the border, since another request had its place
- * until then: the first answer's rows of the prompt have factors that are not the second's. */
+/* A second answer begins after the first one has crossed the length, because another request had its slot
+ * until then. The first answer's rows of the prompt have factors that do not suit the second. */
 static void a_late_second_answer_takes_no_rows_from_behind_the_border_of_longrope(void **state)
 {
     enum { PROMPT = 120, NEW = 60, OTHER = 40 };
 
     for (int keep = 0; keep < 2; keep++) {
         struct gallop_options o = engines_options(2, 0, 256);
-        static struct engines_answer of[3]; /* the other request's, and the two */
+        static struct engines_answer of[3]; /* the other request's and the two of this request */
         int32_t ids[PROMPT];
         struct gallop_event ev;
         struct gallop *g;
@@ -662,7 +662,7 @@ static void a_late_second_answer_takes_no_rows_from_behind_the_border_of_longrop
         submit_likely(g, ids, PROMPT, NEW, 2, 1);
         while (gallop_next(g, &ev)) {
             if (ev.user == (void *)1 && ev.choice == 1 && of[2].n == 0)
-                assert_in_range(of[1].n, OTHER - 10, NEW - 1); /* it is late, and the first one runs */
+                assert_in_range(of[1].n, OTHER - 10, NEW - 1); /* It is late, and the first one runs. */
             ev.user = (void *)((size_t)ev.user + ev.choice);
             engines_take(of, &ev);
         }

@@ -1,9 +1,9 @@
-/* test_restart.c - one process answers with a KV store, another continues the answer from the blocks in the
- * store: the same tokens and the same bits of log-probabilities as without the interruption. test_store.c has
- * damaged records, and records that must not be found.
+/* test_restart.c - one process generates with a KV store, and another process continues the answer from the
+ * blocks in the store: the tokens and the bits of log-probabilities are the same as without the interruption.
+ * test_store.c has damaged records, and records that must not be found.
  *
  * The program calls itself: as a child it generates tokens [from, to) of one greedy answer and writes a
- * record per token. The parent never opens an engine.
+ * record for each token. The parent never opens an engine.
  */
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -20,26 +20,32 @@ enum { PROMPT = 150, BREAK = 6, STEPS = 14, LONGEST = 320, MOST_VOCAB = 1024, NO
 
 static const struct setup {
     const char *model, *dtype, *kv_dtype;
-} setups[] = {{"llama3-rope", "bf16", "auto"}, {"llama3-rope", "bf16", "int8"},
-              {"llama3-rope", "fp32", "auto"}, {"gemma3", "bf16", "auto"}, /* continues after its windows */
-              {"gemma3", "fp32", "int8"},      {"gemma4", "bf16", "auto"}, /* layers that share rows */
-              {"gemma4", "fp32", "int8"},      {"mistral", "bf16", "auto"},
+} setups[] = {{"llama3-rope", "bf16", "auto"},
+              {"llama3-rope", "bf16", "int8"},
+              /* This answer continues after the windows of the model. */
+              {"llama3-rope", "fp32", "auto"},
+              {"gemma3", "bf16", "auto"},
+              /* The layers of this model share rows. */
+              {"gemma3", "fp32", "int8"},
+              {"gemma4", "bf16", "auto"},
+              {"gemma4", "fp32", "int8"},
+              {"mistral", "bf16", "auto"},
               {"gemma3", "bf16", "int4"}};
 enum { N_SETUPS = 9, N_CACHES = 4 };
-static const size_t caches[N_CACHES] = {2, 5, 9, 11}; /* of ways.h: all with blocks of 16 rows */
+static const size_t caches[N_CACHES] = {2, 5, 9, 11}; /* the ways of ways.h, all with blocks of 16 rows */
 
-struct record { /* of one token */
+struct record { /* the record of one token */
     int32_t token;
-    float logprob[MOST_VOCAB]; /* of every id; zeros after the vocabulary */
+    float logprob[MOST_VOCAB]; /* the log-probability of every id, with zeros after the vocabulary */
 };
 
 struct task {
     size_t setup, cache;
     size_t from, to;
-    const char *store; /* its folder; "-": none */
+    const char *store; /* the folder of the store; "-": none */
 };
 
-/* The file with the records of a task. A task after the interruption continues those of "first". */
+/* Names the file with the records of a task. A task after the interruption continues those of "first". */
 static const char *records_of(const struct task *t)
 {
     return t->from ? "second" : t->to < STEPS ? "first" : "whole";
@@ -70,7 +76,7 @@ static struct gallop *open_task(const struct task *t)
     return g;
 }
 
-/* The prompt and the tokens before T, as "first" has them. */
+/* Reads the prompt and the tokens before T from the records of "first". */
 static size_t make_prompt(const struct task *t, int32_t *ids)
 {
     engines_text(0, 0, PROMPT, ids);
@@ -130,7 +136,7 @@ static int child(const struct task *t)
 
 /* ---- the parent ---- */
 
-/* Runs T in a process of its own, whose complaints go to the file "said"; its exit status. */
+/* Runs T in a child process, whose standard error goes to the file "said". Returns its exit status. */
 static int run(const struct task *t)
 {
     char number[4][24], store[512],
@@ -171,7 +177,7 @@ static void must_run(const struct task *t)
                  ways_name(&ways[caches[t->cache]]), t->from, t->to, rc, files_read("said", &n));
 }
 
-/* The records that T left are those of WANT from its first step on. */
+/* Checks that the records of T are those of WANT from its first step. */
 static bool same(const struct task *t, const char *want)
 {
     size_t n, expected = (t->to - t->from) * sizeof(struct record);
@@ -182,7 +188,7 @@ static bool same(const struct task *t, const char *want)
     return equal;
 }
 
-/* Every pooled cache hands on to every other, and each does so in each setup. */
+/* Every pooled cache hands its rows to every other, and each does so in each setup. */
 static void an_answer_goes_on_in_another_process_with_other_bits(void **state)
 {
     const size_t size[] = {N_SETUPS, N_CACHES, N_CACHES};
@@ -207,7 +213,8 @@ static void an_answer_goes_on_in_another_process_with_other_bits(void **state)
         if (!same(&first, want))
             fail_msg("%s %s %s: %s differs before the break", s->model, s->dtype, s->kv_dtype,
                      ways_name(&ways[caches[a]]));
-        assert_false(same(&first, want + sizeof(struct record))); /* the comparison: a step too late */
+        /* the comparison, with a step that is too late */
+        assert_false(same(&first, want + sizeof(struct record)));
         must_run(&second);
         if (!same(&second, want))
             fail_msg("%s %s %s: from %s to %s, what comes behind the break differs", s->model, s->dtype,
@@ -227,6 +234,6 @@ int main(int argc, char **argv)
     if (argc == 6)
         return child(&(struct task){(size_t)atoi(argv[1]), (size_t)atoi(argv[2]), (size_t)atoi(argv[3]),
                                     (size_t)atoi(argv[4]), argv[5]});
-    files_enter(); /* children have it too */
+    files_enter(); /* The children inherit this. */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,6 @@
-/* test_sample.c - the sampling chain against transformers (committed cases), against a slow chain with
- * full sorts, and the pick against its distribution.
- */
-/* long: one chain, many ways to hold it against something */
+/* test_sample.c - the sampling chain against committed results of transformers and against a slow chain with
+ * full sorts; and the picked tokens against their distribution. */
+/* long: one chain, tested in many ways */
 #include <jansson.h>
 #include <math.h>
 
@@ -47,7 +46,7 @@ static int pick(const struct sample_history *h, size_t n, size_t n_output, struc
     return sample_pick(&smp, &p, h, logits, n, n_output, r);
 }
 
-/* The first difference between two distributions by id, or NULL. */
+/* Returns the first difference between two distributions by id, or NULL. */
 static const char *differ(const struct sample_prob *a, size_t n_a, const struct sample_prob *b, size_t n_b)
 {
     if (n_a != n_b)
@@ -152,7 +151,7 @@ static int ascending_id(const void *a, const void *b)
     return x->id < y->id ? -1 : 1;
 }
 
-/* Fills OUT; *clear says that no cut lies so near a token that rounding could decide. */
+/* Fills OUT. *clear: no limit is so near to a token that rounding could decide. */
 static size_t slow_chain(size_t n, struct sample_prob *out, bool *clear)
 {
     size_t m = 0, kept;
@@ -235,7 +234,7 @@ static void the_chain_agrees_with_full_sorts_for_every_size(void **state)
         if (!clear && p.min_p != 1)
             continue;
         difference = differ(probs, n_probs, want, n_want);
-        /* a later test covers which of equal logits top_p keeps */
+        /* A later test checks which of equal logits top_p keeps. */
         if (difference && !(p.top_p < 1 && shape == 2))
             fail_msg("round %zu: n %zu shape %d k %zu p %g min %g t %g: %s (%zu, %zu)", round, n, shape,
                      p.top_k, p.top_p, p.min_p, p.temperature, difference, n_probs, n_want);
@@ -252,7 +251,7 @@ static void of_equal_logits_top_p_keeps_as_many_as_needed_lowest_ids_first(void 
     assert_int_equal(explain(NULL, 1000, 0), 0);
     assert_int_equal(n_probs, 500);
     assert_int_equal(probs[499].id, 499);
-    p.top_k = 10; /* ties with the tenth stay: no limit here */
+    p.top_k = 10; /* Ties with the tenth token are kept; none has to go. */
     assert_int_equal(explain(NULL, 1000, 0), 0);
     assert_int_equal(n_probs, 500);
     logits[7] = 2;
@@ -288,7 +287,7 @@ static void stages_tell_what_is_left(void **state)
         assert_int_equal(stages[i].survivors, left[i]);
     }
     for (int i = 3; i < 100; i++)
-        logits[i] = -INFINITY; /* fewer are possible than top_k asks for */
+        logits[i] = -INFINITY; /* Fewer tokens are possible than top_k allows. */
     assert_int_equal(explain(NULL, 100, 1), 0);
     assert_int_equal(stages[0].survivors, 3);
     assert_int_equal(stages[5].survivors, 3);
@@ -329,13 +328,13 @@ static void picks_follow_the_distribution(void **state)
             chi += d * d / expected;
             seen += count[probs[i].id];
         }
-        assert_int_equal(seen, PICKS);        /* no other token was picked */
+        assert_int_equal(seen, PICKS);        /* No other token was picked. */
         assert_true(n_probs > 3 && chi < 33); /* 11 degrees of freedom: p = 5e-4 */
     }
 }
 
-/* Walks the distribution by id in double precision. The pick must be the token whose interval holds the
- * number, or a neighbour when the number lies within rounding of the border. */
+/* Walks the distribution by id in double precision. The pick must be the token whose interval contains the
+ * number, or a neighbour if the number is within rounding of the border. */
 static void the_pick_is_where_the_random_number_falls(void **state)
 {
     static const size_t sizes[] = {1, 5, 64, 1000, 1024, 1025, 5000, 50001};
@@ -378,7 +377,7 @@ static void the_pick_depends_on_seed_and_number_alone(void **state)
         p.seed = seed;
         p.top_k = seed % 2 ? 400 : 0;
         assert_int_equal(pick(NULL, 5000, 9, &a), 0);
-        p.seed = seed + 1000; /* another sequence in between */
+        p.seed = seed + 1000; /* Another sequence is in between. */
         assert_int_equal(pick(NULL, 5000, 9, &b), 0);
         p.seed = seed;
         assert_int_equal(sample_pick(&other, &p, NULL, logits, 5000, 9, &b), 0);
@@ -420,12 +419,12 @@ static void greedy_obeys_penalties_biases_and_min_new_tokens(void **state)
     p.eos = eos, p.n_eos = 1;
     p.min_new_tokens = 2;
     assert_int_equal(pick(NULL, 10, 1, &r), 0);
-    assert_int_equal(r.id, 1); /* 0 may not end it yet */
+    assert_int_equal(r.id, 1); /* 0 must not end it yet. */
     assert_int_equal(pick(NULL, 10, 2, &r), 0);
     assert_int_equal(r.id, 0);
     p.stop_token = eos, p.n_stop_tokens = 1, p.n_eos = 0;
     assert_int_equal(pick(NULL, 10, 1, &r), 0);
-    assert_int_equal(r.id, 1); /* nor a stop token */
+    assert_int_equal(r.id, 1); /* A stop token neither. */
     p.n_stop_tokens = 0;
 
     p.repetition_penalty = 2;
@@ -440,7 +439,7 @@ static void greedy_obeys_penalties_biases_and_min_new_tokens(void **state)
     p.repetition_penalty = 1;
     p.frequency_penalty = 1;
     assert_int_equal(sample_history_init(&h, &p, prompt, 3, 5, 10, &arena, &e), 0);
-    assert_int_equal(h.n, 0); /* the prompt does not count */
+    assert_int_equal(h.n, 0); /* The prompt does not count. */
     for (int i = 0; i < 3; i++)
         sample_history_add(&h, 0);
     assert_int_equal(pick(&h, 10, 3, &r), 0);
@@ -494,7 +493,7 @@ static void a_bad_words_last_token_is_not_chosen_behind_the_others(void **state)
     struct sample_history h;
     struct sample_result r;
 
-    for (size_t i = 0; i < 10; i++) /* 4 is the most likely, then 5, 6, 3 */
+    for (size_t i = 0; i < 10; i++) /* Token 4 is the most likely, then 5, 6, 3. */
         logits[i] = i == 4 ? 9 : i == 5 ? 8 : i == 6 ? 7 : i == 3 ? 6 : 0;
     assert_int_equal(sample_history_init(&h, &p, NULL, 0, 5, 10, &arena, &e), 0);
     assert_int_equal(pick(&h, 10, 0, &r), 0);
@@ -830,7 +829,7 @@ static void the_mass_in_front_is_that_of_a_sort(void **state)
         while (kept < n && front < mass)
             front += exp(sorted[kept++]);
         if (fabs(front - mass) < 1e-4 || fabs(front - exp(sorted[kept - 1]) - mass) < 1e-4)
-            continue; /* rounding decides */
+            continue; /* Rounding decides here. */
         memcpy(y, sorted, sizeof(y));
         cut = sample_select_mass(smp.kern, y, scratch, n, mass);
         for (size_t i = 0; i < n; i++) {

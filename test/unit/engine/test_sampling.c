@@ -1,4 +1,5 @@
-/* test_sampling.c - sampling parameters: what is read, what is refused and how, which layer wins. */
+/* test_sampling.c - sampling parameters: the values that are read, the errors, and which of the layers
+ * (request, model, default) counts. */
 #include <math.h>
 #include <unistd.h>
 
@@ -193,7 +194,7 @@ static void a_broken_generation_config_is_refused_with_the_file_named(void **sta
         e.msg, "m/generation_config.json: temperature: found \"0.6\", expected a finite number >= 0");
 }
 
-/* Runs config() and returns what it wrote to stderr. */
+/* Runs config() and returns what it writes to standard error. */
 static const char *warning_of(const char *text)
 {
     help_listen();
@@ -247,7 +248,8 @@ static void the_users_word_beats_the_models_and_that_the_neutral(void **state)
     assert_true(sampling_given(&out, SAMPLING_TOP_P) && !sampling_given(&out, SAMPLING_TOP_K));
 
     sampling_default(&user);
-    assert_int_equal(set(&user, "{\"top_p\":1,\"eos_token_id\":[]}"), 0); /* given, though neutral */
+    /* This is given, although it is neutral. */
+    assert_int_equal(set(&user, "{\"top_p\":1,\"eos_token_id\":[]}"), 0);
     sampling_merge(&out, &user, &model);
     assert_true(out.top_p == 1 && out.n_eos == 0 && out.temperature == 0.6);
     sampling_merge(&model, &user, &model); /* in place */
@@ -269,7 +271,8 @@ static void a_request_is_greedy_unless_it_asks_for_sampling(void **state)
 {
     assert_true(greedy_of("{}", "{}"));
     assert_true(
-        greedy_of("{}", "{\"temperature\":0.6,\"top_p\":0.9}")); /* Hugging Face: do_sample is what counts */
+        /* In Hugging Face's files, do_sample counts. */
+        greedy_of("{}", "{\"temperature\":0.6,\"top_p\":0.9}"));
     assert_false(greedy_of("{}", "{\"do_sample\":true}"));
     assert_false(greedy_of("{\"do_sample\":true}", "{}"));
     assert_true(greedy_of("{\"do_sample\":false}", "{\"do_sample\":true}"));
@@ -278,19 +281,19 @@ static void a_request_is_greedy_unless_it_asks_for_sampling(void **state)
     assert_true(greedy_of("{\"temperature\":0}", "{\"do_sample\":true}"));
     assert_true(greedy_of("{\"temperature\":9e-6}", "{\"do_sample\":true}"));
     assert_false(greedy_of("{\"temperature\":2e-5}", "{\"do_sample\":true}"));
-    assert_false(greedy_of("{\"temperature\":0.8}", "{}")); /* asked for explicitly */
+    assert_false(greedy_of("{\"temperature\":0.8}", "{}")); /* The request sets it explicitly. */
     assert_false(greedy_of("{\"temperature\":0.8}", "{\"do_sample\":false}"));
     assert_false(greedy_of("{\"top_p\":0.5}", "{}"));
     assert_true(greedy_of("{\"temperature\":0.8,\"do_sample\":false}", "{}"));
     assert_true(greedy_of("{\"seed\":5,\"repetition_penalty\":1.2}", "{}"));
 }
 
-/* Each field alone, from the user and from the model, with and without the model's word on do_sample. */
+/* Each field alone, from the user and from the model, with and without do_sample in the model's file. */
 static void each_field_alone_asks_for_sampling_or_does_not(void **state)
 {
     static const struct {
         const char *field;
-        bool asks; /* for sampling, where the user says nothing else */
+        bool asks; /* Sampling is on, unless the user says otherwise. */
     } of[SAMPLING_N_FIELDS] = {
         [SAMPLING_MAX_NEW_TOKENS] = {"\"max_new_tokens\":9", false},
         [SAMPLING_MIN_NEW_TOKENS] = {"\"min_new_tokens\":1", false},
@@ -316,7 +319,7 @@ static void each_field_alone_asks_for_sampling_or_does_not(void **state)
     for (int f = 0; f < SAMPLING_N_FIELDS; f++) {
         char alone[80], refused[120];
 
-        if (f == SAMPLING_MAX_LENGTH) /* not a request's */
+        if (f == SAMPLING_MAX_LENGTH) /* A request cannot set this. */
             continue;
         assert_non_null(of[f].field);
         snprintf(alone, sizeof(alone), "{%s}", of[f].field);
@@ -328,7 +331,7 @@ static void each_field_alone_asks_for_sampling_or_does_not(void **state)
         if (f != SAMPLING_DO_SAMPLE && !greedy_of(refused, "{\"do_sample\":true}"))
             fail_msg("%s goes before the user's do_sample", of[f].field);
         if (f != SAMPLING_DO_SAMPLE &&
-            !greedy_of("{}", alone)) /* only do_sample counts in the model's file */
+            !greedy_of("{}", alone)) /* Only do_sample counts in the model's file. */
             fail_msg("%s of the model asks for sampling", of[f].field);
     }
 }
@@ -390,7 +393,8 @@ static void a_record_filled_by_hand_is_checked(void **state)
     s.n_stops = 0;
     s.bad_words = &stop, s.n_bad_words = 1;
     INVALID("bad_words: string 0 has 1 bytes, expected 1 to 128 of UTF-8");
-    s.eos = ids, s.n_eos = 2; /* a model's end token that can never come is no fault of the request's */
+    /* A request is not at fault for an end token of the model that can never be generated. */
+    s.eos = ids, s.n_eos = 2;
     assert_int_equal(sampling_validate(&s, 10, &e), 0);
 }
 

@@ -1,12 +1,12 @@
 /* test_sched.c - the scheduler as a pure function: limits hold, decoding comes first, no sequence starves,
- * and times are kept. */
+ * and target times are kept. */
 #include "engine/schedule/sched.h"
 
 #include "base/rng.h"
 
 enum { N = 24 };
 
-/* A sequence of KNOWN tokens with COMPUTED rows in the cache. */
+/* A sequence of KNOWN tokens, of which COMPUTED have rows in the cache. */
 static struct sched_seq of(size_t computed, size_t known)
 {
     return (struct sched_seq){.computed = computed, .known = known};
@@ -37,7 +37,8 @@ static void a_stream_does_not_stall_behind_a_prompt(void **state)
     const struct sched_seq s[] = {of(0, 100), of(50, 51), of(10, 200), of(7, 8)};
     struct sched_limits lim = limits(64, 4);
 
-    assert_picks(s, 4, &lim, (size_t[]){62, 1, 0, 1}); /* what decoding leaves; the second prompt waits */
+    /* Decoding leaves this much, and the second prompt waits. */
+    assert_picks(s, 4, &lim, (size_t[]){62, 1, 0, 1});
     lim.max_tokens = 150;
     assert_picks(s, 4, &lim, (size_t[]){100, 1, 48, 1});
     lim.max_tokens = 1;
@@ -64,10 +65,10 @@ static void phases_that_do_not_mix_have_steps_of_their_own(void **state)
     lim.max_prompts = 1;
     assert_picks(s, 4, &lim, (size_t[]){100, 0, 0, 0});
     lim.max_prompts = 0;
-    assert_picks(s, 4, &lim, (size_t[]){100, 0, 0, 0}); /* the second has no room as a whole */
+    assert_picks(s, 4, &lim, (size_t[]){100, 0, 0, 0}); /* The second prompt does not fit as a whole. */
     lim.max_tokens = 130;
     assert_picks(s, 4, &lim, (size_t[]){100, 0, 30, 0});
-    lim.max_tokens = 99; /* no prompt fits: decoding continues */
+    lim.max_tokens = 99; /* No prompt fits, and decoding continues. */
     assert_picks(large, 2, &lim, (size_t[]){0, 1});
 }
 
@@ -86,7 +87,7 @@ static void rows_of_logits_limit_scored_prompts_and_their_ends(void **state)
 
     lim.max_wanted = 11;
     s[1].all_wanted = true;
-    assert_picks(s, 3, &lim, (size_t[]){1, 10, 39}); /* without logits the last row waits */
+    assert_picks(s, 3, &lim, (size_t[]){1, 10, 39}); /* Without logits the last row waits. */
     lim.max_wanted = 60;
     assert_picks(s, 3, &lim, (size_t[]){1, 50, 40});
     lim.max_wanted = 1;
@@ -101,23 +102,23 @@ static void a_chunk_keeps_the_time_of_a_step_where_streams_go_on(void **state)
     struct cost_step step;
     struct cost c;
 
-    cost_init(&c, .01, .001); /* 1 ms a row beyond the knee */
+    cost_init(&c, .01, .001); /* 1 ms for each row beyond the knee */
     lim.cost = &c;
     lim.target_s = .1;
     assert_int_equal(sched_plan(s, 2, &lim, p, &step), 2);
     assert_in_range(p[1].n, 100, 106);
     assert_true(cost_predict(&c, &step) <= .1);
     assert_int_equal(step.rows, 1 + p[1].n);
-    lim.target_s = .001; /* cannot be kept: prompts make slow progress */
+    lim.target_s = .001; /* The target cannot be kept, and prompts make slow progress. */
     assert_picks(s, 2, &lim, (size_t[]){1, SCHED_LEAST});
     lim.target_s = 0;
     assert_picks(s, 2, &lim, (size_t[]){1, 400});
     lim.target_s = .1;
-    assert_picks(s + 1, 1, &lim, (size_t[]){400}); /* no sequence has to wait */
+    assert_picks(s + 1, 1, &lim, (size_t[]){400}); /* No sequence has to wait. */
 }
 
-/* Random queues: budgets are never passed, picks are ordered and distinct, no step is wasted, and a queue
- * without arrivals runs dry. */
+/* Random queues: budgets are never exceeded, picks are ordered and distinct, no step is wasted, and a queue
+ * without arrivals becomes empty. */
 static void random_queues_finish_within_budgets(void **state)
 {
     for (uint64_t round = 0; round < 300; round++) {

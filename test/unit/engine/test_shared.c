@@ -1,7 +1,7 @@
-/* test_shared.c - what a model whose last layers use the keys and values of earlier ones (Gemma 4) takes of
- * the KV cache: rows of the layers that store some, in memory and in a store.
+/* test_shared.c - the KV cache of a model whose last layers use the keys and values of earlier ones (Gemma
+ * 4): only the rows of layers that store some take memory, and are written to a store.
  *
- * That the answers stay the same is test_grid.c's business.
+ * test_grid.c shows that the answers stay the same.
  */
 #include "base/err.h"
 #include "base/log.h"
@@ -27,12 +27,13 @@ static void a_layer_that_shares_rows_takes_bytes_in_a_cache(void **state)
 {
     static const struct {
         const char *name;
-        size_t bytes; /* of K and V of a token in a layer */
+        size_t bytes; /* the bytes of K and V of a token in a layer */
     } dtypes[] = {
         {"fp32", 2 * DIM * 4}, {"bf16", 2 * DIM * 2}, {"int8", 2 * (DIM + 4)}, {"int4", DIM + DIM / 16 + 4}};
     static const struct {
         const char *type;
-        size_t all, local; /* rows held at the end by a layer that sees all, and by one with a window */
+        /* the rows that are held at the end, by a layer that sees all rows and by one with a window */
+        size_t all, local;
     } caches[] = {{"slab_pool", 208, 32}, {"paged", 208, 32}, {"dynamic", 256, 256}, {"bmc", 208, 208}};
 
     for (int c = 0; c < 4; c++)

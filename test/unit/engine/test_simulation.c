@@ -1,10 +1,10 @@
 /* test_simulation.c - the step, the scheduler, the policies and the cache under a simulated clock, with
- * faults: many requests with the lengths and intervals of a trace and with any priority and key are
+ * faults: many requests with the lengths and intervals of a trace and with any priority and API key are
  * cancelled, refused, overdue and preempted. After each step no block is lost or held twice, no limit is
  * exceeded, every request is in exactly one state, and events are in order. No request waits longer than its
  * policy allows.
  *
- * GALLOP_SIM_REQUESTS is their number (`make test-sim`: a million), GALLOP_SIM_SEED the seed.
+ * GALLOP_SIM_REQUESTS is the number of requests (`make test-sim`: a million), GALLOP_SIM_SEED the seed.
  */
 #include <math.h>
 
@@ -13,12 +13,12 @@
 #include "engine/sim_executor.h"
 #include "engine/step.h"
 
-enum { PLACES = 8 }; /* of reading ahead */
+enum { PLACES = 8 }; /* the handles of reads ahead */
 enum { SEQS = 24, LEN = 4096, MOST_PROMPT = 2000, KEYS = 7, CHECK_EVERY = 64, TRACE = 800, SLOWER = 8 };
 
 /* test/data/traces/mixed.csv, which tools/trace makes. */
 static struct trace_row {
-    double gap_s; /* time to the next arrival */
+    double gap_s; /* the time until the next arrival */
     size_t n_prompt, n_output;
 } trace[TRACE];
 
@@ -30,8 +30,8 @@ struct world {
     struct step step;
     uint64_t n_came, n_refused, n_submitted, n_finished, n_cancelled, n_overdue, n_failed, n_steps;
     double longest_wait_s, next_s;
-    uint64_t n_asked, n_never; /* for rows to be read; of these, what will not come */
-    double came_s[PLACES];     /* when the read is done; 0: the handle is free */
+    uint64_t n_asked, n_never; /* the rows that are to be read, and those of them that will fail */
+    double came_s[PLACES];     /* the time when the read is done; 0: the handle is free */
     int32_t token[LEN];
 };
 
@@ -236,7 +236,7 @@ static void take_events(struct world *w)
     }
 }
 
-/* All that can be said between two steps. */
+/* Checks all invariants between two steps. */
 static void check(const struct world *w)
 {
     const struct step *g = &w->step;
@@ -265,7 +265,8 @@ static void one_step(struct world *w)
 
     while (w->n_came < w->n_wanted && w->next_s <= w->machine.now_s) {
         submit_one(w);
-        /* bursts at the trace's own pace, else a rate that the machine can just bear */
+        /* Requests arrive in bursts with the intervals of the trace, or at a rate that the machine can just
+         * serve. */
         w->next_s += trace[(size_t)(rng_uniform(w->seed + 79, w->n_came) * TRACE)].gap_s *
                      (w->n_came / 500 % 4 == 0 ? 1 : SLOWER);
     }
@@ -277,7 +278,8 @@ static void one_step(struct world *w)
         w->machine.now_s = fmax(w->machine.now_s, w->next_s);
     if (w->machine.now_s - before > 0)
         assert_true(w->step.n_rows <= SEQS + 16);
-    for (size_t i = 0; i < w->step.n_reading; i++) /* no sequence waits longer for the store than was set */
+    /* No sequence waits for the store longer than the limit. */
+    for (size_t i = 0; i < w->step.n_reading; i++)
         assert_true(w->step.reading[i]->ahead_until > began);
     take_events(w);
     w->n_steps++;
@@ -303,9 +305,9 @@ static void run_world(struct world *w)
         w->longest_wait_s);
 }
 
-/* The longest wait in seconds that a policy allows: at most 200 requests are first, and priority counts as
- * 240 s. Under fair, these 200 may all be of the request's own key (the one that sends most), and before each
- * of them the other keys have a turn. */
+/* Returns the longest wait in seconds that a policy allows. At most 200 requests are first, and priority
+ * counts as 240 s. Under fair, these 200 may all be of the request's own key (the one that sends most), and
+ * the other keys have a turn before each of them. */
 static double longest_wait_allowed(enum waiting_policy policy)
 {
     return policy == WAITING_FAIR ? KEYS * 1500 : 1500;
@@ -366,7 +368,7 @@ static void a_sequence_that_waits_for_the_store_runs_whatever_comes(void **state
     }
 }
 
-/* Requests of equal size come from two keys: one floods, one sends one at a time. */
+/* Requests of equal size come from two keys: one floods the queue, and one sends a request at a time. */
 static double wait_of_the_quiet_key(enum waiting_policy policy, size_t flood)
 {
     const struct step_options o = {
@@ -394,7 +396,7 @@ static double wait_of_the_quiet_key(enum waiting_policy policy, size_t flood)
         for (size_t k = 0; k < more + quiet; k++) {
             r.key = k < more ? 1 : 2;
             r.user = k < more ? NULL : &w;
-            w.token[0] = (int32_t)++w.n_came; /* nothing is shared */
+            w.token[0] = (int32_t)++w.n_came; /* Nothing is shared. */
             assert_int_equal(step_take_place(&w.step, 100, &e), 0);
             assert_int_equal(seq_new(&s, &r, 1, NULL, INT32_MAX, LEN, &e), 0);
             s->queued = true;
@@ -410,7 +412,7 @@ static double wait_of_the_quiet_key(enum waiting_policy policy, size_t flood)
             }
     }
     close_world(&w);
-    for (size_t i = 0; i < n; i++) /* 95th of 100, by insertion */
+    for (size_t i = 0; i < n; i++) /* Returns the 95th of 100, by insertion. */
         for (size_t k = i; k && wait[k - 1] > wait[k]; k--) {
             double x = wait[k];
 
@@ -428,12 +430,12 @@ static void a_flood_by_one_key_does_not_move_anothers_wait(void **state)
     print_message("95th wait: %.2f s alone, %.2f s in turns beside 300 of another, %.2f s by arrival\n",
                   alone, fair, fcfs);
     assert_true(fair <
-                alone + 10); /* seconds: about as long as a request takes, until one of 24 slots is free */
+                alone + 10); /* in seconds; a request takes about as long until one of 24 slots is free */
     assert_true(fcfs > 10 * fair);
 }
 
-/* The longest gap between two tokens of any of 16 decoding sequences while 32 prompts of 2000 tokens arrive,
- * and how long it takes until all of these have begun. The cost model was fitted to 16 earlier prompts. */
+/* Measures the longest gap between two tokens of any of 16 decoding sequences while 32 prompts of 2000 tokens
+ * arrive, and the time until all of these have begun. The cost model was fitted to 16 earlier prompts. */
 static double longest_gap(double target_s, double *burst_s)
 {
     const struct step_options o = {.target_s = target_s, .step_guess_s = .08, .row_guess_s = .002};
@@ -459,7 +461,7 @@ static double longest_gap(double target_s, double *burst_s)
 
             r.n_ids = n_sent < 16 ? 100 : 2000;
             r.user = &last[n_sent];
-            w.token[0] = (int32_t)n_sent + 1; /* nothing is shared */
+            w.token[0] = (int32_t)n_sent + 1; /* Nothing is shared. */
             sampling.max_new_tokens = n_sent < 16 ? 2000 : 20;
             assert_int_equal(step_take_place(&w.step, r.n_ids, &e), 0);
             assert_int_equal(seq_new(&s, &r, 1, NULL, INT32_MAX, LEN, &e), 0);
@@ -496,7 +498,7 @@ static void a_burst_of_prompts_keeps_streams_within_the_target(void **state)
         print_message("target %.0f ms: the longest gap was %.0f ms, the burst had begun after %.0f s\n",
                       targets[i] * 1e3, gap * 1e3, burst_s);
         assert_true(gap <= 1.2 * targets[i]);
-        /* the target is used: 64000 rows of 1 ms, in steps of which weights and decoding take 70 ms */
+        /* The target is used: 64000 rows of 1 ms, in steps of which weights and decoding take 70 ms. */
         assert_true(burst_s < 1.2 * 64 * targets[i] / (targets[i] - .07));
     }
     gap = longest_gap(0, &burst_s);

@@ -1,4 +1,4 @@
-/* test_stop.c - ends of texts: tokens, lengths, and stop strings cut into pieces in every possible way. */
+/* test_stop.c - ends of texts: tokens, lengths, and stop strings that are split in every possible way. */
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/mem.h"
@@ -82,7 +82,7 @@ static void a_models_max_length_counts_only_without_max_new_tokens(void **state)
     assert_int_equal(st.limit, 5);
     begin(19, 100);
     assert_int_equal(st.limit, 1);
-    begin(20, 100); /* such a prompt is refused before */
+    begin(20, 100); /* Such a prompt is refused before. */
     assert_int_equal(st.limit, 0);
     s.max_new_tokens = 9;
     sampling_mark(&s, SAMPLING_MAX_NEW_TOKENS);
@@ -142,7 +142,7 @@ static void nothing_stops_before_min_new_tokens(void **state)
     assert_int_equal(stop_token(&st, 2, 1), STOP_NONE);
     assert_false(say("END"));
     assert_int_equal(stop_token(&st, 9, 2), STOP_NONE);
-    assert_false(say("END.EN")); /* begins before it, ends after it */
+    assert_false(say("END.EN")); /* The stop string begins before it and ends after it. */
     assert_int_equal(stop_token(&st, 3, 3), STOP_NONE);
     assert_true(say("D!"));
     expect("ENDEND.");
@@ -230,7 +230,7 @@ static void without_stop_strings_text_passes_at_once(void **state)
     expect("abc");
 }
 
-/* The first place, by the end of the match and then by its beginning, where a stop string stands in TEXT. */
+/* Finds the first stop string in TEXT, by the end of the match and then by its beginning. */
 static bool find_first(const char *text, size_t n, size_t *at, size_t *which)
 {
     for (size_t end = 1; end <= n; end++)
@@ -245,8 +245,8 @@ static bool find_first(const char *text, size_t n, size_t *at, size_t *which)
     return false;
 }
 
-/* Random texts of three letters in random pieces against a search in the whole text. After every piece
- * what is shown must be the beginning of what will be shown, and no less than what no stop string can
+/* Random texts of three letters in random pieces, compared with a search in the whole text. After each piece
+ * the shown text must be the beginning of the final text, and must contain everything that no stop string can
  * touch any more. */
 static void any_cutting_into_pieces_gives_the_same_text(void **state)
 {
@@ -274,7 +274,7 @@ static void any_cutting_into_pieces_gives_the_same_text(void **state)
         begin(1, 1000);
         for (size_t token = 1; fed < n && !stopped; token++) {
             size_t piece = (size_t)(rng_uniform(1, r++) * 6);
-            char copy[6]; /* no text precedes it */
+            char copy[6]; /* No text precedes it. */
 
             piece = piece < n - fed ? piece : n - fed;
             memcpy(copy, text + fed, piece);

@@ -1,7 +1,6 @@
-/* test_store.c - blocks that outlive an engine: what is read from a store gives the tokens and bits of what
- * is computed, over models, indexes, layouts and types of rows; a store that was cut, flipped, filled, killed
- * or is another's costs hits, and never an answer.
- */
+/* test_store.c - KV blocks that outlive an engine: blocks that are read from a store give the tokens and bits
+ * of computed ones, for models, indexes, layouts and dtypes of rows. A store that was truncated, damaged,
+ * filled up, killed or belongs to another model costs hits, and never an answer. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -30,7 +29,7 @@ static int new_folder(void **state)
 
 /* ---- requests ---- */
 
-/* Request number I: a beginning that it shares with others, then a text of its own. */
+/* Makes request number I: a beginning that it shares with others, then its own text. */
 static size_t make_prompt(size_t i, int32_t *ids)
 {
     static const size_t shared[] = {0, 33, 64, 100};
@@ -90,7 +89,7 @@ static struct gallop_options options(void)
     return o;
 }
 
-/* One prompt of PROMPT tokens, of which it then tells how many were read from the store. */
+/* Runs one prompt of PROMPT tokens, and returns how many of them were read from the store. */
 static size_t ask_once(const char *model, const struct gallop_options *o, struct engines_answer *a)
 {
     static struct engines_answer own;
@@ -108,7 +107,7 @@ static size_t ask_once(const char *model, const struct gallop_options *o, struct
     return a->end.n_stored;
 }
 
-/* The same until all whole blocks were read: on a busy machine a request may have waited long enough. */
+/* Repeats this until all whole blocks were read: on a busy machine a request may have waited long enough. */
 static size_t ask_until(const char *model, const struct gallop_options *o, struct engines_answer *a)
 {
     size_t n = 0;
@@ -155,7 +154,7 @@ static void what_is_read_after_a_restart_changes_no_token_and_no_bit(void **stat
         o.kv_store = at;
         o.kv_cache_tokens = way[w].pool;
         for (int again = 0, tries = 0; again < 3; again++) {
-            if (again == 2) /* the records do not depend on it */
+            if (again == 2) /* The records do not depend on it. */
                 o.kv_cache_layout = strcmp(way[w].layout, "head_major") == 0 ? "block_major" : "head_major";
             g = engines_open(way[w].model, &o);
             run_all(g, got);
@@ -163,7 +162,7 @@ static void what_is_read_after_a_restart_changes_no_token_and_no_bit(void **stat
                 fail_msg("way %zu, engine %d: %s", w, again, says);
             assert_int_equal(engines_stats(g).n_store_damaged, 0);
             gallop_close(g);
-            if (again && stored_of(got) == 0) { /* a busy machine may not wait for the disk */
+            if (again && stored_of(got) == 0) { /* A busy machine may not wait for the disk. */
                 again--;
                 if (++tries == 50)
                     fail_msg("way %zu, engine %d: nothing was read", w, again);
@@ -172,7 +171,7 @@ static void what_is_read_after_a_restart_changes_no_token_and_no_bit(void **stat
     }
 }
 
-/* Steps that eight prompts take which come together and of which nothing is stored. */
+/* Returns the number of steps of eight prompts that arrive together, none of which is stored. */
 static uint64_t steps_of_eight(const struct gallop_options *o)
 {
     static struct engines_answer a[8];
@@ -198,7 +197,8 @@ static void prompts_that_come_together_share_a_step_beside_a_store(void **state)
     assert_int_equal(n, 3);
 }
 
-/* Whether the first of two requests had all its blocks in time; then both are counted right. */
+/* Returns whether the first of two requests had all its blocks in time. Then both must be counted
+ * correctly. */
 static bool are_counted_apart(void)
 {
     static struct engines_answer a[2];
@@ -217,7 +217,7 @@ static bool are_counted_apart(void)
     s = engines_stats(g);
     in_time = a[0].end.n_stored == WHOLE;
     assert_int_equal(a[1].end.n_cached, PROMPT - 1);
-    assert_int_equal(a[1].end.n_stored, 0); /* these were in memory */
+    assert_int_equal(a[1].end.n_stored, 0); /* These were in memory. */
     assert_int_equal(s.n_cached_tokens, a[0].end.n_cached + PROMPT - 1);
     assert_int_equal(s.n_stored_tokens, a[0].end.n_stored);
     if (in_time) {
@@ -238,9 +238,9 @@ static void hits_from_the_store_are_counted_apart(void **state)
         assert_true(++i < 50);
 }
 
-/* ---- whose rows they are ---- */
+/* ---- the model of the rows ---- */
 
-/* One number of config.json, which no weight and no size tells. */
+/* Changes a number of config.json that affects no weight and no size. */
 static void change_epsilon(const char *folder)
 {
     char path[512], *text, *at_key;
@@ -299,7 +299,7 @@ static void other_salts_types_models_and_blocks_find_nothing(void **state)
 
 /* ---- damage ---- */
 
-/* Calls FN for each record file. Returns their number. */
+/* Calls FN for each record file. Returns the number of files. */
 static size_t each_record(void (*fn)(const char *path, void *ctx), void *ctx)
 {
     const struct dirent *d;
@@ -355,7 +355,7 @@ static void damaged_blocks_are_ignored_and_written_again(void **state)
         assert_int_equal(ask_once("llama3-rope", &o, &got), 0);
         if (engines_differ(&want, &got, 1, says))
             fail_msg("byte %ld: %s", place, says);
-        assert_int_equal(ask_until("llama3-rope", &o, &got), WHOLE); /* what was looked at was replaced */
+        assert_int_equal(ask_until("llama3-rope", &o, &got), WHOLE); /* The damaged records were replaced. */
     }
     log_set_level(LOG_WARN);
 }
@@ -405,13 +405,13 @@ static void what_does_not_fit_is_refused_in_a_sentence(void **state)
     }
 }
 
-/* ---- room ---- */
+/* ---- limits of the folder ---- */
 
 static void a_folder_keeps_to_its_size_and_what_was_used_last(void **state)
 {
     struct gallop_options o = options();
     static struct engines_answer all[REQUESTS];
-    const struct timespec tick = {.tv_nsec = 20000000}; /* the times of files have a grain */
+    const struct timespec tick = {.tv_nsec = 20000000}; /* The times of files are not exact. */
     uint64_t bytes = 0, limit;
     struct gallop *g;
 
@@ -420,7 +420,7 @@ static void a_folder_keeps_to_its_size_and_what_was_used_last(void **state)
     limit = 2 * bytes;
     o.kv_store_size = (double)limit / 1073741824.0;
     for (int i = 0; i < 3; i++) {
-        g = engines_open("llama3-rope", &o); /* much more than the folder's limit */
+        g = engines_open("llama3-rope", &o); /* much more than the limit of the folder */
         run_all(g, all);
         gallop_close(g);
         bytes = 0;
@@ -444,7 +444,7 @@ static int count_lines(const char *path, const char *with)
     return (int)lines;
 }
 
-/* Runs FN in a process of its own, whose lines go to the file "said". */
+/* Runs FN in a child process, whose standard error goes to the file "said". */
 static pid_t begin_child(void (*fn)(void))
 {
     pid_t pid;
@@ -480,7 +480,8 @@ static void compute_alone(void)
     gallop_close(g);
 }
 
-/* All requests with the store of this test, ROUNDS times; exit status 0 if they get what they get alone. */
+/* Runs all requests ROUNDS times with the store of this test. The exit status is 0 if they get what they get
+ * alone. */
 static int run_with_store(int rounds)
 {
     int differ = 0;
@@ -545,7 +546,7 @@ static void a_process_killed_while_it_writes_leaves_whole_blocks(void **state)
         nanosleep(&(struct timespec){.tv_nsec = 10000000 + i * 7000000}, NULL);
         kill(child, SIGKILL);
         assert_int_equal(end_child(child), 128 + SIGKILL);
-        assert_int_equal(run_with_store(1), 0); /* nothing is damaged, either */
+        assert_int_equal(run_with_store(1), 0); /* Nothing is damaged either. */
     }
 }
 
@@ -557,7 +558,7 @@ static void fill_disk(void)
     bool good;
 
     signal(SIGXFSZ, SIG_IGN);
-    setrlimit(RLIMIT_FSIZE, &(struct rlimit){2000, 2000}); /* no block is as small */
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){2000, 2000}); /* No block is this small. */
     g = engines_open("llama3-rope", &o);
     run_all(g, got);
     store_flush(engine_llm(g)->store);

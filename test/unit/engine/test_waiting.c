@@ -1,4 +1,4 @@
-/* test_waiting.c - which request is next: order of arrival, priorities that age, keys that take turns. */
+/* test_waiting.c - the order of waiting requests: arrival, priorities that age, and keys that take turns. */
 #include "engine/schedule/waiting.h"
 
 #include "base/clock.h"
@@ -27,7 +27,7 @@ static struct waiting_entry *add(struct frame *f, int priority, double arrival_s
     return r;
 }
 
-/* Takes the next request and returns when it arrived; -1: there is none. */
+/* Takes the next request and returns its arrival. -1: there is none. */
 static int take(struct frame *f)
 {
     struct waiting_entry *r = waiting_next(&f->w);
@@ -76,8 +76,8 @@ static void a_smaller_priority_overtakes_until_the_other_has_aged(void **state)
 
     open_queue(&f, WAITING_PRIORITY);
     add(&f, 1, 0, 0);
-    add(&f, 0, WAITING_AGE_S - 1, 0); /* overtakes */
-    add(&f, 0, WAITING_AGE_S, 0);     /* equal rank: arrival decides */
+    add(&f, 0, WAITING_AGE_S - 1, 0); /* It overtakes the others. */
+    add(&f, 0, WAITING_AGE_S, 0);     /* The rank is equal, so arrival decides. */
     add(&f, 0, WAITING_AGE_S + 1, 0);
     add(&f, INT32_MAX, 0, 0);
     add(&f, INT32_MIN, 1e9, 0);
@@ -90,8 +90,8 @@ static void a_smaller_priority_overtakes_until_the_other_has_aged(void **state)
     waiting_close(&f.w);
 }
 
-/* Key 1 has 40 waiting requests of 512 tokens, key 2 submits 8 of 64: a turn of key 1 is one request, a turn
- * of key 2 eight. */
+/* Key 1 has 40 waiting requests of 512 tokens, and key 2 submits 8 of 64: a turn of key 1 is one request, and
+ * a turn of key 2 is eight. */
 static void keys_take_turns_by_tokens_not_by_requests(void **state)
 {
     struct frame f;
@@ -108,7 +108,7 @@ static void keys_take_turns_by_tokens_not_by_requests(void **state)
         at[r->key - 1] = r->key == 1 && at[1] ? at[0] : when;
     }
     assert_int_equal(when, 48);
-    assert_in_range(at[1], 7, 12); /* the last one of key 2, after at most two of key 1 */
+    assert_in_range(at[1], 7, 12); /* the last request of key 2, after at most two of key 1 */
     waiting_close(&f.w);
 }
 
@@ -121,7 +121,7 @@ static void a_request_longer_than_many_turns_is_paid_for_and_does_begin(void **s
     add(&f, 0, 0, 1);
     waiting_charge(&f.w, 1, 0);
     assert_int_equal(take(&f), 0);
-    waiting_charge(&f.w, 1, 1000000); /* a long absence: its debt is limited when it returns */
+    waiting_charge(&f.w, 1, 1000000); /* After a long absence its debt is limited when it returns. */
     add(&f, 0, 1, 1);
     for (int i = 0; i < 60; i++)
         add(&f, 0, 2, 2);
@@ -151,7 +151,7 @@ static void a_key_alone_goes_on_however_much_it_owes(void **state)
     waiting_close(&f.w);
 }
 
-/* Four slots. Key 2 owes as much as a key can, so that its turns come after those of key 1. */
+/* There are four slots. Key 2 owes as much as a key can, so that its turns come after those of key 1. */
 static void a_key_never_takes_the_last_slot_while_another_waits(void **state)
 {
     struct frame f;
@@ -163,17 +163,18 @@ static void a_key_never_takes_the_last_slot_while_another_waits(void **state)
         add(&f, 0, i, 1);
     for (int i = 0; i < 3; i++)
         waiting_run(&f.w, 1, 1);
-    assert_int_equal(waiting_next(&f.w)->key, 1); /* alone it may have them all */
+    assert_int_equal(waiting_next(&f.w)->key, 1); /* An only key may have all slots. */
     add(&f, 0, 9, 2);
     assert_int_equal(waiting_next(&f.w)->key, 2);
-    assert_int_equal(waiting_next(&f.w)->key, 2); /* asking changes nothing */
+    assert_int_equal(waiting_next(&f.w)->key, 2); /* The question changes nothing. */
     waiting_run(&f.w, 1, 1);
-    assert_int_equal(waiting_next(&f.w)->key, 2); /* nor does it have to wait longer if key 1 holds all */
+    /* It does not have to wait longer if key 1 holds all slots. */
+    assert_int_equal(waiting_next(&f.w)->key, 2);
     waiting_run(&f.w, 1, -2);
-    assert_int_equal(waiting_next(&f.w)->key, 1); /* with two slots left turns count */
+    assert_int_equal(waiting_next(&f.w)->key, 1); /* With two slots left turns count. */
     waiting_run(&f.w, 1, 1);
     assert_int_equal(waiting_next(&f.w)->key, 2);
-    f.w.n_slots = 1; /* nothing to share: turns count */
+    f.w.n_slots = 1; /* There is nothing to share, so turns count. */
     assert_int_equal(waiting_next(&f.w)->key, 1);
     f.w.n_slots = 4;
     assert_int_equal(take(&f), 8);
@@ -234,7 +235,7 @@ static void one_hundred_thousand_waiting_cost_no_more_than_a_hundred(void **stat
             r[i] = (struct waiting_entry){.order = i, .arrival_s = (double)(i * 7919 % n)};
             waiting_add(&w, &r[i]);
         }
-        for (int i = 0; i < 2; i++) { /* the first removal sorts what was only put on top of each other */
+        for (int i = 0; i < 2; i++) { /* The first removal sorts members that were only appended before. */
             struct waiting_entry *x = waiting_next(&w);
 
             waiting_remove(&w, x);
@@ -255,7 +256,7 @@ static void one_hundred_thousand_waiting_cost_no_more_than_a_hundred(void **stat
     }
     print_message("a turn with 100 waiting: %.0f ns, with %d: %.0f ns\n", best[0] / TURNS * 1e9, MANY,
                   best[1] / TURNS * 1e9);
-    assert_true(best[1] < 300 * best[0]); /* a walk would cost thousands of times as much */
+    assert_true(best[1] < 300 * best[0]); /* A walk would cost thousands of times as much. */
     free(r);
 }
 

@@ -1,12 +1,12 @@
-/* test_waits.c - the cost of waiting requests: little for each answer, whatever its parameters, and nothing
- * after it ends. */
+/* test_waits.c - the memory of waiting requests: each answer takes little, whatever its parameters, and
+ * nothing after its end. */
 #include "base/mem.h"
 #include "engine/engine_priv.h"
 #include "engines.h"
 
 enum { N_REQUESTS = 8, N_ANSWERS = 128, N_PROMPT = 600, N_BIASES = 1000 };
 
-/* Bytes that N_REQUESTS with N_ANSWERS each hold, before one of them runs. */
+/* Returns the bytes that N_REQUESTS with N_ANSWERS each hold before one of them runs. */
 static size_t bytes_of(struct gallop *g, struct gallop_request *r, int n_answers)
 {
     size_t before = mem_tag_bytes(MEM_ENGINE), held;
@@ -23,7 +23,8 @@ static size_t bytes_of(struct gallop *g, struct gallop_request *r, int n_answers
     return held;
 }
 
-/* Prompt, sampling lists and bad words exist once per request; tokens and counts when an answer runs. */
+/* Prompt, sampling lists and bad words exist once for each request, and tokens and counts when an answer
+ * runs. */
 static void an_answer_that_waits_costs_little(void **state)
 {
     struct gallop_options o = engines_options(2, 16, 1024);
@@ -57,12 +58,12 @@ static void an_answer_that_waits_costs_little(void **state)
     print_message("%zu bytes an answer; a request %zu and more, with all lists %zu\n",
                   plain / N_REQUESTS / N_ANSWERS, plain / N_REQUESTS, one / N_REQUESTS);
     assert_true(plain / N_REQUESTS / N_ANSWERS < 2500);
-    assert_true(many < plain + one); /* the lists exist once */
+    assert_true(many < plain + one); /* The lists exist once. */
     gallop_close(g);
 }
 
-/* The memory that an answer needs to run may be missing: it waits for other sequences, or fails with a
- * sentence. */
+/* The memory that an answer needs to run may be missing: the answer waits for other sequences, or fails with
+ * a sentence. */
 static void an_answer_without_memory_waits_or_fails(void **state)
 {
     struct gallop_options o = engines_options(2, 16, 1024);
@@ -78,7 +79,7 @@ static void an_answer_without_memory_waits_or_fails(void **state)
     r.sampling.max_new_tokens = 4;
     r.sampling.ignore_eos = 1;
     assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
-    mem_set_budget(1); /* less than anything takes */
+    mem_set_budget(1); /* less than the smallest allocation */
     while (gallop_next(g, &ev)) {
         if (ev.type == GALLOP_FINISHED) {
             assert_int_equal(ev.finish, GALLOP_FINISH_ERROR);
@@ -93,7 +94,7 @@ static void an_answer_without_memory_waits_or_fails(void **state)
     assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
     while (gallop_next(g, &ev)) {
         if (ev.type == GALLOP_TOKEN && ev.choice == 0)
-            mem_set_budget(1); /* the second answer has to wait until the first one is finished */
+            mem_set_budget(1); /* The second answer has to wait until the first one is finished. */
         if (ev.type != GALLOP_FINISHED)
             continue;
         assert_int_equal(ev.finish, GALLOP_FINISH_LENGTH);

@@ -1,6 +1,5 @@
-/* ways.h - the ways in which a cache can keep its rows: types, layouts and blocks. The tests of the engine
- * give the same bits in each of them.
- */
+/* ways.h - the cache configurations in which the tests of the engine must give the same bits: types, layouts
+ * and block sizes. */
 #ifndef GALLOP_TEST_ENGINE_WAYS_H
 #define GALLOP_TEST_ENGINE_WAYS_H
 
@@ -14,11 +13,11 @@ struct way {
 extern const struct way ways[];
 extern const size_t n_ways;
 
-extern const char *const ways_types[4]; /* every cache type */
+extern const char *const ways_types[4]; /* one configuration of every cache type */
 
 void ways_set(struct gallop_options *o, const struct way *w);
 
-/* "paged block_major 64"; the text of one of the last four calls. */
+/* Returns a text such as "paged block_major 64", which is valid for the next three calls. */
 const char *ways_name(const struct way *w);
 
 #endif

@@ -36,19 +36,19 @@ static uint32_t content(uint32_t stamp, size_t layer, size_t head, bool value, s
     return x * 2246822519u ^ x >> 13;
 }
 
-/* The bits of a row's scale in int8: a float from 0 to 2. */
+/* Returns the bits of the scale of an int8 row: a float from 0 to 2. */
 static uint32_t scale(uint32_t stamp, size_t layer, size_t head, bool value)
 {
     return content(stamp, layer, head, value, 9999) & 0x3fffffffu;
 }
 
-/* Dims of a stored row. */
+/* Returns the dims of a stored row. */
 static size_t padded(const struct kv *c, size_t layer)
 {
     return (kv_layer_dim(&c->lim, layer) + 15) / 16 * 16;
 }
 
-/* Byte offset of dim D of row SLOT, in tiles of DP dims. */
+/* Returns the byte offset of dim D of row SLOT, in tiles of DP dims. */
 static size_t offset(enum dtype dtype, size_t dp, size_t slot, size_t d, bool value)
 {
     switch (dtype) {
@@ -58,7 +58,7 @@ static size_t offset(enum dtype dtype, size_t dp, size_t slot, size_t d, bool va
     }
 }
 
-/* The row of a stamp in 4 bits, into tile T. */
+/* Writes the row of a stamp in 4 bits into tile T. */
 static void write_i4(char *t, size_t dp, size_t slot, uint32_t stamp, size_t layer, size_t head, bool value)
 {
     uint8_t code[256], factor[256 / KERN_I4_GROUP];

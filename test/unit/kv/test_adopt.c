@@ -1,6 +1,6 @@
-/* test_adopt.c - sequences that begin like others adopt their rows: the right ones, as many as the cache has,
- * never rows of other tokens; and no block is lost or held twice, in any order of events. The contents of a
- * row follow from all tokens up to it, like those of a model. */
+/* test_adopt.c - sequences that begin like others adopt their rows: the right rows, as many as the cache has,
+ * and never rows of other tokens. No block is lost or held twice, in any order of events. The contents of a
+ * row follow from all tokens up to it, as in a model. */
 #include "base/rng.h"
 #include "caches.h"
 #include "files.h"
@@ -11,7 +11,7 @@ enum { SEQS = 6, LEN = 192, BLOCK = 16 };
 
 static const struct prefix_key seeds[] = {{{7, 7}}, {{7, 8}}};
 
-/* A cache, and what its sequences should hold. */
+/* A cache, and the expected contents of its sequences. */
 struct frame {
     struct kv c;
     struct {
@@ -59,7 +59,7 @@ static uint32_t stamp(const struct frame *f, size_t seq, size_t pos)
     return (uint32_t)k.w[0];
 }
 
-/* What a query after the last row of SEQ sees is what was written. */
+/* Checks that a query after the last row of SEQ sees what was written. */
 static void check_rows(const struct frame *f, size_t seq)
 {
     size_t n = f->seq[seq].n;
@@ -128,7 +128,7 @@ static const int32_t *text(int which, size_t same)
     return t;
 }
 
-/* ---- what is found ---- */
+/* ---- which rows are found ---- */
 
 static void the_next_one_finds_whole_blocks_by_hash_and_every_row_by_radix(void **state)
 {
@@ -146,7 +146,7 @@ static void the_next_one_finds_whole_blocks_by_hash_and_every_row_by_radix(void 
             release(&f, 0);
             assert_int_equal(begin(&f, 2, 0, text(0, 70), 149),
                              index == PREFIX_HASH ? 144 : 149);     /* after it was released */
-            assert_int_equal(begin(&f, 3, 1, text(0, 70), 150), 0); /* another's seed */
+            assert_int_equal(begin(&f, 3, 1, text(0, 70), 150), 0); /* another seed */
             assert_int_equal(begin(&f, 4, 0, text(2, 0), 150), 0);
             assert_int_equal(begin(&f, 5, 0, text(0, 70), 10), index == PREFIX_HASH ? 0 : 10);
             check_cache(&f);
@@ -163,7 +163,7 @@ static void the_tail_of_a_sequence_that_ended_within_a_block_is_found_by_radix(v
     assert_int_equal(grow(&f, 0, 75), 0);
     release(&f, 0);
     assert_int_equal(begin(&f, 1, 0, text(0, 70), 150), 75);
-    assert_int_equal(grow(&f, 1, 75), 0); /* after rows that it copied */
+    assert_int_equal(grow(&f, 1, 75), 0); /* after the rows that it copied */
     check_rows(&f, 1);
     assert_int_equal(begin(&f, 2, 0, text(0, 70), 150), 150 / BLOCK * BLOCK);
     check_cache(&f);
@@ -187,8 +187,8 @@ static void an_index_that_is_off_finds_nothing(void **state)
     kv_close(&f.c);
 }
 
-/* 12 blocks: the first prefix of 8 is used again, then another one of 8 is added. The end of the least
- * recently used prefix is evicted first, its beginning last. */
+/* There are 12 blocks. The first prefix of 8 blocks is used again, then another one of 8 is added. The end of
+ * the least recently used prefix is evicted first, and its beginning last. */
 static void tails_are_given_away_before_heads(void **state)
 {
     struct frame f;
@@ -200,7 +200,7 @@ static void tails_are_given_away_before_heads(void **state)
     begin(&f, 1, 0, text(1, 0), 64);
     assert_int_equal(grow(&f, 1, 64), 0);
     release(&f, 1);
-    begin(&f, 2, 0, text(2, 0), 80); /* five blocks: none is free */
+    begin(&f, 2, 0, text(2, 0), 80); /* The prefix has five blocks, and none is free. */
     assert_int_equal(grow(&f, 2, 80), 0);
     assert_int_equal(begin(&f, 3, 0, text(0, 0), 128), 3 * BLOCK);
     assert_int_equal(begin(&f, 4, 0, text(1, 0), 64), 64);
@@ -208,7 +208,7 @@ static void tails_are_given_away_before_heads(void **state)
     kv_close(&f.c);
 }
 
-/* Group 1 sees 32 rows: its earlier blocks are released and cached while the sequence grows. */
+/* Group 1 sees 32 rows. Its earlier blocks are released and cached while the sequence grows. */
 static void windows_find_what_a_query_behind_the_prefix_sees(void **state)
 {
     for (int all = 0; all < 2; all++) {
@@ -228,8 +228,8 @@ static void windows_find_what_a_query_behind_the_prefix_sees(void **state)
     }
 }
 
-/* A prefix of 88 rows is found, whose last 8 rows are in a block that has to be copied. Without a block for
- * the copy 80 rows would be adopted, after which a window of 24 sees one more earlier block. Other sequences,
+/* A prefix of 88 rows is found, whose last 8 rows are in a block that must be copied. Without a block for the
+ * copy 80 rows would be adopted, after which a window of 24 sees one more earlier block. Other sequences,
  * which hold three blocks each, allocate one block after another, until that block is evicted and none is
  * left for the copy. */
 static void a_prefix_that_is_cut_for_lack_of_a_block_is_what_windows_see(void **state)
@@ -369,7 +369,7 @@ static void a_block_that_the_store_could_not_take_is_tried_again_when_it_is_give
     for (size_t i = 0; i < 12; i++) {
         assert_int_equal(grow(&f, 1, BLOCK), 0);
         assert_int_equal(n_written(s) - before,
-                         i + 1 + (i < 8 ? 0 : i - 7)); /* four are evicted at the end */
+                         i + 1 + (i < 8 ? 0 : i - 7)); /* Four blocks are evicted at the end. */
     }
     kv_close(&f.c);
     store_close(s);
@@ -377,7 +377,7 @@ static void a_block_that_the_store_could_not_take_is_tried_again_when_it_is_give
 
 /* ---- blocks before those that are read from a store ---- */
 
-/* A sequence of N rows with the text WHICH begins and is released. */
+/* Begins a sequence of N rows with the text WHICH, and releases it. */
 static void pass(struct frame *f, size_t seq, int which, size_t n)
 {
     assert_int_equal(begin(f, seq, 0, text(which, 0), n), 0);
@@ -385,7 +385,7 @@ static void pass(struct frame *f, size_t seq, int which, size_t n)
     release(f, seq);
 }
 
-/* A cache of 16 blocks with a store that has all 4 blocks of the text 0; of these, 2 are here. */
+/* Opens a cache of 16 blocks with a store that has all 4 blocks of text 0, of which the cache has 2. */
 static struct store *open_beside_store(struct frame *f)
 {
     struct store_options o = {.where = files_folder(), .limit_bytes = 1 << 30};
@@ -408,8 +408,8 @@ static struct store *open_beside_store(struct frame *f)
     return s;
 }
 
-/* The blocks in the pool count as used when the others are requested, and once these have come, the last
- * block of all is evicted first. */
+/* The blocks in the pool count as used when the others are requested. Once these have arrived, the last block
+ * of all is evicted first. */
 static void blocks_in_front_of_those_that_are_read_are_given_away(void **state)
 {
     int32_t prompt[4 * BLOCK];
@@ -425,10 +425,11 @@ static void blocks_in_front_of_those_that_are_read_are_given_away(void **state)
     assert_int_equal(from, 2 * BLOCK);
     assert_int_equal(to, 4 * BLOCK);
     assert_int_equal(begin(&f, 2, 0, text(2, 0), 12 * BLOCK), 0);
-    assert_int_equal(grow(&f, 2, 12 * BLOCK), 0); /* into the 10 that are free and 2 of the text 1 */
+    /* They go into the 10 free blocks and 2 blocks of text 1. */
+    assert_int_equal(grow(&f, 2, 12 * BLOCK), 0);
     while (!kv_ahead_go_on(&f.c, place))
         kv_ahead_wait(&f.c, 1);
-    assert_int_equal(stats_of(s).n_read, 2); /* no block was evicted that then had to be read */
+    assert_int_equal(stats_of(s).n_read, 2); /* No block was evicted that then had to be read. */
     assert_int_equal(begin(&f, 4, 0, text(3, 0), BLOCK), 0);
     assert_int_equal(grow(&f, 4, BLOCK), 0);
     assert_int_equal(begin(&f, 3, 0, prompt, 4 * BLOCK), 3 * BLOCK);
@@ -436,14 +437,14 @@ static void blocks_in_front_of_those_that_are_read_are_given_away(void **state)
     store_close(s);
 }
 
-/* ---- anything in any order ---- */
+/* ---- random operations in random order ---- */
 
 static void step(struct frame *f, const uint32_t r[4])
 {
     size_t seq = r[0] % SEQS, other = r[1] % SEQS, n;
     int32_t token[LEN];
 
-    if (!f->seq[seq].open) { /* texts of two tokens, so that many begin alike */
+    if (!f->seq[seq].open) { /* Texts have two different tokens, so that many begin alike. */
         for (size_t i = 0; i < LEN; i++)
             token[i] = (int32_t)(i % 23 == 22 ? r[2] >> i / 23 & 1 : 0);
         begin(f, seq, r[3] % 8 == 0, token, r[3] >> 8 & 1 ? LEN : 1 + (r[3] >> 9) % LEN);
@@ -452,7 +453,7 @@ static void step(struct frame *f, const uint32_t r[4])
     }
     switch (r[2] % 8) {
     case 0: release(f, seq); break;
-    case 1: /* goes back */
+    case 1: /* The sequence is truncated. */
         n = f->seq[seq].n ? (r[3] >> 4) % f->seq[seq].n : 0;
         if (n == 0) {
             release(f, seq);
@@ -463,7 +464,7 @@ static void step(struct frame *f, const uint32_t r[4])
             check_rows(f, seq);
         }
         break;
-    case 2: /* a fork continues with other tokens */
+    case 2: /* A fork continues with other tokens. */
         n = f->seq[seq].n ? 1 + (r[3] >> 4) % f->seq[seq].n : 0;
         if (f->seq[other].open || n == 0 || kv_fork(&f->c, seq, n, other) != 0)
             break;
@@ -516,7 +517,7 @@ static void random_operations_never_show_the_rows_of_others(void **state)
                 check_cache(&f);
         }
         check_cache(&f);
-        if (found * 3 < asked) /* the test would prove little */
+        if (found * 3 < asked) /* Otherwise the test would show little. */
             fail_msg("way %zu: of %zu sequences only %zu found rows", w, asked, found);
         kv_close(&f.c);
     }

@@ -1,6 +1,5 @@
-/* test_extern.c - a cache whose tables come from the caller: rows lie where the table says, in every layer,
- * layout and type of numbers; blocks are shared and copied, and nothing is taken or dropped.
- */
+/* test_extern.c - a cache whose tables come from the caller: rows are where the table says, in every layer,
+ * layout and dtype; blocks are shared and copied, and nothing is allocated or dropped. */
 #include "caches.h"
 #include "kern/kern.h"
 #include "kv/kvpool.h"
@@ -23,7 +22,7 @@ static struct kv_limits limits(enum dtype dtype, enum kv_layout layout)
 static void rows_lie_where_the_table_says(void **state)
 {
     static const enum dtype dtypes[] = {DT_F32, DT_BF16, DT_I8, DT_I4};
-    static const int32_t one[] = {7, 3, 11}, two[] = {7, 3, 1, 2}; /* the first two are shared */
+    static const int32_t one[] = {7, 3, 11}, two[] = {7, 3, 1, 2}; /* The first two blocks are shared. */
 
     for (int k = 0; k < 6; k++) {
         struct kv c;
@@ -34,11 +33,11 @@ static void rows_lie_where_the_table_says(void **state)
             caches_write(&c, 0, pos, (uint32_t)pos + 1);
         kv_lend(&c, 1, two, 4);
         kv_copy_block(&c, 11, 1);
-        kv_lend(&c, 0, two, 1); /* what it said before is forgotten, and nothing is lost */
+        kv_lend(&c, 0, two, 1); /* The old table is replaced, and no rows are lost. */
         for (size_t pos = 0; pos < 3 * BLOCK; pos++)
             for (size_t l = 0; l < 2; l++)
                 assert_true(caches_is(&c, 1, l, pos, (uint32_t)pos + 1, true));
-        caches_write(&c, 1, 2 * BLOCK, 9999); /* the copy is one */
+        caches_write(&c, 1, 2 * BLOCK, 9999); /* This block is the copy. */
         kv_lend(&c, 2, one, 3);
         assert_true(caches_is(&c, 2, 1, 2 * BLOCK, 2 * BLOCK + 1, true));
         assert_false(caches_is(&c, 2, 1, 2 * BLOCK, 9999, true));
@@ -63,7 +62,7 @@ static void a_sequence_is_as_long_as_its_table(void **state)
     assert_true(kv_sees(&c, 0, 2 * BLOCK));
     assert_false(kv_sees(&c, 0, 2 * BLOCK + 1));
     kv_advance(&c, 0, 2 * BLOCK);
-    assert_int_equal(kv_truncate(&c, 0, 5), 0); /* back, and forth again */
+    assert_int_equal(kv_truncate(&c, 0, 5), 0); /* The sequence is truncated and continued. */
     assert_int_equal(kv_reserve(&c, 0, 2 * BLOCK), 0);
     kv_lend(&c, 0, all, 8);
     assert_int_equal(kv_reserve(&c, 0, LONGEST), 0);

@@ -1,7 +1,6 @@
-/* test_pool.c - what each cache type promises beyond keeping rows: order of blocks, layouts, sizes, how
- * regions grow, what forks and prefixes share, and that kv_check() sees damage. test_windows.c has what
- * windows give back.
- */
+/* test_pool.c - the promises of each cache type besides storing rows: the order of blocks, layouts, sizes,
+ * the growth of regions, what forks and prefixes share, and that kv_check() detects damage. test_windows.c
+ * has the blocks that windows release. */
 #include <sys/mman.h>
 
 #include "base/cpu.h"
@@ -45,7 +44,7 @@ static void blocks_come_as_neighbours_in_order_and_again_after_a_release(void **
         }
 }
 
-/* Every tile of every layer and head has a place of its own, and together they fill the region. */
+/* Every tile of every layer and head has its own address, and together they fill the region. */
 static void both_layouts_place_every_tile_once(void **state)
 {
     for (int layout = 0; layout < 2; layout++) {
@@ -84,7 +83,7 @@ static void both_layouts_place_every_tile_once(void **state)
     assert_int_equal(
         kv_token_bytes(&(struct kv_limits){.n_layers = 3, .n_kv = 2, .head_dim = 20, .dtype = DT_I4}),
         3 * 2 * 2 * (16 + 1 + 2));
-    /* a row of a tile of one group is not a whole number of bytes; K and V together are */
+    /* A row of a tile of one group is not a whole number of bytes, but K and V together are. */
     assert_int_equal(
         kv_token_bytes(&(struct kv_limits){.n_layers = 1, .n_kv = 1, .head_dim = 16, .dtype = DT_I4}), 21);
 }
@@ -103,7 +102,7 @@ static void the_block_follows_the_cache_and_the_smallest_window(void **state)
     assert_true(kv_block("paged", &lim) <= 64);
     lim.window = window;
     assert_int_equal(kv_block("slab_pool", &lim), block < 32 ? block : 32);
-    lim.max_len = 100; /* no sequence outgrows the window */
+    lim.max_len = 100; /* No sequence is longer than the window. */
     assert_int_equal(kv_block("slab_pool", &lim), block);
     lim.block = 128;
     assert_int_equal(kv_block("slab_pool", &lim), 128);
@@ -227,18 +226,18 @@ static void a_fork_shares_until_one_is_written(void **state)
 
     lim.pool_tokens = 320; /* ten blocks */
     caches_open(&c, "paged", lim);
-    assert_int_equal(kv_reserve(&c, 0, 200), 0); /* seven, the last partly filled */
+    assert_int_equal(kv_reserve(&c, 0, 200), 0); /* seven blocks, the last of which is partly filled */
     for (size_t pos = 0; pos < 200; pos++)
         caches_write(&c, 0, pos, 1 + (uint32_t)pos);
     for (size_t s = 1; s < 4; s++)
         assert_int_equal(kv_fork(&c, 0, 200, s), 0);
     caches_check(&c);
-    for (size_t s = 1; s < 4; s++) { /* three copies of the last block fill the pool */
+    for (size_t s = 1; s < 4; s++) { /* Three copies of the last block fill the pool. */
         assert_int_equal(kv_reserve(&c, s, 201), 0);
         caches_write(&c, s, 200, 1000 + (uint32_t)s);
         caches_check(&c);
     }
-    assert_int_equal(kv_reserve(&c, 0, 224), 0); /* its own by now: nothing is copied */
+    assert_int_equal(kv_reserve(&c, 0, 224), 0); /* The block is no longer shared, so nothing is copied. */
     assert_int_equal(kv_reserve(&c, 0, 225), ERR_NOSPACE);
     for (size_t s = 0; s < 4; s++)
         for (size_t pos = 0; pos < 200; pos++)
@@ -268,7 +267,7 @@ static void what_is_written_into_a_published_block_is_not_found_any_more(void **
     kv_close(&c);
 }
 
-/* Types that keep no prefixes find nothing, and say so. */
+/* Types without a prefix cache find nothing, and report it. */
 static void other_types_share_no_prefixes(void **state)
 {
     static const char *const types[] = {"dynamic", "bmc"};

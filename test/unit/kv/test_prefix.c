@@ -1,4 +1,4 @@
-/* test_prefix.c - the index of the prefix cache against a list of all that was added. */
+/* test_prefix.c - the index of the prefix cache against a list of all added paths. */
 #include "kv/prefix.h"
 
 #include "base/rng.h"
@@ -48,7 +48,7 @@ static void whole_blocks_are_found_behind_their_own_past_only(void **state)
         assert_int_equal(prefix_find(&p, x, seed, b, BLOCK, &common), xb);
         assert_int_equal(prefix_find(&p, y, seed, b, BLOCK, &common), PREFIX_NONE);
         assert_int_equal(prefix_find(&p, PREFIX_NONE, other, a, BLOCK, &common), PREFIX_NONE);
-        assert_int_equal(prefix_add(&p, x, seed, b, BLOCK), xb); /* once */
+        assert_int_equal(prefix_add(&p, x, seed, b, BLOCK), xb); /* It is counted once. */
         assert_int_equal(prefix_place(&p, xb, 0), 12);
         assert_int_equal(prefix_place(&p, xb, 1), PREFIX_NONE);
         assert_sound(&p);
@@ -70,7 +70,7 @@ static void a_radix_index_finds_the_longest_beginning_and_a_hash_index_none(void
     assert_int_equal(common, 3);
     assert_int_equal(prefix_find(&r, PREFIX_NONE, seed, ask, 2, &common) != PREFIX_NONE, true);
     assert_int_equal(common, 2);
-    y = add(&r, PREFIX_NONE, tail, 2, 3); /* the last of a sequence, not whole */
+    y = add(&r, PREFIX_NONE, tail, 2, 3); /* the last block of a sequence, which is not full */
     assert_int_equal(prefix_find(&r, PREFIX_NONE, seed, five, BLOCK, &common), y);
     assert_int_equal(common, 2);
     assert_true(add(&r, PREFIX_NONE, five, BLOCK, 4) != y);
@@ -87,7 +87,7 @@ static void a_radix_index_finds_the_longest_beginning_and_a_hash_index_none(void
     prefix_close(&h);
 }
 
-/* With one bucket's worth of hash, every key collides; the answers stay the same. */
+/* With a hash of one bucket every key collides, and the results stay the same. */
 static void a_collision_of_hashes_never_gives_the_rows_of_others(void **state)
 {
     for (int kind = PREFIX_HASH; kind <= PREFIX_RADIX; kind++) {
@@ -100,7 +100,7 @@ static void a_collision_of_hashes_never_gives_the_rows_of_others(void **state)
 
             node[i] = add(&p, PREFIX_NONE, t, BLOCK, (uint32_t)i);
         }
-        for (int32_t i = 0; i < 50; i++) { /* all into one chain, all hashes equal */
+        for (int32_t i = 0; i < 50; i++) { /* All keys are in one chain, with equal hashes. */
             p.node[node[i]].next = i ? node[i - 1] : PREFIX_NONE;
         }
         for (size_t b = 0; b < p.n_buckets; b++)
@@ -128,7 +128,7 @@ static void a_node_stays_while_it_has_rows_children_or_somebody_who_goes_on(void
     prefix_set_place(&p, x, 1, 5);
     prefix_set_place(&p, x, 0, PREFIX_NONE);
     prefix_set_place(&p, x, 1, PREFIX_NONE);
-    assert_int_equal(prefix_find(&p, PREFIX_NONE, seed, a, BLOCK, &common), x); /* y needs it */
+    assert_int_equal(prefix_find(&p, PREFIX_NONE, seed, a, BLOCK, &common), x); /* y needs it. */
     prefix_hold(&p, y);
     prefix_set_place(&p, y, 0, PREFIX_NONE);
     assert_int_equal(p.n_used, 2);
@@ -157,14 +157,14 @@ static void a_full_index_takes_no_more_and_takes_again_when_there_is_room(void *
     prefix_close(&p);
 }
 
-/* What was added, as the index should have it. */
+/* The added paths, as the index should have them. */
 struct memory {
     int32_t token[DEEP * BLOCK];
     size_t n;
 };
 
-/* Random paths of two tokens are added and asked for; the depth that the tree finds is that of the longest
- * common beginning among all that were added. */
+/* Random paths of two tokens are added and searched for. The depth that the tree finds is that of the longest
+ * common beginning with any added path. */
 static void random_paths_are_found_as_far_as_any_was_added(void **state)
 {
     for (int kind = PREFIX_HASH; kind <= PREFIX_RADIX; kind++) {

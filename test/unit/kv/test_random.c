@@ -1,8 +1,8 @@
 /* test_random.c - every cache type against an array oracle: random reserve, write, truncate, fork, release,
- * advance, move, publish, adopt and exhaustion. Rows keep what was written as long as a query can see
- * them, no block is lost or held by more than are counted, and exhaustion is a code that changes nothing.
+ * advance, move, publish, adopt and exhaustion. Rows keep their contents as long as a query can see them, no
+ * block is lost or held more often than it is counted, and exhaustion is a code that changes nothing.
  *
- * GALLOP_KV_OPERATIONS sets how many operations each cache goes through (10000).
+ * GALLOP_KV_OPERATIONS is the number of operations for each cache (10000).
  */
 
 #include "base/map.h"
@@ -16,18 +16,19 @@
 enum { SEQS = 5, MAX_LEN = 208, LAYERS = 3, HEADS = 2, DIM = 18, PREFIXES = 8 };
 
 static const size_t windows[LAYERS + 1] = {0, 24, 70, 9},
-                                     sinks[LAYERS + 1] = {0, 5, 33, 0}; /* the last layer may be shared */
+                                     /* the last layer may share the rows of another */
+    sinks[LAYERS + 1] = {0, 5, 33, 0};
 
-/* What each row of each sequence should hold: a stamp, from which the contents of all layers and heads
- * follow. */
+/* The expected contents of each row of each sequence: a stamp, from which the contents of all layers and
+ * heads follow. */
 struct oracle {
     uint32_t stamp[SEQS][MAX_LEN];
     size_t len[SEQS];
-    size_t pos[SEQS]; /* queries before it are over */
+    size_t pos[SEQS]; /* There are no more queries before it. */
     struct {
         uint32_t stamp[MAX_LEN];
         size_t rows;
-    } prefix[PREFIXES]; /* that were published, some of them long ago */
+    } prefix[PREFIXES]; /* rows that were published, some of them long ago */
     uint32_t next_stamp;
     size_t n_full, n_gone, n_forked, n_moved, n_adopted, n_dropped, n_refused;
 };
@@ -37,7 +38,7 @@ struct trial {
     struct oracle *o;
 };
 
-/* A query at POS sees row ROW of LAYER. */
+/* Returns whether a query at POS sees row ROW of LAYER. */
 static bool sees(const struct kv *c, size_t layer, size_t row, size_t pos)
 {
     size_t window = c->lim.window ? c->lim.window[layer] : 0, sink = c->lim.sink ? c->lim.sink[layer] : 0;
@@ -64,7 +65,7 @@ static void write_rows(struct trial *t, size_t seq, size_t n)
     t->o->len[seq] = n;
 }
 
-/* Where blocks are not shared: no two positions of any sequences lie in the same tile slot. */
+/* If blocks are not shared, no two positions of any sequences are in the same slot of a tile. */
 static void check_apart(struct trial *t)
 {
     char *seen[SEQS * (MAX_LEN / KERN_TILE + 1)];
@@ -183,7 +184,7 @@ static void advance(struct trial *t, size_t seq, uint32_t u)
     t->o->n_dropped += !sees(&t->c, 1, 10, pos);
 }
 
-/* Rows come from elsewhere: of windows, only what they show. */
+/* Rows come from another cache: of windows, only the visible ones. */
 static void move(struct trial *t, size_t seq, size_t other)
 {
     size_t n = t->o->len[seq];
@@ -200,7 +201,7 @@ static void move(struct trial *t, size_t seq, size_t other)
     t->o->n_moved++;
 }
 
-/* Stamps are the tokens. */
+/* The stamps are the tokens. */
 static const int32_t *tokens(const uint32_t *stamp)
 {
     return (const int32_t *)(const void *)stamp;
@@ -260,8 +261,8 @@ static void one_operation(struct trial *t, uint64_t i)
     check_all(t, (const size_t[2]){seq, other});
 }
 
-/* After everything has been released, as many rows can be had as were promised: capacities may be twice what
- * is filled in types that grow. */
+/* After all sequences are released, the promised number of rows can be reserved. In types that grow,
+ * capacities may be twice what is filled. */
 static void nothing_is_lost(struct trial *t)
 {
     size_t share = t->c.lim.pool_tokens / SEQS / (kv_type_pooled(t->c.type->name) ? 1 : 2);
@@ -312,7 +313,7 @@ static void random_operations(const size_t at[N_DIMENSIONS])
     for (size_t s = 0; s < SEQS; s++)
         check_rows(&t, s, true);
     nothing_is_lost(&t);
-    if (n >= 10000) { /* nothing went untried */
+    if (n >= 10000) { /* Every operation was tried. */
         assert_true(t.o->n_full > 0 && t.o->n_forked > 0 && t.o->n_moved > 0 && t.o->n_refused > 0);
         assert_true((t.o->n_adopted > 0) == pooled);
         assert_true((t.o->n_dropped > 0) == windowed);
@@ -337,7 +338,7 @@ static void a_type_loses_a_row_that_can_be_seen(void **state)
     free(row);
 }
 
-/* N sequences grow to N_ROWS in steps of 24 rows together, giving back what windows do not show. */
+/* N sequences grow to N_ROWS together, in steps of 24 rows, and release what windows do not show. */
 static bool run_to(struct kv *c, size_t n, size_t n_rows)
 {
     size_t len[SEQS] = {0};
@@ -425,7 +426,7 @@ static void unknown_types_and_odd_blocks_are_refused_with_a_sentence(void **stat
     lim.splits = 17;
     assert_int_equal(kv_open(&c, "bmc", &lim, &e), ERR_INPUT);
     assert_non_null(strstr(e.msg, "17 splits"));
-    kv_close(&c); /* of one that never opened */
+    kv_close(&c); /* a cache that never opened */
 }
 
 static void a_failing_allocation_leaves_nothing_behind(void **state)
@@ -489,7 +490,7 @@ static void a_comparison_of_rows_fails_on_one_changed_byte(void **state)
         v = kv_view(&c, 0);
         p = caches_tile(&v, 1, 1, 33, true);
         for (size_t b = 0; b < c.tile_bytes; b++)
-            p[b] ^= 1; /* every byte of the tile: row 33's among them */
+            p[b] ^= 1; /* every byte of the tile, including those of row 33 */
         assert_false(caches_is(&c, 0, 1, 33, 34, true));
         assert_false(caches_is(&c, 0, 1, 33, 34, false));
         assert_true(caches_is(&c, 0, 0, 33, 34, true));

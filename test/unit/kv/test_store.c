@@ -1,6 +1,5 @@
-/* test_store.c - the store below the cache: records prove every one of their bytes; slots are handed out,
- * filled and taken back whatever the medium does; what is known of keys stays right while it grows.
- */
+/* test_store.c - the store below the cache: records prove each of their bytes; slots are allocated, filled
+ * and taken back whatever the medium does; and the known keys stay right while their table grows. */
 #include <fcntl.h>
 #include <semaphore.h>
 #include <sys/stat.h>
@@ -37,7 +36,7 @@ static struct record_name name_of(uint64_t i)
         .context = {{1, 2}}, .seed = {{3, 4}}, .key = key_of(i), .n_tokens = TOKENS, .n_bytes = TILES};
 }
 
-/* A sealed record into OUT; its length. */
+/* Writes a sealed record to OUT. Returns its length. */
 static size_t make_record(char *out, uint64_t i)
 {
     const struct record_name r = name_of(i);
@@ -141,7 +140,7 @@ static void known_keys_are_found_while_the_table_grows_and_is_replaced(void **st
     for (uint64_t i = 0; i < KEYS; i++)
         assert_true(known_has(&k, key_of(i)));
     assert_int_equal(known_open(&fresh, NULL), 0);
-    known_add(&fresh, (struct prefix_key){{0, 0}}); /* marks of cells are no keys */
+    known_add(&fresh, (struct prefix_key){{0, 0}}); /* The marks of cells are not keys. */
     known_add(&fresh, (struct prefix_key){{1, 0}});
     known_replace(&k, &fresh);
     known_close(&fresh);
@@ -163,21 +162,21 @@ static void a_table_that_cannot_grow_keeps_what_it_has(void **state)
     assert_false(known_has(&k, key_of(n - 1)));
     for (uint64_t i = 0; i < n - 1; i++)
         assert_true(known_has(&k, key_of(i)));
-    known_add(&k, key_of(n - 1)); /* with memory again */
+    known_add(&k, key_of(n - 1)); /* Memory is available again. */
     for (uint64_t i = 0; i < n; i++)
         assert_true(known_has(&k, key_of(i)));
     known_close(&k);
     assert_int_equal(mem_live_blocks(), blocks);
 }
 
-/* ---- a medium that does as the test says ---- */
+/* ---- a medium that does what the test sets ---- */
 
 enum { MOST = 200 };
 
 static struct {
     sem_t go; /* each call takes one, unless it is FREE */
     bool free, slow;
-    int fail; /* code of the next calls */
+    int fail; /* the code of the next calls */
     int n_calls;
     atomic_int n_lists;
     uint64_t bend; /* flip this byte of what is read */
@@ -318,7 +317,7 @@ static void what_is_put_is_read_again_in_another_store(void **state)
         assert_true(put(s, i));
         store_flush(s);
         assert_true(store_has(s, key_of(i)));
-        assert_false(put(s, i)); /* it is already stored */
+        assert_false(put(s, i)); /* The block is already stored. */
     }
     assert_int_equal(stats(s).n_written, 20);
     store_close(s);
@@ -348,14 +347,14 @@ static void a_slow_medium_costs_blocks_and_no_time(void **state)
         i++;
     assert_int_equal(i, STORE_MOST_SLOTS);
     assert_int_equal(stats(s).n_dropped, 1);
-    assert_false(put(s, 0)); /* on its way: not counted */
+    assert_false(put(s, 0)); /* This block is in transit, and does not count. */
     assert_int_equal(stats(s).n_dropped, 1);
     for (int k = 0; k < STORE_MOST_SLOTS; k++)
         sem_post(&medium.go);
     store_flush(s);
     assert_true(put(s, i));
     sem_post(&medium.go);
-    store_close(s); /* which writes it */
+    store_close(s); /* The thread writes this block. */
     assert_int_equal(medium.n, STORE_MOST_SLOTS + 1);
 }
 
@@ -370,7 +369,8 @@ static void a_block_overtakes_those_that_were_put_before(void **state)
         assert_true(put(s, i));
     for (int i = 0; i < EARLY; i++)
         sem_post(&medium.go);
-    for (uint64_t i = STORE_MOST_SLOTS; i < ALL;) /* into the slots of the first, which are free by and by */
+    /* They go into the slots of the first blocks, which become free one by one. */
+    for (uint64_t i = STORE_MOST_SLOTS; i < ALL;)
         i += put(s, i);
     for (int i = EARLY; i < ALL; i++)
         sem_post(&medium.go);
@@ -399,7 +399,7 @@ static void reads_can_be_dropped_whatever_their_state_and_go_before_writes(void 
             assert_true((slot[i] = store_read(s, key_of(1))) >= 0);
         assert_int_equal(store_read(s, key_of(1)), -1);
         for (int i = 0; i < STORE_MOST_SLOTS; i++)
-            store_drop(s, slot[i]); /* one of them is being read */
+            store_drop(s, slot[i]); /* One of them is being read. */
         sem_post(&medium.go);
         while ((slot[0] = store_read(s, key_of(1))) < 0)
             ;
@@ -438,7 +438,7 @@ static void damage_is_seen_removed_and_counted(void **state)
     assert_int_equal(medium.n, 1);
 }
 
-/* otherwise records that other processes write would never be seen */
+/* Otherwise records of other processes would never be seen. */
 static void a_store_that_is_always_busy_looks_at_its_medium_all_the_same(void **state)
 {
     double until = clock_seconds() + 300;
@@ -480,7 +480,7 @@ static void a_medium_that_fails_rests_and_is_not_asked_meanwhile(void **state)
     put(s, 2);
     store_flush(s);
     calls = medium.n_calls;
-    assert_false(put(s, 3)); /* writes rest, too */
+    assert_false(put(s, 3)); /* Writes pause as well. */
     slot = store_read(s, key_of(1));
     assert_int_equal(await(s, slot), STORE_MISSED);
     assert_int_equal(medium.n_calls, calls);
@@ -488,7 +488,7 @@ static void a_medium_that_fails_rests_and_is_not_asked_meanwhile(void **state)
     store_close(s);
 }
 
-/* The thread's own look, every few seconds. */
+/* the thread's own scan, every few seconds */
 static void a_look_without_memory_costs_hits_and_nothing_else(void **state)
 {
     double until = clock_seconds() + 300;
@@ -507,7 +507,7 @@ static void a_look_without_memory_costs_hits_and_nothing_else(void **state)
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     assert_true(mem_failed());
     mem_fail_at(0);
-    assert_false(store_has(s, key_of(1))); /* reads rest */
+    assert_false(store_has(s, key_of(1))); /* Reads pause. */
     assert_true(put(s, 2));
     store_flush(s);
     assert_int_equal(stats(s).n_written, 2);
@@ -540,7 +540,7 @@ static void *open_folder(uint64_t limit)
     return m;
 }
 
-/* The file of key_of(I), or with NAME another of the folder. */
+/* Returns the file of key_of(I), or with NAME another file of the folder. */
 static const char *path_of(uint64_t i, const char *name)
 {
     static char path[400];
@@ -563,7 +563,7 @@ static void put_file(void *m, uint64_t i)
         fail_msg("%s", e.msg);
 }
 
-/* Returns the length of the record; a failure would make the whole folder rest. */
+/* Returns the length of the record. A failure would make the whole folder pause. */
 static size_t get_file(void *m, uint64_t i)
 {
     char out[FILE_BYTES];
@@ -585,9 +585,9 @@ static void what_was_not_used_for_longest_goes_first(void **state)
         put_file(m, i);
         assert_int_equal(utimensat(AT_FDCWD, path_of(i, NULL), time, 0), 0);
     }
-    assert_int_equal(get_file(m, 0), FILE_BYTES); /* the oldest is used */
+    assert_int_equal(get_file(m, 0), FILE_BYTES); /* The oldest record is used. */
     assert_int_equal(get_file(m, 2), FILE_BYTES);
-    put_file(m, 10); /* takes its room, and a tenth */
+    put_file(m, 10); /* This takes its room, and a tenth more. */
     for (uint64_t i = 0; i < 11; i++)
         assert_int_equal(access(path_of(i, NULL), F_OK) == 0, i != 1 && i != 3);
     store_folder.close(m);
@@ -635,8 +635,8 @@ static void what_is_no_file_of_ours_is_missed_and_fails_nothing(void **state)
     store_folder.close(m);
 }
 
-/* Puts PUTS records into a store with room for a dozen, reads those it has, and counts those that were kept
- * or given up. */
+/* Puts PUTS records into a store with room for a dozen, reads those that it has, and counts those that were
+ * kept or given up. */
 static void fill_and_read(struct store *s, uint64_t puts)
 {
     for (uint64_t i = 0; i < puts; i++) {

@@ -1,11 +1,11 @@
 /* test_windows.c - layers with a window, with a sink and a window, or without rows because they read those of
- * other layers: how many blocks a sequence holds, that its memory stops growing, how far it can be truncated,
- * shared and adopted, and which rows are found again. test_random.c does the same at random. */
+ * other layers: the number of blocks of a sequence, memory that stops growing, how far a sequence can be
+ * truncated, shared and adopted, and which rows are found again. test_random.c does the same at random. */
 #include "caches.h"
 #include "kern/kern.h"
 #include "kv/kvpool.h"
 
-enum { LAYERS = 2, BLOCK = 16, SINK = 20, WINDOW = 50, HEAD = 2 }; /* HEAD: blocks of the sink */
+enum { LAYERS = 2, BLOCK = 16, SINK = 20, WINDOW = 50, HEAD = 2 }; /* HEAD: the blocks of the sink */
 
 static const size_t windows[LAYERS] = {WINDOW, WINDOW}, sinks[LAYERS] = {SINK, SINK};
 static const char *const pooled[] = {"slab_pool", "paged"};
@@ -46,7 +46,8 @@ static void memory_of_a_sequence_stops_growing(void **state)
         }
 }
 
-/* Each of three sequences at most holds sink, window and what it touches besides; together a step's rows. */
+/* Each of at most three sequences holds its sink, its window and the partly visible blocks. All together hold
+ * the rows of a step. */
 static void a_pool_has_room_for_all_sequences_and_no_more(void **state)
 {
     struct kv_limits lim = limits();
@@ -88,9 +89,10 @@ static void rows_between_are_gone_and_said_to_be(void **state)
         struct kv c;
 
         caches_open(&c, pooled[t], limits());
-        caches_grow(&c, 0, 0, SINK + WINDOW, 7); /* nothing has left yet */
+        caches_grow(&c, 0, 0, SINK + WINDOW, 7); /* No row has left the window yet. */
         assert_true(kv_sees(&c, 0, 1) && kv_sees(&c, 0, SINK + WINDOW));
-        caches_grow(&c, 0, SINK + WINDOW, 200, 7); /* sees 151.. : block 9 on, so back to 193 */
+        /* A query sees rows from 151, in block 9 and later, so the sequence can be truncated to 193. */
+        caches_grow(&c, 0, SINK + WINDOW, 200, 7);
         assert_true(kv_sees(&c, 0, 193) && !kv_sees(&c, 0, 192) && !kv_sees(&c, 0, SINK));
         assert_int_equal(kv_truncate(&c, 0, 192), KV_GONE);
         assert_int_equal(kv_fork(&c, 0, 192, 1), KV_GONE);
@@ -112,7 +114,7 @@ static void rows_between_are_gone_and_said_to_be(void **state)
     }
 }
 
-/* What a kernel may read between sink and window is zeros. */
+/* The memory that a kernel may read between sink and window is zero. */
 static void a_dropped_tile_behind_a_sink_is_not_zero(void **state)
 {
     struct kv_view v;
@@ -144,7 +146,7 @@ static void a_prefix_is_adopted_with_its_sink(void **state)
     lim.keep_prefixes = true;
     caches_open(&c, "paged", lim);
     kv_adopt(&c, 0, seed, token, 192);
-    for (size_t i = 0; i < 12; i++) { /* published before a window drops them */
+    for (size_t i = 0; i < 12; i++) { /* These were published before a window drops them. */
         assert_int_equal(kv_reserve(&c, 0, (i + 1) * BLOCK), 0);
         for (size_t pos = i * BLOCK; pos < (i + 1) * BLOCK; pos++)
             caches_write(&c, 0, pos, (uint32_t)pos + 1);
@@ -197,8 +199,8 @@ enum { MAX_LAYERS = 40 };
 
 struct shape {
     const char *name;
-    size_t n_layers, n_kv, head_dim, window, every; /* every EVERY-th layer sees all */
-    size_t n_shared;                                /* layers after those, which store nothing */
+    size_t n_layers, n_kv, head_dim, window, every; /* every EVERY-th layer sees all rows */
+    size_t n_shared;                                /* the layers after those store nothing */
 };
 
 /* A prompt of 32k tokens in chunks, then a few tokens one by one. */
@@ -262,7 +264,7 @@ static void rows_that_a_window_dropped_are_gone_and_said_to_be(void **state)
 
     caches_open(&c, "slab_pool", lim);
     assert_int_equal(kv_reserve(&c, 0, 200), 0);
-    kv_advance(&c, 0, 200); /* sees 169.. : block 10 on */
+    kv_advance(&c, 0, 200); /* A query sees rows from 169, in block 10 and later. */
     assert_true(kv_sees(&c, 0, 200) && kv_sees(&c, 0, 191) && !kv_sees(&c, 0, 190));
     assert_int_equal(kv_truncate(&c, 0, 190), KV_GONE);
     assert_int_equal(kv_fork(&c, 0, 190, 1), KV_GONE);
@@ -328,7 +330,8 @@ enum { N_STORE = 3, N_SHARED = 9, SEEN = 128, ROWS = 480, CHUNK = 48 };
 static const char *const types[] = {"slab_pool", "paged", "dynamic", "bmc"};
 enum { N_TYPES = sizeof(types) / sizeof(types[0]) };
 
-/* The last N_SHARED layers have so many and such small windows that groups and blocks would show them. */
+/* The last N_SHARED layers have so many and such small windows that the counts of groups and blocks would
+ * show them. */
 static struct kv_limits shared_limits(size_t n_layers, size_t n_shared)
 {
     static const size_t window[N_STORE + N_SHARED] = {0, SEEN, SEEN, 1, 2, 3, 4, 5, 6, 7, 8, 9};
@@ -359,7 +362,8 @@ static void shared_layers_change_no_size_in_advance(void **state)
                            more = shared_limits(N_STORE + 1, 0);
 
     assert_int_equal(kv_token_bytes(&with), N_STORE * 2 * 2 * 16 * 2);
-    assert_true(kv_token_bytes(&more) > kv_token_bytes(&with)); /* the comparison: a fourth that stores */
+    /* the comparison: a fourth layer that stores rows */
+    assert_true(kv_token_bytes(&more) > kv_token_bytes(&with));
     assert_int_equal(kv_seq_bytes(&with, ROWS), (ROWS + 2 * SEEN) * 2 * 2 * 16 * 2);
     for (int t = 0; t < N_TYPES; t++) {
         assert_int_equal(kv_block(types[t], &with), kv_block(types[t], &without));
@@ -382,7 +386,7 @@ static void shared_layers_hold_no_bytes_in_any_cache(void **state)
         assert_int_equal(c[0].n_groups, 2);
         assert_int_equal(kv_bytes(&c[0]), kv_bytes(&c[1]));
         assert_int_equal(kv_held_bytes(&c[0], 1), kv_held_bytes(&c[1], 1));
-        if (kv_type_pooled(types[t])) { /* the windows of those that store still give back */
+        if (kv_type_pooled(types[t])) { /* The windows of the layers that store rows still release blocks. */
             size_t block = c[0].lim.block, seen = (SEEN / block + 2) * block;
 
             assert_true(kv_held_bytes(&c[0], 1) <= (ROWS + block + 2 * seen) * 2 * 2 * 16 * 2);
