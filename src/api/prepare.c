@@ -543,7 +543,7 @@ static struct sampling_str *point_at_texts(struct request *c, const json_t *v, s
 
 static bool read_stop(struct request *c, struct sampling *s)
 {
-    s->stop = point_at_texts(c, c->f.stop, &s->n_stops);
+    s->stop = point_at_texts(c, c->f.stop, &s->n_stop);
     sampling_mark(s, SAMPLING_STOP);
     return s->stop != NULL;
 }
@@ -563,7 +563,7 @@ static bool read_bias(struct request *c, struct sampling *s)
     s->bias = arena_zalloc(&c->arena, json_object_size(c->f.logit_bias), sizeof(*s->bias));
     if (!s->bias)
         return false;
-    json_object_foreach((json_t *)(uintptr_t)c->f.logit_bias, key, v) s->bias[s->n_biases++] =
+    json_object_foreach((json_t *)(uintptr_t)c->f.logit_bias, key, v) s->bias[s->n_bias++] =
         (struct sampling_bias){(int32_t)atoll(key), (float)json_number_value(v)};
     sampling_sort(s);
     sampling_mark(s, SAMPLING_LOGIT_BIAS);
@@ -586,7 +586,7 @@ static bool read_stop_tokens(struct request *c, struct sampling *s)
         if (tok && tok_id_of(tok, c->calls->stop[i], strlen(c->calls->stop[i]), &ids[n]))
             c->end_of_call[c->n_ends_of_call++] = ids[n++];
     s->stop_token = ids;
-    s->n_stop_tokens = n;
+    s->n_stop_token = n;
     if (n)
         sampling_mark(s, SAMPLING_STOP_TOKEN);
     return true;

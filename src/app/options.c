@@ -202,49 +202,48 @@ const char *options_prefix_index(const struct opt_values *v)
     return opt_flag(v, "no-enable-prefix-caching") ? "none" : opt_string(v, "prefix-index");
 }
 
+/* ---- sampling fields: the rows of engine/sampling.def ---- */
+
+/* clang-format off */
+#define BOOL        OPT_FLAG
+#define COUNT       OPT_INT
+#define UINT64      OPT_UINT
+#define INTEGER     OPT_INT
+#define NUMBER      OPT_FLOAT
+#define DRAW_COUNT  OPT_INT
+#define DRAW_NUMBER OPT_FLOAT
+#define STRINGS     OPT_STRING, NULL
+#define IDS         OPT_INT, "[0,2147483647]"
+#define BIASES      OPT_STRING, NULL
+#define ANY()            NULL
+#define FROM(lo)         "[" #lo ",inf)"
+#define ABOVE(lo)        "(" #lo ",inf)"
+#define FROM_TO(lo, hi)  "[" #lo "," #hi "]"
+#define ABOVE_TO(lo, hi) "(" #lo "," #hi "]"
+#define FLAG(...) __VA_ARGS__
+#define ROW(...)  ROW_OF(__VA_ARGS__)
+#define ROW_OF(type, range_, help_, name, brief, arg, ...) \
+    {name, brief, type, arg, __VA_ARGS__, .help = help_, .range = range_
+#define INTO(field, member) \
+    OPT_INTO(struct options_sampling, s.member), OPT_MARK(struct options_sampling, s.given, SAMPLING_##field)
+#define SAMPLING_FIELD(field, member, kind, range, neutral, access, help, flag, request) \
+    ROW(kind, range, help, flag), INTO(field, member)},
+#define SAMPLING_LIST(field, name, member, kind, most, bytes, access, help, flag) \
+    ROW(kind, help, flag), .repeat = true, OPT_INTO(struct options_sampling, name)},
 const struct opt_row options_sampling[] = {
-    {"max-new-tokens", 'n', OPT_INT, "N", EVERYDAY,
-     .help = "maximum number of tokens to generate; 0: process the prompt only", .aliases = "max-tokens",
-     .otherwise =
-         "what the model's generation config says, else 512 in run and until the context is full in chat",
-     .range = "[0,2147483647]",
-     .manual =
-         "Of the generation config max_new_tokens counts, else max_length (prompt and answer together)."},
-    {"temperature", 0, OPT_FLOAT, "T", EVERYDAY, .help = "divide logits by T; below 1e-5 is greedy",
-     .range = "[0,inf)"},
-    {"seed", 0, OPT_UINT, "N", EVERYDAY, .help = "seed of sampling",
-     .otherwise = "a random one, which is printed",
-     .manual =
-         "It has 64 bits. The same seed gives the same text, whatever else is computed at the same time. Without "
-         "it, each request that draws tokens at random gets a seed of its own: run says it on standard error and, "
-         "with --json, as `seed` of the line. Greedy decoding needs none."},
-    {"min-new-tokens", 0, OPT_INT, "N", SAMPLING, .help = "no end before so many tokens",
-     .range = "[0,2147483647]"},
-    {"do-sample", 0, OPT_FLAG, NULL, SAMPLING, .help = "draw tokens at random instead of the likeliest"},
-    {"greedy", 0, OPT_FLAG, NULL, SAMPLING, .help = "always the likeliest token, whatever else is said"},
-    {"top-k", 0, OPT_INT, "K", SAMPLING, .help = "keep the K likeliest tokens; 0: all",
-     .range = "[0,2147483647]"},
-    {"top-p", 0, OPT_FLOAT, "P", SAMPLING, .help = "keep the likeliest tokens that make up mass P",
-     .range = "(0,1]"},
-    {"min-p", 0, OPT_FLOAT, "P", SAMPLING, .help = "drop tokens less likely than P times the likeliest",
-     .range = "[0,1]"},
-    {"repetition-penalty", 0, OPT_FLOAT, "R", SAMPLING,
-     .help = "divide (multiply) positive (negative) logits of tokens seen in prompt and output",
-     .range = "(0,inf)"},
-    {"frequency-penalty", 0, OPT_FLOAT, "F", SAMPLING,
-     .help = "subtract F for each time a token was put out"},
-    {"presence-penalty", 0, OPT_FLOAT, "F", SAMPLING,
-     .help = "subtract F once from tokens that were put out"},
-    {"logit-bias", 0, OPT_STRING, "ID=V", SAMPLING, .help = "add V to the logit of token ID", .repeat = true},
-    {"stop", 0, OPT_STRING, "STR", SAMPLING, .help = "end at this text, which is cut off", .repeat = true},
-    {"stop-token", 0, OPT_INT, "ID", SAMPLING, .help = "end at this token", .range = "[0,2147483647]",
-     .repeat = true},
-    {"bad-words", 0, OPT_STRING, "STR", SAMPLING,
-     .help = "never put out this text, with or without a blank in front", .repeat = true},
-    {"ignore-eos", 0, OPT_FLAG, NULL, SAMPLING, .help = "go on after end tokens"},
-    {"logprobs", 0, OPT_INT, "K", OUTPUT,
-     .help = "with --json, log-probability of each token and of the K likeliest", .range = "[0,1024]"},
+#include "engine/sampling.def"
     {0}};
+#undef BOOL
+#undef COUNT
+#undef UINT64
+#undef INTEGER
+#undef NUMBER
+#undef DRAW_COUNT
+#undef DRAW_NUMBER
+#undef STRINGS
+#undef IDS
+#undef BIASES
+/* clang-format on */
 
 const struct opt_row options_force[] = {
     {"force", 0, OPT_FLAG, NULL, OUTPUT,
@@ -324,85 +323,69 @@ void options_remark_cache(const struct opt_values *v)
 
 /* ---- the options of sampling ---- */
 
-/* One value of a repeatable option as JSON; NULL with the sentence in E if it is no such value. */
-static json_t *list_item(const char *option, const struct opt_value *x, struct err *e)
+/* One value X of a list F as JSON; NULL with the sentence in E if it is no such value. */
+static json_t *list_item(const struct sampling_row *f, const struct opt_value *x, struct err *e)
 {
     char *end, *stop;
     double value;
     long id;
 
-    if (strcmp(option, "stop-token") == 0)
+    if (f->kind == SAMPLING_AS_IDS)
         return json_integer(x->i);
-    if (strcmp(option, "stop") == 0 || strcmp(option, "bad-words") == 0)
-        return err_utf8(e, strcmp(option, "stop") == 0 ? "--stop" : "--bad-words", x->text,
-                        strlen(x->text)) == 0
-                   ? json_string(x->text)
-                   : NULL;
+    if (f->kind == SAMPLING_AS_STRINGS && err_utf8(e, "the text", x->text, strlen(x->text)) == 0)
+        return json_string(x->text);
+    if (f->kind == SAMPLING_AS_STRINGS)
+        return err_subject(e, f->name), NULL;
     id = strtol(x->text, &end, 10);
     value = *end == '=' ? strtod(end + 1, &stop) : 0;
     if (end != x->text && *end == '=' && stop != end + 1 && *stop == 0 && isfinite(value))
         return json_pack("[I,f]", (json_int_t)id, value);
-    err_set(e, ERR_USAGE, "--logit-bias: found '%s', expected ID=V", x->text);
+    err_about(e, ERR_USAGE, f->name, "found '%s', expected ID=V", x->text);
     return NULL;
 }
 
-/* The options that may be repeated, as the JSON that a line of a batch would have: there is one reader of
- * lists, which brings them into order and knows what is too many. */
-static json_t *lists_json(const struct opt_values *v, struct err *e)
+/* Adds the values of the list F to ALL. */
+static void add_list(json_t *all, enum sampling_field f, const struct opt_list *list, struct err *e)
 {
-    static const struct {
-        const char *option;
-        enum sampling_field field;
-    } list[] = {{"logit-bias", SAMPLING_LOGIT_BIAS},
-                {"stop", SAMPLING_STOP},
-                {"stop-token", SAMPLING_STOP_TOKEN},
-                {"bad-words", SAMPLING_BAD_WORDS}};
-    json_t *all = json_object();
+    json_t *values = json_array();
 
-    for (size_t l = 0; l < sizeof(list) / sizeof(list[0]) && e->code == 0; l++) {
-        const char *option = list[l].option;
-        json_t *values = json_array();
-
-        for (size_t i = 0; i < opt_count(v, option) && e->code == 0; i++)
-            if (json_array_append_new(values, list_item(option, opt_at(v, option, i), e)) != 0 && !e->code)
-                err_nomem(e, "options");
-        if (json_array_size(values))
-            json_object_set(all, sampling_name(list[l].field), values);
-        json_decref(values);
-    }
-    return all;
+    for (size_t i = 0; i < list->n && e->code == 0; i++)
+        if (json_array_append_new(values, list_item(&sampling_row[f], &list->value[i], e)) != 0 && !e->code)
+            err_nomem(e, "options");
+    if (list->n)
+        json_object_set(all, sampling_row[f].name, values);
+    json_decref(values);
 }
 
-static int read_lists(const struct opt_values *v, struct sampling *s, struct arena *a, struct err *e)
+/* Reads the options that may be repeated as the JSON that a line of a batch would have: there is one reader of
+ * lists, which brings them into order and knows what is too many. */
+static int read_lists(const struct options_sampling *o, struct sampling *s, struct arena *a, struct err *e)
 {
     struct err why = {0}; /* *e may still hold what was overcome */
-    json_t *lists = lists_json(v, &why);
+    json_t *all = json_object();
 
+#define SAMPLING_LIST(field, name, ...) add_list(all, SAMPLING_##field, &o->name, &why);
+#include "engine/sampling.def"
     if (why.code == 0)
-        sampling_set_json(s, lists, "the options", a, &why);
-    json_decref(lists);
+        sampling_set_json(s, all, "the options", a, &why);
+    json_decref(all);
     if (why.code)
         *e = why;
     return why.code == ERR_INPUT ? (e->code = ERR_USAGE) : why.code;
 }
 
-/* --greedy goes before whatever shapes a draw. */
-static void remark_greedy(const struct opt_values *v)
+/* --greedy goes before the options that ask for drawing at random. */
+static void remark_greedy(const struct sampling *s)
 {
-    static const char *const drawing[] = {"do-sample", "temperature", "top-k", "top-p", "min-p"};
+    for (int f = 0; f < SAMPLING_N_FIELDS && s->greedy; f++)
+        if ((sampling_row[f].draws || f == SAMPLING_DO_SAMPLE) && sampling_given(s, (enum sampling_field)f)) {
+            char flag[64];
 
-    for (size_t i = 0; opt_flag(v, "greedy") && i < sizeof(drawing) / sizeof(drawing[0]); i++)
-        if (opt_given(v, drawing[i]))
-            log_warn("--%s changes nothing with --greedy", drawing[i]);
-}
-
-/* True if NAME was given: then S says so of FIELD. */
-static bool given(const struct opt_values *v, const char *name, struct sampling *s, enum sampling_field field)
-{
-    if (!opt_given(v, name))
-        return false;
-    sampling_mark(s, field);
-    return true;
+            snprintf(flag, sizeof(flag), "%s", sampling_row[f].name);
+            for (char *p = flag; *p; p++)
+                *p = (char)(*p == '_' ? '-' : *p);
+            log_warn("--%s changes nothing with --greedy", flag);
+        }
 }
 
 /* Members of the engine's records that the command line spells otherwise. */
@@ -464,37 +447,13 @@ void options_error_text(const struct opt_part *list, const struct err *e, char *
 
 int options_read_sampling(const struct opt_values *v, struct sampling *s, struct arena *a, struct err *e)
 {
-    sampling_default(s);
-    remark_greedy(v);
-    if (given(v, "max-new-tokens", s, SAMPLING_MAX_NEW_TOKENS))
-        s->max_new_tokens = (size_t)opt_int(v, "max-new-tokens");
-    if (given(v, "min-new-tokens", s, SAMPLING_MIN_NEW_TOKENS))
-        s->min_new_tokens = (size_t)opt_int(v, "min-new-tokens");
-    if (given(v, "do-sample", s, SAMPLING_DO_SAMPLE))
-        s->do_sample = true;
-    if (given(v, "greedy", s, SAMPLING_GREEDY))
-        s->greedy = true;
-    if (given(v, "temperature", s, SAMPLING_TEMPERATURE))
-        s->temperature = opt_float(v, "temperature");
-    if (given(v, "top-k", s, SAMPLING_TOP_K))
-        s->top_k = (size_t)opt_int(v, "top-k");
-    if (given(v, "top-p", s, SAMPLING_TOP_P))
-        s->top_p = opt_float(v, "top-p");
-    if (given(v, "min-p", s, SAMPLING_MIN_P))
-        s->min_p = opt_float(v, "min-p");
-    if (given(v, "repetition-penalty", s, SAMPLING_REPETITION_PENALTY))
-        s->repetition_penalty = opt_float(v, "repetition-penalty");
-    if (given(v, "frequency-penalty", s, SAMPLING_FREQUENCY_PENALTY))
-        s->frequency_penalty = opt_float(v, "frequency-penalty");
-    if (given(v, "presence-penalty", s, SAMPLING_PRESENCE_PENALTY))
-        s->presence_penalty = opt_float(v, "presence-penalty");
-    if (given(v, "ignore-eos", s, SAMPLING_IGNORE_EOS))
-        s->ignore_eos = true;
-    if (given(v, "logprobs", s, SAMPLING_LOGPROBS))
-        s->logprobs = (int)opt_int(v, "logprobs");
-    if (given(v, "seed", s, SAMPLING_SEED))
-        s->seed = opt_uint(v, "seed");
-    return read_lists(v, s, a, e);
+    struct options_sampling o = {0};
+
+    sampling_default(&o.s);
+    opt_read_rows(v, options_sampling, &o);
+    *s = o.s;
+    remark_greedy(s);
+    return read_lists(&o, s, a, e);
 }
 
 int options_draw_seed(struct sampling *s, const struct sampling *config, bool *drawn, struct err *e)

@@ -32,8 +32,16 @@ extern const struct opt_row options_source[];                 /* how it is found
 extern const struct opt_row options_engine[];                 /* what an engine is opened with */
 extern const struct opt_row options_scheduling[];             /* who of many is computed when */
 const char *options_prefix_index(const struct opt_values *v); /* which of its two names was used */
-extern const struct opt_row options_sampling[];               /* fields of a request */
-extern const struct opt_row options_force[];                  /* for verbs that write files (save.c) */
+
+/* What the sampling options say: a record of those that were given, and the lists. */
+struct options_sampling {
+    struct sampling s;
+#define SAMPLING_LIST(field, name, ...) struct opt_list name;
+#include "engine/sampling.def"
+};
+extern const struct opt_row options_sampling[]; /* into struct options_sampling */
+
+extern const struct opt_row options_force[]; /* for verbs that write files (save.c) */
 extern const struct opt_row options_json[];
 extern const struct opt_row options_help[];
 extern const struct opt_row *const options_shared[]; /* all of them; NULL ends the list */
@@ -44,11 +52,11 @@ int options_check_engine(const struct opt_values *v, struct err *e);
 /* Remarks on options of one kind of cache that were given beside another kind. */
 void options_remark_cache(const struct opt_values *v);
 
-/* Sampling options that were given, as a record marked accordingly; lists live in A. */
 /* The sentence of E to OUT [size]. Where E has a subject, it and the options of LIST that the sentence names as struct
  * gallop_options does become flags: "--kv-cache-memory: ..., or --max-model-len 512 or less". */
 void options_error_text(const struct opt_part *list, const struct err *e, char *out, size_t size);
 
+/* The sampling options that were given, as a record marked accordingly; lists live in A. */
 int options_read_sampling(const struct opt_values *v, struct sampling *s, struct arena *a, struct err *e);
 
 /* Gives S a random seed of 32 bits where it has none, nor has CONFIG, and tokens are drawn at random. *DRAWN:

@@ -1,5 +1,5 @@
 /* engine_priv.h - the parts of an opened engine, for measurements, `gallop inspect` and tests; and what the engine
- * and the public executor (gallop_executor.c) do alike: reading options and sampling, opening the model.
+ * and the public executor (gallop_executor.c) do alike: reading options, opening the model.
  *
  * The server does not include it (tools/lint.d/floors).
  */
@@ -25,9 +25,6 @@ int engine_read_options(const struct gallop_options *o, struct llm_options *l, c
  * which the caller ends. */
 int engine_open_llm(struct llm *m, const struct llm_options *o, struct sampling *config, struct arena *a,
                     struct err *e);
-
-/* The members of P that are set, as a sampling record S. Its arrays lie in A; A NULL: P has none. */
-int engine_read_sampling(const struct gallop_sampling *p, struct sampling *s, struct arena *a, struct err *e);
 
 /* Returns RC; where it is not 0, copies the sentence of E to ERR [GALLOP_ERR_SIZE], unless that is NULL. */
 int engine_give(char *err, const struct err *e, int rc);

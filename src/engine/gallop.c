@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "engine/engine_priv.h"
 #include "engine/find_model.h"
+#include "engine/public_sampling.h"
 
 enum { PENDING_CANCELS = 256, DEFAULT_TARGET_MS = 700 };
 
@@ -374,149 +375,7 @@ const struct engine_info *engine_info(const struct gallop *g)
 void gallop_request_init(struct gallop_request *r)
 {
     *r = (struct gallop_request){.text_len = SIZE_MAX, .n = 1, .prompt_logprobs = -1};
-    r->sampling = (struct gallop_sampling){.max_new_tokens = -1,
-                                           .min_new_tokens = -1,
-                                           .do_sample = -1,
-                                           .ignore_eos = -1,
-                                           .temperature = NAN,
-                                           .top_k = -1,
-                                           .top_p = NAN,
-                                           .min_p = NAN,
-                                           .repetition_penalty = NAN,
-                                           .frequency_penalty = NAN,
-                                           .presence_penalty = NAN,
-                                           .logprobs = -1};
-}
-
-/* N entries of NAME at LIST can be read and served. */
-static int check_list(const char *name, const void *list, size_t n, size_t most, struct err *e)
-{
-    if (n > most)
-        return err_about(e, ERR_INPUT, name, "found %zu entries, at most %zu can be served", n, most);
-    if (n && !list)
-        return err_about(e, ERR_INPUT, name, "%zu entries are said to be there, but the list is NULL", n);
-    return 0;
-}
-
-static int check_lists(const struct gallop_sampling *p, struct err *e)
-{
-    int rc;
-
-    if ((rc = check_list("bias_id", p->bias_id, p->n_bias, SAMPLING_MAX_BIASES, e)) != 0 ||
-        (rc = check_list("bias", p->bias, p->n_bias, SAMPLING_MAX_BIASES, e)) != 0 ||
-        (rc = check_list("stop", p->stop, p->n_stop, SAMPLING_MAX_STOPS, e)) != 0 ||
-        (rc = check_list("stop_token", p->stop_token, p->n_stop_token, SAMPLING_MAX_IDS, e)) != 0)
-        return rc;
-    if ((rc = check_list("bad_words", p->bad_words, p->n_bad_words, SAMPLING_MAX_BAD_WORDS, e)) != 0)
-        return rc;
-    for (size_t i = 0; i < p->n_stop; i++)
-        if (!p->stop[i])
-            return err_about(e, ERR_INPUT, "stop", "string %zu of %zu is NULL", i, p->n_stop);
-    for (size_t i = 0; i < p->n_bad_words; i++)
-        if (!p->bad_words[i])
-            return err_about(e, ERR_INPUT, "bad_words", "string %zu of %zu is NULL", i, p->n_bad_words);
-    return 0;
-}
-
-/* The texts of LIST [n], which are borrowed. */
-static struct sampling_str *point_at_texts(const char *const *list, size_t n, struct arena *a)
-{
-    struct sampling_str *texts = arena_zalloc(a, n, sizeof(*texts));
-
-    for (size_t i = 0; texts && i < n; i++)
-        texts[i] = (struct sampling_str){list[i], strlen(list[i])};
-    return texts;
-}
-
-static int copy_lists(const struct gallop_sampling *p, struct sampling *s, struct arena *a)
-{
-    if (p->n_bias) {
-        s->bias = arena_zalloc(a, p->n_bias, sizeof(*s->bias));
-        if (!s->bias)
-            return ERR_NOMEM;
-        for (size_t i = 0; i < p->n_bias; i++)
-            s->bias[s->n_biases++] = (struct sampling_bias){p->bias_id[i], p->bias[i]};
-        sampling_mark(s, SAMPLING_LOGIT_BIAS);
-    }
-    if (p->n_stop) {
-        s->stop = point_at_texts(p->stop, p->n_stop, a);
-        if (!s->stop)
-            return ERR_NOMEM;
-        s->n_stops = p->n_stop;
-        sampling_mark(s, SAMPLING_STOP);
-    }
-    if (p->n_bad_words) {
-        s->bad_words = point_at_texts(p->bad_words, p->n_bad_words, a);
-        if (!s->bad_words)
-            return ERR_NOMEM;
-        s->n_bad_words = p->n_bad_words;
-        sampling_mark(s, SAMPLING_BAD_WORDS);
-    }
-    if (p->n_stop_token) {
-        s->stop_token = arena_zalloc(a, p->n_stop_token, sizeof(*s->stop_token));
-        if (!s->stop_token)
-            return ERR_NOMEM;
-        memcpy(s->stop_token, p->stop_token, p->n_stop_token * sizeof(*s->stop_token));
-        s->n_stop_tokens = p->n_stop_token;
-        sampling_mark(s, SAMPLING_STOP_TOKEN);
-    }
-    return 0;
-}
-
-/* -1 alone says that a whole number is not given. */
-static int check_numbers(const struct gallop_sampling *p, struct err *e)
-{
-    const struct {
-        const char *name;
-        int64_t value;
-    } n[] = {{"max_new_tokens", p->max_new_tokens},
-             {"min_new_tokens", p->min_new_tokens},
-             {"do_sample", p->do_sample},
-             {"ignore_eos", p->ignore_eos},
-             {"top_k", p->top_k},
-             {"logprobs", p->logprobs}};
-
-    for (size_t i = 0; i < sizeof(n) / sizeof(n[0]); i++)
-        if (n[i].value < -1)
-            return err_about(e, ERR_INPUT, n[i].name,
-                             "found %lld, expected 0 or more, or -1 for the model's default",
-                             (long long)n[i].value);
-    if (p->logprobs > SAMPLING_MAX_LOGPROBS)
-        return err_about(e, ERR_INPUT, "logprobs", "found %lld, expected at most %d", (long long)p->logprobs,
-                         SAMPLING_MAX_LOGPROBS);
-    return 0;
-}
-
-/* What the request gave, as the layer above generation_config.json. */
-int engine_read_sampling(const struct gallop_sampling *p, struct sampling *s, struct arena *a, struct err *e)
-{
-    int rc;
-
-    sampling_default(s);
-    if ((rc = check_numbers(p, e)) != 0 || (rc = check_lists(p, e)) != 0)
-        return rc;
-#define TAKE(given, field, value, bit)        \
-    do {                                      \
-        if (given) {                          \
-            s->field = value;                 \
-            sampling_mark(s, SAMPLING_##bit); \
-        }                                     \
-    } while (0)
-    TAKE(p->max_new_tokens >= 0, max_new_tokens, (size_t)p->max_new_tokens, MAX_NEW_TOKENS);
-    TAKE(p->min_new_tokens >= 0, min_new_tokens, (size_t)p->min_new_tokens, MIN_NEW_TOKENS);
-    TAKE(p->do_sample >= 0, do_sample, p->do_sample != 0, DO_SAMPLE);
-    TAKE(p->ignore_eos >= 0, ignore_eos, p->ignore_eos != 0, IGNORE_EOS);
-    TAKE(!isnan(p->temperature), temperature, p->temperature, TEMPERATURE);
-    TAKE(p->top_k >= 0, top_k, (size_t)p->top_k, TOP_K);
-    TAKE(!isnan(p->top_p), top_p, p->top_p, TOP_P);
-    TAKE(!isnan(p->min_p), min_p, p->min_p, MIN_P);
-    TAKE(!isnan(p->repetition_penalty), repetition_penalty, p->repetition_penalty, REPETITION_PENALTY);
-    TAKE(!isnan(p->frequency_penalty), frequency_penalty, p->frequency_penalty, FREQUENCY_PENALTY);
-    TAKE(!isnan(p->presence_penalty), presence_penalty, p->presence_penalty, PRESENCE_PENALTY);
-    TAKE(p->has_seed, seed, p->seed, SEED);
-    TAKE(p->logprobs >= 0, logprobs, (int)p->logprobs, LOGPROBS);
-#undef TAKE
-    return copy_lists(p, s, a) == 0 ? 0 : err_nomem(e, "a request");
+    public_sampling_init(&r->sampling);
 }
 
 /* Ids of a left-padded row without its padding. */
@@ -660,7 +519,7 @@ int gallop_submit(struct gallop *g, const struct gallop_request *r, uint64_t *id
     int rc;
 
     arena_init(&arena, MEM_ENGINE);
-    if ((rc = engine_read_sampling(&r->sampling, &user, &arena, &e)) == 0)
+    if ((rc = public_sampling_read(&r->sampling, &user, &arena, &e)) == 0)
         rc = engine_submit(g, r, &user, id, &e);
     arena_fini(&arena);
     return engine_give(err, &e, rc);

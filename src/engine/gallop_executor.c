@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/mem.h"
 #include "engine/engine_priv.h"
+#include "engine/public_sampling.h"
 
 /* How the token behind the rows of a sequence is chosen. */
 struct choice {
@@ -363,7 +364,7 @@ static int check_pick(struct gallop_executor *x, const struct gallop_rows *r, si
     if ((name = not_for_picks(r->pick)) != NULL)
         return err_set(e, ERR_INPUT, "sequence %zu: its pick has %s, which is for requests of an engine", s,
                        name);
-    if ((rc = engine_read_sampling(r->pick, &user, NULL, e)) != 0)
+    if ((rc = public_sampling_read(r->pick, &user, NULL, e)) != 0)
         return err_prefix(e, "sequence %zu", s);
     sampling_merge(&c->sampling, &user, &x->config);
     if (!sampling_given(&c->sampling, SAMPLING_SEED))

@@ -305,7 +305,7 @@ static float to_finite(double v)
 
 static bool holds_back_end(const struct chain *c)
 {
-    return c->n_output < c->p->min_new_tokens && c->p->n_eos + c->p->n_stop_tokens > 0;
+    return c->n_output < c->p->min_new_tokens && c->p->n_eos + c->p->n_stop_token > 0;
 }
 
 static void forbid(float *x, size_t n, const int32_t *ids, size_t n_ids)
@@ -374,13 +374,13 @@ static void change_logits(struct chain *c)
     float *x = c->s->x;
 
     c->x = c->logits;
-    if (holds_back_end(c) || repetition || output || p->n_biases > 0 || allowed || words) {
+    if (holds_back_end(c) || repetition || output || p->n_bias > 0 || allowed || words) {
         memcpy(x, c->logits, c->n * sizeof(*x));
         c->x = x;
     }
     if (holds_back_end(c)) {
         forbid(x, c->n, p->eos, p->n_eos);
-        forbid(x, c->n, p->stop_token, p->n_stop_tokens);
+        forbid(x, c->n, p->stop_token, p->n_stop_token);
     }
     note(c, "min_new_tokens");
     if (repetition)
@@ -389,7 +389,7 @@ static void change_logits(struct chain *c)
     if (output)
         penalise_output(x, c->h, p->frequency_penalty, p->presence_penalty);
     note(c, "frequency_and_presence_penalty");
-    for (size_t i = 0; i < p->n_biases; i++)
+    for (size_t i = 0; i < p->n_bias; i++)
         if (x[p->bias[i].id] > -INFINITY)
             x[p->bias[i].id] = to_finite((double)x[p->bias[i].id] + p->bias[i].value);
     for (size_t i = 0; i < c->n && allowed; i++)

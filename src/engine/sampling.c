@@ -17,45 +17,39 @@
 
 enum { LARGEST_CONFIG_BYTES = 1 << 20 };
 
-enum kind { LIST, COUNT, NUMBER, BOOL, SEED, INTEGER };
-
-struct field {
-    enum kind kind;
-    size_t offset; /* in struct sampling */
-    double lo, hi; /* inclusive; LO is not if open_lo */
-    bool open_lo;
-    const char *expected;
-};
-
-#define NAME(upper, lower) #lower,
-static const char *const name_of[SAMPLING_N_FIELDS] = {SAMPLING_FIELDS(NAME)};
-#undef NAME
-
+/* The columns of sampling.def that are no literals. A kind becomes the members kind and draws, a range lo, hi, open_lo,
+ * range and expected. */
+/* clang-format off */
+#define BOOL        SAMPLING_AS_BOOL, false
+#define COUNT       SAMPLING_AS_COUNT, false
+#define UINT64      SAMPLING_AS_SEED, false
+#define INTEGER     SAMPLING_AS_INTEGER, false
+#define NUMBER      SAMPLING_AS_NUMBER, false
+#define DRAW_COUNT  SAMPLING_AS_COUNT, true
+#define DRAW_NUMBER SAMPLING_AS_NUMBER, true
+#define STRINGS     SAMPLING_AS_STRINGS, false
+#define IDS         SAMPLING_AS_IDS, false
+#define BIASES      SAMPLING_AS_BIASES, false
+#define ANY()            -INFINITY, INFINITY, false, "", ""
+#define FROM(lo)         lo, INFINITY, false, "[" #lo ",inf)", " >= " #lo
+#define ABOVE(lo)        lo, INFINITY, true, "(" #lo ",inf)", " above " #lo
+#define FROM_TO(lo, hi)  lo, hi, false, "[" #lo "," #hi "]", " from " #lo " to " #hi
+#define ABOVE_TO(lo, hi) lo, hi, true, "(" #lo "," #hi "]", " above " #lo " and at most " #hi
 #define AT(member) offsetof(struct sampling, member)
-
-/* Lists have no row: functions of their own read them. */
-static const struct field field[SAMPLING_N_FIELDS] = {
-    [SAMPLING_MAX_NEW_TOKENS] = {COUNT, AT(max_new_tokens), 0, INFINITY, false, "a whole number >= 0"},
-    [SAMPLING_MIN_NEW_TOKENS] = {COUNT, AT(min_new_tokens), 0, INFINITY, false, "a whole number >= 0"},
-    [SAMPLING_MAX_LENGTH] = {COUNT, AT(max_length), 0, INFINITY, false, "a whole number >= 0"},
-    [SAMPLING_TOP_K] = {COUNT, AT(top_k), 0, INFINITY, false, "a whole number >= 0 (0 means all)"},
-    [SAMPLING_DO_SAMPLE] = {BOOL, AT(do_sample), 0, 1, false, "true or false"},
-    [SAMPLING_GREEDY] = {BOOL, AT(greedy), 0, 1, false, "true or false"},
-    [SAMPLING_IGNORE_EOS] = {BOOL, AT(ignore_eos), 0, 1, false, "true or false"},
-    [SAMPLING_TEMPERATURE] = {NUMBER, AT(temperature), 0, INFINITY, false, "a finite number >= 0"},
-    [SAMPLING_TOP_P] = {NUMBER, AT(top_p), 0, 1, true, "a number above 0 and at most 1"},
-    [SAMPLING_MIN_P] = {NUMBER, AT(min_p), 0, 1, false, "a number from 0 to 1"},
-    [SAMPLING_REPETITION_PENALTY] = {NUMBER, AT(repetition_penalty), 0, INFINITY, true,
-                                     "a finite number above 0"},
-    [SAMPLING_FREQUENCY_PENALTY] = {NUMBER, AT(frequency_penalty), -INFINITY, INFINITY, false,
-                                    "a finite number"},
-    [SAMPLING_PRESENCE_PENALTY] = {NUMBER, AT(presence_penalty), -INFINITY, INFINITY, false,
-                                   "a finite number"},
-    [SAMPLING_SEED] = {SEED, AT(seed), -INFINITY, INFINITY, false, "a whole number of 64 bits"},
-    [SAMPLING_LOGPROBS] = {INTEGER, AT(logprobs), 0, SAMPLING_MAX_LOGPROBS, false,
-                           "a whole number from 0 to 1024"},
+#define SAMPLING_FIELD(field, member, kind, range, neutral, access, help, flag, request) \
+    [SAMPLING_##field] = {#member, kind, AT(member), 0, range, 0, 0, help},
+#define SAMPLING_FILE_FIELD(field, member, kind, range, neutral) \
+    [SAMPLING_##field] = {#member, kind, AT(member), 0, range, 0, 0, NULL},
+#define SAMPLING_LIST(field, name, member, kind, most, bytes, access, help, flag) \
+    [SAMPLING_##field] = {#name, kind, AT(member), AT(n_##member), ANY(), most, bytes, help},
+#define SAMPLING_FILE_LIST(field, name, member, kind, most, bytes) \
+    [SAMPLING_##field] = {#name, kind, AT(member), AT(n_##member), ANY(), most, bytes, NULL},
+const struct sampling_row sampling_row[SAMPLING_N_FIELDS] = {
+#include "engine/sampling.def"
 };
-_Static_assert(SAMPLING_MAX_LOGPROBS == 1024, "the sentence above says 1024");
+/* clang-format on */
+
+_Static_assert(SAMPLING_MAX_LOGPROBS == 1024, "the range of logprobs says 1024");
 _Static_assert(SAMPLING_N_FIELDS <= 32, "a bit a field");
 
 /* The object that is being read. */
@@ -69,14 +63,10 @@ struct reader {
 
 void sampling_default(struct sampling *s)
 {
-    *s = (struct sampling){.max_new_tokens = SIZE_MAX,
-                           .max_length = SIZE_MAX,
-                           .temperature = 1,
-                           .top_p = 1,
-                           .repetition_penalty = 1,
-                           .logprobs = -1,
-                           .bos = -1,
-                           .pad = -1};
+    *s = (struct sampling){.bos = -1, .pad = -1};
+#define SAMPLING_FIELD(field, member, kind, range, neutral, ...) s->member = neutral;
+#define SAMPLING_FILE_FIELD(field, member, kind, range, neutral) s->member = neutral;
+#include "engine/sampling.def"
 }
 
 bool sampling_given(const struct sampling *s, enum sampling_field f)
@@ -87,11 +77,6 @@ bool sampling_given(const struct sampling *s, enum sampling_field f)
 void sampling_mark(struct sampling *s, enum sampling_field f)
 {
     s->given |= UINT32_C(1) << f;
-}
-
-const char *sampling_name(enum sampling_field f)
-{
-    return name_of[f];
 }
 
 bool sampling_is_greedy(const struct sampling *s)
@@ -115,7 +100,7 @@ static enum sampling_field field_of_name(const char *name)
     if (strcmp(name, "stop_token_ids") == 0)
         return SAMPLING_STOP_TOKEN;
     for (int f = 0; f < SAMPLING_N_FIELDS; f++)
-        if (strcmp(name_of[f], name) == 0)
+        if (strcmp(sampling_row[f].name, name) == 0)
             return (enum sampling_field)f;
     return SAMPLING_N_FIELDS;
 }
@@ -148,26 +133,63 @@ static int unexpected(const struct reader *r, const char *name, const json_t *v,
                    found(v, text, sizeof(text)), expected);
 }
 
-static bool in_range(const struct field *f, double v)
+static bool in_range(const struct sampling_row *f, double v)
 {
     return isfinite(v) && (f->open_lo ? v > f->lo : v >= f->lo) && v <= f->hi;
 }
 
-static int read_scalar(struct reader *r, enum sampling_field id, const json_t *v)
+/* "a number above 0 and at most 1" for F, to OUT [size]. */
+static const char *expected(const struct sampling_row *f, char *out, size_t size)
 {
-    const struct field *f = &field[id];
-    void *at = (char *)r->s + f->offset;
-    bool fits = f->kind == BOOL     ? json_is_boolean(v)
-                : f->kind == NUMBER ? json_is_number(v)
-                                    : json_is_integer(v);
+    static const char *const what[] = {[SAMPLING_AS_BOOL] = "true or false",
+                                       [SAMPLING_AS_COUNT] = "a whole number",
+                                       [SAMPLING_AS_INTEGER] = "a whole number",
+                                       [SAMPLING_AS_SEED] = "a whole number of 64 bits"};
 
-    if (!fits || (f->kind != BOOL && !in_range(f, json_number_value(v))))
-        return unexpected(r, name_of[id], v, f->expected);
+    snprintf(out, size, "%s%s",
+             f->kind != SAMPLING_AS_NUMBER ? what[f->kind]
+             : isinf(f->hi)                ? "a finite number"
+                                           : "a number",
+             f->expected);
+    return out;
+}
+
+void sampling_set_number(struct sampling *s, enum sampling_field f, double v)
+{
+    void *at = (char *)s + sampling_row[f].at;
+
+    switch (sampling_row[f].kind) {
+    case SAMPLING_AS_BOOL: *(bool *)at = v != 0; break;
+    case SAMPLING_AS_COUNT: *(size_t *)at = (size_t)v; break;
+    case SAMPLING_AS_INTEGER: *(int *)at = (int)v; break;
+    case SAMPLING_AS_NUMBER: *(double *)at = v; break;
+    default: ASSERT(false, "%s is no number", sampling_row[f].name);
+    }
+    sampling_mark(s, f);
+}
+
+void sampling_keep_neutral(struct sampling *s)
+{
+    for (int f = 0; f < SAMPLING_N_FIELDS; f++)
+        if (sampling_row[f].kind == SAMPLING_AS_NUMBER || sampling_row[f].draws)
+            sampling_mark(s, (enum sampling_field)f);
+}
+
+static int read_scalar(struct reader *r, const struct sampling_row *f, const json_t *v)
+{
+    void *at = (char *)r->s + f->at;
+    char text[64];
+    bool fits = f->kind == SAMPLING_AS_BOOL     ? json_is_boolean(v)
+                : f->kind == SAMPLING_AS_NUMBER ? json_is_number(v)
+                                                : json_is_integer(v);
+
+    if (!fits || (f->kind != SAMPLING_AS_BOOL && !in_range(f, json_number_value(v))))
+        return unexpected(r, f->name, v, expected(f, text, sizeof(text)));
     switch (f->kind) {
-    case BOOL: *(bool *)at = json_is_true(v); break;
-    case NUMBER: *(double *)at = json_number_value(v); break;
-    case COUNT: *(size_t *)at = (size_t)json_integer_value(v); break;
-    case SEED: *(uint64_t *)at = (uint64_t)json_integer_value(v); break;
+    case SAMPLING_AS_BOOL: *(bool *)at = json_is_true(v); break;
+    case SAMPLING_AS_NUMBER: *(double *)at = json_number_value(v); break;
+    case SAMPLING_AS_COUNT: *(size_t *)at = (size_t)json_integer_value(v); break;
+    case SAMPLING_AS_SEED: *(uint64_t *)at = (uint64_t)json_integer_value(v); break;
     default: *(int *)at = (int)json_integer_value(v); break;
     }
     return 0;
@@ -216,32 +238,32 @@ static int read_ids(struct reader *r, const char *name, const json_t *v, size_t 
     return 0;
 }
 
-/* Reads a string or a list of at most MOST strings of at most BYTES each. */
-static int read_strings(struct reader *r, enum sampling_field f, const json_t *v, size_t most, size_t bytes,
+/* Reads a string or a list of strings, within the limits of F. */
+static int read_strings(struct reader *r, const struct sampling_row *f, const json_t *v,
                         struct sampling_str **out, size_t *n_out)
 {
     size_t n = json_is_array(v) ? json_array_size(v) : 1;
     struct sampling_str *list;
 
-    if (n > most)
+    if (n > f->most)
         return err_set(r->e, ERR_INPUT, "%s: %s: found %zu strings, at most %zu are supported", r->what,
-                       name_of[f], n, most);
+                       f->name, n, f->most);
     list = arena_alloc(r->arena, (n + 1) * sizeof(*list));
     if (!list)
-        return err_nomem(r->e, name_of[f]);
+        return err_nomem(r->e, f->name);
     for (size_t i = 0; i < n; i++) {
         const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
         size_t len = json_string_length(one);
         const char *copy;
 
         if (!json_is_string(one) || len == 0)
-            return unexpected(r, name_of[f], one, "a string that is not empty, or a list of such");
-        if (len > bytes)
+            return unexpected(r, f->name, one, "a string that is not empty, or a list of such");
+        if (len > f->most_bytes)
             return err_set(r->e, ERR_INPUT, "%s: %s: found a string of %zu bytes, at most %zu are supported",
-                           r->what, name_of[f], len, bytes);
+                           r->what, f->name, len, f->most_bytes);
         copy = arena_strndup(r->arena, json_string_value(one), len);
         if (!copy)
-            return err_nomem(r->e, name_of[f]);
+            return err_nomem(r->e, f->name);
         list[i] = (struct sampling_str){.s = copy, .n = len};
     }
     *out = list;
@@ -324,35 +346,27 @@ static int read_biases(struct reader *r, const json_t *v)
         if (list[i].id == list[i - 1].id)
             return err_set(r->e, ERR_INPUT, "%s: logit_bias: token %d appears twice", r->what, list[i].id);
     r->s->bias = list;
-    r->s->n_biases = n;
+    r->s->n_bias = n;
     return 0;
 }
 
-static int read_field(struct reader *r, enum sampling_field f, const json_t *v)
+static int read_field(struct reader *r, enum sampling_field id, const json_t *v)
 {
+    const struct sampling_row *f = &sampling_row[id];
+    void *at = (char *)r->s + f->at;
+    size_t *n = (size_t *)(void *)((char *)r->s + f->n_at);
     int rc;
 
     if (json_is_null(v))
         return 0;
-    switch (f) {
-    case SAMPLING_STOP:
-        rc = read_strings(r, f, v, SAMPLING_MAX_STOPS, SAMPLING_MAX_STOP_BYTES, &r->s->stop, &r->s->n_stops);
-        break;
-    case SAMPLING_BAD_WORDS:
-        rc = read_strings(r, f, v, SAMPLING_MAX_BAD_WORDS, SAMPLING_MAX_BAD_BYTES, &r->s->bad_words,
-                          &r->s->n_bad_words);
-        break;
-    case SAMPLING_LOGIT_BIAS: rc = read_biases(r, v); break;
-    case SAMPLING_STOP_TOKEN:
-        rc = read_ids(r, name_of[f], v, SAMPLING_MAX_IDS, &r->s->stop_token, &r->s->n_stop_tokens);
-        break;
-    case SAMPLING_EOS_TOKEN_ID:
-        rc = read_ids(r, name_of[f], v, SAMPLING_MAX_IDS, &r->s->eos, &r->s->n_eos);
-        break;
+    switch (f->kind) {
+    case SAMPLING_AS_STRINGS: rc = read_strings(r, f, v, at, n); break;
+    case SAMPLING_AS_IDS: rc = read_ids(r, f->name, v, f->most, at, n); break;
+    case SAMPLING_AS_BIASES: rc = read_biases(r, v); break;
     default: rc = read_scalar(r, f, v); break;
     }
     if (rc == 0)
-        sampling_mark(r->s, f);
+        sampling_mark(r->s, id);
     return rc;
 }
 
@@ -495,34 +509,32 @@ int sampling_from_generation_config(struct folder in, struct sampling *s, struct
     return rc;
 }
 
-/* Copies one field: scalars by their kind, lists with their length. */
+/* Copies the value of F, or the list with its length. */
 static void copy_field(struct sampling *out, const struct sampling *from, enum sampling_field f)
 {
-    static const size_t size[] = {[COUNT] = sizeof(size_t),  [NUMBER] = sizeof(double), [BOOL] = sizeof(bool),
-                                  [SEED] = sizeof(uint64_t), [INTEGER] = sizeof(int),   [LIST] = 0};
+    static const size_t size[] = {
+        [SAMPLING_AS_BOOL] = sizeof(bool),     [SAMPLING_AS_COUNT] = sizeof(size_t),
+        [SAMPLING_AS_SEED] = sizeof(uint64_t), [SAMPLING_AS_INTEGER] = sizeof(int),
+        [SAMPLING_AS_NUMBER] = sizeof(double), [SAMPLING_AS_STRINGS] = sizeof(void *),
+        [SAMPLING_AS_IDS] = sizeof(void *),    [SAMPLING_AS_BIASES] = sizeof(void *)};
+    const struct sampling_row *r = &sampling_row[f];
 
-    memcpy((char *)out + field[f].offset, (const char *)from + field[f].offset, size[field[f].kind]);
-    switch (f) {
-    case SAMPLING_STOP: out->stop = from->stop, out->n_stops = from->n_stops; break;
-    case SAMPLING_BAD_WORDS: out->bad_words = from->bad_words, out->n_bad_words = from->n_bad_words; break;
-    case SAMPLING_LOGIT_BIAS: out->bias = from->bias, out->n_biases = from->n_biases; break;
-    case SAMPLING_EOS_TOKEN_ID: out->eos = from->eos, out->n_eos = from->n_eos; break;
-    case SAMPLING_STOP_TOKEN:
-        out->stop_token = from->stop_token, out->n_stop_tokens = from->n_stop_tokens;
-        break;
-    default: break;
-    }
+    memcpy((char *)out + r->at, (const char *)from + r->at, size[r->kind]);
+    if (r->n_at)
+        memcpy((char *)out + r->n_at, (const char *)from + r->n_at, sizeof(size_t));
     sampling_mark(out, f);
 }
 
 void sampling_merge(struct sampling *out, const struct sampling *user, const struct sampling *config)
 {
     struct sampling s;
+    bool draws = false;
 
     sampling_default(&s);
     for (int i = 0; i < SAMPLING_N_FIELDS; i++) {
         enum sampling_field f = (enum sampling_field)i;
 
+        draws |= sampling_row[i].draws && sampling_given(user, f);
         if (sampling_given(user, f))
             copy_field(&s, user, f);
         else if (sampling_given(config, f))
@@ -535,9 +547,7 @@ void sampling_merge(struct sampling *out, const struct sampling *user, const str
     s.n_allowed = user->n_allowed;
     s.logprob_id = user->logprob_id;
     s.n_logprob_ids = user->n_logprob_ids;
-    if (!sampling_given(user, SAMPLING_DO_SAMPLE) &&
-        (sampling_given(user, SAMPLING_TEMPERATURE) || sampling_given(user, SAMPLING_TOP_K) ||
-         sampling_given(user, SAMPLING_TOP_P) || sampling_given(user, SAMPLING_MIN_P)))
+    if (draws && !sampling_given(user, SAMPLING_DO_SAMPLE))
         s.do_sample = true;
     if (s.min_new_tokens > s.max_new_tokens) {
         if (!sampling_given(user, SAMPLING_MIN_NEW_TOKENS))
@@ -548,40 +558,43 @@ void sampling_merge(struct sampling *out, const struct sampling *user, const str
     *out = s;
 }
 
-static int validate_scalar(const struct sampling *s, enum sampling_field id, struct err *e)
+static int validate_scalar(const struct sampling *s, const struct sampling_row *f, struct err *e)
 {
-    const struct field *f = &field[id];
-    const void *at = (const char *)s + f->offset;
+    const void *at = (const char *)s + f->at;
+    char text[64];
     double v;
 
-    if (f->kind != NUMBER && f->kind != INTEGER)
+    if (f->kind != SAMPLING_AS_NUMBER && f->kind != SAMPLING_AS_INTEGER)
         return 0;
-    v = f->kind == NUMBER ? *(const double *)at : *(const int *)at;
-    if (in_range(f, v) || (f->kind == INTEGER && v == -1))
+    v = f->kind == SAMPLING_AS_NUMBER ? *(const double *)at : *(const int *)at;
+    if (in_range(f, v) || (f->kind == SAMPLING_AS_INTEGER && v == -1))
         return 0;
-    return err_about(e, ERR_INPUT, name_of[id], "found %.9g, expected %s", v, f->expected);
+    return err_about(e, ERR_INPUT, f->name, "found %.9g, expected %s", v, expected(f, text, sizeof(text)));
 }
 
-static int validate_strings(const char *name, const struct sampling_str *list, size_t n, size_t most,
-                            size_t bytes, struct err *e)
+static int validate_strings(const struct sampling *s, const struct sampling_row *f, struct err *e)
 {
+    const struct sampling_str *list = *(struct sampling_str *const *)(const void *)((const char *)s + f->at);
+    size_t n = *(const size_t *)(const void *)((const char *)s + f->n_at);
+
     for (size_t i = 0; i < n; i++) {
         const struct sampling_str *t = &list[i];
 
-        if (t->n == 0 || t->n > bytes || utf8_valid_prefix(t->s, t->n) != t->n)
-            return err_about(e, ERR_INPUT, name, "string %zu has %zu bytes, expected 1 to %zu of UTF-8", i,
-                             t->n, bytes);
+        if (t->n == 0 || t->n > f->most_bytes || utf8_valid_prefix(t->s, t->n) != t->n)
+            return err_about(e, ERR_INPUT, f->name, "string %zu has %zu bytes, expected 1 to %zu of UTF-8", i,
+                             t->n, f->most_bytes);
     }
-    return n <= most ? 0
-                     : err_about(e, ERR_INPUT, name, "found %zu strings, at most %zu are supported", n, most);
+    return n <= f->most
+               ? 0
+               : err_about(e, ERR_INPUT, f->name, "found %zu strings, at most %zu are supported", n, f->most);
 }
 
 void sampling_sort(struct sampling *s)
 {
-    if (s->n_biases)
-        qsort(s->bias, s->n_biases, sizeof(*s->bias), by_bias_id);
-    if (s->n_stop_tokens)
-        qsort(s->stop_token, s->n_stop_tokens, sizeof(*s->stop_token), by_id);
+    if (s->n_bias)
+        qsort(s->bias, s->n_bias, sizeof(*s->bias), by_bias_id);
+    if (s->n_stop_token)
+        qsort(s->stop_token, s->n_stop_token, sizeof(*s->stop_token), by_id);
 }
 
 static int validate_ids(const char *name, const int32_t *id, size_t n, size_t n_vocab, struct err *e)
@@ -592,19 +605,9 @@ static int validate_ids(const char *name, const int32_t *id, size_t n, size_t n_
     return 0;
 }
 
-int sampling_validate(const struct sampling *s, size_t n_vocab, struct err *e)
+static int validate_biases(const struct sampling *s, size_t n_vocab, struct err *e)
 {
-    int rc = 0;
-
-    for (int f = 0; f < SAMPLING_N_FIELDS && rc == 0; f++)
-        rc = validate_scalar(s, (enum sampling_field)f, e);
-    if (rc != 0)
-        return rc;
-    if (s->min_new_tokens > s->max_new_tokens)
-        return err_about(e, ERR_INPUT, "min_new_tokens",
-                         "found %zu, expected at most %zu, the maximum number of tokens to generate",
-                         s->min_new_tokens, s->max_new_tokens);
-    for (size_t i = 0; i < s->n_biases; i++) {
+    for (size_t i = 0; i < s->n_bias; i++) {
         if (s->bias[i].id < 0 || (size_t)s->bias[i].id >= n_vocab)
             return err_about(e, ERR_INPUT, "logit_bias", "found token %d, the vocabulary has %zu",
                              s->bias[i].id, n_vocab);
@@ -614,18 +617,30 @@ int sampling_validate(const struct sampling *s, size_t n_vocab, struct err *e)
             return err_about(e, ERR_INPUT, "logit_bias", "token %d appears twice or out of order",
                              s->bias[i].id);
     }
+    return 0;
+}
+
+int sampling_validate(const struct sampling *s, size_t n_vocab, struct err *e)
+{
+    int rc = 0;
+
+    for (int f = 0; f < SAMPLING_N_FIELDS && rc == 0; f++)
+        rc = sampling_row[f].kind == SAMPLING_AS_STRINGS ? validate_strings(s, &sampling_row[f], e)
+                                                         : validate_scalar(s, &sampling_row[f], e);
+    if (rc != 0)
+        return rc;
+    if (s->min_new_tokens > s->max_new_tokens)
+        return err_about(e, ERR_INPUT, "min_new_tokens",
+                         "found %zu, expected at most %zu, the maximum number of tokens to generate",
+                         s->min_new_tokens, s->max_new_tokens);
     if (s->n_logprob_ids > SAMPLING_MAX_LOGPROBS)
         return err_about(e, ERR_INPUT, "logprob_token_ids", "found %zu tokens, expected at most %d",
                          s->n_logprob_ids, SAMPLING_MAX_LOGPROBS);
-    if ((rc = validate_ids("stop_token", s->stop_token, s->n_stop_tokens, n_vocab, e)) != 0 ||
-        (rc = validate_ids("allowed_token_ids", s->allowed, s->n_allowed, n_vocab, e)) != 0 ||
-        (rc = validate_ids("logprob_token_ids", s->logprob_id, s->n_logprob_ids, n_vocab, e)) != 0)
+    if ((rc = validate_biases(s, n_vocab, e)) != 0 ||
+        (rc = validate_ids("stop_token", s->stop_token, s->n_stop_token, n_vocab, e)) != 0 ||
+        (rc = validate_ids("allowed_token_ids", s->allowed, s->n_allowed, n_vocab, e)) != 0)
         return rc;
-    if ((rc = validate_strings("stop", s->stop, s->n_stops, SAMPLING_MAX_STOPS, SAMPLING_MAX_STOP_BYTES,
-                               e)) != 0)
-        return rc;
-    return validate_strings("bad_words", s->bad_words, s->n_bad_words, SAMPLING_MAX_BAD_WORDS,
-                            SAMPLING_MAX_BAD_BYTES, e);
+    return validate_ids("logprob_token_ids", s->logprob_id, s->n_logprob_ids, n_vocab, e);
 }
 
 int sampling_add_eos(struct sampling *s, int32_t id, struct arena *a, struct err *e)

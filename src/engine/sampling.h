@@ -18,32 +18,14 @@
 #include "base/err.h"
 #include "base/folder.h"
 
-/* Every field by its name in JSON. Each has one bit in sampling.given. */
-#define SAMPLING_FIELDS(X)                    \
-    X(MAX_NEW_TOKENS, max_new_tokens)         \
-    X(MIN_NEW_TOKENS, min_new_tokens)         \
-    X(DO_SAMPLE, do_sample)                   \
-    X(GREEDY, greedy)                         \
-    X(TEMPERATURE, temperature)               \
-    X(TOP_K, top_k)                           \
-    X(TOP_P, top_p)                           \
-    X(MIN_P, min_p)                           \
-    X(REPETITION_PENALTY, repetition_penalty) \
-    X(FREQUENCY_PENALTY, frequency_penalty)   \
-    X(PRESENCE_PENALTY, presence_penalty)     \
-    X(LOGIT_BIAS, logit_bias)                 \
-    X(STOP, stop)                             \
-    X(STOP_TOKEN, stop_token)                 \
-    X(BAD_WORDS, bad_words)                   \
-    X(EOS_TOKEN_ID, eos_token_id)             \
-    X(IGNORE_EOS, ignore_eos)                 \
-    X(SEED, seed)                             \
-    X(LOGPROBS, logprobs)                     \
-    X(MAX_LENGTH, max_length)
-
-#define SAMPLING_ENUM(upper, lower) SAMPLING_##upper,
-enum sampling_field { SAMPLING_FIELDS(SAMPLING_ENUM) SAMPLING_N_FIELDS };
-#undef SAMPLING_ENUM
+enum sampling_field {
+#define SAMPLING_FIELD(field, ...)      SAMPLING_##field,
+#define SAMPLING_LIST(field, ...)       SAMPLING_##field,
+#define SAMPLING_FILE_FIELD(field, ...) SAMPLING_##field,
+#define SAMPLING_FILE_LIST(field, ...)  SAMPLING_##field,
+#include "engine/sampling.def"
+    SAMPLING_N_FIELDS
+};
 
 enum {
     SAMPLING_MAX_STOPS = 64,        /* stop strings of a request */
@@ -55,6 +37,36 @@ enum {
     SAMPLING_MAX_ALLOWED = 1 << 20, /* entries of allowed_token_ids */
     SAMPLING_MAX_LOGPROBS = 1024,   /* alternatives per token */
 };
+
+/* How a field is stored in struct sampling, and what it is in JSON. */
+enum sampling_kind {
+    SAMPLING_AS_BOOL,    /* bool */
+    SAMPLING_AS_COUNT,   /* size_t; a whole number */
+    SAMPLING_AS_SEED,    /* uint64_t; a whole number of 64 bits */
+    SAMPLING_AS_INTEGER, /* int; -1: none */
+    SAMPLING_AS_NUMBER,  /* double */
+    SAMPLING_AS_STRINGS, /* struct sampling_str *; a string or a list of strings */
+    SAMPLING_AS_IDS,     /* int32_t *; a token id or a list of ids */
+    SAMPLING_AS_BIASES,  /* struct sampling_bias *; an object of id to number, or a list of pairs */
+};
+
+/* A row of sampling.def. */
+struct sampling_row {
+    const char *name; /* in JSON: "top_k" */
+    enum sampling_kind kind;
+    bool draws;    /* giving it asks for drawing at random */
+    size_t at;     /* offset of the member in struct sampling */
+    size_t n_at;   /* lists: offset of the number of entries */
+    double lo, hi; /* numbers: inclusive, but LO is excluded if open_lo is set; HI may be INFINITY */
+    bool open_lo;
+    const char *range;    /* numbers: the same as text, "(0,1]"; "" if every number is allowed */
+    const char *expected; /* "a number above 0 and at most 1" */
+    size_t most;          /* lists: the largest number of entries */
+    size_t most_bytes;    /* SAMPLING_AS_STRINGS: of one string */
+    const char *help;     /* without a full stop; NULL: only generation_config.json has the field */
+};
+
+extern const struct sampling_row sampling_row[SAMPLING_N_FIELDS];
 
 /* A temperature below this means greedy. */
 #define SAMPLING_LOWEST_TEMPERATURE 1e-5
@@ -88,16 +100,16 @@ struct sampling {
     uint64_t seed;                              /* used if given; otherwise the engine chooses one */
     /* -1: none. K >= 0: those of the chosen token and of the K most likely ones. */
     int logprobs;
-    struct sampling_bias *bias; /* [n_biases] ids ascending and distinct */
-    size_t n_biases;
-    struct sampling_str *stop; /* [n_stops] */
-    size_t n_stops;
+    struct sampling_bias *bias; /* [n_bias] ids ascending and distinct */
+    size_t n_bias;
+    struct sampling_str *stop; /* [n_stop] */
+    size_t n_stop;
     /* [n_bad_words] Texts that must not appear in the output. They are tokenized when the request is
      * prepared. */
     struct sampling_str *bad_words;
     size_t n_bad_words;
-    int32_t *stop_token; /* [n_stop_tokens] */
-    size_t n_stop_tokens;
+    int32_t *stop_token; /* [n_stop_token] */
+    size_t n_stop_token;
     int32_t *eos; /* [n_eos] ascending and distinct */
     size_t n_eos;
     /* Requests have these fields, files do not. */
@@ -115,7 +127,13 @@ void sampling_default(struct sampling *s); /* greedy, without limits or penaltie
 bool sampling_given(const struct sampling *s, enum sampling_field f);
 /* marks F as given, for callers that set a field themselves */
 void sampling_mark(struct sampling *s, enum sampling_field f);
-const char *sampling_name(enum sampling_field f); /* "top_k" */
+
+/* Sets F, which is neither a seed nor a list, to V, which is in its range, and marks it. */
+void sampling_set_number(struct sampling *s, enum sampling_field f, double v);
+
+/* Marks every number that shapes the distribution as given: what S does not have stays neutral, whatever a lower
+ * layer says. */
+void sampling_keep_neutral(struct sampling *s);
 
 /* Sets the fields that OBJECT names and marks them as given; null means not given. "stop_strings" and
  * "stop_token_ids" are aliases of stop and stop_token; max_length is for files only, allowed_token_ids for

@@ -62,15 +62,15 @@ static int copy_sampling(struct seq_common *c, const struct sampling *from)
             memcpy(to->field, from->field, from->n * sizeof(*from->field));     \
         }                                                                       \
     } while (0)
-    COPY(bias, n_biases);
-    COPY(stop, n_stops);
-    COPY(stop_token, n_stop_tokens);
+    COPY(bias, n_bias);
+    COPY(stop, n_stop);
+    COPY(stop_token, n_stop_token);
     COPY(bad_words, n_bad_words);
     COPY(eos, n_eos);
     COPY(logprob_id, n_logprob_ids);
 #undef COPY
-    return copy_texts(c, to->stop, to->n_stops) && copy_texts(c, to->bad_words, to->n_bad_words) ? 0
-                                                                                                 : ERR_NOMEM;
+    return copy_texts(c, to->stop, to->n_stop) && copy_texts(c, to->bad_words, to->n_bad_words) ? 0
+                                                                                                : ERR_NOMEM;
 }
 
 /* Adds the tokens of TEXT to the forbidden words of C. */
@@ -130,7 +130,7 @@ static bool may_begin(const struct seq_common *c, int32_t id)
     if (c->allowed && !(c->allowed[id / 32] >> id % 32 & 1))
         return false;
     if (p->min_new_tokens > 0 &&
-        (sampling_has_id(p->eos, p->n_eos, id) || sampling_has_id(p->stop_token, p->n_stop_tokens, id)))
+        (sampling_has_id(p->eos, p->n_eos, id) || sampling_has_id(p->stop_token, p->n_stop_token, id)))
         return false;
     for (size_t i = 0; i < c->n_bad; i++)
         if (c->bad[i].n == 1 && c->bad[i].id[0] == id)

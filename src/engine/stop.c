@@ -32,7 +32,7 @@ size_t stop_longest(const struct sampling *s)
 {
     size_t longest = 0;
 
-    for (size_t i = 0; i < s->n_stops; i++)
+    for (size_t i = 0; i < s->n_stop; i++)
         longest = s->stop[i].n > longest ? s->stop[i].n : longest;
     return longest;
 }
@@ -48,12 +48,12 @@ int stop_init(struct stop *st, const struct sampling *s, size_t n_prompt, size_t
 
         st->limit = left < st->limit ? left : st->limit;
     }
-    if (s->n_stops == 0)
+    if (s->n_stop == 0)
         return 0;
-    st->text = arena_zalloc(a, s->n_stops, sizeof(*st->text));
+    st->text = arena_zalloc(a, s->n_stop, sizeof(*st->text));
     if (!st->text)
         return err_nomem(e, "stop strings");
-    for (size_t i = 0; i < s->n_stops; i++) {
+    for (size_t i = 0; i < s->n_stop; i++) {
         size_t n = s->stop[i].n;
 
         ASSERT(n > 0 && n <= SAMPLING_MAX_STOP_BYTES, "stop string of %zu bytes", n);
@@ -70,13 +70,13 @@ int stop_begin(struct stop *st, const struct stop *from, const struct sampling *
 {
     *st = *from;
     st->s = s;
-    if (s->n_stops == 0)
+    if (s->n_stop == 0)
         return 0;
-    st->text = arena_alloc(a, s->n_stops * sizeof(*st->text));
+    st->text = arena_alloc(a, s->n_stop * sizeof(*st->text));
     st->held = arena_alloc(a, stop_longest(s));
     if (!st->text || !st->held)
         return ERR_NOMEM;
-    memcpy(st->text, from->text, s->n_stops * sizeof(*st->text));
+    memcpy(st->text, from->text, s->n_stop * sizeof(*st->text));
     return 0;
 }
 
@@ -88,7 +88,7 @@ enum stop_why stop_token(struct stop *st, int32_t id, size_t n_output)
     if (n_output > s->min_new_tokens) {
         if (!s->ignore_eos && sampling_has_id(s->eos, s->n_eos, id))
             st->why = STOP_EOS;
-        else if (sampling_has_id(s->stop_token, s->n_stop_tokens, id))
+        else if (sampling_has_id(s->stop_token, s->n_stop_token, id))
             st->why = STOP_TOKEN;
         if (st->why != STOP_NONE) {
             st->token = id;
@@ -100,13 +100,13 @@ enum stop_why stop_token(struct stop *st, int32_t id, size_t n_output)
     return st->why;
 }
 
-/* Advances every automaton by C. Returns the index of the longest string that is complete now, or n_stops. */
+/* Advances every automaton by C. Returns the index of the longest string that is complete now, or n_stop. */
 static size_t stop_advance(struct stop *st, char c)
 {
     const struct sampling *s = st->s;
-    size_t complete = s->n_stops;
+    size_t complete = s->n_stop;
 
-    for (size_t i = 0; i < s->n_stops; i++) {
+    for (size_t i = 0; i < s->n_stop; i++) {
         struct stop_text *t = &st->text[i];
         const char *want = s->stop[i].s;
         size_t n = s->stop[i].n;
@@ -118,7 +118,7 @@ static size_t stop_advance(struct stop *st, char c)
         if (t->matched < n)
             continue;
         t->matched = t->fallback[n - 1];
-        if (complete == s->n_stops || n > s->stop[complete].n)
+        if (complete == s->n_stop || n > s->stop[complete].n)
             complete = i;
     }
     return complete;
@@ -150,14 +150,14 @@ bool stop_text(struct stop *st, const char *piece, size_t n, struct buf *out)
 
     if (n == 0)
         return false;
-    if (st->s->n_stops == 0) {
+    if (st->s->n_stop == 0) {
         buf_add(out, piece, n);
         return false;
     }
     for (size_t i = 0; i < n; i++) {
         size_t k = stop_advance(st, piece[i]);
 
-        if (k == st->s->n_stops || !counts)
+        if (k == st->s->n_stop || !counts)
             continue;
         release(st, piece, st->n_held + i + 1 - (st->s->include_stop ? 0 : st->s->stop[k].n), out);
         st->n_held = 0;
@@ -165,7 +165,7 @@ bool stop_text(struct stop *st, const char *piece, size_t n, struct buf *out)
         st->string = k;
         return true;
     }
-    for (size_t i = 0; i < st->s->n_stops; i++)
+    for (size_t i = 0; i < st->s->n_stop; i++)
         if (st->text[i].matched > keep)
             keep = st->text[i].matched;
     release(st, piece, st->n_held + n - keep, out);

@@ -38,7 +38,7 @@ struct stop {
     enum stop_why why;
     int32_t token;          /* STOP_EOS, STOP_TOKEN: the token */
     size_t string;          /* STOP_STRING: index into s->stop */
-    struct stop_text *text; /* [s->n_stops] */
+    struct stop_text *text; /* [s->n_stop] */
     char *held;             /* text that is not yet released, at most the longest stop string */
     size_t n_held;
 };

@@ -422,10 +422,10 @@ static void greedy_obeys_penalties_biases_and_min_new_tokens(void **state)
     assert_int_equal(r.id, 1); /* 0 must not end it yet. */
     assert_int_equal(pick(NULL, 10, 2, &r), 0);
     assert_int_equal(r.id, 0);
-    p.stop_token = eos, p.n_stop_tokens = 1, p.n_eos = 0;
+    p.stop_token = eos, p.n_stop_token = 1, p.n_eos = 0;
     assert_int_equal(pick(NULL, 10, 1, &r), 0);
     assert_int_equal(r.id, 1); /* A stop token neither. */
-    p.n_stop_tokens = 0;
+    p.n_stop_token = 0;
 
     p.repetition_penalty = 2;
     assert_int_equal(sample_history_init(&h, &p, prompt, 3, 5, 10, &arena, &e), 0);
@@ -448,7 +448,7 @@ static void greedy_obeys_penalties_biases_and_min_new_tokens(void **state)
     p.presence_penalty = 0.5;
     assert_int_equal(pick(&h, 10, 3, &r), 0);
     assert_int_equal(r.id, 0);
-    p.bias = &bias, p.n_biases = 1;
+    p.bias = &bias, p.n_bias = 1;
     assert_int_equal(pick(&h, 10, 3, &r), 0);
     assert_int_equal(r.id, 9);
 }
@@ -560,7 +560,7 @@ static void extreme_values_stay_finite(void **state)
     fill_logits(500, 0, 1);
     logits[0] = 3e38f;
     logits[1] = -3e38f;
-    p.bias = bias, p.n_biases = 2;
+    p.bias = bias, p.n_bias = 2;
     p.temperature = 1.1e-5;
     p.repetition_penalty = 1e-300;
     p.frequency_penalty = -1e300;
@@ -608,7 +608,7 @@ static void logprobs_are_of_the_raw_distribution(void **state)
             max = logits[i] > max ? logits[i] : max;
         for (size_t i = 0; i < n; i++)
             sum += exp(logits[i] - max);
-        p.bias = &bias, p.n_biases = 1;
+        p.bias = &bias, p.n_bias = 1;
         p.temperature = 0.3;
         p.top_k = 2;
         p.logprobs = 9;

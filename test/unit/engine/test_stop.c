@@ -29,8 +29,8 @@ static int teardown(void **state)
 static void stop_at(const char *const *strings)
 {
     s.stop = list;
-    for (s.n_stops = 0; strings[s.n_stops]; s.n_stops++)
-        list[s.n_stops] = (struct sampling_str){.s = strings[s.n_stops], .n = strlen(strings[s.n_stops])};
+    for (s.n_stop = 0; strings[s.n_stop]; s.n_stop++)
+        list[s.n_stop] = (struct sampling_str){.s = strings[s.n_stop], .n = strlen(strings[s.n_stop])};
 }
 
 #define STOP_AT(...) stop_at((const char *const[]){__VA_ARGS__, NULL})
@@ -109,7 +109,7 @@ static void stop_tokens_end_it_even_when_end_tokens_are_ignored(void **state)
     int32_t eos[] = {2}, stops[] = {2, 9};
 
     s.eos = eos, s.n_eos = 1;
-    s.stop_token = stops, s.n_stop_tokens = 2;
+    s.stop_token = stops, s.n_stop_token = 2;
     begin(1, 100);
     assert_int_equal(stop_token(&st, 9, 1), STOP_TOKEN);
     assert_int_equal(st.token, 9);
@@ -135,7 +135,7 @@ static void nothing_stops_before_min_new_tokens(void **state)
     int32_t eos[] = {2}, stops[] = {9};
 
     s.eos = eos, s.n_eos = 1;
-    s.stop_token = stops, s.n_stop_tokens = 1;
+    s.stop_token = stops, s.n_stop_token = 1;
     s.min_new_tokens = 2;
     STOP_AT("END");
     begin(1, 100);
@@ -235,7 +235,7 @@ static bool find_first(const char *text, size_t n, size_t *at, size_t *which)
 {
     for (size_t end = 1; end <= n; end++)
         for (size_t begin_at = 0; begin_at < end; begin_at++)
-            for (size_t i = 0; i < s.n_stops; i++)
+            for (size_t i = 0; i < s.n_stop; i++)
                 if (s.stop[i].n == end - begin_at &&
                     memcmp(text + begin_at, s.stop[i].s, end - begin_at) == 0) {
                     *at = begin_at;
@@ -260,9 +260,9 @@ static void any_cutting_into_pieces_gives_the_same_text(void **state)
         for (size_t i = 0; i < n; i++)
             text[i] = (char)('a' + (int)(rng_uniform(1, r++) * 3));
         text[n] = 0;
-        s.n_stops = 1 + (size_t)(rng_uniform(1, r++) * 3);
+        s.n_stop = 1 + (size_t)(rng_uniform(1, r++) * 3);
         s.stop = list;
-        for (size_t i = 0; i < s.n_stops; i++) {
+        for (size_t i = 0; i < s.n_stop; i++) {
             size_t len = 1 + (size_t)(rng_uniform(1, r++) * 7);
 
             for (size_t j = 0; j < len; j++)
@@ -310,7 +310,7 @@ static void running_out_of_memory_is_reported(void **state)
 
     memset(long_string, 'x', sizeof(long_string));
     list[0] = list[1] = list[2] = (struct sampling_str){.s = long_string, .n = sizeof(long_string)};
-    s.stop = list, s.n_stops = 3;
+    s.stop = list, s.n_stop = 3;
     for (long n = 1; failed; n++) {
         struct arena a;
         int rc;
