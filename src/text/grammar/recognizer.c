@@ -369,6 +369,19 @@ size_t recognizer_scans(const struct recognizer *r, uint32_t row, const struct r
     return r->row[row].n_scanning;
 }
 
+uint32_t recognizer_part(struct recognizer *r, uint32_t row, const struct recognizer_scan *scans, size_t n)
+{
+    uint32_t kernel = (uint32_t)r->n_tuples, frame = r->row[row].frame;
+
+    if (n == 0 || has_fault(r) ||
+        !recognizer_reserve(r, (void **)&r->tuple, &r->cap_tuples, r->n_tuples, n, sizeof(*r->tuple)))
+        return RECOGNIZER_DEAD;
+    for (size_t i = 0; i < n; i++)
+        r->tuple[r->n_tuples++] = (struct tuple){
+            {scans[i].rule, scans[i].rest, scans[i].term, scans[i].origin == SELF ? frame : scans[i].origin}};
+    return row_of_kernel(r, kernel);
+}
+
 uint32_t recognizer_clamp(struct recognizer *r, uint32_t row, uint32_t most)
 {
     struct recognizer_row x = r->row[row];

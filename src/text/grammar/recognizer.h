@@ -72,6 +72,10 @@ const struct regex_set *recognizer_first(const struct recognizer *r, uint32_t ro
 /* The positions of ROW inside regular expressions, in *SCANS [n], borrowed until the next call. */
 size_t recognizer_scans(const struct recognizer *r, uint32_t row, const struct recognizer_scan **scans);
 
+/* The row whose positions are SCANS [n], which are some of those of ROW. It may not be a row that a text leads
+ * to. */
+uint32_t recognizer_part(struct recognizer *r, uint32_t row, const struct recognizer_scan *scans, size_t n);
+
 /* The row that stands for all rows which the next MOST bytes cannot tell from ROW by repetition counts. */
 uint32_t recognizer_clamp(struct recognizer *r, uint32_t row, uint32_t most);
 

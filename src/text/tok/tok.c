@@ -137,6 +137,11 @@ bool tok_piece(const struct tok *t, int32_t id, const char **s, size_t *n)
     return id >= 0 && string_of(t, (size_t)id, s, n);
 }
 
+size_t tok_n_ids(const struct tok *t)
+{
+    return t->vocab.n_ids > t->added.names.n_ids ? t->vocab.n_ids : t->added.names.n_ids;
+}
+
 void tok_bytes(const struct tok *t, int32_t id, struct buf *out)
 {
     struct buf bytes = {.tag = MEM_TEXT};

@@ -116,6 +116,9 @@ int32_t tok_eos(const struct tok *t);
 /* The vocabulary string of ID, borrowed from T and not terminated. False: the id does not exist. */
 bool tok_piece(const struct tok *t, int32_t id, const char **s, size_t *n);
 
+/* One more than the largest id of the vocabulary and of the added tokens. */
+size_t tok_n_ids(const struct tok *t);
+
 /* Replaces the contents of OUT by the bytes of ID if they are only a part of a character, which tok_decode()
  * can only show as U+FFFD. Else OUT does not change. */
 void tok_bytes(const struct tok *t, int32_t id, struct buf *out);

@@ -1,0 +1,375 @@
+/* token_masks.c - walks over the trie of the vocabulary, inside one regular expression and with rows, and what
+ * is kept of them.
+ */
+#include "text/grammar/token_masks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+enum {
+    MOST_KEPT = 8 << 20 /* bytes of the masks of rows */,
+    WIDE = 24 /* bytes that a text may begin with */
+};
+
+/* A set of tokens: a list where that is shorter than one bit for each token. */
+struct token_masks_set {
+    uint32_t *word; /* [n] tokens, or [words] bits; owned */
+    size_t n;       /* number of tokens */
+    bool is_list;
+};
+
+/* What one state of a regular expression allows. */
+struct token_masks_term {
+    struct token_masks_set
+        inside;    /* tokens after which the text is still inside the expression or at its end */
+    uint32_t *end; /* [n_ends] nodes at which it may end, the highest ones only, in order */
+    size_t n_ends;
+};
+
+static void no_memory(struct token_masks *m)
+{
+    struct regex_store *s = &m->r->g->regex;
+
+    if (s->fault == REGEX_FINE)
+        s->fault = REGEX_NO_MEMORY;
+}
+
+/* ---- sets ---- */
+
+static void set_bits(const struct token_masks *m, const struct token_trie_node *x, uint32_t *bits)
+{
+    for (int32_t id = x->token; id >= 0; id = m->trie->same[id])
+        bits[id / 32] |= UINT32_C(1) << id % 32;
+}
+
+static size_t count_bits(const uint32_t *bits, size_t words)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < words; i++)
+        n += (size_t)__builtin_popcount(bits[i]);
+    return n;
+}
+
+/* Adds the tokens of X to BITS. */
+static void join_set(const struct token_masks_set *x, uint32_t *bits, size_t words)
+{
+    if (x->is_list)
+        for (size_t i = 0; i < x->n; i++)
+            bits[x->word[i] / 32] |= UINT32_C(1) << x->word[i] % 32;
+    else
+        for (size_t i = 0; i < words; i++)
+            bits[i] |= x->word[i];
+}
+
+/* Keeps BITS as a set. Returns the bytes that it takes. */
+static size_t keep_set(struct token_masks *m, const uint32_t *bits, struct token_masks_set *out)
+{
+    size_t at = 0;
+
+    out->n = count_bits(bits, m->words);
+    out->is_list = out->n < m->words;
+    out->word = mem_alloc((out->is_list ? out->n + 1 : m->words) * sizeof(*out->word), MEM_TEXT);
+    if (!out->word) {
+        no_memory(m);
+        *out = (struct token_masks_set){.is_list = true};
+        return 0;
+    }
+    if (!out->is_list)
+        memcpy(out->word, bits, m->words * sizeof(*bits));
+    for (size_t i = 0; out->is_list && i < m->words; i++)
+        for (uint32_t rest = bits[i]; rest; rest &= rest - 1)
+            out->word[at++] = (uint32_t)(32 * i) + (uint32_t)__builtin_ctz(rest);
+    return (out->is_list ? out->n + 1 : m->words) * sizeof(*out->word);
+}
+
+/* ---- walks ---- */
+
+/* Walks over the nodes [first, end), children of a place where the recognizer is at ROW, and sets the bits of
+ * the tokens that it allows. */
+static void walk_rows(struct token_masks *m, uint32_t first, uint32_t end, uint32_t row, size_t depth,
+                      uint32_t *bits)
+{
+    const struct token_trie_node *node = m->trie->node;
+    size_t base = depth;
+    uint32_t i = first;
+
+    m->path_row[depth] = row;
+    m->path_end[depth] = end;
+    while (i < end) {
+        const struct token_trie_node *x = &node[i];
+
+        while (i >= m->path_end[depth] && depth > base)
+            depth--;
+        row = recognizer_next(m->r, m->path_row[depth], x->byte);
+        if (row == RECOGNIZER_DEAD) {
+            i += x->skip;
+            continue;
+        }
+        if (x->token >= 0)
+            set_bits(m, x, bits);
+        if (x->skip > 1) {
+            m->path_row[++depth] = row;
+            m->path_end[depth] = i + x->skip;
+        }
+        i++;
+    }
+}
+
+/* Walks over the whole trie inside the regular expression STATE. */
+static bool walk_term(struct token_masks *m, uint32_t state, struct token_masks_term *out)
+{
+    struct regex_store *s = &m->r->g->regex;
+    const struct token_trie *t = m->trie;
+    uint32_t *at = m->path_row, *until = m->path_end, below_end = 0;
+    size_t depth = 0, cap = 0;
+
+    memset(m->bits, 0, m->words * sizeof(*m->bits));
+    at[0] = state;
+    until[0] = (uint32_t)t->n;
+    for (uint32_t i = 0; i < t->n;) {
+        const struct token_trie_node *x = &t->node[i];
+
+        while (i >= until[depth] && depth > 0)
+            depth--;
+        state = regex_next(s, at[depth], x->byte);
+        if (state == REGEX_NOTHING) {
+            i += x->skip;
+            continue;
+        }
+        if (x->token >= 0)
+            set_bits(m, x, m->bits);
+        if (x->skip > 1 && i >= below_end && regex_matches_empty(s, state)) {
+            if (!mem_grow((void **)&out->end, &cap, out->n_ends + 1, sizeof(*out->end), MEM_TEXT)) {
+                no_memory(m);
+                return false;
+            }
+            out->end[out->n_ends++] = i;
+            below_end = i + x->skip;
+        }
+        if (x->skip > 1) {
+            at[++depth] = state;
+            until[depth] = i + x->skip;
+        }
+        i++;
+    }
+    s->bytes += keep_set(m, m->bits, &out->inside) + cap * sizeof(*out->end);
+    return s->fault == REGEX_FINE;
+}
+
+/* What is known of the regular expression STATE. NULL after a fault. */
+static const struct token_masks_term *term_of(struct token_masks *m, uint32_t state)
+{
+    size_t before = m->cap_states;
+
+    if (state >= m->cap_states) {
+        if (!mem_grow((void **)&m->term_of, &m->cap_states, (size_t)state + 1, sizeof(*m->term_of),
+                      MEM_TEXT)) {
+            no_memory(m);
+            return NULL;
+        }
+        memset(m->term_of + before, 0, (m->cap_states - before) * sizeof(*m->term_of));
+    }
+    if (!m->term_of[state]) {
+        if (!mem_grow((void **)&m->term, &m->cap_terms, m->n_terms + 1, sizeof(*m->term), MEM_TEXT)) {
+            no_memory(m);
+            return NULL;
+        }
+        m->term[m->n_terms] = (struct token_masks_term){0};
+        m->term_of[state] = (uint32_t)++m->n_terms;
+        if (!walk_term(m, state, &m->term[m->n_terms - 1]))
+            return NULL;
+    }
+    return &m->term[m->term_of[state] - 1];
+}
+
+/* Walks on from the nodes END [n], at which a regular expression of ROW may end. Nodes that follow one another
+ * share the rows of their common path. */
+static void walk_ends(struct token_masks *m, uint32_t row, const uint32_t *end, size_t n, uint32_t *bits)
+{
+    const struct token_trie_node *node = m->trie->node;
+    size_t known = 0; /* path_node[0, known) have their rows in path_row[1, known] */
+
+    m->path_row[0] = row;
+    for (size_t i = 0; i < n; i++) {
+        size_t depth = 0, shared = 0;
+        uint32_t at;
+
+        for (at = end[i]; at != UINT32_MAX; at = node[at].parent)
+            depth++;
+        for (size_t d = depth; d > 0; d--, at = node[at].parent) {
+            at = d == depth ? end[i] : at;
+            if (d <= known && m->path_node[d - 1] == at) {
+                shared = d;
+                break;
+            }
+            m->path_node[d - 1] = at;
+        }
+        for (size_t d = shared; d < depth; d++)
+            m->path_row[d + 1] = recognizer_next(m->r, m->path_row[d], node[m->path_node[d]].byte);
+        known = depth;
+        if (m->path_row[depth] != RECOGNIZER_DEAD)
+            walk_rows(m, end[i] + 1, end[i] + node[end[i]].skip, m->path_row[depth], depth, bits);
+    }
+}
+
+static int compare_states(const void *a, const void *b)
+{
+    uint32_t x = ((const struct recognizer_scan *)a)->term, y = ((const struct recognizer_scan *)b)->term;
+
+    return (x > y) - (x < y);
+}
+
+/* True if texts of STATE may begin with so many bytes that a walk inside STATE, which is kept, is worth more
+ * than one with rows. */
+static bool is_wide(const struct token_masks *m, uint32_t state)
+{
+    struct regex_set first;
+    int n = 0;
+
+    regex_first(&m->r->g->regex, state, &first);
+    for (int i = 0; i < 4; i++)
+        n += __builtin_popcountll(first.bit[i]);
+    return n >= WIDE;
+}
+
+/* The mask of ROW to BITS. */
+static void make_mask(struct token_masks *m, uint32_t row, uint32_t *bits)
+{
+    const struct recognizer_scan *scans;
+    size_t n = recognizer_scans(m->r, row, &scans), n_narrow = 0;
+    struct recognizer_scan *of = mem_alloc((n + 1) * sizeof(*of), MEM_TEXT), moved;
+    uint32_t narrow = row;
+
+    memset(bits, 0, m->words * sizeof(*bits));
+    if (!of) {
+        no_memory(m);
+        return;
+    }
+    memcpy(of, scans, n * sizeof(*of));
+    qsort(of, n, sizeof(*of), compare_states);
+    for (size_t i = 0; i < n; i++) /* those that are not wide come to the front */
+        if (!is_wide(m, of[i].term)) {
+            moved = of[n_narrow];
+            of[n_narrow++] = of[i];
+            of[i] = moved;
+        }
+    if (n_narrow < n)
+        narrow = recognizer_part(m->r, row, of, n_narrow);
+    if (n_narrow)
+        walk_rows(m, 0, (uint32_t)m->trie->n, narrow, 0, bits);
+    for (size_t i = n_narrow; i < n; i++) {
+        const struct token_masks_term *t;
+
+        if (i > n_narrow && of[i].term == of[i - 1].term)
+            continue; /* several positions inside one state of a regular expression */
+        if (!(t = term_of(m, of[i].term)))
+            break;
+        join_set(&t->inside, bits, m->words);
+        walk_ends(m, row, t->end, t->n_ends, bits);
+    }
+    mem_free(of);
+}
+
+/* ---- masks of rows ---- */
+
+static void drop_masks(struct token_masks *m)
+{
+    for (size_t i = 0; i < m->n_masks; i++)
+        mem_free(m->mask[i].word);
+    if (m->mask_of)
+        memset(m->mask_of, 0, m->cap_rows * sizeof(*m->mask_of));
+    m->r->g->regex.bytes -= m->kept_bytes;
+    m->n_masks = m->kept_bytes = 0;
+}
+
+/* Keeps MASK as that of ROW. */
+static void keep_mask(struct token_masks *m, uint32_t row, const uint32_t *mask)
+{
+    size_t before = m->cap_rows, bytes;
+
+    if (m->kept_bytes > MOST_KEPT)
+        drop_masks(m);
+    if (row >= m->cap_rows) {
+        if (!mem_grow((void **)&m->mask_of, &m->cap_rows, (size_t)row + 1, sizeof(*m->mask_of), MEM_TEXT))
+            return;
+        memset(m->mask_of + before, 0, (m->cap_rows - before) * sizeof(*m->mask_of));
+    }
+    if (!mem_grow((void **)&m->mask, &m->cap_masks, m->n_masks + 1, sizeof(*m->mask), MEM_TEXT))
+        return;
+    bytes = keep_set(m, mask, &m->mask[m->n_masks]);
+    if (!m->mask[m->n_masks].word)
+        return;
+    m->kept_bytes += bytes;
+    m->r->g->regex.bytes += bytes;
+    m->mask_of[row] = (uint32_t)++m->n_masks;
+}
+
+size_t token_masks_get(struct token_masks *m, uint32_t row, uint32_t *mask)
+{
+    const struct token_masks_set *known;
+
+    memset(mask, 0, m->words * sizeof(*mask));
+    if (row == RECOGNIZER_DEAD)
+        return 0;
+    row = recognizer_clamp(m->r, row, (uint32_t)m->trie->depth);
+    if (row < m->cap_rows && m->mask_of[row]) {
+        known = &m->mask[m->mask_of[row] - 1];
+        join_set(known, mask, m->words);
+        return known->n;
+    }
+    make_mask(m, row, mask);
+    if (m->r->g->regex.fault != REGEX_FINE) {
+        memset(mask, 0, m->words * sizeof(*mask));
+        return 0;
+    }
+    keep_mask(m, row, mask);
+    return count_bits(mask, m->words);
+}
+
+uint32_t token_masks_next(struct token_masks *m, uint32_t row, int32_t token)
+{
+    uint8_t *text = (uint8_t *)m->bits;
+    size_t n = token_trie_text(m->trie, token, text);
+
+    for (size_t i = 0; i < n; i++)
+        row = recognizer_next(m->r, row, text[i]);
+    return n ? row : RECOGNIZER_DEAD;
+}
+
+int token_masks_open(struct token_masks *m, struct recognizer *r, const struct token_trie *trie,
+                     struct err *e)
+{
+    size_t path = trie->depth + 1;
+
+    *m = (struct token_masks){.r = r, .trie = trie, .words = (trie->n_vocab + 31) / 32};
+    m->path_row = mem_zalloc(path, sizeof(*m->path_row), MEM_TEXT);
+    m->path_node = mem_zalloc(path, sizeof(*m->path_node), MEM_TEXT);
+    m->path_end = mem_zalloc(path, sizeof(*m->path_end), MEM_TEXT);
+    m->bits = mem_zalloc(m->words + path, sizeof(*m->bits), MEM_TEXT);
+    if (m->path_row && m->path_node && m->path_end && m->bits)
+        return 0;
+    token_masks_close(m);
+    return err_nomem(e, "the token masks of a grammar");
+}
+
+void token_masks_close(struct token_masks *m)
+{
+    for (size_t i = 0; i < m->n_terms; i++) {
+        mem_free(m->term[i].inside.word);
+        mem_free(m->term[i].end);
+    }
+    for (size_t i = 0; i < m->n_masks; i++)
+        mem_free(m->mask[i].word);
+    mem_free(m->term);
+    mem_free(m->term_of);
+    mem_free(m->mask);
+    mem_free(m->mask_of);
+    mem_free(m->path_row);
+    mem_free(m->path_node);
+    mem_free(m->path_end);
+    mem_free(m->bits);
+    *m = (struct token_masks){0};
+}

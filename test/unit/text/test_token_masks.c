@@ -1,0 +1,227 @@
+/* test_token_masks.c - masks against the definition: a token may follow if its bytes, one by one, lead to a row
+ * that is not dead. And the trie of the vocabulary of a tokenizer.
+ */
+#include "shorttexts.h"
+#include "text/grammar/token_masks.h"
+
+enum { MEMORY = 64 << 20, STEPS = 1 << 24, TOKENS = 300, LONGEST_TOKEN = 12 };
+
+/* Random texts over a small alphabet, some of them equal, some empty. */
+struct vocabulary {
+    char bytes[TOKENS][LONGEST_TOKEN];
+    const char *text[TOKENS];
+    size_t len[TOKENS];
+};
+
+static void make_vocabulary(struct vocabulary *v)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz\"\"\"\"\",,,,::{}[]0123 \\\n";
+
+    for (size_t i = 0; i < TOKENS; i++) {
+        v->len[i] = i < 50 ? 1 : short_dice(i % 3 ? 4 : LONGEST_TOKEN);
+        for (size_t k = 0; k < v->len[i]; k++)
+            v->bytes[i][k] = letters[i < 50 ? i % (sizeof(letters) - 1) : short_dice(sizeof(letters) - 1)];
+        v->text[i] = v->bytes[i];
+    }
+}
+
+/* Members with names and values: strings of limited length, numbers, nested objects and lists. */
+static uint32_t make_grammar(struct grammar *g)
+{
+    struct regex_store *s = &g->regex;
+    uint32_t letter = regex_or(s, regex_range(s, 'a', 'z'), regex_literal(s, "\\n", 2));
+    uint32_t quote = regex_literal(s, "\"", 1), value = grammar_rule(g), list, object, pair;
+    uint32_t word = regex_concat(s, quote, regex_concat(s, regex_repeat(s, letter, 0, 7), quote));
+    uint32_t text =
+        regex_concat(s, quote, regex_concat(s, regex_repeat(s, letter, 2, REGEX_NO_LIMIT), quote));
+    uint32_t number = regex_repeat(s, regex_range(s, '0', '9'), 1, 5);
+    uint32_t blank = grammar_term(
+        g, regex_repeat(s, regex_or(s, regex_literal(s, " ", 1), regex_literal(s, "\n", 1)), 0, 2));
+
+    list = grammar_sequence(g, grammar_text(g, ","), grammar_sequence(g, blank, grammar_call(g, value)));
+    list = grammar_sequence(g, grammar_call(g, value), grammar_repeat(g, list, 0, 3));
+    list = grammar_sequence(g, grammar_text(g, "["), grammar_sequence(g, list, grammar_text(g, "]")));
+    pair = grammar_sequence(g, grammar_term(g, word),
+                            grammar_sequence(g, grammar_text(g, ":"), grammar_call(g, value)));
+    object = grammar_sequence(
+        g, pair, grammar_repeat(g, grammar_sequence(g, grammar_text(g, ","), pair), 0, GRAMMAR_NO_LIMIT));
+    object = grammar_sequence(g, grammar_text(g, "{"), grammar_sequence(g, object, grammar_text(g, "}")));
+    grammar_define(
+        g, value,
+        grammar_choice(g, (uint32_t[]){grammar_term(g, text), grammar_term(g, number), list, object}, 4));
+    return grammar_call(g, value);
+}
+
+static bool may_follow(struct recognizer *r, uint32_t row, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        row = recognizer_next(r, row, (uint8_t)text[i]);
+    return n > 0 && row != RECOGNIZER_DEAD;
+}
+
+static void a_mask_has_the_tokens_whose_bytes_may_follow(void **state)
+{
+    for (int round = 0; round < 30; round++) {
+        struct vocabulary v;
+        struct token_trie trie;
+        struct token_masks m;
+        struct grammar g;
+        struct recognizer r;
+        uint32_t row = RECOGNIZER_BEGIN, mask[(TOKENS + 31) / 32];
+        size_t n_steps = 0;
+
+        make_vocabulary(&v);
+        assert_int_equal(token_trie_make(&trie, v.text, v.len, TOKENS, NULL), 0);
+        assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
+        assert_int_equal(grammar_finish(&g, make_grammar(&g), NULL), 0);
+        assert_int_equal(recognizer_open(&r, &g, NULL), 0);
+        assert_int_equal(token_masks_open(&m, &r, &trie, NULL), 0);
+        for (; n_steps < 60; n_steps++) {
+            size_t n = token_masks_get(&m, row, mask), n_expected = 0;
+            uint32_t chosen;
+
+            for (size_t i = 0; i < TOKENS; i++) {
+                bool expected = may_follow(&r, row, v.text[i], v.len[i]);
+
+                n_expected += expected;
+                if ((mask[i / 32] >> i % 32 & 1) != expected)
+                    fail_msg("round %d, step %zu: token %zu, \"%.*s\"", round, n_steps, i, (int)v.len[i],
+                             v.text[i]);
+            }
+            assert_int_equal(n, n_expected);
+            if (n == 0)
+                break;
+            for (chosen = short_dice(TOKENS); !(mask[chosen / 32] >> chosen % 32 & 1);)
+                chosen = (chosen + 1) % TOKENS;
+            row = token_masks_next(&m, row, (int32_t)chosen);
+            assert_int_not_equal(row, RECOGNIZER_DEAD);
+        }
+        assert_int_equal(g.regex.fault, REGEX_FINE);
+        token_masks_close(&m);
+        recognizer_close(&r);
+        grammar_close(&g);
+        token_trie_close(&trie);
+    }
+}
+
+/* A string of at most a million characters: every position would have a mask of its own. */
+static void positions_far_from_a_limit_share_a_mask(void **state)
+{
+    struct vocabulary v;
+    struct token_trie trie;
+    struct token_masks m;
+    struct grammar g;
+    struct recognizer r;
+    uint32_t row = RECOGNIZER_BEGIN, mask[(TOKENS + 31) / 32];
+
+    make_vocabulary(&v);
+    assert_int_equal(token_trie_make(&trie, v.text, v.len, TOKENS, NULL), 0);
+    assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
+    assert_int_equal(
+        grammar_finish(
+            &g, grammar_term(&g, regex_repeat(&g.regex, regex_range(&g.regex, 'a', 'z'), 0, 1000000)), NULL),
+        0);
+    assert_int_equal(recognizer_open(&r, &g, NULL), 0);
+    assert_int_equal(token_masks_open(&m, &r, &trie, NULL), 0);
+    for (int i = 0; i < 1000; i++) {
+        assert_true(token_masks_get(&m, row, mask) > 20);
+        row = recognizer_next(&r, row, 'k');
+    }
+    assert_in_range(m.n_masks, 1, 2);
+    token_masks_close(&m);
+    recognizer_close(&r);
+    grammar_close(&g);
+    token_trie_close(&trie);
+}
+
+static void a_trie_gives_back_the_texts(void **state)
+{
+    static const char *const text[] = {"", "b", "ab", "a", "abc", "ab", "\xc3"};
+    static const size_t len[] = {0, 1, 2, 1, 3, 2, 1};
+    struct token_trie t;
+    uint8_t out[3];
+
+    assert_int_equal(token_trie_make(&t, text, len, 7, NULL), 0);
+    assert_int_equal(t.depth, 3);
+    assert_int_equal(t.n, 5); /* a, ab, abc, b, c3 */
+    for (int32_t i = 0; i < 7; i++) {
+        assert_int_equal(token_trie_text(&t, i, out), len[i]);
+        assert_memory_equal(out, text[i], len[i]);
+    }
+    assert_int_equal(token_trie_text(&t, -1, out), 0);
+    assert_int_equal(token_trie_text(&t, 7, out), 0);
+    assert_int_equal(t.same[2], 5);
+    assert_int_equal(t.same[5], -1);
+    token_trie_close(&t);
+    assert_int_equal(token_trie_make(&t, text, len, 0, NULL), 0);
+    assert_int_equal(t.n, 0);
+    token_trie_close(&t);
+}
+
+/* What the models folder of the project has: a byte-level vocabulary with control tokens. */
+static void the_texts_of_a_tokenizer_are_its_bytes(void **state)
+{
+    static const char json[] =
+        "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"\xc4\xa0"
+        "b\":1,\"\xc3\x83\":2,\"\xc4\x8a\":3,\"xyz\":4,"
+        "\"\xc3\xbf\":5},\"merges\":[]},\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+        "\"decoder\":{\"type\":\"ByteLevel\"},\"added_tokens\":[{\"id\":6,\"content\":\"<end>\",\"special\":true},"
+        "{\"id\":7,\"content\":\"<call>\",\"special\":false}]}";
+    static const char *const text[] = {"a", " b", "\xc3", "\n", "xyz", "", "\xff<end>\xff", "<call>"};
+    struct tok *tok;
+    struct token_trie t;
+    uint8_t out[16];
+    struct err e = {0};
+
+    if (tok_open_json(&tok, json, strlen(json), "t", &e) != 0)
+        fail_msg("%s", e.msg);
+    assert_int_equal(token_trie_open(&t, tok, false, &e), 0);
+    assert_int_equal(t.n_vocab, 8);
+    for (int32_t i = 0; i < 8; i++) {
+        assert_int_equal(token_trie_text(&t, i, out), strlen(text[i]));
+        assert_memory_equal(out, text[i], strlen(text[i]));
+    }
+    token_trie_close(&t);
+    tok_close(tok);
+}
+
+/* A SentencePiece decoder drops the blank before the first word of an answer, and only that one. */
+static void the_first_token_of_an_answer_may_lose_its_blank(void **state)
+{
+    static const char json[] =
+        "{\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,\"vocab\":{\"a\":0,\"\xe2\x96\x81"
+        "b\":1,\"<0xE2>\":2,"
+        "\"<0x0A>\":3},\"merges\":[]},\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\","
+        "\"pattern\":{\"String\":\"\xe2\x96\x81\"},\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},"
+        "{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}]}}";
+    static const char *const text[2][4] = {{"a", " b", "\xe2", "\n"}, {"a", "b", "\xe2", "\n"}};
+    struct tok *tok;
+    struct token_trie t;
+    uint8_t out[16];
+    struct err e = {0};
+
+    if (tok_open_json(&tok, json, strlen(json), "t", &e) != 0)
+        fail_msg("%s", e.msg);
+    for (int first = 0; first < 2; first++) {
+        assert_int_equal(token_trie_open(&t, tok, first, &e), 0);
+        for (int32_t i = 0; i < 4; i++) {
+            assert_int_equal(token_trie_text(&t, i, out), strlen(text[first][i]));
+            assert_memory_equal(out, text[first][i], strlen(text[first][i]));
+        }
+        token_trie_close(&t);
+    }
+    tok_close(tok);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_mask_has_the_tokens_whose_bytes_may_follow),
+        cmocka_unit_test(positions_far_from_a_limit_share_a_mask),
+        cmocka_unit_test(a_trie_gives_back_the_texts),
+        cmocka_unit_test(the_texts_of_a_tokenizer_are_its_bytes),
+        cmocka_unit_test(the_first_token_of_an_answer_may_lose_its_blank),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
