@@ -42,6 +42,9 @@ static inline uint32_t edges_get(const struct edges_tables *t, const struct edge
  * none: the edge is then not recorded, and will be computed again. */
 size_t edges_set(struct edges_tables *t, struct edges *e, uint8_t byte, uint32_t to);
 
+/* Gives E a table if it has none. Returns as edges_set(). */
+size_t edges_make_table(struct edges_tables *t, struct edges *e);
+
 void edges_fini(struct edges_tables *t);
 
 #endif

@@ -205,6 +205,8 @@ int regex_open(struct regex_store *s, size_t max_bytes, size_t max_steps)
     for (unsigned kind = NOTHING; kind <= ANYTHING; kind++)
         regex_make(s, kind, 0, 0, 0, 0);
     if (s->fault == REGEX_FINE)
+        regex_table(s, REGEX_NOTHING); /* there is no memory to make it for a walk after a fault */
+    if (s->fault == REGEX_FINE)
         return 0;
     regex_close(s);
     return ERR_NOMEM;
@@ -652,6 +654,19 @@ uint32_t regex_next(struct regex_store *s, uint32_t r, uint8_t byte)
         return fail(s, REGEX_NO_MEMORY);
     s->bytes += taken;
     return s->bytes > s->max_bytes ? fail(s, REGEX_OVER_MEMORY) : to;
+}
+
+uint32_t regex_table(struct regex_store *s, uint32_t r)
+{
+    size_t taken = edges_make_table(&s->tables, &s->node[r].next);
+
+    if (taken == SIZE_MAX) {
+        fail(s, REGEX_NO_MEMORY);
+        r = REGEX_NOTHING;
+    } else {
+        s->bytes += taken;
+    }
+    return s->node[r].next.table - 1;
 }
 
 bool regex_matches(struct regex_store *s, uint32_t r, const char *text, size_t n)

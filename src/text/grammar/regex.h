@@ -97,6 +97,11 @@ bool regex_matches_empty(const struct regex_store *s, uint32_t r);
 /* The state after BYTE: the texts t for which BYTE t is in R. REGEX_NOTHING: there are none. */
 uint32_t regex_next(struct regex_store *s, uint32_t r, uint8_t byte);
 
+/* The number of a table of the edges of R, for walks over many texts: s->tables.table[NUMBER][BYTE] is
+ * regex_next(s, R, BYTE), or EDGES_UNKNOWN. Makes the table where R has none. After a fault the table of
+ * REGEX_NOTHING. */
+uint32_t regex_table(struct regex_store *s, uint32_t r);
+
 /* True if R matches the whole of TEXT. */
 bool regex_matches(struct regex_store *s, uint32_t r, const char *text, size_t n);
 

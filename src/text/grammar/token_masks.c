@@ -40,7 +40,10 @@ static void no_memory(struct token_masks *m)
 
 static void set_bits(const struct token_masks *m, const struct token_trie_node *x, uint32_t *bits)
 {
-    for (int32_t id = x->token; id >= 0; id = m->trie->same[id])
+    int32_t id = x->token;
+
+    bits[id / 32] |= UINT32_C(1) << id % 32;
+    while (x->has_more && (id = m->trie->same[id]) >= 0)
         bits[id / 32] |= UINT32_C(1) << id % 32;
 }
 
@@ -87,35 +90,37 @@ static size_t keep_set(struct token_masks *m, const uint32_t *bits, struct token
 
 /* ---- walks ---- */
 
-/* Walks over the nodes [first, end), children of a place where the recognizer is at ROW, and sets the bits of
- * the tokens that it allows. */
-static void walk_rows(struct token_masks *m, uint32_t first, uint32_t end, uint32_t row, size_t depth,
-                      uint32_t *bits)
+/* Walks over the nodes [first, end), which are subtrees of places where the recognizer is at ROW, and sets the
+ * bits of the tokens that it allows. */
+static void walk_rows(struct token_masks *m, uint32_t first, uint32_t end, uint32_t row, uint32_t *bits)
 {
-    const struct token_trie_node *node = m->trie->node;
-    size_t base = depth;
-    uint32_t i = first;
+    uint32_t *at = m->path_row;
 
-    m->path_row[depth] = row;
-    m->path_end[depth] = end;
-    while (i < end) {
-        const struct token_trie_node *x = &node[i];
+    for (uint32_t i = first; i < end;) {
+        const struct token_trie_node *x = &m->trie->node[i];
 
-        while (i >= m->path_end[depth] && depth > base)
-            depth--;
-        row = recognizer_next(m->r, m->path_row[depth], x->byte);
+        at[x->depth] = i == first ? row : at[x->depth];
+        row = recognizer_next(m->r, at[x->depth], x->byte);
         if (row == RECOGNIZER_DEAD) {
             i += x->skip;
             continue;
         }
+        at[x->depth + 1] = row;
         if (x->token >= 0)
             set_bits(m, x, bits);
-        if (x->skip > 1) {
-            m->path_row[++depth] = row;
-            m->path_end[depth] = i + x->skip;
-        }
         i++;
     }
+}
+
+/* Adds node I to the places at which the expression may end. */
+static bool add_end(struct token_masks *m, struct token_masks_term *out, size_t *cap, uint32_t i)
+{
+    if (!mem_grow((void **)&out->end, cap, out->n_ends + 1, sizeof(*out->end), MEM_TEXT)) {
+        no_memory(m);
+        return false;
+    }
+    out->end[out->n_ends++] = i;
+    return true;
 }
 
 /* Walks over the whole trie inside the regular expression STATE. */
@@ -123,36 +128,35 @@ static bool walk_term(struct token_masks *m, uint32_t state, struct token_masks_
 {
     struct regex_store *s = &m->r->g->regex;
     const struct token_trie *t = m->trie;
-    uint32_t *at = m->path_row, *until = m->path_end, below_end = 0;
-    size_t depth = 0, cap = 0;
+    uint32_t *at = m->path_row, *table = m->path_node, below_end = 0;
+    size_t cap = 0;
 
     memset(m->bits, 0, m->words * sizeof(*m->bits));
     at[0] = state;
-    until[0] = (uint32_t)t->n;
+    table[0] = regex_table(s, state);
     for (uint32_t i = 0; i < t->n;) {
         const struct token_trie_node *x = &t->node[i];
+        size_t d = x->depth;
 
-        while (i >= until[depth] && depth > 0)
-            depth--;
-        state = regex_next(s, at[depth], x->byte);
+        state = s->tables.table[table[d]][x->byte];
+        if (state == EDGES_UNKNOWN)
+            state = regex_next(s, at[d], x->byte);
         if (state == REGEX_NOTHING) {
             i += x->skip;
             continue;
         }
-        if (x->token >= 0)
-            set_bits(m, x, m->bits);
-        if (x->skip > 1 && i >= below_end && regex_matches_empty(s, state)) {
-            if (!mem_grow((void **)&out->end, &cap, out->n_ends + 1, sizeof(*out->end), MEM_TEXT)) {
-                no_memory(m);
+        table[d + 1] = table[d];
+        at[d + 1] = state;
+        if (state != at[d])
+            table[d + 1] = regex_table(s, state);
+        /* a state that its parent has, too, ends where the parent does */
+        if ((state != at[d] || d == 0) && i >= below_end && x->skip > 1 && regex_matches_empty(s, state)) {
+            if (!add_end(m, out, &cap, i))
                 return false;
-            }
-            out->end[out->n_ends++] = i;
             below_end = i + x->skip;
         }
-        if (x->skip > 1) {
-            at[++depth] = state;
-            until[depth] = i + x->skip;
-        }
+        if (x->token >= 0)
+            set_bits(m, x, m->bits);
         i++;
     }
     s->bytes += keep_set(m, m->bits, &out->inside) + cap * sizeof(*out->end);
@@ -194,13 +198,10 @@ static void walk_ends(struct token_masks *m, uint32_t row, const uint32_t *end, 
 
     m->path_row[0] = row;
     for (size_t i = 0; i < n; i++) {
-        size_t depth = 0, shared = 0;
-        uint32_t at;
+        size_t depth = node[end[i]].depth + 1u, shared = 0;
+        uint32_t at = end[i];
 
-        for (at = end[i]; at != UINT32_MAX; at = node[at].parent)
-            depth++;
         for (size_t d = depth; d > 0; d--, at = node[at].parent) {
-            at = d == depth ? end[i] : at;
             if (d <= known && m->path_node[d - 1] == at) {
                 shared = d;
                 break;
@@ -211,7 +212,7 @@ static void walk_ends(struct token_masks *m, uint32_t row, const uint32_t *end, 
             m->path_row[d + 1] = recognizer_next(m->r, m->path_row[d], node[m->path_node[d]].byte);
         known = depth;
         if (m->path_row[depth] != RECOGNIZER_DEAD)
-            walk_rows(m, end[i] + 1, end[i] + node[end[i]].skip, m->path_row[depth], depth, bits);
+            walk_rows(m, end[i] + 1, end[i] + node[end[i]].skip, m->path_row[depth], bits);
     }
 }
 
@@ -259,7 +260,7 @@ static void make_mask(struct token_masks *m, uint32_t row, uint32_t *bits)
     if (n_narrow < n)
         narrow = recognizer_part(m->r, row, of, n_narrow);
     if (n_narrow)
-        walk_rows(m, 0, (uint32_t)m->trie->n, narrow, 0, bits);
+        walk_rows(m, 0, (uint32_t)m->trie->n, narrow, bits);
     for (size_t i = n_narrow; i < n; i++) {
         const struct token_masks_term *t;
 
@@ -347,9 +348,8 @@ int token_masks_open(struct token_masks *m, struct recognizer *r, const struct t
     *m = (struct token_masks){.r = r, .trie = trie, .words = (trie->n_vocab + 31) / 32};
     m->path_row = mem_zalloc(path, sizeof(*m->path_row), MEM_TEXT);
     m->path_node = mem_zalloc(path, sizeof(*m->path_node), MEM_TEXT);
-    m->path_end = mem_zalloc(path, sizeof(*m->path_end), MEM_TEXT);
     m->bits = mem_zalloc(m->words + path, sizeof(*m->bits), MEM_TEXT);
-    if (m->path_row && m->path_node && m->path_end && m->bits)
+    if (m->path_row && m->path_node && m->bits)
         return 0;
     token_masks_close(m);
     return err_nomem(e, "the token masks of a grammar");
@@ -369,7 +369,6 @@ void token_masks_close(struct token_masks *m)
     mem_free(m->mask_of);
     mem_free(m->path_row);
     mem_free(m->path_node);
-    mem_free(m->path_end);
     mem_free(m->bits);
     *m = (struct token_masks){0};
 }

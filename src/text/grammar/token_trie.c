@@ -38,7 +38,7 @@ static size_t common_prefix(const struct entry *x, const struct entry *y)
 
 /* Lays out the nodes of the sorted ENTRIES. PATH [depth] is room for the nodes from the root to the last
  * one. */
-static void lay_out(struct token_trie *t, const struct entry *entries, size_t n, uint32_t *path)
+static void trie_lay_out(struct token_trie *t, const struct entry *entries, size_t n, uint32_t *path)
 {
     size_t depth = 0;
 
@@ -50,16 +50,20 @@ static void lay_out(struct token_trie *t, const struct entry *entries, size_t n,
         for (; depth > shared; depth--)
             t->node[path[depth - 1]].skip = (uint32_t)(t->n - path[depth - 1]);
         for (; depth < x->n; depth++) {
-            t->node[t->n] = (struct token_trie_node){
-                .token = -1, .parent = depth ? path[depth - 1] : UINT32_MAX, .byte = (uint8_t)x->text[depth]};
+            t->node[t->n] = (struct token_trie_node){.token = -1,
+                                                     .depth = (uint16_t)depth,
+                                                     .parent = depth ? path[depth - 1] : UINT32_MAX,
+                                                     .byte = (uint8_t)x->text[depth]};
             path[depth] = (uint32_t)t->n++;
         }
         last = path[depth - 1];
         t->ending[x->token] = last;
-        if (t->node[last].token < 0)
+        if (t->node[last].token < 0) {
             t->node[last].token = x->token;
-        else /* the entry before it has the same text */
+        } else { /* the entry before it has the same text */
             t->same[(x - 1)->token] = x->token;
+            t->node[last].has_more = true;
+        }
     }
     for (; depth > 0; depth--)
         t->node[path[depth - 1]].skip = (uint32_t)(t->n - path[depth - 1]);
@@ -79,9 +83,10 @@ int token_trie_make(struct token_trie *t, const char *const *text, const size_t 
     for (size_t i = 0; i < n; i++) {
         t->same[i] = -1;
         t->ending[i] = UINT32_MAX;
+        if (len[i] == 0 || len[i] > TOKEN_TRIE_LONGEST)
+            continue;
+        entries[n_entries++] = (struct entry){text[i], len[i], (int32_t)i};
         t->depth = len[i] > t->depth ? len[i] : t->depth;
-        if (len[i])
-            entries[n_entries++] = (struct entry){text[i], len[i], (int32_t)i};
     }
     if (n_entries)
         qsort(entries, n_entries, sizeof(*entries), compare_entries);
@@ -90,7 +95,7 @@ int token_trie_make(struct token_trie *t, const char *const *text, const size_t 
     t->node = mem_zalloc(n_nodes + 1, sizeof(*t->node), MEM_TEXT);
     path = mem_alloc((t->depth + 1) * sizeof(*path), MEM_TEXT);
     if (t->node && path)
-        lay_out(t, entries, n_entries, path);
+        trie_lay_out(t, entries, n_entries, path);
 out:
     mem_free(entries);
     mem_free(path);

@@ -22,8 +22,13 @@ struct token_trie_node {
     uint32_t skip;   /* nodes of the subtree, with this one: the next sibling is at i + skip */
     int32_t token;   /* the lowest token whose text ends here, or -1 */
     uint32_t parent; /* UINT32_MAX: none */
+    uint16_t depth;  /* bytes before this one */
     uint8_t byte;
+    bool has_more; /* other tokens have the same text as TOKEN */
 };
+
+/* Longer tokens are left out. */
+enum { TOKEN_TRIE_LONGEST = 4096 };
 
 struct token_trie {
     struct token_trie_node *node; /* [n] */
