@@ -7,11 +7,13 @@
 #include "app/options.h"
 #include "app/packing.h"
 #include "app/print.h"
+#include "base/log.h"
 #include "base/opt.h"
 #include "base/utf8.h"
 #include "ckpt/checkpoint.h"
 #include "engine/engine.h"
 #include "engine/find_model.h"
+#include "kv/kv.h"
 
 /* What is shown of a download: one line for the file that comes, in megabytes. */
 struct fetch_bar {
@@ -58,90 +60,85 @@ static int demo_path(char *path, size_t size, struct err *e)
                    "no model is named (-m), and the demo model is not where the program looks for it");
 }
 
-static int find_model(const struct opt_values *v, enum hub_want want, char *path, size_t size, struct err *e)
+static int find_model(const struct load *l, enum hub_want want, char *path, size_t size, struct err *e)
 {
     struct fetch_bar f = {.what = ""};
     const struct find_model_options o = {
-        .revision = opt_string(v, "revision"), .want = want, .progress = show_fetch, .progress_ctx = &f};
+        .revision = l->revision, .want = want, .progress = show_fetch, .progress_ctx = &f};
     int rc;
 
-    if (!opt_string(v, "model"))
-        return opt_given(v, "revision")
+    if (!l->name)
+        return l->revision
                    ? err_set(e, ERR_USAGE,
                              "--revision: no model is named (-m), and the demo model has no revisions")
                    : demo_path(path, size, e);
     f.bar.what = f.what;
-    rc = find_model_path(path, size, opt_string(v, "model"), &o, e);
+    rc = find_model_path(path, size, l->name, &o, e);
     print_bar_end(&f.bar);
     return rc;
 }
 
-static struct folder folder_of(const struct opt_values *v, const char *path)
+static struct folder folder_of(const struct load *l, const char *path)
 {
-    return (struct folder){.path = path, .allow_links = opt_flag(v, "allow-links")};
+    return (struct folder){.path = path, .allow_links = l->o.allow_links != 0};
 }
 
-int load_text(const struct opt_values *v, struct checkpoint *model, struct err *e)
+int load_text(const struct load *l, struct checkpoint *model, struct err *e)
 {
     char path[4096];
     int rc;
 
     if (model->in.path)
         return 0;
-    rc = find_model(v, HUB_TEXT, path, sizeof(path), e);
-    return rc ? rc : checkpoint_open(model, folder_of(v, path), e);
+    rc = find_model(l, HUB_TEXT, path, sizeof(path), e);
+    return rc ? rc : checkpoint_open(model, folder_of(l, path), e);
 }
 
-int load_checkpoint(const struct opt_values *v, const struct load *l, struct checkpoint *model, struct err *e)
+int load_checkpoint(const struct load *l, struct checkpoint *model, struct err *e)
 {
-    return checkpoint_open(model, folder_of(v, l->path), e);
+    return checkpoint_open(model, folder_of(l, l->path), e);
 }
 
-int load_options(const struct opt_values *v, struct load *l, struct err *e)
+void load_init(struct load *l)
 {
-    struct gallop_options *o = &l->o;
+    *l = (struct load){.o = {0}};
+    gallop_options_init(&l->o);
+    l->o.kv_cache_unbounded = 1;
+}
+
+/* Warns of options for one type of cache that were given with another type. */
+static void warn_of_cache(const struct load *l)
+{
+    const char *type = l->o.kv_cache_type;
+    const bool pooled = kv_type_pooled(type), bmc = strcmp(type, "bmc") == 0;
+    const struct {
+        enum opt_source source;
+        bool counts;
+        const char *name, *types;
+    } own[] = {{l->block_size_source, pooled, "block-size", "slab_pool and paged"},
+               {l->layout_source, pooled, "kv-cache-layout", "slab_pool and paged"},
+               {l->splits_source, bmc, "bmc-splits", "bmc"}};
+
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        if (own[i].source == OPT_GIVEN && !own[i].counts)
+            log_warn("--%s changes nothing with --kv-cache-type %s; it is for %s", own[i].name, type,
+                     own[i].types);
+}
+
+int load_prepare(struct load *l, struct err *e)
+{
     int rc;
 
-    gallop_options_init(o);
-    l->headless = false;
-    if ((rc = options_check_engine(v, e)) != 0 ||
-        (rc = find_model(v, HUB_MODEL, l->path, sizeof(l->path), e)) != 0)
+    if ((rc = options_check_engine(&l->o, e)) != 0 ||
+        (rc = find_model(l, HUB_MODEL, l->path, sizeof(l->path), e)) != 0)
         return rc;
-    options_remark_cache(v);
-    o->model = l->path;
-    o->allow_links = opt_flag(v, "allow-links");
-    o->dtype = opt_choice(v, "dtype") ? opt_string(v, "dtype") : NULL; /* a packed checkpoint has its own */
-    o->quant = opt_given(v, "quant") ? opt_string(v, "quant") : NULL;
-    o->scales = opt_string(v, "scales");
-    o->kv_cache_type = opt_string(v, "kv-cache-type");
-    o->kv_cache_dtype = opt_string(v, "kv-cache-dtype");
-    o->op_config = opt_string(v, "op-config");
-    o->attention_backend = opt_string(v, "attention-backend");
-    o->isa = opt_string(v, "isa");
-    o->threads = (int)opt_int(v, "threads");
-    o->max_model_len = opt_int(v, "max-model-len");
-    o->kv_cache_memory = opt_float(v, "kv-cache-memory");
-    o->kv_cache_unbounded = 1;
-    o->kv_cache_layout = opt_string(v, "kv-cache-layout");
-    o->block_size = opt_int(v, "block-size");
-    o->bmc_splits = opt_int(v, "bmc-splits");
-    o->kv_sparse = opt_string(v, "kv-sparse");
-    o->kv_store = opt_string(v, "kv-store");
-    o->kv_store_size = opt_float(v, "kv-store-size");
-    o->max_batched_tokens = opt_int(v, "max-num-batched-tokens");
-    return opt_flag(v, "pack-cache") ? packing_cache(l, e) : 0;
-}
-
-void load_scheduling(const struct opt_values *v, struct gallop_options *o)
-{
-    o->max_num_seqs = opt_int(v, "max-num-seqs");
-    o->scheduling_policy = opt_string(v, "scheduling-policy");
-    o->scheduler = opt_string(v, "scheduler");
-    o->admission = opt_string(v, "admission");
-    o->tpot_target_ms = opt_float(v, "tpot-target-ms");
-    o->max_num_queued_reqs = opt_int(v, "max-num-queued-reqs");
-    o->max_num_queued_tokens = opt_int(v, "max-num-queued-tokens");
-    o->prefix_index = options_prefix_index(v);
+    warn_of_cache(l);
+    l->o.model = l->path;
+    if (strcmp(l->o.dtype, "auto") == 0)
+        l->o.dtype = NULL; /* a packed checkpoint has its own */
+    if (l->no_prefix_caching)
+        l->o.prefix_index = "none";
+    return l->pack_cache ? packing_cache(l, e) : 0;
 }
 
 int load_engine(struct load *l, struct checkpoint *model, struct gallop **g, struct err *e)

@@ -51,16 +51,18 @@ static int fail(const struct verb *verb, const struct err *e)
 
 static int run_parsed(const struct verb *verb, const struct opt_values *v)
 {
+    struct options_output out = {.help = NULL};
     struct buf page = {.tag = MEM_APP};
     struct err e = {0};
     int rc;
 
-    if (opt_given(v, "help")) {
-        manual_verb(verb, strcmp(opt_string(v, "help"), "all") == 0, &page);
+    opt_read_rows(v, options_help, &out);
+    if (out.help) {
+        manual_verb(verb, strcmp(out.help, "all") == 0, &page);
         print_page(&page);
         return 0;
     }
-    if (opt_flag(v, "quiet"))
+    if (out.quiet)
         log_set_level(LOG_ERROR);
     if (verb->no_words && v->n_args)
         rc = err_set(&e, ERR_USAGE, "%s: found \"%s\", expected %s", verb->name, v->args[0], verb->no_words);

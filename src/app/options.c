@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "app/load.h"
 #include "app/options.h"
 #include "base/arena.h"
 #include "base/buf.h"
@@ -18,7 +19,6 @@
 #include "engine/engine.h"
 #include "engine/kv_sparse.h"
 #include "engine/op_config.h"
-#include "kv/kv.h"
 #include "model/quant.h"
 
 const char *const options_headings[] = {[EVERYDAY] = "Everyday",
@@ -44,15 +44,18 @@ const struct opt_row options_model[] = {
      .manual =
          "A name is looked for on the hub where there is no folder or file of that name. Of a repository "
          "of GGUF files one is named behind a colon, by its name (org/name:FILE.gguf) or its quantisation "
-         "(org/name:Q4_K_M)."},
+         "(org/name:Q4_K_M).",
+     OPT_INTO(struct load, name), OPT_SOURCE(struct load, name_source)},
     {0}};
 
 const struct opt_row options_source[] = {
     {"revision", 0, OPT_STRING, "REV", MODEL,
-     .help = "branch, tag or commit of a model on the Hugging Face hub", .otherwise = "main"},
+     .help = "branch, tag or commit of a model on the Hugging Face hub", .otherwise = "main",
+     OPT_INTO(struct load, revision)},
     {"allow-links", 0, OPT_FLAG, NULL, MODEL,
      .help = "follow links of the model's folder that lead out of it, as to shared storage",
-     .manual = "Otherwise they are refused, but for those of the Hugging Face cache."},
+     .manual = "Otherwise they are refused, but for those of the Hugging Face cache.",
+     OPT_INTO(struct load, o.allow_links)},
     {0}};
 
 /* The names that vLLM and PyTorch have for the types. */
@@ -70,7 +73,8 @@ const struct opt_row options_engine[] = {
              "the exact mode",
      .choices = "auto|fp32|bf16", .words = dtype_words, .fallback = "auto", .env = "GALLOP_DTYPE",
      .manual = "bfloat16 and float32 are other names of bf16 and fp32. Checkpoints stored in float16 are "
-               "computed in bf16 or fp32."},
+               "computed in bf16 or fp32.",
+     OPT_INTO(struct load, o.dtype)},
     {"quant", 0, OPT_STRING, "Q", EVERYDAY,
      .help = "weights of the linears: none, int8, int8-static, int4, int4-g128, mxfp4, or an object of JSON "
              "by kind of operator",
@@ -87,12 +91,14 @@ const struct opt_row options_engine[] = {
          "language model head is int8 with int4 and mxfp4. An object "
          "says it for each kind of operator, qkv_projection, out_projection, mlp and "
          "lm_head: {\"mlp\":\"int4\",\"qkv_projection\":\"int8\"}; kinds that it leaves out stay as the checkpoint has "
-         "them. Routers, and experts stored in MXFP4, stay as they are."},
+         "them. Routers, and experts stored in MXFP4, stay as they are.",
+     OPT_INTO(struct load, o.quant)},
     {"scales", 0, OPT_STRING, "F", MODEL,
      .help = "what gallop calibrate wrote, for --quant int8-static or int4", .env = "GALLOP_SCALES",
      .manual =
          "int8-static needs it; int4 rounds with a fraction of the loss. A checkpoint that is packed with it needs it "
-         "no more."},
+         "no more.",
+     OPT_INTO(struct load, o.scales)},
     {"pack-cache", 0, OPT_FLAG, NULL, MODEL,
      .help =
          "start from a packed copy of the checkpoint (gallop pack) in the cache, which the first start makes",
@@ -100,107 +106,118 @@ const struct opt_row options_engine[] = {
      .manual =
          "It lies in gallop/packed under $XDG_CACHE_HOME or ~/.cache, one for each checkpoint, --dtype, --quant and "
          "--op-config, and is as large as the weights. Another is made when a file of the checkpoint changes; what is "
-         "not used any more may be deleted."},
+         "not used any more may be deleted.",
+     OPT_INTO(struct load, pack_cache)},
     {"max-model-len", 0, OPT_INT, "N", EVERYDAY, .help = "context length: tokens of prompt and answer",
      .otherwise = "the model's", .range = "[2,1073741824]",
-     .manual = "A KV cache that cannot hold one such sequence is refused."},
+     .manual = "A KV cache that cannot hold one such sequence is refused.",
+     OPT_INTO(struct load, o.max_model_len)},
     {"kv-cache-type", 0, OPT_CHOICE, NULL, CACHE,
      .help =
          "where the KV cache lies: one pool of blocks, pages that can be shared, or a region a sequence that doubles "
          "or grows in splits",
-     .choices = "dynamic|bmc|slab_pool|paged", .fallback = "slab_pool", .env = "GALLOP_KV_CACHE_TYPE"},
+     .choices = "dynamic|bmc|slab_pool|paged", .fallback = "slab_pool", .env = "GALLOP_KV_CACHE_TYPE",
+     OPT_INTO(struct load, o.kv_cache_type)},
     {"kv-cache-dtype", 0, OPT_CHOICE, NULL, CACHE,
      .help = "type of the cached rows; auto is the computing type, int4 loses much on small models",
-     .choices = "auto|fp32|bf16|int8|int4", .words = dtype_words, .fallback = "auto"},
+     .choices = "auto|fp32|bf16|int8|int4", .words = dtype_words, .fallback = "auto",
+     OPT_INTO(struct load, o.kv_cache_dtype)},
     {"kv-cache-memory", 0, OPT_FLOAT, "GIB", CACHE, .help = "memory of the KV cache, taken at once",
      .otherwise =
          "what the sequences can need, within half of what weights and scratch leave, taken as it fills",
-     .range = "(0,1048576]", .env = "GALLOP_KV_CACHE_MEMORY"},
+     .range = "(0,1048576]", .env = "GALLOP_KV_CACHE_MEMORY", OPT_INTO(struct load, o.kv_cache_memory)},
     {"kv-cache-layout", 0, OPT_CHOICE, NULL, CACHE,
      .help = "order of heads and blocks in slab_pool and paged", .choices = "head_major|block_major",
-     .fallback = "block_major", .env = "GALLOP_KV_CACHE_LAYOUT"},
+     .fallback = "block_major", .env = "GALLOP_KV_CACHE_LAYOUT", OPT_INTO(struct load, o.kv_cache_layout),
+     OPT_SOURCE(struct load, layout_source)},
     {"kv-store", 0, OPT_STRING, "DIR", CACHE,
      .help =
          "keep blocks of the KV cache in this folder, or on redis://host[:port][/db], for later and for others",
      .otherwise = "nowhere", .env = "GALLOP_KV_STORE",
      .manual =
          "Only for slab_pool and paged with a prefix index. Programs that compute the same model in the same "
-         "way may share it. What is read is checked, but whoever can write there can make answers wrong."},
+         "way may share it. What is read is checked, but whoever can write there can make answers wrong.",
+     OPT_INTO(struct load, o.kv_store)},
     {"kv-store-size", 0, OPT_FLOAT, "GIB", CACHE, .help = "most that a folder of --kv-store may hold",
-     .fallback = "16", .range = "(0,1048576]", .env = "GALLOP_KV_STORE_SIZE"},
+     .fallback = "16", .range = "(0,1048576]", .env = "GALLOP_KV_STORE_SIZE",
+     OPT_INTO(struct load, o.kv_store_size)},
     {"block-size", 0, OPT_INT, "N", CACHE, .help = "rows of a KV block, a power of two",
-     .otherwise = "by the level 2 cache and windows", .range = "[16,256]"},
+     .otherwise = "by the level 2 cache and windows", .range = "[16,256]",
+     OPT_INTO(struct load, o.block_size), OPT_SOURCE(struct load, block_size_source)},
     {"bmc-splits", 0, OPT_INT, "N", CACHE, .help = "in how many parts a bmc cache grows",
-     .otherwise = "the root of the longest sequence", .range = "[1,1073741824]", .env = "GALLOP_BMC_SPLITS"},
+     .otherwise = "the root of the longest sequence", .range = "[1,1073741824]", .env = "GALLOP_BMC_SPLITS",
+     OPT_INTO(struct load, o.bmc_splits), OPT_SOURCE(struct load, splits_source)},
     {"kv-sparse", 0, OPT_STRING, "SPEC", CACHE,
      .help = "keep and see only the first 4 and the last 1024 rows of a sequence (sink=4,window=1024)",
      .otherwise = "all", .env = "GALLOP_KV_SPARSE",
      .manual = "This is StreamingLLM. The two come in either order, and hold in all layers without a smaller "
                "window of their own. Memory and time of a token stop growing with the sequence; what lies "
-               "between is forgotten. Not for models with learned positions or a dynamic rope."},
+               "between is forgotten. Not for models with learned positions or a dynamic rope.",
+     OPT_INTO(struct load, o.kv_sparse)},
     {"threads", 0, OPT_INT, "N", EVERYDAY, .help = "compute threads",
-     .otherwise = "physical cores of the allowed set", .range = "[1,1024]", .env = "GALLOP_THREADS"},
+     .otherwise = "physical cores of the allowed set", .range = "[1,1024]", .env = "GALLOP_THREADS",
+     OPT_INTO(struct load, o.threads)},
     {"isa", 0, OPT_STRING, "NAME", COMPUTING,
      .help = "at most this instruction set: ref, avx2, avx512, avx512vnni, avx512bf16 or amx",
      .otherwise = "the fastest here", .env = "GALLOP_ISA",
-     .manual = "The fastest need not be the highest that the machine has."},
+     .manual = "The fastest need not be the highest that the machine has.", OPT_INTO(struct load, o.isa)},
     {"max-num-batched-tokens", 0, OPT_INT, "N", COMPUTING,
      .help =
          "rows of a step, of requests at most 512 (so that a step stays short) or one a sequence; longer prompts are "
          "computed in chunks of it",
-     .otherwise = "512", .range = "[1,65536]"},
+     .otherwise = "512", .range = "[1,65536]", OPT_INTO(struct load, o.max_batched_tokens)},
     {"op-config", 0, OPT_STRING, "JSON", COMPUTING,
      .help = "backend per operator kind, e.g. {\"norm\":\"native\"}",
      .manual =
          "The kinds are norm, qkv_projection, rope, attention, out_projection, mlp and lm_head, or PACE's "
          "names of them (mlp_backend). Every kind has gallop and native, the portable reference; the linears "
          "also tpp (LIBXSMM) and jit (oneDNN), where this build has them, and mlp imbps, which cuts the "
-         "intermediate of a dense MLP into splits that stay in cache, in fp32 and bf16."},
+         "intermediate of a dense MLP into splits that stay in cache, in fp32 and bf16.",
+     OPT_INTO(struct load, o.op_config)},
     {"attention-backend", 0, OPT_STRING, "NAME", COMPUTING,
      .help = "attention backend: auto, gallop, native, or as in PACE jit, slab, paged",
-     .otherwise = "what --op-config says, else auto"},
+     .otherwise = "what --op-config says, else auto", OPT_INTO(struct load, o.attention_backend)},
     {0}};
 
 const struct opt_row options_scheduling[] = {
     {"max-num-seqs", 0, OPT_INT, "N", SCHEDULING, .help = "requests computed at once", .fallback = "32",
-     .range = "[1,4096]"},
+     .range = "[1,4096]", OPT_INTO(struct load, o.max_num_seqs), OPT_SOURCE(struct load, max_num_seqs_given)},
     {"scheduling-policy", 0, OPT_CHOICE, NULL, SCHEDULING,
      .help = "who is next: by arrival, by priority, or the keys of requests in turn",
      .choices = "fcfs|priority|fair", .fallback = "fcfs",
      .manual =
          "A smaller priority goes first, and a request gains one for each minute it waits. The turns of keys are "
-         "counted in computed tokens (deficit round robin)."},
+         "counted in computed tokens (deficit round robin).",
+     OPT_INTO(struct load, o.scheduling_policy)},
     {"scheduler", 0, OPT_CHOICE, NULL, SCHEDULING,
      .help =
          "what a step computes: streams and chunks of prompts, nothing but prompts while there are some, or one "
          "request at a time",
-     .choices = "continuous_batch|continuous_prefill_first|iterative", .fallback = "continuous_batch"},
+     .choices = "continuous_batch|continuous_prefill_first|iterative", .fallback = "continuous_batch",
+     OPT_INTO(struct load, o.scheduler)},
     {"admission", 0, OPT_CHOICE, NULL, SCHEDULING,
      .help =
          "begin requests when there is room for what they have, or for all they may become, so that none is "
          "computed twice",
-     .choices = "optimistic|worst-case", .fallback = "optimistic"},
+     .choices = "optimistic|worst-case", .fallback = "optimistic", OPT_INTO(struct load, o.admission)},
     {"tpot-target-ms", 0, OPT_FLOAT, "MS", SCHEDULING,
      .help = "size chunks of prompts so that a step in which streams go on stays below", .fallback = "700",
-     .range = "(0,1000000]"},
+     .range = "(0,1000000]", OPT_INTO(struct load, o.tpot_target_ms)},
     {"max-num-queued-reqs", 0, OPT_INT, "N", SCHEDULING, .help = "requests that may wait; more are refused",
-     .otherwise = "any number; in serve 1024", .range = "[1,2147483647]"},
+     .otherwise = "any number; in serve 1024", .range = "[1,2147483647]",
+     OPT_INTO(struct load, o.max_num_queued_reqs)},
     {"max-num-queued-tokens", 0, OPT_INT, "N", SCHEDULING, .help = "tokens of prompts that may wait",
-     .otherwise = "any number", .range = "[1,2147483647]"},
+     .otherwise = "any number", .range = "[1,2147483647]", OPT_INTO(struct load, o.max_num_queued_tokens)},
     {"prefix-index", 0, OPT_CHOICE, NULL, CACHE,
      .help =
          "what slab_pool and paged reuse of earlier prompts and answers where a request begins alike: every row "
          "(radix), whole blocks only (hash), or nothing",
-     .choices = "radix|hash|none", .fallback = "radix"},
+     .choices = "radix|hash|none", .fallback = "radix", OPT_INTO(struct load, o.prefix_index)},
     {"enable-prefix-caching", 0, OPT_FLAG, NULL, CACHE,
      .help = "vLLM's name for what is on by itself; --prefix-index says how"},
-    {"no-enable-prefix-caching", 0, OPT_FLAG, NULL, CACHE, .help = "vLLM's name for --prefix-index none"},
+    {"no-enable-prefix-caching", 0, OPT_FLAG, NULL, CACHE, .help = "vLLM's name for --prefix-index none",
+     OPT_INTO(struct load, no_prefix_caching)},
     {0}};
-
-const char *options_prefix_index(const struct opt_values *v)
-{
-    return opt_flag(v, "no-enable-prefix-caching") ? "none" : opt_string(v, "prefix-index");
-}
 
 /* ---- sampling fields: the rows of engine/sampling.def ---- */
 
@@ -247,15 +264,20 @@ const struct opt_row options_sampling[] = {
 
 const struct opt_row options_force[] = {
     {"force", 0, OPT_FLAG, NULL, OUTPUT,
-     .help = "replace what is there: a file that exists, files of a folder that is not empty"},
+     .help = "replace what is there: a file that exists, files of a folder that is not empty",
+     OPT_INTO(struct options_output, force)},
     {0}};
 
-const struct opt_row options_json[] = {
-    {"json", 0, OPT_FLAG, NULL, EVERYDAY, .help = "print JSON and nothing else on stdout"}, {0}};
+const struct opt_row options_json[] = {{"json", 0, OPT_FLAG, NULL, EVERYDAY,
+                                        .help = "print JSON and nothing else on stdout",
+                                        OPT_INTO(struct options_output, json)},
+                                       {0}};
 
 const struct opt_row options_help[] = {
-    {"quiet", 'q', OPT_FLAG, NULL, OUTPUT, .help = "no progress, no remarks"},
-    {"help", 'h', OPT_STRING, "[all]", EVERYDAY, .help = "print this page; all: every option", .bare = true},
+    {"quiet", 'q', OPT_FLAG, NULL, OUTPUT, .help = "no progress, no remarks",
+     OPT_INTO(struct options_output, quiet)},
+    {"help", 'h', OPT_STRING, "[all]", EVERYDAY, .help = "print this page; all: every option", .bare = true,
+     OPT_INTO(struct options_output, help)},
     {0}};
 
 const struct opt_row *const options_shared[] = {options_model,      options_source,   options_engine,
@@ -264,61 +286,30 @@ const struct opt_row *const options_shared[] = {options_model,      options_sour
 
 /* ---- the options of an engine ---- */
 
-static int check_quant(const char *quant, struct err *e)
-{
-    struct quant_map q;
-
-    return quant_read(&q, quant, e) ? (e->code = ERR_USAGE) : 0;
-}
-
 /* What is wrong with the words of an option and does not depend on the model. The engine would say it too,
  * but to it an option is input like any other. */
-static int check_words(const struct opt_values *v, struct err *e)
+int options_check_engine(const struct gallop_options *o, struct err *e)
 {
-    int64_t block = opt_int(v, "block-size");
-    const char *isa = opt_string(v, "isa");
     struct op_config ops = {0};
     struct kv_sparse sparse;
+    struct quant_map quant;
     char guess[64];
     enum cpu_isa level;
     int rc;
 
-    if (isa && !cpu_isa_of_name(isa, &level))
+    if (o->isa && !cpu_isa_of_name(o->isa, &level))
         return err_set(e, ERR_USAGE,
                        "--isa: found '%s', expected one of ref, avx2, avx512, avx512vnni, avx512bf16, amx%s",
-                       isa,
-                       opt_guess(isa, "ref|avx2|avx512|avx512vnni|avx512bf16|amx", guess, sizeof(guess)));
-    if (block & (block - 1))
-        return err_set(e, ERR_USAGE, "--block-size: found %lld, expected a power of two", (long long)block);
-    if ((rc = kv_sparse_read(&sparse, opt_string(v, "kv-sparse"), e)) == 0) {
-        rc = op_config_read(&ops, opt_string(v, "op-config"), opt_string(v, "attention-backend"), e);
+                       o->isa,
+                       opt_guess(o->isa, "ref|avx2|avx512|avx512vnni|avx512bf16|amx", guess, sizeof(guess)));
+    if (o->block_size & (o->block_size - 1))
+        return err_set(e, ERR_USAGE, "--block-size: found %lld, expected a power of two",
+                       (long long)o->block_size);
+    if ((rc = quant_read(&quant, o->quant, e)) == 0 && (rc = kv_sparse_read(&sparse, o->kv_sparse, e)) == 0) {
+        rc = op_config_read(&ops, o->op_config, o->attention_backend, e);
         op_config_fini(&ops);
     }
     return rc == ERR_INPUT ? (e->code = ERR_USAGE) : rc;
-}
-
-int options_check_engine(const struct opt_values *v, struct err *e)
-{
-    int rc = check_quant(opt_string(v, "quant"), e);
-
-    return rc ? rc : check_words(v, e);
-}
-
-void options_remark_cache(const struct opt_values *v)
-{
-    static const struct {
-        const char *name, *types;
-        bool pooled;
-    } own[] = {{"block-size", "slab_pool and paged", true},
-               {"kv-cache-layout", "slab_pool and paged", true},
-               {"bmc-splits", "bmc", false}};
-    const char *type = opt_string(v, "kv-cache-type");
-
-    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
-        if (opt_source(v, own[i].name) == OPT_GIVEN &&
-            !(own[i].pooled ? kv_type_pooled(type) : strcmp(type, "bmc") == 0))
-            log_warn("--%s changes nothing with --kv-cache-type %s; it is for %s", own[i].name, type,
-                     own[i].types);
 }
 
 /* ---- the options of sampling ---- */
@@ -359,7 +350,7 @@ static void add_list(json_t *all, enum sampling_field f, const struct opt_list *
 
 /* Reads the options that may be repeated as the JSON that a line of a batch would have: there is one reader of
  * lists, which brings them into order and knows what is too many. */
-static int read_lists(const struct options_sampling *o, struct sampling *s, struct arena *a, struct err *e)
+static int read_lists(struct options_sampling *o, struct arena *a, struct err *e)
 {
     struct err why = {0}; /* *e may still hold what was overcome */
     json_t *all = json_object();
@@ -367,7 +358,7 @@ static int read_lists(const struct options_sampling *o, struct sampling *s, stru
 #define SAMPLING_LIST(field, name, ...) add_list(all, SAMPLING_##field, &o->name, &why);
 #include "engine/sampling.def"
     if (why.code == 0)
-        sampling_set_json(s, all, "the options", a, &why);
+        sampling_set_json(&o->s, all, "the options", a, &why);
     json_decref(all);
     if (why.code)
         *e = why;
@@ -387,6 +378,36 @@ static void remark_greedy(const struct sampling *s)
             log_warn("--%s changes nothing with --greedy", flag);
         }
 }
+
+void options_sampling_init(struct options_sampling *o)
+{
+    *o = (struct options_sampling){.stop.n = 0};
+    sampling_default(&o->s);
+}
+
+int options_sampling_finish(struct options_sampling *o, struct arena *a, struct err *e)
+{
+    remark_greedy(&o->s);
+    return read_lists(o, a, e);
+}
+
+int options_draw_seed(struct sampling *s, const struct sampling *config, bool *drawn, struct err *e)
+{
+    struct sampling merged;
+    uint32_t seed;
+
+    sampling_merge(&merged, s, config);
+    *drawn = !sampling_is_greedy(&merged);
+    if (!*drawn || sampling_given(&merged, SAMPLING_SEED))
+        return 0;
+    if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
+        return err_os(e, "read", "the system's random numbers");
+    s->seed = seed;
+    sampling_mark(s, SAMPLING_SEED);
+    return 0;
+}
+
+/* ---- errors of the engine ---- */
 
 /* Members of the engine's records that the command line spells otherwise. */
 static const struct {
@@ -443,31 +464,4 @@ void options_error_text(const struct opt_part *list, const struct err *e, char *
     else
         snprintf(out, size, "%s", text.data);
     buf_fini(&text);
-}
-
-int options_read_sampling(const struct opt_values *v, struct sampling *s, struct arena *a, struct err *e)
-{
-    struct options_sampling o = {0};
-
-    sampling_default(&o.s);
-    opt_read_rows(v, options_sampling, &o);
-    *s = o.s;
-    remark_greedy(s);
-    return read_lists(&o, s, a, e);
-}
-
-int options_draw_seed(struct sampling *s, const struct sampling *config, bool *drawn, struct err *e)
-{
-    struct sampling merged;
-    uint32_t seed;
-
-    sampling_merge(&merged, s, config);
-    *drawn = !sampling_is_greedy(&merged);
-    if (!*drawn || sampling_given(&merged, SAMPLING_SEED))
-        return 0;
-    if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
-        return err_os(e, "read", "the system's random numbers");
-    s->seed = seed;
-    sampling_mark(s, SAMPLING_SEED);
-    return 0;
 }

@@ -7,8 +7,6 @@
 
 #include "app/load.h"
 #include "base/err.h"
-#include "base/opt.h"
-#include "ckpt/checkpoint.h"
 #include "model/quant.h"
 
 struct packing_result {
@@ -24,8 +22,5 @@ int packing_write(const struct load *l, const char *path, double split_gib, bool
 
 /* Makes the packed form of L's model in the cache, unless it is there, and the model of L. */
 int packing_cache(struct load *l, struct err *e);
-
-/* The files of a model of which tokenizer and templates are wanted; nothing if it is open. */
-int load_text(const struct opt_values *v, struct checkpoint *model, struct err *e);
 
 #endif

@@ -22,16 +22,29 @@
 
 enum { WANTED = 64 }; /* rows of logits in a step */
 
+struct calibrate_options {
+    struct load load;
+    struct options_output out;
+    const char *file, *output;
+    size_t ctx, max_tokens;
+    bool ctx_given;
+};
+
+#define INTO(member) OPT_INTO(struct calibrate_options, member)
+
 static const struct opt_row rows[] = {
-    {"file", 0, OPT_STRING, "F", EVERYDAY, .help = "a text like those that will be read (-: standard input)"},
-    {"output", 'o', OPT_STRING, "SCALES", EVERYDAY, .help = "the file that is written"},
+    {"file", 0, OPT_STRING, "F", EVERYDAY, .help = "a text like those that will be read (-: standard input)",
+     INTO(file)},
+    {"output", 'o', OPT_STRING, "SCALES", EVERYDAY, .help = "the file that is written", INTO(output)},
     {"ctx", 0, OPT_INT, "N", EVERYDAY, .help = "tokens that are read at a time", .fallback = "512",
-     .range = "[2,1048576]"},
+     .range = "[2,1048576]", OPT_INTO(struct calibrate_options, ctx),
+     OPT_SOURCE(struct calibrate_options, ctx_given)},
     {"max-tokens", 0, OPT_INT, "N", EVERYDAY, .help = "only the first N tokens of the text",
-     .fallback = "20000", .range = "[2,2147483647]"},
+     .fallback = "20000", .range = "[2,2147483647]", INTO(max_tokens)},
     {0}};
 
 struct calibrate {
+    const struct calibrate_options *o;
     struct llm *m;
     size_t *first;            /* [linears of the model]: the first of its name, which experts may share */
     struct linear_seen *seen; /* [linears] of each first one */
@@ -156,16 +169,14 @@ static int read_text(struct calibrate *c, const struct tok_ids *ids, const struc
 }
 
 /* Tokens of a window: no more than the model's context, unless they were asked for. */
-static size_t window_tokens(const struct calibrate *c, const struct opt_values *v)
+static size_t window_tokens(const struct calibrate *c)
 {
-    size_t ctx = (size_t)opt_int(v, "ctx");
-
-    return !opt_given(v, "ctx") && ctx > c->m->max_len ? c->m->max_len : ctx;
+    return !c->o->ctx_given && c->o->ctx > c->m->max_len ? c->m->max_len : c->o->ctx;
 }
 
-static int read_file(struct calibrate *c, const struct buf *text, const struct opt_values *v, size_t *n)
+static int read_file(struct calibrate *c, const struct buf *text, size_t *n)
 {
-    size_t ctx = window_tokens(c, v), most = (size_t)opt_int(v, "max-tokens");
+    size_t ctx = window_tokens(c), most = c->o->max_tokens;
     struct tok_ids ids = {0}, prefix = {0};
     int rc;
 
@@ -176,7 +187,7 @@ static int read_file(struct calibrate *c, const struct buf *text, const struct o
         ids.n = ids.n < most ? ids.n : most;
         *n = ids.n;
         if (ids.n == 0)
-            rc = err_set(c->e, ERR_INPUT, "%s: the text is empty", opt_string(v, "file"));
+            rc = err_set(c->e, ERR_INPUT, "%s: the text is empty", c->o->file);
         else if ((rc = input_check_window(ctx, prefix.n, c->m->max_len, c->e)) == 0)
             rc = read_text(c, &ids, &prefix, ctx);
     }
@@ -208,22 +219,22 @@ static json_t *found(const struct calibrate *c, size_t n_tokens, size_t *n, size
                      (json_int_t)n_tokens, "linears", linears);
 }
 
-static int write_file(const struct calibrate *c, size_t n_tokens, const struct opt_values *v)
+static int write_file(const struct calibrate *c, size_t n_tokens)
 {
-    const char *path = opt_string(v, "output");
+    const char *path = c->o->output;
     size_t n, open;
     json_t *o = found(c, n_tokens, &n, &open);
     char *text = json_dumps(o, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
     struct save s;
-    int rc = text ? save_open(&s, path, opt_flag(v, "force"), c->e) : err_nomem(c->e, path);
+    int rc = text ? save_open(&s, path, c->o->out.force, c->e) : err_nomem(c->e, path);
 
     if (rc == 0 && ((rc = save_write(&s, text, strlen(text), c->e)) != 0 ||
                     (rc = save_write(&s, "\n", 1, c->e)) != 0 || (rc = save_commit(&s, c->e)) != 0))
         save_abort(&s);
-    if (rc == 0 && opt_flag(v, "json"))
+    if (rc == 0 && c->o->out.json)
         print_json(json_pack("{s:s,s:I,s:I,s:I}", "file", path, "tokens", (json_int_t)n_tokens, "linears",
                              (json_int_t)n, "dynamic", (json_int_t)open));
-    else if (rc == 0 && !opt_flag(v, "quiet"))
+    else if (rc == 0 && !c->o->out.quiet)
         print_fmt("%s: %zu linears from %zu tokens; %zu keep a scale for each row\n", path, n, n_tokens,
                   open);
     mem_free(text);
@@ -269,13 +280,13 @@ static int write_header(const struct calibrate *c, struct save *s, size_t n_toke
     return rc;
 }
 
-static int write_feedback(const struct calibrate *c, size_t n_tokens, const struct opt_values *v)
+static int write_feedback(const struct calibrate *c, size_t n_tokens)
 {
-    const char *path = opt_string(v, "output");
+    const char *path = c->o->output;
     const struct model *m = &c->m->model;
     struct save s;
     size_t n = 0;
-    int rc = save_open(&s, path, opt_flag(v, "force"), c->e);
+    int rc = save_open(&s, path, c->o->out.force, c->e);
 
     if (rc)
         return rc;
@@ -287,25 +298,12 @@ static int write_feedback(const struct calibrate *c, size_t n_tokens, const stru
         }
     if (rc || (rc = save_commit(&s, c->e)) != 0)
         save_abort(&s);
-    if (rc == 0 && opt_flag(v, "json"))
+    if (rc == 0 && c->o->out.json)
         print_json(json_pack("{s:s,s:I,s:I}", "file", path, "tokens", (json_int_t)n_tokens, "linears",
                              (json_int_t)n));
-    else if (rc == 0 && !opt_flag(v, "quiet"))
+    else if (rc == 0 && !c->o->out.quiet)
         print_fmt("%s: %zu linears from %zu tokens\n", path, n, n_tokens);
     return rc;
-}
-
-static int open_model(struct gallop **g, const struct opt_values *v, struct err *e)
-{
-    struct load l;
-    int rc = load_options(v, &l, e);
-
-    if (rc)
-        return rc;
-    l.o.max_num_seqs = 1;
-    l.o.max_logits = WANTED;
-    l.o.quant = "int8";
-    return load_engine(&l, NULL, g, e);
 }
 
 static void forget(struct calibrate *c)
@@ -321,30 +319,45 @@ static void forget(struct calibrate *c)
     mem_free(c->first);
 }
 
-static int calibrate_run(const struct opt_values *v, struct err *e)
+static int calibrate_file(struct calibrate *c, struct load *l, const struct buf *text)
 {
-    struct calibrate c = {.e = e};
-    const char *quant = opt_string(v, "quant");
     struct gallop *g = NULL;
     size_t n_tokens = 0;
-    struct buf text;
+    int rc = load_prepare(l, c->e);
+
+    l->o.max_num_seqs = 1;
+    l->o.max_logits = WANTED;
+    l->o.quant = "int8";
+    if (rc == 0 && (rc = load_engine(l, NULL, &g, c->e)) == 0) {
+        c->m = engine_llm(g);
+        if ((rc = watch(c, window_tokens(c))) == 0 && (rc = read_file(c, text, &n_tokens)) == 0)
+            rc = c->rounding ? write_feedback(c, n_tokens) : write_file(c, n_tokens);
+        forget(c);
+    }
+    gallop_close(g);
+    return rc;
+}
+
+static int calibrate_run(const struct opt_values *v, struct err *e)
+{
+    struct calibrate_options o = {.file = NULL};
+    struct calibrate c = {.o = &o, .e = e};
+    struct buf text = {.tag = MEM_APP};
+    const char *quant;
     int rc;
 
-    if (!opt_given(v, "file") || !opt_given(v, "output"))
+    load_init(&o.load);
+    opt_read(v, &o, sizeof(o));
+    quant = o.load.o.quant;
+    if (!o.file || !o.output)
         return err_set(e, ERR_USAGE, "calibrate: --file and -o are needed");
     c.rounding = quant && strncmp(quant, "int4", 4) == 0;
-    if (opt_given(v, "quant") && !c.rounding && strcmp(quant, "int8-static") != 0)
+    if (quant && !c.rounding && strcmp(quant, "int8-static") != 0)
         return err_set(e, ERR_USAGE,
                        "calibrate: --quant is that of what runs with the file, int8-static or int4");
-    buf_init(&text, MEM_APP);
-    if ((rc = input_text(opt_string(v, "file"), &text, e)) == 0 && (rc = open_model(&g, v, e)) == 0) {
-        c.m = engine_llm(g);
-        if ((rc = watch(&c, window_tokens(&c, v))) == 0 && (rc = read_file(&c, &text, v, &n_tokens)) == 0)
-            rc = c.rounding ? write_feedback(&c, n_tokens, v) : write_file(&c, n_tokens, v);
-        forget(&c);
-    }
+    if ((rc = input_text(o.file, &text, e)) == 0)
+        rc = calibrate_file(&c, &o.load, &text);
     buf_fini(&text);
-    gallop_close(g);
     return rc;
 }
 
@@ -360,13 +373,12 @@ const struct verb verb_calibrate = {
         "is JSON; --scales names it. With --quant int4 the file holds, in safetensors, how inputs go together, "
         "by which each weight takes up what those before it lost in rounding (GPTQ); the text is best like "
         "what will be read, 10000 tokens or more.",
-    .options = (const struct opt_part[]){OPT_OTHER(options_model),
-                                         OPT_OTHER(rows),
-                                         OPT_OTHER(options_source),
-                                         OPT_OTHER(options_engine),
-                                         OPT_OTHER(options_force),
-                                         OPT_OTHER(options_json),
-                                         OPT_OTHER(options_help),
-                                         {0}},
+    .options = (const struct opt_part[]){OPT_PART(struct calibrate_options, load, options_model),
+                                         OPT_OWN(struct calibrate_options, rows),
+                                         OPT_PART(struct calibrate_options, load, options_source),
+                                         OPT_PART(struct calibrate_options, load, options_engine),
+                                         OPT_PART(struct calibrate_options, out, options_force),
+                                         OPT_PART(struct calibrate_options, out, options_json),
+                                         OPT_PART(struct calibrate_options, out, options_help), OPT_END},
     .run = calibrate_run,
 };

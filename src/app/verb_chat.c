@@ -37,11 +37,21 @@
 #include "engine/engine.h"
 #include "text/jinja/jinja.h"
 
+struct chat_options {
+    struct load load;
+    struct options_sampling sampling;
+    struct options_output out;
+    const char *system, *chat_template;
+    bool plain_user_text;
+};
+
+#define INTO(member) OPT_INTO(struct chat_options, member)
+
 static const struct opt_row rows[] = {
-    OPTION_USER_TEXT(EVERYDAY),
-    {"system", 0, OPT_STRING, "TEXT", EVERYDAY, .help = "a system message to begin with"},
+    OPTION_USER_TEXT(EVERYDAY, INTO(plain_user_text)),
+    {"system", 0, OPT_STRING, "TEXT", EVERYDAY, .help = "a system message to begin with", INTO(system)},
     {"chat-template", 0, OPT_STRING, "F.jinja", PROMPT,
-     .help = "use this chat template instead of the model's", .aliases = "template"},
+     .help = "use this chat template instead of the model's", .aliases = "template", INTO(chat_template)},
     {0}};
 
 enum { LINE_MAX_BYTES = 16 << 20 }; /* more than the longest contexts hold */
@@ -869,32 +879,41 @@ static int talk(struct talk *t, struct err *e)
     return rc ? rc : t->faults ? -1 : 0; /* something was not answered, and that was said */
 }
 
-static int chat_run(const struct opt_values *v, struct err *e)
+static int open_talk(struct talk *t, struct chat_options *o, struct checkpoint *model, struct err *e)
 {
-    const char *system = opt_given(v, "system") ? opt_string(v, "system") : "";
-    struct talk t = {.system.tag = MEM_APP,
-                     .keys.typed.tag = MEM_APP,
-                     .quiet = opt_flag(v, "quiet"),
-                     .plain_user_text = opt_choice(v, "user-text") == USER_TEXT_PLAIN};
-    struct checkpoint model = {.in.path = NULL};
-    struct load l;
     int rc;
 
-    if (opt_given(v, "logprobs"))
+    if ((rc = err_utf8(e, "--system", o->system, strlen(o->system))) != 0 ||
+        (rc = options_sampling_finish(&o->sampling, &t->arena, e)) != 0 ||
+        (rc = load_prepare(&o->load, e)) != 0 || (rc = load_checkpoint(&o->load, model, e)) != 0 ||
+        (rc = input_template_open(&t->template, model, o->chat_template, e)) != 0)
+        return rc;
+    t->sampling = o->sampling.s;
+    o->load.o.max_num_seqs = 1;
+    if ((rc = load_engine(&o->load, model, &t->g, e)) == 0 && !engine_info(t->g)->tok)
+        rc = err_set(e, ERR_INPUT, "%s", engine_info(t->g)->tok_missing);
+    return rc;
+}
+
+static int chat_run(const struct opt_values *v, struct err *e)
+{
+    struct chat_options o = {.system = ""};
+    struct talk t = {.system.tag = MEM_APP, .keys.typed.tag = MEM_APP};
+    struct checkpoint model = {.in.path = NULL};
+    int rc;
+
+    load_init(&o.load);
+    options_sampling_init(&o.sampling);
+    opt_read(v, &o, sizeof(o));
+    if (sampling_given(&o.sampling.s, SAMPLING_LOGPROBS))
         log_warn("--logprobs changes nothing in chat");
+    t.quiet = o.out.quiet;
+    t.plain_user_text = o.plain_user_text;
     arena_init(&t.arena, MEM_APP);
     t.settings = json_object();
-    buf_str(&t.system, system);
-    if ((rc = err_utf8(e, "--system", system, strlen(system))) == 0 && (rc = load_options(v, &l, e)) == 0 &&
-        (rc = options_read_sampling(v, &t.sampling, &t.arena, e)) == 0 &&
-        (rc = load_checkpoint(v, &l, &model, e)) == 0 &&
-        (rc = input_template_open(&t.template, &model, opt_string(v, "chat-template"), e)) == 0) {
-        l.o.max_num_seqs = 1;
-        if ((rc = load_engine(&l, &model, &t.g, e)) == 0 && !engine_info(t.g)->tok)
-            rc = err_set(e, ERR_INPUT, "%s", engine_info(t.g)->tok_missing);
-        if (rc == 0)
-            rc = talk(&t, e);
-    }
+    buf_str(&t.system, o.system);
+    if ((rc = open_talk(&t, &o, &model, e)) == 0)
+        rc = talk(&t, e);
     json_decref(t.messages);
     json_decref(t.settings);
     buf_fini(&t.system);
@@ -918,12 +937,11 @@ const struct verb verb_chat = {
         "`/help` lists the commands, `//text` sends "
         "a message that begins with a slash. A message that cannot be answered leaves the conversation "
         "as it was.",
-    .options = (const struct opt_part[]){OPT_OTHER(options_model),
-                                         OPT_OTHER(rows),
-                                         OPT_OTHER(options_source),
-                                         OPT_OTHER(options_sampling),
-                                         OPT_OTHER(options_engine),
-                                         OPT_OTHER(options_help),
-                                         {0}},
+    .options = (const struct opt_part[]){OPT_PART(struct chat_options, load, options_model),
+                                         OPT_OWN(struct chat_options, rows),
+                                         OPT_PART(struct chat_options, load, options_source),
+                                         OPT_PART(struct chat_options, sampling, options_sampling),
+                                         OPT_PART(struct chat_options, load, options_engine),
+                                         OPT_PART(struct chat_options, out, options_help), OPT_END},
     .run = chat_run,
 };

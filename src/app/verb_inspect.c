@@ -259,20 +259,26 @@ static void print_text_page(const struct gallop *g, const struct llm *m, const s
     print_tensors(&m->model);
 }
 
+struct inspect_options {
+    struct load load;
+    struct options_output out;
+};
+
 static int inspect_run(const struct opt_values *v, struct err *e)
 {
+    struct inspect_options o = {.out.json = false};
     struct gallop *g = NULL;
-    struct load l;
-    int rc = load_options(v, &l, e);
+    int rc;
 
-    if (rc)
+    load_init(&o.load);
+    opt_read(v, &o, sizeof(o));
+    o.load.headless = true;
+    if ((rc = load_prepare(&o.load, e)) != 0)
         return rc;
-    load_scheduling(v, &l.o);
-    l.headless = true;
-    if ((rc = load_engine(&l, NULL, &g, e)) == 0 && opt_flag(v, "json"))
-        print_json_page(g, engine_llm(g), &l.o);
+    if ((rc = load_engine(&o.load, NULL, &g, e)) == 0 && o.out.json)
+        print_json_page(g, engine_llm(g), &o.load.o);
     else if (rc == 0)
-        print_text_page(g, engine_llm(g), &l.o);
+        print_text_page(g, engine_llm(g), &o.load.o);
     gallop_close(g);
     return rc;
 }
@@ -285,12 +291,11 @@ const struct verb verb_inspect = {
     .manual = "Architecture, every tensor with dtype, shape, file, chosen backend and the reason; bytes of "
               "weights and of the cache, of one token and of a sequence of 32k with and without windows; the "
               "instruction set in use; what --scheduler and the flags beside it come to.",
-    .options = (const struct opt_part[]){OPT_OTHER(options_model),
-                                         OPT_OTHER(options_source),
-                                         OPT_OTHER(options_engine),
-                                         OPT_OTHER(options_scheduling),
-                                         OPT_OTHER(options_json),
-                                         OPT_OTHER(options_help),
-                                         {0}},
+    .options = (const struct opt_part[]){OPT_PART(struct inspect_options, load, options_model),
+                                         OPT_PART(struct inspect_options, load, options_source),
+                                         OPT_PART(struct inspect_options, load, options_engine),
+                                         OPT_PART(struct inspect_options, load, options_scheduling),
+                                         OPT_PART(struct inspect_options, out, options_json),
+                                         OPT_PART(struct inspect_options, out, options_help), OPT_END},
     .run = inspect_run,
 };

@@ -10,47 +10,63 @@
 #include "base/opt.h"
 #include "ckpt/checkpoint.h"
 
+struct pack_options {
+    struct load load;
+    struct options_output out;
+    const char *output;
+    double split_gib; /* 0: one file */
+};
+
+#define INTO(member) OPT_INTO(struct pack_options, member)
+
 static const struct opt_row rows[] = {
-    {"output", 'o', OPT_STRING, "F.gallop", EVERYDAY, .help = "the file that is written"},
+    {"output", 'o', OPT_STRING, "F.gallop", EVERYDAY, .help = "the file that is written", INTO(output)},
     {"split-size", 0, OPT_FLOAT, "GIB", EVERYDAY,
      .help = "weights go to further files F.gallop.1, F.gallop.2, ... of at most so many GiB",
      .otherwise = "one file", .range = "[0.001,1000000]",
-     .manual = "A matrix that is larger has a file of its own."},
+     .manual = "A matrix that is larger has a file of its own.", INTO(split_gib)},
     {0}};
 
-static void pack_print(const char *path, const struct packing_result *r, const struct opt_values *v)
+static void pack_print(const char *path, const struct packing_result *r, const struct options_output *out)
 {
-    if (opt_flag(v, "json"))
+    if (out->json)
         print_json(json_pack("{s:s,s:I,s:I,s:s,s:s}", "file", path, "files", (json_int_t)r->n_files, "bytes",
                              (json_int_t)r->bytes, "dtype", r->dtype, "quant", r->quant));
-    else if (!opt_flag(v, "quiet"))
+    else if (!out->quiet)
         print_fmt("%s: %.1f MB in %zu file%s, dtype %s, quant %s\n", path, (double)r->bytes / 1e6, r->n_files,
                   r->n_files == 1 ? "" : "s", r->dtype, r->quant);
 }
 
 static int run_as(const char *verb, const struct opt_values *v, struct err *e)
 {
-    const char *path = opt_string(v, "output");
+    struct pack_options o = {.output = NULL};
+    const struct gallop_options *engine = &o.load.o;
     struct packing_result done;
-    struct load l;
     int rc;
 
-    if (!path)
+    load_init(&o.load);
+    opt_read(v, &o, sizeof(o));
+    if (!o.output)
         return err_set(e, ERR_USAGE, "%s: -o F.gallop is needed", verb);
-    if (opt_flag(v, "pack-cache"))
+    if (o.load.pack_cache)
         return err_set(e, ERR_USAGE, "%s: --pack-cache keeps what others run; -o says where this one goes",
                        verb);
-    if (strcmp(verb, "quantize") == 0 &&
-        (!opt_string(v, "quant") || strcmp(opt_string(v, "quant"), "none") == 0))
+    if (strcmp(verb, "quantize") == 0 && (!engine->quant || strcmp(engine->quant, "none") == 0))
         return err_set(
             e, ERR_USAGE,
             "quantize: --quant is needed, as in int8; without one, or with none, gallop pack is meant");
-    if ((rc = load_options(v, &l, e)) != 0 ||
-        (rc = packing_write(&l, path, opt_float(v, "split-size"), opt_flag(v, "force"), &done, e)) != 0)
+    if ((rc = load_prepare(&o.load, e)) != 0 ||
+        (rc = packing_write(&o.load, o.output, o.split_gib, o.out.force, &done, e)) != 0)
         return rc;
-    pack_print(path, &done, v);
+    pack_print(o.output, &done, &o.out);
     return 0;
 }
+
+static const struct opt_part table[] = {
+    OPT_PART(struct pack_options, load, options_model),  OPT_OWN(struct pack_options, rows),
+    OPT_PART(struct pack_options, load, options_source), OPT_PART(struct pack_options, load, options_engine),
+    OPT_PART(struct pack_options, out, options_force),   OPT_PART(struct pack_options, out, options_json),
+    OPT_PART(struct pack_options, out, options_help),    OPT_END};
 
 static int run_pack(const struct opt_values *v, struct err *e)
 {
@@ -61,16 +77,6 @@ static int run_quantize(const struct opt_values *v, struct err *e)
 {
     return run_as("quantize", v, e);
 }
-
-#define PACK_OPTIONS                                                                                     \
-    (const struct opt_part[])                                                                            \
-    {                                                                                                    \
-        OPT_OTHER(options_model), OPT_OTHER(rows), OPT_OTHER(options_source), OPT_OTHER(options_engine), \
-            OPT_OTHER(options_force), OPT_OTHER(options_json), OPT_OTHER(options_help),                  \
-        {                                                                                                \
-            0                                                                                            \
-        }                                                                                                \
-    }
 
 const struct verb verb_pack = {
     .name = "pack",
@@ -83,7 +89,7 @@ const struct verb verb_pack = {
         "their model (-m). They map it, so that several processes share one copy in memory, and need not prepare "
         "anything. It is the same on every processor. A file that was altered or cut is refused. Replace it, do not "
         "write into it: programs that run see what is written.",
-    .options = PACK_OPTIONS,
+    .options = table,
     .run = run_pack,
 };
 
@@ -93,6 +99,6 @@ const struct verb verb_quantize = {
     .arguments = "-m MODEL --quant int8 -o F.gallop [options]",
     .no_words = "options only",
     .manual = "As gallop pack, which takes --quant too.",
-    .options = PACK_OPTIONS,
+    .options = table,
     .run = run_quantize,
 };

@@ -35,19 +35,32 @@
 
 enum { SEQS = 32, AHEAD = 2 * SEQS, DEFAULT_NEW_TOKENS = 512, PATIENCE_MS = 3000 };
 
+struct run_options {
+    struct load load;
+    struct options_sampling sampling;
+    struct options_output out;
+    const char *prompt, *system, *chat_template, *file, *ids, *batch, *output;
+    bool chat, plain_user_text, resume, no_special, keep_special;
+};
+
+#define INTO(member) OPT_INTO(struct run_options, member)
+
 static const struct opt_row rows[] = {
-    {"prompt", 'p', OPT_STRING, "TEXT", EVERYDAY, .help = "the prompt, as it may also stand without -p"},
-    {"chat", 0, OPT_FLAG, NULL, EVERYDAY, .help = "wrap the prompt in the model's chat template"},
-    OPTION_USER_TEXT(EVERYDAY),
+    {"prompt", 'p', OPT_STRING, "TEXT", EVERYDAY, .help = "the prompt, as it may also stand without -p",
+     INTO(prompt)},
+    {"chat", 0, OPT_FLAG, NULL, EVERYDAY, .help = "wrap the prompt in the model's chat template", INTO(chat)},
+    OPTION_USER_TEXT(EVERYDAY, INTO(plain_user_text)),
     {"system", 0, OPT_STRING, "TEXT", EVERYDAY,
-     .help = "system message in front of the prompt; implies --chat"},
-    {"file", 0, OPT_STRING, "F", EVERYDAY, .help = "read the prompt from a file (-: standard input)"},
-    {"ids", 0, OPT_STRING, "1,2,3", EVERYDAY, .help = "token ids instead of text"},
+     .help = "system message in front of the prompt; implies --chat", INTO(system)},
+    {"file", 0, OPT_STRING, "F", EVERYDAY, .help = "read the prompt from a file (-: standard input)",
+     INTO(file)},
+    {"ids", 0, OPT_STRING, "1,2,3", EVERYDAY, .help = "token ids instead of text", INTO(ids)},
     {"batch", 0, OPT_STRING, "F.jsonl", EVERYDAY,
      .help = "many requests, one object a line (-: standard input): {\"prompt\":...}, {\"ids\":[...]} or "
-             "{\"messages\":[...]} and sampling fields, or lines of OpenAI's batch files"},
+             "{\"messages\":[...]} and sampling fields, or lines of OpenAI's batch files",
+     INTO(batch)},
     {"output", 'o', OPT_STRING, "F", EVERYDAY,
-     .help = "write to a file, which takes its name when it is complete"},
+     .help = "write to a file, which takes its name when it is complete", INTO(output)},
     {"resume", 0, OPT_FLAG, NULL, EVERYDAY,
      .help =
          "with --batch, --json and -o: leave out requests whose results are in the output file already, and "
@@ -56,11 +69,14 @@ static const struct opt_row rows[] = {
          "The file is written under its own name from the beginning, a line at a time, so that a batch that was "
          "killed or lost its machine goes on when the same command is given again. A last line that was cut off is "
          "computed again, and so are requests whose result is an error. Results are matched by `index`, or by "
-         "`custom_id` in OpenAI's form."},
+         "`custom_id` in OpenAI's form.",
+     INTO(resume)},
     {"chat-template", 0, OPT_STRING, "F.jinja", PROMPT,
-     .help = "use this chat template instead of the model's; implies --chat", .aliases = "template"},
-    {"no-special", 0, OPT_FLAG, NULL, PROMPT, .help = "add no BOS or other special tokens"},
-    {"keep-special", 0, OPT_FLAG, NULL, OUTPUT, .help = "write special tokens into the text"},
+     .help = "use this chat template instead of the model's; implies --chat", .aliases = "template",
+     INTO(chat_template)},
+    {"no-special", 0, OPT_FLAG, NULL, PROMPT, .help = "add no BOS or other special tokens", INTO(no_special)},
+    {"keep-special", 0, OPT_FLAG, NULL, OUTPUT, .help = "write special tokens into the text",
+     INTO(keep_special)},
     {0}};
 
 /* What is shown of a batch while it is computed. */
@@ -509,9 +525,9 @@ static int answer(struct run_prompts *r, struct err *e)
 
 /* ---- the command line ---- */
 
-static bool wants_chat(const struct opt_values *v)
+static bool wants_chat(const struct run_options *o)
 {
-    return opt_flag(v, "chat") || opt_given(v, "system") || opt_given(v, "chat-template");
+    return o->chat || o->system || o->chat_template;
 }
 
 /* Text that is piped into the program, as in `echo hi | gallop run`. */
@@ -522,16 +538,11 @@ static bool is_piped(void)
     return fstat(STDIN_FILENO, &s) == 0 && (S_ISFIFO(s.st_mode) || S_ISREG(s.st_mode) || S_ISSOCK(s.st_mode));
 }
 
-/* The prompt of the command line; NULL: there is none. */
-static const char *prompt_of(const struct opt_values *v)
+/* Takes the prompt from the argument, where --prompt does not give it. */
+static int check_sources(struct run_options *o, const struct opt_values *v, struct err *e)
 {
-    return opt_given(v, "prompt") ? opt_string(v, "prompt") : v->n_args ? v->args[0] : NULL;
-}
-
-static int check_sources(const struct opt_values *v, struct err *e)
-{
-    bool ids = opt_given(v, "ids"), file = opt_given(v, "file"), batch = opt_given(v, "batch");
-    size_t n_prompts = v->n_args + opt_given(v, "prompt");
+    bool ids = o->ids, file = o->file, batch = o->batch;
+    size_t n_prompts = v->n_args + (o->prompt != NULL);
 
     if (n_prompts > 1)
         return err_set(e, ERR_USAGE, "one prompt is expected, %zu were given (quote it)", n_prompts);
@@ -541,43 +552,42 @@ static int check_sources(const struct opt_values *v, struct err *e)
                        batch ? "--batch" : "");
     if (!ids && !file && !batch && !n_prompts && !is_piped())
         return err_set(e, ERR_USAGE, "a prompt is needed: text, --file, --ids or --batch");
+    if (v->n_args)
+        o->prompt = v->args[0];
     return 0;
 }
 
-static int check_resume(const struct opt_values *v, struct err *e)
+static int check_resume(const struct run_options *o, struct err *e)
 {
-    const char *output = opt_string(v, "output");
-
-    if (!opt_flag(v, "resume"))
+    if (!o->resume)
         return 0;
-    if (!opt_given(v, "batch") || !opt_flag(v, "json") || !output)
+    if (!o->batch || !o->out.json || !o->output)
         return err_set(e, ERR_USAGE, "--resume is for --batch with --json and -o");
-    if (opt_flag(v, "force"))
+    if (o->out.force)
         return err_set(e, ERR_USAGE,
                        "--resume keeps what is in %s, and --force replaces it: one of the two is expected",
-                       output);
+                       o->output);
     return 0;
 }
 
 /* Options that contradict each other are an error; those that change nothing beside others are said. */
-static int check_combination(const struct opt_values *v, struct err *e)
+static int check_combination(struct run_options *o, const struct opt_values *v, struct err *e)
 {
-    bool ids = opt_given(v, "ids");
-    int rc = check_sources(v, e);
+    int rc = check_sources(o, v, e);
 
     if (rc)
         return rc;
-    if (ids && wants_chat(v))
+    if (o->ids && wants_chat(o))
         return err_set(e, ERR_USAGE,
                        "--chat, --system and --chat-template wrap text, --ids are taken as they are");
-    if (opt_flag(v, "no-special") && (ids || wants_chat(v)))
+    if (o->no_special && (o->ids || wants_chat(o)))
         log_warn("--no-special changes nothing: %s",
-                 ids ? "nothing is added to --ids" : "the chat template writes its own");
-    if (opt_given(v, "logprobs") && !opt_flag(v, "json"))
+                 o->ids ? "nothing is added to --ids" : "the chat template writes its own");
+    if (sampling_given(&o->sampling.s, SAMPLING_LOGPROBS) && !o->out.json)
         log_warn("--logprobs changes nothing without --json");
-    if (opt_flag(v, "force") && !opt_given(v, "output"))
+    if (o->out.force && !o->output)
         log_warn("--force changes nothing without --output");
-    return check_resume(v, e);
+    return check_resume(o, e);
 }
 
 /* A pipe that somebody forgot to close would be waited for in silence. */
@@ -607,13 +617,13 @@ static int add_piped(struct buf *text, bool prompt_follows, struct err *e)
 
 /* The prompt: a file, or what is piped into the program and the prompt of the command line, with a blank
  * between them. */
-static int read_text(const struct opt_values *v, struct buf *text, struct err *e)
+static int read_text(const struct run_options *o, struct buf *text, struct err *e)
 {
-    const char *prompt = prompt_of(v);
+    const char *prompt = o->prompt;
     int rc;
 
-    if (opt_given(v, "file"))
-        return input_text(opt_string(v, "file"), text, e);
+    if (o->file)
+        return input_text(o->file, text, e);
     if (prompt && (rc = err_utf8(e, "the prompt", prompt, strlen(prompt))) != 0)
         return rc;
     if (is_piped() && (rc = add_piped(text, prompt != NULL, e)) != 0)
@@ -626,29 +636,29 @@ static int read_text(const struct opt_values *v, struct buf *text, struct err *e
     return text->oom ? err_nomem(e, "the prompt") : 0;
 }
 
-static int add_text(struct requests *r, const struct opt_values *v, struct err *e)
+static int add_text(struct requests *r, const struct run_options *o, struct err *e)
 {
     struct buf text;
     int rc;
 
     buf_init(&text, MEM_APP);
-    if ((rc = read_text(v, &text, e)) == 0)
+    if ((rc = read_text(o, &text, e)) == 0)
         rc = requests_add_text(r, text.data ? text.data : "", text.len, e);
     buf_fini(&text);
     return rc;
 }
 
 /* What is to be computed, as far as it can be known before there is a model. */
-static int read_requests(struct requests *r, const struct opt_values *v, struct err *e)
+static int read_requests(struct requests *r, const struct run_options *o, struct err *e)
 {
     struct tok_ids ids = {0};
     int rc;
 
-    if (opt_given(v, "batch"))
-        return requests_open_lines(r, opt_string(v, "batch"), e);
-    if (!opt_given(v, "ids"))
-        return add_text(r, v, e);
-    if ((rc = input_ids(opt_string(v, "ids"), &ids, e)) == 0)
+    if (o->batch)
+        return requests_open_lines(r, o->batch, e);
+    if (!o->ids)
+        return add_text(r, o, e);
+    if ((rc = input_ids(o->ids, &ids, e)) == 0)
         rc = requests_add_ids(r, &ids, e);
     tok_ids_fini(&ids);
     return rc;
@@ -687,65 +697,62 @@ static int answer_into(struct run_prompts *r, struct save *file, struct err *e)
 }
 
 /* The file of --output; with --resume what it lacks is added to it. */
-static int open_output(struct run_prompts *r, const struct opt_values *v, struct save *file, struct err *e)
+static int open_output(struct run_prompts *r, const struct run_options *o, struct save *file, struct err *e)
 {
-    const char *path = opt_string(v, "output");
     int rc;
 
-    if (!path)
+    if (!o->output)
         return 0;
-    if (!opt_flag(v, "resume"))
-        return save_open(file, path, opt_flag(v, "force"), e);
-    if ((rc = resume_open(&r->resume, path, e)) != 0 || (rc = save_append(file, path, e)) != 0)
+    if (!o->resume)
+        return save_open(file, o->output, o->out.force, e);
+    if ((rc = resume_open(&r->resume, o->output, e)) != 0 || (rc = save_append(file, o->output, e)) != 0)
         return rc;
     r->in.resume = &r->resume;
     if (r->resume.n)
-        print_remark("%s has %zu results, which are kept", path, r->resume.n);
+        print_remark("%s has %zu results, which are kept", o->output, r->resume.n);
     return 0;
 }
 
 /* What is asked for is read, as far as that is possible without an engine. */
-static int prepare(struct run_prompts *r, const struct opt_values *v, struct load *l, struct err *e)
+static int prepare(struct run_prompts *r, struct run_options *o, struct err *e)
 {
-    const char *system = opt_string(v, "system");
     int rc;
 
-    r->in.wrap = wants_chat(v);
-    r->in.plain_user_text = opt_choice(v, "user-text") == USER_TEXT_PLAIN;
-    r->in.system = system;
-    r->in.template_file = opt_string(v, "chat-template");
+    if ((rc = options_sampling_finish(&o->sampling, &r->arena, e)) != 0 ||
+        (o->system && (rc = err_utf8(e, "--system", o->system, strlen(o->system))) != 0))
+        return rc;
+    r->in.sampling = o->sampling.s;
+    r->in.wrap = wants_chat(o);
+    r->in.plain_user_text = o->plain_user_text;
+    r->in.system = o->system;
+    r->in.template_file = o->chat_template;
     r->in.model = &r->model;
     r->in.stop = &stop.signal;
-    if ((rc = check_combination(v, e)) != 0 ||
-        (rc = options_read_sampling(v, &r->in.sampling, &r->arena, e)) != 0 ||
-        (system && (rc = err_utf8(e, "--system", system, strlen(system))) != 0) ||
-        (rc = read_requests(&r->in, v, e)) != 0 || (rc = load_options(v, l, e)) != 0 ||
-        (rc = load_checkpoint(v, l, &r->model, e)) != 0)
+    if ((rc = read_requests(&r->in, o, e)) != 0 || (rc = load_prepare(&o->load, e)) != 0 ||
+        (rc = load_checkpoint(&o->load, &r->model, e)) != 0)
         return rc;
     return r->in.wrap ? requests_wrap(&r->in, e) : 0;
 }
 
-static int run_requests(struct run_prompts *r, const struct opt_values *v, struct err *e)
+static int run_requests(struct run_prompts *r, struct run_options *o, struct err *e)
 {
     struct save file = {0};
     int64_t n_seqs = 1;
-    struct load l;
     int rc;
 
-    if ((rc = prepare(r, v, &l, e)) != 0 || (rc = open_output(r, v, &file, e)) != 0) {
+    if ((rc = prepare(r, o, e)) != 0 || (rc = open_output(r, o, &file, e)) != 0) {
         save_abort(&file);
         return rc;
     }
-    load_scheduling(v, &l.o);
     r->progress.bar.what = "requests";
     if (isatty(STDERR_FILENO))
         requests_count_lines(&r->in, &r->progress.n_all);
     rc = count_sequences(&r->in, &n_seqs, e);
-    if (!opt_given(v, "max-num-seqs"))
-        l.o.max_num_seqs = n_seqs;
+    if (!o->load.max_num_seqs_given)
+        o->load.o.max_num_seqs = n_seqs;
     if (rc == 0 && n_seqs == 0) { /* all results are there */
         rc = save_commit(&file, e);
-    } else if (rc == 0 && (rc = load_engine(&l, &r->model, &r->engine, e)) == 0) {
+    } else if (rc == 0 && (rc = load_engine(&o->load, &r->model, &r->engine, e)) == 0) {
         r->progress.n_done = r->in.n_skipped;
         rc = file.f ? answer_into(r, &file, e) : answer(r, e);
     }
@@ -755,14 +762,21 @@ static int run_requests(struct run_prompts *r, const struct opt_values *v, struc
 
 static int run_prompts(const struct opt_values *v, struct err *e)
 {
-    struct run_prompts r = {.json = opt_flag(v, "json"),
-                            .no_special = opt_flag(v, "no-special"),
-                            .keep_special = opt_flag(v, "keep-special"),
-                            .stream = !opt_given(v, "batch")};
+    struct run_options o = {.prompt = NULL};
+    struct run_prompts r = {.json = false};
     int rc;
 
+    load_init(&o.load);
+    options_sampling_init(&o.sampling);
+    opt_read(v, &o, sizeof(o));
+    if ((rc = check_combination(&o, v, e)) != 0)
+        return rc;
+    r.json = o.out.json;
+    r.no_special = o.no_special;
+    r.keep_special = o.keep_special;
+    r.stream = !o.batch;
     arena_init(&r.arena, MEM_APP);
-    rc = run_requests(&r, v, e);
+    rc = run_requests(&r, &o, e);
     requests_close(&r.in);
     resume_close(&r.resume);
     gallop_close(r.engine);
@@ -794,15 +808,14 @@ const struct verb verb_run = {
         "and an answer is written as soon as it is there, behind a line with its index; with --json a line "
         "for each request, in input order. What is wrong with a line is said with its number, and the others "
         "go on. SIGINT and SIGTERM cancel what runs and keep what is finished.",
-    .options = (const struct opt_part[]){OPT_OTHER(options_model),
-                                         OPT_OTHER(rows),
-                                         OPT_OTHER(options_sampling),
-                                         OPT_OTHER(options_source),
-                                         OPT_OTHER(options_engine),
-                                         OPT_OTHER(options_scheduling),
-                                         OPT_OTHER(options_force),
-                                         OPT_OTHER(options_json),
-                                         OPT_OTHER(options_help),
-                                         {0}},
+    .options = (const struct opt_part[]){OPT_PART(struct run_options, load, options_model),
+                                         OPT_OWN(struct run_options, rows),
+                                         OPT_PART(struct run_options, sampling, options_sampling),
+                                         OPT_PART(struct run_options, load, options_source),
+                                         OPT_PART(struct run_options, load, options_engine),
+                                         OPT_PART(struct run_options, load, options_scheduling),
+                                         OPT_PART(struct run_options, out, options_force),
+                                         OPT_PART(struct run_options, out, options_json),
+                                         OPT_PART(struct run_options, out, options_help), OPT_END},
     .run = run_prompts,
 };

@@ -41,133 +41,177 @@
 #include "page/page.h"
 #include "text/jinja/jinja.h"
 
+/* One of the two kinds of keys: those of clients, and those of administration. */
+struct key_options {
+    struct opt_list keys;
+    const char *file; /* of further keys; NULL: none */
+    const char *flag; /* the option that gives KEYS, for messages */
+};
+
+struct serve_options {
+    struct load load;
+    struct options_output out;
+    struct api_options api;
+    struct server_options server;
+    struct tls_options tls;
+    struct key_options client_keys, admin_keys;
+    const char *uds;
+    const char *origins, *methods, *headers; /* of CORS; NULL: not given */
+    struct opt_list names;
+    const char *chat_template, *template_kwargs, *tool_call_parser, *reasoning_parser;
+    double request_gib, shutdown_s;
+    bool allow_no_keys, allow_credentials, tokenizer_info, measure_roof, log_json;
+};
+
+#define INTO(member) OPT_INTO(struct serve_options, member)
+
 static const struct opt_row rows[] = {
     {"host", 0, OPT_STRING, "ADDR", EVERYDAY, .help = "address to listen on", .fallback = "127.0.0.1",
-     .env = "GALLOP_HOST", .manual = "Other machines are served only with keys, or with --allow-no-keys."},
+     .env = "GALLOP_HOST", .manual = "Other machines are served only with keys, or with --allow-no-keys.",
+     INTO(server.host)},
     {"port", 0, OPT_INT, "N", EVERYDAY, .help = "port to listen on; 0: a free one", .fallback = "8000",
-     .range = "[0,65535]", .env = "GALLOP_PORT"},
-    {"uds", 0, OPT_STRING, "PATH", SERVER, .help = "listen on a Unix socket instead"},
+     .range = "[0,65535]", .env = "GALLOP_PORT", INTO(server.port)},
+    {"uds", 0, OPT_STRING, "PATH", SERVER, .help = "listen on a Unix socket instead", INTO(uds)},
     {"api-key", 0, OPT_STRING, "KEY", EVERYDAY, .help = "a key that clients may use", .repeat = true,
      .env = "GALLOP_API_KEY",
      .manual =
          "It shows in the list of processes: --api-key-file or the variable keep it to themselves. Clients send "
          "it as a bearer token or in X-Api-Key. With keys, everything but the page, /health, /ready and /version needs "
-         "one; each is a key of its own for --scheduling-policy fair, and shares computed rows with nobody."},
+         "one; each is a key of its own for --scheduling-policy fair, and shares computed rows with nobody.",
+     INTO(client_keys.keys)},
     {"api-key-file", 0, OPT_STRING, "F", SERVER,
      .help = "keys, one a line; a line that begins with # is a remark; SIGHUP reads it again",
      .manual =
          "Behind a key, requests_per_minute=N and tokens_per_minute=N (of prompts and answers) limit it: beyond "
-         "that it is answered 429, with Retry-After."},
+         "that it is answered 429, with Retry-After.",
+     INTO(client_keys.file)},
     {"admin-api-key", 0, OPT_STRING, "KEY", SERVER,
      .help = "the key of what is not inference: /metrics, /load, and the status of the server",
      .env = "GALLOP_ADMIN_API_KEY",
      .manual =
          "With it, no other key opens these paths, and it opens no inference; it ends requests of all keys by "
-         "their ids. /health, /ready and /version stay open."},
+         "their ids. /health, /ready and /version stay open.",
+     INTO(admin_keys.keys)},
     {"admin-api-key-file", 0, OPT_STRING, "F", SERVER,
-     .help = "the admin key, or several, one a line, as in --api-key-file; SIGHUP reads it again"},
-    {"allow-no-keys", 0, OPT_FLAG, NULL, SERVER, .help = "serve other machines without keys"},
+     .help = "the admin key, or several, one a line, as in --api-key-file; SIGHUP reads it again",
+     INTO(admin_keys.file)},
+    {"allow-no-keys", 0, OPT_FLAG, NULL, SERVER, .help = "serve other machines without keys",
+     INTO(allow_no_keys)},
     {"allowed-origins", 0, OPT_STRING, "LIST", SERVER,
      .help = "pages of these origins may use the server: a list of JSON, or with commas; *: all",
      .otherwise = "those of the server's own",
      .manual =
          "Browsers keep pages of other origins from reading answers unless these say otherwise (CORS). vLLM's default "
-         "is *. Keys are needed as before."},
+         "is *. Keys are needed as before.",
+     INTO(origins)},
     {"allowed-methods", 0, OPT_STRING, "LIST", SERVER, .help = "methods that such pages may use",
-     .otherwise = "all there are"},
+     .otherwise = "all there are", INTO(methods)},
     {"allowed-headers", 0, OPT_STRING, "LIST", SERVER, .help = "header fields that such pages may send",
-     .otherwise = "all"},
+     .otherwise = "all", INTO(headers)},
     {"allow-credentials", 0, OPT_FLAG, NULL, SERVER,
-     .help = "such pages may send what the browser keeps: cookies of a proxy, certificates"},
+     .help = "such pages may send what the browser keeps: cookies of a proxy, certificates",
+     INTO(allow_credentials)},
     {"ssl-certfile", 0, OPT_STRING, "F.pem", SERVER,
      .help = "speak TLS with this certificate, and those that lead to its authority",
      .manual =
          "TLS 1.2 and 1.3. SIGHUP reads the files of --ssl-certfile, --ssl-keyfile and --ssl-ca-certs again, for "
-         "connections that come then; what cannot be used is said, and the old goes on."},
+         "connections that come then; what cannot be used is said, and the old goes on.",
+     INTO(tls.certificate)},
     {"ssl-keyfile", 0, OPT_STRING, "F.pem", SERVER, .help = "key of the certificate, without a passphrase",
-     .otherwise = "in --ssl-certfile"},
-    {"ssl-ca-certs", 0, OPT_STRING, "F.pem", SERVER, .help = "authorities of certificates that clients show"},
+     .otherwise = "in --ssl-certfile", INTO(tls.key)},
+    {"ssl-ca-certs", 0, OPT_STRING, "F.pem", SERVER, .help = "authorities of certificates that clients show",
+     INTO(tls.authorities)},
     {"ssl-cert-reqs", 0, OPT_INT, "N", SERVER,
      .help = "certificates of clients: 0 not asked for, 1 asked for, 2 required", .fallback = "0",
      .range = "[0,2]",
-     .manual = "The numbers are those of Python's ssl module. A certificate replaces no key of --api-key."},
+     .manual = "The numbers are those of Python's ssl module. A certificate replaces no key of --api-key.",
+     INTO(tls.clients)},
     {"served-model-name", 0, OPT_STRING, "NAME", EVERYDAY,
      .help = "name of the model for clients; the first is shown",
-     .otherwise = "its name on the hub or of its folder, or what --model says", .repeat = true},
+     .otherwise = "its name on the hub or of its folder, or what --model says", .repeat = true, INTO(names)},
     {"chat-template", 0, OPT_STRING, "F.jinja", SERVER,
-     .help = "use this chat template instead of the model's"},
+     .help = "use this chat template instead of the model's", INTO(chat_template)},
     {"default-chat-template-kwargs", 0, OPT_STRING, "JSON", SERVER,
-     .help = "variables of every chat template"},
-    OPTION_USER_TEXT(SERVER),
+     .help = "variables of every chat template", INTO(template_kwargs)},
+    OPTION_USER_TEXT(SERVER, INTO(api.plain_user_text)),
     {"tool-call-parser", 0, OPT_STRING, "NAME", SERVER,
      .help = "how the model writes calls of tools: a name of vLLM's, auto or none", .fallback = "auto",
      .manual =
          "auto: what the chat template shows. none: calls come as text. The names are hermes, llama3_json, "
-         "mistral, phi4_mini_json and openai."},
+         "mistral, phi4_mini_json and openai.",
+     INTO(tool_call_parser)},
     {"enable-auto-tool-choice", 0, OPT_FLAG, NULL, SERVER,
      .help = "taken for vLLM's sake; calls are looked for in any case"},
     {"reasoning-parser", 0, OPT_STRING, "NAME", SERVER,
      .help = "how the model marks its reasoning: a name of vLLM's, auto or none", .fallback = "auto",
      .manual =
          "auto: what the chat template shows. none: reasoning is content. The names are deepseek_r1, qwen3, "
-         "mistral, gemma4 and openai_gptoss."},
+         "mistral, gemma4 and openai_gptoss.",
+     INTO(reasoning_parser)},
     {"reasoning-field", 0, OPT_CHOICE, NULL, SERVER, .help = "what reasoning is called in answers",
-     .choices = "reasoning|reasoning_content", .fallback = "reasoning"},
+     .choices = "reasoning|reasoning_content", .fallback = "reasoning", INTO(api.reasoning_field)},
     {"generation-config", 0, OPT_CHOICE, NULL, SERVER,
      .help = "defaults of sampling: those of the model's generation_config.json, or neutral ones",
-     .choices = "auto|vllm", .fallback = "auto"},
+     .choices = "auto|vllm", .fallback = "auto", INTO(api.neutral)},
     {"pooling", 0, OPT_CHOICE, NULL, SERVER,
      .help =
          "what an embedding is of: the last token of a text, or the mean of all; auto: what the model's files say "
          "(modules.json, 1_Pooling, pooling_type of GGUF), else the last",
-     .choices = "auto|last|mean", .fallback = "auto"},
+     .choices = "auto|last|mean", .fallback = "auto", INTO(api.pooling)},
     {"max-logprobs", 0, OPT_INT, "K", SERVER, .help = "most log-probabilities a token", .fallback = "20",
-     .range = "[0,1024]"},
+     .range = "[0,1024]", INTO(api.max_logprobs)},
     {"seed", 0, OPT_UINT, "N", SERVER, .help = "seed of requests that give none",
-     .otherwise = "another for each request, which the log says"},
+     .otherwise = "another for each request, which the log says", OPT_INTO(struct serve_options, load.o.seed),
+     OPT_SOURCE(struct serve_options, api.has_seed)},
     {"request-timeout", 0, OPT_FLOAT, "S", SERVER, .help = "seconds a request may take in all",
-     .otherwise = "any time", .range = "(0,1000000]"},
+     .otherwise = "any time", .range = "(0,1000000]", INTO(api.request_timeout_s)},
     {"shutdown-timeout", 0, OPT_FLOAT, "S", SERVER,
      .help = "seconds that requests have to end when the program is asked to", .fallback = "30",
-     .range = "[0,1000000]"},
+     .range = "[0,1000000]", INTO(shutdown_s)},
     {"step-timeout", 0, OPT_FLOAT, "S", SERVER,
      .help = "seconds after which a step of the engine counts as stuck; 0: none", .fallback = "120",
      .range = "[0,1000000]",
      .manual =
-         "Then /health and /ready answer 503 and a service manager's watchdog is not fed, until the step ends."},
+         "Then /health and /ready answer 503 and a service manager's watchdog is not fed, until the step ends.",
+     INTO(api.step_timeout_s)},
     {"max-connections", 0, OPT_INT, "N", SERVER, .help = "connections at once; more are answered with 503",
-     .fallback = "4096", .range = "[1,1000000]"},
+     .fallback = "4096", .range = "[1,1000000]", INTO(server.max_connections)},
     {"max-body-bytes", 0, OPT_INT, "N", SERVER, .help = "largest body of a request", .fallback = "33554432",
-     .range = "[1024,1073741824]"},
+     .range = "[1024,1073741824]", INTO(server.max_body_bytes)},
     {"max-bodies-bytes", 0, OPT_INT, "N", SERVER,
      .help = "bytes of all bodies of requests together; more are answered with 503",
      .otherwise = "8 times --max-body-bytes", .range = "[1024,1099511627776]",
      .manual =
-         "What counts is what has come of bodies of more than 16 KiB, until their requests are answered."},
+         "What counts is what has come of bodies of more than 16 KiB, until their requests are answered.",
+     INTO(server.max_bodies_bytes)},
     {"max-request-memory", 0, OPT_FLOAT, "GIB", SERVER,
      .help = "memory that requests and their answers hold together; more are answered with 429",
      .fallback = "2", .range = "[0.001,1000000]",
      .manual =
          "What counts is what is read and made of requests (JSON, prompts, tokens, penalties) and what is kept of "
          "answers, while they wait and while they are computed. The KV cache, and bodies as they come "
-         "(--max-bodies-bytes), have limits of their own."},
+         "(--max-bodies-bytes), have limits of their own.",
+     INTO(request_gib)},
     {"stall-timeout", 0, OPT_FLOAT, "S", SERVER,
      .help = "seconds between two bytes of a request; later it is refused with 408", .fallback = "10",
      .range = "(0,1000000]",
      .manual =
-         "A request as a whole has 30 seconds, and as many again for each MiB of its body that has come."},
+         "A request as a whole has 30 seconds, and as many again for each MiB of its body that has come.",
+     INTO(server.stall_s)},
     {"api-threads", 0, OPT_INT, "N", SERVER,
      .help = "threads that read, render and tokenize requests, and write long answers", .fallback = "2",
-     .range = "[1,64]"},
+     .range = "[1,64]", INTO(api.n_threads)},
     {"enable-tokenizer-info-endpoint", 0, OPT_FLAG, NULL, SERVER,
-     .help = "answer /tokenizer_info: tokenizer_config.json and the chat template"},
+     .help = "answer /tokenizer_info: tokenizer_config.json and the chat template", INTO(tokenizer_info)},
     {"measure-roof", 0, OPT_FLAG, NULL, SERVER,
      .help =
-         "measure first what the machine can do, so that the live view shows the share that operators reach"},
+         "measure first what the machine can do, so that the live view shows the share that operators reach",
+     INTO(measure_roof)},
     {"log-format", 0, OPT_CHOICE, NULL, SERVER,
      .help = "lines on standard error as text or as objects of JSON", .choices = "text|json",
-     .fallback = "text", .env = "GALLOP_LOG_FORMAT"},
-    {"no-access-log", 0, OPT_FLAG, NULL, SERVER, .help = "no line for each request on standard error"},
+     .fallback = "text", .env = "GALLOP_LOG_FORMAT", INTO(log_json)},
+    {"no-access-log", 0, OPT_FLAG, NULL, SERVER, .help = "no line for each request on standard error",
+     INTO(api.quiet)},
     {0}};
 
 enum {
@@ -182,7 +226,7 @@ enum {
     3.0 /* for answers on their way when everything is computed, also of clients that read nothing */
 
 struct serve {
-    struct load load;
+    struct serve_options o;
     struct checkpoint model;
     struct gallop *engine;
     struct input_template template;
@@ -192,12 +236,10 @@ struct serve {
     struct keys keys, admin;
     struct cors cors;
     struct tls *tls; /* NULL: none */
-    const struct opt_values *v;
-    json_t *kwargs;
+    json_t *kwargs;  /* of --default-chat-template-kwargs; NULL: none */
     struct markup markup;
     struct tools_style tools;
     struct roles_style roles;
-    enum gallop_pooling pooling;
     struct dense dense;
     const char **name; /* [n_names] */
     size_t n_names;
@@ -208,10 +250,9 @@ struct serve {
     struct err chat_missing;
     int passed[SYSTEMD_MAX_SOCKETS]; /* [n_passed] sockets of a service manager's */
     size_t n_passed;
-    const char *path;         /* of a Unix socket that this program opened; NULL: none */
+    bool owns_path;           /* the socket at --uds is that of this program */
     double watchdog_s, fed_s; /* how often it wants to hear of us, 0: never; clock: when it did */
-    double timeout_s;
-    double abort_s, quit_s; /* clock, when draining; 0: not yet */
+    double abort_s, quit_s;   /* clock, when draining; 0: not yet */
 };
 
 /* ---- signals ---- */
@@ -272,9 +313,9 @@ static void on_signal(int sig)
         server_wake(serving);
 }
 
-static bool has_key_file(const struct opt_values *v)
+static bool has_key_file(const struct serve_options *o)
 {
-    return opt_string(v, "api-key-file") || opt_string(v, "admin-api-key-file");
+    return o->client_keys.file || o->admin_keys.file;
 }
 
 /* SIGHUP is left as it is where there is nothing to be read again and nobody but a terminal that was closed
@@ -284,13 +325,13 @@ static void catch_signals(const struct serve *s)
     struct sigaction sa = {.sa_handler = on_signal}, overdue = {.sa_handler = on_overdue};
 
     serving = s->server;
-    grace_s = (sig_atomic_t)(ceil(s->timeout_s + FLUSH_S) + LAST_S);
+    grace_s = (sig_atomic_t)(ceil(s->o.shutdown_s + FLUSH_S) + LAST_S);
     sigemptyset(&sa.sa_mask);
     sigemptyset(&overdue.sa_mask);
     sigaction(SIGALRM, &overdue, NULL);
     sigaction(SIGTERM, &sa, NULL);
     sigaction(SIGINT, &sa, NULL);
-    if (s->tls || has_key_file(s->v) || systemd_is_there())
+    if (s->tls || has_key_file(&s->o) || systemd_is_there())
         sigaction(SIGHUP, &sa, NULL);
 }
 
@@ -334,9 +375,9 @@ static void on_wake(void *ctx)
     now = clock_seconds();
     if (!s->abort_s) {
         systemd_notify("STOPPING=1");
-        log_info("shutting down: %zu requests have %.0f s to end", api_n_calls(s->api), s->timeout_s);
+        log_info("shutting down: %zu requests have %.0f s to end", api_n_calls(s->api), s->o.shutdown_s);
         api_drain(s->api);
-        s->abort_s = now + s->timeout_s;
+        s->abort_s = now + s->o.shutdown_s;
     }
     if (n_signals > 1) {
         server_quit(s->server);
@@ -361,27 +402,21 @@ static bool is_loopback(const char *host)
     return strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0;
 }
 
-/* Two kinds of keys: of clients, and of administration. */
-static const struct key_options {
-    const char *key, *file, *key_name;
-} client_keys = {"api-key", "api-key-file", "--api-key"},
-  admin_keys = {"admin-api-key", "admin-api-key-file", "--admin-api-key"};
-
 /* *N_FILE: how many of them the file adds. */
-static int read_keys(struct keys *k, const struct key_options *o, size_t *n_file, const struct opt_values *v,
-                     struct err *e)
+static int read_keys(struct keys *k, const struct key_options *o, size_t *n_file, struct err *e)
 {
-    const char *file = opt_string(v, o->file);
     int rc = 0;
 
-    for (size_t i = 0; i < opt_count(v, o->key) && rc == 0; i++)
-        rc = keys_add(k, opt_at(v, o->key, i)->text, o->key_name, e);
+    for (size_t i = 0; i < o->keys.n && rc == 0; i++)
+        rc = keys_add(k, o->keys.value[i].text, o->flag, e);
+    if (rc == ERR_INPUT)
+        return e->code = ERR_USAGE;
     *n_file = k->n;
-    if (rc == 0 && file) {
+    if (rc == 0 && o->file) {
         struct buf text = {.tag = MEM_APP};
 
-        if ((rc = input_file(file, &text, e)) == 0)
-            rc = keys_add_lines(k, text.data ? text.data : "", text.len, file, e);
+        if ((rc = input_file(o->file, &text, e)) == 0)
+            rc = keys_add_lines(k, text.data ? text.data : "", text.len, o->file, e);
         buf_fini(&text);
     }
     *n_file = k->n - *n_file;
@@ -389,25 +424,23 @@ static int read_keys(struct keys *k, const struct key_options *o, size_t *n_file
 }
 
 /* A server does not begin with a file of keys that has none: that is a mistake. */
-static int read_first_keys(struct keys *k, const struct key_options *o, const struct opt_values *v,
-                           struct err *e)
+static int read_first_keys(struct keys *k, const struct key_options *o, struct err *e)
 {
-    const char *file = opt_string(v, o->file);
     size_t n_file;
-    int rc = read_keys(k, o, &n_file, v, e);
+    int rc = read_keys(k, o, &n_file, e);
 
-    if (rc == 0 && file && n_file == 0)
-        return err_set(e, ERR_INPUT, "%s: there is no key in it", file);
+    if (rc == 0 && o->file && n_file == 0)
+        return err_set(e, ERR_INPUT, "%s: there is no key in it", o->file);
     return rc;
 }
 
 /* A key of clients that is also the admin key would undo their separation. */
-static int read_all_keys(struct serve *s, const struct opt_values *v, struct err *e)
+static int read_all_keys(struct serve *s, struct err *e)
 {
     int rc;
 
-    if ((rc = read_first_keys(&s->keys, &client_keys, v, e)) != 0 ||
-        (rc = read_first_keys(&s->admin, &admin_keys, v, e)) != 0)
+    if ((rc = read_first_keys(&s->keys, &s->o.client_keys, e)) != 0 ||
+        (rc = read_first_keys(&s->admin, &s->o.admin_keys, e)) != 0)
         return rc;
     return keys_overlap(&s->keys, &s->admin)
                ? err_set(e, ERR_USAGE, "--admin-api-key: one of --api-key is the same, expected another")
@@ -415,11 +448,9 @@ static int read_all_keys(struct serve *s, const struct opt_values *v, struct err
 }
 
 /* Other machines are served only with keys, or on demand without. */
-static int check_exposure(const struct serve *s, const struct opt_values *v, struct err *e)
+static int check_exposure(const struct serve *s, struct err *e)
 {
-    const char *host = opt_string(v, "host");
-
-    if (s->keys.n || opt_flag(v, "allow-no-keys"))
+    if (s->keys.n || s->o.allow_no_keys)
         return 0;
     for (size_t i = 0; i < s->n_passed; i++)
         if (!server_is_local(s->passed[i]))
@@ -428,81 +459,66 @@ static int check_exposure(const struct serve *s, const struct opt_values *v, str
                 "LISTEN_FDS: other machines reach socket %d, and are served only with --api-key or "
                 "--api-key-file, or with --allow-no-keys",
                 s->passed[i]);
-    if (!s->n_passed && !opt_string(v, "uds") && !is_loopback(host))
+    if (!s->n_passed && !s->o.uds && !is_loopback(s->o.server.host))
         return err_set(e, ERR_USAGE,
                        "--host %s: other machines are served only with --api-key or --api-key-file, or with "
                        "--allow-no-keys",
-                       host);
+                       s->o.server.host);
     return 0;
 }
 
 /* A body that is let in by itself finds room when there is no other. */
-static int check_bodies(const struct opt_values *v, struct err *e)
+static int check_bodies(const struct server_options *o, struct err *e)
 {
-    if (opt_given(v, "max-bodies-bytes") && opt_int(v, "max-bodies-bytes") < opt_int(v, "max-body-bytes"))
-        return err_set(e, ERR_USAGE,
-                       "--max-bodies-bytes: found %lld, expected at least --max-body-bytes %lld",
-                       (long long)opt_int(v, "max-bodies-bytes"), (long long)opt_int(v, "max-body-bytes"));
+    if (o->max_bodies_bytes && o->max_bodies_bytes < o->max_body_bytes)
+        return err_set(e, ERR_USAGE, "--max-bodies-bytes: found %zu, expected at least --max-body-bytes %zu",
+                       o->max_bodies_bytes, o->max_body_bytes);
     return 0;
 }
 
 /* NULL without --ssl-certfile. */
-static int read_tls(struct tls **out, const struct opt_values *v, struct err *e)
+static int read_tls(struct tls **out, const struct tls_options *o, struct err *e)
 {
-    const struct tls_options o = {.certificate = opt_string(v, "ssl-certfile"),
-                                  .key = opt_string(v, "ssl-keyfile"),
-                                  .authorities = opt_string(v, "ssl-ca-certs"),
-                                  .clients = (enum tls_clients)opt_int(v, "ssl-cert-reqs")};
-
     *out = NULL;
-    if (!o.certificate && (o.key || o.authorities || o.clients))
+    if (!o->certificate && (o->key || o->authorities || o->clients))
         return err_set(e, ERR_USAGE, "%s needs --ssl-certfile",
-                       o.key           ? "--ssl-keyfile"
-                       : o.authorities ? "--ssl-ca-certs"
-                                       : "--ssl-cert-reqs");
-    if (o.clients && !o.authorities)
-        return err_set(e, ERR_USAGE, "--ssl-cert-reqs %d needs --ssl-ca-certs", (int)o.clients);
-    if (o.authorities && !o.clients)
+                       o->key           ? "--ssl-keyfile"
+                       : o->authorities ? "--ssl-ca-certs"
+                                        : "--ssl-cert-reqs");
+    if (o->clients && !o->authorities)
+        return err_set(e, ERR_USAGE, "--ssl-cert-reqs %d needs --ssl-ca-certs", (int)o->clients);
+    if (o->authorities && !o->clients)
         log_warn("--ssl-ca-certs without --ssl-cert-reqs 1 or 2: no client is asked for a certificate");
-    return o.certificate ? tls_open(out, &o, e) : 0;
-}
-
-static int read_origins(struct cors *c, const struct opt_values *v, struct err *e)
-{
-    return cors_open(c, opt_string(v, "allowed-origins"), opt_string(v, "allowed-methods"),
-                     opt_string(v, "allowed-headers"), opt_flag(v, "allow-credentials"), e);
+    return o->certificate ? tls_open(out, o, e) : 0;
 }
 
 /* As read_keys(), while requests are served: from a file that has all its bytes again, and at once. A file
  * without a key takes all of them back. OTHER: those of the other kind. */
 static int read_keys_again(struct keys *k, const struct key_options *o, size_t *n_file,
-                           const struct keys *other, const struct opt_values *v, struct err *e)
+                           const struct keys *other, struct err *e)
 {
-    const char *file = opt_string(v, o->file);
     struct stat st;
     int rc;
 
-    if (stat(file, &st) != 0)
-        return err_os(e, "read", file);
+    if (stat(o->file, &st) != 0)
+        return err_os(e, "read", o->file);
     if (!S_ISREG(st.st_mode))
-        return err_set(e, ERR_INPUT, "%s is no regular file, which could be read again", file);
+        return err_set(e, ERR_INPUT, "%s is no regular file, which could be read again", o->file);
     k->closed = true;
-    if ((rc = read_keys(k, o, n_file, v, e)) == 0 && keys_overlap(k, other))
-        return err_set(e, ERR_INPUT, "%s: a key of clients is also the admin key", file);
+    if ((rc = read_keys(k, o, n_file, e)) == 0 && keys_overlap(k, other))
+        return err_set(e, ERR_INPUT, "%s: a key of clients is also the admin key", o->file);
     return rc;
 }
 
-static void replace_keys(struct keys *k, const struct key_options *o, const struct keys *other,
-                         const struct opt_values *v)
+static void replace_keys(struct keys *k, const struct key_options *o, const struct keys *other)
 {
-    const char *file = opt_string(v, o->file);
     struct keys keys = {.n = 0};
     struct err e = {.code = 0};
     size_t n_file;
 
-    if (!file)
+    if (!o->file)
         return;
-    if (read_keys_again(&keys, o, &n_file, other, v, &e) != 0) {
+    if (read_keys_again(&keys, o, &n_file, other, &e) != 0) {
         keys_fini(&keys);
         log_error("%s; the keys stay as they were", e.msg);
         return;
@@ -511,12 +527,12 @@ static void replace_keys(struct keys *k, const struct key_options *o, const stru
     keys_fini(k);
     *k = keys;
     if (n_file)
-        log_info("%s was read again: %zu keys in all", file, k->n);
+        log_info("%s was read again: %zu keys in all", o->file, k->n);
     else if (k->n)
-        log_error("%s was read again: there is no key in it, only the %zu of %s are left", file, k->n,
-                  o->key_name);
+        log_error("%s was read again: there is no key in it, only the %zu of %s are left", o->file, k->n,
+                  o->flag);
     else
-        log_error("%s was read again: there is no key in it, so nobody may ask until there is one", file);
+        log_error("%s was read again: there is no key in it, so nobody may ask until there is one", o->file);
 }
 
 /* Keys and certificates, each as a whole or not at all. Requests and connections that there are go on. */
@@ -525,15 +541,15 @@ static void read_again(struct serve *s)
     struct tls *tls;
     struct err e = {.code = 0};
 
-    if (!has_key_file(s->v) && !s->tls)
+    if (!has_key_file(&s->o) && !s->tls)
         log_info("there are no files of keys or certificates to be read again");
-    replace_keys(&s->keys, &client_keys, &s->admin, s->v);
-    replace_keys(&s->admin, &admin_keys, &s->keys, s->v);
-    if (s->tls && read_tls(&tls, s->v, &e) == 0) {
+    replace_keys(&s->keys, &s->o.client_keys, &s->admin);
+    replace_keys(&s->admin, &s->o.admin_keys, &s->keys);
+    if (s->tls && read_tls(&tls, &s->o.tls, &e) == 0) {
         server_set_tls(s->server, tls);
         tls_close(s->tls);
         s->tls = tls;
-        log_info("%s was read again, for new connections", opt_string(s->v, "ssl-certfile"));
+        log_info("%s was read again, for new connections", s->o.tls.certificate);
     } else if (s->tls) {
         log_error("%s; the certificate stays as it was", e.msg);
     }
@@ -551,17 +567,16 @@ static void name_of_path(const char *path, char *out, size_t size)
     snprintf(out, size, "%.*s", (int)(n - from), path + from);
 }
 
-static int read_names(struct serve *s, const struct opt_values *v, struct err *e)
+/* The names of --served-model-name, with room for one more. */
+static int read_names(struct serve *s, struct err *e)
 {
-    const char *model = opt_string(v, "model");
-    size_t n = opt_count(v, "served-model-name");
-    struct stat st;
+    const struct opt_list *names = &s->o.names;
 
-    s->name = mem_zalloc(n + 2, sizeof(*s->name), MEM_APP);
+    s->name = mem_zalloc(names->n + 1, sizeof(*s->name), MEM_APP);
     if (!s->name)
         return err_nomem(e, "names");
-    for (size_t i = 0; i < n; i++) {
-        s->name[s->n_names++] = opt_at(v, "served-model-name", i)->text;
+    for (size_t i = 0; i < names->n; i++) {
+        s->name[s->n_names++] = names->value[i].text;
         if (!s->name[i][0])
             return err_set(e, ERR_USAGE, "--served-model-name: found '', expected a name");
         for (const char *p = s->name[i]; *p; p++)
@@ -570,30 +585,58 @@ static int read_names(struct serve *s, const struct opt_values *v, struct err *e
                                "--served-model-name: found a control character (%d), expected a name without",
                                *p);
     }
-    if (n)
-        return 0;
+    return 0;
+}
+
+/* Without --served-model-name the model has its name on the hub, or that of its folder. */
+static void name_model(struct serve *s)
+{
+    const char *model = s->o.load.name;
+    struct stat st;
+
+    if (s->n_names)
+        return;
     if (model && find_model_address(model, s->hub_name, sizeof(s->hub_name)))
         model = s->hub_name;
     if (model && lstat(model, &st) != 0)
         snprintf(s->own_name, sizeof(s->own_name), "%s", model); /* as on the hub */
     else
-        name_of_path(s->load.path, s->own_name, sizeof(s->own_name));
+        name_of_path(s->o.load.path, s->own_name, sizeof(s->own_name));
     s->name[s->n_names++] = s->own_name;
     s->path_name = model;
-    return 0;
 }
 
-static int read_templates(struct serve *s, const struct opt_values *v, struct err *e)
+static int read_kwargs(struct serve *s, struct err *e)
 {
-    static const char option[] = "--default-chat-template-kwargs";
-    const char *file = opt_string(v, "chat-template"), *kwargs = opt_string(v, option + 2);
+    static const char flag[] = "--default-chat-template-kwargs";
+    const char *text = s->o.template_kwargs;
+
+    if (text && json_pull_load_exact(&s->kwargs, text, strlen(text), flag, e) != 0)
+        return e->code = ERR_USAGE;
+    return !text || json_is_object(s->kwargs) ? 0
+                                              : err_set(e, ERR_USAGE, "%s: expected an object of JSON", flag);
+}
+
+/* Everything that can be said of the options without the model and before an address is taken. */
+static int check_options(struct serve *s, struct err *e)
+{
+    const struct serve_options *o = &s->o;
+    struct markup markup;
     int rc;
 
-    if (kwargs && json_pull_load_exact(&s->kwargs, kwargs, strlen(kwargs), option, e) != 0)
-        return e->code = ERR_USAGE;
-    if (kwargs && !json_is_object(s->kwargs))
-        return err_set(e, ERR_USAGE, "%s: expected an object of JSON", option);
-    rc = input_template_open(&s->template, &s->model, file, &s->chat_missing);
+    if ((rc = check_bodies(&o->server, e)) != 0 || (rc = read_names(s, e)) != 0 ||
+        (rc = read_kwargs(s, e)) != 0 ||
+        (rc = markup_choose(&markup, o->tool_call_parser, o->reasoning_parser, NULL, e)) != 0 ||
+        (rc = options_check_engine(&o->load.o, e)) != 0 || (rc = read_tls(&s->tls, &o->tls, e)) != 0)
+        return rc;
+    return cors_open(&s->cors, o->origins, o->methods, o->headers, o->allow_credentials, e);
+}
+
+static int read_templates(struct serve *s, struct err *e)
+{
+    const char *file = s->o.chat_template;
+    int rc = input_template_open(&s->template, &s->model, file, &s->chat_missing);
+
     if (rc == 0)
         return 0;
     if (file || !s->template.chat || chat_has_template(s->template.chat)) {
@@ -605,9 +648,9 @@ static int read_templates(struct serve *s, const struct opt_values *v, struct er
 }
 
 /* How answers are taken apart, and how the template wants tools. */
-static int read_markup(struct serve *s, const struct opt_values *v, struct err *e)
+static int read_markup(struct serve *s, struct err *e)
 {
-    const char *file = opt_string(v, "chat-template"), *source = NULL;
+    const char *file = s->o.chat_template, *source = NULL;
     int rc = 0;
 
     s->template_file.tag = MEM_APP;
@@ -619,8 +662,7 @@ static int read_markup(struct serve *s, const struct opt_values *v, struct err *
         source = source ? source : s->template_text;
     }
     if (rc == 0)
-        rc = markup_choose(&s->markup, opt_string(v, "tool-call-parser"), opt_string(v, "reasoning-parser"),
-                           source, e);
+        rc = markup_choose(&s->markup, s->o.tool_call_parser, s->o.reasoning_parser, source, e);
     if (rc || s->chat_missing.code)
         return rc;
     if ((rc = tools_probe(s->template.chat, s->template.jinja, &s->tools, e)) != 0)
@@ -655,14 +697,14 @@ static json_t *with_plain_tokens(json_t *v)
 }
 
 /* What /tokenizer_info answers: tokenizer_config.json, if there is one, with the template that is used. */
-static int read_tokenizer_info(struct serve *s, const struct opt_values *v, struct err *e)
+static int read_tokenizer_info(struct serve *s, struct err *e)
 {
     struct folder_text t = {.bytes = NULL};
     json_t *file = NULL, *info;
     bool there = false;
     int rc = 0;
 
-    if (!opt_flag(v, "enable-tokenizer-info-endpoint"))
+    if (!s->o.tokenizer_info)
         return 0;
     if (!s->model.gguf.n && (rc = folder_read(&t, s->model.in, "tokenizer_config.json", &there, e)) == 0 &&
         there)
@@ -681,24 +723,23 @@ static int read_tokenizer_info(struct serve *s, const struct opt_values *v, stru
     return s->tokenizer_info ? 0 : err_nomem(e, "tokenizer_config.json");
 }
 
-/* How embeddings are pooled: as the user says, or else the folder. */
-static int read_pooling(struct serve *s, const struct opt_values *v, struct err *e)
+/* How embeddings are pooled: as the user says, or else the model's files, or else the last token. */
+static int read_pooling(struct serve *s, struct err *e)
 {
-    const char *way = opt_string(v, "pooling");
+    enum gallop_pooling *pooling = &s->o.api.pooling;
 
-    s->pooling = strcmp(way, "mean") == 0 ? GALLOP_POOL_MEAN : GALLOP_POOL_LAST;
-    if (strcmp(way, "auto") != 0)
+    if (*pooling != GALLOP_POOL_NONE)
         return 0;
-    return s->model.gguf.n ? pooling_read_gguf(&s->pooling, &s->model.gguf, e)
-                           : pooling_read(&s->pooling, &s->dense, s->model.in, e);
+    *pooling = GALLOP_POOL_LAST;
+    return s->model.gguf.n ? pooling_read_gguf(pooling, &s->model.gguf, e)
+                           : pooling_read(pooling, &s->dense, s->model.in, e);
 }
 
 /* ---- from options to a running server ---- */
 
-/* As many descriptors as may be, and no more connections than that. */
-static size_t count_connections(const struct opt_values *v)
+/* Of N connections as many as the system allows open files for. */
+static size_t count_connections(size_t n)
 {
-    size_t n = (size_t)opt_int(v, "max-connections");
     struct rlimit lim;
 
     if (getrlimit(RLIMIT_NOFILE, &lim) != 0)
@@ -740,64 +781,50 @@ static int measure_roof(const struct serve *s, struct api_options *o, struct err
     return 0;
 }
 
-static int open_api(struct serve *s, const struct opt_values *v, struct err *e)
+static int open_api(struct serve *s, size_t max_queued, struct err *e)
 {
-    const char *policy = opt_string(v, "scheduling-policy");
-    struct api_options o = {.engine = s->engine,
-                            .chat = s->chat_missing.code ? NULL : s->template.chat,
-                            .template = s->template.jinja,
-                            .chat_missing = s->chat_missing.msg,
-                            .template_text = s->template_text,
-                            .tokenizer_info = s->tokenizer_info,
-                            .plain_user_text = opt_choice(v, "user-text") == USER_TEXT_PLAIN,
-                            .template_kwargs = s->kwargs,
-                            .markup = s->markup,
-                            .tools = s->tools,
-                            .roles = s->roles,
-                            .reasoning_field = opt_string(v, "reasoning-field"),
-                            .name = s->name,
-                            .n_names = s->n_names,
-                            .path_name = s->path_name,
-                            .keys = &s->keys,
-                            .admin = &s->admin,
-                            .max_running = (size_t)opt_int(v, "max-num-seqs"),
-                            .max_queued = QUEUED,
-                            .max_queued_tokens = (size_t)opt_int(v, "max-num-queued-tokens"),
-                            .max_request_bytes = (size_t)(opt_float(v, "max-request-memory") * 1073741824.0),
-                            .n_threads = (size_t)opt_int(v, "api-threads"),
-                            .max_logprobs = opt_int(v, "max-logprobs"),
-                            .request_timeout_s = opt_float(v, "request-timeout"),
-                            .step_timeout_s = opt_float(v, "step-timeout"),
-                            .pooling = s->pooling,
-                            .dense = &s->dense,
-                            .has_seed = opt_given(v, "seed"),
-                            .fair = strcmp(policy, "fair") == 0,
-                            .priorities = strcmp(policy, "fcfs") != 0,
-                            .neutral = strcmp(opt_string(v, "generation-config"), "vllm") == 0,
-                            .quiet = opt_flag(v, "no-access-log"),
-                            .cors = opt_given(v, "allowed-origins") ? &s->cors : NULL,
-                            .page = page_answer,
-                            .page_has = page_has};
+    const char *policy = s->o.load.o.scheduling_policy;
+    struct api_options *o = &s->o.api;
     int rc;
 
-    if (opt_flag(v, "measure-roof") && (rc = measure_roof(s, &o, e)) != 0)
+    o->engine = s->engine;
+    o->chat = s->chat_missing.code ? NULL : s->template.chat;
+    o->template = s->template.jinja;
+    o->chat_missing = s->chat_missing.msg;
+    o->template_text = s->template_text;
+    o->tokenizer_info = s->tokenizer_info;
+    o->template_kwargs = s->kwargs;
+    o->markup = s->markup;
+    o->tools = s->tools;
+    o->roles = s->roles;
+    o->name = s->name;
+    o->n_names = s->n_names;
+    o->path_name = s->path_name;
+    o->keys = &s->keys;
+    o->admin = &s->admin;
+    o->max_running = strcmp(s->o.load.o.scheduler, "iterative") == 0 ? 1 : (size_t)s->o.load.o.max_num_seqs;
+    o->max_queued = max_queued ? max_queued : QUEUED;
+    o->max_request_bytes = (size_t)(s->o.request_gib * 1073741824.0);
+    o->dense = &s->dense;
+    o->fair = strcmp(policy, "fair") == 0;
+    o->priorities = strcmp(policy, "fcfs") != 0;
+    o->cors = s->o.origins ? &s->cors : NULL;
+    o->page = page_answer;
+    o->page_has = page_has;
+    if (s->o.measure_roof && (rc = measure_roof(s, o, e)) != 0)
         return rc;
-    if (opt_given(v, "max-num-queued-reqs"))
-        o.max_queued = (size_t)opt_int(v, "max-num-queued-reqs");
-    if (strcmp(opt_string(v, "scheduler"), "iterative") == 0)
-        o.max_running = 1;
-    return api_open(&s->api, &o, e);
+    return api_open(&s->api, o, e);
 }
 
-static int bind_port(struct serve *s, const struct opt_values *v, struct err *e)
+static int bind_port(struct serve *s, struct err *e)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_ADDRCONFIG};
-    const char *host = opt_string(v, "host");
+    const char *host = s->o.server.host;
     char port[16], where[300];
     struct addrinfo *found;
     int fd, rc, one = 1;
 
-    snprintf(port, sizeof(port), "%d", (int)opt_int(v, "port"));
+    snprintf(port, sizeof(port), "%d", s->o.server.port);
     snprintf(where, sizeof(where), strchr(host, ':') ? "[%.255s]:%s" : "%.255s:%s", host, port);
     if ((rc = getaddrinfo(host, port, &hints, &found)) != 0)
         return err_set(e, ERR_INPUT, "--host %s: %s", host, gai_strerror(rc));
@@ -811,73 +838,71 @@ static int bind_port(struct serve *s, const struct opt_values *v, struct err *e)
     return 0;
 }
 
-static int bind_path(struct serve *s, const char *path, struct err *e)
+/* Listens at --uds, or at --host and --port, before the model is loaded: an address that is taken is an error
+ * at once, and clients that connect meanwhile wait until requests are taken. */
+static int bind_address(struct serve *s, struct err *e)
 {
-    int rc = server_listen_path(path, &s->passed[0], e);
+    int rc;
 
-    if (rc == 0) {
-        s->path = path;
+    if (s->n_passed) /* sockets of a service manager */
+        return 0;
+    if (!s->o.uds)
+        return bind_port(s, e);
+    if ((rc = server_listen_path(s->o.uds, &s->passed[0], e)) == 0) {
+        s->owns_path = true;
         s->n_passed = 1;
     }
     return rc;
 }
 
-/* Listens at --uds, or at --host and --port, before the model is loaded: an address that is taken is an error
- * at once, and clients that connect meanwhile wait until requests are taken. */
-static int bind_address(struct serve *s, const struct opt_values *v, struct err *e)
+static int open_server(struct serve *s, struct err *e)
 {
-    const char *path = opt_string(v, "uds");
-
-    if (s->n_passed) /* sockets of a service manager */
-        return 0;
-    return path ? bind_path(s, path, e) : bind_port(s, v, e);
-}
-
-static int open_server(struct serve *s, const struct opt_values *v, struct err *e)
-{
-    struct server_options o = {.host = opt_string(v, "host"),
-                               .port = (int)opt_int(v, "port"),
-                               .fd = s->passed,
-                               .n_fds = s->n_passed,
-                               .tls = s->tls,
-                               .max_connections = count_connections(v),
-                               .max_body_bytes = (size_t)opt_int(v, "max-body-bytes"),
-                               .stall_s = opt_float(v, "stall-timeout")};
+    struct server_options *o = &s->o.server;
     int rc;
 
-    if (opt_given(v, "max-bodies-bytes"))
-        o.max_bodies_bytes = (size_t)opt_int(v, "max-bodies-bytes");
-    api_handle(s->api, &o);
-    if ((rc = server_open(&s->server, &o, e)) != 0)
+    o->fd = s->passed;
+    o->n_fds = s->n_passed;
+    o->tls = s->tls;
+    o->max_connections = count_connections(o->max_connections);
+    api_handle(s->api, o);
+    if ((rc = server_open(&s->server, o, e)) != 0)
         return rc;
-    s->timeout_s = opt_float(v, "shutdown-timeout");
     api_on_wake(s->api, on_wake, s);
     return api_start(s->api, s->server, e);
 }
 
-static int serve(struct serve *s, const struct opt_values *v, struct err *e)
+/* The engine, and what the API needs of the model. */
+static int open_model(struct serve *s, struct err *e)
+{
+    struct load *l = &s->o.load;
+    size_t max_queued = (size_t)l->o.max_num_queued_reqs;
+    int rc;
+
+    if ((rc = load_prepare(l, e)) != 0 || (rc = load_checkpoint(l, &s->model, e)) != 0)
+        return rc;
+    name_model(s);
+    if ((rc = read_templates(s, e)) != 0 || (rc = read_markup(s, e)) != 0 || (rc = read_pooling(s, e)) != 0 ||
+        (rc = read_tokenizer_info(s, e)) != 0)
+        return rc;
+    l->headless = true;
+    l->o.kv_cache_unbounded = 0; /* a server fills its pool in time */
+    s->o.api.max_queued_tokens = (size_t)l->o.max_num_queued_tokens;
+    l->o.max_num_queued_reqs = l->o.max_num_queued_tokens = 0; /* places are taken before tokenizing */
+    if ((rc = load_engine(l, &s->model, &s->engine, e)) != 0 ||
+        (rc = dense_check(&s->dense, engine_info(s->engine)->hidden, e)) != 0)
+        return rc;
+    return open_api(s, max_queued, e);
+}
+
+static int serve(struct serve *s, struct err *e)
 {
     int rc;
 
-    if ((rc = systemd_sockets(s->passed, &s->n_passed, e)) != 0 || (rc = read_all_keys(s, v, e)) != 0 ||
-        (rc = check_exposure(s, v, e)) != 0 || (rc = check_bodies(v, e)) != 0 ||
-        (rc = read_tls(&s->tls, v, e)) != 0 || (rc = read_origins(&s->cors, v, e)) != 0 ||
-        (rc = bind_address(s, v, e)) != 0 || (rc = load_options(v, &s->load, e)) != 0 ||
-        (rc = load_checkpoint(v, &s->load, &s->model, e)) != 0 || (rc = read_names(s, v, e)) != 0 ||
-        (rc = read_templates(s, v, e)) != 0 || (rc = read_markup(s, v, e)) != 0 ||
-        (rc = read_pooling(s, v, e)) != 0 || (rc = read_tokenizer_info(s, v, e)) != 0)
+    if ((rc = systemd_sockets(s->passed, &s->n_passed, e)) != 0 || (rc = read_all_keys(s, e)) != 0 ||
+        (rc = check_exposure(s, e)) != 0 || (rc = check_options(s, e)) != 0 ||
+        (rc = bind_address(s, e)) != 0 || (rc = open_model(s, e)) != 0)
         return rc;
-    load_scheduling(v, &s->load.o);
-    s->load.headless = true;
-    s->load.o.kv_cache_unbounded = 0; /* a server fills its pool in time */
-    s->load.o.max_num_queued_reqs = s->load.o.max_num_queued_tokens =
-        0; /* places are taken before tokenizing */
-    s->load.o.seed = opt_uint(v, "seed");
-    if ((rc = load_engine(&s->load, &s->model, &s->engine, e)) != 0 ||
-        (rc = dense_check(&s->dense, engine_info(s->engine)->hidden, e)) != 0 ||
-        (rc = open_api(s, v, e)) != 0)
-        return rc;
-    if ((rc = open_server(s, v, e)) == 0) {
+    if ((rc = open_server(s, e)) == 0) {
         computing = s->api;
         catch_signals(s);
         log_info("%s is served at %s", s->name[0], server_address(s->server));
@@ -897,18 +922,20 @@ static int serve(struct serve *s, const struct opt_values *v, struct err *e)
 
 static int serve_run(const struct opt_values *v, struct err *e)
 {
-    struct serve s = {.v = v};
+    struct serve s = {.o.client_keys.flag = "--api-key", .o.admin_keys.flag = "--admin-api-key"};
     int rc;
 
+    load_init(&s.o.load);
+    opt_read(v, &s.o, sizeof(s.o));
     if (log_level() == LOG_WARN) /* not --quiet */
         log_set_level(LOG_INFO);
     log_set_dropping(true);
     crash_watch(describe_requests);
-    log_set_format(opt_choice(v, "log-format") == 1 ? LOG_JSON : LOG_TIMED);
-    rc = serve(&s, v, e);
+    log_set_format(s.o.log_json ? LOG_JSON : LOG_TIMED);
+    rc = serve(&s, e);
     computing = NULL;
-    if (s.path) /* before the socket is closed: what is there afterwards may be another server's */
-        unlink(s.path);
+    if (s.owns_path) /* before the socket is closed: what is there afterwards may be another server's */
+        unlink(s.o.uds);
     server_close(s.server);
     tls_close(s.tls);
     api_close(s.api);
@@ -936,12 +963,11 @@ const struct verb verb_serve = {
         "names and defaults; docs/API.md lists every field. At / is a page for browsers: a chat and a live view. "
         "The first SIGTERM or SIGINT ends it when what is "
         "computed is done, at the latest after --shutdown-timeout; the second at once.",
-    .options = (const struct opt_part[]){OPT_OTHER(options_model),
-                                         OPT_OTHER(rows),
-                                         OPT_OTHER(options_source),
-                                         OPT_OTHER(options_engine),
-                                         OPT_OTHER(options_scheduling),
-                                         OPT_OTHER(options_help),
-                                         {0}},
+    .options = (const struct opt_part[]){OPT_PART(struct serve_options, load, options_model),
+                                         OPT_OWN(struct serve_options, rows),
+                                         OPT_PART(struct serve_options, load, options_source),
+                                         OPT_PART(struct serve_options, load, options_engine),
+                                         OPT_PART(struct serve_options, load, options_scheduling),
+                                         OPT_PART(struct serve_options, out, options_help), OPT_END},
     .run = serve_run,
 };

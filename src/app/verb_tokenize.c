@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "app/input.h"
+#include "app/load.h"
 #include "app/options.h"
-#include "app/packing.h"
 #include "app/print.h"
 #include "app/verb.h"
 #include "base/buf.h"
@@ -19,31 +19,46 @@
 #include "text/tok/tok.h"
 
 /* Beside models it takes files of tokenizers. */
+struct tokenize_options {
+    struct load load;
+    struct options_output out;
+    const char *file, *batch, *ids;
+    bool pieces, decode, no_special, plain, skip_special, stream;
+};
+
+#define INTO(member) OPT_INTO(struct tokenize_options, member)
+
 static const struct opt_row model_or_file[] = {
     {"model", 'm', OPT_STRING, "PATH", EVERYDAY,
      .help =
          "checkpoint folder, .gguf file, org/name[@revision][:FILE.gguf] on the Hugging Face hub, tokenizer.json, "
          "sentencepiece .model or tiktoken file",
-     .otherwise = "the demo model", .env = "GALLOP_MODEL"},
+     .otherwise = "the demo model", .env = "GALLOP_MODEL", OPT_INTO(struct load, name)},
     {0}};
 
 static const struct opt_row rows[] = {
-    {"file", 0, OPT_STRING, "F", EVERYDAY, .help = "read the text from a file (-: standard input)"},
+    {"file", 0, OPT_STRING, "F", EVERYDAY, .help = "read the text from a file (-: standard input)",
+     INTO(file)},
     {"batch", 0, OPT_STRING, "F.jsonl", EVERYDAY,
-     .help = "a JSON string, {\"text\":...} or {\"ids\":[...]} a line"},
-    {"pieces", 0, OPT_FLAG, NULL, EVERYDAY, .help = "print the vocabulary's strings beside the ids"},
-    {"decode", 0, OPT_FLAG, NULL, EVERYDAY, .help = "ids to text"},
-    {"ids", 0, OPT_STRING, "1,2,3", EVERYDAY, .help = "the ids to decode"},
-    {"no-special", 0, OPT_FLAG, NULL, PROMPT, .help = "add no BOS or other special tokens"},
-    {"plain", 0, OPT_FLAG, NULL, PROMPT, .help = "read special tokens inside the text as ordinary text"},
-    {"skip-special", 0, OPT_FLAG, NULL, OUTPUT, .help = "leave special tokens out of decoded text"},
-    {"stream", 0, OPT_FLAG, NULL, OUTPUT, .help = "decode token by token, as a streamer shows it"},
+     .help = "a JSON string, {\"text\":...} or {\"ids\":[...]} a line", INTO(batch)},
+    {"pieces", 0, OPT_FLAG, NULL, EVERYDAY, .help = "print the vocabulary's strings beside the ids",
+     INTO(pieces)},
+    {"decode", 0, OPT_FLAG, NULL, EVERYDAY, .help = "ids to text", INTO(decode)},
+    {"ids", 0, OPT_STRING, "1,2,3", EVERYDAY, .help = "the ids to decode", INTO(ids)},
+    {"no-special", 0, OPT_FLAG, NULL, PROMPT, .help = "add no BOS or other special tokens", INTO(no_special)},
+    {"plain", 0, OPT_FLAG, NULL, PROMPT, .help = "read special tokens inside the text as ordinary text",
+     INTO(plain)},
+    {"skip-special", 0, OPT_FLAG, NULL, OUTPUT, .help = "leave special tokens out of decoded text",
+     INTO(skip_special)},
+    {"stream", 0, OPT_FLAG, NULL, OUTPUT, .help = "decode token by token, as a streamer shows it",
+     INTO(stream)},
     {0}};
 
 struct job {
-    const struct opt_values *v;
+    const struct tokenize_options *o;
+    const char *text; /* the argument; NULL: none */
     struct tok *t;
-    bool json, decode;
+    bool json;
     struct err *e;
 };
 
@@ -86,12 +101,11 @@ static int print_pieces(struct job *j, const struct tok_ids *ids)
 
 static int encode(struct job *j, const char *text, size_t len)
 {
-    unsigned flags =
-        (opt_flag(j->v, "no-special") ? 0 : TOK_ADD_SPECIAL) | (opt_flag(j->v, "plain") ? TOK_PLAIN : 0);
+    unsigned flags = (j->o->no_special ? 0 : TOK_ADD_SPECIAL) | (j->o->plain ? TOK_PLAIN : 0);
     struct tok_ids ids = {0};
     int rc = tok_encode(j->t, text, len, flags, &ids, j->e);
 
-    if (rc == 0 && opt_flag(j->v, "pieces")) {
+    if (rc == 0 && j->o->pieces) {
         rc = print_pieces(j, &ids);
     } else if (rc == 0) { /* a tree of so many numbers would take longer than the tokenizer */
         print_text(j->json ? "{\"ids\":[" : "");
@@ -108,7 +122,7 @@ static int decode_stream(struct job *j, const struct tok_ids *ids)
     json_t *pieces = json_array();
     struct tok_stream *d;
     struct buf piece;
-    int rc = tok_stream_new(&d, j->t, opt_flag(j->v, "skip-special"), j->e);
+    int rc = tok_stream_new(&d, j->t, j->o->skip_special, j->e);
 
     buf_init(&piece, MEM_APP);
     for (size_t i = 0; i < ids->n && rc == 0; i++) {
@@ -133,10 +147,10 @@ static int decode(struct job *j, const struct tok_ids *ids)
     struct buf text;
     int rc;
 
-    if (opt_flag(j->v, "stream"))
+    if (j->o->stream)
         return decode_stream(j, ids);
     buf_init(&text, MEM_APP);
-    rc = tok_decode(j->t, ids->id, ids->n, opt_flag(j->v, "skip-special"), &text, j->e);
+    rc = tok_decode(j->t, ids->id, ids->n, j->o->skip_special, &text, j->e);
     if (rc == 0 && text.oom) {
         rc = err_nomem(j->e, "an answer");
     } else if (rc == 0 && j->json) {
@@ -181,7 +195,7 @@ static int one_line(struct job *j, const char *p, size_t len, const char *what)
     if (rc)
         return rc;
     text = json_is_string(o) ? o : json_object_get(o, "text");
-    if (j->decode)
+    if (j->o->decode)
         rc = decode_list(j, json_is_array(o) ? o : json_object_get(o, "ids"), what);
     else if (json_is_string(text))
         rc = encode(j, json_string_value(text), json_string_length(text));
@@ -214,35 +228,36 @@ static int batch(struct job *j, const char *path)
 
 static int single(struct job *j)
 {
-    const struct opt_values *v = j->v;
     struct tok_ids ids = {0};
     struct buf text;
     int rc;
 
-    if (j->decode) {
-        rc = input_ids(opt_given(v, "ids") ? opt_string(v, "ids") : v->args[0], &ids, j->e);
+    if (j->o->decode) {
+        rc = input_ids(j->o->ids ? j->o->ids : j->text, &ids, j->e);
         rc = rc ? rc : decode(j, &ids);
         tok_ids_fini(&ids);
         return rc;
     }
-    if (!opt_given(v, "file"))
-        return encode(j, v->args[0], strlen(v->args[0]));
+    if (!j->o->file)
+        return encode(j, j->text, strlen(j->text));
     buf_init(&text, MEM_APP);
-    if ((rc = input_text(opt_string(v, "file"), &text, j->e)) == 0)
+    if ((rc = input_text(j->o->file, &text, j->e)) == 0)
         rc = encode(j, text.data, text.len);
     buf_fini(&text);
     return rc;
 }
 
-static int check_combination(const struct opt_values *v, struct err *e)
+static int check_combination(const struct tokenize_options *o, const struct opt_values *v, struct err *e)
 {
-    static const struct {
+    const struct {
         const char *name;
-        bool decodes; /* it is for the way back */
-    } way[] = {
-        {"no-special", false}, {"plain", false}, {"pieces", false}, {"skip-special", true}, {"stream", true}};
-    bool decodes = opt_flag(v, "decode"), ids = opt_given(v, "ids"), file = opt_given(v, "file"),
-         batch = opt_given(v, "batch");
+        bool given, decodes; /* it is for the way back */
+    } way[] = {{"no-special", o->no_special, false},
+               {"plain", o->plain, false},
+               {"pieces", o->pieces, false},
+               {"skip-special", o->skip_special, true},
+               {"stream", o->stream, true}};
+    bool ids = o->ids, file = o->file, batch = o->batch;
 
     if (v->n_args > 1)
         return err_set(e, ERR_USAGE, "one text is expected, %zu were given (quote it)", v->n_args);
@@ -251,28 +266,29 @@ static int check_combination(const struct opt_values *v, struct err *e)
                        "one of a text, --file, --batch and --decode --ids is expected, found %s%s%s%s%s",
                        v->n_args ? "a text " : "", file ? "--file " : "", ids ? "--ids " : "",
                        batch ? "--batch" : "", ids + file + batch + v->n_args == 0 ? "none" : "");
-    if (ids && !decodes)
+    if (ids && !o->decode)
         return err_set(e, ERR_USAGE, "--ids is for --decode");
-    if (file && decodes)
+    if (file && o->decode)
         return err_set(e, ERR_USAGE, "--decode takes --ids or --batch, --file is a text");
     for (size_t i = 0; i < sizeof(way) / sizeof(way[0]); i++)
-        if (opt_flag(v, way[i].name) && way[i].decodes != decodes)
-            log_warn("--%s changes nothing with%s --decode", way[i].name, decodes ? "" : "out");
-    return v->n_args && !decodes ? err_utf8(e, "the text", v->args[0], strlen(v->args[0])) : 0;
+        if (way[i].given && way[i].decodes != o->decode)
+            log_warn("--%s changes nothing with%s --decode", way[i].name, o->decode ? "" : "out");
+    return v->n_args && !o->decode ? err_utf8(e, "the text", v->args[0], strlen(v->args[0])) : 0;
 }
 
 static int tokenize_run(const struct opt_values *v, struct err *e)
 {
-    struct job j = {.v = v,
-                    .e = e,
-                    .decode = opt_flag(v, "decode"),
-                    .json = opt_flag(v, "json") || opt_given(v, "batch")};
+    struct tokenize_options o = {.file = NULL};
+    struct job j = {.o = &o, .text = v->n_args ? v->args[0] : NULL, .e = e};
     struct checkpoint model = {.in.path = NULL};
     int rc;
 
-    if ((rc = check_combination(v, e)) == 0 && (rc = load_text(v, &model, e)) == 0 &&
+    load_init(&o.load);
+    opt_read(v, &o, sizeof(o));
+    j.json = o.out.json || o.batch;
+    if ((rc = check_combination(&o, v, e)) == 0 && (rc = load_text(&o.load, &model, e)) == 0 &&
         (rc = checkpoint_tokenizer(&j.t, &model, e)) == 0)
-        rc = opt_given(v, "batch") ? batch(&j, opt_string(v, "batch")) : single(&j);
+        rc = o.batch ? batch(&j, o.batch) : single(&j);
     tok_close(j.t);
     checkpoint_close(&model);
     return rc;
@@ -284,11 +300,10 @@ const struct verb verb_tokenize = {
     .arguments = "[options] [\"text\"]",
     .manual = "Text to token ids, and back with --decode. The text is an argument, that of --file, or a line "
               "each in --batch.",
-    .options = (const struct opt_part[]){OPT_OTHER(model_or_file),
-                                         OPT_OTHER(rows),
-                                         OPT_OTHER(options_source),
-                                         OPT_OTHER(options_json),
-                                         OPT_OTHER(options_help),
-                                         {0}},
+    .options = (const struct opt_part[]){OPT_PART(struct tokenize_options, load, model_or_file),
+                                         OPT_OWN(struct tokenize_options, rows),
+                                         OPT_PART(struct tokenize_options, load, options_source),
+                                         OPT_PART(struct tokenize_options, out, options_json),
+                                         OPT_PART(struct tokenize_options, out, options_help), OPT_END},
     .run = tokenize_run,
 };

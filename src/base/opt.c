@@ -211,7 +211,7 @@ static bool fits_member(const struct opt_row *row)
     double most = ldexp(1, (int)m->size * 8 - (m->kind == OPT_TO_SIGNED));
 
     if (row->repeat || m->kind == OPT_TO_LIST)
-        return row->repeat && m->kind == OPT_TO_LIST;
+        return m->kind == OPT_TO_LIST;
     switch (row->type) {
     case OPT_FLAG: return m->kind == OPT_TO_BOOL || m->kind == OPT_TO_SIGNED;
     case OPT_INT:
@@ -562,92 +562,6 @@ void opt_read(const struct opt_values *v, void *into, size_t size)
         if (part->size)
             opt_read_rows(v, part->rows, (char *)into + part->at);
     }
-}
-
-/* ---- values by name ---- */
-
-static const struct opt_slot *slot_of(const struct opt_values *v, const char *name)
-{
-    size_t i = 0;
-
-    while (i < v->n_rows && strcmp(v->slot[i].row->name, name) != 0)
-        i++;
-    ASSERT(i < v->n_rows, "there is no option --%s", name);
-    return &v->slot[i];
-}
-
-static const struct opt_value *last_value(const struct opt_values *v, const char *name, enum opt_type type)
-{
-    const struct opt_slot *s = slot_of(v, name);
-
-    ASSERT(s->row->type == type, "--%s is not of type %d", s->row->name, (int)type);
-    return s->n ? &s->value[s->n - 1] : NULL;
-}
-
-enum opt_source opt_source(const struct opt_values *v, const char *name)
-{
-    return slot_of(v, name)->source;
-}
-
-bool opt_given(const struct opt_values *v, const char *name)
-{
-    return opt_source(v, name) >= OPT_ENV;
-}
-
-bool opt_flag(const struct opt_values *v, const char *name)
-{
-    const struct opt_value *x = last_value(v, name, OPT_FLAG);
-
-    return x && x->i;
-}
-
-int64_t opt_int(const struct opt_values *v, const char *name)
-{
-    const struct opt_value *x = last_value(v, name, OPT_INT);
-
-    return x ? x->i : 0;
-}
-
-uint64_t opt_uint(const struct opt_values *v, const char *name)
-{
-    const struct opt_value *x = last_value(v, name, OPT_UINT);
-
-    return x ? x->u : 0;
-}
-
-double opt_float(const struct opt_values *v, const char *name)
-{
-    const struct opt_value *x = last_value(v, name, OPT_FLOAT);
-
-    return x ? x->f : 0;
-}
-
-const char *opt_string(const struct opt_values *v, const char *name)
-{
-    const struct opt_slot *s = slot_of(v, name);
-
-    ASSERT(s->row->type == OPT_STRING || s->row->type == OPT_CHOICE, "--%s is not text", s->row->name);
-    return s->n ? s->value[s->n - 1].text : NULL;
-}
-
-int opt_choice(const struct opt_values *v, const char *name)
-{
-    const struct opt_value *x = last_value(v, name, OPT_CHOICE);
-
-    return x ? (int)x->i : -1;
-}
-
-size_t opt_count(const struct opt_values *v, const char *name)
-{
-    return slot_of(v, name)->n;
-}
-
-const struct opt_value *opt_at(const struct opt_values *v, const char *name, size_t i)
-{
-    const struct opt_slot *s = slot_of(v, name);
-
-    ASSERT(i < s->n, "--%s has %zu values, number %zu asked for", s->row->name, s->n, i);
-    return &s->value[i];
 }
 
 /* ---- the help page ---- */

@@ -15,7 +15,7 @@
  *          OPT_INTO(struct greet, times), OPT_SOURCE(struct greet, times_given)},
  *         {0}};
  *     static const struct opt_part table[] = {
- *         OPT_OWN(struct greet, rows), OPT_PART(struct greet, out, output_rows), {0}};
+ *         OPT_OWN(struct greet, rows), OPT_PART(struct greet, out, output_rows), OPT_END};
  */
 #ifndef GALLOP_BASE_OPT_H
 #define GALLOP_BASE_OPT_H
@@ -49,7 +49,7 @@ struct opt_member {
     enum opt_kind kind;
 };
 
-/* All values of a repeatable option, in order. */
+/* All values of an option, in order. */
 struct opt_list {
     const struct opt_value *value; /* [n] borrowed from struct opt_values */
     size_t n;
@@ -57,9 +57,9 @@ struct opt_list {
 
 /* In a row: its value goes to MEMBER of TYPE. A member of a type that no value fits does not compile; that the
  * row's type and range fit the member is asserted when anything is parsed. A member whose option has no value
- * keeps what it had. Flags go to bool or int; OPT_INT to signed or unsigned integers of any width; OPT_UINT to
- * unsigned integers of 64 bits; OPT_FLOAT to double; OPT_STRING to const char *; OPT_CHOICE to const char *, or
- * its index to an integer, an enum or (of two choices) a bool; repeatable options of any type to struct opt_list. */
+ * keeps what it had. Flags go to bool or int, OPT_INT to integers, OPT_UINT to unsigned integers of 64 bits,
+ * OPT_FLOAT to double, OPT_STRING to const char *, OPT_CHOICE to const char * or, as its index, to an integer, an
+ * enum or (of two choices) a bool. All values of an option of any type go to struct opt_list. */
 #define OPT_INTO(type, member) .into = OPT_MEMBER(type, member, OPT_KIND)
 /* In a row: MEMBER of TYPE tells where the value comes from. A bool is true for the command line and the
  * environment, an enum opt_source tells all. */
@@ -118,6 +118,7 @@ struct opt_part {
 #define OPT_OWN(type, rows)          {rows, 0, sizeof(type)}
 #define OPT_PART(type, member, rows) {rows, offsetof(type, member), sizeof(((type *)0)->member)}
 #define OPT_OTHER(rows)              {rows, 0, 0}
+#define OPT_END                      {NULL, 0, 0}
 /* clang-format on */
 
 /* One value of an option, already converted. */
@@ -150,21 +151,6 @@ void opt_read(const struct opt_values *v, void *into, size_t size);
 
 /* Fills INTO, the struct of one array of the table. */
 void opt_read_rows(const struct opt_values *v, const struct opt_row *rows, void *into);
-
-/* Readers by long name. Asking for a row that is not in the table, or as another type, is a bug. */
-enum opt_source opt_source(const struct opt_values *v, const char *name);
-bool opt_given(const struct opt_values *v, const char *name);  /* on the command line or in the environment */
-bool opt_flag(const struct opt_values *v, const char *name);   /* false when there is no value */
-int64_t opt_int(const struct opt_values *v, const char *name); /* 0 when there is no value */
-uint64_t opt_uint(const struct opt_values *v, const char *name); /* 0 when there is no value */
-double opt_float(const struct opt_values *v, const char *name);  /* 0 when there is no value */
-const char *opt_string(const struct opt_values *v,
-                       const char *name);                     /* a choice's too; NULL when there is none */
-int opt_choice(const struct opt_values *v, const char *name); /* index into .choices; -1 when there is none */
-size_t opt_count(const struct opt_values *v, const char *name); /* number of values */
-
-/* The I-th value; I < opt_count(). */
-const struct opt_value *opt_at(const struct opt_values *v, const char *name, size_t i);
 
 /* "; did you mean b?" in OUT [size] where FOUND resembles one of the names of "a|b|c", else "". */
 const char *opt_guess(const char *found, const char *names, char *out, size_t size);

@@ -88,8 +88,8 @@ static void list_known(enum op_kind k, char *out, size_t size)
         at += (size_t)snprintf(out + at, size - at, ", %s", pace_attention[i].backend);
 }
 
-/* BACKEND in capitals is PACE's way to write it. */
-static int set(struct op_config *c, enum op_kind k, const char *backend, struct err *e)
+/* BACKEND in capitals is PACE's way to write it. ABOUT is the option that names it, for messages. */
+static int set(struct op_config *c, enum op_kind k, const char *backend, const char *about, struct err *e)
 {
     char *name = arena_strndup(&c->arena, backend, strlen(backend)), list[256];
     const char *lacks;
@@ -100,14 +100,15 @@ static int set(struct op_config *c, enum op_kind k, const char *backend, struct 
         *p = (char)(*p >= 'A' && *p <= 'Z' ? *p - 'A' + 'a' : *p);
     list_known(k, list, sizeof(list));
     if (is_linear(k) && (lacks = linear_backend_lacks(name)) != NULL)
-        return err_set(e, ERR_UNSUPPORTED, "backend %s for %s: this build is without %s (there are %s)", name,
-                       linear_kind_name(k), lacks, list);
+        return err_about(e, ERR_UNSUPPORTED, about,
+                         "backend %s for %s: this build is without %s (there are %s)", name,
+                         linear_kind_name(k), lacks, list);
     if (is_linear(k) && !linear_backend_serves(name, k))
-        return err_set(e, ERR_UNSUPPORTED, "backend %s serves mlp only, not %s (there are %s)", name,
-                       linear_kind_name(k), list);
+        return err_about(e, ERR_INPUT, about, "backend %s serves mlp only, not %s (there are %s)", name,
+                         linear_kind_name(k), list);
     if (!known(k, name))
-        return err_set(e, ERR_UNSUPPORTED, "backend %s for %s is not built in (there are %s)", backend,
-                       linear_kind_name(k), list);
+        return err_about(e, ERR_INPUT, about, "there is no backend %s for %s (there are %s)", backend,
+                         linear_kind_name(k), list);
     c->backend[k] = name;
     return 0;
 }
@@ -131,7 +132,7 @@ static int read_object(struct op_config *c, json_t *o, struct err *e)
         if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
             return err_about(e, ERR_INPUT, "op_config", "the backend of %s is not a string%s", key,
                              json_is_string(v) ? " without NUL" : "");
-        if ((rc = set(c, k, json_string_value(v), e)) != 0)
+        if ((rc = set(c, k, json_string_value(v), "op_config", e)) != 0)
             return rc;
     }
     return 0;
@@ -151,7 +152,7 @@ int op_config_read(struct op_config *c, const char *json, const char *attention,
         json_decref(o);
     }
     if (rc == 0 && attention)
-        rc = set(c, OP_ATTENTION, attention, e);
+        rc = set(c, OP_ATTENTION, attention, "attention_backend", e);
     return rc;
 }
 

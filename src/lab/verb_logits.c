@@ -21,18 +21,29 @@
 
 enum { MAX_WANTED = 128, MAX_TOP = 1024, USUAL_STEP = 512 /* of a step, unless asked for more */ };
 
+struct logits_options {
+    struct load load;
+    struct options_output out;
+    const char *ids, *npy, *hidden;
+    size_t top, last, chunk; /* 0: not given */
+    bool no_special;
+};
+
+#define INTO(member) OPT_INTO(struct logits_options, member)
+
 static const struct opt_row rows[] = {
-    {"ids", 0, OPT_STRING, "1,2,3", EVERYDAY, .help = "token ids of the prompt"},
+    {"ids", 0, OPT_STRING, "1,2,3", EVERYDAY, .help = "token ids of the prompt", INTO(ids)},
     {"top", 0, OPT_INT, "K", EVERYDAY, .help = "print the K largest logits of each position",
-     .range = "[1,1024]"},
-    {"npy", 0, OPT_STRING, "F", EVERYDAY, .help = "write the logits as float32 [rows, V]"},
+     .range = "[1,1024]", INTO(top)},
+    {"npy", 0, OPT_STRING, "F", EVERYDAY, .help = "write the logits as float32 [rows, V]", INTO(npy)},
     {"hidden", 0, OPT_STRING, "F", EVERYDAY,
-     .help = "write the hidden states as float32 [L + 1, T, E], embedding output first"},
+     .help = "write the hidden states as float32 [L + 1, T, E], embedding output first", INTO(hidden)},
     {"last", 0, OPT_INT, "K", EVERYDAY, .help = "only the last K positions", .otherwise = "all",
-     .range = "[1,2147483647]"},
-    {"no-special", 0, OPT_FLAG, NULL, PROMPT, .help = "add no BOS or other special tokens to text"},
+     .range = "[1,2147483647]", INTO(last)},
+    {"no-special", 0, OPT_FLAG, NULL, PROMPT, .help = "add no BOS or other special tokens to text",
+     INTO(no_special)},
     {"chunk", 0, OPT_INT, "N", COMPUTING, .help = "compute the prompt in chunks of N tokens",
-     .range = "[1,65536]"},
+     .range = "[1,65536]", INTO(chunk)},
     {0}};
 
 struct results {
@@ -120,33 +131,28 @@ static int take_rows(void *ctx, size_t pos, size_t n, const float *logits)
     return rc ? rc : print_flush(o->e);
 }
 
-static int logits_compute(struct llm *m, const struct opt_values *v, const struct tok_ids *ids, struct err *e)
+static int logits_compute(struct llm *m, const struct logits_options *given, const struct tok_ids *ids,
+                          struct err *e)
 {
     const struct model_info *i = &m->model.info;
-    struct results o = {
-        .json = opt_flag(v, "json"), .vocab = i->vocab, .e = e, .top = (size_t)opt_int(v, "top")};
-    struct score_request r = {.ids = ids->id,
-                              .n = ids->n,
-                              .last = ids->n,
-                              .chunk = (size_t)opt_int(v, "chunk"),
-                              .rows = take_rows,
-                              .ctx = &o};
+    struct results o = {.json = given->out.json, .vocab = i->vocab, .e = e, .top = given->top};
+    struct score_request r = {
+        .ids = ids->id, .n = ids->n, .last = ids->n, .chunk = given->chunk, .rows = take_rows, .ctx = &o};
     size_t shape[3] = {i->n_layers + 1, ids->n, i->hidden}, rows_shape[2];
     int rc = 0;
 
-    if (opt_given(v, "last") && (size_t)opt_int(v, "last") < ids->n)
-        o.first = ids->n - (size_t)opt_int(v, "last");
-    r.last = opt_given(v, "hidden") ? ids->n : ids->n - o.first;
-    if (opt_given(v, "hidden") &&
-        !(r.hidden = mem_zalloc(shape[0] * shape[1], shape[2] * sizeof(float), MEM_APP)))
+    if (given->last && given->last < ids->n)
+        o.first = ids->n - given->last;
+    r.last = given->hidden ? ids->n : ids->n - o.first;
+    if (given->hidden && !(r.hidden = mem_zalloc(shape[0] * shape[1], shape[2] * sizeof(float), MEM_APP)))
         return err_nomem(e, "hidden states");
     o.list = json_array();
     rows_shape[0] = ids->n - o.first;
     rows_shape[1] = i->vocab;
-    if (opt_given(v, "npy"))
-        rc = npy_create(&o.npy, opt_string(v, "npy"), rows_shape, 2, e);
+    if (given->npy)
+        rc = npy_create(&o.npy, given->npy, rows_shape, 2, e);
     if (rc == 0 && r.hidden)
-        rc = npy_create(&o.hidden, opt_string(v, "hidden"), shape, 3, e);
+        rc = npy_create(&o.hidden, given->hidden, shape, 3, e);
     if (rc == 0)
         rc = score_run(m, &r, e);
     if (rc == 0)
@@ -164,68 +170,60 @@ static int logits_compute(struct llm *m, const struct opt_values *v, const struc
     return rc;
 }
 
-static int check_combination(const struct opt_values *v, struct err *e)
+static int check_combination(const struct logits_options *o, const struct opt_values *v, struct err *e)
 {
-    const char *npy = opt_string(v, "npy"), *hidden = opt_string(v, "hidden");
-    bool ids = opt_given(v, "ids");
+    const int64_t step = o->load.o.max_batched_tokens;
 
     if (v->n_args > 1)
         return err_set(e, ERR_USAGE, "one prompt is expected, %zu were given (quote it)", v->n_args);
-    if (ids == (v->n_args > 0))
+    if ((o->ids != NULL) == (v->n_args > 0))
         return err_set(e, ERR_USAGE, "one prompt is needed: %s",
-                       ids ? "--ids or text, not both" : "--ids or text");
-    if (npy && hidden && strcmp(npy, hidden) == 0 && strcmp(npy, "/dev/null") != 0)
-        return err_set(e, ERR_USAGE, "--npy and --hidden name the same file %s", npy);
-    if (opt_given(v, "chunk") && opt_given(v, "max-num-batched-tokens") &&
-        opt_int(v, "chunk") > opt_int(v, "max-num-batched-tokens"))
-        return err_set(e, ERR_USAGE, "--chunk %d is more than --max-num-batched-tokens %d",
-                       (int)opt_int(v, "chunk"), (int)opt_int(v, "max-num-batched-tokens"));
-    if (opt_flag(v, "no-special") && ids)
+                       o->ids ? "--ids or text, not both" : "--ids or text");
+    if (o->npy && o->hidden && strcmp(o->npy, o->hidden) == 0 && strcmp(o->npy, "/dev/null") != 0)
+        return err_set(e, ERR_USAGE, "--npy and --hidden name the same file %s", o->npy);
+    if (step && o->chunk > (size_t)step)
+        return err_set(e, ERR_USAGE, "--chunk %zu is more than --max-num-batched-tokens %lld", o->chunk,
+                       (long long)step);
+    if (o->no_special && o->ids)
         log_warn("--no-special changes nothing: nothing is added to --ids");
-    if (opt_given(v, "last") && !npy && !opt_given(v, "top"))
+    if (o->last && !o->npy && !o->top)
         log_warn("--last changes nothing without --npy or --top");
-    return ids ? 0 : err_utf8(e, "the prompt", v->args[0], strlen(v->args[0]));
+    return o->ids ? 0 : err_utf8(e, "the prompt", v->args[0], strlen(v->args[0]));
 }
 
-/* The prompt's ids: as they were given, or those of the text. */
-static int logits_read_prompt(const struct opt_values *v, const struct llm *m, struct tok_ids *ids,
-                              struct err *e)
+static int encode_prompt(const struct llm *m, const char *text, bool no_special, struct tok_ids *ids,
+                         struct err *e)
 {
-    if (opt_given(v, "ids"))
-        return 0;
     if (!m->tok)
         return err_set(e, ERR_INPUT, "%s", m->tok_missing.msg);
-    return tok_encode(m->tok, v->args[0], strlen(v->args[0]), opt_flag(v, "no-special") ? 0 : TOK_ADD_SPECIAL,
-                      ids, e);
-}
-
-/* Rows of logits that a step gives. Hidden states come with those of every row. */
-static int64_t most_wanted(const struct opt_values *v)
-{
-    bool few = opt_given(v, "last") && !opt_given(v, "hidden") && opt_int(v, "last") < MAX_WANTED;
-
-    return few ? opt_int(v, "last") : MAX_WANTED;
+    return tok_encode(m->tok, text, strlen(text), no_special ? 0 : TOK_ADD_SPECIAL, ids, e);
 }
 
 static int logits_run(const struct opt_values *v, struct err *e)
 {
+    struct logits_options o = {.ids = NULL};
+    struct gallop_options *engine = &o.load.o;
     struct tok_ids ids = {0};
     struct gallop *g = NULL;
-    struct load l;
-    int rc = check_combination(v, e);
+    int rc;
 
-    if (rc || (opt_given(v, "ids") && (rc = input_ids(opt_string(v, "ids"), &ids, e)) != 0))
+    load_init(&o.load);
+    opt_read(v, &o, sizeof(o));
+    if ((rc = check_combination(&o, v, e)) != 0 || (o.ids && (rc = input_ids(o.ids, &ids, e)) != 0))
         return rc;
-    if ((rc = load_options(v, &l, e)) == 0) {
-        l.o.max_num_seqs = 1;
-        l.o.max_logits = most_wanted(v);
-        if (opt_int(v, "chunk") > USUAL_STEP)
-            l.o.max_batched_tokens = opt_int(v, "chunk");
-        rc = load_engine(&l, NULL, &g, e);
+    if ((rc = load_prepare(&o.load, e)) == 0) {
+        engine->max_num_seqs = 1;
+        /* Hidden states come with logits of every row. */
+        engine->max_logits = o.last && !o.hidden && o.last < MAX_WANTED ? (int64_t)o.last : MAX_WANTED;
+        if (o.chunk > USUAL_STEP)
+            engine->max_batched_tokens = (int64_t)o.chunk;
+        rc = load_engine(&o.load, NULL, &g, e);
     }
-    if (rc == 0 && (rc = logits_read_prompt(v, engine_llm(g), &ids, e)) == 0)
-        rc = logits_compute(engine_llm(g), v, &ids, e);
-    if (rc == 0 && !opt_given(v, "npy") && !opt_given(v, "hidden") && !opt_given(v, "top"))
+    if (rc == 0 && !o.ids)
+        rc = encode_prompt(engine_llm(g), v->args[0], o.no_special, &ids, e);
+    if (rc == 0)
+        rc = logits_compute(engine_llm(g), &o, &ids, e);
+    if (rc == 0 && !o.npy && !o.hidden && !o.top)
         log_warn("nothing is shown without --npy, --hidden or --top");
     tok_ids_fini(&ids);
     gallop_close(g);
@@ -238,12 +236,11 @@ const struct verb verb_logits = {
     .arguments = "[options] [\"prompt\"]",
     .manual = "Logits of a prompt, without generating. A file that exists is replaced when the new one is "
               "complete.",
-    .options = (const struct opt_part[]){OPT_OTHER(options_model),
-                                         OPT_OTHER(rows),
-                                         OPT_OTHER(options_source),
-                                         OPT_OTHER(options_engine),
-                                         OPT_OTHER(options_json),
-                                         OPT_OTHER(options_help),
-                                         {0}},
+    .options = (const struct opt_part[]){OPT_PART(struct logits_options, load, options_model),
+                                         OPT_OWN(struct logits_options, rows),
+                                         OPT_PART(struct logits_options, load, options_source),
+                                         OPT_PART(struct logits_options, load, options_engine),
+                                         OPT_PART(struct logits_options, out, options_json),
+                                         OPT_PART(struct logits_options, out, options_help), OPT_END},
     .run = logits_run,
 };

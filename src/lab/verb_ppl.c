@@ -22,15 +22,28 @@
 
 enum { WANTED = 64 };
 
+struct ppl_options {
+    struct load load;
+    struct options_output out;
+    const char *file;
+    size_t ctx, max_tokens;
+    bool kl;
+};
+
+#define INTO(member) OPT_INTO(struct ppl_options, member)
+
 static const struct opt_row rows[] = {
-    {"file", 0, OPT_STRING, "F", EVERYDAY, .help = "the text (-: standard input)"},
-    {"ctx", 0, OPT_INT, "N", EVERYDAY, .help = "window length", .fallback = "512", .range = "[2,1048576]"},
+    {"file", 0, OPT_STRING, "F", EVERYDAY, .help = "the text (-: standard input)", INTO(file)},
+    {"ctx", 0, OPT_INT, "N", EVERYDAY, .help = "window length", .fallback = "512", .range = "[2,1048576]",
+     INTO(ctx)},
     {"max-tokens", 0, OPT_INT, "N", EVERYDAY, .help = "only the first N tokens of the text",
-     .otherwise = "all", .range = "[2,2147483647]"},
-    {"kl", 0, OPT_FLAG, NULL, EVERYDAY, .help = "also compare with the fp32 run of the same checkpoint"},
+     .otherwise = "all", .range = "[2,2147483647]", INTO(max_tokens)},
+    {"kl", 0, OPT_FLAG, NULL, EVERYDAY, .help = "also compare with the fp32 run of the same checkpoint",
+     INTO(kl)},
     {0}};
 
 struct ppl {
+    const struct ppl_options *o;
     struct llm *m, *exact; /* exact NULL: no --kl */
     const int32_t *window; /* ids of the window that is scored */
     size_t n_window;
@@ -110,16 +123,13 @@ static int score_window(struct ppl *p, const int32_t *ids, size_t n)
 }
 
 /* Tokens of the text, cut into windows; PREFIX (BOS) leads each. */
-static int score_text(struct ppl *p, const struct tok_ids *ids, const struct tok_ids *prefix,
-                      const struct opt_values *v)
+static int score_text(struct ppl *p, const struct tok_ids *ids, const struct tok_ids *prefix)
 {
-    size_t ctx = (size_t)opt_int(v, "ctx"), n = ids->n, body;
+    size_t ctx = p->o->ctx, n = ids->n < p->o->max_tokens ? ids->n : p->o->max_tokens, body;
     struct print_bar bar = {.what = "scoring"};
     int32_t *window;
     int rc = 0;
 
-    if (opt_given(v, "max-tokens") && (size_t)opt_int(v, "max-tokens") < n)
-        n = (size_t)opt_int(v, "max-tokens");
     if ((rc = input_check_window(ctx, prefix->n, p->m->max_len, p->e)) != 0)
         return rc;
     body = ctx - prefix->n;
@@ -176,7 +186,7 @@ static void ppl_print(struct ppl *p, bool json)
     json_decref(o);
 }
 
-static int score_file(struct ppl *p, const struct buf *text, const struct opt_values *v)
+static int score_file(struct ppl *p, const struct buf *text)
 {
     struct tok_ids ids = {0}, prefix = {0};
     int rc;
@@ -186,62 +196,61 @@ static int score_file(struct ppl *p, const struct buf *text, const struct opt_va
     else if ((rc = tok_encode(p->m->tok, text->data, text->len, 0, &ids, p->e)) == 0 &&
              (rc = input_bos(p->m->tok, &prefix, p->e)) == 0)
         rc = ids.n + prefix.n < 2
-                 ? err_set(p->e, ERR_INPUT, "%s: the text is too short to be scored", opt_string(v, "file"))
-                 : score_text(p, &ids, &prefix, v);
+                 ? err_set(p->e, ERR_INPUT, "%s: the text is too short to be scored", p->o->file)
+                 : score_text(p, &ids, &prefix);
     tok_ids_fini(&ids);
     tok_ids_fini(&prefix);
     return rc;
 }
 
-static int open_engines(struct gallop **g, struct gallop **exact, const struct opt_values *v, struct err *e)
+static int open_engines(struct gallop **g, struct gallop **exact, struct load *l, bool kl, struct err *e)
 {
-    struct load l;
-    int rc = load_options(v, &l, e);
+    int rc = load_prepare(l, e);
 
     if (rc)
         return rc;
-    l.o.max_num_seqs = 1;
-    l.o.max_logits = WANTED;
-    if ((rc = load_engine(&l, NULL, g, e)) == 0 && opt_flag(v, "kl")) {
-        l.o.dtype = "fp32";
-        l.o.quant = "none";
-        l.o.scales = NULL;
-        l.o.kv_cache_dtype = "auto";
-        rc = load_engine(&l, NULL, exact, e);
+    l->o.max_num_seqs = 1;
+    l->o.max_logits = WANTED;
+    if ((rc = load_engine(l, NULL, g, e)) == 0 && kl) {
+        l->o.dtype = "fp32";
+        l->o.quant = "none";
+        l->o.scales = NULL;
+        l->o.kv_cache_dtype = "auto";
+        rc = load_engine(l, NULL, exact, e);
     }
     return rc;
 }
 
-/* True if what would be compared with fp32 is that itself. */
-static bool is_exact(const struct opt_values *v)
+/* True if what --kl compares with fp32 is the fp32 run itself. */
+static bool is_exact(const struct gallop_options *o)
 {
-    const char *rows_in = opt_string(v, "kv-cache-dtype"), *quant = opt_string(v, "quant");
-
-    return strcmp(opt_string(v, "dtype"), "fp32") == 0 && (!quant || strcmp(quant, "none") == 0) &&
-           (strcmp(rows_in, "auto") == 0 || strcmp(rows_in, "fp32") == 0);
+    return strcmp(o->dtype, "fp32") == 0 && (!o->quant || strcmp(o->quant, "none") == 0) &&
+           (strcmp(o->kv_cache_dtype, "auto") == 0 || strcmp(o->kv_cache_dtype, "fp32") == 0);
 }
 
 static int ppl_run(const struct opt_values *v, struct err *e)
 {
+    struct ppl_options o = {.max_tokens = SIZE_MAX};
     struct gallop *g = NULL, *exact = NULL;
-    struct ppl p = {.e = e};
+    struct ppl p = {.o = &o, .e = e};
     struct buf text;
     int rc;
 
-    if (!opt_given(v, "file"))
+    load_init(&o.load);
+    opt_read(v, &o, sizeof(o));
+    if (!o.file)
         return err_set(e, ERR_USAGE, "ppl: --file is needed");
-    if (opt_flag(v, "kl") && is_exact(v))
+    if (o.kl && is_exact(&o.load.o))
         return err_set(
             e, ERR_USAGE,
             "ppl: --kl compares with fp32, which is what --dtype fp32 computes in; another --dtype, "
             "--kv-cache-dtype or --quant is expected");
     buf_init(&text, MEM_APP);
-    if ((rc = input_text(opt_string(v, "file"), &text, e)) == 0 &&
-        (rc = open_engines(&g, &exact, v, e)) == 0) {
+    if ((rc = input_text(o.file, &text, e)) == 0 && (rc = open_engines(&g, &exact, &o.load, o.kl, e)) == 0) {
         p.m = engine_llm(g);
         p.exact = exact ? engine_llm(exact) : NULL;
-        if ((rc = score_file(&p, &text, v)) == 0)
-            ppl_print(&p, opt_flag(v, "json"));
+        if ((rc = score_file(&p, &text)) == 0)
+            ppl_print(&p, o.out.json);
     }
     buf_fini(&text);
     mem_free(p.kl);
@@ -259,12 +268,11 @@ const struct verb verb_ppl = {
     .manual =
         "Perplexity of a text in windows that do not overlap. The first token of a window is not scored, "
         "and BOS leads each where the tokenizer adds one.",
-    .options = (const struct opt_part[]){OPT_OTHER(options_model),
-                                         OPT_OTHER(rows),
-                                         OPT_OTHER(options_source),
-                                         OPT_OTHER(options_engine),
-                                         OPT_OTHER(options_json),
-                                         OPT_OTHER(options_help),
-                                         {0}},
+    .options = (const struct opt_part[]){OPT_PART(struct ppl_options, load, options_model),
+                                         OPT_OWN(struct ppl_options, rows),
+                                         OPT_PART(struct ppl_options, load, options_source),
+                                         OPT_PART(struct ppl_options, load, options_engine),
+                                         OPT_PART(struct ppl_options, out, options_json),
+                                         OPT_PART(struct ppl_options, out, options_help), OPT_END},
     .run = ppl_run,
 };

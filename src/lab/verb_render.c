@@ -6,8 +6,8 @@
 #include <time.h>
 
 #include "app/input.h"
+#include "app/load.h"
 #include "app/options.h"
-#include "app/packing.h"
 #include "app/print.h"
 #include "app/verb.h"
 #include "base/buf.h"
@@ -17,25 +17,36 @@
 #include "ckpt/checkpoint.h"
 #include "text/jinja/jinja.h"
 
+struct render_options {
+    struct load load;
+    struct options_output out;
+    const char *messages, *chat_template, *template_name, *context, *now;
+    bool no_generation_prompt, ids;
+};
+
+#define INTO(member) OPT_INTO(struct render_options, member)
+
 static const struct opt_row rows[] = {
     {"messages", 0, OPT_STRING, "F.json", EVERYDAY,
      .help =
-         "a list of messages, or an object with messages, tools, documents and further variables (-: standard input)"},
-    {"no-generation-prompt", 0, OPT_FLAG, NULL, EVERYDAY, .help = "do not open the assistant's turn"},
+         "a list of messages, or an object with messages, tools, documents and further variables (-: standard input)",
+     INTO(messages)},
+    {"no-generation-prompt", 0, OPT_FLAG, NULL, EVERYDAY, .help = "do not open the assistant's turn",
+     INTO(no_generation_prompt)},
     {"chat-template", 0, OPT_STRING, "F.jinja", EVERYDAY, .help = "use this template instead of the model's",
-     .aliases = "template"},
+     .aliases = "template", INTO(chat_template)},
     {"template-name", 0, OPT_STRING, "NAME", EVERYDAY, .help = "one of a model's named templates",
-     .otherwise = "default, or tool_use where tools are given"},
+     .otherwise = "default, or tool_use where tools are given", INTO(template_name)},
     {"context", 0, OPT_STRING, "F.json", EVERYDAY,
-     .help = "render --chat-template with these variables and nothing else"},
-    {"now", 0, OPT_STRING, "TIME", EVERYDAY, .help = "fixes the clock, e.g. 2026-07-01T12:00:00"},
-    {"ids", 0, OPT_FLAG, NULL, OUTPUT, .help = "print token ids instead of the text"},
+     .help = "render --chat-template with these variables and nothing else", INTO(context)},
+    {"now", 0, OPT_STRING, "TIME", EVERYDAY, .help = "fixes the clock, e.g. 2026-07-01T12:00:00", INTO(now)},
+    {"ids", 0, OPT_FLAG, NULL, OUTPUT, .help = "print token ids instead of the text", INTO(ids)},
     {0}};
 
-static int read_now(const struct opt_values *v, struct tm *tm, struct err *e)
+static int read_now(const char *text, struct tm *tm, struct err *e)
 {
     time_t now = time(NULL);
-    const char *text = opt_string(v, "now"), *end;
+    const char *end;
 
     if (!text) {
         localtime_r(&now, tm);
@@ -48,35 +59,31 @@ static int read_now(const struct opt_values *v, struct tm *tm, struct err *e)
     return 0;
 }
 
-static int with_context(const struct opt_values *v, const struct tm *now, struct buf *out, struct err *e)
+static int with_context(const struct render_options *o, const struct tm *now, struct buf *out, struct err *e)
 {
-    const char *path = opt_string(v, "context");
     struct jinja *j = NULL;
     json_t *variables = NULL;
     int rc;
 
-    if ((rc = input_jinja(opt_string(v, "chat-template"), &j, e)) == 0 &&
-        (rc = input_json(path, &variables, e)) == 0)
+    if ((rc = input_jinja(o->chat_template, &j, e)) == 0 && (rc = input_json(o->context, &variables, e)) == 0)
         rc = json_is_object(variables)
                  ? jinja_render(j, variables, now, NULL, out, e)
-                 : err_set(e, ERR_INPUT, "%s: the variables of a template must be a JSON object", path);
+                 : err_set(e, ERR_INPUT, "%s: the variables of a template must be a JSON object", o->context);
     jinja_free(j);
     json_decref(variables);
     return rc;
 }
 
-static int with_messages(const struct opt_values *v, struct checkpoint *model, const struct tm *now,
+static int with_messages(const struct render_options *o, struct checkpoint *model, const struct tm *now,
                          struct buf *out, struct err *e)
 {
-    struct input_messages m = {.file = opt_string(v, "messages"),
-                               .name = opt_string(v, "template-name"),
-                               .generate = !opt_flag(v, "no-generation-prompt"),
-                               .now = now};
+    struct input_messages m = {
+        .file = o->messages, .name = o->template_name, .generate = !o->no_generation_prompt, .now = now};
     struct input_template t = {0};
     int rc;
 
-    if ((rc = load_text(v, model, e)) == 0 &&
-        (rc = input_template_open(&t, model, opt_string(v, "chat-template"), e)) == 0 &&
+    if ((rc = load_text(&o->load, model, e)) == 0 &&
+        (rc = input_template_open(&t, model, o->chat_template, e)) == 0 &&
         (rc = input_json(m.file, &m.messages, e)) == 0)
         rc = input_render(&t, &m, out, e);
     json_decref(m.messages);
@@ -84,16 +91,16 @@ static int with_messages(const struct opt_values *v, struct checkpoint *model, c
     return rc;
 }
 
-static int print_encoded(const struct opt_values *v, struct checkpoint *model, const struct buf *text,
+static int print_encoded(const struct render_options *o, struct checkpoint *model, const struct buf *text,
                          struct err *e)
 {
     struct tok_ids ids = {0};
     struct tok *t = NULL;
-    int rc = load_text(v, model, e);
+    int rc = load_text(&o->load, model, e);
 
     if (rc == 0 && (rc = checkpoint_tokenizer(&t, model, e)) == 0 &&
         (rc = tok_encode(t, text->data ? text->data : "", text->len, 0, &ids, e)) == 0) {
-        if (opt_flag(v, "json")) {
+        if (o->out.json) {
             print_json(json_pack("{s:o}", "ids", print_json_ids(&ids)));
         } else {
             print_ids(&ids);
@@ -105,45 +112,45 @@ static int print_encoded(const struct opt_values *v, struct checkpoint *model, c
     return rc;
 }
 
-static int check_combination(const struct opt_values *v, struct err *e)
+static int check_combination(const struct render_options *o, const struct opt_values *v, struct err *e)
 {
-    const char *file[] = {opt_string(v, "messages"), opt_string(v, "chat-template"),
-                          opt_string(v, "context")};
-    bool context = opt_given(v, "context");
+    const char *file[] = {o->messages, o->chat_template, o->context};
     int n_stdin = 0;
 
     if (v->n_args)
         return err_set(e, ERR_USAGE, "found \"%s\", expected options only", v->args[0]);
-    if (opt_given(v, "messages") == context || (context && !opt_given(v, "chat-template")))
+    if ((o->messages != NULL) == (o->context != NULL) || (o->context && !o->chat_template))
         return err_set(e, ERR_USAGE, "either --messages is needed, or --chat-template with --context");
     for (int i = 0; i < 3; i++)
         n_stdin += file[i] && strcmp(file[i], "-") == 0;
     if (n_stdin > 1)
         return err_set(e, ERR_USAGE, "only one file can come from standard input (-)");
-    if (opt_given(v, "template-name") && opt_given(v, "chat-template"))
+    if (o->template_name && o->chat_template)
         log_warn("--template-name changes nothing with --chat-template");
-    if (opt_flag(v, "no-generation-prompt") && context)
+    if (o->no_generation_prompt && o->context)
         log_warn(
             "--no-generation-prompt changes nothing with --context, which may hold add_generation_prompt");
-    if (opt_source(v, "model") == OPT_GIVEN && context && !opt_flag(v, "ids"))
+    if (o->load.name_source == OPT_GIVEN && o->context && !o->ids)
         log_warn("--model changes nothing with --context, unless --ids are asked for");
     return 0;
 }
 
 static int render_run(const struct opt_values *v, struct err *e)
 {
+    struct render_options o = {.messages = NULL};
     struct checkpoint model = {.in.path = NULL};
     struct buf out;
     struct tm now;
     int rc;
 
+    load_init(&o.load);
+    opt_read(v, &o, sizeof(o));
     buf_init(&out, MEM_APP);
-    if ((rc = check_combination(v, e)) == 0 && (rc = read_now(v, &now, e)) == 0)
-        rc = opt_given(v, "context") ? with_context(v, &now, &out, e)
-                                     : with_messages(v, &model, &now, &out, e);
-    if (rc == 0 && opt_flag(v, "ids"))
-        rc = print_encoded(v, &model, &out, e);
-    else if (rc == 0 && opt_flag(v, "json"))
+    if ((rc = check_combination(&o, v, e)) == 0 && (rc = read_now(o.now, &now, e)) == 0)
+        rc = o.context ? with_context(&o, &now, &out, e) : with_messages(&o, &model, &now, &out, e);
+    if (rc == 0 && o.ids)
+        rc = print_encoded(&o, &model, &out, e);
+    else if (rc == 0 && o.out.json)
         print_json(json_pack("{s:s%}", "text", out.data ? out.data : "", out.len));
     else if (rc == 0)
         print_bytes(out.data, out.len);
@@ -159,11 +166,10 @@ const struct verb verb_render = {
     .manual =
         "Prints exactly the bytes that the chat template makes of messages, or any Jinja template of any "
         "variables.",
-    .options = (const struct opt_part[]){OPT_OTHER(options_model),
-                                         OPT_OTHER(rows),
-                                         OPT_OTHER(options_source),
-                                         OPT_OTHER(options_json),
-                                         OPT_OTHER(options_help),
-                                         {0}},
+    .options = (const struct opt_part[]){OPT_PART(struct render_options, load, options_model),
+                                         OPT_OWN(struct render_options, rows),
+                                         OPT_PART(struct render_options, load, options_source),
+                                         OPT_PART(struct render_options, out, options_json),
+                                         OPT_PART(struct render_options, out, options_help), OPT_END},
     .run = render_run,
 };

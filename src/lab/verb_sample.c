@@ -16,13 +16,24 @@
 #include "kern/kern.h"
 #include "lab/npy.h"
 
+struct sample_options {
+    struct options_output out;
+    const char *logits, *params;
+    size_t row;
+    bool row_given;
+};
+
+#define INTO(member) OPT_INTO(struct sample_options, member)
+
 static const struct opt_row rows[] = {
     {"logits", 0, OPT_STRING, "F.npy", EVERYDAY,
-     .help = "float32 logits of one position, [V] or [1, V]; of several with --row (-: standard input)"},
+     .help = "float32 logits of one position, [V] or [1, V]; of several with --row (-: standard input)",
+     INTO(logits)},
     {"row", 0, OPT_INT, "R", EVERYDAY, .help = "the row of [rows, V] to take, from 0",
-     .range = "[0,2147483647]"},
+     .range = "[0,2147483647]", OPT_INTO(struct sample_options, row),
+     OPT_SOURCE(struct sample_options, row_given)},
     {"params", 0, OPT_STRING, "JSON", EVERYDAY,
-     .help = "sampling fields with underscores, plus prompt_ids and output_ids"},
+     .help = "sampling fields with underscores, plus prompt_ids and output_ids", INTO(params)},
     {0}};
 
 /* What --params says. */
@@ -136,56 +147,55 @@ static int explain(struct plan *p, const float *logits, size_t n, bool json, str
 }
 
 /* The row of V logits that is asked for: *X points into A. */
-static int choose_row(const struct opt_values *v, const struct npy_array *a, const float **x, size_t *n,
+static int choose_row(const struct sample_options *o, const struct npy_array *a, const float **x, size_t *n,
                       struct err *e)
 {
-    size_t n_rows = a->n_dims == 2 ? a->shape[0] : 1, row = (size_t)opt_int(v, "row");
-    const char *path = opt_string(v, "logits");
+    size_t n_rows = a->n_dims == 2 ? a->shape[0] : 1, row = o->row;
     char shape[256];
 
     *n = a->n_dims ? a->shape[a->n_dims - 1] : 0;
     npy_shape_text(a, shape, sizeof(shape));
     if (a->n_dims < 1 || a->n_dims > 2 || *n == 0 || *n > INT32_MAX || n_rows == 0)
         return err_set(e, ERR_INPUT,
-                       "%s: logits of shape %s; [V], [1, V] or, with --row, [rows, V] is expected", path,
+                       "%s: logits of shape %s; [V], [1, V] or, with --row, [rows, V] is expected", o->logits,
                        shape);
-    if (n_rows > 1 && !opt_given(v, "row"))
-        return err_set(e, ERR_INPUT, "%s: logits of shape %s are %zu positions; --row says which", path,
+    if (n_rows > 1 && !o->row_given)
+        return err_set(e, ERR_INPUT, "%s: logits of shape %s are %zu positions; --row says which", o->logits,
                        shape, n_rows);
     if (row >= n_rows)
-        return err_set(e, ERR_INPUT, "--row %zu: %s has logits of shape %s", row, path, shape);
+        return err_set(e, ERR_INPUT, "--row %zu: %s has logits of shape %s", row, o->logits, shape);
     *x = a->x + row * *n;
     return 0;
 }
 
-static int explain_file(const struct opt_values *v, struct plan *p, struct err *e)
+static int explain_file(const struct sample_options *o, struct plan *p, struct err *e)
 {
     struct npy_array logits;
     const float *x = NULL;
     size_t n;
     int rc;
 
-    if ((rc = npy_read(opt_string(v, "logits"), &logits, e)) == 0 &&
-        (rc = choose_row(v, &logits, &x, &n, e)) == 0)
-        rc = explain(p, x, n, opt_flag(v, "json"), e);
+    if ((rc = npy_read(o->logits, &logits, e)) == 0 && (rc = choose_row(o, &logits, &x, &n, e)) == 0)
+        rc = explain(p, x, n, o->out.json, e);
     mem_free(logits.x);
     return rc;
 }
 
 static int sample_run(const struct opt_values *v, struct err *e)
 {
-    const char *params = opt_given(v, "params") ? opt_string(v, "params") : "{}";
+    struct sample_options o = {.params = "{}"};
     struct plan p = {0};
     int rc;
 
-    if (!opt_given(v, "logits"))
+    opt_read(v, &o, sizeof(o));
+    if (!o.logits)
         return err_set(e, ERR_USAGE, "sample: --logits is needed");
     arena_init(&p.arena, MEM_APP);
-    if (read_params(params, &p, e) != 0) {
+    if (read_params(o.params, &p, e) != 0) {
         err_prefix(e, "sample");
         rc = e->code = ERR_USAGE;
     } else {
-        rc = explain_file(v, &p, e);
+        rc = explain_file(&o, &p, e);
     }
     tok_ids_fini(&p.prompt);
     tok_ids_fini(&p.output);
@@ -199,7 +209,8 @@ const struct verb verb_sample = {
     .arguments = "--logits F.npy --params JSON",
     .no_words = "options only",
     .manual = "What a sampling configuration makes of a distribution, stage by stage.",
-    .options =
-        (const struct opt_part[]){OPT_OTHER(rows), OPT_OTHER(options_json), OPT_OTHER(options_help), {0}},
+    .options = (const struct opt_part[]){OPT_OWN(struct sample_options, rows),
+                                         OPT_PART(struct sample_options, out, options_json),
+                                         OPT_PART(struct sample_options, out, options_help), OPT_END},
     .run = sample_run,
 };

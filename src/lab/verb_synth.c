@@ -24,14 +24,25 @@ static const struct opt_word dtype_words[] = {{"bfloat16", "bf16", NULL}, {"floa
                                               {"half", "fp16", NULL},     {"float32", "fp32", NULL},
                                               {"float", "fp32", NULL},    {NULL, NULL, NULL}};
 
+struct synth_options {
+    struct options_output out;
+    const char *output;
+    bool list;
+    size_t layers; /* 0: those of the shape */
+    int stored;    /* index into the choices of --dtype */
+    uint64_t seed;
+};
+
+#define INTO(member) OPT_INTO(struct synth_options, member)
+
 static const struct opt_row rows[] = {
-    {"output", 'o', OPT_STRING, "DIR", EVERYDAY, .help = "the folder to write"},
-    {"list", 0, OPT_FLAG, NULL, EVERYDAY, .help = "name the shapes"},
+    {"output", 'o', OPT_STRING, "DIR", EVERYDAY, .help = "the folder to write", INTO(output)},
+    {"list", 0, OPT_FLAG, NULL, EVERYDAY, .help = "name the shapes", INTO(list)},
     {"layers", 0, OPT_INT, "N", EVERYDAY, .help = "fewer or more layers", .otherwise = "the model's",
-     .range = "[1,4096]"},
+     .range = "[1,4096]", INTO(layers)},
     {"dtype", 0, OPT_CHOICE, NULL, EVERYDAY, .help = "how the weights are stored",
-     .choices = "bf16|fp16|fp32", .words = dtype_words, .fallback = "bf16"},
-    {"seed", 0, OPT_UINT, "N", EVERYDAY, .help = "seed of the weights", .fallback = "0"},
+     .choices = "bf16|fp16|fp32", .words = dtype_words, .fallback = "bf16", INTO(stored)},
+    {"seed", 0, OPT_UINT, "N", EVERYDAY, .help = "seed of the weights", .fallback = "0", INTO(seed)},
     {0}};
 
 struct synth {
@@ -207,15 +218,14 @@ static json_t *tokenizer(void)
                      "fuse_unk", 0, "byte_fallback", 0, "ignore_merges", 0, "vocab", vocab, "merges");
 }
 
-static int write_all(struct synth *s, const struct shape *shape, const struct opt_values *v)
+static int write_all(struct synth *s, const struct shape *shape, const struct synth_options *o)
 {
     static const char *const torch_name[] = {"bfloat16", "float16", "float32"};
-    size_t layers = opt_given(v, "layers") ? (size_t)opt_int(v, "layers") : shape->layers;
+    size_t layers = o->layers ? o->layers : shape->layers;
     int rc;
 
-    if ((rc = save_folder_open(&s->out, opt_string(v, "output"), opt_flag(v, "force"), s->e)) != 0 ||
-        (rc = write_json(s, "config.json",
-                         shapes_config(shape, layers, torch_name[opt_choice(v, "dtype")]))) != 0 ||
+    if ((rc = save_folder_open(&s->out, o->output, o->out.force, s->e)) != 0 ||
+        (rc = write_json(s, "config.json", shapes_config(shape, layers, torch_name[o->stored]))) != 0 ||
         (rc = write_json(
              s, "generation_config.json",
              json_pack("{s:i,s:i,s:b}", "bos_token_id", 256, "eos_token_id", 257, "do_sample", 0))) != 0 ||
@@ -242,7 +252,7 @@ static void list_shapes(bool json)
     json_decref(names);
 }
 
-static int write_shape(const struct shape *shape, const struct opt_values *v, struct err *e)
+static int write_shape(const struct shape *shape, const struct synth_options *o, struct err *e)
 {
     static const enum dtype dtype[] = {DT_BF16, DT_F16, DT_F32};
     struct synth *s = mem_zalloc(1, sizeof(*s), MEM_APP);
@@ -251,16 +261,16 @@ static int write_shape(const struct shape *shape, const struct opt_values *v, st
     if (!s)
         return err_nomem(e, "a buffer");
     s->e = e;
-    s->dtype = dtype[opt_choice(v, "dtype")];
-    s->seed = opt_uint(v, "seed");
+    s->dtype = dtype[o->stored];
+    s->seed = o->seed;
     s->bar.what = "writing";
     s->header = json_object();
-    rc = write_all(s, shape, v);
-    if (rc == 0 && opt_flag(v, "json"))
-        print_json(json_pack("{s:s,s:I}", "folder", opt_string(v, "output"), "bytes", (json_int_t)s->bytes));
-    else if (rc == 0 && !opt_flag(v, "quiet"))
-        print_fmt("%s: %.1f MB of random weights in the shape of %s\n", opt_string(v, "output"),
-                  (double)s->bytes / 1e6, shape->name);
+    rc = write_all(s, shape, o);
+    if (rc == 0 && o->out.json)
+        print_json(json_pack("{s:s,s:I}", "folder", o->output, "bytes", (json_int_t)s->bytes));
+    else if (rc == 0 && !o->out.quiet)
+        print_fmt("%s: %.1f MB of random weights in the shape of %s\n", o->output, (double)s->bytes / 1e6,
+                  shape->name);
     save_folder_abort(&s->out);
     json_decref(s->header);
     mem_free(s);
@@ -269,17 +279,19 @@ static int write_shape(const struct shape *shape, const struct opt_values *v, st
 
 static int synth_run(const struct opt_values *v, struct err *e)
 {
+    struct synth_options o = {.output = NULL};
     const struct shape *shape;
 
-    if (opt_flag(v, "list")) {
-        list_shapes(opt_flag(v, "json"));
+    opt_read(v, &o, sizeof(o));
+    if (o.list) {
+        list_shapes(o.out.json);
         return 0;
     }
-    if (v->n_args != 1 || !opt_given(v, "output"))
+    if (v->n_args != 1 || !o.output)
         return err_set(e, ERR_USAGE, "synth: a shape and -o DIR are needed; --list names the shapes");
     if (!(shape = shapes_of_name(v->args[0])))
         return err_set(e, ERR_USAGE, "synth: shape %s is not known; --list names them", v->args[0]);
-    return write_shape(shape, v, e);
+    return write_shape(shape, &o, e);
 }
 
 const struct verb verb_synth = {
@@ -289,8 +301,9 @@ const struct verb verb_synth = {
     .manual = "Writes a checkpoint with random weights in the shape of a real model, so that speed can be "
               "measured without a download. A folder that is not empty is refused; with --force its files of "
               "the same names are replaced.",
-    .options =
-        (const struct opt_part[]){
-            OPT_OTHER(rows), OPT_OTHER(options_force), OPT_OTHER(options_json), OPT_OTHER(options_help), {0}},
+    .options = (const struct opt_part[]){OPT_OWN(struct synth_options, rows),
+                                         OPT_PART(struct synth_options, out, options_force),
+                                         OPT_PART(struct synth_options, out, options_json),
+                                         OPT_PART(struct synth_options, out, options_help), OPT_END},
     .run = synth_run,
 };

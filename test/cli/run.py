@@ -232,8 +232,12 @@ def an_option_of_the_engine_reaches_it():
     check(backends.pop("mlp") == "native" and "native" not in backends.values(), f"--op-config: {backends}")
     backends = {t["op"]: t["backend"] for t in inspect("--op-config", '{"mlp_backend":"IMBPS"}')["tensors"] if "op" in t}
     expect(backends, {"qkv_projection": "gallop", "out_projection": "gallop", "mlp": "imbps"}, "backends of an MLP in splits")
-    for options, says in ((["-m", DEMO, "--op-config", '{"qkv_projection":"imbps"}'], b"backend imbps serves mlp only, not qkv_projection"),
-                          (["-m", DEMO, "--quant", "int8", "--op-config", '{"mlp":"imbps"}'], b"fp32 and bf16 only"),
+    for options, says in ((["--op-config", '{"qkv_projection":"imbps"}'], b"--op-config: backend imbps serves mlp only, not qkv_projection"),
+                          (["--op-config", '{"mlp":"foo"}'], b"--op-config: there is no backend foo for mlp (there are auto, "),
+                          (["--attention-backend", "tpp"], b"--attention-backend: there is no backend tpp for attention")):
+        r = call("inspect", "-m", DEMO, *options)
+        check(r.returncode == 2 and says in r.stderr and r.stderr.count(b"\n") == 1, f"{options}: {r.stderr}")
+    for options, says in ((["-m", DEMO, "--quant", "int8", "--op-config", '{"mlp":"imbps"}'], b"fp32 and bf16 only"),
                           (["-m", os.path.join(ROOT, "test", "golden", "qwen3-moe"), "--op-config", '{"mlp":"imbps"}'], b"not the experts of a mixture"),
                           (["-m", os.path.join(ROOT, "test", "golden", "llama4"), "--op-config", '{"mlp":"imbps"}'], b"not the experts of a mixture")):
         r = call("inspect", *options)

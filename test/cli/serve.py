@@ -614,14 +614,20 @@ def the_document_is_what_the_tables_say():
 
 def wrong_options_are_said():
     expect_error(call("serve", "--host", "0.0.0.0"), 2, "--api-key", "--allow-no-keys")
-    expect_error(call("serve", "--api-key", "two words"), 1, "printable")
+    for key, says in (("two words", "printable"), ("", "0 characters")):
+        expect_error(call("serve", "--api-key", key), 2, "--api-key", says)
+    expect_error(call("serve", "--admin-api-key", ""), 2, "--admin-api-key", "0 characters")
     expect_error(call("serve", "--port", 0, "--served-model-name", "a", "--served-model-name", ""), 2, "--served-model-name", "a name")
     for name in ("a\tb", "a\nb", "\x7f"):
         expect_error(call("serve", "--port", 0, "--served-model-name", name), 2, "--served-model-name", "control character")
     expect_error(call("serve", "--port", 65536), 2, "--port")
     expect_error(call("serve", "--port", server.port, "-m", DEMO), 1, "listen", "in use")
     expect_error(call("serve", "--port", server.port, "-m", "/no/such/model"), 1, "listen", "in use")  # before a model is looked for
-    expect_error(call("serve", "--port", 0, "--default-chat-template-kwargs", "[]"), 2, "object")
+    for wrong, says in ((("--default-chat-template-kwargs", "[]"), "object"), (("--served-model-name", ""), "a name"),
+                        (("--tool-call-parser", "foo"), "foo"), (("--reasoning-parser", "foo"), "foo"),
+                        (("--op-config", '{"mlp":"foo"}'), "foo"), (("--quant", "foo"), "foo"), (("--isa", "foo"), "foo"),
+                        (("--kv-sparse", "foo"), "foo"), (("--allowed-origins", "[1]"), "no string")):
+        expect_error(call("serve", "--port", server.port, *wrong), 2, wrong[0], says)  # before the address is taken
     expect_error(call("serve", "--max-bodies-bytes", 33554431), 2, "--max-bodies-bytes", "33554432")
 
 

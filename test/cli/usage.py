@@ -16,8 +16,9 @@ WRONG = [  # arguments of run, words of the sentence
     (["--stop", ""], ["stop", "empty"]), (["--stop", b"a\xffb"], ["--stop", "UTF-8", "0xff", "byte 2"]),
     (["--stop", "x" * 1025], ["stop", "1025"]), (["--op-config", "{"], ["--op-config"]),
     (["--op-config", '{"mlp":1}'], ["--op-config", "mlp"]), (["--op-config", '{"soup":"native"}'], ["--op-config", "soup"]),
-    (["--op-config", "[]"], ["--op-config", "object"]), (["--dtype", "fp8"], ["--dtype", "fp8", "fp32|bf16"]),
-    (["--quant", "int5"], ["quant", "int5"]), (["--kv-cache-type", "heap"], ["--kv-cache-type", "heap"]),
+    (["--op-config", "[]"], ["--op-config", "object"]), (["--op-config", '{"mlp":"foo"}'], ["--op-config", "foo", "mlp", "native"]),
+    (["--attention-backend", "foo"], ["--attention-backend", "foo", "native"]), (["--dtype", "fp8"], ["--dtype", "fp8", "fp32|bf16"]),
+    (["--quant", "int5"], ["--quant", "int5"]), (["--kv-cache-type", "heap"], ["--kv-cache-type", "heap"]),
     (["--kv-cache-memory", "0"], ["--kv-cache-memory", "(0,"]), (["--kv-cache-memory", "1048577"], ["--kv-cache-memory"]),
     (["--threads", "0"], ["--threads", "[1,1024]"]), (["--threads", "1025"], ["--threads"]),
     (["--max-model-len", "1"], ["--max-model-len"]), (["--max-num-batched-tokens", "0"], ["--max-num-batched-tokens"]),
@@ -81,7 +82,7 @@ def a_list_of_options_may_come_in_any_order():
 
 def a_quantisation_that_is_not_there_is_refused():
     for name in ("int3", "[]", '{"mlp":"int3"}', '{"norm":"int8"}', "{"):
-        expect_error(call("run", "-m", DEMO, "--quant", name, "x"), 2, "quant")
+        expect_error(call("run", "-m", DEMO, "--quant", name, "x"), 2, "--quant")
     expect_error(call("run", "-m", DEMO, "--quant", "int8-static", "x"), 1, "scales")
     expect(call("run", "-m", DEMO, "-n", 1, "--quant", "none", "x").returncode, 0, "status with --quant none")
 

@@ -20,12 +20,15 @@
 #include "lab/bench/trace.h"
 #include "lab/bench/traffic.h"
 
+#define INTO(member) OPT_INTO(struct bench_serve_options, member)
+
 const struct opt_row bench_serve_options[] = {
     {"serve", 0, OPT_FLAG, NULL, EVERYDAY,
      .help =
-         "measure a load of many requests, as a server would have it: rates, times to the first and between tokens"},
+         "measure a load of many requests, as a server would have it: rates, times to the first and between tokens",
+     INTO(serve)},
     {"max-concurrency", 0, OPT_INT, "N", LOAD, .help = "requests that are sent and not answered, at most",
-     .otherwise = "any number", .range = "[1,1000000]"},
+     .otherwise = "any number", .range = "[1,1000000]", INTO(max_concurrency)},
     {0}};
 
 struct load_run {
@@ -183,25 +186,22 @@ static int open_trace(struct load_run *r)
     return rc ? rc : bench_trace_open(&r->trace, m, r->e);
 }
 
-int bench_serve(const struct opt_values *v, struct err *e)
+int bench_serve(const struct bench_serve_options *o, const struct traffic_options *traffic, struct load *l,
+                bool json, struct err *e)
 {
-    struct load_run r = {.e = e, .traced = opt_string(v, "trace") && !traffic_trace_file(v)};
-    size_t longest, places = SIZE_MAX;
-    struct load l;
+    struct load_run r = {.e = e, .traced = traffic->trace && !traffic_trace_file(traffic)};
+    size_t longest, places = o->max_concurrency ? o->max_concurrency : SIZE_MAX;
     int rc;
 
-    if ((rc = traffic_of_options(&r.traffic, v, e)) != 0)
+    if ((rc = traffic_of_options(&r.traffic, traffic, e)) != 0)
         return rc;
     longest = traffic_longest(&r.traffic);
-    if (opt_given(v, "max-concurrency"))
-        places = (size_t)opt_int(v, "max-concurrency");
-    if ((rc = load_options(v, &l, e)) == 0 && (rc = serving_open(&r.serving, &r.traffic, places, e)) == 0) {
-        load_scheduling(v, &l.o);
-        if (l.o.max_model_len == 0)
-            l.o.max_model_len = longest > 1 ? (int64_t)longest : 2; /* the least that an engine takes */
-        l.o.kv_cache_unbounded = 0;
+    if ((rc = load_prepare(l, e)) == 0 && (rc = serving_open(&r.serving, &r.traffic, places, e)) == 0) {
+        if (l->o.max_model_len == 0)
+            l->o.max_model_len = longest > 1 ? (int64_t)longest : 2; /* the least that an engine takes */
+        l->o.kv_cache_unbounded = 0;
         r.ids = mem_zalloc(longest, sizeof(*r.ids), MEM_APP);
-        rc = r.ids ? load_engine(&l, NULL, &r.g, e) : err_nomem(e, "a prompt");
+        rc = r.ids ? load_engine(l, NULL, &r.g, e) : err_nomem(e, "a prompt");
     }
     if (rc == 0) {
         r.n_vocab = engine_llm(r.g)->model.info.vocab;
@@ -209,7 +209,7 @@ int bench_serve(const struct opt_values *v, struct err *e)
         rc = r.traced ? open_trace(&r) : 0;
         rc = rc ? rc : run_load(&r);
     }
-    rc = rc ? rc : report(&r, opt_flag(v, "json"));
+    rc = rc ? rc : report(&r, json);
     bench_trace_close(&r.trace);
     gallop_close(r.g);
     mem_free(r.ids);

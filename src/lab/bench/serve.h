@@ -2,10 +2,24 @@
 #ifndef GALLOP_LAB_BENCH_SERVE_H
 #define GALLOP_LAB_BENCH_SERVE_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "app/load.h"
 #include "base/err.h"
 #include "base/opt.h"
+#include "lab/bench/traffic.h"
+
+/* What bench_serve_options say. */
+struct bench_serve_options {
+    bool serve;
+    size_t max_concurrency; /* 0: any number */
+};
 
 extern const struct opt_row bench_serve_options[];
-int bench_serve(const struct opt_values *v, struct err *e);
+
+/* Sends TRAFFIC to an engine that L says, and prints the results. */
+int bench_serve(const struct bench_serve_options *o, const struct traffic_options *traffic, struct load *l,
+                bool json, struct err *e);
 
 #endif

@@ -396,90 +396,95 @@ void traffic_tokens(const struct traffic *t, size_t i, size_t n_vocab, int32_t *
 
 /* ---- options ---- */
 
+#define INTO(member)       OPT_INTO(struct traffic_options, member)
+#define GIVEN_INTO(member) OPT_SOURCE(struct traffic_options, given.member)
+
 const struct opt_row traffic_options[] = {
     {"trace", 0, OPT_STRING, "[FILE]", LOAD, .bare = true,
      .help = "requests of a trace: CSV of Azure's or Vidur's, JSON lines of Mooncake's; without a file, "
              "bench tells what each operator of a step takes",
-     .otherwise = "requests that are made up"},
+     .otherwise = "requests that are made up", INTO(trace)},
     {"num-prompts", 0, OPT_INT, "N", LOAD, .help = "number of requests",
-     .otherwise = "the whole trace, or 100 that are made up", .range = "[1,100000000]"},
+     .otherwise = "the whole trace, or 100 that are made up", .range = "[1,100000000]", INTO(plan.n),
+     GIVEN_INTO(n)},
     {"speed", 0, OPT_FLOAT, "X", LOAD, .help = "send the requests of a trace X times as fast",
-     .fallback = "1", .range = "[0.000001,1000000]"},
+     .fallback = "1", .range = "[0.000001,1000000]", INTO(speed), GIVEN_INTO(speed)},
     {"request-rate", 0, OPT_FLOAT, "R", LOAD, .help = "requests a second that are made up",
-     .otherwise = "all at once", .range = "[0.000001,1000000000]"},
+     .otherwise = "all at once", .range = "[0.000001,1000000000]", INTO(plan.rate), GIVEN_INTO(rate)},
     {"burstiness", 0, OPT_FLOAT, "K", LOAD,
      .help = "shape of the gamma distribution of the gaps between them: 1 is Poisson, less is burstier",
-     .fallback = "1", .range = "(0,1000000]"},
+     .fallback = "1", .range = "(0,1000000]", INTO(plan.burstiness), GIVEN_INTO(burstiness)},
     {"input-len", 0, OPT_STRING, "N[:M]", LOAD, .help = "tokens of a prompt that is made up, N to M",
-     .fallback = "512"},
-    {"output-len", 0, OPT_STRING, "N[:M]", LOAD, .help = "tokens of an answer, N to M", .fallback = "128"},
+     .fallback = "512", INTO(prompt), GIVEN_INTO(prompt)},
+    {"output-len", 0, OPT_STRING, "N[:M]", LOAD, .help = "tokens of an answer, N to M", .fallback = "128",
+     INTO(output), GIVEN_INTO(output)},
     {"prefix-len", 0, OPT_INT, "N", LOAD,
      .help = "tokens in front of these that the prompts of a group share, as those of a system message",
-     .fallback = "0", .range = "[0,16777216]"},
+     .fallback = "0", .range = "[0,16777216]", INTO(plan.shared), GIVEN_INTO(shared)},
     {"prefix-groups", 0, OPT_INT, "N", LOAD, .help = "number of such groups", .fallback = "1",
-     .range = "[1,1000000]"},
+     .range = "[1,1000000]", INTO(plan.groups), GIVEN_INTO(groups)},
     {"turns", 0, OPT_INT, "N", LOAD,
      .help =
          "make a conversation of each request: N turns, each sent when the one before is answered, with all that was "
          "said and --input-len more",
-     .fallback = "1", .range = "[1,1000]"},
-    {"seed", 0, OPT_UINT, "N", LOAD, .help = "seed of requests that are made up", .fallback = "0"},
+     .fallback = "1", .range = "[1,1000]", INTO(plan.turns), GIVEN_INTO(turns)},
+    {"seed", 0, OPT_UINT, "N", LOAD, .help = "seed of requests that are made up", .fallback = "0",
+     INTO(plan.seed), GIVEN_INTO(seed)},
     {0}};
 
 /* "512" or "64:512". */
-static int read_range(const struct opt_values *v, const char *name, size_t least, size_t range[2],
-                      struct err *e)
+static int read_range(const char *text, const char *flag, size_t least, size_t range[2], struct err *e)
 {
-    const char *text = opt_string(v, name);
     char *end;
 
     range[0] = range[1] = strtoul(text, &end, 10);
     if (end != text && *end == ':')
         range[1] = strtoul(end + 1, &end, 10);
     if (end == text || *end || range[0] < least || range[1] < range[0] || range[1] > longest)
-        return err_set(e, ERR_USAGE, "--%s: found '%s', expected N or N:M with %zu <= N <= M <= %zu", name,
+        return err_set(e, ERR_USAGE, "--%s: found '%s', expected N or N:M with %zu <= N <= M <= %zu", flag,
                        text, least, longest);
     return 0;
 }
 
-const char *traffic_trace_file(const struct opt_values *v)
+void traffic_options_init(struct traffic_options *o)
 {
-    const char *file = opt_string(v, "trace");
-
-    return file && *file ? file : NULL;
+    *o = (struct traffic_options){.plan.n = 100};
 }
 
-/* What is said of traffic that is made up says nothing of a trace, and the other way round. */
-static void warn_of_idle(const struct opt_values *v)
+const char *traffic_trace_file(const struct traffic_options *o)
 {
-    static const char *const made_up[] = {"request-rate", "burstiness",    "input-len", "output-len",
-                                          "prefix-len",   "prefix-groups", "turns",     "seed"};
+    return o->trace && *o->trace ? o->trace : NULL;
+}
 
-    if (!traffic_trace_file(v) && opt_given(v, "speed"))
+/* Options of generated traffic change nothing with a trace, and the other way round. */
+static void warn_of_idle(const struct traffic_options *o)
+{
+    const struct {
+        bool given;
+        const char *flag;
+    } made_up[] = {{o->given.rate, "request-rate"}, {o->given.burstiness, "burstiness"},
+                   {o->given.prompt, "input-len"},  {o->given.output, "output-len"},
+                   {o->given.shared, "prefix-len"}, {o->given.groups, "prefix-groups"},
+                   {o->given.turns, "turns"},       {o->given.seed, "seed"}};
+
+    if (!traffic_trace_file(o) && o->given.speed)
         log_warn("--speed changes nothing without --trace");
     for (size_t i = 0; i < sizeof(made_up) / sizeof(made_up[0]); i++)
-        if (traffic_trace_file(v) && opt_given(v, made_up[i]))
-            log_warn("--%s changes nothing with --trace", made_up[i]);
+        if (traffic_trace_file(o) && made_up[i].given)
+            log_warn("--%s changes nothing with --trace", made_up[i].flag);
 }
 
-int traffic_of_options(struct traffic *t, const struct opt_values *v, struct err *e)
+int traffic_of_options(struct traffic *t, const struct traffic_options *o, struct err *e)
 {
-    struct traffic_plan plan = {.n = opt_given(v, "num-prompts") ? (size_t)opt_int(v, "num-prompts") : 100,
-                                .rate = opt_float(v, "request-rate"),
-                                .burstiness = opt_float(v, "burstiness"),
-                                .shared = (size_t)opt_int(v, "prefix-len"),
-                                .groups = (size_t)opt_int(v, "prefix-groups"),
-                                .turns = (size_t)opt_int(v, "turns"),
-                                .seed = opt_uint(v, "seed")};
+    struct traffic_plan plan = o->plan;
     int rc;
 
     *t = (struct traffic){0};
-    if ((rc = read_range(v, "input-len", 1, plan.prompt, e)) != 0 ||
-        (rc = read_range(v, "output-len", 0, plan.output, e)) != 0)
+    if ((rc = read_range(o->prompt, "input-len", 1, plan.prompt, e)) != 0 ||
+        (rc = read_range(o->output, "output-len", 0, plan.output, e)) != 0)
         return rc;
-    warn_of_idle(v);
-    if (traffic_trace_file(v))
-        return read_trace(t, traffic_trace_file(v), (size_t)opt_int(v, "num-prompts"), opt_float(v, "speed"),
-                          e);
+    warn_of_idle(o);
+    if (traffic_trace_file(o))
+        return read_trace(t, o->trace, o->given.n ? plan.n : 0, o->speed, e);
     return traffic_make(t, &plan, e);
 }

@@ -10,6 +10,7 @@
 #ifndef GALLOP_LAB_BENCH_TRAFFIC_H
 #define GALLOP_LAB_BENCH_TRAFFIC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -59,10 +60,21 @@ int traffic_make(struct traffic *t, const struct traffic_plan *plan, struct err 
 size_t traffic_longest(const struct traffic *t); /* tokens of the longest request, prompt and answer */
 void traffic_fini(struct traffic *t);            /* a zeroed one is fine */
 
-/* The options that say what is sent, and what they say. */
+/* What the options say that describe the traffic. */
+struct traffic_options {
+    const char *trace;           /* file; "": --trace without one; NULL: traffic is generated */
+    const char *prompt, *output; /* "N" or "N:M" tokens, of PLAN */
+    double speed;
+    struct traffic_plan plan;
+    struct {
+        bool n, speed, rate, burstiness, prompt, output, shared, groups, turns, seed;
+    } given;
+};
+
 extern const struct opt_row traffic_options[];
-const char *traffic_trace_file(const struct opt_values *v); /* of --trace; NULL: none */
-int traffic_of_options(struct traffic *t, const struct opt_values *v, struct err *e);
+void traffic_options_init(struct traffic_options *o);
+const char *traffic_trace_file(const struct traffic_options *o); /* of --trace; NULL: none */
+int traffic_of_options(struct traffic *t, const struct traffic_options *o, struct err *e);
 
 /* Request I got TOKEN as number K of its answer. */
 void traffic_answered(struct traffic *t, size_t i, size_t k, int32_t token);

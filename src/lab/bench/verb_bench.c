@@ -42,32 +42,51 @@ enum { CYCLE = 16, MIXED_STEPS = 4 };
 
 static const double roof_age = 3; /* seconds after which a roof is measured anew */
 
+struct bench_options {
+    struct load load;
+    struct options_output out;
+    struct bench_serve_options serve;
+    struct traffic_options traffic;
+    const char *prefill, *context, *batch; /* lists of numbers */
+    bool prefill_given, batch_given;
+    const char *kernel; /* beginning of a name */
+    size_t decode, rows, mixed, reps;
+    double roof_seconds;
+    bool roof_seconds_given, kernels, backends;
+};
+
+#define INTO(member) OPT_INTO(struct bench_options, member)
+
 static const struct opt_row rows[] = {
-    {"prefill", 0, OPT_STRING, "N,N", EVERYDAY, .help = "prompt lengths; 0: none", .fallback = "512,2048"},
+    {"prefill", 0, OPT_STRING, "N,N", EVERYDAY, .help = "prompt lengths; 0: none", .fallback = "512,2048",
+     OPT_INTO(struct bench_options, prefill), OPT_SOURCE(struct bench_options, prefill_given)},
     {"decode", 0, OPT_INT, "N", EVERYDAY,
      .help = "tokens that each sequence decodes, rounded up to whole steps; 0: none", .fallback = "128",
-     .range = "[0,100000]"},
+     .range = "[0,100000]", INTO(decode)},
     {"context", 0, OPT_STRING, "N,N", EVERYDAY,
      .help = "rows in the cache when decoding begins: up to 512 that are computed, repeated",
-     .fallback = "128"},
-    {"batch", 0, OPT_STRING, "N,N", EVERYDAY, .help = "sequences decoded at once", .fallback = "1,4,8,16,32"},
+     .fallback = "128", INTO(context)},
+    {"batch", 0, OPT_STRING, "N,N", EVERYDAY, .help = "sequences decoded at once", .fallback = "1,4,8,16,32",
+     OPT_INTO(struct bench_options, batch), OPT_SOURCE(struct bench_options, batch_given)},
     {"rows", 0, OPT_INT, "N", EVERYDAY, .help = "tokens of each sequence in a step: speculation, chunk tails",
-     .fallback = "1", .range = "[1,512]"},
+     .fallback = "1", .range = "[1,512]", INTO(rows)},
     {"mixed", 0, OPT_INT, "N", EVERYDAY,
      .help =
          "also steps in which a chunk of N rows of a prompt goes along with a token of each sequence; 0: none",
-     .fallback = "0", .range = "[0,65536]"},
+     .fallback = "0", .range = "[0,65536]", INTO(mixed)},
     {"reps", 0, OPT_INT, "N", EVERYDAY, .help = "repetitions; the median counts", .fallback = "5",
-     .range = "[1,100]"},
+     .range = "[1,100]", INTO(reps)},
     {"roof-seconds", 0, OPT_FLOAT, "S", EVERYDAY, .help = "seconds of each measurement of the roofs",
-     .fallback = "1", .range = "(0,60]"},
+     .fallback = "1", .range = "(0,60]", OPT_INTO(struct bench_options, roof_seconds),
+     OPT_SOURCE(struct bench_options, roof_seconds_given)},
     {"kernels", 0, OPT_FLAG, NULL, EVERYDAY,
-     .help = "measure every kernel row instead of a model, on --threads threads (1) at once"},
+     .help = "measure every kernel row instead of a model, on --threads threads (1) at once", INTO(kernels)},
     {"kernel", 0, OPT_STRING, "NAME", EVERYDAY, .help = "with --kernels, only those whose names begin so",
-     .otherwise = "all"},
+     .otherwise = "all", INTO(kernel)},
     {"backends", 0, OPT_FLAG, NULL, EVERYDAY,
      .help = "measure every linear backend on the model's linears, with the rows of --batch (1,8,32) and of "
-             "prompts of --prefill (512)"},
+             "prompts of --prefill (512)",
+     INTO(backends)},
     {0}};
 
 enum test { PREFILL, DECODE, MIXED };
@@ -148,22 +167,22 @@ static int add_decode(struct bench *b, size_t context, size_t batch, size_t toke
     return 0;
 }
 
-static int plan_rows(struct bench *b, const struct opt_values *v)
+static int plan_rows(struct bench *b, const struct bench_options *o)
 {
-    size_t list[16], batch[8], n, n_batch, decode = (size_t)opt_int(v, "decode");
+    size_t list[16], batch[8], n, n_batch, decode = o->decode;
     int rc;
 
-    b->rows = (size_t)opt_int(v, "rows");
-    b->mixed = (size_t)opt_int(v, "mixed");
+    b->rows = o->rows;
+    b->mixed = o->mixed;
     b->longest = CYCLE + b->rows;
     b->batch = 1;
-    if ((rc = read_list(opt_string(v, "prefill"), "prefill", list, 16, &n, b->e)) != 0)
+    if ((rc = read_list(o->prefill, "prefill", list, 16, &n, b->e)) != 0)
         return rc;
     for (size_t i = 0; i < n; i++)
         if (list[i])
             add_prefill(b, list[i]);
-    if ((rc = read_list(opt_string(v, "context"), "context", list, 8, &n, b->e)) != 0 ||
-        (rc = read_list(opt_string(v, "batch"), "batch", batch, 8, &n_batch, b->e)) != 0)
+    if ((rc = read_list(o->context, "context", list, 8, &n, b->e)) != 0 ||
+        (rc = read_list(o->batch, "batch", batch, 8, &n_batch, b->e)) != 0)
         return rc;
     decode = (decode + b->rows - 1) / b->rows * b->rows;
     for (size_t i = 0; i < n && (decode || b->mixed); i++)
@@ -443,28 +462,27 @@ static int measure(struct bench *b, bool json)
     return rc;
 }
 
-static int bench_model(const struct opt_values *v, struct err *e)
+static int bench_model(struct bench_options *o, struct err *e)
 {
     struct bench *b = mem_zalloc(1, sizeof(*b), MEM_APP);
     struct gallop *g = NULL;
-    struct load l;
     int rc;
 
     if (!b)
         return err_nomem(e, "the benchmark");
     b->e = e;
-    b->reps = (size_t)opt_int(v, "reps");
-    b->roof_seconds = opt_float(v, "roof-seconds");
-    b->traced = opt_string(v, "trace") != NULL;
-    if ((rc = plan_rows(b, v)) == 0 && (rc = load_options(v, &l, e)) == 0 &&
-        (rc = size_engine(b, &l.o)) == 0) {
+    b->reps = o->reps;
+    b->roof_seconds = o->roof_seconds;
+    b->traced = o->traffic.trace != NULL;
+    if ((rc = plan_rows(b, o)) == 0 && (rc = load_prepare(&o->load, e)) == 0 &&
+        (rc = size_engine(b, &o->load.o)) == 0) {
         b->ids = mem_zalloc(b->longest, sizeof(*b->ids), MEM_APP);
         b->roof = mem_zalloc(b->reps * b->n_rows + 1, sizeof(*b->roof), MEM_APP);
-        rc = b->ids && b->roof ? load_engine(&l, NULL, &g, e) : err_nomem(e, "the benchmark");
+        rc = b->ids && b->roof ? load_engine(&o->load, NULL, &g, e) : err_nomem(e, "the benchmark");
     }
     if (rc == 0) {
         b->m = engine_llm(g);
-        rc = measure(b, opt_flag(v, "json"));
+        rc = measure(b, o->out.json);
     }
     mem_free(b->roof);
     mem_free(b->ids);
@@ -473,12 +491,12 @@ static int bench_model(const struct opt_values *v, struct err *e)
     return rc;
 }
 
-/* The rows of the option NAME, or FALLBACK, at most MOST, behind those that B has. */
-static int add_backend_rows(struct bench_backends *b, const struct opt_values *v, const char *name,
-                            const char *fallback, size_t most, struct err *e)
+/* Adds the rows of LIST, of the option FLAG, at most MOST each, to those that B has. */
+static int add_backend_rows(struct bench_backends *b, const char *flag, const char *text, size_t most,
+                            struct err *e)
 {
     size_t list[8], n;
-    int rc = read_list(opt_given(v, name) ? opt_string(v, name) : fallback, name, list, 8, &n, e);
+    int rc = read_list(text, flag, list, 8, &n, e);
 
     for (size_t i = 0; i < n && rc == 0; i++) {
         size_t m = list[i] < most ? list[i] : most;
@@ -492,42 +510,42 @@ static int add_backend_rows(struct bench_backends *b, const struct opt_values *v
     return rc;
 }
 
-static int bench_linears(const struct opt_values *v, struct err *e)
+static int bench_linears(struct bench_options *o, struct err *e)
 {
-    struct bench_backends b = {.reps = (size_t)opt_int(v, "reps"),
-                               .roof_seconds =
-                                   opt_given(v, "roof-seconds") ? opt_float(v, "roof-seconds") : 0.2,
-                               .json = opt_flag(v, "json")};
-    struct load l;
+    struct bench_backends b = {
+        .reps = o->reps, .roof_seconds = o->roof_seconds_given ? o->roof_seconds : 0.2, .json = o->out.json};
     int rc;
 
-    if (opt_given(v, "op-config"))
+    if (o->load.o.op_config)
         return err_set(e, ERR_USAGE, "--op-config: --backends measures all of them");
-    if ((rc = add_backend_rows(&b, v, "batch", "1,8,32", MAX_BATCH, e)) != 0)
+    if ((rc = add_backend_rows(&b, "batch", o->batch_given ? o->batch : "1,8,32", MAX_BATCH, e)) != 0)
         return rc;
     b.n_batches = b.n_rows;
-    if ((rc = add_backend_rows(&b, v, "prefill", "512", STEP_ROWS, e)) != 0)
+    if ((rc = add_backend_rows(&b, "prefill", o->prefill_given ? o->prefill : "512", STEP_ROWS, e)) != 0)
         return rc;
     if (b.n_rows == 0)
         return err_set(e, ERR_USAGE, "nothing is to be measured");
-    return (rc = load_options(v, &l, e)) != 0 ? rc : bench_backends(&b, &l.o, e);
+    return (rc = load_prepare(&o->load, e)) != 0 ? rc : bench_backends(&b, &o->load.o, e);
 }
 
 static int bench_run(const struct opt_values *v, struct err *e)
 {
-    int threads = opt_int(v, "threads") ? (int)opt_int(v, "threads") : 1;
+    struct bench_options o = {.kernel = ""};
+    const char *trace;
 
-    if (opt_flag(v, "serve"))
-        return bench_serve(v, e);
-    if (traffic_trace_file(v))
+    load_init(&o.load);
+    traffic_options_init(&o.traffic);
+    opt_read(v, &o, sizeof(o));
+    if (o.serve.serve)
+        return bench_serve(&o.serve, &o.traffic, &o.load, o.out.json, e);
+    if ((trace = traffic_trace_file(&o.traffic)) != NULL)
         return err_set(e, ERR_USAGE,
                        "--trace %s: requests of a file are sent with --serve; alone, --trace tells "
                        "what each operator takes",
-                       traffic_trace_file(v));
-    if (opt_flag(v, "kernels"))
-        return bench_kernels(threads, opt_given(v, "kernel") ? opt_string(v, "kernel") : "",
-                             opt_flag(v, "json"), 0.2, e);
-    return opt_flag(v, "backends") ? bench_linears(v, e) : bench_model(v, e);
+                       trace);
+    if (o.kernels)
+        return bench_kernels(o.load.o.threads ? o.load.o.threads : 1, o.kernel, o.out.json, 0.2, e);
+    return o.backends ? bench_linears(&o, e) : bench_model(&o, e);
 }
 
 const struct verb verb_bench = {
@@ -542,15 +560,14 @@ const struct verb verb_bench = {
         "a file tells, with --serve or without, what each operator of a step takes, by kind and by linear: "
         "time, bytes and operations a second, its share of what an ideal machine would need, and what the "
         "step lost between operators.",
-    .options = (const struct opt_part[]){OPT_OTHER(options_model),
-                                         OPT_OTHER(rows),
-                                         OPT_OTHER(bench_serve_options),
-                                         OPT_OTHER(traffic_options),
-                                         OPT_OTHER(options_source),
-                                         OPT_OTHER(options_engine),
-                                         OPT_OTHER(options_scheduling),
-                                         OPT_OTHER(options_json),
-                                         OPT_OTHER(options_help),
-                                         {0}},
+    .options = (const struct opt_part[]){OPT_PART(struct bench_options, load, options_model),
+                                         OPT_OWN(struct bench_options, rows),
+                                         OPT_PART(struct bench_options, serve, bench_serve_options),
+                                         OPT_PART(struct bench_options, traffic, traffic_options),
+                                         OPT_PART(struct bench_options, load, options_source),
+                                         OPT_PART(struct bench_options, load, options_engine),
+                                         OPT_PART(struct bench_options, load, options_scheduling),
+                                         OPT_PART(struct bench_options, out, options_json),
+                                         OPT_PART(struct bench_options, out, options_help), OPT_END},
     .run = bench_run,
 };

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/load.h"
 #include "app/options.h"
 #include "app/print.h"
 #include "app/verb.h"
@@ -27,41 +28,58 @@
 #include "lab/bench/traffic.h"
 #include "lab/shapes.h"
 
+struct simulate_options {
+    struct load load; /* only what options_scheduling says */
+    struct options_output out;
+    struct traffic_options traffic;
+    const char *shape, *limit;
+    size_t layers;                                       /* 0: those of the shape */
+    double bandwidth, flops, overhead_ms, bits, kv_bits; /* 0: not given */
+    size_t max_model_len;                                /* 0: the longest request */
+    double kv_cache_gib;
+    size_t block_size, max_batched_tokens;
+    bool rate_sweep;
+};
+
+#define INTO(member) OPT_INTO(struct simulate_options, member)
+
 static const struct opt_row rows[] = {
     {"shape", 0, OPT_STRING, "NAME", EVERYDAY,
-     .help = "shape of the model, one that gallop synth --list names"},
+     .help = "shape of the model, one that gallop synth --list names", INTO(shape)},
     {"layers", 0, OPT_INT, "N", EVERYDAY, .help = "fewer or more layers, as in gallop synth",
-     .otherwise = "the model's", .range = "[1,4096]"},
+     .otherwise = "the model's", .range = "[1,4096]", INTO(layers)},
     {"bandwidth", 0, OPT_FLOAT, "GB/s", EVERYDAY,
-     .help = "bytes that the machine reads from memory, as it reaches them", .range = "(0,1000000]"},
+     .help = "bytes that the machine reads from memory, as it reaches them", .range = "(0,1000000]",
+     INTO(bandwidth)},
     {"flops", 0, OPT_FLOAT, "GF/s", EVERYDAY, .help = "operations that it computes, as it reaches them",
-     .range = "(0,1000000000]"},
+     .range = "(0,1000000000]", INTO(flops)},
     {"overhead-ms", 0, OPT_FLOAT, "MS", EVERYDAY, .help = "time of a step beside these", .fallback = "1",
-     .range = "[0,1000]"},
+     .range = "[0,1000]", INTO(overhead_ms)},
     {"rate-sweep", 0, OPT_FLAG, NULL, EVERYDAY,
      .help =
-         "find the most requests a second, of this traffic faster or slower, at which --limit still holds"},
+         "find the most requests a second, of this traffic faster or slower, at which --limit still holds",
+     INTO(rate_sweep)},
     {"limit", 0, OPT_STRING, "LIMITS", EVERYDAY,
      .help = "milliseconds that 95 of 100 requests keep, as in ttft:2000,tpot:200,e2el:60000",
-     .fallback = "ttft:2000,tpot:200"},
+     .fallback = "ttft:2000,tpot:200", INTO(limit)},
     {"bits", 0, OPT_FLOAT, "N", MODEL, .help = "of a weight; those of MXFP4 have 4.25 at most",
-     .fallback = "16", .range = "[1,32]"},
+     .fallback = "16", .range = "[1,32]", INTO(bits)},
     {"kv-bits", 0, OPT_FLOAT, "N", MODEL, .help = "of an element of the KV cache", .fallback = "16",
-     .range = "[1,32]"},
+     .range = "[1,32]", INTO(kv_bits)},
     {"max-model-len", 0, OPT_INT, "N", MODEL,
      .help = "longest sequence, prompt and answer; longer requests are refused",
-     .otherwise = "the longest of the traffic", .range = "[2,16777216]"},
+     .otherwise = "the longest of the traffic", .range = "[2,16777216]", INTO(max_model_len)},
     {"kv-cache-memory", 0, OPT_FLOAT, "GIB", CACHE, .help = "memory of the KV cache", .fallback = "4",
-     .range = "(0,1048576]"},
+     .range = "(0,1048576]", INTO(kv_cache_gib)},
     {"block-size", 0, OPT_INT, "N", CACHE, .help = "rows of a KV block, a power of two", .fallback = "64",
-     .range = "[16,256]"},
+     .range = "[16,256]", INTO(block_size)},
     {"max-num-batched-tokens", 0, OPT_INT, "N", COMPUTING, .help = "rows of a step", .fallback = "512",
-     .range = "[1,65536]"},
+     .range = "[1,65536]", INTO(max_batched_tokens)},
     {0}};
 
 /* What is simulated, and what comes of it. */
 struct simulation {
-    const struct opt_values *v;
+    const struct simulate_options *o;
     struct traffic traffic;
     struct sim_executor_spec spec;
     struct serving_limits limits;
@@ -105,24 +123,24 @@ static int add_tensor(void *ctx, const struct shapes_tensor *t)
 
 static int read_shape(struct simulation *m)
 {
-    const char *name = opt_string(m->v, "shape");
-    const struct shape *shape = name ? shapes_of_name(name) : NULL;
-    double bytes = opt_float(m->v, "bits") / 8;
+    const struct simulate_options *o = m->o;
+    const struct shape *shape = o->shape ? shapes_of_name(o->shape) : NULL;
+    double bytes = o->bits / 8;
     size_t layers = 0;
     struct sizes s = {0};
 
     if (!shape)
         return err_set(m->e, ERR_USAGE, "--shape: found '%s', expected one that gallop synth --list names",
-                       name ? name : "");
-    if (!opt_given(m->v, "bandwidth") || !opt_given(m->v, "flops"))
+                       o->shape ? o->shape : "");
+    if (o->bandwidth <= 0 || o->flops <= 0)
         return err_set(m->e, ERR_USAGE, "--bandwidth and --flops of the machine are expected");
-    layers = opt_given(m->v, "layers") ? (size_t)opt_int(m->v, "layers") : shape->layers;
+    layers = o->layers ? o->layers : shape->layers;
     shapes_tensors(shape, layers, add_tensor, &s);
     s.head = s.head > 0 ? s.head : (double)(shape->vocab * shape->hidden);
     m->spec = (struct sim_executor_spec){
-        .bandwidth = opt_float(m->v, "bandwidth") * 1e9,
-        .flops = opt_float(m->v, "flops") * 1e9,
-        .overhead_s = opt_float(m->v, "overhead-ms") / 1000,
+        .bandwidth = o->bandwidth * 1e9,
+        .flops = o->flops * 1e9,
+        .overhead_s = o->overhead_ms / 1000,
         .dense_bytes = (s.dense + s.head) * bytes,
         .expert_bytes = s.expert * bytes + s.mxfp4 * fmin(bytes, mxfp4_bits / 8),
         .n_experts = (double)shape->experts,
@@ -132,8 +150,8 @@ static int read_shape(struct simulation *m)
                  (shape->experts ? (s.expert + s.mxfp4) * (double)shape->top_k / (double)shape->experts : 0)),
         .head_flops = 2 * s.head,
         .pair_flops = 4.0 * (double)(layers * shape->heads * shape->head_dim),
-        .token_bytes = 2.0 * (double)(layers * shape->kv * shape->head_dim) * opt_float(m->v, "kv-bits") / 8};
-    m->kv_tokens = (size_t)(opt_float(m->v, "kv-cache-memory") * (double)(1 << 30) / m->spec.token_bytes);
+        .token_bytes = 2.0 * (double)(layers * shape->kv * shape->head_dim) * o->kv_bits / 8};
+    m->kv_tokens = (size_t)(o->kv_cache_gib * (double)(1 << 30) / m->spec.token_bytes);
     return 0;
 }
 
@@ -142,7 +160,7 @@ static int read_shape(struct simulation *m)
 /* "ttft:2000,tpot:200" */
 static int read_limits(struct simulation *m)
 {
-    const char *text = opt_string(m->v, "limit");
+    const char *text = m->o->limit;
 
     for (bool goes_on = true; goes_on;) {
         struct {
@@ -170,37 +188,36 @@ static int read_limits(struct simulation *m)
 
 static int read_options(struct simulation *m)
 {
-    const struct opt_values *v = m->v;
-    int64_t block = opt_int(v, "block-size");
+    const struct simulate_options *o = m->o;
+    const struct gallop_options *engine = &o->load.o;
     int rc;
 
-    if (opt_string(v, "trace") && !traffic_trace_file(v))
+    if (o->traffic.trace && !traffic_trace_file(&o->traffic))
         return err_set(m->e, ERR_USAGE, "--trace: found nothing after it, expected a file of requests");
     if ((rc = read_limits(m)) != 0 || (rc = read_shape(m)) != 0 ||
-        (rc = traffic_of_options(&m->traffic, v, m->e)) != 0)
+        (rc = traffic_of_options(&m->traffic, &o->traffic, m->e)) != 0)
         return rc;
-    if (block & (block - 1))
-        return err_set(m->e, ERR_USAGE, "--block-size: found %lld, expected a power of two",
-                       (long long)block);
-    m->max_len =
-        opt_given(v, "max-model-len") ? (size_t)opt_int(v, "max-model-len") : traffic_longest(&m->traffic);
-    if (m->kv_tokens < m->max_len + (size_t)block)
+    if (o->block_size & (o->block_size - 1))
+        return err_set(m->e, ERR_USAGE, "--block-size: found %zu, expected a power of two", o->block_size);
+    m->max_len = o->max_model_len ? o->max_model_len : traffic_longest(&m->traffic);
+    if (m->kv_tokens < m->max_len + o->block_size)
         return err_set(
             m->e, ERR_INPUT,
             "a KV cache of %zu tokens cannot hold one sequence of %zu: --kv-cache-memory %.2f or more",
             m->kv_tokens, m->max_len,
-            ceil((double)(m->max_len + (size_t)block) * m->spec.token_bytes / (1 << 30) * 100) / 100);
-    m->step = (struct step_options){.max_seqs = strcmp(opt_string(v, "scheduler"), "iterative") == 0,
-                                    .max_tokens = (size_t)opt_int(v, "max-num-batched-tokens"),
-                                    .max_queued = (size_t)opt_int(v, "max-num-queued-reqs"),
-                                    .max_queued_tokens = (size_t)opt_int(v, "max-num-queued-tokens"),
-                                    .policy = (enum waiting_policy)opt_choice(v, "scheduling-policy"),
-                                    .order = opt_choice(v, "scheduler") == 1 ? SCHED_PROMPTS_FIRST
-                                                                             : SCHED_DECODES_FIRST,
-                                    .worst_case = opt_choice(v, "admission") == 1,
-                                    .target_s = opt_float(v, "tpot-target-ms") / 1000,
+            ceil((double)(m->max_len + o->block_size) * m->spec.token_bytes / (1 << 30) * 100) / 100);
+    m->step = (struct step_options){.max_seqs = strcmp(engine->scheduler, "iterative") == 0,
+                                    .max_tokens = o->max_batched_tokens,
+                                    .max_queued = (size_t)engine->max_num_queued_reqs,
+                                    .max_queued_tokens = (size_t)engine->max_num_queued_tokens,
+                                    .order = strcmp(engine->scheduler, "continuous_prefill_first") == 0
+                                                 ? SCHED_PROMPTS_FIRST
+                                                 : SCHED_DECODES_FIRST,
+                                    .worst_case = strcmp(engine->admission, "worst-case") == 0,
+                                    .target_s = engine->tpot_target_ms / 1000,
                                     .step_guess_s = m->spec.dense_bytes / m->spec.bandwidth,
                                     .row_guess_s = m->spec.row_flops / m->spec.flops};
+    waiting_policy_of_name(engine->scheduling_policy, &m->step.policy);
     return 0;
 }
 
@@ -220,16 +237,16 @@ struct simulate_run {
 /* The cache has the blocks of the real one, and rows of a byte or so. */
 static int open_run(struct simulate_run *r)
 {
-    const struct opt_values *v = r->m->v;
+    const struct simulate_options *o = r->m->o;
     enum prefix_kind index = PREFIX_RADIX;
-    bool keeps = prefix_kind_of_name(options_prefix_index(v), &index); /* "none" is no kind */
+    bool keeps = prefix_kind_of_name(o->load.o.prefix_index, &index) && !o->load.no_prefix_caching;
     const struct kv_limits lim = {.n_layers = 1,
                                   .n_kv = 1,
                                   .head_dim = 1,
                                   .dtype = DT_I8,
-                                  .max_seqs = (size_t)opt_int(v, "max-num-seqs"),
+                                  .max_seqs = (size_t)o->load.o.max_num_seqs,
                                   .max_len = r->m->max_len,
-                                  .block = (size_t)opt_int(v, "block-size"),
+                                  .block = o->block_size,
                                   .pool_tokens = r->m->kv_tokens,
                                   .keep_prefixes = keeps,
                                   .prefix_index = index};
@@ -414,14 +431,19 @@ static int sweep(struct simulation *m, bool json)
 
 static int simulate_run(const struct opt_values *v, struct err *e)
 {
-    struct simulation m = {.v = v, .e = e};
-    json_t *o;
-    int rc = read_options(&m);
+    struct simulate_options o = {.shape = NULL};
+    struct simulation m = {.o = &o, .e = e};
+    json_t *summary;
+    int rc;
 
-    if (rc == 0 && opt_flag(v, "rate-sweep"))
-        rc = sweep(&m, opt_flag(v, "json"));
-    else if (rc == 0 && (o = simulate(&m, 1)) != NULL)
-        serving_print(o, m.max_len, opt_flag(v, "json"));
+    load_init(&o.load);
+    traffic_options_init(&o.traffic);
+    opt_read(v, &o, sizeof(o));
+    rc = read_options(&m);
+    if (rc == 0 && o.rate_sweep)
+        rc = sweep(&m, o.out.json);
+    else if (rc == 0 && (summary = simulate(&m, 1)) != NULL)
+        serving_print(summary, m.max_len, o.out.json);
     else if (rc == 0)
         rc = e->code;
     traffic_fini(&m.traffic);
@@ -437,11 +459,10 @@ const struct verb verb_simulate = {
         "Times to the first token and between tokens, rates, hits in the prefix cache and preemptions of a load on a "
         "machine that need not be there. The scheduler, policies and caches are the engine's own; a step takes the "
         "time that its bytes and operations need at the rates given.",
-    .options = (const struct opt_part[]){OPT_OTHER(rows),
-                                         OPT_OTHER(traffic_options),
-                                         OPT_OTHER(options_scheduling),
-                                         OPT_OTHER(options_json),
-                                         OPT_OTHER(options_help),
-                                         {0}},
+    .options = (const struct opt_part[]){OPT_OWN(struct simulate_options, rows),
+                                         OPT_PART(struct simulate_options, traffic, traffic_options),
+                                         OPT_PART(struct simulate_options, load, options_scheduling),
+                                         OPT_PART(struct simulate_options, out, options_json),
+                                         OPT_PART(struct simulate_options, out, options_help), OPT_END},
     .run = simulate_run,
 };

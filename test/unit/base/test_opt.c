@@ -507,7 +507,6 @@ static void a_member_that_does_not_fit_its_row_is_a_bug(void **state)
         {"a", 0, OPT_UINT, NULL, USUAL, .help = "h", COUNT(small)},
         {"a", 0, OPT_FLOAT, NULL, USUAL, .help = "h", COUNT(small)},
         {"a", 0, OPT_STRING, NULL, USUAL, .help = "h", INTO(json)},
-        {"a", 0, OPT_STRING, NULL, USUAL, .help = "h", INTO(stop)},
         {"a", 0, OPT_STRING, NULL, USUAL, .help = "h", .repeat = true, INTO(place)},
         {"a", 0, OPT_FLAG, NULL, USUAL, .help = "h", INTO(place)},
         {"a", 0, OPT_CHOICE, NULL, USUAL, .help = "h", .choices = "x|y|z", INTO(json)},
