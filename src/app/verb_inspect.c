@@ -162,6 +162,60 @@ static json_t *kernels_json(const struct kern *k)
     return o;
 }
 
+/* ---- operators that are no linears: the backend that was asked for, and the kernels that run ---- */
+
+/* PACE's names of attention are names of gallop (docs/BACKENDS.md). */
+struct inspect_operator {
+    enum op_kind kind;
+    const char *asked, *backend, *isa, *class;
+};
+
+static struct inspect_operator operator_at(const struct llm *m, int i)
+{
+    static const enum op_kind kinds[] = {OP_NORM, OP_ROPE, OP_ATTENTION};
+    const enum kern_fn attention = m->kv_dtype == DT_F32  ? KERN_FN_attn_f32
+                                   : m->kv_dtype == DT_I8 ? KERN_FN_attn_i8
+                                   : m->kv_dtype == DT_I4 ? KERN_FN_attn_i4
+                                                          : KERN_FN_attn_bf16;
+    const enum kern_fn functions[] = {KERN_FN_rms_norm, KERN_FN_rope_half, attention};
+    const char *asked = m->ops.backend[kinds[i]];
+    bool native = asked && strcmp(asked, "native") == 0;
+    const struct kern *kern = native ? kern_table(CPU_REF) : m->kern;
+
+    return (struct inspect_operator){.kind = kinds[i],
+                                     .asked = asked ? asked : "auto",
+                                     .backend = native ? "native" : "gallop",
+                                     .isa = cpu_isa_name(kern_isa(kern, functions[i])),
+                                     .class = kern_class(kern, functions[i])};
+}
+
+static json_t *operators_json(const struct llm *m)
+{
+    json_t *all = json_object();
+
+    for (int i = 0; i < 3; i++) {
+        struct inspect_operator o = operator_at(m, i);
+
+        json_object_set_new(all, linear_kind_name(o.kind),
+                            json_pack("{s:s,s:s,s:s,s:s}", "asked", o.asked, "backend", o.backend, "isa",
+                                      o.isa, "class", o.class));
+    }
+    return all;
+}
+
+static void print_operators(const struct llm *m)
+{
+    for (int i = 0; i < 3; i++) {
+        struct inspect_operator o = operator_at(m, i);
+
+        print_fmt("%s%s %s", i ? ", " : "operators: ", linear_kind_name(o.kind), o.backend);
+        if (strcmp(o.asked, o.backend) != 0 && strcmp(o.asked, "auto") != 0)
+            print_fmt(" (asked for as %s)", o.asked);
+        print_fmt(" on %s (%s)", o.isa, o.class);
+    }
+    print_text("\n");
+}
+
 static void print_json_page(const struct gallop *g, const struct llm *m, const struct gallop_options *opt)
 {
     const struct model_info *i = &m->model.info;
@@ -186,6 +240,7 @@ static void print_json_page(const struct gallop *g, const struct llm *m, const s
     json_object_set_new(o, "cpu", json_string(cpu_model()));
     json_object_set_new(o, "numa_nodes", json_integer(numa_nodes()));
     json_object_set_new(o, "kernels", kernels_json(m->kern));
+    json_object_set_new(o, "operators", operators_json(m));
     json_object_set_new(o, "kv", kv_json(m, opt));
     json_object_set_new(o, "scheduling", scheduling_json(engine_scheduling(g)));
     json_object_set_new(o, "weight_bytes", json_integer((json_int_t)s.weight_bytes));
@@ -219,21 +274,6 @@ static void print_tensors(const struct model *m)
     }
 }
 
-/* The rows that the linears run with and, where they are others, attention's: "avx512 (bf16), attention
- * avx512vnni (int8 dot)". */
-static void print_kernels(const struct llm *m)
-{
-    enum kern_fn gemm = model_gemm(&m->model);
-    enum kern_fn attn = m->kv.lim.dtype == DT_F32  ? KERN_FN_attn_f32
-                        : m->kv.lim.dtype == DT_I8 ? KERN_FN_attn_i8
-                        : m->kv.lim.dtype == DT_I4 ? KERN_FN_attn_i4
-                                                   : KERN_FN_attn_bf16;
-
-    print_fmt("kernels %s (%s)", m->isa, kern_class(m->kern, gemm));
-    if (kern_isa(m->kern, attn) != kern_isa(m->kern, gemm))
-        print_fmt(", attention %s (%s)", cpu_isa_name(kern_isa(m->kern, attn)), kern_class(m->kern, attn));
-}
-
 static void print_text_page(const struct gallop *g, const struct llm *m, const struct gallop_options *opt)
 {
     const struct model_info *i = &m->model.info;
@@ -249,8 +289,9 @@ static void print_text_page(const struct gallop *g, const struct llm *m, const s
               m->tok ? tok_kind(m->tok) : "none");
     print_fmt("computed in %s on %d thread%s of %s, ", s.dtype, s.threads, s.threads == 1 ? "" : "s",
               cpu_model());
-    print_kernels(m);
-    print_fmt(", %d NUMA node%s\n", numa_nodes(), numa_nodes() == 1 ? "" : "s");
+    print_fmt("linears on %s (%s), %d NUMA node%s\n", m->isa, kern_class(m->kern, model_gemm(&m->model)),
+              numa_nodes(), numa_nodes() == 1 ? "" : "s");
+    print_operators(m);
     print_fmt("weights %.1f MiB packed, scratch %.1f MiB; loaded in %.2f s\n",
               (double)s.weight_bytes / 1048576, (double)s.scratch_bytes / 1048576, s.load_s);
     print_kv(m, opt);

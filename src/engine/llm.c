@@ -87,7 +87,7 @@ static int read_kv_dtype(struct llm *m, const struct llm_options *o, struct err 
                    o->kv_dtype);
 }
 
-static int open_sink(struct llm *m, const struct op_config *ops, struct err *e)
+static int open_sink(struct llm *m, struct err *e)
 {
     const struct model_info *i = &m->model.info;
     struct eager_limits lim = {.max_tokens = m->max_tokens,
@@ -112,7 +112,7 @@ static int open_sink(struct llm *m, const struct op_config *ops, struct err *e)
     for (size_t r = 0; r < i->n_ropes; r++)
         lim.rope_half[r] = i->rope[r].half;
     for (int k = 0; k < OP_N_KINDS; k++)
-        lim.native[k] = ops->backend[k] && strcmp(ops->backend[k], "native") == 0;
+        lim.native[k] = m->ops.backend[k] && strcmp(m->ops.backend[k], "native") == 0;
     if ((rc = eager_new(&m->eager, &lim, m->pool, e)) != 0 ||
         (rc = model_work_open(&m->work, &m->model, m->max_tokens, m->max_wanted, e)) != 0)
         return rc;
@@ -258,7 +258,7 @@ static XXH128_hash_t mix(XXH128_hash_t h, const void *p, size_t n)
 }
 
 /* What rows depend on beside tokens: the weights and how they are computed with. */
-static struct prefix_key store_context(const struct llm *m, const struct op_config *ops)
+static struct prefix_key store_context(const struct llm *m)
 {
     const uint64_t number[] = {model_identity(&m->model), (uint64_t)m->model.opt.dtype,
                                (uint64_t)m->kv_dtype};
@@ -271,15 +271,15 @@ static struct prefix_key store_context(const struct llm *m, const struct op_conf
         h = mix(h, class, strlen(class));
     }
     for (int k = 0; k < OP_N_KINDS; k++) {
-        const char *backend = ops->backend[k] ? ops->backend[k] : "auto";
+        const char *backend = m->ops.backend[k] ? m->ops.backend[k] : "auto";
 
         h = mix(h, backend, strlen(backend));
     }
     return (struct prefix_key){{h.low64, h.high64}};
 }
 
-static int open_store(struct llm *m, const struct llm_options *o, const struct op_config *ops,
-                      const char *type, struct kv_limits *lim, struct err *e)
+static int open_store(struct llm *m, const struct llm_options *o, const char *type, struct kv_limits *lim,
+                      struct err *e)
 {
     const struct store_options so = {.where = o->kv_store,
                                      .limit_bytes =
@@ -297,11 +297,11 @@ static int open_store(struct llm *m, const struct llm_options *o, const struct o
     if (rc)
         return err_set(e, rc, "%s", why.msg);
     lim->store = m->store;
-    lim->store_context = store_context(m, ops);
+    lim->store_context = store_context(m);
     return 0;
 }
 
-static int open_kv(struct llm *m, const struct llm_options *o, const struct op_config *ops, struct err *e)
+static int open_kv(struct llm *m, const struct llm_options *o, struct err *e)
 {
     const char *type = o->kv_type ? o->kv_type : "slab_pool";
     const struct model_info *i = &m->model.info;
@@ -331,7 +331,7 @@ static int open_kv(struct llm *m, const struct llm_options *o, const struct op_c
         return rc;
     if ((rc = model_pack(&m->model, e)) != 0) /* not before it is known that all of it fits */
         return rc;
-    if ((rc = open_store(m, o, ops, type, &lim, e)) != 0)
+    if ((rc = open_store(m, o, type, &lim, e)) != 0)
         return rc;
     rc = kv_open(&m->kv, type, &lim, e);
     return rc ? rc : slots_open(&m->slots, &m->kv, e);
@@ -379,7 +379,6 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
                                .save = o->save,
                                .progress = o->progress,
                                .progress_ctx = o->progress_ctx};
-    struct op_config ops = {0};
     struct calibration scales = {0};
     int rc;
 
@@ -392,17 +391,17 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
     if (m->max_wanted < m->max_seqs)
         m->max_wanted = m->max_seqs;
     if ((rc = read_types(o, &mo, e)) != 0 || (rc = kv_sparse_read(&m->sparse, o->kv_sparse, e)) != 0 ||
-        (rc = op_config_read(&ops, o->op_config, o->attention_backend, e)) != 0 ||
+        (rc = op_config_read(&m->ops, o->op_config, o->attention_backend, e)) != 0 ||
         (rc = open_threads(m, o, e)) != 0)
         goto fail;
-    op_config_fit_attention(&ops, o->kv_type ? o->kv_type : "slab_pool");
+    op_config_fit_attention(&m->ops, o->kv_type ? o->kv_type : "slab_pool");
     if (o->scales && (rc = calibration_open(&scales, o->scales, e)) != 0)
         goto fail;
     mo.scales = o->scales ? &scales : NULL;
     say_unused(&scales, &mo);
     mo.kern = m->kern;
     for (int k = 0; k < OP_N_KINDS; k++)
-        mo.backend[k] = ops.backend[k];
+        mo.backend[k] = m->ops.backend[k];
     rc = model_open(&m->model, o->model, &mo, m->pool, e);
     if (rc == 0)
         fit_whole_prompts(m, o);
@@ -413,7 +412,7 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
                  o->max_len);
     m->max_len = o->max_len ? o->max_len : m->model.info.max_len;
     if ((rc = model_check_length(&m->model, m->max_len, e)) != 0 || (rc = read_kv_dtype(m, o, e)) != 0 ||
-        (rc = open_sink(m, &ops, e)) != 0 || (rc = open_kv(m, o, &ops, e)) != 0)
+        (rc = open_sink(m, e)) != 0 || (rc = open_kv(m, o, e)) != 0)
         goto fail;
     if ((rc = calibration_checked(&scales, 0, e)) != 0)
         goto fail;
@@ -421,11 +420,9 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
     calibration_close(&scales);
     m->isa = cpu_isa_name(kern_isa(m->kern, model_gemm(&m->model)));
     m->load_s = clock_seconds() - start;
-    op_config_fini(&ops);
     return 0;
 fail:
     calibration_close(&scales);
-    op_config_fini(&ops);
     llm_close(m);
     return rc;
 }
@@ -445,6 +442,7 @@ void llm_close(struct llm *m)
     tok_close(m->tok);
     model_close(&m->model);
     pool_free(m->pool);
+    op_config_fini(&m->ops);
     *m = (struct llm){0};
 }
 

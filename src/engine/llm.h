@@ -10,6 +10,7 @@
 
 #include "engine/executor.h"
 #include "engine/kv_sparse.h"
+#include "engine/op_config.h"
 #include "engine/slots.h"
 #include "kv/kv.h"
 #include "kv/store/store.h"
@@ -72,6 +73,7 @@ struct llm {
     size_t n_wanted;       /* of them */
     struct batch_seq *seq; /* [max_seqs] */
     double load_s;
+    struct op_config ops;    /* the backends that were asked for */
     const struct kern *kern; /* borrowed for ever */
     const char *isa;         /* of the bf16 or fp32 gemm */
 };

@@ -93,7 +93,27 @@ def kernels_are_of_the_level_asked_for_or_below():
         for name, k in o["kernels"].items():
             check(LEVELS.index(k["isa"]) <= LEVELS.index(level) and k["class"], f"kernel {name} at level {level}: {k}")
         expect(o["isa"], level, "level")
-        check(f"kernels {level} (" in call("inspect", "-m", DEMO, "--isa", level).stdout.decode(), f"the text names {level}")
+        check(f"linears on {level} (" in call("inspect", "-m", DEMO, "--isa", level).stdout.decode(), f"the text names {level}")
+
+
+def what_runs_for_a_backend_that_was_asked_for_is_told():
+    best = _inspect("-m", DEMO)["operators"]
+    expect({k: (o["asked"], o["backend"]) for k, o in best.items()}, {k: ("auto", "gallop") for k in ("norm", "rope", "attention")}, "by default")
+    for name, kind, asked, backend in (("jit", "bmc", "jit", "gallop"), ("slab", "slab_pool", "slab", "gallop"), ("paged", "paged", "paged", "gallop"),
+                                       ("paged", "slab_pool", "gallop", "gallop"), ("gallop", "dynamic", "gallop", "gallop"),
+                                       ("native", "paged", "native", "native")):
+        options = ["-m", DEMO, "--attention-backend", name, "--kv-cache-type", kind]
+        r = call("inspect", "--json", *options)
+        o = json.loads(r.stdout)["operators"]
+        isa = "ref" if backend == "native" else best["attention"]["isa"]
+        expect([o["attention"][k] for k in ("asked", "backend", "isa")], [asked, backend, isa], f"attention {name} with {kind}")
+        expect(o["norm"], best["norm"], "norms stay as they were")
+        expect(b"does not serve" in r.stderr, name != asked, f"a warning for {name} with {kind}")  # and gallop is used
+        text = call("inspect", *options).stdout.decode()
+        check(f"attention {backend}{f' (asked for as {asked})' if asked != backend else ''} on {isa} (" in text, text[:600])
+    o = _inspect("-m", DEMO, "--op-config", '{"norm_backend":"NATIVE","rope":"native"}')["operators"]
+    expect({k: (x["asked"], x["backend"]) for k, x in o.items()}, {"norm": ("native",) * 2, "rope": ("native",) * 2, "attention": ("auto", "gallop")},
+           "what --op-config asks for")
 
 
 run_all(list(globals().items()))
