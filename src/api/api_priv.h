@@ -1,58 +1,56 @@
-/* api_priv.h - the state of a server: what its handlers, workers and engine thread share.
+/* api_priv.h - the state of a server.
  *
- * Belongs to the server's thread, except for the atomic members, the parts that have a lock, and those that
- * never change after api_open().
+ * It belongs to the server's thread, but for the atomic members, the parts that lock themselves (workers, the engine's
+ * thread, the queue, seeds, and what was logged once), and the options, which do not change.
  */
 #ifndef GALLOP_API_API_PRIV_H
 #define GALLOP_API_API_PRIV_H
 
-#include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "api/api.h"
+#include "api/crash_table.h"
 #include "api/engine_thread.h"
-#include "api/metrics.h"
+#include "api/http/metrics.h"
+#include "api/once.h"
+#include "api/queue.h"
+#include "api/seeds.h"
 #include "api/workers.h"
 #include "base/buf.h"
-#include "engine/engine.h"
 
-struct request;
+struct flight;
 
 struct api {
     struct api_options opt;
     struct server *server;
-    struct engine_thread relay;
-    struct workers front;
-    struct request *first;
-    size_t n_calls;
-    _Atomic size_t n_reserved; /* choices, or calls of which it is not known yet */
-    pthread_mutex_t places_lock;
-    size_t places_of[ENGINE_FAIR_KEYS]; /* of n_reserved, those of each key */
-    _Atomic size_t n_waiting_tokens;
+    struct engine_thread engine_thread;
+    struct workers workers;
+    struct flight *first; /* all flights */
+    size_t n_flights;
+    struct queue queue;
+    struct seeds seeds;
+    struct once once;
+    struct crash_table crash_table;
     _Atomic uint64_t n_over_memory; /* requests refused because of --max-request-memory */
-    _Atomic uint64_t n_seeds;
-    uint64_t secret; /* of seeds */
-    bool draining;
-    size_t max_len;
-    int64_t created; /* Unix time */
-    double started_s;
+    bool draining;                  /* the server shuts down */
+    size_t max_len;                 /* context length */
+    int64_t created;                /* Unix time */
+    double started_s;               /* clock */
     struct metrics metrics;
     struct metrics_now now;
-    uint64_t tokens_before; /* of the last step that was looked at */
+    uint64_t tokens_before; /* tokens that all steps before the latest one computed */
     double
         handed_s[ENGINE_THREAD_BATCHES]; /* [n_handed] clock: ends of steps whose tokens are being written */
     size_t n_handed;
-    double mean_s;           /* of the last requests, about */
-    double ping_s;           /* clock: when the streams that wait are told next */
-    uint64_t stalled_ns;     /* clock: when the step began that takes too long; 0: none does */
-    struct buf scratch;      /* of the server's thread */
-    struct api_running *row; /* [n_rows] crash_table.c */
-    size_t n_rows, next_row;
+    double mean_s;       /* seconds that a request takes: a running mean */
+    double ping_s;       /* clock: when streams that wait are pinged next */
+    uint64_t stalled_ns; /* clock: when the step that takes too long began; 0: none does */
+    struct buf scratch;  /* answers of the server's thread */
     void (*woken)(void *ctx);
     void *woken_ctx;
-    pthread_mutex_t unknown_lock;
-    char unknown[64][64]; /* names of fields and types that were said in the log */
-    size_t n_unknown;
 };
 
 #endif

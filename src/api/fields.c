@@ -27,25 +27,31 @@ struct row {
     const char *schema; /* OWN */
 };
 
-/* What each endpoint is called, and the field that it cannot be without. */
+/* The path of each endpoint, and the field that it cannot be without. */
+#define COMPUTED(letter, name, path, needs, form, gives, says)            {FIELDS_##name, path, needs},
+#define HANDLED(letter, name, path, needs, access, function, gives, says) {FIELDS_##name, path, needs},
+#define ANSWERED(path, access, function, gives, says)
+#define WRITTEN(path, access, function, gives, says)
 static const struct endpoint {
     unsigned endpoint;
     const char *path, *needs;
-} endpoints[] = {{FIELDS_COMPLETIONS, "/v1/completions", "prompt"},
-                 {FIELDS_CHAT, "/v1/chat/completions", "messages"},
-                 {FIELDS_TOKENIZE, "/tokenize", NULL},
-                 {FIELDS_DETOKENIZE, "/detokenize", "tokens"},
-                 {FIELDS_ABORT, "/abort_requests", "request_ids"},
-                 {FIELDS_MESSAGES, "/v1/messages", "messages"},
-                 {FIELDS_COUNT, "/v1/messages/count_tokens", "messages"},
-                 {FIELDS_RESPONSES, "/v1/responses", "input"},
-                 {FIELDS_EMBEDDINGS, "/v1/embeddings", "input"},
-                 {FIELDS_GENERATE, "/api/generate", NULL},
-                 {FIELDS_OLLAMA_CHAT, "/api/chat", NULL},
-                 {FIELDS_EMBED, "/api/embed", "input"},
-                 {FIELDS_EMBED_ONE, "/api/embeddings", "prompt"},
-                 {FIELDS_SHOW, "/api/show", NULL}};
-enum { N_ENDPOINTS = sizeof(endpoints) / sizeof(endpoints[0]) };
+} endpoints[FIELDS_N_ENDPOINTS] = {
+#include "api/routes.def"
+};
+#undef COMPUTED
+#undef HANDLED
+
+/* The letters of endpoints in fields.def. */
+#define COMPUTED(letter, name, path, needs, form, gives, says)            letter = FIELDS_##name,
+#define HANDLED(letter, name, path, needs, access, function, gives, says) letter = FIELDS_##name,
+enum {
+#include "api/routes.def"
+    P = FIELDS_OPTIONS
+};
+#undef COMPUTED
+#undef HANDLED
+#undef ANSWERED
+#undef WRITTEN
 
 static const char *describe(const json_t *v, char *out, size_t size)
 {
@@ -681,21 +687,6 @@ static int read_request_ids(struct fields *f, const json_t *v, struct err *e)
 
 /* ---- the table ---- */
 
-#define C          FIELDS_COMPLETIONS
-#define H          FIELDS_CHAT
-#define T          FIELDS_TOKENIZE
-#define D          FIELDS_DETOKENIZE
-#define A          FIELDS_ABORT
-#define M          FIELDS_MESSAGES
-#define K          FIELDS_COUNT
-#define R          FIELDS_RESPONSES
-#define E          FIELDS_EMBEDDINGS
-#define G          FIELDS_GENERATE
-#define O          FIELDS_OLLAMA_CHAT
-#define P          FIELDS_OPTIONS
-#define N          FIELDS_EMBED
-#define L          FIELDS_EMBED_ONE
-#define S          FIELDS_SHOW
 #define AT(member) offsetof(struct fields, member)
 #define BOOL(name, where, member, says) \
     {#name, where, BOOL, AT(member), NULL, 0, NULL, "boolean", says, NULL},
@@ -715,21 +706,6 @@ static int read_request_ids(struct fields *f, const json_t *v, struct err *e)
 static const struct row rows[] = {
 #include "api/fields.def"
 };
-#undef C
-#undef H
-#undef T
-#undef D
-#undef A
-#undef M
-#undef K
-#undef R
-#undef E
-#undef G
-#undef O
-#undef P
-#undef N
-#undef L
-#undef S
 #undef BOOL
 #undef INT
 #undef NUMBER
@@ -1048,14 +1024,14 @@ static void document_endpoint(unsigned endpoint, const char *method, const char 
 
 void fields_document(struct buf *out)
 {
-    for (size_t i = 0; i < N_ENDPOINTS; i++)
+    for (size_t i = 0; i < FIELDS_N_ENDPOINTS; i++)
         document_endpoint(endpoints[i].endpoint, "POST ", endpoints[i].path, out);
     document_endpoint(FIELDS_OPTIONS, "", "options", out);
 }
 
 const char *fields_needed(unsigned endpoint)
 {
-    for (size_t i = 0; i < N_ENDPOINTS; i++)
+    for (size_t i = 0; i < FIELDS_N_ENDPOINTS; i++)
         if (endpoints[i].endpoint == endpoint)
             return endpoints[i].needs;
     return NULL;

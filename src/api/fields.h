@@ -16,26 +16,31 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+/* The endpoints: a bit for each path of routes.def that has a body. */
+#define COMPUTED(letter, name, path, needs, form, gives, says)            FIELDS_AT_##name,
+#define HANDLED(letter, name, path, needs, access, function, gives, says) FIELDS_AT_##name,
+#define ANSWERED(path, access, function, gives, says)
+#define WRITTEN(path, access, function, gives, says)
+enum fields_at {
+#include "api/routes.def"
+    FIELDS_N_ENDPOINTS
+};
+#undef COMPUTED
+#undef HANDLED
+#define COMPUTED(letter, name, path, needs, form, gives, says) FIELDS_##name = 1 << FIELDS_AT_##name,
+#define HANDLED(letter, name, path, needs, access, function, gives, says) \
+    FIELDS_##name = 1 << FIELDS_AT_##name,
 enum {
-    FIELDS_COMPLETIONS = 1,
-    FIELDS_CHAT = 2,
-    FIELDS_TOKENIZE = 4,
-    FIELDS_DETOKENIZE = 8,
-    FIELDS_ABORT = 16,
-    FIELDS_MESSAGES = 32,
-    FIELDS_COUNT = 64,
-    FIELDS_RESPONSES = 128,
-    FIELDS_EMBEDDINGS = 256,
-    FIELDS_GENERATE = 512,
-    FIELDS_OLLAMA_CHAT = 1024,
-    FIELDS_OPTIONS = 2048, /* member `options` of Ollama's */
-    FIELDS_EMBED = 4096,
-    FIELDS_EMBED_ONE = 8192,
-    FIELDS_SHOW = 16384,
-    FIELDS_END = 32768, /* no endpoint has this bit, or a higher one */
+#include "api/routes.def"
+    FIELDS_OPTIONS = 1 << FIELDS_N_ENDPOINTS, /* member `options` of Ollama's requests */
+    FIELDS_END = FIELDS_OPTIONS << 1,         /* no endpoint has this bit, or a higher one */
 
     FIELDS_POOLED = FIELDS_EMBEDDINGS | FIELDS_EMBED | FIELDS_EMBED_ONE /* answers are vectors */
 };
+#undef COMPUTED
+#undef HANDLED
+#undef ANSWERED
+#undef WRITTEN
 
 /* Whether the model is asked to think before it answers; the chat template is told. */
 enum fields_thinking { FIELDS_THINKING_UNSAID, FIELDS_THINKING_OFF, FIELDS_THINKING_ON };

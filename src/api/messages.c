@@ -5,11 +5,17 @@
  * clients send them beside tool calls, become the empty text, and arguments of tool calls become objects,
  * because this is what templates are written for.
  */
+#include "api/messages.h"
+
 #include <string.h>
 #include <time.h>
 
-#include "api/messages.h"
+#include "api/api.h"
+#include "api/dialect/dialect.h"
+#include "api/request.h"
 #include "base/buf.h"
+#include "text/chat.h"
+#include "text/jinja/jinja.h"
 
 const json_t *messages_part_text(const json_t *part)
 {
@@ -92,19 +98,14 @@ static int convert(const json_t *from, size_t i, json_t *list, struct err *e)
     return rc;
 }
 
-bool messages_have_tools(const struct request *c)
-{
-    return json_array_size(c->f.tools) && c->f.tool_choice != TOOLS_NONE;
-}
-
 /* The variables of the template, with LIST as its messages; later ones win. */
-static int set_variables(struct request *c, json_t *o, json_t *list)
+static int set_variables(struct request *q, json_t *o, json_t *list)
 {
-    const struct fields *f = &c->f;
+    const struct fields *f = &q->field;
     int bad = 0;
 
-    if (c->api->opt.template_kwargs)
-        bad |= json_object_update(o, (json_t *)(uintptr_t)c->api->opt.template_kwargs);
+    if (q->server->template_kwargs)
+        bad |= json_object_update(o, (json_t *)(uintptr_t)q->server->template_kwargs);
     if (f->reasoning_effort)
         bad |= json_object_set_new(o, "reasoning_effort", json_string(f->reasoning_effort));
     if (f->thinking != FIELDS_THINKING_UNSAID) { /* the names that templates use */
@@ -117,7 +118,7 @@ static int set_variables(struct request *c, json_t *o, json_t *list)
     }
     if (f->kwargs)
         bad |= json_object_update(o, (json_t *)(uintptr_t)f->kwargs);
-    if (messages_have_tools(c) && c->api->opt.tools.place == TOOLS_IN_VARIABLE)
+    if (request_has_tools(q) && q->server->tools.place == TOOLS_IN_VARIABLE)
         bad |= json_object_set(o, "tools", (json_t *)(uintptr_t)f->tools);
     if (f->documents)
         bad |= json_object_set(o, "documents", (json_t *)(uintptr_t)f->documents);
@@ -152,20 +153,20 @@ static int add_end_tag(json_t *list, struct err *e)
 }
 
 /* New reference. */
-static int make_variables(struct request *c, json_t **out, struct err *e)
+static int make_variables(struct request *q, json_t **out, struct err *e)
 {
     json_t *o = json_object(), *list = json_array();
     int rc = o && list ? 0 : err_nomem(e, "messages");
 
-    for (size_t i = 0; i < json_array_size(c->f.messages) && rc == 0; i++)
-        rc = convert(json_array_get(c->f.messages, i), i, list, e);
+    for (size_t i = 0; i < json_array_size(q->field.messages) && rc == 0; i++)
+        rc = convert(json_array_get(q->field.messages, i), i, list, e);
     if (rc == 0)
-        rc = roles_fit(&c->api->opt.roles, list, e);
+        rc = roles_fit(&q->server->roles, list, e);
     if (rc == 0)
-        rc = tools_fit(&c->api->opt.tools, list, messages_have_tools(c) ? c->f.tools : NULL, e);
-    if (rc == 0 && c->f.continue_final_message)
+        rc = tools_fit(&q->server->tools, list, request_has_tools(q) ? q->field.tools : NULL, e);
+    if (rc == 0 && q->field.continue_final_message)
         rc = add_end_tag(list, e);
-    if (rc == 0 && set_variables(c, o, list) != 0)
+    if (rc == 0 && set_variables(q, o, list) != 0)
         rc = err_nomem(e, "messages");
     json_decref(list);
     if (rc)
@@ -199,30 +200,30 @@ static int leave_open(struct buf *out, size_t from, struct err *e)
     return 0;
 }
 
-int messages_render(struct request *c, struct buf *out, struct buf *origin, struct err *e)
+int messages_render(struct request *q, struct buf *out, struct buf *origin, struct err *e)
 {
-    const struct api_options *o = &c->api->opt;
+    const struct api_options *o = q->server;
     time_t seconds = time(NULL);
     json_t *given, *variables = NULL;
     size_t from = out->len;
     struct tm now;
     int rc;
 
-    if (c->f.continue_final_message && c->f.add_generation_prompt)
+    if (q->field.continue_final_message && q->field.add_generation_prompt)
         return fields_blame(
-            &c->f, "continue_final_message",
+            &q->field, "continue_final_message",
             err_set(e, ERR_INPUT, "continue_final_message and add_generation_prompt cannot both be true"));
     if (!o->chat)
         return err_set(e, ERR_INPUT, "%s", o->chat_missing);
-    if ((rc = make_variables(c, &given, e)) != 0)
+    if ((rc = make_variables(q, &given, e)) != 0)
         return rc;
     localtime_r(&seconds, &now);
-    if ((rc = chat_variables(o->chat, given, c->f.add_generation_prompt, &variables, e)) == 0)
+    if ((rc = chat_variables(o->chat, given, q->field.add_generation_prompt, &variables, e)) == 0)
         rc = o->plain_user_text
                  ? chat_render_marked(o->chat, o->template, variables, NULL, &now, out, origin, e)
              : o->template ? jinja_render(o->template, variables, &now, NULL, out, e)
                            : chat_render(o->chat, variables, NULL, &now, out, e);
-    if (rc == 0 && c->f.continue_final_message)
+    if (rc == 0 && q->field.continue_final_message)
         rc = leave_open(out, from, e);
     json_decref(variables);
     json_decref(given);

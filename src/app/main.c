@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "api/api.h"
+#include "api/http/document.h"
 #include "app/manual.h"
 #include "app/options.h"
 #include "app/print.h"
@@ -119,7 +119,7 @@ static int main_dispatch(int argc, char **argv)
         return 0;
     }
     if (argc > 1 && strcmp(verb, "help") == 0 && strcmp(argv[1], "--api") == 0) {
-        api_document(&page);
+        document_write(&page);
         print_page(&page);
         return 0;
     }

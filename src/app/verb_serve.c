@@ -17,6 +17,8 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "api/crash_table.h"
+#include "api/http/keys.h"
 #include "api/markup/markup.h"
 #include "app/crash.h"
 #include "app/input.h"
@@ -36,9 +38,12 @@
 #include "engine/engine.h"
 #include "engine/find_model.h"
 #include "kern/roof.h"
+#include "net/cors.h"
+#include "net/server.h"
 #include "net/systemd.h"
 #include "net/tls/tls.h"
 #include "page/page.h"
+#include "text/chat.h"
 #include "text/jinja/jinja.h"
 
 /* One of the two kinds of keys: those of clients, and those of administration. */
@@ -265,7 +270,7 @@ static struct api *volatile computing; /* for the report of a crash only */
 /* In the handler of a crash: the requests in the house, without what they say. */
 static void describe_requests(void)
 {
-    const struct api_running *r = NULL;
+    const struct crash_table_row *r = NULL;
     size_t n = 0;
 
     if (computing)

@@ -3,13 +3,14 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "api/anthropic.h"
+#include "api/dialect/dialect.h"
+#include "api/once.h"
 #include "api/request.h"
-#include "api/responses.h"
+#include "base/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static struct api api = {.unknown_lock = PTHREAD_MUTEX_INITIALIZER};
+static struct once once = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void ignore(void *ctx, const char *name)
 {
@@ -36,25 +37,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const struct {
         unsigned endpoint;
         const struct dialect *form;
-    } targets[] = {{FIELDS_MESSAGES, &anthropic_form},
-                   {FIELDS_COUNT, &anthropic_form},
-                   {FIELDS_RESPONSES, &responses_form}};
+    } targets[] = {{FIELDS_MESSAGES, &anthropic_dialect},
+                   {FIELDS_COUNT, &anthropic_dialect},
+                   {FIELDS_RESPONSES, &responses_dialect}};
 
     json_set_alloc_funcs(mem_lib_alloc, mem_free);
     for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
-        struct request c = {.api = &api, .route = "/", .endpoint = targets[i].endpoint};
-        const char *needs = fields_needed(c.endpoint);
+        struct request q = {.once = &once, .origin.route = "/", .endpoint = targets[i].endpoint};
+        const char *needs = fields_needed(q.endpoint);
         struct err e = {0};
-        int rc = fields_read(&c.f, c.endpoint, (const char *)data, size, ignore, NULL, &e);
+        int rc = fields_read(&q.field, q.endpoint, (const char *)data, size, ignore, NULL, &e);
 
-        if (rc == 0 && json_object_get(c.f.body, needs) && !json_is_null(json_object_get(c.f.body, needs))) {
-            rc = targets[i].form->read(&c, &e);
+        if (rc == 0 && json_object_get(q.field.body, needs) &&
+            !json_is_null(json_object_get(q.field.body, needs))) {
+            rc = targets[i].form->read(&q, &e);
             if (rc == 0)
-                check(&c.f);
+                check(&q.field);
         }
         if (rc && (rc != e.code || e.msg[0] == 0))
             abort();
-        fields_fini(&c.f);
+        fields_fini(&q.field);
     }
     if (mem_live_blocks())
         abort();

@@ -6,6 +6,7 @@
 
 #include "api/api.h"
 #include "engine/executor.h"
+#include "net/server.h"
 
 extern struct demo {
     struct gallop *engine;

@@ -4,9 +4,10 @@
  */
 #include <unistd.h>
 
-#include "api/answer.h"
+#include "api/api_priv.h"
+#include "api/dialect/dialect.h"
+#include "api/flight.h"
 #include "api/prepare.h"
-#include "api/request.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -195,17 +196,17 @@ static void a_drain_ends_what_runs_and_refuses_the_rest(void **state)
 /* Long prompts that nobody has begun to read do not hold up the end. */
 static void what_is_not_begun_at_the_end_is_refused(void **state)
 {
-    struct request c = {.api = demo.api, .form = &answer_completions_form, .unwanted = true};
+    struct flight f = {.api = demo.api, .q.dialect = &openai_completions, .unwanted = true};
 
-    buf_init(&c.reply, MEM_API);
-    buf_init(&c.body, MEM_API);
-    buf_str(&c.body, "{\"prompt\":[5]}");
-    prepare_request(&c.job);
-    assert_int_equal(c.status, 503);
-    assert_non_null(strstr(c.reply.data, "the server is shutting down"));
-    assert_int_equal(c.n_prompts, 0);
-    buf_fini(&c.reply);
-    buf_fini(&c.body);
+    buf_init(&f.reply, MEM_API);
+    buf_init(&f.body, MEM_API);
+    buf_str(&f.body, "{\"prompt\":[5]}");
+    prepare_request(&f.job);
+    assert_int_equal(f.status, 503);
+    assert_non_null(strstr(f.reply.data, "the server is shutting down"));
+    assert_int_equal(f.q.n_prompts, 0);
+    buf_fini(&f.reply);
+    buf_fini(&f.body);
 }
 
 /* The request is with the front when it is asked to end: nothing of its body is known. */

@@ -1,120 +1,127 @@
-/* test_dialect.c - answers in blocks: which piece goes into which block, whatever comes in one event. */
+/* test_dialect.c - answers in blocks: which piece goes into which block, whatever comes in one event; and the errors
+ * of dialects.
+ */
 #include <math.h>
 
-#include "api/answer.h"
-#include "api/anthropic.h"
+#include "api/api.h"
+#include "api/dialect/blocks.h"
+#include "api/dialect/dialect.h"
 #include "api/request.h"
-#include "api/responses.h"
 #include "base/buf.h"
+#include "base/mem.h"
 
+static struct answer_prompt prompt;
+static struct answer_choice choice;
+static struct answer answer = {.prompt = &prompt, .n_prompts = 1, .choice = &choice, .n_choices = 1};
+static struct blocks written;
 static struct buf said; /* what was written, in short */
 
-static void open_block(struct request *c, struct request_choice *h, const char *id, const char *name,
-                       struct buf *out)
+static void open_block(const struct dialect_writer *w, const char *id, const char *name, struct buf *out)
 {
     buf_fmt(out, "[%s%s ",
-            h->block == DIALECT_CALL   ? "call "
-            : h->block == DIALECT_TEXT ? "text"
-                                       : "reasoning",
+            written.kind == BLOCKS_CALL   ? "call "
+            : written.kind == BLOCKS_TEXT ? "text"
+                                          : "reasoning",
             name ? name : "");
 }
 
-static void add(struct request *c, struct request_choice *h, const char *text, size_t n, struct buf *out)
+static void add(const struct dialect_writer *w, const char *text, size_t n, struct buf *out)
 {
     buf_add(out, text, n);
 }
 
-static void close_block(struct request *c, struct request_choice *h, struct buf *out)
+static void close_block(const struct dialect_writer *w, struct buf *out)
 {
     buf_str(out, "]");
 }
 
-static const struct dialect_blocks blocks = {open_block, add, close_block};
-
-/* One event of H. */
-static void event(struct request_choice *h, const char *reasoning, const char *text, const char *calls)
+/* A tool call NAME, or the rest of one (NULL), in the next event. */
+static void call(const char *name, const char *arguments)
 {
-    buf_str(&h->reasoning, reasoning);
-    buf_str(&h->text, text);
-    buf_str(&h->calls, calls);
-    dialect_put_blocks(NULL, h, &blocks, &said);
-    dialect_sent(h);
+    struct answer_calls *c = &choice.calls;
+    struct answer_call *v;
+
+    assert_true(mem_grow((void **)&c->v, &c->cap, c->n + 1, sizeof(*c->v), MEM_API));
+    v = &c->v[c->n];
+    *v = (struct answer_call){.begins = name, .id = "i", .name = c->text.len};
+    buf_str(&c->text, name ? name : "");
+    buf_char(&c->text, 0);
+    v->arguments = c->text.len;
+    v->n_arguments = strlen(arguments);
+    buf_str(&c->text, arguments);
+    c->n_ready = ++c->n;
+}
+
+/* An event of what was added. */
+static void event(const char *reasoning, const char *text)
+{
+    static const struct blocks_writer blocks = {open_block, add, close_block};
+
+    buf_str(&choice.reasoning, reasoning);
+    buf_str(&choice.text, text);
+    blocks_put(NULL, &written, &blocks, &choice, &said);
+    answer_sent(&choice);
     assert_false(said.oom);
 }
 
 static int begin(void **state)
 {
-    static struct request_choice h;
-
     json_set_alloc_funcs(mem_lib_alloc, mem_free);
-    h = (struct request_choice){.text.tag = MEM_API,
-                                .reasoning.tag = MEM_API,
-                                .calls.tag = MEM_API,
-                                .head.tag = MEM_API,
-                                .said.tag = MEM_API,
-                                .items.tag = MEM_API};
+    choice = (struct answer_choice){.text.tag = MEM_API, .reasoning.tag = MEM_API, .calls.text.tag = MEM_API};
+    written = (struct blocks){.n = 0};
     said = (struct buf){.tag = MEM_API};
-    *state = &h;
     return 0;
 }
 
 static int end(void **state)
 {
-    struct request_choice *h = *state;
-
-    buf_fini(&h->text);
-    buf_fini(&h->reasoning);
-    buf_fini(&h->calls);
-    buf_fini(&h->head);
-    buf_fini(&h->said);
-    buf_fini(&h->items);
+    answer_fini(&answer);
     buf_fini(&said);
     return 0;
 }
 
-#define CALL(n, name, arguments) \
-    "{\"index\":" n ",\"id\":\"i\",\"function\":{\"name\":\"" name "\",\"arguments\":\"" arguments "\"}}"
-#define REST(n, arguments) "{\"index\":" n ",\"function\":{\"arguments\":\"" arguments "\"}}"
-
 static void pieces_alone_are_blocks_one_behind_another(void **state)
 {
-    struct request_choice *h = *state;
-
-    event(h, "why", "", "");
-    event(h, "", "a", "");
-    event(h, "", "b", "");
-    event(h, "", "", CALL("0", "f", "{"));
-    event(h, "", "", REST("0", "}"));
-    h->ended = true;
-    event(h, "", "", CALL("1", "g", "{}"));
+    event("why", "");
+    event("", "a");
+    event("", "b");
+    call("f", "{");
+    event("", "");
+    call(NULL, "}");
+    event("", "");
+    choice.state = ANSWER_ENDED;
+    call("g", "{}");
+    event("", "");
     assert_string_equal(said.data, "[reasoning why][text ab][call f {}][call g {}]");
 }
 
-/* The rest of a call's arguments belongs to it, also where text that stood behind the call comes with it. */
+/* The rest of a call's arguments belongs to it, also if text that followed the call comes with it. */
 static void the_rest_of_a_call_does_not_become_text(void **state)
 {
-    struct request_choice *h = *state;
-
-    event(h, "", "", CALL("0", "f", "{1"));
-    h->ended = true;
-    event(h, "", "done", REST("0", "2}") "," CALL("1", "g", "{}"));
+    call("f", "{1");
+    event("", "");
+    choice.state = ANSWER_ENDED;
+    call(NULL, "2}");
+    call("g", "{}");
+    event("", "done");
     assert_string_equal(said.data, "[call f {12}][text done][call g {}]");
 }
 
-/* Where the answer is cut, the items in front of its last are whole, as they are in a stream. */
+/* If an answer is cut, only the last item is incomplete, as in a stream. */
 static void only_the_last_item_of_a_cut_response_is_incomplete(void **state)
 {
     static const char *const names[] = {"m"};
-    struct request_choice *h = *state;
-    struct api a = {.opt = {.name = names, .n_names = 1}};
-    struct request_prompt p = {.n_cached = 0};
-    struct request c = {.api = &a, .prompt = &p, .choice = h, .f = {.temperature = NAN, .top_p = NAN}};
+    struct api_options o = {.name = names, .n_names = 1};
+    struct request q = {.server = &o, .field = {.temperature = NAN, .top_p = NAN}};
+    struct dialect_writer w = {.q = &q, .a = &answer};
 
-    buf_str(&h->reasoning, "why");
-    buf_str(&h->text, "becau");
-    h->ended = true;
-    h->finish = GALLOP_FINISH_LENGTH;
-    responses_form.whole(&c, &said);
+    buf_str(&choice.reasoning, "why");
+    buf_str(&choice.text, "becau");
+    choice.state = ANSWER_ENDED;
+    choice.finish = GALLOP_FINISH_LENGTH;
+    assert_true(responses_dialect.open(&w));
+    responses_dialect.whole(&w, &said);
+    responses_dialect.close(&w);
     assert_non_null(strstr(said.data, "\"type\":\"reasoning\",\"status\":\"completed\""));
     assert_non_null(strstr(said.data, "\"type\":\"message\",\"status\":\"incomplete\""));
 }
@@ -143,13 +150,13 @@ static void an_error_has_the_type_of_another_status(void **state)
 
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
         buf_clear(&said);
-        answer_chat_form.error(&said, types[i].status, "so", i % 2 ? "n" : NULL);
+        openai_chat.error(&said, types[i].status, "so", i % 2 ? "n" : NULL);
         snprintf(wanted, sizeof(wanted),
                  "{\"error\":{\"message\":\"so\",\"type\":\"%s\",\"param\":%s,\"code\":%d}}", types[i].openai,
                  i % 2 ? "\"n\"" : "null", types[i].status);
         assert_string_equal(said.data, wanted);
         buf_clear(&said);
-        anthropic_form.error(&said, types[i].status, "so", i % 2 ? "n" : NULL);
+        anthropic_dialect.error(&said, types[i].status, "so", i % 2 ? "n" : NULL);
         snprintf(wanted, sizeof(wanted),
                  "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":\"so\",\"param\":%s}}",
                  types[i].anthropic, i % 2 ? "\"n\"" : "null");

@@ -5,7 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "api/request.h"
+#include "api/api_priv.h"
+#include "api/flight.h"
 #include "demo.h"
 
 enum { N_IDS = 700, N_ASKED = 5 };
@@ -26,11 +27,11 @@ static double front_s(void)
 {
     double sum = 0;
 
-    for (size_t i = 0; i < demo.api->front.n; i++) {
+    for (size_t i = 0; i < demo.api->workers.n; i++) {
         struct timespec t;
         clockid_t clock;
 
-        assert_int_equal(pthread_getcpuclockid(demo.api->front.thread[i].id, &clock), 0);
+        assert_int_equal(pthread_getcpuclockid(demo.api->workers.thread[i].id, &clock), 0);
         assert_int_equal(clock_gettime(clock, &t), 0);
         sum += (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
     }
@@ -80,7 +81,7 @@ static void who_leaves_meanwhile_is_forgotten(void **state)
 
         do
             server_poll(demo.server);
-        while (!demo.api->first || !(demo.api->first->listing || demo.api->first->begun));
+        while (!demo.api->first || demo.api->first->state < FLIGHT_BEGUN);
         close(fd);
         demo_await_silence();
     }

@@ -1,5 +1,5 @@
 /* test_keys.c - API keys: who has one, and files of them. */
-#include "api/keys.h"
+#include "api/http/keys.h"
 
 static char name[KEYS_NAME], other[KEYS_NAME];
 

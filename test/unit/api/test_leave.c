@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "api/crash_table.h"
 #include "base/clock.h"
 #include "demo.h"
 #include "engine/engine_priv.h"
@@ -99,7 +100,7 @@ static void check_answer(int fd)
 static size_t n_submitted(void)
 {
     size_t n, n_used = 0;
-    const struct api_running *r = api_running(demo.api, &n);
+    const struct crash_table_row *r = api_running(demo.api, &n);
 
     for (size_t i = 0; i < n; i++)
         n_used += atomic_load(&r[i].used);

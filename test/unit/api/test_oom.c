@@ -8,8 +8,9 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "api/api_priv.h"
 #include "api/fields.h"
-#include "api/request.h"
+#include "api/flight.h"
 #include "base/buf.h"
 #include "base/mem.h"
 #include "demo.h"
@@ -187,14 +188,14 @@ enum { N_TEXTS = 24 };
 
 /* The texts of an answer by the names of their members, those of several events behind one another; of counts
  * the last. */
-struct answer {
+struct outcome {
     char name[N_TEXTS][32];
     struct buf text[N_TEXTS];
     size_t n_texts;
     bool fails; /* it says that something went wrong */
 };
 
-static void add_text(struct answer *a, const char *name, const char *text, bool last)
+static void add_text(struct outcome *a, const char *name, const char *text, bool last)
 {
     size_t i = 0;
 
@@ -223,7 +224,7 @@ static bool is_compared(const char *name)
     return true;
 }
 
-static void add_value(struct answer *a, const char *name, const json_t *v)
+static void add_value(struct outcome *a, const char *name, const json_t *v)
 {
     const char *key;
     json_t *child;
@@ -245,11 +246,11 @@ static void add_value(struct answer *a, const char *name, const json_t *v)
 }
 
 /* TEXT is what came; the JSON of all its lines that hold some. */
-static void read_answer(struct answer *a, const char *text)
+static void read_answer(struct outcome *a, const char *text)
 {
     const char *line = strstr(text, "\r\n\r\n");
 
-    *a = (struct answer){.n_texts = 0};
+    *a = (struct outcome){.n_texts = 0};
     for (line = line ? line + 4 : ""; *line; line += strcspn(line, "\n"), line += *line == '\n') {
         size_t n = strcspn(line, "\n");
         bool event = strncmp(line, "data: ", 6) == 0;
@@ -260,13 +261,13 @@ static void read_answer(struct answer *a, const char *text)
     }
 }
 
-static void free_answer(struct answer *a)
+static void free_answer(struct outcome *a)
 {
     for (size_t i = 0; i < a->n_texts; i++)
         buf_fini(&a->text[i]);
 }
 
-static const char *text_of(const struct answer *a, const char *name)
+static const char *text_of(const struct outcome *a, const char *name)
 {
     for (size_t i = 0; i < a->n_texts; i++)
         if (strcmp(a->name[i], name) == 0)
@@ -275,7 +276,7 @@ static const char *text_of(const struct answer *a, const char *name)
 }
 
 /* The name of a text in which A is not what B is, or NULL. */
-static const char *differ(const struct answer *a, const struct answer *b)
+static const char *differ(const struct outcome *a, const struct outcome *b)
 {
     for (size_t i = 0; i < b->n_texts; i++)
         if (strcmp(text_of(a, b->name[i]), b->text[i].data) != 0)
@@ -312,7 +313,7 @@ static void the_script_is_said_in_every_form(void **state)
 
 static void a_difference_is_seen(void **state)
 {
-    struct answer a, b;
+    struct outcome a, b;
 
     read_answer(&a, "x\r\n\r\ndata: {\"content\":\"ab\",\"id\":\"1\"}\n\ndata: {\"delta\":{\"content\":\"c\"}"
                     "}\n\ndata: [DONE]\n\n");
@@ -331,10 +332,10 @@ static void a_difference_is_seen(void **state)
 }
 
 /* Request I with allocation N failing; true if it did fail. */
-static bool try_at(int i, long n, const struct answer *wanted)
+static bool try_at(int i, long n, const struct outcome *wanted)
 {
     const char *text, *what;
-    struct answer a;
+    struct outcome a;
     bool failed;
     int status;
 
@@ -362,7 +363,7 @@ static void memory_that_runs_out_makes_no_answer_wrong(void **state)
 
     for (int i = 0; i < N_REQUESTS; i++) {
         int n_failed = 0, n_good = 0;
-        struct answer wanted;
+        struct outcome wanted;
 
         read_answer(&wanted, ask(i));
         for (long n = 1 + i % step; n < 100000 && n_good < 3; n += step)
@@ -405,7 +406,7 @@ static void lose_event(int i, long n)
 {
     int fd = demo_post(requests[i].path, "", requests[i].body);
     const char *text;
-    struct answer a;
+    struct outcome a;
 
     while (!atomic_load(&step_waits))
         server_poll(demo.server);
@@ -450,11 +451,11 @@ static void a_lost_event_ends_a_stream_of_messages_with_an_error(void **state)
 
 /* The answer of request STOPS when allocation N fails of those that the thread of the sockets makes for it:
  * meanwhile all has been computed and no other thread runs. True: it did fail. */
-static bool lose_of_answer(long n, const struct answer *wanted)
+static bool lose_of_answer(long n, const struct outcome *wanted)
 {
     uint64_t before = engine_loop(demo.engine)->n_finished;
     const char *text, *what;
-    struct answer a;
+    struct outcome a;
     bool failed;
     int fd;
 
@@ -462,7 +463,7 @@ static bool lose_of_answer(long n, const struct answer *wanted)
     fd = demo_post(requests[STOPS].path, "", requests[STOPS].body);
     while (!atomic_load(&step_waits))
         server_poll(demo.server);
-    while (api_n_computing(demo.api) == 0 || demo.api->first->busy)
+    while (api_n_computing(demo.api) == 0 || flight_is_with_worker(demo.api->first))
         server_poll(demo.server);
     atomic_store(&step_waits, false);
     while (*(volatile uint64_t *)&engine_loop(demo.engine)->n_finished == before)
@@ -483,7 +484,7 @@ static bool lose_of_answer(long n, const struct answer *wanted)
 
 static void memory_that_runs_out_loses_no_stop_string(void **state)
 {
-    struct answer wanted;
+    struct outcome wanted;
     long n = 1;
 
     atomic_store(&step_passed, true);
@@ -542,7 +543,7 @@ static void a_lost_event_leaves_the_neighbour_as_it_is(void **state)
     for (int i = 0; i < 2; i++) {
         fd[i] = demo_post("/v1/completions", "", asked[i]);
         await_step();
-        while (api_n_computing(demo.api) < (size_t)i + 1 || demo.api->first->busy)
+        while (api_n_computing(demo.api) < (size_t)i + 1 || flight_is_with_worker(demo.api->first))
             server_poll(demo.server);
     }
     atomic_store(&step_waits, false);
@@ -554,7 +555,7 @@ static void a_lost_event_leaves_the_neighbour_as_it_is(void **state)
         usleep(100);
     mem_fail_at(0);
     for (int i = 0; i < 2; i++) {
-        struct answer a, alone;
+        struct outcome a, alone;
 
         read_answer(&a, demo_answer(fd[i]));
         n_failed += a.fails;

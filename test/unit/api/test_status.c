@@ -1,12 +1,13 @@
-/* test_status.c - gauges and the time to come back, of calls and figures of the engine that are given. */
-#include "api/request.h"
-#include "api/status.h"
+/* test_status.c - gauges and the time to come back, of requests and figures of the engine that are given. */
+#include "api/api_priv.h"
+#include "api/flight.h"
+#include "api/http/status.h"
 
 static const char *const names[] = {"m", "alias"};
 
 static void answers_run_or_wait(void **state)
 {
-    struct request second = {.n_reserved = 3}, first = {.n_reserved = 4, .next = &second};
+    struct flight second = {.places.n = 3}, first = {.places.n = 4, .next = &second};
     struct api a = {.opt = {.name = names, .n_names = 2, .max_running = 2}, .first = &first};
     struct metrics_now now;
 
@@ -33,9 +34,9 @@ static void who_comes_too_early_comes_back_when_the_queue_is_gone(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct request c = {.n_reserved = rows[i].n};
+        struct flight f = {.places.n = rows[i].n};
         struct api a = {
-            .opt = {.name = names, .n_names = 1, .max_running = 2}, .first = &c, .mean_s = rows[i].mean_s};
+            .opt = {.name = names, .n_names = 1, .max_running = 2}, .first = &f, .mean_s = rows[i].mean_s};
 
         a.now.stats.n_running = rows[i].running;
         if (status_retry_s(&a) != rows[i].s)

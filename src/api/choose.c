@@ -1,0 +1,190 @@
+/* choose.c - the fields of a request that say how tokens are chosen, as the engine takes them. */
+#include "api/choose.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "api/request.h"
+#include "api/seeds.h"
+#include "base/arena.h"
+#include "engine/engine.h"
+#include "text/tok/tok.h"
+
+static int32_t *copy_ids(struct arena *m, const json_t *list, size_t *n)
+{
+    int32_t *ids = arena_alloc(m, json_array_size(list) * sizeof(*ids));
+
+    *n = ids ? json_array_size(list) : 0;
+    for (size_t i = 0; i < *n; i++)
+        ids[i] = (int32_t)json_integer_value(json_array_get(list, i));
+    return ids;
+}
+
+/* The texts of V, which is a string or a list of strings. Borrowed. */
+static struct sampling_str *point_at_texts(struct arena *m, const json_t *v, size_t *n)
+{
+    size_t count = json_is_array(v) ? json_array_size(v) : 1;
+    struct sampling_str *texts = arena_zalloc(m, count, sizeof(*texts));
+
+    *n = texts ? count : 0;
+    for (size_t i = 0; i < *n; i++) {
+        const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
+
+        texts[i] = (struct sampling_str){json_string_value(one), json_string_length(one)};
+    }
+    return texts;
+}
+
+static bool read_stop(struct request *q, struct arena *m, struct sampling *s)
+{
+    s->stop = point_at_texts(m, q->field.stop, &s->n_stop);
+    sampling_mark(s, SAMPLING_STOP);
+    return s->stop != NULL;
+}
+
+static bool read_bad_words(struct request *q, struct arena *m, struct sampling *s)
+{
+    s->bad_words = point_at_texts(m, q->field.bad_words, &s->n_bad_words);
+    sampling_mark(s, SAMPLING_BAD_WORDS);
+    return s->bad_words != NULL;
+}
+
+static bool read_bias(struct request *q, struct arena *m, struct sampling *s)
+{
+    const char *key;
+    json_t *v;
+
+    s->bias = arena_zalloc(m, json_object_size(q->field.logit_bias), sizeof(*s->bias));
+    if (!s->bias)
+        return false;
+    json_object_foreach((json_t *)(uintptr_t)q->field.logit_bias, key, v) s->bias[s->n_bias++] =
+        (struct sampling_bias){(int32_t)atoll(key), (float)json_number_value(v)};
+    sampling_sort(s);
+    sampling_mark(s, SAMPLING_LOGIT_BIAS);
+    return true;
+}
+
+/* Takes the tokens of the request, and those that end an answer behind a tool call. */
+static bool read_stop_tokens(struct request *q, struct arena *m, struct sampling *s)
+{
+    const struct tok *tok = engine_info(q->server->engine)->tok;
+    size_t n = json_array_size(q->field.stop_token_ids);
+    int32_t *ids = arena_alloc(m, (n + MARKUP_MAX_STOP) * sizeof(*ids));
+
+    if (!ids)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        ids[i] = (int32_t)json_integer_value(json_array_get(q->field.stop_token_ids, i));
+    q->n_ends_of_call = 0;
+    for (size_t i = 0; q->calls && i < MARKUP_MAX_STOP && q->calls->stop[i]; i++)
+        if (tok && tok_id_of(tok, q->calls->stop[i], strlen(q->calls->stop[i]), &ids[n]))
+            q->end_of_call[q->n_ends_of_call++] = ids[n++];
+    s->stop_token = ids;
+    s->n_stop_token = n;
+    if (n)
+        sampling_mark(s, SAMPLING_STOP_TOKEN);
+    return true;
+}
+
+/* Takes each token id once. */
+static bool read_logprob_ids(struct request *q, struct arena *m, struct sampling *s)
+{
+    size_t n, kept = 0;
+    int32_t *id = copy_ids(m, q->field.logprob_ids, &n);
+
+    for (size_t i = 0; i < n; i++) {
+        size_t k = 0;
+
+        while (k < kept && id[k] != id[i])
+            k++;
+        id[k] = id[i];
+        kept += k == kept;
+    }
+    s->logprob_id = id;
+    s->n_logprob_ids = kept;
+    return id != NULL;
+}
+
+static bool read_lists(struct request *q, struct arena *m, struct sampling *s)
+{
+    if ((q->field.stop && !read_stop(q, m, s)) || (q->field.logit_bias && !read_bias(q, m, s)))
+        return false;
+    if ((q->field.stop_token_ids || q->calls) && !read_stop_tokens(q, m, s))
+        return false;
+    if (q->field.bad_words && !read_bad_words(q, m, s))
+        return false;
+    if (q->field.allowed && !(s->allowed = copy_ids(m, q->field.allowed, &s->n_allowed)))
+        return false;
+    return !q->field.logprob_ids || read_logprob_ids(q, m, s);
+}
+
+#define TAKE(s, given, field, value, bit)     \
+    do {                                      \
+        if (given) {                          \
+            (s)->field = value;               \
+            sampling_mark(s, SAMPLING_##bit); \
+        }                                     \
+    } while (0)
+
+static void read_numbers(struct request *q, struct sampling *s)
+{
+    const struct fields *f = &q->field;
+    bool neutral = q->server->neutral;
+    int64_t most = request_max_tokens(q);
+
+    TAKE(s, true, max_new_tokens, most < 0 ? SIZE_MAX : (size_t)most, MAX_NEW_TOKENS);
+    TAKE(s, true, min_new_tokens, f->min_tokens > 0 ? (size_t)f->min_tokens : 0, MIN_NEW_TOKENS);
+    TAKE(s, true, do_sample, true, DO_SAMPLE); /* a temperature of 0 is greedy */
+    TAKE(s, true, ignore_eos, f->ignore_eos, IGNORE_EOS);
+    TAKE(s, !isnan(f->temperature) || neutral, temperature, isnan(f->temperature) ? 1 : f->temperature,
+         TEMPERATURE);
+    TAKE(s, !isnan(f->top_p) || neutral, top_p, isnan(f->top_p) ? 1 : f->top_p, TOP_P);
+    TAKE(s, f->top_k >= -1 || neutral, top_k, f->top_k > 0 ? (size_t)f->top_k : 0, TOP_K);
+    TAKE(s, !isnan(f->min_p) || neutral, min_p, isnan(f->min_p) ? 0 : f->min_p, MIN_P);
+    TAKE(s, !isnan(f->repetition_penalty) || neutral, repetition_penalty,
+         isnan(f->repetition_penalty) ? 1 : f->repetition_penalty, REPETITION_PENALTY);
+    TAKE(s, !isnan(f->frequency_penalty), frequency_penalty, f->frequency_penalty, FREQUENCY_PENALTY);
+    TAKE(s, !isnan(f->presence_penalty), presence_penalty, f->presence_penalty, PRESENCE_PENALTY);
+    TAKE(s, f->logprobs >= 0, logprobs, (int)f->logprobs, LOGPROBS);
+    TAKE(s, f->best_of > f->n && f->logprobs < 0, logprobs, 0, LOGPROBS);
+    TAKE(s, f->chat_logprobs, logprobs, f->top_logprobs > 0 ? (int)f->top_logprobs : 0, LOGPROBS);
+    s->include_stop = f->include_stop;
+    TAKE(s, f->has_seed, seed, f->seed, SEED);
+}
+
+/* Gives a request without a seed one of its own, unless the server has a seed for all. It has 53 bits, so that readers
+ * of JSON that keep numbers as doubles give it back unchanged. The log has it where tokens are drawn. */
+static void choose_seed(struct request *q, struct seeds *seeds, struct sampling *s)
+{
+    struct sampling merged;
+
+    if (q->field.has_seed || q->server->has_seed)
+        return;
+    q->seed = seeds_next(seeds) >> 11;
+    TAKE(s, true, seed, q->seed, SEED);
+    sampling_merge(&merged, s, engine_info(q->server->engine)->defaults);
+    q->draws = !(q->endpoint & FIELDS_POOLED) && !sampling_is_greedy(&merged);
+}
+
+bool choose_sampling(struct request *q, struct seeds *seeds, struct arena *m, struct sampling *s)
+{
+    sampling_default(s);
+    read_numbers(q, s);
+    choose_seed(q, seeds, s);
+    return read_lists(q, m, s);
+}
+
+const char *choose_field(const char *member)
+{
+    static const struct {
+        const char *member, *field;
+    } names[] = {
+        {"min_new_tokens", "min_tokens"}, {"max_new_tokens", "max_tokens"}, {"stop_token", "stop_token_ids"}};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(member, names[i].member) == 0)
+            return names[i].field;
+    return member;
+}

@@ -1,0 +1,110 @@
+/* dialect.c - what several dialects write in the same way. */
+#include "api/dialect/dialect.h"
+#include "api/schema.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/buf.h"
+
+static const char *type_of(int status)
+{
+    switch (status) {
+    case 401: return "AuthenticationError";
+    case 403: return "PermissionDeniedError";
+    case 404: return "NotFoundError";
+    case 405: return "MethodNotAllowedError";
+    case 408: return "RequestTimeoutError";
+    case 413: return "PayloadTooLargeError";
+    case 415: return "UnsupportedMediaTypeError";
+    case 429: return "RateLimitError";
+    case 431: return "HeadersTooLargeError";
+    case 501: return "NotImplementedError";
+    case 503: return "ServiceUnavailableError";
+    case 504: return "TimeoutError";
+    default: return status >= 500 ? "InternalServerError" : "BadRequestError";
+    }
+}
+
+bool dialect_is(const json_t *v, const char *text)
+{
+    const char *own = json_string_value(v);
+
+    return own && strcmp(own, text) == 0;
+}
+
+void dialect_put_string(struct buf *out, const char *s)
+{
+    if (s)
+        buf_json_str(out, s, strlen(s));
+    else
+        buf_json_null(out);
+}
+
+void dialect_put_time(int64_t seconds, struct buf *out)
+{
+    time_t t = (time_t)seconds;
+    struct tm tm;
+    char text[40];
+
+    gmtime_r(&t, &tm);
+    strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+    buf_json_str(out, text, strlen(text));
+}
+
+const struct schema dialect_error_schema = {
+    "Error",
+    "{'type':'object','required':['error'],'properties':{'error':{'type':'object',"
+    "'required':['message','type','param','code'],'properties':{'message':{'type':'string'},"
+    "'type':{'type':'string'},'param':{'type':['string','null']},'code':{'type':'integer'}}}}}",
+    NULL};
+
+void dialect_error(struct buf *out, int status, const char *message, const char *param)
+{
+    buf_str(out, "{\"error\":{\"message\":");
+    buf_json_str(out, message, strlen(message));
+    buf_fmt(out, ",\"type\":\"%s\",\"param\":", type_of(status));
+    dialect_put_string(out, param);
+    buf_fmt(out, ",\"code\":%d}}", status);
+}
+
+void dialect_put_text(struct buf *out, const struct buf *b)
+{
+    buf_json_str(out, b->data ? b->data : "", b->len);
+}
+
+/* Bytes of the text between the quotation mark at S and the next of the same kind, -1: S begins none. */
+static ptrdiff_t quoted(const char *s)
+{
+    const char *end = *s == '\'' || *s == '"' || *s == '`' ? strchr(s + 1, *s) : NULL;
+
+    return end ? end - s - 1 : -1;
+}
+
+static bool may_be_private(const char *s, size_t n)
+{
+    return n > 64 || strcspn(s, " \t\r\n") < n;
+}
+
+void dialect_reason(const char *sentence, char *out, size_t size)
+{
+    const char *file = strstr(sentence, "chat_template");
+    const char *template = file ? file : strstr(sentence, "chat template");
+    size_t at = 0;
+
+    out[0] = 0;
+    for (const char *s = sentence; *s && at < size;) {
+        ptrdiff_t n = quoted(s);
+
+        if (template && s >= template && *s == ':') {
+            snprintf(out + at, size - at, ": ...");
+            return;
+        }
+        if (n >= 0 && may_be_private(s + 1, (size_t)n))
+            at += (size_t)snprintf(out + at, size - at, "%c...%c", *s, *s);
+        else
+            at += (size_t)snprintf(out + at, size - at, "%.*s", (int)(n + 2 > 1 ? n + 2 : 1), s);
+        s += n + 2 > 1 ? n + 2 : 1;
+    }
+}

@@ -1,0 +1,234 @@
+/* ollama.c - Ollama's /api/generate and /api/chat, made into a chat or a plain prompt, with answers of one JSON
+ * object a line.
+ *
+ * Streams are the default. Times are in nanoseconds. Tool calls come complete, at the end of an answer. Form:
+ * https://github.com/ollama/ollama/blob/main/docs/api.md.
+ */
+#include "api/dialect/ollama.h"
+
+#include <string.h>
+
+#include "api/request.h"
+#include "api/schema.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/json_pull.h"
+#include "base/json_tree.h"
+
+/* ---- requests ---- */
+
+/* Makes messages of the prompt, or takes those of the request, with the names of tools as OpenAI's chat has them. */
+static int make_messages(struct request *q, json_t *list, struct err *e)
+{
+    struct fields *f = &q->field;
+    int bad = 0;
+
+    if (!f->messages) {
+        if (f->system)
+            bad |=
+                json_array_append_new(list, json_pack("{s:s,s:O}", "role", "system", "content", f->system));
+        bad |= json_array_append_new(list, json_pack("{s:s,s:O}", "role", "user", "content", f->prompt));
+    }
+    for (size_t i = 0; i < json_array_size(f->messages); i++) {
+        json_t *m = json_copy(json_array_get(f->messages, i)), *name = json_object_get(m, "tool_name");
+
+        if (json_array_size(json_object_get(m, "images"))) {
+            json_decref(m);
+            return err_set(e, ERR_UNSUPPORTED, "messages[%zu].images: not supported by this server", i);
+        }
+        if (name)
+            bad |= json_object_set(m, "name", name);
+        bad |= json_array_append_new(list, m);
+    }
+    return bad ? err_nomem(e, "messages") : 0;
+}
+
+bool ollama_owns(const char *path)
+{
+    return strncmp(path, "/api/", 5) == 0;
+}
+
+bool ollama_loads(const struct request *q)
+{
+    return q->endpoint == FIELDS_GENERATE      ? !json_string_length(q->field.prompt)
+           : q->endpoint == FIELDS_OLLAMA_CHAT ? !json_array_size(q->field.messages)
+                                               : false;
+}
+
+static int ollama_read_request(struct request *q, struct err *e)
+{
+    struct fields *f = &q->field;
+    json_t *list;
+    int rc;
+
+    f->max_tokens = f->num_predict > 0 ? f->num_predict : -1;
+    if (q->endpoint == FIELDS_GENERATE && f->raw)
+        return 0;
+    list = json_array();
+    f->own = json_pack("[o]", list);
+    if (!f->own)
+        return err_nomem(e, "messages");
+    fields_blame(f, "messages", 0);
+    rc = make_messages(q, list, e);
+    f->messages = list;
+    f->prompt = NULL; /* it is a chat from here on */
+    return rc;
+}
+
+/* ---- answers ---- */
+
+const struct schema ollama_error_schema = {
+    "OllamaError", "{'type':'object','required':['error'],'properties':{'error':{'type':'string'}}}", NULL};
+
+void ollama_error(struct buf *out, int status, const char *message, const char *param)
+{
+    (void)status;
+    buf_str(out, "{\"error\":");
+    buf_json_str(out, message, strlen(message));
+    buf_json_key(out, "param");
+    dialect_put_string(out, param);
+    buf_str(out, "}");
+}
+
+/* Writes the arguments of a call as an object, which clients expect; what is no object, because a limit has cut it
+ * or the model did not write JSON, becomes the member of one. */
+static void put_arguments(const char *text, size_t n, struct buf *out)
+{
+    json_t *object;
+
+    out->oom |= json_pull_load_exact(&object, text, n, "", NULL) == ERR_NOMEM;
+    if (!json_is_object(object)) {
+        json_decref(object);
+        object = json_pack("{s:s%}", "arguments", text, n);
+    }
+    out->oom |= !object;
+    if (object)
+        buf_json_tree(out, object, false);
+    json_decref(object);
+}
+
+static void put_calls(const struct answer_calls *calls, struct buf *out)
+{
+    buf_str(out, ",\"tool_calls\":[");
+    for (size_t i = 0; i < calls->n_ready; i++) {
+        buf_fmt(out, "%s{\"function\":{\"name\":", i ? "," : "");
+        dialect_put_string(out, answer_call_name(calls, &calls->v[i]));
+        buf_str(out, ",\"arguments\":");
+        put_arguments(answer_call_arguments(calls, &calls->v[i]), calls->v[i].n_arguments, out);
+        buf_str(out, "}}");
+    }
+    buf_char(out, ']');
+}
+
+static void put_member(const char *key, const struct buf *text, struct buf *out)
+{
+    buf_fmt(out, ",\"%s\":", key);
+    dialect_put_text(out, text);
+}
+
+/* Writes what H has that was not sent; H NULL: nothing. */
+static void put_news(const struct request *q, const struct answer_choice *h, struct buf *out)
+{
+    static const struct answer_choice none;
+    bool is_chat = q->endpoint == FIELDS_OLLAMA_CHAT;
+
+    if (!h)
+        h = &none;
+    if (is_chat)
+        buf_str(out, ",\"message\":{\"role\":\"assistant\"");
+    put_member(is_chat ? "content" : "response", &h->text, out);
+    if (h->reasoning.len)
+        put_member("thinking", &h->reasoning, out);
+    if (is_chat && h->calls.n_ready)
+        put_calls(&h->calls, out);
+    if (is_chat)
+        buf_char(out, '}');
+}
+
+static void put_figures(const struct dialect_writer *w, struct buf *out)
+{
+    const struct answer_choice *h = w->a->choice;
+
+    buf_fmt(
+        out,
+        ",\"done\":true,\"done_reason\":\"%s\",\"total_duration\":%.0f,\"load_duration\":0,\"prompt_eval_count\":%zu,"
+        "\"prompt_eval_duration\":%.0f,\"eval_count\":%zu,\"eval_duration\":%.0f}",
+        h->finish == GALLOP_FINISH_STOP     ? "stop"
+        : h->finish == GALLOP_FINISH_LENGTH ? "length"
+                                            : "abort",
+        (clock_seconds() - w->q->origin.arrival_s) * 1e9, w->q->n_prompt_tokens, h->prefill_s * 1e9,
+        h->n_output, h->decode_s * 1e9);
+}
+
+static void begin_line(const struct request *q, struct buf *out)
+{
+    buf_str(out, "{\"model\":");
+    dialect_put_string(out, request_model(q));
+    buf_str(out, ",\"created_at\":");
+    dialect_put_time(q->origin.created, out);
+}
+
+void ollama_put_loaded(const struct request *q, struct buf *out)
+{
+    begin_line(q, out);
+    buf_str(out, q->endpoint == FIELDS_GENERATE ? ",\"response\":\"\""
+                                                : ",\"message\":{\"role\":\"assistant\",\"content\":\"\"}");
+    buf_str(out, ",\"done\":true,\"done_reason\":\"load\",\"total_duration\":0,\"load_duration\":0,"
+                 "\"prompt_eval_count\":0,\"eval_count\":0}");
+}
+
+const struct schema ollama_schema = {
+    "OllamaAnswer",
+    "{'type':'object','required':['model','created_at','done','done_reason','eval_count',"
+    "'prompt_eval_count'],'properties':{'model':{'type':'string'},'created_at':{'type':'string'},"
+    "'done':{'type':'boolean'},'response':{'type':'string'},'message':{'type':'object',"
+    "'required':['role','content'],'properties':{'role':{'const':'assistant'},"
+    "'content':{'type':'string'}}}}}",
+    NULL};
+
+static void ollama_put_whole(const struct dialect_writer *w, struct buf *out)
+{
+    begin_line(w->q, out);
+    put_news(w->q, w->a->choice, out);
+    put_figures(w, out);
+}
+
+/* The line that ends an answer has no text of it. */
+static void ollama_put_part(const struct dialect_writer *w, size_t i, struct buf *out)
+{
+    const struct answer_choice *h = &w->a->choice[i];
+
+    if (h->text.len || h->reasoning.len || h->calls.n_ready) {
+        begin_line(w->q, out);
+        put_news(w->q, h, out);
+        buf_str(out, ",\"done\":false}\n");
+    }
+    if (h->state != ANSWER_ENDED)
+        return;
+    begin_line(w->q, out);
+    put_news(w->q, NULL, out);
+    put_figures(w, out);
+    buf_char(out, '\n');
+}
+
+static void ollama_put_end(const struct dialect_writer *w, int status, const char *sentence, struct buf *out)
+{
+    (void)w;
+    if (!status)
+        return;
+    ollama_error(out, status, sentence, NULL);
+    buf_char(out, '\n');
+}
+
+const struct dialect ollama_dialect = {.prefix = "ollama-",
+                                       .type = "application/x-ndjson",
+                                       .calls = ANSWER_CALLS_AT_END,
+                                       .read = ollama_read_request,
+                                       .whole = ollama_put_whole,
+                                       .part = ollama_put_part,
+                                       .end = ollama_put_end,
+                                       .error = ollama_error,
+                                       .error_schema = &ollama_error_schema};
+
+const struct dialect ollama_show_dialect = {
+    .prefix = "ollama-", .error = ollama_error, .error_schema = &ollama_error_schema};

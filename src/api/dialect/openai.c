@@ -1,0 +1,93 @@
+/* openai.c - heads, usage and ends of answers in OpenAI's words. */
+#include "api/dialect/openai.h"
+
+#include "api/request.h"
+#include "api/schema.h"
+#include "base/buf.h"
+
+void openai_put_head(const struct request *q, const char *object, struct buf *out)
+{
+    buf_str(out, "{\"id\":");
+    dialect_put_string(out, q->id);
+    buf_fmt(out, ",\"object\":\"%s\",\"created\":%lld,\"model\":", object, (long long)q->origin.created);
+    dialect_put_string(out, request_model(q));
+    buf_str(out, ",\"choices\":[");
+}
+
+const struct schema openai_usage_schema = {
+    "Usage",
+    "{'type':'object','required':['prompt_tokens','completion_tokens','total_tokens'],"
+    "'properties':{'prompt_tokens':{'type':'integer'},'completion_tokens':{'type':'integer'},"
+    "'total_tokens':{'type':'integer'},'prompt_tokens_details':{'type':'object'}}}",
+    NULL};
+
+void openai_put_usage(size_t n_prompt, size_t n_output, size_t n_cached, struct buf *out)
+{
+    buf_fmt(out,
+            ",\"usage\":{\"prompt_tokens\":%zu,\"completion_tokens\":%zu,\"total_tokens\":%zu,"
+            "\"prompt_tokens_details\":{\"cached_tokens\":%zu}}",
+            n_prompt, n_output, n_prompt + n_output, n_cached);
+}
+
+void openai_put_all_usage(const struct dialect_writer *w, struct buf *out)
+{
+    openai_put_usage(w->q->n_prompt_tokens, answer_n_output(w->a), answer_n_cached(w->a), out);
+}
+
+const struct schema openai_finish_schema = {"FinishReason", "{'enum':['stop','length','tool_calls','abort']}",
+                                            NULL};
+
+void openai_put_finish(const struct answer_choice *h, struct buf *out)
+{
+    const char *reason = h->finish == GALLOP_FINISH_STOP     ? h->calls.n_given ? "tool_calls" : "stop"
+                         : h->finish == GALLOP_FINISH_LENGTH ? "length"
+                                                             : "abort";
+
+    if (h->state != ANSWER_ENDED) {
+        buf_str(out, ",\"finish_reason\":null");
+        return;
+    }
+    buf_fmt(out, ",\"finish_reason\":\"%s\",\"stop_reason\":", reason);
+    if (!h->stop_string && h->stop_token >= 0)
+        buf_fmt(out, "%d", h->stop_token);
+    else
+        dialect_put_string(out, h->stop_string);
+}
+
+void openai_put_ids(const char *name, const int32_t *id, size_t n, struct buf *out)
+{
+    buf_fmt(out, ",\"%s\":[", name);
+    for (size_t i = 0; i < n; i++)
+        buf_fmt(out, i ? ",%d" : "%d", id[i]);
+    buf_str(out, "]");
+}
+
+void openai_put_token_ids(const struct answer_tokens *t, struct buf *out)
+{
+    buf_str(out, ",\"token_ids\":[");
+    for (size_t i = 0; i < t->n; i++)
+        buf_fmt(out, i ? ",%d" : "%d", t->v[i].id);
+    buf_str(out, "]");
+}
+
+static void put_usage_event(const struct dialect_writer *w, const char *object, struct buf *out)
+{
+    buf_str(out, "data: ");
+    openai_put_head(w->q, object, out);
+    buf_str(out, "]");
+    openai_put_all_usage(w, out);
+    buf_str(out, "}\n\n");
+}
+
+void openai_put_end(const struct dialect_writer *w, const char *object, int status, const char *sentence,
+                    struct buf *out)
+{
+    if (status) {
+        buf_str(out, "data: ");
+        dialect_error(out, status, sentence, NULL);
+        buf_str(out, "\n\n");
+    } else if (w->q->field.include_usage) {
+        put_usage_event(w, object, out);
+    }
+    buf_str(out, "data: [DONE]\n\n");
+}

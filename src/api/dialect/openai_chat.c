@@ -1,0 +1,165 @@
+/* openai_chat.c - chat completions, whole or in events.
+ *
+ * Form: https://platform.openai.com/docs/api-reference/chat.
+ */
+#include "api/dialect/dialect.h"
+
+#include "api/api.h"
+#include "api/dialect/logprobs.h"
+#include "api/dialect/openai.h"
+#include "api/request.h"
+#include "api/schema.h"
+#include "base/buf.h"
+
+static const char object[] = "chat.completion", chunk[] = "chat.completion.chunk";
+
+/* An element of tool_calls. In a stream each has its number, and its arguments may come in several elements. */
+static void put_call(const struct request *q, const struct answer_calls *calls, size_t i, struct buf *out)
+{
+    const struct answer_call *v = &calls->v[i];
+
+    buf_str(out, i ? ",{" : "{");
+    if (q->field.stream)
+        buf_fmt(out, "\"index\":%u,", v->index);
+    if (v->begins) {
+        buf_fmt(out, "\"id\":\"%s\",\"type\":\"function\",\"function\":{\"name\":", v->id);
+        buf_json_str(out, answer_call_name(calls, v), v->n_name);
+        buf_str(out, ",\"arguments\":");
+    } else {
+        buf_str(out, "\"function\":{\"arguments\":");
+    }
+    buf_json_str(out, answer_call_arguments(calls, v), v->n_arguments);
+    buf_str(out, "}}");
+}
+
+/* Members content, reasoning and tool_calls, as far as there is something. WITH_CONTENT: content also if it
+ * is empty; it is null where there is something else instead. */
+static void put_pieces(const struct request *q, const struct answer_choice *h, bool with_content,
+                       struct buf *out)
+{
+    bool other = h->reasoning.len || h->calls.n_ready;
+
+    if (h->text.len || with_content) {
+        buf_json_key(out, "content");
+        if (h->text.len || !other)
+            dialect_put_text(out, &h->text);
+        else
+            buf_json_null(out);
+    }
+    if (h->reasoning.len) {
+        buf_json_key(out, q->server->reasoning_field);
+        dialect_put_text(out, &h->reasoning);
+    }
+    if (h->calls.n_ready) {
+        buf_json_key(out, "tool_calls");
+        buf_char(out, '[');
+        for (size_t i = 0; i < h->calls.n_ready; i++)
+            put_call(q, &h->calls, i, out);
+        buf_char(out, ']');
+    }
+}
+
+const struct schema openai_chat_schema = {
+    "ChatCompletion",
+    "{'type':'object','required':['id','object','created','model','choices','usage'],"
+    "'properties':{'id':{'type':'string'},'object':{'const':'chat.completion'},"
+    "'created':{'type':'integer'},'model':{'type':'string'},"
+    "'usage':{'$ref':'#/components/schemas/Usage'},'choices':{'type':'array',"
+    "'items':{'type':'object','required':['index','message','finish_reason'],"
+    "'properties':{'index':{'type':'integer'},"
+    "'finish_reason':{'$ref':'#/components/schemas/FinishReason'},'logprobs':{'type':['object',"
+    "'null']},'message':{'type':'object','required':['role','content'],"
+    "'properties':{'role':{'const':'assistant'},'content':{'type':['string','null']},"
+    "'tool_calls':{'type':'array','items':{'type':'object'}}}}}}}}}",
+    (const struct schema *const[]){&openai_usage_schema, &openai_finish_schema, NULL}};
+
+static void put_choice(const struct dialect_writer *w, size_t i, struct buf *out)
+{
+    const struct answer_choice *h = &w->a->choice[i];
+
+    buf_fmt(out, i ? ",{\"index\":%zu" : "{\"index\":%zu", i);
+    buf_str(out, ",\"message\":{\"role\":\"assistant\"");
+    put_pieces(w->q, h, true, out);
+    buf_str(out, ",\"refusal\":null}");
+    logprobs_put_chat(w->q, &h->tokens, out);
+    openai_put_finish(h, out);
+    if (w->q->field.return_token_ids)
+        openai_put_token_ids(&h->tokens, out);
+    buf_str(out, "}");
+}
+
+static void chat_put_whole(const struct dialect_writer *w, struct buf *out)
+{
+    const struct request *q = w->q;
+
+    openai_put_head(q, object, out);
+    for (size_t i = 0; i < w->a->n_choices; i++)
+        put_choice(w, i, out);
+    buf_str(out, "]");
+    openai_put_all_usage(w, out);
+    if (q->field.return_token_ids)
+        openai_put_ids("prompt_token_ids", q->prompt->ids.id, q->prompt->ids.n, out);
+    if (q->field.prompt_logprobs >= 0)
+        logprobs_put_prompt(q, w->a->prompt, out);
+    buf_str(out, "}");
+}
+
+/* ---- events ---- */
+
+/* Writes an event for each choice that has the role and nothing else. */
+static void put_roles(const struct dialect_writer *w, struct buf *out)
+{
+    const struct request *q = w->q;
+
+    for (size_t i = 0; i < w->a->n_choices; i++) {
+        const struct tok_ids *ids = &q->prompt[i / q->n].ids;
+
+        buf_str(out, "data: ");
+        openai_put_head(q, chunk, out);
+        buf_fmt(out,
+                "{\"index\":%zu,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,"
+                "\"finish_reason\":null}]",
+                i);
+        if (q->field.return_token_ids)
+            openai_put_ids("prompt_token_ids", ids->id, ids->n, out);
+        if (q->field.continuous_usage)
+            openai_put_usage(ids->n, 0, w->a->prompt[i / q->n].n_cached, out);
+        buf_str(out, "}\n\n");
+    }
+}
+
+/* The text of an event ends with a whole character. */
+static void chat_put_part(const struct dialect_writer *w, size_t i, struct buf *out)
+{
+    const struct answer_choice *h = &w->a->choice[i];
+    const struct request *q = w->q;
+
+    buf_str(out, "data: ");
+    openai_put_head(q, chunk, out);
+    buf_fmt(out, "{\"index\":%zu,\"delta\":{", i);
+    put_pieces(q, h, !h->parser, out);
+    buf_str(out, "}");
+    logprobs_put_chat(q, &h->tokens, out);
+    openai_put_finish(h, out);
+    if (q->field.return_token_ids)
+        openai_put_token_ids(&h->tokens, out);
+    buf_str(out, "}]");
+    if (q->field.continuous_usage)
+        openai_put_usage(q->prompt[i / q->n].ids.n, h->n_output, w->a->prompt[i / q->n].n_cached, out);
+    buf_str(out, "}\n\n");
+}
+
+static void chat_put_end(const struct dialect_writer *w, int status, const char *sentence, struct buf *out)
+{
+    openai_put_end(w, chunk, status, sentence, out);
+}
+
+const struct dialect openai_chat = {.prefix = "chatcmpl-",
+                                    .type = "text/event-stream; charset=utf-8",
+                                    .ping = ": ping\n\n",
+                                    .whole = chat_put_whole,
+                                    .introduce = put_roles,
+                                    .part = chat_put_part,
+                                    .end = chat_put_end,
+                                    .error = dialect_error,
+                                    .error_schema = &dialect_error_schema};

@@ -1,0 +1,792 @@
+/* flight.c - how a request goes from state to state: what comes in, what the engine says, what is sent. */
+#include "api/flight.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "api/api_priv.h"
+#include "api/http/access.h"
+#include "api/http/reply.h"
+#include "api/http/routes.h"
+#include "api/http/status.h"
+#include "api/prepare.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "engine/dense.h"
+#include "net/server.h"
+
+enum {
+    MOST_UNSENT = 64 << 10, /* bytes on their way; beyond them events wait, and those that wait become one */
+    MOST_BATCHES = 8,       /* steps that are taken at once, before sockets have their turn */
+    MOST_AT_ONCE = 2048,    /* numbers of an answer that the server's thread writes itself: below 1 ms */
+};
+
+const char flight_over_memory[] =
+    "requests hold as much memory as this server gives them (--max-request-memory); come back later";
+
+static struct flight *flight_of(struct workers_job *job)
+{
+    return (struct flight *)(void *)job;
+}
+
+bool flight_is_with_worker(const struct flight *f)
+{
+    return f->state == FLIGHT_PREPARING || f->state == FLIGHT_WRITING;
+}
+
+bool flight_may_free(const struct flight *f)
+{
+    return f->state == FLIGHT_DRAINING && f->n_open == 0 && !f->touched;
+}
+
+/* ---- coming and going ---- */
+
+static void link_flight(struct api *a, struct flight *f)
+{
+    f->link = &a->first;
+    f->next = a->first;
+    if (f->next)
+        f->next->link = &f->next;
+    a->first = f;
+    a->n_flights++;
+}
+
+static void set_origin(struct request_origin *o, const struct api *a, struct server_exchange *x,
+                       const struct route *r)
+{
+    o->route = r->path;
+    o->arrival_s = clock_seconds();
+    o->created = (int64_t)time(NULL);
+    request_trace(x, o->trace);
+    snprintf(o->peer, sizeof(o->peer), "%s", server_peer(x));
+    access_key(a, x, o->key);
+}
+
+/* PLACES: one place, which the flight takes over. NULL: out of memory. */
+static struct flight *new_flight(struct api *a, struct server_exchange *x, const struct route *r,
+                                 const struct queue_places *places)
+{
+    struct flight *f = mem_zalloc(1, sizeof(*f), MEM_API);
+
+    if (!f)
+        return NULL;
+    f->job.run = prepare_request;
+    f->api = a;
+    f->x = x;
+    f->q.server = &a->opt;
+    f->q.once = &a->once;
+    f->q.endpoint = r->endpoint;
+    f->q.dialect = r->dialect;
+    f->writer = (struct dialect_writer){.q = &f->q, .a = &f->a};
+    f->places.n = places->n;
+    f->places.key = places->key;
+    arena_init(&f->q.arena, MEM_API);
+    buf_init(&f->reply, MEM_API);
+    set_origin(&f->q.origin, a, x, r);
+    f->sent_s = f->q.origin.arrival_s;
+    f->body_bytes = server_take_body(x, &f->body);
+    request_name(&f->q, x);
+    link_flight(a, f);
+    server_set_user(x, f);
+    return f;
+}
+
+static void flight_free(struct flight *f)
+{
+    struct api *a = f->api;
+
+    *f->link = f->next;
+    if (f->next)
+        f->next->link = f->link;
+    a->n_flights--;
+    crash_table_remove(f->row);
+    queue_leave(&a->queue, &f->places, f->places.n);
+    if (f->body_bytes)
+        server_release_body(a->server, f->body_bytes);
+    if (f->writer.state)
+        f->q.dialect->close(&f->writer);
+    answer_fini(&f->a);
+    request_fini(&f->q);
+    buf_fini(&f->body);
+    buf_fini(&f->reply);
+    mem_free(f);
+}
+
+/* Refuses X for lack of memory: that of the machine, or that which requests may hold together. */
+static void refuse_for_memory(const struct reply *r)
+{
+    bool over = mem_over_budget();
+
+    atomic_fetch_add(&r->api->n_over_memory, over);
+    reply_refuse(r, over ? 429 : 503, over ? flight_over_memory : "out of memory", NULL);
+}
+
+/* Takes a place of the queue for the client KEY, or refuses its request. */
+static bool take_place(const struct reply *r, const char *key, struct queue_places *p)
+{
+    struct api *a = r->api;
+    double wait_s;
+
+    if (a->draining) {
+        reply_refuse(r, 503, "the server is shutting down", NULL);
+        return false;
+    }
+    if (queue_is_full_of_tokens(&a->queue)) {
+        reply_refuse(r, 429, "too many tokens of prompts wait; come back later", NULL);
+        return false;
+    }
+    if (!queue_enter(&a->queue, p, key)) {
+        reply_refuse(r, 429, "the queue is full; come back later", NULL);
+        return false;
+    }
+    wait_s = key[0] ? keys_take(a->opt.keys, key, clock_seconds()) : 0;
+    if (wait_s > 0) {
+        queue_leave(&a->queue, p, 1);
+        reply_limit(r, key, wait_s);
+    }
+    return !(wait_s > 0);
+}
+
+void flight_start(struct api *a, struct server_exchange *x, const struct route *r)
+{
+    struct reply reply = {.api = a, .x = x, .route = r->path, .dialect = r->dialect};
+    struct queue_places places = {0};
+    char key[KEYS_NAME];
+    struct flight *f;
+
+    access_key(a, x, key);
+    if (!take_place(&reply, key, &places))
+        return;
+    mem_over_budget();
+    mem_charge(MEM_CHARGE_NEW);
+    f = new_flight(a, x, r, &places);
+    mem_charge(MEM_CHARGE_NONE);
+    if (f) {
+        workers_add(&a->workers, &f->job);
+    } else {
+        queue_leave(&a->queue, &places, 1);
+        refuse_for_memory(&reply);
+    }
+}
+
+/* ---- what the engine says ---- */
+
+static bool take_token(struct flight *f, struct answer_choice *h, const struct engine_thread_batch *b,
+                       const struct engine_thread_event *r)
+{
+    struct metrics *m = &f->api->metrics;
+
+    if (f->first_s == 0)
+        f->first_s = b->now_s;
+    if (h->n_output++ == 0)
+        metrics_observe(m, METRICS_TTFT, b->now_s - f->q.origin.arrival_s);
+    else
+        metrics_observe(m, METRICS_ITL, b->now_s - h->last_s);
+    if (f->row)
+        atomic_fetch_add_explicit(&f->row->n_output, 1, memory_order_relaxed);
+    h->last_s = b->now_s;
+    h->logprob += r->ev.logprob;
+    h->n_new++;
+    return !f->q.keeps_tokens || answer_add_token(&h->tokens, &r->ev, b->top + r->top);
+}
+
+static void observe_end(struct flight *f, const struct engine_thread_batch *b, const struct gallop_event *ev)
+{
+    static const enum metrics_end ends[] = {[GALLOP_FINISH_STOP] = METRICS_STOP,
+                                            [GALLOP_FINISH_LENGTH] = METRICS_LENGTH,
+                                            [GALLOP_FINISH_CANCELLED] = METRICS_ABORT,
+                                            [GALLOP_FINISH_ERROR] = METRICS_ERROR,
+                                            [GALLOP_FINISH_DEADLINE] = METRICS_ABORT};
+    double all = b->now_s - f->q.origin.arrival_s, inference = ev->prefill_s + ev->decode_s;
+    struct metrics *m = &f->api->metrics;
+
+    m->ended[ends[ev->finish]]++;
+    if (ev->choice == 0) { /* the other answers to a prompt find the rows of the first */
+        m->prompt_tokens += ev->n_prompt;
+        m->cached_tokens += ev->n_cached;
+        metrics_observe(m, METRICS_PROMPT_TOKENS, (double)ev->n_prompt);
+    }
+    metrics_observe(m, METRICS_E2E, all);
+    metrics_observe(m, METRICS_QUEUE, all > inference ? all - inference : 0);
+    metrics_observe(m, METRICS_INFERENCE, inference);
+    metrics_observe(m, METRICS_PREFILL, ev->prefill_s);
+    metrics_observe(m, METRICS_DECODE, ev->decode_s);
+    metrics_observe(m, METRICS_GENERATION_TOKENS, (double)ev->n_output);
+    if (ev->n_output > 1)
+        metrics_observe(m, METRICS_TPOT, ev->decode_s / (double)(ev->n_output - 1));
+    f->api->mean_s = f->api->mean_s > 0 ? 0.9 * f->api->mean_s + 0.1 * all : all;
+}
+
+/* A stop string or a stop token of the request has ended the answer, and not the model. */
+static bool is_stopped(const struct request *q, const struct gallop_event *ev)
+{
+    for (size_t i = 0; i < q->n_ends_of_call; i++)
+        if (ev->stop_token == q->end_of_call[i])
+            return false;
+    return ev->stop_string || ev->stop_token >= 0;
+}
+
+static void charge_key(const struct flight *f, const struct gallop_event *ev, double now_s)
+{
+    size_t n = ev->n_output + (ev->choice == 0 ? ev->n_prompt : 0);
+
+    if (f->q.origin.key[0])
+        keys_charge(f->api->opt.keys, f->q.origin.key, (double)n, now_s);
+}
+
+static bool take_end(struct flight *f, struct flight_prompt *p, struct answer_choice *h,
+                     const struct engine_thread_batch *b, const struct engine_thread_event *r)
+{
+    const struct gallop_event *ev = &r->ev;
+    char **text = ev->error ? &h->error : &h->stop_string;
+
+    h->finish = h->lost ? GALLOP_FINISH_ERROR : ev->finish;
+    h->stop_token = ev->stop_token;
+    h->prefill_s = ev->prefill_s;
+    h->decode_s = ev->decode_s;
+    h->forbids_all = ev->forbids_all;
+    answer_end(h, is_stopped(&f->q, ev));
+    if (ev->choice == 0)
+        f->a.prompt[p - f->prompt].n_cached = ev->n_cached;
+    p->n_open--;
+    if (f->state != FLIGHT_PREPARING)
+        f->n_open--;
+    queue_leave(&f->api->queue, &f->places, 1);
+    charge_key(f, ev, b->now_s);
+    observe_end(f, b, ev);
+    if (!ev->stop_string && !ev->error)
+        return true;
+    *text = mem_strndup(b->text + r->text, ev->text_len, MEM_API);
+    return *text != NULL;
+}
+
+static bool take_embedding(struct answer_prompt *p, const struct engine_thread_batch *b,
+                           const struct engine_thread_event *r)
+{
+    p->embedding = mem_alloc(r->ev.text_len, MEM_API);
+    if (!p->embedding)
+        return false;
+    memcpy(p->embedding, b->text + r->text, r->ev.text_len);
+    p->n_embedding = r->ev.n_embedding;
+    return true;
+}
+
+static struct answer_choice *choice_of(const struct gallop_event *ev)
+{
+    const struct flight_prompt *p = ev->user;
+    const struct flight *f = p->flight;
+
+    return &f->a.choice[(size_t)(p - f->prompt) * f->q.n + ev->choice];
+}
+
+/* The flight is there, because its end was not told yet. */
+void flight_lost(const struct gallop_event *ev)
+{
+    choice_of(ev)->lost = true;
+}
+
+/* Something of H is missing: the request fails. */
+static void fail(struct flight *f, struct answer_choice *h)
+{
+    h->lost = true;
+    if (h->state != ANSWER_RUNNING) {
+        h->finish = GALLOP_FINISH_ERROR;
+        h->state = ANSWER_FAILED;
+    }
+    flight_abort(f);
+}
+
+static void take_event(const struct engine_thread_batch *b, const struct engine_thread_event *r,
+                       struct flight **touched)
+{
+    struct flight_prompt *p = r->ev.user;
+    struct flight *f = p->flight;
+    struct answer_prompt *of_prompt = &f->a.prompt[p - f->prompt];
+    struct answer_choice *h = choice_of(&r->ev);
+    bool good = true;
+
+    if (r->ev.type == GALLOP_TOKEN || r->ev.type == GALLOP_FINISHED)
+        prepare_waits_no_more(p);
+    mem_charge(MEM_CHARGE_OLD);
+    switch (r->ev.type) {
+    case GALLOP_TOKEN: good = take_token(f, h, b, r); break;
+    case GALLOP_TEXT:
+        good = r->ev.text_len == 0 || answer_add_text(h, b->text + r->text, r->ev.text_len) == 0;
+        break;
+    case GALLOP_EMBEDDING: good = take_embedding(of_prompt, b, r); break;
+    case GALLOP_PROMPT_TOKEN: good = answer_add_token(&of_prompt->scored, &r->ev, b->top + r->top); break;
+    case GALLOP_FINISHED: good = take_end(f, p, h, b, r); break;
+    }
+    mem_charge(MEM_CHARGE_NONE);
+    if (!good || h->text.oom || h->lost)
+        fail(f, h);
+    if (!f->touched) {
+        f->touched = true;
+        f->next_touched = *touched;
+        *touched = f;
+    }
+}
+
+/* ---- log and headers ---- */
+
+static void log_flight(const struct flight *f, int status)
+{
+    bool known = !flight_is_with_worker(f);
+    const struct request_origin *o = &f->q.origin;
+    double all = clock_seconds() - o->arrival_s, first = f->first_s > 0 ? f->first_s - o->arrival_s : 0;
+    size_t n_prompt = known ? f->q.n_prompt_tokens : 0, n_cached = known ? answer_n_cached(&f->a) : 0,
+           n_output = known ? answer_n_output(&f->a) : 0, n = 11;
+    const char *id = known || f->q.naming == REQUEST_NAMED ? f->q.name : "";
+    const char *reason = status == 499 ? "the client closed the connection" : known ? f->reason : "";
+    char seed[40] = "";
+    struct log_field field[13];
+
+    metrics_count_http(&f->api->metrics, o->route, "POST", status);
+    if (f->api->opt.quiet)
+        return;
+    memcpy(field,
+           (struct log_field[]){{"client", o->peer, 0, 0},
+                                {"method", "POST", 0, 0},
+                                {"path", o->route, 0, 0},
+                                {"status", NULL, status, 0},
+                                {"prompt_tokens", NULL, (double)n_prompt, 0},
+                                {"cached_tokens", NULL, (double)n_cached, 0},
+                                {"output_tokens", NULL, (double)n_output, 0},
+                                {"first_token_seconds", NULL, first, 6},
+                                {"seconds", NULL, all, 6},
+                                {"request_id", id, 0, 0},
+                                {"traceparent", o->trace, 0, 0}},
+           n * sizeof(*field));
+    if (known && f->q.draws) {
+        snprintf(seed, sizeof(seed), "seed %llu, ", (unsigned long long)f->q.seed);
+        field[n++] = (struct log_field){"seed", NULL, (double)f->q.seed, 0};
+    }
+    if (reason[0])
+        field[n++] = (struct log_field){"reason", reason, 0, 0};
+    log_fields(LOG_INFO, field, n,
+               "%s \"POST %s\" %d %zu+%zu tokens, %zu cached, %.3f s, first %.3f s, %s%s%s%s%s%s", o->peer,
+               o->route, status, n_prompt, n_output, n_cached, all, first, seed, id[0] ? id : "-",
+               o->trace[0] ? ", " : "", o->trace, reason[0] ? ": " : "", reason);
+}
+
+enum { HEADER_BYTES = 320 + STATUS_LIMITS };
+
+static void make_headers(const struct flight *f, int status, char out[HEADER_BYTES])
+{
+    const size_t size = HEADER_BYTES;
+    int n = f->q.name[0] ? snprintf(out, size, "X-Request-Id: %s\r\n", f->q.name) : 0;
+    char limits[STATUS_LIMITS];
+
+    out[n] = 0;
+    if (status == 429 || status == 503)
+        n += snprintf(out + n, size - (size_t)n, "Retry-After: %.0f\r\n", status_retry_s(f->api));
+    status_limits(f->api, f->q.origin.key, limits);
+    snprintf(out + n, size - (size_t)n, "%s", limits);
+}
+
+/* ---- answering ---- */
+
+/* The client has its answer: takes the exchange from F, which drains. */
+static struct server_exchange *take_exchange(struct flight *f)
+{
+    struct server_exchange *x = f->x;
+
+    server_set_user(x, NULL);
+    f->x = NULL;
+    f->state = FLIGHT_DRAINING;
+    return x;
+}
+
+static void send_whole(struct flight *f, int status, struct buf *body)
+{
+    char headers[HEADER_BYTES];
+
+    make_headers(f, status, headers);
+    log_flight(f, status);
+    f->api->metrics.n_refused += status == 429 || status == 503;
+    if (body == &f->reply) /* it may be large: the server takes its memory over */
+        server_give(take_exchange(f), status, headers, "application/json", body);
+    else
+        server_reply(take_exchange(f), status, headers, "application/json", body->data ? body->data : "",
+                     body->len);
+}
+
+/* The status of an answer that failed, and why; 0: it did not. */
+static int fault_of(const struct flight *f, const char **sentence)
+{
+    for (size_t i = 0; i < f->a.n_choices; i++) {
+        const struct answer_choice *h = &f->a.choice[i];
+
+        *sentence = h->error && !h->lost ? h->error : "out of memory";
+        if (h->state == ANSWER_FAILED && h->finish == GALLOP_FINISH_ERROR)
+            return h->forbids_all && !h->lost ? 400 : 500;
+        *sentence = "the request took longer than this server allows";
+        if (h->state == ANSWER_FAILED)
+            return 504;
+        *sentence = "the request was ended before its embeddings were computed"; /* a vector cannot say so */
+        if (h->state == ANSWER_ENDED && h->finish == GALLOP_FINISH_CANCELLED && f->q.endpoint & FIELDS_POOLED)
+            return 503;
+    }
+    return 0;
+}
+
+/* The field by which a request forbids every token. */
+static const char *forbidding_field(const struct fields *given)
+{
+    return given->allowed ? "allowed_token_ids" : given->bad_words ? "bad_words" : "min_tokens";
+}
+
+/* From here on a dialect writes to OUT. */
+static void begin_writing(struct buf *out)
+{
+    buf_clear(out);
+    mem_lib_failed();
+}
+
+/* OUT is not complete, or jansson ran out of memory on the way. */
+static bool lacks_memory(struct buf *out)
+{
+    out->oom |= mem_lib_failed();
+    return out->oom;
+}
+
+/* Writes the complete answer. Returns its status. */
+static int write_whole(struct flight *f, struct buf *out)
+{
+    const char *sentence;
+    int status;
+
+    begin_writing(out);
+    status = fault_of(f, &sentence);
+    if (status) {
+        dialect_reason(sentence, f->reason, sizeof(f->reason));
+        f->q.dialect->error(out, status, sentence, status == 400 ? forbidding_field(&f->q.field) : NULL);
+    } else {
+        f->q.dialect->whole(&f->writer, out);
+    }
+    if (lacks_memory(out)) {
+        dialect_reason("out of memory", f->reason, sizeof(f->reason));
+        buf_clear(out);
+        status = 503;
+        f->q.dialect->error(out, status, "out of memory", NULL);
+    }
+    return status ? status : 200;
+}
+
+/* On a worker thread. */
+static void write_reply(struct workers_job *job)
+{
+    struct flight *f = flight_of(job);
+
+    mem_charge(MEM_CHARGE_OLD);
+    f->status = write_whole(f, &f->reply);
+    mem_charge(MEM_CHARGE_NONE);
+}
+
+/* The answer has many log-probabilities or vectors, or vectors have to pass Dense modules. */
+static bool is_long(const struct flight *f)
+{
+    const struct dense *d = f->q.server->dense;
+
+    return (f->q.endpoint & FIELDS_POOLED && d && d->n) || answer_n_numbers(&f->a) > MOST_AT_ONCE;
+}
+
+static void hand_to_worker(struct flight *f, enum flight_state state, void (*run)(struct workers_job *job))
+{
+    f->state = state;
+    f->job.run = run;
+    workers_add(&f->api->workers, &f->job);
+}
+
+/* Sends the answer if everything is computed, or has a worker write it first. */
+static void answer_whole(struct flight *f)
+{
+    int status;
+
+    if (f->n_open)
+        return;
+    if (is_long(f)) {
+        hand_to_worker(f, FLIGHT_WRITING, write_reply);
+        return;
+    }
+    status = write_whole(f, &f->api->scratch);
+    send_whole(f, status, &f->api->scratch);
+}
+
+/* ---- streams ---- */
+
+static void begin_stream(struct flight *f, struct buf *out)
+{
+    char headers[HEADER_BYTES];
+
+    make_headers(f, 200, headers);
+    strcat(headers, "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n");
+    server_begin(f->x, 200, headers, f->q.dialect->type);
+    f->state = FLIGHT_BEGUN;
+    if (f->q.dialect->begin)
+        f->q.dialect->begin(&f->writer, out);
+}
+
+/* Cuts the connection: a stream with a gap would be taken for a complete one. */
+static void cut_stream(struct flight *f)
+{
+    log_warn("%s: a stream is cut: out of memory", f->q.origin.peer);
+    log_flight(f, 500);
+    server_cut(take_exchange(f));
+    flight_abort(f);
+}
+
+static void end_stream(struct flight *f, struct buf *out)
+{
+    const char *sentence;
+    int status = fault_of(f, &sentence);
+
+    if (status)
+        dialect_reason(sentence, f->reason, sizeof(f->reason));
+    f->q.dialect->end(&f->writer, status, sentence, out);
+    if (lacks_memory(out)) {
+        cut_stream(f);
+        return;
+    }
+    log_flight(f, status ? status : 200);
+    server_send(f->x, out->data, out->len);
+    server_end(take_exchange(f));
+}
+
+/* Writes what precedes the first token, or an answer that has none. */
+static void introduce(struct flight *f, struct buf *out)
+{
+    if (f->state == FLIGHT_BEGUN && f->q.dialect->introduce)
+        f->q.dialect->introduce(&f->writer, out);
+    f->state = FLIGHT_STREAMING;
+}
+
+/* Writes what choice I has to send. Of a choice that failed the stream has what came before; its end says why. */
+static void write_part(struct flight *f, size_t i, struct buf *out)
+{
+    struct answer_choice *h = &f->a.choice[i];
+
+    if (h->progress != ANSWER_CLOSED && !h->lost && answer_has_news(h)) {
+        introduce(f, out);
+        f->q.dialect->part(&f->writer, i, out);
+        answer_sent(h);
+    }
+    if (h->state == ANSWER_FAILED)
+        h->progress = ANSWER_CLOSED;
+}
+
+/* Sends the next events, behind what OUT has. */
+static void send_events(struct flight *f, struct buf *out)
+{
+    bool all_closed = true;
+
+    if (f->first_s > 0)
+        introduce(f, out);
+    for (size_t i = 0; i < f->a.n_choices; i++) {
+        write_part(f, i, out);
+        all_closed &= f->a.choice[i].progress == ANSWER_CLOSED;
+    }
+    if (lacks_memory(out)) {
+        cut_stream(f);
+        return;
+    }
+    if (out->len)
+        f->sent_s = clock_seconds();
+    if (all_closed)
+        end_stream(f, out);
+    else
+        server_send(f->x, out->data ? out->data : "", out->len);
+}
+
+/* On a worker thread. */
+static void write_ahead(struct workers_job *job)
+{
+    struct flight *f = flight_of(job);
+
+    mem_charge(MEM_CHARGE_OLD);
+    f->q.dialect->write_ahead(&f->writer);
+    mem_charge(MEM_CHARGE_NONE);
+}
+
+/* Sends what the client can take. */
+static void stream(struct flight *f)
+{
+    struct buf *out = &f->api->scratch;
+    bool fresh = f->state == FLIGHT_COMPUTING;
+
+    begin_writing(out);
+    if (fresh)
+        begin_stream(f, out);
+    if (f->q.dialect->n_ahead && f->q.dialect->n_ahead(&f->writer) > MOST_AT_ONCE) {
+        introduce(f, out);
+        server_send(f->x, out->data ? out->data : "", out->len);
+        hand_to_worker(f, FLIGHT_LISTING, write_ahead);
+    } else if (fresh || server_unsent(f->x) <= MOST_UNSENT) {
+        send_events(f, out);
+    } /* else flight_drained() goes on, with one event for all that came meanwhile */
+}
+
+/* ---- going on ---- */
+
+static void free_if_done(struct flight *f)
+{
+    if (flight_may_free(f))
+        flight_free(f);
+}
+
+/* Goes on with F as far as it can, which may free it. */
+static void advance(struct flight *f)
+{
+    f->touched = false;
+    if (flight_is_with_worker(f) || f->state == FLIGHT_LISTING)
+        return;
+    if (f->x && f->status)
+        send_whole(f, f->status, &f->reply);
+    else if (f->x && f->q.field.stream)
+        stream(f);
+    else if (f->x)
+        answer_whole(f);
+    free_if_done(f);
+}
+
+/* The largest number of tokens that an answer may have: what the request asks for, within the context. */
+static size_t most_tokens(const struct flight *f)
+{
+    size_t room = f->api->max_len - f->q.prompt->ids.n;
+    int64_t most = request_max_tokens(&f->q);
+
+    return most >= 0 && (size_t)most < room ? (size_t)most : room;
+}
+
+/* A worker has prepared F: from now on its prompts belong to the server's thread. */
+static void take_prepared(struct flight *f)
+{
+    f->state = f->x ? FLIGHT_COMPUTING : FLIGHT_DRAINING;
+    for (size_t i = 0; i < f->q.n_prompts; i++)
+        f->n_open += f->prompt[i].n_open;
+    if (f->q.n_prompts && !f->status) {
+        f->row = crash_table_add(&f->api->crash_table, f->q.name, f->q.n_prompt_tokens);
+        metrics_observe(&f->api->metrics, METRICS_N, (double)f->q.n);
+        metrics_observe(&f->api->metrics, METRICS_MAX_TOKENS, (double)most_tokens(f));
+    }
+    if (f->cancel == FLIGHT_CANCEL || f->status)
+        prepare_cancel(f);
+}
+
+/* A worker is done with F. */
+static void take_back(struct flight *f)
+{
+    if (f->state == FLIGHT_PREPARING)
+        take_prepared(f);
+    else if (!f->x)
+        f->state = FLIGHT_DRAINING;
+    else
+        f->state = f->state == FLIGHT_LISTING ? FLIGHT_STREAMING : FLIGHT_COMPUTING;
+    advance(f);
+}
+
+static void take_batch(struct api *a, const struct engine_thread_batch *b)
+{
+    struct flight *touched = NULL;
+    uint64_t tokens = b->stats.n_prompt_tokens + b->stats.n_output_tokens;
+
+    a->now.stats = b->stats;
+    if (tokens > a->tokens_before)
+        metrics_observe(&a->metrics, METRICS_ITERATION, (double)(tokens - a->tokens_before));
+    a->tokens_before = tokens;
+    for (size_t i = 0; i < b->n; i++)
+        take_event(b, &b->event[i], &touched);
+    while (touched) {
+        struct flight *f = touched;
+
+        touched = f->next_touched;
+        advance(f);
+    }
+    if (b->n && a->n_handed < ENGINE_THREAD_BATCHES) {
+        a->handed_s[a->n_handed++] = b->now_s;
+        server_tell_written(a->server);
+    }
+}
+
+void flight_written(struct api *a)
+{
+    double now = clock_seconds();
+
+    for (size_t i = 0; i < a->n_handed; i++)
+        metrics_observe(&a->metrics, METRICS_HANDOFF, now - a->handed_s[i]);
+    a->n_handed = 0;
+    engine_thread_written(&a->engine_thread);
+}
+
+void flight_advance(struct api *a)
+{
+    const struct engine_thread_batch *b;
+    int n = 0;
+
+    for (struct workers_job *job = workers_done(&a->workers), *next; job; job = next) {
+        next = job->next;
+        take_back(flight_of(job));
+    }
+    while ((b = engine_thread_take(&a->engine_thread)) != NULL) {
+        if (n++ == MOST_BATCHES) {
+            server_wake(a->server);
+            break;
+        }
+        take_batch(a, b);
+        engine_thread_give_back(&a->engine_thread);
+    }
+    for (struct flight *f = a->first; f; f = f->next)
+        if (f->cancel == FLIGHT_CANCEL && f->state != FLIGHT_PREPARING)
+            prepare_cancel(f);
+}
+
+/* ---- what the client does ---- */
+
+void flight_abort(struct flight *f)
+{
+    f->cancel = FLIGHT_CANCEL;
+    if (f->state != FLIGHT_PREPARING) /* else the worker submits it first */
+        prepare_cancel(f);
+}
+
+void flight_gone(struct flight *f)
+{
+    log_flight(f, 499);
+    f->x = NULL;
+    atomic_store(&f->unwanted, true);
+    flight_abort(f);
+    if (flight_is_with_worker(f) || f->state == FLIGHT_LISTING)
+        return; /* take_back() goes on */
+    f->state = FLIGHT_DRAINING;
+    free_if_done(f);
+}
+
+void flight_drained(struct flight *f)
+{
+    if (f->state == FLIGHT_BEGUN || f->state == FLIGHT_STREAMING)
+        stream(f);
+    free_if_done(f);
+}
+
+void flight_ping(struct api *a, double now)
+{
+    for (struct flight *f = a->first; f; f = f->next) {
+        bool streams = f->state == FLIGHT_BEGUN || f->state == FLIGHT_STREAMING || f->state == FLIGHT_LISTING;
+
+        if (f->x && streams && f->q.dialect->ping && now - f->sent_s > a->opt.ping_s &&
+            server_unsent(f->x) == 0) {
+            server_send(f->x, f->q.dialect->ping, strlen(f->q.dialect->ping));
+            f->sent_s = now;
+        }
+    }
+}
+
+void flight_free_all(struct api *a)
+{
+    while (a->first) {
+        a->first->body_bytes = 0; /* the server is closed */
+        flight_free(a->first);
+    }
+}

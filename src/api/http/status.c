@@ -1,0 +1,205 @@
+/* status.c - what the server is and does at this moment, for load balancers, Prometheus, and AMD PACE's clients. */
+#include "api/http/status.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "api/api_priv.h"
+#include "api/flight.h"
+#include "api/http/reply.h"
+#include "api/http/routes.h"
+#include "api/schema.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "net/server.h"
+
+/* ---- figures ---- */
+
+void status_gauges(const struct api *a, struct metrics_now *now)
+{
+    size_t n = 0;
+
+    for (const struct flight *f = a->first; f; f = f->next)
+        n += f->places.n;
+    *now = a->now;
+    now->model = a->opt.name[0];
+    now->n_running = n < now->stats.n_running ? n : now->stats.n_running;
+    now->n_waiting = n - now->n_running;
+    now->n_connections = a->server ? server_n_connections(a->server) : 0;
+    now->request_bytes = mem_charged_bytes();
+    now->max_request_bytes = a->opt.max_request_bytes;
+    now->n_over_memory = atomic_load(&a->n_over_memory);
+    now->bodies_bytes = a->server ? server_bodies_bytes(a->server) : 0;
+    now->n_failed_handshakes = a->server ? server_n_failed_handshakes(a->server) : 0;
+}
+
+void status_limits(const struct api *a, const char *key, char out[STATUS_LIMITS])
+{
+    static const char *const names[2] = {"requests", "tokens"};
+    struct keys_state state[2];
+    int n = 0;
+
+    out[0] = 0;
+    if (!key[0])
+        return;
+    keys_look(a->opt.keys, key, clock_seconds(), state);
+    for (int i = 0; i < 2; i++)
+        if (state[i].most > 0)
+            n +=
+                snprintf(out + n, STATUS_LIMITS - (size_t)n,
+                         "x-ratelimit-limit-%s: %.0f\r\nx-ratelimit-remaining-%s: %.0f\r\n"
+                         "x-ratelimit-reset-%s: %.3fs\r\n",
+                         names[i], state[i].most, names[i], floor(state[i].left), names[i], state[i].reset_s);
+}
+
+double status_retry_s(const struct api *a)
+{
+    struct metrics_now now;
+    double s;
+
+    status_gauges(a, &now);
+    s = a->mean_s * (double)now.n_waiting / (double)(a->opt.max_running ? a->opt.max_running : 1);
+    return s < 1 ? 1 : s > 60 ? 60 : s;
+}
+
+/* ---- probes ---- */
+
+bool status_stalled(struct api *a)
+{
+    uint64_t begun = engine_thread_step_ns(&a->engine_thread), now = clock_ns();
+    double s = begun && begun < now ? (double)(now - begun) * 1e-9 : 0;
+
+    if (a->stalled_ns && begun != a->stalled_ns) {
+        log_warn("the step that took too long has ended, about %.0f s after it began",
+                 (double)(now - a->stalled_ns) * 1e-9);
+        a->stalled_ns = 0;
+    }
+    if (a->stalled_ns || !(a->opt.step_timeout_s > 0) || s <= a->opt.step_timeout_s)
+        return a->stalled_ns != 0;
+    log_error("the engine has been in one step for %.1f s (--step-timeout is %g); %zu requests wait for it",
+              s, a->opt.step_timeout_s, a->n_flights);
+    a->metrics.n_stalls++;
+    a->stalled_ns = begun;
+    return true;
+}
+
+static const char stalled[] = "the engine has been in one step for longer than --step-timeout";
+
+/* Answers a probe with 200, or with 503 and WHY, which does not count as a request that was refused because of load. */
+static void answer_probe(const struct reply *r, const char *why)
+{
+    if (why)
+        reply_error(r, 503, "", why, NULL);
+    else
+        reply_send(r, 200, "", "application/json", "", 0);
+}
+
+void status_health(const struct reply *r)
+{
+    answer_probe(r, status_stalled(r->api) ? stalled : NULL);
+}
+
+void status_ready(const struct reply *r)
+{
+    answer_probe(r, r->api->draining         ? "the server is shutting down"
+                    : status_stalled(r->api) ? stalled
+                                             : NULL);
+}
+
+/* ---- versions and load ---- */
+
+const struct schema status_version_schema = {
+    "Version", "{'type':'object','required':['version'],'properties':{'version':{'type':'string'}}}", NULL};
+
+void status_version(const struct api *a, struct buf *out)
+{
+    (void)a;
+    buf_fmt(out, "{\"version\":\"%s\"}", gallop_version());
+}
+
+/* The version of Ollama whose paths are served here. Its clients refuse to work with a version that they take for too
+ * old (Codex wants 0.13.4, Visual Studio Code 0.6.4). */
+void status_ollama_version(const struct api *a, struct buf *out)
+{
+    (void)a;
+    buf_fmt(out, "{\"version\":\"0.13.5\",\"gallop\":\"%s\"}", gallop_version());
+}
+
+const struct schema status_load_schema = {
+    "Load", "{'type':'object','required':['server_load'],'properties':{'server_load':{'type':'integer'}}}",
+    NULL};
+
+void status_load(const struct api *a, struct buf *out)
+{
+    buf_fmt(out, "{\"server_load\":%zu}", a->n_flights);
+}
+
+void status_metrics(const struct reply *r)
+{
+    struct buf body = {.tag = MEM_API};
+    struct metrics_now now;
+
+    status_gauges(r->api, &now);
+    metrics_write(&r->api->metrics, &now, &body);
+    if (body.oom)
+        reply_refuse(r, 503, "out of memory", NULL);
+    else
+        reply_send(r, 200, "", "text/plain; version=0.0.4; charset=utf-8", body.data, body.len);
+    buf_fini(&body);
+}
+
+/* ---- AMD PACE's status ---- */
+
+const struct schema status_pace_health_schema = {
+    "PaceHealth", "{'type':'object','required':['status','service','queue_size','active_requests']}", NULL};
+
+void status_pace_health(const struct api *a, struct buf *out)
+{
+    struct metrics_now now;
+
+    status_gauges(a, &now);
+    buf_fmt(out,
+            "{\"status\":\"%s\",\"service\":\"gallop\",\"scheduler_running\":true,\"queue_size\":%zu,"
+            "\"active_requests\":%zu,\"server_metrics_enabled\":true}",
+            a->draining ? "draining" : "healthy", now.n_waiting, now.n_running);
+}
+
+const struct schema status_pace_queue_schema = {
+    "PaceQueue", "{'type':'object','required':['queue_size','active_requests']}", NULL};
+
+void status_pace_queue(const struct api *a, struct buf *out)
+{
+    struct metrics_now now;
+
+    status_gauges(a, &now);
+    buf_fmt(out, "{\"queue_size\":%zu,\"active_requests\":%zu}", now.n_waiting, now.n_running);
+}
+
+const struct schema status_pace_metrics_schema = {
+    "PaceMetrics", "{'type':'object','required':['sched_session_ttft','sched_session_tpot']}", NULL};
+
+/* The mean of a histogram. */
+static double mean(const struct metrics *m, enum metrics_histogram h)
+{
+    uint64_t n = 0;
+
+    for (int i = 0; i <= METRICS_MAX_BOUNDS; i++)
+        n += m->histogram[h].count[i];
+    return n ? m->histogram[h].sum / (double)n : 0;
+}
+
+void status_pace_metrics(const struct api *a, struct buf *out)
+{
+    double up = clock_seconds() - a->started_s;
+    uint64_t served = 0;
+
+    for (int i = 0; i < METRICS_N_ENDS; i++)
+        served += a->metrics.ended[i];
+    buf_fmt(out,
+            "{\"sched_session_ttft\":%.6f,\"sched_session_tpot\":%.6f,\"sched_active_ttft_time\":%.6f,"
+            "\"sched_requests_served_per_second\":%.6f,\"sched_total_generated_tokens\":%llu}",
+            mean(&a->metrics, METRICS_TTFT), mean(&a->metrics, METRICS_TPOT),
+            mean(&a->metrics, METRICS_PREFILL), up > 0 ? (double)served / up : 0,
+            (unsigned long long)a->now.stats.n_output_tokens);
+}

@@ -1,0 +1,24 @@
+/* once.h - warnings about what requests ask for in vain: each name is logged once, whichever request has it. */
+#ifndef GALLOP_API_ONCE_H
+#define GALLOP_API_ONCE_H
+
+#include <pthread.h>
+#include <stddef.h>
+
+enum { ONCE_NAMES = 64 };
+
+struct once {
+    pthread_mutex_t lock;
+    char name[ONCE_NAMES][64];
+    size_t n;
+};
+
+void once_init(struct once *o);
+void once_fini(struct once *o);
+
+/* Logs SENTENCE, which has a %s for NAME, unless that was done before. ROUTE: the path of the request. On any
+ * thread. */
+void once_warn(struct once *o, const char *route, const char *name, const char *sentence)
+    __attribute__((format(printf, 4, 0)));
+
+#endif

@@ -1,0 +1,267 @@
+/* prompt.c - from texts, token ids or messages to the tokens of prompts. */
+#include "api/prompt.h"
+
+#include <string.h>
+
+#include "api/api_priv.h"
+#include "api/flight.h"
+#include "api/messages.h"
+#include "api/refuse.h"
+#include "base/buf.h"
+#include "engine/engine.h"
+
+static const struct engine_info *info_of(const struct request *q)
+{
+    return engine_info(q->server->engine);
+}
+
+int prompt_add_ids(struct tok_ids *ids, const json_t *list, struct err *e)
+{
+    size_t n = json_array_size(list);
+
+    if (!mem_grow((void **)&ids->id, &ids->cap, n, sizeof(*ids->id), MEM_TEXT))
+        return err_nomem(e, "a prompt");
+    for (size_t i = 0; i < n; i++)
+        ids->id[ids->n++] = (int32_t)json_integer_value(json_array_get(list, i));
+    return 0;
+}
+
+/* Sets E to the sentence that refuses a prompt of N tokens; AT_LEAST is "at least " where there may be more. Clients
+ * recognize it: those of OpenAI by "maximum context length", those of Anthropic by "prompt is too long". */
+static int say_too_long(const struct request *q, const char *at_least, size_t n, struct err *e)
+{
+    size_t context = info_of(q)->max_len, least = request_max_tokens(q) == 0 ? 0 : 1;
+
+    if (q->endpoint == FIELDS_MESSAGES)
+        return err_set(e, ERR_INPUT, "prompt is too long: %s%zu tokens > %zu maximum", at_least, n,
+                       context - least);
+    return err_set(e, ERR_INPUT,
+                   "This model's maximum context length is %zu tokens. However, your request has %s%zu input "
+                   "tokens%s. Please reduce the length of the input messages.",
+                   context, at_least, n, n == context ? ", and no room for an answer" : "");
+}
+
+/* Refuses a prompt of N bytes that cannot fit, however it is cut into tokens, before time is spent on tokenizing. */
+static int check_bytes(const struct request *q, size_t n, struct err *e)
+{
+    const struct engine_info *m = info_of(q);
+    size_t most;
+
+    if (!q->prompt || q->field.truncate_prompt_tokens || n <= m->max_len)
+        return 0;
+    most = tok_most_bytes(m->tok);
+    if (n / most < m->max_len || (n / most == m->max_len && n % most == 0))
+        return 0;
+    return say_too_long(q, "at least ", n / most + (n % most != 0), e);
+}
+
+int prompt_encode(const struct request *q, const char *text, const char *origin, size_t n, bool special,
+                  struct tok_ids *ids, struct err *e)
+{
+    const struct engine_info *m = info_of(q);
+    int rc;
+
+    if (!m->tok)
+        return err_set(e, ERR_UNSUPPORTED, "this model has no tokenizer: give the prompt as token ids");
+    rc = check_bytes(q, n, e);
+    return rc ? rc : tok_encode_marked(m->tok, text, origin, n, special ? TOK_ADD_SPECIAL : 0, ids, e);
+}
+
+bool prompt_adds_special(const struct request *q, bool otherwise)
+{
+    return q->field.has_add_special ? q->field.add_special_tokens : otherwise;
+}
+
+/* Reads V, a text or a list of token ids. */
+static int read_prompt(struct request *q, const json_t *v, struct request_prompt *p, struct err *e)
+{
+    int rc;
+
+    if (json_is_string(v)) {
+        rc = prompt_encode(q, json_string_value(v), NULL, json_string_length(v), prompt_adds_special(q, true),
+                           &p->ids, e);
+        if (rc == 0 && q->field.echo)
+            buf_add(&p->text, json_string_value(v), json_string_length(v));
+    } else {
+        rc = prompt_add_ids(&p->ids, v, e);
+        if (rc == 0 && q->field.echo && info_of(q)->tok)
+            rc = tok_decode(info_of(q)->tok, p->ids.id, p->ids.n, q->field.skip_special_tokens, &p->text, e);
+    }
+    return rc || !p->text.oom ? rc : err_nomem(e, "a prompt");
+}
+
+/* Opens a parser for each answer whose text has to be taken apart; an answer continues PROMPT. */
+static int open_parsers(struct request *q, struct answer *a, struct seeds *seeds, const struct buf *prompt,
+                        struct err *e)
+{
+    const struct markup *m = &q->server->markup;
+    struct parser_options o = {.calls = request_has_tools(q) ? m->calls : NULL,
+                               .reasoning = m->reasoning,
+                               .prompt = prompt->data ? prompt->data : "",
+                               .prompt_len = prompt->len,
+                               .n_names = json_array_size(q->field.tools),
+                               .one_call = !q->field.parallel_tool_calls};
+    const char **names;
+    int rc = 0;
+
+    if (!o.calls && !o.reasoning)
+        return 0;
+    names = arena_zalloc(&q->arena, o.n_names, sizeof(*names));
+    if (!names)
+        return err_nomem(e, "an answer");
+    o.names = names;
+    if (o.n_names)
+        rc = tools_check(q->field.tools, names, e);
+    for (size_t i = 0; i < o.n_names && rc == 0;
+         i++) { /* the request releases its list before the answer comes */
+        names[i] = arena_strndup(&q->arena, names[i], strlen(names[i]));
+        rc = names[i] ? 0 : err_nomem(e, "an answer");
+    }
+    for (size_t i = 0; i < a->n_choices && rc == 0; i++) {
+        o.seed = seeds_next(seeds);
+        rc = parser_open(&a->choice[i].parser, &o, e);
+    }
+    q->keeps_special = (o.calls && o.calls->special) || (o.reasoning && o.reasoning->special);
+    q->calls = o.calls;
+    return rc;
+}
+
+/* The model and its chat template support the tools of the request. ANSWERS: there will be answers. */
+static int check_tools(struct request *q, bool answers, struct err *e)
+{
+    const struct api_options *o = q->server;
+
+    if (!request_has_tools(q) || !o->chat)
+        return 0;
+    if (o->tools.place == TOOLS_NOWHERE)
+        return fields_blame(
+            &q->field, "tools",
+            err_set(e, ERR_UNSUPPORTED, "tools: the model's chat template does not write them"));
+    if (answers && !o->markup.calls && !o->markup.plain_calls)
+        return fields_blame(
+            &q->field, "tools",
+            err_set(e, ERR_UNSUPPORTED,
+                    "tools: the chat template does not show how this model writes calls; the server's "
+                    "--tool-call-parser names the way, or none for calls as text"));
+    return 0;
+}
+
+const char *prompt_field(const struct request *q)
+{
+    const char *needs = fields_needed(q->endpoint);
+
+    return needs ? needs : q->field.messages && q->endpoint != FIELDS_GENERATE ? "messages" : "prompt";
+}
+
+int prompt_read_messages(struct request *q, struct answer *a, struct seeds *seeds, struct tok_ids *ids,
+                         struct err *e)
+{
+    struct buf text = {.tag = MEM_API}, origin = {.tag = MEM_API};
+    int rc = check_tools(q, a != NULL, e);
+
+    if (rc == 0)
+        rc = messages_render(q, &text, &origin, e);
+    if (rc == 0 && mem_lib_failed()) /* not every allocation of jansson is checked where it happens */
+        rc = err_nomem(e, "messages");
+    if (rc == 0 && a)
+        rc = open_parsers(q, a, seeds, &text, e);
+    if (rc == 0)
+        rc = prompt_encode(q, text.data ? text.data : "", origin.data, text.len,
+                           prompt_adds_special(q, false), ids, e);
+    buf_fini(&text);
+    buf_fini(&origin);
+    return rc;
+}
+
+/* Cuts the prompt to the tokens that truncate_prompt_tokens leaves of it. */
+static void cut_prompt(const struct request *q, struct tok_ids *ids)
+{
+    const struct engine_info *m = info_of(q);
+    bool whole =
+        m->is_bidirectional && m->max_step_tokens < m->max_len; /* the model takes a prompt in one step */
+    int64_t max_tokens = request_max_tokens(q), most = q->field.truncate_prompt_tokens,
+            context = (int64_t)(whole ? m->max_step_tokens : m->max_len);
+
+    if (most == 0)
+        return;
+    if (most < 0)
+        most = context - (max_tokens >= 0 && max_tokens < context ? max_tokens : 1);
+    if (ids->n <= (size_t)most)
+        return;
+    if (!q->field.truncation_side || strcmp(q->field.truncation_side, "left") == 0)
+        memmove(ids->id, ids->id + (ids->n - (size_t)most), (size_t)most * sizeof(*ids->id));
+    ids->n = (size_t)most;
+}
+
+/* An answer of one token has to fit behind the prompt; a longer one ends where the context does. */
+static int check_room(struct flight *f, const struct request_prompt *p)
+{
+    size_t least = request_max_tokens(&f->q) == 0 ? 0 : 1;
+    struct err e = {0};
+
+    if (p->ids.n + least <= info_of(&f->q)->max_len)
+        return 0;
+    say_too_long(&f->q, "", p->ids.n, &e);
+    return refuse_field(f, prompt_field(&f->q), e.msg);
+}
+
+/* Answers to a chat begin with its last message, if that belongs to the same turn. */
+static bool echo_message(const struct request *q, struct answer *a)
+{
+    const json_t *m = json_array_get(q->field.messages, json_array_size(q->field.messages) - 1),
+                 *content = json_object_get(m, "content");
+    bool is_list = json_is_array(content), good = true;
+
+    if (q->field.add_generation_prompt && !dialect_is(json_object_get(m, "role"), "assistant"))
+        return true;
+    for (size_t i = 0; i < a->n_choices; i++) {
+        struct buf *text = &a->choice[i].text;
+        bool begun = false;
+
+        for (size_t k = 0; k < (is_list ? json_array_size(content) : 1); k++) {
+            const json_t *one = is_list ? messages_part_text(json_array_get(content, k)) : content;
+
+            if (!json_is_string(one))
+                continue;
+            if (begun)
+                buf_char(text, '\n');
+            begun = true;
+            buf_add(text, json_string_value(one), json_string_length(one));
+        }
+        good &= !text->oom;
+    }
+    return good;
+}
+
+bool prompt_is_list(const json_t *prompt)
+{
+    return json_is_array(prompt) && !json_is_integer(json_array_get(prompt, 0));
+}
+
+int prompt_read_all(struct flight *f)
+{
+    struct request *q = &f->q;
+    bool list = prompt_is_list(q->field.prompt);
+    struct err e = {0};
+    int rc = 0;
+
+    for (size_t i = 0; i < q->n_prompts; i++) {
+        struct request_prompt *p = &q->prompt[i];
+
+        if (refuse_late(f))
+            return ERR_INPUT;
+        fields_blame(&q->field, prompt_field(q), 0);
+        rc = q->field.messages
+                 ? prompt_read_messages(q, &f->a, &f->api->seeds, &p->ids, &e)
+                 : read_prompt(q, list ? json_array_get(q->field.prompt, i) : q->field.prompt, p, &e);
+        if (rc)
+            return refuse_error(f, &e);
+        cut_prompt(q, &p->ids);
+        if ((rc = check_room(f, p)) != 0)
+            return rc;
+        if (q->field.messages && q->field.echo && !echo_message(q, &f->a))
+            return refuse_memory(f);
+        q->n_prompt_tokens += p->ids.n;
+    }
+    return 0;
+}

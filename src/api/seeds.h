@@ -1,0 +1,18 @@
+/* seeds.h - seeds that a client cannot guess, for answers that are drawn at random and for ids of tool calls. */
+#ifndef GALLOP_API_SEEDS_H
+#define GALLOP_API_SEEDS_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct seeds {
+    uint64_t secret;
+    _Atomic uint64_t n; /* seeds that were given */
+};
+
+void seeds_init(struct seeds *s);
+
+/* The next seed. On any thread. */
+uint64_t seeds_next(struct seeds *s);
+
+#endif
