@@ -1,4 +1,5 @@
-"""_cli.py - what the scripts beside it share: calling the program, counting checks. Standard library only; GALLOP_BIN names it."""
+"""_cli.py - what the scripts beside it share: calling the program, counting checks. Standard
+library only; GALLOP_BIN names it."""
 import json
 import os
 import resource
@@ -14,15 +15,17 @@ count = 0
 
 
 def call(*args, stdin=None, env={}, **more):
-    """Runs the program to its end; stdin as bytes, nothing else from outside. A server binds a free port, so that one that is to
-    refuse something else does not find its usual port taken."""
+    """Runs the program to its end; stdin as bytes, nothing else from outside. A server binds a
+    free port, so that one that is to refuse something else does not find its usual port taken."""
     given = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
-    return subprocess.run([GALLOP, *(x if isinstance(x, bytes) else str(x) for x in args)], **given, timeout=600,
-                          **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}, env={"GALLOP_PORT": "0", **os.environ, **env})
+    return subprocess.run([GALLOP, *(x if isinstance(x, bytes) else str(x) for x in args)], **given,
+                          timeout=600, **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE,
+                                          **more}, env={"GALLOP_PORT": "0", **os.environ, **env})
 
 
 def whole_cpu(*args, **more):
-    """Runs the program to its end; what it returned and the seconds of processor time that it took."""
+    """Runs the program to its end; what it returned and the seconds of processor time that it
+    took."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     r = call(*args, **more)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -30,18 +33,19 @@ def whole_cpu(*args, **more):
 
 
 def rest_cpu(p):
-    """Waits for the end of P; its status and the seconds of processor time that it took from here on. Unlike the time of the
-    clock, these do not grow with the load of the machine."""
+    """Waits for the end of P; its status and the seconds of processor time that it took from
+    here on. Unlike the time of the clock, these do not grow with the load of the machine."""
     with open(f"/proc/{p.pid}/stat") as f:
         ticks = f.read().rpartition(")")[2].split()[11:13]
     _, status, used = os.wait4(p.pid, 0)
     p.returncode = os.waitstatus_to_exitcode(status)
-    return p.returncode, used.ru_utime + used.ru_stime - sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+    return p.returncode, used.ru_utime + used.ru_stime - sum(map(int, ticks)) / os.sysconf(
+        "SC_CLK_TCK")
 
 
 def in_front(folder, source):
-    """The environment of a program in which the functions of SOURCE, in C, stand in front of the C library's. None: there is no
-    compiler, or a sanitizer has to be in front of everything."""
+    """The environment of a program in which the functions of SOURCE, in C, stand in front of the
+    C library's. None: there is no compiler, or a sanitizer has to be in front of everything."""
     cc = shutil.which("cc")
     with open(os.path.realpath(GALLOP), "rb") as f:
         if not cc or b"__asan_init" in (binary := f.read()) or b"__tsan_init" in binary:
@@ -53,7 +57,8 @@ def in_front(folder, source):
     return {"LD_PRELOAD": path + ".so"}
 
 
-# A clock that goes a thousand times as fast: what happens after a second does so on a machine of any speed.
+# A clock that goes a thousand times as fast: what happens after a second does so on a machine of
+# any speed.
 FAST_CLOCK = """
 #define _GNU_SOURCE
 #include <sys/syscall.h>
@@ -109,7 +114,8 @@ def lines(r):
 
 def run_all(names):
     """Runs the tests of a script, or those that its arguments name."""
-    tests = {name: test for name, test in names if callable(test) and test.__module__ == "__main__" and not name.startswith("_")}
+    tests = {name: test for name, test in names if callable(test) and test.__module__ == "__main__"
+             and not name.startswith("_")}
     for name in sys.argv[1:] or tests:
         tests[name]()
     print(f"{count - len(faults)} passed, {len(faults)} failed")

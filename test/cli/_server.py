@@ -1,4 +1,5 @@
-"""_server.py - what tests of the server share: the real program on a free port, plain sockets, events of a stream."""
+"""_server.py - what tests of the server share: the real program on a free port, plain sockets,
+events of a stream."""
 import fcntl
 import http.client
 import json
@@ -22,21 +23,25 @@ def passing(sockets, command, env={}):
 
 
 class Server:
-    """`gallop serve` with options; says what it logs in .log. Clients speak TLS where .context is one of ssl's."""
+    """`gallop serve` with options; says what it logs in .log. Clients speak TLS where .context
+    is one of ssl's."""
 
     def __init__(self, *options, model=DEMO, before=None, port=0, sockets=(), env={}, context=None):
         self.context = context
-        command, more = [GALLOP, "serve", "-m", model, "--port", str(port), *map(str, options)], {"env": {**os.environ, **env}}
+        command, more = [GALLOP, "serve", "-m", model, "--port", str(port),
+                         *map(str, options)], {"env": {**os.environ, **env}}
         if sockets:
             command, more = passing(sockets, command, more["env"])
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                         preexec_fn=before, **more)
         self.log, self.port, ready = [], None, threading.Event()
 
         def read():
             for line in self.process.stderr:
                 self.log.append(line.decode(errors="backslashreplace").rstrip("\n"))
-                found = re.search(r"is served at .*?https?://[^ ,]*:(\d+)(, unix:.*)?(\"})?$", self.log[-1])
+                found = re.search(r"is served at .*?https?://[^ ,]*:(\d+)(, unix:.*)?(\"})?$",
+                                  self.log[-1])
                 if found:
                     self.port = int(found[1])
                     ready.set()
@@ -67,7 +72,8 @@ class Server:
         c = http.client.HTTPConnection("127.0.0.1", self.port)
         c.sock = self.socket()
         data = json.dumps(body).encode() if isinstance(body, (dict, list)) else body
-        c.request(method, path, data, {"Content-Type": "application/json", **headers} if data is not None else headers)
+        c.request(method, path, data,
+                  {"Content-Type": "application/json", **headers} if data is not None else headers)
         r = c.getresponse()
         out = r.status, {k.lower(): v for k, v in r.getheaders()}, r.read()
         c.close()
@@ -81,7 +87,8 @@ class Server:
     def events(self, path, headers={}, **fields):
         """The data of each event of a stream."""
         status, head, body = self.request("POST", path, {**fields, "stream": True}, headers)
-        assert status == 200 and head["content-type"].startswith("text/event-stream"), (status, head, body)
+        assert status == 200 and head["content-type"].startswith("text/event-stream"), (status,
+                                                                                        head, body)
         return [x[6:] for x in body.decode().split("\n\n") if x.startswith("data: ")]
 
     def socket(self):
@@ -98,14 +105,15 @@ class Server:
         """A socket on which a request is sent."""
         s, body = self.socket(), json.dumps(fields).encode()
         more = "".join(f"{k}: {v}\r\n" for k, v in headers.items()).encode()
-        s.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n" %
-                  (path.encode(), more, len(body)) + body)
+        s.sendall(
+            b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n"
+            % (path.encode(), more, len(body)) + body)
         return s
 
     def gauges(self, headers={}):
         text = self.request("GET", "/metrics", headers=headers)[2].decode()
-        return {m[1]: float(m[3]) for m in re.finditer(r"^vllm:(\w+)(\{[^}]*\}) (\S+)$", text, re.M) if "finished_reason" not in m[2]
-                and "le=" not in m[2]}
+        return {m[1]: float(m[3]) for m in re.finditer(r"^vllm:(\w+)(\{[^}]*\}) (\S+)$", text, re.M)
+                if "finished_reason" not in m[2] and "le=" not in m[2]}
 
     def wait(self, condition, seconds=300, headers={}):
         """True when the condition on the gauges came true."""
@@ -118,7 +126,8 @@ class Server:
 
     def is_free(self):
         """Nothing is computed any more, and no row is held."""
-        return self.wait(lambda g: g["num_requests_running"] + g["num_requests_waiting"] == 0 and g["kv_cache_usage_perc"] == 0)
+        return self.wait(lambda g: g["num_requests_running"] + g["num_requests_waiting"] == 0
+                         and g["kv_cache_usage_perc"] == 0)
 
 
 def read_all(s):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""batch.py - batches that go on where they were killed, results in OpenAI's form, fields that say who is computed first, progress."""
+"""batch.py - batches that go on where they were killed, results in OpenAI's form, fields that
+say who is computed first, progress."""
 import json
 import os
 import pty
@@ -22,7 +23,8 @@ FOLDER = tempfile.TemporaryDirectory()
 def _file(name, *objects):
     path = os.path.join(FOLDER.name, name)
     with open(path, "wb") as f:
-        f.write(b"".join(x if isinstance(x, bytes) else json.dumps(x).encode() + b"\n" for x in objects))
+        f.write(b"".join(x if isinstance(x, bytes) else json.dumps(x).encode() + b"\n"
+                         for x in objects))
     return path
 
 
@@ -41,28 +43,35 @@ def _resume(path, out, *more):
 
 def _results(path):
     """Results without what differs between two runs."""
-    return [{k: v for k, v in json.loads(x).items() if k != "timing"} for x in _read(path).decode().splitlines()]
+    return [{k: v for k, v in json.loads(x).items() if k != "timing"}
+            for x in _read(path).decode().splitlines()]
 
 
-REQUESTS = [{"prompt": f"Once upon a {x}", "max_tokens": 4, **({"custom_id": f"id-{x}"} if i % 2 else {})} for i, x in enumerate(("time", "day", "girl", "cat", "sea"))]
+REQUESTS = [{"prompt": f"Once upon a {x}", "max_tokens": 4,
+             **({"custom_id": f"id-{x}"} if i % 2 else {})} for i,
+            x in enumerate(("time", "day", "girl", "cat", "sea"))]
 
 
 # ---- --resume ----
 
 def what_a_killed_batch_has_written_is_kept_and_the_rest_is_added():
     batch, out = _file("r.jsonl", *REQUESTS), os.path.join(FOLDER.name, "r.out")
-    expect((_resume(batch, out).returncode, _resume(batch, out).stdout), (0, b""), "status and output of a whole batch")
+    expect((_resume(batch, out).returncode, _resume(batch, out).stdout), (0, b""),
+           "status and output of a whole batch")
     whole = _results(out)
     expect([x["index"] for x in whole], list(range(5)), "results of a whole batch")
     text = _read(out)
-    expect((_resume(batch, out).returncode, _read(out)), (0, text), "a batch that is complete stays as it is, byte for byte")
+    expect((_resume(batch, out).returncode, _read(out)), (0, text),
+           "a batch that is complete stays as it is, byte for byte")
     ends = [i + 1 for i, c in enumerate(text) if c == 10]
     for n in [0, 1, ends[0] - 1, ends[0], ends[0] + 1, ends[1] - 10, ends[2] + 40, ends[4] - 1]:
         _file("r.out", text[:n])
         r = _resume(batch, out)
-        expect((r.returncode, _results(out)), (0, whole), f"results after {n} of {len(text)} bytes were written: {r.stderr}")
+        expect((r.returncode, _results(out)), (0, whole),
+               f"results after {n} of {len(text)} bytes were written: {r.stderr}")
         kept = sum(e <= n for e in ends) + (n == ends[4] - 1)
-        expect(_read(out)[:ends[kept - 1] if kept else 0], text[:ends[kept - 1] if kept else 0], f"whole lines of {n} bytes stay as they are")
+        expect(_read(out)[:ends[kept - 1] if kept else 0], text[:ends[kept - 1] if kept else 0],
+               f"whole lines of {n} bytes stay as they are")
 
 
 def results_in_any_order_are_matched_by_their_index():
@@ -81,17 +90,21 @@ def results_that_are_errors_are_computed_again():
     batch, out = _file("e.jsonl", REQUESTS[0], bad, REQUESTS[1]), os.path.join(FOLDER.name, "e.out")
     for _ in range(2):
         expect(_resume(batch, out).returncode, 1, "status with a request that fails")
-        expect(sorted((x["index"], "error" in x) for x in _results(out)), [(0, False), (1, True), (2, False)], "one result of each")
+        expect(sorted((x["index"], "error" in x) for x in _results(out)),
+               [(0, False), (1, True), (2, False)], "one result of each")
     _file("e.jsonl", REQUESTS[0], {"prompt": "x", "max_tokens": 1}, REQUESTS[1])
     expect(_resume(batch, out).returncode, 0, "status when it was mended")
-    expect(sorted((x["index"], "error" in x) for x in _results(out)), [(0, False), (1, False), (2, False)], "results when it was mended")
+    expect(sorted((x["index"], "error" in x) for x in _results(out)),
+           [(0, False), (1, False), (2, False)], "results when it was mended")
 
 
 def a_file_of_something_else_is_left_alone():
     batch = _file("x.jsonl", *REQUESTS)
-    for content in (b"dear diary", b"dear diary\n", b"[1]\n", b'{"a":1}\n', b'{"index":0}\n{"inde\n{"index":1}\n', b'{"index":0}\n\n'):
+    for content in (b"dear diary", b"dear diary\n", b"[1]\n", b'{"a":1}\n',
+                    b'{"index":0}\n{"inde\n{"index":1}\n', b'{"index":0}\n\n'):
         out = _file("x.out", content)
-        expect_error(call("run", "-m", DEMO, "--json", "--batch", batch, "-o", out, "--resume"), 1, out, "is no result")
+        expect_error(call("run", "-m", DEMO, "--json", "--batch", batch, "-o", out, "--resume"), 1,
+                     out, "is no result")
         expect(_read(out), content, "the file")
     out = _file("x.out", {"index": 0, "custom_id": "other"})
     r = call("run", "-m", DEMO, "--json", "--quiet", "--batch", batch, "-o", out, "--resume")
@@ -101,15 +114,18 @@ def a_file_of_something_else_is_left_alone():
 
 def resume_needs_a_batch_a_form_and_a_file():
     batch = _file("u.jsonl", *REQUESTS)
-    for more in (["--batch", batch, "--json"], ["--batch", batch, "-o", "x"], ["-o", "x", "--json", "text"]):
+    for more in (["--batch", batch, "--json"], ["--batch", batch, "-o", "x"],
+                 ["-o", "x", "--json", "text"]):
         expect_error(call("run", "-m", DEMO, "--resume", *more), 2, "--resume is for --batch")
-    expect_error(call("run", "-m", DEMO, "--resume", "--batch", batch, "--json", "-o", "x", "--force"), 2, "--force")
+    expect_error(call("run", "-m", DEMO, "--resume", "--batch", batch, "--json", "-o", "x",
+                      "--force"), 2, "--force")
 
 
 def a_killed_process_leaves_whole_lines_and_goes_on():
     slow = [{"prompt": f"Once {i}", "max_tokens": 100, "ignore_eos": True} for i in range(6)]
     batch, out = _file("k.jsonl", *slow), os.path.join(FOLDER.name, "k.out")
-    command = [GALLOP, "run", "-m", DEMO, "--quiet", "--json", "--max-num-seqs", "1", "--batch", batch, "-o", out, "--resume"]
+    command = [GALLOP, "run", "-m", DEMO, "--quiet", "--json", "--max-num-seqs", "1", "--batch",
+               batch, "-o", out, "--resume"]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL) as p:
         while p.poll() is None and not (os.path.exists(out) and _read(out).count(b"\n") >= 1):
             time.sleep(.01)
@@ -117,7 +133,8 @@ def a_killed_process_leaves_whole_lines_and_goes_on():
     kept = _read(out)
     kept = kept[:kept.rfind(b"\n") + 1]
     check(kept, "a line is in the file while the batch goes on")
-    expect((_resume(batch, out).returncode, _read(out)[:len(kept)]), (0, kept), "what was written stays")
+    expect((_resume(batch, out).returncode, _read(out)[:len(kept)]), (0, kept),
+           "what was written stays")
     expect([x["index"] for x in _results(out)], list(range(6)), "all results")
 
 
@@ -131,70 +148,95 @@ USER = [{"role": "user", "content": "Hello there"}]
 
 
 def lines_of_openais_batch_files_are_answered_in_its_form():
-    batch = _file("a.jsonl", _openai("a", model="m", messages=USER), _openai("b", "/v1/completions", prompt="Once upon", n=2, temperature=1, seed=5),
-                  _openai("c", messages=USER, temperature="hot"), {"prompt": "Once upon", "max_tokens": 4})
+    batch = _file("a.jsonl", _openai("a", model="m", messages=USER),
+                  _openai("b", "/v1/completions", prompt="Once upon", n=2, temperature=1, seed=5),
+                  _openai("c", messages=USER, temperature="hot"),
+                  {"prompt": "Once upon", "max_tokens": 4})
     r = _batch(batch)
     a, b, c, own = lines(r)
     expect(r.returncode, 1, "status with a line that is wrong")
     for o in (a, b, c):
-        expect((sorted(o), sorted(o["response"])), (["custom_id", "error", "id", "response"], ["body", "request_id", "status_code"]), "members of a line")
+        expect((sorted(o), sorted(o["response"])), (["custom_id", "error", "id", "response"], [
+            "body", "request_id", "status_code"]), "members of a line")
         check(o["error"] is None and o["id"].startswith("batch_req_"), f"id and error: {o}")
-    expect(len({o["id"] for o in (a, b, c)} | {o["response"]["request_id"] for o in (a, b, c)}), 6, "ids are different")
-    expect([(o["custom_id"], o["response"]["status_code"]) for o in (a, b, c)], [("a", 200), ("b", 200), ("c", 400)], "names and status")
-    chat, want = a["response"]["body"], json.loads(call("run", "-m", DEMO, "--json", "--chat", "-n", 4, "Hello there").stdout)
-    expect((chat["object"], chat["model"], chat["choices"]), ("chat.completion", "m", [{"index": 0, "message": {"role": "assistant", "content": want["text"]},
-           "logprobs": None, "finish_reason": "length"}]), "a chat completion")
+    expect(len({o["id"] for o in (a, b, c)} | {o["response"]["request_id"] for o in (a, b, c)}), 6,
+           "ids are different")
+    expect([(o["custom_id"], o["response"]["status_code"]) for o in (a, b, c)],
+           [("a", 200), ("b", 200), ("c", 400)], "names and status")
+    chat, want = a["response"]["body"], json.loads(call("run", "-m", DEMO, "--json", "--chat", "-n",
+                                                        4, "Hello there").stdout)
+    expect((chat["object"], chat["model"], chat["choices"]), ("chat.completion", "m", [
+        {"index": 0, "message": {"role": "assistant", "content": want["text"]}, "logprobs": None,
+         "finish_reason": "length"}]), "a chat completion")
     n = len(want["prompt_ids"])
-    expect(chat["usage"], {"prompt_tokens": n, "completion_tokens": 4, "total_tokens": n + 4}, "usage")
+    expect(chat["usage"], {"prompt_tokens": n, "completion_tokens": 4, "total_tokens": n + 4},
+           "usage")
     text = b["response"]["body"]
-    wants = [json.loads(call("run", "-m", DEMO, "--json", "-n", 4, "--temperature", 1, "--seed", 5 + i, "Once upon").stdout) for i in range(2)]
-    expect([(x["index"], x["text"], x["finish_reason"]) for x in text["choices"]], [(i, x["text"], x["finish_reason"]) for i, x in enumerate(wants)], "completions")
-    expect((text["object"], text["usage"]["completion_tokens"], text["seed"]), ("text_completion", sum(len(x["output_ids"]) for x in wants), 5), "of both answers")
+    wants = [json.loads(call("run", "-m", DEMO, "--json", "-n", 4, "--temperature", 1, "--seed",
+                             5 + i, "Once upon").stdout) for i in range(2)]
+    expect([(x["index"], x["text"], x["finish_reason"]) for x in text["choices"]],
+           [(i, x["text"], x["finish_reason"]) for i, x in enumerate(wants)], "completions")
+    expect((text["object"], text["usage"]["completion_tokens"], text["seed"]),
+           ("text_completion", sum(len(x["output_ids"]) for x in wants), 5), "of both answers")
     error = c["response"]["body"]["error"]
-    expect((error["code"], error["type"], "line 3: temperature" in error["message"]), (400, "BadRequestError", True), f"an error: {error}")
+    expect((error["code"], error["type"], "line 3: temperature" in error["message"]),
+           (400, "BadRequestError", True), f"an error: {error}")
     expect((own["index"], "output_ids" in own), (3, True), "a line of our own form among them")
-    text = call("run", "-m", DEMO, "--quiet", "--batch", _file("t.jsonl", _openai("a", messages=USER))).stdout.decode()
+    text = call("run", "-m", DEMO, "--quiet", "--batch",
+                _file("t.jsonl", _openai("a", messages=USER))).stdout.decode()
     expect(text, f"--- 0\n{want['text']}\n", "without --json it is text")
 
 
 def log_probabilities_have_openais_form():
-    batch = _file("l.jsonl", _openai("a", messages=USER, logprobs=True, top_logprobs=2), _openai("b", "/v1/completions", prompt="Once upon", logprobs=2))
+    batch = _file("l.jsonl", _openai("a", messages=USER, logprobs=True, top_logprobs=2),
+                  _openai("b", "/v1/completions", prompt="Once upon", logprobs=2))
     chat, text = (o["response"]["body"]["choices"][0] for o in lines(_batch(batch)))
     content = chat["logprobs"]["content"]
     expect("".join(x["token"] for x in content), chat["message"]["content"], "tokens")
     for x in content:
-        expect((bytes(x["bytes"]).decode(), len(x["top_logprobs"]), x["top_logprobs"][0]["token"]), (x["token"], 2, x["token"]), "bytes and the likeliest")
-        expect(x["top_logprobs"][0]["logprob"], x["logprob"], "the likeliest of a greedy answer is the token")
+        expect((bytes(x["bytes"]).decode(), len(x["top_logprobs"]), x["top_logprobs"][0]["token"]),
+               (x["token"], 2, x["token"]), "bytes and the likeliest")
+        expect(x["top_logprobs"][0]["logprob"], x["logprob"],
+               "the likeliest of a greedy answer is the token")
     found = text["logprobs"]
     expect("".join(found["tokens"]), text["text"], "tokens of a completion")
     expect(found["text_offset"], [sum(map(len, found["tokens"][:i])) for i in range(4)], "offsets")
     expect([list(x)[0] for x in found["top_logprobs"]], found["tokens"], "the likeliest")
-    expect([x[t] for x, t in zip(found["top_logprobs"], found["tokens"])], found["token_logprobs"], "their log-probabilities")
+    expect([x[t] for x, t in zip(found["top_logprobs"], found["tokens"])], found["token_logprobs"],
+           "their log-probabilities")
 
 
 def batches_of_openais_form_are_resumed_by_their_names():
-    batch, out = _file("or.jsonl", *(_openai(x, messages=USER, max_tokens=2) for x in ("a", "b", "a", "c"))), os.path.join(FOLDER.name, "or.out")
+    batch, out = _file("or.jsonl", *(_openai(x, messages=USER, max_tokens=2) for x
+                                     in ("a", "b", "a", "c"))), os.path.join(FOLDER.name, "or.out")
     expect(_resume(batch, out).returncode, 0, "status")
     rows = _read(out).splitlines(True)
     _file("or.out", rows[3], rows[0], rows[1][:30])
     expect(_resume(batch, out).returncode, 0, "status of the rest")
     after = _read(out).splitlines(True)
-    expect((after[:2], [json.loads(x)["custom_id"] for x in after]), ([rows[3], rows[0]], ["c", "a", "b", "a"]), "a name that stands twice is answered twice")
+    expect((after[:2], [json.loads(x)["custom_id"] for x in after]),
+           ([rows[3], rows[0]], ["c", "a", "b", "a"]), "a name that stands twice is answered twice")
     _file("or.jsonl", _openai("a", messages=USER, temperature="hot"))
     os.unlink(out)
     for _ in range(2):
         _resume(batch, out)
-        expect([json.loads(x)["response"]["status_code"] for x in _read(out).splitlines()], [400], "one result, which is an error")
+        expect([json.loads(x)["response"]["status_code"] for x in _read(out).splitlines()], [400],
+               "one result, which is an error")
     _file("or.jsonl", _openai("a", messages=USER, max_tokens=2))
     _resume(batch, out)
-    expect([json.loads(x)["response"]["status_code"] for x in _read(out).splitlines()], [200], "an error is tried again, when its line was mended")
+    expect([json.loads(x)["response"]["status_code"] for x in _read(out).splitlines()], [200],
+           "an error is tried again, when its line was mended")
 
 
 # The last message begins the script that is said.
 HERMES = "{# <tool_call> arguments </think> #}{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.content + '' }}{% endfor %}"
-SCRIPTS = [["<call>", "Let ", "me see.\n", "<tool_call>\n{\"name\": \"f\", ", "\"arguments\": {\"city\": ", "\"Paris\"", "}}\n</tool_call>"],
-           ["<two>", "<tool_call>{\"name\": \"f\", ", "\"arguments\": {}}", "</tool_call>\n<tool_call>{\"name\": \"g\", ", "\"arguments\": {\"x\": [1]}}</tool_call>"],
-           ["<none>", "<tool_call>", "nothing", "</tool_call> of it"], ["<think>\n", "Hm, ", "well.", "\n</think>\n\n", "Pari", "s."],
+SCRIPTS = [["<call>", "Let ", "me see.\n", "<tool_call>\n{\"name\": \"f\", ",
+            "\"arguments\": {\"city\": ", "\"Paris\"", "}}\n</tool_call>"],
+           ["<two>", "<tool_call>{\"name\": \"f\", ", "\"arguments\": {}}",
+            "</tool_call>\n<tool_call>{\"name\": \"g\", ",
+            "\"arguments\": {\"x\": [1]}}</tool_call>"],
+           ["<none>", "<tool_call>", "nothing", "</tool_call> of it"],
+           ["<think>\n", "Hm, ", "well.", "\n</think>\n\n", "Pari", "s."],
            ["<word>", "na", "\u00efve <mark>", "<mark>", " K\u00f6", "ln"]]
 
 
@@ -208,42 +250,62 @@ def _unlike(choice):
 
 
 def a_line_of_openais_form_says_what_the_server_says():
-    """Calls and reasoning told apart, cut by lengths and stop strings, and log-probabilities; by a model that says a script."""
+    """Calls and reasoning told apart, cut by lengths and stop strings, and log-probabilities; by
+    a model that says a script."""
     model = os.path.join(FOLDER.name, "scripted")
     scripted.make(model, SCRIPTS, HERMES, special=["<mark>"])
-    tools = {"tools": [{"type": "function", "function": {"name": x, "parameters": {"type": "object"}}} for x in ("f", "g")]}
-    user = lambda text, **more: ("/v1/chat/completions", {"messages": [{"role": "user", "content": text}], **more})
-    asked = [user("<call>", **tools), user("<call>", **tools, n=2), user("<call>", **tools, max_tokens=5), user("<call>", **tools, stop=["city"]), user("<call>"), user("<two>", **tools),
-             user("<none>", **tools), user("<think>\n"), user("<think>\n", max_tokens=2), user("<word>", logprobs=True, top_logprobs=2, n=2), user("<word>", logprobs=True),
-             *(("/v1/completions", {"prompt": "<word>", "logprobs": k, **more}) for k in (0, 2) for more in ({}, {"n": 2}, {"max_tokens": 3}, {"logit_bias": {"0": 99}}))]
-    batch = _file("s.jsonl", *({"custom_id": str(i), "method": "POST", "url": url, "body": {"max_tokens": 40, "temperature": 0, **body}} for i, (url, body) in enumerate(asked)))
-    found = [o["response"] for o in lines(call("run", "-m", model, "--dtype", "fp32", "--quiet", "--json", "--batch", batch))]
-    ids = [x["id"] for o in found for c in o["body"]["choices"] for x in c.get("message", {}).get("tool_calls", [])]
-    check(len(set(ids)) == len(ids) > 4 and all(re.fullmatch(r"call_\w{24}", x) for x in ids), f"each call has an id of its own: {ids}")
+    tools = {"tools": [{"type": "function", "function": {
+        "name": x, "parameters": {"type": "object"}}} for x in ("f", "g")]}
+    user = lambda text, **more: ("/v1/chat/completions",
+                                 {"messages": [{"role": "user", "content": text}], **more})
+    asked = [user("<call>", **tools), user("<call>", **tools, n=2),
+             user("<call>", **tools, max_tokens=5), user("<call>", **tools, stop=["city"]),
+             user("<call>"), user("<two>", **tools), user("<none>", **tools), user("<think>\n"),
+             user("<think>\n", max_tokens=2),
+             user("<word>", logprobs=True, top_logprobs=2, n=2), user("<word>", logprobs=True),
+             *(("/v1/completions", {"prompt": "<word>", "logprobs": k, **more}) for k in (0, 2)
+               for more in ({}, {"n": 2}, {"max_tokens": 3}, {"logit_bias": {"0": 99}}))]
+    batch = _file("s.jsonl", *({"custom_id": str(i), "method": "POST", "url": url, "body": {
+        "max_tokens": 40, "temperature": 0, **body}} for i, (url, body) in enumerate(asked)))
+    found = [o["response"] for o in lines(call("run", "-m", model, "--dtype", "fp32", "--quiet",
+                                               "--json", "--batch", batch))]
+    ids = [x["id"] for o in found for c in o["body"]["choices"]
+           for x in c.get("message", {}).get("tool_calls", [])]
+    check(len(set(ids)) == len(ids) > 4 and all(re.fullmatch(r"call_\w{24}", x) for x in ids),
+          f"each call has an id of its own: {ids}")
     with Server("--dtype", "fp32", "--no-access-log", model=model) as s:
         for response, (url, body) in zip(found, asked):
             status, own = s.post(url, **{"max_tokens": 40, "temperature": 0, **body})
             expect(response["status_code"], status, f"status of {body}")
-            expect([_unlike(x) for x in response["body"]["choices"]], [_unlike(x) for x in own["choices"]], f"choices of {body}")
-            expect({k: own["usage"][k] for k in response["body"]["usage"]}, response["body"]["usage"], f"usage of {body}")
+            expect([_unlike(x) for x in response["body"]["choices"]],
+                   [_unlike(x) for x in own["choices"]], f"choices of {body}")
+            expect({k: own["usage"][k] for k in response["body"]["usage"]},
+                   response["body"]["usage"], f"usage of {body}")
     choices = [o["body"]["choices"][0] for o in found]
-    call_of = lambda c: [(x["function"]["name"], json.loads(x["function"]["arguments"])) for x in c["message"].get("tool_calls", [])]
-    expect((call_of(choices[0]), choices[0]["message"]["content"], choices[0]["finish_reason"]), ([("f", {"city": "Paris"})], "Let me see.", "tool_calls"), "a call")
-    expect((call_of(choices[5]), choices[5]["message"]["content"]), ([("f", {}), ("g", {"x": [1]})], None), "two calls")
-    expect([x["finish_reason"] for x in choices[2:5]], ["length", "stop", "stop"], "a call that is cut by a length, by a stop string, and one without tools")
-    expect((choices[7]["message"]["reasoning"], choices[7]["message"]["content"], choices[8]["message"]["content"]), ("Hm, well.", "Paris.", None), "reasoning")
+    call_of = lambda c: [(x["function"]["name"], json.loads(x["function"]["arguments"]))
+                         for x in c["message"].get("tool_calls", [])]
+    expect((call_of(choices[0]), choices[0]["message"]["content"], choices[0]["finish_reason"]),
+           ([("f", {"city": "Paris"})], "Let me see.", "tool_calls"), "a call")
+    expect((call_of(choices[5]), choices[5]["message"]["content"]),
+           ([("f", {}), ("g", {"x": [1]})], None), "two calls")
+    expect([x["finish_reason"] for x in choices[2:5]], ["length", "stop", "stop"],
+           "a call that is cut by a length, by a stop string, and one without tools")
+    expect((choices[7]["message"]["reasoning"], choices[7]["message"]["content"],
+            choices[8]["message"]["content"]), ("Hm, well.", "Paris.", None), "reasoning")
 
 
 # ---- who is first, and who shares ----
 
 def _order(*requests, more=()):
     """The indices of answers in the order in which they came."""
-    r = call("run", "-m", DEMO, "--quiet", "--max-num-seqs", 1, *more, "--batch", _file("p.jsonl", *({"prompt": "Once", "max_tokens": 2, **x} for x in requests)))
+    r = call("run", "-m", DEMO, "--quiet", "--max-num-seqs", 1, *more, "--batch",
+             _file("p.jsonl", *({"prompt": "Once", "max_tokens": 2, **x} for x in requests)))
     return [int(x) for x in re.findall(r"^--- (\d+)$", r.stdout.decode(), re.M)]
 
 
 def _together(*requests, more):
-    """The indices of answers of fixed lengths in the order in which they end; all begin as soon as they can."""
+    """The indices of answers of fixed lengths in the order in which they end; all begin as soon
+    as they can."""
     batch = _file("to.jsonl", *({"ids": [5], "ignore_eos": True, **x} for x in requests))
     r = call("run", "-m", DEMO, "--quiet", "--batch", batch, *more)
     return [int(x) for x in re.findall(r"^--- (\d+)$", r.stdout.decode(), re.M)]
@@ -252,8 +314,10 @@ def _together(*requests, more):
 def priority_says_who_is_first():
     waiting = [{"priority": 3}, {"priority": 1}, {"priority": -2}, {"priority": 2}, {}]
     expect(_order(*waiting), [0, 1, 2, 3, 4], "answers by arrival")
-    expect(_order(*waiting, more=["--scheduling-policy", "priority"]), [2, 4, 1, 3, 0], "answers by priority")
-    expect(_order({}, {}, {}, more=["--scheduling-policy", "priority"]), [0, 1, 2], "answers of equal priority")
+    expect(_order(*waiting, more=["--scheduling-policy", "priority"]), [2, 4, 1, 3, 0],
+           "answers by priority")
+    expect(_order({}, {}, {}, more=["--scheduling-policy", "priority"]), [0, 1, 2],
+           "answers of equal priority")
 
 
 def users_take_turns_under_the_fair_policy():
@@ -265,53 +329,71 @@ def users_take_turns_under_the_fair_policy():
 
 def cache_salt_parts_the_rows_that_are_shared():
     prompt = "Once upon a time there was a little girl who lived in a house near the sea. " * 40
-    for salts, want in ((("a", "a", "b", None, None), [False, True, False, False, True]), ((None, None), [False, True])):
+    for salts, want in ((("a", "a", "b", None, None), [False, True, False, False, True]),
+                        ((None, None), [False, True])):
         store = tempfile.mkdtemp(dir=FOLDER.name)
-        batch = _file("s.jsonl", *({"prompt": prompt, "max_tokens": 2, **({"cache_salt": x} if x else {})} for x in salts))
-        found = [o["timing"]["cached_tokens"] for o in lines(_batch(batch, "--max-num-seqs", 1, "--block-size", 16, "--kv-store", store))]
+        batch = _file("s.jsonl", *({"prompt": prompt, "max_tokens": 2,
+                                    **({"cache_salt": x} if x else {})} for x in salts))
+        found = [o["timing"]["cached_tokens"] for o in lines(
+            _batch(batch, "--max-num-seqs", 1, "--block-size", 16, "--kv-store", store))]
         expect([x > 100 for x in found], want, f"cached tokens with salts {salts}: {found}")
 
 
 def a_folder_of_the_kv_store_stays_below_its_size():
     prompt = "Once upon a time there was a little girl who lived in a house near the sea. "
-    batch = _file("z.jsonl", *({"prompt": f"{i} " + prompt * 20, "max_tokens": 2} for i in range(6)))
+    batch = _file("z.jsonl",
+                  *({"prompt": f"{i} " + prompt * 20, "max_tokens": 2} for i in range(6)))
     sizes = {}
     for size in (16, 0.0005):
         store = tempfile.mkdtemp(dir=FOLDER.name)
-        expect(_batch(batch, "--kv-store", store, "--kv-store-size", size).returncode, 0, f"status with --kv-store-size {size}")
-        sizes[size] = sum(os.path.getsize(os.path.join(d, f)) for d, _, names in os.walk(store) for f in names)
-    check(sizes[16] > 0.0005 * 2**30 >= sizes[0.0005] > 0, f"bytes of the folder by --kv-store-size: {sizes}")
+        expect(_batch(batch, "--kv-store", store, "--kv-store-size", size).returncode, 0,
+               f"status with --kv-store-size {size}")
+        sizes[size] = sum(os.path.getsize(os.path.join(d, f)) for d, _,
+                          names in os.walk(store) for f in names)
+    check(sizes[16] > 0.0005 * 2**30 >= sizes[0.0005] > 0,
+          f"bytes of the folder by --kv-store-size: {sizes}")
 
 
 def schedulers_order_a_batch():
-    """A long answer and a short one; a short answer and a prompt of many chunks, which goes first or beside it."""
-    answers, chunks = [{"max_tokens": 300}, {"max_tokens": 5}], [{"max_tokens": 4}, {"ids": [5] * 900, "max_tokens": 1}]
-    for scheduler, of_answers, of_chunks in (("continuous_batch", [1, 0], [0, 1]), ("continuous_prefill_first", [1, 0], [1, 0]), ("iterative", [0, 1], [0, 1])):
+    """A long answer and a short one; a short answer and a prompt of many chunks, which goes
+    first or beside it."""
+    answers, chunks = [{"max_tokens": 300},
+                       {"max_tokens": 5}], [{"max_tokens": 4}, {"ids": [5] * 900, "max_tokens": 1}]
+    for scheduler, of_answers, of_chunks in (("continuous_batch", [1, 0], [0, 1]), (
+            "continuous_prefill_first", [1, 0], [1, 0]), ("iterative", [0, 1], [0, 1])):
         more = ["--scheduler", scheduler, "--max-num-batched-tokens", 64]
-        expect(_together(*answers, more=more), of_answers, f"a long answer and a short one with {scheduler}")
-        expect(_together(*chunks, more=more), of_chunks, f"a short answer and a long prompt with {scheduler}")
+        expect(_together(*answers, more=more), of_answers,
+               f"a long answer and a short one with {scheduler}")
+        expect(_together(*chunks, more=more), of_chunks,
+               f"a short answer and a long prompt with {scheduler}")
 
 
 def requests_begin_when_there_is_room_for_what_they_have_or_may_become():
-    """1248 rows hold the first request and the second, while that goes on, but not all that both may become."""
+    """1248 rows hold the first request and the second, while that goes on, but not all that both
+    may become."""
     cache = ["--kv-cache-memory", 0.0015, "--block-size", 16, "--max-model-len", 1024]
     for admission, order in (("optimistic", [1, 0]), ("worst-case", [0, 1])):
-        expect(_together({"max_tokens": 900}, {"max_tokens": 600}, more=["--admission", admission, *cache]), order, f"answers with {admission}")
+        expect(_together({"max_tokens": 900}, {"max_tokens": 600}, more=[
+            "--admission", admission, *cache]), order, f"answers with {admission}")
 
 
 def chunks_of_prompts_are_as_long_as_streams_may_wait():
     long = {"ids": [5] * 900, "max_tokens": 1}
     for target, order in ((0.001, [0, 1]), (1000000, [1, 0])):
-        expect(_together({"max_tokens": 30}, long, more=["--tpot-target-ms", target]), order, f"30 tokens and a long prompt with --tpot-target-ms {target}")
+        expect(_together({"max_tokens": 30}, long, more=["--tpot-target-ms", target]), order,
+               f"30 tokens and a long prompt with --tpot-target-ms {target}")
 
 
 def lines_that_wait_are_limited():
     batch = _file("w.jsonl", *({"ids": [5] * 6, "max_tokens": 4} for _ in range(5)))
-    for more, wait in ((["--max-num-queued-reqs", 2], 2), (["--max-num-queued-tokens", 10], 1), ([], 5)):
+    for more, wait in ((["--max-num-queued-reqs", 2], 2), (["--max-num-queued-tokens", 10], 1),
+                       ([], 5)):
         r = _batch(batch, "--max-num-seqs", 1, *more)
         refused = [o for o in lines(r) if "error" in o]
-        check(all("the queue is full" in o["error"] for o in refused), f"refusals with {more}: {refused}")
-        check((len(refused) > 0) == (wait < 5) and len(refused) <= 5 - wait, f"{len(refused)} of 5 lines are refused with {more}")
+        check(all("the queue is full" in o["error"] for o in refused),
+              f"refusals with {more}: {refused}")
+        check((len(refused) > 0) == (wait < 5) and len(refused) <= 5 - wait,
+              f"{len(refused)} of 5 lines are refused with {more}")
 
 
 # ---- progress ----
@@ -319,7 +401,8 @@ def lines_that_wait_are_limited():
 def _on_a_terminal(*command, env={}):
     """What the command shows on standard error, which is a terminal; standard output is dropped."""
     ours, theirs = pty.openpty()
-    with subprocess.Popen([GALLOP, *map(str, command)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs, env={**os.environ, **env}) as p:
+    with subprocess.Popen([GALLOP, *map(str, command)], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.DEVNULL, stderr=theirs, env={**os.environ, **env}) as p:
         os.close(theirs)
         shown = b""
         while True:
@@ -337,11 +420,13 @@ def _on_a_terminal(*command, env={}):
 def a_batch_shows_its_progress_on_a_terminal_and_nowhere_else():
     if not (front := in_front(FOLDER.name, FAST_CLOCK)):
         return
-    batch = _file("g.jsonl", *({"prompt": f"Once {i}", "max_tokens": 60, "ignore_eos": True} for i in range(4)))
+    batch = _file("g.jsonl", *({"prompt": f"Once {i}", "max_tokens": 60, "ignore_eos": True}
+                               for i in range(4)))
     options = ["run", "-m", DEMO, "--json", "--max-num-seqs", 1, "--batch", batch]
     status, shown = _on_a_terminal(*options, env=front)
     expect(status, 0, "status")
-    check(re.search(rb"requests \[#* *\] [0-3]/4", shown), f"the progress of a batch: {shown[-300:]}")
+    check(re.search(rb"requests \[#* *\] [0-3]/4", shown),
+          f"the progress of a batch: {shown[-300:]}")
     check(shown.endswith(b"\r\x1b[K"), f"the line is wiped at the end: {shown[-50:]!r}")
     expect(_on_a_terminal(*options, "--quiet", env=front)[1], b"", "progress with --quiet")
     expect(call(*options, env=front).stderr, b"", "progress where there is no terminal")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""bench.py - `gallop bench` from outside: keys, and bytes and shares that follow from what inspect says. Standard library only;
-GALLOP_BIN names the program."""
+"""bench.py - `gallop bench` from outside: keys, and bytes and shares that follow from what
+inspect says. Standard library only; GALLOP_BIN names the program."""
 import json
 import os
 import subprocess
@@ -11,8 +11,9 @@ GALLOP = os.environ.get("GALLOP_BIN", "build/gallop")
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DEMO = os.path.join(ROOT, "models", "demo")
 GEMMA = os.path.join(ROOT, "test", "golden", "gemma3")
-KEYS = {"test", "prompt", "batch", "tokens", "tok_s", "tok_s_min", "tok_s_max", "bytes_per_token", "roof_share", "threads",
-        "dtype", "quant", "bound", "rows", "flops_per_token", "step_s", "ideal_step_s"}
+KEYS = {"test", "prompt", "batch", "tokens", "tok_s", "tok_s_min", "tok_s_max", "bytes_per_token",
+        "roof_share", "threads", "dtype", "quant", "bound", "rows", "flops_per_token", "step_s",
+        "ideal_step_s"}
 faults = []
 count = 0
 
@@ -41,16 +42,20 @@ def inspect(*args):
 
 
 def every_row_has_its_keys_and_counts_its_tokens():
-    roof, rows = bench("-m", DEMO, "--prefill", "40,600", "--decode", 9, "--context", "20,300", "--batch", "1,3", "--reps", 2,
-                       "--rows", 4)
+    roof, rows = bench("-m", DEMO, "--prefill", "40,600", "--decode", 9, "--context", "20,300",
+                       "--batch", "1,3", "--reps", 2, "--rows", 4)
     check(roof["test"] == "roof" and roof["dram_bytes_s"] > 1e8, "roofs come first")
-    check(roof["bf16_native"] or roof["bf16_flops"] == roof["fp32_flops"], "bf16 is widened where there is no dot: the roof of fp32")
+    check(roof["bf16_native"] or roof["bf16_flops"] == roof["fp32_flops"],
+          "bf16 is widened where there is no dot: the roof of fp32")
     again, _ = bench("-m", DEMO, "--prefill", 8, "--decode", 0, "--reps", 1, "--dtype", "fp32")
-    check(again["bf16_native"] == roof["bf16_native"], "which roof bf16 has is not a matter of the clock, nor of --dtype")
-    check(not again["bf16_native"] or again["bf16_flops"] != again["fp32_flops"], "the bf16 roof is that of bf16 also in fp32")
-    check([(r["test"], r["prompt"], r["batch"], r["tokens"], r["rows"]) for r in rows] ==
-          [("prefill", 40, 1, 40, 40), ("prefill", 600, 1, 600, 512), ("decode", 20, 1, 12, 4), ("decode", 20, 3, 12, 4),
-           ("decode", 300, 1, 12, 4), ("decode", 300, 3, 12, 4)], "rows, their order, tokens in whole steps")
+    check(again["bf16_native"] == roof["bf16_native"],
+          "which roof bf16 has is not a matter of the clock, nor of --dtype")
+    check(not again["bf16_native"] or again["bf16_flops"] != again["fp32_flops"],
+          "the bf16 roof is that of bf16 also in fp32")
+    check([(r["test"], r["prompt"], r["batch"], r["tokens"], r["rows"]) for r in rows]
+          == [("prefill", 40, 1, 40, 40), ("prefill", 600, 1, 600, 512), ("decode", 20, 1, 12, 4),
+              ("decode", 20, 3, 12, 4), ("decode", 300, 1, 12, 4), ("decode", 300, 3, 12, 4)],
+          "rows, their order, tokens in whole steps")
     check(all(set(r) == KEYS for r in rows), "keys")
     check(all(0 < r["tok_s_min"] <= r["tok_s"] <= r["tok_s_max"] for r in rows), "speeds")
 
@@ -60,113 +65,151 @@ def bytes_of_a_token_are_weights_and_visible_rows():
         at = ["-m", DEMO, "--kv-cache-dtype", dtype]
         o = inspect(*at)
         for rows in (1, 5):
-            _, r = bench(*at, "--prefill", 0, "--decode", rows, "--context", 100, "--batch", 3, "--reps", 1, "--rows", rows)
+            _, r = bench(*at, "--prefill", 0, "--decode", rows, "--context", 100, "--batch", 3,
+                         "--reps", 1, "--rows", rows)
             want = (o["weight_bytes"] + 3 * (100 + rows) * o["kv"]["bytes_per_token"]) / (3 * rows)
-            check(abs(r[0]["bytes_per_token"] / want - 1) < 1e-6, f"bytes of a token, {dtype}, {rows} rows")
+            check(abs(r[0]["bytes_per_token"] / want - 1) < 1e-6,
+                  f"bytes of a token, {dtype}, {rows} rows")
     o = inspect("-m", GEMMA)
-    _, r = bench("-m", GEMMA, "--prefill", 0, "--decode", 1, "--context", 1000, "--batch", 1, "--reps", 1)
-    check(r[0]["bytes_per_token"] < o["weight_bytes"] + 600 * o["kv"]["bytes_per_token"], "windows show fewer rows")
+    _, r = bench("-m", GEMMA, "--prefill", 0, "--decode", 1, "--context", 1000, "--batch", 1,
+                 "--reps", 1)
+    check(r[0]["bytes_per_token"] < o["weight_bytes"] + 600 * o["kv"]["bytes_per_token"],
+          "windows show fewer rows")
 
 
 def a_share_is_the_ideal_time_over_the_time_taken():
-    roof, rows = bench("-m", DEMO, "--prefill", 64, "--decode", 4, "--context", 64, "--batch", "1,8", "--reps", 1, "--mixed", 20)
-    check([r["test"] for r in rows] == ["prefill", "decode", "mixed", "decode", "mixed"], "mixed rows stand beside those of decoding")
+    roof, rows = bench("-m", DEMO, "--prefill", 64, "--decode", 4, "--context", 64, "--batch",
+                       "1,8", "--reps", 1, "--mixed", 20)
+    check([r["test"] for r in rows] == ["prefill", "decode", "mixed", "decode", "mixed"],
+          "mixed rows stand beside those of decoding")
     for r in rows:
         what = f"{r['test']}, batch {r['batch']}"
-        check(abs(r["roof_share"] / (r["ideal_step_s"] / r["step_s"]) - 1) < 1e-6, f"share of {what}")
+        check(abs(r["roof_share"] / (r["ideal_step_s"] / r["step_s"]) - 1) < 1e-6,
+              f"share of {what}")
         in_step = {"prefill": 64, "decode": r["batch"], "mixed": r["batch"] + 20}[r["test"]]
         check(abs(r["tok_s"] / (in_step / r["step_s"]) - 1) < 1e-6, f"tokens of a step, {what}")
-        check(r["flops_per_token"] > 3e6 and r["bytes_per_token"] > 1000, f"bytes and operations, {what}")
+        check(r["flops_per_token"] > 3e6 and r["bytes_per_token"] > 1000,
+              f"bytes and operations, {what}")
 
 
 def a_trace_adds_up():
-    _, rows = bench("-m", DEMO, "--prefill", 70, "--decode", 3, "--context", 40, "--batch", 2, "--reps", 2, "--mixed", 9, "--trace")
+    _, rows = bench("-m", DEMO, "--prefill", 70, "--decode", 3, "--context", 40, "--batch", 2,
+                    "--reps", 2, "--mixed", 9, "--trace")
     tests = [r for r in rows if r["test"] in ("prefill", "decode", "mixed")]
     check(len(tests) == 3, "a row of each")
     for t in tests:
         own = [r for r in rows if r.get("of") == t["test"]]
-        kinds, ops, step = ([r for r in own if r["test"] == x] for x in ("kind", "operator", "step"))
+        kinds, ops, step = ([r for r in own if r["test"] == x]
+                            for x in ("kind", "operator", "step"))
         what = "trace of " + t["test"]
         check(own and rows.index(own[0]) == rows.index(t) + 1, what + " follows its row")
-        check(all(set(r) == {"test", "kind", "name", "calls", "seconds", "bytes", "flops", "gb_s", "gflop_s", "ideal_s", "roof_share", "of",
-                             "prompt", "batch", "rows"} for r in kinds + ops), what + ": keys")
-        check([k["kind"] for k in kinds] == ["norm", "qkv_projection", "rope", "attention", "out_projection", "mlp", "lm_head", "other"],
+        check(all(set(r) == {"test", "kind", "name", "calls", "seconds", "bytes", "flops", "gb_s",
+                             "gflop_s", "ideal_s", "roof_share", "of", "prompt", "batch", "rows"}
+                  for r in kinds + ops), what + ": keys")
+        check([k["kind"] for k in kinds] == ["norm", "qkv_projection", "rope", "attention",
+                                             "out_projection", "mlp", "lm_head", "other"],
               what + ": kinds")
-        check({"self_attn.o_proj", "mlp", "lm_head", "attention"} <= {o["name"] for o in ops}, what + ": names, without layers")
+        check({"self_attn.o_proj", "mlp", "lm_head", "attention"} <= {o["name"] for o in ops},
+              what + ": names, without layers")
         check(len(step) == 1 and step[0]["between_s"] >= 0, what + ": one step")
         step = step[0]
         for key in ("seconds", "bytes", "flops", "calls", "ideal_s"):
             for k in kinds:
                 s = sum(o[key] for o in ops if o["kind"] == k["kind"])
                 check(abs(s - k[key]) <= 1e-6 * abs(s), f"{what}: {key} of {k['kind']}")
-        check(abs(sum(k["seconds"] for k in kinds) - step["operators_s"]) < 1e-6 * step["seconds"], what + ": seconds")
-        check(abs(step["operators_s"] + step["between_s"] - step["seconds"]) < 1e-6 * step["seconds"], what + ": what lies between")
+        check(abs(sum(k["seconds"] for k in kinds) - step["operators_s"]) < 1e-6 * step["seconds"],
+              what + ": seconds")
+        check(abs(step["operators_s"] + step["between_s"] - step["seconds"]) < 1e-6
+              * step["seconds"], what + ": what lies between")
         check(abs(sum(k["ideal_s"] for k in kinds) / step["ideal_s"] - 1) < 1e-6, what + ": ideal")
         n = {"prefill": 70, "decode": 2, "mixed": 11}[t["test"]]
         for key in ("bytes", "flops"):
-            check(abs(sum(k[key] for k in kinds) / n / t[key + "_per_token"] - 1) < 1e-6, f"{what}: {key} are those of its row")
-        check(step["steps"] == {"prefill": 1, "decode": 3, "mixed": 4}[t["test"]] * 2, what + ": steps")
-    r = call("bench", "-m", DEMO, "--prefill", 20, "--decode", 0, "--reps", 1, "--roof-seconds", 0.01, "--trace")
-    check(r.returncode == 0 and b"between them" in r.stdout and b"qkv_projection" in r.stdout, "a trace as text")
-    r = call("bench", "--serve", "-m", DEMO, "--num-prompts", 2, "--input-len", 8, "--output-len", 4, "--json", "--quiet", "--trace")
+            check(abs(sum(k[key] for k in kinds) / n / t[key + "_per_token"] - 1) < 1e-6,
+                  f"{what}: {key} are those of its row")
+        check(step["steps"] == {"prefill": 1, "decode": 3, "mixed": 4}[t["test"]] * 2,
+              what + ": steps")
+    r = call("bench", "-m", DEMO, "--prefill", 20, "--decode", 0, "--reps", 1, "--roof-seconds",
+             0.01, "--trace")
+    check(r.returncode == 0 and b"between them" in r.stdout and b"qkv_projection" in r.stdout,
+          "a trace as text")
+    r = call("bench", "--serve", "-m", DEMO, "--num-prompts", 2, "--input-len", 8, "--output-len",
+             4, "--json", "--quiet", "--trace")
     o = [json.loads(x) for x in r.stdout.decode().splitlines()]
-    check(o and o[0]["test"] == "serve" and o[-1]["test"] == "step" and o[-1]["of"] == "serve", f"a trace of a load: {r.stderr}")
+    check(o and o[0]["test"] == "serve" and o[-1]["test"] == "step" and o[-1]["of"] == "serve",
+          f"a trace of a load: {r.stderr}")
 
 
 def every_backend_stands_beside_ours():
     at = ["--backends", "-m", DEMO, "--reps", 3, "--batch", "1,5", "--prefill", "40,600"]
-    built = call("run", "-m", DEMO, "--op-config", '{"lm_head":"none of them"}', "x").stderr.decode()
+    built = call("run", "-m", DEMO, "--op-config", '{"lm_head":"none of them"}',
+                 "x").stderr.decode()
     of = {"none": {"gallop", "native", "tpp", "jit"}, "int8": {"gallop", "native", "jit"}}
     for quant, accepting in of.items():
         roof, rows = bench(*at, "--quant", quant)
         check(roof["test"] == "roof" and roof["dram_bytes_s"] > 1e8, "roofs come first")
-        check(all(set(r) == {"test", "kind", "name", "n", "k", "rows", "backend", "dtype", "quant", "threads", "seconds", "gb_s", "gflop_s",
-                             "ideal_s", "roof_share", "bound", "over_auto", "behind"} for r in rows), "keys of a backend")
-        packed = {(t["packed_in"].split(".", 3)[-1]): t["packed_bytes"] for t in inspect("-m", DEMO, "--quant", quant)["tensors"]
-                  if t["use"] == "linear"}
+        check(all(set(r) == {"test", "kind", "name", "n", "k", "rows", "backend", "dtype", "quant",
+                             "threads", "seconds", "gb_s", "gflop_s", "ideal_s", "roof_share",
+                             "bound", "over_auto", "behind"} for r in rows), "keys of a backend")
+        packed = {(t["packed_in"].split(".", 3)[-1]): t["packed_bytes"]
+                  for t in inspect("-m", DEMO, "--quant", quant)["tensors"] if t["use"] == "linear"}
         shapes = {(r["kind"], r["name"], r["n"], r["k"]) for r in rows}
-        check([s[0] for s in sorted(shapes)] == ["lm_head", "mlp", "mlp", "out_projection", "qkv_projection"], f"operators: {shapes}")
+        check([s[0] for s in sorted(shapes)] == ["lm_head", "mlp", "mlp", "out_projection",
+                                                 "qkv_projection"], f"operators: {shapes}")
         for shape in shapes:
             own = [r for r in rows if (r["kind"], r["name"], r["n"], r["k"]) == shape]
             what = f"{shape[1]}, {quant}"
             here = {x for x in accepting if x in built.split("there are")[1]}
-            check({r["backend"] for r in own} == here, f"{what}: backends {[r['backend'] for r in own]}, expected {here}")
+            check({r["backend"] for r in own} == here,
+                  f"{what}: backends {[r['backend'] for r in own]}, expected {here}")
             counts = [1, 5] if shape[0] == "lm_head" else [1, 5, 40, 512]
-            check([r["rows"] for r in own if r["backend"] == "gallop"] == counts, f"{what}: rows, those of a prompt in steps")
-            check([r["rows"] for r in own if r["backend"] == "native"] == [1], f"{what}: native computes one row")
+            check([r["rows"] for r in own if r["backend"] == "gallop"] == counts,
+                  f"{what}: rows, those of a prompt in steps")
+            check([r["rows"] for r in own if r["backend"] == "native"] == [1],
+                  f"{what}: native computes one row")
             for m in counts:
                 beside = [r for r in own if r["rows"] == m]
                 ours = next(r for r in beside if r["backend"] == "gallop")
                 best = max(beside, key=lambda r: r["over_auto"])
-                check(ours["over_auto"] == 1 and ours["behind"] == (best["backend"] if best["over_auto"] > 1.03 else None),
+                check(ours["over_auto"] == 1
+                      and ours["behind"] == (best["backend"] if best["over_auto"] > 1.03 else None),
                       f"{what}, {m} rows: who is ahead")
-                check(all(r["behind"] is None for r in beside if r is not ours), f"{what}: only ours is said to be behind")
+                check(all(r["behind"] is None for r in beside if r is not ours),
+                      f"{what}: only ours is said to be behind")
             for r in own:
-                check(abs(r["gflop_s"] * r["seconds"] * 1e9 / (2 * r["n"] * r["k"] * r["rows"]) - 1) < 1e-6, f"{what}: operations")
-                check(abs(r["roof_share"] / (r["ideal_s"] / r["seconds"]) - 1) < 1e-6, f"{what}: share")
-                check(abs(r["gb_s"] * r["seconds"] * 1e9 / packed.get(r["name"], 1e9) - 1) < 1e-6 or r["name"] not in packed,
-                      f"{what}: bytes of its weights")
-        check("mlp.down_proj" in packed and ("mlp", "mlp.down_proj") in {s[:2] for s in shapes}, "bytes were compared with those of inspect")
-    _, rows = bench("--backends", "-m", os.path.join(ROOT, "test", "data", "blocks.gguf"), "--reps", 1, "--batch", 1, "--prefill", 0)
-    check(all((r["over_auto"] == 1) == (r["backend"] == "blocks") for r in rows if r["name"] == "mlp.down_proj"),
-          "weights in blocks are what the others are compared with")
+                check(abs(r["gflop_s"] * r["seconds"] * 1e9 / (2 * r["n"] * r["k"] * r["rows"]) - 1)
+                      < 1e-6, f"{what}: operations")
+                check(abs(r["roof_share"] / (r["ideal_s"] / r["seconds"]) - 1) < 1e-6,
+                      f"{what}: share")
+                check(abs(r["gb_s"] * r["seconds"] * 1e9 / packed.get(r["name"], 1e9) - 1) < 1e-6
+                      or r["name"] not in packed, f"{what}: bytes of its weights")
+        check("mlp.down_proj" in packed and ("mlp", "mlp.down_proj") in {s[:2] for s in shapes},
+              "bytes were compared with those of inspect")
+    _, rows = bench("--backends", "-m", os.path.join(ROOT, "test", "data", "blocks.gguf"), "--reps",
+                    1, "--batch", 1, "--prefill", 0)
+    check(all((r["over_auto"] == 1) == (r["backend"] == "blocks") for r in rows if r["name"]
+              == "mlp.down_proj"), "weights in blocks are what the others are compared with")
     r = call(*["bench", *at[:3], "--reps", 1, "--batch", 1, "--prefill", 0, "--roof-seconds", 0.01])
-    check(r.returncode == 0 and b"native" in r.stdout and b"places\n" in r.stdout, "backends as text")
+    check(r.returncode == 0 and b"native" in r.stdout and b"places\n" in r.stdout,
+          "backends as text")
     r = call("bench", *at, "--op-config", '{"mlp":"native"}')
-    check(r.returncode == 2 and b"--op-config" in r.stderr, "a backend that is chosen where all are measured")
-    check(call("bench", *at[:3], "--batch", 0, "--prefill", 0).returncode == 2, "no rows for the backends")
+    check(r.returncode == 2 and b"--op-config" in r.stderr,
+          "a backend that is chosen where all are measured")
+    check(call("bench", *at[:3], "--batch", 0, "--prefill", 0).returncode == 2,
+          "no rows for the backends")
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "demo.gallop")
         check(call("pack", "-m", DEMO, "-o", path).returncode == 0, "a packed checkpoint")
         r = call("bench", "--backends", "-m", path)
-        check(r.returncode == 1 and b"packed for one backend" in r.stderr, f"backends of packed weights: {r.stderr}")
+        check(r.returncode == 1 and b"packed for one backend" in r.stderr,
+              f"backends of packed weights: {r.stderr}")
 
 
 def every_cache_is_measured():
     for kind in ("dynamic", "bmc", "slab_pool", "paged"):
         for model in (DEMO, GEMMA):
-            _, r = bench("-m", model, "--prefill", 30, "--decode", 6, "--context", "10,600", "--batch", "2,1", "--reps", 2,
-                         "--kv-cache-type", kind, "--kv-cache-dtype", "int8")
+            _, r = bench("-m", model, "--prefill", 30, "--decode", 6, "--context", "10,600",
+                         "--batch", "2,1", "--reps", 2, "--kv-cache-type", kind, "--kv-cache-dtype",
+                         "int8")
             check(len(r) == 5, f"{kind}: all rows")
 
 
@@ -186,8 +229,8 @@ def what_cannot_be_measured_is_refused():
     check(r.returncode == 2 and b"--trace" in r.stderr, "a simulation of no file")
 
 
-for test in [v for v in list(globals().values()) if callable(v) and getattr(v, "__module__", None) == "__main__"
-             and v not in (call, check, bench, inspect)]:
+for test in [v for v in list(globals().values()) if callable(v) and getattr(v, "__module__", None)
+             == "__main__" and v not in (call, check, bench, inspect)]:
     test()
 print(f"{count - len(faults)} passed, {len(faults)} failed")
 sys.exit(1 if faults else 0)

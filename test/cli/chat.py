@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""chat.py - conversations through a pipe and in a terminal, with a template that insists on alternating turns and can be asked what
-it was given: a message SHOW makes it raise the conversation as JSON, LEN the length of the message, FAIL a refusal."""
+"""chat.py - conversations through a pipe and in a terminal, with a template that insists on
+alternating turns and can be asked what it was given: a message SHOW makes it raise the
+conversation as JSON, LEN the length of the message, FAIL a refusal."""
 import errno
 import fcntl
 import json
@@ -48,11 +49,13 @@ def _make_models():
         n = struct.unpack("<Q", f.read(8))[0]
         head = json.loads(f.read(n))
         f.seek(8 + n + head["model.norm.weight"]["data_offsets"][0])
-        f.write(b"\x7f\x7f" * head["model.norm.weight"]["shape"][0])  # 3.4e38 in bf16: finite, what comes of it is not
+        # 3.4e38 in bf16: finite, what comes of it is not
+        f.write(b"\x7f\x7f" * head["model.norm.weight"]["shape"][0])
 
 
 def _talk(text, *more, model=MODEL, n=3):
-    return call("chat", "-m", model, "--greedy", "-n", n, *more, stdin=text if isinstance(text, bytes) else text.encode())
+    return call("chat", "-m", model, "--greedy", "-n", n, *more,
+                stdin=text if isinstance(text, bytes) else text.encode())
 
 
 def _said(r):
@@ -75,9 +78,12 @@ def a_turn_that_the_template_refuses_leaves_the_conversation_as_it_was():
     r = _talk("one\nFAIL\nSHOW\ntwo\nSHOW\n")
     first, second = _answers(r)
     said = _said(r)
-    check(len(said) == 3 and "refused" in said[0], f"one sentence for each message that is not answered: {said}")
-    expect(_history(said[1]), [("u", "one"), ("a", first)], "the conversation after a refused message")
-    expect(_history(said[2]), [("u", "one"), ("a", first), ("u", "two"), ("a", second)], "the conversation after the next answer")
+    check(len(said) == 3 and "refused" in said[0],
+          f"one sentence for each message that is not answered: {said}")
+    expect(_history(said[1]), [("u", "one"), ("a", first)],
+           "the conversation after a refused message")
+    expect(_history(said[2]), [("u", "one"), ("a", first), ("u", "two"), ("a", second)],
+           "the conversation after the next answer")
     expect(r.returncode, 1, "status of a conversation with a message that was not answered")
     expect(_talk("one\n").returncode, 0, "status of a conversation without")
 
@@ -85,17 +91,21 @@ def a_turn_that_the_template_refuses_leaves_the_conversation_as_it_was():
 def a_message_that_is_too_long_leaves_the_conversation_as_it_was():
     r = _talk("one\n" + "word " * 1100 + "\nSHOW\ntwo")
     said, answers = _said(r), _answers(r)
-    expect((r.returncode, len(said), len(answers)), (1, 2, 2), f"status, sentences, answers: {said}")
+    expect((r.returncode, len(said), len(answers)), (1, 2, 2),
+           f"status, sentences, answers: {said}")
     check("1024" in said[0], f"the context is named: {said[0]}")
-    expect(_history(said[1]), [("u", "one"), ("a", answers[0])], "the conversation after a message longer than the context")
+    expect(_history(said[1]), [("u", "one"), ("a", answers[0])],
+           "the conversation after a message longer than the context")
 
 
 def an_answer_that_fails_leaves_the_conversation_as_it_was():
     r = _talk("one\nSHOW\ntwo\nSHOW\n", model=NAN)
     said = _said(r)
     expect((r.returncode, len(said)), (1, 4), f"status and sentences: {said}")
-    check("NaN" in said[0] and "NaN" in said[2], f"the answers fail, and not for two turns of the user: {said}")
-    expect([_history(said[1]), _history(said[3])], [[], []], "the conversation after an answer that failed")
+    check("NaN" in said[0] and "NaN" in said[2],
+          f"the answers fail, and not for two turns of the user: {said}")
+    expect([_history(said[1]), _history(said[3])], [[], []],
+           "the conversation after an answer that failed")
 
 
 def two_slashes_send_one_and_unknown_commands_are_not_sent():
@@ -103,35 +113,44 @@ def two_slashes_send_one_and_unknown_commands_are_not_sent():
     said, answers = _said(r), _answers(r)
     expect(len(said), 3, f"sentences: {said}")
     check("/etc/passwd, and nothing was sent" in said[0], f"an unknown command is named: {said[0]}")
-    expect(_history(said[1]), [("u", "/etc/passwd is a file"), ("a", answers[0])], "the conversation after two slashes and an unknown command")
+    expect(_history(said[1]), [("u", "/etc/passwd is a file"), ("a", answers[0])],
+           "the conversation after two slashes and an unknown command")
     expect(_history(said[2])[2:], [("u", "//"), ("a", answers[1])], "three slashes send two")
     for word in ("/newer", "/quitx", "/systemx y", "/", "/ new"):
         r = _talk(word + "\nSHOW\n")
-        expect((r.returncode, len(_said(r)), _history(_said(r)[-1])), (1, 2, []), f"status, sentences, conversation after {word}")
+        expect((r.returncode, len(_said(r)), _history(_said(r)[-1])), (1, 2, []),
+               f"status, sentences, conversation after {word}")
 
 
 def commands_do_what_the_list_says():
     r = _talk("/help\n")
-    check(all(x in r.stdout for x in (b"/new", b"/system", b"/stats", b"/quit", b"//text", b"Ctrl-C")), f"/help: {r.stdout}")
+    check(all(x in r.stdout for x in (b"/new", b"/system", b"/stats", b"/quit", b"//text",
+                                      b"Ctrl-C")), f"/help: {r.stdout}")
     expect((r.returncode, r.stderr), (0, b""), "status and words of /help")
-    r = _talk("one\n/new\nSHOW\n/system Be brief.\nSHOW\n/new\nSHOW\n/system\nSHOW\n/quit\nFAIL\n", "--system", "Be kind.")
+    r = _talk("one\n/new\nSHOW\n/system Be brief.\nSHOW\n/new\nSHOW\n/system\nSHOW\n/quit\nFAIL\n",
+              "--system", "Be kind.")
     want = [[("s", "Be kind.")], [("s", "Be brief.")], [("s", "Be brief.")], []]
-    expect([_history(x) for x in _said(r)], want, "the conversation after /new, /system T, /new, /system, and nothing behind /quit")
+    expect([_history(x) for x in _said(r)], want,
+           "the conversation after /new, /system T, /new, /system, and nothing behind /quit")
     r = _talk("one\n/stats\n/exit\nFAIL\n")
-    check(b" 3 answer tokens in " in r.stdout and r.returncode == 0, f"/stats and /exit: {r.stdout} {r.stderr}")
+    check(b" 3 answer tokens in " in r.stdout and r.returncode == 0,
+          f"/stats and /exit: {r.stdout} {r.stderr}")
 
 
 def a_turn_is_the_template_s_text_and_nothing_in_front_of_it():
     messages = json.dumps([{"role": "user", "content": "Hello there"}]).encode()
-    ids = call("render", "-m", MODEL, "--messages", "-", "--ids", stdin=messages).stdout.decode().split(",")
+    ids = call("render", "-m", MODEL, "--messages", "-", "--ids",
+               stdin=messages).stdout.decode().split(",")
     stats = _answers(_talk("Hello there\n/stats\n"))[-1]
-    check(stats.startswith(f"{len(ids)} prompt tokens and 3 "), f"tokens of the first turn: found {stats!r}, expected {len(ids)}")
+    check(stats.startswith(f"{len(ids)} prompt tokens and 3 "),
+          f"tokens of the first turn: found {stats!r}, expected {len(ids)}")
 
 
 def lines_end_in_any_way_and_empty_ones_are_nothing():
     r = _talk(b"\n\r\none\r\n\n  two  words\nSHOW")
     answers = _answers(r)
-    expect(_history(_said(r)[0]), [("u", "one"), ("a", answers[0]), ("u", "  two  words"), ("a", answers[1])], "line ends are no part of a message")
+    expect(_history(_said(r)[0]), [("u", "one"), ("a", answers[0]), ("u", "  two  words"),
+                                   ("a", answers[1])], "line ends are no part of a message")
     r = _talk(b"a\0b\nSHOW")
     expect(_history(_said(r)[0])[0], ("u", "a\0b"), "a zero byte is part of a message")
 
@@ -140,10 +159,13 @@ def what_is_not_utf_8_is_said_and_not_sent():
     r = _talk(b"one\n\ncaf\xe9\nSHOW\n/system \xff\n/caf\xe9\n")
     said = _said(r)
     expect((r.returncode, len(said)), (1, 4), f"status and sentences: {said}")
-    check("line 3, byte 4: 0xe9" in said[0] and "UTF-8" in said[0], f"the place is named: {said[0]}")
+    check("line 3, byte 4: 0xe9" in said[0] and "UTF-8" in said[0],
+          f"the place is named: {said[0]}")
     expect(len(_history(said[1])), 2, "messages after a line that was not sent")
-    check("line 5, byte 9: 0xff" in said[2] and "line 6, byte 5" in said[3], f"in commands too: {said[2:]}")
-    expect_error(call("chat", "-m", MODEL, "--system", b"caf\xe9"), 1, "--system", "byte 4", "UTF-8")
+    check("line 5, byte 9: 0xff" in said[2] and "line 6, byte 5" in said[3],
+          f"in commands too: {said[2:]}")
+    expect_error(call("chat", "-m", MODEL, "--system", b"caf\xe9"), 1, "--system", "byte 4",
+                 "UTF-8")
 
 
 def a_line_without_end_is_not_kept_for_ever():
@@ -151,7 +173,8 @@ def a_line_without_end_is_not_kept_for_ever():
     r = _talk(b"LEN" + b"x" * (most - 3) + b"\n" + b"LEN" + b"x" * (most - 2) + b"\nLEN\n")
     said = _said(r)
     expect(len(said), 3, f"sentences: {[x[:200] for x in said]}")
-    check(f"length {most}" in said[0] and "line 2 is longer than 16 MiB" in said[1] and "length 3" in said[2], f"lengths: {said}")
+    check(f"length {most}" in said[0] and "line 2 is longer than 16 MiB" in said[1]
+          and "length 3" in said[2], f"lengths: {said}")
 
 
 def wrong_usage_is_2():
@@ -162,7 +185,8 @@ def wrong_usage_is_2():
 def an_output_that_is_lost_ends_the_conversation():
     with open("/dev/full", "wb") as full:
         r = call("chat", "-m", MODEL, "-n", 3, stdin=b"one\nFAIL\n" * 100, stdout=full)
-    expect((r.returncode, r.stderr), (1, b"gallop: standard output: No space left on device\n"), "a conversation to a full disk")
+    expect((r.returncode, r.stderr), (1, b"gallop: standard output: No space left on device\n"),
+           "a conversation to a full disk")
     ours, theirs = os.pipe()
     os.close(ours)
     r = call("chat", "-m", MODEL, "-n", 3, stdin=b"one\nFAIL\n" * 100, stdout=theirs)
@@ -171,8 +195,11 @@ def an_output_that_is_lost_ends_the_conversation():
 
 
 def several_lines_are_one_message_in_a_block_or_behind_a_backslash():
-    for text, want in (('"""\n/two\n lines\n"""\n', "/two\n lines"), ('"""one line"""\n', "one line"), ('"""first\nlast"""\n', "first\nlast"), ("back\\\nslash\n", "back\nslash"),
-                       ("a\\\nb\\\nc\n", "a\nb\nc"), ("two\\\\\n", "two\\\\"), ('"""\na\\\nb\n"""\n', "a\\\nb"), ('say """ here\n', 'say """ here')):
+    for text, want in (('"""\n/two\n lines\n"""\n', "/two\n lines"),
+                       ('"""one line"""\n', "one line"), ('"""first\nlast"""\n', "first\nlast"),
+                       ("back\\\nslash\n", "back\nslash"), ("a\\\nb\\\nc\n", "a\nb\nc"),
+                       ("two\\\\\n", "two\\\\"), ('"""\na\\\nb\n"""\n', "a\\\nb"),
+                       ('say """ here\n', 'say """ here')):
         r = _talk(text + "SHOW\n")
         expect(_history(_said(r)[-1])[:1], [("u", want)], f"the message of {text!r}")
     expect(_history(_said(_talk('"""\n\n"""\nSHOW\n'))[-1]), [], "an empty block is no message")
@@ -187,51 +214,67 @@ def regen_answers_the_last_message_again():
     seeds = [x.split()[-1] for x in _said(r) if "the seed is" in x]
     expect(len(set(seeds)), 2, f"seeds that are said: {seeds}")
     again = call(*drawn, "--seed", seeds[0], stdin=b"one\n")
-    expect((_answers(again), again.stderr), ([first], b""), "the seed gives the answer again, and is not said")
+    expect((_answers(again), again.stderr), ([first], b""),
+           "the seed gives the answer again, and is not said")
     r = _talk("/regen\none\n/regen\nSHOW\n")
     check("there is no answer yet" in _said(r)[0], f"/regen in front of all: {_said(r)}")
-    expect(_history(_said(r)[1]), [("u", "one"), ("a", _answers(r)[0])], "a greedy answer is the same again")
+    expect(_history(_said(r)[1]), [("u", "one"), ("a", _answers(r)[0])],
+           "a greedy answer is the same again")
 
 
 def set_changes_how_answers_are_drawn():
-    r = call("chat", "-m", MODEL, "--greedy", stdin=b"/set max_tokens 2\none\n/set max-new-tokens 5\n/new\none\n/stats\n/set\n/set parameter stop [\"x\", \"y\"]\n/set\n")
+    r = call(
+        "chat", "-m", MODEL, "--greedy",
+        stdin=b"/set max_tokens 2\none\n/set max-new-tokens 5\n/new\none\n/stats\n/set\n/set parameter stop [\"x\", \"y\"]\n/set\n")
     out = _answers(r)
-    check(out[1].startswith(out[0]) and len(out[1]) > len(out[0]) and " 7 answer tokens" in out[2], f"answers of 2 and of 5 tokens: {out}")
-    expect([json.loads(x) for x in out[3:]], [{"max_new_tokens": 5}, {"max_new_tokens": 5, "stop": ["x", "y"]}], "what was set")
+    check(out[1].startswith(out[0]) and len(out[1]) > len(out[0]) and " 7 answer tokens" in out[2],
+          f"answers of 2 and of 5 tokens: {out}")
+    expect([json.loads(x) for x in out[3:]],
+           [{"max_new_tokens": 5}, {"max_new_tokens": 5, "stop": ["x", "y"]}], "what was set")
     r = _talk("/set colour 1\n/set top_p 7\n/set top_p\n/set\n")
-    check(["colour" in _said(r)[0], "top_p" in _said(r)[1], "value is needed" in _said(r)[2]] == [True] * 3 and _answers(r) == ["{}"], f"what cannot be set: {_said(r)}")
+    check(["colour" in _said(r)[0], "top_p" in _said(r)[1], "value is needed" in _said(r)[2]]
+          == [True] * 3 and _answers(r) == ["{}"], f"what cannot be set: {_said(r)}")
 
 
 def a_conversation_is_saved_and_goes_on():
     path = os.path.join(FOLDER.name, "talk.json")
     r = _talk(f"one\n/save {path}\ntwo\n/save {path}\n", "--system", "Be kind.")
-    expect((r.returncode, r.stderr), (0, b""), "status and words of /save, which replaces its own file")
+    expect((r.returncode, r.stderr), (0, b""),
+           "status and words of /save, which replaces its own file")
     first, second = _answers(r)
     with open(path) as f:
         saved = json.load(f)["messages"]
-    expect([(m["role"][0], m["content"]) for m in saved], [("s", "Be kind."), ("u", "one"), ("a", first), ("u", "two"), ("a", second)], "the file")
+    expect([(m["role"][0], m["content"]) for m in saved],
+           [("s", "Be kind."), ("u", "one"), ("a", first), ("u", "two"), ("a", second)], "the file")
     r = _talk(f"other\n/save {path}\n/load {path}\nSHOW\n/new\nSHOW\n")
     check("the file exists" in _said(r)[0], f"another conversation's file stays: {_said(r)}")
-    expect((_history(_said(r)[1]), _history(_said(r)[2])), ([(m["role"][0], m["content"]) for m in saved], [("s", "Be kind.")]), "after /load, and after /new")
+    expect((_history(_said(r)[1]), _history(_said(r)[2])),
+           ([(m["role"][0], m["content"]) for m in saved], [("s", "Be kind.")]),
+           "after /load, and after /new")
     with open(path, "w") as f:
         json.dump([{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}], f)
     r = _talk(f"/load {path}\nSHOW\n/new\nSHOW\n", "--system", "Be kind.")
-    expect([_history(x) for x in _said(r)], [[("u", "one"), ("a", "two")], []], "a conversation without a system message, and a new one after it")
+    expect([_history(x) for x in _said(r)], [[("u", "one"), ("a", "two")], []],
+           "a conversation without a system message, and a new one after it")
     for text in ("{", "5", '[{"role": "user"}]', '[{"role": "user", "content": 5}]'):
         with open(path, "w") as f:
             f.write(text)
         r = _talk(f"one\n/load {path}\nSHOW\n")
-        expect((len(_said(r)), len(_history(_said(r)[1]))), (2, 2), f"the conversation after a file that holds {text}")
-    check("no such file" in _said(_talk("/load /no/such/file\n"))[0].lower(), "a file that is not there")
+        expect((len(_said(r)), len(_history(_said(r)[1]))), (2, 2),
+               f"the conversation after a file that holds {text}")
+    check("no such file" in _said(_talk("/load /no/such/file\n"))[0].lower(),
+          "a file that is not there")
 
 
 def a_full_context_says_what_to_do():
     r = _talk("one\n" + "word " * 1100 + "\n")
-    check("holds 1024" in _said(r)[0] and "/new" in _said(r)[0] and "--max-model-len" in _said(r)[0], f"a message that is too long: {_said(r)}")
+    check("holds 1024" in _said(r)[0] and "/new" in _said(r)[0]
+          and "--max-model-len" in _said(r)[0], f"a message that is too long: {_said(r)}")
 
 
 def text_that_is_typed_is_plain_or_may_hold_special_tokens():
-    for how, n in (((), 44), (("--user-text", "special"), 44), (("--user-text", "plain"), 4 + 40 * 5)):
+    for how, n in (((), 44), (("--user-text", "special"), 44),
+                   (("--user-text", "plain"), 4 + 40 * 5)):
         r = _talk("<|end|>" * 40 + "\n", "--max-model-len", 40, *how, model=DEMO)
         check(f" has {n} tokens".encode() in r.stderr, f"40 control tokens with {how}: {r.stderr}")
 
@@ -296,7 +339,8 @@ class _Terminal:
         self.wait(b"\r\n")
         status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         local = termios.tcgetattr(self.fd)[3]
-        expect(local & (termios.ECHO | termios.ICANON), termios.ECHO | termios.ICANON, "echo and lines of the terminal it leaves")
+        expect(local & (termios.ECHO | termios.ICANON), termios.ECHO | termios.ICANON,
+               "echo and lines of the terminal it leaves")
         os.close(self.fd)
         return status
 
@@ -305,7 +349,8 @@ def words_of_all_languages_can_be_typed():
     t = _Terminal("-n", "3")
     t.type("Caf\u00e9 \u4f60\u597d \U0001f600\r")
     answer = t.wait(b"> ").decode().split("\r\n")[-3]
-    expect(t.history(), [("u", "Caf\u00e9 \u4f60\u597d \U0001f600"), ("a", answer)], "the conversation after words in other letters")
+    expect(t.history(), [("u", "Caf\u00e9 \u4f60\u597d \U0001f600"), ("a", answer)],
+           "the conversation after words in other letters")
     t.end()
     t = _Terminal("-n", "3")
     t.type("one\r")
@@ -315,7 +360,8 @@ def words_of_all_languages_can_be_typed():
 
 def what_cannot_be_sent_comes_back_with_the_arrow_up():
     t = _Terminal("-n", "3")
-    for line, word in (("/path is odd", b"there is no command /path"), ("FAIL here", b"refused"), (b"caf\xe9 au lait", b"not UTF-8")):
+    for line, word in (("/path is odd", b"there is no command /path"), ("FAIL here", b"refused"),
+                       (b"caf\xe9 au lait", b"not UTF-8")):
         t.type(line)
         t.type("\r")
         t.wait(word)
@@ -356,7 +402,8 @@ def a_mended_line_is_sent():
 
 def ctrl_c_is_not_missed_right_after_a_key():
     t = _Terminal("-n", "3")
-    for _ in range(2000):  # it comes between the echo and the wait for the next key, sooner or later
+    # it comes between the echo and the wait for the next key, sooner or later
+    for _ in range(2000):
         t.type("abc")
         t.wait(b"abc")
         t.type("\x03")
@@ -374,20 +421,23 @@ def ctrl_c_keeps_what_was_shown_of_an_answer():
     t.wait(b"> ")
     turns = t.history()
     expect([x[0] for x in turns], ["u", "a"], "who spoke after an answer was stopped")
-    check(turns[1][1] and turns[1][1].encode().endswith(rest.replace(b"\r\n", b"\n")), f"what was shown is kept: {turns} and {rest}")
+    check(turns[1][1] and turns[1][1].encode().endswith(rest.replace(b"\r\n", b"\n")),
+          f"what was shown is kept: {turns} and {rest}")
     expect(t.end(), 1, "status (SHOW is refused)")
 
 
 def ctrl_c_before_the_first_word_takes_the_message_back():
     eos = json.load(open(os.path.join(DEMO, "config.json")))["eos_token_id"]
-    t = _Terminal(*SLOW[:5], "-n", "900", "--logit-bias", f"{eos}=1000")  # end tokens only, which show nothing
+    # end tokens only, which show nothing
+    t = _Terminal(*SLOW[:5], "-n", "900", "--logit-bias", f"{eos}=1000")
     t.type("one\r")
     t.wait(b"one\r\n")
     time.sleep(0.3)
     t.type("\x03")
     t.wait(b"taken back]")
     t.wait(b"> ")
-    expect(t.history(), [], "the conversation after an answer that was stopped before its first word")
+    expect(t.history(), [],
+           "the conversation after an answer that was stopped before its first word")
     t.type("\x1b[A\x1b[A")
     t.wait(b"one")
     t.type("\x15")
@@ -420,18 +470,21 @@ def a_paste_of_several_lines_is_one_message():
     t.type("\r")
     t.wait(b"context ")
     t.wait(b"> ")
-    expect(t.history()[2:3], [("u", "/new\nx")], "a pasted text that begins with a slash is a message")
+    expect(t.history()[2:3], [("u", "/new\nx")],
+           "a pasted text that begins with a slash is a message")
     t.end()
 
 
 def the_end_of_an_answer_says_how_fast_it_was_and_how_full_the_context_is():
     messages = json.dumps([{"role": "user", "content": "one"}]).encode()
-    n = len(call("render", "-m", MODEL, "--messages", "-", "--ids", stdin=messages).stdout.decode().split(","))
+    n = len(call("render", "-m", MODEL, "--messages", "-", "--ids",
+                 stdin=messages).stdout.decode().split(","))
     t = _Terminal("-n", "3")
     t.type("one\r")
     t.wait(b"[3 tokens, ")
     shown = t.wait(b"]").decode()
-    check(shown.split(" tokens/s; context ")[0].replace(".", "").isdigit() and shown.endswith(f" context {n + 3} of 1024"), f"the end of an answer: {shown}")
+    check(shown.split(" tokens/s; context ")[0].replace(".", "").isdigit()
+          and shown.endswith(f" context {n + 3} of 1024"), f"the end of an answer: {shown}")
     t.end()
 
 
@@ -444,7 +497,8 @@ def a_long_prompt_shows_its_progress_on_a_terminal_and_nowhere_else():
     t.type(text + "\r")
     t.wait(b"processing the prompt, tokens [")
     done, _, n = t.wait(b"\r\x1b[K").rpartition(b"] ")[2].partition(b"/")
-    check(0 < int(done.split()[-1]) < int(n) and int(n) > 500, f"tokens of the prompt that are processed: {done} of {n}")
+    check(0 < int(done.split()[-1]) < int(n) and int(n) > 500,
+          f"tokens of the prompt that are processed: {done} of {n}")
     t.wait(b"[3 tokens, ")
     t.wait(b"> ")
     t.end()
@@ -473,12 +527,14 @@ def a_terminal_of_another_size_and_ctrl_z_keep_the_line():
         stopped = os.waitpid(t.pid, os.WUNTRACED | os.WNOHANG)[0]
         time.sleep(.01)
     if stopped:  # nobody stops a process whose group has no parent in its session
-        check(termios.tcgetattr(t.fd)[3] & termios.ECHO, "the terminal echoes while the program is stopped")
+        check(termios.tcgetattr(t.fd)[3] & termios.ECHO,
+              "the terminal echoes while the program is stopped")
         os.kill(t.pid, signal.SIGCONT)
     t.type("\r")
     t.wait(b"context ")
     t.wait(b"> ")
-    expect(t.history()[:1], [("u", "half a line of more than thirty columns, which wraps")], "the message")
+    expect(t.history()[:1], [("u", "half a line of more than thirty columns, which wraps")],
+           "the message")
     t.end()
 
 
@@ -488,7 +544,8 @@ def a_terminal_is_given_back_when_the_program_is_ended():
         os.kill(t.pid, sig)
         status = os.waitstatus_to_exitcode(os.waitpid(t.pid, 0)[1])
         local = termios.tcgetattr(t.fd)[3]
-        expect((status, local & (termios.ECHO | termios.ICANON)), (-sig, termios.ECHO | termios.ICANON), f"status, echo and lines after signal {sig}")
+        expect((status, local & (termios.ECHO | termios.ICANON)),
+               (-sig, termios.ECHO | termios.ICANON), f"status, echo and lines after signal {sig}")
         os.close(t.fd)
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""inspect.py - what `gallop inspect` says of a checkpoint, against its files read here and against arithmetic."""
+"""inspect.py - what `gallop inspect` says of a checkpoint, against its files read here and
+against arithmetic."""
 import json
 import os
 import re
@@ -24,27 +25,33 @@ def _header(model):
 
 def every_tensor_of_the_file_is_listed_as_it_is():
     for model in (DEMO, GEMMA):
-        found = {t["name"]: (t["dtype"], t["shape"], t["bytes"]) for t in _inspect("-m", model)["tensors"]}
-        expect(found, {n: (t["dtype"], t["shape"], t["data_offsets"][1] - t["data_offsets"][0]) for n, t in _header(model).items()},
-               f"tensors of {os.path.basename(model)}")
+        found = {t["name"]: (t["dtype"], t["shape"], t["bytes"])
+                 for t in _inspect("-m", model)["tensors"]}
+        expect(found, {n: (t["dtype"], t["shape"], t["data_offsets"][1] - t["data_offsets"][0])
+                       for n, t in _header(model).items()}, f"tensors of {os.path.basename(model)}")
         for line in call("inspect", "-m", model).stdout.decode().splitlines():
             name = line.split(" ")[0]
             if name in found:
-                check(re.search(rf"{found[name][0]} +{re.escape(json.dumps(found[name][1]))} ", line), f"the line {line!r}")
+                check(re.search(rf"{found[name][0]} +{re.escape(json.dumps(found[name][1]))} ",
+                                line), f"the line {line!r}")
 
 
 def sizes_are_those_of_the_config():
     with open(os.path.join(DEMO, "config.json")) as f:
         c = json.load(f)
     o = _inspect("-m", DEMO)
-    expect([o[k] for k in ("architecture", "model_type", "layers", "hidden", "heads", "kv_heads", "intermediate", "vocab", "context")],
-           [c["architectures"][0], c["model_type"], c["num_hidden_layers"], c["hidden_size"], c["num_attention_heads"],
-            c["num_key_value_heads"], c["intermediate_size"], c["vocab_size"], c["max_position_embeddings"]], "sizes")
+    expect([o[k] for k in ("architecture", "model_type", "layers", "hidden", "heads",
+                           "kv_heads", "intermediate", "vocab", "context")],
+           [c["architectures"][0], c["model_type"], c["num_hidden_layers"], c["hidden_size"],
+            c["num_attention_heads"], c["num_key_value_heads"], c["intermediate_size"],
+            c["vocab_size"], c["max_position_embeddings"]], "sizes")
     elements = sum(t["bytes"] // 2 for t in o["tensors"])
-    expect((o["parameters"], o["format"], o["dtype"]), (elements, "safetensors", "bf16"), "parameters, format, computing type")
+    expect((o["parameters"], o["format"], o["dtype"]), (elements, "safetensors", "bf16"),
+           "parameters, format, computing type")
     text = call("inspect", "-m", DEMO, "--threads", 1).stdout.decode()
-    for words in (f"{o['layers']} layers, hidden {o['hidden']}, {o['heads']} heads ({o['kv_heads']} kv) of {o['head_dim']}",
-                  f"{elements / 1e6:.1f} M parameters", "computed in bf16 on 1 thread of"):
+    for words in (
+            f"{o['layers']} layers, hidden {o['hidden']}, {o['heads']} heads ({o['kv_heads']} kv) of {o['head_dim']}",
+            f"{elements / 1e6:.1f} M parameters", "computed in bf16 on 1 thread of"):
         check(words in text, f"the text lacks {words!r}: {text[:500]}")
 
 
@@ -52,34 +59,46 @@ def the_cache_s_bytes_are_rows_of_keys_and_values():
     for dtype, wide in (("fp32", 4), ("bf16", 2)):
         o = _inspect("-m", DEMO, "--kv-cache-dtype", dtype)
         row = 2 * o["layers"] * o["kv_heads"] * o["head_dim"] * wide
-        expect((o["kv"]["dtype"], o["kv"]["bytes_per_token"], o["kv"]["bytes_32k"]), (dtype, row, row * 32768), f"rows in {dtype}")
+        expect((o["kv"]["dtype"], o["kv"]["bytes_per_token"], o["kv"]["bytes_32k"]),
+               (dtype, row, row * 32768), f"rows in {dtype}")
         expect(o["kv"]["budget_bytes"], o["kv"]["tokens"] * row, f"budget in {dtype}")
     for kind in ("dynamic", "bmc", "slab_pool", "paged"):
         o = _inspect("-m", DEMO, "--kv-cache-type", kind)
-        expect((o["kv"]["type"], "block" in o["kv"]), (kind, kind in ("slab_pool", "paged")), f"type and block of {kind}")
-        check(f"KV cache {kind} in bf16" in call("inspect", "-m", DEMO, "--kv-cache-type", kind).stdout.decode(), f"the text names {kind}")
+        expect((o["kv"]["type"], "block" in o["kv"]), (kind, kind in ("slab_pool", "paged")),
+               f"type and block of {kind}")
+        check(f"KV cache {kind} in bf16" in call("inspect", "-m", DEMO, "--kv-cache-type",
+                                                 kind).stdout.decode(), f"the text names {kind}")
     o = _inspect("-m", GEMMA)["kv"]
     check(o["bytes_32k"] < o["bytes_32k_without_windows"], f"windows save rows: {o}")
-    check("without windows" in call("inspect", "-m", GEMMA).stdout.decode(), "the text says what windows save")
+    check("without windows" in call("inspect", "-m", GEMMA).stdout.decode(),
+          "the text says what windows save")
     o = _inspect("-m", DEMO, "--kv-sparse", "sink=4,window=64")["kv"]
     expect(o["sparse"], {"sink": 4, "window": 64}, "sparse rows")
-    check("sparse: the first 4 and the last 64 rows" in call("inspect", "-m", DEMO, "--kv-sparse", "sink=4,window=64").stdout.decode(),
+    check("sparse: the first 4 and the last 64 rows" in call("inspect", "-m", DEMO, "--kv-sparse",
+                                                             "sink=4,window=64").stdout.decode(),
           "the text says what a sparse cache keeps")
 
 
 def schedulers_are_shown_as_what_they_come_to():
-    for flags, want in (((), (32, 512, "streams", 700, "fcfs", "optimistic")),
-                        (("--scheduler", "iterative"), (1, 512, "streams", 700, "fcfs", "optimistic")),
-                        (("--scheduler", "continuous_prefill_first", "--admission", "worst-case"), (32, 512, "prompts", 700, "fcfs", "worst-case")),
-                        (("--max-num-seqs", 600, "--max-num-batched-tokens", 2048, "--scheduling-policy", "fair", "--tpot-target-ms", 80),
-                         (600, 600, "streams", 80, "fair", "optimistic")),
-                        (("--max-num-seqs", 4, "--max-num-batched-tokens", 64), (4, 64, "streams", 700, "fcfs", "optimistic"))):
+    for flags, want in (
+            ((), (32, 512, "streams", 700, "fcfs", "optimistic")),
+            (("--scheduler", "iterative"), (1, 512, "streams", 700, "fcfs", "optimistic")),
+            (("--scheduler", "continuous_prefill_first", "--admission", "worst-case"),
+             (32, 512, "prompts", 700, "fcfs", "worst-case")),
+            (("--max-num-seqs", 600, "--max-num-batched-tokens", 2048, "--scheduling-policy",
+              "fair", "--tpot-target-ms", 80), (600, 600, "streams", 80, "fair", "optimistic")),
+            (("--max-num-seqs", 4, "--max-num-batched-tokens", 64),
+             (4, 64, "streams", 700, "fcfs", "optimistic"))):
         o = _inspect("-m", DEMO, *flags)["scheduling"]
-        expect(tuple(o[k] for k in ("requests_at_once", "rows_a_step", "first", "tpot_target_ms", "policy", "admission")), want, f"{flags}")
+        expect(tuple(o[k] for k in ("requests_at_once", "rows_a_step", "first", "tpot_target_ms",
+                                    "policy", "admission")), want, f"{flags}")
     text = call("inspect", "-m", DEMO, "--scheduler", "iterative").stdout.decode()
-    check("one request at a time, its prompt in steps of up to 512 rows; policy fcfs" in text, f"the text of iterative: {text[:900]}")
+    check("one request at a time, its prompt in steps of up to 512 rows; policy fcfs" in text,
+          f"the text of iterative: {text[:900]}")
     text = call("inspect", "-m", DEMO, "--scheduler", "continuous_prefill_first").stdout.decode()
-    check("32 requests at once, steps of up to 512 rows: prompts alone, then streams; policy fcfs, admission optimistic" in text, f"{text[:900]}")
+    check(
+        "32 requests at once, steps of up to 512 rows: prompts alone, then streams; policy fcfs, admission optimistic"
+        in text, f"{text[:900]}")
 
 
 def kernels_are_of_the_level_asked_for_or_below():
@@ -91,28 +110,38 @@ def kernels_are_of_the_level_asked_for_or_below():
         expect(sorted(o["kernels"]), sorted(best["kernels"]), "names of kernels")
         check(len(o["kernels"]) > 15, f"{len(o['kernels'])} kernels")
         for name, k in o["kernels"].items():
-            check(LEVELS.index(k["isa"]) <= LEVELS.index(level) and k["class"], f"kernel {name} at level {level}: {k}")
+            check(LEVELS.index(k["isa"]) <= LEVELS.index(level) and k["class"],
+                  f"kernel {name} at level {level}: {k}")
         expect(o["isa"], level, "level")
-        check(f"linears on {level} (" in call("inspect", "-m", DEMO, "--isa", level).stdout.decode(), f"the text names {level}")
+        check(f"linears on {level} (" in call("inspect", "-m", DEMO, "--isa",
+                                              level).stdout.decode(), f"the text names {level}")
 
 
 def what_runs_for_a_backend_that_was_asked_for_is_told():
     best = _inspect("-m", DEMO)["operators"]
-    expect({k: (o["asked"], o["backend"]) for k, o in best.items()}, {k: ("auto", "gallop") for k in ("norm", "rope", "attention")}, "by default")
-    for name, kind, asked, backend in (("jit", "bmc", "jit", "gallop"), ("slab", "slab_pool", "slab", "gallop"), ("paged", "paged", "paged", "gallop"),
-                                       ("paged", "slab_pool", "gallop", "gallop"), ("gallop", "dynamic", "gallop", "gallop"),
-                                       ("native", "paged", "native", "native")):
+    expect({k: (o["asked"], o["backend"]) for k, o in best.items()},
+           {k: ("auto", "gallop") for k in ("norm", "rope", "attention")}, "by default")
+    for name, kind, asked, backend in (
+            ("jit", "bmc", "jit", "gallop"), ("slab", "slab_pool", "slab", "gallop"),
+            ("paged", "paged", "paged", "gallop"), ("paged", "slab_pool", "gallop", "gallop"),
+            ("gallop", "dynamic", "gallop", "gallop"), ("native", "paged", "native", "native")):
         options = ["-m", DEMO, "--attention-backend", name, "--kv-cache-type", kind]
         r = call("inspect", "--json", *options)
         o = json.loads(r.stdout)["operators"]
         isa = "ref" if backend == "native" else best["attention"]["isa"]
-        expect([o["attention"][k] for k in ("asked", "backend", "isa")], [asked, backend, isa], f"attention {name} with {kind}")
+        expect([o["attention"][k] for k in ("asked", "backend", "isa")], [asked, backend, isa],
+               f"attention {name} with {kind}")
         expect(o["norm"], best["norm"], "norms stay as they were")
-        expect(b"does not serve" in r.stderr, name != asked, f"a warning for {name} with {kind}")  # and gallop is used
+        # and gallop is used
+        expect(b"does not serve" in r.stderr, name != asked, f"a warning for {name} with {kind}")
         text = call("inspect", *options).stdout.decode()
-        check(f"attention {backend}{f' (asked for as {asked})' if asked != backend else ''} on {isa} (" in text, text[:600])
-    o = _inspect("-m", DEMO, "--op-config", '{"norm_backend":"NATIVE","rope":"native"}')["operators"]
-    expect({k: (x["asked"], x["backend"]) for k, x in o.items()}, {"norm": ("native",) * 2, "rope": ("native",) * 2, "attention": ("auto", "gallop")},
+        check(
+            f"attention {backend}{f' (asked for as {asked})' if asked != backend else ''} on {isa} ("
+            in text, text[:600])
+    o = _inspect("-m", DEMO, "--op-config",
+                 '{"norm_backend":"NATIVE","rope":"native"}')["operators"]
+    expect({k: (x["asked"], x["backend"]) for k, x in o.items()},
+           {"norm": ("native",) * 2, "rope": ("native",) * 2, "attention": ("auto", "gallop")},
            "what --op-config asks for")
 
 

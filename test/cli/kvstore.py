@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""kvstore.py - blocks of a KV store are found again by what computes the same bits, and by nothing else.
+"""kvstore.py - blocks of a KV store are found again by what computes the same bits, and by
+nothing else.
 
-Every option and every file that changes a bit of keys and values must change the key of the store: each variant below runs
-over a store that the plain model has filled, and reads nothing. What changes no bit must find all whole blocks.
+Every option and every file that changes a bit of keys and values must change the key of the
+store: each variant below runs over a store that the plain model has filled, and reads nothing.
+What changes no bit must find all whole blocks.
 """
 import json
 import os
@@ -23,9 +25,11 @@ def _path(name):
 
 
 def _run(store, *options, model=DEMO):
-    r = call("run", "-m", model, "--quiet", "--json", "--block-size", BLOCK, "-n", 4, "--kv-store", store, *options, PROMPT)
+    r = call("run", "-m", model, "--quiet", "--json", "--block-size", BLOCK, "-n", 4, "--kv-store",
+             store, *options, PROMPT)
     expect(r.returncode, 0, f"status with {options} ({r.stderr.decode().strip()[:200]})")
-    return json.loads(r.stdout) if r.returncode == 0 else {"timing": {"stored_tokens": -1, "prompt_tokens": 0}}
+    return json.loads(r.stdout) if r.returncode == 0 else {"timing": {"stored_tokens": -1,
+                                                                      "prompt_tokens": 0}}
 
 
 def _stored(*args, **more):
@@ -33,7 +37,8 @@ def _stored(*args, **more):
 
 
 def _finds(store, *options, model=DEMO):
-    """True if all whole blocks are read; asked again where a busy machine did not wait for the disk."""
+    """True if all whole blocks are read; asked again where a busy machine did not wait for the
+    disk."""
     for _ in range(50):
         timing = _run(store, *options, model=model)["timing"]
         if timing["stored_tokens"] == (timing["prompt_tokens"] - 1) // BLOCK * BLOCK:
@@ -46,14 +51,17 @@ def _calibrate(name, *options, tokens=200):
     with open(CALIBRATION, "rb") as f, open(text, "wb") as out:
         f.seek(tokens * 10)
         out.write(f.read(3000))
-    r = call("calibrate", "-m", DEMO, "--quiet", "--file", text, "--max-tokens", tokens, "-o", _path(name), "--force", *options)
+    r = call("calibrate", "-m", DEMO, "--quiet", "--file", text, "--max-tokens", tokens, "-o",
+             _path(name), "--force", *options)
     expect(r.returncode, 0, f"status of calibrate ({r.stderr.decode()})")
     return _path(name)
 
 
 def a_folder_that_others_can_write_is_said():
-    """One sentence with the folder and its mode; it is used all the same. A folder of this user alone is not worth a word."""
-    for mode, said in ((0o700, False), (0o755, False), (0o770, True), (0o702, True), (0o1777, True)):
+    """One sentence with the folder and its mode; it is used all the same. A folder of this user
+    alone is not worth a word."""
+    for mode, said in ((0o700, False), (0o755, False), (0o770, True), (0o702, True),
+                       (0o1777, True)):
         store = _path(f"mode-{mode:o}")
         os.mkdir(store)
         os.chmod(store, mode)
@@ -68,16 +76,19 @@ def a_folder_that_others_can_write_is_said():
         os.mkdir(store, 0o700)
         os.chown(store, 12345, 12345)
         r = call("run", "-m", DEMO, "--json", "-n", 1, "--kv-store", store, PROMPT)
-        check("belongs to another user (id 12345)" in r.stderr.decode(), f"another's folder: {r.stderr}")
+        check("belongs to another user (id 12345)" in r.stderr.decode(),
+              f"another's folder: {r.stderr}")
 
 
 def options_that_change_bits_find_nothing():
     store = _path("options")
     expect(_stored(store), 0, "what is read from an empty store")
-    variants = [["--dtype", "fp32"], ["--quant", "int8"], ["--quant", "int4"], ["--quant", "int4-g128"], ["--quant", "mxfp4"],
-                ["--quant", '{"mlp": "int8"}'], ["--quant", '{"lm_head": "int8"}'], ["--kv-cache-dtype", "int8"],
-                ["--kv-cache-dtype", "fp32"], ["--kv-cache-dtype", "int4"], ["--kv-sparse", "sink=4,window=32"],
-                ["--kv-sparse", "sink=8,window=32"], ["--kv-sparse", "sink=4,window=48"], ["--block-size", 32],
+    variants = [["--dtype", "fp32"], ["--quant", "int8"], ["--quant", "int4"],
+                ["--quant", "int4-g128"], ["--quant", "mxfp4"], ["--quant", '{"mlp": "int8"}'],
+                ["--quant", '{"lm_head": "int8"}'], ["--kv-cache-dtype", "int8"],
+                ["--kv-cache-dtype", "fp32"], ["--kv-cache-dtype", "int4"],
+                ["--kv-sparse", "sink=4,window=32"], ["--kv-sparse", "sink=8,window=32"],
+                ["--kv-sparse", "sink=4,window=48"], ["--block-size", 32],
                 ["--attention-backend", "native"]]
     variants += [["--op-config", json.dumps({kind: "native"})]
                  for kind in ("norm", "qkv_projection", "rope", "out_projection", "mlp", "lm_head")]
@@ -87,13 +98,15 @@ def options_that_change_bits_find_nothing():
 
 
 def another_arithmetic_finds_nothing():
-    """Classes of instruction sets with sums of their own do not share; the portable kernels have the bits of AVX2's."""
-    classes = [{k: v["class"] for k, v in json.loads(call("inspect", "--json", *isa).stdout)["kernels"].items()}
-               for isa in ([], ["--isa", "avx2"])]
+    """Classes of instruction sets with sums of their own do not share; the portable kernels have
+    the bits of AVX2's."""
+    classes = [{k: v["class"] for k, v in json.loads(call(
+        "inspect", "--json", *isa).stdout)["kernels"].items()} for isa in ([], ["--isa", "avx2"])]
     store = _path("isa")
     _run(store)
     if classes[0] == classes[1]:
-        check(_finds(store, "--isa", "avx2"), "--isa avx2 does not find blocks of the same arithmetic")
+        check(_finds(store, "--isa", "avx2"),
+              "--isa avx2 does not find blocks of the same arithmetic")
     else:
         expect(_stored(store, "--isa", "avx2"), 0, "tokens read with --isa avx2")
 
@@ -101,8 +114,9 @@ def another_arithmetic_finds_nothing():
 def options_that_change_no_bit_find_all_blocks():
     store = _path("same")
     _run(store)
-    for v in (["--threads", 1], ["--kv-cache-type", "paged"], ["--prefix-index", "radix"], ["--prefix-index", "hash"],
-              ["--op-config", '{"attention": "auto"}'], ["--max-model-len", 512], ["--temperature", 1, "--seed", 3]):
+    for v in (["--threads", 1], ["--kv-cache-type", "paged"], ["--prefix-index", "radix"],
+              ["--prefix-index", "hash"], ["--op-config", '{"attention": "auto"}'],
+              ["--max-model-len", 512], ["--temperature", 1, "--seed", 3]):
         check(_finds(store, *v), f"{v} does not find the blocks of the plain model")
 
 
@@ -123,7 +137,8 @@ def other_files_find_nothing():
     check(_finds(store, model=copy), "the same weights again do not find the blocks")
     with open(config) as f:
         about = json.load(f)
-    for key, value in (("rms_norm_eps", 2e-5), ("rope_theta", 20000.0), ("max_position_embeddings", 2048)):
+    for key, value in (("rms_norm_eps", 2e-5), ("rope_theta", 20000.0),
+                       ("max_position_embeddings", 2048)):
         with open(config, "w") as f:
             json.dump({**about, key: value}, f)
         expect(_stored(store, model=copy), 0, f"tokens read by a model with another {key}")
@@ -132,16 +147,21 @@ def other_files_find_nothing():
 def another_calibration_finds_nothing():
     a, b = _calibrate("a.json", tokens=150), _calibrate("b.json", tokens=250)
     with open(a) as f, open(b) as g:
-        check(json.load(f)["linears"] != json.load(g)["linears"], "both calibrations are equal: the test shows nothing")
+        check(json.load(f)["linears"] != json.load(g)["linears"],
+              "both calibrations are equal: the test shows nothing")
     store = _path("scales")
     _run(store, "--quant", "int8-static", "--scales", a)
-    expect(_stored(store, "--quant", "int8-static", "--scales", b), 0, "tokens read with other scales")
-    check(_finds(store, "--quant", "int8-static", "--scales", a), "the same scales do not find their blocks")
+    expect(_stored(store, "--quant", "int8-static", "--scales", b), 0,
+           "tokens read with other scales")
+    check(_finds(store, "--quant", "int8-static", "--scales", a),
+          "the same scales do not find their blocks")
     f = _calibrate("f.safetensors", "--quant", "int4")
     store = _path("feedback")
     _run(store, "--quant", "int4")
-    expect(_stored(store, "--quant", "int4", "--scales", f), 0, "tokens read with weights rounded by another rule")
-    check(_finds(store, "--quant", "int4", "--scales", f), "the same rounding does not find its blocks")
+    expect(_stored(store, "--quant", "int4", "--scales", f), 0,
+           "tokens read with weights rounded by another rule")
+    check(_finds(store, "--quant", "int4", "--scales", f),
+          "the same rounding does not find its blocks")
 
 
 def what_a_packed_file_was_calibrated_with_counts():
@@ -153,17 +173,22 @@ def what_a_packed_file_was_calibrated_with_counts():
         expect(r.returncode, 0, f"status of pack ({r.stderr.decode()})")
         return _path(name)
 
-    one, other = (pack(n, "--quant", "int8-static", "--scales", s) for n, s in (("one.gallop", a), ("other.gallop", b)))
+    one, other = (pack(n, "--quant", "int8-static", "--scales", s) for n,
+                  s in (("one.gallop", a), ("other.gallop", b)))
     store = _path("packed")
     _run(store, model=one)
     expect(_stored(store, model=other), 0, "tokens read by a file packed with other scales")
     check(_finds(store, model=one), "a packed file does not find its own blocks")
-    check(_finds(store, "--quant", "int8-static", "--scales", a), "a folder does not find the blocks of the file packed from it")
-    plain, rounded = pack("plain.gallop", "--quant", "int4"), pack("rounded.gallop", "--quant", "int4", "--scales", f)
+    check(_finds(store, "--quant", "int8-static", "--scales", a),
+          "a folder does not find the blocks of the file packed from it")
+    plain, rounded = pack("plain.gallop", "--quant",
+                          "int4"), pack("rounded.gallop", "--quant", "int4", "--scales", f)
     store = _path("packed4")
     _run(store, model=plain)
-    expect(_stored(store, model=rounded), 0, "tokens read by a file whose weights were rounded by another rule")
-    check(_finds(store, "--quant", "int4"), "a folder does not find the blocks of the file packed from it")
+    expect(_stored(store, model=rounded), 0,
+           "tokens read by a file whose weights were rounded by another rule")
+    check(_finds(store, "--quant", "int4"),
+          "a folder does not find the blocks of the file packed from it")
 
 
 run_all(list(globals().items()))

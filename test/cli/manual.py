@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""manual.py - --help, the manual page and README.md say the same: options, environment variables, verbs."""
+"""manual.py - --help, the manual page and README.md say the same: options, environment
+variables, verbs."""
 import glob
 import os
 import re
@@ -13,7 +14,8 @@ MANUAL = call("help", "--man").stdout.decode().replace("\\-", "-")
 with open(os.path.join(ROOT, "README.md")) as f:
     README = f.read()
 OPTION = re.compile(r"--[a-z][a-z0-9-]*")
-OTHERS = {"--cflags", "--libs", "--static", "--oss", "--local-provider"} # of pkg-config and Codex, which documents name
+# of pkg-config and Codex, which documents name
+OTHERS = {"--cflags", "--libs", "--static", "--oss", "--local-provider"}
 
 
 def _options(page):
@@ -25,21 +27,27 @@ def _options(page):
 
 
 def every_option_of_every_verb_stands_in_the_manual():
-    check(len(VERBS) >= 10 and all(len(_options(HELP[v])) > 5 for v in VERBS), f"verbs and their options: {VERBS}")
+    check(len(VERBS) >= 10 and all(len(_options(HELP[v])) > 5 for v in VERBS),
+          f"verbs and their options: {VERBS}")
     there = set(OPTION.findall(MANUAL))
     for verb in VERBS:
-        expect(sorted(_options(HELP[verb]) - there), [], f"options of {verb} that the manual page does not have")
-        check(re.search(rf"^\.(B|BI) {verb}\b", MANUAL, re.M), f"the manual page has no paragraph about {verb}")
+        expect(sorted(_options(HELP[verb]) - there), [],
+               f"options of {verb} that the manual page does not have")
+        check(re.search(rf"^\.(B|BI) {verb}\b", MANUAL, re.M),
+              f"the manual page has no paragraph about {verb}")
 
 
 def the_manual_and_the_readme_name_no_option_that_is_not_there():
-    known = set().union(*map(_options, HELP.values())) | {"--version", "--help", "--man", "--api"} | OTHERS
-    expect(sorted(set(OPTION.findall(MANUAL)) - known), [], "options of the manual page that no verb has")
+    known = set().union(*map(_options, HELP.values())) | {"--version", "--help", "--man",
+                                                          "--api"} | OTHERS
+    expect(sorted(set(OPTION.findall(MANUAL)) - known), [],
+           "options of the manual page that no verb has")
     expect(sorted(set(OPTION.findall(README)) - known), [], "options of README.md that no verb has")
 
 
 def the_documents_of_the_server_name_no_option_that_is_not_there():
-    known = set().union(*map(_options, HELP.values())) | {"--version", "--help", "--man", "--api"} | OTHERS
+    known = set().union(*map(_options, HELP.values())) | {"--version", "--help", "--man",
+                                                          "--api"} | OTHERS
     with open(os.path.join(ROOT, "bench", "load")) as f:
         known |= set(re.findall(r'p\.add_argument\("(--[a-z-]+)"', f.read()))
     for name in ("OPERATIONS.md", "SERVING.md"):
@@ -49,13 +57,15 @@ def the_documents_of_the_server_name_no_option_that_is_not_there():
         expect(sorted(named - known), [], f"options of docs/{name} that no verb has")
         if name == "OPERATIONS.md":
             own = _options("Server:" + HELP["serve"].split("Server:")[1].split("\nModel:")[0])
-            expect(sorted(own - named - {"--enable-auto-tool-choice"}), [], f"options of the server that docs/{name} does not sort")
+            expect(sorted(own - named - {"--enable-auto-tool-choice"}), [],
+                   f"options of the server that docs/{name} does not sort")
 
 
 def every_variable_of_the_environment_stands_in_the_manual():
     for verb in VERBS:
         for name in re.findall(r"\$(\w+)", HELP[verb]):
-            check(re.search(rf"\b{name}\b", MANUAL), f"the manual page does not name {name} of {verb}")
+            check(re.search(rf"\b{name}\b", MANUAL),
+                  f"the manual page does not name {name} of {verb}")
 
 
 def examples_of_the_manual_are_read_by_the_program():
@@ -64,12 +74,14 @@ def examples_of_the_manual_are_read_by_the_program():
     for line in examples:
         for command in line.replace("\\(dq", '"').split("&&"):
             verb = command.split()[1]
-            check(verb in VERBS and set(OPTION.findall(command)) <= _options(HELP[verb]), f"an example of the manual: {command}")
+            check(verb in VERBS and set(OPTION.findall(command)) <= _options(HELP[verb]),
+                  f"an example of the manual: {command}")
 
 
 def the_manual_is_a_page_that_man_reads_and_says_each_option_in_its_words():
     page = " ".join(MANUAL.replace("\\fB", "").replace("\\fR", "").split()).lower()
-    check(MANUAL.startswith('.\\" gallop.1') and "\n.TH GALLOP 1 " in MANUAL, f"the page begins with {MANUAL[:80]!r}")
+    check(MANUAL.startswith('.\\" gallop.1') and "\n.TH GALLOP 1 " in MANUAL,
+          f"the page begins with {MANUAL[:80]!r}")
     for verb in VERBS:
         for text in re.findall(r"^ {6,26}(\S[^\n]*(?:\n {26}[^\n]*)*)", HELP[verb], re.M):
             words = " ".join(re.sub(r"^--\S+( \S+)?(  |\n)", "", text).split()).lower()
@@ -82,15 +94,19 @@ def every_option_the_program_asks_for_by_name_is_one():
     check(len(names) > 20, f"sources of the command line: {names}")
     for name in names:
         with open(name) as f:
-            asked = re.findall(r'opt_(?:source|given|flag|u?int|float|string|choice|count|at)\((?:&|j->)?v, "([^"]*)"', f.read())
-        expect([x for x in asked if "--" + x not in known], [], f"options that {name} asks for and no verb has")
+            asked = re.findall(
+                r'opt_(?:source|given|flag|u?int|float|string|choice|count|at)\((?:&|j->)?v, "([^"]*)"',
+                f.read())
+        expect([x for x in asked if "--" + x not in known], [],
+               f"options that {name} asks for and no verb has")
 
 
 def help_and_version_answer_to_their_usual_names():
     pages = {call(x).stdout for x in ("--help", "-h", "help")}
     expect(len(pages), 1, "pages of --help, -h and help")
     versions = {call(x).stdout for x in ("--version", "-V", "version")}
-    check(len(versions) == 1 and re.fullmatch(rb"gallop \d+\.\d+\.\d+\n", versions.pop()), "what --version, -V and version print")
+    check(len(versions) == 1 and re.fullmatch(rb"gallop \d+\.\d+\.\d+\n", versions.pop()),
+          "what --version, -V and version print")
     for verb in VERBS:
         expect(call("help", verb).stdout.decode(), BRIEF[verb], f"help {verb}")
         expect(call("help", verb, "all").stdout.decode(), HELP[verb], f"help {verb} all")
@@ -99,21 +115,26 @@ def help_and_version_answer_to_their_usual_names():
 
 
 def help_fits_80_columns_and_begins_with_the_options_of_every_day():
-    check(max(map(len, call("--help").stdout.decode().splitlines())) <= 80, "gallop --help is wider than 80 columns")
+    check(max(map(len, call("--help").stdout.decode().splitlines())) <= 80,
+          "gallop --help is wider than 80 columns")
     for verb in VERBS:
         for page in (HELP[verb], BRIEF[verb]):
             wide = [x for x in page.splitlines() if len(x) > 80]
             expect(wide, [], f"lines of {verb} --help that are wider than 80 columns")
-            check(page.split("\n\n")[1].startswith("Everyday:\n"), f"{verb} --help begins with {page[:200]!r}")
+            check(page.split("\n\n")[1].startswith("Everyday:\n"),
+                  f"{verb} --help begins with {page[:200]!r}")
         named = set(OPTION.findall(BRIEF[verb]))
         every = {"--" + x for x in re.findall(r"^  (?:-\w, |    )--([a-z0-9-]+)", HELP[verb], re.M)}
         expect(sorted(every - named), [], f"options of {verb} that the short page does not name")
-        check(len(BRIEF[verb].splitlines()) <= max(60, len(every) + 30), f"the short page of {verb} has {len(BRIEF[verb].splitlines())} lines")
+        check(len(BRIEF[verb].splitlines()) <= max(60, len(every) + 30),
+              f"the short page of {verb} has {len(BRIEF[verb].splitlines())} lines")
     for verb in ("run", "chat", "serve"):
-        check(BRIEF[verb].endswith(f"`gallop {verb} --help all` explains all {len(re.findall(r'^  (?:-. , |-., |    )--', HELP[verb], re.M))} options.\n"),
+        check(BRIEF[verb].endswith(
+            f"`gallop {verb} --help all` explains all {len(re.findall(r'^  (?:-. , |-., |    )--', HELP[verb], re.M))} options.\n"),
               f"the end of {verb} --help: {BRIEF[verb][-100:]!r}")
         check("--min-p" in BRIEF[verb] or verb == "serve", f"{verb} --help names --min-p")
-        check("keep the K" not in BRIEF[verb], f"{verb} --help explains --top-k although it is not for every day")
+        check("keep the K" not in BRIEF[verb],
+              f"{verb} --help explains --top-k although it is not for every day")
 
 
 run_all(list(globals().items()))

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""memory.py - what a model takes while it is opened: its packed weights and little beside them, not the file as well."""
+"""memory.py - what a model takes while it is opened: its packed weights and little beside them,
+not the file as well."""
 import json
 import os
 import struct
@@ -9,7 +10,8 @@ import tempfile
 from _cli import GALLOP, check, run_all
 
 V, E, I, LAYERS = 65536, 1024, 8192, 2
-MARGIN = 110 << 20  # the program, scratch that one token writes, 32 MiB of the file that are being packed
+# the program, scratch that one token writes, 32 MiB of the file that are being packed
+MARGIN = 110 << 20
 
 
 def _write_model(folder, tied):
@@ -21,7 +23,8 @@ def _write_model(folder, tied):
         at = f"model.layers.{n}."
         tensor |= {at + f"{name}_layernorm.weight": (E,) for name in ("input", "post_attention")}
         tensor |= {at + f"self_attn.{name}_proj.weight": (E, E) for name in "qkvo"}
-        tensor |= {at + "mlp.gate_proj.weight": (I, E), at + "mlp.up_proj.weight": (I, E), at + "mlp.down_proj.weight": (E, I)}
+        tensor |= {at + "mlp.gate_proj.weight": (I, E), at + "mlp.up_proj.weight": (I, E),
+                   at + "mlp.down_proj.weight": (E, I)}
     header, end = {}, 0
     for name, shape in tensor.items():
         begin, end = end, end + 2 * shape[0] * (shape[1] if len(shape) > 1 else 1)
@@ -31,8 +34,9 @@ def _write_model(folder, tied):
         f.write(struct.pack("<Q", len(text)) + text)
         f.truncate(8 + len(text) + end)
     with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
-        json.dump({"architectures": ["LlamaForCausalLM"], "hidden_size": E, "intermediate_size": I, "num_hidden_layers": LAYERS,
-                   "num_attention_heads": 16, "vocab_size": V, "max_position_embeddings": 131072, "tie_word_embeddings": tied,
+        json.dump({"architectures": ["LlamaForCausalLM"], "hidden_size": E, "intermediate_size": I,
+                   "num_hidden_layers": LAYERS, "num_attention_heads": 16, "vocab_size": V,
+                   "max_position_embeddings": 131072, "tie_word_embeddings": tied,
                    "rms_norm_eps": 1e-5, "torch_dtype": "bfloat16"}, f)
     return end
 
@@ -55,7 +59,8 @@ def weights_are_not_in_memory_twice():
         with tempfile.TemporaryDirectory() as folder:
             weights = _write_model(folder, tied)
             most = _most_memory("run", "-m", folder, "--ids", "1,2,3", "-n", 2, "--ignore-eos")
-            check(most < weights + MARGIN, f"{most >> 20} MiB for {weights >> 20} MiB of weights, tied: {tied}")
+            check(most < weights + MARGIN,
+                  f"{most >> 20} MiB for {weights >> 20} MiB of weights, tied: {tied}")
             check(most > weights, f"{most >> 20} MiB cannot hold {weights >> 20} MiB of weights")
 
 

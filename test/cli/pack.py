@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""pack.py - gallop pack and quantize: a packed checkpoint gives what its source gives, and is refused where it is not what was written."""
+"""pack.py - gallop pack and quantize: a packed checkpoint gives what its source gives, and is
+refused where it is not what was written."""
 import json
 import os
 import random
@@ -28,17 +29,24 @@ def _pack(model, *options):
 
 
 def _answer(model, *options):
-    r = call("run", "-m", model, "--quiet", "--json", "--ids", IDS, "-n", 6, "--logprobs", 3, *options)
-    expect(r.returncode, 0, f"status of run -m {os.path.basename(model)} {options}: {r.stderr.decode()[:300]}")
-    return [{k: v for k, v in x.items() if k in ("output_ids", "logprobs", "text")} for x in lines(r)]
+    r = call("run", "-m", model, "--quiet", "--json", "--ids", IDS, "-n", 6, "--logprobs", 3,
+             *options)
+    expect(r.returncode, 0,
+           f"status of run -m {os.path.basename(model)} {options}: {r.stderr.decode()[:300]}")
+    return [{k: v for k, v in x.items() if k in ("output_ids", "logprobs", "text")}
+            for x in lines(r)]
 
 
 def every_kind_of_model_gives_the_same():
-    models = [os.path.join(GOLDENS, x) for x in sorted(os.listdir(GOLDENS)) if x not in ("README.md", "demo")]
-    models += [os.path.join(GGUF, x) for x in ("qwen3.gguf", "gpt-oss.gguf", "gemma3.gguf", "phi3-longrope.gguf")] + [BLOCKS]
+    models = [os.path.join(GOLDENS, x) for x in sorted(os.listdir(GOLDENS))
+              if x not in ("README.md", "demo")]
+    models += [os.path.join(GGUF, x) for x in ("qwen3.gguf", "gpt-oss.gguf", "gemma3.gguf",
+                                               "phi3-longrope.gguf")] + [BLOCKS]
     for i, model in enumerate(models):
-        for options in ((), ("--dtype", "fp32"), ("--quant", "int8"), ("--quant", "int4"))[i % 4:][:1] + (((),) if i % 4 else ()):
-            expect(_answer(_pack(model, *options)), _answer(model, *options), f"{os.path.basename(model)} {options}")
+        for options in ((), ("--dtype", "fp32"), ("--quant", "int8"),
+                        ("--quant", "int4"))[i % 4:][:1] + (((),) if i % 4 else ()):
+            expect(_answer(_pack(model, *options)), _answer(model, *options),
+                   f"{os.path.basename(model)} {options}")
 
 
 def texts_and_templates_come_with_it():
@@ -46,29 +54,38 @@ def texts_and_templates_come_with_it():
     messages = os.path.join(folder, "messages.json")
     with open(messages, "w") as f:
         json.dump([{"role": "user", "content": "Hello"}], f)
-    for args in (("run", "-n", 12, "Once upon a time"), ("run", "--chat", "-n", 8, "Who are you?"), ("tokenize", "a dog"),
-                 ("render", "--messages", messages)):
-        of_pack, of_source = (call(args[0], "-m", x, "--quiet", *args[1:]).stdout for x in (packed, DEMO))
+    for args in (("run", "-n", 12, "Once upon a time"), ("run", "--chat", "-n", 8, "Who are you?"),
+                 ("tokenize", "a dog"), ("render", "--messages", messages)):
+        of_pack, of_source = (call(args[0], "-m", x, "--quiet", *args[1:]).stdout
+                              for x in (packed, DEMO))
         check(of_pack and of_pack == of_source, f"{args}: {of_pack!r}, of the source {of_source!r}")
     os.remove(messages)
-    with Server("--served-model-name", "m", model=packed) as one, Server("--served-model-name", "m") as other:
-        fields = {"messages": [{"role": "user", "content": "Who are you?"}], "temperature": 0, "max_tokens": 8}
-        of_pack, of_source = (x.post("/v1/chat/completions", **fields)[1]["choices"] for x in (one, other))
+    with Server("--served-model-name", "m",
+                model=packed) as one, Server("--served-model-name", "m") as other:
+        fields = {"messages": [{"role": "user", "content": "Who are you?"}], "temperature": 0,
+                  "max_tokens": 8}
+        of_pack, of_source = (x.post("/v1/chat/completions", **fields)[1]["choices"]
+                              for x in (one, other))
         expect(of_pack, of_source, "a chat that is served")
     with open(os.path.join(DEMO, "config.json")) as f:
-        expect(json.loads(call("inspect", "-m", packed, "--json").stdout)["layers"], json.load(f)["num_hidden_layers"], "layers")
+        expect(json.loads(call("inspect", "-m", packed, "--json").stdout)["layers"],
+               json.load(f)["num_hidden_layers"], "layers")
 
 
 def packed_files_have_one_type():
     _pack(DEMO)
-    expect_error(call("run", "-m", packed, "--dtype", "fp32", "x"), 1, packed, "packed for dtype bf16 and quant none, fp32")
+    expect_error(call("run", "-m", packed, "--dtype", "fp32", "x"), 1, packed,
+                 "packed for dtype bf16 and quant none, fp32")
     expect_error(call("run", "-m", packed, "--quant", "int8", "x"), 1, "int8 are asked for")
-    expect_error(call("ppl", "-m", packed, "--kl", "--file", os.path.join(DEMO, "config.json")), 1, "fp32 and none are asked for")
-    expect(call("run", "-m", packed, "--dtype", "bf16", "--quant", "none", "-n", 1, "x").returncode, 0, "what it is packed for")
+    expect_error(call("ppl", "-m", packed, "--kl", "--file", os.path.join(DEMO, "config.json")), 1,
+                 "fp32 and none are asked for")
+    expect(call("run", "-m", packed, "--dtype", "bf16", "--quant", "none", "-n", 1, "x").returncode,
+           0, "what it is packed for")
     expect_error(call("pack", "-m", packed, "-o", packed + "2"), 1, "is packed already")
     check(not os.path.exists(packed + "2"), "and nothing was written")
     r = call("quantize", "-m", DEMO, "--quant", "int8", "-o", packed, "--force", "--json")
-    expect({**json.loads(r.stdout), "bytes": 0}, {"file": packed, "files": 1, "bytes": 0, "dtype": "bf16", "quant": "int8"}, "quantize")
+    expect({**json.loads(r.stdout), "bytes": 0},
+           {"file": packed, "files": 1, "bytes": 0, "dtype": "bf16", "quant": "int8"}, "quantize")
     expect(_answer(packed), _answer(DEMO, "--quant", "int8"), "of quantised weights")
 
 
@@ -79,7 +96,8 @@ def wrong_usage():
     expect_error(call("pack", "-m", DEMO, "-o", packed, "--split-size", "0"), 2, "--split-size")
     _pack(DEMO)
     expect_error(call("pack", "-m", DEMO, "-o", packed), 1, packed, "--force")
-    expect_error(call("pack", "-m", DEMO, "-o", os.path.join(folder, "none", "a.gallop")), 1, "none")
+    expect_error(call("pack", "-m", DEMO, "-o", os.path.join(folder, "none", "a.gallop")), 1,
+                 "none")
     expect_error(call("pack", "-m", DEMO, "-o", "/dev/full"), 1, "/dev/full")
     expect(sorted(os.listdir(folder)), ["a.gallop"], "files that are left")
 
@@ -106,7 +124,8 @@ def what_is_not_as_it_was_written_is_refused():
     for n in (0, 20, 4096, len(whole) // 2, len(whole) - 1):
         expect(attempt(whole[:n], ()).returncode, 1, f"{n} bytes of it")
     expect(attempt(whole + b"\0", ("pack the checkpoint again",)).returncode, 1, "one byte more")
-    expect(attempt(whole.replace(b"version 1\n", b"version 9\n", 1), ("version 9", "gallop pack")).returncode, 1, "a newer one")
+    expect(attempt(whole.replace(b"version 1\n", b"version 9\n", 1),
+                   ("version 9", "gallop pack")).returncode, 1, "a newer one")
     os.remove(broken)
 
 
@@ -114,15 +133,19 @@ def weights_in_several_files():
     _pack(DEMO, "--split-size", 0.001)
     names = sorted(os.listdir(folder))
     check(len(names) > 3 and names[:2] == ["a.gallop", "a.gallop.1"], f"files: {names}")
-    check(all(os.path.getsize(os.path.join(folder, x)) <= 0.001 * 2**30 for x in names), "none is larger")
+    check(all(os.path.getsize(os.path.join(folder, x)) <= 0.001 * 2**30 for x in names),
+          "none is larger")
     expect(_answer(packed), _answer(DEMO), "of several files")
-    expect_error(call("run", "-m", packed + ".2", "x"), 1, "part 2 of a packed checkpoint; name the first one")
+    expect_error(call("run", "-m", packed + ".2", "x"), 1,
+                 "part 2 of a packed checkpoint; name the first one")
     with open(packed + ".2", "rb") as f:
         part = f.read()
-    for damaged in (part[:100], part[:8192], part[:-1] + bytes([part[-1] ^ 1]), part.replace(b"version 1\n", b"version 9\n", 1)):
+    for damaged in (part[:100], part[:8192], part[:-1] + bytes([part[-1] ^ 1]),
+                    part.replace(b"version 1\n", b"version 9\n", 1)):
         with open(packed + ".2", "wb") as f:
             f.write(damaged)
-        expect_error(call("run", "-m", packed, "x"), 1, packed + ".2: ", "pack the checkpoint again")
+        expect_error(call("run", "-m", packed, "x"), 1, packed + ".2: ",
+                     "pack the checkpoint again")
     os.remove(packed + ".2")
     expect_error(call("run", "-m", packed, "x"), 1, packed + ".2")
     for x in names:
@@ -135,13 +158,15 @@ def a_writer_that_is_killed_leaves_the_old_file():
     before = os.stat(packed)
     r = random.Random(5)
     for _ in range(12):
-        p = subprocess.Popen([GALLOP, "pack", "-m", DEMO, "-o", packed, "--force", "--dtype", "fp32", "--quiet"])
+        p = subprocess.Popen([GALLOP, "pack", "-m", DEMO, "-o", packed, "--force", "--dtype",
+                              "fp32", "--quiet"])
         time.sleep(r.uniform(0, .03))
         p.send_signal(signal.SIGKILL)
         p.wait()
         if os.stat(packed).st_ino != before.st_ino:
             break # it was done before
-        check(call("run", "-m", packed, "-n", 1, "--quiet", "x").returncode == 0, "the old one works")
+        check(call("run", "-m", packed, "-n", 1, "--quiet", "x").returncode == 0,
+              "the old one works")
     for x in os.listdir(folder):
         if x != "a.gallop":
             os.remove(os.path.join(folder, x))
@@ -154,9 +179,11 @@ def a_packed_copy_is_kept_in_the_cache():
     kept = os.path.join(cache, "gallop", "packed")
 
     def run(*options):
-        r = call("run", "-m", model, "--pack-cache", "--quiet", "--json", "--ids", IDS, "-n", 6, "--logprobs", 3, *options, env=env)
+        r = call("run", "-m", model, "--pack-cache", "--quiet", "--json", "--ids", IDS, "-n", 6,
+                 "--logprobs", 3, *options, env=env)
         expect(r.returncode, 0, f"status with --pack-cache {options}: {r.stderr.decode()[:300]}")
-        return [{k: v for k, v in x.items() if k in ("output_ids", "logprobs", "text")} for x in lines(r)]
+        return [{k: v for k, v in x.items() if k in ("output_ids", "logprobs", "text")}
+                for x in lines(r)]
 
     for options in ((), ("--dtype", "fp32"), ("--quant", "int8"), ()):
         expect(run(*options), _answer(model, *options), f"with the cache {options}")
@@ -172,8 +199,10 @@ def a_packed_copy_is_kept_in_the_cache():
     os.utime(os.path.join(model, "config.json"), (1, 1))
     run()
     expect(len(os.listdir(kept)), 4, "another when the checkpoint has changed")
-    expect(call("run", "-m", os.path.join(kept, first[0]), "--pack-cache", "-n", 1, "--ids", IDS, env=env).returncode, 0, "of a packed one")
-    expect_error(call("run", "-m", model, "--pack-cache", "--ids", IDS, env={"XDG_CACHE_HOME": "/dev/null"}), 1, "/dev/null")
+    expect(call("run", "-m", os.path.join(kept, first[0]), "--pack-cache", "-n", 1, "--ids", IDS,
+                env=env).returncode, 0, "of a packed one")
+    expect_error(call("run", "-m", model, "--pack-cache", "--ids", IDS,
+                      env={"XDG_CACHE_HOME": "/dev/null"}), 1, "/dev/null")
     expect_error(call("pack", "-m", model, "-o", packed + "2", "--pack-cache"), 2, "-o says")
     shutil.rmtree(model)
     shutil.rmtree(cache)
@@ -186,13 +215,15 @@ def _rollup(pid):
 
 def processes_share_its_memory():
     shape = os.path.join(folder, "model")
-    expect(call("synth", "smollm2-135m", "--layers", 4, "-o", shape, "--quiet").returncode, 0, "a model of some size")
+    expect(call("synth", "smollm2-135m", "--layers", 4, "-o", shape, "--quiet").returncode, 0,
+           "a model of some size")
     size = os.path.getsize(_pack(shape)) / 1024
     with Server(model=packed) as one, Server(model=packed) as other:
         kb = _rollup(other.process.pid)
         check(kb["Rss"] > size, f"all of it is mapped: {kb['Rss']} of {size} KiB")
         check(kb["Pss"] - size / 2 < .3 * size + 50000, f"but shared: {kb['Pss']} of {size} KiB")
-        check(one.post("/tokenize", prompt="a")[0] == 200 and other.post("/tokenize", prompt="a")[0] == 200, "both serve")
+        check(one.post("/tokenize", prompt="a")[0] == 200 and other.post("/tokenize", prompt="a")[0]
+              == 200, "both serve")
     shutil.rmtree(shape)
 
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""pooling.py - folders of sentence-transformers: what their files say of pooling is what is served, or refused by name.
+"""pooling.py - folders of sentence-transformers: what their files say of pooling is what is
+served, or refused by name.
 
-Made from the demo model. Format: modules.json, 1_Pooling/config.json (`pooling_mode` since 5.4, one boolean a mode before).
+Made from the demo model. Format: modules.json, 1_Pooling/config.json (`pooling_mode` since 5.4,
+one boolean a mode before).
 """
 import base64
 import json
@@ -18,8 +20,9 @@ from _server import Server
 
 scratch = tempfile.TemporaryDirectory()
 TEXTS = ["Once upon a time", "A dog", "x"]
-OLDER = {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": False, "pooling_mode_max_tokens": False,
-         "pooling_mode_mean_sqrt_len_tokens": False, "pooling_mode_weightedmean_tokens": False, "pooling_mode_lasttoken": False}
+OLDER = {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": False,
+         "pooling_mode_max_tokens": False, "pooling_mode_mean_sqrt_len_tokens": False,
+         "pooling_mode_weightedmean_tokens": False, "pooling_mode_lasttoken": False}
 
 
 def _module(path, kind):
@@ -52,7 +55,8 @@ def _vectors(model, *options):
 
 
 def _refused(model, *words, options=()):
-    r = subprocess.run([GALLOP, "serve", "-m", model, "--port", "0", *options], stdin=subprocess.DEVNULL, capture_output=True, timeout=600)
+    r = subprocess.run([GALLOP, "serve", "-m", model, "--port", "0", *options],
+                       stdin=subprocess.DEVNULL, capture_output=True, timeout=600)
     said = r.stderr.decode()
     expect(r.returncode, 1, f"status of serve of {os.path.basename(model)}")
     for word in words:
@@ -66,24 +70,31 @@ def what_the_folder_says_is_served():
     check(MEAN != LAST, "mean and last differ")
     pooling, modules = "1_Pooling/config.json", {"modules.json": [TRANSFORMER, POOLING]}
     for files, wanted in (({}, LAST),
-                          ({pooling: {"pooling_mode": "mean", "embedding_dimension": 192, "include_prompt": True}}, MEAN),
+                          ({pooling: {"pooling_mode": "mean", "embedding_dimension": 192,
+                                      "include_prompt": True}}, MEAN),
                           ({pooling: {"pooling_mode": "lasttoken"}, **modules}, LAST),
                           ({pooling: {"pooling_mode": ["mean"]}, **modules}, MEAN),
                           ({pooling: {**OLDER, "pooling_mode_mean_tokens": True}, **modules}, MEAN),
                           ({pooling: {**OLDER, "pooling_mode_lasttoken": True}}, LAST),
                           ({pooling: {"word_embedding_dimension": 192}}, MEAN),
-                          ({pooling: {"pooling_mode": "mean"}, "modules.json": [TRANSFORMER]}, LAST),
-                          ({"1_P/config.json": {"pooling_mode": "mean"}, pooling: {"pooling_mode": "cls"},
-                            "modules.json": [TRANSFORMER, {**POOLING, "path": "1_P"}, NORMALIZE]}, MEAN)):
+                          ({pooling: {"pooling_mode": "mean"}, "modules.json": [TRANSFORMER]},
+                           LAST),
+                          ({"1_P/config.json": {"pooling_mode": "mean"},
+                            pooling: {"pooling_mode": "cls"},
+                            "modules.json": [TRANSFORMER, {**POOLING, "path": "1_P"}, NORMALIZE]},
+                            MEAN)):
         check(_vectors(_folder("st", files)) == wanted, f"embeddings of a folder with {files}")
 
 
 def what_is_done_to_texts_is_said():
-    path = _folder("st", {"config_sentence_transformers.json": {"default_prompt_name": "query", "prompts": {"query": "query: "}},
-                          "sentence_bert_config.json": {"max_seq_length": 512, "do_lower_case": False}})
+    path = _folder("st",
+                   {"config_sentence_transformers.json": {"default_prompt_name": "query",
+                                                          "prompts": {"query": "query: "}},
+                    "sentence_bert_config.json": {"max_seq_length": 512, "do_lower_case": False}})
     with Server(model=path) as s:
         expect(s.post("/v1/embeddings", input="x")[0], 200, "status")
-        check(any("warning" in x and '"query"' in x for x in s.log), f"a default prompt is warned of: {s.log}")
+        check(any("warning" in x and '"query"' in x for x in s.log),
+              f"a default prompt is warned of: {s.log}")
     path = _folder("st", {"config_sentence_transformers.json": {"default_prompt_name": None}})
     with Server(model=path) as s:
         check(not any("prompt" in x for x in s.log), f"no default prompt is not: {s.log}")
@@ -93,13 +104,15 @@ def what_is_done_to_texts_is_said():
 
 
 def what_the_user_says_goes_before_the_folder():
-    path = _folder("st", {"1_Pooling/config.json": {"pooling_mode": "mean"}, "modules.json": [TRANSFORMER, POOLING, LSTM]})
+    path = _folder("st", {"1_Pooling/config.json": {"pooling_mode": "mean"},
+                          "modules.json": [TRANSFORMER, POOLING, LSTM]})
     check(_vectors(path, "--pooling", "last") == LAST, "--pooling last of a folder that says mean")
     check(_vectors(path, "--pooling", "mean") == MEAN, "--pooling mean")
 
 
 def a_packed_checkpoint_keeps_what_the_folder_says():
-    path = _folder("st", {"1_Pooling/config.json": {"pooling_mode": "mean"}, "modules.json": [TRANSFORMER, POOLING]})
+    path = _folder("st", {"1_Pooling/config.json": {"pooling_mode": "mean"},
+                          "modules.json": [TRANSFORMER, POOLING]})
     packed = os.path.join(scratch.name, "st.gallop")
     expect(call("pack", "-m", path, "-o", packed, "--quiet").returncode, 0, "status of pack")
     check(_vectors(packed) == MEAN, "embeddings of a packed folder")
@@ -111,7 +124,8 @@ def _gguf(pooling):
         data = f.read()
     n, = struct.unpack_from("<Q", data, 16)
     key, pad = b"llama.pooling_type", b"general.ab"
-    more = struct.pack("<Q", len(key)) + key + struct.pack("<II", 4, pooling) + struct.pack("<Q", len(pad)) + pad + struct.pack("<IQ", 8, 0)
+    more = struct.pack("<Q", len(key)) + key + struct.pack("<II", 4, pooling) + struct.pack(
+        "<Q", len(pad)) + pad + struct.pack("<IQ", 8, 0)
     check(len(more) == 64, "what is put in keeps the alignment")
     path = os.path.join(scratch.name, "pooling.gguf")
     with open(path, "wb") as f:
@@ -122,7 +136,8 @@ def _gguf(pooling):
 def pooling_type_of_gguf_is_served():
     def vectors(*options):
         with Server("--dtype", "fp32", *options, model=path) as s:
-            return s.post("/v1/embeddings", input=[5, 6, 7], normalize=False)[1]["data"][0]["embedding"]
+            return s.post("/v1/embeddings", input=[5, 6, 7],
+                          normalize=False)[1]["data"][0]["embedding"]
     path = _gguf(3)
     last, mean = vectors("--pooling", "last"), vectors("--pooling", "mean")
     for pooling, wanted in ((0, last), (1, mean), (3, last)):
@@ -136,22 +151,31 @@ def pooling_type_of_gguf_is_served():
 
 
 def what_is_not_computed_is_refused_by_name():
-    for config, words in (({"pooling_mode": "cls"}, ["pooling cls"]), ({"pooling_mode": ["mean", "max"]}, ["several modes"]),
+    for config, words in (({"pooling_mode": "cls"}, ["pooling cls"]),
+                          ({"pooling_mode": ["mean", "max"]}, ["several modes"]),
                           ({**OLDER, "pooling_mode_cls_token": True}, ["pooling cls"]),
-                          ({**OLDER, "pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}, ["several modes"]),
-                          ({"pooling_mode": "weightedmean"}, ["weightedmean"]), ({"pooling_mode": 5}, ["several modes"]), ([], ["an object"])):
+                          ({**OLDER, "pooling_mode_mean_tokens": True,
+                            "pooling_mode_max_tokens": True}, ["several modes"]),
+                          ({"pooling_mode": "weightedmean"}, ["weightedmean"]),
+                          ({"pooling_mode": 5}, ["several modes"]), ([], ["an object"])):
         _refused(_folder("st", {"1_Pooling/config.json": config}), "1_Pooling/config.json", *words)
     pooling = {"1_Pooling/config.json": {"pooling_mode": "mean"}}
-    _refused(_folder("st", {**pooling, "modules.json": [TRANSFORMER, POOLING, LSTM]}), "modules.json", "2_LSTM", "LSTM", "--pooling")
-    _refused(_folder("st", {**pooling, "modules.json": [TRANSFORMER, POOLING, NORMALIZE, DENSE]}), "modules.json", "2_Dense", "in this order")
-    _refused(_folder("st", {**pooling, "modules.json": [POOLING, TRANSFORMER]}), "modules.json", "Transformer", "in this order")
-    _refused(_folder("st", {**pooling, "modules.json": [TRANSFORMER, POOLING, {"path": "3_X"}]}), "modules.json", "no type")
+    _refused(_folder("st", {**pooling, "modules.json": [TRANSFORMER, POOLING, LSTM]}),
+             "modules.json", "2_LSTM", "LSTM", "--pooling")
+    _refused(_folder("st", {**pooling, "modules.json": [TRANSFORMER, POOLING, NORMALIZE, DENSE]}),
+             "modules.json", "2_Dense", "in this order")
+    _refused(_folder("st", {**pooling, "modules.json": [POOLING, TRANSFORMER]}), "modules.json",
+             "Transformer", "in this order")
+    _refused(_folder("st", {**pooling, "modules.json": [TRANSFORMER, POOLING, {"path": "3_X"}]}),
+             "modules.json", "no type")
     _refused(_folder("st", {**pooling, "modules.json": {}}), "modules.json", "a list")
 
 
 # What the modules' own code computes, by the class of the activation.
-ACTS = {"torch.nn.modules.activation.Tanh": math.tanh, "torch.nn.modules.linear.Identity": lambda x: x,
-        "torch.nn.modules.activation.ReLU": lambda x: max(x, 0), "torch.nn.modules.activation.Sigmoid": lambda x: 1 / (1 + math.exp(-x)),
+ACTS = {"torch.nn.modules.activation.Tanh": math.tanh,
+        "torch.nn.modules.linear.Identity": lambda x: x,
+        "torch.nn.modules.activation.ReLU": lambda x: max(x, 0),
+        "torch.nn.modules.activation.Sigmoid": lambda x: 1 / (1 + math.exp(-x)),
         "torch.nn.modules.activation.SiLU": lambda x: x / (1 + math.exp(-x)),
         "torch.nn.modules.activation.GELU": lambda x: x * (1 + math.erf(x / 2 ** .5)) / 2}
 
@@ -161,7 +185,8 @@ def _dense(path, n_in, n_out, bias, act, seed, tensors=None):
     draw = random.Random(seed)
     w = [[draw.uniform(-1, 1) * n_in ** -.5 for _ in range(n_in)] for _ in range(n_out)]
     b = [draw.uniform(-1, 1) if bias else 0 for _ in range(n_out)]
-    parts = {"linear.weight": ("F32", [n_out, n_in], struct.pack(f"<{n_in * n_out}f", *(x for r in w for x in r)))}
+    parts = {"linear.weight": ("F32", [n_out, n_in],
+                               struct.pack(f"<{n_in * n_out}f", *(x for r in w for x in r)))}
     if bias:
         parts["linear.bias"] = ("F32", [n_out], struct.pack(f"<{n_out}f", *b))
     head, at = {}, 0
@@ -171,10 +196,12 @@ def _dense(path, n_in, n_out, bias, act, seed, tensors=None):
     text = json.dumps(head).encode()
     os.makedirs(path, exist_ok=True)
     with open(os.path.join(path, "model.safetensors"), "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + b"".join(x[2] for x in (tensors or parts).values()))
+        f.write(struct.pack("<Q", len(text)) + text
+                + b"".join(x[2] for x in (tensors or parts).values()))
     with open(os.path.join(path, "config.json"), "w") as f:
-        json.dump({"in_features": n_in, "out_features": n_out, "bias": bias, "activation_function": act,
-                   "module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}, f)
+        json.dump({"in_features": n_in, "out_features": n_out, "bias": bias,
+                   "activation_function": act, "module_input_name": "sentence_embedding",
+                   "module_output_name": "sentence_embedding"}, f)
     return lambda x: [ACTS[act](sum(a * c for a, c in zip(r, x)) + d) for r, d in zip(w, b)]
 
 
@@ -186,34 +213,44 @@ def dense_modules_are_applied():
         f = _dense(os.path.join(path, "2_Dense"), n, 40 + i, i % 2 == 0, act, i)
         got = _vectors(path)
         for v, x in zip(got, MEAN):
-            check(len(v) == 40 + i and all(abs(a - b) < 1e-5 for a, b in zip(v, f(x))), f"embeddings behind a Dense of {act}")
+            check(len(v) == 40 + i and all(abs(a - b) < 1e-5 for a, b in zip(v, f(x))),
+                  f"embeddings behind a Dense of {act}")
     last = {**DENSE, "path": "3_Dense"}
-    path = _folder("st", {**pooling, "modules.json": [TRANSFORMER, POOLING, DENSE, last, NORMALIZE]})
-    f, g = (_dense(os.path.join(path, d), *size, False, "torch.nn.modules.linear.Identity", size[0]) for d, size in (("2_Dense", (n, 400)), ("3_Dense", (400, 24))))
+    path = _folder("st",
+                   {**pooling, "modules.json": [TRANSFORMER, POOLING, DENSE, last, NORMALIZE]})
+    f, g = (_dense(os.path.join(path, d), *size, False, "torch.nn.modules.linear.Identity", size[0])
+            for d, size in (("2_Dense", (n, 400)), ("3_Dense", (400, 24))))
     with Server(model=path) as s:
         for x, text in zip(MEAN, TEXTS):
             wanted = g(f(x))
             length = sum(a * a for a in wanted) ** .5
             got = s.post("/v1/embeddings", input=text)[1]["data"][0]["embedding"]
-            check(len(got) == 24 and all(abs(a - b / length) < 1e-5 for a, b in zip(got, wanted)), "two of them, and then length 1")
-            bytes64 = s.post("/v1/embeddings", input=text, encoding_format="base64")[1]["data"][0]["embedding"]
+            check(len(got) == 24 and all(abs(a - b / length) < 1e-5 for a, b in zip(got, wanted)),
+                  "two of them, and then length 1")
+            bytes64 = s.post("/v1/embeddings", input=text,
+                             encoding_format="base64")[1]["data"][0]["embedding"]
             check(len(base64.b64decode(bytes64)) == 4 * 24, "as base64, too")
-            expect(s.post("/api/show", model="st")[1]["model_info"]["llama.embedding_length"], 24, "what /api/show says")
+            expect(s.post("/api/show", model="st")[1]["model_info"]["llama.embedding_length"], 24,
+                   "what /api/show says")
             got = s.post("/api/embed", input=text)[1]["embeddings"][0]
-            check(len(got) == 24 and all(abs(a - b / length) < 1e-5 for a, b in zip(got, wanted)), "by Ollama's API, too")
+            check(len(got) == 24 and all(abs(a - b / length) < 1e-5 for a, b in zip(got, wanted)),
+                  "by Ollama's API, too")
     packed = os.path.join(scratch.name, "dense.gallop")
-    expect(call("pack", "-m", path, "-o", packed, "--quiet").returncode, 0, "status of pack of a folder with Dense")
+    expect(call("pack", "-m", path, "-o", packed, "--quiet").returncode, 0,
+           "status of pack of a folder with Dense")
     _refused(packed, "2_Dense", "packed checkpoint")
 
 
 def a_dense_module_that_does_not_fit_is_refused():
-    pooling, act, n = {"1_Pooling/config.json": {"pooling_mode": "mean"}}, "torch.nn.modules.linear.Identity", len(MEAN[0])
+    pooling, act, n = ({"1_Pooling/config.json": {"pooling_mode": "mean"}},
+                       "torch.nn.modules.linear.Identity", len(MEAN[0]))
     path = _folder("st", {**pooling, "modules.json": [TRANSFORMER, POOLING, DENSE]})
     own, config = os.path.join(path, "2_Dense"), os.path.join(path, "2_Dense", "config.json")
     _refused(path, "2_Dense/config.json")
     _dense(own, n + 1, 8, False, act, 1)
     _refused(path, "takes 193 features", "gives 192")
-    two = _folder("two", {**pooling, "modules.json": [TRANSFORMER, POOLING, DENSE, {**DENSE, "path": "3_Dense"}]})
+    two = _folder("two", {**pooling, "modules.json": [TRANSFORMER, POOLING, DENSE,
+                                                      {**DENSE, "path": "3_Dense"}]})
     _dense(os.path.join(two, "2_Dense"), n, 8, False, act, 1)
     _dense(os.path.join(two, "3_Dense"), 9, 8, False, act, 1)
     _refused(two, "3_Dense/config.json", "in_features is 9", "gives 8")
@@ -221,20 +258,25 @@ def a_dense_module_that_does_not_fit_is_refused():
     _refused(path, "2_Dense/model.safetensors", "linear.weight", "8 rows of 192")
     _dense(own, n, 8, True, act, 1, {"linear.weight": ("F32", [8, n], bytes(32 * n))})
     _refused(path, "linear.bias", "missing")
-    _dense(own, n, 8, False, act, 1, {"linear.weight": ("F32", [8, n], b"\0\0\x80\x7f" + bytes(32 * n - 4))})
+    _dense(own, n, 8, False, act, 1,
+           {"linear.weight": ("F32", [8, n], b"\0\0\x80\x7f" + bytes(32 * n - 4))})
     _refused(path, "linear.weight", "infinity")
     _dense(own, n, 8, False, act, 1)
     good = json.load(open(config))
-    for patch, word in (({"activation_function": "torch.nn.modules.activation.Mish"}, "Mish"), ({"module_input_name": "token_embeddings"}, "module_input_name"),
-                        ({"out_features": 0}, "out_features"), ({"out_features": 65537}, "out_features"), ({"scale": 2}, "scale")):
+    for patch, word in (({"activation_function": "torch.nn.modules.activation.Mish"}, "Mish"),
+                        ({"module_input_name": "token_embeddings"}, "module_input_name"),
+                        ({"out_features": 0}, "out_features"),
+                        ({"out_features": 65537}, "out_features"), ({"scale": 2}, "scale")):
         with open(config, "w") as f:
             json.dump({**good, **patch}, f)
         _refused(path, "2_Dense/config.json", word)
 
 
 def a_model_without_a_head_is_served_for_embeddings():
-    """As such libraries save it: the class of the base model, names without "model.", no lm_head."""
-    path = _folder("bare", {"1_Pooling/config.json": {"pooling_mode": "mean"}, "modules.json": [TRANSFORMER, POOLING]})
+    """As such libraries save it: the class of the base model, names without "model.", no
+    lm_head."""
+    path = _folder("bare", {"1_Pooling/config.json": {"pooling_mode": "mean"},
+                            "modules.json": [TRANSFORMER, POOLING]})
     with open(os.path.join(path, "config.json")) as f:
         config = json.load(f)
     with open(os.path.join(path, "config.json"), "w") as f:
@@ -242,22 +284,28 @@ def a_model_without_a_head_is_served_for_embeddings():
     with open(os.path.join(path, "model.safetensors"), "rb") as f:
         n, = struct.unpack("<Q", f.read(8))
         head, data = json.loads(f.read(n)), f.read()
-    text = json.dumps({k[len("model."):]: v for k, v in head.items() if k.startswith("model.")}).encode()
+    text = json.dumps({k[len("model."):]: v for k,
+                       v in head.items() if k.startswith("model.")}).encode()
     check("lm_head.weight" not in head, "the demo model is tied")
     with open(os.path.join(path, "model.safetensors"), "wb") as f:
         f.write(struct.pack("<Q", len(text)) + text + data)
     check(_vectors(path) == MEAN, "embeddings of a model without a head")
     with Server(model=path) as s:
-        for route, fields in (("/v1/completions", {"prompt": "x"}), ("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]}),
+        for route, fields in (("/v1/completions", {"prompt": "x"}), (
+                "/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]}),
                               ("/api/generate", {"prompt": "x", "stream": False})):
             status, body = s.post(route, max_tokens=1, **fields)
-            check(400 <= status < 500 and "embeddings only" in json.dumps(body) and scratch.name not in json.dumps(body), f"{route}: {status} {body}")
+            check(400 <= status < 500 and "embeddings only" in json.dumps(body)
+                  and scratch.name not in json.dumps(body), f"{route}: {status} {body}")
         expect(s.post("/v1/embeddings", input="x")[0], 200, "status of embeddings behind them")
-        expect(s.post("/api/show", model="bare")[1]["capabilities"], ["embedding"], "what /api/show says")
-    for verb in (("run", "-n", "1", "x"), ("chat",), ("ppl", "--file", os.path.join(DEMO, "config.json"))):
+        expect(s.post("/api/show", model="bare")[1]["capabilities"], ["embedding"],
+               "what /api/show says")
+    for verb in (("run", "-n", "1", "x"), ("chat",),
+                 ("ppl", "--file", os.path.join(DEMO, "config.json"))):
         r = call(*verb[:1], "-m", path, *verb[1:])
         said = r.stderr.decode()
-        check(r.returncode == 1 and "lm_head.weight is missing" in said and said.count("\n") == 1, f"{verb} says {r.returncode} {said!r}")
+        check(r.returncode == 1 and "lm_head.weight is missing" in said and said.count("\n") == 1,
+              f"{verb} says {r.returncode} {said!r}")
 
 
 # ---- attention in both directions ----
@@ -283,36 +331,51 @@ def embeddings_of_both_directions_are_those_of_transformers():
     for name, patch in sorted(models):
         rows = [r for r in BOTH if (r["golden"], json.dumps(r["config"])) == (name, patch)]
         path = _golden(name, json.loads(patch))
-        for way, more in (("mean", ()), ("last", ("--kv-cache-type", "paged", "--max-num-seqs", 2))):
+        for way, more in (("mean", ()),
+                          ("last", ("--kv-cache-type", "paged", "--max-num-seqs", 2))):
             with Server("--dtype", "fp32", "--pooling", way, *more, model=path) as s:
-                status, body = s.post("/v1/embeddings", input=[r["ids"] for r in rows], normalize=False)
+                status, body = s.post("/v1/embeddings", input=[r["ids"] for r in rows],
+                                      normalize=False)
                 expect(status, 200, f"status of embeddings of {name} {patch}: {str(body)[:200]}")
                 for r, d in zip(rows, body.get("data", [])):
-                    worst = max(abs(a - b) for a, b in zip(r[way], d["embedding"])) / max(map(abs, r[way]))
-                    check(worst < 2e-5, f"{name} {patch}, {way} of {len(r['ids'])} tokens: off by {worst:.1e}")
-                again = s.post("/v1/embeddings", input=rows[2]["ids"], normalize=False)[1]["data"][0]["embedding"]
-                check(again == body["data"][2]["embedding"], f"{name} {patch}: asked alone, and again, it is the same")
+                    worst = max(abs(a - b) for a,
+                                b in zip(r[way], d["embedding"])) / max(map(abs, r[way]))
+                    check(worst < 2e-5,
+                          f"{name} {patch}, {way} of {len(r['ids'])} tokens: off by {worst:.1e}")
+                again = s.post("/v1/embeddings", input=rows[2]["ids"],
+                               normalize=False)[1]["data"][0]["embedding"]
+                check(again == body["data"][2]["embedding"],
+                      f"{name} {patch}: asked alone, and again, it is the same")
 
 
 def a_model_of_both_directions_takes_whole_prompts_and_makes_no_text():
     path = _golden("qwen2", {"is_causal": False})
     with Server("--max-num-batched-tokens", 16, "--max-num-seqs", 4, model=path) as s:
-        expect(s.post("/v1/embeddings", input=[5] * 16)[0], 200, "status of a prompt as long as a step")
+        expect(s.post("/v1/embeddings", input=[5] * 16)[0], 200,
+               "status of a prompt as long as a step")
         status, body = s.post("/v1/embeddings", input=[5] * 17)
-        check(status == 400 and "17 tokens, and a step computes at most 16" in json.dumps(body), f"a longer one: {status} {body}")
+        check(status == 400 and "17 tokens, and a step computes at most 16" in json.dumps(body),
+              f"a longer one: {status} {body}")
         kept = s.post("/v1/embeddings", input=[5] * 15 + [6])[1]["data"][0]["embedding"]
         for more in ([], [7], [7] * 40):
             body = s.post("/api/embed", input=[5] * 15 + [6] + more)[1]
-            check(body.get("embeddings") == [kept], f"what is cut by Ollama's truncate with {len(more)} tokens too many: {str(body)[:200]}")
-            body = s.post("/v1/embeddings", input=more + [5] * 15 + [6], truncate_prompt_tokens=-1)[1]
-            check(body.get("data", [{}])[0].get("embedding") == kept, f"the same of OpenAI's: {str(body)[:200]}")
+            check(
+                body.get("embeddings") == [kept],
+                f"what is cut by Ollama's truncate with {len(more)} tokens too many: {str(body)[:200]}")
+            body = s.post("/v1/embeddings", input=more + [5] * 15 + [6],
+                          truncate_prompt_tokens=-1)[1]
+            check(body.get("data", [{}])[0].get("embedding") == kept,
+                  f"the same of OpenAI's: {str(body)[:200]}")
         expect(s.post("/api/embed", input=[5] * 17, truncate=False)[0], 400, "what may not be cut")
-        prompts = [[5 + i] * 9 + [7] for i in range(9)]  # of which one and a half would fit into a step
+        # of which one and a half would fit into a step
+        prompts = [[5 + i] * 9 + [7] for i in range(9)]
         alone = [s.post("/v1/embeddings", input=p)[1]["data"][0]["embedding"] for p in prompts]
         status, body = s.post("/v1/embeddings", input=prompts)
-        check(status == 200 and [d["embedding"] for d in body["data"]] == alone, "many of them, none of which is cut")
+        check(status == 200 and [d["embedding"] for d in body["data"]] == alone,
+              "many of them, none of which is cut")
         status, body = s.post("/v1/completions", prompt=[5], max_tokens=1)
-        check(status == 400 and "both directions" in json.dumps(body) and scratch.name not in json.dumps(body), f"completions: {status} {body}")
+        check(status == 400 and "both directions" in json.dumps(body)
+              and scratch.name not in json.dumps(body), f"completions: {status} {body}")
     _refused(path, "both directions", options=("--kv-store", scratch.name))
     _refused(path, "--kv-sparse", "both directions", options=("--kv-sparse", "sink=4,window=64"))
 

@@ -17,7 +17,8 @@ LOGITS = [0.0, 2.0, 1.0, -1.0]
 def _npy(header=GOOD, values=LOGITS, magic=b"\x93NUMPY\x01\x00", length=None, end="\n", more=b""):
     """The bytes of a file; LENGTH lies about the header's."""
     head = header.encode() + end.encode()
-    return magic + struct.pack("<H", len(head) if length is None else length) + head + struct.pack(f"<{len(values)}f", *values) + more
+    return magic + struct.pack("<H", len(head) if length is None
+                               else length) + head + struct.pack(f"<{len(values)}f", *values) + more
 
 
 def _sample(data, *more):
@@ -45,7 +46,8 @@ def one_position_is_a_vector_or_one_row():
     want = _softmax(LOGITS)
     for data in (_npy(), _shaped(1, 4, values=LOGITS)):
         got = _probabilities(_sample(data))
-        check(all(abs(got[i] - want[i]) < 1e-6 for i in range(4)), f"softmax of {LOGITS}: found {got}, expected {want}")
+        check(all(abs(got[i] - want[i]) < 1e-6 for i in range(4)),
+              f"softmax of {LOGITS}: found {got}, expected {want}")
 
 
 def prompt_and_output_count_as_their_names_say():
@@ -64,7 +66,8 @@ def prompt_and_output_count_as_their_names_say():
         kept = [i for i in range(4) if want[i] is not None]
         p = dict(zip(kept, _softmax([want[i] for i in kept])))
         got = _probabilities(_sample(_npy(), "--params", json.dumps(params)))
-        check(got.keys() == p.keys() and all(abs(got[i] - p[i]) < 1e-6 for i in p), f"{params}: found {got}, expected {p}")
+        check(got.keys() == p.keys() and all(abs(got[i] - p[i]) < 1e-6 for i in p),
+              f"{params}: found {got}, expected {p}")
 
 
 def people_read_stages_and_probabilities():
@@ -72,9 +75,11 @@ def people_read_stages_and_probabilities():
         f.write(_npy())
     text = call("sample", "--logits", FILE, "--params", '{"top_k": 2}').stdout.decode().splitlines()
     o = lines(_sample(_npy(), "--params", '{"top_k": 2}'))[0]
-    want = [f"{x['name']:<20} {x['survivors']}" for x in o["stages"]] + [f"{i:8d}  {p:.6f}" for i, p in o["probs"]]
+    want = [f"{x['name']:<20} {x['survivors']}" for x in o["stages"]] + [f"{i:8d}  {p:.6f}" for i,
+                                                                         p in o["probs"]]
     expect(text, want, "the lines without --json")
-    check([x["survivors"] for x in o["stages"] if x["name"] in ("temperature", "top_k")] == [4, 2], f"survivors: {o['stages']}")
+    check([x["survivors"] for x in o["stages"] if x["name"] in ("temperature", "top_k")] == [4, 2],
+          f"survivors: {o['stages']}")
 
 
 def several_positions_need_a_choice():
@@ -87,8 +92,9 @@ def several_positions_need_a_choice():
     expect_error(_sample(_npy(), "--row", 1), 1, "--row 1", "[4]")
     expect(_sample(_npy(), "--row", 0).returncode, 0, "status of row 0 of a vector")
     expect_error(_sample(three, "--row", -1), 2, "--row")
-    for data, shape in ((_shaped(2, 2, 4), "[2, 2, 4]"), (_shaped(1, 1, 4), "[1, 1, 4]"), (_shaped(0), "[0]"), (_shaped(0, 4), "[0, 4]"),
-                        (_shaped(4, 0), "[4, 0]"), (_shaped(), "[]")):
+    for data, shape in ((_shaped(2, 2, 4), "[2, 2, 4]"), (_shaped(1, 1, 4), "[1, 1, 4]"),
+                        (_shaped(0), "[0]"), (_shaped(0, 4), "[0, 4]"), (_shaped(4, 0), "[4, 0]"),
+                        (_shaped(), "[]")):
         expect_error(_sample(data), 1, "x.npy", f"shape {shape};")
 
 
@@ -98,24 +104,40 @@ def a_malformed_array_is_refused_with_the_file_and_the_fault():
         return _npy(GOOD.replace(old, new))
 
     wrong = {
-        "version 1.0": [b"", b"\x93NUMPY", _npy()[:9], _npy(magic=b"\x93NUMPY\x02\x00"), _npy(magic=b"\x93NUMPY\x01\x01"), _npy(magic=b"\x92NUMPY\x01\x00"),
+        "version 1.0": [b"", b"\x93NUMPY", _npy()[:9], _npy(magic=b"\x93NUMPY\x02\x00"),
+                        _npy(magic=b"\x93NUMPY\x01\x01"), _npy(magic=b"\x92NUMPY\x01\x00"),
                         b"PK\x03\x04" + bytes(100)],
-        "the header has": [_npy(length=60000), _npy(length=len(_npy())), changed("'descr': '<f4', ", ""), changed("'fortran_order': False, ", ""),
-                           changed("'shape': (4,), ", ""), _npy("{}"), changed("'shape'", "'shapes'"), changed("}", "'shape': (4,), }"),
+        "the header has": [_npy(length=60000), _npy(length=len(_npy())),
+                           changed("'descr': '<f4', ", ""), changed("'fortran_order': False, ", ""),
+                           changed("'shape': (4,), ", ""), _npy("{}"),
+                           changed("'shape'", "'shapes'"), changed("}", "'shape': (4,), }"),
                            changed("}", "'descr': '<f4', }"), changed("}", "'note': 1, }")],
-        "does not begin with {": [_npy(""), _npy("'descr': '<f4'"), _npy("[]"), _npy("(" + GOOD[1:])],
-        "not a dictionary": [changed("'descr':", "descr:"), changed("'descr':", "'descr'"), changed("'<f4', ", "'<f4' "), changed("{", "{, "),
-                             changed("(4,), ", "(4,),, "), _npy(GOOD[:-1]), _npy("{'descr"), _npy("{"), _npy("{'" + "k" * 500 + "': 1}"), changed("'descr'", "'descr\"")],
-        "descr is not": [changed("'<f4'", x) for x in ("'>f4'", "'<f8'", "'<f2'", "'|f4'", "'f4'", "'<f4x'", "''", "'<i4'", "<f4", "None", "[('a', '<f4')]", "'<f4")],
-        "fortran_order is not": [changed("False", x) for x in ("True", "false", "0", "None", "'False'", "")],
-        "not a tuple of sizes": [changed("(4,)", x) for x in ("(4)", "4", "[4]", "(-4,)", "(4.0,)", "(,)", "(4,,)", "(4L,)", "(0x4,)", "(4 4)", "('4',)", "(4,", "",
-                                                             "(2, -2)", "(2 2,)", "(+4,)", "(99999999999999999999,)")],
-        "than an address can count": [changed("(4,)", x) for x in ("(4611686018427387904,)", "(4294967296, 4294967296)", "(3, 6148914691236517206)",
+        "does not begin with {": [_npy(""), _npy("'descr': '<f4'"), _npy("[]"),
+                                  _npy("(" + GOOD[1:])],
+        "not a dictionary": [changed("'descr':", "descr:"), changed("'descr':", "'descr'"),
+                             changed("'<f4', ", "'<f4' "), changed("{", "{, "),
+                             changed("(4,), ", "(4,),, "), _npy(GOOD[:-1]), _npy("{'descr"),
+                             _npy("{"), _npy("{'" + "k" * 500 + "': 1}"),
+                             changed("'descr'", "'descr\"")],
+        "descr is not": [changed("'<f4'", x) for x in ("'>f4'", "'<f8'", "'<f2'", "'|f4'", "'f4'",
+                                                       "'<f4x'", "''", "'<i4'", "<f4", "None",
+                                                       "[('a', '<f4')]", "'<f4")],
+        "fortran_order is not": [changed("False", x)
+                                 for x in ("True", "false", "0", "None", "'False'", "")],
+        "not a tuple of sizes": [changed("(4,)", x)
+                                 for x in ("(4)", "4", "[4]", "(-4,)", "(4.0,)", "(,)", "(4,,)",
+                                           "(4L,)", "(0x4,)", "(4 4)", "('4',)", "(4,", "",
+                                                             "(2, -2)", "(2 2,)", "(+4,)",
+                                                             "(99999999999999999999,)")],
+        "than an address can count": [changed("(4,)", x) for x in (
+            "(4611686018427387904,)", "(4294967296, 4294967296)", "(3, 6148914691236517206)",
                                                                   "(18446744073709551615, 2)")],
         "more than 8 sizes": [changed("(4,)", "(1, 1, 1, 1, 1, 1, 1, 1, 4)")],
-        "bytes of data": [_npy(values=LOGITS[:3]), _npy(values=LOGITS + [1.0]), _npy(more=b"x"), _npy()[:-1], changed("(4,)", "(5,)"), changed("(4,)", "(2, 1)"),
+        "bytes of data": [_npy(values=LOGITS[:3]), _npy(values=LOGITS + [1.0]), _npy(more=b"x"),
+                          _npy()[:-1], changed("(4,)", "(5,)"), changed("(4,)", "(2, 1)"),
                           changed("(4,)", "(4611686018427387903,)"), _npy(values=[])],
-        "does not end with": [_npy(end=""), _npy(GOOD + "x"), _npy(GOOD + GOOD), _npy(GOOD + "\0"), _npy(GOOD + "\n ", end="")],
+        "does not end with": [_npy(end=""), _npy(GOOD + "x"), _npy(GOOD + GOOD), _npy(GOOD + "\0"),
+                              _npy(GOOD + "\n ", end="")],
     }
     for words, files in wrong.items():
         for data in files:
@@ -123,23 +145,29 @@ def a_malformed_array_is_refused_with_the_file_and_the_fault():
             expect_error(r, 1, "x.npy: ", words)
             if r.returncode != 1:
                 print("    of", data[:120])
-    good = [_npy(GOOD + " " * 70), _npy(GOOD.replace("'", '"')), _npy("{'shape':(4,),'fortran_order':False,'descr':'<f4'}"), _npy(GOOD.replace(", }", "}")),
-            _npy(GOOD.replace("(4,)", "( 4 , )")), _npy(GOOD.replace("(4,)", "(1, 4)")), _npy(GOOD.replace("(4,)", "(1, 4,)"))]
+    good = [_npy(GOOD + " " * 70), _npy(GOOD.replace("'", '"')),
+            _npy("{'shape':(4,),'fortran_order':False,'descr':'<f4'}"),
+            _npy(GOOD.replace(", }", "}")), _npy(GOOD.replace("(4,)", "( 4 , )")),
+            _npy(GOOD.replace("(4,)", "(1, 4)")), _npy(GOOD.replace("(4,)", "(1, 4,)"))]
     for data in good:
         r = _sample(data)
         expect((r.returncode, r.stderr), (0, b""), f"status and words for {data[:100]}")
 
 
 def wrong_parameters_are_wrong_usage():
-    for text, word in (("", "--params"), ("[]", "object"), ("{", "--params"), ("{\"top_k\": 1, \"top_k\": 2}", "duplicate"), ('{"colour": 1}', "colour"),
-                       ('{"temperature": "hot"}', "temperature"), ('{"top_p": 0}', "top_p"), ('{"prompt_ids": 3}', "prompt_ids"),
-                       ('{"output_ids": [1.5]}', "output_ids[0]"), ('{"output_ids": [1, -1]}', "output_ids[1]"), ('{"prompt_ids": [2147483648]}', "prompt_ids[0]"),
-                       (b'{"stop": ["\xff"]}', "byte 11")):
+    for text, word in (
+            ("", "--params"), ("[]", "object"), ("{", "--params"),
+            ("{\"top_k\": 1, \"top_k\": 2}", "duplicate"), ('{"colour": 1}', "colour"),
+            ('{"temperature": "hot"}', "temperature"), ('{"top_p": 0}', "top_p"),
+            ('{"prompt_ids": 3}', "prompt_ids"), ('{"output_ids": [1.5]}', "output_ids[0]"),
+            ('{"output_ids": [1, -1]}', "output_ids[1]"),
+            ('{"prompt_ids": [2147483648]}', "prompt_ids[0]"), (b'{"stop": ["\xff"]}', "byte 11")):
         expect_error(_sample(_npy(), "--params", text), 2, word)
     expect_error(_sample(_npy(), "--params", '{"prompt_ids": [4]}'), 1, "prompt_ids[0]", "4 logits")
     expect_error(_sample(_npy(), "--params", '{"logit_bias": {"4": 1}}'), 1, "logit_bias")
     expect_error(_sample(_npy(), "--params", '{"bad_words": ["a"]}'), 2, "bad_words")
-    expect(_sample(_npy(), "--params", '{"prompt_ids": [3], "output_ids": [0]}').returncode, 0, "status with ids inside the logits")
+    expect(_sample(_npy(), "--params", '{"prompt_ids": [3], "output_ids": [0]}').returncode, 0,
+           "status with ids inside the logits")
     expect_error(call("sample"), 2, "--logits")
     expect_error(call("sample", "--logits", FILE, "more"), 2, "more")
 
@@ -156,7 +184,8 @@ def results_that_cannot_be_written_are_said():
     for more in ([], ["--json"]):
         with open("/dev/full", "wb") as full:
             r = call("sample", "--logits", FILE, *more, stdout=full)
-        expect((r.returncode, r.stderr), (1, b"gallop: standard output: No space left on device\n"), f"sample {more} to a full disk")
+        expect((r.returncode, r.stderr), (1, b"gallop: standard output: No space left on device\n"),
+               f"sample {more} to a full disk")
 
 
 def a_file_that_never_ends_is_not_read_for_ever():

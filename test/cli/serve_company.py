@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""serve_company.py - mixed requests over 1, 8 and 64 connections get what `run --batch` computes: tokens, texts, reasons, and every bit
-of the log-probabilities, while other clients vanish. Standard library only; GALLOP_BIN names the program."""
+"""serve_company.py - mixed requests over 1, 8 and 64 connections get what `run --batch`
+computes: tokens, texts, reasons, and every bit of the log-probabilities, while other clients
+vanish. Standard library only; GALLOP_BIN names the program."""
 import http.client
 import json
 import queue
@@ -13,16 +14,19 @@ from _server import Server
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 TOP = 3
-PREFIXES = ("Once upon a time there was a little girl who lived in a house by the sea, and every day",
-            "The king had three sons, and the youngest of them was so good that everybody in the country loved him. One day")
+PREFIXES = (
+    "Once upon a time there was a little girl who lived in a house by the sea, and every day",
+    "The king had three sons, and the youngest of them was so good that everybody in the country loved him. One day")
 TAILS = ("", " she", " he went", " the dog said", ", when it rained,")
 
 
 def _requests():
-    """Pairs of a path and the fields of a request; each sort of request has several lengths and prefixes."""
+    """Pairs of a path and the fields of a request; each sort of request has several lengths and
+    prefixes."""
     draw, out = random.Random(5), []
     for i in range(40):
-        fields = {"prompt": draw.choice(PREFIXES) + draw.choice(TAILS), "max_tokens": draw.randint(1, 32), "temperature": 0}
+        fields = {"prompt": draw.choice(PREFIXES) + draw.choice(TAILS),
+                  "max_tokens": draw.randint(1, 32), "temperature": 0}
         if i % 3:
             fields |= {"temperature": draw.choice((0.7, 1.3)), "seed": 100 + i}
         if i % 4 == 1:
@@ -36,8 +40,8 @@ def _requests():
         if i % 8 == 5:
             fields |= {"ignore_eos": True, "logit_bias": {"17": -100, "262": 2.5}}
         if i % 4 == 3:
-            out.append((CHAT, {"messages": [{"role": "user", "content": fields.pop("prompt")}], "logprobs": True, "top_logprobs": TOP,
-                               **fields}))
+            out.append((CHAT, {"messages": [{"role": "user", "content": fields.pop("prompt")}],
+                               "logprobs": True, "top_logprobs": TOP, **fields}))
         else:
             out.append((COMPLETIONS, {"logprobs": TOP, **fields}))
     return out
@@ -48,21 +52,25 @@ def _bits(x):
 
 
 def _wanted(requests):
-    """What `run --batch` answers to each: (ids, text, reason, log-probabilities as bits) of each of its answers."""
+    """What `run --batch` answers to each: (ids, text, reason, log-probabilities as bits) of each
+    of its answers."""
     text = "".join(json.dumps(fields) + "\n" for _, fields in requests)
     r = call("run", "-m", DEMO, "--batch", "-", "--json", "--quiet", stdin=text.encode())
     out = [[] for _ in requests]
     for answers, line in zip(out, lines(r)):
         check("output_ids" in line, f"a line of run: {line}")
         for o in line.get("choices", [line]):
-            answers.append((o["output_ids"], o["text"], o["finish_reason"], [_bits(t["logprob"]) for t in o["logprobs"]],
+            answers.append((o["output_ids"], o["text"], o["finish_reason"],
+                            [_bits(t["logprob"]) for t in o["logprobs"]],
                             [sorted(_bits(x) for _, x in t["top"]) for t in o["logprobs"]]))
-    expect([len(x) for x in out], [fields.get("n", 1) for _, fields in requests], f"answers of run ({r.stderr.decode()[:200]})")
+    expect([len(x) for x in out], [fields.get("n", 1) for _, fields in requests],
+           f"answers of run ({r.stderr.decode()[:200]})")
     return out
 
 
 def _tops(entry, chosen):
-    """Of a completion's {text: log-probability}, which holds the chosen token too, those that `run` calls the likeliest."""
+    """Of a completion's {text: log-probability}, which holds the chosen token too, those that
+    `run` calls the likeliest."""
     found = sorted(entry, reverse=True)[:TOP]
     check(chosen in entry, "the chosen token is among its alternatives")
     return sorted(map(_bits, found))
@@ -89,21 +97,24 @@ def _choice(path, parts):
 
 def _ask(connection, path, fields, stream):
     """The answers to a request, as _wanted() says them."""
-    ids = {"return_token_ids": True, "return_tokens_as_token_ids": True}  # alternatives of the same text are told apart
+    # alternatives of the same text are told apart
+    ids = {"return_token_ids": True, "return_tokens_as_token_ids": True}
     body = json.dumps({**fields, **ids, "stream": stream})
     connection.request("POST", path, body, {"Content-Type": "application/json"})
     r = connection.getresponse()
     data = r.read()
     if r.status != 200:
         return [(r.status, data)]
-    parts = [json.loads(data)] if not stream else [json.loads(x[6:]) for x in data.decode().split("\n\n") if x.startswith("data: {")]
+    parts = [json.loads(data)] if not stream else [
+        json.loads(x[6:]) for x in data.decode().split("\n\n") if x.startswith("data: {")]
     choices = [c for p in parts for c in p["choices"]]
-    return [_choice(path, [c for c in choices if c["index"] == i]) for i in range(fields.get("n", 1))]
+    return [_choice(path, [c for c in choices if c["index"] == i])
+            for i in range(fields.get("n", 1))]
 
 
 def _vanish(server, stop, got, requests, draw):
-    """Clients that send a request, read a little or nothing, and leave, until STOP is set; at most one for each answer GOT, for a
-    slow program would compute for them alone."""
+    """Clients that send a request, read a little or nothing, and leave, until STOP is set; at
+    most one for each answer GOT, for a slow program would compute for them alone."""
     n = -1
     while not stop.is_set():
         if len(got) == n:
@@ -111,7 +122,8 @@ def _vanish(server, stop, got, requests, draw):
             continue
         n = len(got)
         path, fields = draw.choice(requests)
-        s = server.send(path, **{**fields, "min_tokens": 40, "max_tokens": 200, "stream": draw.random() < .5})
+        s = server.send(path, **{**fields, "min_tokens": 40, "max_tokens": 200,
+                                 "stream": draw.random() < .5})
         s.settimeout(draw.choice((.001, .02, .1)))
         try:
             s.recv(draw.choice((1, 1000)))
@@ -121,7 +133,8 @@ def _vanish(server, stop, got, requests, draw):
 
 
 def _serve(server, requests, n_connections):
-    """Everything that REQUESTS get, asked in random order over N connections, each asked for whole and as a stream."""
+    """Everything that REQUESTS get, asked in random order over N connections, each asked for
+    whole and as a stream."""
     todo, got = queue.SimpleQueue(), {}
     order = [(i, stream) for i in range(len(requests)) for stream in (False, True)]
     random.Random(n_connections).shuffle(order)
@@ -138,7 +151,8 @@ def _serve(server, requests, n_connections):
             connection.close()
 
     stop = threading.Event()
-    leavers = [threading.Thread(target=_vanish, args=(server, stop, got, requests, random.Random(k))) for k in range(3 if n_connections > 1 else 1)]
+    leavers = [threading.Thread(target=_vanish, args=(server, stop, got, requests, random.Random(
+        k))) for k in range(3 if n_connections > 1 else 1)]
     workers = [threading.Thread(target=work) for _ in range(n_connections)]
     for t in leavers + workers:
         t.start()
@@ -153,9 +167,12 @@ def _serve(server, requests, n_connections):
 def a_bit_that_differs_is_noticed():
     part = {"index": 0, "text": "a", "token_ids": [5], "finish_reason": "stop", "logprobs": {
         "token_logprobs": [-0.773757935], "top_logprobs": [{"a": -0.773757935}]}}
-    near = {**part, "logprobs": {"token_logprobs": [-0.773757994], "top_logprobs": [{"a": -0.773757994}]}}
-    check(_choice(COMPLETIONS, [part]) == _choice(COMPLETIONS, [json.loads(json.dumps(part))]), "equal answers are equal")
-    check(_choice(COMPLETIONS, [part]) != _choice(COMPLETIONS, [near]), "a neighbouring float is another answer")
+    near = {**part,
+            "logprobs": {"token_logprobs": [-0.773757994], "top_logprobs": [{"a": -0.773757994}]}}
+    check(_choice(COMPLETIONS, [part]) == _choice(COMPLETIONS, [json.loads(json.dumps(part))]),
+          "equal answers are equal")
+    check(_choice(COMPLETIONS, [part]) != _choice(COMPLETIONS, [near]),
+          "a neighbouring float is another answer")
 
 
 def answers_do_not_depend_on_connections():
@@ -166,9 +183,11 @@ def answers_do_not_depend_on_connections():
             got = _serve(server, requests, n)
             expect(len(got), 2 * len(requests), f"answers over {n} connections")
             for (i, stream), answers in got.items():
-                expect(answers, wanted[i], f"{n} connections, {'stream' if stream else 'whole'}, {requests[i]}")
+                expect(answers, wanted[i],
+                       f"{n} connections, {'stream' if stream else 'whole'}, {requests[i]}")
             check(server.is_free(), f"rows are held after {n} connections")
-        gone = server.request("GET", "/metrics")[2].decode().split('finished_reason="abort"} ')[1].split()[0]
+        gone = server.request("GET", "/metrics")[2].decode().split(
+            'finished_reason="abort"} ')[1].split()[0]
         check(int(gone) > 0, "some of those who vanished were being computed for")
         check(server.gauges()["prefix_cache_hits_total"] > 0, "rows were shared")
 

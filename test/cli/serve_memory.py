@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""serve_memory.py - memory that requests can demand of a server: the worst bodies, within --max-request-memory. Standard library only."""
+"""serve_memory.py - memory that requests can demand of a server: the worst bodies, within
+--max-request-memory. Standard library only."""
 import json
 import re
 import time
@@ -13,12 +14,15 @@ LONG = {"max_tokens": 900, "ignore_eos": True, "stream": True}
 
 
 def _gauge(s, name):
-    return float(re.search(rf"^gallop:{name}{{[^}}]*}} (\S+)$", s.request("GET", "/metrics")[2].decode(), re.M)[1])
+    return float(re.search(rf"^gallop:{name}{{[^}}]*}} (\S+)$",
+                           s.request("GET", "/metrics")[2].decode(), re.M)[1])
 
 
 def _send(s, path, body):
     k = s.socket()
-    k.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (path.encode(), len(body)) + body)
+    k.sendall(
+        b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        % (path.encode(), len(body)) + body)
     return k
 
 
@@ -33,23 +37,34 @@ def _body(fields, **raw):
 
 
 def worst_bodies_stay_within_the_budget():
-    """Each is small or large as bytes, and asks for much: it is served or 429, what is held stays below the limit, and all of it comes back."""
-    with Server("--threads", 1, "--max-num-seqs", 2, "--max-request-memory", 16 / 1024, "--scheduling-policy", "priority", "--no-access-log") as s:
+    """Each is small or large as bytes, and asks for much: it is served or 429, what is held
+    stays below the limit, and all of it comes back."""
+    with Server("--threads", 1, "--max-num-seqs", 2, "--max-request-memory", 16 / 1024,
+                "--scheduling-policy", "priority", "--no-access-log") as s:
         limit = _gauge(s, "request_memory_limit_bytes")
         expect(limit, 16777216, "the limit")
         expect(s.post(COMPLETIONS, prompt=PROMPT, max_tokens=2)[0], 200, "a first request")
         many = {"prompt": [[5, 6, 7]] * 8, "n": 128, "repetition_penalty": 1.1, **LONG}
         bodies = {"penalties of 1024 answers": (COMPLETIONS, json.dumps(many).encode()),
-                  "words of 1024 answers": (COMPLETIONS, _body({**many, "stop": ["x" * 1000 + str(i) for i in range(64)],
-                                                                 "bad_words": [f"word {i} " + "y" * 100 for i in range(256)]})),
-                  "allowed ids": (COMPLETIONS, _body({**many, "prompt": PROMPT}, allowed_token_ids=_list(b"9", 250000))),
-                  "numbers of a field that is not known": (COMPLETIONS, _body({"prompt": PROMPT, **LONG}, junk=_list(b"0", 1000000))),
-                  "objects": (COMPLETIONS, _body({"prompt": PROMPT, **LONG}, junk=_list(b"{}", 60000))),
-                  "keys": (COMPLETIONS, _body({"prompt": PROMPT, **LONG}, junk=b"{" + b",".join(b'"%d":0' % i for i in range(150000)) + b"}")),
+                  "words of 1024 answers": (
+                      COMPLETIONS, _body({**many, "stop": ["x" * 1000 + str(i) for i in range(64)],
+                                                                 "bad_words": [f"word {i} " + "y"
+                                                                               * 100 for i
+                                                                               in range(256)]})),
+                  "allowed ids": (COMPLETIONS, _body({**many, "prompt": PROMPT},
+                                                     allowed_token_ids=_list(b"9", 250000))),
+                  "numbers of a field that is not known": (
+                      COMPLETIONS, _body({"prompt": PROMPT, **LONG}, junk=_list(b"0", 1000000))),
+                  "objects": (COMPLETIONS,
+                              _body({"prompt": PROMPT, **LONG}, junk=_list(b"{}", 60000))),
+                  "keys": (COMPLETIONS, _body({"prompt": PROMPT, **LONG}, junk=b"{" + b",".join(
+                      b'"%d":0' % i for i in range(150000)) + b"}")),
                   "ids": (COMPLETIONS, _body({**LONG}, prompt=_list(b"5", 800000))),
                   "text": (COMPLETIONS, _body({"prompt": "a b" * 1200000, **LONG})),
-                  "an echo to many": (CHAT, json.dumps({"messages": [{"role": "user", "content": "a" * 1000000}], "n": 128, "echo": True,
-                                                        "add_generation_prompt": False, **LONG}).encode())}
+                  "an echo to many": (CHAT, json.dumps({"messages": [
+                      {"role": "user", "content": "a" * 1000000}], "n": 128, "echo": True,
+                                                        "add_generation_prompt": False,
+                                                        **LONG}).encode())}
         refused = served = 0
         for name, (path, body) in bodies.items():
             idle, most = _gauge(s, "request_memory_bytes"), 0
@@ -67,34 +82,44 @@ def worst_bodies_stay_within_the_budget():
                     refused += 1
                     check(b"Retry-After: " in head, f"{name}: when to come back")
             check(most <= limit, f"{name}: {most} bytes are held")
-            status = s.post(COMPLETIONS, prompt=PROMPT, max_tokens=1, priority=-9)[0] # in front of the 1024 that wait
+            # in front of the 1024 that wait
+            status = s.post(COMPLETIONS, prompt=PROMPT, max_tokens=1, priority=-9)[0]
             check(status in (200, 429), f"{name}: a neighbour gets {status}")
             for k in sockets:
                 k.close()
-            check(s.wait(lambda g: g["num_requests_running"] + g["num_requests_waiting"] == 0), f"{name}: all of them are gone")
+            check(s.wait(lambda g: g["num_requests_running"] + g["num_requests_waiting"] == 0),
+                  f"{name}: all of them are gone")
             end = time.monotonic() + 60
             while _gauge(s, "request_memory_bytes") > idle + (1 << 20) and time.monotonic() < end:
                 time.sleep(.02)
-            check(_gauge(s, "request_memory_bytes") <= idle + (1 << 20), f"{name}: what is held comes back")
-            expect(s.post(COMPLETIONS, prompt=PROMPT, max_tokens=1)[0], 200, f"{name}: and others are served")
+            check(_gauge(s, "request_memory_bytes") <= idle + (1 << 20),
+                  f"{name}: what is held comes back")
+            expect(s.post(COMPLETIONS, prompt=PROMPT, max_tokens=1)[0], 200,
+                   f"{name}: and others are served")
         check(refused > 0 and served > 0, "some are too much, others are served")
         check(_gauge(s, "requests_over_memory_total") > 0, "and are counted")
 
 
 def what_waits_is_small():
-    """Trees of JSON, lists and penalties of requests that wait are not kept: 1024 answers of 195 bytes, and 1 MB of a field that is not known."""
+    """Trees of JSON, lists and penalties of requests that wait are not kept: 1024 answers of 195
+    bytes, and 1 MB of a field that is not known."""
     with Server("--threads", 1, "--max-num-seqs", 1, "--no-access-log") as s:
         expect(s.post(COMPLETIONS, prompt=PROMPT, max_tokens=2)[0], 200, "a first request")
-        for body, most in ((json.dumps({"prompt": [[5, 6, 7]] * 8, "n": 120, "repetition_penalty": 1.1, **LONG}).encode(), 8 << 20),
-                           (_body({"prompt": PROMPT, **LONG, "n": 128}, junk=_list(b"0", 500000)), 1 << 20),
-                           (_body({"prompt": PROMPT, **LONG, "n": 128}, allowed_token_ids=_list(b"9", 150000)), 1 << 20)):
+        for body, most in ((json.dumps({"prompt": [[5, 6, 7]] * 8, "n": 120,
+                                        "repetition_penalty": 1.1, **LONG}).encode(), 8 << 20),
+                           (_body({"prompt": PROMPT, **LONG, "n": 128}, junk=_list(b"0", 500000)),
+                            1 << 20), (_body({"prompt": PROMPT, **LONG, "n": 128},
+                                             allowed_token_ids=_list(b"9", 150000)), 1 << 20)):
             idle, made = _gauge(s, "request_memory_bytes"), s.gauges()["generation_tokens_total"]
             k = _send(s, COMPLETIONS, body)
-            check(s.wait(lambda g: g["generation_tokens_total"] > made and g["num_requests_waiting"] > 100), "answers wait")
-            check(s.wait(lambda g: _gauge(s, "request_memory_bytes") - idle <= most or g["num_requests_waiting"] < 50), "little is held,")
+            check(s.wait(lambda g: g["generation_tokens_total"] > made and g["num_requests_waiting"]
+                         > 100), "answers wait")
+            check(s.wait(lambda g: _gauge(s, "request_memory_bytes") - idle <= most
+                         or g["num_requests_waiting"] < 50), "little is held,")
             check(s.gauges()["num_requests_waiting"] >= 50, f"while answers wait, for {body[:60]}")
             k.close()
-            check(s.wait(lambda g: g["num_requests_running"] + g["num_requests_waiting"] == 0), "it is gone")
+            check(s.wait(lambda g: g["num_requests_running"] + g["num_requests_waiting"] == 0),
+                  "it is gone")
 
 
 run_all(list(globals().items()))

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""serve_operations.py - what those who keep a server up rely on: its log, reports of crashes, systemd, jumps of the clock. Standard library only."""
+"""serve_operations.py - what those who keep a server up rely on: its log, reports of crashes,
+systemd, jumps of the clock. Standard library only."""
 import ctypes
 import json
 import mmap
@@ -37,20 +38,29 @@ def _said(s, word, n=1):
 def lines_of_requests_as_text():
     with Server() as s:
         head = {"X-Request-Id": "mine", "traceparent": TRACE}
-        expect(s.post(COMPLETIONS, head, prompt=PROMPT, max_tokens=3, min_tokens=3, temperature=0)[0], 200, "status")
+        expect(s.post(COMPLETIONS, head, prompt=PROMPT, max_tokens=3, min_tokens=3,
+                      temperature=0)[0], 200, "status")
         line, = _said(s, "mine")
-        check(re.fullmatch(TIME + r' gallop: 127\.0\.0\.1 "POST /v1/completions" 200 5\+3 tokens, 0 cached, [0-9.]+ s, first [0-9.]+ s, mine, '
-                           + TRACE, line), line)
-        for wrong in (TRACE.upper(), TRACE[:-1], TRACE + "0", "01" + TRACE[2:], "x " + TRACE, TRACE.replace("-", "_"),
-                      TRACE[:3] + "0" * 32 + TRACE[35:], TRACE[:36] + "0" * 16 + TRACE[52:]):
-            s.post(COMPLETIONS, {"X-Request-Id": "other", "traceparent": wrong}, prompt=PROMPT, max_tokens=1)
-        check(all(x.endswith(", other") for x in _said(s, "other", 8)), "what is no traceparent is not repeated")
+        check(re.fullmatch(
+            TIME
+            + r' gallop: 127\.0\.0\.1 "POST /v1/completions" 200 5\+3 tokens, 0 cached, [0-9.]+ s, first [0-9.]+ s, mine, '
+            + TRACE, line), line)
+        for wrong in (TRACE.upper(), TRACE[:-1], TRACE + "0", "01" + TRACE[2:], "x " + TRACE,
+                      TRACE.replace("-", "_"), TRACE[:3] + "0" * 32 + TRACE[35:],
+                      TRACE[:36] + "0" * 16 + TRACE[52:]):
+            s.post(COMPLETIONS, {"X-Request-Id": "other", "traceparent": wrong}, prompt=PROMPT,
+                   max_tokens=1)
+        check(all(x.endswith(", other") for x in _said(s, "other", 8)),
+              "what is no traceparent is not repeated")
         expect(s.request("GET", "/nowhere%1b[31m", headers=head)[0], 404, "status")
-        check(_said(s, "nowhere")[0].endswith(f' "GET /nowhere%1b[31m" 404, mine, {TRACE}: there is nothing at this path'), f"{s.log[-1]}")
+        check(_said(s, "nowhere")[0].endswith(
+            f' "GET /nowhere%1b[31m" 404, mine, {TRACE}: there is nothing at this path'),
+              f"{s.log[-1]}")
         check(not any(PROMPT in x for x in s.log), "no prompt is logged")
         check(all(re.match(TIME + " gallop: ", x) for x in s.log), f"each line has a time: {s.log}")
     r = call("serve", "-m", "/nonexistent", "--port", 0)
-    check(re.match(TIME + " gallop: ", r.stderr.decode()), f"why it does not begin, too: {r.stderr}")
+    check(re.match(TIME + " gallop: ", r.stderr.decode()),
+          f"why it does not begin, too: {r.stderr}")
 
 
 def _refused(s):
@@ -58,19 +68,24 @@ def _refused(s):
     chat = "/v1/chat/completions"
     message = [{"role": "user", "content": PROMPT}]
     for status, reason, path, body, headers in (
-            (400, "temperature: found -1, expected", COMPLETIONS, {"prompt": PROMPT, "temperature": -1}, {}),
-            (400, "max_tokens: found a string", chat, {"messages": message, "max_tokens": PROMPT}, {}),
-            (400, "the body is not JSON", COMPLETIONS, b'{"prompt": "Once upon', {}),
-            (400, "messages[0].role: expected a string", chat, {"messages": [{"role": 1, "content": PROMPT}]}, {}),
-            (404, "The model `x?[31m` does not exist", COMPLETIONS, {"prompt": PROMPT, "model": "x\x1b[31m"}, {}),
-            (404, "The model `...` does not exist", COMPLETIONS, {"prompt": "x", "model": PROMPT}, {}),
-            (404, "no request of that id", "/v1/status/none", None, {}),
+            (400, "temperature: found -1, expected", COMPLETIONS,
+             {"prompt": PROMPT, "temperature": -1}, {}),
+            (400, "max_tokens: found a string", chat, {"messages": message, "max_tokens": PROMPT},
+             {}), (400, "the body is not JSON", COMPLETIONS, b'{"prompt": "Once upon', {}),
+            (400, "messages[0].role: expected a string", chat,
+             {"messages": [{"role": 1, "content": PROMPT}]}, {}),
+            (404, "The model `x?[31m` does not exist", COMPLETIONS,
+             {"prompt": PROMPT, "model": "x\x1b[31m"}, {}),
+            (404, "The model `...` does not exist", COMPLETIONS, {"prompt": "x", "model": PROMPT},
+             {}), (404, "no request of that id", "/v1/status/none", None, {}),
             (405, "this path does not take that method", "/metrics", {}, {}),
-            (415, "Unsupported Media Type: Only 'application/json' is allowed", COMPLETIONS, b"prompt", {"Content-Type": "text/plain"}),
-            (401, "a valid API key is needed", chat, {"messages": message}, {"Authorization": "Bearer secret-of-mine"})):
+            (415, "Unsupported Media Type: Only 'application/json' is allowed", COMPLETIONS,
+             b"prompt", {"Content-Type": "text/plain"}), (401, "a valid API key is needed", chat, {
+                 "messages": message}, {"Authorization": "Bearer secret-of-mine"})):
         if "Authorization" not in headers:
             headers = {**headers, "Authorization": "Bearer own-key"}
-        expect(s.request("GET" if body is None else "POST", path, body, headers)[0], status, f"status of {path} {body}")
+        expect(s.request("GET" if body is None else "POST", path, body, headers)[0], status,
+               f"status of {path} {body}")
         yield status, reason, path
     with s.socket() as c:
         c.sendall(b"GET / HTTP/1.1\r\nHost x\r\n\r\n")
@@ -82,9 +97,11 @@ def reasons_of_refusals_are_in_their_lines():
     with Server("--api-key", "own-key") as s:
         for status, reason, path in _refused(s):
             line = _said(s, f'{path}" {status}' if path else f"no request: {status}")[-1]
-            check((f" {status}" in line and line.partition(f" {status}")[2].endswith(reason)) or f": {reason}" in line, f"{reason}: {line}")
+            check((f" {status}" in line and line.partition(f" {status}")[2].endswith(reason))
+                  or f": {reason}" in line, f"{reason}: {line}")
             del s.log[:]
-        check(not any(x in line for line in s.log for x in (PROMPT, "secret-of-mine", "own-key", "\x1b")), f"{s.log}")
+        check(not any(x in line for line in s.log
+                      for x in (PROMPT, "secret-of-mine", "own-key", "\x1b")), f"{s.log}")
     with Server("--api-key", "own-key", "--log-format", "json") as s:
         for status, reason, path in _refused(s):
             line, = _said(s, f'"status":{status}')
@@ -94,19 +111,23 @@ def reasons_of_refusals_are_in_their_lines():
             check(not any(x in line for x in (PROMPT, "secret-of-mine", "own-key")), line)
             del s.log[:]
     with Server("--max-num-seqs", 1, "--max-num-queued-reqs", 1) as s:
-        held = [s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, n=1) for _ in range(2)]
-        check(s.wait(lambda g: g["num_requests_running"] + g["num_requests_waiting"] == 2), "both places are taken")
+        held = [s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, n=1)
+                for _ in range(2)]
+        check(s.wait(lambda g: g["num_requests_running"] + g["num_requests_waiting"] == 2),
+              "both places are taken")
         expect(s.post(COMPLETIONS, prompt=PROMPT)[0], 429, "a full queue")
         check(_said(s, "429")[0].endswith(": the queue is full; come back later"), f"{s.log}")
         for c in held:
             c.close()
-        check(all(x.endswith(": the client closed the connection") for x in _said(s, " 499 ", 2)), f"{s.log}")
+        check(all(x.endswith(": the client closed the connection") for x in _said(s, " 499 ", 2)),
+              f"{s.log}")
 
 
 def lines_of_requests_as_json():
     with Server("--log-format", "json") as s:
         head = {"X-Request-Id": "mine", "traceparent": TRACE}
-        expect(s.post(COMPLETIONS, head, prompt=PROMPT, max_tokens=3, min_tokens=3, temperature=0)[0], 200, "status")
+        expect(s.post(COMPLETIONS, head, prompt=PROMPT, max_tokens=3, min_tokens=3,
+                      temperature=0)[0], 200, "status")
         s.events(COMPLETIONS, prompt=PROMPT, max_tokens=2, min_tokens=2, n=2, request_id="stream")
         s.post(COMPLETIONS, prompt=PROMPT, no_such_field='"\n\\')
         expect(s.request("GET", '/now"here\\', headers=head)[0], 404, "status")
@@ -118,36 +139,49 @@ def lines_of_requests_as_json():
         times = [own.pop(k) for k in ("seconds", "first_token_seconds")]
         check(0 < times[1] <= times[0], f"{times}")
         own.pop("time"), own.pop("message")
-        expect(own, {"level": "info", "client": "127.0.0.1", "method": "POST", "path": COMPLETIONS, "status": 200, "prompt_tokens": 5,
-                     "cached_tokens": 0, "output_tokens": 3, "request_id": "mine", "traceparent": TRACE}, "a request")
-        expect([stream[k] for k in ("status", "prompt_tokens", "output_tokens", "traceparent")], [200, 5, 4, ""], "a stream")
-        expect([refused[k] for k in ("method", "path", "status", "request_id", "traceparent", "reason")],
-               ["GET", '/now"here\\', 404, "mine", TRACE, "there is nothing at this path"], "one that is refused")
+        expect(own, {"level": "info", "client": "127.0.0.1", "method": "POST", "path": COMPLETIONS,
+                     "status": 200, "prompt_tokens": 5, "cached_tokens": 0, "output_tokens": 3,
+                     "request_id": "mine", "traceparent": TRACE}, "a request")
+        expect([stream[k] for k in ("status", "prompt_tokens", "output_tokens", "traceparent")],
+               [200, 5, 4, ""], "a stream")
+        expect([refused[k]
+                for k in ("method", "path", "status", "request_id", "traceparent", "reason")],
+               ["GET", '/now"here\\', 404, "mine", TRACE, "there is nothing at this path"],
+               "one that is refused")
         check(not any(PROMPT in x for x in s.log), "no prompt is logged")
-        used = s.post(COMPLETIONS, {"X-Request-Id": "many"}, prompt=["A cat", "The dog"], n=3, max_tokens=2, min_tokens=2)[1]["usage"]
+        used = s.post(COMPLETIONS, {"X-Request-Id": "many"}, prompt=["A cat", "The dog"], n=3,
+                      max_tokens=2, min_tokens=2)[1]["usage"]
         many = json.loads(_said(s, "many")[0])
-        expect([many[k] for k in ("prompt_tokens", "output_tokens")], [used["prompt_tokens"], 12], "all prompts once, and all answers to them")
+        expect([many[k] for k in ("prompt_tokens", "output_tokens")], [used["prompt_tokens"], 12],
+               "all prompts once, and all answers to them")
         cached = used["prompt_tokens_details"]["cached_tokens"]
-        check(many["cached_tokens"] == cached and f" {used['prompt_tokens']}+12 tokens, {cached} cached, " in many["message"], f"as text: {many['message']}")
+        check(many["cached_tokens"] == cached
+              and f" {used['prompt_tokens']}+12 tokens, {cached} cached, " in many["message"],
+              f"as text: {many['message']}")
     expect_error(call("serve", "--log-format", "xml"), 2, "--log-format", "text|json")
     r = call("serve", "--log-format", "json", "-m", "/nonexistent", "--port", 0)
-    expect((r.returncode, json.loads(r.stderr)["level"]), (1, "error"), "why it does not begin is a line like others")
+    expect((r.returncode, json.loads(r.stderr)["level"]), (1, "error"),
+           "why it does not begin is a line like others")
 
 
 def a_seed_that_the_server_chose_is_in_the_log_and_gives_the_answer_again():
     drawn = {"prompt": PROMPT, "max_tokens": 12, "temperature": 1.5, "n": 2}
-    texts = lambda s, **fields: [x["text"] for x in s.post(COMPLETIONS, **drawn, **fields)[1]["choices"]]
+    texts = lambda s, **fields: [x["text"]
+                                 for x in s.post(COMPLETIONS, **drawn, **fields)[1]["choices"]]
     with Server() as s:
         wanted = texts(s, request_id="text")
         line, = _said(s, ", text")
         found = re.search(r" s, first [0-9.]+ s, seed (\d+), text$", line)
         check(found, f"a line with a seed: {line}")
         expect(texts(s, seed=int(found[1])), wanted, "answers with that seed")
-        s.post(CHAT, messages=[{"role": "user", "content": PROMPT}], max_tokens=1, request_id="chat")
+        s.post(CHAT, messages=[{"role": "user", "content": PROMPT}], max_tokens=1,
+               request_id="chat")
         check(", seed " in _said(s, ", chat")[0], f"a chat draws, too: {s.log[-1]}")
-        for name, fields in (("own", {"seed": 5}), ("greedy", {"temperature": 0}), ("refused", {"temperature": -1})):
+        for name, fields in (("own", {"seed": 5}), ("greedy", {"temperature": 0}),
+                             ("refused", {"temperature": -1})):
             s.post(COMPLETIONS, **{**drawn, **fields}, headers={"X-Request-Id": name})
-            check("seed" not in _said(s, f", {name}")[0], f"a request that has no seed of the server's: {s.log[-1]}")
+            check("seed" not in _said(s, f", {name}")[0],
+                  f"a request that has no seed of the server's: {s.log[-1]}")
     with Server("--log-format", "json") as s:
         wanted = texts(s, request_id="json")
         seed = json.loads(_said(s, '"json"')[0])["seed"]
@@ -162,10 +196,12 @@ def a_seed_that_the_server_chose_is_in_the_log_and_gives_the_answer_again():
 
 def _listens(process):
     """The port of 127.0.0.1 at which the process listens by what the kernel says; 0: at none."""
-    sockets = {os.readlink(f"/proc/{process.pid}/fd/{x}") for x in os.listdir(f"/proc/{process.pid}/fd")}
+    sockets = {os.readlink(f"/proc/{process.pid}/fd/{x}")
+               for x in os.listdir(f"/proc/{process.pid}/fd")}
     with open(f"/proc/{process.pid}/net/tcp") as f:
         rows = [x.split() for x in f.read().splitlines()[1:]]
-    return next((int(x[1].split(":")[1], 16) for x in rows if x[3] == "0A" and f"socket:[{x[9]}]" in sockets), 0)
+    return next((int(x[1].split(":")[1], 16) for x in rows
+                 if x[3] == "0A" and f"socket:[{x[9]}]" in sockets), 0)
 
 
 def clients_that_connect_while_the_model_is_loaded_are_answered():
@@ -176,8 +212,9 @@ def clients_that_connect_while_the_model_is_loaded_are_answered():
             os.mkfifo(pipe)
             with open(f"{d}/again", "w") as f:
                 f.write("{{ messages }}")
-            p = subprocess.Popen([GALLOP, "serve", "-m", DEMO, "--chat-template", pipe, *(["--uds", f"{d}/s"] if uds else ["--port", "0"])],
-                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            p = subprocess.Popen([GALLOP, "serve", "-m", DEMO, "--chat-template", pipe, *(
+                ["--uds", f"{d}/s"] if uds else ["--port", "0"])], stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
             template = None
             while template is None and p.poll() is None:
                 try:
@@ -187,13 +224,16 @@ def clients_that_connect_while_the_model_is_loaded_are_answered():
             with socket.socket(socket.AF_UNIX if uds else socket.AF_INET) as c:
                 c.connect(f"{d}/s" if uds else ("127.0.0.1", _listens(p)))
                 c.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-                expect(select.select([c], [], [], .1)[0], [], "what comes while the model is loaded")
+                expect(select.select([c], [], [], .1)[0], [],
+                       "what comes while the model is loaded")
                 if uds:
-                    expect_error(call("serve", "-m", DEMO, "--uds", f"{d}/s", "--no-access-log"), 1, f"{d}/s", "another server")
+                    expect_error(call("serve", "-m", DEMO, "--uds", f"{d}/s", "--no-access-log"), 1,
+                                 f"{d}/s", "another server")
                 os.rename(f"{d}/again", pipe)  # it is read twice
                 os.write(template, b"{{ messages }}")
                 os.close(template)
-                expect(read_all(c)[:12], b"HTTP/1.1 200", f"who came before the model was loaded is answered, --uds {uds}")
+                expect(read_all(c)[:12], b"HTTP/1.1 200",
+                       f"who came before the model was loaded is answered, --uds {uds}")
             p.terminate()
             p.communicate()
             expect(p.returncode, 0, "status")
@@ -206,8 +246,9 @@ def a_full_disk_for_the_log_stops_nothing():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with open("/dev/full", "w") as full:
-        p = subprocess.Popen([GALLOP, "serve", "-m", DEMO, "--port", str(port), "--log-format", "json"], stdin=subprocess.DEVNULL,
-                             stdout=subprocess.DEVNULL, stderr=full)
+        p = subprocess.Popen([GALLOP, "serve", "-m", DEMO, "--port", str(port), "--log-format",
+                              "json"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                             stderr=full)
     try:
         for _ in range(1000):
             try:
@@ -216,7 +257,8 @@ def a_full_disk_for_the_log_stops_nothing():
             except OSError:
                 time.sleep(.05)
         body = json.dumps({"prompt": PROMPT, "max_tokens": 4}).encode()
-        s.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % (COMPLETIONS.encode(), len(body)) + body)
+        s.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+                  % (COMPLETIONS.encode(), len(body)) + body)
         check(read_all(s).startswith(b"HTTP/1.1 200"), "it is answered")
         s.close()
     finally:
@@ -227,11 +269,14 @@ def a_full_disk_for_the_log_stops_nothing():
 def a_crash_is_reported():
     for sig in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL):
         s = Server()
-        asked = [s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, n=16, request_id=f"long-{i}") for i in range(2)]
-        check(s.wait(lambda g: g["generation_tokens_total"] > 0 and g["num_requests_running"] >= 17), "they are computed")
+        asked = [s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, n=16,
+                        request_id=f"long-{i}") for i in range(2)]
+        check(s.wait(lambda g: g["generation_tokens_total"] > 0 and g["num_requests_running"]
+                     >= 17), "they are computed")
         least = s.gauges()["generation_tokens_total"]
         threads = sorted(map(int, os.listdir(f"/proc/{s.process.pid}/task")))
-        thread = threads[0 if sig == signal.SIGSEGV else -1]  # the main one, and one that computes or prepares
+        # the main one, and one that computes or prepares
+        thread = threads[0 if sig == signal.SIGSEGV else -1]
         ctypes.CDLL(None).tgkill(s.process.pid, thread, sig)
         status = s.end(signal.SIGCONT)
         for a in asked:
@@ -240,11 +285,15 @@ def a_crash_is_reported():
         if "Sanitizer" in said:  # has handlers of its own
             continue
         expect(status, -sig, "the status is that of the signal")
-        check(re.search(rf"^gallop: crash: {sig.name} sent by process {os.getpid()}, thread {thread} of process {s.process.pid}, gallop \d", said,
-                        re.M), f"what, who, where: {said}")
-        found = [re.search(rf"^gallop: crash: request long-{i}: 5 tokens of prompt, (\d+) of answers$", said, re.M) for i in range(2)]
+        check(re.search(
+            rf"^gallop: crash: {sig.name} sent by process {os.getpid()}, thread {thread} of process {s.process.pid}, gallop \d",
+            said, re.M), f"what, who, where: {said}")
+        found = [
+            re.search(rf"^gallop: crash: request long-{i}: 5 tokens of prompt, (\d+) of answers$",
+                      said, re.M) for i in range(2)]
         check(all(found) and int(found[0][1]) > 0, f"the requests: {said}")
-        check(all(found) and sum(int(x[1]) for x in found) >= least, f"the tokens of all their answers, at least {least}: {said}")
+        check(all(found) and sum(int(x[1]) for x in found) >= least,
+              f"the tokens of all their answers, at least {least}: {said}")
         check("calls, the last first" in said and re.search(r"\[0x[0-9a-f]+\]", said), "the calls")
         check(PROMPT not in said, "no prompt")
 
@@ -272,7 +321,8 @@ def a_service_manager_is_told():
                     told.append(manager.recv(1000))
                 expect(told[-1], b"STOPPING=1", "when it is to end")
                 expect(s.end(), 0, "status")
-    with tempfile.TemporaryDirectory() as d, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+    with tempfile.TemporaryDirectory() as d, socket.socket(socket.AF_UNIX,
+                                                           socket.SOCK_DGRAM) as manager:
         with open(f"{d}/keys", "w") as f:
             f.write("one")
         manager.bind(f"{d}/notify")
@@ -280,7 +330,8 @@ def a_service_manager_is_told():
         with Server("--api-key-file", f"{d}/keys", env={"NOTIFY_SOCKET": f"{d}/notify"}) as s:
             manager.recv(1000)
             s.process.send_signal(signal.SIGHUP)
-            check(re.fullmatch(rb"RELOADING=1\nMONOTONIC_USEC=\d+", manager.recv(1000)), "when keys are read again")
+            check(re.fullmatch(rb"RELOADING=1\nMONOTONIC_USEC=\d+", manager.recv(1000)),
+                  "when keys are read again")
             expect(manager.recv(1000), b"READY=1", "and when they are")
         with Server(env={"NOTIFY_SOCKET": f"{d}/notify"}) as s:
             while not manager.recv(1000).startswith(b"READY=1"):
@@ -291,8 +342,8 @@ def a_service_manager_is_told():
             expect(s.request("GET", "/health")[0], 200, "it goes on")
     s = Server()
     expect(s.end(signal.SIGHUP), -signal.SIGHUP, "without a manager it is the end of a terminal")
-    for env in ({"NOTIFY_SOCKET": "/nonexistent/socket"}, {"NOTIFY_SOCKET": "x" * 200}, {"NOTIFY_SOCKET": ""},
-                {"WATCHDOG_USEC": "-1", "WATCHDOG_PID": "1"}):
+    for env in ({"NOTIFY_SOCKET": "/nonexistent/socket"}, {"NOTIFY_SOCKET": "x" * 200},
+                {"NOTIFY_SOCKET": ""}, {"WATCHDOG_USEC": "-1", "WATCHDOG_PID": "1"}):
         expect(Server(env=env).end(), 0, f"nobody there: {env}")
 
 
@@ -309,15 +360,18 @@ def keys_are_read_again_by_a_signal():
 
         def ask(key):
             status, head, _ = s.request("POST", "/tokenize", {"prompt": "x"}, {"X-Api-Key": key})
-            return status, head.get("x-ratelimit-limit-requests"), head.get("x-ratelimit-limit-tokens")
+            return status, head.get("x-ratelimit-limit-requests"), head.get(
+                "x-ratelimit-limit-tokens")
 
         write("used requests_per_minute=1\nfree\nold\n")
         with Server("--api-key-file", f"{d}/keys", "--no-access-log") as s:
-            expect([ask("used"), ask("used"), ask("free"), ask("old")], [(200, "1", None), (429, "1", None), (200, None, None), (200, None, None)],
-                   "before")
-            write("used requests_per_minute=1 tokens_per_minute=500\nfree requests_per_minute=7\nnew\n")
+            expect([ask("used"), ask("used"), ask("free"), ask("old")], [
+                (200, "1", None), (429, "1", None), (200, None, None), (200, None, None)], "before")
+            write(
+                "used requests_per_minute=1 tokens_per_minute=500\nfree requests_per_minute=7\nnew\n")
             reload("3 keys in all")
-            expect([ask("used"), ask("free"), ask("old"), ask("new")], [(429, "1", "500"), (200, "7", None), (401, None, None), (200, None, None)],
+            expect([ask("used"), ask("free"), ask("old"), ask("new")],
+                   [(429, "1", "500"), (200, "7", None), (401, None, None), (200, None, None)],
                    "limits are the new ones, and what was used up is not given again")
             for _ in range(5):
                 reload("3 keys in all")
@@ -325,16 +379,19 @@ def keys_are_read_again_by_a_signal():
             for empty in ("", "# nobody\n"):
                 write(empty)
                 reload("nobody may ask")
-                expect([ask("used")[0], ask("free")[0], ask("new")[0], ask("")[0], s.request("GET", "/metrics")[0], s.request("GET", "/health")[0]],
+                expect([ask("used")[0], ask("free")[0], ask("new")[0], ask("")[0],
+                        s.request("GET", "/metrics")[0], s.request("GET", "/health")[0]],
                        [401] * 5 + [200], "a file without keys takes all of them back")
             write("used requests_per_minute=1\nfree\nnew\n")
             reload("3 keys in all")
-            expect([ask("free")[0], ask("new")[0], s.request("GET", "/metrics")[0]], [200, 200, 401], "and they may be given again")
+            expect([ask("free")[0], ask("new")[0], s.request("GET", "/metrics")[0]],
+                   [200, 200, 401], "and they may be given again")
             ask("used")
             os.remove(f"{d}/keys")
             os.mkfifo(f"{d}/keys")  # reading it would wait for a writer
             reload("the keys stay as they were")
-            expect([ask("used")[0], ask("free")[0], ask("new")[0]], [429, 200, 200], "a pipe is not read")
+            expect([ask("used")[0], ask("free")[0], ask("new")[0]], [429, 200, 200],
+                   "a pipe is not read")
         os.remove(f"{d}/keys")
         write("other\n")
         with Server("--api-key", "own", "--api-key-file", f"{d}/keys", "--no-access-log") as s:
@@ -360,26 +417,31 @@ def the_admin_key_is_read_again_by_a_signal():
                 time.sleep(.02)
 
         write("first\n")
-        with Server("--api-key", "client", "--admin-api-key-file", f"{d}/admin", "--no-access-log") as s:
+        with Server("--api-key", "client", "--admin-api-key-file", f"{d}/admin",
+                    "--no-access-log") as s:
             expect([ask("first"), ask("second"), ask("client")], [200, 401, 401], "before")
             write("second\n")
             reload(lambda: ask("second") == 200)
-            expect([ask("first"), ask("second"), ask("client")], [401, 200, 401], "the new key alone")
+            expect([ask("first"), ask("second"), ask("client")], [401, 200, 401],
+                   "the new key alone")
             write("client\n")
             del s.log[:]
             reload(lambda: s.log)
-            expect([ask("client"), s.post("/tokenize", {"X-Api-Key": "client"}, prompt="x")[0]], [401, 200], "a client's key does not become it")
+            expect([ask("client"), s.post("/tokenize", {"X-Api-Key": "client"}, prompt="x")[0]],
+                   [401, 200], "a client's key does not become it")
             expect(ask("second"), 200, "and the old one stays")
             write("")
             reload(lambda: ask("second") == 401)
-            expect([ask("second"), ask("client"), ask("")], [401] * 3, "a file without a key lets nobody in")
+            expect([ask("second"), ask("client"), ask("")], [401] * 3,
+                   "a file without a key lets nobody in")
             write("third\n")
             reload(lambda: ask("third") == 200)
             expect(ask("third"), 200, "and there may be one again")
 
 
 def sockets_of_a_service_manager_are_served():
-    with tempfile.TemporaryDirectory() as d, socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as path:
+    with tempfile.TemporaryDirectory() as d, socket.create_server(
+            ("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as path:
         path.bind(f"{d}/s")
         path.listen()
         port = tcp.getsockname()[1]
@@ -388,13 +450,15 @@ def sockets_of_a_service_manager_are_served():
         with Server(sockets=[tcp, path], env={"LISTEN_FDNAMES": "http:local"}) as s:
             expect(s.port, port, "the port that was passed, not --port")
             check(f"http://127.0.0.1:{port}, unix:{d}/s" in s.log[0], f"both are said: {s.log[0]}")
-            expect(read_all(early)[:12], b"HTTP/1.1 200", "who came before the program has waited for it")
+            expect(read_all(early)[:12], b"HTTP/1.1 200",
+                   "who came before the program has waited for it")
             expect(_ask(socket.AF_UNIX, f"{d}/s"), b"HTTP/1.1 200", "the other one")
             expect(s.post(COMPLETIONS, prompt=PROMPT, max_tokens=1)[0], 200, "answers")
         early.close()
         check(os.path.exists(f"{d}/s"), "the manager's socket stays")
         with Server(sockets=[tcp]) as s:
-            expect(_ask(socket.AF_INET, ("127.0.0.1", port)), b"HTTP/1.1 200", "the next start has it again")
+            expect(_ask(socket.AF_INET, ("127.0.0.1", port)), b"HTTP/1.1 200",
+                   "the next start has it again")
         with Server(env={"LISTEN_FDS": "1", "LISTEN_PID": "1"}) as s:
             check(s.port != port, "what is for another process is let be")
 
@@ -402,17 +466,20 @@ def sockets_of_a_service_manager_are_served():
 def sockets_of_a_service_manager_that_cannot_be_served():
     def fails(s, status, *words, options=(), **env):
         command, more = passing(s, [GALLOP, "serve", "-m", DEMO, "--port", "0", *options], env)
-        r = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=600, **more)
+        r = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=600,
+                           **more)
         expect_error(r, status, *words)
 
-    with socket.create_server(("0.0.0.0", 0)) as wide, socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket() as plain, \
-            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, socket.socketpair()[0] as pair:
+    with socket.create_server(("0.0.0.0", 0)) as wide, socket.create_server(
+            ("127.0.0.1", 0)) as tcp, socket.socket() as plain, socket.socket(
+                socket.AF_INET, socket.SOCK_DGRAM) as udp, socket.socketpair()[0] as pair:
         fails([tcp, wide], 2, "LISTEN_FDS", "socket 4", "--api-key", "--allow-no-keys")
         with Server("--api-key", "k", sockets=[tcp, wide]) as s:
             expect(s.request("GET", "/metrics")[0], 401, "with keys other machines are served")
         expect(Server("--allow-no-keys", sockets=[wide]).end(), 0, "or if it is said so")
         for wrong in (plain, udp, pair):
-            fails([tcp, wrong], 1, "descriptor 4", "(two)", "is not a listening stream socket", LISTEN_FDNAMES="one:two:three")
+            fails([tcp, wrong], 1, "descriptor 4", "(two)", "is not a listening stream socket",
+                  LISTEN_FDNAMES="one:two:three")
         fails([tcp] * 17, 1, "17", "16")
         fails([tcp], 1, "descriptor 4", "listening", LISTEN_FDS="2")
     with Server(env={"LISTEN_FDS": "x", "LISTEN_PID": "1"}):
@@ -458,20 +525,26 @@ def the_clock_of_the_wall_may_jump():
             f.write(bytes(8))
             f.flush()
             by = mmap.mmap(f.fileno(), 8)
-            with Server("--request-timeout", 1000, "--log-format", "json", env={**front, "GALLOP_TEST_JUMP": f"{d}/by"}) as s:
-                fields = {"prompt": PROMPT, "max_tokens": 200, "min_tokens": 200, "temperature": 0, "n": 4}
+            with Server("--request-timeout", 1000, "--log-format", "json",
+                        env={**front, "GALLOP_TEST_JUMP": f"{d}/by"}) as s:
+                fields = {"prompt": PROMPT, "max_tokens": 200, "min_tokens": 200, "temperature": 0,
+                          "n": 4}
                 wanted = [c["text"] for c in s.post(COMPLETIONS, **fields)[1]["choices"]]
                 idle, moved = s.socket(), False
                 for years in (10, -10, 0):
                     by[:] = struct.pack("l", years * 31556952)
-                    parts = [json.loads(x)["choices"][0] for x in s.events(COMPLETIONS, **fields)[:-1]]
-                    expect(["".join(p["text"] for p in parts if p["index"] == i) for i in range(4)], wanted, f"a stream, {years} years away")
-                    moved |= abs(s.post(COMPLETIONS, prompt="x", max_tokens=1)[1]["created"] - time.time()) > 1e8
+                    parts = [json.loads(x)["choices"][0]
+                             for x in s.events(COMPLETIONS, **fields)[:-1]]
+                    expect(["".join(p["text"] for p in parts if p["index"] == i) for i in range(4)],
+                           wanted, f"a stream, {years} years away")
+                    moved |= abs(s.post(COMPLETIONS, prompt="x", max_tokens=1)[1]["created"]
+                                 - time.time()) > 1e8
                 check(moved, "the clock did jump")
                 idle.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
                 expect(read_all(idle)[:12], b"HTTP/1.1 200", "who was connected still is")
                 idle.close()
-                check(all(0 <= json.loads(x).get("seconds", 0) < 1000 for x in list(s.log)), "durations are durations")
+                check(all(0 <= json.loads(x).get("seconds", 0) < 1000 for x in list(s.log)),
+                      "durations are durations")
             by.close()
 
 
@@ -502,7 +575,8 @@ __attribute__((constructor)) static void begin(void)
 
 
 def the_end_is_bounded_whatever_a_thread_does():
-    """A library in front of the C library's holds a thread that prepares requests, or the engine's within a step, for ever."""
+    """A library in front of the C library's holds a thread that prepares requests, or the
+    engine's within a step, for ever."""
     with tempfile.TemporaryDirectory() as d:
         if not (front := in_front(d, STUCK)):
             return
@@ -517,7 +591,8 @@ def the_end_is_bounded_whatever_a_thread_does():
                     expect(s.post(COMPLETIONS, prompt=PROMPT, max_tokens=1)[0], 200, "before")
                     name[:len(thread)] = thread.encode()
                     slow = s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900)
-                    check(s.wait(lambda g: g["num_requests_running"] + g["num_requests_waiting"] > 0), "it is there")
+                    check(s.wait(lambda g: g["num_requests_running"] + g["num_requests_waiting"]
+                                 > 0), "it is there")
                     end = time.monotonic() + 300
                     while not name[15] and time.monotonic() < end:
                         time.sleep(.01)
@@ -526,7 +601,8 @@ def the_end_is_bounded_whatever_a_thread_does():
                         s.process.send_signal(signal.SIGTERM)
                         while i == 0 and not any("shutting down" in x for x in list(s.log)):
                             time.sleep(.01)
-                    expect(s.process.wait(100), 1, f"{signals} signals end a server whose thread {thread} is stuck")
+                    expect(s.process.wait(100), 1,
+                           f"{signals} signals end a server whose thread {thread} is stuck")
                     s.reader.join(100)
                     check("did not end in its time" in s.log[-1], f"and say so: {s.log[-1]}")
                     slow.close()
@@ -534,18 +610,23 @@ def the_end_is_bounded_whatever_a_thread_does():
 
 
 def a_step_that_takes_too_long_makes_health_fail():
-    """Each look at the clock, of which a step has several, takes the engine's thread 0.6 s while it is named."""
+    """Each look at the clock, of which a step has several, takes the engine's thread 0.6 s while
+    it is named."""
     with tempfile.TemporaryDirectory() as d:
-        if not (front := in_front(d, STUCK.replace("while (name", "for (int i = 0; i < 60 && name").replace("(const char *)name) == 0)", "(const char *)name) == 0; i++)"))):
+        if not (front := in_front(
+                d, STUCK.replace("while (name", "for (int i = 0; i < 60 && name").replace(
+                    "(const char *)name) == 0)", "(const char *)name) == 0; i++)"))):
             return
         with open(f"{d}/name", "w+b") as f:
             f.write(bytes(16))
             f.flush()
             name = mmap.mmap(f.fileno(), 16)
-            with Server("--step-timeout", 0.5, env={**front, "GALLOP_TEST_STUCK": f"{d}/name"}) as s:
+            with Server("--step-timeout", 0.5,
+                        env={**front, "GALLOP_TEST_STUCK": f"{d}/name"}) as s:
                 def healthy(want):
                     end = time.monotonic() + 60
-                    while (s.request("GET", "/health")[0] == 200) != want and time.monotonic() < end:
+                    while (s.request("GET", "/health")[0]
+                           == 200) != want and time.monotonic() < end:
                         time.sleep(.05)
                     return (s.request("GET", "/health")[0] == 200) == want
 
@@ -562,24 +643,31 @@ def a_step_that_takes_too_long_makes_health_fail():
 
 def the_log_is_as_long_as_asked_for():
     with tempfile.TemporaryDirectory() as d:
-        for more, requests, whole in (([], True, True), (["--no-access-log"], False, True), (["--quiet"], False, False)):
-            p = subprocess.Popen([GALLOP, "serve", "-m", DEMO, "--uds", f"{d}/s", *more], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        for more, requests, whole in (([], True, True), (["--no-access-log"], False, True),
+                                      (["--quiet"], False, False)):
+            p = subprocess.Popen([GALLOP, "serve", "-m", DEMO, "--uds", f"{d}/s", *more],
+                                 stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
             while p.poll() is None and not os.path.exists(f"{d}/s"):
                 time.sleep(.01)
             with socket.socket(socket.AF_UNIX) as c:
                 while c.connect_ex(f"{d}/s") != 0 and p.poll() is None:
                     time.sleep(.01)
                 body = json.dumps({"prompt": PROMPT, "max_tokens": 1})
-                c.sendall(f"POST {COMPLETIONS} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+                c.sendall(
+                    f"POST {COMPLETIONS} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
                 expect(read_all(c)[:12], b"HTTP/1.1 200", f"it is served with {more}")
             p.terminate()
             said = p.communicate()[1].decode()
-            expect(("POST" in said, "is served at" in said, "shutting down" in said), (requests, whole, whole), f"requests, beginning and end in the log with {more}: {said}")
+            expect(("POST" in said, "is served at" in said, "shutting down" in said),
+                   (requests, whole, whole),
+                   f"requests, beginning and end in the log with {more}: {said}")
 
 
 def a_log_that_nobody_reads_blocks_nobody():
-    """Standard error is a pipe that is full: requests are answered, and what is missing of the log is said when there is room."""
-    p = subprocess.Popen([GALLOP, "serve", "-m", DEMO, "--port", "0", "--threads", "1"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    """Standard error is a pipe that is full: requests are answered, and what is missing of the
+    log is said when there is room."""
+    p = subprocess.Popen([GALLOP, "serve", "-m", DEMO, "--port", "0", "--threads", "1"],
+                         stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
     port = None
     while not port:
         found = re.search(rb"127\.0\.0\.1:(\d+)", p.stderr.readline())
@@ -594,7 +682,8 @@ def a_log_that_nobody_reads_blocks_nobody():
         pass
     expect(s.request("GET", "/again")[0], 404, "another")
     os.set_blocking(p.stderr.fileno(), True)
-    check(re.search(rb"\d+ lines of the log are missing", p.stderr.readline()), "what is missing is said")
+    check(re.search(rb"\d+ lines of the log are missing", p.stderr.readline()),
+          "what is missing is said")
     check(b"/again" in p.stderr.readline(), "and the log goes on")
     p.terminate()
     expect(p.wait(100), 0, "status")
@@ -605,7 +694,8 @@ def nothing_is_left_of_a_server_that_was_ended():
     s = Server("--no-access-log", "--shutdown-timeout", 0.1)
     slow = s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, n=16)
     check(s.wait(lambda g: g["num_requests_running"] > 0), "it is computed")
-    children = "".join(open(f"/proc/{s.process.pid}/task/{t}/children").read() for t in os.listdir(f"/proc/{s.process.pid}/task"))
+    children = "".join(open(f"/proc/{s.process.pid}/task/{t}/children").read()
+                       for t in os.listdir(f"/proc/{s.process.pid}/task"))
     expect(children, "", "it is one process")
     expect(s.end(), 0, "SIGTERM ends it")
     slow.close()
@@ -616,9 +706,12 @@ def a_stop_string_stops_the_computing():
         whole = s.post(COMPLETIONS, prompt=PROMPT, max_tokens=60, min_tokens=60, temperature=0)[1]
         stop = whole["choices"][0]["text"][20:26]
         cut = s.post(COMPLETIONS, prompt=PROMPT, max_tokens=60, temperature=0, stop=stop)[1]
-        expect(cut["choices"][0]["text"], whole["choices"][0]["text"].split(stop)[0], "the text in front of it")
-        check(cut["usage"]["completion_tokens"] < whole["usage"]["completion_tokens"], f"tokens behind it: {cut['usage']}")
-        expect(s.gauges()["generation_tokens_total"], 60 + cut["usage"]["completion_tokens"], "what was computed is what is billed")
+        expect(cut["choices"][0]["text"], whole["choices"][0]["text"].split(stop)[0],
+               "the text in front of it")
+        check(cut["usage"]["completion_tokens"] < whole["usage"]["completion_tokens"],
+              f"tokens behind it: {cut['usage']}")
+        expect(s.gauges()["generation_tokens_total"], 60 + cut["usage"]["completion_tokens"],
+               "what was computed is what is billed")
 
 
 run_all(list(globals().items()))

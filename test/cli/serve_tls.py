@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""serve_tls.py - the server behind TLS: what is spoken, certificates of both sides, handshakes that fail, SIGHUP, and that answers are
-those without it. Standard library only; the certificates are made by the openssl program."""
+"""serve_tls.py - the server behind TLS: what is spoken, certificates of both sides, handshakes
+that fail, SIGHUP, and that answers are those without it. Standard library only; the certificates
+are made by the openssl program."""
 import contextlib
 import json
 import os
@@ -23,26 +24,33 @@ from _server import Server, read_all
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 PROMPT = "Once upon a time"
-FOREVER = {"prompt": PROMPT, "max_tokens": 900, "min_tokens": 900, "n": 32, "temperature": 0}  # some seconds of computing
+# some seconds of computing
+FOREVER = {"prompt": PROMPT, "max_tokens": 900, "min_tokens": 900, "n": 32, "temperature": 0}
 GET = b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n"
 LAST = b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-warnings.filterwarnings("ignore", category=DeprecationWarning)  # of old versions, which are tried on purpose
+# of old versions, which are tried on purpose
+warnings.filterwarnings("ignore", category=DeprecationWarning)
 
-# ---- certificates ------------------------------------------------------------------------------------------------------
+# ---- certificates
+# ------------------------------------------------------------------------------------------------------
 
 
 def _openssl(*args):
-    subprocess.run(["openssl", *map(str, args)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run(["openssl", *map(str, args)], check=True, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)
 
 
 def _certificate(name, authority=None, days=2):
     """NAME.pem and NAME.key, signed by itself or by AUTHORITY."""
-    new = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}.key", "-subj", f"/CN={name}"]
+    new = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout",
+           f"{name}.key", "-subj", f"/CN={name}"]
     if not authority:
-        _openssl(*new, "-x509", "-days", days, "-out", f"{name}.pem", "-addext", "subjectAltName=DNS:localhost")
+        _openssl(*new, "-x509", "-days", days, "-out", f"{name}.pem", "-addext",
+                 "subjectAltName=DNS:localhost")
         return
     _openssl(*new, "-out", f"{name}.csr")
-    _openssl("x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem", "-CAkey", f"{authority}.key", "-days", days, "-out", f"{name}.pem")
+    _openssl("x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem", "-CAkey",
+             f"{authority}.key", "-days", days, "-out", f"{name}.pem")
 
 
 def _context(authority="one", own=None, **fields):
@@ -63,14 +71,15 @@ def _copy(source, target):
 
 
 def _tls_server(*options, name="one", context=None, **more):
-    return Server("--ssl-certfile", f"{name}.pem", "--ssl-keyfile", f"{name}.key", "--no-access-log", *options,
-                  context=context or _context(), **more)
+    return Server("--ssl-certfile", f"{name}.pem", "--ssl-keyfile", f"{name}.key",
+                  "--no-access-log", *options, context=context or _context(), **more)
 
 
 def _strict(what, context=None):
     """A client that takes an end without close_notify for an error."""
     s = socket.create_connection(("127.0.0.1", what.port), timeout=600)
-    return (context or what.context).wrap_socket(s, server_hostname="localhost", suppress_ragged_eofs=False)
+    return (context or what.context).wrap_socket(s, server_hostname="localhost",
+                                                 suppress_ragged_eofs=False)
 
 
 def _all_of(s):
@@ -105,19 +114,23 @@ def _reload(what, *words):
     check(_says(what, *words), f"SIGHUP is answered with {words}: {what.log}")
 
 
-# ---- what is spoken ------------------------------------------------------------------------------------------------------
+# ---- what is spoken
+# ------------------------------------------------------------------------------------------------------
 
 
 def answers_are_those_without_tls():
     def normal(b):
         return re.sub(rb'("id":"|"created":|x-request-id: )[^",\r]*', rb"\1", b, flags=re.I)
 
-    message = {"messages": [{"role": "user", "content": "Tell me a story."}], "max_tokens": 40, "temperature": 0, "seed": 3}
+    message = {"messages": [{"role": "user", "content": "Tell me a story."}], "max_tokens": 40,
+               "temperature": 0, "seed": 3}
     with Server("--no-access-log") as plain:
         check("http://" in plain.log[0], f"{plain.log[0]}")
-        for path, fields in ((CHAT, message), (CHAT, {**message, "stream": True, "stream_options": {"include_usage": True}}),
-                             (COMPLETIONS, {"prompt": PROMPT, "max_tokens": 40, "temperature": 0, "logprobs": 3}),
-                             (COMPLETIONS, {"prompt": "x", "max_tokens": -1}), ("/tokenize", {"prompt": PROMPT}), ("/nowhere", {})):
+        for path, fields in ((CHAT, message), (CHAT, {**message, "stream": True, "stream_options": {
+                "include_usage": True}}), (COMPLETIONS, {"prompt": PROMPT, "max_tokens": 40,
+                                                         "temperature": 0, "logprobs": 3}),
+                             (COMPLETIONS, {"prompt": "x", "max_tokens": -1}),
+                             ("/tokenize", {"prompt": PROMPT}), ("/nowhere", {})):
             got = []
             for s in (plain, server):
                 status, head, body = s.request("POST", path, fields)
@@ -135,12 +148,16 @@ def connections_are_kept_and_end_properly():
             check(s.recv(10000).startswith(b"HTTP/1.1 200"), "one after another")
         s.sendall(GET * 5 + LAST)
         expect(_all_of(s).count(b"HTTP/1.1 200"), 6, "six at once")
-    with _strict(server) as s:  # without a length or chunks the end of the connection is that of the answer
+    # without a length or chunks the end of the connection is that of the answer
+    with _strict(server) as s:
         body = json.dumps({"prompt": PROMPT, "max_tokens": 20, "stream": True}).encode()
-        s.sendall(b"POST %s HTTP/1.0\r\nContent-Length: %d\r\nContent-Type: application/json\r\n\r\n" % (COMPLETIONS.encode(), len(body)) + body)
+        s.sendall(
+            b"POST %s HTTP/1.0\r\nContent-Length: %d\r\nContent-Type: application/json\r\n\r\n"
+            % (COMPLETIONS.encode(), len(body)) + body)
         check(_all_of(s).endswith(b"data: [DONE]\n\n"), "a stream")
     with _strict(server) as s:
-        s.sendall(b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n" + b"x" * 20000)
+        s.sendall(b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n"
+                  + b"x" * 20000)
         check(_all_of(s).startswith(b"HTTP/1.1 413"), "a refusal")
     with _strict(server) as s:
         s.sendall(LAST)
@@ -149,14 +166,16 @@ def connections_are_kept_and_end_properly():
 
 
 def versions_ciphers_and_protocols_are_chosen():
-    for context, version, cipher in ((_context(maximum_version=ssl.TLSVersion.TLSv1_2), "TLSv1.2", "ECDHE-"), (_context(), "TLSv1.3", "TLS_")):
+    for context, version, cipher in ((_context(maximum_version=ssl.TLSVersion.TLSv1_2), "TLSv1.2",
+                                      "ECDHE-"), (_context(), "TLSv1.3", "TLS_")):
         with _strict(server, context) as s:
             expect(s.version(), version, "version")
             check(s.cipher()[0].startswith(cipher), f"cipher {s.cipher()}")
     old = _context(minimum_version=ssl.TLSVersion.TLSv1, maximum_version=ssl.TLSVersion.TLSv1_1)
     old.set_ciphers("ALL:@SECLEVEL=0")
     weak = _context(maximum_version=ssl.TLSVersion.TLSv1_2)
-    weak.set_ciphers("AES128-SHA:AES128-GCM-SHA256:ECDHE-ECDSA-AES128-SHA:DHE-RSA-AES128-GCM-SHA256")
+    weak.set_ciphers(
+        "AES128-SHA:AES128-GCM-SHA256:ECDHE-ECDSA-AES128-SHA:DHE-RSA-AES128-GCM-SHA256")
     h2 = _context()
     h2.set_alpn_protocols(["h2"])
     for context, why in ((old, "TLS 1.1"), (weak, "weak ciphers"), (h2, "HTTP/2 alone")):
@@ -185,8 +204,9 @@ def sessions_are_resumed():
 
 
 def nothing_is_negotiated_again():
-    p = subprocess.Popen(["openssl", "s_client", "-connect", f"127.0.0.1:{server.port}", "-tls1_2", "-CAfile", "one.pem"], stdin=subprocess.PIPE,
-                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    p = subprocess.Popen(["openssl", "s_client", "-connect", f"127.0.0.1:{server.port}", "-tls1_2",
+                          "-CAfile", "one.pem"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT)
     p.stdin.write(b"R\n")
     p.stdin.flush()
     said = p.communicate(timeout=600)[0]
@@ -194,7 +214,8 @@ def nothing_is_negotiated_again():
     expect(server.request("GET", "/health")[0], 200, "others are served")
 
 
-# ---- handshakes that fail ----------------------------------------------------------------------------------------------
+# ---- handshakes that fail
+# ----------------------------------------------------------------------------------------------
 
 
 def _hello():
@@ -224,7 +245,8 @@ def clients_that_vanish_in_the_handshake_harm_nobody():
             time.sleep(.02)
         _leave(left[-1], how)
     _plain(server).close()  # a port that is only tried is no failure
-    check(server.wait(lambda g: g["tls_handshakes_failed_total"] == before + 9), f"{_failed(server) - before} failures")
+    check(server.wait(lambda g: g["tls_handshakes_failed_total"] == before + 9),
+          f"{_failed(server) - before} failures")
     check(server.wait(lambda g: g["http_connections"] <= 1), "connections are gone")
     check(_says(server, "127.0.0.1: TLS failed: "), "it is said")
     for s in left:
@@ -233,13 +255,15 @@ def clients_that_vanish_in_the_handshake_harm_nobody():
 
 def what_is_not_tls_is_cut():
     before = _failed(server)
-    for request in (GET, b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 6000\r\n\r\n" + b"x" * 6000, b"CONNECT x:1 HTTP/1.1\r\n\r\n"):
+    for request in (GET, b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 6000\r\n\r\n"
+                    + b"x" * 6000, b"CONNECT x:1 HTTP/1.1\r\n\r\n"):
         with _plain(server) as s:
             s.sendall(request)
             head, _, body = read_all(s).partition(b"\r\n\r\n")
             check(head.startswith(b"HTTP/1.1 400"), f"{request[:20]}: {head}")
             expect(json.loads(body)["error"]["message"], "this port speaks HTTPS", "the sentence")
-    for junk in (b"\0" * 3000, b"SSH-2.0-x\r\n", bytes(range(256)) * 100, b"\x16\x03\x01\xff\xff" + b"a" * 100, b"\x16\x03\x01\x00\x05\x01\xff\xff\xff\xff"):
+    for junk in (b"\0" * 3000, b"SSH-2.0-x\r\n", bytes(range(256)) * 100,
+                 b"\x16\x03\x01\xff\xff" + b"a" * 100, b"\x16\x03\x01\x00\x05\x01\xff\xff\xff\xff"):
         with _plain(server) as s:
             s.sendall(junk)
             s.settimeout(60)
@@ -247,7 +271,8 @@ def what_is_not_tls_is_cut():
                 with contextlib.suppress(OSError):
                     s.shutdown(socket.SHUT_WR)
             check(b"HTTP" not in read_all(s), f"{junk[:20]}")
-    check(server.wait(lambda g: g["tls_handshakes_failed_total"] == before + 8), f"{_failed(server) - before} failures")
+    check(server.wait(lambda g: g["tls_handshakes_failed_total"] == before + 8),
+          f"{_failed(server) - before} failures")
     check(_says(server, "TLS failed: HTTP without TLS"), "it is said")
     expect(server.request("GET", "/health")[0], 200, "others are served")
 
@@ -311,7 +336,8 @@ def no_descriptor_is_left():
         expect(s.post(COMPLETIONS, prompt="x", max_tokens=1)[0], 200, "and serves")
 
 
-# ---- clients that leave, and slow ones -----------------------------------------------------------------------------
+# ---- clients that leave, and slow ones
+# -----------------------------------------------------------------------------
 
 
 def a_client_that_vanishes_frees_its_rows():
@@ -324,7 +350,8 @@ def a_client_that_vanishes_frees_its_rows():
             if how == "notify":
                 s.setblocking(False)
                 with contextlib.suppress(OSError):
-                    s.unwrap()  # says that nothing follows, and does not wait for the same of the server
+                    # says that nothing follows, and does not wait for the same of the server
+                    s.unwrap()
             else:
                 _leave(s, how)
             begin = time.monotonic()
@@ -342,9 +369,11 @@ def large_bodies_come_whole_to_slow_readers():
     for ending in ("close", "keep-alive"):
         with _plain(server) as s:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32768)
-            s = server.context.wrap_socket(s, server_hostname="localhost", suppress_ragged_eofs=False)
-            s.sendall(b"POST /tokenize HTTP/1.1\r\nHost: x\r\nConnection: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" %
-                      (ending.encode(), len(body)) + body + (GET + LAST if ending != "close" else b""))
+            s = server.context.wrap_socket(s, server_hostname="localhost",
+                                           suppress_ragged_eofs=False)
+            s.sendall(
+                b"POST /tokenize HTTP/1.1\r\nHost: x\r\nConnection: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+                % (ending.encode(), len(body)) + body + (GET + LAST if ending != "close" else b""))
             time.sleep(.5)
             got = _all_of(s).partition(b"\r\n\r\n")[2]
             expect(json.JSONDecoder().raw_decode(got.decode())[0], wanted, "the answer")
@@ -352,18 +381,23 @@ def large_bodies_come_whole_to_slow_readers():
 
 
 def the_load_generator_speaks_tls():
-    load = [sys.executable, os.path.join(ROOT, "bench", "load"), "--url", f"https://localhost:{server.port}", "--num-prompts", "4",
-            "--input-len", "5", "--output-len", "6", "--json"]
-    r = subprocess.run([*load, "--cacert", "one.pem"], stdin=subprocess.DEVNULL, capture_output=True, timeout=600)
+    load = [sys.executable, os.path.join(ROOT, "bench", "load"),
+            "--url", f"https://localhost:{server.port}", "--num-prompts", "4", "--input-len", "5",
+            "--output-len", "6", "--json"]
+    r = subprocess.run([*load, "--cacert", "one.pem"], stdin=subprocess.DEVNULL,
+                       capture_output=True, timeout=600)
     check(r.returncode == 0, f"{r.stderr}")
     f = json.loads(r.stdout)
     expect((f["completed"], f["total_output_tokens"]), (4, 24), "counts")
     for others in (["--cacert", "two.pem"], []):
-        r = subprocess.run([*load, *others], stdin=subprocess.DEVNULL, capture_output=True, timeout=600)
-        check(r.returncode == 1 and b"CERTIFICATE_VERIFY_FAILED" in r.stderr and b"Traceback" not in r.stderr, f"a stranger's: {r.stderr}")
+        r = subprocess.run([*load, *others], stdin=subprocess.DEVNULL, capture_output=True,
+                           timeout=600)
+        check(r.returncode == 1 and b"CERTIFICATE_VERIFY_FAILED" in r.stderr
+              and b"Traceback" not in r.stderr, f"a stranger's: {r.stderr}")
 
 
-# ---- certificates of clients -------------------------------------------------------------------------------------------
+# ---- certificates of clients
+# -------------------------------------------------------------------------------------------
 
 
 def _asks_as(what, own):
@@ -378,10 +412,13 @@ def _asks_as(what, own):
 
 def certificates_of_clients_are_proven():
     for reqs, none in ((1, True), (2, False)):
-        with _tls_server("--ssl-ca-certs", "authority.pem", "--ssl-cert-reqs", reqs, context=_context(own="client")) as s:
-            for own, good in ((None, none), ("client", True), ("late", False), ("stranger", False), ("two", False)):
+        with _tls_server("--ssl-ca-certs", "authority.pem", "--ssl-cert-reqs", reqs,
+                         context=_context(own="client")) as s:
+            for own, good in ((None, none), ("client", True), ("late", False), ("stranger", False),
+                              ("two", False)):
                 expect(_asks_as(s, own), good, f"--ssl-cert-reqs {reqs}, certificate {own}")
-            for why in ("certificate has expired", "unable to get", *(() if none else ("peer did not return a certificate",))):
+            for why in ("certificate has expired", "unable to get",
+                        *(() if none else ("peer did not return a certificate",))):
                 check(_says(s, "TLS failed: ", why), f"{why} is said: {s.log}")
             expect(_failed(s), 3 if none else 4, "failures")
             session = None
@@ -394,7 +431,8 @@ def certificates_of_clients_are_proven():
                 c.close()
 
 
-# ---- files -----------------------------------------------------------------------------------------------------------
+# ---- files
+# -----------------------------------------------------------------------------------------------------------
 
 
 def files_are_read_again_by_a_signal():
@@ -405,10 +443,12 @@ def files_are_read_again_by_a_signal():
         old = _strict(s)
         old.sendall(GET)
         old.recv(10000)
-        body = json.dumps(FOREVER | {"n": 1, "max_tokens": 500, "min_tokens": 500, "stream": True}).encode()
+        body = json.dumps(FOREVER | {"n": 1, "max_tokens": 500, "min_tokens": 500,
+                                     "stream": True}).encode()
         stream = _strict(s)
-        stream.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Api-Key: first-key\r\nContent-Type: application/json\r\n"
-                       b"Content-Length: %d\r\n\r\n" % (COMPLETIONS.encode(), len(body)) + body)
+        stream.sendall(
+            b"POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Api-Key: first-key\r\nContent-Type: application/json\r\n"
+            b"Content-Length: %d\r\n\r\n" % (COMPLETIONS.encode(), len(body)) + body)
         stream.recv(100)
         _copy("two", "used")
         with open("keys", "w") as f:
@@ -423,17 +463,20 @@ def files_are_read_again_by_a_signal():
         old.sendall(LAST)
         check(_all_of(old).startswith(b"HTTP/1.1 200"), "old connections go on")
         check(b"data: [DONE]" in _all_of(stream), "so do streams, whose key is no more")
-        for source, target, words in (("junk", "used.pem", ("used.pem", "stays as it was")), ("junk", "used.key", ("used.key", "stays as it was")),
-                                      ("one.key", "used.key", ("used.key", "mismatch", "stays as it was")),
-                                      (None, "used.pem", ("used.pem", "No such file", "stays as it was")),
-                                      ("junk", "keys", ("keys", "keys stay as they were"))):
+        for source, target, words in (
+                ("junk", "used.pem", ("used.pem", "stays as it was")),
+                ("junk", "used.key", ("used.key", "stays as it was")),
+                ("one.key", "used.key", ("used.key", "mismatch", "stays as it was")),
+                (None, "used.pem", ("used.pem", "No such file", "stays as it was")),
+                ("junk", "keys", ("keys", "keys stay as they were"))):
             if source:
                 shutil.copy(source, target)
             else:
                 os.remove(target)
             _reload(s, *words)
             expect(s.request("GET", "/health")[0], 200, "the old certificate is still there")
-            expect(s.post("/tokenize", {"X-Api-Key": "second-key"}, prompt="x")[0], 200, "so is the key")
+            expect(s.post("/tokenize", {"X-Api-Key": "second-key"}, prompt="x")[0], 200,
+                   "so is the key")
             _copy("two", "used")
         shutil.copy("keys", "kept")
         os.remove("keys")
@@ -456,23 +499,31 @@ def bad_files_and_options_are_named():
     _openssl("pkcs8", "-topk8", "-in", "one.key", "-passout", "pass:secret", "-out", "secret.key")
     os.makedirs("folder.pem", exist_ok=True)
     one = ("--ssl-certfile", "one.pem", "--ssl-keyfile", "one.key")
-    for status, options, *words in ((1, ("--ssl-certfile", "missing.pem"), "missing.pem", "No such file"),
+    for status, options, *words in ((1, ("--ssl-certfile", "missing.pem"), "missing.pem",
+                                     "No such file"),
                                     (1, ("--ssl-certfile", "junk"), "junk", "certificate in PEM"),
                                     (1, ("--ssl-certfile", "empty"), "empty", "certificate in PEM"),
-                                    (1, ("--ssl-certfile", "folder.pem"), "folder.pem", "not a file"),
+                                    (1, ("--ssl-certfile", "folder.pem"), "folder.pem",
+                                     "not a file"),
                                     (1, ("--ssl-certfile", "one.pem"), "one.pem", "private key"),
-                                    (1, ("--ssl-certfile", "one.key"), "one.key", "certificate in PEM"),
+                                    (1, ("--ssl-certfile", "one.key"), "one.key",
+                                     "certificate in PEM"),
                                     (1, (*one[:3], "missing.key"), "missing.key", "No such file"),
                                     (1, (*one[:3], "junk"), "junk", "private key"),
                                     (1, (*one[:3], "two.key"), "two.key", "mismatch"),
                                     (1, (*one[:3], "secret.key"), "secret.key", "passphrase"),
-                                    (1, (*one, "--ssl-ca-certs", "missing.pem", "--ssl-cert-reqs", 1), "missing.pem", "No such file"),
-                                    (1, (*one, "--ssl-ca-certs", "junk", "--ssl-cert-reqs", 1), "junk", "certificates in PEM"),
-                                    (2, (*one, "--ssl-cert-reqs", 2), "--ssl-cert-reqs 2", "--ssl-ca-certs"),
+                                    (1, (*one, "--ssl-ca-certs", "missing.pem", "--ssl-cert-reqs",
+                                         1), "missing.pem", "No such file"),
+                                    (1, (*one, "--ssl-ca-certs", "junk", "--ssl-cert-reqs", 1),
+                                     "junk", "certificates in PEM"),
+                                    (2, (*one, "--ssl-cert-reqs", 2), "--ssl-cert-reqs 2",
+                                     "--ssl-ca-certs"),
                                     (2, (*one, "--ssl-cert-reqs", 3), "--ssl-cert-reqs"),
                                     (2, one[2:], "--ssl-keyfile", "--ssl-certfile"),
-                                    (2, ("--ssl-ca-certs", "one.pem"), "--ssl-ca-certs", "--ssl-certfile"),
-                                    (2, ("--ssl-cert-reqs", 1), "--ssl-cert-reqs", "--ssl-certfile"),
+                                    (2, ("--ssl-ca-certs", "one.pem"), "--ssl-ca-certs",
+                                     "--ssl-certfile"),
+                                    (2, ("--ssl-cert-reqs", 1), "--ssl-cert-reqs",
+                                     "--ssl-certfile"),
                                     (2, (*one, "--host", "0.0.0.0"), "--api-key")):
         expect_error(call("serve", "-m", DEMO, "--port", 0, *options), status, *words)
 
@@ -481,8 +532,10 @@ def what_is_doubtful_is_said():
     with open("both.pem", "w") as f:
         f.write(open("late-server.pem").read() + open("late-server.key").read())
     os.chmod("both.pem", 0o644)
-    with Server("--ssl-certfile", "both.pem", "--ssl-ca-certs", "authority.pem", "--no-access-log", context=_context()) as s:
-        for words in ("both.pem: every user of this machine can read the key", "both.pem: the certificate has expired", "no client is asked"):
+    with Server("--ssl-certfile", "both.pem", "--ssl-ca-certs", "authority.pem", "--no-access-log",
+                context=_context()) as s:
+        for words in ("both.pem: every user of this machine can read the key",
+                      "both.pem: the certificate has expired", "no client is asked"):
             check(any("warning: " in x and words in x for x in s.log), f"{words}: {s.log}")
     check(not any("every user" in x for x in server.log), "and nothing of a key that is kept")
 
@@ -497,7 +550,8 @@ def it_ends_as_without_tls():
     s.process.send_signal(signal.SIGTERM)
     expect(_all_of(idle), b"", "an idle connection ends properly")
     body = read_all(slow)
-    check(b"[DONE]" in body and b'"length"' in body and body.rstrip().endswith(b"0"), "what runs goes on to its end")
+    check(b"[DONE]" in body and b'"length"' in body and body.rstrip().endswith(b"0"),
+          "what runs goes on to its end")
     for c in (slow, idle, shaking):
         c.close()
     expect(s.process.wait(600), 0, "status")

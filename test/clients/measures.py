@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""measures.py - what the measuring programs of others make of the server: lm-eval scores multiple choice, texts and answers as
-`gallop` scores them itself, guidellm counts the tokens and requests that /metrics counts. Run by test/clients/run.
+"""measures.py - what the measuring programs of others make of the server: lm-eval scores
+multiple choice, texts and answers as `gallop` scores them itself, guidellm counts the tokens and
+requests that /metrics counts. Run by test/clients/run.
 """
 import json
 import math
@@ -21,16 +22,19 @@ BOS = "1"
 HEAD = {"Authorization": f"Bearer {KEY}"}
 WORK = tempfile.TemporaryDirectory()
 # Neither asks the hub of models for anything; what they keep goes with the folder.
-os.environ |= {"HF_HOME": WORK.name, "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1",
-               "OPENAI_API_KEY": KEY, "TOKENIZERS_PARALLELISM": "false"}
+os.environ |= {"HF_HOME": WORK.name, "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1",
+               "HF_HUB_DISABLE_TELEMETRY": "1", "OPENAI_API_KEY": KEY,
+               "TOKENIZERS_PARALLELISM": "false"}
 server = Server("--api-key", KEY, "--max-num-seqs", 8, "--enable-tokenizer-info-endpoint")
 BASE = f"http://127.0.0.1:{server.port}"
 
+# wrong on purpose
 CHOICES = [{"text": "Once upon a", "choices": ["time", "table", "green"], "gold": 0},
            {"text": "The sun is in the", "choices": ["shoe", "sky", "because of it"], "gold": 1},
            {"text": "The little girl was very", "choices": ["table", "walked", "happy"], "gold": 2},
-           {"text": "Tom and his mom went to the", "choices": ["park", "said", "very"], "gold": 1}]  # wrong on purpose
-TEXTS = ["Once upon a time there was a little dog.", "The dog liked to play with a red ball.", "Who are you?"]
+           {"text": "Tom and his mom went to the", "choices": ["park", "said", "very"], "gold": 1}]
+TEXTS = ["Once upon a time there was a little dog.", "The dog liked to play with a red ball.",
+         "Who are you?"]
 
 
 def _write(name, text):
@@ -43,8 +47,8 @@ def _write(name, text):
 def _task(name, docs, **fields):
     """A task file of lm-eval's and its documents; JSON is YAML."""
     data = _write(name + ".jsonl", "".join(json.dumps(d) + "\n" for d in docs))
-    _write(name + ".yaml", json.dumps({"task": name, "dataset_path": "json", "dataset_kwargs": {"data_files": {"test": data}},
-                                       "test_split": "test", **fields}))
+    _write(name + ".yaml", json.dumps({"task": name, "dataset_path": "json", "dataset_kwargs": {
+        "data_files": {"test": data}}, "test_split": "test", **fields}))
 
 
 def _evaluate(task, path="/v1/completions", chat=False, **args):
@@ -53,8 +57,10 @@ def _evaluate(task, path="/v1/completions", chat=False, **args):
     from lm_eval.tasks import TaskManager
     tokenizer = {"tokenizer_backend": "none"} if chat else {"tokenizer": DEMO}
     got = lm_eval.simple_evaluate(
-        model="local-chat-completions" if chat else "local-completions", tasks=[task], apply_chat_template=chat, bootstrap_iters=0,
-        model_args={"model": "demo", "base_url": BASE + path, "max_length": 512, "max_retries": 1, **tokenizer, **args},
+        model="local-chat-completions" if chat else "local-completions", tasks=[task],
+        apply_chat_template=chat, bootstrap_iters=0,
+        model_args={"model": "demo", "base_url": BASE + path, "max_length": 512, "max_retries": 1,
+                    **tokenizer, **args},
         task_manager=TaskManager(include_path=WORK.name, include_defaults=False))
     samples = sorted(got["samples"][task], key=lambda s: s["doc_id"])
     return got["results"][task], [s["resps"] for s in samples]
@@ -65,15 +71,17 @@ def _ids(text):
 
 
 def _own_score(before, after, first):
-    """Log-likelihood of the text AFTER behind the ids FIRST and the text BEFORE, from the logits of the program, and whether it is what
-    greedy drawing gives."""
+    """Log-likelihood of the text AFTER behind the ids FIRST and the text BEFORE, from the logits
+    of the program, and whether it is what greedy drawing gives."""
     import numpy
     ids, n = first + _ids(before + after), len(first) + len(_ids(before))
     file = os.path.join(WORK.name, "logits.npy")
-    expect(call("logits", "-m", DEMO, "--ids", ",".join(ids), "--npy", file).returncode, 0, "logits")
+    expect(call("logits", "-m", DEMO, "--ids", ",".join(ids), "--npy", file).returncode, 0,
+           "logits")
     x = numpy.load(file).astype(numpy.float64)
     os.remove(file)
-    log = x - numpy.log(numpy.exp(x - x.max(-1, keepdims=True)).sum(-1, keepdims=True)) - x.max(-1, keepdims=True)
+    log = x - numpy.log(numpy.exp(x - x.max(-1, keepdims=True)).sum(-1, keepdims=True)) - x.max(
+        -1, keepdims=True)
     wanted = [(log[i - 1], int(ids[i])) for i in range(n, len(ids))]
     return sum(row[t] for row, t in wanted), all(row.argmax() == t for row, t in wanted)
 
@@ -83,18 +91,21 @@ def _near(a, b, what):
 
 
 def multiple_choice_is_scored_as_the_logits_say():
-    _task("choices", CHOICES, output_type="multiple_choice", doc_to_text="{{text}}", doc_to_target="gold", doc_to_choice="choices",
-          metric_list=[{"metric": "acc"}])
+    _task("choices", CHOICES, output_type="multiple_choice", doc_to_text="{{text}}",
+          doc_to_target="gold", doc_to_choice="choices", metric_list=[{"metric": "acc"}])
     for args in ({}, {"batch_size": 4}, {"num_concurrent": 8}, {"add_bos_token": True}):
-        own = [[_own_score(d["text"], " " + c, [BOS] if args.get("add_bos_token") else []) for c in d["choices"]] for d in CHOICES]
-        right = [max(range(len(s)), key=lambda i: s[i][0]) == d["gold"] for d, s in zip(CHOICES, own)]
+        own = [[_own_score(d["text"], " " + c, [BOS] if args.get("add_bos_token") else [])
+                for c in d["choices"]] for d in CHOICES]
+        right = [max(range(len(s)), key=lambda i: s[i][0]) == d["gold"] for d,
+                 s in zip(CHOICES, own)]
         check(0 < sum(right) < len(right), f"one is answered as wished, another is not: {right}")
         scores, got = _evaluate("choices", **args)
         expect(scores["acc,none"], sum(right) / len(right), f"accuracy, {args}")
         for d, theirs, ours in zip(CHOICES, got, own):
             for choice, (t,), (score, greedy) in zip(d["choices"], theirs, ours):
                 _near(float(t[0]), score, f"log-likelihood of {d['text']!r} {choice!r}, {args}")
-                expect(str(t[1]), str(greedy), f"whether {choice!r} is the greedy answer to {d['text']!r}, {args}")
+                expect(str(t[1]), str(greedy),
+                       f"whether {choice!r} is the greedy answer to {d['text']!r}, {args}")
 
 
 def the_tokenizer_of_the_server_is_that_of_the_model():
@@ -105,28 +116,36 @@ def the_tokenizer_of_the_server_is_that_of_the_model():
         expect(list(map(str, ids)), _ids(text), "ids")
         expect(remote.decode(ids), text, "their text")
     expect((remote.bos_token_id, remote.eos_token), (int(BOS), "<|end|>"), "tokens by name")
-    rendered = call("render", "-m", DEMO, "--messages", _write("chat.json", json.dumps([{"role": "user", "content": TEXTS[2]}])))
-    named = {"bos_token": remote.bos_token, "eos_token": remote.eos_token}  # which lm-eval itself gives to no template
+    rendered = call("render", "-m", DEMO, "--messages",
+                    _write("chat.json", json.dumps([{"role": "user", "content": TEXTS[2]}])))
+    # which lm-eval itself gives to no template
+    named = {"bos_token": remote.bos_token, "eos_token": remote.eos_token}
     got = remote.apply_chat_template([{"role": "user", "content": TEXTS[2]}], **named)
-    expect(got.rstrip("\n"), rendered.stdout.decode(), "its chat template, behind which lm-eval keeps the end of the line")
+    expect(got.rstrip("\n"), rendered.stdout.decode(),
+           "its chat template, behind which lm-eval keeps the end of the line")
 
 
 def perplexity_is_that_of_ppl():
     """A text in one window, behind BOS."""
     text = " ".join(TEXTS[:2])
-    _task("text", [{"text": text}], output_type="loglikelihood_rolling", doc_to_text="", doc_to_target="{{text}}",
+    _task("text", [{"text": text}], output_type="loglikelihood_rolling", doc_to_text="",
+          doc_to_target="{{text}}",
           metric_list=[{"metric": "byte_perplexity"}, {"metric": "word_perplexity"}])
     own = lines(call("ppl", "-m", DEMO, "--json", "--file", _write("text.txt", text)))[0]
     scores, _ = _evaluate("text")
-    _near(scores["byte_perplexity,none"], math.exp(own["nll"] * own["tokens"] / len(text.encode())), "perplexity a byte")
-    _near(math.log(scores["word_perplexity,none"]), own["nll"] * own["tokens"] / len(text.split()), "perplexity a word")
+    _near(scores["byte_perplexity,none"], math.exp(own["nll"] * own["tokens"] / len(text.encode())),
+          "perplexity a byte")
+    _near(math.log(scores["word_perplexity,none"]), own["nll"] * own["tokens"] / len(text.split()),
+          "perplexity a word")
 
 
 def _answers(name, docs, own, **args):
     """Each second document wants what the program says, the others something else."""
-    _task(name, [{"text": t, "answer": o if i % 2 == 0 else "else"} for i, (t, o) in enumerate(zip(docs, own))],
+    _task(name, [{"text": t, "answer": o if i % 2 == 0 else "else"} for i,
+                 (t, o) in enumerate(zip(docs, own))],
           output_type="generate_until", doc_to_text="{{text}}", doc_to_target="{{answer}}",
-          generation_kwargs={"until": ["\n"], "do_sample": False, "temperature": 0, "max_gen_toks": N},
+          generation_kwargs={"until": ["\n"], "do_sample": False, "temperature": 0,
+                             "max_gen_toks": N},
           metric_list=[{"metric": "exact_match"}])
     scores, got = _evaluate(name, **args)
     expect([r[0][0] if isinstance(r[0], list) else r[0] for r in got], own, f"answers, {args}")
@@ -143,9 +162,11 @@ def answers_are_those_of_run():
 
 
 def chats_are_those_of_run():
-    own = [lines(call("run", "-m", DEMO, "--json", "--chat", "-n", N, "--stop", "\n", t))[0]["text"] for t in TEXTS]
+    own = [lines(call("run", "-m", DEMO, "--json", "--chat", "-n", N, "--stop", "\n", t))[0]["text"]
+           for t in TEXTS]
     for args in ({}, {"num_concurrent": 3}):
-        _answers("chats", TEXTS, own, path="/v1/chat/completions", chat=True, eos_string="<|end|>", **args)
+        _answers("chats", TEXTS, own, path="/v1/chat/completions", chat=True, eos_string="<|end|>",
+                 **args)
 
 
 def _counted():
@@ -157,23 +178,27 @@ def _counted():
 
 def a_load_has_as_many_tokens_as_the_metrics():
     n, tokens = 20, 16
-    data = _write("prompts.jsonl", "".join(json.dumps({"prompt": f"{i} {TEXTS[i % 3]}", "output_tokens_count": tokens}) + "\n"
-                                           for i in range(n)))
+    data = _write("prompts.jsonl", "".join(json.dumps(
+        {"prompt": f"{i} {TEXTS[i % 3]}", "output_tokens_count": tokens}) + "\n" for i in range(n)))
     report = os.path.join(WORK.name, "report.json")
     before = _counted()
-    r = subprocess.run([sys.executable, "-m", "guidellm", "benchmark", "run", "--target", BASE, "--model", "demo", "--processor", DEMO,
-                        "--backend-args", json.dumps({"api_key": KEY}), "--data", data, "--rate-type", "concurrent", "--rate", "4",
-                        "--max-requests", str(n), "--output-path", report, "--disable-progress", "--disable-console-outputs"],
-                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100)
+    r = subprocess.run([sys.executable, "-m", "guidellm", "benchmark", "run", "--target", BASE,
+                        "--model", "demo", "--processor", DEMO, "--backend-args",
+                        json.dumps({"api_key": KEY}), "--data", data, "--rate-type", "concurrent",
+                        "--rate", "4", "--max-requests", str(n), "--output-path", report,
+                        "--disable-progress", "--disable-console-outputs"], stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, text=True, timeout=100)
     check(r.returncode == 0, f"guidellm ends well:\n{r.stdout[-2000:]}")
     after = _counted()
     with open(report, encoding="utf-8") as f:
         b = json.load(f)["benchmarks"][0]
     made, prompt, answer = (y - x for x, y in zip(before, after))
-    expect((b["request_totals"]["successful"], b["request_totals"]["total"]), (n, n), "requests, as guidellm counts")
+    expect((b["request_totals"]["successful"], b["request_totals"]["total"]), (n, n),
+           "requests, as guidellm counts")
     probes = made - n  # each of its processes asks for a token before it begins
     check(probes >= 1, f"it asks before it begins: {made} requests of {n}")
-    theirs = [b["metrics"][k]["successful"]["total_sum"] for k in ("prompt_token_count", "output_token_count")]
+    theirs = [b["metrics"][k]["successful"]["total_sum"]
+              for k in ("prompt_token_count", "output_token_count")]
     expect(theirs[1], n * tokens, "tokens of answers, as guidellm counts")
     expect(answer, theirs[1] + probes, "tokens of answers, as the server counts")
     size = len(call("tokenize", "-m", DEMO, "Test connection").stdout.split(b","))

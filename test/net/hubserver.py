@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""hubserver.py - a hub of one's own: the three requests of the Hugging Face hub that a download needs, and their mishaps.
+"""hubserver.py - a hub of one's own: the three requests of the Hugging Face hub that a download
+needs, and their mishaps.
 
-Two servers on two ports of this machine: `hub` lists files and answers for small ones itself; for large ones (*.safetensors,
-*.bin, *.gguf) it redirects to `cdn`, as the real one does. Every request is kept in `log`. What goes wrong is a property of the
-repository. Standard library only.
+Two servers on two ports of this machine: `hub` lists files and answers for small ones itself;
+for large ones (*.safetensors, *.bin, *.gguf) it redirects to `cdn`, as the real one does. Every
+request is kept in `log`. What goes wrong is a property of the repository. Standard library only.
 """
 import hashlib
 import json
@@ -28,8 +29,10 @@ class Repo:
         self.listed = None          # other names than those of the files
         self.token = None           # the one that is let in
         self.gated = False          # its files need the token, its list does not
-        self.cut = {}               # file -> lengths after which the connection is cut, one a request
-        self.stall = {}             # file -> lengths after which nothing comes any more, one a request
+        # file -> lengths after which the connection is cut, one a request
+        self.cut = {}
+        # file -> lengths after which nothing comes any more, one a request
+        self.stall = {}
         self.busy = 0               # so many requests are answered 503 first
         self.wrong = set()          # files whose bytes are not those of their hash
         self.size = {}              # file -> the length that is claimed
@@ -49,7 +52,8 @@ class Repo:
 
     def hash(self, name):
         data = self.files[name]
-        return self.etag.get(name) or (hashlib.sha256(data).hexdigest() if self.is_large(name) else git_sha1(data))
+        return self.etag.get(name) or (hashlib.sha256(data).hexdigest() if self.is_large(name)
+                                       else git_sha1(data))
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -133,7 +137,8 @@ class Hub(Handler):
             return self.tree(world.repos.get("/".join(path[3:5])), path[6])
         if len(raw) >= 6 and raw[3] == "resolve":
             file = "/".join(unquote(x).replace("/", "%2F") for x in raw[5:])
-            return self.resolve(world.repos.get("/".join(path[1:3])), "/".join(path[1:3]), unquote(raw[4]), file)
+            return self.resolve(world.repos.get("/".join(path[1:3])), "/".join(path[1:3]),
+                                unquote(raw[4]), file)
         return self.refuse(404)
 
     def may_not(self, repo, listing=False):
@@ -159,8 +164,8 @@ class Hub(Handler):
         if revision not in repo.refs:
             return self.refuse(404, "RevisionNotFound", "Invalid rev id: " + revision)
         names = repo.listed if repo.listed is not None else sorted(repo.files)
-        body = {"_id": "1", "id": name, "private": False, "sha": repo.refs[revision], "gated": repo.gated,
-                "siblings": [{"rfilename": x} for x in names]}
+        body = {"_id": "1", "id": name, "private": False, "sha": repo.refs[revision],
+                "gated": repo.gated, "siblings": [{"rfilename": x} for x in names]}
         return self.reply(200, [("Content-Type", "application/json")], json.dumps(body).encode())
 
     # Not asked for by the program; huggingface_hub does.
@@ -183,7 +188,8 @@ class Hub(Handler):
             return self.refuse(404, "RevisionNotFound")
         if file not in repo.files:
             return self.refuse(404, "EntryNotFound")
-        headers = [("X-Repo-Commit", repo.claims or repo.refs[revision]), ("ETag", '"%s"' % repo.hash(file))]
+        headers = [("X-Repo-Commit", repo.claims or repo.refs[revision]),
+                   ("ETag", '"%s"' % repo.hash(file))]
         where = "%s/%s/%s?signature=secret" % (repo.cdn or self.server.world.cdn_url, name, file)
         if file in repo.moved:
             return self.reply(302, [headers[0], ("Location", where)])
@@ -202,7 +208,8 @@ class Cdn(Handler):
         path = unquote(self.path.split("?")[0]).split("/")
         repo = self.server.world.repos["/".join(path[1:3])]
         file = "/".join(path[3:])
-        return self.send_file(repo, file, [("ETag", '"%s"' % (repo.hash(file) if file in repo.moved else "cdn-has-its-own"))])
+        return self.send_file(repo, file, [
+            ("ETag", '"%s"' % (repo.hash(file) if file in repo.moved else "cdn-has-its-own"))])
 
 
 class Server(ThreadingHTTPServer):
@@ -223,12 +230,14 @@ class World:
             server.world = self
         if tls:
             self.servers[0].socket = tls.wrap_socket(self.servers[0].socket, server_side=True)
-        self.url = "%s://127.0.0.1:%d" % ("https" if tls else "http", self.servers[0].server_address[1])
+        self.url = "%s://127.0.0.1:%d" % ("https" if tls else "http",
+                                          self.servers[0].server_address[1])
         self.cdn_url = "http://127.0.0.1:%d" % self.servers[1].server_address[1]
 
     def __enter__(self):
         for server in self.servers:
-            threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+            threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05},
+                             daemon=True).start()
         return self
 
     def __exit__(self, *args):
@@ -244,5 +253,6 @@ class World:
         """The requests for a repository so far, as (kind, method, path, headers)."""
         with self.lock:
             found = [x for x in self.log if ("/" + name + "/") in x[2]]
-        return [x for x in found if (kind is None or x[0] == kind) and (method is None or x[1] == method) and
-                (file is None or x[2].split("?")[0].endswith("/" + file))]
+        return [x for x in found
+                if (kind is None or x[0] == kind) and (method is None or x[1] == method)
+                and (file is None or x[2].split("?")[0].endswith("/" + file))]

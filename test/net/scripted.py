@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""scripted.py - a checkpoint that says what it is told to: each of its tokens is followed by one certain token.
+"""scripted.py - a checkpoint that says what it is told to: each of its tokens is followed by one
+certain token.
 
-An ordinary Llama of one layer that adds nothing, whose embedding is the identity and whose head is the table of successors. A
-script is a list of texts, each a token of its own, so no text may stand in two scripts or be a byte; it is said when the prompt ends with the
-first of them. All else is bytes. Standard library only.
+An ordinary Llama of one layer that adds nothing, whose embedding is the identity and whose head
+is the table of successors. A script is a list of texts, each a token of its own, so no text may
+stand in two scripts or be a byte; it is said when the prompt ends with the first of them. All
+else is bytes. Standard library only.
 """
 import array
 import json
@@ -37,7 +39,8 @@ def write_safetensors(path, tensors):
 def make(folder, scripts, template, special=(), context=2048):
     """Writes the checkpoint. SPECIAL: the texts that are special tokens."""
     texts = [EOS] + [text for script in scripts for text in script]
-    assert len(set(texts)) == len(texts), f"stands in two places: {[x for x in texts if texts.count(x) > 1]}"
+    assert len(set(texts)) == len(
+        texts), f"stands in two places: {[x for x in texts if texts.count(x) > 1]}"
     ids = {text: 256 + i for i, text in enumerate(texts)}
     size = (256 + len(texts) + 63) // 64 * 64
     follows = {i: ids[EOS] for i in range(size)}
@@ -60,21 +63,25 @@ def make(folder, scripts, template, special=(), context=2048):
                layer + "post_attention_layernorm.weight": ones(size)}
     for name, rows, columns in (("self_attn.q_proj", 64, size), ("self_attn.k_proj", 64, size),
                                 ("self_attn.v_proj", 64, size), ("self_attn.o_proj", size, 64),
-                                ("mlp.gate_proj", 64, size), ("mlp.up_proj", 64, size), ("mlp.down_proj", size, 64)):
+                                ("mlp.gate_proj", 64, size), ("mlp.up_proj", 64, size),
+                                ("mlp.down_proj", size, 64)):
         tensors[f"{layer}{name}.weight"] = matrix(rows, columns)
-    added = [{"id": i, "content": text, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
-              "special": text in special or text == EOS} for text, i in ids.items()]
-    files = {
-        "config.json": {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": size, "vocab_size": size,
-                        "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2,
-                        "head_dim": 32, "hidden_act": "silu", "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
-                        "max_position_embeddings": context, "tie_word_embeddings": False, "eos_token_id": ids[EOS]},
-        "tokenizer.json": {"version": "1.0", "added_tokens": added, "normalizer": None,
-                           "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True},
-                           "post_processor": None, "decoder": {"type": "ByteLevel"},
-                           "model": {"type": "BPE", "vocab": {x: i for i, x in enumerate(byte_letters())}, "merges": []}},
-        "tokenizer_config.json": {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": EOS, "chat_template": template},
-    }
+    added = [{"id": i, "content": text, "single_word": False, "lstrip": False, "rstrip": False,
+              "normalized": False, "special": text in special or text == EOS} for text,
+             i in ids.items()]
+    files = {"config.json": {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": size,
+        "vocab_size": size, "intermediate_size": 64, "num_hidden_layers": 1,
+        "num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 32, "hidden_act": "silu",
+        "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "max_position_embeddings": context,
+        "tie_word_embeddings": False, "eos_token_id": ids[EOS]}, "tokenizer.json": {
+            "version": "1.0", "added_tokens": added, "normalizer": None,
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True},
+            "post_processor": None, "decoder": {"type": "ByteLevel"},
+            "model": {"type": "BPE", "vocab": {x: i for i, x in enumerate(byte_letters())},
+                      "merges": []}},
+             "tokenizer_config.json": {"tokenizer_class": "PreTrainedTokenizerFast",
+                                       "eos_token": EOS, "chat_template": template},}
     os.makedirs(folder, exist_ok=True)
     for name, value in files.items():
         with open(os.path.join(folder, name), "w", encoding="utf-8") as f:

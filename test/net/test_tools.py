@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""test_tools.py - calls of tools and reasoning in the answers of `gallop serve`: models that say what scripted.py has them say, of
-each family, streaming and whole. Standard library only; GALLOP_BIN names the program.
+"""test_tools.py - calls of tools and reasoning in the answers of `gallop serve`: models that say
+what scripted.py has them say, of each family, streaming and whole. Standard library only;
+GALLOP_BIN names the program.
 """
 import http.client
 import json
@@ -19,26 +20,34 @@ faults, count = [], 0
 
 # The last message is written last, so that its text begins the script that is said.
 # As Qwen's do, it takes contents for text, whatever is beside them.
-HERMES = ("{# <tool_call> arguments </think> #}{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.content + '' }}"
-          "{% for c in m.tool_calls %}[{{ c.function.arguments.city }}]{% endfor %}{% endfor %}")
+HERMES = (
+    "{# <tool_call> arguments </think> #}{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.content + '' }}"
+    "{% for c in m.tool_calls %}[{{ c.function.arguments.city }}]{% endfor %}{% endfor %}")
 HARMONY = "{# <|channel|> <|message|> #}{{ tools }}{% for m in messages %}{{ m.content }}{% endfor %}"
 PLAIN = "{% for m in messages %}{{ m.content }}{% endfor %}"
 SCRIPTS = [
-    ["<call>", "Let ", "me see.\n", "<tool", "_call>\n{\"na", "me\": \"get_", "weather\", \"argu", "ments\": {\"city\": ", "\"Par",
+    ["<call>", "Let ", "me see.\n", "<tool", "_call>\n{\"na", "me\": \"get_", "weather\", \"argu",
+     "ments\": {\"city\": ", "\"Par",
      "is\"", "}}\n</tool_call>"],
-    ["<two>", "<tool_call>{\"name\": \"f\", ", "\"arguments\": {}}", "</tool_call>", "\n", "<tool_call>{\"name\"", ": \"g\", \"arguments\"",
+    ["<two>", "<tool_call>{\"name\": \"f\", ", "\"arguments\": {}}", "</tool_call>", "\n",
+     "<tool_call>{\"name\"", ": \"g\", \"arguments\"",
      ": {\"x\": [1,", " 2]}", "}</tool_call>\n"],
     ["<none>", "<tool_call>", "nothing", "</tool_call> of it"],
     ["<think>\n", "Hm, ", "well.", "\n</thi", "nk>\n\n", "Pari", "s."],
-    ["<both>", "<think>\nHm.", "\n</think>\n\n<tool_call>{\"name\": \"f\",", " \"arguments\": {\"a\": 1}}</tool_call>"],
+    ["<both>", "<think>\nHm.", "\n</think>\n\n<tool_call>{\"name\": \"f\",",
+     " \"arguments\": {\"a\": 1}}</tool_call>"],
     ["<llama>", "{\"name\": ", "\"get_weather\"", ", \"parameters\": {\"city\"", ": \"Rome\"}}"],
     ["<mistral>", "[TOOL_CALLS]", "get_", "weather[ARGS]", "{\"city\": \"", "Oslo\"}"],
-    ["<phi>", "functools[{\"name\": \"get_weather\", ", "\"arguments\": {\"city\": ", "\"Bonn\"}", "}]"],
-    ["<|start|>assistant", "<|channel|>", "analysis", "<|message|>", "Hm.", "<|end|>", "<|start|>", "assistant<|channel|>commentary",
-     " to=functions.get_weather", " <|constrain|>json", "<|message|>{\"city\"", ": \"Bern\"}", "<|call|>", "never said"],
+    ["<phi>", "functools[{\"name\": \"get_weather\", ", "\"arguments\": {\"city\": ", "\"Bonn\"}",
+     "}]"],
+    ["<|start|>assistant", "<|channel|>", "analysis", "<|message|>", "Hm.", "<|end|>", "<|start|>",
+     "assistant<|channel|>commentary",
+     " to=functions.get_weather", " <|constrain|>json", "<|message|>{\"city\"", ": \"Bern\"}",
+     "<|call|>", "never said"],
 ]
 SPECIAL = ["[TOOL_CALLS]", "<|channel|>", "<|message|>", "<|end|>", "<|start|>", "<|call|>"]
-TOOLS = [{"type": "function", "function": {"name": n, "parameters": {"type": "object"}}} for n in ("get_weather", "f", "g")]
+TOOLS = [{"type": "function", "function": {"name": n, "parameters": {"type": "object"}}}
+         for n in ("get_weather", "f", "g")]
 
 
 def check(good, what, *details):
@@ -51,8 +60,9 @@ def check(good, what, *details):
 
 class Server:
     def __init__(self, model, *args):
-        self.process = subprocess.Popen([GALLOP, "serve", "-m", model, "--port", "0", "--dtype", "fp32", "--threads", "1", *args],
-                                        stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([GALLOP, "serve", "-m", model, "--port", "0", "--dtype",
+                                         "fp32", "--threads", "1", *args], stderr=subprocess.PIPE,
+                                        text=True)
         self.lines, self.port = "", None
         while self.port is None:
             line = self.process.stderr.readline()
@@ -80,15 +90,18 @@ class Server:
 
     def ask(self, text, stream=False, messages=None, **fields):
         """Status and body: an object, or the list of a stream's events."""
-        body = {"messages": messages or [{"role": "user", "content": text}], "temperature": 0, "stream": stream, **fields}
+        body = {"messages": messages or [{"role": "user", "content": text}], "temperature": 0,
+                "stream": stream, **fields}
         link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
-        link.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
+        link.request("POST", "/v1/chat/completions", json.dumps(body),
+                     {"Content-Type": "application/json"})
         answer = link.getresponse()
         data = answer.read().decode()
         link.close()
         if not stream or answer.status != 200:
             return answer.status, json.loads(data)
-        return answer.status, [json.loads(x[6:]) for x in data.split("\n\n") if x.startswith("data: {")]
+        return answer.status, [json.loads(x[6:]) for x in data.split("\n\n")
+                               if x.startswith("data: {")]
 
 
 def joined(events):
@@ -103,9 +116,11 @@ def joined(events):
             for call in delta.get("tool_calls", []):
                 if "id" in call:
                     check(call["index"] == len(message["tool_calls"]), "calls are numbered", call)
-                    message["tool_calls"].append({"id": call["id"], "type": call["type"], "function": dict(call["function"])})
+                    message["tool_calls"].append({"id": call["id"], "type": call["type"],
+                                                  "function": dict(call["function"])})
                 else:
-                    message["tool_calls"][call["index"]]["function"]["arguments"] += call["function"]["arguments"]
+                    message["tool_calls"][call["index"]]["function"]["arguments"] += call[
+                        "function"]["arguments"]
     return message, reason
 
 
@@ -119,12 +134,16 @@ def says(server, what, text, content=None, calls=(), reasoning=None, reason=None
     message = whole["choices"][0]["message"]
     events = server.ask(text, stream=True, **fields)[1]
     streamed, streamed_reason = joined(events)
-    for form, m, r in (("whole", message, whole["choices"][0]["finish_reason"]), ("stream", streamed, streamed_reason)):
-        found = [(c["function"]["name"], c["function"]["arguments"]) for c in m.get("tool_calls") or []]
-        check((m.get("content") or None, m.get("reasoning"), found, r) == (content, reasoning, list(calls), reason),
-              f"{what}, {form}", m, r)
-    check("tool_calls" not in message or message["tool_calls"], f"{what}: an empty list is left out")
-    check(events[0]["choices"][0]["delta"].get("role") == "assistant", f"{what}: the role comes first", events[0])
+    for form, m, r in (("whole", message, whole["choices"][0]["finish_reason"]),
+                       ("stream", streamed, streamed_reason)):
+        found = [(c["function"]["name"], c["function"]["arguments"]) for c in m.get("tool_calls")
+                 or []]
+        check((m.get("content") or None, m.get("reasoning"), found,
+               r) == (content, reasoning, list(calls), reason), f"{what}, {form}", m, r)
+    check("tool_calls" not in message or message["tool_calls"],
+          f"{what}: an empty list is left out")
+    check(events[0]["choices"][0]["delta"].get("role") == "assistant",
+          f"{what}: the role comes first", events[0])
     return message, events
 
 
@@ -134,86 +153,119 @@ def hermes(model):
         call = [("get_weather", '{"city": "Paris"}')]
         for _ in range(100):  # tokens that come faster than they are sent share an event
             message, events = says(s, "a call", "<call>", "Let me see.", call, tools=TOOLS)
-            parts = [c["function"]["arguments"] for e in events for x in e["choices"] for c in x["delta"].get("tool_calls", [])]
+            parts = [c["function"]["arguments"] for e in events for x in e["choices"]
+                     for c in x["delta"].get("tool_calls", [])]
             if len(parts) > 2:
                 break
         check(len(parts) > 2, "arguments come in pieces", parts)
         check(re.fullmatch(r"call_\w{24}", message["tool_calls"][0]["id"]), "an id", message)
         says(s, "two calls", "<two>", None, [("f", "{}"), ("g", '{"x": [1, 2]}')], tools=TOOLS)
-        says(s, "one call only", "<two>", None, [("f", "{}")], tools=TOOLS, parallel_tool_calls=False)
+        says(s, "one call only", "<two>", None, [("f", "{}")], tools=TOOLS,
+             parallel_tool_calls=False)
         says(s, "no call", "<none>", "<tool_call>nothing</tool_call> of it", tools=TOOLS)
-        says(s, "no tools", "<two>", '<tool_call>{"name": "f", "arguments": {}}</tool_call>\n<tool_call>{"name": "g", "arguments": '
-             '{"x": [1, 2]}}</tool_call>\n')
-        says(s, "tool_choice none", "<none>", "<tool_call>nothing</tool_call> of it", tools=TOOLS, tool_choice="none")
+        says(
+            s, "no tools", "<two>",
+            '<tool_call>{"name": "f", "arguments": {}}</tool_call>\n<tool_call>{"name": "g", "arguments": '
+            '{"x": [1, 2]}}</tool_call>\n')
+        says(s, "tool_choice none", "<none>", "<tool_call>nothing</tool_call> of it", tools=TOOLS,
+             tool_choice="none")
         says(s, "reasoning", "<think>\n", "Paris.", reasoning="Hm, well.")
         says(s, "reasoning left out", "<think>\n", "Paris.", include_reasoning=False)
-        says(s, "reasoning and a call", "<both>", None, [("f", '{"a": 1}')], reasoning="Hm.", tools=TOOLS)
-        says(s, "cut inside of a call", "<call>", "Let me see.", [("get_weather", '{"city": ')], reason="length", tools=TOOLS,
-             max_tokens=7)
-        says(s, "a stop string inside of a call's arguments", "<call>", "Let me see.", reason="stop", tools=TOOLS, stop=["Par"])
-        says(s, "a stop string inside of a call's name", "<call>", "Let me see.", reason="stop", tools=TOOLS, stop="weather")
+        says(s, "reasoning and a call", "<both>", None, [("f", '{"a": 1}')], reasoning="Hm.",
+             tools=TOOLS)
+        says(s, "cut inside of a call", "<call>", "Let me see.", [("get_weather", '{"city": ')],
+             reason="length", tools=TOOLS, max_tokens=7)
+        says(s, "a stop string inside of a call's arguments", "<call>", "Let me see.",
+             reason="stop", tools=TOOLS, stop=["Par"])
+        says(s, "a stop string inside of a call's name", "<call>", "Let me see.", reason="stop",
+             tools=TOOLS, stop="weather")
         par = s.post("/tokenize", prompt="\"Par")["tokens"]
-        says(s, "a stop token inside of a call's arguments", "<call>", "Let me see.", reason="stop", tools=TOOLS, stop_token_ids=par)
-        says(s, "a stop token that does not come", "<both>", None, [("f", '{"a": 1}')], reasoning="Hm.", tools=TOOLS, stop_token_ids=par)
-        says(s, "a stop string inside of a second call", "<two>", None, [("f", "{}")], tools=TOOLS, stop=["[1,"])
-        says(s, "a stop string that does not come", "<two>", None, [("f", "{}"), ("g", '{"x": [1, 2]}')], tools=TOOLS, stop=["never"])
-        says(s, "a limit inside of a call, with a stop string that does not come", "<call>", "Let me see.",
-             [("get_weather", '{"city": ')], reason="length", tools=TOOLS, max_tokens=7, stop=["never"])
-        says(s, "cut inside of reasoning", "<think>\n", None, reasoning="Hm, ", reason="length", max_tokens=1)
+        says(s, "a stop token inside of a call's arguments", "<call>", "Let me see.", reason="stop",
+             tools=TOOLS, stop_token_ids=par)
+        says(s, "a stop token that does not come", "<both>", None, [("f", '{"a": 1}')],
+             reasoning="Hm.", tools=TOOLS, stop_token_ids=par)
+        says(s, "a stop string inside of a second call", "<two>", None, [("f", "{}")], tools=TOOLS,
+             stop=["[1,"])
+        says(s, "a stop string that does not come", "<two>", None,
+             [("f", "{}"), ("g", '{"x": [1, 2]}')], tools=TOOLS, stop=["never"])
+        says(s, "a limit inside of a call, with a stop string that does not come", "<call>",
+             "Let me see.", [("get_weather", '{"city": ')], reason="length", tools=TOOLS,
+             max_tokens=7, stop=["never"])
+        says(s, "cut inside of reasoning", "<think>\n", None, reasoning="Hm, ", reason="length",
+             max_tokens=1)
         whole = s.ask("<call>", tools=TOOLS, tool_choice="none")[1]["usage"]["prompt_tokens"]
-        check(whole < s.ask("<call>", tools=TOOLS)[1]["usage"]["prompt_tokens"], "without a choice tools are not written")
+        check(whole < s.ask("<call>", tools=TOOLS)[1]["usage"]["prompt_tokens"],
+              "without a choice tools are not written")
         events = s.ask("<call>", stream=True, tools=TOOLS, logprobs=True)[1]
-        check(sum(len((x["logprobs"] or {}).get("content", [])) for e in events for x in e["choices"]) == 11, "logprobs of all tokens")
-        history = [{"role": "user", "content": "u"}, {"role": "assistant", "content": None, "tool_calls": [
-            {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": "{\"city\": \"Lima\"}"}}]},
-            {"role": "tool", "tool_call_id": "call_1", "content": "<none>"}]
+        check(sum(len((x["logprobs"] or {}).get("content", [])) for e in events
+                  for x in e["choices"]) == 11, "logprobs of all tokens")
+        history = [{"role": "user", "content": "u"},
+                   {"role": "assistant", "content": None, "tool_calls": [
+                       {"id": "call_1", "type": "function",
+                        "function": {"name": "get_weather", "arguments": "{\"city\": \"Lima\"}"}}]},
+                   {"role": "tool", "tool_call_id": "call_1", "content": "<none>"}]
         status, answer = s.ask(None, messages=history, tools=TOOLS)
-        check(status == 200 and "nothing" in answer["choices"][0]["message"]["content"], "a call and its result", answer)
+        check(status == 200 and "nothing" in answer["choices"][0]["message"]["content"],
+              "a call and its result", answer)
         for fields, param in (({"tools": TOOLS, "tool_choice": "required"}, "tool_choice"),
-                              ({"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "f"}}}, "tool_choice"),
+                              ({"tools": TOOLS, "tool_choice": {
+                                  "type": "function", "function": {"name": "f"}}}, "tool_choice"),
                               ({"tools": TOOLS, "tool_choice": "some"}, "tool_choice"),
                               ({"tools": [{"type": "web_search"}]}, "tools"),
                               ({"tools": [{"type": "function", "function": {}}]}, "tools"),
                               ({"tools": TOOLS * 342}, "tools"),
                               ({"parallel_tool_calls": 1}, "parallel_tool_calls")):
             status, answer = s.ask("<none>", **fields)
-            check(status == 400 and answer["error"]["param"] == param, "refused", fields, status, answer)
+            check(status == 400 and answer["error"]["param"] == param, "refused", fields, status,
+                  answer)
 
 
 def families(model):
-    for parser, text, city in (("llama3_json", "<llama>", "Rome"), ("mistral", "<mistral>", "Oslo"), ("phi4_mini_json", "<phi>", "Bonn")):
+    for parser, text, city in (("llama3_json", "<llama>", "Rome"), ("mistral", "<mistral>", "Oslo"),
+                               ("phi4_mini_json", "<phi>", "Bonn")):
         with Server(model, "--tool-call-parser", parser, "--reasoning-parser", "none") as s:
-            message, _ = says(s, parser, text, None, [("get_weather", json.dumps({"city": city}))], tools=TOOLS)
-            check(len(message["tool_calls"][0]["id"]) == (9 if parser == "mistral" else 29), "length of an id", message)
+            message, _ = says(s, parser, text, None, [("get_weather", json.dumps({"city": city}))],
+                              tools=TOOLS)
+            check(len(message["tool_calls"][0]["id"]) == (9 if parser == "mistral" else 29),
+                  "length of an id", message)
             says(s, "reasoning is content", "<think>\n", "Hm, well.\n</think>\n\nParis.")
     with Server(model, "--reasoning-field", "reasoning_content") as s:
         message = s.ask("<think>\n")[1]["choices"][0]["message"]
-        check(message.get("reasoning_content") == "Hm, well." and "reasoning" not in message, "another name", message)
-    with Server(model, "--enable-auto-tool-choice") as s:  # which vLLM wants for what is on by itself
-        says(s, "a call, with vLLM's option", "<call>", "Let me see.", [("get_weather", '{"city": "Paris"}')], tools=TOOLS)
+        check(message.get("reasoning_content") == "Hm, well." and "reasoning" not in message,
+              "another name", message)
+    # which vLLM wants for what is on by itself
+    with Server(model, "--enable-auto-tool-choice") as s:
+        says(s, "a call, with vLLM's option", "<call>", "Let me see.",
+             [("get_weather", '{"city": "Paris"}')], tools=TOOLS)
     with Server(model, "--tool-call-parser", "none") as s:
         says(s, "calls as text", "<none>", "<tool_call>nothing</tool_call> of it", tools=TOOLS)
 
 
 def harmony(model):
     with Server(model) as s:
-        check("read as openai, reasoning as openai_gptoss" in s.lines, "the choice is told", s.lines)
-        says(s, "harmony", "<|start|>assistant", None, [("get_weather", '{"city": "Bern"}')], reasoning="Hm.", tools=TOOLS)
+        check("read as openai, reasoning as openai_gptoss" in s.lines, "the choice is told",
+              s.lines)
+        says(s, "harmony", "<|start|>assistant", None, [("get_weather", '{"city": "Bern"}')],
+             reasoning="Hm.", tools=TOOLS)
 
 
 def plain(model):
     with Server(model) as s:
         says(s, "no marks are known", "<none>", "<tool_call>nothing</tool_call> of it")
         status, answer = s.ask("<none>", tools=TOOLS)
-        check(status == 400 and "does not write them" in answer["error"]["message"], "tools that nobody writes", answer)
-    run = subprocess.run([GALLOP, "serve", "-m", model, "--port", "0", "--tool-call-parser", "hermes2"], capture_output=True, text=True)
-    check(run.returncode == 2 and "expected auto, none, hermes" in run.stderr, "a name that is not known", run)
+        check(status == 400 and "does not write them" in answer["error"]["message"],
+              "tools that nobody writes", answer)
+    run = subprocess.run([GALLOP, "serve", "-m", model, "--port", "0", "--tool-call-parser",
+                          "hermes2"], capture_output=True, text=True)
+    check(run.returncode == 2 and "expected auto, none, hermes" in run.stderr,
+          "a name that is not known", run)
 
 
 def main():
     folder = tempfile.mkdtemp(prefix="gallop-tools-")
     try:
-        for name, template, tests in (("hermes", HERMES, (hermes, families)), ("harmony", HARMONY, (harmony,)), ("plain", PLAIN, (plain,))):
+        for name, template, tests in (("hermes", HERMES, (hermes, families)),
+                                      ("harmony", HARMONY, (harmony,)), ("plain", PLAIN, (plain,))):
             model = os.path.join(folder, name)
             scripted.make(model, SCRIPTS, template, SPECIAL)
             for test in tests:

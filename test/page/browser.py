@@ -1,4 +1,5 @@
-"""browser.py - a headless Chromium, driven over the DevTools protocol through two pipes. Standard library only.
+"""browser.py - a headless Chromium, driven over the DevTools protocol through two pipes.
+Standard library only.
 
 https://chromedevtools.github.io/devtools-protocol/ - messages are JSON, each followed by a NUL.
 """
@@ -31,17 +32,19 @@ class Browser:
         self.changed = threading.Condition()
         to_browser, self.out = os.pipe()
         self.inp, from_browser = os.pipe()
-        flags = ["--headless", "--remote-debugging-pipe", f"--user-data-dir={self.folder}", "--no-first-run",
-                 "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--hide-scrollbars",
-                 "--disable-dev-shm-usage", "--lang=en-GB"]
+        flags = ["--headless", "--remote-debugging-pipe", f"--user-data-dir={self.folder}",
+                 "--no-first-run", "--disable-gpu", "--disable-background-networking",
+                 "--disable-component-update", "--hide-scrollbars", "--disable-dev-shm-usage",
+                 "--lang=en-GB"]
         if os.geteuid() == 0:
             flags.append("--no-sandbox")
 
         # The browser reads descriptor 3 and writes 4, whatever numbers the pipes have here.
         shell = f'exec 3<&{to_browser} 4>&{from_browser}; exec "$0" "$@"'
         self.process = subprocess.Popen(["bash", "-c", shell, binary, *flags, "about:blank"],
-                                        pass_fds=(to_browser, from_browser), stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                                        pass_fds=(to_browser, from_browser),
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL)
         os.close(to_browser)
         os.close(from_browser)
         threading.Thread(target=self._read, daemon=True).start()
@@ -90,15 +93,18 @@ class Browser:
 
 
 class Page:
-    """A tab with a storage of its own. What the browser complains of is in `complaints`, addresses in `asked`."""
+    """A tab with a storage of its own. What the browser complains of is in `complaints`,
+    addresses in `asked`."""
 
     def __init__(self, browser, width=1200, height=800, context=None):
         self.browser = browser
         self.complaints, self.asked, self.dialogs = [], [], []
         self.owns = context is None
         self.context = context or browser.call("Target.createBrowserContext")["browserContextId"]
-        self.target = browser.call("Target.createTarget", url="about:blank", browserContextId=self.context)["targetId"]
-        self.session = browser.call("Target.attachToTarget", targetId=self.target, flatten=True)["sessionId"]
+        self.target = browser.call("Target.createTarget", url="about:blank",
+                                   browserContextId=self.context)["targetId"]
+        self.session = browser.call("Target.attachToTarget", targetId=self.target,
+                                    flatten=True)["sessionId"]
         browser.listeners[self.session] = self._listen
         for domain in ("Page", "Runtime", "Log", "Network", "DOM", "Accessibility"):
             self.call(f"{domain}.enable")
@@ -109,7 +115,8 @@ class Page:
             details = params["exceptionDetails"]
             self.complaints.append(details.get("exception", {}).get("description", details["text"]))
         elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning"):
-            self.complaints.append(" ".join(str(a.get("value", a.get("description"))) for a in params["args"]))
+            self.complaints.append(" ".join(str(a.get("value", a.get("description")))
+                                            for a in params["args"]))
         elif method == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
             self.complaints.append(params["entry"]["text"])
         elif method == "Network.requestWillBeSent":
@@ -122,12 +129,12 @@ class Page:
         return self.browser.call(method, self.session, **params)
 
     def resize(self, width, height):
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
-                  mobile=width < 600)
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height,
+                  deviceScaleFactor=1, mobile=width < 600)
 
     def media(self, **features):
-        self.call("Emulation.setEmulatedMedia",
-                  features=[{"name": name.replace("_", "-"), "value": value} for name, value in features.items()])
+        self.call("Emulation.setEmulatedMedia", features=[
+            {"name": name.replace("_", "-"), "value": value} for name, value in features.items()])
 
     def open(self, url):
         self.call("Page.navigate", url=url)
@@ -135,9 +142,11 @@ class Page:
 
     def run(self, code):
         """The value of the expression CODE; a promise is waited for."""
-        answer = self.call("Runtime.evaluate", expression=code, returnByValue=True, awaitPromise=True)
+        answer = self.call("Runtime.evaluate", expression=code, returnByValue=True,
+                           awaitPromise=True)
         if "exceptionDetails" in answer:
-            raise BrowserError(answer["exceptionDetails"].get("exception", {}).get("description", code))
+            raise BrowserError(answer["exceptionDetails"].get("exception",
+                                                              {}).get("description", code))
         return answer["result"].get("value")
 
     def wait(self, code, seconds=WAIT_S):
@@ -150,8 +159,9 @@ class Page:
             except BrowserError:
                 pass  # the page is being loaded
             if time.monotonic() > end:
-                raise BrowserError(f"not true within {seconds} s: {code}\npage: {self.run('document.body.innerText')}\n"
-                                   f"complaints: {self.complaints}")
+                raise BrowserError(
+                    f"not true within {seconds} s: {code}\npage: {self.run('document.body.innerText')}\n"
+                    f"complaints: {self.complaints}")
             time.sleep(0.02)
 
     def click(self, selector):
@@ -159,7 +169,8 @@ class Page:
 
     def press(self, key, shift=False):
         codes = {"Enter": 13, "Tab": 9, "Escape": 27}
-        params = {"key": key, "code": key, "windowsVirtualKeyCode": codes[key], "modifiers": 8 if shift else 0}
+        params = {"key": key, "code": key, "windowsVirtualKeyCode": codes[key],
+                  "modifiers": 8 if shift else 0}
         if key == "Enter":
             params["text"] = "\r"
         self.call("Input.dispatchKeyEvent", type="keyDown", **params)
@@ -176,7 +187,8 @@ class Page:
     def accessible(self):
         """(role, name) of everything that assistive technology is told of."""
         nodes = self.call("Accessibility.getFullAXTree")["nodes"]
-        return [(n["role"]["value"], n.get("name", {}).get("value", "")) for n in nodes if not n.get("ignored")]
+        return [(n["role"]["value"], n.get("name", {}).get("value", "")) for n in nodes
+                if not n.get("ignored")]
 
     def picture(self, path):
         with open(path, "wb") as file:

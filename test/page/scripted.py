@@ -1,4 +1,5 @@
-"""scripted.py - a server whose answers the tests write: chat completions piece by piece, models, metrics.
+"""scripted.py - a server whose answers the tests write: chat completions piece by piece, models,
+metrics.
 
 The page itself comes from a real `gallop serve`, byte for byte and with its headers.
 """
@@ -38,8 +39,9 @@ CUT = object()  # a step: the connection ends here
 
 
 class Scripted(ThreadingHTTPServer):
-    """`answers` maps the last message of a request to its steps: texts, events that are waited for, seconds of a pause, and the above.
-    `asked` has the bodies of the requests, `gone` is set when a client left while it was being answered."""
+    """`answers` maps the last message of a request to its steps: texts, events that are waited
+    for, seconds of a pause, and the above. `asked` has the bodies of the requests, `gone` is set
+    when a client left while it was being answered."""
     daemon_threads = True
     request_queue_size = 64
 
@@ -84,11 +86,13 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def refuse(self, status, message, headers=()):
-        body = {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": status}}
+        body = {"error": {"message": message, "type": "invalid_request_error", "param": None,
+                          "code": status}}
         self.answer(status, json.dumps(body).encode(), headers=headers)
 
     def allowed(self):
-        if self.server.key is None or self.headers.get("Authorization") == f"Bearer {self.server.key}":
+        if self.server.key is None or self.headers.get(
+                "Authorization") == f"Bearer {self.server.key}":
             return True
         self.refuse(401, "The request has no key that this server knows.")
         return False
@@ -96,7 +100,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         if self.path == "/v1/models":
             if self.allowed():
-                more = {} if self.server.context_length is None else {"max_model_len": self.server.context_length}
+                more = {} if self.server.context_length is None else {
+                    "max_model_len": self.server.context_length}
                 models = [{"id": name, **more} for name in ("scripted", "other")]
                 self.answer(200, json.dumps({"object": "list", "data": models}).encode())
         elif self.path == "/metrics":
@@ -104,7 +109,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.server.n_metrics += 1
                 self.answer(200, self.server.metrics().encode(), "text/plain")
         elif self.path in self.server.replaced:
-            self.answer(200, self.server.replaced[self.path], "text/css" if self.path.endswith(".css") else "text/javascript")
+            self.answer(200, self.server.replaced[self.path],
+                        "text/css" if self.path.endswith(".css") else "text/javascript")
         else:
             self.pass_on()
 
@@ -112,9 +118,10 @@ class Handler(BaseHTTPRequestHandler):
         connection = http.client.HTTPConnection(self.server.origin, timeout=WAIT_S)
         connection.request("GET", self.path)
         response = connection.getresponse()
-        headers = [(k, v) for k, v in response.getheaders()
-                   if k.lower() not in ("content-length", "content-type", "connection", "date", "server")]
-        self.answer(response.status, response.read(), response.getheader("Content-Type", "text/plain"), headers)
+        headers = [(k, v) for k, v in response.getheaders() if k.lower() not in (
+            "content-length", "content-type", "connection", "date", "server")]
+        self.answer(response.status, response.read(),
+                    response.getheader("Content-Type", "text/plain"), headers)
         connection.close()
 
     def do_POST(self):
@@ -137,7 +144,8 @@ class Handler(BaseHTTPRequestHandler):
             self.server.gone.set()
 
     def event(self, choices, **rest):
-        data = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "scripted", "choices": choices, **rest}
+        data = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "scripted",
+                "choices": choices, **rest}
         self.wfile.write(f"data: {json.dumps(data)}\n\n".encode())
 
     def wait_for(self, event):
@@ -156,7 +164,8 @@ class Handler(BaseHTTPRequestHandler):
     def stream(self, steps):
         n = 0
         self.wfile.write(b": ping\n\n")
-        self.event([{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}])
+        self.event([{"index": 0, "delta": {"role": "assistant", "content": ""},
+                     "finish_reason": None}])
         for step in steps:
             if step is CUT:
                 self.connection.shutdown(socket.SHUT_RDWR)
@@ -166,7 +175,8 @@ class Handler(BaseHTTPRequestHandler):
             elif isinstance(step, float):
                 time.sleep(step)
             elif isinstance(step, Fail):
-                self.wfile.write(f"data: {json.dumps({'error': {'message': step.message, 'code': 500}})}\n\n".encode())
+                self.wfile.write(
+                    f"data: {json.dumps({'error': {'message': step.message, 'code': 500}})}\n\n".encode())
                 return
             elif isinstance(step, End):
                 self.event([{"index": 0, "delta": {}, "finish_reason": step.reason}])

@@ -1,7 +1,8 @@
-"""test_page.py - the server's page in a headless Chromium: what a user does, sees, and is protected from.
+"""test_page.py - the server's page in a headless Chromium: what a user does, sees, and is
+protected from.
 
-The page comes from a real `gallop serve`; answers are scripted (scripted.py), but for the last test.
-GALLOP_PICTURES=FOLDER: the pictures of the documents are written there.
+The page comes from a real `gallop serve`; answers are scripted (scripted.py), but for the last
+test. GALLOP_PICTURES=FOLDER: the pictures of the documents are written there.
 """
 import gzip
 import json
@@ -28,14 +29,16 @@ ANSWER = "[...document.querySelectorAll('.answer')].at(-1)"
 HOSTILE = [
     "<script>window.harmed = 1</script>", "<img src=x onerror='window.harmed=1'>",
     "<svg onload=window.harmed=1><style>*{display:none}</style>", "[a](javascript:window.harmed=1)",
-    "[a](JaVaScRiPt:window.harmed=1)", "[a](data:text/html,<script>window.harmed=1</script>)", "![x](http://192.0.2.1/steal.png)",
-    "<style>body{background:url(http://192.0.2.1/)}</style>", "<iframe src=http://192.0.2.1></iframe>",
+    "[a](JaVaScRiPt:window.harmed=1)", "[a](data:text/html,<script>window.harmed=1</script>)",
+    "![x](http://192.0.2.1/steal.png)", "<style>body{background:url(http://192.0.2.1/)}</style>",
+    "<iframe src=http://192.0.2.1></iframe>",
     "<a href='javascript:window.harmed=1' style='position:fixed;inset:0'>x</a>",
-    "<form action=http://192.0.2.1><input name=q></form>", "```x\" onclick=\"window.harmed=1\nx\n```",
-    "![\" onerror=\"window.harmed=1](x)", "[x](http://a.b/\"onmouseover=\"window.harmed=1)", "<div id=log class=notice>x</div>",
-    "<math><mtext><table><mglyph><style><img src onerror=window.harmed=1>", "```html\n<img src=x onerror=window.harmed=1>\n```",
-    "[a](/metrics)", "<link rel=stylesheet href=http://192.0.2.1/a.css>", "# <b onclick=window.harmed=1>h</b>",
-]
+    "<form action=http://192.0.2.1><input name=q></form>",
+    "```x\" onclick=\"window.harmed=1\nx\n```", "![\" onerror=\"window.harmed=1](x)",
+    "[x](http://a.b/\"onmouseover=\"window.harmed=1)", "<div id=log class=notice>x</div>",
+    "<math><mtext><table><mglyph><style><img src onerror=window.harmed=1>",
+    "```html\n<img src=x onerror=window.harmed=1>\n```", "[a](/metrics)",
+    "<link rel=stylesheet href=http://192.0.2.1/a.css>", "# <b onclick=window.harmed=1>h</b>",]
 
 # What of a message's body must not be there, as text; [] if nothing is.
 HARM = """(root => [...root.querySelectorAll('*')].flatMap(e => [
@@ -63,10 +66,13 @@ FAINT = """(() => {
 
 # What is wider than a narrow screen: one word in every place of a text, lines of code, tables.
 LONG = "w" * 200
-WIDE = [f"{LONG}\n\n- {LONG}\n\n> {LONG}\n\n# {LONG}\n\n**{LONG}** [{LONG}](http://a.b/) http://a.b/{LONG} `{LONG}`\n\n",
-        f"```c\n{LONG}\n```\n\n    {LONG}\n\n", "|" + " wide |" * 30 + "\n|" + "--|" * 30 + f"\n\n| a | {LONG} |\n|--|--|\n"]
+WIDE = [
+    f"{LONG}\n\n- {LONG}\n\n> {LONG}\n\n# {LONG}\n\n**{LONG}** [{LONG}](http://a.b/) http://a.b/{LONG} `{LONG}`\n\n",
+    f"```c\n{LONG}\n```\n\n    {LONG}\n\n",
+    "|" + " wide |" * 30 + "\n|" + "--|" * 30 + f"\n\n| a | {LONG} |\n|--|--|\n"]
 
-# Elements of the conversation that the screen cuts, or their text, but for what is within a box that scrolls.
+# Elements of the conversation that the screen cuts, or their text, but for what is within a box
+# that scrolls.
 CUT_OFF = """(() => {
     const range = document.createRange();
     const right = n => (n.nodeType === 3 ? (range.selectNodeContents(n), range) : n).getBoundingClientRect().right;
@@ -75,7 +81,8 @@ CUT_OFF = """(() => {
         .map(e => e.tagName);
 })()"""
 
-# Of each such box of the last answer, whether its right end can be reached, and the words of a table's head are whole.
+# Of each such box of the last answer, whether its right end can be reached, and the words of a
+# table's head are whole.
 BOXES = f"""(() => {{
     const range = document.createRange(), pieces = e => (range.selectNodeContents(e), range.getClientRects().length);
     return [...{ANSWER}.querySelectorAll('.code pre, .wide')].map(e => {{
@@ -115,7 +122,8 @@ gallop:roof_flops_per_second 1e11
 
 
 def metrics(n):
-    """After N seconds: 20 tokens, .75 s of MLPs that read 6 GB and compute 15 GFLOP, .25 s of norms."""
+    """After N seconds: 20 tokens, .75 s of MLPs that read 6 GB and compute 15 GFLOP, .25 s of
+    norms."""
     return METRICS % (1000 + 20 * n, .75 * n, 6e9 * n, 15e9 * n, .25 * n)
 
 
@@ -140,8 +148,10 @@ class OnPage(unittest.TestCase):
         self.addCleanup(self.finish)
 
     def finish(self):
-        complaints = [c for c in self.page.complaints if not (self.expected and re.search(self.expected, c))]
-        foreign = [url for url in self.page.asked if not url.startswith((scripted.url, "blob:", "about:", f"http://127.0.0.1:{real.port}/"))]
+        complaints = [c for c in self.page.complaints
+                      if not (self.expected and re.search(self.expected, c))]
+        foreign = [url for url in self.page.asked if not url.startswith(
+            (scripted.url, "blob:", "about:", f"http://127.0.0.1:{real.port}/"))]
         self.page.close()
         self.assertEqual((complaints, foreign), ([], []))
 
@@ -157,7 +167,8 @@ class OnPage(unittest.TestCase):
     def state(self, state):
         self.page.wait(f"{ANSWER}?.dataset.state === '{state}'")
 
-    def text(self):  # innerText is empty while the browser has not drawn the answer (content-visibility)
+    # innerText is empty while the browser has not drawn the answer (content-visibility)
+    def text(self):
         return self.page.run(f"{ANSWER}.querySelector('.body').textContent.trim()")
 
     def note(self):
@@ -169,7 +180,8 @@ class PageTest(OnPage):
 
     def test_text_is_shown_while_it_comes_and_as_markdown(self):
         more = threading.Event()
-        scripted.answers["hi"] = ["**Bold**\n\n```python\nx = 1\n", "```\n\n| a |\n|--|\n| 1 |\n\nen", more, "d", End()]
+        scripted.answers["hi"] = ["**Bold**\n\n```python\nx = 1\n",
+                                  "```\n\n| a |\n|--|\n| 1 |\n\nen", more, "d", End()]
         self.open()
         self.page.wait("document.querySelector('#model').innerText")
         self.ask("hi")
@@ -180,10 +192,13 @@ class PageTest(OnPage):
         self.state("done")
         self.assertEqual(self.page.run(f"{ANSWER}.querySelector('strong').textContent"), "Bold")
         self.page.wait(f"{ANSWER}.querySelector('.hljs-number')")
-        self.assertIn("3 tokens, first text after", self.page.run(f"{ANSWER}.querySelector('.figures').textContent"))
-        self.assertIn("End of the answer.", self.page.run("document.querySelector('#spoken').textContent"))
-        self.assertEqual(scripted.asked[0], {"model": "scripted", "messages": [{"role": "user", "content": "hi"}],
-                                             "stream": True, "stream_options": {"include_usage": True}})
+        self.assertIn("3 tokens, first text after",
+                      self.page.run(f"{ANSWER}.querySelector('.figures').textContent"))
+        self.assertIn("End of the answer.",
+                      self.page.run("document.querySelector('#spoken').textContent"))
+        self.assertEqual(scripted.asked[0],
+                         {"model": "scripted", "messages": [{"role": "user", "content": "hi"}],
+                          "stream": True, "stream_options": {"include_usage": True}})
 
     def test_stop_ends_the_request_and_keeps_the_text(self):
         scripted.answers["hi"] = ["kept", threading.Event()]
@@ -206,9 +221,11 @@ class PageTest(OnPage):
         self.assertTrue(scripted.gone.wait(10))
         self.assertEqual((self.text(), self.note()[:12]), ("first part", "Interrupted."))
         scripted.answers["hi"] = ["whole", End()]
-        self.page.run(f"[...{ANSWER}.querySelectorAll('button')].find(b => b.textContent === 'Retry').click()")
+        self.page.run(
+            f"[...{ANSWER}.querySelectorAll('button')].find(b => b.textContent === 'Retry').click()")
         self.state("done")
-        self.assertEqual((self.text(), self.page.run("document.querySelectorAll('.answer').length")), ("whole", 1))
+        self.assertEqual((self.text(), self.page.run(
+            "document.querySelectorAll('.answer').length")), ("whole", 1))
         self.assertEqual(scripted.asked[1]["messages"], [{"role": "user", "content": "hi"}])
 
     def test_errors_are_shown_with_the_sentence_of_the_server(self):
@@ -218,9 +235,11 @@ class PageTest(OnPage):
                                  "c": ["some", Fail("The engine stopped.")], "d": ["part", CUT]})
         self.open()
         for text, state, note in (("a", "failed", "No answer. temperature: expected a number."),
-                                  ("b", "failed", "No answer. The queue is full. Try again in 7 s."),
+                                  ("b", "failed",
+                                   "No answer. The queue is full. Try again in 7 s."),
                                   ("c", "interrupted", "Interrupted. The engine stopped."),
-                                  ("d", "interrupted", "Interrupted. The connection ended before the answer was complete.")):
+                                  ("d", "interrupted",
+                                   "Interrupted. The connection ended before the answer was complete.")):
             self.page.click("#new")
             self.ask(text)
             self.state(state)
@@ -257,13 +276,15 @@ class PageTest(OnPage):
     # ---- what a model may not do ----
 
     def test_hostile_answers_do_no_harm(self):
-        scripted.answers["hi"] = [part for text in HOSTILE for part in (text, "\n\n")] + ["end", End()]
+        scripted.answers["hi"] = [part for text in HOSTILE
+                                  for part in (text, "\n\n")] + ["end", End()]
         self.open()
         self.ask("hi")
         self.state("done")
         self.page.wait(f"{ANSWER}.innerText.includes('end')")
         self.assertEqual(self.page.run(f"{HARM}({ANSWER}.querySelector('.body'))"), [])
-        for link in range(self.page.run(f"{ANSWER}.querySelectorAll('.body a:not([href])').length")):
+        for link in range(
+                self.page.run(f"{ANSWER}.querySelectorAll('.body a:not([href])').length")):
             self.page.run(f"{ANSWER}.querySelectorAll('.body a:not([href])')[{link}].click()")
         self.assertIsNone(self.page.run("window.harmed"))
         self.assertIn("<script>window.harmed = 1</script>", self.text())
@@ -280,32 +301,38 @@ class PageTest(OnPage):
         self.open()
         self.expected = "TrustedHTML|Trusted|Content Security Policy"
         with self.assertRaises(browser.BrowserError):
-            self.page.run("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=window.harmed=1>')")
+            self.page.run(
+                "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=window.harmed=1>')")
         self.assertIsNone(self.page.run("window.harmed"))
 
     # ---- formulas ----
 
     def formulas(self):
         """What is drawn as a formula, as its TeX, and whether it stands by itself."""
-        return self.page.run(f"[...{ANSWER}.querySelectorAll('.body .katex')].map(e => "
-                             "[e.querySelector('annotation').textContent, Boolean(e.closest('.katex-display'))])")
+        return self.page.run(
+            f"[...{ANSWER}.querySelectorAll('.body .katex')].map(e => "
+            "[e.querySelector('annotation').textContent, Boolean(e.closest('.katex-display'))])")
 
     def test_formulas_are_drawn_and_prices_are_not(self):
-        scripted.answers["hi"] = ["Inline $a_1*b$ and \\(x^2*y*\\); it costs $5 and $10, US$3-$4, \\$7.\n\n",
-                                  "$$\n\\sum_{i=1}^n i = \\frac{n(n+1)}{2}\n$$\n\n\\[ \\sqrt{x} \\]\n\nBy the way $$y$$ too. $$open\n", End()]
+        scripted.answers["hi"] = [
+            "Inline $a_1*b$ and \\(x^2*y*\\); it costs $5 and $10, US$3-$4, \\$7.\n\n",
+            "$$\n\\sum_{i=1}^n i = \\frac{n(n+1)}{2}\n$$\n\n\\[ \\sqrt{x} \\]\n\nBy the way $$y$$ too. $$open\n",
+            End()]
         self.open()
         self.ask("hi")
         self.state("done")
         self.page.wait(f"{ANSWER}.querySelectorAll('.katex').length === 5")
-        self.assertEqual(self.formulas(), [["a_1*b", False], ["x^2*y*", False], ["\\sum_{i=1}^n i = \\frac{n(n+1)}{2}", True],
-                                           ["\\sqrt{x}", True], ["y", True]])
+        self.assertEqual(self.formulas(), [["a_1*b", False], ["x^2*y*", False], [
+            "\\sum_{i=1}^n i = \\frac{n(n+1)}{2}", True], ["\\sqrt{x}", True], ["y", True]])
         text = self.text()
         for kept in ("it costs $5 and $10, US$3-$4, $7.", "$$open"):
             self.assertIn(kept, text)
-        self.page.wait("document.fonts.check('16px KaTeX_Main') && [...document.fonts].some(f => f.family === 'KaTeX_Math' && f.status === 'loaded')")
+        self.page.wait(
+            "document.fonts.check('16px KaTeX_Main') && [...document.fonts].some(f => f.family === 'KaTeX_Math' && f.status === 'loaded')")
         fonts = [url for url in self.page.asked if "/fonts/" in url]
         self.assertTrue(fonts and all(url.endswith(".woff2") for url in fonts), fonts)
-        box = self.page.run(f"(b => [b.width, b.height])({ANSWER}.querySelector('.katex-display .mfrac').getBoundingClientRect())")
+        box = self.page.run(
+            f"(b => [b.width, b.height])({ANSWER}.querySelector('.katex-display .mfrac').getBoundingClientRect())")
         self.assertGreater(box[1], 20)  # a fraction is two lines high: the style sheet is there
 
     def test_arrows_of_vectors_have_their_width(self):
@@ -315,18 +342,21 @@ class PageTest(OnPage):
         self.ask("hi")
         self.state("done")
         self.page.wait(f"{ANSWER}.querySelector('.katex svg')")
-        self.assertGreater(self.page.run(f"{ANSWER}.querySelector('.katex svg').getBoundingClientRect().width"), 5)
+        self.assertGreater(
+            self.page.run(f"{ANSWER}.querySelector('.katex svg').getBoundingClientRect().width"), 5)
 
     def test_no_formula_is_found_in_code(self):
-        scripted.answers["hi"] = ["`$a$` and `\\(b\\)` and ``$$c$$`` `x` costs $`y`$\n\n```sh\necho $HOME $PATH$\n$$\nx\n$$\n\\[ z \\]\n```\n\n",
-                                  "    $$indented$$\n\n    \\[ indented \\]\n\nend", End()]
+        scripted.answers["hi"] = [
+            "`$a$` and `\\(b\\)` and ``$$c$$`` `x` costs $`y`$\n\n```sh\necho $HOME $PATH$\n$$\nx\n$$\n\\[ z \\]\n```\n\n",
+            "    $$indented$$\n\n    \\[ indented \\]\n\nend", End()]
         self.open()
         self.ask("hi")
         self.state("done")
         self.assertEqual(self.formulas(), [])
         self.assertEqual(self.page.run(f"[...{ANSWER}.querySelectorAll('.formula')].length"), 0)
         self.assertIn("echo $HOME $PATH$\n$$\nx\n$$\n\\[ z \\]", self.text())
-        self.assertEqual([url for url in self.page.asked if "katex" in url], [], "KaTeX is loaded for a formula only")
+        self.assertEqual([url for url in self.page.asked if "katex" in url], [],
+                         "KaTeX is loaded for a formula only")
 
     def test_a_formula_is_drawn_when_it_is_complete(self):
         more = threading.Event()
@@ -341,26 +371,33 @@ class PageTest(OnPage):
         self.assertEqual(self.formulas(), [["x = 1", True]])
 
     def test_hostile_and_wrong_formulas_do_no_harm(self):
-        hostile = ["\\href{javascript:window.harmed=1}{x}", "\\url{http://192.0.2.1/}", "\\includegraphics{http://192.0.2.1/a.png}",
-                   "\\htmlId{log}{x}", "\\htmlClass{notice}{x}", "\\htmlStyle{position:fixed}{x}", "\\htmlData{a=b}{x}",
-                   "<img src=x onerror=window.harmed=1>", "\\def\\x{\\x\\x}\\x", "\\text{<script>window.harmed=1</script>}", "\\rule{1e9em}{1e9em}",
-                   "\\frac{", "}", "\\unknown", "\\color{red;position:fixed}{x}"]
-        scripted.answers["hi"] = ["\n\n".join(f"${x}$\n\n$${x}$$" for x in hostile) + "\n\nend", End()]
+        hostile = ["\\href{javascript:window.harmed=1}{x}", "\\url{http://192.0.2.1/}",
+                   "\\includegraphics{http://192.0.2.1/a.png}", "\\htmlId{log}{x}",
+                   "\\htmlClass{notice}{x}", "\\htmlStyle{position:fixed}{x}", "\\htmlData{a=b}{x}",
+                   "<img src=x onerror=window.harmed=1>", "\\def\\x{\\x\\x}\\x",
+                   "\\text{<script>window.harmed=1</script>}", "\\rule{1e9em}{1e9em}", "\\frac{",
+                   "}", "\\unknown", "\\color{red;position:fixed}{x}"]
+        scripted.answers["hi"] = ["\n\n".join(f"${x}$\n\n$${x}$$" for x in hostile) + "\n\nend",
+                                  End()]
         self.open()
         self.ask("hi")
         self.state("done")
         self.page.wait(f"{ANSWER}.innerText.includes('end') && {ANSWER}.querySelector('.katex')")
         self.assertEqual(self.page.run(f"""[...{ANSWER}.querySelectorAll('.body *')].flatMap(e => [...e.attributes].map(a => a.name).filter(
             name => /^(on.*|href|src|id|data-.*|action|srcdoc)$/.test(name)))"""), [])
-        self.assertEqual(self.page.run(f"{ANSWER}.querySelectorAll('a, img, script, iframe, .notice').length"), 0)
+        self.assertEqual(self.page.run(
+            f"{ANSWER}.querySelectorAll('a, img, script, iframe, .notice').length"), 0)
         self.assertIsNone(self.page.run("window.harmed"))
-        self.assertEqual(self.page.run(f"[...{ANSWER}.querySelectorAll('.body *')].filter(e => getComputedStyle(e).position === 'fixed').length"), 0)
+        self.assertEqual(self.page.run(
+            f"[...{ANSWER}.querySelectorAll('.body *')].filter(e => getComputedStyle(e).position === 'fixed').length"),
+                         0)
         self.assertLess(self.page.run(f"{ANSWER}.scrollHeight"), 10000)
         self.assertIn("$\\frac{$", self.text())  # what is wrong is shown as it was written
         self.assertIn("$$\\unknown$$", self.text())
 
     def test_without_katex_formulas_stay_as_written(self):
-        scripted.replaced["/page/libraries.js"] = b'export const libraries = [["marked", "4", "MIT"], ["dompurify", "2", "MPL"]];'
+        scripted.replaced[
+            "/page/libraries.js"] = b'export const libraries = [["marked", "4", "MIT"], ["dompurify", "2", "MPL"]];'
         scripted.answers["hi"] = ["**b** $a_1 b_1$\n\n$$\nx_1*y*\n$$\n\n\\(z\\)", End()]
         self.open()
         self.ask("hi")
@@ -375,11 +412,14 @@ class PageTest(OnPage):
         return self.page.run(f"{ANSWER}.querySelector('.figures').textContent")
 
     def test_a_rate_is_shown_only_where_it_says_something(self):
-        scripted.answers.update({"one": ["a", End()], "burst": [*"abcdefgh", End()], "slow": [x for c in "abcdef" for x in (c, .08)] + [End()]})
+        scripted.answers.update({"one": ["a", End()], "burst": [*"abcdefgh", End()],
+                                 "slow": [x for c in "abcdef" for x in (c, .08)] + [End()]})
         self.open()
-        for question, tokens in (("one", "1 token,"), ("burst", "8 tokens,"), ("slow", "6 tokens,")):
+        for question, tokens in (("one", "1 token,"), ("burst", "8 tokens,"),
+                                 ("slow", "6 tokens,")):
             self.ask(question)
-            self.page.wait(f"{ANSWER}?.dataset.state === 'done' && {ANSWER}.querySelector('.figures').textContent.startsWith('{tokens}')")
+            self.page.wait(
+                f"{ANSWER}?.dataset.state === 'done' && {ANSWER}.querySelector('.figures').textContent.startsWith('{tokens}')")
             if question == "one":
                 self.assertNotIn("tokens/s", self.figures())
         rate = float(re.search(r"([\d.]+) tokens/s", self.figures())[1])
@@ -401,7 +441,8 @@ class PageTest(OnPage):
         shown = "[document.querySelector('#context').innerText.trim(), document.querySelector('#context-meter').value, document.querySelector('#context-meter').max]"
         self.assertEqual(self.page.run(shown), ["7 of 1,000 tokens", 7, 1000])
         self.page.call("Page.reload")
-        self.page.wait("document.querySelector('#context') && !document.querySelector('#context').hidden")
+        self.page.wait(
+            "document.querySelector('#context') && !document.querySelector('#context').hidden")
         self.assertEqual(self.page.run(shown), ["7 of 1,000 tokens", 7, 1000])
         self.ask("more")
         self.state("length")
@@ -416,7 +457,9 @@ class PageTest(OnPage):
         self.page.wait("document.querySelector('#model').innerText")
         self.ask("hi")
         self.state("length")
-        self.assertEqual(self.note(), "The context is full. Start a new conversation, or edit an earlier message.")
+        self.assertEqual(
+            self.note(),
+            "The context is full. Start a new conversation, or edit an earlier message.")
 
     # ---- conversations and settings ----
 
@@ -425,11 +468,13 @@ class PageTest(OnPage):
         self.open()
         for text in ("one", "two"):
             self.ask(text)
-            self.page.wait(f"document.querySelectorAll('.answer[data-state=done]').length === {1 + (text == 'two')}")
+            self.page.wait(
+                f"document.querySelectorAll('.answer[data-state=done]').length === {1 + (text == 'two')}")
         self.page.run("document.querySelector('.question .actions button').click()")
         self.page.run("document.querySelector('.edit textarea').value = 'three'")
         self.page.click(".edit .strong")
-        self.page.wait("document.querySelectorAll('.message').length === 2 && document.querySelector('.answer').dataset.state === 'done'")
+        self.page.wait(
+            "document.querySelectorAll('.message').length === 2 && document.querySelector('.answer').dataset.state === 'done'")
         self.assertEqual(scripted.asked[-1]["messages"], [{"role": "user", "content": "three"}])
         self.assertEqual(self.text(), "3")
 
@@ -438,14 +483,17 @@ class PageTest(OnPage):
         self.open()
         self.ask("one")
         self.state("done")
-        self.page.wait("document.querySelector('.edit') || document.querySelector('.question .actions button').click()")
+        self.page.wait(
+            "document.querySelector('.edit') || document.querySelector('.question .actions button').click()")
         self.page.wait("document.activeElement.matches('.edit textarea')")
         self.page.press("Enter", shift=True)
         self.page.type("two")
-        self.assertEqual(self.page.run("document.querySelector('.edit textarea').value"), "one\ntwo")
+        self.assertEqual(self.page.run("document.querySelector('.edit textarea').value"),
+                         "one\ntwo")
         self.assertEqual(len(scripted.asked), 1)
         self.page.press("Enter")
-        self.page.wait("!document.querySelector('.edit') && document.querySelectorAll('.message').length === 2")
+        self.page.wait(
+            "!document.querySelector('.edit') && document.querySelectorAll('.message').length === 2")
         self.page.wait(f"{ANSWER}.innerText.includes('2')")
         self.assertEqual(scripted.asked[-1]["messages"], [{"role": "user", "content": "one\ntwo"}])
 
@@ -454,7 +502,8 @@ class PageTest(OnPage):
         self.open()
         self.ask("one")
         self.state("done")
-        self.page.wait("document.querySelector('.edit') || document.querySelector('.question .actions button').click()")
+        self.page.wait(
+            "document.querySelector('.edit') || document.querySelector('.question .actions button').click()")
         self.page.run("document.querySelector('.edit .row button').focus()")
         self.page.press("Enter")
         self.page.wait("!document.querySelector('.edit')")
@@ -475,9 +524,12 @@ class PageTest(OnPage):
             s.dispatchEvent(new Event('input')); })()""")
         self.ask("hi")
         self.state("done")
-        asked = {k: v for k, v in scripted.asked[0].items() if k not in ("stream", "stream_options")}
-        self.assertEqual(asked, {"model": "other", "temperature": 0.5, "top_k": 7, "seed": 3, "stop": ["x", "y"], "messages": [
-            {"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}]})
+        asked = {k: v for k,
+                 v in scripted.asked[0].items() if k not in ("stream", "stream_options")}
+        self.assertEqual(asked, {"model": "other", "temperature": 0.5, "top_k": 7,
+                                 "seed": 3, "stop": ["x", "y"],
+                                 "messages": [{"role": "system", "content": "Be brief."},
+                                              {"role": "user", "content": "hi"}]})
 
     def test_conversations_are_exported_deleted_and_imported(self):
         scripted.answers["hi"] = ["kept", End()]
@@ -485,24 +537,29 @@ class PageTest(OnPage):
         self.ask("hi")
         self.state("done")
         with tempfile.TemporaryDirectory() as folder:
-            chromium.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=folder, browserContextId=self.page.context)
+            chromium.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=folder,
+                          browserContextId=self.page.context)
             self.page.click("#export")
             path = pathlib.Path(folder)
             for _ in range(500):
                 if files := list(path.glob("*.json")):
                     break
                 threading.Event().wait(0.02)
-            self.assertEqual(json.loads(files[0].read_text())["conversations"][0]["messages"][1]["content"], "kept")
+            self.assertEqual(json.loads(
+                files[0].read_text())["conversations"][0]["messages"][1]["content"], "kept")
             self.page.click("#list .remove")
             self.page.wait("document.querySelectorAll('#list li').length === 0")
             self.assertEqual(len(self.page.dialogs), 1)
             self.page.choose_file("#file", files[0])
-            self.page.wait("document.querySelector('#notice').innerText === '1 conversation was imported.'")
+            self.page.wait(
+                "document.querySelector('#notice').innerText === '1 conversation was imported.'")
             self.page.click("#list .title")
             self.page.wait(f"{ANSWER}.innerText.includes('kept')")
-            (path / "bad.json").write_text('{"format": "gallop-conversations", "version": 1, "conversations": [{"id": 3}]}')
+            (path / "bad.json").write_text(
+                '{"format": "gallop-conversations", "version": 1, "conversations": [{"id": 3}]}')
             self.page.choose_file("#file", path / "bad.json")
-            self.page.wait("document.querySelector('#notice').innerText.includes('Conversation 1 of the file is damaged')")
+            self.page.wait(
+                "document.querySelector('#notice').innerText.includes('Conversation 1 of the file is damaged')")
 
     # ---- live view ----
 
@@ -514,11 +571,14 @@ class PageTest(OnPage):
         tiles = self.page.run("[...document.querySelectorAll('#live dd')].map(e => e.innerText)")
         self.assertEqual(tiles[:4] + tiles[6:7], ["3", "5", "43.2 %", "25.0 %", "9"])
         self.assertIn("p50 183 ms", self.page.run("document.querySelector('#live').innerText"))
-        rows = self.page.run("[...document.querySelectorAll('[aria-label=\"Operators, table\"] tbody tr')]"
-                             ".map(e => [...e.children].map(c => c.textContent))")
-        self.assertEqual(rows, [["mlp", "75.0 %", "8.00", "20.0", "40.0 %"], ["norm", "25.0 %", "–", "–", "–"]])
+        rows = self.page.run(
+            "[...document.querySelectorAll('[aria-label=\"Operators, table\"] tbody tr')]"
+            ".map(e => [...e.children].map(c => c.textContent))")
+        self.assertEqual(rows, [["mlp", "75.0 %", "8.00", "20.0", "40.0 %"],
+                                ["norm", "25.0 %", "–", "–", "–"]])
         self.page.run("document.querySelectorAll('#live details')[2].open = true")
-        self.page.wait("document.querySelectorAll('#live details')[2].innerText.includes('≤ 200 ms\\t6')")
+        self.page.wait(
+            "document.querySelectorAll('#live details')[2].innerText.includes('≤ 200 ms\\t6')")
         self.page.wait("document.querySelector('#live canvas').width > 100")
         self.page.click("#to-chat")
         self.page.wait("!document.querySelector('#chat').hidden")
@@ -531,14 +591,15 @@ class PageTest(OnPage):
 
         def grown():
             k = next(n)
-            return metrics(k).replace("gallop:roof_bytes_per_second 2e10", "gallop:roof_bytes_per_second 1e9") + \
-                f'gallop:operator_waiting_seconds_total{{engine="0"}} {k}\n'
+            return (metrics(k).replace("gallop:roof_bytes_per_second 2e10",
+                                       "gallop:roof_bytes_per_second 1e9")
+                    + f'gallop:operator_waiting_seconds_total{{engine="0"}} {k}\n')
         scripted.metrics = grown
         self.open("#live")
         table = "[...document.querySelectorAll('[aria-label=\"Operators, table\"] tbody tr')].map(e => [...e.children].map(c => c.textContent))"
         self.page.wait(f"{table}.length === 3")
-        self.assertEqual(self.page.run(table), [["mlp", "37.5 %", "8.00", "20.0", "100.0 %"], ["norm", "12.5 %", "–", "–", "–"],
-                                                ["waiting", "50.0 %", "–", "–", "–"]])
+        self.assertEqual(self.page.run(table), [["mlp", "37.5 %", "8.00", "20.0", "100.0 %"], [
+            "norm", "12.5 %", "–", "–", "–"], ["waiting", "50.0 %", "–", "–", "–"]])
 
     def test_two_samples_at_once_give_no_rate(self):
         self.open()
@@ -571,23 +632,27 @@ class PageTest(OnPage):
             self.ask(LONG)
             self.state("interrupted")
             self.page.wait(f"{ANSWER}.querySelector('.wide')")
-            self.assertEqual(self.page.run("(e => e.scrollWidth - e.clientWidth)(document.querySelector('#log'))"), 0)
+            self.assertEqual(self.page.run(
+                "(e => e.scrollWidth - e.clientWidth)(document.querySelector('#log'))"), 0)
             self.assertEqual(self.page.run(CUT_OFF), [])
             self.assertEqual(self.page.run(BOXES), [True] * 4)
             for view in ("#to-chat", "#to-live"):
                 self.page.click(view)
                 self.page.wait(f"location.hash === '#{view[4:]}'")
                 self.assertLessEqual(self.page.run("document.documentElement.scrollWidth"), width)
-                self.assertLessEqual(self.page.run("Math.max(...[...document.querySelectorAll('.top *, #composer *, .tiles *')]"
-                                                   ".map(e => e.getBoundingClientRect().right))"), width)
+                self.assertLessEqual(self.page.run(
+                    "Math.max(...[...document.querySelectorAll('.top *, #composer *, .tiles *')]"
+                    ".map(e => e.getBoundingClientRect().right))"), width)
             self.page.click("#to-chat")
             self.page.click("#menu")
             self.page.wait("document.activeElement.id === 'new'")
             self.page.press("Escape")
             self.assertFalse(self.page.run("document.querySelector('#new').checkVisibility()"))
-        self.page.run("""document.querySelectorAll('.body').forEach(e => { e.style.overflowWrap = 'normal'; })""")
+        self.page.run(
+            """document.querySelectorAll('.body').forEach(e => { e.style.overflowWrap = 'normal'; })""")
         self.assertIn("P", self.page.run(CUT_OFF))  # the check sees it
-        self.page.run("""document.querySelectorAll('.wide').forEach(e => { e.style.overflowWrap = 'anywhere'; })""")
+        self.page.run(
+            """document.querySelectorAll('.wide').forEach(e => { e.style.overflowWrap = 'anywhere'; })""")
         self.assertIn(False, self.page.run(BOXES))
 
     def test_all_can_be_done_by_keyboard(self):
@@ -609,7 +674,9 @@ class PageTest(OnPage):
 
     def test_everything_has_a_name_and_enough_contrast(self):
         scripted.metrics = lambda: metrics(5)
-        scripted.answers["hi"] = ["text `code`\n\n```python\ndef f(): return 'a' # b\n```\n\n> quote\n\n[l](http://a.b)", CUT]
+        scripted.answers["hi"] = [
+            "text `code`\n\n```python\ndef f(): return 'a' # b\n```\n\n> quote\n\n[l](http://a.b)",
+            CUT]
         self.expected = "ERR_"
         self.open()
         self.ask("hi")
@@ -620,7 +687,8 @@ class PageTest(OnPage):
             for step in ("#to-chat", "#open-settings", "#settings-form [type=submit]", "#to-live"):
                 self.page.click(step)
                 nameless = [role for role, name in self.page.accessible()
-                            if role in ("button", "textbox", "link", "combobox", "spinbutton", "img", "dialog", "log") and not name]
+                            if role in ("button", "textbox", "link", "combobox", "spinbutton",
+                                        "img", "dialog", "log") and not name]
                 self.assertEqual((step, nameless), (step, []))
                 self.assertEqual((scheme, step, self.page.run(FAINT)), (scheme, step, []))
 
@@ -667,17 +735,20 @@ class PageTest(OnPage):
         self.assertEqual((status, headers["Content-Type"]), (200, "text/html; charset=utf-8"))
         self.assertIn("default-src 'none'; script-src 'self'", headers["Content-Security-Policy"])
         self.assertNotIn("unsafe", headers["Content-Security-Policy"])
-        self.assertEqual((headers["X-Content-Type-Options"], headers["Referrer-Policy"]), ("nosniff", "no-referrer"))
+        self.assertEqual((headers["X-Content-Type-Options"], headers["Referrer-Policy"]),
+                         ("nosniff", "no-referrer"))
         self.assertEqual(get("/", **{"If-None-Match": headers["ETag"]})[0], 304)
         self.assertEqual(get("/", **{"If-None-Match": '"other"'})[0], 200)
         packed = get("/", **{"Accept-Encoding": "gzip"})
-        self.assertEqual((packed[1]["Content-Encoding"], gzip.decompress(packed[2])), ("gzip", body))
+        self.assertEqual((packed[1]["Content-Encoding"], gzip.decompress(packed[2])),
+                         ("gzip", body))
         self.assertNotEqual(packed[1]["ETag"], headers["ETag"])
         self.assertIsNone(get("/", **{"Accept-Encoding": "gzip;q=0, br"})[1]["Content-Encoding"])
         self.assertEqual(get("/page/none.js")[0], 404)
         font = get("/page/library/fonts/KaTeX_Main-Regular.woff2", **{"Accept-Encoding": "gzip"})
         if font[0] == 200:  # packed already
-            self.assertEqual((font[1]["Content-Type"], font[1]["Content-Encoding"], font[2][:4]), ("font/woff2", None, b"wOF2"))
+            self.assertEqual((font[1]["Content-Type"], font[1]["Content-Encoding"], font[2][:4]),
+                             ("font/woff2", None, b"wOF2"))
 
 
 @unittest.skipUnless(PICTURES, "GALLOP_PICTURES names no folder")
@@ -687,10 +758,11 @@ class Pictures(OnPage):
         n = iter(range(1000))
         scripted.metrics = lambda: metrics(next(n))
         question = "How do I read a file line by line in C?"
-        scripted.answers[question] = ["`getline` grows its buffer as needed:\n\n```c\nchar *line = NULL;\nsize_t cap = 0;\n\n"
-                                      "while (getline(&line, &cap, f) != -1)\n    handle(line); /* ends in a newline */\nfree(line);\n```\n\n",
-                                      "| returns | when |\n| --: | --- |\n| length | a line was read |\n| -1 | the end, or an error |\n\n",
-                                      "**One buffer** serves all lines, so there is one `free`.", End()]
+        scripted.answers[question] = [
+            "`getline` grows its buffer as needed:\n\n```c\nchar *line = NULL;\nsize_t cap = 0;\n\n"
+            "while (getline(&line, &cap, f) != -1)\n    handle(line); /* ends in a newline */\nfree(line);\n```\n\n",
+            "| returns | when |\n| --: | --- |\n| length | a line was read |\n| -1 | the end, or an error |\n\n",
+            "**One buffer** serves all lines, so there is one `free`.", End()]
         self.page.resize(1000, 700)
         self.open()
         self.ask(question)

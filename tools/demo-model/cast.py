@@ -1,6 +1,7 @@
 """Who and what the stories are made of: names, kinds, places, things, and the opening sentences.
 
-A character's name, kind and pronouns are drawn together, so a story can never contradict itself about them.
+A character's name, kind and pronouns are drawn together, so a story can never contradict itself
+about them.
 """
 
 from world import a, cap
@@ -10,8 +11,8 @@ GIRL = (
     "Wendy"
 ).split()
 BOY = (
-    "Tom Ben Sam Max Leo Jack Paul Oscar Finn Hugo Noah Felix Adam Theo Henry Peter Simon Otto Luke " "Will"
-).split()
+    "Tom Ben Sam Max Leo Jack Paul Oscar Finn Hugo Noah Felix Adam Theo Henry Peter Simon Otto Luke "
+    "Will").split()
 PET = (
     "Rusty Pip Bella Coco Toby Nibbles Sunny Misty Pepper Luna Bruno Fern Dusty Tilly Ruby Shadow "
     "Biscuit Olive Willow Poppy"
@@ -22,10 +23,10 @@ ANIMAL = (
     "elephant monkey "
     "donkey horse bird deer penguin beaver badger kitten puppy crow snail dragon robot"
 ).split()
-PEOPLE = ("king queen prince princess wizard farmer sailor baker knight pirate fisherman gardener").split()
+PEOPLE = (
+    "king queen prince princess wizard farmer sailor baker knight pirate fisherman gardener").split()
 SIZE = (
-    "little small young tiny clever kind brave curious shy quiet cheerful gentle funny proud lazy busy"
-).split()
+    "little small young tiny clever kind brave curious shy quiet cheerful gentle funny proud lazy busy").split()
 PLACE = (
     "a green forest|the forest;a small village|the village;a house by the sea|the beach;a farm on a "
     "hill|the hill;"
@@ -103,7 +104,8 @@ class Story:
 
 
 def preposition(place):
-    return "at" if place.startswith("the edge") else "on" if place.startswith(("a farm", "a tall")) else "in"
+    return "at" if place.startswith("the edge") else "on" if place.startswith(
+        ("a farm", "a tall")) else "in"
 
 
 def begin(r, w, place):

@@ -1,8 +1,9 @@
-"""Writes the demo model's text: one JSON document a line, {"text"} or {"messages"}, two thirds conversations.
+"""Writes the demo model's text: one JSON document a line, {"text"} or {"messages"}, two thirds
+conversations.
 
-Document i of a split depends on (split, i) only, so that the corpus needs no files: training draws the same
-documents from the same numbers, wherever it was interrupted. `python corpus.py --split held --count 5` shows
-some.
+Document i of a split depends on (split, i) only, so that the corpus needs no files: training
+draws the same documents from the same numbers, wherever it was interrupted. `python corpus.py
+--split held --count 5` shows some.
 """
 
 import argparse

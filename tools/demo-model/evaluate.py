@@ -1,10 +1,10 @@
-"""Measures a demo model through Hugging Face transformers in float32: held-out perplexity, right answers,
-sample conversations.
+"""Measures a demo model through Hugging Face transformers in float32: held-out perplexity, right
+answers, sample conversations.
 
-`python evaluate.py demo` prints JSON. Perplexity is over what the model itself writes (assistant turns and
-plain text) in documents of the held-out split, and over all their tokens. Sums on "unseen" pairs use pairs of
-two-digit numbers that no training document adds or subtracts. An answer counts only if it is the expected
-text, character for character.
+`python evaluate.py demo` prints JSON. Perplexity is over what the model itself writes (assistant
+turns and plain text) in documents of the held-out split, and over all their tokens. Sums on
+"unseen" pairs use pairs of two-digit numbers that no training document adds or subtracts. An
+answer counts only if it is the expected text, character for character.
 """
 
 import argparse
@@ -25,7 +25,8 @@ import talk
 MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "models")
 SAMPLES = [
     ["Hello!", "What is your name?", "What is 27 + 15?", "And minus 10?", "Thank you!"],
-    ["Tell me a story about a shy fox named Ruby.", "Who is the story about?", "Where did Ruby live?"],
+    ["Tell me a story about a shy fox named Ruby.", "Who is the story about?",
+     "Where did Ruby live?"],
     [
         "What is the capital of Norway?",
         "Which month comes after March?",
@@ -58,9 +59,8 @@ class Model:
             )
             with torch.no_grad():
                 y = self.net.generate(**x, max_new_tokens=n, do_sample=False)
-            out += [
-                self.tok.decode(t[x["input_ids"].shape[1] :], skip_special_tokens=True).strip() for t in y
-            ]
+            out += [self.tok.decode(t[x["input_ids"].shape[1] :], skip_special_tokens=True).strip()
+                    for t in y]
         return out
 
     def score(self, document):
@@ -71,7 +71,8 @@ class Model:
         else:
             ids, own = [self.tok.bos_token_id], [False]
             for m in document["messages"]:
-                body = self.tok(m["content"], add_special_tokens=False)["input_ids"] + [self.tok.eos_token_id]
+                body = self.tok(m["content"],
+                                add_special_tokens=False)["input_ids"] + [self.tok.eos_token_id]
                 ids += [self.tok.convert_tokens_to_ids(f"<|{m['role']}|>")] + body
                 own += [False] + [m["role"] == "assistant"] * len(body)
         ids, own = ids[:1024], own[:1024]
@@ -102,13 +103,15 @@ def measure(m, documents, questions):
     unseen = [sums.draw(r, want_held=True) for _ in range(n)]
     seen = [sums.draw(r) for _ in range(n)]
     problems = [sums.problem(r)[:2] for _ in range(n)]
-    others = [f(r)[:2] for f in (sums.compare, sums.count, sums.parity, sums.half) for _ in range(n // 4)]
+    others = [f(r)[:2] for f in (sums.compare, sums.count, sums.parity, sums.half)
+              for _ in range(n // 4)]
     facts = [talk.fact(r)[:2] for _ in range(n)]
     about = []
     while len(about) < n:
         s = stories.story(r)
         turns = [("user", stories.request(r, s)), ("assistant", s.text)]
-        about += [([{"role": x, "content": y} for x, y in turns + [("user", q)]], w) for q, w in s.qa]
+        about += [([{"role": x, "content": y} for x, y in turns + [("user", q)]], w) for q,
+                  w in s.qa]
     got = m.answers([c for c, _ in about[:n]])
     wrong += [["story", c[-1]["content"], w, g] for (c, w), g in zip(about, got) if g != w]
     out = {

@@ -1,8 +1,9 @@
-"""Writes test/golden/demo: what Hugging Face computes from models/demo in float32, for tests that pin greedy
-outputs.
+"""Writes test/golden/demo: what Hugging Face computes from models/demo in float32, for tests
+that pin greedy outputs.
 
-Candidates whose 48 greedy steps are not all clear-cut (top logit at least 2e-3 ahead) are left out. End
-tokens are ignored and generation goes on, as in the other goldens; `ends` says where the first one came.
+Candidates whose 48 greedy steps are not all clear-cut (top logit at least 2e-3 ahead) are left
+out. End tokens are ignored and generation goes on, as in the other goldens; `ends` says where
+the first one came.
 """
 
 import argparse
@@ -48,11 +49,13 @@ SYSTEM = [
 def candidates(m):
     for t in TEXTS:
         yield {"text": t, "ids": m.tok(t)["input_ids"]}
-    chats = [[{"role": ("user", "assistant")[i % 2], "content": x} for i, x in enumerate(c)] for c in CHATS]
+    chats = [[{"role": ("user", "assistant")[i % 2], "content": x} for i, x in enumerate(c)]
+             for c in CHATS]
     chats += [[{"role": "system", "content": s}, {"role": "user", "content": u}] for s, u in SYSTEM]
     for c in chats:
         text = m.tok.apply_chat_template(c, tokenize=False, add_generation_prompt=True)
-        yield {"messages": c, "text": text, "ids": m.tok(text, add_special_tokens=False)["input_ids"]}
+        yield {"messages": c, "text": text,
+               "ids": m.tok(text, add_special_tokens=False)["input_ids"]}
 
 
 def greedy(net, ids):
@@ -87,7 +90,8 @@ def main():
         ends = tokens.index(m.tok.eos_token_id) if m.tok.eos_token_id in tokens else None
         prompts.append(c["ids"])
         texts.append({**c, "output": m.tok.decode(tokens[:ends] if ends is not None else tokens)})
-        results.append({"tokens": tokens, "margins": margins, "min_margin": min(margins), "ends": ends})
+        results.append({"tokens": tokens, "margins": margins, "min_margin": min(margins),
+                        "ends": ends})
     held = []
     i = 0
     while len(held) < WANTED:
@@ -111,7 +115,8 @@ def main():
         ("held.json", {"perplexity": round(math.exp(total), 4), "documents": held}),
     ):
         with open(os.path.join(args.out, name), "w") as f:
-            f.write(json.dumps(data, ensure_ascii=False, indent=1 if name != "prompts.json" else None) + "\n")
+            f.write(json.dumps(data, ensure_ascii=False,
+                               indent=1 if name != "prompts.json" else None) + "\n")
     print(f"{len(prompts)} prompts; held-out plain text: perplexity {math.exp(total):.3f}")
 
 

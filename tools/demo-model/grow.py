@@ -1,9 +1,11 @@
-"""Makes the demo model out of a trained draft: twice as wide, one layer more, and at first the same function.
+"""Makes the demo model out of a trained draft: twice as wide, one layer more, and at first the
+same function.
 
-Follows Chen, Goodfellow, Shlens, "Net2Net: Accelerating Learning via Knowledge Transfer" (2016). The residual
-stream holds two equal copies of the draft's; heads and MLP units are doubled. A matrix that reads two equal
-copies with [W/2 + N, W/2 - N] does not see the noise N, but its gradient does, so the copies part as soon as
-training goes on. The new layer begins with zero outputs.
+Follows Chen, Goodfellow, Shlens, "Net2Net: Accelerating Learning via Knowledge Transfer" (2016).
+The residual stream holds two equal copies of the draft's; heads and MLP units are doubled. A
+matrix that reads two equal copies with [W/2 + N, W/2 - N] does not see the noise N, but its
+gradient does, so the copies part as soon as training goes on. The new layer begins with zero
+outputs.
 """
 
 import torch
@@ -21,7 +23,8 @@ def widen(w, g):
 
 
 def grown(draft, model, seed):
-    """The state of MODEL (a Llama twice as wide and one layer deeper) that computes what the state DRAFT does."""
+    """The state of MODEL (a Llama twice as wide and one layer deeper) that computes what the
+    state DRAFT does."""
     g = torch.Generator().manual_seed(seed)
     out = {}
     for name, new in model.state_dict().items():

@@ -1,8 +1,8 @@
 """A Llama decoder small enough to train on one core, with the parameter names of Hugging Face's
 LlamaForCausalLM.
 
-Only what the demo models use: tied embedding, grouped key/value heads, SwiGLU, rotary halves, no biases, no
-cache.
+Only what the demo models use: tied embedding, grouped key/value heads, SwiGLU, rotary halves, no
+biases, no cache.
 """
 
 import torch
@@ -115,7 +115,8 @@ class Llama(nn.Module):
                 nn.init.normal_(p, std=s)
 
     def forward(self, ids, mask):
-        """ids [B, T], mask bool [B, 1, T, T], true = may look; hidden states after the last norm [B, T, E]."""
+        """ids [B, T], mask bool [B, 1, T, T], true = may look; hidden states after the last norm
+        [B, T, E]."""
         t, d = ids.shape[1], self.c["head_dim"]
         f = torch.outer(torch.arange(t).float(), THETA ** (-torch.arange(0, d, 2).float() / d))
         cos, sin = f.cos(), f.sin()
@@ -128,6 +129,7 @@ class Llama(nn.Module):
         """Weighted mean negative log-likelihood of target [B, T] under weight [B, T]."""
         keep = weight.view(-1) > 0
         h = self(ids, mask).view(-1, self.c["hidden_size"])[keep]
-        nll = F.cross_entropy(h @ self.model.embed_tokens.weight.T, target.view(-1)[keep], reduction="none")
+        nll = F.cross_entropy(h @ self.model.embed_tokens.weight.T, target.view(-1)[keep],
+                              reduction="none")
         w = weight.view(-1)[keep]
         return (nll * w).sum() / w.sum()

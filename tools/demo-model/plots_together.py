@@ -1,6 +1,7 @@
 """Plots about how to live with others: truth, patience, friendship, races, treasures, winter.
 
-A plot takes the random.Random r, the hero w, the friend f, the hero's home and a spot near it, and returns a Story.
+A plot takes the random.Random r, the hero w, the friend f, the hero's home and a spot near it,
+and returns a Story.
 """
 
 from cast import GLAD, TIME, Story, begin
@@ -16,7 +17,8 @@ def truth(r, w, f, place, spot):
     out, qa = begin(r, w, place)
     out += [
         r.choice(TIME)
-        + r.choice((f", {w.he} was playing and broke the {t}.", f", {w.he} ran too fast and broke the {t}.")),
+        + r.choice((f", {w.he} was playing and broke the {t}.",
+                    f", {w.he} ran too fast and broke the {t}.")),
         f"It belonged to {w.his} neighbour, {f.intro}.",
         r.choice(
             (
@@ -25,7 +27,8 @@ def truth(r, w, f, place, spot):
                 f"{w.name} ran home and said nothing.",
             )
         ),
-        r.choice((f"That night {w.he} could not sleep.", f"All day {w.he} felt a stone in {w.his} heart.")),
+        r.choice((f"That night {w.he} could not sleep.",
+                  f"All day {w.he} felt a stone in {w.his} heart.")),
         r.choice(
             (
                 f"In the morning {w.he} went to {f.name} and told the truth.",
@@ -38,7 +41,8 @@ def truth(r, w, f, place, spot):
                 f'"It was me," said {w.name}. "I am very sorry."',
             )
         ),
-        r.choice((f"{f.name} was quiet for a moment and then smiled.", f"{f.name} was not angry at all.")),
+        r.choice((f"{f.name} was quiet for a moment and then smiled.",
+                  f"{f.name} was not angry at all.")),
         r.choice(
             (
                 f'"A {t} can be mended," {f.he} said. "Thank you for telling me."',
@@ -52,29 +56,37 @@ def truth(r, w, f, place, spot):
             )
         ),
         r.choice(
-            ("Telling the truth makes the heart light.", "An honest word is worth more than any thing.")
+            ("Telling the truth makes the heart light.",
+             "An honest word is worth more than any thing.")
         ),
     ]
     qa += [
         (f"What did {w.name} break?", f"{w.name} broke the {t}."),
         (f"Who owned the {t}?", f"The {t} belonged to {f.name} the {f.kind}."),
     ]
-    return Story(out, r.choice(("telling the truth", f"a broken {t.split()[-1]}", "honesty")), w, qa)
+    return Story(out, r.choice(("telling the truth", f"a broken {t.split()[-1]}", "honesty")), w,
+                 qa)
 
 
 def garden(r, w, f, place, spot):
-    s = r.choice("sunflower|pumpkin|apple tree|rose|bean plant|cherry tree|strawberry plant|tulip".split("|"))
+    s = r.choice(
+        "sunflower|pumpkin|apple tree|rose|bean plant|cherry tree|strawberry plant|tulip".split(
+            "|"))
     out, qa = begin(r, w, place)
     out += [
         r.choice(TIME)
-        + r.choice((f", {w.he} found a small seed near {spot}.", f", {f.intro} gave {w.him} a small seed.")),
+        + r.choice((f", {w.he} found a small seed near {spot}.",
+                    f", {f.intro} gave {w.him} a small seed.")),
         r.choice(
-            (f"{w.name} put it into the ground and gave it water.", f"{w.He} planted it behind the house.")
+            (f"{w.name} put it into the ground and gave it water.",
+             f"{w.He} planted it behind the house.")
         ),
         r.choice(
-            ("The next day nothing had happened.", f"{w.He} looked every hour, but there was only soil.")
+            ("The next day nothing had happened.",
+             f"{w.He} looked every hour, but there was only soil.")
         ),
-        r.choice((f'"Perhaps the seed is asleep," said {w.name}.', f'"It will never grow," said {w.name}.')),
+        r.choice((f'"Perhaps the seed is asleep," said {w.name}.',
+                  f'"It will never grow," said {w.name}.')),
         r.choice(
             (
                 f'"Be patient," said {w.his} friend {f.name}. "Good things take time."',
@@ -88,9 +100,11 @@ def garden(r, w, f, place, spot):
             )
         ),
         r.choice(
-            ("Then a tiny green leaf came out of the ground.", "One morning there was a small green point.")
+            ("Then a tiny green leaf came out of the ground.",
+             "One morning there was a small green point.")
         ),
-        r.choice((f"It grew and grew until it was a beautiful {s}.", f"In summer it had become a tall {s}.")),
+        r.choice((f"It grew and grew until it was a beautiful {s}.",
+                  f"In summer it had become a tall {s}.")),
         r.choice(
             (
                 f"{w.name} and {f.name} sat beside it and were {r.choice(GLAD)}.",
@@ -118,7 +132,8 @@ def friend(r, w, f, place, spot):
             )
         ),
         r.choice(TIME)
-        + r.choice((f", {f.intro} sat down next to {w.him}.", f", {w.he} saw {f.intro}, who was alone too.")),
+        + r.choice((f", {f.intro} sat down next to {w.him}.",
+                    f", {w.he} saw {f.intro}, who was alone too.")),
         r.choice(
             (
                 f'"Hello, I am {f.name}," said {f.the}. "What is your name?"',
@@ -127,13 +142,16 @@ def friend(r, w, f, place, spot):
         ),
         r.choice((f'"My name is {w.name}," {w.he} said softly.', f'"Yes, please!" said {w.name}.')),
         r.choice(
-            (f"They played {game} until it was dark.", f"All afternoon they played {game} and laughed.")
+            (f"They played {game} until it was dark.",
+             f"All afternoon they played {game} and laughed.")
         ),
         r.choice(
-            (f'"Will you come back tomorrow?" asked {w.name}.', f'"Shall we meet again?" asked {f.name}.')
+            (f'"Will you come back tomorrow?" asked {w.name}.',
+             f'"Shall we meet again?" asked {f.name}.')
         ),
         r.choice(
-            ('"Of course," was the answer. "Friends always come back."', '"Every day!" was the answer.')
+            ('"Of course," was the answer. "Friends always come back."',
+             '"Every day!" was the answer.')
         ),
         r.choice(
             (
@@ -141,7 +159,8 @@ def friend(r, w, f, place, spot):
                 f"Since that day {w.name} and {f.name} are always together.",
             )
         ),
-        r.choice(("A friendship can begin with one word.", "Sometimes you only have to say hello.")),
+        r.choice(("A friendship can begin with one word.",
+                  "Sometimes you only have to say hello.")),
     ]
     qa += [
         ("What did they play?", f"They played {game}."),
@@ -161,23 +180,28 @@ def race(r, w, f, place, spot):
         )
     )
     out += [
-        r.choice((f"{w.name} was slow, but {w.he} never stopped.", f"{w.name} could not run fast.")),
+        r.choice((f"{w.name} was slow, but {w.he} never stopped.",
+                  f"{w.name} could not run fast.")),
         f"In the same place lived {f.intro}, who was very fast.",
-        r.choice((f'"I am the fastest of all," said {f.name} every day.', f"{f.name} laughed at {w.name}.")),
+        r.choice((f'"I am the fastest of all," said {f.name} every day.',
+                  f"{f.name} laughed at {w.name}.")),
         r.choice(TIME) + f', {w.name} said, "Let us race to {spot}."',
         r.choice(("Everyone came to watch.", f"{f.name} laughed loudly and said yes.")),
         r.choice(
-            (f"{f.name} ran like the wind and was soon far ahead.", f"At first {f.name} was far in front.")
+            (f"{f.name} ran like the wind and was soon far ahead.",
+             f"At first {f.name} was far in front.")
         ),
         f"But then {f.he} {stop}.",
-        r.choice((f"{w.name} went on, step by step.", f"{w.name} walked and walked and did not rest.")),
+        r.choice((f"{w.name} went on, step by step.",
+                  f"{w.name} walked and walked and did not rest.")),
         r.choice(
             (
                 f"When {f.name} saw it, it was too late.",
                 f"{f.name} ran as fast as {f.he} could, but it was too late.",
             )
         ),
-        r.choice((f"{w.name} won the race, and everyone cheered.", f"{w.name} was the first to arrive.")),
+        r.choice((f"{w.name} won the race, and everyone cheered.",
+                  f"{w.name} was the first to arrive.")),
         r.choice(("Slow and steady wins the race.", "It is better to go on than to go fast.")),
     ]
     qa += [
@@ -199,9 +223,11 @@ def treasure(r, w, f, place, spot):
     out, qa = begin(r, w, place)
     out += [
         r.choice(TIME)
-        + r.choice((f", {w.he} found an old map in a bottle.", f", {w.he} found a map in an old book.")),
+        + r.choice((f", {w.he} found an old map in a bottle.",
+                    f", {w.he} found a map in an old book.")),
         r.choice(
-            (f"It showed a treasure {where}.", f"There was a red cross on it, and the cross was {where}.")
+            (f"It showed a treasure {where}.",
+             f"There was a red cross on it, and the cross was {where}.")
         ),
         r.choice(
             (
@@ -209,9 +235,11 @@ def treasure(r, w, f, place, spot):
                 f"{w.name} called {w.his} friend, {f.intro}.",
             )
         ),
-        r.choice((f'"Let us go at once!" said {f.name}.', f'"I will bring a lamp," said {f.name}.')),
+        r.choice((f'"Let us go at once!" said {f.name}.',
+                  f'"I will bring a lamp," said {f.name}.')),
         r.choice(
-            (f"They walked past {spot} and over three hills.", "It was a long way, and it began to rain.")
+            (f"They walked past {spot} and over three hills.",
+             "It was a long way, and it began to rain.")
         ),
         r.choice(
             (
@@ -219,10 +247,12 @@ def treasure(r, w, f, place, spot):
                 "Twice they lost the way, and twice they found it again.",
             )
         ),
-        r.choice((f"Then they found a box {where}.", f"At last they stood before a big box {where}.")),
+        r.choice((f"Then they found a box {where}.",
+                  f"At last they stood before a big box {where}.")),
         f"Inside was {inside}.",
         r.choice(
-            (f"{w.name} and {f.name} laughed and shared it.", f'"We found it together," said {w.name}.')
+            (f"{w.name} and {f.name} laughed and shared it.",
+             f'"We found it together," said {w.name}.')
         ),
         r.choice(("The way there was the best part.", "And they told the story for many years.")),
     ]
@@ -246,8 +276,10 @@ def winter(r, w, f, place, spot):
         ),
         f"{w.His} neighbour was {f.intro}.",
         r.choice((f"{f.name} lay in the sun and sang.", f"{f.name} only played and danced.")),
-        r.choice((f'"Why do you work so much?" asked {f.name}.', f'"Come and play!" called {f.name}.')),
-        r.choice((f'"Winter will come," said {w.name}.', f'"First I must fill my house," said {w.name}.')),
+        r.choice((f'"Why do you work so much?" asked {f.name}.',
+                  f'"Come and play!" called {f.name}.')),
+        r.choice((f'"Winter will come," said {w.name}.',
+                  f'"First I must fill my house," said {w.name}.')),
         r.choice(
             (
                 "Then the snow fell and everything was white.",

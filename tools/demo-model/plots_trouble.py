@@ -1,6 +1,8 @@
-"""Plots about trouble and what helps against it: losing, learning, hunger, fear, failing, being stuck.
+"""Plots about trouble and what helps against it: losing, learning, hunger, fear, failing, being
+stuck.
 
-A plot takes the random.Random r, the hero w, the friend f, the hero's home and a spot near it, and returns a Story.
+A plot takes the random.Random r, the hero w, the friend f, the hero's home and a spot near it,
+and returns a Story.
 """
 
 from cast import FOOD, GLAD, SPOT, THING, TIME, Story, begin
@@ -94,7 +96,8 @@ def learn(r, w, f, place, spot):
         ),
         r.choice(TIME)
         + r.choice(
-            (f", {w.he} tried, but {w.he} {fail}.", f", {w.he} went to {spot} to try, but {w.he} {fail}.")
+            (f", {w.he} tried, but {w.he} {fail}.",
+             f", {w.he} went to {spot} to try, but {w.he} {fail}.")
         ),
         r.choice(
             (
@@ -104,7 +107,8 @@ def learn(r, w, f, place, spot):
             )
         ),
         r.choice(
-            (f"But {f.intro} saw {w.him} and smiled.", f"{cap(f.intro)} came by and sat down beside {w.him}.")
+            (f"But {f.intro} saw {w.him} and smiled.",
+             f"{cap(f.intro)} came by and sat down beside {w.him}.")
         ),
         r.choice(
             (
@@ -230,7 +234,8 @@ def fear(r, w, f, place, spot):
     out, qa = begin(r, w, place)
     out += [
         r.choice(
-            (f"{w.name} was afraid of {what}.", f"There was one thing {w.he} feared, and that was {what}.")
+            (f"{w.name} was afraid of {what}.",
+             f"There was one thing {w.he} feared, and that was {what}.")
         ),
         r.choice(
             (
@@ -314,7 +319,8 @@ def build(r, w, f, place, spot):
     out += [
         r.choice((f"{w.His} best friend was {f.intro}.", f"{w.He} had a friend, {f.intro}.")),
         r.choice(TIME)
-        + r.choice((f", they wanted to build a {what}.", f', {f.name} said, "Let us build a {what}!"')),
+        + r.choice((f", they wanted to build a {what}.",
+                    f', {f.name} said, "Let us build a {what}!"')),
         r.choice(
             (
                 f"They worked all morning at {spot}.",
@@ -350,13 +356,16 @@ def build(r, w, f, place, spot):
             )
         ),
         r.choice(
-            (f"The new {what} was strong and beautiful.", f"The second {what} held, even in the storm.")
+            (f"The new {what} was strong and beautiful.",
+             f"The second {what} held, even in the storm.")
         ),
         r.choice(
-            (f"{w.name} and {f.name} were very {r.choice(GLAD)}.", "All the neighbours came to see it.")
+            (f"{w.name} and {f.name} were very {r.choice(GLAD)}.",
+             "All the neighbours came to see it.")
         ),
         r.choice(
-            ("Good work needs time.", "Two friends can build anything.", "What breaks can be built again.")
+            ("Good work needs time.", "Two friends can build anything.",
+             "What breaks can be built again.")
         ),
     ]
     qa += [
@@ -409,7 +418,8 @@ def rescue(r, w, f, place, spot):
                 f"{f.name} could hardly speak for joy.",
             )
         ),
-        r.choice((f'"Be my friend," said {w.name}.', f'"You would have done the same," said {w.name}.')),
+        r.choice((f'"Be my friend," said {w.name}.',
+                  f'"You would have done the same," said {w.name}.')),
         r.choice(
             (
                 f"In the evening they ate {r.choice(FOOD)} together by the fire.",

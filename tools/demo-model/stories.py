@@ -1,8 +1,8 @@
 """Short stories from a small grammar: a hero, a place, a trouble, a turn, an end.
 
-`story(r)` returns a Story: its text, what one may ask for to get it, and questions about it with their answers. Names,
-pronouns, things and places are fixed when they first appear (cast.py); the plots are in plots_trouble.py and
-plots_together.py.
+`story(r)` returns a Story: its text, what one may ask for to get it, and questions about it with
+their answers. Names, pronouns, things and places are fixed when they first appear (cast.py); the
+plots are in plots_trouble.py and plots_together.py.
 """
 
 from cast import PLACE, Who
@@ -10,7 +10,8 @@ from plots_together import friend, garden, race, treasure, truth, winter
 from plots_trouble import build, fear, learn, lost, rescue, share
 from world import a
 
-PLOTS = [lost, lost, learn, learn, share, fear, build, rescue, truth, garden, friend, race, treasure, winter]
+PLOTS = [lost, lost, learn, learn, share, fear, build, rescue, truth, garden, friend, race,
+         treasure, winter]
 
 
 def story(r):

@@ -1,8 +1,9 @@
-"""Small arithmetic: questions, full answers and short answers, all from a random.Random the caller owns.
+"""Small arithmetic: questions, full answers and short answers, all from a random.Random the
+caller owns.
 
-Some pairs of two-digit numbers are held out (`held`): training never sees them added or subtracted in either
-order, so that accuracy on them is not memory. Answers restate the sum ("37 + 45 = 82."), which is also what
-the evaluation reads.
+Some pairs of two-digit numbers are held out (`held`): training never sees them added or
+subtracted in either order, so that accuracy on them is not memory. Answers restate the sum ("37
++ 45 = 82."), which is also what the evaluation reads.
 """
 
 from world import cap
@@ -99,7 +100,8 @@ def compare(r):
             str(small),
         )
     yes = "Yes" if x > y else "No"
-    return f"Is {x} bigger than {y}?", f"{yes}, {x} is {'bigger' if x > y else 'smaller'} than {y}.", yes
+    return (f"Is {x} bigger than {y}?",
+            f"{yes}, {x} is {'bigger' if x > y else 'smaller'} than {y}.", yes)
 
 
 def count(r):
@@ -115,7 +117,8 @@ def count(r):
     if k == 1:
         y = r.randint(0, 15)
         x = y + r.randint(3, 10)
-        return f"Count backwards from {x} to {y}.", ", ".join(map(str, range(x, y - 1, -1))) + ".", None
+        return f"Count backwards from {x} to {y}.", ", ".join(map(str,
+                                                                  range(x, y - 1, -1))) + ".", None
     if k == 2:
         s, w = r.choice(((2, "twos"), (5, "fives"), (10, "tens"), (3, "threes")))
         n = r.randint(4, 9)
@@ -137,7 +140,8 @@ def count(r):
 def parity(r):
     x = r.randint(0, 99)
     w = "odd" if x % 2 else "even"
-    return r.choice((f"Is {x} odd or even?", f"Is the number {x} even or odd?")), f"{x} is {w}.", cap(w)
+    return r.choice((f"Is {x} odd or even?",
+                     f"Is the number {x} even or odd?")), f"{x} is {w}.", cap(w)
 
 
 def half(r):
@@ -148,7 +152,8 @@ def half(r):
             f"Half of {2 * x} is {x}.",
             str(x),
         )
-    return r.choice((f"What is double {x}?", f"What is twice {x}?")), f"Double {x} is {2 * x}.", str(2 * x)
+    return r.choice((f"What is double {x}?",
+                     f"What is twice {x}?")), f"Double {x} is {2 * x}.", str(2 * x)
 
 
 def problem(r):

@@ -1,8 +1,8 @@
-"""Conversations: greetings, questions about the model, sums, facts, stories with questions about them, and "I
-do not know".
+"""Conversations: greetings, questions about the model, sums, facts, stories with questions about
+them, and "I do not know".
 
-A conversation is a list of (role, content). Roles are system, user and assistant; a system message, if there
-is one, is first.
+A conversation is a list of (role, content). Roles are system, user and assistant; a system
+message, if there is one, is first.
 """
 
 import cast
@@ -46,7 +46,8 @@ SMALL = [
         "Gallop is a program that runs language models on the processor of a computer.",
     ),
     ("Do you like stories?|Do you like music?|Do you like animals?", "Yes, very much. And you?"),
-    ("Can you help me?|I need help.|Can I ask you something?", "Of course. What would you like to know?"),
+    ("Can you help me?|I need help.|Can I ask you something?",
+     "Of course. What would you like to know?"),
     (
         "What is your favourite colour?|Which colour do you like?",
         "My favourite colour is blue, like the sky.",
@@ -59,7 +60,8 @@ SMALL = [
         "I am sad.|I feel sad today.|I had a bad day.",
         "I am sorry to hear that. Would you like to hear a story?",
     ),
-    ("I am happy.|I feel great today.|I had a good day.", "That is good to hear! What made you happy?"),
+    ("I am happy.|I feel great today.|I had a good day.",
+     "That is good to hear! What made you happy?"),
     (
         "I am bored.|What shall we do?|I have nothing to do.",
         "Then let us do a sum, or I can tell you a story.",
@@ -147,12 +149,12 @@ def one(r, options):
 
 
 def lower(s):
-    return s[:1].lower() + s[1:] if s[:2] != "I " and s.split()[0].rstrip("?,.'") not in LEAD_NAMES else s
+    return s[:1].lower() + s[1:] if s[:2] != "I " and s.split()[0].rstrip(
+        "?,.'") not in LEAD_NAMES else s
 
 
-LEAD_NAMES = (
-    set(sums.NAMES) | set(world.CAPITALS) | set(world.CAPITALS.values()) | {"Buenos", "Mexico", "New"}
-)
+LEAD_NAMES = (set(sums.NAMES) | set(world.CAPITALS) | set(world.CAPITALS.values())
+              | {"Buenos", "Mexico", "New"})
 
 
 def small(r):
@@ -161,7 +163,8 @@ def small(r):
 
 
 def fact(r):
-    """(question, answer, short answer) of a random fact; big kinds of facts are drawn more often."""
+    """(question, answer, short answer) of a random fact; big kinds of facts are drawn more
+    often."""
     while True:
         kind = r.choice(world.KINDS) if r.random() < 0.3 else None
         f = r.choice([x for x in world.FACTS if x[0] == kind]) if kind else r.choice(world.FACTS)
@@ -172,7 +175,8 @@ def fact(r):
 
 
 def unknown(r):
-    q = r.choice(UNKNOWN).format(r.choice(NONSENSE[0]), r.choice(NONSENSE[1]), r.choice(NONSENSE[2]))
+    q = r.choice(UNKNOWN).format(r.choice(NONSENSE[0]), r.choice(NONSENSE[1]),
+                                 r.choice(NONSENSE[2]))
     return [("user", q), ("assistant", r.choice(DUNNO))]
 
 
@@ -238,7 +242,8 @@ def tell(r):
     k = r.randint(0, 3)
     if k == 0:
         say, reply, ask, ans = (
-            r.choice((f"My name is {n}.", f"I am {n}.", f"Hello, I am {n}.", f"Hi, my name is {n}.")),
+            r.choice((f"My name is {n}.", f"I am {n}.", f"Hello, I am {n}.",
+                      f"Hi, my name is {n}.")),
             r.choice((f"Nice to meet you, {n}!", f"Hello, {n}! How can I help you?")),
             r.choice(("What is my name?", "Do you remember my name?", "Who am I?")),
             f"Your name is {n}.",
@@ -271,7 +276,8 @@ def tell(r):
 
 def joke(r):
     return [
-        ("user", r.choice(("Tell me a joke.", "Do you know a joke?", "Tell me a riddle.", "Make me laugh."))),
+        ("user", r.choice(("Tell me a joke.", "Do you know a joke?", "Tell me a riddle.",
+                           "Make me laugh."))),
         ("assistant", r.choice(JOKES)),
     ]
 
@@ -289,7 +295,8 @@ def conversation(r):
         "unknown": lambda: unknown(r),
         "joke": lambda: joke(r),
     }
-    weights = {"quiz": 10, "tale": 7, "chain": 2, "small": 2, "tell": 2, "unknown": 1.2, "joke": 0.4}
+    weights = {"quiz": 10, "tale": 7, "chain": 2, "small": 2, "tell": 2, "unknown": 1.2,
+               "joke": 0.4}
     n = r.choices((1, 2, 3, 5), (12, 3, 1, 0.7))[0]
     out = small(r) if r.random() < 0.08 else []
     for _ in range(n):

@@ -1,10 +1,10 @@
 """Trains a demo model on the generated corpus, restartable at any moment.
 
-`python train.py demo --steps N` writes models/demo/model.safetensors (bf16) at the end, and its state to
---state every few minutes; started again it goes on from there, and the result does not depend on where it was
-interrupted (same torch build, same thread count). The learning rate is constant after the warm-up and falls
-to zero along a half cosine over the last 40 % of the steps, so --steps may still be changed by a restart
-before that point.
+`python train.py demo --steps N` writes models/demo/model.safetensors (bf16) at the end, and its
+state to --state every few minutes; started again it goes on from there, and the result does not
+depend on where it was interrupted (same torch build, same thread count). The learning rate is
+constant after the warm-up and falls to zero along a half cosine over the last 40 % of the steps,
+so --steps may still be changed by a restart before that point.
 """
 
 import argparse
@@ -28,7 +28,8 @@ BUFFER = 48
 
 
 class Rows:
-    """Packs whole documents into rows of ROW tokens: from a small buffer the longest that still fits."""
+    """Packs whole documents into rows of ROW tokens: from a small buffer the longest that still
+    fits."""
 
     def __init__(self, tok, split, state=None):
         self.tok, self.split = tok, split
@@ -61,10 +62,12 @@ class Rows:
             )
             self.buffer.remove(i)
             d, w = cache[i]
-            ids, target, weight, doc = ids + d[:-1], target + d[1:], weight + w[1:], doc + [k] * (len(d) - 1)
+            ids, target, weight, doc = ids + d[:-1], target + d[1:], weight + w[1:], doc + [k] * (
+                len(d) - 1)
             k += 1
         pad = ROW - len(ids)
-        return ids + [vocab.PAD] * pad, target + [vocab.PAD] * pad, weight + [0.0] * pad, doc + [-1] * pad
+        return ids + [vocab.PAD] * pad, target + [vocab.PAD] * pad, weight + [0.0] * pad, doc + [
+            -1] * pad
 
     def batch(self, n):
         ids, target, weight, doc = zip(*(self.row() for _ in range(n)))
@@ -167,7 +170,8 @@ def main():
         eps=1e-9,
         fused=True,
     )
-    state, step, rows = args.state or os.path.join(HERE, args.name + ".state"), 0, Rows(tok, "train")
+    state, step, rows = args.state or os.path.join(HERE,
+                                                   args.name + ".state"), 0, Rows(tok, "train")
     if args.grow and not os.path.exists(state):
         s = torch.load(args.grow, weights_only=True)
         model.load_state_dict(grow.grown(s["model"], model, args.seed))

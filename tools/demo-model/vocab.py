@@ -1,8 +1,8 @@
-"""The tokenizer of the demo models: byte-level BPE of 2048 entries, digits one by one, ChatML-like special
-tokens.
+"""The tokenizer of the demo models: byte-level BPE of 2048 entries, digits one by one,
+ChatML-like special tokens.
 
-Trained on the first documents of the training split with the `tokenizers` package; the result is a plain
-tokenizer.json.
+Trained on the first documents of the training split with the `tokenizers` package; the result is
+a plain tokenizer.json.
 """
 
 import json
@@ -69,7 +69,8 @@ def load(path):
 
 
 def encode(t, d):
-    """Token ids of a document and the weight of each in the loss (what a user says counts little)."""
+    """Token ids of a document and the weight of each in the loss (what a user says counts
+    little)."""
     if "text" in d:
         ids = [BOS] + t.encode(d["text"], add_special_tokens=False).ids + [END]
         return ids, [0.0] + [1.0] * (len(ids) - 1)

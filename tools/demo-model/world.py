@@ -1,8 +1,8 @@
 """The closed world of the demo model: small facts, and the ways to ask for them.
 
-Each fact becomes (question, answer, short answer). Nothing here is meant to be complete; it is what a model
-of two million parameters can hold and a reader can check at a glance. Pure data and string work, no state, no
-files.
+Each fact becomes (question, answer, short answer). Nothing here is meant to be complete; it is
+what a model of two million parameters can hold and a reader can check at a glance. Pure data and
+string work, no state, no files.
 """
 
 CAPITALS = dict(p.split(":") for p in """
@@ -100,11 +100,11 @@ a_bridge:cross_a_river a_compass:find_north a_brush:paint a_kite:fly_in_the_wind
 """.split())
 USES = {k.replace("_", " "): v.replace("_", " ") for k, v in USES.items()}
 
-SHAPES = dict(
-    triangle="three", square="four", rectangle="four", pentagon="five", hexagon="six", octagon="eight"
-)
+SHAPES = dict(triangle="three", square="four", rectangle="four", pentagon="five", hexagon="six",
+              octagon="eight")
 DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
-MONTHS = "January February March April May June July August September October November December".split()
+MONTHS = (
+    "January February March April May June July August September October November December".split())
 SEASONS = "spring summer autumn winter".split()
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 WORKERS = dict(p.split(":") for p in """
@@ -194,20 +194,24 @@ MISC = [
         "The largest ocean is the Pacific.",
         "Pacific",
     ),
-    (["What planet do we live on?", "On which planet do we live?"], "We live on planet Earth.", "Earth"),
+    (["What planet do we live on?", "On which planet do we live?"], "We live on planet Earth.",
+     "Earth"),
     (
         ["What is the largest planet?", "Which planet is the biggest?"],
         "The largest planet is Jupiter.",
         "Jupiter",
     ),
-    (["Which planet is the red planet?", "Which planet is red?"], "Mars is the red planet.", "Mars"),
+    (["Which planet is the red planet?", "Which planet is red?"], "Mars is the red planet.",
+     "Mars"),
     (
         ["What goes around the Earth?", "What travels around the Earth at night?"],
         "The moon goes around the Earth.",
         "Moon",
     ),
-    (["Where does the sun rise?", "On which side does the sun rise?"], "The sun rises in the east.", "East"),
-    (["Where does the sun set?", "On which side does the sun set?"], "The sun sets in the west.", "West"),
+    (["Where does the sun rise?", "On which side does the sun rise?"], "The sun rises in the east.",
+     "East"),
+    (["Where does the sun set?", "On which side does the sun set?"], "The sun sets in the west.",
+     "West"),
     (["What do bees make?", "What does a bee make?"], "Bees make honey.", "Honey"),
     (["What gives us milk?", "Which animal gives us milk?"], "Cows give us milk.", "Cows"),
     (
@@ -338,7 +342,8 @@ def _rows():
                 f"What comes before {n}?",
             ], f"{cap(d)} comes before {n}.", cap(d)
     for w, k in WORKERS.items():
-        yield "work", [f"What does {a(w)} do?", f"What is the work of {a(w)}?"], f"{cap(a(w))} {k}.", None
+        yield "work", [f"What does {a(w)} do?",
+                       f"What is the work of {a(w)}?"], f"{cap(a(w))} {k}.", None
         yield "work", [f"Who {k}?"], f"{cap(a(w))} {k}.", cap(w)
     for s, p in PLURALS.items():
         yield "plural", [
@@ -351,9 +356,8 @@ def _rows():
             f"Tell me the past tense of {s}.",
         ], f"The past tense of {s} is {p}.", cap(p)
     for s, p in MADE.items():
-        yield "made", [f"What is {s} made of?", f"What is {s} made from?"], f"{cap(s)} is made of {p}.", cap(
-            p
-        )
+        yield "made", [f"What is {s} made of?",
+                       f"What is {s} made from?"], f"{cap(s)} is made of {p}.", cap(p)
     for qs, ans, short in MISC:
         yield "misc", qs, ans, short
 

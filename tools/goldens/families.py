@@ -329,8 +329,8 @@ VARIANTS = [
             ]
         ),
         scale={"embed_tokens.weight": 0.1},
-        # Scores are not divided by the root of the head's size: of norms near 1 they are so large that bf16
-        # decides which key wins.
+        # Scores are not divided by the root of the head's size: of norms near 1 they are so large
+        # that bf16 decides which key wins.
         shift={"^model.norm.weight": 8.0, "q_norm|k_norm": -0.5},
         features={
             **WIDE,

@@ -1,9 +1,9 @@
-"""Makes small random checkpoints and what Hugging Face computes from them, in float32, eagerly, without a
-cache.
+"""Makes small random checkpoints and what Hugging Face computes from them, in float32, eagerly,
+without a cache.
 
-`python goldens.py --out DIR` writes every committed variant; see README.md for the files. Seeds are tried in
-order until the logits are lively and every greedy step is clear-cut, so a float32 engine must produce equal
-tokens.
+`python goldens.py --out DIR` writes every committed variant; see README.md for the files. Seeds
+are tried in order until the logits are lively and every greedy step is clear-cut, so a float32
+engine must produce equal tokens.
 """
 
 import argparse
@@ -38,8 +38,10 @@ def dump(folder, name, data):
 
 
 def randomise(model, g, v):
-    """Weights that make every part count: unit gain through matrices, norms near neutral, small biases."""
-    head = {id(p) for n, p in model.named_parameters() if re.search(r"lm_head\.weight$|embed_out", n)}
+    """Weights that make every part count: unit gain through matrices, norms near neutral, small
+    biases."""
+    head = {id(p) for n,
+            p in model.named_parameters() if re.search(r"lm_head\.weight$|embed_out", n)}
     tied = model.config.get_text_config().tie_word_embeddings
     tables = {id(m.weight): m for m in model.modules() if isinstance(m, torch.nn.Embedding)}
     conv = {id(m.weight) for m in model.modules() if type(m).__name__ == "Conv1D"}
@@ -52,8 +54,10 @@ def randomise(model, g, v):
             elif id(p) in head:
                 s = 3.0 * p.shape[1] ** -0.5
             elif p.dim() >= 2:
-                fan = p.shape[-2] if id(p) in conv or v.get("transposed", "^$") in n else p.shape[-1]
-                s = (1.8 if tied else 1.6 if re.search(r"q_proj|k_proj|qkv|c_attn", n) else 1.2) * fan**-0.5
+                fan = p.shape[-2] if id(p) in conv or v.get("transposed",
+                                                            "^$") in n else p.shape[-1]
+                s = (1.8 if tied else 1.6 if re.search(r"q_proj|k_proj|qkv|c_attn", n)
+                     else 1.2) * fan**-0.5
             else:
                 s = 0.15
             neutral = (
@@ -111,7 +115,8 @@ class Reference:
 
     def watch(self, module, args, out):
         c = self.model.config.get_text_config()
-        k = next(getattr(c, a) for a in ("num_experts_per_tok", "top_k_experts") if getattr(c, a, None))
+        k = next(getattr(c, a) for a in ("num_experts_per_tok", "top_k_experts")
+                 if getattr(c, a, None))
         n = next(getattr(c, a) for a in ("num_local_experts", "num_experts") if getattr(c, a, None))
         x = (
             out[1]
@@ -213,7 +218,8 @@ def make(v, seed, folder):
 
 
 def hidden(ref, out, logits):
-    """Hidden states of prompt 1 as the README describes them, and whether the head reads the last entry."""
+    """Hidden states of prompt 1 as the README describes them, and whether the head reads the
+    last entry."""
     h = [x[0] for x in out.hidden_states]
     last = ref.model.get_output_embeddings()(h[-1])
     cap = getattr(ref.model.config.get_text_config(), "final_logit_softcapping", None)
@@ -224,7 +230,8 @@ def hidden(ref, out, logits):
 
 
 def forwards(ref, prompts, golden):
-    """Stores logits and hidden states; returns the last logits, the mean standard deviation, is_input."""
+    """Stores logits and hidden states; returns the last logits, the mean standard deviation,
+    is_input."""
     lasts, std, is_input = [], [], None
     for i, p in enumerate(prompts):
         out = ref(p, output_hidden_states=i == 1)
@@ -234,12 +241,14 @@ def forwards(ref, prompts, golden):
             np.save(os.path.join(golden, "hidden_1.npy"), h.numpy())
         lasts.append(logits[-1])
         std.append(float(logits.std()))
-        np.save(os.path.join(golden, f"logits_{i}.npy"), (logits if len(p) <= 80 else logits[-16:]).numpy())
+        np.save(os.path.join(golden, f"logits_{i}.npy"),
+                (logits if len(p) <= 80 else logits[-16:]).numpy())
     return lasts, sum(std) / len(std), is_input
 
 
 def without(v, folder, what):
-    """The model with a feature left out: a change of the config, or a pattern of tensors set to nothing."""
+    """The model with a feature left out: a change of the config, or a pattern of tensors set to
+    nothing."""
     if isinstance(what, str):
         other = load(folder)
         with torch.no_grad():
@@ -257,15 +266,18 @@ def half(folder, prompts, lasts):
     low, rows = Reference(load(folder, torch.bfloat16)), []
     for p, want in zip(prompts, lasts):
         got = low(p).logits[0, -1].float()
-        rows.append({"kl": kl(want, got), "argmax": int(got.argmax()), "ref_argmax": int(want.argmax())})
+        rows.append({"kl": kl(want, got), "argmax": int(got.argmax()),
+                     "ref_argmax": int(want.argmax())})
     return rows
 
 
 def with_cache(v, ref, prompts, greedy, info):
     """The tokens of generate() with its cache, and in info where its rope switches."""
     cached = [ref.cached(p) for p in prompts]
-    limit = v["config"].get("original_max_position_embeddings", v["config"]["max_position_embeddings"])
-    info["greedy_cached_equals_greedy"] = [c["tokens"] == x["tokens"] for c, x in zip(cached, greedy)]
+    limit = v["config"].get("original_max_position_embeddings",
+                            v["config"]["max_position_embeddings"])
+    info["greedy_cached_equals_greedy"] = [c["tokens"] == x["tokens"] for c,
+                                           x in zip(cached, greedy)]
     info["min_margin_cached"] = min(c["min_margin"] for c in cached)
     info["rope_switch"] = {
         "original_max_position_embeddings": limit,
@@ -365,7 +377,8 @@ def main():
         for seed in range(args.seed, args.seed + 60):
             why = attempt(v, seed, folder)
             if why is None:
-                size = sum(os.path.getsize(os.path.join(d, f)) for d, _, fs in os.walk(folder) for f in fs)
+                size = sum(os.path.getsize(os.path.join(d, f)) for d, _,
+                           fs in os.walk(folder) for f in fs)
                 print(f"{v['name']}: seed {seed}, {size // 1024} KB", flush=True)
                 break
             print(f"{v['name']}: seed {seed}: {why}", flush=True)

@@ -1,5 +1,5 @@
-"""Writes weights in the forms checkpoints come in: safetensors, zip .bin, .bin of torch before 1.6, shards
-with an index."""
+"""Writes weights in the forms checkpoints come in: safetensors, zip .bin, .bin of torch before
+1.6, shards with an index."""
 
 import json
 import os
@@ -11,7 +11,8 @@ DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
 
 
 def awkward(tensors):
-    """One matrix stored transposed and one as a view into a larger storage, as torch.save allows."""
+    """One matrix stored transposed and one as a view into a larger storage, as torch.save
+    allows."""
     out, left = {}, ["transposed", "view"]
     for k, t in tensors.items():
         if t.dim() == 2 and left and t.shape[0] != t.shape[1]:
@@ -46,7 +47,8 @@ def write(folder, tensors, form):
     elif form == "bin":
         torch.save(tensors, os.path.join(folder, "pytorch_model.bin"))
     elif form == "bin-legacy":
-        torch.save(tensors, os.path.join(folder, "pytorch_model.bin"), _use_new_zipfile_serialization=False)
+        torch.save(tensors, os.path.join(folder, "pytorch_model.bin"),
+                   _use_new_zipfile_serialization=False)
     else:
         stem, ext = ("model", "safetensors") if kind == "st" else ("pytorch_model", "bin")
         shards, where = split(tensors if kind == "st" else awkward(tensors), int(n)), {}

@@ -1,15 +1,12 @@
 """The table of golden checkpoints: one row a variant. A new family is a new row.
 
-config    what config.json says, complete: nothing is added to it
-form      how the weights are stored (store.write)
-stored    bf16, f16 or f32
-lengths   prompt lengths
-names     function of the tensors' dict just before it is written
-features  name -> a change of the config, or a pattern of tensors to clear, whose effect on the logits must show
-cached    also write what generate() gives with its cache, where a cache changes the result
-batch     also write a left-padded batch
-distinct  fewest different tokens of a greedy run, where it is not 8
-scale     regular expression -> extra factor on the randomness of matching tensors; shift: an offset
+config    what config.json says, complete: nothing is added to it form      how the weights are
+stored (store.write) stored    bf16, f16 or f32 lengths   prompt lengths names     function of
+the tensors' dict just before it is written features  name -> a change of the config, or a
+pattern of tensors to clear, whose effect on the logits must show cached    also write what
+generate() gives with its cache, where a cache changes the result batch     also write a
+left-padded batch distinct  fewest different tokens of a greedy run, where it is not 8 scale
+regular expression -> extra factor on the randomness of matching tensors; shift: an offset
 """
 
 import torch
@@ -66,7 +63,8 @@ def inv_freq(d, layers):
 
     def names(t):
         f = 10000.0 ** (-torch.arange(0, d, 2).float() / d)
-        return {**t, **{f"model.layers.{i}.self_attn.rotary_emb.inv_freq": f.clone() for i in range(layers)}}
+        return {**t, **{f"model.layers.{i}.self_attn.rotary_emb.inv_freq": f.clone()
+                        for i in range(layers)}}
 
     return names
 
