@@ -80,14 +80,14 @@ const struct opt_row options_engine[] = {
              "by kind of operator",
      .otherwise = "what the checkpoint has", .env = "GALLOP_QUANT",
      .manual =
-         "Weights that a GGUF file has in Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K or MXFP4 keep their bits "
+         "Weights that a GGUF file has in a quantized format keep their bits "
          "and their size unless fp32 (--dtype) or none is asked for, and what goes into them becomes integers of 8 "
          "bits, 32 with a scale of their own. int8 computes linears in integers: weights with a scale a column, what "
          "goes into them with a scale a row, found as it comes (dynamic W8A8). int8-static takes scales that gallop "
          "calibrate found (--scales). int4: weights of 4 bits, 32 with a multiple and an offset of their own on the "
          "grid of int8 (W4A8), rounded by what gallop calibrate saw, if --scales is given; int4-g128: 128. mxfp4: "
          "weights of 4 bits, 32 with a power of two; what goes into them becomes integers as it does for GGUF's, or "
-         "stays fp32 with --dtype fp32. What a GGUF file has in four to six bits keeps them under int4. The "
+         "stays fp32 with --dtype fp32. What a GGUF file has in two to six bits keeps them under int4. The "
          "language model head is int8 with int4 and mxfp4. An object "
          "says it for each kind of operator, qkv_projection, out_projection, mlp and "
          "lm_head: {\"mlp\":\"int4\",\"qkv_projection\":\"int8\"}; kinds that it leaves out stay as the checkpoint has "

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "kern/gemm.h"
+#include "tensor/dtype.h"
 
 enum {
     KERN_I8_TAIL = 2 * KERN_NR * 4, /* bytes after the weights of an int8 panel */
@@ -18,8 +19,6 @@ enum {
     KERN_I4_GROUP = 16,             /* elements of a 4-bit row of a KV cache that share a factor */
     KERN_ROTATED = 2048,            /* maximum block of hadamard; no attention head is longer */
 };
-
-struct groups_form; /* groups.h */
 
 /* Returns the bytes of an int8 panel. */
 static inline size_t kern_i8_panel_bytes(size_t k)
@@ -66,16 +65,16 @@ typedef void kern_gemm_mx4_bf16_fn(const struct kern_gemm *g, size_t p0, size_t 
  * in IN, which groups.h defines. K is a multiple of 32. */
 typedef void kern_gemm_in_blocks_fn(void *in, const float *x, size_t row, size_t m, size_t k);
 
-/* Computes the panels [p0, p1) of G with weights in the form F of groups.h: integer codes with a scale d for
- * each group of 32 (or 16) weights. Each sum starts at +0 and takes the groups in ascending order:
+/* Computes the panels [p0, p1) of G with weights in the quantized format T, packed as groups.h defines: integer
+ * values with a scale d for each group of 32 (or 16) weights. Each sum starts at +0 and takes the groups in
+ * ascending order:
  *
- *   y = fma((float)(sum of n * (code - zero)), d * scale, y)
- *   y = fma(min, scale * (float)(sum of n), y)                 for forms with a minimum
- *   y = fma((float)(sum of n * (code - zero)) * d, scale, y)   instead, for forms whose d is a power of two
+ *   y = fma((float)(sum of n * (value - zero)), d * scale, y)
+ *   y = fma(min, scale * (float)(sum of n), y)                  after it, for forms with a minimum
+ *   y = fma((float)(sum of n * (value - zero)) * d, scale, y)   instead, for forms whose d is a power of two
  *
  * SCALE is the scale of the group in the row of A. The product of a half and a multiple is exact. */
-typedef void kern_gemm_blocks_fn(const struct kern_gemm *g, const struct groups_form *f, size_t p0,
-                                 size_t p1);
+typedef void kern_gemm_blocks_fn(const struct kern_gemm *g, enum dtype t, size_t p0, size_t p1);
 
 /* Quantizes X to int8 with one scale.
  *

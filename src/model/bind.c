@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "tensor/quant.h"
 
 /* ---- failures ---- */
 
@@ -295,15 +296,17 @@ enum dtype bind_dtype(const struct model *m, enum op_kind kind)
 /* True if all parts of D are stored as quantized integers, and not all of them with 8 bits. */
 static bool is_stored_small(const struct linear_desc *d)
 {
-    static const bool small[DT_N] = {[DT_Q4_0] = true, [DT_Q4_1] = true, [DT_Q4_K] = true, [DT_Q5_0] = true,
-                                     [DT_Q5_1] = true, [DT_Q5_K] = true, [DT_Q6_K] = true};
-    bool all = true, any = false;
+    unsigned least = 8;
 
     for (size_t p = 0; p < d->n_parts; p++) {
-        any |= small[d->part[p]->dtype];
-        all &= small[d->part[p]->dtype] || d->part[p]->dtype == DT_Q8_0;
+        const enum dtype t = d->part[p]->dtype;
+        const unsigned bits = dtype_is_grouped(t) && t != DT_MXFP4 ? quant_form_of(t)->bits : 0;
+
+        if (bits == 0)
+            return false;
+        least = bits < least ? bits : least;
     }
-    return all && any;
+    return least < 8;
 }
 
 /* Sets the quantization of D, unless it must compute in fp32, to the user's for its kind. Stored integers of

@@ -1,9 +1,9 @@
 /* linear_blocks.c - backend "blocks": quantized weights of a GGUF file keep their integers.
  *
- * It takes matrices all of whose parts are Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K or Q6_K, and needs as
- * many bytes as the file, in the panels of kern/format/groups.h. Inputs become 8-bit integers with one scale per 32,
- * as in llama.cpp; sums of 32 products are exact. Parts may have different formats, as q, k and v often do,
- * if each of them is whole panels. Columns that pad the last panel are zeros.
+ * It takes matrices all of whose parts have quantized formats (quant.def), and needs about as many bytes as the
+ * file, in the panels of kern/format/groups.h. MXFP4 is left to backend "mxfp4_int8". Inputs become 8-bit
+ * integers with one scale per 32, as in llama.cpp; sums of 32 products are exact. Parts may have different
+ * formats, as q, k and v often do, if each of them is whole panels. Columns that pad the last panel are zeros.
  */
 #include <string.h>
 
@@ -11,18 +11,16 @@
 #include "ops/linear.h"
 #include "tensor/quant.h"
 
-static const struct groups_form forms[DT_N] = {
-    [DT_Q4_0] = {4, 8, false, false, 1, false},   [DT_Q4_1] = {4, 0, true, false, 1, false},
-    [DT_Q5_0] = {5, 16, false, false, 1, false},  [DT_Q5_1] = {5, 0, true, false, 1, false},
-    [DT_Q8_0] = {8, 128, false, false, 1, false}, [DT_Q4_K] = {4, 0, true, true, 1, false},
-    [DT_Q5_K] = {5, 0, true, true, 1, false},     [DT_Q6_K] = {6, 32, false, true, 2, false},
-};
+static size_t panel_bytes(const struct linear *l, size_t part)
+{
+    return groups_panel_bytes(quant_form_of(l->stored[part]), l->k);
+}
 
 static bool stored_accepts(const struct linear_desc *d, const char **why_not)
 {
     bool mixed = false;
 
-    *why_not = "it takes rows of the GGUF formats Q4_0 to Q8_0 and Q4_K to Q6_K (several formats: each in "
+    *why_not = "it takes rows of the quantized formats of GGUF except MXFP4 (several formats: each in "
                "multiples of 32 rows) with dtype bf16 and no other quantization";
     if (!d->as_stored || d->dtype != DT_BF16)
         return false;
@@ -30,8 +28,8 @@ static bool stored_accepts(const struct linear_desc *d, const char **why_not)
         const struct view *v = d->part[p];
         size_t group = dtype_group(v->dtype);
 
-        if (!forms[v->dtype].bits || v->stride[1] != 1 || v->stride[0] % group || v->shape[1] % group ||
-            d->scale[p])
+        if (!dtype_is_grouped(v->dtype) || v->dtype == DT_MXFP4 || v->stride[1] != 1 ||
+            v->stride[0] % group || v->shape[1] % group || d->scale[p])
             return false;
         mixed |= v->dtype != d->part[0]->dtype;
     }
@@ -52,7 +50,7 @@ static size_t stored_open(struct linear *l, const struct linear_desc *d)
     for (size_t p = 0; p < (mixed ? d->n_parts : 1); p++) {
         l->stored[p] = d->part[p]->dtype;
         l->part_panels[p] = mixed ? (d->part[p]->shape[0] + KERN_NR - 1) / KERN_NR : panels;
-        bytes += l->part_panels[p] * groups_panel_bytes(&forms[l->stored[p]], l->k);
+        bytes += l->part_panels[p] * panel_bytes(l, p);
     }
     return bytes;
 }
@@ -65,7 +63,7 @@ static char *part_at(const struct linear *l, size_t part, size_t *panel)
     *panel = 0;
     for (size_t p = 0; p < part; p++) {
         *panel += l->part_panels[p];
-        at += l->part_panels[p] * groups_panel_bytes(&forms[l->stored[p]], l->k);
+        at += l->part_panels[p] * panel_bytes(l, p);
     }
     return at;
 }
@@ -77,7 +75,7 @@ static const uint8_t *row_at(const struct view *v, size_t row)
 }
 
 /* Packs group I of column C of PANEL. False: one of its weights is not finite. */
-static bool pack_group(const struct groups_form *f, uint8_t *panel, size_t i, size_t c,
+static bool pack_group(const struct quant_form *f, uint8_t *panel, size_t i, size_t c,
                        const struct quant_codes *q)
 {
     uint8_t *head = panel + (size_t)(groups_head(f, panel, i) - panel);
@@ -86,22 +84,24 @@ static bool pack_group(const struct groups_form *f, uint8_t *panel, size_t i, si
     memcpy(head + 2 * c, &q->d, sizeof(q->d));
     if (f->min)
         memcpy(head + 2 * (KERN_NR + c), &q->min, sizeof(q->min));
-    for (size_t m = 0; m < 2 && f->multiples; m++)
+    for (size_t m = 0; m < groups_multiples(f); m++)
         group[m * KERN_NR + c] = q->multiple[m];
-    groups_put_codes(group + (f->multiples ? 2 * KERN_NR : 0), c, q->code, f->bits);
+    groups_put_codes(group + groups_multiples(f) * KERN_NR, c, q->code, f->bits);
     return (q->d & 0x7c00) != 0x7c00 && (q->min & 0x7c00) != 0x7c00;
 }
 
 /* Packs 32 columns from FIRST. False: one of their weights is not finite. */
 static bool pack_panel(const struct linear *l, const struct linear_desc *d, size_t first)
 {
+    const struct quant_form *f;
     size_t part = 0, panel, bytes;
     char *to = part_at(l, part, &panel);
     bool finite = true;
 
     while (first / KERN_NR >= panel + l->part_panels[part])
         to = part_at(l, ++part, &panel);
-    bytes = groups_panel_bytes(&forms[l->stored[part]], l->k);
+    f = quant_form_of(l->stored[part]);
+    bytes = panel_bytes(l, part);
     to += (first / KERN_NR - panel) * bytes;
     memset(to, 0, bytes);
     for (size_t c = 0; c < KERN_NR; c++) {
@@ -110,7 +110,7 @@ static bool pack_panel(const struct linear *l, const struct linear_desc *d, size
 
         for (size_t i = 0; i < l->k / GROUPS_SIZE && p < d->n_parts; i++) {
             quant_group(&q, row_at(d->part[p], row), l->stored[part], i);
-            finite &= pack_group(&forms[l->stored[part]], (uint8_t *)to, i, c, &q);
+            finite &= pack_group(f, (uint8_t *)to, i, c, &q);
         }
     }
     return finite;
@@ -147,7 +147,7 @@ static void stored_run(const struct linear *l, const void *in, const struct line
         g.ahead = g.ahead < to ? g.ahead : to;
         to = p1 < to ? p1 : to;
         if (from < to)
-            l->kern->gemm_blocks(&g, &forms[l->stored[part]], from, to);
+            l->kern->gemm_blocks(&g, l->stored[part], from, to);
     }
 }
 

@@ -23,8 +23,6 @@ enum {
     LARGE = 253,
 };
 
-static const struct groups_form form = {4, 16, false, false, 1, true};
-
 /* True if V holds MXFP4 groups that can be copied. */
 static bool is_in_groups(const struct view *v)
 {
@@ -78,7 +76,7 @@ static size_t mxfp4_int8_open(struct linear *l, const struct linear_desc *d)
     l->padded = l->k % GROUP != 0;
     l->stored[0] = DT_MXFP4;
     l->part_panels[0] = (linear_columns(l) + KERN_NR - 1) / KERN_NR;
-    return l->part_panels[0] * groups_panel_bytes(&form, whole_k(l));
+    return l->part_panels[0] * groups_panel_bytes(quant_form_of(DT_MXFP4), whole_k(l));
 }
 
 /* Rounds X to the nearest of the 16 values, ties to the even mantissa. */
@@ -217,7 +215,8 @@ static bool mxfp4_pack(struct linear *l, const struct linear_desc *d, size_t beg
 static bool mxfp4_int8_pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end,
                             void *scratch)
 {
-    size_t groups = whole_k(l) / GROUP, bytes = groups_span_bytes(&form);
+    const struct quant_form *f = quant_form_of(DT_MXFP4);
+    size_t groups = whole_k(l) / GROUP, bytes = groups_span_bytes(f);
     uint8_t *to = (uint8_t *)l->packed + begin / KERN_NR * groups * bytes, code[GROUPS_SIZE];
     bool finite = true;
     struct group g;
@@ -230,7 +229,7 @@ static bool mxfp4_int8_pack(struct linear *l, const struct linear_desc *d, size_
             for (size_t c = 0; c < KERN_NR; c++) {
                 for (size_t k = 0; k < GROUP; k++)
                     code[k] = nibble_at(&g, c, k);
-                groups_put_codes(to + sizeof(g.scale), c, code, form.bits);
+                groups_put_codes(to + sizeof(g.scale), c, code, f->bits);
             }
         }
     return finite;
@@ -291,7 +290,7 @@ static void mxfp4_int8_run(const struct linear *l, const void *in, const struct 
 
     (void)scratch;
     g.k = whole_k(l);
-    l->kern->gemm_blocks(&g, &form, p0, p1);
+    l->kern->gemm_blocks(&g, DT_MXFP4, p0, p1);
 }
 
 static size_t mxfp4_int8_most(const struct linear *l)

@@ -7,15 +7,14 @@ static const struct {
     const char *name;
     size_t bytes, group; /* group 0: a plain type; bytes 0: no tensor has the type */
 } table[DT_N] = {
-    [DT_F32] = {"F32", 4, 0},       [DT_F16] = {"F16", 2, 0},         [DT_BF16] = {"BF16", 2, 0},
-    [DT_F64] = {"F64", 8, 0},       [DT_I64] = {"I64", 8, 0},         [DT_I32] = {"I32", 4, 0},
-    [DT_I16] = {"I16", 2, 0},       [DT_I8] = {"I8", 1, 0},           [DT_U8] = {"U8", 1, 0},
-    [DT_BOOL] = {"BOOL", 1, 0},     [DT_F8_E4M3] = {"F8_E4M3", 1, 0}, [DT_F8_E5M2] = {"F8_E5M2", 1, 0},
-    [DT_U16] = {"U16", 2, 0},       [DT_U32] = {"U32", 4, 0},         [DT_U64] = {"U64", 8, 0},
-    [DT_I4] = {"I4", 0, 0},         [DT_Q4_0] = {"Q4_0", 18, 32},     [DT_Q4_1] = {"Q4_1", 20, 32},
-    [DT_Q5_0] = {"Q5_0", 22, 32},   [DT_Q5_1] = {"Q5_1", 24, 32},     [DT_Q8_0] = {"Q8_0", 34, 32},
-    [DT_Q2_K] = {"Q2_K", 84, 256},  [DT_Q3_K] = {"Q3_K", 110, 256},   [DT_Q4_K] = {"Q4_K", 144, 256},
-    [DT_Q5_K] = {"Q5_K", 176, 256}, [DT_Q6_K] = {"Q6_K", 210, 256},   [DT_MXFP4] = {"MXFP4", 17, 32},
+    [DT_F32] = {"F32", 4, 0},   [DT_F16] = {"F16", 2, 0},         [DT_BF16] = {"BF16", 2, 0},
+    [DT_F64] = {"F64", 8, 0},   [DT_I64] = {"I64", 8, 0},         [DT_I32] = {"I32", 4, 0},
+    [DT_I16] = {"I16", 2, 0},   [DT_I8] = {"I8", 1, 0},           [DT_U8] = {"U8", 1, 0},
+    [DT_BOOL] = {"BOOL", 1, 0}, [DT_F8_E4M3] = {"F8_E4M3", 1, 0}, [DT_F8_E5M2] = {"F8_E5M2", 1, 0},
+    [DT_U16] = {"U16", 2, 0},   [DT_U32] = {"U32", 4, 0},         [DT_U64] = {"U64", 8, 0},
+    [DT_I4] = {"I4", 0, 0},
+#define QUANT(name, gguf, elements, bytes, ...) [DT_##name] = {#name, bytes, elements},
+#include "tensor/quant.def"
 };
 
 size_t dtype_group(enum dtype t)

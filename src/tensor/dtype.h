@@ -27,18 +27,9 @@ enum dtype {
     /* Rows of a KV cache; no tensor has this type (kern/format/attn_i4.h). */
     DT_I4,
 
-    /* Quantized groups (quant.h). */
-    DT_Q4_0,
-    DT_Q4_1,
-    DT_Q5_0,
-    DT_Q5_1,
-    DT_Q8_0,
-    DT_Q2_K,
-    DT_Q3_K,
-    DT_Q4_K,
-    DT_Q5_K,
-    DT_Q6_K,
-    DT_MXFP4,
+/* Quantized groups (quant.h). */
+#define QUANT(name, ...) DT_##name,
+#include "tensor/quant.def"
     DT_N
 };
 

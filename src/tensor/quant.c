@@ -1,4 +1,4 @@
-/* quant.c - decodes stored groups, with one function per format.
+/* quant.c - reads stored groups, with one function per layout, and decodes them.
  *
  * The order of the operations is part of the format: d * q + m is a product and a sum, each rounded, never
  * fused. Bytes are read one by one, so a stored group may lie at any address on machines of either byte
@@ -11,70 +11,120 @@
 
 #include "base/err.h"
 
-enum { MOST = 256, GROUP = 32 };
+const uint8_t quant_values[QUANT_N_VALUES][16] = {
+    /* 16 plus twice the numbers of E2M1: 0, 0.5, 1, 1.5, 2, 3, 4, 6, and the same negated. */
+    [QUANT_FP4] = {16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4},
+};
 
-static float half_at(const uint8_t *p)
+static uint16_t word_at(const uint8_t *p)
 {
-    return dtype_f16_to_f32((uint16_t)(p[0] | (p[1] << 8)));
+    return (uint16_t)(p[0] | (p[1] << 8));
 }
 
-/* ---- stored groups of 32 ---- */
+/* ---- layouts ---- */
 
-/* Returns the nibble of element I: the low nibbles are elements 0 to 15, the high ones 16 to 31. */
-static int nibble(const uint8_t *q, int i)
+/* Reads group G, of 32 elements, of the stored group at B. */
+typedef void read_fn(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f);
+
+/* Layout: d, min if there is one, the fifth bits [4] of codes of five bits, codes. Bytes are signed. Of
+ * nibbles, the low ones are elements 0 to 15, the high ones 16 to 31. */
+static void read_32(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f)
 {
-    return i < 16 ? q[i] & 15 : q[i - 16] >> 4;
+    const uint8_t *fifth = b + (f->powers ? 1 : f->min ? 4 : 2), *q = fifth + (f->bits == 5 ? 4 : 0);
+
+    (void)g;
+    out->d = f->powers ? b[0] : word_at(b);
+    if (f->min)
+        out->min = word_at(b + 2);
+    for (int i = 0; i < QUANT_SIZE; i++)
+        if (f->bits == 8)
+            out->code[i] = q[i] ^ 0x80;
+        else
+            out->code[i] = (uint8_t)((q[i % 16] >> (i / 16 * 4) & 15) |
+                                     (f->bits == 5 ? (fifth[i / 8] >> (i % 8) & 1) << 4 : 0));
 }
 
-/* Returns the fifth bit of element I. */
-static int fifth(const uint8_t *h, int i)
+/* Layout: scales and minimums of 4 bits [16], codes of 2 bits [64], d, dmin; 16 groups of 16. */
+static void read_q2_k(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f)
 {
-    return ((h[i / 8] >> (i % 8)) & 1) << 4;
+    (void)f;
+    out->d = word_at(b + 80);
+    out->min = word_at(b + 82);
+    memcpy(out->multiple, b + 2 * g, 2);
+    for (int i = 0; i < QUANT_SIZE; i++)
+        out->code[i] = (b[16 + g / 4 * 32 + i] >> (g % 4 * 2)) & 3;
 }
 
-static void q4_0(const uint8_t *b, int first, int last, float *out)
+/* Layout: high bits [32], low bits in twos [64], scales of 6 bits [12], d; 16 groups of 16. */
+static void read_q3_k(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f)
 {
-    float d = half_at(b);
+    const uint8_t *s = b + 96;
 
-    for (int i = first; i < last; i++)
-        out[i - first] = d * (float)(nibble(b + 2, i) - 8);
+    (void)f;
+    out->d = word_at(b + 108);
+    for (int h = 0; h < 2; h++) {
+        int i = 2 * g + h, low = i < 8 ? s[i] & 15 : s[i - 8] >> 4;
+
+        out->multiple[h] = (uint8_t)((low | ((s[8 + i % 4] >> (i / 4 * 2)) & 3) << 4) - 32);
+    }
+    for (int i = 0; i < QUANT_SIZE; i++)
+        out->code[i] = (uint8_t)(((b[32 + g / 4 * 32 + i] >> (g % 4 * 2)) & 3) | ((b[i] >> g) & 1) << 2);
 }
 
-static void q4_1(const uint8_t *b, int first, int last, float *out)
+/* Layout: d, dmin, eight scales and minimums of 6 bits [12], in Q5_K the fifth bits [32], nibbles [128]. */
+static void read_q45_k(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f)
 {
-    float d = half_at(b), m = half_at(b + 2);
+    const uint8_t *s = b + 4, *high = b + 16, *q = f->bits == 5 ? high + 32 : high;
 
-    for (int i = first; i < last; i++)
-        out[i - first] = d * (float)nibble(b + 4, i) + m;
+    out->d = word_at(b);
+    out->min = word_at(b + 2);
+    out->multiple[0] = g < 4 ? s[g] & 63 : (s[g + 4] & 15) | ((s[g - 4] >> 2) & 48);
+    out->multiple[1] = g < 4 ? s[g + 4] & 63 : (s[g + 4] >> 4) | ((s[g] >> 2) & 48);
+    for (int i = 0; i < QUANT_SIZE; i++)
+        out->code[i] = (uint8_t)(((q[g / 2 * 32 + i] >> (g % 2 * 4)) & 15) |
+                                 (f->bits == 5 ? ((high[i] >> g) & 1) << 4 : 0));
 }
 
-static void q5_0(const uint8_t *b, int first, int last, float *out)
+/* Layout: low nibbles [128], high bits [64], scales [16], d; 16 groups of 16 with an 8-bit scale. */
+static void read_q6_k(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f)
 {
-    float d = half_at(b);
+    const uint8_t *low = b + g / 4 * 64 + g % 2 * 32, *high = b + 128 + g / 4 * 32;
 
-    for (int i = first; i < last; i++)
-        out[i - first] = d * (float)((nibble(b + 6, i) | fifth(b + 2, i)) - 16);
+    (void)f;
+    out->d = word_at(b + 208);
+    memcpy(out->multiple, b + 192 + 2 * g, 2);
+    for (int i = 0; i < QUANT_SIZE; i++)
+        out->code[i] = (uint8_t)(((low[i] >> (g % 4 / 2 * 4)) & 15) | (((high[i] >> (g % 4 * 2)) & 3) << 4));
 }
 
-static void q5_1(const uint8_t *b, int first, int last, float *out)
-{
-    float d = half_at(b), m = half_at(b + 2);
+static const struct {
+    read_fn *read;
+    struct quant_form form;
+} formats[DT_N] = {
+#define QUANT(name, gguf, elements, bytes, read, ...) [DT_##name] = {read, {__VA_ARGS__}},
+#include "tensor/quant.def"
+};
 
-    for (int i = first; i < last; i++)
-        out[i - first] = d * (float)(nibble(b + 8, i) | fifth(b + 4, i)) + m;
+const struct quant_form *quant_form_of(enum dtype t)
+{
+    ASSERT(dtype_is_grouped(t), "%d", (int)t);
+    return &formats[t].form;
 }
 
-static void q8_0(const uint8_t *b, int first, int last, float *out)
+void quant_group(struct quant_codes *out, const void *src, enum dtype t, size_t i)
 {
-    float d = half_at(b);
+    size_t groups = dtype_group(t) / QUANT_SIZE;
 
-    for (int i = first; i < last; i++)
-        out[i - first] = (float)(int8_t)b[2 + i] * d;
+    *out = (struct quant_codes){.d = 0};
+    formats[t].read(out, (const uint8_t *)src + i / groups * dtype_bytes(t), (int)(i % groups),
+                    quant_form_of(t));
 }
+
+/* ---- fp32 ---- */
 
 /* Returns 2^(E - 128), half the value of an E8M0 scale, because the table holds doubled values. 255 is NaN
  * (OCP Microscaling 1.0; ggml reads it as one more power of two). */
-static float half_scale(uint8_t e)
+static float power_of(unsigned e)
 {
     uint32_t u = e < 2 ? 0x00200000u << e : e == 255 ? 0x7fc00000u : (uint32_t)(e - 1) << 23;
     float f;
@@ -83,207 +133,49 @@ static float half_scale(uint8_t e)
     return f;
 }
 
-static void mxfp4(const uint8_t *b, int first, int last, float *out)
+/* Returns multiple I of group Q, as a factor of d (I 0) or of min (I 1), for half H. */
+static float multiple_of(const struct quant_codes *q, const struct quant_form *f, int i, int h)
 {
-    static const int8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-    float d = half_scale(b[0]);
-
-    for (int i = first; i < last; i++)
-        out[i - first] = d * (float)doubled[nibble(b + 1, i)];
+    if (!f->multiples)
+        return 1;
+    if (f->min && f->in_halves)
+        return (float)(q->multiple[h] >> (4 * i) & 15);
+    return f->min ? (float)q->multiple[i] : (float)(int8_t)q->multiple[f->in_halves ? h : 0];
 }
 
-/* ---- stored groups of 256 ---- */
-
-/* Layout: scales [16], quants [64], d, dmin; 16 groups of 16 with a 4-bit scale and a 4-bit minimum. */
-static void q2_k(const uint8_t *b, int first, int last, float *out)
+static void decode(float out[QUANT_SIZE], const struct quant_codes *q, const struct quant_form *f)
 {
-    const uint8_t *q = b + 16;
-    float d = half_at(b + 80), dmin = half_at(b + 82);
+    const float d = f->powers ? power_of(q->d) : dtype_f16_to_f32(q->d);
+    const float min = dtype_f16_to_f32(q->min);
 
-    for (int g = first / 16; g < last / 16; g++) {
-        float dl = d * (float)(b[g] & 15), ml = dmin * (float)(b[g] >> 4);
+    for (int h = 0; h < 2; h++) {
+        const float step = d * multiple_of(q, f, 0, h), low = min * multiple_of(q, f, 1, h);
 
-        for (int i = 16 * g; i < 16 * g + 16; i++)
-            out[i - first] = dl * (float)((q[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3) - ml;
-    }
-}
+        for (int i = 16 * h; i < 16 * h + 16; i++) {
+            int value = f->values ? quant_values[f->values][q->code[i]] : q->code[i];
 
-/* Layout: high bits [32], quants [64], scales [12], d; 16 groups of 16 with a 6-bit scale. */
-static void q3_k(const uint8_t *b, int first, int last, float *out)
-{
-    const uint8_t *q = b + 32, *s = b + 96;
-    float d = half_at(b + 108);
-
-    for (int g = first / 16; g < last / 16; g++) {
-        int low = g < 8 ? s[g] & 15 : s[g - 8] >> 4, high = (s[8 + g % 4] >> (g / 4 * 2)) & 3;
-        float dl = d * (float)((low | (high << 4)) - 32);
-
-        for (int i = 16 * g; i < 16 * g + 16; i++) {
-            int v = (q[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3;
-
-            out[i - first] = dl * (float)(v - ((b[i % 32] >> (i / 32)) & 1 ? 0 : 4));
+            out[i] = step * (float)(value - f->zero);
+            if (f->min)
+                out[i] = f->multiples ? out[i] - low : out[i] + low;
         }
     }
 }
-
-/* Reads the 6-bit scale and minimum of group G of 8, which are packed in 12 bytes. */
-static void scale_min(const uint8_t *s, int g, int *scale, int *min)
-{
-    if (g < 4) {
-        *scale = s[g] & 63;
-        *min = s[g + 4] & 63;
-    } else {
-        *scale = (s[g + 4] & 15) | ((s[g - 4] >> 2) & 48);
-        *min = (s[g + 4] >> 4) | ((s[g] >> 2) & 48);
-    }
-}
-
-/* Layout: d, dmin, scales [12], in Q5_K the fifth bits [32], nibbles [128]; 8 groups of 32. */
-static void q45_k(const uint8_t *b, int first, int last, float *out, const uint8_t *high, const uint8_t *q)
-{
-    float d = half_at(b), dmin = half_at(b + 2);
-
-    for (int g = first / 32; g < last / 32; g++, out += 32) {
-        int scale, min;
-        float dl, ml;
-
-        scale_min(b + 4, g, &scale, &min);
-        dl = d * (float)scale;
-        ml = dmin * (float)min;
-        for (int i = 0; i < 32; i++) {
-            int v = (q[g / 2 * 32 + i] >> (g % 2 * 4)) & 15;
-
-            if (high)
-                v |= ((high[i] >> g) & 1) << 4;
-            out[i] = dl * (float)v - ml;
-        }
-    }
-}
-
-static void q4_k(const uint8_t *b, int first, int last, float *out)
-{
-    q45_k(b, first, last, out, NULL, b + 16);
-}
-
-static void q5_k(const uint8_t *b, int first, int last, float *out)
-{
-    q45_k(b, first, last, out, b + 16, b + 48);
-}
-
-/* Layout: low nibbles [128], high bits [64], scales [16], d; 16 groups of 16 with an 8-bit scale. */
-static void q6_k(const uint8_t *b, int first, int last, float *out)
-{
-    const uint8_t *high = b + 128, *scale = b + 192;
-    float d = half_at(b + 208);
-
-    for (int g = first / 16; g < last / 16; g++) {
-        float dl = d * (float)(int8_t)scale[g];
-
-        for (int i = 16 * g; i < 16 * g + 16; i++) {
-            int low = (b[i / 128 * 64 + i % 64] >> (i % 128 / 64 * 4)) & 15;
-            int top = (high[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3;
-
-            out[i - first] = dl * (float)((low | (top << 4)) - 32);
-        }
-    }
-}
-
-/* ---- codes ---- */
-
-static uint16_t word_at(const uint8_t *p)
-{
-    return (uint16_t)(p[0] | (p[1] << 8));
-}
-
-static void codes_of_32(struct quant_codes *out, const uint8_t *b, enum dtype t)
-{
-    bool min = t == DT_Q4_1 || t == DT_Q5_1, fifths = t == DT_Q5_0 || t == DT_Q5_1;
-    const uint8_t *high = b + (min ? 4 : 2), *q = high + (fifths ? 4 : 0);
-
-    out->d = word_at(b);
-    if (min)
-        out->min = word_at(b + 2);
-    for (int i = 0; i < GROUP; i++)
-        out->code[i] = t == DT_Q8_0 ? q[i] ^ 0x80 : (uint8_t)(nibble(q, i) | (fifths ? fifth(high, i) : 0));
-}
-
-/* Reads group G of a stored group of 256. */
-static void codes_of_45_k(struct quant_codes *out, const uint8_t *b, int g, bool fifths)
-{
-    const uint8_t *high = b + 16, *q = fifths ? high + 32 : high;
-    int scale, min;
-
-    out->d = word_at(b);
-    out->min = word_at(b + 2);
-    scale_min(b + 4, g, &scale, &min);
-    out->multiple[0] = (uint8_t)scale;
-    out->multiple[1] = (uint8_t)min;
-    for (int i = 0; i < GROUP; i++)
-        out->code[i] =
-            (uint8_t)(((q[g / 2 * 32 + i] >> (g % 2 * 4)) & 15) | (fifths ? ((high[i] >> g) & 1) << 4 : 0));
-}
-
-static void codes_of_6_k(struct quant_codes *out, const uint8_t *b, int g)
-{
-    const uint8_t *high = b + 128, *scale = b + 192;
-
-    out->d = word_at(b + 208);
-    memcpy(out->multiple, scale + 2 * g, 2);
-    for (int j = 0; j < GROUP; j++) {
-        int i = GROUP * g + j;
-        int low = (b[i / 128 * 64 + i % 64] >> (i % 128 / 64 * 4)) & 15;
-
-        out->code[j] = (uint8_t)(low | (((high[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3) << 4));
-    }
-}
-
-void quant_group(struct quant_codes *out, const void *src, enum dtype t, size_t i)
-{
-    size_t groups = dtype_group(t) / GROUP;
-    const uint8_t *b = (const uint8_t *)src + i / groups * dtype_bytes(t);
-
-    *out = (struct quant_codes){.d = 0};
-    switch (t) {
-    case DT_Q4_0:
-    case DT_Q4_1:
-    case DT_Q5_0:
-    case DT_Q5_1:
-    case DT_Q8_0: codes_of_32(out, b, t); break;
-    case DT_Q4_K:
-    case DT_Q5_K: codes_of_45_k(out, b, (int)(i % groups), t == DT_Q5_K); break;
-    case DT_Q6_K: codes_of_6_k(out, b, (int)(i % groups)); break;
-    default: ASSERT(false, "%d", (int)t);
-    }
-}
-
-/* ---- fp32 ---- */
-
-/* Decodes elements [first, last) of a stored group; both are multiples of 32. */
-typedef void decode_fn(const uint8_t *group, int first, int last, float *out);
-
-static decode_fn *const decode[DT_N] = {
-    [DT_Q4_0] = q4_0, [DT_Q4_1] = q4_1, [DT_Q5_0] = q5_0,  [DT_Q5_1] = q5_1,
-    [DT_Q8_0] = q8_0, [DT_Q2_K] = q2_k, [DT_Q3_K] = q3_k,  [DT_Q4_K] = q4_k,
-    [DT_Q5_K] = q5_k, [DT_Q6_K] = q6_k, [DT_MXFP4] = mxfp4};
 
 void quant_to_f32(float *dst, const void *src, enum dtype t, size_t first, size_t n)
 {
-    size_t group = dtype_group(t), bytes = dtype_bytes(t), skip = first % group;
-    const uint8_t *b = (const uint8_t *)src + first / group * bytes;
-    float room[MOST];
+    const struct quant_form *f = quant_form_of(t);
 
-    ASSERT(dtype_is_grouped(t) && group <= MOST && group % GROUP == 0, "%d", (int)t);
-    for (; n > 0; b += bytes, skip = 0) {
-        size_t m = group - skip < n ? group - skip : n, from = skip / GROUP * GROUP;
-        size_t to = (skip + m + GROUP - 1) / GROUP * GROUP;
+    while (n > 0) {
+        size_t skip = first % QUANT_SIZE, m = QUANT_SIZE - skip < n ? QUANT_SIZE - skip : n;
+        struct quant_codes q;
+        float room[QUANT_SIZE];
 
-        if (from == skip && to == skip + m) {
-            decode[t](b, (int)from, (int)to, dst);
-        } else {
-            decode[t](b, (int)from, (int)to, room);
-            memcpy(dst, room + (skip - from), m * sizeof(*dst));
-        }
+        quant_group(&q, src, t, first / QUANT_SIZE);
+        decode(m == QUANT_SIZE ? dst : room, &q, f);
+        if (m < QUANT_SIZE)
+            memcpy(dst, room + skip, m * sizeof(*dst));
         dst += m;
+        first += m;
         n -= m;
     }
 }

@@ -1,10 +1,9 @@
-/* quant.h - converts quantized elements, as GGUF files store them, to fp32.
+/* quant.h - quantized elements, as GGUF files store them: their codes and scales, and their values in fp32.
  *
  * A tensor of a quantized dtype is an array of stored groups of dtype_group() elements in row-major order; a
- * row is a whole number of them. Each element has the same bits as in gguf-py's gguf.dequantize(): the
- * products and sums of the format in fp32, each rounded once. Backends that compute with the integers read
- * them with quant_group(). Formats: the block layouts of ggml, https://github.com/ggml-org/llama.cpp
- * (gguf-py/gguf/quants.py).
+ * row is a whole number of them. quant.def lists the formats. Each element has the same bits as in gguf-py's
+ * gguf.dequantize(): the products and sums of the format in fp32, each rounded once. Formats: the block
+ * layouts of ggml, https://github.com/ggml-org/llama.cpp (gguf-py/gguf/quants.py).
  */
 #ifndef GALLOP_TENSOR_QUANT_H
 #define GALLOP_TENSOR_QUANT_H
@@ -13,23 +12,47 @@
 
 #include "tensor/dtype.h"
 
-/* Converts elements [first, first + n) of the stored groups at SRC (any alignment). T must satisfy
- * dtype_is_grouped(). */
-void quant_to_f32(float *dst, const void *src, enum dtype t, size_t first, size_t n);
+enum { QUANT_SIZE = 32 }; /* elements that are decoded together; stored groups are multiples of it */
 
-/* The codes and scales of 32 elements.
+/* What a code stands for: itself, or an entry of a table that is looked up. */
+enum quant_values { QUANT_LINEAR, QUANT_FP4, QUANT_N_VALUES };
+
+/* The tables of values, each of which has the zero of the form added. */
+extern const uint8_t quant_values[QUANT_N_VALUES][16];
+
+/* How the codes and scales of a format give its elements.
  *
- * Codes are unsigned, of up to 8 bits (Q8_0: 128 is added). An element is D * (code - zero point of the
- * format), or D * code + MIN. In the K formats MULTIPLE scales these: in Q6_K, MULTIPLE[i] is an int8 that
- * multiplies D for half I of the group; in Q4_K and Q5_K, MULTIPLE[0] multiplies D, and MULTIPLE[1] multiplies
- * MIN, which is subtracted. D and MIN are fp16. */
+ * An element is d * (value - zero), or d * value + min, where the value is the code or an entry of a table. D and
+ * MIN are fp16 numbers of 32 elements; in forms of powers, d is 2^(d - 128). With MULTIPLES, small integers
+ * multiply them:
+ *   with MIN        multiple[0] multiplies d, and multiple[1] multiplies min, which is then subtracted
+ *   with IN_HALVES  multiple[h] belongs to half h of 16 elements. It is signed and multiplies d
+ *   with both       multiple[h] belongs to half h; its low nibble multiplies d, and its high nibble multiplies
+ *                   min, which is then subtracted */
+struct quant_form {
+    unsigned bits; /* of a code: 2 to 6, or 8 */
+    int zero;      /* the value of the number 0; unused in forms with minimums */
+    bool min, multiples;
+    bool in_halves;
+    bool powers;
+    enum quant_values values;
+};
+
+/* Returns the form of T, which must satisfy dtype_is_grouped(). */
+const struct quant_form *quant_form_of(enum dtype t);
+
+/* The codes and scales of 32 elements. */
 struct quant_codes {
-    uint8_t code[32];
+    uint8_t code[QUANT_SIZE];
     uint16_t d, min;
     uint8_t multiple[2];
 };
 
-/* Reads group I, of 32 elements, of the stored groups at SRC. T is Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K or Q6_K. */
+/* Reads group I, of 32 elements, of the stored groups of type T at SRC (any alignment). */
 void quant_group(struct quant_codes *out, const void *src, enum dtype t, size_t i);
+
+/* Converts elements [first, first + n) of the stored groups at SRC (any alignment). T must satisfy
+ * dtype_is_grouped(). */
+void quant_to_f32(float *dst, const void *src, enum dtype t, size_t first, size_t n);
 
 #endif

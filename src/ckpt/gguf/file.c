@@ -31,21 +31,21 @@ static const struct {
     [GGUF_F64] = {"f64", 8}};
 
 /* The table of ggml_type, including the numbers that ggml has abandoned. */
-/* clang-format off */
 static const struct {
     const char *name;
     int dtype; /* -1: not supported */
 } tensor_types[] = {
-    {"F32", DT_F32}, {"F16", DT_F16}, {"Q4_0", DT_Q4_0}, {"Q4_1", DT_Q4_1}, {"Q4_2", -1}, {"Q4_3", -1},
-    {"Q5_0", DT_Q5_0}, {"Q5_1", DT_Q5_1}, {"Q8_0", DT_Q8_0}, {"Q8_1", -1}, {"Q2_K", DT_Q2_K},
-    {"Q3_K", DT_Q3_K}, {"Q4_K", DT_Q4_K}, {"Q5_K", DT_Q5_K}, {"Q6_K", DT_Q6_K}, {"Q8_K", -1},
-    {"IQ2_XXS", -1}, {"IQ2_XS", -1}, {"IQ3_XXS", -1}, {"IQ1_S", -1}, {"IQ4_NL", -1}, {"IQ3_S", -1},
-    {"IQ2_S", -1}, {"IQ4_XS", -1}, {"I8", DT_I8}, {"I16", DT_I16}, {"I32", DT_I32}, {"I64", DT_I64},
-    {"F64", DT_F64}, {"IQ1_M", -1}, {"BF16", DT_BF16}, {"Q4_0_4_4", -1}, {"Q4_0_4_8", -1},
-    {"Q4_0_8_8", -1}, {"TQ1_0", -1}, {"TQ2_0", -1}, {"IQ4_NL_4_4", -1}, {"IQ4_NL_4_8", -1},
-    {"IQ4_NL_8_8", -1}, {"MXFP4", DT_MXFP4}, {"NVFP4", -1}, {"Q1_0", -1},
+#define QUANT(name, gguf, ...) [gguf] = {#name, DT_##name},
+#include "tensor/quant.def"
+    [0] = {"F32", DT_F32},     [1] = {"F16", DT_F16},   [4] = {"Q4_2", -1},        [5] = {"Q4_3", -1},
+    [9] = {"Q8_1", -1},        [15] = {"Q8_K", -1},     [16] = {"IQ2_XXS", -1},    [17] = {"IQ2_XS", -1},
+    [18] = {"IQ3_XXS", -1},    [19] = {"IQ1_S", -1},    [20] = {"IQ4_NL", -1},     [21] = {"IQ3_S", -1},
+    [22] = {"IQ2_S", -1},      [23] = {"IQ4_XS", -1},   [24] = {"I8", DT_I8},      [25] = {"I16", DT_I16},
+    [26] = {"I32", DT_I32},    [27] = {"I64", DT_I64},  [28] = {"F64", DT_F64},    [29] = {"IQ1_M", -1},
+    [30] = {"BF16", DT_BF16},  [31] = {"Q4_0_4_4", -1}, [32] = {"Q4_0_4_8", -1},   [33] = {"Q4_0_8_8", -1},
+    [34] = {"TQ1_0", -1},      [35] = {"TQ2_0", -1},    [36] = {"IQ4_NL_4_4", -1}, [37] = {"IQ4_NL_4_8", -1},
+    [38] = {"IQ4_NL_8_8", -1}, [40] = {"NVFP4", -1},    [41] = {"Q1_0", -1},
 };
-/* clang-format on */
 
 enum { N_TENSOR_TYPES = sizeof(tensor_types) / sizeof(*tensor_types) };
 

@@ -52,15 +52,16 @@ SIMD512_INLINE void add_product(__m512 y[AMX_ROWS], const struct product *t, int
             y[r] = groups512_add(y[r], _mm512_loadu_si512(t->n + 16 * r), t->d, t->scale[r], powers);
 }
 
-SIMD512_INLINE void add_minimums(__m512 y[AMX_ROWS], const struct groups512_group *c, const float *weighed,
-                                 int side, int rows)
+/* Adds the minimums of part H of group C, whose input is at IN. */
+SIMD512_INLINE void add_minimums(__m512 y[AMX_ROWS], const struct groups512_group *c, char *in, int side,
+                                 int rows, int h, const struct quant_form f)
 {
-    const __m512 min = _mm512_loadu_ps(c->min + 16 * side);
+    const __m512 min = _mm512_loadu_ps(c->min[h] + 16 * side);
 
     SIMD512_UNROLL
     for (int r = 0; r < AMX_ROWS; r++)
         if (r < rows)
-            y[r] = _mm512_fmadd_ps(min, _mm512_set1_ps(weighed[r]), y[r]);
+            y[r] = _mm512_fmadd_ps(min, groups512_weighed(in, rows, r, h, f), y[r]);
 }
 
 /* Computes product S of T, which is half S % HALVES of group S / HALVES, to TO. If AT is not NULL, adds the
@@ -71,7 +72,7 @@ SIMD512_INLINE void multiply(const struct work *t, size_t s, int32_t *to, const 
 {
     const size_t group = s / (size_t)halves, half = s % (size_t)halves;
     const char *a = t->in + group * (size_t)rows * GROUPS_ROW + half * (GROUPS_SIZE / 2);
-    const uint8_t *b = t->c[group].code[half * (GROUPS512_STEPS / 2)][t->side];
+    const uint8_t *b = t->c[group].value[half * (GROUPS512_STEPS / 2)][t->side];
 
     if (rows == AMX_ROWS) {
         AMX_ZERO(0);
@@ -99,8 +100,10 @@ SIMD512_INLINE void multiply(const struct work *t, size_t s, int32_t *to, const 
         add_product(y, at, 3 * QUARTER, rows, powers);
 }
 
-SIMD512_INLINE void micro(const struct work *t, int rows, int halves, bool min, bool powers)
+SIMD512_INLINE void micro(const struct work *t, int rows, const struct quant_form f)
 {
+    const int halves = groups_parts(f);
+    const bool powers = f.powers;
     int32_t product[WAITING][AMX_ROWS * AMX_WORDS] __attribute__((aligned(64)));
     const size_t n = t->n * (size_t)halves, ahead = WAITING - 1, rate = (t->asked - t->ask + n - 1) / n;
     size_t ask = t->ask;
@@ -128,8 +131,8 @@ SIMD512_INLINE void micro(const struct work *t, int rows, int halves, bool min, 
             SIMD512_UNROLL
         for (int from = 0; from < AMX_ROWS; from += QUARTER)
             add_product(y, &at, from, rows, powers);
-        if (min)
-            add_minimums(y, c, groups_weighed(group, (size_t)rows), t->side, rows);
+        if (f.min)
+            add_minimums(y, c, group, t->side, rows, (int)(s % (size_t)halves), f);
     }
     SIMD512_UNROLL
     for (int r = 0; r < AMX_ROWS; r++)
@@ -139,51 +142,47 @@ SIMD512_INLINE void micro(const struct work *t, int rows, int halves, bool min, 
 
 typedef void micro_fn(const struct work *t);
 
-#define ONE(rows, name, halves, min, powers)        \
-    static void name##_##rows(const struct work *t) \
-    {                                               \
-        micro(t, rows, halves, min, powers);        \
+#define ONE(rows, name, ...)                              \
+    static void name##_##rows(const struct work *t)       \
+    {                                                     \
+        micro(t, rows, (struct quant_form){__VA_ARGS__}); \
     }
 #define ROWS_OF(name, ...)                \
     SIMD512_TO_16(ONE, name, __VA_ARGS__) \
     static micro_fn *const name[AMX_ROWS] = {SIMD512_TO_16(SIMD512_NAMED, name)};
-ROWS_OF(plain, 1, false, false)
-ROWS_OF(with_minimums, 1, true, false)
-ROWS_OF(of_halves, 2, false, false)
-ROWS_OF(of_powers, 1, false, true)
+ROWS_OF(plain, .min = false)
+ROWS_OF(with_minimums, .min = true)
+ROWS_OF(of_halves, .in_halves = true)
+ROWS_OF(of_halves_with_minimums, .in_halves = true, .min = true)
+ROWS_OF(of_powers, .powers = true)
+
+static micro_fn *const *tile_of(const struct quant_form *f)
+{
+    if (f->in_halves)
+        return f->min ? of_halves_with_minimums : of_halves;
+    return f->min ? with_minimums : f->powers ? of_powers : plain;
+}
 
 /* ---- panels ---- */
 
 typedef void unpack_fn(struct groups512_group *to, const uint8_t *panel, size_t from, size_t n);
 
-#define UNPACK(name, ...)                                                                              \
+#define QUANT(name, gguf, elements, bytes, read, ...)                                                  \
     static void unpack_##name(struct groups512_group *to, const uint8_t *panel, size_t from, size_t n) \
     {                                                                                                  \
-        groups512_unpack(to, panel, from, n, (struct groups_form){__VA_ARGS__}, true);                 \
+        groups512_unpack(to, panel, from, n, (struct quant_form){__VA_ARGS__}, true);                  \
     }
-GROUPS512_FORMS(UNPACK)
+#include "tensor/quant.def"
 
-static unpack_fn *unpack_of(const struct groups_form *f)
-{
-    static const struct {
-        struct groups_form f;
-        unpack_fn *unpack;
-    } forms[] = {
-#define ROW(name, ...) {{__VA_ARGS__}, unpack_##name},
-        GROUPS512_FORMS(ROW)
-#undef ROW
-    };
-    size_t i = 0;
-
-    while (!groups512_same(&forms[i].f, f))
-        i++;
-    return forms[i].unpack;
-}
+static unpack_fn *const unpack_of[DT_N] = {
+#define QUANT(name, ...) [DT_##name] = unpack_##name,
+#include "tensor/quant.def"
+};
 
 /* Some rows of a gemm that go through its panels together. */
 struct walk {
     const struct kern_gemm *g;
-    const struct groups_form *f;
+    const struct quant_form *f;
     const uint8_t *stop; /* nothing from here on may be prefetched */
     size_t r0, r1;
     unpack_fn *unpack;
@@ -237,29 +236,29 @@ static void run_panel(const struct walk *w, size_t p)
 }
 
 /* Sets the shapes of WHOLE tiles of rows and of a tile of LEFT rows. */
-static void set_shapes(const struct groups_form *f, bool whole, size_t left)
+static void set_shapes(const struct quant_form *f, bool whole, size_t left)
 {
-    const size_t rows[5] = {whole ? AMX_ROWS : 0, whole ? AMX_ROWS : 0, GROUPS512_STEPS / (size_t)f->halves,
-                            left, left};
+    const size_t rows[5] = {whole ? AMX_ROWS : 0, whole ? AMX_ROWS : 0,
+                            GROUPS512_STEPS / (size_t)groups_parts(*f), left, left};
     struct amx_shapes s = {.palette = 1};
 
     for (size_t i = 0; i < 5; i++) {
         s.rows[i] = (uint8_t)rows[i];
-        s.bytes[i] = (uint16_t)(rows[i] == 0 ? 0 : i == 1 || i == 4 ? GROUPS_SIZE / f->halves : AMX_LINE);
+        s.bytes[i] = (uint16_t)(rows[i] == 0       ? 0
+                                : i == 1 || i == 4 ? GROUPS_SIZE / groups_parts(*f)
+                                                   : AMX_LINE);
     }
     AMX_SHAPES(&s);
 }
 
-static void run_tiles(const struct kern_gemm *g, const struct groups_form *f, size_t p0, size_t p1)
+static void run_tiles(const struct kern_gemm *g, enum dtype t, size_t p0, size_t p1)
 {
+    const struct quant_form *f = quant_form_of(t);
     struct walk w = {.g = g,
                      .f = f,
                      .stop = groups_panel(g, f, g->ahead > p1 ? g->ahead : p1),
-                     .unpack = unpack_of(f),
-                     .tile = f->halves == 2 ? of_halves
-                             : f->min       ? with_minimums
-                             : f->powers    ? of_powers
-                                            : plain};
+                     .unpack = unpack_of[t],
+                     .tile = tile_of(f)};
     size_t at, stop;
 
     kern_gemm_share(g, (g->m + AMX_ROWS - 1) / AMX_ROWS, &at, &stop);
@@ -274,12 +273,12 @@ static void run_tiles(const struct kern_gemm *g, const struct groups_form *f, si
     AMX_RELEASE();
 }
 
-void KERN_NAME(amx_gemm_blocks)(const struct kern_gemm *g, const struct groups_form *f, size_t p0, size_t p1)
+void KERN_NAME(amx_gemm_blocks)(const struct kern_gemm *g, enum dtype t, size_t p0, size_t p1)
 {
     if (g->m > GROUPS_FEW)
-        run_tiles(g, f, p0, p1);
+        run_tiles(g, t, p0, p1);
     else if (g->m > 0)
-        KERN_NAME(avx512vnni_groups_at_once)(g, f, p0, p1);
+        KERN_NAME(avx512vnni_groups_at_once)(g, t, p0, p1);
 }
 
 void KERN_NAME(amx_gemm_in_blocks)(void *in, const float *x, size_t row, size_t m, size_t k)

@@ -21,10 +21,10 @@ enum {
     FEW = 2,  /* maximum rows that prefetch nothing: the hardware prefetches one stream well */
 };
 
+/* Unpacked groups. Without halves, D and MIN of a group are in [0]. */
 struct chunk {
-    uint8_t code[GROUPS][STEPS][2][GROUPS_LINE];
-    float d[GROUPS][2][KERN_NR]; /* d of the two halves of a group, of the group in [0] without halves */
-    float min[GROUPS][KERN_NR];
+    uint8_t value[GROUPS][STEPS][2][GROUPS_LINE];
+    float d[GROUPS][2][KERN_NR], min[GROUPS][2][KERN_NR];
 };
 
 AVX2_INLINE __m256i bytes_at(const void *p)
@@ -34,37 +34,48 @@ AVX2_INLINE __m256i bytes_at(const void *p)
 
 /* ---- unpacking ---- */
 
-/* Returns the upper bits of the codes of step S, which U holds, at their place above the lower four. */
-static __m256i upper_bits(__m256i u, int s, unsigned bits)
+/* True if values need eight bits: they are then unpacked to signed bytes. */
+AVX2_INLINE bool is_wide(const struct quant_form f)
 {
-    int left = bits == 5 ? 4 - s : 4 - 2 * (s % 4);
-    __m128i by = _mm_cvtsi32_si128(left < 0 ? -left : left);
-
-    u = left < 0 ? _mm256_srl_epi16(u, by) : _mm256_sll_epi16(u, by);
-    return _mm256_and_si256(u, _mm256_set1_epi8(bits == 5 ? 16 : 48));
+    return f.zero == 128;
 }
 
-static void unpack_codes(uint8_t code[STEPS][2][GROUPS_LINE], const uint8_t *at, const struct groups_form *f)
+/* Returns the bits that the plane of WIDTH bits has of the codes of step S, at their place in the codes, for
+ * quarter I of the two lines. */
+AVX2_INLINE __m256i plane_at(const uint8_t *at, int s, int i, unsigned bits, unsigned width)
 {
-    const uint8_t *upper = at + GROUPS_CODES / 2;
+    const struct groups_plane p = groups_plane_of(bits, width, s);
+    __m256i v = bytes_at(at + p.byte + 32 * i);
 
+    v = p.to < p.from ? _mm256_srli_epi16(v, p.from - p.to) : _mm256_slli_epi16(v, p.to - p.from);
+    return _mm256_and_si256(v, _mm256_set1_epi8((char)(((1u << width) - 1) << p.to)));
+}
+
+AVX2_INLINE void unpack_values(uint8_t value[STEPS][2][GROUPS_LINE], const uint8_t *at,
+                               const struct quant_form f)
+{
+    AVX2_UNROLL
     for (int s = 0; s < STEPS; s++)
-        for (int i = 0; i < 4; i++) { /* quarters of the two lines */
-            int line = f->bits == 8 ? s * 2 : s / 2 * 2;
-            __m256i v = bytes_at(at + line * GROUPS_LINE + 32 * i);
+        AVX2_UNROLL
+    for (int i = 0; i < 4; i++) { /* quarters of the two lines */
+        __m256i v = _mm256_setzero_si256();
 
-            if (f->bits == 8)
-                v = _mm256_xor_si256(v, _mm256_set1_epi8((char)0x80));
-            else
-                v = _mm256_and_si256(s % 2 ? _mm256_srli_epi16(v, 4) : v, _mm256_set1_epi8(15));
-            if (f->powers)
-                v = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_setr_epi8(GROUPS_FP4)), v);
-            if (f->bits == 5 || f->bits == 6)
-                v = _mm256_or_si256(
-                    v, upper_bits(bytes_at(upper + (f->bits == 5 ? 0 : s / 4 * 2) * GROUPS_LINE + 32 * i), s,
-                                  f->bits));
-            _mm256_storeu_si256((__m256i *)(void *)(code[s][0] + 32 * i), v);
-        }
+        if (f.bits & 8)
+            v = bytes_at(at + s * 2 * GROUPS_LINE + 32 * i);
+        if (f.bits & 4)
+            v = plane_at(at, s, i, f.bits, 4);
+        if (f.bits & 2)
+            v = _mm256_or_si256(v, plane_at(at, s, i, f.bits, 2));
+        if (f.bits & 1)
+            v = _mm256_or_si256(v, plane_at(at, s, i, f.bits, 1));
+        if (f.values)
+            v = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(
+                                        (const __m128i *)(const void *)quant_values[f.values])),
+                                    v);
+        if (is_wide(f))
+            v = _mm256_xor_si256(v, _mm256_set1_epi8((char)0x80));
+        _mm256_storeu_si256((__m256i *)(void *)(value[s][0] + 32 * i), v);
+    }
 }
 
 static __m256 halves_at(const uint8_t *p)
@@ -81,36 +92,39 @@ static __m256 powers_at(const uint8_t *p)
     return _mm256_mul_ps(_mm256_castsi256_ps(e), _mm256_set1_ps(0.5f));
 }
 
-static __m256 multiples_at(const uint8_t *p, bool sign)
+/* Returns factor I of eight columns, of d (I 0) or of min (I 1), from the multiples of half H, which begin at
+ * P. */
+AVX2_INLINE __m256 multiples_at(const uint8_t *p, int i, int h, const struct quant_form f)
 {
-    __m128i v = _mm_loadl_epi64((const __m128i *)(const void *)p);
+    __m128i v = _mm_loadl_epi64((const __m128i *)(const void *)(p + (f.in_halves ? h : i) * KERN_NR));
 
-    return _mm256_cvtepi32_ps(sign ? _mm256_cvtepi8_epi32(v) : _mm256_cvtepu8_epi32(v));
+    if (f.min && f.in_halves)
+        v = _mm_and_si128(i ? _mm_srli_epi16(v, 4) : v, _mm_set1_epi8(15));
+    return _mm256_cvtepi32_ps(f.min ? _mm256_cvtepu8_epi32(v) : _mm256_cvtepi8_epi32(v));
 }
 
-static void unpack_groups(struct chunk *to, const uint8_t *panel, size_t from, size_t n,
-                          const struct groups_form *f)
+AVX2_INLINE void unpack_groups(struct chunk *to, const uint8_t *panel, size_t from, size_t n,
+                               const struct quant_form f)
 {
     for (size_t i = 0; i < n; i++) {
-        const uint8_t *head = groups_head(f, panel, from + i), *group = groups_at(f, panel, from + i);
+        const uint8_t *head = groups_head(&f, panel, from + i), *group = groups_at(&f, panel, from + i);
 
-        unpack_codes(to->code[i], group + (f->multiples ? 2 * KERN_NR : 0), f);
-        for (size_t c = 0; c < KERN_NR; c += 8) {
-            __m256 d = f->powers ? powers_at(head + c) : halves_at(head + 2 * c), min;
+        unpack_values(to->value[i], groups_codes(&f, group), f);
+        for (size_t c = 0; c < KERN_NR; c += 8)
+            for (int h = 0; h < groups_parts(f); h++) {
+                __m256 d = f.powers ? powers_at(head + c) : halves_at(head + 2 * c), min;
 
-            for (int h = 0; h < f->halves; h++)
-                _mm256_storeu_ps(&to->d[i][h][c],
-                                 f->multiples
-                                     ? _mm256_mul_ps(d, multiples_at(group + h * KERN_NR + c, f->halves == 2))
-                                     : d);
-            if (!f->min)
-                continue;
-            min = halves_at(head + 2 * (KERN_NR + c));
-            if (f->multiples)
-                min = _mm256_sub_ps(_mm256_setzero_ps(),
-                                    _mm256_mul_ps(min, multiples_at(group + KERN_NR + c, false)));
-            _mm256_storeu_ps(&to->min[i][c], min);
-        }
+                if (f.multiples)
+                    d = _mm256_mul_ps(d, multiples_at(group + c, 0, h, f));
+                _mm256_storeu_ps(&to->d[i][h][c], d);
+                if (!f.min)
+                    continue;
+                min = halves_at(head + 2 * (KERN_NR + c));
+                if (f.multiples)
+                    min = _mm256_sub_ps(_mm256_setzero_ps(),
+                                        _mm256_mul_ps(min, multiples_at(group + c, 1, h, f)));
+                _mm256_storeu_ps(&to->min[i][h][c], min);
+            }
     }
 }
 
@@ -136,10 +150,10 @@ AVX2_INLINE __m256 scaled(__m256 y, __m256i n, const float *d, __m256 s, bool po
 /* Computes SUMS [all][32] (+)= N groups of the input from IN on, times C: for the rows [r0, r0 + rows) of a
  * tile of ALL rows and the 16 columns of SIDE. */
 AVX2_INLINE void micro(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all,
-                       size_t r0, int side, int rows, const struct groups_form f)
+                       size_t r0, int side, int rows, const struct quant_form f)
 {
     __m256 y[SOME][2];
-    const int each = STEPS / f.halves;
+    const int parts = groups_parts(f), each = STEPS / parts;
 
     sums += r0 * KERN_NR + 16 * (size_t)side;
     AVX2_UNROLL
@@ -152,17 +166,17 @@ AVX2_INLINE void micro(float *sums, const struct chunk *c, char *in, size_t n, b
         const float *scale = groups_scales(in, all) + r0, *weighed = groups_weighed(in, all) + r0;
         const int32_t *total = groups_sums(in, all) + 2 * r0;
 
-        for (int h = 0; h < f.halves; h++) {
-            const float *d = &c->d[i][h][16 * side];
+        for (int h = 0; h < parts; h++) {
+            const float *d = &c->d[i][h][16 * side], *min = &c->min[i][h][16 * side];
             __m256i sum[SOME][2];
 
             AVX2_UNROLL
             for (int r = 0; r < SOME; r++)
                 if (r < rows)
-                    sum[r][0] = sum[r][1] = _mm256_set1_epi32(
-                        f.bits == 8 ? 0 : f.zero * groups_minus(total + 2 * r, h, f.halves));
+                    sum[r][0] = sum[r][1] =
+                        _mm256_set1_epi32(is_wide(f) ? 0 : f.zero * groups_minus(total + 2 * r, h, parts));
             for (int s = h * each; s < (h + 1) * each; s++) {
-                const uint8_t *w = c->code[i][s][side];
+                const uint8_t *w = c->value[i][s][side];
                 __m256i w0 = _mm256_loadu_si256((const __m256i *)(const void *)w),
                         w1 = _mm256_loadu_si256((const __m256i *)(const void *)(w + 32));
 
@@ -174,8 +188,8 @@ AVX2_INLINE void micro(float *sums, const struct chunk *c, char *in, size_t n, b
 
                         memcpy(&four, in + (r0 + (size_t)r) * GROUPS_SIZE + 4 * s, sizeof(four));
                         a = _mm256_set1_epi32(four);
-                        sum[r][0] = _mm256_add_epi32(sum[r][0], dot(w0, a, f.bits == 8));
-                        sum[r][1] = _mm256_add_epi32(sum[r][1], dot(w1, a, f.bits == 8));
+                        sum[r][0] = _mm256_add_epi32(sum[r][0], dot(w0, a, is_wide(f)));
+                        sum[r][1] = _mm256_add_epi32(sum[r][1], dot(w1, a, is_wide(f)));
                     }
             }
             AVX2_UNROLL
@@ -185,16 +199,10 @@ AVX2_INLINE void micro(float *sums, const struct chunk *c, char *in, size_t n, b
 
                     y[r][0] = scaled(y[r][0], sum[r][0], d, s, f.powers);
                     y[r][1] = scaled(y[r][1], sum[r][1], d + 8, s, f.powers);
-                }
-        }
-        if (f.min) {
-            const float *min = &c->min[i][16 * side];
-
-            AVX2_UNROLL
-            for (int r = 0; r < SOME; r++)
-                if (r < rows) {
-                    __m256 s = _mm256_set1_ps(weighed[r]);
-
+                    if (!f.min)
+                        continue;
+                    s = _mm256_set1_ps(parts == 1 ? weighed[r]
+                                                  : scale[r] * (float)-groups_minus(total + 2 * r, h, parts));
                     y[r][0] = _mm256_fmadd_ps(_mm256_loadu_ps(min), s, y[r][0]);
                     y[r][1] = _mm256_fmadd_ps(_mm256_loadu_ps(min + 8), s, y[r][1]);
                 }
@@ -210,7 +218,7 @@ AVX2_INLINE void micro(float *sums, const struct chunk *c, char *in, size_t n, b
 
 /* Computes all rows of a tile, ALL of them. */
 AVX2_INLINE void tile(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all,
-                      const struct groups_form f)
+                      const struct quant_form f)
 {
     for (int side = 0; side < 2; side++)
         for (size_t r0 = 0; r0 < all; r0 += SOME) {
@@ -223,36 +231,32 @@ AVX2_INLINE void tile(float *sums, const struct chunk *c, char *in, size_t n, bo
         }
 }
 
-typedef void tile_fn(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all);
-
-#define TILE(name, ...)                                                                              \
-    static void name(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all) \
-    {                                                                                                \
-        tile(sums, c, in, n, first, all, (struct groups_form){__VA_ARGS__});                         \
+/* The functions of one format, whose form they have as a constant. */
+#define QUANT(name, gguf, elements, bytes, read, ...)                                                       \
+    static void tile_##name(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all) \
+    {                                                                                                       \
+        tile(sums, c, in, n, first, all, (struct quant_form){__VA_ARGS__});                                 \
+    }                                                                                                       \
+    static void unpack_##name(struct chunk *to, const uint8_t *panel, size_t from, size_t n)                \
+    {                                                                                                       \
+        unpack_groups(to, panel, from, n, (struct quant_form){__VA_ARGS__});                                \
     }
-TILE(zero_8, 4, 8, false, false, 1, false)
-TILE(powers, 4, 16, false, false, 1, true)
-TILE(zero_16, 5, 16, false, false, 1, false)
-TILE(zero_32, 6, 32, false, true, 2, false)
-TILE(zero_128, 8, 128, false, false, 1, false)
-TILE(minimums, 4, 0, true, false, 1, false)
-#undef TILE
+#include "tensor/quant.def"
 
-static tile_fn *tile_of(const struct groups_form *f)
-{
-    return f->min          ? minimums
-           : f->powers     ? powers
-           : f->zero == 8  ? zero_8
-           : f->zero == 16 ? zero_16
-           : f->zero == 32 ? zero_32
-                           : zero_128;
-}
+static const struct {
+    void (*tile)(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all);
+    void (*unpack)(struct chunk *to, const uint8_t *panel, size_t from, size_t n);
+} formats[DT_N] = {
+#define QUANT(name, ...) [DT_##name] = {tile_##name, unpack_##name},
+#include "tensor/quant.def"
+};
 
 /* ---- panels ---- */
 
-static void run_panel(const struct kern_gemm *g, const struct groups_form *f, size_t p, size_t t0, size_t t1,
+static void run_panel(const struct kern_gemm *g, enum dtype t, size_t p, size_t t0, size_t t1,
                       const uint8_t *stop)
 {
+    const struct quant_form *f = quant_form_of(t);
     float sums[GROUPS_TILES * GROUPS_ROWS * KERN_NR] __attribute__((aligned(64)));
     struct chunk c __attribute__((aligned(64)));
     const uint8_t *panel = groups_panel(g, f, p);
@@ -265,29 +269,29 @@ static void run_panel(const struct kern_gemm *g, const struct groups_form *f, si
 
         ask = (size_t)((const char *)stop - next);
         ask = g->m <= FEW ? 0 : ask < bytes ? ask : bytes;
-        unpack_groups(&c, panel, from, n, f);
+        formats[t].unpack(&c, panel, from, n);
         at = sums;
         for (size_t i = t0; i < t1; i++) {
-            struct groups_rows t = groups_tile(i, g->m);
+            struct groups_rows of = groups_tile(i, g->m);
 
             for (; asked < ask * (i + 1 - t0) / (t1 - t0); asked += 64)
                 ahead_line(next + asked, cpu_level2_ahead());
-            tile_of(f)(at, &c, groups_in(g->in, t, g->k, from), n, from == 0, t.rows);
-            at += t.rows * KERN_NR;
+            formats[t].tile(at, &c, groups_in(g->in, of, g->k, from), n, from == 0, of.rows);
+            at += of.rows * KERN_NR;
         }
     }
     at = sums;
     for (size_t i = t0; i < t1; i++) {
-        struct groups_rows t = groups_tile(i, g->m);
+        struct groups_rows of = groups_tile(i, g->m);
 
-        avx2_gemm_end(g, p, t.first, t.rows, at, false);
-        at += t.rows * KERN_NR;
+        avx2_gemm_end(g, p, of.first, of.rows, at, false);
+        at += of.rows * KERN_NR;
     }
 }
 
-void avx2_gemm_blocks(const struct kern_gemm *g, const struct groups_form *f, size_t p0, size_t p1)
+void avx2_gemm_blocks(const struct kern_gemm *g, enum dtype t, size_t p0, size_t p1)
 {
-    groups_run(g, f, p0, p1, run_panel);
+    groups_run(g, t, p0, p1, run_panel);
 }
 
 /* ---- the input ---- */

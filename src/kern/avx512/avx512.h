@@ -47,7 +47,6 @@ void AVX512_NAME(avx512vnni_i4_expand)(const struct kern_gemm *g, size_t group, 
 void AVX512_NAME(avx512vnni_i4_panel)(const struct kern_gemm *g, size_t group, size_t p, void *panel);
 
 /* Computes gemm_blocks of 1 to GROUPS_FEW rows with several panels at once. */
-void AVX512_NAME(avx512vnni_groups_at_once)(const struct kern_gemm *g, const struct groups_form *f, size_t p0,
-                                            size_t p1);
+void AVX512_NAME(avx512vnni_groups_at_once)(const struct kern_gemm *g, enum dtype t, size_t p0, size_t p1);
 
 #endif

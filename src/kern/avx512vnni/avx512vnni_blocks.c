@@ -52,14 +52,15 @@ typedef __m512i integers[GROUPS_FEW][2];
     for (int s = 0; s < 2; s++)          \
         if (r < (rows) && ((rows) <= GROUPS_ROWS || s == (side)))
 
-/* Returns the start of a sum over codes: minus the zero of the form, once for each number of the row. */
-SIMD512_INLINE __m512i beginning(const int32_t *sums, int h, const struct groups_form f)
+/* Returns the start of a sum over values: minus the zero of the form, once for each number of the row. */
+SIMD512_INLINE __m512i beginning(const int32_t *sums, int h, const struct quant_form f)
 {
-    __m512i v = _mm512_set1_epi32(sums[f.halves == 1 ? 1 : h]);
+    __m512i v = _mm512_set1_epi32(sums[f.in_halves ? h : 1]);
 
     if (h) /* groups_minus() with vectors: a number from a general register makes Q6_K 2 % slower */
         v = _mm512_sub_epi32(v, _mm512_set1_epi32(sums[0]));
     switch (f.zero) {
+    case 4: return _mm512_slli_epi32(v, 2);
     case 8: return _mm512_slli_epi32(v, 3);
     case 16: return _mm512_slli_epi32(v, 4);
     case 32: return _mm512_slli_epi32(v, 5);
@@ -68,11 +69,11 @@ SIMD512_INLINE __m512i beginning(const int32_t *sums, int h, const struct groups
 }
 
 /* Computes the integer sums SUM of half H of a group, or of the whole group in forms without halves,
- * starting with the correction for the zero. PACKED: the codes lie as in a panel, otherwise as bytes. */
+ * starting with the correction for the zero. PACKED: CODES lie as in a panel, otherwise they are values. */
 SIMD512_INLINE void multiply(integers sum, const uint8_t *codes, bool packed, char *in, int h, int side,
-                             int rows, const struct groups_form f)
+                             int rows, const struct quant_form f)
 {
-    const int n = STEPS / f.halves, bits = packed ? (int)f.bits : 8;
+    const int n = STEPS / groups_parts(f);
     const int32_t *sums = groups_sums(in, (size_t)rows);
 
     EACH(r, s, rows, side)
@@ -85,7 +86,8 @@ SIMD512_INLINE void multiply(integers sum, const uint8_t *codes, bool packed, ch
             SIMD512_UNROLL
             for (int s = 0; s < 2; s++)
                 if (rows <= GROUPS_ROWS || s == side)
-                    w[s] = groups512_code_at(codes, k, s, (unsigned)bits, packed && f.powers);
+                    w[s] = packed ? groups512_values_at(codes, k, s, f)
+                                  : groups512_line_at(codes + (k * 2 + s) * GROUPS_LINE);
             EACH(r, s, rows, side)
             sum[r][s] = _mm512_dpbusd_epi32(sum[r][s], w[s], four_at(in + r * GROUPS_SIZE + 4 * k));
         }
@@ -93,17 +95,17 @@ SIMD512_INLINE void multiply(integers sum, const uint8_t *codes, bool packed, ch
 
 /* Adds group I of T, whose input begins at IN, to the sums Y. */
 SIMD512_INLINE void add_group(floats y, const struct work *t, size_t i, char *in, int side, int rows,
-                              const struct groups_form f, bool few)
+                              const struct quant_form f, bool few)
 {
     const uint8_t *head = groups_head(&f, t->panel, t->from + i),
                   *group = groups_at(&f, t->panel, t->from + i);
-    const uint8_t *codes = few ? groups512_codes_of(group, f) : t->c[i].code[0][0];
-    const float *scale = groups_scales(in, (size_t)rows), *weighed = groups_weighed(in, (size_t)rows);
+    const uint8_t *codes = few ? groups_codes(&f, group) : t->c[i].value[0][0];
+    const float *scale = groups_scales(in, (size_t)rows);
     integers sum;
 
     SIMD512_UNROLL
     for (int h = 0; h < 2; h++)
-        if (h < f.halves) {
+        if (h < groups_parts(f)) {
             __m512 d[2], min[2];
 
             multiply(sum, codes, few, in, h, side, rows, f);
@@ -111,21 +113,21 @@ SIMD512_INLINE void add_group(floats y, const struct work *t, size_t i, char *in
             for (int s = 0; s < 2; s++) {
                 d[s] = few ? groups512_d_at(head, group, s, h, f) : _mm512_loadu_ps(t->c[i].d[h] + 16 * s);
                 min[s] = !f.min ? _mm512_setzero_ps()
-                         : few  ? groups512_min_at(head, group, s, f)
-                                : _mm512_loadu_ps(t->c[i].min + 16 * s);
+                         : few  ? groups512_min_at(head, group, s, h, f)
+                                : _mm512_loadu_ps(t->c[i].min[h] + 16 * s);
             }
             EACH(r, s, rows, side)
             {
                 y[r][s] = groups512_add(y[r][s], sum[r][s], d[s], scale[r], f.powers);
                 if (f.min)
-                    y[r][s] = _mm512_fmadd_ps(min[s], _mm512_set1_ps(weighed[r]), y[r][s]);
+                    y[r][s] = _mm512_fmadd_ps(min[s], groups512_weighed(in, rows, r, h, f), y[r][s]);
             }
         }
 }
 
 /* Computes all groups of T for SIDE, or for both sides, and prefetches LINES lines from NEXT on meanwhile. */
 SIMD512_INLINE void add_groups(const struct work *t, const char *next, size_t lines, int side, int rows,
-                               const struct groups_form f, bool few)
+                               const struct quant_form f, bool few)
 {
     const size_t rate = (lines + t->n - 1) / t->n;
     const char *ask = next, *end = next + 64 * lines;
@@ -143,7 +145,7 @@ SIMD512_INLINE void add_groups(const struct work *t, const char *next, size_t li
     _mm512_storeu_ps(t->sums + 16 * (s * rows + r), y[r][s]);
 }
 
-SIMD512_INLINE void micro(const struct work *t, int rows, const struct groups_form f, bool few)
+SIMD512_INLINE void micro(const struct work *t, int rows, const struct quant_form f, bool few)
 {
     const size_t lines = t->ask / 64, half = rows <= GROUPS_ROWS ? lines : lines / 2;
 
@@ -154,41 +156,31 @@ SIMD512_INLINE void micro(const struct work *t, int rows, const struct groups_fo
 
 typedef void micro_fn(const struct work *t);
 
-/* Defines the functions of one form: its name, and its members as constants. */
-#define ONE(rows, name, few, ...)                               \
-    static void name##_##rows(const struct work *t)             \
-    {                                                           \
-        micro(t, rows, (struct groups_form){__VA_ARGS__}, few); \
+/* Defines the functions of one format, whose form they have as a constant. */
+#define ONE(rows, name, few, ...)                              \
+    static void name##_##rows(const struct work *t)            \
+    {                                                          \
+        micro(t, rows, (struct quant_form){__VA_ARGS__}, few); \
     }
-#define FORM(name, ...)                                                                                \
+#define QUANT(name, gguf, elements, bytes, read, ...)                                                  \
     SIMD512_TO_12(ONE, few_##name, true, __VA_ARGS__)                                                  \
     SIMD512_TO_6(ONE, many_##name, false, __VA_ARGS__)                                                 \
-    static micro_fn *const few_##name[GROUPS_FEW] = {SIMD512_TO_12(SIMD512_NAMED, few_##name)};        \
-    static micro_fn *const many_##name[GROUPS_ROWS] = {SIMD512_TO_6(SIMD512_NAMED, many_##name)};      \
     static void unpack_##name(struct groups512_group *to, const uint8_t *panel, size_t from, size_t n) \
     {                                                                                                  \
-        groups512_unpack(to, panel, from, n, (struct groups_form){__VA_ARGS__}, false);                \
+        groups512_unpack(to, panel, from, n, (struct quant_form){__VA_ARGS__}, false);                 \
     }
-GROUPS512_FORMS(FORM)
+#include "tensor/quant.def"
 
 static const struct row {
-    struct groups_form f;
-    micro_fn *const *few, *const *many;
+    micro_fn *few[GROUPS_FEW], *many[GROUPS_ROWS];
     void (*unpack)(struct groups512_group *to, const uint8_t *panel, size_t from, size_t n);
-} forms[] = {
-#define ROW(name, ...) {{__VA_ARGS__}, few_##name, many_##name, unpack_##name},
-    GROUPS512_FORMS(ROW)
-#undef ROW
+} formats[DT_N] = {
+#define QUANT(name, ...)                                       \
+    [DT_##name] = {{SIMD512_TO_12(SIMD512_NAMED, few_##name)}, \
+                   {SIMD512_TO_6(SIMD512_NAMED, many_##name)}, \
+                   unpack_##name},
+#include "tensor/quant.def"
 };
-
-static const struct row *row_of(const struct groups_form *f)
-{
-    const struct row *r = forms;
-
-    while (!groups512_same(&r->f, f))
-        r++;
-    return r;
-}
 
 /* ---- panels ---- */
 
@@ -210,13 +202,14 @@ static void run_chunk(const struct kern_gemm *g, struct work w, size_t t0, size_
     }
 }
 
-static void run_panel(const struct kern_gemm *g, const struct groups_form *f, size_t p, size_t t0, size_t t1,
+static void run_panel(const struct kern_gemm *g, enum dtype t, size_t p, size_t t0, size_t t1,
                       const uint8_t *stop)
 {
+    const struct quant_form *f = quant_form_of(t);
+    const struct row *row = &formats[t];
     float sums[GROUPS_TILES * GROUPS_ROWS * KERN_NR] __attribute__((aligned(64)));
     struct groups512_group c[GROUPS] __attribute__((aligned(64)));
     const uint8_t *panel = groups_panel(g, f, p);
-    const struct row *row = row_of(f);
     const size_t groups = g->k / GROUPS_SIZE, bytes = GROUPS / groups_span(f) * groups_span_bytes(f);
 
     for (size_t from = 0; from < groups; from += GROUPS) {
@@ -231,34 +224,35 @@ static void run_panel(const struct kern_gemm *g, const struct groups_form *f, si
         run_chunk(g, w, t0, t1, g->m > GROUPS_FEW ? row->many : row->few);
     }
     for (size_t i = t0, at = 0; i < t1; i++) {
-        struct groups_rows t = groups_tile(i, g->m);
+        struct groups_rows of = groups_tile(i, g->m);
 
-        avx512_gemm_end(g, p, (struct avx512_gemm_rows){t.first, t.rows}, sums + at, AVX512_I8_GEMM);
-        at += t.rows * KERN_NR;
+        avx512_gemm_end(g, p, (struct avx512_gemm_rows){of.first, of.rows}, sums + at, AVX512_I8_GEMM);
+        at += of.rows * KERN_NR;
     }
 }
 
 /* Computes the panels [p, p + n) for a few rows, some groups of each panel in turn, and prefetches as many
  * bytes a little ahead. */
-static void run_panels(const struct kern_gemm *g, const struct row *row, size_t p, size_t n)
+static void run_panels(const struct kern_gemm *g, enum dtype t, size_t p, size_t n)
 {
     float sums[AVX512_GEMM_AT_ONCE][GROUPS_FEW * KERN_NR] __attribute__((aligned(64)));
+    const struct quant_form *f = quant_form_of(t);
     const struct groups_rows all = {0, g->m};
     const size_t groups = g->k / GROUPS_SIZE;
 
     for (size_t from = 0, some; from < groups; from += some) {
         some = groups - from < AT_ONCE ? groups - from : AT_ONCE;
         for (size_t i = 0; i < n; i++) {
-            const uint8_t *panel = groups_panel(g, &row->f, p + i), *at = groups_at(&row->f, panel, from);
+            const uint8_t *panel = groups_panel(g, f, p + i), *at = groups_at(f, panel, from);
 
-            row->few[g->m - 1](&(struct work){
+            formats[t].few[g->m - 1](&(struct work){
                 .sums = sums[i],
                 .panel = panel,
                 .from = from,
                 .n = some,
                 .in = groups_in(g->in, all, g->k, from),
                 .next = (const char *)at + AVX512_GEMM_AHEAD,
-                .ask = (size_t)(groups_at(&row->f, panel, from + some) - at),
+                .ask = (size_t)(groups_at(f, panel, from + some) - at),
             });
         }
     }
@@ -266,21 +260,17 @@ static void run_panels(const struct kern_gemm *g, const struct row *row, size_t 
         avx512_gemm_end(g, p + i, (struct avx512_gemm_rows){0, g->m}, sums[i], AVX512_I8_GEMM);
 }
 
-void KERN_NAME(avx512vnni_groups_at_once)(const struct kern_gemm *g, const struct groups_form *f, size_t p0,
-                                          size_t p1)
+void KERN_NAME(avx512vnni_groups_at_once)(const struct kern_gemm *g, enum dtype t, size_t p0, size_t p1)
 {
-    const struct row *row = row_of(f);
-
     for (size_t p = p0, n; p < p1; p += n) {
         n = p1 - p < AVX512_GEMM_AT_ONCE ? p1 - p : AVX512_GEMM_AT_ONCE;
-        run_panels(g, row, p, n);
+        run_panels(g, t, p, n);
     }
 }
 
-void KERN_NAME(avx512vnni_gemm_blocks)(const struct kern_gemm *g, const struct groups_form *f, size_t p0,
-                                       size_t p1)
+void KERN_NAME(avx512vnni_gemm_blocks)(const struct kern_gemm *g, enum dtype t, size_t p0, size_t p1)
 {
-    groups_run(g, f, p0, p1, run_panel);
+    groups_run(g, t, p0, p1, run_panel);
 }
 
 /* ---- the input ---- */

@@ -1,28 +1,22 @@
 /* groups.h - the layout of weights in quantization groups of 16 or 32 integers, and of their inputs: for the
  * code that packs weights and for the kernels gemm_blocks and gemm_in_blocks.
  *
- * A weight is d * (code - zero), or d * code + min. Codes are unsigned, of 4, 5, 6 or 8 bits. Along K, 32
- * weights share a d (and a min), or 16 weights share a d. In GGUF's formats d is a half, or the product of a
- * half for 256 weights and an 8-bit integer, called a multiple. In MXFP4 d is a power of two, and the 4-bit
- * number is looked up in GROUPS_FP4 to give the code.
+ * quant.def lists the formats, and struct quant_form (tensor/quant.h) says what codes, scales and multiples mean.
  *
  * A panel of 32 columns is K / 32 groups, one after the other:
  *   heads   halves [32]: d of each column; with minimums, then halves [32]: min of each column. A head stands
  *           before each group, or before each eight groups in forms with multiples. In forms of powers the
  *           head is bytes [32], d = 2^(byte - 128)
- *   groups  in forms with multiples, first multiples [2][32] bytes: signed, for the two halves of 16 weights;
- *           or unsigned, for d and for min. Then the codes:
- *           their lower four bits [4][2][64]: byte [s][h][4 c + i] has weight k = 8 s + i of column 16 h + c
- *           in its lower nibble and weight k = 8 s + 4 + i in its upper nibble
- *           with five bits, the fifth bits [2][64]: bit s of byte [h][4 c + i] belongs to k = 4 s + i
- *           with six bits, the fifth and sixth bits [2][2][64]: bits 2 s and 2 s + 1 of byte [t][h][4 c + i]
- *           belong to k = 16 t + 4 s + i
- *           with eight bits, [8][2][64] instead of all that: byte [s][h][4 c + i] is weight k = 4 s + i
+ *   groups  in forms with multiples, first bytes [groups_multiples()][32], the multiples of each column. Then
+ *           the codes in planes of 8, 4, 2 or 1 of their bits, whose sum is the bits of the form; the wider
+ *           plane comes first and has the lower bits of the codes. A plane of W bits is [W][2][64] bytes:
+ *           bits W s to W s + W - 1 of byte [t][h][4 c + i] belong to k = 4 (t * 8 / W + s) + i of column
+ *           16 h + c
  * An input is tile after tile of at most 6 rows, or a single tile of up to 12 rows. A tile has [K / 32]
  * groups:
  *           int8 [rows][32]; float [rows], the scales; float [rows], the scale times the sum of the 32
  *           numbers; int32 [rows][2], minus the sums of the first 16 and of all 32 numbers. The latter times
- *           the zero of the form, a power of two, is the start of a sum over codes
+ *           the zero of the form, a power of two, is the start of a sum over values
  */
 #ifndef GALLOP_KERN_FORMAT_GROUPS_H
 #define GALLOP_KERN_FORMAT_GROUPS_H
@@ -30,9 +24,10 @@
 #include <string.h>
 
 #include "kern/kern.h"
+#include "tensor/quant.h"
 
 enum {
-    GROUPS_SIZE = 32,
+    GROUPS_SIZE = QUANT_SIZE,
     GROUPS_SPAN = 8, /* groups that share a head in forms with multiples */
     GROUPS_LINE = 64,
     GROUPS_CODES = GROUPS_SIZE * KERN_NR, /* codes of a group */
@@ -43,104 +38,105 @@ enum {
     GROUPS_POWERS = 128,                  /* the byte that stands for 2^0 */
 };
 
-struct groups_form {
-    unsigned bits; /* 4, 5, 6 or 8; 0: no form */
-    int zero;      /* the code of the number 0; unused in forms with minimums */
-    bool min, multiples;
-    int halves;  /* 2: 16 weights share a d; only with multiples and without minimums */
-    bool powers; /* MXFP4: 4 bits, without minimums, multiples and halves */
-};
+/* Returns the parts of a group with a d of their own: 2 halves, or 1. groups_multiples() returns the number of
+ * multiples of a column in a group. */
+static inline int groups_parts(const struct quant_form f)
+{
+    return f.in_halves ? 2 : 1;
+}
 
-/* Twice the numbers of E2M1 (0, 0.5, 1, 1.5, 2, 3, 4, 6, and the same negated) plus 16. */
-#define GROUPS_FP4 16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4
+static inline size_t groups_multiples(const struct quant_form *f)
+{
+    return !f->multiples ? 0 : f->min || f->in_halves ? 2 : 1;
+}
 
 /* Returns the bytes of a head. groups_code_bytes(), groups_bytes() and groups_span_bytes() return those of
  * the codes of a group, of a group, and of a head with its groups. */
-static inline size_t groups_head_bytes(const struct groups_form *f)
+static inline size_t groups_head_bytes(const struct quant_form *f)
 {
     return f->powers ? KERN_NR : (f->min ? 2 : 1) * KERN_NR * sizeof(uint16_t);
 }
 
-static inline size_t groups_code_bytes(const struct groups_form *f)
+static inline size_t groups_code_bytes(const struct quant_form *f)
 {
     return f->bits * GROUPS_CODES / 8;
 }
 
-static inline size_t groups_bytes(const struct groups_form *f)
+static inline size_t groups_bytes(const struct quant_form *f)
 {
-    return (f->multiples ? 2 * KERN_NR : 0) + groups_code_bytes(f);
+    return groups_multiples(f) * KERN_NR + groups_code_bytes(f);
 }
 
-static inline size_t groups_span(const struct groups_form *f)
+static inline size_t groups_span(const struct quant_form *f)
 {
     return f->multiples ? GROUPS_SPAN : 1;
 }
 
-static inline size_t groups_span_bytes(const struct groups_form *f)
+static inline size_t groups_span_bytes(const struct quant_form *f)
 {
     return groups_head_bytes(f) + groups_span(f) * groups_bytes(f);
 }
 
 /* Returns the bytes of a panel. K is a multiple of 32, and of 256 in forms with multiples. */
-static inline size_t groups_panel_bytes(const struct groups_form *f, size_t k)
+static inline size_t groups_panel_bytes(const struct quant_form *f, size_t k)
 {
     return k / GROUPS_SIZE / groups_span(f) * groups_span_bytes(f);
 }
 
 /* Returns panel P of G. */
-static inline const uint8_t *groups_panel(const struct kern_gemm *g, const struct groups_form *f, size_t p)
+static inline const uint8_t *groups_panel(const struct kern_gemm *g, const struct quant_form *f, size_t p)
 {
     return (const uint8_t *)g->b + (p - g->first) * groups_panel_bytes(f, g->k);
 }
 
 /* Returns the head of group I of PANEL. groups_at() returns the group. */
-static inline const uint8_t *groups_head(const struct groups_form *f, const uint8_t *panel, size_t i)
+static inline const uint8_t *groups_head(const struct quant_form *f, const uint8_t *panel, size_t i)
 {
     return panel + i / groups_span(f) * groups_span_bytes(f);
 }
 
-static inline const uint8_t *groups_at(const struct groups_form *f, const uint8_t *panel, size_t i)
+static inline const uint8_t *groups_at(const struct quant_form *f, const uint8_t *panel, size_t i)
 {
     return groups_head(f, panel, i) + groups_head_bytes(f) + i % groups_span(f) * groups_bytes(f);
 }
 
-/* Returns four codes of a column that follow each other along K, one a byte. */
-static inline uint32_t groups_four_at(const uint8_t *code, size_t step)
+/* Returns the codes of GROUP. */
+static inline const uint8_t *groups_codes(const struct quant_form *f, const uint8_t *group)
 {
-    uint32_t four;
-
-    memcpy(&four, code + 4 * step, sizeof(four));
-    return four;
+    return group + groups_multiples(f) * KERN_NR;
 }
 
-static inline void groups_put_four(uint8_t *codes, size_t line, size_t c, uint32_t four)
+/* The bits of the codes of four k, a step, in a plane: bits [TO, TO + WIDTH) of a code are bits [from, ...) of
+ * the byte at BYTE + 64 * side + 4 * column + k % 4. The plane exists if WIDTH & bits. */
+struct groups_plane {
+    size_t byte;
+    int from, to;
+};
+
+static inline struct groups_plane groups_plane_of(unsigned bits, unsigned width, int step)
 {
-    memcpy(codes + (2 * line + c / 16) * GROUPS_LINE + c % 16 * 4, &four, sizeof(four));
+    const int steps = 8 / (int)width, below = (int)(bits & ~(2 * width - 1));
+
+    return (struct groups_plane){((size_t)below + (size_t)(step / steps)) * 2 * GROUPS_LINE,
+                                 step % steps * (int)width, below};
 }
 
 /* Puts the codes of column C of a group to their places in CODES. */
 static inline void groups_put_codes(uint8_t *codes, size_t c, const uint8_t code[GROUPS_SIZE], unsigned bits)
 {
-    enum { STEPS = GROUPS_SIZE / 4 };
-    uint8_t *upper = codes + GROUPS_CODES / 2;
-    uint32_t all[2] = {0};
+    for (unsigned width = 8; width > 0; width /= 2)
+        for (int step = 0; step < GROUPS_SIZE / 4 && width & bits;) {
+            const size_t line = groups_plane_of(bits, width, step).byte;
+            uint32_t bytes = 0, four;
 
-    for (size_t s = 0; s < STEPS && bits == 8; s++)
-        groups_put_four(codes, s, c, groups_four_at(code, s));
-    if (bits == 8)
-        return;
-    for (size_t s = 0; s < STEPS; s += 2)
-        groups_put_four(codes, s / 2, c,
-                        (groups_four_at(code, s) & 0x0f0f0f0f) | (groups_four_at(code, s + 1) & 0x0f0f0f0f)
-                                                                     << 4);
-    for (size_t s = 0; s < STEPS && bits == 5; s++)
-        all[0] |= (groups_four_at(code, s) >> 4 & 0x01010101) << s;
-    for (size_t s = 0; s < STEPS && bits == 6; s++)
-        all[s / 4] |= (groups_four_at(code, s) >> 4 & 0x03030303) << s % 4 * 2;
-    if (bits > 4)
-        groups_put_four(upper, 0, c, all[0]);
-    if (bits == 6)
-        groups_put_four(upper, 1, c, all[1]);
+            do { /* the four codes of each step of the line */
+                const struct groups_plane p = groups_plane_of(bits, width, step);
+
+                memcpy(&four, code + 4 * step, sizeof(four));
+                bytes |= ((four >> p.to) & ((1u << width) - 1) * 0x01010101u) << p.from;
+            } while (++step % (8 / (int)width) != 0);
+            memcpy(codes + line + c / 16 * GROUPS_LINE + c % 16 * 4, &bytes, sizeof(bytes));
+        }
 }
 
 /* The rows of one tile of an input. groups_tiles() returns the number of tiles of M rows, groups_tile() the
@@ -200,27 +196,27 @@ static inline void groups_put_sums(char *group, size_t rows, size_t r, const int
     groups_weighed(group, rows)[r] = scale * (float)all;
 }
 
-/* Returns minus the sum of half H of a row from its SUMS, or of the whole row if HALVES is 1. */
-static inline int32_t groups_minus(const int32_t *sums, int h, int halves)
+/* Returns minus the sum of part H of PARTS of a row from its SUMS. */
+static inline int32_t groups_minus(const int32_t *sums, int h, int parts)
 {
-    return halves == 1 ? sums[1] : h ? sums[1] - sums[0] : sums[0];
+    return parts == 1 ? sums[1] : h ? sums[1] - sums[0] : sums[0];
 }
 
 /* Computes panel P for the tiles [t0, t1) of the rows. Nothing from STOP on may be prefetched. groups_run()
  * calls it for the panels [p0, p1) and at most GROUPS_TILES tiles of the part of the rows that G asks for. */
-typedef void groups_panel_fn(const struct kern_gemm *g, const struct groups_form *f, size_t p, size_t t0,
-                             size_t t1, const uint8_t *stop);
+typedef void groups_panel_fn(const struct kern_gemm *g, enum dtype t, size_t p, size_t t0, size_t t1,
+                             const uint8_t *stop);
 
-static inline void groups_run(const struct kern_gemm *g, const struct groups_form *f, size_t p0, size_t p1,
+static inline void groups_run(const struct kern_gemm *g, enum dtype t, size_t p0, size_t p1,
                               groups_panel_fn *panel)
 {
-    const uint8_t *stop = groups_panel(g, f, g->ahead > p1 ? g->ahead : p1);
+    const uint8_t *stop = groups_panel(g, quant_form_of(t), g->ahead > p1 ? g->ahead : p1);
     size_t t0, tiles;
 
     kern_gemm_share(g, groups_tiles(g->m), &t0, &tiles);
     for (; t0 < tiles; t0 += GROUPS_TILES)
         for (size_t p = p0; p < p1; p++)
-            panel(g, f, p, t0, tiles - t0 < GROUPS_TILES ? tiles : t0 + GROUPS_TILES, stop);
+            panel(g, t, p, t0, tiles - t0 < GROUPS_TILES ? tiles : t0 + GROUPS_TILES, stop);
 }
 
 #endif

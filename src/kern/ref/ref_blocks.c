@@ -41,69 +41,77 @@ static float half_at(const uint8_t *p, size_t i)
     return dtype_f16_to_f32(h);
 }
 
-/* Returns the code of weight K of column C of a group. */
-static int code_of(const struct groups_form *f, const uint8_t *codes, size_t k, size_t c)
+/* Sets VALUE to the values of column C of a group, with the zero of the form subtracted. */
+static void values_of(const struct quant_form *f, const uint8_t *codes, size_t c, int value[GROUPS_SIZE])
 {
-    static const uint8_t fp4[16] = {GROUPS_FP4};
-    size_t s = k / 4, side = c / 16 * GROUPS_LINE, at = c % 16 * 4 + k % 4;
-    const uint8_t *upper = codes + GROUPS_CODES / 2 + side + at;
-    int code;
+    codes += c / 16 * GROUPS_LINE + c % 16 * 4;
+    memset(value, 0, GROUPS_SIZE * sizeof(*value));
+    for (unsigned width = 8; width > 0; width /= 2)
+        for (int k = 0; k < GROUPS_SIZE && width & f->bits; k += 4) {
+            const struct groups_plane p = groups_plane_of(f->bits, width, k / 4);
 
-    if (f->bits == 8)
-        return codes[s * 2 * GROUPS_LINE + side + at];
-    code = codes[s / 2 * 2 * GROUPS_LINE + side + at] >> s % 2 * 4 & 15;
-    if (f->bits == 5)
-        code |= (upper[0] >> s & 1) << 4;
-    if (f->bits == 6)
-        code |= (upper[s / 4 * 2 * GROUPS_LINE] >> s % 4 * 2 & 3) << 4;
-    return f->powers ? fp4[code] : code;
+            for (int i = 0; i < 4; i++)
+                value[k + i] |= (codes[p.byte + (size_t)i] >> p.from & ((1 << width) - 1)) << p.to;
+        }
+    for (int k = 0; k < GROUPS_SIZE; k++)
+        value[k] = (f->values ? quant_values[f->values][value[k]] : value[k]) - f->zero;
+}
+
+/* Returns factor I of column C, of d (I 0) or of min (I 1), for half H of a group. */
+static float multiple_of(const struct quant_form *f, const uint8_t *group, size_t i, size_t h, size_t c)
+{
+    if (!f->multiples)
+        return 1;
+    if (f->min && f->in_halves)
+        return (float)(group[h * KERN_NR + c] >> 4 * i & 15);
+    return f->min ? (float)group[i * KERN_NR + c] : (float)(int8_t)group[h * KERN_NR + c];
 }
 
 /* Adds a group of row R, one of ROWS rows in its tile, to the sums of the columns. */
-static void add_group(const struct groups_form *f, const uint8_t *head, const uint8_t *group, char *in,
+static void add_group(const struct quant_form *f, const uint8_t *head, const uint8_t *group, char *in,
                       size_t r, size_t rows, float y[KERN_NR])
 {
-    const uint8_t *codes = group + (f->multiples ? 2 * KERN_NR : 0);
     const int8_t *a = (const int8_t *)in + r * GROUPS_SIZE;
+    const float scale = groups_scales(in, rows)[r];
+    const int parts = groups_parts(*f);
+    const size_t n = GROUPS_SIZE / (size_t)parts;
 
     for (size_t c = 0; c < KERN_NR; c++) {
-        float d = f->powers ? ldexpf(1, head[c] - GROUPS_POWERS) : half_at(head, c);
-        size_t n = GROUPS_SIZE / (size_t)f->halves;
+        int value[GROUPS_SIZE];
 
-        for (size_t h = 0; h < (size_t)f->halves; h++) {
-            float step = !f->multiples    ? d
-                         : f->halves == 2 ? d * (float)(int8_t)group[h * KERN_NR + c]
-                                          : d * group[c];
+        values_of(f, groups_codes(f, group), c, value);
+        for (size_t h = 0; h < (size_t)parts; h++) {
+            float d = f->powers ? ldexpf(1, head[c] - GROUPS_POWERS) : half_at(head, c);
+            float step = d * multiple_of(f, group, 0, h, c), min;
             int32_t sum = 0;
 
             for (size_t j = h * n; j < (h + 1) * n; j++)
-                sum += a[j] * (code_of(f, codes, j, c) - f->zero);
-            y[c] = f->powers ? fmaf((float)sum * step, groups_scales(in, rows)[r], y[c])
-                             : fmaf((float)sum, step * groups_scales(in, rows)[r], y[c]);
-        }
-        if (f->min) {
-            float min = half_at(head, KERN_NR + c);
-
-            min = f->multiples ? 0.0f - min * group[KERN_NR + c] : min;
-            y[c] = fmaf(min, groups_weighed(in, rows)[r], y[c]);
+                sum += a[j] * value[j];
+            y[c] = f->powers ? fmaf((float)sum * step, scale, y[c]) : fmaf((float)sum, step * scale, y[c]);
+            if (!f->min)
+                continue;
+            min = half_at(head, KERN_NR + c) * multiple_of(f, group, 1, h, c);
+            sum = -groups_minus(groups_sums(in, rows) + 2 * r, (int)h, parts);
+            y[c] = fmaf(f->multiples ? 0.0f - min : min, scale * (float)sum, y[c]);
         }
     }
 }
 
-void ref_gemm_blocks(const struct kern_gemm *g, const struct groups_form *f, size_t p0, size_t p1)
+void ref_gemm_blocks(const struct kern_gemm *g, enum dtype t, size_t p0, size_t p1)
 {
+    const struct quant_form *f = quant_form_of(t);
     size_t r0, r1;
 
     kern_gemm_share(g, g->m, &r0, &r1);
     for (size_t p = p0; p < p1; p++)
         for (size_t row = r0; row < r1; row++) {
             const uint8_t *panel = groups_panel(g, f, p);
-            struct groups_rows t = groups_tile_of(row, g->m);
+            struct groups_rows tile = groups_tile_of(row, g->m);
             float y[KERN_NR] = {0};
 
             for (size_t i = 0; i < g->k / GROUPS_SIZE; i++)
-                add_group(f, groups_head(f, panel, i), groups_at(f, panel, i), groups_in(g->in, t, g->k, i),
-                          row - t.first, t.rows, y);
+                add_group(f, groups_head(f, panel, i), groups_at(f, panel, i),
+                          groups_in(g->in, tile, g->k, i), row - tile.first, tile.rows, y);
             ref_gemm_end_row(g, row, p, y, false);
         }
 }

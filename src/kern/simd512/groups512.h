@@ -14,23 +14,6 @@ enum {
     GROUPS512_STEPS = GROUPS_SIZE / 4, /* steps of four k in a group, 64 bytes for each side of a panel */
 };
 
-/* All forms: X(name, bits, zero, min, multiples, halves, powers). */
-#define GROUPS512_FORMS(X)                     \
-    X(4, 4, 8, false, false, 1, false)         \
-    X(4_min, 4, 0, true, false, 1, false)      \
-    X(4_multiples, 4, 0, true, true, 1, false) \
-    X(4_powers, 4, 16, false, false, 1, true)  \
-    X(5, 5, 16, false, false, 1, false)        \
-    X(5_min, 5, 0, true, false, 1, false)      \
-    X(5_multiples, 5, 0, true, true, 1, false) \
-    X(6, 6, 32, false, true, 2, false)         \
-    X(8, 8, 128, false, false, 1, false)
-
-static inline bool groups512_same(const struct groups_form *a, const struct groups_form *b)
-{
-    return a->bits == b->bits && a->min == b->min && a->multiples == b->multiples && a->powers == b->powers;
-}
-
 SIMD512_INLINE __m512i groups512_line_at(const uint8_t *p)
 {
     return _mm512_loadu_si512((const void *)p);
@@ -48,31 +31,41 @@ SIMD512_INLINE __m512i groups512_moved(__m512i v, int left)
     case -1: return _mm512_srli_epi16(v, 1);
     case -2: return _mm512_srli_epi16(v, 2);
     case -3: return _mm512_srli_epi16(v, 3);
+    case -4: return _mm512_srli_epi16(v, 4);
+    case -5: return _mm512_srli_epi16(v, 5);
+    case -6: return _mm512_srli_epi16(v, 6);
     default: return v;
     }
 }
 
-/* Returns the codes of step S and side H, which are packed in BITS bits each; with POWERS, looked up in
- * GROUPS_FP4. */
-SIMD512_INLINE __m512i groups512_code_at(const uint8_t *at, int s, int h, unsigned bits, bool powers)
+/* Returns the bits of the codes of step S and side H that the plane of WIDTH bits has, at their place in the
+ * codes. */
+SIMD512_INLINE __m512i groups512_plane_at(const uint8_t *at, int s, int h, unsigned bits, unsigned width)
 {
-    const __m512i mask = _mm512_set1_epi8(bits == 5 ? 16 : 48);
-    const uint8_t *upper = at + GROUPS_CODES / 2;
-    __m512i v = groups512_line_at(at + (bits == 8 ? s * 2 + h : s / 2 * 2 + h) * GROUPS_LINE), u;
+    const struct groups_plane p = groups_plane_of(bits, width, s);
+    const __m512i mask = _mm512_set1_epi8((char)(((1u << width) - 1) << p.to));
 
-    if (bits == 8)
-        return v;
-    v = _mm512_and_si512(s % 2 ? _mm512_srli_epi16(v, 4) : v, _mm512_set1_epi8(15));
-    if (bits == 5) { /* moves bit S of each byte to bit 4 */
-        u = groups512_line_at(upper + h * GROUPS_LINE);
-        v = _mm512_or_si512(v, _mm512_and_si512(groups512_moved(u, 4 - s), mask));
-    }
-    if (bits == 6) { /* moves bits 2 (S % 4) and the next one to bits 4 and 5 */
-        u = groups512_line_at(upper + (s / 4 * 2 + h) * GROUPS_LINE);
-        v = _mm512_or_si512(v, _mm512_and_si512(groups512_moved(u, 4 - 2 * (s % 4)), mask));
-    }
-    if (powers)
-        v = _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_setr_epi8(GROUPS_FP4)), v);
+    return _mm512_and_si512(groups512_moved(groups512_line_at(at + p.byte + h * GROUPS_LINE), p.to - p.from),
+                            mask);
+}
+
+/* Returns the values of step S and side H, from the codes at AT. */
+SIMD512_INLINE __m512i groups512_values_at(const uint8_t *at, int s, int h, const struct quant_form f)
+{
+    __m512i v = _mm512_setzero_si512();
+
+    if (f.bits == 8)
+        return groups512_line_at(at + (s * 2 + h) * GROUPS_LINE);
+    if (f.bits & 4)
+        v = groups512_plane_at(at, s, h, f.bits, 4);
+    if (f.bits & 2)
+        v = _mm512_or_si512(v, groups512_plane_at(at, s, h, f.bits, 2));
+    if (f.bits & 1)
+        v = _mm512_or_si512(v, groups512_plane_at(at, s, h, f.bits, 1));
+    if (f.values)
+        v = _mm512_shuffle_epi8(
+            _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)quant_values[f.values])),
+            v);
     return v;
 }
 
@@ -92,12 +85,15 @@ SIMD512_INLINE __m512 groups512_exponents_at(const uint8_t *p)
     return _mm512_cvtepi32_ps(_mm512_sub_epi32(e, _mm512_set1_epi32(GROUPS_POWERS)));
 }
 
-/* Returns sixteen multiples, signed if the form has HALVES. */
-SIMD512_INLINE __m512 groups512_multiples_at(const uint8_t *p, int halves)
+/* Returns factor I of 16 columns, of d (I 0) or of min (I 1), from the multiples of half H, which begin at P. */
+SIMD512_INLINE __m512 groups512_multiples_at(const uint8_t *p, int i, int h, const struct quant_form f)
 {
-    __m512i v = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+    const int at = f.in_halves ? h : i;
+    __m512i v = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)(p + at * KERN_NR)));
 
-    if (halves == 2)
+    if (f.min && f.in_halves)
+        v = _mm512_and_si512(i ? _mm512_srli_epi32(v, 4) : v, _mm512_set1_epi32(15));
+    if (!f.min)
         v = _mm512_srai_epi32(_mm512_slli_epi32(v, 24), 24);
     return _mm512_cvtepi32_ps(v);
 }
@@ -105,23 +101,36 @@ SIMD512_INLINE __m512 groups512_multiples_at(const uint8_t *p, int halves)
 /* Returns d of the 16 columns of side SIDE in half H of a group; in forms of powers, its exponents.
  * groups512_min_at() returns the minimums. */
 SIMD512_INLINE __m512 groups512_d_at(const uint8_t *head, const uint8_t *group, int side, int h,
-                                     const struct groups_form f)
+                                     const struct quant_form f)
 {
     __m512 d = f.powers ? groups512_exponents_at(head + 16 * side) : groups512_halves_at(head + 32 * side);
 
-    return f.multiples ? _mm512_mul_ps(d, groups512_multiples_at(group + h * KERN_NR + 16 * side, f.halves))
-                       : d;
+    return f.multiples ? _mm512_mul_ps(d, groups512_multiples_at(group + 16 * side, 0, h, f)) : d;
 }
 
-SIMD512_INLINE __m512 groups512_min_at(const uint8_t *head, const uint8_t *group, int side,
-                                       const struct groups_form f)
+SIMD512_INLINE __m512 groups512_min_at(const uint8_t *head, const uint8_t *group, int side, int h,
+                                       const struct quant_form f)
 {
     __m512 min = groups512_halves_at(head + 2 * KERN_NR + 32 * side);
 
     if (!f.multiples)
         return min;
     return _mm512_sub_ps(_mm512_setzero_ps(),
-                         _mm512_mul_ps(min, groups512_multiples_at(group + KERN_NR + 16 * side, 1)));
+                         _mm512_mul_ps(min, groups512_multiples_at(group + 16 * side, 1, h, f)));
+}
+
+/* Returns the sum of part H of row R of a group of the input times its scale, for minimums. */
+SIMD512_INLINE __m512 groups512_weighed(char *in, int rows, int r, int h, const struct quant_form f)
+{
+    const int32_t *sums = groups_sums(in, (size_t)rows) + 2 * r;
+    __m512i minus = _mm512_set1_epi32(sums[0]);
+
+    if (!f.in_halves)
+        return _mm512_set1_ps(groups_weighed(in, (size_t)rows)[r]);
+    if (h)
+        minus = _mm512_sub_epi32(_mm512_set1_epi32(sums[1]), minus);
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_setzero_si512(), minus)),
+                         _mm512_set1_ps(groups_scales(in, (size_t)rows)[r]));
 }
 
 /* Returns Y plus the sum N of the products of a group times D times the SCALE of the row. In forms of powers
@@ -134,45 +143,37 @@ SIMD512_INLINE __m512 groups512_add(__m512 y, __m512i n, __m512 d, float scale, 
                   : _mm512_fmadd_ps(x, _mm512_mul_ps(d, row), y);
 }
 
-SIMD512_INLINE const uint8_t *groups512_codes_of(const uint8_t *group, const struct groups_form f)
-{
-    return group + (f.multiples ? 2 * KERN_NR : 0);
-}
-
-/* An unpacked group. */
+/* An unpacked group. Without halves, D and MIN are in [0]; in forms of powers, D holds exponents. */
 struct groups512_group {
-    uint8_t code[GROUPS512_STEPS][2][GROUPS_LINE];
-    float d
-        [2]
-        [KERN_NR]; /* d of the two halves, of the group in [0] without halves; exponents in forms of powers */
-    float min[KERN_NR];
+    uint8_t value[GROUPS512_STEPS][2][GROUPS_LINE];
+    float d[2][KERN_NR], min[2][KERN_NR];
 };
 
-/* Unpacks N groups of PANEL from group FROM on. CENTRED: the codes are signed, with the zero of the form
+/* Unpacks N groups of PANEL from group FROM on. CENTRED: the values are signed, with the zero of the form
  * subtracted. */
 SIMD512_INLINE void groups512_unpack(struct groups512_group *to, const uint8_t *panel, size_t from, size_t n,
-                                     const struct groups_form f, bool centred)
+                                     const struct quant_form f, bool centred)
 {
     for (size_t i = 0; i < n; i++, to++) {
         const uint8_t *head = groups_head(&f, panel, from + i), *group = groups_at(&f, panel, from + i),
-                      *codes = groups512_codes_of(group, f);
+                      *codes = groups_codes(&f, group);
 
         SIMD512_UNROLL
         for (int s = 0; s < GROUPS512_STEPS; s++)
             SIMD512_UNROLL
         for (int h = 0; h < 2; h++) {
-            __m512i v = groups512_code_at(codes, s, h, f.bits, f.powers);
+            __m512i v = groups512_values_at(codes, s, h, f);
 
             if (centred && f.zero)
                 v = _mm512_add_epi8(v, _mm512_set1_epi8((char)-f.zero));
-            _mm512_storeu_si512((void *)to->code[s][h], v);
+            _mm512_storeu_si512((void *)to->value[s][h], v);
         }
-        for (int side = 0; side < 2; side++) {
-            for (int h = 0; h < f.halves; h++)
+        for (int side = 0; side < 2; side++)
+            for (int h = 0; h < groups_parts(f); h++) {
                 _mm512_storeu_ps(&to->d[h][16 * side], groups512_d_at(head, group, side, h, f));
-            if (f.min)
-                _mm512_storeu_ps(&to->min[16 * side], groups512_min_at(head, group, side, f));
-        }
+                if (f.min)
+                    _mm512_storeu_ps(&to->min[h][16 * side], groups512_min_at(head, group, side, h, f));
+            }
     }
 }
 

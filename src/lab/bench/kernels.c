@@ -48,7 +48,9 @@ struct work_shape {
     const char *text;
     size_t m, n;   /* rows and vector length; attention: tokens of a step (512: prefill), head dim */
     size_t tokens; /* attention: tokens in the cache, including those of the step */
-    int bytes;     /* bytes that a vector kernel reads and writes for an element, each operand once */
+    /* A vector kernel: bytes that it reads and writes for an element, each operand once. gemm_blocks: the
+     * dtype of the weights. */
+    int of;
 };
 
 static const struct work_shape shapes[] = {
@@ -81,10 +83,11 @@ static const struct work_shape shapes[] = {
     {KERN_FN_gemm_mx4_bf16, "M=4 K=2048 N=8192", 4, GEMM_N, 0, 0},
     {KERN_FN_gemm_mx4_bf16, "M=16 K=2048 N=8192", 16, GEMM_N, 0, 0},
     {KERN_FN_gemm_mx4_bf16, "M=128 K=2048 N=8192", 128, GEMM_N, 0, 0},
-    {KERN_FN_gemm_blocks, "Q4_K M=1 K=2048 N=8192", 1, GEMM_N, 0, 0},
-    {KERN_FN_gemm_blocks, "Q4_K M=8 K=2048 N=8192", 8, GEMM_N, 0, 0},
-    {KERN_FN_gemm_blocks, "Q4_K M=32 K=2048 N=8192", 32, GEMM_N, 0, 0},
-    {KERN_FN_gemm_blocks, "Q4_K M=512 K=2048 N=8192", 512, GEMM_N, 0, 0},
+#define QUANT(name, ...) {KERN_FN_gemm_blocks, #name " M=1 K=2048 N=8192", 1, GEMM_N, 0, DT_##name},
+#include "tensor/quant.def"
+    {KERN_FN_gemm_blocks, "Q4_K M=8 K=2048 N=8192", 8, GEMM_N, 0, DT_Q4_K},
+    {KERN_FN_gemm_blocks, "Q4_K M=32 K=2048 N=8192", 32, GEMM_N, 0, DT_Q4_K},
+    {KERN_FN_gemm_blocks, "Q4_K M=512 K=2048 N=8192", 512, GEMM_N, 0, DT_Q4_K},
     {KERN_FN_gemm_in_f32, "K=2048", 0, GEMM_K, 0, 8},
     {KERN_FN_gemm_in_bf16, "K=2048", 0, GEMM_K, 0, 6},
     {KERN_FN_gemm_in_i8, "K=2048", 0, GEMM_K, 0, 5},
@@ -306,16 +309,14 @@ static void call_gemm_mx4(void *work)
     (w->bf16 ? w->k->gemm_mx4_bf16 : w->k->gemm_mx4_f32)(&g, 0, w->n_panels, w->g->panel);
 }
 
-static const struct groups_form q4_k = {.bits = 4, .min = true, .multiples = true, .halves = 1};
-
 static void call_gemm_blocks(void *work)
 {
     struct task *w = work;
     struct kern_gemm g = next_gemm(w);
 
     g.in = w->g->x;
-    g.b = next_piece(w, w->n_panels * groups_panel_bytes(&q4_k, GEMM_K));
-    w->k->gemm_blocks(&g, &q4_k, 0, w->n_panels);
+    g.b = next_piece(w, w->n_panels * groups_panel_bytes(quant_form_of((enum dtype)w->s->of), GEMM_K));
+    w->k->gemm_blocks(&g, (enum dtype)w->s->of, 0, w->n_panels);
 }
 
 /* Returns the bytes of a tile of keys or of values: 16 tokens of float, of bf16, of int8 with a scale each,
@@ -469,8 +470,8 @@ static void (*prepare(struct task *w))(void *work)
         w->content = MX4;
         return call_gemm_mx4;
     case KERN_FN_gemm_blocks:
-        w->bytes =
-            columns / KERN_NR * (double)groups_panel_bytes(&q4_k, GEMM_K) + m * (GEMM_K * size + columns * 4);
+        w->bytes = columns / KERN_NR * (double)groups_panel_bytes(quant_form_of((enum dtype)s->of), GEMM_K) +
+                   m * (GEMM_K * size + columns * 4);
         w->flops = 2 * m * GEMM_K * columns;
         w->content = MX4;
         return call_gemm_blocks;
@@ -482,7 +483,7 @@ static void (*prepare(struct task *w))(void *work)
         w->flops = 4 * pairs * (double)s->n;
         return call_attn;
     default:
-        w->bytes = (double)s->n * s->bytes;
+        w->bytes = (double)s->n * s->of;
         w->flops = 0; /* operations are not counted */
         return call_vector;
     }

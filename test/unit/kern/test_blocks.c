@@ -6,19 +6,23 @@
 #include "check.h"
 #include "ops/linear.h"
 #include "rows.h"
+#include "tensor/quant.h"
 
 enum { MOST_N = 200, MOST_K = 512, MOST_M = 40 };
 
-static const enum dtype types[] = {DT_Q4_0, DT_Q4_1, DT_Q5_0, DT_Q5_1, DT_Q8_0,
-                                   DT_Q4_K, DT_Q5_K, DT_Q6_K, DT_MXFP4};
+static const enum dtype types[] = {
+#define QUANT(name, ...) DT_##name,
+#include "tensor/quant.def"
+};
 enum { N_TYPES = sizeof(types) / sizeof(types[0]) };
 
 static struct pool *pool;
 
 /* The offsets of the two halves of a block; -1: the block has one half. */
 static const int halves[DT_N][2] = {
-    [DT_Q4_0] = {0, -1}, [DT_Q4_1] = {0, 2}, [DT_Q5_0] = {0, -1},   [DT_Q5_1] = {0, 2},   [DT_Q8_0] = {0, -1},
-    [DT_Q4_K] = {0, 2},  [DT_Q5_K] = {0, 2}, [DT_Q6_K] = {208, -1}, [DT_MXFP4] = {-1, -1}};
+    [DT_BF16] = {-1, -1}, [DT_Q4_0] = {0, -1}, [DT_Q4_1] = {0, 2},    [DT_Q5_0] = {0, -1},
+    [DT_Q5_1] = {0, 2},   [DT_Q8_0] = {0, -1}, [DT_Q2_K] = {80, 82},  [DT_Q3_K] = {108, -1},
+    [DT_Q4_K] = {0, 2},   [DT_Q5_K] = {0, 2},  [DT_Q6_K] = {208, -1}, [DT_MXFP4] = {-1, -1}};
 
 /* Returns a matrix of random blocks. The caller frees its bytes with free(). */
 static struct view matrix(const char *name, enum dtype t, size_t n, size_t k, uint64_t seed)
@@ -129,11 +133,9 @@ static void every_format_is_near_to_what_a_double_computes(void **state)
 
             for (size_t i = 0; i < 5 * n; i++) {
                 want[i] = product(&v, i % n, x + i / n * MOST_K, &tolerance[i]);
-                tolerance[i] =
-                    /* There are 16 groups, and both minimum and code have errors. */
-                    tolerance[i] * 64 * CHECK_U;
-                if (types[t] == DT_Q4_1 || types[t] == DT_Q5_1 || types[t] == DT_Q4_K || types[t] == DT_Q5_K)
-                    tolerance[i] *= 8; /* The products are larger than their sum. */
+                /* There are up to two sums for each 16 of K, and the products have errors, too. With a minimum
+                 * the products are larger than the sum. */
+                tolerance[i] *= (MOST_K / 8 + 4) * (quant_form_of(types[t])->min ? 8 : 1) * CHECK_U;
             }
             run(&l, x, 5, y);
             check_near(y, want, tolerance, 5 * n, "%s n=%zu", dtype_name(types[t]), n);
@@ -391,7 +393,7 @@ static const char *taken_by(const struct linear_desc *d)
 static void what_is_not_taken_is_unpacked(void **state)
 {
     struct view v = matrix("w", DT_Q4_0, 40, 256, 1), w = matrix("w", DT_Q4_1, 40, 256, 2),
-                few = matrix("w", DT_Q3_K, 40, 256, 3);
+                whole = matrix("w", DT_BF16, 40, 256, 3);
     const struct linear_desc d = desc_of(&v, kern_table(cpu_best()));
     struct linear_desc other = d;
 
@@ -414,13 +416,13 @@ static void what_is_not_taken_is_unpacked(void **state)
     other.part[1] = &v;
     assert_string_equal(taken_by(&other), "blocks");
     other = d;
-    other.part[0] = &few;
+    other.part[0] = &whole;
     assert_string_equal(taken_by(&other), "gallop");
     v = view_transposed(&v);
     assert_string_equal(taken_by(&d), "gallop");
     drop(&v);
     drop(&w);
-    drop(&few);
+    drop(&whole);
 }
 
 static void a_scale_that_is_not_finite_is_refused(void **state)
