@@ -1,5 +1,5 @@
-"""_cli.py - what the scripts beside it share: calling the program, counting checks. Standard
-library only; GALLOP_BIN names it."""
+"""_cli.py - the helpers of these scripts: they run the program and count checks. Standard
+library only; GALLOP_BIN names the program."""
 import json
 import os
 import resource
@@ -15,8 +15,8 @@ count = 0
 
 
 def call(*args, stdin=None, env={}, **more):
-    """Runs the program to its end; stdin as bytes, nothing else from outside. A server binds a
-    free port, so that one that is to refuse something else does not find its usual port taken."""
+    """Runs the program to its end, with stdin as bytes. A server binds a free port, so that a
+    server that must refuse something else does not find the default port in use."""
     given = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
     return subprocess.run([GALLOP, *(x if isinstance(x, bytes) else str(x) for x in args)], **given,
                           timeout=600, **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE,
@@ -24,7 +24,7 @@ def call(*args, stdin=None, env={}, **more):
 
 
 def whole_cpu(*args, **more):
-    """Runs the program to its end; what it returned and the seconds of processor time that it
+    """Runs the program to its end. Returns the result and the seconds of processor time that it
     took."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     r = call(*args, **more)
@@ -33,8 +33,8 @@ def whole_cpu(*args, **more):
 
 
 def rest_cpu(p):
-    """Waits for the end of P; its status and the seconds of processor time that it took from
-    here on. Unlike the time of the clock, these do not grow with the load of the machine."""
+    """Waits for the end of P. Returns its status and the seconds of processor time that it took
+    from here on, which unlike wall-clock time do not grow with the load of the machine."""
     with open(f"/proc/{p.pid}/stat") as f:
         ticks = f.read().rpartition(")")[2].split()[11:13]
     _, status, used = os.wait4(p.pid, 0)
@@ -44,8 +44,8 @@ def rest_cpu(p):
 
 
 def in_front(folder, source):
-    """The environment of a program in which the functions of SOURCE, in C, stand in front of the
-    C library's. None: there is no compiler, or a sanitizer has to be in front of everything."""
+    """Returns the environment of a program in which the functions of SOURCE, in C, replace those
+    of the C library. None: there is no compiler, or a sanitizer must be loaded first."""
     cc = shutil.which("cc")
     with open(os.path.realpath(GALLOP), "rb") as f:
         if not cc or b"__asan_init" in (binary := f.read()) or b"__tsan_init" in binary:
@@ -57,8 +57,7 @@ def in_front(folder, source):
     return {"LD_PRELOAD": path + ".so"}
 
 
-# A clock that goes a thousand times as fast: what happens after a second does so on a machine of
-# any speed.
+# A clock that runs a thousand times as fast, so that a second passes on a machine of any speed.
 FAST_CLOCK = """
 #define _GNU_SOURCE
 #include <sys/syscall.h>
@@ -98,7 +97,8 @@ def expect(found, wanted, what):
 
 
 def expect_error(r, status, *words):
-    """Exit status, nothing on stdout, one line on stderr that holds each of WORDS."""
+    """Expects this exit status, nothing on stdout, and one line on stderr that contains each of
+    WORDS."""
     said = r.stderr.decode(errors="backslashreplace")
     what = " ".join(map(str, r.args[1:]))[:120]
     expect(r.returncode, status, f"status of `{what}` ({said.strip()[:200]})")
@@ -113,7 +113,7 @@ def lines(r):
 
 
 def run_all(names):
-    """Runs the tests of a script, or those that its arguments name."""
+    """Runs the tests of a script, or those that the arguments of the script name."""
     tests = {name: test for name, test in names if callable(test) and test.__module__ == "__main__"
              and not name.startswith("_")}
     for name in sys.argv[1:] or tests:

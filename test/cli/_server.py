@@ -1,5 +1,5 @@
-"""_server.py - what tests of the server share: the real program on a free port, plain sockets,
-events of a stream."""
+"""_server.py - the helpers of the tests of the server: the real program on a free port, plain
+sockets, events of a stream."""
 import fcntl
 import http.client
 import json
@@ -15,7 +15,8 @@ from _cli import DEMO, GALLOP
 
 
 def passing(sockets, command, env={}):
-    """The command as systemd starts it with these sockets, and what Popen has to be told for it."""
+    """Returns the command as systemd starts it with these sockets, and the arguments of Popen
+    for it."""
     high = [fcntl.fcntl(s.fileno(), fcntl.F_DUPFD, 50) for s in sockets]
     to = " ".join(f"{3 + i}<&{fd}" for i, fd in enumerate(high))
     return (["bash", "-c", f'export LISTEN_PID=$$; exec "$@" {to}', "bash", *command],
@@ -23,8 +24,8 @@ def passing(sockets, command, env={}):
 
 
 class Server:
-    """`gallop serve` with options; says what it logs in .log. Clients speak TLS where .context
-    is one of ssl's."""
+    """`gallop serve` with options. Its log is in .log. Clients use TLS if .context is an SSL
+    context."""
 
     def __init__(self, *options, model=DEMO, before=None, port=0, sockets=(), env={}, context=None):
         self.context = context
@@ -68,7 +69,7 @@ class Server:
         return status
 
     def request(self, method, path, body=None, headers={}):
-        """Status, headers in lower case, body."""
+        """Returns status, headers in lower case, and body."""
         c = http.client.HTTPConnection("127.0.0.1", self.port)
         c.sock = self.socket()
         data = json.dumps(body).encode() if isinstance(body, (dict, list)) else body
@@ -80,12 +81,12 @@ class Server:
         return out
 
     def post(self, path, headers={}, **fields):
-        """Status and JSON of the answer."""
+        """Returns the status and the JSON of the answer."""
         status, _, body = self.request("POST", path, fields, headers)
         return status, json.loads(body)
 
     def events(self, path, headers={}, **fields):
-        """The data of each event of a stream."""
+        """Returns the data of each event of a stream."""
         status, head, body = self.request("POST", path, {**fields, "stream": True}, headers)
         assert status == 200 and head["content-type"].startswith("text/event-stream"), (status,
                                                                                         head, body)
@@ -96,13 +97,13 @@ class Server:
         return self.context.wrap_socket(s, server_hostname="localhost") if self.context else s
 
     def raw(self, data):
-        """What comes for these bytes until the server closes."""
+        """Returns what arrives for these bytes until the server closes the connection."""
         with self.socket() as s:
             s.sendall(data)
             return read_all(s)
 
     def send(self, path, headers={}, **fields):
-        """A socket on which a request is sent."""
+        """Returns a socket on which a request was sent."""
         s, body = self.socket(), json.dumps(fields).encode()
         more = "".join(f"{k}: {v}\r\n" for k, v in headers.items()).encode()
         s.sendall(
@@ -116,7 +117,7 @@ class Server:
                 if "finished_reason" not in m[2] and "le=" not in m[2]}
 
     def wait(self, condition, seconds=300, headers={}):
-        """True when the condition on the gauges came true."""
+        """Returns True as soon as the gauges fulfil the condition."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if condition(self.gauges(headers)):
@@ -125,7 +126,7 @@ class Server:
         return False
 
     def is_free(self):
-        """Nothing is computed any more, and no row is held."""
+        """Returns True when nothing is computed any more and no row is held."""
         return self.wait(lambda g: g["num_requests_running"] + g["num_requests_waiting"] == 0
                          and g["kv_cache_usage_perc"] == 0)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""accounting.py - what the server says it did, in numbers that are known: metrics, usage, limits
-of keys, lists of models, when requests have several answers, several prompts, and prompts that
-were seen before. Standard library only."""
+"""accounting.py - the numbers that the server reports, where they are known: metrics, usage,
+limits of API keys and lists of models, for requests with several answers, several prompts, and
+prompts that were seen before. Standard library only."""
 import base64
 import json
 import math
@@ -15,12 +15,12 @@ from _cli import check, expect, run_all
 from _server import Server, read_all
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
-PROMPT = "Once upon a time"  # five tokens
+PROMPT = "Once upon a time"  # The prompt has five tokens.
 WAY = {"temperature": 1, "seed": 1, "ignore_eos": True}
 
 
 def _metrics(s, key=None):
-    """Each sample by its name and the labels that are not those of all:
+    """Returns each sample by its name and the labels that not all samples have:
     {("request_success_total", "length"): 3.0}."""
     text = s.request("GET", "/metrics",
                      headers={"Authorization": f"Bearer {key}"} if key else {})[2].decode()
@@ -34,7 +34,7 @@ def _metrics(s, key=None):
 
 
 def _grown(s, ask, key=None):
-    """What of the metrics ASK() changes, without buckets and times."""
+    """Returns what ASK() changes in the metrics, without buckets and times."""
     before = _metrics(s, key)
     ask()
     after = _metrics(s, key)
@@ -123,8 +123,8 @@ def ends_are_counted_by_their_reason():
                "are not because of load")
 
 
-# By path: the body, what of an answer says how it ended, and what that is for a request that was
-# ended by its id; the same of the last event.
+# For each path: the body, the part of an answer that says how it ended, and its value for a request
+# that was ended by its id; the same of the last event.
 ENDED = {COMPLETIONS: ({"prompt": PROMPT,
                         "max_tokens": 9}, lambda o: o["choices"][0]["finish_reason"], "abort"),
          CHAT: ({"messages": [{"role": "user", "content": "Hi"}],
@@ -139,7 +139,7 @@ ENDED = {COMPLETIONS: ({"prompt": PROMPT,
 
 
 def an_answer_that_is_ended_by_its_id_says_so_in_every_form():
-    """While it waits behind another, so that nothing depends on how fast tokens come."""
+    """The request waits while another runs, so that nothing depends on the rate of tokens."""
     with Server("--no-access-log", "--max-num-seqs", 1) as s:
         held = s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, stream=True,
                       **WAY)
@@ -298,8 +298,8 @@ def ranks_of_a_prompt_s_tokens_are_their_places():
 
 
 def _streamed(events):
-    """Of a stream: by index the text, the lists of log-probabilities, and the prompt tokens of
-    each event's usage."""
+    """Returns of a stream, by index, the text, the lists of log-probabilities, and the prompt
+    tokens of each event's usage."""
     out = {}
     for x in events[:-1]:
         o = json.loads(x)
@@ -380,13 +380,13 @@ def _try_limits(path):
         expect((status, limits["limit-requests"], limits["limit-tokens"],
                 limits["remaining-requests"]), (200, "5", "1000", "4"), "limits")
         left = int(limits["remaining-tokens"])
-        # it fills again meanwhile
+        # The bucket fills again meanwhile.
         check(650 <= left <= 650 + passed * 1000 / 60,
               f"the prompt is charged once and each answer: {left}")
         resets = [float(limits[k].rstrip("s")) for k in ("reset-requests", "reset-tokens")]
         check(12 - passed <= resets[0] <= 12 and 21 - passed <= resets[1] <= 21, f"{limits}")
         statuses = []
-        while len(statuses) < 100 and 429 not in statuses:  # one comes back in 12 s
+        while len(statuses) < 100 and 429 not in statuses:  # One token returns in 12 s.
             status, limits, head, body = ask("alpha")
             statuses.append(status)
         passed = time.monotonic() - begin

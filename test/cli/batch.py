@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""batch.py - batches that go on where they were killed, results in OpenAI's form, fields that
-say who is computed first, progress."""
+"""batch.py - batches that continue where they were killed, results in OpenAI's format, fields
+that determine the order, and the progress display."""
 import json
 import os
 import pty
@@ -42,7 +42,7 @@ def _resume(path, out, *more):
 
 
 def _results(path):
-    """Results without what differs between two runs."""
+    """Returns results without what differs between two runs."""
     return [{k: v for k, v in json.loads(x).items() if k != "timing"}
             for x in _read(path).decode().splitlines()]
 
@@ -138,7 +138,7 @@ def a_killed_process_leaves_whole_lines_and_goes_on():
     expect([x["index"] for x in _results(out)], list(range(6)), "all results")
 
 
-# ---- OpenAI's form ----
+# ---- OpenAI's format ----
 
 def _openai(custom_id, url="/v1/chat/completions", **body):
     return {"custom_id": custom_id, "method": "POST", "url": url, "body": {"max_tokens": 4, **body}}
@@ -228,7 +228,7 @@ def batches_of_openais_form_are_resumed_by_their_names():
            "an error is tried again, when its line was mended")
 
 
-# The last message begins the script that is said.
+# The last message begins the script that the model answers with.
 HERMES = "{# <tool_call> arguments </think> #}{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.content + '' }}{% endfor %}"
 SCRIPTS = [["<call>", "Let ", "me see.\n", "<tool_call>\n{\"name\": \"f\", ",
             "\"arguments\": {\"city\": ", "\"Paris\"", "}}\n</tool_call>"],
@@ -241,7 +241,7 @@ SCRIPTS = [["<call>", "Let ", "me see.\n", "<tool_call>\n{\"name\": \"f\", ",
 
 
 def _unlike(choice):
-    """A choice without what the server's alone have, and without ids."""
+    """Returns a choice without ids and without what only the server's choices have."""
     message = choice.get("message", {})
     message.pop("refusal", None)
     for x in message.get("tool_calls", []):
@@ -250,8 +250,8 @@ def _unlike(choice):
 
 
 def a_line_of_openais_form_says_what_the_server_says():
-    """Calls and reasoning told apart, cut by lengths and stop strings, and log-probabilities; by
-    a model that says a script."""
+    """Tool calls and reasoning, answers that end by length and by stop strings, and
+    log-probabilities, of a scripted model."""
     model = os.path.join(FOLDER.name, "scripted")
     scripted.make(model, SCRIPTS, HERMES, special=["<mark>"])
     tools = {"tools": [{"type": "function", "function": {
@@ -294,18 +294,18 @@ def a_line_of_openais_form_says_what_the_server_says():
             choices[8]["message"]["content"]), ("Hm, well.", "Paris.", None), "reasoning")
 
 
-# ---- who is first, and who shares ----
+# ---- order and sharing ----
 
 def _order(*requests, more=()):
-    """The indices of answers in the order in which they came."""
+    """Returns the indices of answers in the order in which they arrived."""
     r = call("run", "-m", DEMO, "--quiet", "--max-num-seqs", 1, *more, "--batch",
              _file("p.jsonl", *({"prompt": "Once", "max_tokens": 2, **x} for x in requests)))
     return [int(x) for x in re.findall(r"^--- (\d+)$", r.stdout.decode(), re.M)]
 
 
 def _together(*requests, more):
-    """The indices of answers of fixed lengths in the order in which they end; all begin as soon
-    as they can."""
+    """Returns the indices of answers of fixed lengths in the order in which they end. All begin
+    as soon as they can."""
     batch = _file("to.jsonl", *({"ids": [5], "ignore_eos": True, **x} for x in requests))
     r = call("run", "-m", DEMO, "--quiet", "--batch", batch, *more)
     return [int(x) for x in re.findall(r"^--- (\d+)$", r.stdout.decode(), re.M)]
@@ -355,8 +355,8 @@ def a_folder_of_the_kv_store_stays_below_its_size():
 
 
 def schedulers_order_a_batch():
-    """A long answer and a short one; a short answer and a prompt of many chunks, which goes
-    first or beside it."""
+    """There are a long answer and a short one; and a short answer and a prompt of many chunks,
+    which is computed before it or together with it."""
     answers, chunks = [{"max_tokens": 300},
                        {"max_tokens": 5}], [{"max_tokens": 4}, {"ids": [5] * 900, "max_tokens": 1}]
     for scheduler, of_answers, of_chunks in (("continuous_batch", [1, 0], [0, 1]), (
@@ -369,8 +369,8 @@ def schedulers_order_a_batch():
 
 
 def requests_begin_when_there_is_room_for_what_they_have_or_may_become():
-    """1248 rows hold the first request and the second, while that goes on, but not all that both
-    may become."""
+    """1248 rows hold the first request and the second while the first runs, but not the largest
+    size of both."""
     cache = ["--kv-cache-memory", 0.0015, "--block-size", 16, "--max-model-len", 1024]
     for admission, order in (("optimistic", [1, 0]), ("worst-case", [0, 1])):
         expect(_together({"max_tokens": 900}, {"max_tokens": 600}, more=[
@@ -399,7 +399,8 @@ def lines_that_wait_are_limited():
 # ---- progress ----
 
 def _on_a_terminal(*command, env={}):
-    """What the command shows on standard error, which is a terminal; standard output is dropped."""
+    """Returns what the command shows on standard error, which is a terminal. Standard output is
+    dropped."""
     ours, theirs = pty.openpty()
     with subprocess.Popen([GALLOP, *map(str, command)], stdin=subprocess.DEVNULL,
                           stdout=subprocess.DEVNULL, stderr=theirs, env={**os.environ, **env}) as p:

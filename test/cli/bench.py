@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""bench.py - `gallop bench` from outside: keys, and bytes and shares that follow from what
-inspect says. Standard library only; GALLOP_BIN names the program."""
+"""bench.py - `gallop bench` from outside: its keys, and bytes and shares that follow from the
+output of inspect. Standard library only; GALLOP_BIN names the program."""
 import json
 import os
 import subprocess

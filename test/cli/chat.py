@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""chat.py - conversations through a pipe and in a terminal, with a template that insists on
-alternating turns and can be asked what it was given: a message SHOW makes it raise the
-conversation as JSON, LEN the length of the message, FAIL a refusal."""
+"""chat.py - conversations through a pipe and on a terminal, with a template that requires
+alternating turns and can report its input: the message SHOW makes it raise the conversation as
+JSON, LEN the length of the message, and FAIL an error."""
 import errno
 import fcntl
 import json
@@ -37,7 +37,7 @@ NAN = os.path.join(FOLDER.name, "nan")
 
 
 def _make_models():
-    """MODEL is the demo model with the template; NAN computes logits that are no numbers."""
+    """Makes MODEL, the demo model with the template, and NAN, whose logits are NaN."""
     for folder in (MODEL, NAN):
         shutil.copytree(DEMO, folder)
         with open(os.path.join(folder, "tokenizer_config.json")) as f:
@@ -49,7 +49,7 @@ def _make_models():
         n = struct.unpack("<Q", f.read(8))[0]
         head = json.loads(f.read(n))
         f.seek(8 + n + head["model.norm.weight"]["data_offsets"][0])
-        # 3.4e38 in bf16: finite, what comes of it is not
+        # 3.4e38 in bf16 is finite, but results computed from it are not.
         f.write(b"\x7f\x7f" * head["model.norm.weight"]["shape"][0])
 
 
@@ -63,7 +63,7 @@ def _said(r):
 
 
 def _history(line):
-    """The (role, content) pairs that SHOW made the template raise, without the SHOW itself."""
+    """Returns the (role, content) pairs that SHOW made the template raise, without SHOW itself."""
     at = line.find("history ")
     if at < 0:
         return line
@@ -279,7 +279,7 @@ def text_that_is_typed_is_plain_or_may_hold_special_tokens():
         check(f" has {n} tokens".encode() in r.stderr, f"40 control tokens with {how}: {r.stderr}")
 
 
-# ---- in a terminal ----
+# ---- on a terminal ----
 
 SLOW = ["--isa", "ref", "--threads", "1", "--ignore-eos", "-n", "900", "--min-new-tokens", "900"]
 
@@ -294,7 +294,7 @@ class _Terminal:
         self.wait(b"> ")
 
     def read(self, n, what=b""):
-        """Reads until N bytes are shown that were not waited for, and WHAT is among them."""
+        """Reads until N new bytes are shown and WHAT is among them."""
         end = time.monotonic() + 300
         while (len(self.shown) < n or what not in self.shown) and time.monotonic() < end:
             if select.select([self.fd], [], [], 0.1)[0]:
@@ -309,7 +309,7 @@ class _Terminal:
                 self.shown += piece
 
     def wait(self, what):
-        """Reads until WHAT is shown; gives what stood in front of it, and forgets both."""
+        """Reads until WHAT is shown. Returns what precedes it, and forgets both."""
         self.read(0, what)
         check(what in self.shown, f"{what!r} does not come, but {self.shown[-300:]!r}")
         before, _, self.shown = self.shown.partition(what)
@@ -368,7 +368,7 @@ def what_cannot_be_sent_comes_back_with_the_arrow_up():
         t.wait(b"> ")
         t.type("\x1b[A")
         t.wait(b"caf\xef\xbf\xbd au lait" if isinstance(line, bytes) else line.encode())
-        t.type("\x15")  # Ctrl-U: the line away
+        t.type("\x15")  # Ctrl-U deletes the line.
     t.type("half a li")
     t.wait(b"half a li")
     t.type("\x03")
@@ -385,16 +385,16 @@ def a_mended_line_is_sent():
     t.type(b"caf\xe9\r")
     t.wait(b"not UTF-8")
     t.wait(b"> ")
-    t.type("\x1b[A\x7f\u00e9\r")  # up, one back, the right letter
+    t.type("\x1b[A\x7f\u00e9\r")  # up, one character back, the right letter
     t.wait(b"> ")
     expect(t.history()[:1], [("u", "caf\u00e9")], "the message after the odd byte was replaced")
-    t.type("\ufffd\r")  # typed as such
+    t.type("\ufffd\r")  # typed literally
     t.wait(b"> ")
     expect(t.history()[2:3], [("u", "\ufffd")], "a message that is U+FFFD itself")
     t.type("/path\r")
     t.wait(b"no command")
     t.wait(b"> ")
-    t.type("\x1b[A\x01/\r")  # up, to the begin, a second slash
+    t.type("\x1b[A\x01/\r")  # up, to the beginning, a second slash
     t.wait(b"> ")
     expect(t.history()[4:5], [("u", "/path")], "the message after a slash was put in front")
     t.end()
@@ -402,7 +402,7 @@ def a_mended_line_is_sent():
 
 def ctrl_c_is_not_missed_right_after_a_key():
     t = _Terminal("-n", "3")
-    # it comes between the echo and the wait for the next key, sooner or later
+    # It arrives between the echo and the wait for the next key, sooner or later.
     for _ in range(2000):
         t.type("abc")
         t.wait(b"abc")
@@ -428,7 +428,7 @@ def ctrl_c_keeps_what_was_shown_of_an_answer():
 
 def ctrl_c_before_the_first_word_takes_the_message_back():
     eos = json.load(open(os.path.join(DEMO, "config.json")))["eos_token_id"]
-    # end tokens only, which show nothing
+    # There are only end tokens, which show nothing.
     t = _Terminal(*SLOW[:5], "-n", "900", "--logit-bias", f"{eos}=1000")
     t.type("one\r")
     t.wait(b"one\r\n")
@@ -449,7 +449,7 @@ def what_is_typed_during_an_answer_is_not_lost():
     t.type("one\r")
     t.wait(b"one\r\n")
     t.read(12)
-    t.type("LEN" + "y" * 6000)  # a terminal's own lines end at 4095
+    t.type("LEN" + "y" * 6000)  # Lines of a terminal end at 4095 bytes.
     t.type("\x03")
     t.wait(b" [stopped]")
     t.type("\r")
@@ -526,7 +526,7 @@ def a_terminal_of_another_size_and_ctrl_z_keep_the_line():
     while not stopped and time.monotonic() < end:
         stopped = os.waitpid(t.pid, os.WUNTRACED | os.WNOHANG)[0]
         time.sleep(.01)
-    if stopped:  # nobody stops a process whose group has no parent in its session
+    if stopped:  # A process whose group has no parent in its session cannot be stopped.
         check(termios.tcgetattr(t.fd)[3] & termios.ECHO,
               "the terminal echoes while the program is stopped")
         os.kill(t.pid, signal.SIGCONT)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""deploy.py - the files of deploy/ fit the program that they are for. Standard library only;
-what checks more is used where it is."""
+"""deploy.py - the files of deploy/ fit the program. Standard library only; other checkers are
+used where they are installed."""
 import json
 import os
 import re
@@ -114,7 +114,7 @@ def containers():
           "where keys come from")
     check(all("GALLOP_ADMIN_API_KEY" in x for x in (pods, units, _text("prometheus.yml"))),
           "and that of who watches")
-    # as it is for Prometheus
+    # The file that Prometheus reads.
     with Server("--api-key", "a", env={"GALLOP_ADMIN_API_KEY": "b"}) as s:
         got = [s.request("GET", "/metrics", headers={"Authorization": f"Bearer {key}"})[0]
                for key in "ab"]
@@ -126,7 +126,7 @@ def containers():
         setup = f.read()
     build, final = docker.split("\nFROM ")[1:]
     words = lambda name: re.search(rf"^{name}=\((.*?)\)", setup, re.M | re.S)[1].split()
-    # CMake is called without it
+    # The target is built without it.
     needed = set(words("build") + words("libraries") + words("page")) - {"make"}
     check(needed <= set(build.split()),
           f"packages that the build needs: {needed - set(build.split())}")

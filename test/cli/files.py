@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""files.py - what verbs write: files are whole or not there, and nothing is overwritten unasked."""
+"""files.py - the files that verbs write are complete or absent, and nothing is overwritten
+without --force."""
 import os
 import resource
 import signal

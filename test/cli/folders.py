@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""folders.py - folders as they are found: configs with every key that a library writes, tied
-heads, adapters, pointers, fused experts.
+"""folders.py - checkpoint folders as they are found: configs with every key that a library writes,
+tied heads, adapters, pointer files, fused experts.
 
-Folders are made from the goldens by small changes; what must be the same is compared bit by bit.
+Folders are made from the goldens by small changes, and their logits are compared bit by bit.
 """
 import json
 import os
@@ -19,7 +19,7 @@ scratch = tempfile.TemporaryDirectory()
 
 
 def _read(path):
-    """Tensors of a safetensors file: name to (type, shape, bytes)."""
+    """Returns the tensors of a safetensors file: name to (type, shape, bytes)."""
     with open(path, "rb") as f:
         n, = struct.unpack("<Q", f.read(8))
         head, data = json.loads(f.read(n)), f.read()
@@ -47,8 +47,8 @@ def _json(path):
 
 
 def _folder(name, golden, tensors=None, config=None, files={}):
-    """GOLDEN's checkpoint with other TENSORS, keys of CONFIG in its config (None: without the
-    key) and FILES beside it."""
+    """Makes GOLDEN's checkpoint with other TENSORS, with the keys of CONFIG in its config (None:
+    without the key) and with additional FILES."""
     path = os.path.join(scratch.name, name)
     shutil.rmtree(path, ignore_errors=True)
     os.makedirs(path)
@@ -67,7 +67,8 @@ def _folder(name, golden, tensors=None, config=None, files={}):
 
 
 def _logits(model, *options, says=()):
-    """The bytes of the logits; on stderr each of SAYS, and nothing without them."""
+    """Returns the bytes of the logits. Standard error must contain each of SAYS, and must be
+    empty without them."""
     out = os.path.join(scratch.name, "x.npy")
     r = call("logits", "-m", model, "--ids", IDS, "--npy", out, "--dtype", "fp32", *options)
     said = r.stderr.decode()
@@ -97,7 +98,7 @@ def every_key_that_transformers_writes_is_known():
             check(same, f"{golden} with all keys of transformers {version} computes the same")
 
 
-# Keys that files of the hub have beside those of the class.
+# Keys that files of the hub have in addition to those of the class.
 FOUND = {
     "llama3-rope": [{"pretraining_tp": 1, "rope_interleaved": False, "is_llama_config": True,
                      "_flash_attn_2_enabled": False},
@@ -147,7 +148,7 @@ def a_key_that_changes_the_maths_is_refused_by_name():
              "config.json", "in both directions")
     _refused(_folder("causal", "gemma3", config={"use_bidirectional_attention": True,
                                                  "is_causal": False}), "one is expected")
-    # as many as heads, which the golden has not, instead of the 8 of the class
+    # as many as heads, in place of the 8 of the class; the golden has none
     _refused(_folder("null", "mistral", config={"num_key_value_heads": None}), "k_proj.weight",
              "config.json asks for")
     for golden, key in (("llama3-rope", "hidden_size"), ("mistral", "rms_norm_eps"),
@@ -167,7 +168,7 @@ def _embedding(t):
 
 
 def a_head_of_the_file_counts_more_than_tie_word_embeddings():
-    tied = _tensors("llama3-rope")  # whose config says that they are tied
+    tied = _tensors("llama3-rope")  # Its config says that they are tied.
     plain = _logits(_folder("plain", "llama3-rope"))
     check("lm_head.weight" not in tied, "the golden has no head of its own")
     dtype, shape, data = _embedding(tied)
@@ -206,7 +207,7 @@ def a_head_of_the_file_counts_more_than_tie_word_embeddings():
 
 
 def _sharded(name, golden, names, config=None):
-    """GOLDEN in two shards, and an index that also has NAMES, all in the first."""
+    """Writes GOLDEN in two shards, with an index that also has NAMES, all in the first shard."""
     t = _tensors(golden)
     files = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
     where = {k: files[i % 2] for i, k in enumerate(t)}
@@ -252,7 +253,7 @@ def a_model_without_a_head_generates_nothing():
 # ---- experts ----
 
 def _fused(golden, module, names):
-    """The tensors of GOLDEN with experts stacked as transformers 5 has them in memory."""
+    """Returns the tensors of GOLDEN with experts stacked as transformers 5 has them in memory."""
     t, out, layers = _tensors(golden), {}, {}
     for k, v in t.items():
         if f".{module}.experts." not in k:
@@ -309,7 +310,7 @@ def fused_experts_are_those_that_lie_apart():
                                                           data)}), key, "config.json asks for")
 
 
-# ---- folders that are something else ----
+# ---- folders that are not models ----
 
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"4" * 64 + b"\nsize 4727864\n"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""inspect.py - what `gallop inspect` says of a checkpoint, against its files read here and
-against arithmetic."""
+"""inspect.py - the output of `gallop inspect`, compared with the files of the checkpoint and
+with arithmetic."""
 import json
 import os
 import re
@@ -132,7 +132,7 @@ def what_runs_for_a_backend_that_was_asked_for_is_told():
         expect([o["attention"][k] for k in ("asked", "backend", "isa")], [asked, backend, isa],
                f"attention {name} with {kind}")
         expect(o["norm"], best["norm"], "norms stay as they were")
-        # and gallop is used
+        # Then gallop is used.
         expect(b"does not serve" in r.stderr, name != asked, f"a warning for {name} with {kind}")
         text = call("inspect", *options).stdout.decode()
         check(

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""kvstore.py - blocks of a KV store are found again by what computes the same bits, and by
-nothing else.
+"""kvstore.py - blocks of a KV store are found by processes that compute the same bits, and by no
+others.
 
-Every option and every file that changes a bit of keys and values must change the key of the
-store: each variant below runs over a store that the plain model has filled, and reads nothing.
-What changes no bit must find all whole blocks.
+Every option and every file that changes a bit of keys and values must change the key of the store:
+each variant below runs with a store that the plain model has filled, and must read nothing. A
+variant that changes no bit must find all whole blocks.
 """
 import json
 import os
@@ -37,8 +37,8 @@ def _stored(*args, **more):
 
 
 def _finds(store, *options, model=DEMO):
-    """True if all whole blocks are read; asked again where a busy machine did not wait for the
-    disk."""
+    """Returns True if all whole blocks are read. Repeats the run if a busy machine did not wait
+    for the disk."""
     for _ in range(50):
         timing = _run(store, *options, model=model)["timing"]
         if timing["stored_tokens"] == (timing["prompt_tokens"] - 1) // BLOCK * BLOCK:
@@ -58,14 +58,14 @@ def _calibrate(name, *options, tokens=200):
 
 
 def a_folder_that_others_can_write_is_said():
-    """One sentence with the folder and its mode; it is used all the same. A folder of this user
-    alone is not worth a word."""
+    """The warning is one sentence with the folder and its mode, and the folder is still used. A
+    folder that only this user can write causes no warning."""
     for mode, said in ((0o700, False), (0o755, False), (0o770, True), (0o702, True),
                        (0o1777, True)):
         store = _path(f"mode-{mode:o}")
         os.mkdir(store)
         os.chmod(store, mode)
-        for _ in range(2): # new, and found again
+        for _ in range(2):  # The folder is new, and then found again.
             r = call("run", "-m", DEMO, "--json", "-n", 1, "--kv-store", store, PROMPT)
             expect(r.returncode, 0, f"status with a folder of mode {mode:o}")
             told = [x for x in r.stderr.decode().splitlines() if store in x]
@@ -98,8 +98,8 @@ def options_that_change_bits_find_nothing():
 
 
 def another_arithmetic_finds_nothing():
-    """Classes of instruction sets with sums of their own do not share; the portable kernels have
-    the bits of AVX2's."""
+    """Instruction sets of different arithmetic classes do not share blocks. The portable kernels
+    have the bits of AVX2's."""
     classes = [{k: v["class"] for k, v in json.loads(call(
         "inspect", "--json", *isa).stdout)["kernels"].items()} for isa in ([], ["--isa", "avx2"])]
     store = _path("isa")
@@ -126,7 +126,7 @@ def other_files_find_nothing():
     shutil.copytree(DEMO, copy)
     check(_finds(store, model=copy), "the same files in another folder do not find the blocks")
     weights, config = os.path.join(copy, "model.safetensors"), os.path.join(copy, "config.json")
-    with open(weights, "r+b") as f: # one bit of one weight in the middle
+    with open(weights, "r+b") as f:  # one bit of one weight in the middle
         n, = struct.unpack("<Q", f.read(8))
         f.seek(8 + n + 400001)
         old = f.read(1)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""load.py - bench/load: its figures add up, a short soak holds, and what judges a soak notices
-what it has to. Standard library only."""
+"""load.py - bench/load: its figures add up, a short soak passes, and the check of a soak detects
+faults. Standard library only."""
 import copy
 import importlib.machinery
 import importlib.util
@@ -14,7 +14,7 @@ from _cli import DEMO, GALLOP, ROOT, check, expect, run_all
 SCRIPT = os.path.join(ROOT, "bench", "load")
 TIMES = {f"{part}_{name}_ms" for part in ("mean", "median", "std", "p90", "p95", "p99", "max")
          for name in ("ttft", "tpot", "itl", "e2el")}
-sys.path.pop(0)  # inspect.py beside this file is not the one that asyncio means
+sys.path.pop(0)  # asyncio needs Python's inspect and not inspect.py of this folder.
 _loader = importlib.machinery.SourceFileLoader("load_script", SCRIPT)
 tool = importlib.util.module_from_spec(importlib.util.spec_from_loader("load_script", _loader))
 _loader.exec_module(tool)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""manual.py - --help, the manual page and README.md say the same: options, environment
-variables, verbs."""
+"""manual.py - --help, the manual page and README.md agree on options, environment variables and
+verbs."""
 import glob
 import os
 import re
@@ -14,12 +14,12 @@ MANUAL = call("help", "--man").stdout.decode().replace("\\-", "-")
 with open(os.path.join(ROOT, "README.md")) as f:
     README = f.read()
 OPTION = re.compile(r"--[a-z][a-z0-9-]*")
-# of pkg-config and Codex, which documents name
+# Documents name these options of pkg-config and Codex.
 OTHERS = {"--cflags", "--libs", "--static", "--oss", "--local-provider"}
 
 
 def _options(page):
-    """The names and the aliases of all options that the page explains."""
+    """Returns the names and aliases of all options that the page explains."""
     names = re.findall(r"^  (?:-\w, |    )--([a-z0-9-]+)", page, re.M)
     for more in re.findall(r"also\s+((?:--[a-z0-9-]+(?:,\s+)?)+)", page):
         names += re.findall(r"--([a-z0-9-]+)", more)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""memory.py - what a model takes while it is opened: its packed weights and little beside them,
-not the file as well."""
+"""memory.py - the memory that a model takes while it is opened: its packed weights and little
+more, without a copy of the file."""
 import json
 import os
 import struct
@@ -10,12 +10,13 @@ import tempfile
 from _cli import GALLOP, check, run_all
 
 V, E, I, LAYERS = 65536, 1024, 8192, 2
-# the program, scratch that one token writes, 32 MiB of the file that are being packed
+# the program, scratch that one token writes, and 32 MiB of the file that are being packed
 MARGIN = 110 << 20
 
 
 def _write_model(folder, tied):
-    """Zeros, which take no room on the disk. Bytes of the weights."""
+    """Writes a model of zeros, which take no space on the disk. Returns the bytes of the
+    weights."""
     tensor = {"model.embed_tokens.weight": (V, E), "model.norm.weight": (E,)}
     if not tied:
         tensor["lm_head.weight"] = (V, E)
@@ -42,7 +43,7 @@ def _write_model(folder, tied):
 
 
 def _most_memory(*arguments):
-    """Bytes of the program's memory at most, mapped files included."""
+    """Returns the largest resident memory of the program in bytes, including mapped files."""
     with subprocess.Popen([GALLOP, *map(str, arguments)], stdout=subprocess.DEVNULL) as p:
         _, status, usage = os.wait4(p.pid, 0)
         p.returncode = os.waitstatus_to_exitcode(status)
@@ -54,7 +55,7 @@ def weights_are_not_in_memory_twice():
     with open(GALLOP, "rb") as f:
         program = f.read()
     if b"__asan_init" in program or b"__tsan_init" in program:
-        return  # has memory of its own
+        return  # It has its own memory.
     for tied in (True, False):
         with tempfile.TemporaryDirectory() as folder:
             weights = _write_model(folder, tied)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""numbers.py - what `logits` and `ppl` print and write, at their limits, against sums made here
-of each other's outputs."""
+"""numbers.py - the output of `logits` and `ppl` at their limits, compared with sums of each
+other's results."""
 import array
 import ast
 import json
@@ -39,7 +39,7 @@ def _ids(text=TEXT, model=DEMO, *more):
 
 
 def _logits(ids, *more, model=DEMO, name="x.npy"):
-    """Rows of logits, as lists."""
+    """Returns rows of logits as lists."""
     r = call("logits", "-m", model, "--ids", ",".join(map(str, ids)), "--npy", _path(name), *more)
     expect((r.returncode, r.stdout), (0, b""),
            f"status and output of logits {more} ({r.stderr.decode()})")
@@ -56,7 +56,7 @@ def _log_softmax(x):
 # ---- logits ----
 
 def _wide_model(inner):
-    """A checkpoint of one layer whose MLP is so WIDE, with weights that have any bits."""
+    """Makes a checkpoint of one layer with an MLP of width WIDE, whose weights have random bits."""
     folder, E, V = _path("wide"), 48, 96
     shapes = {"embed_tokens": (V, E), "norm": (E,), "layers.0.input_layernorm": (E,),
               "layers.0.post_attention_layernorm": (E,)}
@@ -67,7 +67,7 @@ def _wide_model(inner):
                                                        for x in range(256)), b"", {}
     for name, shape in shapes.items():
         w = bytearray(noise.randbytes(2 * math.prod(shape)))
-        w[1::2] = w[1::2].translate(sizes)  # of bf16 from 2^-7 to 2^-3
+        w[1::2] = w[1::2].translate(sizes)  # bf16 numbers from 2^-7 to 2^-3
         head[f"model.{name}.weight"] = {"dtype": "BF16", "shape": shape,
                                         "data_offsets": [len(data), len(data) + len(w)]}
         data += w
@@ -98,7 +98,7 @@ def an_mlp_in_splits_has_the_bits_of_a_whole_one():
 
 
 def chunks_and_last_rows_cut_nothing_off():
-    ids = (_ids() * 5)[:300]  # a step gives 128 rows
+    ids = (_ids() * 5)[:300]  # A step has 128 rows.
     want = _logits(ids)
     expect(len(want), 300, "rows of 300 tokens")
     for chunk in (1, 7, 300, 1000):
@@ -158,7 +158,7 @@ def equal_logits_come_in_the_order_of_their_ids():
                       "--json"))[0][0]["top"][0][0]
     check(best not in (3, 5, *twins),
           f"the likeliest token {best} is neither of the prompt nor one of {twins}")
-    # the embedding is the head, too
+    # The embedding is also the head.
     with open(os.path.join(model, "model.safetensors"), "r+b") as f:
         n = int.from_bytes(f.read(8), "little")
         table = json.loads(f.read(n))["model.embed_tokens.weight"]
@@ -216,7 +216,7 @@ def _windows(ids, bos, ctx):
 
 
 def _scores(windows, model=DEMO, *more):
-    """Log-softmax of each row that predicts something, and what comes: pairs."""
+    """Returns pairs of the log-softmax of each row that predicts a token, and that token."""
     pairs = []
     for w in windows:
         if len(w) > 1:
@@ -346,8 +346,8 @@ def rounding_to_four_bits_by_a_text_costs_half():
 
 
 def experts_of_one_name_are_calibrated_together():
-    """gpt-oss has one name for one linear of all experts of a layer: both files hold it once,
-    and are read back."""
+    """gpt-oss has one name for a linear of all experts of a layer: both files contain it once
+    and can be read again."""
     with tempfile.TemporaryDirectory() as folder:
         model, text = os.path.join(folder, "m"), os.path.join(folder, "text.txt")
         shutil.copytree(os.path.join(ROOT, "test", "golden", "gpt-oss"), model)
@@ -461,8 +461,8 @@ def without_bos_the_first_token_of_a_window_is_not_scored():
 
 
 def _expect_text(found, wanted, what):
-    """Words and whole numbers are equal; a fraction may differ by one in its last digit, as
-    JSON's numbers have been rounded before."""
+    """Words and whole numbers must be equal. A fraction may differ by one in its last digit,
+    because the numbers of JSON were rounded before."""
     number = re.compile(r"\d+\.(\d+)(?:e([+-]\d+))?")
     words = [number.sub(lambda m: f"<{len(m[1])} digits{m[2] and ', an exponent' or ''}>", x)
              for x in (found, wanted)]
@@ -484,7 +484,7 @@ def people_read_the_same_numbers():
 
 
 def _overflowing():
-    """The demo model with weights so large, though finite, that sums of them overflow."""
+    """Makes the demo model with weights so large, though finite, that their sums overflow."""
     path = _path("overflowing")
     shutil.copytree(DEMO, path)
     with open(os.path.join(path, "model.safetensors"), "r+b") as f:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""options.py - other names of options and values, guesses at mistyped ones, where a prompt comes
-from, and seeds."""
+"""options.py - other names of options and values, suggestions for mistyped ones, the sources of
+a prompt, and seeds."""
 import http.client
 import json
 import os
@@ -69,14 +69,14 @@ def types_have_the_names_of_vllm_too():
 
 
 def _inspected(*more, env={}):
-    """What `inspect` tells of the demo model, but for how long it took to read."""
+    """Returns the output of `inspect` for the demo model, without the time that reading took."""
     r = call("inspect", "-m", DEMO, "--json", "--quiet", *more, env=env)
     return {k: v for k,
             v in json.loads(r.stdout).items() if k != "load_s"} if r.returncode == 0 else r.stderr
 
 
 def a_variable_of_the_environment_is_its_option():
-    """Of each: a value, another one, and options without which it would change nothing."""
+    """For each: a value, another one, and options without which it would change nothing."""
     plain = _inspected()
     with tempfile.TemporaryDirectory() as d:
         store = ["--kv-store", os.path.join(d, "store")]

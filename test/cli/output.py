@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""output.py - standard output that fails, is closed or is not read any more: no result is lost
-silently."""
+"""output.py - standard output that fails, is closed or is no longer read: no result is lost
+without an error."""
 import os
 import subprocess
 import time
@@ -58,7 +58,7 @@ def a_reader_that_is_gone_ends_the_work_quietly():
 
 
 def a_reader_that_leaves_stops_an_answer_at_once():
-    # with --json nothing is written before the end, and still it is seen
+    # With --json nothing is written before the end, and the error is still reported.
     for more in ([], ["--json"]):
         args = ["run", "-m", DEMO, "-n", "900", "--ignore-eos", "--min-new-tokens", "900", *more,
                 "Once"]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""pack.py - gallop pack and quantize: a packed checkpoint gives what its source gives, and is
-refused where it is not what was written."""
+"""pack.py - gallop pack and quantize: a packed checkpoint gives the results of its source, and
+is refused if it was changed."""
 import json
 import os
 import random
@@ -22,7 +22,7 @@ packed = os.path.join(folder, "a.gallop")
 
 
 def _pack(model, *options):
-    """The packed form of a model in a new file."""
+    """Packs a model into a new file."""
     r = call("pack", "-m", model, "-o", packed, "--force", "--quiet", *options)
     expect((r.returncode, r.stderr), (0, b""), f"pack -m {os.path.basename(model)} {options}")
     return packed
@@ -164,7 +164,7 @@ def a_writer_that_is_killed_leaves_the_old_file():
         p.send_signal(signal.SIGKILL)
         p.wait()
         if os.stat(packed).st_ino != before.st_ino:
-            break # it was done before
+            break  # This was done before.
         check(call("run", "-m", packed, "-n", 1, "--quiet", "x").returncode == 0,
               "the old one works")
     for x in os.listdir(folder):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""peers.py - bench/peers/offline and serve: their pages, what offline makes of figures, its
-turns, memory, and workers that fail. No engine of others is needed: one is made up, in a folder
-of the shape that --setup makes. Standard library only."""
+"""peers.py - bench/peers/offline and serve: their pages, how offline combines figures, its order
+of runs, its memory, and workers that fail. No other engine is needed: a simulated one is in a
+folder of the shape that --setup makes. Standard library only."""
 import importlib.machinery
 import importlib.util
 import json
@@ -14,7 +14,7 @@ import types
 from _cli import DEMO, GALLOP, ROOT, check, expect, run_all
 
 PEERS = os.path.join(ROOT, "bench", "peers")
-# in the place of this folder, whose files are not the modules that they are named after
+# This replaces this folder in the path, because its files have names of standard modules.
 sys.path[:1] = [PEERS]
 
 
@@ -119,7 +119,7 @@ def gallop_on_the_file_of_llama_is_no_other_engine():
 
 
 class _Engine:
-    """As an engine of others would tell its steps."""
+    """Reports steps as another engine would."""
 
     def __init__(self, steps):
         self.steps = steps
@@ -165,14 +165,14 @@ def room_is_made_by_ending_what_was_longest_idle():
 
 
 def a_child_without_the_mark_ends_with_its_engine():
-    """As vLLM's engines, whose titles take the place of their environments."""
+    """vLLM's engines are such children: their titles overwrite their environments."""
     tree = peers.Tree("vllm")
     script = "import subprocess, time; print(subprocess.Popen(['sleep', '100'], env={}).pid, flush=True); time.sleep(100)"
     tree.begin([sys.executable, "-c", script], {}, stdout=subprocess.PIPE)
     child = int(tree.process.stdout.readline())
     check(child in tree.pids(), "a child is part of the tree")
     tree.end()
-    # a zombie's is empty
+    # That of a zombie is empty.
     check(not peers.read(f"/proc/{child}/cmdline"),
           "it is ended after its parent is gone, before another engine's turn")
     check(not tree.runs(), "nothing of the tree runs on")
@@ -193,8 +193,8 @@ for line in sys.stdin:
 
 
 def _folder(scratch):
-    """What --setup would have made, with a made-up engine in the place of vLLM's python and the
-    demo in that of the weights."""
+    """Makes the folder that --setup would have made, with a simulated engine in place of vLLM's
+    python and the demo model in place of the weights."""
     os.makedirs(os.path.join(scratch, "vllm", "bin"))
     open(os.path.join(scratch, "vllm", "done"), "w", encoding="ascii").close()
     python = os.path.join(scratch, "vllm", "bin", "python")

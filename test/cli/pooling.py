@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""pooling.py - folders of sentence-transformers: what their files say of pooling is what is
-served, or refused by name.
+"""pooling.py - folders of sentence-transformers: the pooling of their files is served, or refused
+by name.
 
-Made from the demo model. Format: modules.json, 1_Pooling/config.json (`pooling_mode` since 5.4,
-one boolean a mode before).
+The folders are made from the demo model. Format: modules.json, 1_Pooling/config.json
+(`pooling_mode` since 5.4, before it one boolean for each mode).
 """
 import base64
 import json
@@ -119,7 +119,7 @@ def a_packed_checkpoint_keeps_what_the_folder_says():
 
 
 def _gguf(pooling):
-    """A GGUF file with this pooling_type: 64 bytes more, so that tensors stay aligned."""
+    """Returns a GGUF file with this pooling_type: 64 bytes more, so that tensors stay aligned."""
     with open(os.path.join(ROOT, "test", "data", "gguf", "llama3-rope.gguf"), "rb") as f:
         data = f.read()
     n, = struct.unpack_from("<Q", data, 16)
@@ -171,7 +171,7 @@ def what_is_not_computed_is_refused_by_name():
     _refused(_folder("st", {**pooling, "modules.json": {}}), "modules.json", "a list")
 
 
-# What the modules' own code computes, by the class of the activation.
+# The functions that the modules themselves compute, by the class of the activation.
 ACTS = {"torch.nn.modules.activation.Tanh": math.tanh,
         "torch.nn.modules.linear.Identity": lambda x: x,
         "torch.nn.modules.activation.ReLU": lambda x: max(x, 0),
@@ -181,7 +181,7 @@ ACTS = {"torch.nn.modules.activation.Tanh": math.tanh,
 
 
 def _dense(path, n_in, n_out, bias, act, seed, tensors=None):
-    """Writes the module into the folder PATH and returns what it computes."""
+    """Writes the module into the folder PATH, and returns the function that it computes."""
     draw = random.Random(seed)
     w = [[draw.uniform(-1, 1) * n_in ** -.5 for _ in range(n_in)] for _ in range(n_out)]
     b = [draw.uniform(-1, 1) if bias else 0 for _ in range(n_out)]
@@ -273,8 +273,7 @@ def a_dense_module_that_does_not_fit_is_refused():
 
 
 def a_model_without_a_head_is_served_for_embeddings():
-    """As such libraries save it: the class of the base model, names without "model.", no
-    lm_head."""
+    """Such libraries save the class of the base model, names without "model.", and no lm_head."""
     path = _folder("bare", {"1_Pooling/config.json": {"pooling_mode": "mean"},
                             "modules.json": [TRANSFORMER, POOLING]})
     with open(os.path.join(path, "config.json")) as f:
@@ -367,7 +366,7 @@ def a_model_of_both_directions_takes_whole_prompts_and_makes_no_text():
             check(body.get("data", [{}])[0].get("embedding") == kept,
                   f"the same of OpenAI's: {str(body)[:200]}")
         expect(s.post("/api/embed", input=[5] * 17, truncate=False)[0], 400, "what may not be cut")
-        # of which one and a half would fit into a step
+        # One and a half of them would fit into a step.
         prompts = [[5 + i] * 9 + [7] for i in range(9)]
         alone = [s.post("/v1/embeddings", input=p)[1]["data"][0]["embedding"] for p in prompts]
         status, body = s.post("/v1/embeddings", input=prompts)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""quantised.py - folders of GPTQ, AWQ and compressed-tensors hold the numbers that their formats
-say, and are refused where they do not fit.
+"""quantised.py - folders of GPTQ, AWQ and compressed-tensors have the numbers that their formats
+define, and inconsistent ones are refused.
 
-Each is made of a small golden by rounding its linears here, beside a folder of the same numbers
-in fp32: logits in fp32 must be equal. Formats: AutoGPTQ, AutoAWQ ("gemm"), compressed-tensors.
+Each folder is made from a small golden by rounding its linears, together with a folder of the same
+numbers in fp32. The logits in fp32 must be equal. Formats: AutoGPTQ, AutoAWQ ("gemm"),
+compressed-tensors.
 """
 import json
 import os
@@ -28,8 +29,8 @@ def _read(path):
 
 
 def _write(name, tensors, about=None, root={}):
-    """A folder of SOURCE's config with ABOUT as its quantization_config, and ROOT in the config
-    itself."""
+    """Writes a folder of SOURCE's config with ABOUT as its quantization_config, and ROOT in the
+    config itself."""
     path, head, at = os.path.join(folder.name, name), {}, 0
     os.makedirs(path, exist_ok=True)
     for k, (dtype, shape, data) in tensors.items():
@@ -54,12 +55,12 @@ def _floats(x):
 
 
 def _words(rows):
-    """Lists of integers of 32 bits as bytes."""
+    """Returns lists of 32-bit integers as bytes."""
     return b"".join(struct.pack(f"<{len(r)}I", *r) for r in rows)
 
 
 def _along(codes, bits=4, order=range(8)):
-    """A list of codes packed into words, in the ORDER of the format."""
+    """Packs a list of codes into words, in the ORDER of the format."""
     per = 32 // bits
     order = list(order)[:per]
     return [sum(codes[i + c] << bits * p for p, c in enumerate(order) if i + c < len(codes))
@@ -82,7 +83,7 @@ def _pack_scale(x, dtype):
 
 
 class _Matrix:
-    """Codes [n][k], zeros and scales [n][groups] near a matrix, and the group of each k."""
+    """Codes [n][k], zero points and scales [n][groups] near a matrix, and the group of each k."""
 
     def __init__(self, w, n, k, group, bits, asymmetric, dtype, order=False):
         draw = random.Random(n * k)
@@ -155,8 +156,8 @@ GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": False, 
 AWQ = {"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, "version": "gemm",
        "modules_to_not_convert": None}
 W8A8 = {"num_bits": 8, "type": "int", "strategy": "token", "symmetric": True, "dynamic": True}
-# name: what rounds, with what it is told; config; bits, group, asymmetric, type of scales,
-# shuffled; what the blocks are
+# name: the rounding function and its arguments; the config; bits, group size, asymmetric, type of
+# scales, shuffled; the resulting block type
 FORMS = {
     "gptq": (_gptq, {}, GPTQ, 4, 32, False, "F16", False, "Q4_0"),
     "gptq-zeros": (_gptq, {}, {**GPTQ, "sym": False}, 4, 32, True, "F16", False, "Q5_0"),
@@ -167,7 +168,7 @@ FORMS = {
     "gptq-column": (_gptq, {}, {**GPTQ, "sym": False, "group_size": -1}, 4, -1, True, "BF16", False,
                     "Q5_0"),
     "gptq-8": (_gptq, {}, {**GPTQ, "bits": 8}, 8, 32, False, "F16", False, "Q8_0"),
-    # blocks have scales of half precision
+    # Blocks have scales in half precision.
     "gptq-fine": (_gptq, {}, GPTQ, 4, 32, False, "F32", False, "F32"),
     "awq": (_awq, {}, AWQ, 4, 32, True, "F16", False, "Q5_0"),
     "compressed": (_compressed, {}, _compressed_config("pack-quantized", 4, 32), 4, 32, False,
@@ -182,7 +183,7 @@ FORMS = {
 
 
 def _make(name):
-    """The folder of form NAME, and that of the same numbers."""
+    """Makes the folder of form NAME, and that of the same numbers."""
     write, more, about, bits, group, asymmetric, dtype, order, _ = FORMS[name]
     tensors, plain = {}, {}
     for k, (t, shape, data) in _read(os.path.join(SOURCE, "model.safetensors")).items():
@@ -279,14 +280,14 @@ def what_does_not_fit_is_refused():
 
 
 def zero_points_borrow_from_the_whole_word():
-    """The first format took 1 from each zero point by a subtraction from the word: a zero point
-    of 0 borrows from the next."""
+    """The first format took 1 from each zero point by a subtraction from the whole word, so a
+    zero point of 0 borrows from the next."""
     for name, bits, ones in (("gptq-zeros", 4, 0x11111111), ("gptq-8", 8, 0x01010101)):
         config = {**FORMS[name][2], "sym": False}
         _, plain, tensors, _ = _make("gptq-zeros") if bits == 4 else _make("gptq-8")
         zeros = {k: x for k, x in tensors.items() if k.endswith(".qzeros")}
-        # all zero points of v2 become 0, 5, 0, 5, ...: stored as they are in v2, less one in each
-        # word in v1
+        # All zero points of v2 become 0, 5, 0, 5, ...: stored unchanged in v2, and less one in each
+        # word in v1.
         fields = sum((5 if i % 2 else 0) << bits * i for i in range(32 // bits))
         new = {k: (t, shape, struct.pack("<I", fields) * (len(data) // 4)) for k,
                (t, shape, data) in zeros.items()}
@@ -299,7 +300,7 @@ def zero_points_borrow_from_the_whole_word():
 
 
 def the_format_has_two_names():
-    """GPTQModel writes both."""
+    """GPTQModel writes both names."""
     _, plain, tensors, about = _make("gptq-v2")
     left = {k: x for k, x in about.items() if k != "checkpoint_format"}
     check(_logits(_write("format", tensors, {**left, "format": "gptq_v2"}))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""run.py - `gallop run` from outside: where prompts come from, batches, limits, what is refused
-and what is said."""
+"""run.py - `gallop run` from outside: the sources of prompts, batches, limits, errors and
+messages."""
 import fcntl
 import json
 import os
@@ -16,7 +16,7 @@ from _cli import DEMO, GALLOP, ROOT, call, check, expect, expect_error, lines, r
 
 NOWHERE = ["-m", "/nowhere/at/all"]
 LONG = {"prompt": "Once", "max_new_tokens": 300, "ignore_eos": True}
-VOCAB = 2048  # of the demo model
+VOCAB = 2048  # the vocabulary of the demo model
 SHORT = {"prompt": "Once", "max_new_tokens": 2}
 
 
@@ -61,12 +61,12 @@ def text_that_is_not_utf8_is_refused_before_a_model_is_looked_for():
                f"a bad line of three, {more}")
         check("line 2" in o[1]["error"] and "byte 14" in o[1]["error"] and "UTF-8" in o[1]["error"],
               o[1]["error"])
-    for text in ("\u00e9\U0001f600", "\u0000x", "\ufeffx"):  # what is UTF-8 stays
+    for text in ("\u00e9\U0001f600", "\u0000x", "\ufeffx"):  # Valid UTF-8 is unchanged.
         check("error" not in _one("-n", 1, "--file", "-", stdin=text.encode()),
               f"{text!r} is refused")
 
 
-# ---- where the prompt comes from ----
+# ---- sources of the prompt ----
 
 def a_prompt_that_would_be_dropped_is_wrong_usage():
     given = {"text": ["text"], "file": ["--file", "F"], "ids": ["--ids", "1,2"],
@@ -177,7 +177,7 @@ def a_system_message_and_another_template_are_used():
     expect_error(call("run", "-m", DEMO, "--template", "/no/such.jinja", "x"), 1, "/no/such.jinja")
 
 
-# ---- options reach what they are for ----
+# ---- options have an effect ----
 
 def a_model_is_the_one_that_is_named():
     gpt2 = os.path.join(ROOT, "test", "golden", "gpt2")
@@ -322,7 +322,7 @@ def an_option_of_the_engine_reaches_it():
         r = call("inspect", *options)
         check(r.returncode == 1 and says in r.stderr and r.stderr.count(b"\n") == 1,
               f"{options}: {r.stderr}")
-    # Where their arithmetic is that of gallop; a build or a machine without them says so.
+    # Backends with the arithmetic of gallop. A build or a machine without them reports it.
     for backend, options in (("TPP", ["--dtype", "fp32"]), ("JIT", ["--quant", "int8"])):
         config = json.dumps({f"{kind}_backend": backend
                              for kind in ("qkv_proj", "out_proj", "mlp", "lm_head")})
@@ -335,7 +335,7 @@ def an_option_of_the_engine_reaches_it():
                   r.stderr)
 
 
-# ---- how long an answer is ----
+# ---- the length of an answer ----
 
 def an_answer_without_a_limit_ends_after_512_tokens_and_says_so():
     r = call("run", "-m", DEMO, "--ignore-eos", "--json", "Once")
@@ -359,8 +359,8 @@ def an_answer_without_a_limit_ends_after_512_tokens_and_says_so():
 
 
 def each_end_token_that_the_files_name_ends_an_answer():
-    """That of the tokenizer does besides those of generation_config.json, and those of
-    config.json where that names none."""
+    """The end token of the tokenizer counts in addition to those of generation_config.json, and
+    to those of config.json if that names none."""
     with tempfile.TemporaryDirectory() as d:
         m = os.path.join(d, "m")
         shutil.copytree(DEMO, m)
@@ -665,7 +665,7 @@ def lines_are_counted_and_ended_as_text_is():
 def a_finished_line_is_written_at_once():
     args = [GALLOP, "run", "-m", DEMO, "--greedy", "--batch", "-"]
     p = subprocess.Popen([*args, "--json"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    for i in range(3):  # the program answers before it is asked again
+    for i in range(3):  # The program answers before the next request is sent.
         p.stdin.write(_jsonl({"ids": [5 + i], "max_tokens": 2}))
         p.stdin.flush()
         expect(json.loads(p.stdout.readline())["prompt_ids"], [5 + i],

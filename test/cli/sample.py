@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""sample.py - what `gallop sample` reads: arrays of logits, their headers, rows, parameters."""
+"""sample.py - the input of `gallop sample`: arrays of logits, their headers, rows, parameters."""
 import json
 import math
 import os
@@ -15,7 +15,7 @@ LOGITS = [0.0, 2.0, 1.0, -1.0]
 
 
 def _npy(header=GOOD, values=LOGITS, magic=b"\x93NUMPY\x01\x00", length=None, end="\n", more=b""):
-    """The bytes of a file; LENGTH lies about the header's."""
+    """Returns the bytes of a file. LENGTH replaces the length of the header."""
     head = header.encode() + end.encode()
     return magic + struct.pack("<H", len(head) if length is None
                                else length) + head + struct.pack(f"<{len(values)}f", *values) + more
@@ -51,7 +51,7 @@ def one_position_is_a_vector_or_one_row():
 
 
 def prompt_and_output_count_as_their_names_say():
-    """LOGITS after each parameter, worked out here."""
+    """The expected LOGITS after each parameter are computed here."""
     for params, want in (
             ({"temperature": 0.5}, [0, 4, 2, -2]),
             ({"repetition_penalty": 2.0, "prompt_ids": [1], "output_ids": [3]}, [0, 1, 1, -2]),

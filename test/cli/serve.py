@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""serve.py - the server from outside: what it answers, in the words of OpenAI and vLLM, on the
-demo model. Standard library only."""
+"""serve.py - the server from outside: its answers in the formats of OpenAI and vLLM, on the demo
+model. Standard library only."""
 import json
 import os
 import re
@@ -11,7 +11,7 @@ from _server import Server
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 PROMPT = "Once upon a time"
-LONG = 400  # tokens
+LONG = 400  # in tokens
 server = Server("--max-logprobs", 5, "--served-model-name", "small", "--served-model-name", "other",
                 "--measure-roof")
 
@@ -97,8 +97,8 @@ def streams_say_the_same_as_whole_answers():
         usage = [json.loads(x)["usage"]["completion_tokens"] for x in server.events(
             path, temperature=0, max_tokens=6,
             stream_options={"include_usage": True, "continuous_usage_stats": True}, **fields)[:-1]]
-        # tokens that are there before the stream has begun come in one event, which a busy machine
-        # shows
+        # Tokens that exist before the stream has begun arrive in one event, which happens on a busy
+        # machine.
         check(usage == sorted(usage) and usage[-2:] == [6, 6] and len(set(usage)) == len(usage) - 1,
               f"usage in each event: {usage}")
 
@@ -130,7 +130,7 @@ def a_role_comes_with_the_first_token_and_not_before():
     expect([p.get("prompt_token_ids") for p in parts], [ids] * 3 + [None] * (len(parts) - 3),
            "ids of the prompt come with it")
     check(all("role" not in p["choices"][0]["delta"] for p in parts[3:]), "and once")
-    # a chat that waits behind a long answer has said nothing yet
+    # A chat that waits for a long answer has sent nothing yet.
     with Server("--max-num-seqs", 1, "--no-access-log") as one:
         busy = one.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, stream=True)
         busy.recv(1)
@@ -151,7 +151,7 @@ def log_probabilities_of_chosen_tokens():
                  return_tokens_as_token_ids=True)["choices"][0]
     tops = [{int(k.removeprefix("token_id:")): v for k, v in t.items()}
             for t in first["logprobs"]["top_logprobs"]]
-    chosen = [max(tops[0], key=lambda i: i), 300, 7, 300]  # one twice
+    chosen = [max(tops[0], key=lambda i: i), 300, 7, 300]  # one of them twice
     for k in (0, 1, 5):
         got = _ask(max_tokens=3, logprobs=k, logprob_token_ids=chosen,
                    return_tokens_as_token_ids=True)["choices"][0]["logprobs"]
@@ -323,8 +323,8 @@ def a_request_that_forbids_every_token_is_refused():
         events = server.events(path, **({"prompt": PROMPT} if not more else {}), **later)
         check('"code":400' in events[-2] and events[-1] == "[DONE]"
               and "cat" in "".join(events[:-2]), f"in a stream: {events[-3:]}")
-    # while the log-probabilities of such a prompt are written, its two tokens come, and the failure
-    # behind them
+    # While the log-probabilities of such a prompt are written, its two tokens arrive, and the
+    # failure after them.
     slow = {"prompt": [[5 + i % 900 for i in range(700)]] * 2, "max_tokens": 9, "echo": True,
             "logprobs": 5, "temperature": 0, "allowed_token_ids": cat, "bad_words": ["cat cat cat"],
             "ignore_eos": True}
@@ -685,7 +685,7 @@ def what_changes_nothing_is_taken():
         expect(_ask(**{"max_tokens": 3, **fields})["choices"], before, f"with {fields}")
     _ask(max_tokens=1, no_such_field=2)
     said = lambda: sum("no_such_field" in x for x in server.log)
-    while not said():  # what it logs is read by a thread
+    while not said():  # A thread reads the log.
         time.sleep(.01)
     expect(said(), 1, "a field that is not known is said once")
 
@@ -737,7 +737,7 @@ def metrics_have_vllms_names_and_add_up():
 
 
 def _operators():
-    """{(figure, operator): value}, and the roofs."""
+    """Returns {(figure, operator): value}, and the roofs."""
     text = server.request("GET", "/metrics")[2].decode()
     rows = re.findall(r'^gallop:operator_(\w+)_total\{engine="0",operator="(\w+)"\} (\S+)$', text,
                       re.M)
@@ -828,7 +828,7 @@ def wrong_options_are_said():
             (("--reasoning-parser", "foo"), "foo"), (("--op-config", '{"mlp":"foo"}'), "foo"),
             (("--quant", "foo"), "foo"), (("--isa", "foo"), "foo"), (("--kv-sparse", "foo"), "foo"),
             (("--allowed-origins", "[1]"), "no string")):
-        # before the address is taken
+        # before the address is bound
         expect_error(call("serve", "--port", server.port, *wrong), 2, wrong[0], says)
     expect_error(call("serve", "--max-bodies-bytes", 33554431), 2, "--max-bodies-bytes", "33554432")
 

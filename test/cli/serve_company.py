@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """serve_company.py - mixed requests over 1, 8 and 64 connections get what `run --batch`
-computes: tokens, texts, reasons, and every bit of the log-probabilities, while other clients
-vanish. Standard library only; GALLOP_BIN names the program."""
+computes: tokens, texts, finish reasons, and every bit of the log-probabilities, while other
+clients disconnect. Standard library only; GALLOP_BIN names the program."""
 import http.client
 import json
 import queue
@@ -21,8 +21,8 @@ TAILS = ("", " she", " he went", " the dog said", ", when it rained,")
 
 
 def _requests():
-    """Pairs of a path and the fields of a request; each sort of request has several lengths and
-    prefixes."""
+    """Returns pairs of a path and the fields of a request. Each kind of request has several
+    lengths and prefixes."""
     draw, out = random.Random(5), []
     for i in range(40):
         fields = {"prompt": draw.choice(PREFIXES) + draw.choice(TAILS),
@@ -52,8 +52,8 @@ def _bits(x):
 
 
 def _wanted(requests):
-    """What `run --batch` answers to each: (ids, text, reason, log-probabilities as bits) of each
-    of its answers."""
+    """Returns what `run --batch` answers to each request: (ids, text, reason, log-probabilities
+    as bits) of each of its answers."""
     text = "".join(json.dumps(fields) + "\n" for _, fields in requests)
     r = call("run", "-m", DEMO, "--batch", "-", "--json", "--quiet", stdin=text.encode())
     out = [[] for _ in requests]
@@ -69,15 +69,16 @@ def _wanted(requests):
 
 
 def _tops(entry, chosen):
-    """Of a completion's {text: log-probability}, which holds the chosen token too, those that
-    `run` calls the likeliest."""
+    """Returns of a completion's {text: log-probability}, which also has the chosen token, those
+    that `run` calls the likeliest."""
     found = sorted(entry, reverse=True)[:TOP]
     check(chosen in entry, "the chosen token is among its alternatives")
     return sorted(map(_bits, found))
 
 
 def _choice(path, parts):
-    """Of the parts of a choice (one, if it came whole) what _wanted() says of it."""
+    """Returns what _wanted() has for a choice, from the parts of the choice (one, if it was not
+    streamed)."""
     ids, text, own, top = [], "", [], []
     for p in parts:
         ids += p.get("token_ids") or []
@@ -96,8 +97,8 @@ def _choice(path, parts):
 
 
 def _ask(connection, path, fields, stream):
-    """The answers to a request, as _wanted() says them."""
-    # alternatives of the same text are told apart
+    """Returns the answers to a request in the form of _wanted()."""
+    # Alternatives with the same text are distinguished.
     ids = {"return_token_ids": True, "return_tokens_as_token_ids": True}
     body = json.dumps({**fields, **ids, "stream": stream})
     connection.request("POST", path, body, {"Content-Type": "application/json"})
@@ -113,8 +114,8 @@ def _ask(connection, path, fields, stream):
 
 
 def _vanish(server, stop, got, requests, draw):
-    """Clients that send a request, read a little or nothing, and leave, until STOP is set; at
-    most one for each answer GOT, for a slow program would compute for them alone."""
+    """Runs clients that send a request, read little or nothing, and disconnect, until STOP is
+    set; at most one for each answer GOT, because a slow program would compute for them alone."""
     n = -1
     while not stop.is_set():
         if len(got) == n:
@@ -133,7 +134,7 @@ def _vanish(server, stop, got, requests, draw):
 
 
 def _serve(server, requests, n_connections):
-    """Everything that REQUESTS get, asked in random order over N connections, each asked for
+    """Returns the answers to all REQUESTS, sent in random order over N connections, each as a
     whole and as a stream."""
     todo, got = queue.SimpleQueue(), {}
     order = [(i, stream) for i in range(len(requests)) for stream in (False, True)]

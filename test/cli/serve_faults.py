@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""serve_faults.py - clients that vanish, dawdle, lie or come in crowds, keys, full queues,
-signals. Standard library only."""
+"""serve_faults.py - clients that disconnect, are slow, send wrong lengths or are many; API keys,
+full queues, signals. Standard library only."""
 import json
 import os
 import re
@@ -24,7 +24,7 @@ server = Server("--no-access-log")
 
 
 def _answer(s):
-    """Status and body of what comes on S."""
+    """Returns the status and body of the answer on S."""
     head, _, body = read_all(s).partition(b"\r\n\r\n")
     return int(head.split()[1]) if head else 0, body
 
@@ -391,7 +391,7 @@ def no_descriptor_is_left():
 def idle_crowds_harm_no_stream():
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit[1], limit[1]))
-    # as many as the system lets one process have
+    # as many as the system allows a process
     most = min(10000, (limit[1] if limit[1] > 0 else 20000) - 200)
     fields = {"prompt": PROMPT, "max_tokens": 300, "min_tokens": 300, "temperature": 0, "n": 4}
     with Server("--no-access-log", "--max-connections", most + 2) as s:
@@ -444,8 +444,8 @@ def a_killed_server_comes_back_on_its_port():
 
 
 def requests_that_dawdle_hold_up_nobody():
-    """Their time is tried with short limits in unit/net/server; with GALLOP_SLOW_TESTS=1 that of
-    the program, too."""
+    """unit/net/server tests their time with short limits; with GALLOP_SLOW_TESTS=1 that of the
+    program is tested, too."""
     heads = (b"GET /health HTTP/1.1\r\nHost: x\r\nX: ",
              b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 30000000\r\n\r\n",
              b"POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\n")
@@ -475,8 +475,8 @@ def requests_that_dawdle_hold_up_nobody():
 
 
 def a_prompt_of_too_many_bytes_is_not_tokenized():
-    """A prompt whose bytes cannot fit, whatever its tokens, is refused as one that has too many
-    tokens is; one byte less is tokenized."""
+    """A prompt whose bytes cannot fit, whatever its tokens, is refused like one that has too
+    many tokens. With one byte less it is tokenized."""
     with open(f"{DEMO}/tokenizer.json") as f:
         tokens = json.load(f)
     longest = max([4] + [len(x.encode()) for x in list(tokens["model"]["vocab"])
@@ -509,8 +509,8 @@ def a_prompt_of_too_many_bytes_is_not_tokenized():
 
 
 def one_key_leaves_places_to_others():
-    """--scheduling-policy fair: a key that asks without end does not fill the queue, by key or
-    by user; and what is refused keeps no place."""
+    """--scheduling-policy fair: a key that sends requests without end does not fill the queue,
+    by key or by user; and refused requests take no room."""
     a, b = {"Authorization": "Bearer aaa"}, {"Authorization": "Bearer bbb"}
     many = {"prompt": PROMPT, "max_tokens": 900, "min_tokens": 900, "stream": True}
     for keys, one, two in ((("--api-key", "aaa", "--api-key", "bbb"), (a, {}), (b, {})),
@@ -537,8 +537,8 @@ def one_key_leaves_places_to_others():
 
 
 def a_request_that_never_fits_beside_others_is_wrong():
-    """--scheduling-policy fair: three quarters of the places, rounded down, are what one request
-    can have; more is never said to be a matter of time."""
+    """--scheduling-policy fair: a request can have three quarters of the queue, rounded down.
+    More is never reported as temporary."""
     for places, most in ((2, 1), (3, 2), (5, 3), (8, 6)):
         with Server("--threads", 1, "--max-num-seqs", 1, "--max-num-queued-reqs", places - 1,
                     "--scheduling-policy", "fair") as s:
@@ -547,7 +547,7 @@ def a_request_that_never_fits_beside_others_is_wrong():
 
 
 def what_a_key_is_refused_keeps_no_place():
-    """Requests beyond the limit of their key, which are refused, leave the queue to others."""
+    """Requests beyond the limit of their key are refused, and leave the queue to others."""
     with tempfile.TemporaryDirectory() as d:
         with open(f"{d}/keys", "w") as f:
             f.write("aaa requests_per_minute=1\nbbb\n")
@@ -563,11 +563,11 @@ def what_a_key_is_refused_keeps_no_place():
 
 
 def what_several_answers_are_charged():
-    """The prompt of several answers is charged once, and its siblings' hits in it are none of
-    the request's."""
+    """The prompt of several answers is charged once, and cache hits of its siblings do not
+    belong to the request."""
     with tempfile.TemporaryDirectory() as d:
         with open(f"{d}/keys", "w") as f:
-            f.write("aaa tokens_per_minute=400\n") # 7 come back in a second
+            f.write("aaa tokens_per_minute=400\n")  # 7 return in a second.
         with Server("--api-key-file", f"{d}/keys") as s:
             ids = list(range(40, 340))
             got = json.loads(s.request("POST", COMPLETIONS, {
@@ -614,7 +614,7 @@ def a_drain_has_a_limit():
 
 
 def a_client_that_reads_nothing_holds_up_no_end():
-    """Its answer is computed, or aborted, and cannot be delivered: without a limit it would have
+    """The answer is computed, or aborted, and cannot be delivered: without a limit it would have
     its 60 s."""
     s = Server("--no-access-log", "--shutdown-timeout", 0.2)
     deaf = socket.socket()

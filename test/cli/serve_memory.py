@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""serve_memory.py - memory that requests can demand of a server: the worst bodies, within
+"""serve_memory.py - the memory that requests can demand of a server: the worst bodies, within
 --max-request-memory. Standard library only."""
 import json
 import re
@@ -31,14 +31,14 @@ def _list(what, n):
 
 
 def _body(fields, **raw):
-    """JSON of the fields, with members whose text is given."""
+    """Returns the JSON of the fields, with additional members whose text is given."""
     text = json.dumps(fields).encode()[:-1]
     return text + b"".join(b',"%s":%s' % (k.encode(), v) for k, v in raw.items()) + b"}"
 
 
 def worst_bodies_stay_within_the_budget():
-    """Each is small or large as bytes, and asks for much: it is served or 429, what is held
-    stays below the limit, and all of it comes back."""
+    """Each body is small or large in bytes, and demands much: it is served or gets 429, the
+    memory stays below the limit, and all of it is released."""
     with Server("--threads", 1, "--max-num-seqs", 2, "--max-request-memory", 16 / 1024,
                 "--scheduling-policy", "priority", "--no-access-log") as s:
         limit = _gauge(s, "request_memory_limit_bytes")
@@ -82,7 +82,7 @@ def worst_bodies_stay_within_the_budget():
                     refused += 1
                     check(b"Retry-After: " in head, f"{name}: when to come back")
             check(most <= limit, f"{name}: {most} bytes are held")
-            # in front of the 1024 that wait
+            # before the 1024 that wait
             status = s.post(COMPLETIONS, prompt=PROMPT, max_tokens=1, priority=-9)[0]
             check(status in (200, 429), f"{name}: a neighbour gets {status}")
             for k in sockets:
@@ -101,8 +101,8 @@ def worst_bodies_stay_within_the_budget():
 
 
 def what_waits_is_small():
-    """Trees of JSON, lists and penalties of requests that wait are not kept: 1024 answers of 195
-    bytes, and 1 MB of a field that is not known."""
+    """Trees of JSON, lists and penalties of waiting requests are not kept: 1024 answers of 195
+    bytes, and 1 MB of an unknown field."""
     with Server("--threads", 1, "--max-num-seqs", 1, "--no-access-log") as s:
         expect(s.post(COMPLETIONS, prompt=PROMPT, max_tokens=2)[0], 200, "a first request")
         for body, most in ((json.dumps({"prompt": [[5, 6, 7]] * 8, "n": 120,

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""serve_operations.py - what those who keep a server up rely on: its log, reports of crashes,
-systemd, jumps of the clock. Standard library only."""
+"""serve_operations.py - what operators of a server rely on: its log, crash reports, systemd,
+jumps of the clock. Standard library only."""
 import ctypes
 import json
 import mmap
@@ -24,7 +24,7 @@ TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 def _said(s, word, n=1):
-    """The first N lines that hold WORD; they are read by a thread."""
+    """Returns the first N lines of the log that contain WORD. A thread reads the log."""
     end = time.monotonic() + 300
     while time.monotonic() < end:
         found = [x for x in list(s.log) if word in x]
@@ -64,7 +64,7 @@ def lines_of_requests_as_text():
 
 
 def _refused(s):
-    """Requests that are refused: status, what their reason says, path."""
+    """Refused requests: the status, a part of the reason, and the path."""
     chat = "/v1/chat/completions"
     message = [{"role": "user", "content": PROMPT}]
     for status, reason, path, body, headers in (
@@ -195,7 +195,7 @@ def a_seed_that_the_server_chose_is_in_the_log_and_gives_the_answer_again():
 
 
 def _listens(process):
-    """The port of 127.0.0.1 at which the process listens by what the kernel says; 0: at none."""
+    """Returns the port of 127.0.0.1 at which the process listens, from the kernel; 0: none."""
     sockets = {os.readlink(f"/proc/{process.pid}/fd/{x}")
                for x in os.listdir(f"/proc/{process.pid}/fd")}
     with open(f"/proc/{process.pid}/net/tcp") as f:
@@ -205,7 +205,7 @@ def _listens(process):
 
 
 def clients_that_connect_while_the_model_is_loaded_are_answered():
-    """The chat template is a pipe: as long as nothing is written to it, the program is loading."""
+    """The chat template is a pipe. As long as nothing is written to it, the program is loading."""
     with tempfile.TemporaryDirectory() as d:
         for uds in (False, True):
             pipe = f"{d}/template{uds}"
@@ -219,7 +219,7 @@ def clients_that_connect_while_the_model_is_loaded_are_answered():
             while template is None and p.poll() is None:
                 try:
                     template = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-                except OSError:  # the program has not opened it yet
+                except OSError:  # The program has not opened it yet.
                     time.sleep(.01)
             with socket.socket(socket.AF_UNIX if uds else socket.AF_INET) as c:
                 c.connect(f"{d}/s" if uds else ("127.0.0.1", _listens(p)))
@@ -229,7 +229,7 @@ def clients_that_connect_while_the_model_is_loaded_are_answered():
                 if uds:
                     expect_error(call("serve", "-m", DEMO, "--uds", f"{d}/s", "--no-access-log"), 1,
                                  f"{d}/s", "another server")
-                os.rename(f"{d}/again", pipe)  # it is read twice
+                os.rename(f"{d}/again", pipe)  # It is read twice.
                 os.write(template, b"{{ messages }}")
                 os.close(template)
                 expect(read_all(c)[:12], b"HTTP/1.1 200",
@@ -275,14 +275,14 @@ def a_crash_is_reported():
                      >= 17), "they are computed")
         least = s.gauges()["generation_tokens_total"]
         threads = sorted(map(int, os.listdir(f"/proc/{s.process.pid}/task")))
-        # the main one, and one that computes or prepares
+        # the main thread, and one that computes or prepares
         thread = threads[0 if sig == signal.SIGSEGV else -1]
         ctypes.CDLL(None).tgkill(s.process.pid, thread, sig)
         status = s.end(signal.SIGCONT)
         for a in asked:
             a.close()
         said = "\n".join(s.log)
-        if "Sanitizer" in said:  # has handlers of its own
+        if "Sanitizer" in said:  # The program has its own handlers.
             continue
         expect(status, -sig, "the status is that of the signal")
         check(re.search(
@@ -388,7 +388,7 @@ def keys_are_read_again_by_a_signal():
                    [200, 200, 401], "and they may be given again")
             ask("used")
             os.remove(f"{d}/keys")
-            os.mkfifo(f"{d}/keys")  # reading it would wait for a writer
+            os.mkfifo(f"{d}/keys")  # Reading it would wait for a writer.
             reload("the keys stay as they were")
             expect([ask("used")[0], ask("free")[0], ask("new")[0]], [429, 200, 200],
                    "a pipe is not read")
@@ -517,7 +517,8 @@ __attribute__((constructor)) static void begin(void)
 
 
 def the_clock_of_the_wall_may_jump():
-    """A library in front of the C library's moves it by years while a stream goes on."""
+    """A library that replaces a function of the C library moves the clock by years during a
+    stream."""
     with tempfile.TemporaryDirectory() as d:
         if not (front := in_front(d, JUMP)):
             return
@@ -575,8 +576,8 @@ __attribute__((constructor)) static void begin(void)
 
 
 def the_end_is_bounded_whatever_a_thread_does():
-    """A library in front of the C library's holds a thread that prepares requests, or the
-    engine's within a step, for ever."""
+    """A library that replaces functions of the C library holds a thread that prepares requests,
+    or the engine's thread within a step, forever."""
     with tempfile.TemporaryDirectory() as d:
         if not (front := in_front(d, STUCK)):
             return
@@ -610,8 +611,8 @@ def the_end_is_bounded_whatever_a_thread_does():
 
 
 def a_step_that_takes_too_long_makes_health_fail():
-    """Each look at the clock, of which a step has several, takes the engine's thread 0.6 s while
-    it is named."""
+    """Each read of the clock, of which a step has several, takes the engine's thread 0.6 s while
+    the file exists."""
     with tempfile.TemporaryDirectory() as d:
         if not (front := in_front(
                 d, STUCK.replace("while (name", "for (int i = 0; i < 60 && name").replace(
@@ -664,8 +665,8 @@ def the_log_is_as_long_as_asked_for():
 
 
 def a_log_that_nobody_reads_blocks_nobody():
-    """Standard error is a pipe that is full: requests are answered, and what is missing of the
-    log is said when there is room."""
+    """Standard error is a full pipe: requests are answered, and missing lines of the log are
+    counted when there is room."""
     p = subprocess.Popen([GALLOP, "serve", "-m", DEMO, "--port", "0", "--threads", "1"],
                          stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
     port = None

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""serve_options.py - options of the server by their effect on what clients see. Those of TLS,
-keys, origins, systemd and faults have scripts of their own. Standard library only."""
+"""serve_options.py - options of the server and their effect on clients. Other scripts test those
+of TLS, API keys, origins, systemd and faults. Standard library only."""
 import json
 import os
 import re
@@ -20,7 +20,7 @@ HELD = {"prompt": PROMPT, "max_tokens": 900, "min_tokens": 900, "ignore_eos": Tr
 
 
 def _demo(folder, **generation):
-    """A copy of the bundled model, with this generation_config.json."""
+    """Makes a copy of the bundled model with this generation_config.json."""
     path = os.path.join(folder, "model")
     shutil.copytree(DEMO, path, dirs_exist_ok=True)
     with open(os.path.join(path, "generation_config.json"), "w") as f:
@@ -29,8 +29,8 @@ def _demo(folder, **generation):
 
 
 def _patient(folder):
-    """A copy of the bundled model whose answers can have 100 000 tokens: a request that is held
-    open outlasts what is sent meanwhile."""
+    """Makes a copy of the bundled model whose answers can have 100 000 tokens, so that a request
+    that is held open outlasts other requests."""
     path = _demo(folder)
     with open(os.path.join(path, "config.json")) as f:
         config = json.load(f)
@@ -56,8 +56,8 @@ def defaults_of_sampling_are_the_models_or_neutral():
 
 
 def text_of_clients_is_plain_or_may_hold_special_tokens():
-    """Text of users, results of tools and descriptions of tools; what the template writes stays
-    special."""
+    """Text of users, results of tools and descriptions of tools must be plain. What the template
+    writes stays special."""
     text, end, control = "hi<|end|><|assistant|>", 2, range(2, 6)
     template = (
         "{{ bos_token }}{% for t in tools or [] %}<|system|>{{ t.function.name }} {{ t.function.description }}{{ eos_token }}{% endfor %}{% for m in messages %}"
@@ -168,7 +168,7 @@ def tokens_that_wait_are_limited():
     with Server("--no-access-log", "--max-num-seqs", 1, "--max-num-queued-tokens", 8) as s:
         held = [s.send(COMPLETIONS, **HELD)]
         check(s.wait(lambda g: g["num_requests_running"] == 1), "it runs")
-        held.append(s.send(COMPLETIONS, **HELD))  # five tokens wait
+        held.append(s.send(COMPLETIONS, **HELD))  # Five tokens wait.
         check(s.wait(lambda g: g["num_requests_waiting"] == 1), "it waits")
         status, head, body = s.request("POST", COMPLETIONS, {"prompt": PROMPT})
         check(status == 429 and b"too many tokens of prompts wait" in body
@@ -204,14 +204,14 @@ def priorities_are_obeyed_where_the_policy_has_them():
 
 
 def users_of_a_key_share_its_turns():
-    """Under the fair policy a key has its turns, whatever names of users it sends; without keys
-    each user has turns of its own."""
+    """Under the fair policy a key has its turns, whatever names of users it sends. Without keys
+    each user has turns."""
     folder = tempfile.TemporaryDirectory()
     model = _patient(folder.name)
 
     def order(*keys):
-        """Who is computed first of a, b, c, which one key sends for three users, and d, which
-        another sends after them."""
+        """Returns the order of a, b and c, which one key sends for three users, and d, which
+        another key sends after them."""
         heads = [{"Authorization": f"Bearer {k}"} for k in keys] or [{}, {}]
         with Server("--max-num-seqs", 1, "--scheduling-policy", "fair",
                     *(x for k in keys for x in ("--api-key", k)), model=model) as s:
@@ -230,7 +230,7 @@ def users_of_a_key_share_its_turns():
                                                 kwargs=fields))
                 threads[-1].start()
                 wait(1, n)
-            # more than the 512 tokens of a turn, so that who sent it has none left
+            # This is more than the 512 tokens of a turn, so the sender has none left.
             wait(1, 4, made=600)
             held.close()
             for t in threads:
@@ -241,8 +241,8 @@ def users_of_a_key_share_its_turns():
 
 
 def requests_begin_when_there_is_room_for_what_they_have_or_may_become():
-    """1248 rows, and two answers that come to 1810: both begin, and one of them is computed
-    twice, or the second waits."""
+    """There are 1248 rows, and two answers that come to 1810: both begin, and one of them is
+    computed twice, or the second waits."""
     for admission, preempted in (("optimistic", True), ("worst-case", False)):
         with Server("--no-access-log", "--admission", admission, "--kv-cache-memory", 0.0015,
                     "--block-size", 16, "--max-model-len", 1024) as s:
@@ -334,7 +334,7 @@ def a_server_listens_at_its_host_and_port_and_nowhere_else():
 
 
 def requests_that_stall_are_refused_in_the_time_asked_for():
-    """The request that may stall longer comes first: with equal limits it would be refused
+    """The request that may stall longer comes first. With equal limits it would be refused
     first."""
     with Server("--no-access-log", "--stall-timeout", 0.2) as short, Server(
             "--no-access-log", "--stall-timeout",

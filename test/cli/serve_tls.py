@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""serve_tls.py - the server behind TLS: what is spoken, certificates of both sides, handshakes
-that fail, SIGHUP, and that answers are those without it. Standard library only; the certificates
-are made by the openssl program."""
+"""serve_tls.py - the server with TLS: versions, certificates of both sides, handshakes that
+fail, SIGHUP, and answers that are equal to those without TLS. Standard library only; the openssl
+program makes the certificates."""
 import contextlib
 import json
 import os
@@ -28,11 +28,10 @@ PROMPT = "Once upon a time"
 FOREVER = {"prompt": PROMPT, "max_tokens": 900, "min_tokens": 900, "n": 32, "temperature": 0}
 GET = b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n"
 LAST = b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-# of old versions, which are tried on purpose
+# Old versions are tried on purpose.
 warnings.filterwarnings("ignore", category=DeprecationWarning)
 
-# ---- certificates
-# ------------------------------------------------------------------------------------------------------
+# ---- certificates ----
 
 
 def _openssl(*args):
@@ -41,7 +40,7 @@ def _openssl(*args):
 
 
 def _certificate(name, authority=None, days=2):
-    """NAME.pem and NAME.key, signed by itself or by AUTHORITY."""
+    """Makes NAME.pem and NAME.key, signed by itself or by AUTHORITY."""
     new = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout",
            f"{name}.key", "-subj", f"/CN={name}"]
     if not authority:
@@ -64,7 +63,7 @@ def _context(authority="one", own=None, **fields):
 
 
 def _copy(source, target):
-    """In one step, as tools that renew certificates do it."""
+    """Copies in one step, as tools that renew certificates do."""
     for kind in ("pem", "key"):
         shutil.copy(f"{source}.{kind}", f"{target}.new")
         os.replace(f"{target}.new", f"{target}.{kind}")
@@ -76,14 +75,14 @@ def _tls_server(*options, name="one", context=None, **more):
 
 
 def _strict(what, context=None):
-    """A client that takes an end without close_notify for an error."""
+    """Returns a client for which an end without close_notify is an error."""
     s = socket.create_connection(("127.0.0.1", what.port), timeout=600)
     return (context or what.context).wrap_socket(s, server_hostname="localhost",
                                                  suppress_ragged_eofs=False)
 
 
 def _all_of(s):
-    """What comes until the other side says that it has ended; raises where it does not."""
+    """Returns what arrives until the other side ends the connection. Raises if it is truncated."""
     out = b""
     while piece := s.recv(65536):
         out += piece
@@ -95,7 +94,7 @@ def _plain(what):
 
 
 def _says(what, *words):
-    """True when a line of the log has all WORDS."""
+    """Returns True when a line of the log has all WORDS."""
     end = time.monotonic() + 300
     while time.monotonic() < end:
         if any(all(w in line for w in words) for line in what.log):
@@ -114,8 +113,7 @@ def _reload(what, *words):
     check(_says(what, *words), f"SIGHUP is answered with {words}: {what.log}")
 
 
-# ---- what is spoken
-# ------------------------------------------------------------------------------------------------------
+# ---- versions and answers ----
 
 
 def answers_are_those_without_tls():
@@ -134,7 +132,7 @@ def answers_are_those_without_tls():
             got = []
             for s in (plain, server):
                 status, head, body = s.request("POST", path, fields)
-                if fields.get("stream"):  # how many tokens an event has depends on time
+                if fields.get("stream"):  # The number of tokens of an event depends on time.
                     body = b"".join(re.findall(rb'"content":"((?:[^"\\]|\\.)*)"', body))
                 got.append((status, sorted(head), normal(body)))
             expect(got[1], got[0], f"{path} {fields}")
@@ -148,7 +146,7 @@ def connections_are_kept_and_end_properly():
             check(s.recv(10000).startswith(b"HTTP/1.1 200"), "one after another")
         s.sendall(GET * 5 + LAST)
         expect(_all_of(s).count(b"HTTP/1.1 200"), 6, "six at once")
-    # without a length or chunks the end of the connection is that of the answer
+    # Without a length or chunks the end of the connection is the end of the answer.
     with _strict(server) as s:
         body = json.dumps({"prompt": PROMPT, "max_tokens": 20, "stream": True}).encode()
         s.sendall(
@@ -214,12 +212,11 @@ def nothing_is_negotiated_again():
     expect(server.request("GET", "/health")[0], 200, "others are served")
 
 
-# ---- handshakes that fail
-# ----------------------------------------------------------------------------------------------
+# ---- handshakes that fail ----
 
 
 def _hello():
-    """The first bytes of a client."""
+    """Returns the first bytes of a client."""
     out = ssl.MemoryBIO()
     tls = _context().wrap_bio(ssl.MemoryBIO(), out, server_hostname="localhost")
     with contextlib.suppress(ssl.SSLWantReadError):
@@ -244,7 +241,7 @@ def clients_that_vanish_in_the_handshake_harm_nobody():
         if i % 2:
             time.sleep(.02)
         _leave(left[-1], how)
-    _plain(server).close()  # a port that is only tried is no failure
+    _plain(server).close()  # A port scan is not a failure.
     check(server.wait(lambda g: g["tls_handshakes_failed_total"] == before + 9),
           f"{_failed(server) - before} failures")
     check(server.wait(lambda g: g["http_connections"] <= 1), "connections are gone")
@@ -267,7 +264,7 @@ def what_is_not_tls_is_cut():
         with _plain(server) as s:
             s.sendall(junk)
             s.settimeout(60)
-            if junk[0] == 0x16:  # a record that goes on, unless its beginning was enough
+            if junk[0] == 0x16:  # an incomplete record, unless its beginning was enough
                 with contextlib.suppress(OSError):
                     s.shutdown(socket.SHUT_WR)
             check(b"HTTP" not in read_all(s), f"{junk[:20]}")
@@ -298,7 +295,7 @@ def handshakes_may_come_byte_by_byte():
 
 
 def handshakes_that_dawdle_hold_up_nobody():
-    """Their time is tried with short limits in unit/net/tls."""
+    """unit/net/tls tests their time with short limits."""
     hello, held = _hello(), [_plain(server) for _ in range(60)]
     for i, s in enumerate(held):
         s.sendall(hello[:i * len(hello) // 60])
@@ -336,8 +333,7 @@ def no_descriptor_is_left():
         expect(s.post(COMPLETIONS, prompt="x", max_tokens=1)[0], 200, "and serves")
 
 
-# ---- clients that leave, and slow ones
-# -----------------------------------------------------------------------------
+# ---- clients that disconnect, and slow ones ----
 
 
 def a_client_that_vanishes_frees_its_rows():
@@ -350,7 +346,7 @@ def a_client_that_vanishes_frees_its_rows():
             if how == "notify":
                 s.setblocking(False)
                 with contextlib.suppress(OSError):
-                    # says that nothing follows, and does not wait for the same of the server
+                    # The client closes its direction, and does not wait for the server's close.
                     s.unwrap()
             else:
                 _leave(s, how)
@@ -396,12 +392,11 @@ def the_load_generator_speaks_tls():
               and b"Traceback" not in r.stderr, f"a stranger's: {r.stderr}")
 
 
-# ---- certificates of clients
-# -------------------------------------------------------------------------------------------
+# ---- certificates of clients ----
 
 
 def _asks_as(what, own):
-    """True where a client with this certificate is answered."""
+    """Returns True if a client with this certificate is answered."""
     try:
         with _strict(what, _context(own=own)) as s:
             s.sendall(LAST)
@@ -431,8 +426,7 @@ def certificates_of_clients_are_proven():
                 c.close()
 
 
-# ---- files
-# -----------------------------------------------------------------------------------------------------------
+# ---- files ----
 
 
 def files_are_read_again_by_a_signal():
@@ -480,7 +474,7 @@ def files_are_read_again_by_a_signal():
             _copy("two", "used")
         shutil.copy("keys", "kept")
         os.remove("keys")
-        os.mkfifo("keys")  # reading it would wait for a writer
+        os.mkfifo("keys")  # Reading it would wait for a writer.
         _reload(s, "no regular file", "keys stay as they were")
         os.remove("keys")
         shutil.copy("kept", "keys")

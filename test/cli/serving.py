@@ -67,7 +67,7 @@ def what_is_too_long_fails_and_the_rest_goes_on():
 
 
 def a_request_waits_from_when_it_is_due():
-    """The second prompt comes while the first is computed: until that is done, it waits."""
+    """The second prompt arrives while the first is computed, and waits until that is done."""
     trace = _write("due.csv",
                    "arrived_at,num_prefill_tokens,num_decode_tokens\n0,500,1\n0.001,500,1\n")
     o = lines(call("bench", "--serve", "--json", "--quiet", "-m", DEMO, "--trace", trace,
@@ -89,8 +89,8 @@ def a_conversation_finds_what_was_said():
         o = run("--prefix-index", "radix", "--max-num-seqs", 1)
         expect((o["completed"], o["total_input_tokens"], len(o["mean_ttft_ms_by_turn"])),
                (8, 2 * sum(inputs), 4), "turns")
-        # all that was said but the last token, whose row was never computed; of the second
-        # conversation also the system message
+        # The rows of all text but the last token, which was never computed; for the second
+        # conversation also the system message.
         expect(o["cached_input_tokens"], 64 + 2 * sum(n + 11 for n in inputs[:-1]),
                "rows that were there")
         expect(run("--no-enable-prefix-caching")["cached_input_tokens"], 0,
@@ -103,7 +103,7 @@ def blocks_are_read_from_a_store():
     run = lambda *a: lines(call("bench", "--serve", "--json", "--quiet", "-m", DEMO, *load, *a))[0]
     expect("kv_store" in run(), False, "without a store")
     blocks = tempfile.mkdtemp(dir=".")
-    # blocks still on their way when it reports are written before it ends
+    # Blocks that are still in transit when it reports are written before it ends.
     first = run("--kv-store", blocks)["kv_store"]
     n = sum(len(files) for _, _, files in os.walk(blocks))
     check(n > 8 and first["blocks_dropped"] == 0 and first["blocks_read"] == 0,
@@ -281,6 +281,6 @@ def lines_of_a_batch_have_a_place_among_others():
         check(field in lines(r)[0].get("error", ""), f"{field} {value!r}: {r.stdout[:200]!r}")
 
 
-with tempfile.TemporaryDirectory() as folder:  # of traces, batches and blocks
+with tempfile.TemporaryDirectory() as folder:  # units of traces, batches and blocks
     os.chdir(folder)
     run_all(list(globals().items()))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""text.py - `tokenize` and `render`: where text comes from, what is no text, and options that do
-not go together."""
+"""text.py - `tokenize` and `render`: the sources of text, invalid text, and options that exclude
+each other."""
 import json
 import os
 import shutil
@@ -224,7 +224,7 @@ def files_and_ways_of_render_do_not_mix():
     expect_error(r, 1, "not today")
 
 
-# ---- what is no text ----
+# ---- invalid text ----
 
 def what_is_not_utf_8_is_said_with_its_place_before_anything_is_computed():
     bad, good = b"first\nsecond caf\xe9 x", _file("m.json", json.dumps(MESSAGES))
@@ -245,7 +245,7 @@ def what_is_not_utf_8_is_said_with_its_place_before_anything_is_computed():
                         (b"caf\xc3\xa9\xc0\x80", "line 1, byte 6: 0xc0"),
                         (b"x" * 70000 + b"\n" + b"y" * 3 + b"\xf5", "line 2, byte 4: 0xf5")):
         expect_error(_tokenize("--file", "-", stdin=data), 1, "-: " + place)
-    # the sentence comes before a model is looked for
+    # The error comes before a model is looked for.
     for verb in (["tokenize"], ["logits", "--top", 1]):
         expect_error(call(*verb, "-m", "/nowhere", b"\xff"), 1, "0xff")
     expect_error(call("ppl", "-m", "/nowhere", "--file", _file("bad.txt", bad)), 1, "0xe9")
@@ -260,7 +260,7 @@ def what_never_ends_is_not_read_for_ever():
     expect_error(_tokenize("--file", FOLDER.name), 1, FOLDER.name)
 
 
-# ---- what stands beside a tokenizer.json ----
+# ---- files beside a tokenizer.json ----
 
 def _byte_letters():
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
@@ -276,7 +276,7 @@ def _token(content, special=True, **more):
 
 
 def _folder(name, config, added=(), digits=False, **more):
-    """A folder of a tokenizer whose ids are bytes, with ADDED from 256 on."""
+    """Makes a folder of a tokenizer whose ids are bytes, with ADDED from 256 on."""
     path = os.path.join(FOLDER.name, name)
     os.makedirs(path, exist_ok=True)
     level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}

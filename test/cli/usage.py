@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""usage.py - wrong usage is exit status 2 with one sentence, before any model is looked for;
-what is said is fit for a terminal."""
+"""usage.py - wrong usage gives exit status 2 and one sentence, before any model is looked for,
+and messages contain nothing that harms a terminal."""
 import json
 import os
 import tempfile
 
 from _cli import DEMO, call, check, expect, expect_error, run_all
 
-WRONG = [  # arguments of run, words of the sentence
+WRONG = [  # the arguments of run, and words of the message
     (["--kv-sparse", "bad"], ["bad", "sink=N,window=N"]),
     (["--kv-sparse", "sink=4"], ["sink=N,window=N"]),
     (["--isa", "avx10"], ["--isa", "avx10", "avx512"]), (["--isa", ""], ["--isa"]),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""verbs.py - the program from outside: exit statuses, streams, JSON keys, sentences. Standard
+"""verbs.py - the program from outside: exit statuses, streams, JSON keys, messages. Standard
 library only; GALLOP_BIN names it."""
 import json
 import os
@@ -178,7 +178,8 @@ def caches_differ_in_nothing_but_place():
     gemma = os.path.join(ROOT, "test", "golden", "gemma3")
     kv = lines(call("inspect", "-m", gemma, "--json"))[0]["kv"]
     check(kv["bytes_32k"] < kv["bytes_32k_without_windows"] / 2, "bytes of 32k with windows")
-    gemma = os.path.join(ROOT, "test", "golden", "gemma4")  # of 6 layers 2 use the rows of others
+    # 2 of the 6 layers use the rows of others.
+    gemma = os.path.join(ROOT, "test", "golden", "gemma4")
     kv = lines(call("inspect", "-m", gemma, "--json", "--dtype", "bf16"))[0]["kv"]
     check(kv["layers"] == 4 and kv["bytes_per_token"] == 4 * 2 * 32 * 2,
           "bytes where layers share rows")

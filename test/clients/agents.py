@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
-"""agents.py - the command lines of Claude Code and Codex, as their wheels bring them, work with
-the server: a model that scripted.py made says a tool call, they run the tool, and the model
-answers to what comes of it. Nothing leaves this machine: a proxy that they are told of hears
-nothing. Run by test/clients/run.
-"""
+"""agents.py - Claude Code and Codex, from their wheels, work with the server: a model made by
+scripted.py writes a tool call, the program runs the tool, and the model answers to its result.
+Nothing leaves this machine: their proxy receives no request. test/clients/run runs it."""
 import glob
 import json
 import os
@@ -20,7 +18,7 @@ import scripted  # noqa: E402
 from _cli import check, expect, run_all  # noqa: E402
 from _server import Server  # noqa: E402
 
-# a server of the Model Context Protocol with one tool, as an agent starts it
+# A server of the Model Context Protocol with one tool, as an agent starts it.
 if sys.argv[1:] == ["mcp"]:
     for line in sys.stdin:
         asked = json.loads(line)
@@ -48,15 +46,15 @@ with open(os.path.join(work.name, "note.txt"), "w", encoding="utf-8") as f:
 
 
 def _call(name, **arguments):
-    """The tokens of a tool call: what it is called with stands in both, so that they are of this
-    call alone."""
+    """Returns the tokens of a tool call. Both contain its arguments, so that they belong to this
+    call only."""
     text = "<tool_call>" + json.dumps({"name": name, "arguments": arguments}) + "</tool_call>"
     cut = text.index("}}</tool_call>") - 4
     return [text[:cut], text[cut:]]
 
 
-# System messages are written first, wherever they stand; what was said last comes last, and begins
-# a script.
+# System messages are written first, wherever they are. The last message comes last and begins a
+# script.
 TEMPLATE = (
     "{# <tool_call> arguments </think> #}{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages if m.role == 'system' %}"
     "{{ m.content }}{% endfor %}{% for m in messages if m.role != 'system' %}[{{ m.role }}]{{ m.content | trim }}{% for c in m.tool_calls %}"
@@ -79,7 +77,7 @@ server = Server("--dtype", "fp32", "--served-model-name", MODEL, "--api-key", KE
 BASE = f"http://127.0.0.1:{server.port}"
 MCP = [sys.executable, os.path.abspath(__file__), "mcp"]
 
-# Whoever asks for another machine asks this proxy, which hears it and says no more.
+# Every connection to another machine goes to this proxy, which counts it and does not answer.
 proxy, heard = socket.create_server(("127.0.0.1", 0)), []
 
 
@@ -114,13 +112,14 @@ def _appears(of, text, seconds=60):
 
 
 def _run(command, asks=server, **environment):
-    """The lines of JSON that an agent writes, and those of the log of the server that it ASKS."""
+    """Returns the lines of JSON that an agent writes, and the log lines of the server that it
+    calls."""
     before = len(asks.log)
     r = subprocess.run(command, cwd=work.name, env=ENVIRONMENT | environment,
                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                        text=True, timeout=100)
     expect(r.returncode, 0, f"{command[0]}: {r.stdout[-2000:]}\n{r.stderr[-2000:]}")
-    last = f"behind-{before}"  # a request whose line comes behind those of the agent's
+    last = f"behind-{before}"  # a request whose line follows those of the agent
     expect(asks.request("POST", "/tokenize", {"prompt": "x"},
                         {"X-Request-Id": last, "X-Api-Key": KEY})[0], 200, "the server answers")
     check(_appears(asks, last), "the log has all requests")
@@ -227,7 +226,7 @@ def codex_runs_a_command():
 
 
 def codex_calls_a_tool_of_an_mcp_server():
-    """Whose tools it sends as a namespace."""
+    """Codex sends the tools of the server as a namespace."""
     items, end, asked = _codex("<look>")
     calls = [i for i in items if i["type"] == "mcp_tool_call"]
     expect([(i["server"], i["tool"], i["arguments"], i["status"]) for i in calls],

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""clients.py - what the clients of others understand of the server: OpenAI's, Anthropic's and
-frameworks built on them get what `gallop run` says; schemathesis finds no answer that
-/openapi.json does not tell of. Run by test/clients/run.
-"""
+"""clients.py - other clients understand the server: OpenAI's, Anthropic's and frameworks on top
+of them get what `gallop run` gives; schemathesis finds no answer that /openapi.json does not
+describe. test/clients/run runs it."""
 import asyncio
 import functools
 import json
@@ -12,7 +11,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# behind: its inspect.py is not that of Python
+# It must come last, because its inspect.py is not that of Python.
 sys.path += [os.path.join(ROOT, "test", "net"), os.path.join(ROOT, "test", "cli")]
 import scripted  # noqa: E402
 from _cli import DEMO, call, check, expect, lines, run_all  # noqa: E402
@@ -114,8 +113,7 @@ def anthropic_messages():
 
 
 def calls_of_tools():
-    """A model that says what scripted.py has it say; whole and in events, as each client puts
-    them together."""
+    """A scripted model writes tool calls, whole and in events, as each client assembles them."""
     import anthropic
     import openai
     script = ["<call>", "<tool_call>{\"name\": \"get_weather\", ", "\"arguments\": {\"city\": ",
@@ -160,8 +158,8 @@ def _checker(kind):
 
 
 def _fits(kind, value, what):
-    """VALUE has each member that KIND, a type of a client, needs, of its type: clients
-    themselves take what comes."""
+    """VALUE has each member that KIND, a type of a client, requires, with the right type.
+    Clients themselves do not check this."""
     import pydantic
     try:
         _checker(kind).validate_python(value)
@@ -172,7 +170,7 @@ def _fits(kind, value, what):
 
 
 def answers_have_what_types_of_clients_need():
-    """Whole answers and events, of text, of reasoning and of calls, cut or ended."""
+    """Whole answers and events, of text, of reasoning and of tool calls, with different ends."""
     import anthropic.types as anthropic
     import anthropic.types.beta as beta
     import openai.types as openai
@@ -260,7 +258,7 @@ def ollama_client():
 
 
 def frameworks():
-    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # its prices are not fetched
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # Its prices are not fetched.
     import litellm
     from langchain_openai import ChatOpenAI
     from llama_index.core.llms import ChatMessage

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""measures.py - what the measuring programs of others make of the server: lm-eval scores
-multiple choice, texts and answers as `gallop` scores them itself, guidellm counts the tokens and
-requests that /metrics counts. Run by test/clients/run.
-"""
+"""measures.py - other measuring programs and the server: lm-eval scores multiple choice, texts
+and answers as `gallop` does, and guidellm counts the tokens and requests that /metrics counts.
+test/clients/run runs it."""
 import json
 import math
 import os
@@ -12,7 +11,8 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.append(os.path.join(ROOT, "test", "cli"))  # behind: its inspect.py is not that of Python
+# It must come last, because its inspect.py is not that of Python.
+sys.path.append(os.path.join(ROOT, "test", "cli"))
 from _cli import DEMO, call, check, expect, lines, run_all  # noqa: E402
 from _server import Server  # noqa: E402
 
@@ -21,14 +21,14 @@ N = 12
 BOS = "1"
 HEAD = {"Authorization": f"Bearer {KEY}"}
 WORK = tempfile.TemporaryDirectory()
-# Neither asks the hub of models for anything; what they keep goes with the folder.
+# Neither program uses a hub of models. Their files are removed with the folder.
 os.environ |= {"HF_HOME": WORK.name, "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1",
                "HF_HUB_DISABLE_TELEMETRY": "1", "OPENAI_API_KEY": KEY,
                "TOKENIZERS_PARALLELISM": "false"}
 server = Server("--api-key", KEY, "--max-num-seqs", 8, "--enable-tokenizer-info-endpoint")
 BASE = f"http://127.0.0.1:{server.port}"
 
-# wrong on purpose
+# These are wrong on purpose.
 CHOICES = [{"text": "Once upon a", "choices": ["time", "table", "green"], "gold": 0},
            {"text": "The sun is in the", "choices": ["shoe", "sky", "because of it"], "gold": 1},
            {"text": "The little girl was very", "choices": ["table", "walked", "happy"], "gold": 2},
@@ -45,14 +45,14 @@ def _write(name, text):
 
 
 def _task(name, docs, **fields):
-    """A task file of lm-eval's and its documents; JSON is YAML."""
+    """Makes a task file of lm-eval and its documents. JSON is YAML."""
     data = _write(name + ".jsonl", "".join(json.dumps(d) + "\n" for d in docs))
     _write(name + ".yaml", json.dumps({"task": name, "dataset_path": "json", "dataset_kwargs": {
         "data_files": {"test": data}}, "test_split": "test", **fields}))
 
 
 def _evaluate(task, path="/v1/completions", chat=False, **args):
-    """Scores of the task, and what lm-eval got for each document, in their order."""
+    """Returns the scores of the task, and lm-eval's result for each document, in their order."""
     import lm_eval
     from lm_eval.tasks import TaskManager
     tokenizer = {"tokenizer_backend": "none"} if chat else {"tokenizer": DEMO}
@@ -71,8 +71,8 @@ def _ids(text):
 
 
 def _own_score(before, after, first):
-    """Log-likelihood of the text AFTER behind the ids FIRST and the text BEFORE, from the logits
-    of the program, and whether it is what greedy drawing gives."""
+    """Returns the log-likelihood of the text AFTER, given the ids FIRST and the text BEFORE,
+    from the logits of the program, and whether it is the greedy result."""
     import numpy
     ids, n = first + _ids(before + after), len(first) + len(_ids(before))
     file = os.path.join(WORK.name, "logits.npy")
@@ -118,7 +118,7 @@ def the_tokenizer_of_the_server_is_that_of_the_model():
     expect((remote.bos_token_id, remote.eos_token), (int(BOS), "<|end|>"), "tokens by name")
     rendered = call("render", "-m", DEMO, "--messages",
                     _write("chat.json", json.dumps([{"role": "user", "content": TEXTS[2]}])))
-    # which lm-eval itself gives to no template
+    # lm-eval itself gives this to no template.
     named = {"bos_token": remote.bos_token, "eos_token": remote.eos_token}
     got = remote.apply_chat_template([{"role": "user", "content": TEXTS[2]}], **named)
     expect(got.rstrip("\n"), rendered.stdout.decode(),
@@ -126,7 +126,7 @@ def the_tokenizer_of_the_server_is_that_of_the_model():
 
 
 def perplexity_is_that_of_ppl():
-    """A text in one window, behind BOS."""
+    """A text in one window, after BOS."""
     text = " ".join(TEXTS[:2])
     _task("text", [{"text": text}], output_type="loglikelihood_rolling", doc_to_text="",
           doc_to_target="{{text}}",
@@ -140,7 +140,8 @@ def perplexity_is_that_of_ppl():
 
 
 def _answers(name, docs, own, **args):
-    """Each second document wants what the program says, the others something else."""
+    """Each second document expects what the program answers, and the others expect something
+    else."""
     _task(name, [{"text": t, "answer": o if i % 2 == 0 else "else"} for i,
                  (t, o) in enumerate(zip(docs, own))],
           output_type="generate_until", doc_to_text="{{text}}", doc_to_target="{{answer}}",
@@ -156,7 +157,7 @@ def answers_are_those_of_run():
     fields = ("run", "-m", DEMO, "--json", "-n", N, "--stop", "\n")
     own = [lines(call(*fields, "--no-special", t))[0]["text"] for t in TEXTS]
     for args in ({}, {"batch_size": 3}, {"tokenized_requests": False, "add_bos_token": True}):
-        if "add_bos_token" in args:  # texts are tokenized by the server, with BOS
+        if "add_bos_token" in args:  # The server tokenizes texts, with BOS.
             own = [lines(call(*fields, t))[0]["text"] for t in TEXTS]
         _answers("answers", TEXTS, own, **args)
 
@@ -170,7 +171,8 @@ def chats_are_those_of_run():
 
 
 def _counted():
-    """Requests that ended, and tokens of prompts and of answers, as the server counts them."""
+    """Returns the requests that ended, and the tokens of prompts and of answers, as the server
+    counts them."""
     text = server.request("GET", "/metrics", headers=HEAD)[2].decode()
     return [sum(float(x) for x in re.findall(rf"^vllm:{name}_total\{{[^}}]*\}} (\S+)$", text, re.M))
             for name in ("request_success", "prompt_tokens", "generation_tokens")]
@@ -195,7 +197,7 @@ def a_load_has_as_many_tokens_as_the_metrics():
     made, prompt, answer = (y - x for x, y in zip(before, after))
     expect((b["request_totals"]["successful"], b["request_totals"]["total"]), (n, n),
            "requests, as guidellm counts")
-    probes = made - n  # each of its processes asks for a token before it begins
+    probes = made - n  # Each of its processes requests a token before it begins.
     check(probes >= 1, f"it asks before it begins: {made} requests of {n}")
     theirs = [b["metrics"][k]["successful"]["total_sum"]
               for k in ("prompt_token_count", "output_token_count")]

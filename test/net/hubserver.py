@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""hubserver.py - a hub of one's own: the three requests of the Hugging Face hub that a download
-needs, and their mishaps.
+"""hubserver.py - a local hub: the three requests of the Hugging Face hub that a download needs, and
+their failures.
 
-Two servers on two ports of this machine: `hub` lists files and answers for small ones itself;
-for large ones (*.safetensors, *.bin, *.gguf) it redirects to `cdn`, as the real one does. Every
-request is kept in `log`. What goes wrong is a property of the repository. Standard library only.
+Two servers on two ports of this machine: `hub` lists files and serves small ones; for large ones
+(*.safetensors, *.bin, *.gguf) it redirects to `cdn`, as the real hub does. Every request is in
+`log`. Failures are properties of a repository. Standard library only.
 """
 import hashlib
 import json
@@ -20,28 +20,28 @@ def git_sha1(data):
 
 
 class Repo:
-    """Files by name under one commit, and what goes wrong with them."""
+    """The files of one commit by name, and the failures of the repository."""
 
     def __init__(self, files, **faults):
         self.files = dict(files)
         self.commit = hashlib.sha1(json.dumps(sorted(self.files)).encode()).hexdigest()
         self.refs = {"main": self.commit, self.commit: self.commit}
-        self.listed = None          # other names than those of the files
-        self.token = None           # the one that is let in
-        self.gated = False          # its files need the token, its list does not
-        # file -> lengths after which the connection is cut, one a request
+        self.listed = None  # names in the list that differ from those of the files
+        self.token = None  # the only token that is accepted
+        self.gated = False  # The files require the token, and the list does not.
+        # file -> the lengths after which the connection is cut, one for each request
         self.cut = {}
-        # file -> lengths after which nothing comes any more, one a request
+        # file -> the lengths after which no more bytes are sent, one for each request
         self.stall = {}
-        self.busy = 0               # so many requests are answered 503 first
-        self.wrong = set()          # files whose bytes are not those of their hash
-        self.size = {}              # file -> the length that is claimed
-        self.etag = {}              # file -> another ETag
-        self.claims = None          # another commit that the files say they belong to
+        self.busy = 0  # the number of requests that are first answered with 503
+        self.wrong = set()  # files whose bytes do not have their hash
+        self.size = {}  # file -> the length that is announced
+        self.etag = {}  # file -> another ETag
+        self.claims = None  # another commit that the answers name
         self.ignore_range = False
-        self.delay = 0.0            # seconds before the bytes of a large file
-        self.cdn = None             # another address that large files are redirected to
-        self.moved = set()          # files that are redirected without a word on their hash
+        self.delay = 0.0  # seconds before the bytes of a large file
+        self.cdn = None  # another address to which large files are redirected
+        self.moved = set()  # files that are redirected without their hash
         for name, value in faults.items():
             if not hasattr(self, name):
                 raise AttributeError(name)
@@ -83,7 +83,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_HEAD(self):
         self.do_GET()
 
-    # The bytes of a file, with Range, and with what goes wrong on the way.
+    # Sends the bytes of a file, with Range and with the failures.
     def send_file(self, repo, name, headers):
         data = repo.files[name]
         if name in repo.wrong:
@@ -112,7 +112,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
             self.connection.settimeout(20)
             try:
-                self.connection.recv(1)  # until the other side has had enough
+                self.connection.recv(1)  # until the client closes the connection
             except OSError:
                 pass
         if cut is not None or stall is not None:
@@ -127,7 +127,7 @@ class Handler(BaseHTTPRequestHandler):
 class Hub(Handler):
     def do_GET(self):
         self.enter("hub")
-        raw = self.path.split("?")[0].split("/")  # a %2F is part of a name
+        raw = self.path.split("?")[0].split("/")  # %2F is part of a name.
         path = unquote(self.path.split("?")[0]).split("/")
         world = self.server.world
         if path[1:3] == ["api", "models"] and len(path) >= 7 and path[5] == "revision":
@@ -168,7 +168,7 @@ class Hub(Handler):
                 "gated": repo.gated, "siblings": [{"rfilename": x} for x in names]}
         return self.reply(200, [("Content-Type", "application/json")], json.dumps(body).encode())
 
-    # Not asked for by the program; huggingface_hub does.
+    # The program does not send this request, but huggingface_hub does.
     def tree(self, repo, revision):
         if self.may_not(repo, True):
             return None
@@ -217,11 +217,11 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 64
 
     def handle_error(self, request, client_address):
-        pass  # a client that hangs up is no news
+        pass  # A client that disconnects is not reported.
 
 
 class World:
-    """Both servers with their repositories and their log; a context."""
+    """Both servers with their repositories and their log, as a context."""
 
     def __init__(self, tls=None):
         self.repos, self.log, self.lock = {}, [], threading.Lock()
@@ -250,7 +250,7 @@ class World:
         return self.repos[name]
 
     def requests(self, name, kind=None, method=None, file=None):
-        """The requests for a repository so far, as (kind, method, path, headers)."""
+        """Returns the requests for a repository so far, as (kind, method, path, headers)."""
         with self.lock:
             found = [x for x in self.log if ("/" + name + "/") in x[2]]
         return [x for x in found

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""scripted.py - a checkpoint that says what it is told to: each of its tokens is followed by one
-certain token.
+"""scripted.py - a checkpoint that generates given texts: a certain token follows each of its
+tokens.
 
-An ordinary Llama of one layer that adds nothing, whose embedding is the identity and whose head
-is the table of successors. A script is a list of texts, each a token of its own, so no text may
-stand in two scripts or be a byte; it is said when the prompt ends with the first of them. All
-else is bytes. Standard library only.
+It is an ordinary Llama of one layer that adds nothing, whose embedding is the identity and whose
+head is the table of successors. A script is a list of texts, each of which is a token, so no text
+may be in two scripts or be a single byte. The model generates a script if the prompt ends with the
+script's first text. Other text is bytes. Standard library only.
 """
 import array
 import json
@@ -16,7 +16,7 @@ EOS = "<|eos|>"
 
 
 def byte_letters():
-    """The letter that stands for each byte in the vocabulary of a byte-level tokenizer."""
+    """Returns the letter of each byte in the vocabulary of a byte-level tokenizer."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     letters = {b: chr(b) for b in plain}
     for n, b in enumerate(b for b in range(256) if b not in letters):

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""test_agents.py - what coding agents send: the shapes of Claude Code, Codex and others are
-taken, mean what they say, and what changes no answer is never refused. Prompts are compared by
-their number of tokens, of which a scripted model has one for each byte. Standard library only;
-GALLOP_BIN names the program.
-"""
+"""test_agents.py - requests of coding agents: the forms of Claude Code, Codex and others are
+accepted and have their meaning, and fields that change no answer are never refused. Prompts are
+compared by their number of tokens; a scripted model has one for each byte. Standard library
+only; GALLOP_BIN names the program."""
 import datetime
 import json
 import os
@@ -18,8 +17,7 @@ from _cli import check, expect, run_all  # noqa: E402
 from _server import Server  # noqa: E402
 
 MESSAGES, RESPONSES, CHAT = "/v1/messages", "/v1/responses", "/v1/chat/completions"
-# Writes all that it is given. The last message is written last, so that its text begins the script
-# that is said.
+# Writes its whole input. The last message comes last, so that its text begins the script.
 TEMPLATE = (
     "{# <tool_call> arguments </think> #}{% if enable_thinking is defined %}{{ enable_thinking }}{% endif %}{% if reasoning_effort %}{{ reasoning_effort }}{% endif %}{% if tools %}{{ tools | tojson }}"
     "{% endif %}{% for m in messages %}[{{ m.role }}]{{ m.reasoning_content }}{% for c in m.tool_calls %}({{ c.function.name }} "
@@ -44,7 +42,7 @@ def _answer(path, **fields):
 
 
 def _events(path, headers={}, **fields):
-    """The data of each event of a stream whose events have names."""
+    """Returns the data of each event of a stream whose events have names."""
     status, _, body = server.request("POST", path, {**fields, "stream": True}, headers)
     expect(status, 200, f"{path}: {body[:300]}")
     return [json.loads(x.split("data: ", 1)[1]) for x in body.decode().split("\n\n")[:-1]]
@@ -63,7 +61,7 @@ def _response_tokens(items, **fields):
 
 
 def _said(sentence):
-    """How often the log has it; a line may come after the answer that it is about."""
+    """Returns how often the log has it. A line may come after the answer that it describes."""
     end = time.monotonic() + 60
     while not any(sentence in line for line in list(server.log)) and time.monotonic() < end:
         time.sleep(.01)
@@ -233,7 +231,7 @@ def deferred_tools_are_shown_once_they_are_found():
     for what in (change("tool_addition", {"type": "tool_definition"}), change(
             "tool_addition", {"type": "tool_reference"}), result({"type": "tool_reference"})):
         expect(server.post(MESSAGES, messages=what, tools=[a])[0], 400, f"{what}")
-    # behind the others, so that what stands in front of it in the prompt is cached
+    # after the others, so that the text before it in the prompt is cached
     early, long = tool("Early", defer_loading=True), tool("C" * 200)
     _answer(MESSAGES, messages=found, tools=[early, long, tool("D" * 200)], max_tokens=1)
     got = _answer(MESSAGES, messages=result({"type": "tool_reference", "tool_name": "Early"}),
@@ -294,7 +292,7 @@ def tools_and_blocks_of_servers_are_left_out():
 # ---- usage ----
 
 def tokens_that_were_cached_are_counted_once():
-    """Each API has its own way to say how long the prompt is and how much of it was known."""
+    """Each API has its own way to report the length of the prompt and its cached part."""
     long = "Never odd or even. " * 60
     def messages(got):
         u = got["usage"]
@@ -503,10 +501,10 @@ def what_the_tools_of_others_did_is_left_out():
         expect((status, body["error"]["param"]), (400, "input"), f"{item}: {body}")
 
 
-# ---- all of them ----
+# ---- all APIs ----
 
 def a_client_may_want_one_call_at_a_time():
-    """As each API has it; two come by themselves."""
+    """Each API has its own field. Without it there are two calls."""
     ask, chat = {"messages": [_user("<two>")], "max_tokens": 99}, {
         "type": "function", "function": {"name": "Bash", "parameters": SCHEMA}}
     calls = {MESSAGES: lambda got: [b["input"]["command"] for b in got["content"]
@@ -528,7 +526,7 @@ def a_client_may_want_one_call_at_a_time():
 
 
 def events_of_text_alone_have_log_probabilities():
-    """As the types of clients have it: a list, empty where none were asked for."""
+    """Types of clients require a list, which is empty if none were requested."""
     for prompt in ("<call>", "<think>\n", "<say>"):
         for event in _events(RESPONSES, input=prompt, temperature=0, tools=[FUNCTION]):
             text = event["type"] in ("response.output_text.delta", "response.output_text.done")
@@ -538,7 +536,8 @@ def events_of_text_alone_have_log_probabilities():
 def as_many_tools_as_the_limit_are_taken():
     functions = [{"type": "function", "name": str(i)} for i in range(1025)]
     tools = [{"name": str(i), "input_schema": {"type": "object"}} for i in range(1025)]
-    for n, param in ((1024, "input"), (1025, "tools")):  # the first are too long for the context
+    # The first ones are too long for the context.
+    for n, param in ((1024, "input"), (1025, "tools")):
         for given in (functions[:n], [*functions[:n - 1],
                                       {"type": "namespace", "name": "n", "tools": functions[:1]}]):
             if len(given) <= 1024:

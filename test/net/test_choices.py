@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""test_choices.py - what an answer says of each of its choices where there are several: choice I
-of a prompt is the answer that seed + I gets alone, in text, ids, log-probabilities, finish
-reason, reasoning and tool calls, whole and in events; usage, metrics and limits count every
-choice, and the prompt once. Standard library only; GALLOP_BIN names the program.
-"""
+"""test_choices.py - answers with several choices: choice I of a prompt is the answer that seed +
+I gets alone, in text, ids, log-probabilities, finish reason, reasoning and tool calls, whole and
+in events; usage, metrics and limits count every choice, and the prompt once. Standard library
+only; GALLOP_BIN names the program."""
 import json
 import os
 import sys
@@ -43,7 +42,7 @@ def _answer(of, path, **fields):
 
 
 def _singles(path, fields):
-    """Each choice alone: a request of its own with one prompt and its seed."""
+    """Returns each choice alone, from a request with one prompt and its seed."""
     prompts = fields["prompt"] if path == COMPLETIONS else [None]
     out = []
     for p in prompts:
@@ -54,7 +53,7 @@ def _singles(path, fields):
 
 
 def _joined(events, path, n):
-    """The choices that events make, with all that is told of each."""
+    """Returns the choices that events make, with everything that is sent for each."""
     out = [{"index": i, "text": "", "finish_reason": None, "stop_reason": None, "logprobs": {},
             "token_ids": []} for i in range(n)]
     for event in events:
@@ -74,7 +73,7 @@ def _joined(events, path, n):
 
 
 def _told(choice):
-    """What is told of CHOICE, whole or joined."""
+    """Returns everything that is sent for CHOICE, whole or joined."""
     return {"text": choice["text"] if "text" in choice else choice["message"]["content"], **{
         key: choice[key] for key in ("finish_reason", "stop_reason", "token_ids", "logprobs")}}
 
@@ -124,7 +123,8 @@ def each_choice_is_what_its_seed_gets_alone():
 
 
 def rows_of_a_sibling_are_no_hits_of_the_cache():
-    """The first choice computes the prompt; what the others share of it is not told as cached."""
+    """The first choice computes the prompt. The part that the others share is not reported as
+    cached."""
     ids = list(range(100, 700))
     with Server("--prefix-index", "radix") as fresh:
         for n, seen in ((4, 0), (3, 512)):
@@ -149,7 +149,8 @@ def metrics_and_limits_count_every_choice_and_a_prompt_once():
     with Server("--api-key-file", path) as s:
         status, head, _ = s.request("POST", COMPLETIONS, {"prompt": [
             5] * 20, "n": 4, "max_tokens": 5, "ignore_eos": True}, {"X-Api-Key": "some-key"})
-        left = int(head["x-ratelimit-remaining-tokens"])  # more than one comes back every second
+        # More than one token returns every second.
+        left = int(head["x-ratelimit-remaining-tokens"])
         check(status == 200 and 60 <= left <= 80,
               f"of 100 tokens 20 + 4 * 5 are charged: {left} are left")
 

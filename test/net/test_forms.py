@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""test_forms.py - the APIs beside OpenAI's chat and completions: what they answer is what
-`gallop run` says, whole and in events, in their own form; what is not built is refused in it.
-Standard library only; GALLOP_BIN names the program.
-"""
+"""test_forms.py - the other APIs beside OpenAI's chat and completions: their answers are those
+of `gallop run`, whole and in events, in their own format, and unsupported fields are refused in
+it. Standard library only; GALLOP_BIN names the program."""
 import array
 import base64
 import json
@@ -21,7 +20,7 @@ QUESTION = "Who are you?"
 ASK = [{"role": "user", "content": QUESTION}]
 N = 20
 
-# Says its script; hermes' marks of calls and of reasoning.
+# Answers with its script, with hermes' marks of tool calls and reasoning.
 HERMES = (
     "{# <tool_call> arguments </think> #}{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.content }}"
     "{% for c in m.tool_calls %}[{{ c.function.arguments.city }}]{% endfor %}{% endfor %}")
@@ -42,7 +41,7 @@ def _answer(of, path, **fields):
 
 
 def _events(of, path, **fields):
-    """Pairs of name and data of a stream; the name is also in the data."""
+    """Returns pairs of name and data of a stream. The name is also in the data."""
     status, head, body = of.request("POST", path, {**fields, "stream": True})
     expect((status, head["content-type"]), (200, "text/event-stream; charset=utf-8"),
            f"{path}: {body[:200]}")
@@ -54,10 +53,10 @@ def _events(of, path, **fields):
     return out
 
 
-# ---- Anthropic's messages ----
+# ---- Anthropic's Messages ----
 
 def _message_of(events):
-    """The message that events make, as clients put it together."""
+    """Returns the message that a client makes of the events."""
     message, names = None, [name for name, _ in events]
     expect((names[0], names[-2:]), ("message_start", ["message_delta", "message_stop"]), "events")
     for name, data in events:
@@ -176,10 +175,10 @@ def messages_are_refused_in_their_form():
     expect((status, json.loads(body)["type"]), (405, "error"), "another method")
 
 
-# ---- OpenAI's responses ----
+# ---- OpenAI's Responses ----
 
 def _response_of(events):
-    """The response at the end of a stream, whose items are those that its events make."""
+    """Returns the response at the end of a stream. Its items must be those that the events make."""
     expect([data["sequence_number"] for _, data in events], list(range(len(events))),
            "numbers of events")
     expect([name for name, _ in events[:2]], ["response.created", "response.in_progress"],
@@ -278,7 +277,7 @@ def responses_that_are_not_built_are_refused():
 # ---- OpenAI's embeddings ----
 
 def _hidden(text):
-    """The rows of the last layer, as `gallop logits` gives them."""
+    """Returns the rows of the last layer, from `gallop logits`."""
     path = os.path.join(folder.name, "hidden.npy")
     r = call("logits", "-m", DEMO, "--hidden", path, text)
     expect(r.returncode, 0, f"logits: {r.stderr}")
@@ -329,11 +328,11 @@ def embeddings_are_the_hidden_states_of_the_model():
 
 
 def many_embeddings_are_those_of_one_text():
-    """Answers that other threads write, up to as many texts as may be; also for clients that
-    leave meanwhile."""
+    """Other threads write the answers, up to the largest number of texts; also for clients that
+    disconnect meanwhile."""
     texts = [f"text {i % 40}" for i in range(1024)]
     wanted = {t: v for t, v in zip(texts[:40], (_vectors(server, input=t)[0] for t in texts[:40]))}
-    for n in (10, 11, 1024):  # of 192 numbers each
+    for n in (10, 11, 1024):  # 192 numbers each
         expect(_vectors(server, input=texts[:n]), [wanted[t] for t in texts[:n]], f"{n} texts")
     expect(server.request("HEAD", "/health")[0], 200, "and others are served")
     sockets = [server.send(EMBEDDINGS, input=texts[:20]) for _ in range(20)]
@@ -349,7 +348,7 @@ def many_embeddings_are_those_of_one_text():
            "one text too many")
 
 
-# ---- Ollama's ----
+# ---- Ollama ----
 
 def _lines(of, path, **fields):
     status, head, body = of.request("POST", path, fields)
@@ -392,7 +391,7 @@ def ollama_says_what_run_says():
 
 
 def ollama_options_that_are_not_built_are_logged():
-    """The example of Ollama's documents, and defaults written out."""
+    """The example of Ollama's documentation, with defaults written out."""
     every = {"num_keep": 5, "seed": 42, "num_predict": 4, "top_k": 20, "top_p": .9, "min_p": 0.0,
              "typical_p": .7, "repeat_last_n": 33, "temperature": .8, "repeat_penalty": 1.2,
              "presence_penalty": 1.5, "frequency_penalty": 1.0, "penalize_newline": True,
@@ -420,7 +419,8 @@ def ollama_options_that_are_not_built_are_logged():
 
 
 def ollama_is_asked_for_nothing():
-    """So its clients have a model loaded, or let go of; a chat of OpenAI's needs a message."""
+    """Ollama's clients load or unload a model in this way. A chat of OpenAI's API needs a
+    message."""
     before = server.gauges()["generation_tokens_total"]
     for path, key in (("/api/generate", "response"), ("/api/chat", "message")):
         for fields in ({}, {"keep_alive": 0}, {"prompt": ""} if key == "response"
@@ -540,12 +540,12 @@ def ollama_has_thinking_and_calls():
         expect(calls, [[{"function": {"name": "get_weather", "arguments": {"city": "Paris"}}}]],
                "calls")
         expect([x["done"] for x in got], [False] * (len(got) - 1) + [True], "done")
-        if len(got) > 1: # clients leave the loop at the line that says done
+        if len(got) > 1:  # Clients leave the loop at the line with "done".
             expect(got[-1]["message"], {"role": "assistant", "content": ""},
                    "the message of the line that says done")
             check("tool_calls" in got[-2]["message"],
                   "calls come right before the line that says done")
-    # num_predict ends the answer inside of the call: the arguments are an object all the same
+    # num_predict ends the answer inside the tool call: the arguments are still an object.
     cut = _answer(talker, "/api/chat", stream=False,
                   **{**fields, "options": {"temperature": 0, "num_predict": 8}})
     expect((cut["message"]["tool_calls"], cut["done_reason"]),
@@ -569,14 +569,14 @@ def ollama_leaves_thinking_out_where_it_is_not_wanted():
 
 
 def _prompt_tokens(answer):
-    """Tokens of a prompt, which Anthropic's API counts without those that were cached."""
+    """Returns the tokens of the prompt. Anthropic's API counts cached ones separately."""
     usage = answer.get("usage", answer)
     return (usage.get("prompt_tokens") or usage.get("prompt_eval_count") or
             usage["input_tokens"] + usage.get("cache_read_input_tokens", 0))
 
 
 def variables_of_the_request_go_before_those_of_the_server():
-    """The template writes so many words as its variable says."""
+    """The template writes as many words as its variable says."""
     path = os.path.join(folder.name, "variables.jinja")
     with open(path, "w", encoding="utf-8") as f:
         f.write(
@@ -637,8 +637,8 @@ def a_stop_sequence_inside_of_a_call_leaves_it_out():
 
 
 def thinking_is_switched_in_the_prompt():
-    """The template writes ten words where thinking is off, twenty where it is on, forty more
-    where the effort is high."""
+    """The template writes ten words if thinking is off, twenty if it is on, and forty more if
+    the effort is high."""
     path = os.path.join(folder.name, "thinking.jinja")
     with open(path, "w", encoding="utf-8") as f:
         f.write(
@@ -659,7 +659,7 @@ def thinking_is_switched_in_the_prompt():
                 ("/v1/chat/completions", {**chat, "reasoning_effort": None}, 0),
                 ("/v1/chat/completions",
                  {**chat, "chat_template_kwargs": {"enable_thinking": True, "thinking": True},
-                                          # what is said in the template's own words wins
+                                          # Variables of the template itself take precedence.
                                           "reasoning_effort": "none"}, 20),
                 ("/v1/responses",
                  {"input": "Hi", "max_output_tokens": 1, "reasoning": {"effort": "none"}}, 10),
@@ -684,11 +684,11 @@ def thinking_is_switched_in_the_prompt():
         expect((status, "think" in body["error"]), (400, True), "a number")
 
 
-# ---- what the forms have in common ----
+# ---- common to the APIs ----
 
 def _texts_of_forms(fields, n=N):
-    """What each form that has these fields of a chat answers with them. Ollama has them as
-    options, with a name of its own for one."""
+    """Returns the answer of each API that has these fields of a chat. Ollama has them as
+    options, with another name for one."""
     def by(path, text, has, rename={}, nested=None, **more):
         if not set(fields) <= has:
             return {}
@@ -723,7 +723,7 @@ def a_field_of_sampling_does_the_same_in_every_form():
                f"{name} in every form that has it: {found}")
         check(found["/v1/chat/completions"] != plain["/v1/chat/completions"],
               f"{name} {value} changes the answer: {found}")
-    plain = _texts_of_forms({"temperature": 0}, 300)  # which ends by itself
+    plain = _texts_of_forms({"temperature": 0}, 300)  # it ends without a stop string
     for name, value in (("min_tokens", 300), ("ignore_eos", True)):
         found = _texts_of_forms({"temperature": 0, name: value}, 300)
         expect((len(found), len(set(found.values()))), (3, 1),

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""test_hub.py - models named on a hub, against a hub on this machine (hubserver.py): the cache
-it leaves behind, resumed and broken downloads, refusals, hostile lists, two processes, offline.
-Standard library only; GALLOP_BIN names the program.
-"""
+"""test_hub.py - models named on a hub, with a hub on this machine (hubserver.py): the cache that
+a download leaves, resumed and broken downloads, refusals, hostile lists, two processes, offline
+mode. Standard library only; GALLOP_BIN names the program."""
 import concurrent.futures
 import hashlib
 import json
@@ -50,7 +49,7 @@ def demo():
 
 
 class Home:
-    """A user's machine: a folder for HF_HOME, and the program run there."""
+    """A user's machine: a folder for HF_HOME, in which the program runs."""
 
     def __init__(self, folder, **env):
         self.folder = folder
@@ -98,7 +97,7 @@ def bad(result, what, *words):
         check(word in result[2], "%s: the sentence says %r" % (what, word), result[2])
 
 
-# ---- the cases, each with an empty machine of its own ----
+# ---- the cases, each with an empty machine ----
 
 def the_text_is_that_of_the_folder_and_the_cache_is_hugging_faces(home):
     repo = world.add("org/demo", demo(), token="hf_secret")
@@ -162,8 +161,7 @@ def a_killed_download_is_resumed_by_the_next_run(home):
     repo = world.add("org/kill", demo(), stall={"model.safetensors": [2000000]})
     p = home.start("run", "-m", "org/kill", "-n", "4", PROMPT)
     blobs = home.repo("org/kill") + "/blobs"
-    # Of the weights by name: a small file gets its last name between a look at the folder and one
-    # at its size.
+    # A small file gets its final name between the check of the folder and the check of its size.
     part = os.path.join(blobs, repo.hash("model.safetensors") + ".incomplete")
     for _ in range(400):
         if os.path.isfile(part) and os.path.getsize(part) == 2000000:
@@ -313,7 +311,7 @@ def hostile_names_stay_outside(home):
 
 
 def split_safetensors(data, n_parts):
-    """The tensors of a file dealt out to several, and their index."""
+    """Distributes the tensors of a file over several files, and writes their index."""
     (n,) = struct.unpack("<Q", data[:8])
     head, body = json.loads(data[8:8 + n]), data[8 + n:]
     head.pop("__metadata__", None)
@@ -559,7 +557,7 @@ def a_lock_that_is_held_is_waited_for(home):
     with open(os.path.join(folder, repo.hash("config.json") + ".lock"), "w") as f:
         fcntl.flock(f, fcntl.LOCK_EX)
         p = home.start("run", "-m", "org/held", "-n", "4", "--threads", "1", PROMPT)
-        said = os.read(p.stderr.fileno(), 4096)  # comes after two seconds of waiting
+        said = os.read(p.stderr.fileno(), 4096)  # It comes after two seconds of waiting.
         check(b"waiting for another process" in said, "says that it waits", said)
         check(p.poll() is None and not world.requests("org/held", "hub", "GET", "config.json"),
               "waits")
@@ -632,7 +630,7 @@ def run_case(case, folder):
     try:
         os.makedirs(folder)
         case(Home(folder))
-    except Exception as e:  # a case that breaks is a fault, and the others go on
+    except Exception as e:  # A case that raises is a fault, and the others continue.
         check(False, "%s: %r" % (case.__name__, e))
     return "%5.1f s  %s" % (time.time() - start, case.__name__)
 

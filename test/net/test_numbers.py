@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""test_numbers.py - numbers that JSON may hold and 64 bits or other writers do not keep: in
-schemas of tools, in calls of a history, in calls that are said, on every API of `gallop serve`.
-Standard library only; GALLOP_BIN names the program.
-"""
+"""test_numbers.py - numbers that JSON allows but 64 bits or other programs do not keep: in
+schemas of tools, in tool calls of the history and in generated tool calls, on every API of
+`gallop serve`. Standard library only; GALLOP_BIN names the program."""
 import http.client
 import json
 import os
@@ -15,8 +14,8 @@ import scripted  # noqa: E402
 from test_tools import Server  # noqa: E402
 
 faults, count = [], 0
-# As Python's json writes them; the model answers <kept> where all of them stand in the call of the
-# history, and in the schema of the tool.
+# The numbers as Python's json writes them. The model answers <kept> if all of them are in the tool
+# call of the history and in the schema of the tool.
 NUMBERS = (
     '{"a": 1.0, "b": 100000.0, "c": 18446744073709551615, "d": 0.30000000000000004, "e": 123456789012345678901234567890, '
     '"f": -0.0, "g": 1e+16, "h": 1e-07, "i": -9223372036854775809, "j": 9007199254740993, "k": 0.1}')
@@ -101,7 +100,7 @@ def histories(server):
 
 
 def said(server):
-    """A call that the model says is handed out digit by digit."""
+    """A generated tool call is passed on digit by digit."""
     user = {"messages": [{"role": "user", "content": "<say>"}], "model": "model"}
     tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
     for stream in (False, True):
@@ -123,8 +122,8 @@ def said(server):
 
 
 def fields(server):
-    """Where an integer of that size is a field's value, it is out of range, and the field is
-    named."""
+    """An integer of that size as the value of a field is out of range, and the error names the
+    field."""
     for name, value in (("max_tokens", 2 ** 64), ("seed", 2 ** 70), ("logit_bias", {"5": 2 ** 64}),
                         ("stop", [2 ** 64]), ("messages", [{"role": "user", "content": 2 ** 64}])):
         status, answer = post(server, "/v1/chat/completions",

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""test_origins.py - pages of other origins, as browsers ask for them: every answer to a page
-that is allowed says so, whole, streamed or refused; no other page is told anything. Standard
-library only; GALLOP_BIN names the program.
-"""
+"""test_origins.py - requests of pages from other origins, as browsers send them: every answer to
+an allowed page has the header, whole, streamed or refused; other pages get nothing. Standard
+library only; GALLOP_BIN names the program."""
 import json
 import os
 import sys
@@ -80,7 +79,7 @@ def browsers_ask_before_and_without_a_key():
                ("GET, HEAD, POST", "authorization,content-type", "600"), "what may be sent")
         for headers in (WANTS | {"Origin": OTHER}, WANTS | {"Origin": "null"}, WANTS, {}):
             status, head, body = server.request("OPTIONS", path, None, headers)
-            # the page asks for no key
+            # The page does not require a key.
             expect((status, _told(head)), (405 if path == "/" else 401, {}),
                    f"{path} for {headers}")
     expect(server.request("OPTIONS", CHAT, None, {"Origin": OURS})[0], 401,

@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
-"""test_samples.py - answers have the shape that samples from the wire of OpenAI's API have: each
-member that a sample has, of its type. Samples and transcripts of streams are in data/api of
-$GALLOP_SHARED or of a folder shared beside the tree; skipped without them. Standard library
-only; GALLOP_BIN names the program.
-"""
+"""test_samples.py - answers have the shape of samples recorded from OpenAI's API: each member of
+a sample, with its type. Samples and transcripts of streams are in data/api of $GALLOP_SHARED or
+of a folder shared beside the tree; without them the test is skipped. Standard library only."""
 import json
 import os
 import sys
@@ -21,8 +19,8 @@ from _cli import check, expect, run_all  # noqa: E402
 from _server import Server  # noqa: E402
 
 COMPLETIONS, CHAT, EMBEDDINGS = "/v1/completions", "/v1/chat/completions", "/v1/embeddings"
-SAME = {"object", "role", "type", "index"}  # members whose value is part of the form
-# the end may come with what was computed before the stream began, all in one event
+SAME = {"object", "role", "type", "index"}  # members whose value is part of the format
+# The end may come in the same event as tokens that were computed before the stream began.
 MERGED = ("finish_reason",)
 TEMPLATE = "{# <tool_call> arguments </think> #}{{ tools }}{% for m in messages %}{{ m.content }}{% endfor %}"
 SCRIPTS = [["<call>", "<tool_call>{\"name\": \"get_weather\", ", "\"arguments\": {\"city\": ",
@@ -42,7 +40,7 @@ def _sample(name):
 
 
 def _transcript(name):
-    """Events of a recorded stream; its end is None."""
+    """Returns the events of a recorded stream, with None for its end."""
     with open(os.path.join(SAMPLES, "sse-transcripts", name + ".txt"), encoding="utf-8") as f:
         return [None if x.strip() == "[DONE]" else json.loads(x) for x in f if x.strip()]
 
@@ -52,8 +50,8 @@ def _kind(x):
 
 
 def _faults(sample, ours, where="", but=()):
-    """What SAMPLE has and OURS has not: a member, its type, an entry of a list. BUT: members
-    that differ on purpose."""
+    """Returns what SAMPLE has and OURS lacks: a member, its type, an entry of a list. BUT:
+    members that differ on purpose."""
     if _kind(sample) != _kind(ours):
         return [f"{where} is of type {_kind(ours)}, not {_kind(sample)}"]
     if isinstance(sample, dict):
@@ -87,7 +85,7 @@ def _ask(path, text=None, **fields):
 
 
 def _stream(text, **fields):
-    """Events of a chat; the end of the stream is None."""
+    """Returns the events of a chat, with None for the end of the stream."""
     fields = {"model": "small", "temperature": 0, "max_tokens": 9,
               "messages": [{"role": "user", "content": text}]} | fields
     return [None if x == "[DONE]" else json.loads(x) for x in server.events(CHAT, **fields)]
@@ -135,8 +133,8 @@ def events_of_a_stream():
 
 
 def streams_have_the_kinds_of_events_of_transcripts():
-    """For each event of a transcript ours has one with the same members; kinds are told apart by
-    what the delta has and by its end."""
+    """For each event of a transcript our stream has one with the same members. Kinds are
+    distinguished by the members of the delta and by the finish reason."""
     def kind(e):
         c = e["choices"][0]
         return next(iter(c["delta"]), "end" if c["finish_reason"] else "nothing")
@@ -149,7 +147,7 @@ def streams_have_the_kinds_of_events_of_transcripts():
         for e in theirs:
             if e:
                 seen.setdefault(kind(e), e)
-        # reasoning and words around a call are what that model said
+        # The reasoning and the text around a call are those of the recorded model.
         if name == "scenario2_tool_call_chunks":
             seen = {k: e for k, e in seen.items() if k in ("role", "tool_calls")}
         for k, sample in seen.items():
@@ -182,7 +180,7 @@ def requests_of_samples_are_taken_or_refused_by_name():
                                messages=[{"role": "user", "content": "x"}])
     expect((status, body["error"]["param"]), (404, _sample("error_envelope")["error"]["param"]),
            f"an unknown model: {body}")
-    # these are vLLM's: a name, and the status as a number
+    # These are vLLM's: a name, and the status as a number.
     _compare(_sample("error_envelope"), body, "an error", ("type", "code"))
 
 

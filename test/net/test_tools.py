@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""test_tools.py - calls of tools and reasoning in the answers of `gallop serve`: models that say
-what scripted.py has them say, of each family, streaming and whole. Standard library only;
-GALLOP_BIN names the program.
-"""
+"""test_tools.py - tool calls and reasoning in the answers of `gallop serve`: scripted models of
+each family (scripted.py), streaming and whole. Standard library only; GALLOP_BIN names the
+program."""
 import http.client
 import json
 import os
@@ -18,8 +17,8 @@ import scripted  # noqa: E402
 GALLOP = os.path.abspath(os.environ.get("GALLOP_BIN", "build/gallop"))
 faults, count = [], 0
 
-# The last message is written last, so that its text begins the script that is said.
-# As Qwen's do, it takes contents for text, whatever is beside them.
+# The last message comes last, so that its text begins the script. As Qwen's templates do, it takes
+# contents as text, whatever else the message has.
 HERMES = (
     "{# <tool_call> arguments </think> #}{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.content + '' }}"
     "{% for c in m.tool_calls %}[{{ c.function.arguments.city }}]{% endfor %}{% endfor %}")
@@ -89,7 +88,7 @@ class Server:
         return body
 
     def ask(self, text, stream=False, messages=None, **fields):
-        """Status and body: an object, or the list of a stream's events."""
+        """Returns the status and the body: an object, or the list of a stream's events."""
         body = {"messages": messages or [{"role": "user", "content": text}], "temperature": 0,
                 "stream": stream, **fields}
         link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
@@ -105,7 +104,7 @@ class Server:
 
 
 def joined(events):
-    """The message that a client makes of a stream, and its finish reason."""
+    """Returns the message that a client makes of a stream, and its finish reason."""
     message, reason = {"content": None, "reasoning": None, "tool_calls": []}, None
     for event in events:
         for choice in event["choices"]:
@@ -125,7 +124,7 @@ def joined(events):
 
 
 def says(server, what, text, content=None, calls=(), reasoning=None, reason=None, **fields):
-    """The answer to TEXT, whole and in a stream, has these parts."""
+    """Checks that the answer to TEXT, whole and in a stream, has these parts."""
     reason = reason or ("tool_calls" if calls else "stop")
     status, whole = server.ask(text, **fields)
     check(status == 200, what, whole)
@@ -151,7 +150,7 @@ def hermes(model):
     with Server(model) as s:
         check("read as hermes, reasoning as qwen3" in s.lines, "the choice is told", s.lines)
         call = [("get_weather", '{"city": "Paris"}')]
-        for _ in range(100):  # tokens that come faster than they are sent share an event
+        for _ in range(100):  # Tokens that are generated faster than they are sent share an event.
             message, events = says(s, "a call", "<call>", "Let me see.", call, tools=TOOLS)
             parts = [c["function"]["arguments"] for e in events for x in e["choices"]
                      for c in x["delta"].get("tool_calls", [])]
@@ -233,7 +232,7 @@ def families(model):
         message = s.ask("<think>\n")[1]["choices"][0]["message"]
         check(message.get("reasoning_content") == "Hm, well." and "reasoning" not in message,
               "another name", message)
-    # which vLLM wants for what is on by itself
+    # vLLM requires it for what is the default here.
     with Server(model, "--enable-auto-tool-choice") as s:
         says(s, "a call, with vLLM's option", "<call>", "Let me see.",
              [("get_weather", '{"city": "Paris"}')], tools=TOOLS)

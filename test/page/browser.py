@@ -21,7 +21,7 @@ class BrowserError(Exception):
 
 
 def find():
-    """The path of a browser, or None."""
+    """Returns the path of a browser, or None."""
     return next((path for path in map(shutil.which, BINARIES) if path), None)
 
 
@@ -93,7 +93,7 @@ class Browser:
 
 
 class Page:
-    """A tab with a storage of its own. What the browser complains of is in `complaints`,
+    """A tab with its own storage. Errors that the browser reports are in `complaints`, requested
     addresses in `asked`."""
 
     def __init__(self, browser, width=1200, height=800, context=None):
@@ -141,7 +141,7 @@ class Page:
         self.wait("document.readyState === 'complete'")
 
     def run(self, code):
-        """The value of the expression CODE; a promise is waited for."""
+        """Returns the value of the expression CODE. A promise is waited for."""
         answer = self.call("Runtime.evaluate", expression=code, returnByValue=True,
                            awaitPromise=True)
         if "exceptionDetails" in answer:
@@ -150,14 +150,14 @@ class Page:
         return answer["result"].get("value")
 
     def wait(self, code, seconds=WAIT_S):
-        """Waits until CODE is true; fails with what the page shows then."""
+        """Waits until CODE is true. Fails with what the page shows then."""
         end = time.monotonic() + seconds
         while True:
             try:
                 if self.run(f"Boolean({code})"):
                     return
             except BrowserError:
-                pass  # the page is being loaded
+                pass  # The page is loading.
             if time.monotonic() > end:
                 raise BrowserError(
                     f"not true within {seconds} s: {code}\npage: {self.run('document.body.innerText')}\n"
@@ -185,7 +185,7 @@ class Page:
         self.call("DOM.setFileInputFiles", nodeId=node, files=[str(path)])
 
     def accessible(self):
-        """(role, name) of everything that assistive technology is told of."""
+        """Returns (role, name) of everything in the accessibility tree."""
         nodes = self.call("Accessibility.getFullAXTree")["nodes"]
         return [(n["role"]["value"], n.get("name", {}).get("value", "")) for n in nodes
                 if not n.get("ignored")]

@@ -1,5 +1,4 @@
-"""scripted.py - a server whose answers the tests write: chat completions piece by piece, models,
-metrics.
+"""scripted.py - a server with scripted answers: chat completions piece by piece, models, metrics.
 
 The page itself comes from a real `gallop serve`, byte for byte and with its headers.
 """
@@ -14,7 +13,7 @@ WAIT_S = 30
 
 
 class Refuse:
-    """A step: instead of a stream, an answer with this status."""
+    """A step: an answer with this status in place of a stream."""
 
     def __init__(self, status, message, **headers):
         self.status, self.message = status, message
@@ -40,8 +39,8 @@ CUT = object()  # a step: the connection ends here
 
 class Scripted(ThreadingHTTPServer):
     """`answers` maps the last message of a request to its steps: texts, events that are waited
-    for, seconds of a pause, and the above. `asked` has the bodies of the requests, `gone` is set
-    when a client left while it was being answered."""
+    for, seconds of a pause, and the classes above. `asked` has the bodies of the requests.
+    `gone` is set when a client disconnected while it was answered."""
     daemon_threads = True
     request_queue_size = 64
 
@@ -55,7 +54,7 @@ class Scripted(ThreadingHTTPServer):
         self.answers, self.asked, self.key, self.replaced = {}, [], None, {}
         self.gone = threading.Event()
         self.metrics = lambda: ""
-        self.context_length = None  # of the models, if they tell one
+        self.context_length = None  # the context length of the models, if they have one
         self.n_metrics = 0
 
     @property
@@ -63,7 +62,7 @@ class Scripted(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/"
 
     def handle_error(self, request, client_address):
-        pass  # clients may leave at any time
+        pass  # Clients may disconnect at any time.
 
     def close(self):
         self.shutdown()
@@ -149,7 +148,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(f"data: {json.dumps(data)}\n\n".encode())
 
     def wait_for(self, event):
-        """Waits for the event, or until the client leaves."""
+        """Waits for the event, or until the client disconnects."""
         self.connection.settimeout(0.02)
         for _ in range(int(WAIT_S / 0.02)):
             if event.is_set():

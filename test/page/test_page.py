@@ -1,8 +1,8 @@
-"""test_page.py - the server's page in a headless Chromium: what a user does, sees, and is
-protected from.
+"""test_page.py - the server's page in a headless Chromium: what a user does and sees, and what the
+page protects from.
 
-The page comes from a real `gallop serve`; answers are scripted (scripted.py), but for the last
-test. GALLOP_PICTURES=FOLDER: the pictures of the documents are written there.
+The page comes from a real `gallop serve`. Answers are scripted (scripted.py), except in the last
+test. If GALLOP_PICTURES is set to a folder, the pictures of the documents are written there.
 """
 import gzip
 import json
@@ -40,7 +40,7 @@ HOSTILE = [
     "```html\n<img src=x onerror=window.harmed=1>\n```", "[a](/metrics)",
     "<link rel=stylesheet href=http://192.0.2.1/a.css>", "# <b onclick=window.harmed=1>h</b>",]
 
-# What of a message's body must not be there, as text; [] if nothing is.
+# Returns what must not be in a message's body, as text; [] if there is nothing.
 HARM = """(root => [...root.querySelectorAll('*')].flatMap(e => [
     ...(/^(A|B|BLOCKQUOTE|BR|BUTTON|CODE|DEL|DIV|EM|H[3-6]|HR|LI|OL|P|PRE|SPAN|STRONG|TABLE|TBODY|TD|TH|THEAD|TR|UL)$/
         .test(e.tagName) ? [] : ['element ' + e.tagName]),
@@ -50,7 +50,7 @@ HARM = """(root => [...root.querySelectorAll('*')].flatMap(e => [
     ...(e.getAttribute('href')?.startsWith('/') ? ['link within the server'] : []),
 ]))"""
 
-# Texts whose contrast with their ground is below 4.5.
+# Returns texts whose contrast with the background is below 4.5.
 FAINT = """(() => {
     const parts = c => c.match(/[\\d.]+/g).map(Number);
     const light = c => { const [r, g, b] = parts(c).map(x => (x /= 255) <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
@@ -64,15 +64,16 @@ FAINT = """(() => {
     }).filter(([, ratio]) => ratio < 4.5);
 })()"""
 
-# What is wider than a narrow screen: one word in every place of a text, lines of code, tables.
+# Everything that is wider than a narrow screen: a long word in every part of a text, lines of code,
+# tables.
 LONG = "w" * 200
 WIDE = [
     f"{LONG}\n\n- {LONG}\n\n> {LONG}\n\n# {LONG}\n\n**{LONG}** [{LONG}](http://a.b/) http://a.b/{LONG} `{LONG}`\n\n",
     f"```c\n{LONG}\n```\n\n    {LONG}\n\n",
     "|" + " wide |" * 30 + "\n|" + "--|" * 30 + f"\n\n| a | {LONG} |\n|--|--|\n"]
 
-# Elements of the conversation that the screen cuts, or their text, but for what is within a box
-# that scrolls.
+# Returns elements of the conversation that the screen cuts, or their text, except inside a box that
+# scrolls.
 CUT_OFF = """(() => {
     const range = document.createRange();
     const right = n => (n.nodeType === 3 ? (range.selectNodeContents(n), range) : n).getBoundingClientRect().right;
@@ -81,8 +82,8 @@ CUT_OFF = """(() => {
         .map(e => e.tagName);
 })()"""
 
-# Of each such box of the last answer, whether its right end can be reached, and the words of a
-# table's head are whole.
+# Returns for each such box of the last answer whether its right end can be reached, and whether the
+# words of a table's head are complete.
 BOXES = f"""(() => {{
     const range = document.createRange(), pieces = e => (range.selectNodeContents(e), range.getClientRects().length);
     return [...{ANSWER}.querySelectorAll('.code pre, .wide')].map(e => {{
@@ -122,8 +123,8 @@ gallop:roof_flops_per_second 1e11
 
 
 def metrics(n):
-    """After N seconds: 20 tokens, .75 s of MLPs that read 6 GB and compute 15 GFLOP, .25 s of
-    norms."""
+    """Returns the metrics after N seconds: 20 tokens, .75 s of MLPs that read 6 GB and compute
+    15 GFLOP, .25 s of norms."""
     return METRICS % (1000 + 20 * n, .75 * n, 6e9 * n, 15e9 * n, .25 * n)
 
 
@@ -143,7 +144,7 @@ def tearDownModule():
 class OnPage(unittest.TestCase):
     def setUp(self):
         scripted.reset()
-        self.expected = None  # a pattern of complaints that a test causes
+        self.expected = None  # a pattern of the errors that a test causes
         self.page = browser.Page(chromium)
         self.addCleanup(self.finish)
 
@@ -167,7 +168,7 @@ class OnPage(unittest.TestCase):
     def state(self, state):
         self.page.wait(f"{ANSWER}?.dataset.state === '{state}'")
 
-    # innerText is empty while the browser has not drawn the answer (content-visibility)
+    # innerText is empty while the browser has not drawn the answer (content-visibility).
     def text(self):
         return self.page.run(f"{ANSWER}.querySelector('.body').textContent.trim()")
 
@@ -273,7 +274,7 @@ class PageTest(OnPage):
             return [content, reasoning, state]; })""")
         self.assertEqual(got, ["yes", "hm", "length"])
 
-    # ---- what a model may not do ----
+    # ---- protection from model output ----
 
     def test_hostile_answers_do_no_harm(self):
         scripted.answers["hi"] = [part for text in HOSTILE
@@ -308,7 +309,7 @@ class PageTest(OnPage):
     # ---- formulas ----
 
     def formulas(self):
-        """What is drawn as a formula, as its TeX, and whether it stands by itself."""
+        """Returns the TeX of each formula, and whether it is a block."""
         return self.page.run(
             f"[...{ANSWER}.querySelectorAll('.body .katex')].map(e => "
             "[e.querySelector('annotation').textContent, Boolean(e.closest('.katex-display'))])")
@@ -333,12 +334,13 @@ class PageTest(OnPage):
         self.assertTrue(fonts and all(url.endswith(".woff2") for url in fonts), fonts)
         box = self.page.run(
             f"(b => [b.width, b.height])({ANSWER}.querySelector('.katex-display .mfrac').getBoundingClientRect())")
-        self.assertGreater(box[1], 20)  # a fraction is two lines high: the style sheet is there
+        self.assertGreater(box[1], 20)  # A fraction is two lines high if the style sheet is loaded.
 
     def test_arrows_of_vectors_have_their_width(self):
         scripted.answers["hi"] = ["$\\vec{v}$", End()]
         self.open()
-        self.expected = "inline style"  # KaTeX sets this one as an attribute; the page mends it
+        # KaTeX sets this one as an attribute, and the page corrects it.
+        self.expected = "inline style"
         self.ask("hi")
         self.state("done")
         self.page.wait(f"{ANSWER}.querySelector('.katex svg')")
@@ -392,7 +394,7 @@ class PageTest(OnPage):
             f"[...{ANSWER}.querySelectorAll('.body *')].filter(e => getComputedStyle(e).position === 'fixed').length"),
                          0)
         self.assertLess(self.page.run(f"{ANSWER}.scrollHeight"), 10000)
-        self.assertIn("$\\frac{$", self.text())  # what is wrong is shown as it was written
+        self.assertIn("$\\frac{$", self.text())  # Invalid formulas are shown as they were written.
         self.assertIn("$$\\unknown$$", self.text())
 
     def test_without_katex_formulas_stay_as_written(self):
@@ -609,7 +611,7 @@ class PageTest(OnPage):
             live.samples = [at(0, 0), at(2, 50), at(1000, 100)];
             return [live.rate('t', 0), live.rate('t', 1), live.rate('t', 2)].map(String); })"""), ["NaN", "NaN", "100"])
 
-    # ---- for everybody ----
+    # ---- accessibility ----
 
     def test_without_libraries_text_and_tables_remain(self):
         scripted.replaced["/page/libraries.js"] = b"export const libraries = [];"
@@ -650,7 +652,7 @@ class PageTest(OnPage):
             self.assertFalse(self.page.run("document.querySelector('#new').checkVisibility()"))
         self.page.run(
             """document.querySelectorAll('.body').forEach(e => { e.style.overflowWrap = 'normal'; })""")
-        self.assertIn("P", self.page.run(CUT_OFF))  # the check sees it
+        self.assertIn("P", self.page.run(CUT_OFF))  # The check detects it.
         self.page.run(
             """document.querySelectorAll('.wide').forEach(e => { e.style.overflowWrap = 'anywhere'; })""")
         self.assertIn(False, self.page.run(BOXES))
@@ -746,7 +748,7 @@ class PageTest(OnPage):
         self.assertIsNone(get("/", **{"Accept-Encoding": "gzip;q=0, br"})[1]["Content-Encoding"])
         self.assertEqual(get("/page/none.js")[0], 404)
         font = get("/page/library/fonts/KaTeX_Main-Regular.woff2", **{"Accept-Encoding": "gzip"})
-        if font[0] == 200:  # packed already
+        if font[0] == 200:  # already compressed
             self.assertEqual((font[1]["Content-Type"], font[1]["Content-Encoding"], font[2][:4]),
                              ("font/woff2", None, b"wOF2"))
 

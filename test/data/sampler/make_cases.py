@@ -59,7 +59,7 @@ def parameters(n):
 
 
 def reference(x, prompt, output, p, nudge=0.0):
-    """The chain in float64; NUDGE moves every cut a little."""
+    """Computes the chain in float64. NUDGE moves every cut slightly."""
     x = x.double()[None]
     ids = torch.tensor([prompt + output])
     if len(output) < p.get('min_new_tokens', 0):
@@ -92,7 +92,7 @@ while len(cases) < wanted:
     a, b, c = (reference(x.clone(), prompt, output, p, d) for d in (0, 1e-5, -1e-5))
     if a.keys() != b.keys() or a.keys() != c.keys() or any(0 < v < 1e-30 for v in a.values()):
         continue
-    # Equal logits at the cut of top_p: which of them stay is nobody's promise, only how many.
+    # The number of equal logits that top_p keeps is defined, but not which of them.
     v = x.tolist()
     kept, gone = {v[i] for i in a}, {v[i] for i in range(n) if i not in a}
     if 'top_p' in p and kept & gone:
