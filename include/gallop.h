@@ -194,6 +194,24 @@ struct gallop_sampling {
  * depend on company, chunks, cache or threads. */
 enum gallop_pooling { GALLOP_POOL_NONE, GALLOP_POOL_LAST, GALLOP_POOL_MEAN };
 
+/* What an answer must look like, named as in vLLM: at most one of json, regex, choice, grammar, json_object and
+ * structural_tag. The answer is generated token by token so that it is always the beginning of a valid text; it
+ * is cut only by max_new_tokens, the context or a stop string. docs/GENERATION.md says what is served. */
+struct gallop_structured_outputs {
+    const char *json;          /* a JSON schema */
+    const char *regex;         /* a regular expression that the whole answer matches */
+    const char *const *choice; /* [n_choice] texts, of which the answer is one */
+    size_t n_choice;
+    const char *grammar;        /* a grammar in GBNF or EBNF */
+    const char *structural_tag; /* as JSON */
+    int json_object;            /* 1: any JSON object */
+    int disable_any_whitespace; /* 1: of JSON, no white space between its tokens */
+    /* Of JSON: a regular expression of the white space between tokens, or NULL. */
+    const char *whitespace_pattern;
+    /* 1: keywords of a schema that are not served are left out. 0: they are errors. */
+    int ignore_unsupported;
+};
+
 struct gallop_request {
     const char *text;   /* the prompt as text (UTF-8), or NULL and ids */
     size_t text_len;    /* SIZE_MAX: up to the terminating zero */
@@ -217,6 +235,7 @@ struct gallop_request {
         *cache_salt;   /* rows are shared among requests with the same one only [with those that have none] */
     double deadline_s; /* from submission on; the request then ends where it is [0: none] */
     void *user;        /* comes back in events */
+    struct gallop_structured_outputs structured_outputs;
 };
 
 GALLOP_API void gallop_request_init(struct gallop_request *r);

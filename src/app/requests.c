@@ -18,6 +18,7 @@
 #include "base/json_pull.h"
 #include "base/mem.h"
 #include "engine/seq.h"
+#include "engine/structured.h"
 
 enum { POLL_MS = 100 };
 
@@ -84,6 +85,7 @@ static struct request *requests_add(struct requests *r, struct err *e)
     buf_init(&q->origin, MEM_APP);
     arena_init(&q->arena, MEM_APP);
     q->sampling = r->sampling;
+    q->structured = r->structured;
     q->n = 1;
     q->prompt_logprobs = -1;
     q->index = r->n++;
@@ -392,6 +394,28 @@ static int read_place(struct request *q, json_t *o, struct err *e)
     return rc;
 }
 
+/* What the answer must look like: that of the line, if it says so. */
+static int read_structured(struct request *q, json_t *o, struct err *e)
+{
+    struct gallop_structured_outputs own = {0};
+    const char *key;
+    json_t *v;
+    void *next;
+    int rc = 0;
+
+    json_object_foreach_safe(o, next, key, v)
+    {
+        if (!structured_is_field(key))
+            continue;
+        if (rc == 0)
+            rc = structured_set_json(&own, key, v, &q->arena, e);
+        json_object_del(o, key);
+    }
+    if (structured_is_given(&own))
+        q->structured = own;
+    return rc;
+}
+
 static enum request_form form_of(const char *url)
 {
     return strcmp(url, "/v1/chat/completions") == 0 ? REQUEST_OPENAI_CHAT
@@ -514,7 +538,8 @@ static int read_body(struct requests *r, struct request *q, json_t *body, struct
 {
     int rc = requests_read_prompt(r, q, body, e);
 
-    if (rc == 0 && (rc = read_answers(q, body, e)) == 0 && (rc = rename_fields(body, e)) == 0)
+    if (rc == 0 && (rc = read_answers(q, body, e)) == 0 && (rc = rename_fields(body, e)) == 0 &&
+        (rc = read_structured(q, body, e)) == 0)
         rc = read_place(q, body, e);
     return rc;
 }

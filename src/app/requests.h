@@ -52,8 +52,9 @@ struct request {
     size_t n_tools;
     struct arena arena; /* lists of the sampling */
     struct sampling sampling;
-    size_t n;            /* answers, which draw with seed, seed + 1, ... */
-    int prompt_logprobs; /* -1: none */
+    struct gallop_structured_outputs structured; /* its texts are in an arena */
+    size_t n;                                    /* answers, which draw with seed, seed + 1, ... */
+    int prompt_logprobs;                         /* -1: none */
     int priority;
     const char *user, *salt; /* in the arena; NULL: not given */
     struct err fault;        /* refused or failed */
@@ -72,14 +73,15 @@ struct request {
 
 struct requests {
     /* Set by the caller, who lends what is pointed to. */
-    struct checkpoint *model;          /* for the template */
-    const char *template_file;         /* instead of the model's own template; NULL: none */
-    const char *system;                /* message in front of a prompt; NULL: none */
-    bool wrap;                         /* prompts are wrapped in the template */
-    bool plain_user_text;              /* --user-text plain */
-    struct sampling sampling;          /* what a request has that says nothing else */
-    const volatile sig_atomic_t *stop; /* not 0: waiting for a line ends */
-    struct resume *resume;             /* requests that have their result are left out; NULL: none have */
+    struct checkpoint *model;                    /* for the template */
+    const char *template_file;                   /* instead of the model's own template; NULL: none */
+    const char *system;                          /* message in front of a prompt; NULL: none */
+    bool wrap;                                   /* prompts are wrapped in the template */
+    bool plain_user_text;                        /* --user-text plain */
+    struct sampling sampling;                    /* what a request has that says nothing else */
+    struct gallop_structured_outputs structured; /* likewise, and what it points to is lent */
+    const volatile sig_atomic_t *stop;           /* not 0: waiting for a line ends */
+    struct resume *resume; /* requests that have their result are left out; NULL: none have */
 
     size_t n_skipped;               /* that were left out */
     struct request *first, *last;   /* in input order; what is answered is taken out */

@@ -19,8 +19,8 @@ struct verb {
 extern const struct verb verb_run, verb_chat, verb_serve, verb_pack, verb_quantize, verb_calibrate,
     verb_inspect, verb_tokenize;
 /* Of the laboratory, src/lab. */
-extern const struct verb verb_logits, verb_ppl, verb_render, verb_sample, verb_synth, verb_bench,
-    verb_simulate;
+extern const struct verb verb_logits, verb_ppl, verb_render, verb_sample, verb_grammar, verb_synth,
+    verb_bench, verb_simulate;
 
 /* The verbs in the order of `gallop --help`: an entry without a verb is a heading over those that follow. */
 struct verb_entry {

@@ -22,6 +22,7 @@
 #include "app/requests.h"
 #include "app/resume.h"
 #include "app/save.h"
+#include "app/structured_options.h"
 #include "app/verb.h"
 #include "base/arena.h"
 #include "base/buf.h"
@@ -39,6 +40,7 @@ struct run_options {
     struct load load;
     struct options_sampling sampling;
     struct options_output out;
+    struct structured_options structured;
     const char *prompt, *system, *chat_template, *file, *ids, *batch, *output;
     bool chat, plain_user_text, resume, no_special, keep_special;
 };
@@ -206,6 +208,7 @@ static void submit(struct run_prompts *r, struct request *q)
     ask.key = q->user;
     ask.cache_salt = q->salt;
     ask.n = (int64_t)q->n;
+    ask.structured_outputs = q->structured;
     ask.prompt_logprobs = r->json ? q->prompt_logprobs : -1; /* only there they are seen */
     if (!q->fault.code && open_answers(r, q) == 0) {
         limit(r, q);
@@ -721,6 +724,8 @@ static int prepare(struct run_prompts *r, struct run_options *o, struct err *e)
     if ((rc = options_sampling_finish(&o->sampling, &r->arena, e)) != 0 ||
         (o->system && (rc = err_utf8(e, "--system", o->system, strlen(o->system))) != 0))
         return rc;
+    if ((rc = structured_options_read(&o->structured, &r->in.structured, &r->arena, e)) != 0)
+        return rc;
     r->in.sampling = o->sampling.s;
     r->in.wrap = wants_chat(o);
     r->in.plain_user_text = o->plain_user_text;
@@ -796,7 +801,8 @@ const struct verb verb_run = {
         "byte), or --ids. It has to be UTF-8.\n"
         "--batch computes many requests together: `prompt`, `ids` or `messages` (for the chat template, "
         "with `tools` and `documents`) and any sampling field, with underscores or as OpenAI calls it "
-        "(max_tokens, max_completion_tokens, min_tokens, top_logprobs), with `allowed_token_ids`. `n` asks for "
+        "(max_tokens, max_completion_tokens, min_tokens, top_logprobs), with `allowed_token_ids`; "
+        "`response_format` and `structured_outputs` say what the answer must look like. `n` asks for "
         "up to 128 answers to a line, which draw with its seed, the seed + 1, ...; with --json all of them are "
         "in `choices`, each with its `index`, and the first also where a single one is; without it a line "
         "INDEX.NUMBER stands in front of each. `prompt_logprobs` gives the log-probability of each token of "
@@ -811,6 +817,7 @@ const struct verb verb_run = {
     .options = (const struct opt_part[]){OPT_PART(struct run_options, load, options_model),
                                          OPT_OWN(struct run_options, rows),
                                          OPT_PART(struct run_options, sampling, options_sampling),
+                                         OPT_PART(struct run_options, structured, structured_rows),
                                          OPT_PART(struct run_options, load, options_source),
                                          OPT_PART(struct run_options, load, options_engine),
                                          OPT_PART(struct run_options, load, options_scheduling),

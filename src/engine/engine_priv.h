@@ -6,11 +6,13 @@
 #ifndef GALLOP_ENGINE_ENGINE_PRIV_H
 #define GALLOP_ENGINE_ENGINE_PRIV_H
 
+#include "engine/constraints.h"
 #include "engine/engine.h"
 #include "engine/llm.h"
 #include "engine/step.h"
 
 struct llm *engine_llm(struct gallop *g);
+const struct constraints *engine_constraints(const struct gallop *g);
 struct step *engine_loop(struct gallop *g); /* tests put another executor in the model's place */
 const struct step *engine_scheduling(const struct gallop *g);
 

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/mem.h"
+#include "engine/constraints.h"
 #include "engine/engine_priv.h"
 #include "engine/find_model.h"
 #include "engine/public_sampling.h"
@@ -25,6 +26,7 @@ struct gallop {
     struct llm llm;
     struct executor executor;
     struct step step;
+    struct constraints constraints;
     struct engine_info info;
     struct sampling config; /* generation_config.json, with the end tokens of config.json */
     struct arena config_arena;
@@ -318,6 +320,7 @@ int engine_open(struct gallop **out, const struct gallop_options *o, struct chec
         gallop_close(g);
         return rc;
     }
+    constraints_open(&g->constraints, g->llm.tok);
     fill_info(g);
     *out = g;
     return 0;
@@ -338,6 +341,7 @@ void gallop_close(struct gallop *g)
     seq_free(g->finished);
     seq_free_list(atomic_load(&g->inbox));
     step_close(&g->step);
+    constraints_close(&g->constraints);
     llm_close(&g->llm);
     arena_fini(&g->config_arena);
     pthread_cond_destroy(&g->submitted);
@@ -348,6 +352,11 @@ void gallop_close(struct gallop *g)
 struct llm *engine_llm(struct gallop *g)
 {
     return &g->llm;
+}
+
+const struct constraints *engine_constraints(const struct gallop *g)
+{
+    return &g->constraints;
 }
 
 struct step *engine_loop(struct gallop *g)
@@ -396,8 +405,57 @@ static int skip_padding(const struct gallop_request *r, size_t *first, struct er
     return 0;
 }
 
+/* The choices of O as a JSON array. */
+static int write_choices(const struct gallop_structured_outputs *o, struct buf *out, struct err *e)
+{
+    buf_json_begin(out, '[');
+    for (size_t i = 0; i < o->n_choice; i++)
+        buf_json_str(out, o->choice[i], strlen(o->choice[i]));
+    buf_json_end(out, ']');
+    return out->oom ? err_nomem(e, "a request") : 0;
+}
+
+/* The constraint that R asks for, in SR. */
+static int read_constraint(struct gallop *g, const struct gallop_request *r, struct seq_request *sr,
+                           struct err *e)
+{
+    const struct gallop_structured_outputs *o = &r->structured_outputs;
+    struct buf choices = {.tag = MEM_ENGINE};
+    const struct {
+        bool is_given;
+        enum constraint_kind kind;
+        const char *text;
+    } way[] = {
+        {o->json, CONSTRAINT_JSON_SCHEMA, o->json},   {o->regex, CONSTRAINT_REGEX, o->regex},
+        {o->choice, CONSTRAINT_CHOICE, NULL},         {o->grammar, CONSTRAINT_GRAMMAR, o->grammar},
+        {o->json_object, CONSTRAINT_JSON_OBJECT, ""}, {o->structural_tag, CONSTRAINT_TAG, o->structural_tag}};
+    struct constraint_source source = {.is_lax = o->ignore_unsupported != 0,
+                                       .is_compact = o->disable_any_whitespace != 0,
+                                       .whitespace = o->whitespace_pattern};
+    int n = 0, rc = 0;
+
+    for (size_t i = 0; i < sizeof(way) / sizeof(way[0]); i++)
+        if (way[i].is_given) {
+            source.kind = way[i].kind;
+            source.text = way[i].text;
+            n++;
+        }
+    if (n == 0)
+        return 0;
+    if (n > 1 || r->pooling)
+        return err_about(e, ERR_INPUT, "structured_outputs",
+                         n > 1 ? "found %d constraints, expected one" : "an embedding is not constrained", n);
+    if (source.kind == CONSTRAINT_CHOICE && (rc = write_choices(o, &choices, e)) == 0)
+        source.text = choices.data;
+    source.n = rc ? 0 : strlen(source.text);
+    sr->constraints = &g->constraints;
+    rc = rc ? rc : constraints_get(&g->constraints, &source, &sr->constraint, NULL, e);
+    buf_fini(&choices);
+    return rc ? err_subject(e, "structured_outputs") : 0;
+}
+
 /* All answers to a request. */
-static int new_answers(const struct gallop *g, const struct gallop_request *r, struct seq_request *sr,
+static int new_answers(struct gallop *g, const struct gallop_request *r, struct seq_request *sr,
                        struct seq **out, struct err *e)
 {
     uint8_t salt[DIGEST_BYTES]; /* of which the prefix cache takes 16 */
@@ -430,6 +488,7 @@ static int new_answers(const struct gallop *g, const struct gallop_request *r, s
     if (!(r->deadline_s >= 0))
         return err_about(e, ERR_INPUT, "deadline_s", "found %g, expected 0 or more", r->deadline_s);
     sr->prompt_logprobs = (int)r->prompt_logprobs;
+    rc = rc ? rc : read_constraint(g, r, sr, e);
     return rc ? rc
               : seq_new(out, sr, r->n ? (size_t)r->n : 1, g->llm.tok, g->llm.model.info.vocab, g->llm.max_len,
                         e);

@@ -140,7 +140,7 @@ static bool may_begin(const struct seq_common *c, int32_t id)
 
 static bool forbids(const struct seq_common *c)
 {
-    return c->allowed || c->n_bad || c->sampling.min_new_tokens > 0;
+    return c->allowed || c->n_bad || c->constraint || c->sampling.min_new_tokens > 0;
 }
 
 /* Refuses a request that forbids every token from the start. One that forbids them all later is ended by the
@@ -190,6 +190,8 @@ static void let_go(struct seq_common *c)
 {
     if (atomic_fetch_sub(&c->n_users, 1) != 1)
         return;
+    if (c->constraint)
+        constraints_put(c->constraints, c->constraint);
     arena_fini(&c->arena);
     mem_free(c);
 }
@@ -202,9 +204,14 @@ static int new_common(struct seq_common **out, const struct seq_request *r, cons
     int rc;
 
     *out = NULL;
-    if (!c)
+    if (!c) {
+        if (r->constraint)
+            constraints_put(r->constraints, r->constraint);
         return err_nomem(e, "a request");
+    }
     atomic_init(&c->n_users, 1);
+    c->constraints = r->constraints;
+    c->constraint = r->constraint;
     arena_init(&c->arena, MEM_ENGINE);
     c->tok = tok;
     c->n_vocab = n_vocab;
@@ -259,6 +266,8 @@ int seq_new(struct seq **out, const struct seq_request *r, size_t n, const struc
     int rc = check_ids(r, n_vocab, max_len, e);
 
     *out = NULL;
+    if (rc && r->constraint)
+        constraints_put(r->constraints, r->constraint);
     if (rc || (rc = new_common(&c, r, tok, n_vocab, max_len, e)) != 0)
         return rc;
     for (unsigned choice = 0; choice < n && rc == 0; choice++) {
@@ -277,6 +286,18 @@ int seq_new(struct seq **out, const struct seq_request *r, size_t n, const struc
 }
 
 /* ---- running ---- */
+
+/* Makes the state of a constrained answer. */
+static int fill_constraint(struct seq *s)
+{
+    const struct seq_common *c = s->common;
+    size_t words = constraints_mask_words(c->constraints), of_logits = (c->n_vocab + 31) / 32;
+
+    s->mask = arena_zalloc(&s->arena, words > of_logits ? words : of_logits, sizeof(*s->mask));
+    s->history.allowed = s->mask;
+    return s->mask ? constraint_run_open(&s->run, constraints_of(c->constraint), c->stop.limit, NULL)
+                   : ERR_NOMEM;
+}
 
 static int fill(struct seq *s)
 {
@@ -302,6 +323,8 @@ static int fill(struct seq *s)
         return ERR_NOMEM;
     sample_history_begin(&s->history, &s->sampling, token, s->n_prompt);
     s->history.allowed = c->allowed;
+    if (c->constraint && fill_constraint(s) != 0)
+        return ERR_NOMEM;
     s->history.output = token + s->n_prompt;
     s->history.bad = c->bad;
     s->history.n_bad = c->n_bad;
@@ -315,6 +338,7 @@ static void empty(struct seq *s)
     s->detok = NULL;
     buf_fini(&s->piece);
     buf_fini(&s->text);
+    constraint_run_close(&s->run);
     arena_fini(&s->arena);
 }
 

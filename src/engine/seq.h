@@ -24,6 +24,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "engine/constraints.h"
 #include "engine/sample.h"
 #include "engine/sampling.h"
 #include "engine/schedule/heap.h"
@@ -48,10 +49,12 @@ struct seq_common {
     uint32_t *allowed;       /* one bit per token that may be chosen; NULL: all tokens may */
     struct sample_word *bad; /* [n_bad] */
     size_t n_bad;
-    struct stop stop;         /* the state that each answer starts with */
-    const struct tok *tok;    /* borrowed; NULL: the model has no tokenizer */
-    bool skip_special;        /* leave special tokens out of texts */
-    size_t n_vocab, n_hidden; /* n_hidden: floats of a hidden state, for pooling */
+    struct constraints *constraints;      /* where CONSTRAINT is given back */
+    struct constraints_entry *constraint; /* what answers must look like; NULL: anything */
+    struct stop stop;                     /* the state that each answer starts with */
+    const struct tok *tok;                /* borrowed; NULL: the model has no tokenizer */
+    bool skip_special;                    /* leave special tokens out of texts */
+    size_t n_vocab, n_hidden;             /* n_hidden: floats of a hidden state, for pooling */
 };
 
 struct seq {
@@ -85,6 +88,8 @@ struct seq {
     size_t slot;                 /* while SEQ_RUNNING */
     enum seq_state state;
     struct sample_history history;
+    struct constraint_run run; /* of a constrained answer */
+    uint32_t *mask;            /* [words] one bit per token that may come next; NULL: not constrained */
     struct stop stop;
     struct tok_stream *detok; /* NULL: no tokenizer, tokens only */
     struct buf piece;         /* scratch between detokenizer and stop strings */
@@ -127,6 +132,9 @@ struct seq_request {
     double limit_s;      /* 0: no deadline */
     const uint8_t *salt; /* [16] or NULL */
     void *user;
+    struct constraints *constraints;
+    /* NULL: none. seq_new() takes it over, also where it fails. */
+    struct constraints_entry *constraint;
 };
 
 /* Validates the request against the vocabulary and MAX_LEN positions, and makes its N answers: the first,

@@ -32,11 +32,12 @@ static int alloc_arrays(struct step *g, struct err *e)
     g->picked = mem_zalloc(n, sizeof(struct seq *), MEM_ENGINE);
     g->want = mem_zalloc(n, sizeof(*g->want), MEM_ENGINE);
     g->rows = mem_zalloc(n, sizeof(*g->rows), MEM_ENGINE);
+    g->masked = mem_zalloc(n, sizeof(struct seq *), MEM_ENGINE);
     g->row = mem_zalloc(n_rows, sizeof(*g->row), MEM_ENGINE);
     g->top = mem_zalloc(n_rows * SAMPLING_MAX_LOGPROBS, sizeof(*g->top), MEM_ENGINE);
     g->event = mem_zalloc(g->cap_events, sizeof(*g->event), MEM_ENGINE);
     if (!g->of_id || !g->running || !g->reading || !g->free_slot || !g->sched || !g->pick || !g->picked ||
-        !g->want || !g->rows || !g->row || !g->top || !g->event)
+        !g->want || !g->rows || !g->masked || !g->row || !g->top || !g->event)
         return err_nomem(e, "the engine's step");
     while (g->n_free < n) { /* slot 0 is taken first */
         g->free_slot[g->n_free] = (uint32_t)(n - 1 - g->n_free);
@@ -102,6 +103,7 @@ void step_close(struct step *g)
     mem_free((void *)g->picked);
     mem_free(g->want);
     mem_free(g->rows);
+    mem_free((void *)g->masked);
     mem_free(g->row);
     mem_free(g->top);
     mem_free(g->event);
@@ -700,6 +702,70 @@ static void fill_rows(struct step *g, size_t n)
     }
 }
 
+/* Computes which tokens S may choose next. */
+static void make_mask(struct seq *s)
+{
+    const struct sampling *p = &s->sampling;
+    const struct seq_common *c = s->common;
+    struct err e = {0};
+
+    if (constraint_run_mask(&s->run, s->mask, &e) == 0 && e.code)
+        fault(s, e.code, e.msg);
+    for (size_t i = 0; i < p->n_eos && !p->ignore_eos && constraint_run_may_end(&s->run); i++)
+        s->mask[p->eos[i] / 32] |= UINT32_C(1) << p->eos[i] % 32;
+    for (size_t i = 0; i < p->n_stop_token && constraint_run_may_end(&s->run); i++)
+        s->mask[p->stop_token[i] / 32] |= UINT32_C(1) << p->stop_token[i] % 32;
+    for (size_t i = 0; c->allowed && i < (c->n_vocab + 31) / 32; i++)
+        s->mask[i] &= c->allowed[i];
+}
+
+/* Answers under one constraint share what it learns and are handled by one thread. */
+static void mask_share(void *ctx, int thread, int n_threads)
+{
+    struct step *g = ctx;
+    size_t group = 0;
+
+    for (size_t i = 0; i < g->n_masked; i++) {
+        group += i > 0 && g->masked[i]->run.c != g->masked[i - 1]->run.c;
+        if (group % (size_t)n_threads == (size_t)thread)
+            make_mask(g->masked[i]);
+    }
+}
+
+/* The same as a task of the pool. The step has not begun to compute, and new rows of a constraint need memory:
+ * the pool's guard against allocations is lifted. */
+static void mask_task(void *ctx, int thread, int n_threads)
+{
+    bool is_guarded = mem_guarded(); /* the caller's own share is not */
+
+    if (is_guarded)
+        mem_guard_down();
+    mask_share(ctx, thread, n_threads);
+    if (is_guarded)
+        mem_guard_up();
+}
+
+/* Computes the masks of the constrained answers among the N of the plan that choose a token in this step. */
+static void make_masks(struct step *g, size_t n)
+{
+    g->n_masked = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct seq *s = g->picked[i];
+        size_t at = g->n_masked;
+
+        if (!s->mask || g->rows[i].pos + g->rows[i].n < s->n_known)
+            continue;
+        for (; at > 0 && (uintptr_t)g->masked[at - 1]->run.c > (uintptr_t)s->run.c; at--)
+            g->masked[at] = g->masked[at - 1];
+        g->masked[at] = s;
+        g->n_masked++;
+    }
+    if (g->x->pool && g->n_masked > 1)
+        pool_run(g->x->pool, mask_task, g);
+    else if (g->n_masked)
+        mask_share(g, 0, 1);
+}
+
 /* Lists the rows of the step that need logits or a hidden state, each with its sequence and the position of
  * the token that it predicts. */
 static void fill_choices(struct step *g, size_t n)
@@ -803,6 +869,7 @@ static void step_compute(struct step *g, size_t n)
     double start = g->x->clock_s(g->x->ctx);
 
     fill_rows(g, n);
+    make_masks(g, n);
     mem_guard_up();
     g->x->run(g->x->ctx, g->rows, n);
     fill_choices(g, n);
@@ -825,6 +892,19 @@ static void emit_token(struct step *g, enum step_event_type type, const struct s
     ev->rank = r->result.rank;
     ev->top = r->result.top;
     ev->n_top = r->result.n_top;
+}
+
+/* Takes token ID into account for what S may choose next. True: the answer is complete, and nothing can
+ * follow. */
+static bool follow_constraint(struct seq *s, int32_t id)
+{
+    if (!s->mask)
+        return false;
+    if (!constraint_run_add(&s->run, id)) {
+        fault(s, ERR_NOSPACE, "the constraint on the answer has reached its limit of memory or work");
+        return false;
+    }
+    return constraint_run_is_over(&s->run);
 }
 
 /* Appends the token that R chose to S, applies the stop rules and emits the events. */
@@ -852,6 +932,8 @@ static void deliver(struct step *g, struct seq *s, const struct step_row *r)
             why = STOP_STRING;
         emit_text(g, s, 0);
     }
+    if ((why == STOP_NONE || why == STOP_LENGTH) && follow_constraint(s, id))
+        why = s->stop.why = STOP_EOS;
     if (why != STOP_NONE || s->fault.code)
         end(g, s);
 }
@@ -878,7 +960,9 @@ static void take_row(struct step *g, const struct step_row *r)
 
     if (s->state != SEQ_RUNNING) /* an earlier row of this step failed */
         return;
-    if (r->code) {
+    if (s->fault.code) { /* there is no mask for its next token */
+        end(g, s);
+    } else if (r->code) {
         s->forbids_all = r->code == ERR_NOSPACE && seq_forbids(s);
         fault(s, r->code,
               s->forbids_all ? "no token can be chosen: the request forbids every one from here on"

@@ -83,12 +83,14 @@ struct step {
     size_t n_reading;
     uint32_t *free_slot; /* [max_seqs] stack */
     size_t n_free;
-    struct seq *done, **last_done;  /* ended; their FINISHED is not emitted yet */
-    struct sched_seq *sched;        /* [max_seqs] */
-    struct sched_pick *pick;        /* [max_seqs] */
-    struct seq **picked;            /* [max_seqs] */
-    struct executor_want *want;     /* [max_seqs] */
-    struct executor_rows *rows;     /* [max_seqs] */
+    struct seq *done, **last_done; /* ended; their FINISHED is not emitted yet */
+    struct sched_seq *sched;       /* [max_seqs] */
+    struct sched_pick *pick;       /* [max_seqs] */
+    struct seq **picked;           /* [max_seqs] */
+    struct executor_want *want;    /* [max_seqs] */
+    struct executor_rows *rows;    /* [max_seqs] */
+    struct seq **masked;           /* [max_seqs] whose next token is constrained, by constraint */
+    size_t n_masked;
     struct step_row *row;           /* [rows of a step, at most max_wanted] */
     struct sample_top *top;         /* [rows of a step, SAMPLING_MAX_LOGPROBS] of the last step */
     struct sample_scratch *sampler; /* [n_samplers] one per thread */

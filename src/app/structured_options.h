@@ -1,0 +1,23 @@
+/* structured_options.h - options for what an answer must look like: --json-schema, --regex, --grammar, --choice. */
+#ifndef GALLOP_APP_STRUCTURED_OPTIONS_H
+#define GALLOP_APP_STRUCTURED_OPTIONS_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/opt.h"
+#include "gallop.h"
+
+/* Texts are those of the command line. */
+struct structured_options {
+    const char *schema, *grammar; /* files */
+    const char *regex, *choice;
+};
+
+extern const struct opt_row structured_rows[];
+
+/* Sets *S, whose texts are allocated in A, from O: reads files, and splits the choices. ERR_USAGE: more than one
+ * of the options is given. */
+int structured_options_read(const struct structured_options *o, struct gallop_structured_outputs *s,
+                            struct arena *a, struct err *e);
+
+#endif

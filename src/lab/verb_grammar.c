@@ -1,0 +1,269 @@
+/* verb_grammar.c - `gallop grammar`: compiles a constraint, and says what it accepts and what its masks cost. */
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/input.h"
+#include "app/load.h"
+#include "app/options.h"
+#include "app/print.h"
+#include "app/verb.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/json_pull.h"
+#include "base/mem.h"
+#include "base/opt.h"
+#include "ckpt/checkpoint.h"
+#include "text/grammar/constraint.h"
+#include "text/tok/tok.h"
+
+struct grammar_options {
+    struct load load;
+    struct options_output out;
+    const char *schema, *regex, *grammar, *tag, *check;
+    bool lax, compact;
+};
+
+#define INTO(member) OPT_INTO(struct grammar_options, member)
+
+static const struct opt_row rows[] = {
+    {"json-schema", 0, OPT_STRING, "F", EVERYDAY, .help = "a file with a JSON schema", INTO(schema)},
+    {"regex", 0, OPT_STRING, "R", EVERYDAY, .help = "a regular expression that the whole text matches",
+     INTO(regex)},
+    {"grammar", 0, OPT_STRING, "F", EVERYDAY, .help = "a file with a grammar in GBNF or EBNF", INTO(grammar)},
+    {"structural-tag", 0, OPT_STRING, "F", EVERYDAY, .help = "a file with a structural tag", INTO(tag)},
+    {"check", 0, OPT_STRING, "F.jsonl", EVERYDAY,
+     .help =
+         "texts to check, one on each line: JSON for --json-schema and --structural-tag, else a JSON string",
+     INTO(check)},
+    {"lax", 0, OPT_FLAG, NULL, EVERYDAY, .help = "leave out keywords of a schema that are not served",
+     INTO(lax)},
+    {"compact", 0, OPT_FLAG, NULL, EVERYDAY, .help = "no white space between the tokens of JSON",
+     INTO(compact)},
+    {0}};
+
+/* What was found out. */
+struct grammar_job {
+    const struct grammar_options *o;
+    struct tok *tok;
+    struct constraint_vocabulary *vocabulary;
+    struct constraint *constraint;
+    struct constraint_fault fault;
+    struct err error; /* of the constraint */
+    uint64_t compile_ns;
+    uint32_t *mask;
+    double *mask_us; /* [n_masks] */
+    size_t n_masks, cap_masks;
+    json_t *accepts;
+    struct err *e;
+};
+
+/* The constraint of the options; its text goes to TEXT. */
+static int read_constraint(const struct grammar_options *o, struct constraint_source *s, struct buf *text,
+                           struct err *e)
+{
+    const struct {
+        const char *value;
+        enum constraint_kind kind;
+    } way[] = {{o->schema, CONSTRAINT_JSON_SCHEMA},
+               {o->regex, CONSTRAINT_REGEX},
+               {o->grammar, CONSTRAINT_GRAMMAR},
+               {o->tag, CONSTRAINT_TAG}};
+    const char *value = NULL;
+    int n = 0, rc = 0;
+
+    *s = (struct constraint_source){.is_lax = o->lax, .is_compact = o->compact};
+    for (size_t i = 0; i < sizeof(way) / sizeof(way[0]); i++)
+        if (way[i].value) {
+            n++;
+            value = way[i].value;
+            s->kind = way[i].kind;
+        }
+    if (n != 1)
+        return err_set(e, ERR_USAGE,
+                       "found %d of --json-schema, --regex, --grammar and --structural-tag, expected one", n);
+    if (s->kind == CONSTRAINT_REGEX)
+        buf_str(text, value);
+    else
+        rc = input_text(value, text, e);
+    s->text = text->data ? text->data : "";
+    s->n = text->len;
+    return rc ? rc : text->oom ? err_nomem(e, "a constraint") : 0;
+}
+
+static int compile(struct grammar_job *j, const struct constraint_source *s)
+{
+    uint64_t begin = clock_ns();
+    struct constraint_run run;
+    int rc = constraint_new(&j->constraint, s, j->vocabulary, &j->fault, &j->error);
+
+    if (rc == 0 && (rc = constraint_run_open(&run, j->constraint, 1, &j->error)) == 0) {
+        if (constraint_run_mask(&run, j->mask, &j->error) == 0)
+            rc = j->error.code;
+        constraint_run_close(&run);
+    }
+    j->compile_ns = clock_ns() - begin;
+    if (rc) {
+        constraint_free(j->constraint);
+        j->constraint = NULL;
+    }
+    return rc == ERR_NOMEM ? err_set(j->e, rc, "%s", j->error.msg) : 0;
+}
+
+/* Computes the mask before each token of TEXT, as far as the constraint allows them, and notes the times. */
+static int measure(struct grammar_job *j, const char *text, size_t n)
+{
+    struct tok_ids ids = {0};
+    struct constraint_run run = {0};
+    int rc = tok_encode(j->tok, text, n, TOK_PLAIN, &ids, j->e);
+
+    rc = rc ? rc : constraint_run_open(&run, j->constraint, ids.n, j->e);
+    for (size_t i = 0; i < ids.n && rc == 0; i++) {
+        uint64_t begin = clock_ns();
+        struct err ignored;
+
+        constraint_run_mask(&run, j->mask, &ignored);
+        if (!mem_grow((void **)&j->mask_us, &j->cap_masks, j->n_masks + 1, sizeof(*j->mask_us), MEM_APP))
+            rc = err_nomem(j->e, "the times of masks");
+        else
+            j->mask_us[j->n_masks++] = (double)(clock_ns() - begin) / 1e3;
+        if (!constraint_run_add(&run, ids.id[i]))
+            break;
+    }
+    constraint_run_close(&run);
+    tok_ids_fini(&ids);
+    return rc;
+}
+
+static int check_line(struct grammar_job *j, const struct constraint_source *s, const char *line, size_t n,
+                      const char *what)
+{
+    bool is_json = s->kind == CONSTRAINT_JSON_SCHEMA || s->kind == CONSTRAINT_TAG;
+    json_t *value = NULL;
+    int rc = is_json ? 0 : json_pull_load(&value, line, n, what, j->e);
+
+    if (rc == 0 && !is_json) {
+        if (!json_is_string(value))
+            rc = err_set(j->e, ERR_INPUT, "%s: a JSON string is expected", what);
+        line = json_string_value(value);
+        n = json_string_length(value);
+    }
+    if (rc == 0 &&
+        json_array_append_new(j->accepts, json_boolean(constraint_matches(j->constraint, line, n))))
+        rc = err_nomem(j->e, "an answer");
+    rc = rc ? rc : measure(j, line, n);
+    json_decref(value);
+    return rc;
+}
+
+static int check_lines(struct grammar_job *j, const struct constraint_source *s)
+{
+    struct buf text = {.tag = MEM_APP};
+    int rc = input_text(j->o->check, &text, j->e);
+    size_t line = 0;
+
+    for (char *p = text.data, *end; rc == 0 && p && p < text.data + text.len; p = end + 1) {
+        char what[256];
+
+        end = memchr(p, '\n', (size_t)(text.data + text.len - p));
+        end = end ? end : text.data + text.len;
+        snprintf(what, sizeof(what), "%s: line %zu", j->o->check, ++line);
+        if (end > p)
+            rc = check_line(j, s, p, (size_t)(end - p) - (end[-1] == '\r'), what);
+    }
+    buf_fini(&text);
+    return rc;
+}
+
+static int compare_times(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static json_t *mask_times(struct grammar_job *j)
+{
+    double sum = 0;
+    size_t n = j->n_masks;
+
+    if (n == 0)
+        return json_null();
+    qsort(j->mask_us, n, sizeof(*j->mask_us), compare_times);
+    for (size_t i = 0; i < n; i++)
+        sum += j->mask_us[i];
+    return json_pack("{s:f,s:f,s:f}", "mean", sum / (double)n, "p99", j->mask_us[(n - 1) * 99 / 100], "max",
+                     j->mask_us[n - 1]);
+}
+
+static int print_result(struct grammar_job *j)
+{
+    bool fine = j->constraint != NULL;
+    size_t n_accepted = 0;
+
+    if (j->o->out.json) {
+        print_json(json_pack("{s:b,s:s?,s:s?,s:O,s:f,s:o}", "compiled", fine, "error",
+                             fine ? NULL : j->error.msg, "pointer",
+                             fine || !j->fault.keyword[0] ? NULL : j->fault.pointer, "accepts", j->accepts,
+                             "compile_us", (double)j->compile_ns / 1e3, "mask_us", mask_times(j)));
+        return print_flush(j->e);
+    }
+    if (!fine)
+        return err_set(j->e, j->error.code, "%s", j->error.msg);
+    print_fmt("compiled in %.1f us, %zu bytes\n", (double)j->compile_ns / 1e3,
+              constraint_bytes(j->constraint));
+    for (size_t i = 0; i < json_array_size(j->accepts); i++)
+        n_accepted += json_is_true(json_array_get(j->accepts, i));
+    if (j->o->check)
+        print_fmt("%zu of %zu texts are accepted\n", n_accepted, json_array_size(j->accepts));
+    return print_flush(j->e);
+}
+
+static int grammar_run(const struct opt_values *v, struct err *e)
+{
+    struct grammar_options o = {.schema = NULL};
+    struct grammar_job j = {.o = &o, .e = e};
+    struct constraint_source s;
+    struct checkpoint model = {.in.path = NULL};
+    struct buf text = {.tag = MEM_APP};
+    int rc;
+
+    load_init(&o.load);
+    opt_read(v, &o, sizeof(o));
+    j.accepts = json_array();
+    if ((rc = read_constraint(&o, &s, &text, e)) == 0 && (rc = load_text(&o.load, &model, e)) == 0 &&
+        (rc = checkpoint_tokenizer(&j.tok, &model, e)) == 0 &&
+        (rc = constraint_vocabulary_new(&j.vocabulary, j.tok, e)) == 0) {
+        j.mask = mem_zalloc(constraint_mask_words(j.vocabulary), sizeof(*j.mask), MEM_APP);
+        rc = j.mask ? compile(&j, &s) : err_nomem(e, "a mask");
+        if (rc == 0 && j.constraint && o.check)
+            rc = check_lines(&j, &s);
+        rc = rc ? rc : print_result(&j);
+    }
+    constraint_free(j.constraint);
+    constraint_vocabulary_free(j.vocabulary);
+    mem_free(j.mask);
+    mem_free(j.mask_us);
+    json_decref(j.accepts);
+    buf_fini(&text);
+    tok_close(j.tok);
+    checkpoint_close(&model);
+    return rc;
+}
+
+const struct verb verb_grammar = {
+    .name = "grammar",
+    .summary = "what a JSON schema, regular expression or grammar accepts",
+    .arguments = "--json-schema F | --regex R | --grammar F [options]",
+    .no_words = "options only",
+    .manual = "Compiles a constraint on answers for a model's tokenizer. With --check it says of each text "
+              "whether the constraint accepts it, and measures the token masks on the way.",
+    .options = (const struct opt_part[]){OPT_PART(struct grammar_options, load, options_model),
+                                         OPT_OWN(struct grammar_options, rows),
+                                         OPT_PART(struct grammar_options, load, options_source),
+                                         OPT_PART(struct grammar_options, out, options_json),
+                                         OPT_PART(struct grammar_options, out, options_help), OPT_END},
+    .run = grammar_run,
+};

@@ -1,0 +1,253 @@
+/* constraint.c - compiles sources with the reader of their kind, and answers by the recognizer's rows. */
+#include "text/grammar/constraint.h"
+
+#include <jansson.h>
+#include <string.h>
+
+#include "base/json_pull.h"
+#include "base/mem.h"
+#include "text/grammar/pattern.h"
+#include "text/grammar/recognizer.h"
+#include "text/grammar/token_masks.h"
+#include "text/grammar/token_trie.h"
+
+/* A step is a transition that is computed for the first time: some 100 ns. */
+enum {
+    COMPILE_STEPS = 10000000, /* while a source is compiled: at most about 2 s */
+    MASK_STEPS = 1000000,     /* while one mask is made */
+};
+
+struct constraint_vocabulary {
+    struct token_trie trie, first_trie; /* FIRST_TRIE: of the first token of an answer, where it differs */
+    bool differs;
+};
+
+struct constraint {
+    const struct constraint_vocabulary *v;
+    struct grammar g;
+    struct recognizer r;
+    struct token_masks masks, first_masks;
+};
+
+/* ---- vocabularies ---- */
+
+static bool is_same_trie(const struct token_trie *a, const struct token_trie *b)
+{
+    bool same = a->n == b->n;
+
+    for (size_t i = 0; i < a->n && same; i++)
+        same = a->node[i].token == b->node[i].token && a->node[i].byte == b->node[i].byte &&
+               a->node[i].skip == b->node[i].skip;
+    return same && memcmp(a->ending, b->ending, a->n_vocab * sizeof(*a->ending)) == 0;
+}
+
+int constraint_vocabulary_new(struct constraint_vocabulary **out, const struct tok *tok, struct err *e)
+{
+    struct constraint_vocabulary *v = mem_zalloc(1, sizeof(*v), MEM_TEXT);
+    int rc = v ? token_trie_open(&v->trie, tok, false, e) : err_nomem(e, "the trie of the vocabulary");
+
+    rc = rc ? rc : token_trie_open(&v->first_trie, tok, true, e);
+    if (rc) {
+        constraint_vocabulary_free(v);
+        return rc;
+    }
+    v->differs = !is_same_trie(&v->trie, &v->first_trie);
+    if (!v->differs)
+        token_trie_close(&v->first_trie);
+    *out = v;
+    return 0;
+}
+
+void constraint_vocabulary_free(struct constraint_vocabulary *v)
+{
+    if (!v)
+        return;
+    token_trie_close(&v->trie);
+    token_trie_close(&v->first_trie);
+    mem_free(v);
+}
+
+size_t constraint_mask_words(const struct constraint_vocabulary *v)
+{
+    return (v->trie.n_vocab + 31) / 32;
+}
+
+/* ---- sources ---- */
+
+static int read_regex(struct grammar *g, const struct constraint_source *s, uint32_t *start, struct err *e)
+{
+    uint32_t regex = REGEX_NOTHING;
+    int rc = pattern_read(&g->regex, s->text, s->n, regex_characters, PATTERN_WHOLE, &regex, e);
+
+    *start = rc ? GRAMMAR_NEVER : grammar_term(g, regex);
+    return rc;
+}
+
+static int read_choices(struct grammar *g, const struct constraint_source *s, uint32_t *start, struct err *e)
+{
+    json_t *list = NULL;
+    uint32_t *regex = NULL;
+    size_t n = 0;
+    int rc = json_pull_load(&list, s->text, s->n, "the choices", e);
+
+    if (rc == 0 && (!json_is_array(list) || json_array_size(list) == 0))
+        rc = err_set(e, ERR_INPUT, "the choices are %s, expected a list of one or more strings",
+                     json_is_array(list) ? "an empty list" : "no list");
+    regex = rc ? NULL : mem_alloc(json_array_size(list) * sizeof(*regex), MEM_TEXT);
+    if (rc == 0 && !regex)
+        rc = err_nomem(e, "the choices");
+    for (; rc == 0 && n < json_array_size(list); n++) {
+        const json_t *text = json_array_get(list, n);
+
+        if (!json_is_string(text) || json_string_length(text) == 0)
+            rc = err_set(e, ERR_INPUT, "choice %zu is %s, expected a string that is not empty", n,
+                         json_is_string(text) ? "empty" : "no string");
+        else
+            regex[n] = regex_literal(&g->regex, json_string_value(text), json_string_length(text));
+    }
+    *start = rc ? GRAMMAR_NEVER : grammar_term(g, regex_union(&g->regex, regex, n));
+    mem_free(regex);
+    json_decref(list);
+    return rc;
+}
+
+static int read_source(struct grammar *g, const struct constraint_source *s, uint32_t *start,
+                       struct constraint_fault *fault, struct err *e)
+{
+    (void)fault;
+    switch (s->kind) {
+    case CONSTRAINT_REGEX: return read_regex(g, s, start, e);
+    case CONSTRAINT_CHOICE: return read_choices(g, s, start, e);
+    case CONSTRAINT_JSON_OBJECT:
+    case CONSTRAINT_JSON_SCHEMA:
+    case CONSTRAINT_TAG:
+    case CONSTRAINT_GRAMMAR: break;
+    }
+    return err_set(e, ERR_UNSUPPORTED, "JSON schemas, grammars and structural tags are not served yet");
+}
+
+/* ---- constraints ---- */
+
+int constraint_new(struct constraint **out, const struct constraint_source *source,
+                   const struct constraint_vocabulary *v, struct constraint_fault *fault, struct err *e)
+{
+    struct constraint_fault ignored;
+    struct constraint *c;
+    uint32_t start = GRAMMAR_NEVER;
+    int rc;
+
+    fault = fault ? fault : &ignored;
+    *fault = (struct constraint_fault){0};
+    if (source->n > CONSTRAINT_MAX_SOURCE)
+        return err_set(e, ERR_INPUT, "the source has %zu bytes, expected at most %d", source->n,
+                       CONSTRAINT_MAX_SOURCE);
+    c = mem_zalloc(1, sizeof(*c), MEM_TEXT);
+    if (!c || grammar_open(&c->g, CONSTRAINT_MAX_BYTES, COMPILE_STEPS) != 0) {
+        mem_free(c);
+        return err_nomem(e, "a constraint");
+    }
+    c->v = v;
+    rc = read_source(&c->g, source, &start, fault, e);
+    rc = rc ? rc : grammar_finish(&c->g, start, e);
+    rc = rc ? rc : recognizer_open(&c->r, &c->g, e);
+    rc = rc ? rc : token_masks_open(&c->masks, &c->r, &v->trie, e);
+    if (rc == 0 && v->differs)
+        rc = token_masks_open(&c->first_masks, &c->r, &v->first_trie, e);
+    if (rc) {
+        constraint_free(c);
+        return rc;
+    }
+    *out = c;
+    return 0;
+}
+
+void constraint_free(struct constraint *c)
+{
+    if (!c)
+        return;
+    token_masks_close(&c->masks);
+    token_masks_close(&c->first_masks);
+    recognizer_close(&c->r);
+    grammar_close(&c->g);
+    mem_free(c);
+}
+
+size_t constraint_bytes(const struct constraint *c)
+{
+    return sizeof(*c) + c->g.regex.bytes;
+}
+
+bool constraint_matches(struct constraint *c, const char *text, size_t n)
+{
+    c->g.regex.max_steps = c->g.regex.steps + COMPILE_STEPS;
+    return recognizer_matches(&c->r, text, n);
+}
+
+/* ---- answers ---- */
+
+int constraint_run_open(struct constraint_run *r, struct constraint *c, size_t cap, struct err *e)
+{
+    *r = (struct constraint_run){.c = c, .cap = cap};
+    r->row = cap < SIZE_MAX / sizeof(*r->row) ? mem_alloc((cap + 1) * sizeof(*r->row), MEM_TEXT) : NULL;
+    if (!r->row)
+        return err_nomem(e, "the rows of a constrained answer");
+    r->row[0] = RECOGNIZER_BEGIN;
+    return 0;
+}
+
+void constraint_run_close(struct constraint_run *r)
+{
+    mem_free(r->row);
+    *r = (struct constraint_run){0};
+}
+
+/* The masks of the next token. */
+static struct token_masks *masks_of(const struct constraint_run *r)
+{
+    return r->n == 0 && r->c->v->differs ? &r->c->first_masks : &r->c->masks;
+}
+
+size_t constraint_run_mask(struct constraint_run *r, uint32_t *mask, struct err *e)
+{
+    struct regex_store *s = &r->c->g.regex;
+    size_t n;
+
+    s->max_steps = s->steps + MASK_STEPS;
+    n = token_masks_get(masks_of(r), r->row[r->n], mask);
+    if (n == 0)
+        grammar_fault(&r->c->g, e);
+    return n;
+}
+
+bool constraint_run_may_end(const struct constraint_run *r)
+{
+    return recognizer_may_end(&r->c->r, r->row[r->n]);
+}
+
+bool constraint_run_is_over(const struct constraint_run *r)
+{
+    const struct regex_set *first = recognizer_first(&r->c->r, r->row[r->n]);
+
+    return constraint_run_may_end(r) && !(first->bit[0] | first->bit[1] | first->bit[2] | first->bit[3]);
+}
+
+bool constraint_run_add(struct constraint_run *r, int32_t token)
+{
+    struct regex_store *s = &r->c->g.regex;
+    uint32_t row;
+
+    if (r->n == r->cap)
+        return false;
+    s->max_steps = s->steps + MASK_STEPS;
+    row = token_masks_next(masks_of(r), r->row[r->n], token);
+    if (row == RECOGNIZER_DEAD)
+        return false;
+    r->row[++r->n] = row;
+    return true;
+}
+
+void constraint_run_truncate(struct constraint_run *r, size_t n)
+{
+    ASSERT(n <= r->n, "%zu %zu", n, r->n);
+    r->n = n;
+}

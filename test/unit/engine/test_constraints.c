@@ -1,0 +1,252 @@
+/* test_constraints.c - constrained answers: what they are, how they end, and that they are the same alone and
+ * in company, whatever the cache, the size of a step, the number of threads, and preemption.
+ */
+#include <math.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/constraints.h"
+#include "engines.h"
+#include "ways.h"
+
+enum { N = 5, LONGEST = 256 };
+
+/* What the requests ask for. NULL in all members: nothing. */
+static const struct asked {
+    const char *regex, *const *choice;
+    size_t n_choice;
+    int64_t n_new;
+    double temperature;
+} asked[N] = {
+    {.regex = "[0-9]{4}-[0-9]{2}-[0-9]{2}", .n_new = 60},
+    {.n_new = 150},
+    {.choice = (const char *const[]){"yes", "no", "perhaps not"}, .n_choice = 3, .n_new = 60},
+    {.regex = "(the |a |cat ){30,60}end", .n_new = 200, .temperature = 1},
+    {.regex = "[0-9]{4}-[0-9]{2}-[0-9]{2}", .n_new = 60, .temperature = 1.5},
+};
+
+static void submit_asked(struct gallop *g, size_t which)
+{
+    struct gallop_request r;
+    char err[GALLOP_ERR_SIZE];
+    int32_t ids[40];
+
+    engines_text(which, 0, 40, ids);
+    gallop_request_init(&r);
+    r.ids = ids;
+    r.n_ids = 40;
+    r.user = (void *)which;
+    r.sampling.max_new_tokens = asked[which].n_new;
+    r.sampling.ignore_eos = which == 1;
+    r.sampling.do_sample = asked[which].temperature > 0;
+    r.sampling.temperature = asked[which].temperature > 0 ? asked[which].temperature : NAN;
+    r.sampling.has_seed = 1;
+    r.sampling.seed = which;
+    r.structured_outputs.regex = asked[which].regex;
+    r.structured_outputs.choice = asked[which].choice;
+    r.structured_outputs.n_choice = asked[which].n_choice;
+    if (gallop_submit(g, &r, NULL, err) != 0)
+        fail_msg("%s", err);
+}
+
+static bool is_date(const char *text)
+{
+    for (size_t i = 0; i < 10; i++)
+        if (i == 4 || i == 7 ? text[i] != '-' : text[i] < '0' || text[i] > '9')
+            return false;
+    return text[10] == 0;
+}
+
+static void check_texts(const struct engines_answer *a)
+{
+    const char *s = a[3].text;
+    int n = 0;
+
+    for (size_t i = 0; i < N; i++)
+        assert_true(a[i].ended);
+    assert_true(is_date(a[0].text) && is_date(a[4].text));
+    assert_true(strcmp(a[2].text, "yes") == 0 || strcmp(a[2].text, "no") == 0 ||
+                strcmp(a[2].text, "perhaps not") == 0);
+    for (; strncmp(s, "end", 3) != 0; n++)
+        s += strncmp(s, "the ", 4) == 0 || strncmp(s, "cat ", 4) == 0 ? 4
+             : strncmp(s, "a ", 2) == 0                               ? 2
+                                                                      : 100;
+    assert_string_equal(s, "end");
+    assert_in_range(n, 30, 60);
+    for (size_t i = 0; i < N; i++)
+        assert_int_equal(a[i].end.finish, i == 1 ? GALLOP_FINISH_LENGTH : GALLOP_FINISH_STOP);
+}
+
+static struct gallop *open_way(const struct way *w, int64_t step, int threads, int64_t budget)
+{
+    struct gallop_options o = engines_options(8, step, LONGEST);
+
+    o.threads = threads;
+    o.kv_cache_tokens = budget;
+    ways_set(&o, w);
+    return engines_open("demo", &o);
+}
+
+static void answers_are_the_same_alone_and_in_company(void **state)
+{
+    static struct engines_answer alone[N], out[N];
+    char says[256];
+    uint64_t n_preempted = 0;
+
+    for (size_t w = 0; w < n_ways; w++)
+        for (int k = 0; k < 3; k++) {
+            struct gallop *g = open_way(&ways[w], k == 1 ? 9 : 64, k == 2 ? 2 : 1, k == 2 ? 272 : 0);
+
+            memset(out, 0, sizeof(out));
+            for (size_t i = 0; i < N; i++) {
+                submit_asked(g, i);
+                if (w == 0 && k == 0)
+                    engines_run(g, alone);
+            }
+            engines_run(g, w == 0 && k == 0 ? alone : out);
+            check_texts(w == 0 && k == 0 ? alone : out);
+            if ((w || k) && engines_differ(alone, out, N, says))
+                fail_msg("%s, variant %d: %s", ways_name(&ways[w]), k, says);
+            n_preempted += engines_stats(g).n_preempted;
+            gallop_close(g);
+        }
+    assert_true(n_preempted > 0);
+}
+
+/* All answers to one request, and later requests, share one compiled constraint. */
+static void a_constraint_is_compiled_once(void **state)
+{
+    static struct engines_answer out[N];
+    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+
+    for (int i = 0; i < 3; i++) {
+        memset(out, 0, sizeof(out));
+        submit_asked(g, 0);
+        submit_asked(g, 4);
+        engines_run(g, out);
+    }
+    assert_int_equal(engine_constraints(g)->n_queries, 6);
+    assert_int_equal(engine_constraints(g)->n_hits, 5);
+    gallop_close(g);
+}
+
+static void an_answer_that_is_cut_is_the_beginning_of_a_valid_text(void **state)
+{
+    static struct engines_answer out[1];
+    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct gallop_request r;
+    char text[11];
+    size_t n;
+
+    gallop_request_init(&r);
+    r.text = "Once";
+    r.sampling.max_new_tokens = 3;
+    r.structured_outputs.regex = "[0-9]{4}-[0-9]{2}-[0-9]{2}";
+    assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
+    memset(out, 0, sizeof(out));
+    engines_run(g, out);
+    assert_int_equal(out[0].end.finish, GALLOP_FINISH_LENGTH);
+    n = strlen(out[0].text);
+    assert_in_range(n, 1, 9);
+    memcpy(text, "2026-11-27", 11);
+    memcpy(text, out[0].text, n);
+    assert_true(is_date(text));
+    gallop_close(g);
+}
+
+static void end_tokens_come_only_where_the_text_is_complete(void **state)
+{
+    static struct engines_answer out[1];
+    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct gallop_request r;
+
+    /* the model likes to end at once; the constraint lets it after three letters, or go on */
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        gallop_request_init(&r);
+        r.text = "Once upon a time";
+        r.sampling.max_new_tokens = 40;
+        r.sampling.do_sample = 1;
+        r.sampling.temperature = 3;
+        r.sampling.has_seed = 1;
+        r.sampling.seed = seed;
+        r.structured_outputs.regex = "[a-z]{3,30}";
+        assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
+        memset(out, 0, sizeof(out));
+        engines_run(g, out);
+        assert_in_range(strlen(out[0].text), 3, 30);
+        assert_int_equal(strspn(out[0].text, "abcdefghijklmnopqrstuvwxyz"), strlen(out[0].text));
+    }
+    gallop_close(g);
+}
+
+static void wrong_constraints_are_refused_with_a_sentence(void **state)
+{
+    static const char *const empty[] = {"x", ""};
+    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    const struct {
+        struct gallop_structured_outputs s;
+        const char *sentence;
+    } wrong[] = {
+        {{.regex = "a", .grammar = "root ::= \"a\""},
+         "structured_outputs: found 2 constraints, expected one"},
+        {{.choice = empty, .n_choice = 2},
+         "structured_outputs: choice 1 is empty, expected a string that is not empty"},
+        {{.choice = empty},
+         "structured_outputs: the choices are an empty list, expected a list of one or more strings"},
+        {{.regex = "(a"}, "structured_outputs: "},
+    };
+    struct gallop_request r;
+    char err[GALLOP_ERR_SIZE];
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        gallop_request_init(&r);
+        r.text = "a";
+        r.structured_outputs = wrong[i].s;
+        assert_int_equal(gallop_submit(g, &r, NULL, err), GALLOP_BAD_INPUT);
+        if (strncmp(err, wrong[i].sentence, strlen(wrong[i].sentence)) != 0)
+            fail_msg("%s, expected %s", err, wrong[i].sentence);
+    }
+    gallop_close(g);
+}
+
+static void a_refused_allocation_ends_one_request_and_nothing_else(void **state)
+{
+    static struct engines_answer out[N];
+    size_t before;
+    bool submitted = false;
+
+    for (long at = 1; !submitted; at++) {
+        struct gallop *g = open_way(&ways[0], 64, 1, 0);
+        struct gallop_request r;
+
+        gallop_request_init(&r);
+        r.text = "Once";
+        r.sampling.max_new_tokens = 20;
+        r.structured_outputs.regex = "[0-9]{4}-[0-9]{2}";
+        before = mem_live_blocks();
+        mem_fail_at(at);
+        submitted = gallop_submit(g, &r, NULL, NULL) == 0;
+        submitted = submitted && !mem_failed();
+        mem_fail_at(0);
+        if (!submitted)
+            assert_in_range(mem_live_blocks(), before, before + 40); /* the vocabulary's trie may stay */
+        memset(out, 0, sizeof(out));
+        engines_run(g, out);
+        gallop_close(g);
+        at += at > 60 ? at / 8 : 0; /* the trie's allocations are tested elsewhere */
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_are_the_same_alone_and_in_company),
+        cmocka_unit_test(a_constraint_is_compiled_once),
+        cmocka_unit_test(an_answer_that_is_cut_is_the_beginning_of_a_valid_text),
+        cmocka_unit_test(end_tokens_come_only_where_the_text_is_complete),
+        cmocka_unit_test(wrong_constraints_are_refused_with_a_sentence),
+        cmocka_unit_test(a_refused_allocation_ends_one_request_and_nothing_else),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
