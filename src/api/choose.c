@@ -131,22 +131,15 @@ static bool read_lists(struct request *q, struct arena *m, struct sampling *s)
 static void read_numbers(struct request *q, struct sampling *s)
 {
     const struct fields *f = &q->field;
-    bool neutral = q->server->neutral;
     int64_t most = request_max_tokens(q);
 
+    *s = f->sampling;
+    if (q->server->neutral)
+        sampling_keep_neutral(s);
+    sampling_mark(s, SAMPLING_MIN_NEW_TOKENS);
+    sampling_mark(s, SAMPLING_IGNORE_EOS);
     TAKE(s, true, max_new_tokens, most < 0 ? SIZE_MAX : (size_t)most, MAX_NEW_TOKENS);
-    TAKE(s, true, min_new_tokens, f->min_tokens > 0 ? (size_t)f->min_tokens : 0, MIN_NEW_TOKENS);
     TAKE(s, true, do_sample, true, DO_SAMPLE); /* a temperature of 0 is greedy */
-    TAKE(s, true, ignore_eos, f->ignore_eos, IGNORE_EOS);
-    TAKE(s, !isnan(f->temperature) || neutral, temperature, isnan(f->temperature) ? 1 : f->temperature,
-         TEMPERATURE);
-    TAKE(s, !isnan(f->top_p) || neutral, top_p, isnan(f->top_p) ? 1 : f->top_p, TOP_P);
-    TAKE(s, f->top_k >= -1 || neutral, top_k, f->top_k > 0 ? (size_t)f->top_k : 0, TOP_K);
-    TAKE(s, !isnan(f->min_p) || neutral, min_p, isnan(f->min_p) ? 0 : f->min_p, MIN_P);
-    TAKE(s, !isnan(f->repetition_penalty) || neutral, repetition_penalty,
-         isnan(f->repetition_penalty) ? 1 : f->repetition_penalty, REPETITION_PENALTY);
-    TAKE(s, !isnan(f->frequency_penalty), frequency_penalty, f->frequency_penalty, FREQUENCY_PENALTY);
-    TAKE(s, !isnan(f->presence_penalty), presence_penalty, f->presence_penalty, PRESENCE_PENALTY);
     TAKE(s, f->logprobs >= 0, logprobs, (int)f->logprobs, LOGPROBS);
     TAKE(s, f->best_of > f->n && f->logprobs < 0, logprobs, 0, LOGPROBS);
     TAKE(s, f->chat_logprobs, logprobs, f->top_logprobs > 0 ? (int)f->top_logprobs : 0, LOGPROBS);
@@ -170,7 +163,6 @@ static void choose_seed(struct request *q, struct seeds *seeds, struct sampling 
 
 bool choose_sampling(struct request *q, struct seeds *seeds, struct arena *m, struct sampling *s)
 {
-    sampling_default(s);
     read_numbers(q, s);
     choose_seed(q, seeds, s);
     return read_lists(q, m, s);

@@ -1,6 +1,7 @@
 /* fields.c - one walk over the members of a request, each by its row. */
 #include "api/fields.h"
 
+#include <ctype.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -25,6 +26,7 @@ struct row {
                        * between */
     const char *says;
     const char *schema; /* OWN */
+    int sampled;        /* BOOL, INT, NUMBER: 1 + the sampling field that the value goes to; 0: to OFFSET */
 };
 
 /* The path of each endpoint, and the field that it cannot be without. */
@@ -689,23 +691,47 @@ static int read_request_ids(struct fields *f, const json_t *v, struct err *e)
 
 #define AT(member) offsetof(struct fields, member)
 #define BOOL(name, where, member, says) \
-    {#name, where, BOOL, AT(member), NULL, 0, NULL, "boolean", says, NULL},
+    {#name, where, BOOL, AT(member), NULL, 0, NULL, "boolean", says, NULL, 0},
 #define INT(name, where, member, range, says) \
-    {#name, where, INT, AT(member), range, 0, NULL, NULL, says, NULL},
+    {#name, where, INT, AT(member), range, 0, NULL, NULL, says, NULL, 0},
 #define NUMBER(name, where, member, range, says) \
-    {#name, where, NUMBER, AT(member), range, 0, NULL, NULL, says, NULL},
+    {#name, where, NUMBER, AT(member), range, 0, NULL, NULL, says, NULL, 0},
 #define TEXT(name, where, member, most, says) \
-    {#name, where, TEXT, AT(member), NULL, most, NULL, NULL, says, NULL},
+    {#name, where, TEXT, AT(member), NULL, most, NULL, NULL, says, NULL, 0},
 #define FILLED(name, where, member, most, says) \
-    {#name, where, FILLED, AT(member), NULL, most, NULL, NULL, says, NULL},
+    {#name, where, FILLED, AT(member), NULL, most, NULL, NULL, says, NULL, 0},
 #define OWN(name, where, reader, form, says) \
-    {#name, where, OWN, 0, NULL, 0, read_##reader, form, says, schema_##reader},
-#define EMPTY(name, where, form, says)     {#name, where, EMPTY, 0, NULL, 0, NULL, form, says, NULL},
-#define LOGGED(name, where, neutral, says) {#name, where, LOGGED, 0, NULL, 0, NULL, neutral, says, NULL},
-#define NEVER(name, where, neutral)        {#name, where, NEVER, 0, NULL, 0, NULL, neutral, NULL, NULL},
+    {#name, where, OWN, 0, NULL, 0, read_##reader, form, says, schema_##reader, 0},
+#define EMPTY(name, where, form, says)     {#name, where, EMPTY, 0, NULL, 0, NULL, form, says, NULL, 0},
+#define LOGGED(name, where, neutral, says) {#name, where, LOGGED, 0, NULL, 0, NULL, neutral, says, NULL, 0},
+#define NEVER(name, where, neutral)        {#name, where, NEVER, 0, NULL, 0, NULL, neutral, NULL, NULL, 0},
+/* Rows of engine/sampling.def: NULL as a range of SAMPLED is that of the field's own row. */
+#define SAMPLED(name, where, field) SAMPLED_ROW(SAMPLING_##field, NUMBER, NULL, name, where, NULL, )
+#define COUNT                       INT
+#define DRAW_COUNT                  INT
+#define INTEGER                     INT
+#define UINT64                      INT
+#define DRAW_NUMBER                 NUMBER
+#define ANY()                       NULL
+#define FROM(lo)                    "[" #lo ",inf)"
+#define ABOVE(lo)                   "(" #lo ",inf)"
+#define FROM_TO(lo, hi)             "[" #lo "," #hi "]"
+#define ABOVE_TO(lo, hi)            "(" #lo "," #hi "]"
+#define REQUEST(...)                __VA_ARGS__
+#define REQUEST_WITHIN(...)         __VA_ARGS__
+#define SAMPLED_ROW_OF(...)         SAMPLED_ROW(__VA_ARGS__)
+#define SAMPLED_ROW(field, kind, says, name, where, range, ...) \
+    {#name, where, kind, 0, range, 0, NULL, "boolean", says, NULL, 1 + (field)},
+#define SAMPLING_FIELD(field, member, kind, range, neutral, access, help, flag, request) \
+    SAMPLED_ROW_OF(SAMPLING_##field, kind, help, request, range, )
 static const struct row rows[] = {
 #include "api/fields.def"
 };
+#undef COUNT
+#undef DRAW_COUNT
+#undef INTEGER
+#undef UINT64
+#undef DRAW_NUMBER
 #undef BOOL
 #undef INT
 #undef NUMBER
@@ -717,6 +743,28 @@ static const struct row rows[] = {
 #undef NEVER
 
 enum { N_ROWS = sizeof(rows) / sizeof(rows[0]) };
+
+/* The range of R, and what it says: those of its sampling field where it has none of its own. */
+static const char *range_of(const struct row *r)
+{
+    return r->range || !r->sampled || r->kind == BOOL ? r->range : sampling_row[r->sampled - 1].range;
+}
+
+static const char *says_of(const struct row *r)
+{
+    return r->says || !r->sampled ? r->says : sampling_row[r->sampled - 1].help;
+}
+
+/* Appends what R does, as a sentence. */
+static void put_says(const struct row *r, struct buf *out)
+{
+    const char *says = says_of(r);
+
+    if (r->sampled) /* the table of sampling fields has phrases, for --help */
+        buf_fmt(out, "%c%s.", toupper((unsigned char)says[0]), says + 1);
+    else
+        buf_str(out, says);
+}
 
 /* X lies in the interval TEXT: "[0,1]", "(0,1]". */
 static bool lies_in(const char *text, double x)
@@ -748,10 +796,13 @@ static int read_number(struct fields *f, const struct row *r, const json_t *v, s
     double x = json_number_value(v);
     char expected[80];
 
-    snprintf(expected, sizeof(expected), "a %snumber in %s", r->kind == INT ? "whole " : "", r->range);
-    if (!json_is_number(v) || !lies_in(r->range, x) || (r->kind == INT && x != floor(x)))
+    snprintf(expected, sizeof(expected), "a %snumber in %s", r->kind == INT ? "whole " : "", range_of(r));
+    if (!json_is_number(v) || !lies_in(range_of(r), x) || (r->kind == INT && x != floor(x)))
         return unexpected(r->name, v, expected, e);
-    if (r->kind == INT)
+    if (r->sampled) /* -1 is vLLM's word for no limit, which is 0 here */
+        sampling_set_number(&f->sampling, (enum sampling_field)(r->sampled - 1),
+                            r->kind == INT ? fmax(x, 0) : x);
+    else if (r->kind == INT)
         *(int64_t *)(void *)((char *)f + r->offset) = (int64_t)x;
     else
         *(double *)(void *)((char *)f + r->offset) = x;
@@ -781,7 +832,10 @@ static int read_member(struct fields *f, const struct row *r, const json_t *v, s
     case BOOL:
         if (!json_is_boolean(v))
             return unexpected(r->name, v, "true or false", e);
-        *(bool *)(void *)((char *)f + r->offset) = json_is_true(v);
+        if (r->sampled)
+            sampling_set_number(&f->sampling, (enum sampling_field)(r->sampled - 1), json_is_true(v));
+        else
+            *(bool *)(void *)((char *)f + r->offset) = json_is_true(v);
         f->has_add_special |= strcmp(r->name, "add_special_tokens") == 0;
         return 0;
     case INT:
@@ -895,19 +949,12 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
                          .stream = endpoint & (FIELDS_GENERATE | FIELDS_OLLAMA_CHAT),
                          .max_tokens = -1,
                          .max_completion_tokens = -1,
-                         .min_tokens = -1,
                          .n = 1,
                          .best_of = -1,
                          .logprobs = -1,
                          .top_logprobs = -1,
-                         .prompt_logprobs = -1,
-                         .top_k = -2,
-                         .temperature = NAN,
-                         .top_p = NAN,
-                         .min_p = NAN,
-                         .repetition_penalty = NAN,
-                         .frequency_penalty = NAN,
-                         .presence_penalty = NAN};
+                         .prompt_logprobs = -1};
+    sampling_default(&f->sampling);
     if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) { /* a byte order mark, as some editors write it */
         text += 3;
         n -= 3;
@@ -983,18 +1030,19 @@ static void document_row(const struct row *r, struct buf *out)
 {
     buf_fmt(out, "| `%s` | ", r->name);
     if (r->kind == INT || r->kind == NUMBER)
-        buf_fmt(out, "%s in %s", r->kind == INT ? "whole number" : "number", r->range);
+        buf_fmt(out, "%s in %s", r->kind == INT ? "whole number" : "number", range_of(r));
     else if (r->kind == TEXT)
         buf_fmt(out, "string of at most %zu bytes", r->most);
     else if (r->kind == FILLED)
         buf_fmt(out, "string of 1 to %zu bytes", r->most);
     else
         buf_str(out, r->kind == LOGGED ? "number" : r->form);
-    buf_fmt(out, " | %s%s |\n",
+    buf_fmt(out, " | %s",
             r->kind == EMPTY    ? "Taken, and changes nothing. "
             : r->kind == LOGGED ? "Taken, and changes nothing, which the log says. "
-                                : "",
-            r->says);
+                                : "");
+    put_says(r, out);
+    buf_str(out, " |\n");
 }
 
 static void document_endpoint(unsigned endpoint, const char *method, const char *path, struct buf *out)
@@ -1044,7 +1092,9 @@ static void put_range(const char *range, struct buf *out)
     char *end;
     double lo = strtod(range + 1, &end), hi = strtod(end + 1, NULL);
 
-    buf_fmt(out, ",\"%s\":%.17g,\"maximum\":%.17g", range[0] == '(' ? "exclusiveMinimum" : "minimum", lo, hi);
+    buf_fmt(out, ",\"%s\":%.17g", range[0] == '(' ? "exclusiveMinimum" : "minimum", lo);
+    if (isfinite(hi))
+        buf_fmt(out, ",\"maximum\":%.17g", hi);
 }
 
 /* The JSON texts of NEUTRAL, and null. */
@@ -1067,7 +1117,7 @@ static void put_schema(const struct row *r, bool needed, const char *models, str
     case INT:
     case NUMBER:
         buf_fmt(out, "\"type\":[\"%s\"%s]", r->kind == INT ? "integer" : "number", null);
-        put_range(r->range, out);
+        put_range(range_of(r), out);
         break;
     case TEXT:
     case FILLED:
@@ -1087,10 +1137,11 @@ static void put_schema(const struct row *r, bool needed, const char *models, str
     case EMPTY:
     case LOGGED: break;
     }
-    if (r->says) {
+    if (says_of(r)) {
         struct buf text = {.tag = MEM_API};
 
-        buf_fmt(&text, "%s%s", r->kind == EMPTY ? "Taken, and changes nothing. " : "", r->says);
+        buf_str(&text, r->kind == EMPTY ? "Taken, and changes nothing. " : "");
+        put_says(r, &text);
         if (r->kind != EMPTY)
             buf_char(out, ',');
         buf_str(out, "\"description\":");
@@ -1127,6 +1178,6 @@ bool fields_row(size_t i, struct fields_row *out)
 
     if (i >= N_ROWS)
         return false;
-    *out = (struct fields_row){rows[i].name, kinds[rows[i].kind], rows[i].range, rows[i].endpoints};
+    *out = (struct fields_row){rows[i].name, kinds[rows[i].kind], range_of(&rows[i]), rows[i].endpoints};
     return true;
 }

@@ -15,6 +15,7 @@
 #include "api/markup/tools.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "engine/sampling.h"
 
 /* The endpoints: a bit for each path of routes.def that has a body. */
 #define COMPUTED(letter, name, path, needs, form, gives, says)            FIELDS_AT_##name,
@@ -71,13 +72,13 @@ struct fields {
     const json_t *stop, *bad_words, *stop_token_ids, *logit_bias, *allowed, *logprob_ids, *tokens,
         *request_ids;
     bool add_generation_prompt, continue_final_message, add_special_tokens, stream, include_usage,
-        continuous_usage, echo, chat_logprobs, include_stop, ignore_eos, skip_special_tokens,
-        return_token_ids, tokens_as_ids, return_token_strs, parallel_tool_calls, include_reasoning;
+        continuous_usage, echo, chat_logprobs, include_stop, skip_special_tokens, return_token_ids,
+        tokens_as_ids, return_token_strs, parallel_tool_calls, include_reasoning;
     enum tools_choice tool_choice;
     bool has_add_special, has_stream_options, normalize, base64, raw, truncate;
-    int64_t max_tokens, max_completion_tokens, min_tokens, n, best_of, logprobs, top_logprobs,
-        prompt_logprobs, top_k, truncate_prompt_tokens, priority, num_predict;
-    double temperature, top_p, min_p, repetition_penalty, frequency_penalty, presence_penalty;
+    int64_t max_tokens, max_completion_tokens, n, best_of, logprobs, top_logprobs, prompt_logprobs,
+        truncate_prompt_tokens, priority, num_predict;
+    struct sampling sampling; /* the fields that engine/sampling.def gives to requests, marked as given */
     bool has_seed;
     uint64_t seed;
     char param[128]; /* the field that an error is about */

@@ -625,7 +625,7 @@ def every_refusal_names_its_field():
         check(word in error["message"], f"in the words of the request: {error}")
     for fields, param, word in (({"max_tokens": 10 ** 30}, "max_tokens", "whole number in ["),
                                 ({"seed": -2 ** 63 - 1}, "seed", "64 bits"),
-                                ({"temperature": 10 ** 30}, "temperature", "number in ["),
+                                ({"min_p": 10 ** 30}, "min_p", "number in ["),
                                 ({"prompt": [10 ** 30]}, "prompt", "token ids"), ({"prompt": [
                                     "x"] * 1000, "n": 2}, "n", "2 answers to each of 1000 prompts"),
                                 ({"prompt": ["x"] * 1000, "n": 2, "best_of": 3, "logprobs": None},

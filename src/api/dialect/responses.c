@@ -439,7 +439,7 @@ static void put_json(const json_t *v, const char *otherwise, struct buf *out)
 static void put_number(const char *name, double x, struct buf *out)
 {
     buf_json_key(out, name);
-    buf_json_real(out, isnan(x) ? 1 : x);
+    buf_json_real(out, x);
 }
 
 /* Writes the members of a response that repeat the request. */
@@ -463,8 +463,8 @@ static void put_settings(const struct request *q, struct buf *out)
     }
     buf_json_key(out, "model");
     dialect_put_string(out, request_model(q));
-    put_number("temperature", q->field.temperature, out);
-    put_number("top_p", q->field.top_p, out);
+    put_number("temperature", q->field.sampling.temperature, out);
+    put_number("top_p", q->field.sampling.top_p, out);
     buf_str(
         out,
         ",\"background\":false,\"previous_response_id\":null,\"store\":false,\"service_tier\":\"default\","

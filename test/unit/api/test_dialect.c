@@ -112,7 +112,7 @@ static void only_the_last_item_of_a_cut_response_is_incomplete(void **state)
 {
     static const char *const names[] = {"m"};
     struct api_options o = {.name = names, .n_names = 1};
-    struct request q = {.server = &o, .field = {.temperature = NAN, .top_p = NAN}};
+    struct request q = {.server = &o, .field = {.sampling = {.temperature = 1, .top_p = 1}}};
     struct dialect_writer w = {.q = &q, .a = &answer};
 
     buf_str(&choice.reasoning, "why");

@@ -116,8 +116,11 @@ static void every_field_has_its_range(void **state)
                 const char *low = row.range[0] == '(' ? "exclusiveMinimum" : "minimum";
 
                 assert_true(json_number_value(at(field, low)) == strtod(row.range + 1, NULL));
-                assert_true(json_number_value(at(field, "maximum")) ==
-                            strtod(strchr(row.range, ',') + 1, NULL));
+                if (strstr(row.range, "inf"))
+                    assert_null(json_object_get(field, "maximum"));
+                else
+                    assert_true(json_number_value(at(field, "maximum")) ==
+                                strtod(strchr(row.range, ',') + 1, NULL));
             }
         }
         assert_int_equal(json_object_size(members), count);
