@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# package.sh - installs into an empty folder and uses what lies there as a stranger would: the program and every example
-# find the demo model, pkg-config gives the flags for the shared and for the static library, programs find the shared library
-# where it was installed, and the man page is readable. The example of README.md is compiled and run. What is installed is
-# built without any test.
+# package.sh - installs into an empty folder and uses the result as a user would: the program and
+# every example find the demo model, pkg-config gives the flags for the shared and for the static
+# library, programs find the shared library where it was installed, and the man page is readable.
+# The example of README.md is compiled and run. The installed files are built without tests.
 #
 #   package.sh BUILD
 set -euo pipefail
@@ -37,7 +37,8 @@ done
 cd /
 "$prefix/bin/gallop" run -n 4 "Once" >/dev/null
 
-# examples HOW MAKE-ARGUMENT...: builds a copy of what was installed and runs each program without an argument.
+# examples HOW MAKE-ARGUMENT...: builds a copy of the installed examples and runs each without an
+# argument.
 examples() {
     local how=$1 program n=0
     shift
