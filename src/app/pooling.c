@@ -90,6 +90,30 @@ static int find_pooling(struct folder in, char out[PATH_MAX_BYTES], struct dense
     return rc;
 }
 
+void pooling_left_out(struct folder in)
+{
+    char names[4 * PATH_MAX_BYTES] = "";
+    json_t *modules, *m;
+    size_t i, n = 0;
+
+    read_json(&modules, in, "modules.json", JSON_ARRAY, NULL);
+    json_array_foreach(modules, i, m)
+    {
+        const char *type = json_string_value(json_object_get(m, "type"));
+        const char *path = json_string_value(json_object_get(m, "path"));
+        const char *dot = type ? strrchr(type, '.') : NULL, *class = dot ? dot + 1 : type;
+
+        if (class && path && strcmp(class, "Transformer") != 0 && strcmp(class, "Pooling") != 0 &&
+            strcmp(class, "Normalize") != 0 && n < sizeof(names))
+            n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%.100s", n ? ", " : "", path);
+    }
+    if (n)
+        log_warn(
+            "modules.json: --pooling leaves out %s, so embeddings are not those of sentence-transformers",
+            names);
+    json_decref(modules);
+}
+
 /* The name of the one mode that CONFIG asks for; NULL: several. */
 static const char *mode_of(const json_t *config)
 {

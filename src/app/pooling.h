@@ -15,4 +15,7 @@ int pooling_read(enum gallop_pooling *out, struct dense *dense, struct folder in
 /* The same of GGUF files, which have a pooling_type. */
 int pooling_read_gguf(enum gallop_pooling *out, struct gguf_set *s, struct err *e);
 
+/* Warns of the modules of the folder that a --pooling of the user's leaves out. */
+void pooling_left_out(struct folder in);
+
 #endif

@@ -733,8 +733,11 @@ static int read_pooling(struct serve *s, struct err *e)
 {
     enum gallop_pooling *pooling = &s->o.api.pooling;
 
-    if (*pooling != GALLOP_POOL_NONE)
+    if (*pooling != GALLOP_POOL_NONE) {
+        if (!s->model.gguf.n)
+            pooling_left_out(s->model.in);
         return 0;
+    }
     *pooling = GALLOP_POOL_LAST;
     return s->model.gguf.n ? pooling_read_gguf(pooling, &s->model.gguf, e)
                            : pooling_read(pooling, &s->dense, s->model.in, e);

@@ -95,14 +95,16 @@ static int dense_take(float **to, const struct tensor_file *f, const char *name,
 
 static int read_weights(struct dense_layer *l, bool bias, struct folder in, const char *path, struct err *e)
 {
-    char file[FOLDER_PATH_MAX];
+    char file[FOLDER_PATH_MAX], bin[sizeof(file)];
     struct tensor_file f;
     bool torch;
     int rc;
 
     snprintf(file, sizeof(file), "%.200s/model.safetensors", path);
-    if ((torch = !folder_has(in, file)))
-        snprintf(file, sizeof(file), "%.200s/pytorch_model.bin", path);
+    snprintf(bin, sizeof(bin), "%.200s/pytorch_model.bin", path);
+    torch = !folder_has(in, file) && folder_has(in, bin);
+    if (torch)
+        memcpy(file, bin, sizeof(bin));
     if ((rc = tensor_file_open(&f, in, file, e)) != 0)
         return rc;
     if ((rc = (torch ? torch_read : safetensors_read)(&f, e)) == 0 &&

@@ -97,7 +97,7 @@ static int check_path(const char *model, enum hub_want want, struct err *e)
         return errno == ENOENT || errno == ENOTDIR
                    ? err_set(e, ERR_INPUT,
                              "%s: there is no such folder or file here, and org/name is what a "
-                             "model on the hub is called",
+                             "model on the hub is called (org/name:FILE.gguf a GGUF file of it)",
                              model)
                    : err_os(e, "open", model);
     if (S_ISDIR(st.st_mode) || pack_means(folder_at(model)) || gguf_set_means(folder_at(model), &rc, NULL))

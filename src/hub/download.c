@@ -151,13 +151,15 @@ int hub_download_refused(const struct hub_download *g, const struct http_reply *
 
 static int file_url(const struct hub_download *g, const char *file, char *url, size_t size, struct err *e)
 {
-    char folder[1024] = "", quoted[1024];
+    char folder[HUB_NAME_FILE_MAX] = "", quoted[2][1024] = {""};
     const char *slash = strchr(file, '/'); /* the slash between segments is not quoted */
-    int n = slash ? snprintf(folder, sizeof(folder), "%.*s", (int)(slash - file + 1), file) : 0;
+    int n = slash ? snprintf(folder, sizeof(folder), "%.*s", (int)(slash - file), file) : 0;
 
-    if ((size_t)n >= sizeof(folder) || !hub_name_quote(file + n, quoted, sizeof(quoted)))
+    if ((size_t)n >= sizeof(folder) || !hub_name_quote(folder, quoted[0], sizeof(quoted[0])) ||
+        !hub_name_quote(slash ? slash + 1 : file, quoted[1], sizeof(quoted[1])))
         return err_set(e, ERR_INPUT, "%.200s: the name is too long", file);
-    n = snprintf(url, size, "%s/%s/resolve/%s/%s%s", g->env.endpoint, g->id->repo, g->commit, folder, quoted);
+    n = snprintf(url, size, "%s/%s/resolve/%s/%s%s%s", g->env.endpoint, g->id->repo, g->commit, quoted[0],
+                 slash ? "/" : "", quoted[1]);
     return n > 0 && (size_t)n < size ? 0 : err_set(e, ERR_INPUT, "%.200s: the name is too long", file);
 }
 

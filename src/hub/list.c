@@ -95,7 +95,7 @@ static void read_file(struct hub_list *l, struct json_pull *j)
             json_pull_skip(j);
     if (json_pull_rc(j) || !name.s)
         return;
-    inside = is_template(name.s, name.n) || is_module(name.s, name.n);
+    inside = is_template(name.s, name.n) || is_module(name.s, name.n) || hub_name_is_gguf(name.s, name.n);
     if (is_elsewhere(name.s, name.n) && !inside)
         return;
     if (!hub_name_is_plain(name.s, name.n) && !inside)
@@ -131,6 +131,25 @@ int hub_list_read(struct hub_list *l, const char *text, size_t len, const char *
     return rc;
 }
 
+/* Adds the GGUF files of the folder NAME in DIR; none if it is no folder. */
+static int add_ggufs_below(struct hub_list *l, const char *dir, const char *name)
+{
+    char path[FOLDER_PATH_MAX];
+    const struct dirent *d;
+    DIR *folder;
+    int rc = 0, n = snprintf(path, sizeof(path), "%s/%s", dir, name);
+
+    if (n < 0 || (size_t)n >= sizeof(path) || !(folder = opendir(path)))
+        return 0;
+    while (rc == 0 && (d = readdir(folder)) != NULL) {
+        n = snprintf(path, sizeof(path), "%s/%s", name, d->d_name);
+        if (n > 0 && (size_t)n < sizeof(path) && hub_name_is_gguf(path, (size_t)n))
+            rc = add_name(l, path, (size_t)n);
+    }
+    closedir(folder);
+    return rc;
+}
+
 int hub_list_read_folder(struct hub_list *l, const char *dir, struct err *e)
 {
     const struct dirent *d;
@@ -141,8 +160,9 @@ int hub_list_read_folder(struct hub_list *l, const char *dir, struct err *e)
     if (!folder)
         return errno == ENOENT ? 0 : err_os(e, "read the folder", dir);
     while (rc == 0 && (d = readdir(folder)) != NULL)
-        if (hub_name_is_plain(d->d_name, strlen(d->d_name)))
-            rc = add_name(l, d->d_name, strlen(d->d_name));
+        if (hub_name_is_plain(d->d_name, strlen(d->d_name)) &&
+            (rc = add_name(l, d->d_name, strlen(d->d_name))) == 0)
+            rc = add_ggufs_below(l, dir, d->d_name);
     closedir(folder);
     if (rc) {
         hub_list_close(l);
@@ -229,6 +249,14 @@ const char *hub_list_weights(const struct hub_list *l, bool *is_index)
 
 /* ---- GGUF ---- */
 
+/* NAME without its folder. */
+static const char *base_of(const char *name)
+{
+    const char *slash = strchr(name, '/');
+
+    return slash ? slash + 1 : name;
+}
+
 const char *hub_list_next_gguf(const struct hub_list *l, size_t *at)
 {
     int64_t no, count;
@@ -236,21 +264,22 @@ const char *hub_list_next_gguf(const struct hub_list *l, size_t *at)
     while (*at < l->n) {
         const char *name = l->name[(*at)++];
 
-        if (folder_name_ends(name, ".gguf") && strncasecmp(name, "mmproj", 6) != 0 &&
-            strncasecmp(name, "imatrix", 7) != 0 &&
+        if (folder_name_ends(name, ".gguf") && strncasecmp(base_of(name), "mmproj", 6) != 0 &&
+            strncasecmp(base_of(name), "imatrix", 7) != 0 &&
             (!gguf_set_split_name(name, &no, &count) || (no == 1 && count > 0)))
             return name;
     }
     return NULL;
 }
 
-/* True if NAME contains WHAT between its beginning, '-' or '.' on the left and '-' or '.' on the right. */
+/* True if NAME contains WHAT between its beginning or one of "-./" on the left and one of "-./" on the
+ * right. */
 static bool has_part(const char *name, const char *what)
 {
     size_t n = strlen(what);
 
     for (const char *p = name; (p = strcasestr(p, what)) != NULL; p++)
-        if ((p == name || p[-1] == '-' || p[-1] == '.') && (p[n] == '-' || p[n] == '.'))
+        if ((p == name || strchr("-./", p[-1])) && p[n] && strchr("-./", p[n]))
             return true;
     return false;
 }
@@ -283,7 +312,7 @@ int hub_list_gguf(const struct hub_list *l, const char *what, const char **found
             *found = name;
             return 0;
         }
-        if (!has_part(name, what))
+        if (!has_part(name, what) && strcmp(base_of(name), what) != 0)
             continue;
         if (n++)
             second = name;

@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "hub/name.h"
 
-/* The names of the files that a model may need: those in the top folder,
+/* The names of the files that a model may need: those in the top folder, FOLDER/NAME.gguf,
  * additional_chat_templates/NAME.jinja, and modules of sentence-transformers. A zeroed list is closed. */
 struct hub_list {
     char commit[HUB_NAME_COMMIT + 1]; /* "" for the list of a folder */
@@ -24,7 +24,7 @@ struct hub_list {
  * Names in other subfolders are left out; names that lead elsewhere are counted. WHAT is for messages. */
 int hub_list_read(struct hub_list *l, const char *text, size_t len, const char *what, struct err *e);
 
-/* The same for the top of the folder DIR. A folder that does not exist is empty. */
+/* The same for the folder DIR: its top, and FOLDER/NAME.gguf. A folder that does not exist is empty. */
 int hub_list_read_folder(struct hub_list *l, const char *dir, struct err *e);
 
 void hub_list_close(struct hub_list *l);
@@ -48,8 +48,8 @@ const char *hub_list_weights(const struct hub_list *l, bool *is_index);
  * listed as its first file. Projectors (mmproj-*) and importance matrices (imatrix*) are not checkpoints. */
 const char *hub_list_next_gguf(const struct hub_list *l, size_t *at);
 
-/* Finds the GGUF checkpoint that WHAT means: by its name, or by a part of it between '-' and '.', in any
- * case, such as the quantization (Q4_K_M). ERR_INPUT, with a sentence that lists the choice, unless exactly
+/* Finds the GGUF checkpoint that WHAT means: by its name, with or without the folder, or by a part of it
+ * between '/', '-' and '.', in any case, such as the quantization (Q4_K_M). ERR_INPUT, with a sentence that lists the choice, unless exactly
  * one fits. */
 int hub_list_gguf(const struct hub_list *l, const char *what, const char **name, struct err *e);
 

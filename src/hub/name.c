@@ -61,7 +61,7 @@ bool hub_name_parse(struct hub_name *id, const char *text)
         return false;
     memcpy(id->repo, head, n);
     if (text[len] == ':') {
-        if (!hub_name_is_plain(text + len + 1, strlen(text + len + 1)))
+        if (!hub_name_is_gguf(text + len + 1, strlen(text + len + 1)))
             return false;
         strcpy(id->file, text + len + 1);
     }
@@ -98,6 +98,17 @@ bool hub_name_is_plain(const char *s, size_t n)
         if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f || s[i] == '/' || s[i] == '\\' || s[i] == ':')
             return false;
     return true;
+}
+
+bool hub_name_is_gguf(const char *s, size_t n)
+{
+    const char *slash = memchr(s, '/', n);
+    size_t folder = slash ? (size_t)(slash - s) : 0;
+
+    if (!slash)
+        return hub_name_is_plain(s, n);
+    return n < HUB_NAME_FILE_MAX && n > 5 && memcmp(s + n - 5, ".gguf", 5) == 0 &&
+           hub_name_is_plain(s, folder) && hub_name_is_plain(slash + 1, n - folder - 1);
 }
 
 bool hub_name_quote(const char *text, char *out, size_t size)

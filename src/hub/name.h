@@ -16,8 +16,8 @@ struct hub_name {
     char file[HUB_NAME_FILE_MAX];
 };
 
-/* Reads "org/name" or "org/name@revision" (default: "main"), either of them followed by ":FILE.gguf" or
- * ":Q4_K_M" or nothing. False: TEXT is not such a name and can only be a path. */
+/* Reads "org/name" or "org/name@revision" (default: "main"), either of them followed by ":FILE.gguf",
+ * ":FOLDER/FILE.gguf" or ":Q4_K_M" or nothing. False: TEXT is not such a name and can only be a path. */
 bool hub_name_parse(struct hub_name *id, const char *text);
 
 /* Sets the revision: a branch, a tag, "refs/pr/1" or a commit. ERR_INPUT if REVISION is not a valid name of
@@ -37,5 +37,8 @@ bool hub_name_quote(const char *text, char *out, size_t size);
 /* True if S[n] can only be the name of a file directly in a folder: UTF-8 of 1 to 200 bytes without '/', '\',
  * ':' and control characters, and no dot at the front. */
 bool hub_name_is_plain(const char *s, size_t n);
+
+/* True if S[n] is a plain name, or a plain name ending in ".gguf" in a folder with a plain name. */
+bool hub_name_is_gguf(const char *s, size_t n);
 
 #endif

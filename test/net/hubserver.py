@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 
 def git_sha1(data):
@@ -190,7 +190,8 @@ class Hub(Handler):
             return self.refuse(404, "EntryNotFound")
         headers = [("X-Repo-Commit", repo.claims or repo.refs[revision]),
                    ("ETag", '"%s"' % repo.hash(file))]
-        where = "%s/%s/%s?signature=secret" % (repo.cdn or self.server.world.cdn_url, name, file)
+        where = "%s/%s/%s?signature=secret" % (repo.cdn or self.server.world.cdn_url, name,
+                                                quote(file))
         if file in repo.moved:
             return self.reply(302, [headers[0], ("Location", where)])
         if not repo.is_large(file):

@@ -442,7 +442,7 @@ def a_gguf_file_is_named_behind_a_colon(home):
              "Tiny-UD-Q4_K_M.gguf": b"x", "sub/Tiny-BF16.gguf": b"x", "imatrix.gguf": b"x"}
     repo = world.add("org/gguf", files)
     repo.refs["v1"] = repo.commit
-    all_files = "Tiny-Q4_K_M.gguf, Tiny-Q8_0.gguf, Tiny-UD-Q4_K_M.gguf"
+    all_files = "Tiny-Q4_K_M.gguf, Tiny-Q8_0.gguf, Tiny-UD-Q4_K_M.gguf, sub/Tiny-BF16.gguf"
     bad(home.run("org/gguf"), "no file named",
         "org/gguf: the repository holds no config.json; it holds GGUF files, of which one is "
         "named as in org/gguf:Tiny-Q4_K_M.gguf: " + all_files + "\n")
@@ -481,6 +481,34 @@ def a_gguf_file_is_named_behind_a_colon(home):
         "org/plain: there is no file Q4_0, nor any GGUF file")
 
 
+def a_gguf_file_in_a_folder_is_named(home):
+    parts = {"BF 16/y-BF16-%05d-of-00002.gguf" % i: b"part %d" % i for i in (1, 2)}
+    repo = world.add("org/folders", {"Q8_0/tiny.gguf": gguf("qwen3"), "a-Q4_0.gguf": b"x",
+                                     "a/b/c-Q2_K.gguf": b"x", **parts})
+    ids = ("-n", "4", "--ids", "5,6,7")
+    want = subprocess.run([GALLOP, "run", "-m", os.path.join(ROOT, "test/data/gguf/qwen3.gguf"),
+                           "--json", *ids], capture_output=True, text=True)
+    want = json.loads(want.stdout)["output_ids"]
+    for model in ("org/folders:Q8_0", "org/folders:Q8_0/tiny.gguf", "org/folders:tiny.gguf",
+                  "hf.co/org/folders/blob/main/Q8_0/tiny.gguf"):
+        for offline in ("0", "1"):
+            result = home.call("run", "-m", model, "--json", *ids, HF_HUB_OFFLINE=offline)
+            check(result[0] == 0 and json.loads(result[1])["output_ids"] == want,
+                  model + ", offline: " + offline, result)
+    link = os.path.join(home.repo("org/folders"), "snapshots", repo.commit, "Q8_0", "tiny.gguf")
+    check(os.readlink(link) == "../../../blobs/" + hashlib.sha256(gguf("qwen3")).hexdigest(),
+          "its link")
+    bad(home.run("org/folders:BF16"), "two files in a folder are fetched, and opened",
+        "BF 16/y-BF16-00001-of-00002.gguf")
+    got = sorted(x[2].split("?")[0].split("/")[-1]
+                 for x in world.requests("org/folders", "cdn", "GET"))
+    check(got == ["tiny.gguf", "y-BF16-00001-of-00002.gguf", "y-BF16-00002-of-00002.gguf"],
+          "each once", got)
+    bad(home.run("org/folders:Q2_K"), "two folders deep", "there is no GGUF file Q2_K; there are "
+        "BF 16/y-BF16-00001-of-00002.gguf, Q8_0/tiny.gguf, a-Q4_0.gguf")
+    bad(home.run("org/folders/Q8_0/tiny.gguf"), "a path", "org/name:FILE.gguf")
+
+
 def addresses_of_the_hub_s_pages_are_names(home):
     repo = world.add("org/pages", {"Tiny-Q8_0.gguf": gguf("qwen3"), "Other-Q8_0.gguf": gguf(
         "llama3-rope"), "sub/z.gguf": b"x", "x.gguf": b"x"})
@@ -513,8 +541,8 @@ def addresses_of_the_hub_s_pages_are_names(home):
     for address, sentence in (("https://huggingface.co/org/pages/blob/main/None.gguf",
                                "there is no GGUF file None.gguf"),
                               ("https://huggingface.co/org/pages/blob/no/Tiny-Q8_0.gguf", "no"),
-                              ("https://huggingface.co/org/pages/blob/main/sub/z.gguf",
-                               "blob/main/sub/z.gguf"),
+                              ("https://huggingface.co/org/pages/blob/main/sub/y/z.gguf",
+                               "blob/main/sub/y/z.gguf"),
                               ("https://example.com/org/pages", "there is no such folder")):
         bad(home.run(address), address, sentence)
 

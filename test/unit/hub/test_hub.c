@@ -47,9 +47,14 @@ static void put_file(const struct hub_cache *c, const char *file, const char *et
 
 static void names_and_revisions_are_told_from_paths(void **state)
 {
-    static const char *const good[] = {"org/name",          "a/b",   "Org-1/na.me_2-x",
-                                       "org/name@v1",       "_a/b_", "org/name:x.gguf",
-                                       "org/name@v1:Q4_K_M"};
+    static const char *const good[] = {"org/name",
+                                       "a/b",
+                                       "Org-1/na.me_2-x",
+                                       "org/name@v1",
+                                       "_a/b_",
+                                       "org/name:x.gguf",
+                                       "org/name@v1:Q4_K_M",
+                                       "org/name:BF16/x-BF16.gguf"};
     static const char *const bad[] = {"",
                                       "name",
                                       "/abs/path",
@@ -57,6 +62,12 @@ static void names_and_revisions_are_told_from_paths(void **state)
                                       "../name",
                                       "org/name/",
                                       "org/a/b",
+                                      "org/a:b/c",
+                                      "org/a:b/c/d.gguf",
+                                      "org/a:b/../d.gguf",
+                                      "org/a:../d.gguf",
+                                      "org/a:/d.gguf",
+                                      "org/a:b/.gguf",
                                       "org/",
                                       "/name",
                                       "org/..",
@@ -290,6 +301,33 @@ static void a_gguf_is_found_by_its_name_or_its_kind(void **state)
         help_refused(hub_list_gguf(&l, none[i], &name, &e), ERR_INPUT, &e, none[i], "there are a-Q8_0.gguf",
                      NULL);
     help_refused(hub_list_gguf(&l, "a", &name, &e), ERR_INPUT, &e, "a-Q8_0.gguf and a-Q4_K_M.gguf", NULL);
+    hub_list_close(&l);
+}
+
+static void a_gguf_in_a_folder_is_found(void **state)
+{
+    static const char *const found[][2] = {
+        {"BF16", "BF16/a-BF16-00001-of-00002.gguf"},
+        {"BF16/a-BF16-00001-of-00002.gguf", "BF16/a-BF16-00001-of-00002.gguf"},
+        {"a-BF16-00001-of-00002.gguf", "BF16/a-BF16-00001-of-00002.gguf"},
+        {"q6_k", "Q6_K/model.gguf"},
+        {"model.gguf", "Q6_K/model.gguf"},
+        {"Q8_0", "a-Q8_0.gguf"}};
+    struct hub_list l;
+    const char *name;
+    struct err e;
+
+    read_names(&l,
+               "a-Q8_0.gguf BF16/a-BF16-00001-of-00002.gguf BF16/a-BF16-00002-of-00002.gguf Q6_K/model.gguf "
+               "Q6_K/mmproj-F32.gguf Q6_K/README.md x/y/z-Q2_K.gguf");
+    assert_int_equal(l.n, 5);
+    for (size_t i = 0; i < sizeof(found) / sizeof(found[0]); i++) {
+        if (hub_list_gguf(&l, found[i][0], &name, &e) != 0)
+            fail_msg("%s: %s", found[i][0], e.msg);
+        assert_string_equal(name, found[i][1]);
+    }
+    help_refused(hub_list_gguf(&l, "Q2_K", &name, &e), ERR_INPUT, &e,
+                 "there are a-Q8_0.gguf, BF16/a-BF16-00001-of-00002.gguf, Q6_K/model.gguf", NULL);
     hub_list_close(&l);
 }
 
@@ -596,6 +634,7 @@ int main(void)
         cmocka_unit_test(safetensors_come_before_pickles),
         cmocka_unit_test(of_subfolders_only_chat_templates_are_listed),
         cmocka_unit_test(a_gguf_is_found_by_its_name_or_its_kind),
+        cmocka_unit_test(a_gguf_in_a_folder_is_found),
         cmocka_unit_test(an_etag_becomes_a_plain_name),
         cmocka_unit_test(the_layout_is_hugging_faces),
         cmocka_unit_test(refs_are_remembered_and_only_commits_believed),
