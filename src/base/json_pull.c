@@ -496,7 +496,7 @@ static json_t *load_object(struct json_pull *j)
     while (o && json_pull_key(j, &key)) {
         if (memchr(key.s, 0, key.n))
             json_pull_fail(j, "a key has a NUL");
-        else if (json_object_getn(o, key.s, key.n))
+        else if (j->large == JSON_PULL_REFUSED && json_object_getn(o, key.s, key.n))
             json_pull_fail(j, "duplicate key \"%.*s\"", (int)(key.n < 60 ? key.n : 60), key.s);
         else if ((v = load_value(j)) != NULL && json_object_setn_new_nocheck(o, key.s, key.n, v) != 0)
             made(j, NULL);

@@ -40,7 +40,8 @@ struct json_str {
     size_t n;
 };
 
-/* How integers that do not fit into 64 bits become part of a tree. */
+/* How integers that do not fit into 64 bits become part of a tree. JSON_PULL_REFUSED also refuses an object
+ * that has a key twice. */
 enum json_pull_large { JSON_PULL_REFUSED, JSON_PULL_REAL_OUTSIDE, JSON_PULL_EXACT };
 
 struct json_pull {
@@ -84,11 +85,12 @@ int json_pull_finish(struct json_pull *j);
  * string. */
 int json_pull_load(json_t **out, const char *text, size_t n, const char *path, struct err *e);
 
-/* The same, but integers that do not fit into 64 bits keep all their digits (json_tree.h). */
+/* The same for texts of clients and of models: of a key that an object has twice the last one counts, as in
+ * Python, and integers that do not fit into 64 bits keep all their digits (json_tree.h). */
 int json_pull_load_exact(json_t **out, const char *text, size_t n, const char *path, struct err *e);
 
-/* The same, but such an integer becomes a real where it is the value itself or a member of the outermost
- * object, so that a reader of fields can say which field is out of range. */
+/* The same as json_pull_load_exact(), but such an integer becomes a real where it is the value itself or a
+ * member of the outermost object, so that a reader of fields can say which field is out of range. */
 int json_pull_load_large(json_t **out, const char *text, size_t n, const char *path, struct err *e);
 
 /* Sets a sticky error "PATH: at byte N: ...", from the second line on "PATH: at byte N (line L): ...", and

@@ -49,8 +49,8 @@ const char *hub_list_weights(const struct hub_list *l, bool *is_index);
 const char *hub_list_next_gguf(const struct hub_list *l, size_t *at);
 
 /* Finds the GGUF checkpoint that WHAT means: by its name, with or without the folder, or by a part of it
- * between '/', '-' and '.', in any case, such as the quantization (Q4_K_M). ERR_INPUT, with a sentence that lists the choice, unless exactly
- * one fits. */
+ * between '/', '-' and '.', in any case, such as the quantization (Q4_K_M). ERR_INPUT, with a sentence that
+ * lists the choice, unless exactly one fits. */
 int hub_list_gguf(const struct hub_list *l, const char *what, const char **name, struct err *e);
 
 /* Writes "a.gguf, b.gguf, ...", as many as fit, to out[size] and returns out. "" if there are none. */

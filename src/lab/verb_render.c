@@ -21,7 +21,7 @@ struct render_options {
     struct load load;
     struct options_output out;
     const char *messages, *chat_template, *template_name, *context, *now;
-    bool no_generation_prompt, ids;
+    bool no_generation_prompt, ids, plain_user_text;
 };
 
 #define INTO(member) OPT_INTO(struct render_options, member)
@@ -41,6 +41,7 @@ static const struct opt_row rows[] = {
      .help = "render --chat-template with these variables and nothing else", INTO(context)},
     {"now", 0, OPT_STRING, "TIME", EVERYDAY, .help = "fixes the clock, e.g. 2026-07-01T12:00:00", INTO(now)},
     {"ids", 0, OPT_FLAG, NULL, OUTPUT, .help = "print token ids instead of the text", INTO(ids)},
+    OPTION_USER_TEXT(EVERYDAY, INTO(plain_user_text)),
     {0}};
 
 static int read_now(const char *text, struct tm *tm, struct err *e)
@@ -59,7 +60,9 @@ static int read_now(const char *text, struct tm *tm, struct err *e)
     return 0;
 }
 
-static int with_context(const struct render_options *o, const struct tm *now, struct buf *out, struct err *e)
+/* ORIGIN: see jinja_render_marked(). */
+static int with_context(const struct render_options *o, const struct tm *now, struct buf *out,
+                        struct buf *origin, struct err *e)
 {
     struct jinja *j = NULL;
     json_t *variables = NULL;
@@ -67,7 +70,7 @@ static int with_context(const struct render_options *o, const struct tm *now, st
 
     if ((rc = input_jinja(o->chat_template, &j, e)) == 0 && (rc = input_json(o->context, &variables, e)) == 0)
         rc = json_is_object(variables)
-                 ? jinja_render(j, variables, now, NULL, out, e)
+                 ? jinja_render_marked(j, variables, NULL, now, out, origin, e)
                  : err_set(e, ERR_INPUT, "%s: the variables of a template must be a JSON object", o->context);
     jinja_free(j);
     json_decref(variables);
@@ -75,10 +78,13 @@ static int with_context(const struct render_options *o, const struct tm *now, st
 }
 
 static int with_messages(const struct render_options *o, struct checkpoint *model, const struct tm *now,
-                         struct buf *out, struct err *e)
+                         struct buf *out, struct buf *origin, struct err *e)
 {
-    struct input_messages m = {
-        .file = o->messages, .name = o->template_name, .generate = !o->no_generation_prompt, .now = now};
+    struct input_messages m = {.file = o->messages,
+                               .name = o->template_name,
+                               .generate = !o->no_generation_prompt,
+                               .now = now,
+                               .origin = origin};
     struct input_template t = {0};
     int rc;
 
@@ -92,14 +98,14 @@ static int with_messages(const struct render_options *o, struct checkpoint *mode
 }
 
 static int print_encoded(const struct render_options *o, struct checkpoint *model, const struct buf *text,
-                         struct err *e)
+                         const char *origin, struct err *e)
 {
     struct tok_ids ids = {0};
     struct tok *t = NULL;
     int rc = load_text(&o->load, model, e);
 
     if (rc == 0 && (rc = checkpoint_tokenizer(&t, model, e)) == 0 &&
-        (rc = tok_encode(t, text->data ? text->data : "", text->len, 0, &ids, e)) == 0) {
+        (rc = tok_encode_marked(t, text->data ? text->data : "", origin, text->len, 0, &ids, e)) == 0) {
         if (o->out.json) {
             print_json(json_pack("{s:o}", "ids", print_json_ids(&ids)));
         } else {
@@ -130,6 +136,8 @@ static int check_combination(const struct render_options *o, const struct opt_va
     if (o->no_generation_prompt && o->context)
         log_warn(
             "--no-generation-prompt changes nothing with --context, which may hold add_generation_prompt");
+    if (o->plain_user_text && !o->ids)
+        log_warn("--user-text changes nothing without --ids");
     if (o->load.name_source == OPT_GIVEN && o->context && !o->ids)
         log_warn("--model changes nothing with --context, unless --ids are asked for");
     return 0;
@@ -139,22 +147,23 @@ static int render_run(const struct opt_values *v, struct err *e)
 {
     struct render_options o = {.messages = NULL};
     struct checkpoint model = {.in.path = NULL};
-    struct buf out;
+    struct buf out = {.tag = MEM_APP}, origin = {.tag = MEM_APP};
     struct tm now;
     int rc;
 
     load_init(&o.load);
     opt_read(v, &o, sizeof(o));
-    buf_init(&out, MEM_APP);
     if ((rc = check_combination(&o, v, e)) == 0 && (rc = read_now(o.now, &now, e)) == 0)
-        rc = o.context ? with_context(&o, &now, &out, e) : with_messages(&o, &model, &now, &out, e);
+        rc = o.context ? with_context(&o, &now, &out, &origin, e)
+                       : with_messages(&o, &model, &now, &out, &origin, e);
     if (rc == 0 && o.ids)
-        rc = print_encoded(&o, &model, &out, e);
+        rc = print_encoded(&o, &model, &out, o.plain_user_text ? origin.data : NULL, e);
     else if (rc == 0 && o.out.json)
         print_json(json_pack("{s:s%}", "text", out.data ? out.data : "", out.len));
     else if (rc == 0)
         print_bytes(out.data, out.len);
     buf_fini(&out);
+    buf_fini(&origin);
     checkpoint_close(&model);
     return rc;
 }

@@ -637,12 +637,15 @@ def every_refusal_names_its_field():
     expect(server.post("/v1/responses", input=called)[1]["error"]["param"], "input",
            "what a response is made of")
     for body, word in ((b"{", "JSON"), (b"[]", "object"),
-                       (b'{"prompt":"a","prompt":"b"}', "duplicate"), (b"[" * 100, "deeper"),
+                       (b"[" * 100, "deeper"),
                        (b'{"prompt":"\xff"}', "0xff"), (b'{"temperature":NaN}', "JSON"),
                        (b"", "JSON"), (b"\xef\xbb\xbf", "JSON")):
         status, _, text = server.request("POST", COMPLETIONS, body)
         check(status == 400 and word in json.loads(text)["error"]["message"],
               f"{body[:40]}: {status} {text}")
+    once, twice = (json.loads(server.request("POST", "/tokenize", body)[2])
+                   for body in (b'{"prompt":"b"}', b'{"prompt":"a","prompt":"b"}'))
+    expect(twice, once, "of a key that is there twice, the last one counts")
     expect(server.request("POST", COMPLETIONS, b"{}", {"Content-Type": "text/plain"})[0], 415,
            "another type than JSON")
     expect(server.request("GET", "/nowhere")[0], 404, "an unknown path")

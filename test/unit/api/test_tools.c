@@ -128,6 +128,7 @@ static void arguments_are_what_the_template_wants(void **state)
     } cases[] = {
         {CALL("c", "\"{\\\"a\\\": [1, 2.50]}\""), "{\"a\": [1, 2.5]}"},
         {CALL("c", "{\"a\": 1}"), "{\"a\": 1}"},
+        {CALL("c", "\"{\\\"a\\\": 1, \\\"b\\\": 2, \\\"a\\\": 3}\""), "{\"a\": 3, \"b\": 2}"},
         {CALL("c", "\"\""), "{}"},
         {CALL("c", "null"), "{}"},
         {CALL("c", "\"{\\\"a\\\": \""), "{}"}, /* cut by a limit: the conversation goes on */

@@ -567,6 +567,23 @@ static void integer_is_kept(const char *text)
     json_decref(v);
 }
 
+/* As in Python, where a text of a client or of a model has a key twice; files are refused. */
+static void the_last_of_equal_keys_counts(void **state)
+{
+    const char *text = "{\"a\":1,\"b\":{\"c\":2,\"c\":[3]},\"a\":{\"d\":4}}";
+    json_t *v = load_as(text, json_pull_load_exact);
+    struct err e = {0};
+
+    (void)state;
+    written_as(v, false, "{\"a\":{\"d\":4},\"b\":{\"c\":[3]}}");
+    json_decref(v);
+    v = load_as(text, json_pull_load_large);
+    written_as(v, false, "{\"a\":{\"d\":4},\"b\":{\"c\":[3]}}");
+    json_decref(v);
+    assert_int_equal(json_pull_load(&v, text, strlen(text), "t", &e), ERR_INPUT);
+    assert_non_null(strstr(e.msg, "duplicate key \"c\""));
+}
+
 static void an_integer_has_more_digits_than_are_read(void **state)
 {
     char text[4400];
@@ -672,6 +689,7 @@ int main(void)
         cmocka_unit_test(a_difference_would_be_seen),
         cmocka_unit_test(a_tree_is_jansson_s),
         cmocka_unit_test(integers_beyond_64_bits_are_refused_unless_they_may_be_reals),
+        cmocka_unit_test(the_last_of_equal_keys_counts),
         cmocka_unit_test(an_integer_has_more_digits_than_are_read),
         cmocka_unit_test(a_tree_is_written_otherwise_than_python_writes_it),
         cmocka_unit_test(memory_that_runs_out_gives_no_tree),

@@ -62,12 +62,6 @@ static void names_and_revisions_are_told_from_paths(void **state)
                                       "../name",
                                       "org/name/",
                                       "org/a/b",
-                                      "org/a:b/c",
-                                      "org/a:b/c/d.gguf",
-                                      "org/a:b/../d.gguf",
-                                      "org/a:../d.gguf",
-                                      "org/a:/d.gguf",
-                                      "org/a:b/.gguf",
                                       "org/",
                                       "/name",
                                       "org/..",
@@ -112,6 +106,19 @@ static void names_and_revisions_are_told_from_paths(void **state)
     assert_string_equal(id.revision, "refs/pr/1");
     assert_string_equal(id.file, "a@b.gguf");
     assert_false(hub_name_folder(&id, folder, 10));
+}
+
+static void a_file_is_one_folder_deep_at_most(void **state)
+{
+    static const char *const bad[] = {"b/c",        "b/c/d.gguf", "b/../d.gguf", "../d.gguf",
+                                      "./d.gguf",   "/d.gguf",    "b/.gguf",     "b/.d.gguf",
+                                      "b\\/d.gguf", "b/",         "b//d.gguf",   ".b/d.gguf"};
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        if (hub_name_is_gguf(bad[i], strlen(bad[i])))
+            fail_msg("%s is taken for a GGUF file of a repository", bad[i]);
+    assert_true(hub_name_is_gguf("b/d.gguf", 8));
+    assert_true(hub_name_is_gguf("Q4_K_M", 6));
 }
 
 static void revisions_that_no_repository_has_are_refused(void **state)
@@ -627,6 +634,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(configs_of_modules_are_taken_from_their_folders),
         cmocka_unit_test(names_and_revisions_are_told_from_paths),
+        cmocka_unit_test(a_file_is_one_folder_deep_at_most),
         cmocka_unit_test(revisions_that_no_repository_has_are_refused),
         cmocka_unit_test(a_revision_is_one_segment_of_an_address),
         cmocka_unit_test(names_that_lead_out_of_the_folder_are_left_out),
