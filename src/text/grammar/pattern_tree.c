@@ -461,7 +461,7 @@ static uint32_t read_assertion(struct reader *r)
     return 0;
 }
 
-static uint32_t read_number(struct reader *r, size_t *n_digits)
+static uint32_t read_bound(struct reader *r, size_t *n_digits)
 {
     uint32_t v = 0;
 
@@ -478,10 +478,10 @@ static bool read_counts(struct reader *r, uint32_t *least, uint32_t *most)
 
     if (!skip(r, "{"))
         return false;
-    *least = *most = read_number(r, &n_least);
+    *least = *most = read_bound(r, &n_least);
     has_most = skip(r, ",");
     if (has_most) {
-        *most = read_number(r, &n_most);
+        *most = read_bound(r, &n_most);
         *most = n_most ? *most : REGEX_NO_LIMIT;
     }
     if (!skip(r, "}") || (n_least == 0 && (!r->is_python || !has_most))) {

@@ -1,0 +1,720 @@
+/* gbnf.c - parses a grammar into a tree, and builds its rules from those that refer to no other one up.
+ *
+ * A rule that does not recur and is small is put where it is referred to, so that identifiers, numbers and
+ * white space are one regular expression each. All others are rules of the grammar.
+ */
+#include "text/grammar/gbnf.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/strmap.h"
+#include "base/utf8.h"
+#include "text/grammar/pattern.h"
+
+enum kind { EMPTY, ONE, REFERENCE, SEQUENCE, CHOICE, REPEAT };
+
+/* A regular expression with more parts than this is not put into others. */
+enum { MOST_INLINED = 2000 };
+
+struct part {
+    uint8_t kind;
+    /* ONE: a regular expression. REFERENCE: a rule. SEQUENCE, CHOICE: the last member. REPEAT: a part. */
+    uint32_t a;
+    uint32_t before; /* the member before it; 0: it is the first */
+    uint32_t least, most;
+};
+
+/* What a part stands for: a regular expression of SIZE parts, or an expression of the grammar. */
+struct value {
+    bool is_regex;
+    uint32_t number;
+    size_t size;
+};
+
+struct rule {
+    uint32_t body;    /* part; 0: it is not defined */
+    size_t at;        /* offset of its name, where it was first seen */
+    size_t n_waiting; /* references of its body to rules that are not built */
+    bool is_built;
+    bool has_number;
+    uint32_t number; /* rule of the grammar */
+    struct value value;
+};
+
+/* Rule FROM refers to rule TO. */
+struct reference {
+    uint32_t from, to;
+};
+
+struct reader {
+    const char *text;
+    size_t n, at;
+    int depth;
+    struct grammar *g;
+    struct part *part; /* [n_parts] part 0 is unused */
+    size_t n_parts, cap_parts;
+    struct rule *rule; /* [n_rules] */
+    size_t n_rules, cap_rules;
+    struct reference *reference; /* [n_references] */
+    size_t n_references, cap_references;
+    uint32_t *work; /* [n_work] alternatives that are being made, as a stack */
+    size_t n_work, cap_work;
+    struct strmap names; /* the index of a rule */
+    uint32_t current;    /* the rule that is being read */
+    int code;            /* of the first error */
+    struct err *e;
+};
+
+/* ---- errors and memory ---- */
+
+__attribute__((format(printf, 4, 5))) static uint32_t fail(struct reader *r, int code, size_t at,
+                                                           const char *format, ...)
+{
+    char sentence[300];
+    size_t line = 1, column = 1;
+    va_list args;
+
+    if (r->code)
+        return 0;
+    for (size_t i = 0; i < at && i < r->n; i++) {
+        column = r->text[i] == '\n' ? 1 : column + ((r->text[i] & 0xc0) != 0x80);
+        line += r->text[i] == '\n';
+    }
+    va_start(args, format);
+    vsnprintf(sentence, sizeof(sentence), format, args);
+    va_end(args);
+    r->code = err_set(r->e, code, "line %zu, column %zu of the grammar: %s", line, column, sentence);
+    return 0;
+}
+
+static bool no_memory(struct reader *r)
+{
+    if (!r->code)
+        r->code = err_nomem(r->e, "a grammar");
+    return false;
+}
+
+static bool reserve(struct reader *r, void **array, size_t *cap, size_t n, size_t size)
+{
+    return !r->code && (mem_grow(array, cap, n, size, MEM_TEXT) || no_memory(r));
+}
+
+static uint32_t add_part(struct reader *r, struct part x)
+{
+    if (!reserve(r, (void **)&r->part, &r->cap_parts, r->n_parts + 1, sizeof(*r->part)))
+        return 0;
+    r->part[r->n_parts] = x;
+    return (uint32_t)r->n_parts++;
+}
+
+/* ---- tokens ---- */
+
+static bool at_end(const struct reader *r)
+{
+    return r->code || r->at >= r->n;
+}
+
+static char next_byte(const struct reader *r)
+{
+    return at_end(r) ? '\0' : r->text[r->at];
+}
+
+static bool skip(struct reader *r, const char *text)
+{
+    size_t n = strlen(text);
+
+    if (r->code || r->n - r->at < n || memcmp(r->text + r->at, text, n) != 0)
+        return false;
+    r->at += n;
+    return true;
+}
+
+static void skip_blanks(struct reader *r)
+{
+    while (!at_end(r) && (utf8_is_blank(next_byte(r)) || next_byte(r) == '#')) {
+        const char *end = next_byte(r) == '#' ? memchr(r->text + r->at, '\n', r->n - r->at) : r->text + r->at;
+
+        r->at = end ? (size_t)(end - r->text) + 1 : r->n;
+    }
+}
+
+static bool is_name_byte(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.';
+}
+
+/* The length of the name at offset AT. */
+static size_t name_length(const struct reader *r, size_t at)
+{
+    size_t n = 0;
+
+    if (at < r->n && r->text[at] == '.') /* this is any character */
+        return 0;
+    while (at + n < r->n && is_name_byte(r->text[at + n]))
+        n++;
+    return n;
+}
+
+/* True if the name [N bytes] here is that of a rule which begins. */
+static bool is_rule_head(const struct reader *r, size_t n)
+{
+    struct reader ahead = *r;
+
+    ahead.at += n;
+    if (next_byte(&ahead) == '[') { /* options, or a class */
+        const char *end = memchr(r->text + ahead.at, ']', r->n - ahead.at);
+
+        ahead.at = end ? (size_t)(end - r->text) + 1 : ahead.at;
+    }
+    skip_blanks(&ahead);
+    return n > 0 && ahead.n - ahead.at >= 3 && memcmp(ahead.text + ahead.at, "::=", 3) == 0;
+}
+
+/* The index of the rule whose name [N bytes] is here. */
+static uint32_t take_rule(struct reader *r, size_t n)
+{
+    uint64_t index;
+
+    if (strmap_get(&r->names, r->text + r->at, n, &index)) {
+        r->at += n;
+        return (uint32_t)index;
+    }
+    if (r->n_rules == GBNF_MOST_RULES)
+        return fail(r, ERR_NOSPACE, r->at, "more than %d rules", GBNF_MOST_RULES);
+    if (!reserve(r, (void **)&r->rule, &r->cap_rules, r->n_rules + 1, sizeof(*r->rule)))
+        return 0;
+    if (strmap_put(&r->names, r->text + r->at, n, r->n_rules) < 0)
+        return no_memory(r);
+    r->rule[r->n_rules] = (struct rule){.at = r->at};
+    r->at += n;
+    return (uint32_t)r->n_rules++;
+}
+
+/* ---- characters ---- */
+
+static uint32_t read_hex(struct reader *r, int n, size_t at)
+{
+    uint32_t v = 0;
+
+    for (int i = 0; i < n; i++) {
+        int digit = at_end(r) ? -1 : utf8_hex_digit(r->text[r->at]);
+
+        if (digit < 0)
+            return fail(r, ERR_INPUT, at, "expected %d hexadecimal digits after the escape", n);
+        v = v << 4 | (uint32_t)digit;
+        r->at++;
+    }
+    if (n == 2 && !at_end(r) && utf8_hex_digit(next_byte(r)) >= 0)
+        return fail(r, ERR_UNSUPPORTED, at,
+                    "\\x with more than 2 digits is not supported; expected \\u or \\U");
+    if ((v >= 0xd800 && v <= 0xdfff) || v > PATTERN_LAST_CHARACTER)
+        return fail(r, ERR_INPUT, at, "the escape is no character; expected one up to \\U0010FFFF");
+    return v;
+}
+
+/* The next character of a literal or class. */
+static uint32_t read_character(struct reader *r)
+{
+    static const char names[] = "nrtbfav0e", values[] = "\n\r\t\b\f\a\v\0\033";
+    size_t at = r->at, len;
+    const char *found;
+    char c;
+
+    if (!skip(r, "\\")) {
+        uint32_t character = utf8_decode(r->text + r->at, &len);
+
+        r->at += len;
+        return character;
+    }
+    c = next_byte(r);
+    if (at_end(r))
+        return fail(r, ERR_INPUT, at, "a backslash at the end of the grammar");
+    r->at++;
+    if (c == 'x' || c == 'u' || c == 'U')
+        return read_hex(r, c == 'x' ? 2 : c == 'u' ? 4 : 8, at);
+    if (c && (found = strchr(names, c)))
+        return (uint32_t)(unsigned char)values[found - names];
+    if (c && strchr("\"'\\/?^$.*+()[]{}|-", c))
+        return (uint32_t)c;
+    return fail(r, ERR_INPUT, at, "an unknown escape; expected one of \\n \\t \\\" \\\\ \\xHH \\uHHHH");
+}
+
+/* The text of a literal, whose first quote is read. */
+static uint32_t read_literal(struct reader *r)
+{
+    size_t at = r->at - 1, n = 0, cap = 0;
+    char *text = NULL;
+    uint32_t one = REGEX_EMPTY;
+
+    while (!at_end(r) && next_byte(r) != '"') {
+        if (!reserve(r, (void **)&text, &cap, n + 4, 1))
+            break;
+        n += utf8_encode(read_character(r), text + n);
+    }
+    if (!skip(r, "\""))
+        fail(r, ERR_INPUT, at, "a literal without the quote at its end");
+    if (!r->code)
+        one = regex_literal(&r->g->regex, n ? text : "", n);
+    mem_free(text);
+    return one;
+}
+
+/* The characters of a class, whose first bracket is read. */
+static uint32_t read_class(struct reader *r)
+{
+    size_t at = r->at - 1;
+    bool is_not = skip(r, "^");
+    struct pattern_set set = {0};
+    uint32_t one = REGEX_NOTHING;
+
+    if (!is_not && next_byte(r) == ']')
+        return fail(r, ERR_INPUT, at, "an empty class");
+    while (!at_end(r) && next_byte(r) != ']') {
+        size_t from = r->at;
+        uint32_t low = read_character(r), high = low;
+
+        if (next_byte(r) == '-' && r->at + 1 < r->n && r->text[r->at + 1] != ']') {
+            r->at++;
+            high = read_character(r);
+        }
+        if (low > high)
+            fail(r, ERR_INPUT, from, "a range whose first character is above its last one");
+        pattern_set_add(&set, low, high);
+    }
+    if (!skip(r, "]"))
+        fail(r, ERR_INPUT, at, "a class without ]");
+    if (is_not)
+        pattern_set_negate(&set);
+    if (!r->code)
+        one = pattern_set_regex(&set, &r->g->regex, regex_characters);
+    pattern_set_fini(&set);
+    return one;
+}
+
+/* The regular expression of Regex("..."), behind whose name the text is. */
+static uint32_t read_regex(struct reader *r, size_t at)
+{
+    size_t n = 0, cap = 0;
+    char *text = NULL;
+    uint32_t one = REGEX_NOTHING;
+    struct err inner = {0};
+    int code;
+
+    skip_blanks(r);
+    if (!skip(r, "\""))
+        return fail(r, ERR_INPUT, at, "expected Regex(\"...\")");
+    while (!at_end(r) && next_byte(r) != '"') {
+        if (!reserve(r, (void **)&text, &cap, n + 4, 1))
+            break;
+        if (r->text[r->at] == '\\' && r->at + 1 < r->n && !strchr("\"\\", r->text[r->at + 1]))
+            text[n++] = r->text[r->at++]; /* an escape of the regular expression */
+        else
+            n += utf8_encode(read_character(r), text + n);
+    }
+    if (!skip(r, "\"") || (skip_blanks(r), !skip(r, ")")))
+        fail(r, ERR_INPUT, at, "expected Regex(\"...\") without other arguments");
+    if (!r->code) {
+        code = pattern_read(&r->g->regex, n ? text : "", n, regex_characters, PATTERN_WHOLE, &one, &inner);
+        if (code == ERR_NOMEM)
+            no_memory(r);
+        else if (code)
+            fail(r, code, at, "%s", inner.msg);
+    }
+    mem_free(text);
+    return one;
+}
+
+/* ---- parts ---- */
+
+static uint32_t read_choice(struct reader *r);
+
+static uint32_t read_bound(struct reader *r, bool *is_there)
+{
+    uint32_t v = 0;
+
+    skip_blanks(r);
+    for (*is_there = false; next_byte(r) >= '0' && next_byte(r) <= '9'; r->at++, *is_there = true)
+        v = v > GBNF_MOST_COUNT ? v : v * 10 + (uint32_t)(next_byte(r) - '0');
+    skip_blanks(r);
+    return v;
+}
+
+/* PART with the quantifiers behind it. */
+static uint32_t read_quantifiers(struct reader *r, uint32_t part)
+{
+    for (;;) {
+        struct part x = {.kind = REPEAT, .a = part, .most = GRAMMAR_NO_LIMIT};
+        size_t at;
+        bool has_least, has_most = true;
+
+        skip_blanks(r);
+        at = r->at;
+        if (skip(r, "?")) {
+            x.most = 1;
+        } else if (skip(r, "+")) {
+            x.least = 1;
+        } else if (skip(r, "{")) {
+            x.least = x.most = read_bound(r, &has_least);
+            if (skip(r, ",")) {
+                x.most = read_bound(r, &has_most);
+                x.most = has_most ? x.most : GRAMMAR_NO_LIMIT;
+            }
+            if (!skip(r, "}") || !has_least)
+                return fail(r, ERR_INPUT, at, "expected {m}, {m,} or {m,n}");
+            if (x.least > GBNF_MOST_COUNT || (has_most && x.most > GBNF_MOST_COUNT))
+                return fail(r, ERR_NOSPACE, at, "a count above the limit of %d", GBNF_MOST_COUNT);
+            if (x.least > x.most)
+                return fail(r, ERR_INPUT, at, "a count whose first number is above its second one");
+        } else if (!skip(r, "*")) {
+            return part;
+        }
+        part = add_part(r, x);
+    }
+}
+
+static uint32_t one_part(struct reader *r, uint32_t regex)
+{
+    return add_part(r, (struct part){.kind = ONE, .a = regex});
+}
+
+static uint32_t read_group(struct reader *r)
+{
+    size_t at = r->at - 1;
+    uint32_t part;
+
+    if (next_byte(r) == '=')
+        return fail(r, ERR_UNSUPPORTED, at, "look-ahead, (= ...), is not supported");
+    if (++r->depth > GBNF_MOST_DEPTH)
+        return fail(r, ERR_NOSPACE, at, "groups are nested deeper than %d", GBNF_MOST_DEPTH);
+    part = read_choice(r);
+    r->depth--;
+    if (!skip(r, ")"))
+        fail(r, ERR_INPUT, at, "a group without )");
+    /* a part of its own: the members of a sequence are chained */
+    return add_part(r, (struct part){.kind = REPEAT, .a = part, .least = 1, .most = 1});
+}
+
+/* A name: a reference, or a macro. */
+static uint32_t read_name(struct reader *r, size_t n)
+{
+    static const char *const macro[] = {"TagDispatch", "TokenTagDispatch", "Token", "ExcludeToken"};
+    size_t at = r->at;
+    uint32_t rule;
+
+    if (at + n < r->n && r->text[at + n] == '(' && n == strlen("Regex") &&
+        memcmp(r->text + at, "Regex", n) == 0) {
+        r->at += n + 1;
+        return one_part(r, read_regex(r, at));
+    }
+    for (size_t i = 0; at + n < r->n && r->text[at + n] == '(' && i < sizeof(macro) / sizeof(*macro); i++)
+        if (strlen(macro[i]) == n && memcmp(r->text + at, macro[i], n) == 0)
+            return fail(r, ERR_UNSUPPORTED, at, "the macro \"%s\" is not supported", macro[i]);
+    rule = take_rule(r, n);
+    if (!reserve(r, (void **)&r->reference, &r->cap_references, r->n_references + 1, sizeof(*r->reference)))
+        return 0;
+    r->reference[r->n_references++] = (struct reference){r->current, rule};
+    return add_part(r, (struct part){.kind = REFERENCE, .a = rule});
+}
+
+/* The next element; 0: there is none. */
+static uint32_t read_element(struct reader *r)
+{
+    size_t n = name_length(r, r->at), at = r->at;
+
+    if (n > 0)
+        return is_rule_head(r, n) ? 0 : read_name(r, n);
+    if (skip(r, "\""))
+        return one_part(r, read_literal(r));
+    if (skip(r, "["))
+        return one_part(r, read_class(r));
+    if (skip(r, "("))
+        return read_group(r);
+    if (skip(r, "."))
+        return one_part(r, regex_characters(&r->g->regex, 0, PATTERN_LAST_CHARACTER));
+    if (next_byte(r) == '<' || next_byte(r) == '!')
+        return fail(r, ERR_UNSUPPORTED, at,
+                    "tokens, <token> or <[7]>, are not supported; expected their text");
+    return 0;
+}
+
+static uint32_t read_sequence(struct reader *r)
+{
+    struct part x = {.kind = SEQUENCE};
+
+    for (;;) {
+        uint32_t part;
+
+        skip_blanks(r);
+        part = read_element(r);
+        part = part ? read_quantifiers(r, part) : 0;
+        if (!part || r->code)
+            break;
+        r->part[part].before = x.a;
+        x.a = part;
+    }
+    x.kind = x.a ? SEQUENCE : EMPTY;
+    return add_part(r, x);
+}
+
+static uint32_t read_choice(struct reader *r)
+{
+    struct part x = {.kind = CHOICE};
+    uint32_t n = 0;
+
+    do {
+        uint32_t part = read_sequence(r);
+
+        if (r->code)
+            return 0;
+        r->part[part].before = x.a;
+        x.a = part;
+        n++;
+    } while (skip(r, "|"));
+    return n == 1 ? x.a : add_part(r, x);
+}
+
+static void read_rules(struct reader *r)
+{
+    for (skip_blanks(r); !at_end(r); skip_blanks(r)) {
+        size_t n = name_length(r, r->at), at = r->at;
+
+        if (n > 0 && at + n < r->n && r->text[at + n] == '[')
+            fail(r, ERR_UNSUPPORTED, at + n, "options of a rule are not supported; expected ::=");
+        else if (!is_rule_head(r, n))
+            fail(r, ERR_INPUT, at, "expected a rule: a name and ::=");
+        r->current = r->code ? 0 : take_rule(r, n);
+        if (r->code)
+            return;
+        if (r->rule[r->current].body)
+            fail(r, ERR_INPUT, at, "the rule \"%.*s\" is defined twice", n > 60 ? 60 : (int)n, r->text + at);
+        skip_blanks(r);
+        skip(r, "::=");
+        n = read_choice(r);
+        if (r->code)
+            return;
+        r->rule[r->current].body = (uint32_t)n;
+    }
+}
+
+/* ---- building ---- */
+
+static void push_work(struct reader *r, uint32_t x)
+{
+    if (reserve(r, (void **)&r->work, &r->cap_work, r->n_work + 1, sizeof(*r->work)))
+        r->work[r->n_work++] = x;
+}
+
+static uint32_t as_expression(struct reader *r, struct value v)
+{
+    return v.is_regex ? grammar_term(r->g, v.number) : v.number;
+}
+
+static uint32_t call_rule(struct reader *r, struct rule *rule)
+{
+    if (!rule->has_number)
+        rule->number = grammar_rule(r->g);
+    rule->has_number = true;
+    return grammar_call(r->g, rule->number);
+}
+
+static struct value build(struct reader *r, uint32_t i);
+
+static struct value build_sequence(struct reader *r, uint32_t last)
+{
+    struct value run = {true, REGEX_EMPTY, 0}, v;
+    uint32_t rest = GRAMMAR_END;
+    bool has_rest = false;
+
+    for (uint32_t m = last; m && !r->code; m = r->part[m].before) {
+        v = build(r, m);
+        if (v.is_regex && run.size + v.size <= MOST_INLINED) {
+            run.number = regex_concat(&r->g->regex, v.number, run.number);
+            run.size += v.size;
+            continue;
+        }
+        rest = grammar_sequence(r->g, grammar_term(r->g, run.number), rest);
+        has_rest = true;
+        run = (struct value){true, REGEX_EMPTY, 0};
+        if (v.is_regex)
+            run = v;
+        else
+            rest = grammar_sequence(r->g, v.number, rest);
+    }
+    if (!has_rest)
+        return run;
+    return (struct value){false, grammar_sequence(r->g, grammar_term(r->g, run.number), rest), 0};
+}
+
+static struct value build_choice(struct reader *r, uint32_t last)
+{
+    size_t start = r->n_work, n_regex = 0, n = 0;
+    struct value regular = {true, REGEX_NOTHING, 0}, v;
+    uint32_t out;
+
+    /* Alternatives lie in pairs: whether it is a regular expression, and the number. */
+    for (uint32_t m = last; m && !r->code; m = r->part[m].before, n++) {
+        v = build(r, m);
+        if (v.is_regex && regular.size + v.size <= MOST_INLINED) {
+            regular.size += v.size + 1;
+            push_work(r, true);
+            push_work(r, v.number);
+            n_regex++;
+        } else {
+            push_work(r, false);
+            push_work(r, as_expression(r, v));
+        }
+    }
+    for (size_t i = 0; i < n && !r->code; i++)
+        if (r->work[start + 2 * i])
+            push_work(r, r->work[start + 2 * i + 1]);
+    if (!r->code)
+        regular.number = regex_union(&r->g->regex, r->work + start + 2 * n, n_regex);
+    r->n_work = r->code ? r->n_work : start + 2 * n;
+    if (n_regex < n) {
+        push_work(r, as_expression(r, regular));
+        for (size_t i = 0; i < n && !r->code; i++)
+            if (!r->work[start + 2 * i])
+                push_work(r, r->work[start + 2 * i + 1]);
+        out = r->code ? GRAMMAR_NEVER
+                      : grammar_choice(r->g, r->work + start + 2 * n, r->n_work - start - 2 * n);
+        regular = (struct value){false, out, 0};
+    }
+    r->n_work = start;
+    return regular;
+}
+
+/* What part I stands for. The rules that it refers to are built, or are called. */
+static struct value build(struct reader *r, uint32_t i)
+{
+    struct part x = r->part[i];
+    struct value v = {true, REGEX_EMPTY, 0};
+
+    switch ((enum kind)x.kind) {
+    case EMPTY: return v;
+    case ONE: return (struct value){true, x.a, 1};
+    case REFERENCE:
+        if (r->rule[x.a].is_built && r->rule[x.a].value.is_regex)
+            return r->rule[x.a].value;
+        return (struct value){false, call_rule(r, &r->rule[x.a]), 0};
+    case SEQUENCE: return build_sequence(r, x.a);
+    case CHOICE: return build_choice(r, x.a);
+    case REPEAT:
+        v = build(r, x.a);
+        if (x.least != 1 || x.most != 1)
+            v.number = v.is_regex ? regex_repeat(&r->g->regex, v.number, x.least, x.most)
+                                  : grammar_repeat(r->g, v.number, x.least, x.most);
+        return v;
+    }
+    return v;
+}
+
+static void build_rule(struct reader *r, uint32_t i)
+{
+    struct value v = build(r, r->rule[i].body);
+
+    if (!v.is_regex || r->rule[i].has_number) {
+        uint32_t body = as_expression(r, v);
+
+        v = (struct value){false, call_rule(r, &r->rule[i]), 0};
+        grammar_define(r->g, r->rule[i].number, body);
+    }
+    r->rule[i].value = v;
+    r->rule[i].is_built = true;
+}
+
+static int compare_references(const void *a, const void *b)
+{
+    uint32_t x = ((const struct reference *)a)->to, y = ((const struct reference *)b)->to;
+
+    return (x > y) - (x < y);
+}
+
+/* Builds all rules: first, in an order in which their references are built before, those that do not recur nor
+ * refer to one that does. */
+static void build_rules(struct reader *r)
+{
+    uint32_t *ready, *first;
+    size_t n_ready = 0;
+
+    if (r->n_references > 1)
+        qsort(r->reference, r->n_references, sizeof(*r->reference), compare_references);
+    ready = mem_zalloc(r->n_rules, sizeof(*ready), MEM_TEXT);
+    first = mem_zalloc(r->n_rules + 1, sizeof(*first), MEM_TEXT);
+    if (!ready || !first)
+        no_memory(r);
+    for (size_t i = 0; i < r->n_references && !r->code; i++) {
+        r->rule[r->reference[i].from].n_waiting++;
+        first[r->reference[i].to + 1] = (uint32_t)i + 1;
+    }
+    for (size_t i = 0; i < r->n_rules && !r->code; i++) {
+        if (first[i + 1] == 0) /* nothing refers to it: its range is empty */
+            first[i + 1] = first[i];
+        if (r->rule[i].n_waiting == 0)
+            ready[n_ready++] = (uint32_t)i;
+    }
+    for (size_t k = 0; k < n_ready && !r->code; k++) {
+        build_rule(r, ready[k]);
+        for (uint32_t i = first[ready[k]]; i < first[ready[k] + 1]; i++)
+            if (--r->rule[r->reference[i].from].n_waiting == 0)
+                ready[n_ready++] = r->reference[i].from;
+    }
+    for (size_t i = 0; i < r->n_rules && !r->code; i++)
+        if (!r->rule[i].is_built)
+            build_rule(r, (uint32_t)i);
+    mem_free(ready);
+    mem_free(first);
+}
+
+static void check_rules(struct reader *r)
+{
+    uint64_t root;
+
+    for (size_t i = 0; i < r->n_rules && !r->code; i++) {
+        size_t n = name_length(r, r->rule[i].at);
+
+        if (!r->rule[i].body)
+            fail(r, ERR_INPUT, r->rule[i].at, "the rule \"%.*s\" is not defined", n > 60 ? 60 : (int)n,
+                 r->text + r->rule[i].at);
+    }
+    if (!r->code && !strmap_get(&r->names, "root", 4, &root))
+        r->code = err_set(r->e, ERR_INPUT, "the grammar has no rule \"root\"");
+}
+
+int gbnf_read(struct grammar *g, const char *text, size_t n, uint32_t *start, struct err *e)
+{
+    struct reader r = {.text = text, .n = n, .g = g, .e = e};
+    size_t valid = utf8_valid_prefix(text, n);
+    uint64_t root = 0;
+
+    *start = GRAMMAR_NEVER;
+    strmap_init(&r.names, MEM_TEXT);
+    add_part(&r, (struct part){0});
+    if (n > GBNF_MOST_BYTES)
+        r.code = err_set(e, ERR_NOSPACE, "the grammar has %zu bytes, more than the limit of %d", n,
+                         GBNF_MOST_BYTES);
+    if (valid < n)
+        fail(&r, ERR_INPUT, valid, "a byte that is not UTF-8");
+    if (!r.code)
+        read_rules(&r);
+    if (!r.code)
+        check_rules(&r);
+    if (!r.code)
+        build_rules(&r);
+    if (!r.code && strmap_get(&r.names, "root", 4, &root))
+        *start = as_expression(&r, r.rule[root].value);
+    if (!r.code)
+        r.code = grammar_fault(g, e);
+    if (r.code)
+        *start = GRAMMAR_NEVER;
+    mem_free(r.part);
+    mem_free(r.rule);
+    mem_free(r.reference);
+    mem_free(r.work);
+    strmap_fini(&r.names);
+    return r.code;
+}
