@@ -1,0 +1,48 @@
+/* free_text.c - marks are looked for as a search does it, and excluded by complement. */
+#include "text/grammar/free_text.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "text/grammar/pattern_set.h"
+
+static uint32_t any_text(struct regex_store *s)
+{
+    return regex_repeat(s, regex_characters(s, 0, PATTERN_LAST_CHARACTER), 0, REGEX_NO_LIMIT);
+}
+
+/* What does not have a text of MARKS in it, with at least MORE bytes behind it. */
+static uint32_t without(struct regex_store *s, uint32_t marks, uint32_t more)
+{
+    uint32_t behind = regex_concat(s, regex_repeat(s, regex_range(s, 0, 0xff), more, more), REGEX_ANYTHING);
+
+    return regex_not(s, regex_concat(s, REGEX_ANYTHING, regex_concat(s, marks, behind)));
+}
+
+uint32_t free_text(struct regex_store *s, uint32_t marks)
+{
+    return marks == REGEX_NOTHING ? any_text(s) : regex_and(s, any_text(s), without(s, marks, 0));
+}
+
+uint32_t free_text_until(struct regex_store *s, uint32_t mark, uint32_t marks, uint32_t excluded)
+{
+    uint32_t of[4] = {any_text(s), regex_concat(s, REGEX_ANYTHING, mark), without(s, marks, 1),
+                      without(s, excluded, 0)};
+
+    return regex_intersection(s, of, 4);
+}
+
+uint32_t free_text_choice(struct regex_store *s, const char *const *text, size_t n)
+{
+    uint32_t *of = mem_alloc(n * sizeof(*of), MEM_TEXT), r;
+
+    if (!of) {
+        s->fault = s->fault ? s->fault : REGEX_NO_MEMORY;
+        return REGEX_NOTHING;
+    }
+    for (size_t i = 0; i < n; i++)
+        of[i] = regex_literal(s, text[i], strlen(text[i]));
+    r = regex_union(s, of, n);
+    mem_free(of);
+    return r;
+}

@@ -1,0 +1,22 @@
+/* free_text.h - regular expressions for text that anything may stand in but certain marks, and for lists of
+ * texts. */
+#ifndef GALLOP_TEXT_GRAMMAR_FREE_TEXT_H
+#define GALLOP_TEXT_GRAMMAR_FREE_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "text/grammar/regex.h"
+
+/* Every text (UTF-8) in which no text of MARKS stands. REGEX_NOTHING: no mark is forbidden. MARKS does not match
+ * the empty text. */
+uint32_t free_text(struct regex_store *s, uint32_t marks);
+
+/* Every text that ends with MARK, one of MARKS, and in which no mark stands before that; nor, anywhere, a text of
+ * EXCLUDED. */
+uint32_t free_text_until(struct regex_store *s, uint32_t mark, uint32_t marks, uint32_t excluded);
+
+/* One of N texts: what `choice` means. */
+uint32_t free_text_choice(struct regex_store *s, const char *const *text, size_t n);
+
+#endif
