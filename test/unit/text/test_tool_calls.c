@@ -1,0 +1,203 @@
+/* test_tool_calls.c - grammars of tool calls in every markup: what is an answer with tool calls, and what is not.
+ */
+#include <jansson.h>
+
+#include "api/markup/markup.h"
+#include "base/mem.h"
+#include "text/grammar/recognizer.h"
+#include "text/grammar/tool_calls.h"
+
+enum { MEMORY = 64 << 20, STEPS = 1 << 22 };
+
+/* Stands for the compiler of JSON Schemas: {"text": T} describes the text T, others an empty object. */
+static int small_schema(void *context, struct grammar *g, const json_t *schema, uint32_t *start,
+                        struct err *e)
+{
+    const json_t *text = json_object_get(schema, "text");
+
+    if (context)
+        return err_set(e, ERR_UNSUPPORTED, "a schema that is not served");
+    *start = grammar_text(g, text ? json_string_value(text) : "{}");
+    return 0;
+}
+
+/* A letter for what a text is: y and n in the answer to FORM, for functions f, whose arguments are {"a": 1}, and
+ * g. HOW has letters: f for free text, p for parallel tool calls, 1 for function f alone. */
+static bool accepts(const char *form, const char *how, const char *text)
+{
+    json_t *schema = json_pack("{s:s}", "text", "{\"a\": 1}");
+    const struct tool_calls_function function[] = {{"f", schema}, {"g", NULL}};
+    const struct tool_calls_options o = {.is_free = strchr(how, 'f'), .is_parallel = strchr(how, 'p')};
+    struct grammar g;
+    struct recognizer r;
+    struct err e = {0};
+    uint32_t start;
+    bool yes;
+
+    assert_non_null(schema);
+    assert_non_null(tool_calls_form_named(form));
+    assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
+    if (tool_calls_grammar(&g, tool_calls_form_named(form), function, strchr(how, '1') ? 1 : 2, &o,
+                           small_schema, NULL, &start, &e) != 0 ||
+        grammar_finish(&g, start, &e) != 0 || recognizer_open(&r, &g, &e) != 0)
+        fail_msg("%s: %s", form, e.msg);
+    yes = recognizer_matches(&r, text, strlen(text));
+    assert_int_equal(g.regex.fault, REGEX_FINE);
+    recognizer_close(&r);
+    grammar_close(&g);
+    json_decref(schema);
+    return yes;
+}
+
+#define HERMES_F  "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>"
+#define HERMES_G  "<tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>"
+#define LLAMA_F   "{\"name\": \"f\", \"parameters\": {\"a\": 1}}"
+#define LLAMA_G   "{\"name\": \"g\", \"parameters\": {}}"
+#define MISTRAL_F "[TOOL_CALLS]f[ARGS]{\"a\": 1}"
+#define LIST_F    "{\"name\": \"f\", \"arguments\": {\"a\": 1}}"
+#define OPENAI_F  "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"a\": 1}<|call|>"
+
+static const struct {
+    const char *form, *how, *yes[4], *no[5];
+} answers[] = {
+    {"hermes",
+     "",
+     {HERMES_F, HERMES_G},
+     {"", "x", HERMES_F "\n" HERMES_G, "<tool_call>\n{\"name\": \"h\", \"arguments\": {}}\n</tool_call>",
+      "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>"}},
+    {"hermes", "1", {HERMES_F}, {HERMES_G}},
+    {"hermes", "p", {HERMES_F, HERMES_F "\n" HERMES_G "\n" HERMES_F}, {HERMES_F "\n", HERMES_F HERMES_G}},
+    {"hermes",
+     "fp",
+     {"", "hi", "hi " HERMES_F "\n" HERMES_G " ok", "<tool_"},
+     {"hi <tool_call>", HERMES_F "<tool_call>"}},
+    {"hermes", "f", {"hi", "hi " HERMES_F " ok"}, {HERMES_F "\n" HERMES_G}},
+    {"llama3_json", "", {LLAMA_F, "<|python_tag|>" LLAMA_G}, {"", LLAMA_F "; " LLAMA_G, "hi"}},
+    {"llama3_json", "p", {LLAMA_F "; " LLAMA_G}, {LLAMA_F "; "}},
+    {"llama3_json",
+     "fp",
+     {"", "hi {", LLAMA_F "; " LLAMA_G, "<|python_tag|>" LLAMA_F},
+     {"{", " {", "hi <|python_tag|>", LLAMA_F "x"}},
+    {"mistral", "", {MISTRAL_F, "[TOOL_CALLS]g[ARGS]{}"}, {"", "[TOOL_CALLS]h[ARGS]{}", MISTRAL_F MISTRAL_F}},
+    {"mistral", "p", {MISTRAL_F MISTRAL_F}, {MISTRAL_F "x"}},
+    {"mistral", "fp", {"hi", "a" MISTRAL_F "b" MISTRAL_F}, {"[TOOL_CALLS]", "[TOOL_CALLS][" LIST_F "]"}},
+    {"mistral_list",
+     "",
+     {"[TOOL_CALLS][" LIST_F "]"},
+     {"[TOOL_CALLS][]", LIST_F, "[TOOL_CALLS][" LIST_F ", " LIST_F "]"}},
+    {"mistral_list", "p", {"[TOOL_CALLS][" LIST_F ", " LIST_F "]"}, {"[TOOL_CALLS][" LIST_F ", ]"}},
+    {"mistral_list", "fp", {"a[TOOL_CALLS][" LIST_F ", " LIST_F "]"}, {"[TOOL_CALLS]", MISTRAL_F}},
+    {"phi4_mini_json",
+     "p",
+     {"functools[" LIST_F "]", "functools[" LIST_F ", " LIST_F "]"},
+     {"functools[]", LIST_F}},
+    {"phi4_mini_json", "fp", {"functools", "a functools[" LIST_F "]"}, {"functools[]", "<|tool_call|>"}},
+    {"openai", "", {OPENAI_F}, {"", OPENAI_F OPENAI_F}},
+    {"openai", "p", {OPENAI_F}, {OPENAI_F OPENAI_F}},
+    {"openai",
+     "fp",
+     {"<|channel|>final<|message|>hi", "<|channel|>commentary<|message|>a<|end|><|start|>assistant" OPENAI_F},
+     {"<|channel|>commentary to=functions.f <|message|>{}", OPENAI_F "x",
+      "<|start|>assistant to=functions.f"}},
+};
+
+static void answers_call_functions_as_they_may(void **state)
+{
+    for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++)
+        for (size_t k = 0; k < 5; k++) {
+            if (k < 4 && answers[i].yes[k] && !accepts(answers[i].form, answers[i].how, answers[i].yes[k]))
+                fail_msg("%s (%s) refuses \"%s\"", answers[i].form, answers[i].how, answers[i].yes[k]);
+            if (answers[i].no[k] && accepts(answers[i].form, answers[i].how, answers[i].no[k]))
+                fail_msg("%s (%s) accepts \"%s\"", answers[i].form, answers[i].how, answers[i].no[k]);
+        }
+}
+
+/* A row without a form could not be forced to call a function. */
+static void every_markup_has_a_form_that_writes_its_example(void **state)
+{
+    for (size_t i = 0; markup_calls_row(i); i++) {
+        const struct markup_calls *row = markup_calls_row(i);
+
+        if (!tool_calls_form_named(row->name))
+            fail_msg("%s has no form", row->name);
+        if (!accepts(row->name, "p", row->example))
+            fail_msg("%s refuses \"%s\"", row->name, row->example);
+    }
+    assert_null(tool_calls_form_named("none"));
+}
+
+static void errors_name_the_function(void **state)
+{
+    const struct tool_calls_function function = {"f\"", NULL};
+    const struct tool_calls_options o = {0};
+    struct grammar g;
+    struct err e = {0};
+    uint32_t start;
+
+    assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
+    assert_int_equal(tool_calls_grammar(&g, tool_calls_form_named("hermes"), &function, 1, &o, small_schema,
+                                        &e, &start, &e),
+                     ERR_UNSUPPORTED);
+    assert_string_equal(e.msg, "function \"f\"\": a schema that is not served");
+    grammar_close(&g);
+}
+
+static void names_are_escaped_where_they_stand_in_json(void **state)
+{
+    const struct tool_calls_function function = {"a\"\\\n", NULL};
+    const struct tool_calls_options o = {0};
+    static const char text[] = "{\"name\": \"a\\\"\\\\\\u000a\", \"parameters\": {}}";
+    struct grammar g;
+    struct recognizer r;
+    uint32_t start;
+
+    assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
+    assert_int_equal(tool_calls_grammar(&g, tool_calls_form_named("llama3_json"), &function, 1, &o,
+                                        small_schema, NULL, &start, NULL),
+                     0);
+    assert_int_equal(grammar_finish(&g, start, NULL), 0);
+    assert_int_equal(recognizer_open(&r, &g, NULL), 0);
+    assert_true(recognizer_matches(&r, text, strlen(text)));
+    recognizer_close(&r);
+    grammar_close(&g);
+}
+
+static void failed_allocations_are_reported(void **state)
+{
+    const struct tool_calls_function function[] = {{"f", NULL}, {"g", NULL}};
+    const struct tool_calls_options o = {.is_free = true, .is_parallel = true};
+
+    for (long at = 1;; at++) {
+        struct grammar g;
+        struct err e = {0};
+        uint32_t start;
+        int code;
+        bool failed;
+
+        assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
+        mem_fail_at(at);
+        code = tool_calls_grammar(&g, tool_calls_form_named("mistral_list"), function, 2, &o, small_schema,
+                                  NULL, &start, &e);
+        failed = mem_failed();
+        mem_fail_at(0);
+        assert_int_equal(code, failed ? ERR_NOMEM : 0);
+        grammar_close(&g);
+        if (!failed) {
+            assert_in_range(at, 5, 500);
+            break;
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_call_functions_as_they_may),
+        cmocka_unit_test(every_markup_has_a_form_that_writes_its_example),
+        cmocka_unit_test(errors_name_the_function),
+        cmocka_unit_test(names_are_escaped_where_they_stand_in_json),
+        cmocka_unit_test(failed_allocations_are_reported),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
