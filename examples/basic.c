@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#ifndef DEMO /* the Makefile beside this file names the installed one */
+#ifndef DEMO /* The Makefile in this folder sets the installed one. */
 #define DEMO "models/demo"
 #endif
 

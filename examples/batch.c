@@ -1,11 +1,11 @@
-/* batch.c - many prompts at once. They are computed together without padding, each leaves when it is done,
- * and its answer is the one it would get alone. usage: batch [MODEL_DIR] */
+/* batch.c - many prompts at once. They are computed together without padding. Each ends when its answer is
+ * complete, and gets the answer that it would get alone. usage: batch [MODEL_DIR] */
 #include <gallop.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef DEMO /* the Makefile beside this file names the installed one */
+#ifndef DEMO /* The Makefile in this folder sets the installed one. */
 #define DEMO "models/demo"
 #endif
 
@@ -26,7 +26,7 @@ static int submit(struct gallop *engine, struct answer *a)
     gallop_request_init(&request);
     request.text = a->prompt;
     request.sampling.max_new_tokens = 40;
-    request.user = a; /* comes back in every event */
+    request.user = a; /* Every event has it. */
     if (gallop_submit(engine, &request, NULL, err) == 0)
         return 0;
     fprintf(stderr, "\"%s\": %s\n", a->prompt, err);

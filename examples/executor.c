@@ -1,23 +1,23 @@
-/* executor.c - a scheduler of one's own over Gallop's executor: two sequences in blocks that this program
- * numbers. They begin alike, so the full block of their beginning is computed once and stands in both tables;
+/* executor.c - a custom scheduler on Gallop's executor: two sequences in blocks that this program
+ * numbers. They begin alike, so the full block of their beginning is computed once and is in both tables;
  * the rest of the second prompt is computed beside the first one's next token. usage: executor [MODEL_DIR] */
 #include <gallop.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#ifndef DEMO /* the Makefile beside this file names the installed one */
+#ifndef DEMO /* The Makefile in this folder sets the installed one. */
 #define DEMO "models/demo"
 #endif
 
 enum { BLOCK = 16, MOST = 64, NEW = 24 };
 
 struct sequence {
-    int32_t token[MOST]; /* of the demo model's vocabulary: "Once upon a time, there was a little girl ..." */
+    int32_t token[MOST]; /* "Once upon a time, there was a little girl ..." in the demo model's vocabulary */
     size_t n_prompt, n, n_computed;
     int32_t block[MOST / BLOCK];
 };
 
-/* The rows of S that are not computed yet; the likeliest token behind them is asked for. */
+/* The rows of S that are not computed yet, and a request for the most likely token after them. */
 static struct gallop_rows next_rows(struct sequence *s, const struct gallop_sampling *greedy)
 {
     struct gallop_rows r = {0};
@@ -56,17 +56,17 @@ int main(int argc, char **argv)
     options.model = argc > 1 ? argv[1] : DEMO;
     options.kv_cache_type = "extern";
     options.block_size = BLOCK;
-    options.kv_cache_tokens = (1 + 7) * BLOCK; /* block 0 is nobody's */
+    options.kv_cache_tokens = (1 + 7) * BLOCK; /* Block 0 is not a sequence's. */
     options.max_model_len = MOST;
     options.max_num_seqs = 2;
     if (gallop_executor_open(&executor, GALLOP_EXECUTOR_VERSION, &options, err) != 0) {
         fprintf(stderr, "%s\n", err);
         return EXIT_FAILURE;
     }
-    gallop_request_init(&request); /* its sampling: what the model's generation config says */
+    gallop_request_init(&request); /* The sampling parameters are those of the model's generation config. */
     request.sampling.do_sample = 0;
     for (int step = 0; step < NEW; step++) {
-        size_t n = step == 0 ? 1 : 2; /* the second sequence joins when block 1 is there */
+        size_t n = step == 0 ? 1 : 2; /* The second sequence joins when block 1 is computed. */
         struct gallop_rows rows[2];
         struct gallop_outcome out;
 

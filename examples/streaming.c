@@ -1,10 +1,10 @@
-/* streaming.c - text as it comes, with sampling, a stop string and a limit of its own: after LIMIT pieces
- * the request is cancelled. usage: streaming [MODEL_DIR] */
+/* streaming.c - streamed text with sampling, a stop string and a limit: after LIMIT pieces the request is
+ * cancelled. usage: streaming [MODEL_DIR] */
 #include <gallop.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#ifndef DEMO /* the Makefile beside this file names the installed one */
+#ifndef DEMO /* The Makefile in this folder sets the installed one. */
 #define DEMO "models/demo"
 #endif
 
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     while (gallop_next(engine, &event)) {
         if (event.type == GALLOP_TEXT) {
             fwrite(event.text, 1, event.text_len, stdout);
-            fflush(stdout); /* every piece is whole characters */
+            fflush(stdout); /* Pieces are never cut inside a character. */
             if (++n_pieces == LIMIT)
                 gallop_cancel(engine, id);
         } else if (event.type == GALLOP_FINISHED) {
