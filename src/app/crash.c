@@ -1,8 +1,8 @@
-/* crash.c - the report of a fault: what can be said safely while the program is broken, most needed first.
+/* crash.c - writes the report of a crash: the most important facts that can be told while the program is broken.
  *
- * It runs in a signal handler on any thread. Nothing is allocated or locked, numbers are written by hand, and
- * each line is one write(2). The calls that led to the fault come last, because reading a damaged stack may
- * fault again, which ends the program at once.
+ * It runs in a signal handler on any thread. Nothing is allocated or locked, numbers are formatted by hand, and
+ * each line is one write(2). The call stack comes last, because reading a damaged stack may fault again, which
+ * ends the program at once.
  */
 #include <execinfo.h>
 #include <signal.h>
@@ -61,7 +61,7 @@ void crash_end(struct crash_line *l)
     memcpy(text + sizeof(head) - 1, l->text, l->n);
     text[sizeof(head) - 1 + l->n] = '\n';
     if (write(STDERR_FILENO, text, sizeof(head) + l->n) < 0)
-        return; /* nowhere left to say so */
+        return; /* standard error is gone */
 }
 
 /* ---- the report ---- */
@@ -105,12 +105,12 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 {
     (void)context;
     while (atomic_flag_test_and_set(&reporting)) {
-        if (reporter == gettid()) { /* abort() within the report, which lets SIGABRT through */
+        if (reporter == gettid()) { /* abort() within the report; SIGABRT is not blocked */
             signal(sig, SIG_DFL);
             raise(sig);
             return;
         }
-        pause(); /* another thread reports, and then ends the program */
+        pause(); /* another thread writes the report and then ends the program */
     }
     reporter = gettid();
     signal(SIGALRM, SIG_DFL);
@@ -120,7 +120,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
         describe();
     put_calls();
     signal(sig, SIG_DFL);
-    raise(sig); /* taken when the handler is left */
+    raise(sig); /* delivered when the handler returns */
 }
 
 void crash_watch(void (*more)(void))
@@ -130,7 +130,7 @@ void crash_watch(void (*more)(void))
     void *frame[1];
 
     describe = more;
-    backtrace(frame, 1); /* loads what it needs, which cannot be done in a handler */
+    backtrace(frame, 1); /* loads its library now, which cannot be done in a handler */
     sigaltstack(&own, NULL);
     sigfillset(&ours.sa_mask);
     for (int i = 0; i < N_WATCHED; i++)

@@ -1,5 +1,4 @@
-/* input.c - reads what the user gives: files, text, lists of token ids, and messages with the template that
- * makes text of them. */
+/* input.c - reads the user's input: files, text, lists of token ids, and messages, which a template renders. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdbool.h>
@@ -30,11 +29,11 @@ int input_file(const char *path, struct buf *out, struct err *e)
         buf_add(out, chunk, n);
         len += n;
     }
-    buf_str(out, ""); /* of an empty file too there is a string */
+    buf_str(out, ""); /* an empty file is an empty string */
     if (ferror(f))
         rc = err_os(e, "read", path);
     else if (len > INPUT_MAX_BYTES)
-        rc = err_set(e, ERR_INPUT, "%s: this is longer than %d MiB, the most that is read", path,
+        rc = err_set(e, ERR_INPUT, "%s: the file is longer than the maximum of %d MiB", path,
                      INPUT_MAX_BYTES >> 20);
     else if (out->oom)
         rc = err_nomem(e, path);
@@ -73,7 +72,7 @@ bool input_add_id(struct tok_ids *ids, int32_t id)
     return true;
 }
 
-/* Behind what separates two ids: blanks, one comma, or both. */
+/* Skips what separates two ids: blanks, one comma, or both. */
 static const char *skip_separator(const char *p)
 {
     p += strspn(p, " \t\r\n");
@@ -143,7 +142,7 @@ int input_bos(const struct tok *t, struct tok_ids *prefix, struct err *e)
 int input_check_window(size_t ctx, size_t prefix, size_t context, struct err *e)
 {
     if (ctx > context)
-        return err_set(e, ERR_INPUT, "--ctx %zu is longer than the context of %zu", ctx, context);
+        return err_set(e, ERR_INPUT, "--ctx %zu is longer than the context length of %zu", ctx, context);
     return prefix < ctx ? 0 : err_set(e, ERR_INPUT, "--ctx %zu has no room for text", ctx);
 }
 

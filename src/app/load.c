@@ -1,4 +1,4 @@
-/* load.c - from the name of a model to its path, its tokenizer or an engine. */
+/* load.c - finds the model that the options name, and opens its files or an engine. */
 #include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 #include "engine/find_model.h"
 #include "kv/kv.h"
 
-/* What is shown of a download: one line for the file that comes, in megabytes. */
+/* The progress bar of a download: one line for the current file, in megabytes. */
 struct fetch_bar {
     struct print_bar bar;
     char what[96];
@@ -27,7 +27,7 @@ static int show_fetch(void *ctx, const char *file, uint64_t done, uint64_t total
     char what[sizeof(f->what)];
 
     snprintf(what, sizeof(what), "fetching %.60s, MB", file);
-    utf8_printable(what); /* the hub chose the name */
+    utf8_printable(what); /* the name comes from the hub */
     if (strcmp(what, f->what) != 0) {
         print_bar_end(&f->bar);
         memcpy(f->what, what, sizeof(what));
@@ -36,7 +36,7 @@ static int show_fetch(void *ctx, const char *file, uint64_t done, uint64_t total
     return 0;
 }
 
-/* True if REST beside the file EXE is there: its path is in PATH then. */
+/* True if REST exists beside the file EXE; its path is then in PATH. */
 static bool is_beside(char *path, size_t size, const char *exe, const char *rest)
 {
     const char *slash = strrchr(exe, '/');
@@ -56,8 +56,7 @@ static int demo_path(char *path, size_t size, struct err *e)
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
         if (is_beside(path, size, exe, places[i]))
             return 0;
-    return err_set(e, ERR_INPUT,
-                   "no model is named (-m), and the demo model is not where the program looks for it");
+    return err_set(e, ERR_INPUT, "-m is missing, and the demo model was not found");
 }
 
 static int find_model(const struct load *l, enum hub_want want, char *path, size_t size, struct err *e)
@@ -68,10 +67,8 @@ static int find_model(const struct load *l, enum hub_want want, char *path, size
     int rc;
 
     if (!l->name)
-        return l->revision
-                   ? err_set(e, ERR_USAGE,
-                             "--revision: no model is named (-m), and the demo model has no revisions")
-                   : demo_path(path, size, e);
+        return l->revision ? err_set(e, ERR_USAGE, "--revision needs -m: the demo model has no revisions")
+                           : demo_path(path, size, e);
     f.bar.what = f.what;
     rc = find_model_path(path, size, l->name, &o, e);
     print_bar_end(&f.bar);
@@ -121,7 +118,7 @@ static void warn_of_cache(const struct load *l)
 
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
         if (own[i].source == OPT_GIVEN && !own[i].counts)
-            log_warn("--%s changes nothing with --kv-cache-type %s; it is for %s", own[i].name, type,
+            log_warn("--%s changes nothing with --kv-cache-type %s, only with %s", own[i].name, type,
                      own[i].types);
 }
 

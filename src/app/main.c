@@ -37,7 +37,7 @@ static void print_page(struct buf *page)
     buf_fini(page);
 }
 
-/* Says why the work failed, unless the reader of standard output is gone. */
+/* Reports why the work failed, unless the reader of standard output is gone. */
 static int fail(const struct verb *verb, const struct err *e)
 {
     char text[sizeof(*e)];
@@ -150,7 +150,7 @@ int main(int argc, char **argv)
 {
     json_set_alloc_funcs(mem_lib_alloc, mem_free);
     http_use_mem();
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe shows as a write error */
+    signal(SIGPIPE, SIG_IGN); /* writing to a closed pipe is an error instead */
     print_init();
     return print_finish(main_dispatch(argc - 1, argv + 1));
 }

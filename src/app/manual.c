@@ -1,7 +1,7 @@
 /* manual.c - the help pages and the manual page, made from the verbs' tables.
  *
- * Text of the manual page (struct verb, struct opt_row and below) is plain: a new line begins a paragraph,
- * what stands between backquotes is bold, and so is a word that begins like an option.
+ * The texts for the manual page (in struct verb, struct opt_row and below) are plain text: a new line begins a
+ * paragraph; text between backquotes and words that look like options are bold.
  */
 #include <ctype.h>
 #include <stdbool.h>
@@ -58,7 +58,7 @@ void manual_overview(const struct verb_entry *verbs, size_t n, struct buf *out)
                  "Try: gallop run \"Once upon a time\"\n");
 }
 
-/* A page with fewer options is short enough to be shown whole. */
+/* A help page with fewer options is always shown in full. */
 enum { FEW_OPTIONS = 24 };
 
 void manual_verb(const struct verb *verb, bool all, struct buf *out)
@@ -84,7 +84,7 @@ static void add_character(struct buf *out, char c)
         buf_char(out, c);
 }
 
-/* Bytes of the option that P begins with: "-m", "--top-k"; 0: it is none. */
+/* The length of the option that P begins with, such as "-m" or "--top-k"; 0: P does not begin with one. */
 static size_t option_length(const char *p)
 {
     size_t dashes = p[0] != '-' ? 0 : p[1] != '-' ? 1 : 2, n = dashes;
@@ -96,7 +96,7 @@ static size_t option_length(const char *p)
     return n;
 }
 
-/* TEXT with a line for each sentence; PARAGRAPH is the request between two paragraphs. */
+/* Adds TEXT with a line for each sentence; PARAGRAPH is the troff request between two paragraphs. */
 static void add_text(struct buf *out, const char *text, const char *paragraph)
 {
     bool bold = false;
@@ -168,7 +168,7 @@ static void add_verb(struct buf *out, const struct verb *verb)
 static void add_shared_options(struct buf *out)
 {
     for (int group = 0; options_headings[group]; group++) {
-        if (group == PROMPT) /* each verb's own */
+        if (group == PROMPT) /* these options differ between verbs */
             continue;
         buf_fmt(out, ".SS %s\n", options_headings[group]);
         if (group == SAMPLING)

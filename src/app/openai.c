@@ -1,4 +1,4 @@
-/* openai.c - the answers to lines of OpenAI's batch files, in the form of OpenAI's result files. */
+/* openai.c - writes the answers to lines of OpenAI's batch files in the format of OpenAI's result files. */
 #include <jansson.h>
 #include <math.h>
 #include <stdbool.h>
@@ -18,16 +18,16 @@
 #include "engine/engine.h"
 #include "text/jinja/jinja.h"
 
-#define LOWEST_LOGPROB (-9999.0) /* vLLM's word for minus infinity, which JSON cannot say */
+#define LOWEST_LOGPROB (-9999.0) /* stands for minus infinity, as in vLLM, because JSON has none */
 
-/* What the text of one answer is made of. */
+/* The parts of one answer's text. */
 struct message {
     struct buf content, reasoning, arguments;
     json_t *calls;
-    bool drops; /* a call that is not complete is left out */
+    bool drops; /* an incomplete tool call is left out */
 };
 
-/* PREFIX and 24 digits of random bits. */
+/* Makes an id: PREFIX and 24 random hexadecimal digits. */
 static json_t *new_id(const char *prefix)
 {
     unsigned char random[12] = {0};
@@ -50,7 +50,7 @@ static json_t *logprob_json(const json_t *logprob)
     return json_real(isfinite(x) && x > LOWEST_LOGPROB ? x : LOWEST_LOGPROB);
 }
 
-/* The text of token ID alone. */
+/* Appends the text of the single token ID. */
 static json_t *token_text(const struct tok *tok, const json_t *id)
 {
     int32_t token = (int32_t)json_integer_value(id);
@@ -64,7 +64,7 @@ static json_t *token_text(const struct tok *tok, const json_t *id)
     return out;
 }
 
-/* The bytes of token ID, also of one that is a part of a character, whose text is U+FFFD. */
+/* Returns the bytes of token ID, also of one that is a part of a character, whose text is U+FFFD. */
 static json_t *token_bytes(const struct tok *tok, const json_t *id)
 {
     int32_t token = (int32_t)json_integer_value(id);
@@ -81,7 +81,7 @@ static json_t *token_bytes(const struct tok *tok, const json_t *id)
     return list;
 }
 
-/* {"token", "logprob", "bytes"} of OpenAI's chat completions. */
+/* Returns {"token", "logprob", "bytes"}, as in OpenAI's chat completions. */
 static json_t *token_json(const struct tok *tok, const json_t *id, const json_t *logprob)
 {
     return json_pack("{s:o,s:o,s:o}", "token", token_text(tok, id), "logprob", logprob_json(logprob), "bytes",
@@ -108,7 +108,7 @@ static json_t *chat_logprobs(const struct tok *tok, const json_t *list)
     return json_pack("{s:o}", "content", content);
 }
 
-/* Adds the token ID to TOP, which holds one of several tokens that have the same text: the first. */
+/* Adds the token ID to TOP. Of several tokens with the same text, TOP holds the first. */
 static void add_to_top(const struct tok *tok, json_t *top, const json_t *id, const json_t *logprob)
 {
     json_t *text = token_text(tok, id);
@@ -120,7 +120,7 @@ static void add_to_top(const struct tok *tok, json_t *top, const json_t *id, con
     json_decref(text);
 }
 
-/* The chosen token of V, an entry of a list, and those beside it. */
+/* Returns the chosen token of V, an entry of a list of log-probabilities, with its alternatives. */
 static json_t *top_of(const struct tok *tok, const json_t *v)
 {
     json_t *top = json_object(), *t;
@@ -134,7 +134,7 @@ static json_t *top_of(const struct tok *tok, const json_t *v)
     return top;
 }
 
-/* Characters that token ID adds to the text that D makes. */
+/* Returns the number of characters that token ID adds to the text of D. */
 static size_t n_characters(struct tok_stream *d, const json_t *id)
 {
     struct buf text = {.tag = MEM_APP};
@@ -148,7 +148,8 @@ static size_t n_characters(struct tok_stream *d, const json_t *id)
     return n;
 }
 
-/* Those of completions: parallel lists. Offsets count characters of the answer's text. */
+/* Returns the log-probabilities in the form of completions, as parallel lists. Offsets count characters of the
+ * answer's text. */
 static json_t *text_logprobs(const struct openai_form *f, const json_t *list)
 {
     json_t *tokens = json_array(), *values = json_array(), *tops = json_array(), *offsets = json_array(), *v;
@@ -174,7 +175,7 @@ static json_t *text_logprobs(const struct openai_form *f, const json_t *list)
 
 /* ---- messages ---- */
 
-/* The last call has its arguments. */
+/* The arguments of the last tool call are complete. */
 static void end_call(struct message *m, bool complete)
 {
     size_t last = json_array_size(m->calls) - 1;
@@ -217,7 +218,7 @@ static uint64_t random_bits(void)
     return getrandom(&x, sizeof(x), 0) == (ssize_t)sizeof(x) ? x : clock_ns();
 }
 
-/* Tells content, reasoning and tool calls of an answer apart, as the server does. */
+/* Separates content, reasoning and tool calls of an answer, as the server does. */
 static int split(const struct openai_form *f, const struct request *q, const struct request_answer *a,
                  struct message *m, struct err *e)
 {

@@ -1,4 +1,4 @@
-/* openai.h - lines of OpenAI's result files. */
+/* openai.h - writes lines of OpenAI's result files. */
 #ifndef GALLOP_APP_OPENAI_H
 #define GALLOP_APP_OPENAI_H
 
@@ -18,14 +18,14 @@ struct openai_form {
     struct markup markup;
 };
 
-/* T is the template that wrote the prompts, if any were written. */
+/* T is the template that rendered the prompts, if any were rendered. */
 int openai_open(struct openai_form *f, const struct tok *tok, const struct input_template *t, struct err *e);
 
-/* Whether the text of the answers to Q has to keep special tokens, because they are marks. */
+/* True if the text of the answers to Q must keep special tokens, because they mark tool calls or reasoning. */
 bool openai_keeps_special(const struct openai_form *f, const struct request *q);
 
-/* {"id", "custom_id", "response": {"status_code", "request_id", "body"}, "error"} of a request that is
- * done. SEED: of its draws; NULL: nothing was drawn. NULL: out of memory. */
+/* Returns {"id", "custom_id", "response": {"status_code", "request_id", "body"}, "error"} of a finished request, or
+ * NULL if there is no memory. SEED: the seed of its sampling; NULL: nothing was drawn at random. */
 json_t *openai_line(const struct openai_form *f, const struct request *q, json_t *seed);
 
 #endif

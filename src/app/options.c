@@ -1,4 +1,4 @@
-/* options.c - the option rows that several verbs have, and what follows from their values alone. */
+/* options.c - the option rows that several verbs share, and checks of their values that need no model. */
 #include <ctype.h>
 #include <jansson.h>
 #include <math.h>
@@ -264,20 +264,20 @@ const struct opt_row options_sampling[] = {
 
 const struct opt_row options_force[] = {
     {"force", 0, OPT_FLAG, NULL, OUTPUT,
-     .help = "replace what is there: a file that exists, files of a folder that is not empty",
+     .help = "replace an existing file, or the files of a folder that is not empty",
      OPT_INTO(struct options_output, force)},
     {0}};
 
 const struct opt_row options_json[] = {{"json", 0, OPT_FLAG, NULL, EVERYDAY,
-                                        .help = "print JSON and nothing else on stdout",
+                                        .help = "print JSON and nothing else on standard output",
                                         OPT_INTO(struct options_output, json)},
                                        {0}};
 
 const struct opt_row options_help[] = {
-    {"quiet", 'q', OPT_FLAG, NULL, OUTPUT, .help = "no progress, no remarks",
+    {"quiet", 'q', OPT_FLAG, NULL, OUTPUT, .help = "print no progress, remarks or warnings",
      OPT_INTO(struct options_output, quiet)},
-    {"help", 'h', OPT_STRING, "[all]", EVERYDAY, .help = "print this page; all: every option", .bare = true,
-     OPT_INTO(struct options_output, help)},
+    {"help", 'h', OPT_STRING, "[all]", EVERYDAY, .help = "print this page; all: with every option",
+     .bare = true, OPT_INTO(struct options_output, help)},
     {0}};
 
 const struct opt_row *const options_shared[] = {options_model,      options_source,   options_engine,
@@ -286,8 +286,7 @@ const struct opt_row *const options_shared[] = {options_model,      options_sour
 
 /* ---- the options of an engine ---- */
 
-/* What is wrong with the words of an option and does not depend on the model. The engine would say it too,
- * but to it an option is input like any other. */
+/* The engine checks the same, but treats options as input; here errors are wrong usage. */
 int options_check_engine(const struct gallop_options *o, struct err *e)
 {
     struct op_config ops = {0};
@@ -314,7 +313,7 @@ int options_check_engine(const struct gallop_options *o, struct err *e)
 
 /* ---- the options of sampling ---- */
 
-/* One value X of a list F as JSON; NULL with the sentence in E if it is no such value. */
+/* Returns the value X of a list F as JSON; NULL and an error in E if it is not valid. */
 static json_t *list_item(const struct sampling_row *f, const struct opt_value *x, struct err *e)
 {
     char *end, *stop;
@@ -348,11 +347,11 @@ static void add_list(json_t *all, enum sampling_field f, const struct opt_list *
     json_decref(values);
 }
 
-/* Reads the options that may be repeated as the JSON that a line of a batch would have: there is one reader of
- * lists, which brings them into order and knows what is too many. */
+/* Reads the repeatable options as the JSON that a line of a batch would have, so that there is one reader of lists,
+ * which sorts them and checks their limits. */
 static int read_lists(struct options_sampling *o, struct arena *a, struct err *e)
 {
-    struct err why = {0}; /* *e may still hold what was overcome */
+    struct err why = {0}; /* *E may hold an earlier error that was handled */
     json_t *all = json_object();
 
 #define SAMPLING_LIST(field, name, ...) add_list(all, SAMPLING_##field, &o->name, &why);
@@ -365,7 +364,7 @@ static int read_lists(struct options_sampling *o, struct arena *a, struct err *e
     return why.code == ERR_INPUT ? (e->code = ERR_USAGE) : why.code;
 }
 
-/* --greedy goes before the options that ask for drawing at random. */
+/* Warns of options that --greedy overrides. */
 static void remark_greedy(const struct sampling *s)
 {
     for (int f = 0; f < SAMPLING_N_FIELDS && s->greedy; f++)
@@ -409,12 +408,12 @@ int options_draw_seed(struct sampling *s, const struct sampling *config, bool *d
 
 /* ---- errors of the engine ---- */
 
-/* Members of the engine's records that the command line spells otherwise. */
+/* Members of struct gallop_options whose options have other names. */
 static const struct {
     const char *member, *flag;
 } flags[] = {{"max_batched_tokens", "max-num-batched-tokens"}};
 
-/* The option of LIST that the engine calls MEMBER [n], or NULL. */
+/* Returns the row of LIST for MEMBER [n] of struct gallop_options, or NULL. */
 static const struct opt_row *row_of_member(const struct opt_part *list, const char *member, size_t n)
 {
     char flag[ERR_SUBJECT_BYTES];
@@ -434,7 +433,7 @@ static const struct opt_row *row_of_member(const struct opt_part *list, const ch
     return NULL;
 }
 
-/* True for the characters of words, names of files and quotations, none of which an option touches. */
+/* True for characters of words, file names and quotations, at which the name of an option does not begin or end. */
 static bool is_of_word(char c)
 {
     return isalnum((unsigned char)c) || (c && strchr("_-./\"'", c));
@@ -445,7 +444,7 @@ void options_error_text(const struct opt_part *list, const struct err *e, char *
     const struct opt_row *r = row_of_member(list, e->subject, strlen(e->subject));
     struct buf text = {.tag = MEM_APP};
 
-    if (!e->subject[0]) { /* it is about a file, whose names stay */
+    if (!e->subject[0]) { /* it is about a file, not an option */
         err_text(e, out, size);
         return;
     }

@@ -1,4 +1,4 @@
-/* options.h - rows that several verbs have. */
+/* options.h - option rows that several verbs share, and the structs that they are read into. */
 #ifndef GALLOP_APP_OPTIONS_H
 #define GALLOP_APP_OPTIONS_H
 
@@ -10,7 +10,7 @@
 #include "base/opt.h"
 #include "engine/engine.h"
 
-/* Groups of a help page, in its order. */
+/* The groups of a help page, in their order. */
 enum options_group { EVERYDAY, SERVER, PROMPT, SAMPLING, LOAD, MODEL, SCHEDULING, CACHE, COMPUTING, OUTPUT };
 extern const char *const options_headings[]; /* NULL ends the list */
 
@@ -36,16 +36,17 @@ struct options_output {
 };
 
 /* Whether the text of messages may hold special tokens, for verbs that render chats: a row for INTO, a bool. */
-#define OPTION_USER_TEXT(group, into_member)                                                                   \
-    {                                                                                                          \
-        "user-text", 0, OPT_CHOICE, NULL, group,                                                               \
-            .help = "special tokens in the text of messages: special reads them as such, plain as text",       \
-            .choices = "special|plain", .fallback = "special",                                                 \
-            .manual =                                                                                          \
-                "plain keeps what a chat template is given - messages, tools, documents and variables - from " \
-                "writing the model's control tokens; those that the template writes itself stay. Added "       \
-                "tokens that are not special are read as tokens in any case.",                                 \
-            into_member                                                                                        \
+#define OPTION_USER_TEXT(group, into_member)                                                                     \
+    {                                                                                                            \
+        "user-text", 0, OPT_CHOICE, NULL, group,                                                                 \
+            .help =                                                                                              \
+                "whether special tokens in the text of messages are read as such (special) or as text (plain)",  \
+            .choices = "special|plain", .fallback = "special",                                                   \
+            .manual =                                                                                            \
+                "With plain, nothing that a chat template is given (messages, tools, documents, variables) can " \
+                "become a control token of the model; the template's own control tokens stay. Added "            \
+                "tokens that are not special are read as tokens in any case.",                                   \
+            into_member                                                                                          \
     }
 
 /* What the sampling options say: a record of those that were given, which are marked, and the lists. */
@@ -64,7 +65,7 @@ int options_sampling_finish(struct options_sampling *o, struct arena *a, struct 
  * they are. */
 int options_draw_seed(struct sampling *s, const struct sampling *config, bool *drawn, struct err *e);
 
-/* Refuses values of options_engine that are wrong with any model (ERR_USAGE) or not built in. */
+/* Checks the values of options_engine that can be checked without the model (ERR_USAGE). */
 int options_check_engine(const struct gallop_options *o, struct err *e);
 
 /* Writes the sentence of E to OUT [size]. Where E has a subject, it and the options of LIST that the sentence names as

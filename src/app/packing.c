@@ -1,4 +1,4 @@
-/* packing.c - writes packed checkpoints, and keeps those of --pack-cache. */
+/* packing.c - writes packed checkpoints, and manages the cache of --pack-cache. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@
 #include "engine/engine_priv.h"
 #include "engine/llm.h"
 
-/* Files are written in pieces of so many bytes, each at a multiple of it: then the kernel keeps them in huge
- * pages, and maps these (ext4, XFS). With small pages decoding takes a tenth longer. */
+/* Files are written in aligned pieces of this size, so that the operating system caches and maps them in huge pages
+ * (ext4, XFS). With small pages decoding takes a tenth longer. */
 enum { PIECE = 2 << 20 };
 
 struct part {
@@ -26,7 +26,7 @@ struct part {
 };
 
 struct packing {
-    struct part **part; /* [n] the first one holds the directory */
+    struct part **part; /* [n] the first file holds the directory */
     size_t n, cap, bytes;
     const char *path;
     bool force;
@@ -63,7 +63,7 @@ static int write_part(void *ctx, size_t part, const void *p, size_t n, struct er
     return rc ? rc : save_write(&k->part[part]->file, p, n, e);
 }
 
-/* The first file takes its name last: whoever opens it finds the others. */
+/* The first file gets its name last, so that a program that opens it finds the others. */
 static int commit(struct packing *k, struct err *e)
 {
     int rc = 0;
@@ -82,7 +82,7 @@ static void discard(struct packing *k)
     mem_free(k->part);
 }
 
-/* Opens the model as a run would, with a small cache; as it reads its weights they are written. */
+/* Opens the model as for a run, with a small cache; its weights are written while they are read. */
 static int write_model(struct packing *k, const struct load *l, double split_gib, struct packing_result *done,
                        struct err *e)
 {
@@ -137,7 +137,7 @@ static uint64_t mix_text(uint64_t h, const char *s)
     return s ? mix(h, s, strlen(s) + 1) : h + 1;
 }
 
-/* Size and time of the file NAME in the folder DIR (NULL: the file NAME). */
+/* Mixes the size and the time of the file NAME in the folder DIR (NULL: the file NAME) into H. */
 static uint64_t mix_file(uint64_t h, const char *dir, const char *name)
 {
     char path[FOLDER_PATH_MAX];
@@ -153,8 +153,8 @@ static uint64_t mix_file(uint64_t h, const char *dir, const char *name)
     return mix(mix_text(h, name), about, sizeof(about));
 }
 
-/* A number of the checkpoint at PATH as it is now: of the files of the folder, or of all GGUF files beside
- * one of several. */
+/* Mixes the current state of the checkpoint at PATH into H: of the files of the folder, or of all parts of a split
+ * GGUF file. */
 static int mix_checkpoint(uint64_t *h, const char *path, struct err *e)
 {
     char dir[FOLDER_PATH_MAX];
@@ -179,7 +179,7 @@ static int mix_checkpoint(uint64_t *h, const char *path, struct err *e)
     return 0;
 }
 
-/* CACHE/gallop/packed/NAME-NUMBER.gallop to out[size]; the folders are made. */
+/* Writes CACHE/gallop/packed/NAME-NUMBER.gallop to OUT [size] and makes the folders. */
 static int cached_path(char *out, size_t size, const char *source, uint64_t number, struct err *e)
 {
     static const char *const below[] = {"", "/gallop", "/gallop/packed"};
@@ -189,7 +189,9 @@ static int cached_path(char *out, size_t size, const char *source, uint64_t numb
     int n = 0;
 
     if (!own && !(home && *home))
-        return err_set(e, ERR_INPUT, "--pack-cache: neither XDG_CACHE_HOME nor HOME says where the cache is");
+        return err_set(
+            e, ERR_INPUT,
+            "--pack-cache: found no cache folder, expected XDG_CACHE_HOME or HOME in the environment");
     for (size_t i = 0; i < sizeof(below) / sizeof(*below); i++) {
         n = snprintf(dir, sizeof(dir), "%s%s%s", own ? xdg : home, own ? "" : "/.cache", below[i]);
         if (n > 0 && (size_t)n < sizeof(dir) && mkdir(dir, 0777) != 0 && errno != EEXIST)

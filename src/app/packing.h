@@ -15,12 +15,12 @@ struct packing_result {
     char quant[QUANT_TEXT_MAX];
 };
 
-/* Writes what L says as PATH, and with SPLIT_GIB above 0 as PATH.1, PATH.2, ... Without FORCE a file that
- * exists is refused. */
+/* Writes the model of L, with its types, to PATH, and with SPLIT_GIB above 0 also to PATH.1, PATH.2, ... Without
+ * FORCE an existing file is refused. */
 int packing_write(const struct load *l, const char *path, double split_gib, bool force,
                   struct packing_result *done, struct err *e);
 
-/* Makes the packed form of L's model in the cache, unless it is there, and the model of L. */
+/* Replaces L's model by its packed copy in the cache, which is made if it is missing. */
 int packing_cache(struct load *l, struct err *e);
 
 #endif

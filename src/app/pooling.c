@@ -1,9 +1,8 @@
-/* pooling.c - how a folder of sentence-transformers makes embeddings of hidden states.
+/* pooling.c - reads how a folder of sentence-transformers turns hidden states into embeddings.
  *
- * modules.json lists the modules that an input passes: the Transformer, a Pooling, perhaps some Dense and a
- * Normalize are what this server computes, anything else is refused by name. A Pooling's config.json names
- * its mode: since 5.4 as pooling_mode, before by one boolean a mode. Format: sentence_transformers,
- * models/Pooling.
+ * modules.json lists the modules that an input passes. The Transformer, a Pooling, several Dense and a Normalize are
+ * supported; anything else is refused by name. The config.json of the Pooling names its mode: since version 5.4 as
+ * pooling_mode, before with one boolean for each mode. Format: sentence_transformers, models/Pooling.
  */
 #include <jansson.h>
 #include <stdbool.h>
@@ -18,7 +17,7 @@
 
 enum { PATH_MAX_BYTES = 256 };
 
-/* FILE of the folder, which must be a JSON value of the type; *OUT is NULL where it is not there. */
+/* Reads FILE of the folder, which must be a JSON value of the type; *OUT is NULL if there is no such file. */
 static int read_json(json_t **out, struct folder in, const char *file, json_type type, struct err *e)
 {
     struct folder_text t;
@@ -38,11 +37,11 @@ static int read_json(json_t **out, struct folder in, const char *file, json_type
     return rc;
 }
 
-/* Modules come in this order; a Dense behind another. */
+/* Modules come in this order; several Dense may follow each other. */
 enum stage { TRANSFORMER, POOLING, DENSE, NORMALIZE };
 
-/* Refuses the module CLASS at PATH unless it is computed here, behind those of STAGE; a Pooling's path goes
- * to OUT. */
+/* Refuses the module CLASS at PATH unless it is supported after those of STAGE; the path of a Pooling goes to
+ * OUT. */
 static int take_module(const char *class, const char *path, enum stage *stage, char out[PATH_MAX_BYTES],
                        struct dense *dense, struct folder in, struct err *e)
 {
@@ -54,8 +53,8 @@ static int take_module(const char *class, const char *path, enum stage *stage, c
     if (s > NORMALIZE || s < *stage)
         return err_set(e, ERR_UNSUPPORTED,
                        "modules.json: module \"%.100s\" of type %.100s is not supported here, so embeddings "
-                       "would be wrong; known are Transformer, Pooling, Dense and Normalize, in this order "
-                       "(--pooling last or mean serves this model without what follows the Transformer)",
+                       "would be wrong; expected Transformer, Pooling, Dense and Normalize, in this order "
+                       "(--pooling last or mean serves the model without the modules after the Transformer)",
                        path, class);
     *stage = s;
     if (s == POOLING)
@@ -63,7 +62,7 @@ static int take_module(const char *class, const char *path, enum stage *stage, c
     return s == DENSE ? dense_add(dense, in, path, e) : 0;
 }
 
-/* The folder of the Pooling, from modules.json or as it is called without one; and what follows it. */
+/* Finds the folder of the Pooling, from modules.json or by its usual name, and the modules after it. */
 static int find_pooling(struct folder in, char out[PATH_MAX_BYTES], struct dense *dense, struct err *e)
 {
     enum stage stage = TRANSFORMER;
@@ -114,7 +113,7 @@ void pooling_left_out(struct folder in)
     json_decref(modules);
 }
 
-/* The name of the one mode that CONFIG asks for; NULL: several. */
+/* Returns the name of the mode that CONFIG asks for; NULL: several. */
 static const char *mode_of(const json_t *config)
 {
     static const struct {
@@ -142,7 +141,7 @@ static const char *mode_of(const json_t *config)
     return found ? found : "mean"; /* the library's default */
 }
 
-/* What the library does to a text in front of the tokenizer. */
+/* Checks what the library does to a text before the tokenizer. */
 static int check_text(struct folder in, struct err *e)
 {
     json_t *about, *lower, *prompt;
@@ -160,8 +159,8 @@ static int check_text(struct folder in, struct err *e)
     prompt = json_object_get(about, "default_prompt_name");
     if (json_is_string(prompt))
         log_warn(
-            "config_sentence_transformers.json: the prompt \"%.100s\", which sentence-transformers puts in "
-            "front of each text by default, is left to clients",
+            "config_sentence_transformers.json: sentence-transformers puts the prompt \"%.100s\" before each text "
+            "by default; here clients have to do that",
             json_string_value(prompt));
     json_decref(about);
     return 0;

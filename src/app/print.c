@@ -1,4 +1,4 @@
-/* print.c - a buffer in front of write(2) and the first failure, JSON, and the progress bar. */
+/* print.c - a buffer before write(2) that remembers the first failure, JSON, and the progress bar. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -24,18 +24,18 @@ static struct {
     int fault; /* errno of the first failure, 0: none */
     struct save *file;
     struct err file_fault;
-    bool told; /* a caller of print_flush() has the sentence */
+    bool told; /* a caller of print_flush() got the error */
     bool lost; /* a JSON value could not be made, so a line is missing */
 } out;
 
 void print_init(void)
 {
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) /* open() takes the lowest that is free */
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) /* open() returns the lowest free one */
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDERR_FILENO ? O_WRONLY : O_RDONLY) < 0)
             return;
 }
 
-/* Waits until a descriptor that must not block takes bytes again. */
+/* Waits until a non-blocking descriptor accepts bytes again. */
 static bool wait_writable(void)
 {
     struct pollfd p = {.fd = STDOUT_FILENO, .events = POLLOUT};
@@ -88,7 +88,7 @@ void print_fmt(const char *fmt, ...)
     char *big;
     int n;
 
-    for (int pass = 0; pass < 2; pass++) { /* into what is free, else into all of it */
+    for (int pass = 0; pass < 2; pass++) { /* first into the free part, then into the emptied buffer */
         va_start(ap, fmt);
         n = vsnprintf(out.held + out.n, sizeof(out.held) - out.n, fmt, ap);
         va_end(ap);
@@ -110,7 +110,7 @@ void print_fmt(const char *fmt, ...)
     mem_free(big);
 }
 
-/* A pipe whose other end is closed says so without being written to. */
+/* True if the reader of a pipe is gone, which is known without writing. */
 static bool nobody_reads(void)
 {
     struct pollfd p = {.fd = STDOUT_FILENO};
@@ -136,7 +136,7 @@ int print_flush(struct err *e)
         return 0;
     out.told = out.told || e != NULL;
     if (print_reader_gone())
-        return err_set(e, ERR_CANCELLED, "standard output: nobody reads it any more");
+        return err_set(e, ERR_CANCELLED, "standard output: the reader is gone");
     return err_set(e, ERR_OS, "standard output: %s", strerror_r(out.fault, why, sizeof(why)));
 }
 
@@ -154,8 +154,8 @@ bool print_reader_gone(void)
 
 /* ---- JSON ---- */
 
-/* A character that ends a line for other programs (U+0085, U+2028, U+2029) or that terminals obey (DEL): it
- * stands in a string, and is printed as an escape. Returns its bytes, 0: P is none. */
+/* Returns the length of a character that ends a line for some programs (U+0085, U+2028, U+2029) or that terminals
+ * interpret (DEL), and that is therefore escaped in JSON strings; 0: P is another character. */
 static size_t must_escape(const char *p, size_t n, unsigned *code)
 {
     const unsigned char *u = (const unsigned char *)p;
@@ -289,10 +289,11 @@ int print_finish(int status)
     struct err e = {0};
     bool told = out.told;
 
-    if (fflush(stdout) != 0 || ferror(stdout)) /* libedit's */
+    if (fflush(stdout) != 0 || ferror(stdout)) /* libedit writes there */
         out.fault = out.fault ? out.fault : errno;
     write_held();
-    if (!out.fault && close(STDOUT_FILENO) != 0 && errno != EBADF) /* some file systems fail only here */
+    if (!out.fault && close(STDOUT_FILENO) != 0 &&
+        errno != EBADF) /* some file systems report errors only here */
         out.fault = errno;
     if (!out.fault)
         return out.lost && !status ? 1 : status;

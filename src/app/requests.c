@@ -1,4 +1,4 @@
-/* requests.c - reads requests: prompts into text or ids, fields into sampling. */
+/* requests.c - reads requests: prompts as text or ids, and sampling fields. */
 #include "app/requests.h"
 #include "app/input.h"
 #include "app/resume.h"
@@ -22,13 +22,13 @@
 
 enum { POLL_MS = 100 };
 
-/* A file of lines, read as far as it is asked for. */
+/* A file of lines, which are read on demand. */
 struct requests_lines {
     int fd;
     const char *path;
     char *data; /* [cap] */
     size_t begin, end, cap, number;
-    bool is_file; /* reading never waits */
+    bool is_file; /* a regular file, so reading never waits */
     bool eof;
 };
 
@@ -127,13 +127,13 @@ static int open_template(struct requests *r, struct err *e)
 {
     int rc = r->template_is_open ? 0 : input_template_open(&r->template, r->model, r->template_file, e);
 
-    if (rc) /* what is half open would not be opened again */
+    if (rc) /* a template that is half open would not be opened again */
         input_template_close(&r->template);
     r->template_is_open = rc == 0;
     return rc;
 }
 
-/* The text of Q becomes what the template makes of MESSAGES, a list or an object with more variables. */
+/* Sets the text of Q to the rendered MESSAGES, a list or an object with more variables. */
 static int render(struct requests *r, struct request *q, json_t *messages, struct err *e)
 {
     const struct input_messages m = {
@@ -148,7 +148,7 @@ static int render(struct requests *r, struct request *q, json_t *messages, struc
     return rc;
 }
 
-/* Replaces the text of Q by what the template makes of it as a user's message. */
+/* Replaces the text of Q by the template's rendering of it as a user's message. */
 static int wrap(struct requests *r, struct request *q, struct err *e)
 {
     json_t *list = json_array(), *user;
@@ -189,12 +189,12 @@ int requests_open_lines(struct requests *r, const char *path, struct err *e)
     if (l->fd < 0)
         return err_os(e, "open", path);
     if (fstat(l->fd, &s) == 0 && S_ISDIR(s.st_mode))
-        return err_set(e, ERR_INPUT, "%s: this is a folder; a file of lines is expected", path);
+        return err_set(e, ERR_INPUT, "%s: this is a folder, expected a file", path);
     l->is_file = S_ISREG(s.st_mode);
     return 0;
 }
 
-/* True when a read will not wait; with WAIT, waits for that or a signal. */
+/* True if a read does not wait; with WAIT, waits until then or until a signal. */
 static bool is_readable(const struct requests *r, bool wait)
 {
     const struct requests_lines *l = r->lines;
@@ -208,7 +208,7 @@ static bool is_readable(const struct requests *r, bool wait)
         if (n > 0 || !wait)
             return n > 0;
         if (n < 0 && errno != EINTR)
-            return true; /* the read will say what it is */
+            return true; /* the read will report the error */
     }
     return false;
 }
@@ -224,7 +224,7 @@ static int read_more(struct requests *r, struct err *e)
         l->begin = 0;
     }
     if (l->end > INPUT_MAX_BYTES)
-        return err_set(e, ERR_INPUT, "%s: line %zu is longer than %d MiB, the most that is read", l->path,
+        return err_set(e, ERR_INPUT, "%s: line %zu is longer than the maximum of %d MiB", l->path,
                        l->number + 1, INPUT_MAX_BYTES >> 20);
     if (!mem_grow((void **)&l->data, &l->cap, l->end + 65536, 1, MEM_APP))
         return err_nomem(e, l->path);
@@ -245,7 +245,7 @@ static bool is_blank(const char *p, size_t n)
     return n == 0;
 }
 
-/* The next line that is not blank, without its end, to *LINE (NULL: none now, or none any more). */
+/* Sets *LINE to the next line that is not blank, without its end. NULL: none is available now, or the file ended. */
 static int next_line(struct requests *r, bool wait, char **line, size_t *len, struct err *e)
 {
     struct requests_lines *l = r->lines;
@@ -282,7 +282,7 @@ static int next_line(struct requests *r, bool wait, char **line, size_t *len, st
 
 /* ---- what a line says ---- */
 
-/* Moves KEY out of O; the caller owns it. NULL: not there, or null. */
+/* Moves the member KEY out of O; the caller owns it. NULL: it is missing or null. */
 static json_t *requests_take(json_t *o, const char *key)
 {
     json_t *v = json_incref(json_object_get(o, key));
@@ -294,7 +294,7 @@ static json_t *requests_take(json_t *o, const char *key)
     return NULL;
 }
 
-/* Takes KEY, a whole number from LEAST to MOST, out of O; without it *OUT stays. */
+/* Takes KEY, a whole number from LEAST to MOST, out of O. If it is missing, *OUT stays. */
 static int take_int(json_t *o, const char *key, json_int_t least, json_int_t most, json_int_t *out,
                     struct err *e)
 {
@@ -310,7 +310,7 @@ static int take_int(json_t *o, const char *key, json_int_t least, json_int_t mos
     return rc;
 }
 
-/* How many answers are wanted, and what is to be said of the prompt. */
+/* Reads the number of answers, and prompt_logprobs. */
 static int read_answers(struct request *q, json_t *o, struct err *e)
 {
     json_int_t n = 1, best, scored = -1;
@@ -320,8 +320,7 @@ static int read_answers(struct request *q, json_t *o, struct err *e)
     if (rc == 0)
         rc = take_int(o, "best_of", 1, SEQ_MAX_ANSWERS, &best, e);
     if (rc == 0 && best != n)
-        rc = err_set(e, ERR_INPUT, "best_of: all answers that are computed are given, expected %lld (n)",
-                     (long long)n);
+        rc = err_set(e, ERR_INPUT, "best_of: not supported beyond n, expected %lld", (long long)n);
     if (rc == 0)
         rc = take_int(o, "prompt_logprobs", 0, SAMPLING_MAX_LOGPROBS, &scored, e);
     q->n = rc ? 1 : (size_t)n;
@@ -329,7 +328,7 @@ static int read_answers(struct request *q, json_t *o, struct err *e)
     return rc;
 }
 
-/* OpenAI's names of what has another one here, and fields that ask for what is done anyway. */
+/* Translates fields that have other names in OpenAI's API, and removes those that ask for the default. */
 static int rename_fields(json_t *o, struct err *e)
 {
     static const struct {
@@ -344,14 +343,14 @@ static int rename_fields(json_t *o, struct err *e)
         if (!(v = requests_take(o, names[i].theirs)))
             continue;
         if (json_object_get(o, names[i].ours))
-            rc = err_set(e, ERR_INPUT, "%s: %s is there too, under this or another name", names[i].theirs,
+            rc = err_set(e, ERR_INPUT, "%s: %s is given twice, under two names", names[i].theirs,
                          names[i].ours);
         else
             json_object_set(o, names[i].ours, v);
         json_decref(v);
     }
     if ((v = requests_take(o, "stream")) && rc == 0 && !json_is_false(v))
-        rc = err_set(e, ERR_INPUT, "stream: a line is answered at once, expected false");
+        rc = err_set(e, ERR_INPUT, "stream: not supported in a batch, expected false");
     json_decref(v);
     top = requests_take(o, "top_logprobs");
     if (json_is_boolean(v = json_object_get(o, "logprobs"))) {
@@ -361,14 +360,14 @@ static int rename_fields(json_t *o, struct err *e)
         if (wanted)
             json_object_set_new(o, "logprobs", top ? json_incref(top) : json_integer(0));
     } else if (top && rc == 0) {
-        rc = err_set(e, ERR_INPUT, "top_logprobs: expected only beside \"logprobs\": true");
+        rc = err_set(e, ERR_INPUT, "top_logprobs: needs \"logprobs\": true");
     }
     json_decref(top);
     json_object_del(o, "model"); /* -m names it */
     return rc;
 }
 
-/* Where the request stands among others: its priority, whose it is, with whom it shares rows. */
+/* Reads the fields that relate the request to others: priority, user and cache_salt. */
 static int read_place(struct request *q, json_t *o, struct err *e)
 {
     json_t *priority = requests_take(o, "priority"), *user = requests_take(o, "user"),
@@ -423,7 +422,7 @@ static enum request_form form_of(const char *url)
                                                     : REQUEST_OWN;
 }
 
-/* The object that the model is asked with: BODY of OpenAI's batch files, or the line itself. New
+/* Returns the object with the fields of the request: the body in OpenAI's batch files, else the line itself. New
  * reference. */
 static json_t *body_of(struct request *q, json_t *o, struct err *e)
 {
@@ -461,7 +460,7 @@ static json_t *body_of(struct request *q, json_t *o, struct err *e)
     return json_incref(body);
 }
 
-/* The names of the functions of an OpenAI line, by which calls in the answer are known. */
+/* Reads the names of the functions of an OpenAI line, by which tool calls in the answer are recognized. */
 static int keep_tools(struct request *q, json_t *o, struct err *e)
 {
     json_t *tools = json_object_get(o, "tools"), *v;
@@ -482,7 +481,7 @@ static int keep_tools(struct request *q, json_t *o, struct err *e)
     return 0;
 }
 
-/* Renders MESSAGES with the fields of O that are a template's own. */
+/* Renders MESSAGES with the fields of O that are variables of the template. */
 static int render_messages(struct requests *r, struct request *q, json_t *messages, json_t *o, struct err *e)
 {
     static const char *const names[] = {"tools", "documents"};
@@ -511,7 +510,7 @@ static int requests_read_prompt(struct requests *r, struct request *q, json_t *o
     int rc = 0;
 
     if ((prompt != NULL) + (ids != NULL) + (messages != NULL) != 1) {
-        rc = err_set(e, ERR_INPUT, "one of prompt, ids and messages is expected");
+        rc = err_set(e, ERR_INPUT, "expected one of prompt, ids and messages");
     } else if (ids) {
         rc = input_json_ids(ids, "ids", INT32_MIN, &q->ids, e);
     } else if (messages) {
@@ -544,7 +543,7 @@ static int read_body(struct requests *r, struct request *q, json_t *body, struct
     return rc;
 }
 
-/* Fills Q from its line; what is wrong is its fault, with the line's number. */
+/* Fills Q from its line. An error becomes its fault, with the number of the line. */
 static void requests_read_request(struct requests *r, struct request *q, const char *line, size_t len)
 {
     struct err *e = &q->fault;
@@ -553,7 +552,7 @@ static void requests_read_request(struct requests *r, struct request *q, const c
     if (json_pull_load_large(&o, line, len, q->where, e) != 0)
         return;
     if (!json_is_object(o))
-        err_set(e, ERR_INPUT, "%s: an object is expected", q->where);
+        err_set(e, ERR_INPUT, "%s: expected a JSON object", q->where);
     else if (!(body = body_of(q, o, e)) || look_up(r, q, e) != 0 ||
              (!q->skipped && read_body(r, q, body, e) != 0))
         err_prefix(e, "%s", q->where);
@@ -563,7 +562,7 @@ static void requests_read_request(struct requests *r, struct request *q, const c
     json_decref(o);
 }
 
-/* The newest request goes again: its result is there. BEFORE stood in front of it. */
+/* Removes the newest request, which has a result already. BEFORE is the one before it. */
 static void leave_out(struct requests *r, struct request *before)
 {
     requests_free(r->last);
@@ -576,7 +575,7 @@ static void leave_out(struct requests *r, struct request *before)
     r->n_answers--;
 }
 
-/* One line. *SKIPPED: its result is there, so it is left out. */
+/* Adds the request of one line. *SKIPPED: it has a result already and was not added. */
 static int read_one(struct requests *r, bool wait, bool *got, bool *skipped, struct err *e)
 {
     struct request *q, *before = r->last;

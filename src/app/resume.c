@@ -1,8 +1,7 @@
-/* resume.c - which requests of a batch have their results in a file already.
+/* resume.c - finds the requests of a batch whose results a file already has.
  *
- * The file is what an earlier `run --batch --json --resume -o F` wrote, which may have been killed in the
- * middle of a line. That line, and results that are errors, are taken out, so that each request has one
- * result in the end.
+ * An earlier `run --batch --json --resume -o F` wrote the file, and may have been killed in the middle of a line. That
+ * line, and results that are errors, are removed, so that in the end each request has one result.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -17,7 +16,7 @@
 #include "base/buf.h"
 #include "base/json_pull.h"
 
-/* Notes the result O; false: it is an error, to be tried again. -1 in *RC: it is no result. */
+/* Remembers the result O. False: it is an error, and the request is computed again. -1 in *RC: O is not a result. */
 static bool note(struct resume *r, json_t *o, int *rc)
 {
     json_t *index = json_object_get(o, "index"), *id = json_object_get(o, "custom_id");
@@ -45,7 +44,7 @@ static bool note(struct resume *r, json_t *o, int *rc)
     return true;
 }
 
-/* The next line of F with its end. False: no more. */
+/* Reads the next line of F with its end. False: end of file. */
 static bool next_line(FILE *f, struct buf *line)
 {
     int c;
@@ -59,7 +58,7 @@ static bool next_line(FILE *f, struct buf *line)
     return line->len > 0;
 }
 
-/* Keeps LINE, which is number NUMBER of the file, or drops it: *DROPPED. */
+/* Keeps LINE, which has NUMBER in the file, or drops it: *DROPPED. */
 static int read_line(struct resume *r, const struct buf *line, size_t number, struct save *out, bool *dropped,
                      struct err *e)
 {
@@ -70,13 +69,14 @@ static int read_line(struct resume *r, const struct buf *line, size_t number, st
 
     if (json_pull_load(&o, line->data, line->len, r->path, &fault) == ERR_NOMEM)
         return err_nomem(e, r->path);
-    strange = o ? !json_is_object(o) : whole || line->data[0] != '{'; /* but a last line that was cut off */
+    strange = o ? !json_is_object(o) : whole || line->data[0] != '{'; /* except an incomplete last line */
     keep = json_is_object(o) && note(r, o, &rc);
     json_decref(o);
     if (rc || strange)
-        return err_set(e, ERR_INPUT,
-                       "%s: line %zu is no result of run --batch --json, and --resume continues only those",
-                       r->path, number);
+        return err_set(
+            e, ERR_INPUT,
+            "%s: line %zu is not a result of run --batch --json, so --resume cannot continue the file",
+            r->path, number);
     *dropped |= !keep || !whole;
     if (!keep)
         return 0;
@@ -85,7 +85,7 @@ static int read_line(struct resume *r, const struct buf *line, size_t number, st
     return rc;
 }
 
-/* Reads the lines of F, and copies those that stay to OUT. *CHANGED: not all of them do. */
+/* Reads the lines of F and copies those that stay to OUT. *CHANGED: some were dropped. */
 static int read_lines(struct resume *r, FILE *f, struct save *out, bool *changed, struct err *e)
 {
     struct buf line = {.tag = MEM_APP};
@@ -131,7 +131,7 @@ void resume_close(struct resume *r)
     *r = (struct resume){0};
 }
 
-/* Two results of one request that do not name it alike belong to two batches. */
+/* Two results of a request with different names belong to two batches. */
 static int check_name(const struct resume *r, const struct request *q, const json_t *id, struct err *e)
 {
     bool same = q->custom_id ? json_equal(q->custom_id, id) : json_is_null(id);

@@ -1,4 +1,4 @@
-/* resume.h - the results that an earlier run of a batch has written. */
+/* resume.h - the results that an earlier run of a batch wrote. */
 #ifndef GALLOP_APP_RESUME_H
 #define GALLOP_APP_RESUME_H
 
@@ -17,9 +17,9 @@ struct resume {
     size_t n;
 };
 
-/* Reads the results in the file PATH, if there is one, and takes out of it what is no whole result. */
+/* Reads the results in the file PATH, if it exists, and removes incomplete ones and errors from it. */
 int resume_open(struct resume *r, const char *path, struct err *e);
-void resume_close(struct resume *r); /* a zeroed one is fine */
+void resume_close(struct resume *r);
 int resume_has(struct resume *r, const struct request *q, bool *has, struct err *e);
 
 #endif

@@ -1,8 +1,8 @@
-/* save.c - temporary files beside their targets, renamed when they are complete, removed when they are not.
+/* save.c - writes temporary files beside their targets; complete ones are renamed, incomplete ones removed.
  *
- * Open files and folders are in two lists, from which the signal handler and exit() remove them. The handler
- * may come at any instruction of the thread that changes a list (threads of the pool take no signals), so an
- * entry is complete before it is linked and stays readable after it is taken out.
+ * Open files and folders are in two lists, by which the signal handler and exit() remove them. The handler may run at
+ * any instruction of the thread that changes a list (threads of the pool take no signals), so an entry is complete
+ * before it is linked and stays readable after it is unlinked.
  */
 #include "app/save.h"
 #include "base/mem.h"
@@ -24,7 +24,7 @@ static struct save_folder *_Atomic open_folders;
 
 /* ---- removal at the end of the program ---- */
 
-/* Calls only what a signal handler may call. */
+/* Calls only functions that a signal handler may call. */
 static void remove_all(void)
 {
     for (struct save *o = open_files; o; o = o->next)
@@ -38,7 +38,7 @@ static void remove_all(void)
 static void on_signal(int sig)
 {
     remove_all();
-    raise(sig); /* SA_RESETHAND: now it ends the program */
+    raise(sig); /* with SA_RESETHAND it now ends the program */
 }
 
 static void remove_at_the_end(void)
@@ -57,7 +57,7 @@ static void remove_at_the_end(void)
     }
 }
 
-/* No signal comes between the two: what is made is on a list before one can end the program. */
+/* Signals are held between the two, so that a new file is in the list before a signal can end the program. */
 static void hold_signals(sigset_t *old)
 {
     sigset_t all;
@@ -104,14 +104,14 @@ static ssize_t write_all(void *cookie, const char *p, size_t n)
         if (w <= 0) {
             if (!o->error)
                 o->error = w < 0 ? errno : EIO;
-            return 0; /* which stdio takes for an error */
+            return 0; /* stdio treats that as an error */
         }
         done += (size_t)w;
     }
     return (ssize_t)n;
 }
 
-/* Creates a file of a new name in PATH's folder; O_EXCL makes sure that it is new. */
+/* Creates a file with a new name in the folder of PATH; O_EXCL makes sure that it is new. */
 static int open_part(struct save *o)
 {
     static unsigned number;
@@ -129,7 +129,7 @@ static int open_part(struct save *o)
     return o->fd;
 }
 
-/* True if the file of S is open in this process: /dev/stdout and /dev/fd/N lead to such. */
+/* True if the file of S is open in this process, as /dev/stdout and /dev/fd/N are. */
 static bool is_open_here(const struct stat *s)
 {
     struct stat other;
@@ -140,7 +140,7 @@ static bool is_open_here(const struct stat *s)
     return false;
 }
 
-/* Finds out what o->path is: sets o->direct and *mode, the permissions of the file to be replaced. */
+/* Looks at o->path: sets o->direct, and *MODE to the permissions of the file that is replaced. */
 static int examine(struct save *o, bool replace, mode_t *mode, struct err *e)
 {
     struct stat name, file;
@@ -152,7 +152,7 @@ static int examine(struct save *o, bool replace, mode_t *mode, struct err *e)
     if (!is_link || stat(o->path, &file) != 0)
         file = name;
     if (S_ISDIR(file.st_mode))
-        return err_set(e, ERR_INPUT, "%s: this is a folder; a file is to be written", o->path);
+        return err_set(e, ERR_INPUT, "%s: this is a folder, expected a file", o->path);
     o->direct = !S_ISLNK(file.st_mode) && (!S_ISREG(file.st_mode) || (is_link && is_open_here(&file)));
     if (!o->direct && !replace)
         return err_set(e, ERR_INPUT, "%s: the file exists; --force replaces it", o->path);
@@ -164,7 +164,7 @@ static int examine(struct save *o, bool replace, mode_t *mode, struct err *e)
     return 0;
 }
 
-/* Makes the file, or opens the one that is written directly with FLAGS, and puts it on the list. */
+/* Creates the file, or opens with FLAGS the one that is written directly, and adds it to the list. */
 static int create(struct save *o, int flags, mode_t mode, struct err *e)
 {
     static const cookie_io_functions_t io = {.write = write_all};
@@ -198,7 +198,8 @@ int save_open(struct save *o, const char *path, bool replace, struct err *e)
         return rc;
     remove_at_the_end();
     if (o->direct)
-        return create(o, O_TRUNC, mode, e); /* signals stay open: a FIFO without a reader blocks here */
+        return create(o, O_TRUNC, mode,
+                      e); /* signals are not held, because a FIFO without a reader blocks here */
     hold_signals(&old);
     rc = create(o, O_TRUNC, mode, e);
     let_signals(&old);
@@ -213,7 +214,7 @@ int save_append(struct save *o, const char *path, struct err *e)
     return create(o, O_CREAT | O_APPEND, 0, e);
 }
 
-/* The first error of writing. */
+/* Reports the first write error. */
 static int failed(const struct save *o, struct err *e)
 {
     errno = o->error ? o->error : EIO;
@@ -247,8 +248,7 @@ int save_safetensors_header(struct save *s, const json_t *header, struct err *e)
     return rc;
 }
 
-/* Everything is on the disk, where there is one (a pipe knows no fsync). The file has its temporary name
- * yet. */
+/* Writes everything to the disk (a pipe has none). The file keeps its temporary name. */
 static int finish(struct save *o, struct err *e)
 {
     int rc = save_flush(o, e);
@@ -279,7 +279,7 @@ void save_abort(struct save *o)
     if (!o->f)
         return;
     if (!o->direct)
-        unlink(o->part); /* after a rename nothing has this name */
+        unlink(o->part); /* after a rename there is no such file */
     fclose(o->f);
     close(o->fd);
     o->f = NULL;
@@ -349,7 +349,7 @@ int save_folder_file(struct save_folder *d, const char *name, struct save **out,
     return rc;
 }
 
-/* Takes the folder out of the list; one that was made and not kept is removed. */
+/* Removes the folder from the list; a folder that was created and is not kept is deleted. */
 static void close_folder(struct save_folder *d, bool keep)
 {
     struct save_folder *before = open_folders;
@@ -375,7 +375,7 @@ int save_folder_commit(struct save_folder *d, struct err *e)
 
     for (size_t i = 0; i < d->n && rc == 0; i++)
         rc = finish(&d->file[i], e);
-    hold_signals(&old); /* none comes between the first name and the last */
+    hold_signals(&old); /* no signal between the first rename and the last */
     for (size_t i = d->n; i-- > 0 && rc == 0;)
         rc = take_name(&d->file[i], e);
     for (size_t i = 0; i < d->n; i++)

@@ -1,6 +1,6 @@
-/* verb_calibrate.c - `gallop calibrate`: reads a text with int8 linears, and writes for each of them what it
- * saw of its inputs (model/calibration.h): for int8-static the size that 127 shall stand for, for int4 what
- * rounding goes by. */
+/* verb_calibrate.c - `gallop calibrate`: runs the model with int8 linears on a text, and writes statistics of the
+ * inputs of each (model/calibration.h): for int8-static the absolute maximum that maps to 127, for int4 what GPTQ
+ * needs. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <string.h>
@@ -33,10 +33,10 @@ struct calibrate_options {
 #define INTO(member) OPT_INTO(struct calibrate_options, member)
 
 static const struct opt_row rows[] = {
-    {"file", 0, OPT_STRING, "F", EVERYDAY, .help = "a text like those that will be read (-: standard input)",
-     INTO(file)},
-    {"output", 'o', OPT_STRING, "SCALES", EVERYDAY, .help = "the file that is written", INTO(output)},
-    {"ctx", 0, OPT_INT, "N", EVERYDAY, .help = "tokens that are read at a time", .fallback = "512",
+    {"file", 0, OPT_STRING, "F", EVERYDAY,
+     .help = "text like those that the model will process (-: standard input)", INTO(file)},
+    {"output", 'o', OPT_STRING, "SCALES", EVERYDAY, .help = "file to write", INTO(output)},
+    {"ctx", 0, OPT_INT, "N", EVERYDAY, .help = "window length in tokens", .fallback = "512",
      .range = "[2,1048576]", OPT_INTO(struct calibrate_options, ctx),
      OPT_SOURCE(struct calibrate_options, ctx_given)},
     {"max-tokens", 0, OPT_INT, "N", EVERYDAY, .help = "only the first N tokens of the text",
@@ -46,10 +46,10 @@ static const struct opt_row rows[] = {
 struct calibrate {
     const struct calibrate_options *o;
     struct llm *m;
-    size_t *first;            /* [linears of the model]: the first of its name, which experts may share */
-    struct linear_seen *seen; /* [linears] of each first one */
-    bool rounding;            /* for int4: */
-    float **feedback;         /* [linears] of each first one; NULL: of another */
+    size_t *first; /* [linears of the model] the first linear of the same name, which experts may share */
+    struct linear_seen *seen; /* [linears] statistics of each first one */
+    bool rounding;            /* for int4, with feedback */
+    float **feedback;         /* [linears] GPTQ's sums of each first one; NULL: none */
     struct err *e;
 };
 
@@ -58,7 +58,7 @@ static bool is_counted(const struct linear *l)
     return l->dtype == DT_I8 && !l->part_panels[0] && !l->group;
 }
 
-/* Finds the first linear of each name: the two linears of experts take turns. */
+/* Finds the first linear of each name; the linears of experts alternate between two names. */
 static int find_first(struct calibrate *c)
 {
     const struct model *m = &c->m->model;
@@ -78,7 +78,7 @@ static int find_first(struct calibrate *c)
     return room ? 0 : err_nomem(c->e, "the names of linears");
 }
 
-/* Room for the sums of linear I, and for CTX of its rows. */
+/* Allocates the sums of linear I, and room for CTX of its input rows. */
 static int open_feedback(struct calibrate *c, size_t i, size_t ctx)
 {
     size_t k = c->m->model.linear[i]->k;
@@ -106,7 +106,7 @@ static int watch(struct calibrate *c, size_t ctx)
             continue;
         if (m->linear[i]->backend->flags & LINEAR_OWN_INPUT)
             return err_set(c->e, ERR_UNSUPPORTED,
-                           "%s: backend %s counts no rows of the input; calibrate with gallop or native",
+                           "%s: backend %s collects no statistics; expected gallop or native in --op-config",
                            m->linear[i]->name, m->linear[i]->backend->name);
         m->linear[i]->seen = &c->seen[c->first[i]];
         if (c->rounding && c->first[i] == i && (rc = open_feedback(c, i, ctx)) != 0)
@@ -115,7 +115,7 @@ static int watch(struct calibrate *c, size_t ctx)
     return 0;
 }
 
-/* The rows of a window go into the sums. Those of experts beyond a window's number are left out. */
+/* Adds the rows of a window to the sums. Experts may see more rows than a window has; the rest is left out. */
 static void add_rows(struct calibrate *c)
 {
     const struct model *m = &c->m->model;
@@ -130,7 +130,7 @@ static void add_rows(struct calibrate *c)
     }
 }
 
-/* The head is counted too, so logits are asked for. */
+/* Statistics of the language model head are collected, too, so logits are computed. */
 static int ignore(void *ctx, size_t pos, size_t n, const float *logits)
 {
     (void)ctx;
@@ -140,7 +140,7 @@ static int ignore(void *ctx, size_t pos, size_t n, const float *logits)
     return 0;
 }
 
-/* Windows of CTX tokens with PREFIX in front; what they count stays in C. */
+/* Runs windows of CTX tokens, which begin with PREFIX. */
 static int read_text(struct calibrate *c, const struct tok_ids *ids, const struct tok_ids *prefix, size_t ctx)
 {
     struct print_bar bar = {.what = "reading"};
@@ -168,7 +168,7 @@ static int read_text(struct calibrate *c, const struct tok_ids *ids, const struc
     return rc;
 }
 
-/* Tokens of a window: no more than the model's context, unless they were asked for. */
+/* Returns the window length: at most the context length, unless --ctx is given. */
 static size_t window_tokens(const struct calibrate *c)
 {
     return !c->o->ctx_given && c->o->ctx > c->m->max_len ? c->m->max_len : c->o->ctx;
@@ -196,7 +196,7 @@ static int read_file(struct calibrate *c, const struct buf *text, size_t *n)
     return rc;
 }
 
-/* What was found, as the file has it; *OPEN counts the linears whose rows keep scales of their own. */
+/* Returns the contents of the file; *OPEN counts the linears that keep a scale for each row. */
 static json_t *found(const struct calibrate *c, size_t n_tokens, size_t *n, size_t *open)
 {
     const struct model *m = &c->m->model;
@@ -244,7 +244,7 @@ static int write_file(const struct calibrate *c, size_t n_tokens)
 
 /* ---- the file of int4 ---- */
 
-/* "NAME.feedback": the tensor's place behind *BYTES. */
+/* Adds the tensor "NAME.feedback", which begins at *BYTES. */
 static int add_header(json_t *header, const struct linear *l, size_t *bytes, struct err *e)
 {
     char name[256];
@@ -353,8 +353,7 @@ static int calibrate_run(const struct opt_values *v, struct err *e)
         return err_set(e, ERR_USAGE, "calibrate: --file and -o are needed");
     c.rounding = quant && strncmp(quant, "int4", 4) == 0;
     if (quant && !c.rounding && strcmp(quant, "int8-static") != 0)
-        return err_set(e, ERR_USAGE,
-                       "calibrate: --quant is that of what runs with the file, int8-static or int4");
+        return err_set(e, ERR_USAGE, "calibrate: --quant: found '%s', expected int8-static or int4", quant);
     if ((rc = input_text(o.file, &text, e)) == 0)
         rc = calibrate_file(&c, &o.load, &text);
     buf_fini(&text);
@@ -363,16 +362,16 @@ static int calibrate_run(const struct opt_values *v, struct err *e)
 
 const struct verb verb_calibrate = {
     .name = "calibrate",
-    .summary = "what --quant int8-static or int4 goes by, from a text",
+    .summary = "collect activation statistics for --quant int8-static and int4",
     .arguments = "-m MODEL --file F -o SCALES [--quant int4] [options]",
     .no_words = "options only",
     .manual =
-        "Reads a text with int8 linears and writes for each of them the size of its inputs that the largest integer "
-        "shall stand for: the one at which rounding all rows and cutting off the largest errs least. Where a few rows "
-        "are many times as large as the rest, as a first token's often are, rows keep scales of their own. The file "
-        "is JSON; --scales names it. With --quant int4 the file holds, in safetensors, how inputs go together, "
-        "by which each weight takes up what those before it lost in rounding (GPTQ); the text is best like "
-        "what will be read, 10000 tokens or more.",
+        "Runs the model on a text and writes statistics of the inputs of each linear to a file, which --scales names "
+        "later. For int8-static (the default) the file is JSON and holds a scale for each linear: the one with the "
+        "smallest total error of rounding and clipping. Linears with a few inputs that are many times larger than "
+        "the rest, as those of the first token often are, keep a scale for each row. With --quant int4 the file is "
+        "safetensors and holds the covariance of the inputs, by which rounding errors are carried over to later "
+        "weights (GPTQ). The text should resemble the later use and have 10000 tokens or more.",
     .options = (const struct opt_part[]){OPT_PART(struct calibrate_options, load, options_model),
                                          OPT_OWN(struct calibrate_options, rows),
                                          OPT_PART(struct calibrate_options, load, options_source),

@@ -1,10 +1,9 @@
 /* verb_chat.c - `gallop chat`: a conversation in the terminal. Ctrl-C stops the answer, not the program;
- * Ctrl-D or /quit ends.
+ * Ctrl-D or /quit ends the program.
  *
- * Each turn renders the whole conversation with the model's own template. A turn that fails, or is stopped
- * before the first text of its answer, leaves the conversation as it was. Line editing and history by
- * libedit, on a terminal only; otherwise lines are read from standard input, so that a conversation can be
- * piped in.
+ * Each turn renders the whole conversation with the model's own template. A turn that fails, or that is stopped
+ * before the first text of its answer, does not change the conversation. On a terminal libedit provides line
+ * editing and history; otherwise lines are read from standard input, so that a conversation can be piped in.
  */
 #include <errno.h>
 #include <histedit.h>
@@ -49,18 +48,19 @@ struct chat_options {
 
 static const struct opt_row rows[] = {
     OPTION_USER_TEXT(EVERYDAY, INTO(plain_user_text)),
-    {"system", 0, OPT_STRING, "TEXT", EVERYDAY, .help = "a system message to begin with", INTO(system)},
+    {"system", 0, OPT_STRING, "TEXT", EVERYDAY, .help = "system message at the beginning of the conversation",
+     INTO(system)},
     {"chat-template", 0, OPT_STRING, "F.jinja", PROMPT,
      .help = "use this chat template instead of the model's", .aliases = "template", INTO(chat_template)},
     {0}};
 
-enum { LINE_MAX_BYTES = 16 << 20 }; /* more than the longest contexts hold */
+enum { LINE_MAX_BYTES = 16 << 20 }; /* more text than the longest contexts hold */
 
 static struct gallop *volatile answering; /* for the signal handlers only */
 static volatile sig_atomic_t interrupted, resized, resumed;
 static const char paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";
 static const char *prompt_text = "> ";
-static struct termios terminal; /* as it was before the editor took it */
+static struct termios terminal; /* its settings before the editor changed them */
 
 static void on_interrupt(int sig)
 {
@@ -70,19 +70,20 @@ static void on_interrupt(int sig)
         gallop_cancel(answering, 0);
 }
 
-/* Terminals say where a paste begins and ends while this is on. From signal handlers, too. */
+/* Switches bracketed paste on or off, by which terminals mark where a paste begins and ends. Signal handlers call
+ * it, too. */
 static void tell_pastes(const char *how)
 {
     if (write(STDOUT_FILENO, how, strlen(how)) < 0)
-        return; /* nothing depends on it */
+        return; /* an error does not matter */
 }
 
-/* The program is ended by a signal: the terminal becomes what it was. */
+/* The handler of signals that end the program: restores the terminal. */
 static void on_end(int sig)
 {
     tell_pastes(paste_off);
     tcsetattr(STDIN_FILENO, TCSANOW, &terminal);
-    raise(sig); /* SA_RESETHAND: now it ends the program */
+    raise(sig); /* with SA_RESETHAND it now ends the program */
 }
 
 static void on_resize(int sig)
@@ -91,7 +92,7 @@ static void on_resize(int sig)
     resized = 1;
 }
 
-/* Ctrl-Z: the shell gets the terminal as it was, and after fg the editor's settings come back. */
+/* The handler of Ctrl-Z: restores the terminal for the shell, and the editor's settings after fg. */
 static void on_stop(int sig)
 {
     const struct sigaction stop = {.sa_handler = SIG_DFL}, again = {.sa_handler = on_stop};
@@ -106,7 +107,7 @@ static void on_stop(int sig)
     sigemptyset(&one);
     sigaddset(&one, SIGTSTP);
     raise(sig);
-    pthread_sigmask(SIG_UNBLOCK, &one, NULL); /* here the program stops, until SIGCONT */
+    pthread_sigmask(SIG_UNBLOCK, &one, NULL); /* the program stops here until SIGCONT */
     sigaction(SIGTSTP, &again, NULL);
     tcsetattr(STDIN_FILENO, TCSANOW, &editing);
     tell_pastes(paste_on);
@@ -114,11 +115,11 @@ static void on_stop(int sig)
     errno = saved;
 }
 
-/* What was typed and the editor has not taken yet: during an answer, too. */
+/* Bytes that were typed, also during an answer, and that the editor has not read yet. */
 struct keys {
     struct buf typed;
-    size_t at;     /* of typed: taken */
-    bool replaced; /* something in the line was not UTF-8, and U+FFFD stands for it */
+    size_t at;     /* bytes of TYPED that the editor has read */
+    bool replaced; /* something in the line was not UTF-8 and was replaced by U+FFFD */
 };
 
 struct talk {
@@ -129,17 +130,17 @@ struct talk {
     struct sampling sampling;
     struct buf system; /* empty: none */
     size_t line;       /* lines read */
-    bool faults;       /* something could not be answered */
-    bool literal;      /* the message came in a block: it is no command */
-    bool again;        /* the answer is another one to the same message */
+    bool faults;       /* a message could not be answered */
+    bool literal;      /* the message was a block between """, so it is not a command */
+    bool again;        /* the answer is a second one to the same message (/regen) */
     bool quiet;
     struct arena arena;       /* lists of the sampling */
-    json_t *settings;         /* what /set set */
-    char file[SAVE_PATH_MAX]; /* that /save wrote or /load read; "": none */
-    struct gallop_event end;  /* of the answer: counts and times */
+    json_t *settings;         /* the parameters that /set has set */
+    char file[SAVE_PATH_MAX]; /* the file that /save wrote or /load read; "": none */
+    struct gallop_event end;  /* counts and times of the answer */
     size_t n_prompt;          /* tokens of the prompt */
     uint64_t n_before;        /* tokens that the engine had processed before it */
-    struct print_bar bar;     /* of a long prompt */
+    struct print_bar bar;     /* progress of a long prompt */
     EditLine *el;             /* NULL: not a terminal */
     History *history;
     struct keys keys;
@@ -182,7 +183,7 @@ static int start(struct talk *t, struct err *e)
     return t->system.len ? add_message(t, "system", t->system.data, t->system.len, e) : 0;
 }
 
-/* The rendered conversation TEXT as tokens; one that leaves no room for an answer is refused. ORIGIN: where
+/* Converts the rendered conversation TEXT to tokens; one that leaves no room for an answer is refused. ORIGIN: where
  * its bytes came from, or NULL. */
 static int tokenize(struct talk *t, const struct buf *text, const char *origin, struct tok_ids *ids,
                     struct err *e)
@@ -193,13 +194,13 @@ static int tokenize(struct talk *t, const struct buf *text, const char *origin, 
     if (rc == 0 && ids->n >= m->max_len)
         return err_set(
             e, ERR_INPUT,
-            "the conversation with this message has %zu tokens, and the context holds %zu: /new begins "
-            "another conversation, and a larger --max-model-len holds more if the model allows it",
+            "the conversation with this message has %zu tokens, but the context holds %zu: /new begins "
+            "another conversation, and a larger --max-model-len helps if the model allows it",
             ids->n, m->max_len);
     return rc;
 }
 
-/* The conversation so far as a prompt; submits it. */
+/* Submits the conversation so far as a prompt. */
 static int submit(struct talk *t, struct sampling *s, struct err *e)
 {
     struct buf text = {.tag = MEM_APP}, origin = {.tag = MEM_APP};
@@ -226,7 +227,7 @@ static int submit(struct talk *t, struct sampling *s, struct err *e)
     return rc;
 }
 
-/* The next event; meanwhile, how much of a long prompt is processed. */
+/* Takes the next event, and meanwhile shows how much of a long prompt is processed. */
 static bool next_event(struct talk *t, struct gallop_event *ev)
 {
     struct gallop_stats stats;
@@ -242,7 +243,7 @@ static bool next_event(struct talk *t, struct gallop_event *ev)
     return true;
 }
 
-/* After a change of the terminal's size, or Ctrl-Z and fg, the line is shown again. */
+/* Shows the line again after the size of the terminal changed, or after Ctrl-Z and fg. */
 static void show_again(EditLine *el)
 {
     if (resized)
@@ -252,8 +253,8 @@ static void show_again(EditLine *el)
     resized = resumed = 0;
 }
 
-/* Waits until there is something to read; false: Ctrl-C. Signals come in ppoll alone, because one that came
- * between a look at their flags and the wait would not end the wait. EL: what is shown; NULL: an answer. */
+/* Waits until there is something to read; false: Ctrl-C. Signals are unblocked in ppoll() only, because a signal
+ * between the check of the flags and the wait would not end the wait. EL: the editor; NULL: during an answer. */
 static bool wait_typed(EditLine *el)
 {
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -274,7 +275,7 @@ static bool wait_typed(EditLine *el)
     return ready;
 }
 
-/* What is there to be read, at least one byte: waits. 0: no more; -1: Ctrl-C. */
+/* Waits and reads at least one byte. 0: end of input; -1: Ctrl-C. */
 static int read_typed(struct keys *k, EditLine *el)
 {
     char bytes[4096];
@@ -294,8 +295,8 @@ static int read_typed(struct keys *k, EditLine *el)
     return k->typed.oom ? 0 : n > 0 ? 1 : (int)n;
 }
 
-/* What is typed during an answer is for the next prompt: it is taken out of the terminal's queue, in which
- * Ctrl-C would wait behind it. */
+/* Reads what is typed during an answer, for the next prompt. In the terminal's queue a Ctrl-C would wait behind
+ * it. */
 static void type_ahead(struct talk *t)
 {
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -304,7 +305,7 @@ static void type_ahead(struct talk *t)
         read_typed(&t->keys, NULL);
 }
 
-/* The answer's text as it comes, shown and in TEXT. *STOPPED: by Ctrl-C. */
+/* Shows the text of the answer as it comes, and adds it to TEXT. *STOPPED: Ctrl-C ended it. */
 static int take_answer(struct talk *t, struct buf *text, bool *stopped, struct err *e)
 {
     struct gallop_event ev;
@@ -333,7 +334,7 @@ static int take_answer(struct talk *t, struct buf *text, bool *stopped, struct e
     return rc || !text->oom ? rc : err_nomem(e, "the answer");
 }
 
-/* How fast the answer came, and how full the context is; the seed, if tokens were drawn. */
+/* Prints the speed of the answer, how full the context is, and the seed if tokens were drawn at random. */
 static void say_end(const struct talk *t, const struct sampling *s, bool drawn)
 {
     const struct gallop_event *ev = &t->end;
@@ -365,7 +366,7 @@ static int answer(struct talk *t, bool *answered, struct err *e)
     if ((rc = options_draw_seed(&s, engine_info(t->g)->defaults, &drawn, e)) == 0 &&
         (rc = submit(t, &s, e)) == 0) {
         answering = t->g;
-        if (interrupted) /* before the handler knew whom to stop */
+        if (interrupted) /* it came before the handler knew the engine */
             gallop_cancel(t->g, 0);
         rc = take_answer(t, &text, &stopped, e);
         answering = NULL;
@@ -380,8 +381,8 @@ static int answer(struct talk *t, bool *answered, struct err *e)
     return rc;
 }
 
-/* Sends a message and shows the answer. Without one, the conversation is what it was before. */
-static int rotate(struct talk *t, const char *message, size_t len, struct err *e)
+/* Sends a message and shows the answer. Without an answer the conversation does not change. */
+static int send_message(struct talk *t, const char *message, size_t len, struct err *e)
 {
     size_t before = json_array_size(t->messages);
     bool answered = false;
@@ -395,7 +396,7 @@ static int rotate(struct talk *t, const char *message, size_t len, struct err *e
     return rc;
 }
 
-/* /regen: another answer to the last message. Without one, the old answer stays. */
+/* /regen: replaces the last answer by another one. Without another one, the old answer stays. */
 static int regenerate(struct talk *t, struct err *e)
 {
     size_t n = json_array_size(t->messages);
@@ -418,7 +419,7 @@ static int regenerate(struct talk *t, struct err *e)
 
 /* ---- /set, /save, /load ---- */
 
-/* TEXT as the JSON that a line of a batch would have: a number, true, a list, or else a string. */
+/* Returns TEXT as JSON, as in a line of a batch: a number, true, a list, or else a string. */
 static json_t *setting(const char *text)
 {
     struct err ignored = {0};
@@ -461,7 +462,7 @@ static int set(struct talk *t, const char *text, struct err *e)
     return rc;
 }
 
-/* Writes the conversation. A file that is there is replaced only if it is this conversation's own. */
+/* Writes the conversation. An existing file is replaced only if this conversation was saved to it before. */
 static int save(struct talk *t, const char *path, struct err *e)
 {
     json_t *o = json_pack("{s:O}", "messages", t->messages);
@@ -488,7 +489,7 @@ static int save(struct talk *t, const char *path, struct err *e)
     return rc;
 }
 
-/* A list of messages, each with a role and content that are text. */
+/* Checks a list of messages, each with a role and content that are text. */
 static int check_messages(const json_t *list, const char *path, struct err *e)
 {
     size_t i;
@@ -541,7 +542,7 @@ static void print_stats(const struct talk *t)
         (unsigned long long)s.n_steps, (double)s.weight_bytes / 1048576, (double)s.kv_bytes / 1048576);
 }
 
-/* What stands behind the command NAME in LINE; NULL: it is another one. */
+/* Returns the text after the command NAME in LINE; NULL: LINE is another command. */
 static const char *behind(const char *line, const char *name)
 {
     size_t n = strlen(name);
@@ -550,7 +551,7 @@ static const char *behind(const char *line, const char *name)
                                                                            : NULL;
 }
 
-/* A line that begins with one slash. *LEAVE: the conversation is over. */
+/* Runs a line that begins with one slash. *LEAVE: the program ends. */
 static int command(struct talk *t, const char *line, bool *leave, struct err *e)
 {
     const char *text;
@@ -577,14 +578,14 @@ static int command(struct talk *t, const char *line, bool *leave, struct err *e)
         print_text(help_text);
     } else {
         return err_set(e, ERR_INPUT,
-                       "there is no command %.*s, and nothing was sent; //... sends a message that begins "
+                       "there is no command %.*s, and nothing was sent; //text sends a message that begins "
                        "with a slash, /help lists the commands",
                        (int)strcspn(line, " \t") < 60 ? (int)strcspn(line, " \t") : 60, line);
     }
     return 0;
 }
 
-/* Whether a line can be sent: it is whole, and it is UTF-8. */
+/* Checks that a line can be sent: it is complete and UTF-8. */
 static int check_line(const struct talk *t, const struct buf *line, struct err *e)
 {
     size_t good = utf8_valid_prefix(line->data, line->len);
@@ -592,17 +593,14 @@ static int check_line(const struct talk *t, const struct buf *line, struct err *
     if (line->oom)
         return err_nomem(e, "a line");
     if (line->len > LINE_MAX_BYTES)
-        return err_set(e, ERR_INPUT, "line %zu is longer than %d MiB, and was not sent", t->line,
+        return err_set(e, ERR_INPUT, "line %zu is longer than %d MiB, so it was not sent", t->line,
                        LINE_MAX_BYTES >> 20);
     if (good < line->len)
-        return err_set(
-            e, ERR_INPUT,
-            "line %zu, byte %zu: 0x%02x begins no UTF-8 character; text has to be UTF-8, and the line was "
-            "not sent",
-            t->line, good + 1, (unsigned)(unsigned char)line->data[good]);
-    if (t->keys.replaced && strstr(line->data, "\xef\xbf\xbd"))
         return err_set(e, ERR_INPUT,
-                       "what was typed is not UTF-8 where \xef\xbf\xbd stands, and was not sent");
+                       "line %zu, byte %zu: 0x%02x begins no UTF-8 character, so the line was not sent",
+                       t->line, good + 1, (unsigned)(unsigned char)line->data[good]);
+    if (t->keys.replaced && strstr(line->data, "\xef\xbf\xbd"))
+        return err_set(e, ERR_INPUT, "the line was not sent: it is not UTF-8 where \xef\xbf\xbd is shown");
     return 0;
 }
 
@@ -615,9 +613,9 @@ static int take_line(struct talk *t, const struct buf *line, bool *leave, struct
     if ((rc = check_line(t, line, e)) != 0)
         return rc;
     if (t->literal || line->data[0] != '/' || memchr(line->data, '\n', line->len))
-        return rotate(t, line->data, line->len, e);
+        return send_message(t, line->data, line->len, e);
     if (line->data[1] == '/')
-        return rotate(t, line->data + 1, line->len - 1, e);
+        return send_message(t, line->data + 1, line->len - 1, e);
     return command(t, line->data, leave, e);
 }
 
@@ -630,7 +628,7 @@ static char *prompt(EditLine *el)
     return text;
 }
 
-/* The next character for the editor. Its own way of reading silently drops what is not UTF-8. */
+/* Gives the editor the next character. The editor's own reader silently drops bytes that are not UTF-8. */
 static int read_key(EditLine *el, wchar_t *out)
 {
     struct keys *k;
@@ -651,7 +649,7 @@ static int read_key(EditLine *el, wchar_t *out)
     return 1;
 }
 
-/* What a terminal says is pasted becomes part of the line, with its line ends. */
+/* Adds pasted text, which the terminal marks, to the line with its line ends. */
 static unsigned char take_paste(EditLine *el, int c)
 {
     static const char end[] = "\033[201~";
@@ -685,14 +683,14 @@ static unsigned char take_paste(EditLine *el, int c)
     return CC_REFRESH;
 }
 
-/* Between lines the terminal stays as the editor has it: no echo in answers, no end of lines at 4095
- * bytes. */
+/* Keeps the editor's settings of the terminal between lines: no echo during answers, and no limit of 4095 bytes
+ * for a line. */
 static void hold_terminal(struct talk *t)
 {
     el_set(t->el, EL_PREP_TERM, 1);
 }
 
-/* Puts a line where the arrow up finds it. */
+/* Adds a line to the history. */
 static void remember(struct talk *t, const char *line, size_t len)
 {
     HistEvent he;
@@ -701,7 +699,7 @@ static void remember(struct talk *t, const char *line, size_t len)
         history(t->history, &he, H_ENTER, line);
 }
 
-/* A line of the terminal. False: no more. */
+/* Reads a line from the terminal. False: end of input. */
 static bool edit_line(struct talk *t, struct buf *out)
 {
     const char *line;
@@ -711,7 +709,7 @@ static bool edit_line(struct talk *t, struct buf *out)
     interrupted = 0;
     line = el_gets(t->el, &n);
     hold_terminal(t);
-    if (interrupted) { /* Ctrl-C at the prompt: an empty one, and what stood there is in the history */
+    if (interrupted) { /* Ctrl-C at the prompt: the line moves to the history, and an empty one is returned */
         const LineInfo *li = el_line(t->el);
 
         buf_add(out, li->buffer, (size_t)(li->lastchar - li->buffer));
@@ -729,7 +727,7 @@ static bool edit_line(struct talk *t, struct buf *out)
     return true;
 }
 
-/* A line of a pipe or file; of one that is too long, a byte more than is allowed. False: no more. */
+/* Reads a line from a pipe or file; of a line that is too long, one byte more than is allowed. False: end of input. */
 static bool plain_line(struct buf *out)
 {
     bool any = false;
@@ -745,7 +743,7 @@ static bool plain_line(struct buf *out)
     return any;
 }
 
-/* The next line without its end, in OUT. False: no more. */
+/* Reads the next line to OUT, without its line end. False: end of input. */
 static bool read_line(struct talk *t, struct buf *out)
 {
     buf_clear(out);
@@ -757,7 +755,7 @@ static bool read_line(struct talk *t, struct buf *out)
     return true;
 }
 
-/* LINE goes on with the next one: it ends with a backslash, and not with two. */
+/* True if LINE continues on the next one: it ends with an odd number of backslashes. */
 static bool goes_on(const struct buf *line)
 {
     size_t n = 0;
@@ -851,7 +849,8 @@ static void close_editor(struct talk *t)
     }
 }
 
-/* Line by line to the end. What fails is said, and the conversation goes on, as long as it can be shown. */
+/* Runs the conversation to the end of input. A message that fails is reported, and the conversation continues as
+ * long as output is possible. */
 static int talk(struct talk *t, struct err *e)
 {
     struct sigaction sa = {.sa_handler = on_interrupt};
@@ -876,7 +875,7 @@ static int talk(struct talk *t, struct err *e)
     }
     buf_fini(&line);
     close_editor(t);
-    return rc ? rc : t->faults ? -1 : 0; /* something was not answered, and that was said */
+    return rc ? rc : t->faults ? -1 : 0; /* -1: a message was not answered, and that was reported */
 }
 
 static int open_talk(struct talk *t, struct chat_options *o, struct checkpoint *model, struct err *e)
@@ -927,16 +926,15 @@ static int chat_run(const struct opt_values *v, struct err *e)
 
 const struct verb verb_chat = {
     .name = "chat",
-    .summary = "talk to a model in the terminal",
+    .summary = "chat with a model in the terminal",
     .arguments = "[options]",
     .no_words = "options only; messages are typed",
     .manual =
-        "A conversation in the terminal, with line editing and history. Ctrl-C stops an answer; what was "
-        "shown of it stays in the conversation. What is pasted is one message with its line ends; a line that ends "
-        "with a backslash goes on, and so does what stands between two \"\"\". Ctrl-D ends, "
-        "`/help` lists the commands, `//text` sends "
-        "a message that begins with a slash. A message that cannot be answered leaves the conversation "
-        "as it was.",
+        "A conversation in the terminal, with line editing and history. Ctrl-C stops an answer; the text shown so "
+        "far stays in the conversation. Pasted text is one message, with its line ends. A message of several lines "
+        "has a backslash at the end of each line but the last, or stands between two \"\"\". Ctrl-D ends the "
+        "program, `/help` lists the commands, `//text` sends a message that begins with a slash. A message that "
+        "cannot be answered is not added to the conversation.",
     .options = (const struct opt_part[]){OPT_PART(struct chat_options, load, options_model),
                                          OPT_OWN(struct chat_options, rows),
                                          OPT_PART(struct chat_options, load, options_source),

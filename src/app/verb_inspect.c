@@ -326,12 +326,14 @@ static int inspect_run(const struct opt_values *v, struct err *e)
 
 const struct verb verb_inspect = {
     .name = "inspect",
-    .summary = "architecture, tensors and backends of a checkpoint",
+    .summary = "show architecture, tensors and backends of a checkpoint",
     .arguments = "[options]",
     .no_words = "options only",
-    .manual = "Architecture, every tensor with dtype, shape, file, chosen backend and the reason; bytes of "
-              "weights and of the cache, of one token and of a sequence of 32k with and without windows; the "
-              "instruction set in use; what --scheduler and the flags beside it come to.",
+    .manual =
+        "Shows the architecture; every tensor with dtype, shape, file, backend and the reason for it; the "
+        "backends and instruction sets of the other operators; the bytes of the weights and of the KV cache, "
+        "for a token and for a sequence of 32k with and without windows; and the resulting limits of the "
+        "scheduler.",
     .options = (const struct opt_part[]){OPT_PART(struct inspect_options, load, options_model),
                                          OPT_PART(struct inspect_options, load, options_source),
                                          OPT_PART(struct inspect_options, load, options_engine),

@@ -20,11 +20,11 @@ struct pack_options {
 #define INTO(member) OPT_INTO(struct pack_options, member)
 
 static const struct opt_row rows[] = {
-    {"output", 'o', OPT_STRING, "F.gallop", EVERYDAY, .help = "the file that is written", INTO(output)},
+    {"output", 'o', OPT_STRING, "F.gallop", EVERYDAY, .help = "file to write", INTO(output)},
     {"split-size", 0, OPT_FLOAT, "GIB", EVERYDAY,
-     .help = "weights go to further files F.gallop.1, F.gallop.2, ... of at most so many GiB",
-     .otherwise = "one file", .range = "[0.001,1000000]",
-     .manual = "A matrix that is larger has a file of its own.", INTO(split_gib)},
+     .help = "write the weights to further files F.gallop.1, F.gallop.2, ... of at most GIB each",
+     .otherwise = "one file", .range = "[0.001,1000000]", .manual = "A larger matrix has a file of its own.",
+     INTO(split_gib)},
     {0}};
 
 static void pack_print(const char *path, const struct packing_result *r, const struct options_output *out)
@@ -49,12 +49,12 @@ static int run_as(const char *verb, const struct opt_values *v, struct err *e)
     if (!o.output)
         return err_set(e, ERR_USAGE, "%s: -o F.gallop is needed", verb);
     if (o.load.pack_cache)
-        return err_set(e, ERR_USAGE, "%s: --pack-cache keeps what others run; -o says where this one goes",
-                       verb);
+        return err_set(e, ERR_USAGE,
+                       "%s: --pack-cache is for verbs that run a model, expected -o F.gallop alone", verb);
     if (strcmp(verb, "quantize") == 0 && (!engine->quant || strcmp(engine->quant, "none") == 0))
         return err_set(
             e, ERR_USAGE,
-            "quantize: --quant is needed, as in int8; without one, or with none, gallop pack is meant");
+            "quantize: --quant is needed, such as --quant int8; gallop pack writes a checkpoint without it");
     if ((rc = load_prepare(&o.load, e)) != 0 ||
         (rc = packing_write(&o.load, o.output, o.split_gib, o.out.force, &done, e)) != 0)
         return rc;
@@ -80,25 +80,25 @@ static int run_quantize(const struct opt_values *v, struct err *e)
 
 const struct verb verb_pack = {
     .name = "pack",
-    .summary = "a checkpoint as one file that starts at once",
+    .summary = "write a checkpoint as one packed file that loads at once",
     .arguments = "-m MODEL -o F.gallop [options]",
     .no_words = "options only",
     .manual =
-        "Writes what a start makes of a checkpoint: its weights in the order in which they are computed with, in the "
-        "type of --dtype and --quant, with its config, tokenizer and chat template. Other verbs take the file as "
-        "their model (-m). They map it, so that several processes share one copy in memory, and need not prepare "
-        "anything. It is the same on every processor. A file that was altered or cut is refused. Replace it, do not "
-        "write into it: programs that run see what is written.",
+        "Writes a packed checkpoint: the weights in the order in which kernels read them, in the types of --dtype and "
+        "--quant, with the config, the tokenizer and the chat template. Other verbs take the file as their model "
+        "(-m). They map it into memory, so loading takes no time and several processes share one copy. The file is "
+        "the same on every processor. A file that was altered or truncated is refused. Do not write into a packed "
+        "file that is in use, but replace it: running programs see the change.",
     .options = table,
     .run = run_pack,
 };
 
 const struct verb verb_quantize = {
     .name = "quantize",
-    .summary = "the same with quantised weights (--quant)",
+    .summary = "write a packed file with quantized weights (--quant)",
     .arguments = "-m MODEL --quant int8 -o F.gallop [options]",
     .no_words = "options only",
-    .manual = "As gallop pack, which takes --quant too.",
+    .manual = "The same as gallop pack with --quant.",
     .options = table,
     .run = run_quantize,
 };

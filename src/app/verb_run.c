@@ -1,9 +1,9 @@
 /* verb_run.c - `gallop run`: generates from one prompt, or from many at once.
  *
- * Requests are read a bounded number ahead of what is computed (requests.h). Each result is printed as soon
- * as it is there, with --json in the order of input. A refused or failed request is said on stderr (and in
- * its JSON line), and the others go on. SIGINT and SIGTERM cancel what runs; what is finished is printed
- * whole.
+ * A bounded number of requests is read ahead of those that are computed (requests.h). Each result is printed as soon
+ * as it is complete, with --json in the order of input. A refused or failed request is reported on stderr (and in its
+ * JSON line), and the others continue. SIGINT and SIGTERM cancel running requests; finished results are printed
+ * completely.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -48,44 +48,43 @@ struct run_options {
 #define INTO(member) OPT_INTO(struct run_options, member)
 
 static const struct opt_row rows[] = {
-    {"prompt", 'p', OPT_STRING, "TEXT", EVERYDAY, .help = "the prompt, as it may also stand without -p",
+    {"prompt", 'p', OPT_STRING, "TEXT", EVERYDAY, .help = "the prompt, which may also be given without -p",
      INTO(prompt)},
     {"chat", 0, OPT_FLAG, NULL, EVERYDAY, .help = "wrap the prompt in the model's chat template", INTO(chat)},
     OPTION_USER_TEXT(EVERYDAY, INTO(plain_user_text)),
-    {"system", 0, OPT_STRING, "TEXT", EVERYDAY,
-     .help = "system message in front of the prompt; implies --chat", INTO(system)},
+    {"system", 0, OPT_STRING, "TEXT", EVERYDAY, .help = "system message before the prompt; implies --chat",
+     INTO(system)},
     {"file", 0, OPT_STRING, "F", EVERYDAY, .help = "read the prompt from a file (-: standard input)",
      INTO(file)},
-    {"ids", 0, OPT_STRING, "1,2,3", EVERYDAY, .help = "token ids instead of text", INTO(ids)},
+    {"ids", 0, OPT_STRING, "1,2,3", EVERYDAY, .help = "the prompt as token ids instead of text", INTO(ids)},
     {"batch", 0, OPT_STRING, "F.jsonl", EVERYDAY,
      .help = "many requests, one object a line (-: standard input): {\"prompt\":...}, {\"ids\":[...]} or "
              "{\"messages\":[...]} and sampling fields, or lines of OpenAI's batch files",
      INTO(batch)},
     {"output", 'o', OPT_STRING, "F", EVERYDAY,
-     .help = "write to a file, which takes its name when it is complete", INTO(output)},
+     .help = "write the results to a file, which gets its name when it is complete", INTO(output)},
     {"resume", 0, OPT_FLAG, NULL, EVERYDAY,
      .help =
-         "with --batch, --json and -o: leave out requests whose results are in the output file already, and "
-         "add the others to it",
+         "with --batch, --json and -o: skip requests whose results are already in the output file, and append "
+         "the others",
      .manual =
-         "The file is written under its own name from the beginning, a line at a time, so that a batch that was "
-         "killed or lost its machine goes on when the same command is given again. A last line that was cut off is "
-         "computed again, and so are requests whose result is an error. Results are matched by `index`, or by "
-         "`custom_id` in OpenAI's form.",
+         "The file has its name from the beginning and is written line by line. After a crash the same command "
+         "continues the batch. Requests whose result is an error or an incomplete last line are computed again. "
+         "Results are matched by `index`, or by `custom_id` in OpenAI's format.",
      INTO(resume)},
     {"chat-template", 0, OPT_STRING, "F.jinja", PROMPT,
      .help = "use this chat template instead of the model's; implies --chat", .aliases = "template",
      INTO(chat_template)},
     {"no-special", 0, OPT_FLAG, NULL, PROMPT, .help = "add no BOS or other special tokens", INTO(no_special)},
-    {"keep-special", 0, OPT_FLAG, NULL, OUTPUT, .help = "write special tokens into the text",
+    {"keep-special", 0, OPT_FLAG, NULL, OUTPUT, .help = "keep special tokens in the text",
      INTO(keep_special)},
     {0}};
 
-/* What is shown of a batch while it is computed. */
+/* The progress bar of a batch. */
 struct progress {
     struct print_bar bar;
-    size_t n_done, n_all; /* requests; n_all 0: not known, and nothing is shown */
-    double shown_s;       /* clock */
+    size_t n_done, n_all; /* requests; n_all 0: unknown, and nothing is shown */
+    double shown_s;       /* clock when it was last drawn */
 };
 
 struct run_prompts {
@@ -94,9 +93,9 @@ struct run_prompts {
     struct checkpoint model;
     struct gallop *engine; /* owned */
     bool json, no_special, keep_special;
-    bool stream;             /* one request: text is printed as it comes */
-    size_t n_open, n_failed; /* answers that are computed, failed requests */
-    int signal;              /* that ended it; 0: none */
+    bool stream;             /* one request, whose text is printed as it is generated */
+    size_t n_open, n_failed; /* running answers, failed requests */
+    int signal;              /* the signal that ended the work; 0: none */
     struct resume resume;
     struct openai_form openai;
     struct progress progress;
@@ -105,12 +104,12 @@ struct run_prompts {
 /* ---- signals ---- */
 
 static struct {
-    volatile sig_atomic_t signal; /* that came first; 0: none */
+    volatile sig_atomic_t signal; /* the first one; 0: none */
     struct gallop *volatile engine;
     struct sigaction before_int, before_term;
 } stop;
 
-/* The second signal finds the handlers that were there before. */
+/* A second signal is handled as before. */
 static void on_signal(int sig)
 {
     int saved = errno;
@@ -131,7 +130,7 @@ static void catch_signals(struct gallop *engine)
     stop.engine = engine;
     sigaction(SIGINT, NULL, &stop.before_int);
     sigaction(SIGTERM, NULL, &stop.before_term);
-    if (stop.before_int.sa_handler != SIG_IGN) /* as under nohup, or in the background of a script */
+    if (stop.before_int.sa_handler != SIG_IGN) /* ignored under nohup and in the background of a script */
         sigaction(SIGINT, &sa, NULL);
     if (stop.before_term.sa_handler != SIG_IGN)
         sigaction(SIGTERM, &sa, NULL);
@@ -146,7 +145,7 @@ static void release_signals(void)
 
 /* ---- running ---- */
 
-/* The limit of a request that has none: the model's own, else ours. */
+/* Sets the limit of a request that has none: that of the model, else the default. */
 static void limit(struct run_prompts *r, struct request *q)
 {
     const struct sampling *config = engine_info(r->engine)->defaults;
@@ -162,7 +161,7 @@ static void limit(struct run_prompts *r, struct request *q)
     q->default_limit = true;
 }
 
-/* What the engine writes into comes first. */
+/* Prepares what events are added to. */
 static int open_answers(const struct run_prompts *r, struct request *q)
 {
     if (!(q->answer = arena_zalloc(&q->arena, q->n, sizeof(*q->answer))))
@@ -170,14 +169,14 @@ static int open_answers(const struct run_prompts *r, struct request *q)
     for (size_t i = 0; i < q->n; i++)
         buf_init(&q->answer[i].text, MEM_APP);
     if (q->prompt_logprobs >= 0 && r->json) {
-        q->scored = json_array(); /* nothing is in front of the first token */
+        q->scored = json_array(); /* the first token has no log-probability */
         if (json_array_append_new(q->scored, json_null()) != 0)
             return err_nomem(&q->fault, "answers");
     }
     return 0;
 }
 
-/* The seed of a request that has none, so that another run can be given it. */
+/* Chooses the seed of a request that has none, so that it can be reported. */
 static void choose_seed(struct run_prompts *r, struct request *q)
 {
     bool given = sampling_given(&q->sampling, SAMPLING_SEED);
@@ -199,7 +198,7 @@ static void submit(struct run_prompts *r, struct request *q)
         tok_encode_marked(tok, q->text.data ? q->text.data : "", q->origin.len ? q->origin.data : NULL,
                           q->text.len, flags, &q->ids, &q->fault);
     gallop_request_init(&ask);
-    ask.text = q->is_text && !tok ? "" : NULL; /* the engine says what is missing */
+    ask.text = q->is_text && !tok ? "" : NULL; /* the engine reports what is missing */
     ask.ids = q->ids.id;
     ask.n_ids = q->ids.n;
     ask.keep_special = r->keep_special || openai_keeps_special(&r->openai, q);
@@ -209,7 +208,7 @@ static void submit(struct run_prompts *r, struct request *q)
     ask.cache_salt = q->salt;
     ask.n = (int64_t)q->n;
     ask.structured_outputs = q->structured;
-    ask.prompt_logprobs = r->json ? q->prompt_logprobs : -1; /* only there they are seen */
+    ask.prompt_logprobs = r->json ? q->prompt_logprobs : -1; /* only JSON shows them */
     if (!q->fault.code && open_answers(r, q) == 0) {
         limit(r, q);
         choose_seed(r, q);
@@ -255,7 +254,7 @@ static void take_event(struct run_prompts *r, const struct gallop_event *ev)
     struct request_answer *a = &q->answer[ev->choice];
 
     switch (ev->type) {
-    case GALLOP_EMBEDDING: break; /* not asked for */
+    case GALLOP_EMBEDDING: break; /* not requested */
     case GALLOP_PROMPT_TOKEN: take_logprob(q->scored, ev); break;
     case GALLOP_TOKEN:
         input_add_id(&a->ids, ev->token);
@@ -275,7 +274,7 @@ static void take_event(struct run_prompts *r, const struct gallop_event *ev)
 
 /* ---- printing ---- */
 
-/* Adds what is said of an answer to O. */
+/* Adds the fields of an answer to O. */
 static void add_answer(const struct run_prompts *r, const struct request_answer *a, json_t *o)
 {
     const struct gallop_event *ev = &a->end;
@@ -302,7 +301,7 @@ static void add_answer(const struct run_prompts *r, const struct request_answer 
     json_object_set_new(o, "timing", timing);
 }
 
-/* A number, or where JSON's signed integers end, its digits. */
+/* A number, or its digits if it exceeds the signed integers of jansson. */
 static json_t *seed_json(const struct run_prompts *r, const struct request *q)
 {
     struct sampling merged;
@@ -323,7 +322,7 @@ static void print_openai(const struct run_prompts *r, const struct request *q)
     json_decref(seed);
 }
 
-/* One line, with all answers where several were asked for; the first is also where a single one would be. */
+/* Prints one line. Several answers are in "choices"; the fields of a single answer are those of the first. */
 static void print_request_json(const struct run_prompts *r, const struct request *q)
 {
     char text[sizeof(q->fault)];
@@ -361,7 +360,7 @@ static void print_request_json(const struct run_prompts *r, const struct request
     print_json(o);
 }
 
-/* Remarks about the answer A to Q on stderr. */
+/* Prints remarks about the answer A to Q on stderr. */
 static void say(const struct run_prompts *r, const struct request *q, const struct request_answer *a)
 {
     char which[300] = "", number[40] = "";
@@ -371,13 +370,13 @@ static void say(const struct run_prompts *r, const struct request *q, const stru
     if (q->where[0])
         snprintf(which, sizeof(which), "%s%s: ", q->where, number);
     if (a->end.context_full)
-        log_warn("%sthe context of %zu tokens is full after %zu new tokens", which,
+        log_warn("%sthe context of %zu tokens is full after %zu generated tokens", which,
                  engine_info(r->engine)->max_len, a->end.n_output);
     else if (q->default_limit && a->end.finish == GALLOP_FINISH_LENGTH)
-        log_warn("%scut after %zu new tokens; -n sets another limit", which, a->end.n_output);
+        log_warn("%scut after %zu generated tokens; -n sets another limit", which, a->end.n_output);
 }
 
-/* The seed that the program chose; each line of a batch with JSON has its own in there. */
+/* Reports the seed that the program chose; JSON lines of a batch contain it. */
 static void say_seed(const struct run_prompts *r, const struct request *q)
 {
     if (r->stream)
@@ -392,7 +391,7 @@ static void print_answer_text(const struct run_prompts *r, const struct request 
 {
     bool is_text = engine_info(r->engine)->tok != NULL;
 
-    if (r->stream && is_text) { /* it was printed as it came */
+    if (r->stream && is_text) { /* it was printed while it was generated */
         if (a->text.len)
             print_text("\n");
         return;
@@ -406,11 +405,11 @@ static void print_answer_text(const struct run_prompts *r, const struct request 
     if (is_text)
         print_bytes(a->text.data, a->text.len);
     else
-        print_ids(&a->ids); /* nothing else can be shown */
+        print_ids(&a->ids); /* there is no text */
     print_text("\n");
 }
 
-/* One result; of a cancelled request only the end of the line that stands there. */
+/* Prints one result; of a cancelled request only the line end after its text. */
 static void run_print(struct run_prompts *r, const struct request *q)
 {
     bool cancelled = !q->fault.code && q->cancelled;
@@ -435,7 +434,7 @@ static void run_print(struct run_prompts *r, const struct request *q)
         print_request_json(r, q);
 }
 
-/* Prints what is finished and may be printed, and forgets it: JSON comes in input order. */
+/* Prints and frees finished requests; JSON is printed in input order. */
 static void print_ready(struct run_prompts *r)
 {
     struct request **at = &r->in.first, *before = NULL;
@@ -459,7 +458,7 @@ static void print_ready(struct run_prompts *r)
     }
 }
 
-/* Keeps the engine supplied: lines that are there, and when nothing runs, the next one. */
+/* Submits the requests of available lines, and if nothing runs, waits for the next one. */
 static int supply(struct run_prompts *r, struct err *e)
 {
     bool got = true;
@@ -470,13 +469,13 @@ static int supply(struct run_prompts *r, struct err *e)
 
         if ((rc = requests_read_line(&r->in, r->n_open == 0, &got, e)) == 0 && got)
             submit(r, r->in.last);
-        if (r->in.last != before && r->in.last->done) /* refused: that is printed first */
+        if (r->in.last != before && r->in.last->done) /* it was refused, which is printed first */
             break;
     }
     return rc;
 }
 
-/* How far a batch of a file is, ten times a second. */
+/* Shows the progress of a batch from a file, ten times a second. */
 static void show_progress(struct progress *p)
 {
     double now = p->n_all ? clock_seconds() : 0;
@@ -487,18 +486,18 @@ static void show_progress(struct progress *p)
     print_progress(&p->bar, p->n_done, p->n_all);
 }
 
-/* Until all is answered. Closing the engine drops what still runs after an error. */
+/* Runs until all requests are answered. After an error, closing the engine drops running ones. */
 static int work(struct run_prompts *r, struct err *e)
 {
     struct gallop_event ev;
     int rc = 0;
 
     for (bool more = true; more || (r->in.lines && !stop.signal);) {
-        if (stop.signal) /* also what was submitted while it came */
+        if (stop.signal) /* includes requests that were submitted since */
             gallop_cancel(r->engine, 0);
         print_ready(r);
         if ((rc = print_flush(e)) != 0 ||
-            (rc = supply(r, e)) != 0) /* what is there is out before supply() waits */
+            (rc = supply(r, e)) != 0) /* finished results are written before supply() waits */
             return rc;
         more = gallop_next(r->engine, &ev) != 0;
         if (more)
@@ -510,7 +509,7 @@ static int work(struct run_prompts *r, struct err *e)
     return print_flush(e);
 }
 
-/* 0: all done; -1: some failed and were reported, or r->signal came; else a code with the sentence in E. */
+/* Returns 0, -1 if some requests failed and were reported or r->signal came, or an error code. */
 static int answer(struct run_prompts *r, struct err *e)
 {
     int rc;
@@ -522,7 +521,7 @@ static int answer(struct run_prompts *r, struct err *e)
     release_signals();
     r->signal = (int)stop.signal;
     if (rc == 0 && r->in.n == 0 && !r->signal)
-        return err_set(e, ERR_INPUT, "--batch: there is no request in it");
+        return err_set(e, ERR_INPUT, "--batch: the file holds no request");
     return rc ? rc : r->n_failed || r->signal ? -1 : 0;
 }
 
@@ -533,7 +532,7 @@ static bool wants_chat(const struct run_options *o)
     return o->chat || o->system || o->chat_template;
 }
 
-/* Text that is piped into the program, as in `echo hi | gallop run`. */
+/* True if text is piped into the program, as in `echo hi | gallop run`. */
 static bool is_piped(void)
 {
     struct stat s;
@@ -568,12 +567,12 @@ static int check_resume(const struct run_options *o, struct err *e)
         return err_set(e, ERR_USAGE, "--resume is for --batch with --json and -o");
     if (o->out.force)
         return err_set(e, ERR_USAGE,
-                       "--resume keeps what is in %s, and --force replaces it: one of the two is expected",
+                       "--resume keeps the results in %s and --force replaces them, expected one of the two",
                        o->output);
     return 0;
 }
 
-/* Options that contradict each other are an error; those that change nothing beside others are said. */
+/* Refuses options that contradict each other, and warns of options without an effect. */
 static int check_combination(struct run_options *o, const struct opt_values *v, struct err *e)
 {
     int rc = check_sources(o, v, e);
@@ -582,10 +581,10 @@ static int check_combination(struct run_options *o, const struct opt_values *v, 
         return rc;
     if (o->ids && wants_chat(o))
         return err_set(e, ERR_USAGE,
-                       "--chat, --system and --chat-template wrap text, --ids are taken as they are");
+                       "--chat, --system and --chat-template need text, but --ids gives token ids");
     if (o->no_special && (o->ids || wants_chat(o)))
         log_warn("--no-special changes nothing: %s",
-                 o->ids ? "nothing is added to --ids" : "the chat template writes its own");
+                 o->ids ? "nothing is added to --ids" : "the chat template writes the special tokens");
     if (sampling_given(&o->sampling.s, SAMPLING_LOGPROBS) && !o->out.json)
         log_warn("--logprobs changes nothing without --json");
     if (o->out.force && !o->output)
@@ -593,18 +592,18 @@ static int check_combination(struct run_options *o, const struct opt_values *v, 
     return check_resume(o, e);
 }
 
-/* A pipe that somebody forgot to close would be waited for in silence. */
+/* Tells the user if a pipe stays open without data. */
 static void say_waiting(void)
 {
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
 
     if (poll(&p, 1, PATIENCE_MS) == 0)
         print_remark(
-            "waiting for the end of standard input, which stands in front of the prompt; `< /dev/null` "
-            "if there is nothing to come");
+            "waiting for the end of standard input, which is put before the prompt; use `< /dev/null` if there "
+            "is none");
 }
 
-/* What is piped into the program, without its last line end, which is echo's and not the prompt's. */
+/* Adds the piped text without its last line end, which comes from echo. */
 static int add_piped(struct buf *text, bool prompt_follows, struct err *e)
 {
     int rc;
@@ -618,8 +617,8 @@ static int add_piped(struct buf *text, bool prompt_follows, struct err *e)
     return 0;
 }
 
-/* The prompt: a file, or what is piped into the program and the prompt of the command line, with a blank
- * between them. */
+/* Reads the prompt: that of a file, or the piped text and the text of the command line, with a blank between
+ * them. */
 static int read_text(const struct run_options *o, struct buf *text, struct err *e)
 {
     const char *prompt = o->prompt;
@@ -651,7 +650,7 @@ static int add_text(struct requests *r, const struct run_options *o, struct err 
     return rc;
 }
 
-/* What is to be computed, as far as it can be known before there is a model. */
+/* Reads the requests, as far as possible before the model is open. */
 static int read_requests(struct requests *r, const struct run_options *o, struct err *e)
 {
     struct tok_ids ids = {0};
@@ -667,8 +666,8 @@ static int read_requests(struct requests *r, const struct run_options *o, struct
     return rc;
 }
 
-/* How many sequences the engine shall compute at once: of lines that are read without waiting as many as
- * they ask answers for, up to SEQS. */
+/* Sets *N to the number of sequences that the engine computes at once: the number of answers if all lines can be read
+ * without waiting, but at most SEQS. */
 static int count_sequences(struct requests *r, int64_t *n, struct err *e)
 {
     bool waits = r->lines && !requests_never_wait(r), got = requests_never_wait(r);
@@ -683,7 +682,7 @@ static int count_sequences(struct requests *r, int64_t *n, struct err *e)
     return rc;
 }
 
-/* Into the file of --output. What a batch has finished stays when the rest is cancelled. */
+/* Writes the answers to the file of --output. Finished results of a batch stay when the rest is cancelled. */
 static int answer_into(struct run_prompts *r, struct save *file, struct err *e)
 {
     int rc;
@@ -699,7 +698,7 @@ static int answer_into(struct run_prompts *r, struct save *file, struct err *e)
     return rc;
 }
 
-/* The file of --output; with --resume what it lacks is added to it. */
+/* Opens the file of --output; with --resume the missing results are appended. */
 static int open_output(struct run_prompts *r, const struct run_options *o, struct save *file, struct err *e)
 {
     int rc;
@@ -716,7 +715,7 @@ static int open_output(struct run_prompts *r, const struct run_options *o, struc
     return 0;
 }
 
-/* What is asked for is read, as far as that is possible without an engine. */
+/* Reads the options and the requests, and opens the files of the model. */
 static int prepare(struct run_prompts *r, struct run_options *o, struct err *e)
 {
     int rc;
@@ -755,7 +754,7 @@ static int run_requests(struct run_prompts *r, struct run_options *o, struct err
     rc = count_sequences(&r->in, &n_seqs, e);
     if (!o->load.max_num_seqs_given)
         o->load.o.max_num_seqs = n_seqs;
-    if (rc == 0 && n_seqs == 0) { /* all results are there */
+    if (rc == 0 && n_seqs == 0) { /* the file has all results */
         rc = save_commit(&file, e);
     } else if (rc == 0 && (rc = load_engine(&o->load, &r->model, &r->engine, e)) == 0) {
         r->progress.n_done = r->in.n_skipped;
@@ -787,7 +786,7 @@ static int run_prompts(const struct opt_values *v, struct err *e)
     gallop_close(r.engine);
     checkpoint_close(&r.model);
     arena_fini(&r.arena);
-    return rc < 0 && r.signal ? -(128 + r.signal) : rc; /* -1: what failed was said */
+    return rc < 0 && r.signal ? -(128 + r.signal) : rc; /* -1: failures were reported */
 }
 
 const struct verb verb_run = {
@@ -795,25 +794,24 @@ const struct verb verb_run = {
     .summary = "generate text from a prompt",
     .arguments = "[options] [\"prompt\"]",
     .manual =
-        "Generates from a prompt. The text streams to standard output as it is produced, never half a "
-        "character. The prompt is text on the command line, or what is piped into the program (without "
-        "its last line end), or both (what is piped first, then a blank, then the prompt), or that of --file (every "
-        "byte), or --ids. It has to be UTF-8.\n"
+        "Generates text from a prompt and streams it to standard output, by whole characters. The prompt is text on "
+        "the command line, or piped into the program (without the last line end), or both (the piped text, a blank, "
+        "the text of the command line), or a file (--file, every byte), or token ids (--ids). It must be UTF-8.\n"
         "--batch computes many requests together: `prompt`, `ids` or `messages` (for the chat template, "
         "with `tools` and `documents`) and any sampling field, with underscores or as OpenAI calls it "
         "(max_tokens, max_completion_tokens, min_tokens, top_logprobs), with `allowed_token_ids`; "
         "`response_format` and `structured_outputs` say what the answer must look like. `n` asks for "
-        "up to 128 answers to a line, which draw with its seed, the seed + 1, ...; with --json all of them are "
-        "in `choices`, each with its `index`, and the first also where a single one is; without it a line "
-        "INDEX.NUMBER stands in front of each. `prompt_logprobs` gives the log-probability of each token of "
-        "the prompt and of so many likeliest (with --json; null for the first token). `custom_id` comes back "
-        "in the answer; lines of OpenAI's batch files (custom_id, method, url, body) are taken as they are, "
-        "and with --json answered in the form of OpenAI's result files (id, custom_id, response, error); the model "
-        "they name is not looked at. `priority`, `user` and `cache_salt` say who is computed first with "
-        "another --scheduling-policy, and who may share computed rows. Lines are read as they are needed, "
-        "and an answer is written as soon as it is there, behind a line with its index; with --json a line "
-        "for each request, in input order. What is wrong with a line is said with its number, and the others "
-        "go on. SIGINT and SIGTERM cancel what runs and keep what is finished.",
+        "up to 128 answers to a request, which are drawn with its seed, seed + 1, ...; with --json all of them are "
+        "in `choices`, each with its `index`, and the fields of a single answer are those of the first; without "
+        "--json each answer follows a line INDEX.NUMBER. `prompt_logprobs` asks for the log-probability of each "
+        "token of the prompt and of that many likeliest ones (with --json; null for the first token). `custom_id` is "
+        "repeated in the result. Lines of OpenAI's batch files (custom_id, method, url, body) are accepted, and "
+        "with --json answered in the format of OpenAI's result files (id, custom_id, response, error); the model "
+        "that they name is ignored. `priority` and `user` matter with another --scheduling-policy; requests of "
+        "different `cache_salt` share no KV blocks. Lines are read as they are needed. Without --json "
+        "an answer is written as soon as it is complete, after a line with its index; with --json there is a line "
+        "for each request, in input order. A faulty line is reported with its number, and the other requests "
+        "continue. SIGINT and SIGTERM cancel running requests and keep finished results.",
     .options = (const struct opt_part[]){OPT_PART(struct run_options, load, options_model),
                                          OPT_OWN(struct run_options, rows),
                                          OPT_PART(struct run_options, sampling, options_sampling),

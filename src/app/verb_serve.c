@@ -1,8 +1,8 @@
-/* verb_serve.c - `gallop serve`: the OpenAI API over HTTP, until a signal ends it.
+/* verb_serve.c - `gallop serve`: OpenAI's API over HTTP, until a signal ends it.
  *
- * The first SIGTERM or SIGINT drains: nothing new is taken, what is computed ends within --shutdown-timeout,
- * the rest is cut. The second ends the program at once. Both are bounded by an alarm. SIGHUP reads the files
- * of keys and certificates again.
+ * After the first SIGTERM or SIGINT new requests are refused, and running ones have --shutdown-timeout to finish
+ * before they are aborted. The second signal ends the program at once. An alarm limits the time of both. SIGHUP reads
+ * the files of keys and certificates again.
  */
 #include <jansson.h>
 #include <math.h>
@@ -49,7 +49,7 @@
 /* One of the two kinds of keys: those of clients, and those of administration. */
 struct key_options {
     struct opt_list keys;
-    const char *file; /* of further keys; NULL: none */
+    const char *file; /* with further keys; NULL: none */
     const char *flag; /* the option that gives KEYS, for messages */
 };
 
@@ -72,67 +72,72 @@ struct serve_options {
 
 static const struct opt_row rows[] = {
     {"host", 0, OPT_STRING, "ADDR", EVERYDAY, .help = "address to listen on", .fallback = "127.0.0.1",
-     .env = "GALLOP_HOST", .manual = "Other machines are served only with keys, or with --allow-no-keys.",
+     .env = "GALLOP_HOST",
+     .manual = "A server that other machines can reach needs API keys, or --allow-no-keys.",
      INTO(server.host)},
     {"port", 0, OPT_INT, "N", EVERYDAY, .help = "port to listen on; 0: a free one", .fallback = "8000",
      .range = "[0,65535]", .env = "GALLOP_PORT", INTO(server.port)},
     {"uds", 0, OPT_STRING, "PATH", SERVER, .help = "listen on a Unix socket instead", INTO(uds)},
-    {"api-key", 0, OPT_STRING, "KEY", EVERYDAY, .help = "a key that clients may use", .repeat = true,
+    {"api-key", 0, OPT_STRING, "KEY", EVERYDAY, .help = "an API key that clients may use", .repeat = true,
      .env = "GALLOP_API_KEY",
      .manual =
-         "It shows in the list of processes: --api-key-file or the variable keep it to themselves. Clients send "
-         "it as a bearer token or in X-Api-Key. With keys, everything but the page, /health, /ready and /version needs "
-         "one; each is a key of its own for --scheduling-policy fair, and shares computed rows with nobody.",
+         "The list of processes shows it; --api-key-file or the environment variable hide it. Clients send it as a "
+         "bearer token or in X-Api-Key. With API keys, everything except the page, /health, /ready and /version "
+         "needs one. Requests of different keys share no KV blocks, and --scheduling-policy fair divides the time "
+         "among the keys.",
      INTO(client_keys.keys)},
     {"api-key-file", 0, OPT_STRING, "F", SERVER,
-     .help = "keys, one a line; a line that begins with # is a remark; SIGHUP reads it again",
+     .help =
+         "file with API keys, one on each line; lines that begin with # are comments; SIGHUP reads the file again",
      .manual =
-         "Behind a key, requests_per_minute=N and tokens_per_minute=N (of prompts and answers) limit it: beyond "
-         "that it is answered 429, with Retry-After.",
+         "requests_per_minute=N and tokens_per_minute=N (of prompts and answers) after a key limit its clients. "
+         "Requests beyond a limit are answered with 429 and Retry-After.",
      INTO(client_keys.file)},
     {"admin-api-key", 0, OPT_STRING, "KEY", SERVER,
-     .help = "the key of what is not inference: /metrics, /load, and the status of the server",
+     .help = "the key for administration: /metrics, /load and the status of the server",
      .env = "GALLOP_ADMIN_API_KEY",
      .manual =
-         "With it, no other key opens these paths, and it opens no inference; it ends requests of all keys by "
-         "their ids. /health, /ready and /version stay open.",
+         "With it, these paths need the admin key, which cannot be used for inference. It can cancel the requests "
+         "of all keys by their ids. /health, /ready and /version need no key.",
      INTO(admin_keys.keys)},
     {"admin-api-key-file", 0, OPT_STRING, "F", SERVER,
-     .help = "the admin key, or several, one a line, as in --api-key-file; SIGHUP reads it again",
+     .help = "file with admin keys, in the form of --api-key-file; SIGHUP reads the file again",
      INTO(admin_keys.file)},
-    {"allow-no-keys", 0, OPT_FLAG, NULL, SERVER, .help = "serve other machines without keys",
+    {"allow-no-keys", 0, OPT_FLAG, NULL, SERVER, .help = "serve other machines without API keys",
      INTO(allow_no_keys)},
     {"allowed-origins", 0, OPT_STRING, "LIST", SERVER,
-     .help = "pages of these origins may use the server: a list of JSON, or with commas; *: all",
-     .otherwise = "those of the server's own",
+     .help =
+         "web pages of these origins may use the server (CORS): a JSON list, or separated by commas; *: all",
+     .otherwise = "only the server's own pages",
      .manual =
-         "Browsers keep pages of other origins from reading answers unless these say otherwise (CORS). vLLM's default "
-         "is *. Keys are needed as before.",
+         "Browsers do not let pages of other origins read answers unless the server allows it. vLLM's default is *. "
+         "API keys are needed in any case.",
      INTO(origins)},
-    {"allowed-methods", 0, OPT_STRING, "LIST", SERVER, .help = "methods that such pages may use",
-     .otherwise = "all there are", INTO(methods)},
-    {"allowed-headers", 0, OPT_STRING, "LIST", SERVER, .help = "header fields that such pages may send",
+    {"allowed-methods", 0, OPT_STRING, "LIST", SERVER, .help = "HTTP methods that these pages may use",
+     .otherwise = "all", INTO(methods)},
+    {"allowed-headers", 0, OPT_STRING, "LIST", SERVER, .help = "header fields that these pages may send",
      .otherwise = "all", INTO(headers)},
     {"allow-credentials", 0, OPT_FLAG, NULL, SERVER,
-     .help = "such pages may send what the browser keeps: cookies of a proxy, certificates",
+     .help = "these pages may send credentials that the browser keeps, such as cookies of a proxy",
      INTO(allow_credentials)},
     {"ssl-certfile", 0, OPT_STRING, "F.pem", SERVER,
-     .help = "speak TLS with this certificate, and those that lead to its authority",
+     .help = "serve HTTPS with this certificate, followed by its chain",
      .manual =
          "TLS 1.2 and 1.3. SIGHUP reads the files of --ssl-certfile, --ssl-keyfile and --ssl-ca-certs again, for "
-         "connections that come then; what cannot be used is said, and the old goes on.",
+         "new connections. If a file cannot be used, the server logs an error and keeps the old certificate.",
      INTO(tls.certificate)},
-    {"ssl-keyfile", 0, OPT_STRING, "F.pem", SERVER, .help = "key of the certificate, without a passphrase",
-     .otherwise = "in --ssl-certfile", INTO(tls.key)},
-    {"ssl-ca-certs", 0, OPT_STRING, "F.pem", SERVER, .help = "authorities of certificates that clients show",
-     INTO(tls.authorities)},
+    {"ssl-keyfile", 0, OPT_STRING, "F.pem", SERVER,
+     .help = "private key of the certificate, without a passphrase", .otherwise = "in --ssl-certfile",
+     INTO(tls.key)},
+    {"ssl-ca-certs", 0, OPT_STRING, "F.pem", SERVER,
+     .help = "authorities that client certificates are checked against", INTO(tls.authorities)},
     {"ssl-cert-reqs", 0, OPT_INT, "N", SERVER,
-     .help = "certificates of clients: 0 not asked for, 1 asked for, 2 required", .fallback = "0",
+     .help = "client certificates: 0 not requested, 1 optional, 2 required", .fallback = "0",
      .range = "[0,2]",
-     .manual = "The numbers are those of Python's ssl module. A certificate replaces no key of --api-key.",
+     .manual = "The numbers are those of Python's ssl module. A certificate does not replace an API key.",
      INTO(tls.clients)},
     {"served-model-name", 0, OPT_STRING, "NAME", EVERYDAY,
-     .help = "name of the model for clients; the first is shown",
+     .help = "name of the model in the API; the first of several names is shown to clients",
      .otherwise = "its name on the hub or of its folder, or what --model says", .repeat = true, INTO(names)},
     {"chat-template", 0, OPT_STRING, "F.jinja", SERVER,
      .help = "use this chat template instead of the model's", INTO(chat_template)},
@@ -140,95 +145,92 @@ static const struct opt_row rows[] = {
      .help = "variables of every chat template", INTO(template_kwargs)},
     OPTION_USER_TEXT(SERVER, INTO(api.plain_user_text)),
     {"tool-call-parser", 0, OPT_STRING, "NAME", SERVER,
-     .help = "how the model writes calls of tools: a name of vLLM's, auto or none", .fallback = "auto",
+     .help = "how the model writes tool calls: a name of vLLM's parsers, auto or none", .fallback = "auto",
      .manual =
-         "auto: what the chat template shows. none: calls come as text. The names are hermes, llama3_json, "
+         "auto: as the chat template shows. none: tool calls stay in the text. The names are hermes, llama3_json, "
          "mistral, phi4_mini_json and openai.",
      INTO(tool_call_parser)},
     {"enable-auto-tool-choice", 0, OPT_FLAG, NULL, SERVER,
-     .help = "taken for vLLM's sake; calls are looked for in any case"},
+     .help = "accepted for compatibility with vLLM; tool calls are parsed in any case"},
     {"reasoning-parser", 0, OPT_STRING, "NAME", SERVER,
-     .help = "how the model marks its reasoning: a name of vLLM's, auto or none", .fallback = "auto",
+     .help = "how the model marks its reasoning: a name of vLLM's parsers, auto or none", .fallback = "auto",
      .manual =
-         "auto: what the chat template shows. none: reasoning is content. The names are deepseek_r1, qwen3, "
+         "auto: as the chat template shows. none: reasoning stays in the content. The names are deepseek_r1, qwen3, "
          "mistral, gemma4 and openai_gptoss.",
      INTO(reasoning_parser)},
-    {"reasoning-field", 0, OPT_CHOICE, NULL, SERVER, .help = "what reasoning is called in answers",
+    {"reasoning-field", 0, OPT_CHOICE, NULL, SERVER,
+     .help = "name of the field of answers that holds the reasoning",
      .choices = "reasoning|reasoning_content", .fallback = "reasoning", INTO(api.reasoning_field)},
     {"generation-config", 0, OPT_CHOICE, NULL, SERVER,
-     .help = "defaults of sampling: those of the model's generation_config.json, or neutral ones",
+     .help = "sampling defaults: auto takes the model's generation_config.json, vllm neutral ones",
      .choices = "auto|vllm", .fallback = "auto", INTO(api.neutral)},
     {"pooling", 0, OPT_CHOICE, NULL, SERVER,
      .help =
-         "what an embedding is of: the last token of a text, or the mean of all; auto: what the model's files say "
-         "(modules.json, 1_Pooling, pooling_type of GGUF), else the last",
+         "which hidden state becomes an embedding: that of the last token, or the mean of all; auto: as the model's "
+         "files say (modules.json, 1_Pooling, pooling_type of GGUF), else last",
      .choices = "auto|last|mean", .fallback = "auto", INTO(api.pooling)},
-    {"max-logprobs", 0, OPT_INT, "K", SERVER, .help = "most log-probabilities a token", .fallback = "20",
-     .range = "[0,1024]", INTO(api.max_logprobs)},
-    {"seed", 0, OPT_UINT, "N", SERVER, .help = "seed of requests that give none",
-     .otherwise = "another for each request, which the log says", OPT_INTO(struct serve_options, load.o.seed),
-     OPT_SOURCE(struct serve_options, api.has_seed)},
-    {"request-timeout", 0, OPT_FLOAT, "S", SERVER, .help = "seconds a request may take in all",
-     .otherwise = "any time", .range = "(0,1000000]", INTO(api.request_timeout_s)},
+    {"max-logprobs", 0, OPT_INT, "K", SERVER, .help = "maximum number of log-probabilities for each token",
+     .fallback = "20", .range = "[0,1024]", INTO(api.max_logprobs)},
+    {"seed", 0, OPT_UINT, "N", SERVER, .help = "seed of requests that have none",
+     .otherwise = "a random one for each request, which is logged",
+     OPT_INTO(struct serve_options, load.o.seed), OPT_SOURCE(struct serve_options, api.has_seed)},
+    {"request-timeout", 0, OPT_FLOAT, "S", SERVER, .help = "maximum time of a request, in seconds",
+     .otherwise = "no limit", .range = "(0,1000000]", INTO(api.request_timeout_s)},
     {"shutdown-timeout", 0, OPT_FLOAT, "S", SERVER,
-     .help = "seconds that requests have to end when the program is asked to", .fallback = "30",
+     .help = "seconds that running requests have to finish after SIGTERM or SIGINT", .fallback = "30",
      .range = "[0,1000000]", INTO(shutdown_s)},
     {"step-timeout", 0, OPT_FLOAT, "S", SERVER,
-     .help = "seconds after which a step of the engine counts as stuck; 0: none", .fallback = "120",
+     .help = "seconds after which a step of the engine counts as stuck; 0: never", .fallback = "120",
      .range = "[0,1000000]",
      .manual =
-         "Then /health and /ready answer 503 and a service manager's watchdog is not fed, until the step ends.",
+         "Until that step ends, /health and /ready answer 503, and the watchdog of a service manager is not notified.",
      INTO(api.step_timeout_s)},
-    {"max-connections", 0, OPT_INT, "N", SERVER, .help = "connections at once; more are answered with 503",
-     .fallback = "4096", .range = "[1,1000000]", INTO(server.max_connections)},
-    {"max-body-bytes", 0, OPT_INT, "N", SERVER, .help = "largest body of a request", .fallback = "33554432",
-     .range = "[1024,1073741824]", INTO(server.max_body_bytes)},
+    {"max-connections", 0, OPT_INT, "N", SERVER,
+     .help = "maximum number of connections; further ones are answered with 503", .fallback = "4096",
+     .range = "[1,1000000]", INTO(server.max_connections)},
+    {"max-body-bytes", 0, OPT_INT, "N", SERVER, .help = "maximum size of a request body",
+     .fallback = "33554432", .range = "[1024,1073741824]", INTO(server.max_body_bytes)},
     {"max-bodies-bytes", 0, OPT_INT, "N", SERVER,
-     .help = "bytes of all bodies of requests together; more are answered with 503",
+     .help = "maximum size of all request bodies together; further requests are answered with 503",
      .otherwise = "8 times --max-body-bytes", .range = "[1024,1099511627776]",
-     .manual =
-         "What counts is what has come of bodies of more than 16 KiB, until their requests are answered.",
+     .manual = "Bodies larger than 16 KiB count as they arrive, until their requests are answered.",
      INTO(server.max_bodies_bytes)},
     {"max-request-memory", 0, OPT_FLOAT, "GIB", SERVER,
-     .help = "memory that requests and their answers hold together; more are answered with 429",
+     .help = "memory for all requests and their answers; further requests are answered with 429",
      .fallback = "2", .range = "[0.001,1000000]",
      .manual =
-         "What counts is what is read and made of requests (JSON, prompts, tokens, penalties) and what is kept of "
-         "answers, while they wait and while they are computed. The KV cache, and bodies as they come "
-         "(--max-bodies-bytes), have limits of their own.",
+         "The JSON, prompts, tokens and penalties of waiting and running requests count, and the text of their "
+         "answers. The KV cache and incoming bodies (--max-bodies-bytes) have limits of their own.",
      INTO(request_gib)},
     {"stall-timeout", 0, OPT_FLOAT, "S", SERVER,
-     .help = "seconds between two bytes of a request; later it is refused with 408", .fallback = "10",
-     .range = "(0,1000000]",
-     .manual =
-         "A request as a whole has 30 seconds, and as many again for each MiB of its body that has come.",
+     .help = "maximum number of seconds between two bytes of a request; after that it is answered with 408",
+     .fallback = "10", .range = "(0,1000000]",
+     .manual = "A whole request has 30 seconds, and 30 more for each MiB of its body that has arrived.",
      INTO(server.stall_s)},
     {"api-threads", 0, OPT_INT, "N", SERVER,
-     .help = "threads that read, render and tokenize requests, and write long answers", .fallback = "2",
+     .help = "threads that parse, render and tokenize requests and write long answers", .fallback = "2",
      .range = "[1,64]", INTO(api.n_threads)},
     {"enable-tokenizer-info-endpoint", 0, OPT_FLAG, NULL, SERVER,
-     .help = "answer /tokenizer_info: tokenizer_config.json and the chat template", INTO(tokenizer_info)},
+     .help = "serve /tokenizer_info: tokenizer_config.json and the chat template", INTO(tokenizer_info)},
     {"measure-roof", 0, OPT_FLAG, NULL, SERVER,
      .help =
-         "measure first what the machine can do, so that the live view shows the share that operators reach",
+         "measure the limits of the machine at start (0.5 s), so that the live view shows the share that is reached",
      INTO(measure_roof)},
     {"log-format", 0, OPT_CHOICE, NULL, SERVER,
-     .help = "lines on standard error as text or as objects of JSON", .choices = "text|json",
+     .help = "format of the log on standard error: text, or JSON objects", .choices = "text|json",
      .fallback = "text", .env = "GALLOP_LOG_FORMAT", INTO(log_json)},
-    {"no-access-log", 0, OPT_FLAG, NULL, SERVER, .help = "no line for each request on standard error",
-     INTO(api.quiet)},
+    {"no-access-log", 0, OPT_FLAG, NULL, SERVER, .help = "do not log each request", INTO(api.quiet)},
     {0}};
 
 enum {
     QUEUED = 1024,
     SPARE_DESCRIPTORS = 64,
-    LAST_S = 5,   /* in which threads have to end that were told to */
-    CLOSE_S = 30, /* in which memory and files have to be let go of then */
+    LAST_S = 5,   /* seconds that threads have to end */
+    CLOSE_S = 30, /* seconds to free memory and close files after that */
 };
 
-#define ROOF_S 0.3
-#define FLUSH_S \
-    3.0 /* for answers on their way when everything is computed, also of clients that read nothing */
+#define ROOF_S  0.3
+#define FLUSH_S 3.0 /* seconds to send finished answers, also to clients that do not read */
 
 struct serve {
     struct serve_options o;
@@ -237,7 +239,7 @@ struct serve {
     struct input_template template;
     struct buf template_file;  /* text of --chat-template */
     const char *template_text; /* of the template that is used; NULL: there is none */
-    char *tokenizer_info;      /* owned by jansson's memory; NULL: nobody is told */
+    char *tokenizer_info;      /* allocated by jansson; NULL: /tokenizer_info is not served */
     struct keys keys, admin;
     struct cors cors;
     struct tls *tls; /* NULL: none */
@@ -248,26 +250,26 @@ struct serve {
     struct dense dense;
     const char **name; /* [n_names] */
     size_t n_names;
-    const char *path_name; /* what --model says, which is also taken and never shown; NULL: nothing */
+    const char *path_name; /* the value of --model, which is accepted as a name and never shown; NULL: none */
     char own_name[512], hub_name[512];
     struct api *api;
     struct server *server;
     struct err chat_missing;
-    int passed[SYSTEMD_MAX_SOCKETS]; /* [n_passed] sockets of a service manager's */
+    int passed[SYSTEMD_MAX_SOCKETS]; /* [n_passed] listening sockets, of a service manager or opened here */
     size_t n_passed;
-    bool owns_path;           /* the socket at --uds is that of this program */
-    double watchdog_s, fed_s; /* how often it wants to hear of us, 0: never; clock: when it did */
-    double abort_s, quit_s;   /* clock, when draining; 0: not yet */
+    bool owns_path;           /* the socket at --uds was opened here */
+    double watchdog_s, fed_s; /* interval of the watchdog, 0: none; clock of the last notification */
+    double abort_s, quit_s;   /* clock: when to abort requests, when to quit; 0: not draining */
 };
 
 /* ---- signals ---- */
 
-static struct server *volatile serving; /* for the handler only */
+static struct server *volatile serving; /* for the signal handler */
 static volatile sig_atomic_t n_signals, reload;
 
-static struct api *volatile computing; /* for the report of a crash only */
+static struct api *volatile computing; /* for the crash report */
 
-/* In the handler of a crash: the requests in the house, without what they say. */
+/* Writes the running requests to the crash report, without their texts. */
 static void describe_requests(void)
 {
     const struct crash_table_row *r = NULL;
@@ -291,28 +293,27 @@ static void describe_requests(void)
     }
 }
 
-static volatile sig_atomic_t grace_s; /* whole seconds that --shutdown-timeout and what follows it may take */
+static volatile sig_atomic_t grace_s; /* seconds of --shutdown-timeout and of the rest of the shutdown */
 
-/* In the handler of the alarm: something did not end in its time, whatever it was. */
+/* The handler of the alarm: the shutdown took too long. */
 static void on_overdue(int sig)
 {
     static const char line[] =
-        "gallop: a thread did not end in its time after a signal: the program is ended now\n";
+        "gallop: shutting down took too long: a thread is stuck, the program exits now\n";
     struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
 
     (void)sig;
     if (poll(&p, 1, 0) > 0 && write(STDERR_FILENO, line, sizeof(line) - 1) < 0)
-        _exit(1); /* nowhere to say so */
+        _exit(1); /* standard error is gone */
     _exit(1);
 }
 
-/* The alarm is the bound: it ends the program also where a thread is stuck in a request, in a step or on the
- * way out. */
+/* The alarm limits the time of the shutdown, even if a thread is stuck in a request, in a step or at the end. */
 static void on_signal(int sig)
 {
     if (sig == SIGHUP)
         reload = 1;
-    else if (++n_signals <= 2) /* more of them give no more time */
+    else if (++n_signals <= 2) /* further signals do not extend the time */
         alarm(n_signals > 1 ? LAST_S : (unsigned)grace_s);
     if (serving)
         server_wake(serving);
@@ -323,8 +324,8 @@ static bool has_key_file(const struct serve_options *o)
     return o->client_keys.file || o->admin_keys.file;
 }
 
-/* SIGHUP is left as it is where there is nothing to be read again and nobody but a terminal that was closed
- * sends it. A service manager sends it to every server that it is to reload. */
+/* SIGHUP keeps its default if there is nothing to read again, because then only a closed terminal sends it. A service
+ * manager sends it to every server that it reloads. */
 static void catch_signals(const struct serve *s)
 {
     struct sigaction sa = {.sa_handler = on_signal}, overdue = {.sa_handler = on_overdue};
@@ -340,7 +341,7 @@ static void catch_signals(const struct serve *s)
         sigaction(SIGHUP, &sa, NULL);
 }
 
-/* The service manager's watchdog hears of a server that gets here, and whose engine goes on. */
+/* Notifies the watchdog of the service manager as long as the event loop runs and the engine is not stuck. */
 static void feed_watchdog(struct serve *s)
 {
     double now = clock_seconds();
@@ -362,7 +363,7 @@ static void tell_reloading(void)
 
 static void read_again(struct serve *s);
 
-/* On the server's thread, several times a second. */
+/* Runs on the server's thread, several times a second. */
 static void on_wake(void *ctx)
 {
     struct serve *s = ctx;
@@ -380,7 +381,8 @@ static void on_wake(void *ctx)
     now = clock_seconds();
     if (!s->abort_s) {
         systemd_notify("STOPPING=1");
-        log_info("shutting down: %zu requests have %.0f s to end", api_n_calls(s->api), s->o.shutdown_s);
+        log_info("shutting down: waiting up to %.0f s for %zu request%s to finish", s->o.shutdown_s,
+                 api_n_calls(s->api), api_n_calls(s->api) == 1 ? "" : "s");
         api_drain(s->api);
         s->abort_s = now + s->o.shutdown_s;
     }
@@ -390,7 +392,7 @@ static void on_wake(void *ctx)
     }
     if (now >= s->abort_s && api_n_calls(s->api))
         api_abort(s->api);
-    if (now >= s->abort_s + FLUSH_S) /* what is still computed is stuck */
+    if (now >= s->abort_s + FLUSH_S) /* requests that still run are stuck */
         server_quit(s->server);
     if (api_n_calls(s->api) == 0 || (now >= s->abort_s && api_n_computing(s->api) == 0)) {
         s->quit_s = s->quit_s > 0 ? s->quit_s : now + FLUSH_S;
@@ -407,7 +409,7 @@ static bool is_loopback(const char *host)
     return strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0;
 }
 
-/* *N_FILE: how many of them the file adds. */
+/* *N_FILE: the number of keys from the file. */
 static int read_keys(struct keys *k, const struct key_options *o, size_t *n_file, struct err *e)
 {
     int rc = 0;
@@ -428,18 +430,18 @@ static int read_keys(struct keys *k, const struct key_options *o, size_t *n_file
     return rc;
 }
 
-/* A server does not begin with a file of keys that has none: that is a mistake. */
+/* At start, a file of keys without a key is refused as a mistake. */
 static int read_first_keys(struct keys *k, const struct key_options *o, struct err *e)
 {
     size_t n_file;
     int rc = read_keys(k, o, &n_file, e);
 
     if (rc == 0 && o->file && n_file == 0)
-        return err_set(e, ERR_INPUT, "%s: there is no key in it", o->file);
+        return err_set(e, ERR_INPUT, "%s: the file holds no key, expected at least one", o->file);
     return rc;
 }
 
-/* A key of clients that is also the admin key would undo their separation. */
+/* A client's key that is also an admin key would undo their separation. */
 static int read_all_keys(struct serve *s, struct err *e)
 {
     int rc;
@@ -448,11 +450,13 @@ static int read_all_keys(struct serve *s, struct err *e)
         (rc = read_first_keys(&s->admin, &s->o.admin_keys, e)) != 0)
         return rc;
     return keys_overlap(&s->keys, &s->admin)
-               ? err_set(e, ERR_USAGE, "--admin-api-key: one of --api-key is the same, expected another")
+               ? err_set(
+                     e, ERR_USAGE,
+                     "--admin-api-key: found a key that is also a client's key (--api-key), expected another")
                : 0;
 }
 
-/* Other machines are served only with keys, or on demand without. */
+/* Other machines need API keys, unless --allow-no-keys is given. */
 static int check_exposure(const struct serve *s, struct err *e)
 {
     if (s->keys.n || s->o.allow_no_keys)
@@ -461,18 +465,19 @@ static int check_exposure(const struct serve *s, struct err *e)
         if (!server_is_local(s->passed[i]))
             return err_set(
                 e, ERR_USAGE,
-                "LISTEN_FDS: other machines reach socket %d, and are served only with --api-key or "
-                "--api-key-file, or with --allow-no-keys",
+                "LISTEN_FDS: other machines can reach socket %d, which needs --api-key or --api-key-file, or "
+                "--allow-no-keys",
                 s->passed[i]);
     if (!s->n_passed && !s->o.uds && !is_loopback(s->o.server.host))
-        return err_set(e, ERR_USAGE,
-                       "--host %s: other machines are served only with --api-key or --api-key-file, or with "
-                       "--allow-no-keys",
-                       s->o.server.host);
+        return err_set(
+            e, ERR_USAGE,
+            "--host %s: other machines can reach this address, which needs --api-key or --api-key-file, or "
+            "--allow-no-keys",
+            s->o.server.host);
     return 0;
 }
 
-/* A body that is let in by itself finds room when there is no other. */
+/* The largest allowed body fits if there is no other. */
 static int check_bodies(const struct server_options *o, struct err *e)
 {
     if (o->max_bodies_bytes && o->max_bodies_bytes < o->max_body_bytes)
@@ -481,7 +486,7 @@ static int check_bodies(const struct server_options *o, struct err *e)
     return 0;
 }
 
-/* NULL without --ssl-certfile. */
+/* Sets *OUT to NULL without --ssl-certfile. */
 static int read_tls(struct tls **out, const struct tls_options *o, struct err *e)
 {
     *out = NULL;
@@ -493,12 +498,13 @@ static int read_tls(struct tls **out, const struct tls_options *o, struct err *e
     if (o->clients && !o->authorities)
         return err_set(e, ERR_USAGE, "--ssl-cert-reqs %d needs --ssl-ca-certs", (int)o->clients);
     if (o->authorities && !o->clients)
-        log_warn("--ssl-ca-certs without --ssl-cert-reqs 1 or 2: no client is asked for a certificate");
+        log_warn(
+            "--ssl-ca-certs changes nothing without --ssl-cert-reqs 1 or 2: clients are not asked for certificates");
     return o->certificate ? tls_open(out, o, e) : 0;
 }
 
-/* As read_keys(), while requests are served: from a file that has all its bytes again, and at once. A file
- * without a key takes all of them back. OTHER: those of the other kind. */
+/* read_keys() while requests are served. A file without a key removes all keys of the file. OTHER: the keys of the
+ * other kind. */
 static int read_keys_again(struct keys *k, const struct key_options *o, size_t *n_file,
                            const struct keys *other, struct err *e)
 {
@@ -508,10 +514,10 @@ static int read_keys_again(struct keys *k, const struct key_options *o, size_t *
     if (stat(o->file, &st) != 0)
         return err_os(e, "read", o->file);
     if (!S_ISREG(st.st_mode))
-        return err_set(e, ERR_INPUT, "%s is no regular file, which could be read again", o->file);
+        return err_set(e, ERR_INPUT, "%s: this is not a regular file, so it cannot be read again", o->file);
     k->closed = true;
     if ((rc = read_keys(k, o, n_file, e)) == 0 && keys_overlap(k, other))
-        return err_set(e, ERR_INPUT, "%s: a key of clients is also the admin key", o->file);
+        return err_set(e, ERR_INPUT, "%s: a client's key is also an admin key", o->file);
     return rc;
 }
 
@@ -525,42 +531,43 @@ static void replace_keys(struct keys *k, const struct key_options *o, const stru
         return;
     if (read_keys_again(&keys, o, &n_file, other, &e) != 0) {
         keys_fini(&keys);
-        log_error("%s; the keys stay as they were", e.msg);
+        log_error("%s; the old keys stay in use", e.msg);
         return;
     }
     keys_keep_used(&keys, k);
     keys_fini(k);
     *k = keys;
     if (n_file)
-        log_info("%s was read again: %zu keys in all", o->file, k->n);
+        log_info("%s: read again, %zu keys in all", o->file, k->n);
     else if (k->n)
-        log_error("%s was read again: there is no key in it, only the %zu of %s are left", o->file, k->n,
+        log_error("%s: read again, but the file holds no key; only the %zu of %s are left", o->file, k->n,
                   o->flag);
     else
-        log_error("%s was read again: there is no key in it, so nobody may ask until there is one", o->file);
+        log_error("%s: read again, but the file holds no key; all requests are refused until it holds one",
+                  o->file);
 }
 
-/* Keys and certificates, each as a whole or not at all. Requests and connections that there are go on. */
+/* Reads keys and certificates again, each completely or not at all. Running requests and connections continue. */
 static void read_again(struct serve *s)
 {
     struct tls *tls;
     struct err e = {.code = 0};
 
     if (!has_key_file(&s->o) && !s->tls)
-        log_info("there are no files of keys or certificates to be read again");
+        log_info("SIGHUP: there are no files of keys or certificates to read again");
     replace_keys(&s->keys, &s->o.client_keys, &s->admin);
     replace_keys(&s->admin, &s->o.admin_keys, &s->keys);
     if (s->tls && read_tls(&tls, &s->o.tls, &e) == 0) {
         server_set_tls(s->server, tls);
         tls_close(s->tls);
         s->tls = tls;
-        log_info("%s was read again, for new connections", s->o.tls.certificate);
+        log_info("%s: read again, for new connections", s->o.tls.certificate);
     } else if (s->tls) {
-        log_error("%s; the certificate stays as it was", e.msg);
+        log_error("%s; the old certificate stays in use", e.msg);
     }
 }
 
-/* The last part of PATH, without the slashes behind it. */
+/* Writes the last part of PATH, without slashes after it. */
 static void name_of_path(const char *path, char *out, size_t size)
 {
     size_t n = strlen(path), from;
@@ -572,7 +579,7 @@ static void name_of_path(const char *path, char *out, size_t size)
     snprintf(out, size, "%.*s", (int)(n - from), path + from);
 }
 
-/* The names of --served-model-name, with room for one more. */
+/* Reads the names of --served-model-name, with room for one more. */
 static int read_names(struct serve *s, struct err *e)
 {
     const struct opt_list *names = &s->o.names;
@@ -586,9 +593,9 @@ static int read_names(struct serve *s, struct err *e)
             return err_set(e, ERR_USAGE, "--served-model-name: found '', expected a name");
         for (const char *p = s->name[i]; *p; p++)
             if ((unsigned char)*p < 0x20 || *p == 0x7f)
-                return err_set(e, ERR_USAGE,
-                               "--served-model-name: found a control character (%d), expected a name without",
-                               *p);
+                return err_set(
+                    e, ERR_USAGE,
+                    "--served-model-name: found a control character (%d), expected a printable name", *p);
     }
     return 0;
 }
@@ -618,11 +625,10 @@ static int read_kwargs(struct serve *s, struct err *e)
 
     if (text && json_pull_load_exact(&s->kwargs, text, strlen(text), flag, e) != 0)
         return e->code = ERR_USAGE;
-    return !text || json_is_object(s->kwargs) ? 0
-                                              : err_set(e, ERR_USAGE, "%s: expected an object of JSON", flag);
+    return !text || json_is_object(s->kwargs) ? 0 : err_set(e, ERR_USAGE, "%s: expected a JSON object", flag);
 }
 
-/* Everything that can be said of the options without the model and before an address is taken. */
+/* Checks everything that can be checked without the model, before the address is taken. */
 static int check_options(struct serve *s, struct err *e)
 {
     const struct serve_options *o = &s->o;
@@ -648,11 +654,12 @@ static int read_templates(struct serve *s, struct err *e)
         *e = s->chat_missing;
         return rc;
     }
-    err_set(&s->chat_missing, ERR_INPUT, "this model has no chat template; --chat-template gives it one");
+    err_set(&s->chat_missing, ERR_INPUT,
+            "this model has no chat template; --chat-template names a file with one");
     return 0;
 }
 
-/* How answers are taken apart, and how the template wants tools. */
+/* Chooses how answers are parsed, and how tools are passed to the template. */
 static int read_markup(struct serve *s, struct err *e)
 {
     const char *file = s->o.chat_template, *source = NULL;
@@ -676,7 +683,7 @@ static int read_markup(struct serve *s, struct err *e)
                        &s->roles, e);
 }
 
-/* V, new, with tokens that are objects, of which only the text counts here, as texts. NULL: no memory. */
+/* Returns a copy of V in which tokens that are objects are replaced by their text. NULL: out of memory. */
 static json_t *with_plain_tokens(json_t *v)
 {
     json_t *content = json_object_get(v, "content"), *out, *member;
@@ -701,7 +708,7 @@ static json_t *with_plain_tokens(json_t *v)
     return out;
 }
 
-/* What /tokenizer_info answers: tokenizer_config.json, if there is one, with the template that is used. */
+/* Prepares the answer of /tokenizer_info: tokenizer_config.json, if there is one, with the template in use. */
 static int read_tokenizer_info(struct serve *s, struct err *e)
 {
     struct folder_text t = {.bytes = NULL};
@@ -728,7 +735,7 @@ static int read_tokenizer_info(struct serve *s, struct err *e)
     return s->tokenizer_info ? 0 : err_nomem(e, "tokenizer_config.json");
 }
 
-/* How embeddings are pooled: as the user says, or else the model's files, or else the last token. */
+/* Chooses how embeddings are pooled: by the option, else by the model's files, else by the last token. */
 static int read_pooling(struct serve *s, struct err *e)
 {
     enum gallop_pooling *pooling = &s->o.api.pooling;
@@ -745,7 +752,7 @@ static int read_pooling(struct serve *s, struct err *e)
 
 /* ---- from options to a running server ---- */
 
-/* Of N connections as many as the system allows open files for. */
+/* Returns N, or fewer if the system allows fewer open files. */
 static size_t count_connections(size_t n)
 {
     struct rlimit lim;
@@ -759,13 +766,14 @@ static size_t count_connections(size_t n)
     if (lim.rlim_cur < n + SPARE_DESCRIPTORS) {
         n = lim.rlim_cur > 2 * SPARE_DESCRIPTORS ? (size_t)lim.rlim_cur - SPARE_DESCRIPTORS
                                                  : SPARE_DESCRIPTORS;
-        log_warn("--max-connections: the system allows %llu open files, so at most %zu connections are taken",
-                 (unsigned long long)lim.rlim_cur, n);
+        log_warn(
+            "--max-connections: the system allows %llu open files, so at most %zu connections are accepted",
+            (unsigned long long)lim.rlim_cur, n);
     }
     return n;
 }
 
-/* What the threads of the engine reach in the type that it computes in; takes about half a second. */
+/* Measures the roofs with the threads of the engine, for its computing type. Takes about half a second. */
 static int measure_roof(const struct serve *s, struct api_options *o, struct err *e)
 {
     struct gallop_stats stats;
@@ -846,13 +854,13 @@ static int bind_port(struct serve *s, struct err *e)
     return 0;
 }
 
-/* Listens at --uds, or at --host and --port, before the model is loaded: an address that is taken is an error
- * at once, and clients that connect meanwhile wait until requests are taken. */
+/* Listens at --uds, or at --host and --port, before the model is loaded. An address in use is an error at once, and
+ * clients that connect meanwhile wait until the server is ready. */
 static int bind_address(struct serve *s, struct err *e)
 {
     int rc;
 
-    if (s->n_passed) /* sockets of a service manager */
+    if (s->n_passed) /* the sockets of a service manager */
         return 0;
     if (!s->o.uds)
         return bind_port(s, e);
@@ -879,7 +887,7 @@ static int open_server(struct serve *s, struct err *e)
     return api_start(s->api, s->server, e);
 }
 
-/* The engine, and what the API needs of the model. */
+/* Opens the engine, and reads what the API needs of the model. */
 static int open_model(struct serve *s, struct err *e)
 {
     struct load *l = &s->o.load;
@@ -893,9 +901,10 @@ static int open_model(struct serve *s, struct err *e)
         (rc = read_tokenizer_info(s, e)) != 0)
         return rc;
     l->headless = true;
-    l->o.kv_cache_unbounded = 0; /* a server fills its pool in time */
+    l->o.kv_cache_unbounded = 0; /* a server eventually fills its pool */
     s->o.api.max_queued_tokens = (size_t)l->o.max_num_queued_tokens;
-    l->o.max_num_queued_reqs = l->o.max_num_queued_tokens = 0; /* places are taken before tokenizing */
+    l->o.max_num_queued_reqs = l->o.max_num_queued_tokens =
+        0; /* the API limits the queue, before tokenizing */
     if ((rc = load_engine(l, &s->model, &s->engine, e)) != 0 ||
         (rc = dense_check(&s->dense, engine_info(s->engine)->hidden, e)) != 0)
         return rc;
@@ -914,11 +923,11 @@ static int serve(struct serve *s, struct err *e)
         computing = s->api;
         catch_signals(s);
         log_info("%s is served at %s", s->name[0], server_address(s->server));
-        log_info("calls of tools are read as %s, reasoning as %s",
+        log_info("tool calls are parsed as %s, reasoning as %s",
                  s->markup.calls ? s->markup.calls->name : "none",
                  s->markup.reasoning ? s->markup.reasoning->name : "none");
         s->watchdog_s = systemd_watchdog_s();
-        systemd_notify("READY=1\nSTATUS=requests are taken");
+        systemd_notify("READY=1\nSTATUS=accepting requests");
         server_run(s->server);
         serving = NULL;
     }
@@ -942,7 +951,7 @@ static int serve_run(const struct opt_values *v, struct err *e)
     log_set_format(s.o.log_json ? LOG_JSON : LOG_TIMED);
     rc = serve(&s, e);
     computing = NULL;
-    if (s.owns_path) /* before the socket is closed: what is there afterwards may be another server's */
+    if (s.owns_path) /* before the socket is closed; after that the path may belong to another server */
         unlink(s.o.uds);
     server_close(s.server);
     tls_close(s.tls);
@@ -963,14 +972,14 @@ static int serve_run(const struct opt_values *v, struct err *e)
 
 const struct verb verb_serve = {
     .name = "serve",
-    .summary = "answer the OpenAI API over HTTP",
+    .summary = "serve a model over HTTP with OpenAI's API",
     .arguments = "[options]",
     .no_words = "options only; -m names the model",
     .manual =
-        "Answers OpenAI's API (/v1/completions, /v1/chat/completions, streaming or not) with vLLM's additions, "
-        "names and defaults; docs/API.md lists every field. At / is a page for browsers: a chat and a live view. "
-        "The first SIGTERM or SIGINT ends it when what is "
-        "computed is done, at the latest after --shutdown-timeout; the second at once.",
+        "Serves OpenAI's API (/v1/completions, /v1/chat/completions, streaming or not) with vLLM's extensions, "
+        "names and defaults; docs/API.md lists every field. The page at / shows a chat and a live view. "
+        "After the first SIGTERM or SIGINT the server finishes the running requests, for at most "
+        "--shutdown-timeout seconds, and exits; the second one ends it at once.",
     .options = (const struct opt_part[]){OPT_PART(struct serve_options, load, options_model),
                                          OPT_OWN(struct serve_options, rows),
                                          OPT_PART(struct serve_options, load, options_source),

@@ -1,4 +1,4 @@
-/* verb_tokenize.c - `gallop tokenize`: text to ids and back, one text or a line of JSON each. */
+/* verb_tokenize.c - `gallop tokenize`: converts text to ids and back, of one text or of lines of JSON. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #include "engine/engine.h"
 #include "text/tok/tok.h"
 
-/* Beside models it takes files of tokenizers. */
+/* -m also accepts tokenizer files. */
 struct tokenize_options {
     struct load load;
     struct options_output out;
@@ -40,18 +40,16 @@ static const struct opt_row rows[] = {
     {"file", 0, OPT_STRING, "F", EVERYDAY, .help = "read the text from a file (-: standard input)",
      INTO(file)},
     {"batch", 0, OPT_STRING, "F.jsonl", EVERYDAY,
-     .help = "a JSON string, {\"text\":...} or {\"ids\":[...]} a line", INTO(batch)},
-    {"pieces", 0, OPT_FLAG, NULL, EVERYDAY, .help = "print the vocabulary's strings beside the ids",
-     INTO(pieces)},
-    {"decode", 0, OPT_FLAG, NULL, EVERYDAY, .help = "ids to text", INTO(decode)},
+     .help = "file with a JSON string, {\"text\":...} or {\"ids\":[...]} on each line", INTO(batch)},
+    {"pieces", 0, OPT_FLAG, NULL, EVERYDAY, .help = "also print the strings of the vocabulary", INTO(pieces)},
+    {"decode", 0, OPT_FLAG, NULL, EVERYDAY, .help = "convert ids to text", INTO(decode)},
     {"ids", 0, OPT_STRING, "1,2,3", EVERYDAY, .help = "the ids to decode", INTO(ids)},
     {"no-special", 0, OPT_FLAG, NULL, PROMPT, .help = "add no BOS or other special tokens", INTO(no_special)},
     {"plain", 0, OPT_FLAG, NULL, PROMPT, .help = "read special tokens inside the text as ordinary text",
      INTO(plain)},
     {"skip-special", 0, OPT_FLAG, NULL, OUTPUT, .help = "leave special tokens out of decoded text",
      INTO(skip_special)},
-    {"stream", 0, OPT_FLAG, NULL, OUTPUT, .help = "decode token by token, as a streamer shows it",
-     INTO(stream)},
+    {"stream", 0, OPT_FLAG, NULL, OUTPUT, .help = "decode token by token, as text is streamed", INTO(stream)},
     {0}};
 
 struct job {
@@ -62,7 +60,7 @@ struct job {
     struct err *e;
 };
 
-/* An answer in JSON. */
+/* Prints an answer in JSON. */
 static int print_object(struct job *j, json_t *o)
 {
     if (!o)
@@ -71,7 +69,7 @@ static int print_object(struct job *j, json_t *o)
     return print_flush(j->e);
 }
 
-/* The vocabulary's string of ID; null where it has none. */
+/* Returns the vocabulary's string of ID; null if it has none. */
 static json_t *piece_of(const struct job *j, int32_t id)
 {
     const char *s;
@@ -107,7 +105,7 @@ static int encode(struct job *j, const char *text, size_t len)
 
     if (rc == 0 && j->o->pieces) {
         rc = print_pieces(j, &ids);
-    } else if (rc == 0) { /* a tree of so many numbers would take longer than the tokenizer */
+    } else if (rc == 0) { /* without a JSON tree, which would take longer than the tokenizer */
         print_text(j->json ? "{\"ids\":[" : "");
         print_ids(&ids);
         print_text(j->json ? "]}\n" : "\n");
@@ -164,7 +162,7 @@ static int decode(struct job *j, const struct tok_ids *ids)
     return rc;
 }
 
-/* Any integer will do: what can be no id is decoded to nothing. */
+/* Accepts any integers; those that cannot be ids are decoded to nothing. */
 static int decode_list(struct job *j, const json_t *list, const char *what)
 {
     struct tok_ids ids = {0};
@@ -251,7 +249,7 @@ static int check_combination(const struct tokenize_options *o, const struct opt_
 {
     const struct {
         const char *name;
-        bool given, decodes; /* it is for the way back */
+        bool given, decodes; /* it is for --decode */
     } way[] = {{"no-special", o->no_special, false},
                {"plain", o->plain, false},
                {"pieces", o->pieces, false},
@@ -267,9 +265,9 @@ static int check_combination(const struct tokenize_options *o, const struct opt_
                        v->n_args ? "a text " : "", file ? "--file " : "", ids ? "--ids " : "",
                        batch ? "--batch" : "", ids + file + batch + v->n_args == 0 ? "none" : "");
     if (ids && !o->decode)
-        return err_set(e, ERR_USAGE, "--ids is for --decode");
+        return err_set(e, ERR_USAGE, "--ids needs --decode");
     if (file && o->decode)
-        return err_set(e, ERR_USAGE, "--decode takes --ids or --batch, --file is a text");
+        return err_set(e, ERR_USAGE, "--decode needs --ids or --batch, but --file gives a text");
     for (size_t i = 0; i < sizeof(way) / sizeof(way[0]); i++)
         if (way[i].given && way[i].decodes != o->decode)
             log_warn("--%s changes nothing with%s --decode", way[i].name, o->decode ? "" : "out");
@@ -296,10 +294,10 @@ static int tokenize_run(const struct opt_values *v, struct err *e)
 
 const struct verb verb_tokenize = {
     .name = "tokenize",
-    .summary = "text to token ids and back",
+    .summary = "convert text to token ids and back",
     .arguments = "[options] [\"text\"]",
-    .manual = "Text to token ids, and back with --decode. The text is an argument, that of --file, or a line "
-              "each in --batch.",
+    .manual = "Converts text to token ids, and with --decode ids to text. The text is an argument, a file "
+              "(--file), or the lines of a file (--batch).",
     .options = (const struct opt_part[]){OPT_PART(struct tokenize_options, load, model_or_file),
                                          OPT_OWN(struct tokenize_options, rows),
                                          OPT_PART(struct tokenize_options, load, options_source),

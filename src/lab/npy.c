@@ -1,4 +1,4 @@
-/* npy.c - writes and reads .npy. */
+/* npy.c - writes and reads .npy files. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ static void skip_blanks(struct header *h)
         h->p++;
 }
 
-/* Takes WORD, blanks in front of it not counted. */
+/* Reads WORD, after any blanks. */
 static bool npy_take(struct header *h, const char *word)
 {
     size_t n = strlen(word);
@@ -57,7 +57,7 @@ static bool npy_take(struct header *h, const char *word)
     return true;
 }
 
-/* The text between two quotes, in OUT. */
+/* Reads the text between two quotes into OUT. */
 static bool take_string(struct header *h, char *out, size_t size)
 {
     char quote = npy_take(h, "'") ? '\'' : npy_take(h, "\"") ? '"' : 0;
@@ -83,7 +83,7 @@ static bool take_number(struct header *h, size_t *out)
     return h->p > begin;
 }
 
-/* "(3, 4)", "(4,)" or "()". */
+/* Reads a shape: "(3, 4)", "(4,)" or "()". */
 static int read_shape(struct header *h)
 {
     struct npy_array *a = h->out;
@@ -106,7 +106,7 @@ static int read_shape(struct header *h)
     return 0;
 }
 
-/* The value of KEY. */
+/* Reads the value of KEY. */
 static int read_value(struct header *h, const char *key)
 {
     char text[64];

@@ -1,8 +1,7 @@
-/* shapes.c - the table of shapes, and for each family of models the fields of its config and the tensors it
- * has.
+/* shapes.c - the table of shapes, and for each family of models the fields of its config and its tensors.
  *
- * Both are arrays of rows that name sizes of a shape instead of numbers; what no such row can say of a config
- * is added by a function of the family.
+ * Both are arrays of rows with names of sizes instead of numbers. A function of the family adds the fields of a config
+ * that such rows cannot express.
  */
 
 #include <jansson.h>
@@ -72,7 +71,7 @@ const struct shape *shapes_of_name(const char *name)
 
 /* ---- sizes ---- */
 
-/* A number of a shape, or one that follows from it. */
+/* The numbers of a shape, and those that follow from them. */
 enum size {
     NONE,
     L, /* layers */
@@ -88,23 +87,23 @@ enum size {
     Q,          /* H * D */
     KV,         /* K * D */
     QKV,        /* Q + 2 * KV */
-    THREE_E,    /* of q, k and v in one */
-    TWO_I,      /* of gate and up in one */
-    BLOCKS_E,   /* of 32 nibbles and a scale */
-    BLOCKS_I,   /* likewise */
-    BLOCK,      /* bytes of such a block's nibbles */
-    C_PADDED,   /* OPT's positions: two rows are padding's */
-    INPUT,      /* Gemma 4's input of a layer */
-    ALL_INPUTS, /* of all layers */
+    THREE_E,    /* q, k and v in one tensor */
+    TWO_I,      /* gate and up in one tensor */
+    BLOCKS_E,   /* MXFP4 groups of E: 32 nibbles and a scale each */
+    BLOCKS_I,   /* MXFP4 groups of I */
+    BLOCK,      /* bytes of the nibbles of a group */
+    C_PADDED,   /* OPT's positions, with two rows for padding */
+    INPUT,      /* Gemma 4's input of each layer */
+    ALL_INPUTS, /* Gemma 4's inputs of all layers */
     ONE,
-    THETA, /* the last three only in configs */
+    THETA, /* from here on in configs only */
     EPS,
     TIED,
     N_SIZES
 };
 
-/* Gemma 4 E2B: every fifth layer and the last see all; those behind the fifteenth use the rows of others and
- * have an MLP twice as wide. */
+/* Gemma 4 E2B: every fifth layer and the last one have full attention. The layers after the fifteenth use the KV rows
+ * of others and have an MLP that is twice as wide. */
 enum { GEMMA4_WIDE = 512, GEMMA4_INPUT = 256, GEMMA4_STORE = 15 };
 
 static bool is_gemma4(const struct shape *s)
@@ -117,7 +116,7 @@ static bool gemma4_sees_all(size_t l, size_t layers)
     return l % 5 == 4 || l + 1 == layers;
 }
 
-/* The sizes of layer AT. */
+/* Computes the sizes of layer AT. */
 static void sizes_of(const struct shape *s, size_t at, size_t layers, size_t size[N_SIZES])
 {
     size_t d = is_gemma4(s) && gemma4_sees_all(at, layers) ? GEMMA4_WIDE : s->head_dim;
@@ -195,7 +194,7 @@ struct row {
     const char *name; /* NULL ends an array */
     enum size shape[4];
     enum shapes_fill fill;
-    enum size bias; /* NONE, or the size of the .bias of zeros behind a .weight */
+    enum size bias; /* NONE, or the size of the .bias of zeros after a .weight */
 };
 
 static const struct row embedding[] = {{"model.embed_tokens.weight", .shape = {V, E}}, {0}};
@@ -228,7 +227,7 @@ static const struct row phi3_layer[] = {{"input_layernorm.weight", .shape = {E},
                                         {"mlp.down_proj.weight", .shape = {E, I}},
                                         {0}};
 
-/* Gemma's norms multiply by 1 + weight, so that zeros are what ones are elsewhere. */
+/* Gemma's norms multiply by 1 + weight, so their weights are zeros instead of ones. */
 static const struct row gemma3_layer[] = {
     {"input_layernorm.weight", .shape = {E}, .fill = SYNTH_ZEROS},
     {"self_attn.q_proj.weight", .shape = {Q, E}},
@@ -269,7 +268,7 @@ static const struct row gemma4_layer[] = {
     {"post_per_layer_input_norm.weight", .shape = {E}, .fill = SYNTH_ONES},
     {"layer_scalar", .shape = {ONE}, .fill = SYNTH_ONES},
     {0}};
-/* Of the layers that store rows. */
+/* Tensors of the layers that store KV rows. */
 static const struct row gemma4_rows[] = {{"self_attn.k_proj.weight", .shape = {KV, E}},
                                          {"self_attn.k_norm.weight", .shape = {D}, .fill = SYNTH_ONES},
                                          {"self_attn.v_proj.weight", .shape = {KV, E}},
@@ -317,7 +316,7 @@ static const struct row gptj_layer[] = {{"ln_1.weight", .shape = {E}, .fill = SY
                                         {"mlp.fc_in.weight", .shape = {I, E}, .bias = I},
                                         {"mlp.fc_out.weight", .shape = {E, I}, .bias = E},
                                         {0}};
-/* GPT-2 has no head of its own. */
+/* GPT-2 has no language model head of its own. */
 static const struct row gpt_last[] = {
     {"transformer.ln_f.weight", .shape = {E}, .fill = SYNTH_ONES, .bias = E},
     {"lm_head.weight", .shape = {V, E}, .bias = V},
@@ -363,7 +362,7 @@ static void complete_llama4(json_t *c, const struct shape *s, size_t layers)
     json_object_set_new(json_object_get(c, "rope_scaling"), "factor", json_real(s->llama3));
 }
 
-/* Phi-4-mini's, for the 48 pairs of the three quarters of a head that turn. */
+/* Phi-4-mini's factors, for the 48 pairs that RoPE rotates, three quarters of a head. */
 static void complete_phi3(json_t *c, const struct shape *s, size_t layers)
 {
     static const double longer[48] = {
@@ -395,13 +394,14 @@ static void complete_gemma4(json_t *c, const struct shape *s, size_t layers)
         json_array_append_new(
             types, json_string(gemma4_sees_all(l, layers) ? "full_attention" : "sliding_attention"));
     json_object_set_new(c, "layer_types", types);
-    json_object_set_new(c, "head_dim", json_integer((json_int_t)s->head_dim)); /* of the narrow layers */
+    json_object_set_new(c, "head_dim",
+                        json_integer((json_int_t)s->head_dim)); /* of the layers with windows */
     json_object_set_new(c, "global_head_dim", json_integer(GEMMA4_WIDE));
     json_object_set_new(c, "hidden_size_per_layer_input", json_integer(GEMMA4_INPUT));
     json_object_set_new(c, "vocab_size_per_layer_input", json_integer((json_int_t)s->vocab));
     json_object_set_new(c, "num_kv_shared_layers",
                         json_integer((json_int_t)(layers > GEMMA4_STORE ? layers - GEMMA4_STORE : 0)));
-    /* the defaults hold: 1e6 and 1e4, a quarter of the wide heads */
+    /* RoPE has its defaults: 1e6 and 1e4, and a quarter of the wide heads */
     json_object_del(c, "rope_theta");
 }
 
@@ -411,9 +411,9 @@ static const struct family {
     const char *name, *class_name, *model_type;
     const char *prefix;               /* of the tensors of a layer */
     const struct field *fields, *own; /* OWN may be NULL */
-    const char *same;                 /* JSON: fields that are the same in all shapes */
+    const char *same;                 /* JSON of the fields that are the same in all shapes */
     const struct row *first, *layer, *layer2, *layer3, *last;
-    const struct row *expert; /* of each expert of a layer, whose number stands for # */
+    const struct row *expert; /* of each expert of a layer, with its number in place of # */
     void (*complete)(json_t *config, const struct shape *s, size_t layers);
 } families[] = {
     {"llama", "LlamaForCausalLM", "llama", "model.layers", usual, dense,
@@ -521,7 +521,7 @@ json_t *shapes_config(const struct shape *s, size_t layers, const char *dtype)
     return c;
 }
 
-/* What the walk through the tensors of a shape carries along. */
+/* The state of a walk through the tensors of a shape. */
 struct walk {
     const struct shape *s;
     size_t sizes[N_SIZES];
@@ -529,7 +529,7 @@ struct walk {
     void *ctx;
 };
 
-/* NAME with the expert's NUMBER in place of its #. */
+/* Writes NAME with the NUMBER of the expert in place of #. */
 static void name_tensor(char *out, size_t size, const char *prefix, const char *name, size_t number)
 {
     int n = (int)strcspn(name, "#");
@@ -540,7 +540,7 @@ static void name_tensor(char *out, size_t size, const char *prefix, const char *
         snprintf(out, size, "%s%s", prefix, name);
 }
 
-/* ROWS behind PREFIX; NUMBER is that of an expert. A head that is the embedding is left out. */
+/* Walks ROWS, with PREFIX before their names; NUMBER is that of an expert. A head that is the embedding is left out. */
 static int give_rows(const struct walk *w, const char *prefix, const struct row *rows, size_t number)
 {
     char name[192];

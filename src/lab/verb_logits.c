@@ -19,7 +19,7 @@
 #include "engine/score.h"
 #include "lab/npy.h"
 
-enum { MAX_WANTED = 128, MAX_TOP = 1024, USUAL_STEP = 512 /* of a step, unless asked for more */ };
+enum { MAX_WANTED = 128, MAX_TOP = 1024, USUAL_STEP = 512 /* tokens of a step by default */ };
 
 struct logits_options {
     struct load load;
@@ -35,9 +35,11 @@ static const struct opt_row rows[] = {
     {"ids", 0, OPT_STRING, "1,2,3", EVERYDAY, .help = "token ids of the prompt", INTO(ids)},
     {"top", 0, OPT_INT, "K", EVERYDAY, .help = "print the K largest logits of each position",
      .range = "[1,1024]", INTO(top)},
-    {"npy", 0, OPT_STRING, "F", EVERYDAY, .help = "write the logits as float32 [rows, V]", INTO(npy)},
+    {"npy", 0, OPT_STRING, "F", EVERYDAY, .help = "write the logits as .npy file, float32 [rows, V]",
+     INTO(npy)},
     {"hidden", 0, OPT_STRING, "F", EVERYDAY,
-     .help = "write the hidden states as float32 [L + 1, T, E], embedding output first", INTO(hidden)},
+     .help = "write the hidden states as .npy file, float32 [L + 1, T, E], embedding output first",
+     INTO(hidden)},
     {"last", 0, OPT_INT, "K", EVERYDAY, .help = "only the last K positions", .otherwise = "all",
      .range = "[1,2147483647]", INTO(last)},
     {"no-special", 0, OPT_FLAG, NULL, PROMPT, .help = "add no BOS or other special tokens to text",
@@ -49,7 +51,7 @@ static const struct opt_row rows[] = {
 struct results {
     struct save npy, hidden;
     bool json;
-    size_t first; /* position of the first row that was asked for */
+    size_t first; /* position of the first wanted row */
     size_t top, vocab;
     json_t *list;
     struct err *e;
@@ -69,7 +71,7 @@ static int by_value(const void *a, const void *b)
     return x->id < y->id ? -1 : 1;
 }
 
-/* The K largest of N, best first: a small sorted list is kept while scanning. */
+/* Finds the K largest of N, largest first, with a small sorted list. */
 static size_t largest(const float *x, size_t n, struct ranked *out, size_t k)
 {
     size_t got = 0;
@@ -96,8 +98,7 @@ static int take_top(struct results *o, size_t pos, const float *x)
 
     if (!dtype_all_finite(x, o->vocab, DT_F32))
         return err_set(o->e, ERR_INPUT,
-                       "the logits of position %zu hold an infinity or NaN, expected are finite numbers",
-                       pos);
+                       "the logits of position %zu hold an infinity or NaN, expected finite numbers", pos);
     if (!o->json) {
         print_fmt("%zu:", pos);
         for (size_t i = 0; i < n; i++)
@@ -117,7 +118,7 @@ static int take_rows(void *ctx, size_t pos, size_t n, const float *logits)
     struct results *o = ctx;
     int rc = 0;
 
-    if (pos < o->first) { /* computed for --hidden only */
+    if (pos < o->first) { /* rows that only --hidden needs */
         size_t skip = o->first - pos < n ? o->first - pos : n;
 
         pos += skip;
@@ -213,7 +214,7 @@ static int logits_run(const struct opt_values *v, struct err *e)
         return rc;
     if ((rc = load_prepare(&o.load, e)) == 0) {
         engine->max_num_seqs = 1;
-        /* Hidden states come with logits of every row. */
+        /* Hidden states need the logits of every row. */
         engine->max_logits = o.last && !o.hidden && o.last < MAX_WANTED ? (int64_t)o.last : MAX_WANTED;
         if (o.chunk > USUAL_STEP)
             engine->max_batched_tokens = (int64_t)o.chunk;
@@ -224,7 +225,7 @@ static int logits_run(const struct opt_values *v, struct err *e)
     if (rc == 0)
         rc = logits_compute(engine_llm(g), &o, &ids, e);
     if (rc == 0 && !o.npy && !o.hidden && !o.top)
-        log_warn("nothing is shown without --npy, --hidden or --top");
+        log_warn("nothing is printed without --npy, --hidden or --top");
     tok_ids_fini(&ids);
     gallop_close(g);
     return rc;
@@ -232,10 +233,11 @@ static int logits_run(const struct opt_values *v, struct err *e)
 
 const struct verb verb_logits = {
     .name = "logits",
-    .summary = "logits of a prompt, without generating",
+    .summary = "compute the logits of a prompt, without generating",
     .arguments = "[options] [\"prompt\"]",
-    .manual = "Logits of a prompt, without generating. A file that exists is replaced when the new one is "
-              "complete.",
+    .manual =
+        "Computes the logits of a prompt without generating. Existing output files are replaced when the "
+        "new ones are complete.",
     .options = (const struct opt_part[]){OPT_PART(struct logits_options, load, options_model),
                                          OPT_OWN(struct logits_options, rows),
                                          OPT_PART(struct logits_options, load, options_source),

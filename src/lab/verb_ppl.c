@@ -1,6 +1,6 @@
-/* verb_ppl.c - `gallop ppl`: perplexity of a text in windows that do not overlap, each computed alone. The
- * first token of a window is not scored; a BOS stands in front of each where the tokenizer adds one. --kl
- * compares with the fp32 run. */
+/* verb_ppl.c - `gallop ppl`: perplexity of a text in windows that do not overlap, each computed alone. The first token
+ * of a window is not scored; each window begins with BOS if the tokenizer adds one. --kl compares with the fp32
+ * run. */
 #include <jansson.h>
 #include <math.h>
 #include <stdbool.h>
@@ -33,9 +33,9 @@ struct ppl_options {
 #define INTO(member) OPT_INTO(struct ppl_options, member)
 
 static const struct opt_row rows[] = {
-    {"file", 0, OPT_STRING, "F", EVERYDAY, .help = "the text (-: standard input)", INTO(file)},
-    {"ctx", 0, OPT_INT, "N", EVERYDAY, .help = "window length", .fallback = "512", .range = "[2,1048576]",
-     INTO(ctx)},
+    {"file", 0, OPT_STRING, "F", EVERYDAY, .help = "file with the text (-: standard input)", INTO(file)},
+    {"ctx", 0, OPT_INT, "N", EVERYDAY, .help = "window length in tokens", .fallback = "512",
+     .range = "[2,1048576]", INTO(ctx)},
     {"max-tokens", 0, OPT_INT, "N", EVERYDAY, .help = "only the first N tokens of the text",
      .otherwise = "all", .range = "[2,2147483647]", INTO(max_tokens)},
     {"kl", 0, OPT_FLAG, NULL, EVERYDAY, .help = "also compare with the fp32 run of the same checkpoint",
@@ -44,8 +44,8 @@ static const struct opt_row rows[] = {
 
 struct ppl {
     const struct ppl_options *o;
-    struct llm *m, *exact; /* exact NULL: no --kl */
-    const int32_t *window; /* ids of the window that is scored */
+    struct llm *m, *exact; /* exact: the fp32 run of --kl, or NULL */
+    const int32_t *window; /* ids of the current window */
     size_t n_window;
     float *exact_logits; /* [window, V] */
     double nll;
@@ -122,7 +122,7 @@ static int score_window(struct ppl *p, const int32_t *ids, size_t n)
     return rc ? rc : score_run(p->m, &r, p->e);
 }
 
-/* Tokens of the text, cut into windows; PREFIX (BOS) leads each. */
+/* Scores the tokens of the text in windows, which begin with PREFIX (BOS). */
 static int score_text(struct ppl *p, const struct tok_ids *ids, const struct tok_ids *prefix)
 {
     size_t ctx = p->o->ctx, n = ids->n < p->o->max_tokens ? ids->n : p->o->max_tokens, body;
@@ -243,8 +243,8 @@ static int ppl_run(const struct opt_values *v, struct err *e)
     if (o.kl && is_exact(&o.load.o))
         return err_set(
             e, ERR_USAGE,
-            "ppl: --kl compares with fp32, which is what --dtype fp32 computes in; another --dtype, "
-            "--kv-cache-dtype or --quant is expected");
+            "ppl: --kl compares with the fp32 run, and these options are that run: expected another --dtype, "
+            "--kv-cache-dtype or --quant");
     buf_init(&text, MEM_APP);
     if ((rc = input_text(o.file, &text, e)) == 0 && (rc = open_engines(&g, &exact, &o.load, o.kl, e)) == 0) {
         p.m = engine_llm(g);
@@ -262,12 +262,12 @@ static int ppl_run(const struct opt_values *v, struct err *e)
 
 const struct verb verb_ppl = {
     .name = "ppl",
-    .summary = "perplexity of a text",
+    .summary = "measure the perplexity of a text",
     .arguments = "--file F [options]",
     .no_words = "options only",
     .manual =
-        "Perplexity of a text in windows that do not overlap. The first token of a window is not scored, "
-        "and BOS leads each where the tokenizer adds one.",
+        "Measures the perplexity of a text in windows that do not overlap. The first token of a window is not "
+        "scored; each window begins with BOS if the tokenizer adds one.",
     .options = (const struct opt_part[]){OPT_PART(struct ppl_options, load, options_model),
                                          OPT_OWN(struct ppl_options, rows),
                                          OPT_PART(struct ppl_options, load, options_source),

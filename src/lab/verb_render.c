@@ -1,5 +1,5 @@
-/* verb_render.c - `gallop render`: exactly the bytes that a chat template makes of messages, or any Jinja
- * template of any variables. */
+/* verb_render.c - `gallop render`: prints exactly the bytes that a chat template renders for messages, or any Jinja
+ * template for any variables. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <string.h>
@@ -29,17 +29,19 @@ struct render_options {
 static const struct opt_row rows[] = {
     {"messages", 0, OPT_STRING, "F.json", EVERYDAY,
      .help =
-         "a list of messages, or an object with messages, tools, documents and further variables (-: standard input)",
+         "file with a list of messages, or an object with messages, tools, documents and further variables (-: "
+         "standard input)",
      INTO(messages)},
-    {"no-generation-prompt", 0, OPT_FLAG, NULL, EVERYDAY, .help = "do not open the assistant's turn",
+    {"no-generation-prompt", 0, OPT_FLAG, NULL, EVERYDAY, .help = "do not begin the assistant's answer",
      INTO(no_generation_prompt)},
     {"chat-template", 0, OPT_STRING, "F.jinja", EVERYDAY, .help = "use this template instead of the model's",
      .aliases = "template", INTO(chat_template)},
-    {"template-name", 0, OPT_STRING, "NAME", EVERYDAY, .help = "one of a model's named templates",
+    {"template-name", 0, OPT_STRING, "NAME", EVERYDAY, .help = "which of the model's named templates",
      .otherwise = "default, or tool_use where tools are given", INTO(template_name)},
     {"context", 0, OPT_STRING, "F.json", EVERYDAY,
      .help = "render --chat-template with these variables and nothing else", INTO(context)},
-    {"now", 0, OPT_STRING, "TIME", EVERYDAY, .help = "fixes the clock, e.g. 2026-07-01T12:00:00", INTO(now)},
+    {"now", 0, OPT_STRING, "TIME", EVERYDAY, .help = "time that the template sees, e.g. 2026-07-01T12:00:00",
+     INTO(now)},
     {"ids", 0, OPT_FLAG, NULL, OUTPUT, .help = "print token ids instead of the text", INTO(ids)},
     OPTION_USER_TEXT(EVERYDAY, INTO(plain_user_text)),
     {0}};
@@ -126,7 +128,7 @@ static int check_combination(const struct render_options *o, const struct opt_va
     if (v->n_args)
         return err_set(e, ERR_USAGE, "found \"%s\", expected options only", v->args[0]);
     if ((o->messages != NULL) == (o->context != NULL) || (o->context && !o->chat_template))
-        return err_set(e, ERR_USAGE, "either --messages is needed, or --chat-template with --context");
+        return err_set(e, ERR_USAGE, "expected either --messages, or --chat-template with --context");
     for (int i = 0; i < 3; i++)
         n_stdin += file[i] && strcmp(file[i], "-") == 0;
     if (n_stdin > 1)
@@ -170,10 +172,10 @@ static int render_run(const struct opt_values *v, struct err *e)
 
 const struct verb verb_render = {
     .name = "render",
-    .summary = "the text that a chat template makes of messages",
+    .summary = "render messages with a chat template",
     .arguments = "--messages F.json [options]",
     .manual =
-        "Prints exactly the bytes that the chat template makes of messages, or any Jinja template of any "
+        "Prints exactly the bytes that the chat template renders for messages, or any Jinja template for any "
         "variables.",
     .options = (const struct opt_part[]){OPT_PART(struct render_options, load, options_model),
                                          OPT_OWN(struct render_options, rows),

@@ -1,4 +1,4 @@
-/* verb_sample.c - `gallop sample`: what a sampling configuration makes of a distribution, stage by stage. */
+/* verb_sample.c - `gallop sample`: what each stage of the sampler makes of given logits. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <string.h>
@@ -27,23 +27,23 @@ struct sample_options {
 
 static const struct opt_row rows[] = {
     {"logits", 0, OPT_STRING, "F.npy", EVERYDAY,
-     .help = "float32 logits of one position, [V] or [1, V]; of several with --row (-: standard input)",
+     .help = "file with float32 logits: [V], [1, V] or, with --row, [rows, V] (-: standard input)",
      INTO(logits)},
-    {"row", 0, OPT_INT, "R", EVERYDAY, .help = "the row of [rows, V] to take, from 0",
+    {"row", 0, OPT_INT, "R", EVERYDAY, .help = "the row of [rows, V], counted from 0",
      .range = "[0,2147483647]", OPT_INTO(struct sample_options, row),
      OPT_SOURCE(struct sample_options, row_given)},
     {"params", 0, OPT_STRING, "JSON", EVERYDAY,
-     .help = "sampling fields with underscores, plus prompt_ids and output_ids", INTO(params)},
+     .help = "object with sampling fields (with underscores), prompt_ids and output_ids", INTO(params)},
     {0}};
 
-/* What --params says. */
+/* The contents of --params. */
 struct plan {
     struct sampling s;
     struct tok_ids prompt, output;
-    struct arena arena; /* lists of S */
+    struct arena arena; /* the lists of S */
 };
 
-/* Takes KEY, a list of ids, out of O. */
+/* Moves KEY, a list of ids, from O to IDS. */
 static int take_ids(json_t *o, const char *key, struct tok_ids *ids, struct err *e)
 {
     const json_t *list = json_object_get(o, key);
@@ -70,13 +70,13 @@ static int read_params(const char *text, struct plan *p, struct err *e)
     else if ((rc = take_ids(o, "prompt_ids", &p->prompt, e)) == 0 &&
              (rc = take_ids(o, "output_ids", &p->output, e)) == 0 &&
              (rc = sampling_set_json(&user, o, "--params", &p->arena, e)) == 0) {
-        /* the distribution is asked for, so drawing is meant unless the parameters say otherwise */
+        /* the result is a distribution, so sampling is the default unless the parameters say otherwise */
         if (!sampling_given(&user, SAMPLING_DO_SAMPLE)) {
             user.do_sample = true;
             sampling_mark(&user, SAMPLING_DO_SAMPLE);
         }
         if (user.n_bad_words)
-            rc = err_set(e, ERR_INPUT, "--params: bad_words: words are tokens of a model, and there is none");
+            rc = err_set(e, ERR_INPUT, "--params: bad_words: not supported, because there is no tokenizer");
         sampling_merge(&p->s, &user, &none);
         if (rc == 0 && (rc = sampling_validate(&p->s, INT32_MAX, e)) != 0)
             err_prefix(e, "--params");
@@ -146,7 +146,7 @@ static int explain(struct plan *p, const float *logits, size_t n, bool json, str
     return rc;
 }
 
-/* The row of V logits that is asked for: *X points into A. */
+/* Finds the row of V logits that the options name: *X points into A. */
 static int choose_row(const struct sample_options *o, const struct npy_array *a, const float **x, size_t *n,
                       struct err *e)
 {
@@ -157,10 +157,11 @@ static int choose_row(const struct sample_options *o, const struct npy_array *a,
     npy_shape_text(a, shape, sizeof(shape));
     if (a->n_dims < 1 || a->n_dims > 2 || *n == 0 || *n > INT32_MAX || n_rows == 0)
         return err_set(e, ERR_INPUT,
-                       "%s: logits of shape %s; [V], [1, V] or, with --row, [rows, V] is expected", o->logits,
-                       shape);
+                       "%s: found logits of shape %s, expected [V], [1, V] or, with --row, [rows, V]",
+                       o->logits, shape);
     if (n_rows > 1 && !o->row_given)
-        return err_set(e, ERR_INPUT, "%s: logits of shape %s are %zu positions; --row says which", o->logits,
+        return err_set(e, ERR_INPUT,
+                       "%s: logits of shape %s are %zu positions, expected --row with one of them", o->logits,
                        shape, n_rows);
     if (row >= n_rows)
         return err_set(e, ERR_INPUT, "--row %zu: %s has logits of shape %s", row, o->logits, shape);
@@ -205,10 +206,10 @@ static int sample_run(const struct opt_values *v, struct err *e)
 
 const struct verb verb_sample = {
     .name = "sample",
-    .summary = "what a sampling configuration makes of logits",
+    .summary = "show how sampling parameters filter given logits",
     .arguments = "--logits F.npy --params JSON",
     .no_words = "options only",
-    .manual = "What a sampling configuration makes of a distribution, stage by stage.",
+    .manual = "Shows how many tokens each stage of the sampler leaves, and the resulting probabilities.",
     .options = (const struct opt_part[]){OPT_OWN(struct sample_options, rows),
                                          OPT_PART(struct sample_options, out, options_json),
                                          OPT_PART(struct sample_options, out, options_help), OPT_END},

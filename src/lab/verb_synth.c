@@ -1,6 +1,5 @@
-/* verb_synth.c - `gallop synth`: a checkpoint folder with random weights in a real model's shape and a
- * byte-level tokenizer, so that speed can be measured without a download. The same seed gives the same
- * bytes. */
+/* verb_synth.c - `gallop synth`: writes a checkpoint folder with random weights in the shape of a real model and a
+ * byte-level tokenizer, so that speed can be measured without a download. The same seed gives the same bytes. */
 #include <jansson.h>
 #include <math.h>
 #include <stdbool.h>
@@ -36,11 +35,11 @@ struct synth_options {
 #define INTO(member) OPT_INTO(struct synth_options, member)
 
 static const struct opt_row rows[] = {
-    {"output", 'o', OPT_STRING, "DIR", EVERYDAY, .help = "the folder to write", INTO(output)},
-    {"list", 0, OPT_FLAG, NULL, EVERYDAY, .help = "name the shapes", INTO(list)},
-    {"layers", 0, OPT_INT, "N", EVERYDAY, .help = "fewer or more layers", .otherwise = "the model's",
+    {"output", 'o', OPT_STRING, "DIR", EVERYDAY, .help = "folder to write", INTO(output)},
+    {"list", 0, OPT_FLAG, NULL, EVERYDAY, .help = "list the shapes", INTO(list)},
+    {"layers", 0, OPT_INT, "N", EVERYDAY, .help = "number of layers", .otherwise = "the model's",
      .range = "[1,4096]", INTO(layers)},
-    {"dtype", 0, OPT_CHOICE, NULL, EVERYDAY, .help = "how the weights are stored",
+    {"dtype", 0, OPT_CHOICE, NULL, EVERYDAY, .help = "type of the stored weights",
      .choices = "bf16|fp16|fp32", .words = dtype_words, .fallback = "bf16", INTO(stored)},
     {"seed", 0, OPT_UINT, "N", EVERYDAY, .help = "seed of the weights", .fallback = "0", INTO(seed)},
     {0}};
@@ -48,7 +47,7 @@ static const struct opt_row rows[] = {
 struct synth {
     struct save_folder out;
     enum dtype dtype;
-    uint64_t seed, index; /* tensor number */
+    uint64_t seed, index; /* index: number of the tensor */
     size_t bytes, done;
     json_t *header; /* of the weights' file */
     struct print_bar bar;
@@ -63,7 +62,7 @@ static bool is_bytes(const struct shapes_tensor *t)
     return t->fill == SYNTH_NIBBLES || t->fill == SYNTH_SCALES;
 }
 
-/* Elements of T; *inputs: of a row. */
+/* Returns the number of elements of T; *INPUTS: of one row. */
 static size_t elements(const struct shapes_tensor *t, size_t *inputs)
 {
     size_t n = 1;
@@ -90,8 +89,8 @@ static int add_header(void *ctx, const struct shapes_tensor *t)
     return json_object_set_new(s->header, t->name, tensor) == 0 ? 0 : err_nomem(s->e, "the header");
 }
 
-/* N weights, uniform in +-amplitude from 16 random bits each, so that their standard deviation is 1 /
- * sqrt(inputs). */
+/* Makes N weights, uniform within +-AMPLITUDE, from 16 random bits each. With sqrt(3 / inputs) their standard deviation
+ * is 1 / sqrt(inputs). */
 static void fill_random(struct synth *s, size_t first, size_t n, float amplitude)
 {
     for (size_t i = 0; i < n; i += 8) {
@@ -121,7 +120,7 @@ static void fill_same(struct synth *s, size_t n, float v)
             memcpy(s->chunk + i * 2, &h, 2);
 }
 
-/* Random nibbles, or scales around 2^-7: nibbles spread by 3, rows of some 3000 inputs. */
+/* Makes random nibbles, or scales around 2^-7, which suit nibbles with a standard deviation of 3 and 3000 inputs. */
 static void fill_bytes(struct synth *s, size_t first, size_t n, bool scales)
 {
     for (size_t i = 0; i < n; i += 16) {
@@ -136,7 +135,7 @@ static void fill_bytes(struct synth *s, size_t first, size_t n, bool scales)
     }
 }
 
-/* The weights' file is the last that was opened. */
+/* The file of the weights is the last one that was opened. */
 static struct save *weights(struct synth *s)
 {
     return &s->out.file[s->out.n - 1];
@@ -288,19 +287,20 @@ static int synth_run(const struct opt_values *v, struct err *e)
         return 0;
     }
     if (v->n_args != 1 || !o.output)
-        return err_set(e, ERR_USAGE, "synth: a shape and -o DIR are needed; --list names the shapes");
+        return err_set(e, ERR_USAGE, "synth: a shape and -o DIR are needed; --list shows the shapes");
     if (!(shape = shapes_of_name(v->args[0])))
-        return err_set(e, ERR_USAGE, "synth: shape %s is not known; --list names them", v->args[0]);
+        return err_set(e, ERR_USAGE, "synth: there is no shape %s; --list shows the shapes", v->args[0]);
     return write_shape(shape, &o, e);
 }
 
 const struct verb verb_synth = {
     .name = "synth",
-    .summary = "a checkpoint with random weights in a real model's shape",
+    .summary = "write a checkpoint with random weights in a real model's shape",
     .arguments = "SHAPE -o DIR [options]",
-    .manual = "Writes a checkpoint with random weights in the shape of a real model, so that speed can be "
-              "measured without a download. A folder that is not empty is refused; with --force its files of "
-              "the same names are replaced.",
+    .manual =
+        "Writes a checkpoint with random weights in the shape of a real model, so that speed can be "
+        "measured without a download. A folder that is not empty is refused unless --force is given, which "
+        "replaces files of the same names.",
     .options = (const struct opt_part[]){OPT_OWN(struct synth_options, rows),
                                          OPT_PART(struct synth_options, out, options_force),
                                          OPT_PART(struct synth_options, out, options_json),

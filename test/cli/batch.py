@@ -104,7 +104,7 @@ def a_file_of_something_else_is_left_alone():
                     b'{"index":0}\n{"inde\n{"index":1}\n', b'{"index":0}\n\n'):
         out = _file("x.out", content)
         expect_error(call("run", "-m", DEMO, "--json", "--batch", batch, "-o", out, "--resume"), 1,
-                     out, "is no result")
+                     out, "is not a result")
         expect(_read(out), content, "the file")
     out = _file("x.out", {"index": 0, "custom_id": "other"})
     r = call("run", "-m", DEMO, "--json", "--quiet", "--batch", batch, "-o", out, "--resume")

@@ -203,7 +203,7 @@ def a_packed_copy_is_kept_in_the_cache():
                 env=env).returncode, 0, "of a packed one")
     expect_error(call("run", "-m", model, "--pack-cache", "--ids", IDS,
                       env={"XDG_CACHE_HOME": "/dev/null"}), 1, "/dev/null")
-    expect_error(call("pack", "-m", model, "-o", packed + "2", "--pack-cache"), 2, "-o says")
+    expect_error(call("pack", "-m", model, "-o", packed + "2", "--pack-cache"), 2, "--pack-cache", "-o F.gallop")
     shutil.rmtree(model)
     shutil.rmtree(cache)
 

@@ -567,7 +567,7 @@ def a_bad_line_says_its_number_and_keeps_its_name():
         check(f"line {i + 1}:" in o[i]["error"] and word in o[i]["error"],
               f"{x}: {o[i]['error']!r}")
         expect(o[i].get("custom_id"), f"c{i}", f"custom_id of {x}")
-    for i, word in enumerate(("object is expected", "byte 1: ", "custom_id")):
+    for i, word in enumerate(("expected a JSON object", "byte 1: ", "custom_id")):
         check(f"line {len(bad) + 1 + i}:" in o[len(bad) + i]["error"]
               and word in o[len(bad) + i]["error"], o[len(bad) + i]["error"])
     expect(r.stderr.decode().splitlines(), ["gallop: " + x["error"] for x in o], "what stderr says")

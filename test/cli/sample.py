@@ -95,7 +95,7 @@ def several_positions_need_a_choice():
     for data, shape in ((_shaped(2, 2, 4), "[2, 2, 4]"), (_shaped(1, 1, 4), "[1, 1, 4]"),
                         (_shaped(0), "[0]"), (_shaped(0, 4), "[0, 4]"), (_shaped(4, 0), "[4, 0]"),
                         (_shaped(), "[]")):
-        expect_error(_sample(data), 1, "x.npy", f"shape {shape};")
+        expect_error(_sample(data), 1, "x.npy", f"shape {shape},")
 
 
 def a_malformed_array_is_refused_with_the_file_and_the_fault():

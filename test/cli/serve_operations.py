@@ -378,7 +378,7 @@ def keys_are_read_again_by_a_signal():
             expect(ask("used")[0], 429, "however often")
             for empty in ("", "# nobody\n"):
                 write(empty)
-                reload("nobody may ask")
+                reload("all requests are refused")
                 expect([ask("used")[0], ask("free")[0], ask("new")[0], ask("")[0],
                         s.request("GET", "/metrics")[0], s.request("GET", "/health")[0]],
                        [401] * 5 + [200], "a file without keys takes all of them back")
@@ -389,7 +389,7 @@ def keys_are_read_again_by_a_signal():
             ask("used")
             os.remove(f"{d}/keys")
             os.mkfifo(f"{d}/keys")  # Reading it would wait for a writer.
-            reload("the keys stay as they were")
+            reload("the old keys stay in use")
             expect([ask("used")[0], ask("free")[0], ask("new")[0]], [429, 200, 200],
                    "a pipe is not read")
         os.remove(f"{d}/keys")
@@ -398,7 +398,7 @@ def keys_are_read_again_by_a_signal():
             write("")
             reload("only the 1 of --api-key are left")
             expect([ask("own")[0], ask("other")[0]], [200, 401], "a key of the command line stays")
-        expect_error(call("serve", "-m", DEMO, "--api-key-file", f"{d}/keys"), 1, "no key in it")
+        expect_error(call("serve", "-m", DEMO, "--api-key-file", f"{d}/keys"), 1, "holds no key")
 
 
 def the_admin_key_is_read_again_by_a_signal():
@@ -605,7 +605,7 @@ def the_end_is_bounded_whatever_a_thread_does():
                     expect(s.process.wait(100), 1,
                            f"{signals} signals end a server whose thread {thread} is stuck")
                     s.reader.join(100)
-                    check("did not end in its time" in s.log[-1], f"and say so: {s.log[-1]}")
+                    check("a thread is stuck" in s.log[-1], f"and say so: {s.log[-1]}")
                     slow.close()
                     name.close()
 

@@ -447,8 +447,8 @@ def files_are_read_again_by_a_signal():
         _copy("two", "used")
         with open("keys", "w") as f:
             f.write("second-key\n")
-        _reload(s, "used.pem was read again")
-        check(any("keys was read again: 1 key" in x for x in s.log), f"the keys, too: {s.log}")
+        _reload(s, "used.pem: read again")
+        check(any("keys: read again, 1 key" in x for x in s.log), f"the keys, too: {s.log}")
         expect(_asks_as(s, None), False, "new connections see the new certificate")
         s.context = _context("two")
         expect(s.request("GET", "/health")[0], 200, "which is good")
@@ -458,11 +458,11 @@ def files_are_read_again_by_a_signal():
         check(_all_of(old).startswith(b"HTTP/1.1 200"), "old connections go on")
         check(b"data: [DONE]" in _all_of(stream), "so do streams, whose key is no more")
         for source, target, words in (
-                ("junk", "used.pem", ("used.pem", "stays as it was")),
-                ("junk", "used.key", ("used.key", "stays as it was")),
-                ("one.key", "used.key", ("used.key", "mismatch", "stays as it was")),
-                (None, "used.pem", ("used.pem", "No such file", "stays as it was")),
-                ("junk", "keys", ("keys", "keys stay as they were"))):
+                ("junk", "used.pem", ("used.pem", "certificate stays in use")),
+                ("junk", "used.key", ("used.key", "certificate stays in use")),
+                ("one.key", "used.key", ("used.key", "mismatch", "certificate stays in use")),
+                (None, "used.pem", ("used.pem", "No such file", "certificate stays in use")),
+                ("junk", "keys", ("keys", "old keys stay in use"))):
             if source:
                 shutil.copy(source, target)
             else:
@@ -475,14 +475,14 @@ def files_are_read_again_by_a_signal():
         shutil.copy("keys", "kept")
         os.remove("keys")
         os.mkfifo("keys")  # Reading it would wait for a writer.
-        _reload(s, "no regular file", "keys stay as they were")
+        _reload(s, "not a regular file", "old keys stay in use")
         os.remove("keys")
         shutil.copy("kept", "keys")
         _copy("one", "used")
         for _ in range(20):
             s.process.send_signal(signal.SIGHUP)
         s.context = _context("one")
-        _reload(s, "used.pem was read again")
+        _reload(s, "used.pem: read again")
         expect(s.request("GET", "/health")[0], 200, "twenty at once")
         old.close()
         stream.close()
@@ -529,7 +529,7 @@ def what_is_doubtful_is_said():
     with Server("--ssl-certfile", "both.pem", "--ssl-ca-certs", "authority.pem", "--no-access-log",
                 context=_context()) as s:
         for words in ("both.pem: every user of this machine can read the key",
-                      "both.pem: the certificate has expired", "no client is asked"):
+                      "both.pem: the certificate has expired", "clients are not asked"):
             check(any("warning: " in x and words in x for x in s.log), f"{words}: {s.log}")
     check(not any("every user" in x for x in server.log), "and nothing of a key that is kept")
 

@@ -59,7 +59,7 @@ def what_is_too_long_fails_and_the_rest_goes_on():
     check(0 < served["too_long"] == served["failed"] < 20, f"some are too long: {served}")
     text = call("simulate", "--shape", "llama-3.2-1b", "--bandwidth", 50, "--flops", 500,
                 *load).stdout.decode()
-    check(f"{served['too_long']} of those that failed are longer than --max-model-len 100" in text,
+    check(f"{served['too_long']} of the failed requests are longer than --max-model-len 100" in text,
           text)
     o = _simulate("--num-prompts", 3, "--input-len", 200, "--max-model-len", 100)
     expect((o["failed"], o["max_concurrent_requests"], o["mean_ttft_ms"]), (3, 0, None),
@@ -232,7 +232,7 @@ def a_sweep_finds_the_load_that_a_limit_allows():
           "and do not far beyond")
     expect_error(call(*SIM, *load, "--rate-sweep", "--limit", "ttft:0.001"), 1, "--limit")
     text = call(*SIM[:-1], *load, "--rate-sweep", "--limit", "e2el:1000000").stdout.decode()
-    check(text.startswith("the limits hold however fast this traffic comes:"), text)
+    check(text.startswith("the limits hold at any rate of this traffic:"), text)
 
 
 def wrong_usage_is_said():
@@ -261,7 +261,7 @@ def wrong_usage_is_said():
         r = call(*SIM, *args)
         check(r.returncode == 0 and word in r.stderr.decode(), f"{args}: {r.stderr}")
     text = call(*SIM[:-1], "--num-prompts", 2, "--output-len", 0).stdout.decode()
-    check(f"{'a token of a request':26}{'-':>11}" in text, f"times of no token: {text}")
+    check(f"{'time per output token':26}{'-':>11}" in text, f"times of no token: {text}")
     expect_error(call(*SIM, "--kv-cache-memory", .0001), 1, "--kv-cache-memory")
     expect_error(call(*SIM, "--rate-sweep"), 2, "--rate-sweep", "--request-rate")
 

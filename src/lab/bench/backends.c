@@ -1,14 +1,14 @@
 /* backends.c - times every linear backend of the build on the linears of a model, side by side.
  *
- * Linears of one kind, shape and type are one operator. Each backend that accepts it packs as many of them as
- * no cache holds, in turns those of all layers, and every call takes the next one, as a step does: its
- * weights come from memory. A call is what a step calls: rows are put into the form that the backend reads,
- * and multiplied, and where gate and up are one matrix, activated; the result is fp32.
+ * Linears of one kind, shape and type are one operator. Each backend that accepts it packs more of them than the caches
+ * hold, alternating between the layers, and every call uses the next one, as a step does, so that weights come from
+ * memory. A call does what a step does: rows are converted to the form that the backend reads, and multiplied, and if
+ * gate and up are one matrix, activated; the result is fp32.
  *
- * Within a round all backends take their turn with as many rows, one after the other, and a roof is measured
- * before and behind it. Medians over the rounds count, also of the quotients with the backend that the engine
- * chooses by itself ("gallop", or "blocks" of a GGUF file). The ideal is that of the linear as the engine
- * would choose it, the same for all. A backend of whole MLPs is left out.
+ * In each round all backends run one after the other with the same number of rows, and the roofs are measured before
+ * and after the round. The results are medians over the rounds, also those of the quotients with the backend that the
+ * engine chooses ("gallop", or "blocks" for GGUF files). The ideal time is that of the engine's choice for all
+ * backends. Backends of whole MLPs are left out.
  */
 #include <jansson.h>
 #include <stdbool.h>
@@ -33,19 +33,21 @@
 enum { MAX_BACKENDS = 16, MAX_LINEARS = 64 };
 
 static const size_t beyond_caches = (size_t)256 << 20;
-static const double turn_seconds = 0.02, margin = 1.03; /* of a backend in a round; what counts as ahead */
+static const double
+    turn_seconds = 0.02,
+    margin = 1.03; /* of a backend in a round; the quotient from which a backend counts as faster */
 
-/* A backend with its linears. */
+/* A backend with the linears that it packed. */
 struct entrant {
     const char *name;
     struct linear linear[MAX_LINEARS];
-    size_t n, at; /* AT: whose turn it is */
-    bool slow;    /* computes one row, once */
+    size_t n, at; /* AT: the one of the next call */
+    bool slow;    /* measured with one row, once */
     double second[BENCH_BACKENDS_ROWS][BENCH_BACKENDS_REPS];
     size_t n_seconds[BENCH_BACKENDS_ROWS];
 };
 
-/* Linears alike: the first of them in the model, and those that are packed. */
+/* Linears of one kind, shape and type: the first of them in the model, and the packed ones. */
 struct alike {
     const struct linear *like;
     const struct linear_desc *desc[MAX_LINEARS];
@@ -58,7 +60,7 @@ struct alike {
 struct bench_backends_work {
     const struct bench_backends *b;
     struct model *model;
-    struct calibration scales; /* packing reads them */
+    struct calibration scales; /* needed for packing */
     struct pool *pool;
     struct roof_meter roofs;
     struct alike op;
@@ -78,7 +80,7 @@ static bool are_alike(const struct linear *a, const struct linear *b)
            memcmp(a->stored, b->stored, sizeof(a->stored)) == 0;
 }
 
-/* Entry I of the model's list is a linear, and none before it is like it. */
+/* True if entry I of the model's list is a linear of a new kind, shape or type. */
 static bool is_first(const struct model *m, size_t i)
 {
     if (!m->todo[i].linear)
@@ -89,7 +91,7 @@ static bool is_first(const struct model *m, size_t i)
     return true;
 }
 
-/* Those like entry I, over and over until no cache holds them. */
+/* Adds the linears like entry I repeatedly, until they exceed the caches. */
 static void gather(struct alike *op, const struct model *m, size_t i)
 {
     size_t bytes = 0;
@@ -102,7 +104,7 @@ static void gather(struct alike *op, const struct model *m, size_t i)
         }
 }
 
-/* Opens and packs NAME's; a backend that does not accept them is left out. */
+/* Opens and packs the linears with the backend NAME, which is left out if it does not accept them. */
 static int enter(struct bench_backends_work *w, const char *name, struct err *e)
 {
     struct alike *op = &w->op;
@@ -131,7 +133,7 @@ static int enter_all(struct bench_backends_work *w, struct err *e)
     int rc = 0;
 
     for (int i = 0; (x = linear_backend_at(i)) != NULL && rc == 0; i++) {
-        bool there = x->run_mlp; /* of pairs; and some are one to the user */
+        bool there = x->run_mlp; /* a backend of whole MLPs; some backends share a name */
 
         for (size_t k = 0; k < w->op.n_entrants; k++)
             there |= strcmp(w->op.entrant[k].name, x->name) == 0;
@@ -163,7 +165,7 @@ static void call(const struct bench_backends_work *w, struct entrant *x, size_t 
         linear_run(l, w->pool, w->in, w->y, l->n, m);
 }
 
-/* Seconds of a call, several if they are short. */
+/* Returns the seconds of a call, of several if they are short. */
 static double time_calls(const struct bench_backends_work *w, struct entrant *x, size_t m)
 {
     double start = clock_seconds(), seconds;
@@ -177,7 +179,7 @@ static double time_calls(const struct bench_backends_work *w, struct entrant *x,
     return seconds / (double)n;
 }
 
-/* Rows of a prompt do not go through the head, but for the last. */
+/* Only the last row of a prompt goes through the language model head. */
 static bool is_measured(const struct bench_backends_work *w, const struct entrant *x, size_t row, size_t rep)
 {
     size_t m = w->b->rows[row];
@@ -194,12 +196,13 @@ static int run_rounds(struct bench_backends_work *w, struct err *e)
         roof_meter_measure(&w->roofs, w->b->roof_seconds, &op->roof[rep]);
         for (size_t r = 0; r < w->b->n_rows; r++)
             for (size_t i = 0; i < op->n_entrants; i++) {
-                struct entrant *x = &op->entrant[(i + rep) % op->n_entrants]; /* none is always first */
+                struct entrant *x =
+                    &op->entrant[(i + rep) % op->n_entrants]; /* so that no backend is always first */
 
                 if (is_measured(w, x, r, rep))
                     x->second[r][x->n_seconds[r]++] = time_calls(w, x, w->b->rows[r]);
             }
-        rc = print_flush(e); /* a reader that is gone ends the work */
+        rc = print_flush(e); /* ends the work if the reader is gone */
     }
     roof_meter_measure(&w->roofs, w->b->roof_seconds, &op->roof[w->b->reps]);
     return rc;
@@ -207,9 +210,9 @@ static int run_rounds(struct bench_backends_work *w, struct err *e)
 
 /* ---- output ---- */
 
-/* What one backend takes for so many rows. */
+/* The result of one backend with a number of rows. */
 struct figure {
-    double seconds, share, ideal, quotient; /* QUOTIENT: the chosen one's time over its own */
+    double seconds, share, ideal, quotient; /* QUOTIENT: the time of the engine's choice divided by its own */
     struct bench_cost cost;
 };
 
@@ -278,7 +281,7 @@ static void print_row_text(const struct bench_backends_work *w, const struct ent
     print_text("\n");
 }
 
-/* All backends with as many rows; the line of the chosen one names the fastest of those ahead of it. */
+/* Measures all backends with a number of rows. The line of the engine's choice names the fastest one that beats it. */
 static void print_rows(struct bench_backends_work *w, size_t r)
 {
     const struct alike *op = &w->op;
@@ -328,7 +331,7 @@ static int bench_operator(struct bench_backends_work *w, size_t i, struct err *e
 
 /* ---- open ---- */
 
-/* The most rows that go through a linear of a kind. */
+/* Returns the largest number of rows for a kind of linear. */
 static size_t most_rows(const struct bench_backends *b, enum op_kind kind)
 {
     size_t most = 1;
@@ -372,7 +375,7 @@ static int open_pool(struct pool **pool, int threads, struct err *e)
     return pool_new(pool, threads, e);
 }
 
-/* The model, bound and not packed. */
+/* Opens the model, bound and not packed. */
 static int open_model(struct bench_backends_work *w, const struct gallop_options *o, struct err *e)
 {
     struct model_options mo = {.allow_links = o->allow_links,
@@ -390,11 +393,9 @@ static int open_model(struct bench_backends_work *w, const struct gallop_options
     mo.scales = o->scales ? &w->scales : NULL;
     rc = model_open(w->model, o->model, &mo, w->pool, e);
     if (rc == 0 && w->model->checkpoint->pack)
-        rc = err_set(
-            e, ERR_UNSUPPORTED,
-            "%s is packed for one backend: --backends packs the weights of the checkpoint that it was "
-            "made of",
-            o->model);
+        rc = err_set(e, ERR_UNSUPPORTED,
+                     "%s is packed for one backend; --backends needs the checkpoint that it was made from",
+                     o->model);
     return rc;
 }
 
@@ -408,7 +409,7 @@ static void print_head(struct bench_backends_work *w)
                      w->b->json);
     if (w->b->json)
         return;
-    print_text("native, which is slow and what the others are tested against, computes one row once\n");
+    print_text("native, the slow reference of the tests, is measured with one row and once\n");
     print_fmt("%-24s %16s %5s  %-8s %-5s %11s %7s %9s  %s\n", "operator", "columns x inputs", "rows",
               "backend", "type", "us", "GB/s", "GFLOP/s", "of the roof");
 }
@@ -438,7 +439,7 @@ int bench_backends(const struct bench_backends *b, const struct gallop_options *
         if (is_first(&m, i))
             rc = bench_operator(w, i, e);
     if (rc == 0 && !b->json)
-        print_fmt("the engine's own choice is more than %.0f %% behind in %zu of %zu places\n",
+        print_fmt("the engine's choice is more than %.0f %% slower than another backend in %zu of %zu rows\n",
                   100 * (margin - 1), w->n_behind, w->n_compared);
     map_region_free(w->region, w->region_bytes);
     roof_meter_close(&w->roofs);

@@ -1,4 +1,4 @@
-/* cost.c - counts a step by letting the model's forward say which operators it is made of. */
+/* cost.c - counts the bytes and operations of a step by running the model's forward pass with a sink that counts. */
 #include <jansson.h>
 
 #include "app/print.h"

@@ -1,4 +1,4 @@
-/* fill.c - whole tiles are copied, so nothing here knows how rows lie in them. */
+/* fill.c - fills caches by copying whole tiles, without knowing the layout of rows in them. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -22,8 +22,8 @@ static size_t tiles_of(size_t n)
 struct planes {
     const struct bench_fill *f;
     struct kv_view view;
-    size_t from, to; /* rows */
-    bool out;        /* out of the cache into f->tile */
+    size_t from, to; /* the rows to copy */
+    bool out;        /* from the cache to f->tile, else back */
 };
 
 static char *tile_at(const struct bench_fill *f, const struct kv_view *v, size_t plane, size_t t)
@@ -36,7 +36,7 @@ static char *tile_at(const struct bench_fill *f, const struct kv_view *v, size_t
            head * l->head_bytes + (tile & ((1u << l->block_shift) - 1)) * l->tile_bytes;
 }
 
-/* Tiles [begin, end) of one plane. */
+/* Copies the tiles [begin, end) of one plane. */
 static void move_tiles(const struct planes *p, size_t plane, size_t begin, size_t end)
 {
     size_t size = p->f->m->kv.tile_bytes, n_tiles = tiles_of(p->f->n);
@@ -49,7 +49,7 @@ static void move_tiles(const struct planes *p, size_t plane, size_t begin, size_
     }
 }
 
-/* Between sink and window there are no rows. */
+/* There are no rows between the sink and the window. */
 static void move_plane(const struct planes *p, size_t plane)
 {
     const struct kv *c = &p->f->m->kv;
@@ -74,7 +74,7 @@ static void move_share(void *ctx, int thread, int n_threads)
 
 /* ---- the rows that are computed ---- */
 
-/* The first N tokens of IDS in sequence 0. The cache is not told of its length: no window drops rows. */
+/* Computes the first N tokens of IDS in sequence 0, without advancing the cache, so that windows keep all rows. */
 static int fill_compute(struct llm *m, const int32_t *ids, size_t n, struct err *e)
 {
     for (size_t pos = 0; pos < n;) {
@@ -92,7 +92,8 @@ static int fill_compute(struct llm *m, const int32_t *ids, size_t n, struct err 
 
 static size_t n_computed(const struct llm *m, size_t longest)
 {
-    size_t most = m->max_tokens > KERN_TILE ? m->max_tokens : KERN_TILE; /* pools of windows hold a step */
+    size_t most =
+        m->max_tokens > KERN_TILE ? m->max_tokens : KERN_TILE; /* the pools of windows hold a step */
 
     most = most < MOST ? most : MOST;
     return longest <= most ? longest : most / KERN_TILE * KERN_TILE;
@@ -142,12 +143,12 @@ int bench_fill_sequence(struct bench_fill *f, size_t seq, size_t n, struct err *
     struct planes p;
     int rc;
 
-    /* what a longer sequence sees through windows is not behind what a shorter one saw */
+    /* the rows in the windows of a longer sequence are not a continuation of those of a shorter one */
     if (keep && (kv_truncate(c, seq, keep) != 0 || (windows && keep < n)))
         keep = 0;
     if (keep == 0) {
         bench_fill_drop(f, seq);
-        kv_advance(c, seq, n); /* windows take only what they show */
+        kv_advance(c, seq, n); /* windows keep only the rows that they show */
     }
     if ((rc = kv_reserve(c, seq, n)) != 0) {
         bench_fill_drop(f, seq);

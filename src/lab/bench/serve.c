@@ -1,4 +1,4 @@
-/* serve.c - `gallop bench --serve`: a load of many requests in process, as a server would see it. */
+/* serve.c - `gallop bench --serve`: a load of many requests within the process, as a server would get it. */
 #include <jansson.h>
 #include <math.h>
 #include <stdbool.h>
@@ -24,11 +24,11 @@
 
 const struct opt_row bench_serve_options[] = {
     {"serve", 0, OPT_FLAG, NULL, EVERYDAY,
-     .help =
-         "measure a load of many requests, as a server would have it: rates, times to the first and between tokens",
+     .help = "measure a load of many requests, as a server would get: throughput, TTFT, inter-token latency",
      INTO(serve)},
-    {"max-concurrency", 0, OPT_INT, "N", LOAD, .help = "requests that are sent and not answered, at most",
-     .otherwise = "any number", .range = "[1,1000000]", INTO(max_concurrency)},
+    {"max-concurrency", 0, OPT_INT, "N", LOAD,
+     .help = "maximum number of requests that are sent and not answered", .otherwise = "no limit",
+     .range = "[1,1000000]", INTO(max_concurrency)},
     {0}};
 
 struct load_run {
@@ -41,11 +41,11 @@ struct load_run {
     bool traced;
     struct bench_trace trace;
     struct bench_trace_sum sum;
-    struct roof roof; /* of the trace, measured before */
+    struct roof roof; /* for the trace, measured before the load */
     struct err *e;
 };
 
-/* Sends request I, which was due at AT_S. *ENDED: it failed at the door. */
+/* Submits request I, which was due at AT_S. *ENDED: it was refused at once. */
 static int send_one(struct load_run *r, size_t i, double at_s, bool *ended)
 {
     const struct traffic_request *q = &r->traffic.request[i];
@@ -73,7 +73,7 @@ static int send_one(struct load_run *r, size_t i, double at_s, bool *ended)
     return 0;
 }
 
-/* Sends request I, and the turns behind it as long as they fail at the door. */
+/* Submits request I, and the turns after it as long as they are refused at once. */
 static int send_turns(struct load_run *r, size_t i, double at_s)
 {
     bool ended = true;
@@ -104,7 +104,7 @@ static int take_events(struct load_run *r)
             rc = send_turns(r, r->traffic.request[i].next, now);
     }
     serving_step(&r->serving, now);
-    return rc ? rc : print_flush(r->e); /* nobody waits for the rest when the reader is gone */
+    return rc ? rc : print_flush(r->e); /* ends the work if the reader is gone */
 }
 
 static int run_load(struct load_run *r)
@@ -120,7 +120,7 @@ static int run_load(struct load_run *r)
 
         while (rc == 0 && r->n_came < t->n_first && s->n_sent - s->n_ended < s->places &&
                t->request[r->n_came].at_s <= now) {
-            /* it was due while a step was computed: waiting for its end counts */
+            /* it was due during a step, and the wait for the end of the step counts */
             rc = send_turns(r, r->n_came, serving_place(s, t->request[r->n_came].at_s));
             r->n_came++;
         }
@@ -173,7 +173,7 @@ static int report(const struct load_run *r, bool json)
     return 0;
 }
 
-/* From here on operators are recorded; their shares are of roofs measured now. */
+/* Measures the roofs for the trace, and starts recording operators. */
 static int open_trace(struct load_run *r)
 {
     struct llm *m = engine_llm(r->g);
@@ -198,7 +198,7 @@ int bench_serve(const struct bench_serve_options *o, const struct traffic_option
     longest = traffic_longest(&r.traffic);
     if ((rc = load_prepare(l, e)) == 0 && (rc = serving_open(&r.serving, &r.traffic, places, e)) == 0) {
         if (l->o.max_model_len == 0)
-            l->o.max_model_len = longest > 1 ? (int64_t)longest : 2; /* the least that an engine takes */
+            l->o.max_model_len = longest > 1 ? (int64_t)longest : 2; /* the minimum of an engine */
         l->o.kv_cache_unbounded = 0;
         r.ids = mem_zalloc(longest, sizeof(*r.ids), MEM_APP);
         rc = r.ids ? load_engine(l, NULL, &r.g, e) : err_nomem(e, "a prompt");

@@ -1,4 +1,4 @@
-/* serve.h - a load of many requests. */
+/* serve.h - measures a load of many requests. */
 #ifndef GALLOP_LAB_BENCH_SERVE_H
 #define GALLOP_LAB_BENCH_SERVE_H
 
@@ -10,15 +10,15 @@
 #include "base/opt.h"
 #include "lab/bench/traffic.h"
 
-/* What bench_serve_options say. */
+/* The values of bench_serve_options. */
 struct bench_serve_options {
     bool serve;
-    size_t max_concurrency; /* 0: any number */
+    size_t max_concurrency; /* 0: no limit */
 };
 
 extern const struct opt_row bench_serve_options[];
 
-/* Sends TRAFFIC to an engine that L says, and prints the results. */
+/* Opens the engine of L, submits the requests of TRAFFIC to it, and prints the results. */
 int bench_serve(const struct bench_serve_options *o, const struct traffic_options *traffic, struct load *l,
                 bool json, struct err *e);
 

@@ -1,4 +1,4 @@
-/* serving.c - moments in, percentiles out. */
+/* serving.c - computes the statistics of a load from the times of its requests. */
 #include <jansson.h>
 #include <math.h>
 #include <stdbool.h>
@@ -142,7 +142,7 @@ static void add_times(json_t *o, const char *name, double *x, size_t n, const do
     json_object_set_new(o, key, n ? json_real(stat_max(x, n) * 1000) : json_null());
 }
 
-/* Sums over the requests that ended well. */
+/* The sums over the requests that did not fail. */
 struct sums {
     size_t n, n_good, n_input, n_output, n_cached, n_first, n_per_token;
     double *ttft, *tpot, *e2el; /* [n], [n_per_token], [n] */
@@ -208,13 +208,14 @@ static void add_counts(json_t *o, const struct serving *s, const struct serving_
                         json_real(s->full_s > 0 ? (double)s->n_full_tokens / s->full_s : 0));
 }
 
-/* Of each turn of conversations the mean time to its first token. */
+/* Returns the mean time to the first token for each turn of the conversations. */
 static void add_turns(json_t *o, const struct serving *s)
 {
     size_t n = s->traffic->n, n_first = s->traffic->n_first;
     json_t *list = json_array();
 
-    for (size_t first = 0; first < n; first += n_first) { /* a turn of all conversations behind another */
+    for (size_t first = 0; first < n;
+         first += n_first) { /* the turns of all conversations follow each other */
         double sum = 0;
         size_t count = 0;
 
@@ -275,7 +276,7 @@ static void print_times(const json_t *o, const char *name, const char *words)
         char key[64];
 
         snprintf(key, sizeof(key), "%s_%s_ms", parts[i], name);
-        if (json_is_null(json_object_get(o, key))) /* there was none */
+        if (json_is_null(json_object_get(o, key))) /* there are no values */
             print_fmt(" %10s", "-");
         else
             print_fmt(" %10.1f", json_number_value(json_object_get(o, key)));
@@ -294,7 +295,7 @@ static void print_turns(const json_t *o)
 
     if (!turns)
         return;
-    print_text("to the first token by turn:");
+    print_text("time to first token by turn:");
     for (size_t i = 0; i < json_array_size(turns); i++)
         if (json_is_null(json_array_get(turns, i)))
             print_text(" -");
@@ -328,21 +329,21 @@ void serving_print(json_t *o, size_t max_len, bool json)
         "%.0f requests in %.1f s, %.0f failed: %.2f requests/s, %.1f output tokens/s, %.1f tokens/s in all\n",
         number(o, "completed"), number(o, "duration"), number(o, "failed"), number(o, "request_throughput"),
         number(o, "output_throughput"), number(o, "total_token_throughput"));
-    print_fmt("while %.0f streams went on, the most there were: %.1f output tokens/s\n",
-              number(o, "full_batch"), number(o, "full_batch_throughput"));
+    print_fmt("while the maximum of %.0f sequences ran: %.1f output tokens/s\n", number(o, "full_batch"),
+              number(o, "full_batch_throughput"));
     print_fmt("%.0f prompt tokens, %.1f %% of them found in the prefix cache; %.0f preemptions\n",
               number(o, "total_input_tokens"), 100 * number(o, "hit_rate"), number(o, "preemptions"));
     if (json_object_get(o, "kv_store"))
         print_store(json_object_get(o, "kv_store"));
     print_fmt("%-26s %10s %10s %10s %10s %10s %10s\n", "milliseconds", "mean", "median", "p90", "p95", "p99",
               "max");
-    print_times(o, "ttft", "to the first token");
-    print_times(o, "tpot", "a token of a request");
+    print_times(o, "ttft", "time to first token");
+    print_times(o, "tpot", "time per output token");
     print_times(o, "itl", "between two tokens");
     print_times(o, "e2el", "to the last token");
     print_turns(o);
     if (number(o, "too_long") > 0)
-        print_fmt("%.0f of those that failed are longer than --max-model-len %zu, prompt and answer\n",
+        print_fmt("%.0f of the failed requests are longer than --max-model-len %zu, prompt and answer\n",
                   number(o, "too_long"), max_len);
     json_decref(o);
 }

@@ -1,12 +1,11 @@
-/* serving.h - what people who serve models ask: times to the first token and between tokens, rates, shares
- * of hits.
+/* serving.h - the statistics of serving: time to first token, inter-token latency, throughput, prefix-cache hits.
  *
- * Notes the moments of each request, by a real or a simulated clock, and sums them up with the names and
- * definitions of `vllm bench serve`: ttft from sending (when a request is due and
- * may be sent) to the first token; tpot (last - first) / (tokens - 1)
- * of a request with two and more; itl the gaps between tokens of a request; e2el from sending to the last
- * token. What vllm has not: hits of the prefix cache, and full_batch_throughput, tokens a second of the steps
- * in which as many streams went on as ever did at once (full_batch): without beginning and end of a load. */
+ * Records the times of each request, by a real or a simulated clock, and computes statistics with the names and
+ * definitions of `vllm bench serve`: ttft from sending (when a request is due and may be sent) to the first token;
+ * tpot (last - first) / (tokens - 1) of requests with two or more tokens; itl the times between tokens; e2el from
+ * sending to the last token. Additions to vLLM's are the hits of the prefix cache, and full_batch_throughput: tokens
+ * per second in the steps with the maximum number of sequences (full_batch), without the beginning and the end of a
+ * load. */
 #ifndef GALLOP_LAB_BENCH_SERVING_H
 #define GALLOP_LAB_BENCH_SERVING_H
 
@@ -20,7 +19,7 @@
 #include "lab/bench/traffic.h"
 
 struct serving_request {
-    double sent_s, first_s, last_s; /* clock; the last two if tokens came */
+    double sent_s, first_s, last_s; /* clock; the last two are set if there are tokens */
     size_t n_output, n_cached;
     bool ended, failed;
 };
@@ -31,36 +30,36 @@ struct serving {
     double *gap;                     /* [n_gaps] seconds */
     size_t n_gaps, cap_gaps;
     size_t n_sent, n_ended, n_failed, n_too_long, most_open;
-    size_t places; /* requests that may be open at once; SIZE_MAX: any number */
+    size_t places; /* maximum number of open requests; SIZE_MAX: no limit */
     size_t n_computed,
         n_told; /* open while the last step was computed, and when all that came of it was told */
-    size_t n_second, most_a_second;       /* tokens of the second that runs, of the fullest one */
-    size_t n_streams;                     /* that have their first token and not their last */
-    size_t n_step_streams, n_step_tokens; /* streams when the step began; tokens that came of it */
+    size_t n_second, most_a_second;       /* tokens of the current second, of the best second */
+    size_t n_streams;                     /* sequences that have their first token and not their last */
+    size_t n_step_streams, n_step_tokens; /* sequences when the step began; tokens of the step */
     size_t n_full,
         n_full_tokens;     /* the most streams there were; tokens of the steps that began with as many */
-    double full_s, step_s; /* time of those; end of the last step */
-    double token_s, end_s; /* of the last token; of the last that happened */
+    double full_s, step_s; /* time of those steps; end of the last step */
+    double token_s, end_s; /* time of the last token; of the last event */
 };
 
-/* With at most PLACES requests open at once. */
+/* At most PLACES requests are open at once. */
 int serving_open(struct serving *s, struct traffic *t, size_t places, struct err *e);
-void serving_close(struct serving *s); /* a zeroed one is fine */
+void serving_close(struct serving *s);
 
-/* Request I is sent at NOW. False: with its answer it is longer than MAX_LEN tokens, and has failed. */
+/* Records that request I is sent at NOW. False: prompt and answer exceed MAX_LEN tokens, and it has failed. */
 bool serving_sent(struct serving *s, size_t i, double now_s, size_t max_len);
 
-/* The moment at which the next request to be sent, which was due at DUE_S, found a place: DUE_S if one was
- * empty while the last step was computed and is so still, else the end of that step, which emptied it. */
+/* Returns when the next request, which was due at DUE_S, could be sent: DUE_S if a place was free during the last step
+ * and still is, else the end of that step, which freed it. */
 double serving_place(const struct serving *s, double due_s);
 
-/* A step was computed; what came of it is told next. */
+/* Records that a step was computed; its events follow. */
 void serving_computed(struct serving *s);
 
-/* Request I got a TOKEN at NOW. ERR_NOMEM: the gap is lost. */
+/* Records that request I got a TOKEN at NOW. ERR_NOMEM: the time between tokens is lost. */
 int serving_token(struct serving *s, size_t i, int32_t token, double now_s);
 
-/* All that came of the step which ended at NOW is told. */
+/* Records that the events of the step that ended at NOW are complete. */
 void serving_step(struct serving *s, double now_s);
 void serving_ended(struct serving *s, size_t i, double now_s, size_t n_cached, bool failed);
 
@@ -69,11 +68,12 @@ struct serving_limits {
     double ttft_s, tpot_s, e2el_s;
 };
 
-/* Percentiles are those at P [n_p] percent; sorts the gaps. New reference; NULL: out of memory. */
+/* Returns the statistics with percentiles at P [n_p] percent, as a new reference; NULL: out of memory. Sorts the
+ * gaps. */
 json_t *serving_summary(const struct serving *s, const struct serving_limits *lim, const double *p,
                         size_t n_p);
 
-/* O as JSON, or as a table of what people look for; drops it. MAX_LEN is that of serving_sent(). */
+/* Prints O as JSON, or as a table of the most important values, and releases it. MAX_LEN as in serving_sent(). */
 void serving_print(json_t *o, size_t max_len, bool json);
 
 #endif

@@ -1,5 +1,5 @@
-/* trace.c - records the operators of a step in a buffer that is there before, and sums them up between steps:
- * what a step does must cost it no more than without a trace. */
+/* trace.c - records the operators of a step in a buffer that is allocated before, and sums them up between steps, so
+ * that tracing hardly slows a step down. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -75,7 +75,7 @@ static struct bench_trace_row *row_of(struct bench_trace_sum *s, const struct ti
 {
     struct bench_trace_row row = {.kind = op->kind};
 
-    bench_trace_name(op->name, op->is_module, row.name, sizeof(row.name)); /* layers are added up */
+    bench_trace_name(op->name, op->is_module, row.name, sizeof(row.name)); /* the sum over the layers */
     for (size_t i = 0; i < s->n_rows; i++)
         if (s->row[i].kind == row.kind && strcmp(s->row[i].name, row.name) == 0)
             return &s->row[i];
@@ -143,7 +143,7 @@ static void print_text_row(const struct bench_trace_sum *s, const char *indent, 
         print_fmt(" %8s %9s\n", "-", "-");
 }
 
-/* The operators of KIND, and what they are together. */
+/* Prints the operators of KIND and their sum. */
 static void print_kind(const struct bench_trace_sum *s, int kind, json_t *of, struct bench_trace_row *all)
 {
     struct bench_trace_row sum = {.kind = kind};

@@ -1,4 +1,4 @@
-/* trace.h - where the time of steps goes, operator by operator. */
+/* trace.h - measures the time of each operator of a step. */
 #ifndef GALLOP_LAB_BENCH_TRACE_H
 #define GALLOP_LAB_BENCH_TRACE_H
 
@@ -14,10 +14,10 @@
 
 enum { BENCH_TRACE_ROWS = 64, BENCH_NAME_MAX = 56 };
 
-/* Calls of one operator, all layers together. */
+/* The calls of one operator, over all layers. */
 struct bench_trace_row {
     int kind;
-    char name[BENCH_NAME_MAX]; /* of the linear or the module without its layer, else of the operator */
+    char name[BENCH_NAME_MAX]; /* of the linear or module, without the layer; else of the operator */
     size_t calls;
     double seconds;
     struct bench_cost cost;
@@ -31,23 +31,23 @@ struct bench_trace_sum {
 
 struct bench_trace {
     struct timed *timed; /* borrowed */
-    struct timed_op *op; /* [cap] of the step that runs */
+    struct timed_op *op; /* [cap] operators of the current step */
     size_t n_ops, cap;
 };
 
-/* From now on the operators of M's steps are recorded. T must stay where it is. */
+/* Starts recording the operators of M's steps. T must not move. */
 int bench_trace_open(struct bench_trace *t, struct llm *m, struct err *e);
-void bench_trace_close(struct bench_trace *t); /* a zeroed one is fine; while its model is open */
+void bench_trace_close(struct bench_trace *t); /* before the model is closed */
 
-/* The step that took SECONDS is over: its operators are added to S. Without any it was none. */
+/* Adds the operators of the step, which took SECONDS, to S. A step without operators is ignored. */
 void bench_trace_step(struct bench_trace *t, double seconds, const struct roof *roof,
                       struct bench_trace_sum *s);
 
-/* NAME without its layer, "mlp.down_proj"; of a module, NAME being that of one of its linears, "mlp". */
+/* Writes NAME without its layer, such as "mlp.down_proj"; for a module, of which NAME is a linear, "mlp". */
 void bench_trace_name(const char *name, bool is_module, char *out, size_t size);
 
-/* Means of a step, kind by kind: a table, or with OF, whose keys say of what, JSON lines "kind", "operator"
- * and "step". Takes OF. */
+/* Prints the means of a step by kind of operator: as a table, or with OF as JSON lines "kind", "operator" and "step",
+ * which contain the members of OF. Releases OF. */
 void bench_trace_print(const struct bench_trace_sum *s, json_t *of);
 
 #endif

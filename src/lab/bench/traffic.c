@@ -1,4 +1,4 @@
-/* traffic.c - traces, and arrivals that are made up. */
+/* traffic.c - reads traces and generates requests. */
 #include <jansson.h>
 #include <math.h>
 #include <stdbool.h>
@@ -19,7 +19,7 @@
 #include "lab/bench/traffic.h"
 
 static const size_t longest = 1 << 24;        /* tokens of a prompt or an answer */
-static const double latest_s = 1000000000000; /* of a time in a trace, in either direction */
+static const double latest_s = 1000000000000; /* limit of the times in a trace, in both directions */
 
 void traffic_fini(struct traffic *t)
 {
@@ -39,12 +39,12 @@ static struct traffic_request *traffic_add(struct traffic *t)
 
 /* ---- CSV ---- */
 
-/* Which column holds what; -1: none. */
+/* The columns of a trace; -1: missing. */
 struct columns {
     int at, prompt, output;
 };
 
-/* The next field of *LINE, cut off at its comma; NULL: there is none. */
+/* Returns the next field of *LINE, which is cut at the comma; NULL: there is none. */
 static char *next_field(char **line)
 {
     char *field = *line, *comma;
@@ -82,7 +82,7 @@ static bool read_number(const char *text, double *x)
     return end != text && *end == '\0' && isfinite(*x);
 }
 
-/* Seconds, or a date as in 2023-11-16 18:17:03.9799600. */
+/* Reads seconds, or a date such as 2023-11-16 18:17:03.9799600. */
 static bool read_time(const char *text, double *seconds)
 {
     struct tm tm = {0};
@@ -118,7 +118,7 @@ static bool read_row(char *line, const struct columns *c, struct traffic_request
 
 /* ---- JSON ---- */
 
-/* LIST, which may be missing, is one of integers. */
+/* True if LIST is missing or a list of integers. */
 static bool are_hashes(const json_t *list)
 {
     const json_t *hash;
@@ -166,7 +166,7 @@ static int read_object(const char *line, struct traffic *t, struct traffic_reque
 
 /* ---- files ---- */
 
-/* The line that begins at *AT, ended by a zero; *AT is the next one, NULL behind the last. */
+/* Returns the line that begins at *AT, terminated by zero; *AT becomes the next one, NULL after the last. */
 static char *next_line(char **at)
 {
     char *line = *at, *end = strchr(line, '\n');
@@ -261,7 +261,7 @@ static int read_trace(struct traffic *t, const char *path, size_t most, double s
 
 /* ---- made up ---- */
 
-/* A number of the gamma distribution with SHAPE and mean 1 (Marsaglia and Tsang, 2000), by the numbers from
+/* Draws from the gamma distribution with SHAPE and mean 1 (Marsaglia and Tsang, 2000), with the random numbers from
  * *INDEX on. */
 static double gamma_number(uint64_t seed, uint64_t *index, double shape)
 {
@@ -284,7 +284,7 @@ static size_t between(const size_t range[2], double u)
     return range[0] + (size_t)(u * (double)(range[1] - range[0] + 1));
 }
 
-/* The first turns, in order of arrival. */
+/* Makes the first turns, in order of arrival. */
 static bool make_first(struct traffic *t, const struct traffic_plan *plan)
 {
     uint64_t index = 0;
@@ -308,7 +308,7 @@ static bool make_first(struct traffic *t, const struct traffic_plan *plan)
     return true;
 }
 
-/* The turns behind them: turn K of all conversations behind turn K - 1 of all. */
+/* Makes the later turns: turn K of all conversations follows turn K - 1 of all. */
 static bool make_further(struct traffic *t, const struct traffic_plan *plan)
 {
     size_t n_answer = 0;
@@ -401,38 +401,40 @@ void traffic_tokens(const struct traffic *t, size_t i, size_t n_vocab, int32_t *
 
 const struct opt_row traffic_options[] = {
     {"trace", 0, OPT_STRING, "[FILE]", LOAD, .bare = true,
-     .help = "requests of a trace: CSV of Azure's or Vidur's, JSON lines of Mooncake's; without a file, "
-             "bench tells what each operator of a step takes",
-     .otherwise = "requests that are made up", INTO(trace)},
+     .help =
+         "take the requests from a trace: CSV as Azure and Vidur publish, or JSON lines as Mooncake; without a "
+         "file, bench shows the time of each operator",
+     .otherwise = "generated requests", INTO(trace)},
     {"num-prompts", 0, OPT_INT, "N", LOAD, .help = "number of requests",
-     .otherwise = "the whole trace, or 100 that are made up", .range = "[1,100000000]", INTO(plan.n),
+     .otherwise = "the whole trace, or 100 generated ones", .range = "[1,100000000]", INTO(plan.n),
      GIVEN_INTO(n)},
     {"speed", 0, OPT_FLOAT, "X", LOAD, .help = "send the requests of a trace X times as fast",
      .fallback = "1", .range = "[0.000001,1000000]", INTO(speed), GIVEN_INTO(speed)},
-    {"request-rate", 0, OPT_FLOAT, "R", LOAD, .help = "requests a second that are made up",
+    {"request-rate", 0, OPT_FLOAT, "R", LOAD, .help = "generated requests per second",
      .otherwise = "all at once", .range = "[0.000001,1000000000]", INTO(plan.rate), GIVEN_INTO(rate)},
     {"burstiness", 0, OPT_FLOAT, "K", LOAD,
-     .help = "shape of the gamma distribution of the gaps between them: 1 is Poisson, less is burstier",
+     .help =
+         "shape of the gamma distribution of the gaps between generated requests: 1 is Poisson, less is burstier",
      .fallback = "1", .range = "(0,1000000]", INTO(plan.burstiness), GIVEN_INTO(burstiness)},
-    {"input-len", 0, OPT_STRING, "N[:M]", LOAD, .help = "tokens of a prompt that is made up, N to M",
+    {"input-len", 0, OPT_STRING, "N[:M]", LOAD, .help = "tokens of a generated prompt, N to M",
      .fallback = "512", INTO(prompt), GIVEN_INTO(prompt)},
-    {"output-len", 0, OPT_STRING, "N[:M]", LOAD, .help = "tokens of an answer, N to M", .fallback = "128",
-     INTO(output), GIVEN_INTO(output)},
+    {"output-len", 0, OPT_STRING, "N[:M]", LOAD, .help = "tokens of an answer to a generated request, N to M",
+     .fallback = "128", INTO(output), GIVEN_INTO(output)},
     {"prefix-len", 0, OPT_INT, "N", LOAD,
-     .help = "tokens in front of these that the prompts of a group share, as those of a system message",
+     .help = "tokens at the beginning that the prompts of a group share, as those of a system message",
      .fallback = "0", .range = "[0,16777216]", INTO(plan.shared), GIVEN_INTO(shared)},
-    {"prefix-groups", 0, OPT_INT, "N", LOAD, .help = "number of such groups", .fallback = "1",
+    {"prefix-groups", 0, OPT_INT, "N", LOAD, .help = "number of groups of --prefix-len", .fallback = "1",
      .range = "[1,1000000]", INTO(plan.groups), GIVEN_INTO(groups)},
     {"turns", 0, OPT_INT, "N", LOAD,
      .help =
-         "make a conversation of each request: N turns, each sent when the one before is answered, with all that was "
-         "said and --input-len more",
+         "turns of each generated conversation: each is sent after the answer to the one before, with the whole "
+         "conversation and --input-len more tokens",
      .fallback = "1", .range = "[1,1000]", INTO(plan.turns), GIVEN_INTO(turns)},
-    {"seed", 0, OPT_UINT, "N", LOAD, .help = "seed of requests that are made up", .fallback = "0",
-     INTO(plan.seed), GIVEN_INTO(seed)},
+    {"seed", 0, OPT_UINT, "N", LOAD, .help = "seed of generated requests", .fallback = "0", INTO(plan.seed),
+     GIVEN_INTO(seed)},
     {0}};
 
-/* "512" or "64:512". */
+/* Reads "512" or "64:512". */
 static int read_range(const char *text, const char *flag, size_t least, size_t range[2], struct err *e)
 {
     char *end;
@@ -456,7 +458,7 @@ const char *traffic_trace_file(const struct traffic_options *o)
     return o->trace && *o->trace ? o->trace : NULL;
 }
 
-/* Options of generated traffic change nothing with a trace, and the other way round. */
+/* Warns of options of generated requests with a trace, and of options of traces without one. */
 static void warn_of_idle(const struct traffic_options *o)
 {
     const struct {

@@ -1,11 +1,11 @@
-/* verb_bench.c - `gallop bench`: tokens a second of prefill, decode and mixed steps, beside the machine's
- * roofs of the same minute.
+/* verb_bench.c - `gallop bench`: tokens per second of prefill, decode and mixed steps, and the roofs of the machine in
+ * the same minute.
  *
- * Every row is measured once in each repetition, so that a machine whose speed drifts is fair to all of them.
- * The roofs are measured at the beginning of each repetition, again after seconds of work, and at the end:
- * roof_share is the median over the repetitions of the time an ideal machine would need (cost.c), by the
- * roofs on both sides of a measurement, over the time taken. Contexts are not computed but filled (fill.c),
- * and stay from one repetition to the next where windows let them.
+ * Every row is measured once in each repetition, so that a drift of the machine's speed affects all rows alike. The
+ * roofs are measured at the beginning of each repetition, after every few seconds of work, and at the end. roof_share
+ * is the median over the repetitions of the ideal time (cost.c), by the roofs before and after a measurement, divided
+ * by the measured time. Contexts are not computed but filled (fill.c), and are kept between repetitions if windows
+ * allow it.
  */
 #include <jansson.h>
 #include <stdbool.h>
@@ -40,7 +40,7 @@
 enum { MAX_ROWS = 16 + 2 * 8 * 8, MAX_REPS = 100, MAX_BATCH = BENCH_MAX_SEQS - 1, MAX_LOGITS = 4096 };
 enum { CYCLE = 16, MIXED_STEPS = 4 };
 
-static const double roof_age = 3; /* seconds after which a roof is measured anew */
+static const double roof_age = 3; /* seconds after which the roofs are measured again */
 
 struct bench_options {
     struct load load;
@@ -49,7 +49,7 @@ struct bench_options {
     struct traffic_options traffic;
     const char *prefill, *context, *batch; /* lists of numbers */
     bool prefill_given, batch_given;
-    const char *kernel; /* beginning of a name */
+    const char *kernel; /* the beginning of names */
     size_t decode, rows, mixed, reps;
     double roof_seconds;
     bool roof_seconds_given, kernels, backends;
@@ -80,12 +80,14 @@ static const struct opt_row rows[] = {
      .fallback = "1", .range = "(0,60]", OPT_INTO(struct bench_options, roof_seconds),
      OPT_SOURCE(struct bench_options, roof_seconds_given)},
     {"kernels", 0, OPT_FLAG, NULL, EVERYDAY,
-     .help = "measure every kernel row instead of a model, on --threads threads (1) at once", INTO(kernels)},
-    {"kernel", 0, OPT_STRING, "NAME", EVERYDAY, .help = "with --kernels, only those whose names begin so",
-     .otherwise = "all", INTO(kernel)},
+     .help = "measure every kernel instead of a model, on --threads threads at once (default 1)",
+     INTO(kernels)},
+    {"kernel", 0, OPT_STRING, "NAME", EVERYDAY,
+     .help = "with --kernels, only those whose names begin with this", .otherwise = "all", INTO(kernel)},
     {"backends", 0, OPT_FLAG, NULL, EVERYDAY,
-     .help = "measure every linear backend on the model's linears, with the rows of --batch (1,8,32) and of "
-             "prompts of --prefill (512)",
+     .help =
+         "measure every linear backend on the model's linears, with --batch rows (default 1,8,32) and with "
+         "prompts of --prefill tokens (default 512)",
      INTO(backends)},
     {0}};
 
@@ -97,7 +99,7 @@ struct row {
     size_t prompt, batch, tokens; /* prompt: rows in the cache when decoding; tokens of each sequence */
     size_t rows;                  /* decode: tokens of a sequence in a step; mixed: of the prompt */
     double second[MAX_REPS];
-    size_t roof[MAX_REPS]; /* the last one that was measured before */
+    size_t roof[MAX_REPS]; /* the last one before the measurement */
     struct bench_trace_sum trace;
 };
 
@@ -105,19 +107,19 @@ struct bench {
     struct llm *m;
     struct bench_fill fill;
     struct row row[MAX_ROWS];
-    size_t n_rows, reps, rows, mixed; /* rows: of all decode rows */
-    size_t longest, context, batch;   /* the largest: positions of a sequence, --context, --batch */
+    size_t n_rows, reps, rows, mixed; /* rows: tokens of a sequence in a decode step */
+    size_t longest, context, batch;   /* maxima of the rows: positions of a sequence, context, batch */
     struct roof_meter roofs;
     struct roof *roof; /* [n_roofs] in the order of measurements */
     size_t n_roofs;
-    double roof_seconds, roof_end; /* how long; when the last one was measured */
+    double roof_seconds, roof_end; /* duration of a measurement; end of the last one */
     bool traced;
     struct bench_trace trace;
     int32_t *ids; /* [longest] */
     struct err *e;
 };
 
-/* "1,4,8" into OUT. */
+/* Reads a list such as "1,4,8" into OUT. */
 static int read_list(const char *text, const char *flag, size_t *out, size_t max, size_t *n, struct err *e)
 {
     *n = 0;
@@ -126,8 +128,8 @@ static int read_list(const char *text, const char *flag, size_t *out, size_t max
         unsigned long v = strtoul(text, &end, 10);
 
         if (end == text || (*end && *end != ',') || v > 10000000 || *n == max)
-            return err_set(e, ERR_USAGE, "--%s: a list of at most %zu numbers such as 1,4,8 is expected",
-                           flag, max);
+            return err_set(e, ERR_USAGE, "--%s: expected a list of at most %zu numbers such as 1,4,8", flag,
+                           max);
         out[(*n)++] = v;
         text = *end ? end + 1 : end;
     }
@@ -156,7 +158,7 @@ static int add_decode(struct bench *b, size_t context, size_t batch, size_t toke
         .test = MIXED, .prompt = context, .batch = batch, .tokens = MIXED_STEPS, .rows = b->mixed};
 
     if (batch < 1 || batch > MAX_BATCH)
-        return err_set(b->e, ERR_USAGE, "--batch: %zu is not between 1 and %d", batch, MAX_BATCH);
+        return err_set(b->e, ERR_USAGE, "--batch: found %zu, expected 1 to %d", batch, MAX_BATCH);
     if (batch * b->rows > MAX_LOGITS)
         return err_set(b->e, ERR_USAGE, "--rows: %zu tokens of %zu sequences are more than %d in a step",
                        b->rows, batch, MAX_LOGITS);
@@ -192,7 +194,7 @@ static int plan_rows(struct bench *b, const struct bench_options *o)
     return b->n_rows ? 0 : err_set(b->e, ERR_USAGE, "nothing is to be measured");
 }
 
-/* The engine is made for what is measured, unless the user says otherwise. */
+/* Sizes the engine for the measurements, unless options say otherwise. */
 static int size_engine(const struct bench *b, struct gallop_options *o)
 {
     size_t decoded = 0, seq, n = 0;
@@ -200,16 +202,18 @@ static int size_engine(const struct bench *b, struct gallop_options *o)
     if (o->max_model_len == 0)
         o->max_model_len = (int64_t)b->longest;
     if ((size_t)o->max_model_len < b->longest)
-        return err_set(b->e, ERR_USAGE, "--max-model-len: %lld positions, what is to be measured takes %zu",
+        return err_set(b->e, ERR_USAGE,
+                       "--max-model-len: found %lld, but the measurements need %zu positions",
                        (long long)o->max_model_len, b->longest);
-    /* a row of logits is counted as a sequence */
+    /* each row of logits counts as a sequence */
     o->max_num_seqs = (int64_t)(b->batch * b->rows + (b->mixed > 0));
     for (size_t i = 0; i < b->n_rows; i++)
         if (b->row[i].test != PREFILL && b->row[i].prompt + b->row[i].tokens > decoded)
             decoded = b->row[i].prompt + b->row[i].tokens;
-    for (size_t s = 0; s < b->batch + (b->mixed > 0); s++) { /* the first and the last also take prompts */
+    for (size_t s = 0; s < b->batch + (b->mixed > 0);
+         s++) { /* the first and the last one also hold prompts */
         seq = s && s < b->batch ? decoded : b->longest;
-        if (!kv_type_pooled(o->kv_cache_type)) { /* regions that double, or that grow by parts */
+        if (!kv_type_pooled(o->kv_cache_type)) { /* regions double or grow in parts */
             seq = 2 * seq + 1024;
             seq = seq < (size_t)o->max_model_len ? seq : (size_t)o->max_model_len;
         }
@@ -219,7 +223,7 @@ static int size_engine(const struct bench *b, struct gallop_options *o)
     return 0;
 }
 
-/* The executor's rows of step STEP. */
+/* Fills R with the rows of step STEP. */
 static size_t step_rows(const struct bench *b, const struct row *row, size_t step, struct executor_rows *r)
 {
     size_t each = row->test == DECODE ? row->rows : 1, pos = row->prompt + step * each;
@@ -243,7 +247,7 @@ static size_t step_rows(const struct bench *b, const struct row *row, size_t ste
     return row->batch + 1;
 }
 
-/* One step, and its operators into the row's trace. */
+/* Computes one step, and adds its operators to the row's trace. */
 static void forward(struct bench *b, struct row *row, const struct executor_rows *r, size_t n)
 {
     double start = clock_seconds();
@@ -319,7 +323,7 @@ static void measure_roofs(struct bench *b)
     b->roof_end = clock_seconds();
 }
 
-/* What the whole row needs on an ideal machine with ROOF. */
+/* Returns the ideal cost of the whole row with ROOF. */
 static struct bench_cost ideal(const struct bench *b, const struct row *row, const struct roof *roof)
 {
     struct bench_cost_model m = {
@@ -334,7 +338,7 @@ static struct bench_cost ideal(const struct bench *b, const struct row *row, con
     }
 }
 
-/* Median of the shares, each by the roofs on both sides; *C of the last repetition. */
+/* Returns the median of the shares, each by the roofs before and after it; *C is that of the last repetition. */
 static double share_of(const struct bench *b, const struct row *row, struct bench_cost *c)
 {
     double share[MAX_REPS];
@@ -381,7 +385,7 @@ static void print_row(const struct bench *b, struct row *row, bool json)
                                             : NULL);
 }
 
-/* Medians of all measurements. */
+/* Computes the medians of all measurements of the roofs. */
 static int median_roof(const struct bench *b, struct roof *r)
 {
     double *x = mem_zalloc(b->n_roofs, sizeof(*x), MEM_APP);
@@ -434,7 +438,7 @@ static int repeat(struct bench *b)
                 measure_roofs(b);
             row->roof[rep] = b->n_roofs - 1;
             rc = (row->test == PREFILL ? measure_prefill : measure_decode)(b, row, &row->second[rep]);
-            rc = rc ? rc : print_flush(b->e); /* a reader that is gone ends the work */
+            rc = rc ? rc : print_flush(b->e); /* ends the work if the reader is gone */
             print_progress(&bar, rep * b->n_rows + i + 1, b->reps * b->n_rows);
         }
     if (rc == 0)
@@ -445,7 +449,7 @@ static int repeat(struct bench *b)
     return rc;
 }
 
-/* The engine is open. */
+/* Measures all rows with the open engine. */
 static int measure(struct bench *b, bool json)
 {
     int rc;
@@ -517,7 +521,8 @@ static int bench_linears(struct bench_options *o, struct err *e)
     int rc;
 
     if (o->load.o.op_config)
-        return err_set(e, ERR_USAGE, "--op-config: --backends measures all of them");
+        return err_set(e, ERR_USAGE,
+                       "--op-config cannot be used with --backends, which measures every backend");
     if ((rc = add_backend_rows(&b, "batch", o->batch_given ? o->batch : "1,8,32", MAX_BATCH, e)) != 0)
         return rc;
     b.n_batches = b.n_rows;
@@ -539,10 +544,11 @@ static int bench_run(const struct opt_values *v, struct err *e)
     if (o.serve.serve)
         return bench_serve(&o.serve, &o.traffic, &o.load, o.out.json, e);
     if ((trace = traffic_trace_file(&o.traffic)) != NULL)
-        return err_set(e, ERR_USAGE,
-                       "--trace %s: requests of a file are sent with --serve; alone, --trace tells "
-                       "what each operator takes",
-                       trace);
+        return err_set(
+            e, ERR_USAGE,
+            "--trace %s: a file of requests needs --serve; without a file, --trace shows the time of each "
+            "operator",
+            trace);
     if (o.kernels)
         return bench_kernels(o.load.o.threads ? o.load.o.threads : 1, o.kernel, o.out.json, 0.2, e);
     return o.backends ? bench_linears(&o, e) : bench_model(&o, e);
@@ -550,16 +556,15 @@ static int bench_run(const struct opt_values *v, struct err *e)
 
 const struct verb verb_bench = {
     .name = "bench",
-    .summary = "tokens a second against the machine's roofs",
+    .summary = "measure tokens per second against the roofs of the machine",
     .arguments = "[options]",
     .no_words = "options only",
     .manual =
-        "Tokens a second of prefill, decode and, with --mixed, of both in one step, beside the machine's own "
-        "roofs measured in between; with --kernels the speed of every kernel instead, with --backends that of "
-        "every linear backend on the model's linears, with --serve a load of many requests. --trace without "
-        "a file tells, with --serve or without, what each operator of a step takes, by kind and by linear: "
-        "time, bytes and operations a second, its share of what an ideal machine would need, and what the "
-        "step lost between operators.",
+        "Measures tokens per second of prefill, decoding and, with --mixed, both in one step, beside the roofs of the "
+        "machine (the rates of memory and arithmetic that it sustains), which are measured in between. --kernels "
+        "measures every kernel instead, --backends every linear backend on the linears of the model, and --serve a "
+        "load of many requests. --trace without a file shows, with or without --serve, the time of each operator of a "
+        "step, its bytes and operations per second, its share of the roof, and the time between operators.",
     .options = (const struct opt_part[]){OPT_PART(struct bench_options, load, options_model),
                                          OPT_OWN(struct bench_options, rows),
                                          OPT_PART(struct bench_options, serve, bench_serve_options),

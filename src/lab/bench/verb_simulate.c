@@ -1,10 +1,9 @@
-/* verb_simulate.c - `gallop simulate`: what a machine of stated rates would do with a load, before it is
- * bought.
+/* verb_simulate.c - `gallop simulate`: predicts how a machine with given rates would serve a load, for example before
+ * it is bought.
  *
- * The engine's own scheduler, policies and caches run under a clock of their own on an executor that computes
- * nothing (engine/sim_executor.h). A model is known by its shape alone: what a step reads and computes
- * follows from its tensors. Windows of layers are not counted, nor rows that layers share: of models that
- * have such, the KV cache is taken to keep all rows of all layers.
+ * The scheduler, policies and caches of the engine run with a simulated clock on an executor that computes nothing
+ * (engine/sim_executor.h). Only the shape of the model is needed: the bytes and operations of a step follow from its
+ * tensors. Windows and rows that layers share are ignored: the KV cache is assumed to keep all rows of all layers.
  */
 #include <jansson.h>
 #include <math.h>
@@ -29,7 +28,7 @@
 #include "lab/shapes.h"
 
 struct simulate_options {
-    struct load load; /* only what options_scheduling says */
+    struct load load; /* options_scheduling only */
     struct options_output out;
     struct traffic_options traffic;
     const char *shape, *limit;
@@ -44,40 +43,39 @@ struct simulate_options {
 #define INTO(member) OPT_INTO(struct simulate_options, member)
 
 static const struct opt_row rows[] = {
-    {"shape", 0, OPT_STRING, "NAME", EVERYDAY,
-     .help = "shape of the model, one that gallop synth --list names", INTO(shape)},
-    {"layers", 0, OPT_INT, "N", EVERYDAY, .help = "fewer or more layers, as in gallop synth",
-     .otherwise = "the model's", .range = "[1,4096]", INTO(layers)},
-    {"bandwidth", 0, OPT_FLOAT, "GB/s", EVERYDAY,
-     .help = "bytes that the machine reads from memory, as it reaches them", .range = "(0,1000000]",
-     INTO(bandwidth)},
-    {"flops", 0, OPT_FLOAT, "GF/s", EVERYDAY, .help = "operations that it computes, as it reaches them",
+    {"shape", 0, OPT_STRING, "NAME", EVERYDAY, .help = "shape of the model, one of gallop synth --list",
+     INTO(shape)},
+    {"layers", 0, OPT_INT, "N", EVERYDAY, .help = "number of layers", .otherwise = "the model's",
+     .range = "[1,4096]", INTO(layers)},
+    {"bandwidth", 0, OPT_FLOAT, "GB/s", EVERYDAY, .help = "memory bandwidth that the machine reaches",
+     .range = "(0,1000000]", INTO(bandwidth)},
+    {"flops", 0, OPT_FLOAT, "GF/s", EVERYDAY, .help = "arithmetic rate that the machine reaches",
      .range = "(0,1000000000]", INTO(flops)},
-    {"overhead-ms", 0, OPT_FLOAT, "MS", EVERYDAY, .help = "time of a step beside these", .fallback = "1",
-     .range = "[0,1000]", INTO(overhead_ms)},
+    {"overhead-ms", 0, OPT_FLOAT, "MS", EVERYDAY, .help = "time of a step beyond memory and arithmetic",
+     .fallback = "1", .range = "[0,1000]", INTO(overhead_ms)},
     {"rate-sweep", 0, OPT_FLAG, NULL, EVERYDAY,
      .help =
-         "find the most requests a second, of this traffic faster or slower, at which --limit still holds",
+         "find the highest request rate, with this traffic sped up or slowed down, at which --limit holds",
      INTO(rate_sweep)},
     {"limit", 0, OPT_STRING, "LIMITS", EVERYDAY,
-     .help = "milliseconds that 95 of 100 requests keep, as in ttft:2000,tpot:200,e2el:60000",
+     .help = "95th percentiles in milliseconds that have to hold, such as ttft:2000,tpot:200,e2el:60000",
      .fallback = "ttft:2000,tpot:200", INTO(limit)},
-    {"bits", 0, OPT_FLOAT, "N", MODEL, .help = "of a weight; those of MXFP4 have 4.25 at most",
+    {"bits", 0, OPT_FLOAT, "N", MODEL, .help = "bits of a weight; MXFP4 weights have at most 4.25",
      .fallback = "16", .range = "[1,32]", INTO(bits)},
-    {"kv-bits", 0, OPT_FLOAT, "N", MODEL, .help = "of an element of the KV cache", .fallback = "16",
+    {"kv-bits", 0, OPT_FLOAT, "N", MODEL, .help = "bits of an element of the KV cache", .fallback = "16",
      .range = "[1,32]", INTO(kv_bits)},
     {"max-model-len", 0, OPT_INT, "N", MODEL,
-     .help = "longest sequence, prompt and answer; longer requests are refused",
-     .otherwise = "the longest of the traffic", .range = "[2,16777216]", INTO(max_model_len)},
+     .help = "context length: tokens of prompt and answer; longer requests are refused",
+     .otherwise = "that of the longest request", .range = "[2,16777216]", INTO(max_model_len)},
     {"kv-cache-memory", 0, OPT_FLOAT, "GIB", CACHE, .help = "memory of the KV cache", .fallback = "4",
      .range = "(0,1048576]", INTO(kv_cache_gib)},
     {"block-size", 0, OPT_INT, "N", CACHE, .help = "rows of a KV block, a power of two", .fallback = "64",
      .range = "[16,256]", INTO(block_size)},
-    {"max-num-batched-tokens", 0, OPT_INT, "N", COMPUTING, .help = "rows of a step", .fallback = "512",
-     .range = "[1,65536]", INTO(max_batched_tokens)},
+    {"max-num-batched-tokens", 0, OPT_INT, "N", COMPUTING, .help = "maximum number of tokens in a step",
+     .fallback = "512", .range = "[1,65536]", INTO(max_batched_tokens)},
     {0}};
 
-/* What is simulated, and what comes of it. */
+/* The simulated machine and load, and the results. */
 struct simulation {
     const struct simulate_options *o;
     struct traffic traffic;
@@ -92,7 +90,7 @@ struct simulation {
 /* ---- the model ---- */
 
 struct sizes {
-    double dense, embedding, head, expert, mxfp4; /* elements; MXFP4 are experts, too */
+    double dense, embedding, head, expert, mxfp4; /* elements; those of MXFP4 belong to experts */
 };
 
 static const double mxfp4_bits = 4.25; /* 32 nibbles and a byte of scale */
@@ -130,10 +128,10 @@ static int read_shape(struct simulation *m)
     struct sizes s = {0};
 
     if (!shape)
-        return err_set(m->e, ERR_USAGE, "--shape: found '%s', expected one that gallop synth --list names",
+        return err_set(m->e, ERR_USAGE, "--shape: found '%s', expected one of gallop synth --list",
                        o->shape ? o->shape : "");
     if (o->bandwidth <= 0 || o->flops <= 0)
-        return err_set(m->e, ERR_USAGE, "--bandwidth and --flops of the machine are expected");
+        return err_set(m->e, ERR_USAGE, "simulate: --bandwidth and --flops are needed");
     layers = o->layers ? o->layers : shape->layers;
     shapes_tensors(shape, layers, add_tensor, &s);
     s.head = s.head > 0 ? s.head : (double)(shape->vocab * shape->hidden);
@@ -157,7 +155,7 @@ static int read_shape(struct simulation *m)
 
 /* ---- options ---- */
 
-/* "ttft:2000,tpot:200" */
+/* Reads a list of limits such as "ttft:2000,tpot:200". */
 static int read_limits(struct simulation *m)
 {
     const char *text = m->o->limit;
@@ -178,7 +176,7 @@ static int read_limits(struct simulation *m)
         if (!(ms > 0 && isfinite(ms)) || (*end && *end != ','))
             return err_set(
                 m->e, ERR_USAGE,
-                "--limit: found '%s', expected milliseconds above 0 as in ttft:2000,tpot:200,e2el:60000",
+                "--limit: found '%s', expected milliseconds above 0 such as ttft:2000,tpot:200,e2el:60000",
                 text);
         goes_on = *end == ',';
         text = end + 1;
@@ -234,7 +232,7 @@ struct simulate_run {
     size_t n_came;
 };
 
-/* The cache has the blocks of the real one, and rows of a byte or so. */
+/* The cache has the blocks of a real one, with rows of about a byte. */
 static int open_run(struct simulate_run *r)
 {
     const struct simulate_options *o = r->m->o;
@@ -272,7 +270,7 @@ static void close_run(struct simulate_run *r)
     mem_free(r->ids);
 }
 
-/* Sends request I. *ENDED: it failed at the door. */
+/* Submits request I. *ENDED: it was refused at once. */
 static int send_one(struct simulate_run *r, size_t i, double at_s, bool *ended)
 {
     const struct traffic_request *q = &r->m->traffic.request[i];
@@ -306,7 +304,7 @@ static int send_one(struct simulate_run *r, size_t i, double at_s, bool *ended)
     return 0;
 }
 
-/* Sends request I, and the turns behind it as long as they fail at the door. */
+/* Submits request I, and the turns after it as long as they are refused at once. */
 static int send_turns(struct simulate_run *r, size_t i, double at_s)
 {
     bool ended = true;
@@ -340,7 +338,7 @@ static int take_events(struct simulate_run *r)
     return rc;
 }
 
-/* All of the traffic, SPEED times as fast. */
+/* Runs all requests, with SPEED times their rate. */
 static int run_traffic(struct simulate_run *r)
 {
     const struct traffic *t = &r->m->traffic;
@@ -359,7 +357,7 @@ static int run_traffic(struct simulate_run *r)
     return rc;
 }
 
-/* Summary of the traffic at SPEED; NULL: it failed. */
+/* Returns the statistics of the load at SPEED; NULL: the simulation failed. */
 static json_t *simulate(struct simulation *m, double speed)
 {
     static const double p[] = {90, 95, 99};
@@ -393,15 +391,16 @@ static bool holds(const struct simulation *m, const json_t *o)
            is_within(o, "p95_e2el_ms", m->limits.e2el_s);
 }
 
-/* Halves the distance between a speed that holds and one that does not, until they are 2 % apart. */
+/* Bisects between a speed at which the limits hold and one at which they do not, until they are 2 % apart. */
 static int sweep(struct simulation *m, bool json)
 {
     double low = 0, high = 0, speed = 1;
     json_t *best = NULL;
 
     if (m->traffic.request[m->traffic.n_first - 1].at_s == 0)
-        return err_set(m->e, ERR_USAGE,
-                       "--rate-sweep: all requests come at once; give --request-rate, or a trace with times");
+        return err_set(
+            m->e, ERR_USAGE,
+            "--rate-sweep: all requests come at once, expected --request-rate or a trace with times");
     while ((high == 0 || low == 0 || high > low * 1.02) && speed > 1e-6 && speed < 1e6) {
         json_t *o = simulate(m, speed);
 
@@ -420,9 +419,9 @@ static int sweep(struct simulation *m, bool json)
         speed = low == 0 ? high / 2 : high == 0 ? low * 2 : sqrt(low * high);
     }
     if (!best)
-        return err_set(m->e, ERR_INPUT, "--limit: not even the slowest traffic keeps it on this machine");
+        return err_set(m->e, ERR_INPUT, "--limit: even the slowest traffic exceeds it on this machine");
     if (!json && high == 0)
-        print_text("the limits hold however fast this traffic comes:\n");
+        print_text("the limits hold at any rate of this traffic:\n");
     else if (!json)
         print_fmt("the limits hold up to %.3g times this traffic:\n", low);
     serving_print(best, m->max_len, json);
@@ -452,13 +451,13 @@ static int simulate_run(const struct opt_values *v, struct err *e)
 
 const struct verb verb_simulate = {
     .name = "simulate",
-    .summary = "what a machine would do with a load of requests",
+    .summary = "predict how a machine would serve a load of requests",
     .arguments = "--shape NAME --bandwidth GB/s --flops GF/s [options]",
     .no_words = "options only",
     .manual =
-        "Times to the first token and between tokens, rates, hits in the prefix cache and preemptions of a load on a "
-        "machine that need not be there. The scheduler, policies and caches are the engine's own; a step takes the "
-        "time that its bytes and operations need at the rates given.",
+        "Predicts TTFT, inter-token latency, throughput, prefix-cache hits and preemptions of a load on a machine that "
+        "need not exist. The scheduler, policies and caches are those of the engine; a step takes the time that its "
+        "bytes and operations need at the given rates.",
     .options = (const struct opt_part[]){OPT_OWN(struct simulate_options, rows),
                                          OPT_PART(struct simulate_options, traffic, traffic_options),
                                          OPT_PART(struct simulate_options, load, options_scheduling),

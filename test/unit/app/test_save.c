@@ -80,7 +80,7 @@ static void without_replace_a_file_that_exists_is_refused(void **state)
     assert_string_equal(e.msg, "a: the file exists; --force replaces it");
     assert_int_equal(save_open(&o, "b", false, &e), ERR_INPUT);
     assert_int_equal(save_open(&o, ".", true, &e), ERR_INPUT);
-    assert_string_equal(e.msg, ".: this is a folder; a file is to be written");
+    assert_string_equal(e.msg, ".: this is a folder, expected a file");
     assert_int_equal(save_open(&o, "/dev/null", false, &e), 0); /* Nothing is lost there. */
     save_abort(&o);
     expect_text("a", "mine");
