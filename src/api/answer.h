@@ -1,7 +1,8 @@
 /* answer.h - the answers to a request, in typed pieces: text, reasoning and tool calls.
  *
- * The server's thread adds what the engine generates. A dialect writes the pieces that its client does not have
- * yet, and answer_sent() then drops them; of a request without a stream they stay until the answer is complete.
+ * The server's thread adds what the engine generates. A dialect writes the pieces that its client does not
+ * have yet, and answer_sent() then drops them; of a request without a stream they stay until the answer is
+ * complete.
  */
 #ifndef GALLOP_API_ANSWER_H
 #define GALLOP_API_ANSWER_H
@@ -105,7 +106,8 @@ struct answer {
 /* Adds TEXT [n], which the model generated. 0 or ERR_NOMEM. */
 int answer_add_text(struct answer_choice *h, const char *text, size_t n);
 
-/* The engine has ended H with H->finish. STOPPED: by a stop string or stop token of the request. 0 or ERR_NOMEM. */
+/* The engine has ended H with H->finish. STOPPED: by a stop string or stop token of the request. 0 or
+ * ERR_NOMEM. */
 int answer_end(struct answer_choice *h, bool stopped);
 
 /* Adds the token of EV with its alternatives TOP. False: out of memory. */

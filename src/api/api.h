@@ -1,8 +1,8 @@
 /* api.h - the HTTP API of an engine, as handlers of an HTTP server.
  *
- * Threads: the server's thread takes requests and sends answers; workers (workers.h) read JSON, render templates,
- * tokenize and submit, and write long answers; the engine's thread computes (engine_thread.h). A request that is
- * computed is one struct flight, which the server's thread owns. Nothing blocks that thread.
+ * Threads: the server's thread takes requests and sends answers; workers (workers.h) read JSON, render
+ * templates, tokenize and submit, and write long answers; the engine's thread computes (engine_thread.h). A
+ * request that is computed is one struct flight, which the server's thread owns. Nothing blocks that thread.
  */
 #ifndef GALLOP_API_API_H
 #define GALLOP_API_API_H
@@ -80,8 +80,8 @@ struct api_options {
     double roof_bytes, roof_flops; /* per second, for the metrics; 0: not measured */
     bool quiet;                    /* no log line for each request */
 
-    /* Asked for paths that the API does not have, without a key: answers X and returns true, or leaves X as it is. Its
-     * answers are neither logged nor counted. NULL: there is no page. */
+    /* Asked for paths that the API does not have, without a key: answers X and returns true, or leaves X as
+     * it is. Its answers are neither logged nor counted. NULL: there is no page. */
     bool (*page)(struct server_exchange *x);
     bool (*page_has)(const char *path); /* it answers PATH with another method; NULL as page is */
 };
@@ -107,16 +107,16 @@ void api_abort(struct api *a);
 /* WOKEN is called on the server's thread after each wake or tick, when A has finished its work. */
 void api_on_wake(struct api *a, void (*woken)(void *ctx), void *ctx);
 
-/* The engine has been in one step for longer than step_timeout_s. Then /health and /ready are 503. The log says so
- * once for each such step, and again when the step ends. */
+/* The engine has been in one step for longer than step_timeout_s. Then /health and /ready are 503. The log
+ * says so once for each such step, and again when the step ends. */
 bool api_stalled(struct api *a);
 
 size_t api_n_calls(const struct api *a); /* requests that are not answered, or are still computed */
 size_t api_n_computing(
     const struct api *a); /* answers that have not ended, whether clients wait for them or not */
 
-/* The table of requests for the handler of a crash: [*n], which stays where it is until api_close(). When it is full,
- * further requests are not in it. */
+/* The table of requests for the handler of a crash: [*n], which stays where it is until api_close(). When it
+ * is full, further requests are not in it. */
 const struct crash_table_row *api_running(const struct api *a, size_t *n);
 
 #endif

@@ -1,7 +1,7 @@
 /* api_priv.h - the state of a server.
  *
- * It belongs to the server's thread, but for the atomic members, the parts that lock themselves (workers, the engine's
- * thread, the queue, seeds, and what was logged once), and the options, which do not change.
+ * It belongs to the server's thread, but for the atomic members, the parts that lock themselves (workers, the
+ * engine's thread, the queue, seeds, and what was logged once), and the options, which do not change.
  */
 #ifndef GALLOP_API_API_PRIV_H
 #define GALLOP_API_API_PRIV_H

@@ -147,8 +147,9 @@ static void read_numbers(struct request *q, struct sampling *s)
     TAKE(s, f->has_seed, seed, f->seed, SEED);
 }
 
-/* Gives a request without a seed one of its own, unless the server has a seed for all. It has 53 bits, so that readers
- * of JSON that keep numbers as doubles give it back unchanged. The log has it where tokens are drawn. */
+/* Gives a request without a seed one of its own, unless the server has a seed for all. It has 53 bits, so
+ * that readers of JSON that keep numbers as doubles give it back unchanged. The log has it where tokens are
+ * drawn. */
 static void choose_seed(struct request *q, struct seeds *seeds, struct sampling *s)
 {
     struct sampling merged;

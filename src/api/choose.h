@@ -10,8 +10,8 @@ struct arena;
 struct request;
 struct seeds;
 
-/* Sets *S to what Q asks for, with its lists in M. A request without a seed gets the next of SEEDS, unless the server
- * has one for all. False: out of memory. */
+/* Sets *S to what Q asks for, with its lists in M. A request without a seed gets the next of SEEDS, unless
+ * the server has one for all. False: out of memory. */
 bool choose_sampling(struct request *q, struct seeds *seeds, struct arena *m, struct sampling *s);
 
 /* The field of a request that sets MEMBER of a sampling record. */

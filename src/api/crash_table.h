@@ -1,5 +1,5 @@
-/* crash_table.h - the requests that are computed or wait, in a table that the handler of a crash may read at any
- * moment: its rows stay where they are, and a row is marked as used only while it is complete.
+/* crash_table.h - the requests that are computed or wait, in a table that the handler of a crash may read at
+ * any moment: its rows stay where they are, and a row is marked as used only while it is complete.
  */
 #ifndef GALLOP_API_CRASH_TABLE_H
 #define GALLOP_API_CRASH_TABLE_H

@@ -1,4 +1,5 @@
-/* engine_thread.c - a ring of batches between the engine's thread and the server's. */
+/* engine_thread.c - the loop of the engine's thread, and a ring of batches between it and the server's
+ * thread. */
 #include "api/engine_thread.h"
 
 #include <string.h>
@@ -9,10 +10,10 @@
 #include "base/threads/topo.h"
 #include "engine/engine.h"
 
-#define IDLE_S  0.1   /* the engine asks so often whether it is to end, when nothing is computed */
-#define YIELD_S 0.005 /* and waits at most so long until a step's tokens are written */
+#define IDLE_S  0.1   /* interval at which an idle engine checks whether it is to end */
+#define YIELD_S 0.005 /* longest wait for a step's tokens to be written */
 
-/* B can take EV, of whose text N bytes belong to it. */
+/* Returns whether B has memory for EV and N bytes of its text. */
 static bool engine_thread_has_room(struct engine_thread_batch *b, const struct gallop_event *ev, size_t n)
 {
     return mem_grow((void **)&b->event, &b->cap, b->n + 1, sizeof(*b->event), MEM_API) &&
@@ -20,7 +21,7 @@ static bool engine_thread_has_room(struct engine_thread_batch *b, const struct g
            mem_grow((void **)&b->text, &b->cap_text, b->n_text + n, 1, MEM_API);
 }
 
-/* An event is in the batch whole, or is lost. */
+/* Copies EV into the batch, completely or not at all. */
 static void put_event(struct engine_thread *r, struct engine_thread_batch *b, const struct gallop_event *ev)
 {
     const char *text = ev->type == GALLOP_TEXT        ? ev->text
@@ -38,7 +39,7 @@ static void put_event(struct engine_thread *r, struct engine_thread_batch *b, co
             r->lost(ev);
             return;
         }
-        usleep(1000); /* an end that is not told would leave its request in the house for ever */
+        usleep(1000); /* a lost FINISHED event would leak the request */
     }
     out = &b->event[b->n++];
     *out = (struct engine_thread_event){.ev = *ev, .top = b->n_top, .text = b->n_text};
@@ -51,7 +52,7 @@ static void put_event(struct engine_thread *r, struct engine_thread_batch *b, co
     b->n_text += n;
 }
 
-/* The batch to be filled next: waits for one. NULL: the thread is to end. */
+/* Waits for a batch that can be filled. NULL: the thread is to end. */
 static struct engine_thread_batch *next_batch(struct engine_thread *r)
 {
     struct engine_thread_batch *b;
@@ -67,7 +68,7 @@ static struct engine_thread_batch *next_batch(struct engine_thread *r)
     return b;
 }
 
-/* Lets the other side have this thread's processor until all that was put is written. */
+/* Leaves this thread's processor to the server's thread until every batch is written. */
 static void yield_processor(struct engine_thread *r)
 {
     struct timespec until = clock_at(clock_seconds() + YIELD_S);
@@ -90,7 +91,7 @@ static void put_batch(struct engine_thread *r, struct engine_thread_batch *b)
         yield_processor(r);
 }
 
-/* False: there was nothing to compute. */
+/* Runs a step. False: there was nothing to compute. */
 static bool engine_thread_compute(struct engine_thread *r)
 {
     bool computed;

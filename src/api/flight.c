@@ -563,7 +563,8 @@ static void introduce(struct flight *f, struct buf *out)
     f->state = FLIGHT_STREAMING;
 }
 
-/* Writes what choice I has to send. Of a choice that failed the stream has what came before; its end says why. */
+/* Writes what choice I has to send. Of a choice that failed the stream has what came before; its end says
+ * why. */
 static void write_part(struct flight *f, size_t i, struct buf *out)
 {
     struct answer_choice *h = &f->a.choice[i];

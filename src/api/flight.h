@@ -1,4 +1,4 @@
-/* flight.h - the life of one HTTP request that the engine computes, from its arrival until nothing of it is left.
+/* flight.h - the life of one HTTP request for the engine, from its arrival until nothing of it is left.
  *
  *      PREPARING ---------> COMPUTING ---------> WRITING
  *          |                 |     |                |
@@ -13,10 +13,9 @@
  *          |     LISTING           |
  *          +-----------------------+
  *
- * In PREPARING, WRITING and LISTING a worker has the flight: of what it works on, the server's thread touches
- * nothing. In all other states everything belongs to the server's thread. A client may leave in any state, which
- * sets X to NULL; without a worker the flight then drains. It is freed when flight_may_free() says so, and only
- * then.
+ * In PREPARING, WRITING and LISTING a worker has the flight: the server's thread does not touch what it works on.
+ * In all other states everything belongs to the server's thread. A client may leave in any state, which sets X to
+ * NULL; unless a worker has the flight, it then drains. It is freed when flight_may_free() says so, and only then.
  */
 #ifndef GALLOP_API_FLIGHT_H
 #define GALLOP_API_FLIGHT_H

@@ -1,9 +1,8 @@
-/* messages.c - a conversation as the chat template is to see it, and its text.
+/* messages.c - prepares a conversation for the chat template, and renders it.
  *
- * Contents in parts become one text, its parts on lines of their own (as vLLM has it, also refusals and
- * thinking, under whose types their texts are members), contents that are null or missing, as
- * clients send them beside tool calls, become the empty text, and arguments of tool calls become objects,
- * because this is what templates are written for.
+ * Templates are written for messages of one form: content that is a list of parts becomes one text, each part
+ * on lines of its own, as in vLLM; missing content, which clients send beside tool calls, becomes an empty
+ * text; arguments of tool calls become objects.
  */
 #include "api/messages.h"
 
@@ -38,7 +37,7 @@ const json_t *messages_part_text(const json_t *part)
     return NULL;
 }
 
-/* The text of the parts of CONTENT; NULL: an error. New reference. */
+/* Returns the joined text of the parts of CONTENT: a new reference; NULL: an error. */
 static json_t *join_parts(const json_t *content, size_t message, struct err *e)
 {
     struct buf text = {.tag = MEM_API};
@@ -61,7 +60,7 @@ static json_t *join_parts(const json_t *content, size_t message, struct err *e)
                          strstr(type, "text") ? "text" : type);
         if (rc)
             break;
-        if (json_is_null(piece)) /* says nothing */
+        if (json_is_null(piece)) /* it has no text */
             continue;
         if (begun)
             buf_char(&text, '\n');
@@ -98,7 +97,7 @@ static int convert(const json_t *from, size_t i, json_t *list, struct err *e)
     return rc;
 }
 
-/* The variables of the template, with LIST as its messages; later ones win. */
+/* Sets the variables of the template, with LIST as its messages. Later variables replace earlier ones. */
 static int set_variables(struct request *q, json_t *o, json_t *list)
 {
     const struct fields *f = &q->field;
@@ -108,11 +107,11 @@ static int set_variables(struct request *q, json_t *o, json_t *list)
         bad |= json_object_update(o, (json_t *)(uintptr_t)q->server->template_kwargs);
     if (f->reasoning_effort)
         bad |= json_object_set_new(o, "reasoning_effort", json_string(f->reasoning_effort));
-    if (f->thinking != FIELDS_THINKING_UNSAID) { /* the names that templates use */
+    if (f->thinking != FIELDS_THINKING_UNSAID) { /* the names that most templates use */
         bad |= json_object_set_new(o, "enable_thinking", json_boolean(f->thinking == FIELDS_THINKING_ON));
         bad |= json_object_set_new(o, "thinking", json_boolean(f->thinking == FIELDS_THINKING_ON));
     }
-    if (f->thinking == FIELDS_THINKING_OFF) { /* Cohere's and Seed-OSS's */
+    if (f->thinking == FIELDS_THINKING_OFF) { /* the names of Cohere and Seed-OSS */
         bad |= json_object_set_new(o, "reasoning", json_false());
         bad |= json_object_set_new(o, "thinking_budget", json_integer(0));
     }
@@ -125,12 +124,12 @@ static int set_variables(struct request *q, json_t *o, json_t *list)
     return bad | json_object_set(o, "messages", list);
 }
 
-/* Stands behind the text of the last message while the conversation is rendered, so that the place where that
- * text ends is found wherever else the same words stand. The blank at its end says whether the template keeps
- * blanks at the end of a message. As transformers' continue_final_message. */
+/* Follows the text of the last message while the conversation is rendered, so that the end of that text can
+ * be found. The blank at its end shows whether the template keeps blanks at the end of a message.
+ * transformers does the same for continue_final_message. */
 static const char end_tag[] = "CONTINUE_FINAL_MESSAGE_TAG ";
 
-/* Puts the tag behind the text of the last message of LIST, which is replaced and not changed. */
+/* Appends the tag to the text of the last message of LIST, which is replaced, not changed. */
 static int add_end_tag(json_t *list, struct err *e)
 {
     size_t last = json_array_size(list) - 1;
@@ -152,7 +151,7 @@ static int add_end_tag(json_t *list, struct err *e)
     return rc;
 }
 
-/* New reference. */
+/* Makes *OUT, a new reference, of the messages and variables of the request. */
 static int make_variables(struct request *q, json_t **out, struct err *e)
 {
     json_t *o = json_object(), *list = json_array();
@@ -180,7 +179,7 @@ static bool is_blank(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Cuts OUT, which was rendered from FROM on, behind the text of the last message. */
+/* Cuts OUT, whose rendered text begins at FROM, after the text of the last message. */
 static int leave_open(struct buf *out, size_t from, struct err *e)
 {
     const size_t n = sizeof(end_tag) - 2; /* without the blank */

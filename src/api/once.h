@@ -1,4 +1,5 @@
-/* once.h - warnings about what requests ask for in vain: each name is logged once, whichever request has it. */
+/* once.h - warnings about what requests ask for in vain: each name is logged once, whichever request has it.
+ */
 #ifndef GALLOP_API_ONCE_H
 #define GALLOP_API_ONCE_H
 

@@ -6,7 +6,8 @@ struct flight;
 struct flight_prompt;
 struct workers_job;
 
-/* On a worker thread: reads, renders, tokenizes and submits the flight of JOB, or leaves a status and a reply. */
+/* On a worker thread: reads, renders, tokenizes and submits the flight of JOB, or leaves a status and a
+ * reply. */
 void prepare_request(struct workers_job *job);
 
 /* Tells the engine to end the sequences of F where they are. */

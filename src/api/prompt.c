@@ -26,8 +26,9 @@ int prompt_add_ids(struct tok_ids *ids, const json_t *list, struct err *e)
     return 0;
 }
 
-/* Sets E to the sentence that refuses a prompt of N tokens; AT_LEAST is "at least " where there may be more. Clients
- * recognize it: those of OpenAI by "maximum context length", those of Anthropic by "prompt is too long". */
+/* Sets E to the sentence that refuses a prompt of N tokens; AT_LEAST is "at least " where there may be more.
+ * Clients recognize it: those of OpenAI by "maximum context length", those of Anthropic by "prompt is too
+ * long". */
 static int say_too_long(const struct request *q, const char *at_least, size_t n, struct err *e)
 {
     size_t context = info_of(q)->max_len, least = request_max_tokens(q) == 0 ? 0 : 1;
@@ -41,7 +42,8 @@ static int say_too_long(const struct request *q, const char *at_least, size_t n,
                    context, at_least, n, n == context ? ", and no room for an answer" : "");
 }
 
-/* Refuses a prompt of N bytes that cannot fit, however it is cut into tokens, before time is spent on tokenizing. */
+/* Refuses a prompt of N bytes that cannot fit, however it is cut into tokens, before time is spent on
+ * tokenizing. */
 static int check_bytes(const struct request *q, size_t n, struct err *e)
 {
     const struct engine_info *m = info_of(q);

@@ -1,8 +1,8 @@
 /* queue.h - the places of the queue: how many answers may be computed or wait, and whose they are.
  *
  * A request takes one place when it comes, and as many as it has answers once its body is read. With
- * --scheduling-policy fair a key that has places gets more only while it has at most three times as many as are
- * left, so that others find some. Every function may be called on any thread.
+ * --scheduling-policy fair a key that has places gets more only while it has at most three times as many as
+ * are left, so that others find some. Every function may be called on any thread.
  */
 #ifndef GALLOP_API_QUEUE_H
 #define GALLOP_API_QUEUE_H

@@ -7,8 +7,8 @@
 struct err;
 struct flight;
 
-/* Leaves an error with STATUS and SENTENCE as the reply to F. It is about the field that fields_blame() named. Returns
- * ERR_INPUT. */
+/* Leaves an error with STATUS and SENTENCE as the reply to F. It is about the field that fields_blame()
+ * named. Returns ERR_INPUT. */
 int refuse(struct flight *f, int status, const char *sentence);
 
 /* Refuses F for lack of memory: that of the machine, or that which requests may hold together. */
@@ -20,7 +20,8 @@ int refuse_field(struct flight *f, const char *field, const char *sentence);
 /* Refuses F with the error E. */
 int refuse_error(struct flight *f, const struct err *e);
 
-/* F is not worth its next stage: its client has left, the server ends, or its time is over. It is refused then. */
+/* F is not worth its next stage: its client has left, the server ends, or its time is over. It is refused
+ * then. */
 bool refuse_late(struct flight *f);
 
 #endif

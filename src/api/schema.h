@@ -1,5 +1,5 @@
-/* schema.h - the JSON Schemas of answers, which /openapi.json collects from the table of routes. Each is written beside
- * the code that writes the answer.
+/* schema.h - the JSON Schemas of answers, which /openapi.json collects from the table of routes. Each is
+ * written beside the code that writes the answer.
  */
 #ifndef GALLOP_API_SCHEMA_H
 #define GALLOP_API_SCHEMA_H

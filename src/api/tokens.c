@@ -1,4 +1,5 @@
-/* tokens.c - answers of /tokenize, /detokenize and /v1/messages/count_tokens, which the engine has no part in. */
+/* tokens.c - answers of /tokenize, /detokenize and /v1/messages/count_tokens, which the engine has no part
+ * in. */
 #include "api/tokens.h"
 
 #include "api/api_priv.h"

@@ -1,4 +1,4 @@
-/* workers.c - a queue in, a queue out. */
+/* workers.c - a queue of jobs that wait, and one of jobs that are finished. */
 #include "api/workers.h"
 
 #include <string.h>

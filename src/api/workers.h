@@ -1,6 +1,7 @@
-/* workers.h - threads that prepare requests (JSON, chat templates, tokenizing) and write answers that are
- * long. The server's thread hands them jobs and takes back those that are done, so that neither a long prompt
- * nor a large template holds up the streams of others.
+/* workers.h - threads that prepare requests (JSON, chat templates, tokenizing) and write long answers.
+ *
+ * The server's thread hands them jobs and takes finished jobs back, so that neither a long prompt nor a large
+ * template delays the streams of other clients.
  */
 #ifndef GALLOP_API_WORKERS_H
 #define GALLOP_API_WORKERS_H
@@ -12,10 +13,10 @@
 #include "base/err.h"
 #include "base/threads/thread.h"
 
-/* Part of what is to be done. */
+/* The first member of what a worker is to do. */
 struct workers_job {
     struct workers_job *next;
-    void (*run)(struct workers_job *job); /* on a thread of the front */
+    void (*run)(struct workers_job *job); /* on a worker thread */
 };
 
 struct workers_list {
@@ -35,9 +36,9 @@ struct workers {
 
 /* WAKE is called when a job is done. */
 int workers_open(struct workers *f, size_t n_threads, void (*wake)(void *ctx), void *ctx, struct err *e);
-void workers_close(struct workers *f); /* when what was begun is done; a zeroed one is fine */
+void workers_close(struct workers *f); /* waits for jobs that have begun; a zeroed one is fine */
 
 void workers_add(struct workers *f, struct workers_job *job);
-struct workers_job *workers_done(struct workers *f); /* all jobs that are done, by next */
+struct workers_job *workers_done(struct workers *f); /* all finished jobs, linked by next */
 
 #endif

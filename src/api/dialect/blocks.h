@@ -1,5 +1,5 @@
-/* blocks.h - answers as a row of blocks, each of reasoning, of text, or of one tool call, as Anthropic's Messages
- * and OpenAI's Responses have them.
+/* blocks.h - answers as a row of blocks, each of reasoning, of text, or of one tool call, as Anthropic's
+ * Messages and OpenAI's Responses have them.
  */
 #ifndef GALLOP_API_DIALECT_BLOCKS_H
 #define GALLOP_API_DIALECT_BLOCKS_H

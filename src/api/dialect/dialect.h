@@ -33,7 +33,8 @@ struct dialect {
     const struct schema *error_schema;
     enum answer_calls_when calls; /* AT_END: a stream has no parts of tool calls */
 
-    /* On a worker thread, when the fields are read: makes messages and tools of them as OpenAI's chat has them. */
+    /* On a worker thread, when the fields are read: makes messages and tools of them as OpenAI's chat has
+     * them. */
     int (*read)(struct request *q, struct err *e);
     /* Makes the state, when the numbers of prompts and choices are known. False: out of memory. */
     bool (*open)(struct dialect_writer *w);

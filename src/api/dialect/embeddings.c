@@ -1,8 +1,8 @@
 /* embeddings.c - OpenAI's Embeddings: the pooled hidden states of texts or ids, as numbers or as base64 of
  * little-endian floats.
  *
- * How hidden states are pooled is a setting of the server, because it belongs to the model. Ollama's API has the
- * same in other words; the older of its two forms has one text, and its vector without normalization.
+ * How hidden states are pooled is a setting of the server, because it belongs to the model. Ollama's API has
+ * the same in other words; the older of its two forms has one text, and its vector without normalization.
  */
 #include "api/dialect/dialect.h"
 
@@ -53,7 +53,8 @@ static void put_base64(const float *v, size_t n, struct buf *out)
     buf_char(out, '"');
 }
 
-/* A copy of the embedding of prompt I behind the Dense modules of the model; *N its length. NULL: no memory. */
+/* A copy of the embedding of prompt I behind the Dense modules of the model; *N its length. NULL: no memory.
+ */
 static float *finished_vector(const struct dialect_writer *w, size_t i, size_t *n)
 {
     const struct dense *d = w->q->server->dense;

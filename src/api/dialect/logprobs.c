@@ -130,8 +130,8 @@ static bool is_repeated(const struct buf *text, const struct span *span, size_t 
     return false;
 }
 
-/* Writes V and MOST of its alternatives as an object. Of tokens that have the same text an object can hold one:
- * V, or the likeliest. */
+/* Writes V and MOST of its alternatives as an object. Of tokens that have the same text an object can hold
+ * one: V, or the likeliest. */
 static void put_top(const struct request *q, const struct answer_tokens *t, const struct answer_token *v,
                     size_t most, struct buf *out)
 {

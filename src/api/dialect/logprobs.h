@@ -1,4 +1,5 @@
-/* logprobs.h - log-probabilities in the forms of chat completions, of completions, and of vLLM's prompt_logprobs. */
+/* logprobs.h - log-probabilities in the forms of chat completions, of completions, and of vLLM's
+ * prompt_logprobs. */
 #ifndef GALLOP_API_DIALECT_LOGPROBS_H
 #define GALLOP_API_DIALECT_LOGPROBS_H
 
@@ -25,15 +26,16 @@ struct logprobs_place {
 /* Writes member `logprobs` of a choice of a chat. */
 void logprobs_put_chat(const struct request *q, const struct answer_tokens *t, struct buf *out);
 
-/* Writes `prompt_logprobs`: for each token of the prompt an object of token id to log-probability, its own first. */
+/* Writes `prompt_logprobs`: for each token of the prompt an object of token id to log-probability, its own
+ * first. */
 void logprobs_put_prompt(const struct request *q, const struct answer_prompt *p, struct buf *out);
 
 /* Adds token V of T to the lists; T NULL: V is the first token of a prompt, which has no log-probability. */
 void logprobs_add(const struct request *q, struct logprobs_lists *l, struct logprobs_place *p,
                   const struct answer_tokens *t, const struct answer_token *v);
 
-/* Writes member `logprobs` of a completion: the lists of its PROMPT, or NULL, followed by those of L, which are
- * released. */
+/* Writes member `logprobs` of a completion: the lists of its PROMPT, or NULL, followed by those of L, which
+ * are released. */
 void logprobs_put_lists(const struct logprobs_lists *prompt, struct logprobs_lists *l, struct buf *out);
 
 void logprobs_init_lists(struct logprobs_lists *l);

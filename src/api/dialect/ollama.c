@@ -1,5 +1,5 @@
-/* ollama.c - Ollama's /api/generate and /api/chat, made into a chat or a plain prompt, with answers of one JSON
- * object a line.
+/* ollama.c - Ollama's /api/generate and /api/chat, made into a chat or a plain prompt, with answers of one
+ * JSON object a line.
  *
  * Streams are the default. Times are in nanoseconds. Tool calls come complete, at the end of an answer. Form:
  * https://github.com/ollama/ollama/blob/main/docs/api.md.
@@ -17,7 +17,8 @@
 
 /* ---- requests ---- */
 
-/* Makes messages of the prompt, or takes those of the request, with the names of tools as OpenAI's chat has them. */
+/* Makes messages of the prompt, or takes those of the request, with the names of tools as OpenAI's chat has
+ * them. */
 static int make_messages(struct request *q, json_t *list, struct err *e)
 {
     struct fields *f = &q->field;
@@ -90,8 +91,8 @@ void ollama_error(struct buf *out, int status, const char *message, const char *
     buf_str(out, "}");
 }
 
-/* Writes the arguments of a call as an object, which clients expect; what is no object, because a limit has cut it
- * or the model did not write JSON, becomes the member of one. */
+/* Writes the arguments of a call as an object, which clients expect; what is no object, because a limit has
+ * cut it or the model did not write JSON, becomes the member of one. */
 static void put_arguments(const char *text, size_t n, struct buf *out)
 {
     json_t *object;

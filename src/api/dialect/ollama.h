@@ -12,8 +12,8 @@ void ollama_error(struct buf *out, int status, const char *message, const char *
 /* PATH is one of Ollama's. */
 bool ollama_owns(const char *path);
 
-/* Q has neither a prompt nor messages: so Ollama's clients load or unload a model. The model stays loaded, which
- * ollama_put_loaded() says. */
+/* Q has neither a prompt nor messages: so Ollama's clients load or unload a model. The model stays loaded,
+ * which ollama_put_loaded() says. */
 bool ollama_loads(const struct request *q);
 void ollama_put_loaded(const struct request *q, struct buf *out);
 

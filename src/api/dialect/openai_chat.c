@@ -13,7 +13,8 @@
 
 static const char object[] = "chat.completion", chunk[] = "chat.completion.chunk";
 
-/* An element of tool_calls. In a stream each has its number, and its arguments may come in several elements. */
+/* An element of tool_calls. In a stream each has its number, and its arguments may come in several elements.
+ */
 static void put_call(const struct request *q, const struct answer_calls *calls, size_t i, struct buf *out)
 {
     const struct answer_call *v = &calls->v[i];

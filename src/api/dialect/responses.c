@@ -502,8 +502,8 @@ const struct schema responses_schema = {
     "'total_tokens':{'type':'integer'}}}}}",
     NULL};
 
-/* ENDED: the response as it is at its end, and not as a stream begins with it, when the answer may be complete
- * already. FAULT: why it failed, or NULL. */
+/* ENDED: the response as it is at its end, and not as a stream begins with it, when the answer may be
+ * complete already. FAULT: why it failed, or NULL. */
 static void put_response(const struct dialect_writer *w, bool ended, const char *fault, struct buf *out)
 {
     const struct answer_choice *h = w->a->choice;

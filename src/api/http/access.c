@@ -77,9 +77,9 @@ static bool is_foreign(const struct http_head *h)
     return origin && !(site && host && strcasecmp(site + 3, host) == 0);
 }
 
-/* A page of a browser cannot send the content type of JSON to another site without asking that site first, but can send
- * any bytes with one of three other types or with none. Programs leave the type out, too. Below /v1 a wrong type is
- * refused, as vLLM does; elsewhere it says nothing (curl -d sends that of a form). */
+/* A page of a browser cannot send the content type of JSON to another site without asking that site first,
+ * but can send any bytes with one of three other types or with none. Programs leave the type out, too. Below
+ * /v1 a wrong type is refused, as vLLM does; elsewhere it says nothing (curl -d sends that of a form). */
 bool access_takes_type(const struct route *r, const struct http_head *h)
 {
     const char *type = http_head_get(h, "content-type");

@@ -1,4 +1,5 @@
-/* access.h - which paths there are, and who may ask for them: API keys, the admin key, and pages of browsers. */
+/* access.h - which paths there are, and who may ask for them: API keys, the admin key, and pages of browsers.
+ */
 #ifndef GALLOP_API_HTTP_ACCESS_H
 #define GALLOP_API_HTTP_ACCESS_H
 
@@ -17,7 +18,8 @@ bool access_offers(const struct api *a, const struct route *r);
 /* The name of the API key that X shows; "": none. */
 void access_key(const struct api *a, const struct server_exchange *x, char key[KEYS_NAME]);
 
-/* Whose requests X may reach by their ids: those of its key, which is written to KEY, or those of all keys (NULL). */
+/* Whose requests X may reach by their ids: those of its key, which is written to KEY, or those of all keys
+ * (NULL). */
 const char *access_owner(const struct api *a, const struct server_exchange *x, char key[KEYS_NAME]);
 
 /* A client has to show a key for R. */

@@ -1,4 +1,4 @@
-/* keys.c - SHA-256 digests, compared in constant time. */
+/* keys.c - a set of SHA-256 digests that are compared in constant time, and their buckets. */
 #include "api/http/keys.h"
 
 #include <openssl/crypto.h>
@@ -10,7 +10,7 @@
 #include "base/digest.h"
 #include "base/mem.h"
 
-/* *AT: the number of the key, which may be there already. */
+/* Adds KEY [n], unless the set has it. *AT gets its number. */
 static int keys_insert(struct keys *k, const char *key, size_t n, size_t *at, const char *where,
                        struct err *e)
 {
@@ -33,7 +33,7 @@ static int keys_insert(struct keys *k, const char *key, size_t n, size_t *at, co
     return 0;
 }
 
-/* One of the words TEXT [n] behind the key at KEY, a limit of it. */
+/* Reads TEXT [n], a word after key number KEY, as one of its limits. */
 static int add_limit(struct keys *k, size_t key, const char *text, size_t n, const char *where, struct err *e)
 {
     static const char *const names[2] = {"requests_per_minute=", "tokens_per_minute="};
@@ -57,7 +57,7 @@ static int add_limit(struct keys *k, size_t key, const char *text, size_t n, con
                    where, key + 1);
 }
 
-/* TEXT [n]: a key, and its limits. */
+/* Reads TEXT [n]: a key and its limits. */
 static int add_line(struct keys *k, const char *text, size_t n, const char *where, struct err *e)
 {
     size_t word = 0, key = 0;
@@ -145,7 +145,7 @@ bool keys_allow(const struct keys *k, const char *authorization, const char *x_a
 
 /* ---- limits ---- */
 
-/* The buckets of the key NAME, filled up to NOW_S; NULL: there is no such key. */
+/* Returns the buckets of the key NAME as they are at NOW_S; NULL: there is no such key. */
 static struct keys_bucket *buckets_of(struct keys *k, const char *name, double now_s)
 {
     uint64_t wanted = strtoull(name, NULL, 16);

@@ -1,4 +1,4 @@
-/* metrics.c - counters and histograms, and their text. */
+/* metrics.c - the tables of histograms, and the text of all metrics. */
 #include "api/http/metrics.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 
-/* vLLM's buckets, with finer ones where a CPU's times lie; they end with 0. */
+/* The bounds of vLLM's histograms, and further ones in the range of a CPU's times. A list ends with 0. */
 static const double to_first[] = {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,  .75, 1,    2.5,  5,
                                   7.5,  10,   15,  20,  30,  40,  60,  80, 160, 320, 640, 1280, 2560, 0};
 static const double between[] = {.005, .01, .015, .02, .025, .03, .04, .05, .06, .075, .1, .15, .2,
@@ -73,7 +73,7 @@ void metrics_count_http(struct metrics *m, const char *route, const char *method
 
 /* ---- text ---- */
 
-/* The labels that every sample has. */
+/* The labels of every sample. */
 struct labels {
     struct buf text;
 };
@@ -168,7 +168,7 @@ static void write_counters(const struct metrics *m, const struct labels *l, stru
     }
 }
 
-/* The double at AT of each operator, as a counter. */
+/* Writes the double at offset AT of each operator as a counter. */
 static void write_operators(const struct gallop_stats *s, const char *name, const char *help, size_t at,
                             struct buf *out)
 {

@@ -1,5 +1,6 @@
-/* openapi.c - /openapi.json: paths from the table of routes, bodies from the table of fields, answers from the schemas
- * beside their writers. OpenAPI 3.1 (https://spec.openapis.org/oas/v3.1.0), whose schemas are those of JSON Schema.
+/* openapi.c - /openapi.json: paths from the table of routes, bodies from the table of fields, answers from
+ * the schemas beside their writers. OpenAPI 3.1 (https://spec.openapis.org/oas/v3.1.0), whose schemas are
+ * those of JSON Schema.
  */
 #include "api/http/openapi.h"
 

@@ -23,7 +23,8 @@ static const char *method_of(const struct server_exchange *x)
     return strcmp(method, "GET") == 0 ? "GET" : strcmp(method, "POST") == 0 ? "POST" : "other";
 }
 
-/* Small answers have a line in the log only if they are refusals: probes and scrapes come every few seconds. */
+/* Small answers have a line in the log only if they are refusals: probes and scrapes come every few seconds.
+ */
 static void log_refusal(struct server_exchange *x, int status, const char *sentence)
 {
     const struct http_head *h = server_head(x);

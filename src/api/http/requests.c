@@ -16,7 +16,8 @@
 
 enum { MOST_ABORT_BYTES = 256 << 10 }; /* of a body that is read on the server's thread */
 
-/* ID is how the client calls F, or the id of its answer. While a worker has F, only a name from the header is known. */
+/* ID is how the client calls F, or the id of its answer. While a worker has F, only a name from the header is
+ * known. */
 static bool is_called(const struct flight *f, const char *id)
 {
     return (!flight_is_with_worker(f) || f->q.naming == REQUEST_NAMED) &&

@@ -1,5 +1,5 @@
-/* routes.h - the table of paths (routes.def), which the server answers by and which docs/API.md and /openapi.json are
- * made from.
+/* routes.h - the table of paths (routes.def), which the server answers by and which docs/API.md and
+ * /openapi.json are made from.
  */
 #ifndef GALLOP_API_HTTP_ROUTES_H
 #define GALLOP_API_HTTP_ROUTES_H

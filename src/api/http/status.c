@@ -1,4 +1,5 @@
-/* status.c - what the server is and does at this moment, for load balancers, Prometheus, and AMD PACE's clients. */
+/* status.c - what the server is and does at this moment, for load balancers, Prometheus, and AMD PACE's
+ * clients. */
 #include "api/http/status.h"
 
 #include <math.h>
@@ -86,7 +87,8 @@ bool status_stalled(struct api *a)
 
 static const char stalled[] = "the engine has been in one step for longer than --step-timeout";
 
-/* Answers a probe with 200, or with 503 and WHY, which does not count as a request that was refused because of load. */
+/* Answers a probe with 200, or with 503 and WHY, which does not count as a request that was refused because
+ * of load. */
 static void answer_probe(const struct reply *r, const char *why)
 {
     if (why)
@@ -118,8 +120,8 @@ void status_version(const struct api *a, struct buf *out)
     buf_fmt(out, "{\"version\":\"%s\"}", gallop_version());
 }
 
-/* The version of Ollama whose paths are served here. Its clients refuse to work with a version that they take for too
- * old (Codex wants 0.13.4, Visual Studio Code 0.6.4). */
+/* The version of Ollama whose paths are served here. Its clients refuse to work with a version that they take
+ * for too old (Codex wants 0.13.4, Visual Studio Code 0.6.4). */
 void status_ollama_version(const struct api *a, struct buf *out)
 {
     (void)a;

@@ -16,8 +16,8 @@ double status_retry_s(const struct api *a);
 enum { STATUS_LIMITS = 400 };
 void status_limits(const struct api *a, const char *key, char out[STATUS_LIMITS]);
 
-/* The engine has been in one step for longer than --step-timeout. The log says so once for each such step, and again
- * when the step ends. */
+/* The engine has been in one step for longer than --step-timeout. The log says so once for each such step,
+ * and again when the step ends. */
 bool status_stalled(struct api *a);
 
 #endif

@@ -1,4 +1,4 @@
-/* markup.c - the two tables, and how a template shows which row is its model's. */
+/* markup.c - the two tables, and how a chat template shows which row its model follows. */
 #include "api/markup/markup.h"
 
 #include <string.h>
@@ -94,7 +94,8 @@ const struct markup_calls *markup_calls_shown(const char *template)
         return markup_calls_named("openai");
     if (shows(template, "[TOOL_CALLS]"))
         return markup_calls_named("mistral");
-    /* Others write XML between the same two marks: Qwen3-Coder a function, GLM pairs of key and value. */
+    /* Other models write XML between the same two marks: Qwen3-Coder a function, GLM pairs of key and value.
+     */
     if (shows(template, "<tool_call>") && shows(template, "arguments") && !shows(template, "<function=") &&
         !shows(template, "<arg_key>"))
         return markup_calls_named("hermes");
@@ -158,7 +159,7 @@ int markup_choose(struct markup *out, const char *calls_name, const char *reason
     return rc;
 }
 
-/* Length of S[n] without its white space at the end. */
+/* The length of S [n] without the white space at its end. */
 static size_t trimmed(const char *s, size_t n)
 {
     while (n && utf8_is_blank(s[n - 1]))

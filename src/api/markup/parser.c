@@ -1,8 +1,10 @@
-/* parser.c - three machines over one text: plain text with marks in it, a call, and the channels of harmony.
+/* parser.c - three state machines over one text: plain text with marks, a tool call, and the channels of
+ * harmony.
  *
- * The text waits in `in` as long as it may have to be read again: a call is tried from its mark on, and if it
- * is none, the mark is plain text and reading goes on behind it. Each machine decides at a byte from what is
- * in front of it and from that byte, or says that it must see more; so cuts cannot matter.
+ * Text stays in `in` while it may have to be read again: a call is parsed from its mark on, and if it is not
+ * a call, the mark is plain text and parsing continues after it. At each byte a machine decides from the text
+ * before it and that byte, or says that it needs more text. Therefore it does not matter how the text was
+ * split.
  */
 #include "api/markup/parser.h"
 
@@ -17,51 +19,53 @@ enum { MAX_BLANKS = 4096, MAX_HEADER = 1024, MAX_MARKS = 5 };
 enum machine { TEXT, CALL, HEADER, BODY, BETWEEN };
 
 enum call_state {
-    AT_HEAD,     /* behind the mark */
+    AT_HEAD,     /* after the mark */
     AT_ITEM,     /* an object of a list must begin */
-    AT_FIRST,    /* behind '{': the first key */
-    AT_KEY,      /* behind ',' */
-    IN_KEY,      /* inside a string, as are IN_NAME and IN_QUOTED */
-    AT_COLON,    /* behind a key */
-    AT_VALUE,    /* behind ':' */
-    IN_NAME,     /* the function's */
-    IN_VALUE,    /* of a member that does not count */
-    IN_ARGS,     /* an object */
-    IN_QUOTED,   /* arguments that are a string with JSON in it */
+    AT_FIRST,    /* after '{': the first key follows */
+    AT_KEY,      /* after ',': the next key follows */
+    IN_KEY,      /* inside the string of a key */
+    AT_COLON,    /* after a key */
+    AT_VALUE,    /* after ':' */
+    IN_NAME,     /* inside the string with the function's name */
+    IN_VALUE,    /* inside the value of another member */
+    IN_ARGS,     /* inside arguments that are an object */
+    IN_QUOTED,   /* inside arguments that are a string with JSON in it */
     AFTER_VALUE, /* ',' or '}' must follow */
     AFTER_ITEM,  /* ',' or ']' must follow */
-    IN_NAMED,    /* f[ARGS] in front of '{' */
+    IN_NAMED,    /* inside f[ARGS], before '{' */
     AT_CLOSE,    /* a call is complete: the closing mark or another call may follow */
 };
 
 enum member { MEMBER_OTHER, MEMBER_NAME, MEMBER_ARGS };
 
-struct nesting { /* how far a JSON value is open */
+/* How deep the parser is in a JSON value. */
+struct nesting {
     size_t depth;
     bool quoted, escaped;
 };
 
-struct escapes { /* inside a JSON string */
-    bool begun;  /* behind a backslash */
-    int digits;  /* of \uXXXX still to come */
+/* The state inside a JSON string. */
+struct escapes {
+    bool begun; /* after a backslash */
+    int digits; /* of \uXXXX that are missing */
     uint32_t unit, high;
 };
 
 struct tool_call {
     enum call_state state;
-    size_t start;    /* in `in`: what is plain text again if this is no call, */
-    size_t mark_len; /* of which so much cannot be a mark */
+    size_t start;    /* in `in`: text from here on is plain if this is not a call */
+    size_t mark_len; /* bytes from START on that cannot be a mark again */
     bool bare, list, named;
     enum member member;
-    struct buf word; /* a key, a name, or what stands in front of '{' */
-    struct buf name; /* the function's; empty: not yet known */
-    struct buf args; /* those that came before the name */
+    struct buf word; /* a key, a name, or the text before '{' */
+    struct buf name; /* of the function; empty: not known yet */
+    struct buf args; /* arguments that came before the name */
     struct nesting nesting;
     struct escapes escapes;
-    bool begun;    /* the piece PARSER_CALL is out */
-    bool has_args; /* something of them was seen */
+    bool begun;    /* the piece PARSER_CALL was given out */
+    bool has_args; /* a part of the arguments was seen */
     bool args_done;
-    bool lost; /* something of a text that was emptied since, for lack of memory */
+    bool lost; /* memory ran out for a buffer that was emptied since */
 };
 
 struct slot {
@@ -74,26 +78,26 @@ struct slot {
 
 struct parser {
     struct parser_options o;
-    struct buf in, out, blanks; /* blanks: white space that may belong to a mark */
-    size_t at;                  /* the next byte of `in` */
+    struct buf in, out, blanks; /* BLANKS: white space that may belong to a mark */
+    size_t at;                  /* the next byte in `in` */
     struct slot *slot;
     size_t n_slots, slots_cap, taken;
     enum machine machine;
-    enum parser_kind mode; /* CONTENT or REASONING: of TEXT; of BODY also ARGUMENTS */
+    enum parser_kind mode; /* what TEXT is: CONTENT or REASONING; BODY may also be ARGUMENTS */
     bool finishing, muted;
     bool content_begun, reasoning_begun;
-    bool after_reasoning; /* line ends that come now belong to the closing mark */
-    bool ended_by_call;   /* reasoning was: its closing mark may still come */
-    size_t line_ends;     /* of reasoning, that may belong to the closing mark */
+    bool after_reasoning; /* line ends that follow belong to the closing mark */
+    bool ended_by_call;   /* a call ended the reasoning: the closing mark may still follow */
+    size_t line_ends;     /* line ends of reasoning that may belong to the closing mark */
     unsigned n_calls;
     struct tool_call call;
-    /* channels */
-    size_t header; /* in `in` */
-    bool fresh;    /* nothing of the answer has been read */
-    bool separate; /* a line end is due in front of the message, the last of its kind had text */
+    /* The following members belong to the channels. */
+    size_t header; /* where the header begins in `in` */
+    bool fresh;    /* no byte of the answer was read */
+    bool separate; /* a line end has to precede the message, because an earlier one of its kind had text */
 };
 
-/* Nothing is in B any more; that memory ran out there is not forgotten. */
+/* Empties B, but remembers if memory ran out for it. */
 static void empty(struct tool_call *c, struct buf *b)
 {
     c->lost |= b->oom;
@@ -183,7 +187,7 @@ bool parser_take(struct parser *a, struct parser_piece *p)
 
 /* ---- plain text ---- */
 
-/* White space that was kept back is content after all. */
+/* Gives out the white space that was held back: it is content. */
 static void put_blanks(struct parser *a)
 {
     size_t skip = 0;
@@ -239,7 +243,8 @@ static enum match match(const struct parser *a, size_t at, const char *mark)
     return n >= len ? IS_MATCH : MAY_MATCH;
 }
 
-/* The one of MARKS[n] that stands at the next byte, or NULL. *more: one may, when more has come. */
+/* Returns the one of MARKS [n] that begins at the next byte, or NULL. *MORE: one may begin there, but the
+ * text is too short to tell. */
 static const char *match_any(const struct parser *a, const char *const *marks, size_t n, bool *more)
 {
     *more = false;
@@ -274,7 +279,7 @@ static void begin_call(struct parser *a, size_t mark_len, enum call_state state)
     a->at += mark_len;
 }
 
-/* What a mark of reasoning does; MARK is one of the row's. */
+/* Passes a mark of reasoning, which is one of the row's. */
 static void enter(struct parser *a, const char *mark)
 {
     a->at += strlen(mark);
@@ -290,8 +295,8 @@ static void enter(struct parser *a, const char *mark)
     a->line_ends = 0;
 }
 
-/* The marks that count here. Reasoning is opened only where no content stands in front of it: an answer may
- * speak of the mark. */
+/* Collects the marks that are valid here. Reasoning can only open before any content, because an answer may
+ * mention the mark. */
 static size_t marks_here(const struct parser *a, const char **marks)
 {
     const struct markup_reasoning *r = a->o.reasoning;
@@ -308,7 +313,7 @@ static size_t marks_here(const struct parser *a, const char **marks)
     return n;
 }
 
-/* One byte or mark. false: more must be seen. */
+/* Reads one byte or mark. False: more text is needed. */
 static bool text_step(struct parser *a)
 {
     const char *marks[MAX_MARKS], *mark;
@@ -341,7 +346,7 @@ static void finish_text(struct parser *a)
 
 /* ---- calls ---- */
 
-/* Reads on with byte C; true when it ended the value that was opened. */
+/* Reads byte C. True: it ends the value. */
 static bool nest(struct nesting *n, char c)
 {
     if (n->quoted) {
@@ -376,8 +381,8 @@ static size_t decode_unit(struct escapes *s, char *out)
     return utf8_encode(c, out);
 }
 
-/* One byte of a JSON string into out[8]; returns the number of bytes that are decoded with it. What is no
- * escape of JSON's stands for its letter; half a surrogate pair for U+FFFD. */
+/* Decodes one byte of a JSON string into OUT [8] and returns the number of bytes that are decoded with it. An
+ * unknown escape stands for its letter, half a surrogate pair for U+FFFD. */
 static size_t decode(struct escapes *s, char c, char *out)
 {
     static const char from[] = "nrtbf", to[] = "\n\r\t\b\f";
@@ -409,13 +414,14 @@ static size_t decode(struct escapes *s, char c, char *out)
     return n;
 }
 
-/* A quote that ends the string; the others are part of it. */
+/* C is the quote that ends the string. */
 static bool ends_string(const struct escapes *s, char c)
 {
     return c == '"' && !s->begun && !s->digits;
 }
 
-/* This is no call. What must not be read as a mark again is plain text, reading goes on behind that. */
+/* This is not a call: the bytes that cannot be a mark again are plain text, and parsing continues after them.
+ */
 static void give_up(struct parser *a)
 {
     struct tool_call *c = &a->call;
@@ -426,7 +432,7 @@ static void give_up(struct parser *a)
         plain(a, a->in.data[a->at++]);
 }
 
-/* The call is complete; what may follow it begins behind BEHIND bytes of `in`. */
+/* The call is complete. The text after it begins at BEHIND in `in`. */
 static void end_call(struct parser *a, size_t behind)
 {
     struct tool_call *c = &a->call;
@@ -438,7 +444,7 @@ static void end_call(struct parser *a, size_t behind)
     c->state = AT_CLOSE;
 }
 
-/* Byte C is not what a call has here. */
+/* The next byte cannot be part of the call. */
 static void misfit(struct parser *a)
 {
     struct tool_call *c = &a->call;
@@ -459,7 +465,7 @@ static bool is_known(const struct parser *a, const char *name, size_t n)
     return false;
 }
 
-/* Name and arguments are there, or begin. */
+/* Gives the call out if its name is known and its arguments have begun. */
 static void maybe_begin(struct parser *a)
 {
     struct tool_call *c = &a->call;
@@ -507,7 +513,7 @@ static void args_begin(struct parser *a, enum call_state state)
     maybe_begin(a);
 }
 
-/* The first byte of a value. false: it does not fit. */
+/* Reads the first byte of a value. False: it cannot be one. */
 static bool value_begins(struct parser *a, char ch)
 {
     struct tool_call *c = &a->call;
@@ -530,7 +536,7 @@ static bool value_begins(struct parser *a, char ch)
             }
             return true;
         }
-        if (ch != 'n') /* null: none */
+        if (ch != 'n') /* null: there are no arguments */
             return false;
     }
     c->state = IN_VALUE;
@@ -549,7 +555,7 @@ static void key_ends(struct tool_call *c)
     c->state = AT_COLON;
 }
 
-/* A byte of a key or of the name. false: it does not fit. */
+/* Reads a byte of a key or of the name. False: it cannot be one. */
 static bool word_byte(struct parser *a, char ch)
 {
     struct tool_call *c = &a->call;
@@ -573,7 +579,7 @@ static bool word_byte(struct parser *a, char ch)
     return true;
 }
 
-/* '}' of the call's object. */
+/* Reads the '}' of the call's object. */
 static bool object_ends(struct parser *a)
 {
     struct tool_call *c = &a->call;
@@ -591,7 +597,7 @@ static bool object_ends(struct parser *a)
     return true;
 }
 
-/* f[ARGS] or f[CALL_ID]id[ARGS] or f: the name is what stands in front of the first bracket. */
+/* Reads f[ARGS], f[CALL_ID]id[ARGS] or f: the name is the text before the first bracket. */
 static bool named_begins(struct parser *a)
 {
     static const char args[] = "[ARGS]", id[] = "[CALL_ID]";
@@ -631,7 +637,7 @@ static bool named_byte(struct parser *a, char ch)
     return ch && letter && c->word.len <= 2 * PARSER_MAX_NAME;
 }
 
-/* Behind a complete call: its closing mark, or another call. */
+/* Reads a byte after a complete call: its closing mark, or another call. */
 static bool close_byte(struct parser *a, char ch)
 {
     struct tool_call *c = &a->call;
@@ -672,7 +678,7 @@ static bool head_byte(struct parser *a, char ch)
     return true;
 }
 
-/* A byte inside the value of a member. */
+/* Reads a byte inside the value of a member. */
 static bool value_byte(struct parser *a, char ch)
 {
     struct tool_call *c = &a->call;
@@ -698,14 +704,14 @@ static bool value_byte(struct parser *a, char ch)
             c->state = AFTER_VALUE;
     } else if (ch == ',' || ch == '}' || utf8_is_blank(ch)) { /* the end of a number or word */
         c->state = AFTER_VALUE;
-        a->at--; /* to be read again */
+        a->at--; /* it is read again */
     } else {
         return strchr("\"[]{:", ch) == NULL;
     }
     return true;
 }
 
-/* A byte between the parts of a call; it is not blank. false: it does not fit. */
+/* Reads a byte between the parts of a call, which is not blank. False: it cannot be one. */
 static bool structure_byte(struct parser *a, char ch)
 {
     struct tool_call *c = &a->call;
@@ -751,7 +757,7 @@ static bool call_byte(struct parser *a, char ch)
     }
 }
 
-/* The arguments are being given out: nothing of them is ever read again. */
+/* The arguments are being given out: they are never read again. */
 static bool streaming(const struct tool_call *c)
 {
     return c->begun && !c->args_done;
@@ -816,7 +822,7 @@ static void begin_body(struct parser *a, enum parser_kind kind)
     a->separate = kind == PARSER_CONTENT ? a->content_begun : a->reasoning_begun;
 }
 
-/* The words of a header: <|channel|>NAME and to=RECIPIENT, which may stand in either order. */
+/* Finds a word of a header: <|channel|>NAME or to=RECIPIENT, which come in either order. */
 static size_t header_word(const char *header, const char *mark, const char **word)
 {
     const char *at = strstr(header, mark);
@@ -825,8 +831,8 @@ static size_t header_word(const char *header, const char *mark, const char **wor
     return strcspn(*word, " \t\r\n<");
 }
 
-/* <|message|> ends the header in front of the next byte. What is addressed to a function is a call; analysis,
- * and what is addressed to tools that a model brings along, is reasoning; all else is to be shown. */
+/* <|message|> ends the header before the next byte. A message to a function is a tool call; analysis, and a
+ * message to a tool that the model brings along, is reasoning; any other message is content. */
 static void open_message(struct parser *a)
 {
     static const char functions[] = "functions.", analysis[] = "analysis";
@@ -879,7 +885,7 @@ static void close_message(struct parser *a, bool complete)
     put_call_end(a, complete);
 }
 
-/* What stands where a header should is content, without the role in front of it. */
+/* The text in place of a header is content, without the role at its beginning. */
 static void header_is_content(struct parser *a)
 {
     size_t at = a->header, n = strlen(role);
@@ -902,7 +908,7 @@ static void pass(struct parser *a, const char *mark)
         a->machine = BETWEEN;
 }
 
-/* The first byte of an answer. false: more must be seen. */
+/* Reads the first byte of an answer. False: more text is needed. */
 static bool first_step(struct parser *a)
 {
     static const char *const headers[] = {channel_mark, message_mark, start_mark, role, " to=", "to="};
@@ -980,7 +986,7 @@ static void parser_run(struct parser *a)
         ;
 }
 
-/* Lets go of what will not be read again. */
+/* Frees the text that is not read again. */
 static void compact(struct parser *a)
 {
     size_t keep = a->at;
@@ -1025,7 +1031,7 @@ int parser_feed(struct parser *a, const char *text, size_t n, struct err *e)
     return check(a, e);
 }
 
-/* Leaves out the call that is being read, with the white space in front of it. */
+/* Leaves out the call that is being read, and the white space before it. */
 static void drop_call(struct parser *a)
 {
     buf_clear(&a->blanks);
@@ -1057,7 +1063,7 @@ static bool has_channels(const struct parser_options *o)
     return (o->calls && o->calls->channels) || (o->reasoning && o->reasoning->channels);
 }
 
-/* Reads the header, and what else of a message, that the prompt has begun for the answer. */
+/* Reads the beginning of a message that the prompt has for the answer: a header, and perhaps text. */
 static int parser_read_prompt(struct parser *a, struct err *e)
 {
     const char *prompt = a->o.prompt;

@@ -1,14 +1,14 @@
-/* parser.h - tells apart what a model writes: content, reasoning, and calls of tools.
+/* parser.h - separates the text that a model generates into content, reasoning and tool calls.
  *
- * Text goes in as it comes, cut anywhere between characters; typed pieces come out. Nothing is given out that
- * may still turn out to be a mark, and what comes out, put together, does not depend on how the text was cut.
- * Nothing is lost: what looked like a call and is none comes back as the text it was. Nothing is invented but
- * the ids, "{}" where a call has no arguments, and a line end between two messages of one kind.
+ * Text is fed as it comes, split anywhere between characters, and typed pieces are taken. Text that may still
+ * become a mark is held back, and the joined pieces do not depend on how the text was split. Nothing is lost:
+ * text that looked like a tool call and is not one comes out as text. The parser adds only ids, "{}" for a
+ * call without arguments, and a line end between two messages of one kind.
  *
- * The arguments of a call are given out as they were written and are not proved to be JSON: their end is
- * where brackets and quotes are closed. A call begins when its name is known and its arguments begin; what
- * breaks behind that, ends it. White space beside calls, and line ends at the borders of reasoning, belong to
- * the marks. Knows neither HTTP nor the shape of anyone's responses. One thread at a time.
+ * The arguments of a call come out as they were written. They need not be valid JSON: they end where their
+ * brackets and quotes are closed. A call begins when its name is known and its arguments begin; an error
+ * after that ends it. White space around calls, and line ends at the borders of reasoning, belong to the
+ * marks. The parser knows neither HTTP nor the JSON of an API. It belongs to one thread at a time.
  */
 #ifndef GALLOP_API_MARKUP_PARSER_H
 #define GALLOP_API_MARKUP_PARSER_H
@@ -23,37 +23,38 @@
 enum parser_kind {
     PARSER_CONTENT,
     PARSER_REASONING,
-    PARSER_CALL,      /* a call begins: its name and id */
-    PARSER_ARGUMENTS, /* more of its arguments */
+    PARSER_CALL,      /* the beginning of a call: its name and id */
+    PARSER_ARGUMENTS, /* the next part of its arguments */
     PARSER_CALL_END,
 };
 
 enum {
-    PARSER_MAX_CALLS = 128,  /* what looks like a further one is content */
-    PARSER_MAX_NAME = 256,   /* bytes of a function's name; a longer one is none */
-    PARSER_MAX_HELD = 32768, /* bytes in which a call must show its name, or is none */
+    PARSER_MAX_CALLS = 128,  /* of an answer; text that looks like another call is content */
+    PARSER_MAX_NAME = 256,   /* bytes of a function's name; text with a longer name is not a call */
+    PARSER_MAX_HELD = 32768, /* bytes within which a call has to have its name; else it is text */
     PARSER_ID_SIZE = 30,
 };
 
-struct parser_piece { /* text is valid until the next call of parser_feed() or parser_finish() */
+/* TEXT is valid until the next parser_feed() or parser_finish(). */
+struct parser_piece {
     enum parser_kind kind;
-    unsigned call;    /* CALL, ARGUMENTS, CALL_END: its number, from 0 */
+    unsigned call;    /* CALL, ARGUMENTS, CALL_END: the number of the call, from 0 */
     const char *text; /* CONTENT, REASONING, ARGUMENTS; the name of a CALL. Not terminated */
     size_t len;
     char id[PARSER_ID_SIZE]; /* CALL: "call_" and 24 letters and digits, or what the row demands */
-    bool complete;           /* CALL_END: the arguments came to their end */
+    bool complete;           /* CALL_END: the arguments are complete */
 };
 
 struct parser_options {
-    const struct markup_calls *calls;         /* NULL: none are looked for */
-    const struct markup_reasoning *reasoning; /* NULL: none is split off */
-    const char *prompt;                       /* rendered, as the answer continues it; NULL: as if empty */
+    const struct markup_calls *calls;         /* NULL: the parser does not look for calls */
+    const struct markup_reasoning *reasoning; /* NULL: the parser does not look for reasoning */
+    const char *prompt; /* the rendered text that the answer continues; NULL: an empty one */
     size_t prompt_len;
-    /* Names of the functions that there are, borrowed: where no mark stands in front of a call, or its
-     * recipient is not among the functions by its form, only these are calls. */
+    /* The names of the request's functions, borrowed. If a call has no mark, or its recipient does not have
+     * the form of a function, it is a call only if its name is one of these. */
     const char *const *names;
     size_t n_names;
-    bool one_call; /* parallel_tool_calls is false: calls behind the first are left out */
+    bool one_call; /* parallel_tool_calls is false: calls after the first are left out */
     uint64_t seed; /* of the ids */
 };
 
@@ -62,19 +63,19 @@ struct parser;
 int parser_open(struct parser **out, const struct parser_options *o, struct err *e); /* 0 or ERR_NOMEM */
 void parser_close(struct parser *a);                                                 /* NULL is fine */
 
-/* The next text. The pieces that came of the text before and were not taken stay. 0 or ERR_NOMEM. */
+/* Feeds the next TEXT [n]. Pieces that were not taken yet stay. 0 or ERR_NOMEM. */
 int parser_feed(struct parser *a, const char *text, size_t n, struct err *e);
 
 enum parser_end {
     PARSER_ENDED,   /* the model has ended its answer */
-    PARSER_CUT,     /* a limit has */
-    PARSER_STOPPED, /* a stop string has: what looks like a call and is not complete is left out */
+    PARSER_CUT,     /* a limit has ended it */
+    PARSER_STOPPED, /* a stop string has ended it: an incomplete call is left out */
 };
 
-/* There is no more. */
+/* The text is complete. */
 int parser_finish(struct parser *a, enum parser_end end, struct err *e);
 
-/* The next piece. Neighbours of one kind come as one. false: there are no more for now. */
+/* Takes the next piece. Adjacent pieces of one kind are joined. False: there are no more for now. */
 bool parser_take(struct parser *a, struct parser_piece *p);
 
 #endif

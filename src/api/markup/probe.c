@@ -1,4 +1,4 @@
-/* probe.c - renders with a fixed clock, so that a template always gives the same answers. */
+/* probe.c - renders with a fixed clock, so that a template always gives the same text. */
 #include "api/markup/probe.h"
 
 #include "base/buf.h"

@@ -1,5 +1,5 @@
-/* probe.h - conversations that a chat template is asked to render when the server starts, to find out what it
- * supports: templates differ and do not say so.
+/* probe.h - conversations that a chat template renders when the server starts, to find out what it supports,
+ * because templates do not say so.
  */
 #ifndef GALLOP_API_MARKUP_PROBE_H
 #define GALLOP_API_MARKUP_PROBE_H
@@ -18,19 +18,20 @@
 struct probe {
     const struct chat *chat;
     const struct jinja *template; /* NULL: CHAT's own */
-    struct buf out;               /* text of the last rendering */
+    struct buf out;               /* the latest rendering */
     struct err *e;
-    int rc; /* ERR_NOMEM, else 0: a template that refuses a conversation has answered the question */
+    int rc; /* ERR_NOMEM or 0: a conversation that the template refuses is no error */
 };
 
-/* Renders GIVEN, a list of messages or an object of variables, which is released. False: the template refuses
+/* Renders GIVEN, a list of messages or an object of variables, and releases it. False: the template refuses
  * it. */
 bool probe_render(struct probe *p, json_t *given);
 
-/* The last rendering contains WHAT. */
+/* The latest rendering contains WHAT. */
 bool probe_shows(const struct probe *p, const char *what);
 
-/* A tool of the function PROBE_NAME with a parameter PROBE_KEY; new reference, NULL: no memory. */
+/* Returns a tool with the function PROBE_NAME and its parameter PROBE_KEY: a new reference; NULL: out of
+ * memory. */
 json_t *probe_tool(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* roles.c - what becomes of system and developer messages. */
+/* roles.c - finds out which instructions reach a prompt, and moves those that would not. */
 #include "api/markup/roles.h"
 
 #include <string.h>
@@ -10,8 +10,8 @@ static const char one[] = "probe_first_instruction", other[] = "probe_other_inst
 
 /* ---- what a template takes ---- */
 
-/* A conversation of ROLES, letters: s(ystem), d(eveloper), u(ser), a(ssistant). The first instruction says
- * `one`, all others `other`. NULL: no memory. */
+/* Returns a conversation of ROLES, letters: s(ystem), d(eveloper), u(ser), a(ssistant). The text of the first
+ * instruction is `one`, that of all others `other`. NULL: out of memory. */
 static json_t *conversation(const char *roles)
 {
     json_t *list = json_array();
@@ -91,7 +91,7 @@ static bool is_instruction(const json_t *message)
     return has_role(message, "system") || has_role(message, "developer");
 }
 
-/* Adds the content of MESSAGE to TEXT, behind an empty line if there is something in front. */
+/* Adds the content of MESSAGE to TEXT, after an empty line unless TEXT is empty. */
 static void add_text(struct buf *text, const json_t *message)
 {
     const json_t *content = json_object_get(message, "content");
@@ -103,7 +103,7 @@ static void add_text(struct buf *text, const json_t *message)
     buf_add(text, json_string_value(content), json_string_length(content));
 }
 
-/* A copy of MESSAGE, or a new one, with this ROLE and TEXT; NULL: no memory. */
+/* Returns a copy of MESSAGE, or a new message, with this ROLE and TEXT; NULL: out of memory. */
 static json_t *with_text(const json_t *message, const char *role, const struct buf *text)
 {
     json_t *copy = message ? json_copy((json_t *)(uintptr_t)message) : json_object();
@@ -118,7 +118,7 @@ static json_t *with_text(const json_t *message, const char *role, const struct b
     return copy;
 }
 
-/* Developer messages of LIST become system messages. */
+/* Makes system messages of the developer messages in LIST. */
 static int rename_developers(json_t *list)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -137,7 +137,7 @@ static int rename_developers(json_t *list)
     return 0;
 }
 
-/* Takes the instructions of LIST from place FROM on out of it, and adds their texts to TEXT. */
+/* Removes the instructions from place FROM on from LIST, and adds their texts to TEXT. */
 static int take_instructions(json_t *list, size_t from, struct buf *text)
 {
     json_t *kept = json_array();
@@ -157,7 +157,7 @@ static int take_instructions(json_t *list, size_t from, struct buf *text)
     return text->oom ? -1 : rc;
 }
 
-/* TEXT in front of what the first user message says; without one, as a user message of its own. */
+/* Puts TEXT before the text of the first user message; without one, it becomes a user message. */
 static int prepend_to_user(json_t *list, struct buf *text)
 {
     size_t i = 0;
@@ -174,8 +174,8 @@ static int prepend_to_user(json_t *list, struct buf *text)
     return copy ? json_array_set_new(list, i, copy) : -1;
 }
 
-/* The instructions behind place KEEP - 1 join the one there; without any in front, they become the first
- * message. */
+/* Joins the instructions after place KEEP - 1 to the one there; if KEEP is 0, they become the first message.
+ */
 static int join(json_t *list, size_t keep, const char *role)
 {
     struct buf text = {.tag = MEM_API};

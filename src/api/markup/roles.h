@@ -1,7 +1,7 @@
-/* roles.h - system and developer messages, made fit for the model's chat template.
+/* roles.h - system and developer messages in a form that the model's chat template accepts.
  *
  * A template may know no role `developer`, take only one system message, take it only as the first message,
- * or take none at all, and many then leave the text out without an error. roles_probe() finds out by
+ * or take none at all; many templates then leave the text out without an error. roles_probe() finds out by
  * rendering conversations; roles_fit() changes the messages so that every instruction reaches the prompt:
  *
  *   developer   becomes `system` where the template does not name the role
@@ -23,24 +23,24 @@
 /* How many system messages reach the prompt, and from which places. */
 enum roles_system {
     ROLES_EVERYWHERE, /* several, anywhere */
-    ROLES_LEADING,    /* several, in front of all other messages */
+    ROLES_LEADING,    /* several, before all other messages */
     ROLES_ONE_SYSTEM, /* one, as the first message */
     ROLES_NO_SYSTEM,  /* none */
 };
 
 struct roles_style {
     enum roles_system system;
-    bool developer; /* the template names the role, and a first message of it reaches the prompt */
-    bool user_last; /* instructions reach the prompt only where the last message is a user's */
+    bool developer; /* the template knows the role, and a first message of it reaches the prompt */
+    bool user_last; /* instructions reach the prompt only if the last message is a user's */
 };
 
-/* The style of TEMPLATE, or where that is NULL of CHAT's own. SOURCE is its text. WITH_TOOLS: it takes tools
- * from the variable of that name, so that conversations are rendered with tools, too. */
+/* Finds the style of TEMPLATE (NULL: CHAT's own), whose text is SOURCE. WITH_TOOLS: it takes tools from the
+ * variable of that name; then conversations are also rendered with tools. */
 int roles_probe(const struct chat *chat, const struct jinja *template, const char *source, bool with_tools,
                 struct roles_style *out, struct err *e);
 
-/* Makes messages fit in place. LIST is a list of the caller's own; its messages are objects whose content is
- * a text, and are replaced, not changed. */
+/* Changes LIST, which belongs to the caller, to suit the style. Its messages are objects whose content is
+ * text; they are replaced, not changed. */
 int roles_fit(const struct roles_style *s, json_t *list, struct err *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* tools.c - the questions that a template is asked, and what requests say of tools. */
+/* tools.c - finds out how a template takes tools, and reads what requests say about them. */
 #include "api/markup/tools.h"
 
 #include <string.h>
@@ -33,7 +33,7 @@ static enum tools_place probe_place(struct probe *p)
     return probe_render(p, given) && probe_shows(p, PROBE_NAME) ? TOOLS_IN_SYSTEM : TOOLS_NOWHERE;
 }
 
-/* A conversation with a call of ARGUMENTS (taken) under ID, and its result. */
+/* Returns a conversation with a tool call ID of ARGUMENTS, which it takes over, and its result. */
 static bool render_call(struct probe *p, json_t *arguments, const char *id)
 {
     json_t *call = json_pack("{s:s,s:s,s:{s:s,s:o}}", "id", id, "type", "function", "function", "name",
@@ -47,7 +47,7 @@ static bool render_call(struct probe *p, json_t *arguments, const char *id)
 
 static bool takes_object(struct probe *p, const char *id)
 {
-    /* a template that writes an object as Python does wants JSON that is text already */
+    /* a template that writes an object as Python does expects JSON text */
     return render_call(p, json_pack("{s:s}", PROBE_KEY, "v"), id) && probe_shows(p, PROBE_KEY) &&
            !probe_shows(p, "'probe_key'");
 }
@@ -127,7 +127,7 @@ static bool is_short(const char *id)
            strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == SHORT_ID;
 }
 
-/* Member KEY of O, an id, as one of 9 letters and digits: the same for the same. 0 or -1. */
+/* Replaces member KEY of O, an id, by 9 letters and digits that follow from it. 0 or -1. */
 static int shorten(json_t *o, const char *key)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
@@ -143,7 +143,7 @@ static int shorten(json_t *o, const char *key)
     return json_object_set_new(o, key, json_string(brief));
 }
 
-/* VALUE as JSON text; new reference, NULL: no memory. */
+/* Returns VALUE as JSON text: a new reference; NULL: out of memory. */
 static json_t *as_text(const json_t *value)
 {
     struct buf text = {.tag = MEM_API};
@@ -155,8 +155,8 @@ static json_t *as_text(const json_t *value)
     return out;
 }
 
-/* The arguments as the template wants them; new reference, NULL: no memory. *BROKEN: there are some that are
- * no object. */
+/* Returns ARGUMENTS in the form that the template expects: a new reference; NULL: out of memory. Sets *BROKEN
+ * if they are not an object. */
 static json_t *fit_arguments(const struct tools_style *s, json_t *arguments, bool *broken)
 {
     json_t *object = NULL;
@@ -178,7 +178,7 @@ static json_t *fit_arguments(const struct tools_style *s, json_t *arguments, boo
     return s->text_arguments ? json_string("{}") : json_object();
 }
 
-/* *OUT: a copy of CALL, number K of message I, that fits. */
+/* Sets *OUT to a copy of CALL, number K of message I, that suits the template. */
 static int fit_call(const struct tools_style *s, json_t *call, size_t i, size_t k, json_t **out, bool *broken,
                     struct err *e)
 {
@@ -227,7 +227,7 @@ static int fit_message(const struct tools_style *s, json_t *message, size_t i, b
         return 0;
     if (!json_is_array(calls))
         return err_set(e, ERR_INPUT, "messages[%zu].tool_calls: expected a list", i);
-    if (json_array_size(calls) == 0) /* templates ask whether the member is there */
+    if (json_array_size(calls) == 0) /* templates test whether the member exists */
         return json_object_del(message, "tool_calls");
     list = json_array();
     rc = list ? 0 : err_nomem(e, "messages");
@@ -243,7 +243,7 @@ static int fit_message(const struct tools_style *s, json_t *message, size_t i, b
     return rc;
 }
 
-/* The functions of TOOLS as text, in the system message, which is added where there is none. 0 or -1. */
+/* Puts the functions of TOOLS as text into the system message, which is added if there is none. 0 or -1. */
 static int fill_system(json_t *list, const json_t *tools)
 {
     json_t *functions = json_array(), *tool, *text, *message = json_array_get(list, 0);
@@ -283,7 +283,7 @@ int tools_fit(const struct tools_style *s, json_t *list, const json_t *tools, st
             rc = err_nomem(e, "messages");
         json_decref(copy);
     }
-    if (broken) /* once for all of them, which may be many */
+    if (broken) /* one line for all of them */
         log_warn("the arguments of an earlier tool call in messages are no JSON object; {} is used instead");
     if (rc == 0 && s->place == TOOLS_IN_SYSTEM && json_array_size(tools) && fill_system(list, tools) != 0)
         rc = err_nomem(e, "messages");
