@@ -1,4 +1,4 @@
-/* choose.c - the fields of a request that say how tokens are chosen, as the engine takes them. */
+/* choose.c - turns the fields of a request about sampling and stopping into the record of the engine. */
 #include "api/choose.h"
 
 #include <math.h>
@@ -66,7 +66,7 @@ static bool read_bias(struct request *q, struct arena *m, struct sampling *s)
     return true;
 }
 
-/* Takes the tokens of the request, and those that end an answer behind a tool call. */
+/* Takes the stop tokens of the request, and the tokens that end an answer after a tool call. */
 static bool read_stop_tokens(struct request *q, struct arena *m, struct sampling *s)
 {
     const struct tok *tok = engine_info(q->server->engine)->tok;

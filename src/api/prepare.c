@@ -40,7 +40,7 @@ static int check_model(struct flight *f)
 
     if (!f->q.field.model || is_served(f->api, f->q.field.model))
         return 0;
-    if (tag && strcmp(tag, ":latest") == 0) { /* Ollama's clients may write it behind any name */
+    if (tag && strcmp(tag, ":latest") == 0) { /* Ollama's clients may append it to any name */
         snprintf(plain, sizeof(plain), "%.*s", (int)(tag - f->q.field.model), f->q.field.model);
         if (is_served(f->api, plain))
             return 0;
@@ -76,7 +76,7 @@ static int check_logprobs(struct flight *f)
     return 0;
 }
 
-/* The field is there that the endpoint cannot be without. */
+/* Checks that the request has the field that its endpoint needs. */
 static int check_needed(struct flight *f)
 {
     const char *needs = fields_needed(f->q.endpoint);
@@ -115,7 +115,7 @@ static int check_together(struct flight *f)
 
 /* ---- what is computed ---- */
 
-/* The request asks for N_PROMPTS * N_EACH answers, which are more than this server ever queues. */
+/* Refuses N_PROMPTS * N_EACH answers, which are more than this server ever queues. */
 static int refuse_answers(struct flight *f, size_t n_prompts, size_t n_each)
 {
     const char *field = n_each == 1                         ? prompt_field(&f->q)
@@ -185,7 +185,7 @@ static int reserve(struct flight *f)
     return !q->dialect->open || q->dialect->open(&f->writer) ? 0 : refuse_memory(f);
 }
 
-/* Log-probabilities of prompts, which can be many more than tokens, fit into an answer. */
+/* Checks that the log-probabilities of prompts, which can be many more than tokens, fit into an answer. */
 static int check_scored(struct flight *f)
 {
     const struct fields *given = &f->q.field;
@@ -195,7 +195,8 @@ static int check_scored(struct flight *f)
            n_answers = f->q.endpoint == FIELDS_COMPLETIONS ? (size_t)given->n : 1;
     char sentence[200];
 
-    if (f->q.n_prompt_tokens * each * n_answers <= MOST_SCORED) /* bytes of a body times two small numbers */
+    if (f->q.n_prompt_tokens * each * n_answers <=
+        MOST_SCORED) /* it cannot overflow: the size of a body times two small numbers */
         return 0;
     snprintf(sentence, sizeof(sentence),
              "%s: found %zu tokens of prompts with %zu log-probabilities each, in %zu answers; expected at "
@@ -309,7 +310,8 @@ void prepare_cancel(struct flight *f)
     for (size_t i = 0; i < f->q.n_prompts; i++)
         if (f->prompt[i].id && f->prompt[i].n_open)
             pending |= gallop_cancel(f->api->opt.engine, f->prompt[i].id) != 0;
-    f->cancel = pending ? FLIGHT_CANCEL : FLIGHT_CANCELLED; /* the engine takes so many messages at once */
+    f->cancel = pending ? FLIGHT_CANCEL
+                        : FLIGHT_CANCELLED; /* the engine takes a limited number of messages at once */
 }
 
 /* ---- the job ---- */
@@ -350,7 +352,7 @@ static void forget_prompts(struct request *q)
     for (size_t i = 0; i < q->n_prompts; i++) {
         struct tok_ids *ids = &q->prompt[i].ids;
 
-        mem_free(ids->id); /* the server's thread may read their number at this moment: it stays */
+        mem_free(ids->id); /* the number of ids stays: the server's thread may read it at this moment */
         ids->id = NULL;
         ids->cap = 0;
     }
@@ -397,7 +399,7 @@ static void prepare(struct flight *f)
         refuse_error(f, &e);
         return;
     }
-    fields_blame(&f->q.field, "", 0); /* from here on whoever refuses the request names the field */
+    fields_blame(&f->q.field, "", 0); /* from here on a refusal names its field */
     if (check_together(f) != 0)
         return;
     switch (q->endpoint) {
@@ -416,7 +418,7 @@ void prepare_request(struct workers_job *job)
 {
     struct flight *f = (struct flight *)(void *)job;
 
-    mem_over_budget(); /* forgets what failed before */
+    mem_over_budget(); /* resets the sign of an earlier failure */
     mem_charge(MEM_CHARGE_NEW);
     if (!refuse_late(f))
         prepare(f);

@@ -92,7 +92,7 @@ static int read_prompt(struct request *q, const json_t *v, struct request_prompt
     return rc || !p->text.oom ? rc : err_nomem(e, "a prompt");
 }
 
-/* Opens a parser for each answer whose text has to be taken apart; an answer continues PROMPT. */
+/* Opens a parser for each answer, which continues PROMPT, if the model has markup to look for. */
 static int open_parsers(struct request *q, struct answer *a, struct seeds *seeds, const struct buf *prompt,
                         struct err *e)
 {

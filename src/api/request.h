@@ -30,7 +30,7 @@ enum request_naming {
     REQUEST_MISNAMED, /* the header has something that cannot be an id: the request is refused */
 };
 
-/* The client's words about who it is and what it asks; set when the request arrives. */
+/* Where a request comes from; set when it arrives. */
 struct request_origin {
     const char *route;
     char key[KEYS_NAME]; /* name of the API key, or "" */
@@ -58,16 +58,15 @@ struct request {
     struct arena arena;
     struct request_prompt *prompt; /* [n_prompts] */
     size_t n_prompts;
-    size_t n; /* choices of a prompt: field.n, or more of which the best are sent */
+    size_t n; /* choices for each prompt; with best_of more than the answer has */
     size_t n_prompt_tokens;
     uint64_t seed;
     bool draws;         /* tokens are drawn at random with SEED, which the server chose */
-    bool keeps_tokens;  /* the answer needs the single tokens, not only their text */
+    bool keeps_tokens;  /* the answer has token ids or log-probabilities */
     bool keeps_special; /* special tokens stay in the text, because they may be marks of tool calls */
     const struct markup_calls
         *calls; /* how tool calls are marked in the answers; NULL: they are not looked for */
-    int32_t end_of_call
-        [MARKUP_MAX_STOP]; /* tokens that the model writes behind a tool call, and that end an answer */
+    int32_t end_of_call[MARKUP_MAX_STOP]; /* tokens that end an answer after a tool call */
     size_t n_ends_of_call;
 };
 

@@ -1,5 +1,4 @@
-/* tokens.c - answers of /tokenize, /detokenize and /v1/messages/count_tokens, which the engine has no part
- * in. */
+/* tokens.c - the answers of /tokenize, /detokenize and /v1/messages/count_tokens, which need no step. */
 #include "api/tokens.h"
 
 #include "api/api_priv.h"

@@ -1,8 +1,9 @@
-/* anthropic.c - Anthropic's Messages API: conversations in blocks, made into a chat, and answers in blocks.
+/* anthropic.c - Anthropic's Messages API: makes a chat of conversations in blocks, and writes answers in
+ * blocks.
  *
- * Text, tool calls and their results, system messages anywhere, and the reasoning of earlier turns are
- * understood. A last message of the assistant is continued. Thinking is what the model does by itself: it can
- * be left out of the answer. Tools and blocks of tools that Anthropic's servers run are left out and logged.
+ * It reads text, tool calls and their results, system messages anywhere, and the reasoning of earlier turns.
+ * A last message of the assistant is continued. Reasoning follows from the model; a request can only leave it
+ * out of the answer. Tools that Anthropic's servers run, and blocks about them, are left out with a warning.
  * Form: https://docs.anthropic.com/en/api/messages, .../messages-streaming.
  */
 #include <stdio.h>
@@ -20,16 +21,16 @@
 
 /* ---- from their messages to a chat ---- */
 
-/* What is made of a request. */
+/* The state of reading a request. */
 struct reading {
     struct request *q;
-    json_t *list;    /* messages as OpenAI has them, */
-    json_t *tools;   /* and tools */
-    json_t *offered; /* name of a tool: whether messages say that it may be called; owned */
+    json_t *list;    /* messages in OpenAI's form */
+    json_t *tools;   /* tools in OpenAI's form */
+    json_t *offered; /* object of tool name to whether messages say that it may be called; owned */
     json_t *defined; /* tools that messages define; owned */
-    size_t at;       /* the message that is read, */
-    size_t last;     /* and the last one of the user */
-    bool assistant;  /* it is the assistant's */
+    size_t at;       /* index of the current message */
+    size_t last;     /* index of the last message of the user */
+    bool assistant;  /* the current message is the assistant's */
 };
 
 static bool is_type(const json_t *block, const char *type)
@@ -55,8 +56,8 @@ static int add_string(json_t *parts, const char *text, size_t n, struct err *e)
                : err_nomem(e, "messages");
 }
 
-/* How much of TEXT [n] is Claude Code's billing line. It differs from request to request, and in front of the
- * system message it would keep the prefix cache from any hit. */
+/* The length of Claude Code's billing line at the beginning of TEXT [n]. The line differs from request to
+ * request, and before the system message it would prevent every hit of the prefix cache. */
 static size_t billing_line(const char *text, size_t n)
 {
     static const char mark[] = "x-anthropic-billing-header:";
@@ -68,7 +69,7 @@ static size_t billing_line(const char *text, size_t n)
     return end ? (size_t)(end - text) + 1 : n;
 }
 
-/* A text of a system message. */
+/* Adds a text of a system message. */
 static int add_system_text(json_t *parts, const json_t *text, struct err *e)
 {
     const char *own = json_string_value(text);
@@ -77,7 +78,7 @@ static int add_system_text(json_t *parts, const json_t *text, struct err *e)
     return skip && skip == n ? 0 : add_string(parts, own + skip, n - skip, e);
 }
 
-/* {"type": "text", "text"} of BLOCK. */
+/* Adds the text of BLOCK, {"type": "text", "text"}. */
 static int add_text(const struct reading *r, json_t *parts, const json_t *block, size_t i, struct err *e)
 {
     const json_t *text = json_object_get(block, "text");
@@ -87,7 +88,7 @@ static int add_text(const struct reading *r, json_t *parts, const json_t *block,
     return add_string(parts, json_string_value(text), json_string_length(text), e);
 }
 
-/* CONTENT of BLOCK: a string, or blocks of text. */
+/* Adds CONTENT of BLOCK: a string, or blocks of text. */
 static int add_texts(const struct reading *r, json_t *parts, const json_t *block, const json_t *content,
                      size_t i, struct err *e)
 {
@@ -107,7 +108,7 @@ static int add_texts(const struct reading *r, json_t *parts, const json_t *block
     return rc;
 }
 
-/* A document of plain text, or a search result: its title, where it is from, and its text. */
+/* Adds a document of plain text, or a search result: its title, source and text. */
 static int add_document(const struct reading *r, json_t *parts, const json_t *block, size_t i, struct err *e)
 {
     const json_t *source = json_object_get(block, "source"), *title = json_object_get(block, "title"),
@@ -124,7 +125,7 @@ static int add_document(const struct reading *r, json_t *parts, const json_t *bl
     return rc ? rc : add_texts(r, parts, block, content, i, e);
 }
 
-/* The tool called NAME may be called from here on, or no longer. */
+/* Notes that the tool NAME may be called from here on, or not any more. */
 static int offer(const struct reading *r, const json_t *name, bool may, struct err *e)
 {
     if (!json_is_string(name))
@@ -134,7 +135,7 @@ static int offer(const struct reading *r, const json_t *name, bool may, struct e
                : err_nomem(e, "messages");
 }
 
-/* A search for tools found one that `tools` has, but that is not shown to the model before. */
+/* Adds a reference: a search for tools found one of `tools` that the model has not seen before. */
 static int add_reference(const struct reading *r, json_t *parts, const json_t *block, struct err *e)
 {
     const json_t *name = json_object_get(block, "tool_name");
@@ -145,7 +146,7 @@ static int add_reference(const struct reading *r, json_t *parts, const json_t *b
     return rc ? rc : add_string(parts, text, strlen(text), e);
 }
 
-/* BLOCK as text, if it is of a kind that messages of all roles and results may have. */
+/* Adds BLOCK as text, if it is of a type that messages of all roles and results may have. */
 static int add_textual(const struct reading *r, json_t *parts, const json_t *block, size_t i, struct err *e)
 {
     if (is_type(block, "text"))
@@ -157,7 +158,7 @@ static int add_textual(const struct reading *r, json_t *parts, const json_t *blo
     return wrong_block(r, i, block, e);
 }
 
-/* A message of a tool. */
+/* Adds a result of a tool, as a message. */
 static int add_result(const struct reading *r, const json_t *block, size_t i, struct err *e)
 {
     const json_t *id = json_object_get(block, "tool_use_id"), *content = json_object_get(block, "content"),
@@ -189,7 +190,7 @@ static int add_result(const struct reading *r, const json_t *block, size_t i, st
     return rc;
 }
 
-/* A call of the assistant's. */
+/* Adds a tool call of the assistant. */
 static int add_call(const struct reading *r, json_t *calls, const json_t *block, size_t i, struct err *e)
 {
     const json_t *id = json_object_get(block, "id"), *name = json_object_get(block, "name"),
@@ -212,13 +213,13 @@ static int add_call(const struct reading *r, json_t *calls, const json_t *block,
     return json_array_append_new(calls, call) == 0 ? 0 : err_nomem(e, "messages");
 }
 
-/* What the blocks of a message say. */
+/* The content of a message. */
 struct turn {
-    json_t *parts, *calls; /* text, and calls of tools */
+    json_t *parts, *calls; /* text, and tool calls */
     struct buf thinking;
 };
 
-/* BLOCK is about a tool that a server ran, or only Anthropic's models can read it. */
+/* Returns whether BLOCK is about a tool that a server ran, or can only be read by Anthropic's models. */
 static bool is_foreign(const json_t *block)
 {
     static const char *const types[] = {"redacted_thinking",
@@ -266,7 +267,7 @@ static int read_block(struct reading *r, const json_t *block, size_t i, struct t
     return t->thinking.oom ? err_nomem(e, "messages") : 0;
 }
 
-/* NULL: no memory. */
+/* Returns the message in OpenAI's form; NULL: out of memory. */
 static json_t *make_message(const struct turn *t, const char *role)
 {
     json_t *m = json_pack("{s:s,s:O}", "role", role, "content", t->parts);
@@ -281,7 +282,7 @@ static json_t *make_message(const struct turn *t, const char *role)
     return bad ? NULL : m;
 }
 
-/* Appends what MESSAGE of ROLE says: results of tools first, each a message of its own. */
+/* Appends MESSAGE of ROLE: first the results of tools, each as a message. */
 static int read_turn(struct reading *r, const json_t *message, const char *role, struct err *e)
 {
     const json_t *content = json_object_get(message, "content"), *block;
@@ -308,7 +309,7 @@ static int read_turn(struct reading *r, const json_t *message, const char *role,
     return rc;
 }
 
-/* A change of what tools there are, in a message of the system. */
+/* Reads a block of a system message that adds or removes a tool. */
 static int change_tools(struct reading *r, const json_t *block, struct err *e)
 {
     const json_t *tool = json_object_get(block, "tool"), *definition = json_object_get(tool, "definition");
@@ -328,7 +329,7 @@ static int change_tools(struct reading *r, const json_t *block, struct err *e)
     return 0;
 }
 
-/* A system message in the middle of the conversation. */
+/* Reads a system message in the middle of the conversation. */
 static int read_system_turn(struct reading *r, const json_t *message, struct err *e)
 {
     const json_t *content = json_object_get(message, "content"), *block;
@@ -369,7 +370,7 @@ static int read_message(struct reading *r, const json_t *message, struct err *e)
     return read_turn(r, message, json_string_value(role), e);
 }
 
-/* OpenAI's form of a tool. */
+/* Appends TOOL in OpenAI's form. */
 static int read_tool(struct reading *r, const json_t *tool, size_t i, struct err *e)
 {
     const json_t *name = json_object_get(tool, "name"), *says = json_object_get(tool, "description"),
@@ -394,8 +395,9 @@ static bool is_client_tool(const json_t *tool)
     return !type || json_is_null(type) || is_type(tool, "custom");
 }
 
-/* The tools of LIST that the model may call: those that messages brought in come LAST, so that what stands
- * in front of them is found in the prefix cache. SEARCHED: one of Anthropic's own tools would bring them. */
+/* Appends the tools of LIST that the model may call. Tools that messages brought in come LAST, so that the
+ * prompt before them is found in the prefix cache. SEARCHED: one of Anthropic's own tools would bring them
+ * in. */
 static int read_tools(struct reading *r, const json_t *list, bool last, bool searched, struct err *e)
 {
     const json_t *tool;
@@ -443,13 +445,14 @@ static int read_all_tools(struct reading *r, struct err *e)
     if (rc == 0)
         rc = read_tools(r, r->defined, false, true, e);
     f->tools = f->tools || json_array_size(r->tools) ? r->tools : NULL;
-    if (rc == 0 && json_array_size(f->tools) > FIELDS_MAX_TOOLS) /* with those of messages */
+    if (rc == 0 &&
+        json_array_size(f->tools) > FIELDS_MAX_TOOLS) /* together with the tools that messages define */
         rc = err_set(e, ERR_INPUT, "tools: found %zu functions, expected at most %d",
                      json_array_size(f->tools), FIELDS_MAX_TOOLS);
     return rc ? rc : tools_check(f->tools, NULL, e);
 }
 
-/* The system message. */
+/* Reads the system message. */
 static int read_system(struct reading *r, struct err *e)
 {
     const json_t *system = r->q->field.system, *block;
@@ -571,7 +574,7 @@ static void put_head(const struct request *q, struct buf *out)
     dialect_put_string(out, request_model(q));
 }
 
-/* Writes the arguments of a call as an object; what is no object becomes the member of one. */
+/* Writes the arguments of a call as an object; arguments that are not an object become a member of one. */
 static void put_input(const char *text, size_t n, struct buf *out)
 {
     json_t *input;

@@ -74,7 +74,8 @@ void dialect_put_text(struct buf *out, const struct buf *b)
     buf_json_str(out, b->data ? b->data : "", b->len);
 }
 
-/* Bytes of the text between the quotation mark at S and the next of the same kind, -1: S begins none. */
+/* The number of bytes between the quotation mark at S and the next of the same kind; -1: S does not begin a
+ * quotation. */
 static ptrdiff_t quoted(const char *s)
 {
     const char *end = *s == '\'' || *s == '"' || *s == '`' ? strchr(s + 1, *s) : NULL;

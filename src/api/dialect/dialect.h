@@ -18,7 +18,7 @@ struct err;
 struct request;
 struct schema;
 
-/* What the writers of a dialect work on. */
+/* What the writers of a dialect read. */
 struct dialect_writer {
     const struct request *q;
     const struct answer *a;
@@ -29,23 +29,24 @@ struct dialect_writer {
 struct dialect {
     const char *prefix; /* of the ids of answers */
     const char *type;   /* content type of a stream */
-    const char *ping;   /* what a stream sends when there is nothing else; NULL: nothing */
+    const char *ping;   /* what a stream sends in a long silence; NULL: nothing */
     const struct schema *error_schema;
     enum answer_calls_when calls; /* AT_END: a stream has no parts of tool calls */
 
     /* On a worker thread, when the fields are read: makes messages and tools of them as OpenAI's chat has
      * them. */
     int (*read)(struct request *q, struct err *e);
-    /* Makes the state, when the numbers of prompts and choices are known. False: out of memory. */
+    /* Creates the state, once the numbers of prompts and choices are known. False: out of memory. */
     bool (*open)(struct dialect_writer *w);
     void (*close)(struct dialect_writer *w);
     /* Writes a complete answer. */
     void (*whole)(const struct dialect_writer *w, struct buf *out);
     /* Writes what a stream begins with, as soon as the request is accepted. */
     void (*begin)(const struct dialect_writer *w, struct buf *out);
-    /* Writes what a stream has in front of the first token, when that is there: clients measure its time. */
+    /* Writes what precedes the first token of a stream, when that token is there: clients measure its time.
+     */
     void (*introduce)(const struct dialect_writer *w, struct buf *out);
-    /* The numbers that have to be written before the next part can be, and writes them on a worker thread. */
+    /* Count the numbers that have to be written before the next part, and write them on a worker thread. */
     size_t (*n_ahead)(const struct dialect_writer *w);
     void (*write_ahead)(const struct dialect_writer *w);
     /* Writes what choice I has that was not sent. */
@@ -68,13 +69,13 @@ struct dialect {
 #undef ANSWERED
 #undef WRITTEN
 
-/* Why a request was refused, for the log: SENTENCE to OUT [size]. Texts that are quoted in it and that may be
- * of a prompt (with white space, or longer than a name) become "...", and so does what a chat template says,
- * which may be anything. */
+/* Copies SENTENCE, which says why a request was refused, to OUT [size] for the log. Quoted texts that may
+ * come from a prompt (they have white space, or are longer than a name) become "...", and so does the message
+ * of a chat template. */
 enum { DIALECT_REASON = 200 };
 void dialect_reason(const char *sentence, char *out, size_t size);
 
-/* V is the string TEXT. */
+/* Returns whether V is the string TEXT. */
 bool dialect_is(const json_t *v, const char *text);
 
 /* Appends S as a JSON string, or null. */

@@ -27,7 +27,7 @@ static int embeddings_read_request(struct request *q, struct err *e)
     return 0;
 }
 
-/* Scales V [n] to length 1, unless it is zero. */
+/* Scales V [n] to length 1, unless all of it is zero. */
 static void normalize(float *v, size_t n)
 {
     double sum = 0, scale;

@@ -17,7 +17,7 @@ static const char *data_of(const struct buf *b)
     return b->data ? b->data : "";
 }
 
-/* The text of token ID alone, appended to OUT. */
+/* Appends the text of the single token ID to OUT. */
 static void token_text(const struct request *q, int32_t id, struct buf *out)
 {
     const struct tok *tok = engine_info(q->server->engine)->tok;

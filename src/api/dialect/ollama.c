@@ -91,8 +91,8 @@ void ollama_error(struct buf *out, int status, const char *message, const char *
     buf_str(out, "}");
 }
 
-/* Writes the arguments of a call as an object, which clients expect; what is no object, because a limit has
- * cut it or the model did not write JSON, becomes the member of one. */
+/* Writes the arguments of a call as an object, which clients expect. Arguments that are not an object,
+ * because a limit has cut them or the model did not write JSON, become a member of one. */
 static void put_arguments(const char *text, size_t n, struct buf *out)
 {
     json_t *object;

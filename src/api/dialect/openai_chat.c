@@ -13,7 +13,7 @@
 
 static const char object[] = "chat.completion", chunk[] = "chat.completion.chunk";
 
-/* An element of tool_calls. In a stream each has its number, and its arguments may come in several elements.
+/* Writes an element of tool_calls. In a stream it has a number, and arguments may come in several elements.
  */
 static void put_call(const struct request *q, const struct answer_calls *calls, size_t i, struct buf *out)
 {
@@ -33,8 +33,8 @@ static void put_call(const struct request *q, const struct answer_calls *calls, 
     buf_str(out, "}}");
 }
 
-/* Members content, reasoning and tool_calls, as far as there is something. WITH_CONTENT: content also if it
- * is empty; it is null where there is something else instead. */
+/* Writes the members content, reasoning and tool_calls that are not empty. WITH_CONTENT: content also if it
+ * is empty; it is null if there is reasoning or a tool call. */
 static void put_pieces(const struct request *q, const struct answer_choice *h, bool with_content,
                        struct buf *out)
 {

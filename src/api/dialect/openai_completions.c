@@ -24,7 +24,7 @@ struct echo {
 struct listed {
     struct tok_stream *stream;
     size_t n_characters;
-    bool written; /* it is among the best, and in the answer */
+    bool written; /* the answer has it, because it is among the best */
 };
 
 struct state {
@@ -81,7 +81,7 @@ static void list_prompt(const struct dialect_writer *w, size_t i)
     echo->state = ECHO_LISTED;
 }
 
-/* WITH_PROMPT: the tokens of the prompt precede those of choice I. */
+/* Writes member logprobs of choice I. WITH_PROMPT: the tokens of the prompt precede its own. */
 static void put_logprobs(const struct dialect_writer *w, size_t i, bool with_prompt, struct buf *out)
 {
     const struct request *q = w->q;
@@ -148,7 +148,7 @@ static void write_ahead(const struct dialect_writer *w)
 
 /* ---- answers ---- */
 
-/* Writes the text of choice I. WITH_PROMPT: behind the prompt. */
+/* Writes the text of choice I. WITH_PROMPT: after the prompt. */
 static void put_text(const struct dialect_writer *w, size_t i, bool with_prompt, struct buf *out)
 {
     const struct buf *prompt = &w->q->prompt[i / w->q->n].text, *own = &w->a->choice[i].text;
@@ -196,8 +196,8 @@ static void put_choice(const struct dialect_writer *w, size_t i, size_t index, s
     buf_str(out, "}");
 }
 
-/* Of the choices of prompt P that are not written yet, the one with the highest log-probability per token;
- * of equals the first. */
+/* Returns the choice of prompt P with the highest log-probability per token among those that are not written
+ * yet; of equal ones the first. */
 static size_t best_choice(const struct dialect_writer *w, size_t p)
 {
     struct listed *listed = ((struct state *)w->state)->listed;

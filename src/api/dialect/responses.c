@@ -1,9 +1,9 @@
-/* responses.c - OpenAI's Responses: a conversation of items, made into a chat, and answers of items.
+/* responses.c - OpenAI's Responses: makes a chat of a conversation of items, and writes answers as items.
  *
- * Nothing is kept: what refers to an earlier response is refused. Messages, calls of functions, their results
- * and the reasoning of earlier turns are understood. Functions of a namespace are called namespace__function
- * towards the model. Tools that a server would run are left out and logged. Each event has its number; the
- * last holds the whole response. Form: https://platform.openai.com/docs/api-reference/responses,
+ * The server keeps nothing: a reference to an earlier response is refused. It reads messages, tool calls,
+ * their results and the reasoning of earlier turns. The model sees a function of a namespace as
+ * namespace__function. Tools that a server would run are left out with a warning. Each event has a number;
+ * the last one has the whole response. Form: https://platform.openai.com/docs/api-reference/responses,
  * .../responses-streaming.
  */
 #include <math.h>
@@ -26,7 +26,7 @@ static int out_of_memory(struct err *e)
     return err_nomem(e, "input");
 }
 
-/* The text of PART, borrowed, or NULL, to *TEXT. False: it is of a kind that has none. */
+/* Sets *TEXT to the text of PART, borrowed, or to NULL. False: its type has no text. */
 static bool find_text(const json_t *part, const json_t **text)
 {
     static const char *const types[] = {"input_text", "output_text", "text", "reasoning_text",
@@ -42,7 +42,7 @@ static bool find_text(const json_t *part, const json_t **text)
     return false;
 }
 
-/* CONTENT, a text, a list of texts or null, as a chat has it, to *OUT (a new reference). */
+/* Sets *OUT to CONTENT, a text, a list of texts or null, in the form of a chat: a new reference. */
 static int read_content(const json_t *content, size_t at, json_t **out, struct err *e)
 {
     const json_t *part;
@@ -77,7 +77,7 @@ static int responses_add(json_t *list, json_t *message, struct err *e)
     return json_array_append_new(list, message) == 0 ? 0 : out_of_memory(e);
 }
 
-/* The assistant's message at the end of LIST, to which more is added; made if there is none. Borrowed. */
+/* Returns the assistant's message at the end of LIST, and adds one if there is none. Borrowed. */
 static json_t *open_turn(json_t *list)
 {
     json_t *last = json_array_get(list, json_array_size(list) - 1);
@@ -101,7 +101,8 @@ static int read_message(json_t *list, const json_t *item, size_t at, struct err 
     rc = read_content(json_object_get(item, "content"), at, &content, e);
     turn = json_array_get(list, json_array_size(list) - 1);
     if (rc == 0 && dialect_is(role, "assistant") && dialect_is(json_object_get(turn, "role"), "assistant") &&
-        dialect_is(json_object_get(turn, "content"), "")) /* behind its reasoning, or beside its calls */
+        dialect_is(json_object_get(turn, "content"),
+                   "")) /* it has reasoning or tool calls, and no content yet */
         rc = json_object_set(turn, "content", content) == 0 ? 0 : out_of_memory(e);
     else if (rc == 0)
         rc = responses_add(list, json_pack("{s:s,s:O}", "role", json_string_value(role), "content", content),
@@ -110,8 +111,8 @@ static int read_message(json_t *list, const json_t *item, size_t at, struct err 
     return rc;
 }
 
-/* The name that ITEM, a function or a call of one, has towards the model; NAMESPACE: where it is in, or NULL.
- * New reference; NULL: it has none. */
+/* Returns the name by which the model knows ITEM, a function of NAMESPACE (NULL: of none) or a call of one: a
+ * new reference; NULL: it has no name. */
 static json_t *full_name(const json_t *item, const char *namespace)
 {
     const json_t *name = json_object_get(item, "name");
@@ -121,7 +122,7 @@ static json_t *full_name(const json_t *item, const char *namespace)
     return json_sprintf("%s__%s", namespace, json_string_value(name));
 }
 
-/* Appends a call of NAME with ARGUMENTS, a text, to the assistant's turn. */
+/* Appends a tool call of NAME with ARGUMENTS, a text, to the assistant's message. */
 static int add_call(json_t *list, const json_t *id, const json_t *name, const json_t *arguments, size_t at,
                     struct err *e)
 {
@@ -152,7 +153,7 @@ static int read_call(json_t *list, const json_t *item, size_t at, struct err *e)
     return rc;
 }
 
-/* A new reference to VALUE as JSON text; NULL: no memory, or no value. */
+/* Returns VALUE as JSON text: a new reference; NULL: out of memory, or there is no value. */
 static json_t *as_text(const json_t *value)
 {
     struct buf text = {.tag = MEM_API};
@@ -166,8 +167,8 @@ static json_t *as_text(const json_t *value)
     return out;
 }
 
-/* Calls of tools that the client ran and that are no functions: the tool, NULL where the call has its name,
- * and the member that says what it was called with. */
+/* Calls of tools that the client ran and that are not functions: the tool (NULL: the call has its name), and
+ * the member with the arguments. */
 static const struct own_call {
     const char *type, *tool, *member;
 } own_calls[] = {{"custom_tool_call", NULL, "input"},
@@ -200,7 +201,7 @@ static int read_own_call(json_t *list, const struct own_call *own, const json_t 
     return rc;
 }
 
-/* OUTPUT of a tool: a text, texts, or what is no text, as JSON. */
+/* Reads OUTPUT of a tool: a text, a list of texts, or any other value, as JSON. */
 static int read_output(const json_t *output, size_t at, json_t **out, struct err *e)
 {
     if (!output || json_is_null(output) || json_is_string(output) ||
@@ -263,12 +264,12 @@ static bool is_one_of(const json_t *type, const char *const *list, size_t n)
     return false;
 }
 
-/* Results of tools that the client ran. */
+/* Types of items with the result of a tool that the client ran. */
 static const char *const results[] = {"function_call_output", "custom_tool_call_output",
                                       "local_shell_call_output", "shell_call_output",
                                       "apply_patch_call_output"};
 
-/* What OpenAI's own tools did, or what only OpenAI's models can read. */
+/* Types of items about OpenAI's own tools, or that only OpenAI's models can read. */
 static const char *const foreign[] = {"web_search_call",
                                       "file_search_call",
                                       "computer_call",
@@ -308,7 +309,7 @@ static int read_item(struct request *q, json_t *list, const json_t *item, size_t
     return 0;
 }
 
-/* A function of NAMESPACE, or of none, in the form that a chat has. */
+/* Appends TOOL, a function of NAMESPACE (NULL: of none), in the form of a chat. */
 static int add_function(json_t *list, const json_t *tool, const char *namespace, struct err *e)
 {
     static const char *const kept[] = {"description", "parameters"};
@@ -329,7 +330,7 @@ static int add_function(json_t *list, const json_t *tool, const char *namespace,
     return responses_add(list, json_pack("{s:s,s:o}", "type", "function", "function", function), e);
 }
 
-/* TOOL, which is in NAMESPACE, or in none. */
+/* Reads TOOL, which is in NAMESPACE (NULL: in none). */
 static int read_tool(struct request *q, json_t *list, const json_t *tool, const char *namespace, size_t i,
                      struct err *e)
 {
@@ -393,7 +394,7 @@ static int responses_read_request(struct request *q, struct err *e)
         rc = responses_add(list, json_pack("{s:s,s:O}", "role", "user", "content", f->prompt), e);
     for (size_t i = 0; i < json_array_size(f->prompt) && rc == 0; i++)
         rc = read_item(q, list, json_array_get(f->prompt, i), i, e);
-    f->prompt = NULL; /* as a chat from now on */
+    f->prompt = NULL; /* it is a chat from here on */
     f->messages = list;
     return rc;
 }
@@ -547,7 +548,7 @@ static bool is_open(const struct state *s, enum blocks_kind kind)
     return s->blocks.kind == kind;
 }
 
-/* Writes the id of the open item. Clients choose a part of it. */
+/* Writes the id of the open item. The client may have chosen a part of it. */
 static void put_id(const struct dialect_writer *w, struct buf *out)
 {
     static const char *const prefixes[] = {
@@ -623,8 +624,8 @@ static void put_part_event(const struct dialect_writer *w, const char *type, str
     buf_str(out, "}\n\n");
 }
 
-/* The namespace of TOOLS in which NAME, as the model calls it, is a function, and what the function is called
- * there. NULL: a function of no namespace. */
+/* Returns the namespace of TOOLS that has the function NAME, as the model calls it, and sets *INNER to the
+ * name of the function there. NULL: the function is in no namespace. */
 static const char *find_namespace(const json_t *tools, const char *name, const char **inner)
 {
     const json_t *tool, *one;
