@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "api/markup/parser.h"
+#include "base/err.h"
 #include "base/mem.h"
 
 bool answer_add_token(struct answer_tokens *t, const struct gallop_event *ev,
@@ -42,6 +44,7 @@ static void begin_call(struct answer_calls *c, const struct parser_piece *p)
     v = &c->v[c->n++];
     *v = (struct answer_call){.index = p->call, .begins = p->kind == PARSER_CALL, .name = c->text.len};
     if (v->begins) {
+        _Static_assert(sizeof(v->id) == sizeof(p->id), "ids of tool calls");
         memcpy(v->id, p->id, sizeof(v->id));
         v->n_name = p->len;
         buf_add(&c->text, p->text, p->len);

@@ -12,9 +12,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "api/markup/parser.h"
 #include "base/buf.h"
 #include "gallop.h"
+
+struct parser;
+
+enum { ANSWER_ID_BYTES = 30 /* of the id of a tool call, with the NUL */ };
 
 /* A generated token, or a token of a scored prompt. */
 struct answer_token {
@@ -35,7 +38,7 @@ struct answer_tokens {
 struct answer_call {
     unsigned index; /* of the call in its answer, from 0 */
     bool begins;    /* ID and name are set */
-    char id[PARSER_ID_SIZE];
+    char id[ANSWER_ID_BYTES];
     size_t name, n_name; /* range of answer_calls.text, which a zero byte follows */
     size_t arguments, n_arguments;
 };

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/markup/markup.h"
 #include "api/request.h"
 #include "api/seeds.h"
 #include "base/arena.h"

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/err.h"
+#include "base/mem.h"
 #include "base/threads/pool.h"
 #include "base/threads/topo.h"
 #include "engine/engine.h"

@@ -16,10 +16,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
-#include "base/mem.h"
 #include "base/threads/thread.h"
 #include "gallop.h"
+
+struct err;
 
 enum { ENGINE_THREAD_BATCHES = 64 };
 

@@ -13,9 +13,10 @@
 #include <stdint.h>
 
 #include "api/markup/tools.h"
-#include "base/buf.h"
-#include "base/err.h"
 #include "engine/sampling.h"
+
+struct buf;
+struct err;
 
 /* The endpoints: a bit for each path of routes.def that has a body. */
 #define COMPUTED(letter, name, path, needs, form, gives, says)            FIELDS_AT_##name,

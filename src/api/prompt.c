@@ -5,10 +5,13 @@
 
 #include "api/api_priv.h"
 #include "api/flight.h"
+#include "api/markup/parser.h"
 #include "api/messages.h"
 #include "api/refuse.h"
 #include "base/buf.h"
+#include "base/err.h"
 #include "engine/engine.h"
+#include "text/tok/tok.h"
 
 static const struct engine_info *info_of(const struct request *q)
 {

@@ -11,17 +11,22 @@
 
 #include "api/fields.h"
 #include "api/http/keys.h"
-#include "api/markup/markup.h"
 #include "base/arena.h"
 #include "base/buf.h"
-#include "text/tok/tok.h"
+#include "text/tok/ids.h"
 
 struct api_options;
 struct dialect;
+struct markup_calls;
 struct once;
 struct server_exchange;
 
-enum { REQUEST_ID_BYTES = 192, REQUEST_ID_SENT = 128 /* bytes of a client's own */, REQUEST_TRACE = 56 };
+enum {
+    REQUEST_ID_BYTES = 192,
+    REQUEST_ID_SENT = 128, /* bytes of an id that the client chooses */
+    REQUEST_TRACE = 56,
+    REQUEST_MAX_ENDS = 2, /* tokens that end an answer after a tool call */
+};
 
 /* Where the id of a request comes from. */
 enum request_naming {
@@ -66,7 +71,7 @@ struct request {
     bool keeps_special; /* special tokens stay in the text, because they may be marks of tool calls */
     const struct markup_calls
         *calls; /* how tool calls are marked in the answers; NULL: they are not looked for */
-    int32_t end_of_call[MARKUP_MAX_STOP]; /* tokens that end an answer after a tool call */
+    int32_t end_of_call[REQUEST_MAX_ENDS]; /* tokens that end an answer after a tool call */
     size_t n_ends_of_call;
 };
 

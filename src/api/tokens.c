@@ -7,6 +7,7 @@
 #include "api/refuse.h"
 #include "api/schema.h"
 #include "base/buf.h"
+#include "base/err.h"
 #include "engine/engine.h"
 #include "text/tok/tok.h"
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/err.h"
 #include "base/mem.h"
 
 static void append(struct workers_list *l, struct workers_job *job)

@@ -10,8 +10,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/err.h"
 #include "base/threads/thread.h"
+
+struct err;
 
 /* The first member of what a worker is to do. */
 struct workers_job {

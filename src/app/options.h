@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/opt.h"
 #include "engine/engine.h"
+#include "engine/sampling.h"
 
 /* The groups of a help page, in their order. */
 enum options_group { EVERYDAY, SERVER, PROMPT, SAMPLING, LOAD, MODEL, SCHEDULING, CACHE, COMPUTING, OUTPUT };

@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "ckpt/checkpoint.h"
 #include "engine/engine.h"
+#include "engine/sampling.h"
 #include "text/tok/tok.h"
 
 struct request_answer {

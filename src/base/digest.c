@@ -1,5 +1,6 @@
 /* digest.c - see digest.h. */
 #include "base/digest.h"
+#include "base/err.h"
 
 #include <openssl/evp.h>
 #include <stdio.h>

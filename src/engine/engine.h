@@ -8,11 +8,16 @@
 #ifndef GALLOP_ENGINE_ENGINE_H
 #define GALLOP_ENGINE_ENGINE_H
 
-#include "base/err.h"
-#include "ckpt/checkpoint.h"
-#include "engine/sampling.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "gallop.h"
-#include "text/tok/tok.h"
+
+struct checkpoint;
+struct err;
+struct sampling;
+struct tok;
 
 /* Facts of an engine that do not change while it is open. Pointers are borrowed until gallop_close(). */
 struct engine_info {

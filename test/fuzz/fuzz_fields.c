@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "api/fields.h"
+#include "base/buf.h"
+#include "base/err.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,6 +10,7 @@
 
 #include "api/markup/parser.h"
 #include "base/buf.h"
+#include "base/err.h"
 #include "base/rng.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -6,6 +6,7 @@
 #include "api/dialect/dialect.h"
 #include "api/once.h"
 #include "api/request.h"
+#include "base/err.h"
 #include "base/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

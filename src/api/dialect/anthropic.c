@@ -15,6 +15,7 @@
 #include "api/request.h"
 #include "api/schema.h"
 #include "base/buf.h"
+#include "base/err.h"
 #include "base/json_pull.h"
 #include "base/json_tree.h"
 #include "base/mem.h"

@@ -12,10 +12,12 @@
 
 #include "api/dialect/blocks.h"
 #include "api/dialect/dialect.h"
+#include "api/markup/tools.h"
 #include "api/once.h"
 #include "api/request.h"
 #include "api/schema.h"
 #include "base/buf.h"
+#include "base/err.h"
 #include "base/json_tree.h"
 #include "base/mem.h"
 

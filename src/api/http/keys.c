@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "base/digest.h"
+#include "base/err.h"
 #include "base/mem.h"
 
 /* Adds KEY [n], unless the set has it. *AT gets its number. */

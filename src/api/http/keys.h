@@ -16,7 +16,8 @@
 #include <stdint.h>
 
 #include "base/digest.h"
-#include "base/err.h"
+
+struct err;
 
 enum { KEYS_DIGEST = DIGEST_BYTES, KEYS_MAX_BYTES = 4096, KEYS_NAME = 17 };
 

@@ -6,8 +6,9 @@
 
 #include <stdint.h>
 
-#include "base/buf.h"
 #include "gallop.h"
+
+struct buf;
 
 enum { METRICS_MAX_BOUNDS = 32 };
 

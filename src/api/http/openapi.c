@@ -15,6 +15,7 @@
 #include "api/http/routes.h"
 #include "api/schema.h"
 #include "base/buf.h"
+#include "base/err.h"
 
 const struct schema openapi_schema = {"OpenAPI", "{'type':'object','required':['openapi','info','paths']}",
                                       NULL};

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/err.h"
 #include "base/utf8.h"
 
 static const struct markup_calls calls[] = {

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+struct buf;
+struct err;
 
 /* What may follow the mark that opens tool calls. */
 enum markup_shape {

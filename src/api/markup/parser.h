@@ -18,7 +18,8 @@
 #include <stdint.h>
 
 #include "api/markup/markup.h"
-#include "base/err.h"
+
+struct err;
 
 enum parser_kind {
     PARSER_CONTENT,

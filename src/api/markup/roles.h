@@ -16,9 +16,9 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "base/err.h"
-#include "text/chat.h"
-#include "text/jinja/jinja.h"
+struct chat;
+struct err;
+struct jinja;
 
 /* How many system messages reach the prompt, and from which places. */
 enum roles_system {

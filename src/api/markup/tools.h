@@ -11,9 +11,9 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "base/err.h"
-#include "text/chat.h"
-#include "text/jinja/jinja.h"
+struct chat;
+struct err;
+struct jinja;
 
 enum tools_place {
     TOOLS_NOWHERE,     /* the template does not write them */

@@ -2,6 +2,7 @@
  * null. */
 #include "api/fields.h"
 #include "base/buf.h"
+#include "base/err.h"
 
 #include <math.h>
 

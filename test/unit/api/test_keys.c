@@ -1,5 +1,7 @@
 /* test_keys.c - API keys: who has one, and files of them. */
 #include "api/http/keys.h"
+#include "base/buf.h"
+#include "base/err.h"
 
 static char name[KEYS_NAME], other[KEYS_NAME];
 

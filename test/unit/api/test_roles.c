@@ -4,7 +4,10 @@
 #include "api/markup/roles.h"
 
 #include "base/buf.h"
+#include "base/err.h"
 #include "base/mem.h"
+#include "text/chat.h"
+#include "text/jinja/jinja.h"
 
 #define MESSAGES "{% for m in messages %}"
 #define END      "{% endfor %}"

@@ -5,6 +5,9 @@
 
 #include "api/markup/parser.h"
 #include "base/buf.h"
+#include "base/err.h"
+#include "text/chat.h"
+#include "text/jinja/jinja.h"
 
 static const char chatml[] =
     "{% if tools %}{% for t in tools %}{{ t | tojson }}{% endfor %}{% endif %}"

@@ -1,5 +1,6 @@
 /* tokshared.c - see tokshared.h. */
 #include "tokshared.h"
+#include "base/folder.h"
 
 #include <unistd.h>
 
