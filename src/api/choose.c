@@ -40,14 +40,14 @@ static struct sampling_str *point_at_texts(struct arena *m, const json_t *v, siz
 
 static bool read_stop(struct request *q, struct arena *m, struct sampling *s)
 {
-    s->stop = point_at_texts(m, q->field.stop, &s->n_stop);
+    s->stop = point_at_texts(m, q->field.generation.stop, &s->n_stop);
     sampling_mark(s, SAMPLING_STOP);
     return s->stop != NULL;
 }
 
 static bool read_bad_words(struct request *q, struct arena *m, struct sampling *s)
 {
-    s->bad_words = point_at_texts(m, q->field.bad_words, &s->n_bad_words);
+    s->bad_words = point_at_texts(m, q->field.generation.bad_words, &s->n_bad_words);
     sampling_mark(s, SAMPLING_BAD_WORDS);
     return s->bad_words != NULL;
 }
@@ -57,10 +57,10 @@ static bool read_bias(struct request *q, struct arena *m, struct sampling *s)
     const char *key;
     json_t *v;
 
-    s->bias = arena_zalloc(m, json_object_size(q->field.logit_bias), sizeof(*s->bias));
+    s->bias = arena_zalloc(m, json_object_size(q->field.generation.logit_bias), sizeof(*s->bias));
     if (!s->bias)
         return false;
-    json_object_foreach((json_t *)(uintptr_t)q->field.logit_bias, key, v) s->bias[s->n_bias++] =
+    json_object_foreach((json_t *)(uintptr_t)q->field.generation.logit_bias, key, v) s->bias[s->n_bias++] =
         (struct sampling_bias){(int32_t)atoll(key), (float)json_number_value(v)};
     sampling_sort(s);
     sampling_mark(s, SAMPLING_LOGIT_BIAS);
@@ -71,13 +71,13 @@ static bool read_bias(struct request *q, struct arena *m, struct sampling *s)
 static bool read_stop_tokens(struct request *q, struct arena *m, struct sampling *s)
 {
     const struct tok *tok = engine_info(q->server->engine)->tok;
-    size_t n = json_array_size(q->field.stop_token_ids);
+    size_t n = json_array_size(q->field.generation.stop_token_ids);
     int32_t *ids = arena_alloc(m, (n + MARKUP_MAX_STOP) * sizeof(*ids));
 
     if (!ids)
         return false;
     for (size_t i = 0; i < n; i++)
-        ids[i] = (int32_t)json_integer_value(json_array_get(q->field.stop_token_ids, i));
+        ids[i] = (int32_t)json_integer_value(json_array_get(q->field.generation.stop_token_ids, i));
     q->n_ends_of_call = 0;
     for (size_t i = 0; q->calls && i < MARKUP_MAX_STOP && q->calls->stop[i]; i++)
         if (tok && tok_id_of(tok, q->calls->stop[i], strlen(q->calls->stop[i]), &ids[n]))
@@ -93,7 +93,7 @@ static bool read_stop_tokens(struct request *q, struct arena *m, struct sampling
 static bool read_logprob_ids(struct request *q, struct arena *m, struct sampling *s)
 {
     size_t n, kept = 0;
-    int32_t *id = copy_ids(m, q->field.logprob_ids, &n);
+    int32_t *id = copy_ids(m, q->field.output.logprob_ids, &n);
 
     for (size_t i = 0; i < n; i++) {
         size_t k = 0;
@@ -110,15 +110,17 @@ static bool read_logprob_ids(struct request *q, struct arena *m, struct sampling
 
 static bool read_lists(struct request *q, struct arena *m, struct sampling *s)
 {
-    if ((q->field.stop && !read_stop(q, m, s)) || (q->field.logit_bias && !read_bias(q, m, s)))
+    if ((q->field.generation.stop && !read_stop(q, m, s)) ||
+        (q->field.generation.logit_bias && !read_bias(q, m, s)))
         return false;
-    if ((q->field.stop_token_ids || q->calls) && !read_stop_tokens(q, m, s))
+    if ((q->field.generation.stop_token_ids || q->calls) && !read_stop_tokens(q, m, s))
         return false;
-    if (q->field.bad_words && !read_bad_words(q, m, s))
+    if (q->field.generation.bad_words && !read_bad_words(q, m, s))
         return false;
-    if (q->field.allowed && !(s->allowed = copy_ids(m, q->field.allowed, &s->n_allowed)))
+    if (q->field.generation.allowed &&
+        !(s->allowed = copy_ids(m, q->field.generation.allowed, &s->n_allowed)))
         return false;
-    return !q->field.logprob_ids || read_logprob_ids(q, m, s);
+    return !q->field.output.logprob_ids || read_logprob_ids(q, m, s);
 }
 
 #define TAKE(s, given, field, value, bit)     \
@@ -141,11 +143,12 @@ static void read_numbers(struct request *q, struct sampling *s)
     sampling_mark(s, SAMPLING_IGNORE_EOS);
     TAKE(s, true, max_new_tokens, most < 0 ? SIZE_MAX : (size_t)most, MAX_NEW_TOKENS);
     TAKE(s, true, do_sample, true, DO_SAMPLE); /* a temperature of 0 is greedy */
-    TAKE(s, f->logprobs >= 0, logprobs, (int)f->logprobs, LOGPROBS);
-    TAKE(s, f->best_of > f->n && f->logprobs < 0, logprobs, 0, LOGPROBS);
-    TAKE(s, f->chat_logprobs, logprobs, f->top_logprobs > 0 ? (int)f->top_logprobs : 0, LOGPROBS);
-    s->include_stop = f->include_stop;
-    TAKE(s, f->has_seed, seed, f->seed, SEED);
+    TAKE(s, f->output.logprobs >= 0, logprobs, (int)f->output.logprobs, LOGPROBS);
+    TAKE(s, f->generation.best_of > f->generation.n && f->output.logprobs < 0, logprobs, 0, LOGPROBS);
+    TAKE(s, f->output.chat_logprobs, logprobs, f->output.top_logprobs > 0 ? (int)f->output.top_logprobs : 0,
+         LOGPROBS);
+    s->include_stop = f->generation.include_stop;
+    TAKE(s, f->generation.has_seed, seed, f->generation.seed, SEED);
 }
 
 /* Gives a request without a seed one of its own, unless the server has a seed for all. It has 53 bits, so
@@ -155,7 +158,7 @@ static void choose_seed(struct request *q, struct seeds *seeds, struct sampling 
 {
     struct sampling merged;
 
-    if (q->field.has_seed || q->server->has_seed)
+    if (q->field.generation.has_seed || q->server->has_seed)
         return;
     q->seed = seeds_next(seeds) >> 11;
     TAKE(s, true, seed, q->seed, SEED);

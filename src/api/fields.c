@@ -1,4 +1,5 @@
-/* fields.c - one walk over the members of a request, each by its row. */
+/* fields.c - reads the members of a request by the rows of fields.def, and writes the documents that the rows
+ * make. */
 #include "api/fields.h"
 
 #include <ctype.h>
@@ -29,7 +30,7 @@ struct row {
     int sampled;        /* BOOL, INT, NUMBER: 1 + the sampling field that the value goes to; 0: to OFFSET */
 };
 
-/* The path of each endpoint, and the field that it cannot be without. */
+/* The path of each endpoint, and the field that it needs. */
 #define COMPUTED(letter, name, path, needs, form, gives, says)            {FIELDS_##name, path, needs},
 #define HANDLED(letter, name, path, needs, access, function, gives, says) {FIELDS_##name, path, needs},
 #define ANSWERED(path, access, function, gives, says)
@@ -79,8 +80,8 @@ static int unexpected(const char *name, const json_t *v, const char *expected, s
 
 /* ---- readers of what is no plain value ---- */
 
-/* The whole number that V is, also one written with a fraction of zero (16.0), as clients that count in
- * floats send them. False: it is none, or is beyond 2^53, where a float does not say which one is meant. */
+/* Sets *OUT to the whole number V. A fraction of zero (16.0) is allowed, because some clients count in
+ * floats. False: V is not whole, or is a float beyond 2^53, which stands for several whole numbers. */
 static bool whole_of(const json_t *v, int64_t *out)
 {
     double x = json_real_value(v);
@@ -95,11 +96,11 @@ static bool whole_of(const json_t *v, int64_t *out)
     return true;
 }
 
-/* Members of LIST that are floats of whole numbers become integers. One that cannot, for lack of memory, is
- * refused as a float. */
+/* Turns floats in LIST that are whole numbers into integers. If memory runs out, the float stays and is
+ * refused later. */
 static void make_whole(const json_t *list)
 {
-    json_t *own = (json_t *)(uintptr_t)list; /* part of the body, which is the request's own */
+    json_t *own = (json_t *)(uintptr_t)list; /* a part of the body, which the request owns */
     int64_t whole;
 
     for (size_t i = 0; i < json_array_size(list); i++)
@@ -135,7 +136,8 @@ static bool is_ids(const json_t *v)
     return json_is_array(v) && json_array_size(v) > 0 && all(v, is_id);
 }
 
-/* What a reader takes, as JSON Schema with ' in place of "; the value may also be null. */
+/* schema_<reader> is the JSON Schema of the values that a reader accepts besides null, with ' in place of ".
+ */
 #define SCHEMA_IDS "{'type':'array','items':{'type':'integer','minimum':0,'maximum':2147483647}"
 static const char schema_prompt[] =
     "{'anyOf':[{'type':'string'},{'type':'array','items':{'type':'string'},'minItems':1,"
@@ -144,7 +146,7 @@ static const char schema_prompt[] =
 
 static int check_prompts(struct fields *f, const char *name, const json_t *v, struct err *e)
 {
-    f->prompt = v;
+    f->input.prompt = v;
     make_whole(v);
     for (size_t i = 0; i < json_array_size(v); i++)
         make_whole(json_array_get(v, i));
@@ -168,7 +170,7 @@ static const char schema_prompt_text[] = "{'type':'string'}";
 
 static int read_prompt_text(struct fields *f, const json_t *v, struct err *e)
 {
-    f->prompt = v;
+    f->input.prompt = v;
     return json_is_string(v) ? 0 : unexpected("prompt", v, "a string", e);
 }
 
@@ -195,12 +197,12 @@ static const char schema_messages[] = "{'type':'array','minItems':1,'items':" SC
 
 static int read_any_messages(struct fields *f, const json_t *v, struct err *e)
 {
-    return read_objects(&f->messages, "messages", v, SIZE_MAX, e);
+    return read_objects(&f->input.messages, "messages", v, SIZE_MAX, e);
 }
 
 static int read_messages(struct fields *f, const json_t *v, struct err *e)
 {
-    int rc = read_objects(&f->messages, "messages", v, SIZE_MAX, e);
+    int rc = read_objects(&f->input.messages, "messages", v, SIZE_MAX, e);
 
     return rc || json_array_size(v) ? rc : err_set(e, ERR_INPUT, "messages: at least one message is needed");
 }
@@ -211,7 +213,7 @@ static const char schema_tools[] =
     "'properties':{'name':{'type':'string','minLength':1},'description':{'type':'string'},"
     "'parameters':{'type':'object'}}}}}}";
 
-/* A tool without a type is a function; the template is given its type. */
+/* Adds the type to tools that do not have one: they are functions. */
 static int name_types(const json_t *tools, struct err *e)
 {
     for (size_t i = 0; i < json_array_size(tools); i++) {
@@ -219,7 +221,7 @@ static int name_types(const json_t *tools, struct err *e)
 
         if ((type && !json_is_null(type)) || !json_object_get(tool, "function"))
             continue;
-        named = json_object(); /* the type in front, as clients write it */
+        named = json_object(); /* the type comes first, as clients write it */
         if (!named || json_object_set_new(named, "type", json_null()) != 0 ||
             json_object_update(named, tool) != 0 ||
             json_object_set_new(named, "type", json_string("function")) != 0 ||
@@ -234,7 +236,7 @@ static int name_types(const json_t *tools, struct err *e)
 
 static int read_tools(struct fields *f, const json_t *v, struct err *e)
 {
-    int rc = read_objects(&f->tools, "tools", v, FIELDS_MAX_TOOLS, e);
+    int rc = read_objects(&f->input.tools, "tools", v, FIELDS_MAX_TOOLS, e);
 
     if (rc == 0)
         rc = name_types(v, e);
@@ -245,7 +247,7 @@ static const char schema_tool_choice[] = "{'enum':['auto','none']}";
 
 static int read_tool_choice(struct fields *f, const json_t *v, struct err *e)
 {
-    return tools_choose(v, &f->tool_choice, e);
+    return tools_choose(v, &f->input.tool_choice, e);
 }
 
 /* ---- those of Anthropic's form ---- */
@@ -273,7 +275,7 @@ static bool is_text_block(const json_t *v)
 
 static int read_system(struct fields *f, const json_t *v, struct err *e)
 {
-    f->system = v;
+    f->input.system = v;
     return json_is_string(v) || (json_is_array(v) && all(v, is_text_block))
                ? 0
                : unexpected("system", v, "a string or a list of blocks of text", e);
@@ -285,7 +287,7 @@ static const char schema_client_tools[] =
 
 static int read_client_tools(struct fields *f, const json_t *v, struct err *e)
 {
-    return read_objects(&f->tools, "tools", v, FIELDS_MAX_TOOLS, e);
+    return read_objects(&f->input.tools, "tools", v, FIELDS_MAX_TOOLS, e);
 }
 
 static const char schema_choice_object[] =
@@ -301,8 +303,8 @@ static int read_choice_object(struct fields *f, const json_t *v, struct err *e)
         return unexpected("tool_choice", v, "an object with a type", e);
     if (strcmp(type, "auto") != 0 && strcmp(type, "none") != 0)
         return err_set(e, ERR_UNSUPPORTED, "tool_choice: only auto and none are supported by this server");
-    f->tool_choice = strcmp(type, "none") == 0 ? TOOLS_NONE : TOOLS_AUTO;
-    f->parallel_tool_calls = !json_is_true(one);
+    f->input.tool_choice = strcmp(type, "none") == 0 ? TOOLS_NONE : TOOLS_AUTO;
+    f->output.parallel_tool_calls = !json_is_true(one);
     return 0;
 }
 
@@ -325,8 +327,8 @@ static int read_thinking(struct fields *f, const json_t *v, struct err *e)
         return err_set(e, ERR_UNSUPPORTED,
                        "thinking.type: '%.40s' is not supported, expected adaptive, enabled or disabled",
                        type);
-    f->include_reasoning = i < 2 && !(display && strcmp(display, "omitted") == 0);
-    f->thinking = i == 0 ? FIELDS_THINKING_UNSAID : i == 1 ? FIELDS_THINKING_ON : FIELDS_THINKING_OFF;
+    f->output.include_reasoning = i < 2 && !(display && strcmp(display, "omitted") == 0);
+    f->input.thinking = i == 0 ? FIELDS_THINKING_UNSAID : i == 1 ? FIELDS_THINKING_ON : FIELDS_THINKING_OFF;
     return 0;
 }
 
@@ -337,9 +339,9 @@ static int read_effort(struct fields *f, const char *name, const json_t *effort,
 
     if (effort && !json_is_null(effort) && (!json_is_string(effort) || n > 32))
         return unexpected(name, effort, "a string of at most 32 bytes", e);
-    f->reasoning_effort = n ? json_string_value(effort) : NULL;
-    if (f->reasoning_effort && strcmp(f->reasoning_effort, "none") == 0)
-        f->thinking = FIELDS_THINKING_OFF;
+    f->input.reasoning_effort = n ? json_string_value(effort) : NULL;
+    if (f->input.reasoning_effort && strcmp(f->input.reasoning_effort, "none") == 0)
+        f->input.thinking = FIELDS_THINKING_OFF;
     return 0;
 }
 
@@ -357,8 +359,8 @@ static int read_think(struct fields *f, const json_t *v, struct err *e)
 {
     if (!json_is_boolean(v) && json_string_length(v) == 0)
         return unexpected("think", v, "true, false or a level such as low", e);
-    f->thinking = json_is_false(v) ? FIELDS_THINKING_OFF : FIELDS_THINKING_ON;
-    f->include_reasoning = !json_is_false(v);
+    f->input.thinking = json_is_false(v) ? FIELDS_THINKING_OFF : FIELDS_THINKING_ON;
+    f->output.include_reasoning = !json_is_false(v);
     return json_is_string(v) ? read_effort(f, "think", v, e) : 0;
 }
 
@@ -366,7 +368,7 @@ static const char schema_context_management[] = "{'type':'object'}";
 
 static int read_context_management(struct fields *f, const json_t *v, struct err *e)
 {
-    f->asks_for_edits = true;
+    f->output.asks_for_edits = true;
     return json_is_object(v) ? 0 : unexpected("context_management", v, "an object", e);
 }
 
@@ -395,7 +397,7 @@ static const char schema_input[] =
 
 static int read_input(struct fields *f, const json_t *v, struct err *e)
 {
-    f->prompt = v;
+    f->input.prompt = v;
     return json_is_string(v) || (json_is_array(v) && json_array_size(v) && all(v, is_object))
                ? 0
                : unexpected("input", v, "a string or a list of items, not empty", e);
@@ -414,8 +416,8 @@ static int read_encoding(struct fields *f, const json_t *v, struct err *e)
 {
     const char *text = json_string_value(v);
 
-    f->base64 = text && strcmp(text, "base64") == 0;
-    return f->base64 || (text && strcmp(text, "float") == 0)
+    f->output.base64 = text && strcmp(text, "base64") == 0;
+    return f->output.base64 || (text && strcmp(text, "float") == 0)
                ? 0
                : unexpected("encoding_format", v, "'float' or 'base64'", e);
 }
@@ -427,7 +429,7 @@ static const char schema_instructions[] = "{'type':'string'}";
 
 static int read_instructions(struct fields *f, const json_t *v, struct err *e)
 {
-    f->system = v;
+    f->input.system = v;
     return json_is_string(v) ? 0 : unexpected("instructions", v, "a string", e);
 }
 
@@ -438,7 +440,7 @@ static const char schema_functions[] =
 
 static int read_functions(struct fields *f, const json_t *v, struct err *e)
 {
-    return read_objects(&f->tools, "tools", v, FIELDS_MAX_TOOLS, e);
+    return read_objects(&f->input.tools, "tools", v, FIELDS_MAX_TOOLS, e);
 }
 
 static const char schema_text_format[] =
@@ -468,8 +470,8 @@ static int read_reasoning(struct fields *f, const json_t *v, struct err *e)
                              : unexpected("reasoning", v, "an object", e);
 }
 
-/* What answers are asked to include. All but the log-probabilities is about tools of a server, which are not
- * run here, or about images: there is nothing to include. */
+/* Parts of an answer that a request may ask for. All of them are about tools that a server runs, or about
+ * images: answers of this server never have them. */
 static const char *const includable[] = {
     "reasoning.encrypted_content",  "web_search_call.action.sources", "web_search_call.results",
     "file_search_call.results",     "code_interpreter_call.outputs",  "computer_call_output.output.image_url",
@@ -501,14 +503,14 @@ static const char schema_documents[] = "{'type':'array','maxItems':1024,'items':
 
 static int read_documents(struct fields *f, const json_t *v, struct err *e)
 {
-    return read_objects(&f->documents, "documents", v, 1024, e);
+    return read_objects(&f->input.documents, "documents", v, 1024, e);
 }
 
 static const char schema_kwargs[] = "{'type':'object'}";
 
 static int read_kwargs(struct fields *f, const json_t *v, struct err *e)
 {
-    f->kwargs = v;
+    f->input.kwargs = v;
     return json_is_object(v) ? 0 : unexpected("chat_template_kwargs", v, "an object", e);
 }
 
@@ -521,7 +523,7 @@ static int read_stream_options(struct fields *f, const json_t *v, struct err *e)
     const char *key;
     json_t *o;
 
-    f->has_stream_options = true;
+    f->output.has_stream_options = true;
     if (!json_is_object(v))
         return unexpected("stream_options", v, "an object", e);
     json_object_foreach((json_t *)(uintptr_t)v, key, o)
@@ -534,9 +536,9 @@ static int read_stream_options(struct fields *f, const json_t *v, struct err *e)
             return unexpected(usage ? "stream_options.include_usage"
                                     : "stream_options.continuous_usage_stats",
                               o, "true or false", e);
-        *(usage ? &f->include_usage : &f->continuous_usage) = json_is_true(o);
+        *(usage ? &f->output.include_usage : &f->output.continuous_usage) = json_is_true(o);
     }
-    f->continuous_usage = f->continuous_usage && f->include_usage;
+    f->output.continuous_usage = f->output.continuous_usage && f->output.include_usage;
     return 0;
 }
 
@@ -549,8 +551,8 @@ static int read_seed(struct fields *f, const json_t *v, struct err *e)
 
     if (!whole_of(v, &seed))
         return unexpected("seed", v, "a whole number of 64 bits", e);
-    f->has_seed = seed != -1;
-    f->seed = (uint64_t)seed;
+    f->generation.has_seed = seed != -1;
+    f->generation.seed = (uint64_t)seed;
     return 0;
 }
 
@@ -558,7 +560,7 @@ static const char schema_stop[] =
     "{'anyOf':[{'type':'string','minLength':1,'maxLength':1024},{'type':'array','maxItems':64,"
     "'items':{'type':'string','minLength':1,'maxLength':1024}}]}";
 
-/* V is a string or a list of at most MOST, of 1 to BYTES. */
+/* Checks that V is a string or a list of at most MOST strings, each of 1 to BYTES bytes. */
 static int check_strings(const char *name, const json_t *v, size_t most, size_t bytes, struct err *e)
 {
     size_t n = json_is_array(v) ? json_array_size(v) : 1;
@@ -579,7 +581,7 @@ static int check_strings(const char *name, const json_t *v, size_t most, size_t 
 
 static int read_stop(struct fields *f, const json_t *v, struct err *e)
 {
-    f->stop = v;
+    f->generation.stop = v;
     return check_strings("stop", v, 64, 1024, e);
 }
 
@@ -602,7 +604,7 @@ static int read_stop_sequences(struct fields *f, const json_t *v, struct err *e)
 {
     if (!json_is_array(v))
         return unexpected("stop_sequences", v, "a list of strings", e);
-    f->stop = v;
+    f->generation.stop = v;
     return check_strings("stop_sequences", v, 64, 1024, e);
 }
 
@@ -610,7 +612,7 @@ static const char schema_stop_token_ids[] = SCHEMA_IDS ",'maxItems':4096}";
 
 static int read_stop_token_ids(struct fields *f, const json_t *v, struct err *e)
 {
-    return read_ids(&f->stop_token_ids, "stop_token_ids", v, 4096, e);
+    return read_ids(&f->generation.stop_token_ids, "stop_token_ids", v, 4096, e);
 }
 
 static const char schema_bad_words[] =
@@ -618,7 +620,7 @@ static const char schema_bad_words[] =
 
 static int read_bad_words(struct fields *f, const json_t *v, struct err *e)
 {
-    f->bad_words = v;
+    f->generation.bad_words = v;
     if (!json_is_array(v))
         return unexpected("bad_words", v, "a list of strings", e);
     return check_strings("bad_words", v, FIELDS_MAX_BAD_WORDS, FIELDS_MAX_BAD_BYTES, e);
@@ -628,7 +630,7 @@ static const char schema_allowed[] = SCHEMA_IDS ",'minItems':1,'maxItems':104857
 
 static int read_allowed(struct fields *f, const json_t *v, struct err *e)
 {
-    int rc = read_ids(&f->allowed, "allowed_token_ids", v, 1 << 20, e);
+    int rc = read_ids(&f->generation.allowed, "allowed_token_ids", v, 1 << 20, e);
 
     return rc || json_array_size(v) ? rc : err_set(e, ERR_INPUT, "allowed_token_ids: the list is empty");
 }
@@ -637,7 +639,7 @@ static const char schema_logprob_ids[] = SCHEMA_IDS ",'minItems':1,'maxItems':12
 
 static int read_logprob_ids(struct fields *f, const json_t *v, struct err *e)
 {
-    int rc = read_ids(&f->logprob_ids, "logprob_token_ids", v, FIELDS_MAX_LOGPROB_IDS, e);
+    int rc = read_ids(&f->output.logprob_ids, "logprob_token_ids", v, FIELDS_MAX_LOGPROB_IDS, e);
 
     return rc || json_array_size(v) ? rc : err_set(e, ERR_INPUT, "logprob_token_ids: the list is empty");
 }
@@ -646,7 +648,7 @@ static const char schema_tokens[] = SCHEMA_IDS ",'maxItems':4194304}";
 
 static int read_tokens(struct fields *f, const json_t *v, struct err *e)
 {
-    return read_ids(&f->tokens, "tokens", v, 1 << 22, e);
+    return read_ids(&f->input.tokens, "tokens", v, 1 << 22, e);
 }
 
 static const char schema_logit_bias[] =
@@ -658,7 +660,7 @@ static int read_logit_bias(struct fields *f, const json_t *v, struct err *e)
     const char *key;
     json_t *bias;
 
-    f->logit_bias = v;
+    f->generation.logit_bias = v;
     if (!json_is_object(v))
         return unexpected("logit_bias", v, "an object of token id to number", e);
     if (json_object_size(v) > FIELDS_MAX_BIASES)
@@ -766,7 +768,7 @@ static void put_says(const struct row *r, struct buf *out)
         buf_str(out, says);
 }
 
-/* X lies in the interval TEXT: "[0,1]", "(0,1]". */
+/* Returns whether X is in the interval TEXT, such as "[0,1]" or "(0,1]". */
 static bool lies_in(const char *text, double x)
 {
     char *end;
@@ -775,7 +777,7 @@ static bool lies_in(const char *text, double x)
     return (text[0] == '(' ? x > lo : x >= lo) && x <= hi;
 }
 
-/* V is one of the JSON texts of NEUTRAL. */
+/* Returns whether V equals one of the JSON texts of NEUTRAL. */
 static bool is_neutral(const char *neutral, const json_t *v)
 {
     bool same = false;
@@ -815,7 +817,7 @@ static int read_text(struct fields *f, const struct row *r, const json_t *v, str
 
     if (!json_is_string(v))
         return unexpected(r->name, v, "a string", e);
-    if (n == 0 && r->kind == TEXT) /* as if it were not there */
+    if (n == 0 && r->kind == TEXT) /* it counts as not given */
         return 0;
     if (n == 0 || n > r->most)
         return err_set(e, ERR_INPUT, "%s: found a string of %zu bytes, expected %d to %zu", r->name, n,
@@ -836,7 +838,7 @@ static int read_member(struct fields *f, const struct row *r, const json_t *v, s
             sampling_set_number(&f->sampling, (enum sampling_field)(r->sampled - 1), json_is_true(v));
         else
             *(bool *)(void *)((char *)f + r->offset) = json_is_true(v);
-        f->has_add_special |= strcmp(r->name, "add_special_tokens") == 0;
+        f->input.has_add_special |= strcmp(r->name, "add_special_tokens") == 0;
         return 0;
     case INT:
     case NUMBER: return read_number(f, r, v, e);
@@ -860,7 +862,7 @@ static const struct row *fields_find(const char *name, unsigned endpoint)
     return NULL;
 }
 
-/* The log is told that the option KEY changes nothing. */
+/* Has the log say that the option KEY has no effect. */
 static void say_ignored(const struct fields *f, const char *key)
 {
     char name[64];
@@ -902,8 +904,8 @@ int fields_blame(struct fields *f, const char *name, int rc)
     return rc;
 }
 
-/* Why TEXT [n] is more than is read: lists and objects that are nested too deeply, or too many of them or of
- * values, of which each takes many times its bytes. NULL: it is not. */
+/* Returns why TEXT [n] is not read: it has too many lists, objects or values, each of which needs many times
+ * its bytes of memory, or they are nested too deeply. NULL: it is read. */
 static const char *excess(const char *text, size_t n)
 {
     size_t depth = 0, n_lists = 0, n_values = 0;
@@ -938,30 +940,20 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
     json_t *v;
     int rc;
 
-    *f = (struct fields){.add_generation_prompt = true,
-                         .skip_special_tokens = true,
-                         .parallel_tool_calls = true,
-                         .include_reasoning = true,
-                         .normalize = true,
-                         .truncate = true,
-                         .unknown = unknown,
-                         .unknown_ctx = ctx,
-                         .stream = endpoint & (FIELDS_GENERATE | FIELDS_OLLAMA_CHAT),
-                         .max_tokens = -1,
-                         .max_completion_tokens = -1,
-                         .n = 1,
-                         .best_of = -1,
-                         .logprobs = -1,
-                         .top_logprobs = -1,
-                         .prompt_logprobs = -1};
+    *f = (struct fields){
+#define MEMBER(group, type, name, otherwise) .group.name = otherwise,
+#include "api/fields.def"
+#undef MEMBER
+        .unknown = unknown, .unknown_ctx = ctx};
     sampling_default(&f->sampling);
+    f->output.stream = endpoint & (FIELDS_GENERATE | FIELDS_OLLAMA_CHAT);
     if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) { /* a byte order mark, as some editors write it */
         text += 3;
         n -= 3;
     }
     if ((why = excess(text, n)) != NULL)
         return err_set(e, ERR_INPUT, "the body %s", why);
-    mem_lib_failed(); /* from here on */
+    mem_lib_failed(); /* resets the sign of an earlier failure */
     if ((rc = json_pull_load_large(&f->body, text, n, "the body is not JSON", e)) != 0)
         return rc == ERR_NOMEM ? err_nomem(e, "a request") : rc;
     if (!json_is_object(f->body))
@@ -979,7 +971,7 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
     return 0;
 }
 
-/* A sign that something was given, for those who ask no more than that. */
+/* A value that only says that V was given. */
 static const json_t *given(const json_t *v)
 {
     return v ? json_true() : NULL;
@@ -1006,15 +998,15 @@ void fields_forget(struct fields *f, unsigned endpoint)
     }
     json_decref(f->own);
     f->own = NULL;
-    f->prompt = f->messages = f->system = f->tools = f->documents = f->kwargs = f->tokens = f->request_ids =
-        NULL;
-    f->stop = given(f->stop);
-    f->bad_words = given(f->bad_words);
-    f->stop_token_ids = given(f->stop_token_ids);
-    f->logit_bias = given(f->logit_bias);
-    f->allowed = given(f->allowed);
-    f->logprob_ids = given(f->logprob_ids);
-    f->reasoning_effort = f->truncation_side = f->request_id = f->cache_salt = f->user = NULL;
+    f->input.prompt = f->input.messages = f->input.system = f->input.tools = f->input.documents =
+        f->input.kwargs = f->input.tokens = f->request_ids = NULL;
+    f->generation.stop = given(f->generation.stop);
+    f->generation.bad_words = given(f->generation.bad_words);
+    f->generation.stop_token_ids = given(f->generation.stop_token_ids);
+    f->generation.logit_bias = given(f->generation.logit_bias);
+    f->generation.allowed = given(f->generation.allowed);
+    f->output.logprob_ids = given(f->output.logprob_ids);
+    f->input.reasoning_effort = f->input.truncation_side = f->request_id = f->cache_salt = f->user = NULL;
 }
 
 void fields_fini(struct fields *f)
@@ -1038,8 +1030,8 @@ static void document_row(const struct row *r, struct buf *out)
     else
         buf_str(out, r->kind == LOGGED ? "number" : r->form);
     buf_fmt(out, " | %s",
-            r->kind == EMPTY    ? "Taken, and changes nothing. "
-            : r->kind == LOGGED ? "Taken, and changes nothing, which the log says. "
+            r->kind == EMPTY    ? "Accepted without effect. "
+            : r->kind == LOGGED ? "Accepted without effect, with a warning in the log. "
                                 : "");
     put_says(r, out);
     buf_str(out, " |\n");
@@ -1057,9 +1049,9 @@ static void document_endpoint(unsigned endpoint, const char *method, const char 
     for (size_t i = 0; i < N_ROWS; i++)
         if ((rows[i].endpoints & endpoint) && rows[i].kind == NEVER) {
             buf_fmt(out, "%s`%s`",
-                    *comma ? comma : "\nRefused with 400, because they are not built: ", rows[i].name);
+                    *comma ? comma : "\nRefused with 400, because they are not supported: ", rows[i].name);
             if (strcmp(rows[i].form, "null") != 0) {
-                buf_str(out, " (but for ");
+                buf_str(out, " (except ");
                 for (const char *p = rows[i].form; *p; p++)
                     buf_fmt(out, *p == '|' ? " and " : "%c", *p);
                 buf_str(out, ")");
@@ -1097,7 +1089,7 @@ static void put_range(const char *range, struct buf *out)
         buf_fmt(out, ",\"maximum\":%.17g", hi);
 }
 
-/* The JSON texts of NEUTRAL, and null. */
+/* Writes the JSON texts of NEUTRAL, and null. */
 static void put_neutral(const char *neutral, struct buf *out)
 {
     buf_str(out, "\"enum\":[");
@@ -1106,7 +1098,7 @@ static void put_neutral(const char *neutral, struct buf *out)
     buf_str(out, strcmp(neutral, "null") == 0 ? "]" : ",null]");
 }
 
-/* MODELS: what `model` may be, as a list of JSON. */
+/* MODELS: the values that `model` may have, as a JSON list. */
 static void put_schema(const struct row *r, bool needed, const char *models, struct buf *out)
 {
     const char *null = needed ? "" : ",\"null\"";
@@ -1140,7 +1132,7 @@ static void put_schema(const struct row *r, bool needed, const char *models, str
     if (says_of(r)) {
         struct buf text = {.tag = MEM_API};
 
-        buf_str(&text, r->kind == EMPTY ? "Taken, and changes nothing. " : "");
+        buf_str(&text, r->kind == EMPTY ? "Accepted without effect. " : "");
         put_says(r, &text);
         if (r->kind != EMPTY)
             buf_char(out, ',');

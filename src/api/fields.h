@@ -1,9 +1,8 @@
-/* fields.h - the fields of a request: read from JSON by the table of fields.def, and the page that documents
- * it.
+/* fields.h - the fields of a request, read from JSON by the table fields.def.
  *
- * Every field has a type, a range and a cap, and an error names it. A field that is null is as if it were not
- * there. What would change the answer and is not built is refused by name; a field that no row knows is
- * taken, and said once in the log.
+ * Every field has a type, a range and a maximum size, and an error names the field. A field that is null
+ * counts as not given. A field that would change the answer but is not supported is refused by name; an
+ * unknown field is accepted with a warning in the log.
  */
 #ifndef GALLOP_API_FIELDS_H
 #define GALLOP_API_FIELDS_H
@@ -44,7 +43,7 @@ enum {
 #undef ANSWERED
 #undef WRITTEN
 
-/* Whether the model is asked to think before it answers; the chat template is told. */
+/* Whether the chat template is told to let the model think before it answers. */
 enum fields_thinking { FIELDS_THINKING_UNSAID, FIELDS_THINKING_OFF, FIELDS_THINKING_ON };
 
 enum {
@@ -53,59 +52,78 @@ enum {
     FIELDS_MAX_BIASES = 4096,
     FIELDS_MAX_LOGPROB_IDS = 128,
     FIELDS_MAX_BAD_WORDS = 256,
-    FIELDS_MAX_BAD_BYTES = 128,  /* of one */
-    FIELDS_MAX_DEPTH = 64,       /* of the JSON, */
-    FIELDS_MAX_LISTS = 65536,    /* lists and objects in it, */
-    FIELDS_MAX_VALUES = 4259840, /* values behind a comma: as many tokens as /detokenize takes, and more */
+    FIELDS_MAX_BAD_BYTES = 128,  /* of a bad word */
+    FIELDS_MAX_DEPTH = 64,       /* of nested lists and objects */
+    FIELDS_MAX_LISTS = 65536,    /* lists and objects */
+    FIELDS_MAX_VALUES = 4259840, /* values after a comma: more than the tokens that /detokenize takes */
 };
 
-/* Called for a field that changes nothing, because no row knows it, or as its row says. */
+/* Called for a field without effect, because it is unknown, or because its row says so. */
 typedef void fields_unknown(void *ctx, const char *name);
 
-/* What a request says. Numbers that are not given are -1, or NaN; JSON is borrowed from body. */
+/* The values of a request are the MEMBER rows of fields.def. JSON is borrowed from the body. */
+#define MEMBER(group, type, name, otherwise) MEMBER_##group(type, name)
+#define MEMBER_output(type, name)
+#define MEMBER_generation(type, name)
+#define MEMBER_input(type, name) type name;
+struct fields_input { /* what the answer continues */
+#include "api/fields.def"
+};
+#undef MEMBER_input
+#define MEMBER_input(type, name)
+#undef MEMBER_output
+#define MEMBER_output(type, name) type name;
+struct fields_output { /* what the answer has */
+#include "api/fields.def"
+};
+#undef MEMBER_output
+#define MEMBER_output(type, name)
+#undef MEMBER_generation
+#define MEMBER_generation(type, name) type name;
+struct fields_generation { /* how many answers and tokens, what ends them, and which tokens are chosen */
+#include "api/fields.def"
+};
+#undef MEMBER_input
+#undef MEMBER_output
+#undef MEMBER_generation
+#undef MEMBER
+
 struct fields {
     json_t *body; /* owned */
-    json_t *own;  /* what a form made of it, owned */
-    enum fields_thinking thinking;
-    bool asks_for_edits; /* context_management is there: answers say which edits were made */
-    const char *model, *reasoning_effort, *truncation_side, *request_id, *cache_salt, *user;
-    const json_t *prompt, *messages, *system, *tools, *documents, *kwargs;
-    const json_t *stop, *bad_words, *stop_token_ids, *logit_bias, *allowed, *logprob_ids, *tokens,
-        *request_ids;
-    bool add_generation_prompt, continue_final_message, add_special_tokens, stream, include_usage,
-        continuous_usage, echo, chat_logprobs, include_stop, skip_special_tokens, return_token_ids,
-        tokens_as_ids, return_token_strs, parallel_tool_calls, include_reasoning;
-    enum tools_choice tool_choice;
-    bool has_add_special, has_stream_options, normalize, base64, raw, truncate;
-    int64_t max_tokens, max_completion_tokens, n, best_of, logprobs, top_logprobs, prompt_logprobs,
-        truncate_prompt_tokens, priority, num_predict;
-    struct sampling sampling; /* the fields that engine/sampling.def gives to requests, marked as given */
-    bool has_seed;
-    uint64_t seed;
+    json_t *own;  /* what a dialect made of it; owned */
+    struct fields_input input;
+    struct fields_output output;
+    struct fields_generation generation;
+    struct sampling
+        sampling; /* the rows of engine/sampling.def that requests have; those that are given are marked */
+    const char *model, *request_id, *cache_salt, *user;
+    const json_t *request_ids;
+    int64_t priority;
     char param[128]; /* the field that an error is about */
     fields_unknown *unknown;
     void *unknown_ctx;
 };
 
-/* Reads TEXT [n], a JSON object, for one of the endpoints. ERR_INPUT, ERR_UNSUPPORTED or ERR_NOMEM; f->param
- * then names the field, or is "". *f needs fields_fini() in any case. */
+/* Reads TEXT [n], a JSON object, for ENDPOINT. 0, ERR_INPUT, ERR_UNSUPPORTED or ERR_NOMEM; then F->param
+ * names the field at fault, or is "". F needs fields_fini() in any case. */
 int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n, fields_unknown *unknown,
                 void *ctx, struct err *e);
-/* The request is submitted: lets go of everything but numbers, and what an answer repeats. Of lists remains
- * whether they were given. */
+/* Frees everything but numbers and the fields that an answer repeats, once the request is submitted. A list
+ * remains only as a sign that it was given. */
 void fields_forget(struct fields *f, unsigned endpoint);
 void fields_fini(struct fields *f);
 
-/* The error is about the field NAME. Returns RC. */
+/* Notes that an error is about the field NAME. Returns RC. */
 int fields_blame(struct fields *f, const char *name, int rc);
 
-/* The field that an endpoint cannot be without, or NULL. */
+/* The field that ENDPOINT needs, or NULL. */
 const char *fields_needed(unsigned endpoint);
 
-/* The tables of docs/API.md. */
+/* Writes the tables of docs/API.md. */
 void fields_document(struct buf *out);
 
-/* The JSON Schema of what an endpoint takes. MODELS: what `model` may be, a list as JSON. */
+/* Writes the JSON Schema of the body of ENDPOINT. MODELS: the values that `model` may have, as a JSON list.
+ */
 void fields_schema(unsigned endpoint, const char *models, struct buf *out);
 
 /* ---- for tests ---- */

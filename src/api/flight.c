@@ -435,7 +435,9 @@ static int fault_of(const struct flight *f, const char **sentence)
 /* The field by which a request forbids every token. */
 static const char *forbidding_field(const struct fields *given)
 {
-    return given->allowed ? "allowed_token_ids" : given->bad_words ? "bad_words" : "min_tokens";
+    return given->generation.allowed     ? "allowed_token_ids"
+           : given->generation.bad_words ? "bad_words"
+                                         : "min_tokens";
 }
 
 /* From here on a dialect writes to OUT. */
@@ -645,7 +647,7 @@ static void advance(struct flight *f)
         return;
     if (f->x && f->status)
         send_whole(f, f->status, &f->reply);
-    else if (f->x && f->q.field.stream)
+    else if (f->x && f->q.field.output.stream)
         stream(f);
     else if (f->x)
         answer_whole(f);

@@ -105,22 +105,23 @@ static int set_variables(struct request *q, json_t *o, json_t *list)
 
     if (q->server->template_kwargs)
         bad |= json_object_update(o, (json_t *)(uintptr_t)q->server->template_kwargs);
-    if (f->reasoning_effort)
-        bad |= json_object_set_new(o, "reasoning_effort", json_string(f->reasoning_effort));
-    if (f->thinking != FIELDS_THINKING_UNSAID) { /* the names that most templates use */
-        bad |= json_object_set_new(o, "enable_thinking", json_boolean(f->thinking == FIELDS_THINKING_ON));
-        bad |= json_object_set_new(o, "thinking", json_boolean(f->thinking == FIELDS_THINKING_ON));
+    if (f->input.reasoning_effort)
+        bad |= json_object_set_new(o, "reasoning_effort", json_string(f->input.reasoning_effort));
+    if (f->input.thinking != FIELDS_THINKING_UNSAID) { /* the names that most templates use */
+        bad |=
+            json_object_set_new(o, "enable_thinking", json_boolean(f->input.thinking == FIELDS_THINKING_ON));
+        bad |= json_object_set_new(o, "thinking", json_boolean(f->input.thinking == FIELDS_THINKING_ON));
     }
-    if (f->thinking == FIELDS_THINKING_OFF) { /* the names of Cohere and Seed-OSS */
+    if (f->input.thinking == FIELDS_THINKING_OFF) { /* the names of Cohere and Seed-OSS */
         bad |= json_object_set_new(o, "reasoning", json_false());
         bad |= json_object_set_new(o, "thinking_budget", json_integer(0));
     }
-    if (f->kwargs)
-        bad |= json_object_update(o, (json_t *)(uintptr_t)f->kwargs);
+    if (f->input.kwargs)
+        bad |= json_object_update(o, (json_t *)(uintptr_t)f->input.kwargs);
     if (request_has_tools(q) && q->server->tools.place == TOOLS_IN_VARIABLE)
-        bad |= json_object_set(o, "tools", (json_t *)(uintptr_t)f->tools);
-    if (f->documents)
-        bad |= json_object_set(o, "documents", (json_t *)(uintptr_t)f->documents);
+        bad |= json_object_set(o, "tools", (json_t *)(uintptr_t)f->input.tools);
+    if (f->input.documents)
+        bad |= json_object_set(o, "documents", (json_t *)(uintptr_t)f->input.documents);
     return bad | json_object_set(o, "messages", list);
 }
 
@@ -157,13 +158,13 @@ static int make_variables(struct request *q, json_t **out, struct err *e)
     json_t *o = json_object(), *list = json_array();
     int rc = o && list ? 0 : err_nomem(e, "messages");
 
-    for (size_t i = 0; i < json_array_size(q->field.messages) && rc == 0; i++)
-        rc = convert(json_array_get(q->field.messages, i), i, list, e);
+    for (size_t i = 0; i < json_array_size(q->field.input.messages) && rc == 0; i++)
+        rc = convert(json_array_get(q->field.input.messages, i), i, list, e);
     if (rc == 0)
         rc = roles_fit(&q->server->roles, list, e);
     if (rc == 0)
-        rc = tools_fit(&q->server->tools, list, request_has_tools(q) ? q->field.tools : NULL, e);
-    if (rc == 0 && q->field.continue_final_message)
+        rc = tools_fit(&q->server->tools, list, request_has_tools(q) ? q->field.input.tools : NULL, e);
+    if (rc == 0 && q->field.input.continue_final_message)
         rc = add_end_tag(list, e);
     if (rc == 0 && set_variables(q, o, list) != 0)
         rc = err_nomem(e, "messages");
@@ -208,7 +209,7 @@ int messages_render(struct request *q, struct buf *out, struct buf *origin, stru
     struct tm now;
     int rc;
 
-    if (q->field.continue_final_message && q->field.add_generation_prompt)
+    if (q->field.input.continue_final_message && q->field.input.add_generation_prompt)
         return fields_blame(
             &q->field, "continue_final_message",
             err_set(e, ERR_INPUT, "continue_final_message and add_generation_prompt cannot both be true"));
@@ -217,12 +218,12 @@ int messages_render(struct request *q, struct buf *out, struct buf *origin, stru
     if ((rc = make_variables(q, &given, e)) != 0)
         return rc;
     localtime_r(&seconds, &now);
-    if ((rc = chat_variables(o->chat, given, q->field.add_generation_prompt, &variables, e)) == 0)
+    if ((rc = chat_variables(o->chat, given, q->field.input.add_generation_prompt, &variables, e)) == 0)
         rc = o->plain_user_text
                  ? chat_render_marked(o->chat, o->template, variables, NULL, &now, out, origin, e)
              : o->template ? jinja_render(o->template, variables, &now, NULL, out, e)
                            : chat_render(o->chat, variables, NULL, &now, out, e);
-    if (rc == 0 && q->field.continue_final_message)
+    if (rc == 0 && q->field.input.continue_final_message)
         rc = leave_open(out, from, e);
     json_decref(variables);
     json_decref(given);

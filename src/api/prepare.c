@@ -56,22 +56,23 @@ static int check_logprobs(struct flight *f)
     const int64_t most = f->api->opt.max_logprobs;
     const struct fields *given = &f->q.field;
     char sentence[128];
-    const char *field = given->logprobs > most          ? "logprobs"
-                        : given->top_logprobs > most    ? "top_logprobs"
-                        : given->prompt_logprobs > most ? "prompt_logprobs"
-                                                        : NULL;
+    const char *field = given->output.logprobs > most          ? "logprobs"
+                        : given->output.top_logprobs > most    ? "top_logprobs"
+                        : given->output.prompt_logprobs > most ? "prompt_logprobs"
+                                                               : NULL;
 
     snprintf(sentence, sizeof(sentence), "%s: at most %lld are given (--max-logprobs)", field ? field : "",
              (long long)most);
     if (field)
         return refuse_field(f, field, sentence);
-    if (given->top_logprobs > 0 && !given->chat_logprobs)
+    if (given->output.top_logprobs > 0 && !given->output.chat_logprobs)
         return refuse_field(f, "top_logprobs", "top_logprobs: `logprobs` has to be true");
-    if (given->logprob_ids && given->logprobs < 0 && !given->chat_logprobs)
+    if (given->output.logprob_ids && given->output.logprobs < 0 && !given->output.chat_logprobs)
         return refuse_field(f, "logprob_token_ids", "logprob_token_ids: `logprobs` has to be asked for");
-    if (given->logprob_ids && given->echo && given->max_tokens == 0 && f->q.endpoint == FIELDS_COMPLETIONS)
+    if (given->output.logprob_ids && given->output.echo && given->generation.max_tokens == 0 &&
+        f->q.endpoint == FIELDS_COMPLETIONS)
         return refuse_field(f, "logprob_token_ids", "logprob_token_ids: no token is made with max_tokens 0");
-    if (given->stream && given->prompt_logprobs >= 0)
+    if (given->output.stream && given->output.prompt_logprobs >= 0)
         return refuse_field(f, "prompt_logprobs", "prompt_logprobs are not given with `stream`");
     return 0;
 }
@@ -92,23 +93,23 @@ static int check_needed(struct flight *f)
 static int check_together(struct flight *f)
 {
     const struct fields *given = &f->q.field;
-    const char *side = given->truncation_side;
+    const char *side = given->input.truncation_side;
 
-    if (given->has_stream_options && !given->stream)
+    if (given->output.has_stream_options && !given->output.stream)
         return refuse_field(f, "stream_options", "stream_options: only with `stream`");
-    if (given->best_of >= 0 && given->best_of < given->n)
+    if (given->generation.best_of >= 0 && given->generation.best_of < given->generation.n)
         return refuse_field(f, "best_of", "best_of: expected at least as many answers as n");
-    if (given->best_of > given->n && given->stream)
+    if (given->generation.best_of > given->generation.n && given->output.stream)
         return refuse_field(f, "best_of", "best_of: answers that are chosen from more are not streamed");
     if (given->priority && !f->api->opt.priorities)
         return refuse_field(f, "priority", "priority: the server's --scheduling-policy is fcfs");
     if (side && strcmp(side, "left") != 0 && strcmp(side, "right") != 0)
         return refuse_field(f, "truncation_side", "truncation_side: expected left or right");
-    if (given->truncate_prompt_tokens == 0 && json_object_get(given->body, "truncate_prompt_tokens") &&
+    if (given->input.truncate_prompt_tokens == 0 && json_object_get(given->body, "truncate_prompt_tokens") &&
         !json_is_null(json_object_get(given->body, "truncate_prompt_tokens")))
         return refuse_field(f, "truncate_prompt_tokens",
                             "truncate_prompt_tokens: nothing would be left of the prompt");
-    if (f->q.endpoint == FIELDS_TOKENIZE && !given->prompt == !given->messages)
+    if (f->q.endpoint == FIELDS_TOKENIZE && !given->input.prompt == !given->input.messages)
         return refuse_field(f, "prompt", "either prompt or messages is expected");
     return check_logprobs(f);
 }
@@ -118,9 +119,9 @@ static int check_together(struct flight *f)
 /* Refuses N_PROMPTS * N_EACH answers, which are more than this server ever queues. */
 static int refuse_answers(struct flight *f, size_t n_prompts, size_t n_each)
 {
-    const char *field = n_each == 1                         ? prompt_field(&f->q)
-                        : f->q.field.best_of > f->q.field.n ? "best_of"
-                                                            : "n";
+    const char *field = n_each == 1                                               ? prompt_field(&f->q)
+                        : f->q.field.generation.best_of > f->q.field.generation.n ? "best_of"
+                                                                                  : "n";
     char sentence[160];
 
     snprintf(sentence, sizeof(sentence),
@@ -144,11 +145,11 @@ static int reserve_places(struct flight *f, size_t n_prompts, size_t n_each)
 
 static void init_choice(const struct request *q, struct answer_choice *h)
 {
-    bool stops = json_is_string(q->field.stop) || json_array_size(q->field.stop) > 0 ||
-                 json_array_size(q->field.stop_token_ids) > 0;
+    bool stops = json_is_string(q->field.generation.stop) || json_array_size(q->field.generation.stop) > 0 ||
+                 json_array_size(q->field.generation.stop_token_ids) > 0;
 
     h->text.tag = h->reasoning.tag = h->calls.text.tag = MEM_API;
-    h->drops_reasoning = !q->field.include_reasoning;
+    h->drops_reasoning = !q->field.output.include_reasoning;
     h->stop_token = -1;
     h->calls.whole = stops;
     h->calls.when = q->dialect->calls == ANSWER_CALLS_AT_END ? ANSWER_CALLS_AT_END
@@ -160,8 +161,9 @@ static void init_choice(const struct request *q, struct answer_choice *h)
 static int reserve(struct flight *f)
 {
     struct request *q = &f->q;
-    size_t n_prompts = prompt_is_list(q->field.prompt) ? json_array_size(q->field.prompt) : 1,
-           n_each = (size_t)(q->field.best_of > q->field.n ? q->field.best_of : q->field.n),
+    size_t n_prompts = prompt_is_list(q->field.input.prompt) ? json_array_size(q->field.input.prompt) : 1,
+           n_each = (size_t)(q->field.generation.best_of > q->field.generation.n ? q->field.generation.best_of
+                                                                                 : q->field.generation.n),
            n = n_prompts * n_each;
     int rc = reserve_places(f, n_prompts, n_each);
 
@@ -189,10 +191,10 @@ static int reserve(struct flight *f)
 static int check_scored(struct flight *f)
 {
     const struct fields *given = &f->q.field;
-    bool echoes = given->echo && given->logprobs > given->prompt_logprobs;
+    bool echoes = given->output.echo && given->output.logprobs > given->output.prompt_logprobs;
     const char *field = echoes ? "logprobs" : "prompt_logprobs";
-    size_t each = (size_t)((echoes ? given->logprobs : given->prompt_logprobs) + 1),
-           n_answers = f->q.endpoint == FIELDS_COMPLETIONS ? (size_t)given->n : 1;
+    size_t each = (size_t)((echoes ? given->output.logprobs : given->output.prompt_logprobs) + 1),
+           n_answers = f->q.endpoint == FIELDS_COMPLETIONS ? (size_t)given->generation.n : 1;
     char sentence[200];
 
     if (f->q.n_prompt_tokens * each * n_answers <=
@@ -228,11 +230,11 @@ static void describe(struct flight *f, struct flight_prompt *p, const char *salt
     gallop_request_init(r);
     r->ids = prompt->ids.id;
     r->n_ids = prompt->ids.n;
-    r->keep_special = !given->skip_special_tokens || q->keeps_special;
+    r->keep_special = !given->output.skip_special_tokens || q->keeps_special;
     r->n = (int64_t)q->n;
-    r->prompt_logprobs = given->prompt_logprobs;
-    if (given->echo && given->logprobs > r->prompt_logprobs)
-        r->prompt_logprobs = given->logprobs;
+    r->prompt_logprobs = given->output.prompt_logprobs;
+    if (given->output.echo && given->output.logprobs > r->prompt_logprobs)
+        r->prompt_logprobs = given->output.logprobs;
     if (q->endpoint & FIELDS_POOLED)
         r->pooling = q->server->pooling ? q->server->pooling : GALLOP_POOL_LAST;
     r->priority = (int)given->priority;
@@ -347,7 +349,7 @@ static int choose_id(struct flight *f)
 /* Frees the ids of prompts, unless the answer repeats them. */
 static void forget_prompts(struct request *q)
 {
-    if (q->field.return_token_ids || q->field.echo || q->field.prompt_logprobs >= 0)
+    if (q->field.output.return_token_ids || q->field.output.echo || q->field.output.prompt_logprobs >= 0)
         return;
     for (size_t i = 0; i < q->n_prompts; i++) {
         struct tok_ids *ids = &q->prompt[i].ids;
@@ -364,7 +366,8 @@ static void compute(struct flight *f)
 
     if (reserve(f) != 0 || prompt_read_all(f) != 0 || check_scored(f) != 0)
         return;
-    f->q.keeps_tokens = given->logprobs >= 0 || given->chat_logprobs || given->return_token_ids;
+    f->q.keeps_tokens =
+        given->output.logprobs >= 0 || given->output.chat_logprobs || given->output.return_token_ids;
     submit_all(f);
     forget_prompts(&f->q);
 }

@@ -52,7 +52,7 @@ static int check_bytes(const struct request *q, size_t n, struct err *e)
     const struct engine_info *m = info_of(q);
     size_t most;
 
-    if (!q->prompt || q->field.truncate_prompt_tokens || n <= m->max_len)
+    if (!q->prompt || q->field.input.truncate_prompt_tokens || n <= m->max_len)
         return 0;
     most = tok_most_bytes(m->tok);
     if (n / most < m->max_len || (n / most == m->max_len && n % most == 0))
@@ -74,7 +74,7 @@ int prompt_encode(const struct request *q, const char *text, const char *origin,
 
 bool prompt_adds_special(const struct request *q, bool otherwise)
 {
-    return q->field.has_add_special ? q->field.add_special_tokens : otherwise;
+    return q->field.input.has_add_special ? q->field.input.add_special_tokens : otherwise;
 }
 
 /* Reads V, a text or a list of token ids. */
@@ -85,12 +85,13 @@ static int read_prompt(struct request *q, const json_t *v, struct request_prompt
     if (json_is_string(v)) {
         rc = prompt_encode(q, json_string_value(v), NULL, json_string_length(v), prompt_adds_special(q, true),
                            &p->ids, e);
-        if (rc == 0 && q->field.echo)
+        if (rc == 0 && q->field.output.echo)
             buf_add(&p->text, json_string_value(v), json_string_length(v));
     } else {
         rc = prompt_add_ids(&p->ids, v, e);
-        if (rc == 0 && q->field.echo && info_of(q)->tok)
-            rc = tok_decode(info_of(q)->tok, p->ids.id, p->ids.n, q->field.skip_special_tokens, &p->text, e);
+        if (rc == 0 && q->field.output.echo && info_of(q)->tok)
+            rc = tok_decode(info_of(q)->tok, p->ids.id, p->ids.n, q->field.output.skip_special_tokens,
+                            &p->text, e);
     }
     return rc || !p->text.oom ? rc : err_nomem(e, "a prompt");
 }
@@ -104,8 +105,8 @@ static int open_parsers(struct request *q, struct answer *a, struct seeds *seeds
                                .reasoning = m->reasoning,
                                .prompt = prompt->data ? prompt->data : "",
                                .prompt_len = prompt->len,
-                               .n_names = json_array_size(q->field.tools),
-                               .one_call = !q->field.parallel_tool_calls};
+                               .n_names = json_array_size(q->field.input.tools),
+                               .one_call = !q->field.output.parallel_tool_calls};
     const char **names;
     int rc = 0;
 
@@ -116,7 +117,7 @@ static int open_parsers(struct request *q, struct answer *a, struct seeds *seeds
         return err_nomem(e, "an answer");
     o.names = names;
     if (o.n_names)
-        rc = tools_check(q->field.tools, names, e);
+        rc = tools_check(q->field.input.tools, names, e);
     for (size_t i = 0; i < o.n_names && rc == 0;
          i++) { /* the request releases its list before the answer comes */
         names[i] = arena_strndup(&q->arena, names[i], strlen(names[i]));
@@ -155,7 +156,7 @@ const char *prompt_field(const struct request *q)
 {
     const char *needs = fields_needed(q->endpoint);
 
-    return needs ? needs : q->field.messages && q->endpoint != FIELDS_GENERATE ? "messages" : "prompt";
+    return needs ? needs : q->field.input.messages && q->endpoint != FIELDS_GENERATE ? "messages" : "prompt";
 }
 
 int prompt_read_messages(struct request *q, struct answer *a, struct seeds *seeds, struct tok_ids *ids,
@@ -184,7 +185,7 @@ static void cut_prompt(const struct request *q, struct tok_ids *ids)
     const struct engine_info *m = info_of(q);
     bool whole =
         m->is_bidirectional && m->max_step_tokens < m->max_len; /* the model takes a prompt in one step */
-    int64_t max_tokens = request_max_tokens(q), most = q->field.truncate_prompt_tokens,
+    int64_t max_tokens = request_max_tokens(q), most = q->field.input.truncate_prompt_tokens,
             context = (int64_t)(whole ? m->max_step_tokens : m->max_len);
 
     if (most == 0)
@@ -193,7 +194,7 @@ static void cut_prompt(const struct request *q, struct tok_ids *ids)
         most = context - (max_tokens >= 0 && max_tokens < context ? max_tokens : 1);
     if (ids->n <= (size_t)most)
         return;
-    if (!q->field.truncation_side || strcmp(q->field.truncation_side, "left") == 0)
+    if (!q->field.input.truncation_side || strcmp(q->field.input.truncation_side, "left") == 0)
         memmove(ids->id, ids->id + (ids->n - (size_t)most), (size_t)most * sizeof(*ids->id));
     ids->n = (size_t)most;
 }
@@ -213,11 +214,11 @@ static int check_room(struct flight *f, const struct request_prompt *p)
 /* Answers to a chat begin with its last message, if that belongs to the same turn. */
 static bool echo_message(const struct request *q, struct answer *a)
 {
-    const json_t *m = json_array_get(q->field.messages, json_array_size(q->field.messages) - 1),
+    const json_t *m = json_array_get(q->field.input.messages, json_array_size(q->field.input.messages) - 1),
                  *content = json_object_get(m, "content");
     bool is_list = json_is_array(content), good = true;
 
-    if (q->field.add_generation_prompt && !dialect_is(json_object_get(m, "role"), "assistant"))
+    if (q->field.input.add_generation_prompt && !dialect_is(json_object_get(m, "role"), "assistant"))
         return true;
     for (size_t i = 0; i < a->n_choices; i++) {
         struct buf *text = &a->choice[i].text;
@@ -246,7 +247,7 @@ bool prompt_is_list(const json_t *prompt)
 int prompt_read_all(struct flight *f)
 {
     struct request *q = &f->q;
-    bool list = prompt_is_list(q->field.prompt);
+    bool list = prompt_is_list(q->field.input.prompt);
     struct err e = {0};
     int rc = 0;
 
@@ -256,15 +257,16 @@ int prompt_read_all(struct flight *f)
         if (refuse_late(f))
             return ERR_INPUT;
         fields_blame(&q->field, prompt_field(q), 0);
-        rc = q->field.messages
+        rc = q->field.input.messages
                  ? prompt_read_messages(q, &f->a, &f->api->seeds, &p->ids, &e)
-                 : read_prompt(q, list ? json_array_get(q->field.prompt, i) : q->field.prompt, p, &e);
+                 : read_prompt(q, list ? json_array_get(q->field.input.prompt, i) : q->field.input.prompt, p,
+                               &e);
         if (rc)
             return refuse_error(f, &e);
         cut_prompt(q, &p->ids);
         if ((rc = check_room(f, p)) != 0)
             return rc;
-        if (q->field.messages && q->field.echo && !echo_message(q, &f->a))
+        if (q->field.input.messages && q->field.output.echo && !echo_message(q, &f->a))
             return refuse_memory(f);
         q->n_prompt_tokens += p->ids.n;
     }

@@ -56,17 +56,17 @@ const char *request_model(const struct request *q)
 
 bool request_has_tools(const struct request *q)
 {
-    return json_array_size(q->field.tools) && q->field.tool_choice != TOOLS_NONE;
+    return json_array_size(q->field.input.tools) && q->field.input.tool_choice != TOOLS_NONE;
 }
 
 int64_t request_max_tokens(const struct request *q)
 {
     const struct sampling *config = engine_info(q->server->engine)->defaults;
 
-    if (q->field.max_completion_tokens >= 0)
-        return q->field.max_completion_tokens;
-    if (q->field.max_tokens >= 0)
-        return q->field.max_tokens;
+    if (q->field.generation.max_completion_tokens >= 0)
+        return q->field.generation.max_completion_tokens;
+    if (q->field.generation.max_tokens >= 0)
+        return q->field.generation.max_tokens;
     if (q->endpoint == FIELDS_COMPLETIONS && !json_is_null(json_object_get(q->field.body, "max_tokens")))
         return 16;
     return sampling_given(config, SAMPLING_MAX_NEW_TOKENS) && config->max_new_tokens <= INT64_MAX

@@ -34,11 +34,11 @@ void tokens_encode(struct flight *f)
     struct err e = {0};
     int rc;
 
-    fields_blame(&f->q.field, f->q.field.messages ? "messages" : "prompt", 0);
-    rc = f->q.field.messages ? prompt_read_messages(&f->q, NULL, &f->api->seeds, &ids, &e)
-                             : prompt_encode(&f->q, json_string_value(f->q.field.prompt), NULL,
-                                             json_string_length(f->q.field.prompt),
-                                             prompt_adds_special(&f->q, true), &ids, &e);
+    fields_blame(&f->q.field, f->q.field.input.messages ? "messages" : "prompt", 0);
+    rc = f->q.field.input.messages ? prompt_read_messages(&f->q, NULL, &f->api->seeds, &ids, &e)
+                                   : prompt_encode(&f->q, json_string_value(f->q.field.input.prompt), NULL,
+                                                   json_string_length(f->q.field.input.prompt),
+                                                   prompt_adds_special(&f->q, true), &ids, &e);
     if (rc) {
         refuse_error(f, &e);
     } else {
@@ -46,16 +46,16 @@ void tokens_encode(struct flight *f)
         for (size_t i = 0; i < ids.n; i++)
             buf_json_int(&f->reply, ids.id[i]);
         buf_str(&f->reply, "],\"token_strs\":");
-        if (!f->q.field.return_token_strs)
+        if (!f->q.field.output.return_token_strs)
             buf_json_null(&f->reply);
         else
             buf_json_begin(&f->reply, '[');
-        for (size_t i = 0; i < ids.n && f->q.field.return_token_strs; i++) {
+        for (size_t i = 0; i < ids.n && f->q.field.output.return_token_strs; i++) {
             buf_clear(&one);
             f->reply.oom |= tok_decode(m->tok, &ids.id[i], 1, false, &one, NULL) != 0 || one.oom;
             buf_json_str(&f->reply, one.data ? one.data : "", one.len);
         }
-        buf_str(&f->reply, f->q.field.return_token_strs ? "]}" : "}");
+        buf_str(&f->reply, f->q.field.output.return_token_strs ? "]}" : "}");
         f->status = 200;
     }
     buf_fini(&one);
@@ -71,7 +71,7 @@ void tokens_decode(struct flight *f)
     struct buf text = {.tag = MEM_API};
     struct tok_ids ids = {0};
     struct err e = {0};
-    int rc = m->tok ? prompt_add_ids(&ids, f->q.field.tokens, &e)
+    int rc = m->tok ? prompt_add_ids(&ids, f->q.field.input.tokens, &e)
                     : err_set(&e, ERR_UNSUPPORTED, "this model has no tokenizer");
 
     fields_blame(&f->q.field, "tokens", 0);

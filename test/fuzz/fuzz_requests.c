@@ -24,12 +24,12 @@ static void check(const struct fields *f)
     const json_t *message;
     size_t i;
 
-    json_array_foreach(f->messages, i, message)
+    json_array_foreach(f->input.messages, i, message)
     {
         if (!json_is_string(json_object_get(message, "role")))
             abort();
     }
-    if (!f->messages || tools_check(f->tools, NULL, NULL) != 0)
+    if (!f->input.messages || tools_check(f->input.tools, NULL, NULL) != 0)
         abort();
 }
 

@@ -432,7 +432,7 @@ static int read_all_tools(struct reading *r, struct err *e)
     int rc;
 
     fields_blame(f, "tools", 0);
-    json_array_foreach(f->tools, i, tool)
+    json_array_foreach(f->input.tools, i, tool)
     {
         const char *type = json_string_value(json_object_get(tool, "type"));
 
@@ -440,23 +440,23 @@ static int read_all_tools(struct reading *r, struct err *e)
             return err_set(e, ERR_INPUT, "tools[%zu].type: expected a string", i);
         searched |= type && strncmp(type, "tool_search_tool", 16) == 0;
     }
-    rc = read_tools(r, f->tools, false, searched, e);
+    rc = read_tools(r, f->input.tools, false, searched, e);
     if (rc == 0)
-        rc = read_tools(r, f->tools, true, searched, e);
+        rc = read_tools(r, f->input.tools, true, searched, e);
     if (rc == 0)
         rc = read_tools(r, r->defined, false, true, e);
-    f->tools = f->tools || json_array_size(r->tools) ? r->tools : NULL;
+    f->input.tools = f->input.tools || json_array_size(r->tools) ? r->tools : NULL;
     if (rc == 0 &&
-        json_array_size(f->tools) > FIELDS_MAX_TOOLS) /* together with the tools that messages define */
+        json_array_size(f->input.tools) > FIELDS_MAX_TOOLS) /* together with the tools that messages define */
         rc = err_set(e, ERR_INPUT, "tools: found %zu functions, expected at most %d",
-                     json_array_size(f->tools), FIELDS_MAX_TOOLS);
-    return rc ? rc : tools_check(f->tools, NULL, e);
+                     json_array_size(f->input.tools), FIELDS_MAX_TOOLS);
+    return rc ? rc : tools_check(f->input.tools, NULL, e);
 }
 
 /* Reads the system message. */
 static int read_system(struct reading *r, struct err *e)
 {
-    const json_t *system = r->q->field.system, *block;
+    const json_t *system = r->q->field.input.system, *block;
     json_t *parts = json_array();
     int rc = parts ? 0 : err_nomem(e, "system");
     size_t i;
@@ -488,19 +488,19 @@ static int anthropic_read_request(struct request *q, struct err *e)
     rc = f->own ? read_system(&r, e) : err_nomem(e, "messages");
     if (rc == 0)
         fields_blame(f, "messages", 0);
-    for (size_t i = 0; i < json_array_size(f->messages); i++)
-        if (dialect_is(json_object_get(json_array_get(f->messages, i), "role"), "user"))
+    for (size_t i = 0; i < json_array_size(f->input.messages); i++)
+        if (dialect_is(json_object_get(json_array_get(f->input.messages, i), "role"), "user"))
             r.last = i;
-    for (r.at = 0; r.at < json_array_size(f->messages) && rc == 0; r.at++) {
-        last = json_array_get(f->messages, r.at);
+    for (r.at = 0; r.at < json_array_size(f->input.messages) && rc == 0; r.at++) {
+        last = json_array_get(f->input.messages, r.at);
         rc = read_message(&r, last, e);
     }
-    f->messages = r.list;
+    f->input.messages = r.list;
     if (rc == 0)
         rc = read_all_tools(&r, e);
     if (rc == 0 && strcmp(json_string_value(json_object_get(last, "role")), "assistant") == 0) {
-        f->continue_final_message = true;
-        f->add_generation_prompt = false;
+        f->input.continue_final_message = true;
+        f->input.add_generation_prompt = false;
     }
     return rc;
 }
@@ -563,7 +563,7 @@ static void put_stop(const struct answer_choice *h, struct buf *out)
 /* Writes which edits of the request's context_management were made: none. */
 static void put_edits(const struct request *q, struct buf *out)
 {
-    if (q->field.asks_for_edits)
+    if (q->field.output.asks_for_edits)
         buf_str(out, ",\"context_management\":{\"applied_edits\":[]}");
 }
 

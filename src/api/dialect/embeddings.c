@@ -23,7 +23,7 @@
 static int embeddings_read_request(struct request *q, struct err *e)
 {
     (void)e;
-    q->field.max_tokens = 0;
+    q->field.generation.max_tokens = 0;
     return 0;
 }
 
@@ -81,9 +81,9 @@ static void put_vector(const struct dialect_writer *w, size_t i, struct buf *out
         out->oom = true;
         return;
     }
-    if (w->q->field.normalize)
+    if (w->q->field.output.normalize)
         normalize(v, n);
-    if (w->q->field.base64) {
+    if (w->q->field.output.base64) {
         put_base64(v, n, out);
     } else {
         buf_json_begin(out, '[');
@@ -135,10 +135,10 @@ const struct dialect embeddings_dialect = {.prefix = "embd-",
 static int read_ollama(struct request *q, struct err *e)
 {
     (void)e;
-    q->field.max_tokens = 0;
-    q->field.normalize = q->endpoint == FIELDS_EMBED;
-    q->field.truncate_prompt_tokens = q->field.truncate ? -1 : 0;
-    q->field.truncation_side = "right";
+    q->field.generation.max_tokens = 0;
+    q->field.output.normalize = q->endpoint == FIELDS_EMBED;
+    q->field.input.truncate_prompt_tokens = q->field.input.truncate ? -1 : 0;
+    q->field.input.truncation_side = "right";
     return 0;
 }
 

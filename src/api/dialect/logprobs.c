@@ -23,7 +23,7 @@ static void token_text(const struct request *q, int32_t id, struct buf *out)
 {
     const struct tok *tok = engine_info(q->server->engine)->tok;
 
-    if (q->field.tokens_as_ids)
+    if (q->field.output.tokens_as_ids)
         buf_fmt(out, "token_id:%d", id);
     else if (tok && tok_decode(tok, &id, 1, false, out, NULL) != 0)
         out->oom = true;
@@ -47,7 +47,7 @@ static void put_chat_token(const struct request *q, int32_t id, float logprob, s
     buf_json_key(out, "logprob");
     put_logprob(out, logprob);
     if (tok) { /* the bytes of the token, also where token_id:N is its text */
-        if (q->field.tokens_as_ids) {
+        if (q->field.output.tokens_as_ids) {
             buf_clear(&text);
             text.oom |= tok_decode(tok, &id, 1, false, &text, NULL) != 0;
         }
@@ -66,20 +66,20 @@ static void put_chat_token(const struct request *q, int32_t id, float logprob, s
 static void put_chat_top(const struct request *q, const struct answer_tokens *t, const struct answer_token *v,
                          struct buf *out)
 {
-    size_t most = q->field.logprob_ids        ? v->n_top
-                  : q->field.top_logprobs > 0 ? (size_t)q->field.top_logprobs
-                                              : 0;
+    size_t most = q->field.output.logprob_ids        ? v->n_top
+                  : q->field.output.top_logprobs > 0 ? (size_t)q->field.output.top_logprobs
+                                                     : 0;
 
     buf_json_key(out, "top_logprobs");
     buf_json_begin(out, '[');
-    if (q->field.logprob_ids) {
+    if (q->field.output.logprob_ids) {
         put_chat_token(q, v->id, v->logprob, out);
         buf_json_end(out, '}');
     }
     for (size_t k = 0; k < v->n_top && k < most; k++) {
         const struct gallop_logprob *p = &t->top[v->top + k];
 
-        if (q->field.logprob_ids && p->id == v->id)
+        if (q->field.output.logprob_ids && p->id == v->id)
             continue;
         put_chat_token(q, p->id, p->logprob, out);
         buf_json_end(out, '}');
@@ -90,7 +90,7 @@ static void put_chat_top(const struct request *q, const struct answer_tokens *t,
 void logprobs_put_chat(const struct request *q, const struct answer_tokens *t, struct buf *out)
 {
     buf_str(out, ",\"logprobs\":");
-    if (!q->field.chat_logprobs) {
+    if (!q->field.output.chat_logprobs) {
         buf_str(out, "null");
         return;
     }
@@ -174,7 +174,7 @@ static bool pass_token(const struct request *q, struct logprobs_place *p, int32_
 
     if (!tok)
         return true;
-    good = (p->stream || tok_stream_new(&p->stream, tok, q->field.skip_special_tokens, NULL) == 0) &&
+    good = (p->stream || tok_stream_new(&p->stream, tok, q->field.output.skip_special_tokens, NULL) == 0) &&
            tok_stream_put(p->stream, id, &text, NULL) == 0 && !text.oom;
     p->at += logprobs_n_characters(&text);
     buf_fini(&text);
@@ -262,7 +262,7 @@ static void put_ranked(const struct request *q, int32_t id, float logprob, size_
 
 void logprobs_put_prompt(const struct request *q, const struct answer_prompt *p, struct buf *out)
 {
-    size_t most = q->field.prompt_logprobs > 0 ? (size_t)q->field.prompt_logprobs : 0;
+    size_t most = q->field.output.prompt_logprobs > 0 ? (size_t)q->field.output.prompt_logprobs : 0;
 
     buf_str(out, ",\"prompt_logprobs\":[null");
     for (size_t i = 0; i < p->scored.n; i++) {

@@ -24,14 +24,15 @@ static int make_messages(struct request *q, json_t *list, struct err *e)
     struct fields *f = &q->field;
     int bad = 0;
 
-    if (!f->messages) {
-        if (f->system)
-            bad |=
-                json_array_append_new(list, json_pack("{s:s,s:O}", "role", "system", "content", f->system));
-        bad |= json_array_append_new(list, json_pack("{s:s,s:O}", "role", "user", "content", f->prompt));
+    if (!f->input.messages) {
+        if (f->input.system)
+            bad |= json_array_append_new(
+                list, json_pack("{s:s,s:O}", "role", "system", "content", f->input.system));
+        bad |=
+            json_array_append_new(list, json_pack("{s:s,s:O}", "role", "user", "content", f->input.prompt));
     }
-    for (size_t i = 0; i < json_array_size(f->messages); i++) {
-        json_t *m = json_copy(json_array_get(f->messages, i)), *name = json_object_get(m, "tool_name");
+    for (size_t i = 0; i < json_array_size(f->input.messages); i++) {
+        json_t *m = json_copy(json_array_get(f->input.messages, i)), *name = json_object_get(m, "tool_name");
 
         if (json_array_size(json_object_get(m, "images"))) {
             json_decref(m);
@@ -51,8 +52,8 @@ bool ollama_owns(const char *path)
 
 bool ollama_loads(const struct request *q)
 {
-    return q->endpoint == FIELDS_GENERATE      ? !json_string_length(q->field.prompt)
-           : q->endpoint == FIELDS_OLLAMA_CHAT ? !json_array_size(q->field.messages)
+    return q->endpoint == FIELDS_GENERATE      ? !json_string_length(q->field.input.prompt)
+           : q->endpoint == FIELDS_OLLAMA_CHAT ? !json_array_size(q->field.input.messages)
                                                : false;
 }
 
@@ -62,8 +63,8 @@ static int ollama_read_request(struct request *q, struct err *e)
     json_t *list;
     int rc;
 
-    f->max_tokens = f->num_predict > 0 ? f->num_predict : -1;
-    if (q->endpoint == FIELDS_GENERATE && f->raw)
+    f->generation.max_tokens = f->generation.num_predict > 0 ? f->generation.num_predict : -1;
+    if (q->endpoint == FIELDS_GENERATE && f->input.raw)
         return 0;
     list = json_array();
     f->own = json_pack("[o]", list);
@@ -71,8 +72,8 @@ static int ollama_read_request(struct request *q, struct err *e)
         return err_nomem(e, "messages");
     fields_blame(f, "messages", 0);
     rc = make_messages(q, list, e);
-    f->messages = list;
-    f->prompt = NULL; /* it is a chat from here on */
+    f->input.messages = list;
+    f->input.prompt = NULL; /* it is a chat from here on */
     return rc;
 }
 

@@ -86,7 +86,7 @@ void openai_put_end(const struct dialect_writer *w, const char *object, int stat
         buf_str(out, "data: ");
         dialect_error(out, status, sentence, NULL);
         buf_str(out, "\n\n");
-    } else if (w->q->field.include_usage) {
+    } else if (w->q->field.output.include_usage) {
         put_usage_event(w, object, out);
     }
     buf_str(out, "data: [DONE]\n\n");

@@ -20,7 +20,7 @@ static void put_call(const struct request *q, const struct answer_calls *calls, 
     const struct answer_call *v = &calls->v[i];
 
     buf_str(out, i ? ",{" : "{");
-    if (q->field.stream)
+    if (q->field.output.stream)
         buf_fmt(out, "\"index\":%u,", v->index);
     if (v->begins) {
         buf_fmt(out, "\"id\":\"%s\",\"type\":\"function\",\"function\":{\"name\":", v->id);
@@ -84,7 +84,7 @@ static void put_choice(const struct dialect_writer *w, size_t i, struct buf *out
     buf_str(out, ",\"refusal\":null}");
     logprobs_put_chat(w->q, &h->tokens, out);
     openai_put_finish(h, out);
-    if (w->q->field.return_token_ids)
+    if (w->q->field.output.return_token_ids)
         openai_put_token_ids(&h->tokens, out);
     buf_str(out, "}");
 }
@@ -98,9 +98,9 @@ static void chat_put_whole(const struct dialect_writer *w, struct buf *out)
         put_choice(w, i, out);
     buf_str(out, "]");
     openai_put_all_usage(w, out);
-    if (q->field.return_token_ids)
+    if (q->field.output.return_token_ids)
         openai_put_ids("prompt_token_ids", q->prompt->ids.id, q->prompt->ids.n, out);
-    if (q->field.prompt_logprobs >= 0)
+    if (q->field.output.prompt_logprobs >= 0)
         logprobs_put_prompt(q, w->a->prompt, out);
     buf_str(out, "}");
 }
@@ -121,9 +121,9 @@ static void put_roles(const struct dialect_writer *w, struct buf *out)
                 "{\"index\":%zu,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,"
                 "\"finish_reason\":null}]",
                 i);
-        if (q->field.return_token_ids)
+        if (q->field.output.return_token_ids)
             openai_put_ids("prompt_token_ids", ids->id, ids->n, out);
-        if (q->field.continuous_usage)
+        if (q->field.output.continuous_usage)
             openai_put_usage(ids->n, 0, w->a->prompt[i / q->n].n_cached, out);
         buf_str(out, "}\n\n");
     }
@@ -142,10 +142,10 @@ static void chat_put_part(const struct dialect_writer *w, size_t i, struct buf *
     buf_str(out, "}");
     logprobs_put_chat(q, &h->tokens, out);
     openai_put_finish(h, out);
-    if (q->field.return_token_ids)
+    if (q->field.output.return_token_ids)
         openai_put_token_ids(&h->tokens, out);
     buf_str(out, "}]");
-    if (q->field.continuous_usage)
+    if (q->field.output.continuous_usage)
         openai_put_usage(q->prompt[i / q->n].ids.n, h->n_output, w->a->prompt[i / q->n].n_cached, out);
     buf_str(out, "}\n\n");
 }

@@ -61,7 +61,7 @@ static void close_state(struct dialect_writer *w)
 
 static size_t most_alternatives(const struct request *q)
 {
-    return q->field.logprobs > 0 ? (size_t)q->field.logprobs : 0;
+    return q->field.output.logprobs > 0 ? (size_t)q->field.output.logprobs : 0;
 }
 
 /* Lists the tokens of prompt I. */
@@ -89,14 +89,14 @@ static void put_logprobs(const struct dialect_writer *w, size_t i, bool with_pro
     struct state *s = w->state;
     struct echo *echo = &s->echo[i / q->n];
     struct listed *listed = &s->listed[i];
-    struct logprobs_place at = {.stream = listed->stream,
-                                .at = with_prompt ? logprobs_n_characters(&q->prompt[i / q->n].text)
-                                                  : listed->n_characters,
-                                .most = q->field.logprob_ids ? FIELDS_MAX_LOGPROB_IDS : most_alternatives(q)};
+    struct logprobs_place at = {
+        .stream = listed->stream,
+        .at = with_prompt ? logprobs_n_characters(&q->prompt[i / q->n].text) : listed->n_characters,
+        .most = q->field.output.logprob_ids ? FIELDS_MAX_LOGPROB_IDS : most_alternatives(q)};
     struct logprobs_lists l;
 
     buf_str(out, ",\"logprobs\":");
-    if (q->field.logprobs < 0) {
+    if (q->field.output.logprobs < 0) {
         buf_str(out, "null");
         return;
     }
@@ -127,7 +127,7 @@ static size_t count_ahead(const struct dialect_writer *w)
     struct state *s = w->state;
     size_t n = 0;
 
-    if (!w->q->field.echo || w->q->field.logprobs < 0)
+    if (!w->q->field.output.echo || w->q->field.output.logprobs < 0)
         return 0;
     for (size_t i = 0; i < w->a->n_prompts; i++)
         if (s->echo[i].state != ECHO_LISTED && begins(w, i)) {
@@ -185,13 +185,13 @@ static void put_choice(const struct dialect_writer *w, size_t i, size_t index, s
 
     buf_fmt(out, index ? ",{\"index\":%zu" : "{\"index\":%zu", index);
     put_text(w, i, true, out);
-    put_logprobs(w, i, q->field.echo, out);
+    put_logprobs(w, i, q->field.output.echo, out);
     openai_put_finish(h, out);
-    if (q->field.return_token_ids) {
+    if (q->field.output.return_token_ids) {
         openai_put_token_ids(&h->tokens, out);
         openai_put_ids("prompt_token_ids", ids->id, ids->n, out);
     }
-    if (q->field.prompt_logprobs >= 0)
+    if (q->field.output.prompt_logprobs >= 0)
         logprobs_put_prompt(q, &w->a->prompt[i / q->n], out);
     buf_str(out, "}");
 }
@@ -219,7 +219,7 @@ static size_t best_choice(const struct dialect_writer *w, size_t p)
 
 static void completions_put_whole(const struct dialect_writer *w, struct buf *out)
 {
-    size_t n = (size_t)w->q->field.n;
+    size_t n = (size_t)w->q->field.generation.n;
 
     openai_put_head(w->q, object, out);
     for (size_t i = 0; i < w->a->n_prompts * n; i++)
@@ -239,16 +239,16 @@ static void completions_put_part(const struct dialect_writer *w, size_t i, struc
     buf_str(out, "data: ");
     openai_put_head(q, object, out);
     buf_fmt(out, "{\"index\":%zu", i);
-    put_text(w, i, q->field.echo && first, out);
-    put_logprobs(w, i, q->field.echo && first, out);
+    put_text(w, i, q->field.output.echo && first, out);
+    put_logprobs(w, i, q->field.output.echo && first, out);
     openai_put_finish(h, out);
-    if (q->field.return_token_ids) {
+    if (q->field.output.return_token_ids) {
         openai_put_token_ids(&h->tokens, out);
         if (first)
             openai_put_ids("prompt_token_ids", ids->id, ids->n, out);
     }
     buf_str(out, "}]");
-    if (q->field.continuous_usage)
+    if (q->field.output.continuous_usage)
         openai_put_usage(ids->n, h->n_output, w->a->prompt[i / q->n].n_cached, out);
     buf_str(out, "}\n\n");
 }

@@ -361,7 +361,7 @@ static int read_tool(struct request *q, json_t *list, const json_t *tool, const 
 
 static int read_tools(struct request *q, json_t *list, struct err *e)
 {
-    const json_t *given = q->field.tools, *tool;
+    const json_t *given = q->field.input.tools, *tool;
     size_t i;
     int rc = 0;
 
@@ -370,7 +370,7 @@ static int read_tools(struct request *q, json_t *list, struct err *e)
         if (rc == 0)
             rc = read_tool(q, list, tool, NULL, i, e);
     }
-    q->field.tools = list;
+    q->field.input.tools = list;
     if (rc == 0 && json_array_size(list) > FIELDS_MAX_TOOLS)
         rc = err_set(e, ERR_INPUT, "tools: found %zu functions, expected at most %d", json_array_size(list),
                      FIELDS_MAX_TOOLS);
@@ -390,14 +390,14 @@ static int responses_read_request(struct request *q, struct err *e)
     if ((rc = read_tools(q, tools, e)) != 0)
         return rc;
     fields_blame(f, "input", 0);
-    if (f->system)
-        rc = responses_add(list, json_pack("{s:s,s:O}", "role", "system", "content", f->system), e);
-    if (rc == 0 && json_is_string(f->prompt))
-        rc = responses_add(list, json_pack("{s:s,s:O}", "role", "user", "content", f->prompt), e);
-    for (size_t i = 0; i < json_array_size(f->prompt) && rc == 0; i++)
-        rc = read_item(q, list, json_array_get(f->prompt, i), i, e);
-    f->prompt = NULL; /* it is a chat from here on */
-    f->messages = list;
+    if (f->input.system)
+        rc = responses_add(list, json_pack("{s:s,s:O}", "role", "system", "content", f->input.system), e);
+    if (rc == 0 && json_is_string(f->input.prompt))
+        rc = responses_add(list, json_pack("{s:s,s:O}", "role", "user", "content", f->input.prompt), e);
+    for (size_t i = 0; i < json_array_size(f->input.prompt) && rc == 0; i++)
+        rc = read_item(q, list, json_array_get(f->input.prompt, i), i, e);
+    f->input.prompt = NULL; /* it is a chat from here on */
+    f->input.messages = list;
     return rc;
 }
 

@@ -82,13 +82,13 @@ static void put_refusals(const struct api *a, const struct route *r, struct buf 
     bool computes = r->dialect != NULL, named = r->path[strlen(r->path) - 1] == '*';
     const struct schema *error = error_of(r);
 
-    put_status(400, "a field or the form of the request is wrong, or asks for what is not built", "", error,
-               out);
+    put_status(400, "a field or the JSON is wrong, or the request asks for something that is not supported",
+               "", error, out);
     if (access_needs_key(a, r))
         put_status(401, "no valid key", key, error, out);
     if (computes || named)
-        put_status(404, "there is nothing of that name", "", error, out);
-    put_status(408, "the request came too slowly", "", error, out);
+        put_status(404, "there is no such model or id", "", error, out);
+    put_status(408, "the request arrived too slowly", "", error, out);
     put_status(413, "the body is too large", "", error, out);
     if (r->endpoint)
         put_status(415, "the body is not application/json", "", error, out);
@@ -98,10 +98,10 @@ static void put_refusals(const struct api *a, const struct route *r, struct buf 
                        ? "the queue or the memory of requests is full, or the limit of the key is reached"
                        : "the queue or the memory of requests is full",
                    has_limits(a) ? limits : later, error, out);
-    put_status(431, "too many or too long headers", "", error, out);
+    put_status(431, "the headers are too many or too long", "", error, out);
     if (computes)
         put_status(500, "the answer could not be computed", "", error, out);
-    put_status(503, "shutting down, too many connections, or no memory", later, error, out);
+    put_status(503, "the server shuts down, has too many connections, or has no memory", later, error, out);
     if (computes)
         put_status(504, "--request-timeout has passed", "", error, out);
 }

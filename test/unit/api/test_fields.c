@@ -237,20 +237,21 @@ static void values_arrive(void **state)
                              "{\"prompt\":[[1],[2]],\"n\":2.0,\"seed\":-3,\"top_p\":0.5,\"stream\":true,"
                              "\"stream_options\":{\"continuous_usage_stats\":true},\"user\":\"u\"}"),
                      0);
-    assert_true(f.n == 2 && f.has_seed && f.seed == (uint64_t)-3 && f.sampling.top_p == 0.5 && f.stream &&
-                !f.continuous_usage);
+    assert_true(f.generation.n == 2 && f.generation.has_seed && f.generation.seed == (uint64_t)-3 &&
+                f.sampling.top_p == 0.5 && f.output.stream && !f.output.continuous_usage);
     assert_string_equal(f.user, "u");
     fields_fini(&f);
     assert_int_equal(code_of(FIELDS_COMPLETIONS, "{\"seed\":-1}"), 0);
-    assert_true(!f.has_seed && f.n == 1 && !sampling_given(&f.sampling, SAMPLING_TEMPERATURE) &&
-                f.max_tokens == -1 && f.skip_special_tokens);
+    assert_true(!f.generation.has_seed && f.generation.n == 1 &&
+                !sampling_given(&f.sampling, SAMPLING_TEMPERATURE) && f.generation.max_tokens == -1 &&
+                f.output.skip_special_tokens);
     fields_fini(&f);
 }
 
 static void an_empty_text_is_as_if_it_were_not_there(void **state)
 {
     assert_int_equal(code_of(FIELDS_CHAT, "{\"model\":\"\",\"user\":\"\",\"reasoning_effort\":\"\"}"), 0);
-    assert_true(!f.model && !f.user && !f.reasoning_effort);
+    assert_true(!f.model && !f.user && !f.input.reasoning_effort);
     fields_fini(&f);
     assert_int_equal(code_of(FIELDS_CHAT, "{\"cache_salt\":\"\"}"), ERR_INPUT); /* it would share rows */
     assert_non_null(strstr(e.msg, "expected 1 to 1024"));
@@ -260,7 +261,7 @@ static void an_empty_text_is_as_if_it_were_not_there(void **state)
 static void a_byte_order_mark_is_passed_over(void **state)
 {
     assert_int_equal(code_of(FIELDS_CHAT, "\xef\xbb\xbf{\"n\":3}"), 0);
-    assert_int_equal(f.n, 3);
+    assert_int_equal(f.generation.n, 3);
     fields_fini(&f);
 }
 
@@ -277,20 +278,21 @@ static void whole_numbers_may_be_written_as_floats(void **state)
                              "{\"seed\":1e3,\"max_tokens\":16.0,\"top_k\":5.0,\"stop_token_ids\":[2.0,3],"
                              "\"allowed_token_ids\":[4.0],\"logprob_token_ids\":[5.0],\"prompt\":[6.0,7]}"),
                      0);
-    assert_true(f.has_seed && f.seed == 1000 && f.max_tokens == 16 && f.sampling.top_k == 5);
-    assert_true(id_at(f.stop_token_ids, 0) == 2 && id_at(f.stop_token_ids, 1) == 3);
-    assert_true(id_at(f.allowed, 0) == 4 && id_at(f.logprob_ids, 0) == 5);
-    assert_true(id_at(f.prompt, 0) == 6 && id_at(f.prompt, 1) == 7);
+    assert_true(f.generation.has_seed && f.generation.seed == 1000 && f.generation.max_tokens == 16 &&
+                f.sampling.top_k == 5);
+    assert_true(id_at(f.generation.stop_token_ids, 0) == 2 && id_at(f.generation.stop_token_ids, 1) == 3);
+    assert_true(id_at(f.generation.allowed, 0) == 4 && id_at(f.output.logprob_ids, 0) == 5);
+    assert_true(id_at(f.input.prompt, 0) == 6 && id_at(f.input.prompt, 1) == 7);
     fields_fini(&f);
     assert_int_equal(code_of(FIELDS_COMPLETIONS, "{\"prompt\":[[1,2.0],[3.0]],\"seed\":-1.0}"), 0);
-    assert_true(!f.has_seed && id_at(json_array_get(f.prompt, 0), 1) == 2 &&
-                id_at(json_array_get(f.prompt, 1), 0) == 3);
+    assert_true(!f.generation.has_seed && id_at(json_array_get(f.input.prompt, 0), 1) == 2 &&
+                id_at(json_array_get(f.input.prompt, 1), 0) == 3);
     fields_fini(&f);
     assert_int_equal(code_of(FIELDS_DETOKENIZE, "{\"tokens\":[8.0]}"), 0);
-    assert_int_equal(id_at(f.tokens, 0), 8);
+    assert_int_equal(id_at(f.input.tokens, 0), 8);
     fields_fini(&f);
     assert_int_equal(code_of(FIELDS_COMPLETIONS, "{\"seed\":9007199254740992.0}"), 0);
-    assert_true(f.seed == 1ull << 53);
+    assert_true(f.generation.seed == 1ull << 53);
     fields_fini(&f);
     static const char *const wrong[] = {"{\"seed\":1.5}",
                                         "{\"seed\":9007199254740994.0}",
@@ -316,7 +318,7 @@ static void a_tool_without_a_type_is_a_function(void **state)
         const json_t *tool;
 
         assert_int_equal(code_of(FIELDS_CHAT, "{\"tools\":[%s]}", tools[i]), 0);
-        tool = json_array_get(f.tools, 0);
+        tool = json_array_get(f.input.tools, 0);
         assert_string_equal(json_string_value(json_object_get(tool, "type")), "function");
         assert_int_equal(json_object_size(tool), 2);
         assert_string_equal(json_string_value(json_object_get(json_object_get(tool, "function"), "name")),
