@@ -151,7 +151,6 @@ static void a_body_is_read_strictly(void **state)
                                         "1",
                                         "null",
                                         "{}{}",
-                                        "{\"a\":1,\"a\":1}",
                                         "{\"a\":}",
                                         "{\"a\":01}",
                                         "{a:1}",
@@ -245,6 +244,13 @@ static void values_arrive(void **state)
     assert_true(!f.generation.has_seed && f.generation.n == 1 &&
                 !sampling_given(&f.sampling, SAMPLING_TEMPERATURE) && f.generation.max_tokens == -1 &&
                 f.output.skip_special_tokens);
+    fields_fini(&f);
+}
+
+static void of_equal_keys_the_last_counts(void **state)
+{
+    assert_int_equal(code_of(FIELDS_COMPLETIONS, "{\"n\":2,\"user\":\"u\",\"n\":3}"), 0);
+    assert_int_equal(f.generation.n, 3);
     fields_fini(&f);
 }
 
@@ -386,6 +392,7 @@ int main(void)
         cmocka_unit_test(the_number_of_values_is_limited),
         cmocka_unit_test(what_is_not_built_is_refused_unless_it_asks_for_nothing),
         cmocka_unit_test(values_arrive),
+        cmocka_unit_test(of_equal_keys_the_last_counts),
         cmocka_unit_test(an_empty_text_is_as_if_it_were_not_there),
         cmocka_unit_test(a_byte_order_mark_is_passed_over),
         cmocka_unit_test(whole_numbers_may_be_written_as_floats),
