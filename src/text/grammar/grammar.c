@@ -260,25 +260,87 @@ int grammar_fault(const struct grammar *g, struct err *e)
                    g->regex.max_steps);
 }
 
-/* Computes which rules and expressions match the empty text or any text, until nothing changes. Parts have
- * lower numbers than what is made of them, so that one pass settles everything but rules. */
+/* What uses each expression: those that it is a part of and, where it is the body of a rule, the call of that
+ * rule. */
+struct uses {
+    uint32_t *first; /* [n + 1] the range of `by` of an expression */
+    uint32_t *by;    /* [n_by] */
+    uint32_t *todo;  /* [2 * n_by] expressions of which a part has changed, as a stack */
+    size_t n_by, n_todo;
+};
+
+/* Part I of X; GRAMMAR_NEVER, which never changes, behind the last one. */
+static uint32_t part_of(const struct grammar *g, const struct grammar_node *x, uint32_t i)
+{
+    switch ((enum kind)x->kind) {
+    case CALL: return i == 0 ? g->rule[x->a].body : GRAMMAR_NEVER;
+    case SEQUENCE: return i == 0 ? x->a : i == 1 ? x->b : GRAMMAR_NEVER;
+    case CHOICE: return i < x->b ? g->list[x->a + i] : GRAMMAR_NEVER;
+    case REPEAT: return i == 0 ? x->a : GRAMMAR_NEVER;
+    case END:
+    case NEVER:
+    case TERM: break;
+    }
+    return GRAMMAR_NEVER;
+}
+
+static bool find_uses(const struct grammar *g, struct uses *u)
+{
+    uint32_t part, sum = 0;
+
+    u->first = mem_zalloc(g->n + 1, sizeof(*u->first), MEM_TEXT);
+    for (size_t i = 0; i < g->n && u->first; i++)
+        for (uint32_t k = 0; (part = part_of(g, &g->node[i], k)) != GRAMMAR_NEVER; k++, u->n_by++)
+            u->first[part]++;
+    u->by = mem_zalloc(u->n_by, sizeof(*u->by), MEM_TEXT);
+    u->todo = mem_zalloc(u->n_by, 2 * sizeof(*u->todo), MEM_TEXT);
+    if (!u->first || !u->by || !u->todo)
+        return false;
+    for (size_t i = 0; i <= g->n; i++) /* the end of each range, which is then filled from there down */
+        sum = u->first[i] += sum;
+    for (size_t i = g->n; i-- > 0;)
+        for (uint32_t k = 0; (part = part_of(g, &g->node[i], k)) != GRAMMAR_NEVER; k++)
+            u->by[--u->first[part]] = (uint32_t)i;
+    return true;
+}
+
+/* Describes expression I again, and puts what uses it on the list where that changes it. */
+static void settle_one(struct grammar *g, struct uses *u, uint32_t i)
+{
+    struct grammar_node *x = &g->node[i];
+    bool may_end = x->may_end, has_text = x->has_text;
+
+    if (x->kind == CALL) {
+        g->rule[x->a].may_end = g->node[g->rule[x->a].body].may_end;
+        g->rule[x->a].has_text = g->node[g->rule[x->a].body].has_text;
+    }
+    grammar_describe(g, x);
+    if (x->may_end != may_end || x->has_text != has_text)
+        for (uint32_t k = u->first[i]; k < u->first[i + 1]; k++)
+            u->todo[u->n_todo++] = u->by[k];
+}
+
+/* Computes which rules and expressions match the empty text or any text. Each can change twice only, so that the
+ * list never holds more than two entries for a use. */
 static void settle(struct grammar *g)
 {
-    bool changes = true;
+    struct uses u = {0};
 
-    while (changes) {
-        changes = false;
+    if (!find_uses(g, &u)) {
+        g->regex.fault = REGEX_NO_MEMORY;
+    } else {
         for (size_t i = 0; i < g->n; i++)
-            grammar_describe(g, &g->node[i]);
+            settle_one(g, &u, (uint32_t)i);
+        while (u.n_todo > 0)
+            settle_one(g, &u, u.todo[--u.n_todo]);
         for (size_t i = 0; i < g->n_rules; i++) {
-            struct grammar_rule *r = &g->rule[i];
-            const struct grammar_node *body = &g->node[r->body];
-
-            changes = changes || r->may_end != body->may_end || r->has_text != body->has_text;
-            r->may_end = body->may_end;
-            r->has_text = body->has_text;
+            g->rule[i].may_end = g->node[g->rule[i].body].may_end;
+            g->rule[i].has_text = g->node[g->rule[i].body].has_text;
         }
     }
+    mem_free(u.first);
+    mem_free(u.by);
+    mem_free(u.todo);
 }
 
 int grammar_finish(struct grammar *g, uint32_t start, struct err *e)
@@ -288,6 +350,8 @@ int grammar_finish(struct grammar *g, uint32_t start, struct err *e)
     if (g->regex.fault)
         return grammar_fault(g, e);
     settle(g);
+    if (g->regex.fault)
+        return grammar_fault(g, e);
     return g->rule[g->start].has_text ? 0 : err_set(e, ERR_UNSUPPORTED, "no text matches the grammar");
 }
 

@@ -279,7 +279,8 @@ int recognizer_open(struct recognizer *r, struct grammar *g, struct err *e)
 {
     *r = (struct recognizer){.g = g};
     if (recognizer_reserve(r, (void **)&r->row, &r->cap, 0, 1, sizeof(*r->row)) &&
-        recognizer_reserve(r, (void **)&r->frame, &r->cap_frames, 0, 1, sizeof(*r->frame))) {
+        recognizer_reserve(r, (void **)&r->frame, &r->cap_frames, 0, 1, sizeof(*r->frame)) &&
+        recognizer_reserve(r, (void **)&r->tuple, &r->cap_tuples, 0, 1, sizeof(*r->tuple))) {
         r->row[r->n++] = (struct recognizer_row){0};
         r->frame[r->n_frames++] = (struct recognizer_frame){0};
         add(r, &r->position, g->start, grammar_body(g, g->start), SELF, 0);

@@ -769,11 +769,26 @@ static void regex_split(const struct regex_store *s, uint32_t r, struct classes 
     }
 }
 
-/* The states that a search has seen: a hash table of 1 + their numbers. */
+/* A state that a search has seen: 1 + its number, and the number of the state whose derivative it is. */
+struct seen {
+    uint32_t state, from;
+};
+
+/* A hash table of them. */
 struct search {
-    uint32_t *slot;
+    struct seen *slot;
     size_t n_slots, n;
 };
+
+/* The slot of state R, or the one where it belongs. */
+static struct seen *find_seen(const struct search *f, uint32_t r)
+{
+    size_t at = mix(0, r + 1) & (f->n_slots - 1);
+
+    while (f->slot[at].state && f->slot[at].state != r + 1)
+        at = (at + 1) & (f->n_slots - 1);
+    return &f->slot[at];
+}
 
 static bool search_grow(struct search *f)
 {
@@ -782,35 +797,37 @@ static bool search_grow(struct search *f)
     g.slot = mem_zalloc(g.n_slots, sizeof(*g.slot), MEM_TEXT);
     if (!g.slot)
         return false;
-    for (size_t i = 0; i < f->n_slots; i++) {
-        size_t at = mix(0, f->slot[i]) & (g.n_slots - 1);
-
-        if (f->slot[i] == 0)
-            continue;
-        while (g.slot[at])
-            at = (at + 1) & (g.n_slots - 1);
-        g.slot[at] = f->slot[i];
-    }
+    for (size_t i = 0; i < f->n_slots; i++)
+        if (f->slot[i].state)
+            *find_seen(&g, f->slot[i].state - 1) = f->slot[i];
     mem_free(f->slot);
     *f = g;
     return true;
 }
 
-/* Puts R on the list of states to look at, if it is new. */
-static void see(struct regex_store *s, struct search *f, uint32_t r)
+/* Puts R, a derivative of FROM, on the list of states to look at, if it is new. */
+static void see(struct regex_store *s, struct search *f, uint32_t r, uint32_t from)
 {
-    size_t at;
+    struct seen *slot;
 
     if (2 * (f->n + 1) > f->n_slots && !search_grow(f)) {
         fail(s, REGEX_NO_MEMORY);
         return;
     }
-    for (at = mix(0, r + 1) & (f->n_slots - 1); f->slot[at]; at = (at + 1) & (f->n_slots - 1))
-        if (f->slot[at] == r + 1)
-            return;
-    f->slot[at] = r + 1;
+    slot = find_seen(f, r);
+    if (slot->state)
+        return;
+    *slot = (struct seen){r + 1, from};
     f->n++;
     push(s, r);
+}
+
+/* Records that X has a text, and so have those on the way from R to it: a later search from one of their
+ * neighbours ends there. Without this, each state of an intersection would search all others again. */
+static void mark_way(struct regex_store *s, const struct search *f, uint32_t r, uint32_t x)
+{
+    for (; x != r; x = find_seen(f, x)->from)
+        s->node[x].known = HAS_TEXT;
 }
 
 /* Looks at the derivatives of R, and at theirs, until one is known to have a text. */
@@ -820,13 +837,15 @@ static bool search_is_empty(struct regex_store *s, uint32_t r)
     size_t start = s->n_work;
     bool found = false;
 
-    see(s, &f, r);
+    see(s, &f, r, r);
     while (s->n_work > start && !found && s->fault == REGEX_FINE) {
         uint32_t x = s->work[--s->n_work];
         struct classes c = {.n = 1};
         bool done[256] = {false};
 
         found = s->node[x].known == HAS_TEXT;
+        if (found)
+            mark_way(s, &f, r, x);
         if (found || s->node[x].known == HAS_NONE)
             continue;
         regex_split(s, x, &c);
@@ -837,12 +856,12 @@ static bool search_is_empty(struct regex_store *s, uint32_t r)
             if (f.n > MOST_SEARCHED || ++s->steps > s->max_steps)
                 fail(s, REGEX_OVER_WORK);
             else
-                see(s, &f, derive(s, x, (uint8_t)b));
+                see(s, &f, derive(s, x, (uint8_t)b), x);
         }
     }
     for (size_t i = 0; i < f.n_slots && !found && s->fault == REGEX_FINE; i++)
-        if (f.slot[i])
-            s->node[f.slot[i] - 1].known = HAS_NONE;
+        if (f.slot[i].state)
+            s->node[f.slot[i].state - 1].known = HAS_NONE;
     s->n_work = start;
     mem_free(f.slot);
     return !found;

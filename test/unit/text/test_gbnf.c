@@ -213,6 +213,24 @@ static void rules_that_double_do_not_grow(void **state)
     grammar_close(&g);
 }
 
+/* What matches the empty text is found once for each use of a rule, not once for each rule of a chain. */
+static void long_chains_of_rules_are_finished_quickly(void **state)
+{
+    static char text[GBNF_MOST_BYTES];
+    size_t n = (size_t)snprintf(text, sizeof(text), "root ::= r1\n");
+    struct grammar g;
+    uint32_t start;
+
+    for (int i = 1; i < GBNF_MOST_RULES - 1; i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "r%d ::= r%d \"a\"? r%d?\n", i, i + 1, i + 1);
+    n += (size_t)snprintf(text + n, sizeof(text) - n, "r%d ::= \"(\" root \")\" |", GBNF_MOST_RULES - 1);
+    assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
+    assert_int_equal(gbnf_read(&g, text, n, &start, NULL), 0);
+    assert_int_equal(grammar_finish(&g, start, NULL), 0);
+    assert_true(grammar_may_end(&g, start));
+    grammar_close(&g);
+}
+
 static void failed_allocations_are_reported(void **state)
 {
     static const char source[] =
@@ -248,6 +266,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_served_is_refused_by_name_and_place),
         cmocka_unit_test(limits_hold),
         cmocka_unit_test(rules_that_double_do_not_grow),
+        cmocka_unit_test(long_chains_of_rules_are_finished_quickly),
         cmocka_unit_test(failed_allocations_are_reported),
     };
 
