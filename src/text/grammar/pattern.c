@@ -33,8 +33,11 @@ struct edged {
 struct compiler {
     struct regex_store *s;
     const struct pattern_part *part;
-    uint32_t all, word, other; /* any text, a word character, and another character */
-    uint32_t *work;            /* [n_work] members of unions that are being made, as a stack */
+    pattern_alphabet *alphabet;
+    bool is_wide;         /* word characters are those of Unicode */
+    uint32_t all;         /* any text */
+    uint32_t word, other; /* a word character, and another one, from the first word boundary on */
+    uint32_t *work;       /* [n_work] members of unions that are being made, as a stack */
     size_t n_work, cap_work;
     int code;
     struct err *e;
@@ -246,13 +249,32 @@ static struct ways end_before(struct compiler *c, const struct ways *next)
     return out;
 }
 
+/* A word character, or any other. */
+static uint32_t word_character(struct compiler *c, bool is_other)
+{
+    struct pattern_set set = {0};
+    uint32_t r;
+
+    pattern_set_add_kind(&set, 'w', c->is_wide);
+    if (is_other)
+        pattern_set_negate(&set);
+    r = pattern_set_regex(&set, c->s, c->alphabet);
+    pattern_set_fini(&set);
+    return r;
+}
+
 /* IS_INSIDE: between two characters of one kind; otherwise between a word character and another or an edge. */
 static struct ways boundary_before(struct compiler *c, bool is_inside, const struct ways *next)
 {
-    uint32_t word = regex_concat(c->s, c->word, c->all),
-             other = regex_or(c->s, REGEX_EMPTY, regex_concat(c->s, c->other, c->all));
     struct ways out = {{0}};
+    uint32_t word, other;
 
+    if (c->word == REGEX_NOTHING) {
+        c->word = word_character(c, false);
+        c->other = word_character(c, true);
+    }
+    word = regex_concat(c->s, c->word, c->all);
+    other = regex_or(c->s, REGEX_EMPTY, regex_concat(c->s, c->other, c->all));
     for (int past = BEHIND_WORD; past <= BEHIND_OTHER; past++)
         for (int k = ANY; k < N_PASTS; k++)
             add_way(c, &out, both_pasts(past, k),
@@ -369,19 +391,6 @@ static struct ways before(struct compiler *c, uint32_t i, const struct ways *nex
     }
 }
 
-static uint32_t word_character(struct compiler *c, pattern_alphabet *alphabet, bool is_wide, bool negated)
-{
-    struct pattern_set set = {0};
-    uint32_t r;
-
-    pattern_set_add_kind(&set, 'w', is_wide);
-    if (negated)
-        pattern_set_negate(&set);
-    r = pattern_set_regex(&set, c->s, alphabet);
-    pattern_set_fini(&set);
-    return r;
-}
-
 /* The whole texts in which the root of TREE is found, or all of which it is. */
 static uint32_t whole_texts(struct compiler *c, const struct pattern_tree *tree, bool is_search)
 {
@@ -406,17 +415,13 @@ int pattern_read(struct regex_store *s, const char *text, size_t n, pattern_alph
                  enum pattern_dialect dialect, uint32_t *out, struct err *e)
 {
     struct pattern_tree tree;
-    struct compiler c = {.s = s, .e = e};
+    struct compiler c = {.s = s, .alphabet = alphabet, .is_wide = dialect == PATTERN_WHOLE, .e = e};
 
     *out = REGEX_NOTHING;
     c.code = pattern_tree_read(&tree, s, text, n, alphabet, dialect, e);
     if (!c.code) {
         c.part = tree.part;
         c.all = regex_repeat(s, alphabet(s, 0, PATTERN_LAST_CHARACTER), 0, REGEX_NO_LIMIT);
-        if (tree.part[tree.root].asks == PATTERN_ASKS_CONTEXT) {
-            c.word = word_character(&c, alphabet, dialect == PATTERN_WHOLE, false);
-            c.other = word_character(&c, alphabet, dialect == PATTERN_WHOLE, true);
-        }
         *out = whole_texts(&c, &tree, dialect == PATTERN_SEARCH);
     }
     pattern_tree_fini(&tree);
