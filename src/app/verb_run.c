@@ -14,13 +14,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "app/batch/openai.h"
+#include "app/batch/requests.h"
+#include "app/batch/resume.h"
 #include "app/input.h"
 #include "app/load.h"
-#include "app/openai.h"
 #include "app/options.h"
 #include "app/print.h"
-#include "app/requests.h"
-#include "app/resume.h"
 #include "app/save.h"
 #include "app/structured_options.h"
 #include "app/verb.h"

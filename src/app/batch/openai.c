@@ -9,10 +9,10 @@
 
 #include "api/markup/markup.h"
 #include "api/markup/parser.h"
+#include "app/batch/openai.h"
+#include "app/batch/requests.h"
 #include "app/input.h"
-#include "app/openai.h"
 #include "app/print.h"
-#include "app/requests.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "engine/engine.h"

@@ -2,16 +2,16 @@
  *
  * A batch is read a line at a time, so that it may be a pipe that never ends. A faulty line is a request with a
  * fault, which names the line. */
-#ifndef GALLOP_APP_REQUESTS_H
-#define GALLOP_APP_REQUESTS_H
+#ifndef GALLOP_APP_BATCH_REQUESTS_H
+#define GALLOP_APP_BATCH_REQUESTS_H
 
 #include <jansson.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "app/batch/resume.h"
 #include "app/input.h"
-#include "app/resume.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"

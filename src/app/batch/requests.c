@@ -1,7 +1,7 @@
 /* requests.c - reads requests: prompts as text or ids, and sampling fields. */
-#include "app/requests.h"
+#include "app/batch/requests.h"
+#include "app/batch/resume.h"
 #include "app/input.h"
-#include "app/resume.h"
 #include "engine/engine.h"
 
 #include <errno.h>

@@ -1,13 +1,13 @@
 /* openai.h - writes lines of OpenAI's result files. */
-#ifndef GALLOP_APP_OPENAI_H
-#define GALLOP_APP_OPENAI_H
+#ifndef GALLOP_APP_BATCH_OPENAI_H
+#define GALLOP_APP_BATCH_OPENAI_H
 
 #include <jansson.h>
 #include <stdbool.h>
 
 #include "api/markup/markup.h"
+#include "app/batch/requests.h"
 #include "app/input.h"
-#include "app/requests.h"
 #include "base/err.h"
 #include "text/tok/tok.h"
 

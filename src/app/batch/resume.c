@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "app/batch/requests.h"
+#include "app/batch/resume.h"
 #include "app/input.h"
-#include "app/requests.h"
-#include "app/resume.h"
 #include "app/save.h"
 #include "base/buf.h"
 #include "base/json_pull.h"

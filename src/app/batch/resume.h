@@ -1,6 +1,6 @@
 /* resume.h - the results that an earlier run of a batch wrote. */
-#ifndef GALLOP_APP_RESUME_H
-#define GALLOP_APP_RESUME_H
+#ifndef GALLOP_APP_BATCH_RESUME_H
+#define GALLOP_APP_BATCH_RESUME_H
 
 #include <jansson.h>
 #include <stdbool.h>
