@@ -14,6 +14,8 @@
 const uint8_t quant_values[QUANT_N_VALUES][16] = {
     /* 16 plus twice the numbers of E2M1: 0, 0.5, 1, 1.5, 2, 3, 4, 6, and the same negated. */
     [QUANT_FP4] = {16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4},
+    /* 128 plus -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113. */
+    [QUANT_IQ4] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241},
 };
 
 static uint16_t word_at(const uint8_t *p)
@@ -95,6 +97,20 @@ static void read_q6_k(struct quant_codes *out, const uint8_t *b, int g, const st
     memcpy(out->multiple, b + 192 + 2 * g, 2);
     for (int i = 0; i < QUANT_SIZE; i++)
         out->code[i] = (uint8_t)(((low[i] >> (g % 4 / 2 * 4)) & 15) | (((high[i] >> (g % 4 * 2)) & 3) << 4));
+}
+
+/* Layout: d, upper bits of the scales [2], their lower nibbles [4], nibbles [128]; 8 groups of 32 with a scale of
+ * 6 bits. */
+static void read_iq4_xs(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f)
+{
+    const uint8_t *q = b + 8 + 16 * g;
+    int low = b[4 + g / 2] >> (g % 2 * 4) & 15, high = word_at(b + 2) >> (2 * g) & 3;
+
+    (void)f;
+    out->d = word_at(b);
+    out->multiple[0] = (uint8_t)((low | high << 4) - 32);
+    for (int i = 0; i < QUANT_SIZE; i++)
+        out->code[i] = q[i % 16] >> (i / 16 * 4) & 15;
 }
 
 static const struct {

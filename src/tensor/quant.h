@@ -15,7 +15,7 @@
 enum { QUANT_SIZE = 32 }; /* elements that are decoded together; stored groups are multiples of it */
 
 /* What a code stands for: itself, or an entry of a table that is looked up. */
-enum quant_values { QUANT_LINEAR, QUANT_FP4, QUANT_N_VALUES };
+enum quant_values { QUANT_LINEAR, QUANT_FP4, QUANT_IQ4, QUANT_N_VALUES };
 
 /* The tables of values, each of which has the zero of the form added. */
 extern const uint8_t quant_values[QUANT_N_VALUES][16];
@@ -28,7 +28,8 @@ extern const uint8_t quant_values[QUANT_N_VALUES][16];
  *   with MIN        multiple[0] multiplies d, and multiple[1] multiplies min, which is then subtracted
  *   with IN_HALVES  multiple[h] belongs to half h of 16 elements. It is signed and multiplies d
  *   with both       multiple[h] belongs to half h; its low nibble multiplies d, and its high nibble multiplies
- *                   min, which is then subtracted */
+ *                   min, which is then subtracted
+ *   with neither    multiple[0] is signed and multiplies d */
 struct quant_form {
     unsigned bits; /* of a code: 2 to 6, or 8 */
     int zero;      /* the value of the number 0; unused in forms with minimums */

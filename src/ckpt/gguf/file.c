@@ -37,14 +37,14 @@ static const struct {
 } tensor_types[] = {
 #define QUANT(name, gguf, ...) [gguf] = {#name, DT_##name},
 #include "tensor/quant.def"
-    [0] = {"F32", DT_F32},     [1] = {"F16", DT_F16},   [4] = {"Q4_2", -1},        [5] = {"Q4_3", -1},
-    [9] = {"Q8_1", -1},        [15] = {"Q8_K", -1},     [16] = {"IQ2_XXS", -1},    [17] = {"IQ2_XS", -1},
-    [18] = {"IQ3_XXS", -1},    [19] = {"IQ1_S", -1},    [20] = {"IQ4_NL", -1},     [21] = {"IQ3_S", -1},
-    [22] = {"IQ2_S", -1},      [23] = {"IQ4_XS", -1},   [24] = {"I8", DT_I8},      [25] = {"I16", DT_I16},
-    [26] = {"I32", DT_I32},    [27] = {"I64", DT_I64},  [28] = {"F64", DT_F64},    [29] = {"IQ1_M", -1},
-    [30] = {"BF16", DT_BF16},  [31] = {"Q4_0_4_4", -1}, [32] = {"Q4_0_4_8", -1},   [33] = {"Q4_0_8_8", -1},
-    [34] = {"TQ1_0", -1},      [35] = {"TQ2_0", -1},    [36] = {"IQ4_NL_4_4", -1}, [37] = {"IQ4_NL_4_8", -1},
-    [38] = {"IQ4_NL_8_8", -1}, [40] = {"NVFP4", -1},    [41] = {"Q1_0", -1},
+    [0] = {"F32", DT_F32},     [1] = {"F16", DT_F16},     [4] = {"Q4_2", -1},        [5] = {"Q4_3", -1},
+    [9] = {"Q8_1", -1},        [15] = {"Q8_K", -1},       [16] = {"IQ2_XXS", -1},    [17] = {"IQ2_XS", -1},
+    [18] = {"IQ3_XXS", -1},    [19] = {"IQ1_S", -1},      [21] = {"IQ3_S", -1},      [22] = {"IQ2_S", -1},
+    [24] = {"I8", DT_I8},      [25] = {"I16", DT_I16},    [26] = {"I32", DT_I32},    [27] = {"I64", DT_I64},
+    [28] = {"F64", DT_F64},    [29] = {"IQ1_M", -1},      [30] = {"BF16", DT_BF16},  [31] = {"Q4_0_4_4", -1},
+    [32] = {"Q4_0_4_8", -1},   [33] = {"Q4_0_8_8", -1},   [34] = {"TQ1_0", -1},      [35] = {"TQ2_0", -1},
+    [36] = {"IQ4_NL_4_4", -1}, [37] = {"IQ4_NL_4_8", -1}, [38] = {"IQ4_NL_8_8", -1}, [40] = {"NVFP4", -1},
+    [41] = {"Q1_0", -1},
 };
 
 enum { N_TENSOR_TYPES = sizeof(tensor_types) / sizeof(*tensor_types) };
@@ -61,6 +61,12 @@ static const char *type_name(uint32_t type)
 {
     return type < N_TENSOR_TYPES ? tensor_types[type].name : "a type that is not known";
 }
+
+/* The types of weights, for messages. */
+static const char supported[] = "F32, F16, BF16"
+#define QUANT(name, ...) ", " #name
+#include "tensor/quant.def"
+    ;
 
 struct reader {
     struct gguf *g;
@@ -262,8 +268,8 @@ static int read_type(struct reader *r, struct view *v)
         return ERR_INPUT;
     if (!type_dtype(type, &v->dtype))
         return err_set(r->e, ERR_UNSUPPORTED,
-                       "%s: %s is stored as type %" PRIu32 " (%s), which is not supported", r->g->path,
-                       r->what, type, type_name(type));
+                       "%s: %s is stored as type %" PRIu32 " (%s), which is not supported; supported are %s",
+                       r->g->path, r->what, type, type_name(type), supported);
     if (row % dtype_group(v->dtype) != 0)
         return err_set(r->e, ERR_INPUT, "%s: %s has rows of %zu elements, %s stores them in blocks of %zu",
                        r->g->path, r->what, row, dtype_name(v->dtype), dtype_group(v->dtype));

@@ -20,9 +20,10 @@ static struct pool *pool;
 
 /* The offsets of the two halves of a block; -1: the block has one half. */
 static const int halves[DT_N][2] = {
-    [DT_BF16] = {-1, -1}, [DT_Q4_0] = {0, -1}, [DT_Q4_1] = {0, 2},    [DT_Q5_0] = {0, -1},
-    [DT_Q5_1] = {0, 2},   [DT_Q8_0] = {0, -1}, [DT_Q2_K] = {80, 82},  [DT_Q3_K] = {108, -1},
-    [DT_Q4_K] = {0, 2},   [DT_Q5_K] = {0, 2},  [DT_Q6_K] = {208, -1}, [DT_MXFP4] = {-1, -1}};
+    [DT_BF16] = {-1, -1},  [DT_Q4_0] = {0, -1},  [DT_Q4_1] = {0, 2},    [DT_Q5_0] = {0, -1},
+    [DT_Q5_1] = {0, 2},    [DT_Q8_0] = {0, -1},  [DT_Q2_K] = {80, 82},  [DT_Q3_K] = {108, -1},
+    [DT_Q4_K] = {0, 2},    [DT_Q5_K] = {0, 2},   [DT_Q6_K] = {208, -1}, [DT_IQ4_NL] = {0, -1},
+    [DT_IQ4_XS] = {0, -1}, [DT_MXFP4] = {-1, -1}};
 
 /* Returns a matrix of random blocks. The caller frees its bytes with free(). */
 static struct view matrix(const char *name, enum dtype t, size_t n, size_t k, uint64_t seed)

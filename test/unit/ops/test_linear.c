@@ -181,8 +181,9 @@ static void scales_of_blocks_that_are_not_finite_are_refused(void **state)
     static const struct {
         enum dtype type;
         size_t scale, second; /* offsets in a block; a second offset of 0: there is none */
-    } of[] = {{DT_Q4_0, 0, 0},   {DT_Q4_1, 0, 2},   {DT_Q5_0, 0, 0}, {DT_Q5_1, 0, 2}, {DT_Q8_0, 0, 0},
-              {DT_Q2_K, 80, 82}, {DT_Q3_K, 108, 0}, {DT_Q4_K, 0, 2}, {DT_Q5_K, 0, 2}, {DT_Q6_K, 208, 0}};
+    } of[] = {{DT_Q4_0, 0, 0}, {DT_Q4_1, 0, 2},   {DT_Q5_0, 0, 0},   {DT_Q5_1, 0, 2},
+              {DT_Q8_0, 0, 0}, {DT_Q2_K, 80, 82}, {DT_Q3_K, 108, 0}, {DT_Q4_K, 0, 2},
+              {DT_Q5_K, 0, 2}, {DT_Q6_K, 208, 0}, {DT_IQ4_NL, 0, 0}, {DT_IQ4_XS, 0, 0}};
 
     for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++) {
         size_t block = dtype_bytes(of[i].type), n = dtype_group(of[i].type);

@@ -51,10 +51,11 @@ static void block_types_are_weights_but_no_types_of_safetensors(void **state)
         enum dtype t;
         const char *name;
         size_t block, bytes;
-    } q[] = {{DT_Q4_0, "Q4_0", 32, 18},   {DT_Q4_1, "Q4_1", 32, 20},   {DT_Q5_0, "Q5_0", 32, 22},
-             {DT_Q5_1, "Q5_1", 32, 24},   {DT_Q8_0, "Q8_0", 32, 34},   {DT_Q2_K, "Q2_K", 256, 84},
-             {DT_Q3_K, "Q3_K", 256, 110}, {DT_Q4_K, "Q4_K", 256, 144}, {DT_Q5_K, "Q5_K", 256, 176},
-             {DT_Q6_K, "Q6_K", 256, 210}, {DT_MXFP4, "MXFP4", 32, 17}};
+    } q[] = {{DT_Q4_0, "Q4_0", 32, 18},   {DT_Q4_1, "Q4_1", 32, 20},     {DT_Q5_0, "Q5_0", 32, 22},
+             {DT_Q5_1, "Q5_1", 32, 24},   {DT_Q8_0, "Q8_0", 32, 34},     {DT_Q2_K, "Q2_K", 256, 84},
+             {DT_Q3_K, "Q3_K", 256, 110}, {DT_Q4_K, "Q4_K", 256, 144},   {DT_Q5_K, "Q5_K", 256, 176},
+             {DT_Q6_K, "Q6_K", 256, 210}, {DT_IQ4_NL, "IQ4_NL", 32, 18}, {DT_IQ4_XS, "IQ4_XS", 256, 136},
+             {DT_MXFP4, "MXFP4", 32, 17}};
     enum dtype d;
 
     assert_int_equal(sizeof(q) / sizeof(q[0]), DT_N - DT_Q4_0);
