@@ -14,6 +14,15 @@ static inline uint64_t clock_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* Nanoseconds of processor time that the calling thread has used, which neighbours do not lengthen. */
+static inline uint64_t clock_thread_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 static inline double clock_seconds(void)
 {
     return (double)clock_ns() * 1e-9;

@@ -95,7 +95,7 @@ static int read_constraint(const struct grammar_options *o, struct constraint_so
 
 static int compile(struct grammar_job *j, const struct constraint_source *s)
 {
-    uint64_t begin = clock_ns();
+    uint64_t begin = clock_thread_ns();
     struct constraint_run run;
     int rc = constraint_new(&j->constraint, s, j->vocabulary, &j->fault, &j->error);
 
@@ -104,7 +104,7 @@ static int compile(struct grammar_job *j, const struct constraint_source *s)
             rc = j->error.code;
         constraint_run_close(&run);
     }
-    j->compile_ns = clock_ns() - begin;
+    j->compile_ns = clock_thread_ns() - begin;
     if (rc) {
         constraint_free(j->constraint);
         j->constraint = NULL;
@@ -121,14 +121,14 @@ static int measure(struct grammar_job *j, const char *text, size_t n)
 
     rc = rc ? rc : constraint_run_open(&run, j->constraint, ids.n, j->e);
     for (size_t i = 0; i < ids.n && rc == 0; i++) {
-        uint64_t begin = clock_ns();
+        uint64_t begin = clock_thread_ns();
         struct err ignored;
 
         constraint_run_mask(&run, j->mask, &ignored);
         if (!mem_grow((void **)&j->mask_us, &j->cap_masks, j->n_masks + 1, sizeof(*j->mask_us), MEM_APP))
             rc = err_nomem(j->e, "the times of masks");
         else
-            j->mask_us[j->n_masks++] = (double)(clock_ns() - begin) / 1e3;
+            j->mask_us[j->n_masks++] = (double)(clock_thread_ns() - begin) / 1e3;
         if (!constraint_run_add(&run, ids.id[i]))
             break;
     }

@@ -888,6 +888,78 @@ bool regex_is_empty(struct regex_store *s, uint32_t r)
     return s->fault == REGEX_FINE && is_empty;
 }
 
+/* ---- counters ---- */
+
+enum { SPINE = 6 /* parts of a concatenation that are looked at */ };
+
+/* Part number I of the concatenation R, from 0; *REST is what follows it. REGEX_NOTHING: there is none. */
+static uint32_t part_of(const struct regex_store *s, uint32_t r, int i, uint32_t *rest)
+{
+    for (; i > 0 && s->node[r].kind == CONCAT; i--)
+        r = s->node[r].b;
+    *rest = s->node[r].kind == CONCAT ? s->node[r].b : REGEX_EMPTY;
+    return i > 0 ? REGEX_NOTHING : s->node[r].kind == CONCAT ? s->node[r].a : r;
+}
+
+/* The number of the part of R that regex_counter() is about; -1: there is none. */
+static int counted_part(const struct regex_store *s, uint32_t r)
+{
+    uint32_t rest;
+
+    for (int i = 0; i < SPINE && s->node[r].is_plain; i++) {
+        const struct regex_node *x = &s->node[part_of(s, r, i, &rest)];
+
+        if (x->kind == REPEAT && (x->m != x->n || s->node[x->a].kind != BYTES))
+            return i;
+        if (x->kind == NOTHING || x->matches_empty)
+            return -1;
+    }
+    return -1;
+}
+
+bool regex_counter(const struct regex_store *s, uint32_t r, struct regex_counter *out)
+{
+    uint32_t rest;
+    int i = counted_part(s, r);
+
+    if (i < 0)
+        return false;
+    r = part_of(s, r, i, &rest);
+    *out = (struct regex_counter){s->node[r].a, s->node[r].m, s->node[r].n};
+    return true;
+}
+
+uint32_t regex_without_counts(struct regex_store *s, uint32_t r, uint32_t *loop)
+{
+    uint32_t rest, part, made;
+    int i = counted_part(s, r);
+
+    part = part_of(s, r, i, &rest);
+    *loop = made = regex_concat(s, regex_repeat(s, s->node[part].a, 0, REGEX_NO_LIMIT), rest);
+    while (i-- > 0) {
+        part = part_of(s, r, i, &rest);
+        made = regex_concat(s, part, made);
+    }
+    return made;
+}
+
+bool regex_leads_to(const struct regex_store *s, uint32_t r, uint32_t tail, bool *is_open)
+{
+    *is_open = false;
+    if (s->node[r].kind == UNION) {
+        for (uint32_t i = 0; i < s->node[r].b && !*is_open; i++)
+            regex_leads_to(s, s->list[s->node[r].a + i], tail, is_open);
+        return !*is_open;
+    }
+    for (int i = 0; i < SPINE && !*is_open; i++) {
+        *is_open = r == tail;
+        if (s->node[r].kind != CONCAT)
+            break;
+        r = s->node[r].b;
+    }
+    return true;
+}
+
 /* ---- equal futures ---- */
 
 enum { CLAMP_DEPTH = 64 };

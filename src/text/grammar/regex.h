@@ -111,6 +111,20 @@ bool regex_is_empty(struct regex_store *s, uint32_t r);
 /* The bytes that a text of R may begin with, and perhaps more. */
 void regex_first(const struct regex_store *s, uint32_t r, struct regex_set *out);
 
+/* The counted repetition near the beginning of R: P A{least,most} Q, where P is a fixed number of parts, none of
+ * which matches the empty text. False: R is not of that form. */
+struct regex_counter {
+    uint32_t element; /* A */
+    uint32_t least, most;
+};
+bool regex_counter(const struct regex_store *s, uint32_t r, struct regex_counter *out);
+
+/* R, for which regex_counter() is true, without its counts: P A* Q. *LOOP is A* Q. */
+uint32_t regex_without_counts(struct regex_store *s, uint32_t r, uint32_t *loop);
+
+/* Sets *IS_OPEN to whether R is TAIL, or some parts followed by TAIL. False: R is a union with such a member. */
+bool regex_leads_to(const struct regex_store *s, uint32_t r, uint32_t tail, bool *is_open);
+
 /* R where repetition counts are lowered that no text of MOST bytes can tell from it: two states with an equal
  * result allow the same next MOST bytes. */
 uint32_t regex_clamp(struct regex_store *s, uint32_t r, uint32_t most);

@@ -20,12 +20,25 @@ struct token_masks_set {
     bool is_list;
 };
 
-/* What one state of a regular expression allows. */
+/* A token or node, and the elements of a repetition that are begun on the way to it. */
+struct token_masks_counted {
+    uint32_t number, count;
+};
+
+/* What one state of a regular expression allows. A state with a counted repetition, P A{least,most} Q, shares it
+ * with those that differ in the counts alone: the walk counts how often A is begun. */
 struct token_masks_term {
-    struct token_masks_set
-        inside;    /* tokens after which the text is still inside the expression or at its end */
+    /* Tokens after which the text is still inside the expression or at its end. */
+    struct token_masks_set inside;
     uint32_t *end; /* [n_ends] nodes at which it may end, the highest ones only, in order */
     size_t n_ends;
+    bool is_walked; /* the members above are there */
+    /* Those below are there; NOT_COUNTABLE: A and Q begin alike, so that each state has a walk of its own. */
+    enum { NOT_COUNTED, COUNTED, NOT_COUNTABLE } counting;
+    struct token_masks_counted *open;   /* [n_open] tokens after which the text is in P or A, by count */
+    struct token_masks_counted *closed; /* [n_closed] tokens after which it is in Q or at its end */
+    struct token_masks_counted *ends;   /* [n_counted_ends] nodes at which it may end */
+    size_t n_open, cap_open, n_closed, cap_closed, n_counted_ends, cap_ends;
 };
 
 static void no_memory(struct token_masks *m)
@@ -163,8 +176,100 @@ static bool walk_term(struct token_masks *m, uint32_t state, struct token_masks_
     return s->fault == REGEX_FINE;
 }
 
-/* What is known of the regular expression STATE. NULL after a fault. */
-static const struct token_masks_term *term_of(struct token_masks *m, uint32_t state)
+static bool add_counted(struct token_masks *m, struct token_masks_counted **list, size_t *n, size_t *cap,
+                        uint32_t number, uint32_t count)
+{
+    if (!mem_grow((void **)list, cap, *n + 1, sizeof(**list), MEM_TEXT)) {
+        no_memory(m);
+        return false;
+    }
+    (*list)[(*n)++] = (struct token_masks_counted){number, count};
+    return true;
+}
+
+/* Adds the tokens of node X. */
+static bool add_tokens(struct token_masks *m, struct token_masks_term *out, const struct token_trie_node *x,
+                       bool is_open, uint32_t count)
+{
+    bool fine = true;
+
+    for (int32_t id = x->token; id >= 0 && fine; id = m->trie->same[id])
+        fine = is_open ? add_counted(m, &out->open, &out->n_open, &out->cap_open, (uint32_t)id, count)
+                       : add_counted(m, &out->closed, &out->n_closed, &out->cap_closed, (uint32_t)id, count);
+    return fine;
+}
+
+/* Sorts the open tokens of T by count, which no token's length exceeds. */
+static bool sort_open(struct token_masks *m, struct token_masks_term *t)
+{
+    size_t *place = mem_zalloc(m->trie->depth + 2, sizeof(*place), MEM_TEXT);
+    struct token_masks_counted *sorted = mem_alloc((t->n_open + 1) * sizeof(*sorted), MEM_TEXT);
+    bool fine = place && sorted;
+
+    for (size_t i = 0; i < t->n_open && fine; i++)
+        place[t->open[i].count + 1]++;
+    for (size_t c = 1; c <= m->trie->depth && fine; c++)
+        place[c] += place[c - 1];
+    for (size_t i = 0; i < t->n_open && fine; i++)
+        sorted[place[t->open[i].count]++] = t->open[i];
+    mem_free(place);
+    if (!fine) {
+        mem_free(sorted);
+        no_memory(m);
+        return false;
+    }
+    mem_free(t->open);
+    t->open = sorted;
+    t->cap_open = t->n_open + 1;
+    return true;
+}
+
+/* Walks over the whole trie inside the regular expression STATE, P A* Q, where LOOP is A* Q, and counts how often A
+ * is begun. False: that cannot be told, or a fault. */
+static bool count_term(struct token_masks *m, uint32_t state, uint32_t loop, struct token_masks_term *out)
+{
+    struct regex_store *s = &m->r->g->regex;
+    const struct token_trie *t = m->trie;
+    uint32_t *at = m->path_row, *table = m->path_node, *counts = m->path_count, below_end = 0;
+    bool is_open = true;
+
+    at[0] = state;
+    table[0] = regex_table(s, state);
+    counts[0] = 0;
+    for (uint32_t i = 0; i < t->n && s->fault == REGEX_FINE;) {
+        const struct token_trie_node *x = &t->node[i];
+        size_t d = x->depth;
+
+        state = s->tables.table[table[d]][x->byte];
+        if (state == EDGES_UNKNOWN)
+            state = regex_next(s, at[d], x->byte);
+        if (state == REGEX_NOTHING) {
+            i += x->skip;
+            continue;
+        }
+        table[d + 1] = state == at[d] ? table[d] : regex_table(s, state);
+        at[d + 1] = state;
+        if (regex_leads_to(s, state, loop, &is_open) == false)
+            return false;
+        counts[d + 1] = counts[d] + (is_open && at[d] == loop);
+        if (x->token >= 0 && !add_tokens(m, out, x, is_open, counts[d + 1]))
+            return false;
+        if (i >= below_end && x->skip > 1 && regex_matches_empty(s, state)) {
+            if (!add_counted(m, &out->ends, &out->n_counted_ends, &out->cap_ends, i, counts[d + 1]))
+                return false;
+            /* while the repetition goes on, nodes below are ends with other counts */
+            below_end = is_open ? below_end : i + x->skip;
+        }
+        i++;
+    }
+    if (s->fault != REGEX_FINE || !sort_open(m, out))
+        return false;
+    s->bytes += (out->cap_open + out->cap_closed + out->cap_ends) * sizeof(*out->open);
+    return true;
+}
+
+/* The record of STATE, which is made if it is not there. NULL after a fault. */
+static struct token_masks_term *record_of(struct token_masks *m, uint32_t state)
 {
     size_t before = m->cap_states;
 
@@ -183,10 +288,38 @@ static const struct token_masks_term *term_of(struct token_masks *m, uint32_t st
         }
         m->term[m->n_terms] = (struct token_masks_term){0};
         m->term_of[state] = (uint32_t)++m->n_terms;
-        if (!walk_term(m, state, &m->term[m->n_terms - 1]))
-            return NULL;
     }
     return &m->term[m->term_of[state] - 1];
+}
+
+/* What is known of the regular expression STATE. NULL after a fault. */
+static const struct token_masks_term *term_of(struct token_masks *m, uint32_t state)
+{
+    struct token_masks_term *t = record_of(m, state);
+
+    if (t && !t->is_walked && !walk_term(m, state, t))
+        return NULL;
+    if (t)
+        t->is_walked = true;
+    return t;
+}
+
+/* What is known of STATE and of all that differ from it in the counts of its repetition, which C receives. NULL:
+ * it has no such repetition, or it cannot be counted, or after a fault. */
+static const struct token_masks_term *counted_term_of(struct token_masks *m, uint32_t state,
+                                                      struct regex_counter *c)
+{
+    struct regex_store *s = &m->r->g->regex;
+    struct token_masks_term *t;
+    uint32_t loop;
+
+    if (!regex_counter(s, state, c) || (c->least == 0 && c->most == REGEX_NO_LIMIT))
+        return NULL;
+    state = regex_without_counts(s, state, &loop);
+    t = s->fault == REGEX_FINE ? record_of(m, state) : NULL;
+    if (t && t->counting == NOT_COUNTED)
+        t->counting = count_term(m, state, loop, t) ? COUNTED : NOT_COUNTABLE;
+    return t && t->counting == COUNTED ? t : NULL;
 }
 
 /* Walks on from the nodes END [n], at which a regular expression of ROW may end. Nodes that follow one another
@@ -214,6 +347,20 @@ static void walk_ends(struct token_masks *m, uint32_t row, const uint32_t *end, 
         if (m->path_row[depth] != RECOGNIZER_DEAD)
             walk_rows(m, end[i] + 1, end[i] + node[end[i]].skip, m->path_row[depth], bits);
     }
+}
+
+/* Adds what T allows with the counts of C to BITS. */
+static void add_counted_term(struct token_masks *m, uint32_t row, const struct token_masks_term *t,
+                             const struct regex_counter *c, uint32_t *bits)
+{
+    for (size_t i = 0; i < t->n_open && t->open[i].count <= c->most; i++)
+        bits[t->open[i].number / 32] |= UINT32_C(1) << t->open[i].number % 32;
+    for (size_t i = 0; i < t->n_closed; i++)
+        if (t->closed[i].count >= c->least && t->closed[i].count <= c->most)
+            bits[t->closed[i].number / 32] |= UINT32_C(1) << t->closed[i].number % 32;
+    for (size_t i = 0; i < t->n_counted_ends; i++)
+        if (t->ends[i].count >= c->least && t->ends[i].count <= c->most)
+            walk_ends(m, row, &t->ends[i].number, 1, bits);
 }
 
 static int compare_states(const void *a, const void *b)
@@ -263,9 +410,14 @@ static void make_mask(struct token_masks *m, uint32_t row, uint32_t *bits)
         walk_rows(m, 0, (uint32_t)m->trie->n, narrow, bits);
     for (size_t i = n_narrow; i < n; i++) {
         const struct token_masks_term *t;
+        struct regex_counter c;
 
         if (i > n_narrow && of[i].term == of[i - 1].term)
             continue; /* several positions inside one state of a regular expression */
+        if ((t = counted_term_of(m, of[i].term, &c)) != NULL) {
+            add_counted_term(m, row, t, &c, bits);
+            continue;
+        }
         if (!(t = term_of(m, of[i].term)))
             break;
         join_set(&t->inside, bits, m->words);
@@ -348,8 +500,9 @@ int token_masks_open(struct token_masks *m, struct recognizer *r, const struct t
     *m = (struct token_masks){.r = r, .trie = trie, .words = (trie->n_vocab + 31) / 32};
     m->path_row = mem_zalloc(path, sizeof(*m->path_row), MEM_TEXT);
     m->path_node = mem_zalloc(path, sizeof(*m->path_node), MEM_TEXT);
+    m->path_count = mem_zalloc(path, sizeof(*m->path_count), MEM_TEXT);
     m->bits = mem_zalloc(m->words + path, sizeof(*m->bits), MEM_TEXT);
-    if (m->path_row && m->path_node && m->bits)
+    if (m->path_row && m->path_node && m->path_count && m->bits)
         return 0;
     token_masks_close(m);
     return err_nomem(e, "the token masks of a grammar");
@@ -360,6 +513,9 @@ void token_masks_close(struct token_masks *m)
     for (size_t i = 0; i < m->n_terms; i++) {
         mem_free(m->term[i].inside.word);
         mem_free(m->term[i].end);
+        mem_free(m->term[i].open);
+        mem_free(m->term[i].closed);
+        mem_free(m->term[i].ends);
     }
     for (size_t i = 0; i < m->n_masks; i++)
         mem_free(m->mask[i].word);
@@ -369,6 +525,7 @@ void token_masks_close(struct token_masks *m)
     mem_free(m->mask_of);
     mem_free(m->path_row);
     mem_free(m->path_node);
+    mem_free(m->path_count);
     mem_free(m->bits);
     *m = (struct token_masks){0};
 }

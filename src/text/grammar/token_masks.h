@@ -31,9 +31,9 @@ struct token_masks {
     size_t n_masks, cap_masks;
     uint32_t *mask_of; /* [cap_rows] by row: 1 + index of mask, or 0 */
     size_t cap_rows;
-    size_t kept_bytes;              /* of the masks of rows */
-    uint32_t *path_row, *path_node; /* [depth + 1] of the walk */
-    uint32_t *bits;                 /* [words] the mask that is being made */
+    size_t kept_bytes;                           /* of the masks of rows */
+    uint32_t *path_row, *path_node, *path_count; /* [depth + 1] of the walk */
+    uint32_t *bits;                              /* [words] the mask that is being made */
     size_t words;
 };
 
