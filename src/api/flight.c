@@ -7,10 +7,11 @@
 
 #include "api/api_priv.h"
 #include "api/http/access.h"
+#include "api/http/load.h"
 #include "api/http/reply.h"
 #include "api/http/routes.h"
-#include "api/http/status.h"
-#include "api/prepare.h"
+#include "api/prepare/prepare.h"
+#include "api/prepare/refuse.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -22,9 +23,6 @@ enum {
     MOST_BATCHES = 8,       /* steps that are taken at once, before sockets have their turn */
     MOST_AT_ONCE = 2048,    /* numbers of an answer that the server's thread writes itself: below 1 ms */
 };
-
-const char flight_over_memory[] =
-    "requests hold as much memory as this server gives them (--max-request-memory); come back later";
 
 static struct flight *flight_of(struct workers_job *job)
 {
@@ -120,7 +118,7 @@ static void refuse_for_memory(const struct reply *r)
     bool over = mem_over_budget();
 
     atomic_fetch_add(&r->api->n_over_memory, over);
-    reply_refuse(r, over ? 429 : 503, over ? flight_over_memory : "out of memory", NULL);
+    reply_refuse(r, over ? 429 : 503, over ? refuse_over_memory : "out of memory", NULL);
 }
 
 /* Takes a place of the queue for the client KEY, or refuses its request. */
@@ -371,18 +369,18 @@ static void log_flight(const struct flight *f, int status)
                o->trace[0] ? ", " : "", o->trace, reason[0] ? ": " : "", reason);
 }
 
-enum { HEADER_BYTES = 320 + STATUS_LIMITS };
+enum { HEADER_BYTES = 320 + LOAD_LIMITS };
 
 static void make_headers(const struct flight *f, int status, char out[HEADER_BYTES])
 {
     const size_t size = HEADER_BYTES;
     int n = f->q.name[0] ? snprintf(out, size, "X-Request-Id: %s\r\n", f->q.name) : 0;
-    char limits[STATUS_LIMITS];
+    char limits[LOAD_LIMITS];
 
     out[n] = 0;
     if (status == 429 || status == 503)
-        n += snprintf(out + n, size - (size_t)n, "Retry-After: %.0f\r\n", status_retry_s(f->api));
-    status_limits(f->api, f->q.origin.key, limits);
+        n += snprintf(out + n, size - (size_t)n, "Retry-After: %.0f\r\n", load_retry_s(f->api));
+    load_limits(f->api, f->q.origin.key, limits);
     snprintf(out + n, size - (size_t)n, "%s", limits);
 }
 

@@ -90,8 +90,6 @@ struct flight {
 
 /* ---- on the server's thread ---- */
 
-extern const char flight_over_memory[]; /* why a request beyond --max-request-memory is refused */
-
 /* Takes the request of X: reserves a place and hands it to a worker, or refuses it. */
 void flight_start(struct api *a, struct server_exchange *x, const struct route *r);
 void flight_gone(struct flight *f);    /* its client has left */

@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/err.h"
+#include "base/folder.h"
 #include "base/json_pull.h"
 #include "base/log.h"
 #include "base/utf8.h"

@@ -14,9 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
-#include "base/err.h"
-#include "base/folder.h"
+struct arena;
+struct err;
+struct folder;
 
 enum sampling_field {
 #define SAMPLING_FIELD(field, ...)      SAMPLING_##field,

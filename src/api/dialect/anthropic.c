@@ -10,10 +10,8 @@
 #include <string.h>
 
 #include "api/dialect/blocks.h"
-#include "api/dialect/dialect.h"
 #include "api/once.h"
 #include "api/request.h"
-#include "api/schema.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json_pull.h"

@@ -1,6 +1,5 @@
 /* dialect.c - what several dialects write in the same way. */
 #include "api/dialect/dialect.h"
-#include "api/schema.h"
 
 #include <stdio.h>
 #include <string.h>

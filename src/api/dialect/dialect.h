@@ -12,11 +12,11 @@
 #include <stdint.h>
 
 #include "api/answer.h"
+#include "api/schema.h"
 
 struct buf;
 struct err;
 struct request;
-struct schema;
 
 /* What the writers of a dialect read. */
 struct dialect_writer {

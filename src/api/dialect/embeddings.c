@@ -4,8 +4,6 @@
  * How hidden states are pooled is a setting of the server, because it belongs to the model. Ollama's API has
  * the same in other words; the older of its two forms has one text, and its vector without normalization.
  */
-#include "api/dialect/dialect.h"
-
 #include <math.h>
 #include <openssl/evp.h>
 #include <string.h>
@@ -13,8 +11,6 @@
 #include "api/api.h"
 #include "api/dialect/ollama.h"
 #include "api/dialect/openai.h"
-#include "api/request.h"
-#include "api/schema.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "api/request.h"
-#include "api/schema.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/json_pull.h"

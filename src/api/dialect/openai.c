@@ -1,8 +1,6 @@
 /* openai.c - heads, usage and ends of answers in OpenAI's words. */
 #include "api/dialect/openai.h"
 
-#include "api/request.h"
-#include "api/schema.h"
 #include "base/buf.h"
 
 void openai_put_head(const struct request *q, const char *object, struct buf *out)

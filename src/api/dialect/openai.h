@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "api/dialect/dialect.h"
+#include "api/request.h"
 
 struct buf;
 struct schema;

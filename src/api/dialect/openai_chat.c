@@ -2,13 +2,9 @@
  *
  * Form: https://platform.openai.com/docs/api-reference/chat.
  */
-#include "api/dialect/dialect.h"
-
 #include "api/api.h"
 #include "api/dialect/logprobs.h"
 #include "api/dialect/openai.h"
-#include "api/request.h"
-#include "api/schema.h"
 #include "base/buf.h"
 
 static const char object[] = "chat.completion", chunk[] = "chat.completion.chunk";

@@ -2,12 +2,8 @@
  *
  * Form: https://platform.openai.com/docs/api-reference/completions.
  */
-#include "api/dialect/dialect.h"
-
 #include "api/dialect/logprobs.h"
 #include "api/dialect/openai.h"
-#include "api/request.h"
-#include "api/schema.h"
 #include "base/buf.h"
 #include "base/mem.h"
 #include "text/tok/tok.h"

@@ -11,11 +11,9 @@
 #include <string.h>
 
 #include "api/dialect/blocks.h"
-#include "api/dialect/dialect.h"
 #include "api/markup/tools.h"
 #include "api/once.h"
 #include "api/request.h"
-#include "api/schema.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json_tree.h"

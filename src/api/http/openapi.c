@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "api/api_priv.h"
-#include "api/dialect/dialect.h"
 #include "api/dialect/ollama.h"
 #include "api/fields.h"
 #include "api/http/access.h"

@@ -7,7 +7,7 @@
 
 #include "api/api_priv.h"
 #include "api/dialect/dialect.h"
-#include "api/http/status.h"
+#include "api/http/load.h"
 #include "api/request.h"
 #include "base/buf.h"
 #include "base/log.h"
@@ -70,7 +70,7 @@ void reply_refuse(const struct reply *r, int status, const char *message, const 
     char headers[80] = "";
 
     if (status == 429 || status == 503) {
-        snprintf(headers, sizeof(headers), "Retry-After: %.0f\r\n", status_retry_s(r->api));
+        snprintf(headers, sizeof(headers), "Retry-After: %.0f\r\n", load_retry_s(r->api));
         r->api->metrics.n_refused++;
     } else if (status == 401) {
         snprintf(headers, sizeof(headers), "WWW-Authenticate: Bearer\r\n");
@@ -88,10 +88,10 @@ void reply_json(const struct reply *r, const struct buf *body)
 
 void reply_limit(const struct reply *r, const char *key, double wait_s)
 {
-    char headers[STATUS_LIMITS + 40];
+    char headers[LOAD_LIMITS + 40];
     size_t n;
 
-    status_limits(r->api, key, headers);
+    load_limits(r->api, key, headers);
     n = strlen(headers);
     snprintf(headers + n, sizeof(headers) - n, "Retry-After: %.0f\r\n", ceil(wait_s));
     r->api->metrics.n_limited++;

@@ -2,67 +2,14 @@
  * clients. */
 #include "api/http/status.h"
 
-#include <math.h>
-#include <stdio.h>
-
 #include "api/api_priv.h"
-#include "api/flight.h"
+#include "api/http/load.h"
 #include "api/http/reply.h"
 #include "api/http/routes.h"
 #include "api/schema.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "net/server.h"
-
-/* ---- figures ---- */
-
-void status_gauges(const struct api *a, struct metrics_now *now)
-{
-    size_t n = 0;
-
-    for (const struct flight *f = a->first; f; f = f->next)
-        n += f->places.n;
-    *now = a->now;
-    now->model = a->opt.name[0];
-    now->n_running = n < now->stats.n_running ? n : now->stats.n_running;
-    now->n_waiting = n - now->n_running;
-    now->n_connections = a->server ? server_n_connections(a->server) : 0;
-    now->request_bytes = mem_charged_bytes();
-    now->max_request_bytes = a->opt.max_request_bytes;
-    now->n_over_memory = atomic_load(&a->n_over_memory);
-    now->bodies_bytes = a->server ? server_bodies_bytes(a->server) : 0;
-    now->n_failed_handshakes = a->server ? server_n_failed_handshakes(a->server) : 0;
-}
-
-void status_limits(const struct api *a, const char *key, char out[STATUS_LIMITS])
-{
-    static const char *const names[2] = {"requests", "tokens"};
-    struct keys_state state[2];
-    int n = 0;
-
-    out[0] = 0;
-    if (!key[0])
-        return;
-    keys_look(a->opt.keys, key, clock_seconds(), state);
-    for (int i = 0; i < 2; i++)
-        if (state[i].most > 0)
-            n +=
-                snprintf(out + n, STATUS_LIMITS - (size_t)n,
-                         "x-ratelimit-limit-%s: %.0f\r\nx-ratelimit-remaining-%s: %.0f\r\n"
-                         "x-ratelimit-reset-%s: %.3fs\r\n",
-                         names[i], state[i].most, names[i], floor(state[i].left), names[i], state[i].reset_s);
-}
-
-double status_retry_s(const struct api *a)
-{
-    struct metrics_now now;
-    double s;
-
-    status_gauges(a, &now);
-    s = a->mean_s * (double)now.n_waiting / (double)(a->opt.max_running ? a->opt.max_running : 1);
-    return s < 1 ? 1 : s > 60 ? 60 : s;
-}
 
 /* ---- probes ---- */
 
@@ -142,7 +89,7 @@ void status_metrics(const struct reply *r)
     struct buf body = {.tag = MEM_API};
     struct metrics_now now;
 
-    status_gauges(r->api, &now);
+    load_gauges(r->api, &now);
     metrics_write(&r->api->metrics, &now, &body);
     if (body.oom)
         reply_refuse(r, 503, "out of memory", NULL);
@@ -160,7 +107,7 @@ void status_pace_health(const struct api *a, struct buf *out)
 {
     struct metrics_now now;
 
-    status_gauges(a, &now);
+    load_gauges(a, &now);
     buf_fmt(out,
             "{\"status\":\"%s\",\"service\":\"gallop\",\"scheduler_running\":true,\"queue_size\":%zu,"
             "\"active_requests\":%zu,\"server_metrics_enabled\":true}",
@@ -174,7 +121,7 @@ void status_pace_queue(const struct api *a, struct buf *out)
 {
     struct metrics_now now;
 
-    status_gauges(a, &now);
+    load_gauges(a, &now);
     buf_fmt(out, "{\"queue_size\":%zu,\"active_requests\":%zu}", now.n_waiting, now.n_running);
 }
 

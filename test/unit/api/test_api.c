@@ -7,7 +7,7 @@
 #include "api/api_priv.h"
 #include "api/dialect/dialect.h"
 #include "api/flight.h"
-#include "api/prepare.h"
+#include "api/prepare/prepare.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"

@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/folder.h"
 #include "base/mem.h"
 #include "engine/sampling.h"
 #include "files.h"

@@ -1,6 +1,6 @@
 /* prepare.h - what happens to a request before the engine has it. */
-#ifndef GALLOP_API_PREPARE_H
-#define GALLOP_API_PREPARE_H
+#ifndef GALLOP_API_PREPARE_PREPARE_H
+#define GALLOP_API_PREPARE_PREPARE_H
 
 struct flight;
 struct flight_prompt;

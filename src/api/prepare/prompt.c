@@ -1,13 +1,14 @@
 /* prompt.c - from texts, token ids or messages to the tokens of prompts. */
-#include "api/prompt.h"
+#include "api/prepare/prompt.h"
 
 #include <string.h>
 
-#include "api/api_priv.h"
+#include "api/api.h"
 #include "api/flight.h"
 #include "api/markup/parser.h"
-#include "api/messages.h"
-#include "api/refuse.h"
+#include "api/prepare/messages.h"
+#include "api/prepare/refuse.h"
+#include "api/seeds.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "engine/engine.h"
@@ -244,7 +245,7 @@ bool prompt_is_list(const json_t *prompt)
     return json_is_array(prompt) && !json_is_integer(json_array_get(prompt, 0));
 }
 
-int prompt_read_all(struct flight *f)
+int prompt_read_all(struct flight *f, struct seeds *seeds)
 {
     struct request *q = &f->q;
     bool list = prompt_is_list(q->field.input.prompt);
@@ -258,7 +259,7 @@ int prompt_read_all(struct flight *f)
             return ERR_INPUT;
         fields_blame(&q->field, prompt_field(q), 0);
         rc = q->field.input.messages
-                 ? prompt_read_messages(q, &f->a, &f->api->seeds, &p->ids, &e)
+                 ? prompt_read_messages(q, &f->a, seeds, &p->ids, &e)
                  : read_prompt(q, list ? json_array_get(q->field.input.prompt, i) : q->field.input.prompt, p,
                                &e);
         if (rc)

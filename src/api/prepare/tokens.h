@@ -1,6 +1,6 @@
 /* tokens.h - what a worker answers about tokens, without the engine. */
-#ifndef GALLOP_API_TOKENS_H
-#define GALLOP_API_TOKENS_H
+#ifndef GALLOP_API_PREPARE_TOKENS_H
+#define GALLOP_API_PREPARE_TOKENS_H
 
 struct flight;
 

@@ -1,6 +1,6 @@
 /* prompt.h - the prompts of a request, read on a worker thread. */
-#ifndef GALLOP_API_PROMPT_H
-#define GALLOP_API_PROMPT_H
+#ifndef GALLOP_API_PREPARE_PROMPT_H
+#define GALLOP_API_PREPARE_PROMPT_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -34,6 +34,6 @@ int prompt_read_messages(struct request *q, struct answer *a, struct seeds *seed
                          struct err *e);
 
 /* Reads all prompts of F, for which there is room. 0, or F is refused. */
-int prompt_read_all(struct flight *f);
+int prompt_read_all(struct flight *f, struct seeds *seeds);
 
 #endif

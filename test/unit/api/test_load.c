@@ -1,7 +1,7 @@
-/* test_status.c - gauges and the time to come back, of requests and figures of the engine that are given. */
+/* test_load.c - gauges and the time to come back, of requests and figures of the engine that are given. */
 #include "api/api_priv.h"
 #include "api/flight.h"
-#include "api/http/status.h"
+#include "api/http/load.h"
 
 static const char *const names[] = {"m", "alias"};
 
@@ -13,12 +13,12 @@ static void answers_run_or_wait(void **state)
 
     (void)state;
     a.now.stats.n_running = 2;
-    status_gauges(&a, &now);
+    load_gauges(&a, &now);
     assert_int_equal(now.n_running, 2);
     assert_int_equal(now.n_waiting, 5);
     assert_string_equal(now.model, "m");
     a.now.stats.n_running = 9; /* the engine's figures are of a moment ago: some have ended */
-    status_gauges(&a, &now);
+    load_gauges(&a, &now);
     assert_int_equal(now.n_running, 7);
     assert_int_equal(now.n_waiting, 0);
 }
@@ -39,8 +39,8 @@ static void who_comes_too_early_comes_back_when_the_queue_is_gone(void **state)
             .opt = {.name = names, .n_names = 1, .max_running = 2}, .first = &f, .mean_s = rows[i].mean_s};
 
         a.now.stats.n_running = rows[i].running;
-        if (status_retry_s(&a) != rows[i].s)
-            fail_msg("row %zu: %g s, expected %g", i, status_retry_s(&a), rows[i].s);
+        if (load_retry_s(&a) != rows[i].s)
+            fail_msg("row %zu: %g s, expected %g", i, load_retry_s(&a), rows[i].s);
     }
 }
 

@@ -1,11 +1,10 @@
 /* tokens.c - the answers of /tokenize, /detokenize and /v1/messages/count_tokens, which need no step. */
-#include "api/tokens.h"
+#include "api/prepare/tokens.h"
 
-#include "api/api_priv.h"
+#include "api/api.h"
 #include "api/flight.h"
-#include "api/prompt.h"
-#include "api/refuse.h"
-#include "api/schema.h"
+#include "api/prepare/prompt.h"
+#include "api/prepare/refuse.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "engine/engine.h"
@@ -13,7 +12,7 @@
 
 static const struct engine_info *info_of(const struct flight *f)
 {
-    return engine_info(f->api->opt.engine);
+    return engine_info(f->q.server->engine);
 }
 
 /* ---- /tokenize and /detokenize ---- */
@@ -35,7 +34,7 @@ void tokens_encode(struct flight *f)
     int rc;
 
     fields_blame(&f->q.field, f->q.field.input.messages ? "messages" : "prompt", 0);
-    rc = f->q.field.input.messages ? prompt_read_messages(&f->q, NULL, &f->api->seeds, &ids, &e)
+    rc = f->q.field.input.messages ? prompt_read_messages(&f->q, NULL, NULL, &ids, &e)
                                    : prompt_encode(&f->q, json_string_value(f->q.field.input.prompt), NULL,
                                                    json_string_length(f->q.field.input.prompt),
                                                    prompt_adds_special(&f->q, true), &ids, &e);
@@ -105,7 +104,7 @@ void tokens_count(struct flight *f)
     struct err e = {0};
 
     fields_blame(&f->q.field, "messages", 0);
-    if (prompt_read_messages(&f->q, NULL, &f->api->seeds, &ids, &e) != 0) {
+    if (prompt_read_messages(&f->q, NULL, NULL, &ids, &e) != 0) {
         refuse_error(f, &e);
     } else {
         buf_fmt(&f->reply, "{\"input_tokens\":%zu}", ids.n);

@@ -1,6 +1,6 @@
 /* messages.h - a conversation as the chat template gets it, and the prompt that the template renders. */
-#ifndef GALLOP_API_MESSAGES_H
-#define GALLOP_API_MESSAGES_H
+#ifndef GALLOP_API_PREPARE_MESSAGES_H
+#define GALLOP_API_PREPARE_MESSAGES_H
 
 #include <jansson.h>
 

@@ -1,11 +1,14 @@
 /* refuse.c - errors as replies of workers. */
-#include "api/refuse.h"
+#include "api/prepare/refuse.h"
 
 #include "api/api_priv.h"
 #include "api/flight.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
+
+const char refuse_over_memory[] =
+    "requests hold as much memory as this server gives them (--max-request-memory); come back later";
 
 /* The sentence is not charged to requests: there may be no memory left for it. */
 int refuse(struct flight *f, int status, const char *sentence)
@@ -26,7 +29,7 @@ int refuse_memory(struct flight *f)
         return refuse(f, 503, "out of memory");
     atomic_fetch_add(&f->api->n_over_memory, 1);
     fields_blame(&f->q.field, "", 0);
-    return refuse(f, 429, flight_over_memory);
+    return refuse(f, 429, refuse_over_memory);
 }
 
 int refuse_field(struct flight *f, const char *field, const char *sentence)

@@ -1,6 +1,6 @@
 /* choose.h - from the fields of a request to the sampling record of the engine. */
-#ifndef GALLOP_API_CHOOSE_H
-#define GALLOP_API_CHOOSE_H
+#ifndef GALLOP_API_PREPARE_CHOOSE_H
+#define GALLOP_API_PREPARE_CHOOSE_H
 
 #include <stdbool.h>
 

@@ -4,7 +4,7 @@
  * on lines of its own, as in vLLM; missing content, which clients send beside tool calls, becomes an empty
  * text; arguments of tool calls become objects.
  */
-#include "api/messages.h"
+#include "api/prepare/messages.h"
 
 #include <string.h>
 #include <time.h>

@@ -1,5 +1,5 @@
 /* choose.c - turns the fields of a request about sampling and stopping into the record of the engine. */
-#include "api/choose.h"
+#include "api/prepare/choose.h"
 
 #include <math.h>
 #include <stdlib.h>

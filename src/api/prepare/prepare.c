@@ -1,5 +1,5 @@
 /* prepare.c - from the bytes of a request to requests of the engine. */
-#include "api/prepare.h"
+#include "api/prepare/prepare.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -7,17 +7,18 @@
 #include <sys/random.h>
 
 #include "api/api_priv.h"
-#include "api/choose.h"
 #include "api/dialect/ollama.h"
 #include "api/flight.h"
 #include "api/http/models.h"
 #include "api/once.h"
-#include "api/prompt.h"
-#include "api/refuse.h"
-#include "api/tokens.h"
+#include "api/prepare/choose.h"
+#include "api/prepare/prompt.h"
+#include "api/prepare/refuse.h"
+#include "api/prepare/tokens.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/err.h"
 #include "engine/engine.h"
 
 enum { MOST_SCORED = 4 << 20 }; /* log-probabilities of prompts in an answer: about 300 MB */
@@ -364,7 +365,7 @@ static void compute(struct flight *f)
 {
     const struct fields *given = &f->q.field;
 
-    if (reserve(f) != 0 || prompt_read_all(f) != 0 || check_scored(f) != 0)
+    if (reserve(f) != 0 || prompt_read_all(f, &f->api->seeds) != 0 || check_scored(f) != 0)
         return;
     f->q.keeps_tokens =
         given->output.logprobs >= 0 || given->output.chat_logprobs || given->output.return_token_ids;

@@ -1,11 +1,13 @@
 /* refuse.h - how a worker refuses a request. */
-#ifndef GALLOP_API_REFUSE_H
-#define GALLOP_API_REFUSE_H
+#ifndef GALLOP_API_PREPARE_REFUSE_H
+#define GALLOP_API_PREPARE_REFUSE_H
 
 #include <stdbool.h>
 
 struct err;
 struct flight;
+
+extern const char refuse_over_memory[]; /* why a request beyond --max-request-memory is refused */
 
 /* Leaves an error with STATUS and SENTENCE as the reply to F. It is about the field that fields_blame()
  * named. Returns ERR_INPUT. */
