@@ -139,7 +139,7 @@ void api_on_wake(struct api *a, void (*woken)(void *ctx), void *ctx)
     a->woken_ctx = ctx;
 }
 
-size_t api_n_calls(const struct api *a)
+size_t api_n_requests(const struct api *a)
 {
     return a->n_flights;
 }

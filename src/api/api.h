@@ -111,7 +111,7 @@ void api_on_wake(struct api *a, void (*woken)(void *ctx), void *ctx);
  * says so once for each such step, and again when the step ends. */
 bool api_stalled(struct api *a);
 
-size_t api_n_calls(const struct api *a); /* requests that are not answered, or are still computed */
+size_t api_n_requests(const struct api *a); /* requests that are not answered, or are still computed */
 size_t api_n_computing(
     const struct api *a); /* answers that have not ended, whether clients wait for them or not */
 

@@ -24,7 +24,7 @@ static bool engine_thread_has_room(struct engine_thread_batch *b, const struct g
 }
 
 /* Copies EV into the batch, completely or not at all. */
-static void put_event(struct engine_thread *r, struct engine_thread_batch *b, const struct gallop_event *ev)
+static void put_event(struct engine_thread *t, struct engine_thread_batch *b, const struct gallop_event *ev)
 {
     const char *text = ev->type == GALLOP_TEXT        ? ev->text
                        : ev->type == GALLOP_EMBEDDING ? (const char *)ev->embedding
@@ -38,7 +38,7 @@ static void put_event(struct engine_thread *r, struct engine_thread_batch *b, co
 
     while (!engine_thread_has_room(b, ev, n)) {
         if (ev->type != GALLOP_FINISHED) {
-            r->lost(ev);
+            t->lost(ev);
             return;
         }
         usleep(1000); /* a lost FINISHED event would leak the request */
@@ -55,15 +55,15 @@ static void put_event(struct engine_thread *r, struct engine_thread_batch *b, co
 }
 
 /* Waits for a batch that can be filled. NULL: the thread is to end. */
-static struct engine_thread_batch *next_batch(struct engine_thread *r)
+static struct engine_thread_batch *next_batch(struct engine_thread *t)
 {
     struct engine_thread_batch *b;
 
-    pthread_mutex_lock(&r->lock);
-    while (r->n_put - r->n_taken == ENGINE_THREAD_BATCHES && !r->stops)
-        pthread_cond_wait(&r->room, &r->lock);
-    b = r->stops ? NULL : &r->batch[r->n_put % ENGINE_THREAD_BATCHES];
-    pthread_mutex_unlock(&r->lock);
+    pthread_mutex_lock(&t->lock);
+    while (t->n_put - t->n_taken == ENGINE_THREAD_BATCHES && !t->stops)
+        pthread_cond_wait(&t->room, &t->lock);
+    b = t->stops ? NULL : &t->batch[t->n_put % ENGINE_THREAD_BATCHES];
+    pthread_mutex_unlock(&t->lock);
     if (!b)
         return NULL;
     b->n = b->n_top = b->n_text = 0;
@@ -71,60 +71,60 @@ static struct engine_thread_batch *next_batch(struct engine_thread *r)
 }
 
 /* Leaves this thread's processor to the server's thread until every batch is written. */
-static void yield_processor(struct engine_thread *r)
+static void yield_processor(struct engine_thread *t)
 {
     struct timespec until = clock_at(clock_seconds() + YIELD_S);
 
-    pthread_mutex_lock(&r->lock);
-    while (r->n_written != r->n_put && !r->stops &&
-           pthread_cond_clockwait(&r->room, &r->lock, CLOCK_MONOTONIC, &until) == 0)
+    pthread_mutex_lock(&t->lock);
+    while (t->n_written != t->n_put && !t->stops &&
+           pthread_cond_clockwait(&t->room, &t->lock, CLOCK_MONOTONIC, &until) == 0)
         ;
-    pthread_mutex_unlock(&r->lock);
+    pthread_mutex_unlock(&t->lock);
 }
 
-static void put_batch(struct engine_thread *r, struct engine_thread_batch *b)
+static void put_batch(struct engine_thread *t, struct engine_thread_batch *b)
 {
-    gallop_stats(r->g, &b->stats);
-    pthread_mutex_lock(&r->lock);
-    r->n_put++;
-    pthread_mutex_unlock(&r->lock);
-    r->wake(r->ctx);
-    if (r->yields && b->n)
-        yield_processor(r);
+    gallop_stats(t->g, &b->stats);
+    pthread_mutex_lock(&t->lock);
+    t->n_put++;
+    pthread_mutex_unlock(&t->lock);
+    t->wake(t->ctx);
+    if (t->yields && b->n)
+        yield_processor(t);
 }
 
 /* Runs a step. False: there was nothing to compute. */
-static bool engine_thread_compute(struct engine_thread *r)
+static bool engine_thread_compute(struct engine_thread *t)
 {
     bool computed;
 
-    atomic_store(&r->step_ns, clock_ns());
-    computed = gallop_step(r->g, 0) != 0;
-    atomic_store(&r->step_ns, 0);
+    atomic_store(&t->step_ns, clock_ns());
+    computed = gallop_step(t->g, 0) != 0;
+    atomic_store(&t->step_ns, 0);
     return computed;
 }
 
 static void *engine_thread_run(void *ctx)
 {
-    struct engine_thread *r = ctx;
+    struct engine_thread *t = ctx;
     struct engine_thread_batch *b;
 
-    while ((b = next_batch(r)) != NULL) {
+    while ((b = next_batch(t)) != NULL) {
         struct gallop_event ev;
 
-        if (!engine_thread_compute(r)) {
-            engine_await(r->g, IDLE_S);
+        if (!engine_thread_compute(t)) {
+            engine_await(t->g, IDLE_S);
             continue;
         }
         b->now_s = clock_seconds();
-        while (gallop_take(r->g, &ev))
-            put_event(r, b, &ev);
-        put_batch(r, b);
+        while (gallop_take(t->g, &ev))
+            put_event(t, b, &ev);
+        put_batch(t, b);
     }
     return NULL;
 }
 
-int engine_thread_open(struct engine_thread *r, struct gallop *g, void (*lost)(const struct gallop_event *ev),
+int engine_thread_open(struct engine_thread *t, struct gallop *g, void (*lost)(const struct gallop_event *ev),
                        void (*wake)(void *ctx), void *ctx, struct err *e)
 {
     struct topo topo;
@@ -132,65 +132,65 @@ int engine_thread_open(struct engine_thread *r, struct gallop *g, void (*lost)(c
 
     if ((rc = topo_open(&topo, e)) != 0)
         return rc;
-    *r = (struct engine_thread){.g = g, .lost = lost, .wake = wake, .ctx = ctx};
-    r->yields = engine_info(g)->threads >= topo.n_cpus;
+    *t = (struct engine_thread){.g = g, .lost = lost, .wake = wake, .ctx = ctx};
+    t->yields = engine_info(g)->threads >= topo.n_cpus;
     topo_close(&topo);
-    pthread_mutex_init(&r->lock, NULL);
-    pthread_cond_init(&r->room, NULL);
-    rc = thread_start(&r->thread, engine_thread_run, r);
-    r->runs = rc == 0;
-    if (r->runs)
-        pthread_setname_np(r->thread.id, "engine");
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->room, NULL);
+    rc = thread_start(&t->thread, engine_thread_run, t);
+    t->runs = rc == 0;
+    if (t->runs)
+        pthread_setname_np(t->thread.id, "engine");
     return rc ? err_set(e, ERR_OS, "no thread can be started for the engine: %s", strerror(rc)) : 0;
 }
 
-void engine_thread_close(struct engine_thread *r)
+void engine_thread_close(struct engine_thread *t)
 {
-    if (!r->g)
+    if (!t->g)
         return;
-    pthread_mutex_lock(&r->lock);
-    r->stops = true;
-    pthread_cond_signal(&r->room);
-    pthread_mutex_unlock(&r->lock);
-    if (r->runs)
-        thread_join(&r->thread);
+    pthread_mutex_lock(&t->lock);
+    t->stops = true;
+    pthread_cond_signal(&t->room);
+    pthread_mutex_unlock(&t->lock);
+    if (t->runs)
+        thread_join(&t->thread);
     for (int i = 0; i < ENGINE_THREAD_BATCHES; i++) {
-        mem_free(r->batch[i].event);
-        mem_free(r->batch[i].top);
-        mem_free(r->batch[i].text);
+        mem_free(t->batch[i].event);
+        mem_free(t->batch[i].top);
+        mem_free(t->batch[i].text);
     }
-    pthread_cond_destroy(&r->room);
-    pthread_mutex_destroy(&r->lock);
-    *r = (struct engine_thread){.g = NULL};
+    pthread_cond_destroy(&t->room);
+    pthread_mutex_destroy(&t->lock);
+    *t = (struct engine_thread){.g = NULL};
 }
 
-uint64_t engine_thread_step_ns(const struct engine_thread *r)
+uint64_t engine_thread_step_ns(const struct engine_thread *t)
 {
-    return atomic_load(&r->step_ns);
+    return atomic_load(&t->step_ns);
 }
 
-const struct engine_thread_batch *engine_thread_take(struct engine_thread *r)
+const struct engine_thread_batch *engine_thread_take(struct engine_thread *t)
 {
     const struct engine_thread_batch *b;
 
-    pthread_mutex_lock(&r->lock);
-    b = r->n_put == r->n_taken ? NULL : &r->batch[r->n_taken % ENGINE_THREAD_BATCHES];
-    pthread_mutex_unlock(&r->lock);
+    pthread_mutex_lock(&t->lock);
+    b = t->n_put == t->n_taken ? NULL : &t->batch[t->n_taken % ENGINE_THREAD_BATCHES];
+    pthread_mutex_unlock(&t->lock);
     return b;
 }
 
-void engine_thread_give_back(struct engine_thread *r)
+void engine_thread_give_back(struct engine_thread *t)
 {
-    pthread_mutex_lock(&r->lock);
-    r->n_taken++;
-    pthread_cond_signal(&r->room);
-    pthread_mutex_unlock(&r->lock);
+    pthread_mutex_lock(&t->lock);
+    t->n_taken++;
+    pthread_cond_signal(&t->room);
+    pthread_mutex_unlock(&t->lock);
 }
 
-void engine_thread_written(struct engine_thread *r)
+void engine_thread_written(struct engine_thread *t)
 {
-    pthread_mutex_lock(&r->lock);
-    r->n_written = r->n_taken;
-    pthread_cond_signal(&r->room);
-    pthread_mutex_unlock(&r->lock);
+    pthread_mutex_lock(&t->lock);
+    t->n_written = t->n_taken;
+    pthread_cond_signal(&t->room);
+    pthread_mutex_unlock(&t->lock);
 }

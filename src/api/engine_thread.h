@@ -61,19 +61,19 @@ struct engine_thread {
 /* Starts the thread: G belongs to it until engine_thread_close(). On it, WAKE is called when there is a
  * batch, and LOST when there is no memory to hand EV over. Events of the type GALLOP_FINISHED are never lost.
  */
-int engine_thread_open(struct engine_thread *r, struct gallop *g, void (*lost)(const struct gallop_event *ev),
+int engine_thread_open(struct engine_thread *t, struct gallop *g, void (*lost)(const struct gallop_event *ev),
                        void (*wake)(void *ctx), void *ctx, struct err *e);
 void engine_thread_close(
-    struct engine_thread *r); /* ends the thread between two steps; a zeroed one is fine */
+    struct engine_thread *t); /* ends the thread between two steps; a zeroed one is fine */
 
 /* When the current step began, by clock_ns(); 0: there is none. On any thread. */
-uint64_t engine_thread_step_ns(const struct engine_thread *r);
+uint64_t engine_thread_step_ns(const struct engine_thread *t);
 
 /* Returns the oldest batch that was not given back, or NULL. */
-const struct engine_thread_batch *engine_thread_take(struct engine_thread *r);
-void engine_thread_give_back(struct engine_thread *r);
+const struct engine_thread_batch *engine_thread_take(struct engine_thread *t);
+void engine_thread_give_back(struct engine_thread *t);
 
 /* The events of all batches that were given back are written to the sockets that take them. */
-void engine_thread_written(struct engine_thread *r);
+void engine_thread_written(struct engine_thread *t);
 
 #endif

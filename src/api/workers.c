@@ -24,74 +24,74 @@ static struct workers_job *take_first(struct workers_list *l)
 
 static void *work(void *ctx)
 {
-    struct workers *f = ctx;
+    struct workers *w = ctx;
     struct workers_job *job = NULL;
 
-    pthread_mutex_lock(&f->lock);
+    pthread_mutex_lock(&w->lock);
     for (;;) {
-        while (!f->stops && (job = take_first(&f->waiting)) == NULL)
-            pthread_cond_wait(&f->work, &f->lock);
-        if (f->stops)
+        while (!w->stops && (job = take_first(&w->waiting)) == NULL)
+            pthread_cond_wait(&w->work, &w->lock);
+        if (w->stops)
             break;
-        pthread_mutex_unlock(&f->lock);
+        pthread_mutex_unlock(&w->lock);
         job->run(job);
-        pthread_mutex_lock(&f->lock);
-        append(&f->done, job);
-        f->wake(f->ctx);
+        pthread_mutex_lock(&w->lock);
+        append(&w->done, job);
+        w->wake(w->ctx);
     }
-    pthread_mutex_unlock(&f->lock);
+    pthread_mutex_unlock(&w->lock);
     return NULL;
 }
 
-int workers_open(struct workers *f, size_t n_threads, void (*wake)(void *ctx), void *ctx, struct err *e)
+int workers_open(struct workers *w, size_t n_threads, void (*wake)(void *ctx), void *ctx, struct err *e)
 {
     int rc = 0;
 
-    *f = (struct workers){.wake = wake, .ctx = ctx};
-    f->waiting.last = &f->waiting.first;
-    f->done.last = &f->done.first;
-    f->thread = mem_zalloc(n_threads, sizeof(*f->thread), MEM_API);
-    if (!f->thread)
+    *w = (struct workers){.wake = wake, .ctx = ctx};
+    w->waiting.last = &w->waiting.first;
+    w->done.last = &w->done.first;
+    w->thread = mem_zalloc(n_threads, sizeof(*w->thread), MEM_API);
+    if (!w->thread)
         return err_nomem(e, "the server's threads");
-    pthread_mutex_init(&f->lock, NULL);
-    pthread_cond_init(&f->work, NULL);
-    while (f->n < n_threads && (rc = thread_start(&f->thread[f->n], work, f)) == 0)
-        pthread_setname_np(f->thread[f->n++].id, "api");
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->work, NULL);
+    while (w->n < n_threads && (rc = thread_start(&w->thread[w->n], work, w)) == 0)
+        pthread_setname_np(w->thread[w->n++].id, "api");
     return rc ? err_set(e, ERR_OS, "no thread can be started for requests: %s", strerror(rc)) : 0;
 }
 
-void workers_close(struct workers *f)
+void workers_close(struct workers *w)
 {
-    if (!f->thread)
+    if (!w->thread)
         return;
-    pthread_mutex_lock(&f->lock);
-    f->stops = true;
-    pthread_cond_broadcast(&f->work);
-    pthread_mutex_unlock(&f->lock);
-    while (f->n)
-        thread_join(&f->thread[--f->n]);
-    pthread_cond_destroy(&f->work);
-    pthread_mutex_destroy(&f->lock);
-    mem_free(f->thread);
-    f->thread = NULL;
+    pthread_mutex_lock(&w->lock);
+    w->stops = true;
+    pthread_cond_broadcast(&w->work);
+    pthread_mutex_unlock(&w->lock);
+    while (w->n)
+        thread_join(&w->thread[--w->n]);
+    pthread_cond_destroy(&w->work);
+    pthread_mutex_destroy(&w->lock);
+    mem_free(w->thread);
+    w->thread = NULL;
 }
 
-void workers_add(struct workers *f, struct workers_job *job)
+void workers_add(struct workers *w, struct workers_job *job)
 {
-    pthread_mutex_lock(&f->lock);
-    append(&f->waiting, job);
-    pthread_cond_signal(&f->work);
-    pthread_mutex_unlock(&f->lock);
+    pthread_mutex_lock(&w->lock);
+    append(&w->waiting, job);
+    pthread_cond_signal(&w->work);
+    pthread_mutex_unlock(&w->lock);
 }
 
-struct workers_job *workers_done(struct workers *f)
+struct workers_job *workers_done(struct workers *w)
 {
     struct workers_job *first;
 
-    pthread_mutex_lock(&f->lock);
-    first = f->done.first;
-    f->done.first = NULL;
-    f->done.last = &f->done.first;
-    pthread_mutex_unlock(&f->lock);
+    pthread_mutex_lock(&w->lock);
+    first = w->done.first;
+    w->done.first = NULL;
+    w->done.last = &w->done.first;
+    pthread_mutex_unlock(&w->lock);
     return first;
 }

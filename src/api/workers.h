@@ -36,10 +36,10 @@ struct workers {
 };
 
 /* WAKE is called when a job is done. */
-int workers_open(struct workers *f, size_t n_threads, void (*wake)(void *ctx), void *ctx, struct err *e);
-void workers_close(struct workers *f); /* waits for jobs that have begun; a zeroed one is fine */
+int workers_open(struct workers *w, size_t n_threads, void (*wake)(void *ctx), void *ctx, struct err *e);
+void workers_close(struct workers *w); /* waits for jobs that have begun; a zeroed one is fine */
 
-void workers_add(struct workers *f, struct workers_job *job);
-struct workers_job *workers_done(struct workers *f); /* all finished jobs, linked by next */
+void workers_add(struct workers *w, struct workers_job *job);
+struct workers_job *workers_done(struct workers *w); /* all finished jobs, linked by next */
 
 #endif

@@ -382,7 +382,7 @@ static void on_wake(void *ctx)
     if (!s->abort_s) {
         systemd_notify("STOPPING=1");
         log_info("shutting down: waiting up to %.0f s for %zu request%s to finish", s->o.shutdown_s,
-                 api_n_calls(s->api), api_n_calls(s->api) == 1 ? "" : "s");
+                 api_n_requests(s->api), api_n_requests(s->api) == 1 ? "" : "s");
         api_drain(s->api);
         s->abort_s = now + s->o.shutdown_s;
     }
@@ -390,11 +390,11 @@ static void on_wake(void *ctx)
         server_quit(s->server);
         return;
     }
-    if (now >= s->abort_s && api_n_calls(s->api))
+    if (now >= s->abort_s && api_n_requests(s->api))
         api_abort(s->api);
     if (now >= s->abort_s + FLUSH_S) /* requests that still run are stuck */
         server_quit(s->server);
-    if (api_n_calls(s->api) == 0 || (now >= s->abort_s && api_n_computing(s->api) == 0)) {
+    if (api_n_requests(s->api) == 0 || (now >= s->abort_s && api_n_computing(s->api) == 0)) {
         s->quit_s = s->quit_s > 0 ? s->quit_s : now + FLUSH_S;
         if (server_n_connections(s->server) == 0 ||
             (now >= s->quit_s && (now >= s->abort_s || server_n_writing(s->server) == 0)))

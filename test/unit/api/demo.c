@@ -119,9 +119,9 @@ void demo_await_silence(void)
 {
     double end = clock_seconds() + PATIENCE_S;
 
-    while ((api_n_calls(demo.api) || server_n_connections(demo.server)) && clock_seconds() < end)
+    while ((api_n_requests(demo.api) || server_n_connections(demo.server)) && clock_seconds() < end)
         server_poll(demo.server);
-    assert_int_equal(api_n_calls(demo.api), 0);
+    assert_int_equal(api_n_requests(demo.api), 0);
 }
 
 int demo_check_heap(int failed)

@@ -14,7 +14,7 @@ extern struct demo {
     struct server *server;
 } demo;
 
-/* First the engine, with demo_options() or more than these, then what stands in front of it; the name and the
+/* First the engine, with demo_options() or more, then the server; the name and the
  * engine in A are set here. Return 0, as set-up functions do. */
 struct gallop_options demo_options(void);
 int demo_open_engine(const struct gallop_options *o);
@@ -35,7 +35,7 @@ int demo_status(const char *answer); /* 0: nothing came */
 
 void demo_await_silence(void); /* until no request and no connection is left */
 
-/* Runs TESTS, behind which the heap has to be empty. The program's exit status. */
+/* Runs TESTS, after which the heap has to be empty. The program's exit status. */
 #define demo_run(tests) demo_check_heap(cmocka_run_group_tests(tests, NULL, NULL))
 int demo_check_heap(int failed);
 

@@ -1,4 +1,5 @@
-/* test_answer.c - tool calls of an answer: when a dialect may write them, and what remains when they were sent. */
+/* test_answer.c - tool calls of an answer: when a dialect may write them, and what remains when they were
+ * sent. */
 #include "api/answer.h"
 #include "api/markup/markup.h"
 #include "api/markup/parser.h"

@@ -134,7 +134,7 @@ static void memory_that_runs_out_ends_one_request(void **state)
     }
 }
 
-/* Reads from FD behind OUT until it holds TEXT or the end of a stream. */
+/* Appends what comes on FD to OUT until it contains TEXT or the end of a stream. */
 static void await_text(int fd, struct buf *out, const char *text)
 {
     double end = clock_seconds() + 600;
@@ -193,7 +193,7 @@ static void a_drain_ends_what_runs_and_refuses_the_rest(void **state)
     demo_await_silence();
 }
 
-/* Long prompts that nobody has begun to read do not hold up the end. */
+/* Long prompts that no worker has begun to read do not delay the shutdown. */
 static void what_is_not_begun_at_the_end_is_refused(void **state)
 {
     struct flight f = {.api = demo.api, .q.dialect = &openai_completions, .unwanted = true};
@@ -209,7 +209,7 @@ static void what_is_not_begun_at_the_end_is_refused(void **state)
     buf_fini(&f.body);
 }
 
-/* The request is with the front when it is asked to end: nothing of its body is known. */
+/* A worker has the request when it is to end: nothing of its body is known. */
 static void a_request_is_ended_before_it_is_read(void **state)
 {
     int fd[2] = {demo_post("/v1/completions", "X-Request-Id: mine\r\n",
@@ -243,7 +243,7 @@ static void an_embedding_that_was_ended_is_an_error(void **state)
         struct buf out[2] = {{0}};
         int fd[2] = {demo_post(paths[i], "X-Request-Id: mine\r\n", body), -1};
 
-        while (api_n_calls(demo.api) == 0)
+        while (api_n_requests(demo.api) == 0)
             server_poll(demo.server);
         fd[1] = demo_post("/abort_requests", "", "{\"request_ids\":\"mine\"}");
         receive(fd, 2, out);
@@ -255,7 +255,7 @@ static void an_embedding_that_was_ended_is_an_error(void **state)
     }
 }
 
-/* It is read on the thread of the sockets, which is held up by nobody. */
+/* The body is read on the thread of the sockets, which no client may delay. */
 static void a_large_request_to_end_requests_is_refused(void **state)
 {
     static char text[300000];

@@ -1,5 +1,5 @@
-/* test_dialect.c - answers in blocks: which piece goes into which block, whatever comes in one event; and the errors
- * of dialects.
+/* test_dialect.c - answers in blocks: which piece goes into which block, whatever comes in one event; and the
+ * errors of dialects.
  */
 #include <math.h>
 
@@ -14,7 +14,7 @@ static struct answer_prompt prompt;
 static struct answer_choice choice;
 static struct answer answer = {.prompt = &prompt, .n_prompts = 1, .choice = &choice, .n_choices = 1};
 static struct blocks written;
-static struct buf said; /* what was written, in short */
+static struct buf said; /* the blocks that were written, in short */
 
 static void open_block(const struct dialect_writer *w, const char *id, const char *name, struct buf *out)
 {

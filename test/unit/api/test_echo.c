@@ -1,5 +1,5 @@
-/* test_echo.c - log-probabilities of a long prompt, which a stream begins with: they are written on the
- * front's thread, so that no other stream waits for them.
+/* test_echo.c - log-probabilities of a long prompt, which a stream begins with: they are written on
+ * a worker thread, so that no other stream waits for them.
  */
 #include <pthread.h>
 #include <time.h>
@@ -22,8 +22,8 @@ static int open_all(void **state)
                                                                        .quiet = true}) != 0;
 }
 
-/* Processor time of the front's thread. */
-static double front_s(void)
+/* The processor time of the worker threads. */
+static double workers_s(void)
 {
     double sum = 0;
 
@@ -38,11 +38,12 @@ static double front_s(void)
     return sum;
 }
 
-/* What the front computes for requests with FIELDS, which ask for 5 log-probabilities a token of a prompt. */
+/* The processor time of workers for requests with FIELDS, which ask for 5 log-probabilities of each token of
+ * a prompt. */
 static double ask(const char *fields)
 {
     static char body[8 * N_IDS + 400];
-    double before = front_s();
+    double before = workers_s();
 
     for (int k = 0; k < N_ASKED; k++) {
         size_t n = (size_t)snprintf(
@@ -53,10 +54,10 @@ static double ask(const char *fields)
         snprintf(body + n, sizeof(body) - n, "]}");
         assert_int_equal(demo_status(demo_answer(demo_post("/v1/completions", "", body))), 200);
     }
-    return front_s() - before;
+    return workers_s() - before;
 }
 
-static void the_front_writes_them(void **state)
+static void workers_write_them(void **state)
 {
     double whole = ask("\"logprobs\":5"), stream = ask("\"logprobs\":5,\"stream\":true"),
            none = ask("\"stream\":true");
@@ -90,7 +91,7 @@ static void who_leaves_meanwhile_is_forgotten(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_front_writes_them, open_all, demo_close),
+        cmocka_unit_test_setup_teardown(workers_write_them, open_all, demo_close),
         cmocka_unit_test_setup_teardown(who_leaves_meanwhile_is_forgotten, open_all, demo_close)};
 
     return demo_run(tests);

@@ -1,4 +1,4 @@
-/* test_keys.c - API keys: who has one, and files of them. */
+/* test_keys.c - API keys: which clients have one, their limits, and files of keys. */
 #include "api/http/keys.h"
 #include "base/buf.h"
 #include "base/err.h"
@@ -112,7 +112,8 @@ static void a_key_that_used_up_its_limit_waits(void **state)
     for (int i = 0; i < 3; i++)
         assert_true(keys_take(&k, name, 100) == 0);
     assert_true(keys_take(&k, name, 100) == 20 && keys_take(&k, other, 100) == 0);
-    assert_true(keys_take(&k, name, 110) == 10); /* who asks too early waits no longer for it */
+    assert_true(keys_take(&k, name, 110) ==
+                10); /* a client that asks too early does not wait longer for it */
     keys_look(&k, name, 110, s);
     assert_true(s[0].most == 3 && s[0].left == 0.5 && s[0].reset_s == 50 && s[1].left == 60);
     assert_true(keys_take(&k, name, 120) == 0 && keys_take(&k, name, 120) == 20);

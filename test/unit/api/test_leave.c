@@ -18,10 +18,10 @@ enum when { WAITING, PROMPT, LAST_OF_PROMPT, ANSWER, N_WHENS };
 static const struct executor *inner;
 
 static atomic_int steps_allowed, n_steps; /* steps that have begun; the last one waits to be allowed */
-static atomic_int last_with_it;           /* the last of them with rows of who leaves; 0: none */
+static atomic_int last_with_it;           /* the last step with rows of the client that leaves; 0: none */
 static atomic_bool prompt_done;           /* its prompt is computed to the end with that step */
 static atomic_size_t n_sequences;         /* of the last step */
-static atomic_size_t held_bytes;          /* by it in the step behind that */
+static atomic_size_t held_bytes;          /* by its sequence in the step after that */
 static size_t slot;                       /* of it; the engine's thread alone */
 
 static void run_stepwise(void *ctx, const struct executor_rows *rows, size_t n)
@@ -141,7 +141,7 @@ static void leave(bool stream, bool half, enum when when)
     atomic_store(&steps_allowed, 1000);
     for (size_t i = 0; i < n_neighbours; i++)
         check_answer(neighbour[i]);
-    AWAIT(api_n_calls(demo.api) == 0);
+    AWAIT(api_n_requests(demo.api) == 0);
     assert_int_equal(atomic_load(&last_with_it), when == WAITING ? 0 : left_in);
     assert_int_equal(atomic_load(&held_bytes), 0);
     if (half)

@@ -412,7 +412,7 @@ static void lose_event(int i, long n)
         server_poll(demo.server);
     while (api_n_computing(demo.api) == 0)
         server_poll(demo.server);
-    usleep(20000); /* the front gives its job back */
+    usleep(20000); /* the worker gives its job back */
     server_poll(demo.server);
     mem_fail_at(n);
     atomic_store(&step_waits, false);
@@ -549,7 +549,7 @@ static void a_lost_event_leaves_the_neighbour_as_it_is(void **state)
     atomic_store(&step_waits, false);
     while (atomic_load(&n_waits) < 2)
         usleep(100);
-    mem_fail_at(1); /* in the batch of that step, of the engine's thread: nobody else runs */
+    mem_fail_at(1); /* in the batch of that step, of the engine's thread: no other thread runs */
     atomic_store(&step_waits, false);
     while (!mem_failed())
         usleep(100);

@@ -1,4 +1,4 @@
-/* test_workers.c - jobs of the front: in order, and left alone at the end. */
+/* test_workers.c - jobs of workers: they run in order, and those that wait at the end are left alone. */
 #include "api/workers.h"
 
 #include <stdatomic.h>
@@ -17,7 +17,7 @@ static void count(struct workers_job *job)
     n_run++;
 }
 
-/* Lasts until the front is closed. */
+/* Runs until the workers are closed. */
 static void last(struct workers_job *job)
 {
     bool stops = false;
