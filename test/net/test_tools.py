@@ -148,7 +148,7 @@ def says(server, what, text, content=None, calls=(), reasoning=None, reason=None
 
 def hermes(model):
     with Server(model) as s:
-        check("read as hermes, reasoning as qwen3" in s.lines, "the choice is told", s.lines)
+        check("parsed as hermes, reasoning as qwen3" in s.lines, "the choice is told", s.lines)
         call = [("get_weather", '{"city": "Paris"}')]
         for _ in range(100):  # Tokens that are generated faster than they are sent share an event.
             message, events = says(s, "a call", "<call>", "Let me see.", call, tools=TOOLS)
@@ -242,7 +242,7 @@ def families(model):
 
 def harmony(model):
     with Server(model) as s:
-        check("read as openai, reasoning as openai_gptoss" in s.lines, "the choice is told",
+        check("parsed as openai, reasoning as openai_gptoss" in s.lines, "the choice is told",
               s.lines)
         says(s, "harmony", "<|start|>assistant", None, [("get_weather", '{"city": "Bern"}')],
              reasoning="Hm.", tools=TOOLS)
