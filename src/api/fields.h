@@ -66,21 +66,24 @@ typedef void fields_unknown(void *ctx, const char *name);
 #define MEMBER_output(type, name)
 #define MEMBER_generation(type, name)
 #define MEMBER_input(type, name) type name;
-struct fields_input { /* what the answer continues */
+/* What the answer continues. */
+struct fields_input {
 #include "api/fields.def"
 };
 #undef MEMBER_input
 #define MEMBER_input(type, name)
 #undef MEMBER_output
 #define MEMBER_output(type, name) type name;
-struct fields_output { /* what the answer has */
+/* What the answer has. */
+struct fields_output {
 #include "api/fields.def"
 };
 #undef MEMBER_output
 #define MEMBER_output(type, name)
 #undef MEMBER_generation
 #define MEMBER_generation(type, name) type name;
-struct fields_generation { /* how many answers and tokens, what ends them, and which tokens are chosen */
+/* How many answers and tokens there are, what ends them, and which tokens are chosen. */
+struct fields_generation {
 #include "api/fields.def"
 };
 #undef MEMBER_input
@@ -94,8 +97,8 @@ struct fields {
     struct fields_input input;
     struct fields_output output;
     struct fields_generation generation;
-    struct sampling
-        sampling; /* the rows of engine/sampling.def that requests have; those that are given are marked */
+    /* The rows of engine/sampling.def that requests have; those that are given are marked. */
+    struct sampling sampling;
     const char *model, *request_id, *cache_salt, *user;
     const json_t *request_ids;
     int64_t priority;
