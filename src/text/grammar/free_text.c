@@ -1,9 +1,6 @@
 /* free_text.c - marks are looked for as a search does it, and excluded by complement. */
 #include "text/grammar/free_text.h"
 
-#include <string.h>
-
-#include "base/mem.h"
 #include "text/grammar/pattern_set.h"
 
 static uint32_t any_text(struct regex_store *s)
@@ -30,19 +27,4 @@ uint32_t free_text_until(struct regex_store *s, uint32_t mark, uint32_t marks, u
                       without(s, excluded, 0)};
 
     return regex_intersection(s, of, 4);
-}
-
-uint32_t free_text_choice(struct regex_store *s, const char *const *text, size_t n)
-{
-    uint32_t *of = mem_alloc(n * sizeof(*of), MEM_TEXT), r;
-
-    if (!of) {
-        s->fault = s->fault ? s->fault : REGEX_NO_MEMORY;
-        return REGEX_NOTHING;
-    }
-    for (size_t i = 0; i < n; i++)
-        of[i] = regex_literal(s, text[i], strlen(text[i]));
-    r = regex_union(s, of, n);
-    mem_free(of);
-    return r;
 }

@@ -1,9 +1,7 @@
-/* free_text.h - regular expressions for text that anything may stand in but certain marks, and for lists of
- * texts. */
+/* free_text.h - regular expressions for text that anything may stand in but certain marks. */
 #ifndef GALLOP_TEXT_GRAMMAR_FREE_TEXT_H
 #define GALLOP_TEXT_GRAMMAR_FREE_TEXT_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "text/grammar/regex.h"
@@ -15,8 +13,5 @@ uint32_t free_text(struct regex_store *s, uint32_t marks);
 /* Every text that ends with MARK, one of MARKS, and in which no mark stands before that; nor, anywhere, a text of
  * EXCLUDED. */
 uint32_t free_text_until(struct regex_store *s, uint32_t mark, uint32_t marks, uint32_t excluded);
-
-/* One of N texts: what `choice` means. */
-uint32_t free_text_choice(struct regex_store *s, const char *const *text, size_t n);
 
 #endif

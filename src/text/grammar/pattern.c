@@ -154,7 +154,7 @@ static struct edged edged_times(struct compiler *c, const struct edged *x, uint3
 
 static struct edged edged_repeat(struct compiler *c, const struct edged *x, uint32_t least, uint32_t most)
 {
-    struct edged out, rest, empty;
+    struct edged out, any, empty;
 
     if (regex_matches_empty(c->s, x->of[0]))
         least = 0;
@@ -162,14 +162,14 @@ static struct edged edged_repeat(struct compiler *c, const struct edged *x, uint
     if (least == 0 || most == 0)
         return out;
     /* A text that is empty at the start or end can be repeated there until there are enough. */
-    rest = edged_times(c, x, 0, less(most, 1));
+    any = edged_times(c, x, 0, most);
     for (unsigned i = 1; i < N_EDGES; i++)
         if (regex_matches_empty(c->s, x->of[i])) {
             struct edged sum;
 
             empty = (struct edged){{0}};
             empty.of[i] = REGEX_EMPTY;
-            sum = i & FROM_START ? edged_concat(c, &empty, &rest) : edged_concat(c, &rest, &empty);
+            sum = i & FROM_START ? edged_concat(c, &empty, &any) : edged_concat(c, &any, &empty);
             edged_join(c, &out, &sum);
         }
     return out;

@@ -11,6 +11,9 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
+/* \p{L} has 650 ranges, and takes half a millisecond. */
+enum { MOST_RANGES = 300000 };
+
 struct reader {
     const char *text;
     size_t n, at;
@@ -21,7 +24,8 @@ struct reader {
     pattern_alphabet *alphabet;
     struct pattern_tree *tree;
     struct pattern_cases cases;
-    int code; /* of the first error */
+    size_t n_ranges; /* of all classes so far */
+    int code;        /* of the first error */
     struct err *e;
 };
 
@@ -92,6 +96,9 @@ static uint32_t set_part(struct reader *r, struct pattern_set *set, size_t at)
 {
     uint32_t one = REGEX_NOTHING;
 
+    r->n_ranges += set->n;
+    if (r->n_ranges > MOST_RANGES)
+        fail(r, ERR_NOSPACE, at, "the character classes have more than %d ranges in all", MOST_RANGES);
     if (!r->code)
         one = pattern_set_regex(set, r->s, r->alphabet);
     pattern_set_fini(set);

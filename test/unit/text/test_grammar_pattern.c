@@ -54,8 +54,8 @@ static void write_atom(struct writer *w, int depth)
 
 static void write_sequence(struct writer *w, int depth)
 {
-    static const char *const quantifier[] = {"*",     "+",    "?",  "{2}", "{1,2}",
-                                             "{0,3}", "{2,}", "*?", "+?",  "{0}"},
+    static const char *const quantifier[] = {"*",    "+",   "?",     "{2}", "{1,2}", "{0,3}",
+                                             "{2,}", "{3}", "{3,4}", "*?",  "+?",    "{0}"},
                              *const assertion[] = {"^", "$", "\\b", "\\B"};
 
     for (uint32_t n = short_dice(4); n > 0; n--) {
@@ -159,6 +159,10 @@ static const struct {
     {'s', "^a|b$", {"ax", "xb", "a"}, {"xa", "bx"}},
     {'s', "(^|,)x(,|$)", {"x", "a,x", "x,b", "a,x,b"}, {"xx", "ax", "xb"}},
     {'s', "^(\\d+(,|$))+$", {"1", "1,2", "1,2,33,"}, {",", "1,,2", "a"}},
+    {'w', "(^a|b){2}", {"ab", "bb"}, {"abb", "a", "ba"}},
+    {'w', "(a|b$){2,3}", {"aab", "ab"}, {"aaab", "b"}},
+    {'s', "(^|a){3}b", {"b", "ab", "aab", "xaaab"}, {"xb", "xab", "xaab"}},
+    {'s', "a(b|$){3}", {"a", "xabb", "abbbc"}, {"abc", "abbc"}},
     {'s', "^$", {""}, {" "}},
     {'s', "a^", {NULL}, {"", "a", "a^"}},
     {'s', "\\^\\$", {"^$", "a^$b"}, {"", "^"}},
@@ -378,6 +382,22 @@ static void states_of_an_intersection_are_searched_once(void **state)
     regex_close(&s);
 }
 
+static void many_large_classes_are_refused(void **state)
+{
+    static char text[1 << 20];
+    struct regex_store s;
+    struct err e = {0};
+    uint32_t r;
+
+    for (size_t i = 0; i + 5 <= sizeof(text); i += 5)
+        memcpy(text + i, "\\p{L}", 5);
+    assert_int_equal(regex_open(&s, MEMORY, STEPS), 0);
+    assert_int_equal(pattern_read(&s, text, sizeof(text) / 5 * 5, regex_characters, PATTERN_SEARCH, &r, &e),
+                     ERR_NOSPACE);
+    assert_non_null(strstr(e.msg, "the character classes have more than 300000 ranges in all"));
+    regex_close(&s);
+}
+
 static void counters_and_long_alternations_are_cheap(void **state)
 {
     static char text[900000];
@@ -440,6 +460,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_served_is_refused_by_name_and_place),
         cmocka_unit_test(a_search_keeps_few_states_whatever_its_counts_are),
         cmocka_unit_test(states_of_an_intersection_are_searched_once),
+        cmocka_unit_test(many_large_classes_are_refused),
         cmocka_unit_test(counters_and_long_alternations_are_cheap),
         cmocka_unit_test(limits_and_failed_allocations_are_reported),
     };

@@ -2,7 +2,6 @@
 #include <jansson.h>
 
 #include "base/mem.h"
-#include "text/grammar/free_text.h"
 #include "text/grammar/recognizer.h"
 #include "text/grammar/tags.h"
 
@@ -230,28 +229,12 @@ static void failed_allocations_are_reported(void **state)
     }
 }
 
-static void a_choice_is_one_of_its_texts(void **state)
-{
-    static const char *const text[] = {"a", "ab", "\xc3\xa9"};
-    struct regex_store s;
-    uint32_t r;
-
-    assert_int_equal(regex_open(&s, MEMORY, STEPS), 0);
-    r = free_text_choice(&s, text, 3);
-    for (size_t i = 0; i < 3; i++)
-        assert_true(regex_matches(&s, r, text[i], strlen(text[i])));
-    assert_false(regex_matches(&s, r, "aab", 3));
-    assert_false(regex_matches(&s, r, "", 0));
-    regex_close(&s);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tags_accept_their_texts_and_no_others),
         cmocka_unit_test(what_cannot_be_served_is_refused_by_name_and_pointer),
         cmocka_unit_test(failed_allocations_are_reported),
-        cmocka_unit_test(a_choice_is_one_of_its_texts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
