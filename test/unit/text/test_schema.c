@@ -1,0 +1,403 @@
+/* test_schema.c - JSON Schemas and the texts that are valid under them: what each keyword allows, its complement,
+ * what is refused by name, and the limits.
+ */
+#include "base/json_pull.h"
+#include "base/mem.h"
+#include "text/grammar/recognizer.h"
+#include "text/grammar/schema.h"
+
+enum { MEMORY = 64 << 20, STEPS = 1 << 21 };
+
+/* A schema that is compiled, or the error. */
+struct compiled {
+    json_t *json;
+    struct grammar grammar;
+    struct recognizer recognizer;
+    struct schema_report report;
+    struct err e;
+    int rc;
+};
+
+static void compile(struct compiled *x, const char *schema, const struct schema_options *o)
+{
+    uint32_t start;
+
+    *x = (struct compiled){0};
+    x->rc = json_pull_load_exact(&x->json, schema, strlen(schema), "schema", &x->e);
+    assert_int_equal(x->rc, 0);
+    x->rc = grammar_open(&x->grammar, MEMORY, STEPS);
+    if (x->rc == 0)
+        x->rc = schema_compile(&x->grammar, x->json, o, &start, &x->report, &x->e);
+    if (x->rc == 0)
+        x->rc = grammar_finish(&x->grammar, start, &x->e);
+    if (x->rc == 0)
+        x->rc = recognizer_open(&x->recognizer, &x->grammar, &x->e);
+}
+
+static void drop(struct compiled *x)
+{
+    if (x->rc == 0)
+        recognizer_close(&x->recognizer);
+    grammar_close(&x->grammar);
+    schema_report_fini(&x->report);
+    json_decref(x->json);
+}
+
+/* Texts of a schema: accepted ones first, then NULL, then others, then NULL. */
+struct example {
+    const char *schema;
+    const char *text[16];
+};
+
+static void check_examples(const struct example *example, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct compiled x;
+        bool expected = true;
+
+        compile(&x, example[i].schema, NULL);
+        if (x.rc)
+            fail_msg("%s: %s", example[i].schema, x.e.msg);
+        for (const char *const *text = example[i].text; *text || expected; text++) {
+            if (!*text) {
+                expected = false;
+                continue;
+            }
+            if (recognizer_matches(&x.recognizer, *text, strlen(*text)) != expected)
+                fail_msg("%s: %s is %s", example[i].schema, *text, expected ? "refused" : "accepted");
+        }
+        assert_int_equal(x.grammar.regex.fault, REGEX_FINE);
+        drop(&x);
+    }
+}
+
+static void types_and_values_are_compared_as_json_compares_them(void **state)
+{
+    static const struct example example[] = {
+        {"true", {"1", "null", "[]", "{}", "[{\"a\":[]}]", NULL, "", "nul", "[,]", "{a:1}", "01", NULL}},
+        {"{\"type\":\"integer\"}",
+         {"0", "-7", "1.0", "12345678901234567890123", "1e2", "1.5e1", "2E+05", NULL, "1.5", "01", "1e-1",
+          "\"1\"", "1.55e1", NULL}},
+        {"{\"type\":[\"null\",\"boolean\"]}", {"null", "true", "false", NULL, "0", "\"\"", NULL}},
+        {"{\"const\":1}", {"1", "1.0", "1e0", "1.0E+00", NULL, "true", "10", "1.01", "-1", NULL}},
+        {"{\"const\":-2.50}", {"-2.5", "-2.500", "-2.5e0", NULL, "2.5", "-2.51", "-2.5e1", NULL}},
+        {"{\"const\":0}", {"0", "-0", "0.00", NULL, "1", "0.01", NULL}},
+        {"{\"enum\":[\"a\\u00e9/\",[1,{\"b\":null}],false]}",
+         {"\"a\xc3\xa9/\"", "\"a\\u00E9\\/\"", "[ 1.0,{\"b\" : null}]", "false", NULL, "\"a\"", "[1,{}]", "0",
+          "\"\\u0061\xc3\xa9/\"", NULL}},
+        {"{\"enum\":[\"ab\",\"abc\",\"b\",\"\",\"a\xc3\xa9\",\"a\xc3\xa8\"]}",
+         {"\"ab\"", "\"abc\"", "\"b\"", "\"\"", "\"a\xc3\xa9\"", "\"a\xc3\xa8\"", NULL, "\"a\"", "\"abcd\"",
+          NULL}},
+        {"{\"const\":\"\xf0\x9f\x98\x80\"}",
+         {"\"\xf0\x9f\x98\x80\"", "\"\\ud83d\\uDE00\"", NULL, "\"\\ud83d\"", "\"\\ude00\\ud83d\"", NULL}},
+    };
+
+    check_examples(example, sizeof(example) / sizeof(*example));
+}
+
+static void numbers_are_limited_by_value(void **state)
+{
+    static const struct example example[] = {
+        {"{\"minimum\":1.1}",
+         {"1.1", "1.10", "2", "1e1", "1.1e0", "\"\"", NULL, "1.09", "1", "-2", "1e-1", NULL}},
+        {"{\"exclusiveMinimum\":-3}", {"-2.9", "0", "-0", "-2.99e0", NULL, "-3", "-3.0", "-4", "-1e1", NULL}},
+        {"{\"maximum\":300}",
+         {"300", "299.97", "-5", "3e2", "0.5", NULL, "300.5", "301", "3.01e2", "1000", NULL}},
+        {"{\"exclusiveMaximum\":0}", {"-0.1", "-1e-5", NULL, "0", "-0.0", "1", NULL}},
+        {"{\"minimum\":2,\"maximum\":4,\"type\":\"integer\"}",
+         {"2", "3", "4", "4.0", NULL, "1", "5", "3.5", NULL}},
+        {"{\"multipleOf\":0.01}", {"1", "1.2", "-1.25", "1.250", "0", NULL, "1.255", "0.001", NULL}},
+        {"{\"multipleOf\":1.5}", {"3", "4.5", "1.50", "0.0", NULL, "1", "1.05", NULL}},
+        {"{\"multipleOf\":7}", {"14", "-21.0", "0", NULL, "15", "14.7", NULL}},
+        {"{\"minimum\":100000000000000000000000000}",
+         {"100000000000000000000000000", "1e27", NULL, "99999999999999999999999999", NULL}},
+        {"{\"not\":{\"type\":\"integer\"},\"type\":\"number\",\"minimum\":2}",
+         {"2.5", "2.1e0", NULL, "3", "3.0", "3e0", "2.5e1", "0.5", NULL}},
+    };
+
+    check_examples(example, sizeof(example) / sizeof(*example));
+}
+
+static void arrays_are_checked_by_index_and_count(void **state)
+{
+    static const struct example example[] = {
+        {"{\"items\":{\"type\":\"null\"}}",
+         {"[]", "[ null , null]", "3", NULL, "[1]", "[null,1]", "[null,]", NULL}},
+        {"{\"type\":\"array\",\"prefixItems\":[{\"const\":1},{\"const\":2}],\"items\":false}",
+         {"[]", "[1]", "[1,2]", NULL, "[2]", "[1,2,3]", NULL}},
+        {"{\"items\":[{\"const\":1}],\"additionalItems\":{\"const\":2},\"minItems\":2,\"maxItems\":3}",
+         {"[1,2]", "[1,2,2]", NULL, "[1]", "[1,2,2,2]", "[1,1]", NULL}},
+        {"{\"contains\":{\"const\":1},\"minContains\":2,\"maxContains\":3,\"maxItems\":5}",
+         {"[1,1]", "[0,1,0,1]", "[1,1,0,1]", NULL, "[1,0]", "[1,1,1,1]", "[1,1,0,0,0,0]", NULL}},
+        {"{\"type\":\"array\",\"not\":{\"items\":{\"type\":\"null\"}}}",
+         {"[1]", "[null,2]", NULL, "[]", "[null]", NULL}},
+        {"{\"items\":{\"enum\":[\"a\",\"b\",1,1.0]},\"uniqueItems\":true,\"minItems\":1}",
+         {"[1]", "[\"a\",\"b\"]", "[\"b\",1,\"a\"]", NULL, "[]", "[\"a\",\"a\"]", "[1,1.0]", NULL}},
+    };
+
+    check_examples(example, sizeof(example) / sizeof(*example));
+}
+
+static void objects_have_members_in_order_and_then_others(void **state)
+{
+    static const struct example example[] = {
+        {"{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{}},\"required\":[\"b\"]}",
+         {"{\"a\":1,\"b\":2}", "{\"b\":[]}", "{\n  \"b\": 1,\n  \"z\": 2\n}", NULL, "{\"a\":1}",
+          "{\"b\":1,\"a\":1}", "{\"a\":\"\",\"b\":1}", "{\"b\":1,\"b\":1}", "{\n\n\"b\":1}", NULL}},
+        {"{\"properties\":{\"a\":true,\"b\":true},\"additionalProperties\":false,\"maxProperties\":1}",
+         {"{}", "{\"a\":1}", "{\"b\":1}", "[]", NULL, "{\"a\":1,\"b\":1}", "{\"c\":1}", NULL}},
+        {"{\"type\":\"object\",\"minProperties\":2,\"properties\":{\"a\":true}}",
+         {"{\"a\":1,\"b\":2}", "{\"c\":1,\"b\":2}", NULL, "{\"a\":1}", "{}", NULL}},
+        {"{\"dependentRequired\":{\"a\":[\"b\"]}}",
+         {"{}", "{\"b\":1}", "{\"b\":1,\"a\":1}", "7", NULL, "{\"a\":1}", NULL}},
+        {"{\"type\":\"object\",\"not\":{\"required\":[\"a\"]}}",
+         {"{}", "{\"b\":1}", NULL, "{\"a\":1}", "{\"b\":0,\"a\":1}", "1", NULL}},
+        {"{\"type\":\"object\",\"not\":{\"properties\":{\"a\":true},\"additionalProperties\":false}}",
+         {"{\"b\":1}", "{\"a\":1,\"b\":1}", NULL, "{}", "{\"a\":1}", NULL}},
+        {"{\"propertyNames\":{\"maxLength\":2}}", {"{\"ab\":1}", "{}", NULL, "{\"abc\":1}", NULL}},
+        {"{\"const\":{\"a\":[1],\"b\":{}}}",
+         {"{\"a\":[1],\"b\":{}}", NULL, "{\"a\":[1]}", "{\"a\":[1],\"b\":{},\"c\":1}", NULL}},
+    };
+
+    check_examples(example, sizeof(example) / sizeof(*example));
+}
+
+static void subschemas_are_joined(void **state)
+{
+    static const struct example example[] = {
+        {"{\"oneOf\":[{\"type\":\"integer\"},{\"minimum\":2}]}",
+         {"1", "2.5", "\"\"", NULL, "3", "1.5", NULL}},
+        {"{\"allOf\":[{\"minLength\":2},{\"maxLength\":3}],\"type\":\"string\"}",
+         {"\"ab\"", "\"a\\n\xc3\xa9\"", "\"\\ud83d\\ude00b\"", NULL, "\"a\"", "\"abcd\"", NULL}},
+        {"{\"if\":{\"properties\":{\"k\":{\"const\":1}},\"required\":[\"k\"]},\"then\":{\"required\":[\"x\"]},"
+         "\"else\":{\"required\":[\"y\"]},\"type\":\"object\"}",
+         {"{\"k\":1,\"x\":2}", "{\"k\":2,\"y\":2}", "{\"y\":0}", NULL, "{\"k\":1}", "{\"k\":1,\"y\":2}",
+          "{\"x\":1}", NULL}},
+        {"{\"$ref\":\"#/$defs/n\",\"$defs\":{\"n\":{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/n\"}}}}",
+         {"[]", "[[],[[]]]", NULL, "1", "[1]", "[[]", NULL}},
+        {"{\"oneOf\":[{\"type\":\"object\",\"properties\":{\"kind\":{\"const\":\"leaf\"}},\"required\":[\"kind\"]},"
+         "{\"type\":\"object\",\"properties\":{\"kind\":{\"const\":\"node\"},\"child\":{\"$ref\":\"#\"}},"
+         "\"required\":[\"kind\",\"child\"]}]}",
+         {"{\"kind\":\"node\",\"child\":{\"kind\":\"leaf\"}}", NULL, "{\"kind\":\"node\"}",
+          "{\"kind\":\"x\"}", NULL}},
+        {"{\"$id\":\"http://x.y/a/b\",\"$ref\":\"c#/$defs/d\",\"$defs\":{\"q\":{\"$id\":\"c\",\"$defs\":{\"d\":"
+         "{\"$ref\":\"#e\"},\"e\":{\"$anchor\":\"e\",\"const\":5}}}}}",
+         {"5", NULL, "6", NULL}},
+    };
+
+    check_examples(example, sizeof(example) / sizeof(*example));
+}
+
+static void strings_are_limited_by_patterns_and_formats(void **state)
+{
+    static const struct example example[] = {
+        {"{\"pattern\":\"^a+$\"}", {"\"aa\"", "1", NULL, "\"ab\"", "\"\"", NULL}},
+        {"{\"pattern\":\"\\u00e9.\",\"maxLength\":3,\"type\":\"string\"}",
+         {"\"x\\u00e9\\\\\"", "\"\xc3\xa9/\"", NULL, "\"x\xc3\xa9\"", "\"xx\xc3\xa9y\"", "\"x\\u00e8y\"",
+          NULL}},
+        {"{\"not\":{\"pattern\":\"n\"},\"type\":\"string\"}",
+         {"\"a\\nb\"", "\"\\u00f1\"", NULL, "\"ana\"", NULL}},
+        {"{\"patternProperties\":{\"^x\":{\"type\":\"integer\"},\"y$\":{\"minimum\":5}},"
+         "\"additionalProperties\":false,\"properties\":{\"xx\":{\"maximum\":7}}}",
+         {"{\"xx\":7,\"xy\":6,\"y\":5.5}", "{\"x\":1}", NULL, "{\"xx\":8}", "{\"xy\":4}", "{\"xy\":5.5}",
+          "{\"z\":1}", NULL}},
+        {"{\"format\":\"date\"}",
+         {"\"2024-02-29\"", "\"2000-02-29\"", "\"1999-12-31\"", NULL, "\"2023-02-29\"", "\"1900-02-29\"",
+          "\"2023-04-31\"", "\"2023-4-1\"", NULL}},
+        {"{\"format\":\"date-time\"}",
+         {"\"2024-02-29T23:59:59.5Z\"", "\"2024-01-01t00:00:00+01:30\"", NULL, "\"2024-01-01T24:00:00Z\"",
+          "\"2024-01-01T00:00:00\"", NULL}},
+        {"{\"format\":\"ipv6\"}",
+         {"\"::1\"", "\"1:2:3:4:5:6:7:8\"", "\"::ffff:1.2.3.4\"", "\"1::\"", NULL, "\"1::2::3\"",
+          "\"12345::\"", "\"1:2:3:4:5:6:7\"", NULL}},
+        {"{\"format\":\"hostname\"}", {"\"a-b.example\"", NULL, "\"-a\"", "\"a_b\"", "\"a..b\"", NULL}},
+        {"{\"format\":\"email\"}", {"\"a.b+c@d.example\"", NULL, "\"a@\"", "\"@b\"", "\"a b@c\"", NULL}},
+        {"{\"format\":\"duration\"}",
+         {"\"P1Y2M\"", "\"PT5M\"", "\"P2W\"", NULL, "\"P\"", "\"PT1D\"", "\"P1YT\"", NULL}},
+        {"{\"format\":\"uri\"}",
+         {"\"http://a.b/c?d#e\"", "\"urn:x:y\"", "\"http://[::1]:80/\"", NULL, "\"//a\"", "\"a b\"",
+          "\"http://a b\"", NULL}},
+        /* the complement of a format is not the complement of the part of it that is written */
+        {"{\"not\":{\"format\":\"email\"},\"type\":\"string\"}", {"\"a\"", NULL, "\"a b@c\"", NULL}},
+        {"{\"format\":\"color\"}", {"\"x\"", NULL, "\"", NULL}},
+    };
+
+    check_examples(example, sizeof(example) / sizeof(*example));
+}
+
+static void what_no_keyword_looks_at_is_checked(void **state)
+{
+    static const struct example example[] = {
+        {"{\"type\":\"object\",\"allOf\":[{\"properties\":{\"a\":true}}],\"properties\":{\"b\":true},"
+         "\"unevaluatedProperties\":false}",
+         {"{\"b\":1,\"a\":1}", "{}", NULL, "{\"c\":1}", NULL}},
+        {"{\"properties\":{\"k\":true},"
+         "\"anyOf\":[{\"properties\":{\"k\":{\"const\":1},\"a\":true},\"required\":[\"k\"]},"
+         "{\"properties\":{\"b\":true},\"required\":[\"b\"]}],\"unevaluatedProperties\":{\"type\":\"null\"}}",
+         {"{\"k\":1,\"a\":2}", "{\"k\":2,\"b\":1,\"a\":null}", "7", NULL, "{\"k\":2,\"b\":1,\"a\":2}",
+          "{\"k\":1,\"c\":1}", NULL}},
+        {"{\"prefixItems\":[true],\"contains\":{\"type\":\"null\"},\"unevaluatedItems\":false}",
+         {"[1,null]", "[null]", NULL, "[1]", "[1,null,2]", NULL}},
+        {"{\"unevaluatedItems\":false,\"dependentSchemas\":{\"a\":{\"items\":true}}}",
+         {"[]", "1", NULL, "[1]", NULL}},
+    };
+
+    check_examples(example, sizeof(example) / sizeof(*example));
+}
+
+/* What is refused, with the keyword and the place. */
+static void what_is_not_served_is_refused_by_name(void **state)
+{
+    static const struct {
+        const char *schema, *keyword, *pointer;
+        int code;
+    } refused[] = {
+        {"{\"items\":[true,{\"uniqueItems\":true}]}", "uniqueItems", "/items/1", ERR_UNSUPPORTED},
+        {"{\"properties\":{\"a/b\":{\"multipleOf\":1234567}}}", "multipleOf", "/properties/a~1b",
+         ERR_UNSUPPORTED},
+        {"{\"$ref\":\"http://x.y/z\"}", "$ref", "", ERR_UNSUPPORTED},
+        {"{\"$recursiveRef\":\"#\",\"$recursiveAnchor\":true,\"$defs\":{\"a\":{\"$id\":\"http://x.y/z\"}}}",
+         "$recursiveRef", "", ERR_UNSUPPORTED},
+        {"{\"$ref\":\"#/$defs/a\"}", "$ref", "", ERR_INPUT},
+        {"{\"$ref\":\"#\"}", "$ref", "", ERR_INPUT},
+        {"{\"not\":{\"type\":\"text\"}}", "type", "/not", ERR_INPUT},
+        {"{\"minLength\":-1}", "minLength", "", ERR_INPUT},
+        {"{\"required\":\"a\"}", "required", "", ERR_INPUT},
+        {"{\"pattern\":\"(?<=a)b\"}", "pattern", "", ERR_UNSUPPORTED},
+        {"{\"anyOf\":[]}", "anyOf", "", ERR_INPUT},
+        {"[]", "", "", ERR_INPUT},
+    };
+    struct schema_options loose = {.is_loose = true};
+
+    for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
+        struct compiled x;
+
+        compile(&x, refused[i].schema, NULL);
+        if (x.rc != refused[i].code)
+            fail_msg("%s: %d %s", refused[i].schema, x.rc, x.e.msg);
+        assert_string_equal(x.report.fault.keyword, refused[i].keyword);
+        assert_string_equal(x.report.fault.pointer, refused[i].pointer);
+        drop(&x);
+        compile(&x, refused[i].schema, &loose);
+        assert_int_equal(x.rc, refused[i].code == ERR_UNSUPPORTED ? 0 : refused[i].code);
+        assert_int_equal(x.report.n, refused[i].code == ERR_UNSUPPORTED);
+        if (x.report.n)
+            assert_string_equal(x.report.warning[0].keyword, refused[i].keyword);
+        drop(&x);
+    }
+}
+
+static void white_space_is_what_the_options_say(void **state)
+{
+    static const char schema[] = "{\"type\":\"array\",\"items\":{\"type\":\"null\"}}";
+    static const struct {
+        struct schema_options o;
+        const char *accepted, *refused;
+    } example[] = {
+        {{0}, "[\r\n\t  null ,null\n]", "[\n\nnull]"},
+        {{.without_space = true}, "[null,null]", "[ null]"},
+        {{.space_pattern = "[ x]{1,2}"}, "[ null  , null ]", "[null]"},
+    };
+    struct schema_options bad = {.space_pattern = "x"};
+    struct compiled x;
+
+    for (size_t i = 0; i < sizeof(example) / sizeof(*example); i++) {
+        compile(&x, schema, &example[i].o);
+        assert_int_equal(x.rc, 0);
+        assert_true(recognizer_matches(&x.recognizer, example[i].accepted, strlen(example[i].accepted)));
+        assert_false(recognizer_matches(&x.recognizer, example[i].refused, strlen(example[i].refused)));
+        drop(&x);
+    }
+    compile(&x, schema, &bad);
+    assert_int_equal(x.rc, ERR_INPUT);
+    assert_non_null(strstr(x.e.msg, "white space"));
+    drop(&x);
+}
+
+/* Schemas that are small and whose combinations are many are refused; those that only look like it are served. */
+static void combinations_are_limited(void **state)
+{
+    char text[4096], *at = text;
+    struct compiled x;
+
+    at += sprintf(at, "{\"allOf\":[");
+    for (int i = 0; i < 30; i++)
+        at += sprintf(at, "%s{\"anyOf\":[{\"required\":[\"a%d\"]},{\"required\":[\"b%d\"]}]}", i ? "," : "",
+                      i, i);
+    sprintf(at, "]}");
+    compile(&x, text, NULL);
+    assert_int_equal(x.rc, ERR_NOSPACE);
+    drop(&x);
+
+    at = text +
+         sprintf(text, "{\"type\":\"object\",\"properties\":{\"k\":{\"type\":\"integer\"}},\"allOf\":[");
+    for (int i = 0; i < 20; i++)
+        at += sprintf(at,
+                      "%s{\"if\":{\"properties\":{\"k\":{\"const\":%d}},\"required\":[\"k\"]},"
+                      "\"then\":{\"required\":[\"r%d\"]}}",
+                      i ? "," : "", i, i);
+    sprintf(at, "]}");
+    compile(&x, text, NULL);
+    assert_int_equal(x.rc, 0);
+    assert_true(recognizer_matches(&x.recognizer, "{\"k\":7,\"r7\":0}", 14));
+    assert_true(recognizer_matches(&x.recognizer, "{\"k\":27}", 8));
+    assert_false(recognizer_matches(&x.recognizer, "{\"k\":7,\"r8\":0}", 14));
+    drop(&x);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    static const char schema[] =
+        "{\"$id\":\"http://x.y/z\",\"type\":\"object\",\"properties\":{\"a\":{\"enum\":[1,\"x\",\"y\",{\"b\":[null]}]},"
+        "\"c\":{\"$ref\":\"#\"},\"d\":{\"oneOf\":[{\"minimum\":3},{\"maxLength\":4,\"pattern\":\"a[^b]\"}],"
+        "\"not\":{\"required\":[\"q\"]}}},"
+        "\"items\":{\"contains\":{\"multipleOf\":0.5}},\"uniqueItems\":false}";
+    struct schema_options loose = {.is_loose = true};
+
+    for (long n = 1;; n++) {
+        size_t blocks = mem_live_blocks();
+        struct compiled x = {0};
+        uint32_t start;
+
+        assert_int_equal(json_pull_load_exact(&x.json, schema, strlen(schema), "schema", &x.e), 0);
+        mem_fail_at(n);
+        x.rc = grammar_open(&x.grammar, MEMORY, STEPS);
+        if (x.rc == 0)
+            x.rc = schema_compile(&x.grammar, x.json, &loose, &start, &x.report, &x.e);
+        if (x.rc == 0)
+            x.rc = grammar_finish(&x.grammar, start, &x.e);
+        if (x.rc == 0)
+            x.rc = recognizer_open(&x.recognizer, &x.grammar, &x.e);
+        if (!mem_failed()) {
+            mem_fail_at(0);
+            assert_int_equal(x.rc, 0);
+            drop(&x);
+            break;
+        }
+        mem_fail_at(0);
+        if (x.rc != ERR_NOMEM)
+            fail_msg("allocation %ld: %d %s", n, x.rc, x.e.msg);
+        drop(&x);
+        assert_int_equal(mem_live_blocks(), blocks);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(types_and_values_are_compared_as_json_compares_them),
+        cmocka_unit_test(numbers_are_limited_by_value),
+        cmocka_unit_test(arrays_are_checked_by_index_and_count),
+        cmocka_unit_test(objects_have_members_in_order_and_then_others),
+        cmocka_unit_test(subschemas_are_joined),
+        cmocka_unit_test(strings_are_limited_by_patterns_and_formats),
+        cmocka_unit_test(what_no_keyword_looks_at_is_checked),
+        cmocka_unit_test(what_is_not_served_is_refused_by_name),
+        cmocka_unit_test(white_space_is_what_the_options_say),
+        cmocka_unit_test(combinations_are_limited),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+
+    json_set_alloc_funcs(mem_lib_alloc, mem_free);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
