@@ -2,12 +2,14 @@
 #include "text/grammar/constraint.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/json_pull.h"
 #include "base/mem.h"
 #include "text/grammar/pattern.h"
 #include "text/grammar/recognizer.h"
+#include "text/grammar/schema.h"
 #include "text/grammar/token_masks.h"
 #include "text/grammar/token_trie.h"
 
@@ -111,19 +113,43 @@ static int read_choices(struct grammar *g, const struct constraint_source *s, ui
     return rc;
 }
 
+/* A JSON schema; the text "{"type":"object"}" where none is given. */
+static int read_schema(struct grammar *g, const struct constraint_source *s, uint32_t *start,
+                       struct constraint_fault *fault, struct err *e)
+{
+    static const char object[] = "{\"type\":\"object\"}";
+    bool is_given = s->kind == CONSTRAINT_JSON_SCHEMA;
+    struct schema_options o = {
+        .is_loose = s->is_lax, .without_space = s->is_compact, .space_pattern = s->whitespace};
+    struct schema_report report = {0};
+    json_t *schema = NULL;
+    int rc = json_pull_load_exact(&schema, is_given ? s->text : object, is_given ? s->n : sizeof(object) - 1,
+                                  "the JSON schema", e);
+
+    if (rc == 0) {
+        rc = schema_compile(g, schema, &o, start, &report, e);
+        snprintf(fault->keyword, sizeof(fault->keyword), "%.*s", (int)sizeof(fault->keyword) - 1,
+                 report.fault.keyword);
+        snprintf(fault->pointer, sizeof(fault->pointer), "%.*s", (int)sizeof(fault->pointer) - 1,
+                 report.fault.pointer);
+    }
+    schema_report_fini(&report);
+    json_decref(schema);
+    return rc;
+}
+
 static int read_source(struct grammar *g, const struct constraint_source *s, uint32_t *start,
                        struct constraint_fault *fault, struct err *e)
 {
-    (void)fault;
     switch (s->kind) {
     case CONSTRAINT_REGEX: return read_regex(g, s, start, e);
     case CONSTRAINT_CHOICE: return read_choices(g, s, start, e);
     case CONSTRAINT_JSON_OBJECT:
-    case CONSTRAINT_JSON_SCHEMA:
+    case CONSTRAINT_JSON_SCHEMA: return read_schema(g, s, start, fault, e);
     case CONSTRAINT_TAG:
     case CONSTRAINT_GRAMMAR: break;
     }
-    return err_set(e, ERR_UNSUPPORTED, "JSON schemas, grammars and structural tags are not served yet");
+    return err_set(e, ERR_UNSUPPORTED, "grammars and structural tags are not served yet");
 }
 
 /* ---- constraints ---- */

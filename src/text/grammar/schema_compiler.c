@@ -155,8 +155,9 @@ void *schema_alloc(struct schema_compiler *c, size_t n, size_t size)
 
     if (c->rc)
         return NULL;
-    if (n > SCHEMA_MOST_BYTES / size || c->bytes + n * size > SCHEMA_MOST_BYTES) {
-        schema_over_limit(c, "", "the schema needs more memory than %zu MiB", SCHEMA_MOST_BYTES >> 20);
+    if (n > c->s->max_bytes / size || c->bytes + c->s->bytes + n * size > c->s->max_bytes) {
+        schema_over_limit(c, "", "the schema needs more memory than the limit of %zu MiB",
+                          c->s->max_bytes >> 20);
         return NULL;
     }
     c->bytes += n * size;

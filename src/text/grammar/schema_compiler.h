@@ -105,8 +105,7 @@ struct schema_compiler {
 
 /* The limits of a compilation. */
 enum { SCHEMA_MOST_WORK = 250000, SCHEMA_MOST_TERMS = 400000, SCHEMA_MOST_DEPTH = 400 };
-#define SCHEMA_MOST_BYTES ((size_t)64 << 20)
-#define SCHEMA_NO_LIMIT   UINT32_MAX
+#define SCHEMA_NO_LIMIT UINT32_MAX
 
 /* ---- faults: the first one stays, and everything after it is of no use ---- */
 
@@ -130,7 +129,7 @@ void schema_no_memory(struct schema_compiler *c);
 /* Reads the number V. False: it is none, or after a fault. */
 bool schema_decimal(struct schema_compiler *c, struct json_decimal *d, const json_t *v);
 
-/* N x SIZE zeroed bytes that live as long as the compiler. NULL after a fault. */
+/* N x SIZE zeroed bytes that live as long as the compiler, within the limit of the grammar. NULL after a fault. */
 void *schema_alloc(struct schema_compiler *c, size_t n, size_t size);
 
 /* Room for one more element of an array on the heap. */
