@@ -339,6 +339,8 @@ struct gallop_stats {
     uint64_t n_store_written, n_store_read, n_store_dropped, n_store_damaged;
     size_t weight_bytes, kv_bytes, scratch_bytes;
     size_t kv_used_bytes; /* of kv_bytes: what running requests hold */
+    /* The most that kv_bytes may become. "dynamic" and "bmc" grow up to it; other types begin with it. */
+    size_t kv_budget_bytes;
     size_t max_model_len, vocab_size;
     double load_s;
     int threads;

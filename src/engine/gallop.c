@@ -776,6 +776,7 @@ void gallop_stats(const struct gallop *g, struct gallop_stats *s)
                                .weight_bytes = g->llm.model.packed_bytes,
                                .kv_bytes = kv_bytes(&g->llm.kv),
                                .kv_used_bytes = kv_used_bytes(&g->llm.kv),
+                               .kv_budget_bytes = kv_budget_bytes(g->llm.kv.type->name, &g->llm.kv.lim),
                                .scratch_bytes = llm_scratch_bytes(&g->llm),
                                .max_model_len = g->llm.max_len,
                                .vocab_size = g->llm.model.info.vocab,

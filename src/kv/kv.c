@@ -166,11 +166,11 @@ size_t kv_pool_bytes(const char *type, const struct kv_limits *lim)
 
 size_t kv_budget_bytes(const char *type, const struct kv_limits *lim)
 {
-    size_t bytes;
+    size_t tiles = lim->pool_tokens / KERN_TILE + (lim->pool_tokens % KERN_TILE != 0), bytes;
 
     if (kv_type_pooled(type))
         return kv_pool_bytes(type, lim);
-    return __builtin_mul_overflow(lim->pool_tokens, kv_token_bytes(lim), &bytes) ? SIZE_MAX : bytes;
+    return __builtin_mul_overflow(tiles, kv_token_bytes(lim) * KERN_TILE, &bytes) ? SIZE_MAX : bytes;
 }
 
 size_t kv_least_tokens(const char *type, const struct kv_limits *lim)

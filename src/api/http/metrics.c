@@ -125,8 +125,9 @@ static void write_gauges(const struct metrics_now *now, const struct labels *l, 
 
     gauge(out, l, "vllm:num_requests_running", "Answers that are computed", (double)now->n_running);
     gauge(out, l, "vllm:num_requests_waiting", "Answers that have not begun", (double)now->n_waiting);
-    gauge(out, l, "vllm:kv_cache_usage_perc", "Part of the KV cache that running answers hold, 0 to 1",
-          s->kv_bytes ? (double)s->kv_used_bytes / (double)s->kv_bytes : 0);
+    gauge(out, l, "vllm:kv_cache_usage_perc",
+          "Part of the KV cache's budget that running answers hold, 0 to 1",
+          s->kv_budget_bytes ? (double)s->kv_used_bytes / (double)s->kv_budget_bytes : 0);
     gauge(out, l, "vllm:http_connections", "Open connections", (double)now->n_connections);
     gauge(out, l, "vllm:http_body_bytes", "Bytes of large bodies of requests, of --max-bodies-bytes",
           (double)now->bodies_bytes);

@@ -618,6 +618,39 @@ static void worst_case_admission_never_computes_twice(void **state)
     }
 }
 
+/* What a running request holds of the budget, in rows: blocks of 16, or the capacity of its region. */
+static void the_use_of_the_cache_is_a_part_of_its_budget(void **state)
+{
+    static const struct {
+        const char *type;
+        size_t rows;
+    } held[] = {{"slab_pool", 32}, {"paged", 32}, {"dynamic", 64}, {"bmc", 32}};
+
+    for (size_t t = 0; t < sizeof(held) / sizeof(held[0]); t++) {
+        struct gallop_options o = small(4, 64);
+        static struct result r;
+        struct gallop_request q;
+        struct gallop_stats s;
+        struct gallop *g;
+
+        memset(&r, 0, sizeof(r));
+        o.kv_cache_type = held[t].type;
+        o.kv_cache_tokens = 512;
+        g = engines_open("llama3-rope", &o);
+        gallop_stats(g, &s);
+        assert_int_equal(s.kv_used_bytes, 0);
+        q = request(0, 20, 2, &r);
+        submit(g, &q);
+        assert_true(gallop_step(g, 0));
+        gallop_stats(g, &s);
+        assert_int_equal(s.kv_used_bytes * 512, held[t].rows * s.kv_budget_bytes);
+        run_all(g);
+        gallop_stats(g, &s);
+        assert_int_equal(s.kv_used_bytes, 0);
+        gallop_close(g);
+    }
+}
+
 static void schedulers_differ_in_when_and_never_in_what(void **state)
 {
     static const char *const schedulers[] = {"continuous_batch", "continuous_prefill_first", "iterative"};
@@ -743,6 +776,7 @@ int main(void)
         cmocka_unit_test(requests_of_many_threads_arrive_whole_and_get_their_own),
         cmocka_unit_test(priorities_and_keys_decide_who_is_next),
         cmocka_unit_test(worst_case_admission_never_computes_twice),
+        cmocka_unit_test(the_use_of_the_cache_is_a_part_of_its_budget),
         cmocka_unit_test(schedulers_differ_in_when_and_never_in_what),
         cmocka_unit_test(wrong_names_and_numbers_are_refused_at_open),
         cmocka_unit_test(a_hundred_thousand_that_wait_do_not_slow_a_step),
