@@ -123,7 +123,8 @@ def joined(events):
     return message, reason
 
 
-def says(server, what, text, content=None, calls=(), reasoning=None, reason=None, **fields):
+def says(server, what, text, content=None, calls=(), reasoning=None, reason=None, stopped_by=None,
+         **fields):
     """Checks that the answer to TEXT, whole and in a stream, has these parts."""
     reason = reason or ("tool_calls" if calls else "stop")
     status, whole = server.ask(text, **fields)
@@ -133,6 +134,9 @@ def says(server, what, text, content=None, calls=(), reasoning=None, reason=None
     message = whole["choices"][0]["message"]
     events = server.ask(text, stream=True, **fields)[1]
     streamed, streamed_reason = joined(events)
+    for form, found in (("whole", whole["choices"]),
+                        ("stream", [x for e in events for x in e["choices"] if x["finish_reason"]])):
+        check([x["stop_reason"] for x in found] == [stopped_by], f"{what}, {form}: stop_reason", found)
     for form, m, r in (("whole", message, whole["choices"][0]["finish_reason"]),
                        ("stream", streamed, streamed_reason)):
         found = [(c["function"]["name"], c["function"]["arguments"]) for c in m.get("tool_calls")
@@ -175,12 +179,18 @@ def hermes(model):
         says(s, "cut inside of a call", "<call>", "Let me see.", [("get_weather", '{"city": ')],
              reason="length", tools=TOOLS, max_tokens=7)
         says(s, "a stop string inside of a call's arguments", "<call>", "Let me see.",
-             reason="stop", tools=TOOLS, stop=["Par"])
+             reason="stop", stopped_by="Par", tools=TOOLS, stop=["Par"])
         says(s, "a stop string inside of a call's name", "<call>", "Let me see.", reason="stop",
-             tools=TOOLS, stop="weather")
+             stopped_by="weather", tools=TOOLS, stop="weather")
+        says(s, "a stop string that closes a call", "<call>", "Let me see.", call, tools=TOOLS,
+             stop="</tool_call>")
+        says(s, "a stop string after a call", "<two>", None, [("f", "{}")], tools=TOOLS, stop="\n")
+        end = s.post("/tokenize", prompt="</tool_call>")["tokens"]
+        says(s, "a stop token after a call's arguments", "<two>", None, [("f", "{}")], tools=TOOLS,
+             stop_token_ids=end[:1])
         par = s.post("/tokenize", prompt="\"Par")["tokens"]
         says(s, "a stop token inside of a call's arguments", "<call>", "Let me see.", reason="stop",
-             tools=TOOLS, stop_token_ids=par)
+             stopped_by=par[0], tools=TOOLS, stop_token_ids=par)
         says(s, "a stop token that does not come", "<both>", None, [("f", '{"a": 1}')],
              reasoning="Hm.", tools=TOOLS, stop_token_ids=par)
         says(s, "a stop string inside of a second call", "<two>", None, [("f", "{}")], tools=TOOLS,

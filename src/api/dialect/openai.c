@@ -37,7 +37,9 @@ const struct schema openai_finish_schema = {"FinishReason", "{'enum':['stop','le
 
 void openai_put_finish(const struct answer_choice *h, struct buf *out)
 {
-    const char *reason = h->finish == GALLOP_FINISH_STOP     ? h->calls.n_given ? "tool_calls" : "stop"
+    bool called = h->finish == GALLOP_FINISH_STOP && h->calls.n_given > 0;
+    const char *reason = called                              ? "tool_calls"
+                         : h->finish == GALLOP_FINISH_STOP   ? "stop"
                          : h->finish == GALLOP_FINISH_LENGTH ? "length"
                                                              : "abort";
 
@@ -46,10 +48,10 @@ void openai_put_finish(const struct answer_choice *h, struct buf *out)
         return;
     }
     buf_fmt(out, ",\"finish_reason\":\"%s\",\"stop_reason\":", reason);
-    if (!h->stop_string && h->stop_token >= 0)
+    if (!called && !h->stop_string && h->stop_token >= 0)
         buf_fmt(out, "%d", h->stop_token);
     else
-        dialect_put_string(out, h->stop_string);
+        dialect_put_string(out, called ? NULL : h->stop_string);
 }
 
 void openai_put_ids(const char *name, const int32_t *id, size_t n, struct buf *out)
