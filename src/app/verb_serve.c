@@ -319,6 +319,26 @@ static void on_signal(int sig)
         server_wake(serving);
 }
 
+/* The path of --uds, for the handler while the model is loaded. */
+static const char *early_path;
+
+/* Removes the socket and lets the signal end the program. */
+static void on_early_signal(int sig)
+{
+    unlink(early_path);
+    raise(sig); /* SA_RESETHAND has restored the default action, which follows on return */
+}
+
+static void catch_early_signals(const char *path)
+{
+    struct sigaction sa = {.sa_handler = on_early_signal, .sa_flags = (int)SA_RESETHAND};
+
+    early_path = path;
+    sigemptyset(&sa.sa_mask);
+    sigaction(SIGTERM, &sa, NULL);
+    sigaction(SIGINT, &sa, NULL);
+}
+
 static bool has_key_file(const struct serve_options *o)
 {
     return o->client_keys.file || o->admin_keys.file;
@@ -456,9 +476,25 @@ static int read_all_keys(struct serve *s, struct err *e)
                : 0;
 }
 
+/* Finds the addresses of --host and --port, which the caller frees. */
+static int find_addresses(struct addrinfo **found, const struct serve *s, struct err *e)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_ADDRCONFIG};
+    char port[16];
+    int rc;
+
+    snprintf(port, sizeof(port), "%d", s->o.server.port);
+    if ((rc = getaddrinfo(s->o.server.host, port, &hints, found)) == 0)
+        return 0;
+    return err_set(e, ERR_INPUT, "--host %s: %s", s->o.server.host, gai_strerror(rc));
+}
+
 /* Other machines need API keys, unless --allow-no-keys is given. */
 static int check_exposure(const struct serve *s, struct err *e)
 {
+    struct addrinfo *found;
+    int rc;
+
     if (s->keys.n || s->o.allow_no_keys)
         return 0;
     for (size_t i = 0; i < s->n_passed; i++)
@@ -468,13 +504,16 @@ static int check_exposure(const struct serve *s, struct err *e)
                 "LISTEN_FDS: other machines can reach socket %d, which needs --api-key or --api-key-file, or "
                 "--allow-no-keys",
                 s->passed[i]);
-    if (!s->n_passed && !s->o.uds && !is_loopback(s->o.server.host))
-        return err_set(
-            e, ERR_USAGE,
-            "--host %s: other machines can reach this address, which needs --api-key or --api-key-file, or "
-            "--allow-no-keys",
-            s->o.server.host);
-    return 0;
+    if (s->n_passed || s->o.uds || is_loopback(s->o.server.host))
+        return 0;
+    if ((rc = find_addresses(&found, s, e)) != 0) /* keys would not help */
+        return rc;
+    freeaddrinfo(found);
+    return err_set(
+        e, ERR_USAGE,
+        "--host %s: other machines can reach this address, which needs --api-key or --api-key-file, or "
+        "--allow-no-keys",
+        s->o.server.host);
 }
 
 /* The largest allowed body fits if there is no other. */
@@ -834,16 +873,14 @@ static int open_api(struct serve *s, size_t max_queued, struct err *e)
 
 static int bind_port(struct serve *s, struct err *e)
 {
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_ADDRCONFIG};
     const char *host = s->o.server.host;
-    char port[16], where[300];
     struct addrinfo *found;
+    char where[300];
     int fd, rc, one = 1;
 
-    snprintf(port, sizeof(port), "%d", s->o.server.port);
-    snprintf(where, sizeof(where), strchr(host, ':') ? "[%.255s]:%s" : "%.255s:%s", host, port);
-    if ((rc = getaddrinfo(host, port, &hints, &found)) != 0)
-        return err_set(e, ERR_INPUT, "--host %s: %s", host, gai_strerror(rc));
+    snprintf(where, sizeof(where), strchr(host, ':') ? "[%.255s]:%d" : "%.255s:%d", host, s->o.server.port);
+    if ((rc = find_addresses(&found, s, e)) != 0)
+        return rc;
     fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     rc = fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
          bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen(fd, SOMAXCONN) != 0;
@@ -866,6 +903,7 @@ static int bind_address(struct serve *s, struct err *e)
         return bind_port(s, e);
     if ((rc = server_listen_path(s->o.uds, &s->passed[0], e)) == 0) {
         s->owns_path = true;
+        catch_early_signals(s->o.uds);
         s->n_passed = 1;
     }
     return rc;

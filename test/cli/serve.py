@@ -310,8 +310,8 @@ def a_request_that_forbids_every_token_is_refused():
                 for x in ("cat", "dog"))
     expect((len(cat), len(dog)), (1, 1), "a token each")
     for path, more in ((COMPLETIONS, {}), (CHAT, {"messages": [{"role": "user", "content": "x"}]})):
-        _refused(400, "allowed_token_ids", path, **more, max_tokens=9, allowed_token_ids=cat + dog,
-                 bad_words=["cat", "dog"])
+        _refused(400, "allowed_token_ids", path, "allowed_token_ids: ", **more, max_tokens=9,
+                 allowed_token_ids=cat + dog, bad_words=["cat", "dog"])
         _refused(400, "allowed_token_ids", path, **more, max_tokens=9, stream=True,
                  allowed_token_ids=cat, bad_words=["cat"])
         _refused(400, "allowed_token_ids", path, **more, max_tokens=9, min_tokens=2,
@@ -705,7 +705,9 @@ def small_answers():
     status, head, body = server.request("OPTIONS", "*")
     expect((status, head["allow"], body), (200, "GET, HEAD, POST, OPTIONS", b""),
            "the server itself")
-    expect(server.request("GET", "/v1/models/none")[0], 404, "no model")
+    status, _, text = server.request("GET", "/v1/models/no%C3%A4ne")
+    check(status == 404 and "`no\u00e4ne`" in json.loads(text)["error"]["message"],
+          f"a model that is not served is named: {status} {text}")
     got = server.post("/tokenize", prompt="Hello", return_token_strs=True)[1]
     expect((got["count"], got["max_model_len"], got["token_strs"][-1]),
            (len(got["tokens"]), 1024, "Hello"), "/tokenize")

@@ -242,6 +242,25 @@ def clients_that_connect_while_the_model_is_loaded_are_answered():
         expect(os.listdir(d), [], "a socket is removed when the model cannot be loaded")
 
 
+def a_signal_while_the_model_is_loaded_leaves_no_socket():
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with tempfile.TemporaryDirectory() as d:
+            os.mkfifo(f"{d}/template")
+            p = subprocess.Popen([GALLOP, "serve", "-m", DEMO, "--chat-template", f"{d}/template",
+                                  "--uds", f"{d}/s"], stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            with open(f"{d}/template", "w"):  # Returns when the program is loading.
+                p.send_signal(number)
+                expect(p.wait(), -number, "status")
+            expect(os.listdir(d), ["template"], "what is left")
+
+
+def an_address_that_is_none_is_named_before_keys_are_missed():
+    r = call("serve", "-m", DEMO, "--host", "x y")
+    expect_error(r, 1, "--host x y: ")
+    check(b"api-key" not in r.stderr, f"keys are not what is wrong: {r.stderr}")
+
+
 def a_full_disk_for_the_log_stops_nothing():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

@@ -1,6 +1,7 @@
 /* models.c - lists and descriptions of the model, in the words of OpenAI, Anthropic and Ollama. */
 #include "api/http/models.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "api/api_priv.h"
@@ -10,6 +11,7 @@
 #include "api/schema.h"
 #include "base/buf.h"
 #include "base/digest.h"
+#include "base/utf8.h"
 #include "engine/dense.h"
 #include "engine/engine.h"
 
@@ -70,7 +72,13 @@ void models_answer_one(const struct reply *r)
         put_model(r->api, name, &body);
         reply_json(r, &body);
     } else {
-        reply_refuse(r, 404, "The model does not exist; /v1/models lists what is served.", "model");
+        char sentence[200];
+
+        name[100] = 0;
+        name[utf8_printable(name)] = 0;
+        snprintf(sentence, sizeof(sentence),
+                 "The model `%.100s` does not exist; /v1/models lists what is served.", name);
+        reply_refuse(r, 404, sentence, "model");
     }
     buf_fini(&body);
 }

@@ -219,7 +219,8 @@ static void blame(struct flight *f, struct err *e)
         return;
     if (json_object_get(f->q.field.body, field))
         fields_blame(&f->q.field, field, 0);
-    err_subject(e, field);
+    if (field != e->subject)
+        err_subject(e, field);
 }
 
 static void describe(struct flight *f, struct flight_prompt *p, const char *salt, struct gallop_request *r)
