@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/json_pull.h"
+#include "base/json_tree.h"
 
 enum kind { BOOL, INT, NUMBER, TEXT, FILLED, OWN, EMPTY, LOGGED, NEVER };
 
@@ -56,7 +57,7 @@ enum {
 #undef ANSWERED
 #undef WRITTEN
 
-static const char *describe(const json_t *v, char *out, size_t size)
+static const char *describe(const json_t *v, char out[JSON_REAL_TEXT])
 {
     switch (json_typeof(v)) {
     case JSON_OBJECT: return "an object";
@@ -65,17 +66,31 @@ static const char *describe(const json_t *v, char *out, size_t size)
     case JSON_TRUE: return "true";
     case JSON_FALSE: return "false";
     case JSON_NULL: return "null";
-    case JSON_INTEGER: snprintf(out, size, "%lld", (long long)json_integer_value(v)); return out;
-    default: snprintf(out, size, "%g", json_real_value(v)); return out;
+    case JSON_INTEGER: snprintf(out, JSON_REAL_TEXT, "%lld", (long long)json_integer_value(v)); return out;
+    default: json_real_text(json_real_value(v), out); return out;
     }
 }
 
 static int unexpected(const char *name, const json_t *v, const char *expected, struct err *e)
 {
-    char text[40];
+    char text[JSON_REAL_TEXT];
 
-    return err_set(e, ERR_INPUT, "%s: found %s, expected %s", name, describe(v, text, sizeof(text)),
-                   expected);
+    return err_set(e, ERR_INPUT, "%s: found %s, expected %s", name, describe(v, text), expected);
+}
+
+/* Refuses V, expected to be a LIST of what IS accepts: its first ELEMENT that differs, or V if none does. */
+static int unexpected_in(const char *name, const json_t *v, bool (*is)(const json_t *v), const char *list,
+                         const char *element, struct err *e)
+{
+    char index[80];
+    size_t i = 0;
+
+    while (i < json_array_size(v) && is(json_array_get(v, i)))
+        i++;
+    if (i >= json_array_size(v))
+        return unexpected(name, v, list, e);
+    snprintf(index, sizeof(index), "%s[%zu]", name, i);
+    return unexpected(index, json_array_get(v, i), element, e);
 }
 
 /* ---- readers of what is no plain value ---- */
@@ -144,6 +159,20 @@ static const char schema_prompt[] =
     "'maxItems':1024}," SCHEMA_IDS ",'minItems':1},{'type':'array','minItems':1,'maxItems':1024,"
     "'items':" SCHEMA_IDS ",'minItems':1}}]}";
 
+static int unexpected_prompt(const char *name, const json_t *v, struct err *e)
+{
+    static const char expected[] =
+        "a string, a list of strings, a list of token ids, or a list of such lists, none empty";
+    const json_t *first = json_array_get(v, 0);
+
+    if (json_is_string(first))
+        return unexpected_in(name, v, is_string, expected, "a string, like the first", e);
+    if (json_is_array(first))
+        return unexpected_in(name, v, is_ids, expected, "a list of token ids that is not empty", e);
+    return is_id(first) ? unexpected_in(name, v, is_id, expected, "a token id, like the first", e)
+                        : unexpected(name, v, expected, e);
+}
+
 static int check_prompts(struct fields *f, const char *name, const json_t *v, struct err *e)
 {
     f->input.prompt = v;
@@ -152,9 +181,7 @@ static int check_prompts(struct fields *f, const char *name, const json_t *v, st
         make_whole(json_array_get(v, i));
     if (!json_is_string(v) && !(json_is_array(v) && json_array_size(v) > 0 &&
                                 (all(v, is_id) || all(v, is_string) || all(v, is_ids))))
-        return unexpected(
-            name, v, "a string, a list of strings, a list of token ids, or a list of such lists, none empty",
-            e);
+        return unexpected_prompt(name, v, e);
     if (json_is_array(v) && !is_id(json_array_get(v, 0)) && json_array_size(v) > FIELDS_MAX_PROMPTS)
         return err_set(e, ERR_INPUT, "%s: found %zu prompts, expected at most %d", name, json_array_size(v),
                        FIELDS_MAX_PROMPTS);
@@ -178,7 +205,7 @@ static int read_objects(const json_t **to, const char *name, const json_t *v, si
 {
     *to = v;
     if (!json_is_array(v) || !all(v, is_object))
-        return unexpected(name, v, "a list of objects", e);
+        return unexpected_in(name, v, is_object, "a list of objects", "an object", e);
     if (json_array_size(v) > most)
         return err_set(e, ERR_INPUT, "%s: found %zu entries, expected at most %zu", name, json_array_size(v),
                        most);
@@ -278,7 +305,8 @@ static int read_system(struct fields *f, const json_t *v, struct err *e)
     f->input.system = v;
     return json_is_string(v) || (json_is_array(v) && all(v, is_text_block))
                ? 0
-               : unexpected("system", v, "a string or a list of blocks of text", e);
+               : unexpected_in("system", v, is_text_block, "a string or a list of blocks of text",
+                               "a block of text", e);
 }
 
 static const char schema_client_tools[] =
@@ -400,7 +428,8 @@ static int read_input(struct fields *f, const json_t *v, struct err *e)
     f->input.prompt = v;
     return json_is_string(v) || (json_is_array(v) && json_array_size(v) && all(v, is_object))
                ? 0
-               : unexpected("input", v, "a string or a list of items, not empty", e);
+               : unexpected_in("input", v, is_object, "a string or a list of items, not empty", "an object",
+                               e);
 }
 
 #define schema_texts schema_prompt
@@ -493,7 +522,7 @@ static int read_include(struct fields *f, const json_t *v, struct err *e)
 {
     (void)f;
     if (!json_is_array(v) || !all(v, is_string))
-        return unexpected("include", v, "a list of strings", e);
+        return unexpected_in("include", v, is_string, "a list of strings", "a string", e);
     return all(v, is_included)
                ? 0
                : err_set(e, ERR_UNSUPPORTED, "include: what it asks for is not supported by this server");
@@ -566,7 +595,7 @@ static int check_strings(const char *name, const json_t *v, size_t most, size_t 
     size_t n = json_is_array(v) ? json_array_size(v) : 1;
 
     if (!json_is_string(v) && !(json_is_array(v) && all(v, is_string)))
-        return unexpected(name, v, "a string or a list of strings", e);
+        return unexpected_in(name, v, is_string, "a string or a list of strings", "a string", e);
     if (n > most)
         return err_set(e, ERR_INPUT, "%s: found %zu strings, expected at most %zu", name, n, most);
     for (size_t i = 0; i < n; i++) {
@@ -590,7 +619,7 @@ static int read_ids(const json_t **to, const char *name, const json_t *v, size_t
     *to = v;
     make_whole(v);
     if (!json_is_array(v) || !all(v, is_id))
-        return unexpected(name, v, "a list of token ids", e);
+        return unexpected_in(name, v, is_id, "a list of token ids", "a token id", e);
     if (json_array_size(v) > most)
         return err_set(e, ERR_INPUT, "%s: found %zu ids, expected at most %zu", name, json_array_size(v),
                        most);
@@ -685,7 +714,8 @@ static int read_request_ids(struct fields *f, const json_t *v, struct err *e)
 {
     f->request_ids = v;
     if (!json_is_string(v) && !(json_is_array(v) && json_array_size(v) <= 1024 && all(v, is_string)))
-        return unexpected("request_ids", v, "a string or a list of at most 1024 strings", e);
+        return unexpected_in("request_ids", v, is_string, "a string or a list of at most 1024 strings",
+                             "a string", e);
     return 0;
 }
 
@@ -936,6 +966,7 @@ static const char *excess(const char *text, size_t n)
 int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n, fields_unknown *unknown,
                 void *ctx, struct err *e)
 {
+    char found[JSON_REAL_TEXT];
     const char *key, *why;
     json_t *v;
     int rc;
@@ -957,8 +988,7 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
     if ((rc = json_pull_load_large(&f->body, text, n, "the body is not JSON", e)) != 0)
         return rc == ERR_NOMEM ? err_nomem(e, "a request") : rc;
     if (!json_is_object(f->body))
-        return err_set(e, ERR_INPUT, "the body is %s, expected an object",
-                       json_is_array(f->body) ? "a list" : "no object");
+        return err_set(e, ERR_INPUT, "the body is %s, expected an object", describe(f->body, found));
     json_object_foreach(f->body, key, v)
     {
         const struct row *r = fields_find(key, endpoint);

@@ -107,10 +107,10 @@ static int check_adapter(const struct checkpoint *c, struct err *e)
         base = NULL;
     rc = err_set(
         e, ERR_UNSUPPORTED,
-        "%s/adapter_config.json: this folder holds an adapter%s%.200s (LoRA or its like), which is not "
+        "%s/adapter_config.json: this folder holds an adapter%s%.200s%s (LoRA or its like), which is not "
         "supported: merge it into its base model (merge_and_unload() of peft) and name the folder of "
         "the result%s",
-        c->in.path, base ? " of " : "", base ? base : "",
+        c->in.path, base ? " of '" : "", base ? base : "", base ? "'" : "",
         folder_has(c->in, "config.json") ? ", or remove the file to run the base model alone" : "");
     config_close(about);
     return rc;

@@ -273,13 +273,20 @@ static struct node *find_key_value(struct config *c, const char *key)
     return n && n->type != JSON_PULL_NULL ? n : NULL;
 }
 
-/* "PATH: KEY is FOUND, EXPECTED". */
+/* "PATH: KEYINDEX is FOUND, expected EXPECTED". FOUND is a JSON text, and INDEX "" or "[3]". */
+static int wrong_value(const struct config *c, const struct node *n, const char *index,
+                       const struct json_str *found, struct err *e, const char *expected)
+{
+    int shown = found->n < 60 ? (int)found->n : 60;
+
+    return err_set(e, ERR_INPUT, "%s: %s%.200s%s is %s%.*s%s, expected %s", c->doc->path, c->prefix, n->name,
+                   index, found->n && found->s[0] == '"' ? "the string " : "", shown, found->s,
+                   found->n > 60 ? "..." : "", expected);
+}
+
 static int wrong(const struct config *c, const struct node *n, struct err *e, const char *expected)
 {
-    int shown = n->raw.n < 60 ? (int)n->raw.n : 60;
-
-    return err_set(e, ERR_INPUT, "%s: %s%.200s is %.*s%s, expected is %s", c->doc->path, c->prefix, n->name,
-                   shown, n->raw.s, n->raw.n > 60 ? "..." : "", expected);
+    return wrong_value(c, n, "", &n->raw, e, expected);
 }
 
 /* Opens a reader of the text of one value. Its own messages are not used, because wrong() has better ones. */
@@ -395,8 +402,7 @@ int config_need_int(struct config *c, const char *key, int64_t lo, int64_t hi, i
 
     *v = lo;
     if (!n)
-        return err_set(e, ERR_INPUT,
-                       "%s: %s%s is missing, expected is an integer from %" PRId64 " to %" PRId64,
+        return err_set(e, ERR_INPUT, "%s: %s%s is missing, expected an integer from %" PRId64 " to %" PRId64,
                        c->doc->path, c->prefix, key, lo, hi);
     return int_in(c, n, lo, hi, v, e);
 }
@@ -428,7 +434,9 @@ int config_bool(struct config *c, const char *key, bool def, bool *v, struct err
     if (!n || (n->type == JSON_PULL_NULL && !def))
         return 0;
     *v = n->type == JSON_PULL_TRUE;
-    return n->type == JSON_PULL_TRUE || n->type == JSON_PULL_FALSE ? 0 : wrong(c, n, e, "true or false");
+    return n->type == JSON_PULL_TRUE || n->type == JSON_PULL_FALSE
+               ? 0
+               : wrong(c, n, e, "a boolean, true or false");
 }
 
 int config_str(struct config *c, const char *key, const char *def, const char **v, struct err *e)
@@ -447,6 +455,17 @@ int config_str(struct config *c, const char *key, const char *def, const char **
     return rc == ERR_INPUT ? wrong(c, n, e, "a string") : rc;
 }
 
+/* Refuses element I of the list N, which J is about to read. */
+static int wrong_element(const struct config *c, const struct node *n, size_t i, struct json_pull *j,
+                         struct err *e, const char *expected)
+{
+    const struct json_str found = json_pull_raw(j);
+    char index[24];
+
+    snprintf(index, sizeof(index), "[%zu]", i);
+    return wrong_value(c, n, index, &found, e, expected);
+}
+
 static int too_long(const struct config *c, const struct node *n, size_t max, struct err *e)
 {
     char expected[64];
@@ -463,7 +482,8 @@ static int read_list(struct config *c, const char *key, enum element kind, void 
                      struct err *e)
 {
     static const char *const expected[] = {"a list of numbers", "an integer or a list of integers",
-                                           "a list of strings"};
+                                           "a list of strings"},
+                             *const element[] = {"a number", "an integer", "a string"};
     const struct node *list = find_key_value(c, key);
     size_t len = 0;
     struct json_pull j;
@@ -477,17 +497,18 @@ static int read_list(struct config *c, const char *key, enum element kind, void 
         return *n ? 0 : wrong(c, list, e, expected[kind]);
     }
     for (json_pull_enter_array(&j); json_pull_elem(&j); len++) {
+        struct json_pull at = j;
         int rc = 0;
 
         if (len == max)
             return too_long(c, list, max, e);
         switch (kind) {
-        case FLOATS: json_pull_f64(&j, (double *)v + len); break;
+        case FLOATS: rc = json_pull_f64(&j, (double *)v + len) ? 0 : ERR_INPUT; break;
         case INTS: rc = value_int(&j, (int64_t *)v + len) ? 0 : ERR_INPUT; break;
         case STRS: rc = value_str(&j, c, (const char **)v + len, e); break;
         }
         if (rc)
-            return rc == ERR_INPUT ? wrong(c, list, e, expected[kind]) : rc;
+            return rc == ERR_INPUT ? wrong_element(c, list, len, &at, e, element[kind]) : rc;
     }
     if (json_pull_rc(&j) != 0)
         return wrong(c, list, e, expected[kind]);

@@ -395,6 +395,16 @@ static int unsupported(const struct config *c, const char *key, const char *foun
                    own ? "" : "quantization_config.", key, found, expected);
 }
 
+/* Refuses the number BITS at KEY. */
+static int unsupported_bits(const struct config *c, const char *key, int64_t bits, const char *expected,
+                            struct err *e)
+{
+    char found[24];
+
+    snprintf(found, sizeof(found), "%lld", (long long)bits);
+    return unsupported(c, key, found, expected, e);
+}
+
 static int read_common(struct quantised *q, struct config *c, struct err *e)
 {
     int rc;
@@ -407,7 +417,7 @@ static int read_common(struct quantised *q, struct config *c, struct err *e)
         (rc = config_int(c, group, -1, -1, 1 << 20, &q->group, e)) != 0)
         return rc;
     if (q->bits != 4 && (q->bits != 8 || q->method == AWQ))
-        return unsupported(c, "bits", "another number", q->method == AWQ ? "4" : "4 or 8", e);
+        return unsupported_bits(c, bits, q->bits, q->method == AWQ ? "4" : "4 or 8", e);
     return q->group == 0 ? unsupported(c, "group_size", "0", "-1 or a size", e) : 0;
 }
 
@@ -465,7 +475,7 @@ static int read_weights(struct quantised *q, struct config *c, struct err *e)
         return unsupported(c, "config_groups.weights.strategy", strategy,
                            q->bytes ? "channel" : "channel, or group with its group_size", e);
     if (q->bits != (q->bytes ? 8 : 4))
-        return unsupported(c, "config_groups.weights.num_bits", "another number", q->bytes ? "8" : "4", e);
+        return unsupported_bits(c, "config_groups.weights.num_bits", q->bits, q->bytes ? "8" : "4", e);
     return q->bytes && q->asymmetric ? unsupported(c, "config_groups.weights.symmetric", "false", "true", e)
                                      : 0;
 }

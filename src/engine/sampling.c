@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/folder.h"
 #include "base/json_pull.h"
+#include "base/json_tree.h"
 #include "base/log.h"
 #include "base/utf8.h"
 
@@ -107,17 +108,13 @@ static enum sampling_field field_of_name(const char *name)
     return SAMPLING_N_FIELDS;
 }
 
-/* Describes a JSON value for a message. 5.0 must not look like an integer. */
+/* Describes a JSON value for a message. */
 static const char *found(const json_t *v, char *text, size_t size)
 {
-    double real = json_real_value(v);
-
     switch (json_typeof(v)) {
     case JSON_STRING: snprintf(text, size, "\"%.40s\"", json_string_value(v)); break;
     case JSON_INTEGER: snprintf(text, size, "%lld", (long long)json_integer_value(v)); break;
-    case JSON_REAL:
-        snprintf(text, size, fabs(real) < 1e9 && real == rint(real) ? "%.1f" : "%.9g", real);
-        break;
+    case JSON_REAL: json_real_text(json_real_value(v), text); break;
     case JSON_TRUE: return "true";
     case JSON_FALSE: return "false";
     case JSON_NULL: return "null";

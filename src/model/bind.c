@@ -192,9 +192,9 @@ void bind_layer_types(struct model *m, enum bind_layer_kind *kind, enum bind_lay
             k++;
         if (k == BIND_NONE)
             bind_refuse(m, ERR_UNSUPPORTED,
-                        "layer_types has \"%s\", known are full_attention, sliding_attention and "
+                        "layer_types[%zu] is \"%s\", expected full_attention, sliding_attention or "
                         "chunked_attention",
-                        name[l]);
+                        l, name[l]);
         kind[l] = (enum bind_layer_kind)k;
     }
     for (size_t l = 0; l < n && !m->rc; l++)

@@ -348,7 +348,7 @@ def a_file_beside_config_json_may_say_how_weights_are_stored():
         check(_logits(packed) == _logits(model), f"{name} with {file}, packed")
         with open(os.path.join(beside, file), "w") as f:
             json.dump({**about, "bits": 3, "w_bit": 3}, f)
-        expect_error(call("run", "-m", beside, "--ids", "1", "-n", 1), 1, file, "bits")
+        expect_error(call("run", "-m", beside, "--ids", "1", "-n", 1), 1, file, "w_bit", "found 3")
         both = _write("beside", tensors, config)
         check(_logits(both) == _logits(model), "config.json goes before the file")
         os.remove(os.path.join(beside, file))

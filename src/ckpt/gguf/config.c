@@ -46,7 +46,7 @@ static int check_type(struct gguf *g, struct err *e)
 
     if (rc || !type.s || json_str_is(&type, "model"))
         return rc;
-    return err_set(e, ERR_UNSUPPORTED, "%s: general.type is %.*s, expected is model", g->path,
+    return err_set(e, ERR_UNSUPPORTED, "%s: general.type is %.*s, expected model", g->path,
                    type.n < 60 ? (int)type.n : 60, type.s);
 }
 
@@ -181,7 +181,7 @@ static void put_int(struct maker *m, const char *key, int64_t v)
 static void put_float(struct maker *m, const char *key, double v)
 {
     if (!isfinite(v))
-        fail(m, ERR_INPUT, "%s becomes %g, expected is a finite number", key, v);
+        fail(m, ERR_INPUT, "%s becomes %g, expected a finite number", key, v);
     if (put_key(m, key))
         buf_json_real(m->out, v);
 }
@@ -229,7 +229,7 @@ static bool read_factors(struct maker *m, const char *name, int64_t half, float 
     view_row_f32(&t->view, 0, out);
     for (int64_t i = 0; i < half; i++)
         if (!(out[i] > 0) || !isfinite(out[i])) {
-            fail(m, ERR_INPUT, "factor %lld of tensor %s is %g, expected is a number above 0", (long long)i,
+            fail(m, ERR_INPUT, "factor %lld of tensor %s is %g, expected a number above 0", (long long)i,
                  name, (double)out[i]);
             return false;
         }
@@ -343,7 +343,7 @@ static void put_linear(struct maker *m, double factor)
     if (m->rc || factor == 1)
         return;
     if (!(factor > 0))
-        fail(m, ERR_INPUT, "%s.rope.scaling.factor is %g, expected is a number above 0", m->a->name, factor);
+        fail(m, ERR_INPUT, "%s.rope.scaling.factor is %g, expected a number above 0", m->a->name, factor);
     begin_scaling(m, "linear");
     put_float(m, "factor", factor);
     end_scaling(m);
@@ -563,9 +563,8 @@ static void gpt2(struct maker *m)
     put_bool(m, "tie_word_embeddings", !has_tensor(m, "output.weight"));
     put_vocab(m);
     if (z.kv_heads != z.heads)
-        fail(m, ERR_UNSUPPORTED,
-             "gpt2.attention.head_count_kv is %" PRId64 ", expected is head_count %" PRId64, z.kv_heads,
-             z.heads);
+        fail(m, ERR_UNSUPPORTED, "gpt2.attention.head_count_kv is %" PRId64 ", expected head_count %" PRId64,
+             z.kv_heads, z.heads);
 }
 
 static void gpt_oss(struct maker *m)

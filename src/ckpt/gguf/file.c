@@ -168,7 +168,7 @@ static int read_elements(struct reader *r, struct gguf_kv *kv, uint64_t n)
             return ERR_INPUT;
         for (size_t i = 0; kv->type == GGUF_BOOL && i < kv->n; i++)
             if (kv->data[i] != 0 && kv->data[i] != 1)
-                return err_set(r->e, ERR_INPUT, "%s: %s has a bool of the value %u, expected is 0 or 1",
+                return err_set(r->e, ERR_INPUT, "%s: %s has a bool of the value %u, expected 0 or 1",
                                r->g->path, r->what, (unsigned char)kv->data[i]);
         return 0;
     }
@@ -227,7 +227,7 @@ static int read_alignment(struct reader *r)
     int rc = gguf_int(r->g, "general.alignment", DEFAULT_ALIGNMENT, 1, 1 << 30, &a, r->e);
 
     if (rc == 0 && (a & (a - 1)) != 0)
-        rc = err_set(r->e, ERR_INPUT, "%s: general.alignment is %" PRId64 ", expected is a power of two",
+        rc = err_set(r->e, ERR_INPUT, "%s: general.alignment is %" PRId64 ", expected a power of two",
                      r->g->path, a);
     r->alignment = (size_t)a;
     return rc;
@@ -468,6 +468,16 @@ static bool float_at(const struct gguf_kv *kv, double *v)
     return isfinite(*v);
 }
 
+/* Writes the shortest digits that read back as F, which is a float if IS_F32. */
+static void put_float_text(double f, bool is_f32, char *out, size_t size)
+{
+    int digits = 6;
+
+    do
+        snprintf(out, size, "%.*g", digits, f);
+    while ((is_f32 ? (double)strtof(out, NULL) : strtod(out, NULL)) != f && ++digits <= 17);
+}
+
 const char *gguf_kv_text(const struct gguf_kv *kv, char *out, size_t size)
 {
     int64_t i;
@@ -482,13 +492,13 @@ const char *gguf_kv_text(const struct gguf_kv *kv, char *out, size_t size)
     else if (int_at(kv, 0, &i))
         snprintf(out, size, "%" PRId64, i);
     else if (float_at(kv, &f))
-        snprintf(out, size, "%g", f);
+        put_float_text(f, kv->type == GGUF_F32, out, size);
     else
         snprintf(out, size, "a number of type %s", types[kv->type].name);
     return out;
 }
 
-/* "PATH: KEY is FOUND, expected is EXPECTED". */
+/* "PATH: KEY is FOUND, expected EXPECTED". */
 static int wrong(const struct gguf *g, const struct gguf_kv *kv, struct err *e, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
@@ -500,7 +510,7 @@ static int wrong(const struct gguf *g, const struct gguf_kv *kv, struct err *e, 
     va_start(ap, fmt);
     vsnprintf(expected, sizeof(expected), fmt, ap);
     va_end(ap);
-    return err_set(e, ERR_INPUT, "%s: %.*s is %s, expected is %s", g->path,
+    return err_set(e, ERR_INPUT, "%s: %.*s is %s, expected %s", g->path,
                    kv->key.n < 100 ? (int)kv->key.n : 100, kv->key.s, gguf_kv_text(kv, found, sizeof(found)),
                    expected);
 }

@@ -168,7 +168,7 @@ static int wrong(const struct filler *x, const struct gguf_tensor *t, const char
 {
     char shape[96];
 
-    return err_set(x->e, ERR_INPUT, "%s: tensor %.*s has the shape %s, expected is %s", x->f->path,
+    return err_set(x->e, ERR_INPUT, "%s: tensor %.*s has the shape %s, expected %s", x->f->path,
                    t->name.n < 100 ? (int)t->name.n : 100, t->name.s,
                    view_shape_text(&t->view, shape, sizeof(shape)), expected);
 }

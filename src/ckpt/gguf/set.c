@@ -111,7 +111,7 @@ static int check_part(struct gguf_set *s, size_t i, size_t n, struct err *e)
         (rc = gguf_int(g, "split.count", 1, 0, MAX_PARTS, &count, e)) != 0)
         return rc;
     if ((size_t)no != i || (size_t)(count ? count : 1) != n)
-        return err_set(e, ERR_INPUT, "%s: split.no %lld of split.count %lld, expected is %zu of %zu", g->path,
+        return err_set(e, ERR_INPUT, "%s: split.no %lld of split.count %lld, expected %zu of %zu", g->path,
                        (long long)no, (long long)count, i, n);
     return 0;
 }

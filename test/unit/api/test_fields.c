@@ -357,6 +357,43 @@ static void an_option_that_is_not_built_is_told(void **state)
     }
 }
 
+static void what_was_found_is_said_as_it_was_given(void **state)
+{
+    static const struct {
+        unsigned endpoint;
+        const char *body, *sentence;
+    } wrong[] = {
+        {FIELDS_CHAT, "\"x\"", "the body is a string, expected an object"},
+        {FIELDS_CHAT, "[]", "the body is a list, expected an object"},
+        {FIELDS_CHAT, "true", "the body is true, expected an object"},
+        {FIELDS_CHAT, "{\"n\":1.0000001}", "n: found 1.0000001, expected a whole number"},
+        {FIELDS_CHAT, "{\"n\":-9223372036854775808}", "n: found -9223372036854775808, expected"},
+        {FIELDS_CHAT, "{\"n\":18446744073709551615}", "n: found 1.8446744073709552e+19, expected"},
+        {FIELDS_CHAT, "{\"messages\":\"x\"}", "messages: found a string, expected a list of objects"},
+        {FIELDS_CHAT, "{\"messages\":[{},5]}", "messages[1]: found 5, expected an object"},
+        {FIELDS_CHAT, "{\"stop\":[\"x\",null]}", "stop[1]: found null, expected a string"},
+        {FIELDS_CHAT, "{\"stop_token_ids\":[1,2,-3]}", "stop_token_ids[2]: found -3, expected a token id"},
+        {FIELDS_CHAT, "{\"allowed_token_ids\":[1.5]}",
+         "allowed_token_ids[0]: found 1.5, expected a token id"},
+        {FIELDS_COMPLETIONS, "{\"prompt\":[\"a\",1]}",
+         "prompt[1]: found 1, expected a string, like the first"},
+        {FIELDS_COMPLETIONS, "{\"prompt\":[1,\"a\"]}", "prompt[1]: found a string, expected a token id"},
+        {FIELDS_COMPLETIONS, "{\"prompt\":[[1],[]]}",
+         "prompt[1]: found a list, expected a list of token ids that"},
+        {FIELDS_COMPLETIONS, "{\"prompt\":[]}", "prompt: found a list, expected a string, a list of"},
+        {FIELDS_MESSAGES, "{\"system\":[{\"type\":\"text\",\"text\":\"x\"},{}]}",
+         "system[1]: found an object, expected a block of text"},
+        {FIELDS_RESPONSES, "{\"input\":[{},\"x\"]}", "input[1]: found a string, expected an object"},
+    };
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_int_equal(code_of(wrong[i].endpoint, "%s", wrong[i].body), ERR_INPUT);
+        if (!strstr(e.msg, wrong[i].sentence))
+            fail_msg("%s: %s", wrong[i].body, e.msg);
+        fields_fini(&f);
+    }
+}
+
 static void memory_that_runs_out_is_said(void **state)
 {
     size_t before = mem_live_blocks();
@@ -398,6 +435,7 @@ int main(void)
         cmocka_unit_test(whole_numbers_may_be_written_as_floats),
         cmocka_unit_test(a_tool_without_a_type_is_a_function),
         cmocka_unit_test(an_option_that_is_not_built_is_told),
+        cmocka_unit_test(what_was_found_is_said_as_it_was_given),
         cmocka_unit_test(memory_that_runs_out_is_said)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -100,7 +100,7 @@ static void integers_are_checked_for_type_and_range(void **state)
     assert_int_equal(v, 1000);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         help_refused(config_int(c, bad[i], 0, 1, 1 << 20, &v, &e), ERR_INPUT, &e, "dir/config.json: ", bad[i],
-                     "expected is an integer from 1 to 1048576", NULL);
+                     "expected an integer from 1 to 1048576", NULL);
     help_refused(config_int(c, "neg", 0, 1, 100, &v, &e), ERR_INPUT, &e, "neg is -1,", NULL);
     help_refused(config_int(c, "n", 0, 1, 31, &v, &e), ERR_INPUT, &e, "n is 32,", NULL);
     help_refused(config_int(c, "n", 0, 33, 100, &v, &e), ERR_INPUT, &e, "n is 32,", NULL);
@@ -132,20 +132,21 @@ static void numbers_booleans_and_strings_are_checked(void **state)
     assert_int_equal(config_float(c, "none", 2.5, 0, 1, &f, &e), 0);
     assert_true(f == 2.5);
     help_refused(config_float(c, "i", 0, 0, 2, &f, &e), ERR_INPUT, &e,
-                 "i is 3, expected is a number from 0 to 2", NULL);
-    help_refused(config_float(c, "s", 0, 0, 2, &f, &e), ERR_INPUT, &e, "s is \"a", NULL);
+                 "i is 3, expected a number from 0 to 2", NULL);
+    help_refused(config_float(c, "s", 0, 0, 2, &f, &e), ERR_INPUT, &e, "s is the string \"a", NULL);
     help_refused(config_float(c, "big", 0, 0, 1e300, &f, &e), ERR_INPUT, &e, "big is 1e999", NULL);
     assert_int_equal(config_bool(c, "t", false, &b, &e), 0);
     assert_true(b);
-    help_refused(config_bool(c, "i", false, &b, &e), ERR_INPUT, &e, "i is 3, expected is true or false",
-                 NULL);
+    help_refused(config_bool(c, "i", false, &b, &e), ERR_INPUT, &e,
+                 "i is 3, expected a boolean, true or false", NULL);
     assert_int_equal(config_str(c, "s", "x", &s, &e), 0);
     assert_string_equal(s, "a\xc3\xa9\n");
     assert_int_equal(config_str(c, "none", "x", &s, &e), 0);
     assert_string_equal(s, "x");
-    help_refused(config_str(c, "i", "x", &s, &e), ERR_INPUT, &e, "i is 3, expected is a string", NULL);
+    help_refused(config_str(c, "i", "x", &s, &e), ERR_INPUT, &e, "i is 3, expected a string", NULL);
     help_refused(config_str(c, "nul", "x", &s, &e), ERR_INPUT, &e, "nul is ", NULL);
-    help_refused(config_bool(c, "long", false, &b, &e), ERR_INPUT, &e, "..., expected", NULL);
+    help_refused(config_bool(c, "long", false, &b, &e), ERR_INPUT, &e, "long is the string \"0123456789",
+                 "..., expected a boolean", NULL);
     assert_string_equal(config_path(c), "dir/config.json");
     config_close(c);
 }
@@ -155,7 +156,7 @@ static void lists_are_checked_element_by_element(void **state)
     struct config *c =
         must_open("{\"f\":[1, 2.5, -3e2],\"mixed\":[1,\"a\"],\"empty\":[ ],\"one\":5,\"ints\":[5,6],"
                   "\"strs\":[\"x\",\"\\u0079\"],"
-                  "\"nested\":[[1]],\"null\":[null]}");
+                  "\"nested\":[[1]],\"null\":[null],\"word\":\"x\"}");
     const char *s[3];
     int64_t v[3];
     double f[3];
@@ -166,9 +167,11 @@ static void lists_are_checked_element_by_element(void **state)
     assert_true(n == 3 && f[0] == 1 && f[1] == 2.5 && f[2] == -300);
     help_refused(config_floats(c, "f", f, 2, &n, &e), ERR_INPUT, &e, "f is [1, 2.5, -3e2]",
                  "at most 2 values", NULL);
-    help_refused(config_floats(c, "mixed", f, 3, &n, &e), ERR_INPUT, &e, "mixed is", "list of numbers", NULL);
+    help_refused(config_floats(c, "mixed", f, 3, &n, &e), ERR_INPUT, &e,
+                 "mixed[1] is the string \"a\", expected a number", NULL);
     help_refused(config_floats(c, "one", f, 3, &n, &e), ERR_INPUT, &e, "list of numbers", NULL);
-    help_refused(config_floats(c, "null", f, 3, &n, &e), ERR_INPUT, &e, "list of numbers", NULL);
+    help_refused(config_floats(c, "null", f, 3, &n, &e), ERR_INPUT, &e, "null[0] is null, expected a number",
+                 NULL);
     assert_int_equal(config_floats(c, "none", f, 3, &n, &e), 0);
     assert_int_equal(n, 0);
     assert_int_equal(config_floats(c, "empty", f, 0, &n, &e), 0);
@@ -178,14 +181,17 @@ static void lists_are_checked_element_by_element(void **state)
     assert_int_equal(config_ints_or_int(c, "ints", v, 2, &n, &e), 0);
     assert_true(n == 2 && v[1] == 6);
     help_refused(config_ints_or_int(c, "ints", v, 1, &n, &e), ERR_INPUT, &e, "at most 1 values", NULL);
-    help_refused(config_ints_or_int(c, "f", v, 3, &n, &e), ERR_INPUT, &e, "integer or a list of integers",
+    help_refused(config_ints_or_int(c, "f", v, 3, &n, &e), ERR_INPUT, &e, "f[1] is 2.5, expected an integer",
                  NULL);
     help_refused(config_ints_or_int(c, "nested", v, 3, &n, &e), ERR_INPUT, &e,
-                 "integer or a list of integers", NULL);
+                 "nested[0] is [1], expected an integer", NULL);
+    help_refused(config_ints_or_int(c, "word", v, 3, &n, &e), ERR_INPUT, &e,
+                 "word is the string \"x\", expected an integer or a list of integers", NULL);
     assert_int_equal(config_strs(c, "strs", s, 3, &n, &e), 0);
     assert_int_equal(n, 2);
     assert_string_equal(s[1], "y");
-    help_refused(config_strs(c, "mixed", s, 3, &n, &e), ERR_INPUT, &e, "list of strings", NULL);
+    help_refused(config_strs(c, "mixed", s, 3, &n, &e), ERR_INPUT, &e, "mixed[0] is 1, expected a string",
+                 NULL);
     help_refused(config_strs(c, "strs", s, 1, &n, &e), ERR_INPUT, &e, "at most 1 values", NULL);
     config_close(c);
 }
@@ -310,8 +316,8 @@ static void null_is_false(void **state)
 
     assert_int_equal(config_bool(c, "n", false, &b, &e), 0);
     assert_false(b);
-    help_refused(config_bool(c, "n", true, &b, &e), ERR_INPUT, &e, "n is null, expected is true or false",
-                 NULL);
+    help_refused(config_bool(c, "n", true, &b, &e), ERR_INPUT, &e,
+                 "n is null, expected a boolean, true or false", NULL);
     assert_int_equal(config_bool(c, "none", true, &b, &e), 0);
     assert_true(b);
     config_close(c);
@@ -365,7 +371,7 @@ static void a_sub_object_of_the_wrong_type_is_an_error(void **state)
     assert_null(config_sub(c, "missing"));
     help_refused(config_finish(c, &e), ERR_UNSUPPORTED, &e, "rope_scaling", NULL);
     assert_null(config_sub(c, "rope_scaling"));
-    help_refused(config_finish(c, &e), ERR_INPUT, &e, "rope_scaling is 5, expected is an object", NULL);
+    help_refused(config_finish(c, &e), ERR_INPUT, &e, "rope_scaling is 5, expected an object", NULL);
     config_close(c);
 }
 
