@@ -201,6 +201,59 @@ static void what_a_refusal_says_is_no_body(void **state)
     http_reply_fini(&r);
 }
 
+static void an_interim_answer_leaves_no_headers(void **state)
+{
+    struct taken t = {0};
+    struct http_reply r;
+    struct err e;
+
+    assert_int_equal(get("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
+                         "HTTP/1.1 200 OK\r\nETag: y\r\nContent-Length: 0\r\n\r\n",
+                         (struct http_request){0}, &t, &r, &e),
+                     0);
+    assert_null(http_header(&r, "Link"));
+    assert_string_equal(http_header(&r, "ETag"), "y");
+    http_reply_fini(&r);
+}
+
+static void a_refusal_without_end_is_cut_off(void **state)
+{
+    enum { N = 2 << 20 };
+    char *answer = malloc(N + 100);
+    struct taken t = {0};
+    struct http_reply r;
+    struct err e;
+    int n = snprintf(answer, 100, "HTTP/1.1 404 No\r\nContent-Length: %d\r\n\r\n", N);
+
+    memset(answer + n, 'x', N);
+    answer[n + N] = 0;
+    assert_int_equal(get(answer, (struct http_request){0}, &t, &r, &e), ERR_INPUT);
+    assert_non_null(strstr(e.msg, "the answer is longer than 1"));
+    http_reply_fini(&r);
+    free(answer);
+}
+
+static void some_refusals_may_pass(void **state)
+{
+    static const struct {
+        int status;
+        bool passes;
+    } cases[] = {{400, false}, {401, false}, {403, false}, {404, false}, {408, true}, {425, true},
+                 {429, true},  {500, true},  {501, false}, {502, true},  {503, true}, {504, true}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct taken t = {0};
+        struct http_reply r;
+        char answer[80];
+        struct err e;
+
+        snprintf(answer, sizeof(answer), "HTTP/1.1 %d X\r\nContent-Length: 0\r\n\r\n", cases[i].status);
+        assert_int_equal(get(answer, (struct http_request){0}, &t, &r, &e), 0);
+        assert_true(r.status == cases[i].status && r.transient == cases[i].passes);
+        http_reply_fini(&r);
+    }
+}
+
 static void failures_say_whether_they_may_pass(void **state)
 {
     struct taken t = {0};
@@ -225,6 +278,10 @@ static void failures_say_whether_they_may_pass(void **state)
                          (struct http_request){.max_bytes = 4}, &t, &r, &e),
                      ERR_INPUT);
     assert_true(!r.transient);
+    http_reply_fini(&r);
+    assert_int_equal(get("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+                         (struct http_request){.max_bytes = 5}, &t, &r, &e),
+                     0);
     http_reply_fini(&r);
     t.refuse = true;
     assert_int_equal(
@@ -259,8 +316,29 @@ static void redirects_end(void **state)
     http_reply_fini(&r);
 }
 
+static void the_token_stays_with_the_first_origin(void **state)
+{
+    for (int other = 0; other < 2; other++) {
+        struct taken t = {0};
+        struct http_reply r;
+        char answer[200];
+        struct err e;
+
+        snprintf(
+            answer, sizeof(answer),
+            "HTTP/1.1 302 F\r\nLocation: http://%s%s/next\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+            other ? "localhost" : "127.0.0.1", strrchr(server.url, ':'));
+        assert_int_equal(get(answer, (struct http_request){.follow = 1, .bearer = "secret"}, &t, &r, &e),
+                         ERR_INPUT);
+        assert_non_null(strstr(server.request, "GET /next "));
+        assert_int_equal(strstr(server.request, "Authorization: Bearer secret") == NULL, other);
+        http_reply_fini(&r);
+    }
+}
+
 static void an_origin_is_scheme_host_and_port(void **state)
 {
+    assert_false(http_same_origin("http://a:443/", "https://a:443/"));
     assert_true(http_same_origin("https://a.b/x", "https://A.B:443/y?z"));
     assert_true(http_same_origin("http://a:80", "http://a/"));
     assert_false(http_same_origin("https://a.b", "http://a.b"));
@@ -318,6 +396,10 @@ int main(void)
         cmocka_unit_test(an_empty_file_begins_too),
         cmocka_unit_test(only_the_range_that_was_asked_for_is_taken),
         cmocka_unit_test(what_a_refusal_says_is_no_body),
+        cmocka_unit_test(an_interim_answer_leaves_no_headers),
+        cmocka_unit_test(a_refusal_without_end_is_cut_off),
+        cmocka_unit_test(some_refusals_may_pass),
+        cmocka_unit_test(the_token_stays_with_the_first_origin),
         cmocka_unit_test(failures_say_whether_they_may_pass),
         cmocka_unit_test(redirects_end),
         cmocka_unit_test(an_origin_is_scheme_host_and_port),

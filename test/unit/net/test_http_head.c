@@ -33,6 +33,13 @@ static void a_head_is_taken_apart(void **state)
     assert_null(http_head_get(&head, "y"));
     assert_int_equal(head.body_bytes, 17);
     assert_true(head.keep_alive && !head.chunked && !head.expects);
+    for (int minor = 0; minor < 2; minor++) { /* HTTP/1.0 knows no interim answers */
+        char post[100];
+
+        snprintf(post, sizeof(post), "POST / HTTP/1.%d\r\nHost: x\r\nExpect: 100-continue\r\n\r\n", minor);
+        assert_int_equal(status_of(post), 0);
+        assert_int_equal(head.expects, minor);
+    }
 }
 
 /* The forms of a target that a server must accept: with a host, or * for the server itself. */

@@ -3,10 +3,12 @@
 #include "base/buf.h"
 #include "net/server.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -68,13 +70,13 @@ static size_t refusal(void *ctx, int status, const char *why, char *out, size_t 
     return (size_t)snprintf(out, size, "%d", status);
 }
 
-static int open_server(void **state)
+static int open_with(const double *limit_s, size_t max_connections)
 {
-    const double *limit_s = *state;
     const struct server_options o = {.request_s = limit_s ? *limit_s : 0,
                                      .idle_s = limit_s ? *limit_s : 0,
                                      .write_s = limit_s ? *limit_s : 0,
                                      .stall_s = limit_s && *limit_s >= 1000 ? 0.2 : 1000,
+                                     .max_connections = max_connections,
                                      .max_head_bytes = 1000,
                                      .max_headers = 10,
                                      .max_body_bytes = limit_s ? 64 << 20 : 50000,
@@ -89,6 +91,11 @@ static int open_server(void **state)
     n_handled = n_gone = n_drained = 0;
     held = NULL;
     return server_open(&server, &o, NULL);
+}
+
+static int open_server(void **state)
+{
+    return open_with(*state, 0);
 }
 
 static int close_server(void **state)
@@ -230,6 +237,22 @@ static void bytes_that_are_given_are_sent_and_let_go_of(void **state)
     assert_int_equal(mem_tag_bytes(MEM_NET), before);
 }
 
+/* What was searched of a head that came in pieces is not left out of the next one, which is shorter. */
+static void a_short_request_may_follow_a_long_one_in_pieces(void **state)
+{
+    static const char begin[] =
+        "GET /x HTTP/1.1\r\nHost: x\r\nA: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    int fd = connect_to();
+
+    for (int i = 0; i < 3; i++) {
+        put_text(fd, begin);
+        put_text(fd, "\r\n\r\nGET /x HTTP/1.1\r\nHost: x\r\n\r\n");
+        got(fd);
+        assert_int_equal(n_handled, 2 * (i + 1));
+    }
+    close(fd);
+}
+
 static void many_requests_at_once_are_answered_in_order(void **state)
 {
     int fd = connect_to();
@@ -260,6 +283,18 @@ static void a_stream_is_cut_into_chunks(void **state)
                         "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nhello");
     assert_true(is_closed(fd));
     assert_true(n_drained >= 1);
+    close(fd);
+}
+
+static void an_older_client_is_told_that_the_connection_stays(void **state)
+{
+    int fd = connect_to();
+
+    for (int i = 0; i < 2; i++) {
+        put_text(fd, "POST /x HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 3\r\n\r\nabc");
+        assert_string_equal(got(fd), "HTTP/1.1 200 OK\r\nA: b\r\nContent-Type: text/plain\r\n"
+                                     "Connection: keep-alive\r\nContent-Length: 3\r\n\r\nabc");
+    }
     close(fd);
 }
 
@@ -360,6 +395,30 @@ static void who_leaves_is_seen_although_it_is_not_read(void **state)
         server_poll(server);
     assert_int_equal(n_gone, 1);
     assert_int_equal(server_n_connections(server), 0);
+}
+
+/* The stream has more output than the sockets take. The client has sent nothing ahead, or more than is read. */
+static void who_stops_sending_is_seen_although_its_stream_is_full(void **state)
+{
+    for (int ahead = 0; ahead < 2; ahead++) {
+        int fd = connect_to();
+
+        put_text(fd, "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n");
+        memset(body, 'x', sizeof(body));
+        for (int i = 0; i < 20; i++)
+            server_send(held, body, sizeof(body));
+        for (int i = 0; i < 1000 * ahead; i++) {
+            if (write(fd, body, 1000) < 0)
+                break;
+            server_poll(server);
+        }
+        assert_int_equal(n_gone, ahead);
+        shutdown(fd, SHUT_WR);
+        for (int i = 0; i < 100 && n_gone == ahead; i++)
+            server_poll(server);
+        assert_int_equal(n_gone, ahead + 1);
+        close(fd);
+    }
 }
 
 /* If a client sends requests and reads no answers, the server keeps little of either, and in the end the
@@ -526,6 +585,38 @@ static void the_time_to_stand_still_begins_behind_the_answer_in_front(void **sta
     close(fd);
 }
 
+/* Sends a request for PATH with the head of a body of N bytes, in chunks or not. Returns the socket. */
+static int announce(const char *path, int n, bool chunked)
+{
+    char text[200];
+    int fd = connect_to();
+
+    snprintf(text, sizeof(text),
+             chunked ? "POST %s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n"
+                     : "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n",
+             path, n);
+    put_text(fd, text);
+    return fd;
+}
+
+/* Each MiB that has come gives a body as much time again. */
+static void a_large_body_has_more_time(void **state)
+{
+    static char bytes[1 << 20];
+    double end = clock_seconds() + 1.5 * patient;
+    int fd = announce("/hold", 41 << 20, false);
+
+    for (int i = 0; i < 40; i++)
+        put(fd, bytes, sizeof(bytes));
+    while (clock_seconds() < end) {
+        assert_string_equal(got(fd), "");
+        usleep(20000);
+    }
+    put(fd, bytes, sizeof(bytes));
+    assert_int_equal(n_handled, 1);
+    close(fd);
+}
+
 static void connections_without_a_request_are_closed(void **state)
 {
     for (int asked = 0; asked < 2; asked++) {
@@ -609,6 +700,44 @@ static void limits_are_kept(void **state)
     check_refusal("POST /x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nC351\r\n", "413");
 }
 
+/* Chunks together are limited like one, and so are the lines around them, which are no part of the body. */
+static void what_surrounds_chunks_is_limited(void **state)
+{
+    static const char head[] = "POST /x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+    static char text[60000];
+    int n = snprintf(text, sizeof(text), "%s7530\r\n", head);
+
+    memset(text + n, 'a', 30000);
+    strcpy(text + n + 30000, "\r\n4E21\r\n"); /* 30000 and 20001 bytes, of 50000 */
+    check_refusal(text, "413");
+    n = snprintf(text, sizeof(text), "%s1;", head);
+    memset(text + n, 'a', 256);
+    text[n + 256] = 0;
+    check_refusal(text, "400");
+    n = snprintf(text, sizeof(text), "%s0\r\n", head);
+    for (int i = 0; i < 50; i++)
+        n += snprintf(text + n, sizeof(text) - (size_t)n, "T: %0200d\r\n", i);
+    check_refusal(text, "431");
+}
+
+/* What a refused client still sends is read, so that it can read the refusal, but not without end. */
+static void a_refused_client_that_goes_on_sending_is_cut_off(void **state)
+{
+    size_t sent = 0;
+    int fd = connect_to();
+    ssize_t k = 0;
+
+    put_text(fd, "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 50001\r\n\r\n");
+    while ((k >= 0 || errno == EAGAIN) && sent < 4 << 20) {
+        k = write(fd, body, sizeof(body));
+        sent += k > 0 ? (size_t)k : 0;
+        server_poll(server);
+    }
+    assert_true(sent > 128 << 10 && sent < 4 << 20);
+    assert_int_equal(server_n_connections(server), 0);
+    close(fd);
+}
+
 static void the_largest_body_is_taken(void **state)
 {
     static char text[50100];
@@ -620,20 +749,6 @@ static void the_largest_body_is_taken(void **state)
     assert_int_equal(n_handled, 1);
     assert_non_null(strstr(got(fd), "HTTP/1.1 200"));
     close(fd);
-}
-
-/* Sends a request for PATH with the head of a body of N bytes, in chunks or not. Returns the socket. */
-static int announce(const char *path, int n, bool chunked)
-{
-    char text[200];
-    int fd = connect_to();
-
-    snprintf(text, sizeof(text),
-             chunked ? "POST %s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n"
-                     : "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n",
-             path, n);
-    put_text(fd, text);
-    return fd;
 }
 
 /* There is room for two of the largest bodies. Bytes that have arrived count until their request is answered,
@@ -736,12 +851,15 @@ static void a_client_is_told_to_go_on(void **state)
     assert_string_equal(got(fd), "HTTP/1.1 100 Continue\r\n\r\n");
     put_text(fd, "abc");
     assert_string_equal(got(fd), answer);
+    /* A client that did not wait for it is not told. */
+    put_text(fd, "POST /x HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabc");
+    assert_string_equal(got(fd), answer);
     close(fd);
 }
 
 static void a_drain_ends_connections(void **state)
 {
-    int busy = connect_to(), idle = connect_to();
+    int busy = connect_to(), idle = connect_to(), fresh = connect_to();
 
     put_text(idle, "GET /x HTTP/1.1\r\nHost: x\r\n\r\n");
     got(idle);
@@ -750,8 +868,13 @@ static void a_drain_ends_connections(void **state)
     assert_true(is_closed(idle));
     server_reply(held, 200, "", "text/plain", "a", 1);
     assert_non_null(strstr(got(busy), "Connection: close\r\n"));
+    assert_false(is_closed(fresh)); /* Its request may be on the way. */
+    put_text(fresh, "GET /x HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_non_null(strstr(got(fresh), "Connection: close\r\n"));
+    assert_true(is_closed(fresh));
     close(busy);
     close(idle);
+    close(fresh);
 }
 
 /* Requests an answer of N bytes, more than a socket takes, and returns the connection after reading *TOOK
@@ -819,6 +942,108 @@ static void the_time_to_ask_again_begins_behind_the_answer(void **state)
     read_rest(fd, 8 << 20, took);
 }
 
+/* ---- listening ---- */
+
+static int connect_port(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    at.sin_port = htons((uint16_t)atoi(strrchr(server_address(server), ':') + 1));
+    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    return fd;
+}
+
+static void one_connection_too_many_is_turned_away(void **state)
+{
+    int first, second;
+
+    server_close(server);
+    assert_int_equal(open_with(NULL, 1), 0);
+    first = connect_port();
+    while (server_n_connections(server) == 0)
+        server_poll(server);
+    second = connect_port();
+    for (double end = clock_seconds() + 60; !*got(second) && clock_seconds() < end;)
+        usleep(1000);
+    assert_non_null(strstr(body, "HTTP/1.1 503"));
+    assert_non_null(strstr(body, "Retry-After: 1\r\n"));
+    assert_int_equal(server_n_connections(server), 1);
+    put_text(first, "GET /x HTTP/1.1\r\nHost: x\r\n\r\n");
+    for (double end = clock_seconds() + 60; !*got(first) && clock_seconds() < end;)
+        usleep(1000);
+    assert_non_null(strstr(body, "HTTP/1.1 200"));
+    close(first);
+    close(second);
+}
+
+static void only_addresses_of_this_machine_are_local(void **state)
+{
+    static const struct {
+        const char *at;
+        bool local;
+    } cases[] = {{"127.0.0.1", true},        {"127.9.9.9", true}, {"0.0.0.0", false},       {"::1", true},
+                 {"::ffff:127.0.0.1", true}, {"::", false},       {"::ffff:0.0.0.0", false}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        bool is_v6 = strchr(cases[i].at, ':') != NULL;
+        struct sockaddr_in v4 = {.sin_family = AF_INET};
+        struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+        int fd = socket(is_v6 ? AF_INET6 : AF_INET, SOCK_STREAM, 0), zero = 0;
+
+        if (is_v6 && fd < 0) /* a machine without IPv6 */
+            continue;
+        assert_true(fd >= 0);
+        inet_pton(is_v6 ? AF_INET6 : AF_INET, cases[i].at, is_v6 ? (void *)&v6.sin6_addr : &v4.sin_addr);
+        if (is_v6)
+            setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
+        if (bind(fd, is_v6 ? (struct sockaddr *)&v6 : (struct sockaddr *)&v4,
+                 is_v6 ? sizeof(v6) : sizeof(v4)) == 0)
+            assert_int_equal(server_is_local(fd), cases[i].local);
+        else
+            assert_true(is_v6);
+        close(fd);
+    }
+}
+
+/* A socket that nobody listens at is replaced; that of another server is not, also if it is too busy to take a
+ * connection. */
+static void the_socket_of_another_server_is_not_taken(void **state)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    char folder[] = "/tmp/gallop-socket-XXXXXX", path[200];
+    int fd, more, clients[64], n = 0;
+    struct err e;
+
+    assert_non_null(mkdtemp(folder));
+    snprintf(at.sun_path, sizeof(at.sun_path), "%s/s", folder);
+    assert_int_equal(server_listen_path(at.sun_path, &fd, &e), 0);
+    assert_int_equal(server_listen_path(at.sun_path, &more, &e), ERR_INPUT);
+    assert_non_null(strstr(e.msg, "another server listens there"));
+    close(fd);
+    assert_int_equal(server_listen_path(at.sun_path, &fd, &e), 0);
+    close(fd);
+    unlink(at.sun_path);
+    fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+    assert_int_equal(listen(fd, 0), 0);
+    do
+        clients[n] = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    while (connect(clients[n++], (struct sockaddr *)&at, sizeof(at)) == 0 && n < 64);
+    assert_true(n < 64);
+    assert_int_equal(server_listen_path(at.sun_path, &more, &e), ERR_INPUT);
+    while (n)
+        close(clients[--n]);
+    close(fd);
+    unlink(at.sun_path);
+    memset(path, 'a', sizeof(at.sun_path));
+    path[sizeof(at.sun_path)] = 0;
+    assert_int_equal(server_listen_path(path, &more, &e), ERR_INPUT);
+    assert_non_null(strstr(e.msg, "less than 108 bytes"));
+    rmdir(folder);
+}
+
 /* If any of our allocations fails, the request is answered or its connection closes, and nothing leaks. */
 static void memory_that_runs_out_is_a_refusal(void **state)
 {
@@ -850,12 +1075,15 @@ int main(void)
     const struct CMUnitTest tests[] = {TEST(a_request_in_pieces_is_one),
                                        TEST(chunks_make_a_body),
                                        TEST(bytes_that_are_given_are_sent_and_let_go_of),
+                                       TEST(a_short_request_may_follow_a_long_one_in_pieces),
                                        TEST(many_requests_at_once_are_answered_in_order),
                                        TEST(a_stream_is_cut_into_chunks),
+                                       TEST(an_older_client_is_told_that_the_connection_stays),
                                        TEST(a_client_that_leaves_is_seen),
                                        TEST(who_leaves_within_a_request_has_asked_nothing),
                                        TEST(who_sends_ahead_is_held_back),
                                        TEST(who_leaves_is_seen_although_it_is_not_read),
+                                       TEST(who_stops_sending_is_seen_although_its_stream_is_full),
                                        TEST(a_head_with_bare_line_ends_is_refused_at_once),
                                        TEST_STALLS(a_request_that_stands_still_is_ended),
                                        TEST(who_reads_nothing_fills_no_memory),
@@ -865,6 +1093,12 @@ int main(void)
                                        TEST_HASTY(connections_without_a_request_are_closed),
                                        TEST_HASTY(a_client_that_takes_nothing_is_cut_off),
                                        TEST(limits_are_kept),
+                                       TEST(what_surrounds_chunks_is_limited),
+                                       TEST(a_refused_client_that_goes_on_sending_is_cut_off),
+                                       TEST(one_connection_too_many_is_turned_away),
+                                       TEST(only_addresses_of_this_machine_are_local),
+                                       TEST(the_socket_of_another_server_is_not_taken),
+                                       TEST_PATIENT(a_large_body_has_more_time),
                                        TEST(empty_lines_before_a_request_are_passed_over),
                                        TEST(the_largest_body_is_taken),
                                        TEST(a_body_that_nobody_wants_is_not_awaited),

@@ -27,6 +27,7 @@ static int n_handled, n_gone;
 static int crowd[20], n_greeted;
 static char body[4 << 20];
 static char hasty_requests[] = "requests", hasty_writes[] = "writes"; /* what must be done in 0.2 s */
+static char known_clients[] = "clients"; /* only clients with a certificate are served */
 
 static int count_greeted(void)
 {
@@ -115,7 +116,11 @@ static int forget_certificate(void **state)
 
 static int open_server(void **state)
 {
-    const struct tls_options files = {.certificate = "own.pem", .key = "own.key"};
+    const bool known = *state == known_clients;
+    const struct tls_options files = {.certificate = "own.pem",
+                                      .key = "own.key",
+                                      .authorities = known ? "own.pem" : NULL,
+                                      .clients = known ? TLS_CLIENTS_PROVEN : TLS_CLIENTS_ANY};
     struct server_options o = {.request_s = *state == hasty_requests ? 0.2 : 0,
                                .write_s = *state == hasty_writes ? 0.2 : 0,
                                .handle = handle,
@@ -607,12 +612,51 @@ static void a_crowd_of_handshakes_is_behind_who_is_connected(void **state)
     leave(&one);
 }
 
+/* Whether the handshake of SSL succeeds and a request is answered. Frees SSL. */
+static bool is_served(SSL *ssl)
+{
+    struct client c = {.fd = connect_to(), .ssl = ssl};
+    int n = n_handled, end;
+
+    SSL_set_fd(ssl, c.fd);
+    for (int i = 0; i < 100 && SSL_connect(ssl) != 1; i++)
+        poll_server();
+    if (SSL_is_init_finished(ssl) && SSL_write(ssl, "GET /x HTTP/1.1\r\nHost: x\r\n\r\n", 28) == 28)
+        take(&c, 12, 12, &end);
+    leave(&c);
+    return n_handled > n;
+}
+
+static void a_client_that_offers_other_protocols_only_is_refused(void **state)
+{
+    SSL *other = SSL_new(clients), *both = SSL_new(clients);
+
+    SSL_set_alpn_protos(other, (const unsigned char *)"\2h2", 3);
+    SSL_set_alpn_protos(both, (const unsigned char *)"\2h2\10http/1.1", 12);
+    assert_false(is_served(other));
+    assert_int_equal(server_n_failed_handshakes(server), 1);
+    assert_true(is_served(both));
+}
+
+static void a_client_without_its_certificate_is_refused(void **state)
+{
+    SSL *unknown = SSL_new(clients), *known = SSL_new(clients);
+
+    assert_int_equal(SSL_use_certificate_file(known, "own.pem", SSL_FILETYPE_PEM), 1);
+    assert_int_equal(SSL_use_PrivateKey_file(known, "own.key", SSL_FILETYPE_PEM), 1);
+    assert_false(is_served(unknown));
+    assert_int_equal(server_n_failed_handshakes(server), 1);
+    assert_true(is_served(known));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_server, close_server)
-#define TEST_HASTY(name, hasty) \
-    cmocka_unit_test_prestate_setup_teardown(name, open_server, close_server, hasty)
+#define TEST_AS(name, server) \
+    cmocka_unit_test_prestate_setup_teardown(name, open_server, close_server, server)
     const struct CMUnitTest tests[] = {TEST(a_crowd_of_handshakes_is_behind_who_is_connected),
+                                       TEST(a_client_that_offers_other_protocols_only_is_refused),
+                                       TEST_AS(a_client_without_its_certificate_is_refused, known_clients),
                                        TEST(bodies_of_any_size_come_whole),
                                        TEST(streams_come_whole_past_full_sockets),
                                        TEST(who_reads_nothing_fills_no_memory),
@@ -623,8 +667,8 @@ int main(void)
                                        TEST(who_stops_sending_gets_what_is_complete),
                                        TEST(a_drain_ends_connections_properly),
                                        TEST(who_sends_plain_http_without_end_is_cut_off),
-                                       TEST_HASTY(handshakes_that_dawdle_are_ended, hasty_requests),
-                                       TEST_HASTY(a_client_that_takes_nothing_is_cut_off, hasty_writes),
+                                       TEST_AS(handshakes_that_dawdle_are_ended, hasty_requests),
+                                       TEST_AS(a_client_that_takes_nothing_is_cut_off, hasty_writes),
                                        TEST(memory_that_runs_out_ends_the_connection)};
 
     signal(SIGPIPE, SIG_IGN);
