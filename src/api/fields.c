@@ -23,9 +23,8 @@ struct row {
     const char *range; /* INT, NUMBER: an interval */
     size_t most;       /* TEXT, FILLED: bytes */
     int (*read)(struct fields *f, const json_t *v, struct err *e);
-    const char
-        *form; /* OWN, EMPTY: the type in words; LOGGED, NEVER: what asks for nothing, JSON texts with |
-                       * between */
+    /* OWN, EMPTY: the type in words; LOGGED, NEVER: the values that ask for nothing, JSON texts separated by | */
+    const char *form;
     const char *says;
     const char *schema; /* OWN */
     int sampled;        /* BOOL, INT, NUMBER: 1 + the sampling field that the value goes to; 0: to OFFSET */

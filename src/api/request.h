@@ -69,8 +69,8 @@ struct request {
     bool draws;         /* tokens are drawn at random with SEED, which the server chose */
     bool keeps_tokens;  /* the answer has token ids or log-probabilities */
     bool keeps_special; /* special tokens stay in the text, because they may be marks of tool calls */
-    const struct markup_calls
-        *calls; /* how tool calls are marked in the answers; NULL: they are not looked for */
+    /* how tool calls are marked in the answers; NULL: they are not looked for */
+    const struct markup_calls *calls;
     int32_t end_of_call[REQUEST_MAX_ENDS]; /* tokens that end an answer after a tool call */
     size_t n_ends_of_call;
 };
