@@ -46,6 +46,50 @@ def what_cannot_be_served_is_said_and_not_compiled():
         expect_error(r, 1, got["error"])
 
 
+SCHEMA = {"type": "object", "additionalProperties": False, "required": ["name", "kind", "sizes"],
+          "properties": {"name": {"type": "string", "minLength": 1, "maxLength": 12},
+                         "kind": {"enum": ["caf\u00e9", "tea"]}, "note": {"type": "null"},
+                         "sizes": {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": 99},
+                                   "minItems": 1, "maxItems": 3}}}
+
+
+def _is_valid(value):
+    """SCHEMA, said in Python."""
+    return (isinstance(value, dict) and set(value) <= set(SCHEMA["properties"])
+            and isinstance(value.get("name"), str) and 1 <= len(value["name"]) <= 12
+            and value.get("kind") in ("caf\u00e9", "tea") and value.get("note") is None
+            and isinstance(value.get("sizes"), list) and 1 <= len(value["sizes"]) <= 3
+            and all(1 <= n <= 99 and n == int(n) for n in value["sizes"]))
+
+
+def a_schema_accepts_values_in_any_spelling():
+    values = [{"name": "a", "kind": "tea", "sizes": [1]}, {"name": "a", "kind": "milk", "sizes": [1]},
+              {"name": "\u00e9\n", "kind": "caf\u00e9", "note": None, "sizes": [99, 2]},
+              {"name": "a", "kind": "tea", "sizes": [100]}, {"name": "", "kind": "tea", "sizes": [1]},
+              {"name": "a", "kind": "tea", "sizes": []}, {"kind": "tea", "sizes": [1]}, [], 7]
+    got = _grammar("--json-schema", _file("schema.json", json.dumps(SCHEMA)), texts=values)
+    expect(got["accepts"], [_is_valid(v) for v in values], "values that the schema accepts")
+
+
+def a_keyword_that_cannot_be_served_is_named():
+    path = _file("unserved.json", '{"properties": {"a/b": {"items": {"uniqueItems": true}}}}')
+    got = _grammar("--json-schema", path)
+    expect(got["compiled"], False, "the schema is compiled")
+    expect(got["pointer"], "/properties/a~1b/items", "the pointer")
+    check("uniqueItems" in got["error"], f"found {got['error']}")
+    expect(_grammar("--json-schema", path, "--lax")["compiled"], True, "the schema is compiled without it")
+
+
+def answers_are_valid_under_a_schema():
+    path = _file("schema.json", json.dumps(SCHEMA))
+    for seed in range(4):
+        r = call("run", "--json-schema", path, "--temperature", "1", "--seed", str(seed), "-n", "900", "--json",
+                 "Once")
+        got = lines(r)[0]
+        expect(got["finish_reason"], "stop", f"end with seed {seed}")
+        check(_is_valid(json.loads(got["text"])), f"seed {seed}: found {got['text']}")
+
+
 def one_constraint_is_expected():
     expect_error(call("grammar", "--json"), 2, "found 0 of --json-schema")
     expect_error(call("grammar", "--regex", "a", "--grammar", "x"), 2, "found 2 of")

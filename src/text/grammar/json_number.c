@@ -228,8 +228,8 @@ void json_number_init(struct json_number *j, struct regex_store *s, bool has_exp
     *j = (struct json_number){.s = s, .has_exponents = has_exponents};
     j->digit = regex_range(s, '0', '9');
     j->digits = regex_repeat(s, j->digit, 0, REGEX_NO_LIMIT);
-    plain = regex_concat(s, naturals(j, 1), optional(j, fraction(j, REGEX_NO_LIMIT)));
-    zeros = regex_concat(s, character(j, '.'), regex_repeat(s, character(j, '0'), 1, REGEX_NO_LIMIT));
+    plain = regex_concat(s, naturals(j, 1), optional(j, fraction(j, JSON_NUMBER_PLACES)));
+    zeros = regex_concat(s, character(j, '.'), regex_repeat(s, character(j, '0'), 1, JSON_NUMBER_PLACES));
     j->integer = regex_concat(s, naturals(j, 1), optional(j, zeros));
     if (has_exponents) {
         plain =
@@ -292,8 +292,8 @@ static uint32_t rest_of_fraction(struct json_number *j, const struct json_decima
 static uint32_t plain_on_side(struct json_number *j, const struct json_decimal *d, int side)
 {
     int64_t n = d->point > 0 ? d->point : 1; /* digits before the point */
-    uint32_t any = optional(j, fraction(j, REGEX_NO_LIMIT)),
-             r = rest_of_fraction(j, d, 0, side, false, REGEX_NO_LIMIT);
+    uint32_t any = optional(j, fraction(j, JSON_NUMBER_PLACES)),
+             r = rest_of_fraction(j, d, 0, side, false, JSON_NUMBER_PLACES);
 
     for (int64_t i = n - 1; i >= 0; i--) {
         unsigned at = digit_at(d, i - n), least = i == 0 && n > 1;
@@ -413,7 +413,7 @@ uint32_t json_number_multiple(struct json_number *j, const struct json_decimal *
 {
     int64_t places = (int64_t)d->n > d->point ? (int64_t)d->n - d->point : 0;
     uint64_t divisor = 0, power = 1;
-    uint32_t zeros = regex_repeat(j->s, character(j, '0'), 0, REGEX_NO_LIMIT), r;
+    uint32_t zeros, r;
 
     for (int64_t i = 0; i < (int64_t)d->n || i < d->point; i++) {
         divisor = 10 * divisor + (i < (int64_t)d->n ? (uint64_t)(d->digit[i] - '0') : 0);
@@ -422,6 +422,7 @@ uint32_t json_number_multiple(struct json_number *j, const struct json_decimal *
     }
     if (places > JSON_NUMBER_FRACTION)
         return REGEX_NOTHING;
+    zeros = regex_repeat(j->s, character(j, '0'), 0, (uint32_t)(JSON_NUMBER_PLACES - places));
     /* With all the places written, zeros may follow. */
     r = places ? regex_concat(j->s, character(j, '.'), digits(j, places, (uint32_t)places)) : REGEX_EMPTY;
     r = regex_and(j->s, with_sign(j, regex_concat(j->s, naturals(j, 1), r)),
@@ -430,7 +431,7 @@ uint32_t json_number_multiple(struct json_number *j, const struct json_decimal *
         j->s, r,
         places ? zeros
                : optional(j, regex_concat(j->s, character(j, '.'),
-                                          regex_repeat(j->s, character(j, '0'), 1, REGEX_NO_LIMIT))));
+                                          regex_repeat(j->s, character(j, '0'), 1, JSON_NUMBER_PLACES))));
     /* With N places left out, the digits are those of a number that is smaller by 10^N. */
     for (int64_t n = places - 1; n >= 0; n--) {
         uint32_t form = n ? regex_concat(j->s, character(j, '.'), digits(j, n, (uint32_t)n)) : REGEX_EMPTY;

@@ -1,9 +1,10 @@
 /* json_number.h - sets of numbers as regular expressions over their texts, compared by value.
  *
- * Numbers are written as -12.50 or, with one digit other than 0 before the point, at most JSON_NUMBER_FRACTION
- * digits after it, the last of which is not 0, and an exponent of at most JSON_NUMBER_EXPONENT, as -1.25e+1. Every
- * set has all these spellings of its numbers, so that complements within `all` are exact. Multiples have no second
- * form: has_exponents must be false where they are used.
+ * Numbers are written as -12.50, with at most JSON_NUMBER_PLACES digits behind the point, so that a model cannot
+ * write zeros for ever; or with one digit other than 0 before the point, at most JSON_NUMBER_FRACTION digits behind
+ * it, the last of which is not 0, and an exponent of at most JSON_NUMBER_EXPONENT, as -1.25e+1. Every set has all
+ * these spellings of its numbers, so that complements within `all` are exact. Multiples have no second form:
+ * has_exponents must be false where they are used.
  */
 #ifndef GALLOP_TEXT_GRAMMAR_JSON_NUMBER_H
 #define GALLOP_TEXT_GRAMMAR_JSON_NUMBER_H
@@ -16,7 +17,12 @@
 #include "base/arena.h"
 #include "text/grammar/regex.h"
 
-enum { JSON_NUMBER_FRACTION = 17, JSON_NUMBER_EXPONENT = 307, JSON_NUMBER_MOST_POINT = 400 };
+enum {
+    JSON_NUMBER_PLACES = 32,
+    JSON_NUMBER_FRACTION = 17,
+    JSON_NUMBER_EXPONENT = 307,
+    JSON_NUMBER_MOST_POINT = 400
+};
 
 struct json_number {
     struct regex_store *s;
