@@ -350,9 +350,14 @@ static void put_object(struct schema_compiler *c, struct clauses *out, const str
             return;
         *x = *r;
         if (some_is_possible(c, r, some)) {
-            if (r->n_some)
-                memcpy(kept, r->some, r->n_some * sizeof(*kept));
-            kept[x->n_some++] = *some;
+            bool is_known = false;
+
+            for (size_t i = 0; i < r->n_some; i++) {
+                kept[i] = r->some[i];
+                is_known = is_known || (some->keys == kept[i].keys && some->term == kept[i].term);
+            }
+            if (!is_known)
+                kept[x->n_some++] = *some;
             x->some = kept;
             put_object(c, out, x, some + 1, n_some - 1, from);
         }
