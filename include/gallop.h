@@ -210,6 +210,9 @@ struct gallop_structured_outputs {
     const char *whitespace_pattern;
     /* 1: keywords of a schema that are not served are left out. 0: they are errors. */
     int ignore_unsupported;
+    /* The constraint begins after the first place where this text stands, the end of a model's reasoning for
+     * instance. NULL: it holds for the whole answer. */
+    const char *begins_after;
 };
 
 struct gallop_request {

@@ -134,7 +134,7 @@ size_t answer_n_cached(const struct answer *a);
 /* The log-probabilities and numbers of embeddings that A holds. */
 size_t answer_n_numbers(const struct answer *a);
 
-/* Frees what the members own, but not the arrays of prompts and choices. */
-void answer_fini(struct answer *a);
+void answer_fini(
+    struct answer *a); /* frees what the members own, but not the arrays of prompts and choices */
 
 #endif

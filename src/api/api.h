@@ -36,8 +36,8 @@ struct api_options {
     /* the model's names */
     const char *const *name; /* [n_names]; the first is shown */
     size_t n_names;
-    /* also accepted as a name, but never shown, because it may be a path; NULL: none */
-    const char *path_name;
+    const char
+        *path_name; /* also accepted as a name, but never shown, because it may be a path; NULL: none */
 
     /* conversations */
     const struct chat *chat;      /* NULL: there is no template; chat_missing says why */

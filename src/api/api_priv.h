@@ -42,8 +42,8 @@ struct api {
     struct metrics metrics;
     struct metrics_now now;
     uint64_t tokens_before; /* tokens that all steps before the latest one computed */
-    /* [n_handed] clock: ends of steps whose tokens are being written */
-    double handed_s[ENGINE_THREAD_BATCHES];
+    double
+        handed_s[ENGINE_THREAD_BATCHES]; /* [n_handed] clock: ends of steps whose tokens are being written */
     size_t n_handed;
     double mean_s;       /* seconds that a request takes: a running mean */
     double ping_s;       /* clock: when streams that wait are pinged next */

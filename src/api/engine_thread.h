@@ -27,8 +27,8 @@ enum { ENGINE_THREAD_BATCHES = 64 };
 struct engine_thread_event {
     struct gallop_event ev; /* its pointers are not valid */
     size_t top;             /* index of its alternatives in the batch's TOP */
-    /* offset of its text, embedding, stop string or error in the TEXT of the batch: ev.text_len bytes */
-    size_t text;
+    size_t
+        text; /* offset of its text, embedding, stop string or error in the batch's TEXT: ev.text_len bytes */
 };
 
 struct engine_thread_batch {
@@ -63,8 +63,8 @@ struct engine_thread {
  */
 int engine_thread_open(struct engine_thread *t, struct gallop *g, void (*lost)(const struct gallop_event *ev),
                        void (*wake)(void *ctx), void *ctx, struct err *e);
-/* Ends the thread between two steps; a zeroed one is fine. */
-void engine_thread_close(struct engine_thread *t);
+void engine_thread_close(
+    struct engine_thread *t); /* ends the thread between two steps; a zeroed one is fine */
 
 /* When the current step began, by clock_ns(); 0: there is none. On any thread. */
 uint64_t engine_thread_step_ns(const struct engine_thread *t);

@@ -23,8 +23,9 @@ struct row {
     const char *range; /* INT, NUMBER: an interval */
     size_t most;       /* TEXT, FILLED: bytes */
     int (*read)(struct fields *f, const json_t *v, struct err *e);
-    /* OWN, EMPTY: the type in words; LOGGED, NEVER: the values that ask for nothing, JSON texts separated by | */
-    const char *form;
+    const char
+        *form; /* OWN, EMPTY: the type in words; LOGGED, NEVER: what asks for nothing, JSON texts with |
+                       * between */
     const char *says;
     const char *schema; /* OWN */
     int sampled;        /* BOOL, INT, NUMBER: 1 + the sampling field that the value goes to; 0: to OFFSET */
@@ -471,9 +472,56 @@ static int read_functions(struct fields *f, const json_t *v, struct err *e)
     return read_objects(&f->input.tools, "tools", v, FIELDS_MAX_TOOLS, e);
 }
 
+/* What an answer must look like is read from the body when the request is prepared (prepare/choose.c); here only
+ * the types are checked. */
+
+static bool is_schema(const json_t *v)
+{
+    return json_is_object(v) || json_is_string(v);
+}
+
+static bool is_text(const json_t *v)
+{
+    return json_is_string(v);
+}
+
+static bool is_list(const json_t *v)
+{
+    return json_is_array(v);
+}
+
+#define FORM(name, is_type, expected, schema)                                \
+    static const char schema_##name[] = schema;                              \
+    static int read_##name(struct fields *f, const json_t *v, struct err *e) \
+    {                                                                        \
+        (void)f;                                                             \
+        return is_type(v) ? 0 : unexpected(#name, v, expected, e);           \
+    }
+
+FORM(response_format, is_object, "an object", "{'type':['object','null']}")
+FORM(structured_outputs, is_object, "an object", "{'type':['object','null']}")
+FORM(guided_json, is_schema, "a JSON schema", "{'type':['object','string','null']}")
+FORM(guided_regex, is_text, "a string", "{'type':['string','null']}")
+FORM(guided_choice, is_list, "a list of strings", "{'type':['array','null'],'items':{'type':'string'}}")
+FORM(guided_grammar, is_text, "a string", "{'type':['string','null']}")
+FORM(guided_whitespace_pattern, is_text, "a string", "{'type':['string','null']}")
+#undef FORM
+
+static const char schema_format[] = "{'type':['string','object','null']}";
+
+static int read_format(struct fields *f, const json_t *v, struct err *e)
+{
+    const char *text = json_string_value(v);
+
+    (void)f;
+    return json_is_object(v) || (text && (!*text || strcmp(text, "json") == 0))
+               ? 0
+               : unexpected("format", v, "\"json\" or a JSON schema", e);
+}
+
 static const char schema_text_format[] =
-    "{'type':'object','properties':{'format':{'type':'object','required':['type'],'properties':{'type':{'const':"
-    "'text'}}},'verbosity':{'type':['string','null']}}}";
+    "{'type':'object','properties':{'format':{'type':'object','required':['type'],'properties':{'type':{'enum':["
+    "'text','json_object','json_schema']}}},'verbosity':{'type':['string','null']}}}";
 
 static int read_text_format(struct fields *f, const json_t *v, struct err *e)
 {
@@ -483,10 +531,11 @@ static int read_text_format(struct fields *f, const json_t *v, struct err *e)
     (void)f;
     if (!json_is_object(v) || (format && !json_is_null(format) && !type))
         return unexpected("text", v, "an object with a format of some type", e);
-    return !type || strcmp(type, "text") == 0
+    return !type || strcmp(type, "text") == 0 || strcmp(type, "json_object") == 0 ||
+                   strcmp(type, "json_schema") == 0
                ? 0
                : err_set(e, ERR_UNSUPPORTED,
-                         "text: formats other than text are not supported by this server");
+                         "text.format.type: found %.40s, expected text, json_object or json_schema", type);
 }
 
 static const char schema_reasoning[] =

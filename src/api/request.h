@@ -13,6 +13,7 @@
 #include "api/http/keys.h"
 #include "base/arena.h"
 #include "base/buf.h"
+#include "gallop.h"
 #include "text/tok/ids.h"
 
 struct api_options;
@@ -66,11 +67,12 @@ struct request {
     size_t n; /* choices for each prompt; with best_of more than the answer has */
     size_t n_prompt_tokens;
     uint64_t seed;
+    struct gallop_structured_outputs structured; /* what answers must look like; texts are in ARENA */
     bool draws;         /* tokens are drawn at random with SEED, which the server chose */
     bool keeps_tokens;  /* the answer has token ids or log-probabilities */
     bool keeps_special; /* special tokens stay in the text, because they may be marks of tool calls */
-    /* how tool calls are marked in the answers; NULL: they are not looked for */
-    const struct markup_calls *calls;
+    const struct markup_calls
+        *calls; /* how tool calls are marked in the answers; NULL: they are not looked for */
     int32_t end_of_call[REQUEST_MAX_ENDS]; /* tokens that end an answer after a tool call */
     size_t n_ends_of_call;
 };

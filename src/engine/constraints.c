@@ -66,7 +66,8 @@ static bool is_same_text(const char *a, const char *b)
 static bool is_same_source(const struct constraint_source *a, const struct constraint_source *b)
 {
     return a->kind == b->kind && a->n == b->n && a->is_lax == b->is_lax && a->is_compact == b->is_compact &&
-           (a->n == 0 || memcmp(a->text, b->text, a->n) == 0) && is_same_text(a->whitespace, b->whitespace);
+           (a->n == 0 || memcmp(a->text, b->text, a->n) == 0) && is_same_text(a->whitespace, b->whitespace) &&
+           is_same_text(a->after, b->after);
 }
 
 /* The entry of SOURCE, with one more user; NULL: there is none. The caller holds the lock. */
@@ -100,8 +101,9 @@ static void drop_entries(struct constraints *c)
 static int new_entry(struct constraints_entry **out, const struct constraint_source *source,
                      const struct constraint_vocabulary *v, struct constraint_fault *fault, struct err *e)
 {
-    size_t n_blank = source->whitespace ? strlen(source->whitespace) + 1 : 0;
-    struct constraints_entry *x = mem_zalloc(1, sizeof(*x) + source->n + n_blank + 1, MEM_ENGINE);
+    size_t n_blank = source->whitespace ? strlen(source->whitespace) + 1 : 0,
+           n_after = source->after ? strlen(source->after) + 1 : 0;
+    struct constraints_entry *x = mem_zalloc(1, sizeof(*x) + source->n + n_blank + n_after + 1, MEM_ENGINE);
     char *text = x ? (char *)(x + 1) : NULL;
     int rc = x ? constraint_new(&x->constraint, source, v, fault, e) : err_nomem(e, "a constraint");
 
@@ -116,6 +118,10 @@ static int new_entry(struct constraints_entry **out, const struct constraint_sou
     if (n_blank) {
         memcpy(text + source->n, source->whitespace, n_blank);
         x->source.whitespace = text + source->n;
+    }
+    if (n_after) {
+        memcpy(text + source->n + n_blank, source->after, n_after);
+        x->source.after = text + source->n + n_blank;
     }
     x->n_users = 1;
     x->bytes = constraint_bytes(x->constraint) + source->n;

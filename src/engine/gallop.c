@@ -431,7 +431,8 @@ static int read_constraint(struct gallop *g, const struct gallop_request *r, str
         {o->json_object, CONSTRAINT_JSON_OBJECT, ""}, {o->structural_tag, CONSTRAINT_TAG, o->structural_tag}};
     struct constraint_source source = {.is_lax = o->ignore_unsupported != 0,
                                        .is_compact = o->disable_any_whitespace != 0,
-                                       .whitespace = o->whitespace_pattern};
+                                       .whitespace = o->whitespace_pattern,
+                                       .after = o->begins_after};
     int n = 0, rc = 0;
 
     for (size_t i = 0; i < sizeof(way) / sizeof(way[0]); i++)
@@ -451,7 +452,11 @@ static int read_constraint(struct gallop *g, const struct gallop_request *r, str
     sr->constraints = &g->constraints;
     rc = rc ? rc : constraints_get(&g->constraints, &source, &sr->constraint, NULL, e);
     buf_fini(&choices);
-    return rc ? err_subject(e, "structured_outputs") : 0;
+    if (rc == ERR_NOSPACE && e) /* a limit of the constraint: trying again later does not help */
+        rc = e->code = ERR_UNSUPPORTED;
+    if (rc)
+        err_subject(e, "structured_outputs");
+    return rc;
 }
 
 /* All answers to a request. */

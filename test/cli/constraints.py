@@ -137,4 +137,49 @@ def wrong_fields_of_a_line_are_named():
         check(sentence in lines(r)[0]["error"], f"{fields}: found {lines(r)[0]['error']}, expected {sentence}")
 
 
+SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "minLength": 2, "maxLength": 9},
+                                           "age": {"type": "integer", "minimum": 1, "maximum": 99},
+                                           "kind": {"enum": ["cat", "dog"]}},
+          "required": ["name", "age", "kind"], "additionalProperties": False}
+
+
+def _is_pet(text):
+    """Checks an instance of SCHEMA without a validator."""
+    v = json.loads(text)
+    return (list(v) == ["name", "age", "kind"] and 2 <= len(v["name"]) <= 9 and
+            v["age"] == int(v["age"]) and 1 <= v["age"] <= 99 and v["kind"] in ("cat", "dog"))
+
+
+def answers_are_valid_under_a_schema():
+    path = _file("schema.json", json.dumps(SCHEMA))
+    for args in (("--greedy",), ("--temperature", "1.5", "--seed", "3"), ("--temperature", "1", "--seed", "4")):
+        got = lines(call("run", "--json-schema", path, *args, "-n", "400", "--json", "Once"))[0]
+        expect(got["finish_reason"], "stop", f"end with {args}")
+        check(_is_pet(got["text"]), f"{args}: found {got['text']!r}")
+
+
+def a_schema_accepts_what_is_valid_and_names_what_it_does_not_serve():
+    path = _file("schema.json", json.dumps(SCHEMA))
+    check_file = _file("check.jsonl", '{"name":"Tom","age":7,"kind":"cat"}\n{"name":"T","age":7,"kind":"cat"}\n'
+                       '{"name": "\\u00e9\\u00e9", "age": 7.0, "kind": "dog"}\n{"age":7}\n')
+    got = lines(call("grammar", "--json-schema", path, "--check", check_file, "--json"))[0]
+    expect(got["accepts"], [True, False, True, False], "instances that are accepted")
+    path = _file("schema.json", '{"properties":{"a":{"$ref":"https://example.org/x"}}}')
+    got = lines(call("grammar", "--json-schema", path, "--json"))[0]
+    expect(got["compiled"], False, "a schema elsewhere")
+    expect(got["pointer"], "/properties/a", "where it is named")
+    check("$ref" in got["error"], f"found {got['error']}")
+
+
+def grammars_and_tags_are_served():
+    path = _file("g.gbnf", 'root ::= item ("," item)*\nitem ::= [a-c]{2} | "(" root ")"\n')
+    got = _grammar("--grammar", path, texts=["ab", "ab,(cc,bb)", "ab,", "(ab", "abc"])
+    expect(got["accepts"], [True, True, False, False, False], "texts of the grammar")
+    tag = _file("tag.json", json.dumps({"type": "structural_tag", "structures": [
+        {"begin": "<f>", "schema": {"type": "integer"}, "end": "</f>"}], "triggers": ["<f>"]}))
+    check_file = _file("check.jsonl", "")
+    got = lines(call("grammar", "--structural-tag", tag, "--check", check_file, "--json"))[0]
+    expect(got["compiled"], True, f"the structural tag: {got['error']}")
+
+
 run_all(list(globals().items()))

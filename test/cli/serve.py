@@ -598,7 +598,7 @@ def every_refusal_names_its_field():
                           ({"suffix": "end"}, "suffix"), ({"best_of": 2, "n": 3}, "best_of"),
                           ({"best_of": 2, "stream": True}, "best_of"),
                           ({"best_of": 129}, "best_of"), ({"best_of": 0}, "best_of"),
-                          ({"response_format": {"type": "json_object"}},
+                          ({"response_format": {"type": "yaml"}},
                           "response_format"), ({"bad_words": ["x"] * 257}, "bad_words"),
                           ({"bad_words": ["x" * 129]}, "bad_words"),
                           ({"bad_words": [""]}, "bad_words"), ({"bad_words": "x"}, "bad_words"),

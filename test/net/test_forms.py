@@ -381,7 +381,7 @@ def ollama_says_what_run_says():
     for path, fields, param in (
             ("/api/chat", {"messages": ASK, "options": {"top_p": 2}}, "options"),
             ("/api/chat", {"messages": ASK, "options": {"seed": "x"}}, "options"),
-            ("/api/chat", {"messages": ASK, "format": "json"}, "format"),
+            ("/api/chat", {"messages": ASK, "format": "yaml"}, "format"),
             ("/api/generate", {"prompt": 5}, "prompt"), ("/api/chat", {"messages": {}}, "messages"),
             ("/api/chat", {"messages": [{"role": "user", "content": "x", "images": ["x"]}]},
              "messages")):

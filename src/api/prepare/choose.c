@@ -11,6 +11,7 @@
 #include "api/seeds.h"
 #include "base/arena.h"
 #include "engine/engine.h"
+#include "engine/structured.h"
 #include "text/tok/tok.h"
 
 static int32_t *copy_ids(struct arena *m, const json_t *list, size_t *n)
@@ -173,13 +174,74 @@ bool choose_sampling(struct request *q, struct seeds *seeds, struct arena *m, st
     return read_lists(q, m, s);
 }
 
-const char *choose_field(const char *member)
+/* text.format of Responses, as response_format has it. */
+static int read_text_format(struct request *q, json_t *format, struct err *e)
+{
+    const char *type = json_string_value(json_object_get(format, "type"));
+    json_t *as_chat = type && strcmp(type, "json_schema") == 0
+                          ? json_pack("{s:s,s:O}", "type", type, "json_schema", format)
+                          : json_incref(format);
+    int rc = as_chat ? structured_set_json(&q->structured, "response_format", as_chat, &q->arena, e)
+                     : err_nomem(e, "a request");
+
+    if (rc)
+        err_subject(e, "text.format");
+    json_decref(as_chat);
+    return rc;
+}
+
+/* Ollama's format, as structured_outputs has it. */
+static int read_ollama_format(struct request *q, const json_t *format, struct err *e)
+{
+    if (json_is_object(format))
+        return structured_set_json(&q->structured, "guided_json", format, &q->arena, e);
+    q->structured.json_object = json_string_length(format) > 0;
+    return 0;
+}
+
+int choose_structured(struct request *q, struct err *e)
+{
+    const json_t *body = q->field.body;
+    json_t *format = json_object_get(json_object_get(body, "text"), "format"), *v;
+    const char *key;
+    int rc = 0;
+
+    if (q->endpoint & FIELDS_RESPONSES && json_is_object(format))
+        rc = read_text_format(q, format, e);
+    format = json_object_get(body, "format");
+    if (q->endpoint & (FIELDS_GENERATE | FIELDS_OLLAMA_CHAT) && format)
+        rc = read_ollama_format(q, format, e);
+    if (!(q->endpoint & (FIELDS_COMPLETIONS | FIELDS_CHAT)))
+        return rc;
+    json_object_foreach((json_t *)(uintptr_t)body, key, v)
+    {
+        if (rc == 0 && structured_is_field(key))
+            rc = structured_set_json(&q->structured, key, v, &q->arena, e);
+    }
+    return rc;
+}
+
+/* The field of Q that says what its answers must look like. */
+static const char *structured_field(const struct request *q)
+{
+    static const char *const names[] = {"response_format", "guided_json", "guided_regex", "guided_choice",
+                                        "guided_grammar",  "text",        "format"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (json_object_get(q->field.body, names[i]))
+            return names[i];
+    return "structured_outputs";
+}
+
+const char *choose_field(const struct request *q, const char *member)
 {
     static const struct {
         const char *member, *field;
     } names[] = {
         {"min_new_tokens", "min_tokens"}, {"max_new_tokens", "max_tokens"}, {"stop_token", "stop_token_ids"}};
 
+    if (strcmp(member, "structured_outputs") == 0)
+        return structured_field(q);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(member, names[i].member) == 0)
             return names[i].field;

@@ -7,6 +7,7 @@
 #include "engine/sampling.h"
 
 struct arena;
+struct err;
 struct request;
 struct seeds;
 
@@ -14,7 +15,12 @@ struct seeds;
  * the server has one for all. False: out of memory. */
 bool choose_sampling(struct request *q, struct seeds *seeds, struct arena *m, struct sampling *s);
 
-/* The field of a request that sets MEMBER of a sampling record. */
-const char *choose_field(const char *member);
+/* Sets q->structured to what the answers to Q must look like: response_format, structured_outputs and older
+ * names; text.format of Responses; Ollama's format. ERR_INPUT names the field; ERR_NOMEM. */
+int choose_structured(struct request *q, struct err *e);
+
+/* The field of Q that sets MEMBER of a sampling record, or what its answers must look like
+ * (structured_outputs). */
+const char *choose_field(const struct request *q, const char *member);
 
 #endif

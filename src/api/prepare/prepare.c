@@ -213,7 +213,7 @@ static int check_scored(struct flight *f)
 /* Names the field that the engine's error E is about. */
 static void blame(struct flight *f, struct err *e)
 {
-    const char *field = choose_field(e->subject);
+    const char *field = choose_field(&f->q, e->subject);
 
     if (!field[0])
         return;
@@ -234,6 +234,7 @@ static void describe(struct flight *f, struct flight_prompt *p, const char *salt
     r->n_ids = prompt->ids.n;
     r->keep_special = !given->output.skip_special_tokens || q->keeps_special;
     r->n = (int64_t)q->n;
+    r->structured_outputs = q->structured;
     r->prompt_logprobs = given->output.prompt_logprobs;
     if (given->output.echo && given->output.logprobs > r->prompt_logprobs)
         r->prompt_logprobs = given->output.logprobs;
@@ -362,11 +363,25 @@ static void forget_prompts(struct request *q)
     }
 }
 
+/* What the answers must look like. */
+static int read_structured(struct flight *f)
+{
+    struct err e = {0};
+    char field[ERR_SUBJECT_BYTES];
+
+    if (choose_structured(&f->q, &e) == 0)
+        return 0;
+    snprintf(field, sizeof(field), "%.*s", (int)strcspn(e.subject, "."), e.subject);
+    fields_blame(&f->q.field, field, 0);
+    return refuse_error(f, &e);
+}
+
 static void compute(struct flight *f)
 {
     const struct fields *given = &f->q.field;
 
-    if (reserve(f) != 0 || prompt_read_all(f, &f->api->seeds) != 0 || check_scored(f) != 0)
+    if (reserve(f) != 0 || read_structured(f) != 0 || prompt_read_all(f, &f->api->seeds) != 0 ||
+        check_scored(f) != 0)
         return;
     f->q.keeps_tokens =
         given->output.logprobs >= 0 || given->output.chat_logprobs || given->output.return_token_ids;

@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "engine/engine.h"
+#include "engine/structured.h"
 #include "text/tok/tok.h"
 
 static const struct engine_info *info_of(const struct request *q)
@@ -130,6 +131,13 @@ static int open_parsers(struct request *q, struct answer *a, struct seeds *seeds
     }
     q->keeps_special = (o.calls && o.calls->special) || (o.reasoning && o.reasoning->special);
     q->calls = o.calls;
+    if (!o.reasoning || !structured_is_given(&q->structured))
+        return rc;
+    if (o.reasoning->channels)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "answers that this model writes in channels cannot be constrained");
+    if (markup_begins_inside(o.reasoning, o.prompt, o.prompt_len))
+        q->structured.begins_after = o.reasoning->close;
     return rc;
 }
 

@@ -7,9 +7,12 @@
 
 #include "base/json_pull.h"
 #include "base/mem.h"
+#include "text/grammar/free_text.h"
+#include "text/grammar/gbnf.h"
 #include "text/grammar/pattern.h"
 #include "text/grammar/recognizer.h"
 #include "text/grammar/schema.h"
+#include "text/grammar/tags.h"
 #include "text/grammar/token_masks.h"
 #include "text/grammar/token_trie.h"
 
@@ -113,28 +116,41 @@ static int read_choices(struct grammar *g, const struct constraint_source *s, ui
     return rc;
 }
 
-/* A JSON schema; the text "{"type":"object"}" where none is given. */
-static int read_schema(struct grammar *g, const struct constraint_source *s, uint32_t *start,
-                       struct constraint_fault *fault, struct err *e)
+/* How schemas are read, and where the last one is at fault. */
+struct schemas {
+    struct schema_options options;
+    struct constraint_fault *fault;
+};
+
+/* A tags_schema. */
+static int read_schema(void *context, struct grammar *g, const json_t *schema, uint32_t *start, struct err *e)
+{
+    struct schemas *s = context;
+    struct schema_report report = {.n = 0};
+    int rc = schema_compile(g, schema, &s->options, start, &report, e);
+
+    snprintf(s->fault->keyword, sizeof(s->fault->keyword), "%s", report.fault.keyword);
+    snprintf(s->fault->pointer, sizeof(s->fault->pointer), "%s", report.fault.pointer);
+    schema_report_fini(&report);
+    return rc;
+}
+
+/* Sources that are JSON: schemas, of which {"type":"object"} stands for any object, and structural tags. */
+static int read_json(struct grammar *g, const struct constraint_source *s, uint32_t *start,
+                     struct constraint_fault *fault, struct err *e)
 {
     static const char object[] = "{\"type\":\"object\"}";
-    bool is_given = s->kind == CONSTRAINT_JSON_SCHEMA;
-    struct schema_options o = {
-        .is_loose = s->is_lax, .without_space = s->is_compact, .space_pattern = s->whitespace};
-    struct schema_report report = {0};
-    json_t *schema = NULL;
-    int rc = json_pull_load_exact(&schema, is_given ? s->text : object, is_given ? s->n : sizeof(object) - 1,
-                                  "the JSON schema", e);
+    bool is_object = s->kind == CONSTRAINT_JSON_OBJECT, is_tag = s->kind == CONSTRAINT_TAG;
+    struct schemas context = {
+        {.is_loose = s->is_lax, .without_space = s->is_compact, .space_pattern = s->whitespace}, fault};
+    json_t *value = NULL;
+    int rc = json_pull_load_exact(&value, is_object ? object : s->text, is_object ? sizeof(object) - 1 : s->n,
+                                  is_tag ? "the structural tag" : "the JSON schema", e);
 
-    if (rc == 0) {
-        rc = schema_compile(g, schema, &o, start, &report, e);
-        snprintf(fault->keyword, sizeof(fault->keyword), "%.*s", (int)sizeof(fault->keyword) - 1,
-                 report.fault.keyword);
-        snprintf(fault->pointer, sizeof(fault->pointer), "%.*s", (int)sizeof(fault->pointer) - 1,
-                 report.fault.pointer);
-    }
-    schema_report_fini(&report);
-    json_decref(schema);
+    if (rc == 0)
+        rc = is_tag ? tags_read(g, value, read_schema, &context, start, e)
+                    : read_schema(&context, g, value, start, e);
+    json_decref(value);
     return rc;
 }
 
@@ -144,12 +160,27 @@ static int read_source(struct grammar *g, const struct constraint_source *s, uin
     switch (s->kind) {
     case CONSTRAINT_REGEX: return read_regex(g, s, start, e);
     case CONSTRAINT_CHOICE: return read_choices(g, s, start, e);
+    case CONSTRAINT_GRAMMAR: return gbnf_read(g, s->text, s->n, start, e);
     case CONSTRAINT_JSON_OBJECT:
-    case CONSTRAINT_JSON_SCHEMA: return read_schema(g, s, start, fault, e);
-    case CONSTRAINT_TAG:
-    case CONSTRAINT_GRAMMAR: break;
+    case CONSTRAINT_JSON_SCHEMA:
+    case CONSTRAINT_TAG: break;
     }
-    return err_set(e, ERR_UNSUPPORTED, "grammars and structural tags are not served yet");
+    return read_json(g, s, start, fault, e);
+}
+
+/* Free text up to MARK, which a model spells out or writes as a control token, some white space, and then REST. */
+static uint32_t put_after(struct grammar *g, const char *mark, uint32_t rest)
+{
+    static const char control[] = {(char)TOKEN_TRIE_CONTROL};
+    struct regex_store *s = &g->regex;
+    uint32_t spelled = regex_literal(s, mark, strlen(mark)), fence = regex_literal(s, control, 1),
+             blanks =
+                 regex_repeat(s, regex_or(s, regex_range(s, '\t', '\n'), regex_literal(s, " ", 1)), 0, 4),
+             either = regex_or(s, spelled, regex_concat(s, fence, regex_concat(s, spelled, fence)));
+
+    return grammar_sequence(
+        g, grammar_term(g, free_text(s, spelled)),
+        grammar_sequence(g, grammar_term(g, either), grammar_sequence(g, grammar_term(g, blanks), rest)));
 }
 
 /* ---- constraints ---- */
@@ -174,6 +205,8 @@ int constraint_new(struct constraint **out, const struct constraint_source *sour
     }
     c->v = v;
     rc = read_source(&c->g, source, &start, fault, e);
+    if (rc == 0 && source->after)
+        start = put_after(&c->g, source->after, start);
     rc = rc ? rc : grammar_finish(&c->g, start, e);
     rc = rc ? rc : recognizer_open(&c->r, &c->g, e);
     rc = rc ? rc : token_masks_open(&c->masks, &c->r, &v->trie, e);

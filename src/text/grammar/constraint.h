@@ -45,14 +45,16 @@ struct constraint_source {
     size_t n;
     bool is_lax;     /* schemas: keywords that are not served are left out instead of refused */
     bool is_compact; /* schemas: no white space between tokens */
-    const char
-        *whitespace; /* schemas: a regular expression of it instead of the default; NULL: the default */
+    /* Schemas: a regular expression of the white space between tokens; NULL: the default. */
+    const char *whitespace;
+    /* Free text up to this mark, and white space, precede what is constrained; NULL: nothing does. */
+    const char *after;
 };
 
 /* Where a source is at fault. */
 struct constraint_fault {
     char keyword[64];  /* of the schema; "": none */
-    char pointer[256]; /* JSON pointer to the keyword; "": the root, or no JSON */
+    char pointer[512]; /* JSON pointer to the keyword; "": the root, or no JSON */
 };
 
 /* Limits of one constraint (docs/GENERATION.md). */

@@ -214,7 +214,8 @@ static void what_is_not_built_is_refused_unless_it_asks_for_nothing(void **state
         const char *member;
         int code;
     } cases[] = {{"\"response_format\":{\"type\":\"text\"}", 0},
-                 {"\"response_format\":{\"type\":\"json_object\"}", ERR_UNSUPPORTED},
+                 {"\"response_format\":{\"type\":\"json_object\"}", 0},
+                 {"\"response_format\":\"json_object\"", ERR_INPUT},
                  {"\"tool_choice\":\"auto\"", 0},
                  {"\"tool_choice\":\"none\"", 0},
                  {"\"tool_choice\":\"required\"", ERR_UNSUPPORTED},

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""serve_constraints.py - what answers of the server must look like, in every API that can say it."""
+import json
+import re
+
+from _cli import check, expect, run_all
+from _server import Server
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string", "pattern": "^[A-Z][a-z]{2,8}$"},
+                                           "size": {"enum": ["small", "large"]}},
+          "required": ["city", "size"], "additionalProperties": False}
+SAYS = [{"role": "user", "content": "Name a city."}]
+
+
+def _is_city(text):
+    v = json.loads(text)
+    return re.fullmatch("[A-Z][a-z]{2,8}", v["city"]) and v["size"] in ("small", "large") and len(v) == 2
+
+
+def _post(server, path, body):
+    status, _, text = server.request("POST", path, body)
+    return status, json.loads(text)
+
+
+def every_api_takes_a_schema():
+    with Server() as server:
+        named = {"name": "city", "schema": SCHEMA, "strict": True}
+        status, got = _post(server, "/v1/chat/completions", {
+            "messages": SAYS, "temperature": 0, "max_tokens": 450,
+            "response_format": {"type": "json_schema", "json_schema": named}})
+        expect(status, 200, f"status of chat: {got}")
+        check(_is_city(got["choices"][0]["message"]["content"]), f"chat: {got}")
+        expect(got["choices"][0]["finish_reason"], "stop", "end of chat")
+        status, got = _post(server, "/v1/completions", {
+            "prompt": "A city: ", "max_tokens": 450, "temperature": 0, "structured_outputs": {"json": SCHEMA}})
+        check(status == 200 and _is_city(got["choices"][0]["text"]), f"completions: {got}")
+        status, got = _post(server, "/v1/responses", {
+            "input": "Name a city.", "max_output_tokens": 450, "temperature": 0,
+            "text": {"format": {"type": "json_schema", **named}}})
+        check(status == 200 and _is_city(got["output"][-1]["content"][0]["text"]), f"responses: {got}")
+        status, got = _post(server, "/api/chat", {
+            "model": "demo", "messages": SAYS, "stream": False, "format": SCHEMA, "options": {"num_predict": 450, "temperature": 0}})
+        check(status == 200 and _is_city(got["message"]["content"]), f"Ollama's chat: {got}")
+
+
+def a_stream_has_the_text_of_the_whole_answer():
+    with Server() as server:
+        body = {"messages": SAYS, "temperature": 1, "seed": 9, "max_tokens": 60,
+                "structured_outputs": {"regex": "[a-z]{3,9}(, [a-z]{3,9}){2}"}}
+        status, whole = _post(server, "/v1/chat/completions", body)
+        expect(status, 200, f"status: {whole}")
+        text = whole["choices"][0]["message"]["content"]
+        check(re.fullmatch("[a-z]{3,9}(, [a-z]{3,9}){2}", text), f"found {text!r}")
+        status, _, stream = server.request("POST", "/v1/chat/completions", {**body, "stream": True})
+        if isinstance(stream, bytes):
+            stream = stream.decode()
+        pieces = [json.loads(line[6:]) for line in stream.split("\n")
+                  if line.startswith("data: {")]
+        expect("".join(p["choices"][0]["delta"].get("content") or "" for p in pieces if p["choices"]), text,
+               "joined stream")
+
+
+def wrong_constraints_are_400_with_the_field():
+    with Server() as server:
+        for fields, param, sentence in (
+                ({"response_format": {"type": "yaml"}}, "response_format", "expected text, json_object"),
+                ({"response_format": {"type": "json_schema", "json_schema": {"schema": {"$ref": "http://x/y"}}}},
+                 "response_format", "$ref"),
+                ({"guided_regex": "(a"}, "guided_regex", "a group without )"),
+                ({"structured_outputs": {"regex": "a", "choice": ["b"]}}, "structured_outputs",
+                 "a second constraint")):
+            status, got = _post(server, "/v1/chat/completions", {"messages": SAYS, **fields})
+            expect(status, 400, f"status of {fields}")
+            expect(got["error"]["param"], param, f"field that {fields} names")
+            check(sentence in got["error"]["message"], f"{fields}: {got}")
+
+
+run_all(list(globals().items()))
