@@ -1,4 +1,5 @@
-/* find_model.c - decides between path and hub, and judges config.json before weights are fetched. */
+/* find_model.c - decides whether a model is a path or a name on a hub, and checks the architecture before weights are
+ * fetched. */
 #include "engine/find_model.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@
 #include "ckpt/gguf/gguf.h"
 #include "model/model.h"
 
-/* A config that names its model_type only is left to model_open(). */
+/* Refuses an architecture that is not supported. A config that names only its model_type is left to model_open(). */
 static int check_arch(void *ctx, const char *dir, struct err *e)
 {
     const char *name[8];
@@ -31,7 +32,7 @@ static int check_arch(void *ctx, const char *dir, struct err *e)
     return rc;
 }
 
-/* A path that is mistyped can look like a name on the hub: org is a folder here. */
+/* True if MODEL, which looks like a name on the hub, may be a mistyped path: its first part is a folder here. */
 static bool may_be_path(const char *model)
 {
     char org[HUB_NAME_REPO_MAX];
@@ -39,7 +40,7 @@ static bool may_be_path(const char *model)
     return snprintf(org, sizeof(org), "%.*s", (int)strcspn(model, "/"), model) > 0 && access(org, F_OK) == 0;
 }
 
-/* Whether TEXT begins with one of the hub's addresses; *REST is what stands behind it. */
+/* True if TEXT begins with an address of the hub; *REST is the rest of it. */
 static bool begins_with_hub(const char *text, const char **rest)
 {
     static const char *const schemes[] = {"https://", "http://", ""}, *const hosts[] = {"huggingface.co/",
@@ -82,7 +83,7 @@ bool find_model_address(const char *model, char *out, size_t size)
     return n > 0 && (size_t)n < size;
 }
 
-/* What stands at the path MODEL can be a model, or its texts where these are all that is wanted. */
+/* Refuses a path that holds no model, nor, if WANT is no model, the files of one that hold text. */
 static int check_path(const char *model, enum hub_want want, struct err *e)
 {
     char path[FOLDER_PATH_MAX];
@@ -107,7 +108,7 @@ static int check_path(const char *model, enum hub_want want, struct err *e)
         return err_set(
             e, ERR_INPUT,
             "%s: this is a file of weights alone; name the folder that holds it and its config.json", model);
-    if ((rc = folder_map(&m, path, folder_at(model), NULL, e)) != 0) /* a pointer of Git LFS */
+    if ((rc = folder_map(&m, path, folder_at(model), NULL, e)) != 0) /* such as a Git LFS pointer */
         return rc;
     map_file_close(&m);
     if (want == HUB_MODEL)
@@ -118,7 +119,8 @@ static int check_path(const char *model, enum hub_want want, struct err *e)
     return 0;
 }
 
-/* The model ID, whose org is a folder here, and which is not in the cache: the path is mistyped. */
+/* Refuses MODEL, which reads as the name ID, as a mistyped path: its first part is a folder here, and the hub's cache has
+ * no such model. */
 static int refuse_path(const struct hub_name *id, const char *model, struct err *e)
 {
     return err_set(e, ERR_INPUT,
@@ -126,7 +128,7 @@ static int refuse_path(const struct hub_name *id, const char *model, struct err 
                    model, (int)strcspn(id->repo, "/"), id->repo, model);
 }
 
-/* MODEL is a path, and no name on a hub. */
+/* Takes MODEL as a path. */
 static int take_path(char *out, size_t size, const char *model, const struct find_model_options *o,
                      struct err *e)
 {

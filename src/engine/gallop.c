@@ -1,4 +1,7 @@
-/* gallop.c - the public interface: options and requests in, events out. */
+/* gallop.c - the engine of gallop.h: opens it, takes requests from any thread, computes steps, and gives events.
+ *
+ * Submissions and cancellations are posted without a lock; the thread that calls gallop_step() takes them over
+ * between two steps. */
 #include "gallop.h"
 
 #include <math.h>
@@ -20,7 +23,7 @@
 
 enum { PENDING_CANCELS = 256, DEFAULT_TARGET_MS = 700 };
 
-#define CANCEL_UP_TO (UINT64_C(1) << 63) /* ids stay below it */
+#define CANCEL_UP_TO (UINT64_C(1) << 63) /* requests are numbered from 1 and never reach it */
 
 struct gallop {
     struct llm llm;
@@ -30,14 +33,14 @@ struct gallop {
     struct engine_info info;
     struct sampling config; /* generation_config.json, with the end tokens of config.json */
     struct arena config_arena;
-    _Atomic uint64_t last_id; /* gallop_cancel() asks for it, from anywhere */
+    _Atomic uint64_t last_id; /* number of the newest request; also read by gallop_cancel() */
     uint64_t default_seed;
-    _Atomic(struct seq *) inbox; /* submitted and not yet taken over, the last one first */
-    _Atomic bool sleeping;       /* gallop_step() waits for a submission */
-    pthread_mutex_t lock;        /* of that wait alone */
+    _Atomic(struct seq *) inbox; /* submitted sequences that no step has taken over, newest first */
+    _Atomic bool sleeping;       /* gallop_step() waits on `submitted` */
+    pthread_mutex_t lock;        /* protects that wait only */
     pthread_cond_t submitted;
-    struct seq *finished;                     /* of the event given out last */
-    _Atomic uint64_t cancel[PENDING_CANCELS]; /* an id, or CANCEL_UP_TO and the last one; 0: free */
+    struct seq *finished; /* the sequence of the last event that was given, until the next call */
+    _Atomic uint64_t cancel[PENDING_CANCELS]; /* a request, or CANCEL_UP_TO + the last of all; 0: free */
 };
 
 _Static_assert((int)GALLOP_BAD_INPUT == (int)ERR_INPUT && (int)GALLOP_UNSUPPORTED == (int)ERR_UNSUPPORTED &&
@@ -143,7 +146,7 @@ int engine_read_options(const struct gallop_options *o, struct llm_options *l, c
     return find_model_path(path, FOLDER_PATH_MAX, o->model, &where, e);
 }
 
-/* generation_config.json, or what a checkpoint without such files says instead. */
+/* Reads generation_config.json, or the generation config inside a GGUF or packed file. */
 static int read_generation(const struct llm *m, struct sampling *config, struct arena *a, struct err *e)
 {
     struct checkpoint *c = m->model.checkpoint;
@@ -156,8 +159,8 @@ static int read_generation(const struct llm *m, struct sampling *config, struct 
                 : sampling_from_generation_config(c->in, config, a, e);
 }
 
-/* End tokens: those of generation_config.json, or of config.json where it names none, and that of the
- * tokenizer, as in vLLM: where both exist and differ, each of them ends a text. */
+/* Reads the generation config and adds the end tokens: those of generation_config.json, or of config.json if it has
+ * none, and the tokenizer's, as in vLLM. Each of them ends a text. */
 static int read_config(const struct llm *m, struct sampling *config, struct arena *a, struct err *e)
 {
     int64_t eos[65];
@@ -178,7 +181,7 @@ static int read_config(const struct llm *m, struct sampling *config, struct aren
 
 /* ---- the step's options ---- */
 
-/* The index of NAME in LIST [n]; NULL: 0. False: it is not there. */
+/* Finds NAME in LIST [n] and gives its index; NULL stands for the first. False: it is not in the list. */
 static bool choose(const char *name, const char *const *list, int n, int *out)
 {
     *out = 0;
@@ -190,8 +193,8 @@ static bool choose(const char *name, const char *const *list, int n, int *out)
     return !name;
 }
 
-/* Seconds that a machine of N threads may take for a row, and for the weights of a step: a guess until steps
- * were measured, on the slow side. */
+/* Guesses the seconds that a row takes, and reading the weights for a step: rather too many, until steps have been
+ * measured. */
 static void guess_costs(const struct llm *m, struct step_options *s)
 {
     const double flops = 2e10 * pool_threads(m->pool), bytes = 1e10;
@@ -244,7 +247,8 @@ static int open_step(struct gallop *g, const struct gallop_options *o, struct er
     return rc ? rc : step_open(&g->step, &g->executor, &so, e);
 }
 
-/* A lost page of a mapped file (base/map.h) would end the process if this thread blocked the signal. */
+/* Unblocks SIGBUS while files are mapped: a page that a truncated file no longer has would end the process
+ * (base/map.h). */
 int engine_open_llm(struct llm *m, const struct llm_options *o, struct sampling *config, struct arena *a,
                     struct err *e)
 {
@@ -387,7 +391,7 @@ void gallop_request_init(struct gallop_request *r)
     public_sampling_init(&r->sampling);
 }
 
-/* Ids of a left-padded row without its padding. */
+/* Finds the first token behind the padding of a row that is padded on the left. */
 static int skip_padding(const struct gallop_request *r, size_t *first, struct err *e)
 {
     *first = 0;
@@ -459,11 +463,11 @@ static int read_constraint(struct gallop *g, const struct gallop_request *r, str
     return rc;
 }
 
-/* All answers to a request. */
+/* Makes the sequences of all answers to R, which are linked. */
 static int new_answers(struct gallop *g, const struct gallop_request *r, struct seq_request *sr,
                        struct seq **out, struct err *e)
 {
-    uint8_t salt[DIGEST_BYTES]; /* of which the prefix cache takes 16 */
+    uint8_t salt[DIGEST_BYTES]; /* the prefix cache uses the first 16 bytes */
     int rc = r->cache_salt ? digest_sha256(r->cache_salt, strlen(r->cache_salt), salt, e) : 0;
 
     sr->salt = r->cache_salt ? salt : NULL;
@@ -499,7 +503,7 @@ static int new_answers(struct gallop *g, const struct gallop_request *r, struct 
                         e);
 }
 
-/* Hands S with its siblings to the thread that computes. Returns the request's id. */
+/* Posts S and its siblings to the thread that computes. Returns the number of the request. */
 static uint64_t post(struct gallop *g, struct seq *s)
 {
     uint64_t id = atomic_fetch_add(&g->last_id, 1) + 1;
@@ -520,7 +524,7 @@ static uint64_t post(struct gallop *g, struct seq *s)
     return id;
 }
 
-/* The ids of R's prompt: its own, or those of its text, in IDS. */
+/* Gives SR the tokens of R's prompt: the caller's, or those of its text, which IDS receives. */
 static int read_ids(const struct gallop *g, const struct gallop_request *r, struct seq_request *sr,
                     struct tok_ids *ids, struct err *e)
 {
@@ -596,7 +600,7 @@ int gallop_cancel(struct gallop *g, uint64_t id)
     uint64_t last = atomic_load(&g->last_id), mark = id ? id : CANCEL_UP_TO | last;
 
     if (id > last)
-        return 0; /* no request has it yet */
+        return 0; /* no such request was submitted */
     for (int i = 0; i < PENDING_CANCELS; i++) {
         uint64_t none = 0;
 
@@ -606,7 +610,7 @@ int gallop_cancel(struct gallop *g, uint64_t id)
     return -1;
 }
 
-/* The cancellations that are pending; returns how many. */
+/* Takes the pending cancellations. Returns their number. */
 static int take_cancels(struct gallop *g, uint64_t mark[PENDING_CANCELS])
 {
     int n = 0;
@@ -617,7 +621,7 @@ static int take_cancels(struct gallop *g, uint64_t mark[PENDING_CANCELS])
     return n;
 }
 
-/* What was submitted, in its order. */
+/* Takes the submitted sequences, in order of submission. */
 static void take_inbox(struct gallop *g)
 {
     struct seq *s = atomic_load_explicit(&g->inbox, memory_order_relaxed), *first = NULL;
@@ -677,11 +681,11 @@ static void describe_end(const struct seq *s, struct gallop_event *ev)
     ev->decode_s = s->t_token > 0 ? s->t_last - s->t_token : 0;
 }
 
-/* What other threads have left for this one. */
+/* Hands what other threads have posted to the step. */
 static void take_over(struct gallop *g)
 {
     uint64_t mark[PENDING_CANCELS];
-    int n = take_cancels(g, mark); /* first: who is cancelled was submitted before */
+    int n = take_cancels(g, mark); /* before the inbox: a request is submitted before it is cancelled */
 
     take_inbox(g);
     for (int i = 0; i < n; i++)
@@ -748,14 +752,14 @@ int gallop_next(struct gallop *g, struct gallop_event *ev)
 
 _Static_assert((int)GALLOP_N_OPERATORS == (int)TIMED_N_KINDS, "gallop.h says how many there are");
 
-/* Bytes of the KV cache that running sequences hold. */
+/* Returns the bytes of the KV cache that running sequences hold. */
 static size_t kv_used_bytes(const struct kv *kv)
 {
     size_t held = 0, all = kv_bytes(kv);
 
     for (size_t i = 0; i < kv->lim.max_seqs; i++)
         held += kv_held_bytes(kv, i);
-    return held < all ? held : all; /* sequences that share blocks count them each */
+    return held < all ? held : all; /* a shared block is counted for each of its sequences */
 }
 
 void gallop_stats(const struct gallop *g, struct gallop_stats *s)

@@ -1,7 +1,7 @@
-/* gallop_executor.c - the executor's part of gallop.h: batches of a scheduler outside, proved and computed.
+/* gallop_executor.c - the executor of gallop.h: checks and computes the batches of a scheduler outside.
  *
- * A run is proved whole before anything changes: sizes, tokens, positions, then slots or tables, then the
- * samplings. Behind that stands struct executor alone, the record that the engine plans against, too.
+ * A run is checked completely before anything changes: sizes, tokens, positions, slots or tables, sampling. It is
+ * computed by struct executor, the record that the engine's scheduler uses, too.
  */
 #include <string.h>
 
@@ -22,26 +22,26 @@ struct gallop_executor {
     struct llm llm;
     struct executor x;
     struct sampling config; /* generation_config.json */
-    struct arena arena;     /* its arrays, and the histories */
+    struct arena arena;     /* memory of the arrays of `config` and of the histories */
     uint64_t seed;
     uint64_t n_runs;
-    uint64_t *last_use;         /* [n_slots or n_blocks] the run and the sequence that it came with last */
-    size_t *n_rows;             /* [n_slots] rows computed there */
-    struct executor_rows *rows; /* [max_seqs] */
-    struct choice *choice;      /* [max_seqs] */
-    struct gallop_pick *pick;   /* [max_seqs] */
-    struct sample_scratch *sampler; /* [n_samplers] one a thread */
+    uint64_t *last_use;             /* [n_slots or n_blocks] run << USE_SHIFT | sequence that used it last */
+    size_t *n_rows;                 /* [n_slots] computed rows */
+    struct executor_rows *rows;     /* [max_seqs] */
+    struct choice *choice;          /* [max_seqs] */
+    struct gallop_pick *pick;       /* [max_seqs] */
+    struct sample_scratch *sampler; /* [n_samplers] one for each thread */
     struct sample_history *history; /* [n_samplers] */
-    size_t n_samplers, n_sequences; /* of the run */
-    size_t seen_window, seen_sink;  /* no layer sees other rows than those; 0: one sees all */
+    size_t n_samplers, n_sequences; /* n_sequences: of the current run */
+    size_t seen_window, seen_sink;  /* rows that some layer sees; window 0: one sees all */
 };
 
-enum { USE_SHIFT = 13 }; /* of the run's number in last_use; below it the sequence's */
+enum { USE_SHIFT = 13 }; /* bits of the sequence in last_use */
 _Static_assert(4096 < 1 << USE_SHIFT, "max_num_seqs");
 
 /* ---- open ---- */
 
-/* Options that speak of what an executor does not have. */
+/* Refuses options of the queue, the scheduler and the prefix cache, which an executor does not have. */
 static int check_options(int version, const struct gallop_options *o, struct err *e)
 {
     const struct {
@@ -69,7 +69,7 @@ static int check_options(int version, const struct gallop_options *o, struct err
     return 0;
 }
 
-/* What is seen by the layer that sees most. */
+/* Finds the window and sink of the layer that sees most rows. */
 static void find_seen(struct gallop_executor *x)
 {
     const struct model_info *i = &x->llm.model.info;
@@ -204,10 +204,9 @@ void gallop_executor_describe(const struct gallop_executor *x, struct gallop_exe
     };
 }
 
-/* ---- a run is proved ---- */
+/* ---- checking a run ---- */
 
-/* Unit U (a slot, or a block that is written) comes with sequence S; false: it has come in this run before,
- * with *BEFORE. */
+/* Records that sequence S uses U, a slot or a block that is written. False: sequence *BEFORE of this run uses it. */
 static bool use(struct gallop_executor *x, size_t u, size_t s, size_t *before)
 {
     if (x->last_use[u] >> USE_SHIFT == x->n_runs) {
@@ -238,7 +237,7 @@ static int check_sizes(const struct gallop_executor *x, const struct gallop_rows
         if (r->n_wanted > r->n)
             return err_set(e, ERR_INPUT, "sequence %zu: logits of %zu rows are wanted, it has %zu", s,
                            r->n_wanted, r->n);
-        n_rows += r->n; /* no overflow: each is at most max_len, and 4096 of them */
+        n_rows += r->n; /* cannot overflow: at most 4096 times max_len */
         n_wanted += r->n_wanted;
     }
     if (n_rows > c->max_tokens)
@@ -282,7 +281,7 @@ static int check_slot(struct gallop_executor *x, const struct gallop_rows *r, si
     return 0;
 }
 
-/* A row that is seen from POS or behind it lies in block I of its sequence. */
+/* True if block I of a sequence has rows that are seen from position POS or later ones. */
 static bool is_seen(const struct gallop_executor *x, size_t i, size_t pos)
 {
     size_t block = x->x.caps.block;
@@ -317,7 +316,7 @@ static int check_table(struct gallop_executor *x, const struct gallop_rows *r, s
     return 0;
 }
 
-/* Members of P that end or steer a text; NULL: none is given. */
+/* Returns a member of P that is given and is left to the scheduler, or NULL. */
 static const char *not_for_picks(const struct gallop_sampling *p)
 {
     return p->max_new_tokens != -1 ? "max_new_tokens"
@@ -329,7 +328,7 @@ static const char *not_for_picks(const struct gallop_sampling *p)
                                    : NULL;
 }
 
-/* Whether the history that the penalties of C go by is there. */
+/* Refuses a penalty without the tokens that it depends on. */
 static int check_history(const struct gallop_executor *x, const struct choice *c, size_t s, struct err *e)
 {
     const struct gallop_rows *r = c->rows;
@@ -386,9 +385,9 @@ static int check_run(struct gallop_executor *x, const struct gallop_rows *rows, 
     return rc;
 }
 
-/* ---- a run ---- */
+/* ---- computing a run ---- */
 
-/* A place for the rows of all slots, or nothing changes. */
+/* Reserves the rows of all slots, or none. */
 static int reserve(struct gallop_executor *x, const struct gallop_rows *rows, size_t n, struct err *e)
 {
     size_t done = 0, n_rows = 0;
@@ -466,7 +465,7 @@ static void compute(struct gallop_executor *x, const struct gallop_rows *rows, s
     out->picks = x->pick;
 }
 
-/* Behind a run, slots end with its rows: those that went back have lost what was behind. */
+/* Ends slots with the rows of the run: a sequence that went back loses the later ones. */
 static void cut_slots(struct gallop_executor *x, const struct gallop_rows *rows, size_t n)
 {
     for (size_t s = 0; s < n; s++) {
@@ -496,7 +495,7 @@ int gallop_executor_run(struct gallop_executor *x, const struct gallop_rows *row
     return 0;
 }
 
-/* ---- rows without a run ---- */
+/* ---- changes without a run ---- */
 
 static int truncate_slot(struct gallop_executor *x, size_t slot, size_t n, struct err *e)
 {

@@ -1,4 +1,4 @@
-/* kv_sparse.c - reads --kv-sparse and gives windows and sinks to the layers of a model. */
+/* kv_sparse.c - reads the option kv_sparse, and gives the layers of a model its window and sink. */
 #include "engine/kv_sparse.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 
 enum { MOST = 1 << 30 };
 
-/* NAME=NUMBER at *P, which moves behind it. */
+/* Reads NAME, which ends with an equals sign, and a number at *P, and moves *P behind them. */
 static bool read_number(const char **p, const char *name, size_t *value)
 {
     const char *at, *begin;
@@ -46,7 +46,7 @@ int kv_sparse_read(struct kv_sparse *s, const char *text, struct err *e)
     return 0;
 }
 
-/* Whether the positions of what is kept may be counted anew. */
+/* Refuses models whose positions cannot be renumbered inside the cache. */
 static int check(const struct model *m, struct err *e)
 {
     if (m->info.fixed_positions)

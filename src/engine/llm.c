@@ -1,4 +1,5 @@
-/* llm.c - opens the pieces in order and runs batches. */
+/* llm.c - opens model, tokenizer, cache and scratch in the order in which each needs the sizes of the ones before,
+ * and runs batches as an executor. */
 #include "engine/llm.h"
 
 #include <stdio.h>
@@ -16,8 +17,8 @@
 enum {
     DEFAULT_SEQS = 32,
     DEFAULT_TOKENS = 512,
-    WHOLE_TOKENS = 2048, /* of models that take prompts whole */
-    SCORED = 16          /* rows of logits for prompts, beside one a sequence */
+    WHOLE_TOKENS = 2048, /* rows of a step of a model that needs a prompt in one step */
+    SCORED = 16          /* rows of logits for scored prompts, besides one for each sequence */
 };
 
 static const size_t default_kv_bytes = (size_t)4 << 30;
@@ -54,7 +55,7 @@ static int open_threads(struct llm *m, const struct llm_options *o, struct err *
     return pool_new(&m->pool, threads, e);
 }
 
-/* A checkpoint without a tokenizer still computes ids; the reason is kept for those who need text. */
+/* Opens the tokenizer. A model without one still computes tokens; the reason is kept for requests with text. */
 static int open_tok(struct llm *m, struct err *e)
 {
     int rc = checkpoint_tokenizer(&m->tok, m->model.checkpoint, &m->tok_missing);
@@ -67,7 +68,7 @@ static int open_tok(struct llm *m, struct err *e)
     return 0;
 }
 
-/* The type of the cache's rows by its name; automatic is the computing type. */
+/* Reads the type of the cache's rows; "auto" is the computing type. */
 static int read_kv_dtype(struct llm *m, const struct llm_options *o, struct err *e)
 {
     static const struct {
@@ -129,8 +130,8 @@ static int open_sink(struct llm *m, struct err *e)
     return 0;
 }
 
-/* What is left of the memory limit for the cache, other engines' regions taken off; a thirty-second of it
- * stays for the process itself. */
+/* Returns the bytes of the memory limit that are left for the cache: without the regions of other engines, and a
+ * thirty-second for the process itself. */
 static size_t kv_room(const struct llm *m)
 {
     size_t all = topo_memory_limit_bytes(), limit = all - all / 32,
@@ -145,7 +146,8 @@ static int refuse_kv(const struct llm *m, const char *type, const struct kv_limi
 {
     size_t room = kv_room(m), fit = kv_pool_fit(type, *lim, room);
     const double gib = 1 << 30, weights = (double)(m->model.packed_bytes + m->model.table_bytes) / gib;
-    const int digits = room < (size_t)1 << 30 ? 6 : 2; /* of a size that is rounded down, so that it fits */
+    const int digits =
+        room < (size_t)1 << 30 ? 6 : 2; /* of the size in the message, rounded down so that it fits */
     const double unit = digits == 6 ? 1e6 : 1e2;
     char others[64] = "";
 
@@ -167,9 +169,9 @@ static int refuse_kv(const struct llm *m, const char *type, const struct kv_limi
         (double)(size_t)((double)room / gib * unit) / unit);
 }
 
-/* Rows of a cache whose size is not given, within half of ROOM bytes, or more of them where a single sequence
- * needs it: all sequences at their longest. With a bound it stops at default_kv_bytes, unless a single
- * sequence needs more: a server fills its pool in time, since it keeps prefixes. */
+/* Returns the default number of rows: all sequences at the context length, within half of ROOM bytes and, unless
+ * the cache is unbounded, default_kv_bytes; but enough for a single sequence. A server fills its pool sooner or
+ * later, because it keeps prefixes. */
 static size_t default_kv(const struct llm *m, bool unbounded, const char *type, const struct kv_limits *lim,
                          size_t room)
 {
@@ -188,7 +190,7 @@ static size_t default_kv(const struct llm *m, bool unbounded, const char *type, 
     return all < usual ? all : usual;
 }
 
-/* A sequence that cannot grow to max_len would end in the middle: BYTES hold too few rows for it. */
+/* Refuses BYTES that hold fewer rows than one sequence of max_len: its output would end in the middle. */
 static int check_one_fits(const char *type, const struct kv_limits *lim, size_t bytes, struct err *e)
 {
     size_t block = kv_type_pooled(type) ? kv_block(type, lim) : 1, least = kv_least_tokens(type, lim), needs;
@@ -196,7 +198,7 @@ static int check_one_fits(const char *type, const struct kv_limits *lim, size_t 
     const double gib = 1 << 30;
     int digits;
 
-    if (lim->pool_tokens > least - block) /* it is rounded up to blocks */
+    if (lim->pool_tokens > least - block) /* the pool is rounded up to whole blocks */
         return 0;
     one.pool_tokens = least;
     needs = kv_budget_bytes(type, &one);
@@ -209,8 +211,8 @@ static int check_one_fits(const char *type, const struct kv_limits *lim, size_t 
         digits, (double)needs / gib + (digits == 6 ? 1e-6 : 1e-2), lim->pool_tokens);
 }
 
-/* How many rows the cache may hold: what was asked for, if it fits, or the default within what weights and
- * scratch leave. */
+/* Sets the number of rows of the cache: the number that was asked for, if it fits, or the default within the memory
+ * that weights and scratch leave. */
 static int size_kv(const struct llm *m, const struct llm_options *o, const char *type, struct kv_limits *lim,
                    struct err *e)
 {
@@ -230,7 +232,7 @@ static int size_kv(const struct llm *m, const struct llm_options *o, const char 
     return check_one_fits(type, lim, bytes, e);
 }
 
-/* A store needs a cache that keeps prefixes; its slots take memory beside it. */
+/* Refuses a KV store for a cache that keeps no prefixes, and counts the memory of its slots. */
 static int size_store(struct llm *m, const struct llm_options *o, const char *type,
                       const struct kv_limits *lim, struct err *e)
 {
@@ -257,7 +259,7 @@ static XXH128_hash_t mix(XXH128_hash_t h, const void *p, size_t n)
     return XXH3_128bits(part, sizeof(part));
 }
 
-/* What rows depend on beside tokens: the weights and how they are computed with. */
+/* Returns a hash of what rows depend on besides tokens: the weights, and how they are computed with. */
 static struct prefix_key store_context(const struct llm *m)
 {
     const uint64_t number[] = {model_identity(&m->model), (uint64_t)m->model.opt.dtype,
@@ -317,7 +319,8 @@ static int open_kv(struct llm *m, const struct llm_options *o, struct err *e)
                             .keep_prefixes = !o->no_prefixes && !m->model.bidirectional,
                             .prefix_index = o->prefix_index,
                             .step_tokens = m->max_tokens,
-                            .window = kv_type_extern(type) ? NULL : i->window, /* it drops no rows */
+                            .window =
+                                kv_type_extern(type) ? NULL : i->window, /* an external cache drops no rows */
                             .sink = kv_type_extern(type) ? NULL : i->sink,
                             .dim = i->dim,
                             .touch = o->kv_bytes || o->kv_tokens ? m->pool : NULL};
@@ -329,7 +332,7 @@ static int open_kv(struct llm *m, const struct llm_options *o, struct err *e)
     if ((rc = kv_check_limits(type, &lim, e)) != 0 || (rc = size_store(m, o, type, &lim, e)) != 0 ||
         (rc = size_kv(m, o, type, &lim, e)) != 0)
         return rc;
-    if ((rc = model_pack(&m->model, e)) != 0) /* not before it is known that all of it fits */
+    if ((rc = model_pack(&m->model, e)) != 0) /* only now it is known that everything fits */
         return rc;
     if ((rc = open_store(m, o, type, &lim, e)) != 0)
         return rc;
@@ -346,7 +349,7 @@ static int read_types(const struct llm_options *o, struct model_options *mo, str
     return quant_read(&mo->quant, o->quant, e);
 }
 
-/* A file of --scales that nothing of --quant asks for. */
+/* Warns of a calibration file that the quantization does not use. */
 static void say_unused(const struct calibration *s, const struct model_options *mo)
 {
     bool used = false;
@@ -360,7 +363,7 @@ static void say_unused(const struct calibration *s, const struct model_options *
         log_warn("%s is not used: it was made for quant %s", s->path, s->linears ? "int8-static" : "int4");
 }
 
-/* Attention in both directions needs all rows of a prompt in one step. */
+/* Makes steps large enough for whole prompts if attention goes in both directions. */
 static void fit_whole_prompts(struct llm *m, const struct llm_options *o)
 {
     if (!m->model.bidirectional || o->max_tokens)
@@ -387,7 +390,7 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
     m->other_bytes = map_region_live_bytes();
     m->max_wanted = o->max_wanted ? o->max_wanted : m->max_seqs + SCORED;
     if (m->max_tokens < m->max_seqs)
-        m->max_tokens = m->max_seqs; /* every sequence can decode in one step */
+        m->max_tokens = m->max_seqs; /* so that every sequence can decode in one step */
     if (m->max_wanted < m->max_seqs)
         m->max_wanted = m->max_seqs;
     if ((rc = read_types(o, &mo, e)) != 0 || (rc = kv_sparse_read(&m->sparse, o->kv_sparse, e)) != 0 ||
@@ -446,7 +449,7 @@ void llm_close(struct llm *m)
     *m = (struct llm){0};
 }
 
-/* The length that ropes go by: positions in a sparse cache end with what it keeps. */
+/* Returns the length of a sequence for RoPE: positions in a sparse cache end with the rows that it keeps. */
 static size_t rope_total(const struct llm *m, size_t total)
 {
     size_t kept = m->sparse.sink + m->sparse.window;
@@ -492,7 +495,7 @@ void llm_forward(struct llm *m, const struct executor_rows *rows, size_t n)
     mem_guard_down();
 }
 
-/* Runs the layers only: the wanted rows follow in pieces, by llm_tail(). */
+/* Runs the layers only; run_tail() computes the results of wanted rows, in pieces. */
 static void run_layers(struct llm *m, const struct executor_rows *rows, size_t n)
 {
     struct batch b;
@@ -503,7 +506,7 @@ static void run_layers(struct llm *m, const struct executor_rows *rows, size_t n
     model_layers(&m->model, &m->timed.sink, &b, &m->work);
 }
 
-/* Hidden states of wanted rows FIRST to FIRST + N of the last run, and their logits unless LOGITS is NULL. */
+/* Computes the hidden states of wanted rows FIRST to FIRST + N of the last run, and their LOGITS unless NULL. */
 static void run_tail(struct llm *m, size_t first, size_t n, float *logits)
 {
     const struct batch b = {
@@ -527,8 +530,8 @@ static bool has_room(void *ctx, const struct executor_want *want, size_t n)
     return slots_has_room(&m->slots, want, n);
 }
 
-/* What rows depend on beside their tokens: on which side of a longrope's border the sequence ends, and with
- * dynamic NTK the length of a prompt that is beyond the original one. */
+/* Returns a hash of what rows of a sequence depend on besides tokens: the factors of longrope, which change at a
+ * length, and with dynamic NTK the length of a prompt that is longer than the original context. */
 static uint64_t regime(const struct llm *m, const struct executor_prefix *p)
 {
     uint64_t regime = 0;
@@ -601,7 +604,7 @@ static void release(void *ctx, size_t slot, const int32_t *token, size_t n)
     slots_release(&m->slots, slot, token, n);
 }
 
-/* The two lengths lie on different sides of longrope's border. */
+/* True if longrope has other factors for the new length than for the computed rows. */
 static bool is_stale(void *ctx, size_t computed, size_t last_total, size_t total)
 {
     const struct llm *m = ctx;

@@ -1,4 +1,4 @@
-/* op_config.c - reads the operator configuration. */
+/* op_config.c - reads the backends of operator kinds, and checks that this build has them. */
 #include "engine/op_config.h"
 
 #include <jansson.h>
@@ -9,13 +9,13 @@
 #include "base/json_pull.h"
 #include "base/log.h"
 
-/* Where PACE's names of operator kinds are not ours with "_backend" behind them. */
+/* PACE's names of operator kinds that are not Gallop's name followed by "_backend". */
 static const struct {
     const char *name;
     enum op_kind kind;
 } pace_kinds[] = {{"qkv_proj", OP_QKV}, {"out_proj", OP_OUT}};
 
-/* NAME is an operator kind, as we or as PACE write it. */
+/* Finds the operator kind called NAME in Gallop or in PACE. */
 static bool kind_of(const char *name, enum op_kind *k)
 {
     static const char behind[] = "_backend";
@@ -39,8 +39,7 @@ static bool kind_of(const char *name, enum op_kind *k)
     return false;
 }
 
-/* PACE's names of attention and the cache types each of them serves there; "gallop" and "native" serve
- * all. */
+/* PACE's attention backends, and the KV cache types that each serves in PACE. "gallop" and "native" serve all. */
 static const struct {
     const char *backend, *types[2];
 } pace_attention[] = {{"jit", {"dynamic", "bmc"}}, {"slab", {"slab_pool", NULL}}, {"paged", {"paged", NULL}}};
@@ -51,7 +50,8 @@ static bool is_linear(enum op_kind k)
     return k != OP_NORM && k != OP_ROPE && k != OP_ATTENTION;
 }
 
-/* Kinds that are no linears know "gallop" and "native", attention also PACE's names. */
+/* True if kind K has a backend of this name. Kinds that are no linears have "gallop" and "native"; attention also has
+ * PACE's names. */
 static bool known(enum op_kind k, const char *backend)
 {
     if (strcmp(backend, "auto") == 0)
@@ -64,7 +64,7 @@ static bool known(enum op_kind k, const char *backend)
     return linear_backend_known(backend);
 }
 
-/* One of the first N backends has this name: some are one to the user. */
+/* True if one of the first N backends has this name: several backends share the name that users see. */
 static bool is_listed(const char *name, int n)
 {
     for (int i = 0; i < n; i++)
@@ -73,7 +73,7 @@ static bool is_listed(const char *name, int n)
     return false;
 }
 
-/* All that K may be given, with commas between. */
+/* Writes the names of all backends of kind K, separated by commas. */
 static void list_known(enum op_kind k, char *out, size_t size)
 {
     const struct linear_backend *b;
@@ -88,7 +88,7 @@ static void list_known(enum op_kind k, char *out, size_t size)
         at += (size_t)snprintf(out + at, size - at, ", %s", pace_attention[i].backend);
 }
 
-/* BACKEND in capitals is PACE's way to write it. ABOUT is the option that names it, for messages. */
+/* Chooses BACKEND for kind K. PACE writes names in capitals. ABOUT is the option that names it, for messages. */
 static int set(struct op_config *c, enum op_kind k, const char *backend, const char *about, struct err *e)
 {
     char *name = arena_strndup(&c->arena, backend, strlen(backend)), list[256];

@@ -1,8 +1,4 @@
-/* sampling.c - reads, merges and validates sampling parameters.
- *
- * A table has one row per field: its kind, its place in the record and its range. Reading from JSON,
- * validating and merging walk the table. Lists (stops, ids, biases) have readers of their own.
- */
+/* sampling.c - reads, merges and validates sampling parameters, each by its row of sampling.def. */
 #include "engine/sampling.h"
 
 #include <math.h>
@@ -20,8 +16,8 @@
 
 enum { LARGEST_CONFIG_BYTES = 1 << 20 };
 
-/* The columns of sampling.def that are no literals. A kind becomes the members kind and draws, a range lo, hi, open_lo,
- * range and expected. */
+/* What columns of sampling.def become in struct sampling_row: a kind the members kind and draws, a range the members lo,
+ * hi, open_lo, range and expected. */
 /* clang-format off */
 #define BOOL        SAMPLING_AS_BOOL, false
 #define COUNT       SAMPLING_AS_COUNT, false
@@ -61,7 +57,7 @@ struct reader {
     const char *what;
     struct arena *arena;
     struct err *e;
-    bool is_config; /* a model's file, in which negative ids mean "none" */
+    bool is_config; /* generation_config.json, in which a negative id means "none" */
 };
 
 void sampling_default(struct sampling *s)
@@ -95,7 +91,7 @@ bool sampling_has_id(const int32_t *ids, size_t n, int32_t id)
     return false;
 }
 
-/* The field called NAME, or that has NAME as an alias. SAMPLING_N_FIELDS: there is none. */
+/* Finds the field with this name or alias. SAMPLING_N_FIELDS: there is none. */
 static enum sampling_field field_of_name(const char *name)
 {
     if (strcmp(name, "stop_strings") == 0)
@@ -369,7 +365,7 @@ static int read_field(struct reader *r, enum sampling_field id, const json_t *v)
     return rc;
 }
 
-/* Reads the only tokens that may be chosen. Requests have this field, files do not. */
+/* Reads allowed_token_ids, which requests have and files do not. */
 static int read_allowed(struct reader *r, const json_t *v)
 {
     static const char name[] = "allowed_token_ids";
@@ -385,7 +381,7 @@ int sampling_set_json(struct sampling *s, const json_t *object, const char *what
                       struct err *e)
 {
     struct reader r = {.s = s, .what = what, .arena = a, .e = e};
-    json_t *o = (json_t *)object; /* jansson's iterators take no const */
+    json_t *o = (json_t *)object; /* jansson's iterators take no pointers to const */
     int rc = 0;
 
     if (!json_is_object(object))
@@ -412,8 +408,7 @@ static bool is_one_of(const char *key, const char *const *list)
     return false;
 }
 
-/* True when KEY of a generation config, which is none of our fields, asks for a decoding method that we do
- * not have. */
+/* True if KEY of a generation config, which is no sampling field, asks for a decoding method that is not supported. */
 static bool asks_for_more(const char *key, const json_t *v)
 {
     static const char *const off_at_one[] = {
