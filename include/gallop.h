@@ -68,7 +68,8 @@ struct gallop_options {
     const char *revision;
     /* 1: symbolic links may lead out of the model's folder [0: only to the blobs of the hub cache]. */
     int allow_links;
-    /* Computing type of linears and KV cache: "fp32" or "bf16" [that of a packed checkpoint, else "bf16"]. */
+    /* Computing type of linears and KV cache: "auto" (that of a packed checkpoint, else "bf16"), "fp32" or "bf16"
+     * ["auto"]. */
     const char *dtype;
     /* Quantization of the linears' weights:
      *   "none"         weights are computed with in `dtype`.
@@ -107,7 +108,7 @@ struct gallop_options {
      * that share threads may be closed in any order, but only one of them may be opened, run or closed at a
      * time: two calls at once abort the process. [NULL: own threads] */
     struct gallop *share_pool;
-    /* Context length: tokens of prompt and output of one sequence, 2 to 2147483647 [the model's]. */
+    /* Context length: tokens of prompt and output of one sequence, 2 to 1073741824 [the model's]. */
     int64_t max_model_len;
     /* Sequences that are computed at the same time, 1 to 4096 [32]. */
     int64_t max_num_seqs;

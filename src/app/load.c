@@ -62,13 +62,14 @@ static int demo_path(char *path, size_t size, struct err *e)
 static int find_model(const struct load *l, enum hub_want want, char *path, size_t size, struct err *e)
 {
     struct fetch_bar f = {.what = ""};
+    const char *revision = l->o.revision ? l->o.revision : l->revision;
     const struct find_model_options o = {
-        .revision = l->revision, .want = want, .progress = show_fetch, .progress_ctx = &f};
+        .revision = revision, .want = want, .progress = show_fetch, .progress_ctx = &f};
     int rc;
 
     if (!l->name)
-        return l->revision ? err_set(e, ERR_USAGE, "--revision needs -m: the demo model has no revisions")
-                           : demo_path(path, size, e);
+        return revision ? err_set(e, ERR_USAGE, "--revision needs -m: the demo model has no revisions")
+                        : demo_path(path, size, e);
     f.bar.what = f.what;
     rc = find_model_path(path, size, l->name, &o, e);
     print_bar_end(&f.bar);
@@ -130,6 +131,8 @@ int load_prepare(struct load *l, struct err *e)
         (rc = find_model(l, HUB_MODEL, l->path, sizeof(l->path), e)) != 0)
         return rc;
     warn_of_cache(l);
+    l->revision = l->o.revision; /* of the name; the engine is given a path */
+    l->o.revision = NULL;
     l->o.model = l->path;
     if (strcmp(l->o.dtype, "auto") == 0)
         l->o.dtype = NULL; /* a packed checkpoint has its own */

@@ -15,7 +15,7 @@ struct load {
     struct gallop_options o; /* o.model is PATH when load_prepare() was called */
     const char *name;        /* what -m says; NULL: the bundled demo model */
     enum opt_source name_source;
-    const char *revision;
+    const char *revision; /* what --revision says; set by load_prepare(), until then it is in O */
     bool pack_cache, no_prefix_caching, max_num_seqs_given;
     enum opt_source block_size_source, layout_source, splits_source;
     bool headless;   /* set by the caller: a model without a language model head is accepted, too */

@@ -48,15 +48,21 @@ const struct opt_row options_model[] = {
      OPT_INTO(struct load, name), OPT_SOURCE(struct load, name_source)},
     {0}};
 
-const struct opt_row options_source[] = {
-    {"revision", 0, OPT_STRING, "REV", MODEL,
-     .help = "branch, tag or commit of a model on the Hugging Face hub", .otherwise = "main",
-     OPT_INTO(struct load, revision)},
-    {"allow-links", 0, OPT_FLAG, NULL, MODEL,
-     .help = "follow links of the model's folder that lead out of it, as to shared storage",
-     .manual = "Otherwise they are refused, but for those of the Hugging Face cache.",
-     OPT_INTO(struct load, o.allow_links)},
-    {0}};
+/* ---- rows of the tables of the engine ---- */
+
+/* clang-format off */
+#define ANY()            NULL
+#define FROM(lo)         "[" #lo ",inf)"
+#define ABOVE(lo)        "(" #lo ",inf)"
+#define FROM_TO(lo, hi)  "[" #lo "," #hi "]"
+#define ABOVE_TO(lo, hi) "(" #lo "," #hi "]"
+#define FLAG(...) __VA_ARGS__
+#define ROW(...)  ROW_OF(__VA_ARGS__)
+#define ROW_OF(type, range_, choices_, help_, name, brief, arg, ...) \
+    {name, brief, type, arg, __VA_ARGS__, .help = help_, .range = range_, .choices = choices_
+/* clang-format on */
+
+/* ---- engine options: the rows of engine/options.def ---- */
 
 /* The names that vLLM and PyTorch have for the types. */
 static const struct opt_word dtype_words[] = {{"bfloat16", "bf16", NULL},
@@ -67,38 +73,22 @@ static const struct opt_word dtype_words[] = {{"bfloat16", "bf16", NULL},
                                               {"fp16", NULL, FLOAT16_REFUSAL},
                                               {NULL, NULL, NULL}};
 
+/* clang-format off */
+#define TEXT()         OPT_STRING, NULL, NULL
+#define SWITCH()       OPT_FLAG, NULL, NULL
+#define CHOICE(names)  OPT_CHOICE, NULL, names
+#define COUNT(range)   OPT_INT, range, NULL
+#define REAL(range)    OPT_FLOAT, range, NULL
+#define SOURCE(member) OPT_SOURCE(struct load, member)
+#define ENGINE_ROW(member, type, place, help, flag) ROW(type, help, flag), OPT_INTO(struct load, o.member)},
+const struct opt_row options_source[] = {
+#define SOURCE_OPTION ENGINE_ROW
+#include "engine/options.def"
+    {0}};
+
 const struct opt_row options_engine[] = {
-    {"dtype", 0, OPT_CHOICE, NULL, EVERYDAY,
-     .help = "computing type of linears and KV cache: auto is bf16, or what a packed checkpoint has; fp32 is "
-             "the exact mode",
-     .choices = "auto|fp32|bf16", .words = dtype_words, .fallback = "auto", .env = "GALLOP_DTYPE",
-     .manual = "bfloat16 and float32 are other names of bf16 and fp32. Checkpoints stored in float16 are "
-               "computed in bf16 or fp32.",
-     OPT_INTO(struct load, o.dtype)},
-    {"quant", 0, OPT_STRING, "Q", EVERYDAY,
-     .help = "weights of the linears: none, int8, int8-static, int4, int4-g128, mxfp4, or an object of JSON "
-             "by kind of operator",
-     .otherwise = "what the checkpoint has", .env = "GALLOP_QUANT",
-     .manual =
-         "Weights that a GGUF file has in a quantized format keep their bits "
-         "and their size unless fp32 (--dtype) or none is asked for, and what goes into them becomes integers of 8 "
-         "bits, 32 with a scale of their own. int8 computes linears in integers: weights with a scale a column, what "
-         "goes into them with a scale a row, found as it comes (dynamic W8A8). int8-static takes scales that gallop "
-         "calibrate found (--scales). int4: weights of 4 bits, 32 with a multiple and an offset of their own on the "
-         "grid of int8 (W4A8), rounded by what gallop calibrate saw, if --scales is given; int4-g128: 128. mxfp4: "
-         "weights of 4 bits, 32 with a power of two; what goes into them becomes integers as it does for GGUF's, or "
-         "stays fp32 with --dtype fp32. What a GGUF file has in two to six bits keeps them under int4. The "
-         "language model head is int8 with int4 and mxfp4. An object "
-         "says it for each kind of operator, qkv_projection, out_projection, mlp and "
-         "lm_head: {\"mlp\":\"int4\",\"qkv_projection\":\"int8\"}; kinds that it leaves out stay as the checkpoint has "
-         "them. Routers, and experts stored in MXFP4, stay as they are.",
-     OPT_INTO(struct load, o.quant)},
-    {"scales", 0, OPT_STRING, "F", MODEL,
-     .help = "what gallop calibrate wrote, for --quant int8-static or int4", .env = "GALLOP_SCALES",
-     .manual =
-         "int8-static needs it; int4 rounds with a fraction of the loss. A checkpoint that is packed with it needs it "
-         "no more.",
-     OPT_INTO(struct load, o.scales)},
+#define ENGINE_OPTION ENGINE_ROW
+#include "engine/options.def"
     {"pack-cache", 0, OPT_FLAG, NULL, MODEL,
      .help =
          "start from a packed copy of the checkpoint (gallop pack) in the cache, which the first start makes",
@@ -108,116 +98,19 @@ const struct opt_row options_engine[] = {
          "--op-config, and is as large as the weights. Another is made when a file of the checkpoint changes; what is "
          "not used any more may be deleted.",
      OPT_INTO(struct load, pack_cache)},
-    {"max-model-len", 0, OPT_INT, "N", EVERYDAY, .help = "context length: tokens of prompt and answer",
-     .otherwise = "the model's", .range = "[2,1073741824]",
-     .manual = "A KV cache that cannot hold one such sequence is refused.",
-     OPT_INTO(struct load, o.max_model_len)},
-    {"kv-cache-type", 0, OPT_CHOICE, NULL, CACHE,
-     .help =
-         "where the KV cache lies: one pool of blocks, pages that can be shared, or a region a sequence that doubles "
-         "or grows in splits",
-     .choices = "dynamic|bmc|slab_pool|paged", .fallback = "slab_pool", .env = "GALLOP_KV_CACHE_TYPE",
-     OPT_INTO(struct load, o.kv_cache_type)},
-    {"kv-cache-dtype", 0, OPT_CHOICE, NULL, CACHE,
-     .help = "type of the cached rows; auto is the computing type, int4 loses much on small models",
-     .choices = "auto|fp32|bf16|int8|int4", .words = dtype_words, .fallback = "auto",
-     OPT_INTO(struct load, o.kv_cache_dtype)},
-    {"kv-cache-memory", 0, OPT_FLOAT, "GIB", CACHE, .help = "memory of the KV cache, taken at once",
-     .otherwise =
-         "what the sequences can need, within half of what weights and scratch leave, taken as it fills",
-     .range = "(0,1048576]", .env = "GALLOP_KV_CACHE_MEMORY", OPT_INTO(struct load, o.kv_cache_memory)},
-    {"kv-cache-layout", 0, OPT_CHOICE, NULL, CACHE,
-     .help = "order of heads and blocks in slab_pool and paged", .choices = "head_major|block_major",
-     .fallback = "block_major", .env = "GALLOP_KV_CACHE_LAYOUT", OPT_INTO(struct load, o.kv_cache_layout),
-     OPT_SOURCE(struct load, layout_source)},
-    {"kv-store", 0, OPT_STRING, "DIR", CACHE,
-     .help =
-         "keep blocks of the KV cache in this folder, or on redis://host[:port][/db], for later and for others",
-     .otherwise = "nowhere", .env = "GALLOP_KV_STORE",
-     .manual =
-         "Only for slab_pool and paged with a prefix index. Programs that compute the same model in the same "
-         "way may share it. What is read is checked, but whoever can write there can make answers wrong.",
-     OPT_INTO(struct load, o.kv_store)},
-    {"kv-store-size", 0, OPT_FLOAT, "GIB", CACHE, .help = "most that a folder of --kv-store may hold",
-     .fallback = "16", .range = "(0,1048576]", .env = "GALLOP_KV_STORE_SIZE",
-     OPT_INTO(struct load, o.kv_store_size)},
-    {"block-size", 0, OPT_INT, "N", CACHE, .help = "rows of a KV block, a power of two",
-     .otherwise = "by the level 2 cache and windows", .range = "[16,256]",
-     OPT_INTO(struct load, o.block_size), OPT_SOURCE(struct load, block_size_source)},
-    {"bmc-splits", 0, OPT_INT, "N", CACHE, .help = "in how many parts a bmc cache grows",
-     .otherwise = "the root of the longest sequence", .range = "[1,1073741824]", .env = "GALLOP_BMC_SPLITS",
-     OPT_INTO(struct load, o.bmc_splits), OPT_SOURCE(struct load, splits_source)},
-    {"kv-sparse", 0, OPT_STRING, "SPEC", CACHE,
-     .help = "keep and see only the first 4 and the last 1024 rows of a sequence (sink=4,window=1024)",
-     .otherwise = "all", .env = "GALLOP_KV_SPARSE",
-     .manual = "This is StreamingLLM. The two come in either order, and hold in all layers without a smaller "
-               "window of their own. Memory and time of a token stop growing with the sequence; what lies "
-               "between is forgotten. Not for models with learned positions or a dynamic rope.",
-     OPT_INTO(struct load, o.kv_sparse)},
-    {"threads", 0, OPT_INT, "N", EVERYDAY, .help = "compute threads",
-     .otherwise = "physical cores of the allowed set", .range = "[1,1024]", .env = "GALLOP_THREADS",
-     OPT_INTO(struct load, o.threads)},
-    {"isa", 0, OPT_STRING, "NAME", COMPUTING,
-     .help = "at most this instruction set: ref, avx2, avx512, avx512vnni, avx512bf16 or amx",
-     .otherwise = "the fastest here", .env = "GALLOP_ISA",
-     .manual = "The fastest need not be the highest that the machine has.", OPT_INTO(struct load, o.isa)},
-    {"max-num-batched-tokens", 0, OPT_INT, "N", COMPUTING,
-     .help =
-         "rows of a step, of requests at most 512 (so that a step stays short) or one a sequence; longer prompts are "
-         "computed in chunks of it",
-     .otherwise = "512", .range = "[1,65536]", OPT_INTO(struct load, o.max_batched_tokens)},
-    {"op-config", 0, OPT_STRING, "JSON", COMPUTING,
-     .help = "backend per operator kind, e.g. {\"norm\":\"native\"}",
-     .manual =
-         "The kinds are norm, qkv_projection, rope, attention, out_projection, mlp and lm_head, or PACE's "
-         "names of them (mlp_backend). Every kind has gallop and native, the portable reference; the linears "
-         "also tpp (LIBXSMM) and jit (oneDNN), where this build has them, and mlp imbps, which cuts the "
-         "intermediate of a dense MLP into splits that stay in cache, in fp32 and bf16.",
-     OPT_INTO(struct load, o.op_config)},
-    {"attention-backend", 0, OPT_STRING, "NAME", COMPUTING,
-     .help = "attention backend: auto, gallop, native, or as in PACE jit, slab, paged",
-     .otherwise = "what --op-config says, else auto", OPT_INTO(struct load, o.attention_backend)},
     {0}};
 
 const struct opt_row options_scheduling[] = {
-    {"max-num-seqs", 0, OPT_INT, "N", SCHEDULING, .help = "requests computed at once", .fallback = "32",
-     .range = "[1,4096]", OPT_INTO(struct load, o.max_num_seqs), OPT_SOURCE(struct load, max_num_seqs_given)},
-    {"scheduling-policy", 0, OPT_CHOICE, NULL, SCHEDULING,
-     .help = "who is next: by arrival, by priority, or the keys of requests in turn",
-     .choices = "fcfs|priority|fair", .fallback = "fcfs",
-     .manual =
-         "A smaller priority goes first, and a request gains one for each minute it waits. The turns of keys are "
-         "counted in computed tokens (deficit round robin).",
-     OPT_INTO(struct load, o.scheduling_policy)},
-    {"scheduler", 0, OPT_CHOICE, NULL, SCHEDULING,
-     .help =
-         "what a step computes: streams and chunks of prompts, nothing but prompts while there are some, or one "
-         "request at a time",
-     .choices = "continuous_batch|continuous_prefill_first|iterative", .fallback = "continuous_batch",
-     OPT_INTO(struct load, o.scheduler)},
-    {"admission", 0, OPT_CHOICE, NULL, SCHEDULING,
-     .help =
-         "begin requests when there is room for what they have, or for all they may become, so that none is "
-         "computed twice",
-     .choices = "optimistic|worst-case", .fallback = "optimistic", OPT_INTO(struct load, o.admission)},
-    {"tpot-target-ms", 0, OPT_FLOAT, "MS", SCHEDULING,
-     .help = "size chunks of prompts so that a step in which streams go on stays below", .fallback = "700",
-     .range = "(0,1000000]", OPT_INTO(struct load, o.tpot_target_ms)},
-    {"max-num-queued-reqs", 0, OPT_INT, "N", SCHEDULING, .help = "requests that may wait; more are refused",
-     .otherwise = "any number; in serve 1024", .range = "[1,2147483647]",
-     OPT_INTO(struct load, o.max_num_queued_reqs)},
-    {"max-num-queued-tokens", 0, OPT_INT, "N", SCHEDULING, .help = "tokens of prompts that may wait",
-     .otherwise = "any number", .range = "[1,2147483647]", OPT_INTO(struct load, o.max_num_queued_tokens)},
-    {"prefix-index", 0, OPT_CHOICE, NULL, CACHE,
-     .help =
-         "what slab_pool and paged reuse of earlier prompts and answers where a request begins alike: every row "
-         "(radix), whole blocks only (hash), or nothing",
-     .choices = "radix|hash|none", .fallback = "radix", OPT_INTO(struct load, o.prefix_index)},
+#define SCHEDULING_OPTION ENGINE_ROW
+#include "engine/options.def"
     {"enable-prefix-caching", 0, OPT_FLAG, NULL, CACHE,
      .help = "vLLM's name for what is on by itself; --prefix-index says how"},
     {"no-enable-prefix-caching", 0, OPT_FLAG, NULL, CACHE, .help = "vLLM's name for --prefix-index none",
      OPT_INTO(struct load, no_prefix_caching)},
     {0}};
+
+#undef COUNT
+/* clang-format on */
 
 /* ---- sampling fields: the rows of engine/sampling.def ---- */
 
@@ -232,21 +125,12 @@ const struct opt_row options_scheduling[] = {
 #define STRINGS     OPT_STRING, NULL
 #define IDS         OPT_INT, "[0,2147483647]"
 #define BIASES      OPT_STRING, NULL
-#define ANY()            NULL
-#define FROM(lo)         "[" #lo ",inf)"
-#define ABOVE(lo)        "(" #lo ",inf)"
-#define FROM_TO(lo, hi)  "[" #lo "," #hi "]"
-#define ABOVE_TO(lo, hi) "(" #lo "," #hi "]"
-#define FLAG(...) __VA_ARGS__
-#define ROW(...)  ROW_OF(__VA_ARGS__)
-#define ROW_OF(type, range_, help_, name, brief, arg, ...) \
-    {name, brief, type, arg, __VA_ARGS__, .help = help_, .range = range_
 #define INTO(field, member) \
     OPT_INTO(struct options_sampling, s.member), OPT_MARK(struct options_sampling, s.given, SAMPLING_##field)
 #define SAMPLING_FIELD(field, member, kind, range, neutral, access, help, flag, request) \
-    ROW(kind, range, help, flag), INTO(field, member)},
+    ROW(kind, range, NULL, help, flag), INTO(field, member)},
 #define SAMPLING_LIST(field, name, member, kind, most, bytes, access, help, flag) \
-    ROW(kind, help, flag), .repeat = true, OPT_INTO(struct options_sampling, name)},
+    ROW(kind, NULL, help, flag), .repeat = true, OPT_INTO(struct options_sampling, name)},
 const struct opt_row options_sampling[] = {
 #include "engine/sampling.def"
     {0}};

@@ -89,9 +89,8 @@ static int write_model(struct packing *k, const struct load *l, double split_gib
     struct pack_writer w = {.write = write_part, .ctx = k, .split_bytes = (size_t)(split_gib * 1073741824.0)};
     struct print_bar bar = {.what = "packing"};
     struct gallop_options own = l->o;
-    struct llm_options o;
+    struct llm_source source;
     struct llm m = {0};
-    char path[FOLDER_PATH_MAX];
     int rc;
 
     own.max_num_seqs = 1;
@@ -100,10 +99,10 @@ static int write_model(struct packing *k, const struct load *l, double split_gib
     own.kv_cache_memory = 0;
     own.progress = print_progress;
     own.progress_ctx = &bar;
-    if ((rc = engine_read_options(&own, &o, path, e)) != 0)
+    if ((rc = engine_read_source(&own, false, &source, e)) != 0)
         return rc;
-    o.save = &w;
-    rc = llm_open(&m, &o, e);
+    source.save = &w;
+    rc = llm_open(&m, &own, &source, e);
     print_bar_end(&bar);
     if (rc == 0 && (rc = commit(k, e)) == 0) {
         *done = (struct packing_result){

@@ -18,15 +18,14 @@ const struct step *engine_scheduling(const struct gallop *g);
 
 /* ---- for gallop_executor.c ---- */
 
-/* O as the llm's options, which borrow from it. PATH receives where the model lies, after a download where its
- * name is one of the hub. */
-int engine_read_options(const struct gallop_options *o, struct llm_options *l, char path[FOLDER_PATH_MAX],
-                        struct err *e);
+/* Checks O, fetches the model if it is on a hub, and fills S. IS_EXECUTOR: O opens an executor, which has no prefix
+ * cache. */
+int engine_read_source(const struct gallop_options *o, bool is_executor, struct llm_source *s, struct err *e);
 
 /* llm_open(), and CONFIG from generation_config.json with the end tokens of config.json. Its arrays lie in A,
  * which the caller ends. */
-int engine_open_llm(struct llm *m, const struct llm_options *o, struct sampling *config, struct arena *a,
-                    struct err *e);
+int engine_open_llm(struct llm *m, const struct gallop_options *o, const struct llm_source *s,
+                    struct sampling *config, struct arena *a, struct err *e);
 
 /* Returns RC; where it is not 0, copies the sentence of E to ERR [GALLOP_ERR_SIZE], unless that is NULL. */
 int engine_give(char *err, const struct err *e, int rc);

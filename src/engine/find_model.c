@@ -119,8 +119,8 @@ static int check_path(const char *model, enum hub_want want, struct err *e)
     return 0;
 }
 
-/* Refuses MODEL, which reads as the name ID, as a mistyped path: its first part is a folder here, and the hub's cache has
- * no such model. */
+/* Refuses MODEL, which reads as the name ID, as a mistyped path: its first part is a folder here, and the hub's
+ * cache has no such model. */
 static int refuse_path(const struct hub_name *id, const char *model, struct err *e)
 {
     return err_set(e, ERR_INPUT,

@@ -19,6 +19,7 @@
 #include "engine/constraints.h"
 #include "engine/engine_priv.h"
 #include "engine/find_model.h"
+#include "engine/options.h"
 #include "engine/public_sampling.h"
 
 enum { PENDING_CANCELS = 256, DEFAULT_TARGET_MS = 700 };
@@ -71,79 +72,19 @@ void gallop_options_init(struct gallop_options *o)
     memset(o, 0, sizeof(*o));
 }
 
-static int check_sizes(const struct gallop_options *o, struct err *e)
-{
-    if (o->max_model_len < 0 || o->max_model_len == 1 || o->max_model_len > INT32_MAX)
-        return err_about(e, ERR_INPUT, "max_model_len", "found %lld, expected 2 to 2147483647",
-                         (long long)o->max_model_len);
-    if (o->max_num_seqs < 0 || o->max_num_seqs > 4096)
-        return err_about(e, ERR_INPUT, "max_num_seqs", "found %lld, expected 1 to 4096",
-                         (long long)o->max_num_seqs);
-    if (o->max_batched_tokens < 0 || o->max_batched_tokens > 65536)
-        return err_about(e, ERR_INPUT, "max_batched_tokens", "found %lld, expected 1 to 65536",
-                         (long long)o->max_batched_tokens);
-    if (o->max_logits < 0 || o->max_logits > 65536)
-        return err_about(e, ERR_INPUT, "max_logits", "found %lld, expected 1 to 65536",
-                         (long long)o->max_logits);
-    if (o->kv_cache_tokens < 0 || o->block_size < 0 || o->bmc_splits < 0)
-        return err_set(e, ERR_INPUT, "a size of the KV cache is negative");
-    return 0;
-}
-
-int engine_read_options(const struct gallop_options *o, struct llm_options *l, char path[FOLDER_PATH_MAX],
-                        struct err *e)
+int engine_read_source(const struct gallop_options *o, bool is_executor, struct llm_source *s, struct err *e)
 {
     const struct find_model_options where = {
         .revision = o->revision, .progress = o->download, .progress_ctx = o->download_ctx};
-    enum prefix_kind index = PREFIX_RADIX;
-    int rc;
+    int rc = engine_options_check(o, is_executor, e);
 
-    if (o->prefix_index && strcmp(o->prefix_index, "none") != 0 &&
-        !prefix_kind_of_name(o->prefix_index, &index))
-        return err_about(e, ERR_INPUT, "prefix_index", "found %s, expected radix, hash or none",
-                         o->prefix_index);
-    *l = (struct llm_options){.model = path,
-                              .dtype = o->dtype,
-                              .quant = o->quant,
-                              .scales = o->scales,
-                              .kv_type = o->kv_cache_type,
-                              .kv_dtype = o->kv_cache_dtype,
-                              .no_prefixes = o->prefix_index && strcmp(o->prefix_index, "none") == 0,
-                              .prefix_index = index,
-                              .op_config = o->op_config,
-                              .attention_backend = o->attention_backend,
-                              .isa = o->isa,
-                              .threads = o->threads,
-                              .pool = o->share_pool ? o->share_pool->llm.pool : NULL,
-                              .max_len = (size_t)o->max_model_len,
-                              .max_seqs = (size_t)o->max_num_seqs,
-                              .max_tokens = (size_t)o->max_batched_tokens,
-                              .max_wanted = (size_t)o->max_logits,
-                              .kv_tokens = (size_t)o->kv_cache_tokens,
-                              .kv_unbounded = o->kv_cache_unbounded != 0,
-                              .kv_layout = o->kv_cache_layout,
-                              .kv_sparse = o->kv_sparse,
-                              .kv_store = o->kv_store,
-                              .allow_links = o->allow_links != 0,
-                              .bmc_splits = (size_t)o->bmc_splits,
-                              .block = (size_t)o->block_size,
-                              .progress = o->progress,
-                              .progress_ctx = o->progress_ctx};
+    *s = (struct llm_source){.pool = o->share_pool ? o->share_pool->llm.pool : NULL,
+                             .no_prefixes = is_executor};
+    if (rc)
+        return rc;
     if (!o->model)
         return err_about(e, ERR_INPUT, "model", "no model is named");
-    if ((rc = check_sizes(o, e)) != 0)
-        return rc;
-    if (!(o->kv_cache_memory >= 0 && o->kv_cache_memory < 1e9))
-        return err_about(e, ERR_INPUT, "kv_cache_memory", "found %g, expected a number of GiB",
-                         o->kv_cache_memory);
-    l->kv_bytes = (size_t)(o->kv_cache_memory * 1073741824.0);
-    if (o->kv_cache_memory > 0 && l->kv_bytes == 0)
-        l->kv_bytes = 1; /* 0 would mean that no size is given */
-    if (!(o->kv_store_size >= 0 && o->kv_store_size < 1e9))
-        return err_about(e, ERR_INPUT, "kv_store_size", "found %g, expected a number of GiB",
-                         o->kv_store_size);
-    l->kv_store_bytes = (uint64_t)(o->kv_store_size * 1073741824.0);
-    return find_model_path(path, FOLDER_PATH_MAX, o->model, &where, e);
+    return find_model_path(s->path, sizeof(s->path), o->model, &where, e);
 }
 
 /* Reads generation_config.json, or the generation config inside a GGUF or packed file. */
@@ -181,16 +122,10 @@ static int read_config(const struct llm *m, struct sampling *config, struct aren
 
 /* ---- the step's options ---- */
 
-/* Finds NAME in LIST [n] and gives its index; NULL stands for the first. False: it is not in the list. */
-static bool choose(const char *name, const char *const *list, int n, int *out)
+/* True if the choice CHOSEN of an option, NULL for the default, is NAME. */
+static bool is_chosen(const char *chosen, const char *name)
 {
-    *out = 0;
-    for (int i = 0; name && i < n; i++)
-        if (strcmp(name, list[i]) == 0) {
-            *out = i;
-            return true;
-        }
-    return !name;
+    return chosen && strcmp(chosen, name) == 0;
 }
 
 /* Guesses the seconds that a row takes, and reading the weights for a step: rather too many, until steps have been
@@ -203,54 +138,36 @@ static void guess_costs(const struct llm *m, struct step_options *s)
     s->row_guess_s = (double)m->model.packed_bytes / flops;
 }
 
-static int read_step_options(const struct gallop_options *o, const struct llm *m, struct step_options *s,
-                             struct err *e)
+static void read_step_options(const struct gallop_options *o, const struct llm *m, struct step_options *s)
 {
-    static const char *const admissions[] = {"optimistic", "worst-case"}, *const schedulers[] = {
-                                                                              "continuous_batch",
-                                                                              "continuous_prefill_first",
-                                                                              "iterative"};
-    enum waiting_policy policy = WAITING_FCFS;
-    int scheduler, admission;
+    bool prompts_first = is_chosen(o->scheduler, "continuous_prefill_first");
 
-    if (o->scheduling_policy && !waiting_policy_of_name(o->scheduling_policy, &policy))
-        return err_about(e, ERR_INPUT, "scheduling_policy", "found %s, expected fcfs, priority or fair",
-                         o->scheduling_policy);
-    if (!choose(o->scheduler, schedulers, 3, &scheduler))
-        return err_about(e, ERR_INPUT, "scheduler",
-                         "found %s, expected continuous_batch, continuous_prefill_first or iterative",
-                         o->scheduler);
-    if (!choose(o->admission, admissions, 2, &admission))
-        return err_about(e, ERR_INPUT, "admission", "found %s, expected optimistic or worst-case",
-                         o->admission);
-    if (!(o->tpot_target_ms >= 0) || o->max_num_queued_reqs < 0 || o->max_num_queued_tokens < 0)
-        return err_set(e, ERR_INPUT,
-                       "tpot_target_ms, max_num_queued_reqs and max_num_queued_tokens are 0 or more");
-    *s = (struct step_options){.max_seqs = scheduler == 2 ? 1 : 0,
+    *s = (struct step_options){.max_seqs = is_chosen(o->scheduler, "iterative") ? 1 : 0,
                                .max_queued = (size_t)o->max_num_queued_reqs,
                                .max_queued_tokens = (size_t)o->max_num_queued_tokens,
-                               .policy = policy,
-                               .order = scheduler == 1 ? SCHED_PROMPTS_FIRST : SCHED_DECODES_FIRST,
-                               .worst_case = admission == 1,
+                               .policy = WAITING_FCFS,
+                               .order = prompts_first ? SCHED_PROMPTS_FIRST : SCHED_DECODES_FIRST,
+                               .worst_case = is_chosen(o->admission, "worst-case"),
                                .target_s =
                                    (o->tpot_target_ms > 0 ? o->tpot_target_ms : DEFAULT_TARGET_MS) / 1000};
+    if (o->scheduling_policy)
+        waiting_policy_of_name(o->scheduling_policy, &s->policy);
     guess_costs(m, s);
-    return 0;
 }
 
 static int open_step(struct gallop *g, const struct gallop_options *o, struct err *e)
 {
     struct step_options so;
-    int rc = read_step_options(o, &g->llm, &so, e);
 
+    read_step_options(o, &g->llm, &so);
     llm_executor(&g->llm, &g->executor);
-    return rc ? rc : step_open(&g->step, &g->executor, &so, e);
+    return step_open(&g->step, &g->executor, &so, e);
 }
 
 /* Unblocks SIGBUS while files are mapped: a page that a truncated file no longer has would end the process
  * (base/map.h). */
-int engine_open_llm(struct llm *m, const struct llm_options *o, struct sampling *config, struct arena *a,
-                    struct err *e)
+int engine_open_llm(struct llm *m, const struct gallop_options *o, const struct llm_source *s,
+                    struct sampling *config, struct arena *a, struct err *e)
 {
     sigset_t bus, old;
     int rc;
@@ -258,7 +175,7 @@ int engine_open_llm(struct llm *m, const struct llm_options *o, struct sampling 
     sigemptyset(&bus);
     sigaddset(&bus, SIGBUS);
     pthread_sigmask(SIG_UNBLOCK, &bus, &old);
-    if ((rc = llm_open(m, o, e)) == 0)
+    if ((rc = llm_open(m, o, s, e)) == 0)
         rc = read_config(m, config, a, e);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return rc;
@@ -293,22 +210,15 @@ static void fill_info(struct gallop *g)
 
 int engine_open(struct gallop **out, const struct gallop_options *o, struct checkpoint *c, struct err *e)
 {
-    char path[FOLDER_PATH_MAX];
-    struct llm_options lo;
+    struct llm_source source;
     pthread_condattr_t clock;
     struct gallop *g;
     int rc;
 
     *out = NULL;
-    if (o->kv_cache_type && kv_type_extern(o->kv_cache_type))
-        rc = err_about(e, ERR_INPUT, "kv_cache_type",
-                       "%s takes its tables from a scheduler outside: it is for gallop_executor_open()",
-                       o->kv_cache_type);
-    else
-        rc = engine_read_options(o, &lo, path, e);
-    if (rc)
+    if ((rc = engine_read_source(o, false, &source, e)) != 0)
         return rc;
-    lo.checkpoint = c;
+    source.checkpoint = c;
     g = mem_zalloc(1, sizeof(*g), MEM_ENGINE);
     if (!g)
         return err_nomem(e, "the engine");
@@ -319,7 +229,7 @@ int engine_open(struct gallop **out, const struct gallop_options *o, struct chec
     pthread_cond_init(&g->submitted, &clock);
     pthread_condattr_destroy(&clock);
     g->default_seed = o->seed;
-    if ((rc = engine_open_llm(&g->llm, &lo, &g->config, &g->config_arena, e)) != 0 ||
+    if ((rc = engine_open_llm(&g->llm, o, &source, &g->config, &g->config_arena, e)) != 0 ||
         (rc = open_step(g, o, e)) != 0) {
         gallop_close(g);
         return rc;

@@ -41,34 +41,6 @@ _Static_assert(4096 < 1 << USE_SHIFT, "max_num_seqs");
 
 /* ---- open ---- */
 
-/* Refuses options of the queue, the scheduler and the prefix cache, which an executor does not have. */
-static int check_options(int version, const struct gallop_options *o, struct err *e)
-{
-    const struct {
-        const char *name;
-        bool given;
-    } none[] = {{"prefix_index", o->prefix_index},
-                {"kv_store", o->kv_store},
-                {"kv_store_size", o->kv_store_size != 0},
-                {"scheduling_policy", o->scheduling_policy},
-                {"scheduler", o->scheduler},
-                {"admission", o->admission},
-                {"tpot_target_ms", o->tpot_target_ms != 0},
-                {"max_num_queued_reqs", o->max_num_queued_reqs != 0},
-                {"max_num_queued_tokens", o->max_num_queued_tokens != 0}};
-
-    if (version != GALLOP_EXECUTOR_VERSION)
-        return err_set(e, ERR_UNSUPPORTED,
-                       "version %d of the executor's records is asked for, this library has %d", version,
-                       GALLOP_EXECUTOR_VERSION);
-    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
-        if (none[i].given)
-            return err_set(e, ERR_INPUT,
-                           "%s is given, but an executor has no queue, no scheduler and no prefix cache",
-                           none[i].name);
-    return 0;
-}
-
 /* Finds the window and sink of the layer that sees most rows. */
 static void find_seen(struct gallop_executor *x)
 {
@@ -121,22 +93,26 @@ static int open_scratch(struct gallop_executor *x, struct err *e)
 
 int gallop_executor_open(struct gallop_executor **out, int version, const struct gallop_options *o, char *err)
 {
-    char path[FOLDER_PATH_MAX];
     struct gallop_executor *x;
-    struct llm_options lo;
+    struct llm_source source;
     struct err e = {0};
     int rc;
 
     *out = NULL;
-    if ((rc = check_options(version, o, &e)) != 0 || (rc = engine_read_options(o, &lo, path, &e)) != 0)
+    if (version != GALLOP_EXECUTOR_VERSION)
+        rc = err_set(&e, ERR_UNSUPPORTED,
+                     "version %d of the executor's records is asked for, this library has %d", version,
+                     GALLOP_EXECUTOR_VERSION);
+    else
+        rc = engine_read_source(o, true, &source, &e);
+    if (rc)
         return engine_give(err, &e, rc);
-    lo.no_prefixes = true;
     x = mem_zalloc(1, sizeof(*x), MEM_ENGINE);
     if (!x)
         return engine_give(err, &e, err_nomem(&e, "the executor"));
     arena_init(&x->arena, MEM_ENGINE);
     x->seed = o->seed;
-    if ((rc = engine_open_llm(&x->llm, &lo, &x->config, &x->arena, &e)) == 0) {
+    if ((rc = engine_open_llm(&x->llm, o, &source, &x->config, &x->arena, &e)) == 0) {
         if (x->llm.model.info.headless)
             rc = err_set(&e, ERR_UNSUPPORTED, "%s", x->llm.model.headless);
         llm_executor(&x->llm, &x->x);

@@ -24,7 +24,15 @@ enum {
 static const size_t default_kv_bytes = (size_t)4 << 30;
 static const uint64_t default_store_bytes = (uint64_t)16 << 30;
 
-static int open_threads(struct llm *m, const struct llm_options *o, struct err *e)
+/* Bytes of a size in GiB, but at least 1 of one that is given: 0 stands for the default. */
+static size_t bytes_of(double gib)
+{
+    size_t bytes = (size_t)(gib * 1073741824.0);
+
+    return gib > 0 && bytes == 0 ? 1 : bytes;
+}
+
+static int open_threads(struct llm *m, const struct gallop_options *o, struct pool *shared, struct err *e)
 {
     enum cpu_isa cap = cpu_best();
     int threads = o->threads, rc = 0;
@@ -34,14 +42,12 @@ static int open_threads(struct llm *m, const struct llm_options *o, struct err *
                        "instruction set %s is not known (ref, avx2, avx512, avx512vnni, avx512bf16, amx)",
                        o->isa);
     m->kern = kern_table(cap);
-    if (threads < 0 || threads > 1024)
-        return err_set(e, ERR_INPUT, "threads %d is not between 1 and 1024", threads);
-    if (o->pool && threads && threads != pool_threads(o->pool))
+    if (shared && threads && threads != pool_threads(shared))
         return err_set(e, ERR_INPUT,
                        "threads %d is asked for, but the engine whose threads are shared has %d", threads,
-                       pool_threads(o->pool));
-    if (o->pool) {
-        m->pool = pool_join(o->pool);
+                       pool_threads(shared));
+    if (shared) {
+        m->pool = pool_join(shared);
         return 0;
     }
     if (threads == 0) {
@@ -69,7 +75,7 @@ static int open_tok(struct llm *m, struct err *e)
 }
 
 /* Reads the type of the cache's rows; "auto" is the computing type. */
-static int read_kv_dtype(struct llm *m, const struct llm_options *o, struct err *e)
+static int read_kv_dtype(struct llm *m, const struct gallop_options *o, struct err *e)
 {
     static const struct {
         const char *name;
@@ -77,15 +83,15 @@ static int read_kv_dtype(struct llm *m, const struct llm_options *o, struct err 
     } known[] = {{"fp32", DT_F32}, {"bf16", DT_BF16}, {"int8", DT_I8}, {"int4", DT_I4}};
 
     m->kv_dtype = m->model.opt.dtype;
-    if (!o->kv_dtype || strcmp(o->kv_dtype, "auto") == 0)
+    if (!o->kv_cache_dtype || strcmp(o->kv_cache_dtype, "auto") == 0)
         return 0;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (strcmp(known[i].name, o->kv_dtype) == 0) {
+        if (strcmp(known[i].name, o->kv_cache_dtype) == 0) {
             m->kv_dtype = known[i].dtype;
             return 0;
         }
     return err_set(e, ERR_INPUT, "KV cache dtype %s is not known (auto, fp32, bf16, int8, int4)",
-                   o->kv_dtype);
+                   o->kv_cache_dtype);
 }
 
 static int open_sink(struct llm *m, struct err *e)
@@ -213,19 +219,19 @@ static int check_one_fits(const char *type, const struct kv_limits *lim, size_t 
 
 /* Sets the number of rows of the cache: the number that was asked for, if it fits, or the default within the memory
  * that weights and scratch leave. */
-static int size_kv(const struct llm *m, const struct llm_options *o, const char *type, struct kv_limits *lim,
-                   struct err *e)
+static int size_kv(const struct llm *m, const struct gallop_options *o, const char *type,
+                   struct kv_limits *lim, struct err *e)
 {
-    size_t room = kv_room(m), bytes;
+    size_t room = kv_room(m), given = bytes_of(o->kv_cache_memory), bytes;
 
-    lim->pool_tokens = o->kv_bytes    ? kv_pool_fit(type, *lim, o->kv_bytes)
-                       : o->kv_tokens ? o->kv_tokens
-                                      : default_kv(m, o->kv_unbounded, type, lim, room);
-    if (o->kv_bytes && lim->pool_tokens == 0)
+    lim->pool_tokens = given                ? kv_pool_fit(type, *lim, given)
+                       : o->kv_cache_tokens ? (size_t)o->kv_cache_tokens
+                                            : default_kv(m, o->kv_cache_unbounded != 0, type, lim, room);
+    if (given && lim->pool_tokens == 0)
         return err_set(
             e, ERR_INPUT,
             "%zu bytes hold not one block of the KV cache: a token takes %zu bytes, a block %zu tokens",
-            o->kv_bytes, kv_token_bytes(lim), kv_block(type, lim));
+            given, kv_token_bytes(lim), kv_block(type, lim));
     bytes = kv_budget_bytes(type, lim);
     if (bytes > room || lim->pool_tokens == 0)
         return refuse_kv(m, type, lim, bytes, e);
@@ -233,7 +239,7 @@ static int size_kv(const struct llm *m, const struct llm_options *o, const char 
 }
 
 /* Refuses a KV store for a cache that keeps no prefixes, and counts the memory of its slots. */
-static int size_store(struct llm *m, const struct llm_options *o, const char *type,
+static int size_store(struct llm *m, const struct gallop_options *o, bool keeps_prefixes, const char *type,
                       const struct kv_limits *lim, struct err *e)
 {
     if (!o->kv_store)
@@ -245,7 +251,7 @@ static int size_store(struct llm *m, const struct llm_options *o, const char *ty
         return err_set(e, ERR_UNSUPPORTED,
                        "a KV store keeps rows of what stands in front of others; this model's attention goes "
                        "in both directions");
-    if (o->no_prefixes)
+    if (!keeps_prefixes)
         return err_set(e, ERR_INPUT,
                        "a KV store keeps blocks by their prefix, but the prefix index is none (radix, hash)");
     m->store_bytes = store_slot_bytes(kv_record_bytes(type, lim));
@@ -280,12 +286,12 @@ static struct prefix_key store_context(const struct llm *m)
     return (struct prefix_key){{h.low64, h.high64}};
 }
 
-static int open_store(struct llm *m, const struct llm_options *o, const char *type, struct kv_limits *lim,
+static int open_store(struct llm *m, const struct gallop_options *o, const char *type, struct kv_limits *lim,
                       struct err *e)
 {
     const struct store_options so = {.where = o->kv_store,
-                                     .limit_bytes =
-                                         o->kv_store_bytes ? o->kv_store_bytes : default_store_bytes,
+                                     .limit_bytes = bytes_of(o->kv_store_size) ? bytes_of(o->kv_store_size)
+                                                                               : default_store_bytes,
                                      .record_bytes = kv_record_bytes(type, lim)};
     struct err why = {0};
     int rc;
@@ -303,9 +309,10 @@ static int open_store(struct llm *m, const struct llm_options *o, const char *ty
     return 0;
 }
 
-static int open_kv(struct llm *m, const struct llm_options *o, struct err *e)
+static int open_kv(struct llm *m, const struct gallop_options *o, bool no_prefixes, struct err *e)
 {
-    const char *type = o->kv_type ? o->kv_type : "slab_pool";
+    const bool keeps = !no_prefixes && !(o->prefix_index && strcmp(o->prefix_index, "none") == 0);
+    const char *type = o->kv_cache_type ? o->kv_cache_type : "slab_pool";
     const struct model_info *i = &m->model.info;
     struct kv_limits lim = {.n_layers = i->n_layers - i->n_shared,
                             .n_shared = i->n_shared,
@@ -314,22 +321,23 @@ static int open_kv(struct llm *m, const struct llm_options *o, struct err *e)
                             .dtype = m->kv_dtype,
                             .max_seqs = m->max_seqs,
                             .max_len = m->max_len,
-                            .block = o->block,
-                            .splits = o->bmc_splits,
-                            .keep_prefixes = !o->no_prefixes && !m->model.bidirectional,
-                            .prefix_index = o->prefix_index,
+                            .block = (size_t)o->block_size,
+                            .splits = (size_t)o->bmc_splits,
+                            .keep_prefixes = keeps && !m->model.bidirectional,
+                            .prefix_index = PREFIX_RADIX,
                             .step_tokens = m->max_tokens,
                             .window =
                                 kv_type_extern(type) ? NULL : i->window, /* an external cache drops no rows */
                             .sink = kv_type_extern(type) ? NULL : i->sink,
                             .dim = i->dim,
-                            .touch = o->kv_bytes || o->kv_tokens ? m->pool : NULL};
+                            .touch = o->kv_cache_memory > 0 || o->kv_cache_tokens ? m->pool : NULL};
     int rc;
 
-    if (o->kv_layout && !kv_layout_of_name(o->kv_layout, &lim.layout))
-        return err_set(e, ERR_INPUT, "KV cache layout %s is not known (head_major, block_major)",
-                       o->kv_layout);
-    if ((rc = kv_check_limits(type, &lim, e)) != 0 || (rc = size_store(m, o, type, &lim, e)) != 0 ||
+    if (o->kv_cache_layout)
+        kv_layout_of_name(o->kv_cache_layout, &lim.layout);
+    if (o->prefix_index)
+        prefix_kind_of_name(o->prefix_index, &lim.prefix_index);
+    if ((rc = kv_check_limits(type, &lim, e)) != 0 || (rc = size_store(m, o, keeps, type, &lim, e)) != 0 ||
         (rc = size_kv(m, o, type, &lim, e)) != 0)
         return rc;
     if ((rc = model_pack(&m->model, e)) != 0) /* only now it is known that everything fits */
@@ -340,12 +348,10 @@ static int open_kv(struct llm *m, const struct llm_options *o, struct err *e)
     return rc ? rc : slots_open(&m->slots, &m->kv, e);
 }
 
-static int read_types(const struct llm_options *o, struct model_options *mo, struct err *e)
+static int read_types(const struct gallop_options *o, struct model_options *mo, struct err *e)
 {
-    if (o->dtype && strcmp(o->dtype, "fp32") != 0 && strcmp(o->dtype, "bf16") != 0)
-        return err_set(e, ERR_INPUT, "dtype %s is not known (fp32, bf16)", o->dtype);
     mo->dtype = o->dtype && strcmp(o->dtype, "fp32") == 0 ? DT_F32 : DT_BF16;
-    mo->dtype_open = !o->dtype;
+    mo->dtype_open = !o->dtype || strcmp(o->dtype, "auto") == 0;
     return quant_read(&mo->quant, o->quant, e);
 }
 
@@ -364,40 +370,40 @@ static void say_unused(const struct calibration *s, const struct model_options *
 }
 
 /* Makes steps large enough for whole prompts if attention goes in both directions. */
-static void fit_whole_prompts(struct llm *m, const struct llm_options *o)
+static void fit_whole_prompts(struct llm *m, const struct gallop_options *o)
 {
-    if (!m->model.bidirectional || o->max_tokens)
+    if (!m->model.bidirectional || o->max_batched_tokens)
         return;
     m->max_tokens = m->model.info.max_len < WHOLE_TOKENS ? m->model.info.max_len : WHOLE_TOKENS;
     if (m->max_tokens < m->max_seqs)
         m->max_tokens = m->max_seqs;
 }
 
-int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
+int llm_open(struct llm *m, const struct gallop_options *o, const struct llm_source *s, struct err *e)
 {
     double start = clock_seconds();
-    struct model_options mo = {.allow_links = o->allow_links,
+    struct model_options mo = {.allow_links = o->allow_links != 0,
                                .all_bytes = o->kv_store != NULL,
-                               .checkpoint = o->checkpoint,
-                               .save = o->save,
+                               .checkpoint = s->checkpoint,
+                               .save = s->save,
                                .progress = o->progress,
                                .progress_ctx = o->progress_ctx};
     struct calibration scales = {0};
     int rc;
 
-    *m = (struct llm){.max_seqs = o->max_seqs ? o->max_seqs : DEFAULT_SEQS,
-                      .max_tokens = o->max_tokens ? o->max_tokens : DEFAULT_TOKENS};
+    *m = (struct llm){.max_seqs = o->max_num_seqs ? (size_t)o->max_num_seqs : DEFAULT_SEQS,
+                      .max_tokens = o->max_batched_tokens ? (size_t)o->max_batched_tokens : DEFAULT_TOKENS};
     m->other_bytes = map_region_live_bytes();
-    m->max_wanted = o->max_wanted ? o->max_wanted : m->max_seqs + SCORED;
+    m->max_wanted = o->max_logits ? (size_t)o->max_logits : m->max_seqs + SCORED;
     if (m->max_tokens < m->max_seqs)
         m->max_tokens = m->max_seqs; /* so that every sequence can decode in one step */
     if (m->max_wanted < m->max_seqs)
         m->max_wanted = m->max_seqs;
     if ((rc = read_types(o, &mo, e)) != 0 || (rc = kv_sparse_read(&m->sparse, o->kv_sparse, e)) != 0 ||
         (rc = op_config_read(&m->ops, o->op_config, o->attention_backend, e)) != 0 ||
-        (rc = open_threads(m, o, e)) != 0)
+        (rc = open_threads(m, o, s->pool, e)) != 0)
         goto fail;
-    op_config_fit_attention(&m->ops, o->kv_type ? o->kv_type : "slab_pool");
+    op_config_fit_attention(&m->ops, o->kv_cache_type ? o->kv_cache_type : "slab_pool");
     if (o->scales && (rc = calibration_open(&scales, o->scales, e)) != 0)
         goto fail;
     mo.scales = o->scales ? &scales : NULL;
@@ -405,17 +411,17 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
     mo.kern = m->kern;
     for (int k = 0; k < OP_N_KINDS; k++)
         mo.backend[k] = m->ops.backend[k];
-    rc = model_open(&m->model, o->model, &mo, m->pool, e);
+    rc = model_open(&m->model, s->path, &mo, m->pool, e);
     if (rc == 0)
         fit_whole_prompts(m, o);
     if (rc || (rc = kv_sparse_apply(&m->sparse, &m->model, e)) != 0 || (rc = open_tok(m, e)) != 0)
         goto fail;
-    if (o->max_len > m->model.info.max_len)
+    if ((size_t)o->max_model_len > m->model.info.max_len)
         log_warn("the model was made for %zu positions; a length of %zu is asked for", m->model.info.max_len,
-                 o->max_len);
-    m->max_len = o->max_len ? o->max_len : m->model.info.max_len;
+                 (size_t)o->max_model_len);
+    m->max_len = o->max_model_len ? (size_t)o->max_model_len : m->model.info.max_len;
     if ((rc = model_check_length(&m->model, m->max_len, e)) != 0 || (rc = read_kv_dtype(m, o, e)) != 0 ||
-        (rc = open_sink(m, e)) != 0 || (rc = open_kv(m, o, e)) != 0)
+        (rc = open_sink(m, e)) != 0 || (rc = open_kv(m, o, s->no_prefixes, e)) != 0)
         goto fail;
     if ((rc = calibration_checked(&scales, 0, e)) != 0)
         goto fail;

@@ -12,6 +12,7 @@
 #include "engine/kv_sparse.h"
 #include "engine/op_config.h"
 #include "engine/slots.h"
+#include "gallop.h"
 #include "kv/kv.h"
 #include "kv/store/store.h"
 #include "model/model.h"
@@ -19,35 +20,13 @@
 #include "ops/timed.h"
 #include "text/tok/tok.h"
 
-struct llm_options {
-    const char *model;             /* folder or GGUF file */
-    struct checkpoint *checkpoint; /* MODEL, opened; outlives the llm. NULL: the model opens it */
-    const char *dtype;             /* "fp32", "bf16"; NULL: as it was packed, else bf16 */
-    const char *quant;             /* of the linears (model/quant.h); NULL: as they are stored or packed */
+/* What an llm is opened from, besides struct gallop_options. */
+struct llm_source {
+    char path[FOLDER_PATH_MAX];    /* of the model: a folder or a file */
+    struct checkpoint *checkpoint; /* the same, opened; outlives the llm. NULL: the model opens it */
+    struct pool *pool;             /* threads of another engine to compute on; NULL: own ones */
     struct pack_writer *save;      /* a packed checkpoint is written there; NULL: nowhere */
-    const char *kv_type;           /* NULL: slab_pool */
-    const char *kv_dtype;          /* NULL, "auto", "fp32", "bf16", "int8", "int4" */
-    const char *scales;            /* file of quant "int8-static"; NULL: none */
-    const char *op_config;         /* JSON or NULL */
-    const char *attention_backend; /* NULL, "auto", "gallop", "native" */
-    const char *isa;               /* NULL: the best */
-    int threads;                   /* 0: physical cores */
-    struct pool *pool;             /* computes on these threads, another engine's; NULL: on its own */
-    size_t max_len;                /* 0: the model's */
-    size_t max_seqs, max_tokens;   /* 0: 32 and 512 */
-    size_t max_wanted;             /* rows of logits a step can give, at least max_seqs; 0: a few more */
-    size_t kv_tokens, kv_bytes;    /* budget of the cache, by rows or by bytes; 0: automatic */
-    bool kv_unbounded;             /* an automatic one is not bounded by 4 GiB */
-    size_t block, bmc_splits;      /* 0: automatic */
-    const char *kv_layout;         /* NULL, "head_major", "block_major" */
-    bool no_prefixes;              /* rows of sequences that are gone are not kept */
-    enum prefix_kind prefix_index;
-    const char *kv_sparse;   /* NULL, "sink=4,window=1024" */
-    const char *kv_store;    /* folder or redis://...; NULL: blocks are kept nowhere else */
-    uint64_t kv_store_bytes; /* of a folder; 0: 16 GiB */
-    bool allow_links;        /* those of the folder may lead out of it */
-    void (*progress)(void *ctx, size_t done, size_t total);
-    void *progress_ctx;
+    bool no_prefixes;              /* rows of finished sequences are not kept */
 };
 
 struct llm {
@@ -78,7 +57,9 @@ struct llm {
     const char *isa;         /* of the bf16 or fp32 gemm */
 };
 
-int llm_open(struct llm *m, const struct llm_options *o, struct err *e);
+/* Opens the model of S with the options O, which engine_options_check() has accepted. O's model, revision,
+ * share_pool and download are not used: S has what they led to. */
+int llm_open(struct llm *m, const struct gallop_options *o, const struct llm_source *s, struct err *e);
 void llm_close(struct llm *m); /* a zeroed one is fine */
 
 /* Computes ROWS [n]. Logits stand in m->logits in the order of ROWS, [sum of n_wanted, V]. Must fit the

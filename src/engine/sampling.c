@@ -16,8 +16,8 @@
 
 enum { LARGEST_CONFIG_BYTES = 1 << 20 };
 
-/* What columns of sampling.def become in struct sampling_row: a kind the members kind and draws, a range the members lo,
- * hi, open_lo, range and expected. */
+/* What columns of sampling.def become in struct sampling_row: a kind the members kind and draws, a range the members
+ * lo, hi, open_lo, range and expected. */
 /* clang-format off */
 #define BOOL        SAMPLING_AS_BOOL, false
 #define COUNT       SAMPLING_AS_COUNT, false

@@ -112,11 +112,11 @@ static void options_of_what_it_does_not_have_are_refused_by_name(void **state)
 {
     struct gallop_options good = options("extern"), o;
 
-#define REFUSED(member, value)                                           \
-    do {                                                                 \
-        o = good;                                                        \
-        o.member = value;                                                \
-        must_not_open(&o, GALLOP_EXECUTOR_VERSION, #member " is given"); \
+#define REFUSED(member, value)                                                            \
+    do {                                                                                  \
+        o = good;                                                                         \
+        o.member = value;                                                                 \
+        must_not_open(&o, GALLOP_EXECUTOR_VERSION, #member ": an executor has no queue"); \
     } while (0)
     REFUSED(prefix_index, "hash");
     REFUSED(kv_store, "folder");

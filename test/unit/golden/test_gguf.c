@@ -15,16 +15,15 @@ static const char data[] = GALLOP_SOURCE_DIR "/test/data/gguf", goldens[] = GALL
 /* Returns all rows of logits of a prompt, from a model that is opened for it. free(). */
 static float *logits_of(const char *path, enum dtype dtype, const int32_t *ids, size_t n, size_t *vocab)
 {
-    struct llm_options o = {.model = path,
-                            .dtype = dtype == DT_F32 ? "fp32" : "bf16",
-                            .max_seqs = 1,
-                            .max_wanted = 64,
-                            .threads = 1};
+    struct gallop_options o = {
+        .dtype = dtype == DT_F32 ? "fp32" : "bf16", .max_num_seqs = 1, .max_logits = 64, .threads = 1};
+    struct llm_source source = {.no_prefixes = false};
     struct err e;
     struct llm m;
     float *x;
 
-    if (llm_open(&m, &o, &e) != 0)
+    snprintf(source.path, sizeof(source.path), "%s", path);
+    if (llm_open(&m, &o, &source, &e) != 0)
         fail_msg("%s", e.msg);
     *vocab = m.model.info.vocab;
     x = engines_logits(&m, ids, n, n, 0, NULL);
