@@ -44,20 +44,27 @@ int err_about(struct err *e, int code, const char *subject, const char *fmt, ...
     return code;
 }
 
-int err_at(struct err *e, int code, const char *where, const char *fmt, ...)
+int err_vat(struct err *e, int code, const char *where, const char *fmt, va_list ap)
 {
     char sentence[sizeof(e->msg)];
-    va_list ap;
 
-    va_start(ap, fmt);
     vsnprintf(sentence, sizeof(sentence), fmt, ap);
-    va_end(ap);
     err_set(e, code, "%s: ", where);
     if (!e)
         return code;
     e->n_where = strlen(e->msg); /* of a path that is cut, what is there */
     snprintf(e->msg + e->n_where, sizeof(e->msg) - e->n_where, "%s", sentence);
     utf8_printable(e->msg + e->n_where);
+    return code;
+}
+
+int err_at(struct err *e, int code, const char *where, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    err_vat(e, code, where, fmt, ap);
+    va_end(ap);
     return code;
 }
 

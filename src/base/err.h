@@ -8,6 +8,7 @@
 #ifndef GALLOP_BASE_ERR_H
 #define GALLOP_BASE_ERR_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -46,6 +47,10 @@ int err_about(struct err *e, int code, const char *subject, const char *fmt, ...
 /* Sets "WHERE: SENTENCE", with WHERE, the path of a file or folder, marked as such. */
 int err_at(struct err *e, int code, const char *where, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* err_at() with the arguments of the format as a va_list. */
+int err_vat(struct err *e, int code, const char *where, const char *fmt, va_list ap)
+    __attribute__((format(printf, 4, 0)));
 
 /* Says that the error in E is about SUBJECT. Returns its code. */
 int err_subject(struct err *e, const char *subject);

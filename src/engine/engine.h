@@ -19,7 +19,9 @@ struct err;
 struct sampling;
 struct tok;
 
-/* Facts of an engine that do not change while it is open. Pointers are borrowed until gallop_close(). */
+/* Facts of an engine that do not change while it is open, for the floors above the engine. gallop_stats() gives C
+ * programs state and counters; the few facts that both have (context length, vocabulary, load time, threads) are
+ * there because those programs have no engine_info. Pointers are borrowed until gallop_close(). */
 struct engine_info {
     const struct tok *tok;           /* NULL: the checkpoint has no tokenizer, */
     const char *tok_missing;         /* for this reason; else NULL */

@@ -19,15 +19,13 @@ bool bind_failed(const struct model *m)
 
 void bind_refuse(struct model *m, int code, const char *fmt, ...)
 {
-    char text[900];
     va_list ap;
 
     if (m->rc)
         return;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
+    m->rc = err_vat(m->e, code, config_path(m->config), fmt, ap);
     va_end(ap);
-    m->rc = err_set(m->e, code, "%s: %s", config_path(m->config), text);
 }
 
 static void out_of_memory(struct model *m, const char *what)
@@ -332,10 +330,10 @@ static void set_quant(struct model *m, struct linear_desc *d)
         m->rc = calibration_gptq(m->opt.scales, d->name, d->part[0]->shape[1], &d->feedback, m->e);
     if (!d->fixed)
         return;
-    m->rc = m->opt.scales ? calibration_get(m->opt.scales, d->name, d->part[0]->shape[1], &d->largest, m->e)
-                          : err_set(m->e, ERR_INPUT,
-                                    "%s: quant int8-static needs scales, a file that gallop calibrate writes",
-                                    config_path(m->config));
+    m->rc = m->opt.scales
+                ? calibration_get(m->opt.scales, d->name, d->part[0]->shape[1], &d->largest, m->e)
+                : err_about(m->e, ERR_INPUT, "scales",
+                            "quant int8-static needs a file that gallop calibrate wrote, and none is given");
 }
 
 void bind_pack(struct model *m, struct linear *l, const struct linear_desc *d, const char *backend)

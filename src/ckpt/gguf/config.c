@@ -108,15 +108,13 @@ static const char *full(const struct maker *m, const char *key, char *out, size_
 
 static void fail(struct maker *m, int code, const char *fmt, ...)
 {
-    char text[512];
     va_list ap;
 
     if (m->rc)
         return;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof(text), fmt, ap);
+    m->rc = err_vat(m->e, code, m->s->part[0].path, fmt, ap);
     va_end(ap);
-    m->rc = err_set(m->e, code, "%s: %s", m->s->part[0].path, text);
 }
 
 static int64_t read_int(struct maker *m, const char *key, int64_t def, int64_t lo, int64_t hi)
