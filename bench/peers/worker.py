@@ -1,9 +1,12 @@
-"""worker.py - one engine of bench/peers/offline, in the environment of its own: loaded once, asked in lines of JSON, measured by its steps.
+"""worker.py - one engine of bench/peers/offline, in the environment of its own: loaded once,
+asked in lines of JSON, measured by its steps.
 
-usage: PYTHON worker.py ENGINE     the first line of stdin is {"model":, "threads":, "prefill": [..], "streams": [..], "length":, "rows":}
+usage: PYTHON worker.py ENGINE     the first line of stdin is {"model":, "threads":, "prefill":
+[..], "streams": [..], "length":, "rows":}
 
-Then comes a line {"streams": S, "prompt": N, "new": K} for each measurement: S prompts of N ids, K tokens each, greedy, to the end. The answer has
-the seconds to the moment when each stream had its first token, and the tokens and seconds from there on. The first line of an answer is what
+Then comes a line {"streams": S, "prompt": N, "new": K} for each measurement: S prompts of N ids,
+K tokens each, greedy, to the end. The answer has the seconds to the moment when each stream had
+its first token, and the tokens and seconds from there on. The first line of an answer is what
 loading took. Whatever the engine prints goes to stderr.
 """
 import json
@@ -11,13 +14,15 @@ import os
 import sys
 import time
 
-# tokenizers.py beside this file would hide the package that engines import; their own processes run this line again.
+# tokenizers.py beside this file would hide the package that engines import; their own processes run
+# this line again.
 sys.path[:] = [x for x in sys.path if x != os.path.dirname(os.path.abspath(__file__))]
 
 
 def ids(vocabulary, streams, length):
     """The ids of `gallop bench`, going on from stream to stream."""
-    return [[((s * length + i) * 7919 + 13) % vocabulary for i in range(length)] for s in range(streams)]
+    return [[((s * length + i) * 7919 + 13) % vocabulary for i in range(length)]
+            for s in range(streams)]
 
 
 class Vllm:
@@ -26,40 +31,47 @@ class Vllm:
     def __init__(self, job):
         from vllm import LLM, SamplingParams
         self.parameters = SamplingParams
-        self.llm = LLM(model=job["model"], dtype="bfloat16", max_model_len=job["length"], max_num_seqs=max(job["streams"]),
-                       max_num_batched_tokens=job["rows"], enable_prefix_caching=False, disable_log_stats=True)
+        self.llm = LLM(model=job["model"], dtype="bfloat16", max_model_len=job["length"],
+                       max_num_seqs=max(job["streams"]), max_num_batched_tokens=job["rows"],
+                       enable_prefix_caching=False, disable_log_stats=True)
         self.asked = 0
 
     def run(self, prompts, new):
         engine, has = self.llm.llm_engine, {}
-        p = self.parameters(max_tokens=new, min_tokens=new, ignore_eos=True, temperature=0, detokenize=False)
+        p = self.parameters(max_tokens=new, min_tokens=new, ignore_eos=True, temperature=0,
+                            detokenize=False)
         for prompt in prompts:
             self.asked += 1
             has[str(self.asked)] = 0
             engine.add_request(str(self.asked), {"prompt_token_ids": prompt}, p)
         while engine.has_unfinished_requests():
             for r in engine.step():
-                has[r.request_id.partition("-")[0]] = len(r.outputs[0].token_ids)  # an engine may add to the name
+                # an engine may add to the name
+                has[r.request_id.partition("-")[0]] = len(r.outputs[0].token_ids)
             yield list(has.values())
 
 
 class Openvino:
-    """ContinuousBatchingPipeline, computing in bf16; inputs of integer weights it quantises by its default."""
+    """ContinuousBatchingPipeline, computing in bf16; inputs of integer weights it quantises by
+    its default."""
 
     def __init__(self, job):
         import numpy
         import openvino
         import openvino_genai as genai
-        self.genai, self.tensor = genai, lambda x: openvino.Tensor(numpy.array([x], dtype=numpy.int64))
+        self.genai, self.tensor = genai, lambda x: openvino.Tensor(numpy.array([x],
+                                                                               dtype=numpy.int64))
         s = genai.SchedulerConfig()
         s.max_num_batched_tokens, s.max_num_seqs, s.cache_size = job["rows"], max(job["streams"]), 1
         s.enable_prefix_caching = False
         self.pipeline = genai.ContinuousBatchingPipeline(job["model"], s, "CPU", {
-            "INFERENCE_PRECISION_HINT": "bf16", "INFERENCE_NUM_THREADS": job["threads"], "ENABLE_CPU_PINNING": True})
+            "INFERENCE_PRECISION_HINT": "bf16", "INFERENCE_NUM_THREADS": job["threads"],
+            "ENABLE_CPU_PINNING": True})
         self.asked = 0
 
     def run(self, prompts, new):
-        c = self.genai.GenerationConfig(max_new_tokens=new, min_new_tokens=new, ignore_eos=True, do_sample=False)
+        c = self.genai.GenerationConfig(max_new_tokens=new, min_new_tokens=new, ignore_eos=True,
+                                        do_sample=False)
         handles, has = [], [0] * len(prompts)
         for prompt in prompts:
             self.asked += 1
@@ -73,7 +85,8 @@ class Openvino:
 
 
 class Pace:
-    """LLMModel with its defaults but the cache, which is the one its makers advise; a batch is one tensor."""
+    """LLMModel with its defaults but the cache, which is the one its makers advise; a batch is
+    one tensor."""
 
     def __init__(self, job):
         import torch
@@ -94,18 +107,21 @@ class Pace:
                 pass
 
         self.clock = Clock
-        self.model = LLMModel(job["model"], kv_cache_type=KVCacheType.SLAB_POOL, opconfig=OperatorConfig(), disable_tqdm=True)
+        self.model = LLMModel(job["model"], kv_cache_type=KVCacheType.SLAB_POOL,
+                              opconfig=OperatorConfig(), disable_tqdm=True)
 
     def run(self, prompts, new):
         clock = self.clock()
-        self.model.generate(self.torch.tensor(prompts), self.config(max_new_tokens=new, min_new_tokens=0, ignore_eos=True, do_sample=False),
-                            text_streamer=clock)
+        self.model.generate(self.torch.tensor(prompts),
+                            self.config(max_new_tokens=new, min_new_tokens=0, ignore_eos=True,
+                                        do_sample=False), text_streamer=clock)
         for step, at in enumerate(clock.at[1:]):
             yield [step + 1] * len(prompts), at
 
 
 def measure(engine, vocabulary, streams, length, new):
-    """Greedy answers to prompts of LENGTH ids: seconds to the first token of all, tokens and seconds after it."""
+    """Greedy answers to prompts of LENGTH ids: seconds to the first token of all, tokens and
+    seconds after it."""
     prompts = ids(vocabulary, streams, length)
     begin, first, last = time.perf_counter(), None, None
     for has in engine.run(prompts, new):
@@ -113,12 +129,14 @@ def measure(engine, vocabulary, streams, length, new):
         first = first or ((now, sum(has)) if min(has) else None)
         last = now, sum(has)
     if not first or last[1] != streams * new:
-        raise RuntimeError(f"{last and last[1]} tokens of {streams} streams, expected {streams * new}")
+        raise RuntimeError(
+            f"{last and last[1]} tokens of {streams} streams, expected {streams * new}")
     return {"first": first[0] - begin, "tokens": last[1] - first[1], "seconds": last[0] - first[0]}
 
 
 def warm(engine, vocabulary, job):
-    """Every shape once: kernels are made, weights reordered and memory touched by the first that need them."""
+    """Every shape once: kernels are made, weights reordered and memory touched by the first that
+    need them."""
     for streams in job["streams"]:
         measure(engine, vocabulary, streams, 16, 3)
     for length in job["prefill"]:
@@ -136,7 +154,8 @@ def serve(kind, out):
     print(json.dumps(answer), file=out, flush=True)
     for line in sys.stdin:
         q = json.loads(line)
-        print(json.dumps(measure(engine, vocabulary, q["streams"], q["prompt"], q["new"])), file=out, flush=True)
+        print(json.dumps(measure(engine, vocabulary, q["streams"], q["prompt"], q["new"])),
+              file=out, flush=True)
 
 
 if __name__ == "__main__":  # an engine's own processes import this file
