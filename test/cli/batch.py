@@ -11,7 +11,8 @@ import sys
 import tempfile
 import time
 
-from _cli import DEMO, FAST_CLOCK, GALLOP, call, check, expect, expect_error, in_front, lines, run_all
+from _cli import (DEMO, FAST_CLOCK, GALLOP, call, check, expect, expect_error, in_front, lines,
+                  run_all)
 from _server import Server
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "net"))

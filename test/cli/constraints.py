@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""constraints.py - `gallop grammar`, and the constraints of `gallop run` and of lines of a batch."""
+"""constraints.py - `gallop grammar`, and the constraints of `gallop run` and of lines of a
+batch."""
 import json
 import os
 import re
@@ -26,10 +27,11 @@ def _grammar(*args, texts=()):
 
 def a_text_is_accepted_where_the_whole_of_it_matches():
     """Python's re, of another implementation, says what matches."""
-    texts = ["", "a", "2026-11-27", "2026-11-27 ", "abc", "aab", "caf\u00e9", "\u65e5\u672c", "x\ny",
-             "a" * 300, "\"q\"", "0.5e3", "-0", "True"]
-    for pattern in (r"\d{4}-\d\d-\d\d", r"a*b?c?", r"(?:a|ab)+", r"[^\d\s]+", r".{2}", r"(?i:TRUE|false)",
-                    r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?", r"a{2,299}", r"[\u0080-\uffff]+"):
+    texts = ["", "a", "2026-11-27", "2026-11-27 ", "abc", "aab", "caf\u00e9", "\u65e5\u672c",
+             "x\ny", "a" * 300, "\"q\"", "0.5e3", "-0", "True"]
+    for pattern in (r"\d{4}-\d\d-\d\d", r"a*b?c?", r"(?:a|ab)+", r"[^\d\s]+", r".{2}",
+                    r"(?i:TRUE|false)", r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?", r"a{2,299}",
+                    r"[\u0080-\uffff]+"):
         got = _grammar("--regex", pattern, texts=texts)
         want = [re.fullmatch(pattern, t, re.ASCII) is not None for t in texts]
         expect(got["compiled"], True, f"{pattern} is compiled")
@@ -98,7 +100,8 @@ def one_constraint_is_expected():
 
 def answers_match_greedily_and_at_random():
     pattern = r'\{"n": [1-9][0-9]{0,3}, "s": "[a-z ]{3,12}"\}'
-    for args in (("--greedy",), ("--temperature", "1.5", "--seed", "7"), ("--top-p", "0.8", "--seed", "9")):
+    for args in (("--greedy",), ("--temperature", "1.5", "--seed", "7"),
+                 ("--top-p", "0.8", "--seed", "9")):
         r = call("run", "--regex", pattern, *args, "-n", "200", "--json", "Once")
         got = lines(r)[0]
         check(re.fullmatch(pattern, got["text"]), f"{args}: found {got['text']!r}")
@@ -107,15 +110,16 @@ def answers_match_greedily_and_at_random():
 
 def a_choice_is_one_of_the_texts():
     for seed in range(8):
-        r = call("run", "--choice", "yes,no,maybe so", "--temperature", "2", "--seed", str(seed), "Once")
+        r = call("run", "--choice", "yes,no,maybe so", "--temperature", "2", "--seed", str(seed),
+                 "Once")
         check(r.stdout.rstrip() in (b"yes", b"no", b"maybe so"), f"seed {seed}: found {r.stdout!r}")
 
 
 def lines_of_a_batch_have_constraints_of_their_own():
-    fields = [{"structured_outputs": {"regex": "[0-9]{3}"}}, {"guided_choice": ["left", "right"]},
-              {"response_format": {"type": "text"}}, {"structured_outputs": {"choice": ["x"]}, "n": 3}]
-    path = _file("batch.jsonl", "".join(json.dumps({"prompt": "Once", "max_new_tokens": 20, **f}) + "\n"
-                                        for f in fields))
+    fields = [{"structured_outputs": {"regex": "[0-9]{3}"}}, {"guided_choice": ["left", "right"]}, {
+        "response_format": {"type": "text"}}, {"structured_outputs": {"choice": ["x"]}, "n": 3}]
+    path = _file("batch.jsonl", "".join(json.dumps({"prompt": "Once", "max_new_tokens": 20, **f})
+                                        + "\n" for f in fields))
     got = lines(call("run", "--batch", path, "--json"))
     check(re.fullmatch("[0-9]{3}", got[0]["text"]), f"line 0: found {got[0]['text']!r}")
     check(got[1]["text"] in ("left", "right"), f"line 1: found {got[1]['text']!r}")
@@ -127,14 +131,16 @@ def wrong_fields_of_a_line_are_named():
     for fields, sentence in (
             ({"structured_outputs": {"regex": 5}}, "structured_outputs.regex: expected a string"),
             ({"structured_outputs": {"regexp": "a"}}, "structured_outputs.regexp: unknown field"),
-            ({"structured_outputs": {"regex": "a", "choice": ["b"]}}, "a second constraint on the answer"),
+            ({"structured_outputs": {"regex": "a", "choice": ["b"]}},
+             "a second constraint on the answer"),
             ({"structured_outputs": {"choice": []}}, "expected a list of one or more strings"),
             ({"guided_regex": "a", "structured_outputs": {"choice": ["b"]}}, "a second constraint"),
             ({"response_format": {"type": "yaml"}}, "found yaml, expected text, json_object"),
             ({"response_format": "json"}, "response_format: expected an object with a type")):
         path = _file("wrong.jsonl", json.dumps({"prompt": "Once", **fields}) + "\n")
         r = call("run", "--batch", path, "--json")
-        check(sentence in lines(r)[0]["error"], f"{fields}: found {lines(r)[0]['error']}, expected {sentence}")
+        check(sentence in lines(r)[0]["error"],
+              f"{fields}: found {lines(r)[0]['error']}, expected {sentence}")
 
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "minLength": 2, "maxLength": 9},

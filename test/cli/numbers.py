@@ -335,11 +335,11 @@ def rounding_to_four_bits_by_a_text_costs_half():
         with open(seen, "rb") as f:
             whole = f.read()
         start = 8 + int.from_bytes(whole[:8], "little")
-        for name, bytes in (("cut", whole[:-4]), ("infinite", whole[:start] + b"\0\0\x80\x7f"
+        for name, data in (("cut", whole[:-4]), ("infinite", whole[:start] + b"\0\0\x80\x7f"
                                                   + whole[start + 4 :]), ("no header", whole[:20])):
             path = os.path.join(folder, "bad.safetensors")
             with open(path, "wb") as f:
-                f.write(bytes)
+                f.write(data)
             expect_error(call("run", "-m", DEMO, "--quant", "int4", "--scales", path, "x"), 1, path)
         expect_error(call("calibrate", "-m", DEMO, "--quant", "mxfp4", "--file", _path("text.txt"),
                           "-o", seen), 2, "--quant", "int4")

@@ -108,11 +108,16 @@ def what_the_user_says_goes_before_the_folder():
                           "modules.json": [TRANSFORMER, POOLING, LSTM]})
     check(_vectors(path, "--pooling", "last") == LAST, "--pooling last of a folder that says mean")
     check(_vectors(path, "--pooling", "mean") == MEAN, "--pooling mean")
-    for modules, left_out in (([TRANSFORMER, POOLING, DENSE, {**DENSE, "path": "3_Dense"}, NORMALIZE], "2_Dense, 3_Dense"), ([TRANSFORMER, POOLING, NORMALIZE], None)):
-        path = _folder("st", {"1_Pooling/config.json": {"pooling_mode": "mean"}, "modules.json": modules})
+    for modules, left_out in (([TRANSFORMER, POOLING, DENSE,
+                                {**DENSE, "path": "3_Dense"}, NORMALIZE], "2_Dense, 3_Dense"),
+                              ([TRANSFORMER, POOLING, NORMALIZE], None)):
+        path = _folder("st",
+                       {"1_Pooling/config.json": {"pooling_mode": "mean"}, "modules.json": modules})
         with Server("--pooling", "last", model=path) as s:
             said = [x for x in s.log if "modules.json" in x]
-        check(len(said) == (left_out is not None) and all(f"leaves out {left_out}," in x for x in said), f"modules that --pooling leaves out are named: {said}")
+        check(len(said) == (left_out is not None)
+              and all(f"leaves out {left_out}," in x for x in said),
+              f"modules that --pooling leaves out are named: {said}")
 
 
 def a_packed_checkpoint_keeps_what_the_folder_says():

@@ -141,11 +141,11 @@ def _bytes(m):
                                                   for c in r)), "weight_scale": m.scales_of(True)}
 
 
-def _compressed_config(format, bits, group, symmetric=True, inputs=None):
+def _compressed_config(form, bits, group, symmetric=True, inputs=None):
     weights = {"num_bits": bits, "type": "int", "strategy": "channel" if group < 0 else "group",
                "group_size": None if group < 0 else group, "symmetric": symmetric, "dynamic": False,
                "observer": "minmax"}
-    return {"quant_method": "compressed-tensors", "format": format, "ignore": ["lm_head"],
+    return {"quant_method": "compressed-tensors", "format": form, "ignore": ["lm_head"],
             "quantization_status": "compressed",
             "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights,
                                           "input_activations": inputs, "output_activations": None}}}

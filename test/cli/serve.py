@@ -216,10 +216,10 @@ def ranks_are_those_among_all_tokens():
     expect((list(alone), alone["7"]["rank"]), (["7"], every["7"]["rank"]),
            "the same rank beside none")
     check(every["7"]["rank"] > 5, f"it is one that is not among them: {every['7']}")
-    for id in every:
-        got = _ask(prompt=[300, int(id)], max_tokens=1,
-                   prompt_logprobs=0)["choices"][0]["prompt_logprobs"][1][id]
-        expect(got, every[id], f"of token {id}")
+    for token in every:
+        got = _ask(prompt=[300, int(token)], max_tokens=1,
+                   prompt_logprobs=0)["choices"][0]["prompt_logprobs"][1][token]
+        expect(got, every[token], f"of token {token}")
 
 
 def what_a_prompt_is_scored_with_is_limited():

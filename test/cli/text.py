@@ -8,7 +8,8 @@ import subprocess
 import tempfile
 import time
 
-from _cli import DEMO, GALLOP, call, check, expect, expect_error, lines, rest_cpu, run_all, whole_cpu
+from _cli import (DEMO, GALLOP, call, check, expect, expect_error, lines, rest_cpu, run_all,
+                  whole_cpu)
 
 FOLDER = tempfile.TemporaryDirectory()
 MESSAGES = [{"role": "user", "content": "Hi there"}, {"role": "assistant", "content": "Hello."},

@@ -136,8 +136,8 @@ def messages_have_thinking_and_calls_as_blocks():
               {"type": "tool_use", "name": "get_weather", "input": {"city": "Paris"}}]
     for got in (_answer(talker, MESSAGES, **fields),
                 _message_of(_events(talker, MESSAGES, **fields))):
-        id = got["content"][-1].pop("id", "")
-        check(id.startswith("call_"), "a call has an id")
+        call_id = got["content"][-1].pop("id", "")
+        check(call_id.startswith("call_"), "a call has an id")
         expect((got["content"], got["stop_reason"]), (wanted, "tool_use"), "blocks")
     got = _answer(talker, MESSAGES, **fields, thinking={"type": "disabled"})
     expect([b["type"] for b in got["content"]], ["text", "tool_use"], "thinking is left out")
