@@ -9,6 +9,7 @@
 #                                 (not part of make test)
 #   make test-mixed               300 mixed requests in every way, on more models (minutes; MIXED=qwen3: that one)
 #   make test-sim                 a million simulated requests through scheduler, policies and cache
+#   make test-grammar SUITE=F     the official JSON Schema test suite, a folder or archive F
 #   make test-page                the server's page in a headless Chromium (tools/setup --browser installs one);
 #                                 PICTURES=docs also makes the pictures of the documents
 #   make bench-report             the goals of docs/PERFORMANCE.md, measured in one table (minutes; LAYERS=4 of each shape, QUICK=1)
@@ -29,11 +30,11 @@ LAYERS ?= 4
 QUICK  ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help setup configure configure-program program build demo test test-all test-real test-clients test-mixed test-sim test-page soak lint bench bench-report bench-peers fmt map fuzz install clean
+.PHONY: help setup configure configure-program program build demo test test-all test-real test-clients test-mixed test-sim test-page test-grammar soak lint bench bench-report bench-peers fmt map fuzz install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
-	@echo 'targets: build program demo test test-all test-real test-clients test-mixed test-sim test-page soak lint bench bench-report bench-peers fmt map fuzz install clean'
+	@echo 'targets: build program demo test test-all test-real test-clients test-mixed test-sim test-page test-grammar soak lint bench bench-report bench-peers fmt map fuzz install clean'
 
 setup:
 	@tools/setup
@@ -80,6 +81,11 @@ test-sim: build
 test-page: build
 	@GALLOP_SOURCE_DIR=$(CURDIR) GALLOP_BIN=$(CURDIR)/build/$(PRESET)/gallop PYTHONDONTWRITEBYTECODE=1 \
 	    GALLOP_PICTURES=$(PICTURES) python3 test/page/test_page.py || [ $$? = 77 ]
+
+# SUITE: a folder or archive of https://github.com/json-schema-org/JSON-Schema-Test-Suite.
+test-grammar: build
+	@for draft in draft2020-12 draft7; do \
+	    tools/schema-suite $(SUITE) $$draft --gallop build/$(PRESET)/gallop || exit 1; done
 
 # A small cache and queue, so that answers are put back and requests refused.
 soak: build

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json_pull.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "text/grammar/free_text.h"
 #include "text/grammar/gbnf.h"
@@ -131,6 +132,9 @@ static int read_schema(void *context, struct grammar *g, const json_t *schema, u
 
     snprintf(s->fault->keyword, sizeof(s->fault->keyword), "%s", report.fault.keyword);
     snprintf(s->fault->pointer, sizeof(s->fault->pointer), "%s", report.fault.pointer);
+    for (size_t i = 0; i < report.n; i++)
+        log_warn("a JSON schema: %s at %s is not served, and left out", report.warning[i].keyword,
+                 report.warning[i].pointer[0] ? report.warning[i].pointer : "the root");
     schema_report_fini(&report);
     return rc;
 }

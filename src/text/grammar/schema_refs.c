@@ -165,6 +165,10 @@ static void scan_schema(struct schema_compiler *c, const json_t *json, const cha
     if (!json_is_object(json) || c->rc)
         return;
     id = identifier(c, json);
+    if (id && json != c->root && json_object_get(json, "$ref") && !json_object_get(c->root, "$schema"))
+        schema_unserved(c, json, "$id",
+                        "beside $ref it means one thing before draft 2019-09 and another since: "
+                        "$schema must say which draft holds");
     if (id && json != c->root) {
         size_t before = c->n_resources;
 
