@@ -141,10 +141,10 @@ def messages_have_thinking_and_calls_as_blocks():
         expect((got["content"], got["stop_reason"]), (wanted, "tool_use"), "blocks")
     got = _answer(talker, MESSAGES, **fields, thinking={"type": "disabled"})
     expect([b["type"] for b in got["content"]], ["text", "tool_use"], "thinking is left out")
-    result = {"type": "tool_result", "tool_use_id": id,
+    result = {"type": "tool_result", "tool_use_id": call_id,
               "content": [{"type": "text", "text": "<say>"}]}
     turns = [*fields["messages"], {"role": "assistant", "content": [
-        *wanted[:2], wanted[2] | {"id": id}]}, {"role": "user", "content": [result]}]
+        *wanted[:2], wanted[2] | {"id": call_id}]}, {"role": "user", "content": [result]}]
     got = _answer(talker, MESSAGES, **fields | {"messages": turns})
     expect((got["content"], got["stop_reason"]),
            ([{"type": "text", "text": "It rains."}], "end_turn"), "the answer to a result")
