@@ -81,37 +81,27 @@ struct sampling_str {
     size_t n;
 };
 
+/* clang-format off */
+#define BOOL        bool
+#define COUNT       size_t
+#define UINT64      uint64_t
+#define INTEGER     int
+#define NUMBER      double
+#define DRAW_COUNT  size_t
+#define DRAW_NUMBER double
+#define STRINGS     struct sampling_str
+#define IDS         int32_t
+#define BIASES      struct sampling_bias
 struct sampling {
     /* Bit (1 << enum sampling_field) is set if the user or the model's file gave the field. */
     uint32_t given;
-    size_t max_new_tokens; /* SIZE_MAX: until the context is full */
-    size_t min_new_tokens; /* neither an end token nor a stop before */
-    /* Prompt and output together, used if max_new_tokens is not given. SIZE_MAX: no limit. */
-    size_t max_length;
-    bool do_sample;
-    bool greedy; /* greedy, whatever the other fields say */
-    bool ignore_eos;
-    double temperature;                         /* >= 0 */
-    size_t top_k;                               /* 0: no limit */
-    double top_p;                               /* 0 < p <= 1 */
-    double min_p;                               /* 0 <= p <= 1 */
-    double repetition_penalty;                  /* > 0; 1: no penalty */
-    double frequency_penalty, presence_penalty; /* 0: no penalty */
-    uint64_t seed;                              /* used if given; otherwise the engine chooses one */
-    /* -1: none. K >= 0: those of the chosen token and of the K most likely ones. */
-    int logprobs;
-    struct sampling_bias *bias; /* [n_bias] ids ascending and distinct */
-    size_t n_bias;
-    struct sampling_str *stop; /* [n_stop] */
-    size_t n_stop;
-    /* [n_bad_words] Texts that must not appear in the output. They are tokenized when the request is
-     * prepared. */
-    struct sampling_str *bad_words;
-    size_t n_bad_words;
-    int32_t *stop_token; /* [n_stop_token] */
-    size_t n_stop_token;
-    int32_t *eos; /* [n_eos] ascending and distinct */
-    size_t n_eos;
+    /* The fields of sampling.def: of lists MEMBER [n_MEMBER]. After a merge, counts of SIZE_MAX stand for no limit; a
+     * seed counts if it is given; ids of biases and end tokens are ascending and distinct. */
+#define SAMPLING_FIELD(field, member, kind, ...)                         kind member;
+#define SAMPLING_FILE_FIELD(field, member, kind, ...)                    kind member;
+#define SAMPLING_LIST(field, name, member, kind, ...)                    kind *member; size_t n_##member;
+#define SAMPLING_FILE_LIST(field, name, member, kind, ...)               kind *member; size_t n_##member;
+#include "engine/sampling.def"
     /* Requests have these fields, files do not. */
     bool include_stop; /* keep the stop string or stop token that ends the text */
     int32_t *allowed;  /* [n_allowed] allowed_token_ids: only these are chosen; n_allowed 0: any token */
@@ -122,6 +112,17 @@ struct sampling {
     size_t n_logprob_ids;
     int32_t bos, pad; /* -1: not given; only generation_config.json has them */
 };
+#undef BOOL
+#undef COUNT
+#undef UINT64
+#undef INTEGER
+#undef NUMBER
+#undef DRAW_COUNT
+#undef DRAW_NUMBER
+#undef STRINGS
+#undef IDS
+#undef BIASES
+/* clang-format on */
 
 void sampling_default(struct sampling *s); /* greedy, without limits or penalties */
 bool sampling_given(const struct sampling *s, enum sampling_field f);
