@@ -75,7 +75,7 @@ static struct constraints_entry *find_entry(struct constraints *c, const struct 
 {
     struct constraints_entry *x = c->first;
 
-    while (x && !is_same_source(&x->source, source))
+    while (x && (constraint_is_spent(x->constraint) || !is_same_source(&x->source, source)))
         x = x->next;
     if (!x)
         return NULL;
@@ -129,8 +129,8 @@ static int new_entry(struct constraints_entry **out, const struct constraint_sou
     return 0;
 }
 
-int constraints_get(struct constraints *c, const struct constraint_source *source,
-                    struct constraints_entry **out, struct constraint_fault *fault, struct err *e)
+static int constraints_find(struct constraints *c, const struct constraint_source *source,
+                            struct constraints_entry **out, struct constraint_fault *fault, struct err *e)
 {
     struct constraints_entry *made = NULL;
     double begin = clock_seconds();
@@ -166,6 +166,19 @@ int constraints_get(struct constraints *c, const struct constraint_source *sourc
     return 0;
 }
 
+int constraints_get(struct constraints *c, const struct constraint_source *source,
+                    struct constraints_entry **out, struct constraint_fault *fault, struct err *e)
+{
+    enum mem_charge before;
+    int rc;
+
+    /* what is kept for later requests is not part of this one's memory */
+    before = mem_charge(MEM_CHARGE_NONE);
+    rc = constraints_find(c, source, out, fault, e);
+    mem_charge(before);
+    return rc;
+}
+
 void constraints_put(struct constraints *c, struct constraints_entry *entry)
 {
     if (!entry)
@@ -175,6 +188,10 @@ void constraints_put(struct constraints *c, struct constraints_entry *entry)
         c->bytes -= entry->bytes;
         entry->bytes = constraint_bytes(entry->constraint) + entry->source.n;
         c->bytes += entry->bytes;
+        if (constraint_is_spent(entry->constraint)) {
+            unlink_entry(c, entry);
+            free_entry(entry);
+        }
         drop_entries(c);
     }
     pthread_mutex_unlock(&c->lock);

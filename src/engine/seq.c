@@ -293,7 +293,8 @@ static int fill_constraint(struct seq *s)
     const struct seq_common *c = s->common;
     size_t words = constraints_mask_words(c->constraints), of_logits = (c->n_vocab + 31) / 32;
 
-    s->mask = arena_zalloc(&s->arena, words > of_logits ? words : of_logits, sizeof(*s->mask));
+    s->mask_words = words > of_logits ? words : of_logits;
+    s->mask = arena_zalloc(&s->arena, s->mask_words, sizeof(*s->mask));
     s->history.allowed = s->mask;
     return s->mask ? constraint_run_open(&s->run, constraints_of(c->constraint), c->stop.limit, NULL)
                    : ERR_NOMEM;

@@ -89,7 +89,8 @@ struct seq {
     enum seq_state state;
     struct sample_history history;
     struct constraint_run run; /* of a constrained answer */
-    uint32_t *mask;            /* [words] one bit per token that may come next; NULL: not constrained */
+    size_t mask_words;
+    uint32_t *mask; /* [mask_words] one bit per token that may come next; NULL: not constrained */
     struct stop stop;
     struct tok_stream *detok; /* NULL: no tokenizer, tokens only */
     struct buf piece;         /* scratch between detokenizer and stop strings */

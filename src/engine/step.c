@@ -709,8 +709,11 @@ static void make_mask(struct seq *s)
     const struct seq_common *c = s->common;
     struct err e = {0};
 
+    memset(s->mask, 0, s->mask_words * sizeof(*s->mask));
     if (constraint_run_mask(&s->run, s->mask, &e) == 0 && e.code)
         fault(s, e.code, e.msg);
+    for (size_t i = 0; i < p->n_eos; i++) /* an end token is no text, whatever the tokenizer calls it */
+        s->mask[p->eos[i] / 32] &= ~(UINT32_C(1) << p->eos[i] % 32);
     for (size_t i = 0; i < p->n_eos && !p->ignore_eos && constraint_run_may_end(&s->run); i++)
         s->mask[p->eos[i] / 32] |= UINT32_C(1) << p->eos[i] % 32;
     for (size_t i = 0; i < p->n_stop_token && constraint_run_may_end(&s->run); i++)
@@ -753,7 +756,7 @@ static void make_masks(struct step *g, size_t n)
         struct seq *s = g->picked[i];
         size_t at = g->n_masked;
 
-        if (!s->mask || g->rows[i].pos + g->rows[i].n < s->n_known)
+        if (!s->mask || !s->stop.limit || g->rows[i].pos + g->rows[i].n < s->n_known)
             continue;
         for (; at > 0 && (uintptr_t)g->masked[at - 1]->run.c > (uintptr_t)s->run.c; at--)
             g->masked[at] = g->masked[at - 1];
@@ -898,13 +901,16 @@ static void emit_token(struct step *g, enum step_event_type type, const struct s
  * follow. */
 static bool follow_constraint(struct seq *s, int32_t id)
 {
+    struct err e = {0};
+
     if (!s->mask)
         return false;
     if (!constraint_run_add(&s->run, id)) {
-        fault(s, ERR_NOSPACE, "the constraint on the answer has reached its limit of memory or work");
+        if (s->stop.why == STOP_NONE)
+            fault(s, ERR_NOSPACE, "the constraint on the answer has reached its limit of memory or work");
         return false;
     }
-    return constraint_run_is_over(&s->run);
+    return constraint_run_may_end(&s->run) && constraint_run_mask(&s->run, s->mask, &e) == 0 && !e.code;
 }
 
 /* Appends the token that R chose to S, applies the stop rules and emits the events. */

@@ -2,6 +2,7 @@
 #include "text/grammar/constraint.h"
 
 #include <jansson.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,6 +34,8 @@ struct constraint {
     struct grammar g;
     struct recognizer r;
     struct token_masks masks, first_masks;
+    _Atomic bool
+        is_spent; /* a limit is reached, or half of the memory is used: no new answer should use it */
 };
 
 /* ---- vocabularies ---- */
@@ -246,7 +249,19 @@ bool constraint_matches(struct constraint *c, const char *text, size_t n)
     return recognizer_matches(&c->r, text, n);
 }
 
+bool constraint_is_spent(const struct constraint *c)
+{
+    return atomic_load(&c->is_spent);
+}
+
 /* ---- answers ---- */
+
+/* Notes whether C can serve more answers. */
+static void note_use(struct constraint *c)
+{
+    if (c->g.regex.fault != REGEX_FINE || c->g.regex.bytes > CONSTRAINT_MAX_BYTES / 2)
+        atomic_store(&c->is_spent, true);
+}
 
 int constraint_run_open(struct constraint_run *r, struct constraint *c, size_t cap, struct err *e)
 {
@@ -277,6 +292,7 @@ size_t constraint_run_mask(struct constraint_run *r, uint32_t *mask, struct err 
 
     s->max_steps = s->steps + MASK_STEPS;
     n = token_masks_get(masks_of(r), r->row[r->n], mask);
+    note_use(r->c);
     if (n == 0)
         grammar_fault(&r->c->g, e);
     return n;
@@ -285,13 +301,6 @@ size_t constraint_run_mask(struct constraint_run *r, uint32_t *mask, struct err 
 bool constraint_run_may_end(const struct constraint_run *r)
 {
     return recognizer_may_end(&r->c->r, r->row[r->n]);
-}
-
-bool constraint_run_is_over(const struct constraint_run *r)
-{
-    const struct regex_set *first = recognizer_first(&r->c->r, r->row[r->n]);
-
-    return constraint_run_may_end(r) && !(first->bit[0] | first->bit[1] | first->bit[2] | first->bit[3]);
 }
 
 bool constraint_run_add(struct constraint_run *r, int32_t token)
@@ -303,6 +312,7 @@ bool constraint_run_add(struct constraint_run *r, int32_t token)
         return false;
     s->max_steps = s->steps + MASK_STEPS;
     row = token_masks_next(masks_of(r), r->row[r->n], token);
+    note_use(r->c);
     if (row == RECOGNIZER_DEAD)
         return false;
     r->row[++r->n] = row;

@@ -72,6 +72,10 @@ int constraint_new(struct constraint **out, const struct constraint_source *sour
                    const struct constraint_vocabulary *v, struct constraint_fault *fault, struct err *e);
 void constraint_free(struct constraint *c); /* NULL is fine; no run may be left */
 
+/* True if C has reached a limit while answers were made, or comes close to its limit of memory: new answers need a
+ * new one. From any thread. */
+bool constraint_is_spent(const struct constraint *c);
+
 /* The memory that C takes now. */
 size_t constraint_bytes(const struct constraint *c);
 
@@ -97,9 +101,6 @@ size_t constraint_run_mask(struct constraint_run *r, uint32_t *mask, struct err 
 
 /* True if the answer so far is complete. */
 bool constraint_run_may_end(const struct constraint_run *r);
-
-/* True if the answer so far is complete, and nothing can follow. */
-bool constraint_run_is_over(const struct constraint_run *r);
 
 /* Adds TOKEN. False: it is not allowed here, or there is no room for it; nothing has changed. */
 bool constraint_run_add(struct constraint_run *r, int32_t token);

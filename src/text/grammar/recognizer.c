@@ -62,6 +62,16 @@ static bool recognizer_reserve(struct recognizer *r, void **array, size_t *cap, 
     return !has_fault(r);
 }
 
+/* Counts N tuples that were handled as work: 8 of them cost about as much as a step. */
+static void recognizer_charge(struct recognizer *r, size_t n)
+{
+    struct regex_store *s = &r->g->regex;
+
+    s->steps += n / 8;
+    if (s->steps > s->max_steps && s->fault == REGEX_FINE)
+        s->fault = REGEX_OVER_WORK;
+}
+
 /* ---- the closure of a kernel ---- */
 
 static void add(struct recognizer *r, struct tuples *to, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
@@ -70,18 +80,40 @@ static void add(struct recognizer *r, struct tuples *to, uint32_t a, uint32_t b,
         no_memory(r);
 }
 
+/* What waits for RULE in the frame ORIGIN, whose tuples are sorted by the rule that they wait for: *N of them from the
+ * index returned. Counts as work. */
+static uint32_t find_waiting(struct recognizer *r, uint32_t rule, uint32_t origin, uint32_t *n)
+{
+    const struct recognizer_frame *from = &r->frame[origin];
+    const struct tuple *w = r->tuple + from->waiting;
+    uint32_t low = 0, high = from->n;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (w[middle].v[0] < rule)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (*n = 0; low + *n < from->n && w[low + *n].v[0] == rule;)
+        ++*n;
+    recognizer_charge(r, *n);
+    return from->waiting + low;
+}
+
 /* RULE, which was begun at ORIGIN, is complete here: what waits for it there goes on. */
 static bool complete(struct recognizer *r, uint32_t rule, uint32_t origin)
 {
-    const struct recognizer_frame *from = &r->frame[origin];
+    uint32_t n, first;
 
     if (rule == r->g->start)
         return true; /* the text may end here */
-    for (uint32_t i = 0; i < from->n; i++) {
-        struct tuple w = r->tuple[from->waiting + i];
+    first = find_waiting(r, rule, origin, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        struct tuple w = r->tuple[first + i];
 
-        if (w.v[0] == rule)
-            add(r, &r->position, w.v[1], w.v[2], w.v[3] == SELF ? origin : w.v[3], 0);
+        add(r, &r->position, w.v[1], w.v[2], w.v[3] == SELF ? origin : w.v[3], 0);
     }
     return false;
 }
@@ -90,19 +122,16 @@ static bool complete(struct recognizer *r, uint32_t rule, uint32_t origin)
  * then, what waits for RULE waits for NUMBER instead, which keeps right recursion flat. */
 static void wait_for(struct recognizer *r, uint32_t number, uint32_t rule, uint32_t rest, uint32_t origin)
 {
-    const struct recognizer_frame *from = &r->frame[origin];
-    bool replaced = false;
+    uint32_t n = 0, first = 0;
 
     if (rest == GRAMMAR_END && origin != SELF && rule != r->g->start)
-        for (uint32_t i = 0; i < from->n; i++) {
-            struct tuple w = r->tuple[from->waiting + i];
+        first = find_waiting(r, rule, origin, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        struct tuple w = r->tuple[first + i];
 
-            if (w.v[0] != rule)
-                continue;
-            replaced = true;
-            add(r, &r->waiting, number, w.v[1], w.v[2], w.v[3] == SELF ? origin : w.v[3]);
-        }
-    if (!replaced)
+        add(r, &r->waiting, number, w.v[1], w.v[2], w.v[3] == SELF ? origin : w.v[3]);
+    }
+    if (n == 0)
         add(r, &r->waiting, number, rule, rest, origin);
 }
 
@@ -117,6 +146,7 @@ static bool close_row(struct recognizer *r)
         const struct grammar_head *heads = NULL;
         size_t n = grammar_heads(r->g, at, &heads);
 
+        recognizer_charge(r, 8 + n);
         for (size_t k = 0; k < n; k++)
             if (heads[k].symbol == GRAMMAR_TERM) {
                 add(r, &r->scanning, rule, heads[k].rest, heads[k].number, origin);
@@ -182,6 +212,7 @@ static uint32_t find_run(struct recognizer *r, bool is_frame, uint32_t first, ui
     struct tuple *x = r->tuple + first;
 
     *slot = NULL;
+    recognizer_charge(r, n);
     if (n > 1)
         qsort(x, n, sizeof(*x), compare_tuples);
     for (size_t i = 0; i < n; i++)

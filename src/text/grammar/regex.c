@@ -867,6 +867,26 @@ static bool search_is_empty(struct regex_store *s, uint32_t r)
     return !found;
 }
 
+/* The emptiness of a concatenation, whose parts are looked at one after the other: it may be long. */
+static bool concat_is_empty(struct regex_store *s, uint32_t r)
+{
+    size_t start = s->n_work;
+    bool is_empty = false;
+
+    while (s->node[r].kind == CONCAT && s->node[r].known == UNKNOWN && !is_empty && s->fault == REGEX_FINE) {
+        push(s, r);
+        is_empty = regex_is_empty(s, s->node[r].a);
+        r = s->node[r].b;
+    }
+    is_empty = is_empty || regex_is_empty(s, r);
+    while (s->n_work > start) {
+        r = s->work[--s->n_work];
+        if (s->fault == REGEX_FINE)
+            s->node[r].known = is_empty ? HAS_NONE : HAS_TEXT;
+    }
+    return s->fault == REGEX_FINE && is_empty;
+}
+
 bool regex_is_empty(struct regex_store *s, uint32_t r)
 {
     struct regex_node x = s->node[r];
@@ -874,8 +894,10 @@ bool regex_is_empty(struct regex_store *s, uint32_t r)
 
     if (x.known != UNKNOWN || s->fault != REGEX_FINE)
         return x.known == HAS_NONE;
-    if (x.kind == CONCAT || x.kind == REPEAT) {
-        is_empty = regex_is_empty(s, x.a) || (x.kind == CONCAT && regex_is_empty(s, x.b));
+    if (x.kind == CONCAT)
+        return concat_is_empty(s, r);
+    if (x.kind == REPEAT) {
+        is_empty = regex_is_empty(s, x.a);
     } else if (x.kind == UNION) {
         is_empty = true;
         for (uint32_t i = 0; i < x.b && is_empty; i++)
@@ -945,19 +967,22 @@ uint32_t regex_without_counts(struct regex_store *s, uint32_t r, uint32_t *loop)
 
 bool regex_leads_to(const struct regex_store *s, uint32_t r, uint32_t tail, bool *is_open)
 {
-    *is_open = false;
+    bool may_be_skipped = true;
+
+    *is_open = r == tail;
+    if (*is_open)
+        return true;
     if (s->node[r].kind == UNION) {
         for (uint32_t i = 0; i < s->node[r].b && !*is_open; i++)
             regex_leads_to(s, s->list[s->node[r].a + i], tail, is_open);
         return !*is_open;
     }
-    for (int i = 0; i < SPINE && !*is_open; i++) {
-        *is_open = r == tail;
-        if (s->node[r].kind != CONCAT)
-            break;
+    for (int i = 0; i < SPINE && s->node[r].kind == CONCAT && !*is_open; i++) {
+        may_be_skipped = may_be_skipped && s->node[s->node[r].a].matches_empty;
         r = s->node[r].b;
+        *is_open = r == tail;
     }
-    return true;
+    return !*is_open || !may_be_skipped;
 }
 
 /* ---- equal futures ---- */

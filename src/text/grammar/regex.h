@@ -122,7 +122,8 @@ bool regex_counter(const struct regex_store *s, uint32_t r, struct regex_counter
 /* R, for which regex_counter() is true, without its counts: P A* Q. *LOOP is A* Q. */
 uint32_t regex_without_counts(struct regex_store *s, uint32_t r, uint32_t *loop);
 
-/* Sets *IS_OPEN to whether R is TAIL, or some parts followed by TAIL. False: R is a union with such a member. */
+/* Sets *IS_OPEN to whether R is TAIL, or some parts followed by TAIL. False: R is a union with such a member, or all
+ * of those parts match the empty text. */
 bool regex_leads_to(const struct regex_store *s, uint32_t r, uint32_t tail, bool *is_open);
 
 /* R where repetition counts are lowered that no text of MOST bytes can tell from it: two states with an equal

@@ -224,9 +224,20 @@ static bool sort_open(struct token_masks *m, struct token_masks_term *t)
     return true;
 }
 
-/* Walks over the whole trie inside the regular expression STATE, P A* Q, where LOOP is A* Q, and counts how often A
- * is begun. False: that cannot be told, or a fault. */
-static bool count_term(struct token_masks *m, uint32_t state, uint32_t loop, struct token_masks_term *out)
+/* Whether the way from the node's parent at FROM to STATE, which is open or not, tells how often A of LOOP, A* Q, is
+ * begun: what was left is not entered again, and LOOP goes on with A. */
+static bool is_countable(struct regex_store *s, uint32_t from, bool was_open, bool is_open, uint32_t loop,
+                         uint32_t element, uint8_t byte)
+{
+    if (is_open && !was_open)
+        return false;
+    return !is_open || from != loop || regex_next(s, element, byte) != REGEX_NOTHING;
+}
+
+/* Walks over the whole trie inside the regular expression STATE, P A* Q, where LOOP is A* Q and ELEMENT is A, and
+ * counts how often A is begun. False: that cannot be told, or a fault. */
+static bool count_term(struct token_masks *m, uint32_t state, uint32_t loop, uint32_t element,
+                       struct token_masks_term *out)
 {
     struct regex_store *s = &m->r->g->regex;
     const struct token_trie *t = m->trie;
@@ -236,6 +247,10 @@ static bool count_term(struct token_masks *m, uint32_t state, uint32_t loop, str
     at[0] = state;
     table[0] = regex_table(s, state);
     counts[0] = 0;
+    m->path_open[0] = true;
+    if (!regex_leads_to(s, state, loop, &is_open))
+        return false;
+    s->steps += t->n / 16;
     for (uint32_t i = 0; i < t->n && s->fault == REGEX_FINE;) {
         const struct token_trie_node *x = &t->node[i];
         size_t d = x->depth;
@@ -249,8 +264,10 @@ static bool count_term(struct token_masks *m, uint32_t state, uint32_t loop, str
         }
         table[d + 1] = state == at[d] ? table[d] : regex_table(s, state);
         at[d + 1] = state;
-        if (regex_leads_to(s, state, loop, &is_open) == false)
+        if (!regex_leads_to(s, state, loop, &is_open) ||
+            !is_countable(s, at[d], m->path_open[d], is_open, loop, element, x->byte))
             return false;
+        m->path_open[d + 1] = is_open;
         counts[d + 1] = counts[d] + (is_open && at[d] == loop);
         if (x->token >= 0 && !add_tokens(m, out, x, is_open, counts[d + 1]))
             return false;
@@ -266,6 +283,15 @@ static bool count_term(struct token_masks *m, uint32_t state, uint32_t loop, str
         return false;
     s->bytes += (out->cap_open + out->cap_closed + out->cap_ends) * sizeof(*out->open);
     return true;
+}
+
+static void forget_counts(struct token_masks_term *t)
+{
+    mem_free(t->open);
+    mem_free(t->closed);
+    mem_free(t->ends);
+    t->open = t->closed = t->ends = NULL;
+    t->n_open = t->cap_open = t->n_closed = t->cap_closed = t->n_counted_ends = t->cap_ends = 0;
 }
 
 /* The record of STATE, which is made if it is not there. NULL after a fault. */
@@ -317,8 +343,11 @@ static const struct token_masks_term *counted_term_of(struct token_masks *m, uin
         return NULL;
     state = regex_without_counts(s, state, &loop);
     t = s->fault == REGEX_FINE ? record_of(m, state) : NULL;
-    if (t && t->counting == NOT_COUNTED)
-        t->counting = count_term(m, state, loop, t) ? COUNTED : NOT_COUNTABLE;
+    if (t && t->counting == NOT_COUNTED) {
+        t->counting = count_term(m, state, loop, c->element, t) ? COUNTED : NOT_COUNTABLE;
+        if (t->counting == NOT_COUNTABLE)
+            forget_counts(t);
+    }
     return t && t->counting == COUNTED ? t : NULL;
 }
 
@@ -501,8 +530,9 @@ int token_masks_open(struct token_masks *m, struct recognizer *r, const struct t
     m->path_row = mem_zalloc(path, sizeof(*m->path_row), MEM_TEXT);
     m->path_node = mem_zalloc(path, sizeof(*m->path_node), MEM_TEXT);
     m->path_count = mem_zalloc(path, sizeof(*m->path_count), MEM_TEXT);
+    m->path_open = mem_zalloc(path, sizeof(*m->path_open), MEM_TEXT);
     m->bits = mem_zalloc(m->words + path, sizeof(*m->bits), MEM_TEXT);
-    if (m->path_row && m->path_node && m->path_count && m->bits)
+    if (m->path_row && m->path_node && m->path_count && m->path_open && m->bits)
         return 0;
     token_masks_close(m);
     return err_nomem(e, "the token masks of a grammar");
@@ -513,9 +543,7 @@ void token_masks_close(struct token_masks *m)
     for (size_t i = 0; i < m->n_terms; i++) {
         mem_free(m->term[i].inside.word);
         mem_free(m->term[i].end);
-        mem_free(m->term[i].open);
-        mem_free(m->term[i].closed);
-        mem_free(m->term[i].ends);
+        forget_counts(&m->term[i]);
     }
     for (size_t i = 0; i < m->n_masks; i++)
         mem_free(m->mask[i].word);
@@ -526,6 +554,7 @@ void token_masks_close(struct token_masks *m)
     mem_free(m->path_row);
     mem_free(m->path_node);
     mem_free(m->path_count);
+    mem_free(m->path_open);
     mem_free(m->bits);
     *m = (struct token_masks){0};
 }

@@ -11,6 +11,7 @@
 #ifndef GALLOP_TEXT_GRAMMAR_TOKEN_MASKS_H
 #define GALLOP_TEXT_GRAMMAR_TOKEN_MASKS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,6 +34,7 @@ struct token_masks {
     size_t cap_rows;
     size_t kept_bytes;                           /* of the masks of rows */
     uint32_t *path_row, *path_node, *path_count; /* [depth + 1] of the walk */
+    bool *path_open;                             /* [depth + 1] likewise */
     uint32_t *bits;                              /* [words] the mask that is being made */
     size_t words;
 };

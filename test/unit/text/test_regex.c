@@ -123,6 +123,23 @@ static void neighbouring_repetitions_add_up(void **state)
     regex_close(&s);
 }
 
+/* 400 000 parts, whose emptiness has to be searched: the stack must not grow with their number. */
+static void a_long_concatenation_is_read_without_recursion(void **state)
+{
+    struct regex_store s;
+    uint32_t part[2], r;
+
+    assert_int_equal(regex_open(&s, 512 << 20, 1 << 24), 0);
+    r = regex_and(&s, regex_not(&s, regex_literal(&s, "x", 1)), regex_range(&s, 'x', 'y'));
+    for (int i = 0; i < 2; i++)
+        part[i] = regex_repeat(&s, regex_range(&s, (uint8_t)('a' + i), (uint8_t)('a' + i)), 0, 1);
+    for (int i = 0; i < 400000; i++)
+        r = regex_concat(&s, part[i % 2], r);
+    assert_false(regex_is_empty(&s, r));
+    assert_int_equal(s.fault, REGEX_FINE);
+    regex_close(&s);
+}
+
 static void limits_of_memory_and_work_end_in_a_fault(void **state)
 {
     struct regex_store s;
@@ -223,6 +240,7 @@ int main(void)
         cmocka_unit_test(a_derivative_without_texts_is_nothing),
         cmocka_unit_test(a_large_repetition_costs_a_state_for_each_byte_read),
         cmocka_unit_test(neighbouring_repetitions_add_up),
+        cmocka_unit_test(a_long_concatenation_is_read_without_recursion),
         cmocka_unit_test(limits_of_memory_and_work_end_in_a_fault),
         cmocka_unit_test(characters_are_utf8_without_surrogates),
         cmocka_unit_test(multiples_are_counted_digit_by_digit),

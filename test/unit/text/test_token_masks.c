@@ -2,6 +2,7 @@
  * that is not dead. And the trie of the vocabulary of a tokenizer.
  */
 #include "shorttexts.h"
+#include "text/grammar/pattern.h"
 #include "text/grammar/token_masks.h"
 
 enum { MEMORY = 64 << 20, STEPS = 1 << 24, TOKENS = 300, LONGEST_TOKEN = 12 };
@@ -99,6 +100,61 @@ static void a_mask_has_the_tokens_whose_bytes_may_follow(void **state)
                 chosen = (chosen + 1) % TOKENS;
             row = token_masks_next(&m, row, (int32_t)chosen);
             assert_int_not_equal(row, RECOGNIZER_DEAD);
+        }
+        assert_int_equal(g.regex.fault, REGEX_FINE);
+        token_masks_close(&m);
+        recognizer_close(&r);
+        grammar_close(&g);
+        token_trie_close(&trie);
+    }
+}
+
+/* Repetitions in which it is hard to tell how often an element was begun. Each mask is compared with reading each
+ * token. */
+static void masks_of_patterns_agree_with_reading_each_token(void **state)
+{
+    static const char *const pattern[] = {
+        "[a-z0-9]+(-[a-z0-9]+)*",       "[a-z]{3,5}(,[a-z]*)*",
+        "([A-Za-z][a-z]*){1,3}",        "([a-z][0-9]?){1,3}x",
+        "[a-z]{0,1}(-[a-z]+)*",         "([a-z]|[0-9]{2}){2,7}!",
+        "[a-z ]{0,9}[.]?[a-zA-Z]{2,4}", "[a-zA-Z]{2,6}(0[a-zA-Z]{1,3}){0,2}"};
+    static const char letters[] = "abcxyzABC0189-,. !";
+
+    for (size_t k = 0; k < 40 * sizeof(pattern) / sizeof(pattern[0]); k++) {
+        const char *text = pattern[k / 40];
+        struct vocabulary v;
+        struct token_trie trie;
+        struct token_masks m;
+        struct grammar g;
+        struct recognizer r;
+        uint32_t regex, row = RECOGNIZER_BEGIN, mask[(TOKENS + 31) / 32];
+
+        for (size_t i = 0; i < TOKENS; i++) {
+            v.text[i] = v.bytes[i];
+            v.len[i] = 1 + short_dice(i < 40 ? 1 : 6);
+            for (size_t c = 0; c < v.len[i]; c++)
+                v.bytes[i][c] = letters[short_dice(i % 2 ? 9 : sizeof(letters) - 1)];
+        }
+        assert_int_equal(token_trie_make(&trie, v.text, v.len, TOKENS, NULL), 0);
+        assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
+        assert_int_equal(
+            pattern_read(&g.regex, text, strlen(text), regex_characters, PATTERN_WHOLE, &regex, NULL), 0);
+        assert_int_equal(grammar_finish(&g, grammar_term(&g, regex), NULL), 0);
+        assert_int_equal(recognizer_open(&r, &g, NULL), 0);
+        assert_int_equal(token_masks_open(&m, &r, &trie, NULL), 0);
+        for (int step = 0; step < 8 && token_masks_get(&m, row, mask) > 0; step++) {
+            int32_t chosen = (int32_t)short_dice(TOKENS);
+
+            for (int32_t i = 0; i < TOKENS; i++) {
+                bool allowed = mask[i / 32] >> i % 32 & 1;
+
+                if (allowed != (token_masks_next(&m, row, i) != RECOGNIZER_DEAD))
+                    fail_msg("%s, step %d: token \"%.*s\" is %s", text, step, (int)v.len[i], v.text[i],
+                             allowed ? "allowed" : "left out");
+            }
+            while (!(mask[chosen / 32] >> chosen % 32 & 1))
+                chosen = (chosen + 1) % TOKENS;
+            row = token_masks_next(&m, row, chosen);
         }
         assert_int_equal(g.regex.fault, REGEX_FINE);
         token_masks_close(&m);
@@ -221,6 +277,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_mask_has_the_tokens_whose_bytes_may_follow),
+        cmocka_unit_test(masks_of_patterns_agree_with_reading_each_token),
         cmocka_unit_test(positions_far_from_a_limit_share_a_mask),
         cmocka_unit_test(a_trie_gives_back_the_texts),
         cmocka_unit_test(the_texts_of_a_tokenizer_are_its_bytes),
