@@ -28,22 +28,6 @@ struct grammar_rule {
 
 /* ---- the table of nodes ---- */
 
-static bool grammar_reserve(struct grammar *g, void **array, size_t *cap, size_t used, size_t n, size_t size)
-{
-    size_t before = *cap;
-
-    if (used + n <= *cap)
-        return true;
-    if (used + n > UINT32_MAX || !mem_grow(array, cap, used + n, size, MEM_TEXT)) {
-        g->regex.fault = g->regex.fault ? g->regex.fault : REGEX_NO_MEMORY;
-        return false;
-    }
-    g->regex.bytes += (*cap - before) * size;
-    if (g->regex.bytes > g->regex.max_bytes && !g->regex.fault)
-        g->regex.fault = REGEX_OVER_MEMORY;
-    return g->regex.fault == REGEX_FINE;
-}
-
 static size_t hash_node(const struct grammar *g, const struct grammar_node *x)
 {
     uint64_t h = x->kind, v[2] = {(uint64_t)x->a << 32 | x->b, (uint64_t)x->m << 32 | x->n};
@@ -117,7 +101,7 @@ static uint32_t intern(struct grammar *g, struct grammar_node x, bool *is_new)
     for (at = hash_node(g, &x) & (g->n_slots - 1); g->slot[at]; at = (at + 1) & (g->n_slots - 1))
         if (is_same(g, &g->node[g->slot[at] - 1], &x))
             return g->slot[at] - 1;
-    if (!grammar_reserve(g, (void **)&g->node, &g->cap, g->n, 1, sizeof(*g->node)))
+    if (!regex_reserve(&g->regex, (void **)&g->node, &g->cap, g->n, 1, sizeof(*g->node)))
         return GRAMMAR_NEVER;
     grammar_describe(g, &x);
     g->node[g->n] = x;
@@ -180,7 +164,7 @@ uint32_t grammar_sequence(struct grammar *g, uint32_t a, uint32_t b)
     if (a == GRAMMAR_NEVER || b == GRAMMAR_NEVER)
         return GRAMMAR_NEVER;
     for (; g->node[a].kind == SEQUENCE; a = g->node[a].b) {
-        if (!grammar_reserve(g, (void **)&g->spine, &g->cap_spine, g->n_spine, 1, sizeof(*g->spine)))
+        if (!regex_reserve(&g->regex, (void **)&g->spine, &g->cap_spine, g->n_spine, 1, sizeof(*g->spine)))
             return GRAMMAR_NEVER;
         g->spine[g->n_spine++] = g->node[a].a;
     }
@@ -198,7 +182,7 @@ uint32_t grammar_choice(struct grammar *g, const uint32_t *of, size_t n)
     bool is_new;
     uint32_t r;
 
-    if (!grammar_reserve(g, (void **)&g->list, &g->cap_list, used, n, sizeof(*g->list)))
+    if (!regex_reserve(&g->regex, (void **)&g->list, &g->cap_list, used, n, sizeof(*g->list)))
         return GRAMMAR_NEVER;
     for (size_t i = 0; i < n; i++)
         if (of[i] != GRAMMAR_NEVER && !(used > g->n_list && g->list[used - 1] == of[i]))
@@ -229,7 +213,7 @@ uint32_t grammar_repeat(struct grammar *g, uint32_t a, uint32_t least, uint32_t 
 
 uint32_t grammar_rule(struct grammar *g)
 {
-    if (!grammar_reserve(g, (void **)&g->rule, &g->cap_rules, g->n_rules, 1, sizeof(*g->rule)))
+    if (!regex_reserve(&g->regex, (void **)&g->rule, &g->cap_rules, g->n_rules, 1, sizeof(*g->rule)))
         return 0;
     g->rule[g->n_rules] = (struct grammar_rule){.body = GRAMMAR_NEVER};
     return (uint32_t)g->n_rules++;
@@ -370,7 +354,7 @@ bool grammar_may_end(const struct grammar *g, uint32_t position)
 static void put_head(struct grammar *g, uint32_t symbol, uint32_t number, uint32_t rest)
 {
     if (g->node[rest].has_text &&
-        grammar_reserve(g, (void **)&g->head, &g->cap_heads, g->n_heads, 1, sizeof(*g->head)))
+        regex_reserve(&g->regex, (void **)&g->head, &g->cap_heads, g->n_heads, 1, sizeof(*g->head)))
         g->head[g->n_heads++] = (struct grammar_head){symbol, number, rest};
 }
 

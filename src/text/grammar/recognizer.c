@@ -44,24 +44,6 @@ static void no_memory(struct recognizer *r)
         r->g->regex.fault = REGEX_NO_MEMORY;
 }
 
-static bool recognizer_reserve(struct recognizer *r, void **array, size_t *cap, size_t used, size_t n,
-                               size_t size)
-{
-    struct regex_store *s = &r->g->regex;
-    size_t before = *cap;
-
-    if (used + n <= *cap)
-        return true;
-    if (used + n > UINT32_MAX || !mem_grow(array, cap, used + n, size, MEM_TEXT)) {
-        no_memory(r);
-        return false;
-    }
-    s->bytes += (*cap - before) * size;
-    if (s->bytes > s->max_bytes && !has_fault(r))
-        s->fault = REGEX_OVER_MEMORY;
-    return !has_fault(r);
-}
-
 /* Counts N tuples that were handled as work: 8 of them cost about as much as a step. */
 static void recognizer_charge(struct recognizer *r, size_t n)
 {
@@ -238,7 +220,8 @@ static uint32_t find_run(struct recognizer *r, bool is_frame, uint32_t first, ui
 /* Copies the tuples of FROM to the end of those of all rows. */
 static bool keep(struct recognizer *r, const struct tuples *from)
 {
-    if (!recognizer_reserve(r, (void **)&r->tuple, &r->cap_tuples, r->n_tuples, from->n, sizeof(*r->tuple)))
+    if (!regex_reserve(&r->g->regex, (void **)&r->tuple, &r->cap_tuples, r->n_tuples, from->n,
+                       sizeof(*r->tuple)))
         return false;
     if (from->n > 0)
         memcpy(r->tuple + r->n_tuples, from->tuple, from->n * sizeof(*r->tuple));
@@ -255,7 +238,7 @@ static uint32_t frame_of_row(struct recognizer *r)
         return SELF;
     found = find_run(r, true, first, &slot);
     if (found || !slot ||
-        !recognizer_reserve(r, (void **)&r->frame, &r->cap_frames, r->n_frames, 1, sizeof(*r->frame)))
+        !regex_reserve(&r->g->regex, (void **)&r->frame, &r->cap_frames, r->n_frames, 1, sizeof(*r->frame)))
         return found;
     r->frame[r->n_frames] = (struct recognizer_frame){first, (uint32_t)r->n_tuples - first};
     return *slot = (uint32_t)r->n_frames++;
@@ -282,7 +265,8 @@ static uint32_t add_row(struct recognizer *r, uint32_t kernel, uint32_t n_kernel
     x.frame = frame_of_row(r);
     x.scanning = (uint32_t)r->n_tuples;
     x.n_scanning = (uint32_t)r->scanning.n;
-    if (!keep(r, &r->scanning) || !recognizer_reserve(r, (void **)&r->row, &r->cap, r->n, 1, sizeof(*r->row)))
+    if (!keep(r, &r->scanning) ||
+        !regex_reserve(&r->g->regex, (void **)&r->row, &r->cap, r->n, 1, sizeof(*r->row)))
         return RECOGNIZER_DEAD;
     for (size_t i = 0; i < r->scanning.n; i++) {
         regex_first(&r->g->regex, r->scanning.tuple[i].v[2], &first);
@@ -309,9 +293,9 @@ static uint32_t row_of_kernel(struct recognizer *r, uint32_t kernel)
 int recognizer_open(struct recognizer *r, struct grammar *g, struct err *e)
 {
     *r = (struct recognizer){.g = g};
-    if (recognizer_reserve(r, (void **)&r->row, &r->cap, 0, 1, sizeof(*r->row)) &&
-        recognizer_reserve(r, (void **)&r->frame, &r->cap_frames, 0, 1, sizeof(*r->frame)) &&
-        recognizer_reserve(r, (void **)&r->tuple, &r->cap_tuples, 0, 1, sizeof(*r->tuple))) {
+    if (regex_reserve(&r->g->regex, (void **)&r->row, &r->cap, 0, 1, sizeof(*r->row)) &&
+        regex_reserve(&r->g->regex, (void **)&r->frame, &r->cap_frames, 0, 1, sizeof(*r->frame)) &&
+        regex_reserve(&r->g->regex, (void **)&r->tuple, &r->cap_tuples, 0, 1, sizeof(*r->tuple))) {
         r->row[r->n++] = (struct recognizer_row){0};
         r->frame[r->n_frames++] = (struct recognizer_frame){0};
         add(r, &r->position, g->start, grammar_body(g, g->start), SELF, 0);
@@ -350,7 +334,8 @@ static uint32_t compute_next(struct recognizer *r, uint32_t row, uint8_t byte)
 
         if (term == REGEX_NOTHING)
             continue;
-        if (!recognizer_reserve(r, (void **)&r->tuple, &r->cap_tuples, r->n_tuples, 1, sizeof(*r->tuple)))
+        if (!regex_reserve(&r->g->regex, (void **)&r->tuple, &r->cap_tuples, r->n_tuples, 1,
+                           sizeof(*r->tuple)))
             return RECOGNIZER_DEAD;
         r->tuple[r->n_tuples++] = (struct tuple){{s.v[0], s.v[1], term, s.v[3] == SELF ? x.frame : s.v[3]}};
     }
@@ -390,11 +375,6 @@ bool recognizer_may_end(const struct recognizer *r, uint32_t row)
     return r->row[row].may_end;
 }
 
-const struct regex_set *recognizer_first(const struct recognizer *r, uint32_t row)
-{
-    return &r->row[row].first;
-}
-
 size_t recognizer_scans(const struct recognizer *r, uint32_t row, const struct recognizer_scan **scans)
 {
     *scans = (const struct recognizer_scan *)(const void *)(r->tuple + r->row[row].scanning);
@@ -406,7 +386,7 @@ uint32_t recognizer_part(struct recognizer *r, uint32_t row, const struct recogn
     uint32_t kernel = (uint32_t)r->n_tuples, frame = r->row[row].frame;
 
     if (n == 0 || has_fault(r) ||
-        !recognizer_reserve(r, (void **)&r->tuple, &r->cap_tuples, r->n_tuples, n, sizeof(*r->tuple)))
+        !regex_reserve(&r->g->regex, (void **)&r->tuple, &r->cap_tuples, r->n_tuples, n, sizeof(*r->tuple)))
         return RECOGNIZER_DEAD;
     for (size_t i = 0; i < n; i++)
         r->tuple[r->n_tuples++] = (struct tuple){
@@ -426,7 +406,8 @@ uint32_t recognizer_clamp(struct recognizer *r, uint32_t row, uint32_t most)
 
         k.v[1] = grammar_clamp(r->g, k.v[1], most);
         k.v[2] = regex_clamp(&r->g->regex, k.v[2], most);
-        if (!recognizer_reserve(r, (void **)&r->tuple, &r->cap_tuples, r->n_tuples, 1, sizeof(*r->tuple)))
+        if (!regex_reserve(&r->g->regex, (void **)&r->tuple, &r->cap_tuples, r->n_tuples, 1,
+                           sizeof(*r->tuple)))
             return RECOGNIZER_DEAD;
         r->tuple[r->n_tuples++] = k;
     }

@@ -66,9 +66,6 @@ uint32_t recognizer_next(struct recognizer *r, uint32_t row, uint8_t byte);
 /* True if the text may end at ROW. */
 bool recognizer_may_end(const struct recognizer *r, uint32_t row);
 
-/* The bytes that may follow ROW, and perhaps more. Empty: none may. Borrowed until the next call. */
-const struct regex_set *recognizer_first(const struct recognizer *r, uint32_t row);
-
 /* The positions of ROW inside regular expressions, in *SCANS [n], borrowed until the next call. */
 size_t recognizer_scans(const struct recognizer *r, uint32_t row, const struct recognizer_scan **scans);
 

@@ -41,15 +41,13 @@ static uint32_t fail(struct regex_store *s, enum regex_fault fault)
     return REGEX_NOTHING;
 }
 
-/* Makes room for N more elements of an array, and counts its memory. */
-static bool regex_reserve(struct regex_store *s, void **array, size_t *cap, size_t used, size_t n,
-                          size_t size)
+bool regex_reserve(struct regex_store *s, void **array, size_t *cap, size_t used, size_t n, size_t size)
 {
     size_t before = *cap;
 
     if (used + n <= *cap)
         return true;
-    if (!mem_grow(array, cap, used + n, size, MEM_TEXT)) {
+    if (used + n > UINT32_MAX || !mem_grow(array, cap, used + n, size, MEM_TEXT)) { /* indices have 32 bits */
         fail(s, REGEX_NO_MEMORY);
         return false;
     }

@@ -67,6 +67,10 @@ struct regex_store {
 int regex_open(struct regex_store *s, size_t max_bytes, size_t max_steps);
 void regex_close(struct regex_store *s); /* a zeroed one is fine */
 
+/* Makes room for N more elements of SIZE bytes in ARRAY, of which USED are in use, and counts its memory against the
+ * limit of S. Grammars and recognizers keep their arrays so, too. False: a fault. */
+bool regex_reserve(struct regex_store *s, void **array, size_t *cap, size_t used, size_t n, size_t size);
+
 /* ---- making expressions ---- */
 
 uint32_t regex_bytes(struct regex_store *s, const struct regex_set *set); /* one byte of SET */
