@@ -2,6 +2,7 @@
  * that is not dead. And the trie of the vocabulary of a tokenizer.
  */
 #include "shorttexts.h"
+#include "text/grammar/constraint.h"
 #include "text/grammar/pattern.h"
 #include "text/grammar/token_masks.h"
 
@@ -273,6 +274,43 @@ static void the_first_token_of_an_answer_may_lose_its_blank(void **state)
     tok_close(tok);
 }
 
+/* A draft that is not accepted is taken back: the masks are those of before. */
+static void tokens_are_taken_back(void **state)
+{
+    static const char json[] =
+        "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"c\":2},\"merges\":[]},"
+        "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"decoder\":{\"type\":\"ByteLevel\"}}";
+    const struct constraint_source source = {.kind = CONSTRAINT_REGEX, .text = "a(ba|c){2}", .n = 10};
+    struct constraint_vocabulary *v;
+    struct constraint *c;
+    struct constraint_run run;
+    struct tok *tok;
+    struct err e = {0};
+    uint32_t before, mask;
+
+    if (tok_open_json(&tok, json, strlen(json), "t", &e) != 0 ||
+        constraint_vocabulary_new(&v, tok, &e) != 0 || constraint_new(&c, &source, v, NULL, &e) != 0 ||
+        constraint_run_open(&run, c, 5, &e) != 0)
+        fail_msg("%s", e.msg);
+    assert_true(constraint_run_add(&run, 0));
+    assert_int_equal(constraint_run_mask(&run, &before, &e), 2);
+    assert_true(constraint_run_add(&run, 1));
+    assert_false(constraint_run_add(&run, 2));
+    assert_true(constraint_run_add(&run, 0));
+    assert_true(constraint_run_add(&run, 2));
+    assert_true(constraint_run_may_end(&run));
+    assert_int_equal(constraint_run_mask(&run, &mask, &e), 0);
+    constraint_run_truncate(&run, 1);
+    assert_false(constraint_run_may_end(&run));
+    assert_int_equal(constraint_run_mask(&run, &mask, &e), 2);
+    assert_int_equal(mask, before);
+    assert_true(constraint_run_add(&run, 2));
+    constraint_run_close(&run);
+    constraint_free(c);
+    constraint_vocabulary_free(v);
+    tok_close(tok);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +319,7 @@ int main(void)
         cmocka_unit_test(positions_far_from_a_limit_share_a_mask),
         cmocka_unit_test(a_trie_gives_back_the_texts),
         cmocka_unit_test(the_texts_of_a_tokenizer_are_its_bytes),
+        cmocka_unit_test(tokens_are_taken_back),
         cmocka_unit_test(the_first_token_of_an_answer_may_lose_its_blank),
     };
 
