@@ -116,7 +116,7 @@ def reasons_of_refusals_are_in_their_lines():
         check(s.wait(lambda g: g["num_requests_running"] + g["num_requests_waiting"] == 2),
               "both places are taken")
         expect(s.post(COMPLETIONS, prompt=PROMPT)[0], 429, "a full queue")
-        check(_said(s, "429")[0].endswith(": the queue is full; come back later"), f"{s.log}")
+        check(_said(s, '" 429')[0].endswith(": the queue is full; come back later"), f"{s.log}")
         for c in held:
             c.close()
         check(all(x.endswith(": the client closed the connection") for x in _said(s, " 499 ", 2)),
