@@ -1,5 +1,5 @@
 /* fuzz_hub.c - any bytes as the list of files of a hub, as the name of a model, and as an ETag: whatever is
- * accepted is a plain name of a file, or of a file in additional_chat_templates/. */
+ * accepted is a plain name of a file, or a path whose folders and file all have plain names. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -16,6 +16,21 @@ static void must_be_plain(const char *s)
         ASSERT((unsigned char)*s >= 0x20 && *s != 0x7f);
 }
 
+/* Checks every folder of a path, and the name of its file. */
+static void must_be_plain_path(const char *path)
+{
+    char part[HUB_NAME_FILE_MAX];
+    size_t n;
+
+    for (; (n = strcspn(path, "/")), path[n]; path += n + 1) {
+        ASSERT(n < sizeof(part), "%s", path);
+        memcpy(part, path, n);
+        part[n] = 0;
+        must_be_plain(part);
+    }
+    must_be_plain(path);
+}
+
 static void read_name(const char *text)
 {
     char folder[2 * HUB_NAME_REPO_MAX], etag[HUB_CACHE_ETAG_MAX], quoted[3 * HUB_NAME_REVISION_MAX];
@@ -28,7 +43,7 @@ static void read_name(const char *text)
     ASSERT(hub_name_folder(&id, folder, sizeof(folder)));
     must_be_plain(folder);
     if (id.file[0])
-        must_be_plain(id.file);
+        must_be_plain_path(id.file);
     ASSERT(id.revision[0] && id.revision[0] != '/' && id.revision[0] != '.' && !strstr(id.revision, ".."));
     ASSERT(hub_name_quote(id.revision, quoted, sizeof(quoted)) && !strpbrk(quoted, "/?#"));
 }
@@ -46,9 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         ASSERT(hub_name_is_commit(l.commit));
         for (size_t i = 0; i < l.n; i++) {
-            const char *name = l.name[i], folder[] = "additional_chat_templates/";
-
-            must_be_plain(strncmp(name, folder, sizeof(folder) - 1) == 0 ? name + sizeof(folder) - 1 : name);
+            must_be_plain_path(l.name[i]);
             (void)hub_list_is_text(l.name[i]);
         }
         ASSERT(!weights || hub_list_has(&l, weights));

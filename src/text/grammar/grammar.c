@@ -411,7 +411,7 @@ size_t grammar_heads(struct grammar *g, uint32_t position, const struct grammar_
         g->node[position].n_heads = (uint32_t)(g->n_heads - first);
         g->node[position].has_heads = true;
     }
-    *heads = g->head + g->node[position].head;
+    *heads = g->node[position].n_heads ? g->head + g->node[position].head : NULL;
     return g->node[position].n_heads;
 }
 

@@ -281,8 +281,8 @@ static void tokens_are_taken_back(void **state)
         "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"c\":2},\"merges\":[]},"
         "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"decoder\":{\"type\":\"ByteLevel\"}}";
     const struct constraint_source source = {.kind = CONSTRAINT_REGEX, .text = "a(ba|c){2}", .n = 10};
-    struct constraint_vocabulary *v;
-    struct constraint *c;
+    struct constraint_vocabulary *v = NULL;
+    struct constraint *c = NULL;
     struct constraint_run run;
     struct tok *tok;
     struct err e = {0};
