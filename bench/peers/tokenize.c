@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/folder.h"
+#include "base/files/folder.h"
 #include "text/tok/tok.h"
 
 static int fail(const char *why)

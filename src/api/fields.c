@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/json_pull.h"
-#include "base/json_tree.h"
+#include "base/json/json_pull.h"
+#include "base/json/json_tree.h"
 
 enum kind { BOOL, INT, NUMBER, TEXT, FILLED, OWN, EMPTY, LOGGED, NEVER };
 
@@ -785,7 +785,7 @@ static int read_request_ids(struct fields *f, const json_t *v, struct err *e)
 #define EMPTY(name, where, form, says)     {#name, where, EMPTY, 0, NULL, 0, NULL, form, says, NULL, 0},
 #define LOGGED(name, where, neutral, says) {#name, where, LOGGED, 0, NULL, 0, NULL, neutral, says, NULL, 0},
 #define NEVER(name, where, neutral)        {#name, where, NEVER, 0, NULL, 0, NULL, neutral, NULL, NULL, 0},
-/* Rows of engine/sampling.def: NULL as a range of SAMPLED is that of the field's own row. */
+/* Rows of engine/sampling/sampling.def: NULL as a range of SAMPLED is that of the field's own row. */
 #define SAMPLED(name, where, field) SAMPLED_ROW(SAMPLING_##field, NUMBER, NULL, name, where, NULL, )
 #define COUNT                       INT
 #define DRAW_COUNT                  INT

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "api/markup/tools.h"
-#include "engine/sampling.h"
+#include "engine/sampling/sampling.h"
 
 struct buf;
 struct err;
@@ -97,7 +97,7 @@ struct fields {
     struct fields_input input;
     struct fields_output output;
     struct fields_generation generation;
-    /* The rows of engine/sampling.def that requests have; those that are given are marked. */
+    /* The rows of engine/sampling/sampling.def that requests have; those that are given are marked. */
     struct sampling sampling;
     const char *model, *request_id, *cache_salt, *user;
     const json_t *request_ids;

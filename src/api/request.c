@@ -7,7 +7,7 @@
 #include "api/api.h"
 #include "api/dialect/dialect.h"
 #include "engine/engine.h"
-#include "engine/sampling.h"
+#include "engine/sampling/sampling.h"
 #include "net/http_head.h"
 #include "net/server.h"
 

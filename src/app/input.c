@@ -9,7 +9,7 @@
 
 #include "app/input.h"
 #include "base/buf.h"
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "base/mem.h"
 #include "ckpt/checkpoint.h"
 #include "text/jinja/jinja.h"

@@ -112,7 +112,7 @@ const struct opt_row options_scheduling[] = {
 #undef COUNT
 /* clang-format on */
 
-/* ---- sampling fields: the rows of engine/sampling.def ---- */
+/* ---- sampling fields: the rows of engine/sampling/sampling.def ---- */
 
 /* clang-format off */
 #define BOOL        OPT_FLAG
@@ -132,7 +132,7 @@ const struct opt_row options_scheduling[] = {
 #define SAMPLING_LIST(field, name, member, kind, most, bytes, access, help, flag) \
     ROW(kind, NULL, help, flag), .repeat = true, OPT_INTO(struct options_sampling, name)},
 const struct opt_row options_sampling[] = {
-#include "engine/sampling.def"
+#include "engine/sampling/sampling.def"
     {0}};
 #undef BOOL
 #undef COUNT
@@ -239,7 +239,7 @@ static int read_lists(struct options_sampling *o, struct arena *a, struct err *e
     json_t *all = json_object();
 
 #define SAMPLING_LIST(field, name, ...) add_list(all, SAMPLING_##field, &o->name, &why);
-#include "engine/sampling.def"
+#include "engine/sampling/sampling.def"
     if (why.code == 0)
         sampling_set_json(&o->s, all, "the options", a, &why);
     json_decref(all);

@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/opt.h"
 #include "engine/engine.h"
-#include "engine/sampling.h"
+#include "engine/sampling/sampling.h"
 
 /* The groups of a help page, in their order. */
 enum options_group { EVERYDAY, SERVER, PROMPT, SAMPLING, LOAD, MODEL, SCHEDULING, CACHE, COMPUTING, OUTPUT };
@@ -54,7 +54,7 @@ struct options_output {
 struct options_sampling {
     struct sampling s;
 #define SAMPLING_LIST(field, name, ...) struct opt_list name;
-#include "engine/sampling.def"
+#include "engine/sampling/sampling.def"
 };
 
 void options_sampling_init(struct options_sampling *o);

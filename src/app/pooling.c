@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "app/pooling.h"
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "base/log.h"
 #include "ckpt/checkpoint.h"
 #include "engine/dense.h"

@@ -28,7 +28,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "base/log.h"
 #include "base/opt.h"
 #include "base/utf8.h"

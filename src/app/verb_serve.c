@@ -29,7 +29,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "base/log.h"
 #include "base/opt.h"
 #include "base/threads/pool.h"

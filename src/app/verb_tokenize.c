@@ -11,7 +11,7 @@
 #include "app/verb.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "base/log.h"
 #include "base/opt.h"
 #include "ckpt/checkpoint.h"

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/folder.h"
+#include "base/files/folder.h"
 
 struct config;
 

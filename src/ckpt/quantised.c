@@ -9,8 +9,8 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/files/map.h"
 #include "base/log.h"
-#include "base/map.h"
 #include "base/mem.h"
 
 /* WORD: the codes of 4 bits in a word of 32 bits. GROUP: the weights of a group in GGUF's formats. */

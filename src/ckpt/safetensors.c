@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "ckpt/little_endian.h"
 
 enum {

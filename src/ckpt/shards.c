@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 
 enum { MAX_FILES = 4096 };
 

@@ -6,7 +6,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "base/folder.h"
+#include "base/files/folder.h"
 #include "base/strmap.h"
 
 /* The contents of model.safetensors.index.json or pytorch_model.bin.index.json. A zeroed one is closed. */

@@ -13,7 +13,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "base/folder.h"
+#include "base/files/folder.h"
 #include "base/strmap.h"
 #include "tensor/view.h"
 

@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "base/folder.h"
+#include "base/files/folder.h"
 #include "tensor/view.h"
 
 struct weights;

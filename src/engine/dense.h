@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "base/folder.h"
+#include "base/files/folder.h"
 
 enum { DENSE_MAX = 4, DENSE_MAX_FEATURES = 65536 };
 

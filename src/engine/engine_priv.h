@@ -6,7 +6,7 @@
 #ifndef GALLOP_ENGINE_ENGINE_PRIV_H
 #define GALLOP_ENGINE_ENGINE_PRIV_H
 
-#include "engine/constraints.h"
+#include "engine/constraints/constraints.h"
 #include "engine/engine.h"
 #include "engine/llm.h"
 #include "engine/step.h"

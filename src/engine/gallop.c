@@ -16,11 +16,11 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "base/mem.h"
-#include "engine/constraints.h"
+#include "engine/constraints/constraints.h"
 #include "engine/engine_priv.h"
 #include "engine/find_model.h"
 #include "engine/options.h"
-#include "engine/public_sampling.h"
+#include "engine/sampling/public_sampling.h"
 
 enum { PENDING_CANCELS = 256, DEFAULT_TARGET_MS = 700 };
 
@@ -165,7 +165,7 @@ static int open_step(struct gallop *g, const struct gallop_options *o, struct er
 }
 
 /* Unblocks SIGBUS while files are mapped: a page that a truncated file no longer has would end the process
- * (base/map.h). */
+ * (base/files/map.h). */
 int engine_open_llm(struct llm *m, const struct gallop_options *o, const struct llm_source *s,
                     struct sampling *config, struct arena *a, struct err *e)
 {

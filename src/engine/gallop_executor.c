@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/mem.h"
 #include "engine/engine_priv.h"
-#include "engine/public_sampling.h"
+#include "engine/sampling/public_sampling.h"
 
 /* How the token behind the rows of a sequence is chosen. */
 struct choice {

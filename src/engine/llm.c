@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/files/map.h"
 #include "base/log.h"
-#include "base/map.h"
 #include "base/mem.h"
 #include "base/threads/topo.h"
 #include "engine/op_config.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "base/log.h"
 
 /* PACE's names of operator kinds that are not Gallop's name followed by "_backend". */

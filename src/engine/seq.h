@@ -24,12 +24,12 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "engine/constraints.h"
-#include "engine/sample.h"
-#include "engine/sampling.h"
+#include "engine/constraints/constraints.h"
+#include "engine/sampling/sample.h"
+#include "engine/sampling/sampling.h"
+#include "engine/sampling/stop.h"
 #include "engine/schedule/heap.h"
 #include "engine/schedule/waiting.h"
-#include "engine/stop.h"
 #include "text/tok/tok.h"
 
 enum { SEQ_MAX_ANSWERS = 128 }; /* the most answers to one request */

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/digest.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/mem.h"
 
 enum { CHUNK = 1 << 20 };

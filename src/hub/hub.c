@@ -19,7 +19,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/folder.h"
+#include "base/files/folder.h"
 #include "base/log.h"
 #include "ckpt/gguf/gguf.h"
 #include "ckpt/shards.h"

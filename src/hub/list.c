@@ -12,8 +12,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/folder.h"
-#include "base/json_pull.h"
+#include "base/files/folder.h"
+#include "base/json/json_pull.h"
 #include "ckpt/gguf/gguf.h"
 
 enum { MAX_FILES = 100000 };

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/map.h"
+#include "base/files/map.h"
 #include "base/stat.h"
 #include "base/threads/pool.h"
 #include "kern/kern.h"

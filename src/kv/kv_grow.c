@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "base/map.h"
+#include "base/files/map.h"
 #include "base/mem.h"
 #include "kern/kern.h"
 #include "kv/kv.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/map.h"
+#include "base/files/map.h"
 #include "base/mem.h"
 #include "kern/kern.h"
 

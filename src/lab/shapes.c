@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* name, family, layers, hidden, inner, heads, kv, head_dim, vocab, context, theta, eps */
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "base/opt.h"
 #include "lab/shapes.h"
 #include "model/quant.h"

@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "base/mem.h"
 #include "base/opt.h"
 #include "ckpt/checkpoint.h"

@@ -8,11 +8,11 @@
 #include "app/print.h"
 #include "app/verb.h"
 #include "base/arena.h"
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "base/mem.h"
 #include "base/opt.h"
 #include "engine/engine.h"
-#include "engine/sample.h"
+#include "engine/sampling/sample.h"
 #include "kern/kern.h"
 #include "lab/npy.h"
 

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "base/folder.h"
-#include "base/json_pull.h"
+#include "base/files/folder.h"
+#include "base/json/json_pull.h"
 #include "ckpt/safetensors.h"
 #include "ops/gptq.h"
 

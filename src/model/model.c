@@ -7,8 +7,8 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/files/map.h"
 #include "base/log.h"
-#include "base/map.h"
 #include "base/mem.h"
 #include "base/xxh3.h"
 #include "ckpt/quantised.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 
 static const char *const names[QUANT_N] = {NULL, "none", "int8", "int8-static", "int4", "int4-g128", "mxfp4"};
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 
 #define MAX_AGE_S 600 /* how long a browser remembers what it was allowed */
 

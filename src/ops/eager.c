@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "base/map.h"
+#include "base/files/map.h"
 #include "base/mem.h"
 
 /* ---- begin: cosines ---- */

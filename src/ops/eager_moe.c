@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/map.h"
+#include "base/files/map.h"
 #include "kern/kmath.h"
 #include "ops/eager_priv.h"
 #include "ops/moe.h"

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/map.h"
+#include "base/files/map.h"
 #include "base/mem.h"
 
 #define LINEAR_BACKEND(symbol) extern const struct linear_backend symbol;

@@ -16,7 +16,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/folder.h"
+#include "base/files/folder.h"
 
 struct chat;
 struct jinja;

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/arena.h"
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "base/strmap.h"
 
 enum { TEMPLATES_MAX = 64 };

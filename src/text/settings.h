@@ -16,7 +16,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "base/folder.h"
+#include "base/files/folder.h"
 
 enum settings_flag { SETTINGS_UNSET = -1, SETTINGS_NO, SETTINGS_YES };
 

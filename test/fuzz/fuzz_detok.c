@@ -11,7 +11,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/folder.h"
+#include "base/files/folder.h"
 #include "base/utf8.h"
 #include "text/tok/tok.h"
 

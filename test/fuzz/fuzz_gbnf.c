@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "text/grammar/automata/recognizer.h"
 #include "text/grammar/gbnf.h"
-#include "text/grammar/recognizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

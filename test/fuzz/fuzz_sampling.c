@@ -10,12 +10,12 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "engine/sample.h"
-#include "engine/sampling.h"
-#include "engine/stop.h"
+#include "engine/sampling/sample.h"
+#include "engine/sampling/sampling.h"
+#include "engine/sampling/stop.h"
 #include "kern/kern.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

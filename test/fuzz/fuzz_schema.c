@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "base/mem.h"
-#include "text/grammar/recognizer.h"
-#include "text/grammar/schema.h"
+#include "text/grammar/automata/recognizer.h"
+#include "text/grammar/schema/schema.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "base/mem.h"
-#include "text/grammar/recognizer.h"
+#include "text/grammar/automata/recognizer.h"
 #include "text/grammar/tags.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

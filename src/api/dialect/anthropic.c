@@ -14,8 +14,8 @@
 #include "api/request.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/json_pull.h"
-#include "base/json_tree.h"
+#include "base/json/json_pull.h"
+#include "base/json/json_tree.h"
 #include "base/mem.h"
 
 /* ---- from their messages to a chat ---- */

@@ -8,7 +8,7 @@
 #include "api/api.h"
 #include "api/request.h"
 #include "engine/engine.h"
-#include "engine/sampling.h"
+#include "engine/sampling/sampling.h"
 #include "text/tok/tok.h"
 
 #define LOWEST_LOGPROB (-9999.0f) /* what stands for minus infinity, which JSON does not have */

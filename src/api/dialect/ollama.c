@@ -11,8 +11,8 @@
 #include "api/request.h"
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/json_pull.h"
-#include "base/json_tree.h"
+#include "base/json/json_pull.h"
+#include "base/json/json_tree.h"
 
 /* ---- requests ---- */
 

@@ -16,7 +16,7 @@
 #include "api/request.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/json_tree.h"
+#include "base/json/json_tree.h"
 #include "base/mem.h"
 
 /* ---- from items to a chat ---- */

@@ -8,8 +8,8 @@
 #include "api/markup/probe.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/json_pull.h"
-#include "base/json_tree.h"
+#include "base/json/json_pull.h"
+#include "base/json/json_tree.h"
 #include "base/log.h"
 
 enum { SHORT_ID = 9 };

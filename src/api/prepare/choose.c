@@ -10,8 +10,8 @@
 #include "api/request.h"
 #include "api/seeds.h"
 #include "base/arena.h"
+#include "engine/constraints/structured.h"
 #include "engine/engine.h"
-#include "engine/structured.h"
 #include "text/tok/tok.h"
 
 static int32_t *copy_ids(struct arena *m, const json_t *list, size_t *n)

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "engine/sampling.h"
+#include "engine/sampling/sampling.h"
 
 struct arena;
 struct err;

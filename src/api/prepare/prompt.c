@@ -11,8 +11,8 @@
 #include "api/seeds.h"
 #include "base/buf.h"
 #include "base/err.h"
+#include "engine/constraints/structured.h"
 #include "engine/engine.h"
-#include "engine/structured.h"
 #include "text/tok/tok.h"
 
 static const struct engine_info *info_of(const struct request *q)

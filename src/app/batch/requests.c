@@ -15,10 +15,10 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "base/mem.h"
+#include "engine/constraints/structured.h"
 #include "engine/seq.h"
-#include "engine/structured.h"
 
 enum { POLL_MS = 100 };
 

@@ -17,7 +17,7 @@
 #include "base/err.h"
 #include "ckpt/checkpoint.h"
 #include "engine/engine.h"
-#include "engine/sampling.h"
+#include "engine/sampling/sampling.h"
 #include "text/tok/tok.h"
 
 struct request_answer {

@@ -14,7 +14,7 @@
 #include "app/input.h"
 #include "app/save.h"
 #include "base/buf.h"
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 
 /* Remembers the result O. False: it is an error, and the request is computed again. -1 in *RC: O is not a result. */
 static bool note(struct resume *r, json_t *o, int *rc)

@@ -34,7 +34,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/map.h"
+#include "base/files/map.h"
 #include "base/mem.h"
 #include "base/threads/thread.h"
 #include "base/threads/topo.h"

@@ -17,7 +17,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "base/strmap.h"
 #include "ckpt/tensor_file.h"
 #include "tensor/view.h"

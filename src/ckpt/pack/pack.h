@@ -24,8 +24,8 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/folder.h"
-#include "base/map.h"
+#include "base/files/folder.h"
+#include "base/files/map.h"
 #include "base/threads/pool.h"
 #include "ckpt/tensor_file.h"
 

@@ -4,7 +4,7 @@
 #include <xxhash.h>
 
 #include "base/arena.h"
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "ckpt/pack/form.h"
 
 struct reader {

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "kv/store/store.h"

@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/files/map.h"
 #include "base/log.h"
-#include "base/map.h"
 #include "base/mem.h"
 #include "base/threads/thread.h"
 #include "kv/store/known.h"

@@ -17,7 +17,7 @@
 #include "app/print.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/map.h"
+#include "base/files/map.h"
 #include "base/mem.h"
 #include "base/stat.h"
 #include "base/threads/pool.h"

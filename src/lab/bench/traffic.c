@@ -11,7 +11,7 @@
 #include "app/options.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/opt.h"

@@ -6,14 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "text/grammar/automata/pattern.h"
+#include "text/grammar/automata/recognizer.h"
 #include "text/grammar/free_text.h"
 #include "text/grammar/gbnf.h"
-#include "text/grammar/pattern.h"
-#include "text/grammar/recognizer.h"
-#include "text/grammar/schema.h"
+#include "text/grammar/schema/schema.h"
 #include "text/grammar/tags.h"
 #include "text/grammar/token_masks.h"
 #include "text/grammar/token_trie.h"

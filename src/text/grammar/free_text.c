@@ -1,7 +1,7 @@
 /* free_text.c - marks are looked for as a search does it, and excluded by complement. */
 #include "text/grammar/free_text.h"
 
-#include "text/grammar/pattern_set.h"
+#include "text/grammar/automata/pattern_set.h"
 
 static uint32_t any_text(struct regex_store *s)
 {

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "text/grammar/regex.h"
+#include "text/grammar/automata/regex.h"
 
 /* Every text (UTF-8) in which no text of MARKS stands. REGEX_NOTHING: no mark is forbidden. MARKS does not match
  * the empty text. */

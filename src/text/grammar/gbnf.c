@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "base/strmap.h"
 #include "base/utf8.h"
-#include "text/grammar/pattern.h"
+#include "text/grammar/automata/pattern.h"
 
 enum kind { EMPTY, ONE, REFERENCE, SEQUENCE, CHOICE, REPEAT };
 

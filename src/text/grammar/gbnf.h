@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "text/grammar/grammar.h"
+#include "text/grammar/automata/grammar.h"
 
 enum { GBNF_MOST_BYTES = 1 << 20, GBNF_MOST_RULES = 10000, GBNF_MOST_DEPTH = 250, GBNF_MOST_COUNT = 1000000 };
 

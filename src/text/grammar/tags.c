@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "base/mem.h"
+#include "text/grammar/automata/pattern.h"
 #include "text/grammar/free_text.h"
 #include "text/grammar/gbnf.h"
-#include "text/grammar/pattern.h"
 
 enum { POINTER_BYTES = 400, MOST_DEPTH = 100, MOST_COUNT = 1000000 };
 

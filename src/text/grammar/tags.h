@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "text/grammar/grammar.h"
+#include "text/grammar/automata/grammar.h"
 
 /* Adds to G what a JSON Schema describes: *START is the expression of whole texts. Returns an error's code. */
 typedef int tags_schema(void *context, struct grammar *g, const json_t *schema, uint32_t *start,

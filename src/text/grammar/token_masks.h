@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "text/grammar/recognizer.h"
+#include "text/grammar/automata/recognizer.h"
 #include "text/grammar/token_trie.h"
 
 struct token_masks_set;

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "text/grammar/grammar.h"
+#include "text/grammar/automata/grammar.h"
 #include "text/grammar/tags.h"
 
 /* How a model writes tool calls:

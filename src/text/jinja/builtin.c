@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#include "text/jinja/print.h"
-#include "text/jinja/rendering.h"
-#include "text/jinja/text.h"
+#include "text/jinja/value/print.h"
+#include "text/jinja/value/rendering.h"
+#include "text/jinja/value/text.h"
 
 const struct builtin *jinja_find_row(const struct builtin *rows, struct value name)
 {

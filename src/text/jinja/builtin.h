@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "text/jinja/value.h"
+#include "text/jinja/value/value.h"
 
 struct builtin_keyword {
     struct value name, value;

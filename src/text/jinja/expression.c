@@ -1,15 +1,15 @@
 /* expression.c - evaluates expressions: a walk over the tree. */
 #include "text/jinja/expression.h"
 
-#include "text/jinja/calculate.h"
-#include "text/jinja/compare.h"
 #include "text/jinja/frame.h"
 #include "text/jinja/methods.h"
-#include "text/jinja/print.h"
-#include "text/jinja/rendering.h"
-#include "text/jinja/slice.h"
 #include "text/jinja/statement.h"
-#include "text/jinja/walk.h"
+#include "text/jinja/value/calculate.h"
+#include "text/jinja/value/compare.h"
+#include "text/jinja/value/print.h"
+#include "text/jinja/value/rendering.h"
+#include "text/jinja/value/slice.h"
+#include "text/jinja/value/walk.h"
 
 enum { FEW = 4 };
 

@@ -10,18 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/jinja/calculate.h"
-#include "text/jinja/characters.h"
-#include "text/jinja/compare.h"
-#include "text/jinja/json.h"
 #include "text/jinja/methods.h"
-#include "text/jinja/number.h"
-#include "text/jinja/print.h"
-#include "text/jinja/rendering.h"
-#include "text/jinja/slice.h"
 #include "text/jinja/string_methods.h"
-#include "text/jinja/text.h"
-#include "text/jinja/walk.h"
+#include "text/jinja/value/calculate.h"
+#include "text/jinja/value/characters.h"
+#include "text/jinja/value/compare.h"
+#include "text/jinja/value/json.h"
+#include "text/jinja/value/number.h"
+#include "text/jinja/value/print.h"
+#include "text/jinja/value/rendering.h"
+#include "text/jinja/value/slice.h"
+#include "text/jinja/value/text.h"
+#include "text/jinja/value/walk.h"
 
 enum { DIGITS_MAX = 323 }; /* the largest number of decimal places that can change a float */
 

@@ -1,7 +1,7 @@
 /* frame.c - variables in their frames. */
 #include "text/jinja/frame.h"
 
-#include "text/jinja/rendering.h"
+#include "text/jinja/value/rendering.h"
 
 struct frame *jinja_frame_open(struct rendering *r, struct frame *outer)
 {

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "text/jinja/value.h"
+#include "text/jinja/value/value.h"
 
 struct frame_variable {
     uint32_t name;

@@ -5,9 +5,9 @@
 #include <time.h>
 
 #include "base/utf8.h"
-#include "text/jinja/print.h"
-#include "text/jinja/rendering.h"
-#include "text/jinja/text.h"
+#include "text/jinja/value/print.h"
+#include "text/jinja/value/rendering.h"
+#include "text/jinja/value/text.h"
 
 enum { RANGE_MAX = 100000, DATE_MAX = 1024, MESSAGE_MAX = 800 };
 

@@ -10,14 +10,14 @@
 #include "base/utf8.h"
 #include "text/jinja/frame.h"
 #include "text/jinja/functions.h"
-#include "text/jinja/json.h"
 #include "text/jinja/lex.h"
-#include "text/jinja/origin.h"
 #include "text/jinja/parse.h"
-#include "text/jinja/rendering.h"
 #include "text/jinja/statement.h"
-#include "text/jinja/text.h"
 #include "text/jinja/tree.h"
+#include "text/jinja/value/json.h"
+#include "text/jinja/value/origin.h"
+#include "text/jinja/value/rendering.h"
+#include "text/jinja/value/text.h"
 
 enum { TEMPLATE_MAX = 1 << 20, STEPS = 50 * 1000 * 1000, BYTES = 256 << 20, TEXT_MAX = 64 << 20 };
 

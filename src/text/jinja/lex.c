@@ -11,11 +11,11 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "text/jinja/characters.h"
-#include "text/jinja/number.h"
-#include "text/jinja/print.h"
-#include "text/jinja/rendering.h"
-#include "text/jinja/text.h"
+#include "text/jinja/value/characters.h"
+#include "text/jinja/value/number.h"
+#include "text/jinja/value/print.h"
+#include "text/jinja/value/rendering.h"
+#include "text/jinja/value/text.h"
 
 enum { NESTING_MAX = 256, NAME_BYTES = 1000 };
 

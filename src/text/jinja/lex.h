@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "text/jinja/value.h"
+#include "text/jinja/value/value.h"
 
 /* clang-format off */
 /* A token of one character has that character as its kind. */

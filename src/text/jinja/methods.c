@@ -9,14 +9,14 @@
 #include <string.h>
 
 #include "text/jinja/builtin.h"
-#include "text/jinja/characters.h"
 #include "text/jinja/frame.h"
-#include "text/jinja/print.h"
-#include "text/jinja/rendering.h"
 #include "text/jinja/string_methods.h"
-#include "text/jinja/text.h"
 #include "text/jinja/tree.h"
-#include "text/jinja/walk.h"
+#include "text/jinja/value/characters.h"
+#include "text/jinja/value/print.h"
+#include "text/jinja/value/rendering.h"
+#include "text/jinja/value/text.h"
+#include "text/jinja/value/walk.h"
 
 /* Returns the index of an element or, with HOW, the number of equal elements. */
 static struct value search_list(struct rendering *r, struct value self, const struct builtin_call *g)

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "text/jinja/value.h"
+#include "text/jinja/value/value.h"
 
 /* object.key for ATTRIBUTE, else object[key]. An element that is not there gives an undefined value. */
 struct value jinja_member(struct rendering *r, struct value object, struct value key, bool attribute);

@@ -10,12 +10,12 @@
 
 #include <string.h>
 
-#include "text/jinja/calculate.h"
-#include "text/jinja/compare.h"
 #include "text/jinja/filters.h"
-#include "text/jinja/print.h"
-#include "text/jinja/rendering.h"
-#include "text/jinja/text.h"
+#include "text/jinja/value/calculate.h"
+#include "text/jinja/value/compare.h"
+#include "text/jinja/value/print.h"
+#include "text/jinja/value/rendering.h"
+#include "text/jinja/value/text.h"
 
 enum {
     NESTING_MAX = 150, /* the largest depth of brackets and blocks */

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "text/jinja/expression.h"
-#include "text/jinja/print.h"
-#include "text/jinja/rendering.h"
-#include "text/jinja/text.h"
-#include "text/jinja/walk.h"
+#include "text/jinja/value/print.h"
+#include "text/jinja/value/rendering.h"
+#include "text/jinja/value/text.h"
+#include "text/jinja/value/walk.h"
 
 /* ---- assignments ---- */
 

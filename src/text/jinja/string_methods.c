@@ -8,13 +8,13 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#include "text/jinja/characters.h"
-#include "text/jinja/origin.h"
-#include "text/jinja/print.h"
-#include "text/jinja/rendering.h"
-#include "text/jinja/slice.h"
-#include "text/jinja/text.h"
-#include "text/jinja/walk.h"
+#include "text/jinja/value/characters.h"
+#include "text/jinja/value/origin.h"
+#include "text/jinja/value/print.h"
+#include "text/jinja/value/rendering.h"
+#include "text/jinja/value/slice.h"
+#include "text/jinja/value/text.h"
+#include "text/jinja/value/walk.h"
 
 static uint32_t changed(uint32_t c, enum string_case how)
 {

@@ -3,7 +3,7 @@
 #define GALLOP_TEXT_JINJA_STRING_METHODS_H
 
 #include "text/jinja/builtin.h"
-#include "text/jinja/value.h"
+#include "text/jinja/value/value.h"
 
 /* The ends that strip and the like change. */
 enum { STRING_LEFT = 1, STRING_RIGHT = 2 };

@@ -7,7 +7,7 @@
 
 #include "base/arena.h"
 #include "text/jinja/builtin.h"
-#include "text/jinja/value.h"
+#include "text/jinja/value/value.h"
 
 /* clang-format off */
 enum tree_kind {

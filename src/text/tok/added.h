@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "text/tok/vocabulary.h"
 
 struct tok_added {

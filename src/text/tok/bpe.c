@@ -17,7 +17,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "base/map.h"
+#include "base/files/map.h"
 #include "base/utf8.h"
 #include "text/tok/unicode.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "text/tok/steps.h"
 
 struct pattern_work;

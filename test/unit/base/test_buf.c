@@ -2,7 +2,7 @@
  * valid. */
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 

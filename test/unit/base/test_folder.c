@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/folder.h"
+#include "base/files/folder.h"
 #include "base/mem.h"
 #include "files.h"
 

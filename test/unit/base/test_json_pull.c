@@ -7,8 +7,8 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/json_pull.h"
-#include "base/json_tree.h"
+#include "base/json/json_pull.h"
+#include "base/json/json_tree.h"
 #include "base/mem.h"
 
 /* Opens TEXT as the tests below do. The arena belongs to the caller. */

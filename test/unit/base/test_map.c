@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/folder.h"
+#include "base/files/folder.h"
 #include "base/mem.h"
 
 /* Makes a file of N bytes, in which byte I is I, and writes its name to path[64]. */

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/arena.h"
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "base/mem.h"
 #include "ckpt/weights.h"
 

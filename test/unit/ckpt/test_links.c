@@ -7,10 +7,10 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/folder.h"
+#include "base/files/folder.h"
 #include "base/mem.h"
 #include "ckpt/checkpoint.h"
-#include "engine/sampling.h"
+#include "engine/sampling/sampling.h"
 #include "ggufwrite.h"
 
 #define TOKENIZERS GALLOP_SOURCE_DIR "/test/data/tokenizers/"

@@ -2,7 +2,7 @@
 #include "ckpthelp.h"
 
 #include "base/buf.h"
-#include "base/map.h"
+#include "base/files/map.h"
 #include "base/mem.h"
 #include "ckpt/safetensors.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/map.h"
+#include "base/files/map.h"
 #include "base/mem.h"
 #include "ckpt/torch/torch.h"
 

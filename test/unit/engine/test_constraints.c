@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "engine/constraints.h"
+#include "engine/constraints/constraints.h"
 #include "engines.h"
 #include "ways.h"
 

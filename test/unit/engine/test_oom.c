@@ -4,8 +4,8 @@
 #include <jansson.h>
 
 #include "base/err.h"
+#include "base/files/map.h"
 #include "base/log.h"
-#include "base/map.h"
 #include "base/mem.h"
 #include "engine/engine_priv.h"
 #include "engines.h"

@@ -3,8 +3,8 @@
 #include <pthread.h>
 
 #include "base/err.h"
+#include "base/files/map.h"
 #include "base/log.h"
-#include "base/map.h"
 #include "base/mem.h"
 #include "check.h"
 #include "engine/engine_priv.h"

@@ -7,7 +7,7 @@
 #include "base/arena.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "engine/sample.h"
+#include "engine/sampling/sample.h"
 #include "kern/kern.h"
 
 enum { MOST = 60000 };

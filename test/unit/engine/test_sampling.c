@@ -5,9 +5,9 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "base/folder.h"
+#include "base/files/folder.h"
 #include "base/mem.h"
-#include "engine/sampling.h"
+#include "engine/sampling/sampling.h"
 #include "files.h"
 #include "help.h"
 #include "sentence.h"

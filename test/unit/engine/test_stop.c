@@ -3,7 +3,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "engine/stop.h"
+#include "engine/sampling/stop.h"
 
 static struct sampling s;
 static struct arena arena;

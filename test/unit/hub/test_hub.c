@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/folder.h"
+#include "base/files/folder.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "hub/cache.h"

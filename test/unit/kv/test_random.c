@@ -5,7 +5,7 @@
  * GALLOP_KV_OPERATIONS is the number of operations for each cache (10000).
  */
 
-#include "base/map.h"
+#include "base/files/map.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "caches.h"

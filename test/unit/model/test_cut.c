@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "base/map.h"
+#include "base/files/map.h"
 #include "base/mem.h"
 #include "files.h"
 #include "gallop.h"

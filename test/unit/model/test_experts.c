@@ -2,8 +2,8 @@
  * inconsistent configs, each of which must be refused with a sentence that names the fault. */
 
 #include "base/err.h"
+#include "base/files/map.h"
 #include "base/log.h"
-#include "base/map.h"
 #include "base/mem.h"
 #include "engines.h"
 #include "files.h"

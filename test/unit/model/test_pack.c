@@ -6,8 +6,8 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/files/map.h"
 #include "base/log.h"
-#include "base/map.h"
 #include "ckpt/pack/form.h"
 #include "engines.h"
 #include "files.h"

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdatomic.h>
 
-#include "base/map.h"
+#include "base/files/map.h"
 #include "ops/linear.h"
 
 static struct pool *pool;

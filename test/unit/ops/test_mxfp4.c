@@ -3,7 +3,7 @@
  * the input. */
 #include <math.h>
 
-#include "base/map.h"
+#include "base/files/map.h"
 #include "base/rng.h"
 #include "kern/kern.h"
 #include "ops/linear.h"

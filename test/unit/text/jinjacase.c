@@ -3,8 +3,8 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/folder.h"
-#include "base/json_pull.h"
+#include "base/files/folder.h"
+#include "base/json/json_pull.h"
 #include "text/jinja/jinja.h"
 
 const struct tm jinjacase_now = {.tm_year = 124, .tm_mon = 6, .tm_mday = 26, .tm_hour = 12};

@@ -1,7 +1,7 @@
 /* test_gbnf.c - grammars of the kinds that people use, what their syntax means, and what is refused. */
 #include "base/mem.h"
+#include "text/grammar/automata/recognizer.h"
 #include "text/grammar/gbnf.h"
-#include "text/grammar/recognizer.h"
 
 enum { MEMORY = 64 << 20, STEPS = 1 << 24 };
 

@@ -3,7 +3,7 @@
  */
 #include "base/mem.h"
 #include "shorttexts.h"
-#include "text/grammar/recognizer.h"
+#include "text/grammar/automata/recognizer.h"
 
 enum { RULES = 4, MEMORY = 64 << 20, STEPS = 1 << 24 };
 

@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "shorttexts.h"
-#include "text/grammar/pattern.h"
+#include "text/grammar/automata/pattern.h"
 
 enum { MEMORY = 64 << 20, STEPS = 1 << 22 };
 

@@ -2,7 +2,7 @@
  * template keeps its origin through filters, methods, joins, loops, macros, blocks and JSON. */
 #include "base/buf.h"
 
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "text/jinja/jinja.h"
 
 static const char context[] =

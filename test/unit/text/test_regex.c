@@ -3,7 +3,7 @@
  */
 #include "base/utf8.h"
 #include "shorttexts.h"
-#include "text/grammar/regex.h"
+#include "text/grammar/automata/regex.h"
 
 /* A random expression of at most DEPTH operators, and the short texts of its language. */
 static uint32_t random_expression(struct regex_store *s, int depth, uint64_t *texts)

@@ -1,10 +1,10 @@
 /* test_schema.c - JSON Schemas and the texts that are valid under them: what each keyword allows, its complement,
  * what is refused by name, and the limits.
  */
-#include "base/json_pull.h"
+#include "base/json/json_pull.h"
 #include "base/mem.h"
-#include "text/grammar/recognizer.h"
-#include "text/grammar/schema.h"
+#include "text/grammar/automata/recognizer.h"
+#include "text/grammar/schema/schema.h"
 
 enum { MEMORY = 64 << 20, STEPS = 1 << 21 };
 

@@ -2,7 +2,7 @@
 #include <jansson.h>
 
 #include "base/mem.h"
-#include "text/grammar/recognizer.h"
+#include "text/grammar/automata/recognizer.h"
 #include "text/grammar/tags.h"
 
 enum { MEMORY = 64 << 20, STEPS = 1 << 22 };

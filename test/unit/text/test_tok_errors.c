@@ -1,6 +1,6 @@
 /* test_tok_errors.c - tokenizer files that are refused with a sentence that names the file and the fault, and
  * unusual forms that are accepted. */
-#include "base/folder.h"
+#include "base/files/folder.h"
 #include "base/mem.h"
 #include "files.h"
 #include "text/tok/tok.h"

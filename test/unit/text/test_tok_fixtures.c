@@ -5,7 +5,7 @@
 #include <pthread.h>
 
 #include "base/buf.h"
-#include "base/folder.h"
+#include "base/files/folder.h"
 #include "base/utf8.h"
 #include "text/tok/tok.h"
 

@@ -2,8 +2,8 @@
  * that is not dead. And the trie of the vocabulary of a tokenizer.
  */
 #include "shorttexts.h"
+#include "text/grammar/automata/pattern.h"
 #include "text/grammar/constraint.h"
-#include "text/grammar/pattern.h"
 #include "text/grammar/token_masks.h"
 
 enum { MEMORY = 64 << 20, STEPS = 1 << 24, TOKENS = 300, LONGEST_TOKEN = 12 };

@@ -4,7 +4,7 @@
 
 #include "api/markup/markup.h"
 #include "base/mem.h"
-#include "text/grammar/recognizer.h"
+#include "text/grammar/automata/recognizer.h"
 #include "text/grammar/tool_calls.h"
 
 enum { MEMORY = 64 << 20, STEPS = 1 << 22 };

@@ -1,6 +1,6 @@
 /* tokshared.c - see tokshared.h. */
 #include "tokshared.h"
-#include "base/folder.h"
+#include "base/files/folder.h"
 
 #include <unistd.h>
 

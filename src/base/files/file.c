@@ -1,0 +1,43 @@
+/* file.c - writes to a temporary name, then renames. */
+#include "base/files/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static int file_write(int fd, const char *p, size_t n)
+{
+    while (n) {
+        ssize_t w = write(fd, p, n);
+
+        if (w < 0 && errno == EINTR)
+            continue;
+        if (w <= 0)
+            return -1;
+        p += w;
+        n -= (size_t)w;
+    }
+    return 0;
+}
+
+int file_replace(const char *path, const void *bytes, size_t n, mode_t mode, struct err *e)
+{
+    char part[FILE_PATH_MAX];
+    int fd, rc = 0;
+
+    if ((size_t)snprintf(part, sizeof(part), "%s.%ld.part", path, (long)gettid()) >= sizeof(part))
+        return err_set(e, ERR_INPUT, "%.200s...: the name is too long", path);
+    fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
+    if (fd < 0)
+        return err_os(e, "create", part);
+    if (file_write(fd, bytes, n) != 0)
+        rc = err_os(e, "write", part);
+    if (close(fd) != 0 && rc == 0)
+        rc = err_os(e, "write", part);
+    if (rc == 0 && rename(part, path) != 0)
+        rc = err_os(e, "rename", part);
+    if (rc)
+        unlink(part);
+    return rc;
+}

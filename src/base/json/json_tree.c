@@ -1,0 +1,123 @@
+/* json_tree.c - integers of any size in jansson trees, and writing trees as text. */
+#include "base/json/json_tree.h"
+
+#include "base/buf.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char large_key[] = "\xff"; /* a byte that UTF-8 never uses */
+
+json_t *json_large(const char *text, size_t n)
+{
+    json_t *o = json_object(), *digits = json_stringn_nocheck(text, n);
+
+    if (o && digits && json_object_set_new_nocheck(o, large_key, digits) == 0)
+        return o;
+    if (!o)
+        json_decref(digits);
+    json_decref(o);
+    return NULL;
+}
+
+const char *json_large_text(const json_t *v, size_t *n)
+{
+    const json_t *digits = json_object_size(v) == 1 ? json_object_get(v, large_key) : NULL;
+
+    *n = json_string_length(digits);
+    return json_string_value(digits);
+}
+
+void json_real_text(double f, char text[JSON_REAL_TEXT])
+{
+    int precision = fabs(f) < DBL_MIN ? 0 : 14, exponent; /* 15 digits are exact, except for subnormals */
+
+    do
+        snprintf(text, JSON_REAL_TEXT, "%.*e", precision, f);
+    while (strtod(text, NULL) != f && ++precision < 17);
+    for (const char *end = strchr(text, 'e'); precision > 0 && end[-1] == '0'; end--)
+        precision--;
+    snprintf(text, JSON_REAL_TEXT, "%.*e", precision, f);
+    exponent = atoi(strchr(text, 'e') + 1);
+    if (exponent >= -4 && exponent < 16)
+        snprintf(text, JSON_REAL_TEXT, "%.*f", precision - exponent > 1 ? precision - exponent : 1, f);
+}
+
+static void put_string(struct buf *b, const char *s, size_t n)
+{
+    static const char from[] = "\"\\\n\r\t\f\b", to[] = "\"\\nrtfb";
+    size_t kept = 0; /* s[kept, i) needs no escape */
+
+    buf_char(b, '"');
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)s[i];
+        const char *known;
+
+        if (c >= 0x20 && c != '"' && c != '\\')
+            continue;
+        buf_add(b, s + kept, i - kept);
+        kept = i + 1;
+        known = c ? strchr(from, c) : NULL;
+        if (known)
+            buf_fmt(b, "\\%c", to[known - from]);
+        else
+            buf_fmt(b, "\\u%04x", c);
+    }
+    buf_add(b, s + kept, n - kept);
+    buf_char(b, '"');
+}
+
+static void put_object(struct buf *b, const json_t *v, bool spaced)
+{
+    json_t *o = (json_t *)(uintptr_t)v; /* jansson's iterators do not take const, but change nothing */
+    const char *between = "";
+    size_t n;
+    const char *digits = json_large_text(v, &n);
+
+    if (digits) {
+        buf_add(b, digits, n);
+        return;
+    }
+    buf_char(b, '{');
+    for (void *i = json_object_iter(o); i; i = json_object_iter_next(o, i)) {
+        buf_str(b, between);
+        put_string(b, json_object_iter_key(i), json_object_iter_key_len(i));
+        buf_str(b, spaced ? ": " : ":");
+        buf_json_tree(b, json_object_iter_value(i), spaced);
+        between = spaced ? ", " : ",";
+    }
+    buf_char(b, '}');
+}
+
+static void put_array(struct buf *b, const json_t *v, bool spaced)
+{
+    buf_char(b, '[');
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        buf_str(b, i == 0 ? "" : spaced ? ", " : ",");
+        buf_json_tree(b, json_array_get(v, i), spaced);
+    }
+    buf_char(b, ']');
+}
+
+void buf_json_tree(struct buf *b, const json_t *v, bool spaced)
+{
+    char text[JSON_REAL_TEXT];
+
+    switch (json_typeof(v)) {
+    case JSON_OBJECT: put_object(b, v, spaced); break;
+    case JSON_ARRAY: put_array(b, v, spaced); break;
+    case JSON_STRING: put_string(b, json_string_value(v), json_string_length(v)); break;
+    case JSON_INTEGER: buf_fmt(b, "%" PRId64, (int64_t)json_integer_value(v)); break;
+    case JSON_REAL:
+        json_real_text(json_real_value(v), text);
+        buf_str(b, text);
+        break;
+    case JSON_TRUE: buf_str(b, "true"); break;
+    case JSON_FALSE: buf_str(b, "false"); break;
+    case JSON_NULL: buf_str(b, "null"); break;
+    }
+}

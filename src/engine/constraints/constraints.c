@@ -1,0 +1,208 @@
+/* constraints.c - the list of compiled constraints, and what is dropped from it. */
+#include "engine/constraints/constraints.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+struct constraints_entry {
+    struct constraints_entry *next, *before;
+    struct constraint *constraint;
+    struct constraint_source source; /* its texts follow this struct */
+    size_t n_users;
+    size_t bytes; /* as last measured */
+};
+
+void constraints_open(struct constraints *c, const struct tok *tok)
+{
+    *c = (struct constraints){.tok = tok, .is_open = true};
+    pthread_mutex_init(&c->lock, NULL);
+}
+
+static void unlink_entry(struct constraints *c, struct constraints_entry *x)
+{
+    *(x->before ? &x->before->next : &c->first) = x->next;
+    *(x->next ? &x->next->before : &c->last) = x->before;
+    c->bytes -= x->bytes;
+}
+
+static void link_first(struct constraints *c, struct constraints_entry *x)
+{
+    x->before = NULL;
+    x->next = c->first;
+    *(c->first ? &c->first->before : &c->last) = x;
+    c->first = x;
+    c->bytes += x->bytes;
+}
+
+static void free_entry(struct constraints_entry *x)
+{
+    constraint_free(x->constraint);
+    mem_free(x);
+}
+
+void constraints_close(struct constraints *c)
+{
+    if (!c->is_open)
+        return;
+    while (c->first) {
+        struct constraints_entry *x = c->first;
+
+        ASSERT(x->n_users == 0, "%zu requests still use a constraint", x->n_users);
+        unlink_entry(c, x);
+        free_entry(x);
+    }
+    constraint_vocabulary_free(c->vocabulary);
+    pthread_mutex_destroy(&c->lock);
+    *c = (struct constraints){0};
+}
+
+static bool is_same_text(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool is_same_source(const struct constraint_source *a, const struct constraint_source *b)
+{
+    return a->kind == b->kind && a->n == b->n && a->is_lax == b->is_lax && a->is_compact == b->is_compact &&
+           (a->n == 0 || memcmp(a->text, b->text, a->n) == 0) && is_same_text(a->whitespace, b->whitespace) &&
+           is_same_text(a->after, b->after);
+}
+
+/* The entry of SOURCE, with one more user; NULL: there is none. The caller holds the lock. */
+static struct constraints_entry *find_entry(struct constraints *c, const struct constraint_source *source)
+{
+    struct constraints_entry *x = c->first;
+
+    while (x && (constraint_is_spent(x->constraint) || !is_same_source(&x->source, source)))
+        x = x->next;
+    if (!x)
+        return NULL;
+    x->n_users++;
+    unlink_entry(c, x);
+    link_first(c, x);
+    return x;
+}
+
+/* Drops entries that no request uses, the oldest first, while all take more than the limit. The caller holds
+ * the lock. */
+static void drop_entries(struct constraints *c)
+{
+    for (struct constraints_entry *x = c->last, *before; x && c->bytes > CONSTRAINTS_MAX_BYTES; x = before) {
+        before = x->before;
+        if (x->n_users == 0) {
+            unlink_entry(c, x);
+            free_entry(x);
+        }
+    }
+}
+
+static int new_entry(struct constraints_entry **out, const struct constraint_source *source,
+                     const struct constraint_vocabulary *v, struct constraint_fault *fault, struct err *e)
+{
+    size_t n_blank = source->whitespace ? strlen(source->whitespace) + 1 : 0,
+           n_after = source->after ? strlen(source->after) + 1 : 0;
+    struct constraints_entry *x = mem_zalloc(1, sizeof(*x) + source->n + n_blank + n_after + 1, MEM_ENGINE);
+    char *text = x ? (char *)(x + 1) : NULL;
+    int rc = x ? constraint_new(&x->constraint, source, v, fault, e) : err_nomem(e, "a constraint");
+
+    if (rc) {
+        mem_free(x);
+        return rc;
+    }
+    x->source = *source;
+    x->source.text = text;
+    if (source->n > 0)
+        memcpy(text, source->text, source->n);
+    if (n_blank) {
+        memcpy(text + source->n, source->whitespace, n_blank);
+        x->source.whitespace = text + source->n;
+    }
+    if (n_after) {
+        memcpy(text + source->n + n_blank, source->after, n_after);
+        x->source.after = text + source->n + n_blank;
+    }
+    x->n_users = 1;
+    x->bytes = constraint_bytes(x->constraint) + source->n;
+    *out = x;
+    return 0;
+}
+
+static int constraints_find(struct constraints *c, const struct constraint_source *source,
+                            struct constraints_entry **out, struct constraint_fault *fault, struct err *e)
+{
+    struct constraints_entry *made = NULL;
+    double begin = clock_seconds();
+    int rc = 0;
+
+    *out = NULL;
+    if (!c->tok)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "this model has no tokenizer, without which no answer is constrained");
+    pthread_mutex_lock(&c->lock);
+    c->n_queries++;
+    if (!c->vocabulary)
+        rc = constraint_vocabulary_new(&c->vocabulary, c->tok, e);
+    *out = rc ? NULL : find_entry(c, source);
+    c->n_hits += *out != NULL;
+    pthread_mutex_unlock(&c->lock);
+    if (rc || *out)
+        return rc;
+    if ((rc = new_entry(&made, source, c->vocabulary, fault, e)) != 0)
+        return rc;
+    pthread_mutex_lock(&c->lock);
+    c->compile_s += clock_seconds() - begin;
+    *out = find_entry(c, source); /* another thread may have compiled it meanwhile */
+    if (!*out) {
+        *out = made;
+        made = NULL;
+        link_first(c, *out);
+        drop_entries(c);
+    }
+    pthread_mutex_unlock(&c->lock);
+    if (made)
+        free_entry(made);
+    return 0;
+}
+
+int constraints_get(struct constraints *c, const struct constraint_source *source,
+                    struct constraints_entry **out, struct constraint_fault *fault, struct err *e)
+{
+    enum mem_charge before;
+    int rc;
+
+    /* what is kept for later requests is not part of this one's memory */
+    before = mem_charge(MEM_CHARGE_NONE);
+    rc = constraints_find(c, source, out, fault, e);
+    mem_charge(before);
+    return rc;
+}
+
+void constraints_put(struct constraints *c, struct constraints_entry *entry)
+{
+    if (!entry)
+        return;
+    pthread_mutex_lock(&c->lock);
+    if (--entry->n_users == 0) {
+        c->bytes -= entry->bytes;
+        entry->bytes = constraint_bytes(entry->constraint) + entry->source.n;
+        c->bytes += entry->bytes;
+        if (constraint_is_spent(entry->constraint)) {
+            unlink_entry(c, entry);
+            free_entry(entry);
+        }
+        drop_entries(c);
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+struct constraint *constraints_of(const struct constraints_entry *entry)
+{
+    return entry->constraint;
+}
+
+size_t constraints_mask_words(const struct constraints *c)
+{
+    return constraint_mask_words(c->vocabulary);
+}

@@ -1,0 +1,142 @@
+/* public_sampling.c - reads struct gallop_sampling by the rows of sampling.def. */
+#include "engine/sampling/public_sampling.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Kinds of sampling.def whose members are stored alike in struct gallop_sampling. */
+#define PUBLIC(kind, ...) kind(__VA_ARGS__)
+#define PRIVATE(...)
+#define DRAW_COUNT(...)  COUNT(__VA_ARGS__)
+#define DRAW_NUMBER(...) NUMBER(__VA_ARGS__)
+
+void public_sampling_init(struct gallop_sampling *p)
+{
+    *p = (struct gallop_sampling){0};
+#define BOOL(field, member)                                              p->member = -1;
+#define COUNT(field, member)                                             p->member = -1;
+#define INTEGER(field, member)                                           p->member = -1;
+#define NUMBER(field, member)                                            p->member = NAN;
+#define SAMPLING_FIELD(field, member, kind, range, neutral, access, ...) access(kind, field, member)
+#include "engine/sampling/sampling.def"
+#undef BOOL
+#undef COUNT
+#undef INTEGER
+#undef NUMBER
+}
+
+/* VALUE of F is -1, which says that it is not given, or at least 0. The limits of doubles are checked with the merged
+ * record (sampling_validate()); whole numbers must fit the record before. */
+static int check_number(const struct sampling_row *f, int64_t value, struct err *e)
+{
+    if (value < -1)
+        return err_about(e, ERR_INPUT, f->name,
+                         "found %lld, expected 0 or more, or -1 for the model's default", (long long)value);
+    if ((double)value > f->hi)
+        return err_about(e, ERR_INPUT, f->name, "found %lld, expected at most %.0f", (long long)value, f->hi);
+    return 0;
+}
+
+static int read_numbers(const struct gallop_sampling *p, struct sampling *s, struct err *e)
+{
+    int rc;
+
+#define WHOLE(field, member, type)                                               \
+    if ((rc = check_number(&sampling_row[SAMPLING_##field], p->member, e)) != 0) \
+        return rc;                                                               \
+    if (p->member >= 0) {                                                        \
+        s->member = (type)p->member;                                             \
+        sampling_mark(s, SAMPLING_##field);                                      \
+    }
+#define BOOL(field, member)    WHOLE(field, member, bool)
+#define COUNT(field, member)   WHOLE(field, member, size_t)
+#define INTEGER(field, member) WHOLE(field, member, int)
+#define NUMBER(field, member)               \
+    if (!isnan(p->member)) {                \
+        s->member = p->member;              \
+        sampling_mark(s, SAMPLING_##field); \
+    }
+#define SAMPLING_FIELD(field, member, kind, range, neutral, access, ...) access(kind, field, member)
+#include "engine/sampling/sampling.def"
+    if (p->has_seed) {
+        s->seed = p->seed;
+        sampling_mark(s, SAMPLING_SEED);
+    }
+    return 0;
+}
+
+/* N entries at LIST, the member NAME, can be read and are not too many. */
+static int check_list(const char *name, const void *list, size_t n, size_t most, struct err *e)
+{
+    if (n > most)
+        return err_about(e, ERR_INPUT, name, "found %zu entries, at most %zu can be served", n, most);
+    if (n && !list)
+        return err_about(e, ERR_INPUT, name, "%zu entries are said to be there, but the list is NULL", n);
+    return 0;
+}
+
+/* The texts of LIST [n], the member NAME, which stay the caller's. */
+static int read_strings(const char *name, const char *const *list, size_t n, struct sampling_str **out,
+                        struct arena *a, struct err *e)
+{
+    *out = arena_zalloc(a, n, sizeof(**out));
+    if (!*out)
+        return err_nomem(e, "a request");
+    for (size_t i = 0; i < n; i++) {
+        if (!list[i])
+            return err_about(e, ERR_INPUT, name, "string %zu of %zu is NULL", i, n);
+        (*out)[i] = (struct sampling_str){list[i], strlen(list[i])};
+    }
+    return 0;
+}
+
+static int copy_ids(const int32_t *list, size_t n, int32_t **out, struct arena *a, struct err *e)
+{
+    *out = arena_zalloc(a, n, sizeof(**out));
+    if (!*out)
+        return err_nomem(e, "a request");
+    memcpy(*out, list, n * sizeof(**out));
+    return 0;
+}
+
+static int read_biases(const struct gallop_sampling *p, struct sampling *s, struct arena *a, struct err *e)
+{
+    int rc = check_list("bias_id", p->bias_id, p->n_bias, SAMPLING_MAX_BIASES, e);
+
+    if (rc || (rc = check_list("bias", p->bias, p->n_bias, SAMPLING_MAX_BIASES, e)) != 0 || p->n_bias == 0)
+        return rc;
+    s->bias = arena_zalloc(a, p->n_bias, sizeof(*s->bias));
+    if (!s->bias)
+        return err_nomem(e, "a request");
+    for (size_t i = 0; i < p->n_bias; i++)
+        s->bias[s->n_bias++] = (struct sampling_bias){p->bias_id[i], p->bias[i]};
+    sampling_mark(s, SAMPLING_LOGIT_BIAS);
+    return 0;
+}
+
+int public_sampling_read(const struct gallop_sampling *p, struct sampling *s, struct arena *a, struct err *e)
+{
+    int rc;
+
+    sampling_default(s);
+    if ((rc = read_numbers(p, s, e)) != 0 || (rc = read_biases(p, s, a, e)) != 0)
+        return rc;
+        /* clang-format off */
+#define TAKE_LIST(field, member, read)                                                                     \
+    if ((rc = check_list(#member, p->member, p->n_##member, sampling_row[SAMPLING_##field].most, e)) != 0) \
+        return rc;                                                                                         \
+    if (p->n_##member) {                                                                                   \
+        if ((rc = read) != 0)                                                                              \
+            return rc;                                                                                     \
+        s->n_##member = p->n_##member;                                                                     \
+        sampling_mark(s, SAMPLING_##field);                                                                \
+    }
+#define STRINGS(field, member) \
+    TAKE_LIST(field, member, read_strings(#member, p->member, p->n_##member, &s->member, a, e))
+#define IDS(field, member) \
+    TAKE_LIST(field, member, copy_ids(p->member, p->n_##member, &s->member, a, e))
+#define SAMPLING_LIST(field, name, member, kind, most, bytes, access, ...) access(kind, field, member)
+        /* clang-format on */
+#include "engine/sampling/sampling.def"
+    return 0;
+}

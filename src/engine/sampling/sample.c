@@ -1,0 +1,801 @@
+/* sample.c - the sampling chain over one row of logits, without a full sort and without allocating.
+ *
+ * The maxima of slices of 64 logits show where large logits can be, so that top_k, top_p, min_p and the K
+ * most likely tokens look at few tokens twice. Thresholds are found by quickselect on copies; the candidates
+ * themselves stay in order of their ids. If nothing is cut off, there are no candidates. Sums of exponentials
+ * over slices of 1024 logits lead the pick to its slice.
+ *
+ * Exponentials are always those of the kernels, also for single tokens, so that a pick is the same on every
+ * machine of an arithmetic class.
+ */
+#include "engine/sampling/sample.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/mem.h"
+#include "base/rng.h"
+
+/* find_best() checks and compares PAGE logits at a time: they stay in the level 1 cache (16 KB), whereas a
+ * row of 256k logits does not even fit into level 2. */
+enum { MAX_SLICE = 64, SUM_SLICE = SAMPLE_SELECT_SLICE, PAGE = 4096 };
+
+/* ---- history ---- */
+
+/* Distinct tokens are found through a hash table of indices with open addressing (linear probing, at most
+ * half full). Nothing is ever removed; a count may go back to zero. */
+int sample_history_reserve(struct sample_history *h, size_t cap, struct arena *a, struct err *e)
+{
+    *h = (struct sample_history){0};
+    h->n_slots = 2;
+    while (h->n_slots < 2 * cap)
+        h->n_slots *= 2;
+    h->id = arena_zalloc(a, cap, sizeof(*h->id));
+    h->count = arena_zalloc(a, cap, sizeof(*h->count));
+    h->in_prompt = arena_zalloc(a, cap, sizeof(*h->in_prompt));
+    h->slot = arena_zalloc(a, h->n_slots, sizeof(*h->slot));
+    if (!h->id || !h->count || !h->in_prompt || !h->slot) {
+        *h = (struct sample_history){0};
+        return err_nomem(e, "token counts of a sequence");
+    }
+    h->cap = cap;
+    return 0;
+}
+
+bool sample_history_counts(const struct sampling *p)
+{
+    return p->repetition_penalty != 1 || p->frequency_penalty != 0 || p->presence_penalty != 0;
+}
+
+void sample_history_begin(struct sample_history *h, const struct sampling *p, const int32_t *prompt, size_t n)
+{
+    if (h->cap == 0)
+        return;
+    memset(h->count, 0, h->n * sizeof(*h->count));
+    memset(h->in_prompt, 0, h->n * sizeof(*h->in_prompt));
+    memset(h->slot, 0, h->n_slots * sizeof(*h->slot));
+    h->n = 0;
+    for (size_t i = 0; i < n && p->repetition_penalty != 1; i++) {
+        sample_history_add(h, prompt[i]);
+        h->in_prompt[h->n - 1] = true;
+    }
+    memset(h->count, 0, h->n * sizeof(*h->count));
+}
+
+int sample_allowed(uint32_t **out, const struct sampling *p, size_t n_vocab, struct arena *a)
+{
+    uint32_t *bits;
+
+    *out = NULL;
+    if (p->n_allowed == 0)
+        return 0;
+    bits = arena_zalloc(a, (n_vocab + 31) / 32, sizeof(*bits));
+    for (size_t i = 0; bits && i < p->n_allowed; i++)
+        bits[p->allowed[i] / 32] |= UINT32_C(1) << p->allowed[i] % 32;
+    *out = bits;
+    return bits ? 0 : ERR_NOMEM;
+}
+
+size_t sample_history_cap(size_t n_prompt, size_t max_new, size_t n_vocab)
+{
+    size_t cap;
+
+    return __builtin_add_overflow(n_prompt, max_new, &cap) || cap > n_vocab ? n_vocab : cap;
+}
+
+int sample_history_init(struct sample_history *h, const struct sampling *p, const int32_t *prompt,
+                        size_t n_prompt, size_t max_new, size_t n_vocab, struct arena *a, struct err *e)
+{
+    uint32_t *allowed;
+    int rc = 0;
+
+    *h = (struct sample_history){0};
+    if (sample_allowed(&allowed, p, n_vocab, a) != 0)
+        return err_nomem(e, "a request");
+    if (sample_history_counts(p) &&
+        (rc = sample_history_reserve(h, sample_history_cap(n_prompt, max_new, n_vocab), a, e)) == 0)
+        sample_history_begin(h, p, prompt, n_prompt);
+    h->allowed = allowed;
+    return rc;
+}
+
+/* The slot of ID, or the free slot where ID would go. */
+static uint32_t *find_slot(const struct sample_history *h, int32_t id)
+{
+    size_t mask = h->n_slots - 1, at = ((uint32_t)id * UINT32_C(2654435769)) >> 7 & mask;
+
+    while (h->slot[at] && h->id[h->slot[at] - 1] != id)
+        at = (at + 1) & mask;
+    return &h->slot[at];
+}
+
+void sample_history_add(struct sample_history *h, int32_t id)
+{
+    uint32_t *slot;
+
+    if (h->cap == 0)
+        return;
+    slot = find_slot(h, id);
+    if (!*slot) {
+        ASSERT(h->n < h->cap, "token %d is one more than the %zu a sequence may have", id, h->cap);
+        h->id[h->n] = id;
+        *slot = (uint32_t)++h->n;
+    }
+    h->count[*slot - 1]++;
+}
+
+void sample_history_undo(struct sample_history *h, int32_t id)
+{
+    uint32_t *slot;
+
+    if (h->cap == 0)
+        return;
+    slot = find_slot(h, id);
+    ASSERT(*slot && h->count[*slot - 1] > 0, "token %d was not put out", id);
+    h->count[*slot - 1]--;
+}
+
+/* ---- order statistics ---- */
+
+/* Quickselect that copies instead of swapping: larger values gather at the front of the array, smaller ones
+ * in the scratch array, without a branch on either. Pivots come from a fixed linear congruential sequence, so
+ * that every run takes the same steps and no special input makes it slow. */
+static size_t pivot_at(uint32_t *state, size_t n)
+{
+    *state = *state * UINT32_C(1664525) + UINT32_C(1013904223);
+    return (size_t)(((uint64_t)*state * n) >> 32);
+}
+
+/* Moves values larger than V to the front of x[0 .. n) and smaller ones to SCRATCH, and counts both. */
+static void split(float *x, float *scratch, size_t n, float v, size_t *n_larger, size_t *n_smaller)
+{
+    size_t larger = 0, smaller = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        float one = x[i];
+
+        x[larger] = one;
+        scratch[smaller] = one;
+        larger += one > v;
+        smaller += one < v;
+    }
+    *n_larger = larger;
+    *n_smaller = smaller;
+}
+
+static void swap_arrays(float **a, float **b)
+{
+    float *old = *a;
+
+    *a = *b;
+    *b = old;
+}
+
+float sample_select_kth(float *x, float *scratch, size_t n, size_t k)
+{
+    uint32_t state = 1;
+
+    for (;;) {
+        float v = x[pivot_at(&state, n)];
+        size_t larger, smaller;
+
+        split(x, scratch, n, v, &larger, &smaller);
+        if (k <= larger) {
+            n = larger;
+        } else if (k <= n - smaller) {
+            return v;
+        } else {
+            k -= n - smaller;
+            n = smaller;
+            swap_arrays(&x, &scratch);
+        }
+    }
+}
+
+double sample_select_sum(const struct kern *k, const float *y, size_t n)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i += SAMPLE_SELECT_SLICE)
+        sum += k->exp_sum(y + i, n - i < SAMPLE_SELECT_SLICE ? n - i : SAMPLE_SELECT_SLICE, 0);
+    return sum;
+}
+
+/* Each round settles the values from a pivot upwards, or drops the pivot and all values below it. */
+struct sample_select_cut sample_select_mass(const struct kern *k, float *y, float *scratch, size_t n,
+                                            double mass)
+{
+    struct sample_select_cut cut = {.n_equal = SIZE_MAX};
+    uint32_t state = 1;
+    double front = 0;
+
+    while (n > 0 && front < mass) {
+        float v = y[pivot_at(&state, n)];
+        size_t larger, smaller, equal;
+        double sum, weight;
+
+        split(y, scratch, n, v, &larger, &smaller);
+        sum = front + sample_select_sum(k, y, larger);
+        if (sum >= mass) {
+            n = larger;
+            continue;
+        }
+        weight = k->exp_sum(&v, 1, 0);
+        equal = n - larger - smaller;
+        for (size_t i = 0; i < equal; i++) {
+            if (sum >= mass)
+                return (struct sample_select_cut){.value = v, .n_equal = i};
+            sum += weight;
+        }
+        cut.value = v;
+        front = sum;
+        n = smaller;
+        swap_arrays(&y, &scratch);
+    }
+    return cut;
+}
+
+/* ---- the chain ---- */
+
+/* One run of the chain. */
+struct chain {
+    struct sample_scratch *s;
+    const struct sampling *p;
+    const struct sample_history *h;
+    const float *logits; /* before the chain */
+    /* [n] LOGITS, or s->x once a processor has changed some of them. */
+    const float *x;
+    size_t n; /* tokens of the vocabulary */
+    size_t n_output;
+    size_t best;   /* greedy: the index of the largest x, the lowest of equal ones */
+    float max;     /* the largest x */
+    float inverse; /* 1 / temperature */
+    /* No token is cut off: s->x holds (x - max) / temperature, and there are no candidates. */
+    bool all;
+    size_t n_left;              /* number of candidates */
+    struct sample_stage *stage; /* NULL: stages are not recorded */
+    size_t n_stages;
+};
+
+static size_t slices_of(size_t n, size_t size)
+{
+    return (n + size - 1) / size;
+}
+
+int sample_open(struct sample_scratch *s, const struct kern *k, size_t n_vocab, struct err *e)
+{
+    size_t v = slices_of(n_vocab, SUM_SLICE) * SUM_SLICE, words;
+    float *at;
+
+    *s = (struct sample_scratch){0};
+    if (n_vocab == 0 || n_vocab > INT32_MAX)
+        return err_set(e, ERR_INPUT, "a vocabulary of %zu tokens cannot be sampled from", n_vocab);
+    words = 5 * v + v / MAX_SLICE + 2 * (v / SUM_SLICE) + 2 * SAMPLING_MAX_LOGPROBS;
+    s->memory = mem_alloc(words * sizeof(float), MEM_ENGINE);
+    if (!s->memory)
+        return err_nomem(e, "sampler");
+    s->kern = k;
+    s->n_vocab = n_vocab;
+    s->slice_sum = s->memory;
+    at = (float *)s->memory + 2 * (v / SUM_SLICE);
+    s->x = at;
+    s->y = at + v;
+    s->work[0] = at + 2 * v;
+    s->work[1] = at + 3 * v;
+    s->id = (int32_t *)(at + 4 * v);
+    s->slice_max = at + 5 * v;
+    s->top = (struct sample_top *)(s->slice_max + v / MAX_SLICE);
+    return 0;
+}
+
+void sample_close(struct sample_scratch *s)
+{
+    mem_free(s->memory);
+    *s = (struct sample_scratch){0};
+}
+
+/* ---- changes of single logits ---- */
+
+static float to_finite(double v)
+{
+    return v > FLT_MAX ? FLT_MAX : v < -FLT_MAX ? -FLT_MAX : (float)v;
+}
+
+static bool holds_back_end(const struct chain *c)
+{
+    return c->n_output < c->p->min_new_tokens && c->p->n_eos + c->p->n_stop_token > 0;
+}
+
+static void forbid(float *x, size_t n, const int32_t *ids, size_t n_ids)
+{
+    for (size_t i = 0; i < n_ids; i++)
+        if ((size_t)ids[i] < n)
+            x[ids[i]] = -INFINITY;
+}
+
+/* Forbids the last token of each bad word whose other tokens are the last of the N_OUTPUT tokens. */
+static void forbid_words(float *x, size_t n, const struct sample_history *h, size_t n_output)
+{
+    for (size_t i = 0; i < h->n_bad; i++) {
+        const struct sample_word *w = &h->bad[i];
+        size_t before = w->n - 1;
+
+        if (before <= n_output && (size_t)w->id[before] < n &&
+            memcmp(h->output + n_output - before, w->id, before * sizeof(*w->id)) == 0)
+            x[w->id[before]] = -INFINITY;
+    }
+}
+
+static void penalise_repetition(float *x, const struct sample_history *h, double r)
+{
+    for (size_t i = 0; i < h->n; i++) {
+        float *v = &x[h->id[i]];
+
+        if ((h->count[i] > 0 || h->in_prompt[i]) && *v > -INFINITY)
+            *v = to_finite(*v > 0 ? *v / r : *v * r);
+    }
+}
+
+static void penalise_output(float *x, const struct sample_history *h, double frequency, double presence)
+{
+    for (size_t i = 0; i < h->n; i++) {
+        float *v = &x[h->id[i]];
+
+        if (h->count[i] > 0 && *v > -INFINITY)
+            *v = to_finite(*v - (frequency * h->count[i] + presence));
+    }
+}
+
+static void note(struct chain *c, const char *name)
+{
+    size_t left = c->n_left;
+
+    if (!c->stage)
+        return;
+    if (c->all) {
+        left = 0;
+        for (size_t i = 0; i < c->n; i++)
+            left += c->x[i] > -INFINITY;
+    }
+    c->stage[c->n_stages++] = (struct sample_stage){.name = name, .survivors = left};
+}
+
+/* The steps from min_new_tokens to bad words. c->x points to the logits after them, which are copied only if
+ * a step changes something. */
+static void change_logits(struct chain *c)
+{
+    const struct sampling *p = c->p;
+    bool repetition = c->h && c->h->n > 0 && p->repetition_penalty != 1;
+    bool output = c->h && c->h->n > 0 && (p->frequency_penalty != 0 || p->presence_penalty != 0);
+    const uint32_t *allowed = c->h ? c->h->allowed : NULL;
+    bool words = c->h && c->h->n_bad > 0;
+    float *x = c->s->x;
+
+    c->x = c->logits;
+    if (holds_back_end(c) || repetition || output || p->n_bias > 0 || allowed || words) {
+        memcpy(x, c->logits, c->n * sizeof(*x));
+        c->x = x;
+    }
+    if (holds_back_end(c)) {
+        forbid(x, c->n, p->eos, p->n_eos);
+        forbid(x, c->n, p->stop_token, p->n_stop_token);
+    }
+    note(c, "min_new_tokens");
+    if (repetition)
+        penalise_repetition(x, c->h, p->repetition_penalty);
+    note(c, "repetition_penalty");
+    if (output)
+        penalise_output(x, c->h, p->frequency_penalty, p->presence_penalty);
+    note(c, "frequency_and_presence_penalty");
+    for (size_t i = 0; i < p->n_bias; i++)
+        if (x[p->bias[i].id] > -INFINITY)
+            x[p->bias[i].id] = to_finite((double)x[p->bias[i].id] + p->bias[i].value);
+    for (size_t i = 0; i < c->n && allowed; i++)
+        if (!(allowed[i / 32] >> i % 32 & 1))
+            x[i] = -INFINITY;
+    if (words)
+        forbid_words(x, c->n, c->h, c->n_output);
+    note(c, "logit_bias");
+}
+
+/* True when no logit is NaN or +infinity. Whole slices come first, since the compiler vectorizes their
+ * loop. */
+static bool all_below_infinity(const float *x, size_t n)
+{
+    size_t i = 0;
+    int bad = 0;
+
+    for (; i + MAX_SLICE <= n && !bad; i += MAX_SLICE)
+        for (size_t j = 0; j < MAX_SLICE; j++)
+            bad |= !(x[i + j] <= FLT_MAX);
+    for (; i < n; i++)
+        bad |= !(x[i] <= FLT_MAX);
+    return !bad;
+}
+
+/* The greedy choice, in one pass over the logits. */
+static int find_best(struct chain *c)
+{
+    const struct kern *k = c->s->kern;
+
+    c->max = -INFINITY;
+    for (size_t i = 0; i < c->n; i += PAGE) {
+        size_t n = c->n - i < PAGE ? c->n - i : PAGE;
+        float max;
+
+        if (!all_below_infinity(c->logits + i, n))
+            return ERR_INPUT;
+        max = k->max(c->x + i, n);
+        if (max > c->max) {
+            c->max = max;
+            c->best = i + k->argmax(c->x + i, n);
+        }
+    }
+    return c->max > -INFINITY ? 0 : ERR_NOSPACE;
+}
+
+/* ---- selection ---- */
+
+/* Computes the maximum of each slice of x. Returns the largest. */
+static float find_maxima(struct sample_scratch *s, const float *x, size_t n)
+{
+    size_t n_slices = slices_of(n, MAX_SLICE);
+
+    for (size_t b = 0; b < n_slices; b++)
+        s->slice_max[b] = s->kern->max(x + b * MAX_SLICE, b + 1 < n_slices ? MAX_SLICE : n - b * MAX_SLICE);
+    return s->kern->max(s->slice_max, n_slices);
+}
+
+/* Makes candidates of all x[i] >= FLOOR that are not -infinity, by ascending id. slice_max must be that of
+ * x. */
+static size_t gather(struct sample_scratch *s, const float *x, size_t n, float floor)
+{
+    size_t m = 0;
+
+    for (size_t b = 0; b * MAX_SLICE < n; b++) {
+        size_t end = (b + 1) * MAX_SLICE < n ? (b + 1) * MAX_SLICE : n;
+
+        if (!(s->slice_max[b] >= floor))
+            continue;
+        for (size_t i = b * MAX_SLICE; i < end; i++) {
+            s->id[m] = (int32_t)i;
+            s->y[m] = x[i];
+            m += x[i] >= floor && x[i] > -INFINITY;
+        }
+    }
+    return m;
+}
+
+/* Makes candidates of the K largest x and of all that equal the last of these. At least K tokens reach the
+ * K-th largest maximum of a slice, which serves as a floor. */
+static size_t gather_top(struct sample_scratch *s, const float *x, size_t n, size_t k)
+{
+    size_t n_slices = slices_of(n, MAX_SLICE), m, kept = 0;
+    float floor = -INFINITY;
+
+    if (k <= n_slices / 2) {
+        memcpy(s->work[0], s->slice_max, n_slices * sizeof(float));
+        floor = sample_select_kth(s->work[0], s->work[1], n_slices, k);
+    }
+    m = gather(s, x, n, floor);
+    if (m <= k)
+        return m;
+    memcpy(s->work[0], s->y, m * sizeof(float));
+    floor = sample_select_kth(s->work[0], s->work[1], m, k);
+    for (size_t i = 0; i < m; i++) {
+        s->id[kept] = s->id[i];
+        s->y[kept] = s->y[i];
+        kept += s->y[i] >= floor;
+    }
+    return kept;
+}
+
+/* ---- the cuts ---- */
+
+/* Sets s->x = (x - max) / temperature, and the maxima of slices likewise. */
+static void scale_all(struct chain *c)
+{
+    struct sample_scratch *s = c->s;
+    size_t n_slices = slices_of(c->n, MAX_SLICE);
+
+    for (size_t i = 0; i < c->n; i++)
+        s->x[i] = (c->x[i] - c->max) * c->inverse;
+    for (size_t b = 0; b < n_slices; b++)
+        s->slice_max[b] = (s->slice_max[b] - c->max) * c->inverse;
+    c->x = s->x;
+}
+
+static void cut_top_k(struct chain *c)
+{
+    struct sample_scratch *s = c->s;
+
+    c->n_left = gather_top(s, c->x, c->n, c->p->top_k);
+    for (size_t i = 0; i < c->n_left; i++)
+        s->y[i] = (s->y[i] - c->max) * c->inverse;
+    c->all = false;
+}
+
+/* Without top_k the whole vocabulary is a candidate: gathers ever more of it, until the candidates' mass
+ * suffices. */
+static void cut_top_p(struct chain *c)
+{
+    static const float depth[] = {-4, -8, -16, -32, -INFINITY};
+    struct sample_scratch *s = c->s;
+    size_t kept = 0, n_equal = 0;
+    struct sample_select_cut cut;
+    double mass;
+
+    if (c->all) {
+        mass = c->p->top_p * sample_select_sum(s->kern, s->x, c->n);
+        for (size_t i = 0; i < sizeof(depth) / sizeof(*depth); i++) {
+            c->n_left = gather(s, s->x, c->n, depth[i]);
+            if (sample_select_sum(s->kern, s->y, c->n_left) >= mass)
+                break;
+        }
+        c->all = false;
+    } else {
+        mass = c->p->top_p * sample_select_sum(s->kern, s->y, c->n_left);
+    }
+    memcpy(s->work[0], s->y, c->n_left * sizeof(float));
+    cut = sample_select_mass(s->kern, s->work[0], s->work[1], c->n_left, mass);
+    for (size_t i = 0; i < c->n_left; i++) {
+        bool stays = s->y[i] > cut.value;
+
+        if (s->y[i] == cut.value)
+            stays = n_equal++ < cut.n_equal;
+        s->id[kept] = s->id[i];
+        s->y[kept] = s->y[i];
+        kept += stays;
+    }
+    c->n_left = kept;
+}
+
+/* Keeps p >= min_p * max p, compared as logarithms. */
+static void cut_min_p(struct chain *c)
+{
+    struct sample_scratch *s = c->s;
+    float least = (float)log(c->p->min_p);
+    size_t kept = 0;
+
+    if (c->all)
+        c->n_left = gather(s, s->x, c->n, least);
+    c->all = false;
+    for (size_t i = 0; i < c->n_left; i++) {
+        bool stays = s->y[i] >= least;
+
+        s->id[kept] = s->id[i];
+        s->y[kept] = s->y[i];
+        kept += stays;
+    }
+    c->n_left = kept;
+}
+
+/* The steps from temperature to min_p. */
+static void cut_tail(struct chain *c)
+{
+    const struct sampling *p = c->p;
+
+    c->inverse = (float)(1 / p->temperature);
+    note(c, "temperature");
+    if (p->top_k > 0 && p->top_k < c->n)
+        cut_top_k(c);
+    else
+        scale_all(c);
+    note(c, "top_k");
+    if (p->top_p < 1)
+        cut_top_p(c);
+    note(c, "top_p");
+    if (p->min_p > 0)
+        cut_min_p(c);
+    note(c, "min_p");
+}
+
+/* ---- the pick ---- */
+
+/* Sums exp(x - max) over each slice into s->slice_sum. Returns the total. */
+static double sum_slices(struct sample_scratch *s, const float *x, size_t n, float max)
+{
+    size_t n_slices = slices_of(n, SUM_SLICE);
+    double sum = 0;
+
+    for (size_t b = 0; b < n_slices; b++) {
+        size_t len = b + 1 < n_slices ? SUM_SLICE : n - b * SUM_SLICE;
+
+        s->slice_sum[b] = s->kern->exp_sum(x + b * SUM_SLICE, len, max);
+        sum += s->slice_sum[b];
+    }
+    return sum;
+}
+
+/* The index at which the cumulative mass of y[0 .. n) reaches U of the total: finds the slice first, then the
+ * token in it. */
+static size_t walk(struct sample_scratch *s, const float *y, size_t n, double u)
+{
+    double target = u * sum_slices(s, y, n, 0), sum = 0;
+    size_t n_slices = slices_of(n, SUM_SLICE), b = 0, last = 0;
+
+    for (size_t i = 0; i < n_slices; i++) {
+        if (s->slice_sum[i] > 0)
+            b = i;
+        if (sum + s->slice_sum[i] > target)
+            break;
+        sum += s->slice_sum[i];
+    }
+    for (size_t i = b * SUM_SLICE; i < n && i < (b + 1) * SUM_SLICE; i++) {
+        float e = s->kern->exp_sum(&y[i], 1, 0);
+
+        sum += e;
+        if (e > 0)
+            last = i;
+        if (sum > target)
+            break;
+    }
+    /* If rounding leaves the sum of a slice just short of the target, its last token is the pick. */
+    return last;
+}
+
+/* Orders by log-probability, largest first, then by id (Shell's sort). */
+static void sort_top(struct sample_top *t, size_t n)
+{
+    for (size_t gap = n / 2; gap > 0; gap /= 2)
+        for (size_t i = gap; i < n; i++) {
+            struct sample_top one = t[i];
+            size_t j = i;
+
+            for (; j >= gap && (t[j - gap].logprob < one.logprob ||
+                                (t[j - gap].logprob == one.logprob && t[j - gap].id > one.id));
+                 j -= gap)
+                t[j] = t[j - gap];
+            t[j] = one;
+        }
+}
+
+static size_t find_rank(const float *logits, size_t n_vocab, int32_t id)
+{
+    float own = logits[id];
+    size_t n = 0;
+
+    for (size_t i = 0; i < n_vocab; i++)
+        n += logits[i] >= own;
+    return n;
+}
+
+/* Sets r->logprob to the log softmax of LOGITS at r->id. Returns the log of the softmax's denominator. */
+static double find_logprob(struct sample_scratch *s, const float *logits, size_t n_vocab,
+                           struct sample_result *r)
+{
+    float max = find_maxima(s, logits, n_vocab);
+    double log_sum = log(sum_slices(s, logits, n_vocab, max)) + max;
+
+    r->logprob = (float)(logits[r->id] - log_sum);
+    return log_sum;
+}
+
+/* The same, and the log-probabilities of the tokens ID [N_IDS] in their order. */
+static void find_chosen(struct sample_scratch *s, const float *logits, size_t n_vocab, const int32_t *id,
+                        size_t n_ids, struct sample_result *r)
+{
+    double log_sum = find_logprob(s, logits, n_vocab, r);
+
+    for (size_t i = 0; i < n_ids; i++)
+        s->top[i] = (struct sample_top){.id = id[i], .logprob = (float)(logits[id[i]] - log_sum)};
+    r->top = s->top;
+    r->n_top = n_ids;
+}
+
+/* The same, and the log-probabilities of the K most likely tokens. */
+static void find_logprobs(struct sample_scratch *s, const float *logits, size_t n_vocab, size_t k,
+                          struct sample_result *r)
+{
+    double log_sum = find_logprob(s, logits, n_vocab, r);
+    size_t m, taken = 0, n = 0;
+    float least = INFINITY;
+
+    if (k == 0)
+        return;
+    m = gather_top(s, logits, n_vocab, k);
+    for (size_t i = 0; i < m; i++)
+        least = s->y[i] < least ? s->y[i] : least;
+    for (size_t i = 0; i < m; i++)
+        taken += s->y[i] > least;
+    for (size_t i = 0; i < m; i++) { /* of tokens equal to the last one, the lowest ids are taken */
+        if (s->y[i] == least && taken >= k)
+            continue;
+        taken += s->y[i] == least;
+        s->top[n++] = (struct sample_top){.id = s->id[i], .logprob = (float)(s->y[i] - log_sum)};
+    }
+    sort_top(s->top, n);
+    r->top = s->top;
+    r->n_top = n;
+}
+
+/* ---- the whole chain ---- */
+
+/* Runs the chain up to the distribution, or up to the changed logits for greedy. Errors as of
+ * sample_pick(). */
+static int run_chain(struct chain *c)
+{
+    ASSERT(c->n > 0 && c->n <= c->s->n_vocab, "%zu logits for a sampler of %zu", c->n, c->s->n_vocab);
+    c->all = true;
+    change_logits(c);
+    if (sampling_is_greedy(c->p))
+        return find_best(c);
+    if (!all_below_infinity(c->logits, c->n))
+        return ERR_INPUT;
+    c->max = find_maxima(c->s, c->x, c->n);
+    if (!(c->max > -INFINITY))
+        return ERR_NOSPACE;
+    cut_tail(c);
+    return 0;
+}
+
+int sample_pick(struct sample_scratch *s, const struct sampling *p, const struct sample_history *h,
+                const float *logits, size_t n_vocab, size_t n_output, struct sample_result *r)
+{
+    struct chain c = {.s = s, .p = p, .h = h, .logits = logits, .n = n_vocab, .n_output = n_output};
+    int rc = run_chain(&c);
+
+    *r = (struct sample_result){.id = -1};
+    if (rc != 0)
+        return rc;
+    if (sampling_is_greedy(p)) {
+        r->id = (int32_t)c.best;
+    } else {
+        size_t at = walk(s, c.all ? s->x : s->y, c.all ? c.n : c.n_left, rng_uniform(p->seed, n_output));
+
+        r->id = c.all ? (int32_t)at : s->id[at];
+    }
+    if (p->n_logprob_ids)
+        find_chosen(s, logits, n_vocab, p->logprob_id, p->n_logprob_ids, r);
+    else if (p->logprobs >= 0)
+        find_logprobs(s, logits, n_vocab, (size_t)p->logprobs, r);
+    return 0;
+}
+
+int sample_score(struct sample_scratch *s, const float *logits, size_t n_vocab, int32_t id, int k,
+                 struct sample_result *r)
+{
+    *r = (struct sample_result){.id = id};
+    if (!all_below_infinity(logits, n_vocab))
+        return ERR_INPUT;
+    find_logprobs(s, logits, n_vocab, (size_t)k, r);
+    r->rank = find_rank(logits, n_vocab, id);
+    return 0;
+}
+
+int sample_explain(struct sample_scratch *s, const struct sampling *p, const struct sample_history *h,
+                   const float *logits, size_t n_vocab, size_t n_output,
+                   struct sample_stage stages[SAMPLE_MAX_STAGES], size_t *n_stages, struct sample_prob *probs,
+                   size_t *n_probs)
+{
+    struct chain c = {
+        .s = s, .p = p, .h = h, .logits = logits, .n = n_vocab, .n_output = n_output, .stage = stages};
+    int rc = run_chain(&c);
+    double sum = 0;
+    size_t n = 0;
+
+    *n_stages = c.n_stages;
+    *n_probs = 0;
+    if (rc != 0)
+        return rc;
+    if (sampling_is_greedy(p)) {
+        probs[0] = (struct sample_prob){.id = (int32_t)c.best, .p = 1};
+        stages[(*n_stages)++] = (struct sample_stage){.name = "greedy", .survivors = 1};
+        *n_probs = 1;
+        return 0;
+    }
+    if (c.all)
+        c.n_left = gather(s, s->x, c.n, -INFINITY);
+    for (size_t i = 0; i < c.n_left; i++)
+        sum += exp((double)s->y[i]);
+    for (size_t i = 0; i < c.n_left; i++) {
+        double q = exp((double)s->y[i]) / sum;
+
+        if ((float)q > 0)
+            probs[n++] = (struct sample_prob){.id = s->id[i], .p = q};
+    }
+    *n_probs = n;
+    return 0;
+}

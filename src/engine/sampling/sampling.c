@@ -1,0 +1,658 @@
+/* sampling.c - reads, merges and validates sampling parameters, each by its row of sampling.def. */
+#include "engine/sampling/sampling.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/files/folder.h"
+#include "base/json/json_pull.h"
+#include "base/json/json_tree.h"
+#include "base/log.h"
+#include "base/utf8.h"
+
+enum { LARGEST_CONFIG_BYTES = 1 << 20 };
+
+/* What columns of sampling.def become in struct sampling_row: a kind the members kind and draws, a range the members
+ * lo, hi, open_lo, range and expected. */
+/* clang-format off */
+#define BOOL        SAMPLING_AS_BOOL, false
+#define COUNT       SAMPLING_AS_COUNT, false
+#define UINT64      SAMPLING_AS_SEED, false
+#define INTEGER     SAMPLING_AS_INTEGER, false
+#define NUMBER      SAMPLING_AS_NUMBER, false
+#define DRAW_COUNT  SAMPLING_AS_COUNT, true
+#define DRAW_NUMBER SAMPLING_AS_NUMBER, true
+#define STRINGS     SAMPLING_AS_STRINGS, false
+#define IDS         SAMPLING_AS_IDS, false
+#define BIASES      SAMPLING_AS_BIASES, false
+#define ANY()            -INFINITY, INFINITY, false, "", ""
+#define FROM(lo)         lo, INFINITY, false, "[" #lo ",inf)", " >= " #lo
+#define ABOVE(lo)        lo, INFINITY, true, "(" #lo ",inf)", " above " #lo
+#define FROM_TO(lo, hi)  lo, hi, false, "[" #lo "," #hi "]", " from " #lo " to " #hi
+#define ABOVE_TO(lo, hi) lo, hi, true, "(" #lo "," #hi "]", " above " #lo " and at most " #hi
+#define AT(member) offsetof(struct sampling, member)
+#define SAMPLING_FIELD(field, member, kind, range, neutral, access, help, flag, request) \
+    [SAMPLING_##field] = {#member, kind, AT(member), 0, range, 0, 0, help},
+#define SAMPLING_FILE_FIELD(field, member, kind, range, neutral) \
+    [SAMPLING_##field] = {#member, kind, AT(member), 0, range, 0, 0, NULL},
+#define SAMPLING_LIST(field, name, member, kind, most, bytes, access, help, flag) \
+    [SAMPLING_##field] = {#name, kind, AT(member), AT(n_##member), ANY(), most, bytes, help},
+#define SAMPLING_FILE_LIST(field, name, member, kind, most, bytes) \
+    [SAMPLING_##field] = {#name, kind, AT(member), AT(n_##member), ANY(), most, bytes, NULL},
+const struct sampling_row sampling_row[SAMPLING_N_FIELDS] = {
+#include "engine/sampling/sampling.def"
+};
+/* clang-format on */
+
+_Static_assert(SAMPLING_MAX_LOGPROBS == 1024, "the range of logprobs says 1024");
+_Static_assert(SAMPLING_N_FIELDS <= 32, "a bit a field");
+
+/* The object that is being read. */
+struct reader {
+    struct sampling *s;
+    const char *what;
+    struct arena *arena;
+    struct err *e;
+    bool is_config; /* generation_config.json, in which a negative id means "none" */
+};
+
+void sampling_default(struct sampling *s)
+{
+    *s = (struct sampling){.bos = -1, .pad = -1};
+#define SAMPLING_FIELD(field, member, kind, range, neutral, ...) s->member = neutral;
+#define SAMPLING_FILE_FIELD(field, member, kind, range, neutral) s->member = neutral;
+#include "engine/sampling/sampling.def"
+}
+
+bool sampling_given(const struct sampling *s, enum sampling_field f)
+{
+    return (s->given >> f & 1) != 0;
+}
+
+void sampling_mark(struct sampling *s, enum sampling_field f)
+{
+    s->given |= UINT32_C(1) << f;
+}
+
+bool sampling_is_greedy(const struct sampling *s)
+{
+    return s->greedy || !s->do_sample || s->temperature < SAMPLING_LOWEST_TEMPERATURE;
+}
+
+bool sampling_has_id(const int32_t *ids, size_t n, int32_t id)
+{
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] == id)
+            return true;
+    return false;
+}
+
+/* Finds the field with this name or alias. SAMPLING_N_FIELDS: there is none. */
+static enum sampling_field field_of_name(const char *name)
+{
+    if (strcmp(name, "stop_strings") == 0)
+        return SAMPLING_STOP;
+    if (strcmp(name, "stop_token_ids") == 0)
+        return SAMPLING_STOP_TOKEN;
+    for (int f = 0; f < SAMPLING_N_FIELDS; f++)
+        if (strcmp(sampling_row[f].name, name) == 0)
+            return (enum sampling_field)f;
+    return SAMPLING_N_FIELDS;
+}
+
+/* Describes a JSON value for a message. */
+static const char *found(const json_t *v, char *text, size_t size)
+{
+    switch (json_typeof(v)) {
+    case JSON_STRING: snprintf(text, size, "\"%.40s\"", json_string_value(v)); break;
+    case JSON_INTEGER: snprintf(text, size, "%lld", (long long)json_integer_value(v)); break;
+    case JSON_REAL: json_real_text(json_real_value(v), text); break;
+    case JSON_TRUE: return "true";
+    case JSON_FALSE: return "false";
+    case JSON_NULL: return "null";
+    case JSON_ARRAY: snprintf(text, size, "a list of %zu", json_array_size(v)); break;
+    default: return "an object";
+    }
+    return text;
+}
+
+static int unexpected(const struct reader *r, const char *name, const json_t *v, const char *expected)
+{
+    char text[64];
+
+    return err_set(r->e, ERR_INPUT, "%s: %s: found %s, expected %s", r->what, name,
+                   found(v, text, sizeof(text)), expected);
+}
+
+static bool in_range(const struct sampling_row *f, double v)
+{
+    return isfinite(v) && (f->open_lo ? v > f->lo : v >= f->lo) && v <= f->hi;
+}
+
+/* "a number above 0 and at most 1" for F, to OUT [size]. */
+static const char *expected(const struct sampling_row *f, char *out, size_t size)
+{
+    static const char *const what[] = {[SAMPLING_AS_BOOL] = "true or false",
+                                       [SAMPLING_AS_COUNT] = "a whole number",
+                                       [SAMPLING_AS_INTEGER] = "a whole number",
+                                       [SAMPLING_AS_SEED] = "a whole number of 64 bits"};
+
+    snprintf(out, size, "%s%s",
+             f->kind != SAMPLING_AS_NUMBER ? what[f->kind]
+             : isinf(f->hi)                ? "a finite number"
+                                           : "a number",
+             f->expected);
+    return out;
+}
+
+void sampling_set_number(struct sampling *s, enum sampling_field f, double v)
+{
+    void *at = (char *)s + sampling_row[f].at;
+
+    switch (sampling_row[f].kind) {
+    case SAMPLING_AS_BOOL: *(bool *)at = v != 0; break;
+    case SAMPLING_AS_COUNT: *(size_t *)at = (size_t)v; break;
+    case SAMPLING_AS_INTEGER: *(int *)at = (int)v; break;
+    case SAMPLING_AS_NUMBER: *(double *)at = v; break;
+    default: ASSERT(false, "%s is no number", sampling_row[f].name);
+    }
+    sampling_mark(s, f);
+}
+
+void sampling_keep_neutral(struct sampling *s)
+{
+    for (int f = 0; f < SAMPLING_N_FIELDS; f++)
+        if (sampling_row[f].kind == SAMPLING_AS_NUMBER || sampling_row[f].draws)
+            sampling_mark(s, (enum sampling_field)f);
+}
+
+static int read_scalar(struct reader *r, const struct sampling_row *f, const json_t *v)
+{
+    void *at = (char *)r->s + f->at;
+    char text[64];
+    bool fits = f->kind == SAMPLING_AS_BOOL     ? json_is_boolean(v)
+                : f->kind == SAMPLING_AS_NUMBER ? json_is_number(v)
+                                                : json_is_integer(v);
+
+    if (!fits || (f->kind != SAMPLING_AS_BOOL && !in_range(f, json_number_value(v))))
+        return unexpected(r, f->name, v, expected(f, text, sizeof(text)));
+    switch (f->kind) {
+    case SAMPLING_AS_BOOL: *(bool *)at = json_is_true(v); break;
+    case SAMPLING_AS_NUMBER: *(double *)at = json_number_value(v); break;
+    case SAMPLING_AS_COUNT: *(size_t *)at = (size_t)json_integer_value(v); break;
+    case SAMPLING_AS_SEED: *(uint64_t *)at = (uint64_t)json_integer_value(v); break;
+    default: *(int *)at = (int)json_integer_value(v); break;
+    }
+    return 0;
+}
+
+static bool is_id(const json_t *v)
+{
+    return json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) <= INT32_MAX;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* Reads a token id or a list of at most MOST ids, and makes it ascending and distinct. */
+static int read_ids(struct reader *r, const char *name, const json_t *v, size_t most, int32_t **ids,
+                    size_t *n)
+{
+    size_t count = json_is_array(v) ? json_array_size(v) : 1, kept = 0;
+    int32_t *list;
+
+    if (count > most)
+        return err_set(r->e, ERR_INPUT, "%s: %s: found %zu token ids, at most %zu are supported", r->what,
+                       name, count, most);
+    list = arena_alloc(r->arena, (count + 1) * sizeof(*list));
+    if (!list)
+        return err_nomem(r->e, name);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
+
+        if (r->is_config && json_is_integer(one) && json_integer_value(one) < 0)
+            continue;
+        if (!is_id(one))
+            return unexpected(r, name, one, "a token id");
+        list[kept++] = (int32_t)json_integer_value(one);
+    }
+    qsort(list, kept, sizeof(*list), by_id);
+    *n = 0;
+    for (size_t i = 0; i < kept; i++)
+        if (i == 0 || list[i] != list[i - 1])
+            list[(*n)++] = list[i];
+    *ids = list;
+    return 0;
+}
+
+/* Reads a string or a list of strings, within the limits of F. */
+static int read_strings(struct reader *r, const struct sampling_row *f, const json_t *v,
+                        struct sampling_str **out, size_t *n_out)
+{
+    size_t n = json_is_array(v) ? json_array_size(v) : 1;
+    struct sampling_str *list;
+
+    if (n > f->most)
+        return err_set(r->e, ERR_INPUT, "%s: %s: found %zu strings, at most %zu are supported", r->what,
+                       f->name, n, f->most);
+    list = arena_alloc(r->arena, (n + 1) * sizeof(*list));
+    if (!list)
+        return err_nomem(r->e, f->name);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
+        size_t len = json_string_length(one);
+        const char *copy;
+
+        if (!json_is_string(one) || len == 0)
+            return unexpected(r, f->name, one, "a string that is not empty, or a list of such");
+        if (len > f->most_bytes)
+            return err_set(r->e, ERR_INPUT, "%s: %s: found a string of %zu bytes, at most %zu are supported",
+                           r->what, f->name, len, f->most_bytes);
+        copy = arena_strndup(r->arena, json_string_value(one), len);
+        if (!copy)
+            return err_nomem(r->e, f->name);
+        list[i] = (struct sampling_str){.s = copy, .n = len};
+    }
+    *out = list;
+    *n_out = n;
+    return 0;
+}
+
+static int by_bias_id(const void *a, const void *b)
+{
+    const struct sampling_bias *x = a, *y = b;
+
+    return by_id(&x->id, &y->id);
+}
+
+static int read_bias(struct reader *r, int64_t id, const json_t *v, struct sampling_bias *out)
+{
+    float f = (float)json_number_value(v);
+
+    if (id < 0 || id > INT32_MAX)
+        return err_set(r->e, ERR_INPUT, "%s: logit_bias: found the key %lld, expected a token id", r->what,
+                       (long long)id);
+    if (!json_is_number(v) || !isfinite(f))
+        return unexpected(r, "logit_bias", v, "a finite number");
+    *out = (struct sampling_bias){.id = (int32_t)id, .value = f};
+    return 0;
+}
+
+/* Reads {"id": value, ...}; the keys are decimal numbers. */
+static int read_bias_object(struct reader *r, const json_t *v, struct sampling_bias *list)
+{
+    int rc = 0;
+
+    for (void *it = json_object_iter((json_t *)v); it && rc == 0;
+         it = json_object_iter_next((json_t *)v, it)) {
+        const char *key = json_object_iter_key(it);
+        size_t n = strlen(key);
+
+        if (n == 0 || n > 10 || strspn(key, "0123456789") != n)
+            return err_set(r->e, ERR_INPUT, "%s: logit_bias: found the key \"%.40s\", expected a token id",
+                           r->what, key);
+        rc = read_bias(r, strtoll(key, NULL, 10), json_object_iter_value(it), list++);
+    }
+    return rc;
+}
+
+/* Reads [[id, value], ...]. */
+static int read_bias_pairs(struct reader *r, const json_t *v, struct sampling_bias *list)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < json_array_size(v) && rc == 0; i++) {
+        const json_t *pair = json_array_get(v, i), *id = json_array_get(pair, 0);
+
+        if (json_array_size(pair) != 2 || !json_is_integer(id))
+            return unexpected(r, "logit_bias", pair, "a pair of token id and value");
+        rc = read_bias(r, json_integer_value(id), json_array_get(pair, 1), list++);
+    }
+    return rc;
+}
+
+static int read_biases(struct reader *r, const json_t *v)
+{
+    size_t n = json_is_object(v) ? json_object_size(v) : json_array_size(v);
+    struct sampling_bias *list;
+    int rc;
+
+    if (!json_is_object(v) && !json_is_array(v))
+        return unexpected(r, "logit_bias", v, "an object of token ids and values, or a list of pairs");
+    if (n > SAMPLING_MAX_BIASES)
+        return err_set(r->e, ERR_INPUT, "%s: logit_bias: found %zu entries, at most %d are supported",
+                       r->what, n, SAMPLING_MAX_BIASES);
+    list = arena_zalloc(r->arena, n + 1, sizeof(*list));
+    if (!list)
+        return err_nomem(r->e, "logit_bias");
+    rc = json_is_object(v) ? read_bias_object(r, v, list) : read_bias_pairs(r, v, list);
+    if (rc != 0)
+        return rc;
+    qsort(list, n, sizeof(*list), by_bias_id);
+    for (size_t i = 1; i < n; i++)
+        if (list[i].id == list[i - 1].id)
+            return err_set(r->e, ERR_INPUT, "%s: logit_bias: token %d appears twice", r->what, list[i].id);
+    r->s->bias = list;
+    r->s->n_bias = n;
+    return 0;
+}
+
+static int read_field(struct reader *r, enum sampling_field id, const json_t *v)
+{
+    const struct sampling_row *f = &sampling_row[id];
+    void *at = (char *)r->s + f->at;
+    size_t *n = (size_t *)(void *)((char *)r->s + f->n_at);
+    int rc;
+
+    if (json_is_null(v))
+        return 0;
+    switch (f->kind) {
+    case SAMPLING_AS_STRINGS: rc = read_strings(r, f, v, at, n); break;
+    case SAMPLING_AS_IDS: rc = read_ids(r, f->name, v, f->most, at, n); break;
+    case SAMPLING_AS_BIASES: rc = read_biases(r, v); break;
+    default: rc = read_scalar(r, f, v); break;
+    }
+    if (rc == 0)
+        sampling_mark(r->s, id);
+    return rc;
+}
+
+/* Reads allowed_token_ids, which requests have and files do not. */
+static int read_allowed(struct reader *r, const json_t *v)
+{
+    static const char name[] = "allowed_token_ids";
+
+    if (json_is_null(v))
+        return 0;
+    if (!json_is_array(v) || json_array_size(v) == 0)
+        return unexpected(r, name, v, "a list of token ids that is not empty");
+    return read_ids(r, name, v, SAMPLING_MAX_ALLOWED, &r->s->allowed, &r->s->n_allowed);
+}
+
+int sampling_set_json(struct sampling *s, const json_t *object, const char *what, struct arena *a,
+                      struct err *e)
+{
+    struct reader r = {.s = s, .what = what, .arena = a, .e = e};
+    json_t *o = (json_t *)object; /* jansson's iterators take no pointers to const */
+    int rc = 0;
+
+    if (!json_is_object(object))
+        return err_set(e, ERR_INPUT, "%s: sampling parameters must be an object", what);
+    for (void *it = json_object_iter(o); it && rc == 0; it = json_object_iter_next(o, it)) {
+        const char *name = json_object_iter_key(it);
+        enum sampling_field f = field_of_name(name);
+
+        if (strcmp(name, "allowed_token_ids") == 0)
+            rc = read_allowed(&r, json_object_iter_value(it));
+        else if (f == SAMPLING_N_FIELDS || f == SAMPLING_MAX_LENGTH)
+            return err_set(e, ERR_INPUT, "%s: %.60s: unknown sampling parameter", what, name);
+        else
+            rc = read_field(&r, f, json_object_iter_value(it));
+    }
+    return rc;
+}
+
+static bool is_one_of(const char *key, const char *const *list)
+{
+    for (; *list; list++)
+        if (strcmp(key, *list) == 0)
+            return true;
+    return false;
+}
+
+/* True if KEY of a generation config, which is no sampling field, asks for a decoding method that is not supported. */
+static bool asks_for_more(const char *key, const json_t *v)
+{
+    static const char *const off_at_one[] = {
+        "num_beams", "num_beam_groups", "num_return_sequences",       "typical_p",
+        "top_h",     "guidance_scale",  "encoder_repetition_penalty", NULL};
+    static const char *const off_at_zero[] = {"epsilon_cutoff",
+                                              "eta_cutoff",
+                                              "penalty_alpha",
+                                              "no_repeat_ngram_size",
+                                              "encoder_no_repeat_ngram_size",
+                                              "diversity_penalty",
+                                              "min_length",
+                                              NULL};
+    static const char *const off_at_null[] = {"bad_words_ids",
+                                              "forced_bos_token_id",
+                                              "forced_eos_token_id",
+                                              "suppress_tokens",
+                                              "begin_suppress_tokens",
+                                              "sequence_bias",
+                                              "force_words_ids",
+                                              "constraints",
+                                              "dola_layers",
+                                              "watermarking_config",
+                                              "max_time",
+                                              "exponential_decay_length_penalty",
+                                              NULL};
+
+    if (is_one_of(key, off_at_null))
+        return !json_is_null(v) && !(json_is_array(v) && json_array_size(v) == 0);
+    return json_is_number(v) && ((is_one_of(key, off_at_one) && json_number_value(v) != 1) ||
+                                 (is_one_of(key, off_at_zero) && json_number_value(v) != 0));
+}
+
+static int read_config(struct reader *r, json_t *o)
+{
+    char others[256] = "";
+    int rc = 0;
+
+    for (void *it = json_object_iter(o); it && rc == 0; it = json_object_iter_next(o, it)) {
+        const char *key = json_object_iter_key(it);
+        const json_t *v = json_object_iter_value(it);
+        enum sampling_field f = field_of_name(key);
+
+        if (f != SAMPLING_N_FIELDS) {
+            rc = read_field(r, f, v);
+        } else if (strcmp(key, "bos_token_id") == 0) {
+            r->s->bos = is_id(v) ? (int32_t)json_integer_value(v) : -1;
+        } else if (strcmp(key, "pad_token_id") == 0) {
+            r->s->pad = is_id(v) ? (int32_t)json_integer_value(v) : -1;
+        } else if (asks_for_more(key, v) && strlen(others) + strlen(key) + 3 < sizeof(others)) {
+            strcat(strcat(others, others[0] ? ", " : ""), key);
+        }
+    }
+    if (rc == 0 && others[0])
+        log_warn("%s: %s: asks for a decoding method that is not supported; ignored", r->what, others);
+    return rc;
+}
+
+int sampling_from_text(const char *text, size_t len, const char *path, struct sampling *s, struct arena *a,
+                       struct err *e)
+{
+    struct reader r = {.s = s, .what = path, .arena = a, .e = e, .is_config = true};
+    json_t *root;
+    int rc;
+
+    sampling_default(s);
+    if ((rc = json_pull_load(&root, text, len, path, e)) != 0)
+        return rc;
+    if (json_is_object(root))
+        rc = read_config(&r, root);
+    else
+        rc = err_set(e, ERR_INPUT, "%s: expected a JSON object", path);
+    json_decref(root);
+    return rc;
+}
+
+int sampling_from_generation_config(struct folder in, struct sampling *s, struct arena *a, struct err *e)
+{
+    struct folder_text f;
+    bool there;
+    int rc = folder_read(&f, in, "generation_config.json", &there, e);
+
+    sampling_default(s);
+    if (rc || !there)
+        return rc;
+    if (f.len > LARGEST_CONFIG_BYTES)
+        rc = err_set(e, ERR_INPUT, "%s: found %zu bytes, expected at most %d", f.path, f.len,
+                     LARGEST_CONFIG_BYTES);
+    else
+        rc = sampling_from_text(f.bytes, f.len, f.path, s, a, e);
+    folder_text_fini(&f);
+    return rc;
+}
+
+/* Copies the value of F, or the list with its length. */
+static void copy_field(struct sampling *out, const struct sampling *from, enum sampling_field f)
+{
+    static const size_t size[] = {
+        [SAMPLING_AS_BOOL] = sizeof(bool),     [SAMPLING_AS_COUNT] = sizeof(size_t),
+        [SAMPLING_AS_SEED] = sizeof(uint64_t), [SAMPLING_AS_INTEGER] = sizeof(int),
+        [SAMPLING_AS_NUMBER] = sizeof(double), [SAMPLING_AS_STRINGS] = sizeof(void *),
+        [SAMPLING_AS_IDS] = sizeof(void *),    [SAMPLING_AS_BIASES] = sizeof(void *)};
+    const struct sampling_row *r = &sampling_row[f];
+
+    memcpy((char *)out + r->at, (const char *)from + r->at, size[r->kind]);
+    if (r->n_at)
+        memcpy((char *)out + r->n_at, (const char *)from + r->n_at, sizeof(size_t));
+    sampling_mark(out, f);
+}
+
+void sampling_merge(struct sampling *out, const struct sampling *user, const struct sampling *config)
+{
+    struct sampling s;
+    bool draws = false;
+
+    sampling_default(&s);
+    for (int i = 0; i < SAMPLING_N_FIELDS; i++) {
+        enum sampling_field f = (enum sampling_field)i;
+
+        draws |= sampling_row[i].draws && sampling_given(user, f);
+        if (sampling_given(user, f))
+            copy_field(&s, user, f);
+        else if (sampling_given(config, f))
+            copy_field(&s, config, f);
+    }
+    s.bos = user->bos >= 0 ? user->bos : config->bos;
+    s.pad = user->pad >= 0 ? user->pad : config->pad;
+    s.include_stop = user->include_stop;
+    s.allowed = user->allowed;
+    s.n_allowed = user->n_allowed;
+    s.logprob_id = user->logprob_id;
+    s.n_logprob_ids = user->n_logprob_ids;
+    if (draws && !sampling_given(user, SAMPLING_DO_SAMPLE))
+        s.do_sample = true;
+    if (s.min_new_tokens > s.max_new_tokens) {
+        if (!sampling_given(user, SAMPLING_MIN_NEW_TOKENS))
+            s.min_new_tokens = s.max_new_tokens;
+        else if (!sampling_given(user, SAMPLING_MAX_NEW_TOKENS))
+            s.max_new_tokens = s.min_new_tokens;
+    }
+    *out = s;
+}
+
+static int validate_scalar(const struct sampling *s, const struct sampling_row *f, struct err *e)
+{
+    const void *at = (const char *)s + f->at;
+    char text[64];
+    double v;
+
+    if (f->kind != SAMPLING_AS_NUMBER && f->kind != SAMPLING_AS_INTEGER)
+        return 0;
+    v = f->kind == SAMPLING_AS_NUMBER ? *(const double *)at : *(const int *)at;
+    if (in_range(f, v) || (f->kind == SAMPLING_AS_INTEGER && v == -1))
+        return 0;
+    return err_about(e, ERR_INPUT, f->name, "found %.9g, expected %s", v, expected(f, text, sizeof(text)));
+}
+
+static int validate_strings(const struct sampling *s, const struct sampling_row *f, struct err *e)
+{
+    const struct sampling_str *list = *(struct sampling_str *const *)(const void *)((const char *)s + f->at);
+    size_t n = *(const size_t *)(const void *)((const char *)s + f->n_at);
+
+    for (size_t i = 0; i < n; i++) {
+        const struct sampling_str *t = &list[i];
+
+        if (t->n == 0 || t->n > f->most_bytes || utf8_valid_prefix(t->s, t->n) != t->n)
+            return err_about(e, ERR_INPUT, f->name, "string %zu has %zu bytes, expected 1 to %zu of UTF-8", i,
+                             t->n, f->most_bytes);
+    }
+    return n <= f->most
+               ? 0
+               : err_about(e, ERR_INPUT, f->name, "found %zu strings, at most %zu are supported", n, f->most);
+}
+
+void sampling_sort(struct sampling *s)
+{
+    if (s->n_bias)
+        qsort(s->bias, s->n_bias, sizeof(*s->bias), by_bias_id);
+    if (s->n_stop_token)
+        qsort(s->stop_token, s->n_stop_token, sizeof(*s->stop_token), by_id);
+}
+
+static int validate_ids(const char *name, const int32_t *id, size_t n, size_t n_vocab, struct err *e)
+{
+    for (size_t i = 0; i < n; i++)
+        if (id[i] < 0 || (size_t)id[i] >= n_vocab)
+            return err_about(e, ERR_INPUT, name, "found token %d, the vocabulary has %zu", id[i], n_vocab);
+    return 0;
+}
+
+static int validate_biases(const struct sampling *s, size_t n_vocab, struct err *e)
+{
+    for (size_t i = 0; i < s->n_bias; i++) {
+        if (s->bias[i].id < 0 || (size_t)s->bias[i].id >= n_vocab)
+            return err_about(e, ERR_INPUT, "logit_bias", "found token %d, the vocabulary has %zu",
+                             s->bias[i].id, n_vocab);
+        if (!isfinite(s->bias[i].value))
+            return err_about(e, ERR_INPUT, "logit_bias", "token %d: expected a finite number", s->bias[i].id);
+        if (i > 0 && s->bias[i].id <= s->bias[i - 1].id)
+            return err_about(e, ERR_INPUT, "logit_bias", "token %d appears twice or out of order",
+                             s->bias[i].id);
+    }
+    return 0;
+}
+
+int sampling_validate(const struct sampling *s, size_t n_vocab, struct err *e)
+{
+    int rc = 0;
+
+    for (int f = 0; f < SAMPLING_N_FIELDS && rc == 0; f++)
+        rc = sampling_row[f].kind == SAMPLING_AS_STRINGS ? validate_strings(s, &sampling_row[f], e)
+                                                         : validate_scalar(s, &sampling_row[f], e);
+    if (rc != 0)
+        return rc;
+    if (s->min_new_tokens > s->max_new_tokens)
+        return err_about(e, ERR_INPUT, "min_new_tokens",
+                         "found %zu, expected at most %zu, the maximum number of tokens to generate",
+                         s->min_new_tokens, s->max_new_tokens);
+    if (s->n_logprob_ids > SAMPLING_MAX_LOGPROBS)
+        return err_about(e, ERR_INPUT, "logprob_token_ids", "found %zu tokens, expected at most %d",
+                         s->n_logprob_ids, SAMPLING_MAX_LOGPROBS);
+    if ((rc = validate_biases(s, n_vocab, e)) != 0 ||
+        (rc = validate_ids("stop_token", s->stop_token, s->n_stop_token, n_vocab, e)) != 0 ||
+        (rc = validate_ids("allowed_token_ids", s->allowed, s->n_allowed, n_vocab, e)) != 0)
+        return rc;
+    return validate_ids("logprob_token_ids", s->logprob_id, s->n_logprob_ids, n_vocab, e);
+}
+
+int sampling_add_eos(struct sampling *s, int32_t id, struct arena *a, struct err *e)
+{
+    int32_t *list;
+    size_t at = 0;
+
+    if (id < 0 || sampling_has_id(s->eos, s->n_eos, id))
+        return 0;
+    list = arena_alloc(a, (s->n_eos + 1) * sizeof(*list));
+    if (!list)
+        return err_nomem(e, "end tokens");
+    while (at < s->n_eos && s->eos[at] < id)
+        at++;
+    for (size_t i = 0; i < s->n_eos; i++)
+        list[i + (i >= at)] = s->eos[i];
+    list[at] = id;
+    s->eos = list;
+    s->n_eos++;
+    return 0;
+}

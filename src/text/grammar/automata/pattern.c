@@ -1,0 +1,437 @@
+/* pattern.c - turns the tree of a regular expression into the language of the texts that it accepts.
+ *
+ * A part that asks nothing of the text around it is a regular language. Others are read from the end: given the
+ * ways in which a text may go on behind a part, way_before() computes those from the part on. Assertions about
+ * what follows then are intersections. What a way asks of the text before it is kept beside it, and settled
+ * when that text is known: it ends with a word character, it does not (or is empty), or it is empty.
+ *
+ * Where any text may follow, (b+ any) is (b any), and b{3,5} is b{3}: ends are cut off as far as nothing
+ * changes, and beginnings where any text may precede. Without that, searching for .{1,1000} would keep 1000
+ * counters in a state.
+ */
+#include "text/grammar/automata/pattern.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "text/grammar/automata/pattern_tree.h"
+
+/* What a way asks of the text before it. */
+enum { ANY, BEHIND_WORD, BEHIND_OTHER, AT_START, N_PASTS };
+
+struct ways {
+    uint32_t of[N_PASTS];
+};
+
+/* The languages of a part with ^ or $, by what it asks: bit 0 for the start of the text, bit 1 for its end. */
+enum { FROM_START = 1, TO_END = 2, N_EDGES = 4 };
+
+struct edged {
+    uint32_t of[N_EDGES];
+};
+
+struct compiler {
+    struct regex_store *s;
+    const struct pattern_part *part;
+    pattern_alphabet *alphabet;
+    bool is_wide;         /* word characters are those of Unicode */
+    uint32_t all;         /* any text */
+    uint32_t word, other; /* a word character, and another one, from the first word boundary on */
+    uint32_t *work;       /* [n_work] members of unions that are being made, as a stack */
+    size_t n_work, cap_work;
+    int code;
+    struct err *e;
+};
+
+/* What two pasts ask together; -1: no text has both. */
+static int both_pasts(int a, int b)
+{
+    if (a == b || b == ANY)
+        return a;
+    if (a == ANY)
+        return b;
+    return a == BEHIND_WORD || b == BEHIND_WORD ? -1 : AT_START;
+}
+
+static void add_way(struct compiler *c, struct ways *w, int past, uint32_t language)
+{
+    if (past >= 0)
+        w->of[past] = regex_or(c->s, w->of[past], language);
+}
+
+static void push_member(struct compiler *c, uint32_t r)
+{
+    if (!mem_grow((void **)&c->work, &c->cap_work, c->n_work + 1, sizeof(*c->work), MEM_TEXT))
+        c->s->fault = c->s->fault ? c->s->fault : REGEX_NO_MEMORY;
+    else
+        c->work[c->n_work++] = r;
+}
+
+/* ---- parts that ask nothing ---- */
+
+/* The texts of part I. LEAD, TAIL: what any text may precede, or follow, can be cut off. */
+static uint32_t plain(struct compiler *c, uint32_t i, bool lead, bool tail)
+{
+    struct pattern_part x = c->part[i];
+    size_t start = c->n_work;
+    uint32_t r = REGEX_EMPTY;
+
+    if (x.may_be_empty && (lead || tail))
+        return REGEX_EMPTY;
+    switch ((enum pattern_kind)x.kind) {
+    case PATTERN_ONE: return x.a;
+    case PATTERN_SEQUENCE:
+        for (uint32_t m = x.a; m; m = c->part[m].before) {
+            r = regex_concat(c->s, plain(c, m, lead && c->part[m].leads, tail), r);
+            tail = tail && c->part[m].may_be_empty;
+        }
+        return r;
+    case PATTERN_CHOICE:
+        for (uint32_t m = x.a; m; m = c->part[m].before)
+            push_member(c, plain(c, m, lead, tail));
+        r = regex_union(c->s, c->work + start, c->n_work - start);
+        c->n_work = start;
+        return r;
+    case PATTERN_REPEAT:
+        if (lead || tail)
+            x.most = x.least;
+        if (x.most == 1 && x.least == 1)
+            return plain(c, x.a, lead, tail);
+        return regex_repeat(c->s, plain(c, x.a, false, false), x.least, x.most);
+    default: return REGEX_EMPTY;
+    }
+}
+
+/* ---- parts with ^ and $ inside a repetition ---- */
+
+static struct edged edged_concat(struct compiler *c, const struct edged *a, const struct edged *b)
+{
+    struct edged out = {{0}};
+
+    for (unsigned i = 0; i < N_EDGES; i++)
+        for (unsigned k = 0; k < N_EDGES; k++) {
+            uint32_t x = a->of[i], y = b->of[k];
+
+            /* nothing is before the start, and nothing behind the end */
+            if (k & FROM_START)
+                x = regex_matches_empty(c->s, x) ? REGEX_EMPTY : REGEX_NOTHING;
+            if (i & TO_END)
+                y = regex_matches_empty(c->s, y) ? REGEX_EMPTY : REGEX_NOTHING;
+            out.of[i | k] = regex_or(c->s, out.of[i | k], regex_concat(c->s, x, y));
+        }
+    return out;
+}
+
+static void edged_join(struct compiler *c, struct edged *a, const struct edged *b)
+{
+    for (unsigned i = 0; i < N_EDGES; i++)
+        a->of[i] = regex_or(c->s, a->of[i], b->of[i]);
+}
+
+static uint32_t less(uint32_t count, uint32_t by)
+{
+    return count == REGEX_NO_LIMIT ? count : count > by ? count - by : 0;
+}
+
+/* X, LEAST to MOST times. Only the first of the texts that are not empty can ask for the start, and only the
+ * last one for the end: those between ask nothing. */
+static struct edged edged_times(struct compiler *c, const struct edged *x, uint32_t least, uint32_t most)
+{
+    struct edged out = {{0}}, middle = {{0}}, some;
+
+    if (least == 0)
+        out.of[0] = REGEX_EMPTY;
+    if (least <= 1 && most >= 1)
+        edged_join(c, &out, x);
+    if (most >= 2) {
+        middle.of[0] = regex_repeat(c->s, x->of[0], less(least, 2), less(most, 2));
+        some = edged_concat(c, x, &middle);
+        some = edged_concat(c, &some, x);
+        edged_join(c, &out, &some);
+    }
+    return out;
+}
+
+static struct edged edged_repeat(struct compiler *c, const struct edged *x, uint32_t least, uint32_t most)
+{
+    struct edged out, any, empty;
+
+    if (regex_matches_empty(c->s, x->of[0]))
+        least = 0;
+    out = edged_times(c, x, least, most);
+    if (least == 0 || most == 0)
+        return out;
+    /* A text that is empty at the start or end can be repeated there until there are enough. */
+    any = edged_times(c, x, 0, most);
+    for (unsigned i = 1; i < N_EDGES; i++)
+        if (regex_matches_empty(c->s, x->of[i])) {
+            struct edged sum;
+
+            empty = (struct edged){{0}};
+            empty.of[i] = REGEX_EMPTY;
+            sum = i & FROM_START ? edged_concat(c, &empty, &any) : edged_concat(c, &any, &empty);
+            edged_join(c, &out, &sum);
+        }
+    return out;
+}
+
+static struct edged edged(struct compiler *c, uint32_t i)
+{
+    struct pattern_part x = c->part[i];
+    struct edged out = {{0}}, y;
+
+    if (x.asks == PATTERN_ASKS_NOTHING) {
+        out.of[0] = plain(c, i, false, false);
+        return out;
+    }
+    switch ((enum pattern_kind)x.kind) {
+    case PATTERN_START: out.of[FROM_START] = REGEX_EMPTY; break;
+    case PATTERN_END: out.of[TO_END] = REGEX_EMPTY; break;
+    case PATTERN_SEQUENCE:
+        out.of[0] = REGEX_EMPTY;
+        for (uint32_t m = x.a; m; m = c->part[m].before) {
+            y = edged(c, m);
+            out = edged_concat(c, &y, &out);
+        }
+        break;
+    case PATTERN_CHOICE:
+        for (uint32_t m = x.a; m; m = c->part[m].before) {
+            y = edged(c, m);
+            edged_join(c, &out, &y);
+        }
+        break;
+    case PATTERN_REPEAT:
+        y = edged(c, x.a);
+        out = edged_repeat(c, &y, x.least, x.most);
+        break;
+    default: break;
+    }
+    return out;
+}
+
+/* ---- all parts, from the end ---- */
+
+/* A text of LANGUAGE, and then NEXT. */
+static struct ways text_before(struct compiler *c, uint32_t language, const struct ways *next)
+{
+    struct ways out = {{0}};
+    uint32_t ends[N_PASTS] = {0, c->word, c->other, REGEX_NOTHING};
+
+    out.of[ANY] = regex_concat(c->s, language, next->of[ANY]);
+    for (int past = BEHIND_WORD; past < N_PASTS; past++) {
+        if (next->of[past] == REGEX_NOTHING)
+            continue;
+        if (ends[past] != REGEX_NOTHING)
+            add_way(c, &out, ANY,
+                    regex_concat(c->s, regex_and(c->s, language, regex_concat(c->s, c->all, ends[past])),
+                                 next->of[past]));
+        if (regex_matches_empty(c->s, language))
+            add_way(c, &out, past, next->of[past]);
+    }
+    return out;
+}
+
+static struct ways start_before(struct compiler *c, const struct ways *next)
+{
+    struct ways out = {{0}};
+
+    for (int past = ANY; past < N_PASTS; past++)
+        add_way(c, &out, both_pasts(past, AT_START), next->of[past]);
+    return out;
+}
+
+static struct ways end_before(struct compiler *c, const struct ways *next)
+{
+    struct ways out = {{0}};
+
+    for (int past = ANY; past < N_PASTS; past++)
+        out.of[past] = regex_matches_empty(c->s, next->of[past]) ? REGEX_EMPTY : REGEX_NOTHING;
+    return out;
+}
+
+/* A word character, or any other. */
+static uint32_t word_character(struct compiler *c, bool is_other)
+{
+    struct pattern_set set = {0};
+    uint32_t r;
+
+    pattern_set_add_kind(&set, 'w', c->is_wide);
+    if (is_other)
+        pattern_set_negate(&set);
+    r = pattern_set_regex(&set, c->s, c->alphabet);
+    pattern_set_fini(&set);
+    return r;
+}
+
+/* IS_INSIDE: between two characters of one kind; otherwise between a word character and another or an edge. */
+static struct ways boundary_before(struct compiler *c, bool is_inside, const struct ways *next)
+{
+    struct ways out = {{0}};
+    uint32_t word, other;
+
+    if (c->word == REGEX_NOTHING) {
+        c->word = word_character(c, false);
+        c->other = word_character(c, true);
+    }
+    word = regex_concat(c->s, c->word, c->all);
+    other = regex_or(c->s, REGEX_EMPTY, regex_concat(c->s, c->other, c->all));
+    for (int past = BEHIND_WORD; past <= BEHIND_OTHER; past++)
+        for (int k = ANY; k < N_PASTS; k++)
+            add_way(c, &out, both_pasts(past, k),
+                    regex_and(c->s, next->of[k], (past == BEHIND_WORD) == is_inside ? word : other));
+    return out;
+}
+
+static struct ways before(struct compiler *c, uint32_t i, const struct ways *next, bool lead);
+
+static struct ways ahead_before(struct compiler *c, uint32_t i, const struct ways *next)
+{
+    bool is_not = c->part[i].kind == PATTERN_NOT_AHEAD;
+    const struct ways any = {{c->all}};
+    struct ways seen = before(c, c->part[i].a, &any, false), out = {{0}};
+
+    if (is_not && (seen.of[BEHIND_WORD] | seen.of[BEHIND_OTHER] | seen.of[AT_START]) && !c->code)
+        c->code =
+            err_set(c->e, ERR_UNSUPPORTED,
+                    "offset %u of the regular expression: a negative look-ahead that looks back with ^ or "
+                    "\\b is not supported",
+                    c->part[i].at);
+    for (int past = ANY; past < N_PASTS; past++)
+        for (int k = ANY; k < (is_not ? 1 : N_PASTS); k++)
+            add_way(c, &out, both_pasts(past, k),
+                    regex_and(c->s, next->of[past], is_not ? regex_not(c->s, seen.of[k]) : seen.of[k]));
+    return out;
+}
+
+static struct ways repeat_before(struct compiler *c, uint32_t i, const struct ways *next, bool lead)
+{
+    struct pattern_part x = c->part[i];
+    struct ways out = {{0}}, one;
+    struct edged y;
+
+    if (x.most == 0)
+        return *next;
+    if (x.most == 1) {
+        out = before(c, x.a, next, lead);
+        for (int past = ANY; past < N_PASTS && x.least == 0; past++)
+            add_way(c, &out, past, next->of[past]);
+        return out;
+    }
+    if (x.asks == PATTERN_ASKS_CONTEXT) {
+        if (!c->code)
+            c->code = err_set(c->e, ERR_UNSUPPORTED,
+                              "offset %u of the regular expression: a word boundary or look-ahead inside a "
+                              "repetition is not supported",
+                              x.at);
+        return out;
+    }
+    y = edged(c, i);
+    for (unsigned k = 0; k < N_EDGES; k++) {
+        if (y.of[k] == REGEX_NOTHING)
+            continue;
+        one = k & TO_END ? end_before(c, next) : *next;
+        one = text_before(c, y.of[k], &one);
+        one = k & FROM_START ? start_before(c, &one) : one;
+        for (int past = ANY; past < N_PASTS; past++)
+            add_way(c, &out, past, one.of[past]);
+    }
+    return out;
+}
+
+static struct ways choice_before(struct compiler *c, uint32_t i, const struct ways *next, bool lead)
+{
+    struct ways out;
+    size_t start = c->n_work, n = 0;
+
+    for (uint32_t m = c->part[i].a; m; m = c->part[m].before, n++) {
+        struct ways one = before(c, m, next, lead);
+
+        for (int past = ANY; past < N_PASTS; past++)
+            push_member(c, one.of[past]);
+    }
+    for (int past = ANY; past < N_PASTS && !c->s->fault; past++) {
+        for (size_t k = 0; k < n; k++)
+            push_member(c, c->work[start + k * N_PASTS + (size_t)past]);
+        if (!c->s->fault)
+            out.of[past] = regex_union(c->s, c->work + start + n * N_PASTS, n);
+        c->n_work = start + n * N_PASTS;
+    }
+    c->n_work = start;
+    return c->s->fault ? (struct ways){{0}} : out;
+}
+
+/* The ways to go on from part I, where NEXT may follow it. LEAD: any text may precede it. */
+static struct ways before(struct compiler *c, uint32_t i, const struct ways *next, bool lead)
+{
+    struct pattern_part x = c->part[i];
+    struct ways out = *next;
+
+    if (c->code || c->s->fault)
+        return (struct ways){{0}};
+    if (x.asks == PATTERN_ASKS_NOTHING) {
+        bool tail =
+            next->of[ANY] == c->all && !(next->of[BEHIND_WORD] | next->of[BEHIND_OTHER] | next->of[AT_START]);
+
+        return text_before(c, plain(c, i, lead, tail), next);
+    }
+    switch ((enum pattern_kind)x.kind) {
+    case PATTERN_SEQUENCE:
+        for (uint32_t m = x.a; m; m = c->part[m].before)
+            out = before(c, m, &out, lead && c->part[m].leads);
+        return out;
+    case PATTERN_CHOICE: return choice_before(c, i, next, lead);
+    case PATTERN_REPEAT: return repeat_before(c, i, next, lead);
+    case PATTERN_START: return start_before(c, next);
+    case PATTERN_END: return end_before(c, next);
+    case PATTERN_BOUNDARY: return boundary_before(c, false, next);
+    case PATTERN_INSIDE: return boundary_before(c, true, next);
+    case PATTERN_AHEAD:
+    case PATTERN_NOT_AHEAD: return ahead_before(c, i, next);
+    default: return out;
+    }
+}
+
+/* The whole texts in which the root of TREE is found, or all of which it is. */
+static uint32_t whole_texts(struct compiler *c, const struct pattern_tree *tree, bool is_search)
+{
+    struct ways next = {{is_search ? c->all : REGEX_EMPTY}}, w = before(c, tree->root, &next, is_search);
+    struct regex_store *s = c->s;
+    uint32_t r = regex_or(s, w.of[AT_START], w.of[BEHIND_OTHER]);
+
+    if (!is_search)
+        return regex_or(s, r, w.of[ANY]);
+    if (regex_matches_empty(s, w.of[ANY]) && w.of[ANY] == c->all)
+        return c->all;
+    if (w.of[ANY] != REGEX_NOTHING)
+        r = regex_or(s, r, regex_concat(s, c->all, w.of[ANY]));
+    if (w.of[BEHIND_WORD] != REGEX_NOTHING)
+        r = regex_or(s, r, regex_concat(s, c->all, regex_concat(s, c->word, w.of[BEHIND_WORD])));
+    if (w.of[BEHIND_OTHER] != REGEX_NOTHING)
+        r = regex_or(s, r, regex_concat(s, c->all, regex_concat(s, c->other, w.of[BEHIND_OTHER])));
+    return r;
+}
+
+int pattern_read(struct regex_store *s, const char *text, size_t n, pattern_alphabet *alphabet,
+                 enum pattern_dialect dialect, uint32_t *out, struct err *e)
+{
+    struct pattern_tree tree;
+    struct compiler c = {.s = s, .alphabet = alphabet, .is_wide = dialect == PATTERN_WHOLE, .e = e};
+
+    *out = REGEX_NOTHING;
+    c.code = pattern_tree_read(&tree, s, text, n, alphabet, dialect, e);
+    if (!c.code) {
+        c.part = tree.part;
+        c.all = regex_repeat(s, alphabet(s, 0, PATTERN_LAST_CHARACTER), 0, REGEX_NO_LIMIT);
+        *out = whole_texts(&c, &tree, dialect == PATTERN_SEARCH);
+    }
+    pattern_tree_fini(&tree);
+    mem_free(c.work);
+    if (c.code || s->fault)
+        *out = REGEX_NOTHING;
+    if (c.code || !s->fault)
+        return c.code;
+    return s->fault == REGEX_NO_MEMORY
+               ? err_nomem(e, "a regular expression")
+               : err_set(e, ERR_NOSPACE, "the regular expression is too complex: the limit of %s is reached",
+                         s->fault == REGEX_OVER_MEMORY ? "memory" : "steps");
+}

@@ -1,0 +1,424 @@
+/* recognizer.c - rows of the recognizer: their closure, their edges, and the tables of equal rows and frames.
+ *
+ * A row is made from its kernel, the positions inside regular expressions that a byte has led to. Its closure
+ * adds what follows where an expression may end: completed rules, and rules that begin here. Rules that match
+ * the empty text are handled by grammar_heads(), which looks past them.
+ */
+#include "text/grammar/automata/recognizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+enum { FIRST_SLOTS = 64 };
+
+/* In tuples. A position: RULE, REST, ORIGIN. Waiting: NUMBER of the rule that is waited for, RULE, REST,
+ * ORIGIN. Scanning and kernels: struct recognizer_scan. */
+struct recognizer_row {
+    uint32_t kernel, n_kernel;     /* range of tuple */
+    uint32_t scanning, n_scanning; /* likewise */
+    uint32_t frame;                /* of the rules that begin here */
+    struct regex_set first;
+    struct edges next;
+    bool may_end;
+};
+
+/* What waits for the rules that begin at a row. Rows with equal frames are the same to the texts of those
+ * rules. */
+struct recognizer_frame {
+    uint32_t waiting, n; /* range of tuple */
+};
+
+/* As an origin: the frame of the row that is being made, or the frame that has the tuple. */
+enum { SELF = 0 };
+
+static bool has_fault(const struct recognizer *r)
+{
+    return r->g->regex.fault != REGEX_FINE;
+}
+
+static void no_memory(struct recognizer *r)
+{
+    if (!has_fault(r))
+        r->g->regex.fault = REGEX_NO_MEMORY;
+}
+
+/* Counts N tuples that were handled as work: 8 of them cost about as much as a step. */
+static void recognizer_charge(struct recognizer *r, size_t n)
+{
+    struct regex_store *s = &r->g->regex;
+
+    s->steps += n / 8;
+    if (s->steps > s->max_steps && s->fault == REGEX_FINE)
+        s->fault = REGEX_OVER_WORK;
+}
+
+/* ---- the closure of a kernel ---- */
+
+static void add(struct recognizer *r, struct tuples *to, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
+{
+    if (tuples_add(to, (struct tuple){{a, b, c, d}}) == TUPLES_NO_MEMORY)
+        no_memory(r);
+}
+
+/* What waits for RULE in the frame ORIGIN, whose tuples are sorted by the rule that they wait for: *N of them from the
+ * index returned. Counts as work. */
+static uint32_t find_waiting(struct recognizer *r, uint32_t rule, uint32_t origin, uint32_t *n)
+{
+    const struct recognizer_frame *from = &r->frame[origin];
+    const struct tuple *w = r->tuple + from->waiting;
+    uint32_t low = 0, high = from->n;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (w[middle].v[0] < rule)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (*n = 0; low + *n < from->n && w[low + *n].v[0] == rule;)
+        ++*n;
+    recognizer_charge(r, *n);
+    return from->waiting + low;
+}
+
+/* RULE, which was begun at ORIGIN, is complete here: what waits for it there goes on. */
+static bool complete(struct recognizer *r, uint32_t rule, uint32_t origin)
+{
+    uint32_t n, first;
+
+    if (rule == r->g->start)
+        return true; /* the text may end here */
+    first = find_waiting(r, rule, origin, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        struct tuple w = r->tuple[first + i];
+
+        add(r, &r->position, w.v[1], w.v[2], w.v[3] == SELF ? origin : w.v[3], 0);
+    }
+    return false;
+}
+
+/* RULE, which was begun at ORIGIN, waits for the rule NUMBER, and is at REST then. If nothing is left of RULE
+ * then, what waits for RULE waits for NUMBER instead, which keeps right recursion flat. */
+static void wait_for(struct recognizer *r, uint32_t number, uint32_t rule, uint32_t rest, uint32_t origin)
+{
+    uint32_t n = 0, first = 0;
+
+    if (rest == GRAMMAR_END && origin != SELF && rule != r->g->start)
+        first = find_waiting(r, rule, origin, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        struct tuple w = r->tuple[first + i];
+
+        add(r, &r->waiting, number, w.v[1], w.v[2], w.v[3] == SELF ? origin : w.v[3]);
+    }
+    if (n == 0)
+        add(r, &r->waiting, number, rule, rest, origin);
+}
+
+/* Splits the positions of the row that is being made into heads. Returns whether the text may end. */
+static bool close_row(struct recognizer *r)
+{
+    bool may_end = false;
+
+    for (size_t i = 0; i < r->position.n && !has_fault(r); i++) {
+        uint32_t rule = r->position.tuple[i].v[0], at = r->position.tuple[i].v[1],
+                 origin = r->position.tuple[i].v[2];
+        const struct grammar_head *heads = NULL;
+        size_t n = grammar_heads(r->g, at, &heads);
+
+        recognizer_charge(r, 8 + n);
+        for (size_t k = 0; k < n; k++)
+            if (heads[k].symbol == GRAMMAR_TERM) {
+                add(r, &r->scanning, rule, heads[k].rest, heads[k].number, origin);
+            } else {
+                wait_for(r, heads[k].number, rule, heads[k].rest, origin);
+                add(r, &r->position, heads[k].number, grammar_body(r->g, heads[k].number), SELF, 0);
+            }
+        if (grammar_may_end(r->g, at) && (origin != SELF || rule == r->g->start))
+            may_end = complete(r, rule, origin) || may_end;
+    }
+    return may_end;
+}
+
+/* ---- tables of equal runs of tuples ---- */
+
+/* The run of tuples that row or frame NUMBER is known by. */
+static const struct tuple *run_of(const struct recognizer *r, bool is_frame, uint32_t number, size_t *n)
+{
+    *n = is_frame ? r->frame[number].n : r->row[number].n_kernel;
+    return r->tuple + (is_frame ? r->frame[number].waiting : r->row[number].kernel);
+}
+
+static bool grow_table(struct recognizer *r, struct recognizer_table *t, bool is_frame)
+{
+    size_t n = t->n ? 2 * t->n : FIRST_SLOTS, n_run;
+    uint32_t *slot = mem_zalloc(n, sizeof(*slot), MEM_TEXT);
+
+    if (!slot) {
+        no_memory(r);
+        return false;
+    }
+    for (uint32_t i = 1; i < (is_frame ? r->n_frames : r->n); i++) {
+        const struct tuple *run = run_of(r, is_frame, i, &n_run);
+        size_t at = tuples_hash(run, n_run) & (n - 1);
+
+        while (slot[at])
+            at = (at + 1) & (n - 1);
+        slot[at] = i;
+    }
+    mem_free(t->slot);
+    r->g->regex.bytes += (n - t->n) * sizeof(*slot);
+    *t = (struct recognizer_table){slot, n};
+    return true;
+}
+
+static int compare_tuples(const void *a, const void *b)
+{
+    const struct tuple *x = a, *y = b;
+
+    for (int i = 0; i < 4; i++)
+        if (x->v[i] != y->v[i])
+            return x->v[i] < y->v[i] ? -1 : 1;
+    return 0;
+}
+
+/* Looks for the row or frame that is known by the tuples at the end of all tuples, from FIRST on, which it
+ * sorts and of which it drops duplicates. Returns its number, and takes the tuples off again; 0 where there is
+ * none, and *SLOT is where its number belongs, or NULL after a fault. */
+static uint32_t find_run(struct recognizer *r, bool is_frame, uint32_t first, uint32_t **slot)
+{
+    struct recognizer_table *t = is_frame ? &r->frames : &r->rows;
+    size_t n = r->n_tuples - first, at, kept = 0, n_run;
+    struct tuple *x = r->tuple + first;
+
+    *slot = NULL;
+    recognizer_charge(r, n);
+    if (n > 1)
+        qsort(x, n, sizeof(*x), compare_tuples);
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || compare_tuples(&x[i], &x[i - 1]) != 0)
+            x[kept++] = x[i];
+    r->n_tuples = first + kept;
+    if (2 * ((is_frame ? r->n_frames : r->n) + 1) > t->n && !grow_table(r, t, is_frame))
+        return 0;
+    for (at = tuples_hash(x, kept) & (t->n - 1); t->slot[at]; at = (at + 1) & (t->n - 1)) {
+        const struct tuple *run = run_of(r, is_frame, t->slot[at], &n_run);
+
+        if (n_run == kept && (kept == 0 || memcmp(run, x, kept * sizeof(*x)) == 0)) {
+            r->n_tuples = first;
+            return t->slot[at];
+        }
+    }
+    *slot = &t->slot[at];
+    return 0;
+}
+
+/* ---- rows ---- */
+
+/* Copies the tuples of FROM to the end of those of all rows. */
+static bool keep(struct recognizer *r, const struct tuples *from)
+{
+    if (!regex_reserve(&r->g->regex, (void **)&r->tuple, &r->cap_tuples, r->n_tuples, from->n,
+                       sizeof(*r->tuple)))
+        return false;
+    if (from->n > 0)
+        memcpy(r->tuple + r->n_tuples, from->tuple, from->n * sizeof(*r->tuple));
+    r->n_tuples += from->n;
+    return true;
+}
+
+/* The frame with what waits in the row that is being made. */
+static uint32_t frame_of_row(struct recognizer *r)
+{
+    uint32_t first = (uint32_t)r->n_tuples, found, *slot;
+
+    if (!keep(r, &r->waiting))
+        return SELF;
+    found = find_run(r, true, first, &slot);
+    if (found || !slot ||
+        !regex_reserve(&r->g->regex, (void **)&r->frame, &r->cap_frames, r->n_frames, 1, sizeof(*r->frame)))
+        return found;
+    r->frame[r->n_frames] = (struct recognizer_frame){first, (uint32_t)r->n_tuples - first};
+    return *slot = (uint32_t)r->n_frames++;
+}
+
+/* Adds the row with the kernel tuple[kernel, kernel + n_kernel), whose closure begins with the positions that
+ * are there already. */
+static uint32_t add_row(struct recognizer *r, uint32_t kernel, uint32_t n_kernel)
+{
+    struct recognizer_row x = {.kernel = kernel, .n_kernel = n_kernel};
+    struct regex_set first;
+
+    tuples_clear(&r->waiting);
+    tuples_clear(&r->scanning);
+    for (uint32_t i = 0; i < n_kernel; i++) {
+        struct tuple k = r->tuple[kernel + i];
+
+        if (k.v[2] != REGEX_EMPTY)
+            add(r, &r->scanning, k.v[0], k.v[1], k.v[2], k.v[3]);
+        if (regex_matches_empty(&r->g->regex, k.v[2]))
+            add(r, &r->position, k.v[0], k.v[1], k.v[3], 0);
+    }
+    x.may_end = close_row(r);
+    x.frame = frame_of_row(r);
+    x.scanning = (uint32_t)r->n_tuples;
+    x.n_scanning = (uint32_t)r->scanning.n;
+    if (!keep(r, &r->scanning) ||
+        !regex_reserve(&r->g->regex, (void **)&r->row, &r->cap, r->n, 1, sizeof(*r->row)))
+        return RECOGNIZER_DEAD;
+    for (size_t i = 0; i < r->scanning.n; i++) {
+        regex_first(&r->g->regex, r->scanning.tuple[i].v[2], &first);
+        regex_set_join(&x.first, &first);
+    }
+    r->row[r->n] = x;
+    return (uint32_t)r->n++;
+}
+
+/* The row whose kernel is at the end of all tuples, from KERNEL on: a known one, or a new one. */
+static uint32_t row_of_kernel(struct recognizer *r, uint32_t kernel)
+{
+    uint32_t *slot, found = find_run(r, false, kernel, &slot);
+
+    if (found || !slot)
+        return found;
+    tuples_clear(&r->position);
+    found = add_row(r, kernel, (uint32_t)r->n_tuples - kernel);
+    if (found != RECOGNIZER_DEAD)
+        *slot = found;
+    return has_fault(r) ? RECOGNIZER_DEAD : found;
+}
+
+int recognizer_open(struct recognizer *r, struct grammar *g, struct err *e)
+{
+    *r = (struct recognizer){.g = g};
+    if (regex_reserve(&r->g->regex, (void **)&r->row, &r->cap, 0, 1, sizeof(*r->row)) &&
+        regex_reserve(&r->g->regex, (void **)&r->frame, &r->cap_frames, 0, 1, sizeof(*r->frame)) &&
+        regex_reserve(&r->g->regex, (void **)&r->tuple, &r->cap_tuples, 0, 1, sizeof(*r->tuple))) {
+        r->row[r->n++] = (struct recognizer_row){0};
+        r->frame[r->n_frames++] = (struct recognizer_frame){0};
+        add(r, &r->position, g->start, grammar_body(g, g->start), SELF, 0);
+        if (add_row(r, 0, 0) == RECOGNIZER_BEGIN && !has_fault(r))
+            return 0;
+    }
+    recognizer_close(r);
+    return grammar_fault(g, e);
+}
+
+void recognizer_close(struct recognizer *r)
+{
+    mem_free(r->row);
+    mem_free(r->frame);
+    mem_free(r->tuple);
+    mem_free(r->rows.slot);
+    mem_free(r->frames.slot);
+    edges_fini(&r->tables);
+    tuples_fini(&r->position);
+    tuples_fini(&r->waiting);
+    tuples_fini(&r->scanning);
+    *r = (struct recognizer){0};
+}
+
+/* ---- reading ---- */
+
+/* The row after BYTE, which no edge knows yet. */
+static uint32_t compute_next(struct recognizer *r, uint32_t row, uint8_t byte)
+{
+    struct recognizer_row x = r->row[row];
+    uint32_t kernel = (uint32_t)r->n_tuples;
+
+    for (uint32_t i = 0; i < x.n_scanning; i++) {
+        struct tuple s = r->tuple[x.scanning + i];
+        uint32_t term = regex_next(&r->g->regex, s.v[2], byte);
+
+        if (term == REGEX_NOTHING)
+            continue;
+        if (!regex_reserve(&r->g->regex, (void **)&r->tuple, &r->cap_tuples, r->n_tuples, 1,
+                           sizeof(*r->tuple)))
+            return RECOGNIZER_DEAD;
+        r->tuple[r->n_tuples++] = (struct tuple){{s.v[0], s.v[1], term, s.v[3] == SELF ? x.frame : s.v[3]}};
+    }
+    if (r->n_tuples == kernel || has_fault(r))
+        return RECOGNIZER_DEAD;
+    return row_of_kernel(r, kernel);
+}
+
+uint32_t recognizer_next(struct recognizer *r, uint32_t row, uint8_t byte)
+{
+    struct regex_store *s = &r->g->regex;
+    uint32_t to;
+    size_t taken;
+
+    if (!regex_set_has(&r->row[row].first, byte) || has_fault(r))
+        return RECOGNIZER_DEAD;
+    to = edges_get(&r->tables, &r->row[row].next, byte);
+    if (to != EDGES_UNKNOWN)
+        return to;
+    if (++s->steps > s->max_steps) {
+        s->fault = REGEX_OVER_WORK;
+        return RECOGNIZER_DEAD;
+    }
+    to = compute_next(r, row, byte);
+    if (has_fault(r))
+        return RECOGNIZER_DEAD;
+    taken = edges_set(&r->tables, &r->row[row].next, byte, to);
+    if (taken == SIZE_MAX)
+        no_memory(r);
+    else
+        s->bytes += taken;
+    return has_fault(r) ? RECOGNIZER_DEAD : to;
+}
+
+bool recognizer_may_end(const struct recognizer *r, uint32_t row)
+{
+    return r->row[row].may_end;
+}
+
+size_t recognizer_scans(const struct recognizer *r, uint32_t row, const struct recognizer_scan **scans)
+{
+    *scans = (const struct recognizer_scan *)(const void *)(r->tuple + r->row[row].scanning);
+    return r->row[row].n_scanning;
+}
+
+uint32_t recognizer_part(struct recognizer *r, uint32_t row, const struct recognizer_scan *scans, size_t n)
+{
+    uint32_t kernel = (uint32_t)r->n_tuples, frame = r->row[row].frame;
+
+    if (n == 0 || has_fault(r) ||
+        !regex_reserve(&r->g->regex, (void **)&r->tuple, &r->cap_tuples, r->n_tuples, n, sizeof(*r->tuple)))
+        return RECOGNIZER_DEAD;
+    for (size_t i = 0; i < n; i++)
+        r->tuple[r->n_tuples++] = (struct tuple){
+            {scans[i].rule, scans[i].rest, scans[i].term, scans[i].origin == SELF ? frame : scans[i].origin}};
+    return row_of_kernel(r, kernel);
+}
+
+uint32_t recognizer_clamp(struct recognizer *r, uint32_t row, uint32_t most)
+{
+    struct recognizer_row x = r->row[row];
+    uint32_t kernel = (uint32_t)r->n_tuples;
+
+    if (row == RECOGNIZER_DEAD || row == RECOGNIZER_BEGIN || has_fault(r))
+        return row;
+    for (uint32_t i = 0; i < x.n_kernel; i++) {
+        struct tuple k = r->tuple[x.kernel + i];
+
+        k.v[1] = grammar_clamp(r->g, k.v[1], most);
+        k.v[2] = regex_clamp(&r->g->regex, k.v[2], most);
+        if (!regex_reserve(&r->g->regex, (void **)&r->tuple, &r->cap_tuples, r->n_tuples, 1,
+                           sizeof(*r->tuple)))
+            return RECOGNIZER_DEAD;
+        r->tuple[r->n_tuples++] = k;
+    }
+    return has_fault(r) ? RECOGNIZER_DEAD : row_of_kernel(r, kernel);
+}
+
+bool recognizer_matches(struct recognizer *r, const char *text, size_t n)
+{
+    uint32_t row = RECOGNIZER_BEGIN;
+
+    for (size_t i = 0; i < n && row != RECOGNIZER_DEAD; i++)
+        row = recognizer_next(r, row, (uint8_t)text[i]);
+    return row != RECOGNIZER_DEAD && r->row[row].may_end;
+}

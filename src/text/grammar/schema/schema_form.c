@@ -1,0 +1,716 @@
+/* schema_form.c - union, intersection and complement of forms and of their clauses. */
+#include "text/grammar/schema/schema_form.h"
+
+#include <string.h>
+
+/* A list of clauses that grows: struct schema_array or struct schema_object. */
+struct clauses {
+    const void **clause; /* [n] in the arena */
+    size_t n, cap;
+};
+
+static void put(struct schema_compiler *c, struct clauses *list, const void *clause)
+{
+    const void **grown;
+    size_t cap = list->cap ? 2 * list->cap : 4;
+
+    if (!clause || !schema_work(c, 1))
+        return;
+    if (list->n == list->cap) {
+        grown = schema_alloc(c, cap, sizeof(*grown));
+        if (!grown)
+            return;
+        if (list->n > 0)
+            memcpy(grown, list->clause, list->n * sizeof(*grown));
+        list->clause = grown;
+        list->cap = cap;
+    }
+    list->clause[list->n++] = clause;
+}
+
+uint32_t schema_regex_and(struct schema_compiler *c, uint32_t a, uint32_t b, uint32_t all)
+{
+    return a == b || b == all ? a : a == all ? b : regex_and(c->s, a, b);
+}
+
+uint32_t schema_regex_not(struct schema_compiler *c, uint32_t a, uint32_t all)
+{
+    if (a == REGEX_NOTHING || a == all)
+        return a == all ? REGEX_NOTHING : all;
+    return regex_and(c->s, all, regex_not(c->s, a));
+}
+
+/* ---- making ---- */
+
+struct schema_array *schema_array_any(struct schema_compiler *c)
+{
+    struct schema_array *a = schema_alloc(c, 1, sizeof(*a));
+
+    if (a) {
+        a->rest = SCHEMA_ANY;
+        a->most = SCHEMA_NO_LIMIT;
+    }
+    return a;
+}
+
+static const struct schema_names *names(struct schema_compiler *c, uint32_t keys, uint32_t term)
+{
+    struct schema_names *n = schema_alloc(c, 1, sizeof(*n));
+
+    if (n)
+        *n = (struct schema_names){keys, term};
+    return n;
+}
+
+struct schema_object *schema_object_any(struct schema_compiler *c)
+{
+    struct schema_object *o = schema_alloc(c, 1, sizeof(*o));
+
+    if (o) {
+        o->other = names(c, c->text.string, SCHEMA_ANY);
+        o->n_others = o->other ? 1 : 0;
+        o->most = SCHEMA_NO_LIMIT;
+    }
+    return o;
+}
+
+static struct schema_form *new_form(struct schema_compiler *c)
+{
+    return schema_alloc(c, 1, sizeof(struct schema_form));
+}
+
+const struct schema_form *schema_form_none(struct schema_compiler *c)
+{
+    return new_form(c);
+}
+
+static const void *one_clause(struct schema_compiler *c, const void *clause)
+{
+    struct clauses list = {0};
+
+    put(c, &list, clause);
+    return list.clause;
+}
+
+const struct schema_form *schema_form_array(struct schema_compiler *c, const struct schema_array *clause)
+{
+    struct schema_form *f = new_form(c);
+
+    if (f) {
+        f->array = one_clause(c, clause);
+        f->n_arrays = f->array ? 1 : 0;
+    }
+    return f;
+}
+
+const struct schema_form *schema_form_object(struct schema_compiler *c, const struct schema_object *clause)
+{
+    struct schema_form *f = new_form(c);
+
+    if (f) {
+        f->object = one_clause(c, clause);
+        f->n_objects = f->object ? 1 : 0;
+    }
+    return f;
+}
+
+const struct schema_form *schema_form_any(struct schema_compiler *c)
+{
+    struct schema_form *f = new_form(c);
+
+    if (!f)
+        return NULL;
+    f->literals = SCHEMA_LITERALS;
+    f->number = c->number.all;
+    f->string = f->string_bound = c->text.string;
+    f->array = one_clause(c, schema_array_any(c));
+    f->object = one_clause(c, schema_object_any(c));
+    f->n_arrays = f->array ? 1 : 0;
+    f->n_objects = f->object ? 1 : 0;
+    return f;
+}
+
+/* ---- arrays ---- */
+
+uint32_t schema_element(const struct schema_array *a, size_t i)
+{
+    return i < a->n_prefix ? a->prefix[i] : a->rest;
+}
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool is_any_array(const struct schema_array *a)
+{
+    return a->n_prefix == 0 && a->rest == SCHEMA_ANY && a->least == 0 && a->most == SCHEMA_NO_LIMIT &&
+           a->n_contains == 0 && !a->unique;
+}
+
+/* Arrays that satisfy both A and B. NULL: there are none, or a fault. */
+static const struct schema_array *array_and(struct schema_compiler *c, const struct schema_array *a,
+                                            const struct schema_array *b)
+{
+    size_t n = a->n_prefix > b->n_prefix ? a->n_prefix : b->n_prefix;
+    struct schema_contains *contains;
+    struct schema_array *r;
+    uint32_t *prefix;
+
+    if (is_any_array(a) || is_any_array(b))
+        return is_any_array(a) ? b : a;
+    if (!schema_work(c, 1 + n))
+        return NULL;
+    r = schema_array_any(c);
+    prefix = schema_alloc(c, n, sizeof(*prefix));
+    contains = schema_alloc(c, a->n_contains + b->n_contains, sizeof(*contains));
+    if (!r || !prefix || !contains)
+        return NULL;
+    r->least = larger(a->least, b->least);
+    r->most = smaller(a->most, b->most);
+    r->rest = schema_and(c, a->rest, b->rest);
+    for (size_t i = 0; i < n; i++) {
+        prefix[i] = schema_and(c, schema_element(a, i), schema_element(b, i));
+        if (prefix[i] == SCHEMA_NONE && r->most > i)
+            r->most = (uint32_t)i;
+    }
+    if (r->rest == SCHEMA_NONE && r->most > n)
+        r->most = (uint32_t)n;
+    r->prefix = prefix;
+    r->n_prefix = n;
+    if (a->n_contains)
+        memcpy(contains, a->contains, a->n_contains * sizeof(*contains));
+    if (b->n_contains)
+        memcpy(contains + a->n_contains, b->contains, b->n_contains * sizeof(*contains));
+    r->contains = contains;
+    r->n_contains = a->n_contains + b->n_contains;
+    r->unique = a->unique ? a->unique : b->unique;
+    return r->least > r->most ? NULL : r;
+}
+
+/* Arrays whose elements from index FROM on are LEAST to MOST times in TERM. */
+static const struct schema_array *array_with(struct schema_compiler *c, uint32_t term, uint32_t least,
+                                             uint32_t most, uint32_t from)
+{
+    struct schema_array *r = schema_array_any(c);
+    struct schema_contains *x = schema_alloc(c, 1, sizeof(*x));
+
+    if (!r || !x)
+        return NULL;
+    *x = (struct schema_contains){term, least, most, from};
+    r->contains = x;
+    r->n_contains = 1;
+    if (most == SCHEMA_NO_LIMIT)
+        r->least = from + least;
+    return r;
+}
+
+/* Arrays of LEAST to MOST elements whose last element of a prefix, where there is one, is in TERM. */
+static const struct schema_array *array_sized(struct schema_compiler *c, uint32_t least, uint32_t most,
+                                              uint32_t term)
+{
+    struct schema_array *r = schema_array_any(c);
+    uint32_t *prefix;
+
+    if (!r)
+        return NULL;
+    r->least = least;
+    r->most = most;
+    if (term == SCHEMA_ANY)
+        return r;
+    prefix = schema_alloc(c, least, sizeof(*prefix));
+    if (!prefix)
+        return NULL;
+    for (uint32_t i = 0; i < least; i++)
+        prefix[i] = i + 1 == least ? term : SCHEMA_ANY;
+    r->prefix = prefix;
+    r->n_prefix = least;
+    return r;
+}
+
+/* Appends clauses for the arrays that violate A. */
+static void array_not(struct schema_compiler *c, const struct schema_array *a, struct clauses *out)
+{
+    if (a->unique && a->most > 1)
+        schema_unserved(c, a->unique, "uniqueItems", "cannot be served under `not` or in this `oneOf`");
+    if (a->least > 0)
+        put(c, out, array_sized(c, 0, a->least - 1, SCHEMA_ANY));
+    if (a->most != SCHEMA_NO_LIMIT)
+        put(c, out, array_sized(c, a->most + 1, SCHEMA_NO_LIMIT, SCHEMA_ANY));
+    for (size_t i = 0; i < a->n_prefix && i < a->most && schema_work(c, i); i++)
+        if (a->prefix[i] != SCHEMA_ANY)
+            put(c, out, array_sized(c, (uint32_t)i + 1, SCHEMA_NO_LIMIT, schema_not(c, a->prefix[i])));
+    if (a->rest != SCHEMA_ANY && a->most > a->n_prefix)
+        put(c, out, array_with(c, schema_not(c, a->rest), 1, SCHEMA_NO_LIMIT, (uint32_t)a->n_prefix));
+    for (size_t i = 0; i < a->n_contains; i++) {
+        const struct schema_contains *x = &a->contains[i];
+
+        if (x->least > 0)
+            put(c, out, array_with(c, x->term, 0, x->least - 1, x->from));
+        if (x->most != SCHEMA_NO_LIMIT)
+            put(c, out, array_with(c, x->term, x->most + 1, SCHEMA_NO_LIMIT, x->from));
+    }
+}
+
+/* ---- objects ---- */
+
+static bool has_key(const struct schema_object *o, uint32_t key, size_t *at)
+{
+    for (*at = 0; *at < o->n_members; ++*at)
+        if (o->member[*at].key == key)
+            return true;
+    return false;
+}
+
+static bool is_name(struct schema_compiler *c, uint32_t keys, uint32_t key)
+{
+    const struct schema_key *k = &c->key[key];
+
+    return keys == c->text.string || regex_matches(c->s, keys, k->spelling, k->n_spelling);
+}
+
+/* The term of KEY, which is no member of O. */
+static uint32_t other_term(struct schema_compiler *c, const struct schema_object *o, uint32_t key)
+{
+    for (size_t i = 0; i < o->n_others; i++)
+        if (is_name(c, o->other[i].keys, key))
+            return o->other[i].term;
+    return SCHEMA_NONE;
+}
+
+uint32_t schema_property(struct schema_compiler *c, const struct schema_object *o, uint32_t key)
+{
+    size_t at;
+
+    return has_key(o, key, &at) ? o->member[at].term : other_term(c, o, key);
+}
+
+static bool is_any_object(const struct schema_compiler *c, const struct schema_object *o)
+{
+    return o->n_members == 0 && o->n_others == 1 && o->other[0].term == SCHEMA_ANY &&
+           o->other[0].keys == c->text.string && o->least == 0 && o->most == SCHEMA_NO_LIMIT &&
+           o->n_some == 0;
+}
+
+/* Intersects the names that are no members. */
+static bool others_and(struct schema_compiler *c, struct schema_object *r, const struct schema_object *a,
+                       const struct schema_object *b)
+{
+    struct schema_names *other = schema_alloc(c, a->n_others * b->n_others, sizeof(*other));
+
+    if (!other)
+        return false;
+    r->n_others = 0;
+    for (size_t i = 0; i < a->n_others; i++)
+        for (size_t j = 0; j < b->n_others; j++) {
+            uint32_t keys = schema_regex_and(c, a->other[i].keys, b->other[j].keys, c->text.string);
+
+            if (!schema_work(c, 1))
+                return false;
+            if (a->n_others > 1 && b->n_others > 1 && regex_is_empty(c->s, keys))
+                continue;
+            other[r->n_others++] =
+                (struct schema_names){keys, schema_and(c, a->other[i].term, b->other[j].term)};
+        }
+    r->other = other;
+    return true;
+}
+
+/* Whether some name of X can have a value: names that are no members of O. */
+static bool some_is_possible(struct schema_compiler *c, const struct schema_object *o,
+                             const struct schema_names *x)
+{
+    for (size_t i = 0; i < o->n_others; i++)
+        if (schema_and(c, o->other[i].term, x->term) != SCHEMA_NONE)
+            return true;
+    return false;
+}
+
+/* Puts R on the list. It demands SOME [n_some] of properties that are no members of FROM, one of the clauses that
+ * R comes from. Where a member of R has such a name, either that member is what is demanded, or another property
+ * is. */
+static void put_object(struct schema_compiler *c, struct clauses *out, const struct schema_object *r,
+                       const struct schema_names *some, size_t n_some, const struct schema_object *from)
+{
+    struct schema_object *x;
+    struct schema_names *kept;
+    size_t n_required = 0, at;
+
+    if (!schema_work(c, 1))
+        return;
+    if (n_some > 0) {
+        x = schema_alloc(c, 1, sizeof(*x));
+        kept = schema_alloc(c, r->n_some + 1, sizeof(*kept));
+        if (!x || !kept)
+            return;
+        *x = *r;
+        if (some_is_possible(c, r, some)) {
+            bool is_known = false;
+
+            for (size_t i = 0; i < r->n_some; i++) {
+                kept[i] = r->some[i];
+                is_known = is_known || (some->keys == kept[i].keys && some->term == kept[i].term);
+            }
+            if (!is_known)
+                kept[x->n_some++] = *some;
+            x->some = kept;
+            put_object(c, out, x, some + 1, n_some - 1, from);
+        }
+        for (size_t i = 0; i < r->n_members; i++) {
+            struct schema_member *member;
+            uint32_t term;
+
+            if (has_key(from, r->member[i].key, &at) || !is_name(c, some->keys, r->member[i].key))
+                continue;
+            term = schema_and(c, r->member[i].term, some->term);
+            x = schema_alloc(c, 1, sizeof(*x));
+            member = schema_alloc(c, r->n_members, sizeof(*member));
+            if (!x || !member || !schema_work(c, r->n_members))
+                return;
+            if (term == SCHEMA_NONE)
+                continue;
+            *x = *r;
+            memcpy(member, r->member, r->n_members * sizeof(*member));
+            member[i].term = term;
+            member[i].is_required = true;
+            x->member = member;
+            put_object(c, out, x, some + 1, n_some - 1, from);
+        }
+        return;
+    }
+    for (size_t i = 0; i < r->n_members; i++) {
+        /* Alternatives that contradict each other in a required member are most of all combinations. */
+        if (r->member[i].is_required && c->is_empty(c, r->member[i].term))
+            return;
+        n_required += r->member[i].is_required;
+    }
+    if (r->least <= r->most && n_required <= r->most)
+        put(c, out, r);
+}
+
+/* Appends clauses for the objects that satisfy both A and B. */
+static void object_and(struct schema_compiler *c, const struct schema_object *a,
+                       const struct schema_object *b, struct clauses *out)
+{
+    struct schema_object *r;
+    struct schema_member *member;
+    struct clauses half = {0};
+    uint8_t *taken;
+    size_t at;
+
+    if (is_any_object(c, a) || is_any_object(c, b)) {
+        put(c, out, is_any_object(c, a) ? b : a);
+        return;
+    }
+    if (!schema_work(c, 1 + a->n_members + b->n_members + a->n_members * b->n_members / 64))
+        return;
+    r = schema_object_any(c);
+    member = schema_alloc(c, a->n_members + b->n_members, sizeof(*member));
+    taken = schema_alloc(c, b->n_members, 1);
+    if (!r || !member || !taken || !others_and(c, r, a, b))
+        return;
+    for (size_t i = 0; i < b->n_members; i++)
+        taken[i] = has_key(a, b->member[i].key, &at);
+    /* the order of A and that of B, and where they do not say it, the order in which the names were read */
+    for (size_t i = 0, k = 0; i < a->n_members || k < b->n_members;) {
+        struct schema_member m;
+
+        if (k < b->n_members && taken[k]) {
+            k++;
+        } else if (k < b->n_members && (i == a->n_members || b->member[k].key < a->member[i].key)) {
+            m = b->member[k++];
+            m.term = schema_and(c, m.term, other_term(c, a, m.key));
+            /* a member that is like every other name need not be one, unless a clause demands what is none */
+            if (m.is_required || b->n_some > 0 || a->n_some > 0 || m.term != other_term(c, r, m.key))
+                member[r->n_members++] = m;
+        } else {
+            m = a->member[i++];
+            if (has_key(b, m.key, &at)) {
+                m.is_required = m.is_required || b->member[at].is_required;
+                m.is_free = m.is_free && b->member[at].is_free;
+            }
+            m.term = schema_and(c, m.term, schema_property(c, b, m.key));
+            member[r->n_members++] = m;
+        }
+    }
+    r->member = member;
+    r->least = larger(a->least, b->least);
+    r->most = smaller(a->most, b->most);
+    put_object(c, &half, r, a->some, a->n_some, a);
+    for (size_t i = 0; i < half.n; i++)
+        put_object(c, out, half.clause[i], b->some, b->n_some, b);
+}
+
+/* True if A and B say the same in the same words. */
+static bool is_same_object(const struct schema_object *a, const struct schema_object *b)
+{
+    if (a->n_members != b->n_members || a->n_others != b->n_others || a->n_some != b->n_some ||
+        a->least != b->least || a->most != b->most)
+        return false;
+    for (size_t i = 0; i < a->n_members; i++)
+        if (a->member[i].key != b->member[i].key || a->member[i].term != b->member[i].term ||
+            a->member[i].is_required != b->member[i].is_required)
+            return false;
+    for (size_t i = 0; i < a->n_others; i++)
+        if (a->other[i].keys != b->other[i].keys || a->other[i].term != b->other[i].term)
+            return false;
+    for (size_t i = 0; i < a->n_some; i++)
+        if (a->some[i].keys != b->some[i].keys || a->some[i].term != b->some[i].term)
+            return false;
+    return true;
+}
+
+/* Appends clauses for the objects that satisfy both A and one of OF [n]. Where A is not narrowed by one of them,
+ * the others add nothing. */
+static void object_and_any(struct schema_compiler *c, const struct schema_object *a,
+                           const struct schema_object *const *of, size_t n, struct clauses *out)
+{
+    size_t first = out->n;
+
+    for (size_t i = 0; i < n && !c->rc; i++) {
+        size_t before = out->n;
+
+        object_and(c, a, of[i], out);
+        if (out->n == before + 1 && is_same_object(out->clause[before], a)) {
+            out->n = first;
+            put(c, out, a);
+            return;
+        }
+    }
+}
+
+/* The members of O, of any value, none of them required. */
+static bool same_members(struct schema_compiler *c, struct schema_object *r, const struct schema_object *o)
+{
+    struct schema_member *member = schema_alloc(c, o->n_members, sizeof(*member));
+
+    if (!member || !schema_work(c, o->n_members))
+        return false;
+    for (size_t i = 0; i < o->n_members; i++)
+        member[i] = (struct schema_member){o->member[i].key, SCHEMA_ANY, false, o->member[i].is_free};
+    r->member = member;
+    r->n_members = o->n_members;
+    return true;
+}
+
+static void put_member(struct schema_compiler *c, struct clauses *out, uint32_t key, uint32_t term,
+                       bool is_required)
+{
+    struct schema_object *r = schema_object_any(c);
+    struct schema_member *member = schema_alloc(c, 1, sizeof(*member));
+
+    if (!r || !member)
+        return;
+    *member = (struct schema_member){key, term, is_required, true};
+    r->member = member;
+    r->n_members = 1;
+    put(c, out, r);
+}
+
+/* Appends the objects whose properties with names of KEYS that are no members of O are in TERM: one of them, or,
+ * with ALL, all of them. */
+static void put_others(struct schema_compiler *c, struct clauses *out, const struct schema_object *o,
+                       uint32_t keys, uint32_t term, bool all)
+{
+    struct schema_object *r = schema_object_any(c);
+    struct schema_names *other;
+
+    if (!r || !same_members(c, r, o))
+        return;
+    if (all) {
+        other = schema_alloc(c, 2, sizeof(*other));
+        if (!other)
+            return;
+        other[0] = (struct schema_names){keys, term};
+        other[1] = (struct schema_names){schema_regex_not(c, keys, c->text.string), SCHEMA_ANY};
+        r->other = other;
+        r->n_others = keys == c->text.string ? 1 : 2;
+    } else {
+        r->some = names(c, keys, term);
+        r->n_some = r->some ? 1 : 0;
+    }
+    put(c, out, r);
+}
+
+static bool has_required(const struct schema_object *o)
+{
+    for (size_t i = 0; i < o->n_members; i++)
+        if (o->member[i].is_required)
+            return true;
+    return false;
+}
+
+enum { MOST_OPTIONAL = 2 };
+
+/* Appends clauses for the objects that violate O. Where IS_EXACT is false, only for those that violate what it
+ * requires, or one of its first members. */
+static void object_not(struct schema_compiler *c, const struct schema_object *o, bool is_exact,
+                       struct clauses *out)
+{
+    struct schema_object *r;
+    bool by_required = has_required(o);
+    size_t n_optional = 0;
+
+    if (o->least > 0 && (r = schema_object_any(c))) {
+        r->most = o->least - 1;
+        put(c, out, r);
+    }
+    if (o->most != SCHEMA_NO_LIMIT && (r = schema_object_any(c))) {
+        r->least = o->most + 1;
+        put(c, out, r);
+    }
+    for (size_t i = 0; i < o->n_members; i++) {
+        if (o->member[i].is_required)
+            put_member(c, out, o->member[i].key, SCHEMA_NONE, false);
+        if (o->member[i].term != SCHEMA_ANY &&
+            (is_exact || o->member[i].is_required || (!by_required && n_optional++ < MOST_OPTIONAL)))
+            put_member(c, out, o->member[i].key, schema_not(c, o->member[i].term), true);
+    }
+    for (size_t i = 0; i < o->n_others && is_exact; i++)
+        if (o->other[i].term != SCHEMA_ANY)
+            put_others(c, out, o, o->other[i].keys, schema_not(c, o->other[i].term), false);
+    for (size_t i = 0; i < o->n_some; i++)
+        put_others(c, out, o, o->some[i].keys, schema_not(c, o->some[i].term), true);
+}
+
+/* ---- forms ---- */
+
+const struct schema_form *schema_form_and(struct schema_compiler *c, const struct schema_form *a,
+                                          const struct schema_form *b)
+{
+    struct schema_form *r = new_form(c);
+    struct clauses arrays = {0}, objects = {0};
+
+    if (!r || !a || !b)
+        return NULL;
+    r->is_partial = a->is_partial || b->is_partial;
+    r->literals = a->literals & b->literals;
+    r->number = schema_regex_and(c, a->number, b->number, c->number.all);
+    r->string = schema_regex_and(c, a->string, b->string, c->text.string);
+    r->string_bound = schema_regex_and(c, a->string_bound, b->string_bound, c->text.string);
+    for (size_t i = 0; i < a->n_arrays; i++)
+        for (size_t j = 0; j < b->n_arrays; j++)
+            put(c, &arrays, array_and(c, a->array[i], b->array[j]));
+    for (size_t i = 0; i < a->n_objects && !c->rc; i++)
+        object_and_any(c, a->object[i], b->object, b->n_objects, &objects);
+    r->array = (const void *)arrays.clause;
+    r->n_arrays = arrays.n;
+    r->object = (const void *)objects.clause;
+    r->n_objects = objects.n;
+    return r;
+}
+
+/* The union of a regular expression of each of OF [n]: WHICH is the offset of it in struct schema_form. */
+static uint32_t union_of(struct schema_compiler *c, const struct schema_form *const *of, size_t n,
+                         size_t which)
+{
+    uint32_t *parts = schema_alloc(c, n, sizeof(*parts));
+
+    for (size_t i = 0; parts && i < n; i++)
+        memcpy(&parts[i], (const char *)of[i] + which, sizeof(*parts));
+    return parts ? regex_union(c->s, parts, n) : REGEX_NOTHING;
+}
+
+const struct schema_form *schema_form_or(struct schema_compiler *c, const struct schema_form *const *of,
+                                         size_t n)
+{
+    struct schema_form *r = new_form(c);
+    struct clauses arrays = {0}, objects = {0};
+    const struct schema_array *any_array = NULL;
+    const struct schema_object *any_object = NULL;
+
+    for (size_t i = 0; i < n; i++)
+        if (!of[i])
+            return NULL;
+    if (!r || n == 1)
+        return r ? of[0] : NULL;
+    r->number = union_of(c, of, n, offsetof(struct schema_form, number));
+    r->string = union_of(c, of, n, offsetof(struct schema_form, string));
+    r->string_bound = union_of(c, of, n, offsetof(struct schema_form, string_bound));
+    for (size_t i = 0; i < n; i++) {
+        r->is_partial = r->is_partial || of[i]->is_partial;
+        r->literals |= of[i]->literals;
+        for (size_t k = 0; k < of[i]->n_arrays; k++) {
+            any_array = is_any_array(of[i]->array[k]) ? of[i]->array[k] : any_array;
+            put(c, &arrays, of[i]->array[k]);
+        }
+        for (size_t k = 0; k < of[i]->n_objects; k++) {
+            any_object = is_any_object(c, of[i]->object[k]) ? of[i]->object[k] : any_object;
+            put(c, &objects, of[i]->object[k]);
+        }
+    }
+    /* a clause that everything satisfies makes the others useless */
+    if (any_array && arrays.n)
+        *(arrays.clause) = any_array;
+    if (any_object && objects.n)
+        *(objects.clause) = any_object;
+    r->array = (const void *)arrays.clause;
+    r->n_arrays = any_array && arrays.n ? 1 : arrays.n;
+    r->object = (const void *)objects.clause;
+    r->n_objects = any_object && objects.n ? 1 : objects.n;
+    return r;
+}
+
+const struct schema_form *schema_form_not(struct schema_compiler *c, const struct schema_form *a,
+                                          bool is_exact)
+{
+    const struct schema_form *r = schema_form_any(c);
+    struct schema_form *x;
+
+    if (!r || !a)
+        return NULL;
+    if (a->is_partial) {
+        schema_unserved(c, c->at, "oneOf", "so many alternatives cannot be served under `not`");
+        x = new_form(c);
+        if (x)
+            x->is_partial = true;
+        return x;
+    }
+    for (size_t i = 0; i < a->n_arrays && r; i++) {
+        struct clauses arrays = {0};
+
+        array_not(c, a->array[i], &arrays);
+        x = new_form(c);
+        if (!x)
+            return NULL;
+        x->array = (const void *)arrays.clause;
+        x->n_arrays = arrays.n;
+        x->object = r->object;
+        x->n_objects = r->n_objects;
+        r = schema_form_and(c, r, x);
+    }
+    for (size_t i = 0; i < a->n_objects && r; i++) {
+        struct clauses objects = {0};
+        struct schema_form *y = new_form(c);
+
+        object_not(c, a->object[i], is_exact, &objects);
+        x = new_form(c);
+        if (!x || !y || c->rc)
+            return NULL;
+        x->object = (const void *)objects.clause;
+        x->n_objects = objects.n;
+        *y = *r;
+        y->n_arrays = 0;
+        x = (struct schema_form *)schema_form_and(c, y, x);
+        if (!x)
+            return NULL;
+        x->array = r->array;
+        x->n_arrays = r->n_arrays;
+        r = x;
+    }
+    x = new_form(c);
+    if (!x || !r || c->rc)
+        return NULL;
+    *x = *r;
+    x->literals = SCHEMA_LITERALS & ~a->literals;
+    x->number = schema_regex_not(c, a->number, c->number.all);
+    x->string = schema_regex_not(c, a->string_bound, c->text.string);
+    x->string_bound = schema_regex_not(c, a->string, c->text.string);
+    x->is_partial = !is_exact && a->n_objects > 0;
+    return x;
+}

@@ -1,0 +1,315 @@
+/* schema_properties.c - objects are built from their end: what can follow when the first I members have been
+ * passed and K properties are written. K counts only as far as a limit depends on it, so that optional members
+ * are a chain and no product.
+ */
+#include "text/grammar/schema/schema_properties.h"
+
+#include <string.h>
+
+#include "text/grammar/schema/schema_value.h"
+
+enum { MOST_STATES = 200000, MOST_PLACES = 64, MOST_FREE = 4, MOST_FREE_STATES = 4000 };
+
+struct properties {
+    struct schema_compiler *c;
+    const struct schema_object *o;
+    const struct schema_member **member; /* [n] those that can be there */
+    size_t n;
+    uint32_t not_members;  /* names that are no members: a regular expression */
+    uint32_t comma, close; /* regular expressions */
+    uint32_t other;        /* name and value of a property that is no member; GRAMMAR_NEVER: there are none */
+    uint32_t some;         /* the same, of those that o->some[0] demands */
+};
+
+static uint32_t term(struct properties *p, uint32_t regex)
+{
+    return grammar_term(p->c->g, regex);
+}
+
+/* A property whose name is in the regular expression NAME and whose value is in VALUE. FIRST: nothing is written
+ * yet. */
+static uint32_t property(struct properties *p, bool first, uint32_t name, uint32_t value)
+{
+    struct schema_compiler *c = p->c;
+    uint32_t r = regex_concat(c->s, json_text_quoted(&c->text, name), schema_mark(c, true, ':', true));
+
+    if (value == GRAMMAR_NEVER || name == REGEX_NOTHING)
+        return GRAMMAR_NEVER;
+    return grammar_sequence(c->g, term(p, first ? r : regex_concat(c->s, p->comma, r)), value);
+}
+
+/* A comma and the property X, which begins with its name. */
+static uint32_t next(struct properties *p, uint32_t x)
+{
+    return grammar_sequence(p->c->g, term(p, p->comma), x);
+}
+
+/* Properties that are no members, with names of SOME and values in its term, where SOME is not NULL. */
+static uint32_t other_properties(struct properties *p, const struct schema_names *some)
+{
+    struct schema_compiler *c = p->c;
+    const struct schema_object *o = p->o;
+    uint32_t *of = schema_alloc(c, o->n_others, sizeof(*of));
+
+    for (size_t i = 0; of && i < o->n_others; i++) {
+        uint32_t keys = o->other[i].keys, value = o->other[i].term;
+
+        of[i] = GRAMMAR_NEVER;
+        if (some) {
+            keys = schema_regex_and(c, keys, some->keys, c->text.string);
+            value = schema_and(c, value, some->term);
+        }
+        if (value == SCHEMA_NONE || !schema_work(c, 1))
+            continue;
+        keys = schema_regex_and(c, keys, p->not_members, c->text.string);
+        of[i] = property(p, true, keys, schema_value(c, value));
+    }
+    return of ? grammar_choice(c->g, of, o->n_others) : GRAMMAR_NEVER;
+}
+
+/* LEAST to MOST properties that are no members, without the end of the object. FIRST: nothing is written yet. */
+static uint32_t others(struct properties *p, bool first, uint32_t least, uint32_t most)
+{
+    struct grammar *g = p->c->g;
+    uint32_t more = most == SCHEMA_NO_LIMIT ? most : most - 1, r;
+
+    if (p->other == GRAMMAR_NEVER || most == 0)
+        return least == 0 ? GRAMMAR_END : GRAMMAR_NEVER;
+    if (!first)
+        return grammar_repeat(g, next(p, p->other), least, most);
+    r = grammar_sequence(g, p->other, grammar_repeat(g, next(p, p->other), least ? least - 1 : 0, more));
+    return least == 0 ? grammar_either(g, GRAMMAR_END, r) : r;
+}
+
+/* The same, with one or more of those that are demanded. */
+static uint32_t others_with_some(struct properties *p, bool first, uint32_t least, uint32_t most)
+{
+    struct grammar *g = p->c->g;
+    uint32_t of[MOST_PLACES], n = 0, before = 0;
+    bool is_last = false;
+
+    /* for each number of properties in front of it, until more make no difference to what must follow */
+    for (; !is_last && (most == SCHEMA_NO_LIMIT || before < most); before++) {
+        bool at_front = first && before == 0;
+        uint32_t front, behind = least > before + 1 ? least - before - 1 : 0;
+
+        if (n == MOST_PLACES) {
+            schema_over_limit(p->c, "minProperties", "so many properties cannot be counted under `not`");
+            return GRAMMAR_NEVER;
+        }
+        is_last = most == SCHEMA_NO_LIMIT && !at_front && before + 1 >= least;
+        front = at_front ? GRAMMAR_END : others(p, first, before, is_last ? SCHEMA_NO_LIMIT : before);
+        front = grammar_sequence(g, front, at_front ? p->some : next(p, p->some));
+        of[n++] = grammar_sequence(
+            g, front, others(p, false, behind, most == SCHEMA_NO_LIMIT ? most : most - before - 1));
+    }
+    return grammar_choice(g, of, n);
+}
+
+/* The end of an object with K properties so far. */
+static uint32_t rest(struct properties *p, bool first, uint32_t least, uint32_t most)
+{
+    struct schema_compiler *c = p->c;
+    struct grammar *g = c->g;
+    uint32_t r, close = term(p, p->close);
+
+    if (p->o->n_some > 0)
+        return grammar_sequence(g, others_with_some(p, first, least, most), close);
+    if (!first || least > 0)
+        return grammar_sequence(g, others(p, first, least, most), close);
+    r = most == 0 ? GRAMMAR_NEVER : grammar_sequence(g, others(p, true, 1, most), close);
+    return grammar_either(g, term(p, schema_mark(c, false, '}', false)), r);
+}
+
+/* The names that are members, also those that must not be there. */
+static uint32_t names_of_members(struct properties *p)
+{
+    struct json_string *name = schema_alloc(p->c, p->o->n_members, sizeof(*name));
+
+    for (size_t i = 0; name && i < p->o->n_members; i++) {
+        const struct schema_key *k = &p->c->key[p->o->member[i].key];
+
+        name[i] = (struct json_string){k->text, k->n};
+    }
+    return name ? json_text_one_of(&p->c->text, name, p->o->n_members) : REGEX_NOTHING;
+}
+
+/* Fills in what does not depend on how much is written. */
+static bool begin(struct properties *p)
+{
+    struct schema_compiler *c = p->c;
+    bool is_open = false;
+
+    p->comma = schema_mark(c, true, ',', true);
+    p->close = schema_mark(c, true, '}', false);
+    p->member = schema_alloc(c, p->o->n_members, sizeof(*p->member));
+    if (!p->member)
+        return false;
+    for (size_t i = 0; i < p->o->n_members; i++) {
+        const struct schema_member *m = &p->o->member[i];
+
+        if (m->term == SCHEMA_NONE && m->is_required)
+            return false;
+        if (m->term != SCHEMA_NONE)
+            p->member[p->n++] = m;
+    }
+    if (p->o->n_some > 1) {
+        schema_unserved(c, c->at, "not", "more than one unknown property is demanded");
+        return false;
+    }
+    for (size_t i = 0; i < p->o->n_others; i++)
+        is_open = is_open || p->o->other[i].term != SCHEMA_NONE;
+    p->other = p->some = GRAMMAR_NEVER;
+    if (is_open) {
+        p->not_members = schema_regex_not(c, names_of_members(p), c->text.string);
+        p->other = other_properties(p, NULL);
+        if (p->o->n_some)
+            p->some = other_properties(p, p->o->some);
+    }
+    return !c->rc;
+}
+
+/* True if the limits of the number of properties hold for every choice of members. */
+static bool is_uncounted(const struct properties *p)
+{
+    size_t n_required = 0;
+
+    for (size_t i = 0; i < p->n; i++)
+        n_required += p->member[i]->is_required;
+    return p->o->least <= n_required &&
+           (p->o->most == SCHEMA_NO_LIMIT || (p->other == GRAMMAR_NEVER && p->o->most >= p->n));
+}
+
+/* AT[K] is what can follow when the first I + 1 members are passed and K properties are written. Makes it what can
+ * follow the first I members. */
+static void pass_member(struct properties *p, size_t i, uint32_t cap, uint32_t most, uint32_t *at)
+{
+    struct schema_compiler *c = p->c;
+    const struct schema_member *m = p->member[i];
+    uint32_t value = schema_value(c, m->term), name = c->key[m->key].regex;
+    uint32_t begun = property(p, false, name, value), first = property(p, true, name, value);
+
+    for (uint32_t k = 0; k <= cap; k++) {
+        uint32_t after = k < cap ? at[k + 1] : most == SCHEMA_NO_LIMIT ? at[cap] : GRAMMAR_NEVER;
+        uint32_t take = grammar_sequence(c->g, k ? begun : first, after);
+
+        at[k] = m->is_required ? take : grammar_either(c->g, take, at[k]);
+    }
+}
+
+/* ---- members without a place in the order ---- */
+
+/* What can follow where the free members of the bits SET are written: AT[2 * SET], at the beginning of the object,
+ * and AT[2 * SET + 1]. */
+struct free_members {
+    const struct schema_member *member[MOST_FREE]; /* [n] */
+    unsigned n;
+    uint32_t at[2 << MOST_FREE];
+};
+
+/* Takes the free members out of those of P, if there are few enough to be written in any order. */
+static void take_free(struct properties *p, struct free_members *f)
+{
+    size_t n = 0, n_free = 0;
+
+    for (size_t i = 0; i < p->n; i++)
+        n_free += p->member[i]->is_free;
+    if (n_free > MOST_FREE || (p->n + 1) << n_free > MOST_FREE_STATES || p->o->n_some > 0)
+        return;
+    for (size_t i = 0; i < p->n; i++)
+        if (p->member[i]->is_free)
+            f->member[f->n++] = p->member[i];
+        else
+            p->member[n++] = p->member[i];
+    p->n = n;
+}
+
+/* ONE or one of the free members that are not in SET, FIRST or behind others. */
+static uint32_t or_free(struct properties *p, struct free_members *f, unsigned set, bool first, uint32_t one)
+{
+    struct schema_compiler *c = p->c;
+    uint32_t of[MOST_FREE + 1];
+    unsigned n = 0;
+
+    of[n++] = one;
+    for (unsigned i = 0; i < f->n; i++)
+        if (!(set >> i & 1))
+            of[n++] = grammar_sequence(
+                c->g,
+                property(p, first, c->key[f->member[i]->key].regex, schema_value(c, f->member[i]->term)),
+                f->at[2 * (set | 1U << i) + 1]);
+    return grammar_choice(c->g, of, n);
+}
+
+/* Objects with free members, and without limits of the number of properties. */
+static uint32_t with_free(struct properties *p, struct free_members *f)
+{
+    struct schema_compiler *c = p->c;
+    struct grammar *g = c->g;
+    uint32_t more = next(p, p->other);
+
+    for (unsigned set = 1U << f->n; set-- > 0;) {
+        bool is_done = true;
+        uint32_t begun, first;
+
+        for (unsigned i = 0; i < f->n; i++)
+            is_done = is_done && (set >> i & 1 || !f->member[i]->is_required);
+        begun = or_free(p, f, set, false, is_done ? term(p, p->close) : GRAMMAR_NEVER);
+        if (more != GRAMMAR_NEVER)
+            begun = grammar_sequence(g, grammar_repeat(g, more, 0, GRAMMAR_NO_LIMIT), begun);
+        first = or_free(p, f, set, true, grammar_sequence(g, p->other, begun));
+        f->at[2 * set + 1] = begun;
+        f->at[2 * set] =
+            is_done ? grammar_either(g, term(p, schema_mark(c, false, '}', false)), first) : first;
+    }
+    for (size_t i = p->n; i > 0 && schema_work(c, 1U << f->n); i--) {
+        const struct schema_member *m = p->member[i - 1];
+        uint32_t value = schema_value(c, m->term), name = c->key[m->key].regex;
+
+        for (unsigned set = 1U << f->n; set-- > 0;)
+            for (unsigned k = 0; k < 2; k++) {
+                uint32_t take = grammar_sequence(g, property(p, k == 0, name, value), f->at[2 * set + 1]);
+
+                /* f->at[2 * set + 1] is changed last, because the line above needs that of later members */
+                f->at[2 * set + k] = m->is_required ? take : grammar_either(g, take, f->at[2 * set + k]);
+                f->at[2 * set + k] = or_free(p, f, set, k == 0, f->at[2 * set + k]);
+            }
+    }
+    return f->at[0];
+}
+
+uint32_t schema_properties(struct schema_compiler *c, const struct schema_object *o)
+{
+    struct properties p = {.c = c, .o = o};
+    struct free_members f = {.n = 0};
+    uint32_t cap = 1, least = 0, most = SCHEMA_NO_LIMIT, *at;
+
+    if (!begin(&p))
+        return GRAMMAR_NEVER;
+    if (is_uncounted(&p)) {
+        take_free(&p, &f);
+        if (f.n > 0)
+            return grammar_sequence(c->g, term(&p, schema_mark(c, false, '{', true)), with_free(&p, &f));
+    } else {
+        least = o->least;
+        most = o->most;
+        cap = most != SCHEMA_NO_LIMIT ? most : least > 1 ? least : 1;
+        if (cap > p.n + 1)
+            cap = (uint32_t)p.n + 1; /* nothing but members is counted here */
+    }
+    if ((p.n + 1) * ((size_t)cap + 1) > MOST_STATES) {
+        schema_over_limit(c, least ? "minProperties" : "maxProperties",
+                          "so many optional properties cannot be counted");
+        return GRAMMAR_NEVER;
+    }
+    at = schema_alloc(c, (size_t)cap + 1, sizeof(*at));
+    if (!at)
+        return GRAMMAR_NEVER;
+    for (uint32_t k = 0; k <= cap; k++)
+        at[k] = most != SCHEMA_NO_LIMIT && k > most
+                    ? GRAMMAR_NEVER
+                    : rest(&p, k == 0, least > k ? least - k : 0, most == SCHEMA_NO_LIMIT ? most : most - k);
+    for (size_t i = p.n; i > 0 && schema_work(c, 1 + cap / 16); i--)
+        pass_member(&p, i - 1, cap, most, at);
+    return grammar_sequence(c->g, term(&p, schema_mark(c, false, '{', true)), at[0]);
+}

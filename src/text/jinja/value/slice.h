@@ -1,0 +1,11 @@
+/* slice.h - slices of strings, lists, tuples and ranges. */
+#ifndef GALLOP_TEXT_JINJA_SLICE_H
+#define GALLOP_TEXT_JINJA_SLICE_H
+
+#include "text/jinja/value/value.h"
+
+/* object[start:stop:step]; each bound is an integer or None. */
+struct value jinja_slice(struct rendering *r, struct value object, struct value start, struct value stop,
+                         struct value step);
+
+#endif

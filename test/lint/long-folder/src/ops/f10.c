@@ -1,0 +1,1 @@
+/* f10.c - one of 31 files. */

@@ -1,0 +1,1 @@
+/* f11.c - one of 31 files. */

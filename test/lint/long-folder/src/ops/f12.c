@@ -1,0 +1,1 @@
+/* f12.c - one of 31 files. */

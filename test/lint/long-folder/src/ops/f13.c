@@ -1,0 +1,1 @@
+/* f13.c - one of 31 files. */

@@ -1,0 +1,1 @@
+/* f14.c - one of 31 files. */

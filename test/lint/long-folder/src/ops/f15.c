@@ -1,0 +1,1 @@
+/* f15.c - one of 31 files. */

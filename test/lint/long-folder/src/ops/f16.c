@@ -1,0 +1,1 @@
+/* f16.c - one of 31 files. */

@@ -1,0 +1,1 @@
+/* f17.c - one of 31 files. */

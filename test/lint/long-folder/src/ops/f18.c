@@ -1,0 +1,1 @@
+/* f18.c - one of 31 files. */

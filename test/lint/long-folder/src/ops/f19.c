@@ -1,0 +1,1 @@
+/* f19.c - one of 31 files. */

@@ -1,0 +1,1 @@
+/* f20.c - one of 31 files. */

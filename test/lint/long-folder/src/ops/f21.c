@@ -1,0 +1,1 @@
+/* f21.c - one of 31 files. */

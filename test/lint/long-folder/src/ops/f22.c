@@ -1,0 +1,1 @@
+/* f22.c - one of 31 files. */

@@ -1,0 +1,1 @@
+/* f23.c - one of 31 files. */

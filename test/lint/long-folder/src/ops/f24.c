@@ -1,0 +1,1 @@
+/* f24.c - one of 31 files. */

@@ -1,0 +1,1 @@
+/* f25.c - one of 31 files. */

@@ -1,0 +1,1 @@
+/* f26.c - one of 31 files. */

@@ -1,0 +1,1 @@
+/* f27.c - one of 31 files. */

@@ -1,0 +1,1 @@
+/* f28.c - one of 31 files. */

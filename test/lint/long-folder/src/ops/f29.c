@@ -1,0 +1,1 @@
+/* f29.c - one of 31 files. */

@@ -1,0 +1,1 @@
+/* f30.c - one of 31 files. */

@@ -1,0 +1,1 @@
+/* f31.c - one of 31 files. */

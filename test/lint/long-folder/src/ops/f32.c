@@ -1,0 +1,1 @@
+/* f32.c - one of 31 files. */

@@ -1,0 +1,1 @@
+/* f33.c - one of 31 files. */

@@ -1,0 +1,1 @@
+/* f34.c - one of 31 files. */

@@ -1,0 +1,1 @@
+/* f35.c - one of 31 files. */

@@ -1,0 +1,1 @@
+/* f36.c - one of 31 files. */

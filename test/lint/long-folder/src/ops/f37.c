@@ -1,0 +1,1 @@
+/* f37.c - one of 31 files. */

@@ -1,0 +1,1 @@
+/* f38.c - one of 31 files. */

@@ -1,0 +1,1 @@
+/* f39.c - one of 31 files. */

@@ -1,0 +1,1 @@
+/* f40.c - one of 31 files. */
