@@ -413,7 +413,15 @@ struct gallop_operator {
     double bytes, flops;
 };
 
-enum { GALLOP_N_OPERATORS = 8 };
+enum { GALLOP_N_OPERATORS = 8, GALLOP_N_DURATIONS = 23 };
+
+/* Durations of one kind of work. */
+struct gallop_durations {
+    /* count[i]: durations of at most 2^i microseconds that are in no earlier count; the last one: all longer ones. */
+    uint64_t count[GALLOP_N_DURATIONS];
+    /* The sum of all. */
+    double seconds;
+};
 
 /* State and counters of an engine. Counters start at 0 when it is opened. */
 struct gallop_stats {
@@ -448,6 +456,10 @@ struct gallop_stats {
     struct gallop_operator operators[GALLOP_N_OPERATORS];
     /* Seconds that the calling thread waited for other compute threads inside operators; no operator counts them. */
     double waited_s;
+    /* Requests with a constraint on their answers, and those whose compiled constraint was kept from before. */
+    uint64_t n_grammar_queries, n_grammar_hits;
+    /* Time to compile a constraint, and to compute the token mask of one constrained answer. */
+    struct gallop_durations grammar_compile, grammar_mask;
 };
 
 /* Fills S. To be called by the thread that runs the engine. */

@@ -674,6 +674,7 @@ static size_t kv_used_bytes(const struct kv *kv)
 
 void gallop_stats(const struct gallop *g, struct gallop_stats *s)
 {
+    struct constraints *constraints = (struct constraints *)(uintptr_t)&g->constraints; /* its lock changes */
     struct store_stats store = {0};
 
     if (g->llm.store)
@@ -704,7 +705,9 @@ void gallop_stats(const struct gallop *g, struct gallop_stats *s)
                                .threads = pool_threads(g->llm.pool),
                                .dtype = g->llm.model.opt.dtype == DT_F32 ? "fp32" : "bf16",
                                .quant = g->llm.model.quant,
-                               .isa = g->llm.isa};
+                               .isa = g->llm.isa,
+                               .grammar_mask = g->step.mask};
+    constraints_stats(constraints, s);
     for (int i = 0; i < TIMED_N_KINDS; i++) {
         const struct timed_kind *k = &g->llm.timed.kind[i];
 

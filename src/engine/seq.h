@@ -91,6 +91,7 @@ struct seq {
     struct constraint_run run; /* of a constrained answer */
     size_t mask_words;
     uint32_t *mask; /* [mask_words] one bit per token that may come next; NULL: not constrained */
+    double mask_s;  /* seconds that computing it took */
     struct stop stop;
     struct tok_stream *detok; /* NULL: no tokenizer, tokens only */
     struct buf piece;         /* scratch between detokenizer and stop strings */

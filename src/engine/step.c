@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/mem.h"
 
 enum { STEP_IDS = 1 << 14, EVENTS_A_SEQ = 4 };
@@ -707,6 +708,7 @@ static void make_mask(struct seq *s)
 {
     const struct sampling *p = &s->sampling;
     const struct seq_common *c = s->common;
+    double begin = clock_seconds();
     struct err e = {0};
 
     memset(s->mask, 0, s->mask_words * sizeof(*s->mask));
@@ -720,6 +722,7 @@ static void make_mask(struct seq *s)
         s->mask[p->stop_token[i] / 32] |= UINT32_C(1) << p->stop_token[i] % 32;
     for (size_t i = 0; c->allowed && i < (c->n_vocab + 31) / 32; i++)
         s->mask[i] &= c->allowed[i];
+    s->mask_s = clock_seconds() - begin;
 }
 
 /* Answers under one constraint share what it learns and are handled by one thread. */
@@ -767,6 +770,8 @@ static void make_masks(struct step *g, size_t n)
         pool_run(g->x->pool, mask_task, g);
     else if (g->n_masked)
         mask_share(g, 0, 1);
+    for (size_t i = 0; i < g->n_masked; i++)
+        constraints_time(&g->mask, g->masked[i]->mask_s);
 }
 
 /* Lists the rows of the step that need logits or a hidden state, each with its sequence and the position of

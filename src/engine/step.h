@@ -103,6 +103,7 @@ struct step {
     uint64_t n_came; /* requests so far */
     uint64_t n_steps, n_prompt_tokens, n_output_tokens, n_finished, n_cached_tokens, n_stored_tokens;
     uint64_t n_preempted, n_recomputed; /* preemptions; rows that were computed again */
+    struct gallop_durations mask;       /* time to compute the masks of constrained answers */
 };
 
 /* Opens a loop without sequences. X is borrowed and outlives G. */

@@ -75,4 +75,28 @@ def wrong_constraints_are_400_with_the_field():
             check(sentence in got["error"]["message"], f"{fields}: {got}")
 
 
+def _grammar_metrics(server):
+    text = server.request("GET", "/metrics")[2].decode()
+    return {m[1]: float(m[2]) for m in re.finditer(
+        r"^gallop:grammar_(cache_\w+|\w+_seconds_(?:count|sum))\{[^}]*\} (\S+)$", text, re.M)}
+
+
+def requests_move_the_metrics():
+    with Server() as server:
+        before = _grammar_metrics(server)
+        expect(sorted(before), ["cache_hits_total", "cache_queries_total", "compile_seconds_count",
+                                "compile_seconds_sum", "mask_seconds_count", "mask_seconds_sum"], "metrics")
+        expect(set(before.values()), {0.0}, "their values without a constrained request")
+        for regex in ("[0-9]{4}", "[0-9]{5}", "[0-9]{4}"):
+            status, got = _post(server, "/v1/completions", {
+                "prompt": "A number: ", "temperature": 0, "structured_outputs": {"regex": regex}})
+            expect(status, 200, f"status: {got}")
+        after = _grammar_metrics(server)
+        expect(after["cache_queries_total"], 3, "constrained prompts")
+        expect(after["cache_hits_total"], 1, "those whose constraint was there")
+        expect(after["compile_seconds_count"], 2, "compiled constraints")
+        check(after["mask_seconds_count"] >= 3, f"masks: {after}")
+        check(after["compile_seconds_sum"] > 0 and after["mask_seconds_sum"] > 0, f"times: {after}")
+
+
 run_all(list(globals().items()))

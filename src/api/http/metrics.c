@@ -119,6 +119,38 @@ static void write_histogram(const struct metrics *m, enum metrics_histogram h, c
     buf_fmt(out, "%s_count{%s} %" PRIu64 "\n", name, labels, n);
 }
 
+/* Writes D with the bounds 2^i microseconds. */
+static void write_durations(const char *name, const char *help, const struct gallop_durations *d,
+                            const struct labels *l, struct buf *out)
+{
+    const char *labels = l->text.data ? l->text.data : "";
+    uint64_t n = 0;
+
+    head(out, name, "histogram", help);
+    for (int i = 0; i + 1 < GALLOP_N_DURATIONS; i++) {
+        n += d->count[i];
+        buf_fmt(out, "%s_bucket{%s,le=\"%g\"} %" PRIu64 "\n", name, labels, 1e-6 * (1 << i), n);
+    }
+    n += d->count[GALLOP_N_DURATIONS - 1];
+    buf_fmt(out, "%s_bucket{%s,le=\"+Inf\"} %" PRIu64 "\n", name, labels, n);
+    buf_fmt(out, "%s_sum{%s} %.17g\n", name, labels, d->seconds);
+    buf_fmt(out, "%s_count{%s} %" PRIu64 "\n", name, labels, n);
+}
+
+/* Writes what constrained answers cost. */
+static void write_grammars(const struct gallop_stats *s, const struct labels *l, struct buf *out)
+{
+    counter(out, l, "gallop:grammar_cache_queries_total", "Prompts whose answers are constrained",
+            (double)s->n_grammar_queries);
+    counter(out, l, "gallop:grammar_cache_hits_total",
+            "Of them, those whose compiled constraint was kept from before", (double)s->n_grammar_hits);
+    write_durations("gallop:grammar_compile_seconds", "Seconds to compile a constraint", &s->grammar_compile,
+                    l, out);
+    write_durations("gallop:grammar_mask_seconds",
+                    "Seconds to compute the token mask of a constrained answer for one token",
+                    &s->grammar_mask, l, out);
+}
+
 static void write_gauges(const struct metrics_now *now, const struct labels *l, struct buf *out)
 {
     const struct gallop_stats *s = &now->stats;
@@ -229,6 +261,7 @@ void metrics_write(const struct metrics *m, const struct metrics_now *now, struc
     write_counters(m, &l, out);
     for (int h = 0; h < METRICS_N_HISTOGRAMS; h++)
         write_histogram(m, (enum metrics_histogram)h, &l, out);
+    write_grammars(&now->stats, &l, out);
     write_machine(now, out);
     write_http(m, out);
     buf_fini(&l.text);

@@ -17,7 +17,28 @@ struct constraints_entry {
 void constraints_open(struct constraints *c, const struct tok *tok)
 {
     *c = (struct constraints){.tok = tok, .is_open = true};
+    pthread_mutex_init(&c->vocabulary_lock, NULL);
     pthread_mutex_init(&c->lock, NULL);
+}
+
+void constraints_time(struct gallop_durations *d, double seconds)
+{
+    double bound = 1e-6;
+    size_t i = 0;
+
+    for (; i + 1 < GALLOP_N_DURATIONS && seconds > bound; bound *= 2)
+        i++;
+    d->count[i]++;
+    d->seconds += seconds;
+}
+
+void constraints_stats(struct constraints *c, struct gallop_stats *s)
+{
+    pthread_mutex_lock(&c->lock);
+    s->n_grammar_queries = c->n_queries;
+    s->n_grammar_hits = c->n_hits;
+    s->grammar_compile = c->compile;
+    pthread_mutex_unlock(&c->lock);
 }
 
 static void unlink_entry(struct constraints *c, struct constraints_entry *x)
@@ -54,6 +75,7 @@ void constraints_close(struct constraints *c)
         free_entry(x);
     }
     constraint_vocabulary_free(c->vocabulary);
+    pthread_mutex_destroy(&c->vocabulary_lock);
     pthread_mutex_destroy(&c->lock);
     *c = (struct constraints){0};
 }
@@ -129,31 +151,47 @@ static int new_entry(struct constraints_entry **out, const struct constraint_sou
     return 0;
 }
 
+/* Makes the vocabulary, unless it is there. */
+static int need_vocabulary(struct constraints *c, struct err *e)
+{
+    int rc = 0;
+
+    pthread_mutex_lock(&c->vocabulary_lock);
+    if (!c->vocabulary)
+        rc = constraint_vocabulary_new(&c->vocabulary, c->tok, e);
+    pthread_mutex_unlock(&c->vocabulary_lock);
+    return rc;
+}
+
 static int constraints_find(struct constraints *c, const struct constraint_source *source,
                             struct constraints_entry **out, struct constraint_fault *fault, struct err *e)
 {
     struct constraints_entry *made = NULL;
-    double begin = clock_seconds();
-    int rc = 0;
+    double begin;
+    int rc;
 
     *out = NULL;
     if (!c->tok)
         return err_set(e, ERR_UNSUPPORTED,
                        "this model has no tokenizer, without which no answer is constrained");
+    if ((rc = need_vocabulary(c, e)) != 0)
+        return rc;
     pthread_mutex_lock(&c->lock);
     c->n_queries++;
-    if (!c->vocabulary)
-        rc = constraint_vocabulary_new(&c->vocabulary, c->tok, e);
-    *out = rc ? NULL : find_entry(c, source);
+    *out = find_entry(c, source);
     c->n_hits += *out != NULL;
     pthread_mutex_unlock(&c->lock);
-    if (rc || *out)
-        return rc;
-    if ((rc = new_entry(&made, source, c->vocabulary, fault, e)) != 0)
-        return rc;
+    if (*out)
+        return 0;
+    begin = clock_seconds();
+    rc = new_entry(&made, source, c->vocabulary, fault, e);
     pthread_mutex_lock(&c->lock);
-    c->compile_s += clock_seconds() - begin;
-    *out = find_entry(c, source); /* another thread may have compiled it meanwhile */
+    constraints_time(&c->compile, clock_seconds() - begin);
+    *out = rc ? NULL : find_entry(c, source); /* another thread may have compiled it meanwhile */
+    if (rc) {
+        pthread_mutex_unlock(&c->lock);
+        return rc;
+    }
     if (!*out) {
         *out = made;
         made = NULL;

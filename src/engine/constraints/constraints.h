@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "gallop.h"
 #include "text/grammar/constraint.h"
 #include "text/tok/tok.h"
 
@@ -23,15 +24,19 @@ enum { CONSTRAINTS_MAX_BYTES = 256 << 20 };
 struct constraints_entry;
 
 struct constraints {
-    pthread_mutex_t lock; /* of all that follows */
     bool is_open;
     const struct tok *tok;                    /* borrowed; NULL: the model has no tokenizer */
+    pthread_mutex_t vocabulary_lock;          /* held while the vocabulary is made */
     struct constraint_vocabulary *vocabulary; /* NULL: no request has needed it yet */
+    pthread_mutex_t lock;                     /* of all that follows; held for a short time only */
     struct constraints_entry *first, *last;   /* latest use first */
     size_t bytes;                             /* of all, as last measured */
     uint64_t n_queries, n_hits;
-    double compile_s;
+    struct gallop_durations compile; /* of constraints that were not kept from before */
 };
+
+/* Counts SECONDS in D. */
+void constraints_time(struct gallop_durations *d, double seconds);
 
 void constraints_open(struct constraints *c, const struct tok *tok);
 /* No entry may be in use any more. A zeroed one is fine. */
@@ -42,6 +47,9 @@ void constraints_close(struct constraints *c);
 int constraints_get(struct constraints *c, const struct constraint_source *source,
                     struct constraints_entry **out, struct constraint_fault *fault, struct err *e);
 void constraints_put(struct constraints *c, struct constraints_entry *entry); /* NULL is fine */
+
+/* Copies the counters to S. From any thread. */
+void constraints_stats(struct constraints *c, struct gallop_stats *s);
 
 /* Words of a mask of an entry of C. */
 size_t constraints_mask_words(const struct constraints *c);
