@@ -258,7 +258,8 @@ struct gallop_structured_outputs {
     int disable_any_whitespace; /* 1: of JSON, no white space between its tokens */
     /* Of JSON: a regular expression of the white space between tokens, or NULL. */
     const char *whitespace_pattern;
-    /* 1: keywords of a schema that are not served are left out. 0: they are errors. */
+    /* 1: keywords of a schema that are not served are left out, and `warnings` of the last event names them. 0: they
+     * are errors. */
     int ignore_unsupported;
     /* The constraint begins after the first place where this text stands, the end of a model's reasoning for
      * instance. NULL: it holds for the whole answer. */
@@ -380,6 +381,10 @@ struct gallop_event {
     /* FINISHED with GALLOP_FINISH_ERROR: 1 if allowed tokens, bad words and other members of the request itself
      * left no token to choose. */
     int forbids_all;
+    /* FINISHED: [n_warnings] sentences about what was left out of the constraint on the answer: keywords of a schema
+     * that are not served (ignore_unsupported). */
+    const char *const *warnings;
+    size_t n_warnings;
     /* FINISHED: tokens of prompt and output. */
     size_t n_prompt, n_output;
     /* FINISHED: tokens of the prompt whose rows other requests, or the first answer, had computed. */

@@ -180,6 +180,19 @@ void answer_sent(struct answer_choice *h)
 
 /* ---- all answers to a request ---- */
 
+bool answer_add_warnings(struct answer *a, const char *text, size_t n)
+{
+    size_t bytes = 0;
+
+    if (n == 0 || a->n_warnings)
+        return true;
+    for (size_t i = 0; i < n; i++)
+        bytes += strlen(text + bytes) + 1;
+    a->warnings = mem_strndup(text, bytes, MEM_API);
+    a->n_warnings = a->warnings ? n : 0;
+    return a->warnings != NULL;
+}
+
 size_t answer_n_output(const struct answer *a)
 {
     size_t n = 0;
@@ -217,6 +230,7 @@ static void free_tokens(struct answer_tokens *t)
 
 void answer_fini(struct answer *a)
 {
+    mem_free(a->warnings);
     for (size_t i = 0; i < a->n_choices; i++) {
         struct answer_choice *h = &a->choice[i];
 

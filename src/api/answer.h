@@ -104,7 +104,13 @@ struct answer {
     size_t n_prompts;
     struct answer_choice *choice; /* [n_choices]; those of a prompt follow one another */
     size_t n_choices;
+    char *warnings; /* n_warnings strings, each with its terminating zero; owned */
+    size_t n_warnings;
 };
+
+/* Takes the warnings of an answer that has ended: N strings at TEXT, each with its terminating zero. All answers to a
+ * request have the same. False: out of memory. */
+bool answer_add_warnings(struct answer *a, const char *text, size_t n);
 
 /* Adds TEXT [n], which the model generated. 0 or ERR_NOMEM. */
 int answer_add_text(struct answer_choice *h, const char *text, size_t n);

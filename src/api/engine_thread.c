@@ -23,6 +23,23 @@ static bool engine_thread_has_room(struct engine_thread_batch *b, const struct g
            mem_grow((void **)&b->text, &b->cap_text, b->n_text + n, 1, MEM_API);
 }
 
+/* The bytes of the warnings of EV, each with its terminating zero. */
+static size_t warnings_bytes(const struct gallop_event *ev)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < ev->n_warnings; i++)
+        n += strlen(ev->warnings[i]) + 1;
+    return n;
+}
+
+static void put_text(struct engine_thread_batch *b, const char *text, size_t n)
+{
+    if (n)
+        memcpy(b->text + b->n_text, text, n);
+    b->n_text += n;
+}
+
 /* Copies EV into the batch, completely or not at all. */
 static void put_event(struct engine_thread *t, struct engine_thread_batch *b, const struct gallop_event *ev)
 {
@@ -36,7 +53,7 @@ static void put_event(struct engine_thread *t, struct engine_thread_batch *b, co
                                               : 0;
     struct engine_thread_event *out;
 
-    while (!engine_thread_has_room(b, ev, n)) {
+    while (!engine_thread_has_room(b, ev, n + warnings_bytes(ev))) {
         if (ev->type != GALLOP_FINISHED) {
             t->lost(ev);
             return;
@@ -48,10 +65,10 @@ static void put_event(struct engine_thread *t, struct engine_thread_batch *b, co
     out->ev.text_len = n;
     if (ev->n_top)
         memcpy(b->top + b->n_top, ev->top, ev->n_top * sizeof(*b->top));
-    if (n)
-        memcpy(b->text + b->n_text, text, n);
     b->n_top += ev->n_top;
-    b->n_text += n;
+    put_text(b, text, n);
+    for (size_t i = 0; i < ev->n_warnings; i++)
+        put_text(b, ev->warnings[i], strlen(ev->warnings[i]) + 1);
 }
 
 /* Waits for a batch that can be filled. NULL: the thread is to end. */

@@ -28,7 +28,8 @@ struct engine_thread_event {
     struct gallop_event ev; /* its pointers are not valid */
     size_t top;             /* index of its alternatives in the batch's TOP */
     size_t
-        text; /* offset of its text, embedding, stop string or error in the batch's TEXT: ev.text_len bytes */
+        text; /* offset of its text, embedding, stop string or error in the batch's TEXT: ev.text_len bytes.
+               * ev.n_warnings strings, each with its terminating zero, follow */
 };
 
 struct engine_thread_batch {

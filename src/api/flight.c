@@ -254,6 +254,8 @@ static bool take_end(struct flight *f, struct flight_prompt *p, struct answer_ch
     queue_leave(&f->api->queue, &f->places, 1);
     charge_key(f, ev, b->now_s);
     observe_end(f, b, ev);
+    if (!answer_add_warnings(&f->a, b->text + r->text + ev->text_len, ev->n_warnings))
+        return false;
     if (!ev->stop_string && !ev->error)
         return true;
     *text = mem_strndup(b->text + r->text, ev->text_len, MEM_API);

@@ -241,6 +241,10 @@ static void take_end(struct run_prompts *r, struct request *q, struct request_an
     r->n_open--;
     if (ev->stop_string)
         a->stop_string = arena_strndup(&q->arena, ev->stop_string, strlen(ev->stop_string));
+    if (!q->warnings && ev->n_warnings)
+        q->warnings = json_array();
+    for (size_t i = json_array_size(q->warnings); i < ev->n_warnings; i++)
+        json_array_append_new(q->warnings, json_string(ev->warnings[i]));
     if (!ev->error || q->fault.code)
         return;
     err_set(&q->fault, ERR_INPUT, "%s", ev->error);
@@ -356,6 +360,8 @@ static void print_request_json(const struct run_prompts *r, const struct request
     }
     if (choices && !q->fault.code)
         json_object_set(o, "choices", choices);
+    if (q->warnings && !q->fault.code)
+        json_object_set(o, "warnings", q->warnings);
     json_decref(choices);
     print_json(o);
 }

@@ -583,6 +583,8 @@ static void describe_end(const struct seq *s, struct gallop_event *ev)
     ev->error = s->fault.code ? s->fault.msg : NULL;
     ev->forbids_all = s->forbids_all;
     ev->context_full = st->why == STOP_LENGTH && s->context_cuts;
+    if (s->common->constraint)
+        ev->warnings = constraint_warnings(constraints_of(s->common->constraint), &ev->n_warnings);
     ev->n_prompt = s->n_prompt;
     ev->n_output = seq_n_output(s);
     ev->n_cached = s->n_cached;

@@ -127,6 +127,17 @@ def lines_of_a_batch_have_constraints_of_their_own():
     expect([c["text"] for c in got[3]["choices"]], ["x"] * 3, "answers to line 3")
 
 
+def keywords_that_a_line_leaves_out_are_its_warnings():
+    named = {"name": "x", "schema": {"$ref": "http://x/y", "const": 1}, "strict": False}
+    line = {"max_new_tokens": 20, "n": 2, "response_format": {"type": "json_schema", "json_schema": named}}
+    path = _file("left.jsonl", json.dumps({"prompt": "Once", **line}) + "\n" + json.dumps(
+        {"custom_id": "a", "method": "POST", "url": "/v1/completions", "body": {"prompt": "Once", **line}}) + "\n")
+    got = lines(call("run", "--batch", path, "--json"))
+    want = ["JSON schema: $ref at the root is not served, and was left out"]
+    expect(got[0].get("warnings"), want, "warnings of the line")
+    expect(got[1]["response"]["body"].get("warnings"), want, "warnings of OpenAI's line")
+
+
 def wrong_fields_of_a_line_are_named():
     for fields, sentence in (
             ({"structured_outputs": {"regex": 5}}, "structured_outputs.regex: expected a string"),

@@ -75,6 +75,38 @@ def wrong_constraints_are_400_with_the_field():
             check(sentence in got["error"]["message"], f"{fields}: {got}")
 
 
+LEFT_OUT = ["JSON schema: $ref at /properties/city is not served, and was left out"]
+
+
+def keywords_that_are_left_out_are_warnings():
+    """Of a stream, the event that ends an answer has them."""
+    schema = {"type": "object", "properties": {"city": {"$ref": "http://x/y", "const": "A"}},
+              "required": ["city"], "additionalProperties": False}
+    named = {"name": "city", "schema": schema, "strict": False}
+    asked = (("/v1/chat/completions", {"messages": SAYS, "response_format": {"type": "json_schema", "json_schema": named}}),
+             ("/v1/completions", {"prompt": ["A", "B"], "n": 2,
+                                  "response_format": {"type": "json_schema", "json_schema": named}}),
+             ("/v1/responses", {"input": "Name a city.", "text": {"format": {"type": "json_schema", **named}}}))
+    with Server() as server:
+        for path, body in asked:
+            for _ in range(2):  # compiled, and kept from before
+                status, got = _post(server, path, body)
+                expect((status, got.get("warnings")), (200, LEFT_OUT), f"status and warnings of {path}")
+            text = server.request("POST", path, {**body, "stream": True})[2].decode()
+            events = [json.loads(line[6:]) for line in text.split("\n") if line.startswith("data: {")]
+            ends = [e.get("response", e) for e in events if e.get("type") == "response.completed"
+                    or any(c["finish_reason"] for c in e.get("choices", []))]
+            expect([e.get("warnings") for e in ends], [LEFT_OUT] * (4 if "prompt" in body else 1),
+                   f"warnings in the last events of {path}")
+            expect(text.count("was left out"), len(ends), f"events of {path} with warnings")
+        named["strict"] = True
+        status, got = _post(server, *asked[0])
+        expect((status, "$ref" in got["error"]["message"]), (400, True), "what is not left out is refused")
+        named["schema"] = SCHEMA
+        status, got = _post(server, *asked[0])
+        check(status == 200 and "warnings" not in got, f"a schema without warnings: {got}")
+
+
 def _grammar_metrics(server):
     text = server.request("GET", "/metrics")[2].decode()
     return {m[1]: float(m[2]) for m in re.finditer(

@@ -621,7 +621,8 @@ static void put_content(const struct answer_choice *h, struct buf *out)
 const struct schema anthropic_schema = {
     "Message",
     "{'type':'object','required':['id','type','role','model','content','stop_reason','stop_sequence',"
-    "'usage'],'properties':{'id':{'type':'string'},'type':{'const':'message'},"
+    "'usage'],'properties':{'warnings':{'type':'array','items':{'type':'string'}},"
+    "'id':{'type':'string'},'type':{'const':'message'},"
     "'role':{'const':'assistant'},'model':{'type':'string'},'content':{'type':'array',"
     "'items':{'type':'object','required':['type']}},'stop_reason':{'enum':['end_turn','max_tokens',"
     "'stop_sequence','tool_use','abort']},'stop_sequence':{'type':['string','null']},"
@@ -640,6 +641,7 @@ static void anthropic_put_whole(const struct dialect_writer *w, struct buf *out)
     buf_str(out, ",");
     put_usage(w, out);
     put_edits(w->q, out);
+    dialect_put_warnings(w->a, out);
     buf_str(out, "}");
 }
 
@@ -732,6 +734,7 @@ static void anthropic_put_end(const struct dialect_writer *w, int status, const 
     buf_str(out, "},");
     put_usage(w, out);
     put_edits(w->q, out);
+    dialect_put_warnings(w->a, out);
     buf_str(out, "}\n\n");
     begin_event(out, "message_stop");
     buf_str(out, "}\n\n");

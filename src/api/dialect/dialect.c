@@ -73,6 +73,17 @@ void dialect_put_text(struct buf *out, const struct buf *b)
     buf_json_str(out, b->data ? b->data : "", b->len);
 }
 
+void dialect_put_warnings(const struct answer *a, struct buf *out)
+{
+    const char *text = a->warnings;
+
+    for (size_t i = 0; i < a->n_warnings; i++, text += strlen(text) + 1) {
+        buf_str(out, i ? "," : ",\"warnings\":[");
+        dialect_put_string(out, text);
+    }
+    buf_str(out, a->n_warnings ? "]" : "");
+}
+
 /* The number of bytes between the quotation mark at S and the next of the same kind; -1: S does not begin a
  * quotation. */
 static ptrdiff_t quoted(const char *s)

@@ -84,6 +84,9 @@ void dialect_put_string(struct buf *out, const char *s);
 /* Appends the bytes of B as a JSON string. */
 void dialect_put_text(struct buf *out, const struct buf *b);
 
+/* Appends the member "warnings", if A has any. They are there when one of its answers has ended. */
+void dialect_put_warnings(const struct answer *a, struct buf *out);
+
 /* Appends Unix time as a JSON string, in the form of RFC 3339. */
 void dialect_put_time(int64_t seconds, struct buf *out);
 

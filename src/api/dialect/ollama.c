@@ -153,12 +153,14 @@ static void put_figures(const struct dialect_writer *w, struct buf *out)
     buf_fmt(
         out,
         ",\"done\":true,\"done_reason\":\"%s\",\"total_duration\":%.0f,\"load_duration\":0,\"prompt_eval_count\":%zu,"
-        "\"prompt_eval_duration\":%.0f,\"eval_count\":%zu,\"eval_duration\":%.0f}",
+        "\"prompt_eval_duration\":%.0f,\"eval_count\":%zu,\"eval_duration\":%.0f",
         h->finish == GALLOP_FINISH_STOP     ? "stop"
         : h->finish == GALLOP_FINISH_LENGTH ? "length"
                                             : "abort",
         (clock_seconds() - w->q->origin.arrival_s) * 1e9, w->q->n_prompt_tokens, h->prefill_s * 1e9,
         h->n_output, h->decode_s * 1e9);
+    dialect_put_warnings(w->a, out);
+    buf_char(out, '}');
 }
 
 static void begin_line(const struct request *q, struct buf *out)
@@ -181,7 +183,8 @@ void ollama_put_loaded(const struct request *q, struct buf *out)
 const struct schema ollama_schema = {
     "OllamaAnswer",
     "{'type':'object','required':['model','created_at','done','done_reason','eval_count',"
-    "'prompt_eval_count'],'properties':{'model':{'type':'string'},'created_at':{'type':'string'},"
+    "'prompt_eval_count'],'properties':{'warnings':{'type':'array','items':{'type':'string'}},"
+    "'model':{'type':'string'},'created_at':{'type':'string'},"
     "'done':{'type':'boolean'},'response':{'type':'string'},'message':{'type':'object',"
     "'required':['role','content'],'properties':{'role':{'const':'assistant'},"
     "'content':{'type':'string'}}}}}",

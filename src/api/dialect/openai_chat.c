@@ -59,7 +59,8 @@ static void put_pieces(const struct request *q, const struct answer_choice *h, b
 const struct schema openai_chat_schema = {
     "ChatCompletion",
     "{'type':'object','required':['id','object','created','model','choices','usage'],"
-    "'properties':{'id':{'type':'string'},'object':{'const':'chat.completion'},"
+    "'properties':{'warnings':{'type':'array','items':{'type':'string'}},"
+    "'id':{'type':'string'},'object':{'const':'chat.completion'},"
     "'created':{'type':'integer'},'model':{'type':'string'},"
     "'usage':{'$ref':'#/components/schemas/Usage'},'choices':{'type':'array',"
     "'items':{'type':'object','required':['index','message','finish_reason'],"
@@ -98,6 +99,7 @@ static void chat_put_whole(const struct dialect_writer *w, struct buf *out)
         openai_put_ids("prompt_token_ids", q->prompt->ids.id, q->prompt->ids.n, out);
     if (q->field.output.prompt_logprobs >= 0)
         logprobs_put_prompt(q, w->a->prompt, out);
+    dialect_put_warnings(w->a, out);
     buf_str(out, "}");
 }
 
@@ -141,6 +143,8 @@ static void chat_put_part(const struct dialect_writer *w, size_t i, struct buf *
     if (q->field.output.return_token_ids)
         openai_put_token_ids(&h->tokens, out);
     buf_str(out, "}]");
+    if (h->state == ANSWER_ENDED)
+        dialect_put_warnings(w->a, out);
     if (q->field.output.continuous_usage)
         openai_put_usage(q->prompt[i / q->n].ids.n, h->n_output, w->a->prompt[i / q->n].n_cached, out);
     buf_str(out, "}\n\n");

@@ -163,7 +163,8 @@ static void put_text(const struct dialect_writer *w, size_t i, bool with_prompt,
 const struct schema openai_completions_schema = {
     "Completion",
     "{'type':'object','required':['id','object','created','model','choices','usage'],"
-    "'properties':{'id':{'type':'string'},'object':{'const':'text_completion'},"
+    "'properties':{'warnings':{'type':'array','items':{'type':'string'}},"
+    "'id':{'type':'string'},'object':{'const':'text_completion'},"
     "'created':{'type':'integer'},'model':{'type':'string'},"
     "'usage':{'$ref':'#/components/schemas/Usage'},'choices':{'type':'array',"
     "'items':{'type':'object','required':['index','text','finish_reason'],"
@@ -222,6 +223,7 @@ static void completions_put_whole(const struct dialect_writer *w, struct buf *ou
         put_choice(w, w->q->n > n ? best_choice(w, i / n) : i, i, out);
     buf_str(out, "]");
     openai_put_all_usage(w, out);
+    dialect_put_warnings(w->a, out);
     buf_str(out, "}");
 }
 
@@ -244,6 +246,8 @@ static void completions_put_part(const struct dialect_writer *w, size_t i, struc
             openai_put_ids("prompt_token_ids", ids->id, ids->n, out);
     }
     buf_str(out, "}]");
+    if (h->state == ANSWER_ENDED)
+        dialect_put_warnings(w->a, out);
     if (q->field.output.continuous_usage)
         openai_put_usage(ids->n, h->n_output, w->a->prompt[i / q->n].n_cached, out);
     buf_str(out, "}\n\n");

@@ -495,7 +495,8 @@ static const char *status_of(const struct answer_choice *h)
 const struct schema responses_schema = {
     "Response",
     "{'type':'object','required':['id','object','created_at','status','model','output','usage'],"
-    "'properties':{'id':{'type':'string'},'object':{'const':'response'},"
+    "'properties':{'warnings':{'type':'array','items':{'type':'string'}},"
+    "'id':{'type':'string'},'object':{'const':'response'},"
     "'created_at':{'type':'integer'},'status':{'enum':['completed','incomplete','cancelled']},"
     "'model':{'type':'string'},'output':{'type':'array','items':{'type':'object','required':['type',"
     "'id']}},'usage':{'type':'object','required':['input_tokens','output_tokens','total_tokens'],"
@@ -528,10 +529,12 @@ static void put_response(const struct dialect_writer *w, bool ended, const char 
             ended && h->finish == GALLOP_FINISH_LENGTH ? "{\"reason\":\"max_output_tokens\"}" : "null");
     put_settings(w->q, out);
     buf_fmt(out, ",\"output\":[%s]", items->len ? items->data : "");
-    if (ended)
+    if (ended) {
         put_usage(w, out);
-    else
+        dialect_put_warnings(w->a, out);
+    } else {
         buf_str(out, ",\"usage\":null");
+    }
     buf_str(out, "}");
     out->oom |= items->oom;
 }

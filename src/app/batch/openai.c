@@ -312,6 +312,8 @@ static json_t *completion(const struct openai_form *f, const struct request *q, 
                   usage(q));
     if (seed)
         json_object_set(o, "seed", seed);
+    if (q->warnings)
+        json_object_set(o, "warnings", q->warnings);
     return o;
 }
 

@@ -47,6 +47,7 @@ void requests_free(struct request *q)
     json_decref(q->custom_id);
     json_decref(q->model);
     json_decref(q->tools);
+    json_decref(q->warnings);
     json_decref(q->scored);
     arena_fini(&q->arena);
     mem_free(q);

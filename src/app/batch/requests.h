@@ -68,6 +68,7 @@ struct request {
     bool cancelled;                /* one of the answers was cancelled */
     size_t n_open;                 /* answers that are not finished */
     struct request_answer *answer; /* [n], in the arena; NULL: refused */
+    json_t *warnings;              /* what was left out of a constraint; NULL: nothing */
     json_t *scored;                /* log-probabilities of the prompt's tokens; NULL: not wanted */
 };
 

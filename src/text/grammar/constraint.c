@@ -34,6 +34,8 @@ struct constraint {
     struct grammar g;
     struct recognizer r;
     struct token_masks masks, first_masks;
+    char **warning; /* [n_warnings] what is not enforced */
+    size_t n_warnings, cap_warnings;
     _Atomic bool
         is_spent; /* a limit is reached, or half of the memory is used: no new answer should use it */
 };
@@ -124,7 +126,38 @@ static int read_choices(struct grammar *g, const struct constraint_source *s, ui
 struct schemas {
     struct schema_options options;
     struct constraint_fault *fault;
+    struct constraint *c; /* whose warnings they add to */
 };
+
+static int add_warning(struct constraint *c, const char *sentence, struct err *e)
+{
+    char *copy = mem_strndup(sentence, strlen(sentence), MEM_TEXT);
+
+    if (!copy ||
+        !mem_grow((void **)&c->warning, &c->cap_warnings, c->n_warnings + 1, sizeof(*c->warning), MEM_TEXT)) {
+        mem_free(copy);
+        return err_nomem(e, "a constraint");
+    }
+    c->warning[c->n_warnings++] = copy;
+    return 0;
+}
+
+/* Says what of a schema is not enforced, in the log and to whoever reads the warnings of C. */
+static int add_warnings(struct constraint *c, const struct schema_report *report, struct err *e)
+{
+    char sentence[SCHEMA_KEYWORD_BYTES + SCHEMA_POINTER_BYTES + 80];
+    int rc = 0;
+
+    for (size_t i = 0; i < report->n && rc == 0; i++) {
+        const struct schema_place *p = &report->warning[i];
+
+        snprintf(sentence, sizeof(sentence), "JSON schema: %s at %s is not served, and was left out",
+                 p->keyword, p->pointer[0] ? p->pointer : "the root");
+        log_warn("%s", sentence);
+        rc = add_warning(c, sentence, e);
+    }
+    return rc || !report->has_more ? rc : add_warning(c, "JSON schema: more was left out", e);
+}
 
 /* A tags_schema. */
 static int read_schema(void *context, struct grammar *g, const json_t *schema, uint32_t *start, struct err *e)
@@ -135,35 +168,35 @@ static int read_schema(void *context, struct grammar *g, const json_t *schema, u
 
     snprintf(s->fault->keyword, sizeof(s->fault->keyword), "%s", report.fault.keyword);
     snprintf(s->fault->pointer, sizeof(s->fault->pointer), "%s", report.fault.pointer);
-    for (size_t i = 0; i < report.n; i++)
-        log_warn("a JSON schema: %s at %s is not served, and left out", report.warning[i].keyword,
-                 report.warning[i].pointer[0] ? report.warning[i].pointer : "the root");
+    rc = rc ? rc : add_warnings(s->c, &report, e);
     schema_report_fini(&report);
     return rc;
 }
 
 /* Sources that are JSON: schemas, of which {"type":"object"} stands for any object, and structural tags. */
-static int read_json(struct grammar *g, const struct constraint_source *s, uint32_t *start,
+static int read_json(struct constraint *c, const struct constraint_source *s, uint32_t *start,
                      struct constraint_fault *fault, struct err *e)
 {
     static const char object[] = "{\"type\":\"object\"}";
     bool is_object = s->kind == CONSTRAINT_JSON_OBJECT, is_tag = s->kind == CONSTRAINT_TAG;
     struct schemas context = {
-        {.is_loose = s->is_lax, .without_space = s->is_compact, .space_pattern = s->whitespace}, fault};
+        {.is_loose = s->is_lax, .without_space = s->is_compact, .space_pattern = s->whitespace}, fault, c};
     json_t *value = NULL;
     int rc = json_pull_load_exact(&value, is_object ? object : s->text, is_object ? sizeof(object) - 1 : s->n,
                                   is_tag ? "the structural tag" : "the JSON schema", e);
 
     if (rc == 0)
-        rc = is_tag ? tags_read(g, value, read_schema, &context, start, e)
-                    : read_schema(&context, g, value, start, e);
+        rc = is_tag ? tags_read(&c->g, value, read_schema, &context, start, e)
+                    : read_schema(&context, &c->g, value, start, e);
     json_decref(value);
     return rc;
 }
 
-static int read_source(struct grammar *g, const struct constraint_source *s, uint32_t *start,
+static int read_source(struct constraint *c, const struct constraint_source *s, uint32_t *start,
                        struct constraint_fault *fault, struct err *e)
 {
+    struct grammar *g = &c->g;
+
     switch (s->kind) {
     case CONSTRAINT_REGEX: return read_regex(g, s, start, e);
     case CONSTRAINT_CHOICE: return read_choices(g, s, start, e);
@@ -172,7 +205,7 @@ static int read_source(struct grammar *g, const struct constraint_source *s, uin
     case CONSTRAINT_JSON_SCHEMA:
     case CONSTRAINT_TAG: break;
     }
-    return read_json(g, s, start, fault, e);
+    return read_json(c, s, start, fault, e);
 }
 
 /* Free text up to MARK, which a model spells out or writes as a control token, some white space, and then REST. */
@@ -211,7 +244,7 @@ int constraint_new(struct constraint **out, const struct constraint_source *sour
         return err_nomem(e, "a constraint");
     }
     c->v = v;
-    rc = read_source(&c->g, source, &start, fault, e);
+    rc = read_source(c, source, &start, fault, e);
     if (rc == 0 && source->after)
         start = put_after(&c->g, source->after, start);
     rc = rc ? rc : grammar_finish(&c->g, start, e);
@@ -235,7 +268,16 @@ void constraint_free(struct constraint *c)
     token_masks_close(&c->first_masks);
     recognizer_close(&c->r);
     grammar_close(&c->g);
+    for (size_t i = 0; i < c->n_warnings; i++)
+        mem_free(c->warning[i]);
+    mem_free(c->warning);
     mem_free(c);
+}
+
+const char *const *constraint_warnings(const struct constraint *c, size_t *n)
+{
+    *n = c->n_warnings;
+    return (const char *const *)c->warning;
 }
 
 size_t constraint_bytes(const struct constraint *c)

@@ -76,6 +76,9 @@ void constraint_free(struct constraint *c); /* NULL is fine; no run may be left 
  * new one. From any thread. */
 bool constraint_is_spent(const struct constraint *c);
 
+/* [*n] sentences, each about a keyword of a schema that was left out (constraint_source.is_lax). */
+const char *const *constraint_warnings(const struct constraint *c, size_t *n);
+
 /* The memory that C takes now. */
 size_t constraint_bytes(const struct constraint *c);
 

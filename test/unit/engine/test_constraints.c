@@ -209,9 +209,50 @@ static void wrong_constraints_are_refused_with_a_sentence(void **state)
     gallop_close(g);
 }
 
+/* A schema with KEYWORDS keywords that are not served, and that no value of which is checked. */
+static const char *lax_schema(char *out, size_t size, int keywords)
+{
+    int n = snprintf(out, size, "{\"const\":1,\"allOf\":[{\"type\":\"integer\"}");
+
+    for (int i = 0; i < keywords; i++)
+        n += snprintf(out + n, size - (size_t)n, ",{\"$ref\":\"http://x/y\"}");
+    snprintf(out + n, size - (size_t)n, "]}");
+    return out;
+}
+
+static void what_is_left_out_of_a_schema_is_in_the_last_event(void **state)
+{
+    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct gallop_request r;
+    struct gallop_event ev = {0};
+    static char schema[8192];
+
+    for (int k = 0; k < 6; k++) { /* twice each: compiled, and kept from before */
+        static const int keywords[] = {0, 2, 70};
+        int n = keywords[k / 2];
+
+        gallop_request_init(&r);
+        r.text = "Once";
+        r.structured_outputs.json = lax_schema(schema, sizeof(schema), n);
+        r.structured_outputs.ignore_unsupported = 1;
+        assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
+        while (gallop_next(g, &ev))
+            if (ev.type == GALLOP_FINISHED) {
+                assert_int_equal(ev.n_warnings, n <= 64 ? n : 65);
+                if (n)
+                    assert_string_equal(ev.warnings[1],
+                                        "JSON schema: $ref at /allOf/2 is not served, and was left out");
+                if (n > 64)
+                    assert_string_equal(ev.warnings[64], "JSON schema: more was left out");
+            }
+    }
+    gallop_close(g);
+}
+
 static void a_refused_allocation_ends_one_request_and_nothing_else(void **state)
 {
     static struct engines_answer out[N];
+    char schema[256];
     size_t before;
     bool submitted = false;
 
@@ -222,7 +263,8 @@ static void a_refused_allocation_ends_one_request_and_nothing_else(void **state)
         gallop_request_init(&r);
         r.text = "Once";
         r.sampling.max_new_tokens = 20;
-        r.structured_outputs.regex = "[0-9]{4}-[0-9]{2}";
+        r.structured_outputs.json = lax_schema(schema, sizeof(schema), 2);
+        r.structured_outputs.ignore_unsupported = 1;
         before = mem_live_blocks();
         mem_fail_at(at);
         submitted = gallop_submit(g, &r, NULL, NULL) == 0;
@@ -245,6 +287,7 @@ int main(void)
         cmocka_unit_test(an_answer_that_is_cut_is_the_beginning_of_a_valid_text),
         cmocka_unit_test(end_tokens_come_only_where_the_text_is_complete),
         cmocka_unit_test(wrong_constraints_are_refused_with_a_sentence),
+        cmocka_unit_test(what_is_left_out_of_a_schema_is_in_the_last_event),
         cmocka_unit_test(a_refused_allocation_ends_one_request_and_nothing_else),
     };
 

@@ -36,8 +36,9 @@ struct schema_place {
 
 struct schema_report {
     struct schema_place fault;    /* after an error; both empty: no keyword is at fault */
-    struct schema_place *warning; /* [n] what was left out */
+    struct schema_place *warning; /* [n] what was left out, the first SCHEMA_MOST_WARNINGS of it */
     size_t n, cap;
+    bool has_more;
 };
 
 /* Adds to the open grammar G what SCHEMA describes: *START is the expression of whole texts. O may be NULL.

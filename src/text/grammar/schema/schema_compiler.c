@@ -105,6 +105,7 @@ void schema_unserved(struct schema_compiler *c, const json_t *at, const char *ke
     for (size_t i = 0; i < r->n; i++)
         if (strcmp(r->warning[i].keyword, p.keyword) == 0 && strcmp(r->warning[i].pointer, p.pointer) == 0)
             return;
+    r->has_more |= r->n == SCHEMA_MOST_WARNINGS;
     if (r->n < SCHEMA_MOST_WARNINGS && schema_reserve(c, (void **)&r->warning, &r->cap, r->n, sizeof(p)))
         r->warning[r->n++] = p;
 }
