@@ -59,6 +59,7 @@ static void set_origin(struct request_origin *o, const struct api *a, struct ser
     o->created = (int64_t)time(NULL);
     request_trace(x, o->trace);
     snprintf(o->peer, sizeof(o->peer), "%s", server_peer(x));
+    _Static_assert(sizeof(o->key) == KEYS_NAME, "an origin has room for the name of a key");
     access_key(a, x, o->key);
 }
 

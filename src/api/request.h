@@ -10,7 +10,6 @@
 #include <stdint.h>
 
 #include "api/fields.h"
-#include "api/http/keys.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "gallop.h"
@@ -25,6 +24,7 @@ struct server_exchange;
 enum {
     REQUEST_ID_BYTES = 192,
     REQUEST_ID_SENT = 128, /* bytes of an id that the client chooses */
+    REQUEST_KEY = 17,      /* KEYS_NAME of api/http/keys.h */
     REQUEST_TRACE = 56,
     REQUEST_MAX_ENDS = 2, /* tokens that end an answer after a tool call */
 };
@@ -39,7 +39,7 @@ enum request_naming {
 /* Where a request comes from; set when it arrives. */
 struct request_origin {
     const char *route;
-    char key[KEYS_NAME]; /* name of the API key, or "" */
+    char key[REQUEST_KEY]; /* name of the API key, or "" */
     char peer[64];
     char trace[REQUEST_TRACE];
     int64_t created;  /* Unix time */

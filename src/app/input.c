@@ -12,7 +12,9 @@
 #include "base/json/json_pull.h"
 #include "base/mem.h"
 #include "ckpt/checkpoint.h"
+#include "text/chat.h"
 #include "text/jinja/jinja.h"
+#include "text/tok/tok.h"
 
 /* ---- files and text ---- */
 

@@ -9,9 +9,12 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "ckpt/checkpoint.h"
-#include "text/jinja/jinja.h"
-#include "text/tok/tok.h"
+#include "text/tok/ids.h"
+
+struct chat;
+struct checkpoint;
+struct jinja;
+struct tok;
 
 enum { INPUT_MAX_BYTES = 256 << 20 };
 

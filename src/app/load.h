@@ -6,8 +6,9 @@
 
 #include "base/err.h"
 #include "base/opt.h"
-#include "ckpt/checkpoint.h"
 #include "engine/engine.h"
+
+struct checkpoint;
 
 /* A model as the options name it, and what an engine is opened with. options_model, options_source, options_engine
  * and options_scheduling are read into it. */

@@ -12,6 +12,7 @@
 #include "app/print.h"
 #include "app/save.h"
 #include "base/mem.h"
+#include "ckpt/pack/pack.h"
 #include "engine/engine.h"
 #include "engine/engine_priv.h"
 #include "engine/llm.h"

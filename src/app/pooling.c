@@ -12,6 +12,7 @@
 #include "base/json/json_pull.h"
 #include "base/log.h"
 #include "ckpt/checkpoint.h"
+#include "ckpt/gguf/gguf.h"
 #include "engine/dense.h"
 #include "engine/engine.h"
 

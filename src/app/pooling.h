@@ -3,9 +3,10 @@
 #define GALLOP_APP_POOLING_H
 
 #include "base/err.h"
-#include "ckpt/checkpoint.h"
 #include "engine/dense.h"
 #include "engine/engine.h"
+
+struct gguf_set;
 
 /* Reads the pooling from the files of sentence-transformers in the folder (the last token if there are none), and the
  * modules after it into DENSE, which the caller closes. ERR_UNSUPPORTED names a mode or module that is not

@@ -12,6 +12,7 @@
 #include "base/threads/topo.h"
 #include "base/utf8.h"
 #include "ckpt/checkpoint.h"
+#include "ckpt/weights.h"
 #include "engine/engine.h"
 #include "engine/engine_priv.h"
 #include "kern/kern.h"

@@ -1,6 +1,12 @@
 /* checkpoint.c - opens a checkpoint with the readers of GGUF or with those of a folder, which a packed
  * checkpoint has, too. */
 #include "ckpt/checkpoint.h"
+#include "ckpt/config.h"
+#include "ckpt/gguf/gguf.h"
+#include "ckpt/pack/pack.h"
+#include "ckpt/weights.h"
+#include "text/chat.h"
+#include "text/tok/tok.h"
 
 #include <string.h>
 

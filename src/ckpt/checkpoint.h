@@ -10,12 +10,15 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "ckpt/config.h"
-#include "ckpt/gguf/gguf.h"
-#include "ckpt/pack/pack.h"
-#include "ckpt/weights.h"
-#include "text/chat.h"
-#include "text/tok/tok.h"
+#include "base/files/folder.h"
+#include "ckpt/gguf/set.h"
+
+struct chat;
+struct config;
+struct pack;
+struct pack_writer;
+struct tok;
+struct weights;
 
 /* A text that is a JSON file in a folder and is made from GGUF metadata when it is first needed. */
 struct checkpoint_text {

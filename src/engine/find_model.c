@@ -1,6 +1,8 @@
 /* find_model.c - decides whether a model is a path or a name on a hub, and checks the architecture before weights are
  * fetched. */
 #include "engine/find_model.h"
+#include "ckpt/config.h"
+#include "ckpt/pack/pack.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,6 +3,7 @@
  * Submissions and cancellations are posted without a lock; the thread that calls gallop_step() takes them over
  * between two steps. */
 #include "gallop.h"
+#include "ckpt/config.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -15,6 +15,7 @@
 #include "base/utf8.h"
 #include "ckpt/checkpoint.h"
 #include "lab/shapes.h"
+#include "tensor/dtype.h"
 #include "text/tok/unicode.h"
 
 enum { CHUNK = 1 << 16 };

@@ -1,5 +1,9 @@
 /* bind.c - reads configs, binds tensors by name and checks their shapes. */
 #include "model/bind.h"
+#include "base/err.h"
+#include "ckpt/config.h"
+#include "ckpt/weights.h"
+#include "tensor/view.h"
 
 #include <stdarg.h>
 #include <stdio.h>

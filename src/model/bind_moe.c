@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "ckpt/weights.h"
 #include "model/bind.h"
 
 void bind_moe_close(struct moe *w)

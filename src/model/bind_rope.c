@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "ckpt/config.h"
 #include "model/bind.h"
 
 static const struct {

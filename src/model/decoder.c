@@ -1,5 +1,6 @@
 /* decoder.c - what decoders share: forward pass, config keys, layers, opening and closing. */
 #include "model/decoder.h"
+#include "ckpt/weights.h"
 
 #include <math.h>
 

@@ -8,6 +8,8 @@
  */
 #include <math.h>
 
+#include "ckpt/config.h"
+#include "ckpt/weights.h"
 #include "model/decoder.h"
 
 /* Returns the windows of the layers: local layers by layer_types, or all but every sixth. Half of a window in

@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ckpt/config.h"
+#include "ckpt/weights.h"
 #include "model/decoder.h"
 
 enum { GLOBAL, LOCAL }; /* ropes */

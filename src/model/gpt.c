@@ -10,6 +10,8 @@
  */
 #include <math.h>
 
+#include "ckpt/config.h"
+#include "ckpt/weights.h"
 #include "model/decoder.h"
 
 /* ---- common parts ---- */

@@ -8,6 +8,8 @@
  */
 #include <string.h>
 
+#include "ckpt/config.h"
+#include "ckpt/weights.h"
 #include "model/decoder.h"
 
 /* Opens a layer whose experts may be stored apart, as in GGUF. */

@@ -8,6 +8,8 @@
  * and without rope. References: transformers,
  * models/{llama,mistral,qwen2,qwen3,phi3,mixtral,qwen3_moe}/modeling_*.py.
  */
+#include "ckpt/config.h"
+#include "ckpt/weights.h"
 #include "model/decoder.h"
 
 /* One decoder layer. x is the fp32 residual stream; r is what the MLP of the layer before adds to it (nothing

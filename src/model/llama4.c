@@ -7,6 +7,8 @@
  * the chosen logits as a factor of the expert's input, and a shared expert for all tokens. Reference:
  * transformers, models/llama4/modeling_llama4.py.
  */
+#include "ckpt/config.h"
+#include "ckpt/weights.h"
 #include "model/decoder.h"
 
 /* One decoder layer; see llama.c. */

@@ -1,5 +1,7 @@
 /* model.c - opens a checkpoint, packs its weights, runs the forward pass of its architecture. */
 #include "model/model.h"
+#include "ckpt/pack/pack.h"
+#include "tensor/dtype.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* prepare.c - from the bytes of a request to requests of the engine. */
 #include "api/prepare/prepare.h"
+#include "api/http/keys.h"
 
 #include <math.h>
 #include <stdio.h>

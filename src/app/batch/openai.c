@@ -16,6 +16,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "engine/engine.h"
+#include "text/chat.h"
 #include "text/jinja/jinja.h"
 
 #define LOWEST_LOGPROB (-9999.0) /* stands for minus infinity, as in vLLM, because JSON has none */

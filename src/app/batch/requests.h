@@ -15,10 +15,12 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
-#include "ckpt/checkpoint.h"
 #include "engine/engine.h"
 #include "engine/sampling/sampling.h"
-#include "text/tok/tok.h"
+#include "text/tok/ids.h"
+
+struct checkpoint;
+struct tok;
 
 struct request_answer {
     struct tok_ids ids;

@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "demo.h"
 #include "engine/engine_priv.h"
+#include "text/chat.h"
 
 #define TOOLS                                                                                \
     "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"does " \

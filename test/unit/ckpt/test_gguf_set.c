@@ -1,5 +1,6 @@
 /* test_gguf_set.c - paths that name GGUF files, files in several parts, and their weights and configs. */
 #include "ckpthelp.h"
+#include "text/chat.h"
 
 #include <sys/inotify.h>
 #include <unistd.h>

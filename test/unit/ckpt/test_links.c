@@ -1,6 +1,10 @@
 /* test_links.c - every file of a checkpoint as a symbolic link, one file at a time: a link that leaves the
  * folder is refused by name, and a link inside the folder or Hugging Face's cache is followed. */
+#include "ckpt/config.h"
+#include "ckpt/weights.h"
 #include "ckpthelp.h"
+#include "text/chat.h"
+#include "text/tok/tok.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "ckpt/config.h"
 #include "engines.h"
 #include "files.h"
 #include "model/decoder.h"

@@ -6,10 +6,12 @@
 
 #include "base/files/map.h"
 #include "base/mem.h"
+#include "ckpt/weights.h"
 #include "files.h"
 #include "gallop.h"
 #include "kern/kern.h"
 #include "model/model.h"
+#include "tensor/view.h"
 
 #define GOLDEN GALLOP_SOURCE_DIR "/test/golden/"
 #define GGUF   GALLOP_SOURCE_DIR "/test/data/gguf/"

@@ -2,6 +2,7 @@
  * bit for bit, and a tied embedding takes no memory of its own if the packed head holds the same numbers. */
 #include "base/err.h"
 #include "base/log.h"
+#include "ckpt/weights.h"
 #include "engines.h"
 #include "model/decoder.h"
 #include "ops/eager.h"
