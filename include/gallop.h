@@ -58,42 +58,50 @@ enum gallop_code {
 
 struct gallop;
 
-/* What an engine is opened with. NULL, 0 or 0.0, which gallop_options_init() sets everywhere, stands for the
- * default, which each comment gives in brackets. Names and ranges are checked by gallop_open(). */
+/* Options of gallop_open(). A member that is NULL, 0 or 0.0, as gallop_options_init() sets it, has its
+ * default, which the member's comment gives in [brackets]. gallop_open() checks names and ranges. */
 struct gallop_options {
     /* The model: a checkpoint folder, a .gguf or packed .gallop file, or the name of a model on a Hugging Face
      * hub, org/name[@revision][:FILE.gguf]. Required. */
     const char *model;
-    /* Branch, tag or commit of a model that is named as on the hub ["main"]. */
+    /* Branch, tag or commit, if `model` is the name of a model on a hub ["main"]. */
     const char *revision;
-    /* 1: symbolic links may lead out of the model's folder [0: only to the blobs of the hub cache]. */
+    /* 1: symbolic links in the model's folder may point to any file. 0: they may leave the folder only for
+     * the blobs of the hub cache [0]. */
     int allow_links;
-    /* Computing type of linears and KV cache: "auto" (that of a packed checkpoint, else "bf16"), "fp32" or "bf16"
-     * ["auto"]. */
+    /* Number format of the arithmetic of linears, and of the KV cache unless kv_cache_dtype is given: "fp32",
+     * "bf16" or "auto" (the dtype of a packed checkpoint, else "bf16") ["auto"]. */
     const char *dtype;
     /* Quantization of the linears' weights:
-     *   "none"         weights are computed with in `dtype`.
-     *   "int8"         W8A8: 8-bit weights with a scale for each column; activations become 8-bit integers with a
-     *                  scale for each row, found while computing.
-     *   "int8-static"  W8A8 with the activation scales of the file `scales`.
-     *   "int4"         W4A8: 4-bit weights in groups of 32, each with a scale and a zero point on the grid of
-     *                  int8; activations as with "int8".
-     *   "int4-g128"    The same in groups of 128.
+     *   "none"         No quantization: weights have the format `dtype`.
+     *   "int8"         W8A8: 8-bit weights with a scale for each column; activations are rounded at run time
+     *   to
+     *                  8-bit integers with a scale for each row.
+     *   "int8-static"  W8A8 with activation scales from the file `scales`.
+     *   "int4"         W4A8: 4-bit weights in groups of 32, each with an integer scale and zero point that
+     *   map
+     *                  its weights to 8-bit integers; activations are rounded as with "int8".
+     *   "int4-g128"    Like "int4", with groups of 128.
      *   "mxfp4"        OCP MXFP4: 4-bit weights in groups of 32 with a power of two as their scale.
-     * A JSON object gives one of these for each of "qkv_projection", "out_projection", "mlp" and "lm_head"; kinds
-     * that it leaves out keep the default. Routers, and experts that are stored in MXFP4, are never changed.
-     * [The stored format: quantized formats of GGUF files and of quantized checkpoints are computed with as
-     * integers unless `dtype` is "fp32"; other weights as with "none".] */
+     * A JSON object maps "qkv_projection", "out_projection", "mlp" and "lm_head" to these names; a kind that
+     * is
+     * missing keeps the default. Routers, and experts that are stored in MXFP4, are never quantized again.
+     * [The stored format: weights that a GGUF file or a quantized checkpoint stores as integers are
+     * multiplied as
+     * integers unless `dtype` is "fp32"; other weights are treated as with "none".] */
     const char *quant;
-    /* File that `gallop calibrate` wrote. "int8-static" needs it, and "int4" rounds weights by it [none]. */
+    /* File of activation statistics that `gallop calibrate` wrote. "int8-static" requires it; "int4" rounds
+     * weights with less error if it is given (GPTQ) [none]. */
     const char *scales;
-    /* Where the rows of the KV cache lie: "dynamic", "bmc", "slab_pool" or "paged"; for executors also "extern"
-     * ["slab_pool"]. */
+    /* How memory of the KV cache is allocated: "slab_pool" (a pool of KV blocks), "paged" (a pool whose
+     * blocks sequences share), "dynamic" (a region for each sequence, which doubles) or "bmc" (a region that
+     * grows in bmc_splits steps); for executors also "extern" (the caller's blocks) ["slab_pool"]. */
     const char *kv_cache_type;
-    /* Type of the rows of the KV cache: "auto" (that of `dtype`), "fp32", "bf16", "int8" or "int4" ["auto"]. */
+    /* Number format of the KV cache: "auto" (the format `dtype`), "fp32", "bf16", "int8" or "int4"
+     * ["auto"]. */
     const char *kv_cache_dtype;
-    /* JSON object of operator kind to backend, such as {"norm":"native"}, or with the names of AMD PACE,
-     * {"mlp_backend":"TPP"} [every kind is automatic]. */
+    /* JSON object that maps kinds of operators to backends, {"norm":"native"} for instance, or AMD PACE's
+     * form of it, {"mlp_backend":"TPP"} [the backend of each kind is chosen automatically]. */
     const char *op_config;
     /* Backend of attention: "auto", "gallop" or "native"; PACE's names "jit", "slab" and "paged" are accepted
      * ["auto"]. */
@@ -103,49 +111,58 @@ struct gallop_options {
     const char *isa;
     /* Compute threads, 1 to 1024 [one for each physical core that the process may use]. */
     int threads;
-    /* Compute on the threads of this engine instead of own ones, as a draft model does beside the model it
-     * drafts for; `threads` must be 0 or their number. Each engine keeps its own isa, dtype and cache. Engines
-     * that share threads may be closed in any order, but only one of them may be opened, run or closed at a
-     * time: two calls at once abort the process. [NULL: own threads] */
+    /* Another engine whose compute threads this engine uses, so that a draft model and its target share
+     * threads for instance; `threads` must then be 0 or their number. Each engine has its own isa, dtype and
+     * cache. Engines that share threads may be closed in any order, but only one of them may be opened, run
+     * or closed at a time: two such calls at once abort the process. [NULL: the engine starts threads of its
+     * own] */
     struct gallop *share_pool;
-    /* Context length: tokens of prompt and output of one sequence, 2 to 1073741824 [the model's]. */
+    /* Context length: maximum number of tokens of prompt and output of one sequence, 2 to 1073741824 [the
+     * model's context length]. */
     int64_t max_model_len;
-    /* Sequences that are computed at the same time, 1 to 4096 [32]. */
+    /* Maximum number of sequences that are computed at the same time, 1 to 4096 [32]. */
     int64_t max_num_seqs;
-    /* Rows (tokens) of a step, 1 to 65536, but at least max_num_seqs; longer prompts are cut into chunks. Steps
-     * of an engine have at most 512 rows, or max_num_seqs if that is more, so that a cancellation takes effect
-     * soon [512]. */
+    /* Maximum number of rows (tokens) of a step, 1 to 65536, but at least max_num_seqs; longer prompts are
+     * computed in chunks. An engine limits it to 512, or to max_num_seqs if that is more, so that a
+     * cancellation takes effect soon; an executor does not [512]. */
     int64_t max_batched_tokens;
-    /* Rows of logits that a step can give to scored prompts and to executors, 1 to 65536, but at least
-     * max_num_seqs. Each takes 4 bytes for each token of the vocabulary [max_num_seqs + 16]. */
+    /* Maximum number of rows of logits that a step returns for scored prompts and for executors, 1 to 65536,
+     * but at least max_num_seqs. Each row takes 4 bytes for each token of the vocabulary [max_num_seqs +
+     * 16]. */
     int64_t max_logits;
-    /* Size of the KV cache in rows (tokens) of all sequences together. A cache that cannot hold one sequence of
-     * max_model_len is refused. [max_num_seqs x max_model_len, but no more than 4 GiB or one such sequence take,
-     * and within half of the memory that weights and scratch leave, or more of it if one sequence needs it] */
+    /* Size of the KV cache in rows (tokens) of all sequences together. A cache that cannot hold one sequence
+     * of max_model_len tokens is refused. [max_num_seqs x max_model_len, but at most 4 GiB and half of the
+     * memory that is free beside weights and scratch; the default is never less than one sequence of
+     * max_model_len] */
     int64_t kv_cache_tokens;
-    /* The same in GiB; takes precedence over kv_cache_tokens. */
+    /* Size of the KV cache in GiB; takes precedence over kv_cache_tokens [kv_cache_tokens]. */
     double kv_cache_memory;
-    /* 1: the default size of the KV cache is not limited to 4 GiB, for a program that answers once and ends [0].
-     * The memory of a cache whose size is given is taken when the engine is opened, by the threads that will read
-     * it; that of a default size is taken as rows are first written. */
+    /* 1: the default size of the KV cache is not limited to 4 GiB, for programs that answer one request [0].
+     * A cache whose size is given is allocated by the compute threads when the engine is opened; a cache of
+     * the default size takes memory when rows are first written. */
     int kv_cache_unbounded;
-    /* How rows of earlier prompts and answers in pooled caches are found by requests with the same beginning:
-     * "radix" (every row), "hash" (whole blocks) or "none" (not at all). Output does not depend on it ["radix"]. */
+    /* How the prefix cache of pooled KV caches finds the rows of earlier prompts and answers for a request
+     * with the same beginning: "radix" (every row), "hash" (whole blocks) or "none" (no prefix cache). Output
+     * does not depend on it ["radix"]. */
     const char *prefix_index;
-    /* Keeps KV blocks of a pooled cache outside the process, for later engines and for others that compute the
-     * same model in the same way: a folder, which is created if it is missing, or "redis://host[:port][/db]".
-     * docs/SERVING.md has the details. [NULL: nowhere] */
+    /* Store of KV blocks outside the process, which engines of the same model and options share and find
+     * again after a restart: a folder, which is created if it is missing, or "redis://host[:port][/db]".
+     * Pooled caches only; docs/SERVING.md has the details. [NULL: no store] */
     const char *kv_store;
-    /* Largest size of a folder `kv_store` in GiB; the least recently used blocks are deleted first [16]. */
+    /* Maximum size in GiB of a `kv_store` that is a folder; the least recently used blocks are deleted first
+     * [16]. */
     double kv_store_size;
-    /* Order of rows in pooled caches: "head_major" or "block_major" ["block_major"]. */
+    /* Memory order of pooled caches: "head_major" ([heads][blocks]) or "block_major" ([blocks][heads])
+     * ["block_major"]. */
     const char *kv_cache_layout;
-    /* Rows of a KV block, a power of two from 16 to 256 [by the level 2 cache and the model's windows]. */
+    /* Rows of a KV block, a power of two from 16 to 256 [chosen by the size of the level 2 cache and the
+     * model's windows]. */
     int64_t block_size;
-    /* Number of parts in which a "bmc" cache grows [floor(sqrt(max_model_len))]. */
+    /* Maximum number of times that the region of a sequence in a "bmc" cache grows
+     * [floor(sqrt(max_model_len))]. */
     int64_t bmc_splits;
-    /* "sink=4,window=1024": layers without a smaller window of their own keep and see only the first 4 and the
-     * last 1024 rows of a sequence (StreamingLLM, https://arxiv.org/abs/2309.17453) [all rows]. */
+    /* "sink=4,window=1024": layers without a smaller window keep and see only the first 4 and the last 1024
+     * rows of a sequence (StreamingLLM, https://arxiv.org/abs/2309.17453) [all rows]. */
     const char *kv_sparse;
     /* Order in which waiting requests are admitted: "fcfs", "priority" or "fair" (docs/SERVING.md) ["fcfs"]. */
     const char *scheduling_policy;
@@ -153,37 +170,40 @@ struct gallop_options {
      * (prompts alone while there are any) or "iterative" (one request at a time, as with max_num_seqs 1)
      * ["continuous_batch"]. */
     const char *scheduler;
-    /* When a request starts: "optimistic" (there is room for its prompt; if the cache fills up, the last sequence is
-     * preempted and computed again later) or "worst-case" (there is room for its longest output, so that pooled
-     * caches never preempt; regions of "dynamic" and "bmc" grow ahead of that) ["optimistic"]. */
+    /* When a waiting request starts: "optimistic" (when its prompt fits into the cache; if the cache fills
+     * up, the youngest sequence is preempted and computed again later) or "worst-case" (when prompt and
+     * longest possible output fit, so that pooled caches never preempt; "dynamic" and "bmc" caches still may)
+     * ["optimistic"]. */
     const char *admission;
-    /* Time per output token to aim for, in milliseconds: chunks of prompts are sized so that a step with decoding
-     * sequences is expected to take no longer, by the measured time of earlier steps [700]. */
+    /* Target of the time per output token in milliseconds. Chunks of prompts are sized so that the expected
+     * time of a step with decoding sequences, estimated from earlier steps, stays below it [700]. */
     double tpot_target_ms;
-    /* Largest number of waiting requests, and of tokens of their prompts. Further requests are refused with
-     * GALLOP_NO_SPACE [no limit]. */
+    /* Maximum number of waiting requests, and of the tokens of their prompts together. Further requests are
+     * refused with GALLOP_NO_SPACE [no limit]. */
     int64_t max_num_queued_reqs, max_num_queued_tokens;
-    /* Seed of requests that draw at random and give no seed [0]. */
+    /* Seed of requests that draw tokens at random and have no seed of their own [0]. */
     uint64_t seed;
-    /* Called while the model is loaded with DONE of TOTAL layers, and PROGRESS_CTX as CTX [NULL]. */
+    /* Called while weights are packed: DONE of TOTAL layers are packed; CTX is progress_ctx [NULL]. */
     void (*progress)(void *ctx, size_t done, size_t total);
     void *progress_ctx;
-    /* Called while FILE is fetched from a hub with DONE of TOTAL bytes (0: unknown), and DOWNLOAD_CTX as CTX. A
-     * result other than 0 ends the download, and gallop_open() returns GALLOP_CANCELLED [NULL]. */
+    /* Called while FILE is downloaded from a hub: DONE of TOTAL bytes are complete (TOTAL 0: unknown); CTX is
+     * download_ctx. A result other than 0 ends the download, and gallop_open() returns GALLOP_CANCELLED
+     * [NULL]. */
     int (*download)(void *ctx, const char *file, uint64_t done, uint64_t total);
     void *download_ctx;
 };
 
-/* Sets every member to the value that stands for its default. */
+/* Sets every member to its default. */
 GALLOP_API void gallop_options_init(struct gallop_options *o);
 
-/* Opens a model as *G: maps the checkpoint, sizes weights, scratch and cache, packs the weights and releases the
- * files. What does not fit into memory beside the other engines of the process is refused before a weight is
- * read. A tensor with an infinity or NaN is refused by name when it is packed. A file that is truncated or
- * changed while it is read is an error: for that, gallop_open() installs a handler of SIGBUS, which passes
- * faults in other memory on to the handler that was there. Strings of O may be freed when it returns. A model on a
- * hub is fetched into Hugging Face's cache first; the variables of huggingface_hub (HF_HOME, HF_TOKEN,
- * HF_HUB_OFFLINE ...) have their meaning there. Returns a gallop_code. */
+/* Opens a model as *G: maps the checkpoint, computes the sizes of weights, scratch and cache, packs the
+ * weights and closes the files, of which only a packed checkpoint stays mapped. If these sizes and the other
+ * engines of the process exceed the memory, it fails before a weight is read. A tensor that contains an
+ * infinity or NaN is refused by name. A file that is truncated or changed while it is read is an error, not
+ * a crash: gallop_open() installs a SIGBUS handler for this, which passes other faults on to the previous
+ * handler. Strings of O may be freed after the call. A model on a hub is downloaded into Hugging Face's
+ * cache first; the environment variables of huggingface_hub (HF_HOME, HF_TOKEN, HF_HUB_OFFLINE ...) apply.
+ * Returns a gallop_code. */
 GALLOP_API int gallop_open(struct gallop **g, const struct gallop_options *o, char *err);
 
 /* Closes an engine and drops its requests without further events. NULL is allowed. */
@@ -191,129 +211,142 @@ GALLOP_API void gallop_close(struct gallop *g);
 
 /* ---- requests ---- */
 
-/* Sampling parameters, named as in Hugging Face's generation config. A member that is not given - a whole number
- * or flag of -1, a double of NaN, as gallop_request_init() sets them - has the value of the model's
- * generation_config.json, or else changes nothing. Decoding is greedy unless do_sample is 1; giving temperature,
- * top_k, top_p or min_p without do_sample sets it. */
+/* Sampling parameters, named as in Hugging Face's generation config. A member is not given if it is -1
+ * (integers and flags) or NaN (doubles), as gallop_request_init() sets it; then the value of the model's
+ * generation_config.json applies, and without a value there the parameter has no effect. Decoding is greedy
+ * unless do_sample is 1. Giving temperature, top_k, top_p or min_p, but not do_sample, sets do_sample to
+ * 1. */
 struct gallop_sampling {
     /* Maximum number of tokens to generate, 0 or more. 0: the prompt is processed, and the request ends with
      * GALLOP_FINISH_LENGTH; the prompt may then fill the context. [max_new_tokens of the model, else its
      * max_length, which limits prompt and output together and refuses a prompt of that length; else no limit but
      * the context] */
     int64_t max_new_tokens;
-    /* Minimum number of tokens to generate, 0 or more: no end token or stop ends the output before. */
+    /* Minimum number of tokens to generate, 0 or more: until then, end tokens, stop tokens and stop strings
+     * do not end the output. */
     int64_t min_new_tokens;
     /* 1: draw tokens at random; 0: take the likeliest. */
     int do_sample;
     /* 1: the model's end tokens do not end the output. */
     int ignore_eos;
-    /* Logits are divided by it, 0 or more; below 1e-5 decoding is greedy. */
+    /* Temperature, 0 or more: logits are divided by it. Below 1e-5 decoding is greedy. */
     double temperature;
-    /* Number of the likeliest tokens that are kept, 0 or more; 0: all. */
+    /* Number of likeliest tokens that remain candidates, 0 or more; 0: all. */
     int64_t top_k;
-    /* Probability mass of the likeliest tokens that are kept, more than 0 and at most 1. */
+    /* Nucleus sampling: the likeliest tokens that together have this probability remain candidates; above 0,
+     * at most 1. */
     double top_p;
-    /* Tokens less likely than this times the likeliest are dropped, 0 to 1. */
+    /* Tokens whose probability is below min_p times that of the likeliest token are dropped, 0 to 1. */
     double min_p;
     /* Positive logits of tokens of prompt and output are divided by repetition_penalty, a number above 0, and
      * negative ones multiplied by it. frequency_penalty is subtracted from a logit for each time that its token
      * was generated, presence_penalty once. */
     double repetition_penalty, frequency_penalty, presence_penalty;
-    /* 1: `seed` is the seed of this request. */
+    /* 1: `seed` is the seed of this request. 0: gallop_options.seed is. */
     int has_seed;
     uint64_t seed;
-    /* K from 0 to 1024: the log-probability of each token, and the K likeliest tokens with theirs. */
+    /* 0 to 1024: TOKEN events have the log-probability of the token, and this many of the likeliest tokens
+     * with their log-probabilities. */
     int64_t logprobs;
     /* Logit bias: bias[i] is added to the logit of token bias_id[i]; each id appears once. Both are [n_bias]. */
     const int32_t *bias_id;
     const float *bias;
     size_t n_bias;
-    /* [n_stop] strings that end the text and are cut from it; at most 64 of 1 to 1024 bytes. */
+    /* [n_stop] stop strings: the first to appear ends the text and is cut off; at most 64, of 1 to 1024
+     * bytes. */
     const char *const *stop;
     size_t n_stop;
-    /* [n_stop_token] tokens that end the output; at most 4096. */
+    /* [n_stop_token] stop tokens, which end the output; at most 4096. */
     const int32_t *stop_token;
     size_t n_stop_token;
-    /* [n_bad_words] texts that are not generated, with or without a blank in front: the last token of each is
-     * not chosen behind the others. The end of the prompt does not count. At most 256 of 1 to 128 bytes. */
+    /* [n_bad_words] texts that are never generated, with or without a blank in front: after the other tokens
+     * of a text, its last token is not chosen. Tokens of the prompt do not count. At most 256, of 1 to 128
+     * bytes. */
     const char *const *bad_words;
     size_t n_bad_words;
 };
 
-/* What an embedding is made of: the hidden states behind the last norm, that of the prompt's last token or the
- * mean of all. Its bits do not depend on other requests, chunks, the cache or the number of threads. */
+/* Pooling of the hidden states behind the last norm into an embedding: none, the state of the prompt's last
+ * token, or the mean of all states. The bits of an embedding do not depend on other requests, chunks, the
+ * cache or the number of threads. */
 enum gallop_pooling { GALLOP_POOL_NONE, GALLOP_POOL_LAST, GALLOP_POOL_MEAN };
 
-/* What an answer must look like, named as in vLLM: at most one of json, regex, choice, grammar, json_object and
- * structural_tag. The answer is generated token by token so that it is always the beginning of a valid text; it
- * is cut only by max_new_tokens, the context or a stop string. docs/GENERATION.md says what is served. */
+/* Constraint on the text of an answer, named as in vLLM: at most one of json, regex, choice, grammar,
+ * json_object and structural_tag is given. Tokens that would make the text invalid are not chosen; a valid
+ * text is cut short only by max_new_tokens, the context or a stop string. docs/GENERATION.md lists what is
+ * supported. */
 struct gallop_structured_outputs {
-    const char *json;          /* a JSON schema */
+    const char *json;          /* a JSON Schema that the answer satisfies, as JSON */
     const char *regex;         /* a regular expression that the whole answer matches */
-    const char *const *choice; /* [n_choice] texts, of which the answer is one */
+    const char *const *choice; /* [n_choice] the texts among which the answer is */
     size_t n_choice;
     const char *grammar;        /* a grammar in GBNF or EBNF */
-    const char *structural_tag; /* as JSON */
-    int json_object;            /* 1: any JSON object */
-    int disable_any_whitespace; /* 1: of JSON, no white space between its tokens */
-    /* Of JSON: a regular expression of the white space between tokens, or NULL. */
+    const char *structural_tag; /* a structural tag of vLLM (xgrammar), as JSON */
+    int json_object;            /* 1: the answer is a JSON object */
+    int disable_any_whitespace; /* 1: JSON is written without white space between its tokens */
+    /* A regular expression that white space between tokens of JSON matches. NULL: any white space is
+     * allowed. */
     const char *whitespace_pattern;
-    /* 1: keywords of a schema that are not served are left out, and `warnings` of the last event names them. 0: they
+    /* 1: unsupported keywords of a JSON Schema are ignored, and `warnings` of the FINISHED event names them. 0: they
      * are errors. */
     int ignore_unsupported;
-    /* The constraint begins after the first place where this text stands, the end of a model's reasoning for
-     * instance. NULL: it holds for the whole answer. */
+    /* The constraint applies to the text behind the first occurrence of this text, such as the mark at the
+     * end of a model's reasoning. NULL: it applies to the whole answer. */
     const char *begins_after;
 };
 
 struct gallop_request {
-    /* The prompt as text in UTF-8 of text_len bytes (SIZE_MAX: up to the terminating zero). NULL: `ids` is it. */
+    /* The prompt as UTF-8 text of text_len bytes (SIZE_MAX: up to the terminating zero). NULL: `ids` is the
+     * prompt. */
     const char *text;
     size_t text_len;
-    /* The prompt as [n_ids] tokens. */
+    /* The prompt as [n_ids] tokens. NULL: `text` is the prompt. */
     const int32_t *ids;
-    /* [n_ids] attention mask of a row that is padded on the left (0: padding), or NULL. */
+    /* [n_ids] attention mask of `ids` that are padded on the left (0: padding), or NULL: no padding. */
     const int8_t *mask;
     size_t n_ids;
     /* 1: the tokenizer adds no BOS or other special tokens to `text`. */
     int no_special;
-    /* 1: special tokens are part of the output text. */
+    /* 1: output text includes special tokens. */
     int keep_special;
     struct gallop_sampling sampling;
-    /* Number of answers, 1 to 128, which share the computed prompt and have events of their own; answer I draws
-     * with seed + I [1]. */
+    /* Number of answers, 1 to 128. They share the computed prompt; each has its own events, and answer number
+     * I (from 0) draws tokens with seed + I [1]. */
     int64_t n;
-    /* K from 0 to 1024: GALLOP_PROMPT_TOKEN events with the K likeliest tokens, of the first answer [-1: none]. */
+    /* 0 to 1024: the first answer has GALLOP_PROMPT_TOKEN events with this many of the likeliest tokens [-1:
+     * no such events]. */
     int64_t prompt_logprobs;
-    /* Gives a GALLOP_EMBEDDING event; max_new_tokens must be 0 and n 1. A model without a head, or whose
-     * attention goes in both directions, serves no other requests [GALLOP_POOL_NONE]. */
+    /* Requests a GALLOP_EMBEDDING event; max_new_tokens must be 0 and n 1. Models without a language model
+     * head, and models with bidirectional attention, accept only such requests [GALLOP_POOL_NONE]. */
     enum gallop_pooling pooling;
-    /* Of the policies "priority" and "fair": requests with a smaller number start first [0]. */
+    /* With scheduling_policy "priority" or "fair": requests with a smaller number start first [0]. */
     int priority;
-    /* Of the policy "fair": the client that the request belongs to, an API key or a user [NULL: no client]. */
+    /* With scheduling_policy "fair": the name of the client, such as an API key or a user [NULL: no
+     * client]. */
     const char *key;
-    /* Computed rows are shared only among requests with the same salt [NULL: among those without one]. */
+    /* The prefix cache shares rows only among requests with equal salts [NULL: among requests without a
+     * salt]. */
     const char *cache_salt;
     /* Seconds after submission at which the request ends with GALLOP_FINISH_DEADLINE [0: never]. */
     double deadline_s;
-    /* Is returned in the events of the request. */
+    /* A pointer of the caller's, which the events of the request return. */
     void *user;
     struct gallop_structured_outputs structured_outputs;
 };
 
-/* Sets every member to the value that stands for its default. */
+/* Sets every member to its default. */
 GALLOP_API void gallop_request_init(struct gallop_request *r);
 
-/* Queues a request, which is copied, and gives the number that names it in events as *ID (may be NULL). May be
- * called from any thread; the text is tokenized, and all memory that the request will need is allocated, in the
- * calling thread. Returns a gallop_code. A refused request leaves the others alone: no prompt or two (text and
- * ids), a token outside the vocabulary, a prompt as long as the context, a sampling member outside its range, or
- * a full queue (GALLOP_NO_SPACE). */
+/* Queues a copy of request R and writes its id, which its events carry, to *ID (may be NULL). May be called
+ * from any thread; the calling thread tokenizes the text and allocates all memory that the request will need.
+ * Returns a gallop_code. A request is refused if it has neither `text` nor `ids` or both, a token outside the
+ * vocabulary, a prompt as long as the context, or a sampling member outside its range, or if the queue is
+ * full (GALLOP_NO_SPACE); other requests are not affected. */
 GALLOP_API int gallop_submit(struct gallop *g, const struct gallop_request *r, uint64_t *id, char *err);
 
-/* Ends request ID, or all that were submitted so far if ID is 0, after the step that is being computed: each ends
- * with GALLOP_FINISHED and GALLOP_FINISH_CANCELLED. Unknown ids are ignored. May be called from any thread and
- * from signal handlers. Returns 0, or -1 if 256 cancellations are pending: then call it again after a
+/* Cancels request ID, or all requests submitted so far if ID is 0. After the current step each gets a
+ * GALLOP_FINISHED event with GALLOP_FINISH_CANCELLED. Unknown ids are ignored. May be called from any thread
+ * and from signal handlers. Returns 0, or -1 if 256 cancellations are pending: call it again after the next
  * gallop_next(). */
 GALLOP_API int gallop_cancel(struct gallop *g, uint64_t id);
 
@@ -322,13 +355,13 @@ GALLOP_API int gallop_cancel(struct gallop *g, uint64_t id);
 enum gallop_event_type {
     /* A token was chosen. */
     GALLOP_TOKEN,
-    /* Text that can be shown: whole UTF-8 characters, none of which a stop string may still take back. */
+    /* Output text: whole UTF-8 characters that cannot belong to a stop string. */
     GALLOP_TEXT,
     /* The last event of a request, or of one of its answers. */
     GALLOP_FINISHED,
     /* The next token of the prompt, from the second on, with its log-probability. */
     GALLOP_PROMPT_TOKEN,
-    /* The embedding that `pooling` asked for, before FINISHED. */
+    /* The embedding of a request with `pooling`, before FINISHED. */
     GALLOP_EMBEDDING,
 };
 
@@ -345,64 +378,68 @@ struct gallop_logprob {
     float logprob; /* natural logarithm of the probability */
 };
 
-/* An event. Each member is set in the events that its comment names. Pointers are valid until the next
- * gallop_next(), gallop_take() or gallop_step(). */
+/* An event. A member is set only in the events that its comment names first, or in all events if it names
+ * none. Pointers are valid until the next call of gallop_next(), gallop_take() or gallop_step(). */
 struct gallop_event {
     enum gallop_event_type type;
     uint64_t request;
     void *user;
     /* Number of the answer, from 0. */
     unsigned choice;
-    /* TOKEN, PROMPT_TOKEN. */
+    /* TOKEN, PROMPT_TOKEN: the token. */
     int32_t token;
-    /* TOKEN if logprobs were asked for, and PROMPT_TOKEN. */
+    /* TOKEN of a request with logprobs, PROMPT_TOKEN: the token's log-probability. */
     float logprob;
-    /* PROMPT_TOKEN: number of tokens that are at least as likely, including itself. */
+    /* PROMPT_TOKEN: the token's rank: the number of tokens at least as likely, including itself. */
     size_t rank;
-    /* As logprob: the [n_top] likeliest tokens, the likeliest first. */
+    /* TOKEN of a request with logprobs, PROMPT_TOKEN: [n_top] the likeliest tokens, in descending order. */
     const struct gallop_logprob *top;
     size_t n_top;
-    /* EMBEDDING: [n_embedding] the vector. */
+    /* EMBEDDING: [n_embedding] the embedding. */
     const float *embedding;
     size_t n_embedding;
-    /* TEXT: [text_len] bytes, not terminated. */
+    /* TEXT: [text_len] bytes without a terminating zero. */
     const char *text;
     size_t text_len;
-    /* FINISHED. */
+    /* FINISHED: the reason why the answer ended. */
     enum gallop_finish finish;
     /* FINISHED: the stop string that was found, or NULL. */
     const char *stop_string;
-    /* FINISHED: the stop token that was chosen, or -1. End tokens of the model are no stop tokens. */
+    /* FINISHED: the stop token that ended the output, or -1. A model's end token does not count as a stop
+     * token. */
     int32_t stop_token;
     /* FINISHED: 1 if the context ended the output before max_new_tokens did. */
     int context_full;
     /* FINISHED with GALLOP_FINISH_ERROR: the reason. */
     const char *error;
-    /* FINISHED with GALLOP_FINISH_ERROR: 1 if allowed tokens, bad words and other members of the request itself
-     * left no token to choose. */
+    /* FINISHED with GALLOP_FINISH_ERROR: 1 if the request itself (bad words, logit bias, a constraint)
+     * excluded every token. */
     int forbids_all;
-    /* FINISHED: [n_warnings] sentences about what was left out of the constraint on the answer: keywords of a schema
-     * that are not served (ignore_unsupported). */
+    /* FINISHED: [n_warnings] sentences about unsupported keywords of the request's JSON Schema that were ignored
+     * (ignore_unsupported). */
     const char *const *warnings;
     size_t n_warnings;
-    /* FINISHED: tokens of prompt and output. */
+    /* FINISHED: number of tokens of the prompt and of the output. */
     size_t n_prompt, n_output;
-    /* FINISHED: tokens of the prompt whose rows other requests, or the first answer, had computed. */
+    /* FINISHED: number of prompt tokens whose rows came from the prefix cache, the KV store or the first
+     * answer. */
     size_t n_cached;
-    /* FINISHED: those of n_cached whose rows were read from the KV store. */
+    /* FINISHED: number of prompt tokens whose rows were read from the KV store; they are part of n_cached. */
     size_t n_stored;
-    /* FINISHED: seconds from the start of computation to the first token (to the end of the prompt if no token was
-     * asked for), and from there to the last token. */
+    /* FINISHED: prefill_s is the seconds from the start of computation to the first token (with
+     * max_new_tokens 0: to the end of the prompt), decode_s the seconds from the first token to the last. */
     double prefill_s, decode_s;
 };
 
-/* Computes as far as needed and gives the next event. Returns 0 if no request is queued or running, else 1. */
+/* Computes steps until there is an event and writes it to *EV. Returns 1, or 0 if no request is queued or
+ * running. */
 GALLOP_API int gallop_next(struct gallop *g, struct gallop_event *ev);
 
-/* gallop_next() in two parts, for programs with a loop of their own. gallop_step() takes over what was submitted and
- * cancelled and computes one step; while events are left, it computes nothing. If there is nothing to compute, it
- * waits up to WAIT_S seconds for a submission. It returns 0 if there still is nothing to compute and no event to
- * take, else 1. gallop_take() gives the events of the step one by one and returns 0 if there are no more. */
+/* gallop_next() in two parts, for programs with a loop of their own. gallop_step() accepts submissions and
+ * cancellations and computes one step, unless events of the last step are left. If no request can be
+ * computed, it waits up to WAIT_S seconds for a submission. It returns 0 if there is still no request to
+ * compute and no event to take, else 1. gallop_take() writes the next event of the step to *EV and returns 1,
+ * or returns 0 if none is left. */
 GALLOP_API int gallop_step(struct gallop *g, double wait_s);
 GALLOP_API int gallop_take(struct gallop *g, struct gallop_event *ev);
 
@@ -413,61 +450,65 @@ struct gallop_operator {
     /* "norm", "qkv_projection", "rope", "attention", "out_projection", "mlp", "lm_head" or "other". */
     const char *name;
     double seconds;
-    /* Bytes of weights and KV rows that it had to read, and floating-point operations of its products. Both are 0
-     * for a kind that has neither. */
+    /* Bytes of weights and KV rows that the operators had to read, and floating-point operations of their
+     * matrix products; 0 for kinds without weights and products. */
     double bytes, flops;
 };
 
 enum { GALLOP_N_OPERATORS = 8, GALLOP_N_DURATIONS = 23 };
 
-/* Durations of one kind of work. */
+/* Histogram of the durations of one kind of work. */
 struct gallop_durations {
-    /* count[i]: durations of at most 2^i microseconds that are in no earlier count; the last one: all longer ones. */
+    /* count[i]: number of durations above 2^(i-1) and at most 2^i microseconds; count[0] has all up to 1 microsecond,
+     * the last count has all longer ones. */
     uint64_t count[GALLOP_N_DURATIONS];
-    /* The sum of all. */
+    /* The sum of all durations. */
     double seconds;
 };
 
 /* State and counters of an engine. Counters start at 0 when it is opened. */
 struct gallop_stats {
-    /* Requests that wait, and sequences that run. */
+    /* Waiting requests, and running sequences. */
     size_t n_waiting, n_running;
-    /* Steps, computed tokens of prompts, generated tokens, and finished sequences. */
+    /* Steps, computed prompt tokens, generated tokens, and finished sequences. */
     uint64_t n_steps, n_prompt_tokens, n_output_tokens, n_finished;
-    /* Tokens of prompts whose rows were found in the prefix cache. */
+    /* Prompt tokens whose rows were found in the prefix cache or the KV store. */
     uint64_t n_cached_tokens;
-    /* Those of n_cached_tokens whose rows were read from the KV store. */
+    /* Prompt tokens whose rows were read from the KV store; they are part of n_cached_tokens. */
     uint64_t n_stored_tokens;
-    /* Preemptions: a running sequence gave its KV blocks back because the cache was full. */
+    /* Preemptions: the KV blocks of a running sequence were taken because the cache was full. */
     uint64_t n_preempted;
     /* Tokens that were computed again after a preemption; they are not part of n_prompt_tokens and
      * n_output_tokens. */
     uint64_t n_recomputed_tokens;
-    /* Blocks that were written to the KV store and read from it; that were not written because the store was too
-     * slow or failed; and that were found, but with other contents than were written. */
+    /* KV blocks written to the KV store, read from it, not written because the store was too slow or failed,
+     * and found in it with a wrong checksum. */
     uint64_t n_store_written, n_store_read, n_store_dropped, n_store_damaged;
-    /* Bytes of packed weights, of the KV cache, and of everything that steps use besides. */
+    /* Bytes of packed weights, of the KV cache, and of the scratch of steps. */
     size_t weight_bytes, kv_bytes, scratch_bytes;
     /* The part of kv_bytes that running sequences hold. */
     size_t kv_used_bytes;
-    /* The largest value of kv_bytes: "dynamic" and "bmc" grow up to it; other types begin with it. */
+    /* The limit of kv_bytes. "dynamic" and "bmc" caches grow up to it; other types have this size from the
+     * start. */
     size_t kv_budget_bytes;
     size_t max_model_len, vocab_size;
-    /* Seconds that opening took. */
+    /* Seconds that gallop_open() took. */
     double load_s;
     int threads;
-    /* dtype and isa are as in struct gallop_options. quant is, too, or "gguf" if weights keep a format of GGUF. */
+    /* Names as in struct gallop_options; quant is "gguf" if weights keep a quantized format of a GGUF
+     * file. */
     const char *dtype, *quant, *isa;
     struct gallop_operator operators[GALLOP_N_OPERATORS];
-    /* Seconds that the calling thread waited for other compute threads inside operators; no operator counts them. */
+    /* Seconds that the calling thread waited for other compute threads; not part of `seconds` of any
+     * operator. */
     double waited_s;
-    /* Requests with a constraint on their answers, and those whose compiled constraint was kept from before. */
+    /* Requests with a constraint on their answers, and those of them whose constraint had been compiled before. */
     uint64_t n_grammar_queries, n_grammar_hits;
-    /* Time to compile a constraint, and to compute the token mask of one constrained answer. */
+    /* Times to compile a constraint, and to compute the token mask of one constrained answer. */
     struct gallop_durations grammar_compile, grammar_mask;
 };
 
-/* Fills S. To be called by the thread that runs the engine. */
+/* Writes the state and counters of G to *S. Must be called by the thread that runs the engine. */
 GALLOP_API void gallop_stats(const struct gallop *g, struct gallop_stats *s);
 
 /* The version of the library: "0.1.0". */
@@ -475,36 +516,47 @@ GALLOP_API const char *gallop_version(void);
 
 /* ---- executor ---- */
 
-/* An executor computes without requests, queue, admission and prefix cache, for a scheduler outside of the library.
- * Each run computes new rows (tokens) of several sequences and gives the logits of the rows that are wanted, or
- * chooses tokens. A row depends on the tokens before it and on nothing else: not on the other rows of the run,
- * their order, how a sequence was cut into runs, or where its rows lie. It equals what an engine computes, bit
- * for bit. An executor belongs to one thread at a time. docs/SERVING.md has what a caller must know.
+/* An executor computes steps for a scheduler outside of the library; it has no requests, queue, admission or
+ * prefix
+ * cache. Each run computes new rows (tokens) of several sequences and returns the logits of chosen rows, or
+ * chooses
+ * tokens. A row depends only on the tokens before it: not on the other rows of the run, their order, the
+ * division
+ * of the sequence into runs, or the place of its rows in memory. Results equal those of an engine, bit for
+ * bit. An
+ * executor belongs to one thread at a time. docs/SERVING.md has a guide for callers.
  *
- * Rows lie in slots or in the caller's blocks:
+ * KV rows are stored in slots or in the caller's blocks:
  *
- *   slots   (any kv_cache_type but "extern") A sequence has a slot while it lives; the slot holds the rows that were
- *           computed. New rows follow them, or begin at an earlier position, from which on all rows are computed
- *           anew.
- *   blocks  (kv_cache_type "extern") Block b holds block_size rows in all layers. The caller numbers blocks
- *           1 .. n_blocks - 1, names in each run the blocks that hold the rows of a sequence, shares full blocks
- *           among sequences with the same beginning, and reuses them. The executor owns, frees and drops no block,
- *           also where layers see a window only. Block 0 holds zeros and is never written: it may stand for blocks
- *           that no layer sees any more.
+ *   slots   (any kv_cache_type but "extern") A sequence has a slot from its first run to its last; the slot
+ *   holds
+ *           its computed rows. The new rows of a run follow them, or begin at an earlier position and replace
+ *           all
+ *           rows from there on.
+ *   blocks  (kv_cache_type "extern") A block holds block_size rows in all layers. The caller manages blocks
+ *           1 .. n_blocks - 1: it lists in each run the blocks of each sequence, shares full blocks among
+ *           sequences
+ *           with the same beginning, and decides when a block is reused. The executor never frees a block,
+ *           not even
+ *           below a window. Block 0 contains zeros and is never written; in a list it can replace a block
+ *           that is
+ *           below the windows of all layers.
  *
- * RoPE that depends on the length of a sequence (longrope, dynamic NTK) takes max_model_len for it: rows must hold
- * when the sequence becomes longer. */
+ * RoPE that depends on the length of a sequence (longrope, dynamic NTK) uses max_model_len as the length,
+ * since
+ * rows must stay valid when the sequence grows. */
 struct gallop_executor;
 
-/* Version of the records and functions of this section. */
+/* Version of the structs and functions of this section. */
 enum { GALLOP_EXECUTOR_VERSION = 1 };
 
-/* Opens a model as an executor *X, as gallop_open() does. max_num_seqs is the number of sequences of a run and of
- * slots, max_batched_tokens that of rows of a run, without a smaller limit than that. With "extern",
- * kv_cache_tokens or kv_cache_memory give n_blocks. Options of the engine's queue, scheduler and prefix cache are
- * refused by name: prefix_index, kv_store, kv_store_size, scheduling_policy, scheduler, admission, tpot_target_ms,
- * max_num_queued_reqs, max_num_queued_tokens. VERSION is the caller's GALLOP_EXECUTOR_VERSION; GALLOP_UNSUPPORTED:
- * this library does not serve it. All memory that runs need is allocated here. */
+/* Opens a model as an executor *X, as gallop_open() does. max_num_seqs is the number of slots and the maximum
+ * number of sequences of a run; max_batched_tokens is the maximum number of rows of a run, and is not limited
+ * to 512. With "extern", kv_cache_tokens or kv_cache_memory determines n_blocks. Options of the engine's
+ * queue, scheduler and prefix cache must not be given: prefix_index, kv_store, kv_store_size,
+ * scheduling_policy, scheduler, admission, tpot_target_ms, max_num_queued_reqs, max_num_queued_tokens.
+ * VERSION is GALLOP_EXECUTOR_VERSION; GALLOP_UNSUPPORTED is returned if the library has another version. All
+ * memory that runs need is allocated here. */
 GALLOP_API int gallop_executor_open(struct gallop_executor **x, int version, const struct gallop_options *o,
                                     char *err);
 
@@ -514,16 +566,16 @@ GALLOP_API void gallop_executor_close(struct gallop_executor *x);
 /* Limits and sizes of an executor. */
 struct gallop_executor_caps {
     size_t n_layers, vocab_size;
-    size_t max_model_len; /* positions of a sequence */
-    size_t max_seqs;      /* sequences of a run */
-    size_t max_rows;      /* rows of a run, of all sequences together */
-    size_t max_wanted;    /* rows of logits of a run: max_logits */
-    size_t max_prompts;   /* sequences of a run with more than one row; 0: no limit */
-    int mixes;            /* 1: sequences with one row and with more may share a run */
-    int chunks;           /* 1: a prompt may come in several runs */
-    int picks;            /* 1: gallop_rows.pick is served */
-    size_t n_slots;       /* 0: rows lie in the caller's blocks */
-    size_t n_blocks;      /* the caller's blocks, including block 0; 0: rows lie in slots */
+    size_t max_model_len; /* maximum number of positions of a sequence */
+    size_t max_seqs;      /* maximum number of sequences of a run */
+    size_t max_rows;      /* maximum number of rows of a run, of all sequences together */
+    size_t max_wanted;    /* maximum number of rows of logits of a run: max_logits */
+    size_t max_prompts;   /* maximum number of sequences of a run with more than one row; 0: no limit */
+    int mixes;            /* 1: a run may contain sequences with one row and sequences with more */
+    int chunks;           /* 1: a prompt may be computed in several runs */
+    int picks;            /* 1: gallop_rows.pick is supported */
+    size_t n_slots;       /* number of slots; 0: rows are stored in the caller's blocks */
+    size_t n_blocks;      /* number of the caller's blocks, including block 0; 0: rows are stored in slots */
     size_t block_size;    /* rows of a block */
     size_t block_bytes;   /* bytes of a block in all layers, K and V */
     size_t kv_bytes, weight_bytes, scratch_bytes;
@@ -531,62 +583,66 @@ struct gallop_executor_caps {
     const char *dtype, *kv_cache_type, *kv_cache_dtype, *isa;
 };
 
-/* Fills CAPS; its strings live as long as X. */
+/* Writes the limits and sizes of X to *CAPS; its strings live as long as X. */
 GALLOP_API void gallop_executor_describe(const struct gallop_executor *x, struct gallop_executor_caps *caps);
 
-/* New rows of one sequence. Members whose comment does not ask for them are zero. */
+/* New rows of one sequence. Members that do not apply (of blocks with slots, for instance) are zero. */
 struct gallop_rows {
     /* [n] the tokens; n is 1 or more. */
     const int32_t *ids;
     size_t n;
     /* Position of the first row; row i has position pos + i. */
     size_t pos;
-    /* With slots: the slot of the sequence, which appears once in a run. It must hold at least `pos` rows. */
+    /* With slots: the number of the slot; no other sequence of the run has it. It must hold at least `pos`
+     * rows. */
     size_t slot;
-    /* With blocks: [n_blocks] the blocks of rows 0 .. pos + n - 1. Further entries are not read. */
+    /* With blocks: [n_blocks] the blocks that hold rows 0 .. pos + n - 1. Further entries are not read. */
     const int32_t *blocks;
     size_t n_blocks;
-    /* Logits of the last n_wanted rows are wanted, 0 to n. */
+    /* The run returns the logits of the last n_wanted rows, 0 to n. */
     size_t n_wanted;
-    /* NULL, or how the token behind the last row is chosen, whose logits must be wanted: as an engine does it, with
-     * generation_config.json and gallop_options.seed for what is not given. The scheduler ends texts and has the
-     * logits: max_new_tokens, stop, stop_token, bad_words, bias and logprobs above 0 must not be given, and
-     * ignore_eos changes nothing. */
+    /* Sampling parameters by which the run chooses the token behind the last row, as an engine does; n_wanted
+     * must be at least 1. Members that are not given have the values of generation_config.json and
+     * gallop_options.seed. max_new_tokens, stop, stop_token, bad_words, bias, and logprobs above 0 must not
+     * be given, since the caller decides when a text ends and has the logits; ignore_eos has no effect. NULL:
+     * no token is chosen. */
     const struct gallop_sampling *pick;
-    /* With `pick`: the token behind row n_prompt - 1 is the first that is drawn; at most pos + n. */
+    /* With `pick`: the length of the prompt, at most pos + n. The first drawn token follows row n_prompt -
+     * 1. */
     size_t n_prompt;
     /* With a `pick` that has a penalty: [pos + n] all tokens of the sequence, beginning with the prompt. */
     const int32_t *tokens;
 };
 
 struct gallop_pick {
-    int32_t id;    /* -1: none was asked for, or none can be chosen because a logit is NaN or +infinity */
-    float logprob; /* set if logprobs is 0 */
+    int32_t id;    /* the token; -1 without gallop_rows.pick, or if a logit is NaN or +infinity */
+    float logprob; /* the token's log-probability, if logprobs of `pick` is 0 */
 };
 
-/* The result of a run; valid until the next one. */
+/* The result of a run; valid until the next run. */
 struct gallop_outcome {
     const float *logits;             /* [sum of n_wanted, vocab_size], in the order of the rows */
     const struct gallop_pick *picks; /* [n], one for each sequence */
 };
 
-/* Computes ROWS [n], each of another sequence, into OUT. A run is refused with a sentence, and nothing has changed, if
- * it exceeds gallop_executor_caps; has a token outside the vocabulary or a position beyond max_model_len; names
- * a slot twice or one with fewer rows than `pos`, or a position whose window has lost rows; or has a table that is
- * too short, a block outside the pool, block 0 where rows are written or seen, or a block into which two
- * sequences (or one twice) write. GALLOP_NO_SPACE: the cache of the slots has no room for these rows now; end or
- * truncate other slots and try again. A sequence may read blocks that another one writes in the same run. With
- * blocks the caller answers for the rows before `pos`: their contents are read whatever they are. Allocates
- * nothing, except that regions of "dynamic" and "bmc" grow. */
+/* Computes ROWS [n], each of a different sequence, and writes the results to *OUT. A run is refused, and
+ * changes nothing, if it exceeds a limit of gallop_executor_caps; if it has a token outside the vocabulary or
+ * a position of max_model_len or above; if two sequences have the same slot, a slot has fewer rows than
+ * `pos`, or a window has dropped rows that position `pos` sees; or if a list of blocks is too short, has a
+ * block outside the pool, has block 0 where rows are written or seen, or has a block that is written twice.
+ * GALLOP_NO_SPACE: the cache has no room for these rows now; truncate other slots and try again. A sequence
+ * may read blocks that another sequence writes in the same run. With blocks the caller is responsible for the
+ * rows before `pos`: they are read unchecked. Nothing is allocated, except that regions of "dynamic" and
+ * "bmc" caches grow. */
 GALLOP_API int gallop_executor_run(struct gallop_executor *x, const struct gallop_rows *rows, size_t n,
                                    struct gallop_outcome *out, char *err);
 
-/* With slots: drops the rows of SLOT from row N on; N 0 empties the slot. Refused if it has fewer rows, or if a window
- * has dropped rows that a row at N would see. */
+/* With slots: drops the rows of SLOT from row N on; N 0 empties the slot. Refused if the slot has fewer than
+ * N rows, or if a window has dropped rows that a new row N would see. */
 GALLOP_API int gallop_executor_truncate(struct gallop_executor *x, size_t slot, size_t n, char *err);
 
-/* With blocks: copies the rows of block FROM in all layers to block TO, for a sequence that continues in a block which
- * it shares in part. */
+/* With blocks: copies the rows of block FROM to block TO in all layers, before a sequence appends rows to a
+ * block that is partly filled and shared. */
 GALLOP_API int gallop_executor_copy_block(struct gallop_executor *x, size_t from, size_t to, char *err);
 
 #ifdef __cplusplus
