@@ -1,9 +1,11 @@
 /* cache.c - folders, links, locks and hashes of the hub's cache.
  *
- * Locks save work; they do not keep the cache correct, because some network file systems grant flock() to
- * every process. A blob gets its name by rename(), and only after its bytes were read from the disk again and
- * hashed; two writers that damage each other's unfinished file lose time and nothing else. Layout and names
- * follow huggingface_hub (docs, "Manage huggingface_hub cache-system").
+ * Locks only prevent double downloads; correctness does not depend on them, because some network file systems
+ * grant flock() to every process. A blob gets its name by rename() after its bytes were read back and hashed,
+ * so
+ * two processes that write the same incomplete file can only make the download fail and start again. Layout
+ * and
+ * names follow huggingface_hub ("Manage huggingface_hub cache-system" in its documentation).
  */
 #include "hub/cache.h"
 
@@ -25,6 +27,7 @@ enum { CHUNK = 1 << 20 };
 
 /* ---- paths ---- */
 
+/* Formats a path into out[size]. ERR_INPUT if it does not fit. */
 __attribute__((format(printf, 4, 5))) static int put_path(char *out, size_t size, struct err *e,
                                                           const char *fmt, ...)
 {
@@ -39,7 +42,7 @@ __attribute__((format(printf, 4, 5))) static int put_path(char *out, size_t size
     return 0;
 }
 
-/* Creates the missing folders of PATH. */
+/* Creates the missing folders above the file PATH. */
 static int make_folders(const char *path, struct err *e)
 {
     char part[HUB_CACHE_PATH_MAX];
@@ -168,8 +171,8 @@ int hub_cache_link(const struct hub_cache *c, const char *commit, const char *fi
     }
     if (errno != EPERM && errno != ENOTSUP && errno != ENOSYS)
         return err_os(e, "make a link in", path);
-    if ((rc = hub_cache_blob(c, etag, false, blob, e)) !=
-        0) /* the file system has no links: the blob itself is moved */
+    /* The file system has no symbolic links: the blob itself is moved to the snapshot. */
+    if ((rc = hub_cache_blob(c, etag, false, blob, e)) != 0)
         return rc;
     return rename(blob, path) == 0 ? 0 : err_os(e, "move the file to", path);
 }
@@ -193,7 +196,7 @@ bool hub_cache_try_lock(const struct hub_cache *c, const char *etag, int *fd, in
     errno = 0;
     if (flock(*fd, LOCK_EX | LOCK_NB) == 0 && fstat(*fd, &held) == 0 && stat(path, &named) == 0 &&
         held.st_dev == named.st_dev && held.st_ino == named.st_ino)
-        return true; /* the lock file was not removed in between */
+        return true; /* the locked file still has its name: it was not deleted between open() and flock() */
     if (errno == ENOLCK || errno == ENOTSUP || errno == ENOSYS) {
         close(*fd);
         *fd = -1;
@@ -216,7 +219,8 @@ bool hub_cache_is_hash(const char *etag)
     return has_digits(etag, 64) || has_digits(etag, 40);
 }
 
-/* Git hashes a file after the text "blob SIZE" and a zero byte. */
+/* Starts the hash whose length ETAG has. Git's SHA-1 of a blob covers "blob SIZE" and a zero byte before the
+ * file. */
 static bool begin_hash(EVP_MD_CTX *md, const char *etag, int fd)
 {
     char head[32];
@@ -268,7 +272,7 @@ int hub_cache_verify(const char *path, const char *etag, struct err *e)
     EVP_MD_CTX_free(md);
     close(fd);
     if (rc == 0 && strcmp(hex, etag) != 0)
-        rc = err_set(e, ERR_INPUT, "%s: the bytes that came have the hash %s, the hub names %s", path, hex,
-                     etag);
+        rc = err_set(e, ERR_INPUT, "%s: the downloaded bytes have the hash %s, but the hub gives %s", path,
+                     hex, etag);
     return rc;
 }

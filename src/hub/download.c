@@ -1,8 +1,9 @@
-/* download.c - downloads one file: asks for its hash and size (HEAD), writes its bytes to
- * blobs/ETAG.incomplete, verifies them, renames the file and links it.
+/* download.c - downloads one file: requests its hash and size (HEAD), writes its bytes to
+ * blobs/ETAG.incomplete, verifies them, renames the file and links the snapshot to it.
  *
- * A download that was interrupted continues after the bytes that are there, even after a restart. A token is
- * sent to the origin of HF_ENDPOINT only. One process downloads a blob while others wait for it.
+ * An interrupted download is resumed after the bytes in the incomplete file, even after a restart of the
+ * program.
+ * The token is sent to the origin of HF_ENDPOINT only. One process downloads a blob while others wait for it.
  */
 #include "hub/download.h"
 
@@ -22,7 +23,7 @@
 
 enum { RETRIES = 3, LONGEST_PAUSE = 60, ENOUGH_BYTES = 1 << 20 };
 
-/* The hub's description of a file. */
+/* The name (ETag) and size of a file, as the hub gives them. */
 struct blob {
     char etag[HUB_CACHE_ETAG_MAX];
     uint64_t size;
@@ -36,6 +37,7 @@ const char *hub_download_token(const struct hub_download *g)
 
 /* ---- retries ---- */
 
+/* Reports the progress. Returns false if the callback asks to stop. */
 static bool goes_on(const struct hub_download *g)
 {
     return !g->progress || g->progress(g->progress_ctx, g->file ? g->file : "", g->done, g->total) == 0;
@@ -46,7 +48,7 @@ static bool tick(void *ctx)
     return goes_on(ctx);
 }
 
-/* Sleeps. False: the caller wants to stop. */
+/* Sleeps for SECONDS. Returns false as soon as the progress callback asks to stop. */
 static bool pause_for(const struct hub_download *g, double seconds)
 {
     const struct timespec step = {.tv_nsec = 50 * 1000 * 1000};
@@ -60,7 +62,7 @@ static bool pause_for(const struct hub_download *g, double seconds)
     return true;
 }
 
-/* The pause before the next try: half a second, one, two, unless the hub gives a time. */
+/* Returns the seconds to wait before the next try: those of the header Retry-After, else 0.5, 1, 2. */
 static double next_pause(const struct http_reply *r, int tries)
 {
     uint64_t said;
@@ -152,7 +154,7 @@ int hub_download_refused(const struct hub_download *g, const struct http_reply *
 static int file_url(const struct hub_download *g, const char *file, char *url, size_t size, struct err *e)
 {
     char folder[HUB_NAME_FILE_MAX] = "", quoted[2][1024] = {""};
-    const char *slash = strchr(file, '/'); /* the slash between segments is not quoted */
+    const char *slash = strchr(file, '/'); /* the slash between folder and file is not percent-encoded */
     int n = slash ? snprintf(folder, sizeof(folder), "%.*s", (int)(slash - file), file) : 0;
 
     if ((size_t)n >= sizeof(folder) || !hub_name_quote(folder, quoted[0], sizeof(quoted[0])) ||
@@ -163,7 +165,8 @@ static int file_url(const struct hub_download *g, const char *file, char *url, s
     return n > 0 && (size_t)n < size ? 0 : err_set(e, ERR_INPUT, "%.200s: the name is too long", file);
 }
 
-/* Reads the headers of one answer. 1: all are there; 0: an answer after the redirect may have more. */
+/* Reads hash and size of FILE from the headers of one answer. Returns 1 if this is the last answer or *rc is
+ * an error, 0 if it redirects to an answer with more headers. */
 static int read_answer(const struct hub_download *g, const struct http_reply *r, const char *file,
                        struct blob *b, int *rc, struct err *e)
 {
@@ -172,7 +175,7 @@ static int read_answer(const struct hub_download *g, const struct http_reply *r,
 
     *rc = 0;
     if (commit && strcmp(commit, g->commit) != 0)
-        *rc = err_set(e, ERR_INPUT, "%s belongs to commit %.60s, but commit %s was asked for", file, commit,
+        *rc = err_set(e, ERR_INPUT, "%s belongs to commit %.60s, but commit %s was requested", file, commit,
                       g->commit);
     else if (linked && (r->location || r->status == 200))
         etag = linked;
@@ -183,8 +186,10 @@ static int read_answer(const struct hub_download *g, const struct http_reply *r,
     if (*rc)
         return 1;
     if (!etag || !hub_cache_etag(etag, b->etag))
-        *rc = err_set(e, ERR_INPUT, "%s: the hub names no hash of it (X-Linked-Etag, ETag), found \"%.60s\"",
-                      file, etag ? etag : "");
+        *rc = err_set(
+            e, ERR_INPUT,
+            "%s: the hub's answer has the hash \"%.60s\"; a usable header X-Linked-Etag or ETag is expected",
+            file, etag ? etag : "");
     b->has_size = http_header_u64(r, "X-Linked-Size", &b->size) ||
                   (!r->location && http_header_u64(r, "Content-Length", &b->size));
     return 1;
@@ -206,7 +211,9 @@ static int ask_blob(struct hub_download *g, const char *file, struct blob *b, st
         end = rc ? 1 : read_answer(g, &r, file, b, &rc, e);
         if (!end && (left == 0 || strlen(r.location) >= sizeof(url) ||
                      (strncmp(url, "https:", 6) == 0 && strncmp(r.location, "https:", 6) != 0)))
-            rc = err_set(e, ERR_INPUT, "%s: the hub redirects to where no file can be fetched from", file);
+            rc = err_set(e, ERR_INPUT,
+                         "%s: the hub redirects too often, from https to http, or to a URL that is too long",
+                         file);
         else if (!end)
             memcpy(url, r.location, strlen(r.location) + 1);
         http_reply_fini(&r);
@@ -218,15 +225,17 @@ static int ask_blob(struct hub_download *g, const char *file, struct blob *b, st
 
 /* ---- the bytes ---- */
 
+/* The incomplete file to which the bytes of an answer are appended. */
 struct sink {
     struct hub_download *g;
     const struct blob *b;
     const char *path; /* blobs/ETAG.incomplete */
     int fd;
-    uint64_t have;  /* the size of the file */
+    uint64_t have;  /* bytes in the incomplete file */
     struct err err; /* the error of a callback */
 };
 
+/* Drops all bytes of the incomplete file. */
 static int start_over(struct sink *s, struct err *e)
 {
     if (ftruncate(s->fd, 0) != 0)
@@ -239,8 +248,7 @@ static bool on_begin(void *ctx, uint64_t first)
 {
     struct sink *s = ctx;
 
-    return first == s->have ||
-           start_over(s, &s->err) == 0; /* the hub sends the whole file, although a part was requested */
+    return first == s->have || start_over(s, &s->err) == 0; /* the hub ignored the requested range */
 }
 
 static bool on_body(void *ctx, const char *bytes, size_t n)
@@ -248,7 +256,7 @@ static bool on_body(void *ctx, const char *bytes, size_t n)
     struct sink *s = ctx;
 
     if (s->b->has_size && n > s->b->size - s->have) {
-        err_set(&s->err, ERR_INPUT, "%s: more bytes come than the %llu the hub names", s->g->file,
+        err_set(&s->err, ERR_INPUT, "%s: the hub sends more bytes than the %llu it announced", s->g->file,
                 (unsigned long long)s->b->size);
         return false;
     }
@@ -281,14 +289,15 @@ static int check_space(const struct sink *s, struct err *e)
 
     if (fstatvfs(s->fd, &fs) != 0 ||
         __builtin_mul_overflow((uint64_t)fs.f_bavail, (uint64_t)fs.f_frsize, &space))
-        return 0; /* an error will show when the file is written */
+        return 0; /* the free space is unknown; a full disk then fails when the file is written */
     if (need > space)
-        return err_set(e, ERR_OS, "%s: the disk is full: %llu bytes are still to come, %llu are free",
+        return err_set(e, ERR_OS,
+                       "%s: the disk has too little space: %llu more bytes are needed, %llu bytes are free",
                        s->path, (unsigned long long)need, (unsigned long long)space);
     return 0;
 }
 
-/* Requests the missing bytes once. *again: the error may pass. */
+/* Requests the missing bytes once. Sets *again if another request after *seconds may succeed. */
 static int get_some(struct sink *s, const char *url, bool *again, double *seconds, int tries, struct err *e)
 {
     struct hub_download *g = s->g;
@@ -316,7 +325,7 @@ static int get_some(struct sink *s, const char *url, bool *again, double *second
     } else if (r.stopped) {
         rc = stopped(g, e);
     } else if (s->have && ((rc == 0 && r.status == 416) || (rc == ERR_INPUT && r.status == 206))) {
-        rc = start_over(s, e); /* the bytes that are there are not the beginning of this file */
+        rc = start_over(s, e); /* the incomplete file is not the beginning of the hub's file */
         *again = rc == 0;
     } else if (rc == 0 && r.status != 200 && r.status != 206) {
         rc = hub_download_refused(g, &r, g->file, e);
@@ -345,7 +354,7 @@ static int get_all(struct sink *s, const char *url, struct err *e)
         if (s->have > before && s->have - before >= ENOUGH_BYTES)
             tries = 0;
         if (!again || tries++ == RETRIES)
-            return rc ? rc : err_set(e, ERR_OS, "%s: the hub sends no part of it", g->file);
+            return rc ? rc : err_set(e, ERR_OS, "%s: the hub sends none of its bytes", g->file);
         log_info("%s: %s: trying again in %.1f s", g->id->repo, g->file, seconds);
         if (!pause_for(g, seconds))
             return stopped(g, e);
@@ -353,16 +362,17 @@ static int get_all(struct sink *s, const char *url, struct err *e)
     return 0;
 }
 
+/* Compares the hash of the incomplete file with the ETag, if the ETag is a hash. ERR_INPUT if they differ. */
 static int prove(struct sink *s, struct err *e)
 {
     if (hub_cache_is_hash(s->b->etag))
         return hub_cache_verify(s->path, s->b->etag, e);
-    log_warn("%s: %s: the hub names it by \"%s\", which is no hash: its bytes are not verified",
+    log_warn("%s: %s: its bytes are not verified, because the hub's ETag \"%s\" is not a hash",
              s->g->id->repo, s->g->file, s->b->etag);
     return 0;
 }
 
-/* Completes the unfinished file and renames it. */
+/* Completes and verifies the incomplete file and renames it to BLOB. */
 static int download(struct sink *s, const char *blob, struct err *e)
 {
     char url[4096];
@@ -377,8 +387,9 @@ static int download(struct sink *s, const char *blob, struct err *e)
     if ((rc = get_all(s, url, e)) != 0)
         return rc;
     rc = prove(s, e);
-    if (rc == ERR_INPUT && resumed) { /* the bytes that were there belong to another file */
-        log_info("%s: %s: from the beginning: %s", s->g->id->repo, s->g->file, e ? e->msg : "");
+    if (rc == ERR_INPUT && resumed) { /* the bytes of the interrupted download may be wrong */
+        log_info("%s: %s: downloading again from the beginning: %s", s->g->id->repo, s->g->file,
+                 e ? e->msg : "");
         if ((rc = start_over(s, e)) != 0 || (rc = get_all(s, url, e)) != 0)
             return rc;
         rc = prove(s, e);
@@ -392,6 +403,7 @@ static int download(struct sink *s, const char *blob, struct err *e)
     return rename(s->path, blob) == 0 ? 0 : err_os(e, "rename", s->path);
 }
 
+/* Opens the incomplete file of B, downloads its missing bytes and renames it to BLOB. */
 static int get_blob(struct hub_download *g, const struct blob *b, const char *blob, struct err *e)
 {
     char path[HUB_CACHE_PATH_MAX];
@@ -406,7 +418,7 @@ static int get_blob(struct hub_download *g, const struct blob *b, const char *bl
         return err_os(e, "write", path);
     if (fstat(s.fd, &st) != 0 || !S_ISREG(st.st_mode)) {
         close(s.fd);
-        return err_set(e, ERR_INPUT, "%s: this is no file to write to", path);
+        return err_set(e, ERR_INPUT, "%s: a regular file is expected", path);
     }
     s.have = (uint64_t)st.st_size;
     g->done = s.have;
@@ -416,7 +428,8 @@ static int get_blob(struct hub_download *g, const struct blob *b, const char *bl
     return rc;
 }
 
-/* Waits for the lock of the blob. *fd is -1 on a file system without locks. */
+/* Waits until this process has the lock of the blob ETAG. *fd is the lock file, or -1 on a file system
+ * without locks. */
 static int wait_for_lock(struct hub_download *g, const char *etag, int *fd, struct err *e)
 {
     double start = clock_seconds();
@@ -427,7 +440,7 @@ static int wait_for_lock(struct hub_download *g, const char *etag, int *fd, stru
         if (rc)
             return rc;
         if (!said && clock_seconds() - start > 2) {
-            log_warn("%s: waiting for another process that is fetching %s", g->id->repo, g->file);
+            log_warn("%s: waiting for another process that is downloading %s", g->id->repo, g->file);
             said = true;
         }
         if (!pause_for(g, 0.05))

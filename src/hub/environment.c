@@ -1,7 +1,8 @@
 /* environment.c - reads the HF_* variables.
  *
  * Names and precedence are those of huggingface_hub ("Environment variables" in its documentation), including
- * older names. A token is a secret that becomes a header line of a request: no message contains it, and a
+ * deprecated names. A token is a secret, so no message contains it. It becomes part of an HTTP header line,
+ * so a
  * token with a blank or a control character is refused.
  */
 #include "hub/environment.h"
@@ -14,7 +15,8 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* The value of the variable NAME, or else of OLDER; NULL if both are unset or empty. */
+/* Returns the value of the variable NAME, else of its deprecated name OLDER; NULL if both are unset or
+ * empty. */
 static const char *value_of(const char *name, const char *older)
 {
     const char *v = getenv(name);
@@ -35,7 +37,7 @@ static bool is_on(const char *name, const char *older)
     return false;
 }
 
-/* Writes BASE/REST to out[size]; ~ at the beginning of BASE is the home folder. REST may be "". */
+/* Writes BASE/REST, or BASE if REST is "", to out[size]; replaces ~ at the beginning of BASE by $HOME. */
 static int put_path(char *out, size_t size, const char *base, const char *rest, const char *name,
                     struct err *e)
 {
@@ -56,7 +58,8 @@ static int put_home(char *out, size_t size, struct err *e)
     if (xdg)
         return put_path(out, size, xdg, "huggingface", "XDG_CACHE_HOME", e);
     if (!value_of("HOME", NULL))
-        return err_set(e, ERR_INPUT, "neither HF_HOME nor HOME says where the hub's cache is");
+        return err_set(e, ERR_INPUT,
+                       "neither HF_HOME nor HOME is set; one of them must give the folder of the hub cache");
     return put_path(out, size, "~/.cache", "huggingface", "HOME", e);
 }
 
@@ -69,10 +72,12 @@ static int put_token(char *out, size_t size, const char *text, const char *where
     for (n = strlen(text); n && strchr(blanks, text[n - 1]);)
         n--;
     if (n >= size)
-        return err_set(e, ERR_INPUT, "%s: a token of %zu bytes is no token", where, n);
+        return err_set(e, ERR_INPUT, "%s: the token has %zu bytes; at most %zu are expected", where, n,
+                       size - 1);
     for (size_t i = 0; i < n; i++)
         if (text[i] <= ' ' || text[i] > '~')
-            return err_set(e, ERR_INPUT, "%s: byte %zu of the token is nothing that a token has", where, i);
+            return err_set(e, ERR_INPUT, "%s: byte %zu of the token is not a printable ASCII character",
+                           where, i);
     memcpy(out, text, n);
     out[n] = 0;
     return 0;

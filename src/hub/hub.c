@@ -1,4 +1,4 @@
-/* hub.c - the protocol of a hub: asks which files a revision has, then downloads those that are missing.
+/* hub.c - the protocol of a hub: requests the list of a revision's files, then downloads the missing files.
  *
  *     GET   ENDPOINT/api/models/ORG/NAME/revision/REVISION
  *           The answer has the commit and the names of its files.
@@ -8,8 +8,8 @@
  *           The answer has the bytes, often after a redirect to another host.
  *
  * config.json is downloaded first, and the architecture is checked before anything large is downloaded.
- * Weights come last, so that a folder with weights is complete. Errors that may pass are retried with growing
- * pauses; a download that was interrupted continues where it ended.
+ * Weights are downloaded last, so that a folder with weights is complete. Transient errors are retried with
+ * growing pauses; an interrupted download is resumed.
  */
 #include "hub/hub.h"
 
@@ -32,6 +32,7 @@ enum { MAX_LISTING = 64 << 20 };
 
 /* ---- from the cache ---- */
 
+/* Checks that the folder DIR, with the files L, has all files of weights. */
 static int check_weights(const struct hub_list *l, const char *dir, struct err *e)
 {
     bool is_index = false;
@@ -52,7 +53,7 @@ static int check_weights(const struct hub_list *l, const char *dir, struct err *
     return rc;
 }
 
-/* Checks that the folder DIR has the files that are wanted. A model may lack a tokenizer unless ALL is
+/* Checks that the folder DIR has the files for WANT. With HUB_MODEL a tokenizer is required only if ALL is
  * set. */
 static int check_whole(const char *dir, enum hub_want want, bool all, struct err *e)
 {
@@ -69,7 +70,8 @@ static int check_whole(const char *dir, enum hub_want want, bool all, struct err
     return rc;
 }
 
-/* Fails with WHY and, if REPO has GGUF files, their names and how one of them is requested. */
+/* Fails with the message WHY. If REPO has GGUF files, their names and the syntax to request one are
+ * appended. */
 static int say_ggufs(const struct hub_list *l, const char *repo, const char *why, struct err *e)
 {
     char all[600];
@@ -78,11 +80,12 @@ static int say_ggufs(const struct hub_list *l, const char *repo, const char *why
 
     if (!first)
         return err_set(e, ERR_UNSUPPORTED, "%s", why);
-    return err_set(e, ERR_UNSUPPORTED, "%s; it holds GGUF files, of which one is named as in %s:%s: %s", why,
-                   repo, first, hub_list_ggufs(l, all, sizeof(all)));
+    return err_set(e, ERR_UNSUPPORTED,
+                   "%s; it holds GGUF files, of which one is requested by a name like %s:%s: %s", why, repo,
+                   first, hub_list_ggufs(l, all, sizeof(all)));
 }
 
-/* Turns DIR into the path of the GGUF file NAME in it. */
+/* Appends the name of a GGUF file to the path DIR of its folder. */
 static int enter_gguf(char *dir, size_t size, const char *name, struct err *e)
 {
     size_t n = strlen(dir);
@@ -92,6 +95,8 @@ static int enter_gguf(char *dir, size_t size, const char *name, struct err *e)
     return 0;
 }
 
+/* Replaces the path of the snapshot in DIR by the path of the GGUF file that ID names in it. Fails if a part
+ * of a split file is missing. */
 static int gguf_from_cache(const struct hub_name *id, char *dir, size_t size, struct err *e)
 {
     char part[HUB_NAME_FILE_MAX];
@@ -115,7 +120,8 @@ static int gguf_from_cache(const struct hub_name *id, char *dir, size_t size, st
     return rc;
 }
 
-/* Finds the snapshot of the revision in the cache, if it is complete. */
+/* Writes the path of the cached snapshot, or of the GGUF file in it, to out[size]. Fails if the cache does
+ * not know the revision or lacks a file that WANT and ALL require (check_whole()). */
 static int from_cache(const struct hub_download *g, enum hub_want want, bool all, char *out, size_t size,
                       struct err *e)
 {
@@ -123,7 +129,7 @@ static int from_cache(const struct hub_download *g, enum hub_want want, bool all
     int rc;
 
     if (!hub_cache_commit(&g->cache, g->id->revision, commit))
-        return err_set(e, ERR_INPUT, "the cache %s does not know revision %s", g->cache.repo,
+        return err_set(e, ERR_INPUT, "the cache %s does not contain revision %s", g->cache.repo,
                        g->id->revision);
     rc = hub_cache_snapshot(&g->cache, commit, out, size, e);
     if (rc)
@@ -145,7 +151,8 @@ static bool add_listing(void *ctx, const char *bytes, size_t n)
     return !((struct buf *)ctx)->oom;
 }
 
-/* Asks for the list of files. *passes: the error may pass, so that a copy in the cache may be used. */
+/* Requests the list of files. Sets *passes if the error does not rule out that the hub has the model (a
+ * transient error, or access is denied), so that the cached model may be used. */
 static int ask_list(struct hub_download *g, struct hub_list *l, bool *passes, struct err *e)
 {
     char url[2048], quoted[3 * HUB_NAME_REVISION_MAX];
@@ -227,7 +234,8 @@ static int fetch_weights(struct hub_download *g, const struct hub_list *l, const
     return rc || !is_index ? rc : fetch_shards(g, l, dir, weights, e);
 }
 
-/* Downloads the GGUF file that ID names, with the other files of a split model. DIR becomes its path. */
+/* Downloads the GGUF file that the name of the model gives, with the other parts of a split file, and appends
+ * its name to the path in DIR. */
 static int fetch_gguf(struct hub_download *g, const struct hub_list *l, char *dir, size_t size, struct err *e)
 {
     char part[HUB_NAME_FILE_MAX];
@@ -274,7 +282,7 @@ static int fetch_all(struct hub_download *g, const struct hub_list *l, const str
     return fetch_weights(g, l, dir, e);
 }
 
-/* Online: asks the hub for the current commit of the revision. */
+/* Requests the current commit of the revision from the hub and downloads its missing files. */
 static int from_hub(struct hub_download *g, const struct hub_options *o, char *out, size_t size,
                     struct err *e)
 {
@@ -285,7 +293,7 @@ static int from_hub(struct hub_download *g, const struct hub_options *o, char *o
 
     if (rc) {
         if (passes && from_cache(g, o->want, false, out, size, NULL) == 0) {
-            log_warn("%s: the copy in the cache is used: %s", g->id->repo, why.msg);
+            log_warn("%s: using the copy in the cache: %s", g->id->repo, why.msg);
             return 0;
         }
         if (e)
@@ -293,9 +301,8 @@ static int from_hub(struct hub_download *g, const struct hub_options *o, char *o
         return rc;
     }
     if (l.n_refused)
-        log_warn("%s: %zu name%s of the repository's list lead%s out of the folder and %s left out",
-                 g->id->repo, l.n_refused, l.n_refused == 1 ? "" : "s", l.n_refused == 1 ? "s" : "",
-                 l.n_refused == 1 ? "is" : "are");
+        log_warn("%s: ignored %zu file name%s in the hub's list that could lead out of the model's folder",
+                 g->id->repo, l.n_refused, l.n_refused == 1 ? "" : "s");
     memcpy(g->commit, l.commit, sizeof(g->commit));
     if ((rc = hub_cache_snapshot(&g->cache, g->commit, out, size, e)) == 0 &&
         (rc = g->id->file[0] ? fetch_gguf(g, &l, out, size, e) : fetch_all(g, &l, o, out, e)) == 0 &&

@@ -1,10 +1,11 @@
-/* hub.h - downloads a model of a Hugging Face hub: a name becomes a folder on this machine, or a GGUF file in
- * it.
+/* hub.h - downloads a model from a Hugging Face hub into a folder on this machine.
  *
- * The folder is a snapshot in Hugging Face's own cache (cache.h): files that huggingface_hub has downloaded
- * are used, and it uses those that are downloaded here. Only the files of a model are downloaded, weights
- * last, as safetensors if there are any. A file gets its name only when it is complete and has the hash that
- * the hub named.
+ * The folder is a snapshot in Hugging Face's own cache (cache.h), which Gallop shares with huggingface_hub:
+ * each
+ * uses the files that the other has downloaded. Only the files of a model are downloaded, weights last, as
+ * safetensors if the repository has them. A file gets its final name only when it is complete and has the
+ * hash
+ * that the hub gave.
  */
 #ifndef GALLOP_HUB_H
 #define GALLOP_HUB_H
@@ -16,11 +17,12 @@
 #include "base/err.h"
 #include "hub/name.h"
 
-/* Reports that DONE of TOTAL bytes (0: not known) of FILE are here. Called a few times a second, even without
- * progress; a result other than 0 ends the download with ERR_CANCELLED. */
+/* Callback that reports DONE of TOTAL downloaded bytes (0: unknown) of FILE. It is called a few times a
+ * second, also while no bytes arrive. A result other than 0 ends the download with ERR_CANCELLED. */
 typedef int hub_progress(void *ctx, const char *file, uint64_t done, uint64_t total);
 
-/* Decides about the weights: DIR has config.json and no weights yet. An error ends the download. */
+/* Callback that decides whether weights are downloaded: DIR already contains config.json. Returns 0 or an
+ * error, which ends the download. */
 typedef int hub_check(void *ctx, const char *dir, struct err *e);
 
 enum hub_want {
@@ -35,12 +37,13 @@ struct hub_options {
     void *check_ctx, *progress_ctx;
 };
 
-/* True if the cache has some file of the repository of ID. */
+/* Returns true if the cache has a folder for the repository of ID. */
 bool hub_is_cached(const struct hub_name *id);
 
 /* Downloads the missing files of ID and writes the path of its folder, or of the GGUF file that ID names, to
- * out[size]. The HF_* variables apply (environment.h). With HF_HUB_OFFLINE, or with a warning when the hub
- * cannot be reached, only the cache is used, if it has the whole model. */
+ * out[size]. The HF_* variables apply (environment.h). With HF_HUB_OFFLINE the model is taken from the cache,
+ * and an error is returned if the cache lacks a file. If the hub cannot be reached, a complete model in the
+ * cache is used, with a warning. */
 int hub_fetch(char *out, size_t size, const struct hub_name *id, const struct hub_options *o, struct err *e);
 
 #endif

@@ -1,8 +1,10 @@
-/* list.c - reads the list of a repository's files, and chooses among them.
+/* list.c - reads the list of a repository's files, and chooses the weights and GGUF files among them.
  *
- * The list is not trusted, and its names become names of files: a name that is not plainly the name of a file
- * in one folder is left out here, so that later code cannot meet "../". Weights are chosen in the order of
- * weights.h.
+ * The list comes from the network, and its names become paths on this machine. This file drops every name
+ * that is
+ * not a plain file name in a known folder, so that no later path contains "../". Weights are chosen in the
+ * order
+ * of weights.h.
  */
 #include "hub/list.h"
 
@@ -18,7 +20,7 @@
 
 enum { MAX_FILES = 100000 };
 
-/* True for the names of additional chat templates, which are downloaded although they are in a subfolder. */
+/* Returns true for additional_chat_templates/NAME.jinja. */
 static bool is_template(const char *s, size_t n)
 {
     static const char folder[] = "additional_chat_templates/", tail[] = ".jinja";
@@ -35,8 +37,8 @@ static bool ends(const char *s, size_t n, const char *tail)
     return n > t && memcmp(s + n - t, tail, t) == 0;
 }
 
-/* True for the files of a module of sentence-transformers, in a folder that begins with its number:
- * "1_Pooling/config.json", and the weights of a Dense module. */
+/* Returns true for the files of a module of sentence-transformers, whose folder begins with the module's
+ * number: "1_Pooling/config.json", or "2_Dense/model.safetensors". */
 static bool is_module(const char *s, size_t n)
 {
     const char *slash = memchr(s, '/', n);
@@ -49,7 +51,7 @@ static bool is_module(const char *s, size_t n)
            hub_name_is_plain(slash + 1, n - folder - 1);
 }
 
-/* True for a harmless name that is not needed: in a subfolder, or with a dot at the front. */
+/* Returns true for a harmless name in a subfolder, or with a part that begins with a dot. */
 static bool is_elsewhere(const char *s, size_t n)
 {
     bool elsewhere = false;
@@ -125,13 +127,14 @@ int hub_list_read(struct hub_list *l, const char *text, size_t len, const char *
             json_pull_skip(&j);
     rc = json_pull_finish(&j);
     if (rc == 0 && !hub_name_is_commit(l->commit))
-        rc = err_set(e, ERR_INPUT, "%s: the answer holds no commit (\"sha\"), so this is no hub", what);
+        rc = err_set(e, ERR_INPUT,
+                     "%s: the answer is not that of a Hugging Face hub: it has no commit (\"sha\")", what);
     if (rc)
         hub_list_close(l);
     return rc;
 }
 
-/* Adds the GGUF files of the folder NAME in DIR; none if it is no folder. */
+/* Adds the GGUF files of the folder DIR/NAME. Does nothing if DIR/NAME is not a folder. */
 static int add_ggufs_below(struct hub_list *l, const char *dir, const char *name)
 {
     char path[FOLDER_PATH_MAX];
@@ -249,7 +252,7 @@ const char *hub_list_weights(const struct hub_list *l, bool *is_index)
 
 /* ---- GGUF ---- */
 
-/* NAME without its folder. */
+/* Returns NAME without its folder. */
 static const char *base_of(const char *name)
 {
     const char *slash = strchr(name, '/');
@@ -272,8 +275,8 @@ const char *hub_list_next_gguf(const struct hub_list *l, size_t *at)
     return NULL;
 }
 
-/* True if NAME contains WHAT between its beginning or one of "-./" on the left and one of "-./" on the
- * right. */
+/* Returns true if NAME contains WHAT, in any case, bounded on the left by the beginning or one of "-./", and
+ * on the right by one of "-./". */
 static bool has_part(const char *name, const char *what)
 {
     size_t n = strlen(what);
@@ -322,8 +325,8 @@ int hub_list_gguf(const struct hub_list *l, const char *what, const char **found
     if (n == 1)
         return 0;
     if (n > 1)
-        return err_set(e, ERR_INPUT, "\"%s\" can mean %s and %s%s; the whole name of one is expected", what,
-                       *found, second, n > 2 ? " and others" : "");
+        return err_set(e, ERR_INPUT, "\"%s\" matches %s and %s%s; the whole name of one file is expected",
+                       what, *found, second, n > 2 ? " and others" : "");
     hub_list_ggufs(l, all, sizeof(all));
     if (!all[0])
         return err_set(e, ERR_INPUT, "there is no file %s, nor any GGUF file", what);

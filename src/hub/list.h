@@ -10,50 +10,55 @@
 #include "base/err.h"
 #include "hub/name.h"
 
-/* The names of the files that a model may need: those in the top folder, FOLDER/NAME.gguf,
+/* The names of the files that a model may need: files in the top folder, FOLDER/NAME.gguf,
  * additional_chat_templates/NAME.jinja, and modules of sentence-transformers. A zeroed list is closed. */
 struct hub_list {
     char commit[HUB_NAME_COMMIT + 1]; /* "" for the list of a folder */
-    const char **name; /* plain names (hub_name_is_plain()), except for files of the subfolders above */
+    const char **name; /* [n] names; plain (hub_name_is_plain()) unless they have one of the folders above */
     size_t n, cap;
-    size_t n_refused; /* the number of names that could lead out of the folder */
+    size_t n_refused; /* number of ignored names that could lead out of the folder */
     struct arena arena;
 };
 
 /* Reads the hub's description of a revision: {"sha": commit, "siblings": [{"rfilename": name}, ...], ...}.
- * Names in other subfolders are left out; names that lead elsewhere are counted. WHAT is for messages. */
+ * Names in other subfolders are ignored; names that could lead out of the folder are ignored and counted.
+ * Errors begin with WHAT, the address of the hub. */
 int hub_list_read(struct hub_list *l, const char *text, size_t len, const char *what, struct err *e);
 
-/* The same for the folder DIR: its top, and FOLDER/NAME.gguf. A folder that does not exist is empty. */
+/* Reads the names of the files in the folder DIR, and of FOLDER/NAME.gguf below it. A missing folder gives an
+ * empty list. */
 int hub_list_read_folder(struct hub_list *l, const char *dir, struct err *e);
 
 void hub_list_close(struct hub_list *l);
 
 bool hub_list_has(const struct hub_list *l, const char *name);
 
-/* True for the files of a model beside its weights: tokenizer, chat template, generation settings. */
+/* Returns true for the files about a model's text: tokenizer, chat template, generation settings. */
 bool hub_list_is_text(const char *name);
 
-/* True for files about the weights or about embeddings: how they are quantized or pooled. */
+/* Returns true for the small files that opening a model reads beside its weights: quantization configs,
+ * modules.json of sentence-transformers and the modules. */
 bool hub_list_is_beside(const char *name);
 
-/* True if a main file of a tokenizer is in the list. */
+/* Returns true if the list contains the main file of a tokenizer. */
 bool hub_list_has_tokenizer(const struct hub_list *l);
 
-/* The file with the weights, or the index of the files with them (*is_index): the file that weights_open()
- * would read. NULL if there is none. */
+/* Returns the file that weights_open() would read: the weights or, with *is_index set, the index of the
+ * weight files. NULL if the list has neither. */
 const char *hub_list_weights(const struct hub_list *l, bool *is_index);
 
-/* The next GGUF checkpoint from *at on; *at then follows it. NULL: no more. A checkpoint in several files is
- * listed as its first file. Projectors (mmproj-*) and importance matrices (imatrix*) are not checkpoints. */
+/* Returns the next GGUF checkpoint at or after index *at and moves *at behind it; NULL at the end. A split
+ * checkpoint is returned as its first file. Projectors (mmproj-*) and importance matrices (imatrix*) are
+ * skipped. */
 const char *hub_list_next_gguf(const struct hub_list *l, size_t *at);
 
-/* Finds the GGUF checkpoint that WHAT means: by its name, with or without the folder, or by a part of it
- * between '/', '-' and '.', in any case, such as the quantization (Q4_K_M). ERR_INPUT, with a sentence that
- * lists the choice, unless exactly one fits. */
+/* Finds the GGUF checkpoint WHAT: the name of a file, with or without its folder, or a part of the name
+ * between '/', '-' and '.', such as the quantization (q4_k_m); upper and lower case are equal in such a part.
+ * ERR_INPUT, with a list of candidates, unless exactly one file matches. */
 int hub_list_gguf(const struct hub_list *l, const char *what, const char **name, struct err *e);
 
-/* Writes "a.gguf, b.gguf, ...", as many as fit, to out[size] and returns out. "" if there are none. */
+/* Writes the names of the GGUF checkpoints to out[size] as "a.gguf, b.gguf", followed by ", ..." if not all
+ * fit, and returns out. */
 const char *hub_list_ggufs(const struct hub_list *l, char *out, size_t size);
 
 #endif

@@ -1,8 +1,10 @@
 /* name.c - reads names of models on a hub.
  *
- * The rules are the hub's own, so that no name can lead out of the folder of its repository: letters, digits,
- * -, _ and . in both parts, no part that begins or ends with - or ., no "--" (which joins the parts in the
- * cache) and no "..". A revision is a git reference name without the characters that git forbids.
+ * The rules are the hub's own and keep every name inside the folder of its repository. Organization and name
+ * have
+ * letters, digits, -, _ and .; they do not begin or end with - or ., and contain no "--" (the separator in
+ * names
+ * of cache folders) and no "..". A revision follows git's rules for names of references.
  */
 #include "hub/name.h"
 
