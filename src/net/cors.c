@@ -1,5 +1,4 @@
-/* cors.c - the lists of origins, methods and header fields, and the header lines that tell browsers about
- * them. */
+/* cors.c - parses the lists of origins, methods and header fields, and writes the CORS header lines. */
 #include "net/cors.h"
 
 #include <stdio.h>
@@ -8,13 +7,13 @@
 
 #include "base/json/json_pull.h"
 
-#define MAX_AGE_S 600 /* how long a browser remembers what it was allowed */
+#define MAX_AGE_S 600 /* seconds for which a browser caches the answer to a preflight request */
 
-enum { MOST_BYTES = 1024, MOST_WORD = 256 /* Bytes of a list, and of a word in it. */ };
+enum { MOST_BYTES = 1024, MOST_WORD = 256 }; /* maximum bytes of a list, and of a word in it */
 
 /* ---- the lists ---- */
 
-/* Splits TEXT at commas and spaces into words. NULL: out of memory. */
+/* Splits TEXT at commas and blanks into an array of words. Returns NULL if memory is exhausted. */
 static json_t *split(const char *text)
 {
     json_t *list = json_array();
@@ -31,7 +30,7 @@ static json_t *split(const char *text)
     return list;
 }
 
-/* WORD is a token of RFC 9110, as names of methods and header fields are. */
+/* Returns true if WORD is a token of RFC 9110, the syntax of names of methods and header fields. */
 static bool is_token(const char *word)
 {
     static const char others[] = "!#$%&'*+-.^_`|~";
@@ -42,7 +41,7 @@ static bool is_token(const char *word)
     return *word != 0;
 }
 
-/* WORD is scheme://host or scheme://host:port, in the form that browsers send. */
+/* Returns true if WORD is scheme://host or scheme://host:port. */
 static bool is_origin(const char *word)
 {
     const char *host = strstr(word, "://");
@@ -55,7 +54,8 @@ static bool is_origin(const char *word)
     return !strpbrk(host + 3, "/?#@");
 }
 
-/* Reads the list TEXT of OPTION. *ALL: the list is "*". */
+/* Reads the list TEXT, the value of OPTION, into *OUT. If it contains "*", sets *ALL, and *OUT is NULL. Each
+ * word must satisfy IS, which EXPECTED describes. */
 static int read_list(json_t **out, bool *all, const char *option, const char *text,
                      bool (*is)(const char *word), const char *expected, struct err *e)
 {
@@ -67,7 +67,7 @@ static int read_list(json_t **out, bool *all, const char *option, const char *te
     if (text[strspn(text, " ")] == '[') {
         rc = json_pull_load(out, text, strlen(text), NULL, e);
         if (rc)
-            return rc == ERR_NOMEM ? rc : err_about(e, ERR_USAGE, option, "not a list of JSON");
+            return rc == ERR_NOMEM ? rc : err_about(e, ERR_USAGE, option, "not a JSON array");
     } else if ((*out = split(text)) == NULL) {
         return err_nomem(e, option);
     }
@@ -85,7 +85,7 @@ static int read_list(json_t **out, bool *all, const char *option, const char *te
     }
     if (bytes > MOST_BYTES)
         return err_about(e, ERR_USAGE, option, "found %zu bytes, expected at most %d", bytes, MOST_BYTES);
-    if (*all) { /* the other words make no difference then */
+    if (*all) { /* the other words have no effect beside "*" */
         json_decref(*out);
         *out = NULL;
     }
@@ -104,7 +104,7 @@ int cors_open(struct cors *c, const char *origins, const char *methods, const ch
                          methods   ? "allowed_methods"
                          : headers ? "allowed_headers"
                                    : "allow_credentials",
-                         "it needs allowed_origins");
+                         "has no effect without allowed_origins");
     if (origins)
         rc = read_list(&c->origins, &c->any, "allowed_origins", origins, is_origin,
                        "* or origins as browsers write them (https://host, https://host:port)", e);
@@ -115,8 +115,8 @@ int cors_open(struct cors *c, const char *origins, const char *methods, const ch
                        e);
     if (rc == 0 && c->any && credentials)
         rc = err_about(e, ERR_USAGE, "allow_credentials",
-                       "not with allowed_origins *, by which every page on the web could "
-                       "ask with what the browser keeps; name the origins");
+                       "cannot be combined with allowed_origins *, since every web page could then "
+                       "send requests with the browser's credentials; list the origins");
     return rc;
 }
 
@@ -130,8 +130,8 @@ void cors_close(struct cors *c)
 
 /* ---- answers ---- */
 
-/* The entry of the list that is the origin of H. "*": all origins are allowed. NULL: H has no listed
- * origin. */
+/* Returns the value of Access-Control-Allow-Origin for H: its origin as listed, "*" if all origins are
+ * allowed, or NULL if H has no origin or an origin that is not allowed. */
 static const char *origin_of(const struct cors *c, const struct http_head *h)
 {
     const char *origin = http_head_get(h, "origin");
@@ -162,8 +162,8 @@ void cors_lines(const struct cors *c, const struct http_head *h, char out[CORS_L
                  origin, c->credentials ? "Access-Control-Allow-Credentials: true\r\n" : "");
 }
 
-/* Appends the line "NAME: word, word" of LIST to OUT. LIST NULL: the line has OTHERWISE instead; "" for no
- * line. */
+/* Appends the line "NAME: word, word" with the words of LIST to OUT. If LIST is NULL, the line has the value
+ * OTHERWISE; if that is "", no line is appended. */
 static void add_line(char out[CORS_PREFLIGHT], const char *name, const json_t *list, const char *otherwise)
 {
     size_t n = strlen(out), i;
@@ -179,7 +179,7 @@ static void add_line(char out[CORS_PREFLIGHT], const char *name, const json_t *l
     snprintf(out + n, CORS_PREFLIGHT - n, "\r\n");
 }
 
-/* TEXT is a list of names of header fields, and short enough to be repeated in an answer. */
+/* Returns true if TEXT is a list of names of header fields that is short enough to be copied to an answer. */
 static bool are_names(const char *text)
 {
     char plain[MOST_BYTES];
@@ -201,7 +201,8 @@ bool cors_preflight(const struct cors *c, const struct http_head *h, char out[CO
         return false;
     out[0] = 0;
     add_line(out, "Access-Control-Allow-Methods", c->methods, "GET, HEAD, POST");
-    /* "*" would not include Authorization, nor anything in requests with credentials */
+    /* Browsers do not apply "*" to Authorization and to requests with credentials, so the names are
+     * copied. */
     add_line(out, "Access-Control-Allow-Headers", c->headers, wanted && are_names(wanted) ? wanted : "");
     snprintf(out + strlen(out), CORS_PREFLIGHT - strlen(out), "Access-Control-Max-Age: %d\r\n", MAX_AGE_S);
     return true;

@@ -1,9 +1,12 @@
 /* http.c - HTTP requests with libcurl.
  *
- * Redirects are followed here and not by libcurl, so that one rule holds for all its versions: the token goes
- * to the origin of the first URL (scheme, host and port) only, and https never becomes http. Messages do not
- * contain query strings, because signed URLs are secrets. Answers are not requested in compressed form:
- * lengths and hashes are those of the stored bytes.
+ * This file follows redirects itself, so that the rules are the same with every version of libcurl: the token
+ * is
+ * sent only to the origin (scheme, host and port) of the first URL, and a redirect from https to http is
+ * refused.
+ * Messages do not contain query strings, because signed URLs are secrets. Compressed answers are not
+ * requested,
+ * so that lengths and hashes are those of the stored bytes.
  */
 #include "net/http.h"
 
@@ -28,8 +31,10 @@ struct exchange {
     struct http *h;
     const struct http_request *q;
     struct http_reply *r;
-    uint64_t bytes; /* bytes of the body so far */
-    bool begun, too_long, bad_range;
+    uint64_t bytes; /* received bytes of the body */
+    bool begun;     /* the body has started */
+    bool too_long;  /* the body exceeds its limit */
+    bool bad_range; /* the body starts at another byte than requested */
 };
 
 /* ---- libcurl's global state ---- */
@@ -184,7 +189,7 @@ bool http_header_u64(const struct http_reply *r, const char *name, uint64_t *v)
     return read_u64(http_header(r, name), v, &end) && *end == 0;
 }
 
-/* Keeps the headers of the latest answer as terminated lines. */
+/* Callback of libcurl: appends a header line, with a final NUL, to the headers of the current answer. */
 static size_t on_header(char *line, size_t size, size_t n, void *ctx)
 {
     struct exchange *x = ctx;
@@ -203,6 +208,7 @@ static size_t on_header(char *line, size_t size, size_t n, void *ctx)
 
 /* ---- the body ---- */
 
+/* Checks the range of an answer's body and calls the callback `begin`. Returns false to end the request. */
 static bool begin_body(struct exchange *x, long status)
 {
     const char *range = http_header(x->r, "Content-Range"), *end;
@@ -229,7 +235,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
 
     curl_easy_getinfo(x->h->curl, CURLINFO_RESPONSE_CODE, &status);
     x->bytes += len;
-    if (status != 200 && status != 206) { /* an error page: its body is not used */
+    if (status != 200 && status != 206) { /* the body of an error page is dropped */
         x->too_long = x->bytes > MAX_REFUSAL;
         return x->too_long ? 0 : len;
     }
@@ -320,6 +326,7 @@ static bool set_options(struct exchange *x, const char *url, struct curl_slist *
     return ok;
 }
 
+/* Returns true if the failure may be temporary. */
 static bool may_pass(CURLcode rc)
 {
     switch (rc) {
@@ -338,6 +345,7 @@ static bool may_pass(CURLcode rc)
     }
 }
 
+/* Sets the error for a failed request. */
 static int explain(const struct exchange *x, CURLcode rc, const char *url, const char *why, struct err *e)
 {
     char shown[512];
@@ -349,7 +357,8 @@ static int explain(const struct exchange *x, CURLcode rc, const char *url, const
         return err_set(e, ERR_INPUT, "%s: the answer is longer than %llu bytes", shown,
                        (unsigned long long)x->bytes);
     if (x->bad_range)
-        return err_set(e, ERR_INPUT, "%s: the bytes from %llu on were requested, but others arrived", shown,
+        return err_set(e, ERR_INPUT,
+                       "%s: bytes from offset %llu on were requested, but the answer starts elsewhere", shown,
                        (unsigned long long)x->q->from);
     if (rc == CURLE_OUT_OF_MEMORY || x->r->headers.oom)
         return err_nomem(e, "a download");
@@ -359,7 +368,7 @@ static int explain(const struct exchange *x, CURLcode rc, const char *url, const
     return err_set(e, ERR_OS, "%s: %s", shown, *why ? why : curl_easy_strerror(rc));
 }
 
-/* Makes one request and reads its answer. Follows no redirect. */
+/* Sends one request and reads its answer. Redirects are not followed. */
 static int run_once(struct exchange *x, const char *url, const char *bearer, struct err *e)
 {
     char why[CURL_ERROR_SIZE] = "", *location = NULL;
@@ -377,7 +386,7 @@ static int run_once(struct exchange *x, const char *url, const char *bearer, str
     curl_easy_getinfo(x->h->curl, CURLINFO_REDIRECT_URL, &location);
     x->r->status = (int)status;
     if (rc == CURLE_OK && (status == 200 || status == 206) && !x->q->head && !x->begun &&
-        !begin_body(x, status)) /* an empty file */
+        !begin_body(x, status)) /* the body is empty, so on_body() was not called */
         rc = CURLE_WRITE_ERROR;
     if (rc != CURLE_OK) {
         x->r->transient = may_pass(rc) && !x->r->stopped;
@@ -405,10 +414,10 @@ int http_run(struct http *h, const struct http_request *q, struct http_reply *r,
         if (rc || !r->location || q->follow == 0)
             break;
         if (left == 0)
-            rc = err_set(e, ERR_INPUT, "%s: redirects without end",
-                         http_url_for_people(shown, sizeof(shown), q->url));
+            rc = err_set(e, ERR_INPUT, "%s: the server redirects more than %d times",
+                         http_url_for_people(shown, sizeof(shown), q->url), q->follow);
         else if (is_https(url ? url : q->url) && !is_https(r->location))
-            rc = err_set(e, ERR_INPUT, "%s: redirects from https to another scheme",
+            rc = err_set(e, ERR_INPUT, "%s: the server redirects from https to another scheme",
                          http_url_for_people(shown, sizeof(shown), url ? url : q->url));
         if (rc)
             break;

@@ -1,9 +1,11 @@
-/* http.h - HTTP client: GET and HEAD over http and https, one request at a time. Interprets neither headers
- * nor bodies.
+/* http.h - HTTP client: GET and HEAD over http and https, one request at a time. It knows no formats of
+ * bodies.
  *
- * A connection is kept between requests. Not thread safe; each thread needs a struct http of its own.
- * Certificates and proxies are found as curl finds them: the system's, http_proxy, https_proxy, no_proxy.
- * SSL_CERT_FILE and CURL_CA_BUNDLE name another bundle of certificates.
+ * The connection is kept open between requests. A struct http belongs to one thread. As with curl,
+ * certificates
+ * are the system's, unless SSL_CERT_FILE or CURL_CA_BUNDLE names another file of them, and proxies are those
+ * of
+ * the variables http_proxy, https_proxy and no_proxy.
  */
 #ifndef GALLOP_NET_HTTP_H
 #define GALLOP_NET_HTTP_H
@@ -17,61 +19,63 @@
 
 struct http; /* a client with its connection */
 
-/* A request. Strings are borrowed for the call. Zero members are not used. */
+/* A request. Strings are borrowed for the call. A zero limit means no limit, a NULL callback is not
+ * called. */
 struct http_request {
     const char *url;
     bool head; /* HEAD instead of GET */
-    /* The token of the Authorization header. It is sent to the origin of the URL only. */
+    /* The token of the header Authorization: Bearer. It is sent to the origin of the URL only. */
     const char *bearer;
-    uint64_t from;       /* request the body from this byte on */
-    int follow;          /* most redirects to follow */
-    int connect_seconds; /* timeout of the connection */
-    /* The request fails if the average rate is below 1 KiB/s for this long. */
+    uint64_t from;       /* offset of the first byte to request */
+    int follow;          /* maximum number of redirects to follow */
+    int connect_seconds; /* time limit for connecting */
+    /* The request fails if the average rate is below 1 KiB/s for this many seconds. */
     int stall_seconds;
     size_t max_bytes; /* the request fails if the body is larger */
 
-    /* Called once before the body of an answer with status 200 or 206, with the offset of its first byte.
-     * False: stop. */
+    /* Called once before the body of an answer with status 200 or 206, with the offset of its first byte. A
+     * callback that returns false ends the request. */
     bool (*begin)(void *ctx, uint64_t first);
-    /* called with the next bytes of the body; false: stop */
+    /* Called with the next N bytes of the body. */
     bool (*body)(void *ctx, const char *bytes, size_t n);
-    bool (*tick)(void *ctx); /* called a few times per second; false: stop */
+    bool (*tick)(void *ctx); /* called a few times per second */
     void *ctx;
 };
 
 /* The result of a request. */
 struct http_reply {
-    int status;       /* of the last answer; 0: there was none */
+    int status;       /* HTTP status of the last answer; 0: no answer */
     bool transient;   /* the failure or refusal may be temporary */
     bool unreachable; /* no connection could be made */
-    bool stopped;     /* by a callback */
-    char *location;   /* absolute target of a redirect that was not followed, or NULL */
+    bool stopped;     /* a callback returned false */
+    char *location;   /* absolute URL of a redirect that was not followed, or NULL */
     struct buf headers;
 };
 
 int http_open(struct http **out, struct err *e);
-void http_close(struct http *h); /* NULL is fine */
+void http_close(struct http *h); /* H may be NULL */
 
-/* Makes the request. 0: a complete answer came, of whatever status. Otherwise *E says what failed and where;
- * a callback that stops gives ERR_CANCELLED. *R is set in both cases and needs http_reply_fini(). */
+/* Sends the request and reads the answer. Returns 0 if the answer is complete, whatever its status,
+ * ERR_CANCELLED if a callback returned false, or another error. Sets *R in all cases; the caller calls
+ * http_reply_fini(). */
 int http_run(struct http *h, const struct http_request *q, struct http_reply *r, struct err *e);
 
-void http_reply_fini(struct http_reply *r); /* a zeroed one is fine */
+void http_reply_fini(struct http_reply *r); /* R may be zeroed */
 
-/* The value of the header NAME in the last answer, or NULL. Borrowed. */
+/* Returns the value of the header NAME in the last answer, which R owns, or NULL. */
 const char *http_header(const struct http_reply *r, const char *name);
 
-/* The header NAME as a number. False: it is missing, is no number, or does not fit. */
+/* Reads the header NAME as an integer. Returns false if it is missing, not an integer, or too large. */
 bool http_header_u64(const struct http_reply *r, const char *name, uint64_t *v);
 
-/* Both URLs have the same scheme, host and port. */
+/* Returns true if both URLs have the same scheme, host and port. */
 bool http_same_origin(const char *a, const char *b);
 
-/* Writes URL without user, password, query and fragment to OUT, for messages. Returns OUT. */
+/* Writes URL without user, password, query and fragment to out[size], for messages. Returns OUT. */
 const char *http_url_for_people(char *out, size_t size, const char *url);
 
-/* Makes libcurl use the heap of base/mem.h. For programs and tests, once, before the first http_open(); a
- * library must leave this to the program that uses it. */
+/* Makes libcurl allocate through base/mem.h. Called at most once, by a program and before the first
+ * http_open(); a library must not call it, since libcurl's setting is global to the process. */
 void http_use_mem(void);
 
 #endif

@@ -1,5 +1,4 @@
-/* http_head.c - splits a head into lines and checks them, then the fields that decide where the request
- * ends. */
+/* http_head.c - parses the lines of a head, then checks the fields that determine the end of the body. */
 #include "net/http_head.h"
 
 #include <string.h>
@@ -15,7 +14,7 @@ static int head_refuse(const char **why, int status, const char *sentence)
     return status;
 }
 
-/* S consists of token characters (RFC 9110). */
+/* Returns true if the N bytes at S are a token of RFC 9110. */
 static bool is_token(const char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -28,8 +27,8 @@ static bool is_token(const char *s, size_t n)
     return n > 0;
 }
 
-/* The line at *AT, terminated in place; *AT moves past its end. NULL: it does not end with CR LF, or contains
- * a control character other than a tab. */
+/* Returns the line at *AT, replaces its CR by NUL, and moves *AT to the next line. Returns NULL if the line
+ * does not end with CR LF or contains a control character other than a tab. */
 static char *take_line(char **at, const char *end, size_t *n)
 {
     char *line = *at, *p = line;
@@ -44,7 +43,7 @@ static char *take_line(char **at, const char *end, size_t *n)
     return line;
 }
 
-/* Reads the target of a request in its forms (RFC 9112, 3.2). The host of an absolute one goes to
+/* Parses the target of a request: a path, "*", or an absolute URL (RFC 9112, 3.2), whose host is stored in
  * h->authority. */
 static int read_target(struct http_head *h, char *target, const char **why)
 {
@@ -110,7 +109,7 @@ static int read_field(struct http_head *h, char *line, size_t n, size_t max_head
     return 0;
 }
 
-/* The number of fields called NAME; *VALUE receives the last one. */
+/* Returns the number of fields NAME and writes the value of the last one, or NULL, to *VALUE. */
 static size_t count(const struct http_head *h, const char *name, const char **value)
 {
     size_t n = 0;
@@ -124,14 +123,14 @@ static size_t count(const struct http_head *h, const char *name, const char **va
     return n;
 }
 
-/* True if WORD is in the comma-separated LIST. */
+/* Returns true if the comma-separated LIST contains WORD. */
 static bool lists(const char *list, const char *word)
 {
     size_t n = strlen(word);
 
     while (list && *list) {
         list += strspn(list, " \t,");
-        /* strchr() also finds the final NUL */
+        /* strchr() also finds the NUL at the end of the list */
         if (strncasecmp(list, word, n) == 0 && strchr(" \t,", list[n]))
             return true;
         list += strcspn(list, ",");
@@ -154,7 +153,7 @@ static bool read_length(const char *text, uint64_t *out)
     return true;
 }
 
-/* S consists of the characters of a host with or without a port. It may be empty. */
+/* Returns true if S has only characters of a host and port (RFC 3986), or is empty. */
 static bool is_host(const char *s)
 {
     static const char more[] = "-._~%!$&'()*+,;=:[]";
@@ -166,7 +165,7 @@ static bool is_host(const char *s)
     return true;
 }
 
-/* True if WORD is in one of the fields called NAME, which together form one list. */
+/* Returns true if one of the fields NAME, whose values together form one list, contains WORD. */
 static bool any_lists(const struct http_head *h, const char *name, const char *word)
 {
     for (size_t i = 0; i < h->n_headers; i++)
@@ -175,7 +174,7 @@ static bool any_lists(const struct http_head *h, const char *name, const char *w
     return false;
 }
 
-/* Checks that there is one Host field with one host, the same as that of an absolute target. */
+/* Checks that there is one Host field, and that it equals the host of an absolute target. */
 static int check_host(const struct http_head *h, const char **why)
 {
     const char *value;
@@ -193,7 +192,7 @@ static int check_host(const struct http_head *h, const char **why)
                : head_refuse(why, 400, "Host differs from the host of the request target");
 }
 
-/* Refuses repeated fields that identify the client: two readers could use different ones. */
+/* Refuses repeated fields that identify the client or request, since a proxy could use another of them. */
 static int check_single(const struct http_head *h, const char **why)
 {
     const char *value;
@@ -207,7 +206,7 @@ static int check_single(const struct http_head *h, const char **why)
     return 0;
 }
 
-/* Decides where the body ends. */
+/* Reads the fields that determine the length of the body. */
 static int read_framing(struct http_head *h, const char **why)
 {
     const char *length, *coding, *value;

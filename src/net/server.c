@@ -1,8 +1,10 @@
 /* server.c - connections as state machines over libevent's bufferevents, with TLS (tls/) or without.
  *
  * A connection is idle, reads a head, reads a body, is busy with an exchange, or closes; serve() advances it
- * as far as its input allows. We do not use evhttp: it ends the process when bytes arrive while a request is
- * being answered, does not reveal what it accepted (bare line ends, NUL), and answers refusals in HTML.
+ * as
+ * far as its input allows. libevent's evhttp is not used: it aborts the process if bytes arrive while a
+ * request is
+ * answered, accepts malformed heads (bare line ends, NUL) silently, and refuses requests in HTML.
  */
 #include "net/server.h"
 
@@ -36,19 +38,20 @@
 
 enum {
     TICK_MS = 250,
-    LINGER_S = 2,               /* how long a refused client may read the refusal */
-    MOST_LINGERING = 256 << 10, /* bytes that it may still send meanwhile */
-    MOST_AHEAD = 64 << 10,      /* bytes of further requests that are read while one is answered */
-    MOST_UNSENT = 64 << 10,     /* bytes of finished answers, above which no request is read */
-    /* Socket send buffer. Without this the kernel holds megabytes for a client that does not read. */
+    LINGER_S = 2,               /* seconds for which a closing connection stays open for reading the answer */
+    MOST_LINGERING = 256 << 10, /* maximum bytes that a closing connection may still send */
+    MOST_AHEAD = 64 << 10,      /* bytes of pipelined requests above which reading pauses */
+    MOST_UNSENT = 64 << 10,     /* bytes of unsent answers above which no further request is read */
+    /* Size of the socket send buffer. By default the kernel buffers megabytes for a client that does not
+     * read. */
     KERNEL_BYTES = 128 << 10,
-    CHUNK_LINE = 256, /* bytes of a line between chunks */
-    MOST_TRAILERS = 8 << 10,
+    CHUNK_LINE = 256,        /* maximum bytes of a line between chunks */
+    MOST_TRAILERS = 8 << 10, /* maximum bytes of the trailers of a chunked body */
     DATE_LINE = 64,
 };
 
-/* Priorities of libevent, which starts again with the first after each event of the last. */
-enum { PRIORITY_USUAL = 1, PRIORITY_HANDSHAKES, N_PRIORITIES }; /* libevent's default among three is 1 */
+/* Priorities of libevent events; PRIORITY_USUAL is libevent's default (half of N_PRIORITIES). */
+enum { PRIORITY_USUAL = 1, PRIORITY_HANDSHAKES, N_PRIORITIES };
 
 enum state { IDLE, HEAD, BODY, BUSY, CLOSING, LINGERING };
 
@@ -58,36 +61,37 @@ struct server_exchange {
     struct connection *c;
     void *user;
     bool streams; /* the answer is sent in parts */
-    bool chunked; /* with chunked encoding */
+    bool chunked; /* the parts are sent with chunked transfer coding */
 };
 
 struct connection {
     struct server *s;
     struct connection *next, **link;
-    /* In the list of connections with new output. link_fresh NULL: not in the list. */
+    /* Links of server.fresh, the list of connections with new output. link_fresh NULL: not in the list. */
     struct connection *next_fresh, **link_fresh;
     struct bufferevent *bev;
     enum state state;
-    /* Clock at which the current state times out. 0: never. */
+    /* Time (clock_seconds()) at which the current state times out. 0: never. */
     double until_s;
-    /* Clock at which bytes of a request last arrived. */
+    /* Time (clock_seconds()) at which bytes of a request last arrived. */
     double heard_s;
-    bool asked;   /* it has had a request */
+    bool asked;   /* a request was handed to the handler */
     bool serving; /* serve() is running: functions that it calls must not free the connection */
-    bool dead;    /* serve() must free the connection */
+    bool dead;    /* serve() must free the connection when it has finished */
     bool paused;  /* reading is paused until there is room for input */
-    /* while reading is paused: detects that the client left; made when first needed */
+    /* Event that detects a disconnected client while reading is paused. Created when first needed, else
+     * NULL. */
     struct event *hangup;
-    bool shaking;   /* the TLS handshake is not complete */
-    size_t scanned; /* bytes of the input that contain no end of a head */
-    size_t lingered;
+    bool shaking;    /* the TLS handshake is not complete */
+    size_t scanned;  /* bytes of the input that were searched for the end of the head */
+    size_t lingered; /* bytes that were dropped while the connection closes */
     char peer[INET6_ADDRSTRLEN + 1];
-    char *head_text;
+    char *head_text; /* the bytes that `head` points into; NULL: no head has been read */
     struct http_head head;
     bool wanted; /* the handler wants the whole body */
     enum chunk_state chunk;
-    uint64_t left;   /* bytes left of the chunk or body */
-    size_t trailers; /* bytes of trailers so far */
+    uint64_t left;   /* bytes of the chunk or body that have not arrived */
+    size_t trailers; /* received bytes of trailers */
     struct buf body;
     size_t counted; /* bytes of the body that count against max_bodies_bytes */
     struct server_exchange x;
@@ -104,11 +108,11 @@ struct server {
     size_t n_failed_handshakes, bodies_bytes;
     bool draining, paused;
     bool out_of_descriptors; /* accepting failed for lack of descriptors, and was logged */
-    double resume_s;         /* clock at which a paused listener resumes */
+    double resume_s;         /* time (clock_seconds()) at which paused listeners resume */
     _Atomic bool quits;
-    struct connection *first;
-    struct connection *fresh, **last_fresh; /* in the order in which they are written */
-    size_t n;
+    struct connection *first;               /* list of all connections */
+    struct connection *fresh, **last_fresh; /* queue of connections with new output, and its end */
+    size_t n;                               /* number of connections */
     char address[1024];
 };
 
@@ -134,8 +138,8 @@ static void remove_fresh(struct connection *c)
     c->link_fresh = NULL;
 }
 
-/* The output buffer of C, for appending. It is written when the loop gets to it, before it waits for
- * events. */
+/* Returns the output buffer of C, for appending, and queues C for on_flush(), which runs before the loop
+ * waits for events again. */
 static struct evbuffer *growing_output_of(struct connection *c)
 {
     struct server *s = c->s;
@@ -153,6 +157,7 @@ static struct evbuffer *growing_output_of(struct connection *c)
 
 /* ---- the end of a connection ---- */
 
+/* Frees the head and body of the current request. */
 static void forget_request(struct connection *c)
 {
     mem_free(c->head_text);
@@ -170,7 +175,7 @@ static void destroy(struct connection *c)
     c->s->n--;
     remove_fresh(c);
     forget_request(c);
-    if (c->state == IDLE) /* otherwise the answer is incomplete, or the client already knows */
+    if (c->state == IDLE) /* in other states close_notify was sent, or must not follow an incomplete answer */
         tls_finish(c->bev);
     if (c->hangup)
         event_free(c->hangup);
@@ -178,7 +183,7 @@ static void destroy(struct connection *c)
     mem_free(c);
 }
 
-/* Frees C, now or as soon as serve() has finished with it. */
+/* Frees C, at once or when serve() has finished. If C is busy, the handler is told first (`gone`). */
 static void drop(struct connection *c)
 {
     if (c->state == BUSY) {
@@ -191,8 +196,8 @@ static void drop(struct connection *c)
         destroy(c);
 }
 
-/* The last answer is written: waits so that the client can read it before it sees the connection closed. If
- * TLS's close_notify does not fit into the socket yet, the timer tries again. */
+/* Shuts down sending after the last answer, and waits so that the client can read it before the socket
+ * closes. If the socket has no room for TLS's close_notify, end_overdue() tries again. */
 static void linger(struct connection *c)
 {
     if (!tls_finish(c->bev)) {
@@ -204,11 +209,11 @@ static void linger(struct connection *c)
     c->until_s = clock_seconds() + LINGER_S;
 }
 
-/* Closes C when its output is written. */
+/* Closes C after its output has been written. */
 static void close_softly(struct connection *c)
 {
     c->state = CLOSING;
-    c->until_s = 0; /* writing has a time limit of its own */
+    c->until_s = 0; /* the bufferevent has a time limit for writing */
     if (evbuffer_get_length(output_of(c)) == 0)
         linger(c);
 }
@@ -240,7 +245,7 @@ static const char *reason_of(int status)
     }
 }
 
-/* The Date line of an answer (RFC 9110, 6.6.1). */
+/* Writes the Date header line of an answer (RFC 9110, 6.6.1) to LINE and returns it. */
 static const char *date_line(char line[DATE_LINE])
 {
     static const char days[7][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"},
@@ -255,18 +260,20 @@ static const char *date_line(char line[DATE_LINE])
     return line;
 }
 
+/* Returns true if the connection stays open after the answer. */
 static bool keeps(const struct connection *c)
 {
     return c->head.keep_alive && !c->s->draining;
 }
 
+/* Appends status line and header lines, without Content-Length and the empty line, to the output. */
 static void add_head(struct connection *c, int status, const char *headers, const char *type, bool close)
 {
     struct evbuffer *out = growing_output_of(c);
     char lines[CORS_LINES], date[DATE_LINE];
 
     evbuffer_add_printf(out, "HTTP/1.1 %d %s\r\n%s%s", status, reason_of(status), date_line(date), headers);
-    if (c->s->opt.cors && c->head_text) { /* otherwise the answer belongs to no request */
+    if (c->s->opt.cors && c->head_text) { /* without head_text the answer refuses a head that is not parsed */
         cors_lines(c->s->opt.cors, &c->head, lines);
         evbuffer_add(out, lines, strlen(lines));
     }
@@ -280,7 +287,7 @@ static void add_head(struct connection *c, int status, const char *headers, cons
 
 static void serve(struct connection *c);
 
-/* Ends the exchange of C: the next request may come, or the connection closes. */
+/* Ends the exchange of C: closes the connection (CLOSE), or serves its next request. */
 static void finish(struct connection *c, bool close)
 {
     forget_request(c);
@@ -296,7 +303,8 @@ static void finish(struct connection *c, bool close)
         serve(c);
 }
 
-/* Writes the head of a complete answer of N bytes. True: the bytes are to follow. */
+/* Appends the head of a complete answer of N bytes to the output. Returns true if the caller must append the
+ * body. */
 static bool begin_reply(struct connection *c, int status, const char *headers, const char *type, size_t n)
 {
     ASSERT(c->state == BUSY && !c->x.streams);
@@ -432,8 +440,8 @@ void server_set_user(struct server_exchange *x, void *user)
 
 /* ---- requests ---- */
 
-/* Answers a request that cannot be served with STATUS. The connection closes, because it is not known where
- * its next request begins. */
+/* Answers an invalid request with STATUS and the reason WHY, and closes the connection, because the start of
+ * its next request is unknown. */
 static void server_refuse(struct connection *c, int status, const char *why)
 {
     char body[512];
@@ -446,7 +454,7 @@ static void server_refuse(struct connection *c, int status, const char *why)
     close_softly(c);
 }
 
-/* The body has arrived: calls the handler. */
+/* Calls the handler with the request whose body has arrived. */
 static void hand_over(struct connection *c)
 {
     c->state = BUSY;
@@ -456,14 +464,15 @@ static void hand_over(struct connection *c)
     c->s->opt.handle(c->s->opt.ctx, &c->x);
 }
 
-/* Calls the handler before the body, which it does not want, has arrived. */
+/* Calls the handler without the rest of the body, which it does not want. The connection closes
+ * afterwards. */
 static void hand_over_early(struct connection *c)
 {
     c->head.keep_alive = false;
     hand_over(c);
 }
 
-/* Whether a body of N bytes is read: it is small, or the handler wants it. */
+/* Returns true if a body of N bytes is to be read: it is small, or the handler wants it. */
 static bool is_wanted(struct connection *c, uint64_t n)
 {
     const struct server_options *o = &c->s->opt;
@@ -474,10 +483,11 @@ static bool is_wanted(struct connection *c, uint64_t n)
 }
 
 static const char too_large[] = "the body is too large for this server";
-static const char crowded[] = "request bodies use all the memory that this server has for them";
+static const char crowded[] =
+    "the bodies of other requests use up the server's memory limit for request bodies";
 
-/* Whether a body of N bytes fits into max_bodies_bytes besides those of other connections. Small bodies do
- * not count: the number of connections limits them. */
+/* Returns true if a body of N bytes fits into max_bodies_bytes beside the bodies of other connections. Small
+ * bodies do not count, since the number of connections limits them. */
 static bool body_has_room(const struct connection *c, size_t n)
 {
     const struct server *s = c->s;
@@ -485,7 +495,7 @@ static bool body_has_room(const struct connection *c, size_t n)
     return n <= SERVER_SMALL_BODY || n - c->counted <= s->opt.max_bodies_bytes - s->bodies_bytes;
 }
 
-/* Counts what has arrived of the body against max_bodies_bytes. */
+/* Counts the received bytes of the body against max_bodies_bytes. */
 static void count_body(struct connection *c)
 {
     size_t n = c->body.len > SERVER_SMALL_BODY ? c->body.len : 0;
@@ -494,6 +504,7 @@ static void count_body(struct connection *c)
     c->counted = n;
 }
 
+/* Decides from the head how the body is read, and refuses a body that is too large. */
 static void begin_body(struct connection *c)
 {
     const struct server_options *o = &c->s->opt;
@@ -519,8 +530,8 @@ static void begin_body(struct connection *c)
         evbuffer_add_printf(growing_output_of(c), "HTTP/1.1 100 Continue\r\n\r\n");
 }
 
-/* Skips empty lines before a request, which some clients send after a body (RFC 9112, 2.2). False: no request
- * has begun; the time limit between requests continues. */
+/* Skips empty lines before a request, which some clients send after a body (RFC 9112, 2.2). Returns false if
+ * no byte of a request has arrived, so that the connection stays idle. */
 static bool skip_empty_lines(struct connection *c)
 {
     char start[2] = "";
@@ -531,8 +542,8 @@ static bool skip_empty_lines(struct connection *c)
     return n > 1 || (n == 1 && start[0] != '\r');
 }
 
-/* Whether the N bytes of the input, of which c->scanned were checked before, contain a line end without CR.
- * Such a head is refused before it is complete, since its end might never come. */
+/* Returns true if the first N bytes of the input contain LF without CR; the first c->scanned bytes were
+ * checked before. Such a head is refused at once, since CR LF CR LF may never arrive. */
 static bool has_bare_end(struct connection *c, size_t n)
 {
     size_t from = c->scanned;
@@ -551,7 +562,7 @@ static bool has_bare_end(struct connection *c, size_t n)
     return false;
 }
 
-/* Reads a head if it is complete. False: more bytes are needed. */
+/* Reads the head if it is complete. Returns false if more bytes are needed. */
 static bool read_head(struct connection *c)
 {
     size_t n, most = c->s->opt.max_head_bytes, end;
@@ -564,7 +575,7 @@ static bool read_head(struct connection *c)
     n = evbuffer_get_length(input_of(c));
     if (c->state == IDLE) {
         c->state = HEAD;
-        c->heard_s = clock_seconds(); /* its bytes may have waited for the previous answer */
+        c->heard_s = clock_seconds(); /* the bytes may have arrived long ago, while a request was answered */
         c->until_s = c->heard_s + c->s->opt.request_s;
     }
     evbuffer_ptr_set(input_of(c), &from, c->scanned, EVBUFFER_PTR_SET);
@@ -596,13 +607,13 @@ static bool read_head(struct connection *c)
     return true;
 }
 
-/* Moves N bytes of the input to the end of the body. Each MiB that arrived (not one that was announced)
- * extends the time limit and counts against max_bodies_bytes. Returns NULL, or why there is no room. */
+/* Moves N bytes of the input to the end of the body. Each received MiB extends the time limit, and received
+ * bytes count against max_bodies_bytes. Returns NULL, or a sentence if there is no room. */
 static const char *take_body(struct connection *c, size_t n)
 {
     size_t before = c->body.len >> 20;
 
-    if (!body_has_room(c, c->body.len + n)) /* other connections used the room meanwhile */
+    if (!body_has_room(c, c->body.len + n)) /* other bodies may have arrived since begin_body() */
         return crowded;
     if (!buf_reserve(&c->body, n))
         return "out of memory: the body of a request";
@@ -614,7 +625,8 @@ static const char *take_body(struct connection *c, size_t n)
     return NULL;
 }
 
-/* Copies a line between chunks to LINE, without its end. -1: it is incomplete; -2: it is malformed. */
+/* Copies a line between chunks to LINE, without CR LF. Returns its length, -1 if it is incomplete, or -2 if
+ * it is too long. */
 static int chunk_line(struct connection *c, char line[CHUNK_LINE])
 {
     struct evbuffer_ptr at = evbuffer_search_eol(input_of(c), NULL, NULL, EVBUFFER_EOL_CRLF_STRICT);
@@ -629,7 +641,7 @@ static int chunk_line(struct connection *c, char line[CHUNK_LINE])
     return (int)at.pos;
 }
 
-/* Reads the two bytes after a chunk. Returns as read_chunk(). */
+/* Reads CR LF after the data of a chunk. Returns 0 if bytes are missing, 1, or the status 400. */
 static int end_chunk(struct connection *c)
 {
     char end[2] = "\r\n";
@@ -644,8 +656,9 @@ static int end_chunk(struct connection *c)
     return 1;
 }
 
-/* Reads one part of a chunked body. 0: more bytes are needed; 1: go on; 2: the body is complete; 3: the
- * handler does not want the rest; otherwise a status, and *WHY. */
+/* Reads one part of a chunked body. Returns 0 if more bytes are needed, 1 to be called again, 2 if the body
+ * is complete, 3 if the handler does not want the rest, or the status of a refusal with its reason in
+ * *WHY. */
 static int read_chunk(struct connection *c, const char **why)
 {
     size_t n = evbuffer_get_length(input_of(c));
@@ -683,7 +696,7 @@ static int read_chunk(struct connection *c, const char **why)
     return 1;
 }
 
-/* Reads what has arrived of the body. False: more bytes are needed. */
+/* Reads received bytes of the body. Returns false if more bytes are needed. */
 static bool read_body(struct connection *c)
 {
     size_t n = evbuffer_get_length(input_of(c));
@@ -718,13 +731,13 @@ static void on_hangup(evutil_socket_t fd, short what, void *ctx)
 
     (void)fd;
     (void)what;
-    /* a client that only stopped sending still gets its complete answers */
+    /* A client that shut down sending after its last request still gets finished answers. */
     if (c->state == BUSY || evbuffer_get_length(output_of(c)) == 0)
         drop(c);
 }
 
-/* Pauses reading from C: further input waits in the kernel, and then at the client. A client that leaves is
- * still noticed. */
+/* Pauses reading from C, so that further input stays in the socket's buffers. A disconnected client is still
+ * detected, by the event `hangup`. */
 static void pause_reading(struct connection *c)
 {
     if (c->paused)
@@ -753,7 +766,8 @@ static void resume_reading(struct connection *c)
     c->paused = false;
 }
 
-/* Limits the requests that arrive while one is answered. False: nothing to do. */
+/* Limits the input that is buffered while a request is answered, and drops the input of a closing connection.
+ * Returns false: serve() has nothing more to do. */
 static bool read_ahead(struct connection *c)
 {
     size_t n = evbuffer_get_length(input_of(c));
@@ -769,7 +783,8 @@ static bool read_ahead(struct connection *c)
     return false;
 }
 
-/* Does not read requests from a client that does not read its answers, until all of them are written. */
+/* Reads the next head, unless MOST_UNSENT bytes of answers are unsent: then it waits until all are written.
+ * Returns false if serve() has nothing more to do. */
 static bool read_next(struct connection *c)
 {
     if (evbuffer_get_length(output_of(c)) <= MOST_UNSENT)
@@ -779,6 +794,7 @@ static bool read_next(struct connection *c)
     return false;
 }
 
+/* Advances C by one step of its state. Returns true if there may be another step. */
 static bool server_advance(struct connection *c)
 {
     switch (c->state) {
@@ -789,6 +805,7 @@ static bool server_advance(struct connection *c)
     }
 }
 
+/* Advances C as far as its input allows, and frees it if it is dead. */
 static void serve(struct connection *c)
 {
     bool goes_on = true;
@@ -815,7 +832,7 @@ static void on_read(struct bufferevent *bev, void *ctx)
     serve(c);
 }
 
-/* All output of C is written. */
+/* Continues C after all its output was written. */
 static void go_on(struct connection *c)
 {
     resume_reading(c);
@@ -832,15 +849,15 @@ static void on_written(struct bufferevent *bev, void *ctx)
     struct connection *c = ctx;
 
     if (evbuffer_get_length(output_of(c)) > 0)
-        return; /* with TLS this is called again later */
+        return; /* with TLS libevent calls this function again when the rest is written */
     if (!c->s->tls)
         bufferevent_disable(bev, EV_WRITE);
     go_on(c);
 }
 
-/* Writes as much output of C as the socket takes. The write event, which costs three system calls, is used
- * for the rest and for errors. It is off until then: libevent would request it as soon as output is
- * appended. */
+/* Writes as much output of C to the socket as fits. libevent's write event, which costs three system calls,
+ * is enabled only if bytes are left or an error occurred; if it were enabled earlier, libevent would use it
+ * for all output. */
 static void flush(struct connection *c)
 {
     struct evbuffer *out = output_of(c);
@@ -848,7 +865,7 @@ static void flush(struct connection *c)
     remove_fresh(c);
     if (bufferevent_get_enabled(c->bev) & EV_WRITE)
         return;
-    evbuffer_unfreeze(out, 1); /* only the bufferevent itself may drain its output */
+    evbuffer_unfreeze(out, 1); /* bufferevents freeze their output against draining by others */
     evbuffer_write(out, bufferevent_getfd(c->bev));
     evbuffer_freeze(out, 1);
     if (evbuffer_get_length(out) > 0)
@@ -867,8 +884,8 @@ static void on_flush(evutil_socket_t fd, short what, void *ctx)
         flush(s->fresh);
 }
 
-/* Answers a client that speaks HTTP to a port with TLS. Its input is read first, within limits: closing a
- * socket with unread bytes would discard the answer. */
+/* Answers a client that sent HTTP without TLS with 400. Its input is read first, up to MOST_LINGERING bytes,
+ * because closing a socket with unread bytes resets the connection and loses the answer. */
 static void answer_plainly(struct connection *c)
 {
     char body[512], text[900], date[DATE_LINE];
@@ -886,8 +903,8 @@ static void answer_plainly(struct connection *c)
     send(fd, text, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* Logs a failed handshake of C. A client that sent no byte does not count: it only tests whether the port is
- * open. */
+/* Logs and counts a failed handshake of C, unless the client sent no byte, as port scans and health checks
+ * do. */
 static void note_failure(struct connection *c, bool overdue)
 {
     const char *why;
@@ -912,22 +929,25 @@ static void on_event(struct bufferevent *bev, short what, void *ctx)
     }
     if (c->shaking)
         note_failure(c, false);
-    /* a client that only stopped sending still gets its complete answers */
+    /* A client that shut down sending after its last request still gets finished answers. */
     if ((what & BEV_EVENT_EOF) && c->state != BUSY && c->state != LINGERING &&
         evbuffer_get_length(output_of(c)) > 0) {
-        bufferevent_enable(bev, EV_WRITE); /* TLS disables it at the end of the input */
+        bufferevent_enable(bev, EV_WRITE); /* TLS bufferevents disable writing at the end of the input */
         close_softly(c);
     } else {
         drop(c);
     }
 }
 
+/* Returns a new bufferevent for the socket FD, with TLS if the server has it. */
 static struct bufferevent *buffer(struct server *s, int fd)
 {
     return s->tls ? tls_accept(s->tls, s->base, fd)
                   : bufferevent_socket_new(s->base, fd, BEV_OPT_CLOSE_ON_FREE);
 }
 
+/* Creates the connection of the accepted socket FD, which it owns also after an error. FROM NULL: peer
+ * "local". */
 static int add_connection(struct server *s, int fd, const struct sockaddr *from, struct err *e)
 {
     const struct timeval write_time = {.tv_sec = (time_t)s->opt.write_s,
@@ -956,7 +976,7 @@ static int add_connection(struct server *s, int fd, const struct sockaddr *from,
     c->x.c = c;
     c->shaking = s->tls != NULL;
     c->body.tag = MEM_NET;
-    /* The first request has less time than a request after an answer. */
+    /* The limit for the start of the first request is request_s instead of idle_s. */
     c->until_s = clock_seconds() + s->opt.request_s;
     c->link = &s->first;
     c->next = s->first;
@@ -974,8 +994,8 @@ static int add_connection(struct server *s, int fd, const struct sockaddr *from,
     return 0;
 }
 
-/* Over the connection limit: answers 503 without reading the request. With TLS it sends nothing, since that
- * would take a handshake. */
+/* Closes a connection above the limit with the answer 503, without reading the request. With TLS nothing is
+ * sent, since an answer would need a handshake. */
 static void turn_away(struct server *s, int fd)
 {
     char body[512], text[900], date[DATE_LINE];
@@ -1006,8 +1026,8 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
         add_connection(s, fd, from, NULL);
 }
 
-/* No descriptor or memory is left: pauses accepting, so that connections wait in the kernel until one closes.
- * Retrying at once would be a busy loop. */
+/* Callback for failures of accept(), which lack of descriptors or memory causes. Pauses accepting for 0.2
+ * seconds, since trying again at once would be a busy loop; new connections wait in the kernel. */
 static void on_accept_error(struct evconnlistener *l, void *ctx)
 {
     struct server *s = ctx;
@@ -1020,19 +1040,20 @@ static void on_accept_error(struct evconnlistener *l, void *ctx)
     s->resume_s = clock_seconds() + 0.2;
 }
 
-/* A request of C has begun to arrive, and nothing more of it has arrived for too long. */
+/* Returns true if C has received a part of a request and then no byte for stall_s seconds. */
 static bool is_stalled(const struct connection *c, double now)
 {
     return (c->state == HEAD || c->state == BODY) && now - c->heard_s >= c->s->opt.stall_s;
 }
 
+/* Closes the connections whose time limit has passed. */
 static void end_overdue(struct server *s, double now)
 {
     for (struct connection *c = s->first, *next; c; c = next) {
         next = c->next;
         if (c->state == CLOSING && evbuffer_get_length(output_of(c)) == 0)
             linger(c);
-        /* not yet: its answer is still being written */
+        /* The idle time starts when the answer has been written. */
         if (c->state == IDLE && evbuffer_get_length(output_of(c)) > 0)
             c->until_s = now + s->opt.idle_s;
         if ((c->until_s == 0 || now < c->until_s) && !is_stalled(c, now))
@@ -1069,14 +1090,15 @@ static void on_wake(evutil_socket_t fd, short what, void *ctx)
 
     (void)what;
     if (read(fd, &count, sizeof(count)) < 0)
-        return; /* this was called twice for one reason */
+        return; /* an earlier call has reset the eventfd */
     if (atomic_load(&s->quits))
         event_base_loopbreak(s->base);
     else
         s->opt.woken(s->opt.ctx);
 }
 
-/* A timer of zero seconds runs after the sockets that the loop found ready first. */
+/* Callback of a timer of zero seconds, which libevent runs after the socket events that were ready before
+ * it. */
 static void on_all_written(evutil_socket_t fd, short what, void *ctx)
 {
     struct server *s = ctx;
@@ -1122,7 +1144,7 @@ union address {
     struct sockaddr_in6 v6;
 };
 
-/* Appends the address of socket FD to s->address. */
+/* Appends the address to which the socket FD is bound to s->address. */
 static void add_address(struct server *s, int fd)
 {
     size_t n = strlen(s->address), room = sizeof(s->address) - n;
@@ -1139,7 +1161,7 @@ static void add_address(struct server *s, int fd)
     } else if (at.any.ss_family == AF_INET) {
         inet_ntop(AF_INET, &at.v4.sin_addr, text, sizeof(text));
         snprintf(out, room, "%s%s://%s:%d", comma, scheme, text, ntohs(at.v4.sin_port));
-    } else if (at.any.ss_family == AF_UNIX) { /* an abstract name begins with NUL */
+    } else if (at.any.ss_family == AF_UNIX) { /* an abstract name begins with NUL; it is shown as @NAME */
         snprintf(out, room, "%sunix:%s%s", comma, at.path.sun_path[0] ? "" : "@",
                  at.path.sun_path + !at.path.sun_path[0]);
     }
@@ -1159,6 +1181,7 @@ bool server_is_local(int fd)
            (at.any.ss_family == AF_INET && ntohl(at.v4.sin_addr.s_addr) >> 24 == 127);
 }
 
+/* Accepts connections on the sockets that the options give. */
 static int listen_passed(struct server *s, struct err *e)
 {
     ASSERT(s->opt.n_fds <= SERVER_MAX_SOCKETS);
@@ -1177,7 +1200,7 @@ static int listen_passed(struct server *s, struct err *e)
     return 0;
 }
 
-/* A server listens at AT. */
+/* Returns true if a server listens on the Unix socket AT. */
 static bool is_served(const struct sockaddr_un *at)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -1194,12 +1217,13 @@ int server_listen_path(const char *path, int *fd, struct err *e)
     struct stat st;
 
     if (strlen(path) >= sizeof(at.sun_path))
-        return err_set(e, ERR_INPUT, "%s: the path of a socket must have less than %zu bytes", path,
-                       sizeof(at.sun_path));
+        return err_set(e, ERR_INPUT,
+                       "%s: the path has %zu bytes; the path of a Unix socket may have at most %zu", path,
+                       strlen(path), sizeof(at.sun_path) - 1);
     memcpy(at.sun_path, path, strlen(path));
     if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode)) {
         if (is_served(&at))
-            return err_set(e, ERR_INPUT, "%s: another server listens there", path);
+            return err_set(e, ERR_INPUT, "%s: another server listens on this socket", path);
         unlink(path); /* the socket of a server that crashed */
     }
     *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -1226,13 +1250,13 @@ static int listen_port(struct server *s, struct err *e)
     freeaddrinfo(found);
     if (rc)
         return rc;
-    s->address[0] = 0; /* now with the port that the system chose */
+    s->address[0] = 0; /* add_address() writes the address again, with the port that the system chose */
     add_address(s, evconnlistener_get_fd(s->listener[0]));
     return 0;
 }
 
-/* A handshake takes a millisecond or more. Gives handshakes the lowest priority: of several that are ready
- * one is done, then all other events, so that a crowd of clients does not delay streams. */
+/* Makes the loop check for events of higher priority after each event of priority PRIORITY_HANDSHAKES. A
+ * handshake takes a millisecond or more; thus many of them cannot delay streams. */
 static void put_handshakes_last(struct event_config *config)
 {
     event_config_set_max_dispatch_interval(config, NULL, 1, PRIORITY_HANDSHAKES);
@@ -1331,7 +1355,7 @@ void server_wake(struct server *s)
     const uint64_t one = 1;
 
     if (write(s->wake_fd, &one, sizeof(one)) < 0)
-        return; /* 2^64 - 2 wake-ups are pending, so the loop will wake up */
+        return; /* the eventfd's counter is at its maximum, so a wake-up is pending */
 }
 
 void server_tell_written(struct server *s)

@@ -1,22 +1,28 @@
-/* server.h - an HTTP/1.1 server: connections, complete requests, answers at once or as a stream. Does not
- * interpret requests.
+/* server.h - an HTTP/1.1 server: connections, complete requests, and answers at once or as a stream. It knows
+ * no
+ * routes.
  *
- * One thread runs everything (server_run()). Only server_wake() and server_quit() may be called from other
- * threads and from signal handlers. libevent provides the loop, the sockets and their buffers. The handler
- * gets a request when its body has arrived and may answer at any later time; a connection has one exchange at
- * a time. While a request is being answered the connection is still read, so that a client which leaves is
- * noticed at once, also when nothing is being sent; `gone` is called then, and the exchange is freed. A
- * client that closes only its sending direction counts as one that left. A body of more than
- * SERVER_SMALL_BODY bytes is read only if the handler wants it, so that a refusal for which the head is
- * enough costs no memory.
+ * One thread runs the server (server_run()). Only server_wake() and server_quit() may be called from other
+ * threads
+ * and from signal handlers. libevent provides the loop, the sockets and their buffers. The handler gets a
+ * request
+ * when its body has arrived and may answer it at any later time; a connection has one exchange at a time. The
+ * server keeps reading while a request is answered, so that it notices at once when the client disconnects;
+ * then
+ * it calls `gone` and frees the exchange. A client that shuts down its sending direction counts as
+ * disconnected.
+ * A body of more than SERVER_SMALL_BODY bytes is read only if the handler wants it, so that requests that are
+ * refused by their head cost no memory.
  *
- * With TLS the same holds. The handshake has the time limit of a request; a failed handshake is logged, and a
- * client that speaks HTTP instead gets 400. Handshakes are done one at a time, when there is nothing else to
- * do.
+ * With TLS, the handshake has the time limit of a request; a failed handshake is logged, and a client that
+ * sends
+ * HTTP without TLS gets 400. Handshakes have the lowest priority in the loop and are done one at a time.
  *
- * The limits: connections, bytes and fields of a head, bytes of a body and of all bodies together, the time
- * in which a request has to arrive, the time between two requests of a connection, and the time for which a
- * client may not read its output. There is no limit on how long an answer takes.
+ * Limits apply to connections, bytes and fields of a head, bytes of one body and of all bodies, the time
+ * until a
+ * request is complete, the time between two requests of a connection, and the time without progress in
+ * sending
+ * output. The time until a request is answered is not limited.
  */
 #ifndef GALLOP_NET_SERVER_H
 #define GALLOP_NET_SERVER_H
@@ -36,64 +42,66 @@ struct server_exchange; /* a request and its answer */
 struct tls;
 struct cors;
 
-/* Zero stands for the default in brackets. */
+/* Options and callbacks of a server. A limit of 0 has its default, given in [brackets]. */
 struct server_options {
-    const char *host; /* name or address ["127.0.0.1"] */
-    int port;         /* 0: the system chooses a free port */
-    /* [n_fds] Listening sockets to use instead of a port. The server owns them. */
+    const char *host; /* name or address to listen on ["127.0.0.1"] */
+    int port;         /* port to listen on; 0: the system chooses a free one */
+    /* [n_fds] Listening sockets to use instead of host and port. The server owns them. */
     const int *fd;
     size_t n_fds; /* at most SERVER_MAX_SOCKETS */
-    /* Encrypts all connections (tls/tls.h). Borrowed. NULL: no TLS. */
+    /* TLS of all connections (tls/tls.h), borrowed. NULL: no TLS. */
     struct tls *tls;
-    /* The CORS headers of answers (cors.h). Borrowed. NULL: none. */
+    /* CORS settings (cors.h), borrowed. NULL: no CORS headers. */
     const struct cors *cors;
-    size_t max_connections; /* [1024] further connections get 503 */
-    size_t max_head_bytes;  /* [64 KiB] request line and headers; larger: 431 */
-    size_t max_headers;     /* [128] more: 431 */
-    size_t max_body_bytes;  /* [32 MiB] larger: 413 */
-    /* [8 times max_body_bytes] Memory for all bodies larger than SERVER_SMALL_BODY together, counted as they
-     * arrive and until they are released. At least max_body_bytes. A request that announces more than is left
-     * gets 503. */
+    size_t max_connections; /* [1024] maximum number of connections; further ones get 503 */
+    size_t max_head_bytes;  /* [64 KiB] maximum size of request line and header fields, else 431 */
+    size_t max_headers;     /* [128] maximum number of header fields, else 431 */
+    size_t max_body_bytes;  /* [32 MiB] maximum size of a body, else 413 */
+    /* [8 times max_body_bytes] Maximum size of all bodies larger than SERVER_SMALL_BODY together, at least
+     * max_body_bytes. Bytes count from their arrival until the body is released. A request that announces
+     * more bytes than are left gets 503. */
     size_t max_bodies_bytes;
-    /* [30] From the first byte of a request to its last, and as much again for each MiB of body that arrived.
-     * Longer: 408. */
+    /* [30] Time limit from the first byte of a request to its last, extended by the same time for each MiB of
+     * body that has arrived. Exceeding it gives 408. */
     double request_s;
-    double stall_s; /* [10] between two bytes of a request; longer: 408 */
-    double idle_s;  /* [75] between requests of a connection */
-    double write_s; /* [60] without the client taking a byte of output */
+    double stall_s; /* [10] time limit between two reads of a request, else 408 */
+    double idle_s;  /* [75] time limit between two requests of a connection */
+    double write_s; /* [60] time limit without progress in sending output */
 
-    /* Called with a request: with its body, or, where wants_body() returned false, without it or with a part
-     * of it. */
+    /* Called with a request when its body has arrived or, if wants_body() returned false, before. */
     void (*handle)(void *ctx, struct server_exchange *x);
-    /* Whether handle() needs the body of a request with this head. If not, handle() answers at once and the
-     * connection closes. NULL: it always does. */
+    /* Returns whether handle() needs the body of a request with head H. If not, handle() must answer at once,
+     * and the connection closes. NULL: handle() needs every body. */
     bool (*wants_body)(void *ctx, const struct http_head *h);
-    /* The client left before X was answered. X is freed when this returns. */
+    /* Called if the client disconnects before X is answered. X is freed afterwards. */
     void (*gone)(void *ctx, struct server_exchange *x);
-    /* Everything sent on the stream X is written. */
+    /* Called when all bytes sent so far on the stream X have been written to the socket. */
     void (*drained)(void *ctx, struct server_exchange *x);
-    /* What was sent before server_tell_written() is written, as far as clients read it. */
+    /* Called after server_tell_written(), when pending output has been written to all sockets that have
+     * room. */
     void (*written)(void *ctx);
-    /* Called after server_wake(), once for one or several calls, and a few times per second in any case. */
+    /* Called once after one or more calls of server_wake(), and also four times per second. */
     void (*woken)(void *ctx);
-    /* Writes the JSON body of a refusal that the server makes itself to OUT [size]. Returns its length. */
+    /* Writes the JSON body of an answer in which the server itself refuses a request to out[size]. Returns
+     * its length. */
     size_t (*refusal)(void *ctx, int status, const char *why, char *out, size_t size);
-    void *ctx;
+    void *ctx; /* the first argument of the callbacks */
 };
 
 int server_open(struct server **out, const struct server_options *o, struct err *e);
-/* Closes all connections at once. NULL is fine. */
+/* Closes all connections at once. S may be NULL. */
 void server_close(struct server *s);
 
-/* "http://127.0.0.1:8000", "https://..." or "unix:PATH"; several are separated by commas. */
+/* Returns the addresses of the server, separated by commas: "http://127.0.0.1:8000", "https://..." or
+ * "unix:PATH". */
 const char *server_address(const struct server *s);
 
-/* Opens a listening Unix socket at PATH, for server_options.fd. Replaces a socket that a server which has
- * ended left at PATH. The caller removes the file. ERR_INPUT: another server listens there. */
+/* Opens a listening Unix socket at PATH, for server_options.fd. Replaces the socket file of a server that no
+ * longer runs. The caller deletes the file at the end. ERR_INPUT: another server listens on it. */
 int server_listen_path(const char *path, int *fd, struct err *e);
 
-/* Whether only programs on this machine reach the socket FD: it is a Unix socket, or bound to a loopback
- * address. */
+/* Returns true if only programs on this machine can reach the socket FD: it is a Unix socket, or bound to a
+ * loopback address. */
 bool server_is_local(int fd);
 
 /* Runs until server_quit(). */
@@ -101,52 +109,56 @@ void server_run(struct server *s);
 void server_quit(struct server *s); /* from any thread */
 void server_wake(struct server *s); /* from any thread */
 
-/* From now on, connections close after their answer, and idle ones at once. New connections are accepted. */
+/* Closes idle connections at once and, from now on, every connection after its answer. New connections are
+ * still accepted. */
 void server_drain(struct server *s);
 size_t server_n_connections(const struct server *s);
-size_t server_n_writing(const struct server *s);           /* connections whose answer is being written */
-size_t server_n_failed_handshakes(const struct server *s); /* since the server was opened */
-size_t server_bodies_bytes(const struct server *s);        /* that count against max_bodies_bytes */
+size_t server_n_writing(const struct server *s);           /* connections with unwritten output */
+size_t server_n_failed_handshakes(const struct server *s); /* TLS handshakes that failed so far */
+size_t server_bodies_bytes(const struct server *s);        /* bytes that count against max_bodies_bytes */
 
-/* Encrypts new connections with T, which is borrowed; existing ones continue as they are. For a server that
- * was opened with TLS. */
+/* Replaces the TLS context of new connections by T, which is borrowed. The server must have been opened with
+ * TLS. */
 void server_set_tls(struct server *s, struct tls *t);
 
-/* Tests: serves the socket FD, which the server owns from now on, like an accepted connection. */
+/* For tests: treats the socket FD, which the server then owns, as an accepted connection. */
 int server_adopt(struct server *s, int fd, struct err *e);
-/* Tests: handles ready events without waiting. */
+/* For tests: handles the events that are ready, without waiting. */
 void server_poll(struct server *s);
 
 /* ---- an exchange ---- */
 
 const struct http_head *server_head(const struct server_exchange *x);
-const char *server_body(const struct server_exchange *x, size_t *n); /* valid until it is answered */
+const char *server_body(const struct server_exchange *x, size_t *n); /* valid until X is answered */
 const char *server_peer(const struct server_exchange *x);            /* "127.0.0.1" */
 void *server_user(const struct server_exchange *x);
 void server_set_user(struct server_exchange *x, void *user);
 
-/* Moves the body to *OUT. Returns the bytes that it counts against max_bodies_bytes until the caller passes
- * them to server_release_body(). */
+/* Moves the body to *OUT. Returns the number of bytes that count against max_bodies_bytes for it, until the
+ * caller passes this number to server_release_body(). */
 size_t server_take_body(struct server_exchange *x, struct buf *out);
 void server_release_body(struct server *s, size_t n_bytes);
 
-/* Sends a complete answer; X is freed. HEADERS are lines that end with CR LF, or "". For HEAD the body is not
- * sent. */
+/* Sends a complete answer and frees X. HEADERS are lines that end with CR LF, or "". The answer to HEAD has
+ * no body. */
 void server_reply(struct server_exchange *x, int status, const char *headers, const char *type,
                   const void *body, size_t n);
 
-/* The same, but takes ownership of the bytes of BODY instead of copying them. */
+/* Sends a complete answer like server_reply(), but takes ownership of the bytes of BODY instead of copying
+ * them. */
 void server_give(struct server_exchange *x, int status, const char *headers, const char *type,
                  struct buf *body);
 
-/* An answer in parts: begin, send any number of times, then end or cut, which free X. */
+/* Sends an answer in parts: server_begin(), server_send() any number of times, then server_end() or
+ * server_cut(), which free X. */
 void server_begin(struct server_exchange *x, int status, const char *headers, const char *type);
 void server_send(struct server_exchange *x, const void *bytes, size_t n);
-size_t server_unsent(const struct server_exchange *x); /* bytes that the client has not read yet */
+size_t server_unsent(const struct server_exchange *x); /* bytes that are not written to the socket yet */
 void server_end(struct server_exchange *x);
 void server_cut(struct server_exchange *x); /* closes the connection in the middle of the answer */
 
-/* Calls `written` once the sockets that have room were written to; once for one or several calls. */
+/* Requests a call of `written` after pending output has been written to the sockets that have room. Several
+ * requests give one call. */
 void server_tell_written(struct server *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* systemd.c - reads environment variables and descriptors from 3 on, and sends datagrams. */
+/* systemd.c - reads environment variables, checks the sockets from descriptor 3 on, and sends datagrams. */
 #include "net/systemd.h"
 
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 
 enum { FIRST_SOCKET = 3 };
 
-/* The environment variable NAME as an integer below MOST. -1: it is not one. */
+/* Returns the environment variable NAME as an integer from 0 to MOST - 1, or -1 if it has no such value. */
 static long long systemd_read_number(const char *name, long long most)
 {
     const char *text = getenv(name);
@@ -25,7 +25,7 @@ static long long systemd_read_number(const char *name, long long most)
     return *end == 0 && n < most ? n : -1;
 }
 
-/* Copies the I-th name in the colon-separated LISTEN_FDNAMES to OUT. */
+/* Copies name number I of the colon-separated LISTEN_FDNAMES to out[size]; "" if there is none. */
 static void name_of(size_t i, char *out, size_t size)
 {
     const char *at = getenv("LISTEN_FDNAMES");
@@ -62,8 +62,8 @@ int systemd_sockets(int fd[SYSTEMD_MAX_SOCKETS], size_t *n, struct err *e)
     *n = 0;
     if (count > 0 && systemd_read_number("LISTEN_PID", INT32_MAX) == getpid()) {
         if (count > SYSTEMD_MAX_SOCKETS)
-            return err_set(e, ERR_INPUT, "LISTEN_FDS: %lld sockets were passed, at most %d are served", count,
-                           SYSTEMD_MAX_SOCKETS);
+            return err_set(e, ERR_INPUT, "LISTEN_FDS: %lld sockets were passed; at most %d are expected",
+                           count, SYSTEMD_MAX_SOCKETS);
         for (size_t i = 0; i < (size_t)count && rc == 0; i++) {
             name_of(i, name, sizeof(name));
             fd[i] = FIRST_SOCKET + (int)i;
@@ -95,12 +95,12 @@ void systemd_notify(const char *state)
     if (n < 2 || n >= sizeof(at.sun_path) || (path[0] != '/' && path[0] != '@'))
         return;
     memcpy(at.sun_path, path, n);
-    if (path[0] == '@') /* in the abstract namespace */
+    if (path[0] == '@') /* names in Linux's abstract namespace begin with NUL */
         at.sun_path[0] = 0;
     fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return;
-    /* Waits for a busy manager, for a limited time. */
+    /* Limits the wait for a busy manager to 0.2 seconds. */
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof(most));
     sendto(fd, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&at,
            (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));

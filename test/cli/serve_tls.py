@@ -498,7 +498,7 @@ def bad_files_and_options_are_named():
                                     (1, ("--ssl-certfile", "junk"), "junk", "certificate in PEM"),
                                     (1, ("--ssl-certfile", "empty"), "empty", "certificate in PEM"),
                                     (1, ("--ssl-certfile", "folder.pem"), "folder.pem",
-                                     "not a file"),
+                                     "a regular file is expected"),
                                     (1, ("--ssl-certfile", "one.pem"), "one.pem", "private key"),
                                     (1, ("--ssl-certfile", "one.key"), "one.key",
                                      "certificate in PEM"),

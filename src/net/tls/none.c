@@ -1,4 +1,4 @@
-/* none.c - tls.h for builds without OpenSSL or libevent_openssl: refuses to open. */
+/* none.c - implements tls.h in builds without OpenSSL or libevent_openssl: tls_open() fails. */
 #include "net/tls/tls.h"
 
 #include <stddef.h>
@@ -6,7 +6,8 @@
 int tls_open(struct tls **out, const struct tls_options *o, struct err *e)
 {
     *out = NULL;
-    return err_set(e, ERR_INPUT, "%s: this program was built without TLS (libssl and libevent_openssl)",
+    return err_set(e, ERR_INPUT,
+                   "%s: this program was built without support for TLS (libssl and libevent_openssl)",
                    o->certificate);
 }
 

@@ -1,7 +1,7 @@
-/* openssl.c - tls.h with OpenSSL: an SSL_CTX from files, and bufferevents that use it.
+/* openssl.c - implements tls.h with OpenSSL: an SSL_CTX from files, and bufferevents that use it.
  *
- * SSL_MODE_ENABLE_PARTIAL_WRITE stays off: after a partial write, libevent continues with the next piece of
- * the buffer.
+ * SSL_MODE_ENABLE_PARTIAL_WRITE must stay off: after a partial write libevent would skip the rest of the
+ * piece.
  */
 #include <event2/bufferevent.h>
 #include <event2/bufferevent_ssl.h>
@@ -21,7 +21,7 @@ struct tls {
 
 /* ---- files ---- */
 
-/* Sets an error for FILE, with OpenSSL's reason if it says more than that FILE is not as EXPECTED. */
+/* Sets the error for FILE: OpenSSL's reason if it is specific, else EXPECTED. */
 static int tls_refuse(struct err *e, const char *file, const char *expected)
 {
     unsigned long code = ERR_peek_last_error();
@@ -33,17 +33,18 @@ static int tls_refuse(struct err *e, const char *file, const char *expected)
     return err_set(e, ERR_INPUT, "%s: %s", file, told ? ERR_reason_error_string(code) : expected);
 }
 
-/* Checks that FILE exists and that reading it does not block. */
+/* Checks that FILE exists and is a regular file, so that reading it does not block. */
 static int look_at(const char *file, struct stat *st, struct err *e)
 {
     if (stat(file, st) != 0)
         return err_os(e, "read", file);
     if (!S_ISREG(st->st_mode))
-        return err_set(e, ERR_INPUT, "%s: not a file", file);
+        return err_set(e, ERR_INPUT, "%s: a regular file is expected", file);
     return 0;
 }
 
-/* Called instead of asking for a passphrase on the terminal. */
+/* Callback of OpenSSL for an encrypted key: sets the flag *CTX and fails, instead of asking for a passphrase
+ * on the terminal. */
 static int no_passphrase(char *out, int size, int writes, void *ctx)
 {
     (void)out, (void)size, (void)writes;
@@ -61,6 +62,7 @@ static void check_dates(const SSL_CTX *ctx, const char *file)
         log_warn("%s: the certificate has expired", file);
 }
 
+/* Reads the server's certificate and key. */
 static int read_own(SSL_CTX *ctx, const struct tls_options *o, struct err *e)
 {
     const char *key = o->key ? o->key : o->certificate;
@@ -83,7 +85,7 @@ static int read_own(SSL_CTX *ctx, const struct tls_options *o, struct err *e)
     SSL_CTX_set_default_passwd_cb(ctx, NULL);
     if (rc != 1 && encrypted) {
         ERR_clear_error();
-        return err_set(e, ERR_INPUT, "%s: the key has a passphrase, expected one without", key);
+        return err_set(e, ERR_INPUT, "%s: the key has a passphrase; a key without one is expected", key);
     }
     if (rc != 1 || SSL_CTX_check_private_key(ctx) != 1)
         return tls_refuse(e, key, "expected a private key in PEM");
@@ -125,12 +127,12 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
 
 static bool set_up(SSL_CTX *ctx, enum tls_clients clients)
 {
-    static const unsigned char name[] = "gallop"; /* required for sessions of clients with certificates */
+    static const unsigned char name[] = "gallop"; /* session id context, required for client certificates */
     int verify = clients == TLS_CLIENTS_ANY     ? SSL_VERIFY_NONE
                  : clients == TLS_CLIENTS_ASKED ? SSL_VERIFY_PEER
                                                 : SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
 
-    /* The end of a connection without close_notify is accepted: HTTP itself tells whether a request is
+    /* A connection may end without close_notify, since the framing of HTTP shows whether a request is
      * complete. */
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
     SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
@@ -168,7 +170,7 @@ void tls_close(struct tls *t)
 {
     if (!t)
         return;
-    SSL_CTX_free(t->ctx); /* OpenSSL counts the references to it */
+    SSL_CTX_free(t->ctx); /* drops a reference; open connections hold others */
     mem_free(t);
 }
 

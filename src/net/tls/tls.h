@@ -1,9 +1,12 @@
-/* tls.h - TLS for a server: a certificate with its key, and sockets that are encrypted with it.
+/* tls.h - TLS for a server: a certificate with its key, and encrypted sockets.
  *
- * openssl.c and none.c implement this header: openssl.c with OpenSSL and libevent's bufferevents for it;
- * none.c, where they were missing at build time, refuses tls_open() with a sentence. TLS 1.2 and 1.3, ciphers
- * with forward secrecy and authentication of the data, ALPN http/1.1, no renegotiation. Sessions are resumed
- * with tickets only, so that nothing is stored for clients that left. Belongs to the server's thread.
+ * openssl.c implements this header with OpenSSL and libevent's bufferevents. none.c replaces it in builds
+ * without
+ * them; its tls_open() fails. Supported are TLS 1.2 and 1.3, AEAD ciphers with forward secrecy and ALPN
+ * http/1.1;
+ * renegotiation is refused. Sessions are resumed with tickets only, so the server stores nothing for clients
+ * that
+ * disconnected. A struct tls belongs to the server's thread.
  */
 #ifndef GALLOP_NET_TLS_TLS_H
 #define GALLOP_NET_TLS_TLS_H
@@ -16,40 +19,41 @@ struct bufferevent;
 struct event_base;
 struct tls;
 
-/* Whether clients must have a certificate. The values are those of Python's ssl module. */
+/* Requirement of client certificates: none is requested, one is requested, or one is required. The values are
+ * those of Python's ssl.CERT_NONE, CERT_OPTIONAL and CERT_REQUIRED. */
 enum tls_clients { TLS_CLIENTS_ANY, TLS_CLIENTS_ASKED, TLS_CLIENTS_PROVEN };
 
-/* PEM files. */
+/* Paths of PEM files, and the requirement of client certificates. */
 struct tls_options {
     const char *certificate; /* the certificate, then its chain */
-    const char *key;         /* without a passphrase; NULL: it is in the file of the certificate */
-    /* Authorities whose client certificates are accepted. NULL: none. */
+    const char *key;         /* the key, without a passphrase; NULL: in the file of the certificate */
+    /* Certificates of the authorities that issue client certificates. NULL: none. */
     const char *authorities;
-    enum tls_clients clients; /* invalid certificates are refused, except for TLS_CLIENTS_ANY */
+    enum tls_clients clients; /* except with TLS_CLIENTS_ANY, invalid client certificates are refused */
 };
 
-/* Reads the files. ERR_INPUT names the file that is wrong. Logs a warning if every user of the machine can
- * read the key, or if the certificate is not valid now. */
+/* Reads the files. ERR_INPUT names the file at fault. Logs a warning if every user of the machine can read
+ * the key, or if the certificate has expired or is not valid yet. */
 int tls_open(struct tls **out, const struct tls_options *o, struct err *e);
-void tls_close(struct tls *t); /* its sockets stay open; NULL is fine */
+void tls_close(struct tls *t); /* leaves accepted sockets open; T may be NULL */
 
-/* Makes a bufferevent of BASE that owns the socket FD and starts the handshake. After the handshake it
- * reports BEV_EVENT_CONNECTED. Its callbacks are called from the loop only, never inside another call. NULL:
- * out of memory; the caller still owns FD. */
+/* Returns a bufferevent of BASE that owns the socket FD, and starts the handshake. After the handshake it
+ * reports BEV_EVENT_CONNECTED. Its callbacks are deferred: they run from the event loop, never inside a
+ * function of bufferevents. Returns NULL if memory is exhausted; the caller then still owns FD. */
 struct bufferevent *tls_accept(struct tls *t, struct event_base *base, int fd);
 
-/* Sends close_notify on BEV, once. False: it does not fit into the socket yet. True also if nothing needs to
- * be sent, as on a socket without TLS. */
+/* Sends close_notify on BEV, once. Returns false if the socket has no room for it now, and true if it was
+ * sent or need not be sent, as on a socket without TLS. */
 bool tls_finish(struct bufferevent *bev);
 
-/* Why a handshake on BEV failed. */
+/* Causes of a failed handshake. */
 enum tls_failure {
     TLS_NOTHING_CAME, /* the client sent no byte */
-    TLS_PLAIN_HTTP,   /* the client speaks HTTP without TLS */
-    TLS_FAILED,
+    TLS_PLAIN_HTTP,   /* the client sent HTTP without TLS */
+    TLS_FAILED,       /* any other cause */
 };
 
-/* Returns the kind of failure. *WHY describes it in a few words. */
+/* Returns the cause of the failed handshake on BEV and sets *WHY to a short description of it. */
 enum tls_failure tls_failure(struct bufferevent *bev, const char **why);
 
 #endif

@@ -1020,7 +1020,7 @@ static void the_socket_of_another_server_is_not_taken(void **state)
     snprintf(at.sun_path, sizeof(at.sun_path), "%s/s", folder);
     assert_int_equal(server_listen_path(at.sun_path, &fd, &e), 0);
     assert_int_equal(server_listen_path(at.sun_path, &more, &e), ERR_INPUT);
-    assert_non_null(strstr(e.msg, "another server listens there"));
+    assert_non_null(strstr(e.msg, "another server listens on"));
     close(fd);
     assert_int_equal(server_listen_path(at.sun_path, &fd, &e), 0);
     close(fd);
@@ -1040,7 +1040,7 @@ static void the_socket_of_another_server_is_not_taken(void **state)
     memset(path, 'a', sizeof(at.sun_path));
     path[sizeof(at.sun_path)] = 0;
     assert_int_equal(server_listen_path(path, &more, &e), ERR_INPUT);
-    assert_non_null(strstr(e.msg, "less than 108 bytes"));
+    assert_non_null(strstr(e.msg, "at most 107"));
     rmdir(folder);
 }
 
