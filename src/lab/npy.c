@@ -31,8 +31,9 @@ int npy_create(struct save *out, const char *path, const size_t *shape, int n_di
     return rc;
 }
 
-/* ---- reading: the header is a Python dictionary with exactly three keys ---- */
+/* ---- reading ---- */
 
+/* A parser of the header, which is the text of a Python dictionary with exactly three keys. */
 struct header {
     const char *path, *p, *end;
     struct npy_array *out;
@@ -45,7 +46,7 @@ static void skip_blanks(struct header *h)
         h->p++;
 }
 
-/* Reads WORD, after any blanks. */
+/* Skips blanks and then WORD. Returns false if other text follows the blanks. */
 static bool npy_take(struct header *h, const char *word)
 {
     size_t n = strlen(word);
@@ -57,7 +58,7 @@ static bool npy_take(struct header *h, const char *word)
     return true;
 }
 
-/* Reads the text between two quotes into OUT. */
+/* Reads a quoted string into out[size]. Returns false if there is none or it does not fit. */
 static bool take_string(struct header *h, char *out, size_t size)
 {
     char quote = npy_take(h, "'") ? '\'' : npy_take(h, "\"") ? '"' : 0;
@@ -83,7 +84,7 @@ static bool take_number(struct header *h, size_t *out)
     return h->p > begin;
 }
 
-/* Reads a shape: "(3, 4)", "(4,)" or "()". */
+/* Reads a shape as Python writes tuples: "(3, 4)", "(4,)" or "()". */
 static int read_shape(struct header *h)
 {
     struct npy_array *a = h->out;
@@ -91,22 +92,24 @@ static int read_shape(struct header *h)
 
     a->count = 1;
     if (!npy_take(h, "("))
-        return err_set(h->e, ERR_INPUT, "%s: shape is not a tuple of sizes", h->path);
+        return err_set(h->e, ERR_INPUT, "%s: the shape in the header is not a tuple of integers", h->path);
     for (; !npy_take(h, ")"); a->n_dims++) {
         if (a->n_dims == NPY_MAX_DIMS)
-            return err_set(h->e, ERR_INPUT, "%s: shape has more than %d sizes", h->path, NPY_MAX_DIMS);
+            return err_set(h->e, ERR_INPUT, "%s: the shape has more than %d dimensions", h->path,
+                           NPY_MAX_DIMS);
         if (!comma || !take_number(h, &a->shape[a->n_dims]))
-            return err_set(h->e, ERR_INPUT, "%s: shape is not a tuple of sizes", h->path);
+            return err_set(h->e, ERR_INPUT, "%s: the shape in the header is not a tuple of integers",
+                           h->path);
         if (__builtin_mul_overflow(a->count, a->shape[a->n_dims], &a->count) || a->count > SIZE_MAX / 4)
-            return err_set(h->e, ERR_INPUT, "%s: shape has more elements than an address can count", h->path);
+            return err_set(h->e, ERR_INPUT, "%s: the number of elements in the shape overflows", h->path);
         comma = npy_take(h, ",");
     }
     if (a->n_dims == 1 && !comma)
-        return err_set(h->e, ERR_INPUT, "%s: shape is not a tuple of sizes", h->path);
+        return err_set(h->e, ERR_INPUT, "%s: the shape in the header is not a tuple of integers", h->path);
     return 0;
 }
 
-/* Reads the value of KEY. */
+/* Reads the value of KEY, "shape", "descr" or "fortran_order", and checks that the array is supported. */
 static int read_value(struct header *h, const char *key)
 {
     char text[64];
@@ -116,11 +119,12 @@ static int read_value(struct header *h, const char *key)
     if (strcmp(key, "descr") == 0) {
         if (take_string(h, text, sizeof(text)) && strcmp(text, "<f4") == 0)
             return 0;
-        return err_set(h->e, ERR_INPUT, "%s: descr is not '<f4', little-endian float32", h->path);
+        return err_set(h->e, ERR_INPUT, "%s: the header's descr is not '<f4' (little-endian float32)",
+                       h->path);
     }
     if (npy_take(h, "False"))
         return 0;
-    return err_set(h->e, ERR_INPUT, "%s: fortran_order is not False; C order is expected", h->path);
+    return err_set(h->e, ERR_INPUT, "%s: the header's fortran_order is not False (C order)", h->path);
 }
 
 static int read_header(struct header *h)
@@ -134,12 +138,12 @@ static int read_header(struct header *h)
         return err_set(h->e, ERR_INPUT, "%s: the header does not begin with {", h->path);
     while (!npy_take(h, "}")) {
         if (!more || !take_string(h, key, sizeof(key)) || !npy_take(h, ":"))
-            return err_set(h->e, ERR_INPUT, "%s: the header is not a dictionary as NumPy writes it", h->path);
+            return err_set(h->e, ERR_INPUT, "%s: the header is not a Python dictionary", h->path);
         for (k = 0; k < 3 && strcmp(key, keys[k]) != 0;)
             k++;
         if (k == 3 || seen[k])
             return err_set(h->e, ERR_INPUT, "%s: the header has %s key %s", h->path,
-                           k < 3 ? "twice the" : "a", key);
+                           k < 3 ? "a repeated" : "an unknown", key);
         seen[k] = true;
         if ((rc = read_value(h, key)) != 0)
             return rc;
@@ -164,13 +168,14 @@ static int read_array(const char *path, const struct buf *file, struct npy_array
     if (file->len < PREFIX || memcmp(file->data, "\x93NUMPY\x01", 8) != 0)
         return err_set(e, ERR_INPUT, "%s: this is not a .npy file of version 1.0", path);
     if (len > file->len - PREFIX)
-        return err_set(e, ERR_INPUT, "%s: the header has %zu bytes, the file %zu", path, len, file->len);
+        return err_set(e, ERR_INPUT, "%s: the header announces %zu bytes, but the file has only %zu", path,
+                       len, file->len);
     h.p = file->data + PREFIX;
     h.end = h.p + len;
     if ((rc = read_header(&h)) != 0)
         return rc;
     if (out->count * sizeof(float) != file->len - PREFIX - len)
-        return err_set(e, ERR_INPUT, "%s: there are %zu bytes of data, its shape needs %zu", path,
+        return err_set(e, ERR_INPUT, "%s: the file has %zu bytes of data, but its shape needs %zu", path,
                        file->len - PREFIX - len, out->count * sizeof(float));
     out->x = mem_zalloc(out->count + 1, sizeof(float), MEM_APP);
     if (!out->x)

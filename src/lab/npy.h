@@ -8,8 +8,8 @@
 #include "app/save.h"
 #include "base/err.h"
 
-/* Opens S for an array of SHAPE and writes the header; the elements follow with save_write(). An existing file is
- * replaced by save_commit(). */
+/* Opens the file PATH as *S and writes the header of an array of SHAPE [n_dims]. The caller then writes the
+ * elements with save_write(), and save_commit() replaces an existing file. */
 int npy_create(struct save *s, const char *path, const size_t *shape, int n_dims, struct err *e);
 
 enum { NPY_MAX_DIMS = 8 };
@@ -19,11 +19,11 @@ struct npy_array {
     int n_dims;
 };
 
-/* Reads a whole float32 array ("-": standard input). ERR_INPUT names the file and what is wrong with its header or its
- * length. */
+/* Reads the float32 array in the file PATH ("-": standard input). ERR_INPUT describes the defect of its
+ * header or size. */
 int npy_read(const char *path, struct npy_array *out, struct err *e);
 
-/* Writes the shape as "[3, 2048]", for messages. */
+/* Writes the shape of A as "[3, 2048]" to out[size], for messages, and returns OUT. */
 const char *npy_shape_text(const struct npy_array *a, char *out, size_t size);
 
 #endif

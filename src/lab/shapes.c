@@ -1,7 +1,9 @@
-/* shapes.c - the table of shapes, and for each family of models the fields of its config and its tensors.
+/* shapes.c - the table of shapes, and for each family of models the fields of its config.json and its
+ * tensors.
  *
- * Both are arrays of rows with names of sizes instead of numbers. A function of the family adds the fields of a config
- * that such rows cannot express.
+ * Fields and tensors are arrays of rows, which refer to the sizes of a shape by name (enum size). A function
+ * of the
+ * family adds the fields of config.json that rows cannot express.
  */
 
 #include <jansson.h>
@@ -9,11 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* name, family, layers, hidden, inner, heads, kv, head_dim, vocab, context, theta, eps */
 #include "base/json/json_pull.h"
 #include "base/opt.h"
 #include "lab/shapes.h"
 #include "model/quant.h"
+
+/* Columns: name, family, layers, hidden, inner, heads, kv, head_dim, vocab, context, theta, eps. */
 static const struct shape table[] = {
     {"llama-3.2-1b", "llama", 16, 2048, 8192, 32, 8, 64, 128256, 131072, 500000, 1e-5, .tied = true,
      .llama3 = 32},
@@ -71,39 +74,39 @@ const struct shape *shapes_of_name(const char *name)
 
 /* ---- sizes ---- */
 
-/* The numbers of a shape, and those that follow from them. */
+/* The sizes of a shape, and sizes that are computed from them. */
 enum size {
-    NONE,
-    L, /* layers */
-    E, /* hidden */
-    I, /* inner */
-    H, /* heads */
-    K, /* kv heads */
-    D, /* head dimension */
-    V, /* vocabulary */
-    C, /* context */
-    X, /* experts */
-    TOP,
+    NONE,       /* 0 */
+    L,          /* layers */
+    E,          /* hidden */
+    I,          /* inner */
+    H,          /* heads */
+    K,          /* kv heads */
+    D,          /* head dimension */
+    V,          /* vocabulary */
+    C,          /* context */
+    X,          /* experts */
+    TOP,        /* experts of a token */
     Q,          /* H * D */
     KV,         /* K * D */
     QKV,        /* Q + 2 * KV */
     THREE_E,    /* q, k and v in one tensor */
     TWO_I,      /* gate and up in one tensor */
-    BLOCKS_E,   /* MXFP4 groups of E: 32 nibbles and a scale each */
-    BLOCKS_I,   /* MXFP4 groups of I */
-    BLOCK,      /* bytes of the nibbles of a group */
-    C_PADDED,   /* OPT's positions, with two rows for padding */
-    INPUT,      /* Gemma 4's input of each layer */
-    ALL_INPUTS, /* Gemma 4's inputs of all layers */
+    BLOCKS_E,   /* E / 32: number of MXFP4 groups, each with 32 nibbles and a scale */
+    BLOCKS_I,   /* I / 32: number of MXFP4 groups */
+    BLOCK,      /* bytes of the nibbles of an MXFP4 group */
+    C_PADDED,   /* rows of OPT's position embedding, two of them for padding */
+    INPUT,      /* size of Gemma 4's per-layer input of one layer */
+    ALL_INPUTS, /* size of Gemma 4's per-layer inputs of all layers */
     ONE,
-    THETA, /* from here on in configs only */
+    THETA, /* this and the next two are fields of config.json only */
     EPS,
     TIED,
     N_SIZES
 };
 
-/* Gemma 4 E2B: every fifth layer and the last one have full attention. The layers after the fifteenth use the KV rows
- * of others and have an MLP that is twice as wide. */
+/* Gemma 4 E2B: every fifth layer and the last layer have full attention, with heads of GEMMA4_WIDE. The
+ * layers from number GEMMA4_STORE on use the KV rows of earlier layers and have an MLP of twice the width. */
 enum { GEMMA4_WIDE = 512, GEMMA4_INPUT = 256, GEMMA4_STORE = 15 };
 
 static bool is_gemma4(const struct shape *s)
@@ -116,7 +119,7 @@ static bool gemma4_sees_all(size_t l, size_t layers)
     return l % 5 == 4 || l + 1 == layers;
 }
 
-/* Computes the sizes of layer AT. */
+/* Computes the sizes of layer number AT. */
 static void sizes_of(const struct shape *s, size_t at, size_t layers, size_t size[N_SIZES])
 {
     size_t d = is_gemma4(s) && gemma4_sees_all(at, layers) ? GEMMA4_WIDE : s->head_dim;
@@ -148,7 +151,7 @@ static void sizes_of(const struct shape *s, size_t at, size_t layers, size_t siz
     memcpy(size, all, sizeof(all));
 }
 
-/* ---- fields of configs that are numbers of the shape ---- */
+/* ---- fields of config.json with sizes of the shape ---- */
 
 struct field {
     const char *key; /* NULL ends an array */
@@ -194,7 +197,7 @@ struct row {
     const char *name; /* NULL ends an array */
     enum size shape[4];
     enum shapes_fill fill;
-    enum size bias; /* NONE, or the size of the .bias of zeros after a .weight */
+    enum size bias; /* the size of a tensor NAME.bias of zeros beside NAME.weight; NONE: there is no bias */
 };
 
 static const struct row embedding[] = {{"model.embed_tokens.weight", .shape = {V, E}}, {0}};
@@ -268,7 +271,7 @@ static const struct row gemma4_layer[] = {
     {"post_per_layer_input_norm.weight", .shape = {E}, .fill = SYNTH_ONES},
     {"layer_scalar", .shape = {ONE}, .fill = SYNTH_ONES},
     {0}};
-/* Tensors of the layers that store KV rows. */
+/* Tensors of the layers that compute KV rows. */
 static const struct row gemma4_rows[] = {{"self_attn.k_proj.weight", .shape = {KV, E}},
                                          {"self_attn.k_norm.weight", .shape = {D}, .fill = SYNTH_ONES},
                                          {"self_attn.v_proj.weight", .shape = {KV, E}},
@@ -316,7 +319,7 @@ static const struct row gptj_layer[] = {{"ln_1.weight", .shape = {E}, .fill = SY
                                         {"mlp.fc_in.weight", .shape = {I, E}, .bias = I},
                                         {"mlp.fc_out.weight", .shape = {E, I}, .bias = E},
                                         {0}};
-/* GPT-2 has no language model head of its own. */
+/* The last tensors of GPT-2 and GPT-J. GPT-2 has a tied head, so give_rows() leaves lm_head out. */
 static const struct row gpt_last[] = {
     {"transformer.ln_f.weight", .shape = {E}, .fill = SYNTH_ONES, .bias = E},
     {"lm_head.weight", .shape = {V, E}, .bias = V},
@@ -344,7 +347,7 @@ static const struct row gpt_oss_layer[] = {
     {"mlp.experts.down_proj_bias", .shape = {X, E}, .fill = SYNTH_ZEROS},
     {0}};
 
-/* ---- what no row can say of a config ---- */
+/* ---- fields of config.json that rows cannot express ---- */
 
 static void complete_llama(json_t *c, const struct shape *s, size_t layers)
 {
@@ -362,7 +365,8 @@ static void complete_llama4(json_t *c, const struct shape *s, size_t layers)
     json_object_set_new(json_object_get(c, "rope_scaling"), "factor", json_real(s->llama3));
 }
 
-/* Phi-4-mini's factors, for the 48 pairs that RoPE rotates, three quarters of a head. */
+/* Adds Phi-4-mini's longrope factors of the 48 pairs of elements that RoPE rotates (three quarters of a
+ * head). */
 static void complete_phi3(json_t *c, const struct shape *s, size_t layers)
 {
     static const double longer[48] = {
@@ -395,13 +399,13 @@ static void complete_gemma4(json_t *c, const struct shape *s, size_t layers)
             types, json_string(gemma4_sees_all(l, layers) ? "full_attention" : "sliding_attention"));
     json_object_set_new(c, "layer_types", types);
     json_object_set_new(c, "head_dim",
-                        json_integer((json_int_t)s->head_dim)); /* of the layers with windows */
+                        json_integer((json_int_t)s->head_dim)); /* head size of layers with a window */
     json_object_set_new(c, "global_head_dim", json_integer(GEMMA4_WIDE));
     json_object_set_new(c, "hidden_size_per_layer_input", json_integer(GEMMA4_INPUT));
     json_object_set_new(c, "vocab_size_per_layer_input", json_integer((json_int_t)s->vocab));
     json_object_set_new(c, "num_kv_shared_layers",
                         json_integer((json_int_t)(layers > GEMMA4_STORE ? layers - GEMMA4_STORE : 0)));
-    /* RoPE has its defaults: 1e6 and 1e4, and a quarter of the wide heads */
+    /* Without rope_theta, RoPE has Gemma 4's defaults: theta 1e6 (full attention) and 1e4 (window). */
     json_object_del(c, "rope_theta");
 }
 
@@ -409,11 +413,11 @@ static void complete_gemma4(json_t *c, const struct shape *s, size_t layers)
 
 static const struct family {
     const char *name, *class_name, *model_type;
-    const char *prefix;               /* of the tensors of a layer */
-    const struct field *fields, *own; /* OWN may be NULL */
-    const char *same;                 /* JSON of the fields that are the same in all shapes */
+    const char *prefix;               /* names of a layer's tensors begin with PREFIX.NUMBER */
+    const struct field *fields, *own; /* fields of config.json; `own` may be NULL */
+    const char *same; /* JSON object of the fields that are equal in all shapes of the family */
     const struct row *first, *layer, *layer2, *layer3, *last;
-    const struct row *expert; /* of each expert of a layer, with its number in place of # */
+    const struct row *expert; /* tensors of one expert; # in their names is replaced by its number */
     void (*complete)(json_t *config, const struct shape *s, size_t layers);
 } families[] = {
     {"llama", "LlamaForCausalLM", "llama", "model.layers", usual, dense,
@@ -529,7 +533,7 @@ struct walk {
     void *ctx;
 };
 
-/* Writes NAME with the NUMBER of the expert in place of #. */
+/* Writes PREFIX and NAME to out[size], with # in NAME replaced by NUMBER. */
 static void name_tensor(char *out, size_t size, const char *prefix, const char *name, size_t number)
 {
     int n = (int)strcspn(name, "#");
@@ -540,7 +544,8 @@ static void name_tensor(char *out, size_t size, const char *prefix, const char *
         snprintf(out, size, "%s%s", prefix, name);
 }
 
-/* Walks ROWS, with PREFIX before their names; NUMBER is that of an expert. A head that is the embedding is left out. */
+/* Calls the walk's function for the tensors of ROWS, with PREFIX before their names. NUMBER is the number of
+ * the expert. A tied language model head is left out. */
 static int give_rows(const struct walk *w, const char *prefix, const struct row *rows, size_t number)
 {
     char name[192];

@@ -1,4 +1,6 @@
-/* verb_grammar.c - `gallop grammar`: compiles a constraint, and says what it accepts and what its masks cost. */
+/* verb_grammar.c - `gallop grammar`: compiles a constraint, checks texts against it, and measures the time of
+ * its token
+ * masks. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -29,38 +31,42 @@ struct grammar_options {
 #define INTO(member) OPT_INTO(struct grammar_options, member)
 
 static const struct opt_row rows[] = {
-    {"json-schema", 0, OPT_STRING, "F", EVERYDAY, .help = "a file with a JSON schema", INTO(schema)},
-    {"regex", 0, OPT_STRING, "R", EVERYDAY, .help = "a regular expression that the whole text matches",
-     INTO(regex)},
-    {"grammar", 0, OPT_STRING, "F", EVERYDAY, .help = "a file with a grammar in GBNF or EBNF", INTO(grammar)},
-    {"structural-tag", 0, OPT_STRING, "F", EVERYDAY, .help = "a file with a structural tag", INTO(tag)},
+    {"json-schema", 0, OPT_STRING, "F", EVERYDAY, .help = "compile the JSON Schema in this file",
+     INTO(schema)},
+    {"regex", 0, OPT_STRING, "R", EVERYDAY,
+     .help = "compile this regular expression, which matches whole texts", INTO(regex)},
+    {"grammar", 0, OPT_STRING, "F", EVERYDAY, .help = "compile the grammar in this file, GBNF or EBNF",
+     INTO(grammar)},
+    {"structural-tag", 0, OPT_STRING, "F", EVERYDAY, .help = "compile the structural tag in this file, JSON",
+     INTO(tag)},
     {"check", 0, OPT_STRING, "F.jsonl", EVERYDAY,
      .help =
-         "texts to check, one on each line: JSON for --json-schema and --structural-tag, else a JSON string",
+         "check each line of this file: JSON text for --json-schema and --structural-tag, else a JSON string with "
+         "the text",
      INTO(check)},
-    {"lax", 0, OPT_FLAG, NULL, EVERYDAY, .help = "leave out keywords of a schema that are not served",
-     INTO(lax)},
-    {"compact", 0, OPT_FLAG, NULL, EVERYDAY, .help = "no white space between the tokens of JSON",
-     INTO(compact)},
+    {"lax", 0, OPT_FLAG, NULL, EVERYDAY,
+     .help = "ignore unsupported keywords of a JSON Schema instead of failing", INTO(lax)},
+    {"compact", 0, OPT_FLAG, NULL, EVERYDAY,
+     .help = "accept JSON only without white space between its tokens", INTO(compact)},
     {0}};
 
-/* What was found out. */
+/* The compiled constraint and the results. */
 struct grammar_job {
     const struct grammar_options *o;
     struct tok *tok;
     struct constraint_vocabulary *vocabulary;
-    struct constraint *constraint;
-    struct constraint_fault fault;
-    struct err error; /* of the constraint */
-    uint64_t compile_ns;
+    struct constraint *constraint; /* NULL: the constraint does not compile */
+    struct constraint_fault fault; /* place of the fault, if it does not compile */
+    struct err error;              /* reason, if it does not compile */
+    uint64_t compile_ns;           /* CPU time of compiling and of the first mask */
     uint32_t *mask;
-    double *mask_us; /* [n_masks] */
+    double *mask_us; /* [n_masks] CPU times of masks in microseconds */
     size_t n_masks, cap_masks;
-    json_t *accepts;
+    json_t *accepts; /* a boolean for each checked text */
     struct err *e;
 };
 
-/* The constraint of the options; its text goes to TEXT. */
+/* Sets *S to the constraint that the options select, and reads its text into TEXT. */
 static int read_constraint(const struct grammar_options *o, struct constraint_source *s, struct buf *text,
                            struct err *e)
 {
@@ -93,6 +99,8 @@ static int read_constraint(const struct grammar_options *o, struct constraint_so
     return rc ? rc : text->oom ? err_nomem(e, "a constraint") : 0;
 }
 
+/* Compiles the constraint and computes its first mask. Returns 0 also for an invalid constraint, which sets
+ * j->error. */
 static int compile(struct grammar_job *j, const struct constraint_source *s)
 {
     uint64_t begin = clock_thread_ns();
@@ -112,7 +120,8 @@ static int compile(struct grammar_job *j, const struct constraint_source *s)
     return rc == ERR_NOMEM ? err_set(j->e, rc, "%s", j->error.msg) : 0;
 }
 
-/* Computes the mask before each token of TEXT, as far as the constraint allows them, and notes the times. */
+/* Computes the mask before each token of TEXT, up to the first token that the constraint forbids, and records
+ * the times. */
 static int measure(struct grammar_job *j, const char *text, size_t n)
 {
     struct tok_ids ids = {0};
@@ -137,6 +146,8 @@ static int measure(struct grammar_job *j, const char *text, size_t n)
     return rc;
 }
 
+/* Checks one line of --check against the constraint and measures the masks of its text. Errors begin with
+ * WHAT. */
 static int check_line(struct grammar_job *j, const struct constraint_source *s, const char *line, size_t n,
                       const char *what)
 {
@@ -146,7 +157,7 @@ static int check_line(struct grammar_job *j, const struct constraint_source *s, 
 
     if (rc == 0 && !is_json) {
         if (!json_is_string(value))
-            rc = err_set(j->e, ERR_INPUT, "%s: a JSON string is expected", what);
+            rc = err_set(j->e, ERR_INPUT, "%s: a JSON string with the text is expected", what);
         line = json_string_value(value);
         n = json_string_length(value);
     }
@@ -255,11 +266,12 @@ static int grammar_run(const struct opt_values *v, struct err *e)
 
 const struct verb verb_grammar = {
     .name = "grammar",
-    .summary = "what a JSON schema, regular expression or grammar accepts",
+    .summary = "compile a JSON Schema, regex or grammar, and check texts",
     .arguments = "--json-schema F | --regex R | --grammar F [options]",
     .no_words = "options only",
-    .manual = "Compiles a constraint on answers for a model's tokenizer. With --check it says of each text "
-              "whether the constraint accepts it, and measures the token masks on the way.",
+    .manual =
+        "Compiles a constraint on answers for a model's tokenizer. --check prints for each text of a file whether "
+        "the constraint accepts it, and measures the time of the token masks that generating it would need.",
     .options = (const struct opt_part[]){OPT_PART(struct grammar_options, load, options_model),
                                          OPT_OWN(struct grammar_options, rows),
                                          OPT_PART(struct grammar_options, load, options_source),

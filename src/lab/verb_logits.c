@@ -1,4 +1,5 @@
-/* verb_logits.c - `gallop logits`: logits and hidden states of a prompt, without generating. */
+/* verb_logits.c - `gallop logits`: computes logits and hidden states of a prompt without generating
+ * tokens. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -19,7 +20,8 @@
 #include "engine/score.h"
 #include "lab/npy.h"
 
-enum { MAX_WANTED = 128, MAX_TOP = 1024, USUAL_STEP = 512 /* tokens of a step by default */ };
+enum { MAX_WANTED = 128, MAX_TOP = 1024 };
+enum { USUAL_STEP = 512 }; /* the default of --max-num-batched-tokens */
 
 struct logits_options {
     struct load load;
@@ -32,31 +34,36 @@ struct logits_options {
 #define INTO(member) OPT_INTO(struct logits_options, member)
 
 static const struct opt_row rows[] = {
-    {"ids", 0, OPT_STRING, "1,2,3", EVERYDAY, .help = "token ids of the prompt", INTO(ids)},
-    {"top", 0, OPT_INT, "K", EVERYDAY, .help = "print the K largest logits of each position",
-     .range = "[1,1024]", INTO(top)},
-    {"npy", 0, OPT_STRING, "F", EVERYDAY, .help = "write the logits as .npy file, float32 [rows, V]",
-     INTO(npy)},
+    {"ids", 0, OPT_STRING, "1,2,3", EVERYDAY, .help = "prompt as token ids, instead of text", INTO(ids)},
+    {"top", 0, OPT_INT, "K", EVERYDAY,
+     .help = "print the K largest logits of each position and their token ids", .range = "[1,1024]",
+     INTO(top)},
+    {"npy", 0, OPT_STRING, "F", EVERYDAY,
+     .help = "write the logits to this file in NumPy's format, float32 [positions, vocabulary]", INTO(npy)},
     {"hidden", 0, OPT_STRING, "F", EVERYDAY,
-     .help = "write the hidden states as .npy file, float32 [L + 1, T, E], embedding output first",
+     .help =
+         "write the hidden states to this file in NumPy's format, float32 [layers + 1, positions, hidden size]: the "
+         "embeddings, then the output of each layer",
      INTO(hidden)},
-    {"last", 0, OPT_INT, "K", EVERYDAY, .help = "only the last K positions", .otherwise = "all",
-     .range = "[1,2147483647]", INTO(last)},
-    {"no-special", 0, OPT_FLAG, NULL, PROMPT, .help = "add no BOS or other special tokens to text",
-     INTO(no_special)},
+    {"last", 0, OPT_INT, "K", EVERYDAY, .help = "print and write logits of the last K positions only",
+     .otherwise = "all", .range = "[1,2147483647]", INTO(last)},
+    {"no-special", 0, OPT_FLAG, NULL, PROMPT,
+     .help = "do not add BOS or other special tokens to a prompt that is text", INTO(no_special)},
     {"chunk", 0, OPT_INT, "N", COMPUTING, .help = "compute the prompt in chunks of N tokens",
-     .range = "[1,65536]", INTO(chunk)},
+     .otherwise = "--max-num-batched-tokens", .range = "[1,65536]", INTO(chunk)},
     {0}};
 
+/* The outputs, to which take_rows() adds the logits of each position. */
 struct results {
     struct save npy, hidden;
     bool json;
-    size_t first; /* position of the first wanted row */
+    size_t first; /* first position whose logits are printed and written */
     size_t top, vocab;
-    json_t *list;
+    json_t *list; /* results of --json */
     struct err *e;
 };
 
+/* A token and its logit. */
 struct ranked {
     int32_t id;
     float v;
@@ -71,7 +78,8 @@ static int by_value(const void *a, const void *b)
     return x->id < y->id ? -1 : 1;
 }
 
-/* Finds the K largest of N, largest first, with a small sorted list. */
+/* Writes the K largest of X [n] to OUT in descending order, by insertion into a sorted list. Returns their
+ * number. */
 static size_t largest(const float *x, size_t n, struct ranked *out, size_t k)
 {
     size_t got = 0;
@@ -97,8 +105,7 @@ static int take_top(struct results *o, size_t pos, const float *x)
     json_t *top;
 
     if (!dtype_all_finite(x, o->vocab, DT_F32))
-        return err_set(o->e, ERR_INPUT,
-                       "the logits of position %zu hold an infinity or NaN, expected finite numbers", pos);
+        return err_set(o->e, ERR_INPUT, "the logits of position %zu contain an infinity or NaN", pos);
     if (!o->json) {
         print_fmt("%zu:", pos);
         for (size_t i = 0; i < n; i++)
@@ -113,12 +120,13 @@ static int take_top(struct results *o, size_t pos, const float *x)
     return 0;
 }
 
+/* Callback of score_run(): prints and writes the logits of positions POS to POS + N - 1. */
 static int take_rows(void *ctx, size_t pos, size_t n, const float *logits)
 {
     struct results *o = ctx;
     int rc = 0;
 
-    if (pos < o->first) { /* rows that only --hidden needs */
+    if (pos < o->first) { /* these positions were computed for --hidden only */
         size_t skip = o->first - pos < n ? o->first - pos : n;
 
         pos += skip;
@@ -176,17 +184,20 @@ static int check_combination(const struct logits_options *o, const struct opt_va
     const int64_t step = o->load.o.max_batched_tokens;
 
     if (v->n_args > 1)
-        return err_set(e, ERR_USAGE, "one prompt is expected, %zu were given (quote it)", v->n_args);
+        return err_set(e, ERR_USAGE,
+                       "found %zu arguments, expected one prompt; a prompt with blanks needs quotes",
+                       v->n_args);
     if ((o->ids != NULL) == (v->n_args > 0))
-        return err_set(e, ERR_USAGE, "one prompt is needed: %s",
-                       o->ids ? "--ids or text, not both" : "--ids or text");
+        return err_set(e, ERR_USAGE,
+                       o->ids ? "found a prompt as text and --ids, expected one of them"
+                              : "the prompt is missing: text or --ids is expected");
     if (o->npy && o->hidden && strcmp(o->npy, o->hidden) == 0 && strcmp(o->npy, "/dev/null") != 0)
         return err_set(e, ERR_USAGE, "--npy and --hidden name the same file %s", o->npy);
     if (step && o->chunk > (size_t)step)
-        return err_set(e, ERR_USAGE, "--chunk %zu is more than --max-num-batched-tokens %lld", o->chunk,
-                       (long long)step);
+        return err_set(e, ERR_USAGE, "--chunk: found %zu, expected at most --max-num-batched-tokens, %lld",
+                       o->chunk, (long long)step);
     if (o->no_special && o->ids)
-        log_warn("--no-special changes nothing: nothing is added to --ids");
+        log_warn("--no-special changes nothing with --ids, to which special tokens are never added");
     if (o->last && !o->npy && !o->top)
         log_warn("--last changes nothing without --npy or --top");
     return o->ids ? 0 : err_utf8(e, "the prompt", v->args[0], strlen(v->args[0]));
@@ -214,7 +225,7 @@ static int logits_run(const struct opt_values *v, struct err *e)
         return rc;
     if ((rc = load_prepare(&o.load, e)) == 0) {
         engine->max_num_seqs = 1;
-        /* Hidden states need the logits of every row. */
+        /* With --hidden, score_run() returns every position, not only the last ones. */
         engine->max_logits = o.last && !o.hidden && o.last < MAX_WANTED ? (int64_t)o.last : MAX_WANTED;
         if (o.chunk > USUAL_STEP)
             engine->max_batched_tokens = (int64_t)o.chunk;
@@ -225,7 +236,7 @@ static int logits_run(const struct opt_values *v, struct err *e)
     if (rc == 0)
         rc = logits_compute(engine_llm(g), &o, &ids, e);
     if (rc == 0 && !o.npy && !o.hidden && !o.top)
-        log_warn("nothing is printed without --npy, --hidden or --top");
+        log_warn("there is no output without --npy, --hidden or --top");
     tok_ids_fini(&ids);
     gallop_close(g);
     return rc;
@@ -233,11 +244,11 @@ static int logits_run(const struct opt_values *v, struct err *e)
 
 const struct verb verb_logits = {
     .name = "logits",
-    .summary = "compute the logits of a prompt, without generating",
+    .summary = "compute the logits of a prompt without generating",
     .arguments = "[options] [\"prompt\"]",
     .manual =
-        "Computes the logits of a prompt without generating. Existing output files are replaced when the "
-        "new ones are complete.",
+        "Computes the logits, and with --hidden the hidden states, of all positions of a prompt without generating "
+        "tokens. An existing output file is replaced when the new file is complete.",
     .options = (const struct opt_part[]){OPT_PART(struct logits_options, load, options_model),
                                          OPT_OWN(struct logits_options, rows),
                                          OPT_PART(struct logits_options, load, options_source),

@@ -1,6 +1,11 @@
-/* verb_ppl.c - `gallop ppl`: perplexity of a text in windows that do not overlap, each computed alone. The first token
- * of a window is not scored; each window begins with BOS if the tokenizer adds one. --kl compares with the fp32
- * run. */
+/* verb_ppl.c - `gallop ppl`: perplexity of a text.
+ *
+ * The text is cut into windows that do not overlap and are computed independently. The first token of a
+ * window is not
+ * scored; each window begins with BOS if the tokenizer adds one. --kl also computes the KL divergence from
+ * the
+ * predictions of a second engine in fp32.
+ */
 #include <jansson.h>
 #include <math.h>
 #include <stdbool.h>
@@ -34,27 +39,30 @@ struct ppl_options {
 
 static const struct opt_row rows[] = {
     {"file", 0, OPT_STRING, "F", EVERYDAY, .help = "file with the text (-: standard input)", INTO(file)},
-    {"ctx", 0, OPT_INT, "N", EVERYDAY, .help = "window length in tokens", .fallback = "512",
+    {"ctx", 0, OPT_INT, "N", EVERYDAY, .help = "length of a window in tokens", .fallback = "512",
      .range = "[2,1048576]", INTO(ctx)},
-    {"max-tokens", 0, OPT_INT, "N", EVERYDAY, .help = "only the first N tokens of the text",
+    {"max-tokens", 0, OPT_INT, "N", EVERYDAY, .help = "score only the first N tokens of the text",
      .otherwise = "all", .range = "[2,2147483647]", INTO(max_tokens)},
-    {"kl", 0, OPT_FLAG, NULL, EVERYDAY, .help = "also compare with the fp32 run of the same checkpoint",
+    {"kl", 0, OPT_FLAG, NULL, EVERYDAY,
+     .help = "also open the model in fp32, and print the KL divergence of the predictions from those in fp32",
      INTO(kl)},
     {0}};
 
 struct ppl {
     const struct ppl_options *o;
-    struct llm *m, *exact; /* exact: the fp32 run of --kl, or NULL */
-    const int32_t *window; /* ids of the current window */
+    struct llm *m, *exact; /* exact: the fp32 engine of --kl, or NULL */
+    const int32_t *window; /* [n_window] tokens of the current window */
     size_t n_window;
-    float *exact_logits; /* [window, V] */
-    double nll;
-    size_t n;   /* predictions */
-    double *kl; /* [n] */
-    size_t n_kl, cap_kl, n_agree;
+    float *exact_logits; /* [window, V] logits in fp32; NULL without --kl */
+    double nll;          /* sum of negative log-likelihoods */
+    size_t n;            /* number of predictions */
+    double *kl;          /* [n_kl] KL divergence of each prediction from fp32 */
+    size_t n_kl, cap_kl;
+    size_t n_agree; /* number of predictions whose likeliest token is that of fp32 */
     struct err *e;
 };
 
+/* Callback of score_run(): keeps the logits of the fp32 engine. */
 static int keep_rows(void *ctx, size_t pos, size_t n, const float *logits)
 {
     struct ppl *p = ctx;
@@ -64,6 +72,7 @@ static int keep_rows(void *ctx, size_t pos, size_t n, const float *logits)
     return 0;
 }
 
+/* Returns the KL divergence KL(P || Q) of the softmax of the logits P [n] and Q [n], in nats. */
 static double kl(const float *p, const float *q, size_t n)
 {
     double lp = score_logsumexp(p, n), lq = score_logsumexp(q, n), sum = 0;
@@ -75,12 +84,12 @@ static double kl(const float *p, const float *q, size_t n)
 
 static int refuse_number(const struct ppl *p, const char *what)
 {
-    return err_set(
-        p->e, ERR_INPUT,
-        "the %s of prediction %zu is not a finite number: the model's logits hold an infinity or NaN", what,
-        p->n);
+    return err_set(p->e, ERR_INPUT,
+                   "the %s of prediction %zu is not finite: the model's logits contain an infinity or NaN",
+                   what, p->n);
 }
 
+/* Callback of score_run(): adds the predictions of rows POS to POS + N - 1 to the results. */
 static int score_rows(void *ctx, size_t pos, size_t n, const float *logits)
 {
     struct ppl *p = ctx;
@@ -122,7 +131,7 @@ static int score_window(struct ppl *p, const int32_t *ids, size_t n)
     return rc ? rc : score_run(p->m, &r, p->e);
 }
 
-/* Scores the tokens of the text in windows, which begin with PREFIX (BOS). */
+/* Scores the tokens IDS of the text in windows, each of which begins with PREFIX (BOS, or empty). */
 static int score_text(struct ppl *p, const struct tok_ids *ids, const struct tok_ids *prefix)
 {
     size_t ctx = p->o->ctx, n = ids->n < p->o->max_tokens ? ids->n : p->o->max_tokens, body;
@@ -196,7 +205,8 @@ static int score_file(struct ppl *p, const struct buf *text)
     else if ((rc = tok_encode(p->m->tok, text->data, text->len, 0, &ids, p->e)) == 0 &&
              (rc = input_bos(p->m->tok, &prefix, p->e)) == 0)
         rc = ids.n + prefix.n < 2
-                 ? err_set(p->e, ERR_INPUT, "%s: the text is too short to be scored", p->o->file)
+                 ? err_set(p->e, ERR_INPUT,
+                           "%s: the text has no token to score; at least 2 tokens are needed", p->o->file)
                  : score_text(p, &ids, &prefix);
     tok_ids_fini(&ids);
     tok_ids_fini(&prefix);
@@ -221,7 +231,8 @@ static int open_engines(struct gallop **g, struct gallop **exact, struct load *l
     return rc;
 }
 
-/* True if what --kl compares with fp32 is the fp32 run itself. */
+/* Returns true if the options already select fp32 without quantization, so that --kl would compare equal
+ * engines. */
 static bool is_exact(const struct gallop_options *o)
 {
     return strcmp(o->dtype, "fp32") == 0 && (!o->quant || strcmp(o->quant, "none") == 0) &&
@@ -239,12 +250,12 @@ static int ppl_run(const struct opt_values *v, struct err *e)
     load_init(&o.load);
     opt_read(v, &o, sizeof(o));
     if (!o.file)
-        return err_set(e, ERR_USAGE, "ppl: --file is needed");
+        return err_set(e, ERR_USAGE, "ppl: --file is missing");
     if (o.kl && is_exact(&o.load.o))
         return err_set(
             e, ERR_USAGE,
-            "ppl: --kl compares with the fp32 run, and these options are that run: expected another --dtype, "
-            "--kv-cache-dtype or --quant");
+            "ppl: --kl compares with fp32, but these options already select fp32; another --dtype, "
+            "--kv-cache-dtype or --quant is expected");
     buf_init(&text, MEM_APP);
     if ((rc = input_text(o.file, &text, e)) == 0 && (rc = open_engines(&g, &exact, &o.load, o.kl, e)) == 0) {
         p.m = engine_llm(g);
@@ -266,8 +277,9 @@ const struct verb verb_ppl = {
     .arguments = "--file F [options]",
     .no_words = "options only",
     .manual =
-        "Measures the perplexity of a text in windows that do not overlap. The first token of a window is not "
-        "scored; each window begins with BOS if the tokenizer adds one.",
+        "Measures the perplexity of a text: the exponential of the mean negative log-likelihood of its tokens. The "
+        "text is cut into windows that do not overlap. The first token of a window is not scored; each window begins "
+        "with BOS if the tokenizer adds one.",
     .options = (const struct opt_part[]){OPT_PART(struct ppl_options, load, options_model),
                                          OPT_OWN(struct ppl_options, rows),
                                          OPT_PART(struct ppl_options, load, options_source),

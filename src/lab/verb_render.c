@@ -1,5 +1,6 @@
-/* verb_render.c - `gallop render`: prints exactly the bytes that a chat template renders for messages, or any Jinja
- * template for any variables. */
+/* verb_render.c - `gallop render`: prints the prompt that a chat template renders for messages, or the text
+ * of any Jinja
+ * template for given variables. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <string.h>
@@ -29,20 +30,26 @@ struct render_options {
 static const struct opt_row rows[] = {
     {"messages", 0, OPT_STRING, "F.json", EVERYDAY,
      .help =
-         "file with a list of messages, or an object with messages, tools, documents and further variables (-: "
-         "standard input)",
+         "JSON file with a list of messages, or an object with messages, tools, documents and other variables of the "
+         "template (-: standard input)",
      INTO(messages)},
-    {"no-generation-prompt", 0, OPT_FLAG, NULL, EVERYDAY, .help = "do not begin the assistant's answer",
+    {"no-generation-prompt", 0, OPT_FLAG, NULL, EVERYDAY,
+     .help = "set add_generation_prompt to false, so that the prompt does not end with the head of an answer",
      INTO(no_generation_prompt)},
-    {"chat-template", 0, OPT_STRING, "F.jinja", EVERYDAY, .help = "use this template instead of the model's",
+    {"chat-template", 0, OPT_STRING, "F.jinja", EVERYDAY,
+     .help = "use the Jinja template in this file instead of the model's (-: standard input)",
      .aliases = "template", INTO(chat_template)},
-    {"template-name", 0, OPT_STRING, "NAME", EVERYDAY, .help = "which of the model's named templates",
-     .otherwise = "default, or tool_use where tools are given", INTO(template_name)},
+    {"template-name", 0, OPT_STRING, "NAME", EVERYDAY, .help = "use the model's template of this name",
+     .otherwise = "tool_use if tools are given, else default", INTO(template_name)},
     {"context", 0, OPT_STRING, "F.json", EVERYDAY,
-     .help = "render --chat-template with these variables and nothing else", INTO(context)},
-    {"now", 0, OPT_STRING, "TIME", EVERYDAY, .help = "time that the template sees, e.g. 2026-07-01T12:00:00",
-     INTO(now)},
-    {"ids", 0, OPT_FLAG, NULL, OUTPUT, .help = "print token ids instead of the text", INTO(ids)},
+     .help =
+         "render --chat-template with the variables of this JSON file only, without messages (-: standard input)",
+     INTO(context)},
+    {"now", 0, OPT_STRING, "TIME", EVERYDAY,
+     .help = "local time for strftime_now() of templates: 2026-07-01T12:00:00",
+     .otherwise = "the current time", INTO(now)},
+    {"ids", 0, OPT_FLAG, NULL, OUTPUT, .help = "print the token ids of the text instead of the text",
+     INTO(ids)},
     OPTION_USER_TEXT(EVERYDAY, INTO(plain_user_text)),
     {0}};
 
@@ -62,7 +69,8 @@ static int read_now(const char *text, struct tm *tm, struct err *e)
     return 0;
 }
 
-/* ORIGIN: see jinja_render_marked(). */
+/* Renders the template with the variables of --context to OUT. ORIGIN marks the bytes that come from
+ * variables (jinja_render_marked()). */
 static int with_context(const struct render_options *o, const struct tm *now, struct buf *out,
                         struct buf *origin, struct err *e)
 {
@@ -73,12 +81,14 @@ static int with_context(const struct render_options *o, const struct tm *now, st
     if ((rc = input_jinja(o->chat_template, &j, e)) == 0 && (rc = input_json(o->context, &variables, e)) == 0)
         rc = json_is_object(variables)
                  ? jinja_render_marked(j, variables, NULL, now, out, origin, e)
-                 : err_set(e, ERR_INPUT, "%s: the variables of a template must be a JSON object", o->context);
+                 : err_set(e, ERR_INPUT, "%s: a JSON object with the variables of the template is expected",
+                           o->context);
     jinja_free(j);
     json_decref(variables);
     return rc;
 }
 
+/* Renders the messages with the chat template of the model or of --chat-template to OUT and ORIGIN. */
 static int with_messages(const struct render_options *o, struct checkpoint *model, const struct tm *now,
                          struct buf *out, struct buf *origin, struct err *e)
 {
@@ -132,16 +142,17 @@ static int check_combination(const struct render_options *o, const struct opt_va
     for (int i = 0; i < 3; i++)
         n_stdin += file[i] && strcmp(file[i], "-") == 0;
     if (n_stdin > 1)
-        return err_set(e, ERR_USAGE, "only one file can come from standard input (-)");
+        return err_set(e, ERR_USAGE,
+                       "only one of --messages, --chat-template and --context can be standard input (-)");
     if (o->template_name && o->chat_template)
         log_warn("--template-name changes nothing with --chat-template");
     if (o->no_generation_prompt && o->context)
         log_warn(
-            "--no-generation-prompt changes nothing with --context, which may hold add_generation_prompt");
+            "--no-generation-prompt changes nothing with --context, which can set add_generation_prompt");
     if (o->plain_user_text && !o->ids)
         log_warn("--user-text changes nothing without --ids");
     if (o->load.name_source == OPT_GIVEN && o->context && !o->ids)
-        log_warn("--model changes nothing with --context, unless --ids are asked for");
+        log_warn("--model changes nothing with --context unless --ids is given");
     return 0;
 }
 
@@ -175,8 +186,8 @@ const struct verb verb_render = {
     .summary = "render messages with a chat template",
     .arguments = "--messages F.json [options]",
     .manual =
-        "Prints exactly the bytes that the chat template renders for messages, or any Jinja template for any "
-        "variables.",
+        "Renders messages with a model's chat template, and prints exactly the bytes of the prompt. With "
+        "--chat-template and --context, renders any Jinja template with any variables.",
     .options = (const struct opt_part[]){OPT_PART(struct render_options, load, options_model),
                                          OPT_OWN(struct render_options, rows),
                                          OPT_PART(struct render_options, load, options_source),

@@ -1,4 +1,6 @@
-/* verb_sample.c - `gallop sample`: what each stage of the sampler makes of given logits. */
+/* verb_sample.c - `gallop sample`: applies the stages of the sampler to given logits and prints the number of
+ * remaining
+ * tokens after each stage and the final probabilities. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <string.h>
@@ -27,23 +29,27 @@ struct sample_options {
 
 static const struct opt_row rows[] = {
     {"logits", 0, OPT_STRING, "F.npy", EVERYDAY,
-     .help = "file with float32 logits: [V], [1, V] or, with --row, [rows, V] (-: standard input)",
+     .help =
+         "NumPy file with float32 logits of shape [V], [1, V] or, with --row, [rows, V] (-: standard input)",
      INTO(logits)},
-    {"row", 0, OPT_INT, "R", EVERYDAY, .help = "the row of [rows, V], counted from 0",
-     .range = "[0,2147483647]", OPT_INTO(struct sample_options, row),
-     OPT_SOURCE(struct sample_options, row_given)},
+    {"row", 0, OPT_INT, "R", EVERYDAY,
+     .help = "number of the row of [rows, V] to sample from, counted from 0", .range = "[0,2147483647]",
+     OPT_INTO(struct sample_options, row), OPT_SOURCE(struct sample_options, row_given)},
     {"params", 0, OPT_STRING, "JSON", EVERYDAY,
-     .help = "object with sampling fields (with underscores), prompt_ids and output_ids", INTO(params)},
+     .help =
+         "JSON object of sampling parameters such as {\"top_k\":5}; prompt_ids and output_ids are the tokens that "
+         "penalties count",
+     .otherwise = "{}", INTO(params)},
     {0}};
 
-/* The contents of --params. */
+/* The parsed value of --params. */
 struct plan {
     struct sampling s;
     struct tok_ids prompt, output;
-    struct arena arena; /* the lists of S */
+    struct arena arena; /* memory of the lists of S */
 };
 
-/* Moves KEY, a list of ids, from O to IDS. */
+/* Moves the list of token ids with the name KEY from the object O to IDS. */
 static int take_ids(json_t *o, const char *key, struct tok_ids *ids, struct err *e)
 {
     const json_t *list = json_object_get(o, key);
@@ -66,11 +72,11 @@ static int read_params(const char *text, struct plan *p, struct err *e)
     if ((rc = json_pull_load(&o, text, strlen(text), "--params", e)) != 0)
         return rc;
     if (!json_is_object(o))
-        rc = err_set(e, ERR_INPUT, "--params: an object is expected");
+        rc = err_set(e, ERR_INPUT, "--params: a JSON object is expected");
     else if ((rc = take_ids(o, "prompt_ids", &p->prompt, e)) == 0 &&
              (rc = take_ids(o, "output_ids", &p->output, e)) == 0 &&
              (rc = sampling_set_json(&user, o, "--params", &p->arena, e)) == 0) {
-        /* the result is a distribution, so sampling is the default unless the parameters say otherwise */
+        /* do_sample is true by default here, because a greedy sampler has no distribution to show. */
         if (!sampling_given(&user, SAMPLING_DO_SAMPLE)) {
             user.do_sample = true;
             sampling_mark(&user, SAMPLING_DO_SAMPLE);
@@ -85,7 +91,7 @@ static int read_params(const char *text, struct plan *p, struct err *e)
     return rc;
 }
 
-/* ---- the distribution ---- */
+/* ---- results ---- */
 
 static void sample_print(const struct sample_stage *stage, size_t n_stages, const struct sample_prob *prob,
                          size_t n_probs, bool json)
@@ -113,8 +119,9 @@ static int check_ids(const char *key, const struct tok_ids *ids, size_t n_vocab,
 {
     for (size_t i = 0; i < ids->n; i++)
         if ((size_t)ids->id[i] >= n_vocab)
-            return err_set(e, ERR_INPUT, "--params: %s[%zu] is %d, there are %zu logits", key, i,
-                           (int)ids->id[i], n_vocab);
+            return err_set(e, ERR_INPUT,
+                           "--params: %s[%zu] is %d; a number below the number of logits, %zu, is expected",
+                           key, i, (int)ids->id[i], n_vocab);
     return 0;
 }
 
@@ -137,7 +144,7 @@ static int explain(struct plan *p, const float *logits, size_t n, bool json, str
             sample_history_add(&h, p->output.id[i]);
         rc = sample_explain(&sampler, &p->s, &h, logits, n, n_output, stage, &n_stages, prob, &n_probs);
         if (rc)
-            err_set(e, rc, "no token is left, or a logit is not a number");
+            err_set(e, rc, "the sampling parameters exclude every token, or a logit is NaN or infinite");
         else
             sample_print(stage, n_stages, prob, n_probs, json);
     }
@@ -146,7 +153,7 @@ static int explain(struct plan *p, const float *logits, size_t n, bool json, str
     return rc;
 }
 
-/* Finds the row of V logits that the options name: *X points into A. */
+/* Sets *X to the row of *N logits in A that --row selects. */
 static int choose_row(const struct sample_options *o, const struct npy_array *a, const float **x, size_t *n,
                       struct err *e)
 {
@@ -161,10 +168,11 @@ static int choose_row(const struct sample_options *o, const struct npy_array *a,
                        o->logits, shape);
     if (n_rows > 1 && !o->row_given)
         return err_set(e, ERR_INPUT,
-                       "%s: logits of shape %s are %zu positions, expected --row with one of them", o->logits,
-                       shape, n_rows);
+                       "%s: found logits of shape %s, %zu rows; --row with the number of a row is expected",
+                       o->logits, shape, n_rows);
     if (row >= n_rows)
-        return err_set(e, ERR_INPUT, "--row %zu: %s has logits of shape %s", row, o->logits, shape);
+        return err_set(e, ERR_INPUT, "--row: found %zu, but the logits in %s have the shape %s", row,
+                       o->logits, shape);
     *x = a->x + row * *n;
     return 0;
 }
@@ -190,7 +198,7 @@ static int sample_run(const struct opt_values *v, struct err *e)
 
     opt_read(v, &o, sizeof(o));
     if (!o.logits)
-        return err_set(e, ERR_USAGE, "sample: --logits is needed");
+        return err_set(e, ERR_USAGE, "sample: --logits is missing");
     arena_init(&p.arena, MEM_APP);
     if (read_params(o.params, &p, e) != 0) {
         err_prefix(e, "sample");
@@ -209,7 +217,9 @@ const struct verb verb_sample = {
     .summary = "show how sampling parameters filter given logits",
     .arguments = "--logits F.npy --params JSON",
     .no_words = "options only",
-    .manual = "Shows how many tokens each stage of the sampler leaves, and the resulting probabilities.",
+    .manual =
+        "Applies sampling parameters to logits from a file, such as one that gallop logits wrote. Prints how many "
+        "tokens remain after each stage of the sampler, and the resulting probabilities.",
     .options = (const struct opt_part[]){OPT_OWN(struct sample_options, rows),
                                          OPT_PART(struct sample_options, out, options_json),
                                          OPT_PART(struct sample_options, out, options_help), OPT_END},

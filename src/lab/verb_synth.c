@@ -1,5 +1,6 @@
-/* verb_synth.c - `gallop synth`: writes a checkpoint folder with random weights in the shape of a real model and a
- * byte-level tokenizer, so that speed can be measured without a download. The same seed gives the same bytes. */
+/* verb_synth.c - `gallop synth`: writes a checkpoint folder with random weights in the shape of a real model
+ * and a
+ * byte-level tokenizer, for measurements of speed without a download. Equal seeds give equal files. */
 #include <jansson.h>
 #include <math.h>
 #include <stdbool.h>
@@ -28,7 +29,7 @@ struct synth_options {
     struct options_output out;
     const char *output;
     bool list;
-    size_t layers; /* 0: those of the shape */
+    size_t layers; /* 0: the number of layers of the shape */
     int stored;    /* index into the choices of --dtype */
     uint64_t seed;
 };
@@ -36,11 +37,11 @@ struct synth_options {
 #define INTO(member) OPT_INTO(struct synth_options, member)
 
 static const struct opt_row rows[] = {
-    {"output", 'o', OPT_STRING, "DIR", EVERYDAY, .help = "folder to write", INTO(output)},
-    {"list", 0, OPT_FLAG, NULL, EVERYDAY, .help = "list the shapes", INTO(list)},
+    {"output", 'o', OPT_STRING, "DIR", EVERYDAY, .help = "folder to write the checkpoint to", INTO(output)},
+    {"list", 0, OPT_FLAG, NULL, EVERYDAY, .help = "list the names of the shapes and end", INTO(list)},
     {"layers", 0, OPT_INT, "N", EVERYDAY, .help = "number of layers", .otherwise = "the model's",
      .range = "[1,4096]", INTO(layers)},
-    {"dtype", 0, OPT_CHOICE, NULL, EVERYDAY, .help = "type of the stored weights",
+    {"dtype", 0, OPT_CHOICE, NULL, EVERYDAY, .help = "number format of the stored weights",
      .choices = "bf16|fp16|fp32", .words = dtype_words, .fallback = "bf16", INTO(stored)},
     {"seed", 0, OPT_UINT, "N", EVERYDAY, .help = "seed of the weights", .fallback = "0", INTO(seed)},
     {0}};
@@ -48,9 +49,9 @@ static const struct opt_row rows[] = {
 struct synth {
     struct save_folder out;
     enum dtype dtype;
-    uint64_t seed, index; /* index: number of the tensor */
-    size_t bytes, done;
-    json_t *header; /* of the weights' file */
+    uint64_t seed, index; /* index: number of the current tensor */
+    size_t bytes, done;   /* bytes of all tensors, and of those that are written */
+    json_t *header;       /* header of model.safetensors */
     struct print_bar bar;
     struct err *e;
     char chunk[CHUNK * 4];
@@ -63,7 +64,7 @@ static bool is_bytes(const struct shapes_tensor *t)
     return t->fill == SYNTH_NIBBLES || t->fill == SYNTH_SCALES;
 }
 
-/* Returns the number of elements of T; *INPUTS: of one row. */
+/* Returns the number of elements of T, and sets *INPUTS to the size of its last dimension (1 for vectors). */
 static size_t elements(const struct shapes_tensor *t, size_t *inputs)
 {
     size_t n = 1;
@@ -90,8 +91,8 @@ static int add_header(void *ctx, const struct shapes_tensor *t)
     return json_object_set_new(s->header, t->name, tensor) == 0 ? 0 : err_nomem(s->e, "the header");
 }
 
-/* Makes N weights, uniform within +-AMPLITUDE, from 16 random bits each. With sqrt(3 / inputs) their standard deviation
- * is 1 / sqrt(inputs). */
+/* Writes elements FIRST to FIRST + N - 1 of the current tensor to the chunk: uniform within +-AMPLITUDE, from
+ * 16 random bits each. An amplitude of sqrt(3 / inputs) gives a standard deviation of 1 / sqrt(inputs). */
 static void fill_random(struct synth *s, size_t first, size_t n, float amplitude)
 {
     for (size_t i = 0; i < n; i += 8) {
@@ -121,7 +122,8 @@ static void fill_same(struct synth *s, size_t n, float v)
             memcpy(s->chunk + i * 2, &h, 2);
 }
 
-/* Makes random nibbles, or scales around 2^-7, which suit nibbles with a standard deviation of 3 and 3000 inputs. */
+/* Writes random nibbles, or scales of 2^-8 to 2^-6, to the chunk. MXFP4 nibbles have a standard deviation of
+ * about 3, so weights of 3000 inputs have about 1 / sqrt(3000). */
 static void fill_bytes(struct synth *s, size_t first, size_t n, bool scales)
 {
     for (size_t i = 0; i < n; i += 16) {
@@ -136,7 +138,7 @@ static void fill_bytes(struct synth *s, size_t first, size_t n, bool scales)
     }
 }
 
-/* The file of the weights is the last one that was opened. */
+/* Returns the file model.safetensors, which was opened last. */
 static struct save *weights(struct synth *s)
 {
     return &s->out.file[s->out.n - 1];
@@ -288,7 +290,8 @@ static int synth_run(const struct opt_values *v, struct err *e)
         return 0;
     }
     if (v->n_args != 1 || !o.output)
-        return err_set(e, ERR_USAGE, "synth: a shape and -o DIR are needed; --list shows the shapes");
+        return err_set(e, ERR_USAGE,
+                       "synth: the name of a shape and -o DIR are expected; --list shows the shapes");
     if (!(shape = shapes_of_name(v->args[0])))
         return err_set(e, ERR_USAGE, "synth: there is no shape %s; --list shows the shapes", v->args[0]);
     return write_shape(shape, &o, e);
@@ -299,8 +302,8 @@ const struct verb verb_synth = {
     .summary = "write a checkpoint with random weights in a real model's shape",
     .arguments = "SHAPE -o DIR [options]",
     .manual =
-        "Writes a checkpoint with random weights in the shape of a real model, so that speed can be "
-        "measured without a download. A folder that is not empty is refused unless --force is given, which "
+        "Writes a checkpoint with random weights in the shape of a real model, so that speed can be measured without a "
+        "download. --list shows the shapes. A folder that is not empty is an error, unless --force is given, which "
         "replaces files of the same names.",
     .options = (const struct opt_part[]){OPT_OWN(struct synth_options, rows),
                                          OPT_PART(struct synth_options, out, options_force),

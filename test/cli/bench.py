@@ -189,7 +189,7 @@ def every_backend_stands_beside_ours():
     check(all((r["over_auto"] == 1) == (r["backend"] == "blocks") for r in rows if r["name"]
               == "mlp.down_proj"), "weights in blocks are what the others are compared with")
     r = call(*["bench", *at[:3], "--reps", 1, "--batch", 1, "--prefill", 0, "--roof-seconds", 0.01])
-    check(r.returncode == 0 and b"native" in r.stdout and b" rows\n" in r.stdout,
+    check(r.returncode == 0 and b"native" in r.stdout and b" cases\n" in r.stdout,
           "backends as text")
     r = call("bench", *at, "--op-config", '{"mlp":"native"}')
     check(r.returncode == 2 and b"--op-config" in r.stderr,

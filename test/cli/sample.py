@@ -88,8 +88,8 @@ def several_positions_need_a_choice():
     for row, best in ((0, 0), (1, 1), (2, 3)):
         got = _probabilities(_sample(three, "--row", row))
         expect((len(got), max(got, key=got.get)), (4, best), f"ids and likeliest of row {row}")
-    expect_error(_sample(three, "--row", 3), 1, "--row 3", "[3, 4]")
-    expect_error(_sample(_npy(), "--row", 1), 1, "--row 1", "[4]")
+    expect_error(_sample(three, "--row", 3), 1, "--row: found 3", "[3, 4]")
+    expect_error(_sample(_npy(), "--row", 1), 1, "--row: found 1", "[4]")
     expect(_sample(_npy(), "--row", 0).returncode, 0, "status of row 0 of a vector")
     expect_error(_sample(three, "--row", -1), 2, "--row")
     for data, shape in ((_shaped(2, 2, 4), "[2, 2, 4]"), (_shaped(1, 1, 4), "[1, 1, 4]"),
@@ -107,14 +107,15 @@ def a_malformed_array_is_refused_with_the_file_and_the_fault():
         "version 1.0": [b"", b"\x93NUMPY", _npy()[:9], _npy(magic=b"\x93NUMPY\x02\x00"),
                         _npy(magic=b"\x93NUMPY\x01\x01"), _npy(magic=b"\x92NUMPY\x01\x00"),
                         b"PK\x03\x04" + bytes(100)],
-        "the header has": [_npy(length=60000), _npy(length=len(_npy())),
-                           changed("'descr': '<f4', ", ""), changed("'fortran_order': False, ", ""),
+        "the header announces": [_npy(length=60000), _npy(length=len(_npy()))],
+        "the header has": [changed("'descr': '<f4', ", ""),
+                           changed("'fortran_order': False, ", ""),
                            changed("'shape': (4,), ", ""), _npy("{}"),
                            changed("'shape'", "'shapes'"), changed("}", "'shape': (4,), }"),
                            changed("}", "'descr': '<f4', }"), changed("}", "'note': 1, }")],
         "does not begin with {": [_npy(""), _npy("'descr': '<f4'"), _npy("[]"),
                                   _npy("(" + GOOD[1:])],
-        "not a dictionary": [changed("'descr':", "descr:"), changed("'descr':", "'descr'"),
+        "not a Python dictionary": [changed("'descr':", "descr:"), changed("'descr':", "'descr'"),
                              changed("'<f4', ", "'<f4' "), changed("{", "{, "),
                              changed("(4,), ", "(4,),, "), _npy(GOOD[:-1]), _npy("{'descr"),
                              _npy("{"), _npy("{'" + "k" * 500 + "': 1}"),
@@ -124,15 +125,15 @@ def a_malformed_array_is_refused_with_the_file_and_the_fault():
                                                        "[('a', '<f4')]", "'<f4")],
         "fortran_order is not": [changed("False", x)
                                  for x in ("True", "false", "0", "None", "'False'", "")],
-        "not a tuple of sizes": [changed("(4,)", x)
+        "not a tuple of integers": [changed("(4,)", x)
                                  for x in ("(4)", "4", "[4]", "(-4,)", "(4.0,)", "(,)", "(4,,)",
                                            "(4L,)", "(0x4,)", "(4 4)", "('4',)", "(4,", "",
                                                              "(2, -2)", "(2 2,)", "(+4,)",
                                                              "(99999999999999999999,)")],
-        "than an address can count": [changed("(4,)", x) for x in (
+        "of elements in the shape overflows": [changed("(4,)", x) for x in (
             "(4611686018427387904,)", "(4294967296, 4294967296)", "(3, 6148914691236517206)",
                                                                   "(18446744073709551615, 2)")],
-        "more than 8 sizes": [changed("(4,)", "(1, 1, 1, 1, 1, 1, 1, 1, 4)")],
+        "more than 8 dimensions": [changed("(4,)", "(1, 1, 1, 1, 1, 1, 1, 1, 4)")],
         "bytes of data": [_npy(values=LOGITS[:3]), _npy(values=LOGITS + [1.0]), _npy(more=b"x"),
                           _npy()[:-1], changed("(4,)", "(5,)"), changed("(4,)", "(2, 1)"),
                           changed("(4,)", "(4611686018427387903,)"), _npy(values=[])],
@@ -163,7 +164,7 @@ def wrong_parameters_are_wrong_usage():
             ('{"output_ids": [1, -1]}', "output_ids[1]"),
             ('{"prompt_ids": [2147483648]}', "prompt_ids[0]"), (b'{"stop": ["\xff"]}', "byte 11")):
         expect_error(_sample(_npy(), "--params", text), 2, word)
-    expect_error(_sample(_npy(), "--params", '{"prompt_ids": [4]}'), 1, "prompt_ids[0]", "4 logits")
+    expect_error(_sample(_npy(), "--params", '{"prompt_ids": [4]}'), 1, "prompt_ids[0]", "number of logits, 4")
     expect_error(_sample(_npy(), "--params", '{"logit_bias": {"4": 1}}'), 1, "logit_bias")
     expect_error(_sample(_npy(), "--params", '{"bad_words": ["a"]}'), 2, "bad_words")
     expect(_sample(_npy(), "--params", '{"prompt_ids": [3], "output_ids": [0]}').returncode, 0,
@@ -173,7 +174,7 @@ def wrong_parameters_are_wrong_usage():
 
 
 def numbers_that_are_none_are_said():
-    expect_error(_sample(_npy(values=[0.0, math.nan, 0.0, 0.0])), 1, "not a number")
+    expect_error(_sample(_npy(values=[0.0, math.nan, 0.0, 0.0])), 1, "a logit is NaN")
     got = _probabilities(_sample(_npy(values=[0.0, -math.inf, 0.0, 0.0])))
     expect(sorted(got), [0, 2, 3], "survivors beside a logit of minus infinity")
 

@@ -59,7 +59,8 @@ def what_is_too_long_fails_and_the_rest_goes_on():
     check(0 < served["too_long"] == served["failed"] < 20, f"some are too long: {served}")
     text = call("simulate", "--shape", "llama-3.2-1b", "--bandwidth", 50, "--flops", 500,
                 *load).stdout.decode()
-    check(f"{served['too_long']} of the failed requests are longer than --max-model-len 100" in text,
+    check(f"{served['too_long']} of the failed requests have more tokens of prompt and answer than "
+          "--max-model-len 100" in text,
           text)
     o = _simulate("--num-prompts", 3, "--input-len", 200, "--max-model-len", 100)
     expect((o["failed"], o["max_concurrent_requests"], o["mean_ttft_ms"]), (3, 0, None),
@@ -149,15 +150,15 @@ def a_trace_that_is_wrong_is_refused_with_its_line():
                        ("arrived_at,num_prefill_tokens,num_decode_tokens\n0,1,1\n0,x,1\n",
                         "line 3"), ("arrived_at,num_prefill_tokens,num_decode_tokens\n0,0,1\n",
                                     "line 2"), ("{\"input_length\":\n", "line 1"),
-                       ("arrived_at,num_prefill_tokens,num_decode_tokens\n", "holds no request"),
-                       ("", "holds no request")):
+                       ("arrived_at,num_prefill_tokens,num_decode_tokens\n", "contains no request"),
+                       ("", "contains no request")):
         expect_error(call(*SIM, "--trace", _write("wrong", text)), 1, word)
     expect_error(call(*SIM, "--trace", "absent"), 1, "absent")
     head = "num_prefill_tokens,num_decode_tokens,arrived_at\n"
     for text, word in ((head + "5,6\n", "line 2"), (head + "7.5,3,0\n", "line 2"),
                        (head + "7,3.5,0\n", "line 2"), (head + "7,3,soon\n", "line 2"),
                        (head + "7,3,nan\n", "line 2"),
-                       (head + "7,3,0\n\0\n7,3,0\n", "byte 54 is zero"),
+                       (head + "7,3,0\n\0\n7,3,0\n", "byte 54 is NUL"),
                        (head + "16777217,1,0\n", "line 2"),
                        ('{"timestamp": "x", "input_length": 6, "output_length": 1}\n', "line 1"),
                        ('{"input_length": 6}\n', "line 1"),

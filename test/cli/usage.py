@@ -60,7 +60,7 @@ def a_bad_value_of_an_option_is_status_2_before_a_model_is_looked_for():
 def lists_and_surplus_words_of_bench_and_inspect_are_status_2_too():
     for more, word in ((["--prefill", "x"], "--prefill"), (["--context", "1,,2"], "--context"),
                        (["--batch", "0"], "--batch"), (["--batch", "257"], "--batch"),
-                       (["--prefill", "0", "--decode", "0"], "nothing"), (["surplus"], "surplus")):
+                       (["--prefill", "0", "--decode", "0"], "every measurement"), (["surplus"], "surplus")):
         expect_error(call("bench", "-m", "/nowhere/at/all", *more), 2, word)
     expect_error(call("bench", "--kernels", "surplus"), 2, "surplus")
     expect_error(call("inspect", "-m", DEMO, "surplus"), 2, "surplus")

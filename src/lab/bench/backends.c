@@ -1,14 +1,20 @@
 /* backends.c - times every linear backend of the build on the linears of a model, side by side.
  *
- * Linears of one kind, shape and type are one operator. Each backend that accepts it packs more of them than the caches
- * hold, alternating between the layers, and every call uses the next one, as a step does, so that weights come from
- * memory. A call does what a step does: rows are converted to the form that the backend reads, and multiplied, and if
- * gate and up are one matrix, activated; the result is fp32.
+ * Linears of one kind, shape and dtype are one operator. Each backend that accepts the operator packs the
+ * weights of
+ * several layers, more than the caches hold, and each call uses the next layer, so that weights are read from
+ * memory as
+ * in a step. A call converts rows to the form that the backend reads, multiplies them, and applies the
+ * activation if
+ * gate and up are one matrix; the result is fp32.
  *
- * In each round all backends run one after the other with the same number of rows, and the roofs are measured before
- * and after the round. The results are medians over the rounds, also those of the quotients with the backend that the
- * engine chooses ("gallop", or "blocks" for GGUF files). The ideal time is that of the engine's choice for all
- * backends. Backends of whole MLPs are left out.
+ * In each round all backends run one after the other with the same number of rows; the roofs are measured
+ * before and
+ * after the round. Results are medians over the rounds: times, shares of the roof, and quotients of the time
+ * of the
+ * backend that the engine chooses ("gallop", or "blocks" for GGUF files) and that of another backend. Shares
+ * of all
+ * backends refer to the ideal time of the engine's choice. Backends of whole MLPs are not measured.
  */
 #include <jansson.h>
 #include <stdbool.h>
@@ -33,24 +39,23 @@
 enum { MAX_BACKENDS = 16, MAX_LINEARS = 64 };
 
 static const size_t beyond_caches = (size_t)256 << 20;
-static const double
-    turn_seconds = 0.02,
-    margin = 1.03; /* of a backend in a round; the quotient from which a backend counts as faster */
+static const double turn_seconds = 0.02; /* minimum time of a backend in a round */
+static const double margin = 1.03;       /* quotient of times from which a backend counts as faster */
 
 /* A backend with the linears that it packed. */
 struct entrant {
     const char *name;
     struct linear linear[MAX_LINEARS];
-    size_t n, at; /* AT: the one of the next call */
-    bool slow;    /* measured with one row, once */
+    size_t n, at; /* number of linears, and index of the linear that the next call uses */
+    bool slow;    /* the backend is measured once only, with one row */
     double second[BENCH_BACKENDS_ROWS][BENCH_BACKENDS_REPS];
     size_t n_seconds[BENCH_BACKENDS_ROWS];
 };
 
-/* Linears of one kind, shape and type: the first of them in the model, and the packed ones. */
+/* An operator: linears of one kind, shape and dtype. */
 struct alike {
-    const struct linear *like;
-    const struct linear_desc *desc[MAX_LINEARS];
+    const struct linear *like;                   /* the first such linear of the model */
+    const struct linear_desc *desc[MAX_LINEARS]; /* [n] the linears that each backend packs */
     size_t n;
     struct entrant entrant[MAX_BACKENDS];
     size_t n_entrants;
@@ -66,9 +71,10 @@ struct bench_backends_work {
     struct alike op;
     char *region;
     size_t region_bytes;
-    float *x, *y; /* [most rows, k], [most rows, n] of the largest linears */
-    void *in;
-    size_t n_compared, n_behind;
+    float *x, *y;      /* inputs [rows, k] and outputs [rows, n], sized for the largest linear */
+    void *in;          /* inputs in the form of the backend */
+    size_t n_compared; /* number of results of the engine's choice */
+    size_t n_behind;   /* number of results in which another backend is faster */
 };
 
 /* ---- operators ---- */
@@ -80,7 +86,7 @@ static bool are_alike(const struct linear *a, const struct linear *b)
            memcmp(a->stored, b->stored, sizeof(a->stored)) == 0;
 }
 
-/* True if entry I of the model's list is a linear of a new kind, shape or type. */
+/* Returns true if entry I of the model's list is a linear, and the first of its kind, shape and dtype. */
 static bool is_first(const struct model *m, size_t i)
 {
     if (!m->todo[i].linear)
@@ -91,7 +97,8 @@ static bool is_first(const struct model *m, size_t i)
     return true;
 }
 
-/* Adds the linears like entry I repeatedly, until they exceed the caches. */
+/* Collects the linears like entry I in *OP, repeatedly if necessary, until their weights exceed the
+ * caches. */
 static void gather(struct alike *op, const struct model *m, size_t i)
 {
     size_t bytes = 0;
@@ -104,7 +111,8 @@ static void gather(struct alike *op, const struct model *m, size_t i)
         }
 }
 
-/* Opens and packs the linears with the backend NAME, which is left out if it does not accept them. */
+/* Opens and packs the linears with the backend NAME and adds it to the entrants. A backend that does not
+ * accept the linears is skipped. */
 static int enter(struct bench_backends_work *w, const char *name, struct err *e)
 {
     struct alike *op = &w->op;
@@ -133,7 +141,7 @@ static int enter_all(struct bench_backends_work *w, struct err *e)
     int rc = 0;
 
     for (int i = 0; (x = linear_backend_at(i)) != NULL && rc == 0; i++) {
-        bool there = x->run_mlp; /* a backend of whole MLPs; some backends share a name */
+        bool there = x->run_mlp; /* skips backends of whole MLPs, and names that are entered already */
 
         for (size_t k = 0; k < w->op.n_entrants; k++)
             there |= strcmp(w->op.entrant[k].name, x->name) == 0;
@@ -153,6 +161,7 @@ static void leave(struct alike *op)
 
 /* ---- rounds ---- */
 
+/* Calls the next linear of X with M rows. */
 static void call(const struct bench_backends_work *w, struct entrant *x, size_t m)
 {
     const struct linear *l = &x->linear[x->at];
@@ -165,7 +174,7 @@ static void call(const struct bench_backends_work *w, struct entrant *x, size_t 
         linear_run(l, w->pool, w->in, w->y, l->n, m);
 }
 
-/* Returns the seconds of a call, of several if they are short. */
+/* Returns the seconds of a call, as the mean over at least turn_seconds. */
 static double time_calls(const struct bench_backends_work *w, struct entrant *x, size_t m)
 {
     double start = clock_seconds(), seconds;
@@ -179,7 +188,8 @@ static double time_calls(const struct bench_backends_work *w, struct entrant *x,
     return seconds / (double)n;
 }
 
-/* Only the last row of a prompt goes through the language model head. */
+/* Returns true if X is measured in round REP with the number of rows b->rows[ROW]. The language model head is
+ * not measured with prompts, since only the last row of a prompt has logits. */
 static bool is_measured(const struct bench_backends_work *w, const struct entrant *x, size_t row, size_t rep)
 {
     size_t m = w->b->rows[row];
@@ -196,13 +206,13 @@ static int run_rounds(struct bench_backends_work *w, struct err *e)
         roof_meter_measure(&w->roofs, w->b->roof_seconds, &op->roof[rep]);
         for (size_t r = 0; r < w->b->n_rows; r++)
             for (size_t i = 0; i < op->n_entrants; i++) {
-                struct entrant *x =
-                    &op->entrant[(i + rep) % op->n_entrants]; /* so that no backend is always first */
+                /* Each round starts with another backend. */
+                struct entrant *x = &op->entrant[(i + rep) % op->n_entrants];
 
                 if (is_measured(w, x, r, rep))
                     x->second[r][x->n_seconds[r]++] = time_calls(w, x, w->b->rows[r]);
             }
-        rc = print_flush(e); /* ends the work if the reader is gone */
+        rc = print_flush(e); /* fails, and ends the benchmark, if the output pipe is closed */
     }
     roof_meter_measure(&w->roofs, w->b->roof_seconds, &op->roof[w->b->reps]);
     return rc;
@@ -212,10 +222,12 @@ static int run_rounds(struct bench_backends_work *w, struct err *e)
 
 /* The result of one backend with a number of rows. */
 struct figure {
-    double seconds, share, ideal, quotient; /* QUOTIENT: the time of the engine's choice divided by its own */
+    double seconds, share, ideal;
+    double quotient; /* the time of the engine's choice divided by `seconds` */
     struct bench_cost cost;
 };
 
+/* Computes the result of X with b->rows[R] rows. CHOSEN is the entrant that the engine chooses. */
 static struct figure figure_of(const struct bench_backends_work *w, const struct entrant *x,
                                const struct entrant *chosen, size_t r)
 {
@@ -281,7 +293,8 @@ static void print_row_text(const struct bench_backends_work *w, const struct ent
     print_text("\n");
 }
 
-/* Measures all backends with a number of rows. The line of the engine's choice names the fastest one that beats it. */
+/* Prints the results of all backends with b->rows[R] rows. The line of the engine's choice names the fastest
+ * backend if that is faster by the margin. */
 static void print_rows(struct bench_backends_work *w, size_t r)
 {
     const struct alike *op = &w->op;
@@ -331,7 +344,7 @@ static int bench_operator(struct bench_backends_work *w, size_t i, struct err *e
 
 /* ---- open ---- */
 
-/* Returns the largest number of rows for a kind of linear. */
+/* Returns the largest number of rows with which linears of KIND are measured. */
 static size_t most_rows(const struct bench_backends *b, enum op_kind kind)
 {
     size_t most = 1;
@@ -341,6 +354,7 @@ static size_t most_rows(const struct bench_backends *b, enum op_kind kind)
     return most;
 }
 
+/* Lays out inputs and outputs at BASE. Returns the size in bytes; BASE NULL: only computes the size. */
 static size_t lay_out(struct bench_backends_work *w, char *base)
 {
     size_t at = 0, x = 0, y = 0, in = 0;
@@ -375,7 +389,7 @@ static int open_pool(struct pool **pool, int threads, struct err *e)
     return pool_new(pool, threads, e);
 }
 
-/* Opens the model, bound and not packed. */
+/* Opens the model, without packing its weights. */
 static int open_model(struct bench_backends_work *w, const struct gallop_options *o, struct err *e)
 {
     struct model_options mo = {.allow_links = o->allow_links,
@@ -385,7 +399,9 @@ static int open_model(struct bench_backends_work *w, const struct gallop_options
     int rc;
 
     if (o->isa && !cpu_isa_of_name(o->isa, &cap))
-        return err_set(e, ERR_USAGE, "--isa: %s is not known", o->isa);
+        return err_set(e, ERR_USAGE,
+                       "--isa: found '%s', expected ref, avx2, avx512, avx512vnni, avx512bf16 or amx",
+                       o->isa);
     mo.kern = kern_table(cap);
     if ((rc = quant_read(&mo.quant, o->quant, e)) != 0 ||
         (o->scales && (rc = calibration_open(&w->scales, o->scales, e)) != 0))
@@ -394,7 +410,7 @@ static int open_model(struct bench_backends_work *w, const struct gallop_options
     rc = model_open(w->model, o->model, &mo, w->pool, e);
     if (rc == 0 && w->model->checkpoint->pack)
         rc = err_set(e, ERR_UNSUPPORTED,
-                     "%s is packed for one backend; --backends needs the checkpoint that it was made from",
+                     "%s is packed for one backend; --backends needs the checkpoint from which it was packed",
                      o->model);
     return rc;
 }
@@ -409,7 +425,7 @@ static void print_head(struct bench_backends_work *w)
                      w->b->json);
     if (w->b->json)
         return;
-    print_text("native, the slow reference of the tests, is measured with one row and once\n");
+    print_text("native, the slow reference implementation, is measured once only, with one row\n");
     print_fmt("%-24s %16s %5s  %-8s %-5s %11s %7s %9s  %s\n", "operator", "columns x inputs", "rows",
               "backend", "type", "us", "GB/s", "GFLOP/s", "of the roof");
 }
@@ -439,8 +455,9 @@ int bench_backends(const struct bench_backends *b, const struct gallop_options *
         if (is_first(&m, i))
             rc = bench_operator(w, i, e);
     if (rc == 0 && !b->json)
-        print_fmt("the engine's choice is more than %.0f %% slower than another backend in %zu of %zu rows\n",
-                  100 * (margin - 1), w->n_behind, w->n_compared);
+        print_fmt(
+            "the engine's choice is more than %.0f %% slower than another backend in %zu of %zu cases\n",
+            100 * (margin - 1), w->n_behind, w->n_compared);
     map_region_free(w->region, w->region_bytes);
     roof_meter_close(&w->roofs);
     model_close(&m);

@@ -11,17 +11,18 @@
 enum { BENCH_BACKENDS_ROWS = 24, BENCH_BACKENDS_REPS = 100 };
 
 struct bench_backends {
-    size_t
-        rows[BENCH_BACKENDS_ROWS]; /* [n_rows] rows of a call: N_BATCHES of decoding, then those of prompts */
+    /* [n_rows] numbers of rows to measure: first n_batches numbers for decoding, then those for prompts. */
+    size_t rows[BENCH_BACKENDS_ROWS];
     size_t n_rows, n_batches;
-    size_t reps;
-    double roof_seconds;
+    size_t reps;         /* number of rounds */
+    double roof_seconds; /* time of a measurement of the roofs */
     bool json;
 };
 
-/* Prints the roofs, and then a table or JSON lines "backend" with the keys of bench_trace_print()'s operators,
- * "over_auto", the time of the engine's choice divided by that of this backend, and for the engine's choice "behind",
- * the fastest backend that is more than 3 % faster. Of O the model, the types and the threads are used. */
+/* Prints the roofs, then the results as a table or as JSON lines "backend". A line has the keys of
+ * bench_trace_print()'s operators; "over_auto", the time of the backend that the engine chooses divided by
+ * the time of this backend; and, on the line of the engine's choice, "behind", the fastest backend that is
+ * more than 3 % faster. O gives the model, the number formats and the threads. */
 int bench_backends(const struct bench_backends *b, const struct gallop_options *o, struct err *e);
 
 #endif

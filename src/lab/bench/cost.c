@@ -1,4 +1,5 @@
-/* cost.c - counts the bytes and operations of a step by running the model's forward pass with a sink that counts. */
+/* cost.c - counts the bytes and operations of a step by running the model's forward pass with a counting op
+ * sink. */
 #include <jansson.h>
 
 #include "app/print.h"
@@ -111,5 +112,5 @@ void bench_roof_print(const struct roof *r, int threads, const char *isa, bool j
     if (r->int8_ops > 0)
         print_fmt("%.0f GOP/s int8\n", r->int8_ops / 1e9);
     else
-        print_fmt("no int8 dot here\n");
+        print_fmt("no int8 dot product instructions\n");
 }

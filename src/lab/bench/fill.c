@@ -1,4 +1,4 @@
-/* fill.c - fills caches by copying whole tiles, without knowing the layout of rows in them. */
+/* fill.c - fills the KV cache by copying whole tiles, whatever the layout of the rows in a tile. */
 #include <stdbool.h>
 #include <string.h>
 
@@ -19,13 +19,15 @@ static size_t tiles_of(size_t n)
 
 /* ---- one plane: K or V of one head in one layer ---- */
 
+/* A job that copies the rows FROM to TO - 1 of all planes of a sequence. */
 struct planes {
     const struct bench_fill *f;
     struct kv_view view;
-    size_t from, to; /* the rows to copy */
-    bool out;        /* from the cache to f->tile, else back */
+    size_t from, to;
+    bool out; /* true: copies from the cache to f->tile; false: from f->tile to the cache */
 };
 
+/* Returns the address of tile T of PLANE in the cache. */
 static char *tile_at(const struct bench_fill *f, const struct kv_view *v, size_t plane, size_t t)
 {
     size_t heads = f->m->kv.lim.n_kv, head = plane % heads;
@@ -49,7 +51,7 @@ static void move_tiles(const struct planes *p, size_t plane, size_t begin, size_
     }
 }
 
-/* There are no rows between the sink and the window. */
+/* Copies the tiles of one plane, except the tiles between sink and window, which the cache does not hold. */
 static void move_plane(const struct planes *p, size_t plane)
 {
     const struct kv *c = &p->f->m->kv;
@@ -61,6 +63,7 @@ static void move_plane(const struct planes *p, size_t plane)
     move_tiles(p, plane, (first > p->from ? first : p->from) / KERN_TILE, tiles_of(p->to));
 }
 
+/* Task of the thread pool: copies the planes of one thread. */
 static void move_share(void *ctx, int thread, int n_threads)
 {
     const struct planes *p = ctx;
@@ -72,9 +75,10 @@ static void move_share(void *ctx, int thread, int n_threads)
         move_plane(p, plane);
 }
 
-/* ---- the rows that are computed ---- */
+/* ---- computed rows ---- */
 
-/* Computes the first N tokens of IDS in sequence 0, without advancing the cache, so that windows keep all rows. */
+/* Computes the rows of IDS [n] in sequence 0. kv_advance() is not called, so layers with windows keep all
+ * rows. */
 static int fill_compute(struct llm *m, const int32_t *ids, size_t n, struct err *e)
 {
     for (size_t pos = 0; pos < n;) {
@@ -90,10 +94,11 @@ static int fill_compute(struct llm *m, const int32_t *ids, size_t n, struct err 
     return 0;
 }
 
+/* Returns the number of rows to compute: at most those of a step, since the pool of a window may hold no
+ * more. */
 static size_t n_computed(const struct llm *m, size_t longest)
 {
-    size_t most =
-        m->max_tokens > KERN_TILE ? m->max_tokens : KERN_TILE; /* the pools of windows hold a step */
+    size_t most = m->max_tokens > KERN_TILE ? m->max_tokens : KERN_TILE;
 
     most = most < MOST ? most : MOST;
     return longest <= most ? longest : most / KERN_TILE * KERN_TILE;
@@ -143,12 +148,13 @@ int bench_fill_sequence(struct bench_fill *f, size_t seq, size_t n, struct err *
     struct planes p;
     int rc;
 
-    /* the rows in the windows of a longer sequence are not a continuation of those of a shorter one */
+    /* With windows a filled sequence is not extended, because the longer sequence has other rows in its
+     * windows. */
     if (keep && (kv_truncate(c, seq, keep) != 0 || (windows && keep < n)))
         keep = 0;
     if (keep == 0) {
         bench_fill_drop(f, seq);
-        kv_advance(c, seq, n); /* windows keep only the rows that they show */
+        kv_advance(c, seq, n); /* layers with windows then allocate only the rows in their windows */
     }
     if ((rc = kv_reserve(c, seq, n)) != 0) {
         bench_fill_drop(f, seq);

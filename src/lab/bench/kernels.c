@@ -1,13 +1,16 @@
-/* kernels.c - times each kernel of kern.def on the shapes that a model of 1 to 8 billion parameters calls it
- * with.
+/* kernels.c - times each kernel of kern.def on shapes of models with 1 to 8 billion parameters.
  *
- * Every thread works on memory of its own, as the threads of a step do. Weights, keys and the inputs of
- * gemms come from a region far larger than the caches, so that none of them is cached when it is used; the
- * results of gemms go to rows as far apart as those of the whole matrix, in a buffer larger than the caches,
- * too. The operands of the vector kernels are in cache, as they are in a step. A call of a gemm is the part
- * of a linear that one of all threads computes. Calls are timed between measurements of the roof (roof.c).
- * The share is the time of the roof for the bytes or the operations, whichever is longer, divided by the
- * measured time; kernels on cached vectors have no roof here.
+ * Every thread has its own data, as in a step. Weights, keys and the inputs of gemms are read from a region
+ * far
+ * larger than the caches, so they are never cached. Results of gemms are written to a buffer larger than the
+ * caches,
+ * with the row stride of the whole matrix. The operands of vector kernels are cached, as they are in a step.
+ * A call
+ * of a gemm computes the part of a linear that one thread computes. Calls are timed between measurements of
+ * the roofs
+ * (roof.c). The roof share is the ideal time for the bytes or for the operations, whichever is longer,
+ * divided by the
+ * measured time. Kernels on cached vectors have no roof.
  */
 #include <jansson.h>
 #include <stdbool.h>
@@ -31,11 +34,11 @@
 enum {
     GEMM_K = 2048,
     GEMM_N = 8192,
-    REF_PANELS = 4, /* panels of a call of the reference, which is slow */
+    REF_PANELS = 4, /* maximum panels of a call of the reference kernels, which are slow */
     DECODE_TOKENS = 8192,
-    DECODE_ROWS = 4, /* query heads of a kv head */
+    DECODE_ROWS = 4, /* query heads for each KV head */
     PREFILL_ROWS = 512,
-    VECTOR = 128256, /* elements of a vocabulary */
+    VECTOR = 128256, /* size of a vocabulary */
     VECTOR_LONG = 262144,
     HEAD_MAX = 128,
     MAX_THREADS = 256,
@@ -43,13 +46,14 @@ enum {
 
 static const size_t regions_bytes = (size_t)256 << 20, least_region_bytes = (size_t)64 << 20;
 
+/* A kernel and a shape on which it is measured. */
 struct work_shape {
     enum kern_fn fn;
     const char *text;
-    size_t m, n;   /* rows and vector length; attention: tokens of a step (512: prefill), head dim */
-    size_t tokens; /* attention: tokens in the cache, including those of the step */
-    /* A vector kernel: bytes that it reads and writes for an element, each operand once. gemm_blocks: the
-     * dtype of the weights. */
+    size_t m,
+        n; /* gemm: rows and columns; vector kernel: 0 and length; attention: tokens of the step, head size */
+    size_t tokens; /* attention: tokens in the cache, including those of the step; else 0 */
+    /* Vector kernels: bytes read and written for each element. gemm_blocks: dtype of the weights. */
     int of;
 };
 
@@ -152,46 +156,50 @@ static const struct row {
 #undef KERN
 };
 
-/* The content of a region. */
+/* The format of the random numbers in a region. */
 enum content { NOTHING, FLOATS, BF16, MX4 };
 
 /* The memory of a thread. */
 struct ground {
-    char *region;            /* weights, or keys and values */
-    size_t region_bytes, at; /* the next byte of the region to be used */
+    char *region; /* [region_bytes] weights, or keys and values */
+    size_t region_bytes;
+    size_t at; /* offset of the next piece of the region */
     enum content content;
-    float *x, *y, *z; /* VECTOR floats each: operands in cache */
-    float *c;         /* results: [512, GEMM_N], or the rows of a prefill */
-    size_t c_at;      /* the next float of c that a gemm writes */
+    float *x, *y, *z; /* [VECTOR] cached operands */
+    float *c;         /* [PREFILL_ROWS, GEMM_N] results */
+    size_t c_at;      /* offset in c at which the next gemm writes */
     float *scratch;   /* scratch of attention */
     float *panel;     /* scratch of a gemm that unpacks weights */
     float *sums;      /* sums of any gemm */
     const void *k_tile[DECODE_TOKENS / KERN_TILE], *v_tile[DECODE_TOKENS / KERN_TILE];
     int32_t lo[PREFILL_ROWS], hi[PREFILL_ROWS];
     float max[PREFILL_ROWS], sum[PREFILL_ROWS];
-    /* The cosine and sine of one angle: a rotation keeps lengths, so it can be repeated forever. */
+    /* Cosines and sines of one angle. RoPE with them keeps the lengths of vectors, so repeated calls do not
+     * overflow. */
     float cos[HEAD_MAX], sin[HEAD_MAX];
 };
 
-/* A shape on a kernel, and the cost of a call. */
+/* The work of one thread: calls of a kernel on a shape, and the cost of one call. */
 struct task {
     struct ground *g;
     const struct work_shape *s;
     const struct kern *k;
     bool bf16; /* the kernel computes in bf16 */
     enum content content;
-    size_t panel, n_panels; /* the first panel of a call, and the number of panels */
+    size_t panel, n_panels; /* first panel and number of panels of a call */
     double bytes, flops;    /* bytes and operations of one call */
-    double calls;           /* calls that make up the part of the thread in the shape */
+    double calls;           /* number of calls that complete the thread's part of the shape */
 };
 
+/* Returns the next number in [-1, 1) of a linear congruential generator. */
 static float noise(uint32_t *state)
 {
     *state = *state * 1664525u + 1013904223u;
     return (float)(int32_t)*state * 0x1p-31f;
 }
 
-/* Fills the region with noise of a type: one megabyte, repeated. MXFP4 gets bytes that are valid scales. */
+/* Fills the region with random numbers in the format CONTENT, repeated after one megabyte. With MX4 every
+ * byte is also a valid scale. */
 static void ground_fill(struct ground *g, enum content content)
 {
     const size_t piece = (size_t)1 << 20;
@@ -250,7 +258,7 @@ static int ground_open(struct ground *g, size_t region_bytes, struct err *e)
     return 0;
 }
 
-/* Returns BYTES of the region that were not used for the longest time, aligned to 64. */
+/* Returns the next BYTES of the region, aligned to 64 bytes; behind its end it continues at its beginning. */
 static const char *next_piece(void *work, size_t bytes)
 {
     struct ground *g = ((struct task *)work)->g;
@@ -260,8 +268,8 @@ static const char *next_piece(void *work, size_t bytes)
     return g->region + at;
 }
 
-/* Returns the arguments of the next call of a gemm, which writes the columns of the thread in the matrix
- * that was not written for the longest time. */
+/* Returns the arguments of the next call of a gemm. Successive calls write to successive result matrices in
+ * w->g->c, each to the thread's columns of it. */
 static struct kern_gemm next_gemm(struct task *w)
 {
     size_t m = w->s->m;
@@ -281,7 +289,7 @@ static void call_gemm(void *work)
     bool i8 = w->s->fn == KERN_FN_gemm_i8;
     size_t es = i8 ? 1 : w->bf16 ? 2 : 4;
 
-    /* Any words are valid rows of an input, floats are also valid scales and integers. */
+    /* The random words of the region are valid inputs: floats also serve as scales and as int8. */
     g.in = next_piece(w, g.m * (GEMM_K * es + (i8 ? sizeof(float) : 0)));
     g.b = next_piece(w, i8 ? w->n_panels * kern_i8_panel_bytes(GEMM_K) : g.n * GEMM_K * es);
     (i8 ? w->k->gemm_i8 : w->bf16 ? w->k->gemm_bf16 : w->k->gemm_f32)(&g, 0, w->n_panels);
@@ -304,7 +312,7 @@ static void call_gemm_mx4(void *work)
     struct task *w = work;
     struct kern_gemm g = next_gemm(w);
 
-    g.in = w->g->x; /* the region does not hold rows of numbers */
+    g.in = w->g->x; /* the bytes of the region are not valid floats */
     g.b = next_piece(w, w->n_panels * (GEMM_K / MX4_GROUP_SIZE) * (size_t)MX4_GROUP_BYTES);
     (w->bf16 ? w->k->gemm_mx4_bf16 : w->k->gemm_mx4_f32)(&g, 0, w->n_panels, w->g->panel);
 }
@@ -319,8 +327,7 @@ static void call_gemm_blocks(void *work)
     w->k->gemm_blocks(&g, (enum dtype)w->s->of, 0, w->n_panels);
 }
 
-/* Returns the bytes of a tile of keys or of values: 16 tokens of float, of bf16, of int8 with a scale each,
- * or of 4 bits. */
+/* Returns the bytes of a tile of keys or values (16 tokens) in the format of the kernel. */
 static size_t tile_bytes(const struct work_shape *s)
 {
     switch (s->fn) {
@@ -331,8 +338,8 @@ static size_t tile_bytes(const struct work_shape *s)
     }
 }
 
-/* Computes all chunks of one kv head: 4 rows a token over all tokens, or 512 rows that are the last
- * tokens. */
+/* Computes the attention of one KV head, chunk by chunk: of DECODE_ROWS query heads for each of m tokens over
+ * all tokens or, for a prefill, of the last PREFILL_ROWS tokens with a causal mask. */
 static void call_attn(void *work)
 {
     struct task *w = work;
@@ -427,7 +434,7 @@ static void call_vector(void *work)
     }
 }
 
-/* Gives THREAD of N threads its panels of a gemm. */
+/* Computes the panels of a gemm that THREAD of N threads computes. */
 static void take_panels(struct task *w, enum cpu_isa isa, int thread, int n)
 {
     size_t end;
@@ -441,6 +448,7 @@ static void take_panels(struct task *w, enum cpu_isa isa, int thread, int n)
     }
 }
 
+/* Computes the cost of a call of W and returns the function that makes the call. */
 static void (*prepare(struct task *w))(void *work)
 {
     const struct work_shape *s = w->s;
@@ -477,7 +485,7 @@ static void (*prepare(struct task *w))(void *work)
         return call_gemm_blocks;
     case KERN_FN_attn_f32:
     case KERN_FN_attn_bf16:
-    case KERN_FN_attn_i8: /* floats are also valid int8 and scales */
+    case KERN_FN_attn_i8: /* the floats in the region also serve as int8 and as scales */
     case KERN_FN_attn_i4:
         w->bytes = 2 * tokens / KERN_TILE * (double)tile_bytes(s);
         w->flops = 4 * pairs * (double)s->n;
@@ -489,8 +497,8 @@ static void (*prepare(struct task *w))(void *work)
     }
 }
 
-/* Sets the activations of a gemm in their type, the queries of attention, and valid numbers where the last
- * kernel has written. */
+/* Sets the cached operands to random numbers, in bf16 if BF16 is set, and clears the results of the last
+ * kernel. */
 static void ground_reset(struct ground *g, bool bf16)
 {
     uint32_t state = 2;
@@ -509,7 +517,7 @@ static void ground_reset(struct ground *g, bool bf16)
     }
 }
 
-/* The team: the work of a kernel on every thread. */
+/* The threads with their memory, and the roofs. */
 struct team {
     struct pool *pool;
     int n;
@@ -519,7 +527,8 @@ struct team {
     bool json;
 };
 
-/* Returns the roof for the arithmetic of a kernel. */
+/* Sets the loop in *B that measures the arithmetic roof of a kernel of CLASS, and returns the name of the
+ * roof. */
 static const char *arithmetic_of(const struct team *t, const char *class, struct roof_round *b)
 {
     b->loop = t->peak.fma;
@@ -534,8 +543,8 @@ static const char *arithmetic_of(const struct team *t, const char *class, struct
     return "bf16";
 }
 
-/* Prints one line: the time of a thread for the whole shape, and the rates of all threads. ROOF names the
- * limit; "" if the shape has none here. */
+/* Prints one result: the time of the shape, and the rates of all threads together. ROOF is the name of the
+ * limiting roof, or "" for vector kernels. */
 static void print_line(const struct team *t, const struct row *r, const struct task *w, const char *roof,
                        const struct roof_round_result *m)
 {
@@ -580,7 +589,7 @@ static void print_roof(const struct team *t)
     if (r->int8_ops > 0)
         print_fmt("int8 %.1f GOP/s, ", r->int8_ops * 1e-9);
     else
-        print_fmt("int8 dot not here, ");
+        print_fmt("no int8 dot product, ");
     print_fmt("memory %.1f GB/s\n", r->dram_bytes * 1e-9);
     print_fmt("%-13s  %-10s  %-8s  %-22s  %11s  %7s  %8s  %s\n", "kernel", "isa", "class", "shape", "us",
               "GB/s", "GFLOP/s", "roof");
@@ -588,8 +597,8 @@ static void print_roof(const struct team *t)
 
 /* ---- all kernels ---- */
 
-/* Fills, as a job of all threads, the memory that each thread will read, so that its pages lie on the memory
- * node of the thread. */
+/* Task of the thread pool: fills the memory of a thread, so that its pages are allocated on the thread's NUMA
+ * node. */
 static void run_fill(void *ctx, int thread, int n_threads)
 {
     struct task *w = ((struct task **)ctx)[thread];
@@ -600,6 +609,7 @@ static void run_fill(void *ctx, int thread, int n_threads)
     ground_reset(w->g, w->s->fn == KERN_FN_gemm_bf16 || w->s->fn == KERN_FN_gemm_mx4_bf16);
 }
 
+/* Measures row R of kern.def on shape S for SECONDS, and prints the result. */
 static int bench_shape(const struct team *t, const struct row *r, const struct work_shape *s, double seconds,
                        struct err *e)
 {
@@ -664,7 +674,8 @@ int bench_kernels(int threads, const char *only, bool json, double seconds_per_r
     int rc;
 
     if (threads > MAX_THREADS)
-        return err_set(e, ERR_INPUT, "--threads: kernels are measured on at most %d threads", MAX_THREADS);
+        return err_set(e, ERR_INPUT, "--threads: found %d, expected at most %d with --kernels", threads,
+                       MAX_THREADS);
     if ((rc = open_team(&t, threads, e)) == 0) {
         peak_best(&t.peak);
         if ((rc = roof_meter_open(&roofs, t.pool, e)) == 0)

@@ -1,9 +1,4 @@
-/* kernels.h - measures the speed of every row of kern.def on this machine.
- *
- * Times every row of kern.def that this machine can run on THREADS threads at once, each with work of its
- * own, about SECONDS_PER_ROW for each shape, and prints a table, or JSON lines
- * {"kernel","isa","class","shape","us","gb_s","gflop_s","roof","roof_share"}, to stdout. The roofs of all threads come
- * first ("kernel":"roof"). Only kernels whose names begin with ONLY are measured. */
+/* kernels.h - measures the speed of the kernels of kern.def on this machine. */
 #ifndef GALLOP_LAB_BENCH_KERNELS_H
 #define GALLOP_LAB_BENCH_KERNELS_H
 
@@ -11,6 +6,10 @@
 
 #include "base/err.h"
 
+/* Measures every row of kern.def that this machine can run and whose name begins with ONLY. THREADS threads
+ * run the kernel at the same time, each on its own data, for about SECONDS_PER_ROW on each shape. Prints the
+ * roofs of all threads and then the results to stdout, as a table or as JSON lines
+ * {"kernel","isa","class","shape","us","gb_s","gflop_s","roof","roof_share"}. */
 int bench_kernels(int threads, const char *only, bool json, double seconds_per_row, struct err *e);
 
 #endif

@@ -1,4 +1,6 @@
-/* serve.c - `gallop bench --serve`: a load of many requests within the process, as a server would get it. */
+/* serve.c - `gallop bench --serve`: submits a load of many requests to an engine in the process, without
+ * HTTP, and
+ * measures latency and throughput. */
 #include <jansson.h>
 #include <math.h>
 #include <stdbool.h>
@@ -24,28 +26,30 @@
 
 const struct opt_row bench_serve_options[] = {
     {"serve", 0, OPT_FLAG, NULL, EVERYDAY,
-     .help = "measure a load of many requests, as a server would get: throughput, TTFT, inter-token latency",
+     .help =
+         "measure a load of many requests, without HTTP: throughput, time to first token, inter-token latency",
      INTO(serve)},
     {"max-concurrency", 0, OPT_INT, "N", LOAD,
-     .help = "maximum number of requests that are sent and not answered", .otherwise = "no limit",
-     .range = "[1,1000000]", INTO(max_concurrency)},
+     .help = "maximum number of unfinished requests; further requests are sent when others finish",
+     .otherwise = "no limit", .range = "[1,1000000]", INTO(max_concurrency)},
     {0}};
 
 struct load_run {
     struct gallop *g;
     struct traffic traffic;
     struct serving serving;
-    int32_t *ids; /* [longest request] */
-    size_t n_vocab, max_len, n_came;
-    double start;
+    int32_t *ids; /* [longest request] tokens of the prompt that is being submitted */
+    size_t n_vocab, max_len;
+    size_t n_came; /* number of first turns that were sent */
+    double start;  /* clock_seconds() at the start of the load */
     bool traced;
     struct bench_trace trace;
     struct bench_trace_sum sum;
-    struct roof roof; /* for the trace, measured before the load */
+    struct roof roof; /* roofs for the trace, measured before the load */
     struct err *e;
 };
 
-/* Submits request I, which was due at AT_S. *ENDED: it was refused at once. */
+/* Submits request I, which counts as sent at AT_S. Sets *ENDED if the engine refused it. */
 static int send_one(struct load_run *r, size_t i, double at_s, bool *ended)
 {
     const struct traffic_request *q = &r->traffic.request[i];
@@ -73,7 +77,7 @@ static int send_one(struct load_run *r, size_t i, double at_s, bool *ended)
     return 0;
 }
 
-/* Submits request I, and the turns after it as long as they are refused at once. */
+/* Submits request I. If it is refused, submits the next turn of its conversation, and so on. */
 static int send_turns(struct load_run *r, size_t i, double at_s)
 {
     bool ended = true;
@@ -84,6 +88,7 @@ static int send_turns(struct load_run *r, size_t i, double at_s)
     return rc;
 }
 
+/* Records the events of the last step, and submits the next turns of finished requests. */
 static int take_events(struct load_run *r)
 {
     double now = clock_seconds() - r->start;
@@ -104,7 +109,7 @@ static int take_events(struct load_run *r)
             rc = send_turns(r, r->traffic.request[i].next, now);
     }
     serving_step(&r->serving, now);
-    return rc ? rc : print_flush(r->e); /* ends the work if the reader is gone */
+    return rc ? rc : print_flush(r->e); /* fails, and ends the benchmark, if the output pipe is closed */
 }
 
 static int run_load(struct load_run *r)
@@ -120,7 +125,7 @@ static int run_load(struct load_run *r)
 
         while (rc == 0 && r->n_came < t->n_first && s->n_sent - s->n_ended < s->places &&
                t->request[r->n_came].at_s <= now) {
-            /* it was due during a step, and the wait for the end of the step counts */
+            /* The request was due during a step, so its latency includes the wait for the end of the step. */
             rc = send_turns(r, r->n_came, serving_place(s, t->request[r->n_came].at_s));
             r->n_came++;
         }

@@ -1,4 +1,4 @@
-/* serve.h - measures a load of many requests. */
+/* serve.h - measures how an engine in this process serves a load of many requests. */
 #ifndef GALLOP_LAB_BENCH_SERVE_H
 #define GALLOP_LAB_BENCH_SERVE_H
 
@@ -10,7 +10,7 @@
 #include "base/opt.h"
 #include "lab/bench/traffic.h"
 
-/* The values of bench_serve_options. */
+/* The values of the options bench_serve_options. */
 struct bench_serve_options {
     bool serve;
     size_t max_concurrency; /* 0: no limit */

@@ -114,6 +114,7 @@ void serving_ended(struct serving *s, size_t i, double now_s, size_t n_cached, b
 
 /* ---- the summary ---- */
 
+/* Returns the standard deviation of X [n]. */
 static double deviation(const double *x, size_t n)
 {
     double mean = stat_mean(x, n), sum = 0;
@@ -123,7 +124,8 @@ static double deviation(const double *x, size_t n)
     return sqrt(sum / (double)n);
 }
 
-/* Adds mean_NAME_ms, median_NAME_ms, std_NAME_ms, pXX_NAME_ms and max_NAME_ms of X [n] seconds. */
+/* Adds the members mean_NAME_ms, median_NAME_ms, std_NAME_ms, pXX_NAME_ms and max_NAME_ms of the times X [n],
+ * in seconds, to O. Sorts X. */
 static void add_times(json_t *o, const char *name, double *x, size_t n, const double *p, size_t n_p)
 {
     char key[64];
@@ -142,10 +144,10 @@ static void add_times(json_t *o, const char *name, double *x, size_t n, const do
     json_object_set_new(o, key, n ? json_real(stat_max(x, n) * 1000) : json_null());
 }
 
-/* The sums over the requests that did not fail. */
+/* Counts and times of the requests that did not fail. */
 struct sums {
     size_t n, n_good, n_input, n_output, n_cached, n_first, n_per_token;
-    double *ttft, *tpot, *e2el; /* [n], [n_per_token], [n] */
+    double *ttft, *tpot, *e2el; /* [n_first], [n_per_token], [n_first] seconds */
 };
 
 static bool is_within(double x, double limit)
@@ -208,14 +210,13 @@ static void add_counts(json_t *o, const struct serving *s, const struct serving_
                         json_real(s->full_s > 0 ? (double)s->n_full_tokens / s->full_s : 0));
 }
 
-/* Returns the mean time to the first token for each turn of the conversations. */
+/* Adds the mean time to the first token for each turn of the conversations. */
 static void add_turns(json_t *o, const struct serving *s)
 {
     size_t n = s->traffic->n, n_first = s->traffic->n_first;
     json_t *list = json_array();
 
-    for (size_t first = 0; first < n;
-         first += n_first) { /* the turns of all conversations follow each other */
+    for (size_t first = 0; first < n; first += n_first) { /* the requests of one turn are contiguous */
         double sum = 0;
         size_t count = 0;
 
@@ -276,7 +277,7 @@ static void print_times(const json_t *o, const char *name, const char *words)
         char key[64];
 
         snprintf(key, sizeof(key), "%s_%s_ms", parts[i], name);
-        if (json_is_null(json_object_get(o, key))) /* there are no values */
+        if (json_is_null(json_object_get(o, key)))
             print_fmt(" %10s", "-");
         else
             print_fmt(" %10.1f", json_number_value(json_object_get(o, key)));
@@ -304,6 +305,7 @@ static void print_turns(const json_t *o)
     print_text("\n");
 }
 
+/* Returns MB/s from the members BYTES and SECONDS of O, or 0. */
 static double rate(const json_t *o, const char *bytes, const char *seconds)
 {
     return number(o, seconds) > 0 ? number(o, bytes) / number(o, seconds) / 1e6 : 0;
@@ -326,7 +328,7 @@ void serving_print(json_t *o, size_t max_len, bool json)
         return;
     }
     print_fmt(
-        "%.0f requests in %.1f s, %.0f failed: %.2f requests/s, %.1f output tokens/s, %.1f tokens/s in all\n",
+        "%.0f requests in %.1f s, %.0f failed: %.2f requests/s, %.1f output tokens/s, %.1f tokens/s in total\n",
         number(o, "completed"), number(o, "duration"), number(o, "failed"), number(o, "request_throughput"),
         number(o, "output_throughput"), number(o, "total_token_throughput"));
     print_fmt("while the maximum of %.0f sequences ran: %.1f output tokens/s\n", number(o, "full_batch"),
@@ -339,11 +341,12 @@ void serving_print(json_t *o, size_t max_len, bool json)
               "max");
     print_times(o, "ttft", "time to first token");
     print_times(o, "tpot", "time per output token");
-    print_times(o, "itl", "between two tokens");
-    print_times(o, "e2el", "to the last token");
+    print_times(o, "itl", "inter-token latency");
+    print_times(o, "e2el", "time to last token");
     print_turns(o);
     if (number(o, "too_long") > 0)
-        print_fmt("%.0f of the failed requests are longer than --max-model-len %zu, prompt and answer\n",
-                  number(o, "too_long"), max_len);
+        print_fmt(
+            "%.0f of the failed requests have more tokens of prompt and answer than --max-model-len %zu\n",
+            number(o, "too_long"), max_len);
     json_decref(o);
 }

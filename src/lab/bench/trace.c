@@ -1,5 +1,6 @@
-/* trace.c - records the operators of a step in a buffer that is allocated before, and sums them up between steps, so
- * that tracing hardly slows a step down. */
+/* trace.c - records the operators of a step in a preallocated buffer and sums them up between steps, so that
+ * tracing
+ * hardly slows a step down. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include "lab/bench/cost.h"
 #include "lab/bench/trace.h"
 
+/* Callback of the timed sink: appends OP to the operators of the step. */
 static void record(void *ctx, const struct timed_op *op)
 {
     struct bench_trace *t = ctx;
@@ -21,6 +23,7 @@ static void record(void *ctx, const struct timed_op *op)
     t->op[t->n_ops++] = *op;
 }
 
+/* Callback of the timed sink: counts the operators of a step. */
 static void count(void *ctx, const struct timed_op *op)
 {
     (void)op;
@@ -71,11 +74,13 @@ void bench_trace_name(const char *name, bool is_module, char *out, size_t size)
     snprintf(out, size, "%.*s", (int)n, from);
 }
 
+/* Returns the row of OP in S, and adds it if it is missing. If S is full, the last row takes further
+ * operators. */
 static struct bench_trace_row *row_of(struct bench_trace_sum *s, const struct timed_op *op)
 {
     struct bench_trace_row row = {.kind = op->kind};
 
-    bench_trace_name(op->name, op->is_module, row.name, sizeof(row.name)); /* the sum over the layers */
+    bench_trace_name(op->name, op->is_module, row.name, sizeof(row.name));
     for (size_t i = 0; i < s->n_rows; i++)
         if (s->row[i].kind == row.kind && strcmp(s->row[i].name, row.name) == 0)
             return &s->row[i];
@@ -143,7 +148,7 @@ static void print_text_row(const struct bench_trace_sum *s, const char *indent, 
         print_fmt(" %8s %9s\n", "-", "-");
 }
 
-/* Prints the operators of KIND and their sum. */
+/* Prints the operators of KIND and their sum, and adds the sum to ALL. */
 static void print_kind(const struct bench_trace_sum *s, int kind, json_t *of, struct bench_trace_row *all)
 {
     struct bench_trace_row sum = {.kind = kind};

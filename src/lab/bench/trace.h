@@ -14,10 +14,10 @@
 
 enum { BENCH_TRACE_ROWS = 64, BENCH_NAME_MAX = 56 };
 
-/* The calls of one operator, over all layers. */
+/* The calls of one operator, summed over all layers. */
 struct bench_trace_row {
     int kind;
-    char name[BENCH_NAME_MAX]; /* of the linear or module, without the layer; else of the operator */
+    char name[BENCH_NAME_MAX]; /* name of the linear or module without its layer, else name of the operator */
     size_t calls;
     double seconds;
     struct bench_cost cost;
@@ -26,7 +26,7 @@ struct bench_trace_row {
 struct bench_trace_sum {
     struct bench_trace_row row[BENCH_TRACE_ROWS];
     size_t n_rows, n_steps;
-    double seconds; /* of the steps */
+    double seconds; /* time of the steps */
 };
 
 struct bench_trace {
@@ -35,19 +35,20 @@ struct bench_trace {
     size_t n_ops, cap;
 };
 
-/* Starts recording the operators of M's steps. T must not move. */
+/* Starts recording the operators of the steps of M, which points to T until bench_trace_close(). */
 int bench_trace_open(struct bench_trace *t, struct llm *m, struct err *e);
-void bench_trace_close(struct bench_trace *t); /* before the model is closed */
+void bench_trace_close(struct bench_trace *t); /* must be called before the model is closed */
 
-/* Adds the operators of the step, which took SECONDS, to S. A step without operators is ignored. */
+/* Adds the recorded operators of a step of SECONDS to S. A step without operators is ignored. */
 void bench_trace_step(struct bench_trace *t, double seconds, const struct roof *roof,
                       struct bench_trace_sum *s);
 
-/* Writes NAME without its layer, such as "mlp.down_proj"; for a module, of which NAME is a linear, "mlp". */
+/* Writes the name of a linear without its layer to out[size]: "mlp.down_proj", or with IS_MODULE that of its
+ * module, "mlp". */
 void bench_trace_name(const char *name, bool is_module, char *out, size_t size);
 
-/* Prints the means of a step by kind of operator: as a table, or with OF as JSON lines "kind", "operator" and "step",
- * which contain the members of OF. Releases OF. */
+/* Prints the operators of a mean step by kind: as a table if OF is NULL, else as the JSON lines "kind",
+ * "operator" and "step", to which the members of OF are added. Releases OF. */
 void bench_trace_print(const struct bench_trace_sum *s, json_t *of);
 
 #endif

@@ -18,8 +18,8 @@
 #include "base/rng.h"
 #include "lab/bench/traffic.h"
 
-static const size_t longest = 1 << 24;        /* tokens of a prompt or an answer */
-static const double latest_s = 1000000000000; /* limit of the times in a trace, in both directions */
+static const size_t longest = 1 << 24;        /* maximum number of tokens of a prompt or an answer */
+static const double latest_s = 1000000000000; /* maximum absolute value of a time in a trace, in seconds */
 
 void traffic_fini(struct traffic *t)
 {
@@ -39,12 +39,12 @@ static struct traffic_request *traffic_add(struct traffic *t)
 
 /* ---- CSV ---- */
 
-/* The columns of a trace; -1: missing. */
+/* The indexes of the columns of a CSV trace; -1: missing. */
 struct columns {
     int at, prompt, output;
 };
 
-/* Returns the next field of *LINE, which is cut at the comma; NULL: there is none. */
+/* Returns the next field of *LINE, terminated in place of the comma, or NULL at the end of the line. */
 static char *next_field(char **line)
 {
     char *field = *line, *comma;
@@ -58,6 +58,7 @@ static char *next_field(char **line)
     return field;
 }
 
+/* Finds the columns by the header LINE. Returns false if it lacks the columns of lengths. */
 static bool read_header(char *line, struct columns *c)
 {
     char *field;
@@ -118,7 +119,7 @@ static bool read_row(char *line, const struct columns *c, struct traffic_request
 
 /* ---- JSON ---- */
 
-/* True if LIST is missing or a list of integers. */
+/* Returns true if LIST is NULL or an array of integers. */
 static bool are_hashes(const json_t *list)
 {
     const json_t *hash;
@@ -166,7 +167,7 @@ static int read_object(const char *line, struct traffic *t, struct traffic_reque
 
 /* ---- files ---- */
 
-/* Returns the line that begins at *AT, terminated by zero; *AT becomes the next one, NULL after the last. */
+/* Returns the line at *AT, terminated in place, and moves *AT to the next line (NULL after the last line). */
 static char *next_line(char **at)
 {
     char *line = *at, *end = strchr(line, '\n');
@@ -198,8 +199,8 @@ static int read_line(struct traffic *t, char *line, const struct columns *c, con
     return rc == 0
                ? 0
                : err_set(e, ERR_INPUT,
-                         "%s: line %zu does not give a prompt of 1 to %zu tokens, an answer of 0 to %zu, and "
-                         "what else the trace has (a time, hashes that are integers)",
+                         "%s: line %zu is not a valid request: expected are a prompt of 1 to %zu tokens, an "
+                         "answer of 0 to %zu tokens, a numeric time, and hashes that are integers",
                          path, number, longest, longest);
 }
 
@@ -232,9 +233,9 @@ int traffic_parse(struct traffic *t, char *text, size_t n, const char *path, siz
 
     *t = (struct traffic){0};
     if (strlen(text) < n)
-        return err_set(e, ERR_INPUT, "%s: byte %zu is zero, which no trace has", path, strlen(text));
+        return err_set(e, ERR_INPUT, "%s: byte %zu is NUL; a text file is expected", path, strlen(text));
     if ((rc = read_lines(t, text, path, most, e)) == 0 && t->n == 0)
-        rc = err_set(e, ERR_INPUT, "%s: holds no request", path);
+        rc = err_set(e, ERR_INPUT, "%s: the trace contains no request", path);
     if (rc) {
         traffic_fini(t);
         return rc;
@@ -259,10 +260,10 @@ static int read_trace(struct traffic *t, const char *path, size_t most, double s
     return rc;
 }
 
-/* ---- made up ---- */
+/* ---- generated requests ---- */
 
-/* Draws from the gamma distribution with SHAPE and mean 1 (Marsaglia and Tsang, 2000), with the random numbers from
- * *INDEX on. */
+/* Draws a number of the gamma distribution with SHAPE and mean 1 (Marsaglia and Tsang, 2000). Uses the random
+ * numbers of SEED from number *INDEX on and advances *INDEX. */
 static double gamma_number(uint64_t seed, uint64_t *index, double shape)
 {
     double d = (shape < 1 ? shape + 1 : shape) - 1. / 3, c = 1 / sqrt(9 * d), boost = 1;
@@ -279,12 +280,13 @@ static double gamma_number(uint64_t seed, uint64_t *index, double shape)
     }
 }
 
+/* Maps U from [0, 1) to an integer from range[0] to range[1]. */
 static size_t between(const size_t range[2], double u)
 {
     return range[0] + (size_t)(u * (double)(range[1] - range[0] + 1));
 }
 
-/* Makes the first turns, in order of arrival. */
+/* Generates the first turns, in order of arrival. */
 static bool make_first(struct traffic *t, const struct traffic_plan *plan)
 {
     uint64_t index = 0;
@@ -308,7 +310,7 @@ static bool make_first(struct traffic *t, const struct traffic_plan *plan)
     return true;
 }
 
-/* Makes the later turns: turn K of all conversations follows turn K - 1 of all. */
+/* Appends the later turns: first turn 1 of all conversations, then turn 2 of all, and so on. */
 static bool make_further(struct traffic *t, const struct traffic_plan *plan)
 {
     size_t n_answer = 0;
@@ -355,6 +357,7 @@ size_t traffic_longest(const struct traffic *t)
 
 /* ---- tokens ---- */
 
+/* Writes N random token ids below N_VOCAB to IDS. */
 static void fill(uint64_t seed, uint64_t stream, size_t n, size_t n_vocab, int32_t *ids)
 {
     uint32_t r[4];
@@ -402,39 +405,42 @@ void traffic_tokens(const struct traffic *t, size_t i, size_t n_vocab, int32_t *
 const struct opt_row traffic_options[] = {
     {"trace", 0, OPT_STRING, "[FILE]", LOAD, .bare = true,
      .help =
-         "take the requests from a trace: CSV as Azure and Vidur publish, or JSON lines as Mooncake; without a "
-         "file, bench shows the time of each operator",
+         "read the requests from a trace in the CSV format of Azure or Vidur, or the JSON lines of Mooncake; in bench, "
+         "--trace without a file prints the time of each operator instead",
      .otherwise = "generated requests", INTO(trace)},
-    {"num-prompts", 0, OPT_INT, "N", LOAD, .help = "number of requests",
-     .otherwise = "the whole trace, or 100 generated ones", .range = "[1,100000000]", INTO(plan.n),
+    {"num-prompts", 0, OPT_INT, "N", LOAD, .help = "number of requests, or of generated conversations",
+     .otherwise = "all of a trace; 100 generated ones", .range = "[1,100000000]", INTO(plan.n),
      GIVEN_INTO(n)},
-    {"speed", 0, OPT_FLOAT, "X", LOAD, .help = "send the requests of a trace X times as fast",
-     .fallback = "1", .range = "[0.000001,1000000]", INTO(speed), GIVEN_INTO(speed)},
-    {"request-rate", 0, OPT_FLOAT, "R", LOAD, .help = "generated requests per second",
-     .otherwise = "all at once", .range = "[0.000001,1000000000]", INTO(plan.rate), GIVEN_INTO(rate)},
+    {"speed", 0, OPT_FLOAT, "X", LOAD, .help = "divide the times of arrival in a trace by X", .fallback = "1",
+     .range = "[0.000001,1000000]", INTO(speed), GIVEN_INTO(speed)},
+    {"request-rate", 0, OPT_FLOAT, "R", LOAD, .help = "mean number of generated requests per second",
+     .otherwise = "all arrive at once", .range = "[0.000001,1000000000]", INTO(plan.rate), GIVEN_INTO(rate)},
     {"burstiness", 0, OPT_FLOAT, "K", LOAD,
      .help =
-         "shape of the gamma distribution of the gaps between generated requests: 1 is Poisson, less is burstier",
+         "shape of the gamma distribution of the times between generated requests: 1 is a Poisson process, less is "
+         "burstier",
      .fallback = "1", .range = "(0,1000000]", INTO(plan.burstiness), GIVEN_INTO(burstiness)},
-    {"input-len", 0, OPT_STRING, "N[:M]", LOAD, .help = "tokens of a generated prompt, N to M",
+    {"input-len", 0, OPT_STRING, "N[:M]", LOAD, .help = "length of generated prompts in tokens, N or N to M",
      .fallback = "512", INTO(prompt), GIVEN_INTO(prompt)},
-    {"output-len", 0, OPT_STRING, "N[:M]", LOAD, .help = "tokens of an answer to a generated request, N to M",
-     .fallback = "128", INTO(output), GIVEN_INTO(output)},
+    {"output-len", 0, OPT_STRING, "N[:M]", LOAD,
+     .help = "length of the answers to generated requests in tokens, N or N to M", .fallback = "128",
+     INTO(output), GIVEN_INTO(output)},
     {"prefix-len", 0, OPT_INT, "N", LOAD,
-     .help = "tokens at the beginning that the prompts of a group share, as those of a system message",
+     .help = "number of additional first tokens that the prompts of a group share, like a system message",
      .fallback = "0", .range = "[0,16777216]", INTO(plan.shared), GIVEN_INTO(shared)},
-    {"prefix-groups", 0, OPT_INT, "N", LOAD, .help = "number of groups of --prefix-len", .fallback = "1",
+    {"prefix-groups", 0, OPT_INT, "N", LOAD,
+     .help = "number of groups of prompts, each with its own --prefix-len tokens", .fallback = "1",
      .range = "[1,1000000]", INTO(plan.groups), GIVEN_INTO(groups)},
     {"turns", 0, OPT_INT, "N", LOAD,
      .help =
-         "turns of each generated conversation: each is sent after the answer to the one before, with the whole "
-         "conversation and --input-len more tokens",
+         "number of turns of each generated conversation; a turn is sent when the previous turn is answered, and its "
+         "prompt is the conversation so far and --input-len more tokens",
      .fallback = "1", .range = "[1,1000]", INTO(plan.turns), GIVEN_INTO(turns)},
     {"seed", 0, OPT_UINT, "N", LOAD, .help = "seed of generated requests", .fallback = "0", INTO(plan.seed),
      GIVEN_INTO(seed)},
     {0}};
 
-/* Reads "512" or "64:512". */
+/* Reads the value TEXT of the option FLAG, "512" or "64:512", as minimum and maximum. */
 static int read_range(const char *text, const char *flag, size_t least, size_t range[2], struct err *e)
 {
     char *end;
@@ -458,7 +464,7 @@ const char *traffic_trace_file(const struct traffic_options *o)
     return o->trace && *o->trace ? o->trace : NULL;
 }
 
-/* Warns of options of generated requests with a trace, and of options of traces without one. */
+/* Warns of options for generated requests if there is a trace, and of --speed if there is none. */
 static void warn_of_idle(const struct traffic_options *o)
 {
     const struct {

@@ -1,11 +1,15 @@
 /* verb_bench.c - `gallop bench`: tokens per second of prefill, decode and mixed steps, and the roofs of the machine in
  * the same minute.
  *
- * Every row is measured once in each repetition, so that a drift of the machine's speed affects all rows alike. The
- * roofs are measured at the beginning of each repetition, after every few seconds of work, and at the end. roof_share
- * is the median over the repetitions of the ideal time (cost.c), by the roofs before and after a measurement, divided
- * by the measured time. Contexts are not computed but filled (fill.c), and are kept between repetitions if windows
- * allow it.
+ * Every measurement is made once in each repetition, so that a drift of the machine's speed affects all
+ * alike. The roofs
+ * are measured at the beginning of each repetition, every few seconds, and at the end. roof_share is the
+ * ideal time
+ * (cost.c), computed from the roofs before and after a measurement, divided by the measured time; the median
+ * over the
+ * repetitions is printed. Contexts are filled instead of computed (fill.c), and kept between repetitions
+ * unless the
+ * model has windows.
  */
 #include <jansson.h>
 #include <stdbool.h>
@@ -40,16 +44,16 @@
 enum { MAX_ROWS = 16 + 2 * 8 * 8, MAX_REPS = 100, MAX_BATCH = BENCH_MAX_SEQS - 1, MAX_LOGITS = 4096 };
 enum { CYCLE = 16, MIXED_STEPS = 4 };
 
-static const double roof_age = 3; /* seconds after which the roofs are measured again */
+static const double roof_age = 3; /* maximum seconds between two measurements of the roofs */
 
 struct bench_options {
     struct load load;
     struct options_output out;
     struct bench_serve_options serve;
     struct traffic_options traffic;
-    const char *prefill, *context, *batch; /* lists of numbers */
+    const char *prefill, *context, *batch; /* lists of numbers, such as "1,4,8" */
     bool prefill_given, batch_given;
-    const char *kernel; /* the beginning of names */
+    const char *kernel; /* prefix of the names of kernels to measure */
     size_t decode, rows, mixed, reps;
     double roof_seconds;
     bool roof_seconds_given, kernels, backends;
@@ -58,48 +62,59 @@ struct bench_options {
 #define INTO(member) OPT_INTO(struct bench_options, member)
 
 static const struct opt_row rows[] = {
-    {"prefill", 0, OPT_STRING, "N,N", EVERYDAY, .help = "prompt lengths; 0: none", .fallback = "512,2048",
+    {"prefill", 0, OPT_STRING, "N,N", EVERYDAY,
+     .help = "lengths of the prompts whose prefill is measured; 0: no prefill", .fallback = "512,2048",
      OPT_INTO(struct bench_options, prefill), OPT_SOURCE(struct bench_options, prefill_given)},
     {"decode", 0, OPT_INT, "N", EVERYDAY,
-     .help = "tokens that each sequence decodes, rounded up to whole steps; 0: none", .fallback = "128",
-     .range = "[0,100000]", INTO(decode)},
+     .help = "number of tokens that each sequence decodes, rounded up to whole steps; 0: no decoding",
+     .fallback = "128", .range = "[0,100000]", INTO(decode)},
     {"context", 0, OPT_STRING, "N,N", EVERYDAY,
-     .help = "rows in the cache when decoding begins: up to 512 that are computed, repeated",
+     .help =
+         "context lengths at which decoding begins; at most 512 rows are computed, longer contexts repeat them",
      .fallback = "128", INTO(context)},
-    {"batch", 0, OPT_STRING, "N,N", EVERYDAY, .help = "sequences decoded at once", .fallback = "1,4,8,16,32",
-     OPT_INTO(struct bench_options, batch), OPT_SOURCE(struct bench_options, batch_given)},
-    {"rows", 0, OPT_INT, "N", EVERYDAY, .help = "tokens of each sequence in a step: speculation, chunk tails",
+    {"batch", 0, OPT_STRING, "N,N", EVERYDAY, .help = "numbers of sequences that are decoded at once",
+     .fallback = "1,4,8,16,32", OPT_INTO(struct bench_options, batch),
+     OPT_SOURCE(struct bench_options, batch_given)},
+    {"rows", 0, OPT_INT, "N", EVERYDAY,
+     .help = "number of tokens of each sequence in a decoding step; more than 1 as in speculative decoding",
      .fallback = "1", .range = "[1,512]", INTO(rows)},
     {"mixed", 0, OPT_INT, "N", EVERYDAY,
      .help =
-         "also steps in which a chunk of N rows of a prompt goes along with a token of each sequence; 0: none",
+         "also measure mixed steps, which compute N tokens of a prompt and a token of each decoding sequence; 0: no "
+         "mixed steps",
      .fallback = "0", .range = "[0,65536]", INTO(mixed)},
-    {"reps", 0, OPT_INT, "N", EVERYDAY, .help = "repetitions; the median counts", .fallback = "5",
-     .range = "[1,100]", INTO(reps)},
-    {"roof-seconds", 0, OPT_FLOAT, "S", EVERYDAY, .help = "seconds of each measurement of the roofs",
+    {"reps", 0, OPT_INT, "N", EVERYDAY, .help = "number of repetitions, of which the median is printed",
+     .fallback = "5", .range = "[1,100]", INTO(reps)},
+    {"roof-seconds", 0, OPT_FLOAT, "S", EVERYDAY, .help = "duration of each measurement of the roofs",
      .fallback = "1", .range = "(0,60]", OPT_INTO(struct bench_options, roof_seconds),
      OPT_SOURCE(struct bench_options, roof_seconds_given)},
     {"kernels", 0, OPT_FLAG, NULL, EVERYDAY,
-     .help = "measure every kernel instead of a model, on --threads threads at once (default 1)",
+     .help =
+         "measure every kernel instead of a model; --threads (default 1) is the number of threads that run it at "
+         "the same time",
      INTO(kernels)},
     {"kernel", 0, OPT_STRING, "NAME", EVERYDAY,
-     .help = "with --kernels, only those whose names begin with this", .otherwise = "all", INTO(kernel)},
+     .help = "with --kernels, measure only the kernels whose names begin with NAME", .otherwise = "all",
+     INTO(kernel)},
     {"backends", 0, OPT_FLAG, NULL, EVERYDAY,
      .help =
-         "measure every linear backend on the model's linears, with --batch rows (default 1,8,32) and with "
-         "prompts of --prefill tokens (default 512)",
+         "measure every linear backend on the model's linears instead of whole steps, with --batch rows (default "
+         "1,8,32) and with the rows of --prefill (default 512)",
      INTO(backends)},
     {0}};
 
 enum test { PREFILL, DECODE, MIXED };
 static const char *const test_names[] = {"prefill", "decode", "mixed"};
 
+/* A measurement: a row of the output. */
 struct row {
     enum test test;
-    size_t prompt, batch, tokens; /* prompt: rows in the cache when decoding; tokens of each sequence */
-    size_t rows;                  /* decode: tokens of a sequence in a step; mixed: of the prompt */
-    double second[MAX_REPS];
-    size_t roof[MAX_REPS]; /* the last one before the measurement */
+    size_t prompt;           /* length of the prompt, or of the context of DECODE and MIXED */
+    size_t batch;            /* number of sequences */
+    size_t tokens;           /* number of tokens that each sequence computes */
+    size_t rows;             /* tokens in a step: of each sequence (DECODE), of the prompt (MIXED) */
+    double second[MAX_REPS]; /* time of each repetition */
+    size_t roof[MAX_REPS];   /* index of the last measurement of the roofs before each repetition */
     struct bench_trace_sum trace;
 };
 
@@ -107,19 +122,21 @@ struct bench {
     struct llm *m;
     struct bench_fill fill;
     struct row row[MAX_ROWS];
-    size_t n_rows, reps, rows, mixed; /* rows: tokens of a sequence in a decode step */
-    size_t longest, context, batch;   /* maxima of the rows: positions of a sequence, context, batch */
+    size_t n_rows, reps;
+    size_t rows, mixed;             /* values of --rows and --mixed */
+    size_t longest, context, batch; /* maxima over the rows: positions of a sequence, context, batch */
     struct roof_meter roofs;
-    struct roof *roof; /* [n_roofs] in the order of measurements */
+    struct roof *roof; /* [n_roofs] measurements of the roofs, in order of time */
     size_t n_roofs;
-    double roof_seconds, roof_end; /* duration of a measurement; end of the last one */
+    double roof_seconds, roof_end; /* duration of a measurement of the roofs, end of the last one */
     bool traced;
     struct bench_trace trace;
     int32_t *ids; /* [longest] */
     struct err *e;
 };
 
-/* Reads a list such as "1,4,8" into OUT. */
+/* Reads the value TEXT of the option FLAG, such as "1,4,8", into OUT, at most MAX numbers. *N becomes their
+ * number. */
 static int read_list(const char *text, const char *flag, size_t *out, size_t max, size_t *n, struct err *e)
 {
     *n = 0;
@@ -142,6 +159,7 @@ static void add_prefill(struct bench *b, size_t n)
     b->longest = n > b->longest ? n : b->longest;
 }
 
+/* Adds a row that decodes behind a context. END is the largest number of positions of its sequences. */
 static void add_behind(struct bench *b, const struct row *row, size_t end)
 {
     b->row[b->n_rows++] = *row;
@@ -160,7 +178,8 @@ static int add_decode(struct bench *b, size_t context, size_t batch, size_t toke
     if (batch < 1 || batch > MAX_BATCH)
         return err_set(b->e, ERR_USAGE, "--batch: found %zu, expected 1 to %d", batch, MAX_BATCH);
     if (batch * b->rows > MAX_LOGITS)
-        return err_set(b->e, ERR_USAGE, "--rows: %zu tokens of %zu sequences are more than %d in a step",
+        return err_set(b->e, ERR_USAGE,
+                       "--rows: a step of %zu tokens of each of %zu sequences exceeds the limit of %d tokens",
                        b->rows, batch, MAX_LOGITS);
     if (tokens)
         add_behind(b, &decode, context + tokens);
@@ -191,10 +210,12 @@ static int plan_rows(struct bench *b, const struct bench_options *o)
         for (size_t k = 0; k < n_batch; k++)
             if ((rc = add_decode(b, list[i] ? list[i] : 1, batch[k], decode)) != 0)
                 return rc;
-    return b->n_rows ? 0 : err_set(b->e, ERR_USAGE, "nothing is to be measured");
+    return b->n_rows ? 0
+                     : err_set(b->e, ERR_USAGE, "--prefill, --decode and --mixed exclude every measurement");
 }
 
-/* Sizes the engine for the measurements, unless options say otherwise. */
+/* Sets the engine's options to the sizes that the measurements need. Fails if --max-model-len is too
+ * small. */
 static int size_engine(const struct bench *b, struct gallop_options *o)
 {
     size_t decoded = 0, seq, n = 0;
@@ -203,17 +224,17 @@ static int size_engine(const struct bench *b, struct gallop_options *o)
         o->max_model_len = (int64_t)b->longest;
     if ((size_t)o->max_model_len < b->longest)
         return err_set(b->e, ERR_USAGE,
-                       "--max-model-len: found %lld, but the measurements need %zu positions",
+                       "--max-model-len: found %lld, expected at least %zu, which the measurements need",
                        (long long)o->max_model_len, b->longest);
-    /* each row of logits counts as a sequence */
+    /* The engine reserves one row of logits for each sequence; a decoding step needs b->rows of them. */
     o->max_num_seqs = (int64_t)(b->batch * b->rows + (b->mixed > 0));
     for (size_t i = 0; i < b->n_rows; i++)
         if (b->row[i].test != PREFILL && b->row[i].prompt + b->row[i].tokens > decoded)
             decoded = b->row[i].prompt + b->row[i].tokens;
-    for (size_t s = 0; s < b->batch + (b->mixed > 0);
-         s++) { /* the first and the last one also hold prompts */
-        seq = s && s < b->batch ? decoded : b->longest;
-        if (!kv_type_pooled(o->kv_cache_type)) { /* regions double or grow in parts */
+    for (size_t s = 0; s < b->batch + (b->mixed > 0); s++) {
+        seq =
+            s && s < b->batch ? decoded : b->longest; /* the first and the last sequence also hold prompts */
+        if (!kv_type_pooled(o->kv_cache_type)) {      /* regions grow beyond the rows that they hold */
             seq = 2 * seq + 1024;
             seq = seq < (size_t)o->max_model_len ? seq : (size_t)o->max_model_len;
         }
@@ -223,7 +244,7 @@ static int size_engine(const struct bench *b, struct gallop_options *o)
     return 0;
 }
 
-/* Fills R with the rows of step STEP. */
+/* Writes the rows of step number STEP to R. Returns the number of sequences. */
 static size_t step_rows(const struct bench *b, const struct row *row, size_t step, struct executor_rows *r)
 {
     size_t each = row->test == DECODE ? row->rows : 1, pos = row->prompt + step * each;
@@ -247,7 +268,7 @@ static size_t step_rows(const struct bench *b, const struct row *row, size_t ste
     return row->batch + 1;
 }
 
-/* Computes one step, and adds its operators to the row's trace. */
+/* Computes one step. With --trace, adds its operators to the row's trace. */
 static void forward(struct bench *b, struct row *row, const struct executor_rows *r, size_t n)
 {
     double start = clock_seconds();
@@ -323,7 +344,7 @@ static void measure_roofs(struct bench *b)
     b->roof_end = clock_seconds();
 }
 
-/* Returns the ideal cost of the whole row with ROOF. */
+/* Returns the ideal cost of all steps of ROW on a machine with ROOF. */
 static struct bench_cost ideal(const struct bench *b, const struct row *row, const struct roof *roof)
 {
     struct bench_cost_model m = {
@@ -338,7 +359,8 @@ static struct bench_cost ideal(const struct bench *b, const struct row *row, con
     }
 }
 
-/* Returns the median of the shares, each by the roofs before and after it; *C is that of the last repetition. */
+/* Returns the median of the roof shares of the repetitions. *C becomes the ideal cost of the last
+ * repetition. */
 static double share_of(const struct bench *b, const struct row *row, struct bench_cost *c)
 {
     double share[MAX_REPS];
@@ -385,7 +407,7 @@ static void print_row(const struct bench *b, struct row *row, bool json)
                                             : NULL);
 }
 
-/* Computes the medians of all measurements of the roofs. */
+/* Computes *R, the medians of all measurements of the roofs. */
 static int median_roof(const struct bench *b, struct roof *r)
 {
     double *x = mem_zalloc(b->n_roofs, sizeof(*x), MEM_APP);
@@ -438,7 +460,8 @@ static int repeat(struct bench *b)
                 measure_roofs(b);
             row->roof[rep] = b->n_roofs - 1;
             rc = (row->test == PREFILL ? measure_prefill : measure_decode)(b, row, &row->second[rep]);
-            rc = rc ? rc : print_flush(b->e); /* ends the work if the reader is gone */
+            rc =
+                rc ? rc : print_flush(b->e); /* fails, and ends the benchmark, if the output pipe is closed */
             print_progress(&bar, rep * b->n_rows + i + 1, b->reps * b->n_rows);
         }
     if (rc == 0)
@@ -449,7 +472,7 @@ static int repeat(struct bench *b)
     return rc;
 }
 
-/* Measures all rows with the open engine. */
+/* Makes all measurements with the open engine and prints the results. */
 static int measure(struct bench *b, bool json)
 {
     int rc;
@@ -458,7 +481,7 @@ static int measure(struct bench *b, bool json)
         b->ids[i] = (int32_t)((i * 7919 + 13) % b->m->model.info.vocab);
     if (b->mixed && b->batch + b->mixed > b->m->max_tokens)
         return err_set(b->e, ERR_USAGE,
-                       "--mixed: %zu rows beside %zu sequences are more than the %zu of a step", b->mixed,
+                       "--mixed: %zu prompt tokens and %zu sequences exceed the %zu rows of a step", b->mixed,
                        b->batch, b->m->max_tokens);
     if ((rc = roof_meter_open(&b->roofs, b->m->pool, b->e)) == 0 && (rc = repeat(b)) == 0)
         rc = bench_print(b, json);
@@ -495,7 +518,8 @@ static int bench_model(struct bench_options *o, struct err *e)
     return rc;
 }
 
-/* Adds the rows of LIST, of the option FLAG, at most MOST each, to those that B has. */
+/* Adds the numbers in the value TEXT of the option FLAG to b->rows, each limited to MOST. Zeros and numbers
+ * that are there already are skipped. */
 static int add_backend_rows(struct bench_backends *b, const char *flag, const char *text, size_t most,
                             struct err *e)
 {
@@ -522,14 +546,14 @@ static int bench_linears(struct bench_options *o, struct err *e)
 
     if (o->load.o.op_config)
         return err_set(e, ERR_USAGE,
-                       "--op-config cannot be used with --backends, which measures every backend");
+                       "--op-config cannot be combined with --backends, which measures every backend");
     if ((rc = add_backend_rows(&b, "batch", o->batch_given ? o->batch : "1,8,32", MAX_BATCH, e)) != 0)
         return rc;
     b.n_batches = b.n_rows;
     if ((rc = add_backend_rows(&b, "prefill", o->prefill_given ? o->prefill : "512", STEP_ROWS, e)) != 0)
         return rc;
     if (b.n_rows == 0)
-        return err_set(e, ERR_USAGE, "nothing is to be measured");
+        return err_set(e, ERR_USAGE, "--batch and --prefill exclude every measurement");
     return (rc = load_prepare(&o->load, e)) != 0 ? rc : bench_backends(&b, &o->load.o, e);
 }
 
@@ -546,7 +570,7 @@ static int bench_run(const struct opt_values *v, struct err *e)
     if ((trace = traffic_trace_file(&o.traffic)) != NULL)
         return err_set(
             e, ERR_USAGE,
-            "--trace %s: a file of requests needs --serve; without a file, --trace shows the time of each "
+            "--trace %s: a file of requests needs --serve; --trace without a file prints the time of each "
             "operator",
             trace);
     if (o.kernels)
@@ -560,11 +584,12 @@ const struct verb verb_bench = {
     .arguments = "[options]",
     .no_words = "options only",
     .manual =
-        "Measures tokens per second of prefill, decoding and, with --mixed, both in one step, beside the roofs of the "
-        "machine (the rates of memory and arithmetic that it sustains), which are measured in between. --kernels "
-        "measures every kernel instead, --backends every linear backend on the linears of the model, and --serve a "
-        "load of many requests. --trace without a file shows, with or without --serve, the time of each operator of a "
-        "step, its bytes and operations per second, its share of the roof, and the time between operators.",
+        "Measures tokens per second of prefill and decoding, and of steps that mix both (--mixed). The roofs of the "
+        "machine, the memory bandwidth and arithmetic rates that it sustains, are measured in between, and results are "
+        "also given as a share of them. --serve measures a load of many requests instead, --backends every linear "
+        "backend on the linears of the model, and --kernels every kernel. --trace without a file prints, with or "
+        "without --serve, the time of each operator of a step, its bytes and operations per second, its share of the "
+        "roof, and the time between operators.",
     .options = (const struct opt_part[]){OPT_PART(struct bench_options, load, options_model),
                                          OPT_OWN(struct bench_options, rows),
                                          OPT_PART(struct bench_options, serve, bench_serve_options),

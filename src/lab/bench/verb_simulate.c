@@ -1,9 +1,12 @@
-/* verb_simulate.c - `gallop simulate`: predicts how a machine with given rates would serve a load, for example before
- * it is bought.
+/* verb_simulate.c - `gallop simulate`: predicts how a machine with a given bandwidth and arithmetic rate
+ * would serve a
+ * load, for example before it is bought.
  *
- * The scheduler, policies and caches of the engine run with a simulated clock on an executor that computes nothing
- * (engine/sim_executor.h). Only the shape of the model is needed: the bytes and operations of a step follow from its
- * tensors. Windows and rows that layers share are ignored: the KV cache is assumed to keep all rows of all layers.
+ * The scheduler, policies and prefix cache of the engine run with a simulated clock on an executor that
+ * computes nothing
+ * (engine/sim_executor.h). The bytes and operations of a step are computed from the shapes of the model's
+ * tensors. The
+ * KV cache is assumed to keep all rows in all layers: windows, and rows that layers share, are ignored.
  */
 #include <jansson.h>
 #include <math.h>
@@ -28,13 +31,13 @@
 #include "lab/shapes.h"
 
 struct simulate_options {
-    struct load load; /* options_scheduling only */
+    struct load load; /* holds the values of options_scheduling only */
     struct options_output out;
     struct traffic_options traffic;
     const char *shape, *limit;
-    size_t layers;                                       /* 0: those of the shape */
-    double bandwidth, flops, overhead_ms, bits, kv_bits; /* 0: not given */
-    size_t max_model_len;                                /* 0: the longest request */
+    size_t layers; /* 0: the number of layers of the shape */
+    double bandwidth, flops, overhead_ms, bits, kv_bits;
+    size_t max_model_len; /* 0: the length of the longest request */
     double kv_cache_gib;
     size_t block_size, max_batched_tokens;
     bool rate_sweep;
@@ -43,30 +46,32 @@ struct simulate_options {
 #define INTO(member) OPT_INTO(struct simulate_options, member)
 
 static const struct opt_row rows[] = {
-    {"shape", 0, OPT_STRING, "NAME", EVERYDAY, .help = "shape of the model, one of gallop synth --list",
-     INTO(shape)},
+    {"shape", 0, OPT_STRING, "NAME", EVERYDAY,
+     .help = "name of the model's shape; gallop synth --list shows the names", INTO(shape)},
     {"layers", 0, OPT_INT, "N", EVERYDAY, .help = "number of layers", .otherwise = "the model's",
      .range = "[1,4096]", INTO(layers)},
-    {"bandwidth", 0, OPT_FLOAT, "GB/s", EVERYDAY, .help = "memory bandwidth that the machine reaches",
-     .range = "(0,1000000]", INTO(bandwidth)},
-    {"flops", 0, OPT_FLOAT, "GF/s", EVERYDAY, .help = "arithmetic rate that the machine reaches",
+    {"bandwidth", 0, OPT_FLOAT, "GB/s", EVERYDAY,
+     .help = "memory bandwidth that the machine sustains; required", .range = "(0,1000000]", INTO(bandwidth)},
+    {"flops", 0, OPT_FLOAT, "GF/s", EVERYDAY, .help = "arithmetic rate that the machine sustains; required",
      .range = "(0,1000000000]", INTO(flops)},
-    {"overhead-ms", 0, OPT_FLOAT, "MS", EVERYDAY, .help = "time of a step beyond memory and arithmetic",
-     .fallback = "1", .range = "[0,1000]", INTO(overhead_ms)},
+    {"overhead-ms", 0, OPT_FLOAT, "MS", EVERYDAY,
+     .help = "time that each step takes in addition to memory and arithmetic", .fallback = "1",
+     .range = "[0,1000]", INTO(overhead_ms)},
     {"rate-sweep", 0, OPT_FLAG, NULL, EVERYDAY,
-     .help =
-         "find the highest request rate, with this traffic sped up or slowed down, at which --limit holds",
+     .help = "find the highest request rate at which --limit holds, by scaling the times of arrival",
      INTO(rate_sweep)},
     {"limit", 0, OPT_STRING, "LIMITS", EVERYDAY,
-     .help = "95th percentiles in milliseconds that have to hold, such as ttft:2000,tpot:200,e2el:60000",
+     .help =
+         "limits of --rate-sweep for 95th percentiles in milliseconds: ttft (time to first token), tpot (time per "
+         "output token), e2el (time to last token), e.g. ttft:2000,tpot:200,e2el:60000",
      .fallback = "ttft:2000,tpot:200", INTO(limit)},
-    {"bits", 0, OPT_FLOAT, "N", MODEL, .help = "bits of a weight; MXFP4 weights have at most 4.25",
+    {"bits", 0, OPT_FLOAT, "N", MODEL, .help = "bits for each weight; stored MXFP4 weights have at most 4.25",
      .fallback = "16", .range = "[1,32]", INTO(bits)},
-    {"kv-bits", 0, OPT_FLOAT, "N", MODEL, .help = "bits of an element of the KV cache", .fallback = "16",
+    {"kv-bits", 0, OPT_FLOAT, "N", MODEL, .help = "bits for each element of the KV cache", .fallback = "16",
      .range = "[1,32]", INTO(kv_bits)},
     {"max-model-len", 0, OPT_INT, "N", MODEL,
-     .help = "context length: tokens of prompt and answer; longer requests are refused",
-     .otherwise = "that of the longest request", .range = "[2,16777216]", INTO(max_model_len)},
+     .help = "context length: maximum number of tokens of prompt and answer; longer requests fail",
+     .otherwise = "the length of the longest request", .range = "[2,16777216]", INTO(max_model_len)},
     {"kv-cache-memory", 0, OPT_FLOAT, "GIB", CACHE, .help = "memory of the KV cache", .fallback = "4",
      .range = "(0,1048576]", INTO(kv_cache_gib)},
     {"block-size", 0, OPT_INT, "N", CACHE, .help = "rows of a KV block, a power of two", .fallback = "64",
@@ -83,18 +88,20 @@ struct simulation {
     struct serving_limits limits;
     struct step_options step;
     size_t max_len, kv_tokens;
-    struct gallop_stats stats; /* of the last run */
     struct err *e;
 };
 
 /* ---- the model ---- */
 
+/* Numbers of weights, by their use. */
 struct sizes {
-    double dense, embedding, head, expert, mxfp4; /* elements; those of MXFP4 belong to experts */
+    double dense, embedding, head, expert;
+    double mxfp4; /* weights of experts that are stored in MXFP4 */
 };
 
-static const double mxfp4_bits = 4.25; /* 32 nibbles and a byte of scale */
+static const double mxfp4_bits = 4.25; /* a group of 32 weights has 16 bytes of nibbles and a byte of scale */
 
+/* Callback of shapes_tensors(): adds the elements of T to the sizes. */
 static int add_tensor(void *ctx, const struct shapes_tensor *t)
 {
     struct sizes *s = ctx;
@@ -128,10 +135,10 @@ static int read_shape(struct simulation *m)
     struct sizes s = {0};
 
     if (!shape)
-        return err_set(m->e, ERR_USAGE, "--shape: found '%s', expected one of gallop synth --list",
+        return err_set(m->e, ERR_USAGE, "--shape: found '%s', expected a name that gallop synth --list shows",
                        o->shape ? o->shape : "");
     if (o->bandwidth <= 0 || o->flops <= 0)
-        return err_set(m->e, ERR_USAGE, "simulate: --bandwidth and --flops are needed");
+        return err_set(m->e, ERR_USAGE, "simulate: --bandwidth and --flops must be given");
     layers = o->layers ? o->layers : shape->layers;
     shapes_tensors(shape, layers, add_tensor, &s);
     s.head = s.head > 0 ? s.head : (double)(shape->vocab * shape->hidden);
@@ -191,7 +198,7 @@ static int read_options(struct simulation *m)
     int rc;
 
     if (o->traffic.trace && !traffic_trace_file(&o->traffic))
-        return err_set(m->e, ERR_USAGE, "--trace: found nothing after it, expected a file of requests");
+        return err_set(m->e, ERR_USAGE, "--trace: found no file name, expected a file of requests");
     if ((rc = read_limits(m)) != 0 || (rc = read_shape(m)) != 0 ||
         (rc = traffic_of_options(&m->traffic, &o->traffic, m->e)) != 0)
         return rc;
@@ -201,7 +208,7 @@ static int read_options(struct simulation *m)
     if (m->kv_tokens < m->max_len + o->block_size)
         return err_set(
             m->e, ERR_INPUT,
-            "a KV cache of %zu tokens cannot hold one sequence of %zu: --kv-cache-memory %.2f or more",
+            "the KV cache holds %zu tokens, but a sequence can have %zu; --kv-cache-memory %.2f or more is expected",
             m->kv_tokens, m->max_len,
             ceil((double)(m->max_len + o->block_size) * m->spec.token_bytes / (1 << 30) * 100) / 100);
     m->step = (struct step_options){.max_seqs = strcmp(engine->scheduler, "iterative") == 0,
@@ -228,11 +235,12 @@ struct simulate_run {
     struct sim_executor machine;
     struct step step;
     struct serving serving;
-    int32_t *ids; /* [max_len] */
-    size_t n_came;
+    int32_t *ids;  /* [max_len] tokens of the prompt that is being submitted */
+    size_t n_came; /* number of first turns that were sent */
 };
 
-/* The cache has the blocks of a real one, with rows of about a byte. */
+/* Opens the objects of a run. The KV cache has the real number of blocks, with one head of one byte in each
+ * row. */
 static int open_run(struct simulate_run *r)
 {
     const struct simulate_options *o = r->m->o;
@@ -270,7 +278,8 @@ static void close_run(struct simulate_run *r)
     mem_free(r->ids);
 }
 
-/* Submits request I. *ENDED: it was refused at once. */
+/* Submits request I at the simulated time AT_S. Sets *ENDED if the queue or the context is too small for
+ * it. */
 static int send_one(struct simulate_run *r, size_t i, double at_s, bool *ended)
 {
     const struct traffic_request *q = &r->m->traffic.request[i];
@@ -304,7 +313,7 @@ static int send_one(struct simulate_run *r, size_t i, double at_s, bool *ended)
     return 0;
 }
 
-/* Submits request I, and the turns after it as long as they are refused at once. */
+/* Submits request I. If it is refused, submits the next turn of its conversation, and so on. */
 static int send_turns(struct simulate_run *r, size_t i, double at_s)
 {
     bool ended = true;
@@ -315,6 +324,7 @@ static int send_turns(struct simulate_run *r, size_t i, double at_s)
     return rc;
 }
 
+/* Records the events of the last step, and submits the next turns of finished requests. */
 static int take_events(struct simulate_run *r)
 {
     double now = r->machine.now_s;
@@ -338,7 +348,7 @@ static int take_events(struct simulate_run *r)
     return rc;
 }
 
-/* Runs all requests, with SPEED times their rate. */
+/* Runs all requests, whose times of arrival are divided by r->speed. */
 static int run_traffic(struct simulate_run *r)
 {
     const struct traffic *t = &r->m->traffic;
@@ -357,7 +367,7 @@ static int run_traffic(struct simulate_run *r)
     return rc;
 }
 
-/* Returns the statistics of the load at SPEED; NULL: the simulation failed. */
+/* Returns the statistics of the load at SPEED, or NULL after an error (m->e). */
 static json_t *simulate(struct simulation *m, double speed)
 {
     static const double p[] = {90, 95, 99};
@@ -377,13 +387,14 @@ static json_t *simulate(struct simulation *m, double speed)
     return o;
 }
 
-/* ---- the sweep ---- */
+/* ---- --rate-sweep ---- */
 
 static bool is_within(const json_t *o, const char *key, double limit_s)
 {
     return limit_s <= 0 || json_number_value(json_object_get(o, key)) <= limit_s * 1000;
 }
 
+/* Returns true if the statistics O satisfy --limit and no request failed. */
 static bool holds(const struct simulation *m, const json_t *o)
 {
     return json_integer_value(json_object_get(o, "failed")) == 0 &&
@@ -391,7 +402,7 @@ static bool holds(const struct simulation *m, const json_t *o)
            is_within(o, "p95_e2el_ms", m->limits.e2el_s);
 }
 
-/* Bisects between a speed at which the limits hold and one at which they do not, until they are 2 % apart. */
+/* Finds the highest speed at which the limits hold, by bisection to 2 %, and prints its statistics. */
 static int sweep(struct simulation *m, bool json)
 {
     double low = 0, high = 0, speed = 1;
@@ -400,7 +411,7 @@ static int sweep(struct simulation *m, bool json)
     if (m->traffic.request[m->traffic.n_first - 1].at_s == 0)
         return err_set(
             m->e, ERR_USAGE,
-            "--rate-sweep: all requests come at once, expected --request-rate or a trace with times");
+            "--rate-sweep: all requests arrive at once; --request-rate or a trace with times is expected");
     while ((high == 0 || low == 0 || high > low * 1.02) && speed > 1e-6 && speed < 1e6) {
         json_t *o = simulate(m, speed);
 
@@ -419,7 +430,8 @@ static int sweep(struct simulation *m, bool json)
         speed = low == 0 ? high / 2 : high == 0 ? low * 2 : sqrt(low * high);
     }
     if (!best)
-        return err_set(m->e, ERR_INPUT, "--limit: even the slowest traffic exceeds it on this machine");
+        return err_set(m->e, ERR_INPUT,
+                       "--limit: this machine exceeds the limits even at a millionth of the request rate");
     if (!json && high == 0)
         print_text("the limits hold at any rate of this traffic:\n");
     else if (!json)
@@ -455,9 +467,9 @@ const struct verb verb_simulate = {
     .arguments = "--shape NAME --bandwidth GB/s --flops GF/s [options]",
     .no_words = "options only",
     .manual =
-        "Predicts TTFT, inter-token latency, throughput, prefix-cache hits and preemptions of a load on a machine that "
-        "need not exist. The scheduler, policies and caches are those of the engine; a step takes the time that its "
-        "bytes and operations need at the given rates.",
+        "Predicts time to first token, inter-token latency, throughput, prefix-cache hits and preemptions of a load on "
+        "a machine with the given memory bandwidth and arithmetic rate. The scheduler, policies and prefix cache are "
+        "those of the engine; the time of a step is computed from its bytes and operations.",
     .options = (const struct opt_part[]){OPT_OWN(struct simulate_options, rows),
                                          OPT_PART(struct simulate_options, traffic, traffic_options),
                                          OPT_PART(struct simulate_options, load, options_scheduling),
