@@ -223,6 +223,51 @@ static void strings_are_limited_by_patterns_and_formats(void **state)
         /* the complement of a format is not the complement of the part of it that is written */
         {"{\"not\":{\"format\":\"email\"},\"type\":\"string\"}", {"\"a\"", NULL, "\"a b@c\"", NULL}},
         {"{\"format\":\"color\"}", {"\"x\"", NULL, "\"", NULL}},
+        {"{\"format\":\"iri\"}",
+         {"\"http://\\u00e9.b/\\u00e9?d\"", "\"urn:x\"", NULL, "\"a\"", "\"http://a b\"", NULL}},
+        {"{\"format\":\"uri-template\"}",
+         {"\"http://a/{b,c:3}{?d*}\"", "\"\"", NULL, "\"a/{\"", "\"{}\"", "\"a b\"", "\"}\"", NULL}},
+        {"{\"format\":\"regex\"}",
+         {"\"^(a|(?:b[^a-z-]{3,16}?)+)*\\\\d$\"", "\"\"", "\"(?=(x))\"", NULL, "\"*\"", "\"a**\"", "\"\\\\\"",
+          "\"(a\"", "\"a)\"", "\"[b-a]\"", "\"x{2,1}\"", NULL}},
+        {"{\"propertyNames\":{\"format\":\"regex\"}}", {"{\"a+\":1}", NULL, "{\"+\":1}", NULL}},
+    };
+
+    check_examples(example, sizeof(example) / sizeof(*example));
+}
+
+/* Names come in the order in which the schema has them first, and those that it only requires where they have a
+ * place, or anywhere. */
+static void properties_come_in_the_order_of_the_schema(void **state)
+{
+    static const struct example example[] = {
+        {"{\"$defs\":{\"x\":{\"properties\":{\"c\":true,\"a\":true}}},"
+         "\"properties\":{\"a\":true,\"b\":true},\"allOf\":[{\"$ref\":\"#/$defs/x\"}]}",
+         {"{\"a\":1,\"b\":1,\"c\":1}", NULL, "{\"c\":1,\"a\":1}", NULL}},
+        {"{\"allOf\":[{\"properties\":{\"x\":true}},{\"properties\":{\"y\":true}}],"
+         "\"anyOf\":[{\"properties\":{\"z\":true}},{\"required\":[\"a\"]}],\"properties\":{\"a\":true}}",
+         {"{\"x\":1,\"y\":1,\"z\":1,\"a\":1}", "{\"y\":1,\"a\":1}", NULL, "{\"y\":1,\"x\":1}",
+          "{\"a\":1,\"x\":1}", NULL}},
+        {"{\"required\":[\"c\",\"a\"],\"$ref\":\"#/$defs/x\","
+         "\"$defs\":{\"x\":{\"properties\":{\"a\":true,\"b\":true,\"c\":true}}}}",
+         {"{\"a\":1,\"b\":1,\"c\":1}", "{\"a\":1,\"c\":1}", NULL, "{\"c\":1,\"a\":1}", "{\"a\":1}", NULL}},
+        {"{\"$ref\":\"#/$defs/x\",\"properties\":{\"a\":true},\"$defs\":{\"x\":{\"properties\":{\"b\":true}}}}",
+         {"{\"a\":1,\"b\":1}", NULL, "{\"b\":1,\"a\":1}", NULL}},
+    };
+
+    check_examples(example, sizeof(example) / sizeof(*example));
+}
+
+/* In draft 4 an integer has neither a point nor an exponent. */
+static void integers_of_draft_4_are_numerals(void **state)
+{
+    static const struct example example[] = {
+        {"{\"$schema\":\"http://json-schema.org/draft-04/schema#\",\"type\":\"integer\",\"maximum\":20}",
+         {"1", "-10", "20", NULL, "1.0", "1e0", "21", NULL}},
+        {"{\"$schema\":\"http://json-schema.org/draft-04/schema#\",\"not\":{\"type\":\"integer\"}}",
+         {"1.0", "1e1", "1.5", NULL, "1", NULL}},
+        {"{\"$schema\":\"http://json-schema.org/draft-06/schema#\",\"type\":\"integer\"}",
+         {"1", "1.0", NULL, "1.5", NULL}},
     };
 
     check_examples(example, sizeof(example) / sizeof(*example));
@@ -233,7 +278,7 @@ static void what_no_keyword_looks_at_is_checked(void **state)
     static const struct example example[] = {
         {"{\"type\":\"object\",\"allOf\":[{\"properties\":{\"a\":true}}],\"properties\":{\"b\":true},"
          "\"unevaluatedProperties\":false}",
-         {"{\"b\":1,\"a\":1}", "{}", NULL, "{\"c\":1}", NULL}},
+         {"{\"a\":1,\"b\":1}", "{}", NULL, "{\"c\":1}", NULL}},
         {"{\"properties\":{\"k\":true},"
          "\"anyOf\":[{\"properties\":{\"k\":{\"const\":1},\"a\":true},\"required\":[\"k\"]},"
          "{\"properties\":{\"b\":true},\"required\":[\"b\"]}],\"unevaluatedProperties\":{\"type\":\"null\"}}",
@@ -394,6 +439,8 @@ int main(void)
         cmocka_unit_test(objects_have_members_in_order_and_then_others),
         cmocka_unit_test(subschemas_are_joined),
         cmocka_unit_test(strings_are_limited_by_patterns_and_formats),
+        cmocka_unit_test(properties_come_in_the_order_of_the_schema),
+        cmocka_unit_test(integers_of_draft_4_are_numerals),
         cmocka_unit_test(what_no_keyword_looks_at_is_checked),
         cmocka_unit_test(what_is_not_served_is_refused_by_name),
         cmocka_unit_test(white_space_is_what_the_options_say),

@@ -238,6 +238,7 @@ void json_number_init(struct json_number *j, struct regex_store *s, bool has_exp
         j->integer = regex_or(s, j->integer, integer_with_exponent(j));
     }
     j->all = with_sign(j, plain);
+    j->numeral = with_sign(j, naturals(j, 1));
     j->integer = with_sign(j, j->integer);
 }
 

@@ -28,6 +28,7 @@ struct json_number {
     struct regex_store *s;
     bool has_exponents;
     uint32_t all, integer;
+    uint32_t numeral;       /* integers without a point and an exponent */
     uint32_t digit, digits; /* one, and any number of them */
 };
 

@@ -393,15 +393,49 @@ static void put_object(struct schema_compiler *c, struct clauses *out, const str
         put(c, out, r);
 }
 
-/* Appends clauses for the objects that satisfy both A and B. */
+/* Writes the members of objects that satisfy both A and B into MEMBER, those of A first. Returns the number. R has
+ * the other names of both. */
+static size_t members_and(struct schema_compiler *c, const struct schema_object *a,
+                          const struct schema_object *b, const struct schema_object *r,
+                          struct schema_member *member)
+{
+    size_t n = 0, at;
+
+    for (size_t i = 0; i < a->n_members; i++) {
+        struct schema_member m = a->member[i];
+
+        if (has_key(b, m.key, &at)) {
+            if (m.is_free && !b->member[at].is_free)
+                continue; /* its place is the one that B gives it */
+            m.is_required = m.is_required || b->member[at].is_required;
+        }
+        m.term = schema_and(c, m.term, schema_property(c, b, m.key));
+        member[n++] = m;
+    }
+    for (size_t i = 0; i < b->n_members; i++) {
+        struct schema_member m = b->member[i];
+        bool is_of_a = has_key(a, m.key, &at);
+
+        if (is_of_a && (m.is_free || !a->member[at].is_free))
+            continue;
+        m.is_required = m.is_required || (is_of_a && a->member[at].is_required);
+        m.term = schema_and(c, m.term, schema_property(c, a, m.key));
+        /* a member without a place that is like every other name need not be one, unless a clause demands what is
+         * none */
+        if (is_of_a || !m.is_free || m.is_required || b->n_some > 0 || a->n_some > 0 ||
+            m.term != other_term(c, r, m.key))
+            member[n++] = m;
+    }
+    return n;
+}
+
+/* Appends clauses for the objects that satisfy both A and B. The names of A come first, or with B_FIRST those of B. */
 static void object_and(struct schema_compiler *c, const struct schema_object *a,
-                       const struct schema_object *b, struct clauses *out)
+                       const struct schema_object *b, bool b_first, struct clauses *out)
 {
     struct schema_object *r;
     struct schema_member *member;
     struct clauses half = {0};
-    uint8_t *taken;
-    size_t at;
 
     if (is_any_object(c, a) || is_any_object(c, b)) {
         put(c, out, is_any_object(c, a) ? b : a);
@@ -411,33 +445,9 @@ static void object_and(struct schema_compiler *c, const struct schema_object *a,
         return;
     r = schema_object_any(c);
     member = schema_alloc(c, a->n_members + b->n_members, sizeof(*member));
-    taken = schema_alloc(c, b->n_members, 1);
-    if (!r || !member || !taken || !others_and(c, r, a, b))
+    if (!r || !member || !others_and(c, r, a, b))
         return;
-    for (size_t i = 0; i < b->n_members; i++)
-        taken[i] = has_key(a, b->member[i].key, &at);
-    /* the order of A and that of B, and where they do not say it, the order in which the names were read */
-    for (size_t i = 0, k = 0; i < a->n_members || k < b->n_members;) {
-        struct schema_member m;
-
-        if (k < b->n_members && taken[k]) {
-            k++;
-        } else if (k < b->n_members && (i == a->n_members || b->member[k].key < a->member[i].key)) {
-            m = b->member[k++];
-            m.term = schema_and(c, m.term, other_term(c, a, m.key));
-            /* a member that is like every other name need not be one, unless a clause demands what is none */
-            if (m.is_required || b->n_some > 0 || a->n_some > 0 || m.term != other_term(c, r, m.key))
-                member[r->n_members++] = m;
-        } else {
-            m = a->member[i++];
-            if (has_key(b, m.key, &at)) {
-                m.is_required = m.is_required || b->member[at].is_required;
-                m.is_free = m.is_free && b->member[at].is_free;
-            }
-            m.term = schema_and(c, m.term, schema_property(c, b, m.key));
-            member[r->n_members++] = m;
-        }
-    }
+    r->n_members = members_and(c, b_first ? b : a, b_first ? a : b, r, member);
     r->member = member;
     r->least = larger(a->least, b->least);
     r->most = smaller(a->most, b->most);
@@ -466,16 +476,17 @@ static bool is_same_object(const struct schema_object *a, const struct schema_ob
 }
 
 /* Appends clauses for the objects that satisfy both A and one of OF [n]. Where A is not narrowed by one of them,
- * the others add nothing. */
+ * the others add nothing. OF_FIRST: the names of OF come first. */
 static void object_and_any(struct schema_compiler *c, const struct schema_object *a,
-                           const struct schema_object *const *of, size_t n, struct clauses *out)
+                           const struct schema_object *const *of, size_t n, bool of_first,
+                           struct clauses *out)
 {
     size_t first = out->n;
 
     for (size_t i = 0; i < n && !c->rc; i++) {
         size_t before = out->n;
 
-        object_and(c, a, of[i], out);
+        object_and(c, a, of[i], of_first, out);
         if (out->n == before + 1 && is_same_object(out->clause[before], a)) {
             out->n = first;
             put(c, out, a);
@@ -581,7 +592,7 @@ static void object_not(struct schema_compiler *c, const struct schema_object *o,
 /* ---- forms ---- */
 
 const struct schema_form *schema_form_and(struct schema_compiler *c, const struct schema_form *a,
-                                          const struct schema_form *b)
+                                          const struct schema_form *b, bool b_first)
 {
     struct schema_form *r = new_form(c);
     struct clauses arrays = {0}, objects = {0};
@@ -597,7 +608,7 @@ const struct schema_form *schema_form_and(struct schema_compiler *c, const struc
         for (size_t j = 0; j < b->n_arrays; j++)
             put(c, &arrays, array_and(c, a->array[i], b->array[j]));
     for (size_t i = 0; i < a->n_objects && !c->rc; i++)
-        object_and_any(c, a->object[i], b->object, b->n_objects, &objects);
+        object_and_any(c, a->object[i], b->object, b->n_objects, b_first, &objects);
     r->array = (const void *)arrays.clause;
     r->n_arrays = arrays.n;
     r->object = (const void *)objects.clause;
@@ -682,7 +693,7 @@ const struct schema_form *schema_form_not(struct schema_compiler *c, const struc
         x->n_arrays = arrays.n;
         x->object = r->object;
         x->n_objects = r->n_objects;
-        r = schema_form_and(c, r, x);
+        r = schema_form_and(c, r, x, false);
     }
     for (size_t i = 0; i < a->n_objects && r; i++) {
         struct clauses objects = {0};
@@ -696,7 +707,7 @@ const struct schema_form *schema_form_not(struct schema_compiler *c, const struc
         x->n_objects = objects.n;
         *y = *r;
         y->n_arrays = 0;
-        x = (struct schema_form *)schema_form_and(c, y, x);
+        x = (struct schema_form *)schema_form_and(c, y, x, false);
         if (!x)
             return NULL;
         x->array = r->array;

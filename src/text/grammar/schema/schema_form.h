@@ -67,8 +67,10 @@ struct schema_form {
 /* These return NULL or leave the form empty after a fault. */
 const struct schema_form *schema_form_any(struct schema_compiler *c);
 const struct schema_form *schema_form_none(struct schema_compiler *c);
+/* The intersection. In objects the names of A come first, or with B_FIRST those of B; a name without a place in one
+ * of them has the place that it has in the other. */
 const struct schema_form *schema_form_and(struct schema_compiler *c, const struct schema_form *a,
-                                          const struct schema_form *b);
+                                          const struct schema_form *b, bool b_first);
 const struct schema_form *schema_form_or(struct schema_compiler *c, const struct schema_form *const *of,
                                          size_t n);
 

@@ -58,19 +58,32 @@ bool schema_pattern(struct schema_compiler *c, const json_t *at, const char *key
     ")?::" H16 ":" LS32 "|((" H16 ":){0,4}" H16 ")?::" LS32 "|((" H16 ":){0,5}" H16 ")?::" H16 "|((" H16    \
     ":){0,6}" H16 ")?::)"
 #define ESCAPED "%[0-9A-Fa-f]{2}"
-#define PCHAR   "([A-Za-z0-9._~!$&'()*+,;=:@-]|" ESCAPED ")"
-#define TAIL    "(\\?(" PCHAR "|[/?])*)?(#(" PCHAR "|[/?])*)?"
-#define AUTHORITY                                                                                        \
-    "(([A-Za-z0-9._~!$&'()*+,;=:-]|" ESCAPED ")*@)?(\\[" IPV6 "\\]|([A-Za-z0-9._~!$&'()*+,;=-]|" ESCAPED \
-    ")*)"                                                                                                \
-    "(:\\d*)?"
-#define PATH "(//" AUTHORITY "(/" PCHAR "*)*|/(" PCHAR "+(/" PCHAR "*)*)?|" PCHAR "+(/" PCHAR "*)*|)"
+/* In URIs MORE is empty, and in IRIs the characters beyond ASCII. */
+#define UCS         "\\u00a1-\\ud7ff"
+#define PCHAR(MORE) "([A-Za-z0-9._~!$&'()*+,;=:@" MORE "-]|" ESCAPED ")"
+#define TAIL(MORE)  "(\\?(" PCHAR(MORE) "|[/?])*)?(#(" PCHAR(MORE) "|[/?])*)?"
+#define AUTHORITY(MORE)                                                                                    \
+    "(([A-Za-z0-9._~!$&'()*+,;=:" MORE "-]|" ESCAPED ")*@)?(\\[" IPV6 "\\]|([A-Za-z0-9._~!$&'()*+,;=" MORE \
+    "-]|" ESCAPED ")*)(:\\d*)?"
+#define ROOTED(MORE) "//" AUTHORITY(MORE) "(/" PCHAR(MORE) "*)*|/(" PCHAR(MORE) "+(/" PCHAR(MORE) "*)*)?"
+#define PATH(MORE)   "(" ROOTED(MORE) "|" PCHAR(MORE) "+(/" PCHAR(MORE) "*)*|)"
 /* The first part of a relative path has no colon. */
-#define RELATIVE                                                                                        \
-    "(//" AUTHORITY "(/" PCHAR "*)*|/(" PCHAR "+(/" PCHAR "*)*)?|([A-Za-z0-9._~!$&'()*+,;=@-]|" ESCAPED \
-    ")+(/" PCHAR "*)*|)"
-#define SCHEME  "[A-Za-z][A-Za-z0-9+.-]*:"
-#define POINTER "(/([^~/]|~[01])*)*"
+#define RELATIVE(MORE) \
+    "(" ROOTED(MORE) "|([A-Za-z0-9._~!$&'()*+,;=@" MORE "-]|" ESCAPED ")+(/" PCHAR(MORE) "*)*|)"
+#define SCHEME        "[A-Za-z][A-Za-z0-9+.-]*:"
+#define POINTER       "(/([^~/]|~[01])*)*"
+#define VARIABLE_CHAR "([A-Za-z0-9_]|" ESCAPED ")"
+#define VARIABLE      VARIABLE_CHAR "(\\.?" VARIABLE_CHAR ")*(:[1-9]\\d{0,3}|\\*)?"
+/* Regular expressions: groups are nested twice at most, and ranges and counts are those that need no comparison of
+ * their ends. */
+#define RANGE   "(0-[1-9]|1-[2-9]|a-[b-z]|A-[B-Z]|\\\\u00[0-7][0-9A-F]-\\\\uFFFF)"
+#define QUOTED  "\\\\([dDwWsSnrtfv]|[!-/:-@[-`{-~]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})"
+#define CLASS   "\\[\\^?-?(" RANGE "|" QUOTED "|[^\\]\\[\\\\^-])+-?\\]"
+#define COUNTS  "\\d{1,4},?|[01],[1-9]|2,[2-9]|3,[3-9]|4,[4-9]|5,[5-9]|\\d,[1-9]\\d{1,3}|\\d\\d,[1-9]\\d{2,3}"
+#define COUNTED "([*+?]|\\{(" COUNTS ")\\})\\??"
+#define PIECES(GROUP) \
+    "((" GROUP "[^\\[\\](){}^$\\\\*+?|]|" QUOTED "|" CLASS ")(" COUNTED ")?|[|^$]|\\\\[bB])*"
+#define IN_GROUP(PIECES_) "\\((\\?[:=!])?" PIECES_ "\\)|"
 
 /* What a string must have to be of a format, where the expression of the format does not have all of them. */
 static const struct {
@@ -91,8 +104,14 @@ static const struct {
     {"ipv4", IPV4, NULL, false},
     {"ipv6", IPV6, ":", false},
     {"uuid", "[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}", NULL, false},
-    {"uri", SCHEME PATH TAIL, ":", false},
-    {"uri-reference", "(" SCHEME PATH "|" RELATIVE ")" TAIL, "", true},
+    {"uri", SCHEME PATH("") TAIL(""), ":", false},
+    {"uri-reference", "(" SCHEME PATH("") "|" RELATIVE("") ")" TAIL(""), "", true},
+    {"uri-template",
+     "([^\\x00- \"'%<>\\\\^`{|}\\x7f]|" ESCAPED "|\\{[+#./;?&=,!@|]?" VARIABLE "(," VARIABLE ")*\\})*", "",
+     true},
+    {"iri", SCHEME PATH(UCS) TAIL(UCS), ":", true},
+    {"iri-reference", "(" SCHEME PATH(UCS) "|" RELATIVE(UCS) ")" TAIL(UCS), "", true},
+    {"regex", PIECES(IN_GROUP(PIECES(IN_GROUP(PIECES(""))))), "", true},
     {"json-pointer", POINTER, NULL, true},
     {"relative-json-pointer", "(0|[1-9]\\d*)(#|" POINTER ")", "^\\d", true},
 };

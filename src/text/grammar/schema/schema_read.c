@@ -134,7 +134,10 @@ static void read_numbers(struct reading *r)
     struct json_decimal d;
     uint32_t multiple;
 
-    r->form->number = r->types & NUMBERS ? j->all : r->types & INTEGERS ? j->integer : REGEX_NOTHING;
+    r->form->number = r->types & NUMBERS              ? j->all
+                      : !(r->types & INTEGERS)        ? REGEX_NOTHING
+                      : r->c->draft <= SCHEMA_DRAFT_4 ? j->numeral /* 1.0 is an integer since draft 6 */
+                                                      : j->integer;
     if (r->form->number == REGEX_NOTHING)
         return;
     if (get_decimal(r, "minimum", &d))
@@ -422,16 +425,16 @@ static void read_objects(struct reading *r)
 
 /* ---- subschemas for the same value ---- */
 
-/* R->form without the values that are not in F. */
-static void limit_form(struct reading *r, const struct schema_form *f)
+/* R->form without the values that are not in F. F_FIRST: the names of F come first. */
+static void limit_form(struct reading *r, const struct schema_form *f, bool f_first)
 {
-    const struct schema_form *both = schema_form_and(r->c, r->form, f);
+    const struct schema_form *both = schema_form_and(r->c, r->form, f, f_first);
 
     if (both)
         *r->form = *both;
 }
 
-static void limit_term(struct reading *r, uint32_t term)
+static void limit_term(struct reading *r, uint32_t term, bool is_first)
 {
     const struct schema_form *f;
 
@@ -439,7 +442,7 @@ static void limit_term(struct reading *r, uint32_t term)
         return;
     f = schema_form_of(r->c, term);
     if (f)
-        limit_form(r, f);
+        limit_form(r, f, is_first);
 }
 
 /* The terms of the list KEYWORD, in *OUT [n]. */
@@ -532,12 +535,13 @@ static void read_conditions(struct reading *r)
     yes = then_ ? subschema(r, then_) : SCHEMA_ANY;
     no = else_ ? subschema(r, else_) : SCHEMA_ANY;
     if (!else_)
-        limit_term(r, schema_or(c, schema_not(c, condition), schema_and(c, condition, yes)));
+        limit_term(r, schema_or(c, schema_not(c, condition), schema_and(c, condition, yes)), false);
     else if (!then_)
-        limit_term(r, schema_or(c, condition, schema_and(c, schema_not(c, condition), no)));
+        limit_term(r, schema_or(c, condition, schema_and(c, schema_not(c, condition), no)), false);
     else
         limit_term(r,
-                   schema_or(c, schema_and(c, condition, yes), schema_and(c, schema_not(c, condition), no)));
+                   schema_or(c, schema_and(c, condition, yes), schema_and(c, schema_not(c, condition), no)),
+                   false);
 }
 
 /* Objects that have all properties of the array LIST, and everything that is no object. */
@@ -581,7 +585,7 @@ static void read_dependencies(struct reading *r, const char *keyword)
                     r->c, SCHEMA_TERM_HAS, schema_key(r->c, json_string_value(one), json_string_length(one)));
             else
                 then_ = subschema(r, one);
-            limit_term(r, schema_or(r->c, lacks, then_));
+            limit_term(r, schema_or(r->c, lacks, then_), false);
         }
 }
 
@@ -617,7 +621,7 @@ static void read_values(struct reading *r)
     if (constant) {
         f = form_of_values(r, (json_t *const *)&constant, 1);
         if (f)
-            limit_form(r, f);
+            limit_form(r, f, false);
     }
     list = v ? schema_alloc(r->c, json_array_size(v), sizeof(*list)) : NULL;
     if (!list)
@@ -626,32 +630,56 @@ static void read_values(struct reading *r)
         list[i] = json_array_get(v, i);
     f = form_of_values(r, list, json_array_size(v));
     if (f)
-        limit_form(r, f);
+        limit_form(r, f, false);
 }
 
-static void read_applicators(struct reading *r)
+/* Reads KEYWORD, which holds a schema for the same value, or a list of them. IS_FIRST: its names come first. */
+static void read_applicator(struct reading *r, const char *keyword, bool is_first)
 {
     struct schema_compiler *c = r->c;
     uint32_t *of;
     size_t n;
 
-    for (int i = 0; i < 3; i++) {
-        static const char *const keyword[] = {"$ref", "$dynamicRef", "$recursiveRef"};
-
-        if (get(r, keyword[i]))
-            limit_term(r, schema_reference(c, r->json, keyword[i], r->resource));
+    if (keyword[0] == '$') {
+        limit_term(r, schema_reference(c, r->json, keyword, r->resource), is_first);
+        return;
     }
-    n = read_schemas(r, "allOf", &of);
+    n = read_schemas(r, keyword, &of);
+    if (n > 0 && strcmp(keyword, "oneOf") == 0)
+        limit_term(r, exactly_one(r, of, n), is_first);
+    else if (n > 0 && strcmp(keyword, "anyOf") == 0)
+        limit_term(r, schema_join(c, SCHEMA_TERM_OR, of, n), is_first);
+    else
+        for (size_t i = 0; i < n; i++)
+            limit_term(r, of[is_first ? n - 1 - i : i], is_first);
+}
+
+/* Subschemas for the same value. Their names come before those of `properties` where their keyword does, except that
+ * a reference is taken as an addition to what is written beside it. */
+static void read_applicators(struct reading *r)
+{
+    static const char *const keyword[] = {"$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf"};
+    enum { N = sizeof(keyword) / sizeof(*keyword) };
+    const char *found[N], *key;
+    size_t n = 0, n_first = 0;
+    json_t *v;
+
+    json_object_foreach((json_t *)r->json, key, v)
+    {
+        for (size_t i = 0; i < N; i++)
+            if (strcmp(keyword[i], key) == 0)
+                found[n++] = keyword[i];
+        if (strcmp(key, "properties") == 0)
+            n_first = n;
+    }
+    for (size_t i = n_first; i > 0; i--)
+        if (found[i - 1][0] != '$')
+            read_applicator(r, found[i - 1], true);
     for (size_t i = 0; i < n; i++)
-        limit_term(r, of[i]);
-    n = read_schemas(r, "anyOf", &of);
-    if (n)
-        limit_term(r, schema_join(c, SCHEMA_TERM_OR, of, n));
-    n = read_schemas(r, "oneOf", &of);
-    if (n)
-        limit_term(r, exactly_one(r, of, n));
+        if (i >= n_first || found[i][0] == '$')
+            read_applicator(r, found[i], false);
     if (get(r, "not"))
-        limit_term(r, schema_not(c, subschema(r, get(r, "not"))));
+        limit_term(r, schema_not(r->c, subschema(r, get(r, "not"))), false);
     read_conditions(r);
     read_dependencies(r, "dependentRequired");
     read_dependencies(r, "dependentSchemas");
@@ -668,8 +696,6 @@ static void read_names(struct reading *r)
 
     if (!v || !(names = schema_form_of(r->c, subschema(r, v))) || names->string == r->c->text.string)
         return;
-    if (names->string != names->string_bound)
-        schema_unserved(r->c, r->json, "propertyNames", "names with this format cannot be served");
     o = schema_object_any(r->c);
     other = schema_alloc(r->c, 2, sizeof(*other));
     any = schema_form_any(r->c);
@@ -682,12 +708,13 @@ static void read_names(struct reading *r)
     f = (struct schema_form *)schema_form_object(r->c, o);
     if (!f)
         return;
+    f->is_partial = names->string != names->string_bound; /* what the names violate is not known */
     f->literals = any->literals;
     f->number = any->number;
     f->string = f->string_bound = any->string;
     f->array = any->array;
     f->n_arrays = any->n_arrays;
-    limit_form(r, f);
+    limit_form(r, f, false);
 }
 
 /* Arrays whose elements that the case X does not look at are in TERM. */
@@ -757,7 +784,7 @@ static const struct schema_form *form_of_case(struct reading *r, const struct sc
         f->object = one->object;
         f->n_objects = one->n_objects;
     }
-    return schema_form_and(r->c, f, schema_form_of(r->c, x->condition));
+    return schema_form_and(r->c, f, schema_form_of(r->c, x->condition), false);
 }
 
 static void read_unevaluated(struct reading *r)
@@ -775,7 +802,7 @@ static void read_unevaluated(struct reading *r)
         of[i] = form_of_case(r, &x[i], properties, items);
     any = of && n && !r->c->rc ? schema_form_or(r->c, of, n) : NULL;
     if (any)
-        limit_form(r, any);
+        limit_form(r, any, false);
 }
 
 /* The form of the schema TERM. */
@@ -912,7 +939,7 @@ static const struct schema_form *form_of_join(struct schema_compiler *c, const s
         if (!of[i])
             return NULL;
         if (x->kind == SCHEMA_TERM_AND)
-            r = i ? schema_form_and(c, r, of[i]) : of[i];
+            r = i ? schema_form_and(c, r, of[i], false) : of[i];
     }
     return x->kind == SCHEMA_TERM_OR && of ? schema_form_or(c, of, x->n) : r;
 }
