@@ -225,6 +225,9 @@ struct gallop_sampling {
     /* Minimum number of tokens to generate, 0 or more: until then, end tokens, stop tokens and stop strings
      * do not end the output. */
     int64_t min_new_tokens;
+    /* Maximum number of tokens of reasoning, 0 or more: then reasoning_close of the request is forced. Needs that
+     * member. [no limit] */
+    int64_t thinking_token_budget;
     /* 1: draw tokens at random; 0: take the likeliest. */
     int do_sample;
     /* 1: the model's end tokens do not end the output. */
@@ -329,6 +332,11 @@ struct gallop_request {
     const char *cache_salt;
     /* Seconds after submission at which the request ends with GALLOP_FINISH_DEADLINE [0: never]. */
     double deadline_s;
+    /* How the model marks reasoning, "<think>" and "</think>" for instance, for thinking_token_budget. An answer
+     * begins inside reasoning if the prompt ends with reasoning_open, or reasoning_begun is 1. [NULL: the model has
+     * no marks that are known] */
+    const char *reasoning_open, *reasoning_close;
+    int reasoning_begun;
     /* A pointer of the caller's, which the events of the request return. */
     void *user;
     struct gallop_structured_outputs structured_outputs;
@@ -603,9 +611,9 @@ struct gallop_rows {
     size_t n_wanted;
     /* Sampling parameters by which the run chooses the token behind the last row, as an engine does; n_wanted
      * must be at least 1. Members that are not given have the values of generation_config.json and
-     * gallop_options.seed. max_new_tokens, stop, stop_token, bad_words, bias, and logprobs above 0 must not
-     * be given, since the caller decides when a text ends and has the logits; ignore_eos has no effect. NULL:
-     * no token is chosen. */
+     * gallop_options.seed. max_new_tokens, thinking_token_budget, stop, stop_token, bad_words, bias, and
+     * logprobs above 0 must not be given, since the caller decides when a text ends and has the logits;
+     * ignore_eos has no effect. NULL: no token is chosen. */
     const struct gallop_sampling *pick;
     /* With `pick`: the length of the prompt, at most pos + n. The first drawn token follows row n_prompt -
      * 1. */

@@ -68,6 +68,7 @@ struct request {
     size_t n_prompt_tokens;
     uint64_t seed;
     struct gallop_structured_outputs structured; /* what answers must look like; texts are in ARENA */
+    bool reasons;                                /* answers begin inside reasoning */
     bool draws;         /* tokens are drawn at random with SEED, which the server chose */
     bool keeps_tokens;  /* the answer has token ids or log-probabilities */
     bool keeps_special; /* special tokens stay in the text, because they may be marks of tool calls */

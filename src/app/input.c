@@ -7,11 +7,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/markup/markup.h"
 #include "app/input.h"
 #include "base/buf.h"
 #include "base/json/json_pull.h"
 #include "base/mem.h"
 #include "ckpt/checkpoint.h"
+#include "gallop.h"
 #include "text/chat.h"
 #include "text/jinja/jinja.h"
 #include "text/tok/tok.h"
@@ -168,8 +170,11 @@ int input_template_open(struct input_template *t, struct checkpoint *model, cons
 
     if (rc)
         return rc;
+    t->source.tag = MEM_APP;
+    if (file && (rc = input_text(file, &t->source, e)) == 0)
+        rc = jinja_parse(&t->jinja, t->source.data, t->source.len, file, NULL, e);
     if (file)
-        return input_jinja(file, &t->jinja, e);
+        return rc;
     return chat_has_template(t->chat)
                ? 0
                : err_set(e, ERR_INPUT, "%s: this model has no chat template", model->in.path);
@@ -179,7 +184,34 @@ void input_template_close(struct input_template *t)
 {
     jinja_free(t->jinja);
     chat_close(t->chat);
+    buf_fini(&t->source);
     *t = (struct input_template){0};
+}
+
+int input_template_markup(const struct input_template *t, struct markup *out, struct err *e)
+{
+    const char *source = t->source.data;
+
+    if (t->chat && !t->jinja) {
+        source = chat_template_source(t->chat, "tool_use");
+        source = source ? source : chat_template_source(t->chat, "default");
+    }
+    return markup_choose(out, "auto", "auto", source, e);
+}
+
+int input_reasoning(const struct input_template *t, const struct buf *text, struct gallop_request *r,
+                    struct err *e)
+{
+    struct markup markup;
+    int rc = input_template_markup(t, &markup, e);
+
+    if (rc || !markup.reasoning)
+        return rc;
+    r->reasoning_open = markup.reasoning->open;
+    r->reasoning_close = markup.reasoning->close;
+    r->reasoning_begun =
+        text && markup_begins_inside(markup.reasoning, text->data ? text->data : "", text->len);
+    return 0;
 }
 
 int input_render(const struct input_template *t, const struct input_messages *m, struct buf *out,

@@ -13,7 +13,9 @@
 
 struct chat;
 struct checkpoint;
+struct gallop_request;
 struct jinja;
+struct markup;
 struct tok;
 
 enum { INPUT_MAX_BYTES = 256 << 20 };
@@ -48,11 +50,20 @@ int input_check_window(size_t ctx, size_t prefix, size_t context, struct err *e)
 struct input_template {
     struct chat *chat;
     struct jinja *jinja; /* NULL: the model's own */
+    struct buf source;   /* of JINJA */
 };
 
 /* FILE may be NULL; then the model must have a template. */
 int input_template_open(struct input_template *t, struct checkpoint *model, const char *file, struct err *e);
 void input_template_close(struct input_template *t);
+
+/* Chooses how answers are parsed, by the source of the template; T may be zeroed: no way is known. */
+int input_template_markup(const struct input_template *t, struct markup *out, struct err *e);
+
+/* Tells R, an answer to the rendered prompt TEXT (NULL: to other tokens), how the model of the template marks its
+ * reasoning. */
+int input_reasoning(const struct input_template *t, const struct buf *text, struct gallop_request *r,
+                    struct err *e);
 
 struct input_messages {
     json_t *messages;     /* a list, or an object with further variables; borrowed */

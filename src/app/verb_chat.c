@@ -219,7 +219,8 @@ static int submit(struct talk *t, struct sampling *s, struct err *e)
         gallop_request_init(&r); /* without special tokens: the template writes its own */
         r.ids = ids.id;
         r.n_ids = ids.n;
-        rc = engine_submit(t->g, &r, s, NULL, e);
+        rc = input_reasoning(&t->template, &text, &r, e);
+        rc = rc ? rc : engine_submit(t->g, &r, s, NULL, e);
     }
     tok_ids_fini(&ids);
     buf_fini(&origin);

@@ -208,6 +208,9 @@ static void submit(struct run_prompts *r, struct request *q)
     ask.cache_salt = q->salt;
     ask.n = (int64_t)q->n;
     ask.structured_outputs = q->structured;
+    if (sampling_given(&q->sampling, SAMPLING_THINKING_TOKEN_BUDGET) && !q->fault.code &&
+        requests_open_template(&r->in, &q->fault) == 0)
+        input_reasoning(&r->in.template, q->rendered ? &q->text : NULL, &ask, &q->fault);
     ask.prompt_logprobs = r->json ? q->prompt_logprobs : -1; /* only JSON shows them */
     if (!q->fault.code && open_answers(r, q) == 0) {
         limit(r, q);

@@ -295,13 +295,14 @@ static int check_table(struct gallop_executor *x, const struct gallop_rows *r, s
 /* Returns a member of P that is given and is left to the scheduler, or NULL. */
 static const char *not_for_picks(const struct gallop_sampling *p)
 {
-    return p->max_new_tokens != -1 ? "max_new_tokens"
-           : p->n_bias             ? "bias"
-           : p->n_stop             ? "stop"
-           : p->n_stop_token       ? "stop_token"
-           : p->n_bad_words        ? "bad_words"
-           : p->logprobs > 0       ? "logprobs above 0"
-                                   : NULL;
+    return p->max_new_tokens != -1          ? "max_new_tokens"
+           : p->thinking_token_budget != -1 ? "thinking_token_budget"
+           : p->n_bias                      ? "bias"
+           : p->n_stop                      ? "stop"
+           : p->n_stop_token                ? "stop_token"
+           : p->n_bad_words                 ? "bad_words"
+           : p->logprobs > 0                ? "logprobs above 0"
+                                            : NULL;
 }
 
 /* Refuses a penalty without the tokens that it depends on. */

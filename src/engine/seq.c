@@ -181,7 +181,8 @@ static int fill_common(struct seq_common *c, const struct seq_request *r, size_t
     memcpy(c->prompt, r->ids, r->n_ids * sizeof(*c->prompt));
     c->n_prompt = r->n_ids;
     if ((rc = stop_init(&c->stop, &c->sampling, r->n_ids, max_len, &c->arena, e)) != 0 ||
-        (rc = fill_bad(c, e)) != 0)
+        (rc = fill_bad(c, e)) != 0 ||
+        (rc = reasoning_init(&c->reasoning, &r->reasoning, r->ids, r->n_ids, c->tok, &c->arena, e)) != 0)
         return rc;
     return check_choice(c, n_vocab, e);
 }
@@ -322,6 +323,8 @@ static int fill(struct seq *s)
     }
     if (c->tok && tok_stream_new(&s->detok, c->tok, c->skip_special, NULL) != 0)
         return ERR_NOMEM;
+    if (reasoning_run_open(&s->reasoning, &c->reasoning) != 0)
+        return ERR_NOMEM;
     sample_history_begin(&s->history, &s->sampling, token, s->n_prompt);
     s->history.allowed = c->allowed;
     if (c->constraint && fill_constraint(s) != 0)
@@ -340,6 +343,7 @@ static void empty(struct seq *s)
     buf_fini(&s->piece);
     buf_fini(&s->text);
     constraint_run_close(&s->run);
+    reasoning_run_close(&s->reasoning);
     arena_fini(&s->arena);
 }
 

@@ -25,6 +25,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "engine/constraints/constraints.h"
+#include "engine/sampling/reasoning.h"
 #include "engine/sampling/sample.h"
 #include "engine/sampling/sampling.h"
 #include "engine/sampling/stop.h"
@@ -51,6 +52,7 @@ struct seq_common {
     size_t n_bad;
     struct constraints *constraints;      /* where CONSTRAINT is given back */
     struct constraints_entry *constraint; /* what answers must look like; NULL: anything */
+    struct reasoning reasoning;           /* the budget for it */
     struct stop stop;                     /* the state that each answer starts with */
     const struct tok *tok;                /* borrowed; NULL: the model has no tokenizer */
     bool skip_special;                    /* leave special tokens out of texts */
@@ -91,7 +93,8 @@ struct seq {
     struct constraint_run run; /* of a constrained answer */
     size_t mask_words;
     uint32_t *mask; /* [mask_words] one bit per token that may come next; NULL: not constrained */
-    double mask_s;  /* seconds that computing it took */
+    struct reasoning_run reasoning;
+    double mask_s; /* seconds that computing it took */
     struct stop stop;
     struct tok_stream *detok; /* NULL: no tokenizer, tokens only */
     struct buf piece;         /* scratch between detokenizer and stop strings */
@@ -134,6 +137,7 @@ struct seq_request {
     double limit_s;      /* 0: no deadline */
     const uint8_t *salt; /* [16] or NULL */
     void *user;
+    struct reasoning_request reasoning;
     struct constraints *constraints;
     /* NULL: none. seq_new() takes it over, also where it fails. */
     struct constraints_entry *constraint;

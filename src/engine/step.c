@@ -785,17 +785,29 @@ static void fill_choices(struct step *g, size_t n)
         }
 }
 
+/* The token that the budget for reasoning forces S to take next; -1: none. A constraint that does not allow it
+ * counts more. */
+static int32_t forced_token(const struct seq *s)
+{
+    int32_t id = reasoning_run_forced(&s->reasoning);
+
+    return id >= 0 && s->mask && !(s->mask[id / 32] >> id % 32 & 1) ? -1 : id;
+}
+
 /* Samples the token that the I-th row of logits predicts, or scores it if it is a token of the prompt. */
 static void step_choose(struct step *g, size_t i, struct sample_scratch *sampler)
 {
     struct step_row *r = &g->row[i];
     const struct seq *s = r->seq;
     struct sample_top *top = g->top + i * SAMPLING_MAX_LOGPROBS;
+    int32_t forced = forced_token(s);
 
     r->code = 0;
     if (r->position < s->n_prompt)
         r->code = sample_score(sampler, r->logits, g->x->caps.n_vocab, s->token[r->position],
                                s->prompt_logprobs, &r->result);
+    else if (s->stop.limit && forced >= 0)
+        r->code = sample_forced(sampler, &s->sampling, r->logits, g->x->caps.n_vocab, forced, &r->result);
     else if (s->stop.limit)
         r->code = sample_pick(sampler, &s->sampling, &s->history, r->logits, g->x->caps.n_vocab,
                               seq_n_output(s), &r->result);
@@ -943,6 +955,8 @@ static void deliver(struct step *g, struct seq *s, const struct step_row *r)
             why = STOP_STRING;
         emit_text(g, s, 0);
     }
+    if (reasoning_run_add(&s->reasoning, id, &e) != 0)
+        fault(s, e.code, e.msg);
     if ((why == STOP_NONE || why == STOP_LENGTH) && follow_constraint(s, id))
         why = s->stop.why = STOP_EOS;
     if (why != STOP_NONE || s->fault.code)

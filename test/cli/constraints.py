@@ -138,6 +138,22 @@ def keywords_that_a_line_leaves_out_are_its_warnings():
     expect(got[1]["response"]["body"].get("warnings"), want, "warnings of OpenAI's line")
 
 
+def a_budget_for_reasoning_ends_it():
+    template = _file("reasons.jinja", "{{ messages[0].content }}<think>{# ends with </think> #}")
+    plain = lines(call("run", "--chat-template", template, "-n", "20", "--ignore-eos", "--json", "Once"))[0]
+    got = lines(call("run", "--chat-template", template, "-n", "20", "--ignore-eos", "--json",
+                     "--thinking-token-budget", "4",
+                     "Once"))[0]
+    check("</think>" not in plain["text"], f"without a budget: {plain}")
+    expect(got["output_ids"][:4], plain["output_ids"][:4], "tokens of reasoning")
+    check(got["output_ids"][4] != plain["output_ids"][4] and "</think>" in got["text"], f"with one: {got}")
+    path = _file("reasons.jsonl", "".join(json.dumps({"max_new_tokens": 20, "ignore_eos": True, "messages": [
+        {"role": "user", "content": "Once"}], **f}) + "\n" for f in ({}, {"thinking_token_budget": 4})))
+    batch = lines(call("run", "--chat-template", template, "--batch", path, "--json"))
+    expect([b["output_ids"] for b in batch], [plain["output_ids"], got["output_ids"]], "the same in a batch")
+    expect_error(call("run", "--thinking-token-budget", "4", "Once"), 1, "--thinking-token-budget: no marks")
+
+
 def wrong_fields_of_a_line_are_named():
     for fields, sentence in (
             ({"structured_outputs": {"regex": 5}}, "structured_outputs.regex: expected a string"),

@@ -2,6 +2,7 @@
 """serve_constraints.py - what answers of the server must look like, in every API that can say it."""
 import json
 import re
+import tempfile
 
 from _cli import check, expect, run_all
 from _server import Server
@@ -105,6 +106,49 @@ def keywords_that_are_left_out_are_warnings():
         named["schema"] = SCHEMA
         status, got = _post(server, *asked[0])
         check(status == 200 and "warnings" not in got, f"a schema without warnings: {got}")
+
+
+# The answer begins inside reasoning. The model, which never learned the marks, would not end it.
+REASONS = ("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}<think>\n{# ends with </think> #}")
+
+
+def a_budget_ends_reasoning():
+    with tempfile.NamedTemporaryFile("w", suffix=".jinja") as template:
+        template.write(REASONS)
+        template.flush()
+        with Server("--chat-template", template.name, "--reasoning-parser", "qwen3") as server:
+            body = {"messages": SAYS, "temperature": 0, "max_tokens": 40, "ignore_eos": True}
+            _, plain = _post(server, "/v1/chat/completions", {**body, "max_tokens": 6})
+            text = plain["choices"][0]["message"]["reasoning"]
+            for budget in (0, 6):
+                status, got = _post(server, "/v1/chat/completions", {**body, "thinking_token_budget": budget})
+                expect(status, 200, f"status: {got}")
+                message = got["choices"][0]["message"]
+                expect(message.get("reasoning", ""), text if budget else "", f"reasoning of {budget} tokens")
+                check(message["content"], "content follows")
+                stream = server.request("POST", "/v1/chat/completions", {
+                    **body, "thinking_token_budget": budget, "stream": True})[2].decode()
+                deltas = [json.loads(line[6:])["choices"][0]["delta"] for line in stream.split("\n")
+                          if line.startswith("data: {")]
+                for key in ("reasoning", "content"):
+                    expect("".join(d.get(key) or "" for d in deltas), message.get(key) or "", f"{key} of the stream")
+            status, got = _post(server, "/v1/chat/completions", {
+                **body, "ignore_eos": False, "max_tokens": 90, "thinking_token_budget": 3, "structured_outputs": {"regex": "[0-9]{4}"}})
+            check(re.fullmatch("[0-9]{4}", got["choices"][0]["message"]["content"]), f"a constrained answer: {got}")
+            check(got["choices"][0]["message"]["reasoning"], "it has reasoning, too")
+            status, got = _post(server, "/v1/responses", {
+                "input": "Name a city.", "temperature": 0, "max_output_tokens": 40, "ignore_eos": True,
+                "thinking_token_budget": 6})
+            expect([o["type"] for o in got["output"]], ["reasoning", "message"], "items of Responses")
+            status, got = _post(server, "/v1/completions", {
+                "prompt": "A city <think>", "temperature": 0, "max_tokens": 40, "thinking_token_budget": 2})
+            check("</think>" in got["choices"][0]["text"], f"completions: {got}")
+            status, got = _post(server, "/v1/chat/completions", {**body, "thinking_token_budget": -1})
+            expect((status, got["error"]["param"]), (400, "thinking_token_budget"), "a negative budget")
+    with Server() as server:
+        status, got = _post(server, "/v1/chat/completions", {"messages": SAYS, "thinking_token_budget": 5})
+        expect((status, got["error"]["param"]), (400, "thinking_token_budget"), "a model without reasoning")
+        check("reasoning" in got["error"]["message"], f"sentence: {got}")
 
 
 def _grammar_metrics(server):

@@ -229,6 +229,7 @@ static void describe(struct flight *f, struct flight_prompt *p, const char *salt
     const struct request *q = &f->q;
     const struct fields *given = &q->field;
     const struct request_prompt *prompt = &q->prompt[p - f->prompt];
+    const struct markup_reasoning *reasoning = q->server->markup.reasoning;
 
     gallop_request_init(r);
     r->ids = prompt->ids.id;
@@ -236,6 +237,11 @@ static void describe(struct flight *f, struct flight_prompt *p, const char *salt
     r->keep_special = !given->output.skip_special_tokens || q->keeps_special;
     r->n = (int64_t)q->n;
     r->structured_outputs = q->structured;
+    if (reasoning) {
+        r->reasoning_open = reasoning->open;
+        r->reasoning_close = reasoning->close;
+        r->reasoning_begun = q->reasons;
+    }
     r->prompt_logprobs = given->output.prompt_logprobs;
     if (given->output.echo && given->output.logprobs > r->prompt_logprobs)
         r->prompt_logprobs = given->output.logprobs;

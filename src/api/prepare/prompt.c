@@ -131,12 +131,13 @@ static int open_parsers(struct request *q, struct answer *a, struct seeds *seeds
     }
     q->keeps_special = (o.calls && o.calls->special) || (o.reasoning && o.reasoning->special);
     q->calls = o.calls;
+    q->reasons = markup_begins_inside(o.reasoning, o.prompt, o.prompt_len);
     if (!o.reasoning || !structured_is_given(&q->structured))
         return rc;
     if (o.reasoning->channels)
         return err_set(e, ERR_UNSUPPORTED,
                        "answers that this model writes in channels cannot be constrained");
-    if (markup_begins_inside(o.reasoning, o.prompt, o.prompt_len))
+    if (q->reasons)
         q->structured.begins_after = o.reasoning->close;
     return rc;
 }

@@ -338,15 +338,9 @@ json_t *openai_line(const struct openai_form *f, const struct request *q, json_t
 
 int openai_open(struct openai_form *f, const struct tok *tok, const struct input_template *t, struct err *e)
 {
-    const char *source = NULL;
-
     f->tok = tok;
-    if (t->chat && !t->jinja) {
-        source = chat_template_source(t->chat, "tool_use");
-        source = source ? source : chat_template_source(t->chat, "default");
-    }
     f->is_open = true;
-    return markup_choose(&f->markup, "auto", "auto", source, e);
+    return input_template_markup(t, &f->markup, e);
 }
 
 bool openai_keeps_special(const struct openai_form *f, const struct request *q)

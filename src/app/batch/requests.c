@@ -124,7 +124,7 @@ int requests_add_ids(struct requests *r, const struct tok_ids *ids, struct err *
 
 /* ---- chat templates ---- */
 
-static int open_template(struct requests *r, struct err *e)
+int requests_open_template(struct requests *r, struct err *e)
 {
     int rc = r->template_is_open ? 0 : input_template_open(&r->template, r->model, r->template_file, e);
 
@@ -139,7 +139,7 @@ static int render(struct requests *r, struct request *q, json_t *messages, struc
 {
     const struct input_messages m = {
         .messages = messages, .generate = true, .origin = r->plain_user_text ? &q->origin : NULL};
-    int rc = open_template(r, e);
+    int rc = requests_open_template(r, e);
 
     buf_clear(&q->text);
     buf_clear(&q->origin);
@@ -168,7 +168,7 @@ static int wrap(struct requests *r, struct request *q, struct err *e)
 
 int requests_wrap(struct requests *r, struct err *e)
 {
-    int rc = open_template(r, e);
+    int rc = requests_open_template(r, e);
 
     for (struct request *q = r->first; q && rc == 0; q = q->next)
         rc = wrap(r, q, e);

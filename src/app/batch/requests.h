@@ -100,6 +100,9 @@ void requests_close(struct requests *r);
 int requests_add_text(struct requests *r, const char *text, size_t len, struct err *e);
 int requests_add_ids(struct requests *r, const struct tok_ids *ids, struct err *e);
 
+/* Opens the template, unless it is open. */
+int requests_open_template(struct requests *r, struct err *e);
+
 /* Opens the template and wraps the prompt that was added. */
 int requests_wrap(struct requests *r, struct err *e);
 

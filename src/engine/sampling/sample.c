@@ -731,6 +731,26 @@ static int run_chain(struct chain *c)
     return 0;
 }
 
+/* Adds the log-probabilities that P asks for. */
+static void add_logprobs(struct sample_scratch *s, const struct sampling *p, const float *logits,
+                         size_t n_vocab, struct sample_result *r)
+{
+    if (p->n_logprob_ids)
+        find_chosen(s, logits, n_vocab, p->logprob_id, p->n_logprob_ids, r);
+    else if (p->logprobs >= 0)
+        find_logprobs(s, logits, n_vocab, (size_t)p->logprobs, r);
+}
+
+int sample_forced(struct sample_scratch *s, const struct sampling *p, const float *logits, size_t n_vocab,
+                  int32_t id, struct sample_result *r)
+{
+    *r = (struct sample_result){.id = id};
+    if (!all_below_infinity(logits, n_vocab))
+        return ERR_INPUT;
+    add_logprobs(s, p, logits, n_vocab, r);
+    return 0;
+}
+
 int sample_pick(struct sample_scratch *s, const struct sampling *p, const struct sample_history *h,
                 const float *logits, size_t n_vocab, size_t n_output, struct sample_result *r)
 {
@@ -747,10 +767,7 @@ int sample_pick(struct sample_scratch *s, const struct sampling *p, const struct
 
         r->id = c.all ? (int32_t)at : s->id[at];
     }
-    if (p->n_logprob_ids)
-        find_chosen(s, logits, n_vocab, p->logprob_id, p->n_logprob_ids, r);
-    else if (p->logprobs >= 0)
-        find_logprobs(s, logits, n_vocab, (size_t)p->logprobs, r);
+    add_logprobs(s, p, logits, n_vocab, r);
     return 0;
 }
 

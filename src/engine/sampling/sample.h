@@ -109,6 +109,10 @@ struct sample_result {
 int sample_pick(struct sample_scratch *s, const struct sampling *p, const struct sample_history *h,
                 const float *logits, size_t n_vocab, size_t n_output, struct sample_result *r);
 
+/* Takes ID, whatever P forbids and draws. Log-probabilities and errors are as of sample_pick(). */
+int sample_forced(struct sample_scratch *s, const struct sampling *p, const float *logits, size_t n_vocab,
+                  int32_t id, struct sample_result *r);
+
 /* The log-probability of token ID in LOGITS, and those of the K most likely tokens (at most
  * SAMPLING_MAX_LOGPROBS). Errors as of sample_pick(). */
 int sample_score(struct sample_scratch *s, const float *logits, size_t n_vocab, int32_t id, int k,

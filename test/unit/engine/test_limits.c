@@ -419,6 +419,7 @@ static void numbers_outside_their_range_are_refused_by_name(void **state)
         REFUSE("presence_penalty", r.sampling.presence_penalty = bad[i]);
         REFUSE("max_new_tokens", r.sampling.max_new_tokens = negative[i]);
         REFUSE("min_new_tokens", r.sampling.min_new_tokens = negative[i]);
+        REFUSE("thinking_token_budget", r.sampling.thinking_token_budget = negative[i]);
         REFUSE("top_k", r.sampling.top_k = negative[i]);
         REFUSE("logprobs", r.sampling.logprobs = negative[i]);
     }

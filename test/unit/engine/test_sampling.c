@@ -59,15 +59,16 @@ static void every_field_is_read(void **state)
 {
     assert_int_equal(
         set(&s,
-            "{\"max_new_tokens\":5,\"min_new_tokens\":2,\"do_sample\":true,\"greedy\":false,"
+            "{\"max_new_tokens\":5,\"min_new_tokens\":2,\"thinking_token_budget\":3,"
+            "\"do_sample\":true,\"greedy\":false,"
             "\"temperature\":0.5,"
             "\"top_k\":7,\"top_p\":0.25,\"min_p\":0.125,\"repetition_penalty\":1.5,\"frequency_penalty\":-2,"
             "\"presence_penalty\":3,\"logit_bias\":{\"9\":1.5,\"4\":-100},\"stop\":[\"a\",\"\\u00e9\"],"
             "\"stop_token\":[8,3,8],\"bad_words\":[\"c d\"],"
             "\"eos_token_id\":2,\"ignore_eos\":true,\"seed\":-1,\"logprobs\":4}"),
         0);
-    assert_true(s.max_new_tokens == 5 && s.min_new_tokens == 2 && s.do_sample && !s.greedy &&
-                s.temperature == 0.5);
+    assert_true(s.max_new_tokens == 5 && s.min_new_tokens == 2 && s.thinking_token_budget == 3 &&
+                s.do_sample && !s.greedy && s.temperature == 0.5);
     assert_true(s.top_k == 7 && s.top_p == 0.25 && s.min_p == 0.125 && s.repetition_penalty == 1.5);
     assert_true(s.frequency_penalty == -2 && s.presence_penalty == 3 && s.ignore_eos && s.seed == UINT64_MAX);
     assert_int_equal(s.logprobs, 4);
@@ -298,6 +299,7 @@ static void each_field_alone_asks_for_sampling_or_does_not(void **state)
     } of[SAMPLING_N_FIELDS] = {
         [SAMPLING_MAX_NEW_TOKENS] = {"\"max_new_tokens\":9", false},
         [SAMPLING_MIN_NEW_TOKENS] = {"\"min_new_tokens\":1", false},
+        [SAMPLING_THINKING_TOKEN_BUDGET] = {"\"thinking_token_budget\":1", false},
         [SAMPLING_DO_SAMPLE] = {"\"do_sample\":true", true},
         [SAMPLING_GREEDY] = {"\"greedy\":false", false},
         [SAMPLING_TEMPERATURE] = {"\"temperature\":0.7", true},

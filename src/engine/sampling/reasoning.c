@@ -1,0 +1,137 @@
+/* reasoning.c - follows the marks of reasoning in the text of an answer, and counts the tokens between them. */
+#include "engine/sampling/reasoning.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/utf8.h"
+
+enum { PROMPT_END = 32 /* tokens of a prompt that are searched for a mark at its end */ };
+
+/* True if the prompt ends with the mark TEXT. White space at both ends does not count. */
+static bool prompt_ends_with(const struct tok *tok, const int32_t *ids, size_t n, const char *text)
+{
+    struct buf end = {.tag = MEM_ENGINE};
+    size_t length = strlen(text), skip = n > PROMPT_END ? n - PROMPT_END : 0;
+    bool found;
+
+    tok_decode(tok, ids + skip, n - skip, false, &end, NULL);
+    while (end.len && utf8_is_blank(end.data[end.len - 1]))
+        end.len--;
+    while (length && utf8_is_blank(text[length - 1]))
+        length--;
+    found = length && end.len >= length && memcmp(end.data + end.len - length, text, length) == 0;
+    buf_fini(&end);
+    return found;
+}
+
+/* Copies the tokens of the closing mark. */
+static int read_forced(struct reasoning *r, struct arena *a, struct err *e)
+{
+    struct tok_ids ids = {0};
+    int32_t *copy = NULL;
+    int rc = tok_encode(r->tok, r->close, strlen(r->close), 0, &ids, e);
+
+    if (rc == 0 && ids.n == 0)
+        rc = err_about(e, ERR_UNSUPPORTED, "reasoning_close", "the tokenizer makes no token of %s", r->close);
+    if (rc == 0 && !(copy = arena_alloc(a, ids.n * sizeof(*copy))))
+        rc = err_nomem(e, "a request");
+    if (rc == 0)
+        memcpy(copy, ids.id, ids.n * sizeof(*copy));
+    r->forced = copy;
+    r->n_forced = ids.n;
+    tok_ids_fini(&ids);
+    return rc;
+}
+
+int reasoning_init(struct reasoning *r, const struct reasoning_request *q, const int32_t *ids, size_t n,
+                   const struct tok *tok, struct arena *a, struct err *e)
+{
+    *r = (struct reasoning){.budget = q->budget};
+    if (q->budget == SIZE_MAX)
+        return 0;
+    if (!tok || !q->open || !q->close)
+        return err_about(e, ERR_UNSUPPORTED, "thinking_token_budget", "%s",
+                         tok ? "no marks of this model's reasoning are known"
+                             : "this model has no tokenizer");
+    if (!*q->open || !*q->close || strlen(q->open) > REASONING_MAX_MARK ||
+        strlen(q->close) > REASONING_MAX_MARK)
+        return err_about(e, ERR_INPUT, "reasoning_close", "expected marks of 1 to %d bytes",
+                         REASONING_MAX_MARK);
+    r->tok = tok;
+    r->open = arena_strndup(a, q->open, strlen(q->open));
+    r->close = arena_strndup(a, q->close, strlen(q->close));
+    r->begins_inside = q->begun || prompt_ends_with(tok, ids, n, q->open);
+    return r->open && r->close ? read_forced(r, a, e) : err_nomem(e, "a request");
+}
+
+int reasoning_run_open(struct reasoning_run *s, const struct reasoning *r)
+{
+    *s = (struct reasoning_run){.text = {.tag = MEM_ENGINE}};
+    if (!r->tok)
+        return 0;
+    s->r = r;
+    s->is_inside = r->begins_inside;
+    return buf_reserve(&s->text, REASONING_MAX_MARK) ? tok_stream_new(&s->stream, r->tok, false, NULL)
+                                                     : ERR_NOMEM;
+}
+
+void reasoning_run_close(struct reasoning_run *s)
+{
+    tok_stream_free(s->stream);
+    buf_fini(&s->text);
+    *s = (struct reasoning_run){0};
+}
+
+int32_t reasoning_run_forced(const struct reasoning_run *s)
+{
+    if (!s->r || !s->is_inside || (s->n_spent < s->r->budget && !s->n_forced))
+        return -1;
+    return s->r->forced[s->n_forced];
+}
+
+/* The text ends with the first N bytes of MARK, and no more. Returns how many it ends with behind C. */
+static size_t match(const char *mark, size_t n, char c)
+{
+    while (mark[n] != c) {
+        size_t k = n;
+
+        if (n == 0)
+            return 0;
+        do /* the longest shorter beginning of the mark with which the text ends, too */
+            k--;
+        while (memcmp(mark, mark + n - k, k) != 0);
+        n = k;
+    }
+    return n + 1;
+}
+
+int reasoning_run_add(struct reasoning_run *s, int32_t id, struct err *e)
+{
+    bool was_forced = s->r && reasoning_run_forced(s) == id, was_inside = s->is_inside;
+    int rc;
+
+    if (!s->r)
+        return 0;
+    buf_clear(&s->text);
+    if ((rc = tok_stream_put(s->stream, id, &s->text, e)) != 0)
+        return rc;
+    for (size_t i = 0; i < s->text.len; i++) {
+        const char *mark = s->is_inside ? s->r->close : s->r->open;
+
+        s->matched = match(mark, s->matched, s->text.data[i]);
+        if (!mark[s->matched]) {
+            s->is_inside = !s->is_inside;
+            s->matched = 0;
+        }
+    }
+    s->n_spent += was_inside && s->is_inside && !was_forced;
+    s->n_forced = was_forced ? s->n_forced + 1 : 0;
+    if (s->n_forced == s->r->n_forced && s->is_inside) { /* the text of the tokens is not that of the mark */
+        s->is_inside = false;
+        s->matched = 0;
+    }
+    if (!s->is_inside)
+        s->n_forced = 0;
+    return 0;
+}

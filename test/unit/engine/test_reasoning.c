@@ -1,0 +1,420 @@
+/* test_reasoning.c - the budget of tokens for reasoning: where reasoning begins and ends, that its end is forced, with
+ * and without a constraint, and that answers are the same alone and in company, whatever the cache, the size of a
+ * step, the number of threads, and preemption.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "engine/sampling/reasoning.h"
+#include "engines.h"
+#include "ways.h"
+
+enum { N = 5, LONGEST = 256, PROMPT = 40 };
+
+static const char close[] = "</think>";
+
+static struct gallop *open_way(const struct way *w, int64_t step, int threads, int64_t budget)
+{
+    struct gallop_options o = engines_options(8, step, LONGEST);
+
+    o.threads = threads;
+    o.kv_cache_tokens = budget;
+    ways_set(&o, w);
+    return engines_open("demo", &o);
+}
+
+/* What the requests ask for. */
+static const struct asked {
+    int64_t budget, n_new;
+    const char *open, *regex;
+    double temperature;
+    bool begun;
+} asked[N] = {
+    {.budget = 5, .n_new = 60, .open = "<think>", .begun = true},
+    {.budget = -1, .n_new = 120, .open = "<think>", .begun = true},
+    {.budget = 12,
+     .n_new = 150,
+     .open = "<think>",
+     .begun = true,
+     .regex = "[0-9]{4}-[0-9]{2}",
+     .temperature = 1},
+    {.budget = 3, .n_new = 120, .open = "e", .temperature = 1}, /* the model writes the mark itself, often */
+    {.budget = 0, .n_new = 60, .open = "<think>", .begun = true, .temperature = 1.5},
+};
+
+static void ask(const struct asked *a, size_t which, int32_t *ids, struct gallop_request *r)
+{
+    engines_text(which, 0, PROMPT, ids);
+    gallop_request_init(r);
+    r->ids = ids;
+    r->n_ids = PROMPT;
+    r->user = (void *)which;
+    r->sampling.max_new_tokens = a->n_new;
+    r->sampling.ignore_eos = !a->regex;
+    r->sampling.do_sample = a->temperature > 0;
+    r->sampling.temperature = a->temperature > 0 ? a->temperature : NAN;
+    r->sampling.has_seed = 1;
+    r->sampling.seed = which;
+    r->sampling.thinking_token_budget = a->budget;
+    r->reasoning_open = a->open;
+    r->reasoning_close = close;
+    r->reasoning_begun = a->begun;
+    r->structured_outputs.regex = a->regex;
+    r->structured_outputs.begins_after = a->regex ? close : NULL;
+}
+
+static void submit(struct gallop *g, const struct asked *a, size_t which)
+{
+    struct gallop_request r;
+    char err[GALLOP_ERR_SIZE];
+    int32_t ids[PROMPT];
+
+    ask(a, which, ids, &r);
+    if (gallop_submit(g, &r, NULL, err) != 0)
+        fail_msg("%s", err);
+}
+
+/* The answer has the tokens of PLAIN up to number BUDGET, and then those of the closing mark. */
+static void check_forced(struct gallop *g, const struct engines_answer *a, const struct engines_answer *plain,
+                         size_t budget)
+{
+    struct tok_ids mark = {0};
+
+    assert_int_equal(tok_encode(engine_info(g)->tok, close, strlen(close), 0, &mark, NULL), 0);
+    for (size_t i = 0; i < budget; i++)
+        assert_int_equal(a->token[i], plain->token[i]);
+    for (size_t i = 0; i < mark.n; i++)
+        assert_int_equal(a->token[budget + i], mark.id[i]);
+    tok_ids_fini(&mark);
+}
+
+static void the_end_of_reasoning_is_forced_when_the_budget_is_spent(void **state)
+{
+    static struct engines_answer plain[1], out[1];
+    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct asked a = asked[0];
+    const char *end;
+
+    a.budget = -1;
+    submit(g, &a, 0);
+    memset(plain, 0, sizeof(plain));
+    engines_run(g, plain);
+    assert_null(strstr(plain->text, close));
+    for (a.budget = 0; a.budget < 8; a.budget++) {
+        submit(g, &a, 0);
+        memset(out, 0, sizeof(out));
+        engines_run(g, out);
+        check_forced(g, out, plain, (size_t)a.budget);
+        end = strstr(out->text, close);
+        assert_non_null(end);
+        assert_null(strstr(end + 1, close)); /* it is forced once */
+        assert_int_equal(out->n, a.n_new);
+    }
+    gallop_close(g);
+}
+
+/* Reasoning begins where the prompt ends with its mark, and not where it has ended, or was never begun. */
+static void reasoning_begins_where_the_prompt_says_so(void **state)
+{
+    static const struct {
+        const char *text;
+        int begun;
+        bool forced;
+    } prompts[] = {
+        {"Once <think>", 0, true},
+        {"Once <think>\n\n", 0, true},
+        {"Once", 1, true},
+        {"Once", 0, false},
+        {"<think> Once", 0, false}, /* the prompt says more, so that it is not known where it stands */
+        {"Once <think> </think>", 0, false}};
+    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+
+    for (size_t i = 0; i < sizeof(prompts) / sizeof(prompts[0]); i++) {
+        static struct engines_answer out[1];
+        struct gallop_request r;
+
+        gallop_request_init(&r);
+        r.text = prompts[i].text;
+        r.sampling.max_new_tokens = 30;
+        r.sampling.ignore_eos = 1;
+        r.sampling.thinking_token_budget = 2;
+        r.reasoning_open = "<think>";
+        r.reasoning_close = close;
+        r.reasoning_begun = prompts[i].begun;
+        assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
+        memset(out, 0, sizeof(out));
+        engines_run(g, out);
+        if ((strstr(out->text, close) != NULL) != prompts[i].forced)
+            fail_msg("prompt %s: %s", prompts[i].text, out->text);
+    }
+    gallop_close(g);
+}
+
+/* The model writes the opening mark, here a letter, again and again. All reasoning shares one budget. */
+static void reasoning_that_the_model_opens_is_closed(void **state)
+{
+    static struct engines_answer out[1];
+    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct asked a = {.budget = 4, .n_new = 200, .open = "e"};
+    const char *e, *end;
+    int n = 0;
+
+    submit(g, &a, 0);
+    memset(out, 0, sizeof(out));
+    engines_run(g, out);
+    e = strchr(out->text, 'e');
+    end = e ? strstr(e, close) : NULL;
+    assert_non_null(end);
+    while (end && (e = strchr(end + strlen(close), 'e')) != NULL && (end = strstr(e, close)) != NULL) {
+        assert_in_range(end - e, 1, 30); /* the rest of the token that has the letter */
+        n++;
+    }
+    assert_true(n > 2);
+    gallop_close(g);
+}
+
+static void a_constrained_answer_follows_the_forced_end(void **state)
+{
+    static struct engines_answer out[1];
+    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct asked a = asked[2];
+    const char *end;
+
+    for (a.budget = 0; a.budget < 4; a.budget++) {
+        submit(g, &a, 0);
+        memset(out, 0, sizeof(out));
+        engines_run(g, out);
+        assert_int_equal(out->end.finish, GALLOP_FINISH_STOP);
+        end = strstr(out->text, close);
+        assert_non_null(end);
+        end += strlen(close) + strspn(end + strlen(close), " \n");
+        assert_int_equal(strlen(end), 7);
+        assert_true(strspn(end, "0123456789") == 4 && end[4] == '-');
+    }
+    gallop_close(g);
+}
+
+/* A constraint that has no place for the mark is kept to, and the mark is left out. */
+static void a_constraint_counts_more_than_the_budget(void **state)
+{
+    static struct engines_answer out[1];
+    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct gallop_request r;
+
+    gallop_request_init(&r);
+    r.text = "Once";
+    r.sampling.max_new_tokens = 30;
+    r.sampling.thinking_token_budget = 1;
+    r.reasoning_open = "<think>";
+    r.reasoning_close = close;
+    r.reasoning_begun = 1;
+    r.structured_outputs.regex = "[a-z]{12}";
+    assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
+    memset(out, 0, sizeof(out));
+    engines_run(g, out);
+    assert_int_equal(out->end.finish, GALLOP_FINISH_STOP);
+    assert_int_equal(strspn(out->text, "abcdefghijklmnopqrstuvwxyz"), 12);
+    gallop_close(g);
+}
+
+/* Bad words, allowed tokens and biases apply to what the model chooses, not to what is forced. */
+static void what_is_forced_is_not_forbidden(void **state)
+{
+    static const char *const bad[] = {"think", "</", "</think>"};
+    static struct engines_answer out[1];
+    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct gallop_request r;
+
+    gallop_request_init(&r);
+    r.text = "Once";
+    r.sampling.max_new_tokens = 30;
+    r.sampling.bad_words = bad;
+    r.sampling.n_bad_words = 3;
+    r.sampling.logprobs = 2;
+    r.sampling.thinking_token_budget = 1;
+    r.reasoning_open = "<think>";
+    r.reasoning_close = close;
+    r.reasoning_begun = 1;
+    assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
+    memset(out, 0, sizeof(out));
+    engines_run(g, out);
+    assert_non_null(strstr(out->text, close));
+    for (size_t i = 0; i < out->n; i++)
+        assert_true(out->logprob[i] < 0);
+    assert_int_equal(out->n_top, 2);
+    gallop_close(g);
+}
+
+static void answers_are_the_same_alone_and_in_company(void **state)
+{
+    static struct engines_answer alone[N], out[N];
+    char says[256];
+    uint64_t n_preempted = 0;
+
+    for (size_t w = 0; w < n_ways; w++)
+        for (int k = 0; k < 3; k++) {
+            struct gallop *g = open_way(&ways[w], k == 1 ? 9 : 64, k == 2 ? 2 : 1, k == 2 ? 272 : 0);
+
+            memset(out, 0, sizeof(out));
+            for (size_t i = 0; i < N; i++) {
+                submit(g, &asked[i], i);
+                if (w == 0 && k == 0)
+                    engines_run(g, alone);
+            }
+            engines_run(g, w == 0 && k == 0 ? alone : out);
+            if ((w || k) && engines_differ(alone, out, N, says))
+                fail_msg("%s, variant %d: %s", ways_name(&ways[w]), k, says);
+            n_preempted += engines_stats(g).n_preempted;
+            gallop_close(g);
+        }
+    assert_true(n_preempted > 0);
+    for (size_t i = 0; i < N; i++)
+        if ((strstr(alone[i].text, close) != NULL) != (i != 1))
+            fail_msg("answer %zu: %s", i, alone[i].text);
+}
+
+/* Each of several answers has a budget of its own. */
+static void each_answer_has_a_budget_of_its_own(void **state)
+{
+    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    size_t n[3] = {0}, n_ended = 0;
+    struct gallop_request r;
+    struct gallop_event ev;
+    int32_t ids[PROMPT];
+    char text[3][1024] = {{0}};
+
+    ask(&asked[0], 0, ids, &r);
+    r.sampling.do_sample = 1;
+    r.sampling.temperature = 1.5;
+    r.n = 3;
+    assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
+    while (gallop_next(g, &ev)) {
+        if (ev.type == GALLOP_TEXT && strlen(text[ev.choice]) + ev.text_len < sizeof(text[0]))
+            strncat(text[ev.choice], ev.text, ev.text_len);
+        n[ev.choice] += ev.type == GALLOP_TOKEN;
+        n_ended += ev.type == GALLOP_FINISHED;
+    }
+    assert_int_equal(n_ended, 3);
+    assert_true(strcmp(text[0], text[1]) != 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(n[i], asked[0].n_new);
+        assert_non_null(strstr(text[i], close));
+    }
+    gallop_close(g);
+}
+
+static void a_budget_without_marks_is_refused_by_name(void **state)
+{
+    static const char longer[] = "</thinkthinkthinkthinkthinkthinkthinkthinkthinkthinkthinkthinkthink>";
+    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    const struct {
+        const char *open, *close, *sentence;
+    } wrong[] = {
+        {NULL, NULL, "thinking_token_budget: no marks of this model's reasoning are known"},
+        {"<think>", NULL, "thinking_token_budget: no marks of this model's reasoning are known"},
+        {"<think>", "", "reasoning_close: expected marks of 1 to 64 bytes"},
+        {"<think>", longer, "reasoning_close: expected marks of 1 to 64 bytes"},
+    };
+    char err[GALLOP_ERR_SIZE];
+    struct gallop_request r;
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        gallop_request_init(&r);
+        r.text = "a";
+        r.sampling.thinking_token_budget = 5;
+        r.reasoning_open = wrong[i].open;
+        r.reasoning_close = wrong[i].close;
+        assert_int_not_equal(gallop_submit(g, &r, NULL, err), 0);
+        assert_string_equal(err, wrong[i].sentence);
+    }
+    gallop_close(g);
+}
+
+/* Marks are found where they begin inside of what looked like one, and across tokens. */
+static void marks_are_found_wherever_they_begin(void **state)
+{
+    static const struct {
+        const char *mark, *text;
+        bool found;
+    } example[] = {{"aab", "xaaab", true},
+                   {"aab", "aaaaaab", true},
+                   {"abab", "xabaabab", true},
+                   {"aab", "abababaa", false},
+                   {"</think>", "<</think>", true},
+                   {"</think>", "</</think>", true},
+                   {"</think>", "</think</thin>", false}};
+    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    const struct tok *tok = engine_info(g)->tok;
+
+    for (size_t i = 0; i < sizeof(example) / sizeof(example[0]); i++)
+        for (size_t cut = 0; cut < strlen(example[i].text); cut++) {
+            const struct reasoning_request q = {
+                .budget = 900, .open = "#", .close = example[i].mark, .begun = true};
+            struct reasoning_run run;
+            struct tok_ids ids = {0};
+            struct reasoning r;
+            struct arena a;
+
+            arena_init(&a, MEM_ENGINE);
+            assert_int_equal(tok_encode(tok, example[i].text, cut, 0, &ids, NULL), 0);
+            assert_int_equal(
+                tok_encode(tok, example[i].text + cut, strlen(example[i].text) - cut, 0, &ids, NULL), 0);
+            assert_int_equal(reasoning_init(&r, &q, NULL, 0, tok, &a, NULL), 0);
+            assert_int_equal(reasoning_run_open(&run, &r), 0);
+            for (size_t k = 0; k < ids.n; k++)
+                assert_int_equal(reasoning_run_add(&run, ids.id[k], NULL), 0);
+            if (run.is_inside == example[i].found)
+                fail_msg("%s in %s, cut at %zu", example[i].mark, example[i].text, cut);
+            reasoning_run_close(&run);
+            tok_ids_fini(&ids);
+            arena_fini(&a);
+        }
+    gallop_close(g);
+}
+
+static void a_refused_allocation_ends_one_request_and_nothing_else(void **state)
+{
+    static struct engines_answer out[1];
+    bool is_whole = false;
+
+    for (long at = 1; !is_whole; at++) {
+        struct gallop *g = open_way(&ways[0], 64, 1, 0);
+        struct gallop_request r;
+        int32_t ids[PROMPT];
+
+        ask(&asked[0], 0, ids, &r);
+        memset(out, 0, sizeof(out));
+        mem_fail_at(at);
+        if (gallop_submit(g, &r, NULL, NULL) == 0)
+            engines_run(g, out);
+        is_whole = !mem_failed();
+        mem_fail_at(0);
+        assert_true(out->ended || out->n == 0);
+        memset(out, 0, sizeof(out));
+        submit(g, &asked[0], 0);
+        engines_run(g, out);
+        assert_non_null(strstr(out->text, close));
+        gallop_close(g);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_end_of_reasoning_is_forced_when_the_budget_is_spent),
+        cmocka_unit_test(reasoning_begins_where_the_prompt_says_so),
+        cmocka_unit_test(reasoning_that_the_model_opens_is_closed),
+        cmocka_unit_test(a_constrained_answer_follows_the_forced_end),
+        cmocka_unit_test(a_constraint_counts_more_than_the_budget),
+        cmocka_unit_test(what_is_forced_is_not_forbidden),
+        cmocka_unit_test(answers_are_the_same_alone_and_in_company),
+        cmocka_unit_test(each_answer_has_a_budget_of_its_own),
+        cmocka_unit_test(a_budget_without_marks_is_refused_by_name),
+        cmocka_unit_test(marks_are_found_wherever_they_begin),
+        cmocka_unit_test(a_refused_allocation_ends_one_request_and_nothing_else),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
