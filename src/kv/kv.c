@@ -75,7 +75,7 @@ size_t kv_token_bytes(const struct kv_limits *lim)
     return lim->n_layers * lim->n_kv * (2 * tile_bytes(lim) / KERN_TILE);
 }
 
-/* The group that LAYER needs. A window that, with its sink, covers max_len keeps all rows. */
+/* Returns the window and sink of LAYER; window 0 (all rows) if both together cover max_len rows. */
 static struct kv_group group_of(const struct kv_limits *lim, size_t layer)
 {
     size_t window = lim->window ? lim->window[layer] : 0, sink = lim->sink ? lim->sink[layer] : 0;
@@ -125,12 +125,12 @@ static size_t find_group(struct kv *c, struct kv_group like)
     return g;
 }
 
-/* Counts the layers of each group, and sets c->group_of if there is one. */
+/* Forms the groups of C and counts their layers. Sets c->group_of unless it is NULL. */
 static int form_groups(struct kv *c, struct err *e)
 {
     c->n_groups = 0;
     memset(c->group, 0, sizeof(c->group));
-    for (int pass = 0; pass < 2; pass++) /* the group that keeps all rows comes first */
+    for (int pass = 0; pass < 2; pass++) /* pass 0: layers that keep all rows, so that they become group 0 */
         for (size_t l = 0; l < c->lim.n_layers; l++) {
             struct kv_group like = group_of(&c->lim, l);
             size_t g;
@@ -138,7 +138,8 @@ static int form_groups(struct kv *c, struct err *e)
             if ((like.window != 0) != (pass == 1))
                 continue;
             if ((g = find_group(c, like)) == KV_MAX_GROUPS)
-                return err_set(e, ERR_UNSUPPORTED, "the layers have more than %d different windows",
+                return err_set(e, ERR_UNSUPPORTED,
+                               "the model's layers have more than %d different pairs of window and sink",
                                KV_MAX_GROUPS);
             c->group[g].n_layers++;
             if (c->group_of)
@@ -147,7 +148,7 @@ static int form_groups(struct kv *c, struct err *e)
     return 0;
 }
 
-/* Prepares C as a closed cache of TYPE, for computing sizes. False: the type has no pool. */
+/* Prepares C for the computation of sizes, without opening it. False: TYPE has no pool. */
 static bool imagine(struct kv *c, const char *type, const struct kv_limits *lim)
 {
     *c = (struct kv){.type = find_type(type), .lim = *lim, .tile_bytes = tile_bytes(lim)};
@@ -200,10 +201,10 @@ size_t kv_pool_fit(const char *type, struct kv_limits lim, size_t bytes)
 {
     size_t block = kv_block(type, &lim), low = 0, high = bytes / tile_bytes(&lim) * KERN_TILE / block + 1;
 
-    /* types without a pool count their budget in tiles */
+    /* types without a pool round their budget to tiles */
     if (!kv_type_pooled(type))
         return bytes / (kv_token_bytes(&lim) * KERN_TILE) * KERN_TILE;
-    while (low + 1 < high) { /* LOW blocks fit, HIGH blocks do not */
+    while (low + 1 < high) { /* binary search: LOW blocks fit, HIGH blocks do not */
         size_t mid = low + (high - low) / 2;
 
         lim.pool_tokens = mid * block;
@@ -220,16 +221,19 @@ size_t kv_pool_fit(const char *type, struct kv_limits lim, size_t bytes)
 int kv_check_limits(const char *type, const struct kv_limits *lim, struct err *e)
 {
     if (!find_type(type))
-        return err_set(e, ERR_INPUT, "KV cache type %s is not known (dynamic, bmc, slab_pool, paged)", type);
+        return err_set(e, ERR_INPUT, "unknown KV cache type %s (expected dynamic, bmc, slab_pool or paged)",
+                       type);
     if (lim->dtype != DT_F32 && lim->dtype != DT_BF16 && lim->dtype != DT_I8 && lim->dtype != DT_I4)
-        return err_set(e, ERR_INPUT, "rows of a KV cache cannot be of type %s (F32, BF16, I8, I4)",
+        return err_set(e, ERR_INPUT,
+                       "KV cache rows of dtype %s are not supported (expected F32, BF16, I8 or I4)",
                        dtype_name(lim->dtype));
     if (lim->block & (lim->block - 1) ||
         (lim->block && (lim->block < KV_MIN_BLOCK || lim->block > KV_MAX_BLOCK)))
-        return err_set(e, ERR_INPUT, "block size %zu is not a power of two from %d to %d", lim->block,
-                       KV_MIN_BLOCK, KV_MAX_BLOCK);
+        return err_set(e, ERR_INPUT, "the KV block size is %zu rows (expected a power of two from %d to %d)",
+                       lim->block, KV_MIN_BLOCK, KV_MAX_BLOCK);
     if (strcmp(type, "bmc") == 0 && lim->splits > lim->max_len)
-        return err_set(e, ERR_INPUT, "%zu splits of a KV cache for %zu positions: at most one a position",
+        return err_set(e, ERR_INPUT,
+                       "KV cache type bmc: %zu splits (expected at most %zu, the rows of a sequence)",
                        lim->splits, lim->max_len);
     ASSERT(lim->n_layers && lim->n_kv && lim->head_dim && lim->max_seqs && lim->max_len);
     for (size_t l = 0; l < lim->n_layers; l++)
@@ -267,7 +271,7 @@ void kv_close(struct kv *c)
     *c = (struct kv){0};
 }
 
-/* ---- functions of the types ---- */
+/* ---- checked calls of the type's functions ---- */
 
 static void check_seq(const struct kv *c, size_t seq, size_t n)
 {
@@ -297,7 +301,7 @@ int kv_truncate(struct kv *c, size_t seq, size_t n)
 void kv_release(struct kv *c, size_t seq)
 {
     check_seq(c, seq, 0);
-    c->type->ops->truncate(c, seq, 0); /* a truncation to 0 rows cannot fail */
+    c->type->ops->truncate(c, seq, 0); /* a truncation to 0 rows always succeeds */
 }
 
 int kv_fork(struct kv *c, size_t from, size_t n, size_t to)

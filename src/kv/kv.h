@@ -2,19 +2,19 @@
  *
  * A cache hands out tiles of 16 token rows. For each sequence it gives tables of tile numbers, one for each
  * group of layers with the same window and sink, and the base addresses of each layer (struct kv_view). It
- * never reads the rows. A type of cache is a row of types.def and a struct kv_ops, which kv_paged.c,
- * kv_grow.c and kv_extern.c define: this header declares them. ERR_NOSPACE (over budget), ERR_NOMEM and
- * KV_GONE (rows that a window has dropped) are results, never an abort, and after each of them nothing has
- * changed. Not thread safe; called between steps only.
+ * never reads the rows. Each type of cache has a row in types.def and a struct kv_ops, which kv_paged.c,
+ * kv_grow.c or kv_extern.c defines and this header declares. Functions return ERR_NOSPACE (over budget),
+ * ERR_NOMEM and KV_GONE (rows that are needed were dropped) instead of aborting, and then leave the cache
+ * unchanged. The functions are not thread safe and are called between steps only.
  *
- * A layer keeps all rows, or those of a window, or those of a window and its sink, which is the first rows of
- * the sequence (StreamingLLM, https://arxiv.org/abs/2309.17453). No rows are dropped until there are some
- * between sink and window.
+ * A layer keeps all rows, or the last rows (a window), or a window and the first rows of the sequence (a
+ * sink, as in StreamingLLM, https://arxiv.org/abs/2309.17453). Only rows between the sink and the window are
+ * dropped.
  *
- * Rows below the length of a sequence (set by the last reserve, truncate, fork or adopt) are final; rows that
- * a reserve adds may be written. A tile of DT_I8 holds 16 dp bytes and then 16 float scales, one per row;
- * kern/format/attn_i4.h describes one of DT_I4. dp is the dimension of the layer's heads, rounded up to 16.
- * Tiles of all layers have the size of the largest.
+ * The last reserve, truncate, fork or adopt sets the length of a sequence. Rows that a reserve adds may be
+ * written; earlier rows are final. A DT_I8 tile holds 16 * dp bytes and then 16 float scales, one per row,
+ * where dp is the dimension of the layer's heads rounded up to 16. kern/format/attn_i4.h describes DT_I4
+ * tiles. The tiles of all layers have the size of the largest one.
  */
 #ifndef GALLOP_KV_KV_H
 #define GALLOP_KV_KV_H
@@ -35,9 +35,9 @@ enum {
     KV_MAX_GROUPS = 8,
     KV_MIN_BLOCK = 16,
     KV_MAX_BLOCK = 256,
-    /* Default block of paged. Only whole blocks are shared, so small ones share more. */
+    /* Default rows of a block of type paged. Smaller blocks share longer prefixes. */
     KV_PAGED_BLOCK = 64,
-    KV_AHEADS = 8 /* sequences that read from the store at once */
+    KV_AHEADS = 8 /* maximum number of concurrent kv_ahead() reads */
 };
 
 enum { KV_AHEAD_NOTHING = -1, KV_AHEAD_LATER = -2 };
@@ -50,55 +50,60 @@ enum kv_layout {
 struct store;
 
 struct kv_limits {
-    size_t n_layers, n_kv, head_dim; /* layers that store rows */
-    /* Layers after those, which read rows of the others. Nothing is reserved for them. */
+    size_t n_layers, n_kv, head_dim; /* n_layers: layers that store rows; n_kv: KV heads */
+    /* Number of further layers. They read rows of the first n_layers, so nothing is reserved for them. */
     size_t n_shared;
     enum dtype dtype; /* of the rows: DT_F32, DT_BF16, DT_I8 or DT_I4 */
-    size_t max_seqs;  /* most sequences, numbered from 0 */
-    size_t max_len;   /* most positions of a sequence */
-    /* Budget: rows of all sequences together. Pooled types round it up to blocks. */
+    size_t max_seqs;  /* maximum number of sequences, numbered from 0 */
+    size_t max_len;   /* maximum number of rows of a sequence */
+    /* Budget: maximum number of rows of all sequences together. Pooled types round it up to blocks. */
     size_t pool_tokens;
-    /* Rows of a block, a power of two from 16 to 256. 0: kv_block() chooses. */
+    /* Rows of a block, a power of two from 16 to 256. 0: kv_block() chooses the number. */
     size_t block;
-    enum kv_layout layout; /* of pooled types */
-    /* Pooled types: rows of finished sequences stay in the prefix cache. */
+    enum kv_layout layout; /* memory layout of the pool of pooled types */
+    /* Pooled types: whether the rows of finished sequences stay in the prefix cache. */
     bool keep_prefixes;
     enum prefix_kind prefix_index;
-    /* Keeps blocks outside the pool, if keep_prefixes is set. NULL: no store. Borrowed for the cache's
-     * life. */
+    /* The KV store that keeps copies of blocks outside the pool if keep_prefixes is set. NULL: no store.
+     * Borrowed for the cache's life. */
     struct store *store;
-    /* What rows depend on besides tokens, seeds and these limits: part of the store's keys. */
+    /* A hash of everything that rows depend on besides tokens, seeds and these limits, such as the model's
+     * weights. It becomes part of the store's keys. */
     struct prefix_key store_context;
-    size_t splits; /* bmc only; 0: floor(sqrt(max_len)) */
-    /* Most rows after the positions of kv_advance(), in all sequences together. 0: no limit. */
+    size_t splits; /* bmc only: steps in which a region grows to max_len; 0: floor(sqrt(max_len)) */
+    /* Maximum number of rows of all sequences after their kv_advance() positions. 0: no limit. */
     size_t step_tokens;
-    /* [n_layers + n_shared] A query at position p sees rows from p + 1 - window[l] on (0: all rows), and the
-     * first sink[l] rows. NULL: no windows, no sinks. Borrowed for the cache's life, like DIM. */
+    /* [n_layers + n_shared] In layer l, a query at position p sees rows from p + 1 - window[l] on (window 0:
+     * all rows) and the first sink[l] rows. NULL: no windows, no sinks. Borrowed for the cache's life, like
+     * DIM. */
     const size_t *window, *sink;
     /* [n_layers] Dimension of a layer's heads, at most head_dim. NULL: all have head_dim. */
     const size_t *dim;
-    /* Its threads touch the pages of the pool at open. NULL: pages come when they are first written. */
+    /* The threads that write to every page of the KV pool at open, so that each page is allocated near a
+     * thread. NULL: pages are allocated when they are first written. */
     struct pool *touch;
 };
 
-/* Layers with the same window and sink share a tile table. If any layer keeps all rows, that is group 0. */
+/* The layers with the same window and sink, which share tile tables. Layers that keep all rows are group
+ * 0. */
 struct kv_group {
-    size_t window; /* 0: keeps all rows */
-    size_t sink;   /* first rows that are kept besides the window */
+    size_t window; /* number of last rows that are kept; 0: all rows */
+    size_t sink;   /* number of first rows that are kept besides the window */
     size_t n_layers;
 };
 
-/* Rows [0, n) of a sequence. */
+/* A demand for room: rows [0, n) of sequence SEQ. */
 struct kv_want {
     size_t seq, n;
 };
 
 struct kv;
 
-/* The functions of a type. The exported functions below check their arguments and call these. */
+/* The functions of a cache type. The exported functions below check arguments and call them. */
 struct kv_ops {
-    /* Types that reserve their budget at open: the bytes of that, and the most blocks that a sequence of
-     * max_len rows holds. Called before there is a cache (state NULL). NULL: the type reserves nothing. */
+    /* For types that reserve a pool at open: the bytes of the pool, and the maximum number of blocks of a
+     * sequence of max_len rows. Both are called before the cache is open (state NULL). NULL: the type has no
+     * pool. */
     size_t (*pool_bytes)(const struct kv *c);
     size_t (*least_blocks)(const struct kv *c);
     int (*open)(struct kv *c, struct err *e);
@@ -107,17 +112,17 @@ struct kv_ops {
     int (*truncate)(struct kv *c, size_t seq, size_t n);
     int (*fork)(struct kv *c, size_t from, size_t n, size_t to);
     void (*advance)(struct kv *c, size_t seq, size_t pos);
-    /* NULL: the type has no prefix cache. */
+    /* The prefix cache. NULL: the type has none. */
     void (*publish)(struct kv *c, size_t seq, const int32_t *token, size_t n, bool last);
     size_t (*adopt)(struct kv *c, size_t seq, struct prefix_key seed, const int32_t *token, size_t n);
-    /* Types that can have a store; see below. */
+    /* Reading ahead from a store; see kv_ahead(). NULL: the type cannot have a store. */
     int (*ahead)(struct kv *c, struct prefix_key seed, const int32_t *token, size_t n, size_t *from,
                  size_t *to);
     bool (*ahead_go_on)(struct kv *c, int handle);
     void (*ahead_end)(struct kv *c, int handle);
     void (*ahead_wait)(struct kv *c, double seconds);
     bool (*sees)(const struct kv *c, size_t seq, size_t n);
-    /* Types whose block tables come from the caller. NULL: the cache makes its tables. */
+    /* For types whose block tables come from the caller. NULL: the cache makes its own tables. */
     void (*lend)(struct kv *c, size_t seq, const int32_t *block, size_t n);
     void (*copy_block)(struct kv *c, size_t from, size_t to);
     size_t (*n_blocks)(const struct kv *c);
@@ -133,7 +138,7 @@ struct kv_type {
     const char *name;
     const struct kv_ops *ops;
     size_t max_block; /* largest block that kv_block() chooses */
-    /* Types whose regions grow: the capacity for NEED rows where the region has HAVE. */
+    /* For types whose regions grow: the new capacity of a region that has HAVE rows and needs NEED. */
     size_t (*capacity)(const struct kv *c, size_t have, size_t need);
 };
 
@@ -143,110 +148,113 @@ size_t kv_grow_in_splits(const struct kv *c, size_t have, size_t need);
 
 struct kv {
     const struct kv_type *type;
-    struct kv_limits lim; /* with its block set */
-    size_t tile_bytes;    /* of the K (or V) tile of one head */
+    struct kv_limits lim; /* the limits of kv_open(), with lim.block set */
+    size_t tile_bytes;    /* bytes of a K or V tile of one head */
     struct kv_group group[KV_MAX_GROUPS];
     size_t n_groups;
     uint8_t *group_of; /* [n_layers] index into GROUP */
-    void *state;       /* of the type */
+    void *state;       /* private data of the type */
 };
 
-bool kv_type_pooled(const char *name); /* false also for unknown names */
-/* its block tables come from the caller; false also for unknown names */
+bool kv_type_pooled(const char *name); /* TYPE reserves a pool at open; false for unknown names */
+/* The type's block tables come from the caller; false for unknown names. */
 bool kv_type_extern(const char *name);
-/* Tests: the name of the I-th type that makes its own tables. NULL: there are no more. */
+/* For tests: the name of the I-th type that makes its own block tables. NULL after the last one. */
 const char *kv_type_name(size_t i);
 
-bool kv_layout_of_name(const char *name, enum kv_layout *layout); /* "head_major", "block_major" */
+/* Parses "head_major" or "block_major". False: NAME is neither. */
+bool kv_layout_of_name(const char *name, enum kv_layout *layout);
 const char *kv_layout_name(enum kv_layout layout);
 
-/* Checks that TYPE is known and can be opened with LIM. ERR_INPUT and a sentence otherwise. */
+/* Checks that TYPE is known and can be opened with LIM. Returns ERR_INPUT and a sentence otherwise. */
 int kv_check_limits(const char *type, const struct kv_limits *lim, struct err *e);
 int kv_open(struct kv *c, const char *type, const struct kv_limits *lim, struct err *e);
-void kv_close(struct kv *c); /* a zeroed one is fine */
+void kv_close(struct kv *c); /* C may be zeroed */
 
-/* Reserves rows [0, n) of SEQ, without those that its windows have dropped. May move rows. */
+/* Reserves memory for rows [0, n) of SEQ, except rows that windows have dropped. May move existing rows. */
 int kv_reserve(struct kv *c, size_t seq, size_t n);
 
-/* Whether kv_reserve() would succeed now for all of WANT [n], which name different sequences, in any order
- * and with windows advanced after each step. It does not count what other sequences may still ask for, nor
- * the memory that dynamic and bmc need while a region grows. */
+/* Returns whether kv_reserve() would succeed now for all elements of WANT [n], in any order and with windows
+ * advanced after each step. The elements name different sequences. Later demands of other sequences do not
+ * count, nor does the memory that dynamic and bmc need while a region grows. */
 bool kv_has_room(const struct kv *c, const struct kv_want *want, size_t n);
 
-/* Drops the rows of SEQ from N on. KV_GONE: a query at N would see rows that were dropped, or N lies in a
- * sink whose later rows were dropped. */
+/* Drops all rows of SEQ from row N on. KV_GONE: a query at position N would see rows that were dropped, or N
+ * lies in a sink whose later rows were dropped. */
 int kv_truncate(struct kv *c, size_t seq, size_t n);
 void kv_release(struct kv *c, size_t seq); /* drops all rows of SEQ */
 
-/* Gives the first N rows of FROM to TO, which is empty; of windows, those that a query at N sees. KV_GONE as
- * for kv_truncate(). */
+/* Gives the first N rows of FROM to TO, which is empty. In a group with a window, TO gets only the rows that
+ * a query at position N sees. Returns KV_GONE in the same cases as kv_truncate(). */
 int kv_fork(struct kv *c, size_t from, size_t n, size_t to);
 
-/* Promises that no query of SEQ before POS will come; rows that only those see may be dropped. POS is at most
- * the length of SEQ, unless SEQ is empty. dynamic and bmc keep all rows. */
+/* Promises that SEQ will have no query before POS, so that the cache may drop rows that only such queries
+ * see. POS is at most the length of SEQ, unless SEQ is empty. dynamic and bmc keep all rows. */
 void kv_advance(struct kv *c, size_t seq, size_t pos);
 
-/* All rows that a query at position N of SEQ sees are in the cache. */
+/* Returns whether all rows that a query at position N of SEQ sees are in the cache. */
 bool kv_sees(const struct kv *c, size_t seq, size_t n);
 
 /* Gives SEQ, which is empty, the rows of the longest prefix of TOKEN [n] that the prefix cache has under
- * SEED, from running or finished sequences. kv_publish() adds the rows of SEQ under SEED from now on. Returns
- * the number of rows; 0 for types without a prefix cache. */
+ * SEED. The rows may come from running or finished sequences. Returns the number of rows; 0 for types without
+ * a prefix cache. From now on kv_publish() adds the rows of SEQ under SEED. */
 size_t kv_adopt(struct kv *c, size_t seq, struct prefix_key seed, const int32_t *token, size_t n);
 
-/* Adds the first N rows of SEQ, which are final and those of TOKEN [n], to the prefix cache, where they stay
- * after SEQ ends until their blocks are needed. Call it before kv_advance() drops rows. LAST: SEQ will have
- * no more rows, so that a block which is not full is added, too. Does nothing unless SEQ began with
+/* Adds the first N rows of SEQ, which are final and belong to TOKEN [n], to the prefix cache. They stay there
+ * after SEQ ends until their blocks are needed. Call this function before kv_advance() drops rows. LAST: SEQ
+ * gets no more rows, so that its partly filled last block is added too. Does nothing unless SEQ began with
  * kv_adopt(). */
 void kv_publish(struct kv *c, size_t seq, const int32_t *token, size_t n, bool last);
 
-/* Types whose tables come from the caller: the rows of SEQ lie in BLOCK [n], from position 0 on, until the
- * next call. Numbers are below kv_n_blocks(); blocks whose rows no query sees may be 0, the block of
- * zeros. */
+/* For types whose block tables come from the caller: sets the table of SEQ. Its rows from position 0 on are
+ * in the blocks BLOCK [n] until the next call. Numbers are below kv_n_blocks(); blocks whose rows no query
+ * sees may be 0, the block of zeros. */
 void kv_lend(struct kv *c, size_t seq, const int32_t *block, size_t n);
-void kv_copy_block(struct kv *c, size_t from, size_t to); /* in all layers; TO is not 0 */
-size_t kv_n_blocks(const struct kv *c); /* with block 0; 0 for types that make their tables */
+void kv_copy_block(struct kv *c, size_t from, size_t to); /* copies a block in all layers; TO is not 0 */
+/* The number of blocks, including block 0; 0 for types that make their own tables. */
+size_t kv_n_blocks(const struct kv *c);
 
-/* ---- reading ahead: KV blocks that the store has and the pool has not ---- */
+/* ---- reading ahead: loading KV blocks from the store into the pool ---- */
 
-/* Begins to read the blocks that kv_adopt() would use with these arguments if all blocks of the store were in
- * the pool. TOKEN is borrowed until the read ends. Returns a handle, and in [*from, *to) the rows that will
- * be added to those in the pool. KV_AHEAD_NOTHING: the store has no more. KV_AHEAD_LATER: another read brings
- * these blocks, or all handles are in use. */
+/* Starts to load the blocks of TOKEN [n] that the store has and the pool lacks, so that kv_adopt() with the
+ * same arguments will find them. TOKEN is borrowed until the read ends. Returns a handle, and in [*from, *to)
+ * the rows that will be added to those in the pool. KV_AHEAD_NOTHING: the store has no more rows of this
+ * prefix. KV_AHEAD_LATER: another read is loading these blocks, or all handles are in use. */
 int kv_ahead(struct kv *c, struct prefix_key seed, const int32_t *token, size_t n, size_t *from, size_t *to);
 
-/* Adds the blocks that have come to the prefix cache and asks for the next ones. True: the read is done, and
- * the handle free. */
+/* Adds the blocks that have arrived to the prefix cache and requests the next ones. True: the read is
+ * finished and the handle is free. */
 bool kv_ahead_go_on(struct kv *c, int handle);
-void kv_ahead_end(struct kv *c, int handle); /* cancels the read; blocks that have come stay */
-/* Waits until a block comes for any of the reads, at most SECONDS. */
+void kv_ahead_end(struct kv *c, int handle); /* cancels the read; blocks that have arrived stay */
+/* Waits until a block of any read arrives, at most SECONDS. */
 void kv_ahead_wait(struct kv *c, double seconds);
 
-/* valid until the next call that changes the cache */
+/* Returns the addresses and tile tables of SEQ, valid until the next call that changes the cache. */
 struct kv_view kv_view(const struct kv *c, size_t seq);
-size_t kv_bytes(const struct kv *c);                  /* memory held now, by all sequences and free blocks */
-size_t kv_held_bytes(const struct kv *c, size_t seq); /* of the blocks (or the region) of SEQ */
+size_t kv_bytes(const struct kv *c);                  /* of all sequences and free blocks */
+size_t kv_held_bytes(const struct kv *c, size_t seq); /* of the blocks, or of the region, of SEQ */
 
-/* Tests: checks that every block is free, or held as often as its count says. ERR_INPUT and a sentence
- * otherwise. */
+/* For tests: checks that every block is free, or that as many sequences hold it as its count says. Returns
+ * ERR_INPUT and a sentence otherwise. */
 int kv_check(const struct kv *c, struct err *e);
 
-/* ---- sizes, before there is a cache ---- */
+/* ---- sizes, for which no cache need be open ---- */
 
-/* Rows of a block of TYPE: lim->block if set. Otherwise the largest power of two from 16 on whose K and V
- * rows of all heads take at most a quarter of the level 2 cache, and that is at most a quarter of the
- * smallest window. */
+/* Returns the rows of a block of TYPE: lim->block if it is set. Otherwise it is the largest power of two,
+ * from 16 to the maximum of TYPE, that meets two limits: a block of one layer takes at most a quarter of the
+ * level 2 cache, and it has at most a quarter of the rows of the smallest window. */
 size_t kv_block(const char *type, const struct kv_limits *lim);
 size_t kv_token_bytes(const struct kv_limits *lim); /* of one token in all layers */
 /* Bytes of N rows of a sequence, without rows that no query sees. */
 size_t kv_seq_bytes(const struct kv_limits *lim, size_t n);
-size_t kv_pool_bytes(const char *type, const struct kv_limits *lim); /* reserved by a pooled type */
-/* The bytes that a pooled type reserves, or up to which another type may grow. */
+/* Bytes that a pooled type reserves at open; 0 for other types. */
+size_t kv_pool_bytes(const char *type, const struct kv_limits *lim);
+/* The bytes that a pooled type reserves, or the limit up to which another type may grow. */
 size_t kv_budget_bytes(const char *type, const struct kv_limits *lim);
-/* The largest pool_tokens that fits into BYTES. */
+/* Returns the largest pool_tokens with which kv_budget_bytes() is at most BYTES. */
 size_t kv_pool_fit(const char *type, struct kv_limits lim, size_t bytes);
-/* The longest record that TYPE writes to a store (store/record.h). 0: it writes none. SIZE_MAX: too large for
- * size_t. */
+/* Bytes of the longest record that TYPE writes to a store (store/record.h). 0: the type writes no records.
+ * SIZE_MAX: too large for size_t. */
 size_t kv_record_bytes(const char *type, const struct kv_limits *lim);
 /* The smallest pool_tokens with which one sequence can grow to max_len; whole blocks for pooled types. */
 size_t kv_least_tokens(const char *type, const struct kv_limits *lim);
@@ -262,13 +270,13 @@ static inline size_t kv_block_bytes(const struct kv *c, size_t g)
     return c->group[g].n_layers * 2 * c->lim.n_kv * (c->lim.block / KERN_TILE) * c->tile_bytes;
 }
 
-/* The first row that a window shows to a query at POS. */
+/* Returns the first row that a query at POS sees through a window. 0 if WINDOW is 0. */
 static inline size_t kv_first_row(size_t window, size_t pos)
 {
     return window && pos + 1 > window ? pos + 1 - window : 0;
 }
 
-/* The same for a group; 0 as long as its window touches its sink. */
+/* Returns the first window row of group G that a query at POS sees; 0 while the window touches the sink. */
 static inline size_t kv_group_first(const struct kv_group *g, size_t pos)
 {
     size_t first = kv_first_row(g->window, pos);

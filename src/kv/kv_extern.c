@@ -1,8 +1,8 @@
 /* kv_extern.c - the type extern: a pool whose blocks the caller numbers, shares and reuses.
  *
- * Block b holds the same rows in all layers, also in those with windows; block 0 holds zeros and is never
- * written. This type allocates, releases and drops no blocks: the block table of a sequence is the one that
- * kv_lend() gave last, and its rows are those that the table has room for.
+ * Block b holds the same rows in all layers, also in layers with windows; block 0 holds zeros and is never
+ * written. This type neither allocates nor releases blocks. The last kv_lend() sets the block table of a
+ * sequence, and the length of a sequence is the number of rows of its blocks.
  */
 #include "base/mem.h"
 #include "kern/kern.h"
@@ -80,7 +80,7 @@ static bool extern_has_room(const struct kv *c, const struct kv_want *want, size
     return true;
 }
 
-/* Positions may go back in any way. Truncation to 0 rows drops the table. */
+/* Keeps the table, since the caller may lend it again, unless N is 0. */
 static int extern_truncate(struct kv *c, size_t seq, size_t n)
 {
     struct kvpool *p = c->state;
@@ -90,7 +90,7 @@ static int extern_truncate(struct kv *c, size_t seq, size_t n)
     return 0;
 }
 
-/* A caller that shares rows lends the same blocks to both sequences, so nothing is to be done. */
+/* Is not supported: a caller that shares rows lends the same blocks to both sequences. */
 static int extern_fork(struct kv *c, size_t from, size_t n, size_t to)
 {
     (void)c;
@@ -114,7 +114,7 @@ static bool extern_sees(const struct kv *c, size_t seq, size_t n)
     return n <= p->len[seq];
 }
 
-/* Tables may name a block several times; only its number can be wrong. */
+/* Checks that block numbers are in range. Tables may share blocks. */
 static int extern_check(const struct kv *c, struct err *e)
 {
     const struct kvpool *p = c->state;
@@ -122,7 +122,7 @@ static int extern_check(const struct kv *c, struct err *e)
     for (size_t s = 0; s < c->lim.max_seqs; s++)
         for (size_t i = 0; i < kvpool_seq(c, p, s, 0)->end; i++)
             if (kvpool_block(p, kvpool_seq(c, p, s, 0), i) >= p->group[0].n_blocks)
-                return err_set(e, ERR_INPUT, "sequence %zu: block %zu is none of the pool's", s, i);
+                return err_set(e, ERR_INPUT, "sequence %zu: block %zu has a number outside the pool", s, i);
     return 0;
 }
 

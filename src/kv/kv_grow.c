@@ -1,10 +1,11 @@
 /* kv_grow.c - the types dynamic and bmc: each sequence has a region of its own, which is replaced by a larger
- * one when it is full. The two types differ in how much larger.
+ * one when it is full. The two types differ in the capacity of the larger region.
  *
- * A region is [L][K, V][n_kv][capacity] tiles. The tile table is the identity, so the rows of a head are
- * contiguous. Rows are copied only when a region grows, and the old region gives its pages back plane by
- * plane meanwhile. All rows are kept, also those below a window, but a sequence that is advanced while it is
- * empty never has the first ones. The capacities of all sequences together stay within the budget.
+ * A region is [L][K, V][n_kv][capacity] tiles. The tile table is the identity, so that the rows of a head are
+ * contiguous. Rows are copied only when a region grows; the pages of the old region are released head by head
+ * during the copy. All rows are kept, even those that a window no longer shows, but a sequence that
+ * kv_advance() moves while it is empty never gets the rows before that position. The capacities of all
+ * sequences together stay within the budget.
  */
 #include <string.h>
 
@@ -15,8 +16,8 @@
 
 struct seq {
     char *region;
-    size_t tiles; /* capacity */
-    /* kv_advance() was called with this position: earlier queries would miss rows below a window. */
+    size_t tiles; /* capacity of REGION */
+    /* The position to which kv_advance() moved the empty sequence. Earlier queries would miss window rows. */
     size_t pos;
     struct kv_layer *layer; /* [L] */
 };
@@ -25,7 +26,7 @@ struct grow {
     struct seq *seq;        /* [max_seqs] */
     uint32_t *identity;     /* [tiles of max_len] */
     const uint32_t **table; /* [groups] each points to IDENTITY */
-    size_t budget, used;    /* tiles of all sequences together: the limit, and those in use */
+    size_t budget, used;    /* tiles of all sequences together: limit, in use */
 };
 
 static size_t tiles_of(size_t rows)
@@ -33,7 +34,7 @@ static size_t tiles_of(size_t rows)
     return (rows + KERN_TILE - 1) / KERN_TILE;
 }
 
-/* dynamic: the capacity doubles, so that copying costs a constant per row on average. */
+/* dynamic: the capacity doubles, so that the amortized cost of copying is constant per row. */
 size_t kv_grow_doubled(const struct kv *c, size_t have, size_t need)
 {
     size_t want = have ? 2 * have : 4 * KERN_TILE;
@@ -42,9 +43,9 @@ size_t kv_grow_doubled(const struct kv *c, size_t have, size_t need)
     return want < need ? need : want;
 }
 
-/* bmc, "balanced memory and compute": the capacity grows in splits of ceil(max_len / splits) rows. A sequence
- * is copied at most `splits` times and has at most one split more than it fills. Attention reads filled rows
- * only. The default of floor(sqrt(max_len)) splits is AMD PACE's. */
+/* bmc, "balanced memory and compute": the capacity is a multiple of a split of ceil(max_len / splits) rows. A
+ * sequence is copied at most `splits` times and has at most one split of unused rows. The default of
+ * floor(sqrt(max_len)) splits is AMD PACE's. */
 size_t kv_grow_in_splits(const struct kv *c, size_t have, size_t need)
 {
     size_t splits = c->lim.splits ? c->lim.splits : 1, split;
@@ -121,7 +122,7 @@ static void set_bases(const struct kv *c, struct seq *s)
     }
 }
 
-/* Moves the tiles of every layer and head of S into a new region of TILES tiles. */
+/* Moves the tiles of every layer and head of S into a new region with a capacity of TILES tiles. */
 static int move(struct kv *c, struct seq *s, size_t tiles)
 {
     struct seq old = *s;
@@ -252,12 +253,12 @@ static int grow_check(const struct kv *c, struct err *e)
     for (size_t s = 0; s < c->lim.max_seqs; s++) {
         sum += d->seq[s].tiles;
         if ((d->seq[s].region != NULL) != (d->seq[s].tiles > 0))
-            return err_set(e, ERR_INPUT, "sequence %zu: a region and %zu tiles do not belong together", s,
+            return err_set(e, ERR_INPUT, "sequence %zu: has either a region or tiles (%zu), expected both", s,
                            d->seq[s].tiles);
     }
     if (sum != d->used || sum > d->budget)
-        return err_set(e, ERR_INPUT, "%zu tiles are held, %zu are counted, %zu are allowed", sum, d->used,
-                       d->budget);
+        return err_set(e, ERR_INPUT, "sequences hold %zu tiles, but %zu are counted and %zu are allowed", sum,
+                       d->used, d->budget);
     return 0;
 }
 

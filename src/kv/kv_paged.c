@@ -1,9 +1,10 @@
-/* kv_paged.c - the pooled types slab_pool and paged, whose KV blocks several sequences may hold at once. A fork
- * shares blocks, a sequence that begins like an earlier one finds its rows in the prefix cache, and a shared
- * block is copied before it is written into. The two types differ in the size of a block.
+/* kv_paged.c - the pooled types slab_pool and paged, whose KV blocks several sequences may hold at once. A
+ * fork shares blocks, the prefix cache gives a sequence the rows of an earlier sequence with the same
+ * beginning, and a shared block is copied before a sequence writes into it. The two types differ in the size
+ * of a block.
  *
- * A block is free, held by sequences (refs > 0), or cached: no sequence holds it, but the prefix index has a
- * node for it, so that it may be adopted again.
+ * A block is free, held by sequences (refs > 0), or cached: no sequence holds it, but a node of the prefix
+ * index names it, so that a sequence may adopt it.
  *
  *              allocate_block()           release_block(), refs = 0, in the index
  *     free -----------------------> held ----------------------------------------> cached
@@ -13,19 +14,19 @@
  *      +----------------------------+  +---------------------------------------------+ |
  *      |                                                                               |
  *      +-------------------------------------------------------------------------------+
- *        free_unreachable(): its node has lost its block in group 0
+ *        free_unreachable(): the node has lost its block in group 0
  *
- * hold_block() and release_block() also add and remove further holders of a held block. unindex_block() takes
- * a held block out of the index before its rows change.
+ * hold_block() and release_block() also add and remove holders of a held block. unindex_block() removes a
+ * held block from the index before its rows change.
  *
- * Cached blocks are in a ring, in the order in which they were released, a sequence's last block first, and
- * the oldest is evicted when no block is free: the end of a prefix goes before its beginning. If the layers of
- * group 0 keep all rows, a node without a block there cannot be adopted, and its cached blocks of other groups
- * are freed. Regions and tables: kvpool.h; the index: prefix.h.
+ * Cached blocks form an LRU ring. A sequence releases its last block first, so that the end of a prefix is
+ * evicted before its beginning. If group 0 keeps all rows, a node without a block in group 0 cannot be
+ * adopted, and its cached blocks of other groups are freed. kvpool.h describes regions and tables, prefix.h
+ * the index.
  *
- * With a store (store/store.h) a block is written there when it is full, and again when it is evicted, if the
- * store has not got it by then. Blocks that are read ahead become cached blocks, as if another sequence had
- * computed them: kv_adopt() finds them in the pool and knows nothing of stores.
+ * With a store (store/store.h) a block is written to the store when it is full, or when it is evicted if the
+ * store still lacks it. Blocks that are read ahead become cached blocks, as if another sequence had computed
+ * them, so that kv_adopt() needs the pool only.
  */
 #include <string.h>
 #include <xxhash.h>
@@ -40,40 +41,41 @@
 
 struct paged_block {
     uint32_t refs;
-    uint32_t next, prev; /* in the ring of cached blocks */
-    /* The node of the prefix index whose rows it holds. NONE: it is not in the index. */
+    uint32_t next, prev; /* links in the ring of cached blocks */
+    /* The node of the prefix index whose rows the block holds. NONE: the block is not in the index. */
     uint32_t node;
 };
 
 struct paged_blocks {
-    /* [n_blocks + 1] The last element is the head of the ring of cached blocks; its NEXT is the oldest. */
+    /* [n_blocks + 1] The last element is the head of the ring of cached blocks; its NEXT is the oldest
+     * block. */
     struct paged_block *block;
     size_t n_cached;
 };
 
-/* The blocks of a sequence that are in the prefix index. */
+/* The first blocks of a sequence, as a path of nodes of the prefix index. */
 struct path {
     struct prefix_key seed;
-    uint32_t node;   /* node of the last one, held; NONE: there is none */
-    size_t n_blocks; /* number of them */
-    /* No more will be added: the index was full, or the tokens are not known. */
+    uint32_t node;   /* node of the last block of the path, held; NONE: the path is empty */
+    size_t n_blocks; /* length of the path */
+    /* No blocks will be added: the index was full, or the sequence did not begin with kv_adopt(). */
     bool ended;
 };
 
 /* A record that is being read from the store. */
 struct reading {
-    int slot; /* slot of the store */
+    int slot; /* store slot of the read */
     size_t i, g;
 };
 
-/* A read of the first blocks of a waiting sequence from the store. */
+/* A kv_ahead() read: loads the first blocks of a waiting sequence from the store. */
 struct ahead {
-    const int32_t *token; /* borrowed; NULL: this handle is free */
+    const int32_t *token; /* tokens of the prefix, borrowed; NULL: this handle is free */
     struct prefix_key seed;
     size_t n_blocks;
-    uint32_t *node; /* [max_blocks] the last one is held */
-    size_t at, g;   /* the block and group to ask for next */
-    bool failed;    /* a record is missing, so that later ones are of no use */
+    uint32_t *node; /* [max_blocks] nodes of the prefix; the last one is held */
+    size_t at, g;   /* the block and group to request next */
+    bool failed;    /* a record was missing or wrong, which makes later blocks useless */
     size_t n_reading;
     struct reading reading[STORE_MOST_SLOTS];
 };
@@ -81,12 +83,12 @@ struct ahead {
 struct paged {
     struct kvpool pool;
     struct paged_blocks blocks[KV_MAX_GROUPS];
-    struct prefix index;                      /* closed if prefixes are not cached */
+    struct prefix index;                      /* zeroed if keep_prefixes is not set */
     struct path *path;                        /* [max_seqs] */
-    uint32_t *found;                          /* [max_blocks] nodes of a prefix */
+    uint32_t *found;                          /* [max_blocks] result of find_prefix() and find_blocks() */
     struct store *store;                      /* borrowed; NULL: no store */
-    struct prefix_key context[KV_MAX_GROUPS]; /* of the store's records */
-    struct prefix_key *chain; /* [max_blocks] hashes of a prefix that is looked up in the store */
+    struct prefix_key context[KV_MAX_GROUPS]; /* context_of() of each group */
+    struct prefix_key *chain;                 /* [max_blocks] chain hashes of the prefix of find_blocks() */
     struct ahead ahead[KV_AHEADS];
 };
 
@@ -107,8 +109,7 @@ static struct record_name name_of(const struct kv *c, const struct paged *s, siz
                                 .n_bytes = kv_block_bytes(c, g)};
 }
 
-/* Writes block B of group G, with the rows of NODE, to the store if the block is whole and the store does not
- * have it. */
+/* Writes block B of group G, the rows of NODE, to the store if the block is full and the store lacks it. */
 static void write_to_store(const struct kv *c, struct paged *s, size_t g, uint32_t b, uint32_t node)
 {
     const struct prefix *p = &s->index;
@@ -154,7 +155,7 @@ static size_t available(const struct paged *s, size_t g)
     return s->pool.group[g].n_free + s->blocks[g].n_cached;
 }
 
-/* Removes block B of group G from the prefix index: its rows will change. */
+/* Removes block B of group G from the prefix index. Called before its rows change. */
 static void unindex_block(struct paged *s, size_t g, uint32_t b)
 {
     uint32_t node = s->blocks[g].block[b].node;
@@ -165,8 +166,8 @@ static void unindex_block(struct paged *s, size_t g, uint32_t b)
     prefix_set_place(&s->index, node, g, PREFIX_NONE);
 }
 
-/* Node I has lost its block in group 0, so that its blocks in other groups cannot be adopted: frees those
- * that are cached. */
+/* Frees the cached blocks of node I. The node has lost its block in group 0, so that its blocks in other
+ * groups cannot be adopted. */
 static void free_unreachable(const struct kv *c, struct paged *s, uint32_t i)
 {
     for (size_t g = 1; g < c->n_groups; g++) {
@@ -181,13 +182,13 @@ static void free_unreachable(const struct kv *c, struct paged *s, uint32_t i)
     }
 }
 
-/* Group G decides whether the blocks of a node can be adopted: it is group 0 and keeps all rows. */
+/* Returns whether a node without a block in group G can never be adopted: G is group 0 and keeps all rows. */
 static bool decides_adoption(const struct kv *c, size_t g)
 {
     return g == 0 && c->group[0].window == 0;
 }
 
-/* Takes the oldest cached block of group G out of the cache and the index, for another use. Returns it. */
+/* Evicts and returns the least recently used cached block of group G. */
 static uint32_t evict_block(struct kv *c, size_t g)
 {
     struct paged *s = c->state;
@@ -205,7 +206,7 @@ static uint32_t evict_block(struct kv *c, size_t g)
     return b;
 }
 
-/* Gives a sequence a block of group G to hold: a free one, or the oldest cached one. There must be one. */
+/* Returns a block of group G with one holder: a free one, or else the oldest cached one. One must exist. */
 static uint32_t allocate_block(struct kv *c, size_t g)
 {
     struct paged *s = c->state;
@@ -215,8 +216,8 @@ static uint32_t allocate_block(struct kv *c, size_t g)
     return b;
 }
 
-/* Takes one holder from block B of group G. After the last one the block is cached if it can be adopted,
- * otherwise free. */
+/* Removes a holder from block B of group G. Without holders it becomes cached if adoptable, otherwise
+ * free. */
 static void release_block(struct kv *c, size_t g, uint32_t b)
 {
     struct paged *s = c->state;
@@ -226,7 +227,7 @@ static void release_block(struct kv *c, size_t g, uint32_t b)
     if (--p->refs)
         return;
     if (p->node != NONE && c->group[0].window == 0 && prefix_place(&s->index, p->node, 0) == PREFIX_NONE)
-        unindex_block(s, g, b); /* no adoption can reach this block */
+        unindex_block(s, g, b); /* the node has no block in group 0 */
     if (p->node != NONE)
         link_cached(&s->blocks[g], (uint32_t)s->pool.group[g].n_blocks, b);
     else
@@ -274,8 +275,8 @@ static int open_blocks(struct paged_blocks *p, size_t n_blocks, struct err *e)
     return 0;
 }
 
-/* Makes an index with nodes for all blocks of the largest group, and for the blocks before those that windows
- * keep. */
+/* Opens the index with enough nodes for all blocks of the largest group. If all groups have windows, it also
+ * has nodes for the earlier blocks, whose rows were dropped. */
 static int open_index(struct kv *c, struct paged *s, struct err *e)
 {
     size_t n = c->lim.max_seqs;
@@ -293,12 +294,12 @@ static int open_index(struct kv *c, struct paged *s, struct err *e)
     if (c->group[0].window)
         n += c->lim.max_seqs * s->pool.max_blocks;
     if (c->lim.store)
-        n += KV_AHEADS * s->pool.max_blocks; /* whose rows are being read */
+        n += KV_AHEADS * s->pool.max_blocks; /* nodes of blocks that are being read */
     return prefix_open(&s->index, c->lim.prefix_index, n, c->lim.block, c->n_groups, e);
 }
 
-/* The hash that separates the records of group G from those of other models, sizes and groups. It does not
- * depend on the position of rows, but on the layers of the group. */
+/* Returns the hash that separates the records of group G from records of other models, sizes and groups. It
+ * depends on which layers are in the group. */
 static struct prefix_key context_of(const struct kv *c, size_t g)
 {
     const uint64_t size[] = {c->lim.store_context.w[0],
@@ -360,8 +361,7 @@ static int paged_open(struct kv *c, struct err *e)
 
 /* ---- sequences ---- */
 
-/* Whether the last block of SEQ in group G is held and partly filled, so that the next rows go into it. *I is
- * its index. */
+/* Returns whether SEQ holds a partly filled last block in group G. Sets *I to its index. */
 static bool partly_filled(const struct kv *c, const struct paged *s, size_t seq, size_t g, size_t *i)
 {
     const struct kvpool_seq *q = kvpool_seq(c, &s->pool, seq, g);
@@ -376,8 +376,8 @@ static bool must_copy(const struct kv *c, const struct paged *s, size_t seq, siz
            s->blocks[g].block[kvpool_block(&s->pool, kvpool_seq(c, &s->pool, seq, g), *i)].refs > 1;
 }
 
-/* Before SEQ writes into its partly filled block: copies it if other sequences hold it, otherwise removes it
- * from the index. */
+/* Prepares the partly filled block of SEQ for writing: copies the block if other sequences hold it, otherwise
+ * removes it from the index. */
 static void make_own(struct kv *c, size_t seq, size_t g)
 {
     struct paged *s = c->state;
@@ -414,7 +414,7 @@ static int paged_reserve(struct kv *c, size_t seq, size_t n)
     return 0;
 }
 
-/* Counts the blocks that must be copied before they are written into besides those that lack. */
+/* Counts the missing blocks, and one more for each shared block that must be copied before writing. */
 static bool paged_has_room(const struct kv *c, const struct kv_want *want, size_t n)
 {
     const struct paged *s = c->state;
@@ -430,7 +430,7 @@ static bool paged_has_room(const struct kv *c, const struct kv_want *want, size_
     return true;
 }
 
-/* Cuts the path of SEQ to its first N blocks. */
+/* Shortens the path of SEQ to its first N_BLOCKS blocks. */
 static void cut_path(struct paged *s, size_t seq, size_t n_blocks)
 {
     struct path *p = &s->path[seq];
@@ -493,7 +493,7 @@ static int paged_fork(struct kv *c, size_t from, size_t n, size_t to)
 
 /* ---- the prefix cache ---- */
 
-/* The I-th block of SEQ in group G, if it is held and all its rows were written. NONE: it is not. */
+/* Returns the I-th block of SEQ in group G. NONE: SEQ does not hold it, or it has unwritten rows. */
 static uint32_t held_block(const struct kv *c, const struct paged *s, size_t seq, size_t g, size_t i)
 {
     const struct kvpool_seq *q = kvpool_seq(c, &s->pool, seq, g);
@@ -545,7 +545,7 @@ static void paged_publish(struct kv *c, size_t seq, const int32_t *token, size_t
     }
 }
 
-/* In each group, all blocks that a query after N rows sees are in the index, under the nodes in s->found. */
+/* Returns whether the nodes in s->found have, in each group, all blocks that a query after N rows sees. */
 static bool can_adopt(const struct kv *c, const struct paged *s, size_t n)
 {
     for (size_t g = 0; g < c->n_groups; g++) {
@@ -558,7 +558,7 @@ static bool can_adopt(const struct kv *c, const struct paged *s, size_t n)
     return true;
 }
 
-/* The length of the longest prefix of TOKEN [n] that can be adopted. Its nodes are in s->found. */
+/* Returns the length of the longest prefix of TOKEN [n] that can be adopted. Puts its nodes into s->found. */
 static size_t find_prefix(const struct kv *c, struct paged *s, struct prefix_key seed, const int32_t *token,
                           size_t n)
 {
@@ -580,8 +580,8 @@ static size_t find_prefix(const struct kv *c, struct paged *s, struct prefix_key
     return found;
 }
 
-/* Copies the blocks of NODE to new ones, which become block I of SEQ: it will write its own rows after the
- * first ones. */
+/* Copies the blocks of NODE to new blocks, which become block I of SEQ. SEQ will keep their first rows and
+ * write its own rows after them. */
 static void copy_block(struct kv *c, size_t seq, size_t i, uint32_t node)
 {
     struct paged *s = c->state;
@@ -589,7 +589,7 @@ static void copy_block(struct kv *c, size_t seq, size_t i, uint32_t node)
     for (size_t g = 0; g < c->n_groups; g++) {
         uint32_t from = prefix_place(&s->index, node, g), own;
 
-        hold_block(s, g, from); /* so that it is not evicted for the new block */
+        hold_block(s, g, from); /* prevents its eviction for the new block */
         own = allocate_block(c, g);
         kvpool_copy(c, &s->pool, g, from, own);
         release_block(c, g, from);
@@ -598,7 +598,7 @@ static void copy_block(struct kv *c, size_t seq, size_t i, uint32_t node)
     }
 }
 
-/* Each group has a block for the copy besides those of the prefix of N rows. */
+/* Returns whether each group has the blocks of a prefix of N rows and one more for the copy. */
 static bool can_copy(const struct kv *c, const struct paged *s, size_t n)
 {
     for (size_t g = 0; g < c->n_groups; g++) {
@@ -646,14 +646,14 @@ static size_t paged_adopt(struct kv *c, size_t seq, struct prefix_key seed, cons
 
 /* ---- reading from the store ---- */
 
-/* The I-th block of the prefix in s->found and s->chain is in the pool, in group G, or in the store. */
+/* Returns whether the pool or the store has block I, in group G, of the prefix in s->found and s->chain. */
 static bool is_somewhere(const struct paged *s, size_t g, size_t i)
 {
     return (s->found[i] != NONE && prefix_place(&s->index, s->found[i], g) != PREFIX_NONE) ||
            store_has(s->store, record_key(s->context[g], s->chain[i]));
 }
 
-/* A query after the first N blocks sees the I-th block in group G. */
+/* Returns whether a query after the first N blocks sees the I-th block in group G. */
 static bool is_seen(const struct kv *c, size_t g, size_t i, size_t n)
 {
     struct kvpool_range r = kvpool_range(c, g, n * c->lim.block);
@@ -661,8 +661,7 @@ static bool is_seen(const struct kv *c, size_t g, size_t i, size_t n)
     return i < r.head || (i >= r.first && i < r.end);
 }
 
-/* All blocks that a query after N blocks sees are in the pool or in the store, and the pool has room for
- * them. */
+/* Returns whether pool and store have all blocks that a query after N blocks sees, and the pool has room. */
 static bool can_have(const struct kv *c, const struct paged *s, size_t n)
 {
     for (size_t g = 0; g < c->n_groups; g++) {
@@ -678,8 +677,8 @@ static bool can_have(const struct kv *c, const struct paged *s, size_t n)
     return true;
 }
 
-/* The number of blocks of TOKEN [n] that the pool and the store have together. Their hashes are in s->chain,
- * and the nodes of those in the pool in s->found. */
+/* Returns how many first blocks of TOKEN [n] the pool and the store have together. Puts their hashes into
+ * s->chain, and the nodes of blocks in the pool into s->found. */
 static size_t find_blocks(const struct kv *c, struct paged *s, struct prefix_key seed, const int32_t *token,
                           size_t n)
 {
@@ -703,7 +702,7 @@ static size_t find_blocks(const struct kv *c, struct paged *s, struct prefix_key
     return i;
 }
 
-/* Makes the cached blocks of NODE [n] the most recently used ones, the first node's last. */
+/* Makes the cached blocks of NODE [n] the most recently used blocks, those of the first node most of all. */
 static void touch(const struct kv *c, struct paged *s, const uint32_t *node, size_t n)
 {
     while (n--)
@@ -717,7 +716,7 @@ static void touch(const struct kv *c, struct paged *s, const uint32_t *node, siz
         }
 }
 
-/* Adds nodes for all blocks of A and holds the last one. False: the index is full. */
+/* Adds nodes for all blocks of A to the index and holds the last node. False: the index is full. */
 static bool add_nodes(const struct kv *c, struct paged *s, struct ahead *a)
 {
     size_t block = c->lim.block;
@@ -735,7 +734,7 @@ static bool add_nodes(const struct kv *c, struct paged *s, struct ahead *a)
     return true;
 }
 
-/* Another read brings the I-th block, whose hash is CHAIN. */
+/* Returns whether another read is loading the I-th block of a prefix, whose hash is CHAIN. */
 static bool is_being_read(const struct paged *s, size_t i, struct prefix_key chain)
 {
     for (size_t a = 0; a < KV_AHEADS; a++)
@@ -784,7 +783,7 @@ static int paged_ahead(struct kv *c, struct prefix_key seed, const int32_t *toke
     return (int)(a - s->ahead);
 }
 
-/* Makes RECORD, the I-th block of A in group G, a cached block. */
+/* Loads RECORD, the I-th block of A in group G, into a cached block. */
 static void cache_record(struct kv *c, struct paged *s, struct ahead *a, size_t g, size_t i,
                          const char *record)
 {
@@ -792,7 +791,7 @@ static void cache_record(struct kv *c, struct paged *s, struct ahead *a, size_t 
     struct record_name name = name_of(c, s, g, i, a->seed, s->index.chain[node]);
 
     if (prefix_place(&s->index, node, g) != PREFIX_NONE)
-        return; /* a running sequence has computed it meanwhile */
+        return; /* a running sequence has computed the block meanwhile */
     if (!record_is_of(record, &name, a->token) || available(s, g) == 0) {
         a->failed = true;
         return;
@@ -805,7 +804,7 @@ static void cache_record(struct kv *c, struct paged *s, struct ahead *a, size_t 
     link_cached(&s->blocks[g], (uint32_t)s->pool.group[g].n_blocks, b);
 }
 
-/* Asks the store for the blocks of A that the pool lacks, as far as the store has slots. */
+/* Requests the blocks of A that the pool lacks from the store, until the store has no free slot. */
 static void ask_ahead(const struct kv *c, struct paged *s, struct ahead *a)
 {
     for (; a->at < a->n_blocks; a->at++, a->g = 0)
@@ -878,13 +877,13 @@ static int check_cached(const struct paged *s, size_t g, uint32_t *count, struct
 
     for (uint32_t b = p->block[n_blocks].next; b != n_blocks; b = p->block[b].next, n++) {
         if (n > n_blocks || p->block[b].refs || p->block[b].node == NONE)
-            return err_set(e, ERR_INPUT, "group %zu: block %u is cached with %u holders", g, b,
-                           p->block[b].refs);
+            return err_set(e, ERR_INPUT, "group %zu: block %u is in the ring, but has %u holders or no node",
+                           g, b, p->block[b].refs);
         count[b]++;
     }
-    return n == p->n_cached
-               ? 0
-               : err_set(e, ERR_INPUT, "group %zu: %zu blocks are cached, not %zu", g, n, p->n_cached);
+    return n == p->n_cached ? 0
+                            : err_set(e, ERR_INPUT, "group %zu: the ring has %zu blocks, but %zu are counted",
+                                      g, n, p->n_cached);
 }
 
 static int check_group(const struct kv *c, size_t g, uint32_t *count, struct err *e)
@@ -897,19 +896,20 @@ static int check_group(const struct kv *c, size_t g, uint32_t *count, struct err
         const struct paged_block *block = &s->blocks[g].block[b];
 
         if (count[b] != block->refs)
-            rc = err_set(e, ERR_INPUT, "group %zu: block %zu is held %u times, not %u", g, b, count[b],
+            rc = err_set(e, ERR_INPUT, "group %zu: block %zu has %u holders, but counts %u", g, b, count[b],
                          block->refs);
         else if (block->node != NONE && prefix_place(&s->index, block->node, g) != b)
-            rc = err_set(e, ERR_INPUT, "group %zu: block %zu is not that of its node", g, b);
+            rc = err_set(e, ERR_INPUT, "group %zu: the node of block %zu names another block", g, b);
     }
     if (rc == 0)
         rc = check_cached(s, g, count, e);
     for (size_t i = 0; i < p->n_free && rc == 0; i++)
         if (count[p->free[i]]++)
-            rc = err_set(e, ERR_INPUT, "group %zu: block %u is free and held", g, p->free[i]);
+            rc = err_set(e, ERR_INPUT, "group %zu: block %u is free, but also held, cached or free twice", g,
+                         p->free[i]);
     for (size_t b = 0; b < p->n_blocks && rc == 0; b++)
         if (count[b] == 0)
-            rc = err_set(e, ERR_INPUT, "group %zu: block %zu is lost", g, b);
+            rc = err_set(e, ERR_INPUT, "group %zu: block %zu is neither free, held nor cached", g, b);
     return rc;
 }
 

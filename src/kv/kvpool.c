@@ -20,7 +20,7 @@ static size_t sink_blocks(const struct kv *c, size_t g)
     return blocks_of(c, c->group[g].sink);
 }
 
-/* The first block that a query of group G at POS sees. 0 as long as the window touches the sink's blocks. */
+/* The first block after the sink that a query at POS sees in group G; 0 while the window touches the sink. */
 static size_t first_block(const struct kv *c, size_t g, size_t pos)
 {
     size_t first = kv_group_first(&c->group[g], pos) / c->lim.block;
@@ -28,16 +28,15 @@ static size_t first_block(const struct kv *c, size_t g, size_t pos)
     return first > sink_blocks(c, g) ? first : 0;
 }
 
-/* The most blocks of group G, which has a window, that a sequence holds besides the rows of a step: with n
- * rows of a step it holds window + n rows, which touch at most ceil(window / block) + ceil(n / block) + 1
- * blocks, and the blocks of the sink. */
+/* The maximum number of blocks that a sequence holds in group G, which has a window, besides blocks_of(rows
+ * of a step). In a step of n rows a sequence holds window + n rows, which touch at most ceil(window / block)
+ * + ceil(n / block) + 1 blocks, and the blocks of the sink. */
 static size_t seq_blocks(const struct kv *c, size_t g)
 {
     return sink_blocks(c, g) + blocks_of(c, c->group[g].window) + 2;
 }
 
-/* The blocks that group G needs: those of the budget, or those that windows and a step can use if that is
- * less. */
+/* The number of blocks of group G: the budget, or the maximum that windows, sinks and a step can use. */
 static size_t group_blocks(const struct kv *c, size_t g)
 {
     size_t all = blocks_of(c, c->lim.pool_tokens), most;
@@ -48,7 +47,7 @@ static size_t group_blocks(const struct kv *c, size_t g)
         __builtin_add_overflow(most, blocks_of(c, c->lim.step_tokens), &most))
         return all;
     if (c->lim.keep_prefixes &&
-        __builtin_mul_overflow(most, 2, &most)) /* as many again for cached prefixes */
+        __builtin_mul_overflow(most, 2, &most)) /* the same number again for cached prefixes */
         return all;
     return most < all ? most : all;
 }
@@ -137,7 +136,7 @@ static int open_group(const struct kv *c, struct kvpool_group *p, size_t g, stru
     if (!p->region || !p->free)
         return err_set(e, ERR_NOMEM, "out of memory: %zu bytes for a KV pool of %zu tokens", p->region_bytes,
                        p->n_blocks * c->lim.block);
-    for (size_t i = 0; i < p->n_blocks; i++) /* block 0 is allocated first */
+    for (size_t i = 0; i < p->n_blocks; i++) /* the top of the stack is block 0 */
         p->free[i] = (uint32_t)(p->n_blocks - 1 - i);
     p->n_free = p->n_blocks;
     if (c->lim.touch)
@@ -288,7 +287,7 @@ bool kvpool_sees(const struct kv *c, size_t seq, size_t n)
     return true;
 }
 
-/* Releases blocks from the last one on, so that they are allocated again in order. */
+/* Releases the last block first, so that blocks are allocated again in ascending order. */
 int kvpool_truncate(struct kv *c, size_t seq, size_t n)
 {
     struct kvpool *p = c->state;
@@ -331,7 +330,7 @@ void kvpool_advance(struct kv *c, size_t seq, size_t pos)
             q->first = stop;
             q->low = kvpool_low(c, q, stop);
         }
-        if (row > p->len[seq]) { /* rows in between were never written and never will be */
+        if (row > p->len[seq]) { /* rows [len, row) were never written and never will be */
             size_t held = first > q->end ? first : q->first;
 
             ASSERT(q->first == q->end, "%zu rows are skipped behind %zu", row, p->len[seq]);
@@ -345,7 +344,7 @@ size_t kvpool_low(const struct kv *c, const struct kvpool_seq *q, size_t first)
     return q->low > first * c->lim.block ? q->low : first * c->lim.block;
 }
 
-/* The K tiles (VALUE: V tiles) of BLOCK in one layer and head. */
+/* The K tiles (VALUE: V tiles) of BLOCK in one layer and KV head. */
 static char *tiles_of(const struct kvpool *p, size_t layer, size_t head, uint32_t block, bool value)
 {
     const struct kv_layer *y = &p->layer[layer];
@@ -380,7 +379,7 @@ void kvpool_load(const struct kv *c, const struct kvpool *p, size_t g, uint32_t 
             memcpy(tiles_of(p, l, h / 2, block, h % 2), bytes, n);
 }
 
-/* ---- questions ---- */
+/* ---- views, sizes and checks ---- */
 
 struct kv_view kvpool_view(const struct kv *c, size_t seq)
 {
@@ -420,18 +419,22 @@ static int count_seq(const struct kv *c, const struct kvpool *p, size_t seq, siz
 
     if (q->first > q->end || q->end > p->max_blocks || (q->end != need && q->first < q->end) ||
         (q->head && (q->head != sink_blocks(c, g) || q->head >= q->first)))
-        return err_set(e, ERR_INPUT, "sequence %zu, group %zu: blocks %zu and %zu..%zu for %zu rows", seq, g,
-                       q->head, q->first, q->end, p->len[seq]);
+        return err_set(e, ERR_INPUT,
+                       "sequence %zu, group %zu: the table holds blocks [0, %zu) and [%zu, %zu) for %zu rows",
+                       seq, g, q->head, q->first, q->end, p->len[seq]);
     for (size_t i = 0; i < q->end; i++) {
         uint32_t b = kvpool_block(p, q, i);
 
         for (size_t t = 0; t < p->block_tiles; t++)
             if (q->tile[i * p->block_tiles + t] != (b << p->shift) + t)
-                return err_set(e, ERR_INPUT, "sequence %zu, group %zu: block %zu is torn", seq, g, i);
+                return err_set(e, ERR_INPUT,
+                               "sequence %zu, group %zu: the tiles of block %zu are not consecutive", seq, g,
+                               i);
         bool held = i < q->head || i >= q->first;
 
         if (held != (b < p->group[g].n_blocks) || b > p->group[g].n_blocks)
-            return err_set(e, ERR_INPUT, "sequence %zu, group %zu: block %zu is number %u", seq, g, i, b);
+            return err_set(e, ERR_INPUT, "sequence %zu, group %zu: block %zu has the wrong number %u", seq, g,
+                           i, b);
         if (held)
             count[b]++;
     }
@@ -447,7 +450,8 @@ int kvpool_count(const struct kv *c, size_t g, uint32_t *count, struct err *e)
         rc = count_seq(c, p, s, g, count, e);
     for (size_t i = 0; i < p->group[g].n_free && rc == 0; i++)
         if (p->group[g].free[i] >= p->group[g].n_blocks)
-            rc = err_set(e, ERR_INPUT, "group %zu: the free list holds block %u of %zu", g,
+            rc = err_set(e, ERR_INPUT,
+                         "group %zu: the stack of free blocks has block %u, but the group has %zu blocks", g,
                          p->group[g].free[i], p->group[g].n_blocks);
     return rc;
 }

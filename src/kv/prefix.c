@@ -1,4 +1,4 @@
-/* prefix.c - the tree of prefix.h as arrays, with a hash table of children. */
+/* prefix.c - the tree of prefix.h, stored in arrays, with a hash table of the children of all nodes. */
 #include "kv/prefix.h"
 
 #include <string.h>
@@ -77,8 +77,8 @@ struct prefix_key prefix_chain(struct prefix_key above, const int32_t *token, si
     return (struct prefix_key){{h.low64, h.high64}};
 }
 
-/* The bucket of the children of PARENT that begin with TOKEN; in a hash index, of those that hold the block
- * at TOKEN. */
+/* Returns the bucket of the children of PARENT whose first token is TOKEN[0]; in a hash index, of the
+ * children whose tokens are the block at TOKEN. */
 static uint32_t *bucket_of(const struct prefix *p, uint32_t parent, struct prefix_key seed,
                            const int32_t *token)
 {
@@ -153,7 +153,7 @@ uint32_t prefix_add(struct prefix *p, uint32_t parent, struct prefix_key seed, c
     return i;
 }
 
-/* Frees node I if it has no blocks, children or holders left, and then its ancestors likewise. */
+/* Frees node I if it has no blocks, children and holders, and then its ancestors likewise. */
 static void prune(struct prefix *p, uint32_t i)
 {
     while (i != PREFIX_NONE && !p->node[i].n_children && !p->node[i].n_holders && !p->node[i].n_places) {
@@ -214,15 +214,16 @@ int prefix_check(const struct prefix *p, struct err *e)
             n_children += node->parent != PREFIX_NONE;
             n_counted += node->n_children;
             if (n_found > p->n_nodes || places != node->n_places)
-                return err_set(e, ERR_INPUT, "node %u has %zu places, not %u", i, places, node->n_places);
+                return err_set(e, ERR_INPUT, "node %u has blocks in %zu groups, but counts %u", i, places,
+                               node->n_places);
             if (!places && !node->n_children && !node->n_holders)
-                return err_set(e, ERR_INPUT, "node %u stands for nothing", i);
+                return err_set(e, ERR_INPUT, "node %u has no block, child or holder, but is not free", i);
         }
     for (uint32_t i = p->free; i != PREFIX_NONE && n_free <= p->n_nodes; i = p->node[i].next)
         n_free++;
     if (n_found != p->n_used || n_found + n_free != p->n_nodes || n_children != n_counted)
         return err_set(e, ERR_INPUT,
-                       "%zu nodes are found and %zu free of %zu; %zu are children, %zu are counted", n_found,
-                       n_free, p->n_nodes, n_children, n_counted);
+                       "%zu nodes are in buckets and %zu free of %zu; %zu are children, but %zu are counted",
+                       n_found, n_free, p->n_nodes, n_children, n_counted);
     return 0;
 }

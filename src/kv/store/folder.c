@@ -1,10 +1,11 @@
-/* folder.c - the store's medium in a folder: one file per record, named by its key in hex.
+/* folder.c - the store's medium in a folder: one file per record, named after the record's key in hex.
  *
- * Several processes may use a folder at once. A record is written under another name and renamed when it is
- * whole; unfinished files are removed after an hour. Files are not synced: after a crash of the machine a
- * file may hold anything, which its checksum detects. The time of a file is that of its last use; when the
- * folder is full, the oldest files are removed by the process that holds the folder's lock, while others go
- * on. The file "gallop-kv-store" holds the version. Files with other names are not touched.
+ * Several processes may use a folder at once. A record is written under a temporary name and renamed when it
+ * is complete; unfinished files are removed after an hour. Files are not synced: after a crash of the machine
+ * a file may hold wrong bytes, which its checksum detects. The modification time of a file is the time of its
+ * last use. When the folder is full, the process that holds the folder's lock removes the oldest files; other
+ * processes do not wait. The file "gallop-kv-store" holds the version. Files with other names are not
+ * touched.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -28,11 +29,11 @@ static const char mark[] = "gallop-kv-store", version[] = "1\n";
 
 struct place {
     char path[FILE_PATH_MAX - 64];
-    /* Bytes; USED is what this process knows of. */
+    /* Bytes: the maximum size, and the size as far as this process knows it. */
     uint64_t limit, used;
 };
 
-/* A file of the folder. */
+/* A record's file in the folder. */
 struct entry {
     struct prefix_key key;
     uint64_t bytes;
@@ -67,7 +68,7 @@ static bool key_of(const char *name, struct prefix_key *key)
     return true;
 }
 
-/* The name is KEY.kv.THREAD.part. */
+/* Returns whether NAME is KEY.kv.THREAD.part, the temporary name of a record. */
 static bool is_unfinished(const char *name)
 {
     size_t n = strlen(name);
@@ -123,7 +124,7 @@ static int older(const void *a, const void *b)
                                   : (x->tv_nsec > y->tv_nsec) - (x->tv_nsec < y->tv_nsec);
 }
 
-/* Removes the oldest files of ALL until at most MOST bytes are left, unless another process is doing so. */
+/* Removes the oldest files of ALL until MOST bytes are left, unless another process holds the lock. */
 static void remove_oldest(const struct place *p, struct entries *all, uint64_t most)
 {
     char path[FILE_PATH_MAX];
@@ -143,12 +144,12 @@ static void remove_oldest(const struct place *p, struct entries *all, uint64_t m
             all->entry[i].bytes = 0;
         }
     }
-    /* Without the version file there is no lock, but the folder must keep to its size all the same. */
+    /* The lock is on the version file. Without that file the oldest files are removed without a lock. */
     if (fd >= 0)
         close(fd);
 }
 
-/* Makes room for N bytes, and for a tenth of the limit more so that the next call comes later. */
+/* Makes room for N bytes. If the folder is full, frees a tenth of the limit, so that listings are rare. */
 static int make_room(struct place *p, uint64_t n, struct err *e)
 {
     struct entries all;
@@ -167,7 +168,7 @@ static int make_room(struct place *p, uint64_t n, struct err *e)
 
 /* ---- the medium ---- */
 
-/* Checks that the folder at PATH is a store of this version, or makes it one. */
+/* Checks that the version file names this version, or creates it. */
 static int read_mark(const struct place *p, struct err *e)
 {
     char path[FILE_PATH_MAX], found[64] = "";
@@ -188,11 +189,11 @@ static int read_mark(const struct place *p, struct err *e)
     if (strcmp(found, version) == 0)
         return 0;
     found[strcspn(found, "\n")] = 0;
-    return err_set(e, ERR_UNSUPPORTED, "%s: this KV store has version '%s', expected %d; it is left alone",
+    return err_set(e, ERR_UNSUPPORTED, "%s: found a KV store of version '%s', expected %d; it is not changed",
                    path, found, version[0] - '0');
 }
 
-/* Warns if other users can put records into the folder: these would become KV rows of answers. */
+/* Warns if other users can write records, because their rows could change answers. */
 static void warn_of_writers(const char *path)
 {
     struct stat st;
@@ -223,7 +224,7 @@ static int folder_open(void **m, const char *where, uint64_t limit, struct err *
         return err_nomem(e, "the KV store");
     p->limit = limit;
     if ((size_t)snprintf(p->path, sizeof(p->path), "%s", where) >= sizeof(p->path))
-        rc = err_set(e, ERR_INPUT, "%.200s...: the name is too long", where);
+        rc = err_set(e, ERR_INPUT, "KV store %.200s...: the path is too long", where);
     else if (mkdir(where, 0700) != 0 && errno != EEXIST)
         rc = err_os(e, "make the folder", where);
     else
@@ -237,7 +238,7 @@ static int folder_open(void **m, const char *where, uint64_t limit, struct err *
     return rc;
 }
 
-/* Reads all N bytes of FD into OUT. False: the file is shorter, or cannot be read. */
+/* Reads N bytes of FD into OUT. False: the file is shorter, or cannot be read. */
 static bool read_record(int fd, char *out, size_t n)
 {
     for (size_t at = 0; at < n;) {
@@ -262,12 +263,12 @@ static int folder_get(void *m, struct prefix_key key, void *out, size_t cap, siz
     *n = 0;
     path_of(m, key, path);
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) /* a single file that is a link, or of another user, says nothing about the folder */
+    if (fd < 0) /* a file that is a link or belongs to another user counts as missing */
         return errno == ENOENT || errno == ELOOP || errno == EACCES ? 0 : err_os(e, "read", path);
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size <= cap &&
         read_record(fd, out, (size_t)st.st_size)) {
         *n = (size_t)st.st_size;
-        futimens(fd, now); /* marks the file as used; has no effect in a read-only folder */
+        futimens(fd, now); /* marks the file as used; may fail in a read-only folder */
     }
     close(fd);
     return 0;
@@ -280,8 +281,9 @@ static int folder_put(void *m, struct prefix_key key, const void *bytes, size_t 
     int rc;
 
     if (n > p->limit)
-        return err_set(e, ERR_NOSPACE, "%s: a block of %zu bytes does not fit into the %llu allowed", p->path,
-                       n, (unsigned long long)p->limit);
+        return err_set(e, ERR_NOSPACE,
+                       "KV store %s: a block has %zu bytes, more than the store's limit of %llu bytes",
+                       p->path, n, (unsigned long long)p->limit);
     path_of(p, key, path);
     if ((rc = make_room(p, n, e)) == 0 && (rc = file_replace(path, bytes, n, 0600, e)) == 0)
         p->used += n;

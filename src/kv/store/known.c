@@ -45,7 +45,7 @@ static uint64_t mark_of(struct prefix_key key)
     return key.w[0] > GONE ? key.w[0] : key.w[0] + 2;
 }
 
-/* The cell of MARK, or the empty cell where it would go. At most half of the cells are used. */
+/* Returns the cell of MARK or, by linear probing, the empty cell for it. Half of the cells are empty. */
 static _Atomic uint64_t *cell_of(struct known_table *t, uint64_t mark)
 {
     for (size_t at = mark & (t->n_cells - 1);; at = (at + 1) & (t->n_cells - 1)) {
@@ -67,7 +67,7 @@ bool known_has(struct known *k, struct prefix_key key)
     return has;
 }
 
-/* Replaces the table of K by T, and frees the old one when no thread reads it any more. */
+/* Replaces the table of K by T, and frees the old table as soon as no thread reads it. */
 static void swap(struct known *k, struct known_table *t)
 {
     struct known_table *old = atomic_exchange(&k->table, t);

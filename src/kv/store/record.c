@@ -70,7 +70,7 @@ static struct prefix_key sum_of(const char *record, size_t n)
     return (struct prefix_key){{h.low64, h.high64}};
 }
 
-/* The bytes of a record with header H. */
+/* Returns the bytes of a record with header H. */
 static size_t bytes_of(const struct header *h)
 {
     const struct record_name r = {.n_tokens = h->n_tokens, .n_bytes = h->n_bytes};

@@ -1,10 +1,10 @@
-/* redis.c - the store's medium on a Redis server: records are strings under "gallop:kv:1:" and the key in
- * hex.
+/* redis.c - the store's medium on a Redis server. A record is a string whose Redis key is "gallop:kv:1:" and
+ * the record's key in hex.
  *
- * The server decides how much it keeps and what it evicts (maxmemory, allkeys-lru). "gallop:kv:format" holds
- * the version. The connection does not block: each exchange has a deadline; after a timeout, or a reply that
- * is not understood, the connection is closed and the next exchange opens another. hiredis parses the replies
- * (https://redis.io/docs/reference/protocol-spec); commands are sent without copying their bytes.
+ * The server limits its memory and evicts records (maxmemory, allkeys-lru). The string "gallop:kv:format"
+ * holds the version. The socket does not block, and each exchange has a deadline. After a timeout or a
+ * malformed reply the connection is closed; the next exchange connects again. hiredis parses the replies
+ * (https://redis.io/docs/reference/protocol-spec); commands are sent directly from the caller's memory.
  */
 #include "kv/store/redis.h"
 
@@ -21,7 +21,7 @@
 enum { PORT = 6379, MOST_WORDS = 6, KEYS_A_SCAN = 1000 };
 
 static const double connect_s = 1, exchange_s = 1, list_s = 5;
-/* Bytes per second that a long exchange must reach at least. */
+/* Minimum rate in bytes per second: the deadline of an exchange grows by its bytes divided by this rate. */
 static const double least_rate = 50e6;
 
 static const char prefix[] = "gallop:kv:1:", mark[] = "gallop:kv:format", version[] = "1";
@@ -81,7 +81,7 @@ static bool read_address(struct place *p, const char *where)
 
 static int lost(struct place *p, struct err *e, const char *what)
 {
-    /* WHAT may point into the connection, so it is used before that is freed */
+    /* uses WHAT first, because it may point into the connection */
     err_set(e, ERR_OS, "KV store %s: %s", p->where, what);
     if (p->c)
         redisFree(p->c);
@@ -106,7 +106,7 @@ static int send_all(struct place *p, struct word w, double deadline, struct err 
 
         if (sent < 0 && (errno == EAGAIN || errno == EINTR)) {
             if (!is_ready(p, POLLOUT, deadline))
-                return lost(p, e, "the server did not read in time");
+                return lost(p, e, "the server did not accept the command in time");
             continue;
         }
         if (sent < 0)
@@ -117,7 +117,7 @@ static int send_all(struct place *p, struct word w, double deadline, struct err 
     return 0;
 }
 
-/* Sends a command as an array of bulk strings. */
+/* Sends the command W [n] as an array of bulk strings. */
 static int send_words(struct place *p, const struct word *w, size_t n, double deadline, struct err *e)
 {
     char head[64];
@@ -133,7 +133,7 @@ static int send_words(struct place *p, const struct word *w, size_t n, double de
     return rc;
 }
 
-/* Reads the next reply, of at most MOST bytes; to be freed with freeReplyObject(). */
+/* Reads the next reply, of at most MOST bytes, into *OUT. The caller frees it with freeReplyObject(). */
 static int read_reply(struct place *p, size_t most, double deadline, redisReply **out, struct err *e)
 {
     void *reply = NULL;
@@ -144,9 +144,9 @@ static int read_reply(struct place *p, size_t most, double deadline, redisReply 
         if (reply)
             break;
         if (p->c->reader->len > most)
-            return lost(p, e, "the server's reply does not end");
+            return lost(p, e, "the server's reply is too long");
         if (!is_ready(p, POLLIN, deadline))
-            return lost(p, e, "the server does not answer in time");
+            return lost(p, e, "the server did not reply in time");
         if (redisBufferRead(p->c) != REDIS_OK)
             return lost(p, e, p->c->errstr);
     }
@@ -172,7 +172,7 @@ static int exchange_open(struct place *p, const struct word *w, size_t n, size_t
     return rc ? rc : read_reply(p, most, deadline, out, e);
 }
 
-/* Selects the database, and reads or sets the version that is stored there. */
+/* Selects the database, stores the version there if it has none, and checks it. */
 static int greet(struct place *p, struct err *e)
 {
     char number[24];
@@ -193,8 +193,8 @@ static int greet(struct place *p, struct err *e)
     ours = r->type == REDIS_REPLY_STRING && r->str && strcmp(r->str, version) == 0;
     if (!ours)
         rc = err_set(e, ERR_UNSUPPORTED,
-                     "KV store %s: the store there has version '%.40s', expected %s; it is not used",
-                     p->where, r->type == REDIS_REPLY_STRING && r->str ? r->str : "", version);
+                     "KV store %s: found a store of version '%.40s', expected %s; it is not used", p->where,
+                     r->type == REDIS_REPLY_STRING && r->str ? r->str : "", version);
     freeReplyObject(r);
     return rc;
 }
@@ -210,12 +210,12 @@ static int connect_to(struct place *p, struct err *e)
     if (p->c->err)
         return lost(p, e, p->c->errstr);
     if (!is_ready(p, POLLOUT, clock_seconds() + connect_s))
-        return lost(p, e, "the server cannot be reached in time");
+        return lost(p, e, "the server did not accept the connection in time");
     if (getsockopt(p->c->fd, SOL_SOCKET, SO_ERROR, &code, &n) != 0 || code)
         return lost(p, e, strerror(code ? code : errno));
     p->c->flags |= REDIS_CONNECTED;
     redis_limit(&p->limit, p->c->reader);
-    if ((code = greet(p, e)) != 0 && p->c) { /* the server answers, but not as a store of this version */
+    if ((code = greet(p, e)) != 0 && p->c) { /* the server replied with an error or another version */
         redisFree(p->c);
         p->c = NULL;
     }
@@ -298,8 +298,7 @@ static void redis_close(void *m)
     mem_free(p);
 }
 
-/* Opens the medium. A server that cannot be reached may be later, so only one that answers wrongly is
- * refused. */
+/* Opens the medium. Succeeds also if the server cannot be reached, because it may be reachable later. */
 static int redis_open(void **m, const char *where, uint64_t limit, struct err *e)
 {
     struct place *p = mem_zalloc(1, sizeof(*p), MEM_KV);
@@ -356,7 +355,7 @@ static void redis_remove(void *m, struct prefix_key key)
 
 static int redis_list(void *m, store_found_fn *found, void *ctx, struct err *e)
 {
-    double until = clock_seconds() + list_s; /* keys that are not listed by then cost hits only */
+    double until = clock_seconds() + list_s; /* keys that are not listed in time cost cache hits only */
     uint64_t cursor = 0;
     bool good;
 

@@ -6,16 +6,17 @@
 
 #include "kv/store/store.h"
 
-enum { REDIS_MOST_ELEMENTS = 1 << 16 }; /* in an array of a reply */
+enum { REDIS_MOST_ELEMENTS = 1 << 16 }; /* maximum length of an array in a reply */
 
-/* The functions of a reader, with a limit on the memory that the announced length of an array takes. */
+/* The functions of a hiredis reader, with REDIS_MOST_ELEMENTS as the maximum length of an array. */
 struct redis_limit {
     redisReplyObjectFunctions fn;
-    void *(*array)(const redisReadTask *task, int n); /* hiredis's own function */
+    void *(*array)(const redisReadTask *task, int n); /* hiredis's original function */
 };
-void redis_limit(struct redis_limit *own, redisReader *r); /* OWN must live as long as R */
+/* installs the limit in R; OWN must live as long as R */
+void redis_limit(struct redis_limit *own, redisReader *r);
 
-/* Reads a reply to SCAN: calls FOUND for each key of a record. False: the reply is something else. */
+/* Reads a reply to SCAN: sets *CURSOR and calls FOUND for each record's key. False: malformed reply. */
 bool redis_read_keys(const redisReply *r, uint64_t *cursor, store_found_fn *found, void *ctx);
 
 #endif

@@ -1,8 +1,8 @@
 /* store.c - the slots of a store, and the thread that writes and reads records.
  *
- * A slot belongs to the engine's thread while it is free or holds a record that was read, and to the store's
- * thread from the request until it is done. The state of a slot says which of the two owns it; it changes by
- * compare and exchange. The store's thread serves reads first, and requests of a kind in order.
+ * The state of a slot decides which thread owns it; it changes by compare and exchange. A slot belongs to the
+ * store's thread from the request until the read or write has finished, and otherwise to the engine's thread.
+ * The store's thread serves reads before writes, and each of them in the order of their requests.
  */
 #include "kv/store/store.h"
 
@@ -26,33 +26,33 @@ enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_ASKED, SLOT_WORKING, SLOT_UNWANT
 
 struct slot {
     atomic_int state;
-    /* Order of the request. Read while the engine may make another request. */
+    /* Number of the request. Both threads may access it at the same time. */
     _Atomic uint64_t order;
     struct prefix_key key;
     char *bytes;
     size_t n;
 };
 
-/* One of two kinds: slots that are written from, or read into. */
+/* All slots of one direction: the records to write, or the records to read. */
 struct side {
     struct slot slot[STORE_MOST_SLOTS];
-    _Atomic double rest_until; /* clock; after the medium failed */
+    _Atomic double rest_until; /* clock time until which the failed medium is not used */
     _Atomic uint64_t n_done, done_bytes;
     _Atomic double seconds;
-    bool said; /* the failure was logged */
+    bool said; /* the current failure was logged */
 };
 
 struct store {
     const struct store_medium *medium;
     void *m;
     char *region;
-    size_t region_bytes, slot_bytes, n_slots; /* for each side */
+    size_t region_bytes, slot_bytes, n_slots; /* n_slots: of each side */
     struct side reads, writes;
-    uint64_t order; /* of the engine's thread */
+    uint64_t order; /* next sequence number; used by the engine's thread */
     struct known known;
     _Atomic uint64_t n_dropped, n_missed, n_damaged;
     bool said_damage;
-    double next_look; /* clock */
+    double next_look; /* clock time of the next listing of keys */
     struct thread thread;
     bool runs;
     atomic_bool ends;
@@ -102,7 +102,7 @@ static void add_found(void *ctx, struct prefix_key key)
     known_add(ctx, key);
 }
 
-/* Lists all keys of the medium. */
+/* Lists the keys of the medium into s->known, and sets the time of the next listing. */
 static int look(struct store *s, struct err *e)
 {
     double begin = clock_seconds(), took;
@@ -119,8 +119,7 @@ static int look(struct store *s, struct err *e)
 
 static void *store_run(void *ctx);
 
-/* Starts the thread, which blocks signals: those are for the program's own threads. A broken pipe or the
- * limit on a file's size is an error code here. */
+/* Starts the store's thread. It blocks signals, so that SIGPIPE and SIGXFSZ become error codes. */
 static int store_start(struct store *s, struct err *e)
 {
     errno = thread_start(&s->thread, store_run, s);
@@ -131,7 +130,7 @@ static int store_start(struct store *s, struct err *e)
 static void rest(struct side *side, const struct err *e)
 {
     if (!side->said)
-        log_warn("%s; the KV store rests", e->msg);
+        log_warn("%s; the KV store is not used for %d s", e->msg, STORE_REST_S);
     side->said = true;
     atomic_store(&side->rest_until, clock_seconds() + STORE_REST_S);
 }
@@ -166,7 +165,7 @@ int store_open(struct store **out, const struct store_options *o, struct err *e)
         (rc = open_slots(s, o->record_bytes, e)) == 0 && (rc = known_open(&s->known, e)) == 0 &&
         (rc = s->medium->open(&s->m, o->where, o->limit_bytes, e)) == 0) {
         if ((rc = look(s, &why)) == ERR_OS) {
-            rest(&s->reads, &why); /* the medium may come back later */
+            rest(&s->reads, &why); /* the medium may work again later */
             rc = 0;
         } else if (rc && e) {
             *e = why;
@@ -206,7 +205,7 @@ static bool pass(struct slot *t, int from, int to)
     return atomic_compare_exchange_strong(&t->state, &from, to);
 }
 
-/* Takes the slot of SIDE with the oldest request for the store's thread. NULL: there is no request. */
+/* Claims the slot of SIDE with the oldest request for the store's thread. NULL: there is no request. */
 static struct slot *next_of(const struct store *s, struct side *side)
 {
     for (;;) {
@@ -254,7 +253,8 @@ static bool fetch(struct store *s, struct slot *t)
         s->medium->remove(s->m, t->key);
         atomic_fetch_add(&s->n_damaged, 1);
         if (!s->said_damage)
-            log_warn("a block of the KV store is damaged and not used; further ones will not be logged");
+            log_warn(
+                "a block of the KV store is damaged and is not used; further damaged blocks are not logged");
         s->said_damage = true;
         return false;
     }
@@ -268,7 +268,7 @@ static void do_read(struct store *s, struct slot *t)
 
     if (!here)
         atomic_fetch_add(&s->n_missed, 1);
-    /* The engine dropped it meanwhile. */
+    /* The exchange fails if the engine dropped the slot meanwhile. */
     if (!pass(t, SLOT_WORKING, here ? SLOT_HERE : SLOT_MISSED))
         atomic_store(&t->state, SLOT_FREE);
     sem_post(&s->done);
@@ -292,7 +292,7 @@ static void do_write(struct store *s, struct slot *t)
     atomic_store(&t->state, SLOT_FREE);
 }
 
-/* Serves one request. False: there was none. */
+/* Serves one request. False: there was no request. */
 static bool do_next(struct store *s)
 {
     struct slot *t;
@@ -310,7 +310,7 @@ static void wait_until(sem_t *sem, double clock)
 
     while (sem_clockwait(sem, CLOCK_MONOTONIC, &until) != 0 && errno == EINTR)
         ;
-    /* All requests were served: clears their posts. */
+    /* Clears the remaining posts, because the caller looks at all slots anyway. */
     while (sem_trywait(sem) == 0)
         ;
 }
@@ -324,7 +324,7 @@ static void *store_run(void *ctx)
 
         if (ends && !busy)
             return NULL;
-        /* lists keys on time, also when requests never stop */
+        /* lists keys on time even under constant load */
         if (!ends && clock_seconds() >= s->next_look) {
             struct err e = {0};
 

@@ -1,14 +1,14 @@
-/* store.h - the KV store: keeps KV blocks outside the memory, as records in a folder or on a Redis server.
+/* store.h - the KV store: keeps copies of KV blocks as records in a folder or on a Redis server.
  *
- * A thread of the store does all that may block: it writes records that the engine has copied into a slot,
- * and reads records that the engine will need. The engine's thread takes no lock and never waits. Slots are
- * allocated at open; when all are in use, a block is not stored (and counted), or computed instead of read.
- * The store checks that a record is whole (record.h); the caller checks that it has the right tokens. The
- * list of keys that a medium holds is read again every few seconds, so that several processes may share it.
- * folder.c and redis.c define the media that this header declares.
+ * The store's thread does all I/O: it writes records that the engine has copied into a slot, and reads
+ * records that the engine will need. The engine's thread takes no lock and never waits. Slots are allocated
+ * at open. When all are in use, a block is not stored (and counted as dropped), or is computed instead of
+ * read. The store checks that a record is undamaged (record.h); the caller checks that it has the right
+ * tokens. The store lists the keys of the medium again every few seconds, so that several processes may share
+ * a medium. The media declared here are defined in folder.c and redis.c.
  *
- * A medium that fails is not used for STORE_REST_S seconds, which is logged once until it works again. A
- * failure costs cache hits, never an answer.
+ * A medium that fails is not used for STORE_REST_S seconds. A warning is logged for the first of several
+ * failures. A failure costs cache hits, but never changes an answer.
  */
 #ifndef GALLOP_KV_STORE_STORE_H
 #define GALLOP_KV_STORE_STORE_H
@@ -23,70 +23,70 @@
 enum { STORE_MOST_SLOTS = 64, STORE_LEAST_SLOTS = 4, STORE_REST_S = 5 };
 
 /* A medium keeps records. Its functions are called from one thread at a time and may take up to a few
- * seconds. Those that can fail return 0, or a code with a sentence in E. */
+ * seconds. Functions that return int return 0, or an error code with a sentence in E. */
 typedef void store_found_fn(void *ctx, struct prefix_key key);
 struct store_medium {
-    /* WHERE is "DIR", or "redis://host[:port][/db]". ERR_UNSUPPORTED: the place holds data of another program
-     * or version, which is left alone. */
+    /* WHERE is the path of a folder, or "redis://host[:port][/db]". ERR_UNSUPPORTED: it holds data of another
+     * program or version, which is not changed. */
     int (*open)(void **m, const char *where, uint64_t limit_bytes, struct err *e);
-    /* Reads the record KEY into OUT [cap]. *N is its length; 0 if there is none or it is longer than CAP. */
+    /* Reads the record KEY into OUT [cap] and sets *N to its length; 0: it is missing or longer than CAP. */
     int (*get)(void *m, struct prefix_key key, void *out, size_t cap, size_t *n, struct err *e);
     int (*put)(void *m, struct prefix_key key, const void *bytes, size_t n, struct err *e);
     void (*remove)(void *m, struct prefix_key key);
-    int (*list)(void *m, store_found_fn *found, void *ctx, struct err *e); /* calls FOUND with each key */
-    void (*close)(void *m);                                                /* NULL is fine */
+    int (*list)(void *m, store_found_fn *found, void *ctx, struct err *e); /* calls FOUND for each key */
+    void (*close)(void *m);                                                /* M may be NULL */
 };
 
 extern const struct store_medium store_folder;
-extern const struct store_medium store_redis; /* only if built with hiredis */
+extern const struct store_medium store_redis; /* only in builds with hiredis */
 
 struct store_options {
     const char *where;
-    uint64_t limit_bytes;              /* of a folder */
-    size_t record_bytes;               /* of the longest record */
+    uint64_t limit_bytes;              /* maximum size of a folder; Redis ignores it */
+    size_t record_bytes;               /* bytes of the longest record */
     const struct store_medium *medium; /* NULL: chosen by the form of WHERE */
 };
 
 struct store_stats {
-    uint64_t n_written, written_bytes, n_read, read_bytes; /* records */
-    /* Records that were not written, because no slot was free or the medium rested. */
+    uint64_t n_written, written_bytes, n_read, read_bytes; /* records, bytes */
+    /* Records that were not written because no slot was free, or the medium had failed. */
     uint64_t n_dropped;
-    uint64_t n_missed;  /* records that were asked for and not there */
-    uint64_t n_damaged; /* records that differ from what was written */
+    uint64_t n_missed;  /* records that were requested but not found */
+    uint64_t n_damaged; /* records with a wrong checksum or header */
     double write_s, read_s;
 };
 
 struct store;
 
-/* Bytes of the slots of a store whose records have up to RECORD_BYTES. */
+/* Bytes of all slots of a store whose records have up to RECORD_BYTES. */
 size_t store_slot_bytes(size_t record_bytes);
 
-/* Opens a store. ERR_UNSUPPORTED as for store_medium; other errors are those of the medium. */
+/* Opens a store. Passes the errors of the medium on, such as ERR_UNSUPPORTED. */
 int store_open(struct store **s, const struct store_options *o, struct err *e);
-/* Writes all records that were given to it first. NULL is fine. */
+/* Writes all pending records, then closes the store. S may be NULL. */
 void store_close(struct store *s);
 
 /* ---- for the engine's thread ---- */
 
-bool store_has(struct store *s, struct prefix_key key); /* may be wrong, see known.h */
+bool store_has(struct store *s, struct prefix_key key); /* The store probably has the record; see known.h. */
 
-/* Returns a slot for a record that is to be stored under KEY; store_put() then has it written. NULL: the
- * store has the record or is writing it, or it cannot take it. */
+/* Returns the memory of a slot, which the caller fills with the record of KEY and passes to store_put().
+ * NULL: the store has the record, is writing it, has no free slot, or its medium has failed. */
 void *store_take(struct store *s, struct prefix_key key);
 void store_put(struct store *s, void *record, size_t n);
 
-/* Begins to read a record. Returns the number of its slot; -1: no slot is free. */
+/* Requests the record KEY. Returns the number of the slot that will receive it; -1: no slot is free. */
 int store_read(struct store *s, struct prefix_key key);
 
 enum store_state { STORE_BUSY, STORE_HERE, STORE_MISSED };
 enum store_state store_look(const struct store *s, int slot);
-const void *store_record(const struct store *s, int slot); /* of a slot in state STORE_HERE */
-void store_drop(struct store *s, int slot);                /* frees the slot, whatever its state */
+const void *store_record(const struct store *s, int slot); /* SLOT is in state STORE_HERE */
+void store_drop(struct store *s, int slot);                /* frees SLOT in any state */
 
-/* Waits until a record that was asked for is here or missed, at most SECONDS. */
+/* Waits until a requested record is in state STORE_HERE or STORE_MISSED, at most SECONDS. */
 void store_wait(struct store *s, double seconds);
 
-/* Tests: waits until everything is written. */
+/* For tests: waits until all pending records are written. */
 void store_flush(struct store *s);
 
 void store_stats(const struct store *s, struct store_stats *out); /* callable from any thread */

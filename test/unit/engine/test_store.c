@@ -573,7 +573,7 @@ static void a_full_disk_is_said_once_and_serving_goes_on(void **state)
     compute_alone();
     assert_int_equal(end_child(begin_child(fill_disk)), 0);
     assert_int_equal(each_record(NULL, NULL), 0);
-    assert_int_equal(count_lines("said", "the KV store rests"), 1);
+    assert_int_equal(count_lines("said", "the KV store is not used for"), 1);
 }
 
 /* ---- memory ---- */
