@@ -161,7 +161,7 @@ void bind_heads(struct model *m, size_t def_heads, size_t def_kv, size_t def_dim
     i->n_heads = bind_int(m, "num_attention_heads", def_heads, 1, 4096);
     if (config_given(
             m->config,
-            "num_key_value_heads")) /* null means as many as heads, whatever the default of the class */
+            "num_key_value_heads")) /* null means the same number as heads, not the default of the class */
         def_kv = 0;
     i->n_kv = bind_int(m, "num_key_value_heads", def_kv ? def_kv : i->n_heads, 1, 4096);
     i->head_dim = bind_int(m, "head_dim", def_dim, 0, 512);
@@ -174,7 +174,7 @@ void bind_heads(struct model *m, size_t def_heads, size_t def_kv, size_t def_dim
     if (i->head_dim == 0)
         i->head_dim = i->hidden / i->n_heads;
     if (i->head_dim > 512)
-        bind_refuse(m, ERR_UNSUPPORTED, "a head of %zu dims is larger than 512", i->head_dim);
+        bind_refuse(m, ERR_UNSUPPORTED, "the head size is %zu, expected at most 512", i->head_dim);
 }
 
 void bind_layer_types(struct model *m, enum bind_layer_kind *kind, enum bind_layer_kind refused)
@@ -201,7 +201,8 @@ void bind_layer_types(struct model *m, enum bind_layer_kind *kind, enum bind_lay
     }
     for (size_t l = 0; l < n && !m->rc; l++)
         if (kind[l] == refused)
-            bind_refuse(m, ERR_UNSUPPORTED, "%s is not known in this model", names[refused]);
+            bind_refuse(m, ERR_UNSUPPORTED,
+                        "layer_types has \"%s\", which this architecture does not support", names[refused]);
 }
 
 size_t bind_window(struct model *m, size_t def)
@@ -220,7 +221,7 @@ void bind_record(struct model *m, const struct view *v, const char *use, const s
         return;
     }
     m->tensor[m->n_tensors++] = (struct model_tensor){.view = v, .use = use, .linear = l, .n_linears = n};
-    if (strcmp(use, "scales") != 0) /* a byte holds two 4-bit elements */
+    if (strcmp(use, "scales") != 0) /* a U8 holds two 4-bit elements */
         m->n_params += view_elements(v) * (v->dtype == DT_U8 ? 2 : 1);
 }
 
@@ -238,7 +239,7 @@ const struct view *bind_tensor(struct model *m, const char *name, const struct b
     memcpy(want.shape, shape->size, sizeof(shape->size));
     view_shape_text(&want, expected, sizeof(expected));
     if (!v) {
-        m->rc = err_set(m->e, ERR_INPUT, "%s: tensor %s is missing (%s %s expected)",
+        m->rc = err_set(m->e, ERR_INPUT, "%s: tensor %s is missing (expected: %s %s)",
                         weights_path(m->weights), name, use, expected);
         return NULL;
     }
@@ -254,7 +255,7 @@ const struct view *bind_tensor(struct model *m, const char *name, const struct b
     return m->rc ? NULL : v;
 }
 
-/* Returns the weight NAME with the shape [rows, cols] (cols 0: one dimension). */
+/* Returns the weight NAME, which must have the shape [ROWS, COLS], or [ROWS] if COLS is 0. */
 static const struct view *weight(struct model *m, const char *name, size_t rows, size_t cols, const char *use)
 {
     const struct bind_shape shape = {.n_dims = cols ? 2 : 1, .size = {rows, cols}};
@@ -295,7 +296,7 @@ enum dtype bind_dtype(const struct model *m, enum op_kind kind)
     return q == QUANT_AS_STORED || q == QUANT_NONE || q == QUANT_MXFP4 ? m->opt.dtype : DT_I8;
 }
 
-/* True if all parts of D are stored as quantized integers, and not all of them with 8 bits. */
+/* Returns whether all parts of D are stored as quantized integers, and one of them with less than 8 bits. */
 static bool is_stored_small(const struct linear_desc *d)
 {
     unsigned least = 8;
@@ -311,8 +312,8 @@ static bool is_stored_small(const struct linear_desc *d)
     return least < 8;
 }
 
-/* Sets the quantization of D, unless it must compute in fp32, to the user's for its kind. Stored integers of
- * hardly more than four bits are not rounded to int4, because they would lose accuracy and save nothing. */
+/* Sets the quantization of D to the option for its kind, unless D must compute in fp32. Weights that are
+ * stored with less than 8 bits are not rounded to int4, because that would lose accuracy and save nothing. */
 static void set_quant(struct model *m, struct linear_desc *d)
 {
     enum quant q = m->opt.quant.of[d->kind];
@@ -337,7 +338,7 @@ static void set_quant(struct model *m, struct linear_desc *d)
     m->rc = m->opt.scales
                 ? calibration_get(m->opt.scales, d->name, d->part[0]->shape[1], &d->largest, m->e)
                 : err_about(m->e, ERR_INPUT, "scales",
-                            "quant int8-static needs a file that gallop calibrate wrote, and none is given");
+                            "quant int8-static needs a file written by gallop calibrate, but none is given");
 }
 
 void bind_pack(struct model *m, struct linear *l, const struct linear_desc *d, const char *backend)
@@ -360,7 +361,7 @@ void bind_pack(struct model *m, struct linear *l, const struct linear_desc *d, c
     if (l->k > m->info.linear_k)
         m->info.linear_k = l->k;
     if (__builtin_add_overflow(m->packed_bytes, l->packed_bytes, &m->packed_bytes))
-        m->rc = err_set(m->e, ERR_NOMEM, "%s: the weights are more than memory can hold", d->name);
+        m->rc = err_set(m->e, ERR_NOMEM, "%s: the packed weights are larger than the address space", d->name);
     add_todo(m, &(struct model_todo){.linear = l, .desc = copy});
 }
 
@@ -389,12 +390,13 @@ void bind_embed(struct model *m, struct op_embed *w, const char *at, const char 
         return;
     *w = (struct op_embed){.table = *v};
     if (__builtin_add_overflow(m->table_bytes, view_span_bytes(v), &m->table_bytes))
-        m->rc = err_set(m->e, ERR_NOMEM, "%s%s: the tables are more than memory can hold", at, module);
+        m->rc = err_set(m->e, ERR_NOMEM, "%s%s: the embedding tables are larger than the address space", at,
+                        module);
     add_todo(m, &(struct model_todo){.embed = w, .look = true});
     bind_record(m, v, "embedding", NULL, 1);
 }
 
-/* Binds PART of a norm, its weight or its bias, of N numbers. */
+/* Binds PART ("weight" or "bias") of a norm, N numbers. */
 static const struct view *norm_part(struct model *m, const char *at, const char *module, const char *part,
                                     size_t n)
 {
@@ -433,7 +435,7 @@ void bind_norm_close(struct op_norm *w)
     *w = (struct op_norm){0};
 }
 
-/* Binds part P of a linear: its weight as [n, k], and its bias. */
+/* Binds part P of a linear: its weight as [n, k], and its bias if it has one. */
 static void linear_part(struct model *m, struct linear *w, const char *at, const struct bind_linear *d,
                         size_t p, struct linear_desc *desc)
 {
@@ -468,7 +470,7 @@ void bind_linear(struct model *m, struct linear *w, const char *at, const struct
                                .kern = m->opt.kern};
     const char *backend = m->opt.backend[d->kind];
 
-    /* the user's choice is meant for the other matrices of this kind */
+    /* the chosen backend applies to the other linears of this kind */
     if (d->how & BIND_FP32 && backend && strcmp(backend, "native") != 0)
         backend = NULL;
     for (; desc.n_parts < LINEAR_MAX_PARTS && d->part[desc.n_parts].module; desc.n_parts++)
@@ -476,7 +478,7 @@ void bind_linear(struct model *m, struct linear *w, const char *at, const struct
     bind_pack(m, w, &desc, backend);
 }
 
-/* Lets EMBED read its rows from the packed HEAD, so that its table is not copied. */
+/* Lets EMBED read its rows from the packed HEAD instead of a copied table. */
 static void read_from_head(struct model *m, struct op_embed *embed, const struct linear *head)
 {
     for (size_t i = 0; i < m->n_todo; i++)
@@ -487,7 +489,7 @@ static void read_from_head(struct model *m, struct op_embed *embed, const struct
     embed->head = head;
 }
 
-/* True if A and B, of the same shape, hold the same numbers. */
+/* Returns whether A and B, which have the same shape, hold the same numbers. */
 static bool same_numbers(const struct view *a, const struct view *b)
 {
     enum { N = 256 };
@@ -507,8 +509,9 @@ static bool same_numbers(const struct view *a, const struct view *b)
     return same;
 }
 
-/* True if the head NAME is the embedding's table, stored once or twice. A different matrix of that name has
- * precedence over the config, as in transformers. A packed checkpoint stores a head only if it differs. */
+/* Returns whether the tensor NAME of the head is missing or equals the embedding's table. A different tensor
+ * has precedence over tie_word_embeddings, as in transformers. A packed checkpoint stores NAME only if it
+ * differs. */
 static bool is_tied(struct model *m, const char *name, const struct op_embed *embed)
 {
     const struct view *v = weights_has(m->weights, name) ? weights_get(m->weights, name) : NULL;
@@ -519,7 +522,7 @@ static bool is_tied(struct model *m, const char *name, const struct op_embed *em
         return false;
     if (v->n_dims != 2 || v->shape[0] != embed->table.shape[0] || v->shape[1] != embed->table.shape[1] ||
         !dtype_is_weight(v->dtype))
-        return false; /* binding it fails with a sentence */
+        return false; /* binding NAME will fail with a sentence */
     if (same_numbers(v, &embed->table))
         return true;
     log_warn("%s: tie_word_embeddings is true, but %s differs from %s: the head of the file is used", v->file,
@@ -527,14 +530,15 @@ static bool is_tied(struct model *m, const char *name, const struct op_embed *em
     return false;
 }
 
-/* Records that the model computes hidden states and no logits. */
+/* Marks the model as headless, because the tensor NAME is missing. */
 static void note_missing_head(struct model *m, const char *name)
 {
     m->info.headless = true;
-    snprintf(m->headless, sizeof(m->headless),
-             "%.300s: tensor %s is missing, and tie_word_embeddings is false: this model generates nothing, "
-             "its embeddings can be served (gallop serve, /v1/embeddings)",
-             weights_path(m->weights), name);
+    snprintf(
+        m->headless, sizeof(m->headless),
+        "%.300s: tensor %s is missing, and tie_word_embeddings is false: this model cannot generate text, "
+        "its embeddings can be served (gallop serve, /v1/embeddings)",
+        weights_path(m->weights), name);
 }
 
 void bind_head(struct model *m, struct linear *w, const char *module, struct op_embed *embed, bool tied,
@@ -558,11 +562,11 @@ void bind_head(struct model *m, struct linear *w, const char *module, struct op_
     if (!tied) {
         linear_part(m, w, "", &d, 0, &desc);
     } else {
-        weights_skip(m->weights, name); /* it may be stored as a copy of the embedding */
+        weights_skip(m->weights, name); /* the tensor may be a copy of the embedding */
         desc.part[0] = bind_keep(m, &embed->table);
         for (size_t i = 0; i < m->n_todo; i++)
             if (m->todo[i].embed == embed)
-                m->todo[i].look = false; /* packing the head checks that it is finite */
+                m->todo[i].look = false; /* packing the head checks the numbers */
     }
     if (m->rc)
         return;

@@ -1,8 +1,8 @@
-/* bind_moe.c - binds mixtures of experts in all forms in which checkpoints store them.
+/* bind_moe.c - binds mixtures of experts in all layouts that checkpoints use.
  *
- * Experts that are stored apart are linears like any other. Stacked experts are one tensor for all experts of
- * a layer: each expert is a view of it, and gate and up are views of its rows (of every second row, if they
- * are interleaved), so that the packed form is the same for all and operators need one order only.
+ * Experts that are stored apart are ordinary linears. Stacked experts are one tensor for all experts of a
+ * layer. Each expert is bound as a view of that tensor, and gate and up as views of the expert's rows (every
+ * second row, if they are interleaved). The packed form is therefore the same for all layouts.
  */
 #include <string.h>
 
@@ -52,18 +52,18 @@ static void open_apart(struct model *m, struct moe *w, const char *at, const str
     }
 }
 
-/* One stacked matrix [experts, n, k]. */
+/* A stacked matrix [experts, n, k]. */
 struct stack {
-    /* "...experts" and "gate_up_proj", and both joined by a dot. */
+    /* The module ("...experts"), the matrix ("gate_up_proj"), and NAME, both joined by a dot. */
     const char *at, *part;
     const char *name;
     const struct view *weight, *bias;
-    /* Of MXFP4; otherwise NULL. */
+    /* The scales of MXFP4; otherwise NULL. */
     const struct view *scales;
     size_t n, k;
 };
 
-/* Binds the tensors NAME (or NAME_blocks and NAME_scales) and NAME_bias. */
+/* Binds the tensors of S: NAME, or NAME_blocks and NAME_scales, and NAME_bias if D has biases. */
 static void find_stack(struct model *m, const struct bind_moe *d, struct stack *s)
 {
     size_t X = d->n_experts, n = s->n, k = s->k;
@@ -85,15 +85,16 @@ static void find_stack(struct model *m, const struct bind_moe *d, struct stack *
         return;
     }
     if (k % 32 != 0)
-        m->rc = err_set(m->e, ERR_INPUT, "%s: %s: rows of %zu elements are not whole blocks of 32",
+        m->rc = err_set(m->e, ERR_INPUT, "%s: tensor %s has rows of %zu elements, expected a multiple of 32",
                         weights_path(m->weights), packed, k);
     s->weight = bind_tensor(m, packed, &blocks, "linear");
     s->scales = bind_tensor(m, bind_name(m, "%s_scales", s->name), &scales, "scales");
     if (!m->rc && (!view_is_contiguous(s->weight) || !view_is_contiguous(s->scales)))
-        m->rc = err_set(m->e, ERR_UNSUPPORTED, "%s: %s is not stored row by row", s->weight->file, packed);
+        m->rc =
+            err_set(m->e, ERR_UNSUPPORTED, "%s: tensor %s is not stored row by row", s->weight->file, packed);
 }
 
-/* Returns rows FIRST, FIRST + STEP, ... of expert X: [n, k]. */
+/* Returns N rows FIRST, FIRST + STEP, ... of expert X as [N, k]. */
 static struct view rows_of(const struct bind_moe *d, const struct stack *s, size_t x, size_t first,
                            size_t step, size_t n)
 {
@@ -112,7 +113,7 @@ static struct view rows_of(const struct bind_moe *d, const struct stack *s, size
     return v;
 }
 
-/* Returns the same rows of the biases or scales V; NULL if V is NULL. */
+/* Returns rows FIRST, FIRST + STEP, ... of expert X in the biases or scales V; NULL if V is NULL. */
 static const struct view *slice_of(struct model *m, const struct view *v, size_t x, size_t first, size_t step,
                                    size_t n)
 {
@@ -125,7 +126,7 @@ static const struct view *slice_of(struct model *m, const struct view *v, size_t
     return bind_keep(m, &own);
 }
 
-/* Binds expert X of S as W. N_PARTS 2: gate and up. */
+/* Binds expert X of S as W. N_PARTS is 2 for gate and up, otherwise 1. */
 static void open_one(struct model *m, struct linear *w, const struct bind_moe *d, const struct stack *s,
                      size_t x, size_t n_parts)
 {
@@ -134,7 +135,7 @@ static void open_one(struct model *m, struct linear *w, const struct bind_moe *d
                                .n_parts = n_parts,
                                .paired = n_parts == 2 && !(d->like.limit > 0),
                                .dtype = s->scales ? m->opt.dtype
-                                                  : bind_dtype(m, OP_MLP), /* MXFP4 keeps its bits */
+                                                  : bind_dtype(m, OP_MLP), /* MXFP4 is never requantized */
                                .is_expert = true,
                                .kern = m->opt.kern};
     size_t n = s->n / n_parts, step = n_parts == 2 && d->interleaved ? 2 : 1;
@@ -159,8 +160,8 @@ static void record_stack(struct model *m, const struct stack *s, const struct li
         bind_record(m, s->bias, "bias", l, n);
 }
 
-/* Returns how the layer AT stores its experts: as D says, or as transformers 5 writes them, stacked and under
- * names that all models share. */
+/* Returns D, adapted to the names that the layer AT uses. transformers 5 saves experts under names that all
+ * models share, and may stack them. */
 static struct bind_moe as_found(struct model *m, const char *at, const struct bind_moe *d)
 {
     const char *router = bind_name(m, "%smlp.gate.weight", at);

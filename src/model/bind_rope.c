@@ -1,7 +1,8 @@
-/* bind_rope.c - reads the parameters of RoPE from config.json, in the old and in the new style.
+/* bind_rope.c - reads the parameters of RoPE from config.json, in the old and the new style of transformers.
  *
- * Follows transformers 5: rope_parameters, or rope_scaling with rope_theta beside it; the type is in
- * rope_type or type; original_max_position_embeddings at the top level has precedence over the one inside.
+ * As in transformers 5, the parameters are in rope_parameters (new style), or in rope_scaling and rope_theta
+ * (old style). The type is in rope_type or type. original_max_position_embeddings at the top level of the
+ * config has precedence over that key inside the object.
  */
 #include <string.h>
 
@@ -19,7 +20,7 @@ static const struct {
              {"longrope", ROPE_LONGROPE},
              {"proportional", ROPE_PROPORTIONAL}};
 
-/* Reads a number of the object C. */
+/* Reads the number KEY of the object C. */
 static double number(struct model *m, struct config *c, const char *key, double def, double lo, double hi)
 {
     double v = def;
@@ -45,7 +46,7 @@ static enum rope_type read_type(struct model *m, struct config *c, const struct 
     return ROPE_DEFAULT;
 }
 
-/* Reads factor and the original length. */
+/* Reads the scaling factor and the original context length. */
 static void read_lengths(struct model *m, struct config *c, struct rope_params *p)
 {
     double inside, top;
@@ -59,7 +60,7 @@ static void read_lengths(struct model *m, struct config *c, struct rope_params *
     if (p->type == ROPE_PROPORTIONAL)
         p->factor = 1;
     if (p->type == ROPE_LINEAR || p->type == ROPE_DYNAMIC || p->type == ROPE_LLAMA3)
-        bind_refuse(m, ERR_INPUT, "this rope type needs a factor");
+        bind_refuse(m, ERR_INPUT, "the rope's type needs a factor, but factor is missing");
     if (p->type == ROPE_YARN)
         p->factor = p->max_pos / p->original;
 }
@@ -86,7 +87,7 @@ static void read_yarn(struct model *m, struct config *c, struct rope_params *p)
         p->beta_slow = 1;
 }
 
-/* Reads one factor per pair of dims, for short and for long sequences. */
+/* Reads longrope's factors for short and for long sequences, one per pair of dims. */
 static void read_longrope(struct model *m, struct config *c, struct rope_params *p, size_t head_dim)
 {
     size_t half = p->dim / 2, n_short = 0, n_long = 0;
@@ -102,8 +103,8 @@ static void read_longrope(struct model *m, struct config *c, struct rope_params 
     p->long_factor = room + half + 1;
 }
 
-/* Sets the context length of types that extend it beyond max_position_embeddings, as vLLM derives it, so that
- * the whole context can be used without an option. */
+/* Sets the context length for rope types that extend it beyond max_position_embeddings, by the same rule as
+ * vLLM, so that the whole context is usable without an option. */
 static void stretch_context(struct model_info *i, const struct rope_params *p)
 {
     double from = p->type == ROPE_YARN ? p->original : p->max_pos;
@@ -113,7 +114,7 @@ static void stretch_context(struct model_info *i, const struct rope_params *p)
         i->max_len = (size_t)(from * p->factor);
 }
 
-/* Returns the object that holds the type, or NULL. */
+/* Returns the object with the parameters of the rope, or NULL if the config has none. */
 static struct config *find_object(struct model *m, const struct bind_rope *d)
 {
     struct config *now = config_sub(m->config, "rope_parameters"), *old = NULL;
@@ -125,7 +126,7 @@ static struct config *find_object(struct model *m, const struct bind_rope *d)
     return now ? now : old;
 }
 
-/* Returns the number of dims of a head that rotate. */
+/* Returns the number of dims of a head that RoPE rotates. */
 static size_t read_dims(struct model *m, struct config *c, const struct bind_rope *d, size_t head_dim)
 {
     size_t dim = head_dim;
@@ -138,12 +139,13 @@ static size_t read_dims(struct model *m, struct config *c, const struct bind_rop
         dim = (size_t)((double)head_dim * part);
     }
     if (dim % 2 != 0 || dim < 2)
-        bind_refuse(m, ERR_INPUT, "%zu dims of a head of %zu would rotate: RoPE rotates dims in pairs", dim,
+        bind_refuse(m, ERR_INPUT,
+                    "RoPE would rotate %zu of %zu dims of a head, expected an even number from 2 on", dim,
                     head_dim);
     return dim;
 }
 
-/* Reads the parameters of the object C, by type. */
+/* Reads the parameters of the object C into P, depending on the rope type. */
 static void read_rope_object(struct model *m, struct config *c, const struct bind_rope *d, size_t head_dim,
                              struct rope_params *p)
 {
@@ -156,7 +158,7 @@ static void read_rope_object(struct model *m, struct config *c, const struct bin
         read_llama3(m, c, p);
     if (p->type == ROPE_YARN)
         read_yarn(m, c, p);
-    if (p->type == ROPE_PROPORTIONAL) /* an even number of dims */
+    if (p->type == ROPE_PROPORTIONAL) /* rounded down to an even number of dims */
         p->n_rotated = 2 * (size_t)(number(m, c, "partial_rotary_factor", 1, 0, 1) * (double)p->dim / 2);
     if (p->type == ROPE_LONGROPE)
         read_longrope(m, c, p, head_dim);

@@ -1,4 +1,4 @@
-/* calibration.c - reads files of `gallop calibrate`, and computes the values in them. */
+/* calibration.c - reads files of `gallop calibrate`, and computes the numbers that it writes. */
 #include "model/calibration.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 
 static int refuse_file(const struct calibration *s, const char *what, struct err *e)
 {
-    return err_set(e, ERR_INPUT, "%s: %s; gallop calibrate writes such files", s->path, what);
+    return err_set(e, ERR_INPUT, "%s: %s; expected a file written by gallop calibrate", s->path, what);
 }
 
 int calibration_read(struct calibration *s, const char *text, size_t n, const char *path, struct err *e)
@@ -29,7 +29,7 @@ int calibration_read(struct calibration *s, const char *text, size_t n, const ch
     if (!format || strcmp(format, "gallop scales") != 0)
         rc = refuse_file(s, "\"format\" is not \"gallop scales\"", e);
     else if (json_integer_value(json_object_get(s->file, "version")) != 1)
-        rc = refuse_file(s, "\"version\" is not 1, which this gallop reads", e);
+        rc = refuse_file(s, "\"version\" is not 1", e);
     else if (!json_is_object(s->linears))
         rc = refuse_file(s, "\"linears\" is not an object", e);
     if (rc)
@@ -37,8 +37,8 @@ int calibration_read(struct calibration *s, const char *text, size_t n, const ch
     return rc;
 }
 
-/* Finds the kind of the file PATH and the sum of its bytes. Safetensors begin with the length of a header in
- * eight bytes, of which the last is zero; a text has no zero bytes. */
+/* Finds the kind of the file PATH, and the hash of its bytes. Safetensors begins with the header's length in
+ * eight bytes, of which the last is zero; JSON text has no zero bytes. */
 static int look_at(const char *path, bool *text, uint64_t *sum, struct err *e)
 {
     char found[FOLDER_PATH_MAX];
@@ -91,18 +91,19 @@ int calibration_get(const struct calibration *s, const char *name, size_t k, flo
     double value = json_number_value(x);
 
     if (!s->linears)
-        return err_set(e, ERR_INPUT, "%s: it holds what int4 rounds by, expected the scales of int8-static",
+        return err_set(e, ERR_INPUT, "%s: found a calibration for int4, expected one for int8-static",
                        s->path);
     if (!o)
-        return err_set(e, ERR_INPUT, "%s: there is nothing of the linear %s; it was made for another model",
-                       s->path, name);
+        return err_set(e, ERR_INPUT, "%s: linear %s is missing; the file was made for another model", s->path,
+                       name);
     if (columns < 0 || (size_t)columns != k)
         return err_set(e, ERR_INPUT,
-                       "%s: %s has %lld columns there and %zu here; it was made for another model", s->path,
-                       name, (long long)columns, k);
+                       "%s: linear %s has %lld columns, expected %zu; the file was made for another model",
+                       s->path, name, (long long)columns, k);
     if (!json_is_number(x) || !(value >= 0 && value <= 1e30) || (value > 0 && value < 1e-30))
-        return err_set(e, ERR_INPUT, "%s: \"largest\" of %s is not 0, nor a number from 1e-30 to 1e30",
-                       s->path, name);
+        return err_set(e, ERR_INPUT,
+                       "%s: \"largest\" of linear %s is neither 0 nor a number from 1e-30 to 1e30", s->path,
+                       name);
     *largest = (float)value;
     return 0;
 }
@@ -121,33 +122,34 @@ int calibration_gptq(const struct calibration *s, const char *name, size_t k, co
 
     if (n < 0 || (size_t)n >= sizeof(tensor) || !(v = tensor_file_get(&s->feedback, tensor, (size_t)n)))
         return err_set(e, ERR_INPUT,
-                       "%s: there is no tensor %s; the file was made for another model, or for "
+                       "%s: tensor %s is missing; the file was made for another model, or for "
                        "another quant than int4",
                        s->path, tensor);
     if (v->dtype != DT_F32 || v->n_dims != 1 || v->shape[0] != gptq_numbers(k) ||
         (uintptr_t)v->data % sizeof(float) != 0)
         return err_set(e, ERR_INPUT,
-                       "%s: %s is not what %zu columns need, F32 [%zu]; it was made for another model",
+                       "%s: tensor %s does not fit a linear of %zu columns, expected F32 [%zu]; the file "
+                       "was made for another model",
                        s->path, tensor, k, gptq_numbers(k));
     if (!dtype_all_finite(v->data, v->shape[0], DT_F32))
-        return err_set(e, ERR_INPUT, "%s: %s holds an infinity or NaN, expected finite numbers", s->path,
-                       tensor);
+        return err_set(e, ERR_INPUT, "%s: tensor %s holds an infinity or NaN, expected finite numbers",
+                       s->path, tensor);
     *feedback = (const float *)v->data;
     return 0;
 }
 
 /* ---- computing the values ---- */
 
-/* Returns the squared error of clipping a normal distribution at T standard deviations. */
+/* Returns the mean squared error of clipping a standard normal distribution at T standard deviations. */
 static double cut(double t)
 {
     return 2 * ((1 + t * t) * 0.5 * erfc(t / sqrt(2)) - t * exp(-t * t / 2) / sqrt(2 * acos(-1)));
 }
 
-/* Returns the mean over all rows of the squared error, relative to the row, if LARGEST becomes 127; 0: the
- * largest element of each row does. A rotated row resembles K samples of a normal distribution. The error of
- * clipping is weighted more than that of rounding, because it has one direction (with equal weights, the KL
- * divergence of Gemma 3 270M is three times as large). */
+/* Returns the squared relative error, averaged over all rows, if the value LARGEST is rounded to 127; LARGEST
+ * 0: if the largest element of each row is. A rotated row resembles K samples of a normal distribution.
+ * Clipping errors have a higher weight than rounding errors, because they are biased (with equal weights, the
+ * KL divergence of Gemma 3 270M is three times as large). */
 static double error_with(const struct linear_seen *seen, size_t k, double largest)
 {
     enum { CUT = 100 };
@@ -164,7 +166,7 @@ static double error_with(const struct linear_seen *seen, size_t k, double larges
 
 float calibration_find(const struct linear_seen *seen, size_t k)
 {
-    enum { FAR = 4 }; /* as a multiple of the error with one scale per row */
+    enum { FAR = 4 }; /* limit: this multiple of the error with one scale per row */
     double least = INFINITY;
     float best = 0;
 

@@ -1,9 +1,10 @@
-/* calibration.h - what `gallop calibrate` found about the rotated inputs (ops/rotate.h) of each linear.
+/* calibration.h - the statistics of `gallop calibrate` about the rotated inputs (ops/rotate.h) of each
+ * linear.
  *
- * For int8-static, a JSON file: {"format": "gallop scales", "version": 1, "linears": {NAME: {"columns": K,
- * "largest": X}, ...}}, with the names that `gallop inspect` prints. X is the absolute maximum that becomes
- * 127; 0: each row of the input has its own scale, as with int8. For int4, a safetensors file with the
- * factors of GPTQ (ops/gptq.h): NAME.feedback, F32 [gptq_numbers(K)].
+ * For int8-static the file is JSON: {"format": "gallop scales", "version": 1, "linears": {NAME: {"columns":
+ * K, "largest": X}, ...}}. NAME is a linear's name as `gallop inspect` prints it. X is the absolute value of
+ * an input that is rounded to 127; 0: each input row gets its own scale, as with int8. For int4 the file is
+ * safetensors with the factors of GPTQ (ops/gptq.h): NAME.feedback, F32 [gptq_numbers(K)].
  */
 #ifndef GALLOP_MODEL_CALIBRATION_H
 #define GALLOP_MODEL_CALIBRATION_H
@@ -17,36 +18,36 @@
 #define CALIBRATION_GPTQ ".feedback"
 
 struct calibration {
-    /* The JSON file and its member; NULL for a safetensors file, which is FEEDBACK. */
+    /* The JSON file and its member "linears"; NULL if the file is safetensors, which is open as FEEDBACK. */
     json_t *file, *linears;
     struct tensor_file feedback;
-    /* Borrowed. */
+    /* The path of the file. Borrowed. */
     const char *path;
-    /* XXH3-64 of the bytes of the file. */
+    /* XXH3-64 hash of the bytes of the file. */
     uint64_t sum;
 };
 
-/* Reads the JSON TEXT of N bytes; PATH names it in messages. */
+/* Reads the JSON TEXT of N bytes. PATH names it in messages. */
 int calibration_read(struct calibration *s, const char *text, size_t n, const char *path, struct err *e);
 
-/* Opens a file of either kind. */
+/* Opens the file PATH of either kind. */
 int calibration_open(struct calibration *s, const char *path, struct err *e);
 
-/* Sets *LARGEST for the linear NAME with K columns. */
+/* Sets *LARGEST to the number X of the linear NAME with K columns. */
 int calibration_get(const struct calibration *s, const char *name, size_t k, float *largest, struct err *e);
 
-/* Sets *FEEDBACK to the factors of GPTQ of the linear NAME with K columns; valid while S is open. */
+/* Sets *FEEDBACK to the GPTQ factors of the linear NAME with K columns, valid while S is open. */
 int calibration_gptq(const struct calibration *s, const char *name, size_t k, const float **feedback,
                      struct err *e);
 
-/* Returns RC, the result of rounding with these factors, or an error if the file changed meanwhile. */
+/* Returns RC, the result of quantizing with the factors of S, or an error if the file changed meanwhile. */
 int calibration_checked(const struct calibration *s, int rc, struct err *e);
 
-/* A zeroed S is allowed. */
+/* Closes S, which may be zeroed. */
 void calibration_close(struct calibration *s);
 
-/* Returns the absolute maximum that becomes 127 for inputs of K columns with the statistics SEEN: the one
- * with the least error of rounding all rows and clipping the largest. 0: its error is much larger than with
+/* Returns the absolute value that is to be rounded to 127 for inputs of K columns with the statistics SEEN.
+ * It minimizes the error of rounding and clipping over all rows. 0: even the minimum is much larger than with
  * one scale per row, because a few rows are many times as large as the rest. */
 float calibration_find(const struct linear_seen *seen, size_t k);
 

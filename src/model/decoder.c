@@ -1,4 +1,4 @@
-/* decoder.c - what decoders share: forward pass, config keys, layers, opening and closing. */
+/* decoder.c - code that decoder models share: forward pass, config keys, layers, opening and closing. */
 #include "model/decoder.h"
 #include "ckpt/weights.h"
 
@@ -88,7 +88,7 @@ const size_t *decoder_qwen_windows(struct model *m)
     return decoder_windows(m, use ? rows : 0, kind, BIND_NONE);
 }
 
-/* Sets info.window and info.chunk. A chunk is a window of its size, of which it never needs more. */
+/* Sets info.window and info.chunk. The window of a layer with chunks is the chunk size. */
 static void note_windows(struct model *m)
 {
     const struct decoder *w = m->impl;
@@ -138,7 +138,7 @@ void decoder_open_attention(struct model *m, struct decoder_layer *w, const char
         qkv = (struct bind_linear){.kind = OP_QKV, .part = {{"qkv_proj", q + 2 * kv}}, .k = E, .how = bias};
     w->attn = decoder_attn(m);
     w->attn.window = c->window ? c->window[l] : 0;
-    /* attn.window counts the row itself; a window in both directions does not. */
+    /* attn.window includes the row itself, the config's window in both directions does not. */
     if (m->bidirectional && w->attn.window)
         w->attn.window++;
     w->attn.rope = c->local_rope && w->attn.window ? 1 : 0;
@@ -198,7 +198,7 @@ void decoder_open_layer(struct model *m, struct decoder_layer *w, const char *at
         bind_norm(m, &w->post_mlp, at, "post_feedforward_layernorm", E, c->eps, c->norm_how);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole model ---- */
 
 static void close_layers(struct decoder_layer *layer, size_t n)
 {
@@ -261,7 +261,7 @@ void decoder_open_layers(struct model *m, const char *at, const struct decoder_c
     note_windows(m);
 }
 
-/* Returns the prefix of "embed_tokens" and "layers". */
+/* Returns the prefix of the names "embed_tokens" and "layers" in the checkpoint. */
 static const char *find_prefix(const struct model *m)
 {
     static const char *const tensor[] = {"model.embed_tokens.weight", "embed_tokens.weight",
@@ -286,7 +286,8 @@ void decoder_open(struct model *m, const struct decoder_config *c, decoder_open_
     if (!w)
         return;
     if (c->tied && !weights_has(m->weights, bind_name(m, "%sembed_tokens.weight", at)) &&
-        weights_has(m->weights, bind_name(m, "%s.weight", head))) /* the tied matrix is stored as the head */
+        /* the tied matrix is stored under the head's name */
+        weights_has(m->weights, bind_name(m, "%s.weight", head)))
         bind_embed(m, &w->embed, "", head, m->info.vocab, m->info.hidden);
     else
         bind_embed(m, &w->embed, at, "embed_tokens", m->info.vocab, m->info.hidden);

@@ -1,10 +1,10 @@
-/* gemma3.c - Gemma 3: the text model, and the text tower of the multimodal one (Gemma3ForCausalLM,
- * Gemma3ForConditionalGeneration).
+/* gemma3.c - Gemma 3: the text model (Gemma3ForCausalLM), and the text part of the multimodal model
+ * (Gemma3ForConditionalGeneration).
  *
- * Llama's layer (llama_layer) with norms that multiply by 1 + w, before and after attention and MLP; q and k
- * are normed; embeddings are scaled by the root of their size; local layers see a window and have a rope with
- * another base; scores are scaled by query_pre_attn_scalar. Reference: transformers,
- * models/gemma3/modeling_gemma3.py.
+ * The model uses Llama's layer (llama_layer) with norms before and after attention and MLP, which multiply by
+ * 1 + w, and with norms of q and k. Embeddings are multiplied by sqrt(hidden size), and scores by 1 /
+ * sqrt(query_pre_attn_scalar). Local layers see a window and have a rope with another theta. Reference:
+ * transformers, models/gemma3/modeling_gemma3.py.
  */
 #include <math.h>
 
@@ -12,8 +12,8 @@
 #include "ckpt/weights.h"
 #include "model/decoder.h"
 
-/* Returns the windows of the layers: local layers by layer_types, or all but every sixth. Half of a window in
- * both directions is before the row. */
+/* Returns the windows of the layers. layer_types names the local layers; by default all but every sixth are
+ * local. A window in both directions lies half before and half after the row. */
 static const size_t *read_windows(struct model *m, bool two_sided)
 {
     size_t L = m->info.n_layers, rows = bind_window(m, 4096) / (two_sided ? 2 : 1), pattern;
@@ -47,7 +47,7 @@ void gemma3_open(struct model *m)
     two_sided = bind_bool(m, "use_bidirectional_attention", false);
     if (two_sided && m->bidirectional)
         bind_refuse(m, ERR_UNSUPPORTED,
-                    "use_bidirectional_attention is true and is_causal false: one is expected");
+                    "use_bidirectional_attention is true and is_causal false, expected only one of them");
     m->bidirectional |= two_sided;
     decoder_read(m, &c, &sizes);
     c.window = read_windows(m, two_sided);
@@ -57,7 +57,7 @@ void gemma3_open(struct model *m)
     bind_rope(m, &local);
     c.scale = 1 / sqrt(bind_float(m, "query_pre_attn_scalar", 256, 1e-6, 1e6));
     c.softcap = bind_float(m, "attn_logit_softcapping", 0, 0, 1e6);
-    config_ignore(m->config, "_sliding_window_pattern"); /* the config has layer_types as well */
+    config_ignore(m->config, "_sliding_window_pattern"); /* configs with this key also have layer_types */
     weights_skip(m->weights, "*vision_tower.*");
     weights_skip(m->weights, "*multi_modal_projector.*");
     decoder_open(m, &c, decoder_open_layer, llama_layer);

@@ -1,12 +1,12 @@
-/* gemma4.c - Gemma 4: the text model, and the text tower of the multimodal one (Gemma4ForCausalLM,
- * Gemma4ForConditionalGeneration).
+/* gemma4.c - Gemma 4: the text model (Gemma4ForCausalLM), and the text part of the multimodal model
+ * (Gemma4ForConditionalGeneration).
  *
- * Norms before and after attention and MLP; heads of q, k and v are normed (v without weights); scores are
- * not scaled. Global layers have heads of another size and number, rotate a part of them, and may use the
- * keys as values; local layers see a window. The last layers may use the keys and values of an earlier layer
- * of their kind. Beside the token's embedding there may be one for each layer, and beside the MLP a mixture
- * of experts with a norm for its router. Each layer's output is multiplied by a stored number. Reference:
- * transformers, models/gemma4/modeling_gemma4.py.
+ * Attention and MLP have norms before and after them; heads of q, k and v are normed (v without weights);
+ * scores are not scaled. Global layers have another head size and number of heads, rotate a part of each
+ * head, and may use the keys as values. Local layers see a window. The last layers may use the keys and
+ * values of an earlier layer of their type. A model may have an embedding of each token for each layer, and a
+ * mixture of experts beside the MLP, whose router has its own norm. Each layer's output is multiplied by a
+ * stored number. Reference: transformers, models/gemma4/modeling_gemma4.py.
  */
 #include <math.h>
 #include <stdio.h>
@@ -16,32 +16,31 @@
 #include "ckpt/weights.h"
 #include "model/decoder.h"
 
-enum { GLOBAL, LOCAL }; /* ropes */
+enum { GLOBAL, LOCAL }; /* indices of the ropes */
 
-/* What a layer has in addition to struct decoder_layer. */
+/* The parts of a layer that struct decoder_layer lacks. */
 struct gemma4_layer {
     struct op_norm v_norm;
-    /* Of layers with experts; route: before the router. */
+    /* Norms of layers with experts: before router and experts, after MLP and experts. */
     struct op_norm route, pre_moe, post_dense, post_moe;
-    /* Of the per-layer embedding. */
+    /* Linears and norm of the per-layer embedding. */
     struct linear input_gate, input_proj;
     struct op_norm post_input;
     const float *scalar;
-    /* The layer whose keys and values it uses: itself, or an earlier one. */
+    /* Index of the layer whose keys and values this layer uses: its own index or an earlier one. */
     size_t store;
 };
 
-/* What the model has in addition to struct decoder. */
+/* The parts of the model that struct decoder lacks. */
 struct gemma4 {
     struct gemma4_layer *layer; /* [L] */
-    struct op_embed inputs;     /* per-layer embeddings: rows of [L P] */
+    struct op_embed inputs;     /* per-layer embeddings [vocab, L P] */
     struct linear inputs_proj;
     struct op_norm inputs_norm; /* [P] */
-    size_t P;                   /* 0: there are none */
+    size_t P;                   /* size of a per-layer embedding; 0: none */
 };
 
-/* Adds the per-layer embedding e of layer L, gated by the layer's output: x += norm(proj(act(gate x) *
- * e)). */
+/* Adds the embedding e of layer L, gated by the layer's output x: x += norm(proj(act(gate x) * e)). */
 static void layer_input(const struct model *m, const struct decoder_layer *w, const struct gemma4_layer *v,
                         size_t l, const struct op_sink *o, struct model_work *s, size_t T, size_t P)
 {
@@ -55,7 +54,7 @@ static void layer_input(const struct model *m, const struct decoder_layer *w, co
     o->add(o, s->x, s->r, m->info.hidden, T);
 }
 
-/* One decoder layer; x is the whole residual stream. */
+/* Computes one decoder layer. x is the complete residual stream; r is added to it within the layer. */
 static void layer_forward(const struct model *m, const struct decoder_layer *w, const struct gemma4_layer *v,
                           size_t l, const struct op_sink *o, struct model_work *s, const struct batch *b,
                           size_t P)
@@ -75,7 +74,7 @@ static void layer_forward(const struct model *m, const struct decoder_layer *w, 
     o->mlp(o, s->r, &w->mlp, s->h, T);
     if (w->moe) {
         o->norm(o, s->r, s->r, NULL, &v->post_dense, T);
-        o->norm(o, s->r2, s->x, NULL, &v->route, T); /* the router's own view of x */
+        o->norm(o, s->r2, s->x, NULL, &v->route, T); /* input of the router */
         o->norm(o, s->h, s->x, NULL, &v->pre_moe, T);
         o->moe(o, routed, w->moe, s->h, s->r2, T);
         o->norm(o, routed, routed, NULL, &v->post_moe, T);
@@ -88,7 +87,7 @@ static void layer_forward(const struct model *m, const struct decoder_layer *w, 
     o->scale(o, s->x, *v->scalar, E, T);
 }
 
-/* extra[T, L P] = (norm(proj x) + embedding) / sqrt(2), the norm over each layer's P. */
+/* Computes extra [T, L P] = (norm(proj x) + embedding) / sqrt(2), with a norm over each P. */
 static void inputs_forward(const struct model *m, const struct gemma4 *w, const struct op_sink *o,
                            struct model_work *s, const struct batch *b)
 {
@@ -117,7 +116,7 @@ static void forward(const struct model *m, const struct op_sink *o, const struct
         layer_forward(m, &w->layer[l], &g->layer[l], l, o, s, b, g->P);
 }
 
-/* As decoder_tail(), but x holds the whole residual stream. */
+/* Calls decoder_tail() without r, because x is the complete residual stream. */
 static void tail(const struct model *m, const struct op_sink *o, const struct batch *b, struct model_work *s)
 {
     struct model_work own = *s;
@@ -137,7 +136,7 @@ struct gemma4_config {
     size_t window;
 };
 
-/* Reads layer_types; without it, every sixth layer is global. The last layer is always global. */
+/* Reads layer_types; by default every sixth layer is global. The last layer is always global. */
 static void read_kinds(struct model *m, struct gemma4_config *g)
 {
     size_t L = m->info.n_layers;
@@ -153,11 +152,12 @@ static void read_kinds(struct model *m, struct gemma4_config *g)
     g->kind[L - 1] = BIND_FULL;
     for (size_t l = 0; l < L; l++)
         if (g->kind[l] == BIND_CHUNKED)
-            bind_refuse(m, ERR_UNSUPPORTED, "chunked_attention is not known in this model");
+            bind_refuse(m, ERR_UNSUPPORTED,
+                        "layer_types has \"chunked_attention\", which this architecture does not support");
 }
 
-/* Returns KEY of layer L in EACH, an object by layer numbers, or DEF. transformers pads the numbers with
- * zeros to the width of the largest. */
+/* Returns KEY of layer L from the object EACH, which maps layer numbers to objects, or DEF. transformers pads
+ * the layer numbers with zeros to the width of the largest. */
 static size_t of_layer(struct model *m, struct config *each, size_t l, const char *key, size_t def,
                        int64_t lo, int64_t hi)
 {
@@ -174,8 +174,8 @@ static size_t of_layer(struct model *m, struct config *each, size_t l, const cha
     return m->rc ? def : (size_t)v;
 }
 
-/* Reads the heads of each layer: global_head_dim and num_global_key_value_heads, or per_layer_config, an
- * object of differences. */
+/* Reads size and number of the heads of each layer: from per_layer_config, an object of differences by layer,
+ * or from global_head_dim and num_global_key_value_heads. */
 static void read_layer_heads(struct model *m, struct gemma4_config *g)
 {
     struct model_info *i = &m->info;
@@ -202,7 +202,7 @@ static void read_layer_heads(struct model *m, struct gemma4_config *g)
     i->dim = g->dim;
 }
 
-/* Returns the head size of all layers of KIND; 0: there are no such layers. */
+/* Returns the head size that all layers of KIND have; 0: there are no such layers. */
 static size_t dim_of_kind(struct model *m, const struct gemma4_config *g, enum bind_layer_kind kind)
 {
     size_t dim = 0;
@@ -211,7 +211,8 @@ static size_t dim_of_kind(struct model *m, const struct gemma4_config *g, enum b
         if (g->kind[l] != kind)
             continue;
         if (dim && dim != g->dim[l])
-            bind_refuse(m, ERR_UNSUPPORTED, "layers of one type have heads of %zu and of %zu dims", dim,
+            bind_refuse(m, ERR_UNSUPPORTED,
+                        "layers of the same type have head sizes %zu and %zu, expected one head size", dim,
                         g->dim[l]);
         dim = g->dim[l];
     }
@@ -242,7 +243,7 @@ static void read_ropes(struct model *m, const struct gemma4_config *g)
     bind_rope(m, &local);
 }
 
-/* Reads the sizes of the mixture, and sets the size of work.extra. */
+/* Reads the sizes of the mixture of experts, and sets the size of model_work.extra. */
 static void read_experts(struct model *m, struct decoder_config *c, const struct gemma4_config *g)
 {
     static const char *const keys[2] = {"num_experts", NULL};
@@ -287,15 +288,14 @@ static void read_config(struct model *m, struct decoder_config *c, struct gemma4
     read_ropes(m, g);
     read_experts(m, c, g);
     if (g->P && g->inputs_vocab < i->vocab)
-        bind_refuse(m, ERR_UNSUPPORTED, "vocab_size_per_layer_input %zu is smaller than the vocabulary",
+        bind_refuse(m, ERR_UNSUPPORTED, "vocab_size_per_layer_input is %zu, expected at least vocab_size",
                     g->inputs_vocab);
     g->inner = i->inner;
     if (g->double_wide && i->n_shared)
         i->inner *= 2;
 }
 
-/* Checks use_bidirectional_attention: "vision" affects images only, which are not supported here; "all" is
- * another model. */
+/* Checks use_bidirectional_attention: "vision" affects only images; "all" is not supported. */
 static void read_direction(struct model *m)
 {
     const char *which;
@@ -304,7 +304,7 @@ static void read_direction(struct model *m)
         (m->rc = config_str(m->config, "use_bidirectional_attention", "vision", &which, m->e)) != 0)
         return;
     if (strcmp(which, "vision") != 0)
-        bind_refuse(m, ERR_UNSUPPORTED, "use_bidirectional_attention \"%s\" cannot be computed", which);
+        bind_refuse(m, ERR_UNSUPPORTED, "use_bidirectional_attention is \"%s\", expected \"vision\"", which);
 }
 
 /* ---- layers ---- */
@@ -323,8 +323,7 @@ static void open_linear(struct model *m, struct linear *w, const char *at, const
     bind_linear(m, w, at, &d);
 }
 
-/* Returns the layer whose keys and values layer L uses: itself, or the last layer of its kind that stores
- * some. */
+/* Returns the layer whose keys and values layer L uses: L, or the last storing layer of its type. */
 static size_t find_store(struct model *m, const struct gemma4_config *g, size_t l)
 {
     size_t first = m->info.n_layers - m->info.n_shared;
@@ -338,8 +337,10 @@ static size_t find_store(struct model *m, const struct gemma4_config *g, size_t 
         return l;
     }
     if (g->kv[l] != g->kv[first - 1])
-        bind_refuse(m, ERR_INPUT, "layer %zu has %zu key/value heads, layer %zu, whose it shares, %zu", l,
-                    g->kv[l], first - 1, g->kv[first - 1]);
+        bind_refuse(
+            m, ERR_INPUT,
+            "layer %zu has %zu key/value heads, but layer %zu, whose keys and values it uses, has %zu", l,
+            g->kv[l], first - 1, g->kv[first - 1]);
     return first - 1;
 }
 
@@ -378,7 +379,7 @@ static void open_attention(struct model *m, struct decoder_layer *w, struct gemm
     if (!shared)
         bind_norm(m, &w->k_norm, own, "k_norm", D, c->eps, 0);
     bind_linear(m, &w->qkv, own, &qkv);
-    if (shared && !bind_failed(m)) { /* some checkpoints store these, but they are not used */
+    if (shared && !bind_failed(m)) { /* some checkpoints store unused k and v */
         const char *k = bind_name(m, "%sk_*", own), *v_too = bind_name(m, "%sv_*", own);
 
         if (k && v_too) {
@@ -409,7 +410,7 @@ static void open_experts(struct model *m, struct decoder_layer *w, struct gemma4
         w->moe->expert_scale = expert_scale;
 }
 
-/* Opens what all layers share for the per-layer embeddings; FIRST_LAYER is the prefix of layer 0. */
+/* Opens the table, projection and norm of the per-layer embeddings. FIRST_LAYER is the prefix of layer 0. */
 static void open_inputs(struct model *m, struct gemma4 *w, const char *first_layer,
                         const struct decoder_config *c)
 {

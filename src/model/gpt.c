@@ -1,12 +1,10 @@
-/* gpt.c - the decoders with LayerNorm: GPT-2 (GPT2LMHeadModel), GPT-J (GPTJForCausalLM) and OPT
- * (OPTForCausalLM).
+/* gpt.c - decoders with LayerNorm: GPT-2 (GPT2LMHeadModel), GPT-J (GPTJForCausalLM) and OPT (OPTForCausalLM).
  *
- * GPT-2 and OPT have learned positions and biases everywhere (OPT: or nowhere); GPT-2 stores its linears [in,
- * out] (Conv1D). GPT-J has no learned positions but rope in neighbouring pairs, and its attention and MLP
- * both read the same norm. OPT has its norms before attention and MLP or after them; where its embeddings
- * are smaller than the model, project_in and project_out convert. Names come with and without a prefix; the
- * causal masks that old checkpoints store are skipped. References: transformers,
- * models/{gpt2,gptj,opt}/modeling_*.py.
+ * GPT-2 and OPT have learned positions; their linears have biases (OPT: optional). GPT-2 stores linears as
+ * [in, out] (Conv1D). GPT-J has rope on adjacent pairs, and its attention and MLP read the same normed rows.
+ * OPT has norms either before or after attention and MLP; if its embedding is smaller than hidden_size,
+ * project_in and project_out convert between the sizes. Tensor names may lack a prefix; causal masks in old
+ * checkpoints are skipped. References: transformers, models/{gpt2,gptj,opt}/modeling_*.py.
  */
 #include <math.h>
 
@@ -16,12 +14,12 @@
 
 /* ---- common parts ---- */
 
-/* Sets the sizes of a model whose heads have hidden / heads dims and whose positions are limited. */
+/* Sets m->info from S, with hidden / heads as the head size and max_len as a fixed limit. */
 static void note_sizes(struct model *m, const char *hidden_key, const struct decoder_sizes *s)
 {
     if (s->hidden % s->heads != 0 || s->hidden / s->heads > 512)
-        bind_refuse(m, ERR_INPUT, "%s %zu does not give %zu heads of at most 512 dims", hidden_key, s->hidden,
-                    s->heads);
+        bind_refuse(m, ERR_INPUT, "%s %zu cannot be divided into %zu heads of at most 512 dims", hidden_key,
+                    s->hidden, s->heads);
     m->info = (struct model_info){.n_layers = s->layers,
                                   .hidden = s->hidden,
                                   .n_heads = s->heads,
@@ -33,7 +31,7 @@ static void note_sizes(struct model *m, const char *hidden_key, const struct dec
                                   .fixed_positions = true};
 }
 
-/* Reads the sizes of GPT-2 and GPT-J. */
+/* Reads the config keys that GPT-2 and GPT-J share. */
 static void read_sizes(struct model *m, struct decoder_config *c, const struct decoder_sizes *of_class)
 {
     struct decoder_sizes s = {.hidden = bind_int(m, "n_embd", of_class->hidden, 1, 1 << 20)};
@@ -50,22 +48,22 @@ static void read_sizes(struct model *m, struct decoder_config *c, const struct d
     note_sizes(m, "n_embd", &s);
 }
 
-/* The names of a layer's modules, and how they are stored. */
+/* The names of a layer's modules, and their variants. */
 struct gpt_config {
-    /* q NULL: one module holds q, k and v. */
+    /* Q NULL: the module QKV holds q, k and v. */
     const char *norm_attn, *qkv, *q, *k, *v;
-    /* norm_mlp NULL: none. */
+    /* NORM_MLP NULL: attention and MLP read the same norm. */
     const char *out, *norm_mlp;
     const char *up, *down;
-    /* Flags of bind_linear(). */
+    /* Flags of bind_linear() for the linears of attention and of the MLP. */
     unsigned attn_how, mlp_how;
-    /* Norms have no weights. */
+    /* Norms have no weights and biases. */
     bool plain_norms;
-    /* Norms come after attention and MLP, and their results are the residual stream. */
+    /* Norms come after attention and MLP, and their output is the new residual stream. */
     bool post_norms;
-    /* Scores are not scaled by the head size; they are divided by the layer's number, counted from 1. */
+    /* UNSCALED: scores are not divided by sqrt(head size). BY_LAYER: layer l divides them by l + 1. */
     bool unscaled, by_layer;
-    /* Rope in adjacent pairs instead of learned positions, and a bias in the head. */
+    /* The model has rope on adjacent pairs instead of learned positions, and a bias in the head (GPT-J). */
     bool pairs;
 };
 
@@ -147,18 +145,17 @@ void gpt_open_gpt2(struct model *m)
     read_sizes(m, &c, &sizes);
     g.unscaled = !bind_bool(m, "scale_attn_weights", true);
     g.by_layer = bind_bool(m, "scale_attn_by_inverse_layer_idx", false);
-    if (m->quantised) /* its matrices would not be transposed */
-        bind_refuse(m, ERR_UNSUPPORTED, "quantization_config of model_type gpt2 is not read");
+    if (m->quantised) /* stored matrices would have to be transposed */
+        bind_refuse(m, ERR_UNSUPPORTED, "quantization_config is not supported for model_type gpt2");
     if (bind_bool(m, "add_cross_attention", false))
         bind_refuse(m, ERR_UNSUPPORTED, "add_cross_attention is not supported");
-    config_ignore(m->config,
-                  "reorder_and_upcast_attn"); /* a matter of precision in half-precision training */
+    config_ignore(m->config, "reorder_and_upcast_attn"); /* affects only the precision of fp16 training */
     open_gpt(m, &c, llama_layer);
 }
 
 /* ---- GPT-J ---- */
 
-/* A layer that computes attention and MLP of the same norm. */
+/* Computes a layer of GPT-J, in which attention and MLP read the same normed rows. */
 static void gptj_layer(const struct decoder_layer *w, size_t l, const struct op_sink *o, struct model_work *s,
                        const struct batch *b)
 {
@@ -171,7 +168,7 @@ static void gptj_layer(const struct decoder_layer *w, size_t l, const struct op_
     o->rope(o, s->qkv, &w->attn, T);
     o->attn(o, s->a, s->qkv, &w->attn, b, l);
     o->linear(o, s->r, &w->out, s->a, T); /*                                          [T, E] */
-    o->mlp(o, s->r2, &w->mlp, s->h, T);   /* of the same normed row                          */
+    o->mlp(o, s->r2, &w->mlp, s->h, T);   /* of the same normed rows */
     o->add(o, s->r, s->r2, E, T);
 }
 
@@ -196,8 +193,8 @@ void gpt_open_gptj(struct model *m)
     rope.dim =
         bind_int(m, "rotary_dim", config_given(m->config, "rotary_dim") ? m->info.head_dim : 64, 2, 512);
     if (rope.dim % 2 != 0 || rope.dim > m->info.head_dim)
-        bind_refuse(m, ERR_INPUT, "rotary_dim %zu does not fit heads of %zu dims", rope.dim,
-                    m->info.head_dim);
+        bind_refuse(m, ERR_INPUT, "rotary_dim is %zu, expected an even number of at most %zu, the head size",
+                    rope.dim, m->info.head_dim);
     config_ignore(m->config, "rotary"); /* always true */
     config_ignore(m->config, "scale_attn_weights");
     bind_rope_of(m, &rope);
@@ -207,13 +204,13 @@ void gpt_open_gptj(struct model *m)
 /* ---- OPT ---- */
 
 struct opt {
-    /* Zeroed: none. */
+    /* Linears between embedding size and hidden_size. Zeroed: the sizes are equal. */
     struct linear project_in, project_out;
     size_t proj;     /* width of the embedding */
-    bool post_norms; /* norms after attention and MLP */
+    bool post_norms; /* norms come after attention and MLP */
 };
 
-/* A layer with its norms after attention and MLP. */
+/* Computes a layer with norms after attention and MLP. */
 static void opt_post_norm_layer(const struct decoder_layer *w, size_t l, const struct op_sink *o,
                                 struct model_work *s, const struct batch *b)
 {
@@ -228,7 +225,7 @@ static void opt_post_norm_layer(const struct decoder_layer *w, size_t l, const s
     o->norm(o, s->x, s->x, s->r, &w->norm_mlp, T);
 }
 
-/* Ends a forward pass without a final norm, or with project_out. */
+/* Ends a forward pass of OPT, which may lack a final norm and may have project_out. */
 static void opt_tail(const struct model *m, const struct op_sink *o, const struct batch *b,
                      struct model_work *s)
 {
@@ -286,7 +283,7 @@ static void opt_close(struct model *m)
     decoder_close(m);
 }
 
-/* Reads the sizes. Returns the width of the embedding. */
+/* Reads the sizes of OPT. Returns the width of the embedding. */
 static size_t read_opt_sizes(struct model *m)
 {
     struct decoder_sizes s = {.hidden = bind_int(m, "hidden_size", 768, 1, 1 << 20)};
@@ -305,7 +302,7 @@ static size_t read_opt_sizes(struct model *m)
     return proj;
 }
 
-/* Opens all but the layers. */
+/* Opens the embeddings, projections, final norm and head. */
 static void open_opt_ends(struct model *m, struct decoder *w, const char *at, const struct decoder_config *c,
                           bool final_norm)
 {

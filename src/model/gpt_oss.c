@@ -1,10 +1,10 @@
 /* gpt_oss.c - OpenAI's gpt-oss (GptOssForCausalLM).
  *
- * Llama's layer with biases on q, k, v and o; a learned sink per head, which takes part in the softmax and
- * adds no value; a window in every second layer; and a mixture of experts with clamped gate and up, biases in
- * router and experts, and a softmax over the chosen logits only. Experts are stored as bf16 [experts, in,
- * out] or as MXFP4 with the rows of gate and up interleaved. Reference: transformers,
- * models/gpt_oss/modeling_gpt_oss.py.
+ * The model uses Llama's layer with biases on q, k, v and o. Each head has a learned sink logit, which takes
+ * part in the softmax but has no value row. Every second layer has a window. The mixture of experts clamps
+ * gate and up, has biases in router and experts, and takes the softmax over the chosen logits only. Experts
+ * are stored as bf16 [experts, in, out] or as MXFP4, with the rows of gate and up interleaved. Reference:
+ * transformers, models/gpt_oss/modeling_gpt_oss.py.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "ckpt/weights.h"
 #include "model/decoder.h"
 
-/* Opens a layer whose experts may be stored apart, as in GGUF. */
+/* Opens a layer. Its experts may be stored apart, as in GGUF files. */
 static void open_layer(struct model *m, struct decoder_layer *w, const char *at, size_t l,
                        const struct decoder_config *c)
 {
@@ -24,7 +24,7 @@ static void open_layer(struct model *m, struct decoder_layer *w, const char *at,
     decoder_open_layer(m, w, at, l, &own);
 }
 
-/* Reads layer_types; without it, every layer of even number has the window. */
+/* Reads layer_types; by default every layer with an even index has the window. */
 static const size_t *read_windows(struct model *m)
 {
     size_t L = m->info.n_layers, rows = bind_window(m, 128);
@@ -35,8 +35,7 @@ static const size_t *read_windows(struct model *m)
     return decoder_windows(m, rows, kind, BIND_CHUNKED);
 }
 
-/* Checks the quantization: experts may be stored as MXFP4, which the names of their tensors say; nothing else
- * may. */
+/* Checks that quantization_config is MXFP4 or missing. Tensor names show which experts are MXFP4. */
 static void read_quant(struct model *m)
 {
     struct config *q = config_sub(m->config, "quantization_config");
@@ -45,7 +44,7 @@ static void read_quant(struct model *m)
     if (!q || m->rc || (m->rc = config_str(q, "quant_method", "", &method, m->e)) != 0)
         return;
     if (strcmp(method, "mxfp4") != 0)
-        bind_refuse(m, ERR_UNSUPPORTED, "quant_method \"%s\" is not known here, expected mxfp4", method);
+        bind_refuse(m, ERR_UNSUPPORTED, "quant_method is \"%s\", expected mxfp4", method);
     config_ignore(q, "modules_to_not_convert");
     config_ignore(q, "dequantize");
 }
@@ -94,7 +93,7 @@ void gpt_oss_open(struct model *m)
     c.qkv_bias = c.out_bias = bind_bool(m, "attention_bias", true);
     read_quant(m);
     open_rope(m);
-    config_ignore(m->config, "experts_per_token"); /* older names of keys that the config has as well */
+    config_ignore(m->config, "experts_per_token"); /* older names of keys that the config also has */
     config_ignore(m->config, "initial_context_length");
     decoder_open(m, &c, open_layer, llama_layer);
 }

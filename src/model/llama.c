@@ -1,19 +1,18 @@
-/* llama.c - Llama's layer, and the classes that compute it: Llama 1 to 3.3, Mistral, Qwen 2 to 3, Phi-3 and
- * 4, and the mixtures of experts Mixtral and Qwen 3 MoE.
+/* llama.c - Llama's layer, and the classes that use it: Llama 1 to 3.3, Mistral, Qwen 2 to 3, Phi-3 and 4,
+ * and the mixtures of experts Mixtral and Qwen 3 MoE.
  *
- * RMSNorm before attention and MLP, grouped key/value heads, rotary positions in halves, SiLU-gated MLP, head
- * tied to the embedding or not. q, k and v, and gate and up, are joined into one matrix each. What a class
- * adds is a branch on the parts of its layers: norms of the heads of q and k (Qwen 3, Gemma), norms after
- * attention and MLP (Gemma), experts instead of the MLP. GPT-2 and OPT use this layer, too, with LayerNorm
- * and without rope. References: transformers,
- * models/{llama,mistral,qwen2,qwen3,phi3,mixtral,qwen3_moe}/modeling_*.py.
+ * The layer has RMSNorm before attention and MLP, grouped key/value heads, RoPE on pairs (i, i + D/2), and a
+ * SiLU-gated MLP. q, k and v are joined into one matrix, gate and up into another. The layer branches on
+ * optional parts: norms of the heads of q and k (Qwen 3, Gemma), norms after attention and MLP (Gemma),
+ * experts instead of the MLP. GPT-2 and OPT also use this layer, with LayerNorm and without rope. References:
+ * transformers, models/{llama,mistral,qwen2,qwen3,phi3,mixtral,qwen3_moe}/modeling_*.py.
  */
 #include "ckpt/config.h"
 #include "ckpt/weights.h"
 #include "model/decoder.h"
 
-/* One decoder layer. x is the fp32 residual stream; r is what the MLP of the layer before adds to it (nothing
- * before layer 0). */
+/* Computes one decoder layer. x is the fp32 residual stream; r is the MLP output of the previous layer, which
+ * is added to x first (layer 0: none). */
 void llama_layer(const struct decoder_layer *w, size_t l, const struct op_sink *o, struct model_work *s,
                  const struct batch *b)
 {
@@ -24,16 +23,16 @@ void llama_layer(const struct decoder_layer *w, size_t l, const struct op_sink *
     o->norm(o, s->h, s->x, last, &w->norm_attn, T); /* x += r; h = norm(x)                 [T, E] */
     o->linear(o, s->qkv, &w->qkv, s->h, T);         /* one packed matrix         [T, (H + 2 K) D] */
     if (w->attn.q_norm)
-        o->heads(o, s->qkv, &w->attn, T); /* q and k normed, each head alone */
+        o->heads(o, s->qkv, &w->attn, T); /* norms each head of q and k */
     o->rope(o, s->qkv, &w->attn, T);      /* rotates q and k in place */
-    /* stores k, v; walks the cache [T, H D] */
+    /* stores k and v, attends to the cache [T, H D] */
     o->attn(o, s->a, s->qkv, &w->attn, b, l);
     o->linear(o, s->r, &w->out, s->a, T); /* [T, E] */
     if (w->post_attn.n)
         o->norm(o, s->r, s->r, NULL, &w->post_attn, T); /* r = norm(r) */
     o->norm(o, s->h, s->x, s->r, &w->norm_mlp, T);      /* x += r; h = norm(x) */
     if (w->moe)
-        o->moe(o, s->r, w->moe, s->h, NULL, T); /* the chosen experts' sum */
+        o->moe(o, s->r, w->moe, s->h, NULL, T); /* weighted sum of the chosen experts */
     else
         o->mlp(o, s->r, &w->mlp, s->h, T); /* down(act(gate) * up) */
     if (w->post_mlp.n)
@@ -49,13 +48,13 @@ void llama_open(struct model *m)
     c.qkv_bias = c.out_bias = bind_bool(m, "attention_bias", false);
     c.mlp_bias = bind_bool(m, "mlp_bias", false);
     bind_rope(m, &(struct bind_rope){.theta = 10000});
-    /* a key of training: Hugging Face computes the same without it */
+    /* a training key, which does not change results in Hugging Face */
     config_ignore(m->config, "pretraining_tp");
     weights_skip(m->weights, "*rotary_emb.inv_freq");
     decoder_open(m, &c, decoder_open_layer, llama_layer);
 }
 
-/* Every layer sees a window of sliding_window keys, or all keys if the config says null. */
+/* Mistral: every layer sees a window of sliding_window keys, or all keys if sliding_window is null. */
 void llama_open_mistral(struct model *m)
 {
     static const struct decoder_sizes sizes = {4096, 14336, 32, 32, 8, 0, 32000, 131072, 1e-6};
@@ -67,7 +66,7 @@ void llama_open_mistral(struct model *m)
     decoder_open(m, &c, decoder_open_layer, llama_layer);
 }
 
-/* Biases on q, k and v, and sliding windows in some layers if use_sliding_window is true. */
+/* Qwen 2: q, k and v have biases, and some layers have a sliding window if use_sliding_window is true. */
 void llama_open_qwen2(struct model *m)
 {
     static const struct decoder_sizes sizes = {4096, 22016, 32, 32, 32, 0, 151936, 32768, 1e-6};
@@ -79,7 +78,7 @@ void llama_open_qwen2(struct model *m)
     decoder_open(m, &c, decoder_open_layer, llama_layer);
 }
 
-/* An RMSNorm over each head of q and k before rope, and windows as in Qwen 2. */
+/* Qwen 3: each head of q and k is normed (RMSNorm) before rope; windows are as in Qwen 2. */
 void llama_open_qwen3(struct model *m)
 {
     static const struct decoder_sizes sizes = {4096, 22016, 32, 32, 32, 128, 151936, 32768, 1e-6};
@@ -92,8 +91,8 @@ void llama_open_qwen3(struct model *m)
     decoder_open(m, &c, decoder_open_layer, llama_layer);
 }
 
-/* q, k, v and gate, up are each stored as one tensor. Rope rotates a part of each head if
- * partial_rotary_factor says so, and its types su and yarn are older names of longrope. */
+/* Phi-3: q, k, v are stored as one tensor, gate and up as another. Rope rotates partial_rotary_factor of each
+ * head; its types su and yarn are older names of longrope. */
 void llama_open_phi3(struct model *m)
 {
     static const struct decoder_sizes sizes = {3072, 8192, 32, 32, 0, 0, 32064, 4096, 1e-5};
@@ -102,12 +101,13 @@ void llama_open_phi3(struct model *m)
     decoder_read(m, &c, &sizes);
     c.window = decoder_same_window(m, bind_window(m, 0));
     bind_rope(m, &(struct bind_rope){.theta = 10000, .partial = true, .phi = true});
-    config_ignore(m->config, "original_max_position_embeddings"); /* only longrope uses it, and has read it */
+    /* only longrope uses the key, and has read it already */
+    config_ignore(m->config, "original_max_position_embeddings");
     decoder_open(m, &c, decoder_open_layer, llama_layer);
 }
 
-/* Mistral's layer with experts: softmax over all router logits, of which the largest are normalized to a sum
- * of one. All layers have a window, or none. */
+/* Mixtral: Mistral's layer with experts. The router takes the softmax over all logits and normalizes the
+ * chosen weights to a sum of 1. Either all layers have a window or none. */
 void llama_open_mixtral(struct model *m)
 {
     static const struct decoder_sizes sizes = {4096, 14336, 32, 32, 8, 0, 32000, 131072, 1e-5};
@@ -131,8 +131,8 @@ void llama_open_mixtral(struct model *m)
     decoder_open(m, &c, decoder_open_layer, llama_layer);
 }
 
-/* Returns which layers of Qwen 3 MoE have experts: those whose number plus one is a multiple of
- * decoder_sparse_step and that are not in mlp_only_layers. */
+/* Returns which layers of Qwen 3 MoE have experts: layer l if l + 1 is a multiple of decoder_sparse_step, and
+ * l is not in mlp_only_layers. */
 static const bool *read_experts(struct model *m)
 {
     size_t L = m->info.n_layers, step = bind_int(m, "decoder_sparse_step", 1, 1, 1 << 20), n;
@@ -147,8 +147,9 @@ static const bool *read_experts(struct model *m)
     return experts;
 }
 
-/* Qwen 3's layer, with experts in some layers. Softmax over all router logits; the chosen weights are
- * normalized to a sum of one only if norm_topk_prob is true. All layers have a window, or none. */
+/* Qwen 3 MoE: Qwen 3's layer with experts in some layers. The router takes the softmax over all logits, and
+ * normalizes the chosen weights to a sum of 1 if norm_topk_prob is true. Either all layers have a window or
+ * none. */
 void llama_open_qwen3_moe(struct model *m)
 {
     static const struct decoder_sizes sizes = {2048, 6144, 24, 32, 4, 0, 151936, 32768, 1e-6};

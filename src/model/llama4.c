@@ -1,17 +1,17 @@
-/* llama4.c - Llama 4: the text model, and the text tower of the multimodal one (Llama4ForCausalLM,
- * Llama4ForConditionalGeneration).
+/* llama4.c - Llama 4: the text model (Llama4ForCausalLM), and the text part of the multimodal model
+ * (Llama4ForConditionalGeneration).
  *
- * Three of four layers rotate q and k in pairs (2i, 2i + 1), norm their heads without weights after that, and
- * see only the chunk of positions in which the row is; the others have no rope, see all rows, and scale q by
- * the logarithm of the position. Every layer, or every second, has a mixture of experts, with the sigmoid of
- * the chosen logits as a factor of the expert's input, and a shared expert for all tokens. Reference:
- * transformers, models/llama4/modeling_llama4.py.
+ * Three of four layers rotate q and k in pairs (2i, 2i + 1), then norm their heads without weights; a row
+ * sees only the chunk of positions that it is in. The other layers have no rope, see all rows, and scale q by
+ * a logarithm of the position. Every layer, or every second, has a mixture of experts and a shared expert for
+ * all tokens; the sigmoid of a chosen router logit scales the input of the expert. Reference: transformers,
+ * models/llama4/modeling_llama4.py.
  */
 #include "ckpt/config.h"
 #include "ckpt/weights.h"
 #include "model/decoder.h"
 
-/* One decoder layer; see llama.c. */
+/* Computes one decoder layer; see llama.c. */
 static void layer_forward(const struct decoder_layer *w, size_t l, const struct op_sink *o,
                           struct model_work *s, const struct batch *b)
 {
@@ -21,7 +21,7 @@ static void layer_forward(const struct decoder_layer *w, size_t l, const struct 
     o->norm(o, s->h, s->x, l ? s->r : NULL, &w->norm_attn, T);
     o->linear(o, s->qkv, &w->qkv, s->h, T); /* [T, (H + 2 K) D] */
     o->rope(o, s->qkv, &w->attn, T);
-    o->heads(o, s->qkv, &w->attn, T); /* after rope: norms, or the temperature of q */
+    o->heads(o, s->qkv, &w->attn, T); /* after rope: norms q and k, or scales q by the position */
     o->attn(o, s->a, s->qkv, &w->attn, b, l);
     o->linear(o, s->r, &w->out, s->a, T);
     o->norm(o, s->h, s->x, s->r, &w->norm_mlp, T);
@@ -34,7 +34,7 @@ static void layer_forward(const struct decoder_layer *w, size_t l, const struct 
     o->add(o, s->r, s->r2, E, T);
 }
 
-/* Values of the config. ROPE and KIND: [L]. */
+/* Values of the config. ROPE [L]: whether a layer has rope; KIND [L]: its type. */
 struct llama4_config {
     size_t inner_mlp, chunk, floor_scale;
     double attn_scale;
@@ -79,7 +79,7 @@ static void open_layer(struct model *m, struct decoder_layer *w, const char *at,
 }
 
 /* Reads which layers have rope, from no_rope_layers (1: the layer has rope) or no_rope_layer_interval, and
- * which see chunks. */
+ * which layers have chunked attention. */
 static void read_ropes(struct model *m, struct llama4_config *c)
 {
     size_t L = m->info.n_layers, interval = bind_int(m, "no_rope_layer_interval", 4, 1, 1 << 20), n;
@@ -89,7 +89,7 @@ static void read_ropes(struct model *m, struct llama4_config *c)
     c->rope = bind_array(m, L, sizeof(*c->rope), "the layers");
     c->kind = bind_array(m, L, sizeof(*c->kind), "the layers");
     if (n != 0 && n != L)
-        bind_refuse(m, ERR_INPUT, "no_rope_layers has %zu entries for %zu layers", n, L);
+        bind_refuse(m, ERR_INPUT, "no_rope_layers has %zu entries, expected %zu, the number of layers", n, L);
     for (size_t l = 0; l < L && !bind_failed(m); l++) {
         c->rope[l] = n ? rotates[l] != 0 : (l + 1) % interval != 0;
         c->kind[l] = c->rope[l] ? BIND_CHUNKED : BIND_FULL;
@@ -103,7 +103,7 @@ static void read_ropes(struct model *m, struct llama4_config *c)
         bind_refuse(m, ERR_INPUT, "attention_chunk_size is null, but there are chunked layers");
 }
 
-/* Returns which layers have experts: moe_layers, or every interleave_moe_layer_step-th. */
+/* Returns which layers have experts: moe_layers, or else every interleave_moe_layer_step-th layer. */
 static const bool *read_experts(struct model *m)
 {
     size_t L = m->info.n_layers, step = bind_int(m, "interleave_moe_layer_step", 1, 1, 1 << 20), n;

@@ -41,7 +41,7 @@ bool model_arch_known(const char *class_name)
     return false;
 }
 
-/* Finds the architecture by architectures[0], or in a config without it by model_type. */
+/* Finds the architecture by architectures[0], or by model_type if the config has no architectures. */
 static int find_arch(struct model *m, struct err *e)
 {
     const char *name[8], *type;
@@ -53,7 +53,8 @@ static int find_arch(struct model *m, struct err *e)
         (rc = config_str(m->config, "model_type", NULL, &type, e)) != 0)
         return rc;
     if (n == 0 && !type)
-        return err_set(e, ERR_INPUT, "%s: neither architectures nor model_type says what model this is",
+        return err_set(e, ERR_INPUT,
+                       "%s: found neither architectures nor model_type, expected the model's class",
                        config_path(m->config));
     for (int i = 0; i < N_ARCHS; i++)
         if (n ? strcmp(archs[i].class_name, name[0]) == 0 : strcmp(archs[i].model_type, type) == 0) {
@@ -64,13 +65,12 @@ static int find_arch(struct model *m, struct err *e)
                    config_path(m->config), n ? name[0] : type, model_arch_names(known, sizeof(known)));
 }
 
-/* Keys of configs of one model_type that have no effect on what Gallop computes, whatever their names
- * suggest. */
+/* Config keys that have no effect on inference with models of MODEL_TYPE. */
 static const struct {
     const char *model_type;
     const char *key[8];
 } without_effect[] = {
-    /* keys of the heads for classification, and of the first versions of the class */
+    /* keys of classification heads, and of early versions of the class */
     {"gpt2",
      {"summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels", "n_special",
       "predict_special_tokens"}},
@@ -91,7 +91,7 @@ static void ignore_keys(struct model *m)
                 config_ignore(m->config, without_effect[i].key[k]);
 }
 
-/* A model with attention in both directions cannot predict the next token: it gives hidden states only. */
+/* Marks a model with attention in both directions as headless, because it cannot predict the next token. */
 static void note_direction(struct model *m)
 {
     if (!m->bidirectional)
@@ -99,7 +99,7 @@ static void note_direction(struct model *m)
     m->info.headless = true;
     snprintf(
         m->headless, sizeof(m->headless),
-        "%.300s: this model's attention goes in both directions: it generates nothing, its embeddings can "
+        "%.300s: this model's attention goes in both directions: it cannot generate text, its embeddings can "
         "be served (gallop serve, /v1/embeddings)",
         config_path(m->config_file));
 }
@@ -130,7 +130,7 @@ enum kern_fn model_gemm(const struct model *m)
     return m->has_stored_groups ? KERN_FN_gemm_blocks : of[m->opt.quant.of[OP_MLP]][m->opt.dtype == DT_BF16];
 }
 
-/* Checks that a packed checkpoint has the form that the options ask for. */
+/* Checks that a packed checkpoint has the dtype and quantization of the options. */
 static int fit_pack(struct model *m, struct err *e)
 {
     const struct pack *p = m->checkpoint->pack;
@@ -149,12 +149,13 @@ static int fit_pack(struct model *m, struct err *e)
     }
     quant_text(&o->quant, "gguf", asked);
     if (o->save)
-        return err_set(e, ERR_INPUT,
-                       "%s: this checkpoint is packed already; name the one that it was made of", p->path);
+        return err_set(
+            e, ERR_INPUT,
+            "%s: this checkpoint is already packed; expected the checkpoint from which it was made", p->path);
     if (o->dtype != p->dtype || strcmp(p->quant, asked) != 0)
         return err_set(
             e, ERR_INPUT,
-            "%s: this checkpoint is packed for dtype %s and quant %s, %s and %s are asked for; pack it "
+            "%s: this checkpoint is packed for dtype %s and quant %s, expected dtype %s and quant %s; pack it "
             "again (gallop pack)",
             p->path, p->dtype == DT_F32 ? "fp32" : "bf16", p->quant, o->dtype == DT_F32 ? "fp32" : "bf16",
             asked);
@@ -201,8 +202,8 @@ int model_open(struct model *m, const char *dir, const struct model_options *opt
         goto fail;
     if (m->quantised && quantised_unpacked(m->quantised))
         log_warn(
-            "%s: %zu matrices of %s are unpacked: their groups are not multiples of 32 neighbours, or their "
-            "scales are no halves",
+            "%s: %zu matrices of %s are expanded to fp32: their groups are not multiples of 32 neighbours, or "
+            "their scales are not fp16",
             weights_path(m->weights), quantised_unpacked(m->quantised), quantised_method(m->quantised));
     bind_direction(m);
     m->arch->open(m);
@@ -254,7 +255,7 @@ struct copy_job {
     size_t n;
 };
 
-/* Bytes of a file that are read before their pages are given back. */
+/* Bytes of a file that are read at a time. Their pages are released afterwards. */
 static const size_t piece_bytes = (size_t)4 << 20;
 
 static void copy_share(void *ctx, int thread, int n_threads)
@@ -271,7 +272,7 @@ static void copy_share(void *ctx, int thread, int n_threads)
     }
 }
 
-/* Copies the elements of V, on the threads that will read them, and sets V to the copy. */
+/* Copies the elements of V on the pool's threads, and lets V point to the copy. */
 static int keep_table(struct model *m, struct view *v, struct err *e)
 {
     struct copy_job job = {.from = v->data, .n = view_span_bytes(v)};
@@ -286,7 +287,7 @@ static int keep_table(struct model *m, struct view *v, struct err *e)
     return 0;
 }
 
-/* Keeps the first and last bytes of T for model_identity(), because the files are closed later. */
+/* Keeps the first and last bytes of T for model_identity(), because the files will be closed. */
 static void keep_ends(const struct model *m, struct model_tensor *t)
 {
     size_t bytes = view_bytes(t->view), n = bytes < MODEL_END_BYTES ? bytes : MODEL_END_BYTES;
@@ -304,7 +305,7 @@ static void keep_ends(const struct model *m, struct model_tensor *t)
     memcpy(t->end[1], (const char *)t->view->data + bytes - n, n);
 }
 
-/* Returns the sum of all bytes of V, which is not empty. */
+/* Returns the hash of all bytes of V, which is not empty. */
 static uint64_t sum_of(const struct view *v)
 {
     size_t n = view_span_bytes(v);
@@ -350,7 +351,7 @@ static int do_embed(struct model *m, const struct model_todo *t, struct err *e)
     struct look_job look = {.table = &t->embed->table};
     int rc;
 
-    if (m->checkpoint->pack) /* the table was checked when it was packed, and stays mapped */
+    if (m->checkpoint->pack) /* `gallop pack` checked the table, and the file stays mapped */
         return 0;
     if ((rc = keep_table(m, &t->embed->table, e)) != 0 || !t->look)
         return rc;
@@ -358,7 +359,7 @@ static int do_embed(struct model *m, const struct model_todo *t, struct err *e)
     return atomic_load(&look.refused) ? refuse_number(look.table, e) : 0;
 }
 
-/* Maps linear number I from the packed checkpoint. */
+/* Maps linear I of the packed checkpoint as t->linear. */
 static int take_packed(struct model *m, const struct model_todo *t, size_t i, struct err *e)
 {
     const struct pack *p = m->checkpoint->pack;
@@ -370,7 +371,7 @@ static int take_packed(struct model *m, const struct model_todo *t, size_t i, st
         found->blob.bytes != l->packed_bytes)
         return err_set(
             e, ERR_INPUT,
-            "%s: %s is packed otherwise than backend %s of this gallop reads it; pack the checkpoint again "
+            "%s: linear %s is packed in another form than backend %s of this gallop reads; pack the checkpoint again "
             "(gallop pack)",
             p->path, t->desc->name, l->backend->name);
     return linear_map(t->linear, t->desc, found->blob.data, m->pool, e);
@@ -399,10 +400,10 @@ static int do_one(struct model *m, const struct model_todo *t, size_t *n_linears
 /* ---- packed checkpoints ---- */
 
 _Static_assert((int)MODEL_END_BYTES == (int)PACK_END_BYTES,
-               "a packed checkpoint has the ends that a model has");
+               "packed checkpoints keep the same number of bytes");
 
-/* True if bytes of V are read for another purpose than packing. A view of a part of V has the same pointer as
- * its name. */
+/* Returns whether V is also read otherwise than as a weight to pack. A view of a part of a tensor has the
+ * same name pointer as the tensor. */
 static bool is_read(const struct model *m, const struct view *v)
 {
     for (size_t i = 0; i < m->n_todo; i++) {
@@ -417,7 +418,7 @@ static bool is_read(const struct model *m, const struct view *v)
     return false;
 }
 
-/* Checks that a packed checkpoint has the bytes of all tensors that are read; it may omit those of others. */
+/* Checks that a packed checkpoint has the bytes of all tensors for which is_read() is true. */
 static int check_there(const struct model *m, struct err *e)
 {
     for (size_t i = 0; i < m->n_tensors; i++) {
@@ -426,7 +427,7 @@ static int check_there(const struct model *m, struct err *e)
         if (!v->data && view_bytes(v) && is_read(m, v))
             return err_set(
                 e, ERR_INPUT,
-                "%s: the bytes of tensor %s are not in it: the file was altered; pack the checkpoint "
+                "%s: the bytes of tensor %s are missing: the file was altered; pack the checkpoint "
                 "again (gallop pack)",
                 m->checkpoint->pack->path, v->name);
     }
@@ -454,7 +455,7 @@ static int save_linear(struct model *m, const struct model_todo *t, struct err *
     return pack_packed(m->opt.save, &about, l->packed, l->packed_bytes, e);
 }
 
-/* Writes a packed checkpoint of everything that was read, before the files are closed. */
+/* Writes the packed checkpoint, before the original files are closed. */
 static int save_pack(struct model *m, struct err *e)
 {
     int rc;
@@ -524,7 +525,8 @@ void model_close(struct model *m)
 int model_check_length(const struct model *m, size_t len, struct err *e)
 {
     if (m->info.fixed_positions && len > m->info.max_len)
-        return err_set(e, ERR_INPUT, "a length of %zu is asked for, but the model has learned %zu positions",
+        return err_set(e, ERR_INPUT,
+                       "the requested length is %zu tokens, but the model has only %zu learned positions",
                        len, m->info.max_len);
     return 0;
 }
@@ -546,7 +548,7 @@ void model_forward(const struct model *m, const struct op_sink *o, const struct 
     model_tail(m, o, b, s);
 }
 
-/* ---- identity: XXH3-64 over everything that determines what a model computes ---- */
+/* ---- identity: an XXH3-64 hash of everything that determines the model's results ---- */
 
 static uint64_t mix_bytes(uint64_t h, const void *p, size_t n)
 {

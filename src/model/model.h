@@ -1,10 +1,10 @@
 /* model.h - an opened model: its sizes, its packed weights, and the forward pass of its architecture.
  *
- * An architecture is a function of a file (llama.c, gpt.c, ...) and one line in archs.def. model_open() reads
- * config.json, finds the architecture, lets it bind its tensors, which checks everything, and reports tensors
- * that are not used. All sizes are known then, and no weight has been read: model_pack() reads and packs the
- * weights, copies what steps read in its stored form, and closes the files. After that a model is const; each
- * work area computes one step at a time.
+ * An architecture is a function in one of the files llama.c, gpt.c, ... and one line in archs.def.
+ * model_open() reads config.json, finds the architecture, lets it bind and check its tensors, and reports
+ * unused tensors. After it all sizes are known, and no weight has been read. model_pack() reads and packs the
+ * weights, copies the embedding tables, and closes the files. After that a model is const. Several steps may
+ * run at once if each has its own struct model_work.
  */
 #ifndef GALLOP_MODEL_MODEL_H
 #define GALLOP_MODEL_MODEL_H
@@ -22,40 +22,38 @@
 enum { MODEL_MAX_ROPES = 2, MODEL_MAX_LAYERS = 4096, MODEL_END_BYTES = 64 };
 
 struct model_info {
-    /* The largest numbers of the layers. */
+    /* The sizes of the model; where layers differ, the largest. */
     size_t n_layers, hidden, n_heads, n_kv, head_dim, inner, vocab, max_len;
-    /* [L] the head size of each layer; NULL: all have head_dim. */
+    /* [L] The head size of each layer. NULL: all layers have head_dim. */
     const size_t *dim;
     /* Number of last layers that use keys and values of earlier layers and store none. */
     size_t n_shared;
-    /* [L] number of keys that a row of the layer sees, with its own; 0: all. NULL: all layers see all
-     * keys. */
+    /* [L] Number of keys that a row sees, its own included; 0: all. NULL: all layers see all keys. */
     const size_t *window;
-    /* [L] number of first rows of a sequence that stay visible beside the window (engine/kv_sparse.h); NULL:
-     * none. */
+    /* [L] Number of first rows that stay visible beside the window (engine/kv_sparse.h). NULL: none. */
     const size_t *sink;
-    /* Size of the chunks of layers whose rows see their own chunk only, for which WINDOW is the chunk; 0: no
-     * such layers. */
+    /* Chunk size of layers with chunked attention, in which a row sees only its own chunk; WINDOW has the
+     * same size. 0: no layer has chunks. */
     size_t chunk;
     struct rope rope[MODEL_MAX_ROPES];
     size_t n_ropes;
-    /* Positions are learned: max_len is a limit. */
+    /* Positions are learned, so that no sequence may exceed max_len. */
     bool fixed_positions;
-    /* Of the logits; 0: none. */
+    /* Softcap of the logits; 0: none. */
     float logit_softcap;
-    /* The model computes hidden states and no logits. */
+    /* The model has no head: it computes hidden states and no logits. */
     bool headless;
-    /* The largest K of the linears. */
+    /* The largest K (number of inputs) of all linears. */
     size_t linear_k;
-    /* The largest numbers of the mixtures of experts; 0: there are none. */
+    /* The largest sizes of all mixtures of experts; 0: the model has none. */
     size_t n_experts, top_k, expert_inner;
-    /* Floats per token for the architecture (work.extra). */
+    /* Floats per token of model_work.extra, which the architecture needs. */
     size_t extra;
 };
 
-/* One line of `gallop inspect`: a tensor and its use. */
+/* A tensor of the checkpoint and its use, as `gallop inspect` lists it. */
 struct model_tensor {
-    /* Without data once the model is packed. */
+    /* The tensor. Its data is NULL after model_pack(). */
     const struct view *view;
     /* "embedding", "norm", "linear", ... */
     const char *use;
@@ -63,13 +61,13 @@ struct model_tensor {
     const struct linear *linear;
     /* The first and the last bytes of a contiguous tensor. */
     unsigned char end[2][MODEL_END_BYTES];
-    /* Sum of all bytes, with model_options.all_bytes. */
+    /* Hash of all bytes; computed if model_options.all_bytes is set. */
     uint64_t sum;
-    /* Stacked experts are packed into this number of linears of the same size; LINEAR is the first. */
+    /* Number of linears of the same size into which stacked experts are packed; LINEAR is the first. */
     size_t n_linears;
 };
 
-/* The copy of a tensor that steps read in its stored form: an embedding that is not the head. */
+/* A copy of an embedding table in its stored form. Steps read it, unless they read the rows from the head. */
 struct model_table {
     void *p;
     size_t bytes;
@@ -83,7 +81,7 @@ struct model_arch {
     /* architectures[0] of config.json. */
     const char *class_name;
     const char *model_type;
-    /* Binds the model (bind.h) and sets impl, forward, tail and close. */
+    /* Binds the tensors (bind.h) and sets impl, forward, tail and close of the model. */
     void (*open)(struct model *m);
 };
 
@@ -91,44 +89,43 @@ struct model_arch {
 #include "model/archs.def"
 #undef MODEL_ARCH
 
-/* One step of model_pack(), in the order of binding. One of LINEAR, EMBED, VECTOR and LAYERS is set. */
+/* A task of model_pack(), in the order of binding. One of LINEAR, EMBED, VECTOR and LAYERS is set. */
 struct model_todo {
-    /* Is packed as DESC says. */
+    /* A linear to pack, as DESC describes. */
     struct linear *linear;
     const struct linear_desc *desc;
-    /* Its table is copied, because the files are closed later; with LOOK, it must be finite. */
+    /* An embedding whose table is copied. LOOK: its numbers are checked to be finite. */
     struct op_embed *embed;
     bool look;
-    /* Is written to OUT as fp32, each number x as x * TIMES + ADD. */
+    /* A vector whose numbers x are written to OUT as fp32, as x * TIMES + ADD. */
     const struct view *vector;
     float *out, times, add;
-    /* The number of layers that are loaded at this point. */
+    /* The number of loaded layers to report. */
     size_t layers;
 };
 
 struct model_options {
-    /* DT_F32 or DT_BF16. */
+    /* The type of the arithmetic: DT_F32 or DT_BF16. */
     enum dtype dtype;
-    /* Of linears. */
+    /* The quantization of the linears. */
     struct quant_map quant;
-    /* For QUANT_INT8_STATIC and int4, unless the checkpoint is packed; NULL: none. */
+    /* File of `gallop calibrate` for QUANT_INT8_STATIC and int4, ignored if packed. NULL: none. */
     const struct calibration *scales;
-    /* DTYPE is a default: a packed checkpoint is computed in the type for which it was packed. */
+    /* DTYPE is only a default: a packed checkpoint keeps the type for which it was packed. */
     bool dtype_open;
     /* The kernels of the linears. */
     const struct kern *kern;
-    /* NULL or "auto": automatic. */
+    /* The backend of each kind of operator. NULL or "auto": the first backend that accepts the operator. */
     const char *backend[OP_N_KINDS];
-    /* Links of the folder may lead out of it. */
+    /* Symbolic links in the folder may lead out of it. */
     bool allow_links;
-    /* model_identity() covers all bytes of the weights, which are read once more for it. */
+    /* model_identity() covers all bytes of the weights, for which model_pack() reads them a second time. */
     bool all_bytes;
-    /* An open checkpoint, which outlives the model; model_pack() closes its files. NULL: the model opens its
-     * own. */
+    /* An open checkpoint, borrowed; model_pack() closes its files. NULL: the model opens its own. */
     struct checkpoint *checkpoint;
-    /* model_pack() writes a packed checkpoint there; NULL: none. */
+    /* The packed checkpoint that model_pack() writes. NULL: none is written. */
     struct pack_writer *save;
-    /* Is called with the number of layers packed so far; may be NULL. */
+    /* Called with the number of layers that are packed so far and of all layers; may be NULL. */
     void (*progress)(void *ctx, size_t done, size_t total);
     void *progress_ctx;
 };
@@ -137,23 +134,23 @@ struct model {
     const struct model_arch *arch;
     struct model_info info;
     struct model_options opt;
-    /* The text model's object of config.json, and the whole file. */
+    /* The text model's object in config.json, and the whole file. */
     struct config *config;
     struct config *config_file;
-    /* CHECKPOINT is &OWN or borrowed. */
+    /* The checkpoint: &OWN if the model opened it, otherwise borrowed. */
     struct checkpoint own, *checkpoint;
     struct weights *weights;
-    /* Matrices of WEIGHTS that a folder stores as quantized integers; NULL: none. */
+    /* Matrices of WEIGHTS that a Hugging Face folder stores as quantized integers; NULL: none. */
     struct quantised *quantised;
-    /* Borrowed. */
+    /* The threads that pack and read weights. Borrowed. */
     struct pool *pool;
-    /* Names and small arrays, which live as long as the model. */
+    /* Memory of names and small arrays, freed with the model. */
     struct arena arena;
     struct model_tensor *tensor;
     size_t n_tensors, cap_tensors;
     struct model_table *table;
     size_t n_tables, cap_tables;
-    /* The steps of model_pack(); freed after it. */
+    /* The tasks of model_pack() and their memory, freed after it. */
     struct model_todo *todo;
     size_t n_todo, cap_todo;
     struct arena todo_arena;
@@ -161,21 +158,20 @@ struct model {
     /* All linears, in the order of binding. */
     struct linear **linear;
     size_t n_linears, cap_linears;
-    /* Why there is no head, if info.headless. */
+    /* The reason why the model has no logits, if info.headless is set. */
     char headless[600];
-    /* Rows of a sequence see each other: a sequence is computed in one step, and the model is headless. */
+    /* Attention goes in both directions. Then a step computes whole sequences, and the model is headless. */
     bool bidirectional;
-    /* Linears compute with quantized integers as they are stored. */
+    /* Some linear computes with quantized integers in their stored form. */
     bool has_stored_groups;
-    /* The quantization of the linears: "none", "gguf", a name of enum quant, or a JSON object of several. */
+    /* The quantization of the linears: "gguf", a name of quant_read(), or a JSON object of names by kind. */
     char quant[QUANT_TEXT_MAX];
-    /* Sum of the calibration file with which the weights were quantized, now or when they were packed; 0:
-     * none. */
+    /* Hash of the calibration file with which the weights are or were quantized; 0: none. */
     uint64_t calibration;
-    /* While the model is opened: the first failure, and its sentence. */
+    /* While the model is opened: the code of the first failure, and where its sentence goes. */
     int rc;
     struct err *e;
-    /* Of the architecture. */
+    /* Data and functions of the architecture. */
     void *impl;
     void (*forward)(const struct model *m, const struct op_sink *o, const struct batch *b,
                     struct model_work *s);
@@ -183,39 +179,38 @@ struct model {
     void (*close)(struct model *m);
 };
 
-/* Opens the checkpoint in the folder DIR, or that of OPT. POOL packs and is borrowed. */
+/* Opens the model in the folder DIR, or the checkpoint of OPT. POOL is borrowed; model_pack() runs on it. */
 int model_open(struct model *m, const char *dir, const struct model_options *opt, struct pool *pool,
                struct err *e);
 
-/* Reads the weights: packs the linears on the pool, or maps them from a packed checkpoint. ERR_INPUT names a
- * tensor that holds an infinity or NaN. */
+/* Reads the weights: packs the linears on the pool's threads, or maps them from a packed checkpoint.
+ * ERR_INPUT, among others: a tensor holds an infinity or NaN. */
 int model_pack(struct model *m, struct err *e);
 
-/* Returns the kernel that most linears use. */
+/* Returns the gemm kernel that the MLP's linears use. */
 enum kern_fn model_gemm(const struct model *m);
 
-/* A zeroed M is allowed. */
+/* Closes M, which may be zeroed. */
 void model_close(struct model *m);
 
-/* Returns an error if sequences of LEN positions are longer than the learned positions. */
+/* Returns ERR_INPUT if LEN exceeds the number of learned positions. */
 int model_check_length(const struct model *m, size_t len, struct err *e);
 
-/* Buffers between the operators of a forward pass, for steps of up to max_tokens rows of which max_wanted
- * give logits. */
+/* The buffers of a forward pass, for steps of max_tokens rows, of which max_wanted give logits. */
 struct model_work {
-    /* [T, E] the residual stream, and what attention or the MLP before adds to it. */
+    /* [T, E] The residual stream, and the output of attention or MLP, to be added to it next. */
     float *x, *r;
-    /* [T, E] for models that compute attention and MLP side by side. */
+    /* [T, E] A second output, for models that compute attention and MLP, or MLP and experts, side by side. */
     float *r2;
-    /* [T, E] */
+    /* [T, E] The normed rows. */
     float *h;
     /* [T, model_info.extra] */
     float *extra;
-    /* [T, (H + 2 K) D] */
+    /* [T, (H + 2 K) D] Queries, keys and values. */
     float *qkv;
-    /* [T, H D] */
+    /* [T, H D] The output of attention before its linear. */
     float *a;
-    /* [wanted, E] each. */
+    /* [wanted, E] The wanted rows of X, R and H. */
     float *xw, *rw;
     float *hw;
     void *region;
@@ -226,31 +221,31 @@ int model_work_open(struct model_work *s, const struct model *m, size_t max_toke
                     struct err *e);
 void model_work_close(struct model_work *s);
 
-/* Computes all layers for B and leaves the residual stream of its rows in S until the next call. */
+/* Computes all layers for B. The residual stream of its rows stays in S until the next call. */
 void model_layers(const struct model *m, const struct op_sink *o, const struct batch *b,
                   struct model_work *s);
 
-/* Computes the last norm of the rows b->wanted [b->n_wanted] of the last model_layers() into s->hw [n_wanted,
- * E], and, unless b->hidden_only, their logits into b->logits [n_wanted, V]. It may be called several times,
- * for other rows. */
+/* Computes the final norm of the rows b->wanted [b->n_wanted] of the last model_layers() into s->hw
+ * [n_wanted, E], and their logits into b->logits [n_wanted, V] unless b->hidden_only is set. It may be called
+ * again for other rows. */
 void model_tail(const struct model *m, const struct op_sink *o, const struct batch *b, struct model_work *s);
 
-/* model_layers() and model_tail(). */
+/* Calls model_layers() and model_tail(). */
 void model_forward(const struct model *m, const struct op_sink *o, const struct batch *b,
                    struct model_work *s);
 
-/* Returns a number that identifies the model to data that outlives a process: KV blocks in a store.
+/* Returns a hash that identifies the model in data that outlives the process, such as KV blocks in a store.
  *
- * It covers the architecture, its sizes, windows, sinks and ropes; the bytes of config.json (of GGUF: of its
- * equivalent), because any number there may matter; the name, type and shape of every tensor with its first
- * and last bytes, or all (model_options.all_bytes); and the calibration file. The same checkpoint always
- * gives the same number. The type of the arithmetic, the cache and the threads are not covered. */
+ * The hash covers the architecture, its sizes, windows, sinks and ropes; the bytes of config.json, or of the
+ * JSON made from a GGUF file's metadata; the name, dtype, shape and first and last bytes of every tensor (all
+ * bytes with model_options.all_bytes); and the calibration file. It does not cover the type of the
+ * arithmetic, the KV cache and the threads. */
 uint64_t model_identity(const struct model *m);
 
-/* True if archs.def has a row for CLASS_NAME ("LlamaForCausalLM"). */
+/* Returns whether archs.def has a row for CLASS_NAME ("LlamaForCausalLM"). */
 bool model_arch_known(const char *class_name);
 
-/* Writes the names of archs.def to OUT, for messages: "LlamaForCausalLM, ...". Returns OUT. */
+/* Writes the class names of archs.def to OUT, separated by commas, for messages. Returns OUT. */
 const char *model_arch_names(char *out, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* quant.c - reads and writes the option quant. */
+/* quant.c - parses and prints the option quant. */
 #include "model/quant.h"
 
 #include <jansson.h>
@@ -22,7 +22,7 @@ static bool quant_of(const char *name, enum quant *q)
     return false;
 }
 
-/* Returns the map that Q gives as one name for all kinds. */
+/* Returns the map for Q as a single name: Q for all kinds, but int8 for the head with int4 and mxfp4. */
 static struct quant_map all_of(enum quant q)
 {
     struct quant_map m;

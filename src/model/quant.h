@@ -1,5 +1,4 @@
-/* quant.h - the quantization of a model's linears by kind: the option `quant`, and its text in a packed
- * checkpoint. */
+/* quant.h - the option `quant`: the quantization of each kind of linear, and its text. */
 #ifndef GALLOP_MODEL_QUANT_H
 #define GALLOP_MODEL_QUANT_H
 
@@ -9,38 +8,39 @@
 #include "ops/linear.h"
 
 enum quant {
-    /* Weights that are stored as quantized integers stay so (linear_blocks.c); others as QUANT_NONE. */
+    /* Weights stored as quantized integers keep them (linear_blocks.c). Others are as with QUANT_NONE. */
     QUANT_AS_STORED,
     /* Weights have the type of the arithmetic. */
     QUANT_NONE,
-    /* One scale per column (linear_panels.c). */
+    /* 8-bit weights with one scale per column (linear_panels.c). */
     QUANT_INT8,
-    /* The same, and inputs have scales that calibration found (calibration.h). */
+    /* The same weights; the inputs have fixed scales from a calibration file (calibration.h). */
     QUANT_INT8_STATIC,
-    /* Groups of 32 or of 128 (linear_int4.c). */
+    /* 4-bit weights in groups of 32 or 128 (linear_int4.c). */
     QUANT_INT4,
     QUANT_INT4_128,
-    /* linear_mxfp4.c */
+    /* MXFP4 weights (linear_mxfp4.c). */
     QUANT_MXFP4,
     QUANT_N
 };
 
-/* The quantization of each kind of operator; that of kinds that are not linears is ignored. */
+/* The quantization of each kind of operator. Kinds that are not linears are ignored. */
 struct quant_map {
     enum quant of[OP_N_KINDS];
 };
 
 enum { QUANT_TEXT_MAX = 160 };
 
-/* Reads TEXT: a name ("none", "int8", "int8-static", "int4", "int4-g128", "mxfp4") or a JSON object of
- * operator kinds and names, in which missing kinds stay as stored; NULL: all kinds stay as stored. With int4
- * and mxfp4 as a single name, the head is int8, because its errors reach the logits directly. */
+/* Parses TEXT: a name ("none", "int8", "int8-static", "int4", "int4-g128", "mxfp4") for all kinds, or a JSON
+ * object that maps operator kinds to names. Kinds that are missing there, or all kinds if TEXT is NULL, get
+ * QUANT_AS_STORED. A single name int4, int4-g128 or mxfp4 gives the head int8, because its errors reach the
+ * logits directly. */
 int quant_read(struct quant_map *q, const char *text, struct err *e);
 
-/* Writes to OUT the one name of all kinds, or the JSON object. STORED is the name for QUANT_AS_STORED. */
+/* Writes Q to OUT as a single name or a JSON object. STORED is the name for QUANT_AS_STORED. */
 void quant_text(const struct quant_map *q, const char *stored, char out[QUANT_TEXT_MAX]);
 
-/* True if Q is the map that the name of ALL gives. */
+/* Returns whether Q is the map that the single name of ALL gives. */
 bool quant_is(const struct quant_map *q, enum quant all);
 
 #endif

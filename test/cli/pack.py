@@ -75,13 +75,13 @@ def texts_and_templates_come_with_it():
 def packed_files_have_one_type():
     _pack(DEMO)
     expect_error(call("run", "-m", packed, "--dtype", "fp32", "x"), 1, packed,
-                 "packed for dtype bf16 and quant none, fp32")
-    expect_error(call("run", "-m", packed, "--quant", "int8", "x"), 1, "int8 are asked for")
+                 "packed for dtype bf16 and quant none, expected dtype fp32")
+    expect_error(call("run", "-m", packed, "--quant", "int8", "x"), 1, "and quant int8; pack")
     expect_error(call("ppl", "-m", packed, "--kl", "--file", os.path.join(DEMO, "config.json")), 1,
-                 "fp32 and none are asked for")
+                 "expected dtype fp32 and quant none")
     expect(call("run", "-m", packed, "--dtype", "bf16", "--quant", "none", "-n", 1, "x").returncode,
            0, "what it is packed for")
-    expect_error(call("pack", "-m", packed, "-o", packed + "2"), 1, "is packed already")
+    expect_error(call("pack", "-m", packed, "-o", packed + "2"), 1, "is already packed")
     check(not os.path.exists(packed + "2"), "and nothing was written")
     r = call("quantize", "-m", DEMO, "--quant", "int8", "-o", packed, "--force", "--json")
     expect({**json.loads(r.stdout), "bytes": 0},

@@ -85,7 +85,7 @@ static void open_runner(struct runner *c, const struct pairs_row *r, const struc
         o.kv_sparse = NULL;
         rc = engines_try(&c->g, models[r->at[MODEL]], &o, err);
     }
-    if (rc == GALLOP_BAD_INPUT && strstr(err, "has learned")) { /* the same number of positions */
+    if (rc == GALLOP_BAD_INPUT && strstr(err, "learned positions")) { /* the same number of positions */
         o.max_model_len = 0;
         rc = engines_try(&c->g, models[r->at[MODEL]], &o, err);
     }

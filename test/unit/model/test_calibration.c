@@ -15,14 +15,14 @@ static void a_file_that_says_nothing_is_taken(void **state)
                {"{\"format\":\"scales\",\"version\":1,\"linears\":{}}", "\"format\" is not"},
                {"{\"format\":\"gallop scales\",\"version\":2,\"linears\":{}}", "\"version\" is not 1"},
                {"{\"format\":\"gallop scales\",\"version\":1}", "\"linears\" is not an object"},
-               {FILE_OF("{}"), "nothing of the linear up"},
-               {FILE_OF("{\"up\":3}"), "columns there"},
-               {FILE_OF("{\"up\":{\"columns\":5,\"largest\":1}}"), "5 columns there and 4 here"},
-               {FILE_OF("{\"up\":{\"columns\":-4,\"largest\":1}}"), "-4 columns there"},
-               {FILE_OF("{\"up\":{\"columns\":4}}"), "\"largest\" of up"},
-               {FILE_OF("{\"up\":{\"columns\":4,\"largest\":-1}}"), "\"largest\" of up"},
-               {FILE_OF("{\"up\":{\"columns\":4,\"largest\":1e31}}"), "\"largest\" of up"},
-               {FILE_OF("{\"up\":{\"columns\":4,\"largest\":1e-31}}"), "\"largest\" of up"}};
+               {FILE_OF("{}"), "linear up is missing"},
+               {FILE_OF("{\"up\":3}"), "has 0 columns"},
+               {FILE_OF("{\"up\":{\"columns\":5,\"largest\":1}}"), "has 5 columns, expected 4"},
+               {FILE_OF("{\"up\":{\"columns\":-4,\"largest\":1}}"), "has -4 columns"},
+               {FILE_OF("{\"up\":{\"columns\":4}}"), "\"largest\" of linear up"},
+               {FILE_OF("{\"up\":{\"columns\":4,\"largest\":-1}}"), "\"largest\" of linear up"},
+               {FILE_OF("{\"up\":{\"columns\":4,\"largest\":1e31}}"), "\"largest\" of linear up"},
+               {FILE_OF("{\"up\":{\"columns\":4,\"largest\":1e-31}}"), "\"largest\" of linear up"}};
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         struct calibration s;

@@ -82,8 +82,8 @@ static void expect_refused(size_t format, long bytes, const char *why)
 static void a_file_cut_while_it_is_packed_is_named(void **state)
 {
     for (size_t f = 0; f < N_FORMATS; f++) {
-        expect_refused(f, 0, "was cut while it was read");
-        expect_refused(f, 8192, "was cut while it was read");
+        expect_refused(f, 0, "was truncated while it was read");
+        expect_refused(f, 8192, "was truncated while it was read");
     }
 }
 
@@ -115,7 +115,7 @@ static void a_file_cut_before_it_is_packed_is_named(void **state)
                 sum += ((const unsigned char *)v->data)[b];
         }
         assert_int_equal(sum, 0);
-        if (weights_checked(w, 0, &e) != ERR_INPUT || !strstr(e.msg, path) || !strstr(e.msg, "was cut"))
+        if (weights_checked(w, 0, &e) != ERR_INPUT || !strstr(e.msg, path) || !strstr(e.msg, "was truncated"))
             fail_msg("\"%s\" does not say that %s was cut", e.msg, path);
         weights_close(w);
         checkpoint_close(&c);
@@ -153,7 +153,7 @@ static void a_thread_that_blocks_signals_gets_the_error_too(void **state)
     cut_to = 0;
     assert_int_equal(pthread_create(&thread, NULL, open_blocked, err), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    if (!strstr(err, path) || !strstr(err, "was cut"))
+    if (!strstr(err, path) || !strstr(err, "was truncated"))
         fail_msg("\"%s\" does not say that %s was cut", err, path);
 }
 

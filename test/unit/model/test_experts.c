@@ -133,7 +133,7 @@ static void configs_that_do_not_fit_are_refused_in_a_sentence(void **state)
     refused("gemma4", "\"global_head_dim\": 32",
             "\"per_layer_config\": {\"1\": {\"head_dim\": 32}, \"5\": {\"head_dim\": 32, "
             "\"num_key_value_heads\": 3}}",
-            "whose it shares");
+            "whose keys and values it uses");
 }
 
 static void layer_numbers_are_known_with_zeros_in_front(void **state)
