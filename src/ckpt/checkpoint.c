@@ -1,5 +1,5 @@
-/* checkpoint.c - opens a checkpoint with the readers of GGUF or with those of a folder, which a packed
- * checkpoint has, too. */
+/* checkpoint.c - opens a checkpoint with the readers of GGUF files or of folders. The files in a packed
+ * checkpoint are read like those of a folder. */
 #include "ckpt/checkpoint.h"
 #include "ckpt/config.h"
 #include "ckpt/gguf/gguf.h"
@@ -63,8 +63,7 @@ void checkpoint_close(struct checkpoint *c)
     *c = (struct checkpoint){.in.path = NULL};
 }
 
-/* Finds a folder in DIR whose name begins with BEGIN and writes its name to NAME: the last one in byte
- * order. */
+/* Finds the last folder in DIR, in byte order, whose name begins with BEGIN. Writes its name to NAME. */
 static bool find_folder(const char *dir, const char *begin, char *name, size_t size)
 {
     struct folder_names l;
@@ -81,8 +80,7 @@ static bool find_folder(const char *dir, const char *begin, char *name, size_t s
     return found;
 }
 
-/* Finds the snapshot of the main branch, or else any snapshot, in ROOT, the folder of a model in a hub's
- * cache. */
+/* Finds the snapshot of the main branch, or else the last one, in ROOT, a model's folder in a hub's cache. */
 static bool find_snapshot(const char *root, char *name, size_t size)
 {
     char dir[FOLDER_PATH_MAX + 16], file[FOLDER_PATH_MAX];
@@ -134,17 +132,17 @@ int checkpoint_check(const struct checkpoint *c, struct err *e)
         return 0;
     if (find_snapshot(c->in.path, name, sizeof(name)))
         return err_set(e, ERR_INPUT,
-                       "%s: this is where a hub's cache keeps the revisions of a model; name one of them, "
+                       "%s: this folder of a hub's cache holds the revisions of a model; name one of them, "
                        "%s/snapshots/%s, or the model as org/name",
                        c->in.path, c->in.path, name);
     if (find_folder(c->in.path, "models--", name, sizeof(name)))
         return err_set(e, ERR_INPUT,
-                       "%s: this is a hub's cache of models, among them %s; name one of them as org/name",
+                       "%s: this folder is a hub's cache of models, such as %s; name one of them as org/name",
                        c->in.path, name);
     if (folder_has(c->in, "params.json"))
         return err_set(
             e, ERR_UNSUPPORTED,
-            "%s/params.json: this is a model in its maker's format (consolidated.*), and there is no "
+            "%s/params.json: this is a model in its vendor's own format (consolidated.*) without "
             "config.json; fetch it in the format of Hugging Face, or convert it with "
             "convert_llama_weights_to_hf.py (Meta) or convert_mistral_weights_to_hf.py (Mistral) of "
             "transformers",
@@ -253,7 +251,7 @@ int checkpoint_let_go(struct checkpoint *c, struct err *e)
 
 /* ---- packing ---- */
 
-/* The files that the readers of a folder read. */
+/* All files besides weights that are read from a folder. */
 static const char *const files[] = {
     "config.json",       "generation_config.json",  "tokenizer.json",      "tokenizer_config.json",
     "tokenizer.model",   "tiktoken.model",          "vocab.json",          "merges.txt",
@@ -281,7 +279,7 @@ static int pack_names(struct checkpoint *c, struct pack_writer *w, const char *s
     int rc = folder_list(&l, c->in, sub, suffix, sub ? NULL : e);
 
     if (rc)
-        return sub && rc != ERR_NOMEM ? 0 : rc; /* the folder does not exist */
+        return sub && rc != ERR_NOMEM ? 0 : rc; /* the subfolder does not exist */
     for (size_t i = 0; i < l.n && rc == 0; i++) {
         snprintf(name, sizeof(name), "%s%s%.1000s", sub ? sub : "", sub ? "/" : "", l.name[i]);
         rc = pack_one(c, w, name, e);

@@ -1,9 +1,9 @@
-/* checkpoint.h - a checkpoint, opened once: a Hugging Face folder, GGUF files, or a packed checkpoint, as a
- * source of the config, tokenizer, chat template, generation settings and weights.
+/* checkpoint.h - an open checkpoint (Hugging Face folder, GGUF files or packed checkpoint), from which
+ * config, tokenizer, chat template, generation settings and weights are read.
  *
- * The files of a GGUF checkpoint are mapped and checked by checkpoint_open() and stay open until
- * checkpoint_let_go(), those of a packed checkpoint until checkpoint_close(); a file of a folder is opened
- * when it is needed. One thread at a time.
+ * checkpoint_open() maps and checks the files of a GGUF or packed checkpoint. GGUF files stay open until
+ * checkpoint_let_go(), files of a packed checkpoint until checkpoint_close(). A file of a folder is opened
+ * when it is needed. A checkpoint may be used by one thread at a time.
  */
 #ifndef GALLOP_CKPT_CHECKPOINT_H
 #define GALLOP_CKPT_CHECKPOINT_H
@@ -20,27 +20,27 @@ struct pack_writer;
 struct tok;
 struct weights;
 
-/* A text that is a JSON file in a folder and is made from GGUF metadata when it is first needed. */
+/* The text of a JSON file that GGUF checkpoints lack. It is made from the GGUF metadata at the first use. */
 struct checkpoint_text {
     bool made;
-    int rc; /* the result of making it; if it is an error, E says why */
+    int rc; /* result of making the text; E has the sentence of an error */
     struct err e;
     struct buf json;
 };
 
 struct checkpoint {
-    struct folder in;     /* the path is a copy of the caller's */
-    struct gguf_set gguf; /* n is 0 for a folder; for a packed GGUF checkpoint it has no tensors */
+    struct folder in;     /* the folder or file; owns a copy of the path */
+    struct gguf_set gguf; /* n is 0 for a folder; without tensors for a packed GGUF checkpoint */
     struct pack *pack;    /* NULL: not a packed checkpoint */
     struct checkpoint_text chat, generation;
 };
 
-/* Opens IN: a folder, a GGUF file or any file that tok_open() takes. ERR_INPUT if IN could mean several GGUF
- * checkpoints, or an error of the GGUF files. */
+/* Opens IN: a folder, a GGUF file, a packed checkpoint, or any file that tok_open() accepts. ERR_INPUT: IN
+ * has several GGUF checkpoints, or a GGUF or packed file is damaged. */
 int checkpoint_open(struct checkpoint *c, struct folder in, struct err *e);
 
-/* Refuses a folder that is not a model: an adapter, a hub's cache, weights in a vendor's own format. The
- * sentence says what to do. */
+/* Fails for a folder that is not a model but an adapter, a hub's cache, or weights in a vendor's own format.
+ * The sentence says what to do. */
 int checkpoint_check(const struct checkpoint *c, struct err *e);
 
 /* Opens config.json, or the config made from GGUF metadata. */
@@ -48,27 +48,26 @@ int checkpoint_config(struct config **out, struct checkpoint *c, struct err *e);
 
 int checkpoint_tokenizer(struct tok **out, struct checkpoint *c, struct err *e);
 
-/* True if the checkpoint has a tokenizer, so that a failure of checkpoint_tokenizer() is an error and not
- * only a missing tokenizer. */
+/* Returns whether the checkpoint has a tokenizer. If it has one, a failure of checkpoint_tokenizer() means
+ * that the tokenizer is damaged. */
 bool checkpoint_has_tokenizer(struct checkpoint *c);
 
-/* Opens all tensors. Must be called at most once. They are borrowed from C if it is GGUF or packed. */
+/* Opens all tensors. Call it at most once. The tensors of a GGUF or packed checkpoint are borrowed from C. */
 int checkpoint_weights(struct weights **out, struct checkpoint *c, struct err *e);
 
-/* Writes the files beside C's weights, or the GGUF metadata, to W. */
+/* Writes config, tokenizer and the other small files of C, or its GGUF metadata, to W. */
 int checkpoint_pack_files(struct checkpoint *c, struct pack_writer *w, struct err *e);
 
-/* Closes the files when config, tokenizer and weights are not needed any more. The texts below remain
- * available. ERR_NOMEM if there is no memory for them. */
+/* Closes the GGUF files when config, tokenizer and weights are no longer needed. First makes the texts of the
+ * functions below, which stay usable. ERR_NOMEM: there was no memory for them. */
 int checkpoint_let_go(struct checkpoint *c, struct err *e);
 
-/* Opens the chat template and special tokens. */
+/* Opens the chat template and the special tokens. */
 int checkpoint_chat(struct chat **out, struct checkpoint *c, struct err *e);
 
-/* *out is the text of a generation_config.json, borrowed, if C has no such file but its metadata have the
- * same facts; else NULL. */
+/* Sets *OUT to a generation_config.json made from GGUF metadata, borrowed. NULL: C is not GGUF. */
 int checkpoint_generation(const struct buf **out, struct checkpoint *c, struct err *e);
 
-void checkpoint_close(struct checkpoint *c); /* a zeroed one is fine */
+void checkpoint_close(struct checkpoint *c); /* C may be zeroed */
 
 #endif

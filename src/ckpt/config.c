@@ -1,7 +1,7 @@
-/* config.c - the tree of objects in config.json, and the getters that mark the keys they read.
+/* config.c - the tree of objects in config.json, and the getters, which mark the keys that they read.
  *
- * Only objects are parsed into nodes; any other value is kept as its JSON text, which was validated, and is
- * read by the getter that knows its type. So memory is a small multiple of the file, whose size is limited.
+ * Only objects are parsed into nodes. Any other value is kept as validated JSON text until a getter reads it.
+ * So memory is a small multiple of the file, whose size is limited.
  */
 #include "ckpt/config.h"
 
@@ -20,36 +20,36 @@
 
 enum { MAX_BYTES = 16 << 20 };
 
-/* A key that a getter was called with. */
+/* A key with which a getter was called. */
 struct asked {
     struct asked *older;
     const char *prefix;
-    char name[]; /* prefix and key */
+    char name[]; /* PREFIX and the key */
 };
 
 struct node {
     const char *name;    /* terminated */
     struct json_str raw; /* the JSON text of the value */
     enum json_pull_type type;
-    struct config *child; /* of an object */
-    struct node *next;    /* in file order */
-    bool asked;           /* a getter was called with the key */
-    bool ignored;         /* the key and everything inside it is ignored */
-    bool wanted_object;   /* config_sub() found a value that is not an object */
+    struct config *child; /* the value, if it is an object */
+    struct node *next;    /* next key in file order */
+    bool asked;           /* a getter was called with this key */
+    bool ignored;         /* the key and all keys inside it have no effect */
+    bool wanted_object;   /* config_sub() was called, but the value is not an object */
 };
 
 /* The data that all objects of one file share. */
 struct doc {
     struct arena arena; /* the memory of the text, nodes, objects and strings */
     const char *path;
-    uint64_t sum;           /* the hash of the text */
+    uint64_t sum;           /* XXH3-64 hash of the text */
     struct config *objects; /* all objects, newest first; each owns an index */
     struct asked *asked;    /* newest first */
 };
 
 struct config {
     struct doc *doc;
-    const char *prefix;  /* "" or "text_config." */
+    const char *prefix;  /* "" for the whole file, or such as "text_config." */
     struct strmap index; /* key -> struct node * */
     struct node *first, **last;
     struct config *older; /* the next object in doc->objects */
@@ -72,7 +72,7 @@ static struct config *new_object(struct doc *d, const char *prefix)
     return c;
 }
 
-/* The prefix of the keys inside NAME, which is a key of C. */
+/* Returns the prefix of the keys inside the object NAME, which is a key of C. */
 static const char *child_prefix(struct config *c, const char *name)
 {
     size_t outer = strlen(c->prefix), n = strlen(name);
@@ -106,7 +106,7 @@ static struct node *add_node(struct config *c, struct json_pull *j, const struct
         return NULL;
     }
     if (put == 0) {
-        json_pull_fail(j, "key %s%.200s stands twice", c->prefix, n->name);
+        json_pull_fail(j, "key %s%.200s appears twice", c->prefix, n->name);
         return NULL;
     }
     *c->last = n;
@@ -114,7 +114,7 @@ static struct node *add_node(struct config *c, struct json_pull *j, const struct
     return n;
 }
 
-/* Reads the object at J into C. The recursion is as deep as the objects: at most JSON_PULL_MAX_DEPTH. */
+/* Reads the object at J into C. Recursion is limited to JSON_PULL_MAX_DEPTH, the depth of objects. */
 static void read_object(struct config *c, struct json_pull *j)
 {
     struct json_str key;
@@ -158,7 +158,7 @@ static int read_value_text(struct doc *d, const char *text, size_t len, struct c
 
 static void close_doc(struct doc *d)
 {
-    struct arena arena = d->arena; /* the doc is in its own arena */
+    struct arena arena = d->arena; /* copies the arena, because it holds D */
 
     for (struct config *c = d->objects; c; c = c->older)
         strmap_fini(&c->index);
@@ -225,7 +225,7 @@ uint64_t config_sum(const struct config *c)
 
 /* ---- getters ---- */
 
-/* Records KEY as asked. Without memory it is not recorded, because only a test reads the names. */
+/* Records KEY for config_asked(). Without memory KEY is left out, because only tests read the list. */
 static void note_asked(struct config *c, const char *key)
 {
     size_t outer = strlen(c->prefix), n = strlen(key);
@@ -251,7 +251,7 @@ const char *config_asked(const struct config *c, size_t i)
     return a ? a->name : NULL;
 }
 
-/* Finds the node of KEY and marks it. NULL: missing. */
+/* Returns the node of KEY and marks it. NULL: KEY is missing. */
 static struct node *find_key(struct config *c, const char *key)
 {
     struct node *n;
@@ -265,7 +265,7 @@ static struct node *find_key(struct config *c, const char *key)
     return n;
 }
 
-/* The same; null counts as missing. */
+/* Like find_key(), but returns NULL also if the value is null. */
 static struct node *find_key_value(struct config *c, const char *key)
 {
     struct node *n = find_key(c, key);
@@ -273,7 +273,7 @@ static struct node *find_key_value(struct config *c, const char *key)
     return n && n->type != JSON_PULL_NULL ? n : NULL;
 }
 
-/* "PATH: KEYINDEX is FOUND, expected EXPECTED". FOUND is a JSON text, and INDEX "" or "[3]". */
+/* Sets "PATH: KEYINDEX is FOUND, expected EXPECTED". FOUND is JSON text, and INDEX "" or "[3]". */
 static int wrong_value(const struct config *c, const struct node *n, const char *index,
                        const struct json_str *found, struct err *e, const char *expected)
 {
@@ -289,13 +289,13 @@ static int wrong(const struct config *c, const struct node *n, struct err *e, co
     return wrong_value(c, n, "", &n->raw, e, expected);
 }
 
-/* Opens a reader of the text of one value. Its own messages are not used, because wrong() has better ones. */
+/* Opens a reader of the JSON text of N's value. It sets no sentences, because those of wrong() are better. */
 static void value_open(struct json_pull *j, struct config *c, const struct node *n)
 {
     json_pull_open(j, n->raw.s, n->raw.n, c->doc->path, &c->doc->arena, NULL);
 }
 
-/* Reads an integer, including one that is written like 8192.0. */
+/* Reads an integer, which may be written as 8192.0. */
 static bool value_int(struct json_pull *j, int64_t *v)
 {
     struct json_pull whole = *j;
@@ -343,7 +343,7 @@ size_t config_count(const struct config *c)
     return c->index.n;
 }
 
-/* Keys of sizes that every model needs: null is an error for them. */
+/* Keys of sizes that every model needs. Null is an error for them. */
 static const char *const sizes[] = {"hidden_size",
                                     "intermediate_size",
                                     "num_hidden_layers",
@@ -359,7 +359,7 @@ static const char *const sizes[] = {"hidden_size",
                                     "ffn_dim",
                                     "num_experts_per_tok"};
 
-/* As find_key_value(), but a null size is an error in *RC. */
+/* Like find_key_value(), but sets *RC to an error if a key of SIZES is null. */
 static const struct node *find_number(struct config *c, const char *key, int *rc, struct err *e)
 {
     const struct node *n = find_key(c, key);
@@ -455,7 +455,7 @@ int config_str(struct config *c, const char *key, const char *def, const char **
     return rc == ERR_INPUT ? wrong(c, n, e, "a string") : rc;
 }
 
-/* Refuses element I of the list N, which J is about to read. */
+/* Sets the error of element I of the list N. J is at the element. */
 static int wrong_element(const struct config *c, const struct node *n, size_t i, struct json_pull *j,
                          struct err *e, const char *expected)
 {
@@ -476,8 +476,7 @@ static int too_long(const struct config *c, const struct node *n, size_t max, st
 
 enum element { FLOATS, INTS, STRS };
 
-/* Reads the list KEY into V[max], an array of double, int64_t or const char *. With INTS a single integer is
- * read, too. */
+/* Reads the list KEY into V [max], of double, int64_t or const char *. INTS also accepts a single integer. */
 static int read_list(struct config *c, const char *key, enum element kind, void *v, size_t max, size_t *n,
                      struct err *e)
 {
@@ -569,9 +568,9 @@ void config_ignore(struct config *c, const char *key)
 
 /* ---- names of keys ---- */
 
-/* Keys that PretrainedConfig of Hugging Face and its older versions write for every model, and keys that
- * training scripts leave in the file. '*' at either end stands for any text; a pattern must not match a name
- * that could change the computation. Keys that only single classes write are in the files of these models
+/* Keys that Hugging Face's PretrainedConfig, old versions included, writes for every model, and keys that
+ * training scripts leave in the file. '*' at either end of a pattern matches any text; no pattern may match a
+ * name that could change the computation. Keys of single classes are in the files of their architectures
  * (config_ignore()). */
 /* clang-format off */
 static const char *const bookkeeping[] = {
@@ -610,8 +609,8 @@ static const char *const bookkeeping[] = {
     "kernel_config", "device_map", "onnx*", "neuron", "bettertransformer",
 };
 
-/* Keys whose default is not "off", so that false and null switch something off. Any other key that a class
- * does not read is a feature that false, null and empty values leave out. */
+/* Keys of features that are on by default, so that false and null switch them off. Other unread keys are
+ * features that false, null and empty values leave off. */
 static const char *const off_counts[] = {
     "is_causal", "causal", "causal_attention", "causal_mask", "use_causal_attention", "use_causal_mask",
     "unidirectional", "autoregressive",
@@ -628,9 +627,9 @@ static const char *const off_counts[] = {
     "use_mlp", "use_softmax", "use_router_softmax", };
 /* clang-format on */
 
-/* Words of names that look like mathematics; each matches anywhere in a name. Short ones that also occur in
- * harmless words ("act" in "factor") are acceptable: known harmless names are matched first, and for other
- * names a refusal is safer than a warning. */
+/* Parts of names that suggest a change of the computation; each matches anywhere in a name. Some also occur
+ * in harmless names ("act" in "factor"). This is acceptable: known harmless names are matched first, and for
+ * others an error is safer than a warning. */
 /* clang-format off */
 static const char *const maths[] = {
     "scale", "scaling", "multiplier", "softcap", "soft_cap", "window", "rope", "rotary", "norm", "expert",
@@ -650,7 +649,7 @@ static const char *const maths[] = {
 static const char *const quant[] = {"quantization_config", "compression_config", "quantization",
                                     "quant_method"};
 
-/* Keys whose value 1 means the usual behavior. */
+/* Keys whose value 1 means the usual computation. */
 static const char *const one_is_neutral[] = {"pretraining_tp",  "full_attn_mod",       "interpolate_factor",
                                              "tensor_parallel", "model_parallel_size", "ep_size"};
 
@@ -711,9 +710,9 @@ enum config_key config_key_kind(const char *name)
 
 /* ---- keys that were not read ---- */
 
-/* The result for the keys that were not read. */
+/* The classes of the keys that were not read. */
 struct verdict {
-    char unknown[512], maths[512]; /* lists of names, cut if they are long */
+    char unknown[512], maths[512]; /* lists of names, truncated if they are long */
     const struct node *quant;
 };
 
@@ -724,14 +723,14 @@ static void list_name(char *list, size_t size, const struct config *c, const str
     snprintf(list + at, size - at, "%s%s%.100s", at ? ", " : "", c->prefix, n->name);
 }
 
-/* True if the model would compute the same without the key. */
+/* Returns whether the model would compute the same without the key N. */
 static bool is_neutral(const struct node *n)
 {
     if (config_key_off_counts(n->name))
         return n->type == JSON_PULL_TRUE;
     if (n->type == JSON_PULL_OBJECT)
         return n->child->first == NULL;
-    if (n->type == JSON_PULL_ARRAY) { /* an empty array: only blanks between the brackets */
+    if (n->type == JSON_PULL_ARRAY) { /* neutral if empty: only blanks between the brackets */
         for (size_t i = 1; i + 1 < n->raw.n; i++)
             if (!utf8_is_blank(n->raw.s[i]))
                 return false;
@@ -774,9 +773,10 @@ static int quant_error(struct config *c, const struct node *n, struct err *e)
 
     if (n->child && config_str(n->child, "quant_method", NULL, &method, &none) != 0)
         method = NULL;
-    return err_set(e, ERR_UNSUPPORTED,
-                   "%s: %s says that the weights are quantised with %.100s, which this model cannot read",
-                   c->doc->path, n->name, method ? method : "a method it does not name");
+    return err_set(
+        e, ERR_UNSUPPORTED,
+        "%s: %s says that the weights are quantized with %.100s, which this architecture does not support",
+        c->doc->path, n->name, method ? method : "a method that it does not name");
 }
 
 int config_finish(struct config *c, struct err *e)
@@ -789,10 +789,9 @@ int config_finish(struct config *c, struct err *e)
     if (v.quant)
         return quant_error(c, v.quant, e);
     if (v.maths[0])
-        return err_set(e, ERR_UNSUPPORTED,
-                       "%s: not known for this model, and may change what it computes: %s", c->doc->path,
-                       v.maths);
+        return err_set(e, ERR_UNSUPPORTED, "%s: unknown keys that may change what this model computes: %s",
+                       c->doc->path, v.maths);
     if (v.unknown[0])
-        log_warn("%s: these keys are not known and are ignored: %s", c->doc->path, v.unknown);
+        log_warn("%s: unknown keys are ignored: %s", c->doc->path, v.unknown);
     return 0;
 }

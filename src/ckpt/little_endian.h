@@ -1,5 +1,4 @@
-/* little_endian.h - reads little-endian integers from bytes at any alignment. The caller has checked that the
- * bytes are there. */
+/* little_endian.h - reads little-endian integers from bytes at any alignment. The caller checks bounds. */
 #ifndef GALLOP_CKPT_LITTLE_ENDIAN_H
 #define GALLOP_CKPT_LITTLE_ENDIAN_H
 

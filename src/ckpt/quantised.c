@@ -1,5 +1,4 @@
-/* quantised.c - reads codes, zero points and scales in the layout of each format, and writes groups of GGUF's
- * formats. */
+/* quantised.c - converts codes, zero points and scales of each format to groups of GGUF's formats. */
 #include "ckpt/quantised.h"
 
 #include <math.h>
@@ -13,41 +12,42 @@
 #include "base/log.h"
 #include "base/mem.h"
 
-/* WORD: the codes of 4 bits in a word of 32 bits. GROUP: the weights of a group in GGUF's formats. */
+/* WORD: number of 4-bit codes in a 32-bit word. GROUP: number of weights in a group of GGUF's formats. */
 enum { WORD = 8, GROUP = 32, NAME_MAX_BYTES = 400 };
 
 enum method { GPTQ, AWQ, COMPRESSED };
 static const char *const method_names[] = {"gptq", "awq", "compressed-tensors"};
 
 struct matrix {
-    struct view view; /* X.weight, whose data is DATA */
-    void *data;       /* a region of memory (mem.h) */
+    struct view view; /* X.weight, with DATA as its data */
+    void *data;       /* from map_region_new() */
     size_t bytes;
 };
 
 struct quantised {
     enum method method;
-    int64_t bits, group; /* the size of a group along K; -1: all of K */
-    bool bytes;          /* codes are int8 */
-    bool asymmetric;     /* compressed-tensors: there are zero points */
-    uint32_t zero_more;  /* the number that must be added to words of stored zero points */
-    bool symmetric;      /* GPTQ: the config says that all zero points are the middle */
+    int64_t bits, group; /* BITS of a code; GROUP size along K, -1: all of K */
+    bool bytes;          /* codes are int8, not packed into words */
+    bool asymmetric;     /* compressed-tensors: groups have zero points */
+    uint32_t zero_more;  /* GPTQ: number to add to each word of zero points */
+    bool symmetric;      /* GPTQ: all zero points must be the middle code */
     struct matrix *matrix;
     size_t n, cap, n_unpacked;
     struct arena names;
     struct pool *pool;
 };
 
-/* The parts of a matrix X [n, k]. Views may have any alignment. */
+/* The parts of a matrix X [n, k] to convert. Views may have any alignment. */
 struct source {
     const struct quantised *q;
-    const struct view *codes, *scales, *zeros, *order; /* ZEROS and ORDER may be NULL */
+    const struct view *codes, *scales, *zeros, *order; /* zeros NULL: none; order NULL: g = k / group */
     size_t n, k, group, groups;
     enum dtype to;
     char *out;
     size_t row_bytes;
-    atomic_bool refused; /* a scale is not finite */
-    int odd_zero;        /* q->symmetric: a zero point that is not the middle, plus 1; 0: there is none */
+    atomic_bool refused; /* set if a scale is not finite */
+    /* with q->symmetric: a zero point that is not the middle code, plus 1; 0: none found */
+    int odd_zero;
 };
 
 /* ---- the layouts of the formats ---- */
@@ -60,7 +60,7 @@ static uint32_t word_at(const struct view *v, size_t i)
     return w;
 }
 
-/* The nibble of a word in which AWQ stores a column of eight. */
+/* Returns the nibble of a word in which AWQ stores COLUMN. */
 static unsigned awq_nibble(size_t column)
 {
     static const unsigned char at[WORD] = {0, 4, 1, 5, 2, 6, 3, 7};
@@ -68,7 +68,7 @@ static unsigned awq_nibble(size_t column)
     return at[column % WORD];
 }
 
-/* The stored code of weight [N, K], as an unsigned number; 128 is added to codes that are bytes. */
+/* Returns the code of weight [N, K] as an unsigned number; 128 is added to int8 codes. */
 static int code_at(const struct source *s, size_t n, size_t k)
 {
     size_t per = s->q->bits == 8 ? 4 : WORD;
@@ -84,7 +84,7 @@ static int code_at(const struct source *s, size_t n, size_t k)
     }
 }
 
-/* The code that means 0 in group G of row N. */
+/* Returns the zero point of group G in row N: the code that means 0. */
 static int zero_at(const struct source *s, size_t n, size_t g)
 {
     size_t per = s->q->bits == 8 ? 4 : WORD, words = (s->n + per - 1) / per;
@@ -94,8 +94,7 @@ static int zero_at(const struct source *s, size_t n, size_t g)
         return 1 << (bits - 1);
     switch (s->q->method) {
     case GPTQ:
-        /* the first version of the format subtracted 1 from each field by a subtraction from the whole word,
-         * which borrows */
+        /* Format "gptq" has subtracted 1 from all fields of the word at once, with borrows. */
         return (int)(((word_at(s->zeros, g * words + n / per) + s->q->zero_more) >> (bits * (n % per))) &
                      mask);
     case AWQ: return (int)((word_at(s->zeros, g * words + n / WORD) >> (4 * awq_nibble(n))) & 15);
@@ -163,8 +162,7 @@ static void put_floats(const struct source *s, size_t n, float *to)
     }
 }
 
-/* Converts this thread's share of rows, 16 rows at a time, so that words that hold several columns are read
- * once. */
+/* Converts the rows of this thread, 16 rows at a time, because a word may hold codes of several rows. */
 static void convert_share(void *ctx, int thread, int n_threads)
 {
     struct source *s = ctx;
@@ -179,7 +177,7 @@ static void convert_share(void *ctx, int thread, int n_threads)
                 put_group(s, n, k, (uint8_t *)s->out + n * s->row_bytes + k / GROUP * dtype_bytes(s->to));
 }
 
-/* The format of GGUF that stores the same numbers, or fp32. */
+/* Returns the format of GGUF that has the same numbers, or DT_F32. Sets s->refused and s->odd_zero. */
 static enum dtype type_for(struct source *s)
 {
     bool plain = true, halves = true;
@@ -211,8 +209,9 @@ static int fail_tensor(const struct view *v, const char *expected, struct err *e
                    dtype_name(v->dtype), view_shape_text(v, found, sizeof(found)), expected);
 }
 
-/* Finds the tensor BASE.NAME of type T and shape [rows, cols], or [rows] with COLS 0. DT_F32: any float type.
- * NULL with rc 0: the tensor is missing, which is an error if NEEDED. */
+/* Sets *OUT to the tensor BASE.NAME, which must have the dtype T (DT_F32: any float type) and the shape
+ * [ROWS, COLS], or [ROWS] if COLS is 0. *OUT is NULL if the tensor is missing, which is an error if
+ * NEEDED. */
 static int part(const struct view **out, struct weights *w, const char *base, const char *name, enum dtype t,
                 size_t rows, size_t cols, bool needed, struct err *e)
 {
@@ -235,20 +234,20 @@ static int part(const struct view **out, struct weights *w, const char *base, co
     return 0;
 }
 
-/* Checks the order, which gives the group of each K; it becomes NULL if neighbours form the groups. */
+/* Checks s->order, which holds the group of each k. Sets it to NULL if each group consists of neighbours. */
 static int check_order(struct source *s, struct err *e)
 {
     bool neighbours = true, none = s->q->method == COMPRESSED;
 
     for (size_t k = 0; s->order && none && k < s->k; k++)
         none = (int32_t)group_of(s, k) == -1;
-    if (none) /* the order of checkpoints without a reordering */
+    if (none) /* all -1: the weights are not reordered */
         s->order = NULL;
     for (size_t k = 0; s->order && k < s->k; k++) {
         size_t g = group_of(s, k);
 
         if (g >= s->groups)
-            return err_set(e, ERR_INPUT, "%s: tensor %.300s holds %lld at %zu, expected 0 to %zu",
+            return err_set(e, ERR_INPUT, "%s: tensor %.300s has %lld at index %zu, expected 0 to %zu",
                            s->order->file, s->order->name, (long long)(int32_t)g, k, s->groups - 1);
         neighbours &= g == k / s->group;
     }
@@ -257,7 +256,7 @@ static int check_order(struct source *s, struct err *e)
     return 0;
 }
 
-/* Computes the sizes from the shape of CODES. */
+/* Computes the sizes of S from the shape of its codes. */
 static int sizes(struct source *s, struct err *e)
 {
     const struct quantised *q = s->q;
@@ -275,8 +274,9 @@ static int sizes(struct source *s, struct err *e)
         s->k *= per;
     s->group = q->group < 0 ? s->k : (size_t)q->group;
     if (s->k % s->group)
-        return err_set(e, ERR_INPUT, "%s: %.300s has %zu columns, which groups of %zu do not divide", v->file,
-                       v->name, s->k, s->group);
+        return err_set(e, ERR_INPUT,
+                       "%s: tensor %.300s has %zu columns, expected a multiple of the group size %zu",
+                       v->file, v->name, s->k, s->group);
     s->groups = s->k / s->group;
     return 0;
 }
@@ -308,10 +308,10 @@ static int parts(struct source *s, struct weights *w, const char *base, struct e
         memcpy(&size, (const char *)shape->data + (size_t)d * sizeof(size), sizeof(size));
         if (d && size > (int64_t)s->k - WORD && size < (int64_t)s->k)
             return err_set(e, ERR_UNSUPPORTED,
-                           "%s: tensor %.300s says %lld columns, expected a multiple of %d", shape->file,
+                           "%s: tensor %.300s gives %lld columns, expected a multiple of %d", shape->file,
                            shape->name, (long long)size, WORD);
         if (size != (int64_t)(d ? s->k : s->n))
-            return err_set(e, ERR_INPUT, "%s: tensor %.300s says %lld, expected %zu", shape->file,
+            return err_set(e, ERR_INPUT, "%s: tensor %.300s gives the size %lld, expected %zu", shape->file,
                            shape->name, (long long)size, d ? s->k : s->n);
     }
     return check_order(s, e);
@@ -333,7 +333,7 @@ static int convert(struct quantised *q, struct weights *w, const struct view *co
                        s.scales->file, s.scales->name);
     if (s.odd_zero)
         return err_set(e, ERR_INPUT,
-                       "%s: tensor %.300s holds the zero point %d, expected %d, since sym is true: the file "
+                       "%s: tensor %.300s has the zero point %d, expected %d because sym is true: the file "
                        "has another checkpoint_format (gptq or gptq_v2) than its config says",
                        s.zeros->file, s.zeros->name, s.odd_zero - 1, 1 << (q->bits - 1));
     if (!mem_grow((void **)&q->matrix, &q->cap, q->n + 1, sizeof(*q->matrix), MEM_CKPT))
@@ -357,7 +357,7 @@ static int convert(struct quantised *q, struct weights *w, const struct view *co
     return 0;
 }
 
-/* Converts all matrices: tensors whose names end in the name of the codes. */
+/* Converts all matrices of W, which are found by the ends of tensor names, and adds them to W. */
 static int convert_all(struct quantised *q, struct weights *w, struct err *e)
 {
     const char *end = q->method != COMPRESSED ? ".qweight" : q->bytes ? ".weight_scale" : ".weight_packed";
@@ -378,7 +378,7 @@ static int convert_all(struct quantised *q, struct weights *w, struct err *e)
         rc = v ? convert(q, w, v, base, e)
                : err_set(e, ERR_INPUT, "%s: tensor %.300s is missing", weights_path(w), codes);
     }
-    for (size_t i = 0; i < q->n && rc == 0; i++) /* only now, because the list moves while it grows */
+    for (size_t i = 0; i < q->n && rc == 0; i++) /* after the loop, because q->matrix moves while it grows */
         rc = weights_add(w, &q->matrix[i].view, e);
     return rc;
 }
@@ -395,7 +395,7 @@ static int unsupported(const struct config *c, const char *key, const char *foun
                    own ? "" : "quantization_config.", key, found, expected);
 }
 
-/* Refuses the number BITS at KEY. */
+/* Sets the error that KEY has the unsupported value BITS. */
 static int unsupported_bits(const struct config *c, const char *key, int64_t bits, const char *expected,
                             struct err *e)
 {
@@ -409,7 +409,7 @@ static int read_common(struct quantised *q, struct config *c, struct err *e)
 {
     int rc;
 
-    /* AutoAWQ's own names of both keys */
+    /* w_bit and q_group_size are AutoAWQ's names */
     const char *bits = config_has(c, "w_bit") ? "w_bit" : "bits",
                *group = config_has(c, "q_group_size") ? "q_group_size" : "group_size";
 
@@ -480,7 +480,7 @@ static int read_weights(struct quantised *q, struct config *c, struct err *e)
                                      : 0;
 }
 
-/* Refuses inputs with scales in the checkpoint, which other programs use in the computation. */
+/* Fails if the checkpoint has static scales of inputs, which other programs use in the computation. */
 static int read_inputs(struct config *inputs, struct err *e)
 {
     bool dynamic = true;
@@ -490,7 +490,8 @@ static int read_inputs(struct config *inputs, struct err *e)
                          : unsupported(inputs, "config_groups.input_activations.dynamic", "false", "true", e);
 }
 
-/* Reads the settings beside the groups. The type of the KV cache's rows is an option of the engine. */
+/* Checks the settings outside of config_groups. kv_cache_scheme is not used, because the type of KV rows is
+ * an option of the engine. */
 static int read_beside(struct config *c, struct err *e)
 {
     struct config *transform = config_sub(c, "transform_config"),
@@ -544,8 +545,8 @@ static int open_with(struct quantised *q, struct weights *w, struct config *abou
     return rc ? rc : convert_all(q, w, e);
 }
 
-/* Reads the file beside config.json that programs wrote before config.json had a quantization_config. *OUT is
- * NULL if there is none, or no tensor in W is stored as integers. *NAME is its method. */
+/* Opens quantize_config.json or quant_config.json, which old programs wrote instead of a quantization_config,
+ * and sets *NAME to its method. *OUT is NULL if no such file exists, or W has no tensor *.qweight. */
 static int read_beside_config(struct config **out, const char **name, struct folder in,
                               const struct weights *w, struct err *e)
 {
@@ -571,8 +572,8 @@ static int read_beside_config(struct config **out, const char **name, struct fol
     return 0;
 }
 
-/* Opens a checkpoint of method NAME; the settings are in BESIDE or, if that is NULL, in C's
- * quantization_config. */
+/* Opens a checkpoint with the method NAME. Its settings are in BESIDE or, if BESIDE is NULL, in
+ * quantization_config of C. */
 static int open_method(struct quantised **out, const char *name, struct weights *w, struct config *c,
                        struct config *beside, struct pool *pool, struct err *e)
 {
@@ -589,8 +590,7 @@ static int open_method(struct quantised **out, const char *name, struct weights 
         return unsupported(c, "quant_method", name, "gptq, awq, compressed-tensors or mxfp4", e);
     if (!beside) {
         about = config_sub(c, "quantization_config");
-        config_ignore(c,
-                      "quantization_config"); /* the other keys say how it was made, and for which kernels */
+        config_ignore(c, "quantization_config"); /* other keys describe how the weights were quantized */
     }
     if (!w)
         return 0;

@@ -1,10 +1,10 @@
 /* safetensors.c - reads a .safetensors file: eight bytes of header length, a JSON header, then the bytes of
  * the tensors.
  *
- * The whole header is checked before any tensor is used: dtypes are known, shape times dtype is the byte
- * range, and the ranges cover the data exactly, without overlap or gap. Data is never copied, and need not be
- * aligned to its elements, because the format does not require it. This file knows nothing of models or of
- * the meaning of names. Format: https://github.com/huggingface/safetensors (README, "Format").
+ * The whole header is checked before any tensor is used: dtypes are known, the byte range of a tensor has the
+ * size of its shape and dtype, and the ranges cover the data without overlap or gap. Data is never copied. It
+ * may be unaligned, because the format does not require alignment. Format:
+ * https://github.com/huggingface/safetensors (README, "Format").
  */
 #include "ckpt/safetensors.h"
 
@@ -17,9 +17,9 @@
 enum {
     LENGTH_BYTES = 8,
     MAX_HEADER_BYTES = 100 * 1000 * 1000
-}; /* the limit of the reference implementation */
+}; /* MAX_HEADER_BYTES: the limit of the reference implementation */
 
-/* One tensor as the header describes it. */
+/* A tensor's entry in the header. */
 struct entry {
     struct json_str name, dtype;
     struct view view;
@@ -57,10 +57,10 @@ static void read_offsets(struct json_pull *j, struct entry *t)
         if (!json_pull_u64(j, n == 0 ? &t->begin : &t->end))
             return;
     if (n != 2)
-        json_pull_fail(j, "data_offsets has %d numbers, two are expected", n);
+        json_pull_fail(j, "data_offsets has %d numbers, expected 2", n);
 }
 
-/* Reads one entry of the header. Errors stay in J. */
+/* Reads an entry of the header into T. Errors stay in J. */
 static void read_entry(struct json_pull *j, struct entry *t)
 {
     struct json_str key;
@@ -76,7 +76,7 @@ static void read_entry(struct json_pull *j, struct entry *t)
             continue;
         }
         if (*seen) {
-            json_pull_fail(j, "%.*s stands twice in one tensor", (int)key.n, key.s);
+            json_pull_fail(j, "%.*s appears twice in one tensor", (int)key.n, key.s);
             return;
         }
         *seen = true;
@@ -89,7 +89,7 @@ static void read_entry(struct json_pull *j, struct entry *t)
     }
 }
 
-/* The number of bytes of a string that a message shows. */
+/* Returns the number of bytes of S that a message shows. */
 static int shown_bytes(const struct json_str *s)
 {
     return s->n < 200 ? (int)s->n : 200;
@@ -103,7 +103,7 @@ static int check_entry(struct header *h, struct entry *t)
     char shape[256];
 
     if (!t->has_dtype || !t->has_shape || !t->has_offsets)
-        return err_set(h->e, ERR_INPUT, "%s: tensor %.*s lacks its %s", path, n, name,
+        return err_set(h->e, ERR_INPUT, "%s: tensor %.*s has no %s", path, n, name,
                        !t->has_dtype   ? "dtype"
                        : !t->has_shape ? "shape"
                                        : "data_offsets");
@@ -116,7 +116,8 @@ static int check_entry(struct header *h, struct entry *t)
                        name, view_shape_text(&t->view, shape, sizeof(shape)));
     if (t->end < t->begin || t->end > h->data_bytes)
         return err_set(h->e, ERR_INPUT,
-                       "%s: tensor %.*s lies at %" PRIu64 "..%" PRIu64 ", the file holds %zu bytes of data",
+                       "%s: tensor %.*s has the bytes %" PRIu64 "..%" PRIu64
+                       ", the file has %zu bytes of data",
                        path, n, name, t->begin, t->end, h->data_bytes);
     if (t->end - t->begin != elements * dtype_bytes(t->view.dtype))
         return err_set(h->e, ERR_INPUT,
@@ -168,7 +169,7 @@ static int read_header(struct header *h, const char *text, size_t len)
     struct json_str name;
     int rc;
 
-    /* Errors of the JSON name no file: the path, or the path and the tensor, is put before them here. */
+    /* JSON errors do not name the file, so the path, and the tensor if any, is put before them here. */
     if ((rc = json_pull_open(j, text, len, NULL, &h->f->arena, h->e)) != 0)
         err_prefix(h->e, "%s", h->f->path);
     for (json_pull_enter_object(j); rc == 0 && json_pull_key(j, &name);) {

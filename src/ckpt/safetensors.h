@@ -5,8 +5,8 @@
 #include "base/err.h"
 #include "ckpt/tensor_file.h"
 
-/* Reads a .safetensors file into F, which is open and empty; afterwards F has every tensor, in the order of
- * their bytes in the file. On failure *e names the file and the fault, and the caller closes F. */
+/* Reads the tensors of a .safetensors file into F, which is open and has no tensors yet, in the order of
+ * their bytes. On failure *e names the file and the fault, and the caller closes F. */
 int safetensors_read(struct tensor_file *f, struct err *e);
 
 #endif

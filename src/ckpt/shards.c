@@ -1,7 +1,6 @@
-/* shards.c - reads an index: {"metadata": ..., "weight_map": {"tensor name": "file name", ...}}.
+/* shards.c - reads an index of shards: {"metadata": ..., "weight_map": {"tensor name": "file name", ...}}.
  *
- * Every file name is checked to be that of a file in the folder. weights.c checks that the file has the
- * tensor when it is open.
+ * Every file name must be a plain name without folders. weights.c checks later that the file has the tensor.
  */
 #include "ckpt/shards.h"
 
@@ -15,12 +14,12 @@ enum { MAX_FILES = 4096 };
 
 struct reader {
     struct shards *s;
-    struct strmap files; /* file name -> its number before the sort */
+    struct strmap files; /* file name -> its index before sort_files() */
     struct json_pull j;
     struct err *e;
 };
 
-/* Makes a terminated copy. A NUL inside is refused, because it would make two names equal. */
+/* Returns a terminated copy of TEXT. A NUL character is an error, because it could make two names equal. */
 static const char *keep(struct reader *r, const struct json_str *text)
 {
     char *copy;
@@ -35,7 +34,7 @@ static const char *keep(struct reader *r, const struct json_str *text)
     return copy;
 }
 
-/* Finds the number of the file NAME, which is checked and added if it is new. */
+/* Sets *AT to the index of the file NAME, which is checked and added if it is new. */
 static int add_file(struct reader *r, const struct json_str *name, uint64_t *at)
 {
     struct shards *s = r->s;
@@ -76,7 +75,7 @@ static int read_map(struct reader *r)
         if (rc < 0 || !mem_grow((void **)&s->name, &s->cap, s->n + 1, sizeof(*s->name), MEM_CKPT))
             return err_nomem(r->e, s->path);
         if (rc == 0)
-            return json_pull_fail(&r->j, "tensor %.300s stands twice in weight_map", copy);
+            return json_pull_fail(&r->j, "tensor %.300s appears twice in weight_map", copy);
         s->name[s->n++] = copy;
     }
     return json_pull_rc(&r->j);
@@ -94,7 +93,7 @@ static int read_index(struct reader *r)
             continue;
         }
         if (seen)
-            return json_pull_fail(&r->j, "weight_map stands twice");
+            return json_pull_fail(&r->j, "weight_map appears twice");
         if (json_pull_peek(&r->j) != JSON_PULL_OBJECT)
             return json_pull_fail(&r->j, "weight_map must be an object of tensor and file names");
         seen = true;
@@ -104,7 +103,7 @@ static int read_index(struct reader *r)
     if ((rc = json_pull_finish(&r->j)) != 0)
         return rc;
     if (r->s->n == 0)
-        return err_set(r->e, ERR_INPUT, "%s: there is no weight_map that names tensors", r->s->path);
+        return err_set(r->e, ERR_INPUT, "%s: weight_map is missing or empty", r->s->path);
     return 0;
 }
 
@@ -113,7 +112,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Sorts the files and renumbers their tensors. */
+/* Sorts the files and updates the file indices of the tensors. */
 static int sort_files(struct reader *r)
 {
     struct shards *s = r->s;
@@ -138,7 +137,7 @@ static int sort_files(struct reader *r)
 int shards_open_text(struct shards *s, const char *text, size_t len, const char *path, struct err *e)
 {
     struct reader r = {.s = s, .e = e};
-    struct arena scratch; /* unescaped strings; names are copied after they were checked */
+    struct arena scratch; /* memory of unescaped strings; checked names are copied */
     int rc;
 
     *s = (struct shards){0};

@@ -1,4 +1,4 @@
-/* tensor_file.c - the common parts of all weight files: the map, the names, the index. */
+/* tensor_file.c - the parts that tensor files of all formats share: the map, the names, the index. */
 #include "ckpt/tensor_file.h"
 
 #include <string.h>
@@ -74,7 +74,7 @@ void tensor_file_close(struct tensor_file *f)
 
 bool tensor_file_elements(const size_t *shape, int n_dims, size_t *n)
 {
-    size_t bytes = 8; /* the size of the largest element */
+    size_t bytes = 8; /* the size of the largest element type */
 
     *n = 1;
     for (int d = 0; d < n_dims; d++) {
@@ -113,7 +113,7 @@ int tensor_file_seal(struct tensor_file *f, struct err *e)
         if (put < 0)
             return err_nomem(e, f->path);
         if (put == 0)
-            return err_set(e, ERR_INPUT, "%s: tensor %.300s is there twice", f->path, name);
+            return err_set(e, ERR_INPUT, "%s: tensor %.300s appears twice", f->path, name);
     }
     return 0;
 }

@@ -1,8 +1,7 @@
-/* weights.c - chooses the files of a folder, opens them and joins their tensors in one index.
+/* weights.c - chooses the weight files of a folder, opens them and joins their tensors in one index.
  *
- * If the checkpoint has shards, the index file decides: each tensor that it names must be in the file that it
- * names. Tensors of a shard that the index does not name are used, too, unless another shard has the same
- * name.
+ * If the checkpoint has shards, each tensor in the index file must be in the shard that the index gives for
+ * it. Tensors that are missing in the index are also used, if no two shards have a tensor of the same name.
  */
 #include "ckpt/weights.h"
 
@@ -23,13 +22,13 @@ typedef int read_fn(struct tensor_file *f, struct err *e);
 struct weights {
     struct tensor_file *file;
     size_t n_files;
-    bool lent;                /* the files are borrowed */
-    const struct view **view; /* borrowed from the files */
+    bool lent;                /* FILE is borrowed */
+    const struct view **view; /* tensors, borrowed from the files */
     bool *used;
     size_t n, cap_view, cap_used;
     struct strmap index; /* name -> index into view[] */
     char kind[64];
-    char path[FOLDER_PATH_MAX]; /* the only file, or the index */
+    char path[FOLDER_PATH_MAX]; /* of the only file, or of the index */
 };
 
 /* Opens the N files NAME of the folder IN. */
@@ -56,14 +55,14 @@ static int add_view(struct weights *w, const struct view *v, struct err *e)
         return err_nomem(e, v->file);
     if (put == 0)
         return err_set(e, ERR_INPUT,
-                       "%s: tensor %.300s is in another shard too, and the index does not say which counts",
-                       v->file, v->name);
+                       "%s: tensor %.300s is also in another shard, and the index does not name it", v->file,
+                       v->name);
     w->view[w->n++] = v;
     return 0;
 }
 
-/* Makes one index of the tensors of all open files. If S names the file of a tensor, a copy in another file
- * is ignored. */
+/* Makes one index of the tensors of all open files. If S gives the file of a tensor, tensors of that name in
+ * other files are ignored. */
 static int join(struct weights *w, const struct shards *s, struct err *e)
 {
     const char *path = s ? s->path : w->file[0].path;
@@ -100,9 +99,8 @@ static int open_single(struct weights *w, struct folder in, const char *name, re
 
 static bool matches(const char *pattern, const char *name);
 
-/* True for tensors that an index may name although no shard has them: a head that is tied to the embedding,
- * of which only one copy was written, and buffers that no reader needs. A model that needs such a tensor
- * reports that it is missing. */
+/* Returns whether an index may name the tensor NAME although no shard has it: a head that is tied to the
+ * embedding, or a buffer that is never read. A model that needs such a tensor reports it as missing. */
 static bool may_be_missing(const char *name)
 {
     static const char *const pattern[] = {"*lm_head.weight", "*rotary_emb.inv_freq", "*.attn.bias",
@@ -114,7 +112,7 @@ static bool may_be_missing(const char *name)
     return false;
 }
 
-/* Checks that each tensor of the index is in the shard that the index names. */
+/* Checks that each tensor of the index is in the shard that the index gives for it. */
 static int check_map(const struct weights *w, const struct shards *s, struct err *e)
 {
     for (size_t i = 0; i < s->n; i++) {
@@ -123,8 +121,8 @@ static int check_map(const struct weights *w, const struct shards *s, struct err
 
         if (strmap_get(&s->where, s->name[i], len, &at) && !tensor_file_get(&w->file[at], s->name[i], len) &&
             !may_be_missing(s->name[i]))
-            return err_set(e, ERR_INPUT, "%s: tensor %.300s should be in %s, which does not hold it", s->path,
-                           s->name[i], s->file[at]);
+            return err_set(e, ERR_INPUT, "%s: tensor %.300s is missing in %s, the file that the index gives",
+                           s->path, s->name[i], s->file[at]);
     }
     return 0;
 }
@@ -144,7 +142,7 @@ static int open_shards(struct weights *w, struct folder in, const char *index, r
     return rc;
 }
 
-/* Refuses a folder whose only weights are in a file that ends in SUFFIX. */
+/* Fails if the folder, which has no other weights, has a file whose name ends in SUFFIX. */
 static int say_other(struct folder in, const char *suffix, const char *what_to_do, struct err *e)
 {
     struct folder_names l;
@@ -152,37 +150,38 @@ static int say_other(struct folder in, const char *suffix, const char *what_to_d
 
     if (rc == 0 && l.n)
         rc = err_set(e, ERR_INPUT,
-                     "%s: beside config.json there are neither .safetensors nor pytorch_model.bin, but "
+                     "%s: the folder has neither .safetensors files nor pytorch_model.bin, but "
                      "%s/%.200s: %s",
                      in.path, in.path, l.name[0], what_to_do);
     folder_names_fini(&l);
     return rc;
 }
 
-/* Opens a folder without any of the usual names: its only .safetensors file is used, whatever its name is. */
+/* Opens the only .safetensors file of a folder that has no weight files with usual names. */
 static int open_unusual(struct weights *w, struct folder in, struct err *e)
 {
-    static const char other[] = "weights of TensorFlow and Flax are not read; save the model as safetensors";
+    static const char other[] =
+        "weights of TensorFlow and Flax are not supported; save the model as safetensors";
     struct folder_names l;
     int rc;
 
     if ((rc = folder_list(&l, in, NULL, ".safetensors", e)) != 0)
         return rc;
     if (l.n == 0) {
-        if ((rc = say_other(in, ".gguf", "name that file", e)) == 0 &&
+        if ((rc = say_other(in, ".gguf", "name that file instead of the folder", e)) == 0 &&
             (rc = say_other(in, ".pth",
                             "fetch the model in the format of Hugging Face, or convert it with "
                             "convert_llama_weights_to_hf.py of transformers",
                             e)) == 0 &&
             (rc = say_other(in, ".h5", other, e)) == 0 && (rc = say_other(in, ".msgpack", other, e)) == 0)
             rc = err_set(e, ERR_INPUT,
-                         "%s: there are no weights in this folder: neither model.safetensors nor "
-                         "pytorch_model.bin nor the index of one",
+                         "%s: the folder has no weights: found neither model.safetensors nor "
+                         "pytorch_model.bin nor an index of shards",
                          in.path);
     } else if (l.n == 1 && strncmp(l.name[0], "consolidated", 12) == 0)
         rc = err_set(e, ERR_UNSUPPORTED,
-                     "%s: %.200s holds a model in its maker's format; model.safetensors or its shards, which "
-                     "have the names of Hugging Face, are expected",
+                     "%s: %.200s is a model in its vendor's own format, expected model.safetensors or its "
+                     "shards with Hugging Face's tensor names",
                      in.path, l.name[0]);
     else if (l.n > 1)
         rc = err_set(e, ERR_INPUT,
@@ -229,7 +228,7 @@ static int take_pack(struct weights *w, struct pack *p, struct err *e)
     return join(w, NULL, e);
 }
 
-/* Opens the weights of IN, S or P; the other two are NULL. */
+/* Opens the weights of IN, S or P. The other two are NULL. */
 static int open_any(struct weights **out, const struct folder *in, struct gguf_set *s, struct pack *p,
                     struct err *e)
 {
@@ -304,7 +303,7 @@ bool weights_has(const struct weights *w, const char *name)
     uint64_t at;
 
     return name &&
-           strmap_get(&w->index, name, strlen(name), &at); /* NULL: there was no memory for the name */
+           strmap_get(&w->index, name, strlen(name), &at); /* NAME is NULL if there was no memory for it */
 }
 
 size_t weights_unused(const struct weights *w, const char **first, size_t max)
@@ -321,8 +320,8 @@ size_t weights_unused(const struct weights *w, const char **first, size_t max)
     return n;
 }
 
-/* Matches NAME with PATTERN. After a failed comparison only the last '*' is extended, because earlier ones
- * cannot help; so the time is at most a product of the lengths. */
+/* Matches NAME with PATTERN. After a mismatch only the text of the last '*' is extended, because extending an
+ * earlier '*' cannot help. So the time is bounded by the product of the lengths. */
 static bool matches(const char *pattern, const char *name)
 {
     const char *star = NULL, *resume = name;

@@ -1,9 +1,9 @@
-/* weights.h - all tensors of a checkpoint as views by name, from files of any format.
+/* weights.h - all tensors of a checkpoint, found by name, from files of any format.
  *
- * A folder is searched for model.safetensors, model.safetensors.index.json, pytorch_model.bin and
- * pytorch_model.bin.index.json, in this order; if none exists, for a single .safetensors file of another
- * name. Files are mapped read-only and never copied. Used tensors are marked, so that a tensor that is not
- * used can be reported. Not thread-safe while it is filled and asked; views may be read by any thread.
+ * In a folder, the first of model.safetensors, model.safetensors.index.json, pytorch_model.bin and
+ * pytorch_model.bin.index.json is used; if none exists, a single .safetensors file of another name. Files are
+ * mapped read-only and never copied. weights_get() marks a tensor as used, so that unused tensors can be
+ * reported. The functions are not thread-safe; any thread may read views.
  */
 #ifndef GALLOP_CKPT_WEIGHTS_H
 #define GALLOP_CKPT_WEIGHTS_H
@@ -19,53 +19,49 @@ struct weights;
 struct gguf_set;
 struct pack;
 
-/* Opens the folder IN and checks every header in it. On failure *out is NULL and *e names the file and the
- * fault. */
+/* Opens the weights in the folder IN and checks the headers of all files. On failure *out is NULL and *e
+ * names the file and the fault. */
 int weights_open(struct weights **out, struct folder in, struct err *e);
 
-/* The same for the open files S, which W borrows, under Hugging Face's names; at most once for each S. */
+/* Opens the tensors of S, which is borrowed, under Hugging Face's names. Call it once for each S. */
 int weights_of_gguf(struct weights **out, struct gguf_set *s, struct err *e);
 
-/* The same for the packed checkpoint P. Tensors that are part of packed linears have no data. */
+/* Opens the tensors of P, which is borrowed. Tensors that are part of packed linears have no data. */
 int weights_of_pack(struct weights **out, struct pack *p, struct err *e);
 
-/* Finds the tensor NAME and marks it as used, or NULL. Borrowed until weights_close(); data may be unaligned
- * and strided. */
+/* Returns the tensor NAME and marks it as used, or returns NULL. Borrowed until weights_close(). Its data may
+ * be unaligned and strided. */
 const struct view *weights_get(struct weights *w, const char *name);
 
-/* The number of tensors, and tensor I. Neither marks anything. */
+/* Return the number of tensors, and tensor I. They mark no tensor. */
 size_t weights_count(const struct weights *w);
 const struct view *weights_nth(const struct weights *w, size_t i);
 
-/* Adds V, which outlives W, or replaces the tensor of its name. */
+/* Adds the tensor V, which must outlive W, or replaces the tensor of the same name. */
 int weights_add(struct weights *w, const struct view *v, struct err *e);
 
-bool weights_has(const struct weights *w, const char *name); /* does not mark */
+bool weights_has(const struct weights *w, const char *name); /* does not mark NAME */
 
-/* Counts the tensors that were neither used nor skipped; the names of up to MAX of them, in the order of the
- * files, go to first[]. */
+/* Returns the number of tensors neither used nor skipped, and writes the first MAX names to FIRST. */
 size_t weights_unused(const struct weights *w, const char **first, size_t max);
 
-/* Marks all tensors whose names match PATTERN as known and not needed. '*' matches any text, including
- * none. */
+/* Marks all tensors whose names match PATTERN as skipped. '*' matches any text, also the empty text. */
 void weights_skip(struct weights *w, const char *pattern);
 
-/* The kind of the files: "safetensors", "safetensors, 3 shards", "torch zip", "torch stream", "torch zip, 2
- * shards", "GGUF", "GGUF, 3 shards", "gallop pack". */
+/* Returns the kind and number of the files: "safetensors", "safetensors, 3 shards", "torch zip", "torch
+ * stream", "torch zip, 2 shards", "GGUF", "GGUF, 3 shards" or "gallop pack". */
 const char *weights_kind(const struct weights *w);
 
-/* The file in which a missing tensor should have been: the only file, or the index of several. For
- * messages. */
+/* Returns the path of the only file, or of the index of several files, for messages about missing tensors. */
 const char *weights_path(const struct weights *w);
 
-/* Returns RC, the result of reading tensors, if the files did not change meanwhile; else an error that names
- * the file that did. */
+/* Returns RC, the result of reading tensors, or an error if a file changed meanwhile. */
 int weights_checked(const struct weights *w, int rc, struct err *e);
 
-/* Unmaps the files that W opened itself, after the tensors were packed. Views keep names, shapes and types,
- * but not their data. */
+/* Unmaps the files that W owns, after the tensors were packed. Views keep their names, shapes and types, but
+ * their data becomes NULL. */
 void weights_let_go(struct weights *w);
 
-void weights_close(struct weights *w); /* NULL is fine */
+void weights_close(struct weights *w); /* W may be NULL */
 
 #endif

@@ -147,7 +147,7 @@ def a_key_that_changes_the_maths_is_refused_by_name():
     _refused(_folder("causal", "gemma3", config={"use_bidirectional_attention": True}),
              "config.json", "in both directions")
     _refused(_folder("causal", "gemma3", config={"use_bidirectional_attention": True,
-                                                 "is_causal": False}), "one is expected")
+                                                 "is_causal": False}), "expected only one")
     # as many as heads, in place of the 8 of the class; the golden has none
     _refused(_folder("null", "mistral", config={"num_key_value_heads": None}), "k_proj.weight",
              "config.json asks for")
@@ -158,7 +158,7 @@ def a_key_that_changes_the_maths_is_refused_by_name():
                   {"_attention_scale": 2}, {"use_rope": False}, {"norm_topk_prob": None},
                   {"attention_dropouts_scale": 0.5}, {"text_scale": 0}):
         _refused(_folder("key", "llama3-rope", config=patch), "config.json", *patch,
-                 "may change what it computes")
+                 "may change what this model computes")
 
 
 # ---- heads ----
@@ -226,7 +226,7 @@ def an_index_may_name_a_tied_head_and_buffers_that_no_shard_holds():
         check(_logits(_sharded("index", "llama3-rope", names)) == plain,
               f"an index that names {names}, too, is the same model")
     _refused(_sharded("index", "llama3-rope", ["model.layers.9.mlp.up_proj.weight"]),
-             "model.layers.9.mlp.up_proj.weight", "does not hold it")
+             "model.layers.9.mlp.up_proj.weight", "the file that the index gives")
     _refused(_sharded("index", "llama3-rope", ["lm_head.weight"], {"tie_word_embeddings": False}),
              "lm_head.weight is missing")
 
@@ -384,7 +384,7 @@ def folders_that_are_no_model_say_what_to_do():
           "params.json beside config.json does not matter")
     os.rename(os.path.join(path, "model.safetensors"),
               os.path.join(path, "consolidated.safetensors"))
-    _refused(path, "consolidated.safetensors", "maker's format")
+    _refused(path, "consolidated.safetensors", "vendor's own format")
     path = _folder("gguf", "llama3-rope", files={"model-q4.gguf": b"GGUF"})
     check(_logits(path) == _logits(_folder("plain", "llama3-rope")),
           "weights of the folder go before a GGUF file")

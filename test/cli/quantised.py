@@ -254,7 +254,7 @@ def what_does_not_fit_is_refused():
             "two dimensions")
     refused({}, {**about, "bits": 3}, "bits", "4 or 8")
     refused({}, {**about, "group_size": 0}, "group_size")
-    refused({}, {**about, "group_size": 36}, "groups of 36")
+    refused({}, {**about, "group_size": 36}, "group size 36")
     refused({}, {**about, "checkpoint_format": "marlin"}, "marlin")
     refused({}, {**about, "quant_method": "fp8"}, "fp8")
     refused({}, {**AWQ, "version": "gemv"}, "gemv")

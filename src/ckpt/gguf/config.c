@@ -1,8 +1,8 @@
-/* config.c - writes the config.json of a GGUF file: one function for each architecture writes the keys that
- * its model file reads.
+/* config.c - writes the config.json of a GGUF file. Each architecture has a function, which writes the keys
+ * that the model's file in src/model reads.
  *
- * Numbers that GGUF leaves to its reader are those that llama.cpp has built in (Gemma 3's pattern and local
- * rope base, GPT-OSS's limit), which are also the defaults of Hugging Face's classes.
+ * Some numbers are not in GGUF but built into llama.cpp (Gemma 3's window pattern and local rope theta,
+ * GPT-OSS's swiglu_limit). They are also the defaults of Hugging Face's classes.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -38,7 +38,7 @@ int gguf_arch_int(const struct gguf_arch *a, struct gguf_set *s, const char *key
     return gguf_int(&s->part[0], full, def, lo, hi, v, e);
 }
 
-/* Refuses a file that is an adapter or the vision part of a model. */
+/* Fails for a file that is an adapter or the vision part of a model. */
 static int check_type(struct gguf *g, struct err *e)
 {
     struct json_str type;
@@ -86,7 +86,7 @@ int gguf_arch_of(const struct gguf_arch **a, struct gguf_set *s, struct err *e)
     if (!*a)
         return unknown(g, &name, e);
     return err_set(e, ERR_UNSUPPORTED,
-                   "%s: %s.expert_count is %" PRId64 ", which this architecture does not go with", g->path,
+                   "%s: %s.expert_count is %" PRId64 ", which does not fit this architecture", g->path,
                    (*a)->name, experts);
 }
 
@@ -95,7 +95,7 @@ int gguf_arch_of(const struct gguf_arch **a, struct gguf_set *s, struct err *e)
 struct maker {
     struct gguf_set *s;
     const struct gguf_arch *a;
-    struct buf *out; /* the config under construction */
+    struct buf *out; /* the JSON text so far */
     struct err *e;
     int rc; /* the first error */
 };
@@ -162,7 +162,7 @@ static struct json_str read_text_key(struct maker *m, const char *key)
     return v;
 }
 
-/* Begins the key KEY, whose value is written next. False after an error. */
+/* Writes KEY, whose value the caller writes next. False after an error. */
 static bool put_key(struct maker *m, const char *key)
 {
     if (m->rc == 0)
@@ -179,7 +179,7 @@ static void put_int(struct maker *m, const char *key, int64_t v)
 static void put_float(struct maker *m, const char *key, double v)
 {
     if (!isfinite(v))
-        fail(m, ERR_INPUT, "%s becomes %g, expected a finite number", key, v);
+        fail(m, ERR_INPUT, "%s would become %g, expected a finite number", key, v);
     if (put_key(m, key))
         buf_json_real(m->out, v);
 }
@@ -210,7 +210,7 @@ static void put_floats(struct maker *m, const char *key, const float *v, int64_t
 
 enum { MAX_HALF = 256 };
 
-/* Reads the HALF factors of the tensor NAME into out[]. False: there is no such tensor. */
+/* Reads the HALF factors of the tensor NAME into OUT. False: the tensor is missing or wrong. */
 static bool read_factors(struct maker *m, const char *name, int64_t half, float *out)
 {
     const struct gguf_tensor *t = m->rc ? NULL : gguf_set_tensor(m->s, name);
@@ -220,7 +220,7 @@ static bool read_factors(struct maker *m, const char *name, int64_t half, float 
         return false;
     if (half > MAX_HALF || t->view.n_dims != 1 || t->view.shape[0] != (size_t)half ||
         t->view.dtype != DT_F32) {
-        fail(m, ERR_INPUT, "tensor %s has the shape %s and type %s, expected are %lld factors in F32", name,
+        fail(m, ERR_INPUT, "tensor %s has the shape %s and type %s, expected %lld factors in F32", name,
              view_shape_text(&t->view, shape, sizeof(shape)), dtype_name(t->view.dtype), (long long)half);
         return false;
     }
@@ -234,7 +234,7 @@ static bool read_factors(struct maker *m, const char *name, int64_t half, float 
     return true;
 }
 
-/* Begins the object rope_scaling of type NAME, which end_scaling() ends. */
+/* Begins the object rope_scaling with rope_type NAME. end_scaling() ends it. */
 static void begin_scaling(struct maker *m, const char *name)
 {
     if (!put_key(m, "rope_scaling"))
@@ -249,7 +249,8 @@ static void end_scaling(struct maker *m)
         buf_json_end(m->out, '}');
 }
 
-/* The factor by which the type llama3 divides frequency I: factor, low 1, high 4, length ORIGINAL. */
+/* Returns the divisor of frequency I for rope type llama3 with low_freq_factor 1, high_freq_factor 4 and
+ * original context length ORIGINAL. */
 static double llama3_factor(double theta, int64_t i, int64_t head_dim, double factor, double original)
 {
     double length = 2 * M_PI * pow(theta, 2.0 * (double)i / (double)head_dim), smooth;
@@ -262,7 +263,7 @@ static double llama3_factor(double theta, int64_t i, int64_t head_dim, double fa
     return 1 / ((1 - smooth) / factor + smooth);
 }
 
-/* The original length with which the type llama3 gives F; 0: none of the usual lengths does. */
+/* Returns the original context length, a power of two, with which rope type llama3 gives F. 0: none does. */
 static int64_t llama3_length(const float *f, int64_t half, double theta)
 {
     double factor = (double)f[half - 1];
@@ -364,8 +365,7 @@ static void put_scaling(struct maker *m, int64_t context)
              type.n < 60 ? (int)type.n : 60, type.s);
 }
 
-/* Writes the ratio of a partial rotary embedding: its product with HEAD_DIM must be DIM even if it is rounded
- * down. */
+/* Writes partial_rotary_factor so that its product with HEAD_DIM is DIM when it is rounded down. */
 static void put_partial(struct maker *m, int64_t head_dim, int64_t dim)
 {
     double ratio = (double)dim / (double)head_dim;
@@ -374,8 +374,8 @@ static void put_partial(struct maker *m, int64_t head_dim, int64_t dim)
         return;
     if (m->a->id != GGUF_ARCH_PHI3)
         fail(m, ERR_UNSUPPORTED,
-             "%s.rope.dimension_count is %lld of %lld dims of a head, which this "
-             "architecture does not do",
+             "%s.rope.dimension_count is %lld, expected %lld, the head size of this "
+             "architecture",
              m->a->name, (long long)dim, (long long)head_dim);
     if ((int64_t)((double)head_dim * ratio) < dim)
         ratio = nextafter(ratio, 2);
@@ -397,8 +397,9 @@ static void put_rope(struct maker *m, int64_t head_dim, int64_t context)
         read_text_key(m, "rope.scaling.type");
         put_longrope(m, small, large, dim / 2);
     } else if (has_small || has_large) {
-        fail(m, ERR_INPUT,
-             "of the tensors rope_factors_short.weight and rope_factors_long.weight one is missing");
+        fail(
+            m, ERR_INPUT,
+            "only one of the tensors rope_factors_short.weight and rope_factors_long.weight exists, expected both");
     } else if (read_factors(m, "rope_freqs.weight", dim / 2, freqs)) {
         put_freqs(m, freqs, dim / 2, theta, context);
     } else {
@@ -410,12 +411,12 @@ static void put_rope(struct maker *m, int64_t head_dim, int64_t context)
 
 enum { MAX_LAYERS = 4096, MAX_HEADS = 4096 };
 
-/* Keys of an architecture that have no effect here. */
+/* Keys of architectures that have no effect in Gallop. */
 static const char *const bookkeeping[] = {
     "vocab_size",
     "tensor_data_layout",
     "rope.scaling.finetuned",
-    "rope.scaling.original_context_length", /* belongs to a scaling that is not used */
+    "rope.scaling.original_context_length", /* read if the scaling is used */
     "pooling_type",
     "use_parallel_residual"};
 
@@ -442,18 +443,18 @@ static struct sizes read_sizes(struct maker *m)
     value = read_int(m, "attention.value_length", z.head_dim, 1, 1 << 16);
     if (value != z.head_dim)
         fail(m, ERR_UNSUPPORTED,
-             "%s.attention.value_length is %" PRId64 ", key_length is %" PRId64 ": they must be the same",
-             m->a->name, value, z.head_dim);
+             "%s.attention.value_length is %" PRId64 ", expected %" PRId64 ", the key_length", m->a->name,
+             value, z.head_dim);
     return z;
 }
 
-/* Writes the number of rows of the embedding, because no key has it reliably. */
+/* Writes the number of rows of the embedding as vocab_size, because no key reliably has this number. */
 static void put_vocab(struct maker *m)
 {
     const struct gguf_tensor *t = gguf_set_tensor(m->s, "token_embd.weight");
 
     if (!t || t->view.n_dims != 2)
-        fail(m, ERR_INPUT, "tensor token_embd.weight is missing or has not two dimensions");
+        fail(m, ERR_INPUT, "tensor token_embd.weight is missing or does not have two dimensions");
     else
         put_int(m, "vocab_size", (int64_t)t->view.shape[0]);
 }
@@ -465,7 +466,7 @@ static struct sizes put_common(struct maker *m)
     put_int(m, "num_hidden_layers", z.layers);
     put_int(m, "max_position_embeddings", z.context);
     put_int(m, "hidden_size", z.hidden);
-    if (z.inner && m->a->id != GGUF_ARCH_GPT_OSS) /* GPT-OSS has another key for it */
+    if (z.inner && m->a->id != GGUF_ARCH_GPT_OSS) /* gpt_oss() writes it from another key */
         put_int(m, "intermediate_size", z.inner);
     put_int(m, "num_attention_heads", z.heads);
     put_int(m, "num_key_value_heads", z.kv_heads);
@@ -494,7 +495,7 @@ static void llama(struct maker *m)
     put_bool(m, "mlp_bias", has_tensor(m, "blk.0.ffn_gate.bias"));
 }
 
-/* Writes the numbers of the layers that have a plain MLP. */
+/* Writes the indices of the layers without experts. */
 static void put_dense_layers(struct maker *m, int64_t layers)
 {
     char name[64];
@@ -535,7 +536,7 @@ static void gemma3(struct maker *m)
 {
     struct sizes z = put_common(m);
     int64_t window = need_int(m, "attention.sliding_window", 1 << 24);
-    /* only the 27B model scales its queries by the share of a head in the hidden size */
+    /* only the 27B model scales queries by hidden / heads instead of the head size */
     bool largest = z.layers == 62 && z.heads > 0;
 
     put_int(m, "sliding_window", window);
@@ -575,7 +576,7 @@ static void gpt_oss(struct maker *m)
     put_float(m, "swiglu_limit", 7);
 }
 
-/* Writes the direction of attention, for architectures whose layers have no windows in llama.cpp. */
+/* Writes is_causal for architectures whose layers have no windows in llama.cpp. */
 static void put_direction(struct maker *m)
 {
     bool plain = m->a->id == GGUF_ARCH_LLAMA || m->a->id == GGUF_ARCH_QWEN2 || m->a->id == GGUF_ARCH_QWEN3;
@@ -610,7 +611,7 @@ static void write_config(struct maker *m)
     }
 }
 
-/* True if the entry has the usual value of all models. */
+/* Returns whether the entry KV, whose key ends in REST, has a value that does not change the computation. */
 static bool is_neutral(const struct gguf_kv *kv, const char *rest)
 {
     char text[80];
@@ -625,7 +626,7 @@ static bool is_neutral(const struct gguf_kv *kv, const char *rest)
     return strcmp(text, "0") == 0 || strcmp(text, "false") == 0;
 }
 
-/* Fails if a key of the architecture was not read, because it may change the computation. */
+/* Fails if an unread key of the architecture is not neutral, because it may change the computation. */
 static void judge(struct maker *m)
 {
     const struct gguf *g = &m->s->part[0];
@@ -648,8 +649,7 @@ static void judge(struct maker *m)
                      *unknown ? ", " : "", m->a->name, rest);
     }
     if (*unknown)
-        fail(m, ERR_UNSUPPORTED, "not known for this architecture, and may change what it computes: %s",
-             unknown);
+        fail(m, ERR_UNSUPPORTED, "unknown keys that may change what this architecture computes: %s", unknown);
 }
 
 int gguf_config(struct buf *out, struct gguf_set *s, const struct gguf_arch *a, struct err *e)

@@ -1,8 +1,9 @@
-/* file.c - reads the head of a GGUF file: counts, metadata, tensor infos; then checks the positions of the
- * tensors.
+/* file.c - reads the head of a GGUF file (counts, metadata, tensor descriptions) and checks the positions of
+ * the tensors.
  *
- * One cursor goes through the bytes and cannot leave them. Tables grow as entries are read, each of which
- * takes bytes of the file, so no number in the file decides how much memory is allocated.
+ * All bytes are read through one cursor, which checks the end of the file. Tables grow with the entries that
+ * are read, each of which has bytes in the file, so that no number in the file decides how much memory is
+ * allocated.
  */
 #include "base/arena.h"
 #include "ckpt/gguf/gguf.h"
@@ -22,7 +23,7 @@ enum { DEFAULT_ALIGNMENT = 32, MAX_NAME = 65535 };
 
 static const struct {
     const char *name;
-    size_t bytes; /* 0: the value has a length of its own */
+    size_t bytes; /* 0: values have different lengths */
 } types[GGUF_N_TYPES] = {
     [GGUF_U8] = {"u8", 1},       [GGUF_I8] = {"i8", 1},     [GGUF_U16] = {"u16", 2},
     [GGUF_I16] = {"i16", 2},     [GGUF_U32] = {"u32", 4},   [GGUF_I32] = {"i32", 4},
@@ -30,7 +31,7 @@ static const struct {
     [GGUF_ARRAY] = {"array", 0}, [GGUF_U64] = {"u64", 8},   [GGUF_I64] = {"i64", 8},
     [GGUF_F64] = {"f64", 8}};
 
-/* The table of ggml_type, including the numbers that ggml has abandoned. */
+/* The names and dtypes of ggml_type, including types that ggml has removed. */
 static const struct {
     const char *name;
     int dtype; /* -1: not supported */
@@ -59,10 +60,10 @@ static bool type_dtype(uint32_t type, enum dtype *t)
 
 static const char *type_name(uint32_t type)
 {
-    return type < N_TENSOR_TYPES ? tensor_types[type].name : "a type that is not known";
+    return type < N_TENSOR_TYPES ? tensor_types[type].name : "an unknown type";
 }
 
-/* The types of weights, for messages. */
+/* The supported types of weights, for messages. */
 static const char supported[] = "F32, F16, BF16"
 #define QUANT(name, ...) ", " #name
 #include "tensor/quant.def"
@@ -73,7 +74,7 @@ struct reader {
     const char *bytes;
     size_t len, at;
     size_t alignment;
-    char what[160]; /* the current part, for messages */
+    char what[160]; /* the part that is being read, for messages */
     struct err *e;
 };
 
@@ -84,7 +85,7 @@ bool gguf_is(const char *bytes, size_t len)
 
 /* ---- the cursor ---- */
 
-/* Returns the next N bytes, or NULL and an error. */
+/* Returns the next N bytes, or sets an error and returns NULL. */
 static const char *take_bytes(struct reader *r, uint64_t n)
 {
     const char *p = r->bytes + r->at;
@@ -124,7 +125,7 @@ static bool take_str(struct reader *r, struct json_str *s)
     return true;
 }
 
-/* Reads the name of a key or tensor, which must be fit for messages. */
+/* Reads the name of a key or tensor, which must be UTF-8 without control characters. */
 static int take_name(struct reader *r, struct json_str *s)
 {
     if (!take_str(r, s))
@@ -149,11 +150,11 @@ static void say_what(struct reader *r, const char *what, const struct json_str *
 
 static int bad_type(struct reader *r, uint32_t type)
 {
-    return err_set(r->e, ERR_INPUT, "%s: %s has a value of type %" PRIu32 ", known are 0 to %d", r->g->path,
+    return err_set(r->e, ERR_INPUT, "%s: %s has a value of type %" PRIu32 ", expected 0 to %d", r->g->path,
                    r->what, type, GGUF_N_TYPES - 1);
 }
 
-/* Skips the elements of KV, which begin at the cursor. */
+/* Sets KV to the N elements at the cursor, and skips them. */
 static int read_elements(struct reader *r, struct gguf_kv *kv, uint64_t n)
 {
     struct json_str s;
@@ -235,7 +236,7 @@ static int read_alignment(struct reader *r)
 
 /* ---- tensors ---- */
 
-/* Reads a shape. Its dimensions are stored innermost first. */
+/* Reads a shape, whose dimensions are stored innermost first. */
 static int read_shape(struct reader *r, struct view *v)
 {
     uint32_t n_dims;
@@ -245,7 +246,7 @@ static int read_shape(struct reader *r, struct view *v)
     if (!take_u32(r, &n_dims))
         return ERR_INPUT;
     if (n_dims == 0 || n_dims > GGUF_MAX_DIMS)
-        return err_set(r->e, ERR_INPUT, "%s: %s has %" PRIu32 " dimensions, expected are 1 to %d", r->g->path,
+        return err_set(r->e, ERR_INPUT, "%s: %s has %" PRIu32 " dimensions, expected 1 to %d", r->g->path,
                        r->what, n_dims, GGUF_MAX_DIMS);
     v->n_dims = (int)n_dims;
     for (int d = v->n_dims - 1; d >= 0; d--) {
@@ -271,7 +272,7 @@ static int read_type(struct reader *r, struct view *v)
                        "%s: %s is stored as type %" PRIu32 " (%s), which is not supported; supported are %s",
                        r->g->path, r->what, type, type_name(type), supported);
     if (row % dtype_group(v->dtype) != 0)
-        return err_set(r->e, ERR_INPUT, "%s: %s has rows of %zu elements, %s stores them in blocks of %zu",
+        return err_set(r->e, ERR_INPUT, "%s: %s has rows of %zu elements, but %s needs multiples of %zu",
                        r->g->path, r->what, row, dtype_name(v->dtype), dtype_group(v->dtype));
     return 0;
 }
@@ -293,13 +294,13 @@ static int read_tensor(struct reader *r)
         return ERR_INPUT;
     if (offset % r->alignment != 0)
         return err_set(r->e, ERR_INPUT,
-                       "%s: %s lies at offset %" PRIu64 ", which is no multiple of the alignment %zu",
-                       g->path, r->what, offset, r->alignment);
+                       "%s: %s has the offset %" PRIu64 ", expected a multiple of the alignment %zu", g->path,
+                       r->what, offset, r->alignment);
     if (offset > r->len)
-        return err_set(r->e, ERR_INPUT, "%s: %s lies at offset %" PRIu64 ", the file has %zu bytes", g->path,
-                       r->what, offset, r->len);
+        return err_set(r->e, ERR_INPUT, "%s: %s has the offset %" PRIu64 ", but the file has %zu bytes",
+                       g->path, r->what, offset, r->len);
     view_set_contiguous(&t.view);
-    t.view.data = r->bytes + offset; /* place_tensors() adds the offset of the data */
+    t.view.data = r->bytes + offset; /* relative to the data; place_tensors() adds their offset */
     if (!mem_grow((void **)&g->tensor, &g->cap_tensors, g->n_tensors + 1, sizeof(*g->tensor), MEM_CKPT))
         return err_nomem(r->e, g->path);
     g->tensor[g->n_tensors++] = t;
@@ -316,8 +317,8 @@ static int by_place(const void *a, const void *b)
     return nx != ny ? (nx < ny ? -1 : 1) : 0;
 }
 
-/* Moves the views of the tensors behind the head, which ends at the cursor, and checks that they are inside
- * the file. */
+/* Adds the offset of the data, which follow the cursor, to the tensors, and checks that they are inside the
+ * file and do not overlap. */
 static int place_tensors(struct reader *r)
 {
     struct gguf *g = r->g;
@@ -359,16 +360,18 @@ static int read_head(struct reader *r, uint64_t *n_tensors, uint64_t *n_kv)
 
     snprintf(r->what, sizeof(r->what), "the head");
     if (!gguf_is(r->bytes, r->len))
-        return err_set(r->e, ERR_INPUT, "%s: this is no GGUF file: it does not begin with GGUF", r->g->path);
+        return err_set(r->e, ERR_INPUT, "%s: this is not a GGUF file: it does not begin with GGUF",
+                       r->g->path);
     magic = take_bytes(r, 4);
     if (!magic || !take_u32(r, &r->g->version))
         return ERR_INPUT;
     if ((r->g->version & 0xffff) == 0 && r->g->version >> 16)
-        return err_set(r->e, ERR_UNSUPPORTED, "%s: the file is big-endian; only little-endian GGUF is read",
+        return err_set(r->e, ERR_UNSUPPORTED, "%s: the file is big-endian, expected little-endian GGUF",
                        r->g->path);
     if (r->g->version != 2 && r->g->version != 3)
-        return err_set(r->e, ERR_UNSUPPORTED, "%s: GGUF version %" PRIu32 " is not supported (2, 3)",
-                       r->g->path, r->g->version);
+        return err_set(r->e, ERR_UNSUPPORTED,
+                       "%s: GGUF version %" PRIu32 " is not supported, expected 2 or 3", r->g->path,
+                       r->g->version);
     return take_u64(r, n_tensors) && take_u64(r, n_kv) ? 0 : ERR_INPUT;
 }
 
@@ -468,7 +471,7 @@ static bool float_at(const struct gguf_kv *kv, double *v)
     return isfinite(*v);
 }
 
-/* Writes the shortest digits that read back as F, which is a float if IS_F32. */
+/* Writes the shortest text that parses to F. IS_F32: F is a float. */
 static void put_float_text(double f, bool is_f32, char *out, size_t size)
 {
     int digits = 6;
@@ -498,7 +501,7 @@ const char *gguf_kv_text(const struct gguf_kv *kv, char *out, size_t size)
     return out;
 }
 
-/* "PATH: KEY is FOUND, expected EXPECTED". */
+/* Sets the sentence "PATH: KEY is FOUND, expected EXPECTED". */
 static int wrong(const struct gguf *g, const struct gguf_kv *kv, struct err *e, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
@@ -570,7 +573,7 @@ int gguf_text(struct gguf *g, const char *key, struct json_str *v, struct err *e
     v->n = (size_t)little_u64(kv->data);
     v->s = kv->data + 8;
     if (memchr(v->s, 0, v->n) || utf8_valid_prefix(v->s, v->n) != v->n)
-        return err_set(e, ERR_INPUT, "%s: %s is no UTF-8 text", g->path, key);
+        return err_set(e, ERR_INPUT, "%s: %s is not UTF-8, or has a NUL character", g->path, key);
     return 0;
 }
 

@@ -1,7 +1,8 @@
-/* names.c - the table of names, and the views of the tensors.
+/* names.c - the table of tensor names, and the views of the tensors.
  *
- * A GGUF name is STEM.weight or blk.N.STEM.weight; the table maps stems. Rows of an architecture take
- * precedence over those of all. Names and layouts are those of llama.cpp's convert_hf_to_gguf.py.
+ * A GGUF name is STEM.weight or blk.N.STEM.weight; the table maps STEM to Hugging Face's name. Rows of an
+ * architecture have precedence over rows with ALL. Names and layouts are those of llama.cpp's
+ * convert_hf_to_gguf.py.
  */
 #include "base/arena.h"
 #include "ckpt/gguf/gguf.h"
@@ -11,12 +12,12 @@
 
 enum what {
     PLAIN,
-    DROPPED,  /* part of the config, or a constant: not a weight */
-    ZIPPED_Q, /* the rows of each head alternate between its halves */
+    DROPPED,  /* not a weight: part of the config, or a constant */
+    ZIPPED_Q, /* the rows of each head alternate between its first and second half */
     ZIPPED_K,
     TRANSPOSED, /* Hugging Face stores the transpose */
     LESS_ONE,   /* Hugging Face stores the value - 1 */
-    EXPERTS,    /* [E, ...]: Hugging Face's name is experts.E. and the name here */
+    EXPERTS,    /* [E, ...]: one tensor for each expert, whose number replaces %zu */
     BARE,       /* Hugging Face's name has no ".weight" */
 };
 
@@ -90,16 +91,16 @@ static const struct row layer[] = {
 struct filler {
     struct gguf_set *s;
     const struct gguf_arch *a;
-    struct tensor_file *f; /* the current file */
+    struct tensor_file *f; /* the file that is being filled */
     int64_t heads, kv_heads, experts;
     struct err *e;
 };
 
-/* A GGUF name cut into its parts. */
+/* The parts of a GGUF name. */
 struct parts {
     const char *stem, *suffix; /* suffix: ".weight", ".bias" or "" */
     size_t n_stem;
-    long layer; /* -1: not of a layer */
+    long layer; /* -1: the tensor belongs to no layer */
 };
 
 static bool ends_in(const struct json_str *s, const char *end)
@@ -144,7 +145,7 @@ static const struct row *find_row(const struct parts *p, enum gguf_arch_id arch)
     return NULL;
 }
 
-/* Adds V as [model.layers.N.]HF[.weight]; %zu in the name, if any, becomes EXPERT. */
+/* Adds V under the name [model.layers.N.]HF[.weight]. EXPERT replaces %zu in HF, if HF has it. */
 static int add_view(struct filler *x, const struct parts *p, const struct row *r, size_t expert,
                     struct view v)
 {
@@ -180,7 +181,7 @@ static int add_zipped(struct filler *x, const struct parts *p, const struct row 
     struct view v = t->view;
 
     if (v.n_dims > 2 || v.shape[0] == 0 || v.shape[0] % (2 * heads) != 0)
-        return wrong(x, t, "rows for heads of an even size");
+        return wrong(x, t, "as many rows as heads of an even size have");
     v.zipped = v.shape[0] / heads;
     return add_view(x, p, r, 0, v);
 }
@@ -194,7 +195,7 @@ static int add_less_one(struct filler *x, const struct parts *p, const struct ro
     if (v.n_dims != 1)
         return wrong(x, t, "one dimension");
     if (!dtype_is_weight(v.dtype))
-        return add_view(x, p, r, 0, v); /* the model refuses it */
+        return add_view(x, p, r, 0, v); /* binding the norm will fail */
     w = arena_zalloc(&x->f->arena, v.shape[0], sizeof(*w));
     if (!w)
         return err_nomem(x->e, x->f->path);
@@ -217,7 +218,7 @@ static int add_experts(struct filler *x, const struct parts *p, const struct row
     one.n_dims--;
     memmove(one.shape, one.shape + 1, (size_t)one.n_dims * sizeof(*one.shape));
     if (one.shape[one.n_dims - 1] % dtype_group(one.dtype) != 0)
-        return wrong(x, t, "rows of whole blocks");
+        return wrong(x, t, "rows of whole quantization groups");
     view_set_contiguous(&one);
     for (size_t i = 0; i < all.shape[0] && rc == 0; i++) {
         one.data = (const char *)all.data + i * view_bytes(&one);

@@ -40,7 +40,7 @@ bool gguf_set_part_name(char *out, size_t size, const char *path, size_t no, siz
     return n > 0 && (size_t)n < size;
 }
 
-/* True if the file begins like a GGUF file; its name may be any. */
+/* Returns whether the file IN, of any name, begins like a GGUF file. */
 static bool begins_as_gguf(struct folder in)
 {
     char path[FOLDER_PATH_MAX];
@@ -51,8 +51,7 @@ static bool begins_as_gguf(struct folder in)
     return yes;
 }
 
-/* As gguf_set_means(). name[size] becomes the name of the (first) file in the folder IN, or "" if IN is the
- * file. */
+/* Implements gguf_set_means(). Writes the name of the first file in IN to NAME, or "" if IN is a file. */
 static bool find_first(struct folder in, char *name, size_t size, int *rc, struct err *e)
 {
     struct folder_names l;
@@ -67,17 +66,15 @@ static bool find_first(struct folder in, char *name, size_t size, int *rc, struc
     if (folder_has(in, "config.json"))
         return false;
     if ((*rc = folder_list(&l, in, NULL, ".gguf", e)) != 0) {
-        yes = *rc == ERR_NOMEM; /* other code reports a folder that cannot be read */
+        yes = *rc == ERR_NOMEM; /* other code reports an unreadable folder */
         *rc = yes ? *rc : 0;
         return yes;
     }
     yes = l.n > 0;
     if (yes && snprintf(name, size, "%s", l.name[0]) >= (int)size)
-        *rc = err_set(e, ERR_INPUT, "%s: a name is longer than %zu bytes", in.path, size);
+        *rc = err_set(e, ERR_INPUT, "%s: a file name is longer than %zu bytes", in.path, size);
     else if (l.n > 1 && !(gguf_set_split_name(name, &no, &count) && no == 1 && (size_t)count == l.n))
-        *rc =
-            err_set(e, ERR_INPUT, "%s: there are %zu .gguf files in this folder; name the one that is meant",
-                    in.path, l.n);
+        *rc = err_set(e, ERR_INPUT, "%s: this folder has %zu .gguf files; name one of them", in.path, l.n);
     folder_names_fini(&l);
     return yes;
 }
@@ -100,7 +97,7 @@ static int open_part(struct gguf_set *s, size_t i, struct folder in, const char 
     return gguf_read(&s->part[i], f->map.bytes ? f->map.bytes : "", f->map.len, f->path, e);
 }
 
-/* Checks split.no and split.count of part I. */
+/* Checks that split.no of part I is I, and that split.count is N. */
 static int check_part(struct gguf_set *s, size_t i, size_t n, struct err *e)
 {
     struct gguf *g = &s->part[i];
@@ -111,8 +108,8 @@ static int check_part(struct gguf_set *s, size_t i, size_t n, struct err *e)
         (rc = gguf_int(g, "split.count", 1, 0, MAX_PARTS, &count, e)) != 0)
         return rc;
     if ((size_t)no != i || (size_t)(count ? count : 1) != n)
-        return err_set(e, ERR_INPUT, "%s: split.no %lld of split.count %lld, expected %zu of %zu", g->path,
-                       (long long)no, (long long)count, i, n);
+        return err_set(e, ERR_INPUT, "%s: split.no is %lld and split.count %lld, expected %zu and %zu",
+                       g->path, (long long)no, (long long)count, i, n);
     return 0;
 }
 
@@ -124,7 +121,7 @@ static bool reserve_parts(struct gguf_set *s, size_t n)
     return s->file && s->part;
 }
 
-/* Opens the COUNT files of a checkpoint in the folder IN. FIRST is the name of one of them. */
+/* Opens the COUNT files of a checkpoint in the folder IN. FIRST is the name of any of the files. */
 static int open_split(struct gguf_set *s, struct folder in, const char *first, size_t count, struct err *e)
 {
     char name[FOLDER_PATH_MAX];
@@ -133,12 +130,12 @@ static int open_split(struct gguf_set *s, struct folder in, const char *first, s
     int rc;
 
     if (count == 0)
-        return err_set(e, ERR_INPUT, "%s/%s: a checkpoint of 0 files", in.path, first);
+        return err_set(e, ERR_INPUT, "%s/%s: the name gives a checkpoint of 0 files", in.path, first);
     if (!reserve_parts(s, count))
         return err_nomem(e, first);
     for (size_t i = 0; i < count; i++) {
         if (!gguf_set_part_name(name, sizeof(name), first, i + 1, count))
-            return err_set(e, ERR_INPUT, "%.200s...: the name is too long", first);
+            return err_set(e, ERR_INPUT, "%.200s...: the path is too long", first);
         if ((rc = open_part(s, i, in, name, e)) != 0 || (rc = check_part(s, i, count, e)) != 0)
             return rc;
         n_tensors += s->part[i].n_tensors;
@@ -147,12 +144,12 @@ static int open_split(struct gguf_set *s, struct folder in, const char *first, s
         0)
         return rc;
     if ((size_t)stated != n_tensors)
-        return err_set(e, ERR_INPUT, "%s: split.tensors.count is %lld, the %zu files hold %zu tensors",
+        return err_set(e, ERR_INPUT, "%s: split.tensors.count is %lld, but the %zu files have %zu tensors",
                        s->file[0].path, (long long)stated, count, n_tensors);
     return 0;
 }
 
-/* Opens the file NAME of the folder IN; NAME NULL: the file IN. */
+/* Opens the file NAME in the folder IN, or the file IN if NAME is NULL. */
 static int open_single(struct gguf_set *s, struct folder in, const char *name, struct err *e)
 {
     int64_t count;
@@ -180,7 +177,7 @@ static int open_files(struct gguf_set *s, struct folder in, const char *name, st
                                                       : open_single(s, in, name, e);
     if (!gguf_set_split_name(in.path, &no, &count))
         return open_single(s, in, NULL, e);
-    slash = strrchr(in.path, '/'); /* one of several files was named: the others are beside it */
+    slash = strrchr(in.path, '/'); /* IN is one of several files in the same folder */
     if (snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - in.path) + 1 : 2, slash ? in.path : "./") >=
         (int)sizeof(dir))
         return err_set(e, ERR_INPUT, "%.200s...: the path is longer than %zu bytes", in.path, sizeof(dir));
@@ -195,7 +192,7 @@ int gguf_set_open(struct gguf_set *s, struct folder in, struct err *e)
 
     *s = (struct gguf_set){.n = 0};
     if (!find_first(in, name, sizeof(name), &rc, e))
-        return err_set(e, ERR_INPUT, "%s: there is no GGUF checkpoint here", in.path);
+        return err_set(e, ERR_INPUT, "%s: found no GGUF checkpoint", in.path);
     if (rc == 0)
         rc = gguf_set_checked(s, open_files(s, in, name, e), e);
     if (rc)
@@ -230,7 +227,7 @@ int gguf_metadata(struct buf *out, const struct gguf_set *s, struct err *e)
     buf_add(out, s->file[0].map.bytes, s->part[0].kv_end);
     if (out->oom)
         return err_nomem(e, s->file[0].path);
-    memcpy(out->data + before + 8, &no_tensors, sizeof(no_tensors)); /* after the magic and the version */
+    memcpy(out->data + before + 8, &no_tensors, sizeof(no_tensors)); /* offset 8: after magic and version */
     return 0;
 }
 

@@ -1,7 +1,8 @@
 /* tokenizer.c - reads the metadata tokenizer.* and general.sampling.*.
  *
- * GGUF names one end token, but a chat often ends its turns with another one. If no key names that token, the
- * special tokens are searched for those that end a turn in the known families, as llama.cpp does.
+ * GGUF has a key for the token that ends a text, but turns of a chat often end with another token. Like
+ * llama.cpp, this file therefore searches the special tokens for tokens that end a turn in known model
+ * families.
  */
 #include "base/arena.h"
 #include "base/buf.h"
@@ -47,7 +48,7 @@ static int read_id(struct gguf *g, const char *what, int64_t *id, struct err *e)
     return gguf_int(g, key, TOK_UNSET, 0, MAX_ID, id, e);
 }
 
-/* Reads an array with one entry for each token. */
+/* Reads the array KEY, which must have one entry for each token. */
 static int read_each(struct gguf *g, const char *key, enum gguf_type type, size_t n_tokens, const char **v,
                      struct err *e)
 {
@@ -82,7 +83,7 @@ static int read_tokenizer(struct gguf *g, struct tok_gguf *t, struct arena *a, s
         return rc;
     t->rstrip = json_str_is(&arch, "phi3");
     t->lstrip = t->rstrip && json_str_is(&t->pre, "dbrx");
-    if (json_str_is(&t->model, "llama")) { /* SentencePiece's own ids are the defaults */
+    if (json_str_is(&t->model, "llama")) { /* defaults of SentencePiece */
         t->bos = t->bos == TOK_UNSET ? 1 : t->bos;
         t->eos = t->eos == TOK_UNSET ? 2 : t->eos;
         t->unk = t->unk == TOK_UNSET ? 0 : t->unk;
@@ -99,7 +100,7 @@ int gguf_tokenizer_open(struct tok **out, struct gguf_set *s, struct err *e)
     *out = NULL;
     if (!gguf_has_tokenizer(s))
         return err_set(e, ERR_INPUT,
-                       "%s: there is no tokenizer in this file: tokenizer.ggml.model names none",
+                       "%s: the file has no tokenizer: tokenizer.ggml.model is missing or names none",
                        s->part[0].path);
     arena_init(&a, MEM_CKPT);
     rc = read_tokenizer(&s->part[0], &t, &a, e);
@@ -114,7 +115,7 @@ int gguf_tokenizer_open(struct tok **out, struct gguf_set *s, struct err *e)
 typedef int put_fn(struct buf *out, struct gguf *g, struct arena *a, struct err *e);
 typedef int put_tokens_fn(struct buf *out, struct gguf *g, const struct tok_gguf *t, struct err *e);
 
-/* Writes an object with the members of PUT and, if there is a tokenizer, those of PUT_TOKENS. */
+/* Writes an object with the members of PUT and, if S has a tokenizer, the members of PUT_TOKENS. */
 static int write_object(struct buf *out, struct gguf_set *s, put_fn *put, put_tokens_fn *put_tokens,
                         struct err *e)
 {
@@ -132,7 +133,7 @@ static int write_object(struct buf *out, struct gguf_set *s, put_fn *put, put_to
     return rc == 0 && out->oom ? err_nomem(e, g->path) : rc;
 }
 
-/* True if an earlier name is the same as name I, or tokenizer.chat_template has it. */
+/* Returns whether NAME[I] equals an earlier name, or is the "default" of tokenizer.chat_template. */
 static bool is_taken(struct gguf *g, const struct json_str *name, size_t i)
 {
     bool taken = json_str_is(&name[i], "default") && gguf_get(g, "tokenizer.chat_template");
@@ -152,7 +153,7 @@ static void put_template(struct buf *out, size_t *n, const char *name, const str
     buf_json_str(out, text->s, text->n);
 }
 
-/* Writes tokenizer.chat_template and the templates that tokenizer.chat_templates names. */
+/* Writes tokenizer.chat_template and all templates named in tokenizer.chat_templates. */
 static int put_templates(struct buf *out, struct gguf *g, struct arena *a, struct err *e)
 {
     const struct json_str *name;
@@ -166,17 +167,16 @@ static int put_templates(struct buf *out, struct gguf *g, struct arena *a, struc
     if (text.s)
         put_template(out, &n_put, "default", &text);
     if (n > MAX_TEMPLATES)
-        return err_set(e, ERR_INPUT,
-                       "%s: tokenizer.chat_templates names %zu templates, at most %d are allowed", g->path, n,
-                       MAX_TEMPLATES);
+        return err_set(e, ERR_INPUT, "%s: tokenizer.chat_templates names %zu templates, expected at most %d",
+                       g->path, n, MAX_TEMPLATES);
     for (size_t i = 0; i < n; i++) {
         char key[128], plain[80];
 
         if (utf8_valid_prefix(name[i].s, name[i].n) != name[i].n || name[i].n >= sizeof(plain) ||
             memchr(name[i].s, 0, name[i].n))
             return err_set(e, ERR_INPUT,
-                           "%s: tokenizer.chat_templates: name %zu is no UTF-8 of at most %zu bytes", g->path,
-                           i, sizeof(plain) - 1);
+                           "%s: tokenizer.chat_templates: name %zu is not UTF-8 of at most %zu bytes",
+                           g->path, i, sizeof(plain) - 1);
         snprintf(plain, sizeof(plain), "%.*s", (int)name[i].n, name[i].s);
         snprintf(key, sizeof(key), "tokenizer.chat_template.%s", plain);
         if ((rc = gguf_text(g, key, &text, e)) != 0)
@@ -194,8 +194,9 @@ static int put_token(struct buf *out, const char *key, const struct tok_gguf *t,
     if (id < 0)
         return 0;
     if ((size_t)id >= t->n_tokens)
-        return err_set(e, ERR_INPUT, "%s: the id of %s is %" PRId64 ", there are %zu tokens", t->path, key,
-                       id, t->n_tokens);
+        return err_set(e, ERR_INPUT,
+                       "%s: the id of %s is %" PRId64 ", expected less than %zu, the number of tokens",
+                       t->path, key, id, t->n_tokens);
     if (utf8_valid_prefix(t->token[id].s, t->token[id].n) != t->token[id].n)
         return err_set(e, ERR_INPUT, "%s: the string of %s is not UTF-8", t->path, key);
     buf_json_key(out, key);
@@ -229,8 +230,8 @@ int gguf_tokenizer_config(struct buf *out, struct gguf_set *s, struct err *e)
     return write_object(out, s, put_templates, put_tokens, e);
 }
 
-/* True if the special token S ends a turn or a text. If the vocabulary has Harmony's <|return|>, <|end|> only
- * ends a message. */
+/* Returns whether the special token S ends a turn or a text. <|end|> does not if the vocabulary has Harmony's
+ * <|return|>, because it then ends only a message within an answer. */
 static bool ends(const struct json_str *s, bool harmony)
 {
     static const char *const known[] = {"<|eot_id|>",    "<|eom_id|>",           "<|im_end|>",
@@ -254,7 +255,7 @@ static bool is_special(const struct tok_gguf *t, size_t i)
     return type == TOK_PIECE_CONTROL || type == TOK_PIECE_USER_DEFINED;
 }
 
-/* Writes every token that ends a text or a turn, each once. */
+/* Writes all tokens that end a text or a turn, each once, and the BOS token. */
 static int put_ends(struct buf *out, struct gguf *g, const struct tok_gguf *t, struct err *e)
 {
     int64_t named[3] = {t->eos};

@@ -1,5 +1,5 @@
-/* form.h - the parts of a packed checkpoint that are not JSON: the first page of each file, and the end of
- * the first file. Little-endian. */
+/* form.h - the binary parts of a packed checkpoint: the first page of each file, and the end of the first
+ * file. Numbers are little-endian. */
 #ifndef GALLOP_CKPT_PACK_FORM_H
 #define GALLOP_CKPT_PACK_FORM_H
 
@@ -9,20 +9,20 @@
 
 #include "ckpt/pack/pack.h"
 
-enum { PACK_PIECE = 1 << 20 }; /* the bytes that have a sum of their own */
+enum { PACK_PIECE = 1 << 20 }; /* bytes that are hashed separately by pack_sum() */
 
 #define PACK_MAGIC      "gallop packed checkpoint\n"
 #define PACK_TAIL_MAGIC "end of gallop packed checkpoint" /* terminated by NUL */
 
 struct pack_tail {
-    uint64_t at, bytes, sum; /* the directory: its offset, size and sum */
-    uint64_t own_sum;        /* the sum of the fields above */
+    uint64_t at, bytes, sum; /* offset, size and XXH3-64 hash of the directory */
+    uint64_t own_sum;        /* XXH3-64 hash of the fields above */
     char magic[32];
 };
 
 _Static_assert(sizeof(struct pack_tail) == 64, "the end of a packed checkpoint has 64 bytes");
 
-/* The first page of file PART. */
+/* Writes the first page of file PART to PAGE. */
 static inline void pack_head(char page[PACK_ALIGN], size_t part)
 {
     memset(page, 0, PACK_ALIGN);

@@ -1,18 +1,18 @@
-/* pack.h - packed checkpoints (.gallop): a checkpoint whose linears are stored as kernels read them, so that
- * it is mapped and not copied. This header is the contract of read.c and write.c.
+/* pack.h - packed checkpoints (.gallop), whose linears are stored in the form that kernels read, so that they
+ * are mapped instead of copied. read.c and write.c define the functions.
  *
- * One file, or several: PATH, PATH.1, PATH.2, ... A file begins with a page of text that says what it is; its
- * parts begin at multiples of 4096 bytes. The first file ends with a directory (JSON) and 64 bytes that say
- * where the directory is. The directory lists
+ * A packed checkpoint has one file or several: PATH, PATH.1, PATH.2, ... Each file begins with a page of text
+ * (format, version, part), and its blobs begin at multiples of 4096 bytes. The first file ends with a
+ * directory in JSON, and 64 bytes with the position of the directory. The directory lists
  *
- *     files    config.json, the tokenizer's files, the chat template: byte by byte as they were
- *     tensors  names, types and shapes of all tensors of the model, and the bytes of those that are not part
- *              of a linear
+ *     files    unchanged copies of config.json, the tokenizer's files and the chat template
+ *     tensors  names, dtypes and shapes of all tensors, and the bytes of tensors that are not part of a
+ *              linear
  *     linears  packed weights, in the order in which the model binds them
  *
- * with a sum of the bytes of each (pack_sum()). Opening checks the directory and the files; pack_prove()
- * checks the rest. A packed file is replaced, never written to, because processes that map it would see the
- * changes.
+ * with a hash of the bytes of each (pack_sum()). pack_open() checks the directory and the files, pack_prove()
+ * the tensors and linears. A packed file is only ever replaced by another file, because processes that have
+ * it mapped would see changes of its bytes.
  */
 #ifndef GALLOP_CKPT_PACK_H
 #define GALLOP_CKPT_PACK_H
@@ -32,14 +32,14 @@
 enum {
     PACK_VERSION = 1,
     PACK_ALIGN = 4096,
-    PACK_END_BYTES = 64, /* bytes at the beginning and at the end of every tensor that are stored */
+    PACK_END_BYTES = 64, /* number of first and last bytes of every tensor in the directory */
     PACK_MAX_PARTS = 4096
 };
 
-/* The GGUF metadata: a GGUF file without tensors. */
+/* The name of the file with GGUF metadata: a GGUF file without tensors. */
 #define PACK_GGUF "metadata.gguf"
 
-/* Bytes at DATA, which are in file PART at offset AT. */
+/* A range of bytes at offset AT of file PART, mapped at DATA, and its pack_sum(). */
 struct pack_blob {
     size_t part, at, bytes;
     uint64_t sum;
@@ -47,16 +47,16 @@ struct pack_blob {
 };
 
 struct pack_tensor {
-    struct pack_blob blob; /* without bytes if it is part of a linear */
+    struct pack_blob blob; /* 0 bytes if the tensor is part of a linear */
     unsigned char end[2][PACK_END_BYTES];
-    uint64_t sum; /* the sum of all its bytes */
+    uint64_t sum; /* hash of all bytes of the tensor */
 };
 
 struct pack_linear {
     const char *name;
-    const char *form; /* the layout of the packed bytes (linear.h) */
+    const char *form; /* name of the layout of the packed bytes (linear.h) */
     size_t n, k;
-    enum dtype dtype; /* the type in which it computes */
+    enum dtype dtype; /* the dtype in which the linear computes */
     bool paired;
     struct pack_blob blob;
 };
@@ -65,70 +65,70 @@ struct pack {
     const char *path;
     struct map_file *part;
     size_t n_parts;
-    size_t end;    /* the end of the weights in the first file: the directory begins there */
-    bool borrowed; /* the bytes of the first file are borrowed */
+    size_t end;    /* offset of the directory in the first file */
+    bool borrowed; /* PART[0] is borrowed */
     struct arena arena;
     struct folder_archive files;
-    struct tensor_file tensors; /* DATA is NULL for a tensor without bytes here */
+    struct tensor_file tensors; /* data is NULL for tensors that are part of a linear */
     struct pack_tensor *tensor; /* [tensors.n] */
     struct pack_linear *linear;
     size_t n_linears;
-    /* the options with which it was packed */
+    /* The options with which the checkpoint was packed. */
     enum dtype dtype;
-    const char *quant;    /* "none" or "int8" */
-    uint64_t calibration; /* the sum of the calibration file of the quantization; 0: none */
+    const char *quant;    /* as quant_text() of model/quant.h writes it */
+    uint64_t calibration; /* hash of the calibration file used; 0: none */
 };
 
-/* True if the file IN begins like a packed checkpoint of any version and part. */
+/* Returns whether the file IN begins like a packed checkpoint of any version and part. */
 bool pack_means(struct folder in);
 
-/* Opens IN. On failure P is closed, and the error says what is wrong and that the checkpoint must be packed
- * again. */
+/* Opens the packed checkpoint IN. On failure P is closed. If the file is damaged, the error says that the
+ * checkpoint must be packed again. */
 int pack_open(struct pack *p, struct folder in, struct err *e);
 
-/* For tests and fuzzers: the same for the bytes of a first file, which must outlive P. */
+/* For tests and fuzzers: opens the first file from BYTES [len], which must outlive P. */
 int pack_open_bytes(struct pack *p, const char *bytes, size_t len, const char *path, struct err *e);
 
-/* Checks all bytes on POOL. ERR_INPUT names the part that was altered. After this, a page that cannot be read
- * ends the process. */
+/* Checks the hashes of all tensors and linears on the threads of POOL. ERR_INPUT names the part that was
+ * altered. Afterwards, a page that cannot be read terminates the process. */
 int pack_prove(struct pack *p, struct pool *pool, struct err *e);
 
-void pack_close(struct pack *p); /* a zeroed one is fine */
+void pack_close(struct pack *p); /* P may be zeroed */
 
-/* Returns the ends and the sum of V, one of P's tensors. */
+/* Returns the directory entry of V, which is one of P's tensors. */
 const struct pack_tensor *pack_tensor_of(const struct pack *p, const struct view *v);
 
-/* Computes XXH3-64 of the XXH3-64 of each MiB of P [n]. POOL NULL: on this thread alone. ERR_NOMEM without
- * memory. */
+/* Computes the hash of P [n]: XXH3-64 of the XXH3-64 hashes of each MiB, on the threads of POOL (NULL: on the
+ * caller's thread). ERR_NOMEM: there is no memory for the hashes. */
 int pack_sum(uint64_t *sum, const void *p, size_t n, struct pool *pool, struct err *e);
 
-/* ---- writing: any number of files, then tensors, then linears ---- */
+/* ---- writing: first files, then tensors, then linears ---- */
 
 struct pack_writer {
-    /* Appends N bytes to file PART, which is opened when it is new. */
+    /* Appends P [n] to file PART. The callback creates a file at the first call for its PART. */
     int (*write)(void *ctx, size_t part, const void *p, size_t n, struct err *e);
     void *ctx;
-    /* Weights go to further files of this size, or of one tensor if it is larger; 0: all weights go to the
-     * first file. */
+    /* Maximum size of the files PATH.1, PATH.2, ..., which get all weights; a larger tensor gets a file of
+     * its own. 0: all weights go to the first file. */
     size_t split_bytes;
-    struct pool *pool; /* computes the sums; NULL: the caller's thread does */
-    /* internal state */
+    struct pool *pool; /* threads that compute hashes; NULL: the caller's thread */
+    /* Internal state. */
     struct buf directory;
-    int list;              /* the current list of the directory */
-    size_t part, at, at_0; /* the position of the next bytes of weights, and that in the first file */
+    int list;              /* index of the current list of the directory */
+    size_t part, at, at_0; /* next position for weights, and in the first file */
 };
 
-/* Begins to write with W, whose callback and split_bytes are set. */
+/* Starts to write with W, whose callback, split_bytes and pool are set. */
 int pack_begin(struct pack_writer *w, enum dtype dtype, const char *quant, uint64_t calibration,
                struct err *e);
 int pack_file(struct pack_writer *w, const char *name, const void *bytes, size_t n, struct err *e);
 
-/* Writes V and, if WITH_BYTES, its bytes. Of T only SUM and the ends are used. */
+/* Writes the entry of tensor V and, if WITH_BYTES, its bytes. Only the hash and the ends of T are read. */
 int pack_view(struct pack_writer *w, const struct view *v, const struct pack_tensor *t, bool with_bytes,
               struct err *e);
 int pack_packed(struct pack_writer *w, const struct pack_linear *l, const void *bytes, size_t n,
                 struct err *e);
 int pack_end(struct pack_writer *w, struct err *e);
-void pack_abort(struct pack_writer *w); /* frees W's memory; must be called after pack_end(), too */
+void pack_abort(struct pack_writer *w); /* frees W's memory; call it also after pack_end() */
 
 #endif

@@ -1,5 +1,5 @@
 /* read.c - opens packed checkpoints. Every length and position is checked against the files before it is
- * used; the sums then show that the bytes are those that were written. */
+ * used. The hashes prove that the bytes were not changed. */
 #include <inttypes.h>
 #include <xxhash.h>
 
@@ -18,7 +18,7 @@ struct reader {
     struct err *e;
 };
 
-/* Writes the path of file PART of P to TEXT and returns it. */
+/* Returns the path of file PART of P. TEXT is memory for the path. */
 static const char *path_of(const struct pack *p, size_t part, char text[FOLDER_PATH_MAX])
 {
     if (part)
@@ -32,7 +32,7 @@ static int altered(const struct pack *p, size_t part, const char *what, struct e
 
     return err_set(
         e, ERR_INPUT,
-        "%s: %s not as it was written: the file was altered or is not whole; pack the checkpoint again "
+        "%s: %s not as it was written: the file was altered or is incomplete; pack the checkpoint again "
         "(gallop pack)",
         path_of(p, part, path), what);
 }
@@ -111,7 +111,7 @@ static void read_sum(struct json_pull *j, uint64_t *sum)
         *sum = (*sum << 4) | (uint64_t)digit;
     }
     if (s.n != 16)
-        json_pull_fail(j, "a sum is not 16 digits");
+        json_pull_fail(j, "a hash is not 16 hexadecimal digits");
 }
 
 static void read_end(struct json_pull *j, unsigned char end[PACK_END_BYTES])
@@ -132,7 +132,7 @@ static void read_end(struct json_pull *j, unsigned char end[PACK_END_BYTES])
     }
 }
 
-/* Reads one of the four members of a blob. False: KEY is another member. */
+/* Reads KEY if it is one of the four members of a blob. False: KEY is another member. */
 static bool read_blob(struct json_pull *j, const struct json_str *key, struct pack_blob *b)
 {
     uint64_t v;
@@ -159,10 +159,10 @@ static void read_dtype(struct json_pull *j, enum dtype *t)
             *t = (enum dtype)i;
             return;
         }
-    json_pull_fail(j, "a type is not known");
+    json_pull_fail(j, "unknown dtype");
 }
 
-/* Reads at most MOST sizes into V. Returns their number. */
+/* Reads an array of at most MOST sizes into V. Returns their number. */
 static int read_sizes(struct json_pull *j, size_t *v, int most)
 {
     uint64_t size;
@@ -170,7 +170,7 @@ static int read_sizes(struct json_pull *j, size_t *v, int most)
 
     for (json_pull_enter_array(j); json_pull_elem(j);) {
         if (n == most) {
-            json_pull_fail(j, "more than %d sizes", most);
+            json_pull_fail(j, "found more than %d sizes", most);
             return n;
         }
         if (json_pull_u64(j, &size))
@@ -201,7 +201,7 @@ static int read_file(struct reader *r)
     return r->member[n].name ? 0 : ERR_NOMEM;
 }
 
-/* Checks that the sizes of a view do not overflow an address and give the number of its bytes. */
+/* Checks that the strides of V do not overflow, and that its shape needs BYTES bytes (0: not stored). */
 static int check_view(struct reader *r, struct view *v, int n_strides, size_t bytes)
 {
     size_t elements, last = 1, block = dtype_group(v->dtype);
@@ -217,7 +217,7 @@ static int check_view(struct reader *r, struct view *v, int n_strides, size_t by
     }
     if (fits && v->zipped)
         fits = v->n_dims > 0 && v->zipped % 2 == 0 && v->shape[0] % v->zipped == 0;
-    if (fits && block > 1) { /* groups are stored along a dimension of stride 1, and all others are whole */
+    if (fits && block > 1) { /* quantization groups lie along the dimension of stride 1 */
         bool along = false;
 
         for (int d = 0; d < v->n_dims; d++) {
@@ -229,12 +229,12 @@ static int check_view(struct reader *r, struct view *v, int n_strides, size_t by
         fits = fits && along;
     }
     if (!fits)
-        return json_pull_fail(&r->j, "a tensor's shape is none");
+        return json_pull_fail(&r->j, "a tensor's shape or strides are invalid");
     if (!n_strides)
         view_set_contiguous(v);
     return bytes == 0 || bytes == view_span_bytes(v)
                ? 0
-               : json_pull_fail(&r->j, "a tensor's shape and bytes differ");
+               : json_pull_fail(&r->j, "a tensor's shape and number of bytes differ");
 }
 
 static int read_tensor(struct reader *r)
@@ -312,8 +312,7 @@ static int read_list(struct reader *r, int (*one)(struct reader *r))
     return rc ? rc : json_pull_rc(&r->j);
 }
 
-/* The calibration sum of a file of an older version, which does not have one: it is computed from the
- * weights. */
+/* Returns a replacement for the calibration hash, which old files lack: a hash of the weights' hashes. */
 static uint64_t sum_of_linears(const struct pack *p)
 {
     uint64_t sum = 0;
@@ -468,7 +467,7 @@ static int pack_init(struct pack *p, const char *path, struct err *e)
     return p->path && p->part ? 0 : err_nomem(e, path);
 }
 
-/* Reads the checkpoint after its first file was mapped. */
+/* Reads the checkpoint, whose first file is mapped. */
 static int read_mapped(struct pack *p, struct folder in, struct err *e)
 {
     struct reader r = {.p = p, .e = e};

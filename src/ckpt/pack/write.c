@@ -1,4 +1,4 @@
-/* write.c - writes packed checkpoints from front to back: first the blobs, then the directory. */
+/* write.c - writes packed checkpoints sequentially: first the blobs, then the directory. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { FILES, TENSORS, LINEARS, N_LISTS };
 
-/* ---- sums ---- */
+/* ---- hashes ---- */
 
 struct sum_job {
     const char *p;
@@ -38,7 +38,7 @@ int pack_sum(uint64_t *sum, const void *p, size_t n, struct pool *pool, struct e
 
     j.sum = j.n_pieces > 1 ? mem_zalloc(j.n_pieces, sizeof(*j.sum), MEM_CKPT) : &one;
     if (!j.sum)
-        return err_nomem(e, "sums of a packed checkpoint");
+        return err_nomem(e, "hashes of a packed checkpoint");
     if (pool && j.n_pieces > 1)
         pool_run(pool, sum_share, &j);
     else
@@ -73,7 +73,7 @@ static int begin_part(struct pack_writer *w, size_t part, size_t *at, struct err
     return put_bytes(w, part, at, page, sizeof(page), e);
 }
 
-/* Finds the position of the next N bytes of weights. */
+/* Starts another file if the next N bytes of weights do not fit into the current one. */
 static int make_room(struct pack_writer *w, size_t n, struct err *e)
 {
     if (!w->split_bytes || (w->part && (w->at + n <= w->split_bytes || w->at == PACK_ALIGN)))
@@ -83,7 +83,7 @@ static int make_room(struct pack_writer *w, size_t n, struct err *e)
     return begin_part(w, w->part, &w->at, e);
 }
 
-/* Writes the bytes, and their position and sum in the directory. */
+/* Writes the bytes P [n] to file PART, and their position and hash to the directory. */
 static int add_blob(struct pack_writer *w, size_t part, size_t *at, const void *p, size_t n, struct err *e)
 {
     uint64_t sum;

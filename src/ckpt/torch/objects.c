@@ -1,8 +1,8 @@
 /* objects.c - makes tensors, storages and ordered dicts from the arguments in a torch pickle.
  *
- * A pickle may only name the objects of the table below. The kinds and signs of arguments are checked here;
- * whether a tensor is inside its storage is checked where the storage is known (read.c). Format:
- * torch/_utils.py (_rebuild_*), torch/serialization.py (persistent ids).
+ * A pickle may name only the objects in the table below. This file checks the kinds and signs of arguments;
+ * read.c checks that a tensor is inside its storage. Format: torch/_utils.py (_rebuild_*),
+ * torch/serialization.py (persistent ids).
  */
 #include "base/arena.h"
 #include "ckpt/torch/torch.h"
@@ -50,7 +50,7 @@ static bool value_is(const struct unpickle_value *v, const char *text)
 
 struct unpickle_value *torch_dict_get(const struct unpickle_value *dict, const char *key)
 {
-    /* from the end, because Python keeps the later value of two equal keys */
+    /* searches from the end, because the last of equal keys counts in Python */
     for (size_t i = dict->n; i >= 2; i -= 2)
         if (value_is(dict->u.item[i - 2], key))
             return dict->u.item[i - 1];
@@ -70,7 +70,7 @@ static bool is_sequence(const struct unpickle_value *v)
     return v->kind == UNPICKLE_TUPLE || v->kind == UNPICKLE_LIST;
 }
 
-/* Makes a value of KIND with a body of BYTES zeroed bytes in *body. */
+/* Allocates a value of KIND, and a body of BYTES zeroed bytes in *BODY. */
 static struct unpickle_value *make(struct arena *a, enum unpickle_kind kind, size_t bytes, void **body)
 {
     struct unpickle_value *v = arena_zalloc(a, 1, sizeof(*v));
@@ -82,7 +82,7 @@ static struct unpickle_value *make(struct arena *a, enum unpickle_kind kind, siz
     return v;
 }
 
-/* Reads the last member of an old persistent id, (view key, first, count): a part of the storage. */
+/* Reads the last member of an old persistent id: (view key, first, count), a part of the storage. */
 static bool read_view(const struct unpickle_value *v, struct unpickle_storage *s)
 {
     if (v->kind == UNPICKLE_NONE)
@@ -91,11 +91,11 @@ static bool read_view(const struct unpickle_value *v, struct unpickle_storage *s
         !as_size(v->u.item[2], &s->view_n) || s->first > s->n)
         return false;
     if (s->view_n > s->n - s->first)
-        s->view_n = s->n - s->first; /* cut at the end, as a Python slice is */
+        s->view_n = s->n - s->first; /* clipped like a Python slice */
     return true;
 }
 
-/* ID is ("storage", storage class, key, device, elements[, view]). */
+/* ID is the tuple ("storage", storage class, key, device, elements[, view]). */
 struct unpickle_value *torch_object_storage(const struct unpickle_value *id, struct arena *a,
                                             const char **why)
 {
@@ -103,7 +103,7 @@ struct unpickle_value *torch_object_storage(const struct unpickle_value *id, str
     struct unpickle_storage s = {0};
     void *body;
 
-    *why = "the persistent id is not that of a torch storage";
+    *why = "the persistent id does not name a torch storage";
     if (id->kind != UNPICKLE_TUPLE || id->n < 5 || id->n > 6 || !value_is(x[0], "storage") ||
         x[1]->kind != UNPICKLE_GLOBAL || allowed[x[1]->u.i].what != STORAGE || x[2]->kind != UNPICKLE_STR ||
         x[3]->kind != UNPICKLE_STR || !as_size(x[4], &s.n))
@@ -122,7 +122,7 @@ struct unpickle_value *torch_object_storage(const struct unpickle_value *id, str
     return v;
 }
 
-/* ARGS is (storage, offset, shape, strides, ...); the other arguments are for training. */
+/* ARGS is the tuple (storage, offset, shape, strides, ...). The other arguments are not needed. */
 static struct unpickle_value *make_tensor(const struct unpickle_value *args, struct arena *a,
                                           const char **why)
 {
@@ -130,7 +130,7 @@ static struct unpickle_value *make_tensor(const struct unpickle_value *args, str
     struct unpickle_tensor t = {0};
     void *body;
 
-    *why = "the arguments are not those of a tensor";
+    *why = "the arguments of a tensor are invalid";
     if (args->n < 4 || x[0]->kind != UNPICKLE_STORAGE || !as_size(x[1], &t.offset) || !is_sequence(x[2]) ||
         !is_sequence(x[3]) || x[2]->n != x[3]->n)
         return NULL;
@@ -151,7 +151,7 @@ static struct unpickle_value *make_tensor(const struct unpickle_value *args, str
     return v;
 }
 
-/* ARGS is () or one list of pairs, as Python 2 wrote it. */
+/* ARGS is () or, as Python 2 wrote it, a tuple of one list of pairs. */
 static struct unpickle_value *make_dict(const struct unpickle_value *args, struct arena *a, const char **why)
 {
     const struct unpickle_value *list = args->n ? args->u.item[0] : NULL;
@@ -159,7 +159,7 @@ static struct unpickle_value *make_dict(const struct unpickle_value *args, struc
     struct unpickle_value *v;
     void *body;
 
-    *why = "OrderedDict takes a list of pairs";
+    *why = "the argument of OrderedDict is not a list of pairs";
     if (args->n > 1 || (list && !is_sequence(list)))
         return NULL;
     for (size_t i = 0; i < n; i++)
@@ -190,11 +190,11 @@ struct unpickle_value *torch_object_call(int64_t row, const struct unpickle_valu
     switch (allowed[row].what) {
     case TENSOR: return make_tensor(args, a, why);
     case ORDERED_DICT: return make_dict(args, a, why);
-    case PARAMETER: /* (tensor, requires_grad, hooks) is the tensor */
-        *why = "a parameter is made of a tensor";
+    case PARAMETER: /* ARGS is (tensor, requires_grad, hooks) */
+        *why = "the argument of a parameter is not a tensor";
         return first && first->kind == UNPICKLE_TENSOR ? first : NULL;
-    case SIZE: /* (sequence) is the sequence */
-        *why = "a Size is made of a sequence";
+    case SIZE: /* ARGS is (sequence) */
+        *why = "the argument of Size is not a sequence";
         return first && is_sequence(first) ? first : NULL;
     case STORAGE: break;
     }

@@ -1,11 +1,11 @@
-/* read.c - turns a pickled state dict and its storages into views.
+/* read.c - makes views of the tensors in a pickled state dict.
  *
- * There are two forms. Zip (torch 1.6 and later): the member data.pkl is the dict, the member data/KEY has
- * the bytes of a storage. Stream (older versions, and the original GPT-2 file): five pickles in a row - magic
- * number, protocol, system, the dict, the list of storage keys - then for each key eight bytes of element
- * count and the elements, at the alignment that results. A view is made only after its highest element was
- * checked to be in its storage, and its storage in the file. Several names may share a storage. Nothing is
- * copied. Format: torch/serialization.py, _save() and _legacy_save().
+ * A file has one of two forms. Zip (torch 1.6 and later): the member data.pkl has the dict, the member
+ * data/KEY the bytes of a storage. Stream (older versions, and the original GPT-2 file): five pickles (magic
+ * number, protocol, system, the dict, the list of storage keys), then for each key an element count of eight
+ * bytes and the elements, without padding. A view is made only if its last element is in the storage and the
+ * storage in the file. Several tensors may share a storage. No bytes are copied. Format:
+ * torch/serialization.py, _save() and _legacy_save().
  */
 #include "ckpt/torch/torch.h"
 
@@ -20,11 +20,11 @@ static const char magic[] = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"; /* 0x195
 
 struct reader {
     struct tensor_file *f;
-    struct arena values;    /* the memory of the pickled values */
+    struct arena values;    /* memory of the pickled values */
     struct torch_zip zip;   /* zip form: the members with the storages */
     struct strmap dtypes;   /* stream form: key -> dtype, from the pickle */
     struct strmap storages; /* stream form: key -> offset of its element count in the file */
-    size_t expanded_bytes;  /* the total size of the views that repeat elements */
+    size_t expanded_bytes;  /* total bytes of the views that repeat elements */
     struct err *e;
 };
 
@@ -33,8 +33,7 @@ static int shown(size_t n)
     return n < MAX_KEY ? (int)n : MAX_KEY;
 }
 
-/* Finds the bytes of storage S in the zip archive; their number must be that of its elements. NAME [name_len]: the
- * tensor that needs it. */
+/* Sets *DATA to the BYTES bytes of storage S in the archive. NAME [name_len] is the tensor, for messages. */
 static int zip_storage(const struct reader *r, const struct unpickle_storage *s, size_t bytes,
                        const char *name, size_t name_len, const char **data)
 {
@@ -56,14 +55,14 @@ static int zip_storage(const struct reader *r, const struct unpickle_storage *s,
     return 0;
 }
 
-/* The same for the storages that follow the pickles. */
+/* Sets *DATA to the elements of storage S in the stream. NAME [name_len] is the tensor, for messages. */
 static int stream_storage(const struct reader *r, const struct unpickle_storage *s, const char *name,
                           size_t name_len, const char **data)
 {
     uint64_t at, n;
 
     if (!strmap_get(&r->storages, s->key, s->key_len, &at))
-        return err_set(r->e, ERR_INPUT, "%s: tensor %.*s: storage %.*s does not follow the pickle",
+        return err_set(r->e, ERR_INPUT, "%s: tensor %.*s: storage %.*s is missing after the pickle",
                        r->f->path, shown(name_len), name, shown(s->key_len), s->key);
     n = little_u64(r->f->map.bytes + at);
     if (n != s->n)
@@ -74,7 +73,7 @@ static int stream_storage(const struct reader *r, const struct unpickle_storage 
     return 0;
 }
 
-/* True if all elements of T are inside its storage; *elements is their number. */
+/* Returns whether all elements of T are inside its storage. Sets *ELEMENTS to their number. */
 static bool fits(const struct unpickle_tensor *t, size_t *elements)
 {
     size_t last = t->offset, step;
@@ -90,8 +89,8 @@ static bool fits(const struct unpickle_tensor *t, size_t *elements)
     return last < t->storage->view_n;
 }
 
-/* Counts the size of a view that repeats elements. The sum for all views may be the size of the file, so that
- * a small file cannot make packing take much memory. */
+/* Adds the bytes of a view that repeats elements to the sum of all such views. The sum may not exceed the
+ * size of the file, so that packing a small file cannot need much memory. */
 static int charge_expansion(struct reader *r, const struct unpickle_tensor *t, size_t elements,
                             const char *name, int n)
 {
@@ -122,7 +121,7 @@ static int add_tensor(struct reader *r, const char *name, size_t name_len, const
     if (!fits(t, &elements))
         return err_set(
             r->e, ERR_INPUT,
-            "%s: tensor %.*s: shape %s with its strides at offset %zu leaves its storage of %zu elements",
+            "%s: tensor %.*s: shape %s with its strides at offset %zu exceeds its storage of %zu elements",
             r->f->path, shown(name_len), name, view_shape_text(&v, shape, sizeof(shape)), t->offset,
             s->view_n);
     if (__builtin_mul_overflow(s->n, dtype_bytes(s->dtype), &bytes))
@@ -145,7 +144,8 @@ static bool has_tensors(const struct unpickle_value *dict)
     return false;
 }
 
-/* Finds the state dict in a pickled object: the object itself, or its member "state_dict" or "model". */
+/* Returns the state dict of a pickled object: the object itself, or its member "state_dict" or "model". NULL:
+ * the object is not a dict. */
 static const struct unpickle_value *find_dict(const struct unpickle_value *v)
 {
     static const char *const member[] = {"state_dict", "model"};
@@ -198,7 +198,7 @@ static int read_zip(struct reader *r)
     return add_dict(r, u.object);
 }
 
-/* Runs the next pickle of a stream at *at and moves *at behind it. */
+/* Runs the pickle at offset *AT of the stream, and advances *AT past it. */
 static int next_pickle(struct reader *r, size_t *at, const char *what, struct unpickle *u)
 {
     struct tensor_file *f = r->f;
@@ -234,7 +234,7 @@ static int read_stream_head(struct reader *r, size_t *at)
     return 0;
 }
 
-/* Records the element type of every storage, because the stream itself only has element counts. */
+/* Records the dtype of every storage, because the stream has only element counts. */
 static int collect_dtypes(struct reader *r, const struct unpickle_storage *s)
 {
     for (; s; s = s->older) {
@@ -242,7 +242,8 @@ static int collect_dtypes(struct reader *r, const struct unpickle_storage *s)
         int put;
 
         if (s->key_len > MAX_KEY)
-            return err_set(r->e, ERR_INPUT, "%s: the key of a storage has %zu bytes", r->f->path, s->key_len);
+            return err_set(r->e, ERR_INPUT, "%s: the key of a storage has %zu bytes, which is too long",
+                           r->f->path, s->key_len);
         put = strmap_put(&r->dtypes, s->key, s->key_len, s->dtype);
         if (put < 0)
             return err_nomem(r->e, r->f->path);
@@ -253,7 +254,7 @@ static int collect_dtypes(struct reader *r, const struct unpickle_storage *s)
     return 0;
 }
 
-/* Finds the storage KEY at *at and moves *at behind it. */
+/* Records the storage KEY at offset *AT, and advances *AT past it. */
 static int read_storage(struct reader *r, const struct unpickle_value *key, size_t *at)
 {
     const char *path = r->f->path;
@@ -262,7 +263,7 @@ static int read_storage(struct reader *r, const struct unpickle_value *key, size
     int put;
 
     if (key->kind != UNPICKLE_STR || !strmap_get(&r->dtypes, key->u.s, key->n, &dtype))
-        return err_set(r->e, ERR_INPUT, "%s: a storage follows that no tensor uses", path);
+        return err_set(r->e, ERR_INPUT, "%s: the list of storages has a key that no tensor uses", path);
     if (left < 8)
         return err_set(r->e, ERR_INPUT, "%s: the file ends before storage %.*s", path, shown(key->n),
                        key->u.s);
@@ -275,7 +276,7 @@ static int read_storage(struct reader *r, const struct unpickle_value *key, size
     if (put < 0)
         return err_nomem(r->e, path);
     if (put == 0)
-        return err_set(r->e, ERR_INPUT, "%s: storage %.*s is there twice", path, shown(key->n), key->u.s);
+        return err_set(r->e, ERR_INPUT, "%s: storage %.*s appears twice", path, shown(key->n), key->u.s);
     *at += 8 + bytes;
     return 0;
 }

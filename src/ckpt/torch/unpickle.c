@@ -1,9 +1,9 @@
 /* unpickle.c - the stack machine for pickles, protocols 2 to 5.
  *
- * Limits: the stack, the marks, the memo and the number of values are limited, every operand is checked
- * against the remaining bytes, and no size in the pickle leads to an allocation: memory grows with the
- * opcodes that are actually read. Nothing recurses, so cyclic or deeply nested values are harmless. Format:
- * Python's Lib/pickletools.py, which describes every opcode; torch/serialization.py for the persistent ids.
+ * The stack, the marks, the memo and the number of values are limited. Every operand is checked against the
+ * remaining bytes. No size in the pickle leads to an allocation; memory grows with the opcodes that are read.
+ * No function recurses, so cyclic or deeply nested values are harmless. Format: Python's Lib/pickletools.py,
+ * which describes every opcode; torch/serialization.py for the persistent ids.
  */
 #include "ckpt/torch/unpickle.h"
 
@@ -14,7 +14,7 @@
 
 enum { MAX_BYTES = 256 << 20, MAX_STACK = 1 << 16, MAX_MARKS = 1 << 10, MAX_VALUES = 1 << 22 };
 
-/* The opcodes that are executed; for the others only the names are known. */
+/* The opcodes that are executed. Other opcodes are errors. */
 /* clang-format off */
 enum pickleop {
     OP_MARK = 0x28, OP_EMPTY_TUPLE = 0x29, OP_STOP = 0x2e, OP_BINFLOAT = 0x47, OP_BININT = 0x4a,
@@ -53,8 +53,7 @@ static const char *opcode_name(unsigned char op)
     return opcodes[op] ? opcodes[op] : "unknown to Python";
 }
 
-/* Values that need no memory. All machines share them, and nothing writes to them, because only lists and
- * dicts are ever filled. */
+/* Values that all machines share. They are never changed, because only lists and dicts are filled. */
 static struct unpickle_value none = {.kind = UNPICKLE_NONE};
 static struct unpickle_value yes = {.kind = UNPICKLE_BOOL, .u.i = 1};
 static struct unpickle_value no = {.kind = UNPICKLE_BOOL};
@@ -71,10 +70,10 @@ struct unpickler {
     struct unpickle_value *result; /* set by STOP */
     const char *path, *what;
     struct err *e;
-    int rc; /* the first error, which stays */
+    int rc; /* code of the first error */
 };
 
-/* Records an error unless there is one. Returns NULL. */
+/* Records an error unless an earlier one is recorded. Returns NULL. */
 static void *fail_at(struct unpickler *m, const char *why)
 {
     if (m->rc == 0)
@@ -88,7 +87,7 @@ static void no_memory(struct unpickler *m)
     m->rc = err_nomem(m->e, m->path);
 }
 
-/* Returns the next N bytes of the pickle, or NULL at its end. */
+/* Returns the next N bytes of the pickle. NULL: fewer are left, which is an error. */
 static const char *take_bytes(struct unpickler *m, size_t n)
 {
     const char *p = m->p;
@@ -114,15 +113,14 @@ static void push(struct unpickler *m, struct unpickle_value *v)
     if (m->rc || !v)
         return;
     if (m->n_stack == MAX_STACK)
-        fail_at(m, "the stack is deeper than any that torch writes");
+        fail_at(m, "the stack is too deep");
     else if (!mem_grow((void **)&m->stack, &m->cap_stack, m->n_stack + 1, sizeof(*m->stack), MEM_CKPT))
         no_memory(m);
     else
         m->stack[m->n_stack++] = v;
 }
 
-/* The lowest position on the stack that may be popped: values below a mark belong to an object that is not
- * complete. */
+/* Returns the stack index down to which values may be popped: that of the topmost mark, or 0. */
 static size_t floor_of(const struct unpickler *m)
 {
     return m->n_marks ? m->mark[m->n_marks - 1] : 0;
@@ -145,20 +143,20 @@ static struct unpickle_value *top(struct unpickler *m)
 static void push_mark(struct unpickler *m)
 {
     if (m->n_marks == MAX_MARKS)
-        fail_at(m, "marks are nested deeper than any that torch writes");
+        fail_at(m, "marks are nested too deeply");
     else if (!mem_grow((void **)&m->mark, &m->cap_marks, m->n_marks + 1, sizeof(*m->mark), MEM_CKPT))
         no_memory(m);
     else
         m->mark[m->n_marks++] = m->n_stack;
 }
 
-/* Values taken from the stack. They stay in place until the next push. None after an error. */
+/* Values that were popped from the stack. They are valid until the next push. N is 0 after an error. */
 struct items {
     struct unpickle_value **v;
     size_t n;
 };
 
-/* Pops the values above the topmost mark, and the mark. */
+/* Pops the topmost mark and the values above it. */
 static struct items pop_mark(struct unpickler *m)
 {
     struct items x = {.v = NULL};
@@ -220,7 +218,7 @@ static void push_bytes(struct unpickler *m, enum unpickle_kind kind, uint64_t n)
     push(m, v);
 }
 
-/* Pushes a LONG1: up to 8 bytes are an INT, more are a BIG (the magic number of the stream form). */
+/* Pushes the operand of LONG1: an INT of up to 8 bytes, or a BIG (the magic number of a stream). */
 static void push_long(struct unpickler *m)
 {
     size_t n = (size_t)number(m, 1);
@@ -243,20 +241,20 @@ static void push_float(struct unpickler *m)
     uint64_t bits;
 
     if (v) {
-        bits = __builtin_bswap64(little_u64(p)); /* the only big-endian number of a pickle */
+        bits = __builtin_bswap64(little_u64(p)); /* BINFLOAT is big-endian */
         memcpy(&v->u.f, &bits, 8);
     }
     push(m, v);
 }
 
-/* Appends N values to a container. */
+/* Appends ITEM [n] to the list, tuple or dict C. */
 static void extend(struct unpickler *m, struct unpickle_value *c, struct unpickle_value *const *item,
                    size_t n)
 {
     if (m->rc || n == 0)
         return;
     if (c->n + n > c->cap) {
-        /* the arena keeps the old array, which is at most as large again */
+        /* doubles the capacity, because the arena does not free the old array */
         size_t cap = c->cap * 2 > c->n + n ? c->cap * 2 : c->n + n;
         struct unpickle_value **grown = arena_zalloc(m->arena, cap, sizeof(*grown));
 
@@ -282,7 +280,7 @@ static void push_tuple(struct unpickler *m, struct items x)
     push(m, v);
 }
 
-/* Adds X to the container on top of the stack: a list takes single values, a dict pairs. */
+/* Appends X to the list, or the pairs X to the dict, on top of the stack. */
 static void fill(struct unpickler *m, enum unpickle_kind kind, struct items x)
 {
     struct unpickle_value *c = top(m);
@@ -305,8 +303,8 @@ static void memo_put(struct unpickler *m, uint64_t at)
 
     if (!v)
         return;
-    if (at > m->n_values) { /* picklers number the values that they have built, from 0 or from 1 */
-        fail_at(m, "the place in the memo is higher than this pickle can count");
+    if (at > m->n_values) { /* picklers number values from 0 or 1 */
+        fail_at(m, "the memo index is higher than the number of values");
         return;
     }
     if (!mem_grow((void **)&m->memo, &m->cap_memo, (size_t)at + 1, sizeof(*m->memo), MEM_CKPT)) {
@@ -323,12 +321,12 @@ static void memo_put(struct unpickler *m, uint64_t at)
 static void memo_get(struct unpickler *m, uint64_t at)
 {
     if (at >= m->n_memo || !m->memo[at])
-        fail_at(m, "nothing is in this place of the memo");
+        fail_at(m, "the memo has no value at this index");
     else
         push(m, m->memo[at]);
 }
 
-/* The number of bytes of a global's name in a message. */
+/* Returns the number of bytes of a name that a message shows. */
 static int shown_bytes(size_t n)
 {
     return n < 100 ? (int)n : 100;
@@ -343,10 +341,11 @@ static void push_global(struct unpickler *m, const char *module, size_t n_module
     if (m->rc)
         return;
     if (row < 0) {
-        m->rc = err_set(m->e, ERR_INPUT,
-                        "%s: %s: at byte %zu the pickle names %.*s.%.*s; only what builds tensors is allowed",
-                        m->path, m->what, (size_t)(m->op - m->begin), shown_bytes(n_module), module,
-                        shown_bytes(n_name), name);
+        m->rc = err_set(
+            m->e, ERR_INPUT,
+            "%s: %s: at byte %zu the pickle names %.*s.%.*s; only objects that build tensors are allowed",
+            m->path, m->what, (size_t)(m->op - m->begin), shown_bytes(n_module), module, shown_bytes(n_name),
+            name);
         return;
     }
     if ((v = new_value(m, UNPICKLE_GLOBAL)))
@@ -382,13 +381,13 @@ static void op_stack_global(struct unpickler *m)
     if (!name || !module)
         return;
     if (name->kind != UNPICKLE_STR || module->kind != UNPICKLE_STR)
-        fail_at(m, "a name is expected");
+        fail_at(m, "the module or the name is not a string");
     else
         push_global(m, module->u.s, module->n, name->u.s, name->n);
 }
 
-/* Pushes the result of torch_object_call(). NULL is an error for the reason WHY or, without a reason, lack of
- * memory. */
+/* Pushes V, the result of torch_object_call() or torch_object_storage(). V NULL: records the error WHY or, if
+ * WHY is NULL, lack of memory. */
 static void push_made(struct unpickler *m, struct unpickle_value *v, const char *why)
 {
     if (!v && why)
@@ -420,7 +419,7 @@ static void op_reduce(struct unpickler *m)
     if (!args || !f)
         return;
     if (f->kind != UNPICKLE_GLOBAL || args->kind != UNPICKLE_TUPLE)
-        fail_at(m, "this is no call of a builder");
+        fail_at(m, "the call does not have an allowed object and a tuple of arguments");
     else if ((m->n_values += torch_object_cost(f->u.i, args)) > MAX_VALUES)
         fail_at(m, "the pickle builds too many values");
     if (m->rc)
@@ -429,13 +428,13 @@ static void op_reduce(struct unpickler *m)
     push_made(m, v, why);
 }
 
-/* Ignores the state of an OrderedDict (_metadata of a state_dict). Other objects have no state. */
+/* Pops and ignores the state of an OrderedDict (_metadata of a state dict). Other objects have no state. */
 static void op_build(struct unpickler *m)
 {
     struct unpickle_value *state = pop(m), *object = state ? top(m) : NULL;
 
     if (object && object->kind != UNPICKLE_DICT)
-        fail_at(m, "only an OrderedDict may be given attributes");
+        fail_at(m, "only an OrderedDict may have attributes");
 }
 
 static void op_stop(struct unpickler *m)
@@ -505,7 +504,7 @@ static void run_op(struct unpickler *m, unsigned char op)
 int unpickle_run(struct unpickle *u, const char *bytes, size_t len, struct arena *a, const char *path,
                  const char *what, struct err *e)
 {
-    const char *text = bytes ? bytes : ""; /* an empty file has no address */
+    const char *text = bytes ? bytes : ""; /* BYTES is NULL for an empty file */
     struct unpickler m = {
         .begin = text,
         .p = text,

@@ -1,10 +1,10 @@
 /* zip.c - reads the central directory of a zip archive, including zip64, and checks the position of each
  * stored member.
  *
- * This is not a general unzip: torch never compresses, so no bytes are expanded and no size in the archive
- * leads to an allocation; memory grows with the directory entries that are actually there. Sizes come from
- * the central directory (torch leaves those of the local headers empty), the position of the data from the
- * lengths of the name and of the extra field in the local header. Format: PKWARE APPNOTE 6.3, sections 4.3.7
+ * torch never compresses members, so nothing is decompressed, and no size in the archive leads to an
+ * allocation. Memory grows with the directory entries that the file really has. Sizes are read from the
+ * central directory, because torch leaves them empty in the local headers. The offset of the data follows
+ * from the lengths of name and extra field in the local header. Format: PKWARE APPNOTE 6.3, sections 4.3.7
  * (local), 4.3.12 (central), 4.3.14-16 (ends).
  */
 #include "ckpt/torch/torch.h"
@@ -34,12 +34,12 @@ struct reader {
     const char *bytes, *path;
     size_t len;
     uint64_t dir_at, dir_bytes, n_members; /* the central directory */
-    const char *top;                       /* the folder of all members, with its '/' */
+    const char *top;                       /* the top folder of all members, with its '/' */
     size_t top_len;
     struct err *e;
 };
 
-/* One entry of the central directory. */
+/* An entry of the central directory. */
 struct entry {
     const char *name;
     size_t name_len;
@@ -52,7 +52,7 @@ bool torch_zip_is(const char *bytes, size_t len)
     return len >= 4 && little_u32(bytes) == LOCAL_SIG;
 }
 
-/* Finds the end record, which is the last part of the file except for a comment. NULL: there is none. */
+/* Returns the end record, which only a comment may follow. NULL: the file has no end record. */
 static const char *find_end(const struct reader *r)
 {
     size_t furthest = END_BYTES + MAX_COMMENT;
@@ -70,7 +70,7 @@ static int bad(const struct reader *r, const char *what)
     return err_set(r->e, ERR_INPUT, "%s: the zip archive is damaged: %s", r->path, what);
 }
 
-/* Reads the zip64 end record, if its locator is before END: its numbers replace those of the old record. */
+/* Reads the zip64 end record, if its locator precedes END. Its numbers replace those of the record END. */
 static int read_end64(struct reader *r, const char *end)
 {
     size_t end_at = (size_t)(end - r->bytes);
@@ -84,9 +84,9 @@ static int read_end64(struct reader *r, const char *end)
         return bad(r, "its zip64 end record lies outside the file");
     p = r->bytes + at;
     if (little_u32(p) != END64_SIG)
-        return bad(r, "there is no zip64 end record where the locator points");
+        return bad(r, "its zip64 locator does not point to a zip64 end record");
     if (little_u32(p + 16) != 0 || little_u32(p + 20) != 0)
-        return bad(r, "it is one part of several");
+        return bad(r, "it is one of several parts");
     r->n_members = little_u64(p + 32);
     r->dir_bytes = little_u64(p + 40);
     r->dir_at = little_u64(p + 48);
@@ -106,16 +106,16 @@ static int read_end(struct reader *r)
     if ((rc = read_end64(r, end)) != 0)
         return rc;
     if (little_u16(end + 4) != 0 && little_u16(end + 4) != 0xffff)
-        return bad(r, "it is one part of several");
+        return bad(r, "it is one of several parts");
     if (r->dir_at > r->len || r->dir_bytes > r->len - r->dir_at)
         return bad(r, "its directory lies outside the file");
     return 0;
 }
 
-/* Replaces the fields of T with the value "see zip64" by those of the extra field. */
+/* Replaces the fields of T that are UINT32_MAX by the values in the zip64 extra field. */
 static int read_zip64_extra(const struct reader *r, struct entry *t, const char *p, size_t left)
 {
-    uint64_t *const field[3] = {&t->bytes, &t->packed, &t->local_at}; /* in the order of the format */
+    uint64_t *const field[3] = {&t->bytes, &t->packed, &t->local_at}; /* in the order of the extra field */
     size_t size;
 
     for (; left >= 4; p += size, left -= size) {
@@ -137,7 +137,7 @@ static int read_zip64_extra(const struct reader *r, struct entry *t, const char 
     return 0;
 }
 
-/* Reads the entry at *p and moves *p behind it. */
+/* Reads the directory entry at *P and advances *P past it. */
 static int read_central(const struct reader *r, const char **p, size_t *left, struct entry *t)
 {
     size_t name, extra, comment, size;
@@ -171,7 +171,7 @@ static int shown(const struct entry *t)
     return t->name_len < 200 ? (int)t->name_len : 200;
 }
 
-/* Finds the data of T and checks its position. */
+/* Sets *DATA to the data of T, after a check that it is inside the archive. */
 static int locate(const struct reader *r, const struct entry *t, const char **data)
 {
     const char *local;
@@ -179,13 +179,14 @@ static int locate(const struct reader *r, const struct entry *t, const char **da
 
     if (t->method != 0)
         return err_set(r->e, ERR_UNSUPPORTED,
-                       "%s: member %.*s is compressed (method %u); torch stores members as they are", r->path,
+                       "%s: member %.*s is compressed (method %u), expected uncompressed members", r->path,
                        shown(t), t->name, t->method);
     if (t->flags & FLAG_ENCRYPTED)
         return err_set(r->e, ERR_UNSUPPORTED, "%s: member %.*s is encrypted", r->path, shown(t), t->name);
     if (t->packed != t->bytes || (t->disk != 0 && t->disk != 0xffff))
-        return err_set(r->e, ERR_INPUT, "%s: member %.*s is damaged: it is stored, but its two sizes differ",
-                       r->path, shown(t), t->name);
+        return err_set(r->e, ERR_INPUT,
+                       "%s: member %.*s is damaged: it is not compressed, but its two sizes differ", r->path,
+                       shown(t), t->name);
     if (t->local_at > r->dir_at || r->dir_at - t->local_at < LOCAL_BYTES)
         return err_set(r->e, ERR_INPUT, "%s: member %.*s begins outside the archive", r->path, shown(t),
                        t->name);
@@ -204,7 +205,7 @@ static int locate(const struct reader *r, const struct entry *t, const char **da
     return 0;
 }
 
-/* Checks that a member is in the folder of the first one, and removes the folder from its name. */
+/* Checks that a member is in the top folder of the first member, and removes the folder from its name. */
 static int cut_top(struct reader *r, const struct entry *t, struct torch_zip_member *m)
 {
     if (!r->top) {
@@ -216,8 +217,8 @@ static int cut_top(struct reader *r, const struct entry *t, struct torch_zip_mem
     if (t->name_len < r->top_len || memcmp(t->name, r->top, r->top_len) != 0 || r->top_len == 0)
         return err_set(
             r->e, ERR_INPUT,
-            "%s: member %.*s is not in one folder with the others: torch did not write this archive", r->path,
-            shown(t), t->name);
+            "%s: member %.*s is not in the folder of the other members: torch did not write this archive",
+            r->path, shown(t), t->name);
     m->name = t->name + r->top_len;
     m->name_len = t->name_len - r->top_len;
     return 0;
@@ -237,7 +238,7 @@ static int add_member(struct reader *r, const struct entry *t)
     if (rc < 0)
         return err_nomem(r->e, r->path);
     if (rc == 0)
-        return err_set(r->e, ERR_INPUT, "%s: member %.*s is there twice", r->path, shown(t), t->name);
+        return err_set(r->e, ERR_INPUT, "%s: member %.*s appears twice", r->path, shown(t), t->name);
     z->member[z->n++] = m;
     return 0;
 }
@@ -254,7 +255,7 @@ static int read_directory(struct reader *r)
         if ((rc = read_central(r, &p, &left, &t)) != 0 || (rc = add_member(r, &t)) != 0)
             return rc;
     }
-    return left ? bad(r, "its directory holds more than its members") : 0;
+    return left ? bad(r, "its directory is longer than its entries") : 0;
 }
 
 int torch_zip_open(struct torch_zip *z, const char *bytes, size_t len, const char *path, struct err *e)

@@ -44,8 +44,8 @@ static void broken_json_is_refused_with_the_file_named(void **state)
         {"{\"a\":NaN}", "cannot begin with"},
         {"{\"a\":Infinity}", "cannot begin with"},
         {"{'a':1}", "cannot begin with"},
-        {"{\"a\":1,\"a\":2}", "key a stands twice"},
-        {"{\"b\":{\"a\":1,\"a\":2}}", "key b.a stands twice"},
+        {"{\"a\":1,\"a\":2}", "key a appears twice"},
+        {"{\"b\":{\"a\":1,\"a\":2}}", "key b.a appears twice"},
         {"{\"a\\u0000\":1}", "NUL"},
         {"{\"a\":\"\xc3\"}", "not UTF-8"},
         {"{\"a\":\"\\ud800\"}", "not allowed in a string"},
@@ -278,7 +278,7 @@ static void a_key_that_looks_like_maths_is_an_error(void **state)
     for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++) {
         snprintf(text, sizeof(text), "{\"%s\": 2}", name[i]);
         help_refused(finish(text, &e), ERR_UNSUPPORTED, &e, "dir/config.json", name[i],
-                     "may change what it computes", NULL);
+                     "may change what this model computes", NULL);
         snprintf(text, sizeof(text), "{\"%s\": true}", name[i]);
         help_refused(finish(text, &e), ERR_UNSUPPORTED, &e, name[i], NULL);
     }
@@ -301,7 +301,7 @@ static void false_and_null_of_such_a_key_are_an_error(void **state)
         for (size_t k = 0; k < sizeof(off) / sizeof(off[0]); k++) {
             snprintf(text, sizeof(text), "{\"%s\": %s}", name[i], off[k]);
             help_refused(finish(text, &e), ERR_UNSUPPORTED, &e, "dir/config.json", name[i],
-                         "may change what it computes", NULL);
+                         "may change what this model computes", NULL);
         }
         snprintf(text, sizeof(text), "{\"%s\": true}", name[i]);
         assert_int_equal(finish(text, &e), 0);
@@ -381,7 +381,7 @@ static void quantised_weights_are_an_error_unless_asked_for(void **state)
     const char *method;
     struct err e;
 
-    help_refused(config_finish(c, &e), ERR_UNSUPPORTED, &e, "dir/config.json", "quantised with mxfp4", NULL);
+    help_refused(config_finish(c, &e), ERR_UNSUPPORTED, &e, "dir/config.json", "quantized with mxfp4", NULL);
     assert_int_equal(config_str(config_sub(c, "quantization_config"), "quant_method", "", &method, &e), 0);
     assert_string_equal(method, "mxfp4");
     assert_int_equal(config_finish(c, &e), 0);
@@ -405,8 +405,7 @@ static void merely_unknown_keys_are_one_warning(void **state)
 {
     const char *out = logged("{\"mystery\":1,\"riddle\":{\"x\":1}}");
 
-    assert_non_null(
-        strstr(out, "warning: dir/config.json: these keys are not known and are ignored: mystery, riddle\n"));
+    assert_non_null(strstr(out, "warning: dir/config.json: unknown keys are ignored: mystery, riddle\n"));
     assert_ptr_equal(strchr(out, '\n'), strrchr(out, '\n'));
     assert_string_equal(logged("{\"use_cache\":true,\"mystery\":null}"), "");
 }

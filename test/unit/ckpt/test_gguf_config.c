@@ -240,7 +240,7 @@ static void rope_scalings_carry_over(void **state)
     config_refused(&w, ERR_UNSUPPORTED, "llama.rope.scaling.type", "spiral");
     put_common(&w, "llama");
     ggufwrite_u32(&w, "llama.rope.dimension_count", 4);
-    config_refused(&w, ERR_UNSUPPORTED, "llama.rope.dimension_count", "4 of 8");
+    config_refused(&w, ERR_UNSUPPORTED, "llama.rope.dimension_count", "4, expected 8");
     put_common(&w, "llama");
     ggufwrite_f32_tensor(&w, "rope_freqs.weight", (const size_t[]){3, 0}, NULL);
     config_refused(&w, ERR_INPUT, "rope_freqs.weight", "[3]");
@@ -367,7 +367,7 @@ static void what_is_missing_or_unknown_is_named(void **state)
     config_refused(&w, ERR_INPUT, "gemma3.attention.sliding_window", "missing");
     put_common(&w, "llama");
     ggufwrite_u32(&w, "llama.attention.value_length", 4);
-    config_refused(&w, ERR_UNSUPPORTED, "value_length is 4", "key_length is 8");
+    config_refused(&w, ERR_UNSUPPORTED, "value_length is 4", "expected 8");
 }
 
 static void neutral_keys_pass(void **state)

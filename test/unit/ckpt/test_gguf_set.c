@@ -123,8 +123,8 @@ static void parts_that_do_not_fit_are_refused_by_name(void **state)
 
     snprintf(path, sizeof(path), "%s/x-00001-of-00002.gguf", dir);
     write_pair(dir, 0, 2);
-    help_refused(gguf_set_open(&s, folder_at(path), &e), ERR_INPUT, &e, "x-00002-of-00002.gguf", "split.no 0",
-                 NULL);
+    help_refused(gguf_set_open(&s, folder_at(path), &e), ERR_INPUT, &e, "x-00002-of-00002.gguf",
+                 "split.no is 0", NULL);
     write_pair(dir, 1, 3);
     help_refused(gguf_set_open(&s, folder_at(path), &e), ERR_INPUT, &e, "split.tensors.count is 3",
                  "2 tensors", NULL);

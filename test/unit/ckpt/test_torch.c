@@ -151,12 +151,12 @@ static void a_window_that_begins_behind_its_storage_is_refused(void **state)
         {0, 4, 4, NULL},
         {3, 1, 1, NULL},
         {3, 9, 1, NULL}, /* cut at the end, as a slice in Python */
-        {3, 9, 2, "leaves its storage"},
+        {3, 9, 2, "exceeds its storage"},
         {4, 0, 0, NULL}, /* empty, at the end */
-        {4, 1, 1, "leaves its storage"},
-        {5, 0, 0, "not that of a torch storage"},
-        {5, 1, 1, "not that of a torch storage"},
-        {100, 100, 100, "not that of a torch storage"},
+        {4, 1, 1, "exceeds its storage"},
+        {5, 0, 0, "does not name a torch storage"},
+        {5, 1, 1, "does not name a torch storage"},
+        {100, 100, 100, "does not name a torch storage"},
     };
 
     for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {

@@ -107,7 +107,7 @@ static void a_wrong_count_of_members_is_refused(void **state)
     help_refused(open_members(two, 2, &(struct zipmake_end){.more_members = 1}, &e), ERR_INPUT, &e,
                  "ends too early", NULL);
     help_refused(open_members(two, 2, &(struct zipmake_end){.more_members = -1}, &e), ERR_INPUT, &e,
-                 "more than its members", NULL);
+                 "longer than its entries", NULL);
     help_refused(open_members(two, 2, &(struct zipmake_end){.disk = 2}, &e), ERR_INPUT, &e, "several", NULL);
 }
 
@@ -118,9 +118,9 @@ static void names_that_torch_would_not_write_are_refused(void **state)
 
     help_refused(open_members(m, 2, NULL, &e), ERR_INPUT, &e, "a/data.pkl", "twice", NULL);
     m[1].name = "b/data/0";
-    help_refused(open_members(m, 2, NULL, &e), ERR_INPUT, &e, "b/data/0", "not in one folder", NULL);
+    help_refused(open_members(m, 2, NULL, &e), ERR_INPUT, &e, "b/data/0", "not in the folder of", NULL);
     m[0].name = "data.pkl";
-    help_refused(open_members(m, 2, NULL, &e), ERR_INPUT, &e, "data.pkl", "not in one folder", NULL);
+    help_refused(open_members(m, 2, NULL, &e), ERR_INPUT, &e, "data.pkl", "not in the folder of", NULL);
 }
 
 static void every_cut_of_a_zip64_archive_is_refused(void **state)

@@ -167,11 +167,11 @@ static void misuse_of_the_stack_is_refused(void **state)
     refuse(PICKLE("\x80\x02}Na."), "APPEND", "not a list");
     refuse(PICKLE("\x80\x02)Na."), "APPEND", "not a list");
     refuse(PICKLE("\x80\x02}(Nu."), "SETITEMS", "no value");
-    refuse(PICKLE("\x80\x02h\x00."), "BINGET", "nothing is in this place");
+    refuse(PICKLE("\x80\x02h\x00."), "BINGET", "no value at this index");
     refuse(PICKLE("\x80\x02q\x00."), "BINPUT", "stack is empty");
-    refuse(PICKLE("\x80\x02)NR."), "REDUCE", "no call");
+    refuse(PICKLE("\x80\x02)NR."), "REDUCE", "the call does not have");
     refuse(PICKLE("\x80\x02]Nb."), "BUILD", "only an OrderedDict");
-    refuse(PICKLE("\x80\x02K\x01K\x02\x93."), "STACK_GLOBAL", "name is expected");
+    refuse(PICKLE("\x80\x02K\x01K\x02\x93."), "STACK_GLOBAL", "is not a string");
 }
 
 static void a_pickle_that_ends_early_is_refused_wherever_it_is_cut(void **state)
@@ -212,8 +212,8 @@ static void sizes_beyond_the_pickle_cost_no_memory(void **state)
     refuse(PICKLE("\x80\x02T\x00\x00\x00\x80"
                   "abc."),
            "BINSTRING", "ends in the middle");
-    refuse(PICKLE("\x80\x02Nr\xff\xff\xff\x7f."), "LONG_BINPUT", "higher than this pickle");
-    refuse(PICKLE("\x80\x02Nj\xff\xff\xff\x7f."), "LONG_BINGET", "nothing is in this place");
+    refuse(PICKLE("\x80\x02Nr\xff\xff\xff\x7f."), "LONG_BINPUT", "higher than the number of values");
+    refuse(PICKLE("\x80\x02Nj\xff\xff\xff\x7f."), "LONG_BINGET", "no value at this index");
     assert_false(mem_failed());
     mem_fail_at(0);
 }
@@ -229,7 +229,7 @@ static void a_place_in_the_memo_that_was_not_counted_to_costs_no_memory(void **s
     assert_non_null(hole);
     memcpy(hole, start, sizeof(start) - 1);
     mem_fail_at(2); /* The first allocation is the stack's. */
-    refuse(hole, len, "LONG_BINPUT", "higher than this pickle can count");
+    refuse(hole, len, "LONG_BINPUT", "higher than the number of values");
     assert_false(mem_failed());
     mem_fail_at(0);
     map_region_free(hole, len);
@@ -259,7 +259,7 @@ static void the_memo_counts_the_values_that_were_built(void **state)
         struct err e = {0};
 
         if (c[i].refused) {
-            refuse(c[i].pickle, c[i].len, c[i].refused, "higher than this pickle can count");
+            refuse(c[i].pickle, c[i].len, c[i].refused, "higher than the number of values");
             continue;
         }
         arena_init(&a, MEM_CKPT);
@@ -287,9 +287,9 @@ static void bombs_hit_the_limits(void **state)
 {
     size_t bytes = mem_live_bytes();
 
-    refuse_repeated("\x80\x02", "(", 5000, "marks are nested deeper");
-    refuse_repeated("\x80\x02", "N", 100000, "stack is deeper");
-    refuse_repeated("\x80\x02", "]", 100000, "stack is deeper");
+    refuse_repeated("\x80\x02", "(", 5000, "marks are nested too deeply");
+    refuse_repeated("\x80\x02", "N", 100000, "stack is too deep");
+    refuse_repeated("\x80\x02", "]", 100000, "stack is too deep");
     refuse_repeated("\x80\x02](", "NNNNNNNNNNe(", 1000000, "ends after"); /* harmless: it only appends */
     refuse_repeated("\x80\x02]", "]a", 4500000, "too many values");
     assert_int_equal(mem_live_bytes(), bytes);
@@ -346,19 +346,19 @@ static void arguments_that_are_no_tensor_are_refused(void **state)
 {
     refuse(PICKLE("\x80\x02"
                   "ctorch._utils\n_rebuild_tensor_v2\n)R."),
-           "REDUCE", "not those of a tensor");
+           "REDUCE", "arguments of a tensor are invalid");
     refuse(PICKLE("\x80\x02"
                   "ctorch._utils\n_rebuild_tensor_v2\n(NK\x00))tR."),
-           "REDUCE", "not those of a tensor");
+           "REDUCE", "arguments of a tensor are invalid");
     refuse(PICKLE("\x80\x02"
                   "ctorch._utils\n_rebuild_tensor_v2\n(" STORAGE "J\xff\xff\xff\xff))tR."),
-           "REDUCE", "not those of a tensor"); /* an offset of -1 */
+           "REDUCE", "arguments of a tensor are invalid"); /* an offset of -1 */
     refuse(PICKLE("\x80\x02"
                   "ctorch._utils\n_rebuild_tensor_v2\n(" STORAGE "K\x00K\x01\x85)tR."),
-           "REDUCE", "not those of a tensor"); /* a shape without strides */
+           "REDUCE", "arguments of a tensor are invalid"); /* a shape without strides */
     refuse(PICKLE("\x80\x02"
                   "ctorch._utils\n_rebuild_tensor_v2\n(" STORAGE "K\x00J\xff\xff\xff\xff\x85K\x01\x85tR."),
-           "REDUCE", "not those of a tensor"); /* a negative size */
+           "REDUCE", "arguments of a tensor are invalid"); /* a negative size */
     refuse(PICKLE("\x80\x02"
                   "ctorch._utils\n_rebuild_tensor_v2\n(" STORAGE
                   "K\x00(K\x01K\x01K\x01K\x01K\x01K\x01K\x01K\x01K\x01t"
@@ -366,7 +366,7 @@ static void arguments_that_are_no_tensor_are_refused(void **state)
            "REDUCE", "more dimensions");
     refuse(PICKLE("\x80\x02"
                   "ctorch._utils\n_rebuild_parameter\nN\x85R."),
-           "REDUCE", "made of a tensor");
+           "REDUCE", "argument of a parameter is not a tensor");
     refuse(PICKLE("\x80\x02"
                   "ctorch\nSize\n)R."),
            "REDUCE", "Size");
@@ -383,16 +383,16 @@ static void arguments_that_are_no_tensor_are_refused(void **state)
 
 static void persistent_ids_of_other_things_are_refused(void **state)
 {
-    refuse(PICKLE("\x80\x02NQ."), "BINPERSID", "not that of a torch storage");
-    refuse(PICKLE("\x80\x02(X\x06\x00\x00\x00moduleNNNNtQ."), "BINPERSID", "not that of a torch storage");
+    refuse(PICKLE("\x80\x02NQ."), "BINPERSID", "does not name a torch storage");
+    refuse(PICKLE("\x80\x02(X\x06\x00\x00\x00moduleNNNNtQ."), "BINPERSID", "does not name a torch storage");
     refuse(PICKLE("\x80\x02(X\x07\x00\x00\x00storageccollections\nOrderedDict\nX\x01\x00\x00\x00"
                   "0X\x03\x00\x00\x00"
                   "cpuK\x01tQ."),
-           "BINPERSID", "not that of a torch storage");
+           "BINPERSID", "does not name a torch storage");
     refuse(PICKLE("\x80\x02(X\x07\x00\x00\x00storagectorch\nHalfStorage\nX\x01\x00\x00\x00"
                   "0X\x03\x00\x00\x00"
                   "cpuJ\xff\xff\xff\xfftQ."),
-           "BINPERSID", "not that of a torch storage");
+           "BINPERSID", "does not name a torch storage");
 }
 
 static int run_dict(void *arg, struct err *e)
