@@ -1,4 +1,5 @@
-/* arena.c - chunks double from 4 KiB to 1 MiB; a larger allocation gets a chunk of its own size. */
+/* arena.c - allocates chunks of 4 KiB to 1 MiB, doubling each time; larger allocations get their own
+ * chunk. */
 #include "base/arena.h"
 
 #include <stdint.h>
@@ -8,7 +9,7 @@ enum { FIRST_BYTES = 4096, LARGEST_BYTES = 1 << 20 };
 
 struct arena_chunk {
     struct arena_chunk *next;
-    size_t bytes; /* of data[] */
+    size_t bytes; /* bytes of data[] */
     _Alignas(16) char data[];
 };
 

@@ -1,4 +1,4 @@
-/* buf.c - grows by doubling, keeps the first out-of-memory, writes JSON. */
+/* buf.c - grows buffers by doubling, and appends JSON. */
 #include "base/buf.h"
 
 #include <ctype.h>
@@ -80,7 +80,7 @@ void buf_fini(struct buf *b)
 
 /* ---- JSON ---- */
 
-/* Writes a comma if the bytes so far end a value: another value or a key follows. */
+/* Appends a comma if the buffer ends with a value, because another value or a key follows. */
 static void json_next(struct buf *b)
 {
     if (b->len && (strchr("}]\"", b->data[b->len - 1]) || isalnum((unsigned char)b->data[b->len - 1])))
@@ -162,8 +162,8 @@ static void json_escape(struct buf *b, unsigned char c)
     }
 }
 
-/* Whether S begins with U+0085, U+2028 or U+2029, which many readers take as the end of a line. They are
- * escaped so that a value stays on one line. */
+/* Returns whether S [n] is U+0085, U+2028 or U+2029. Many programs treat them as line ends, so they are
+ * escaped to keep a value on one line. */
 static bool ends_line(const char *s, size_t n)
 {
     return (n == 2 && memcmp(s, "\xc2\x85", 2) == 0) ||
@@ -172,7 +172,7 @@ static bool ends_line(const char *s, size_t n)
 
 void buf_json_str(struct buf *b, const char *s, size_t n)
 {
-    size_t i = 0, kept = 0; /* s[kept..i) needs no escape */
+    size_t i = 0, kept = 0; /* s[kept, i) needs no escape */
 
     json_next(b);
     buf_char(b, '"');

@@ -1,11 +1,11 @@
-/* clock.h - monotonic time. */
+/* clock.h - monotonic time, and processor time of a thread. */
 #ifndef GALLOP_BASE_CLOCK_H
 #define GALLOP_BASE_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
 
-/* Nanoseconds since an arbitrary point; never goes back. */
+/* Returns nanoseconds since an arbitrary point; never decreases. */
 static inline uint64_t clock_ns(void)
 {
     struct timespec t;
@@ -14,7 +14,7 @@ static inline uint64_t clock_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Nanoseconds of processor time that the calling thread has used, which neighbours do not lengthen. */
+/* Returns nanoseconds of processor time that the calling thread has used. Other processes do not count. */
 static inline uint64_t clock_thread_ns(void)
 {
     struct timespec t;
@@ -28,7 +28,7 @@ static inline double clock_seconds(void)
     return (double)clock_ns() * 1e-9;
 }
 
-/* The time SECONDS (limited to 1e15) of that clock, for waits with an absolute timeout. */
+/* Returns the clock_seconds() time SECONDS (limited to 1e15) for waits with an absolute timeout. */
 static inline struct timespec clock_at(double seconds)
 {
     double s = seconds < 1e15 ? seconds : 1e15;

@@ -1,8 +1,8 @@
-/* cpu.c - reads CPUID and XCR0 once and remembers what they allow.
+/* cpu.c - reads CPUID and XCR0 once and keeps the facts that follow from them.
  *
- * An instruction set counts only if the operating system also saves its registers (XGETBV): AVX needs the xmm
- * and ymm state, AVX-512 the opmask and both halves of the zmm state. On other processors than x86-64 there
- * is only CPU_REF. Facts: Intel SDM volume 2A (CPUID), volume 1 chapter 13 (XCR0).
+ * An instruction set is usable only if the operating system also saves its registers (XGETBV): AVX needs the
+ * xmm and ymm state, AVX-512 also the opmask and zmm state. Processors other than x86-64 have only CPU_REF.
+ * References: Intel SDM volume 2A (CPUID), volume 1 chapter 13 (XCR0).
  */
 #include "base/cpu.h"
 
@@ -44,7 +44,7 @@ enum {
     L7D_AMX_TILE = 1 << 24,
     L7D_AMX_INT8 = 1 << 25,
     L71A_AVX512BF16 = 1 << 5,
-    XCR0_YMM = 0x06, /* xmm, ymm */
+    XCR0_YMM = 0x06, /* xmm and ymm state */
     XCR0_ZMM = 0xe6, /* also opmask, upper halves of zmm0-15, zmm16-31 */
     XCR0_TILES = 3 << 17,
     /* arch_prctl(2) */
@@ -78,7 +78,7 @@ static void probe_vendor(void)
         facts.family = (a >> 8 & 15) + ((a >> 8 & 15) == 15 ? a >> 20 & 255 : 0);
 }
 
-/* Asks Linux for the tile registers, whose 8 KB it saves only for processes that asked. */
+/* Requests the tile registers from Linux, which saves their 8 KB only for processes that request it. */
 static bool may_use_tiles(void)
 {
     return syscall(SYS_arch_prctl, REQUEST_STATE, STATE_TILES) == 0;
@@ -106,7 +106,7 @@ static void probe_isas(void)
                    all(saved, XCR0_TILES) && may_use_tiles();
 }
 
-/* Reads the brand string: three leaves of sixteen bytes, padded with spaces on both sides. */
+/* Reads the brand string from three CPUID leaves of 16 bytes, and strips the spaces around it. */
 static void probe_model(void)
 {
     unsigned word[BRAND_BYTES / 4], n;
@@ -195,7 +195,7 @@ const char *cpu_model(void)
     return model;
 }
 
-/* Reads the word in the sysfs file NAME of cache I of processor 0. False: there is no such file. */
+/* Reads a word from the sysfs file NAME of cache I of processor 0. False: the file cannot be read. */
 static bool read_cache(int i, const char *name, char word[32])
 {
     char path[96];
@@ -210,7 +210,7 @@ static bool read_cache(int i, const char *name, char word[32])
     return ok;
 }
 
-/* The size of the data or unified cache of LEVEL of processor 0 according to sysfs, or 0. */
+/* Returns the bytes of processor 0's data or unified cache of LEVEL according to sysfs; 0: unknown. */
 static size_t sysfs_cache_bytes(int level)
 {
     char word[32];

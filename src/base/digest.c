@@ -1,4 +1,4 @@
-/* digest.c - see digest.h. */
+/* digest.c - calls OpenSSL for SHA-256, and prints digests. */
 #include "base/digest.h"
 #include "base/err.h"
 

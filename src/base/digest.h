@@ -1,4 +1,4 @@
-/* digest.h - SHA-256, which OpenSSL computes, and the hexadecimal digits of any digest. */
+/* digest.h - SHA-256 (computed by OpenSSL), and the hexadecimal text of any digest. */
 #ifndef GALLOP_BASE_DIGEST_H
 #define GALLOP_BASE_DIGEST_H
 
@@ -9,10 +9,10 @@ struct err;
 
 enum { DIGEST_BYTES = 32, DIGEST_HEX = 2 * DIGEST_BYTES + 1 };
 
-/* The SHA-256 of DATA [n] (FIPS 180-4). ERR_NOMEM: OpenSSL had no memory for its state. */
+/* Writes the SHA-256 of DATA [n] (FIPS 180-4) to OUT. ERR_NOMEM: OpenSSL had no memory for its state. */
 int digest_sha256(const void *data, size_t n, uint8_t out[DIGEST_BYTES], struct err *e);
 
-/* The bytes DIGEST [n] as lower-case hexadecimal digits to OUT [2 n + 1], which end with 0. */
+/* Writes DIGEST [n] as lower-case hexadecimal digits to OUT [2 n + 1], terminated by a zero byte. */
 void digest_hex(const uint8_t *digest, size_t n, char *out);
 
 #endif

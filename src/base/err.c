@@ -11,7 +11,8 @@
 
 static int set(struct err *e, int code, const char *subject, const char *fmt, va_list ap)
 {
-    char msg[sizeof(((struct err *)0)->msg)]; /* an argument may lie in E */
+    /* formats into MSG first, because an argument may point into E */
+    char msg[sizeof(((struct err *)0)->msg)];
 
     if (!e)
         return code;
@@ -52,7 +53,7 @@ int err_vat(struct err *e, int code, const char *where, const char *fmt, va_list
     err_set(e, code, "%s: ", where);
     if (!e)
         return code;
-    e->n_where = strlen(e->msg); /* of a path that is cut, what is there */
+    e->n_where = strlen(e->msg); /* the truncated length, if WHERE is too long */
     snprintf(e->msg + e->n_where, sizeof(e->msg) - e->n_where, "%s", sentence);
     utf8_printable(e->msg + e->n_where);
     return code;
@@ -139,8 +140,8 @@ int err_utf8(struct err *e, const char *what, const char *s, size_t n)
     for (const char *p; (p = memchr(s + begin, '\n', good - begin)) != NULL; line++)
         begin = (size_t)(p - s) + 1;
     return err_set(e, ERR_INPUT,
-                   "%s: line %zu, byte %zu: 0x%02x begins no UTF-8 character; text has to be UTF-8", what,
-                   line, good - begin + 1, (unsigned char)s[good]);
+                   "%s: line %zu, byte %zu: 0x%02x does not begin a UTF-8 character; text must be UTF-8",
+                   what, line, good - begin + 1, (unsigned char)s[good]);
 }
 
 void err_assert_failed(const char *cond, const char *file, int line, const char *fmt, ...)
@@ -148,7 +149,7 @@ void err_assert_failed(const char *cond, const char *file, int line, const char 
     va_list ap;
 
     fprintf(stderr, "gallop: bug: %s:%d: %s does not hold", file, line, cond);
-    if (fmt[1]) { /* the macro puts a blank in front */
+    if (fmt[1]) { /* ASSERT() puts a blank in front of the format */
         fputc(':', stderr);
         va_start(ap, fmt);
         vfprintf(stderr, fmt, ap);

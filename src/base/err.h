@@ -1,9 +1,9 @@
-/* err.h - what went wrong, as a code for the program and one sentence for the person.
+/* err.h - errors: a code for the program and one sentence for people.
  *
- * A function that can fail for a reason of the file, the request or the user takes a struct err as its last
- * parameter, returns 0 or the code, and leaves the sentence there. The sentence names the file, tensor, field
- * or flag, what was found and what was expected. Bugs are not errors: they are ASSERT()s and abort. A NULL
- * struct err is allowed: the code is still returned.
+ * A function that can fail because of a file, a request, the user or the system has a struct err as its last
+ * parameter. It returns 0 or a code, and writes the sentence to the struct. The sentence names the file,
+ * tensor, field or flag, what was found and what was expected. The struct err may be NULL; then only the code
+ * is returned. Bugs are not errors but failed ASSERT()s, which abort.
  */
 #ifndef GALLOP_BASE_ERR_H
 #define GALLOP_BASE_ERR_H
@@ -15,10 +15,10 @@
 enum err_code {
     ERR_OK = 0,
     ERR_INPUT,       /* a file, request or argument is wrong */
-    ERR_UNSUPPORTED, /* well-formed, but nothing here can serve it */
-    ERR_OS,          /* a system call failed; the sentence holds strerror() */
+    ERR_UNSUPPORTED, /* the input is well-formed, but not supported */
+    ERR_OS,          /* a system call failed; the sentence contains strerror() */
     ERR_NOMEM,       /* an allocation failed */
-    ERR_NOSPACE,     /* a budget (KV rows, ring, context) is used up; a policy decides what follows */
+    ERR_NOSPACE,     /* a budget (KV rows, ring, context) is used up; the caller decides what to do */
     ERR_CANCELLED,   /* the caller asked to stop */
     ERR_USAGE,       /* the command line is wrong: exit status 2 */
 };
@@ -27,59 +27,59 @@ enum { ERR_SUBJECT_BYTES = 64 };
 
 struct err {
     int code;
-    /* The option or field that is at fault, as struct gallop_options, struct gallop_sampling or a request
-     * spells it ("kv_cache_memory"); "": none. The program shows it as a flag, the server as a JSON field. */
+    /* The option or field that is wrong, as spelled in struct gallop_options, struct gallop_sampling or a
+     * request ("kv_cache_memory"); "": none. The command line shows it as a flag, the server as a JSON
+     * field. */
     char subject[ERR_SUBJECT_BYTES];
-    /* Bytes at the beginning of MSG that say where the fault lies: a path of this machine and the colon behind
-     * it. A server leaves them out of its answers. 0: MSG begins with no such path. */
+    /* Length of the beginning of MSG that is a path of this machine and ": ". A server omits it in its
+     * answers. 0: MSG does not begin with a path. */
     size_t n_where;
-    char msg[1024]; /* the sentence, without the subject; always terminated, long names are cut */
+    char msg[1024]; /* the sentence without the subject; terminated, truncated if too long */
 };
 
-/* Sets the sentence and returns CODE, so that `return err_set(e, ...)` is the usual way out. E may be
- * NULL. */
+/* Sets the sentence and returns CODE, for use as `return err_set(e, ...)`. E may be NULL. */
 int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* The same, about the option or field SUBJECT. */
+/* Like err_set(), and sets the option or field SUBJECT. */
 int err_about(struct err *e, int code, const char *subject, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Sets "WHERE: SENTENCE", with WHERE, the path of a file or folder, marked as such. */
+/* Like err_set(), but sets "WHERE: SENTENCE", where WHERE is the path of a file or folder (see n_where). */
 int err_at(struct err *e, int code, const char *where, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* err_at() with the arguments of the format as a va_list. */
+/* Like err_at(), with the arguments of the format as a va_list. */
 int err_vat(struct err *e, int code, const char *where, const char *fmt, va_list ap)
     __attribute__((format(printf, 4, 0)));
 
-/* Says that the error in E is about SUBJECT. Returns its code. */
+/* Sets the subject of the error in E. Returns its code. */
 int err_subject(struct err *e, const char *subject);
 
-/* "SUBJECT: SENTENCE", or the sentence alone, to OUT [size], cut where it does not fit. */
+/* Writes "SUBJECT: SENTENCE", or the sentence alone, to OUT [size], truncated if it does not fit. */
 void err_text(const struct err *e, char *out, size_t size);
 
-/* err_text() without the path of this machine that the sentence begins with: what a client may see. */
+/* Like err_text(), but without a path at the beginning of the sentence, which clients must not see. */
 void err_text_without_path(const struct err *e, char *out, size_t size);
 
-/* The sentence for a failed allocation of WHAT ("out of memory: WHAT"). Returns ERR_NOMEM. */
+/* Sets the sentence "out of memory: WHAT". Returns ERR_NOMEM. */
 int err_nomem(struct err *e, const char *what);
 
-/* The sentence for a failed system call on PATH, from errno. Returns ERR_OS. */
+/* Sets the sentence "PATH: cannot WHAT: strerror(errno)". Returns ERR_OS. */
 int err_os(struct err *e, const char *what, const char *path);
 
-/* Makes "PREFIX: SUBJECT: SENTENCE" the sentence: what a file says, not an option, is at fault. PREFIX counts as
- * part of a path that follows it. Returns the code of E. */
+/* Changes the sentence to "PREFIX: SUBJECT: SENTENCE" and clears the subject, for an option or field in a
+ * file that PREFIX names. If the sentence begins with a path, PREFIX counts as part of the path. Returns the
+ * code of E. */
 int err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* 0 when S[n] is UTF-8, else ERR_INPUT and a sentence with the first byte that is not: the line and byte of
- * WHAT ("the prompt", a path) it stands at or, where WHAT is NULL, its offset. */
+/* Returns 0 if S [n] is UTF-8, otherwise ERR_INPUT. The sentence gives the line and column of the first wrong
+ * byte in WHAT ("the prompt", a path) or, if WHAT is NULL, its offset. */
 int err_utf8(struct err *e, const char *what, const char *s, size_t n);
 
 void err_assert_failed(const char *cond, const char *file, int line, const char *fmt, ...)
     __attribute__((noreturn, format(printf, 4, 5)));
 
-/* A bug if COND does not hold: aborts with file, line and, where given, a formatted line of values. Always
- * on. */
+/* Aborts if COND is false, which is a bug, with file, line and optional values. On in every build. */
 #define ASSERT(cond, ...)                                                  \
     do {                                                                   \
         if (__builtin_expect(!(cond), 0))                                  \

@@ -1,8 +1,8 @@
-/* log.c - one write(2) a line, so that lines of several threads do not mix, and neither do those of several
- * programs on one pipe, which takes up to PIPE_BUF bytes whole.
+/* log.c - formats each line and writes it with one write(2), so that lines of several threads do not mix. On
+ * a pipe that several programs share, writes of up to PIPE_BUF bytes are atomic.
  *
- * Nothing is allocated: a lack of memory can be said. What does not fit is cut, in JSON too, where a line
- * stays an object: its members come first, the message last.
+ * Nothing is allocated, so that a lack of memory can be logged. Text that does not fit into a line is
+ * truncated. A truncated JSON line is still an object, because its message comes last.
  */
 #include "base/log.h"
 
@@ -51,7 +51,7 @@ void log_set_dropping(bool on)
 
 /* ---- a line ---- */
 
-/* Behind all that follows there is room for the end of the line. */
+/* Returns whether N more bytes fit before the TAIL_BYTES reserved for the end of the line. */
 static bool has_room(const struct line *l, size_t n)
 {
     return n <= LINE_BYTES - TAIL_BYTES - l->n;
@@ -70,7 +70,7 @@ static void put_word(struct line *l, const char *s)
     log_put(l, s, strlen(s));
 }
 
-/* S, which has no control characters but line ends and tabs, on one line; QUOTED: as a string of JSON. */
+/* Appends S with escaped line ends and tabs; S has no other control characters. QUOTED: as a JSON string. */
 static void put_escaped(struct line *l, const char *s, bool quoted)
 {
     size_t n;
@@ -80,7 +80,7 @@ static void put_escaped(struct line *l, const char *s, bool quoted)
         log_put(l, "\"", 1);
     for (; *s; s += n) {
         n = utf8_sequence(s, strnlen(s, 4), &good);
-        if (!has_room(l, n + 1)) /* two bytes take the place of one */
+        if (!has_room(l, n + 1)) /* an escape needs one byte more */
             break;
         if (*s == '\n')
             log_put(l, "\\n", 2);
@@ -99,7 +99,7 @@ static void put_field(struct line *l, const struct log_field *f)
 {
     char text[FIELD_BYTES];
 
-    if (!has_room(l, 2 * FIELD_BYTES)) /* the message has its place, too */
+    if (!has_room(l, 2 * FIELD_BYTES)) /* keeps room for the message */
         return;
     log_put(l, ",\"", 2);
     put_word(l, f->name);
@@ -114,7 +114,7 @@ static void put_field(struct line *l, const struct log_field *f)
     }
 }
 
-/* 2026-01-31T12:00:00.000Z */
+/* Appends the time like 2026-01-31T12:00:00.000Z. */
 static void put_time(struct line *l)
 {
     struct timespec now;
@@ -128,7 +128,7 @@ static void put_time(struct line *l)
     put_word(l, text);
 }
 
-/* {"time":"2026-01-31T12:00:00.000Z","level":"info", fields, "message": ...} */
+/* Appends {"time":"2026-01-31T12:00:00.000Z","level":"info", fields, "message": ...}. */
 static void put_json(struct line *l, enum log_level at, const struct log_field *field, size_t n,
                      const char *message)
 {
@@ -170,10 +170,10 @@ static void make_line(struct line *l, enum log_level at, const struct log_field 
 static void write_line(const struct line *l)
 {
     if (write(STDERR_FILENO, l->text, l->n) < 0)
-        return; /* nowhere left to say so */
+        return; /* an error cannot be reported anywhere */
 }
 
-/* Standard error takes a line without blocking: of a pipe this means that PIPE_BUF bytes are free. */
+/* Returns whether writing a line would not block. A pipe must have PIPE_BUF free bytes. */
 static bool takes_line(void)
 {
     struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
@@ -181,8 +181,8 @@ static bool takes_line(void)
     return poll(&p, 1, 0) != 0;
 }
 
-/* Writes L, or counts it where that would block. One thread at a time, so that nothing takes the room between
- * the question and the write. */
+/* Writes L, or counts it as dropped if writing would block. The lock keeps other threads from filling the
+ * pipe between takes_line() and the write. */
 static void write_or_drop(const struct line *l)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -192,7 +192,7 @@ static void write_or_drop(const struct line *l)
 
     pthread_mutex_lock(&lock);
     if (n_dropped && takes_line()) {
-        snprintf(message, sizeof(message), "standard error was full: %zu lines of the log are missing here",
+        snprintf(message, sizeof(message), "standard error was full: %zu log lines are missing here",
                  n_dropped);
         make_line(&note, LOG_WARN, NULL, 0, message);
         write_line(&note);

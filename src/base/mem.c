@@ -1,4 +1,4 @@
-/* mem.c - a header before each allocation carries its size and tag, so that accounting is exact. */
+/* mem.c - puts a header with size and tag before each allocation, so that accounting is exact. */
 #include "base/mem.h"
 
 #include <stdatomic.h>
@@ -13,7 +13,7 @@ enum { HEADER_BYTES = 16, HEAP_BYTES = 8, HEAP_ALIGN = 16, MAGIC_LIVE = 0x6d454d
 struct header {
     size_t bytes;
     uint16_t tag;
-    uint16_t charged; /* counts against the budget */
+    uint16_t charged; /* the allocation counts against the budget */
     uint32_t magic;
 };
 _Static_assert(sizeof(struct header) <= HEADER_BYTES, "the header fits in front of a block");
@@ -29,7 +29,7 @@ static _Thread_local enum mem_charge charging;
 
 /* ---- the budget of requests ---- */
 
-/* The heap memory that an allocation of BYTES uses. */
+/* Returns the heap memory that an allocation of BYTES uses, with all overhead. */
 static size_t cost(size_t bytes)
 {
     return (bytes + HEADER_BYTES + HEAP_BYTES + HEAP_ALIGN - 1) & ~(size_t)(HEAP_ALIGN - 1);
@@ -61,7 +61,7 @@ bool mem_over_budget(void)
     return over;
 }
 
-/* Charges N more bytes. False: the budget is used up. */
+/* Charges N more bytes to the budget. False: the budget does not have them. */
 static bool charge(size_t n)
 {
     size_t most = atomic_load_explicit(&budget_bytes, memory_order_relaxed),

@@ -14,11 +14,10 @@ static char lower(char c)
     return c == '_' ? '-' : (char)tolower((unsigned char)c);
 }
 
-/* The number of edits from A to B, each of at most NEAR_MAX_BYTES. Upper and lower case count as equal, and
- * so do hyphens and underscores. */
+/* Returns the number of edits from A to B. Case is ignored, and hyphens equal underscores. */
 static size_t distance(const char *a, size_t n_a, const char *b, size_t n_b)
 {
-    size_t row[3][NEAR_MAX_BYTES + 1]; /* the last two rows of the table, and the current one */
+    size_t row[3][NEAR_MAX_BYTES + 1]; /* the previous two rows of the table, and the current row */
 
     for (size_t j = 0; j <= n_b; j++)
         row[1][j] = j;
@@ -49,7 +48,7 @@ void near_offer(struct near *n, const char *name, size_t len)
     if (n->len < 2 || n->len > NEAR_MAX_BYTES || len > NEAR_MAX_BYTES)
         return;
     edits = distance(n->word, n->len, name, len);
-    /* a third of the letters may be wrong, and one of two letters */
+    /* a third of the letters may differ, or one of two letters */
     if (edits > n->len / 3 + (n->len == 2) || (n->name && edits >= n->edits))
         return;
     n->edits = edits;

@@ -1,4 +1,4 @@
-/* near.h - finds the name that a mistyped word probably stands for.
+/* near.h - finds the name that is most similar to a mistyped word.
  *
  *     struct near n;
  *
@@ -11,23 +11,23 @@
 
 #include <stddef.h>
 
-enum { NEAR_MAX_BYTES = 40 }; /* longer words match nothing */
+enum { NEAR_MAX_BYTES = 40 }; /* longer words match no name */
 
 struct near {
     const char *word;  /* borrowed */
-    size_t len, edits; /* edits of the best name so far: insertions, deletions, replacements and swaps */
-    /* [name_len] The best name so far, borrowed. NULL: no name is close enough. */
+    size_t len, edits; /* edits: distance of NAME in insertions, deletions, replacements and swaps */
+    /* [name_len] The most similar name so far, borrowed. NULL: no name is similar enough. */
     const char *name;
     size_t name_len;
 };
 
-/* Begins a search for WORD, which has LEN bytes. */
+/* Begins a search for names similar to WORD [len]. */
 void near_begin(struct near *n, const char *word, size_t len);
 
-/* Considers NAME, which has LEN bytes. Of equally close names the first one stays. */
+/* Compares NAME [len]. Of equally similar names the first one is kept. */
 void near_offer(struct near *n, const char *name, size_t len);
 
-/* Considers each of the names of "a|b|c". */
+/* Compares each name of a list "a|b|c". */
 void near_offer_list(struct near *n, const char *names);
 
 #endif

@@ -1,4 +1,4 @@
-/* opt.c - the option table on top of getopt_long(). */
+/* opt.c - parses options with getopt_long(), fills structs, and prints help pages. */
 #include "base/opt.h"
 
 #include <errno.h>
@@ -49,7 +49,7 @@ static bool in_range(const struct range *r, double v)
     return (r->open_lo ? v > r->lo : v >= r->lo) && (r->open_hi ? v < r->hi : v <= r->hi);
 }
 
-/* Index of TEXT among the choices "a|b|c", or -1. */
+/* Returns the index of TEXT in the choices "a|b|c", or -1. */
 static int choice_index(const char *choices, const char *text)
 {
     size_t n = strlen(text);
@@ -75,7 +75,7 @@ const char *opt_arg(const struct opt_row *row)
     return row->type == OPT_CHOICE ? row->choices : name[row->type];
 }
 
-/* "--name" or "VARIABLE": where a bad value came from. */
+/* Returns the source of a bad value for messages: "--name", or the environment variable. */
 static const char *origin(const struct opt_row *row, enum opt_source source, char *text, size_t size)
 {
     if (source == OPT_ENV)
@@ -97,7 +97,7 @@ const char *opt_guess(const char *found, const char *names, char *out, size_t si
     return out;
 }
 
-/* A value that is no choice: why its spelling is refused, or what it probably stands for. */
+/* Sets the error of an unknown choice: the refusal of its spelling, or the choices and the nearest one. */
 static int bad_choice(const struct opt_row *row, const char *where, const char *found, struct err *e)
 {
     struct near near;
@@ -146,7 +146,7 @@ static bool read_flag(const char *text, int64_t *v)
     return false;
 }
 
-/* The choice that TEXT is, or is another spelling of. */
+/* Sets V to the choice TEXT, or to the choice that TEXT is another spelling of. False: TEXT is neither. */
 static bool read_choice(const struct opt_row *row, const char *text, struct opt_value *v)
 {
     for (const struct opt_word *w = row->words; w && w->text; w++)
@@ -156,7 +156,7 @@ static bool read_choice(const struct opt_row *row, const char *text, struct opt_
     return v->i >= 0;
 }
 
-/* Converts TEXT as ROW says; false if it is not such a value. */
+/* Converts TEXT to a value of ROW's type and range. False: TEXT is not such a value. */
 static bool convert(const struct opt_row *row, const char *text, struct opt_value *v)
 {
     struct range r;
@@ -171,7 +171,7 @@ static bool convert(const struct opt_row *row, const char *text, struct opt_valu
         v->f = (double)v->i;
         break;
     case OPT_UINT:
-        if (strchr(text, '-')) /* strtoull() would take it for a large number */
+        if (strchr(text, '-')) /* strtoull() converts "-1" to 2^64 - 1 */
             return false;
         v->u = strtoull(text, &end, 10);
         v->f = (double)v->u;
@@ -180,7 +180,7 @@ static bool convert(const struct opt_row *row, const char *text, struct opt_valu
         v->f = strtod(text, &end);
         if (!isfinite(v->f))
             return false;
-        errno = 0; /* a number too small to be told from 0 is 0 */
+        errno = 0; /* accepts underflow to 0 */
         break;
     case OPT_CHOICE: return read_choice(row, text, v);
     default: return true;
@@ -188,7 +188,7 @@ static bool convert(const struct opt_row *row, const char *text, struct opt_valu
     return end != text && *end == 0 && errno == 0 && read_range(row->range, &r) && in_range(&r, v->f);
 }
 
-/* ROW has the name NAME [n], or an alias of it. */
+/* Returns whether NAME [n] is the name or an alias of ROW. */
 static bool has_name(const struct opt_row *row, const char *name, size_t n)
 {
     if (strlen(row->name) == n && memcmp(row->name, name, n) == 0)
@@ -203,7 +203,7 @@ static bool has_name(const struct opt_row *row, const char *name, size_t n)
     return false;
 }
 
-/* The member that ROW's value goes to can hold every value that the row allows. */
+/* Returns whether ROW's member can hold every value that the row allows. */
 static bool fits_member(const struct opt_row *row)
 {
     const struct opt_member *m = &row->into;
@@ -227,7 +227,7 @@ static bool fits_member(const struct opt_row *row)
     }
 }
 
-/* The members of a row are those of one struct, the one that the table has a place for. */
+/* Asserts that all members of a row are in the struct whose size the table gives. */
 static void check_members(const struct opt_part *table)
 {
     for (const struct opt_part *part = table; part->rows; part++)
@@ -242,7 +242,7 @@ static void check_members(const struct opt_part *table)
         }
 }
 
-/* Every promise of struct opt_row that the compiler cannot check. */
+/* Asserts the rules of struct opt_row that the compiler cannot check. */
 static void check_rows(const struct opt_values *v)
 {
     for (size_t i = 0; i < v->n_rows; i++) {
@@ -272,7 +272,7 @@ static int add_value(struct opt_values *v, struct opt_slot *s, enum opt_source s
     if (!convert(s->row, text, &one))
         return bad_value(s->row, source, text, e);
     if (s->n == 0 || s->row->repeat) {
-        /* Powers of two: the array is full, and a new one is twice as long. The arena takes the old one. */
+        /* At powers of two the array is full and is replaced by a larger one. */
         if ((s->n & (s->n - 1)) == 0) {
             struct opt_value *grown = arena_zalloc(&v->arena, s->n ? 2 * s->n : 1, sizeof(*grown));
 
@@ -289,7 +289,7 @@ static int add_value(struct opt_values *v, struct opt_slot *s, enum opt_source s
     return 0;
 }
 
-/* An entry of getopt's table for each name of ROW, which all return VAL, behind *L. */
+/* Appends an entry to getopt's table at *L for each name of ROW. All entries return VAL. */
 static int add_longs(struct opt_values *v, const struct opt_row *row, int val, struct option **l,
                      struct err *e)
 {
@@ -323,7 +323,7 @@ static size_t count_names(const struct opt_values *v)
     return n;
 }
 
-/* getopt's tables: every long option returns FIRST_LONG + its row. */
+/* Makes getopt's tables. Long options return FIRST_LONG + the index of their row. */
 static int make_getopt(struct opt_values *v, struct option **longs, char **shorts, struct err *e)
 {
     char *s = arena_alloc(&v->arena, 3 * v->n_rows + 3);
@@ -334,8 +334,8 @@ static int make_getopt(struct opt_values *v, struct option **longs, char **short
         return err_nomem(e, "command-line options");
     *longs = l;
     *shorts = s;
-    *s++ = '-'; /* positional arguments come in order, as option 1 */
-    *s++ = ':'; /* a missing value is told apart, and getopt prints nothing */
+    *s++ = '-'; /* returns positional arguments in order, as option 1 */
+    *s++ = ':'; /* returns ':' for a missing value, and prints nothing */
     for (size_t i = 0; i < v->n_rows; i++) {
         const struct opt_row *r = v->slot[i].row;
 
@@ -353,7 +353,7 @@ static int make_getopt(struct opt_values *v, struct option **longs, char **short
     return 0;
 }
 
-/* The row for getopt's return value C, or NULL. */
+/* Returns the slot for getopt's return value C, or NULL. */
 static struct opt_slot *slot_for(const struct opt_values *v, int c)
 {
     if (c >= FIRST_LONG && (size_t)(c - FIRST_LONG) < v->n_rows)
@@ -364,7 +364,7 @@ static struct opt_slot *slot_for(const struct opt_values *v, int c)
     return NULL;
 }
 
-/* WORD [n], which begins with two dashes, is no option, or the beginning of several. */
+/* Sets the error for WORD [n], which begins with two dashes and matches no option or several. */
 static int unknown_option(const struct opt_values *v, const char *word, size_t n, struct err *e)
 {
     size_t matches = 0;
@@ -388,7 +388,7 @@ static int unknown_option(const struct opt_values *v, const char *word, size_t n
     return err_set(e, ERR_USAGE, "%.*s: there is no such option; --help all lists them", (int)n, word);
 }
 
-/* getopt said '?' or ':' about WORD; OPTOPT names the option where there is one. */
+/* Sets the error for WORD, for which getopt returned C ('?' or ':') and set optopt. */
 static int bad_option(const struct opt_values *v, int c, const char *word, struct err *e)
 {
     const struct opt_slot *s = slot_for(v, optopt);
@@ -410,7 +410,7 @@ static int read_arguments(struct opt_values *v, int argc, char **argv, const str
     static char no_value[] = "";
     int c, rc = 0;
 
-    optind = 0; /* glibc: start afresh */
+    optind = 0; /* resets glibc's getopt */
     opterr = 0;
     while (rc == 0) {
         int at = optind > 0 ? optind : 1;
@@ -428,7 +428,7 @@ static int read_arguments(struct opt_values *v, int argc, char **argv, const str
             return bad_option(v, c, argv[at], e);
         s = slot_for(v, c);
         ASSERT(s, "getopt returned %d", c);
-        if (s->row->bare && !optarg) /* getopt takes such a value only behind an equals sign */
+        if (s->row->bare && !optarg) /* getopt accepts an optional value only after '=' */
             optarg = optind < argc && argv[optind][0] != '-' ? argv[optind++] : no_value;
         rc = add_value(v, s, OPT_GIVEN, s->row->type == OPT_FLAG ? "1" : optarg, e);
     }
@@ -437,7 +437,7 @@ static int read_arguments(struct opt_values *v, int argc, char **argv, const str
     return rc;
 }
 
-/* One slot a row. */
+/* Makes one slot for each row. */
 static int make_slots(const struct opt_part *table, struct opt_values *v, struct err *e)
 {
     size_t n = 0;
@@ -454,7 +454,7 @@ static int make_slots(const struct opt_part *table, struct opt_values *v, struct
     return 0;
 }
 
-/* What was not given comes from the environment or is the default. */
+/* Sets options that the command line lacks from the environment or the default. */
 static int read_fallbacks(struct opt_values *v, struct err *e)
 {
     int rc = 0;
@@ -500,7 +500,7 @@ void opt_fini(struct opt_values *v)
 
 /* ---- filling structs ---- */
 
-/* Writes the integer VALUE to the SIZE bytes at AT. */
+/* Writes the integer VALUE to the SIZE (4 or 8) bytes at AT. */
 static void store_integer(char *at, size_t size, uint64_t value)
 {
     const uint32_t narrow = (uint32_t)value;
@@ -572,7 +572,7 @@ static void add_blanks(struct buf *out, size_t n)
         buf_char(out, ' ');
 }
 
-/* Appends WORDS to a line that has COLUMN columns, breaking at blanks. */
+/* Appends WORDS to a line that already has COLUMN columns, with line breaks at blanks. */
 static void add_wrapped(struct buf *out, const char *words, size_t column)
 {
     while (*words) {
@@ -593,7 +593,7 @@ static void add_wrapped(struct buf *out, const char *words, size_t column)
     }
 }
 
-/* "0 to 64", "1 or more", "more than 0, at most 1", in the row's own digits. */
+/* Appends RANGE in words, with the same digits: "0 to 64", "1 or more", "more than 0, at most 1". */
 static void add_range(struct buf *out, const char *range)
 {
     const char *comma = strchr(range, ','), *hi = comma + 1;
@@ -657,7 +657,7 @@ static void add_row(const struct opt_row *r, struct buf *out)
     buf_fini(&sentence);
 }
 
-/* The names of the rows of GROUP, wrapped. */
+/* Appends the names of the rows of GROUP, wrapped. */
 static void add_names(const struct opt_part *table, int group, struct buf *out)
 {
     size_t column = 0;

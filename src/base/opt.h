@@ -1,13 +1,13 @@
-/* opt.h - command-line options as arrays of rows: one row says everything about an option. The parser, --help
- * and the manual page are made from it, and so is the struct that a command reads its options into.
+/* opt.h - command-line options as arrays of rows. One row describes an option completely: for the parser, for
+ * --help, for the manual page, and for the struct member that gets its value.
  *
- * A command's table is a list of such arrays, so that options that several commands share are written once. A
- * value comes from the command line, else from the row's environment variable, else from its default text.
- * Parsing is getopt_long()'s: --name value, --name=value, -n value, unique beginnings of long names, "--" ends
- * the options. Not thread safe (getopt has global state).
+ * A command's table is a list of such arrays, so that several commands can share an array. The value of an
+ * option comes from the command line, else from the row's environment variable, else from its default.
+ * getopt_long() parses: --name value, --name=value, -n value, unique beginnings of long names; "--" ends the
+ * options. It is not thread-safe, because getopt has global state.
  *
- * A row names the member of a struct that its value goes to, and a table names the place of that struct in the
- * struct of the command. opt_read() then fills all of them in one call:
+ * A row names the struct member that gets its value, and a table the offset of that struct in the command's
+ * struct. opt_read() fills all members in one call:
  *
  *     struct greet { struct output out; int64_t times; bool times_given; };
  *     static const struct opt_row rows[] = {
@@ -29,7 +29,7 @@
 #include "base/err.h"
 
 enum opt_type {
-    OPT_FLAG,   /* no value on the command line; 1/0, true/false, yes/no, on/off in the environment */
+    OPT_FLAG,   /* no value on the command line; in the environment 1/0, true/false, yes/no, on/off */
     OPT_INT,    /* int64 */
     OPT_UINT,   /* uint64 */
     OPT_FLOAT,  /* finite double */
@@ -39,13 +39,13 @@ enum opt_type {
 
 enum opt_source { OPT_NONE, OPT_DEFAULT, OPT_ENV, OPT_GIVEN };
 
-/* How a member stores a value. Text is borrowed from argv, the environment or the row. */
+/* The type of a member that stores a value. Text is borrowed from argv, the environment or the row. */
 enum opt_kind { OPT_TO_BOOL = 1, OPT_TO_SIGNED, OPT_TO_UNSIGNED, OPT_TO_DOUBLE, OPT_TO_TEXT, OPT_TO_LIST };
 
-/* A member that a row's value goes to; kind 0: none. */
+/* The member that gets a row's value; kind 0: none. */
 struct opt_member {
-    size_t at, size; /* of the member in its struct */
-    size_t outer;    /* size of that struct, by which a wrong one is noticed */
+    size_t at, size; /* offset and size of the member in its struct */
+    size_t outer;    /* size of that struct, to detect a wrong struct */
     enum opt_kind kind;
 };
 
@@ -55,16 +55,16 @@ struct opt_list {
     size_t n;
 };
 
-/* In a row: its value goes to MEMBER of TYPE. A member of a type that no value fits does not compile; that the
- * row's type and range fit the member is asserted when anything is parsed. A member whose option has no value
- * keeps what it had. Flags go to bool or int, OPT_INT to integers, OPT_UINT to unsigned integers of 64 bits,
- * OPT_FLOAT to double, OPT_STRING to const char *, OPT_CHOICE to const char * or, as its index, to an integer, an
- * enum or (of two choices) a bool. All values of an option of any type go to struct opt_list. */
+/* In a row: MEMBER of TYPE gets the value. If the option has no value, the member is unchanged. Flags need a
+ * bool or int, OPT_INT an integer, OPT_UINT an unsigned 64-bit integer, OPT_FLOAT a double, OPT_STRING a
+ * const char *, OPT_CHOICE a const char * or, for the index of the choice, an integer, an enum or (with two
+ * choices) a bool. A struct opt_list gets all values of an option of any type. Other types do not compile;
+ * opt_parse() asserts that the member can hold every value in the row's range. */
 #define OPT_INTO(type, member) .into = OPT_MEMBER(type, member, OPT_KIND)
-/* In a row: MEMBER of TYPE tells where the value comes from. A bool is true for the command line and the
- * environment, an enum opt_source tells all. */
+/* In a row: MEMBER of TYPE gets the source of the value: an enum opt_source, or a bool that is true for the
+ * command line and the environment. */
 #define OPT_SOURCE(type, member) .source = OPT_MEMBER(type, member, OPT_SOURCE_KIND)
-/* In a row: bit N of MEMBER of TYPE, an uint32_t, is set if the command line or the environment has a value. */
+/* In a row: bit N of MEMBER of TYPE, a uint32_t, is set if command line or environment have a value. */
 #define OPT_MARK(type, member, n) .mark = OPT_MEMBER(type, member, OPT_MARK_KIND), .bit = (n)
 
 /* clang-format off */
@@ -82,36 +82,37 @@ struct opt_list {
 /* Another spelling of a choice. */
 struct opt_word {
     const char *text;    /* NULL ends a list */
-    const char *means;   /* one of the choices; NULL: the spelling is refused */
-    const char *refusal; /* why, and what to give instead: the end of a sentence */
+    const char *means;   /* the choice that TEXT means; NULL: TEXT is an error */
+    const char *refusal; /* end of the error's sentence: why, and what is expected */
 };
 
 struct opt_row {
     const char *name; /* long name without dashes; NULL ends an array */
-    char brief;       /* short name, 0: none */
+    char brief;       /* letter of the short name; 0: none */
     enum opt_type type;
-    const char *arg;       /* what stands for the value: "N", "DIR"; NULL: the choices, or the type's name */
-    int group;             /* index into the headings of the help page */
-    const char *help;      /* a sentence without full stop; the help page adds what the fields below say */
-    const char *fallback;  /* default as text; NULL: none. A repeatable row has none */
-    const char *otherwise; /* the default in words, where it is no such text */
-    const char *range;     /* numbers: an interval "[1,64]", "(0,1]", "[0,inf)"; NULL: anything */
-    const char *choices;   /* OPT_CHOICE: "a|b|c" */
+    /* placeholder of the value in help: "N", "DIR"; NULL: the choices or a name by type */
+    const char *arg;
+    int group;                    /* index into the headings of the help page */
+    const char *help;             /* a sentence without full stop; the help page adds the fields below */
+    const char *fallback;         /* default as text; NULL: none (always with .repeat) */
+    const char *otherwise;        /* a default that is computed, in words */
+    const char *range;            /* numbers: an interval "[1,64]", "(0,1]", "[0,inf)"; NULL: any number */
+    const char *choices;          /* OPT_CHOICE: "a|b|c" */
     const struct opt_word *words; /* OPT_CHOICE: other spellings; NULL: none */
     const char *aliases;          /* other long names, "a|b", for the command line only; NULL: none */
     const char *env;              /* environment variable; NULL: none */
-    bool bare;          /* OPT_STRING: the value may be left out at the end or before an option: "" then */
-    bool repeat;        /* may be given several times; otherwise the last one counts */
-    const char *manual; /* whole sentences that only the manual page adds; NULL: none */
-    /* Set by OPT_INTO, OPT_SOURCE and OPT_MARK, all of one struct. */
+    bool bare;          /* OPT_STRING: the value may be omitted (then "") at the end or before an option */
+    bool repeat;        /* all given values count; otherwise only the last one */
+    const char *manual; /* more sentences, for the manual page only; NULL: none */
+    /* Set by OPT_INTO, OPT_SOURCE and OPT_MARK; all are members of the same struct. */
     struct opt_member into, source, mark;
-    unsigned bit; /* of mark */
+    unsigned bit; /* number of the bit in MARK */
 };
 
-/* An array of rows in the table of a command, and where its struct lies in the command's own. */
+/* An array of rows, and the offset and size of its struct in the command's struct. */
 struct opt_part {
     const struct opt_row *rows; /* NULL ends a table */
-    size_t at, size;            /* size 0: the struct of the command has no place for these */
+    size_t at, size;            /* size 0: the command's struct has no such struct */
 };
 
 /* clang-format off */
@@ -121,12 +122,12 @@ struct opt_part {
 #define OPT_END                      {NULL, 0, 0}
 /* clang-format on */
 
-/* One value of an option, already converted. */
+/* A converted value of an option. */
 struct opt_value {
     const char *text; /* borrowed from argv, the environment or the row */
     int64_t i;        /* OPT_INT; OPT_CHOICE: index of the choice; OPT_FLAG: 0 or 1 */
     uint64_t u;       /* OPT_UINT */
-    double f;         /* any number */
+    double f;         /* the value of any numeric type */
 };
 
 struct opt_slot;
@@ -136,38 +137,36 @@ struct opt_values {
     const struct opt_part *table; /* borrowed */
     struct opt_slot *slot;        /* [n_rows] */
     size_t n_rows;
-    const char **args; /* positional arguments in order, borrowed from argv */
+    const char **args; /* [n_args] positional arguments in order, borrowed from argv */
     size_t n_args;
 };
 
-/* Parses argv[1 .. argc) with the rows of TABLE. ERR_USAGE names the flag (or variable), what was found and what
- * was expected. *out is initialised in any case and needs opt_fini(). Bugs in the table are asserted. */
+/* Parses argv[1 .. argc) with the rows of TABLE. ERR_USAGE names the flag or variable, what was found and
+ * what was expected. *OUT is always initialized and needs opt_fini(). Bugs in the table fail an ASSERT(). */
 int opt_parse(const struct opt_part *table, int argc, char **argv, struct opt_values *out, struct err *e);
-void opt_fini(struct opt_values *v); /* a zeroed one is fine */
+void opt_fini(struct opt_values *v); /* V may be zeroed */
 
-/* Fills INTO, the struct of SIZE bytes that the table's parts describe. It is initialised before: members
- * without a value keep what they have. */
+/* Fills INTO, the command's struct of SIZE bytes. Members without a value keep their old value. */
 void opt_read(const struct opt_values *v, void *into, size_t size);
 
-/* Fills INTO, the struct of one array of the table. */
+/* Fills INTO, the struct of the array ROWS of the table. */
 void opt_read_rows(const struct opt_values *v, const struct opt_row *rows, void *into);
 
-/* "; did you mean b?" in OUT [size] where FOUND resembles one of the names of "a|b|c", else "". */
+/* Writes "; did you mean b?" to OUT if FOUND resembles a name of "a|b|c", otherwise "". Returns OUT. */
 const char *opt_guess(const char *found, const char *names, char *out, size_t size);
 
-/* "N" or "a|b": what stands for the value of ROW. */
+/* Returns the placeholder of ROW's value in help: "N" or "a|b". */
 const char *opt_arg(const struct opt_row *row);
 
-/* The help of ROW with its default, range and variable, as in "longest sequence (default the model's, 2 to
- * 64)". */
+/* Appends ROW's help with default, range and variable: "longest sequence (default 64, 2 to 64)". */
 void opt_sentence(const struct opt_row *row, struct buf *out);
 
-/* The rows as the body of a --help page, wrapped at 80 columns: below each of HEADINGS, which NULL ends, the
- * rows of that group in the order of the table. The first N_FULL groups have a sentence for each row, the
- * others are lists of names. */
+/* Appends the body of a --help page, wrapped at 80 columns: each of HEADINGS (NULL ends them) and the rows of
+ * its group in the order of the table. The first N_FULL groups have a sentence for each row, the others are
+ * lists of names. */
 void opt_help(const struct opt_part *table, const char *const *headings, int n_full, struct buf *out);
 
-/* The number of rows. */
+/* Returns the number of rows in TABLE. */
 size_t opt_count_rows(const struct opt_part *table);
 
 #endif

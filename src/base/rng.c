@@ -1,5 +1,4 @@
-/* rng.c - Philox4x32 with ten rounds. Uniform and normal numbers use different upper counters, and so are
- * independent. */
+/* rng.c - Philox4x32 with ten rounds. Uniform and normal numbers have different upper counters. */
 #include "base/rng.h"
 
 #include <math.h>
@@ -34,7 +33,7 @@ void rng_block(uint64_t seed, uint64_t counter_hi, uint64_t counter_lo, uint32_t
     out[3] = c3;
 }
 
-/* 53 bits of HIGH:LOW as a fraction in [0, 1). */
+/* Returns the upper 53 bits of HIGH:LOW as a fraction in [0, 1). */
 static double fraction(uint32_t high, uint32_t low)
 {
     uint64_t bits = ((uint64_t)high << 32 | low) >> 11;

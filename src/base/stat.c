@@ -1,4 +1,4 @@
-/* stat.c - order statistics of a handful of measurements: sorting is cheap enough. */
+/* stat.c - statistics of a few measurements. Percentiles sort, because that is cheap enough. */
 #include "base/stat.h"
 
 #include <math.h>

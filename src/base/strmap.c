@@ -1,4 +1,4 @@
-/* strmap.c - linear probing at a load of at most 2/3. */
+/* strmap.c - a hash table with linear probing and a load of at most 2/3. */
 #include "base/strmap.h"
 
 #include <stdatomic.h>
@@ -13,8 +13,7 @@ void strmap_init(struct strmap *m, enum mem_tag tag)
     *m = (struct strmap){.tag = tag};
 }
 
-/* Drawn at random once a process: keys come from outside, and the authors of files must not be able to choose
- * keys that collide. */
+/* Returns the seed of the hash, random in each process, so that files cannot contain colliding keys. */
 static uint64_t seed(void)
 {
     static _Atomic uint64_t drawn;
@@ -22,7 +21,7 @@ static uint64_t seed(void)
 
     if (s)
         return s;
-    /* early in boot there are no random bytes: the stack's address is random, too */
+    /* without random bytes (early in boot), uses the stack's random address */
     if (getrandom(&s, sizeof(s), GRND_NONBLOCK) != sizeof(s))
         s = (uint64_t)(uintptr_t)&s;
     s |= 1;
@@ -75,7 +74,7 @@ static int put_key(struct strmap *m, const char *key, size_t len, uint64_t value
 
     ASSERT(len <= UINT32_MAX);
     s = m->n_slots ? find_slot(m, key, len, hash) : NULL;
-    if (s && s->key) { /* setting an existing key needs no memory and cannot fail */
+    if (s && s->key) { /* an existing key needs no memory */
         if (overwrite)
             s->value = value;
         return 0;

@@ -1,7 +1,7 @@
 /* strmap.h - a hash map from byte strings to 64-bit values (open addressing, xxHash).
  *
- * Keys are borrowed: they must outlive the map. A map grows and never shrinks, and has no deletion: its uses
- * (tensor names, vocabulary entries) need none.
+ * Keys are borrowed and must outlive the map. A map never shrinks and has no deletion, which its uses (tensor
+ * names, vocabulary entries) do not need.
  */
 #ifndef GALLOP_BASE_STRMAP_H
 #define GALLOP_BASE_STRMAP_H
@@ -25,12 +25,12 @@ struct strmap {
 };
 
 void strmap_init(struct strmap *m, enum mem_tag tag);
-bool strmap_reserve(struct strmap *m, size_t n); /* room for N keys; false: out of memory */
-/* Adds KEY. 1: added. 0: it was there and keeps its old value. -1: out of memory. */
+bool strmap_reserve(struct strmap *m, size_t n); /* reserves room for N keys; false: out of memory */
+/* Adds KEY with VALUE. 1: added; 0: KEY was present and keeps its value; -1: out of memory. */
 int strmap_put(struct strmap *m, const char *key, size_t len, uint64_t value);
 bool strmap_get(const struct strmap *m, const char *key, size_t len, uint64_t *value);
-/* Adds KEY or overwrites its value. False: out of memory, which only a new key can cause. */
+/* Adds KEY or overwrites its value. False: out of memory, which is possible only for a new key. */
 bool strmap_set(struct strmap *m, const char *key, size_t len, uint64_t value);
-void strmap_fini(struct strmap *m); /* a zeroed map is fine */
+void strmap_fini(struct strmap *m); /* M may be zeroed */
 
 #endif

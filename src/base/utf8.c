@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* The length of a character that begins with byte B, and the range of its second byte. 0: no character begins
- * with B. */
+/* Returns the length of a character that begins with byte B, and the range [*LO, *HI] of its second byte. 0:
+ * no character begins with B. */
 static size_t lead(unsigned char b, unsigned char *lo, unsigned char *hi)
 {
     *lo = 0x80;
@@ -29,8 +29,8 @@ static size_t lead(unsigned char b, unsigned char *lo, unsigned char *hi)
     return 4;
 }
 
-/* The number of bytes at S that agree with one character, at most its length. *WHOLE: the character is
- * complete. */
+/* Returns how many first bytes of S [n] are a beginning of one well-formed character. Sets *WHOLE to whether
+ * the character is complete. */
 static size_t agree(const char *s, size_t n, bool *whole)
 {
     unsigned char lo, hi;
@@ -134,8 +134,8 @@ size_t utf8_valid_prefix(const char *s, size_t n)
     return n;
 }
 
-/* Characters that a terminal obeys instead of showing, or shows as nothing. The joiners U+200C and U+200D are
- * not among them: scripts and emoji need them. */
+/* Returns whether C is a control character or invisible on a terminal. The joiners U+200C and U+200D are
+ * allowed, because scripts and emoji need them. */
 static bool is_unprintable(uint32_t c)
 {
     static const uint32_t range[][2] = {{0x00, 0x08},     {0x0b, 0x1f},     {0x7f, 0x9f},

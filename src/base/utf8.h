@@ -7,26 +7,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Length of the sequence at S, which has N > 0 bytes. *GOOD: it is a whole character. Otherwise the length is
- * that of the maximal ill-formed part (Unicode 15, table 3-8), which one U+FFFD replaces. */
+/* Returns the length of the character at S [n], n > 0, and sets *GOOD to true. If the bytes are ill-formed,
+ * sets *GOOD to false and returns the length of the maximal subpart (Unicode 15, table 3-8), which one U+FFFD
+ * replaces. */
 size_t utf8_sequence(const char *s, size_t n, bool *good);
 
-/* The value of the hexadecimal digit C, of either case; -1: C is no such digit. */
+/* Returns the value of the hexadecimal digit C of either case; -1: C is not a digit. */
 static inline int utf8_hex_digit(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
 }
 
-/* C is JSON white space. */
+/* Returns whether C is white space in JSON. */
 static inline bool utf8_is_blank(char c)
 {
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/* Decodes a character that is known to be well-formed. */
+/* Decodes the well-formed character at S. Sets *LEN to its bytes. */
 uint32_t utf8_decode(const char *s, size_t *len);
 
-/* The offset of the character before s[at]. AT > 0, and the bytes before it are well-formed. */
+/* Returns the offset of the character before offset AT > 0. The bytes before AT must be well-formed. */
 static inline size_t utf8_before(const char *s, size_t at)
 {
     do
@@ -35,18 +36,18 @@ static inline size_t utf8_before(const char *s, size_t at)
     return at;
 }
 
-/* Writes C (a scalar value) to out[4]. Returns the number of bytes. */
+/* Writes the scalar value C to OUT [4]. Returns the number of bytes. */
 size_t utf8_encode(uint32_t c, char *out);
 
-/* The offset of the first byte that is not part of a well-formed character; N if there is none. */
+/* Returns the length of the longest well-formed beginning of S [n]; N if all of S is well-formed. */
 size_t utf8_valid_prefix(const char *s, size_t n);
 
-/* Makes untrusted text fit for a terminal: replaces control characters (except newline and tab), characters
- * that change the direction of writing, other invisible format characters, and bytes that are not UTF-8 by
- * '?', and drops a character that is cut off at the end. Returns the new length, which is never larger. */
+/* Makes untrusted text safe for a terminal. Replaces by '?': control characters (except newline and tab),
+ * characters that change the direction of writing, other invisible format characters, and bytes that are not
+ * UTF-8. Drops an incomplete character at the end. Returns the new length, which is never larger. */
 size_t utf8_printable(char *s);
 
-/* True if S (N > 0 bytes) is the beginning of a character that more bytes could complete. */
+/* Returns whether S [n], n > 0, is an incomplete character that more bytes could complete. */
 bool utf8_is_partial(const char *s, size_t n);
 
 #endif

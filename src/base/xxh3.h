@@ -1,5 +1,5 @@
-/* xxh3.h - XXH3 with the vector loops of this processor, for checksums of many bytes: the library's portable
- * loops reach a third of the memory bandwidth. */
+/* xxh3.h - XXH3 with the fastest loops of this processor, for hashing large data. The library's portable
+ * loops reach only a third of the memory bandwidth. */
 #ifndef GALLOP_BASE_XXH3_H
 #define GALLOP_BASE_XXH3_H
 

@@ -702,7 +702,7 @@ def a_log_that_nobody_reads_blocks_nobody():
         pass
     expect(s.request("GET", "/again")[0], 404, "another")
     os.set_blocking(p.stderr.fileno(), True)
-    check(re.search(rb"\d+ lines of the log are missing", p.stderr.readline()),
+    check(re.search(rb"\d+ log lines are missing", p.stderr.readline()),
           "what is missing is said")
     check(b"/again" in p.stderr.readline(), "and the log goes on")
     p.terminate()

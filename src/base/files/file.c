@@ -1,4 +1,4 @@
-/* file.c - writes to a temporary name, then renames. */
+/* file.c - writes a file under a temporary name, then renames it. */
 #include "base/files/file.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ int file_replace(const char *path, const void *bytes, size_t n, mode_t mode, str
     int fd, rc = 0;
 
     if ((size_t)snprintf(part, sizeof(part), "%s.%ld.part", path, (long)gettid()) >= sizeof(part))
-        return err_set(e, ERR_INPUT, "%.200s...: the name is too long", path);
+        return err_set(e, ERR_INPUT, "%.200s...: the path is too long", path);
     fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
     if (fd < 0)
         return err_os(e, "create", part);

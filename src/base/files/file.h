@@ -1,4 +1,4 @@
-/* file.h - writes small files so that they are complete or not there. */
+/* file.h - writes small files atomically: completely or not at all. */
 #ifndef GALLOP_BASE_FILE_H
 #define GALLOP_BASE_FILE_H
 
@@ -9,10 +9,10 @@
 
 enum { FILE_PATH_MAX = 4096 };
 
-/* Makes PATH a file with BYTES [n] and MODE (less the umask). It is written as PATH.THREAD.part and renamed,
- * so that other processes, also after a crash of this one, see the old file or the new one. After a crash of
- * the machine the file may hold anything. On failure ERR_OS or ERR_INPUT (the name is too long), and PATH is
- * unchanged. */
+/* Creates or replaces the file PATH with BYTES [n] and MODE (modified by the umask). The file is written as
+ * PATH.THREAD.part and renamed, so that other processes always see the old or the new contents, even if this
+ * process crashes. It is not synced: after a crash of the machine the contents may be wrong. On failure
+ * (ERR_OS; ERR_INPUT if the path is too long) PATH is unchanged. */
 int file_replace(const char *path, const void *bytes, size_t n, mode_t mode, struct err *e);
 
 #endif

@@ -1,8 +1,8 @@
-/* folder.c - resolves paths inside a checkpoint folder, and opens them.
+/* folder.c - opens and reads files inside a checkpoint folder.
  *
- * A file that is no link is opened with O_NOFOLLOW and needs no check. A link is opened first; then both ends
- * are resolved with realpath() and compared as text, and the opened file must be the one that the link
- * resolves to. So a link that changes between the check and the opening is noticed.
+ * A file that is not a link is opened with O_NOFOLLOW and needs no check. A link is opened first. Then
+ * realpath() resolves the link and the folder, the results are compared, and the opened file must be the file
+ * to which the link resolves. So a link that changes between opening and check is detected.
  */
 #include "base/files/folder.h"
 
@@ -85,7 +85,7 @@ bool folder_has(struct folder in, const char *file)
 
 /* ---- links ---- */
 
-/* True if PATH is inside DIR. Both are resolved. */
+/* Returns whether PATH is inside DIR. Both are results of realpath(). */
 static bool below(const char *path, const char *dir)
 {
     size_t n = strlen(dir);
@@ -95,8 +95,8 @@ static bool below(const char *path, const char *dir)
     return strncmp(path, dir, n) == 0 && path[n] == '/';
 }
 
-/* True if DIR is CACHE/X/snapshots/REVISION of a Hugging Face cache, or inside one, and PATH is in
- * CACHE/X/blobs or, for an X named models--..., in CACHE/blobs, which all models share. */
+/* Returns whether DIR is CACHE/X/snapshots/REVISION of a Hugging Face cache, or below it, and PATH is in
+ * CACHE/X/blobs or, if X is models--..., in CACHE/blobs, which all models share. */
 static bool in_cache_blobs(const char *path, const char *dir)
 {
     static const char snapshots[] = "/snapshots/", blobs[] = "/blobs/";
@@ -116,7 +116,7 @@ static bool in_cache_blobs(const char *path, const char *dir)
            strncmp(path + n, blobs, sizeof(blobs) - 1) == 0;
 }
 
-/* Checks that a checkpoint in DIR may use the open file FD, which was reached as PATH. */
+/* Checks that a checkpoint in DIR may use the file FD, which was opened as PATH through a link. */
 static int prove(int fd, const char *path, const char *dir, struct err *e)
 {
     char real_dir[FOLDER_PATH_MAX], real_file[FOLDER_PATH_MAX];
@@ -129,8 +129,8 @@ static int prove(int fd, const char *path, const char *dir, struct err *e)
     if (!below(real_file, real_dir) && !in_cache_blobs(real_file, real_dir))
         return err_about(
             e, ERR_INPUT, "allow_links",
-            "%.300s: this is a link that leads out of the folder, to %.300s; only allow_links follows it",
-            path, real_file);
+            "%.300s: this link leads out of the folder, to %.300s; allow_links permits such links", path,
+            real_file);
     if (fstat(fd, &opened) != 0 || stat(real_file, &named) != 0)
         return err_os(e, "examine", path);
     if (opened.st_dev != named.st_dev || opened.st_ino != named.st_ino)
@@ -138,10 +138,9 @@ static int prove(int fd, const char *path, const char *dir, struct err *e)
     return 0;
 }
 
-/* ---- files that stand for other files ---- */
+/* ---- Git LFS pointers and macOS attributes ---- */
 
-/* Refuses the file PATH if its first bytes, BYTES [n], are those of a Git LFS pointer or of macOS
- * attributes. */
+/* Fails if the contents BYTES [n] of the file PATH are a Git LFS pointer or macOS attributes. */
 static int check_pointer(const char *path, const char *bytes, size_t n, struct err *e)
 {
     static const char lfs[] = "version https://git-lfs.github.com/spec/", apple[] = {0, 5, 22, 7};
@@ -154,15 +153,15 @@ static int check_pointer(const char *path, const char *bytes, size_t n, struct e
             path);
     if (n >= sizeof(apple) && memcmp(bytes, apple, sizeof(apple)) == 0)
         return err_set(e, ERR_INPUT,
-                       "%s: this file holds attributes that macOS puts beside another file (\"._\" and its "
-                       "name), name that one",
+                       "%s: this file has the macOS attributes of another file, whose name lacks \"._\"; "
+                       "name that file",
                        path);
     return 0;
 }
 
 /* ---- opening ---- */
 
-/* Opens PATH, which is FILE of IN (NULL: IN itself), as *FD. *MISSING: there is no such file or link. */
+/* Opens PATH, which is FILE of IN (NULL: the file IN), as *FD. Sets *MISSING if PATH does not exist. */
 static int open_file(int *fd, const char *path, struct folder in, const char *file, bool *missing,
                      struct err *e)
 {
@@ -192,7 +191,7 @@ static int open_file(int *fd, const char *path, struct folder in, const char *fi
     return rc;
 }
 
-/* Sets PATH for messages, and opens the file. */
+/* Sets PATH to the path of FILE of IN, and opens it with open_file(). */
 static int folder_open(int *fd, char *path, struct folder in, const char *file, bool *missing, struct err *e)
 {
     int rc = 0;
@@ -221,7 +220,7 @@ int folder_map(struct map_file *m, char *path, struct folder in, const char *fil
     return rc;
 }
 
-/* Reads all bytes of FD, and checks that the file did not change meanwhile. */
+/* Reads all bytes of FD into T, and checks that the file did not change meanwhile. */
 static int folder_read_file(struct folder_text *t, int fd, struct err *e)
 {
     struct map_stamp before, after;
@@ -233,7 +232,7 @@ static int folder_read_file(struct folder_text *t, int fd, struct err *e)
     if (!S_ISREG(st.st_mode))
         return err_set(e, ERR_INPUT, "%s: this is not a regular file", t->path);
     if (st.st_size > FOLDER_TEXT_MAX)
-        return err_set(e, ERR_INPUT, "%s: the file has %lld bytes, at most %d are allowed", t->path,
+        return err_set(e, ERR_INPUT, "%s: the file has %lld bytes, expected at most %d", t->path,
                        (long long)st.st_size, FOLDER_TEXT_MAX);
     before = map_stamp_of(&st);
     if (!(t->bytes = mem_alloc((size_t)st.st_size + 1, MEM_BASE)))
@@ -255,7 +254,7 @@ static int folder_read_file(struct folder_text *t, int fd, struct err *e)
                : err_set(e, ERR_INPUT, "%s: the file was changed while it was read", t->path);
 }
 
-/* Copies the member FILE of an archive. */
+/* Copies the member FILE of the archive IN into T. */
 static int folder_copy_member(struct folder_text *t, struct folder in, const char *file, bool *there,
                               struct err *e)
 {
@@ -265,7 +264,7 @@ static int folder_copy_member(struct folder_text *t, struct folder in, const cha
     if (there)
         *there = m != NULL;
     if (!m)
-        return there ? 0 : err_set(e, ERR_INPUT, "%s: there is no file %s in it", in.path, file);
+        return there ? 0 : err_set(e, ERR_INPUT, "%s: the packed checkpoint has no file %s", in.path, file);
     if (!(t->bytes = mem_alloc(m->len + 1, MEM_BASE)))
         return err_nomem(e, t->path);
     memcpy(t->bytes, m->bytes, m->len);

@@ -1,7 +1,7 @@
-/* map.c - mmap for files and for large regions, and the handler that guards mapped files.
+/* map.c - maps files and large regions with mmap(), and guards mapped files with a SIGBUS handler.
  *
- * The handler of SIGBUS may run on any thread at any time. It reads a table of fixed size whose rows are
- * atomics, and calls only mmap(), a plain system call.
+ * The handler may run on any thread at any time. It reads a table of fixed size with atomic fields, and calls
+ * only mmap(), which is safe in a signal handler.
  */
 #include "base/files/map.h"
 
@@ -25,18 +25,18 @@ static atomic_size_t live_region_bytes;
 enum { GUARDS = 8192 };
 
 static struct {
-    atomic_uintptr_t begin, end; /* whole pages; begin 0: the row is free */
+    atomic_uintptr_t begin, end; /* address range in whole pages; begin 0: the row is free */
     atomic_bool lost;
 } guard[GUARDS];
-static atomic_int n_guards; /* rows from here on were never used */
+static atomic_int n_guards; /* rows from this index on were never used */
 
 static pthread_mutex_t guard_lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t n_guarded;          /* rows in use */
-static struct sigaction previous; /* the handler that ours replaced */
+static struct sigaction previous; /* the handler that was installed before on_lost_page() */
 static bool installed;
 static uintptr_t page_bytes;
 
-/* Handles a signal that is not about a guarded file. */
+/* Passes a signal that does not concern a guarded file to the previous handler. */
 static void pass_on(int sig, siginfo_t *info, void *context)
 {
     struct sigaction by_default = {.sa_handler = SIG_DFL};
@@ -46,7 +46,7 @@ static void pass_on(int sig, siginfo_t *info, void *context)
     } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
         previous.sa_handler(sig);
     } else if (info->si_code > 0 || previous.sa_handler == SIG_DFL) {
-        sigaction(SIGBUS, &by_default, NULL); /* the fault repeats and ends the process */
+        sigaction(SIGBUS, &by_default, NULL); /* the fault repeats and kills the process */
         if (info->si_code <= 0)
             raise(sig);
     }
@@ -86,8 +86,7 @@ static void install_handler(void)
     installed = sigaction(SIGBUS, &ours, NULL) == 0;
 }
 
-/* Restores the handler that ours replaced. If another one was installed since, ours stays: the other may call
- * it for faults that it does not know. */
+/* Restores the previous handler, unless a newer handler is installed, which may call on_lost_page(). */
 static void remove_handler(void)
 {
     struct sigaction now;
@@ -98,7 +97,7 @@ static void remove_handler(void)
     installed = sigaction(SIGBUS, &previous, NULL) != 0;
 }
 
-/* Takes a row of the table for M. False: all rows are in use. */
+/* Adds M to the table. False: all rows are in use. */
 static bool guard_begin(struct map_file *m)
 {
     int i = 0;
@@ -182,17 +181,15 @@ int map_file_check(const struct map_file *m, const char *path, struct err *e)
     struct stat st;
 
     if (stat(path, &st) != 0)
-        return err_set(e, ERR_INPUT, "%s: the file went away while it was read", path);
+        return err_set(e, ERR_INPUT, "%s: the file was removed while it was read", path);
     now = map_stamp_of(&st);
     if (now.size < m->stamp.size)
         return err_set(e, ERR_INPUT,
-                       "%s: the file was cut while it was read: it had %llu bytes, now it has %llu", path,
-                       (unsigned long long)m->stamp.size, (unsigned long long)now.size);
+                       "%s: the file was truncated while it was read: it had %llu bytes, now it has %llu",
+                       path, (unsigned long long)m->stamp.size, (unsigned long long)now.size);
     if (!map_stamp_same(&now, &m->stamp))
         return err_set(e, ERR_INPUT, "%s: the file was changed or replaced while it was read", path);
-    return lost ? err_set(e, ERR_INPUT, "%s: a part of the file could not be read from where it is stored",
-                          path)
-                : 0;
+    return lost ? err_set(e, ERR_INPUT, "%s: a part of the file could not be read from its disk", path) : 0;
 }
 
 void map_file_expect(const struct map_file *m)
@@ -249,7 +246,7 @@ static size_t rounded(size_t bytes)
 void *map_region_new(size_t bytes)
 {
     size_t len = rounded(bytes), extra = len >= HUGE_PAGE ? HUGE_PAGE : 0;
-    void *probe = mem_alloc(1, MEM_BASE); /* lets the failing allocator of tests fail for regions, too */
+    void *probe = mem_alloc(1, MEM_BASE); /* lets mem_fail_at() fail regions as well */
     uintptr_t at, aligned;
     void *p;
 

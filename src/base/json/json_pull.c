@@ -1,4 +1,4 @@
-/* json_pull.c - the scanner of json_pull.h. */
+/* json_pull.c - the JSON scanner, and the reader of jansson trees on top of it. */
 #include "base/json/json_pull.h"
 
 #include <ctype.h>
@@ -13,8 +13,7 @@
 #include "base/json/json_tree.h"
 #include "base/utf8.h"
 
-/* Always returns an error code, so that functions which return whether there was a value can end with return
- * !json_pull_fail(...). */
+/* Always returns an error code, not 0. So functions of type bool can end with return !json_pull_fail(...). */
 int json_pull_fail(struct json_pull *j, const char *fmt, ...)
 {
     char text[512], at[48] = "";
@@ -28,7 +27,7 @@ int json_pull_fail(struct json_pull *j, const char *fmt, ...)
     va_end(ap);
     for (const char *p = j->begin; p < j->p; p++)
         line += *p == '\n';
-    if (line > 1) /* bulk files are a single line, where the number of the line says nothing */
+    if (line > 1) /* omitted in line 1, since large files often have one line */
         snprintf(at, sizeof(at), " (line %zu)", line);
     j->rc = err_set(j->e, ERR_INPUT, "%s%sat byte %zu%s: %s", j->path ? j->path : "", j->path ? ": " : "",
                     (size_t)(j->p - j->begin), at, text);
@@ -41,13 +40,13 @@ int json_pull_open(struct json_pull *j, const char *text, size_t len, const char
 {
     size_t good;
 
-    if (!text) /* an empty file has no text to point into */
+    if (!text) /* TEXT is NULL for an empty file */
         text = "";
     good = utf8_valid_prefix(text, len);
     *j = (struct json_pull){.begin = text, .p = text, .end = text + len, .path = path, .arena = a, .e = e};
     if (good != len) {
         j->p = text + good;
-        return json_pull_fail(j, "this is not UTF-8: 0x%02x", (unsigned char)text[good]);
+        return json_pull_fail(j, "the text is not UTF-8: found byte 0x%02x", (unsigned char)text[good]);
     }
     return 0;
 }
@@ -64,7 +63,7 @@ enum json_pull_type json_pull_peek(struct json_pull *j)
         return JSON_PULL_NONE;
     skip_blanks(j);
     if (j->p == j->end) {
-        json_pull_fail(j, "the text ends where a value should be");
+        json_pull_fail(j, "the text ends where a value is expected");
         return JSON_PULL_NONE;
     }
     if (*j->p == '-' || isdigit((unsigned char)*j->p))
@@ -108,7 +107,7 @@ void json_pull_enter_array(struct json_pull *j)
     pull_enter(j, JSON_PULL_ARRAY, '[', "an array");
 }
 
-/* Steps over ',' or CLOSE. True: another member follows. */
+/* Reads ',' or CLOSE. True: another member follows. */
 static bool next_member(struct json_pull *j, char open, char close)
 {
     if (j->rc)
@@ -167,7 +166,8 @@ static int hex4(const char *p)
     return v;
 }
 
-/* Decodes the escape at p[0] == '\\' into OUT, up to 4 bytes. Returns the bytes read; 0 on error. */
+/* Decodes the escape at P, which begins with a backslash, to at most 4 bytes in OUT. Returns the number of
+ * bytes read; 0: the escape is invalid. */
 static size_t unescape(struct json_pull *j, const char *p, char *out, size_t *written)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -192,13 +192,12 @@ static size_t unescape(struct json_pull *j, const char *p, char *out, size_t *wr
         return 6;
     }
     if (hi > 0xdbff || left < 12 || p[6] != '\\' || p[7] != 'u' || (lo = hex4(p + 8)) < 0xdc00 || lo > 0xdfff)
-        return 0; /* half of a surrogate pair is not a character */
+        return 0; /* an unpaired surrogate is invalid */
     *written = utf8_encode(0x10000u + ((uint32_t)(hi - 0xd800) << 10) + (uint32_t)(lo - 0xdc00), out);
     return 12;
 }
 
-/* Reads the string at j->p, after its quote, which has an escape at ESC: copies it into the arena and decodes
- * escapes. */
+/* Decodes a string whose first escape is at ESC into the arena; j->p is after the opening quote. */
 static bool copy_unescaped(struct json_pull *j, const char *esc, struct json_str *s)
 {
     const char *start = j->p, *p = start, *close = esc;
@@ -257,7 +256,7 @@ bool json_pull_string(struct json_pull *j, struct json_str *s)
     return true;
 }
 
-/* Returns the end of the digits at P. */
+/* Returns the end of the decimal digits at P. */
 static const char *skip_digits(const char *p, const char *end)
 {
     while (p < end && *p >= '0' && *p <= '9')
@@ -265,8 +264,8 @@ static const char *skip_digits(const char *p, const char *end)
     return p;
 }
 
-/* Length of the number at j->p by the JSON grammar. *INTEGER: it has no fraction and no exponent. 0: not a
- * number. */
+/* Returns the length of the JSON number at j->p; 0: it is not a number. Sets *INTEGER to whether it has
+ * neither fraction nor exponent. */
 static size_t scan_number(const struct json_pull *j, bool *integer)
 {
     const char *p = j->p, *end = j->end, *digits;
@@ -296,7 +295,7 @@ static size_t scan_number(const struct json_pull *j, bool *integer)
     return (size_t)(p - j->p);
 }
 
-/* Copies the next number into text[] and steps over it. */
+/* Reads the next number and copies its text to TEXT [size]. */
 static bool take_number(struct json_pull *j, char *text, size_t size, bool *integer)
 {
     size_t n;
@@ -342,7 +341,7 @@ bool json_pull_u64(struct json_pull *j, uint64_t *v)
     return true;
 }
 
-/* A locale in which numbers have a decimal point, also if the host program has set one with a comma. */
+/* Returns the C locale, in which numbers have a decimal point. The host program's locale may have a comma. */
 static locale_t plain_locale(void)
 {
     static _Atomic(locale_t) plain;
@@ -428,7 +427,7 @@ void json_pull_skip(struct json_pull *j)
     do {
         enum json_pull_type t;
 
-        if (j->depth > base) { /* inside a container: steps to its next member, or leaves it */
+        if (j->depth > base) { /* inside a container: goes to its next member, or leaves it */
             bool more = j->kind[j->depth] == '{' ? json_pull_key(j, &key) : json_pull_elem(j);
             if (!more)
                 continue;
@@ -469,7 +468,7 @@ int json_pull_finish(struct json_pull *j)
         return j->rc;
     skip_blanks(j);
     if (j->p != j->end)
-        json_pull_fail(j, "text follows the closing of the value");
+        json_pull_fail(j, "text follows the end of the value");
     return j->rc;
 }
 
@@ -477,7 +476,7 @@ int json_pull_finish(struct json_pull *j)
 
 static json_t *load_value(struct json_pull *j);
 
-/* Returns V, or sets the out-of-memory error if V is NULL. */
+/* Returns V. Sets the out-of-memory error if V is NULL. */
 static json_t *made(struct json_pull *j, json_t *v)
 {
     if (!v && !j->rc) {
@@ -515,7 +514,7 @@ static json_t *load_array(struct json_pull *j)
     return a;
 }
 
-/* The integer TEXT [n] fits into 64 bits. */
+/* Returns whether the integer TEXT [n] fits into 64 bits. */
 static bool is_i64(const char *text, size_t n)
 {
     char copy[24];
@@ -529,13 +528,13 @@ static bool is_i64(const char *text, size_t n)
     return errno == 0;
 }
 
-/* Reads the integer of N digits at J, which does not fit into 64 bits. */
+/* Reads the integer of N bytes at J, which does not fit into 64 bits. */
 static json_t *load_large(struct json_pull *j, size_t n)
 {
     const char *text = j->p;
 
     if (n > JSON_LARGE_DIGITS) {
-        json_pull_fail(j, "an integer of %zu digits; at most %d are read", n, (int)JSON_LARGE_DIGITS);
+        json_pull_fail(j, "the integer has %zu digits, expected at most %d", n, (int)JSON_LARGE_DIGITS);
         return NULL;
     }
     j->p += n;

@@ -1,4 +1,4 @@
-/* json_tree.c - integers of any size in jansson trees, and writing trees as text. */
+/* json_tree.c - represents integers of any size in jansson trees, and writes trees as text. */
 #include "base/json/json_tree.h"
 
 #include "base/buf.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char large_key[] = "\xff"; /* a byte that UTF-8 never uses */
+static const char large_key[] = "\xff"; /* a byte that never occurs in UTF-8 */
 
 json_t *json_large(const char *text, size_t n)
 {
@@ -34,7 +34,8 @@ const char *json_large_text(const json_t *v, size_t *n)
 
 void json_real_text(double f, char text[JSON_REAL_TEXT])
 {
-    int precision = fabs(f) < DBL_MIN ? 0 : 14, exponent; /* 15 digits are exact, except for subnormals */
+    /* starts with 15 digits, which most numbers need at least, except subnormals */
+    int precision = fabs(f) < DBL_MIN ? 0 : 14, exponent;
 
     do
         snprintf(text, JSON_REAL_TEXT, "%.*e", precision, f);
@@ -73,7 +74,7 @@ static void put_string(struct buf *b, const char *s, size_t n)
 
 static void put_object(struct buf *b, const json_t *v, bool spaced)
 {
-    json_t *o = (json_t *)(uintptr_t)v; /* jansson's iterators do not take const, but change nothing */
+    json_t *o = (json_t *)(uintptr_t)v; /* jansson's iterators lack const, but do not change the object */
     const char *between = "";
     size_t n;
     const char *digits = json_large_text(v, &n);

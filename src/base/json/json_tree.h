@@ -1,8 +1,8 @@
-/* json_tree.h - jansson trees whose integers may have any size, and writing them as text.
+/* json_tree.h - jansson trees with integers of any size, and a writer for such trees.
  *
- * Jansson's integers have 64 bits. A larger one is represented by an object with one member: its key is a
+ * Jansson's integers have 64 bits. A larger integer is represented by an object with one member: its key is a
  * byte that no JSON text contains, its value the digits of the integer. json_pull_load_large() and
- * json_pull_load_exact() make such objects. Code that writes a tree whose content came from outside must use
+ * json_pull_load_exact() make such objects. Code that writes trees from clients or files must therefore use
  * buf_json_tree().
  */
 #ifndef GALLOP_BASE_JSON_TREE_H
@@ -15,20 +15,20 @@
 #include "base/buf.h"
 
 enum {
-    JSON_LARGE_DIGITS = 4300, /* Python's limit for the digits of an integer */
-    JSON_REAL_TEXT = 32       /* bytes of a number as text, with the NUL */
+    JSON_LARGE_DIGITS = 4300, /* maximum digits of an integer, as in Python */
+    JSON_REAL_TEXT = 32       /* maximum bytes of a real as text, with the terminating zero byte */
 };
 
-/* Makes the tree of the integer TEXT [n]. NULL: out of memory. */
+/* Returns the object for the integer with the digits TEXT [n]. NULL: out of memory. */
 json_t *json_large(const char *text, size_t n);
 
-/* The digits of V, terminated, and their number in *N. NULL: V is no such integer. */
+/* Returns the digits of the large integer V, terminated, and their number in *N. NULL: V is another value. */
 const char *json_large_text(const json_t *v, size_t *n);
 
-/* The shortest digits that read back as the finite F, in the form of Python's repr(). */
+/* Writes the shortest text that parses to the finite number F, in the format of Python's repr(). */
 void json_real_text(double f, char text[JSON_REAL_TEXT]);
 
-/* Appends V as text. SPACED: with a space after each comma and colon, like Python's json. */
+/* Appends V as JSON text. SPACED: with a space after each comma and colon, like Python's json module. */
 void buf_json_tree(struct buf *b, const json_t *v, bool spaced);
 
 #endif

@@ -1,24 +1,25 @@
-/* pool.c - the caller announces a job in the word `generation`, and every worker answers in its own `state`.
+/* pool.c - the caller starts a job by raising `generation`, and every worker reports its end in its own
+ * `state`.
  *
- * The release of GENERATION publishes a job. Threads answer along a tree: thread t waits for threads 4 t + 1
- * to 4 t + 4 before it answers, and the job is done when the children of thread 0 have answered. So with 64
- * threads none reads more than four answers, whereas one that reads all of them would fetch 63 cache lines
- * from other cores, one after the other. Both sides spin on a cache line that the other side writes, then
- * sleep on the same word as a futex. A sleeper first raises its flag (sequentially consistent); the other
+ * The release of GENERATION publishes a job. Threads report along a tree: thread t waits for its children,
+ * threads 4 t + 1 to 4 t + 4, before it reports, and the job is finished when the children of thread 0 have
+ * reported. So no thread reads more than four states. With 64 threads, a single reader would fetch 63 cache
+ * lines from other cores, one after the other. Both sides spin on a cache line that the other side writes,
+ * then sleep on the same word as a futex. A sleeper first sets its flag (sequentially consistent); the other
  * side writes the word and then reads the flag, so that no wake-up is missed; the kernel compares the word
  * once more.
  *
- * Other processes use the processors, too, and a worker that the system has preempted comes back after
- * milliseconds, which is hundreds of jobs later. So a thread does not wait for a worker that has not begun:
- * it takes over the worker's share (with its number, range and scratch), and then waits for the worker's
- * children. A worker begins a job, or is taken over, by one exchange of its state, so that a share is never
- * done twice. A worker that was preempted in the middle of its share has to be waited for; after a short
- * while the waiting thread sleeps, which leaves its processor to others. A job may wait inside for all of its
- * threads, since no thread takes over a share before its own has returned.
+ * Other processes may use the same processors, and a worker that the system has preempted runs again only
+ * after milliseconds, hundreds of jobs later. So a thread does not wait for a worker that has not started a
+ * job: it takes over the worker's share (with its number, range and scratch), and then waits for the worker's
+ * children. Starting a job and taking over a share are one compare and exchange of the worker's state, so
+ * that a share is never done twice. A worker that was preempted within its share must be waited for; after a
+ * short while the waiting thread sleeps, so that its processor is free. A job's function may wait for all
+ * threads of the job, since a thread takes over a share only after its own share has returned.
  *
- * Workers are bound to processors when they start. The caller is bound at its first job, so that the thread
- * which makes the pool need not be the one that runs it, and pool_free() unbinds it on the same thread. The
- * main thread is never bound: threads that it starts later would inherit the binding and share one processor.
+ * Workers are bound to processors when they start. The caller is bound at its first job, so that one thread
+ * may create the pool and another run it; pool_free() on the same thread unbinds it. The main thread is never
+ * bound, because threads that it starts later would inherit the binding and share one processor.
  */
 #include "base/threads/pool.h"
 
@@ -41,31 +42,31 @@
 
 enum {
     LINE = 64,
-    PAGE = 4096, /* the scratch of different threads is on different pages */
+    PAGE = 4096, /* scratch of different threads is on different pages */
     MAX_THREADS = 4096,
-    /* Pauses before a thread sleeps: some 100 us, longer than the time between two steps. */
+    /* Pauses before a thread sleeps: about 100 us, longer than the time between two steps. */
     SPINS = 4096,
-    /* Yields before a thread sleeps, where there are more threads than processors. */
+    /* Yields before a thread sleeps if there are more threads than processors. */
     SPINS_SHARED = 64,
-    CHILDREN = 4, /* answers that a thread reads */
-    /* Threads from which one that has finished takes work: their cache lines come from other cores, too. */
+    CHILDREN = 4, /* children of a thread in the tree */
+    /* Number of threads from which a finished thread takes tasks. It is limited, because their cache lines
+     * must be fetched from other cores. */
     HELPED = 8,
-    /* Pauses, some 2 us, after which a worker that has not begun its share is taken over. */
+    /* Pauses (about 2 us) before the share of a worker that has not started is taken over. */
     LATE = 64,
 };
 
-/* The part of a thread's range that no thread has begun: its beginning in the upper half, its end in the
- * lower. */
+/* The untaken tasks of a thread's range: their beginning in the upper 32 bits, their end in the lower. */
 struct range {
     _Alignas(LINE) _Atomic uint64_t left;
 };
 
-/* The state of a worker is twice the generation of the last job that it finished, or whose share was taken
- * over, and one more than twice the generation of a job that it has begun. */
+/* The state of a worker is 2 g if its share of generation g is finished, by itself or by another thread, and
+ * 2 g + 1 while it does its share of generation g. */
 struct worker {
     _Alignas(LINE) atomic_uint state;
-    atomic_bool awaited; /* another thread sleeps until this one has finished */
-    /* Its last share was taken over. Belongs to the thread that waits for it. */
+    atomic_bool awaited; /* another thread sleeps until this worker has finished */
+    /* The worker's last share was taken over. Used by the thread that waits for the worker. */
     bool away;
     struct pool *pool;
     struct thread thread;
@@ -74,30 +75,30 @@ struct worker {
 };
 
 struct pool {
-    /* Raised by the caller for a new job, or for the end. */
+    /* Incremented by the caller for a new job, or to end the workers. */
     _Alignas(LINE) atomic_uint generation;
-    /* Workers that sleep on GENERATION, or are about to. */
+    /* Number of workers that sleep on GENERATION or are about to. */
     _Alignas(LINE) atomic_uint sleepers;
-    /* The function of the job, written before GENERATION rises. NULL: the end. */
+    /* The function of the job, written before GENERATION is incremented. NULL: workers end. */
     _Alignas(LINE) pool_fn *fn;
     void *ctx;
-    int n_threads, n_started; /* with the caller; workers that run */
+    int n_threads, n_started; /* n_threads includes the caller; n_started: running workers */
     bool shared;              /* more threads than processors */
-    int users;                /* opened it or joined it */
+    int users;                /* number of pool_new() and pool_join() calls minus pool_free() calls */
     atomic_bool running;
     bool caller_bound;
     int caller_os;      /* processor of thread 0, or -1 */
     const void *caller; /* the thread that ran the last job */
     uint64_t waited_ns; /* see pool_waited_ns() */
-    /* The allocation that holds SCRATCH. */
+    /* The allocation that contains this struct. */
     void *memory;
     char *scratch;          /* [n_threads, scratch_bytes] */
-    size_t scratch_bytes;   /* of one thread */
+    size_t scratch_bytes;   /* bytes of one thread */
     struct range *range;    /* [n_threads] */
     struct worker worker[]; /* [n_threads - 1] */
 };
 
-static _Thread_local char thread_mark; /* its address names the thread */
+static _Thread_local char thread_mark; /* its address identifies the thread */
 
 static inline void pause_briefly(void)
 {
@@ -108,9 +109,8 @@ static inline void pause_briefly(void)
 #endif
 }
 
-/* The rounding mode and denormal flags of this thread before they were set to those that results are promised
- * for: round to nearest, denormals kept. A host program may have changed them on its own threads, and any
- * thread may compute any panel. */
+/* Sets this thread to round to nearest and to keep denormals, so that all threads compute the same bits, even
+ * if a host program has changed the mode of its threads. Returns the previous mode. */
 static inline unsigned round_as_promised(void)
 {
 #if defined(__x86_64__)
@@ -142,9 +142,8 @@ static void futex_wake(atomic_uint *word, int n)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 }
 
-/* Spins until *WORD differs from VALUE (WANTED false) or equals it (WANTED true). False: the spins are used
- * up. Their number is small within a step, too: another process that wants the processor would wait for a
- * thread that does nothing. */
+/* Spins until *WORD equals VALUE (WANTED true) or differs from it (WANTED false). False: the number of spins
+ * is used up. It is limited even within a step, because another process may need the processor. */
 static bool spin(const struct pool *p, atomic_uint *word, unsigned value, bool wanted)
 {
     const bool shared = p->shared;
@@ -161,7 +160,7 @@ static bool spin(const struct pool *p, atomic_uint *word, unsigned value, bool w
     return false;
 }
 
-/* Waits for a job after generation SEEN. Returns its generation. */
+/* Waits for a generation after SEEN, and returns it. */
 static unsigned next_job(struct pool *p, unsigned seen)
 {
     unsigned now;
@@ -181,7 +180,8 @@ static unsigned finished(unsigned generation)
     return 2 * generation;
 }
 
-/* Moves worker W from the job before GENERATION to STATE. False: it has begun the job, or was taken over. */
+/* Changes the state of worker W from finished(GENERATION - 1) to STATE. False: W has started GENERATION, or
+ * its share was taken over. */
 static bool leave_job_before(struct worker *w, unsigned generation, unsigned state)
 {
     unsigned before = finished(generation - 1);
@@ -192,8 +192,8 @@ static bool leave_job_before(struct worker *w, unsigned generation, unsigned sta
 
 static uint64_t gather(struct pool *p, int t, unsigned generation);
 
-/* Does the share of worker W, and waits for all that W would wait for, if W has not begun. Returns the
- * nanoseconds of waiting. */
+/* If W has not started, does its share and then waits for its children. Returns the nanoseconds of
+ * waiting. */
 static uint64_t take_over(struct pool *p, struct worker *w, unsigned generation)
 {
     for (int i = w->away ? LATE : 0; i < LATE; i++) {
@@ -222,8 +222,8 @@ static void wait_for(const struct pool *p, struct worker *w, unsigned generation
     atomic_store_explicit(&w->awaited, false, memory_order_relaxed);
 }
 
-/* Waits until the children of thread T have finished GENERATION. Called by T, or by the thread that does its
- * share. Returns the nanoseconds of waiting, without those in which it did the shares of others. */
+/* Waits until the children of thread T have finished GENERATION. Called by T, or by the thread that took over
+ * its share. Returns the nanoseconds of waiting, without the time for shares of others. */
 static uint64_t gather(struct pool *p, int t, unsigned generation)
 {
     int first = CHILDREN * t + 1, end = first + CHILDREN < p->n_threads ? first + CHILDREN : p->n_threads;
@@ -312,8 +312,7 @@ static uint64_t range_of(size_t begin, size_t end)
     return (uint64_t)begin << 32 | end;
 }
 
-/* Takes half of the rest of R, rounded up, from its beginning, or from its end if TAIL. False: nothing is
- * left. */
+/* Takes half of the tasks left in R, rounded up, from their beginning or (TAIL) end. False: none is left. */
 static bool take_range(struct range *r, bool tail, size_t *begin, size_t *end, size_t *end_of_range)
 {
     uint64_t left = atomic_load_explicit(&r->left, memory_order_relaxed), then;
@@ -350,7 +349,7 @@ void pool_run_ranges(struct pool *p, size_t n, pool_range_fn *fn, void *ctx)
 {
     struct ranges_job j = {p->range, fn, ctx, n};
 
-    ASSERT(n <= UINT32_MAX, "%zu parts", n);
+    ASSERT(n <= UINT32_MAX, "%zu tasks", n);
     for (int i = 0; i < p->n_threads; i++) {
         size_t begin, end;
 
@@ -362,8 +361,7 @@ void pool_run_ranges(struct pool *p, size_t n, pool_range_fn *fn, void *ctx)
 
 /* ---- open and close ---- */
 
-/* Chooses processors. A single thread is not bound: that gains nothing, and would put several processes on
- * one core. */
+/* Chooses the processors of threads. A single thread is not bound: several processes would share a core. */
 static int place_threads(struct pool *p, struct err *e)
 {
     struct topo t;

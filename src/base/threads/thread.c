@@ -1,14 +1,14 @@
 /* thread.c - sets the signal mask and the signal stack of a thread.
  *
- * The signal stack is at the far end of the thread's own stack, which a thread that runs out of stack does
- * not reach. So it needs no allocation and ends with the thread.
+ * The signal stack is an array at the beginning of the thread's own stack, where an overflow does not reach.
+ * So it needs no allocation.
  */
 #include "base/threads/thread.h"
 
 #include <signal.h>
 #include <stddef.h>
 
-/* A gemm of level amx keeps 513 KB of sums on the stack, packing as much of weights. */
+/* A gemm of level amx keeps 513 KB of sums on the stack, and packing keeps as many bytes of weights. */
 enum { STACK = 2 << 20 };
 
 static void *begin(void *arg)
@@ -21,7 +21,7 @@ static void *begin(void *arg)
 
     sigaltstack(&own, &before);
     out = t->fn(t->arg);
-    /* Restores the signal stack of a sanitizer, or none. */
+    /* Restores the previous signal stack, which a sanitizer may have set. */
     sigaltstack(&before, NULL);
     return out;
 }

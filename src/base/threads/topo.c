@@ -1,8 +1,8 @@
-/* topo.c - allowed processors from sched_getaffinity(), cores and NUMA nodes from hwloc, limits from
- * cgroupfs.
+/* topo.c - reads the allowed processors from sched_getaffinity(), cores and NUMA nodes from hwloc, and limits
+ * from cgroupfs.
  *
- * If hwloc fails or does not know a processor, that processor counts as a core of its own on node 0. The
- * tables below are written once under pthread_once() and are const afterwards.
+ * A processor that hwloc does not know counts as a separate core on node 0. The tables below are written once
+ * under pthread_once() and are const afterwards.
  */
 #include "base/threads/topo.h"
 
@@ -23,7 +23,7 @@
 enum { SET_BYTES = TOPO_MAX_CPUS / 8 };
 
 struct place {
-    int core, node; /* core -1: not known */
+    int core, node; /* core -1: unknown */
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -42,7 +42,7 @@ static void read_places(void)
         place[i] = (struct place){.core = -1};
     if (hwloc_topology_init(&t) != 0)
         return;
-    /* no filter: without packages and groups hwloc does not know which node a processor is near */
+    /* no type filter: hwloc needs packages and groups to find the NUMA node of a processor */
     if (hwloc_topology_load(t) == 0) {
         hwloc_obj_t pu = NULL;
 
@@ -78,7 +78,7 @@ static int by_place(const void *x, const void *y)
     return a->os < b->os ? -1 : a->os > b->os;
 }
 
-/* Renumbers hwloc's cores to 0 .. n_cores - 1, and counts hardware threads of a core and nodes. */
+/* Sets core, thread and node of all processors of T, and counts cores and nodes. */
 static void number_cores(struct topo *t)
 {
     bool node_seen[TOPO_MAX_CPUS] = {false};
@@ -161,10 +161,10 @@ void topo_unbind(void)
 {
     pthread_once(&once, read_machine);
     if (allowed_errno == 0 && sched_setaffinity(0, sizeof(allowed), &allowed.set) != 0)
-        return; /* the allowed set was narrowed from outside: the thread stays where it is */
+        return; /* the allowed set has shrunk: the thread stays bound */
 }
 
-/* Reads the beginning of a small file as a string. */
+/* Reads a small file into TEXT [size] as a string. False: it is empty or unreadable. */
 static bool topo_read_file(const char *path, char *text, size_t size)
 {
     size_t n = 0;
@@ -198,7 +198,7 @@ static void limit_memory(struct topo_limits *l, const char *text)
 {
     unsigned long long v;
 
-    if (text[0] < '0' || text[0] > '9') /* the file says "max" */
+    if (text[0] < '0' || text[0] > '9') /* the file contains "max" */
         return;
     errno = 0;
     v = strtoull(text, NULL, 10);
@@ -206,7 +206,7 @@ static void limit_memory(struct topo_limits *l, const char *text)
         l->memory_bytes = (size_t)v;
 }
 
-/* Reads the limits of the single group DIR, of either version of control groups. */
+/* Lowers L to the limits of the group DIR, of control groups version 1 or 2. */
 static void read_group(struct topo_limits *l, const char *dir)
 {
     char text[128], period[128];
@@ -225,8 +225,8 @@ static void read_group(struct topo_limits *l, const char *dir)
         limit_memory(l, text);
 }
 
-/* Reads the limits of the group MOUNT/SUB/GROUP and of all groups above it up to MOUNT/SUB. Inside a
- * container GROUP may not exist below the mount. */
+/* Lowers L to the limits of the group MOUNT/SUB/GROUP and its ancestors up to MOUNT/SUB. Inside a container
+ * GROUP may be missing below MOUNT. */
 static void climb(struct topo_limits *l, const char *mount, const char *sub, const char *group)
 {
     char dir[PATH_MAX];
@@ -250,7 +250,7 @@ static void climb(struct topo_limits *l, const char *mount, const char *sub, con
     }
 }
 
-/* True if NAME is in the comma-separated LIST. */
+/* Returns whether NAME is in the comma-separated LIST. */
 static bool listed(const char *list, const char *name)
 {
     size_t n = strlen(name);
@@ -277,7 +277,7 @@ void topo_limits_at(struct topo_limits *l, const char *proc_cgroup, const char *
             continue;
         controllers++;
         *group++ = 0;
-        if (*controllers == 0) { /* version 2, by itself or beside version 1 */
+        if (*controllers == 0) { /* version 2, alone or together with version 1 */
             climb(l, mount, "", group);
             climb(l, mount, "unified", group);
         } else if (listed(controllers, "cpu")) {

@@ -247,7 +247,7 @@ static void what_is_too_large_for_a_text_is_refused(void **state)
     /* The file is a hole, which takes no disk space. */
     assert_int_equal(truncate(path, (off_t)FOLDER_TEXT_MAX + 1), 0);
     assert_int_equal(folder_read(&t, folder_at(dir), "large", NULL, &e), ERR_INPUT);
-    assert_non_null(strstr(e.msg, "large: the file has 536870913 bytes, at most 536870912 are allowed"));
+    assert_non_null(strstr(e.msg, "large: the file has 536870913 bytes, expected at most 536870912"));
     assert_null(t.bytes);
 }
 

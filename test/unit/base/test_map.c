@@ -116,7 +116,7 @@ static void a_file_cut_under_its_map_reads_as_zeros_and_is_named(void **state)
     assert_int_equal(m.bytes[3 * 4096 + 5], 0); /* The last page is touched first, then the one before it. */
     assert_int_equal(m.bytes[2 * 4096 + 5], 0);
     assert_int_equal(m.bytes[m.len - 1], 0);
-    expect_fault(&m, path, "was cut while it was read: it had 14336 bytes, now it has 4196");
+    expect_fault(&m, path, "was truncated while it was read: it had 14336 bytes, now it has 4196");
     /* The file has its old length and other contents. */
     assert_int_equal(truncate(path, 3 * 4096 + 2048), 0);
     expect_fault(&m, path, "changed or replaced");
@@ -124,7 +124,7 @@ static void a_file_cut_under_its_map_reads_as_zeros_and_is_named(void **state)
     assert_int_equal((unsigned char)other.bytes[3 * 4096 + 5], 5);
     map_file_close(&m);
     assert_int_equal(unlink(path2), 0);
-    expect_fault(&other, path2, "went away");
+    expect_fault(&other, path2, "was removed");
     map_file_close(&other);
     unlink(path);
 }
