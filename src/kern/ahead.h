@@ -1,8 +1,8 @@
 /* ahead.h - software prefetching for the kernels of all instruction sets: into the cache level that is
- * fastest on this processor, and for attention in the order in which a chunk is read from memory.
+ * fastest on this processor, and for attention in the order in which a kernel reads the tiles of a chunk.
  *
- * That order is: the keys of the tiles [t0, t1), the values of these tiles, then the keys that the caller
- * uses next (kern_attn.next).
+ * An attention kernel reads the keys of the tiles [t0, t1), then the values of the same tiles. The tiles of
+ * keys that the caller uses next (kern_attn.next) come last.
  */
 #ifndef GALLOP_KERN_AHEAD_H
 #define GALLOP_KERN_AHEAD_H
@@ -10,9 +10,9 @@
 #include "base/cpu.h"
 #include "kern/kern.h"
 
-/* Prefetches the cache line at AT. LEVEL2 keeps it out of level 1; callers pass cpu_level2_ahead(), which
- * they read once for each call of a kernel. The level is part of the instruction, hence the branch, which
- * the processor always predicts. AT may be any address. */
+/* Prefetches the cache line at AT, any address: with LEVEL2 into the level-2 cache only, otherwise into level
+ * 1. Callers pass cpu_level2_ahead(), which they read once for each call of a kernel. The cache level is part
+ * of the instruction, so a branch selects it; the branch always goes the same way and is predicted. */
 static inline __attribute__((always_inline)) void ahead_line(const char *at, bool level2)
 {
     if (level2)
@@ -21,8 +21,8 @@ static inline __attribute__((always_inline)) void ahead_line(const char *at, boo
         __builtin_prefetch(at, 0, 3);
 }
 
-/* Prefetches up to LINES cache lines from AT on, none of them at END or beyond. Returns the address after
- * the last one. */
+/* Prefetches up to LINES cache lines from AT on, but none from END on. Returns the address of the first line
+ * that was not prefetched. */
 static inline __attribute__((always_inline)) const char *ahead_lines(const char *at, const char *end,
                                                                      size_t lines, bool level2)
 {
@@ -33,9 +33,9 @@ static inline __attribute__((always_inline)) const char *ahead_lines(const char 
     return at;
 }
 
-enum { AHEAD_LINE = 64 }; /* bytes of a cache line; a tile without its scales is a multiple of it */
+enum { AHEAD_LINE = 64 }; /* bytes of a cache line; the size of a tile without its scales is a multiple */
 
-/* Returns tile number I in the order of memory; for numbers beyond the end, some tile that exists. */
+/* Returns tile number I in the order of reading. Beyond the last tile the result is some valid tile. */
 static inline __attribute__((always_inline)) const char *ahead_attn_tile(const struct kern_attn *a, size_t t0,
                                                                          size_t t1, size_t i)
 {
@@ -48,17 +48,17 @@ static inline __attribute__((always_inline)) const char *ahead_attn_tile(const s
     return i < 2 * n + a->n_next ? a->next[i - 2 * n] : a->v_tile[t1 - 1];
 }
 
-/* The state of prefetching the lines of one tile after the other. */
+/* A cursor that prefetches the cache lines of one tile after the other. */
 struct ahead_attn {
     const struct kern_attn *a;
     size_t t0, t1, tile_bytes;
-    size_t far, end; /* the number of the tile in work; no tile from END on is prefetched */
-    const char *at;  /* the next line of that tile */
-    ptrdiff_t left;  /* bytes of the tile from AT on; 0 or less: no tile is left */
-    bool level2;     /* keeps the lines out of level 1 */
+    size_t far, end; /* number of the current tile; number of the first tile that is not prefetched */
+    const char *at;  /* the next cache line to prefetch */
+    ptrdiff_t left;  /* bytes of the current tile from AT on; 0 or less: all tiles are prefetched */
+    bool level2;     /* prefetch into level 2 only */
 };
 
-/* Begins with the first line of tile number FAR, which exists if FAR is below END. */
+/* Returns a cursor at the first line of tile number FAR. If FAR is END or more, it prefetches nothing. */
 static inline __attribute__((always_inline)) struct ahead_attn ahead_attn_from(const struct kern_attn *a,
                                                                                size_t t0, size_t t1,
                                                                                size_t tile_bytes, size_t far,
@@ -75,7 +75,7 @@ static inline __attribute__((always_inline)) struct ahead_attn ahead_attn_from(c
                                .level2 = cpu_level2_ahead()};
 }
 
-/* Moves on to the next tile. Not inlined, so that the loops that prefetch need few registers. */
+/* Moves the cursor to the next tile. Not inlined, so that the loops that prefetch need few registers. */
 static __attribute__((noinline, unused)) void ahead_attn_advance(struct ahead_attn *s)
 {
     while (s->left <= 0 && ++s->far < s->end) {
@@ -84,8 +84,8 @@ static __attribute__((noinline, unused)) void ahead_attn_advance(struct ahead_at
     }
 }
 
-/* Prefetches the next LINES lines. Lines beyond the end of a tile often belong to the next tile; they are
- * not prefetched again there. */
+/* Prefetches the next LINES lines. Lines beyond the end of a tile often belong to the next tile; the cursor
+ * then skips them in the next tile. */
 static inline __attribute__((always_inline)) void ahead_attn_ask(struct ahead_attn *s, size_t lines)
 {
     const char *at = s->at;

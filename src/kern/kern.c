@@ -1,8 +1,8 @@
 /* kern.c - fills the kernel tables from kern.def, one for each level.
  *
  * Kernels are listed best first: a function gets the first kernel that the machine can run and the level
- * allows. The ref kernels are complete and run everywhere, so no field stays empty. This file knows only the
- * names of the kernels; their types are in the headers that kern.h includes.
+ * allows. The ref kernels are complete and run everywhere, so no field stays NULL. This file declares the
+ * kernels by name; their types are in the headers that kern.h includes.
  */
 #include "kern/kern.h"
 
@@ -14,7 +14,7 @@
 #include "kern/kern.def"
 #undef KERN
 
-static struct kern table[CPU_N_ISAS]; /* constant once filled */
+static struct kern table[CPU_N_ISAS]; /* constant after fill_tables() */
 static pthread_once_t filled = PTHREAD_ONCE_INIT;
 
 #define NAME(name) #name,

@@ -1,21 +1,22 @@
-/* kern.h - the kernel table: pure functions on pointers, one for each job, with the fastest version for the
- * machine.
+/* kern.h - the kernel table: for each job a pure function on pointers, in the fastest version that the
+ * machine can run.
  *
- * A kernel allocates nothing, locks nothing, logs nothing and cannot fail. It knows neither models nor
- * threads: callers divide the work. Each job has a portable kernel in ref/ and faster ones in the folders of
- * instruction sets; kern.def lists them. The contracts are in gemm.h, quant.h, attention.h and vector.h.
+ * A kernel allocates nothing, locks nothing, logs nothing and cannot fail. It has no notion of models or
+ * threads: callers divide the work. Each job has a portable kernel in ref/ and faster kernels in the folders
+ * of instruction sets; kern.def lists them. The contracts are in gemm.h, quant.h, attention.h and vector.h.
  *
  * Order of arithmetic. Each output element has one canonical sum. It is the same in every kernel of an
  * arithmetic class, for every M, every tile and every caller, so that results are equal bit for bit:
- *   - gemm: one fp32 accumulator an element, K ascending (gemm.h; classes "bf16 dot" and "bf16 tile dot" have
- *     an order of their own);
- *   - quantized gemm: sums of integers, exact in any order, and one formula to floats (quant.h);
- *   - 16-lane sums (norms, softmax): lane i adds the elements i, i + 16, i + 32, ... in ascending order and
- *     nothing for elements beyond the end. Then the lanes fold: s[i] += s[i + 8], += s[i + 4], += s[i + 2],
- *     += s[i + 1], for i below the step;
+ *   - gemm: one fp32 accumulator for each element, K ascending (gemm.h; the classes "bf16 dot" and "bf16 tile
+ *     dot" have their own orders);
+ *   - quantized gemm: sums of integers, exact in any order, and one formula that turns a sum into a float
+ *     (quant.h);
+ *   - 16-lane sums (norms, softmax): lane i adds the elements i, i + 16, i + 32, ... in ascending order. Then the
+ *     lanes are folded: s[i] += s[i + 8] for i < 8, s[i] += s[i + 4] for i < 4, then the same with 2 and with 1;
  *   - exp, tanh, erf and everything that uses them: the formulas of kmath.h, operation by operation.
- * Subnormals are kept, except inside VDPBF16PS and TDPBF16PS. No kernel is compiled with contraction; fma is
- * written where it is meant. The sign and payload of a NaN are unspecified.
+ * Subnormals are kept, except inside VDPBF16PS and TDPBF16PS. The compiler may not contract a product and a
+ * sum (-ffp-contract=off); every fused multiply-add is written as fma. The sign and payload of a NaN are
+ * unspecified.
  */
 #ifndef GALLOP_KERN_KERN_H
 #define GALLOP_KERN_KERN_H
@@ -30,7 +31,7 @@
 #include "kern/quant.h"
 #include "kern/vector.h"
 
-/* All kernels. The type of kernel NAME is kern_NAME_fn. */
+/* X-macro list of all kernel functions. Function NAME has the type kern_NAME_fn. */
 // clang-format off
 #define KERN_FUNCTIONS(X)                                                                   \
     X(gemm_f32)       X(gemm_bf16)      X(gemm_in_f32)    X(gemm_in_bf16)                   \
@@ -48,8 +49,8 @@
 enum kern_fn { KERN_FUNCTIONS(KERN_ENUM) KERN_N_FUNCTIONS };
 #undef KERN_ENUM
 
-/* A table of kernels: a function pointer for each job, and the instruction set and the arithmetic class of
- * each. */
+/* A table of kernels: a function pointer for each job. row[] holds the instruction set and the arithmetic
+ * class of each kernel, by enum kern_fn. */
 #define KERN_FIELD(name) kern_##name##_fn *name;
 struct kern {
     KERN_FUNCTIONS(KERN_FIELD)
@@ -60,12 +61,12 @@ struct kern {
 };
 #undef KERN_FIELD
 
-/* Returns the table of the fastest kernels that the machine can run and that are not above level CAP. The
+/* Returns the table of the fastest kernels that the machine can run and whose level is at most CAP. The
  * tables of all levels are filled at the first call in a process and constant afterwards, so engines of
- * several levels may compute at once. Callers pass their table on; no global table exists. */
+ * several levels may compute at once. An engine keeps the pointer and hands it down as an argument. */
 const struct kern *kern_table(enum cpu_isa cap);
 
-/* Returns the name of a kernel: "gemm_bf16". */
+/* Returns the name of function F: "gemm_bf16". */
 const char *kern_name(enum kern_fn f);
 
 /* Returns the instruction set of the kernel F in K. */
@@ -74,23 +75,24 @@ enum cpu_isa kern_isa(const struct kern *k, enum kern_fn f);
 /* Returns the arithmetic class of the kernel F in K: "fp32", "bf16", ... */
 const char *kern_class(const struct kern *k, enum kern_fn f);
 
-/* Returns the number of rows that the gemm F of K computes best in one call, so that they stay in the cache
- * of the thread while panels come from further away. A caller that divides the rows into more calls makes
- * each call fetch the panels again. */
+/* Returns the number of rows at which a call of the gemm F of K should end; SIZE_MAX: no limit. The gemms of
+ * level amx keep that many input rows in the cache of the core while they read the panels from memory.
+ * Splitting the rows into smaller calls makes each call read all panels again. */
 static inline size_t kern_gemm_most(const struct kern *k, enum kern_fn f)
 {
     return k->row[f].isa == CPU_AMX ? KERN_TOGETHER : SIZE_MAX;
 }
 
-/* Returns the bytes of kern_gemm.sums that the gemm F of K needs. Gemms of level amx keep the sums of several
- * panels there; the others keep theirs in registers or in a few KiB of stack. */
+/* Returns the bytes of scratch that the gemm F of K needs in kern_gemm.sums. Gemms of level amx store the
+ * sums of several panels there; the others need none, because their sums are in registers or on the stack. */
 static inline size_t kern_gemm_sums_bytes(const struct kern *k, enum kern_fn f)
 {
     return k->row[f].isa == CPU_AMX ? KERN_PANELS * KERN_TOGETHER * KERN_NR * sizeof(float) : 0;
 }
 
-/* Fills OUT with the kernels of exactly one instruction set; functions without one are NULL. Returns false if
- * ISA is not built in. The machine may be unable to run them: ask cpu_has(). For tests and benchmarks. */
+/* Fills OUT with the kernels of instruction set ISA alone; functions that have no kernel for ISA are NULL.
+ * Returns false if ISA is not built in. Callers check with cpu_has() that the machine can run them. For tests
+ * and benchmarks. */
 bool kern_rows(enum cpu_isa isa, struct kern *out);
 
 #endif

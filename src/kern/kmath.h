@@ -2,14 +2,15 @@
  * performs.
  *
  * The kernels of ref/ run the functions below. A vector kernel repeats them operation by operation: the same
- * constants, the same fma where fmaf() is written, the same order of operands in the comparisons (the order
+ * constants, an fma where the source has fmaf(), the same order of operands in the comparisons (the order
  * decides what happens to NaN), IEEE division. Then all kernels agree bit for bit on every input, except for
- * NaN payloads. Branches on the value become blends of both sides. `a < b ? a : b` is MINPS(a, b) and `a > b
- * ? a : b` is MAXPS(a, b): both give b when either operand is NaN.
+ * NaN payloads. Where a function below branches on a value, a vector kernel computes both sides and blends
+ * them. `a < b ? a : b` is MINPS(a, b) and `a > b ? a : b` is MAXPS(a, b): both give b when either operand is
+ * NaN.
  *
- * Errors against double precision (test_kmath.c): exp within 2 ulp, exp2 within 3 ulp, tanh within 4 ulp,
- * erf within 2e-7. Range reduction is that of Cody and Waite; the polynomials are weighted minimax fits over
- * the reduced ranges.
+ * Errors against double precision (test_kmath.c): exp within 2 ulp, exp2 within 3 ulp, tanh within 4 ulp, erf
+ * within 2e-7. Range reduction is that of Cody and Waite; the polynomials are weighted minimax fits over the
+ * reduced ranges.
  */
 #ifndef GALLOP_KERN_KMATH_H
 #define GALLOP_KERN_KMATH_H
@@ -20,14 +21,14 @@
 
 #include "kern/kern.h"
 
-/* The reduction is x = n ln 2 + r. Adding KMATH_MAGIC rounds x log2 e to the integer n, ties to even, and
- * leaves n + 126 in the low bits of the sum. Those bits shifted left by 23 are the float 2^(n - 1) for -125
- * <= n <= 128, and +0 for n = -126. */
+/* Range reduction writes x = n ln 2 + r with an integer n. Adding KMATH_MAGIC rounds x log2 e to n, ties to
+ * even, and leaves n + 126 in the low bits of the sum. Those bits shifted left by 23 are the float 2^(n - 1)
+ * for -125 <= n <= 128, and +0 for n = -126. */
 #define KMATH_LOG2E   0x1.715476p+0f
 #define KMATH_MAGIC   12583038.0f        /* 1.5 * 2^23 + 126 */
-#define KMATH_LN2_HI  0.693145751953125f /* 15 bits, so that n times it is exact */
+#define KMATH_LN2_HI  0.693145751953125f /* 15 significant bits, so that n times it is exact */
 #define KMATH_LN2_LO  0x1.7f7d1cp-20f
-#define KMATH_EXP_MAX 89.0f  /* n = 128: the product overflows to infinity, which is the right result */
+#define KMATH_EXP_MAX 89.0f  /* n = 128: the product overflows to infinity, as it should */
 #define KMATH_EXP_MIN -87.0f /* n = -126: the result is zero */
 
 /* exp(r) = 1 + r + r^2 (C2 + C3 r + C4 r^2 + C5 r^3 + C6 r^4) for |r| <= 0.3475, relative error 3.2e-9. */
@@ -85,7 +86,7 @@ static inline uint32_t kmath_bits(float f)
     return u;
 }
 
-/* Splits x (or NaN) in [KMATH_EXP_MIN, KMATH_EXP_MAX]: sets *r = x - n ln 2 and returns 2^(n - 1), or 0 for
+/* Writes x in [KMATH_EXP_MIN, KMATH_EXP_MAX], or NaN, as n ln 2 + r: sets *r and returns 2^(n - 1), or 0 for
  * n = -126. */
 static inline float kmath_reduce(float x, float *r)
 {
@@ -114,9 +115,9 @@ static inline float kmath_exp(float x)
     return p * half;
 }
 
-/* Returns 2^x for x not above 127, 2^-125 for all x below -125, NaN for NaN. Attention weighs a score with
- * it. It takes five multiplications less than exp of the score, and dot products need the same execution
- * ports. */
+/* Returns 2^x for x up to 127, 2^-125 for all x below -125, NaN for NaN. Attention computes its weights with
+ * exp2, because it takes five multiplications fewer than exp, and the dot products of attention need the same
+ * execution ports. */
 static inline float kmath_exp2(float x)
 {
     float n, p, r;
@@ -132,8 +133,8 @@ static inline float kmath_exp2(float x)
     return isnan(x) ? x : kmath_of_bits(kmath_bits(p) + ((uint32_t)(int32_t)n << 23));
 }
 
-/* Returns tanh(x) = e / (e + 2) with the sign of x, e = exp(2 |x|) - 1 = s q + (s - 1), s = 2^n, q = exp(r)
- * - 1. */
+/* Returns tanh(x) = e / (e + 2) with the sign of x, where e = exp(2 |x|) - 1 = s q + (s - 1), s = 2^n and q =
+ * exp(r) - 1. */
 static inline float kmath_tanh(float x)
 {
     float z, s, q, e, p, r;
@@ -152,8 +153,8 @@ static inline float kmath_tanh(float x)
     return copysignf(e / (e + 2.0f), x);
 }
 
-/* Returns erf(x) with the sign of x: the polynomial below KMATH_ERF_SPLIT, 1 - exp(polynomial) from there
- * on. */
+/* Returns erf(x): with the sign of x, the polynomial in |x| below KMATH_ERF_SPLIT, and 1 - exp(polynomial)
+ * from there on. */
 static inline float kmath_erf(float x)
 {
     float a, p, y;
@@ -227,8 +228,8 @@ static inline float kmath_act(float x, enum kern_act f)
     return x;
 }
 
-/* Computes the scalar part of attn_fold (attention.h). Returns true if the caller has to weigh the outputs,
- * o = fma(o, *a, o2 * *b), false if the fold is complete. */
+/* Computes the scalar part of attn_fold (attention.h) and sets *a and *b. Returns true if the caller still
+ * has to fold the outputs, o = fma(o, *a, o2 * *b), false if the fold is complete. */
 static inline bool kmath_fold(float *m, float *l, float *o, float m2, float l2, const float *o2, size_t d,
                               float *a, float *b)
 {
@@ -250,7 +251,8 @@ static inline bool kmath_fold(float *m, float *l, float *o, float m2, float l2, 
     return true;
 }
 
-/* Returns the elements of a block of the Hadamard transform of N (kern_hadamard_fn in quant.h). */
+/* Returns the block size, in elements, of the Hadamard rotation of N elements (kern_hadamard_fn in
+ * quant.h). */
 static inline size_t kmath_rotated(size_t n)
 {
     size_t block = n & (~n + 1);
@@ -274,15 +276,16 @@ static inline void kmath_hadamard(float *x, size_t n)
         x[i] *= 1.0f / sqrtf((float)block);
 }
 
-/* Returns the bits of the number that 127 stands for in a row whose largest |x| has the bits LARGEST: FIXED,
- * unless FIXED is 0 or the row contains a number that is not finite. */
+/* Returns the bits of the number that is quantized to 127: FIXED, or the row's largest |x|, whose bits are
+ * LARGEST, if FIXED is 0 or LARGEST is not finite. */
 static inline uint32_t kmath_i8_largest(uint32_t largest, float fixed)
 {
     return fixed > 0.0f && largest < 0x7f800000 ? kmath_bits(fixed) : largest;
 }
 
-/* For a row whose largest |x| has the bits LARGEST, returns the factor that turns its elements into integers
- * and sets *scale to the number that one of these integers stands for (kern_gemm_in_i8_fn in quant.h). */
+/* Returns 127 / m, by which the elements of a row are multiplied before rounding, where m has the bits
+ * LARGEST. Sets *scale to m / 127, the value of one integer step. kern_gemm_in_i8_fn (quant.h) says what
+ * happens to 0, infinity and NaN. */
 static inline float kmath_i8_inv(uint32_t largest, float *scale)
 {
     float m, inv;

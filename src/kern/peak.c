@@ -1,4 +1,4 @@
-/* peak.c - picks the loops of peak.h by what the processor has. */
+/* peak.c - picks the loops of peak.h by the instruction sets of the processor. */
 #include "kern/peak.h"
 
 #include "base/cpu.h"

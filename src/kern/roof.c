@@ -1,9 +1,9 @@
 /* roof.c - runs the loops of peak.h on all threads of a pool: alone, in rounds whose median is the sustained
  * rate, or alternating with other work.
  *
- * Every round runs every loop, so that a disturbance of the machine affects all of them alike and their ratios
- * hold. A round reads a whole buffer that is far larger than the caches, because memory is faster in short
- * bursts than over a whole step, and computes for as long as the clock frequency needs to settle.
+ * Every round runs every loop, so that a disturbance of the machine affects all of them alike and their
+ * ratios hold. A round reads a buffer that is far larger than the caches, because memory is faster in short
+ * bursts than over a whole step. It computes for about a millisecond, so that the clock frequency settles.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -20,8 +20,9 @@
 
 enum { MAX_ROUNDS = 256, LEAST_ROUNDS = 3, FIT_TRIES = 4, ROUND_BYTES = 8 << 20 };
 
-/* The work of a thread in one round, about a millisecond: a number of operations, but at least loop_iterations.
- * One iteration of the loop on tiles does fifty times as much as one of the others, and is slow for 5 us. */
+/* The work of a thread in one round takes about a millisecond: loop_operations operations, but at least
+ * loop_iterations iterations. The minimum matters for the AMX loop, whose iterations have fifty times as many
+ * operations as the others and whose first 5 us are slow. */
 static const double phase_seconds = 1e-3, loop_operations = 2e8, loop_iterations = 40000;
 static const size_t least_bytes = (size_t)256 << 20, thread_bytes = (size_t)32 << 20,
                     piece_bytes = (size_t)4 << 20;
@@ -35,8 +36,9 @@ static double timed(struct pool *p, pool_fn *fn, void *job)
     return t > 0 ? (double)t * 1e-9 : 1e-9;
 }
 
-/* Sets *N, the number of calls of JOB, so that they take a phase. The shortest of several tries counts, because
- * a try that another program interrupts is long with any number of calls. */
+/* Sets *N, the number of calls that JOB makes, so that they take at least phase_seconds. N is judged by the
+ * shortest of several tries, because a try that another program interrupts is long with any number of
+ * calls. */
 static void fit(struct pool *p, pool_fn *fn, void *job, size_t *n)
 {
     double best = 0;
@@ -53,11 +55,11 @@ static void fit(struct pool *p, pool_fn *fn, void *job, size_t *n)
 
 /* ---- roofs ---- */
 
-/* Iterations of a loop of arithmetic. */
+/* The job of running an arithmetic loop. */
 struct loop_job {
     peak_loop *loop;
-    size_t n;    /* iterations: a fixed number of operations, which does not depend on a disturbed clock */
-    double done; /* operations of thread 0; the other threads do as many */
+    size_t n;    /* iterations; they follow from loop_operations and not from a clock that may be disturbed */
+    double done; /* operations of thread 0; every other thread does the same number */
 };
 
 static struct loop_job loop_job_of(peak_loop *loop)
@@ -76,7 +78,7 @@ static void run_loop(void *ctx, int thread, int n_threads)
         j->done = done;
 }
 
-/* BYTES at P, of which each thread has a range. */
+/* The job of reading or filling BYTES at P; each thread has a range of its own. */
 struct read_job {
     peak_reader *read;
     char *p;
@@ -176,7 +178,7 @@ struct roof roof_between(const struct roof *a, const struct roof *b)
 
 struct work_job {
     const struct roof_round *b;
-    size_t n; /* calls */
+    size_t n; /* calls of the work on each thread */
     volatile uint64_t sink;
 };
 

@@ -1,8 +1,9 @@
-/* roof.h - the rates that this machine sustains, measured with the loops of peak.h.
+/* roof.h - the roofs: the rates of arithmetic and of reading memory that this machine sustains, measured with
+ * the loops of peak.h.
  *
- * They are the denominators of every share of a roof that a benchmark or the server reports. A roof is measured
- * in the same minute and on the same threads as the work, because other programs, clock frequencies and power
- * limits change it. */
+ * When a benchmark or the server reports work as a share of a roof, the roof is the denominator. It is
+ * measured in the same minute and on the same threads as the work, because other programs, clock frequencies
+ * and power limits change it. */
 #ifndef GALLOP_KERN_ROOF_H
 #define GALLOP_KERN_ROOF_H
 
@@ -14,21 +15,26 @@
 #include "kern/peak.h"
 #include "tensor/dtype.h"
 
-/* Medians of rounds: the sustained rates, not the best ones. Work that is faster than its roof ran while the
- * machine was less disturbed than in the rounds. */
+/* The sustained rates: medians over the rounds of a measurement, on all threads of the pool together. Work
+ * can be faster than its roof if other programs disturbed the rounds more than the work. */
 struct roof {
-    /* Per second, on all threads of the pool together; a fused multiply-add counts as two operations. */
+    /* fp32 operations per second. Here and below, a fused multiply-add counts as two operations. */
     double fp32_flops;
-    double
-        bf16_flops;  /* of the bf16 dot product, where linears use it; else fp32_flops, as bf16 is widened */
-    double int8_ops; /* with VNNI; 0 where the processor lacks it */
-    double dram_bytes; /* read per second, by all threads at once */
-    bool
-        bf16_native; /* bf16_flops is that of the bf16 dot; this follows from the processor, not from timing */
+    /* bf16 operations per second: those of the bf16 dot product if linears use it, otherwise fp32_flops,
+     * because bf16 is then widened. */
+    double bf16_flops;
+    /* int8 operations per second with VNNI or AMX; 0 if the processor has neither. */
+    double int8_ops;
+    /* Bytes read from memory per second by all threads at once. */
+    double dram_bytes;
+    /* True if bf16_flops is the rate of the bf16 dot product. This follows from the processor, not from
+     * timing. */
+    bool bf16_native;
 };
 
-/* The buffer that is read, at least 256 MB. Each thread has a range of its own. It has filled the range itself,
- * so that the pages lie in the memory of its NUMA node, and reads it from end to end, as a step reads weights. */
+/* The measuring loops and the buffer that they read, at least 256 MB. Each thread reads a range of its own
+ * from end to end, as a step reads weights. The thread has filled the range itself, so that the pages are in
+ * the memory of its NUMA node. */
 struct roof_meter {
     struct pool *pool; /* borrowed */
     struct peak peak;
@@ -40,37 +46,42 @@ struct roof_meter {
 int roof_meter_open(struct roof_meter *r, struct pool *p, struct err *e);
 void roof_meter_close(struct roof_meter *r);
 
-/* Measures in rounds for about SECONDS, at least three: each round reads the whole buffer once and runs each loop
- * for about a millisecond. The pool must be idle. */
+/* Measures the roofs in rounds for about SECONDS, at least three rounds: each reads the whole buffer once and
+ * runs each loop for about a millisecond. The pool must be idle. */
 void roof_meter_measure(struct roof_meter *r, double seconds, struct roof *out);
 
-/* Operations per second with numbers of type T; without int8 dot products, int8 is widened. */
+/* Returns the operations per second with numbers of type T; without int8 dot products, int8 is widened to
+ * fp32. */
 double roof_flops(const struct roof *r, enum dtype t);
 
-/* The means of A and B. */
+/* Returns the mean of each rate of A and B. */
 struct roof roof_between(const struct roof *a, const struct roof *b);
 
-/* Work that is timed alternating with its roofs. On a shared machine the rates of memory and clock change by a
- * factor of two within minutes, so a roof that was measured a minute ago says little. Every round therefore reads
- * memory, computes on registers and then works, a few milliseconds each and on all threads at once. The share is
- * computed within the round; the result is the median over the rounds. */
+/* Work that is timed in alternation with its roofs. On a shared machine the rates of memory and clock change
+ * by a factor of two within minutes, so a roof that is a minute old is of little use. Each round therefore
+ * reads memory, runs the arithmetic loop and runs the work, a few milliseconds each and on all threads at
+ * once. The share is computed within a round; the result is the median over the rounds. */
 struct roof_round {
     struct pool *pool;
-    void *const *work; /* [threads] the argument of each thread's calls */
-    void (*call)(void *work);
-    const char *(*piece)(void *work, size_t bytes); /* memory to read that is in no cache; 64-byte aligned */
-    double bytes, flops; /* of one call on one thread; flops 0: no roof is measured */
-    peak_loop *loop;     /* the loop with the arithmetic of the work */
+    /* The argument of each thread's calls, [threads]. */
+    void *const *work;
+    void (*call)(void *work); /* the work */
+    /* Returns BYTES of memory to read that are in no cache, 64-byte aligned. */
+    const char *(*piece)(void *work, size_t bytes);
+    /* The bytes and operations of one call on one thread. If flops is 0, no roof is measured. */
+    double bytes, flops;
+    peak_loop *loop; /* the loop with the arithmetic of the work */
     peak_reader *read;
 };
 
+/* The medians over the rounds. */
 struct roof_round_result {
-    double seconds; /* of one call */
-    double share;   /* the ideal time of its bytes and operations, divided by SECONDS; 0 without flops */
-    bool memory;    /* the bytes bound the ideal time, not the operations */
+    double seconds; /* the time of one call */
+    double share;   /* the ideal time of the bytes and operations divided by SECONDS; 0 if flops is 0 */
+    bool memory;    /* reading the bytes takes longer than the operations, at the roofs */
 };
 
-/* Runs rounds for about SECONDS, at least three. */
+/* Runs rounds of B for about SECONDS, at least three. */
 struct roof_round_result roof_rounds(const struct roof_round *b, double seconds);
 
 #endif

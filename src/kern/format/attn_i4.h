@@ -2,14 +2,13 @@
  * tiles, which are expanded to tiles of int8 first.
  *
  * A tile of keys or of values has kern_i4_tile_bytes(dp) bytes and holds 16 tokens:
- *   codes   [dp / 8][64] bytes. The tile that attn_i8 reads has lines of 64 bytes; its lines 2 i and 2 i + 1
- *           lie in the lower and upper halves of the bytes of line i. The codes 0 to 15 stand for -8 to 7
- *   factors [dp / 16][8] bytes: the halves of byte t have the factors of 16 dims of the tokens t and t + 8.
- *   The
- *           codes 0 to 15 stand for 1 to 16
- *   scales  [16] bf16, one a token
- * An element is code * factor, an integer from -128 to 112, times its token's scale. So a 4-bit row with a
- * factor for each 16 elements is exactly an int8 row with one scale, and attention to it is attn_i8. This
+ *   codes   [dp / 8][64] bytes. The tile that attn_i8 reads has lines of 64 bytes; the codes of its lines 2 i and
+ *           2 i + 1 are the lower and the upper nibbles of line i. The codes 0 to 15 encode -8 to 7
+ *   factors [dp / 16][8] bytes: byte t has the factors of 16 dims, of token t in the lower nibble and of token
+ *           t + 8 in the upper nibble. The nibbles 0 to 15 encode 1 to 16
+ *   scales  [16] bf16, one for each token
+ * An element is code * factor, an integer from -128 to 112, times the scale of its token. So a 4-bit row with
+ * a factor for each 16 elements is exactly an int8 row with one scale, and attention to it is attn_i8. This
  * header is plain C that each folder compiles for its instruction set; the order of all sums is written out,
  * so that every folder gives the same bits.
  */
@@ -24,16 +23,16 @@
 #include "tensor/dtype.h"
 
 enum {
-    I4_LINE = 64,    /* bytes of four elements of 16 lanes in a tile of int8 */
-    I4_FACTORS = 16, /* the largest factor; 7 times it stands for the largest element of a row */
-    I4_TRIED = 5     /* number of factors that a group is rounded with on trial */
+    I4_LINE = 64,    /* bytes of a line of an int8 tile: 16 lanes of four elements */
+    I4_FACTORS = 16, /* the largest factor; 7 times it encodes the largest element of a row */
+    I4_TRIED = 5     /* number of factors that i4_factor() tries for a group */
 };
 
 #define I4_INLINE static inline __attribute__((always_inline))
 
 /* ---- rounding a row to codes, factors and a scale ---- */
 
-/* Rounds z [16] to multiples of F. Returns the sum of the squared errors, added in 16 lanes. */
+/* Rounds z [16] / F to integer codes from -8 to 7. Returns the 16-lane sum of the squared errors. */
 I4_INLINE float i4_round(float *code, const float *z, float f)
 {
     float lane[KERN_I4_GROUP], inv = 1.0f / f;
@@ -41,7 +40,7 @@ I4_INLINE float i4_round(float *code, const float *z, float f)
     for (int i = 0; i < KERN_I4_GROUP; i++) {
         float y = z[i] * inv, lost;
 
-        y = y < 7.0f ? y : 7.0f; /* also NaN */
+        y = y < 7.0f ? y : 7.0f; /* NaN becomes 7 */
         y = y > -8.0f ? y : -8.0f;
         code[i] = rintf(y);
         lost = z[i] - code[i] * f;
@@ -53,9 +52,9 @@ I4_INLINE float i4_round(float *code, const float *z, float f)
     return lane[0];
 }
 
-/* Returns the factor with which the codes of z [16] have the smallest error, the smallest factor among
- * equals. Tries the smallest factor that limits no element and the I4_TRIED - 1 factors below it; returns
- * the former if all errors are NaN. */
+/* Returns the factor with which rounding z [16] has the smallest error, the smallest factor among equals. It
+ * tries the smallest factor T with which no element exceeds 7 and the I4_TRIED - 1 factors below T; if all
+ * errors are NaN it returns T. */
 I4_INLINE int i4_factor(const float *z)
 {
     float code[KERN_I4_GROUP], m = 0, least = INFINITY, lost;
@@ -104,14 +103,14 @@ I4_INLINE void i4_quantise(uint8_t *code, uint8_t *factor, uint16_t *scale, cons
 
 /* ---- the layout of a tile ---- */
 
-/* Sets the lower or, with UPPER, the upper half of a byte. */
+/* Sets the lower nibble of a byte, or with UPPER the upper nibble. */
 I4_INLINE void i4_put_half(uint8_t *byte, unsigned upper, uint8_t value)
 {
     *byte = (uint8_t)((*byte & (upper ? 0x0f : 0xf0)) | value << 4 * upper);
 }
 
-/* Puts the row of a token into a tile of keys or, with VALUES, of values. CODE has dp elements, FACTOR has
- * dp / 16. */
+/* Stores the row of a token in a tile of keys or, with VALUES, of values. CODE has dp elements, FACTOR has dp
+ * / 16. */
 I4_INLINE void i4_put_row(void *tile, size_t dp, size_t token, bool values, const uint8_t *code,
                           const uint8_t *factor, uint16_t scale)
 {
@@ -129,18 +128,19 @@ I4_INLINE void i4_put_row(void *tile, size_t dp, size_t token, bool values, cons
 
 /* ---- expanding a tile to int8 ---- */
 
-/* Half a line as 16-bit words; i4_stored is its type in memory. */
+/* Vectors of 32 bytes, half a line: as 16-bit and as 32-bit elements. i4_stored is a vector at any
+ * address. */
 typedef uint16_t i4_words __attribute__((vector_size(32)));
 typedef uint32_t i4_lanes __attribute__((vector_size(32)));
 typedef uint8_t i4_eight __attribute__((vector_size(8)));
 typedef i4_words i4_stored __attribute__((aligned(1), may_alias));
 
-/* The factors of the even and of the odd bytes of half a line. */
+/* The factor of each even and of each odd byte of half a line. */
 struct attn_i4_factors {
     i4_words even, odd;
 };
 
-/* Expands eight bytes with two factors each to sixteen bytes with one each. */
+/* Expands eight bytes, which hold two factors each as nibbles, to sixteen bytes with one factor each. */
 I4_INLINE void i4_unpack_factors(uint8_t *factor, const uint8_t *packed)
 {
     const uint64_t half = UINT64_C(0x0f0f0f0f0f0f0f0f), one = UINT64_C(0x0101010101010101);
@@ -152,7 +152,8 @@ I4_INLINE void i4_unpack_factors(uint8_t *factor, const uint8_t *packed)
     memcpy(factor, each, sizeof(each));
 }
 
-/* Sets the factors of half a line of keys, which has 4 dims of each of 8 tokens: factor [8]. */
+/* Sets the factors for half a line of keys, which holds 4 dims of 8 tokens; FACTOR has one element for each
+ * of the 8 tokens. */
 I4_INLINE void i4_key_factors(struct attn_i4_factors *f, const uint8_t *factor)
 {
     i4_eight eight;
@@ -163,7 +164,8 @@ I4_INLINE void i4_key_factors(struct attn_i4_factors *f, const uint8_t *factor)
     f->even = f->odd = (i4_words)(each | each << 16);
 }
 
-/* Sets the factors of a line of values, which has 4 tokens of each dim: factor [4]. */
+/* Sets the factors for half a line of values, which holds 8 dims of 4 tokens; FACTOR has one element for each
+ * of the 4 tokens. */
 I4_INLINE void i4_value_factors(struct attn_i4_factors *f, const uint8_t *factor)
 {
     uint32_t four;
@@ -173,7 +175,7 @@ I4_INLINE void i4_value_factors(struct attn_i4_factors *f, const uint8_t *factor
     f->odd = (i4_words)((i4_lanes){0} + (four >> 8 & 0x00ff00ff));
 }
 
-/* Computes half a line of int8 from the lower halves of the bytes of CODES. */
+/* Computes half a line of int8 from the lower nibbles of the bytes of CODES. */
 I4_INLINE void i4_expand_half(char *to, const i4_words *codes, const struct attn_i4_factors *f)
 {
     i4_words even = ((*codes & 15) - 8) * f->even, odd = ((*codes >> 8 & 15) - 8) * f->odd;
@@ -181,7 +183,7 @@ I4_INLINE void i4_expand_half(char *to, const i4_words *codes, const struct attn
     *(i4_stored *)(void *)to = (even & 0xff) | odd << 8;
 }
 
-/* Expands half number HALF of line I of codes to the same half of the lines 2 I and 2 I + 1 of TO. */
+/* Expands half number HALF of line I of CODES to the same half of the lines 2 I and 2 I + 1 of TO. */
 I4_INLINE void i4_expand_line(char *to, const uint8_t *codes, size_t i, size_t half,
                               const struct attn_i4_factors *low, const struct attn_i4_factors *high)
 {
@@ -193,7 +195,8 @@ I4_INLINE void i4_expand_line(char *to, const uint8_t *codes, size_t i, size_t h
     i4_expand_half(out + I4_LINE, &upper, high);
 }
 
-/* Expands the codes of a tile of keys. Sixteen dims of 16 keys lie in two lines of codes. */
+/* Expands the codes of a tile of keys. Two lines of codes hold 16 dims of 16 keys, which share one row of
+ * FACTOR. */
 I4_INLINE void i4_expand_keys(char *to, const uint8_t *codes, const uint8_t (*factor)[KERN_TILE], size_t dp)
 {
     struct attn_i4_factors f;
@@ -206,8 +209,8 @@ I4_INLINE void i4_expand_keys(char *to, const uint8_t *codes, const uint8_t (*fa
         }
 }
 
-/* Expands the codes of a tile of values. A line of int8 has 16 dims of four values; DP / 16 such lines
- * follow each other before those of the next four values. */
+/* Expands the codes of a tile of values. A line of int8 has 16 dims of four tokens; the dp / 16 lines of four
+ * tokens come before those of the next four. */
 I4_INLINE void i4_expand_values(char *to, const uint8_t *codes, const uint8_t (*factor)[KERN_TILE], size_t dp)
 {
     const size_t across = dp / KERN_I4_GROUP;
@@ -249,8 +252,8 @@ I4_INLINE void i4_expand(char *to, const void *tile, size_t dp, bool values)
 
 enum { I4_LEAD = 8192 }; /* bytes that are prefetched ahead of the current tile */
 
-/* Computes attn_i4 (attention.h) with ATTN_I8 of the same folder. The tiles that at least one query row sees
- * are expanded to the scratch, once for all rows. */
+/* Computes attn_i4 (attention.h) with the kernel ATTN_I8 of the same folder. It expands the tiles that at
+ * least one query row sees to the scratch, once for all rows. */
 I4_INLINE void i4_attn(const struct kern_attn *a, void (*attn_i8)(const struct kern_attn *))
 {
     const void *tile[2][KERN_CHUNK_TILES];
@@ -278,7 +281,7 @@ I4_INLINE void i4_attn(const struct kern_attn *a, void (*attn_i8)(const struct k
         tile[i >= n][t0 + i % n] = to;
     }
     for (size_t t = 0; t < a->n_tiles; t++)
-        if (t < t0 || t >= t1) /* no row sees these tiles; the pointer is only valid */
+        if (t < t0 || t >= t1) /* no row sees these tiles; the address only has to be readable */
             tile[0][t] = tile[1][t] = a->scratch;
     i8.k_tile = tile[0];
     i8.v_tile = tile[1];

@@ -1,22 +1,24 @@
 /* groups.h - the layout of weights in quantization groups of 16 or 32 integers, and of their inputs: for the
  * code that packs weights and for the kernels gemm_blocks and gemm_in_blocks.
  *
- * quant.def lists the formats, and struct quant_form (tensor/quant.h) says what codes, scales and multiples mean.
+ * quant.def lists the formats, and struct quant_form (tensor/quant.h) defines codes, scales, minimums and
+ * multiples.
  *
  * A panel of 32 columns is K / 32 groups, one after the other:
- *   heads   halves [32]: d of each column; with minimums, then halves [32]: min of each column. A head stands
- *           before each group, or before each eight groups in forms with multiples. In forms of powers the
- *           head is bytes [32], d = 2^(byte - 128)
- *   groups  in forms with multiples, first bytes [groups_multiples()][32], the multiples of each column. Then
- *           the codes in planes of 8, 4, 2 or 1 of their bits, whose sum is the bits of the form; the wider
- *           plane comes first and has the lower bits of the codes. A plane of W bits is [W][2][64] bytes:
+ *   heads   fp16 [32], the d of each column; in formats with minimums, then fp16 [32], the min of each column. In
+ *           formats of powers the head is bytes [32] instead, d = 2^(byte - 128). A head comes before each group,
+ *           in formats with multiples before each eight groups
+ *   groups  in formats with multiples, first bytes [groups_multiples()][32], the multiples of each column. Then
+ *           the codes. A code is split into planes of 8, 4, 2 or 1 bits, whose widths add up to its number of
+ *           bits; wider planes come first and have the lower bits. A plane of W bits is [W][2][64] bytes:
  *           bits W s to W s + W - 1 of byte [t][h][4 c + i] belong to k = 4 (t * 8 / W + s) + i of column
  *           16 h + c
- * An input is tile after tile of at most 6 rows, or a single tile of up to 12 rows. A tile has [K / 32]
- * groups:
- *           int8 [rows][32]; float [rows], the scales; float [rows], the scale times the sum of the 32
- *           numbers; int32 [rows][2], minus the sums of the first 16 and of all 32 numbers. The latter times
- *           the zero of the form, a power of two, is the start of a sum over values
+ * An input is one tile of up to 12 rows, or tile after tile of at most 6 rows. A tile has K / 32 groups:
+ *   int8 [rows][32]   the integers of each row
+ *   float [rows]      their scales
+ *   float [rows]      the scale times the sum of the 32 integers
+ *   int32 [rows][2]   minus the sum of the first 16 and minus the sum of all 32 integers. Multiplied by the zero
+ *                     of the format, a power of two, this is the start of the row's sum of products
  */
 #ifndef GALLOP_KERN_FORMAT_GROUPS_H
 #define GALLOP_KERN_FORMAT_GROUPS_H
@@ -28,30 +30,30 @@
 
 enum {
     GROUPS_SIZE = QUANT_SIZE,
-    GROUPS_SPAN = 8, /* groups that share a head in forms with multiples */
+    GROUPS_SPAN = 8, /* groups that share a head in formats with multiples */
     GROUPS_LINE = 64,
     GROUPS_CODES = GROUPS_SIZE * KERN_NR, /* codes of a group */
     GROUPS_ROWS = 6,                      /* maximum rows of a tile of an input */
-    GROUPS_FEW = 2 * GROUPS_ROWS,         /* up to this number of rows, one tile has all of them */
-    GROUPS_TILES = 84,                    /* tiles that go through a panel together */
-    GROUPS_ROW = GROUPS_SIZE + 16,        /* bytes of a row in a group of the input */
-    GROUPS_POWERS = 128,                  /* the byte that stands for 2^0 */
+    GROUPS_FEW = 2 * GROUPS_ROWS,         /* maximum rows of an input that is a single tile */
+    GROUPS_TILES = 84,             /* maximum tiles that are multiplied by a panel before the next panel */
+    GROUPS_ROW = GROUPS_SIZE + 16, /* bytes of a row in a group of the input */
+    GROUPS_POWERS = 128,           /* the byte that encodes d = 2^0 */
 };
 
-/* Returns the parts of a group with a d of their own: 2 halves, or 1. groups_multiples() returns the number of
- * multiples of a column in a group. */
+/* Returns the number of parts of a group that have a d of their own: 2 halves, or 1. */
 static inline int groups_parts(const struct quant_form f)
 {
     return f.in_halves ? 2 : 1;
 }
 
+/* Returns the number of bytes with multiples that each column of a group has. */
 static inline size_t groups_multiples(const struct quant_form *f)
 {
     return !f->multiples ? 0 : f->min || f->in_halves ? 2 : 1;
 }
 
-/* Returns the bytes of a head. groups_code_bytes(), groups_bytes() and groups_span_bytes() return those of
- * the codes of a group, of a group, and of a head with its groups. */
+/* Return the sizes in bytes of a head, of the codes of a group, of a whole group, and of a span: a head and
+ * all groups that share it. groups_span() is the number of these groups. */
 static inline size_t groups_head_bytes(const struct quant_form *f)
 {
     return f->powers ? KERN_NR : (f->min ? 2 : 1) * KERN_NR * sizeof(uint16_t);
@@ -77,19 +79,19 @@ static inline size_t groups_span_bytes(const struct quant_form *f)
     return groups_head_bytes(f) + groups_span(f) * groups_bytes(f);
 }
 
-/* Returns the bytes of a panel. K is a multiple of 32, and of 256 in forms with multiples. */
+/* Returns the bytes of a panel. K is a multiple of 32, and of 256 in formats with multiples. */
 static inline size_t groups_panel_bytes(const struct quant_form *f, size_t k)
 {
     return k / GROUPS_SIZE / groups_span(f) * groups_span_bytes(f);
 }
 
-/* Returns panel P of G. */
+/* Returns the address of panel P of G. */
 static inline const uint8_t *groups_panel(const struct kern_gemm *g, const struct quant_form *f, size_t p)
 {
     return (const uint8_t *)g->b + (p - g->first) * groups_panel_bytes(f, g->k);
 }
 
-/* Returns the head of group I of PANEL. groups_at() returns the group. */
+/* Return the address of the head of group I of PANEL, and of the group itself. */
 static inline const uint8_t *groups_head(const struct quant_form *f, const uint8_t *panel, size_t i)
 {
     return panel + i / groups_span(f) * groups_span_bytes(f);
@@ -100,14 +102,15 @@ static inline const uint8_t *groups_at(const struct quant_form *f, const uint8_t
     return groups_head(f, panel, i) + groups_head_bytes(f) + i % groups_span(f) * groups_bytes(f);
 }
 
-/* Returns the codes of GROUP. */
+/* Returns the address of the codes in GROUP. */
 static inline const uint8_t *groups_codes(const struct quant_form *f, const uint8_t *group)
 {
     return group + groups_multiples(f) * KERN_NR;
 }
 
-/* The bits of the codes of four k, a step, in a plane: bits [TO, TO + WIDTH) of a code are bits [from, ...) of
- * the byte at BYTE + 64 * side + 4 * column + k % 4. The plane exists if WIDTH & bits. */
+/* Where a plane of width WIDTH holds its part of the codes of one step, which is four k: bits [to, to +
+ * WIDTH) of a code are bits [from, from + WIDTH) of the byte at BYTE + 64 * side + 4 * column + k % 4. A code
+ * of BITS bits has the plane if WIDTH & BITS. */
 struct groups_plane {
     size_t byte;
     int from, to;
@@ -121,7 +124,7 @@ static inline struct groups_plane groups_plane_of(unsigned bits, unsigned width,
                                  step % steps * (int)width, below};
 }
 
-/* Puts the codes of column C of a group to their places in CODES. */
+/* Stores the codes of column C of a group in CODES, plane by plane. */
 static inline void groups_put_codes(uint8_t *codes, size_t c, const uint8_t code[GROUPS_SIZE], unsigned bits)
 {
     for (unsigned width = 8; width > 0; width /= 2)
@@ -129,7 +132,7 @@ static inline void groups_put_codes(uint8_t *codes, size_t c, const uint8_t code
             const size_t line = groups_plane_of(bits, width, step).byte;
             uint32_t bytes = 0, four;
 
-            do { /* the four codes of each step of the line */
+            do { /* collects the steps that share a line */
                 const struct groups_plane p = groups_plane_of(bits, width, step);
 
                 memcpy(&four, code + 4 * step, sizeof(four));
@@ -140,7 +143,7 @@ static inline void groups_put_codes(uint8_t *codes, size_t c, const uint8_t code
 }
 
 /* The rows of one tile of an input. groups_tiles() returns the number of tiles of M rows, groups_tile() the
- * tile number I. */
+ * rows of tile number I. */
 struct groups_rows {
     size_t first, rows;
 };
@@ -157,13 +160,14 @@ static inline struct groups_rows groups_tile(size_t i, size_t m)
     return (struct groups_rows){first, m * (i + 1) / tiles - first};
 }
 
-/* Returns the tile that ROW belongs to. */
+/* Returns the rows of the tile that ROW belongs to. */
 static inline struct groups_rows groups_tile_of(size_t row, size_t m)
 {
     return groups_tile(((row + 1) * groups_tiles(m) - 1) / m, m);
 }
 
-/* Returns the data of group I of the rows of tile T in the input IN. */
+/* Returns the address of group I of the tile T in the input IN. The three functions after it return the
+ * address of the scales, of the scales times sums, and of the negative sums in such a group. */
 static inline char *groups_in(const void *in, struct groups_rows t, size_t k, size_t i)
 {
     return (char *)(uintptr_t)in + (t.first * (k / GROUPS_SIZE) + i * t.rows) * GROUPS_ROW;
@@ -184,8 +188,8 @@ static inline int32_t *groups_sums(char *group, size_t rows)
     return (int32_t *)(void *)(groups_weighed(group, rows) + rows);
 }
 
-/* Sets what row R has besides its bytes: the scale and, from the sums of its two halves, the products and
- * sums. */
+/* Sets the scale, the scale times the sum, and the negative sums of row R, where HALF has the sums of its
+ * integers 0 to 15 and 16 to 31. */
 static inline void groups_put_sums(char *group, size_t rows, size_t r, const int32_t half[2], float scale)
 {
     int32_t *sum = &groups_sums(group, rows)[2 * r], all = half[0] + half[1];
@@ -196,14 +200,16 @@ static inline void groups_put_sums(char *group, size_t rows, size_t r, const int
     groups_weighed(group, rows)[r] = scale * (float)all;
 }
 
-/* Returns minus the sum of part H of PARTS of a row from its SUMS. */
+/* Returns minus the sum of part H of a row; the row has PARTS parts (2 halves, or 1) and its negative sums
+ * are SUMS. */
 static inline int32_t groups_minus(const int32_t *sums, int h, int parts)
 {
     return parts == 1 ? sums[1] : h ? sums[1] - sums[0] : sums[0];
 }
 
-/* Computes panel P for the tiles [t0, t1) of the rows. Nothing from STOP on may be prefetched. groups_run()
- * calls it for the panels [p0, p1) and at most GROUPS_TILES tiles of the part of the rows that G asks for. */
+/* Computes panel P for the tiles [t0, t1) of the rows. It may prefetch addresses below STOP only.
+ * groups_run() calls such a function for the panels [p0, p1) and for the rows of part PART of G, at most
+ * GROUPS_TILES tiles at a time. */
 typedef void groups_panel_fn(const struct kern_gemm *g, enum dtype t, size_t p, size_t t0, size_t t1,
                              const uint8_t *stop);
 

@@ -3,16 +3,16 @@
  *
  * A weight is (multiple * code + offset) * the scale of its column. Codes are 0 to 15. Each quantization
  * group of 32 or 128 weights along K has an unsigned byte, the multiple, and a signed byte, the offset.
- * multiple * code + offset is an integer from -127 to 127, so the panel is one of gemm_i8 in half the bytes.
- * multiple * code fits in a byte, so one 16-bit product expands two codes.
+ * multiple * code + offset is an integer from -127 to 127, so a panel holds the weights of a gemm_i8 panel in
+ * half the bytes. multiple * code fits in a byte, so one 16-bit product expands two codes.
  *
- * A panel of 32 columns is, for each group along K one after the other,
+ * A panel of 32 columns has these parts for each group along K, one group after the other:
  *   multiples [32] bytes, offsets [32] bytes
- *   codes [group / 32][4][2][64]: byte [t][s][h][4 c + i] has k = 32 t + 8 s + i of the group and of column
- *         16 h + c in its lower nibble, and k + 4 in its upper nibble. K is a multiple of 32; the last group
- *         may be shorter
- * and then the tail of an int8 panel (kern_gemm_i8_fn in quant.h): -128 times the sum of each column, and
- * the scales.
+ *   codes [group / 32][4][2][64]: the lower nibble of byte [t][s][h][4 c + i] belongs to k = 32 t + 8 s + i of
+ *         the group and to column 16 h + c, the upper nibble to k + 4. K is a multiple of 32; the last group may
+ *         be shorter
+ * The panel ends with the tail of an int8 panel (kern_gemm_i8_fn in quant.h): -128 times the sum of each
+ * column, and the scales.
  */
 #ifndef GALLOP_KERN_FORMAT_INT4_H
 #define GALLOP_KERN_FORMAT_INT4_H
@@ -20,13 +20,13 @@
 #include "kern/kern.h"
 
 enum {
-    INT4_UNIT = 32, /* K is a multiple of it */
+    INT4_UNIT = 32, /* rows of a unit; K is a multiple of it */
     INT4_LINE = 64,
-    INT4_STEPS = 4,                                     /* steps of eight k in a unit */
-    INT4_CODES = INT4_STEPS * KERN_NR / 16 * INT4_LINE, /* bytes of a unit */
-    INT4_HEAD = 2 * KERN_NR,
-    INT4_MOST = 15,     /* the largest code */
-    INT4_MULTIPLE = 17, /* the largest multiple */
+    INT4_STEPS = 4,                                     /* steps of a unit, of eight k each */
+    INT4_CODES = INT4_STEPS * KERN_NR / 16 * INT4_LINE, /* bytes of the codes of a unit */
+    INT4_HEAD = 2 * KERN_NR,                            /* bytes of the multiples and offsets of a group */
+    INT4_MOST = 15,                                     /* the largest code */
+    INT4_MULTIPLE = 17,                                 /* the largest multiple */
     INT4_MOST_GROUP = 128,
 };
 
@@ -36,20 +36,20 @@ static inline size_t int4_k(size_t k)
     return (k + INT4_UNIT - 1) / INT4_UNIT * INT4_UNIT;
 }
 
-/* Returns the bytes of a panel. */
+/* Returns the bytes of a panel with quantization groups of GROUP weights. */
 static inline size_t int4_panel_bytes(size_t k, size_t group)
 {
     return (k + group - 1) / group * INT4_HEAD + k / INT4_UNIT * INT4_CODES + KERN_I8_TAIL;
 }
 
-/* Returns panel P of G. */
+/* Returns the address of panel P of G. */
 static inline const uint8_t *int4_panel(const struct kern_gemm *g, size_t group, size_t p)
 {
     return (const uint8_t *)g->b + (p - g->first) * int4_panel_bytes(g->k, group);
 }
 
-/* Returns the offset, in the panel, of the head of the group that unit I belongs to. int4_codes() returns
- * the offset of the unit's codes. */
+/* Returns the offset, in the panel, of the multiples of unit I's group. int4_codes() returns the offset of
+ * the codes of unit I. */
 static inline size_t int4_head(size_t i, size_t group)
 {
     size_t units = group / INT4_UNIT;
@@ -62,7 +62,7 @@ static inline size_t int4_codes(size_t i, size_t group)
     return int4_head(i, group) + INT4_HEAD + i % (group / INT4_UNIT) * INT4_CODES;
 }
 
-/* Returns a gemm of panel P alone, which UNPACKED holds as gemm_i8 reads it. */
+/* Returns the arguments of gemm_i8 for panel P of G alone, which has been unpacked to UNPACKED. */
 static inline struct kern_gemm int4_unpacked(const struct kern_gemm *g, size_t p, const void *unpacked)
 {
     struct kern_gemm one = *g;

@@ -1,4 +1,4 @@
-/* kv.h - where the K and V rows of a sequence are in a KV cache, for attention to read and write.
+/* kv.h - the addresses of the K and V rows of a sequence in a KV cache, for attention to read and write.
  *
  * The caches of src/kv fill these structs and own the blocks; the operators read them.
  */
@@ -14,15 +14,16 @@
 /* The K and V rows of one layer. A tile holds 16 tokens in the layout of struct kern_attn, for dp dims. A KV
  * block is 2^block_shift tiles. */
 struct kv_layer {
-    /* Bases of K and V; borrowed. */
+    /* The addresses of all K and of all V tiles of the layer; borrowed. The sizes are the distances, in
+     * bytes, of KV blocks, of KV heads in a block, and of tiles of a head. */
     char *k, *v;
     size_t block_bytes, head_bytes, tile_bytes;
     unsigned block_shift;
-    /* Index of the tile table that the layer uses: layers with the same window share a table. */
+    /* Index of the tile table of the layer in kv_view.tile: layers with the same window share a table. */
     int group;
 };
 
-/* Returns the address of tile number TILE of kv head HEAD, where BASE is the layer's k or v. */
+/* Returns the address of tile number TILE of KV head HEAD. BASE is l->k or l->v. */
 static inline char *kv_layer_tile(const struct kv_layer *l, char *base, uint32_t tile, size_t head)
 {
     return base + (size_t)(tile >> l->block_shift) * l->block_bytes + head * l->head_bytes +
@@ -38,12 +39,12 @@ static inline size_t kv_tile_bytes(enum dtype t, size_t dp)
     return KERN_TILE * (dp * dtype_bytes(t) + (t == DT_I8 ? sizeof(float) : 0));
 }
 
-/* The rows of one sequence, for all layers. */
+/* The K and V rows of one sequence, for all layers. */
 struct kv_view {
-    /* [L that store rows]; borrowed. */
+    /* The layers that store rows, one element each; borrowed. */
     const struct kv_layer *layer;
-    /* [groups] tables of tile numbers, by position / 16; borrowed. Tiles that no later query of the layer sees
-     * may all be one tile of zeros. */
+    /* The tile tables, [groups]; borrowed. tile[g][position / 16] is the number of the tile with a position.
+     * Tiles that no later query of the layer sees may all be one tile of zeros. */
     const uint32_t *const *tile;
 };
 

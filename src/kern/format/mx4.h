@@ -2,10 +2,10 @@
  * gemm_mx4_*.
  *
  * A panel of 32 columns is K / 32 groups. A group is the scales of the 32 columns, then eight lines of [16
- * columns][2][2] bytes. Byte [c][e][q] of line l has element k = 4 l + 2 q + e of the group: that of column
- * c in its low nibble, that of column c + 16 in its high nibble. Seen as words, nibble 2 q + h of word 2 c +
- * e belongs to column c + 16 h: one shift of a line brings 16 columns of a pair of k to the low bits of the
- * words, in the order of a bf16 panel.
+ * columns][2][2] bytes. Byte [c][e][q] of line l has element k = 4 l + 2 q + e of the group: the element of
+ * column c in its low nibble, that of column c + 16 in its high nibble. As 16-bit words, nibble 2 q + h of
+ * word 2 c + e belongs to column c + 16 h. So one shift of a line moves a pair of k of 16 columns to the low
+ * bits of the words, in the order of a bf16 panel.
  */
 #ifndef GALLOP_KERN_FORMAT_MX4_H
 #define GALLOP_KERN_FORMAT_MX4_H
@@ -19,13 +19,14 @@ enum {
     MX4_GROUP_BYTES = KERN_NR + MX4_LINES * MX4_LINE, /* bytes of a group */
 };
 
-/* Returns the byte of a group that has element K of column C. */
+/* Returns the offset, in a group, of the byte with element K of column C. */
 static inline size_t mx4_byte(size_t k, size_t c)
 {
     return KERN_NR + k / 4 * MX4_LINE + c % 16 * 4 + k % 2 * 2 + k / 2 % 2;
 }
 
-/* Returns a gemm of panel P alone, which UNPACKED holds as gemm_f32 or gemm_bf16 reads it. */
+/* Returns the arguments of gemm_f32 or gemm_bf16 for panel P of G alone, which has been unpacked to
+ * UNPACKED. */
 static inline struct kern_gemm mx4_panel(const struct kern_gemm *g, size_t p, const void *unpacked)
 {
     struct kern_gemm one = *g;
@@ -36,7 +37,7 @@ static inline struct kern_gemm mx4_panel(const struct kern_gemm *g, size_t p, co
     return one;
 }
 
-/* Returns the groups of panel P. */
+/* Returns the address of the first group of panel P. */
 static inline const uint8_t *mx4_groups(const struct kern_gemm *g, size_t p)
 {
     return (const uint8_t *)g->b + (p - g->first) * (g->k / MX4_GROUP_SIZE) * MX4_GROUP_BYTES;
