@@ -30,8 +30,8 @@ enum {
     KERN_PART = 64,           /* minimum rows of each part of a gemm */
 };
 
-/* The epilogue of a gemm: what it stores, computed from the sums after the bias. The result goes to
- * kern_gemm.c, or to kern_gemm.out if c is NULL. */
+/* The epilogue of a gemm: what it stores, computed from the sums after the bias. The result goes to the
+ * member c, or to the member out if c is NULL. */
 enum kern_gemm_end {
     KERN_SUMS, /* Stores the sums. Needs c. */
     KERN_ACT,  /* Stores act(sum). */

@@ -5,7 +5,7 @@
 
 static const struct {
     const char *name;
-    size_t bytes, group; /* group 0: a plain type; bytes 0: no tensor has the type */
+    size_t bytes, group; /* group 0: a plain type; bytes 0: a type that no tensor has */
 } table[DT_N] = {
     [DT_F32] = {"F32", 4, 0},   [DT_F16] = {"F16", 2, 0},         [DT_BF16] = {"BF16", 2, 0},
     [DT_F64] = {"F64", 8, 0},   [DT_I64] = {"I64", 8, 0},         [DT_I32] = {"I32", 4, 0},
@@ -81,7 +81,7 @@ uint16_t dtype_f32_to_f16(float f)
     u &= 0x7fffffffu;
     if (u > 0x7f800000u)
         return (uint16_t)(sign | 0x7e00 | ((u >> 13) & 0x3ff));
-    if (u >= 0x477ff000u) /* 65520 and above round to infinity */
+    if (u >= 0x477ff000u) /* 65520 and above are rounded to infinity */
         return (uint16_t)(sign | 0x7c00);
     exp = (int)(u >> 23) - 112;
     if (exp <= 0) { /* subnormal: shift the full significand, round to nearest even */
@@ -102,8 +102,8 @@ uint16_t dtype_f32_to_f16(float f)
     return (uint16_t)(sign | ((u >> 13) - (112u << 10)));
 }
 
-/* Stored data may have any address (malicious files, odd headers): elements are copied, never
- * dereferenced. */
+/* Reads two bytes at any address. Stored elements may be unaligned (odd headers, malicious files), so they
+ * are always copied. */
 static inline uint16_t load16(const char *p)
 {
     uint16_t h;
@@ -132,8 +132,8 @@ void dtype_to_f32(float *dst, const void *src, enum dtype t, size_t n, size_t st
 
 bool dtype_all_finite(const void *x, size_t n, enum dtype t)
 {
-    /* Absolute values have the order of their bits. ADD carries into the sign bit of each number of a word
-     * exactly if its absolute value is infinite or NaN, and never into the next number. */
+    /* Bits without the sign order like absolute values. Adding ADD to a word of two or four numbers carries
+     * into the sign bit of each number that is infinite or NaN, and never into the next number. */
     static const struct {
         uint64_t size, add;
     } of[] = {[DT_F32] = {UINT64_C(0x7fffffff7fffffff), UINT64_C(0x0080000000800000)},

@@ -24,32 +24,33 @@ enum dtype {
     DT_U32,
     DT_U64,
 
-    /* Rows of a KV cache; no tensor has this type (kern/format/attn_i4.h). */
+    /* 4-bit rows of a KV cache; no tensor has this type (kern/format/attn_i4.h). */
     DT_I4,
 
-/* Quantized groups (quant.h). */
+/* The quantized types (quant.h). */
 #define QUANT(name, ...) DT_##name,
 #include "tensor/quant.def"
     DT_N
 };
 
-/* Elements that are stored together: a quantization group of 32, or 256 for the K formats, whose groups share
- * a scale of their scales; 1 for plain types. */
+/* Returns the number of elements that are stored together: 32 for a quantization group, 256 for the K
+ * formats, whose groups share a scale of their scales; 1 for plain types. */
 size_t dtype_group(enum dtype t);
 
-/* Bytes of dtype_group() elements. */
+/* Returns the bytes of dtype_group() elements. */
 size_t dtype_bytes(enum dtype t);
 
-/* True for the quantized types, whose elements are stored in groups (quant.h). */
+/* Returns true for the quantized types, whose elements are stored in groups (quant.h). */
 bool dtype_is_grouped(enum dtype t);
 
-/* The name that safetensors or GGUF gives the type: "F32", "BF16", "Q4_K", ... */
+/* Returns the name that safetensors or GGUF gives the type: "F32", "BF16", "Q4_K", ... */
 const char *dtype_name(enum dtype t);
 
-/* Sets *T to the plain type that safetensors calls S[n]. False: there is none. */
+/* Sets *T to the plain type that safetensors calls S[n]. Returns false if no type has this name. */
 bool dtype_of_name(const char *s, size_t n, enum dtype *t);
 
-/* Types from which a linear, norm or embedding can be read: F32, F16, BF16 and the quantized types. */
+/* Returns true for types from which a linear, norm or embedding can be read: F32, F16, BF16 and the quantized
+ * types. */
 bool dtype_is_weight(enum dtype t);
 
 static inline float dtype_bf16_to_f32(uint16_t h)
@@ -77,10 +78,11 @@ float dtype_f16_to_f32(uint16_t h);
 /* Rounds to nearest, ties to even; overflow gives infinity. */
 uint16_t dtype_f32_to_f16(float f);
 
-/* True if none of the N adjacent numbers of type T (F32, F16 or BF16) at X is infinite or NaN. */
+/* Returns true if all of the N adjacent numbers of type T (F32, F16 or BF16) at X are finite. */
 bool dtype_all_finite(const void *x, size_t n, enum dtype t);
 
-/* Converts N elements at SRC (any alignment, stride in elements) to fp32. T is F32, F16 or BF16. */
+/* Converts N elements of type T (F32, F16 or BF16) to fp32. SRC may have any alignment; its elements are
+ * STRIDE elements apart. */
 void dtype_to_f32(float *dst, const void *src, enum dtype t, size_t n, size_t stride);
 
 #endif

@@ -1,9 +1,10 @@
-/* quant.c - reads stored groups, with one function per layout, and decodes them.
+/* quant.c - reads stored groups of quantized elements, with one function for each layout, and decodes them to
+ * fp32.
  *
  * The order of the operations is part of the format: d * q + m is a product and a sum, each rounded, never
- * fused. Bytes are read one by one, so a stored group may lie at any address on machines of either byte
- * order. Callers read rows piece by piece, so only the requested groups of 32 of a stored group of 256 are
- * decoded.
+ * fused. Bytes are read one by one, so a stored group may have any address, and machines of either byte order
+ * read it alike. Callers read parts of rows, so of a stored group of 256 elements only the requested groups
+ * of 32 are decoded.
  */
 #include "tensor/quant.h"
 
@@ -12,9 +13,10 @@
 #include "base/err.h"
 
 const uint8_t quant_values[QUANT_N_VALUES][16] = {
-    /* 16 plus twice the numbers of E2M1: 0, 0.5, 1, 1.5, 2, 3, 4, 6, and the same negated. */
+    /* 16 plus twice the values of FP4 (E2M1): 0, 0.5, 1, 1.5, 2, 3, 4, 6, and the same negated. */
     [QUANT_FP4] = {16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4},
-    /* 128 plus -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113. */
+    /* 128 plus the values of IQ4: -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89,
+     * 113. */
     [QUANT_IQ4] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241},
 };
 
@@ -25,11 +27,12 @@ static uint16_t word_at(const uint8_t *p)
 
 /* ---- layouts ---- */
 
-/* Reads group G, of 32 elements, of the stored group at B. */
+/* Sets OUT to the codes and scales of group G, of 32 elements, of the stored group at B. */
 typedef void read_fn(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f);
 
-/* Layout: d, min if there is one, the fifth bits [4] of codes of five bits, codes. Bytes are signed. Of
- * nibbles, the low ones are elements 0 to 15, the high ones 16 to 31. */
+/* Layout: d; min in formats with a minimum; in formats of 5 bits the fifth bits of the codes [4]; the codes.
+ * Codes of 8 bits are signed bytes. Otherwise low nibbles are elements 0 to 15, high nibbles elements 16 to
+ * 31. */
 static void read_32(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f)
 {
     const uint8_t *fifth = b + (f->powers ? 1 : f->min ? 4 : 2), *q = fifth + (f->bits == 5 ? 4 : 0);
@@ -57,7 +60,8 @@ static void read_q2_k(struct quant_codes *out, const uint8_t *b, int g, const st
         out->code[i] = (b[16 + g / 4 * 32 + i] >> (g % 4 * 2)) & 3;
 }
 
-/* Layout: high bits [32], low bits in twos [64], scales of 6 bits [12], d; 16 groups of 16. */
+/* Layout: high bits of the codes [32], low 2 bits of the codes [64], scales of 6 bits [12], d; 16 groups of
+ * 16. */
 static void read_q3_k(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f)
 {
     const uint8_t *s = b + 96;
@@ -73,7 +77,8 @@ static void read_q3_k(struct quant_codes *out, const uint8_t *b, int g, const st
         out->code[i] = (uint8_t)(((b[32 + g / 4 * 32 + i] >> (g % 4 * 2)) & 3) | ((b[i] >> g) & 1) << 2);
 }
 
-/* Layout: d, dmin, eight scales and minimums of 6 bits [12], in Q5_K the fifth bits [32], nibbles [128]. */
+/* Layout: d, dmin, eight scales and minimums of 6 bits [12], in Q5_K the fifth bits of the codes [32],
+ * nibbles [128]. */
 static void read_q45_k(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f)
 {
     const uint8_t *s = b + 4, *high = b + 16, *q = f->bits == 5 ? high + 32 : high;
@@ -87,7 +92,8 @@ static void read_q45_k(struct quant_codes *out, const uint8_t *b, int g, const s
                                  (f->bits == 5 ? ((high[i] >> g) & 1) << 4 : 0));
 }
 
-/* Layout: low nibbles [128], high bits [64], scales [16], d; 16 groups of 16 with an 8-bit scale. */
+/* Layout: low nibbles of the codes [128], high 2 bits [64], scales [16], d; 16 groups of 16 with an 8-bit
+ * scale. */
 static void read_q6_k(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f)
 {
     const uint8_t *low = b + g / 4 * 64 + g % 2 * 32, *high = b + 128 + g / 4 * 32;
@@ -99,8 +105,8 @@ static void read_q6_k(struct quant_codes *out, const uint8_t *b, int g, const st
         out->code[i] = (uint8_t)(((low[i] >> (g % 4 / 2 * 4)) & 15) | (((high[i] >> (g % 4 * 2)) & 3) << 4));
 }
 
-/* Layout: d, upper bits of the scales [2], their lower nibbles [4], nibbles [128]; 8 groups of 32 with a scale of
- * 6 bits. */
+/* Layout: d, upper 2 bits of the scales [2], lower nibbles of the scales [4], nibbles of the codes [128]; 8
+ * groups of 32 with a scale of 6 bits. */
 static void read_iq4_xs(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f)
 {
     const uint8_t *q = b + 8 + 16 * g;
@@ -138,8 +144,8 @@ void quant_group(struct quant_codes *out, const void *src, enum dtype t, size_t 
 
 /* ---- fp32 ---- */
 
-/* Returns 2^(E - 128), half the value of an E8M0 scale, because the table holds doubled values. 255 is NaN
- * (OCP Microscaling 1.0; ggml reads it as one more power of two). */
+/* Returns 2^(E - 128): half of the E8M0 scale E, because quant_values[] holds doubled values. E = 255 gives
+ * NaN (OCP Microscaling 1.0; ggml reads it as 2^128). */
 static float power_of(unsigned e)
 {
     uint32_t u = e < 2 ? 0x00200000u << e : e == 255 ? 0x7fc00000u : (uint32_t)(e - 1) << 23;
@@ -149,7 +155,7 @@ static float power_of(unsigned e)
     return f;
 }
 
-/* Returns multiple I of group Q, as a factor of d (I 0) or of min (I 1), for half H. */
+/* Returns the multiple of d (I is 0) or of min (I is 1) of group Q, for its half H. */
 static float multiple_of(const struct quant_codes *q, const struct quant_form *f, int i, int h)
 {
     if (!f->multiples)

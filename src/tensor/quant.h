@@ -1,9 +1,9 @@
 /* quant.h - quantized elements, as GGUF files store them: their codes and scales, and their values in fp32.
  *
  * A tensor of a quantized dtype is an array of stored groups of dtype_group() elements in row-major order; a
- * row is a whole number of them. quant.def lists the formats. Each element has the same bits as in gguf-py's
- * gguf.dequantize(): the products and sums of the format in fp32, each rounded once. Formats: the block
- * layouts of ggml, https://github.com/ggml-org/llama.cpp (gguf-py/gguf/quants.py).
+ * row is a whole number of stored groups. quant.def lists the formats. The decoded elements have the same
+ * bits as those of gguf-py's gguf.dequantize(): the products and sums of the format in fp32, each rounded
+ * once. Formats: the block layouts of ggml, https://github.com/ggml-org/llama.cpp (gguf-py/gguf/quants.py).
  */
 #ifndef GALLOP_TENSOR_QUANT_H
 #define GALLOP_TENSOR_QUANT_H
@@ -12,47 +12,47 @@
 
 #include "tensor/dtype.h"
 
-enum { QUANT_SIZE = 32 }; /* elements that are decoded together; stored groups are multiples of it */
+enum { QUANT_SIZE = 32 }; /* elements of a group that is decoded at once; stored groups are multiples of it */
 
-/* What a code stands for: itself, or an entry of a table that is looked up. */
+/* The value of a code: the code itself (QUANT_LINEAR), or the entry of a table that the code selects. */
 enum quant_values { QUANT_LINEAR, QUANT_FP4, QUANT_IQ4, QUANT_N_VALUES };
 
-/* The tables of values, each of which has the zero of the form added. */
+/* The tables of values. The zero of the format has been added to each entry, so that all are unsigned. */
 extern const uint8_t quant_values[QUANT_N_VALUES][16];
 
-/* How the codes and scales of a format give its elements.
+/* How a format computes its elements from codes and scales.
  *
- * An element is d * (value - zero), or d * value + min, where the value is the code or an entry of a table. D and
- * MIN are fp16 numbers of 32 elements; in forms of powers, d is 2^(d - 128). With MULTIPLES, small integers
- * multiply them:
+ * An element is d * (value - zero), or in formats with a minimum d * value + min, where the value is the code
+ * or an entry of a table. D and MIN are fp16 numbers that 32 elements share; in formats of powers, d is 2^(d
+ * - 128). In formats with MULTIPLES, small integers multiply d and min:
  *   with MIN        multiple[0] multiplies d, and multiple[1] multiplies min, which is then subtracted
  *   with IN_HALVES  multiple[h] belongs to half h of 16 elements. It is signed and multiplies d
  *   with both       multiple[h] belongs to half h; its low nibble multiplies d, and its high nibble multiplies
  *                   min, which is then subtracted
  *   with neither    multiple[0] is signed and multiplies d */
 struct quant_form {
-    unsigned bits; /* of a code: 2 to 6, or 8 */
-    int zero;      /* the value of the number 0; unused in forms with minimums */
+    unsigned bits; /* bits of a code: 2 to 6, or 8 */
+    int zero;      /* the value that decodes to 0; unused in formats with a minimum */
     bool min, multiples;
     bool in_halves;
     bool powers;
     enum quant_values values;
 };
 
-/* Returns the form of T, which must satisfy dtype_is_grouped(). */
+/* Returns the form of the quantized dtype T. T must satisfy dtype_is_grouped(). */
 const struct quant_form *quant_form_of(enum dtype t);
 
-/* The codes and scales of 32 elements. */
+/* The codes and scales of one group of 32 elements, as struct quant_form describes. */
 struct quant_codes {
     uint8_t code[QUANT_SIZE];
     uint16_t d, min;
     uint8_t multiple[2];
 };
 
-/* Reads group I, of 32 elements, of the stored groups of type T at SRC (any alignment). */
+/* Sets OUT to group I, of 32 elements, of the stored groups of type T at SRC (any alignment). */
 void quant_group(struct quant_codes *out, const void *src, enum dtype t, size_t i);
 
-/* Converts elements [first, first + n) of the stored groups at SRC (any alignment). T must satisfy
+/* Converts elements [first, first + n) of the stored groups at SRC (any alignment) to fp32. T must satisfy
  * dtype_is_grouped(). */
 void quant_to_f32(float *dst, const void *src, enum dtype t, size_t first, size_t n);
 

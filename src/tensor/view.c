@@ -69,7 +69,7 @@ struct view view_transposed(const struct view *v)
     return t;
 }
 
-/* Returns the address of the element that is AT elements after the first. */
+/* Returns the address of the element that is AT elements after the first element of V. */
 static const void *address_of(const struct view *v, size_t at)
 {
     ASSERT(at % dtype_group(v->dtype) == 0, "%s", v->name);
@@ -113,7 +113,7 @@ const char *view_shape_text(const struct view *v, char *out, size_t size)
     return out;
 }
 
-/* Returns where index I of dimension 0 is stored, in runs of RUN (view.zipped). */
+/* Returns the stored index of index I of dimension 0, which is zipped in runs of RUN (view.zipped). */
 static size_t unzip(size_t i, size_t run)
 {
     size_t half = run / 2, at = i % run;
@@ -126,7 +126,7 @@ size_t view_stored_row(const struct view *v, size_t i)
     return v->zipped ? unzip(i, v->zipped) : i;
 }
 
-/* Converts N elements from place AT, STRIDE apart. */
+/* Converts N elements, beginning AT elements after the first and STRIDE elements apart, to fp32. */
 static void read_elements(const struct view *v, size_t at, size_t stride, size_t n, float *dst)
 {
     if (!dtype_is_grouped(v->dtype))

@@ -1,15 +1,15 @@
 /* amx_attn_bf16.c - attention over one chunk with TDPBF16PS: class "bf16 tile dot".
  *
  *   scores  a tile of keys is an AMX tile B for each 32 dims, 16 pairs of dims of 16 tokens; if 16 dims are
- *           left at the end, they are a tile of 8 pairs. Two tiles of keys are multiplied with the rows of q
- *           together
+ *           left at the end, they are an AMX tile of 8 pairs. Two tiles of keys are multiplied with the rows
+ *           of q together
  *   weights as in avx512_attn.h
- *   values  a tile of values is an AMX tile B of 8 pairs of tokens for each 16 dims; four of these are
- *           summed at once
+ *   values  a tile of values is an AMX tile B of 8 pairs of tokens for each 16 dims; the sums of four of these
+ *           (64 dims) are in registers at once
  *
  * So scores are summed in slices of 32 dims and outputs in slices of the 16 tokens of a tile, ascending. Up
- * to 16 rows go together. Lines are prefetched in the order of memory: each tile prefetches those of a later
- * tile.
+ * to 16 rows are computed together. Lines are prefetched in the order of memory: while a tile is computed,
+ * the lines of a later tile are prefetched.
  */
 #include "kern/amx/amx_tile.h"
 #include "kern/avx512/avx512.h"
@@ -19,11 +19,11 @@ enum {
     HALF = AMX_WORDS / 2, /* words of half a tile: the pairs of 16 dims, or of the tokens of a tile */
     Q_STRIDE = AVX512_STRIDE * sizeof(uint32_t), /* bytes from one row of q to the next */
     P_STRIDE = KERN_CHUNK * sizeof(uint32_t), /* bytes from one row of scores, or of weights, to the next */
-    DIMS = 4 * KERN_TILE,                     /* dims that are summed at once */
+    DIMS = 4 * KERN_TILE,                     /* dims of the outputs that are summed at once */
 };
 
-/* Sets the shapes for ROWS rows: tiles 0 to 3 are sums or whole words of A, 4 and 5 are B, 6 and 7 are
- * halves of A and B. */
+/* Sets the shapes of the AMX tiles for ROWS rows: tiles 0 to 3 are sums or A with 16 words, 4 and 5 are B, 6
+ * and 7 are A and B with 8 words. */
 static void shape(size_t rows)
 {
     struct amx_shapes s = {.palette = 1};
@@ -39,7 +39,7 @@ static void shape(size_t rows)
     AMX_SHAPES(&s);
 }
 
-/* Prefetches all lines of tile number I in the order of memory. */
+/* Prefetches all lines of tile number I in the order of reading (ahead_attn_tile()). */
 static void ask(const struct avx512_attn *o, size_t i)
 {
     const char *at;
@@ -51,8 +51,8 @@ static void ask(const struct avx512_attn *o, size_t i)
         ahead_line(at + n, o->level2);
 }
 
-/* Computes the dots of all rows with the tiles T and T + 1 of keys; T stands for T + 1 if T is the last
- * tile. */
+/* Computes the dot products of all rows with the tiles T and T + 1 of keys. If T is the last tile, it is
+ * computed twice. */
 static void dots(const struct avx512_attn *o, size_t t)
 {
     const size_t next = t + 1 < o->t1 ? t + 1 : t;
@@ -157,7 +157,7 @@ void KERN_NAME(amx_attn_bf16)(const struct kern_attn *a)
         if (o.rows != shaped)
             shape(shaped = o.rows);
         rows(&o);
-        o.lead = 0; /* the next rows find everything in level 2 */
+        o.lead = 0; /* for the next rows all tiles are in level 2 */
     }
     AMX_RELEASE();
 }

@@ -1,49 +1,50 @@
 /* amx_blocks.c - C = A x W over weights in quantization groups of integers, with TDPBSSD: class "int8 sum".
  *
- *   rows    in tiles of 16, the last of the rest; few rows go to the AVX-512 kernel, in its tiles
+ *   rows    cut into tiles of 16; the last tile may be smaller. Few rows are computed by the AVX-512 kernel
  *   input   as in groups.h, with these tiles: the 32 bytes of each row of a group are an AMX tile A
  *   panels  eight groups of a panel at a time are unpacked to signed bytes in level 1. All tiles of rows
- *           take them, one side of the panel after the other, and prefetch their shares of the next groups
- *   sums    a product of tiles belongs to one group (or to a half of one) and is stored as integers. Three
- *           products later, vectors add it to the float sums of a side, which stay in registers
+ *           multiply them, one side of the panel (16 columns) after the other, and prefetch their shares of
+ *           the next groups
+ *   sums    a product of AMX tiles belongs to one group (or to a half of one) and is stored as integers. Three
+ *           products later, vector instructions add it to the float sums of a side, which stay in registers
  *
  * Tile and vector instructions are interleaved so finely because for about 100 ns after a tile instruction,
- * 512-bit vectors run at half their rate: one after the other they would take as long as before
- * (docs/notebook).
+ * 512-bit vectors run at half their rate. If all vector instructions came after all tile instructions, the
+ * kernel would not be faster than the AVX-512 kernel (docs/notebook).
  */
 #include "kern/amx/amx_gemm.h"
 #include "kern/simd512/groups512.h"
 
 enum {
-    GROUPS = GROUPS_SPAN, /* groups that all tiles take before the next ones */
-    WAITING = 4,          /* products whose integers wait to be added */
-    QUARTER = 4,          /* rows that are added between two tile instructions */
+    GROUPS = GROUPS_SPAN, /* groups of a panel that all tiles of rows multiply before the next groups */
+    WAITING = 4,          /* products that are stored and not added yet */
+    QUARTER = 4,          /* rows whose sums are added between two tile instructions */
 };
 
 /* ---- a tile of rows ---- */
 
-/* The arguments of a micro-kernel: some groups of one side of a panel, for one tile of rows. */
+/* The arguments of a micro-kernel: N groups of one side of a panel, for one tile of rows. */
 struct work {
     float *sums; /* [rows][16] */
     const struct groups512_group *c;
-    const char *in; /* the first of these groups of the tile */
+    const char *in; /* the tile's input, from the first of these groups on */
     size_t n;
     int side;
-    bool first; /* the sums start with +0 */
-    /* The lines to prefetch: numbers ASK to ASKED of AMX_GEMM_STREAMS streams that lie STREAM bytes
-     * apart. */
+    bool first; /* the sums start at +0 */
+    /* The lines to prefetch: the lines [ask, asked) of the order of amx_gemm_ask(), from NEXT on. */
     const char *next;
     size_t stream, ask, asked;
 };
 
-/* The integers of a product, and the factors of its sums. */
+/* A stored product of AMX tiles: its integers, and the scale of each row and the d of each column that
+ * multiply them. */
 struct product {
     const int32_t *n; /* [rows][16] */
     const float *scale;
     __m512 d;
 };
 
-/* Adds the rows FROM to FROM + QUARTER of a product to their sums. */
+/* Adds the rows [FROM, FROM + QUARTER) of a product to their sums Y. */
 SIMD512_INLINE void add_product(__m512 y[AMX_ROWS], const struct product *t, int from, int rows, bool powers)
 {
     SIMD512_UNROLL
@@ -52,7 +53,7 @@ SIMD512_INLINE void add_product(__m512 y[AMX_ROWS], const struct product *t, int
             y[r] = groups512_add(y[r], _mm512_loadu_si512(t->n + 16 * r), t->d, t->scale[r], powers);
 }
 
-/* Adds the minimums of part H of group C, whose input is at IN. */
+/* Adds the minimums of part H of the unpacked group C, times the sums of its input IN, to the sums Y. */
 SIMD512_INLINE void add_minimums(__m512 y[AMX_ROWS], const struct groups512_group *c, char *in, int side,
                                  int rows, int h, const struct quant_form f)
 {
@@ -64,9 +65,9 @@ SIMD512_INLINE void add_minimums(__m512 y[AMX_ROWS], const struct groups512_grou
             y[r] = _mm512_fmadd_ps(min, groups512_weighed(in, rows, r, h, f), y[r]);
 }
 
-/* Computes product S of T, which is half S % HALVES of group S / HALVES, to TO. If AT is not NULL, adds the
- * product AT to Y between the tile instructions. Tiles 0 and 1 are the sums and A of whole tiles of rows, 3
- * and 4 those of the rest; 2 is B. */
+/* Computes product S of T, which is half S % HALVES of group S / HALVES, and stores it in TO. If AT is not
+ * NULL, adds the product AT to Y between the tile instructions. AMX tiles 0 and 1 are the sums and A of a
+ * whole tile of rows, 3 and 4 those of a smaller tile; 2 is B. */
 SIMD512_INLINE void multiply(const struct work *t, size_t s, int32_t *to, const struct product *at,
                              __m512 y[AMX_ROWS], int rows, int halves, bool powers)
 {
@@ -179,7 +180,7 @@ static unpack_fn *const unpack_of[DT_N] = {
 #include "tensor/quant.def"
 };
 
-/* Some rows of a gemm that go through its panels together. */
+/* The rows [r0, r1) of a gemm, which are computed together, and the functions for its format. */
 struct walk {
     const struct kern_gemm *g;
     const struct quant_form *f;
@@ -189,7 +190,7 @@ struct walk {
     micro_fn *const *tile;
 };
 
-/* Computes the groups [from, from + n) of a panel, which C holds unpacked, for all rows. Prefetches LINES
+/* Multiplies the groups [from, from + n) of a panel, unpacked in C, with all rows of W. Prefetches LINES
  * lines from NEXT on. */
 static void run_chunk(const struct walk *w, const struct groups512_group *c, size_t from, size_t n,
                       const char *next, size_t lines, float *sums)
@@ -235,7 +236,8 @@ static void run_panel(const struct walk *w, size_t p)
     }
 }
 
-/* Sets the shapes of WHOLE tiles of rows and of a tile of LEFT rows. */
+/* Sets the shapes of the AMX tiles 0 to 2 for whole tiles of rows, if WHOLE, and of 3 and 4 for a tile of
+ * LEFT rows. */
 static void set_shapes(const struct quant_form *f, bool whole, size_t left)
 {
     const size_t rows[5] = {whole ? AMX_ROWS : 0, whole ? AMX_ROWS : 0,

@@ -1,24 +1,24 @@
-/* amx_gemm.h - the gemms with AMX tiles: the form of the input, the loops over K, panels and rows, and the
+/* amx_gemm.h - the gemms with AMX tiles: the layout of the input, the loops over K, panels and rows, and the
  * micro-kernel for two tiles of rows.
  *
- *   rows    cut into tiles of 16, the last of the rest. Two tiles go through a panel together, so that each
+ *   rows    cut into tiles of 16; the last tile may be smaller. Two tiles are computed together, so that each
  *           line of the panel is loaded once for 32 rows
  *   input   as in avx512_gemm.h, with these tiles: a cache line of every row, which is an AMX tile A, then
  *           the next line. The part of the last line beyond K is not read
- *   panels  as in gemm.h: 16 steps of 128 bytes are an AMX tile B for each side
- *   KC      slice: 256 steps, 32 KB. It stays in level 1 while all rows take it, because A and sums are
- *           loaded past level 1 (TILELOADDT1)
- *   groups  of panels: the lines of A of a KC slice stay in level 2 while all panels of the group take them.
- *           Rows whose whole input stays there need no groups
+ *   panels  as in gemm.h: 16 steps of 128 bytes are an AMX tile B for each side (16 columns)
+ *   KC      slice: 256 steps, 32 KB. It stays in level 1 while it is multiplied with all rows, because A and
+ *           the sums are loaded past level 1 (TILELOADDT1)
+ *   groups  of panels: the lines of A of a KC slice stay in level 2 while all panels of the group are computed.
+ *           If the whole input of the rows fits into level 2, a group has only two panels
  *   sums    are stored and loaded tile by tile, each just before its product in the first iteration of the
- *           next rows. Finished sums get their epilogue a few rows an iteration, beside the products of the
- *           next rows, so that the tiles never wait
- *   ahead   while a slice is computed, its rows prefetch their shares of the next slice into level 2, in
- *           eight streams: of lines that are prefetched in one stream, some do not arrive
+ *           next rows. Complete sums get their epilogue a few rows at a time, between the products of the next
+ *           rows, so that the AMX unit never waits
+ *   ahead   while a slice is computed, each pair of tiles prefetches its share of the next slice into level 2,
+ *           in eight streams: if lines are prefetched in one stream, some are dropped
  *   few     rows, one tile: three panels are read at once, each with a short prefetch distance
  *
- * Sums wait in an array of the thread and are finished as in avx512_gemm.h. K is cut at multiples of 16
- * steps, where TDPBF16PS starts a new sum, so that no cut changes a bit.
+ * Between slices, sums are stored in an array of the thread; they are finished as in avx512_gemm.h. K is cut
+ * at multiples of 16 steps, where TDPBF16PS starts a new sum, so that no cut changes a bit.
  */
 #ifndef GALLOP_KERN_AMX_GEMM_H
 #define GALLOP_KERN_AMX_GEMM_H
@@ -30,14 +30,14 @@
 #include "kern/avx512/avx512_gemm.h"
 
 enum {
-    AMX_GEMM_KC = 256,             /* steps of a KC slice */
-    AMX_GEMM_KEPT = 512,           /* steps after which the sums of the rows of one tile are stored */
-    AMX_GEMM_PANELS = KERN_PANELS, /* panels of a group */
+    AMX_GEMM_KC = 256,   /* steps of a KC slice */
+    AMX_GEMM_KEPT = 512, /* one tile of rows: steps after which its sums are stored and loaded again */
+    AMX_GEMM_PANELS = KERN_PANELS, /* maximum panels of a group */
     AMX_GEMM_STREAMS = 8,          /* streams in which lines are prefetched */
-    AMX_GEMM_AT_ONCE = 3,          /* panels that the rows of one tile take at once */
+    AMX_GEMM_AT_ONCE = 3,          /* panels that one tile of rows is multiplied with at once */
     AMX_GEMM_STAYS = 1 << 20,      /* maximum bytes of an input that stays in level 2 */
-    AMX_GEMM_ENDING = 2,           /* rows whose epilogue runs beside an iteration */
-    AMX_GEMM_BEYOND = 128          /* minimum rows whose results are stored past the caches */
+    AMX_GEMM_ENDING = 2,           /* rows whose epilogue runs in each iteration */
+    AMX_GEMM_BEYOND = 128          /* minimum rows of a gemm whose results are stored past the caches */
 };
 
 /* Returns the tile of the M rows that row ROW belongs to. */
@@ -54,7 +54,7 @@ SIMD512_INLINE size_t amx_gemm_panel_bytes(const struct kern_gemm *g, enum avx51
     return (avx512_gemm_steps_of(kern_gemm_panel_k(g), kind) + avx512_gemm_tail(kind)) * AVX512_GEMM_STEP;
 }
 
-/* Puts X, row ROW of M rows, to its place in IN. */
+/* Stores X, row ROW of M rows, in the input IN. */
 SIMD512_INLINE void amx_gemm_put(uint32_t *in, const float *x, size_t row, size_t m, size_t k,
                                  enum avx512_kind kind)
 {
@@ -65,38 +65,39 @@ SIMD512_INLINE void amx_gemm_put(uint32_t *in, const float *x, size_t row, size_
         avx512_gemm_put_line(in, t, row - t.first, k, at, x + at, k - at < most ? k - at : most, kind);
 }
 
-/* The arguments of the micro-kernel: the sums of two tiles of rows (+)= A x a KC slice of a panel. */
+/* The arguments of the micro-kernel, which adds A x a KC slice of a panel to the sums of two tiles of
+ * rows. */
 struct amx_gemm {
     const uint32_t *a[2];
-    const char *b, *next; /* the slice, and the first line to prefetch */
-    size_t stream;        /* bytes between the AMX_GEMM_STREAMS streams to prefetch */
+    const char *b, *next; /* the KC slice; the first line to prefetch */
+    size_t stream;        /* bytes from one of the AMX_GEMM_STREAMS prefetch streams to the next */
     size_t ask, asked;    /* numbers of the lines to prefetch: [ask, asked) */
     float *sums[2];       /* [2][rows][16] each */
-    size_t rows[2];       /* the second may be 0 */
+    size_t rows[2];       /* rows of each tile; rows[1] may be 0 */
     size_t steps;
-    bool first; /* the sums start with zero */
+    bool first; /* the sums start at zero */
 };
 
-/* Rows [at, stop) of panel P whose sums are complete and wait for their epilogue. SUMS has those of all
- * rows. TWICE: the rows of the next panel, whose sums follow, wait with them. */
+/* The rows [at, stop) of panel P, whose sums are complete but whose epilogue is pending. SUMS has the sums of
+ * all rows. TWICE: the same rows of panel P + 1, whose sums follow those of P, are pending as well. */
 struct amx_gemm_ending {
     float *sums;
     size_t p, at, stop;
     bool twice;
 };
 
-/* Rows [r0, r0 + rows) of a gemm on their way through some of its panels. */
+/* The state of a gemm of the rows [r0, r0 + rows) with a group of panels. */
 struct amx_gemm_walk {
     const struct kern_gemm *g;
     size_t r0, rows, steps, panel_bytes;
-    size_t shaped[2]; /* rows in the current shapes of the tiles */
-    float *held[2];   /* the place of the sums that the tiles hold; NULL: they hold none */
+    size_t shaped[2]; /* rows of the two tiles in the current shapes of the AMX tiles */
+    float *held[2];   /* where the sums in the AMX tiles are to be stored; NULL: the AMX tiles hold no sums */
     size_t p, end;    /* the panels of the group */
     float *sums;      /* [panels of the group][rows][32] */
     struct amx_gemm_ending ending;
 };
 
-/* Computes the product of KIND: tile C += A x B. */
+/* Computes the product of KIND: AMX tile C += A x B. */
 #define AMX_GEMM_ADD(kind, c, a, b) \
     do {                            \
         if ((kind) == AVX512_DOT)   \
@@ -105,15 +106,15 @@ struct amx_gemm_walk {
             AMX_I8(c, a, b);        \
     } while (0)
 
-/* Prefetches the lines ASK to STOP of AMX_GEMM_STREAMS streams, which begin at NEXT and lie STREAM bytes
- * apart, into level 2. */
+/* Prefetches the lines numbered [ASK, STOP) into level 2. Numbers go round AMX_GEMM_STREAMS streams, which
+ * begin at NEXT and are STREAM bytes apart. */
 SIMD512_INLINE void amx_gemm_ask(const char *next, size_t stream, size_t ask, size_t stop)
 {
     for (; ask < stop; ask++)
         ahead_line(next + ask % AMX_GEMM_STREAMS * stream + ask / AMX_GEMM_STREAMS * AMX_LINE, true);
 }
 
-/* Stores the sums that the tiles hold to their place. */
+/* Stores the sums that the AMX tiles hold, if any, in memory (w->held). */
 SIMD512_INLINE void amx_gemm_keep(struct amx_gemm_walk *w)
 {
     if (!w->held[0])
@@ -127,8 +128,9 @@ SIMD512_INLINE void amx_gemm_keep(struct amx_gemm_walk *w)
     w->held[0] = NULL;
 }
 
-/* Adds the product of tiles A and B to the sums of tile C, which belong to the rows J of a pair and lie AT
- * floats from their first. TAKE: first stores the sums that the tile holds and loads those of T. */
+/* Adds the product of the AMX tiles A and B to the sums in AMX tile C, which belong to tile J of the pair of
+ * tiles of rows and begin AT floats after its first sum. TAKE: first stores the sums that C holds and loads
+ * those of T. */
 #define AMX_GEMM_PRODUCT(w, t, take, kind, c, a, b, j, at)      \
     do {                                                        \
         if ((take) && (w)->held[0])                             \
@@ -140,8 +142,8 @@ SIMD512_INLINE void amx_gemm_keep(struct amx_gemm_walk *w)
         AMX_GEMM_ADD(kind, c, a, b);                            \
     } while (0)
 
-/* Computes one iteration by A. TAKE: loads the sums of T, each just before its product, so that the tiles
- * compute while sums are stored and loaded. */
+/* Computes one iteration of 16 steps. TAKE: loads the sums of T, each just before its product, so that the
+ * AMX unit computes while sums are stored and loaded. */
 SIMD512_INLINE void amx_gemm_iteration(struct amx_gemm_walk *w, const struct amx_gemm *t,
                                        const uint32_t *const a[2], const char *b, bool take,
                                        enum avx512_kind kind)
@@ -161,14 +163,15 @@ SIMD512_INLINE void amx_gemm_iteration(struct amx_gemm_walk *w, const struct amx
     }
 }
 
+/* Returns the address of step FROM of panel P. */
 SIMD512_INLINE const char *amx_gemm_at(const struct amx_gemm_walk *w, size_t p, size_t from)
 {
     return (const char *)w->g->b + (p - w->g->first) * w->panel_bytes + from * AVX512_GEMM_STEP;
 }
 
-/* Does what avx512_gemm_end() does, but stores past the caches: C of so many rows does not stay there, and
- * reading each of its lines before writing it costs as much as a fifth of the products. Returns false and
- * does nothing if C does not consist of whole lines. */
+/* Computes the epilogue like avx512_gemm_end(), but stores to C past the caches: C of so many rows does not
+ * stay in them, and reading each line before writing it costs as much as a fifth of the products. Returns
+ * false, and does nothing, if C is NULL, has few rows or does not consist of whole cache lines here. */
 SIMD512_INLINE bool amx_gemm_stream(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                     float *sums)
 {
@@ -184,7 +187,7 @@ SIMD512_INLINE bool amx_gemm_stream(const struct kern_gemm *g, size_t p, struct 
     return true;
 }
 
-/* Finishes the sums of ROWS of panel P and stores them where G wants them. */
+/* Computes the epilogue for the sums of ROWS of panel P. */
 SIMD512_INLINE void amx_gemm_end_rows(const struct amx_gemm_walk *w, size_t p, struct avx512_gemm_rows rows,
                                       float *sums, enum avx512_kind kind)
 {
@@ -194,23 +197,23 @@ SIMD512_INLINE void amx_gemm_end_rows(const struct amx_gemm_walk *w, size_t p, s
         avx512_gemm_end(w->g, p, rows, sums, kind);
 }
 
-/* Finishes the sums of all rows of W of panel P. */
+/* Computes the epilogue for the sums of all rows of W and panel P. */
 SIMD512_INLINE void amx_gemm_end(const struct amx_gemm_walk *w, size_t p, float *sums, enum avx512_kind kind)
 {
     for (size_t at = 0; at < w->rows; at += AMX_ROWS)
         amx_gemm_end_rows(w, p, amx_gemm_tile(w->r0 + at, w->g->m), sums + at * KERN_NR, kind);
 }
 
-/* Returns true if two panels of KERN_GLU end in the same lines of the next gemm's input, which are then
- * stored past the caches as well. */
+/* Returns true if the results of panel P and of the panel beside it share cache lines of the input of the
+ * next gemm (KERN_GLU). The epilogue of both panels then runs together and stores past the caches. */
 SIMD512_INLINE bool amx_gemm_ends_twice(const struct kern_gemm *g, size_t p, enum avx512_kind kind)
 {
     return kind == AVX512_DOT && g->end == KERN_GLU && !g->c && g->m >= AMX_GEMM_BEYOND &&
            (p / 2 + 1) * 2 * KERN_PAIRS <= g->n && (uintptr_t)g->out % AMX_LINE == 0;
 }
 
-/* Finishes the sums of ROWS, which are a part of TILE, of panel P, an even one, and of the next panel; SUMS
- * has those of both. */
+/* Computes the epilogue of ROWS, a part of TILE, for panel P, which is even, and panel P + 1; SUMS has the
+ * sums of both panels. */
 SIMD512_INLINE void amx_gemm_end_two(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows tile,
                                      struct avx512_gemm_rows rows, float *const sums[2])
 {
@@ -228,7 +231,7 @@ SIMD512_INLINE void amx_gemm_end_two(const struct kern_gemm *g, size_t p, struct
     }
 }
 
-/* Copies the sums of ROWS out of those of TILE: [2][rows][16]. */
+/* Copies the sums of ROWS from the SUMS of TILE to TO, [2][rows][16]. */
 SIMD512_INLINE void amx_gemm_some(float *to, const float *sums, struct avx512_gemm_rows tile,
                                   struct avx512_gemm_rows rows)
 {
@@ -238,8 +241,9 @@ SIMD512_INLINE void amx_gemm_some(float *to, const float *sums, struct avx512_ge
             _mm512_storeu_ps(to, _mm512_loadu_ps(sums + 16 * r));
 }
 
-/* Finishes the rows that wait, up to row STOP, or a whole tile of them if they go to the input of the next
- * gemm alone. Not inlined, to keep the loops that call it short. */
+/* Runs the epilogue of pending rows up to row STOP, AMX_GEMM_ENDING rows at a time, or whole tiles if their
+ * results go to the input of the next gemm one panel at a time. Not inlined, to keep the loops that call it
+ * short. */
 static __attribute__((noinline, unused)) void amx_gemm_end_up_to(struct amx_gemm_walk *w, size_t stop,
                                                                  enum avx512_kind kind)
 {
@@ -267,7 +271,7 @@ static __attribute__((noinline, unused)) void amx_gemm_end_up_to(struct amx_gemm
     }
 }
 
-/* Finishes MOST of the rows that wait, if there are any. */
+/* Runs the epilogue of up to MOST pending rows, if there are any. */
 SIMD512_INLINE void amx_gemm_end_some(struct amx_gemm_walk *w, size_t most, enum avx512_kind kind)
 {
     const struct amx_gemm_ending *e = &w->ending;
@@ -276,29 +280,30 @@ SIMD512_INLINE void amx_gemm_end_some(struct amx_gemm_walk *w, size_t most, enum
         amx_gemm_end_up_to(w, e->stop - e->at < most ? e->stop : e->at + most, kind);
 }
 
-/* Empties the tiles and finishes all rows that wait. */
+/* Stores the sums that the AMX tiles hold, and runs the epilogue of all pending rows. */
 SIMD512_INLINE void amx_gemm_settle(struct amx_gemm_walk *w, enum avx512_kind kind)
 {
     amx_gemm_keep(w);
     amx_gemm_end_some(w, SIZE_MAX, kind);
 }
 
-/* Notes that the sums of the rows [at, stop) of panel Q are complete. Their epilogue runs while the tiles
- * compute the next rows, after whose first iteration the sums are in memory: vectors and stores beside
- * products cost little, alone they cost a seventh of a gemm. */
+/* Marks the rows [at, stop) of panel Q, whose sums are complete, as pending for their epilogue. It runs while
+ * the AMX unit computes the next rows, from their second iteration on, when the sums are in memory: between
+ * products, vectors and stores cost little; alone they would cost a seventh of a gemm. */
 SIMD512_INLINE void amx_gemm_end_soon(struct amx_gemm_walk *w, size_t q, size_t at, size_t stop,
                                       enum avx512_kind kind)
 {
     bool twice = amx_gemm_ends_twice(w->g, q, kind);
     size_t p = twice && q % 2 && q > w->p ? q - 1 : q;
 
-    if (twice && q % 2 == 0 && q + 1 < w->end) /* the epilogue comes with that of the next panel */
+    if (twice && q % 2 == 0 && q + 1 < w->end) /* the epilogue will run together with that of panel Q + 1 */
         return;
     w->ending = (struct amx_gemm_ending){
         .p = p, .at = at, .stop = stop, .twice = p < q, .sums = w->sums + (p - w->p) * w->rows * KERN_NR};
 }
 
-/* Computes iterations of 16 steps, or one iteration of the rest. The tiles hold the sums afterwards. */
+/* Computes iterations of 16 steps, or one iteration with the steps left over. The AMX tiles hold the sums
+ * afterwards. */
 SIMD512_INLINE void amx_gemm_iterate(struct amx_gemm_walk *w, const struct amx_gemm *t, size_t iterations,
                                      enum avx512_kind kind)
 {
@@ -327,7 +332,7 @@ SIMD512_INLINE void amx_gemm_iterate(struct amx_gemm_walk *w, const struct amx_g
         memcpy(w->held, t->sums, sizeof(w->held));
 }
 
-/* Sets the shapes of the tiles if they differ from the current ones. */
+/* Sets the shapes of the AMX tiles for two tiles of ROWS if they differ from the current shapes. */
 SIMD512_INLINE void amx_gemm_shape(struct amx_gemm_walk *w, const size_t rows[2])
 {
     if (rows[0] == w->shaped[0] && rows[1] == w->shaped[1])
@@ -341,8 +346,8 @@ SIMD512_INLINE void amx_gemm_micro(struct amx_gemm_walk *w, const struct amx_gem
 {
     size_t iterations = t->steps / AMX_WORDS, left = t->steps % AMX_WORDS;
 
-    /* Without this store, storing the sums after more than 32 iterations takes 250 ns more
-     * (docs/notebook). */
+    /* If the AMX tiles already hold the sums, stores one of them first. Otherwise storing them after more
+     * than 32 iterations takes 250 ns longer (docs/notebook). */
     if (w->held[0] == t->sums[0])
         AMX_STORE(0, t->sums[0], AMX_LINE);
     amx_gemm_iterate(w, t, iterations, kind);
@@ -363,8 +368,8 @@ SIMD512_INLINE void amx_gemm_micro(struct amx_gemm_walk *w, const struct amx_gem
     amx_gemm_end_some(w, SIZE_MAX, kind);
 }
 
-/* Returns the two tiles of the rows of W from AT on, at step FROM of K: their rows, A and SUMS. SUMS has
- * those of all rows. */
+/* Returns the arguments for the two tiles of rows of W from row AT on, at step FROM of K. SUMS has the sums
+ * of all rows. Sets the shapes of the AMX tiles. */
 SIMD512_INLINE struct amx_gemm amx_gemm_pair(struct amx_gemm_walk *w, size_t at, size_t from, float *sums,
                                              enum avx512_kind kind)
 {
@@ -381,7 +386,7 @@ SIMD512_INLINE struct amx_gemm amx_gemm_pair(struct amx_gemm_walk *w, size_t at,
     return t;
 }
 
-/* Computes the steps [from, from + n) of panel Q for all rows. Prefetches LINES lines from NEXT on. */
+/* Computes the steps [from, from + n) of panel Q for all rows of W. Prefetches LINES lines from NEXT on. */
 SIMD512_INLINE void amx_gemm_slice(struct amx_gemm_walk *w, size_t q, size_t from, size_t n, const char *next,
                                    size_t lines, enum avx512_kind kind)
 {
@@ -406,12 +411,12 @@ SIMD512_INLINE void amx_gemm_slice(struct amx_gemm_walk *w, size_t q, size_t fro
         if (done)
             amx_gemm_end_soon(w, q, i * pair, i * pair + t.rows[0] + t.rows[1], kind);
     }
-    if (done && pairs == 1) /* the sums of the next panel are in the same place */
+    if (done && pairs == 1) /* the next panel uses the same array of sums */
         amx_gemm_settle(w, kind);
 }
 
-/* Computes the panels of the group of W, one KC slice after the other. The caller continues up to panel
- * LAST. */
+/* Computes the panels of the group of W, one KC slice after the other. Panels before LAST may be
+ * prefetched. */
 SIMD512_INLINE void amx_gemm_group(struct amx_gemm_walk *w, size_t last, enum avx512_kind kind)
 {
     size_t tail = avx512_gemm_tail(kind), end = w->end, from = 0, n;
@@ -433,8 +438,8 @@ SIMD512_INLINE void amx_gemm_group(struct amx_gemm_walk *w, size_t last, enum av
 
 /* ---- rows of one tile ---- */
 
-/* Sets the shapes for one tile of ROWS rows: tiles 0 to 5 are the sums of the sides of three panels, 6 is B,
- * 7 is A, with WORDS words. */
+/* Sets the shapes of the AMX tiles for one tile of ROWS rows: 0 to 5 are the sums of the two sides of three
+ * panels, 6 is B, 7 is A with WORDS words. */
 SIMD512_INLINE void amx_gemm_shape_one(size_t rows, size_t words)
 {
     struct amx_shapes s = {.palette = 1};
@@ -446,8 +451,8 @@ SIMD512_INLINE void amx_gemm_shape_one(size_t rows, size_t words)
     AMX_SHAPES(&s);
 }
 
-/* One tile of rows and up to three panels, which begin at B and lie BYTES apart: a thread reads memory
- * faster in several streams. */
+/* The arguments for one tile of rows and up to three panels, which begin at B and are BYTES apart. They are
+ * computed at once, because a thread reads memory faster in several streams. */
 struct amx_gemm_one {
     const uint32_t *a;
     const char *b;
@@ -455,14 +460,14 @@ struct amx_gemm_one {
     size_t bytes, rows, steps;
 };
 
-/* Computes one side of a panel, whose sums are tile C. */
+/* Adds the products of one side of a panel, at AT, to AMX tile C. */
 #define AMX_GEMM_SIDE(kind, c, at)         \
     do {                                   \
         AMX_LOAD(6, at, AVX512_GEMM_STEP); \
         AMX_GEMM_ADD(kind, c, 7, 6);       \
     } while (0)
 
-/* Computes one iteration by the tile of rows A for the panels that begin at B and lie BYTES apart. */
+/* Computes one iteration with the tile of rows A for the panels that begin at B and are BYTES apart. */
 SIMD512_INLINE void amx_gemm_one_iteration(const uint32_t *a, const char *b, size_t bytes, int panels,
                                            enum avx512_kind kind)
 {
@@ -493,7 +498,7 @@ SIMD512_INLINE void amx_gemm_one_iterate(const struct amx_gemm_one *t, size_t it
     }
 }
 
-/* Expands to AMX_LOAD or AMX_STORE of the sums of the panels of T. */
+/* Moves the sums of the panels of T, where MOVE is AMX_LOAD or AMX_STORE. */
 #define AMX_GEMM_ONE_SUMS(move, t, panels)           \
     do {                                             \
         const size_t side = AMX_WORDS * (t)->rows;   \
@@ -529,7 +534,7 @@ SIMD512_INLINE void amx_gemm_one_panels(const struct amx_gemm_one *t, int panels
     amx_gemm_shape_one(t->rows, AMX_WORDS);
 }
 
-/* Computes N panels at once from panel P on. */
+/* Computes the panels [p, p + n) at once. */
 SIMD512_INLINE void amx_gemm_one_group(const struct kern_gemm *g, size_t p, size_t n, enum avx512_kind kind)
 {
     float sums[AMX_GEMM_AT_ONCE * AMX_ROWS * KERN_NR] __attribute__((aligned(64)));
@@ -595,7 +600,7 @@ SIMD512_INLINE void amx_gemm_drive_many(const struct kern_gemm *g, size_t p0, si
         }
         amx_gemm_settle(&w, kind);
     }
-    _mm_sfence(); /* orders the stores past the caches before those that tell other threads of them */
+    _mm_sfence(); /* makes the stores past the caches visible before the thread reports its task as done */
     AMX_RELEASE();
 }
 

@@ -2,32 +2,33 @@
  *
  *   panel  [K / 2][32][2] bf16: 16 pairs of k of 16 columns are an AMX tile B
  *   A      16 pairs of k of 16 rows are an AMX tile A
- *   sums   2 x 2 tiles, bias last
+ *   sums   2 x 2 AMX tiles, bias last
  *
- * An iteration takes four products, 64 cycles on Sapphire and Granite Rapids (3.3 TFLOP/s a core at 3.3
- * GHz), and four loads of 1 KB: those of A come from level 2, those of the panel from level 1.
+ * An iteration has four products, 64 cycles on Sapphire and Granite Rapids (3.3 TFLOP/s a core at 3.3 GHz),
+ * and four loads of 1 KB: A comes from level 2, the panel from level 1.
  *
- *   few    rows are summed with vectors in the way of TDPBF16PS: the stream of weights is read faster in the
- *          order of memory than by tiles (Granite Rapids: 89 % against 78 % of the memory bandwidth, one row
- *          on two threads). A slice is 32 of K: 16 pairs of each of 32 columns. Its even and its odd
- *          elements are summed from +0 each by fused operations, both sums are added, and their sum is added
- *          to the accumulator. Subnormals are zeros between few_begin() and few_end()
+ * One or two rows are computed with vectors, in the order of TDPBF16PS, because vectors read the weights in
+ * the order of memory, which is faster than reading tiles (Granite Rapids: 89 % against 78 % of the memory
+ * bandwidth, one row on two threads). A slice is 32 of K: 16 pairs of each of 32 columns. Its even and its
+ * odd elements are summed by fma from +0 each, both sums are added, and the result is added to the
+ * accumulator. Subnormals are zeros between few_begin() and few_end().
  */
 #include "kern/amx/amx_gemm.h"
 
 enum {
-    FEW = 2,              /* maximum rows that take panels with vectors */
-    TOGETHER = 4,         /* rows times panels at once: a thread reads memory faster in several streams */
+    FEW = 2, /* maximum rows that are computed with vectors */
+    TOGETHER =
+        4, /* rows times panels that are computed at once; several panels are several streams of memory */
     AHEAD = 1024,         /* bytes to prefetch ahead in each panel */
     NO_DENORMALS = 0x8040 /* bits of MXCSR: flush to zero, denormals are zeros */
 };
 
-/* A line of A of every row as floats: [even, odd][row][pair]. */
+/* A line of A of every row, as floats: [even or odd elements][row][pair]. */
 struct few_line {
     float of[2][FEW][AMX_WORDS];
 };
 
-/* Makes subnormals zeros until few_end(), which takes the value that this function returns. */
+/* Makes the thread treat subnormals as zeros. Returns the old MXCSR, which few_end() restores. */
 SIMD512_INLINE unsigned few_begin(void)
 {
     const unsigned before = _mm_getcsr();
@@ -41,7 +42,7 @@ SIMD512_INLINE void few_end(unsigned before)
     _mm_setcsr(before);
 }
 
-/* Returns the even (0) or the odd elements of sixteen pairs of bf16 as floats. */
+/* Returns the even (ODD is 0) or the odd elements of sixteen pairs of bf16 as floats. */
 SIMD512_INLINE __m512 few_half(__m512i pairs, int odd)
 {
     return _mm512_castsi512_ps(odd ? _mm512_and_si512(pairs, _mm512_set1_epi32((int)0xffff0000u))
@@ -60,7 +61,7 @@ SIMD512_INLINE void few_read(struct few_line *line, const uint32_t *a, int rows)
         }
 }
 
-/* Some panels and some rows, TOGETHER in all. */
+/* The state of some panels and rows that are computed at once, at most TOGETHER rows times panels. */
 struct few {
     const struct kern_gemm *g;
     const char *b;                                               /* the first panel */
@@ -68,7 +69,8 @@ struct few {
     float sums[TOGETHER * KERN_NR] __attribute__((aligned(64))); /* [panel][2][rows][16] */
 };
 
-/* Computes N pairs from B on, a slice or the rest, of the rows whose line of A is LINE. */
+/* Adds the products of N pairs of k from B on, a slice or the last part of one, to the sums of ROWS rows;
+ * LINE has the elements of A. */
 SIMD512_INLINE void few_slice(struct few *f, const struct few_line *line, const char *b, size_t n, int rows,
                               int panels)
 {

@@ -1,18 +1,18 @@
-/* amx_gemm_i8.c - C = A x W of bytes with TDPBUSD: class "int8 sum"; and of 4-bit panels.
+/* amx_gemm_i8.c - C = A x W of bytes with TDPBUSD: class "int8 sum"; and the same over 4-bit panels.
  *
  *   panel  [(K + 3) / 4][32][4] int8: 16 fours of k of 16 columns are an AMX tile B; then the correction for
  *          the 128 added to A, and the scales
- *   A      bytes with 128 added, 16 fours of 16 rows a tile
+ *   A      bytes with 128 added: 16 fours of k of 16 rows are an AMX tile A
  *
- * With few rows, 4-bit panels go to the AVX-512 kernel, which expands them in registers: for the rows of one
- * tile, both inputs are equal.
+ * With few rows, 4-bit panels are computed by the AVX-512 kernel, which expands them in registers. It can
+ * read the same input, because the layouts of both kernels are equal for the rows of one tile.
  */
 #include "kern/amx/amx_unpacked.h"
 #include "kern/format/int4.h"
 
 enum {
-    FEW = 4,   /* maximum rows that the AVX-512 kernel takes */
-    UNITS = 2, /* units of INT4_UNIT along K that an iteration of the tiles takes */
+    FEW = 4,   /* maximum rows that the AVX-512 kernel computes */
+    UNITS = 2, /* units of INT4_UNIT along K in an iteration of the AMX tiles */
 };
 
 void KERN_NAME(amx_gemm_in_i8)(void *in, const float *x, size_t row, size_t m, size_t k, float fixed)
@@ -30,8 +30,8 @@ static void expand(char *to, const struct amx_unpacked *u, size_t p, size_t from
     KERN_NAME(avx512vnni_i4_expand)(u->g, u->group, p, UNITS * from, UNITS * n, AVX512_GEMM_AHEAD, to);
 }
 
-/* Computes panel by panel, each expanded to level 2 first: for a K that is no multiple of whole iterations,
- * or for so many rows that storing and loading sums costs more. */
+/* Expands each panel to level 2 and calls gemm_i8: for a K that is not a multiple of whole iterations, or for
+ * so many rows that storing and loading sums would cost more. */
 static void whole_panels(const struct kern_gemm *g, size_t group, size_t p0, size_t p1, void *scratch)
 {
     for (size_t p = p0; p < p1; p++) {

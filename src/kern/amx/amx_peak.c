@@ -1,4 +1,4 @@
-/* amx_peak.c - products of whole tiles on registers, four chains: the peak of the machine.
+/* amx_peak.c - the loops of peak.h with AMX: products of whole AMX tiles on registers, in four chains.
  *
  * The tiles hold numbers like those of a model, because products of zeros run at a higher clock. */
 #include "kern/amx/amx_tile.h"
@@ -7,8 +7,8 @@
 
 enum { CHAINS = 4, ELEMENTS = AMX_ROWS * AMX_WORDS };
 
-/* Fills the tiles of A and B with any bytes, or with bf16 of 0.5 to 1 and either sign, and the sums with
- * zeros. */
+/* Fills the AMX tiles of A and B with pseudo-random bytes, or, if BYTES is 0, with bf16 of magnitude 0.5 to
+ * 1. */
 SIMD512_INLINE void fill(int bytes)
 {
     _Alignas(64) uint32_t word[4][ELEMENTS];

@@ -1,15 +1,16 @@
 /* amx_tile.h - the AMX tile registers: their shapes, and the instructions that the kernels of this folder
  * use.
  *
- * A tile has up to 16 rows of up to 64 bytes. The shapes of all eight tiles are set at once (TILECFG), which
- * clears them. A product has C [rows][16] words, A [rows][words] and B [words][16]; a word of A and B is a
- * pair of bf16 or four bytes. B is one side of a panel in memory, with rows 128 bytes apart, and A is a
- * cache line of each row of the input, with rows 64 bytes apart.
+ * A tile has up to 16 rows of up to 64 bytes. LDTILECFG sets the shapes of all eight tiles at once and clears
+ * the tiles. A product has C [rows][16] words, A [rows][words] and B [words][16]; a word of A and B is a pair
+ * of bf16 or four bytes. B is one side of a panel in memory, with rows 128 bytes apart, and A is a cache line
+ * of each row of the input, with rows 64 bytes apart.
  *
- * TDPBF16PS sums the even and the odd elements of a row from +0 each, k ascending, by fused operations;
- * their sum is then added to C. Subnormal inputs and outputs are zeros (Intel SDM volume 2; test_dot512.c
- * compares it with a model). TDPBUSD and TDPBSSD (with signed bytes in A) are exact. The instructions are
- * written as assembly, because the intrinsics do not tell the compiler which memory they read.
+ * TDPBF16PS sums the even and the odd elements of a row from +0 each, k ascending, by fma, adds both sums,
+ * and adds the result to C. Subnormal inputs and outputs are zeros (Intel SDM volume 2; test_dot512.c
+ * compares the instruction with a model). TDPBUSD and TDPBSSD (with signed bytes in A) are exact. The
+ * instructions are written as assembly, because the intrinsics do not tell the compiler which memory they
+ * read.
  */
 #ifndef GALLOP_KERN_AMX_TILE_H
 #define GALLOP_KERN_AMX_TILE_H
@@ -24,11 +25,11 @@
 #define AMX_RELEASE()      __asm__ volatile("tilerelease" : :)
 #define AMX_ZERO(t)        __asm__ volatile("tilezero %%tmm" #t : :)
 #define AMX_LOAD(t, p, by) AMX_LOAD_TIMES(t, p, by, 1)
-/* Loads lines past level 1, which keeps its content. */
+/* Loads tile T without replacing lines in level 1. */
 #define AMX_LOAD_PASSING(t, p, by) \
     __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #t : : "r"(p), "r"((size_t)(by)) : "memory")
 #define AMX_STORE(t, p, by) AMX_STORE_TIMES(t, p, by, 1)
-/* The rows lie TIMES times BY bytes apart; TIMES is 1, 2, 4 or 8. */
+/* Load and store a tile whose rows are TIMES * BY bytes apart; TIMES is 1, 2, 4 or 8. */
 #define AMX_LOAD_TIMES(t, p, by, times) \
     __asm__ volatile("tileloadd (%0,%1," #times "), %%tmm" #t : : "r"(p), "r"((size_t)(by)) : "memory")
 #define AMX_STORE_TIMES(t, p, by, times) \
@@ -38,9 +39,9 @@
 #define AMX_S8(c, a, b)   __asm__ volatile("tdpbssd %%tmm" #b ", %%tmm" #a ", %%tmm" #c : :)
 #endif
 
-/* Sets the shapes for two tiles of rows. Tiles 0 and 1 are the sums of the first ROWS[0] rows, left and
- * right columns; 2 and 3 are those of ROWS[1] more rows. 4 and 5 are the A of these rows; 6 and 7 are the
- * left and right columns of B. A product takes WORDS words. */
+/* Sets the shapes of the AMX tiles for two tiles of rows. Tiles 0 and 1 are the sums of the first ROWS[0]
+ * rows, left and right 16 columns; 2 and 3 are those of ROWS[1] more rows. 4 and 5 are the A of these rows,
+ * with WORDS words; 6 and 7 are the left and right columns of B. */
 static inline void amx_shape(const size_t rows[2], size_t words)
 {
     struct amx_shapes s = {.palette = 1};

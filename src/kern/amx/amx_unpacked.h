@@ -1,16 +1,16 @@
-/* amx_unpacked.h - the gemms with AMX tiles over weights in fewer bits: the weights of one or more
- * iterations are unpacked to level 1, while the tiles compute the iterations before.
+/* amx_unpacked.h - the gemms with AMX tiles over weights of 4 bits: the weights of one or more iterations are
+ * unpacked to level 1, while the AMX unit computes the iterations before.
  *
- *   one   tile of rows: three panels at once, which are three streams from memory; sums stay in the tiles
- *   two   tiles: one panel at a time; sums stay in the tiles
+ *   one   tile of rows: three panels at once, which are three streams from memory; sums stay in the AMX tiles
+ *   two   tiles of rows: one panel at a time; sums stay in the AMX tiles
  *   more  rows, 256 together: sums are stored and loaded, which costs less than moving unpacked weights to
  *         level 2 and back
  *
- * One or two tiles unpack one iteration at a time. Unpacking prefetches lines, and a core can wait for only
- * a few lines at once: prefetching the lines of many iterations together would not bring them sooner, and
- * none would arrive while the tiles compute.
+ * With one or two tiles of rows, one iteration is unpacked at a time. Unpacking prefetches lines, and a core
+ * can track only a few lines in flight. If the lines of many iterations were prefetched together, they would
+ * not arrive sooner, and no line would arrive while the AMX unit computes.
  *
- * An iteration takes 16 steps of a panel, 2 KB of unpacked weights.
+ * An iteration has 16 steps of a panel, 2 KB of unpacked weights.
  */
 #ifndef GALLOP_KERN_AMX_UNPACKED_H
 #define GALLOP_KERN_AMX_UNPACKED_H
@@ -19,29 +19,29 @@
 
 enum { AMX_UNPACKED_MANY = 8 /* iterations that are unpacked at once if sums are stored and loaded */ };
 
-/* A gemm over weights in fewer bits. unpack() unpacks the iterations [from, from + n) of panel P to TO. */
+/* A gemm over 4-bit weights. unpack() unpacks the iterations [from, from + n) of panel P to TO. */
 struct amx_unpacked {
     const struct kern_gemm *g;
     size_t group; /* size of a quantization group, for unpack() */
     size_t iterations;
     void (*unpack)(char *to, const struct amx_unpacked *u, size_t p, size_t from, size_t n);
-    /* int8: the tail of panel g->first; the tails of the next panels lie tail_apart bytes apart. */
+    /* Kind int8: the tail of panel g->first. The tails of consecutive panels are tail_apart bytes apart. */
     const char *tail;
     size_t tail_apart;
 };
 
 typedef char amx_unpacked_b[AMX_WORDS * AVX512_GEMM_STEP];
 
-/* A tile of rows, and the weights of two iterations: of the current one and of the next. */
+/* The state of one tile of rows, and the unpacked weights of the current iteration and of the next one. */
 struct amx_unpacked_one {
     amx_unpacked_b b[2] __attribute__((aligned(64)));
     float sums[AMX_GEMM_AT_ONCE * AMX_ROWS * KERN_NR] __attribute__((aligned(64)));
     size_t rows;
 };
 
-/* Returns the weights of iteration I of panel P + NUMBER, which the last call has unpacked, and unpacks those
- * that come next: of the same iteration of the next of PANELS panels, or of the next iteration of panel P.
- * *NOW is the number of the buffer that holds the weights; it changes to the other one. */
+/* Returns the weights of iteration I of panel P + NUMBER, which the last call has unpacked, and unpacks the
+ * weights that are needed next: those of iteration I of the next of PANELS panels, or of iteration I + 1 of
+ * panel P. *NOW, the index of the buffer with the returned weights, changes to the other buffer. */
 SIMD512_INLINE const char *amx_unpacked_next(struct amx_unpacked_one *t, const struct amx_unpacked *u,
                                              size_t p, size_t i, int number, int panels, size_t *now)
 {
@@ -55,7 +55,7 @@ SIMD512_INLINE const char *amx_unpacked_next(struct amx_unpacked_one *t, const s
     return b;
 }
 
-/* Computes PANELS panels from P on for the rows of one tile. */
+/* Computes the panels [p, p + PANELS) for the rows of one tile. */
 SIMD512_INLINE void amx_unpacked_panels(struct amx_unpacked_one *t, const struct amx_unpacked *u, size_t p,
                                         int panels, enum avx512_kind kind)
 {
@@ -109,7 +109,7 @@ SIMD512_INLINE void amx_unpacked_drive_one(const struct amx_unpacked *u, size_t 
     AMX_RELEASE();
 }
 
-/* Computes all panels for the rows of W, at most two tiles of them; the sums stay in the tiles. */
+/* Computes all panels for the rows of W, which are at most two tiles; the sums stay in the AMX tiles. */
 SIMD512_INLINE void amx_unpacked_two(struct amx_gemm_walk *w, const struct amx_unpacked *u, size_t p0,
                                      size_t p1, enum avx512_kind kind)
 {
@@ -141,12 +141,12 @@ SIMD512_INLINE void amx_unpacked_two(struct amx_gemm_walk *w, const struct amx_u
     }
 }
 
-/* The iterations [from, from + n) of panel P. */
+/* A part of a gemm: the iterations [from, from + n) of panel P. */
 struct amx_unpacked_part {
     size_t p, from, n;
 };
 
-/* Returns the part after PART, of the panels up to STOP; its n is 0 if there is none. */
+/* Returns the part after PART, among the panels before STOP; its n is 0 after the last part. */
 SIMD512_INLINE struct amx_unpacked_part amx_unpacked_after(const struct amx_unpacked *u,
                                                            struct amx_unpacked_part part, size_t stop)
 {
@@ -161,8 +161,8 @@ SIMD512_INLINE struct amx_unpacked_part amx_unpacked_after(const struct amx_unpa
     return part;
 }
 
-/* Computes PART, whose weights are unpacked at B, for all rows of W. Beside it unpacks NEXT to TO, some
- * iterations with each pair of tiles. */
+/* Computes PART, whose weights are unpacked at B, for all rows of W. Meanwhile unpacks NEXT to TO, some
+ * iterations with each pair of tiles of rows. */
 SIMD512_INLINE void amx_unpacked_iterate(struct amx_gemm_walk *w, const struct amx_unpacked *u,
                                          struct amx_unpacked_part part, const amx_unpacked_b *b,
                                          struct amx_unpacked_part next, amx_unpacked_b *to,
@@ -211,7 +211,7 @@ SIMD512_INLINE void amx_unpacked_drive_many(const struct amx_unpacked *u, size_t
                                             enum avx512_kind kind)
 {
     float sums[2 * KERN_TOGETHER * KERN_NR] __attribute__((aligned(64)));
-    struct kern_gemm ends = *u->g; /* its panels are the tails */
+    struct kern_gemm ends = *u->g; /* a gemm whose panels are the tails, for the epilogue */
     struct amx_gemm_walk w = {.g = &ends, .panel_bytes = u->tail_apart, .sums = sums};
 
     ends.b = u->tail;

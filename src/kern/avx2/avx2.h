@@ -1,7 +1,8 @@
-/* avx2.h - declares the kernels for AVX2, FMA and F16C (x86-64-v3): avx2_NAME for every kernel of kern.h.
+/* avx2.h - declares the kernels for AVX2, FMA and F16C (x86-64-v3): avx2_NAME for every function NAME of
+ * kern.h.
  *
  * Every kernel gives the bits of its ref kernel. The files of this folder are compiled with -mavx2 -mfma
- * -mf16c -mbmi2; kernels may be called only if cpu_has(CPU_AVX2).
+ * -mf16c -mbmi2; callers check cpu_has(CPU_AVX2) first.
  */
 #ifndef GALLOP_KERN_AVX2_AVX2_H
 #define GALLOP_KERN_AVX2_AVX2_H
@@ -12,8 +13,7 @@
 KERN_FUNCTIONS(AVX2_DECLARE)
 #undef AVX2_DECLARE
 
-/* Stands before a loop with constant bounds that must become straight-line code, so that its arrays become
- * registers. */
+/* Unrolls the loop after it, whose bounds are constants, completely, so that its arrays become registers. */
 #ifdef __clang__
 #define AVX2_UNROLL _Pragma("unroll")
 #else
@@ -22,8 +22,9 @@ KERN_FUNCTIONS(AVX2_DECLARE)
 
 #define AVX2_INLINE static inline __attribute__((always_inline))
 
-/* The maximum rows of A for avx2_few_*(), as in decoding: the time goes into reading B from memory once. With
- * more rows arithmetic is the limit, and avx2_many_*() are faster. */
+/* The gemm loops for few and for many rows, and the maximum rows of A for avx2_few_*(). With few rows, as in
+ * decoding, the time goes into reading B from memory once. With more rows arithmetic is the limit, and
+ * avx2_many_*() are faster. */
 enum { AVX2_FEW_MOST_F32 = 6, AVX2_FEW_MOST_BF16 = 4 };
 void avx2_few_f32(const struct kern_gemm *g, size_t p0, size_t p1);
 void avx2_few_bf16(const struct kern_gemm *g, size_t p0, size_t p1);
@@ -32,12 +33,13 @@ void avx2_many_bf16(const struct kern_gemm *g, size_t p0, size_t p1);
 
 enum { AVX2_GEMM_LINE = 16 }; /* floats of one row in a line of a gemm's input */
 
-/* Sets the sums [rows][32] of panel P, for the tile of ROWS rows from FIRST on, to their start: zeros, or C
- * if G continues a gemm. */
+/* Sets the SUMS [rows][32] of panel P, for the tile of ROWS rows from FIRST on, to their start: zeros, or the
+ * content of C if g->onto. */
 void avx2_gemm_begin(const struct kern_gemm *g, size_t p, size_t first, size_t rows, float *sums);
 
-/* Finishes the sums [rows][32] of panel P, for the tile of ROWS rows from FIRST on: adds the bias, applies
- * the activation and stores them where G wants them. */
+/* Computes the epilogue of G for the SUMS [rows][32] of panel P and the tile of ROWS rows from FIRST on: adds
+ * the bias, applies the activation and stores the result in C or in the input of the next gemm (rounded to
+ * bf16 if BF16). */
 void avx2_gemm_end(const struct kern_gemm *g, size_t p, size_t first, size_t rows, const float *sums,
                    bool bf16);
 

@@ -1,17 +1,17 @@
-/* avx2_attn.h - one chunk of attention for up to 24 query rows: scores, softmax, weighted values. The three
+/* avx2_attn.h - one chunk of attention for up to 48 query rows: scores, softmax, weighted values. The three
  * types of keys and values share this code.
  *
- *   groups  of 1 to 6 rows, as equal as possible; a group works on the tiles that its rows see, with the
- *           sums in registers (avx2_attn_step.h)
+ *   groups  of 1 to 6 rows, as equal as possible; a group reads the tiles that its rows see and has its sums in
+ *           registers (avx2_attn_step.h)
  *   scores  sixteen tokens of a tile are two registers for each row, so no horizontal sums are needed. All
- *           groups score a few tiles before the next tiles. The dots of a row lie in scratch [row][256]
- *   softmax row by row: scale, softcap, mask, maximum, exp, 16-lane sum; the weights replace the dots
+ *           groups score a few tiles before the next tiles. The scratch holds dot products as [row][256]
+ *   softmax row by row: scale, softcap, mask, maximum, exp, 16-lane sum; the weights replace the dot products
  *   values  dims in lanes; tiles in pieces that stay in level 1 while all groups and dims use them
  *   q       is copied to rows at a fixed distance, 256 dims at a time
  *
  * Tiles outside of every row's [lo, hi) are not read. In the other tiles, a masked token has the weight +0
- * and is computed like the rest. Every phase prefetches what is read some tiles later. The code is written
- * for a constant kind.
+ * and is computed like all tokens. Every phase prefetches the lines that are read some tiles later. The kind
+ * is a constant at every call.
  */
 #ifndef GALLOP_KERN_AVX2_AVX2_ATTN_H
 #define GALLOP_KERN_AVX2_AVX2_ATTN_H
@@ -24,8 +24,8 @@
 #include "kern/avx2/avx2_math.h"
 
 enum {
-    AVX2_ATTN_STRIDE = KERN_CHUNK, /* floats from one row of dots to the next */
-    AVX2_ATTN_DIMS = 256,          /* dims of q in the copy */
+    AVX2_ATTN_STRIDE = KERN_CHUNK, /* floats from one row of dot products to the next */
+    AVX2_ATTN_DIMS = 256,          /* dims of q that are copied at a time */
     AVX2_ATTN_Q = AVX2_ATTN_DIMS + 16,
     AVX2_ATTN_GROUPS = (KERN_ATTN_ROWS + AVX2_ROWS - 1) / AVX2_ROWS,
     AVX2_ATTN_TILES = 6,    /* tiles that all groups score before the next tiles */
@@ -34,19 +34,19 @@ enum {
     AVX2_ATTN_LEAD = 12288, /* bytes that are prefetched ahead of the current tile */
 };
 
-/* The rows that share the sums in registers, and the tiles [t0, t1) that they see. */
+/* A group of rows, whose sums are in registers together, and the tiles [t0, t1) that they see. */
 struct avx2_group {
     size_t row, rows, t0, t1;
 };
 
-/* The rows of one call, at most KERN_ATTN_ROWS, and the tiles [t0, t1) that they see. */
+/* The state of at most KERN_ATTN_ROWS rows of a call, and the tiles [t0, t1) that they see. */
 struct avx2_attn {
     const struct kern_attn *a;
     size_t row, rows, t0, t1;
     float *q; /* [rows][AVX2_ATTN_Q] copy of the dims [d0, d0 + dims) */
     size_t d0, dims;
     size_t end; /* end of the tiles that the current group scores in this pass */
-    float *p;   /* [rows][AVX2_ATTN_STRIDE] dots, then weights */
+    float *p;   /* [rows][AVX2_ATTN_STRIDE] dot products, then weights */
     struct avx2_group group[AVX2_ATTN_GROUPS];
     size_t groups;
     size_t tile_bytes; /* bytes of a tile without its scales */
@@ -55,7 +55,7 @@ struct avx2_attn {
 
 /* ---- scores ---- */
 
-/* Returns the registers of sums for each row of a group of ROWS rows. */
+/* Returns the number of registers of sums for each row of a group of ROWS rows. */
 AVX2_INLINE int avx2_attn_width(size_t rows)
 {
     static const int width[AVX2_ROWS + 1] = {0, 8, 6, 4, 3, 2, 2};
@@ -63,8 +63,9 @@ AVX2_INLINE int avx2_attn_width(size_t rows)
     return width[rows];
 }
 
-/* Sets B to the keys of the registers [v, v + cols) of a row of scores, from the copied dims on. Registers
- * beyond the last tile of this pass repeat it; those of the next tiles would get their dims twice. */
+/* Sets K to the addresses of the keys for the registers [v, v + COLS) of a row of scores, from the copied
+ * dims on, and REG to the numbers of these registers. Registers beyond the last tile of this pass repeat its
+ * last register; otherwise the dims of the next tile would be added twice. */
 AVX2_INLINE void avx2_attn_columns(const struct avx2_attn *o, size_t v, int cols, const char **k, size_t *reg,
                                    enum avx2_kind kind)
 {
@@ -78,8 +79,8 @@ AVX2_INLINE void avx2_attn_columns(const struct avx2_attn *o, size_t v, int cols
         }
 }
 
-/* Adds the sums over the copied dims to the dots of the group. With int8, the dots take their scales after
- * the last dims. */
+/* Stores the sums over the copied dims as the dot products of the group. With int8, they are multiplied by
+ * the scales of the keys after the last dims. */
 AVX2_INLINE void avx2_attn_put_dots(const struct avx2_attn *o, const struct avx2_group *g, avx2_sums acc,
                                     const size_t *reg, int rows, int cols, enum avx2_kind kind)
 {
@@ -104,11 +105,11 @@ AVX2_INLINE void avx2_attn_put_dots(const struct avx2_attn *o, const struct avx2
         }
 }
 
-/* Adds the products of the copied dims to the dots of a group, for the registers [v, v + COLS). */
+/* Adds the products of the copied dims to the dot products of a group, for the registers [v, v + COLS). */
 AVX2_INLINE void avx2_attn_dots(struct avx2_attn *o, const struct avx2_group *g, size_t v, int rows, int cols,
                                 enum avx2_kind kind)
 {
-    const bool look = g == o->group; /* the first group that reads the keys prefetches */
+    const bool look = g == o->group; /* only the first group prefetches */
     const char *k[AVX2_ATTN_REGS];
     const float *q = o->q + g->row * AVX2_ATTN_Q;
     size_t reg[AVX2_ATTN_REGS];
@@ -138,8 +139,8 @@ AVX2_INLINE void avx2_attn_dots(struct avx2_attn *o, const struct avx2_group *g,
 
 /* ---- softmax ---- */
 
-/* Rounds a weight, which is not negative, to bf16 and widens it again. The minimum of the sum and a NaN
- * keeps a carry out of the sign. */
+/* Rounds a weight, which is not negative, to bf16 and widens it again. The minimum limits the bits of a NaN,
+ * so that the addition does not carry into the sign. */
 AVX2_INLINE __m256 avx2_attn_round(__m256 p)
 {
     __m256i u = _mm256_min_epu32(_mm256_castps_si256(p), _mm256_set1_epi32(0x7fff0000));
@@ -149,8 +150,8 @@ AVX2_INLINE __m256 avx2_attn_round(__m256 p)
     return _mm256_castsi256_ps(_mm256_and_si256(u, _mm256_set1_epi32((int)0xffff0000u)));
 }
 
-/* Replaces the dots of the tiles [t, end) by scores. Without a soft cap a score is a positive multiple of
- * the dot, and the dots stay. */
+/* Replaces the dot products of the tiles [t, end) by scores. Callers skip it if there is no soft cap and the
+ * scale is positive, because then the order of the dot products is that of the scores. */
 AVX2_INLINE void avx2_attn_cap(const struct kern_attn *a, float *p, size_t t, size_t end)
 {
     const __m256 cap = _mm256_set1_ps(a->softcap), scale = _mm256_set1_ps(a->scale);
@@ -164,7 +165,7 @@ AVX2_INLINE void avx2_attn_cap(const struct kern_attn *a, float *p, size_t t, si
     }
 }
 
-/* Returns all bits set for those of the eight scores from token I on that row R sees. */
+/* Returns eight lanes for the tokens from I on: all bits are set where row R sees the token. */
 AVX2_INLINE __m256 avx2_attn_seen(const struct avx2_attn *o, size_t r, size_t i)
 {
     ptrdiff_t at = (ptrdiff_t)i, lo = o->a->lo[o->row + r], hi = o->a->hi[o->row + r];
@@ -194,8 +195,8 @@ AVX2_INLINE float avx2_attn_max(const float *p, size_t t, size_t end)
     return avx2_fold_max(_mm256_max_ps(m[0], m[1]));
 }
 
-/* Replaces the dots of the tiles [t, end) that row R sees by weights. Returns their sum. TWOS times a dot is
- * a score over ln 2; TOP is the largest of these. */
+/* Replaces the dot products of the tiles [t, end) by weights, 0 where row R does not see the token, and
+ * returns their sum. TWOS times a dot product is a score / ln 2; TOP is the largest score / ln 2. */
 AVX2_INLINE float avx2_attn_exp(struct avx2_attn *o, size_t r, size_t t, size_t end, float twos, float top,
                                 enum avx2_kind kind)
 {
@@ -228,8 +229,8 @@ AVX2_INLINE float avx2_attn_exp(struct avx2_attn *o, size_t r, size_t t, size_t 
     return avx2_fold(sum[0], sum[1]);
 }
 
-/* Replaces the dots of row R of a group by weights and stores their maximum and sum. The maximum of the dots
- * times a positive scale is the maximum of the scores, because rounding keeps the order. */
+/* Replaces the dot products of row R of a group by weights, and stores the maximum score and the sum of
+ * weights. Rounding is monotonic, so the largest dot product times a positive scale is the largest score. */
 AVX2_INLINE void avx2_attn_weigh(struct avx2_attn *o, const struct avx2_group *g, size_t r,
                                  enum avx2_kind kind)
 {
@@ -262,7 +263,7 @@ AVX2_INLINE void avx2_attn_weigh(struct avx2_attn *o, const struct avx2_group *g
 /* ---- values ---- */
 
 /* Computes out += weights x values for the tiles [t, end) of a piece, the rows of a group and COLS registers
- * from dim D on. The first piece starts the sums, the last one adds +0. */
+ * from dim D on. The first piece starts from zero, the last piece adds +0. */
 AVX2_INLINE void avx2_attn_values(struct avx2_attn *o, const struct avx2_group *g, size_t t, size_t end,
                                   size_t d, int rows, int cols, enum avx2_kind kind)
 {
@@ -308,8 +309,8 @@ AVX2_INLINE void avx2_attn_values(struct avx2_attn *o, const struct avx2_group *
         }
 }
 
-/* Computes all dims, in columns as wide as the group allows, but 4 + 4 rather than 6 + 2 and 2 + 2 rather
- * than 3 + 1. */
+/* Computes all dims of a piece, in columns that are as wide as the group allows; the last 8 registers are cut
+ * as 4 + 4 rather than 6 + 2, the last 4 as 2 + 2 rather than 3 + 1. */
 AVX2_INLINE void avx2_attn_all_values(struct avx2_attn *o, const struct avx2_group *g, size_t t, size_t end,
                                       int rows, enum avx2_kind kind)
 {
@@ -358,7 +359,7 @@ struct avx2_micro {
         {NULL, values_1, values_2, values_3, values_4, values_5, values_6}, \
     }
 
-/* Divides the rows into groups and sets the tiles that each group sees, and those that any group sees. */
+/* Divides the rows into groups. Sets the tiles that each group sees and the tiles that any group sees. */
 AVX2_INLINE void avx2_attn_cut(struct avx2_attn *o)
 {
     size_t n = (o->rows + AVX2_ROWS - 1) / AVX2_ROWS;

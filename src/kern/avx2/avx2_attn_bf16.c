@@ -1,8 +1,9 @@
-/* avx2_attn_bf16.c - attention over one chunk in bf16: everything is widened exactly and summed as in ref/.
+/* avx2_attn_bf16.c - attention over one chunk in bf16: all operands are widened exactly and summed as in
+ * ref/.
  *
  *   keys    [dp / 2][16][2] bf16;  values  [8][dp][2] bf16
  *   q       fp32; weights are rounded to bf16 and kept as floats
- *   sums    even before odd dim, even before odd token, one accumulator an element
+ *   sums    even dim before odd dim, even token before odd token, one accumulator for each element
  */
 #include "kern/avx2/avx2.h"
 #include "kern/avx2/avx2_attn.h"

@@ -1,7 +1,8 @@
-/* avx2_attn_i8.c - attention over one chunk in int8 with a scale a token: bytes become floats, exactly.
+/* avx2_attn_i8.c - attention over one chunk in int8 with one scale for each token; bytes are converted to
+ * floats exactly.
  *
- *   keys    int8 [dp / 4][16][4], float [16]: a dot takes the scale of its token after the last dim
- *   values  int8 [4][dp][4], float [16]: a weight takes the scale of its token before the values
+ *   keys    int8 [dp / 4][16][4], float [16]: a dot product is multiplied by the scale of its token
+ *   values  int8 [4][dp][4], float [16]: a weight is multiplied by the scale of its token, before the values
  */
 #include "kern/avx2/avx2.h"
 #include "kern/avx2/avx2_attn.h"

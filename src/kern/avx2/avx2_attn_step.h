@@ -1,13 +1,13 @@
 /* avx2_attn_step.h - the inner step of attention: sums in registers += a column of q, or of weights, x a row
  * of keys or values.
  *
- *   F32   a step is one element of fp32
- *   BF16  two elements, pairs in 32-bit lanes: the even one is shifted left by 16, the odd one is masked
+ *   F32   a step has one element of fp32
+ *   BF16  two elements, pairs in 32-bit lanes: the even element is shifted left by 16, the odd one is masked
  *   I8    four elements, fours in 32-bit lanes: each is shifted to the top and back down, then converted
  *
- * The sums are 1 row x 8 registers, 2 x 6, 3 x 4, 4 x 3, 5 x 2 or 6 x 2: more sums than the latency of the
- * FMA needs (8), and the other operands fit into the rest of 16 registers. The code is written for constant
- * sizes and kinds.
+ * The sums are 1 row x 8 registers, 2 x 6, 3 x 4, 4 x 3, 5 x 2 or 6 x 2. These are at least the 8 sums that
+ * hide the latency of the FMA, and the other operands fit into the rest of the 16 registers. Sizes and kinds
+ * are constants at every call.
  */
 #ifndef GALLOP_KERN_AVX2_AVX2_ATTN_STEP_H
 #define GALLOP_KERN_AVX2_AVX2_ATTN_STEP_H
@@ -30,7 +30,7 @@ typedef __m256 avx2_sums[AVX2_ROWS][AVX2_ATTN_REGS];
 static const uint32_t avx2_attn_upper[1][8] __attribute__((aligned(32))) = {
     {0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u}};
 
-/* Returns the dims of a row of keys, or tokens of values, that one step takes. */
+/* Returns the dims of keys, or the tokens of values, in one step. */
 AVX2_INLINE size_t avx2_attn_unit(enum avx2_kind kind)
 {
     return kind == AVX2_F32 ? 1 : kind == AVX2_BF16 ? 2 : 4;
@@ -42,16 +42,17 @@ AVX2_INLINE size_t avx2_attn_size(enum avx2_kind kind)
     return kind == AVX2_F32 ? 4 : kind == AVX2_BF16 ? 2 : 1;
 }
 
-/* Sets W to eight bytes, those SHIFT bits below the top of each lane. */
+/* Sets W to eight signed bytes of B as floats: in each 32-bit lane, the byte that is SHIFT bits below the
+ * top. */
 #define AVX2_ATTN_BYTES(w, b, SHIFT)                                                         \
     __asm__ volatile("vmovups %1, %0\n\tvpslld $" SHIFT ", %0, %0\n\tvpsrad $24, %0, %0\n\t" \
                      "vcvtdq2ps %0, %0"                                                      \
                      : "=x"(w)                                                               \
                      : "m"(*(const char(*)[32])(b)))
 
-/* Loads eight elements of keys or values, number PART of each lane. This and the other two steps of the
- * inner loops are volatile: in this order they need no more registers than there are, and gcc 12 finds other
- * orders that spill. */
+/* Loads eight elements of keys or values as floats: element PART of each lane. The assembly of this function
+ * and of the next two is volatile, because in this order the inner loops need no more registers than there
+ * are; gcc 12 finds other orders, which spill. */
 AVX2_INLINE __m256 avx2_attn_load(const char *b, int part, enum avx2_kind kind)
 {
     __m256 w;
@@ -89,9 +90,8 @@ AVX2_INLINE void avx2_attn_fma(__m256 *acc, __m256 x, __m256 y)
     __asm__ volatile("vfmadd231ps %2, %1, %0" : "+x"(*acc) : "x"(x), "x"(y));
 }
 
-/* Computes acc += x[row] x one element of each of the COLS columns b[c]. The rows of x lie AVX2_ATTN_Q or
- * AVX2_ATTN_STRIDE floats apart. Keeps the elements of the rows or those of the columns in registers,
- * whichever are fewer. */
+/* Computes acc += x[row] x element PART of each of the COLS columns b[c]. The rows of x begin STRIDE floats
+ * apart. Of the elements of the rows and those of the columns, the fewer are kept in registers. */
 AVX2_INLINE void avx2_attn_outer(avx2_sums acc, const char *const *b, size_t at, const float *x,
                                  size_t stride, int part, int rows, int cols, enum avx2_kind kind)
 {
@@ -130,8 +130,8 @@ AVX2_INLINE void avx2_attn_outer(avx2_sums acc, const char *const *b, size_t at,
     }
 }
 
-/* The step for 4 rows x 3 columns, which needs all 16 registers: twelve sums, three columns, a broadcast.
- * gcc 12 spills some of the sums if it may choose. */
+/* The step for 4 rows x 3 columns, which needs all 16 registers: twelve sums, three columns, a broadcast. It
+ * is assembly, because gcc 12 spills some of the sums of compiled code. */
 #define AVX2_ATTN_ROW43(R, DIM, S0, S1, S2)                        \
     "vbroadcastss " #R "*%c[stride]+4*" #DIM "(%[x]), %%ymm15\n\t" \
     "vfmadd231ps %%ymm12, %%ymm15, %" S0 "\n\t"                    \
@@ -178,7 +178,7 @@ AVX2_INLINE void avx2_attn_step43(avx2_sums acc, const char *const *b, size_t at
                    "vandps %[b2], %%ymm14, %%ymm14\n\t" AVX2_ATTN_ROWS43(1));
 }
 
-/* Computes a step: the element x and, with pairs and fours, those that follow it. */
+/* Computes a step: the elements of x in it (one, a pair or four) times the columns b. */
 AVX2_INLINE void avx2_attn_step(avx2_sums acc, const char *const *b, size_t at, const float *x, size_t stride,
                                 int rows, int cols, enum avx2_kind kind)
 {

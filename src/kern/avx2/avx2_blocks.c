@@ -1,10 +1,10 @@
 /* avx2_blocks.c - C = A x W over weights in quantization groups of integers, with VPMADDUBSW: class "int8
  * sum".
  *
- * Eight groups of a panel at a time are unpacked to bytes in level 1, and every tile of rows takes them from
- * there. VPMADDUBSW adds two products in 16 bits: with codes of up to six bits the sum is below 2^15. Codes
- * of eight bits become signed bytes: their absolute value, at most 128, times the input with the sign moved
- * to it also stays below 2^15.
+ * Eight groups of a panel at a time are unpacked to bytes in level 1, where every tile of rows reads them.
+ * VPMADDUBSW adds two products in 16 bits: with codes of up to six bits the sum is below 2^15. Codes of eight
+ * bits become signed bytes: their absolute value, at most 128, is multiplied by the input with their sign, so
+ * these sums stay below 2^15 as well.
  */
 #include <immintrin.h>
 #include <string.h>
@@ -17,11 +17,12 @@
 enum {
     GROUPS = GROUPS_SPAN, /* groups that are unpacked at a time */
     STEPS = GROUPS_SIZE / 4,
-    SOME = 3, /* rows of a tile at once: with 16 columns, 6 sums of integers and 6 of floats */
-    FEW = 2,  /* maximum rows that prefetch nothing: the hardware prefetches one stream well */
+    SOME = 3, /* rows that a micro-kernel computes: with 16 columns, 6 sums of integers and 6 of floats */
+    FEW = 2,  /* maximum rows without prefetching, as the hardware prefetches one stream well */
 };
 
-/* Unpacked groups. Without halves, D and MIN of a group are in [0]. */
+/* Unpacked groups of a panel: the values, and d and min of each column. In formats without halves, only [0]
+ * of d and min is used. */
 struct chunk {
     uint8_t value[GROUPS][STEPS][2][GROUPS_LINE];
     float d[GROUPS][2][KERN_NR], min[GROUPS][2][KERN_NR];
@@ -34,14 +35,14 @@ AVX2_INLINE __m256i bytes_at(const void *p)
 
 /* ---- unpacking ---- */
 
-/* True if values need eight bits: they are then unpacked to signed bytes. */
+/* Returns true if values need eight bits: they are then unpacked to signed bytes. */
 AVX2_INLINE bool is_wide(const struct quant_form f)
 {
     return f.zero == 128;
 }
 
-/* Returns the bits that the plane of WIDTH bits has of the codes of step S, at their place in the codes, for
- * quarter I of the two lines. */
+/* Returns the bits that the plane of WIDTH bits holds of the codes of step S, moved to their position in the
+ * codes, for quarter I of the 128 bytes of the step. */
 AVX2_INLINE __m256i plane_at(const uint8_t *at, int s, int i, unsigned bits, unsigned width)
 {
     const struct groups_plane p = groups_plane_of(bits, width, s);
@@ -83,7 +84,7 @@ static __m256 halves_at(const uint8_t *p)
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
 
-/* Returns eight powers of two, among them 2^-127 and 2^-128, which are subnormal. */
+/* Returns 2^(byte - 128) of eight bytes. 2^-127 and 2^-128 are subnormal. */
 static __m256 powers_at(const uint8_t *p)
 {
     __m256i e = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
@@ -92,8 +93,8 @@ static __m256 powers_at(const uint8_t *p)
     return _mm256_mul_ps(_mm256_castsi256_ps(e), _mm256_set1_ps(0.5f));
 }
 
-/* Returns factor I of eight columns, of d (I 0) or of min (I 1), from the multiples of half H, which begin at
- * P. */
+/* Returns the multiples of d (I is 0) or of min (I is 1) of eight columns for half H; P is the first byte of
+ * the multiples. */
 AVX2_INLINE __m256 multiples_at(const uint8_t *p, int i, int h, const struct quant_form f)
 {
     __m128i v = _mm_loadl_epi64((const __m128i *)(const void *)(p + (f.in_halves ? h : i) * KERN_NR));
@@ -130,7 +131,7 @@ AVX2_INLINE void unpack_groups(struct chunk *to, const uint8_t *panel, size_t fr
 
 /* ---- rows times the unpacked groups ---- */
 
-/* Returns the sums of four products for each of 8 columns. */
+/* Returns the sums of four products for each of 8 columns. SIGN: the weights W are signed bytes. */
 AVX2_INLINE __m256i dot(__m256i w, __m256i a, bool sign)
 {
     __m256i pairs =
@@ -139,7 +140,8 @@ AVX2_INLINE __m256i dot(__m256i w, __m256i a, bool sign)
     return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 }
 
-/* Returns Y plus the sum N of the products of a group times D times the scale S of the row. */
+/* Adds a group to the sum Y: the integer sum N times D times the scale S of the row, multiplied in the order
+ * of gemm_blocks (quant.h). */
 AVX2_INLINE __m256 scaled(__m256 y, __m256i n, const float *d, __m256 s, bool powers)
 {
     const __m256 x = _mm256_cvtepi32_ps(n), by = _mm256_loadu_ps(d);
@@ -147,8 +149,9 @@ AVX2_INLINE __m256 scaled(__m256 y, __m256i n, const float *d, __m256 s, bool po
     return powers ? _mm256_fmadd_ps(_mm256_mul_ps(x, by), s, y) : _mm256_fmadd_ps(x, _mm256_mul_ps(by, s), y);
 }
 
-/* Computes SUMS [all][32] (+)= N groups of the input from IN on, times C: for the rows [r0, r0 + rows) of a
- * tile of ALL rows and the 16 columns of SIDE. */
+/* Adds the products of N groups of the input from IN on and of the unpacked groups C to SUMS [all][32], for
+ * the rows [r0, r0 + rows) of a tile of ALL rows and the 16 columns of SIDE. FIRST: the sums start at
+ * zero. */
 AVX2_INLINE void micro(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all,
                        size_t r0, int side, int rows, const struct quant_form f)
 {
@@ -216,7 +219,7 @@ AVX2_INLINE void micro(float *sums, const struct chunk *c, char *in, size_t n, b
         }
 }
 
-/* Computes all rows of a tile, ALL of them. */
+/* Adds the products of N groups to SUMS [all][32] of a tile of ALL rows, up to three rows at a time. */
 AVX2_INLINE void tile(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all,
                       const struct quant_form f)
 {
@@ -231,7 +234,7 @@ AVX2_INLINE void tile(float *sums, const struct chunk *c, char *in, size_t n, bo
         }
 }
 
-/* The functions of one format, whose form they have as a constant. */
+/* Defines the functions of one format, compiled with its form as a constant. */
 #define QUANT(name, gguf, elements, bytes, read, ...)                                                       \
     static void tile_##name(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all) \
     {                                                                                                       \

@@ -1,9 +1,10 @@
 /* avx2_few.c - C = A x W^T + bias for few rows: three panels are read at once, as three streams.
  *
- * The prefetchers of the processor reach a third further with three streams than with one (Zen 3); software
- * prefetching only disturbs them there. One row of A takes a row of each panel in turn, with the sums of all
- * three panels in registers. More rows take a piece of 1 KB of each panel in turn; between the pieces their
- * sums lie in a small array. The order of the sums is that of ref_gemm.c.
+ * The prefetchers of the processor run a third further ahead with three streams than with one (Zen 3);
+ * software prefetching only disturbs them there. With one row of A, the loop reads a line of each panel in
+ * turn and has the sums of all three panels in registers. With more rows, it reads a piece of 1 KB of each
+ * panel in turn and keeps the sums in a small array between the pieces. The order of the sums is that of
+ * ref_gemm.c.
  */
 #include <immintrin.h>
 
@@ -17,11 +18,11 @@ enum {
     STRIDE = AVX2_GEMM_LINE,        /* floats between rows of A */
 };
 
-/* The sums of a stream. */
+/* The sums of a stream (a panel), [rows][32]. */
 typedef float sums_of[AVX2_FEW_MOST_F32][KERN_NR];
 
-/* Computes SUMS += ROWS rows of A x DEPTH rows of each of N streams, for COLS registers of columns. All
- * arguments but the first four are constants. */
+/* Adds ROWS rows of A x DEPTH rows of each of N streams to SUMS, for COLS registers of columns from column AT
+ * on. AT and the arguments after it are constants at every call. */
 AVX2_INLINE void piece(sums_of *sums, const float *a, const char *const *b, size_t depth, size_t at, int rows,
                        int n, int cols, bool bf16)
 {
@@ -33,7 +34,8 @@ AVX2_INLINE void piece(sums_of *sums, const float *a, const char *const *b, size
         if (s >= n)
             break;
         p[s] = again[s] = b[s] + at * sizeof(float);
-        /* The pairs are read twice. If the compiler knew, it would keep them and run out of registers. */
+        /* Pairs are loaded twice. The compiler must not see that both addresses are equal; otherwise it would
+         * keep the first load and run out of registers. */
         __asm__("" : "+r"(again[s]));
         AVX2_UNROLL
         for (int r = 0; r < AVX2_ROWS; r++) {
@@ -76,7 +78,7 @@ AVX2_INLINE void piece(sums_of *sums, const float *a, const char *const *b, size
 
 typedef void piece_fn(sums_of *sums, const float *a, const char *const *b, size_t depth);
 
-/* WIDE pieces hold all 32 columns in registers, the others take them in halves. */
+/* WIDE pieces have the sums of all 32 columns in registers, HALVES compute 16 columns after the other 16. */
 #define WIDE(NAME, ROWS, N, BF16)                                                       \
     static void NAME(sums_of *sums, const float *a, const char *const *b, size_t depth) \
     {                                                                                   \
@@ -105,13 +107,14 @@ HALVES(bf16_4, 4, true)
 #undef WIDE
 #undef HALVES
 
-/* [0]: one row over 1, 2 or 3 streams; [1]: 2 and more rows over one stream. */
+/* The loops for fp32 [0] and bf16 [1]: of_streams for one row and 1 to 3 streams, of_rows for 1 to 6 rows and
+ * one stream. */
 static piece_fn *const of_streams[2][STREAMS + 1] = {{NULL, f32_1x1, f32_1x2, f32_1x3},
                                                      {NULL, bf16_1x1, bf16_1x2, bf16_1x3}};
 static piece_fn *const of_rows[2][AVX2_FEW_MOST_F32 + 1] = {
     {NULL, f32_1x1, f32_2, f32_3, f32_4, f32_5, f32_6}, {NULL, bf16_1x1, bf16_2, bf16_3, bf16_4}};
 
-/* Computes all of K for N streams, piece by piece. The rows of A are one tile of the input. */
+/* Computes all of K for N streams, piece by piece, for the M rows of the input A, which are one tile. */
 AVX2_INLINE void streams(sums_of *sums, const float *a, const char *const *b, size_t n, size_t m, size_t k,
                          bool bf16)
 {

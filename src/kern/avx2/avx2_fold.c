@@ -1,6 +1,5 @@
-/* avx2_fold.c - joins the chunks of attention and divides by their sum.
- *
- * It does what ref_attn.c does, eight dims at a time; the two factors of a fold are scalar. */
+/* avx2_fold.c - joins the chunks of attention and divides by their sum, as ref_attn.c does, eight dims at a
+ * time. kmath_fold() computes the two scalars of a fold. */
 #include <math.h>
 
 #include "kern/avx2/avx2.h"

@@ -1,11 +1,11 @@
-/* avx2_gemm_i8.c - C = A x W of bytes with VPMADDWD: class "int8 sum". VPMADDUBSW, which takes bytes, would
- * saturate.
+/* avx2_gemm_i8.c - C = A x W of bytes with VPMADDWD: class "int8 sum". VPMADDUBSW, which multiplies bytes,
+ * would saturate.
  *
  *   input   tile after tile of at most 6 rows, each [(K + 3) / 4][rows][4] int16; after all tiles, [M] scales
- *   panel   fours of 4 columns, 16 bytes, are widened to int16 when they are read. A product adds k, k + 1
- *           and k + 2, k + 3 to neighbouring lanes, which are added at the end
- *   tile    6 x 8, 3 x 16 or 1 x 32 sums, all of K: at 6 x 8 a step of four k takes 12 products, 12
- *           additions, 2 loads that widen and 6 broadcasts
+ *   panel   16 bytes at a time, four k of 4 columns, are loaded and widened to int16. A product adds k, k + 1
+ *           and k + 2, k + 3 to neighbouring lanes, whose sums are added at the end
+ *   tile    6 x 8, 3 x 16 or 1 x 32 sums, all of K: at 6 x 8 a step of four k has 12 products, 12 additions,
+ *           2 loads that widen and 6 broadcasts
  */
 #include <immintrin.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 
 enum {
     ROWS = AVX2_ROWS,
-    COLS = 8, /* registers of 4 columns in a panel */
+    COLS = 8, /* registers of 4 columns in a panel of 32 */
     FOUR = 4, /* k of a step */
     STEP = FOUR * KERN_NR,
 };
@@ -33,7 +33,7 @@ static float *scales_of(const void *in, size_t m, size_t k)
     return (float *)((uintptr_t)in + m * steps_of(k) * FOUR * sizeof(int16_t));
 }
 
-/* Returns the largest |x| as bits. In this order a NaN is above infinity, and infinity above all numbers. */
+/* Returns the bits of the largest |x|. As bits, a NaN is above infinity, and infinity above all numbers. */
 static uint32_t largest(const float *x, size_t k)
 {
     __m256i m = _mm256_setzero_si256();
@@ -69,8 +69,8 @@ void avx2_gemm_in_i8(void *in, const float *x, size_t row, size_t m, size_t k, f
 
 /* ---- a tile through a panel ---- */
 
-/* Computes all of K for ROWS rows and COLS registers of columns, from register FIRST of panel B on, into
- * sums [rows][32]. */
+/* Sets sums [rows][32] to A x panel B over all of K, for ROWS rows and COLS registers of 4 columns from
+ * register FIRST on. */
 AVX2_INLINE void multiply(int32_t *sums, const int16_t *a, const char *b, size_t steps, int first, int rows,
                           int cols)
 {

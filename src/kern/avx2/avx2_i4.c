@@ -1,13 +1,13 @@
 /* avx2_i4.c - C = A x W^T + bias over 4-bit panels: unpacks each panel to bytes and calls gemm_i8 while the
- * panel lies in level 2. */
+ * panel is in level 2. */
 #include <immintrin.h>
 #include <string.h>
 
 #include "kern/avx2/avx2.h"
 #include "kern/format/int4.h"
 
-/* Returns the multiples of eight columns, each in both halves of a word. offsets_at() returns their offsets,
- * each in the four bytes of a word. */
+/* Returns the multiples of eight columns, each in both halves of a 32-bit lane. offsets_at() returns their
+ * offsets, each in the four bytes of a lane. */
 static inline __m256i multiples_at(const uint8_t *head)
 {
     __m256i x = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)head));
@@ -24,7 +24,7 @@ static inline __m256i offsets_at(const uint8_t *head)
                                four);
 }
 
-/* Unpacks a unit of the eight columns [8 q, 8 q + 8). */
+/* Unpacks the columns [8 q, 8 q + 8) of a unit of codes. */
 AVX2_INLINE void unpack_unit(char *to, const uint8_t *codes, int q, __m256i multiple, __m256i offset)
 {
     const __m256i low = _mm256_set1_epi8(15);

@@ -1,19 +1,18 @@
-/* avx2_many.c - C = A x W^T + bias for many rows over packed panels of 32 columns, for fp32 and bf16
- * weights.
+/* avx2_many.c - C = A x W^T + bias for many rows over packed panels of 32 columns, for fp32 and bf16 weights.
  *
  *   rows    cut into tiles of at most 6, as equal as possible
  *   input   tile after tile, each [lines][rows][16] floats: 16 of every row, then the next 16. bf16 inputs
  *           are rounded and widened again
  *   tile    6 rows x 16 columns: 12 accumulators; sums are those of ref_gemm.c
- *   KC      512 of K. All tiles of rows take the KC slice of a panel from level 2, first its left columns,
- *           and each prefetches its share of the next slice. With many rows, a slice of bf16 is widened
- *           once, to an array that the tiles read as fp32
- *   sums    of a panel wait between its slices in an array of the thread, [rows][32] for a tile; where K is
- *           cut does not change a bit. At the end they go, with the bias added, to C, or through an
+ *   KC      slice: 512 of K. All tiles of rows read the KC slice of a panel from level 2, first its left 16
+ *           columns, and each tile prefetches its share of the next slice. With many rows, a slice of bf16 is
+ *           widened once, to an array that the tiles read as fp32
+ *   sums    of a panel are stored between its slices in an array of the thread, [rows][32] for a tile; the bits
+ *           do not depend on where K is cut. At the end the bias is added, and the sums go to C, or through an
  *           activation to the input of the next gemm
  *
- * A step of K at 6 x 16 takes 12 FMAs, 2 panel loads and 6 broadcasts; bf16 that was not widened before
- * takes 2 shifts or masks more.
+ * A step of K at 6 x 16 has 12 FMAs, 2 panel loads and 6 broadcasts; bf16 that was not widened before needs 2
+ * shifts or masks more.
  */
 #include <immintrin.h>
 #include <string.h>
@@ -26,7 +25,7 @@ enum {
     ROWS = AVX2_ROWS,
     COLS = 2,         /* registers for each row of a tile */
     KC = 512,         /* K of a slice; a multiple of LINE */
-    TILES = 86,       /* tiles that go through a panel together: all 512 rows of a step, 64 KB of sums */
+    TILES = 86,       /* maximum tiles that compute a panel before the next: 516 rows, 64 KB of sums */
     MANY = 12,        /* with more rows, bf16 is widened once for all tiles */
     UNROLL = 4,       /* steps of K in one iteration of the inner loop; divides LINE */
     PANEL_LINE = 128, /* bytes of a row of fp32 of a panel, or of a pair of rows of bf16 */
@@ -35,14 +34,14 @@ enum {
 
 /* ---- the form of the input ---- */
 
-/* Returns the floats that a row of K elements takes. */
+/* Returns the number of floats that a row of K elements takes in the input. */
 static size_t width_of(size_t k)
 {
     return (k + LINE - 1) / LINE * LINE;
 }
 
-/* Puts N columns from AT on, a multiple of LINE, of row R of tile T to their place: no more than the line
- * has. */
+/* Stores X[N] as columns AT to AT + N - 1 of row R of tile T in the input IN. AT is a multiple of LINE, and N
+ * is at most LINE. */
 AVX2_INLINE void put_line(float *in, struct avx2_rows t, size_t r, size_t k, size_t at, const float *x,
                           size_t n, bool bf16)
 {
@@ -96,7 +95,7 @@ void avx2_gemm_begin(const struct kern_gemm *g, size_t p, size_t first, size_t r
             _mm256_storeu_ps(sums + r * KERN_NR + v, avx2_get(g->c + (first + r) * g->ldc + at, g->n - at));
 }
 
-/* Applies the activation to row R of a tile, whose bias is added, and stores it to C or to the input of the
+/* Applies the activation to row R of a tile, whose bias is added, and stores it in C or in the input of the
  * next gemm. */
 AVX2_INLINE void activate(const struct kern_gemm *g, size_t p, struct avx2_rows t, size_t r, float y[KERN_NR],
                           bool bf16)
@@ -138,19 +137,20 @@ void avx2_gemm_end(const struct kern_gemm *g, size_t p, size_t first, size_t row
 
 /* ---- one tile, one KC slice ---- */
 
-/* The arguments of a micro-kernel: the sums of some rows and of 16 columns (+)= A x a KC slice of a panel. */
+/* The arguments of a micro-kernel, which adds A x 16 columns of a KC slice of a panel to the sums of a tile
+ * of rows. */
 struct part {
     const float *a;
-    const char *b, *next; /* the first column of the slice, and the first line to prefetch */
-    float *sums;          /* [rows][32], from the first of these columns on */
-    size_t depth, ask;    /* ask: lines to prefetch from next on */
+    const char *b, *next; /* the slice from its first column on; the first line to prefetch */
+    float *sums;          /* [rows][32], from the first of the 16 columns on */
+    size_t depth, ask;    /* k of the slice; lines to prefetch from next on */
     bool first;           /* the sums start at zero */
 };
 
 typedef void part_fn(const struct part *p);
 
-/* Computes one step of K, or the two steps of a pair. AGAIN equals B: pairs are read twice, and the compiler
- * must not know, or it would keep them in registers and sums in memory. */
+/* Computes one step of K, or the two steps of a pair. AGAIN equals B, but the compiler must not see that: it
+ * would load pairs once, keep them in registers and the sums in memory. */
 AVX2_INLINE void step(__m256 acc[ROWS][4], const char *b, const char *again, const float *a, int rows,
                       bool pairs)
 {
@@ -248,11 +248,12 @@ static void widen(float *wide, const char *b, size_t depth)
         }
 }
 
-/* The tiles [t0, t1) of rows and one KC slice. */
+/* One KC slice of panel P, from k0 on, for the tiles [t0, t1) of rows. */
 struct slice {
     const struct kern_gemm *g;
     size_t p, k0, depth, t0, t1;
-    /* The slice as the tiles read it; the first line to prefetch meanwhile, and the number of lines. */
+    /* The slice in the form that the tiles read; the first line to prefetch meanwhile, and the number of
+     * lines. */
     const char *b, *next;
     size_t ask;
     float *sums;
@@ -285,13 +286,14 @@ AVX2_INLINE void run_slice(const struct slice *o, bool bf16)
     }
 }
 
-/* Computes the tiles [t0, t1) of rows for all panels. WIDE [KC][32] is for bf16. */
+/* Computes the panels [p0, p1) for the tiles [t0, t1) of rows. WIDE [KC][32] holds a widened slice of
+ * bf16. */
 AVX2_INLINE void panels(const struct kern_gemm *g, size_t p0, size_t p1, size_t t0, size_t t1, float *wide,
                         bool bf16)
 {
     float sums[TILES * ROWS * KERN_NR] __attribute__((aligned(64)));
     const size_t lines = (g->k + bf16) / (1 + bf16), /* lines of a panel, PANEL_LINE bytes each */
-        apart = (kern_gemm_panel_k(g) + bf16) / (1 + bf16) - lines; /* of a panel, PANEL_LINE bytes each */
+        apart = (kern_gemm_panel_k(g) + bf16) / (1 + bf16) - lines; /* lines between two pieces (panel_k) */
     struct slice o = {.g = g, .t0 = t0, .t1 = t1, .sums = sums, .pairs = bf16 && g->m <= MANY};
 
     for (o.p = p0; o.p < p1; o.p++)

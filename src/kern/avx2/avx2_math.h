@@ -1,8 +1,8 @@
 /* avx2_math.h - kmath.h on eight lanes, 16-lane sums in two registers, tails, rounding to bf16.
  *
- * Each function repeats the kmath.h function of its name operation by operation. A tail is a masked load,
- * which gives +0 for missing lanes, and a masked store: the arithmetic of the lanes that exist is the same
- * as for whole vectors.
+ * Each function repeats the kmath.h function of its name operation by operation. The end of a vector (tail)
+ * is read with a masked load, which gives +0 in lanes beyond the end, and written with a masked store: the
+ * arithmetic of the other lanes is the same as for whole vectors.
  */
 #ifndef GALLOP_KERN_AVX2_AVX2_MATH_H
 #define GALLOP_KERN_AVX2_AVX2_MATH_H
@@ -12,7 +12,7 @@
 #include "kern/avx2/avx2.h"
 #include "kern/kmath.h"
 
-/* Returns all bits set in the first N lanes. N may be any number, also negative or above 8. */
+/* Returns a mask whose first N lanes have all bits set. N may be any number, also negative or above 8. */
 AVX2_INLINE __m256i avx2_first(ptrdiff_t n)
 {
     int k = n < 0 ? 0 : n > 8 ? 8 : (int)n;
@@ -20,7 +20,7 @@ AVX2_INLINE __m256i avx2_first(ptrdiff_t n)
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(k), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-/* Folds as kern.h defines: s[i] += s[i + 8], += s[i + 4], += s[i + 2], += s[i + 1]. */
+/* Folds the lanes of a 16-lane sum as kern.h defines and returns the sum. */
 AVX2_INLINE float avx2_fold(__m256 low, __m256 high)
 {
     __m256 s8 = _mm256_add_ps(low, high);
@@ -39,7 +39,8 @@ AVX2_INLINE float avx2_fold_max(__m256 v)
     return _mm_cvtss_f32(_mm_max_ss(s2, _mm_movehdup_ps(s2)));
 }
 
-/* Rounds to bf16 (nearest even, NaN quiet) in the low halves of the lanes. */
+/* Rounds eight floats to bf16 in the low halves of the lanes (nearest, ties to even; NaN becomes a quiet
+ * NaN). */
 AVX2_INLINE __m256i avx2_round_bf16(__m256 x)
 {
     __m256i u = _mm256_castps_si256(x);
@@ -67,7 +68,7 @@ AVX2_INLINE __m256 avx2_of_bf16x8(const uint16_t *p)
     return _mm256_castsi256_ps(_mm256_slli_epi32(h, 16));
 }
 
-/* Writes the lanes [0, n) of y to OUT from element I on; n >= 8 means all lanes. */
+/* Stores the first min(n, 8) lanes of y in OUT from element I on. */
 AVX2_INLINE void avx2_put(float *out, size_t i, __m256 y, size_t n)
 {
     if (n >= 8)
@@ -76,7 +77,7 @@ AVX2_INLINE void avx2_put(float *out, size_t i, __m256 y, size_t n)
         _mm256_maskstore_ps(out + i, avx2_first((ptrdiff_t)n), y);
 }
 
-/* Writes the lanes [0, n) of y, rounded to bf16, to OUT from element I on. */
+/* Stores the first min(n, 8) lanes of y, rounded to bf16, in OUT from element I on. */
 AVX2_INLINE void avx2_put_bf16(uint16_t *out, size_t i, __m256 y, size_t n)
 {
     __m128i h = avx2_to_bf16x8(y);
@@ -90,7 +91,7 @@ AVX2_INLINE void avx2_put_bf16(uint16_t *out, size_t i, __m256 y, size_t n)
     }
 }
 
-/* Loads the lanes [0, n) from P, n >= 8 meaning all; the other lanes are +0 and their memory is not read. */
+/* Loads the first min(n, 8) lanes from P; the other lanes are +0, and their memory is not read. */
 AVX2_INLINE __m256 avx2_get(const float *p, size_t n)
 {
     return n >= 8 ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, avx2_first((ptrdiff_t)n));
@@ -129,7 +130,8 @@ AVX2_INLINE __m256 avx2_exp(__m256 x)
     return _mm256_mul_ps(p, half);
 }
 
-/* Computes kmath_exp2() on eight lanes. The integer of NaN is 2^31, which adds nothing to an exponent. */
+/* Computes kmath_exp2() on eight lanes. A NaN converts to the integer 2^31, whose shift by 23 is 0, so it
+ * stays NaN. */
 AVX2_INLINE __m256 avx2_exp2(__m256 x)
 {
     __m256i n;

@@ -1,7 +1,7 @@
 /* avx2_mx4.c - C = A x W^T + bias over MXFP4 panels: unpacks each panel and calls the gemm for fp32 or bf16
- * while the panel lies in level 2.
+ * while the panel is in level 2.
  *
- * Unpacking looks the four bits up as the two bytes of a bf16, which are the upper half of the fp32, and
+ * Unpacking looks up the four bits as the two bytes of a bf16, which are the upper half of the fp32, and
  * multiplies by the scale.
  */
 #include <immintrin.h>
@@ -20,7 +20,8 @@ static inline __m256 scales_at(const uint8_t *s)
     return _mm256_castsi256_ps(f);
 }
 
-/* Looks up the nibbles in words as bf16. A byte that must stay zero has the index 0, which gives zero. */
+/* Returns the bf16 values of the nibbles in 16-bit words. The unused byte of a word has index 0 in both
+ * tables, which gives 0. */
 static inline __m256i look_up(__m256i nibble)
 {
     const __m256i high = _mm256_broadcastsi128_si256(
@@ -34,8 +35,8 @@ static inline __m256i look_up(__m256i nibble)
                            _mm256_shuffle_epi8(high, _mm256_slli_epi16(nibble, 8)));
 }
 
-/* Stores a pair of k of eight columns, the words of X, times the scale S, to its place in the panel: as fp32
- * in two rows of KERN_NR columns, or as bf16 side by side. */
+/* Multiplies a pair of k of eight columns, the bf16 words X, by the scales S and stores it in the panel: as
+ * fp32 in two rows of KERN_NR columns, or as bf16 side by side. */
 static inline void mx4_put(void *panel, size_t pair, size_t c, __m256i x, __m256 s, bool bf16)
 {
     __m256 even = _mm256_mul_ps(_mm256_castsi256_ps(_mm256_slli_epi32(x, 16)), s);
@@ -58,7 +59,7 @@ AVX2_INLINE void mx4_unpack(void *panel, const uint8_t *group, size_t k, bool bf
     const __m256i mask = _mm256_set1_epi16(15);
 
     for (size_t pair = 0; pair < k / 2; pair += MX4_GROUP_SIZE / 2, group += MX4_GROUP_BYTES)
-        for (size_t c = 0; c < 16; c += 8) { /* and column c + 16 with each */
+        for (size_t c = 0; c < 16; c += 8) { /* each pass unpacks the columns c + 16 as well */
             const __m256 s[2] = {scales_at(group + c), scales_at(group + 16 + c)};
 
             for (size_t l = 0; l < MX4_LINES; l++) {

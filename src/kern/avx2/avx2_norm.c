@@ -1,10 +1,10 @@
-/* avx2_norm.c - RMS and layer normalisation of one row: what ref_norm.c does, eight lanes at a time.
+/* avx2_norm.c - RMS and layer normalisation of one row, as in ref_norm.c, eight lanes at a time.
  *
- * The 16 lanes of the sums are two registers. Tails are masked: a lane that does not exist adds +0. */
+ * The 16 lanes of the sums are two registers. The end of a row is masked: lanes beyond the end add +0. */
 #include "kern/avx2/avx2.h"
 #include "kern/avx2/avx2_math.h"
 
-/* Two registers of lanes, of which the first N exist. */
+/* 16 lanes in two registers. */
 struct pair {
     __m256 low, high;
 };
@@ -16,7 +16,7 @@ AVX2_INLINE struct pair get2(const float *p, size_t n)
     return (struct pair){avx2_get(p, n), n > 8 ? avx2_get(p + 8, n - 8) : _mm256_setzero_ps()};
 }
 
-/* Adds R, unless it is NULL, to the 16 elements at X and stores them. Returns them. */
+/* Returns the first min(n, 16) elements at X. If R is not NULL, adds R first and stores the sum in X. */
 AVX2_INLINE struct pair add_residual(float *x, const float *r, size_t n)
 {
     struct pair v = get2(x, n), s;

@@ -1,7 +1,7 @@
 /* avx2_peak.c - the loops of peak.h with AVX2 and FMA.
  *
- * Twelve chains of fused multiply-adds: two a cycle with a latency of 4 or 5 cycles need eight to ten.
- * Values stay near 1.
+ * Two fused multiply-adds a cycle with a latency of 4 or 5 cycles need eight to ten chains; the loop has
+ * twelve. The values converge to 1, so that none overflows or becomes subnormal.
  */
 #include <immintrin.h>
 
@@ -17,7 +17,7 @@ double avx2_peak_fma(size_t n)
     __m256 acc[CHAINS];
     volatile float sink;
 
-    /* The chains start with different values, or the compiler would keep one chain for all. */
+    /* The chains start with different values; otherwise the compiler would compute one chain for all. */
     AVX2_UNROLL
     for (int c = 0; c < CHAINS; c++)
         acc[c] = _mm256_set1_ps((float)c + 0.5f);
@@ -34,7 +34,7 @@ double avx2_peak_fma(size_t n)
     return (double)n * CHAINS * 8 * 2;
 }
 
-/* Reads four streams at once: a core reads memory 1.5 times as fast as in one stream. */
+/* Reads four streams at once, because a core then reads memory 1.5 times as fast as in one stream. */
 uint64_t avx2_peak_read(const void *p, size_t bytes)
 {
     const char *v = p;

@@ -1,10 +1,10 @@
 /* avx2_tile.h - the inner step of the gemms: sums in registers += a column of A x a row of B. Attention uses
  * parts of it.
  *
- * The rows of B are fp32, or pairs of rows of bf16 in 32-bit lanes, the even row in the lower half: shifted
- * left by 16, or masked, they are floats. The sums are up to 6 rows x 2 registers or 3 rows x 4: 12 sums
- * hide the latency of the FMA, and the other operands fit into the rest of 16 registers. The code is written
- * for constant numbers of rows and registers.
+ * The rows of B are fp32, or pairs of rows of bf16 in 32-bit lanes, the even row in the lower half: an even
+ * element becomes a float by a shift left by 16, an odd one by a mask. The sums are up to 6 rows x 2
+ * registers or 3 rows x 4: 12 sums hide the latency of the FMA, and the other operands fit into the rest of
+ * the 16 registers. The numbers of rows and registers are constants at every call.
  */
 #ifndef GALLOP_KERN_AVX2_AVX2_TILE_H
 #define GALLOP_KERN_AVX2_AVX2_TILE_H
@@ -19,8 +19,8 @@ enum {
     AVX2_FEW_ROWS = 3, /* maximum rows of a tile that is four registers wide */
 };
 
-/* Computes *acc = fma(x, y, *acc) with the sum staying in its register; gcc 12 would move sums about and
- * into memory. */
+/* Computes *acc = fma(x, y, *acc). The assembly keeps the sum in its register; gcc 12 would move sums between
+ * registers and to memory. */
 AVX2_INLINE void avx2_add_product(__m256 *acc, __m256 x, __m256 y)
 {
     __asm__("vfmadd231ps %2, %1, %0" : "+x"(*acc) : "x"(x), "x"(y));
@@ -41,8 +41,8 @@ AVX2_INLINE __m256 avx2_weights(const char *b, int v, enum avx2_part part)
     return w;
 }
 
-/* Computes acc += a[r] x b[v] for one k. Tiles of two registers keep the weights and broadcast row by row,
- * wider ones keep the broadcasts, whichever are fewer. */
+/* Computes acc += a[r] x b[v] for one k. Of the weights and the broadcast elements of A, the fewer are kept
+ * in registers: the weights with two registers, the elements with more. */
 AVX2_INLINE void avx2_step(__m256 acc[AVX2_ROWS][4], const char *b, enum avx2_part part, const float *a,
                            size_t stride, int rows, int cols)
 {
@@ -98,7 +98,7 @@ AVX2_INLINE struct avx2_rows avx2_gemm_tile(size_t i, size_t m)
     return (struct avx2_rows){first, m * (i + 1) / n - first};
 }
 
-/* Returns the tile that ROW is in. */
+/* Returns the tile that ROW, of M rows, belongs to. */
 AVX2_INLINE struct avx2_rows avx2_gemm_tile_of(size_t row, size_t m)
 {
     return avx2_gemm_tile(((row + 1) * avx2_gemm_tiles(m) - 1) / m, m);

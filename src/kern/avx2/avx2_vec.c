@@ -1,7 +1,7 @@
-/* avx2_vec.c - the kernels on vectors, eight lanes at a time, with masked tails.
+/* avx2_vec.c - the kernels on vectors, eight lanes at a time; a masked step computes the last elements.
  *
- * vector.h and quant.h define them and ref_vec.c has them element by element; the arithmetic is in
- * avx2_math.h.
+ * vector.h and quant.h define the kernels, and ref_vec.c computes them element by element; the arithmetic is
+ * in avx2_math.h.
  */
 #include <math.h>
 #include <string.h>
@@ -44,8 +44,8 @@ void avx2_rope_half(float *x, const float *cos, const float *sin, size_t half)
     }
 }
 
-/* Eight elements are four pairs: cosines doubled, sines doubled with the even ones negated, x with
- * neighbours swapped. */
+/* A vector holds four pairs: each cosine and sine is spread to both lanes of its pair, the sines in even
+ * lanes are negated, and a permute swaps the elements of each pair. */
 void avx2_rope_pair(float *x, const float *cos, const float *sin, size_t half)
 {
     const __m256i twice = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
@@ -64,7 +64,7 @@ void avx2_rope_pair(float *x, const float *cos, const float *sin, size_t half)
     }
 }
 
-/* Computes f(x). F is a constant at every call. */
+/* Computes out = f(x). F is a constant at every call. */
 AVX2_INLINE void act(float *out, const float *x, size_t n, enum kern_act f)
 {
     for (size_t i = 0; i < n; i += 8)
@@ -118,7 +118,7 @@ void avx2_to_bf16(uint16_t *out, const float *x, size_t n)
         avx2_put_bf16(out, i, avx2_get(x + i, n - i), n - i);
 }
 
-/* Returns the largest |x|. NaN never enters, because MAXPS gives its second operand if either operand is
+/* Returns the largest |x|. NaNs are ignored, because MAXPS gives its second operand if either operand is
  * NaN. */
 static float largest_abs(const float *x, size_t n)
 {
@@ -150,8 +150,8 @@ void avx2_to_i8(int8_t *out, float *scale, const float *x, size_t n)
     }
 }
 
-/* Returns the largest x. MAXPS gives its second operand if either operand is NaN, so NaN never enters the
- * running maximum. */
+/* Returns the largest x. NaNs are ignored, because MAXPS gives its second operand if either operand is
+ * NaN. */
 static float largest(const float *x, size_t n)
 {
     const __m256 none = _mm256_set1_ps(-INFINITY);
@@ -175,7 +175,7 @@ float avx2_max(const float *x, size_t n)
     return largest(x, n) + 0.0f;
 }
 
-/* Computes the stages of hadamard within a vector. */
+/* Computes the three stages of hadamard whose pairs are within a vector. */
 static __m256 rotate_within(__m256 v)
 {
     __m256 other = _mm256_permute_ps(v, 0xb1);
@@ -212,7 +212,8 @@ void avx2_hadamard(float *x, size_t n)
     }
 }
 
-/* The second pass finds the first element that equals the maximum. If all elements are NaN it finds none. */
+/* Finds the maximum, then the first element that equals it. If all elements are NaN, none does, and the
+ * result is 0. */
 size_t avx2_argmax(const float *x, size_t n)
 {
     const __m256 max = _mm256_set1_ps(largest(x, n));
@@ -251,8 +252,8 @@ float avx2_exp_sum(const float *x, size_t n, float max)
     return avx2_fold(low, high);
 }
 
-/* Stores eight words of each of eight columns to eight rows of a panel. Returns the OR of ANY and the bits
- * that the test for finite numbers sets (kern_pack_words_fn in gemm.h). */
+/* Transposes the words [i, i + 8) of eight columns to eight rows of a panel. Returns ANY with the result of
+ * the finite-number test ORed in (see ref_pack_words()). */
 AVX2_INLINE __m256i pack_square(uint32_t *panel, const char *const *column, size_t i, __m256i size,
                                 __m256i add, __m256i any)
 {

@@ -1,21 +1,21 @@
-/* avx512_attn.h - one chunk of attention with 512-bit vectors: scores, softmax, weighted values, for at most
- * 12 rows at a time.
+/* avx512_attn.h - one chunk of attention with 512-bit vectors, in three phases, for at most 12 rows at a
+ * time.
  *
  *   scores  a tile of 16 tokens is one zmm of scores for each row, so no horizontal sums are needed
- *   weights row by row: scale, softcap, mask, maximum, exp, 16-lane sum; then p as words for the third phase
- *   values  tokens ascending through all tiles of the chunk
+ *   weights row by row: scale, softcap, mask, maximum, exp, 16-lane sum; the weights are stored as words of A
+ *   values  sums of weighted values, tokens ascending through all tiles of the chunk
  *
  * A query row becomes a row of words (avx512_attn_parts.h). The sums in registers are 12 rows x 2 zmm, or up
  * to 4 x 4, so that a single row has four chains to hide the latency.
  *
- * Tiles that no row sees are skipped. A token that one row does not see weighs +0 there, which changes no
- * sum except for the sign of a zero, and the "+ 0" at the end removes that.
+ * Tiles that no row sees are skipped. If some rows do not see a token of a tile, its weight in these rows is
+ * +0. That changes no sum except for the sign of a zero, and the "+ 0" at the end makes zeros positive.
  *
- * A decoding step reads keys and values from memory once, and arithmetic must not wait for them. Every phase
- * prefetches what is read some tiles later, as many lines as it reads itself: first the keys of the chunk,
- * then its values, then the keys that come next (kern_attn.next). The order is that of memory: four tiles
- * side by side are more streams than the hardware follows by itself (25 GB/s, against 43 GB/s with one
- * stream).
+ * A decoding step reads keys and values from memory once, and arithmetic must not wait for memory. Every
+ * phase prefetches the lines that are read some tiles later, as many lines as it reads itself: first the keys
+ * of the chunk, then its values, then the keys of the next chunk (kern_attn.next). Prefetching follows the
+ * order of memory, because four tiles side by side are more streams than the hardware prefetcher follows (25
+ * GB/s, against 43 GB/s with one stream).
  *
  * A core drops prefetches while as many lines are in flight as it can track, and few rows prefetch faster
  * than memory answers (Zen 5: 64 lines; of 16 KB prefetched at 72 GB/s most lines were missing later, at 52
@@ -26,8 +26,8 @@
 
 #include "kern/avx512/avx512_attn_parts.h"
 
-/* The second phase reads nothing itself: it prefetches some more tiles of values, a few lines with each tile
- * of weights. */
+/* Sets up the prefetches of the second phase, which reads no tiles itself: some more tiles of values, a few
+ * lines with each tile of weights. */
 SIMD512_INLINE void avx512_attn_look(struct avx512_attn *o)
 {
     size_t n = o->t1 - o->t0, steps = o->rows * n, lines = o->lead * o->tile_bytes / 64;
@@ -36,7 +36,8 @@ SIMD512_INLINE void avx512_attn_look(struct avx512_attn *o)
     o->lines = (AVX512_ATTN_SOME * lines + steps - 1) / steps;
 }
 
-/* Prefetches COLS lines from AHEAD on, and a second time the lines from AGAIN on. */
+/* Prefetches COLS lines from AHEAD on, and with few rows also the lines from AGAIN on, for the second
+ * time. */
 SIMD512_INLINE void avx512_attn_ask(const char *ahead, const char *again, int rows, int cols, bool level2)
 {
     SIMD512_UNROLL
@@ -59,7 +60,7 @@ SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t t, int 
     const bool level2 = o->level2;
     size_t at = 0;
 
-    /* Columns beyond the last tile repeat it and are not stored. */
+    /* Columns beyond the last tile compute the last tile again; their results are not stored. */
     SIMD512_UNROLL
     for (int c = 0; c < AVX512_COLS; c++)
         if (c < cols) {
@@ -165,7 +166,7 @@ SIMD512_INLINE void avx512_attn_values(const struct avx512_attn *o, size_t d, in
         }
 }
 
-/* Returns the lanes of the tile of tokens from J on that a row seeing [lo, hi) sees. */
+/* Returns a mask of the tokens J to J + 15 that are in [lo, hi), the tokens that a row sees. */
 SIMD512_INLINE __mmask16 avx512_attn_mask(size_t j, size_t lo, size_t hi)
 {
     __mmask16 below, end;
@@ -177,19 +178,19 @@ SIMD512_INLINE __mmask16 avx512_attn_mask(size_t j, size_t lo, size_t hi)
     return (__mmask16)(end & ~below);
 }
 
-/* Some rows whose weights are computed together, so that they hide each other's latency. */
+/* Up to AVX512_ATTN_SOME rows whose weights are computed together, so that they hide each other's latency. */
 struct avx512_attn_some {
     struct avx512_attn *o;
     size_t r;                    /* the first row */
-    float *s;                    /* the dots of the first row; rows lie KERN_CHUNK apart */
-    uint32_t *p;                 /* the words of weights of the first row; rows lie KERN_CHUNK apart */
-    size_t from, to;             /* tokens of the tiles that all of these rows see completely */
-    float by, twos;              /* factors from dots to scores, and to scores over ln 2 */
-    float top[AVX512_ATTN_SOME]; /* the largest score over ln 2 of each row */
+    float *s;                    /* the dot products of the first row; rows begin KERN_CHUNK apart */
+    uint32_t *p;                 /* the words of weights of the first row; rows begin KERN_CHUNK apart */
+    size_t from, to;             /* the range of tokens whose tiles all of these rows see completely */
+    float by, twos;              /* a dot product times by is a score; times twos, a score / ln 2 */
+    float top[AVX512_ATTN_SOME]; /* the largest score / ln 2 of each row */
     __m512 sum[AVX512_ATTN_SOME], most[AVX512_ATTN_SOME];
 };
 
-/* Returns the lanes of the tile from token J on that row I of them sees. */
+/* Returns a mask of the tokens J to J + 15 that row I of W sees; all of them if WHOLE. */
 SIMD512_INLINE __mmask16 avx512_attn_seen(const struct avx512_attn_some *w, size_t j, int i, bool whole)
 {
     const struct kern_attn *a = w->o->a;
@@ -213,8 +214,8 @@ SIMD512_INLINE void avx512_attn_some_begin(struct avx512_attn_some *w, int n)
     w->to = to / KERN_TILE * KERN_TILE;
 }
 
-/* Replaces the dots S of the tokens [from, to) by scores. Without a soft cap a score is a positive multiple
- * of the dot, and the dots stay. */
+/* Replaces the dot products S of the tokens [from, to) by scores. Callers skip it if there is no soft cap and
+ * the scale is positive, because then the order of the dot products is that of the scores. */
 SIMD512_INLINE void avx512_attn_cap(const struct kern_attn *a, float *s, size_t from, size_t to)
 {
     const __m512 scale = _mm512_set1_ps(a->scale), cap = _mm512_set1_ps(a->softcap);
@@ -228,8 +229,8 @@ SIMD512_INLINE void avx512_attn_cap(const struct kern_attn *a, float *s, size_t 
     }
 }
 
-/* Sets the largest score and the largest score over ln 2 of N rows from their dots. The largest dot times a
- * positive factor is the largest product, because rounding keeps the order. */
+/* Sets the largest score, and the largest score / ln 2, of N rows. Both are computed from the largest dot
+ * product: rounding is monotonic, so its product with a positive number is the largest product. */
 SIMD512_INLINE void avx512_attn_top(struct avx512_attn_some *w, int n)
 {
     const struct avx512_attn *o = w->o;
@@ -261,7 +262,7 @@ SIMD512_INLINE void avx512_attn_top(struct avx512_attn_some *w, int n)
         }
 }
 
-/* Replaces the dots of the tile of tokens from J on by weights. WHOLE: all rows see all of the tile. */
+/* Replaces the dot products of the tokens J to J + 15 by weights. WHOLE: all rows see all of these tokens. */
 SIMD512_INLINE void avx512_attn_weigh_tile(struct avx512_attn_some *w, size_t j, int n, bool whole,
                                            enum avx512_kind kind)
 {
@@ -286,7 +287,7 @@ SIMD512_INLINE void avx512_attn_weigh_tile(struct avx512_attn_some *w, size_t j,
         }
 }
 
-/* Computes the second phase for N rows from row R on: replaces their dots by weights. */
+/* Computes the second phase for N rows from row R on: replaces their dot products by weights. */
 SIMD512_INLINE void avx512_attn_weigh(struct avx512_attn *o, size_t r, int n, enum avx512_kind kind)
 {
     const struct kern_attn *a = o->a;
@@ -343,8 +344,8 @@ typedef void avx512_attn_dots_fn(const struct avx512_attn *o, size_t t);
 typedef void avx512_attn_values_fn(const struct avx512_attn *o, size_t d);
 
 struct avx512_attn_micro {
-    avx512_attn_dots_fn *dots[AVX512_ROWS];     /* 4 tiles with up to 4 rows, 2 tiles with more */
-    avx512_attn_values_fn *values[AVX512_ROWS]; /* 4 x 16 dims with up to 4 rows, 2 x 16 with more */
+    avx512_attn_dots_fn *dots[AVX512_ROWS];     /* 4 tiles at once with up to 4 rows, 2 tiles with more */
+    avx512_attn_values_fn *values[AVX512_ROWS]; /* 4 x 16 dims at once with up to 4 rows, 2 x 16 with more */
     avx512_attn_values_fn *narrow[AVX512_ROWS]; /* 16 dims */
 };
 
@@ -383,8 +384,8 @@ SIMD512_INLINE void avx512_attn_rows(struct avx512_attn *o, const struct avx512_
         micro->narrow[o->rows - 1](o, d);
 }
 
-/* Returns the number of tiles to prefetch ahead: a measured number of bytes, at least one tile, or two tiles
- * if lines are prefetched twice. */
+/* Returns how many tiles ahead to prefetch: the tiles of a measured number of bytes, but at least one, or two
+ * if lines are prefetched into level 2. */
 SIMD512_INLINE size_t avx512_attn_lead(const struct avx512_attn *o)
 {
     size_t bytes = o->level2 ? AVX512_ATTN_LEAD_LEVEL2 : AVX512_ATTN_LEAD;
@@ -393,7 +394,7 @@ SIMD512_INLINE size_t avx512_attn_lead(const struct avx512_attn *o)
     return tiles > least ? tiles : least;
 }
 
-/* Makes the rows [row, end) the current ones, and sets the tiles that any of them sees. */
+/* Sets the rows [row, end) of the call as the rows of O, and [t0, t1) to the tiles that any of them sees. */
 SIMD512_INLINE void avx512_attn_take(struct avx512_attn *o, size_t row, size_t end)
 {
     const struct kern_attn *a = o->a;
@@ -426,7 +427,7 @@ SIMD512_INLINE void avx512_attn_drive(const struct kern_attn *a, const struct av
     for (size_t i = 0; i < tiles; i++) {
         avx512_attn_take(&o, a->m * i / tiles, a->m * (i + 1) / tiles);
         avx512_attn_rows(&o, micro, kind);
-        o.lead = 0; /* the next rows find everything in level 2 */
+        o.lead = 0; /* for the next rows all tiles are in level 2 */
     }
 }
 

@@ -1,9 +1,10 @@
-/* avx512_attn_bf16.c - attention over one chunk in bf16 without the bf16 dot: everything is widened exactly
- * and summed as in ref/. For processors with AVX-512 and without AVX512-BF16.
+/* avx512_attn_bf16.c - attention over one chunk in bf16 without the bf16 dot: all operands are widened
+ * exactly and summed as in ref/. For processors with AVX-512 and without AVX512-BF16.
  *
- *   keys    [dp / 2][16][2] bf16;  values  [8][dp][2] bf16: even halves are shifted up, odd halves masked
+ *   keys    [dp / 2][16][2] bf16;  values  [8][dp][2] bf16. To widen a pair, the lower half is shifted up and
+ *           the upper half masked
  *   q       fp32; weights are rounded to bf16 and kept as floats
- *   sums    even before odd dim, even before odd token, one accumulator an element
+ *   sums    even dim before odd dim, even token before odd token, one accumulator for each element
  */
 #include "kern/avx512/avx512.h"
 #include "kern/avx512/avx512_attn.h"

@@ -1,10 +1,10 @@
-/* avx512_attn_parts.h - the parts in which the kinds of attention differ: how a row of q and a row of
- * weights become words, and how sums become dots and outputs.
+/* avx512_attn_parts.h - the parts in which the kinds of attention differ: how a row of q and a row of weights
+ * become words of A, and how accumulators become dot products and outputs.
  *
- *   AVX512_F32, WIDE, I8  floats (in WIDE, weights are rounded to bf16)
- *   AVX512_DOT            rounded to bf16
- *   AVX512_I8_KEYS        q = step x 8-bit integers; weights = step x unsigned 8-bit integers. Sums of
- *                         integers are exact, so their order does not matter
+ *   AVX512_F32, WIDE, I8  words are floats (in WIDE, weights are rounded to bf16)
+ *   AVX512_DOT            words are pairs of bf16
+ *   AVX512_I8_KEYS        words are four 8-bit integers: q = step * integer, weight = step * unsigned integer.
+ *                         Sums of integers are exact, so their order does not matter
  */
 #ifndef GALLOP_KERN_AVX512_ATTN_PARTS_H
 #define GALLOP_KERN_AVX512_ATTN_PARTS_H
@@ -13,28 +13,28 @@
 #include "kern/avx512/avx512_tile.h"
 
 enum {
-    AVX512_ATTN_LINE = 64,          /* bytes of a step in a tile of keys: 16 tokens */
+    AVX512_ATTN_LINE = 64,          /* bytes of a tile of keys in a step: one word for each of 16 tokens */
     AVX512_ATTN_SOME = 4,           /* rows whose weights are computed together */
     AVX512_ATTN_LEAD = 12288,       /* bytes to prefetch ahead (measured) */
     AVX512_ATTN_TWICE = 8,          /* maximum rows that prefetch each line twice */
     AVX512_ATTN_LEAD_LEVEL2 = 8192, /* bytes to prefetch ahead if lines go into level 2 only */
 };
 
-/* Up to 12 rows of one call, and the tiles [t0, t1) that they see. Kernels of amx/ take up to 16 rows and do
- * not use the arrays of integers. */
+/* The state of up to 12 rows of one call, and the tiles [t0, t1) that they see. Kernels of amx/ use it for up
+ * to 16 rows; they leave the arrays of AVX512_ROWS elements unused. */
 struct avx512_attn {
     const struct kern_attn *a;
     size_t row, rows, t0, t1;
     size_t tile_bytes;       /* bytes of a tile without its scales */
     size_t lead;             /* tiles to prefetch ahead of the current ones */
-    bool level2;             /* prefetches into level 2 only */
+    bool level2;             /* prefetch into level 2 only */
     struct ahead_attn ahead; /* the lines that the second phase prefetches */
-    size_t lines;            /* lines that the second phase prefetches at a time */
+    size_t lines;            /* lines that the second phase prefetches with each tile */
     uint32_t *q;             /* [AVX512_ROWS][AVX512_STRIDE] words of q */
     float *s;                /* scratch: scores, then weights [rows][KERN_CHUNK] */
     uint32_t *p;             /* scratch: weights as words of A, rows KERN_CHUNK apart; may equal s */
     float q_step[AVX512_ROWS], p_step[AVX512_ROWS];
-    int32_t begin[AVX512_ROWS]; /* start of the sums of integers: keys are read as k + 128 */
+    int32_t begin[AVX512_ROWS]; /* start of each row's sums: -128 * (sum of q), as keys are read as k + 128 */
 };
 
 SIMD512_INLINE bool avx512_attn_is_i8(enum avx512_kind kind)
@@ -47,14 +47,14 @@ SIMD512_INLINE enum avx512_kind avx512_attn_p_kind(enum avx512_kind kind)
     return kind == AVX512_I8_KEYS ? AVX512_I8_VALS : kind;
 }
 
-/* Returns the scales of a tile of int8, which lie after its bytes. */
+/* Returns the scales of an int8 tile, which are stored after its bytes. */
 SIMD512_INLINE __m512 avx512_attn_scales(const void *tile, size_t dp)
 {
     return _mm512_loadu_ps((const int8_t *)tile + KERN_TILE * dp);
 }
 
 #if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
-/* Stores pairs of the N dims of q as words. Subnormals become zeros, as they would in the dot. */
+/* Stores N dims of q as words of two bf16. Subnormals become zeros, as VDPBF16PS treats them. */
 SIMD512_INLINE void avx512_attn_fill_pairs(uint32_t *to, const float *q, size_t n)
 {
     for (size_t i = 0; i < n; i += 16)
@@ -62,9 +62,8 @@ SIMD512_INLINE void avx512_attn_fill_pairs(uint32_t *to, const float *q, size_t 
 }
 #endif
 
-/* Sets the step of row R of q, the number that one integer stands for, and returns the factor that turns the
- * row into integers: its largest element becomes 127. A row with an element that is not finite gets a step
- * that is not finite. */
+/* Sets the step of row R of q, the value of one integer, and returns 1 / step, which the row is multiplied by
+ * before rounding: its largest |q| becomes 127. If an element is not finite, the step is NaN. */
 SIMD512_INLINE float avx512_attn_scale_fours(struct avx512_attn *o, size_t r)
 {
     const float *q = (const float *)o->a->q + (o->row + r) * o->a->dp;
@@ -85,8 +84,8 @@ SIMD512_INLINE float avx512_attn_scale_fours(struct avx512_attn *o, size_t r)
     return inv;
 }
 
-/* Stores row R of q times INV as integers. The limit keeps elements that are not finite from overflowing the
- * sums. */
+/* Stores row R of q times INV as integers, and the start of its sums. The bound keeps elements that are not
+ * finite from overflowing the sums. */
 SIMD512_INLINE void avx512_attn_fill_fours(struct avx512_attn *o, size_t r, float inv)
 {
     const float *q = (const float *)o->a->q + (o->row + r) * o->a->dp;
@@ -104,7 +103,8 @@ SIMD512_INLINE void avx512_attn_fill_fours(struct avx512_attn *o, size_t r, floa
     o->begin[r] = -128 * simd512_fold_add_i32(sum);
 }
 
-/* Stores the weights of row R, of which MOST is the largest, as integers; MOST becomes 255. */
+/* Rounds the weights of row R to unsigned 8-bit integers, the largest weight, MOST, to 255, and stores them
+ * as words. */
 SIMD512_INLINE void avx512_attn_put_fours(struct avx512_attn *o, size_t r, float most)
 {
     const float *w = o->s + r * KERN_CHUNK;
@@ -128,7 +128,8 @@ SIMD512_INLINE void avx512_attn_fill(struct avx512_attn *o, enum avx512_kind kin
     const float *q = (const float *)o->a->q + o->row * dp;
     float inv[AVX512_ROWS];
 
-    if (kind == AVX512_I8_KEYS) { /* in two passes, so that no row waits for the maximum of another */
+    if (kind ==
+        AVX512_I8_KEYS) { /* in two passes, so that the maxima of several rows are computed in parallel */
         for (size_t r = 0; r < o->rows; r++)
             inv[r] = avx512_attn_scale_fours(o, r);
         for (size_t r = 0; r < o->rows; r++)
@@ -144,7 +145,7 @@ SIMD512_INLINE void avx512_attn_fill(struct avx512_attn *o, enum avx512_kind kin
     }
 }
 
-/* Returns the start of the sums of row ROW of q. */
+/* Returns the initial accumulator of row ROW of q. */
 SIMD512_INLINE __m512 avx512_attn_begin(const struct avx512_attn *o, size_t row, enum avx512_kind kind)
 {
     if (kind == AVX512_I8_KEYS)
@@ -152,7 +153,8 @@ SIMD512_INLINE __m512 avx512_attn_begin(const struct avx512_attn *o, size_t row,
     return _mm512_setzero_ps();
 }
 
-/* Returns sums of dots or of weighted values as floats; sums of integers are multiplied by STEP. */
+/* Converts an accumulator to dot products or outputs as floats: sums of integers are multiplied by STEP,
+ * floats are returned unchanged. */
 SIMD512_INLINE __m512 avx512_attn_sum(__m512 sum, float step, enum avx512_kind kind)
 {
     if (kind == AVX512_I8_KEYS)
@@ -160,8 +162,8 @@ SIMD512_INLINE __m512 avx512_attn_sum(__m512 sum, float step, enum avx512_kind k
     return sum;
 }
 
-/* Rounds a weight, which is not negative, to bf16 and widens it again. The minimum of the sum and a NaN
- * keeps a carry out of the sign. */
+/* Rounds a weight, which is not negative, to bf16 and widens it again. The minimum limits the bits of a NaN,
+ * so that the addition does not carry into the sign. */
 SIMD512_INLINE __m512i avx512_attn_round(__m512 w)
 {
     __m512i u = _mm512_min_epu32(_mm512_castps_si512(w), _mm512_set1_epi32(0x7fff0000));
@@ -171,8 +173,8 @@ SIMD512_INLINE __m512i avx512_attn_round(__m512 w)
     return _mm512_and_si512(u, _mm512_set1_epi32((int)0xffff0000u));
 }
 
-/* Stores the weights from token J on of the row whose words are P and whose floats are S: as words of A, or
- * as floats that become words later. */
+/* Stores the weights W of the tokens from J on of a row: as words of A in P, or as floats in S, which
+ * avx512_attn_put_fours() turns into words later. */
 SIMD512_INLINE void avx512_attn_put(uint32_t *p, float *s, size_t j, __m512 w, enum avx512_kind kind)
 {
     if (kind == AVX512_WIDE)

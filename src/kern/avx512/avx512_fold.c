@@ -1,7 +1,6 @@
 /* avx512_fold.c - joins the chunks of attention and finishes a row: o = o a + o2 b, and o / l at the end.
  *
- * The two weights are scalars from kmath.h; the vectors are as long as a head. Formula and order are in
- * attention.h.
+ * kmath_fold() computes the scalars a and b. The formulas and their order are in attention.h.
  */
 #include "kern/avx512/avx512.h"
 #include "kern/simd512/simd512.h"

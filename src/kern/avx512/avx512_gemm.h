@@ -1,22 +1,23 @@
-/* avx512_gemm.h - the 512-bit gemms: the form of the input, the loops over K and rows, and the micro-kernels
- * for a tile of rows.
+/* avx512_gemm.h - the 512-bit gemms: the layout of the input, the loops over K and rows, and the
+ * micro-kernels for a tile of rows.
  *
- *   rows    cut into tiles of at most 12, as equal as possible (13 rows are 7 + 6; a single row would leave
- *           the pipes idle)
+ *   rows    cut into tiles of at most 12, as equal as possible (13 rows are 7 + 6, because a tile of one row
+ *           would leave the pipes idle)
  *   input   tile after tile, each [lines][rows][16] words: a cache line of every row, then the next line. A
  *           word is a float, a pair of bf16 or four bytes (avx512_tile.h). The part of the last line beyond
- *           K is not read. Bytes have 128 added; the scales of the rows lie after all tiles
- *   KC      slice of a panel: 1024 steps of 128 bytes. The panels of a thread are one stream of KC slices in
- *           the order of memory. Every tile of rows takes the slice from level 2 and prefetches its share of
+ *           K is not read. Bytes have 128 added; the scales of the rows are stored after all tiles
+ *   KC      slice of a panel: 1024 steps of 128 bytes. A thread reads its panels as one stream of KC slices in
+ *           the order of memory. Every tile of rows reads the slice from level 2 and prefetches its share of
  *           the next slice, so that memory never idles while the tiles compute
- *   few     rows take whole panels and prefetch nothing: the hardware prefetches one stream faster by itself
- *           (Zen 4: 100 % of the memory bandwidth with one to eight rows, 77 to 95 % with any software
- *           prefetching)
+ *   few     rows: they compute whole panels and prefetch nothing, because the hardware prefetches one stream
+ *           faster by itself (Zen 4: 100 % of the memory bandwidth with one to eight rows, 77 to 95 % with any
+ *           software prefetching)
  *
- * Between the slices, the sums of a panel wait in an array of the thread: [rows][16] of the left columns of
- * a tile and [rows][16] of the right ones. They are stored unchanged, so where K is cut does not change a
- * bit. At the end they go, with the bias added, to C, or through an activation to the input of the next
- * gemm, with gate in the left columns and up in the right ones.
+ * Between the slices, the sums of a panel are stored in an array of the thread: for each tile [rows][16] of
+ * the left 16 columns (side 0), then [rows][16] of the right ones (side 1). They are stored unchanged, so the
+ * bits do not depend on where K is cut. At the end the bias is added, and the sums go to C, or through an
+ * activation to the input of the next gemm; with KERN_GLU gate is in the left columns and up in the right
+ * ones.
  */
 #ifndef GALLOP_KERN_AVX512_GEMM_H
 #define GALLOP_KERN_AVX512_GEMM_H
@@ -26,24 +27,25 @@
 #include "kern/avx512/avx512_tile.h"
 
 enum {
-    AVX512_GEMM_STEP = 128, /* bytes of a panel for one step of K (a pair or a four of k) */
+    AVX512_GEMM_STEP = 128, /* bytes of a panel in one step along K (one k, a pair or a four) */
     AVX512_GEMM_KC = 1024,  /* steps of a KC slice: 128 KB; level 2 holds two of them and the tiles of A */
-    AVX512_GEMM_LINE = 16,  /* words of a row in a line of the input */
+    AVX512_GEMM_LINE = 16,  /* words of each row in a line of the input */
     AVX512_GEMM_UNROLL = 4, /* steps in one iteration of the inner loop */
-    AVX512_GEMM_FEW = 5,    /* maximum rows that prefetch nothing */
-    AVX512_GEMM_FEW_LEVEL2 = 8, /* the same where lines are prefetched into level 2 */
-    AVX512_GEMM_AT_ONCE = 4,    /* panels of 4 to 8 bits that few rows take at once on level amx */
-    AVX512_GEMM_AHEAD = 2048,   /* bytes to prefetch ahead in each of these panels, and by tiles */
-    AVX512_GEMM_TILES = 43,     /* tiles that go through a panel together: 512 rows, 64 KB of sums */
+    AVX512_GEMM_FEW = 5,    /* maximum rows without software prefetching */
+    AVX512_GEMM_FEW_LEVEL2 = 8, /* the same if lines are prefetched into level 2 */
+    AVX512_GEMM_AT_ONCE = 4,    /* panels of 4 to 8 bits that few rows compute at once on level amx */
+    AVX512_GEMM_AHEAD =
+        2048, /* bytes to prefetch ahead in each of these panels, and in panels that AMX tiles read */
+    AVX512_GEMM_TILES = 43, /* maximum tiles that compute a panel before the next: 512 rows, 64 KB of sums */
 };
 
-/* The arguments of a micro-kernel: the sums of some rows (+)= A x a KC slice of a panel. */
+/* The arguments of a micro-kernel, which adds A x a KC slice of a panel to the sums of a tile of rows. */
 struct avx512_gemm {
     const uint32_t *a;
-    const char *b, *next; /* the slice, and the first line to prefetch */
+    const char *b, *next; /* the KC slice; the first line to prefetch */
     float *sums;          /* [2][rows][16] */
-    size_t steps, ask;    /* ask: lines to prefetch from next on */
-    bool first, level2;   /* first: sums start at zero; level2: prefetches into level 2 only */
+    size_t steps, ask;    /* steps of the slice; lines to prefetch from next on */
+    bool first, level2;   /* first: start the sums at zero; level2: prefetch into level 2 only */
 };
 
 typedef void avx512_gemm_fn(const struct avx512_gemm *t);
@@ -66,7 +68,7 @@ SIMD512_INLINE struct avx512_gemm_rows avx512_gemm_tile(size_t i, size_t m)
     return (struct avx512_gemm_rows){first, m * (i + 1) / tiles - first};
 }
 
-/* Returns the words of the input that a row of K elements takes. */
+/* Returns the words that a row of K elements takes in the input. */
 SIMD512_INLINE size_t avx512_gemm_width(size_t k, enum avx512_kind kind)
 {
     size_t words = (k + avx512_tile_unit(kind) - 1) / avx512_tile_unit(kind) * avx512_tile_words(kind);
@@ -74,8 +76,8 @@ SIMD512_INLINE size_t avx512_gemm_width(size_t k, enum avx512_kind kind)
     return (words + AVX512_GEMM_LINE - 1) / AVX512_GEMM_LINE * AVX512_GEMM_LINE;
 }
 
-/* Returns the steps of a panel that are weights. avx512_gemm_tail() returns the size of the tail after them,
- * in steps. */
+/* Returns the number of steps in which a panel holds weights. avx512_gemm_tail() returns the size of the tail
+ * after them (sums and scales of int8), in steps. */
 SIMD512_INLINE size_t avx512_gemm_steps_of(size_t k, enum avx512_kind kind)
 {
     return (k + avx512_tile_unit(kind) - 1) / avx512_tile_unit(kind);
@@ -86,14 +88,14 @@ SIMD512_INLINE size_t avx512_gemm_tail(enum avx512_kind kind)
     return kind == AVX512_I8_GEMM ? KERN_I8_TAIL / AVX512_GEMM_STEP : 0;
 }
 
-/* Returns the columns of a row in a line of the input. */
+/* Returns the number of elements of each row in a line of the input. */
 SIMD512_INLINE size_t avx512_gemm_columns(enum avx512_kind kind)
 {
     return AVX512_GEMM_LINE / avx512_tile_words(kind) * avx512_tile_unit(kind);
 }
 
-/* Puts N columns from AT on, a multiple of 16, of row R of TILE to their place in IN: no more than its line
- * has. */
+/* Stores X[N] as columns AT to AT + N - 1 of row R of TILE in the input IN. AT is a multiple of 16, and all
+ * columns are in the same line of the input. */
 SIMD512_INLINE void avx512_gemm_put_line(uint32_t *in, struct avx512_gemm_rows tile, size_t r, size_t k,
                                          size_t at, const float *x, size_t n, enum avx512_kind kind)
 {
@@ -111,13 +113,13 @@ SIMD512_INLINE void avx512_gemm_put_line(uint32_t *in, struct avx512_gemm_rows t
         avx512_tile_fill_wide(in, x, n);
 }
 
-/* Returns the scales [m] of the rows of an input of bytes. */
+/* Returns the address of the scales [m] of the rows of an int8 input. */
 SIMD512_INLINE float *avx512_gemm_scales(const void *in, size_t m, size_t k)
 {
     return (float *)(uintptr_t)in + m * avx512_gemm_width(k, AVX512_I8_GEMM);
 }
 
-/* Puts X, row ROW of M rows, to its place in IN. */
+/* Stores X, row ROW of M rows, in the input IN. */
 SIMD512_INLINE void avx512_gemm_put(uint32_t *in, const float *x, size_t row, size_t m, size_t k,
                                     enum avx512_kind kind)
 {
@@ -128,7 +130,7 @@ SIMD512_INLINE void avx512_gemm_put(uint32_t *in, const float *x, size_t row, si
         avx512_gemm_put_line(in, t, row - t.first, k, at, x + at, k - at < most ? k - at : most, kind);
 }
 
-/* Returns the largest |x| as bits. In this order a NaN is above infinity, and infinity above all numbers. */
+/* Returns the bits of the largest |x|. As bits, a NaN is above infinity, and infinity above all numbers. */
 SIMD512_INLINE uint32_t avx512_gemm_largest(const float *x, size_t k)
 {
     const __m512i all = _mm512_set1_epi32(0x7fffffff);
@@ -144,7 +146,7 @@ SIMD512_INLINE uint32_t avx512_gemm_largest(const float *x, size_t k)
     return most;
 }
 
-/* Returns sixteen floats as bytes with 128 added. */
+/* Rounds sixteen floats times INV to int8 and returns them as unsigned bytes with 128 added. */
 SIMD512_INLINE __m128i avx512_gemm_bytes(__m512 x, __m512 inv)
 {
     __m512 y = _mm512_max_ps(_mm512_mul_ps(x, inv), _mm512_set1_ps(-127));
@@ -153,7 +155,8 @@ SIMD512_INLINE __m128i avx512_gemm_bytes(__m512 x, __m512 inv)
     return _mm512_cvtepi32_epi8(_mm512_add_epi32(n, _mm512_set1_epi32(128)));
 }
 
-/* Puts X, row ROW of M rows, which belongs to TILE, as bytes to its place in IN. */
+/* Quantizes X, row ROW of M rows, which belongs to TILE, and stores its bytes and its scale in the input
+ * IN. */
 SIMD512_INLINE void avx512_gemm_put_i8(void *in, struct avx512_gemm_rows tile, const float *x, size_t row,
                                        size_t m, size_t k, float fixed)
 {
@@ -166,12 +169,12 @@ SIMD512_INLINE void avx512_gemm_put_i8(void *in, struct avx512_gemm_rows tile, c
 
     for (size_t at = 0; at < k; at += LINE, to += tile.rows * LINE)
         for (size_t i = 0; i < LINE && at + i < k;
-             i += 16) /* the last 16 are stored whole: the line has room for them */
+             i += 16) /* the last 16 bytes are stored whole, because the line has room for them */
             _mm_storeu_si128((__m128i *)(void *)(to + i),
                              avx512_gemm_bytes(simd512_load(x + at + i, simd512_head(k - at - i)), inv));
 }
 
-/* Computes some steps of a line. */
+/* Computes STEPS steps, which read one line of the input. */
 SIMD512_INLINE void avx512_gemm_steps(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, const char *at,
                                       int steps, int rows, enum avx512_kind kind)
 {
@@ -184,7 +187,7 @@ SIMD512_INLINE void avx512_gemm_steps(__m512 acc[AVX512_ROWS][AVX512_COLS], cons
                              (size_t)s * AVX512_GEMM_STEP, rows, 2, kind);
 }
 
-/* Computes the slice, and prefetches its share of lines evenly. */
+/* Computes the KC slice and spreads the prefetches of t->ask lines evenly over its iterations. */
 SIMD512_INLINE void avx512_gemm_sum(__m512 acc[AVX512_ROWS][AVX512_COLS], const struct avx512_gemm *t,
                                     int rows, enum avx512_kind kind)
 {
@@ -241,12 +244,12 @@ SIMD512_INLINE void avx512_gemm_micro(const struct avx512_gemm *t, int rows, enu
     {                                                     \
         avx512_gemm_micro(t, rows, kind);                 \
     }
-/* Defines the micro-kernels of a kind, indexed by rows - 1. */
+/* Defines the micro-kernels of a kind as micro[rows - 1]. */
 #define AVX512_GEMM_TABLE(kind)          \
     SIMD512_TO_12(AVX512_GEMM_ONE, kind) \
     static avx512_gemm_fn *const micro[AVX512_ROWS] = {SIMD512_TO_12(SIMD512_NAMED, micro)}
 
-/* Stores the sums of ROWS of panel P, with the bias added, to C. */
+/* Adds the bias to the sums of ROWS of panel P and stores them in C. */
 SIMD512_INLINE void avx512_gemm_store(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                       const float *sums)
 {
@@ -263,7 +266,7 @@ SIMD512_INLINE void avx512_gemm_store(const struct kern_gemm *g, size_t p, struc
     }
 }
 
-/* Loads the sums of ROWS of panel P from C, for a gemm that continues another. */
+/* Loads the sums of ROWS of panel P from C, for a gemm that continues another gemm (g->onto). */
 SIMD512_INLINE void avx512_gemm_load(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                      float *sums)
 {
@@ -276,7 +279,7 @@ SIMD512_INLINE void avx512_gemm_load(const struct kern_gemm *g, size_t p, struct
     }
 }
 
-/* Adds the bias of panel P to its sums, N of each side. */
+/* Adds the bias of panel P to its sums: [2][N] floats, a side after the other. */
 SIMD512_INLINE void avx512_gemm_bias(const struct kern_gemm *g, size_t p, size_t n, float *sums)
 {
     bool glu = g->end == KERN_GLU;
@@ -290,8 +293,8 @@ SIMD512_INLINE void avx512_gemm_bias(const struct kern_gemm *g, size_t p, size_t
     }
 }
 
-/* Adds the bias and applies the activation, if any, to the sums of ROWS of panel P, in place. With KERN_GLU,
- * [rows][16] remain. */
+/* Adds the bias and applies the activation, if any, to the sums of ROWS of panel P, in place. With KERN_GLU
+ * the result is [rows][16], otherwise [2][rows][16]. */
 SIMD512_INLINE void avx512_gemm_finish(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                        float *sums)
 {
@@ -304,8 +307,8 @@ SIMD512_INLINE void avx512_gemm_finish(const struct kern_gemm *g, size_t p, stru
         AVX512_NAME(avx512_act)(sums, sums, 2 * n, g->act);
 }
 
-/* Applies the activation to the sums of ROWS of panel P and stores them to C or to the input of the next
- * gemm. Columns beyond N are not stored. */
+/* Adds the bias and applies the activation to the sums of ROWS of panel P, and stores the columns below N in
+ * C or in the input of the next gemm. */
 SIMD512_INLINE void avx512_gemm_activate(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                          float *sums, enum avx512_kind kind)
 {
@@ -322,8 +325,8 @@ SIMD512_INLINE void avx512_gemm_activate(const struct kern_gemm *g, size_t p, st
                 avx512_gemm_put_line(g->out, rows, r, g->n, at, sums, g->n - at < 16 ? g->n - at : 16, kind);
 }
 
-/* Converts sums of products of bytes to floats: adds the correction for the 128, which panel P has in its
- * TAIL, and multiplies by the scales. */
+/* Converts sums of products of bytes to floats, in place: adds the correction for the added 128, which the
+ * TAIL of the panel has, and multiplies by the scales of the row and the column. */
 SIMD512_INLINE void avx512_gemm_to_floats(const struct kern_gemm *g, const char *tail,
                                           struct avx512_gemm_rows rows, float *sums)
 {
@@ -341,7 +344,7 @@ SIMD512_INLINE void avx512_gemm_to_floats(const struct kern_gemm *g, const char 
     }
 }
 
-/* Finishes the sums of ROWS of panel P and stores them where G wants them. */
+/* Computes the epilogue of G for the sums of ROWS of panel P. */
 SIMD512_INLINE void avx512_gemm_end(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                     float *sums, enum avx512_kind kind)
 {
@@ -351,8 +354,8 @@ SIMD512_INLINE void avx512_gemm_end(const struct kern_gemm *g, size_t p, struct 
         avx512_gemm_activate(g, p, rows, sums, kind);
 }
 
-/* Prefetches the lines that the sums of ROWS of panel P will be stored to, before they are computed. The
- * rows of C lie far apart, and a store to a line in no cache of the core delays the stores after it. */
+/* Prefetches the lines to which the sums of ROWS of panel P will be stored. The rows of C are far apart, and
+ * a store to a line that is in no cache of the core delays the stores after it. */
 SIMD512_INLINE void avx512_gemm_want(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                      enum avx512_kind kind)
 {
@@ -377,13 +380,15 @@ SIMD512_INLINE void avx512_gemm_want(const struct kern_gemm *g, size_t p, struct
 }
 
 /* Computes the steps [from, from + n) of the STEPS of panel P for the tiles [t0, t1) of rows, whose sums are
- * in SUMS. Prefetches ASK lines after them: of the same panel, or at its end of the next one. */
+ * in SUMS. Prefetches the ASK lines that follow: those of the same panel, or after its last step those of the
+ * next panel. */
 SIMD512_INLINE void avx512_gemm_slice(const struct kern_gemm *g, size_t p, size_t from, size_t n,
                                       size_t steps, size_t ask, size_t t0, size_t t1, float *sums,
                                       avx512_gemm_fn *const *micro, enum avx512_kind kind)
 {
     size_t tiles = t1 - t0, width = avx512_gemm_width(g->k, kind),
-           apart = avx512_gemm_steps_of(kern_gemm_panel_k(g), kind) - steps; /* steps between two pieces */
+           apart = avx512_gemm_steps_of(kern_gemm_panel_k(g), kind) -
+                   steps; /* steps from the end of this piece of a panel to its piece of the next panel */
     const char *b = (const char *)g->b +
                     ((p - g->first) * (apart + steps + avx512_gemm_tail(kind)) + from) * AVX512_GEMM_STEP,
                *end = b + n * AVX512_GEMM_STEP,
@@ -410,7 +415,7 @@ SIMD512_INLINE void avx512_gemm_slice(const struct kern_gemm *g, size_t p, size_
     }
 }
 
-/* Computes the tiles [t0, t1) of rows for all panels. */
+/* Computes the panels [p0, p1) for the tiles [t0, t1) of rows. */
 SIMD512_INLINE void avx512_gemm_panels(const struct kern_gemm *g, size_t p0, size_t p1, size_t t0, size_t t1,
                                        avx512_gemm_fn *const *micro, enum avx512_kind kind)
 {
@@ -424,7 +429,7 @@ SIMD512_INLINE void avx512_gemm_panels(const struct kern_gemm *g, size_t p0, siz
 
         do {
             size_t behind = ((g->ahead > p1 ? g->ahead : p1) - p) * (steps + avx512_gemm_tail(kind)) -
-                            from; /* steps up to the last panel */
+                            from; /* steps left up to the end of the panels that may be prefetched */
 
             n = steps - from < most ? steps - from : most;
             behind = behind - n < n ? behind - n : n;

@@ -1,12 +1,13 @@
-/* avx512_gemm_f32.c - C = A x W in fp32: avx512_gemm.h with one fused multiply-add a step.
+/* avx512_gemm_f32.c - C = A x W in fp32: avx512_gemm.h with one fused multiply-add for each step and element.
  *
- *   panel  [K][32] float, 2 zmm a step; A: one float a step, broadcast
+ *   panel  [K][32] float, 2 zmm in each step;  A  one float of each row in a step, broadcast
  *   sums   12 x 2 accumulators, K ascending, bias last
  *
- * A full tile takes 24 vfmadd231ps, 2 loads and 12 broadcasts a step. Zen 4 issues one 512-bit FMA and one
- * 512-bit load (or two narrower ones) a cycle: 24 cycles, which hide the loads. Zen 5 and Intel with two FMA
- * ports: 12 cycles, which still hide 14 loads at two a cycle (llvm-mca, Ice Lake: 13.1 with the instructions
- * of the loop). One row: two chains, 128 bytes in 4 cycles, far more than memory delivers to a core.
+ * With 12 rows, a step has 24 vfmadd231ps, 2 loads and 12 broadcasts. Zen 4 issues one 512-bit FMA and one
+ * 512-bit load (or two narrower ones) in a cycle: 24 cycles, which hide the loads. Zen 5 and Intel with two
+ * FMA ports: 12 cycles, which still hide 14 loads at two a cycle (llvm-mca, Ice Lake: 13.1 with the
+ * instructions of the loop). With one row: two chains, 128 bytes in 4 cycles, far more than memory delivers
+ * to a core.
  */
 #include "kern/avx512/avx512.h"
 #include "kern/avx512/avx512_gemm.h"

@@ -1,14 +1,14 @@
-/* avx512_mx4.h - the 512-bit gemms over MXFP4 panels: weights are unpacked in registers, next to their use.
+/* avx512_mx4.h - the 512-bit gemms over MXFP4 panels.
  *
- *   few     rows, one tile of the input: a group of a panel is read once, unpacked and multiplied with all
- *           rows, and never stored. One row takes two panels at once, for four chains of sums
+ *   few     rows, one tile of the input: a group of a panel is read once, unpacked in registers and multiplied
+ *           with all rows. One row computes two panels at once, so that it has four chains of sums
  *   many    rows: a panel is unpacked to scratch, which stays in level 2, for the gemm of the same class
  *
- * Unpacking gives the exact weight, so every sum is that of the gemm over unpacked panels, bit for bit. 16
- * columns of a pair of k take, for "bf16 dot", a shift, a permute of words that looks the four bits up and,
- * unless the value is zero, an addition of the scale to the exponent. With scale 0 that would be wrong only
- * for 0.5 * 2^-127, so groups with such a scale are unpacked by multiplication. For fp32 sums an element of
- * k takes a shift, a permute of floats and a multiplication.
+ * Unpacking gives the exact weight, so every sum has the bits of the gemm over unpacked panels. For "bf16
+ * dot", 16 columns of a pair of k need a shift, a permute of words that looks up the four bits, and an
+ * addition of the scale to the exponent, unless the value is zero. With scale 0 the addition would be wrong
+ * for 0.5 * 2^-127, so groups with such a scale are unpacked by multiplication. For fp32 sums, 16 columns of
+ * one k need a shift, a permute of floats and a multiplication.
  */
 #ifndef GALLOP_KERN_AVX512_MX4_H
 #define GALLOP_KERN_AVX512_MX4_H
@@ -18,11 +18,11 @@
 
 enum {
     AVX512_MX4_SIDES = 2,  /* sides of a panel: 16 columns each */
-    AVX512_MX4_PANELS = 2, /* maximum panels at once */
+    AVX512_MX4_PANELS = 2, /* maximum panels that are computed at once */
     AVX512_MX4_STEPS = 16, /* pairs of k in a group */
 };
 
-/* Returns the sixteen values as words of bf16, twice: a permute of words looks at five bits. */
+/* Returns the sixteen FP4 values as words of bf16, twice, because the permute looks up five bits. */
 SIMD512_INLINE __m512i avx512_mx4_words(void)
 {
     static const uint16_t table[32] = {0,      0x3f00, 0x3f80, 0x3fc0, 0x4000, 0x4040, 0x4080, 0x40c0,
@@ -33,6 +33,7 @@ SIMD512_INLINE __m512i avx512_mx4_words(void)
     return _mm512_loadu_si512(table);
 }
 
+/* Returns the sixteen FP4 values as floats. */
 SIMD512_INLINE __m512 avx512_mx4_floats(void)
 {
     return _mm512_setr_ps(0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6);
@@ -57,7 +58,7 @@ SIMD512_INLINE __m512i avx512_mx4_exponent(const uint8_t *scales)
     return _mm512_or_si512(_mm512_and_si512(s, _mm512_set1_epi32(0xffff)), _mm512_slli_epi32(s, 16));
 }
 
-/* Returns the nibbles in the low bits of words as bf16, with the exponents of their columns. */
+/* Returns the values of the nibbles in the low bits of words as bf16, scaled by adding EXPONENT. */
 SIMD512_INLINE __m512i avx512_mx4_pairs(__m512i nibbles, __m512i exponent, __m512i words)
 {
     __m512i v = _mm512_permutexvar_epi16(nibbles, words);
@@ -65,7 +66,8 @@ SIMD512_INLINE __m512i avx512_mx4_pairs(__m512i nibbles, __m512i exponent, __m51
     return _mm512_mask_add_epi16(v, _mm512_test_epi16_mask(nibbles, _mm512_set1_epi16(7)), v, exponent);
 }
 
-/* Returns the even (0) or odd element of each pair as floats, for the nibbles in the low bits of words. */
+/* Returns the even element of each pair, or with ODD the odd one, as scaled floats; their nibbles are in the
+ * low bits of words. */
 SIMD512_INLINE __m512 avx512_mx4_element(__m512i nibbles, int odd, __m512 scale, __m512 floats)
 {
     __m512i at = odd ? _mm512_srli_epi32(nibbles, 16) : nibbles;
@@ -73,6 +75,7 @@ SIMD512_INLINE __m512 avx512_mx4_element(__m512i nibbles, int odd, __m512 scale,
     return _mm512_mul_ps(_mm512_permutexvar_ps(at, floats), scale);
 }
 
+/* Returns true if one of the 32 scales of a group is 0. */
 SIMD512_INLINE bool avx512_mx4_has_least(const uint8_t *scales)
 {
     __m256i s = _mm256_loadu_si256((const __m256i *)(const void *)scales);
@@ -80,7 +83,7 @@ SIMD512_INLINE bool avx512_mx4_has_least(const uint8_t *scales)
     return _mm256_movemask_epi8(_mm256_cmpeq_epi8(s, _mm256_setzero_si256())) != 0;
 }
 
-/* Unpacks a group to a panel by multiplication: fp32 rows, or pairs of bf16, [16][32][2]. */
+/* Unpacks a group by multiplication to rows of a panel: [32][32] float, or pairs of bf16 [16][32][2]. */
 SIMD512_INLINE void avx512_mx4_group(char *panel, const uint8_t *group, enum avx512_kind kind)
 {
     const __m512 floats = avx512_mx4_floats();
@@ -111,8 +114,8 @@ SIMD512_INLINE void avx512_mx4_group(char *panel, const uint8_t *group, enum avx
     }
 }
 
-/* Returns nibble J of every word in its lowest bits. Each shift is written with a constant, because some
- * compilers do not accept one that comes from unrolling a loop. */
+/* Returns nibble J of every word in its lowest bits. Each shift has a literal constant, because some
+ * compilers reject a count that becomes constant only by unrolling. */
 SIMD512_INLINE __m512i avx512_mx4_nibble(__m512i x, int j)
 {
     switch (j) {
@@ -123,7 +126,7 @@ SIMD512_INLINE __m512i avx512_mx4_nibble(__m512i x, int j)
     }
 }
 
-/* Unpacks a group to a panel of pairs of bf16 by adding exponents. No scale may be 0. */
+/* Unpacks a group by adding exponents to pairs of bf16, [16][32][2]. No scale may be 0. */
 SIMD512_INLINE void avx512_mx4_group_fast(char *panel, const uint8_t *group)
 {
     const __m512i words = avx512_mx4_words();
@@ -153,8 +156,8 @@ struct avx512_mx4 {
 
 typedef void avx512_mx4_fn(const struct avx512_mx4 *t);
 
-/* Computes line L of a group, two pairs of k, for one panel with bf16 dots. avx512_mx4_fma() does so with
- * fp32 sums. */
+/* Adds the products of line X of a group, two pairs of k, to the sums of ROWS rows, with bf16 dots.
+ * avx512_mx4_fma() does the same with fp32 sums. */
 SIMD512_INLINE void avx512_mx4_dot(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, __m512i x,
                                    const __m512i *exponent, __m512i words, int rows, int column)
 {
@@ -192,7 +195,7 @@ SIMD512_INLINE void avx512_mx4_fma(__m512 acc[AVX512_ROWS][AVX512_COLS], const u
     }
 }
 
-/* Computes a group that contains the scale 0, by unpacking it. */
+/* Adds the products of a group in which a scale is 0, after unpacking it. */
 SIMD512_INLINE void avx512_mx4_least(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a,
                                      const uint8_t *group, int rows, int column)
 {
@@ -215,7 +218,8 @@ SIMD512_INLINE void avx512_mx4_least(__m512 acc[AVX512_ROWS][AVX512_COLS], const
     }
 }
 
-/* Computes a group of every panel in class "bf16 dot". Its words of A are a line of every row. */
+/* Adds the products of the group at offset AT of each panel, in class "bf16 dot". The group needs one line of
+ * each row of A. */
 SIMD512_INLINE void avx512_mx4_group_dot(__m512 acc[AVX512_ROWS][AVX512_COLS], const struct avx512_mx4 *t,
                                          size_t at, const uint32_t *a, int rows, int panels)
 {
@@ -247,7 +251,8 @@ SIMD512_INLINE void avx512_mx4_group_dot(__m512 acc[AVX512_ROWS][AVX512_COLS], c
     }
 }
 
-/* Computes a group of every panel with fp32 sums. A line of A is half a group. */
+/* Adds the products of the group at offset AT of each panel, with fp32 sums. The group needs two lines of
+ * each row of A. */
 SIMD512_INLINE void avx512_mx4_group_fma(__m512 acc[AVX512_ROWS][AVX512_COLS], const struct avx512_mx4 *t,
                                          size_t at, const uint32_t *a, int rows, int panels)
 {
@@ -303,7 +308,7 @@ SIMD512_INLINE void avx512_mx4_micro(const struct avx512_mx4 *t, int rows, int p
     {                                                                \
         avx512_mx4_micro(t, rows, panels, kind);                     \
     }
-/* Defines the micro-kernels of a kind: for one panel, indexed by rows - 1, and for two panels and one row. */
+/* Defines the micro-kernels of a kind: for one panel, by rows - 1, and for two panels and one row. */
 #define AVX512_MX4_TABLE(kind)            \
     SIMD512_TO_12(AVX512_MX4_FN, 1, kind) \
     AVX512_MX4_FN(1, 2, kind)             \

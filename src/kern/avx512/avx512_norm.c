@@ -1,13 +1,13 @@
 /* avx512_norm.c - RMS and layer normalisation of one row, after adding the residual.
  *
- * The 16 lanes of the canonical sums are the lanes of one register: a chain of n / 16 additions, half a
- * microsecond for 8192 elements, with the row in level 1 for the later passes. Missing lanes of the last
- * step add +0, which does not change a sum that started at +0.
+ * The 16 lanes of the canonical sums are the lanes of one register: a chain of n / 16 additions, which takes
+ * half a microsecond for 8192 elements and leaves the row in level 1 for the later passes. Lanes beyond the
+ * end of the row add +0, which does not change a sum that started at +0.
  */
 #include "kern/avx512/avx512.h"
 #include "kern/simd512/simd512.h"
 
-/* Returns the lanes M of X from I on, after adding and storing the residual, if any. */
+/* Returns x[i...] in the lanes of M. If R is not NULL, adds r[i...] first and stores the sum in X. */
 SIMD512_INLINE __m512 add_residual(float *x, const float *r, size_t i, __mmask16 m)
 {
     __m512 v = simd512_load(x + i, m);
@@ -19,7 +19,7 @@ SIMD512_INLINE __m512 add_residual(float *x, const float *r, size_t i, __mmask16
     return v;
 }
 
-/* Stores w * (x * inv) to OUT from I on. */
+/* Stores w * (x * inv) in out[i...], in the lanes of M. */
 SIMD512_INLINE void rms_put(float *out, const float *x, const float *w, size_t i, __mmask16 m, __m512 inv)
 {
     __m512 y = _mm512_mul_ps(simd512_load(x + i, m), inv);
@@ -50,7 +50,7 @@ void KERN_NAME(avx512_rms_norm)(float *out, float *x, const float *r, const floa
         rms_put(out, x, w, whole, m, inv);
 }
 
-/* Returns (x - mean) in the lanes of M, +0 in the others. */
+/* Returns x[i...] - mean in the lanes of M, and +0 in the others. */
 SIMD512_INLINE __m512 centred(const float *x, size_t i, __mmask16 m, __m512 mean)
 {
     return _mm512_maskz_mov_ps(m, _mm512_sub_ps(simd512_load(x + i, m), mean));

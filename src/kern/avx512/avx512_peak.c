@@ -1,8 +1,8 @@
 /* avx512_peak.c - the loops of peak.h with 512-bit vectors: sixteen chains of fused multiply-adds, and
  * reading with software prefetching.
  *
- * Two a cycle with a latency of 4 cycles need eight chains; sixteen leave room for the scheduler. Values
- * stay near 1.
+ * Two multiply-adds a cycle with a latency of 4 cycles need eight chains; sixteen leave room for the
+ * scheduler. The values converge to 1, so that none overflows or becomes subnormal.
  */
 #include "kern/ahead.h"
 #include "kern/peak.h"
@@ -16,7 +16,7 @@ double KERN_NAME(avx512_peak_fma)(size_t n)
     __m512 acc[CHAINS];
     volatile float sink;
 
-    /* The chains start with different values, or the compiler would keep one chain for all. */
+    /* The chains start with different values; otherwise the compiler would compute one chain for all. */
     SIMD512_UNROLL
     for (int c = 0; c < CHAINS; c++)
         acc[c] = _mm512_set1_ps((float)c + 0.5f);
@@ -33,7 +33,7 @@ double KERN_NAME(avx512_peak_fma)(size_t n)
     return (double)n * CHAINS * 16 * 2;
 }
 
-/* Reads four streams at once: a core reads memory 1.5 times as fast as in one stream. */
+/* Reads four streams at once, because a core then reads memory 1.5 times as fast as in one stream. */
 uint64_t KERN_NAME(avx512_peak_read)(const void *p, size_t bytes)
 {
     const char *v = p;

@@ -1,10 +1,11 @@
 /* avx512_tile.h - the register tile of the gemms and of attention: rows x columns of zmm, one outer product
- * a step.
+ * in each step.
  *
- *   A   rows of 32-bit words at a constant stride, copied there by avx512_tile_fill_*(): 12 rows then need
- *       one pointer and displacements, and never compete for one cache set, whatever the stride of the caller
+ *   A   rows of 32-bit words at a constant stride, stored by avx512_tile_fill_*(): 12 rows then need one pointer
+ *       and displacements, and never compete for one cache set, whatever the stride of the caller
  *   B   columns of one zmm each, read in place
- *   acc one fp32 accumulator an element; a step adds k (or the pair k, k + 1) to each: the canonical order
+ *   acc one fp32 accumulator for each element; a step adds the products of k (or of the pair k, k + 1) to each,
+ *       in the canonical order
  *
  * A step takes      words of A    from B, a zmm       arithmetic
  *   AVX512_F32      1, a float    16 floats           fma
@@ -13,12 +14,11 @@
  *   AVX512_I8       4, floats     16 fours of int8    widen to float, 4 fma, k ascending
  *   AVX512_I8_KEYS  1, int8 x 4   16 fours of int8    vpdpbusd of b + 128; sums are int32
  *   AVX512_I8_VALS  1, uint8 x 4  16 fours of int8    vpdpbusd; sums are int32
- *   AVX512_I8_GEMM  the same, in a gemm
+ *   AVX512_I8_GEMM  the same as AVX512_I8_VALS, in a gemm
  *
- * The kind and the sizes are constants at every call, so that the accumulators are registers. Loops over
- * rows and columns run to the largest size and test for the real size inside: clang unrolls before it
- * inlines, and would leave the accumulators in memory if the count were not a constant in the inlined
- * function already.
+ * The kind and the sizes are constants at every call, so that the accumulators are registers. Loops over rows
+ * and columns run to the largest size and test for the real size inside: clang unrolls before it inlines, and
+ * would leave the accumulators in memory if the count were not a constant in the inlined function already.
  */
 #ifndef GALLOP_KERN_AVX512_TILE_H
 #define GALLOP_KERN_AVX512_TILE_H
@@ -43,7 +43,7 @@ enum {
     AVX512_STRIDE = 512 + 16, /* words from one query row of attention to the next; 33 cache lines */
 };
 
-/* Returns the elements of A in a step. avx512_tile_words() returns its words. */
+/* Returns the elements of each row of A in a step. avx512_tile_words() returns their number of words. */
 SIMD512_INLINE size_t avx512_tile_unit(enum avx512_kind kind)
 {
     return kind == AVX512_F32 ? 1 : kind == AVX512_WIDE || kind == AVX512_DOT ? 2 : 4;
@@ -54,7 +54,7 @@ SIMD512_INLINE size_t avx512_tile_words(enum avx512_kind kind)
     return kind == AVX512_WIDE ? 2 : kind == AVX512_I8 ? 4 : 1;
 }
 
-/* Stores N elements at A as words, one float each. */
+/* Stores N floats at A as words. */
 SIMD512_INLINE void avx512_tile_fill_f32(uint32_t *words, const float *a, size_t n)
 {
     size_t i = 0;
@@ -67,8 +67,8 @@ SIMD512_INLINE void avx512_tile_fill_f32(uint32_t *words, const float *a, size_t
 }
 
 #if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
-/* Stores N floats as pairs of bf16; subnormals become zeros, as the dots treat them. The missing half of an
- * odd last pair is -0: times the +0 of the panel it does not change a sum. */
+/* Stores N floats as words of two bf16; subnormals become zeros, as VDPBF16PS treats them. If N is odd, the
+ * missing half of the last pair is -0, whose product with the +0 of the panel does not change a sum. */
 SIMD512_INLINE void avx512_tile_fill_dot(uint32_t *words, const float *a, size_t n)
 {
     size_t i = 0;
@@ -83,7 +83,8 @@ SIMD512_INLINE void avx512_tile_fill_dot(uint32_t *words, const float *a, size_t
 }
 #endif
 
-/* Stores N floats rounded to bf16 and widened again, with the same -0 after an odd last one. */
+/* Stores N floats as words, each rounded to bf16 and widened again. If N is odd, a word -0 follows, for the
+ * same reason as in avx512_tile_fill_dot(). */
 SIMD512_INLINE void avx512_tile_fill_wide(uint32_t *words, const float *a, size_t n)
 {
     for (size_t i = 0; i < n; i += 16) {
@@ -96,7 +97,7 @@ SIMD512_INLINE void avx512_tile_fill_wide(uint32_t *words, const float *a, size_
         words[n] = 0x80000000u;
 }
 
-/* Computes one fma, or one dot of pairs or of fours. */
+/* Adds the products of the words A and B to ACC, with one fma or one dot of pairs or fours. */
 SIMD512_INLINE __m512 avx512_tile_add(__m512 acc, __m512i a, __m512i b, enum avx512_kind kind)
 {
 #if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
@@ -113,7 +114,7 @@ SIMD512_INLINE __m512 avx512_tile_add(__m512 acc, __m512i a, __m512i b, enum avx
     return _mm512_fmadd_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), acc);
 }
 
-/* Returns one zmm of B as word PART of A is multiplied with it: widened or unchanged. */
+/* Returns one zmm of B in the form that word PART of A is multiplied with: widened, or as it is stored. */
 SIMD512_INLINE __m512i avx512_tile_load(const char *b, int part, enum avx512_kind kind)
 {
     __m512i v = _mm512_loadu_si512(b);
@@ -127,7 +128,8 @@ SIMD512_INLINE __m512i avx512_tile_load(const char *b, int part, enum avx512_kin
     return kind == AVX512_I8_KEYS ? _mm512_xor_si512(v, _mm512_set1_epi32((int)0x80808080u)) : v;
 }
 
-/* Computes a part of a step with the columns of B in registers, row after row: for more rows than columns. */
+/* Multiplies one word of each row with the columns of B in registers, row after row: for more rows than
+ * columns. */
 SIMD512_INLINE void avx512_tile_tall(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, size_t stride,
                                      const char *const *b, size_t at, int part, int rows, int cols,
                                      enum avx512_kind kind)
@@ -149,8 +151,8 @@ SIMD512_INLINE void avx512_tile_tall(__m512 acc[AVX512_ROWS][AVX512_COLS], const
         }
 }
 
-/* Computes a part of a step with the words of A in registers, column after column: for at most as many rows
- * as columns. */
+/* Multiplies one word of each row, in registers, with B, column after column: for at most as many rows as
+ * columns. */
 SIMD512_INLINE void avx512_tile_flat(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, size_t stride,
                                      const char *const *b, size_t at, int part, int rows, int cols,
                                      enum avx512_kind kind)
@@ -172,8 +174,8 @@ SIMD512_INLINE void avx512_tile_flat(__m512 acc[AVX512_ROWS][AVX512_COLS], const
         }
 }
 
-/* Computes acc[r][c] += A[r] x B[c] for one step. A is word 0 of row 0, and rows lie STRIDE words apart;
- * b[c] + at is column c. */
+/* Computes acc[r][c] += A[r] x B[c] for one step. A points to the first word of row 0, and rows begin STRIDE
+ * words apart; column c of B is at b[c] + at. */
 SIMD512_INLINE void avx512_tile_step(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, size_t stride,
                                      const char *const *b, size_t at, int rows, int cols,
                                      enum avx512_kind kind)

@@ -2,9 +2,9 @@
  * reductions. Whole vectors come first, then one masked step for the rest, so that nothing beyond the end is
  * read or written.
  *
- * exp_sum keeps the 16-lane order of kern.h by having one accumulator; the others have no order to keep.
- * argmax finds the largest element first and then its first position: two passes of one comparison a vector,
- * of which the second stops early.
+ * exp_sum has one accumulator, which gives the 16-lane order of kern.h; the other kernels have no order.
+ * argmax finds the largest element first and then its first position: two passes with one comparison for each
+ * vector, of which the second stops at the position.
  */
 #include "kern/avx512/avx512.h"
 #include "kern/simd512/simd512.h"
@@ -57,7 +57,8 @@ void KERN_NAME(avx512_to_bf16)(uint16_t *out, const float *x, size_t n)
         simd512_store_bf16(out + i, simd512_head(n - i), simd512_load(x + i, simd512_head(n - i)));
 }
 
-/* Stores the quantised vector of sixteen in halves of eight, which needs no instruction beyond AVX2. */
+/* Stores min(N, 16) floats, which are from -127 to 127, as int8. It packs halves of eight lanes, which needs
+ * no instruction beyond AVX2. */
 static void put_i8(int8_t *out, __m512 y, size_t n)
 {
     __m512i u = _mm512_cvtps_epi32(y);
@@ -143,8 +144,8 @@ void KERN_NAME(avx512_softcap)(float *x, float cap, size_t n)
     }
 }
 
-/* Returns the largest x, NaN ignored. It keeps four maxima side by side: which of several equal elements it
- * returns matters only for the sign of a zero, and the callers handle that. */
+/* Returns the largest x; NaNs are ignored. It keeps four maxima side by side, so with zeros of both signs
+ * either may be returned; the callers handle that. */
 static float largest(const float *x, size_t n)
 {
     __m512 top[4];
@@ -171,9 +172,9 @@ float KERN_NAME(avx512_max)(const float *x, size_t n)
     return largest(x, n) + 0.0f;
 }
 
-enum { MOST_STAGES = 4 }; /* maximum stages of hadamard in one pass: 16 vectors */
+enum { MOST_STAGES = 4 }; /* maximum stages of hadamard in one pass, on 2^4 vectors */
 
-/* Returns V + OTHER in the lanes outside of MASK and OTHER - V in its lanes, with one operation for both. */
+/* Returns OTHER - V in the lanes of MASK and OTHER + V in the others, with one operation. */
 SIMD512_INLINE __m512 rotate_lanes(__m512 v, __m512 other, __mmask16 mask)
 {
     const __m512 one = _mm512_set1_ps(1), minus = _mm512_set1_ps(-1);
@@ -181,7 +182,7 @@ SIMD512_INLINE __m512 rotate_lanes(__m512 v, __m512 other, __mmask16 mask)
     return _mm512_fmadd_ps(v, _mm512_mask_blend_ps(mask, one, minus), other);
 }
 
-/* Computes the stages of hadamard within a vector. */
+/* Computes the four stages of hadamard whose pairs are within a vector. */
 SIMD512_INLINE __m512 rotate_within(__m512 v)
 {
     const __m512i four = _mm512_set_epi32(11, 10, 9, 8, 15, 14, 13, 12, 3, 2, 1, 0, 7, 6, 5, 4);
@@ -193,8 +194,9 @@ SIMD512_INLINE __m512 rotate_within(__m512 v)
     return rotate_lanes(v, _mm512_permutexvar_ps(eight, v), 0xff00);
 }
 
-/* Computes COUNT stages of hadamard from HALF on in one pass over a block, 2^COUNT vectors at a time. FIRST:
- * also computes the stages within vectors, before the others. LAST: multiplies the result by NORM. */
+/* Computes COUNT stages of hadamard, with the distances HALF, 2 HALF, ..., in one pass over a block, 2^COUNT
+ * vectors at a time. FIRST: computes the stages within vectors before them. LAST: multiplies the result by
+ * NORM. */
 SIMD512_INLINE void rotate_stages(float *x, size_t block, size_t half, __m512 norm, int count, bool first,
                                   bool last)
 {
@@ -245,7 +247,7 @@ STAGES(rest, 3, false, true)
 STAGES(rest, 4, false, true)
 #undef STAGES
 
-/* Blocks of up to 128 elements take one pass, blocks of up to 2048 take two. */
+/* A block of up to 128 elements takes one pass, a block of up to 2048 two. */
 void KERN_NAME(avx512_hadamard)(float *x, size_t n)
 {
     static stages_fn *const all[] = {all_0, all_1, all_2, all_3}, *const rest[] = {rest_1, rest_2, rest_3,

@@ -1,13 +1,13 @@
 /* avx512bf16_gemm_bf16.c - C = A x W with VDPBF16PS: class "bf16 dot", pairs of K ascending.
  *
- *   panel  [K / 2][32][2] bf16, 2 zmm a step, directly into the dot; A: one pair for each row and step,
- *          broadcast
+ *   panel  [K / 2][32][2] bf16, 2 zmm in each step, which are operands of VDPBF16PS as they are stored
+ *   A      one pair for each row and step, broadcast
  *   sums   12 x 2 accumulators, bias last
  *
- * A full tile takes 24 vdpbf16ps, 2 loads and 12 broadcasts a step (two k). Zen 4 has one 512-bit dot and
- * one 512-bit load a cycle, Zen 5 two and two: 24 and 12 cycles, limited by the dots in both (llvm-mca,
- * Cooper Lake: 13.1 with the instructions of the loop). One row: two chains, 128 bytes in 6 cycles, far more
- * than memory delivers to a core.
+ * With 12 rows, a step (two k) has 24 vdpbf16ps, 2 loads and 12 broadcasts. Zen 4 issues one 512-bit
+ * vdpbf16ps and one 512-bit load in a cycle, Zen 5 two and two: 24 and 12 cycles, limited by vdpbf16ps in
+ * both (llvm-mca, Cooper Lake: 13.1 with the instructions of the loop). With one row: two chains, 128 bytes
+ * in 6 cycles, far more than memory delivers to a core.
  */
 #include "kern/avx512/avx512.h"
 #include "kern/avx512/avx512_gemm.h"

@@ -1,8 +1,8 @@
 /* avx512bf16_mx4_bf16.c - C = A x W in MXFP4 with VDPBF16PS: avx512_mx4.h with the sums of
  * avx512bf16_gemm_bf16.c.
  *
- * One row: 64 packed bytes (two pairs of k of 32 columns) take 4 permutes, 3 shifts, 4 tests, 4 additions
- * and 4 dots of 512 bits.
+ * With one row, 64 packed bytes (two pairs of k of 32 columns) need 4 permutes, 3 shifts, 4 tests, 4
+ * additions and 4 VDPBF16PS of 512 bits.
  */
 #include "kern/avx512/avx512.h"
 #include "kern/avx512/avx512_mx4.h"

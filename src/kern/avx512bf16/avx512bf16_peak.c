@@ -1,7 +1,7 @@
-/* avx512bf16_peak.c - VDPBF16PS on registers: the bf16 peak of the machine.
+/* avx512bf16_peak.c - the bf16 loop of peak.h: VDPBF16PS on registers.
  *
- * Twenty-four chains cover a latency of up to 6 cycles at up to two dots a cycle; the gemm has as many. The
- * pairs are (1, 0) and (2^-7, 2^-7).
+ * Twenty-four chains cover a latency of up to 6 cycles at up to two VDPBF16PS a cycle; the gemm has as many.
+ * The pairs are (1, 0) and (2^-7, 2^-7).
  */
 #include "kern/peak.h"
 #include "kern/simd512/simd512.h"
@@ -14,7 +14,7 @@ double KERN_NAME(avx512bf16_peak_dot)(size_t n)
     __m512 acc[CHAINS];
     volatile float sink;
 
-    /* The chains start with different values, or the compiler would keep one chain for all. */
+    /* The chains start with different values; otherwise the compiler would compute one chain for all. */
     SIMD512_UNROLL
     for (int c = 0; c < CHAINS; c++)
         acc[c] = _mm512_set1_ps((float)c + 0.5f);

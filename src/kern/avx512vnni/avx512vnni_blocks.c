@@ -1,20 +1,21 @@
-/* avx512vnni_blocks.c - C = A x W over weights in quantization groups of integers, with VPDPBUSD: class
- * "int8 sum".
+/* avx512vnni_blocks.c - C = A x W over weights in quantization groups of integers, with VPDPBUSD: class "int8
+ * sum".
  *
- * A few rows unpack weights in registers. For more rows, 16 groups of a panel at a time are unpacked to
- * bytes in level 1, together with the factors of their columns. Every tile of rows takes those 16 groups and
- * prefetches its share of the next ones. Between them, the float sums of up to 504 rows wait in an array of
- * the thread. For four k a full tile takes 12 vpdpbusd, 2 loads and 6 broadcasts; at the end of a group it
- * takes three or four operations for each of its 12 sums, one to three of them on the ports of vpdpbusd.
+ * With few rows, weights are unpacked in registers. With more rows, 16 groups of a panel at a time are
+ * unpacked to bytes in level 1, together with the d and min of their columns. Every tile of rows multiplies
+ * these 16 groups and prefetches its share of the next 16 groups. Meanwhile the float sums of up to 504 rows
+ * are stored in an array of the thread. For four k a tile of 6 rows has 12 vpdpbusd, 2 loads and 6
+ * broadcasts; at the end of a group it has three or four operations for each of its 12 sums, one to three of
+ * them on the ports of vpdpbusd.
  */
 #include "kern/ahead.h"
 #include "kern/avx512/avx512_gemm.h"
 #include "kern/simd512/groups512.h"
 
 enum {
-    GROUPS = 2 * GROUPS_SPAN, /* groups that all tiles take before the next ones: 22 KB of level 1 */
+    GROUPS = 2 * GROUPS_SPAN, /* groups that all tiles multiply before the next groups: 22 KB of level 1 */
     STEPS = GROUPS512_STEPS,
-    AT_ONCE = 2, /* groups of a panel that a micro-kernel takes before the next panel */
+    AT_ONCE = 2, /* few rows: groups of a panel that are multiplied before the next panel */
 };
 
 /* ---- a tile of rows ---- */
@@ -27,8 +28,8 @@ SIMD512_INLINE __m512i four_at(const char *p)
     return _mm512_set1_epi32(four);
 }
 
-/* The arguments of a micro-kernel: N groups of the rows of a tile, from IN on, times the groups from FROM on
- * of PANEL. With more than a few rows, C holds those groups unpacked. */
+/* The arguments of a micro-kernel: N groups of the rows of a tile, from IN on, times the N groups of PANEL
+ * from group FROM on. If there are more than a few rows, C holds these groups unpacked. */
 struct work {
     float *sums; /* [2][rows][16] */
     const uint8_t *panel;
@@ -40,8 +41,8 @@ struct work {
     bool level2;
 };
 
-/* The registers of a tile, [row][side of the panel]: both sides with up to six rows, one side at a time with
- * more. */
+/* The registers of a tile, [row][side of the panel]. With up to six rows they hold both sides (16 columns
+ * each), with more rows one side at a time. */
 typedef __m512 floats[GROUPS_FEW][2];
 typedef __m512i integers[GROUPS_FEW][2];
 
@@ -52,12 +53,13 @@ typedef __m512i integers[GROUPS_FEW][2];
     for (int s = 0; s < 2; s++)          \
         if (r < (rows) && ((rows) <= GROUPS_ROWS || s == (side)))
 
-/* Returns the start of a sum over values: minus the zero of the form, once for each number of the row. */
+/* Returns the start of the integer sum of half H: minus the zero of the format times the sum of the numbers
+ * of the row. SUMS has the negative sums of the row. */
 SIMD512_INLINE __m512i beginning(const int32_t *sums, int h, const struct quant_form f)
 {
     __m512i v = _mm512_set1_epi32(sums[f.in_halves ? h : 1]);
 
-    if (h) /* groups_minus() with vectors: a number from a general register makes Q6_K 2 % slower */
+    if (h) /* as groups_minus(), but with vectors: an operand from a general register makes Q6_K 2 % slower */
         v = _mm512_sub_epi32(v, _mm512_set1_epi32(sums[0]));
     switch (f.zero) {
     case 4: return _mm512_slli_epi32(v, 2);
@@ -68,8 +70,9 @@ SIMD512_INLINE __m512i beginning(const int32_t *sums, int h, const struct quant_
     }
 }
 
-/* Computes the integer sums SUM of half H of a group, or of the whole group in forms without halves,
- * starting with the correction for the zero. PACKED: CODES lie as in a panel, otherwise they are values. */
+/* Sets SUM to the integer sums of half H of a group, or of the whole group in formats without halves,
+ * including the correction for the zero. PACKED: CODES is a group of a panel; otherwise it has unpacked
+ * values. */
 SIMD512_INLINE void multiply(integers sum, const uint8_t *codes, bool packed, char *in, int h, int side,
                              int rows, const struct quant_form f)
 {
@@ -93,7 +96,7 @@ SIMD512_INLINE void multiply(integers sum, const uint8_t *codes, bool packed, ch
         }
 }
 
-/* Adds group I of T, whose input begins at IN, to the sums Y. */
+/* Adds the products of group I of T, whose input begins at IN, to the sums Y. */
 SIMD512_INLINE void add_group(floats y, const struct work *t, size_t i, char *in, int side, int rows,
                               const struct quant_form f, bool few)
 {
@@ -125,7 +128,8 @@ SIMD512_INLINE void add_group(floats y, const struct work *t, size_t i, char *in
         }
 }
 
-/* Computes all groups of T for SIDE, or for both sides, and prefetches LINES lines from NEXT on meanwhile. */
+/* Adds the products of all groups of T to the sums of SIDE, or of both sides, and prefetches LINES lines from
+ * NEXT on. */
 SIMD512_INLINE void add_groups(const struct work *t, const char *next, size_t lines, int side, int rows,
                                const struct quant_form f, bool few)
 {
@@ -156,7 +160,7 @@ SIMD512_INLINE void micro(const struct work *t, int rows, const struct quant_for
 
 typedef void micro_fn(const struct work *t);
 
-/* Defines the functions of one format, whose form they have as a constant. */
+/* Defines the functions of one format, compiled with its form as a constant. */
 #define ONE(rows, name, few, ...)                              \
     static void name##_##rows(const struct work *t)            \
     {                                                          \
@@ -184,7 +188,8 @@ static const struct row {
 
 /* ---- panels ---- */
 
-/* Computes the tiles [t0, t1) for the groups of W. Each prefetches its share of the bytes from W.next on. */
+/* Multiplies the groups of W with the tiles [t0, t1). Each tile prefetches its share of the w.ask bytes from
+ * w.next on. */
 static void run_chunk(const struct kern_gemm *g, struct work w, size_t t0, size_t t1, micro_fn *const *tile)
 {
     const char *next = w.next;
@@ -231,8 +236,8 @@ static void run_panel(const struct kern_gemm *g, enum dtype t, size_t p, size_t 
     }
 }
 
-/* Computes the panels [p, p + n) for a few rows, some groups of each panel in turn, and prefetches as many
- * bytes a little ahead. */
+/* Computes the panels [p, p + n) for a few rows, AT_ONCE groups of each panel in turn. While groups are
+ * multiplied, as many bytes AVX512_GEMM_AHEAD further on are prefetched. */
 static void run_panels(const struct kern_gemm *g, enum dtype t, size_t p, size_t n)
 {
     float sums[AVX512_GEMM_AT_ONCE][GROUPS_FEW * KERN_NR] __attribute__((aligned(64)));

@@ -1,11 +1,12 @@
 /* avx512vnni_gemm_i8.c - C = A x W of bytes with VPDPBUSD: class "int8 sum".
  *
- *   panel  [(K + 3) / 4][32][4] int8, 2 zmm a step; then the correction for the 128 added to A, and the
+ *   panel  [(K + 3) / 4][32][4] int8, 2 zmm in each step; then the correction for the 128 added to A, and the
  *          scales
  *   A      bytes with 128 added, four for each row and step, broadcast
  *   sums   12 x 2 accumulators of int32
  *
- * A full tile takes 24 vpdpbusd, 2 loads and 12 broadcasts a step (four k), as the bf16 dot does for two k.
+ * With 12 rows, a step (four k) has 24 vpdpbusd, 2 loads and 12 broadcasts: as many as the bf16 dot has for
+ * two k.
  */
 #include "kern/avx512/avx512.h"
 #include "kern/avx512/avx512_gemm.h"

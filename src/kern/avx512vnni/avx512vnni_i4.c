@@ -1,10 +1,10 @@
 /* avx512vnni_i4.c - C = A x W over 4-bit panels with VPDPBUSD: class "int8 sum".
  *
- * The input is that of gemm_i8. A line of 64 bytes of codes at a time is expanded to two lines of weights,
- * each by a mask, a 16-bit product and a sum. With few tiles, each tile expands the codes in registers,
- * panel by panel, and prefetches its share of the next panel; few rows prefetch nothing, because the
- * hardware follows their single stream better by itself. On level amx, few rows take several panels at once.
- * With many tiles, a panel is expanded once, and gemm_i8 reads it while it lies in level 2.
+ * The input is that of gemm_i8. A line of 64 bytes of codes is expanded to two lines of weights, each by a
+ * mask, a 16-bit product and a sum. With few tiles of rows, each tile expands the codes in registers, panel
+ * by panel, and prefetches its share of the next panel; few rows prefetch nothing, because the hardware
+ * prefetches their single stream better by itself. On level amx, few rows compute several panels at once.
+ * With many tiles, a panel is expanded once, and gemm_i8 reads it while it is in level 2.
  */
 #include <string.h>
 
@@ -13,29 +13,28 @@
 #include "kern/format/int4.h"
 
 enum {
-    WORDS =
-        INT4_UNIT / 4, /* words of the input of a row and unit, four k each; a word is a part of the unit */
-    FEW_TILES = 3,     /* maximum tiles that expand the codes for themselves */
-    AT_ONCE = 4,       /* units of a panel that a micro-kernel takes before the next panel */
+    WORDS = INT4_UNIT / 4, /* words of a row in a unit; each word is four k, a part of the unit */
+    FEW_TILES = 3,         /* maximum tiles of rows that expand the codes in registers */
+    AT_ONCE = 4,           /* units of a panel that are multiplied before the next panel */
 };
 
-/* The arguments of a micro-kernel: the sums of some rows (+)= A x some units of a panel. */
+/* The arguments of a micro-kernel, which adds A x some units of a panel to the sums of a tile of rows. */
 struct tile {
     const uint32_t *a;
     const uint8_t *b;
-    const char *next; /* the first line to prefetch */
-    size_t ask;       /* lines to prefetch */
-    size_t units, per_head;
-    int32_t *sums; /* [2][rows][16] */
+    const char *next;       /* the first line to prefetch */
+    size_t ask;             /* lines to prefetch */
+    size_t units, per_head; /* units to compute; units of a quantization group */
+    int32_t *sums;          /* [2][rows][16] */
     bool first, level2;
 };
 
 typedef void tile_fn(const struct tile *t);
 
-/* The factors that expand the codes of 16 columns. */
+/* The multiples and offsets of 16 columns, a 32-bit lane each: the multiple in both halves, the offset in all
+ * four bytes. */
 struct expand {
-    __m512i multiple,
-        offset; /* the multiple in both halves, the offset in all bytes of the word of a column */
+    __m512i multiple, offset;
 };
 
 SIMD512_INLINE struct expand expand_at(const uint8_t *head)
@@ -53,7 +52,7 @@ SIMD512_INLINE __m512i expanded(__m512i codes, struct expand x)
                            x.offset);
 }
 
-/* Returns the weights of side H: part PART, of eight, of the unit whose codes lie at B. */
+/* Returns the weights of side H (16 columns) in part PART, four k, of the unit whose codes are at B. */
 SIMD512_INLINE __m512i weights_at(const uint8_t *b, int part, int h, const struct expand x[2])
 {
     __m512i codes = _mm512_loadu_si512((const void *)(b + (part / 2 * 2 + h) * INT4_LINE));
@@ -61,8 +60,9 @@ SIMD512_INLINE __m512i weights_at(const uint8_t *b, int part, int h, const struc
     return expanded(part % 2 ? _mm512_srli_epi16(codes, 4) : codes, x[h]);
 }
 
-/* Computes four k for ROWS rows: A times W. Meanwhile W becomes part PART of the unit at B, so that no dot
- * waits for its weights; with twelve rows, no registers are left for that. */
+/* Adds the products of four k, A times W, to the sums of ROWS rows. Between the products W is replaced by
+ * part PART of the unit at B, so that no product has to wait for its weights; with twelve rows, no registers
+ * are left for that. */
 SIMD512_INLINE void add_part(__m512i acc[AVX512_ROWS][2], const uint32_t *a, __m512i w[2], const uint8_t *b,
                              int part, const struct expand x[2], int rows)
 {
@@ -87,7 +87,8 @@ SIMD512_INLINE void add_part(__m512i acc[AVX512_ROWS][2], const uint32_t *a, __m
     w[1] = next[1];
 }
 
-/* The first weights after the last unit are computed from the end of the panel and not used. */
+/* Adds the products of all units of T. The weights that are expanded after the last unit come from the end of
+ * the panel and are not used. */
 SIMD512_INLINE void add_units(__m512i acc[AVX512_ROWS][2], const struct tile *t, int rows)
 {
     const size_t rate = (t->ask + t->units - 1) / t->units;
@@ -144,7 +145,7 @@ SIMD512_TO_12(ONE, add)
 
 static tile_fn *const add[AVX512_ROWS] = {SIMD512_TO_12(SIMD512_NAMED, add)};
 
-/* Computes all rows for panel P. Prefetches ASK lines after the panel. */
+/* Computes panel P for all rows. Prefetches the ASK lines that follow the panel. */
 static void run_panel(const struct kern_gemm *g, size_t group, size_t p, size_t ask)
 {
     float sums[AVX512_ROWS * KERN_NR] __attribute__((aligned(64)));
@@ -170,7 +171,7 @@ static void run_panel(const struct kern_gemm *g, size_t group, size_t p, size_t 
     }
 }
 
-/* Computes the panels [p, p + n), some units of each in turn. */
+/* Computes the panels [p, p + n), AT_ONCE units of each panel in turn. */
 static void run_panels(const struct kern_gemm *g, size_t group, size_t p, size_t n)
 {
     int32_t sums[AVX512_GEMM_AT_ONCE][AVX512_ROWS * KERN_NR] __attribute__((aligned(64)));

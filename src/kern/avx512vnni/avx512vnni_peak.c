@@ -1,4 +1,4 @@
-/* avx512vnni_peak.c - VPDPBUSD on registers, sixteen chains: the int8 peak of the machine. */
+/* avx512vnni_peak.c - the int8 loop of peak.h: VPDPBUSD on registers, sixteen chains. */
 #include "kern/peak.h"
 #include "kern/simd512/simd512.h"
 
@@ -11,7 +11,7 @@ double KERN_NAME(avx512vnni_peak_dot8)(size_t n)
     volatile int sink;
     int w[16];
 
-    /* The chains start with different values, or the compiler would keep one chain for all. */
+    /* The chains start with different values; otherwise the compiler would compute one chain for all. */
     SIMD512_UNROLL
     for (int c = 0; c < CHAINS; c++)
         acc[c] = _mm512_set1_epi32(c);

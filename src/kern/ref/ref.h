@@ -1,4 +1,4 @@
-/* ref.h - declares the portable kernels: ref_NAME for every kernel of kern.h.
+/* ref.h - declares the portable kernels: ref_NAME for every function NAME of kern.h.
  *
  * They define the results: one scalar operation after the other, in the order that kern.h fixes, with fmaf()
  * where a fused operation is meant. Every faster kernel of the classes "fp32" and "bf16" must give the same
@@ -13,12 +13,13 @@
 KERN_FUNCTIONS(REF_DECLARE)
 #undef REF_DECLARE
 
-/* Adds the bias to the sums of panel P and stores the columns below N where G wants them. */
+/* Computes the epilogue of G for row ROW of panel P: adds the bias to SUM, applies the activation, and stores
+ * the columns below N in c, or in out as bf16 or fp32. */
 void ref_gemm_end_row(const struct kern_gemm *g, size_t row, size_t p, float sum[KERN_NR], bool bf16);
 
-enum { REF_LANES = 16 };
+enum { REF_LANES = 16 }; /* lanes of a 16-lane sum (kern.h) */
 
-/* Returns the fold of a 16-lane sum. Destroys s. */
+/* Folds the lanes of a 16-lane sum and returns the sum. Overwrites S. */
 static inline float ref_fold(float s[REF_LANES])
 {
     for (int step = REF_LANES / 2; step > 0; step /= 2)

@@ -1,9 +1,9 @@
 /* ref_attn.c - one chunk of attention, row by row and token by token; joining and finishing chunks.
  *
- * Only the tokens that a row sees are touched: scores, their maximum, the 16-lane sum of exp(s - max), then
- * the weighted values in ascending order of tokens. A faster kernel may also compute masked tokens, with
- * weight +0: the final "+ 0" makes zeros positive, so that the two cannot differ. The layouts of tiles are
- * in attention.h.
+ * Only the tokens that a row sees are read: scores, their maximum, the 16-lane sum of exp(s - max), then the
+ * weighted values in ascending order of tokens. A faster kernel may also compute masked tokens, with weight
+ * +0: the final "+ 0" makes zeros positive, so that both give the same bits. The layouts of tiles are in
+ * attention.h.
  */
 #include "kern/ref/ref.h"
 
@@ -41,7 +41,7 @@ static float dot_i8(const float *q, const int8_t *tile, size_t token, size_t dp)
     return s;
 }
 
-/* Returns the scale of a token, which lies after the bytes of its tile. */
+/* Returns the scale of a token, which is stored after the bytes of its tile. */
 static float scale_i8(const void *tile, size_t token, size_t dp)
 {
     return ((const float *)(const void *)((const int8_t *)tile + KERN_TILE * dp))[token];
@@ -59,7 +59,8 @@ static float dot(const struct kern_attn *a, const float *q, size_t j, enum type 
     }
 }
 
-/* Returns the weight P of token J as it multiplies values. */
+/* Returns the number that multiplies the values of token J: its weight P, rounded to bf16, or times the scale
+ * of the token in int8. */
 static float weight(const struct kern_attn *a, float p, size_t j, enum type type)
 {
     switch (type) {
@@ -81,7 +82,7 @@ static float value(const struct kern_attn *a, size_t j, size_t d, enum type type
     }
 }
 
-/* Replaces the dots p[lo, hi) by weights. Returns the maximum score and sets *sum to the sum of the
+/* Replaces the dot products p[lo, hi) by weights. Returns the maximum score and sets *sum to the sum of the
  * weights. */
 static float weigh(const struct kern_attn *a, float *p, size_t lo, size_t hi, float *sum)
 {

@@ -1,5 +1,5 @@
-/* ref_attn_i4.c - KV rows in 4 bits: rounding as attn_i4.h defines it, and attention to the int8 that the
- * codes stand for. */
+/* ref_attn_i4.c - KV rows in 4 bits: rounds rows and computes attention with format/attn_i4.h and
+ * ref_attn_i8(). */
 #include "kern/format/attn_i4.h"
 #include "kern/ref/ref.h"
 

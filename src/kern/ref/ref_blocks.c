@@ -1,5 +1,5 @@
 /* ref_blocks.c - C = A x W^T + bias over weights in quantization groups of integers, one operation after the
- * other. */
+ * other. format/groups.h has the layouts. */
 #include <math.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ static float half_at(const uint8_t *p, size_t i)
     return dtype_f16_to_f32(h);
 }
 
-/* Sets VALUE to the values of column C of a group, with the zero of the form subtracted. */
+/* Sets VALUE to the values of column C of a group, minus the zero of the format. */
 static void values_of(const struct quant_form *f, const uint8_t *codes, size_t c, int value[GROUPS_SIZE])
 {
     codes += c / 16 * GROUPS_LINE + c % 16 * 4;
@@ -57,7 +57,7 @@ static void values_of(const struct quant_form *f, const uint8_t *codes, size_t c
         value[k] = (f->values ? quant_values[f->values][value[k]] : value[k]) - f->zero;
 }
 
-/* Returns factor I of column C, of d (I 0) or of min (I 1), for half H of a group. */
+/* Returns the multiple of d (I is 0) or of min (I is 1) of column C, for half H of a group. */
 static float multiple_of(const struct quant_form *f, const uint8_t *group, size_t i, size_t h, size_t c)
 {
     if (!f->multiples)
@@ -67,7 +67,7 @@ static float multiple_of(const struct quant_form *f, const uint8_t *group, size_
     return f->min ? (float)group[i * KERN_NR + c] : (float)(int8_t)group[h * KERN_NR + c];
 }
 
-/* Adds a group of row R, one of ROWS rows in its tile, to the sums of the columns. */
+/* Adds the products of a group with row R, one of ROWS rows in its tile, to the sums y of the columns. */
 static void add_group(const struct quant_form *f, const uint8_t *head, const uint8_t *group, char *in,
                       size_t r, size_t rows, float y[KERN_NR])
 {

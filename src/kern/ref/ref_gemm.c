@@ -1,8 +1,8 @@
 /* ref_gemm.c - C = A x W^T + bias over packed panels of 32 columns, one fmaf() after the other.
  *
- * This is the canonical order of the classes "fp32" and "bf16": one accumulator an element from +0, k
- * ascending, bias last. bf16 operands are widened exactly. The layouts of panels are in gemm.h. The rows of
- * A, and of an input that the gemm writes, follow each other as plain floats.
+ * This is the canonical order of the classes "fp32" and "bf16": one accumulator for each element, from +0, k
+ * ascending, bias last. bf16 operands are widened exactly. The layouts of panels are in gemm.h. An input A,
+ * and the input that an epilogue writes, is a row-major array [M, K] of fp32 or bf16.
  */
 #include "kern/ref/ref.h"
 
@@ -43,7 +43,7 @@ void ref_gemm_in_bf16(void *in, const float *x, size_t row, size_t m, size_t k)
     ref_to_bf16((uint16_t *)in + row * k, x, k);
 }
 
-/* Sets the sums of a panel to their start: zeros, or C if G continues a gemm. */
+/* Sets the accumulators of a row of panel P to their start: zeros, or the content of C if g->onto. */
 static void begin_row(const struct kern_gemm *g, size_t row, size_t p, float acc[KERN_NR])
 {
     for (size_t j = 0, at = p * KERN_NR; j < KERN_NR; j++, at++)
@@ -96,7 +96,8 @@ void ref_gemm_bf16(const struct kern_gemm *g, size_t p0, size_t p1)
     }
 }
 
-/* Rows of an int8 input lie kern_in_bytes() apart: the integers, then their scale. */
+/* Returns the offset of the scale in a row of an int8 input: the integers come first. Rows begin
+ * kern_in_bytes() apart. */
 static size_t scale_at(size_t k)
 {
     return (k + 3) / 4 * 4;

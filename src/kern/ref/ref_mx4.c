@@ -7,7 +7,7 @@
 
 static const float fp4[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
-/* Returns 2^(s - 127). */
+/* Returns 2^(s - 127), or NaN for 255. */
 static float scale_of(uint8_t s)
 {
     uint32_t u = s == 0 ? 0x00400000u : s == 255 ? 0x7fc00000u : (uint32_t)s << 23;
@@ -17,7 +17,8 @@ static float scale_of(uint8_t s)
     return f;
 }
 
-/* Sets element [K, C] of the panel, which is bf16 (the upper half of the fp32, in pairs of K) or fp32. */
+/* Stores X as element [K, C] of a panel of gemm_bf16 (the upper half of the fp32, in pairs of K) or of
+ * gemm_f32. */
 static void mx4_put(void *panel, size_t k, size_t c, float x, bool bf16)
 {
     uint32_t u;

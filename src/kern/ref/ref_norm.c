@@ -1,7 +1,7 @@
 /* ref_norm.c - RMS and layer normalisation of one row of fp32, after adding the residual.
  *
- * Sums run in 16 lanes, lane i over the elements i, i + 16, ..., and fold by halves (kern.h). Square root
- * and divisions are IEEE. Papers: Zhang and Sennrich 2019 (RMSNorm); Ba, Kiros, Hinton 2016 (LayerNorm).
+ * Sums are 16-lane sums (kern.h): lane i adds the elements i, i + 16, ..., then the lanes are folded. Square
+ * root and divisions are IEEE. Papers: Zhang and Sennrich 2019 (RMSNorm); Ba, Kiros, Hinton 2016 (LayerNorm).
  */
 #include "kern/ref/ref.h"
 

@@ -1,5 +1,5 @@
-/* ref_peak.c - the loops of peak.h in plain C, for machines without a faster version: as fast as the
- * compiler makes them. */
+/* ref_peak.c - the loops of peak.h in plain C, for machines without a faster version. Their speed depends on
+ * the compiler. */
 #include "kern/peak.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* ref_vec.c - the kernels on vectors: scaling, RoPE, activations, conversions, reductions.
  *
- * One element follows the other. Only exp_sum has an order to keep: its sum runs in 16 lanes. Rotary
+ * Each kernel computes one element after the other. Only exp_sum has a defined order: a 16-lane sum. Rotary
  * embedding: Su et al. 2021, with the pairs (i, i + half) of Hugging Face or (2 i, 2 i + 1) of the paper.
  */
 #include "kern/ref/ref.h"
@@ -84,7 +84,7 @@ void ref_to_i8(int8_t *out, float *scale, const float *x, size_t n)
     for (size_t i = 0; i < n; i++) {
         float y = x[i] * inv;
 
-        y = y < 127.0f ? y : 127.0f; /* NaN becomes 127, too */
+        y = y < 127.0f ? y : 127.0f; /* also for NaN */
         y = y > -127.0f ? y : -127.0f;
         out[i] = isinf(inv) ? 0 : (int8_t)rintf(y);
     }
@@ -123,8 +123,9 @@ float ref_exp_sum(const float *x, size_t n, float max)
     return ref_fold(lane);
 }
 
-/* The bits of magnitudes order as the magnitudes do. Adding the constant carries into the sign bit from
- * infinity on, so the OR of all sums shows whether any number is not finite. */
+/* Checks that numbers are finite on their bits without the sign, which order like the absolute values. Adding
+ * the constant carries into the sign bit for infinity and NaN only, so the OR of all sums shows whether any
+ * number is not finite. */
 bool ref_pack_words(uint32_t *panel, const char *const *column, size_t n, bool bf16)
 {
     const uint32_t size = bf16 ? 0x7fff7fff : 0x7fffffff, add = bf16 ? 0x00800080 : 0x00800000;

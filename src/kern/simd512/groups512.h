@@ -1,5 +1,5 @@
-/* groups512.h - unpacking weights in quantization groups, and quantizing rows for them, with 512-bit
- * vectors: the part that the gemm_blocks kernels of avx512vnni/ and amx/ share. */
+/* groups512.h - unpacks weights in quantization groups and quantizes rows for them with 512-bit vectors;
+ * shared by the gemm_blocks kernels of avx512vnni/ and amx/. */
 #ifndef GALLOP_KERN_SIMD512_GROUPS512_H
 #define GALLOP_KERN_SIMD512_GROUPS512_H
 
@@ -19,8 +19,8 @@ SIMD512_INLINE __m512i groups512_line_at(const uint8_t *p)
     return _mm512_loadu_si512((const void *)p);
 }
 
-/* Shifts words left by LEFT bits, or right if LEFT is negative. LEFT is constant after inlining, so one
- * instruction remains; clang needs the constants before that, hence the switch. */
+/* Shifts 16-bit words left by LEFT bits, or right if LEFT is negative. LEFT is a constant after inlining, so
+ * one instruction remains; the switch is for clang, which needs literal constants before inlining. */
 SIMD512_INLINE __m512i groups512_moved(__m512i v, int left)
 {
     switch (left) {
@@ -38,8 +38,8 @@ SIMD512_INLINE __m512i groups512_moved(__m512i v, int left)
     }
 }
 
-/* Returns the bits of the codes of step S and side H that the plane of WIDTH bits has, at their place in the
- * codes. */
+/* Returns the bits that the plane of WIDTH bits holds of the codes of step S and side H, moved to their
+ * position in the codes. */
 SIMD512_INLINE __m512i groups512_plane_at(const uint8_t *at, int s, int h, unsigned bits, unsigned width)
 {
     const struct groups_plane p = groups_plane_of(bits, width, s);
@@ -49,7 +49,8 @@ SIMD512_INLINE __m512i groups512_plane_at(const uint8_t *at, int s, int h, unsig
                             mask);
 }
 
-/* Returns the values of step S and side H, from the codes at AT. */
+/* Returns the values of step S and side H from the codes at AT: the codes, or the entries of the table of the
+ * format. */
 SIMD512_INLINE __m512i groups512_values_at(const uint8_t *at, int s, int h, const struct quant_form f)
 {
     __m512i v = _mm512_setzero_si512();
@@ -77,7 +78,7 @@ SIMD512_INLINE __m512 groups512_halves_at(const uint8_t *p)
                               _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1)), 1);
 }
 
-/* Returns the exponents of sixteen powers of two. */
+/* Returns the exponents of sixteen d in formats of powers, as floats. */
 SIMD512_INLINE __m512 groups512_exponents_at(const uint8_t *p)
 {
     __m512i e = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
@@ -85,7 +86,8 @@ SIMD512_INLINE __m512 groups512_exponents_at(const uint8_t *p)
     return _mm512_cvtepi32_ps(_mm512_sub_epi32(e, _mm512_set1_epi32(GROUPS_POWERS)));
 }
 
-/* Returns factor I of 16 columns, of d (I 0) or of min (I 1), from the multiples of half H, which begin at P. */
+/* Returns the multiples of d (I is 0) or of min (I is 1) of 16 columns for half H; P is the first byte of the
+ * multiples. */
 SIMD512_INLINE __m512 groups512_multiples_at(const uint8_t *p, int i, int h, const struct quant_form f)
 {
     const int at = f.in_halves ? h : i;
@@ -98,7 +100,7 @@ SIMD512_INLINE __m512 groups512_multiples_at(const uint8_t *p, int i, int h, con
     return _mm512_cvtepi32_ps(v);
 }
 
-/* Returns d of the 16 columns of side SIDE in half H of a group; in forms of powers, its exponents.
+/* Returns d of the 16 columns of SIDE in half H of a group; in formats of powers, its exponent.
  * groups512_min_at() returns the minimums. */
 SIMD512_INLINE __m512 groups512_d_at(const uint8_t *head, const uint8_t *group, int side, int h,
                                      const struct quant_form f)
@@ -119,7 +121,8 @@ SIMD512_INLINE __m512 groups512_min_at(const uint8_t *head, const uint8_t *group
                          _mm512_mul_ps(min, groups512_multiples_at(group + 16 * side, 1, h, f)));
 }
 
-/* Returns the sum of part H of row R of a group of the input times its scale, for minimums. */
+/* Returns the sum of the integers of part H of row R in a group of the input, times their scale, which
+ * multiplies the minimums. */
 SIMD512_INLINE __m512 groups512_weighed(char *in, int rows, int r, int h, const struct quant_form f)
 {
     const int32_t *sums = groups_sums(in, (size_t)rows) + 2 * r;
@@ -133,8 +136,8 @@ SIMD512_INLINE __m512 groups512_weighed(char *in, int rows, int r, int h, const 
                          _mm512_set1_ps(groups_scales(in, (size_t)rows)[r]));
 }
 
-/* Returns Y plus the sum N of the products of a group times D times the SCALE of the row. In forms of powers
- * D holds exponents, and an instruction that uses no multiplier port adds them. */
+/* Adds a group to the sum Y: the integer sum N times D times the SCALE of the row. In formats of powers D
+ * holds exponents, and VSCALEFPS, which uses no multiplier port, applies them. */
 SIMD512_INLINE __m512 groups512_add(__m512 y, __m512i n, __m512 d, float scale, bool powers)
 {
     const __m512 x = _mm512_cvtepi32_ps(n), row = _mm512_set1_ps(scale);
@@ -143,13 +146,14 @@ SIMD512_INLINE __m512 groups512_add(__m512 y, __m512i n, __m512 d, float scale, 
                   : _mm512_fmadd_ps(x, _mm512_mul_ps(d, row), y);
 }
 
-/* An unpacked group. Without halves, D and MIN are in [0]; in forms of powers, D holds exponents. */
+/* An unpacked group. In formats without halves, only [0] of d and min is used; in formats of powers, d holds
+ * exponents. */
 struct groups512_group {
     uint8_t value[GROUPS512_STEPS][2][GROUPS_LINE];
     float d[2][KERN_NR], min[2][KERN_NR];
 };
 
-/* Unpacks N groups of PANEL from group FROM on. CENTRED: the values are signed, with the zero of the form
+/* Unpacks N groups of PANEL from group FROM on. CENTRED: the values are signed, with the zero of the format
  * subtracted. */
 SIMD512_INLINE void groups512_unpack(struct groups512_group *to, const uint8_t *panel, size_t from, size_t n,
                                      const struct quant_form f, bool centred)
@@ -179,7 +183,7 @@ SIMD512_INLINE void groups512_unpack(struct groups512_group *to, const uint8_t *
 
 /* ---- the input ---- */
 
-/* Folds the lanes to their maximum or, with SUM, their sum: lane I takes lane I + 8, I + 4, I + 2, I + 1. */
+/* Returns the maximum of the unsigned lanes or, with SUM, their sum. */
 SIMD512_INLINE int32_t groups512_fold(__m512i v, bool sum)
 {
     __m256i low = _mm512_castsi512_si256(v), high = _mm512_extracti64x4_epi64(v, 1);
@@ -204,7 +208,7 @@ static uint32_t groups512_largest_of(__m512 a, __m512 b)
                                     false);
 }
 
-/* Stores sixteen numbers as bytes at N. Returns their sum. */
+/* Rounds sixteen numbers times INV to int8 and stores them at N. Returns their sum. */
 static int32_t groups512_put_half(int8_t *n, __m512 x, __m512 inv)
 {
     __m512i v = _mm512_cvtps_epi32(_mm512_mul_ps(x, inv));
@@ -213,7 +217,7 @@ static int32_t groups512_put_half(int8_t *n, __m512 x, __m512 inv)
     return groups512_fold(v, true);
 }
 
-/* Quantizes X [k] and puts it into the input IN as row R of tile T. */
+/* Quantizes X[k] and stores it in the input IN as row R of tile T. */
 static inline void groups512_put(void *in, struct groups_rows t, size_t r, const float *x, size_t k)
 {
     for (size_t i = 0; i < k / GROUPS_SIZE; i++, x += GROUPS_SIZE) {

@@ -2,9 +2,10 @@
  * and the functions of kmath.h on sixteen lanes, operation by operation.
  *
  * With KERN_EMULATE_AVX512 the same sources are compiled for AVX2 and export emu_<symbol>: the compiler
- * includes simd512_emu.h before them (cmake/kernels.cmake), so that tests prove the kernels equal to ref/ on
- * machines without AVX-512. No code here may depend on which of the two it is. Only files that are compiled
- * with AVX-512 F, BW, DQ and VL, or for the emulation, may include this header.
+ * includes simd512_emu.h first (cmake/kernels.cmake), so that tests prove the kernels equal to ref/ on
+ * machines without AVX-512. Results must not depend on whether a file is compiled for AVX-512 or for the
+ * emulation. Only files that are compiled with AVX-512 F, BW, DQ and VL, or for the emulation, may include
+ * this header.
  */
 #ifndef GALLOP_KERN_SIMD512_SIMD512_H
 #define GALLOP_KERN_SIMD512_SIMD512_H
@@ -19,9 +20,8 @@
 #include <immintrin.h>
 #define KERN_NAME(x)   x
 #define SIMD512_INLINE static inline __attribute__((always_inline))
-/* SIMD512_UNROLL stands before a loop of constant count that must be unrolled completely, SIMD512_LOOP
- * before one that must stay a loop because it would need more registers than there are if it were
- * unrolled. */
+/* SIMD512_UNROLL unrolls the loop after it, whose count is constant, completely. SIMD512_LOOP keeps the loop
+ * after it from being unrolled, because it would need more registers than there are. */
 #ifdef __clang__
 #define SIMD512_UNROLL _Pragma("unroll")
 #define SIMD512_LOOP   _Pragma("nounroll")
@@ -33,12 +33,13 @@
 #define SIMD512_LOOP _Pragma("GCC unroll 1")
 #endif
 #endif
-/* Makes the compiler compute vector A before anything that depends on vector B. Otherwise the compiler moves
- * A down to its first use, and the instructions after it have to wait. */
+/* Makes the compiler compute vector A before all instructions that depend on vector B. Otherwise it moves the
+ * computation of A down to its first use, where the next instructions have to wait for it. */
 #define SIMD512_FIRST(a, b) __asm__("" : "+v"(a), "+v"(b))
 #endif
 
-/* Expands WHAT(1, ...), WHAT(2, ...) and so on up to 6, 12 or 16: one expansion for each number of rows. */
+/* Expands to what(1, ...) what(2, ...) and so on, up to 6, 12 or 16: one expansion for each number of
+ * rows. */
 #define SIMD512_TO_6(what, ...)                                                                              \
     what(1, __VA_ARGS__) what(2, __VA_ARGS__) what(3, __VA_ARGS__) what(4, __VA_ARGS__) what(5, __VA_ARGS__) \
         what(6, __VA_ARGS__)
@@ -49,7 +50,7 @@
 #define SIMD512_TO_16(what, ...)     \
     SIMD512_TO_12(what, __VA_ARGS__) \
     what(13, __VA_ARGS__) what(14, __VA_ARGS__) what(15, __VA_ARGS__) what(16, __VA_ARGS__)
-/* Expands to the name of one function of such a list, NAME_<rows>. */
+/* Expands to name_<rows>, an element of such a list. */
 #define SIMD512_NAMED(rows, name) name##_##rows,
 
 #include "kern/kern.h"
@@ -63,7 +64,7 @@ SIMD512_INLINE __mmask16 simd512_head(size_t n)
     return n < 16 ? (__mmask16)((1u << n) - 1) : SIMD512_ALL;
 }
 
-/* Loads the lanes of M; other lanes are +0 and their memory is not touched. A constant SIMD512_ALL compiles
+/* Loads the lanes of M; the other lanes are +0, and their memory is not read. A constant SIMD512_ALL compiles
  * to a plain load. */
 SIMD512_INLINE __m512 simd512_load(const float *p, __mmask16 m)
 {
@@ -78,8 +79,8 @@ SIMD512_INLINE void simd512_store(float *p, __mmask16 m, __m512 v)
         _mm512_mask_storeu_ps(p, m, v);
 }
 
-/* Returns bf16 bits in the low halves of 32-bit lanes, rounded to nearest even. A NaN stays a quiet NaN, as
- * in dtype_f32_to_bf16(). */
+/* Rounds to bf16 (nearest, ties to even) in the low halves of 32-bit lanes. A NaN becomes a quiet NaN, as in
+ * dtype_f32_to_bf16(). */
 SIMD512_INLINE __m512i simd512_round_bf16(__m512 v)
 {
     __m512i u = _mm512_castps_si512(v);
@@ -101,7 +102,7 @@ SIMD512_INLINE void simd512_store_bf16(uint16_t *p, __mmask16 m, __m512 v)
         _mm256_mask_storeu_epi16(p, m, h);
 }
 
-/* Folds in the order of every kernel: lane i takes lane i + 8, then i + 4, i + 2, i + 1. */
+/* Folds the lanes of a 16-lane sum as kern.h defines and returns the sum. */
 SIMD512_INLINE float simd512_fold_add(__m512 v)
 {
     __m256 y = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
@@ -137,7 +138,7 @@ SIMD512_INLINE __m512 simd512_abs(__m512 x)
     return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7fffffff)));
 }
 
-/* Returns the magnitude of x, which must be positive or NaN, with the sign of s. */
+/* Returns |x| with the sign of s. */
 SIMD512_INLINE __m512 simd512_copysign(__m512 x, __m512 s)
 {
     __m512i sign = _mm512_set1_epi32((int)0x80000000u);
@@ -147,7 +148,7 @@ SIMD512_INLINE __m512 simd512_copysign(__m512 x, __m512 s)
 }
 
 #if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
-/* Computes VDPBF16PS: adds to each lane the products of its pair of bf16. */
+/* Computes VDPBF16PS: adds the products of each lane's pair of bf16 to ACC. */
 SIMD512_INLINE __m512 simd512_dot(__m512 acc, __m512i a, __m512i b)
 {
 #ifdef KERN_EMULATE_AVX512
@@ -168,7 +169,7 @@ SIMD512_INLINE __m256i simd512_flush_bf16(__m512 v)
 }
 #endif
 
-/* Returns p * x + c, one step of a polynomial. */
+/* Returns p * x + c, a step of Horner's rule. */
 SIMD512_INLINE __m512 simd512_horner(__m512 p, __m512 x, float c)
 {
     return _mm512_fmadd_ps(p, x, _mm512_set1_ps(c));
@@ -202,7 +203,8 @@ SIMD512_INLINE __m512 simd512_exp(__m512 x)
     return _mm512_mul_ps(p, half);
 }
 
-/* Computes kmath_exp2() on 16 lanes. The integer of NaN is 2^31, which adds nothing to an exponent. */
+/* Computes kmath_exp2() on 16 lanes. A NaN converts to the integer 2^31, whose shift by 23 is 0, so it stays
+ * NaN. */
 SIMD512_INLINE __m512 simd512_exp2(__m512 x)
 {
     __m512i n;
@@ -260,7 +262,7 @@ SIMD512_INLINE __m512 simd512_erf(__m512 x)
         x);
 }
 
-/* Returns x / (1 + exp(y)), the form of three of the activations. */
+/* Returns x / (1 + exp(y)), which computes three of the activations. */
 SIMD512_INLINE __m512 simd512_gate(__m512 x, __m512 y)
 {
     return _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1.0f), simd512_exp(y)));
