@@ -21,8 +21,7 @@ static inline __attribute__((always_inline)) void ahead_line(const char *at, boo
         __builtin_prefetch(at, 0, 3);
 }
 
-/* Prefetches up to LINES cache lines from AT on, but none from END on. Returns the address of the first line
- * that was not prefetched. */
+/* Prefetches up to LINES cache lines from AT on, stopping at END. Returns the address after the last line. */
 static inline __attribute__((always_inline)) const char *ahead_lines(const char *at, const char *end,
                                                                      size_t lines, bool level2)
 {

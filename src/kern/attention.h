@@ -1,8 +1,7 @@
 /* attention.h - the attention kernels: query rows against one chunk of the KV cache, and the fold of chunks.
  *
- * The keys are cut into chunks of KERN_CHUNK absolute positions. An attention kernel computes (max, sum, out)
- * of one chunk for each query row; attn_fold joins the chunks in ascending order, and attn_finish divides by
- * the sum.
+ * The keys are cut into chunks of KERN_CHUNK absolute positions. A kernel computes (max, sum, out) of one
+ * chunk for each query row; attn_fold joins chunks in ascending order; attn_finish divides by the sum.
  */
 #ifndef GALLOP_KERN_ATTENTION_H
 #define GALLOP_KERN_ATTENTION_H
@@ -25,9 +24,9 @@ struct kern_attn {
     /* The query rows, [m, dp] contiguous. The elements from the head dim to dp are zeros. */
     const void *q;
 
-    /* The tiles of keys and of values, [n_tiles] each, of KERN_TILE tokens. The comment at the type of each
-     * kernel has the layout of a tile. Tiles are best aligned to 64 bytes. Tokens that no query row sees may
-     * hold any finite numbers. */
+    /* The tiles of keys and of values, [n_tiles] each, of KERN_TILE tokens. The types of the kernels define
+     * their layout. Tiles are best aligned to 64 bytes. Tokens that no row sees may hold any finite
+     * numbers. */
     const void *const *k_tile;
     const void *const *v_tile;
 
@@ -52,8 +51,7 @@ struct kern_attn {
     /* The number that scales q . k to a score, and the soft cap of the scores (0: none). */
     float scale, softcap;
 
-    /* The tiles of keys that the caller uses after this chunk, [n_next], at most KERN_CHUNK_TILES. The kernel
-     * may prefetch them. */
+    /* The tiles of keys that the caller uses next, for prefetching, [n_next], at most KERN_CHUNK_TILES. */
     const void *const *next;
     size_t n_next;
 };
@@ -103,8 +101,7 @@ typedef void kern_attn_bf16_fn(const struct kern_attn *a);
  *   n = rint(q * inv), inv = 127 / max |q|;  dot = (float)(n . k) * (max |q| / 127)
  *   n = rint(w * inv), inv = 255 / max w;    out = (float)(n . v) * (max w / 255) + 0
  *
- * If INV is infinite or NaN, all n of the row are zero. A NaN or an infinity in a row of q makes its dots
- * NaN. */
+ * If INV is infinite or NaN, all n of the row are 0. A NaN or infinity in a row of q makes its dots NaN. */
 typedef void kern_attn_i8_fn(const struct kern_attn *a);
 
 /* Attention to keys and values in 4 bits, in tiles that format/attn_i4.h defines. The kernel expands each

@@ -40,8 +40,7 @@ enum kern_gemm_end {
 
 /* The arguments of a gemm. A call computes the panels [p0, p1). */
 struct kern_gemm {
-    /* The input A, whose M rows the gemm_in_* kernel of the same table has stored. Size: M * kern_in_bytes(K)
-     * bytes, aligned to 64. */
+    /* The input A, as gemm_in_* of the same table stores it: M * kern_in_bytes(K) bytes, aligned to 64. */
     const void *in;
 
     /* The packed weights, one panel after the other:
@@ -74,8 +73,8 @@ struct kern_gemm {
     /* The number of the panel that b points to, at most p0. */
     size_t first;
 
-    /* The end of the panels that the caller computes next: the kernel may prefetch b up to panel AHEAD - 1.
-     * Values below p1 count as p1. */
+    /* The end of the panels that the caller computes next, up to which the kernel may prefetch; at least
+     * p1. */
     size_t ahead;
 
     /* f32 and bf16 only, for a gemm that is computed in pieces along K, in ascending order. b points to the
@@ -119,8 +118,7 @@ static inline size_t kern_in_bytes(size_t k)
 /* Stores X[K], row ROW of the M input rows of a gemm, in IN, as gemm_f32 of the same table reads it. */
 typedef void kern_gemm_in_f32_fn(void *in, const float *x, size_t row, size_t m, size_t k);
 
-/* Rounds X[K] to bf16 (nearest, ties to even) and stores it in IN, as gemm_bf16 of the same table reads
- * it. */
+/* Rounds X[K] to bf16 (nearest, ties to even) and stores it in IN, as gemm_bf16 of the table reads it. */
 typedef void kern_gemm_in_bf16_fn(void *in, const float *x, size_t row, size_t m, size_t k);
 
 /* Computes the panels [p0, p1) of G with weights in fp32. */

@@ -14,9 +14,8 @@
  *   - 16-lane sums (norms, softmax): lane i adds the elements i, i + 16, i + 32, ... in ascending order. Then the
  *     lanes are folded: s[i] += s[i + 8] for i < 8, s[i] += s[i + 4] for i < 4, then the same with 2 and with 1;
  *   - exp, tanh, erf and everything that uses them: the formulas of kmath.h, operation by operation.
- * Subnormals are kept, except inside VDPBF16PS and TDPBF16PS. The compiler may not contract a product and a
- * sum (-ffp-contract=off); every fused multiply-add is written as fma. The sign and payload of a NaN are
- * unspecified.
+ * Subnormals are kept, except inside VDPBF16PS and TDPBF16PS. Products and sums are never contracted
+ * (-ffp-contract=off); fused multiply-adds are written as fma. The sign and payload of NaNs are unspecified.
  */
 #ifndef GALLOP_KERN_KERN_H
 #define GALLOP_KERN_KERN_H
@@ -90,9 +89,8 @@ static inline size_t kern_gemm_sums_bytes(const struct kern *k, enum kern_fn f)
     return k->row[f].isa == CPU_AMX ? KERN_PANELS * KERN_TOGETHER * KERN_NR * sizeof(float) : 0;
 }
 
-/* Fills OUT with the kernels of instruction set ISA alone; functions that have no kernel for ISA are NULL.
- * Returns false if ISA is not built in. Callers check with cpu_has() that the machine can run them. For tests
- * and benchmarks. */
+/* Fills OUT with the kernels of ISA alone; functions without such a kernel are NULL. Returns false if ISA is
+ * not built in. Callers check with cpu_has() that the machine can run them. For tests and benchmarks. */
 bool kern_rows(enum cpu_isa isa, struct kern *out);
 
 #endif

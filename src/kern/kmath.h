@@ -86,8 +86,8 @@ static inline uint32_t kmath_bits(float f)
     return u;
 }
 
-/* Writes x in [KMATH_EXP_MIN, KMATH_EXP_MAX], or NaN, as n ln 2 + r: sets *r and returns 2^(n - 1), or 0 for
- * n = -126. */
+/* Writes x in [KMATH_EXP_MIN, KMATH_EXP_MAX], or NaN, as n ln 2 + r. Sets *r; returns 2^(n - 1) (n = -126:
+ * 0). */
 static inline float kmath_reduce(float x, float *r)
 {
     float t = fmaf(x, KMATH_LOG2E, KMATH_MAGIC);
@@ -115,9 +115,8 @@ static inline float kmath_exp(float x)
     return p * half;
 }
 
-/* Returns 2^x for x up to 127, 2^-125 for all x below -125, NaN for NaN. Attention computes its weights with
- * exp2, because it takes five multiplications fewer than exp, and the dot products of attention need the same
- * execution ports. */
+/* Returns 2^x for x up to 127, 2^-125 for all x below -125, NaN for NaN. Attention uses exp2 for its weights,
+ * because exp needs five multiplications more on the execution ports of the dot products. */
 static inline float kmath_exp2(float x)
 {
     float n, p, r;
@@ -133,8 +132,8 @@ static inline float kmath_exp2(float x)
     return isnan(x) ? x : kmath_of_bits(kmath_bits(p) + ((uint32_t)(int32_t)n << 23));
 }
 
-/* Returns tanh(x) = e / (e + 2) with the sign of x, where e = exp(2 |x|) - 1 = s q + (s - 1), s = 2^n and q =
- * exp(r) - 1. */
+/* Returns tanh(x): e / (e + 2) with the sign of x, e = exp(2 |x|) - 1 = s q + (s - 1), s = 2^n, q = exp(r) -
+ * 1. */
 static inline float kmath_tanh(float x)
 {
     float z, s, q, e, p, r;
@@ -153,8 +152,7 @@ static inline float kmath_tanh(float x)
     return copysignf(e / (e + 2.0f), x);
 }
 
-/* Returns erf(x): with the sign of x, the polynomial in |x| below KMATH_ERF_SPLIT, and 1 - exp(polynomial)
- * from there on. */
+/* Returns erf(x) with the sign of x: a polynomial below KMATH_ERF_SPLIT, then 1 - exp(polynomial). */
 static inline float kmath_erf(float x)
 {
     float a, p, y;
@@ -251,8 +249,7 @@ static inline bool kmath_fold(float *m, float *l, float *o, float m2, float l2, 
     return true;
 }
 
-/* Returns the block size, in elements, of the Hadamard rotation of N elements (kern_hadamard_fn in
- * quant.h). */
+/* Returns the block size of the Hadamard rotation of N elements (kern_hadamard_fn in quant.h). */
 static inline size_t kmath_rotated(size_t n)
 {
     size_t block = n & (~n + 1);
@@ -284,8 +281,8 @@ static inline uint32_t kmath_i8_largest(uint32_t largest, float fixed)
 }
 
 /* Returns 127 / m, by which the elements of a row are multiplied before rounding, where m has the bits
- * LARGEST. Sets *scale to m / 127, the value of one integer step. kern_gemm_in_i8_fn (quant.h) says what
- * happens to 0, infinity and NaN. */
+ * LARGEST. Sets *scale to m / 127, the value of one integer step. See kern_gemm_in_i8_fn (quant.h) for 0,
+ * infinity and NaN. */
 static inline float kmath_i8_inv(uint32_t largest, float *scale)
 {
     float m, inv;

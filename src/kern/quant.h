@@ -43,13 +43,12 @@ typedef void kern_gemm_in_i8_fn(void *in, const float *x, size_t row, size_t m, 
  *   int8 [(K + 3) / 4][32][4]  the weights, in fours along K, padded with zeros; |weight| <= 127
  *   int32 [32]                 -128 times the sum of each column's weights, for kernels that multiply unsigned
  *                              bytes n + 128
- *   float [32]                 the scale of each column
- * K <= KERN_I8_MOST_K. */
+ *   float [32]                 the scale of each column. K <= KERN_I8_MOST_K */
 typedef void kern_gemm_i8_fn(const struct kern_gemm *g, size_t p0, size_t p1);
 
-/* Computes gemm_i8 (kern_gemm_i8_fn) with 4-bit weights, which are packed as format/int4.h defines. A
- * quantization group has GROUP weights along K, 32 or 128. K is a multiple of 32. SCRATCH has room for one
- * int8 panel, aligned to 64 bytes. */
+/* Computes gemm_i8 with 4-bit weights, which are packed as format/int4.h defines in quantization groups of
+ * GROUP weights along K, 32 or 128. K is a multiple of 32. SCRATCH has room for an int8 panel, aligned to
+ * 64. */
 typedef void kern_gemm_i4_fn(const struct kern_gemm *g, size_t group, size_t p0, size_t p1, void *scratch);
 
 /* Computes gemm_f32 with weights in MXFP4, which are packed as format/mx4.h defines. The input A is stored by
@@ -87,8 +86,8 @@ typedef void kern_gemm_blocks_fn(const struct kern_gemm *g, enum dtype t, size_t
  *   scale = m / 127;  y = x * inv;  y = 127 unless y < 127 (also for NaN);  y = -127 unless y > -127
  *   out = y rounded to the nearest integer, ties to even
  *
- * If INV is infinite (M is 0 or below about 2^-121), the scale and OUT are 0. If an element is infinite, the
- * scale is infinite. */
+ * If INV is infinite (M is 0 or below about 2^-121), the scale and OUT are 0. If an element is infinite, so
+ * is the scale. */
 typedef void kern_to_i8_fn(int8_t *out, float *scale, const float *x, size_t n);
 
 /* Quantizes X to 4 bits with a scale for the row and a factor for each group of 16; the row is padded with
@@ -104,8 +103,8 @@ typedef void kern_to_i8_fn(int8_t *out, float *scale, const float *x, size_t n);
  *   y = z * (1 / f);  y = 7 unless y < 7;  y = -8 unless y > -8;  c = y rounded, ties to even
  *   error(f) = the 16-lane sum of (z - c * f)^2
  *
- * The factor is the f with the smallest error, the smallest f among equals, or t if all errors are NaN. CODE
- * is c + 8, FACTOR is f - 1. */
+ * The factor is the f with the least error, the smallest f among equals, t if all errors are NaN. CODE is c +
+ * 8, FACTOR is f - 1. */
 typedef void kern_to_i4_fn(uint8_t *code, uint8_t *factor, uint16_t *scale, const float *x, size_t n);
 
 /* Rotates X[N] in place by the normalized Hadamard matrix, in blocks whose size is the largest power of two

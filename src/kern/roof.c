@@ -37,8 +37,7 @@ static double timed(struct pool *p, pool_fn *fn, void *job)
 }
 
 /* Sets *N, the number of calls that JOB makes, so that they take at least phase_seconds. N is judged by the
- * shortest of several tries, because a try that another program interrupts is long with any number of
- * calls. */
+ * shortest of several tries, because an interrupted try is long with any number of calls. */
 static void fit(struct pool *p, pool_fn *fn, void *job, size_t *n)
 {
     double best = 0;

@@ -1,9 +1,8 @@
 /* roof.h - the roofs: the rates of arithmetic and of reading memory that this machine sustains, measured with
  * the loops of peak.h.
  *
- * When a benchmark or the server reports work as a share of a roof, the roof is the denominator. It is
- * measured in the same minute and on the same threads as the work, because other programs, clock frequencies
- * and power limits change it. */
+ * Benchmarks and the server report work as a share of a roof. A roof is measured in the same minute and on
+ * the same threads as the work, because other programs, clock frequencies and power limits change it. */
 #ifndef GALLOP_KERN_ROOF_H
 #define GALLOP_KERN_ROOF_H
 
@@ -20,21 +19,19 @@
 struct roof {
     /* fp32 operations per second. Here and below, a fused multiply-add counts as two operations. */
     double fp32_flops;
-    /* bf16 operations per second: those of the bf16 dot product if linears use it, otherwise fp32_flops,
-     * because bf16 is then widened. */
+    /* bf16 operations per second, with the bf16 dot product if linears use it; otherwise fp32_flops. */
     double bf16_flops;
     /* int8 operations per second with VNNI or AMX; 0 if the processor has neither. */
     double int8_ops;
     /* Bytes read from memory per second by all threads at once. */
     double dram_bytes;
-    /* True if bf16_flops is the rate of the bf16 dot product. This follows from the processor, not from
-     * timing. */
+    /* True if bf16_flops is the rate of the bf16 dot product, which depends on the processor only. */
     bool bf16_native;
 };
 
 /* The measuring loops and the buffer that they read, at least 256 MB. Each thread reads a range of its own
- * from end to end, as a step reads weights. The thread has filled the range itself, so that the pages are in
- * the memory of its NUMA node. */
+ * from end to end, as a step reads weights. The thread also filled the range, so the pages are on its NUMA
+ * node. */
 struct roof_meter {
     struct pool *pool; /* borrowed */
     struct peak peak;
@@ -50,8 +47,7 @@ void roof_meter_close(struct roof_meter *r);
  * runs each loop for about a millisecond. The pool must be idle. */
 void roof_meter_measure(struct roof_meter *r, double seconds, struct roof *out);
 
-/* Returns the operations per second with numbers of type T; without int8 dot products, int8 is widened to
- * fp32. */
+/* Returns the operations per second with type T; int8 without dot products is widened to fp32. */
 double roof_flops(const struct roof *r, enum dtype t);
 
 /* Returns the mean of each rate of A and B. */

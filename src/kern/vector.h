@@ -1,8 +1,8 @@
 /* vector.h - the kernels that work on one vector: norms, activations, RoPE, rounding and reductions.
  *
  * Each typedef is the type of one kernel and of its field in struct kern (kern.h). Vectors need no alignment
- * and may have any length. OUT may be the same memory as the input. "16-lane sum" is defined in kern.h; exp,
- * tanh and erf are those of kmath.h.
+ * and may have any length. OUT may be the same memory as the input. kern.h defines 16-lane sums; exp, tanh
+ * and erf are those of kmath.h.
  */
 #ifndef GALLOP_KERN_VECTOR_H
 #define GALLOP_KERN_VECTOR_H
@@ -64,8 +64,7 @@ typedef void kern_to_bf16_fn(uint16_t *out, const float *x, size_t n);
  * number. If all elements are NaN the result is 0. N is at least 1. */
 typedef size_t kern_argmax_fn(const float *x, size_t n);
 
-/* Returns the largest element plus +0. NaNs are ignored; if all elements are NaN or N is 0, the result is
- * -infinity. */
+/* Returns the largest element plus +0. NaNs are ignored; without any number the result is -infinity. */
 typedef float kern_max_fn(const float *x, size_t n);
 
 /* Returns the 16-lane sum of exp(x - max). */

@@ -1,4 +1,4 @@
-/* batch.h - what one step computes: the new tokens of some sequences, ragged, without padding.
+/* batch.h - the batch: the new tokens of some sequences that one step computes, ragged, without padding.
  *
  * The engine fills a batch, models and operators read it, and it is valid for one forward pass. Tokens of a
  * sequence are contiguous and ascending in position.
@@ -12,6 +12,7 @@
 
 #include "kern/format/kv.h"
 
+/* One sequence of a batch. */
 struct batch_seq {
     struct kv_view kv;
     /* The sequence's first row in the batch and the number of its rows, at least 1. */
@@ -21,7 +22,7 @@ struct batch_seq {
     size_t pos;
     /* Length of the prompt: rope types that depend on a length use max(n_prompt, position + 1). */
     size_t n_prompt;
-    /* Number of tokens known when the step was planned: longrope chooses its short or long factors by it. */
+    /* Number of tokens known when the step was planned; longrope chooses its short or long factors by it. */
     size_t n_total;
 };
 
@@ -30,11 +31,11 @@ struct batch {
     const int32_t *id;           /* [T] */
     const int32_t *pos;          /* [T] */
     const struct batch_seq *seq; /* [n_seqs] */
-    /* [n_wanted] rows whose logits or hidden states are needed, ascending. */
+    /* The rows whose logits or hidden states are needed, [n_wanted], ascending. */
     const uint32_t *wanted;
-    /* [n_wanted, V] written by the forward pass. */
+    /* The result of the forward pass, [n_wanted, V]. */
     float *logits;
-    /* Only the hidden states of the wanted rows are needed, no logits. */
+    /* True if the hidden states of the wanted rows are needed and their logits are not. */
     bool hidden_only;
 };
 

@@ -1,5 +1,5 @@
-/* eager.c - all operators of the eager sink except attention and mixtures of experts: divides rows or columns
- * among threads and calls a kernel. */
+/* eager.c - all operators of the eager sink except attention and mixtures of experts: each divides its rows
+ * or columns among the threads and calls a kernel. */
 #include "ops/eager_priv.h"
 
 #include <string.h>
@@ -60,7 +60,7 @@ static void embed_rows(void *ctx, int thread, size_t begin, size_t end)
     for (size_t t = begin; t < end; t++) {
         size_t at = (size_t)(j->index[t] + w->offset);
         float *x = j->x + t * n,
-              *row = j->add ? (float *)j->g->in + t * n : x; /* no linear uses the buffer now */
+              *row = j->add ? (float *)j->g->in + t * n : x; /* the input buffer of linears is free here */
 
         ASSERT(j->index[t] + w->offset >= 0 && at < w->table.shape[0], "row %d of %s",
                j->index[t] + w->offset, w->table.name);
@@ -282,8 +282,8 @@ static size_t lay_out(struct eager *g, char *base)
     return at;
 }
 
-/* Returns the number of partials: enough for every head of one sequence at full length and for one chunk of
- * every sequence, within 32 MiB. */
+/* Returns the number of partial results of attention that the sink has room for: one for each head and chunk
+ * of a sequence of the maximum length and one more for each head of every sequence, within 32 MiB. */
 static size_t count_partials(const struct eager_limits *l)
 {
     size_t chunks = (l->max_len + KERN_CHUNK - 1) / KERN_CHUNK,
@@ -322,8 +322,8 @@ int eager_new(struct eager **out, const struct eager_limits *lim, struct pool *p
         size_t bytes = g->region_bytes;
 
         mem_free(g);
-        return err_set(e, ERR_NOMEM, "out of memory: %zu bytes of scratch for steps of %zu tokens", bytes,
-                       lim->max_tokens);
+        return err_set(e, ERR_NOMEM, "out of memory: the operators need %zu bytes for steps of %zu tokens",
+                       bytes, lim->max_tokens);
     }
     lay_out(g, g->region);
     pick_rows(g);

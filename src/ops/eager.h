@@ -2,7 +2,7 @@
  *
  * It owns the buffers that operators need between them (cosines, packed queries, the input and the
  * intermediate of an MLP, partial results of attention). They are sized for the largest step when the sink is
- * created, so that a step allocates nothing. One step at a time.
+ * created, so that a step allocates nothing. A sink computes one step at a time.
  */
 #ifndef GALLOP_OPS_EAGER_H
 #define GALLOP_OPS_EAGER_H
@@ -11,35 +11,37 @@
 #include "base/threads/pool.h"
 #include "ops/op.h"
 
+/* The sizes for which a sink allocates its buffers, and its kernels. */
 struct eager_limits {
-    /* Rows and sequences of a step, positions of a sequence. */
+    /* Maximum rows and maximum sequences of a step, and maximum positions of a sequence. */
     size_t max_tokens;
     size_t max_seqs;
     size_t max_len;
-    /* The largest numbers of the layers. */
+    /* The largest number of heads and of KV heads, and the largest head size, of any layer. */
     size_t n_heads, n_kv, head_dim;
     /* The largest I of an MLP. */
     size_t inner;
-    /* Pairs that each rope of the model rotates; 0: the model does not have that rope. */
+    /* Number of pairs that each rope of the model rotates; 0: the model does not have that rope. */
     size_t rope_half[2];
     /* The largest K of the linears. */
     size_t linear_k;
-    /* The largest numbers of the mixtures of experts; 0: there are none. */
+    /* The largest number of experts, and of experts for each token, of any layer; 0: no experts. */
     size_t n_experts, top_k;
     /* The largest I of an expert. */
     size_t expert_inner;
-    /* E */
+    /* The hidden size E. */
     size_t hidden;
-    /* [L] borrowed. NULL: rows see what struct op_attn says. Otherwise a row of a layer without chunks sees the
-     * last window[l] rows and the first sink[l] rows, with positions as if these were adjacent. */
+    /* Windows and sinks of a sparse cache, [L] each, borrowed. A row of layer l, unless it has chunks, sees
+     * the last window[l] rows and the first sink[l] rows, with positions as if both were adjacent. NULL:
+     * struct op_attn decides which rows are seen. */
     const size_t *window, *sink;
-    /* sink + window of the layers that have a sink; it is the same in all of them. */
+    /* sink + window of the layers that have a sink, the same in all of them; 0: no layer has a sink. */
     size_t seen;
     /* Type of the rows in the cache: DT_F32, DT_BF16, DT_I8 or DT_I4. */
     enum dtype kv_dtype;
-    /* Borrowed for as long as the sink exists. */
+    /* The engine's kernels; borrowed for as long as the sink exists. */
     const struct kern *kern;
-    /* The user asked for the reference kernels for this kind of operator. */
+    /* True for the kinds of operators that use the reference kernels, as the user asked. */
     bool native[OP_N_KINDS];
 };
 
@@ -53,11 +55,11 @@ const struct op_sink *eager_sink(const struct eager *g);
 /* Returns the bytes of the sink's buffers. */
 size_t eager_bytes(const struct eager *g);
 
-/* Sets where tap() writes hidden states: [L + 1, ROWS, E], from row AT of each layer. NULL: they are not
- * captured. */
+/* Sets the buffer to which tap() writes hidden states, [L + 1, ROWS, E], beginning with row AT of each layer.
+ * NULL: hidden states are not captured. */
 void eager_capture(struct eager *g, float *hidden, size_t rows, size_t at);
 
-/* NULL is allowed. */
+/* G may be NULL. */
 void eager_free(struct eager *g);
 
 #endif

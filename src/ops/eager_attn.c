@@ -1,16 +1,17 @@
 /* eager_attn.c - attention of the eager sink: stores the new rows, then scores them chunk by chunk.
  *
- * Keys are cut into chunks of 256 absolute positions. Each chunk gives (max, sum, output) of a row, and
+ * Keys are cut into chunks of 256 absolute positions. Each chunk gives (max, sum, output) for a row, and
  * chunks are folded in ascending order by one formula. For a sequence with few rows (decode, short
- * continuations) the chunks are divided among threads and folded afterwards; for one with many rows, its row
- * tiles are divided. Both give the same bits, because the result of a chunk does not depend on the thread.
- * The rows of the query heads that share a kv head are stacked, so that each K and V tile is loaded once for
- * all of them. All rows are stored before any is read, because sequences of a batch may share blocks that
- * this step computes.
+ * continuations) the chunks are divided among threads and folded afterwards; for a sequence with many rows,
+ * its tiles of rows are divided among threads. Both give the same bits, because the result of a chunk does
+ * not depend on the thread. The rows of the query heads that share a KV head are stacked, so that each K and
+ * V tile is loaded once for all of them. All rows are stored before any row is read, because sequences of a
+ * batch may share KV blocks that this step computes.
  *
- * In a layer with a sink (struct eager_limits), rows whose window no longer touches the sink see the sink as
- * separate pieces, cut at the same positions, with a query that is rotated for it; these are folded before
- * the chunks. For other rows these pieces are empty and change nothing.
+ * A layer with a sink (struct eager_limits) always sees the first rows of a sequence. Once a row's window no
+ * longer touches these rows, the row sees them as separate pieces, cut at the same positions, with a query
+ * that is rotated for the sink; these pieces are folded before the chunks. For other rows these pieces are
+ * empty.
  */
 #include <math.h>
 #include <string.h>
@@ -20,9 +21,9 @@
 
 enum {
     MAX_DIM = KERN_ATTN_DIM,
-    /* Rows of a tile of a sequence that is not split. */
+    /* Maximum rows of a tile of rows. */
     ROWS = KERN_ATTN_ROWS,
-    /* The most rows of a split sequence: all of them meet a chunk in one task, which reads it once. */
+    /* Maximum rows of a split sequence: one task scores a chunk for all of them, reading it once. */
     SPLIT_ROWS = 64,
 };
 
@@ -34,37 +35,37 @@ struct attn_job {
     const struct batch *b;
     const float *qkv;
     float *a;
-    /* The layer. */
+    /* Index of the layer. */
     size_t index;
-    /* Rows, of the model or of struct eager_limits; window 0: all rows, sink 0: none. */
+    /* Lengths of the window and of the sink in rows, from struct op_attn or struct eager_limits; window 0:
+     * all rows are seen, sink 0: no sink. */
     size_t window, sink;
-    /* The queries for the sink: eager.sink_q, or eager.q where these are the same. */
+    /* The queries for the sink: eager.sink_q, or eager.q if queries need no other rotation. */
     const float *sink_q;
-    /* [n_seqs] */
+    /* The plans of the sequences, [n_seqs]. */
     const struct eager_attn_plan *plan;
-    /* Of all sequences. */
+    /* Number of scoring tasks of all sequences. */
     size_t n_tasks;
 };
 
-/* The work for one sequence. Computed once per layer, read by all threads. */
+/* The plan for one sequence in one layer; read by all threads. */
 struct eager_attn_plan {
-    /* n G stacked rows. */
+    /* Number of stacked rows: n rows times G query heads for each KV head. */
     size_t rows;
-    /* Row tiles. */
+    /* Number of tiles of stacked rows. */
     size_t tiles;
-    /* Pieces of the sink. */
+    /* Number of pieces of the sink. */
     size_t sinks;
     /* The first chunk that any row sees. */
     size_t first_chunk;
-    /* Pieces of the sink, and chunks from first_chunk to the last. */
+    /* Number of pieces: those of the sink, and the chunks from first_chunk to the last chunk. */
     size_t pieces;
-    /* Index of the first partial, if split. */
+    /* Index of the first partial result of the sequence, if split. */
     size_t partial;
-    /* The number of store tasks (phase one) and of scoring tasks (phase two) of this sequence and those
-     * before. */
+    /* The number of store tasks (phase one) and of scoring tasks (phase two) up to this sequence. */
     size_t store_end;
     size_t task_end;
-    /* The chunks are divided among threads. */
+    /* True if the pieces are divided among threads. */
     bool split;
 };
 
@@ -73,13 +74,13 @@ size_t eager_attn_plan_bytes(const struct eager_limits *lim)
     return lim->max_seqs * sizeof(struct eager_attn_plan);
 }
 
-/* True if the window of a row at POS no longer touches the sink, so that the row does not see some rows. */
+/* Returns true if the window of a row at POS no longer touches the sink: there are rows between them. */
 static bool past_sink(const struct attn_job *j, size_t pos)
 {
     return j->window && pos + 1 > j->sink + j->window;
 }
 
-/* Returns the first key that a row at POS sees, without a sink that its window no longer touches. */
+/* Returns the position of the first key that a row at POS sees, except in a sink apart from its window. */
 static size_t lowest_key(const struct attn_job *j, size_t pos)
 {
     if (j->w->chunk)
@@ -99,7 +100,7 @@ static size_t tiles_of(const struct batch_seq *q)
     return (q->pos + q->n - 1) / KERN_TILE - q->pos / KERN_TILE + 1;
 }
 
-/* Plans all sequences of the batch. Returns the number of partials that they need. */
+/* Plans all sequences of the batch. Returns the number of partial results that they need. */
 static size_t plan(struct attn_job *j, struct eager_attn_plan *p)
 {
     size_t G = j->w->n_heads / j->w->n_kv, n_kv = j->w->n_kv, partials = 0, stored = 0, want;
@@ -126,16 +127,15 @@ static size_t plan(struct attn_job *j, struct eager_attn_plan *p)
 
 /* ---- phase one: store k and v, pack q ---- */
 
-/* Writes a row of keys, N words of adjacent dims, to column SLOT of its tile. The layouts are those of struct
- * kern_attn. */
+/* Writes a row of keys, N words of adjacent dims, to column SLOT of its tile KT. See kern/attention.h. */
 static void put_words(char *kt, size_t slot, const void *row, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         memcpy(kt + (i * KERN_TILE + slot) * 4, (const char *)row + 4 * i, 4);
 }
 
-/* Writes a row of N values of BYTES each, each to part PLACE of a word of its own. Inline, so that BYTES is a
- * constant and a copy is one store. */
+/* Writes N values of BYTES bytes, each to part PLACE of a word of its own. Inline, so that a copy is one
+ * store. */
 static inline void put_parts(char *words, size_t place, const void *row, size_t n, size_t bytes)
 {
     for (size_t i = 0; i < n; i++)
@@ -180,7 +180,7 @@ static void put_i8(const struct attn_job *j, char *kt, char *vt, size_t slot, co
     put_parts(vt + slot / 4 * dp * 4, slot % 4, row, d, 1);
 }
 
-/* True if rows are rotated (Hadamard) before they are stored. */
+/* Returns true if rows are rotated (Hadamard) before they are stored. */
 static bool is_rotated(const struct attn_job *j)
 {
     return j->g->lim.kv_dtype == DT_I8 || j->g->lim.kv_dtype == DT_I4;
@@ -211,8 +211,7 @@ static void put_row(const struct attn_job *j, char *kt, char *vt, size_t slot, c
     }
 }
 
-/* Writes the query heads of row T that share kv head HEAD to PACKED; SINK: rotated to the position from which
- * they see the sink. */
+/* Writes the query heads of row T that share KV head HEAD to PACKED. SINK: rotates them for the sink. */
 static void pack_q(const struct attn_job *j, float *packed, size_t t, size_t head, const float *row,
                    bool sink)
 {
@@ -231,8 +230,8 @@ static void pack_q(const struct attn_job *j, float *packed, size_t t, size_t hea
     }
 }
 
-/* Stores the rows of sequence Q in tile TI of its positions, for one kv head. A tile is cleared when its
- * first row is stored, so that later rows are zeros and not those of another sequence. */
+/* Stores the new rows of sequence Q in tile TI of its positions, for KV head HEAD. A tile is cleared when its
+ * first row is stored, so that it holds no rows of another sequence. */
 static void store_tile(const struct attn_job *j, const struct batch_seq *q, size_t ti, size_t head)
 {
     const struct op_attn *w = j->w;
@@ -262,7 +261,7 @@ static void store_tile(const struct attn_job *j, const struct batch_seq *q, size
 static void store_share(void *ctx, int thread, int n_threads)
 {
     struct attn_job *j = ctx;
-    size_t begin, end, s = 0, first = 0; /* first item of sequence S */
+    size_t begin, end, s = 0, first = 0; /* first task of sequence S */
 
     pool_share(j->plan[j->b->n_seqs - 1].store_end, 1, thread, n_threads, &begin, &end);
     for (size_t at = begin; at < end; at++) {
@@ -284,8 +283,8 @@ struct thread_buffers {
     const void **k, **v, **next;
 };
 
-/* Returns the scratch of a kernel. It does not depend on the layer's dp, so that the buffers after it have
- * the same places in all layers. */
+/* Returns the bytes of scratch of an attention kernel. They do not depend on the layer's dp, so that the
+ * buffers after the scratch have the same addresses in all layers. */
 static size_t score_bytes(const struct eager_limits *lim)
 {
     if (lim->kv_dtype == DT_I4)
@@ -300,7 +299,7 @@ size_t eager_attn_thread_bytes(const struct eager_limits *lim)
     size_t bytes = score_bytes(lim) + 2 * SPLIT_ROWS * dp * 4 + dp * 4 + 6 * SPLIT_ROWS * 4 +
                    3 * KERN_CHUNK_TILES * sizeof(void *);
 
-    return (bytes + 4095) & ~(size_t)4095; /* threads share no cache line and few pages */
+    return (bytes + 4095) & ~(size_t)4095; /* so that threads share no cache line and few pages */
 }
 
 static struct thread_buffers thread_buffers(const struct eager *g, int thread, size_t dp)
@@ -308,8 +307,7 @@ static struct thread_buffers thread_buffers(const struct eager *g, int thread, s
     char *p = g->thread_scratch + (size_t)thread * g->thread_bytes;
     struct thread_buffers t;
 
-    t.zero =
-        (float *)(void *)p; /* never written, so it stays zero; its place does not depend on the layer's dp */
+    t.zero = (float *)(void *)p; /* stays zero: no layer writes to it, whatever its dp */
     t.scores = t.zero + (g->lim.head_dim + 15) / 16 * 16;
     t.out = t.scores + score_bytes(&g->lim) / sizeof(float);
     t.acc = t.out + SPLIT_ROWS * dp;
@@ -335,15 +333,15 @@ static void score_chunk(const struct eager *g, const struct kern_attn *a)
     }
 }
 
-/* Stacked rows [row, row + rows) of a sequence and kv head, with one chunk of keys, or with the part of the
- * sink in it. */
+/* A piece of work: the stacked rows [row, row + rows) of a sequence and KV head, with one chunk of keys.
+ * SINK: with the part of the sink in that chunk. */
 struct piece {
     const struct batch_seq *q;
     size_t head, row, rows, chunk;
     bool sink;
 };
 
-/* Sets P to piece number I; the pieces of the sink are first. */
+/* Sets the chunk of P to piece number I; the pieces of the sink come first. */
 static void set_piece(struct piece *p, size_t i, size_t sinks, size_t first_chunk)
 {
     p->sink = i < sinks;
@@ -369,8 +367,7 @@ static void seen(const struct attn_job *j, const struct piece *p, size_t r, size
         *lo = *hi;
 }
 
-/* Writes the addresses of the key tiles of P that its rows see to K, in ascending order of positions. Returns
- * their number. */
+/* Writes the addresses of the key tiles that the rows of P see to K, by position. Returns their number. */
 static size_t keys_of(const struct attn_job *j, const struct piece *p, const void **k)
 {
     const struct kv_layer *l = &p->q->kv.layer[j->index];
@@ -386,7 +383,8 @@ static size_t keys_of(const struct attn_job *j, const struct piece *p, const voi
     return lo < hi ? hi - lo : 0;
 }
 
-/* Scores P. NEXT is the piece that this thread will score next, or NULL. */
+/* Computes (MAX, SUM, OUT) of the piece P. NEXT is the next piece of this thread, for prefetching, or
+ * NULL. */
 static void chunk(const struct attn_job *j, const struct piece *p, const struct piece *next,
                   const struct thread_buffers *t, float *out, float *max, float *sum)
 {
@@ -421,7 +419,9 @@ static void chunk(const struct attn_job *j, const struct piece *p, const struct 
         if (lo < hi && lo / KERN_TILE < first)
             first = lo / KERN_TILE;
     }
-    for (size_t i = 0; i < tiles; i++) { /* tiles before the window may be freed: no row sees them */
+    for (
+        size_t i = 0; i < tiles;
+        i++) { /* tiles before the window may be freed; no row sees them, so their address only has to be valid */
         uint32_t tile = table[i < first && first < tiles ? first : i];
 
         t->k[i] = kv_layer_tile(l, l->k, tile, p->head);
@@ -431,7 +431,7 @@ static void chunk(const struct attn_job *j, const struct piece *p, const struct 
     score_chunk(j->g, &a);
 }
 
-/* Folds the learned sink, divides, and writes the result of one stacked row. */
+/* Folds the head's sink logit, undoes the rotation, divides by the sum, and writes the result of row R. */
 static void finish_row(const struct attn_job *j, const struct batch_seq *q, size_t head, size_t r, float *m,
                        float *l, float *o, const float *zero)
 {
@@ -446,14 +446,14 @@ static void finish_row(const struct attn_job *j, const struct batch_seq *q, size
     k->attn_finish(j->a + (t * w->n_heads + h) * w->d, o, *l, w->d);
 }
 
-/* A task of a thread: a row tile of a sequence and kv head, or one piece of a split sequence for all rows. */
+/* A task: all pieces of a tile of rows of a KV head, or, in a split sequence, one piece for all its rows. */
 struct task {
     const struct eager_attn_plan *plan;
-    /* The first piece of the rows, or the one piece. */
+    /* The first piece of the task. */
     struct piece p;
-    /* Of a sequence that is not split: as in the plan, for these rows only. */
+    /* For a sequence that is not split: as in struct eager_attn_plan, but for the rows of this task. */
     size_t sinks, first_chunk, pieces;
-    /* Of a split sequence: the number of the piece in the plan. */
+    /* For a split sequence: the index of the piece in the plan. */
     size_t piece;
 };
 
@@ -464,7 +464,7 @@ static void whole_task(const struct attn_job *j, const struct task *u, const str
     struct piece p = u->p, after;
 
     for (size_t i = 0; i < u->pieces; i++, p = after) {
-        bool first = i == 0; /* the other pieces are folded into it */
+        bool first = i == 0; /* the other pieces are folded into the first one */
 
         after = p;
         set_piece(&after, i + 1, u->sinks, u->first_chunk);
@@ -481,7 +481,7 @@ static void whole_task(const struct attn_job *j, const struct task *u, const str
         finish_row(j, p.q, p.head, p.row + r, &t->acc_max[r], &t->acc_sum[r], t->acc + r * dp, t->zero);
 }
 
-/* Scores one piece and writes its results to the partials [row][piece]. */
+/* Computes one piece and writes its results to the partial results [head][row][piece]. */
 static void split_task(const struct attn_job *j, const struct task *u, const struct task *next,
                        const struct thread_buffers *t)
 {
@@ -499,9 +499,10 @@ static void split_task(const struct attn_job *j, const struct task *u, const str
     }
 }
 
-/* Sets U to task number ITEM of the job, which belongs to sequence *SEQ or a later one; moves *SEQ to it.
- * Tasks of a head follow each other: keys and values of a sequence that is not split stay in level 2 for all
- * its rows, of which the longest come first; those of a split one are read in the order of memory. */
+/* Sets U to task number ITEM of the job, and *SEQ, which is at most the sequence of this task, to that
+ * sequence. Tasks of a head follow each other: in a sequence that is not split, its keys and values stay in
+ * level 2 for all rows, and the tiles with the most keys come first; in a split sequence, chunks are read in
+ * order. */
 static void find_task(const struct attn_job *j, size_t *seq, size_t item, struct task *u)
 {
     size_t i, last, G = j->w->n_heads / j->w->n_kv;
@@ -531,8 +532,8 @@ static void find_task(const struct attn_job *j, size_t *seq, size_t item, struct
     set_piece(&u->p, 0, u->sinks, u->first_chunk);
 }
 
-/* Computes tasks [begin, end). The kernel gets the keys of the next task to prefetch them, in vain if another
- * thread takes that task. */
+/* Computes the tasks [begin, end). The kernel gets the keys of the next task to prefetch them; if another
+ * thread computes that task, the prefetches are lost. */
 static void chunks_range(void *ctx, int thread, size_t begin, size_t end, size_t end_of_range)
 {
     const struct attn_job *j = ctx;

@@ -1,12 +1,12 @@
 /* eager_moe.c - mixture of experts of the eager sink: routes rows, groups them by expert, computes the groups
  * and adds the results.
  *
- * Rows of one expert are adjacent in the grouped buffers: experts ascending, and tokens ascending within one.
- * The panels of all experts are one list from which threads take parts that shrink towards its end, so that a
- * decode step of a few tokens has as many barriers as a dense MLP and the threads end together. The
- * activation is applied where the sums of gate and up are finished, unless it has limits. A token's results
- * are added by the thread that has its row, in ascending order of the experts' numbers. Neither batch nor
- * threads can change a bit, because each element of a linear has the same sum on every thread.
+ * The rows of one expert are adjacent in the grouped buffers: experts ascending, and tokens ascending within
+ * an expert. The panels of all experts are one list, from which threads take parts that become smaller
+ * towards its end. So a decode step of a few tokens has as many barriers as a dense MLP, and the threads
+ * finish together. The activation is part of the epilogue of gate and up, unless it has limits. One thread
+ * adds all results of a token, in ascending order of the experts' indices. Neither the batch nor the number
+ * of threads can change a bit, because each element of a linear has the same sum on every thread.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -16,31 +16,31 @@
 #include "ops/eager_priv.h"
 #include "ops/moe.h"
 
-/* Tokens of one pass. A larger step makes several passes, so that the scratch is bounded. */
+/* Maximum tokens of one pass. A larger step makes several passes, so that the scratch is bounded. */
 enum { PASS_TOKENS = 1024 };
 
-/* The parts of the scratch. P is the number of tokens of a pass, R = P * top_k. */
+/* The buffers in the scratch. P is the maximum number of tokens of a pass, R = P * top_k. */
 struct buffers {
-    /* [P, n_experts] */
+    /* The results of the router, [P, n_experts]. */
     float *logits;
-    /* [P, top_k] */
+    /* The weights of the chosen experts, [P, top_k]. */
     float *weight;
-    /* [P, top_k] experts of a token, ascending. */
+    /* The chosen experts of a token, [P, top_k], ascending. */
     uint32_t *chosen;
-    /* [P, top_k] indices of a token's rows in the grouped buffers. */
+    /* The indices of a token's rows in the grouped buffers, [P, top_k]. */
     uint32_t *row;
-    /* [n_experts + 1] first row of each expert. */
+    /* The first row of each expert in the grouped buffers, [n_experts + 1]. */
     uint32_t *first;
-    /* [n_experts] experts that have rows, ascending. */
+    /* The experts that have rows, ascending; at most [n_experts]. */
     uint32_t *hit;
-    /* [R] rows of E in the form of the experts' linears. */
+    /* The grouped inputs, [R, E], in the form that the up linears read. */
     void *in;
-    /* [R, 2 I] if an activation with limits is computed between the linears; [R, I] if the results of the
-     * activation are rounded row by row. */
+    /* Gate and up, [R, 2 I], if an activation with limits is computed between the linears; the result of the
+     * activation, [R, I], if linear_put() rounds it row by row. */
     float *up;
-    /* [R] rows of I in the form of the experts' linears. */
+    /* The result of the activation, [R, I], in the form that the down linears read. */
     void *middle;
-    /* [R, E] */
+    /* The results of the experts, [R, E]. */
     float *out;
 };
 
@@ -48,14 +48,14 @@ struct moe_job {
     struct eager *g;
     const struct moe *w;
     struct buffers b;
-    /* [P, E] of this pass; r has the same shape. */
+    /* The input and the result of this pass, [P, E] each. */
     const float *h;
     float *r;
-    /* Experts that have rows, and panels of one linear of an expert. */
+    /* Number of experts that have rows, and number of panels of one linear of an expert. */
     size_t n_hit, panels;
-    /* The panels are those of the down linears. */
+    /* True while the down linears are computed. */
     bool down;
-    /* The next panel of the list. */
+    /* The next panel of the list that no thread has taken. */
     atomic_size_t next;
 };
 
@@ -85,8 +85,8 @@ size_t eager_moe_bytes(const struct eager_limits *lim)
 
 /* ---- routing ---- */
 
-/* Writes the K experts with the largest logits to TOP, largest first; of equal logits, the lower expert comes
- * first. NaN is never larger, but K experts are always chosen. */
+/* Writes the indices of the K largest of N LOGITs to TOP, largest first; of equal logits, the lower index
+ * comes first. A NaN never moves up, but K experts are always chosen. */
 static void choose_experts(const float *logit, size_t n, size_t k, uint32_t *top)
 {
     size_t have = 0;
@@ -145,7 +145,7 @@ static void route_rows(void *ctx, int thread, size_t begin, size_t end)
 
         choose_experts(j->b.logits + t * w->n_experts, w->n_experts, k, top);
         weigh_experts(j->g->kern, w, j->b.logits + t * w->n_experts, top, weight);
-        for (size_t i = 1; i < k; i++) { /* sort by expert, which is the order of addition */
+        for (size_t i = 1; i < k; i++) { /* sort by expert, in which order the results are added */
             uint32_t x = top[i];
             float a = weight[i];
             size_t at = i;
@@ -177,14 +177,14 @@ static void group_rows(struct moe_job *j, size_t T)
     }
     for (size_t i = 0; i < R; i++)
         b->row[i] = b->first[b->chosen[i]]++;
-    for (size_t x = n; x > 0; x--) /* undo the shift that the loop above made */
+    for (size_t x = n; x > 0; x--) /* undo the shift by one expert that the loop above made */
         b->first[x] = b->first[x - 1];
     b->first[0] = 0;
 }
 
 /* ---- the experts ---- */
 
-/* Writes X, row ROW of the grouped buffers, in the form of its expert's linear: up, or with DOWN, down. */
+/* Writes X, row ROW of the grouped buffers, in the form of its expert's up linear, or down linear if DOWN. */
 static void put_row(const struct moe_job *j, int thread, size_t expert, bool down, size_t row, const float *x)
 {
     const struct buffers *b = &j->b;
@@ -204,7 +204,7 @@ static void gather_rows(void *ctx, int thread, size_t begin, size_t end)
     for (size_t t = begin; t < end; t++)
         for (size_t i = 0; i < w->top_k; i++) {
             size_t row = j->b.row[t * w->top_k + i];
-            float *scaled = j->b.out + row * E; /* not used until the experts are computed */
+            float *scaled = j->b.out + row * E; /* the results of the experts are not in the buffer yet */
             const float *src = j->h + t * E;
 
             if (w->scale_input) {
@@ -216,13 +216,13 @@ static void gather_rows(void *ctx, int thread, size_t begin, size_t end)
         }
 }
 
-/* True if gate and up write their results in the form that down reads. */
+/* Returns true if the epilogue of gate and up writes the form that the down linears read. */
 static bool is_fused(const struct moe *w)
 {
     return w->expert[0].up.paired && linear_leads_into(&w->expert[0].up, &w->expert[0].down);
 }
 
-/* Computes panels [p0, p1) of one linear of expert X. */
+/* Computes the panels [p0, p1) of expert X's up linear, or of its down linear if j->down. */
 static void run_panels(const struct moe_job *j, int thread, uint32_t x, size_t p0, size_t p1)
 {
     const struct buffers *b = &j->b;
@@ -241,7 +241,7 @@ static void run_panels(const struct moe_job *j, int thread, uint32_t x, size_t p
         linear_run_panels(&w->up, j->g->pool, thread, in, b->up + row * 2 * I, 2 * I, m, p0, p1);
 }
 
-/* Takes a part of the remaining panels. False: none remain. */
+/* Takes the panels [*begin, *end) of the TOTAL panels of the list. Returns false if all are taken. */
 static bool take_panels(struct moe_job *j, size_t total, int n_threads, size_t *begin, size_t *end)
 {
     size_t at = atomic_load(&j->next), share;
@@ -256,7 +256,7 @@ static bool take_panels(struct moe_job *j, size_t total, int n_threads, size_t *
     return true;
 }
 
-/* Computes panels of all experts that have rows, in the order of the experts. */
+/* Computes panels of the list, which has the experts with rows in ascending order. */
 static void panels_share(void *ctx, int thread, int n_threads)
 {
     struct moe_job *j = ctx;
@@ -281,8 +281,8 @@ static void run_experts(struct moe_job *j, bool down)
     pool_run(j->g->pool, panels_share, j);
 }
 
-/* Prepares GATE and UP for silu(gate) * up, as GPT-OSS needs it: (up + 1) * gate * sigmoid(alpha gate) =
- * silu(alpha gate) * (up + 1) / alpha, with gate and up clamped before. */
+/* Clamps gate and up, and scales them so that silu(gate) * up gives the activation of GPT-OSS: (up + 1) *
+ * gate * sigmoid(alpha gate) = silu(alpha gate) * (up + 1) / alpha. */
 static void clamp_row(const struct moe *w, float *gate, float *up)
 {
     for (size_t i = 0; i < w->inner; i++)

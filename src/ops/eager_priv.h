@@ -1,4 +1,4 @@
-/* eager_priv.h - the state of the eager sink, for the files that implement its operators only. */
+/* eager_priv.h - the state of the eager sink. Only the files that implement its operators include it. */
 #ifndef GALLOP_OPS_EAGER_PRIV_H
 #define GALLOP_OPS_EAGER_PRIV_H
 
@@ -9,40 +9,40 @@ struct eager {
     struct eager_limits lim;
     struct pool *pool;
     const struct batch *batch;
-    /* The engine's kernels, and for some kinds of operators the same or the reference kernels. */
+    /* The engine's kernels; and those for operators of a name, the same or the reference kernels. */
     const struct kern *kern;
     const struct kern *norm_k, *rope_k, *attn_k, *mlp_k;
     void *region;
     size_t region_bytes;
-    /* [T, half] of each rope. */
+    /* Cosines and sines of the rows of the step for each rope, [T, half]. */
     float *cos[2], *sin[2];
-    /* [T, half] which rotate a query to the position from which it sees the sink. */
+    /* Cosines and sines, [T, half], that rotate a query to the position from which it sees the sink. */
     float *sink_cos[2], *sink_sin[2];
-    /* [K, T G, dp] queries, grouped by kv head. */
+    /* Queries grouped by KV head, [K, T G, dp]. */
     float *q;
-    /* The same, rotated for the sink. */
+    /* The queries of q rotated for the sink. */
     float *sink_q;
-    /* The input of the linear that runs, in the form of its backend. */
+    /* The input of the current linear, in the form of its backend. */
     void *in;
-    /* [T, I] of the MLP that runs, in the form of its down linear. */
+    /* The intermediate of the current MLP, [T, I], in the form of its down linear. */
     void *middle;
     /* Scratch of eager_moe.c. */
     void *moe;
-    /* [max_seqs] of the layer that runs; used by eager_attn.c only. */
+    /* The plans of the current layer, [max_seqs]; used by eager_attn.c only. */
     struct eager_attn_plan *plan;
-    /* [n_partials, dp] and [n_partials]: results of attention tasks that are folded later. */
+    /* Partial results of attention that are folded later: outputs [n_partials, dp], maximums, sums. */
     float *partial_o;
     float *partial_m, *partial_l;
     size_t n_partials;
-    /* [threads, thread_bytes] */
+    /* Scratch of each thread, [threads, thread_bytes]. */
     char *thread_scratch;
     size_t thread_bytes;
-    /* Of eager_capture(); borrowed. */
+    /* The arguments of eager_capture(); the buffer is borrowed. */
     float *hidden;
     size_t hidden_rows, hidden_at;
 };
 
-/* Computes rows [begin, end). */
+/* Computes the rows [begin, end) of an operator. */
 typedef void eager_rows_fn(void *ctx, int thread, size_t begin, size_t end);
 
 struct eager_rows_job {
@@ -61,7 +61,7 @@ static inline void eager_rows_share(void *ctx, int thread, int n_threads)
         j->fn(j->ctx, thread, begin, end);
 }
 
-/* Computes rows [0, T) in equal parts, one per thread. */
+/* Calls FN for the rows [0, T) in equal parts, one for each thread. */
 static inline void eager_rows(struct eager *g, size_t T, eager_rows_fn *fn, void *ctx)
 {
     struct eager_rows_job job = {fn, ctx, T};
@@ -78,8 +78,7 @@ size_t eager_attn_thread_bytes(const struct eager_limits *lim);
 /* Returns the number of floats of a row of qkv. */
 size_t eager_attn_width(const struct op_attn *w);
 
-/* Rotates a head Q of row T of the step from its position in the text to the position from which it sees the
- * sink. */
+/* Rotates the head Q of row T of the step to the position from which it sees the sink. */
 void eager_attn_rope_to_sink(const struct eager *g, const struct op_attn *w, float *q, size_t t);
 void eager_attn_heads(const struct op_sink *o, float *qkv, const struct op_attn *w, size_t T);
 void eager_attn_rope(const struct op_sink *o, float *qkv, const struct op_attn *w, size_t T);

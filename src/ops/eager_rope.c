@@ -1,9 +1,10 @@
-/* eager_rope.c - what the eager sink applies to heads before attention: norms, the temperature of q, RoPE.
+/* eager_rope.c - the operators of the eager sink on heads before attention: norms, the temperature of q,
+ * RoPE.
  *
- * Rows are rotated to their positions in the text. If a layer keeps only the first rows and a window
- * (StreamingLLM, https://arxiv.org/abs/2309.17453), positions are those inside the cache: a query after all
- * dropped rows has the last position of the cache. The keys of its window have the same distance as in the
- * text; for the first rows the query is rotated once more, to its position in the cache.
+ * Rows are rotated to their positions in the text. If a layer keeps only the first rows (the sink) and a
+ * window (StreamingLLM, https://arxiv.org/abs/2309.17453), positions are those inside the cache: a query
+ * after the dropped rows has the last position of the cache. The distance to the keys of its window is the
+ * same as in the text; for the sink, a copy of the query is rotated to its position in the cache.
  */
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* gptq.c - sums of x x^T over inputs, and their factors. */
+/* gptq.c - GPTQ: sums x x^T over inputs, factorizes the sums, and carries rounding errors. */
 #include "ops/gptq.h"
 
 #include <stdatomic.h>
@@ -20,7 +20,7 @@ size_t gptq_numbers(size_t k)
     return k / GPTQ_COLUMNS * triangle(GPTQ_COLUMNS) + triangle(k % GPTQ_COLUMNS);
 }
 
-/* Returns row R of the segment of N at F. */
+/* Returns the address of row R of the segment F of N columns. */
 static float *row_at(float *f, size_t n, size_t r)
 {
     return f + triangle(n) - triangle(n - r);
@@ -36,7 +36,7 @@ const float *gptq_row(const float *f, size_t k, size_t i, size_t *n)
 
 /* ---- adding ---- */
 
-/* Rows of H that a thread takes at once, and rows of X that it adds at once. */
+/* Rows of H that a thread computes at once, and rows of X that it adds at once. */
 enum { STRIPE = 16, TOGETHER = 8 };
 
 struct add_job {
@@ -46,7 +46,7 @@ struct add_job {
     atomic_size_t next;
 };
 
-/* Adds the rows ROW [TOGETHER], each multiplied by its TIMES, to Y [n]. */
+/* Adds the rows ROW [TOGETHER], each multiplied by its element of TIMES, to Y [n]. */
 static void add_apart(float *restrict y, const float *const row[TOGETHER], const float *times, size_t n)
 {
     const float *a = row[0], *b = row[1], *c = row[2], *d = row[3], *e = row[4], *f = row[5], *g = row[6],
@@ -57,7 +57,7 @@ static void add_apart(float *restrict y, const float *const row[TOGETHER], const
                 times[5] * f[i] + times[6] * g[i] + times[7] * h[i];
 }
 
-/* Adds the rows of X to rows [first, first + STRIPE) of H. */
+/* Adds x x^T of all rows of X to the rows [first, first + STRIPE) of H. */
 static void add_stripe(const struct add_job *j, size_t first)
 {
     size_t end = j->k - first < STRIPE ? j->k : first + STRIPE, n;
@@ -129,7 +129,7 @@ static void damp(float *f, size_t n)
         *row_at(f, n, i) += (float)(sum / (double)n * 0.01);
 }
 
-/* Replaces H = (I + A) D (I + A)^T by D and A, from the last column to the first. */
+/* Replaces the segment of H, which is (I + A) D (I + A)^T, by D and A, from the last column to the first. */
 static void factorize(float *f, size_t n)
 {
     float column[GPTQ_COLUMNS];

@@ -1,5 +1,4 @@
-/* linear.c - opens, packs and runs linears: chooses a backend, and divides columns and panels among
- * threads. */
+/* linear.c - opens, packs and runs linears: chooses a backend and divides the work among threads. */
 #include "ops/linear.h"
 
 #include <math.h>
@@ -24,7 +23,7 @@ static const struct linear_backend *const backends[] = {
 };
 enum { N_BACKENDS = sizeof(backends) / sizeof(backends[0]) };
 
-/* Backends that this build lacks; a row of NULL ends the list. */
+/* The backends that this build lacks; an entry of NULL ends the list. */
 static const struct {
     const char *name, *lacks;
 } lacking[] = {
@@ -89,15 +88,15 @@ static int choose_backend(struct linear *l, const struct linear_desc *d, const c
             return 0;
         }
     }
-    return err_set(e, ERR_UNSUPPORTED, "%s: backend %s for %s cannot serve it: %s", d->name,
+    return err_set(e, ERR_UNSUPPORTED, "%s: backend %s does not accept this %s linear: %s", d->name,
                    wish ? wish : "(any)", linear_kind_name(d->kind), why_not);
 }
 
-/* Fails because tensor V holds X, which is not finite in the type T of the arithmetic. */
+/* Returns the error that tensor V holds X, which is not finite in the type T of the arithmetic. */
 static int refuse_number(const struct view *v, float x, enum dtype t, struct err *e)
 {
     return err_set(e, ERR_INPUT, "%s: tensor %s holds %g%s, expected finite numbers", v->file, v->name,
-                   (double)x, isfinite(x) && t == DT_BF16 ? ", an infinity in bf16" : "");
+                   (double)x, isfinite(x) && t == DT_BF16 ? ", which is infinite in bf16" : "");
 }
 
 static int join_bias(struct linear *l, const struct linear_desc *d, struct err *e)
@@ -131,7 +130,7 @@ struct pack_job {
     atomic_bool refused;
 };
 
-/* Stored bytes that all threads pack before the pages are given back. */
+/* Stored bytes that all threads together pack before their pages are given back to the operating system. */
 static const size_t pieces_bytes = (size_t)32 << 20;
 
 static size_t piece_columns(const struct linear_desc *d, int n_threads)
@@ -147,8 +146,8 @@ static size_t piece_columns(const struct linear_desc *d, int n_threads)
     return n ? n : KERN_NR;
 }
 
-/* Gives back the pages of columns [begin, end), which are packed, if their rows are contiguous, so that a
- * matrix is never in memory twice. */
+/* Gives the pages of the packed columns [begin, end) back to the operating system, if their rows are
+ * contiguous, so that a matrix is never in memory twice. */
 static void give_back(const struct linear_desc *d, size_t begin, size_t end)
 {
     size_t first[LINEAR_MAX_PARTS], stop[LINEAR_MAX_PARTS] = {0}, p;
@@ -188,8 +187,7 @@ static void pack_share(void *ctx, int thread, int n_threads)
     }
 }
 
-/* Finds the first number that is not finite, or not finite in the type of the arithmetic, for the
- * sentence. */
+/* Returns the error for the first number of D that is not finite in the type of the arithmetic. */
 static int find_number(const struct linear *l, const struct linear_desc *d, struct err *e)
 {
     enum { N = 32 };
@@ -205,12 +203,12 @@ static int find_number(const struct linear *l, const struct linear_desc *d, stru
                 if (!isfinite(l->dtype == DT_BF16 ? dtype_bf16_to_f32(dtype_f32_to_bf16(x[c])) : x[c]))
                     return refuse_number(d->scale[p] ? d->scale[p] : d->part[p], x[c], l->dtype, e);
         }
-    return err_set(e, ERR_INPUT, "%s holds a number that is not finite", d->name);
+    return err_set(e, ERR_INPUT, "%s: the weight holds a number that is not finite", d->name);
 }
 
 int linear_open(struct linear *l, const struct linear_desc *d, const char *backend, struct err *e)
 {
-    size_t most; /* no form needs more than 8 bytes per element of whole panels */
+    size_t most; /* no packed form needs more than 8 bytes for each element of whole panels */
     int rc;
 
     *l = (struct linear){.name = d->name,
@@ -242,14 +240,13 @@ int linear_pack(struct linear *l, const struct linear_desc *d, struct pool *pool
 
     l->packed = map_region_new(l->packed_bytes);
     if (!l->packed)
-        rc = err_set(e, ERR_NOMEM, "out of memory: %zu bytes for the packed weight %s", l->packed_bytes,
-                     d->name);
+        rc = err_set(e, ERR_NOMEM, "out of memory: the packed weight of %s needs %zu bytes", d->name,
+                     l->packed_bytes);
     else if ((rc = join_bias(l, d, e)) == 0 && l->backend->scratch_bytes)
         rc = pool_reserve(pool, l->backend->scratch_bytes(l), e);
     if (rc == 0) {
         pool_run(pool, pack_share, &job);
-        for (size_t p = 0; p < d->n_parts;
-             p++) /* rows that are not contiguous, and pages that two pieces share */
+        for (size_t p = 0; p < d->n_parts; p++) /* the pages that give_back() left */
             map_file_drop(d->part[p]->data, view_span_bytes(d->part[p]));
         rc = atomic_load(&job.refused) ? find_number(l, d, e) : 0;
     }
@@ -284,7 +281,7 @@ bool linear_is_exact(const struct linear *l, const struct linear_desc *d)
 {
     bool exact = l->backend->row != NULL && l->dtype != DT_I8;
 
-    for (size_t p = 0; p < d->n_parts; p++) /* fp32 holds every weight dtype exactly, and bf16 holds bf16 */
+    for (size_t p = 0; p < d->n_parts; p++) /* every weight dtype is exact in fp32, and bf16 in bf16 */
         exact &= !d->scale[p] && (l->dtype == DT_F32 || d->part[p]->dtype == DT_BF16);
     return exact;
 }
@@ -363,9 +360,9 @@ void linear_run_panels_act(const struct linear *l, const struct pool *pool, int 
     run_panels(l, pool, thread, in, &end, m, p0, p1);
 }
 
-/* A task is one panel for one part of the rows. Tasks are ordered by range of panels, within it by part,
- * within it by panel. There are as many ranges as threads for each part, so that a thread computes one part
- * with panels that it or its neighbours packed. */
+/* The job of a run. A task is one panel for one part of the rows. Tasks are ordered by range of panels,
+ * within a range by part, and within a part by panel. There are as many ranges as threads for each part, so
+ * that a thread computes one part with panels that the same thread or its neighbours packed. */
 struct run_job {
     const struct linear *l;
     const struct pool *pool;
@@ -375,8 +372,8 @@ struct run_job {
     int ranges;
 };
 
-/* Returns the number of parts of M rows: enough that the rows of a thread stay in its cache, and more if that
- * divides the work among the threads more evenly by over a twentieth. */
+/* Returns the number of parts into which M rows are cut: enough that the rows of a thread stay in its cache,
+ * and more if that divides the work among the threads more evenly by over 5 %. */
 static size_t parts_of(const struct linear *l, size_t m, size_t panels, size_t threads)
 {
     size_t most = l->backend->most ? l->backend->most(l) : SIZE_MAX, parts = 1 + (m - 1) / most, best = parts;
@@ -392,7 +389,8 @@ static void run_range(void *ctx, int thread, size_t at, size_t stop, size_t ahea
 {
     const struct run_job *j = ctx;
     struct linear_end end = *j->end;
-    size_t p = 0, p_end = 0, first = 0; /* of a range: its panels; the first task of the range and part */
+    size_t p = 0, p_end = 0,
+           first = 0; /* the panels [p, p_end) of a range; the first task of the range and part */
 
     end.parts = j->parts;
     for (int range = 0; range < j->ranges && at < stop; range++) {

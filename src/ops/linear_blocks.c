@@ -1,9 +1,10 @@
 /* linear_blocks.c - backend "blocks": quantized weights of a GGUF file keep their integers.
  *
- * It takes matrices all of whose parts have quantized formats (quant.def), and needs about as many bytes as the
- * file, in the panels of kern/format/groups.h. MXFP4 is left to backend "mxfp4_int8". Inputs become 8-bit
- * integers with one scale per 32, as in llama.cpp; sums of 32 products are exact. Parts may have different
- * formats, as q, k and v often do, if each of them is whole panels. Columns that pad the last panel are zeros.
+ * It accepts matrices all of whose parts have quantized formats (quant.def), and needs about as many bytes as
+ * the file, in the panels of kern/format/groups.h. Backend "mxfp4_int8" serves MXFP4. Inputs are rounded to
+ * 8-bit integers with one scale for each 32 elements, as in llama.cpp; sums of 32 products are exact. Parts
+ * may have different formats, as q, k and v often do, if each part has whole panels. Columns that pad the
+ * last panel are zeros.
  */
 #include <string.h>
 
@@ -20,8 +21,9 @@ static bool stored_accepts(const struct linear_desc *d, const char **why_not)
 {
     bool mixed = false;
 
-    *why_not = "it takes rows of the quantized formats of GGUF except MXFP4 (several formats: each in "
-               "multiples of 32 rows) with dtype bf16 and no other quantization";
+    *why_not =
+        "the backend accepts weights in quantized formats of GGUF except MXFP4 (several formats: each in "
+        "multiples of 32 rows), with dtype bf16 and no other quantization";
     if (!d->as_stored || d->dtype != DT_BF16)
         return false;
     for (size_t p = 0; p < d->n_parts; p++) {
@@ -55,7 +57,7 @@ static size_t stored_open(struct linear *l, const struct linear_desc *d)
     return bytes;
 }
 
-/* Sets *PANEL to the first panel of PART and returns its address. */
+/* Returns the address of the panels of PART and sets *PANEL to the number of its first panel. */
 static char *part_at(const struct linear *l, size_t part, size_t *panel)
 {
     char *at = l->packed;
@@ -74,7 +76,7 @@ static const uint8_t *row_at(const struct view *v, size_t row)
            view_stored_row(v, row) * (v->stride[0] / dtype_group(v->dtype)) * dtype_bytes(v->dtype);
 }
 
-/* Packs group I of column C of PANEL. False: one of its weights is not finite. */
+/* Packs group I of column C of PANEL. Returns false if one of its weights is not finite. */
 static bool pack_group(const struct quant_form *f, uint8_t *panel, size_t i, size_t c,
                        const struct quant_codes *q)
 {
@@ -90,7 +92,7 @@ static bool pack_group(const struct quant_form *f, uint8_t *panel, size_t i, siz
     return (q->d & 0x7c00) != 0x7c00 && (q->min & 0x7c00) != 0x7c00;
 }
 
-/* Packs 32 columns from FIRST. False: one of their weights is not finite. */
+/* Packs 32 columns from column FIRST on. Returns false if one of their weights is not finite. */
 static bool pack_panel(const struct linear *l, const struct linear_desc *d, size_t first)
 {
     const struct quant_form *f;

@@ -1,6 +1,6 @@
 /* linear_epilogue.c - the epilogue of backends whose kernels return fp32 sums: adds the bias, applies the
- * activation with the kernels of the table, and writes the result to its destination. The bits are those of
- * the epilogues of the gemm kernels. */
+ * activation with the kernels of the linear, and writes the result. The bits are those of the epilogues of
+ * the gemm kernels. */
 #include <string.h>
 
 #include "ops/linear.h"

@@ -1,32 +1,32 @@
 /* linear_imbps.c - backend "imbps", for MLPs: Intermediate Memory Block Partitioning, as PACE calls it.
  *
  * The intermediate of an MLP is cut into splits of columns that stay in level 2 for all rows of a step. For
- * each split the threads compute up (and gate) with the activation, then add its products to the sums of
- * down, which are kept in the output. All splits use the same buffer. Panels, forms and kernels are those of
- * "gallop". Sums take the intermediate in ascending order in both backends, so the bits are the same. For few
- * rows there is one split, and the computation is that of "gallop".
+ * each split the threads compute up (and gate) with the activation, then add the products of the split with
+ * down to the output, which holds the sums of down. All splits use the same buffer. Panels, forms and kernels
+ * are those of "gallop". Both backends add the intermediate in ascending order, so the bits are the same. For
+ * few rows there is one split, and the computation is that of "gallop".
  */
 #include <string.h>
 
 #include "ops/linear.h"
 
-/* A split has a multiple of UNIT columns, and at least LEAST. */
+/* The number of columns of a split is a multiple of UNIT, and at least LEAST. */
 enum { UNIT = 64, LEAST = 256 };
 
 static bool imbps_accepts(const struct linear_desc *d, const char **why_not)
 {
-    *why_not = "it serves mlp only";
+    *why_not = "the backend serves mlp only";
     if (d->kind != OP_MLP)
         return false;
-    *why_not = "it serves whole MLPs, not the experts of a mixture";
+    *why_not = "the backend serves whole MLPs, not the experts of a mixture";
     if (d->is_expert)
         return false;
     *why_not =
-        "it computes in fp32 and bf16 only: a row of integers has one scale, which a split does not know";
+        "the backend computes in fp32 and bf16 only, because a split cannot compute the scale of an int8 row";
     return (d->dtype == DT_F32 || d->dtype == DT_BF16) && !d->to_mxfp4;
 }
 
-/* Columns [at, at + n) of the intermediate. */
+/* A split: the columns [at, at + n) of the intermediate. */
 struct split {
     const struct linear_mlp *w;
     const struct pool *pool;
@@ -86,7 +86,7 @@ void linear_run_splits(const struct linear_mlp *w, struct pool *pool, size_t spl
     }
 }
 
-/* Returns the columns of a split: the fewest equal splits of which the rows fit into level 2. */
+/* Returns the number of columns of a split, for the fewest equal splits whose M rows fit into level 2. */
 static size_t split_for(const struct linear *down, size_t m)
 {
     bool dots = strcmp(kern_class(down->kern, KERN_FN_gemm_bf16), "bf16") != 0;

@@ -1,11 +1,12 @@
 /* linear_int4.c - backends "gallop" and "native" for int4: 4-bit weights in groups of 32 or 128, inputs of 8
- * bits with one scale per row.
+ * bits with one scale for each row.
  *
  * Rows of W and of the input are rotated as for int8 (rotate.h), after which the weights of a group resemble
- * samples of a normal distribution in every model. A column has one scale, that of int8; every group has an
- * integer scale (multiple) and an integer zero point (offset). Its weights are 16 evenly spaced points of the
- * column's int8 grid, and the gemm sums integers over all of K. The two levels of scales are those of QServe
- * (Lin et al. 2024). A search over the multiples finds the points of a group with the least squared error.
+ * samples of a normal distribution in every model. A column has one scale, as in int8; every group has an
+ * integer scale (multiple) and an integer zero point (offset). The 16 values of its codes are evenly spaced
+ * points of the column's int8 grid, and the gemm sums integers over all of K. The two levels of scales are
+ * those of QServe (Lin et al. 2024). A search over the multiples finds the points of a group with the least
+ * error.
  */
 #include <math.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 
 static bool int4_accepts(const struct linear_desc *d, const char **why_not)
 {
-    *why_not = "it computes with 4-bit weights, of 65536 columns at most";
+    *why_not = "the backend computes int4 only, with at most 65536 elements in an input row";
     return d->dtype == DT_I8 && d->group && d->part[0]->shape[1] <= KERN_I8_MOST_K;
 }
 
@@ -29,11 +30,12 @@ static size_t int4_open(struct linear *l, const struct linear_desc *d)
 
 /* ---- the points of a group ---- */
 
+/* The points multiple * code + offset of a group, and their squared error. */
 struct points {
     float multiple, offset, error;
 };
 
-/* Rounds X to the nearest integer, |X| < 2^22; fast without an instruction for it. */
+/* Rounds X to the nearest integer, |X| < 2^22. Fast even without an instruction for rounding. */
 static inline float nearest(float x)
 {
     const float shift = 12582912.0f; /* 1.5 * 2^23: a float of this size has no fraction bits */
@@ -59,7 +61,7 @@ static void span_codes(const struct points *p, float *least, float *most)
     *most = high < INT4_MOST ? high : INT4_MOST;
 }
 
-/* Sets P's error for X [n]. Returns the offset with the least error for the same codes. */
+/* Sets the error of P for X [n]. Returns the offset that has the least error with the same codes. */
 static float weigh_points(struct points *p, const float *x, size_t n)
 {
     float least, most, inverse = 1 / p->multiple, error = 0, sum = 0;
@@ -80,7 +82,8 @@ static float clamp_i8(float x)
     return x < -127 ? -127 : x > 127 ? 127 : x;
 }
 
-/* Improves BEST by points with this multiple: three times, the offset moves to the mean of the residuals. */
+/* Sets BEST to points with MULTIPLE if their error is smaller. The offset starts with the points around
+ * MIDDLE and moves up to three times to the mean of the residuals. */
 static void settle_points(struct points *best, float multiple, float middle, const float *x, size_t n)
 {
     struct points p = {.multiple = multiple, .offset = clamp_i8(nearest(middle - multiple * INT4_MOST / 2))};
@@ -96,8 +99,8 @@ static void settle_points(struct points *best, float multiple, float middle, con
     }
 }
 
-/* Returns the points for X [n], which is scaled to the int8 grid. A multiple that is much smaller than needed
- * to cover all of X clips too many, a larger one wastes codes. */
+/* Returns the best points for X [n], which is scaled to the int8 grid. Multiples from 0.65 to 1 of that which
+ * covers all of X are tried: smaller multiples clip too many elements, larger ones waste codes. */
 static struct points points_for(const float *x, size_t n)
 {
     struct points best = {.multiple = 1, .error = INFINITY};
@@ -116,20 +119,20 @@ static struct points points_for(const float *x, size_t n)
 
 /* ---- packing ---- */
 
-/* Column C of PANEL, while it is packed. */
+/* The state of packing column C of PANEL. */
 struct column {
     uint8_t *panel;
     size_t c;
-    /* [int4_k(k)] weights, scaled to the int8 grid and not rounded. */
+    /* The weights, scaled to the int8 grid and not rounded, [int4_k(k)]. */
     float *w;
-    /* [int4_k(k)] the same with the errors of the weights before them; these are rounded. */
+    /* The weights plus the errors that GPTQ carries to them, [int4_k(k)]; these numbers are rounded. */
     float *x;
     float error[INT4_MOST_GROUP], scale;
     /* Sum of the rounded weights. */
     int32_t sum;
 };
 
-/* Writes codes, multiple and offset of the group of N elements from AT. */
+/* Writes the codes, multiple and offset of the group of N elements from AT on; carries errors within it. */
 static void put_group(struct column *w, const struct linear *l, const float *feedback, size_t at, size_t n)
 {
     float *x = w->x + at, least, most;
@@ -157,7 +160,7 @@ static void put_group(struct column *w, const struct linear *l, const float *fee
     }
 }
 
-/* Reads column I of D, rotated and scaled to the int8 grid. False: it holds an infinity or NaN. */
+/* Reads column I of D, rotates it and scales it to the int8 grid. Returns false if it is not finite. */
 static bool take_column(struct column *w, const struct linear *l, const struct linear_desc *d, size_t i)
 {
     size_t bytes = int4_k(l->k) * sizeof(float);
@@ -181,7 +184,7 @@ static bool take_column(struct column *w, const struct linear *l, const struct l
     return isfinite(w->scale);
 }
 
-/* Packs the column W into its panel, which was cleared before. */
+/* Packs the column W into its panel, which must be zeroed. */
 static void put_column(struct column *w, const struct linear *l, const float *feedback)
 {
     size_t k = int4_k(l->k);
@@ -227,7 +230,7 @@ static void int4_put(const struct linear *l, void *in, const float *x, size_t ro
     l->kern->gemm_in_i8(in, rotated, row, m, k, 0);
 }
 
-/* pack() needs two columns; run() a panel, followed by the sums of the gemm. */
+/* pack() needs scratch for two columns; run() for a panel, followed by the sums of the gemm. */
 static size_t int4_scratch_bytes(const struct linear *l)
 {
     size_t k = int4_k(l->k), columns = 2 * k * sizeof(float),

@@ -1,18 +1,17 @@
 /* linear_jit.c - backend "jit": the matmul of oneDNN 2, which is loaded when a linear needs it.
  *
  * Weights are stored in units of 64 columns, two panels. bf16: [unit][k / 2][64][2], K padded with zeros to a
- * multiple of 32. int8: [unit][k / 4][64][4], K padded to a multiple of 64; after all units follow [columns]
- * int32, -128 times the sum of the weights, and [columns] float, their scales. Rows of the input are bf16
- * [m][K], or bytes [m][K] that are 128 more than the integers of backend "gallop", followed by [m] float,
- * their scales. A call multiplies 128, 64, ... or 1 rows with a unit; primitives for these numbers are
- * created when a linear is opened and kept for the process. A range of panels that begins or ends within a
- * unit computes the whole unit.
+ * multiple of 32. int8: [unit][k / 4][64][4], K padded to a multiple of 64; all units are followed by
+ * [columns] int32, -128 times the sum of the weights, and [columns] float, their scales. Rows of the input
+ * are bf16 [m][K], or bytes [m][K], which are the integers of backend "gallop" plus 128, followed by [m]
+ * float, their scales. A call multiplies 128, 64, ... or 1 rows with a unit; primitives for these numbers of
+ * rows are created when a linear is opened and kept for the process. A range of panels that begins or ends
+ * within a unit computes the whole unit.
  *
- * oneDNN has threads by OpenMP; here each thread of the pool calls it, with one thread. It works in scratch
- * of the pool, but execute() allocates its arguments: six small allocations per call. Sums of integers are
- * exact and become floats by the formula of the kernels, so int8 has the bits of the class "int8 sum". The
- * order of bf16 sums is that of oneDNN and may depend on the rows of a call, so this backend does not promise
- * equal bits for every m.
+ * oneDNN starts threads by OpenMP; here each thread of the pool calls it, set to one thread. It works in
+ * scratch of the pool, but execute() allocates its arguments: six small allocations in each call. Sums of
+ * integers are exact and become floats by the formula of the kernels, so int8 has the bits of the class "int8
+ * sum". The order of bf16 sums may depend on the number of rows, and so may their bits.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -27,7 +26,7 @@
 enum {
     UNIT = 2 * KERN_NR,
     MOST_ROWS = 128,
-    /* Numbers of rows that a call may have: 1, 2, ..., 128. */
+    /* Number of the row counts that a call may have: 1, 2, 4, ..., 128. */
     N_ROWS = 8,
     MOST_SETS = 64
 };
@@ -66,16 +65,16 @@ static struct {
 /* The primitives for rows of K elements of TYPE. */
 struct set {
     enum dtype type;
-    /* Padded. */
+    /* K, padded. */
     size_t k;
     dnnl_primitive_t matmul[N_ROWS];
     dnnl_memory_desc_t rows[N_ROWS], sums[N_ROWS], pad[N_ROWS], weights;
-    /* The largest scratchpad. */
+    /* The bytes of the largest scratchpad. */
     size_t pad_bytes;
 };
 
 static struct set sets[MOST_SETS];
-/* Complete sets. */
+/* Number of complete sets. */
 static atomic_size_t n_sets;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -88,7 +87,7 @@ static bool find_symbol(void *lib, const char *name, void *to)
     return f != NULL;
 }
 
-/* Loads oneDNN; the caller holds the lock. Returns NULL, or the reason of a failure. */
+/* Loads oneDNN. The caller holds the lock. Returns NULL, or the reason of a failure. */
 static const char *load_library(void)
 {
     bool good = true;
@@ -98,7 +97,7 @@ static const char *load_library(void)
         return NULL;
     lib = dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL); /* never closed: its kernels are in use */
     if (!lib)
-        return "oneDNN (libdnnl.so.2) cannot be loaded; the package libdnnl2 has it";
+        return "oneDNN (libdnnl.so.2) cannot be loaded; the package libdnnl2 installs it";
 #define FIND(f) good = good && find_symbol(lib, #f, &api.f);
     FUNCTIONS(FIND)
     FIND(omp_get_max_threads)
@@ -129,7 +128,7 @@ static bool describe(dnnl_memory_desc_t *md, size_t rows, size_t columns, dnnl_d
     return api.dnnl_memory_desc_init_by_tag(md, 2, dims, type, tag) == dnnl_success;
 }
 
-/* Creates the primitive of 1 << I rows. False: oneDNN has only its reference implementation. */
+/* Creates the primitive for 1 << I rows. Returns false if oneDNN has only its reference implementation. */
 static bool make_matmul(struct set *s, size_t i, const_dnnl_primitive_attr_t attributes)
 {
     bool integers = s->type == DT_I8;
@@ -163,7 +162,7 @@ static bool make_set(struct set *s)
 
     if (api.dnnl_primitive_attr_create(&attributes) != dnnl_success)
         return false;
-    api.omp_set_num_threads(1); /* of this thread: primitives created now use one thread */
+    api.omp_set_num_threads(1); /* applies to this thread: primitives that it creates now use one thread */
     good = api.dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user) == dnnl_success;
     for (size_t i = 0; i < N_ROWS && good; i++)
         good = make_matmul(s, i, attributes);
@@ -192,13 +191,13 @@ static const char *prepare(size_t k, enum dtype t)
     n = atomic_load(&n_sets);
     if ((why_not = load_library()) == NULL && !find_set(k, t)) {
         if (n == MOST_SETS) {
-            why_not = "it keeps primitives for 64 different widths of inputs at most";
+            why_not = "the backend supports at most 64 different input sizes (K) in a process";
         } else {
             sets[n] = (struct set){.type = t, .k = packed_k(k, t)};
             if (make_set(&sets[n]))
                 atomic_store(&n_sets, n + 1);
             else
-                why_not = "oneDNN has no kernels of this type for this machine";
+                why_not = "oneDNN has no kernels of this dtype for this machine";
         }
     }
     pthread_mutex_unlock(&lock);
@@ -210,8 +209,8 @@ static bool jit_accepts(const struct linear_desc *d, const char **why_not)
     size_t k = d->part[0]->shape[1];
 
     *why_not =
-        "it computes in bf16 and int8 only, the latter with 65536 columns at most and a scale for each row "
-        "of the input";
+        "the backend computes in bf16 and int8 only, in int8 with at most 65536 elements in an input row and "
+        "one scale for each row";
     if (d->to_mxfp4 ||
         (d->dtype != DT_BF16 && (d->dtype != DT_I8 || d->group || d->fixed || k > KERN_I8_MOST_K)))
         return false;
@@ -231,7 +230,7 @@ static size_t unit_bytes(const struct linear *l)
     return packed_k(l->k, l->dtype) * UNIT * dtype_bytes(l->dtype);
 }
 
-/* The corrections of the columns of int8; scales follow. */
+/* Returns the corrections of the columns of int8, [columns]; their scales follow. */
 static int32_t *corrections(const struct linear *l)
 {
     return (int32_t *)(void *)((char *)l->packed + units_of(l) * unit_bytes(l));
@@ -250,7 +249,7 @@ static size_t jit_open(struct linear *l, const struct linear_desc *d)
     return units_of(l) * (unit_bytes(l) + tail);
 }
 
-/* W [k], followed by k integers, is scratch. */
+/* Packs a column in int8. W [k] and k integers are scratch. Returns false if a weight is not finite. */
 static bool pack_i8(const struct linear *l, const struct linear_desc *d, size_t column, float *w)
 {
     int8_t *unit = (int8_t *)l->packed + column / UNIT * unit_bytes(l), *q = (int8_t *)(w + l->k);
@@ -270,10 +269,10 @@ static bool pack_i8(const struct linear *l, const struct linear_desc *d, size_t 
     return finite && isfinite(*scale);
 }
 
-/* Columns, and elements of K, that are packed at a time, so that whole cache lines are written. */
+/* Columns (LINE) and elements of K (KB) that are packed at a time, so that whole cache lines are written. */
 enum { LINE = 16, KB = 64 };
 
-/* Packs columns [begin, end) of one unit, at most LINE. */
+/* Packs the columns [begin, end) of one unit, at most LINE. Returns false if a weight is not finite. */
 static bool pack_bf16(const struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
 {
     uint16_t *unit = (uint16_t *)(void *)((char *)l->packed + begin / UNIT * unit_bytes(l));
@@ -296,7 +295,7 @@ static bool pack_bf16(const struct linear *l, const struct linear_desc *d, size_
     return finite;
 }
 
-/* The padding of units is zero, because the memory is zeroed. */
+/* Packs the columns [begin, end). The padding of units is already zero, because new memory is zeroed. */
 static bool jit_pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end, void *scratch)
 {
     bool finite = true;
@@ -310,7 +309,7 @@ static bool jit_pack(struct linear *l, const struct linear_desc *d, size_t begin
 
 /* ---- rows ---- */
 
-/* Writes X [n] from element AT; the end of a row is padded with zeros. */
+/* Writes X [n] from element AT of row ROW on, and pads the end of the row with zeros. */
 static void jit_put_part(const struct linear *l, void *in, const float *x, size_t at, size_t n, size_t row,
                          size_t m, size_t k)
 {
@@ -349,7 +348,7 @@ static void jit_put(const struct linear *l, void *in, const float *x, size_t row
 
 /* ---- running ---- */
 
-/* run() needs sums and oneDNN's scratchpad; pack() and put() of int8 need a row in floats and in integers. */
+/* run() needs the sums and oneDNN's scratchpad; pack() and put() of int8 a row in floats and in integers. */
 static size_t jit_scratch_bytes(const struct linear *l)
 {
     size_t run = MOST_ROWS * UNIT * sizeof(float) + find_set(l->k, l->dtype)->pad_bytes,
@@ -358,19 +357,19 @@ static size_t jit_scratch_bytes(const struct linear *l)
     return row > run ? row : run;
 }
 
-/* The arguments of a call; dnnl_memory_t is an address and a shape. */
+/* The arguments of a call of oneDNN. A dnnl_memory_t is an address and a shape. */
 struct call {
     dnnl_stream_t stream;
     dnnl_memory_t rows, weights, sums, pad;
     const struct set *set;
-    /* The primitive of 1 << kernel rows. */
+    /* Index of the primitive, which computes 1 << kernel rows. */
     size_t kernel;
     float *to;
 };
 
 static void must(dnnl_status_t s, const struct linear *l)
 {
-    ASSERT(s == dnnl_success, "%s: oneDNN says %d", l->name, (int)s);
+    ASSERT(s == dnnl_success, "%s: oneDNN returned status %d", l->name, (int)s);
 }
 
 static void begin_call(const struct linear *l, struct call *c, const void *rows, void *scratch)
@@ -425,7 +424,7 @@ static void scale_sums(const struct linear *l, float *sums, const void *in, size
     }
 }
 
-/* Computes panels [p0, p1) of one unit for the rows of C's kernel, from ROW. */
+/* Computes the panels [p0, p1) of one unit for the 1 << c->kernel rows from ROW on. */
 static void run_rows(const struct linear *l, struct call *c, const void *in, const struct linear_end *end,
                      size_t row, size_t m, size_t p0, size_t p1)
 {
@@ -446,7 +445,7 @@ static void jit_run(const struct linear *l, const void *in, const struct linear_
     struct call c = {.set = find_set(l->k, l->dtype)};
     int threads = api.omp_get_max_threads();
 
-    api.omp_set_num_threads(1); /* of this thread, because its caller may use OpenMP, too */
+    api.omp_set_num_threads(1); /* applies to this thread; its caller may use OpenMP as well */
     must(api.dnnl_stream_create(&c.stream, api.engine, dnnl_stream_default_flags), l);
     for (size_t p = p0, next; p < p1; p = next) { /* a unit stays in cache for all rows */
         next = (p / 2 + 1) * 2 < p1 ? (p / 2 + 1) * 2 : p1;

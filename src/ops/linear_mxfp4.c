@@ -1,13 +1,13 @@
 /* linear_mxfp4.c - backends whose weights stay in MXFP4 and are unpacked by the gemm that uses them.
  *
- * They take matrices all of whose parts are MXFP4, stored as in GPT-OSS (nibbles and scales in tensors of
- * their own) or as in GGUF (scale and nibbles together), and need as many bytes as the file. With quant
- * mxfp4, weights of any other type are rounded to MXFP4, and rows of any length are padded with zeros.
- * Columns that pad the last panel are zeros with a scale of 1.
- *   mxfp4        computes in fp32 or bf16, with the panels of kern/format/mx4.h: results equal those of the same
- *                weights unpacked at load
- *   mxfp4_int8   computes in integers, with the panels of kern/format/groups.h: twice a weight is a byte, and inputs
- *                become bytes with one scale per 32. Chosen for quant mxfp4 and for MXFP4 in a GGUF file
+ * They accept matrices all of whose parts are MXFP4, stored as in GPT-OSS (nibbles and scales in separate
+ * tensors) or as in GGUF (scale and nibbles together), and need as many bytes as the file. With quant mxfp4,
+ * weights of any other type are rounded to MXFP4, and rows of any length are padded with zeros. Columns that
+ * pad the last panel are zeros with a scale of 1.
+ *   mxfp4        computes in fp32 or bf16, with the panels of kern/format/mx4.h. Results are those of the same
+ *                weights unpacked when they are loaded
+ *   mxfp4_int8   computes in integers, with the panels of kern/format/groups.h: twice a weight is a byte, and
+ *                inputs are bytes with one scale for each 32. Chosen for quant mxfp4 and for MXFP4 in a GGUF file
  */
 #include <math.h>
 #include <string.h>
@@ -19,19 +19,18 @@
 enum {
     GROUP = MX4_GROUP_SIZE,
     HALF = GROUP / 2,
-    /* The smallest scale that can give an infinity, 6 * 2^126; 255 is NaN. */
+    /* The smallest scale byte with which a weight can be infinite: 6 * 2^126. 255 is NaN. */
     LARGE = 253,
 };
 
-/* True if V holds MXFP4 groups that can be copied. */
+/* Returns true if V holds MXFP4 groups that can be copied as they are. */
 static bool is_in_groups(const struct view *v)
 {
     return v->dtype == DT_MXFP4 && v->stride[1] == 1 && v->stride[0] % GROUP == 0 &&
            v->shape[1] % GROUP == 0 && !v->zipped;
 }
 
-/* True if all parts of D are such groups, or are to be rounded. Rounding MXFP4 again gives the same
- * numbers. */
+/* Returns true if all parts of D hold such groups, or are to be rounded. Rounding keeps MXFP4 exactly. */
 static bool is_taken(const struct linear_desc *d)
 {
     for (size_t p = 0; p < d->n_parts; p++)
@@ -42,7 +41,8 @@ static bool is_taken(const struct linear_desc *d)
 
 static bool mxfp4_accepts(const struct linear_desc *d, const char **why_not)
 {
-    *why_not = "it takes MXFP4 weights, or any weights with quant mxfp4, and computes in fp32 and bf16 only";
+    *why_not =
+        "the backend accepts MXFP4 weights, or any with quant mxfp4, and computes in fp32 and bf16 only";
     return is_taken(d) && (d->dtype == DT_F32 || d->dtype == DT_BF16);
 }
 
@@ -50,7 +50,8 @@ static bool mxfp4_int8_accepts(const struct linear_desc *d, const char **why_not
 {
     bool in_groups = d->as_stored;
 
-    *why_not = "it takes MXFP4 weights of a GGUF file, or any weights with quant mxfp4, and needs dtype bf16";
+    *why_not =
+        "the backend accepts MXFP4 weights of a GGUF file, or any with quant mxfp4, and needs dtype bf16";
     for (size_t p = 0; p < d->n_parts; p++)
         in_groups &= !d->scale[p];
     return is_taken(d) && d->dtype == DT_BF16 && (d->to_mxfp4 || in_groups);
@@ -79,7 +80,7 @@ static size_t mxfp4_int8_open(struct linear *l, const struct linear_desc *d)
     return l->part_panels[0] * groups_panel_bytes(quant_form_of(DT_MXFP4), whole_k(l));
 }
 
-/* Rounds X to the nearest of the 16 values, ties to the even mantissa. */
+/* Returns the nibble whose value is nearest to X, ties to the even mantissa. */
 static uint8_t nibble_of(float x)
 {
     static const float between[7] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5};
@@ -90,7 +91,7 @@ static uint8_t nibble_of(float x)
     return n | (signbit(x) ? 8 : 0);
 }
 
-/* Returns the squared error of X [32] in nibbles with a scale of 2^E. */
+/* Returns the squared error of rounding X [32] to FP4 with a scale of 2^E. */
 static float error_of(const float *x, int e)
 {
     static const float value[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
@@ -104,8 +105,8 @@ static float error_of(const float *x, int e)
     return ldexpf(sum, 2 * e);
 }
 
-/* Rounds X [32] to a group. The scale is the power of two that the specification of the format takes, by
- * which the largest element is 4 to 8, or the one above or below it, whichever has the least error. */
+/* Rounds X [32] to a group. Three powers of two are tried as the scale: that of the specification, with which
+ * the largest |x| is from 4 to 8, and its two neighbours. The scale with the least squared error is used. */
 static void round_group(const float *x, uint8_t *scale, uint8_t nibbles[HALF])
 {
     float most = 0, least_error = INFINITY;
@@ -129,7 +130,7 @@ static void round_group(const float *x, uint8_t *scale, uint8_t nibbles[HALF])
             (uint8_t)(nibble_of(ldexpf(x[2 * i], -best)) | (nibble_of(ldexpf(x[2 * i + 1], -best)) << 4));
 }
 
-/* Reads group B of row I of part P: its scale, and its nibbles with adjacent elements in one byte. */
+/* Reads group B of row I of part P of D: its SCALE, and its NIBBLES with adjacent elements in one byte. */
 static void stored_group(const struct linear_desc *d, size_t p, size_t i, size_t b, uint8_t *scale,
                          uint8_t nibbles[HALF])
 {
@@ -153,12 +154,12 @@ static void stored_group(const struct linear_desc *d, size_t p, size_t i, size_t
     }
 }
 
-/* A group of each of 32 columns. */
+/* One group of 32 weights along K for each of 32 columns. */
 struct group {
     uint8_t scale[KERN_NR], nibbles[KERN_NR][HALF];
 };
 
-/* Reads group B of 32 columns from FIRST. False: one of their weights is not finite. */
+/* Reads group B of 32 columns from column FIRST on. Returns false if one of their weights is not finite. */
 static bool group_of(const struct linear_desc *d, size_t first, size_t b, struct group *g)
 {
     bool finite = true;
@@ -235,13 +236,13 @@ static bool mxfp4_int8_pack(struct linear *l, const struct linear_desc *d, size_
     return finite;
 }
 
-/* Returns the bytes of a row that filled_up() copies. */
+/* Returns the bytes of scratch that filled_up() needs for a row. */
 static size_t padded_bytes(const struct linear *l)
 {
     return l->padded ? whole_k(l) * sizeof(float) : 0;
 }
 
-/* put() needs a padded row; run() a panel, followed by the sums of the gemm. */
+/* put() needs scratch for a padded row; run() for a panel, followed by the sums of the gemm. */
 static size_t mxfp4_scratch_bytes(const struct linear *l)
 {
     enum kern_fn f = l->dtype == DT_F32 ? KERN_FN_gemm_mx4_f32 : KERN_FN_gemm_mx4_bf16;
@@ -251,7 +252,7 @@ static size_t mxfp4_scratch_bytes(const struct linear *l)
     return put > run ? put : run;
 }
 
-/* Returns X, or, if K must be padded, a copy of it with zeros in PADDED [whole_k(l)]. */
+/* Returns X, or, if K is not a multiple of 32, PADDED [whole_k(l)] with a copy of X and zeros after it. */
 static const float *filled_up(const struct linear *l, const float *x, float *padded)
 {
     if (!l->padded)

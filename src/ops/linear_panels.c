@@ -1,11 +1,11 @@
 /* linear_panels.c - backends "gallop" and "native": packed panels of 32 columns, K ascending, and the gemm of
  * the kernel table. "gallop" uses the best kernels of the machine; "native" uses the portable reference
- * kernels, which are slow and with which all other backends are compared in tests.
+ * kernels, which are slow; tests compare all other backends with it.
  *
  * fp32: [panel][k][32]. bf16: [panel][(k + 1) / 2][32][2], rounded to nearest even from the stored value.
- * int8: [panel][(k + 3) / 4][32][4], followed by the scales and corrections of the columns (kern/gemm.h). An
+ * int8: [panel][(k + 3) / 4][32][4], followed by the corrections and scales of the columns (kern/quant.h). An
  * int8 weight is rint(127 w / m), with m the largest |w| of its column, which is a row of W. These rows and
- * those of the input are rotated before they are rounded (rotate.h).
+ * the rows of the input are rotated before they are rounded (rotate.h).
  */
 #include <math.h>
 #include <stdatomic.h>
@@ -14,7 +14,7 @@
 #include "ops/linear.h"
 #include "ops/rotate.h"
 
-/* Bytes after the panels that hold the scale of inputs with one scale for all rows. */
+/* Bytes after the panels for the absolute maximum of inputs that have one scale for all rows (fixed_at()). */
 enum { FIXED_BYTES = 64 };
 
 size_t linear_panel_bytes(size_t n, size_t k, enum dtype t)
@@ -26,8 +26,7 @@ size_t linear_panel_bytes(size_t n, size_t k, enum dtype t)
                         : panels * ((k + 1) / 2) * KERN_NR * 4;
 }
 
-/* Elements of 32 rows that are packed at a time, so that panel rows are written whole and the tile stays in
- * level 1. */
+/* Elements along K of 32 columns that are packed at a time, so that the tile stays in level 1. */
 enum { KB = 64 };
 
 static void put_f32(float *panel, float tile[KERN_NR][KB], size_t n)
@@ -46,8 +45,7 @@ static void put_bf16(uint16_t *panel, float tile[KERN_NR][KB], size_t n)
         }
 }
 
-/* True if all parts are stored contiguously in the type of the arithmetic, so that packing only moves
- * bytes. */
+/* Returns true if all parts are contiguous and in the type of the arithmetic, so that packing moves bytes. */
 static bool is_stored_so(const struct linear_desc *d)
 {
     for (size_t p = 0; p < d->n_parts; p++)
@@ -56,7 +54,7 @@ static bool is_stored_so(const struct linear_desc *d)
     return true;
 }
 
-/* Packs columns [first, first + COLUMNS) of such parts. False: one of their weights is not finite. */
+/* Packs the columns [first, first + COLUMNS) of such parts. Returns false if a weight is not finite. */
 static bool pack_stored(const struct linear *l, const struct linear_desc *d, size_t first, size_t columns,
                         char *panel)
 {
@@ -71,7 +69,7 @@ static bool pack_stored(const struct linear *l, const struct linear_desc *d, siz
             at[c] = view_at(d->part[p], row).data;
     }
     finite = l->kern->pack_words((uint32_t *)(void *)panel, at, words, l->dtype == DT_BF16);
-    if (l->k * es % sizeof(uint32_t)) { /* an odd last bf16 */
+    if (l->k * es % sizeof(uint32_t)) { /* an odd number of bf16: the last one of each column */
         char *to = panel + words * KERN_NR * sizeof(uint32_t);
 
         memset(to, 0, KERN_NR * sizeof(uint32_t));
@@ -83,7 +81,7 @@ static bool pack_stored(const struct linear *l, const struct linear_desc *d, siz
     return finite;
 }
 
-/* Writes integers Q [k] and their scale as column C of an int8 panel. */
+/* Writes the integers Q [k] and their SCALE as column C of an int8 panel. */
 static void put_column_i8(char *panel, size_t c, const int8_t *q, float scale, size_t k)
 {
     char *tail = panel + kern_i8_panel_bytes(k) - KERN_I8_TAIL + 4 * c;
@@ -101,13 +99,14 @@ static void put_column_i8(char *panel, size_t c, const int8_t *q, float scale, s
     memcpy(tail + KERN_I8_TAIL / 2, &scale, sizeof(scale));
 }
 
-/* Returns the place of the absolute maximum of all inputs, after the panels; 0: each row has its own. */
+/* Returns the address, after the panels, of the absolute maximum of all inputs (linear_desc.largest). */
 static float *fixed_at(const struct linear *l)
 {
     return (float *)(void *)((char *)l->packed + l->packed_bytes - FIXED_BYTES);
 }
 
-/* W [k], followed by k integers, is scratch. */
+/* Packs columns in int8. W [k] and k integers after it are scratch. Returns false if a weight is not
+ * finite. */
 static bool pack_i8(const struct linear *l, const struct linear_desc *d, size_t begin, size_t end, float *w)
 {
     int8_t *q = (int8_t *)(w + l->k);
@@ -184,7 +183,7 @@ size_t linear_panels_open(struct linear *l, const struct linear_desc *d)
     return linear_panel_bytes(linear_columns(l), l->k, l->dtype) + (l->fixed ? FIXED_BYTES : 0);
 }
 
-/* Counts a rotated row of the input by its largest element. */
+/* Adds a rotated row of the input to the linear's statistics, by its largest element. */
 static void count_row(const struct linear *l, const float *rotated)
 {
     float most = 0;
@@ -203,7 +202,8 @@ static void count_row(const struct linear *l, const float *rotated)
 
 static bool panels_accepts(const struct linear_desc *d, const char **why_not)
 {
-    *why_not = "it computes in fp32, bf16 and int8 only, the latter with 65536 columns at most";
+    *why_not =
+        "the backend computes in fp32, bf16 and int8 only, in int8 with at most 65536 elements in an input row";
     return ((d->dtype == DT_F32 || d->dtype == DT_BF16) && !d->to_mxfp4) ||
            (d->dtype == DT_I8 && !d->group && d->part[0]->shape[1] <= KERN_I8_MOST_K);
 }

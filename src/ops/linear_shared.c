@@ -1,6 +1,5 @@
-/* linear_shared.c - functions that backends of linears share: which rows of the joined parts the columns of
- * panels hold, the elements of these, scratch, and the histogram of inputs. It does not depend on any
- * backend. */
+/* linear_shared.c - functions that backends of linears share: the mapping from columns of panels to rows of
+ * the joined parts, reading weights, scratch, the histogram of inputs. It depends on no backend. */
 #include <math.h>
 #include <string.h>
 
@@ -35,14 +34,14 @@ size_t linear_columns(const struct linear *l)
     return l->paired ? (l->n / 2 + KERN_PAIRS - 1) / KERN_PAIRS * KERN_NR : l->n;
 }
 
-/* Converts elements of row I of an MXFP4 part whose scales are stored in a tensor of their own. */
+/* Converts the elements [k0, k0 + n) of row I of an MXFP4 part with its scales in a separate tensor. */
 static void mxfp4_elements(const struct view *v, const struct view *scale, size_t i, size_t k0, size_t n,
                            float *out)
 {
     const uint8_t *row = (const uint8_t *)v->data + i * v->stride[0] / 2;
     uint8_t group[17], byte;
 
-    for (size_t k = k0; k < k0 + n; k++) { /* decode each as the first element of a group */
+    for (size_t k = k0; k < k0 + n; k++) { /* decodes each element as the first element of a group */
         byte = row[k / 2];
         group[0] = ((const uint8_t *)scale->data)[i * scale->stride[0] + k / 32 * scale->stride[1]];
         group[1] = k % 2 ? byte >> 4 : byte & 15;

@@ -1,15 +1,15 @@
 /* linear_tpp.c - backend "tpp": the batch-reduce gemm (BRGEMM) of LIBXSMM, which generates kernels on
  * request.
  *
- * Weights are the panels of backend "gallop": 32 columns, K ascending, which LIBXSMM calls VNNI. Rows of the
- * input are cut into chunks of 64 along K, [chunk][m][64], of which the last may be narrower: a kernel
- * multiplies up to 64 rows of all chunks with a panel and adds to sums in the thread's scratch. Kernels
- * depend on the type, the width of a chunk and the number of rows; all are created when a linear is opened
- * and kept for the process.
+ * Weights are the panels of backend "gallop": 32 columns, K ascending, a layout that LIBXSMM calls VNNI. Rows
+ * of the input are cut into chunks of 64 along K, [chunk][m][64]; the last chunk may be narrower. A kernel
+ * multiplies up to 64 rows of all chunks with a panel and adds the products to sums in the thread's scratch.
+ * Kernels depend on the type, the width of a chunk and the number of rows; all are created when a linear is
+ * opened and kept for the process.
  *
- * Every sum has one accumulator and takes K ascending (bf16: in ascending pairs) from zero, for any number of
- * rows: the bits are the same for any m, range of panels and number of threads, and those of the class "bf16
- * dot" if the machine has VDPBF16PS. Georganas et al., Tensor Processing Primitives (2021).
+ * Every sum has one accumulator and adds K ascending (bf16: in ascending pairs) from zero, for any number of
+ * rows: the bits are the same for any m, range of panels and number of threads. They are those of the class
+ * "bf16 dot" if the machine has VDPBF16PS. Georganas et al., Tensor Processing Primitives (2021).
  */
 #include <libxsmm.h>
 #include <pthread.h>
@@ -18,13 +18,13 @@
 #include "ops/linear.h"
 
 enum {
-    /* Elements of K. */
+    /* Elements of a chunk along K. */
     CHUNK = 64,
-    /* Of a call. */
+    /* Maximum rows of a call. */
     MOST_ROWS = 64
 };
 
-/* A call has 1 to 16, 32 or 64 rows. */
+/* A kernel computes 1 to 16, 32 or 64 rows. */
 enum { FEW_ROWS = 16, N_ROWS = FEW_ROWS + 2 };
 
 static size_t rows_of(size_t kernel)
@@ -32,7 +32,7 @@ static size_t rows_of(size_t kernel)
     return kernel < FEW_ROWS ? kernel + 1 : kernel == FEW_ROWS ? 2 * FEW_ROWS : MOST_ROWS;
 }
 
-/* Returns the kernel with the most rows, at most M. */
+/* Returns the index of the kernel with the most rows, but at most M. */
 static size_t kernel_for(size_t m)
 {
     return m >= MOST_ROWS ? FEW_ROWS + 1 : m >= 2 * FEW_ROWS ? FEW_ROWS : (m < FEW_ROWS ? m : FEW_ROWS) - 1;
@@ -41,7 +41,7 @@ static size_t kernel_for(size_t m)
 typedef libxsmm_bsmmfunction_reducebatch_addr bf16_kernel;
 typedef libxsmm_smmfunction_reducebatch_addr f32_kernel;
 
-/* Kernels by the width of a chunk. Written under the lock before a linear that uses them is opened. */
+/* Kernels by type (fp32 is 1) and width of a chunk. Written under the lock before their first use. */
 static struct {
     bool made;
     bf16_kernel bf16[N_ROWS];
@@ -49,7 +49,7 @@ static struct {
 } kernels[2][CHUNK + 1];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Creates the kernels for chunks of this width. False: LIBXSMM has none. */
+/* Creates the kernels for chunks of this width. Returns false if LIBXSMM cannot generate them. */
 static bool make_kernels(bool f32, int width)
 {
     const int columns = KERN_NR, flags = f32 ? LIBXSMM_GEMM_FLAG_NONE : LIBXSMM_GEMM_FLAG_VNNI_A,
@@ -84,15 +84,15 @@ static bool tpp_accepts(const struct linear_desc *d, const char **why_not)
 {
     size_t k = packed_k(d->part[0]->shape[1], d->dtype);
 
-    *why_not = "it computes in fp32 and bf16 only";
+    *why_not = "the backend computes in fp32 and bf16 only";
     if ((d->dtype != DT_F32 && d->dtype != DT_BF16) || d->to_mxfp4)
         return false;
-    *why_not = "LIBXSMM makes no kernels of this type for this machine";
+    *why_not = "LIBXSMM generates no kernels of this dtype for this machine";
     return (k < CHUNK || make_kernels(d->dtype == DT_F32, CHUNK)) &&
            (k % CHUNK == 0 || make_kernels(d->dtype == DT_F32, (int)(k % CHUNK)));
 }
 
-/* Returns the address of element AT of row ROW of M rows of K. */
+/* Returns the address, in the input IN, of element AT of row ROW of M rows of K elements. */
 static char *in_place(void *in, size_t at, size_t row, size_t m, size_t k, enum dtype t)
 {
     size_t first = at / CHUNK * CHUNK, left = packed_k(k, t) - first, width = left < CHUNK ? left : CHUNK;
@@ -100,7 +100,7 @@ static char *in_place(void *in, size_t at, size_t row, size_t m, size_t k, enum 
     return (char *)in + (first * m + row * width + at - first) * dtype_bytes(t);
 }
 
-/* Writes X [n] from element AT, within one chunk; it may end with the row. */
+/* Writes X [n] from element AT of row ROW on, within one chunk; pads an odd bf16 row with a zero. */
 static void tpp_put_part(const struct linear *l, void *in, const float *x, size_t at, size_t n, size_t row,
                          size_t m, size_t k)
 {
@@ -122,7 +122,7 @@ static void tpp_put(const struct linear *l, void *in, const float *x, size_t row
         tpp_put_part(l, in, x + at, at, l->k - at < CHUNK ? l->k - at : CHUNK, row, m, l->k);
 }
 
-/* The scratch of a thread. */
+/* The scratch of a thread: sums, and the addresses of the chunks of the weights and of the rows. */
 struct work {
     float *sums; /* [MOST_ROWS][32] */
     const void **weights, **rows;
@@ -152,7 +152,7 @@ static void call_kernel(enum dtype t, size_t width, size_t kernel, const void **
                                        sums, &n);
 }
 
-/* Computes the sums of PANEL for the rows of KERNEL, from ROW. */
+/* Computes the sums of PANEL for KERNEL's number of rows, from ROW on. */
 static void sum_panel(const struct linear *l, const struct work *w, const void *in, const char *panel,
                       size_t kernel, size_t row, size_t m)
 {

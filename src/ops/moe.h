@@ -1,7 +1,8 @@
-/* moe.h - a mixture of experts: a router, and gated MLPs of which only the chosen ones are computed.
+/* moe.h - a mixture of experts: a router, and gated MLPs (experts), of which only the chosen ones are
+ * computed.
  *
- * The router always computes in fp32. The experts' results of a token are added in ascending order of the
- * experts' numbers, so that they do not depend on the rest of the batch. Interleaved rows of gate and up
+ * The router always computes in fp32. The experts' results for a token are added in ascending order of the
+ * experts' indices, so that they do not depend on the rest of the batch. Interleaved rows of gate and up
  * (GPT-OSS) are reordered when they are packed: gate always comes first.
  */
 #ifndef GALLOP_OPS_MOE_H
@@ -11,8 +12,7 @@
 
 enum { MOE_MAX_EXPERTS = 4096, MOE_MAX_TOP_K = 64 };
 
-/* How the K largest router logits become weights. Of equal logits, the expert with the lower number is
- * chosen. */
+/* How the K largest router logits become weights. Of equal logits, the lower expert is chosen. */
 enum moe_gate {
     /* Softmax over all experts, of which the K largest are taken (Mixtral, Qwen). */
     MOE_SOFTMAX_ALL,
@@ -23,9 +23,9 @@ enum moe_gate {
 };
 
 struct moe_expert {
-    /* Gate and up, [2 I, E]; paired unless moe.limit is set. */
+    /* Gate and up, [2 I, E]; packed in pairs of columns unless moe.limit is set. */
     struct linear up;
-    /* [E, I] */
+    /* The down linear, [E, I]. */
     struct linear down;
 };
 
@@ -34,14 +34,14 @@ struct moe {
     struct moe_expert *expert; /* [n_experts] */
     size_t n_experts, top_k, inner;
     enum moe_gate gate;
-    /* The weights of a token are divided by their sum. */
+    /* True if the weights of a token are divided by their sum. */
     bool renorm;
-    /* The weight multiplies the input of the expert, not its result (Llama 4). */
+    /* True if the weight multiplies the input of the expert instead of its result (Llama 4). */
     bool scale_input;
-    /* [n_experts] factors of the weights; borrowed; NULL: none. */
+    /* Numbers that multiply the weights of each expert, [n_experts]; borrowed; NULL: none. */
     const float *expert_scale;
-    /* An expert computes act(gate) * up. If LIMIT > 0, it computes instead, with gate = min(gate, limit) and
-     * up = clamp(up, -limit, limit): (up + 1) * gate * sigmoid(alpha * gate) (GPT-OSS). */
+    /* An expert computes act(gate) * up if LIMIT is 0. If LIMIT > 0 (GPT-OSS), it computes (up + 1) * gate *
+     * sigmoid(alpha * gate) with gate = min(gate, limit) and up = clamp(up, -limit, limit). */
     enum kern_act act;
     float limit;
     float alpha;

@@ -1,4 +1,4 @@
-/* rope.c - inverse frequencies of each type of rope, and cosines of rows.
+/* rope.c - computes the inverse frequencies of each type of RoPE, and the cosines and sines of rows.
  *
  * Formulas: RoPE (Su et al. 2021), linear scaling and dynamic NTK (as in transformers), Llama 3.1's smoothed
  * bands, YaRN (Peng et al. 2023), LongRoPE (Ding et al. 2024).
@@ -35,7 +35,7 @@ static void llama3(float *inv, size_t half, const struct rope_params *p)
     }
 }
 
-/* Returns the dim (as a real number) whose wave makes N_ROT rotations over the original context. */
+/* Returns the dim, as a real number, whose wave makes N_ROT rotations over the original context length. */
 static double correction_dim(const struct rope_params *p, double n_rot)
 {
     return (double)p->dim * log(p->original / (n_rot * 2 * M_PI)) / (2 * log(p->theta));
@@ -92,7 +92,8 @@ static void longrope(float *inv, const double *by, const struct rope_params *p, 
         inv[i] = 1.0f / ((float)by[i] * (float)pow(p->theta, (double)((float)(2 * i) / (float)p->dim)));
 }
 
-/* The frequencies are those of the whole head, but only the first pairs rotate. */
+/* Sets the frequencies of type "proportional": those of the whole head for the first pairs, 0 for the
+ * others. */
 static void proportional(float *inv, const struct rope_params *p, size_t half)
 {
     for (size_t i = 0; i < half; i++)
@@ -146,7 +147,7 @@ size_t rope_switch_length(const struct rope *r)
     return r->type == ROPE_LONGROPE ? (size_t)r->original : 0;
 }
 
-/* Returns dynamic NTK's frequency of pair I for a sequence of N tokens. */
+/* Returns the inverse frequency of pair I by dynamic NTK, for a sequence of N tokens. */
 static float dynamic_inv(const struct rope *r, size_t n, size_t i)
 {
     double d = (double)r->dim, base = r->theta;
@@ -156,7 +157,7 @@ static float dynamic_inv(const struct rope *r, size_t n, size_t i)
     return 1.0f / (float)pow(base, (double)((float)(2 * i) / (float)r->dim));
 }
 
-/* Returns the frequencies, which longrope chooses by the length of the sequence. */
+/* Returns the inverse frequencies of sequence S; those of longrope depend on its length. */
 static const float *inverse(const struct rope *r, const struct batch_seq *s)
 {
     return r->type == ROPE_LONGROPE && (double)s->n_total > r->original ? r->inv_long : r->inv;

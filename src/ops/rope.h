@@ -1,9 +1,9 @@
-/* rope.h - rotary positions: the frequency of each pair of dims, and the cosines of a step's rows.
+/* rope.h - rotary positions: the frequency of each pair of dims, and the cosines and sines of a step's rows.
  *
  * Types: default, linear, dynamic (NTK), llama3, yarn, longrope, proportional, as Hugging Face transformers
  * computes them (modeling_rope_utils.py, version 5): inverse frequencies, angles and factors are rounded to
- * fp32 where it rounds them. Cosines are computed per step for the rows at hand, once for all layers, so
- * no table has the size of the context length.
+ * fp32 where transformers rounds them. Cosines are computed in each step for its rows, once for all layers,
+ * so no table has the size of the context length.
  */
 #ifndef GALLOP_OPS_ROPE_H
 #define GALLOP_OPS_ROPE_H
@@ -14,7 +14,7 @@
 #include "base/err.h"
 #include "ops/batch.h"
 
-/* Which dims RoPE rotates together: (i, i + half) as Llama, or (2i, 2i + 1) as GPT-J. */
+/* The pairs of dims that RoPE rotates: (i, i + half) as in Llama, or (2i, 2i + 1) as in GPT-J. */
 enum rope_pairs { ROPE_PAIRS_HALF, ROPE_PAIRS_NEXT };
 
 enum rope_type {
@@ -28,30 +28,30 @@ enum rope_type {
     ROPE_PROPORTIONAL
 };
 
-/* The parameters of a config, with the defaults of the keys that it lacks. */
+/* The parameters from a model's configuration, with defaults for missing keys. */
 struct rope_params {
     enum rope_type type;
-    /* Number of dims of a head that rope covers; even. */
+    /* Number of dims of a head that RoPE covers; even. */
     size_t dim;
     double theta;
     double factor;
     /* original_max_position_embeddings; for dynamic: max_position_embeddings. */
     double original;
-    /* Of llama3. */
+    /* Type llama3: low_freq_factor and high_freq_factor. */
     double low_freq, high_freq;
-    /* Of yarn. */
+    /* Type yarn. */
     double beta_fast, beta_slow;
-    /* < 0: computed by the formula of the type. */
+    /* Multiplies cosines and sines; < 0: computed by the formula of the type. */
     double attention_factor;
-    /* Of yarn; 0: not given. */
+    /* Type yarn: mscale and mscale_all_dim; 0: not given. */
     double mscale, mscale_all;
-    /* Of yarn. */
+    /* Type yarn: rounds the bounds of the ramp to whole dims. */
     bool truncate;
-    /* Of proportional: the number of dims that rotate; the other pairs do not. */
+    /* Type proportional: the number of dims that rotate; the other dims do not. */
     size_t n_rotated;
-    /* Of longrope: max_position_embeddings, used if factor is not given. */
+    /* Type longrope: max_position_embeddings, used if factor is not given. */
     double max_pos;
-    /* Of longrope: [dim / 2], borrowed for rope_open() only. */
+    /* Type longrope: [dim / 2] each; borrowed during rope_open() only. */
     const double *short_factor, *long_factor;
 };
 
@@ -60,28 +60,29 @@ struct rope {
     size_t dim, half;
     double theta, factor, original;
     float attention_factor;
-    /* [half] inverse frequencies. */
+    /* Inverse frequencies, [half]. */
     float *inv;
-    /* [half] those of the long factors; longrope only. */
+    /* Type longrope: inverse frequencies with the long factors, [half]; otherwise NULL. */
     float *inv_long;
 };
 
-/* Computes the frequencies. */
+/* Computes the inverse frequencies for P. */
 int rope_open(struct rope *r, const struct rope_params *p, struct err *e);
 
-/* A zeroed R is allowed. */
+/* R may be zeroed. */
 void rope_close(struct rope *r);
 
-/* Computes cosines and sines of rows [begin, end) of B into cos and sin [T, half]. */
+/* Computes the cosines and sines of the rows [begin, end) of B into COS and SIN, [T, half]. */
 void rope_fill(const struct rope *r, const struct batch *b, size_t begin, size_t end, float *cos, float *sin);
 
-/* Computes the cosines and sines that rotate rows back to position AT, without an attention factor. Rows at
- * positions up to AT are left out. Not for frequencies that change with the length (dynamic NTK). */
+/* Computes the cosines and sines that rotate the rows [begin, end) of B from their positions back to position
+ * AT, without an attention factor. Rows at positions up to AT are skipped. Not for types whose frequencies
+ * depend on the length (dynamic NTK). */
 void rope_back(const struct rope *r, const struct batch *b, size_t begin, size_t end, size_t at, float *cos,
                float *sin);
 
-/* Returns the largest length for which longrope uses its short factors: when a sequence grows longer, its
- * rows must be computed again. 0: rows never need to be computed again. */
+/* Returns the maximum length of a sequence for which longrope uses its short factors; when a sequence grows
+ * longer, its rows must be computed again. Returns 0 for all other types. */
 size_t rope_switch_length(const struct rope *r);
 
 #endif

@@ -1,10 +1,10 @@
-/* rotate.c - multiplies by signs, then by the Hadamard matrix. */
+/* rotate.c - rotates rows: multiplies by pseudo-random signs, then by the Hadamard matrix. */
 #include "ops/rotate.h"
 
 #include <string.h>
 
-/* The sign bit or 0 for element I, from the finalizer of MurmurHash3. Periodic signs, like those of the rows
- * of a Hadamard matrix, would concentrate what the matrix is meant to spread. */
+/* SIGN(i) is the sign bit or 0 for element I, from the finalizer of MurmurHash3. Periodic signs, like those
+ * of the rows of a Hadamard matrix, would concentrate large elements instead of spreading them. */
 #define MIX_1(i) (((i) ^ ((i) >> 16)) * 0x85ebca6bu)
 #define MIX_2(i) (((i) ^ ((i) >> 13)) * 0xc2b2ae35u)
 #define SIGN(i)  ((MIX_2(MIX_1((uint32_t)(i))) ^ (MIX_2(MIX_1((uint32_t)(i))) >> 16)) & 0x80000000u)
@@ -19,7 +19,7 @@
 
 static const uint32_t signs[KERN_ROTATED] = {SIGNS_512(0), SIGNS_512(512), SIGNS_512(1024), SIGNS_512(1536)};
 
-/* Writes X [n] with these signs to OUT, which may be X. */
+/* Writes X [n] with its signs changed by these bits to OUT, which may be X. */
 static void flip(float *out, const float *x, size_t n)
 {
     for (size_t at = 0; at < n; at += KERN_ROTATED) {
@@ -37,7 +37,7 @@ static void flip(float *out, const float *x, size_t n)
 
 void rotate(const struct kern *kern, float *out, const float *x, size_t k)
 {
-    size_t size = 1, whole; /* size: order of the Hadamard matrix */
+    size_t size = 1, whole; /* order of the Hadamard matrix; elements of the first rotation */
 
     while (size * 2 <= k && size < KERN_ROTATED)
         size *= 2;

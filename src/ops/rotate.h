@@ -11,10 +11,10 @@
 
 /* Rotates X [k] into OUT, which may be X, by pseudo-random signs and a Hadamard matrix.
  *
- * The first elements are rotated, as many as the largest power of two that is not larger than k (in pieces of
- * KERN_ROTATED); if elements remain, as many of the last elements are rotated after that. The overlap spreads
- * the first rotation over the rest. A matrix for each factor of k (576 is 9 x 64) would leave pieces of
- * different size, of which the largest determines the scale. */
+ * The order S of the matrix is the largest power of two up to k and KERN_ROTATED. The first elements are
+ * rotated in pieces of S; if fewer than S elements remain, as many of the last elements are rotated after
+ * that, and the overlap spreads the first rotation over the rest. A matrix for each factor of k (576 is 9 x
+ * 64) would leave pieces of different size, of which the largest would determine the scale. */
 void rotate(const struct kern *kern, float *out, const float *x, size_t k);
 
 #endif

@@ -1,4 +1,4 @@
-/* timed.c - runs each operator between two readings of the clock. */
+/* timed.c - an op sink that measures each operator by reading the clock before and after it. */
 #include "ops/timed.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@ const char *timed_name(int kind)
     return kind < OP_N_KINDS ? linear_kind_name((enum op_kind)kind) : "other";
 }
 
-/* Returns the time at which an operator begins. */
+/* Returns the time at which an operator begins, and notes how long the pool has waited so far. */
 static uint64_t begin_op(const struct op_sink *o)
 {
     struct timed *t = o->ctx;
@@ -21,8 +21,8 @@ static uint64_t begin_op(const struct op_sink *o)
     return clock_ns();
 }
 
-/* Counts OP, which began at BEGIN_NS and has ended. The time that the pool waited is not work of OP: under
- * load, a thread may not run for milliseconds. */
+/* Counts OP, which began at BEGIN_NS and has ended. The time that the pool waited is not counted as work of
+ * OP, because under load a thread may not run for milliseconds. */
 static void end_op(const struct op_sink *o, uint64_t begin_ns, struct timed_op *op)
 {
     struct timed *t = o->ctx;
@@ -55,7 +55,8 @@ static const struct op_sink *target(const struct op_sink *o)
 
 /* ---- bytes and operations ---- */
 
-/* Returns the needs of ROWS rows that are multiplied with WEIGHTS weights of the size of W. */
+/* Returns the bytes and operations of a linear with ROWS rows; WEIGHTS is the number of linears of the size
+ * of W that are read (a mean for experts). */
 static struct timed_part linear_part(const struct linear *w, double rows, double weights)
 {
     return (struct timed_part){.bytes = rows > 0 ? weights * (double)w->packed_bytes : 0,

@@ -1,10 +1,10 @@
-/* timed.h - an op sink that forwards to another sink and adds up the seconds of each kind of operator, and
- * the bytes and operations that it needs at least.
+/* timed.h - an op sink that forwards to another sink. It adds up the seconds of each kind of operator, and
+ * the minimum of bytes and operations that they need.
  *
- * Bytes are those of weights and of rows of the KV cache, with padding and scales, which come from memory;
- * activations stay in caches and are not counted. Of a mixture of experts, the expected number of chosen
- * experts is counted. Each operator costs two readings of the clock, which need no system call. Without a
- * sink to forward to, it counts what a step would need and computes nothing.
+ * Bytes are those of weights and of rows of the KV cache, including padding and scales, which are read from
+ * memory; activations stay in caches and are not counted. For a mixture of experts, the expected number of
+ * chosen experts is counted. Each operator costs two readings of the clock, which need no system call.
+ * Without a sink to forward to, the sink computes nothing and counts what a step would need.
  */
 #ifndef GALLOP_OPS_TIMED_H
 #define GALLOP_OPS_TIMED_H
@@ -13,32 +13,31 @@
 
 #include "ops/op.h"
 
-/* TIMED_OTHER: embeddings and elementwise operators. */
+/* The kinds of operators: enum op_kind, and TIMED_OTHER for embeddings and elementwise operators. */
 enum { TIMED_OTHER = OP_N_KINDS, TIMED_N_KINDS };
-enum { TIMED_MAX_PARTS = 3 };
+enum { TIMED_MAX_PARTS = 3 }; /* parts of an operator */
 
-/* Sums since timed_open(). SECONDS is without waiting if a pool is given. */
+/* The sums of one kind since timed_open(). SECONDS excludes waiting if timed.pool is set. */
 struct timed_kind {
     double seconds, bytes, flops;
 };
 
-/* What one pass over memory needs: a linear, the up linears of the experts, attention. */
+/* The needs of one pass over memory: of a linear, of the up linears of the experts, or of attention. */
 struct timed_part {
     double bytes, flops;
-    /* The type of the arithmetic; of attention: of the rows in the cache. */
+    /* The type of the arithmetic; for attention, the type of the rows in the cache. */
     enum dtype dtype;
 };
 
-/* One operator of a step. Its parts run one after the other, so an ideal machine takes the sum over the parts
- * of the larger of the times for bytes and for operations. */
+/* One operator of a step. Its parts run one after the other. The ideal time of a part is the larger of the
+ * times for its bytes and for its operations; the ideal time of the operator is the sum over its parts. */
 struct timed_op {
-    int kind;
-    /* The name of the linear, of an MLP's up linear or of a router; otherwise "norm", "attention", ...;
-     * borrowed. */
+    int kind; /* enum op_kind or TIMED_OTHER */
+    /* The name of the linear, the MLP's up linear or the router, or "norm", "attention", ...; borrowed. */
     const char *name;
-    /* NAME is that of the first of several linears. */
+    /* True if NAME is that of the first of several linears. */
     bool is_module;
-    /* With waiting. */
+    /* The time of the operator, including waiting. */
     double seconds;
     struct timed_part part[TIMED_MAX_PARTS];
     size_t n_parts;
@@ -51,23 +50,24 @@ struct timed {
     struct op_sink sink;
     /* The sink that computes. NULL: nothing is computed. */
     const struct op_sink *to;
-    /* [layers] of a sparse cache. NULL: rows see what struct op_attn says. */
+    /* Windows and sinks of a sparse cache, [L] each; NULL: struct op_attn decides which rows are seen. */
     const size_t *window, *n_sink;
     /* Type of the rows in the cache. */
     enum dtype kv_dtype;
-    /* The pool on which operators run. NULL, which timed_open() sets: waiting is counted as work. */
+    /* The pool on which operators run. timed_open() sets NULL: waiting is then counted as work. */
     const struct pool *pool;
-    /* Called at the end of every operator; or NULL. */
+    /* Called at the end of every operator; NULL: not called. */
     timed_fn *each;
     void *each_ctx;
-    /* Time in which the caller's thread had finished its tasks and another thread had not. */
+    /* Time in which the caller's thread waited for tasks of other threads. */
     double waited_seconds;
-    /* What the pool had waited when the current operator began. */
+    /* pool_waited_ns() when the current operator began. */
     uint64_t waited_ns;
     struct timed_kind kind[TIMED_N_KINDS];
 };
 
-/* All pointers are borrowed. WINDOW and N_SINK: as in struct eager_limits. */
+/* Opens T as a sink that forwards to TO (may be NULL). All pointers are borrowed. WINDOW and N_SINK: see
+ * struct eager_limits. */
 void timed_open(struct timed *t, const struct op_sink *to, enum dtype kv_dtype, const size_t *window,
                 const size_t *n_sink);
 

@@ -102,8 +102,7 @@ uint16_t dtype_f32_to_f16(float f)
     return (uint16_t)(sign | ((u >> 13) - (112u << 10)));
 }
 
-/* Reads two bytes at any address. Stored elements may be unaligned (odd headers, malicious files), so they
- * are always copied. */
+/* Reads two bytes at any address. Stored elements may be unaligned, so they are copied. */
 static inline uint16_t load16(const char *p)
 {
     uint16_t h;

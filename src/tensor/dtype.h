@@ -49,8 +49,7 @@ const char *dtype_name(enum dtype t);
 /* Sets *T to the plain type that safetensors calls S[n]. Returns false if no type has this name. */
 bool dtype_of_name(const char *s, size_t n, enum dtype *t);
 
-/* Returns true for types from which a linear, norm or embedding can be read: F32, F16, BF16 and the quantized
- * types. */
+/* Returns true for the types that weights may have: F32, F16, BF16 and the quantized types. */
 bool dtype_is_weight(enum dtype t);
 
 static inline float dtype_bf16_to_f32(uint16_t h)
@@ -81,8 +80,7 @@ uint16_t dtype_f32_to_f16(float f);
 /* Returns true if all of the N adjacent numbers of type T (F32, F16 or BF16) at X are finite. */
 bool dtype_all_finite(const void *x, size_t n, enum dtype t);
 
-/* Converts N elements of type T (F32, F16 or BF16) to fp32. SRC may have any alignment; its elements are
- * STRIDE elements apart. */
+/* Converts N elements of type T (F32, F16 or BF16), STRIDE elements apart at any address SRC, to fp32. */
 void dtype_to_f32(float *dst, const void *src, enum dtype t, size_t n, size_t stride);
 
 #endif

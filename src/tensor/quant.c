@@ -3,8 +3,8 @@
  *
  * The order of the operations is part of the format: d * q + m is a product and a sum, each rounded, never
  * fused. Bytes are read one by one, so a stored group may have any address, and machines of either byte order
- * read it alike. Callers read parts of rows, so of a stored group of 256 elements only the requested groups
- * of 32 are decoded.
+ * read it alike. Callers read parts of rows, so only the requested groups of 32 of a stored group are
+ * decoded.
  */
 #include "tensor/quant.h"
 
@@ -15,8 +15,7 @@
 const uint8_t quant_values[QUANT_N_VALUES][16] = {
     /* 16 plus twice the values of FP4 (E2M1): 0, 0.5, 1, 1.5, 2, 3, 4, 6, and the same negated. */
     [QUANT_FP4] = {16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4},
-    /* 128 plus the values of IQ4: -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89,
-     * 113. */
+    /* 128 plus values of IQ4: -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113. */
     [QUANT_IQ4] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241},
 };
 
@@ -30,9 +29,8 @@ static uint16_t word_at(const uint8_t *p)
 /* Sets OUT to the codes and scales of group G, of 32 elements, of the stored group at B. */
 typedef void read_fn(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f);
 
-/* Layout: d; min in formats with a minimum; in formats of 5 bits the fifth bits of the codes [4]; the codes.
- * Codes of 8 bits are signed bytes. Otherwise low nibbles are elements 0 to 15, high nibbles elements 16 to
- * 31. */
+/* Layout: d; min in formats with a minimum; with 5 bits, the fifth bits of the codes [4]; the codes. Codes of
+ * 8 bits are signed bytes. Otherwise low nibbles are elements 0 to 15, high nibbles 16 to 31. */
 static void read_32(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f)
 {
     const uint8_t *fifth = b + (f->powers ? 1 : f->min ? 4 : 2), *q = fifth + (f->bits == 5 ? 4 : 0);
@@ -60,8 +58,7 @@ static void read_q2_k(struct quant_codes *out, const uint8_t *b, int g, const st
         out->code[i] = (b[16 + g / 4 * 32 + i] >> (g % 4 * 2)) & 3;
 }
 
-/* Layout: high bits of the codes [32], low 2 bits of the codes [64], scales of 6 bits [12], d; 16 groups of
- * 16. */
+/* Layout: high bits of the codes [32], their low 2 bits [64], scales of 6 bits [12], d; 16 groups of 16. */
 static void read_q3_k(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f)
 {
     const uint8_t *s = b + 96;
@@ -77,8 +74,7 @@ static void read_q3_k(struct quant_codes *out, const uint8_t *b, int g, const st
         out->code[i] = (uint8_t)(((b[32 + g / 4 * 32 + i] >> (g % 4 * 2)) & 3) | ((b[i] >> g) & 1) << 2);
 }
 
-/* Layout: d, dmin, eight scales and minimums of 6 bits [12], in Q5_K the fifth bits of the codes [32],
- * nibbles [128]. */
+/* Layout: d, dmin, eight scales and minimums of 6 bits [12], in Q5_K fifth bits [32], nibbles [128]. */
 static void read_q45_k(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f)
 {
     const uint8_t *s = b + 4, *high = b + 16, *q = f->bits == 5 ? high + 32 : high;
@@ -92,8 +88,7 @@ static void read_q45_k(struct quant_codes *out, const uint8_t *b, int g, const s
                                  (f->bits == 5 ? ((high[i] >> g) & 1) << 4 : 0));
 }
 
-/* Layout: low nibbles of the codes [128], high 2 bits [64], scales [16], d; 16 groups of 16 with an 8-bit
- * scale. */
+/* Layout: low nibbles of the codes [128], high 2 bits [64], scales [16], d; 16 groups of 16. */
 static void read_q6_k(struct quant_codes *out, const uint8_t *b, int g, const struct quant_form *f)
 {
     const uint8_t *low = b + g / 4 * 64 + g % 2 * 32, *high = b + 128 + g / 4 * 32;

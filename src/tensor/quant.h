@@ -52,8 +52,7 @@ struct quant_codes {
 /* Sets OUT to group I, of 32 elements, of the stored groups of type T at SRC (any alignment). */
 void quant_group(struct quant_codes *out, const void *src, enum dtype t, size_t i);
 
-/* Converts elements [first, first + n) of the stored groups at SRC (any alignment) to fp32. T must satisfy
- * dtype_is_grouped(). */
+/* Converts elements [first, first + n) of the stored groups at SRC (any alignment) to fp32. */
 void quant_to_f32(float *dst, const void *src, enum dtype t, size_t first, size_t n);
 
 #endif

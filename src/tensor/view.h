@@ -62,8 +62,8 @@ struct view view_slice(const struct view *v, size_t first, size_t step, size_t n
 /* Writes the shape as text, such as "[3, 4]", to OUT, cut to SIZE bytes. Returns OUT. */
 const char *view_shape_text(const struct view *v, char *out, size_t size);
 
-/* Converts elements [k0, k0 + n) of row R of a 2-D view (of a 1-D view with R 0) to fp32. The dtype must
- * satisfy dtype_is_weight(). */
+/* Converts elements [k0, k0 + n) of row R of a 2-D view (1-D: R is 0) to fp32. dtype_is_weight() must
+ * hold. */
 void view_part_f32(const struct view *v, size_t r, size_t k0, size_t n, float *dst);
 
 /* Converts row R of a 2-D view, or a whole 1-D view with R 0, to fp32 in dst[shape[last]]. */

@@ -22,8 +22,8 @@ enum {
     DIMS = 4 * KERN_TILE,                     /* dims of the outputs that are summed at once */
 };
 
-/* Sets the shapes of the AMX tiles for ROWS rows: tiles 0 to 3 are sums or A with 16 words, 4 and 5 are B, 6
- * and 7 are A and B with 8 words. */
+/* Sets the shapes of the AMX tiles for ROWS rows: 0 to 3 are sums or A, 4 and 5 B; 6 is A with 8 words, 7 its
+ * B. */
 static void shape(size_t rows)
 {
     struct amx_shapes s = {.palette = 1};
@@ -51,8 +51,7 @@ static void ask(const struct avx512_attn *o, size_t i)
         ahead_line(at + n, o->level2);
 }
 
-/* Computes the dot products of all rows with the tiles T and T + 1 of keys. If T is the last tile, it is
- * computed twice. */
+/* Computes the dot products of all rows with the tiles T and T + 1 of keys, or twice T if it is last. */
 static void dots(const struct avx512_attn *o, size_t t)
 {
     const size_t next = t + 1 < o->t1 ? t + 1 : t;

@@ -36,8 +36,7 @@ struct work {
     size_t stream, ask, asked;
 };
 
-/* A stored product of AMX tiles: its integers, and the scale of each row and the d of each column that
- * multiply them. */
+/* A stored product of AMX tiles: its integers, the scale of each row and the d of each column. */
 struct product {
     const int32_t *n; /* [rows][16] */
     const float *scale;
@@ -191,7 +190,7 @@ struct walk {
 };
 
 /* Multiplies the groups [from, from + n) of a panel, unpacked in C, with all rows of W. Prefetches LINES
- * lines from NEXT on. */
+ * lines from NEXT. */
 static void run_chunk(const struct walk *w, const struct groups512_group *c, size_t from, size_t n,
                       const char *next, size_t lines, float *sums)
 {
@@ -236,8 +235,7 @@ static void run_panel(const struct walk *w, size_t p)
     }
 }
 
-/* Sets the shapes of the AMX tiles 0 to 2 for whole tiles of rows, if WHOLE, and of 3 and 4 for a tile of
- * LEFT rows. */
+/* Sets the shapes of the AMX tiles: 0 to 2 for whole tiles of rows, if WHOLE, 3 and 4 for LEFT rows. */
 static void set_shapes(const struct quant_form *f, bool whole, size_t left)
 {
     const size_t rows[5] = {whole ? AMX_ROWS : 0, whole ? AMX_ROWS : 0,

@@ -65,8 +65,7 @@ SIMD512_INLINE void amx_gemm_put(uint32_t *in, const float *x, size_t row, size_
         avx512_gemm_put_line(in, t, row - t.first, k, at, x + at, k - at < most ? k - at : most, kind);
 }
 
-/* The arguments of the micro-kernel, which adds A x a KC slice of a panel to the sums of two tiles of
- * rows. */
+/* The arguments of the micro-kernel, which adds A x a KC slice to the sums of two tiles of rows. */
 struct amx_gemm {
     const uint32_t *a[2];
     const char *b, *next; /* the KC slice; the first line to prefetch */
@@ -128,9 +127,8 @@ SIMD512_INLINE void amx_gemm_keep(struct amx_gemm_walk *w)
     w->held[0] = NULL;
 }
 
-/* Adds the product of the AMX tiles A and B to the sums in AMX tile C, which belong to tile J of the pair of
- * tiles of rows and begin AT floats after its first sum. TAKE: first stores the sums that C holds and loads
- * those of T. */
+/* Adds the product of the AMX tiles A and B to the sums in AMX tile C, which belong to the rows of tile J of
+ * a pair and begin AT floats after its first sum. TAKE: stores the sums in C and loads those of T first. */
 #define AMX_GEMM_PRODUCT(w, t, take, kind, c, a, b, j, at)      \
     do {                                                        \
         if ((take) && (w)->held[0])                             \
@@ -212,8 +210,8 @@ SIMD512_INLINE bool amx_gemm_ends_twice(const struct kern_gemm *g, size_t p, enu
            (p / 2 + 1) * 2 * KERN_PAIRS <= g->n && (uintptr_t)g->out % AMX_LINE == 0;
 }
 
-/* Computes the epilogue of ROWS, a part of TILE, for panel P, which is even, and panel P + 1; SUMS has the
- * sums of both panels. */
+/* Computes the epilogue of ROWS, a part of TILE, for panel P, which is even, and P + 1, whose SUMS it
+ * gets. */
 SIMD512_INLINE void amx_gemm_end_two(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows tile,
                                      struct avx512_gemm_rows rows, float *const sums[2])
 {
@@ -242,8 +240,7 @@ SIMD512_INLINE void amx_gemm_some(float *to, const float *sums, struct avx512_ge
 }
 
 /* Runs the epilogue of pending rows up to row STOP, AMX_GEMM_ENDING rows at a time, or whole tiles if their
- * results go to the input of the next gemm one panel at a time. Not inlined, to keep the loops that call it
- * short. */
+ * results go to the input of the next gemm one panel at a time. Not inlined, to keep its callers short. */
 static __attribute__((noinline, unused)) void amx_gemm_end_up_to(struct amx_gemm_walk *w, size_t stop,
                                                                  enum avx512_kind kind)
 {
@@ -302,8 +299,7 @@ SIMD512_INLINE void amx_gemm_end_soon(struct amx_gemm_walk *w, size_t q, size_t 
         .p = p, .at = at, .stop = stop, .twice = p < q, .sums = w->sums + (p - w->p) * w->rows * KERN_NR};
 }
 
-/* Computes iterations of 16 steps, or one iteration with the steps left over. The AMX tiles hold the sums
- * afterwards. */
+/* Computes iterations of 16 steps, or one with the rest. The AMX tiles hold the sums afterwards. */
 SIMD512_INLINE void amx_gemm_iterate(struct amx_gemm_walk *w, const struct amx_gemm *t, size_t iterations,
                                      enum avx512_kind kind)
 {
@@ -415,8 +411,7 @@ SIMD512_INLINE void amx_gemm_slice(struct amx_gemm_walk *w, size_t q, size_t fro
         amx_gemm_settle(w, kind);
 }
 
-/* Computes the panels of the group of W, one KC slice after the other. Panels before LAST may be
- * prefetched. */
+/* Computes the panels of the group of W, one KC slice after the other. Prefetches up to panel LAST. */
 SIMD512_INLINE void amx_gemm_group(struct amx_gemm_walk *w, size_t last, enum avx512_kind kind)
 {
     size_t tail = avx512_gemm_tail(kind), end = w->end, from = 0, n;

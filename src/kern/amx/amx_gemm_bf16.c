@@ -69,8 +69,7 @@ struct few {
     float sums[TOGETHER * KERN_NR] __attribute__((aligned(64))); /* [panel][2][rows][16] */
 };
 
-/* Adds the products of N pairs of k from B on, a slice or the last part of one, to the sums of ROWS rows;
- * LINE has the elements of A. */
+/* Adds the products of N pairs of k from B on, a slice or less, with the elements LINE of A to the sums. */
 SIMD512_INLINE void few_slice(struct few *f, const struct few_line *line, const char *b, size_t n, int rows,
                               int panels)
 {

@@ -7,8 +7,7 @@
 
 enum { CHAINS = 4, ELEMENTS = AMX_ROWS * AMX_WORDS };
 
-/* Fills the AMX tiles of A and B with pseudo-random bytes, or, if BYTES is 0, with bf16 of magnitude 0.5 to
- * 1. */
+/* Fills the tiles of A and B with pseudo-random bytes, or, if BYTES is 0, with bf16 of 0.5 to 1. */
 SIMD512_INLINE void fill(int bytes)
 {
     _Alignas(64) uint32_t word[4][ELEMENTS];

@@ -23,8 +23,7 @@ KERN_FUNCTIONS(AVX2_DECLARE)
 #define AVX2_INLINE static inline __attribute__((always_inline))
 
 /* The gemm loops for few and for many rows, and the maximum rows of A for avx2_few_*(). With few rows, as in
- * decoding, the time goes into reading B from memory once. With more rows arithmetic is the limit, and
- * avx2_many_*() are faster. */
+ * decoding, the time goes into reading B from memory once. With more rows avx2_many_*() are faster. */
 enum { AVX2_FEW_MOST_F32 = 6, AVX2_FEW_MOST_BF16 = 4 };
 void avx2_few_f32(const struct kern_gemm *g, size_t p0, size_t p1);
 void avx2_few_bf16(const struct kern_gemm *g, size_t p0, size_t p1);
@@ -33,13 +32,12 @@ void avx2_many_bf16(const struct kern_gemm *g, size_t p0, size_t p1);
 
 enum { AVX2_GEMM_LINE = 16 }; /* floats of one row in a line of a gemm's input */
 
-/* Sets the SUMS [rows][32] of panel P, for the tile of ROWS rows from FIRST on, to their start: zeros, or the
- * content of C if g->onto. */
+/* Sets the SUMS [rows][32] of panel P, for the tile of ROWS rows from FIRST on, to zeros, or to C if
+ * g->onto. */
 void avx2_gemm_begin(const struct kern_gemm *g, size_t p, size_t first, size_t rows, float *sums);
 
 /* Computes the epilogue of G for the SUMS [rows][32] of panel P and the tile of ROWS rows from FIRST on: adds
- * the bias, applies the activation and stores the result in C or in the input of the next gemm (rounded to
- * bf16 if BF16). */
+ * the bias, applies the activation and stores the result in C or the next input. */
 void avx2_gemm_end(const struct kern_gemm *g, size_t p, size_t first, size_t rows, const float *sums,
                    bool bf16);
 

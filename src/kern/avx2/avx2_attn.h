@@ -10,8 +10,8 @@
  *   q       is copied to rows at a fixed distance, 256 dims at a time
  *
  * Tiles outside of every row's [lo, hi) are not read. In the other tiles, a masked token has the weight +0
- * and is computed like all tokens. Every phase prefetches the lines that are read some tiles later. The kind
- * is a constant at every call.
+ * and is computed like all tokens. Each phase prefetches lines for some tiles later. The kind is a constant
+ * at every call.
  */
 #ifndef GALLOP_KERN_AVX2_AVX2_ATTN_H
 #define GALLOP_KERN_AVX2_AVX2_ATTN_H

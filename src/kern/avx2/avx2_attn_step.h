@@ -6,8 +6,8 @@
  *   I8    four elements, fours in 32-bit lanes: each is shifted to the top and back down, then converted
  *
  * The sums are 1 row x 8 registers, 2 x 6, 3 x 4, 4 x 3, 5 x 2 or 6 x 2. These are at least the 8 sums that
- * hide the latency of the FMA, and the other operands fit into the rest of the 16 registers. Sizes and kinds
- * are constants at every call.
+ * hide the latency of the FMA, and the other operands fit into the 16 registers. Sizes and kinds are
+ * constants at every call.
  */
 #ifndef GALLOP_KERN_AVX2_AVX2_ATTN_STEP_H
 #define GALLOP_KERN_AVX2_AVX2_ATTN_STEP_H
@@ -42,8 +42,7 @@ AVX2_INLINE size_t avx2_attn_size(enum avx2_kind kind)
     return kind == AVX2_F32 ? 4 : kind == AVX2_BF16 ? 2 : 1;
 }
 
-/* Sets W to eight signed bytes of B as floats: in each 32-bit lane, the byte that is SHIFT bits below the
- * top. */
+/* Sets W to eight signed bytes of B as floats: in each 32-bit lane, the byte SHIFT bits below the top. */
 #define AVX2_ATTN_BYTES(w, b, SHIFT)                                                         \
     __asm__ volatile("vmovups %1, %0\n\tvpslld $" SHIFT ", %0, %0\n\tvpsrad $24, %0, %0\n\t" \
                      "vcvtdq2ps %0, %0"                                                      \

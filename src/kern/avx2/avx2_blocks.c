@@ -21,8 +21,8 @@ enum {
     FEW = 2,  /* maximum rows without prefetching, as the hardware prefetches one stream well */
 };
 
-/* Unpacked groups of a panel: the values, and d and min of each column. In formats without halves, only [0]
- * of d and min is used. */
+/* Unpacked groups of a panel: the values, and d and min of each column. Without halves, only [0] of d and min
+ * is used. */
 struct chunk {
     uint8_t value[GROUPS][STEPS][2][GROUPS_LINE];
     float d[GROUPS][2][KERN_NR], min[GROUPS][2][KERN_NR];
@@ -93,8 +93,7 @@ static __m256 powers_at(const uint8_t *p)
     return _mm256_mul_ps(_mm256_castsi256_ps(e), _mm256_set1_ps(0.5f));
 }
 
-/* Returns the multiples of d (I is 0) or of min (I is 1) of eight columns for half H; P is the first byte of
- * the multiples. */
+/* Returns the multiples of d (I is 0) or of min (I is 1) of eight columns for half H, from those at P. */
 AVX2_INLINE __m256 multiples_at(const uint8_t *p, int i, int h, const struct quant_form f)
 {
     __m128i v = _mm_loadl_epi64((const __m128i *)(const void *)(p + (f.in_halves ? h : i) * KERN_NR));
@@ -140,8 +139,7 @@ AVX2_INLINE __m256i dot(__m256i w, __m256i a, bool sign)
     return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 }
 
-/* Adds a group to the sum Y: the integer sum N times D times the scale S of the row, multiplied in the order
- * of gemm_blocks (quant.h). */
+/* Adds a group to the sum Y: the integer sum N times D times the scale S of the row (quant.h). */
 AVX2_INLINE __m256 scaled(__m256 y, __m256i n, const float *d, __m256 s, bool powers)
 {
     const __m256 x = _mm256_cvtepi32_ps(n), by = _mm256_loadu_ps(d);
@@ -150,8 +148,7 @@ AVX2_INLINE __m256 scaled(__m256 y, __m256i n, const float *d, __m256 s, bool po
 }
 
 /* Adds the products of N groups of the input from IN on and of the unpacked groups C to SUMS [all][32], for
- * the rows [r0, r0 + rows) of a tile of ALL rows and the 16 columns of SIDE. FIRST: the sums start at
- * zero. */
+ * the rows [r0, r0 + rows) of ALL and the 16 columns of SIDE. FIRST: the sums start at zero. */
 AVX2_INLINE void micro(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all,
                        size_t r0, int side, int rows, const struct quant_form f)
 {

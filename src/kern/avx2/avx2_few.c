@@ -3,8 +3,7 @@
  * The prefetchers of the processor run a third further ahead with three streams than with one (Zen 3);
  * software prefetching only disturbs them there. With one row of A, the loop reads a line of each panel in
  * turn and has the sums of all three panels in registers. With more rows, it reads a piece of 1 KB of each
- * panel in turn and keeps the sums in a small array between the pieces. The order of the sums is that of
- * ref_gemm.c.
+ * panel in turn and keeps the sums in a small array meanwhile. The order of the sums is that of ref_gemm.c.
  */
 #include <immintrin.h>
 
@@ -107,8 +106,7 @@ HALVES(bf16_4, 4, true)
 #undef WIDE
 #undef HALVES
 
-/* The loops for fp32 [0] and bf16 [1]: of_streams for one row and 1 to 3 streams, of_rows for 1 to 6 rows and
- * one stream. */
+/* The loops for fp32 [0] and bf16 [1]: of_streams for one row of 1 to 3 streams, of_rows for more rows. */
 static piece_fn *const of_streams[2][STREAMS + 1] = {{NULL, f32_1x1, f32_1x2, f32_1x3},
                                                      {NULL, bf16_1x1, bf16_1x2, bf16_1x3}};
 static piece_fn *const of_rows[2][AVX2_FEW_MOST_F32 + 1] = {

@@ -1,5 +1,4 @@
-/* avx2_gemm.c - C = A x W^T + bias for fp32 and bf16 weights: selects the loop for few rows or the loop for
- * many rows. */
+/* avx2_gemm.c - C = A x W^T + bias for fp32 and bf16 weights: selects the loop for few or for many rows. */
 #include "kern/avx2/avx2.h"
 
 void avx2_gemm_f32(const struct kern_gemm *g, size_t p0, size_t p1)

@@ -69,8 +69,8 @@ void avx2_gemm_in_i8(void *in, const float *x, size_t row, size_t m, size_t k, f
 
 /* ---- a tile through a panel ---- */
 
-/* Sets sums [rows][32] to A x panel B over all of K, for ROWS rows and COLS registers of 4 columns from
- * register FIRST on. */
+/* Sets sums [rows][32] to A x panel B, for ROWS rows and COLS registers of 4 columns from register FIRST
+ * on. */
 AVX2_INLINE void multiply(int32_t *sums, const int16_t *a, const char *b, size_t steps, int first, int rows,
                           int cols)
 {

@@ -1,5 +1,4 @@
-/* avx2_i4.c - C = A x W^T + bias over 4-bit panels: unpacks each panel to bytes and calls gemm_i8 while the
- * panel is in level 2. */
+/* avx2_i4.c - C = A x W^T + bias over 4-bit panels: unpacks each panel to bytes in level 2 for gemm_i8. */
 #include <immintrin.h>
 #include <string.h>
 

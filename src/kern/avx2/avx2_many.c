@@ -40,8 +40,7 @@ static size_t width_of(size_t k)
     return (k + LINE - 1) / LINE * LINE;
 }
 
-/* Stores X[N] as columns AT to AT + N - 1 of row R of tile T in the input IN. AT is a multiple of LINE, and N
- * is at most LINE. */
+/* Stores X[N], N <= LINE, as columns AT to AT + N - 1 of row R of tile T in IN. AT is a multiple of LINE. */
 AVX2_INLINE void put_line(float *in, struct avx2_rows t, size_t r, size_t k, size_t at, const float *x,
                           size_t n, bool bf16)
 {
@@ -95,8 +94,7 @@ void avx2_gemm_begin(const struct kern_gemm *g, size_t p, size_t first, size_t r
             _mm256_storeu_ps(sums + r * KERN_NR + v, avx2_get(g->c + (first + r) * g->ldc + at, g->n - at));
 }
 
-/* Applies the activation to row R of a tile, whose bias is added, and stores it in C or in the input of the
- * next gemm. */
+/* Applies the activation to row R of a tile, whose bias is added, and stores it in C or the next input. */
 AVX2_INLINE void activate(const struct kern_gemm *g, size_t p, struct avx2_rows t, size_t r, float y[KERN_NR],
                           bool bf16)
 {
@@ -137,8 +135,7 @@ void avx2_gemm_end(const struct kern_gemm *g, size_t p, size_t first, size_t row
 
 /* ---- one tile, one KC slice ---- */
 
-/* The arguments of a micro-kernel, which adds A x 16 columns of a KC slice of a panel to the sums of a tile
- * of rows. */
+/* The arguments of a micro-kernel, which adds A x 16 columns of a KC slice to the sums of a tile. */
 struct part {
     const float *a;
     const char *b, *next; /* the slice from its first column on; the first line to prefetch */
@@ -252,8 +249,7 @@ static void widen(float *wide, const char *b, size_t depth)
 struct slice {
     const struct kern_gemm *g;
     size_t p, k0, depth, t0, t1;
-    /* The slice in the form that the tiles read; the first line to prefetch meanwhile, and the number of
-     * lines. */
+    /* The slice in the form that the tiles read; the first line to prefetch and the number of lines. */
     const char *b, *next;
     size_t ask;
     float *sums;
@@ -286,8 +282,7 @@ AVX2_INLINE void run_slice(const struct slice *o, bool bf16)
     }
 }
 
-/* Computes the panels [p0, p1) for the tiles [t0, t1) of rows. WIDE [KC][32] holds a widened slice of
- * bf16. */
+/* Computes the panels [p0, p1) for the tiles [t0, t1) of rows. WIDE [KC][32] is for bf16. */
 AVX2_INLINE void panels(const struct kern_gemm *g, size_t p0, size_t p1, size_t t0, size_t t1, float *wide,
                         bool bf16)
 {

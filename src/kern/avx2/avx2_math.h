@@ -39,8 +39,7 @@ AVX2_INLINE float avx2_fold_max(__m256 v)
     return _mm_cvtss_f32(_mm_max_ss(s2, _mm_movehdup_ps(s2)));
 }
 
-/* Rounds eight floats to bf16 in the low halves of the lanes (nearest, ties to even; NaN becomes a quiet
- * NaN). */
+/* Rounds eight floats to bf16 in the low halves of the lanes (ties to even; NaN becomes a quiet NaN). */
 AVX2_INLINE __m256i avx2_round_bf16(__m256 x)
 {
     __m256i u = _mm256_castps_si256(x);
@@ -130,8 +129,7 @@ AVX2_INLINE __m256 avx2_exp(__m256 x)
     return _mm256_mul_ps(p, half);
 }
 
-/* Computes kmath_exp2() on eight lanes. A NaN converts to the integer 2^31, whose shift by 23 is 0, so it
- * stays NaN. */
+/* Computes kmath_exp2() on eight lanes. NaN converts to the integer 2^31, which is 0 after the shift. */
 AVX2_INLINE __m256 avx2_exp2(__m256 x)
 {
     __m256i n;

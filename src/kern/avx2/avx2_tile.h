@@ -19,8 +19,7 @@ enum {
     AVX2_FEW_ROWS = 3, /* maximum rows of a tile that is four registers wide */
 };
 
-/* Computes *acc = fma(x, y, *acc). The assembly keeps the sum in its register; gcc 12 would move sums between
- * registers and to memory. */
+/* Computes *acc = fma(x, y, *acc). The assembly keeps the sum in its register; gcc 12 would move it. */
 AVX2_INLINE void avx2_add_product(__m256 *acc, __m256 x, __m256 y)
 {
     __asm__("vfmadd231ps %2, %1, %0" : "+x"(*acc) : "x"(x), "x"(y));

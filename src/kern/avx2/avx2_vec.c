@@ -1,7 +1,6 @@
 /* avx2_vec.c - the kernels on vectors, eight lanes at a time; a masked step computes the last elements.
  *
- * vector.h and quant.h define the kernels, and ref_vec.c computes them element by element; the arithmetic is
- * in avx2_math.h.
+ * vector.h and quant.h define the kernels, ref_vec.c is readable; the arithmetic is in avx2_math.h.
  */
 #include <math.h>
 #include <string.h>
@@ -118,8 +117,7 @@ void avx2_to_bf16(uint16_t *out, const float *x, size_t n)
         avx2_put_bf16(out, i, avx2_get(x + i, n - i), n - i);
 }
 
-/* Returns the largest |x|. NaNs are ignored, because MAXPS gives its second operand if either operand is
- * NaN. */
+/* Returns the largest |x|. NaNs are ignored: MAXPS gives its second operand if either operand is NaN. */
 static float largest_abs(const float *x, size_t n)
 {
     __m256 best = _mm256_setzero_ps();
@@ -150,8 +148,7 @@ void avx2_to_i8(int8_t *out, float *scale, const float *x, size_t n)
     }
 }
 
-/* Returns the largest x. NaNs are ignored, because MAXPS gives its second operand if either operand is
- * NaN. */
+/* Returns the largest x. NaNs are ignored: MAXPS gives its second operand if either operand is NaN. */
 static float largest(const float *x, size_t n)
 {
     const __m256 none = _mm256_set1_ps(-INFINITY);
@@ -212,8 +209,7 @@ void avx2_hadamard(float *x, size_t n)
     }
 }
 
-/* Finds the maximum, then the first element that equals it. If all elements are NaN, none does, and the
- * result is 0. */
+/* Finds the maximum, then the first element that equals it. If all elements are NaN, the result is 0. */
 size_t avx2_argmax(const float *x, size_t n)
 {
     const __m256 max = _mm256_set1_ps(largest(x, n));

@@ -5,8 +5,7 @@
  *
  * The kernels of the folders beside it are declared here, too: avx512bf16/ (class "bf16 dot"), avx512vnni/
  * (classes "int8 sum" and "int8 dot") and amx/ (classes "bf16 tile dot" and "int8 sum"). None of these
- * folders has a to_bf16, because VCVTNEPS2BF16 turns subnormals into zeros and the other to_bf16 kernels keep
- * them.
+ * folders has a to_bf16, because VCVTNEPS2BF16 turns subnormals into zeros and to_bf16 keeps them.
  */
 #ifndef GALLOP_KERN_AVX512_AVX512_H
 #define GALLOP_KERN_AVX512_AVX512_H
@@ -46,8 +45,7 @@ void AVX512_NAME(avx512vnni_i4_expand)(const struct kern_gemm *g, size_t group, 
 /* Expands the whole panel P of a gemm_i4 to PANEL without prefetching. */
 void AVX512_NAME(avx512vnni_i4_panel)(const struct kern_gemm *g, size_t group, size_t p, void *panel);
 
-/* Computes gemm_blocks of 1 to GROUPS_FEW rows with several panels at once, for the same reason as
- * avx512vnni_i4_at_once(). */
+/* Computes gemm_blocks of 1 to GROUPS_FEW rows with several panels at once, also for several streams. */
 void AVX512_NAME(avx512vnni_groups_at_once)(const struct kern_gemm *g, enum dtype t, size_t p0, size_t p1);
 
 #endif

@@ -26,8 +26,7 @@
 
 #include "kern/avx512/avx512_attn_parts.h"
 
-/* Sets up the prefetches of the second phase, which reads no tiles itself: some more tiles of values, a few
- * lines with each tile of weights. */
+/* Sets up the prefetches of the second phase: more tiles of values, a few lines with each tile of weights. */
 SIMD512_INLINE void avx512_attn_look(struct avx512_attn *o)
 {
     size_t n = o->t1 - o->t0, steps = o->rows * n, lines = o->lead * o->tile_bytes / 64;
@@ -36,8 +35,7 @@ SIMD512_INLINE void avx512_attn_look(struct avx512_attn *o)
     o->lines = (AVX512_ATTN_SOME * lines + steps - 1) / steps;
 }
 
-/* Prefetches COLS lines from AHEAD on, and with few rows also the lines from AGAIN on, for the second
- * time. */
+/* Prefetches COLS lines from AHEAD on, and, with few rows, COLS lines from AGAIN on again. */
 SIMD512_INLINE void avx512_attn_ask(const char *ahead, const char *again, int rows, int cols, bool level2)
 {
     SIMD512_UNROLL

@@ -103,8 +103,7 @@ SIMD512_INLINE void avx512_attn_fill_fours(struct avx512_attn *o, size_t r, floa
     o->begin[r] = -128 * simd512_fold_add_i32(sum);
 }
 
-/* Rounds the weights of row R to unsigned 8-bit integers, the largest weight, MOST, to 255, and stores them
- * as words. */
+/* Rounds the weights of row R to unsigned 8-bit integers, MOST, the largest, to 255, and stores words. */
 SIMD512_INLINE void avx512_attn_put_fours(struct avx512_attn *o, size_t r, float most)
 {
     const float *w = o->s + r * KERN_CHUNK;
@@ -153,8 +152,7 @@ SIMD512_INLINE __m512 avx512_attn_begin(const struct avx512_attn *o, size_t row,
     return _mm512_setzero_ps();
 }
 
-/* Converts an accumulator to dot products or outputs as floats: sums of integers are multiplied by STEP,
- * floats are returned unchanged. */
+/* Converts an accumulator to dot products or outputs as floats: sums of integers are multiplied by STEP. */
 SIMD512_INLINE __m512 avx512_attn_sum(__m512 sum, float step, enum avx512_kind kind)
 {
     if (kind == AVX512_I8_KEYS)

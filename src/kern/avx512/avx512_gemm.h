@@ -16,8 +16,7 @@
  * Between the slices, the sums of a panel are stored in an array of the thread: for each tile [rows][16] of
  * the left 16 columns (side 0), then [rows][16] of the right ones (side 1). They are stored unchanged, so the
  * bits do not depend on where K is cut. At the end the bias is added, and the sums go to C, or through an
- * activation to the input of the next gemm; with KERN_GLU gate is in the left columns and up in the right
- * ones.
+ * activation to the input of the next gemm; with KERN_GLU gate is on the left and up on the right.
  */
 #ifndef GALLOP_KERN_AVX512_GEMM_H
 #define GALLOP_KERN_AVX512_GEMM_H
@@ -155,8 +154,7 @@ SIMD512_INLINE __m128i avx512_gemm_bytes(__m512 x, __m512 inv)
     return _mm512_cvtepi32_epi8(_mm512_add_epi32(n, _mm512_set1_epi32(128)));
 }
 
-/* Quantizes X, row ROW of M rows, which belongs to TILE, and stores its bytes and its scale in the input
- * IN. */
+/* Quantizes X, row ROW of M rows, which belongs to TILE, and stores its bytes and scale in the input IN. */
 SIMD512_INLINE void avx512_gemm_put_i8(void *in, struct avx512_gemm_rows tile, const float *x, size_t row,
                                        size_t m, size_t k, float fixed)
 {
@@ -380,8 +378,7 @@ SIMD512_INLINE void avx512_gemm_want(const struct kern_gemm *g, size_t p, struct
 }
 
 /* Computes the steps [from, from + n) of the STEPS of panel P for the tiles [t0, t1) of rows, whose sums are
- * in SUMS. Prefetches the ASK lines that follow: those of the same panel, or after its last step those of the
- * next panel. */
+ * in SUMS. Prefetches the ASK lines that follow in this panel, or after its last step in the next. */
 SIMD512_INLINE void avx512_gemm_slice(const struct kern_gemm *g, size_t p, size_t from, size_t n,
                                       size_t steps, size_t ask, size_t t0, size_t t1, float *sums,
                                       avx512_gemm_fn *const *micro, enum avx512_kind kind)

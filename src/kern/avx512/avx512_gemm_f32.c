@@ -6,8 +6,7 @@
  * With 12 rows, a step has 24 vfmadd231ps, 2 loads and 12 broadcasts. Zen 4 issues one 512-bit FMA and one
  * 512-bit load (or two narrower ones) in a cycle: 24 cycles, which hide the loads. Zen 5 and Intel with two
  * FMA ports: 12 cycles, which still hide 14 loads at two a cycle (llvm-mca, Ice Lake: 13.1 with the
- * instructions of the loop). With one row: two chains, 128 bytes in 4 cycles, far more than memory delivers
- * to a core.
+ * instructions of the loop). With one row: two chains, 128 bytes in 4 cycles, far more than memory delivers.
  */
 #include "kern/avx512/avx512.h"
 #include "kern/avx512/avx512_gemm.h"

@@ -66,8 +66,8 @@ SIMD512_INLINE __m512i avx512_mx4_pairs(__m512i nibbles, __m512i exponent, __m51
     return _mm512_mask_add_epi16(v, _mm512_test_epi16_mask(nibbles, _mm512_set1_epi16(7)), v, exponent);
 }
 
-/* Returns the even element of each pair, or with ODD the odd one, as scaled floats; their nibbles are in the
- * low bits of words. */
+/* Returns the even (ODD is 0) or odd element of each pair, the nibbles in low bits of words, as scaled
+ * floats. */
 SIMD512_INLINE __m512 avx512_mx4_element(__m512i nibbles, int odd, __m512 scale, __m512 floats)
 {
     __m512i at = odd ? _mm512_srli_epi32(nibbles, 16) : nibbles;
@@ -218,8 +218,7 @@ SIMD512_INLINE void avx512_mx4_least(__m512 acc[AVX512_ROWS][AVX512_COLS], const
     }
 }
 
-/* Adds the products of the group at offset AT of each panel, in class "bf16 dot". The group needs one line of
- * each row of A. */
+/* Adds the products of the group at offset AT of each panel, in class "bf16 dot", with one line of A. */
 SIMD512_INLINE void avx512_mx4_group_dot(__m512 acc[AVX512_ROWS][AVX512_COLS], const struct avx512_mx4 *t,
                                          size_t at, const uint32_t *a, int rows, int panels)
 {
@@ -251,8 +250,7 @@ SIMD512_INLINE void avx512_mx4_group_dot(__m512 acc[AVX512_ROWS][AVX512_COLS], c
     }
 }
 
-/* Adds the products of the group at offset AT of each panel, with fp32 sums. The group needs two lines of
- * each row of A. */
+/* Adds the products of the group at offset AT of each panel, with fp32 sums and two lines of A. */
 SIMD512_INLINE void avx512_mx4_group_fma(__m512 acc[AVX512_ROWS][AVX512_COLS], const struct avx512_mx4 *t,
                                          size_t at, const uint32_t *a, int rows, int panels)
 {

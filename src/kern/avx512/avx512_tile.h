@@ -128,8 +128,7 @@ SIMD512_INLINE __m512i avx512_tile_load(const char *b, int part, enum avx512_kin
     return kind == AVX512_I8_KEYS ? _mm512_xor_si512(v, _mm512_set1_epi32((int)0x80808080u)) : v;
 }
 
-/* Multiplies one word of each row with the columns of B in registers, row after row: for more rows than
- * columns. */
+/* Multiplies one word of each row with columns of B in registers, row after row: for many rows. */
 SIMD512_INLINE void avx512_tile_tall(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, size_t stride,
                                      const char *const *b, size_t at, int part, int rows, int cols,
                                      enum avx512_kind kind)
@@ -151,8 +150,7 @@ SIMD512_INLINE void avx512_tile_tall(__m512 acc[AVX512_ROWS][AVX512_COLS], const
         }
 }
 
-/* Multiplies one word of each row, in registers, with B, column after column: for at most as many rows as
- * columns. */
+/* Multiplies one word of each row, in registers, with B, column after column: for up to as many rows. */
 SIMD512_INLINE void avx512_tile_flat(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, size_t stride,
                                      const char *const *b, size_t at, int part, int rows, int cols,
                                      enum avx512_kind kind)

@@ -57,8 +57,7 @@ void KERN_NAME(avx512_to_bf16)(uint16_t *out, const float *x, size_t n)
         simd512_store_bf16(out + i, simd512_head(n - i), simd512_load(x + i, simd512_head(n - i)));
 }
 
-/* Stores min(N, 16) floats, which are from -127 to 127, as int8. It packs halves of eight lanes, which needs
- * no instruction beyond AVX2. */
+/* Stores min(N, 16) floats, which are from -127 to 127, as int8. It uses AVX2 instructions only. */
 static void put_i8(int8_t *out, __m512 y, size_t n)
 {
     __m512i u = _mm512_cvtps_epi32(y);
@@ -97,8 +96,7 @@ void KERN_NAME(avx512_to_i8)(int8_t *out, float *scale, const float *x, size_t n
     }
 }
 
-/* Computes out = f(gate) * up, or f(gate) if UP is NULL. F and whether UP is NULL are constants at each
- * call. */
+/* Computes out = f(gate) * up, or f(gate) if UP is NULL. F is a constant at each call. */
 SIMD512_INLINE void activate(float *out, const float *gate, const float *up, size_t n, enum kern_act f)
 {
     for (size_t i = 0; i < n; i += 16) {
@@ -195,8 +193,7 @@ SIMD512_INLINE __m512 rotate_within(__m512 v)
 }
 
 /* Computes COUNT stages of hadamard, with the distances HALF, 2 HALF, ..., in one pass over a block, 2^COUNT
- * vectors at a time. FIRST: computes the stages within vectors before them. LAST: multiplies the result by
- * NORM. */
+ * vectors at a time. FIRST: after the stages within vectors. LAST: multiplies the result by NORM. */
 SIMD512_INLINE void rotate_stages(float *x, size_t block, size_t half, __m512 norm, int count, bool first,
                                   bool last)
 {

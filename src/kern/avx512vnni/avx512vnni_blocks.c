@@ -5,8 +5,8 @@
  * unpacked to bytes in level 1, together with the d and min of their columns. Every tile of rows multiplies
  * these 16 groups and prefetches its share of the next 16 groups. Meanwhile the float sums of up to 504 rows
  * are stored in an array of the thread. For four k a tile of 6 rows has 12 vpdpbusd, 2 loads and 6
- * broadcasts; at the end of a group it has three or four operations for each of its 12 sums, one to three of
- * them on the ports of vpdpbusd.
+ * broadcasts; at the end of a group it has three or four operations for each of 12 sums, one to three on the
+ * ports of vpdpbusd.
  */
 #include "kern/ahead.h"
 #include "kern/avx512/avx512_gemm.h"
@@ -71,8 +71,7 @@ SIMD512_INLINE __m512i beginning(const int32_t *sums, int h, const struct quant_
 }
 
 /* Sets SUM to the integer sums of half H of a group, or of the whole group in formats without halves,
- * including the correction for the zero. PACKED: CODES is a group of a panel; otherwise it has unpacked
- * values. */
+ * including the correction for the zero. PACKED: CODES are those of a panel; otherwise unpacked values. */
 SIMD512_INLINE void multiply(integers sum, const uint8_t *codes, bool packed, char *in, int h, int side,
                              int rows, const struct quant_form f)
 {
@@ -128,8 +127,7 @@ SIMD512_INLINE void add_group(floats y, const struct work *t, size_t i, char *in
         }
 }
 
-/* Adds the products of all groups of T to the sums of SIDE, or of both sides, and prefetches LINES lines from
- * NEXT on. */
+/* Adds the products of all groups of T to the sums of SIDE or both, and prefetches LINES lines from NEXT. */
 SIMD512_INLINE void add_groups(const struct work *t, const char *next, size_t lines, int side, int rows,
                                const struct quant_form f, bool few)
 {
@@ -188,8 +186,7 @@ static const struct row {
 
 /* ---- panels ---- */
 
-/* Multiplies the groups of W with the tiles [t0, t1). Each tile prefetches its share of the w.ask bytes from
- * w.next on. */
+/* Multiplies the groups of W with the tiles [t0, t1). Each tile prefetches its share of w.ask bytes. */
 static void run_chunk(const struct kern_gemm *g, struct work w, size_t t0, size_t t1, micro_fn *const *tile)
 {
     const char *next = w.next;

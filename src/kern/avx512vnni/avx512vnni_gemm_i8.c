@@ -5,8 +5,7 @@
  *   A      bytes with 128 added, four for each row and step, broadcast
  *   sums   12 x 2 accumulators of int32
  *
- * With 12 rows, a step (four k) has 24 vpdpbusd, 2 loads and 12 broadcasts: as many as the bf16 dot has for
- * two k.
+ * With 12 rows, a step (four k) has 24 vpdpbusd, 2 loads and 12 broadcasts: as for two k of the bf16 dot.
  */
 #include "kern/avx512/avx512.h"
 #include "kern/avx512/avx512_gemm.h"

@@ -31,8 +31,7 @@ struct tile {
 
 typedef void tile_fn(const struct tile *t);
 
-/* The multiples and offsets of 16 columns, a 32-bit lane each: the multiple in both halves, the offset in all
- * four bytes. */
+/* The multiples (in both halves) and offsets (in all bytes) of 16 columns, in 32-bit lanes. */
 struct expand {
     __m512i multiple, offset;
 };
@@ -61,8 +60,8 @@ SIMD512_INLINE __m512i weights_at(const uint8_t *b, int part, int h, const struc
 }
 
 /* Adds the products of four k, A times W, to the sums of ROWS rows. Between the products W is replaced by
- * part PART of the unit at B, so that no product has to wait for its weights; with twelve rows, no registers
- * are left for that. */
+ * part PART of the unit at B, so that no product waits for its weights; with 12 rows, no registers are left
+ * for that. */
 SIMD512_INLINE void add_part(__m512i acc[AVX512_ROWS][2], const uint32_t *a, __m512i w[2], const uint8_t *b,
                              int part, const struct expand x[2], int rows)
 {
@@ -87,8 +86,7 @@ SIMD512_INLINE void add_part(__m512i acc[AVX512_ROWS][2], const uint32_t *a, __m
     w[1] = next[1];
 }
 
-/* Adds the products of all units of T. The weights that are expanded after the last unit come from the end of
- * the panel and are not used. */
+/* Adds the products of all units of T. After the last unit it expands bytes beyond it, which are not used. */
 SIMD512_INLINE void add_units(__m512i acc[AVX512_ROWS][2], const struct tile *t, int rows)
 {
     const size_t rate = (t->ask + t->units - 1) / t->units;

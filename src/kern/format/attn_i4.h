@@ -53,7 +53,7 @@ I4_INLINE float i4_round(float *code, const float *z, float f)
 }
 
 /* Returns the factor with which rounding z [16] has the smallest error, the smallest factor among equals. It
- * tries the smallest factor T with which no element exceeds 7 and the I4_TRIED - 1 factors below T; if all
+ * tries T, the smallest factor with which no element exceeds 7, and the I4_TRIED - 1 factors below. If all
  * errors are NaN it returns T. */
 I4_INLINE int i4_factor(const float *z)
 {
@@ -109,8 +109,7 @@ I4_INLINE void i4_put_half(uint8_t *byte, unsigned upper, uint8_t value)
     *byte = (uint8_t)((*byte & (upper ? 0x0f : 0xf0)) | value << 4 * upper);
 }
 
-/* Stores the row of a token in a tile of keys or, with VALUES, of values. CODE has dp elements, FACTOR has dp
- * / 16. */
+/* Stores the row of a token in a tile of keys or, with VALUES, of values. CODE is [dp], FACTOR [dp / 16]. */
 I4_INLINE void i4_put_row(void *tile, size_t dp, size_t token, bool values, const uint8_t *code,
                           const uint8_t *factor, uint16_t scale)
 {
@@ -128,8 +127,7 @@ I4_INLINE void i4_put_row(void *tile, size_t dp, size_t token, bool values, cons
 
 /* ---- expanding a tile to int8 ---- */
 
-/* Vectors of 32 bytes, half a line: as 16-bit and as 32-bit elements. i4_stored is a vector at any
- * address. */
+/* Vectors of 32 bytes, half a line, of 16-bit or 32-bit elements. i4_stored may have any address. */
 typedef uint16_t i4_words __attribute__((vector_size(32)));
 typedef uint32_t i4_lanes __attribute__((vector_size(32)));
 typedef uint8_t i4_eight __attribute__((vector_size(8)));
@@ -152,8 +150,7 @@ I4_INLINE void i4_unpack_factors(uint8_t *factor, const uint8_t *packed)
     memcpy(factor, each, sizeof(each));
 }
 
-/* Sets the factors for half a line of keys, which holds 4 dims of 8 tokens; FACTOR has one element for each
- * of the 8 tokens. */
+/* Sets the factors for half a line of keys, which holds 4 dims of 8 tokens, from FACTOR [8]. */
 I4_INLINE void i4_key_factors(struct attn_i4_factors *f, const uint8_t *factor)
 {
     i4_eight eight;
@@ -164,8 +161,7 @@ I4_INLINE void i4_key_factors(struct attn_i4_factors *f, const uint8_t *factor)
     f->even = f->odd = (i4_words)(each | each << 16);
 }
 
-/* Sets the factors for half a line of values, which holds 8 dims of 4 tokens; FACTOR has one element for each
- * of the 4 tokens. */
+/* Sets the factors for half a line of values, which holds 8 dims of 4 tokens, from FACTOR [4]. */
 I4_INLINE void i4_value_factors(struct attn_i4_factors *f, const uint8_t *factor)
 {
     uint32_t four;
@@ -195,8 +191,7 @@ I4_INLINE void i4_expand_line(char *to, const uint8_t *codes, size_t i, size_t h
     i4_expand_half(out + I4_LINE, &upper, high);
 }
 
-/* Expands the codes of a tile of keys. Two lines of codes hold 16 dims of 16 keys, which share one row of
- * FACTOR. */
+/* Expands the codes of a tile of keys. Two lines hold 16 dims of 16 keys, which share a row of FACTOR. */
 I4_INLINE void i4_expand_keys(char *to, const uint8_t *codes, const uint8_t (*factor)[KERN_TILE], size_t dp)
 {
     struct attn_i4_factors f;

@@ -142,8 +142,8 @@ static inline void groups_put_codes(uint8_t *codes, size_t c, const uint8_t code
         }
 }
 
-/* The rows of one tile of an input. groups_tiles() returns the number of tiles of M rows, groups_tile() the
- * rows of tile number I. */
+/* The rows of one tile of an input. groups_tiles() returns the number of tiles of M rows, groups_tile() tile
+ * number I. */
 struct groups_rows {
     size_t first, rows;
 };
@@ -200,16 +200,15 @@ static inline void groups_put_sums(char *group, size_t rows, size_t r, const int
     groups_weighed(group, rows)[r] = scale * (float)all;
 }
 
-/* Returns minus the sum of part H of a row; the row has PARTS parts (2 halves, or 1) and its negative sums
- * are SUMS. */
+/* Returns minus the sum of part H of a row from its negative SUMS; PARTS is 2 for halves, or 1. */
 static inline int32_t groups_minus(const int32_t *sums, int h, int parts)
 {
     return parts == 1 ? sums[1] : h ? sums[1] - sums[0] : sums[0];
 }
 
 /* Computes panel P for the tiles [t0, t1) of the rows. It may prefetch addresses below STOP only.
- * groups_run() calls such a function for the panels [p0, p1) and for the rows of part PART of G, at most
- * GROUPS_TILES tiles at a time. */
+ * groups_run() calls it for the panels [p0, p1) and part PART of the rows, at most GROUPS_TILES tiles at a
+ * time. */
 typedef void groups_panel_fn(const struct kern_gemm *g, enum dtype t, size_t p, size_t t0, size_t t1,
                              const uint8_t *stop);
 

@@ -11,8 +11,7 @@
  *   codes [group / 32][4][2][64]: the lower nibble of byte [t][s][h][4 c + i] belongs to k = 32 t + 8 s + i of
  *         the group and to column 16 h + c, the upper nibble to k + 4. K is a multiple of 32; the last group may
  *         be shorter
- * The panel ends with the tail of an int8 panel (kern_gemm_i8_fn in quant.h): -128 times the sum of each
- * column, and the scales.
+ * The panel ends with the sums and scales of an int8 panel (kern_gemm_i8_fn in quant.h).
  */
 #ifndef GALLOP_KERN_FORMAT_INT4_H
 #define GALLOP_KERN_FORMAT_INT4_H
@@ -48,8 +47,7 @@ static inline const uint8_t *int4_panel(const struct kern_gemm *g, size_t group,
     return (const uint8_t *)g->b + (p - g->first) * int4_panel_bytes(g->k, group);
 }
 
-/* Returns the offset, in the panel, of the multiples of unit I's group. int4_codes() returns the offset of
- * the codes of unit I. */
+/* Return the offsets, in the panel, of the multiples of unit I's group and of the codes of unit I. */
 static inline size_t int4_head(size_t i, size_t group)
 {
     size_t units = group / INT4_UNIT;

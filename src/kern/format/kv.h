@@ -11,8 +11,8 @@
 #include "kern/kern.h"
 #include "tensor/dtype.h"
 
-/* The K and V rows of one layer. A tile holds 16 tokens in the layout of struct kern_attn, for dp dims. A KV
- * block is 2^block_shift tiles. */
+/* The K and V rows of one layer. A tile holds 16 tokens (kern/attention.h). A KV block is 2^block_shift
+ * tiles. */
 struct kv_layer {
     /* The addresses of all K and of all V tiles of the layer; borrowed. The sizes are the distances, in
      * bytes, of KV blocks, of KV heads in a block, and of tiles of a head. */
@@ -30,8 +30,7 @@ static inline char *kv_layer_tile(const struct kv_layer *l, char *base, uint32_t
            (tile & ((1u << l->block_shift) - 1)) * l->tile_bytes;
 }
 
-/* Returns the bytes of a tile of K, or of V, with DP dims in rows of type T: DT_F32, DT_BF16, DT_I8 or
- * DT_I4. */
+/* Returns the bytes of a tile of K, or of V, with DP dims of type T: DT_F32, DT_BF16, DT_I8 or DT_I4. */
 static inline size_t kv_tile_bytes(enum dtype t, size_t dp)
 {
     if (t == DT_I4)

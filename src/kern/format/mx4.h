@@ -25,8 +25,7 @@ static inline size_t mx4_byte(size_t k, size_t c)
     return KERN_NR + k / 4 * MX4_LINE + c % 16 * 4 + k % 2 * 2 + k / 2 % 2;
 }
 
-/* Returns the arguments of gemm_f32 or gemm_bf16 for panel P of G alone, which has been unpacked to
- * UNPACKED. */
+/* Returns the arguments of gemm_f32 or gemm_bf16 for panel P of G alone, unpacked to UNPACKED. */
 static inline struct kern_gemm mx4_panel(const struct kern_gemm *g, size_t p, const void *unpacked)
 {
     struct kern_gemm one = *g;

@@ -59,8 +59,8 @@ static float dot(const struct kern_attn *a, const float *q, size_t j, enum type 
     }
 }
 
-/* Returns the number that multiplies the values of token J: its weight P, rounded to bf16, or times the scale
- * of the token in int8. */
+/* Returns the number that multiplies the values of token J: its weight P, rounded to bf16 or scaled for
+ * int8. */
 static float weight(const struct kern_attn *a, float p, size_t j, enum type type)
 {
     switch (type) {
@@ -82,8 +82,7 @@ static float value(const struct kern_attn *a, size_t j, size_t d, enum type type
     }
 }
 
-/* Replaces the dot products p[lo, hi) by weights. Returns the maximum score and sets *sum to the sum of the
- * weights. */
+/* Replaces the dot products p[lo, hi) by weights. Returns the maximum score and sets *SUM to their sum. */
 static float weigh(const struct kern_attn *a, float *p, size_t lo, size_t hi, float *sum)
 {
     float lane[REF_LANES] = {0}, most = -INFINITY, by = a->scale, twos;

@@ -1,5 +1,4 @@
-/* ref_attn_i4.c - KV rows in 4 bits: rounds rows and computes attention with format/attn_i4.h and
- * ref_attn_i8(). */
+/* ref_attn_i4.c - KV rows in 4 bits: format/attn_i4.h with ref_attn_i8(). */
 #include "kern/format/attn_i4.h"
 #include "kern/ref/ref.h"
 

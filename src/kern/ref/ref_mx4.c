@@ -1,5 +1,5 @@
-/* ref_mx4.c - C = A x W^T + bias over MXFP4 panels: unpacks each panel by a table and calls the gemm for
- * fp32 or bf16. */
+/* ref_mx4.c - C = A x W^T + bias over MXFP4 panels: unpacks each panel by a table for gemm_f32 or
+ * gemm_bf16. */
 #include <string.h>
 
 #include "kern/format/mx4.h"
@@ -17,8 +17,7 @@ static float scale_of(uint8_t s)
     return f;
 }
 
-/* Stores X as element [K, C] of a panel of gemm_bf16 (the upper half of the fp32, in pairs of K) or of
- * gemm_f32. */
+/* Stores X as element [K, C] of a panel of gemm_bf16 (the upper half of fp32, in pairs of K) or gemm_f32. */
 static void mx4_put(void *panel, size_t k, size_t c, float x, bool bf16)
 {
     uint32_t u;

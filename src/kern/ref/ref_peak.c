@@ -1,5 +1,4 @@
-/* ref_peak.c - the loops of peak.h in plain C, for machines without a faster version. Their speed depends on
- * the compiler. */
+/* ref_peak.c - the loops of peak.h in plain C, for machines without a faster version. */
 #include "kern/peak.h"
 
 #include <string.h>

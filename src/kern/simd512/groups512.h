@@ -38,8 +38,7 @@ SIMD512_INLINE __m512i groups512_moved(__m512i v, int left)
     }
 }
 
-/* Returns the bits that the plane of WIDTH bits holds of the codes of step S and side H, moved to their
- * position in the codes. */
+/* Returns the bits that the plane of WIDTH bits holds of the codes of step S and side H, in position. */
 SIMD512_INLINE __m512i groups512_plane_at(const uint8_t *at, int s, int h, unsigned bits, unsigned width)
 {
     const struct groups_plane p = groups_plane_of(bits, width, s);
@@ -49,8 +48,7 @@ SIMD512_INLINE __m512i groups512_plane_at(const uint8_t *at, int s, int h, unsig
                             mask);
 }
 
-/* Returns the values of step S and side H from the codes at AT: the codes, or the entries of the table of the
- * format. */
+/* Returns the values of step S and side H from the codes at AT: the codes, or entries of a table. */
 SIMD512_INLINE __m512i groups512_values_at(const uint8_t *at, int s, int h, const struct quant_form f)
 {
     __m512i v = _mm512_setzero_si512();
@@ -86,8 +84,7 @@ SIMD512_INLINE __m512 groups512_exponents_at(const uint8_t *p)
     return _mm512_cvtepi32_ps(_mm512_sub_epi32(e, _mm512_set1_epi32(GROUPS_POWERS)));
 }
 
-/* Returns the multiples of d (I is 0) or of min (I is 1) of 16 columns for half H; P is the first byte of the
- * multiples. */
+/* Returns the multiples of d (I is 0) or of min (I is 1) of 16 columns for half H; the multiples are at P. */
 SIMD512_INLINE __m512 groups512_multiples_at(const uint8_t *p, int i, int h, const struct quant_form f)
 {
     const int at = f.in_halves ? h : i;
@@ -121,8 +118,7 @@ SIMD512_INLINE __m512 groups512_min_at(const uint8_t *head, const uint8_t *group
                          _mm512_mul_ps(min, groups512_multiples_at(group + 16 * side, 1, h, f)));
 }
 
-/* Returns the sum of the integers of part H of row R in a group of the input, times their scale, which
- * multiplies the minimums. */
+/* Returns the sum of the integers of part H of row R in a group of the input, times their scale. */
 SIMD512_INLINE __m512 groups512_weighed(char *in, int rows, int r, int h, const struct quant_form f)
 {
     const int32_t *sums = groups_sums(in, (size_t)rows) + 2 * r;
@@ -146,15 +142,14 @@ SIMD512_INLINE __m512 groups512_add(__m512 y, __m512i n, __m512 d, float scale, 
                   : _mm512_fmadd_ps(x, _mm512_mul_ps(d, row), y);
 }
 
-/* An unpacked group. In formats without halves, only [0] of d and min is used; in formats of powers, d holds
+/* An unpacked group. Without halves, only [0] of d and min is used; in formats of powers, d holds
  * exponents. */
 struct groups512_group {
     uint8_t value[GROUPS512_STEPS][2][GROUPS_LINE];
     float d[2][KERN_NR], min[2][KERN_NR];
 };
 
-/* Unpacks N groups of PANEL from group FROM on. CENTRED: the values are signed, with the zero of the format
- * subtracted. */
+/* Unpacks N groups of PANEL from FROM on. CENTRED: the zero of the format is subtracted from the values. */
 SIMD512_INLINE void groups512_unpack(struct groups512_group *to, const uint8_t *panel, size_t from, size_t n,
                                      const struct quant_form f, bool centred)
 {

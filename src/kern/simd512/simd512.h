@@ -3,9 +3,8 @@
  *
  * With KERN_EMULATE_AVX512 the same sources are compiled for AVX2 and export emu_<symbol>: the compiler
  * includes simd512_emu.h first (cmake/kernels.cmake), so that tests prove the kernels equal to ref/ on
- * machines without AVX-512. Results must not depend on whether a file is compiled for AVX-512 or for the
- * emulation. Only files that are compiled with AVX-512 F, BW, DQ and VL, or for the emulation, may include
- * this header.
+ * machines without AVX-512. Both must give the same results. Only files that are compiled with AVX-512 F, BW,
+ * DQ and VL, or for the emulation, may include this header.
  */
 #ifndef GALLOP_KERN_SIMD512_SIMD512_H
 #define GALLOP_KERN_SIMD512_SIMD512_H
@@ -38,8 +37,7 @@
 #define SIMD512_FIRST(a, b) __asm__("" : "+v"(a), "+v"(b))
 #endif
 
-/* Expands to what(1, ...) what(2, ...) and so on, up to 6, 12 or 16: one expansion for each number of
- * rows. */
+/* Expands to what(1, ...) what(2, ...) and so on, up to 6, 12 or 16, for each number of rows. */
 #define SIMD512_TO_6(what, ...)                                                                              \
     what(1, __VA_ARGS__) what(2, __VA_ARGS__) what(3, __VA_ARGS__) what(4, __VA_ARGS__) what(5, __VA_ARGS__) \
         what(6, __VA_ARGS__)
@@ -64,8 +62,7 @@ SIMD512_INLINE __mmask16 simd512_head(size_t n)
     return n < 16 ? (__mmask16)((1u << n) - 1) : SIMD512_ALL;
 }
 
-/* Loads the lanes of M; the other lanes are +0, and their memory is not read. A constant SIMD512_ALL compiles
- * to a plain load. */
+/* Loads the lanes of M; the other lanes are +0, and their memory is not read. SIMD512_ALL is a plain load. */
 SIMD512_INLINE __m512 simd512_load(const float *p, __mmask16 m)
 {
     return m == SIMD512_ALL ? _mm512_loadu_ps(p) : _mm512_maskz_loadu_ps(m, p);
@@ -79,8 +76,7 @@ SIMD512_INLINE void simd512_store(float *p, __mmask16 m, __m512 v)
         _mm512_mask_storeu_ps(p, m, v);
 }
 
-/* Rounds to bf16 (nearest, ties to even) in the low halves of 32-bit lanes. A NaN becomes a quiet NaN, as in
- * dtype_f32_to_bf16(). */
+/* Rounds to bf16 (nearest, ties to even) in the low halves of 32-bit lanes. A NaN becomes a quiet NaN. */
 SIMD512_INLINE __m512i simd512_round_bf16(__m512 v)
 {
     __m512i u = _mm512_castps_si512(v);
@@ -203,8 +199,7 @@ SIMD512_INLINE __m512 simd512_exp(__m512 x)
     return _mm512_mul_ps(p, half);
 }
 
-/* Computes kmath_exp2() on 16 lanes. A NaN converts to the integer 2^31, whose shift by 23 is 0, so it stays
- * NaN. */
+/* Computes kmath_exp2() on 16 lanes. NaN converts to the integer 2^31, which is 0 after the shift. */
 SIMD512_INLINE __m512 simd512_exp2(__m512 x)
 {
     __m512i n;

@@ -142,7 +142,8 @@ static void numbers_that_round_to_an_infinity_are_refused_where_they_are_rounded
     memcpy(&w[3], &next, sizeof(next));
     assert_int_equal(pack(&d, NULL, &e), ERR_INPUT);
     assert_string_equal(
-        e.msg, "file: tensor the.weight holds 3.39618e+38, an infinity in bf16, expected finite numbers");
+        e.msg,
+        "file: tensor the.weight holds 3.39618e+38, which is infinite in bf16, expected finite numbers");
     d.dtype = DT_F32;
     assert_int_equal(pack(&d, NULL, &e), 0);
 }
