@@ -10,9 +10,9 @@
 #include "base/cpu.h"
 #include "kern/kern.h"
 
-/* Prefetches the cache line at AT, any address: with LEVEL2 into the level-2 cache only, otherwise into level
- * 1. Callers pass cpu_level2_ahead(), which they read once for each call of a kernel. The cache level is part
- * of the instruction, so a branch selects it; the branch always goes the same way and is predicted. */
+/* Prefetches the cache line at AT, any address: with LEVEL2 into the L2 cache only, otherwise into L1.
+ * Callers pass cpu_level2_ahead(), which they read once for each call of a kernel. The cache level is part of
+ * the instruction, so a branch selects it; the branch always goes the same way and is predicted. */
 static inline __attribute__((always_inline)) void ahead_line(const char *at, bool level2)
 {
     if (level2)
@@ -54,7 +54,7 @@ struct ahead_attn {
     size_t far, end; /* number of the current tile; number of the first tile that is not prefetched */
     const char *at;  /* the next cache line to prefetch */
     ptrdiff_t left;  /* bytes of the current tile from AT on; 0 or less: all tiles are prefetched */
-    bool level2;     /* prefetch into level 2 only */
+    bool level2;     /* prefetch into L2 only */
 };
 
 /* Returns a cursor at the first line of tile number FAR. If FAR is END or more, it prefetches nothing. */

@@ -1,7 +1,7 @@
 /* peak.h - loops that measure the limits of the machine: arithmetic on registers alone, and reading alone.
  *
  * The loops are in the folders of the instruction sets because they use their instructions; roof.c turns the
- * results into rates. They are not kernels: no model calls them, and the order of arithmetic is free.
+ * results into rates. The loops are not kernels: no model calls them, and the order of arithmetic is free.
  */
 #ifndef GALLOP_KERN_PEAK_H
 #define GALLOP_KERN_PEAK_H

@@ -1,8 +1,8 @@
 /* quant.h - the kernels for quantized numbers: gemms over weights of at most 8 bits, rounding of rows to
  * integers, and the Hadamard rotation.
  *
- * The gemms take the arguments of gemm.h. They add integers, which is exact in any order, and turn each sum
- * into a float with one formula, so that all kernels of class "int8 sum" give the same bits.
+ * The gemms take the arguments of gemm.h. These gemms add integers, which is exact in any order, and turn
+ * each sum into a float with one formula, so that all kernels of class "int8 sum" give the same bits.
  */
 #ifndef GALLOP_KERN_QUANT_H
 #define GALLOP_KERN_QUANT_H
@@ -115,7 +115,7 @@ typedef void kern_to_i4_fn(uint8_t *code, uint8_t *factor, uint16_t *scale, cons
  *
  * The dot product of two rotated rows equals that of the rows. The rotation spreads a few large elements over
  * the whole block; without it they would determine the row's scale and cost the other elements their
- * precision. It is its own inverse. QuaRot, Ashkboos et al. 2024. */
+ * precision. The rotation is its own inverse. QuaRot, Ashkboos et al. 2024. */
 typedef void kern_hadamard_fn(float *x, size_t n);
 
 #endif

@@ -3,7 +3,8 @@
  *
  * Every round runs every loop, so that a disturbance of the machine affects all of them alike and their
  * ratios hold. A round reads a buffer that is far larger than the caches, because memory is faster in short
- * bursts than over a whole step. It computes for about a millisecond, so that the clock frequency settles.
+ * bursts than over a whole step. A round computes for about a millisecond, so that the clock frequency
+ * settles.
  */
 #include <math.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* eager.h - the op sink that computes each operator at once, in tasks for the threads of a pool.
  *
- * It owns the buffers that operators need between them (cosines, packed queries, the input and the
- * intermediate of an MLP, partial results of attention). They are sized for the largest step when the sink is
- * created, so that a step allocates nothing. A sink computes one step at a time.
+ * The sink owns the buffers that operators need between them (cosines, packed queries, the input and the
+ * intermediate of an MLP, partial results of attention). These buffers are sized for the largest step when
+ * the sink is created, so that a step allocates nothing. A sink computes one step at a time.
  */
 #ifndef GALLOP_OPS_EAGER_H
 #define GALLOP_OPS_EAGER_H

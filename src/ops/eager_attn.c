@@ -3,10 +3,10 @@
  * Keys are cut into chunks of 256 absolute positions. Each chunk gives (max, sum, output) for a row, and
  * chunks are folded in ascending order by one formula. For a sequence with few rows (decode, short
  * continuations) the chunks are divided among threads and folded afterwards; for a sequence with many rows,
- * its tiles of rows are divided among threads. Both give the same bits, because the result of a chunk does
- * not depend on the thread. The rows of the query heads that share a KV head are stacked, so that each K and
- * V tile is loaded once for all of them. All rows are stored before any row is read, because sequences of a
- * batch may share KV blocks that this step computes.
+ * its tiles of rows are divided among threads. Both ways give the same bits, because the result of a chunk
+ * does not depend on the thread. The rows of the query heads that share a KV head are stacked, so that each K
+ * and V tile is loaded once for all of them. All rows are stored before any row is read, because sequences of
+ * a batch may share KV blocks that this step computes.
  *
  * A layer with a sink (struct eager_limits) always sees the first rows of a sequence. Once a row's window no
  * longer touches these rows, the row sees them as separate pieces, cut at the same positions, with a query
@@ -283,8 +283,8 @@ struct thread_buffers {
     const void **k, **v, **next;
 };
 
-/* Returns the bytes of scratch of an attention kernel. They do not depend on the layer's dp, so that the
- * buffers after the scratch have the same addresses in all layers. */
+/* Returns the bytes of scratch of an attention kernel. The size does not depend on the layer's dp, so that
+ * the buffers after the scratch have the same addresses in all layers. */
 static size_t score_bytes(const struct eager_limits *lim)
 {
     if (lim->kv_dtype == DT_I4)
@@ -501,7 +501,7 @@ static void split_task(const struct attn_job *j, const struct task *u, const str
 
 /* Sets U to task number ITEM of the job, and *SEQ, which is at most the sequence of this task, to that
  * sequence. Tasks of a head follow each other: in a sequence that is not split, its keys and values stay in
- * level 2 for all rows, and the tiles with the most keys come first; in a split sequence, chunks are read in
+ * L2 for all rows, and the tiles with the most keys come first; in a split sequence, chunks are read in
  * order. */
 static void find_task(const struct attn_job *j, size_t *seq, size_t item, struct task *u)
 {

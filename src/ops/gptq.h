@@ -4,8 +4,8 @@
  * (I + A)^T, with A strictly upper triangular and D diagonal. Then the cost is the sum over k of
  *   D_k (w_k + (sum over i < k of (w_i - q_i) A_ik) - q_k)^2:
  * the errors of the earlier weights, times A, are added to each weight, which is then rounded to the nearest
- * value. This equals GPTQ (Frantar et al. 2023) without its inverses; no other linear feedback costs less on
- * average (Chee et al. 2023, QuIP).
+ * value. The method equals GPTQ (Frantar et al. 2023) without its inverses; no other linear feedback costs
+ * less on average (Chee et al. 2023, QuIP).
  *
  * K is cut into segments of GPTQ_COLUMNS, and errors stay within a segment. A segment of n columns is n (n +
  * 1) / 2 numbers, row after row; row i is D_i, A_i,i+1, ... A_i,n-1. Before gptq_make() they are those of H.
@@ -22,7 +22,7 @@ enum { GPTQ_COLUMNS = 1024 }; /* columns of a segment */
 /* Returns the number of floats in all segments for rows of K elements. */
 size_t gptq_numbers(size_t k);
 
-/* Returns row I of its segment and sets *N to its length; it extends to the end of the segment. */
+/* Returns row I of its segment. Sets *N to the length of the row, which extends to the end of the segment. */
 const float *gptq_row(const float *f, size_t k, size_t i, size_t *n);
 
 /* Carries errors within X [k], a row of weights that is being rounded: adds ERROR [n], the errors of the

@@ -31,7 +31,7 @@ struct linear_desc {
     /* The name of the Hugging Face module, for `inspect` and errors; borrowed for as long as the linear. */
     const char *name;
     enum op_kind kind;
-    /* The parts of W, [n_i, k] each, with any strides. Their dtypes satisfy dtype_is_weight(). */
+    /* The parts of W, [n_i, k] each, with any strides and a dtype of dtype_is_weight(). */
     const struct view *part[LINEAR_MAX_PARTS];
     /* The bias of each part, [n_i], or NULL. */
     const struct view *bias[LINEAR_MAX_PARTS];
@@ -86,7 +86,7 @@ float linear_seen_largest(size_t bin);
 
 /* The epilogue of a linear: where its results are written, and the activation that is applied to them. */
 struct linear_end {
-    /* The results [m, n], with rows LDY floats apart. NULL: they are written to NEXT. */
+    /* The results [m, n], with rows LDY floats apart. NULL: the results are written to NEXT. */
     float *y;
     size_t ldy;
     /* The input of another linear whose backend reads the same form, [m * linear_in_bytes(n)]. */
@@ -212,7 +212,7 @@ int linear_open(struct linear *l, const struct linear_desc *d, const char *backe
 int linear_pack(struct linear *l, const struct linear_desc *d, struct pool *pool, struct err *e);
 
 /* Uses PACKED [packed_bytes], aligned to 64, instead of packing: bytes that were packed before for the same
- * sizes, type and form. They must outlive L. */
+ * sizes, type and form. PACKED must outlive L. */
 int linear_map(struct linear *l, const struct linear_desc *d, const void *packed, struct pool *pool,
                struct err *e);
 
@@ -246,8 +246,8 @@ void linear_run(const struct linear *l, struct pool *pool, const void *in, float
 void linear_run_into(const struct linear *l, struct pool *pool, const void *in, const struct linear *next,
                      void *next_in, enum kern_act act, size_t m);
 
-/* Returns true if linear_run_into() can write the input of NEXT. It cannot if NEXT scales a row by its
- * largest element, because the scale is known only when the row is complete. */
+/* Returns true if linear_run_into() can write the input of NEXT: not if NEXT scales a row by its largest
+ * element, because the scale is known only when the row is complete. */
 bool linear_leads_into(const struct linear *l, const struct linear *next);
 
 /* Computes act(y), or act(gate) * up of a paired linear, into Y [m, n or n / 2]. */

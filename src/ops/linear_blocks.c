@@ -1,10 +1,10 @@
 /* linear_blocks.c - backend "blocks": quantized weights of a GGUF file keep their integers.
  *
- * It accepts matrices all of whose parts have quantized formats (quant.def), and needs about as many bytes as
- * the file, in the panels of kern/format/groups.h. Backend "mxfp4_int8" serves MXFP4. Inputs are rounded to
- * 8-bit integers with one scale for each 32 elements, as in llama.cpp; sums of 32 products are exact. Parts
- * may have different formats, as q, k and v often do, if each part has whole panels. Columns that pad the
- * last panel are zeros.
+ * The backend accepts matrices all of whose parts have quantized formats (quant.def), and needs about as many
+ * bytes as the file, in the panels of kern/format/groups.h. Backend "mxfp4_int8" serves MXFP4. Inputs are
+ * rounded to 8-bit integers with one scale for each 32 elements, as in llama.cpp; sums of 32 products are
+ * exact. Parts may have different formats, as q, k and v often do, if each part has whole panels. Columns
+ * that pad the last panel are zeros.
  */
 #include <string.h>
 

@@ -8,8 +8,8 @@
  * rows are created when a linear is opened and kept for the process. A range of panels that begins or ends
  * within a unit computes the whole unit.
  *
- * oneDNN starts threads by OpenMP; here each thread of the pool calls it, set to one thread. It works in
- * scratch of the pool, but execute() allocates its arguments: six small allocations in each call. Sums of
+ * oneDNN starts threads by OpenMP; here each thread of the pool calls it, set to one thread. oneDNN works in
+ * scratch of the pool, but its execute() allocates the arguments: six small allocations in each call. Sums of
  * integers are exact and become floats by the formula of the kernels, so int8 has the bits of the class "int8
  * sum". The order of bf16 sums may depend on the number of rows, and so may their bits.
  */

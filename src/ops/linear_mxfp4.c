@@ -1,9 +1,9 @@
 /* linear_mxfp4.c - backends whose weights stay in MXFP4 and are unpacked by the gemm that uses them.
  *
- * They accept matrices all of whose parts are MXFP4, stored as in GPT-OSS (nibbles and scales in separate
- * tensors) or as in GGUF (scale and nibbles together), and need as many bytes as the file. With quant mxfp4,
- * weights of any other type are rounded to MXFP4, and rows of any length are padded with zeros. Columns that
- * pad the last panel are zeros with a scale of 1.
+ * Both backends accept matrices all of whose parts are MXFP4, stored as in GPT-OSS (nibbles and scales in
+ * separate tensors) or as in GGUF (scale and nibbles together), and need as many bytes as the file. With
+ * quant mxfp4, weights of any other type are rounded to MXFP4, and rows of any length are padded with zeros.
+ * Columns that pad the last panel are zeros with a scale of 1.
  *   mxfp4        computes in fp32 or bf16, with the panels of kern/format/mx4.h. Results are those of the same
  *                weights unpacked when they are loaded
  *   mxfp4_int8   computes in integers, with the panels of kern/format/groups.h: twice a weight is a byte, and

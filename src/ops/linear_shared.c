@@ -1,5 +1,5 @@
 /* linear_shared.c - functions that backends of linears share: the mapping from columns of panels to rows of
- * the joined parts, reading weights, scratch, the histogram of inputs. It depends on no backend. */
+ * the joined parts, reading weights, scratch, the histogram of inputs. The file depends on no backend. */
 #include <math.h>
 #include <string.h>
 

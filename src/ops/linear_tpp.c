@@ -8,8 +8,8 @@
  * opened and kept for the process.
  *
  * Every sum has one accumulator and adds K ascending (bf16: in ascending pairs) from zero, for any number of
- * rows: the bits are the same for any m, range of panels and number of threads. They are those of the class
- * "bf16 dot" if the machine has VDPBF16PS. Georganas et al., Tensor Processing Primitives (2021).
+ * rows: the bits are the same for any m, range of panels and number of threads. With VDPBF16PS, the bits are
+ * those of the class "bf16 dot". Georganas et al., Tensor Processing Primitives (2021).
  */
 #include <libxsmm.h>
 #include <pthread.h>

@@ -112,8 +112,8 @@ struct op_sink {
     /* logits[n_rows, V] = head(h) */
     void (*logits)(const struct op_sink *o, float *logits, const struct linear *head, const float *h,
                    size_t n_rows);
-    /* Captures hidden states: copies x + r, the residual stream before layer LAYER (r may be NULL), or H, if
-     * not NULL, after the final norm, to the buffer for hidden states, if there is one. */
+    /* If the caller captures hidden states, copies x + r, the residual stream before layer LAYER (r may be
+     * NULL). After the final norm H is copied instead; before, H is NULL. */
     void (*tap)(const struct op_sink *o, size_t layer, const float *x, const float *r, const float *h,
                 size_t T);
     void *ctx;

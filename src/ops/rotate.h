@@ -1,8 +1,8 @@
 /* rotate.h - random rotation before rounding to integers.
  *
- * Rows of weights and of inputs are multiplied by the same orthogonal matrix. Their products stay the same,
- * and a few large elements no longer determine the scale of all others (QuaRot, Ashkboos et al. 2024; QuIP#,
- * Tseng et al. 2024).
+ * Rows of weights and of inputs are multiplied by the same orthogonal matrix. The products of rows stay the
+ * same, and a few large elements no longer determine the scale of all others (QuaRot, Ashkboos et al. 2024;
+ * QuIP#, Tseng et al. 2024).
  */
 #ifndef GALLOP_OPS_ROTATE_H
 #define GALLOP_OPS_ROTATE_H

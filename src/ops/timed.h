@@ -1,5 +1,5 @@
-/* timed.h - an op sink that forwards to another sink. It adds up the seconds of each kind of operator, and
- * the minimum of bytes and operations that they need.
+/* timed.h - an op sink that forwards to another sink and adds up, for each kind of operator, the seconds and
+ * the minimum of bytes and operations.
  *
  * Bytes are those of weights and of rows of the KV cache, including padding and scales, which are read from
  * memory; activations stay in caches and are not counted. For a mixture of experts, the expected number of
@@ -29,7 +29,7 @@ struct timed_part {
     enum dtype dtype;
 };
 
-/* One operator of a step. Its parts run one after the other. The ideal time of a part is the larger of the
+/* One operator of a step. The parts run one after the other. The ideal time of a part is the larger of the
  * times for its bytes and for its operations; the ideal time of the operator is the sum over its parts. */
 struct timed_op {
     int kind; /* enum op_kind or TIMED_OTHER */

@@ -19,7 +19,7 @@ struct view {
     /* The tensor's name in the checkpoint, and the checkpoint's file, for messages; borrowed. */
     const char *name;
     const char *file;
-    /* The first element; borrowed. It may be unaligned, so readers use memcpy. */
+    /* The first element; borrowed. The address may be unaligned, so readers use memcpy. */
     const void *data;
     enum dtype dtype;
     /* Number of dimensions; 0: a scalar. */
@@ -34,7 +34,7 @@ struct view {
 /* Returns the index at which row I of dimension 0 is stored (see zipped). */
 size_t view_stored_row(const struct view *v, size_t i);
 
-/* Returns the number of elements. It does not overflow, because the opener checked it. */
+/* Returns the number of elements, which fits into size_t because the opener checked it. */
 size_t view_elements(const struct view *v);
 
 /* Returns the bytes of all elements, without the gaps that strides leave. */

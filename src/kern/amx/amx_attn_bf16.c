@@ -156,7 +156,7 @@ void KERN_NAME(amx_attn_bf16)(const struct kern_attn *a)
         if (o.rows != shaped)
             shape(shaped = o.rows);
         rows(&o);
-        o.lead = 0; /* for the next rows all tiles are in level 2 */
+        o.lead = 0; /* for the next rows all tiles are in L2 */
     }
     AMX_RELEASE();
 }

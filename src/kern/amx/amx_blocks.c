@@ -2,7 +2,7 @@
  *
  *   rows    cut into tiles of 16; the last tile may be smaller. Few rows are computed by the AVX-512 kernel
  *   input   as in groups.h, with these tiles: the 32 bytes of each row of a group are an AMX tile A
- *   panels  eight groups of a panel at a time are unpacked to signed bytes in level 1. All tiles of rows
+ *   panels  eight groups of a panel at a time are unpacked to signed bytes in L1. All tiles of rows
  *           multiply them, one side of the panel (16 columns) after the other, and prefetch their shares of
  *           the next groups
  *   sums    a product of AMX tiles belongs to one group (or to a half of one) and is stored as integers. Three

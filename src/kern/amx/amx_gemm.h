@@ -6,14 +6,14 @@
  *   input   as in avx512_gemm.h, with these tiles: a cache line of every row, which is an AMX tile A, then
  *           the next line. The part of the last line beyond K is not read
  *   panels  as in gemm.h: 16 steps of 128 bytes are an AMX tile B for each side (16 columns)
- *   KC      slice: 256 steps, 32 KB. It stays in level 1 while it is multiplied with all rows, because A and
- *           the sums are loaded past level 1 (TILELOADDT1)
- *   groups  of panels: the lines of A of a KC slice stay in level 2 while all panels of the group are computed.
- *           If the whole input of the rows fits into level 2, a group has only two panels
+ *   KC      slice: 256 steps, 32 KB. It stays in L1 while it is multiplied with all rows, because A and
+ *           the sums are loaded past L1 (TILELOADDT1)
+ *   groups  of panels: the lines of A of a KC slice stay in L2 while all panels of the group are computed.
+ *           If the whole input of the rows fits into L2, a group has only two panels
  *   sums    are stored and loaded tile by tile, each just before its product in the first iteration of the
  *           next rows. Complete sums get their epilogue a few rows at a time, between the products of the next
  *           rows, so that the AMX unit never waits
- *   ahead   while a slice is computed, each pair of tiles prefetches its share of the next slice into level 2,
+ *   ahead   while a slice is computed, each pair of tiles prefetches its share of the next slice into L2,
  *           in eight streams: if lines are prefetched in one stream, some are dropped
  *   few     rows, one tile: three panels are read at once, each with a short prefetch distance
  *
@@ -35,7 +35,7 @@ enum {
     AMX_GEMM_PANELS = KERN_PANELS, /* maximum panels of a group */
     AMX_GEMM_STREAMS = 8,          /* streams in which lines are prefetched */
     AMX_GEMM_AT_ONCE = 3,          /* panels that one tile of rows is multiplied with at once */
-    AMX_GEMM_STAYS = 1 << 20,      /* maximum bytes of an input that stays in level 2 */
+    AMX_GEMM_STAYS = 1 << 20,      /* maximum bytes of an input that stays in L2 */
     AMX_GEMM_ENDING = 2,           /* rows whose epilogue runs in each iteration */
     AMX_GEMM_BEYOND = 128          /* minimum rows of a gemm whose results are stored past the caches */
 };
@@ -105,8 +105,8 @@ struct amx_gemm_walk {
             AMX_I8(c, a, b);        \
     } while (0)
 
-/* Prefetches the lines numbered [ASK, STOP) into level 2. Numbers go round AMX_GEMM_STREAMS streams, which
- * begin at NEXT and are STREAM bytes apart. */
+/* Prefetches the lines numbered [ASK, STOP) into L2. Numbers go round AMX_GEMM_STREAMS streams, which begin
+ * at NEXT and are STREAM bytes apart. */
 SIMD512_INLINE void amx_gemm_ask(const char *next, size_t stream, size_t ask, size_t stop)
 {
     for (; ask < stop; ask++)
@@ -284,9 +284,9 @@ SIMD512_INLINE void amx_gemm_settle(struct amx_gemm_walk *w, enum avx512_kind ki
     amx_gemm_end_some(w, SIZE_MAX, kind);
 }
 
-/* Marks the rows [at, stop) of panel Q, whose sums are complete, as pending for their epilogue. It runs while
- * the AMX unit computes the next rows, from their second iteration on, when the sums are in memory: between
- * products, vectors and stores cost little; alone they would cost a seventh of a gemm. */
+/* Marks the rows [at, stop) of panel Q, whose sums are complete, as pending for their epilogue, which runs
+ * from the second iteration of the next rows on, when the sums are in memory. Between products, vectors and
+ * stores cost little; alone they would cost a seventh of a gemm. */
 SIMD512_INLINE void amx_gemm_end_soon(struct amx_gemm_walk *w, size_t q, size_t at, size_t stop,
                                       enum avx512_kind kind)
 {
@@ -446,8 +446,8 @@ SIMD512_INLINE void amx_gemm_shape_one(size_t rows, size_t words)
     AMX_SHAPES(&s);
 }
 
-/* The arguments for one tile of rows and up to three panels, which begin at B and are BYTES apart. They are
- * computed at once, because a thread reads memory faster in several streams. */
+/* The arguments for one tile of rows and up to three panels, which begin at B, are BYTES apart and are
+ * computed at once: a thread reads memory faster in several streams. */
 struct amx_gemm_one {
     const uint32_t *a;
     const char *b;

@@ -5,12 +5,12 @@
  *   sums   2 x 2 AMX tiles, bias last
  *
  * An iteration has four products, 64 cycles on Sapphire and Granite Rapids (3.3 TFLOP/s a core at 3.3 GHz),
- * and four loads of 1 KB: A comes from level 2, the panel from level 1.
+ * and four loads of 1 KB: A comes from L2, the panel from L1.
  *
  * One or two rows are computed with vectors, in the order of TDPBF16PS, because vectors read the weights in
  * the order of memory, which is faster than reading tiles (Granite Rapids: 89 % against 78 % of the memory
- * bandwidth, one row on two threads). A slice is 32 of K: 16 pairs of each of 32 columns. Its even and its
- * odd elements are summed by fma from +0 each, both sums are added, and the result is added to the
+ * bandwidth, one row on two threads). A slice is 32 of K: 16 pairs of each of 32 columns. The even and the
+ * odd elements of a slice are summed by fma from +0 each, both sums are added, and the result is added to the
  * accumulator. Subnormals are zeros between few_begin() and few_end().
  */
 #include "kern/amx/amx_gemm.h"

@@ -4,8 +4,8 @@
  *          the 128 added to A, and the scales
  *   A      bytes with 128 added: 16 fours of k of 16 rows are an AMX tile A
  *
- * With few rows, 4-bit panels are computed by the AVX-512 kernel, which expands them in registers. It can
- * read the same input, because the layouts of both kernels are equal for the rows of one tile.
+ * With few rows, 4-bit panels are computed by the AVX-512 kernel, which expands them in registers. For the
+ * rows of one tile, the inputs of both kernels have the same layout.
  */
 #include "kern/amx/amx_unpacked.h"
 #include "kern/format/int4.h"
@@ -30,8 +30,8 @@ static void expand(char *to, const struct amx_unpacked *u, size_t p, size_t from
     KERN_NAME(avx512vnni_i4_expand)(u->g, u->group, p, UNITS * from, UNITS * n, AVX512_GEMM_AHEAD, to);
 }
 
-/* Expands each panel to level 2 and calls gemm_i8: for a K that is not a multiple of whole iterations, or for
- * so many rows that storing and loading sums would cost more. */
+/* Expands each panel to L2 and calls gemm_i8: for a K that is not a multiple of whole iterations, or for so
+ * many rows that storing and loading sums would cost more. */
 static void whole_panels(const struct kern_gemm *g, size_t group, size_t p0, size_t p1, void *scratch)
 {
     for (size_t p = p0; p < p1; p++) {

@@ -24,7 +24,7 @@
 #define AMX_RELEASE()      __asm__ volatile("tilerelease" : :)
 #define AMX_ZERO(t)        __asm__ volatile("tilezero %%tmm" #t : :)
 #define AMX_LOAD(t, p, by) AMX_LOAD_TIMES(t, p, by, 1)
-/* Loads tile T without replacing lines in level 1. */
+/* Loads tile T without replacing lines in L1. */
 #define AMX_LOAD_PASSING(t, p, by) \
     __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #t : : "r"(p), "r"((size_t)(by)) : "memory")
 #define AMX_STORE(t, p, by) AMX_STORE_TIMES(t, p, by, 1)

@@ -1,10 +1,10 @@
 /* amx_unpacked.h - the gemms with AMX tiles over weights of 4 bits: the weights of one or more iterations are
- * unpacked to level 1, while the AMX unit computes the iterations before.
+ * unpacked to L1, while the AMX unit computes the iterations before.
  *
  *   one   tile of rows: three panels at once, which are three streams from memory; sums stay in the AMX tiles
  *   two   tiles of rows: one panel at a time; sums stay in the AMX tiles
  *   more  rows, 256 together: sums are stored and loaded, which costs less than moving unpacked weights to
- *         level 2 and back
+ *         L2 and back
  *
  * With one or two tiles of rows, one iteration is unpacked at a time. Unpacking prefetches lines, and a core
  * can track only a few lines in flight. If the lines of many iterations were prefetched together, they would

@@ -6,7 +6,7 @@
  *   scores  sixteen tokens of a tile are two registers for each row, so no horizontal sums are needed. All
  *           groups score a few tiles before the next tiles. The scratch holds dot products as [row][256]
  *   softmax row by row: scale, softcap, mask, maximum, exp, 16-lane sum; the weights replace the dot products
- *   values  dims in lanes; tiles in pieces that stay in level 1 while all groups and dims use them
+ *   values  dims in lanes; tiles in pieces that stay in L1 while all groups and dims use them
  *   q       is copied to rows at a fixed distance, 256 dims at a time
  *
  * Tiles outside of every row's [lo, hi) are not read. In the other tiles, a masked token has the weight +0

@@ -5,9 +5,8 @@
  *   BF16  two elements, pairs in 32-bit lanes: the even element is shifted left by 16, the odd one is masked
  *   I8    four elements, fours in 32-bit lanes: each is shifted to the top and back down, then converted
  *
- * The sums are 1 row x 8 registers, 2 x 6, 3 x 4, 4 x 3, 5 x 2 or 6 x 2. These are at least the 8 sums that
- * hide the latency of the FMA, and the other operands fit into the 16 registers. Sizes and kinds are
- * constants at every call.
+ * The sums are 1 row x 8 registers, 2 x 6, 3 x 4, 4 x 3, 5 x 2 or 6 x 2. At least 8 sums hide the latency of
+ * the FMA, and the other operands fit into the 16 registers. Sizes and kinds are constants at every call.
  */
 #ifndef GALLOP_KERN_AVX2_AVX2_ATTN_STEP_H
 #define GALLOP_KERN_AVX2_AVX2_ATTN_STEP_H
@@ -129,8 +128,8 @@ AVX2_INLINE void avx2_attn_outer(avx2_sums acc, const char *const *b, size_t at,
     }
 }
 
-/* The step for 4 rows x 3 columns, which needs all 16 registers: twelve sums, three columns, a broadcast. It
- * is assembly, because gcc 12 spills some of the sums of compiled code. */
+/* The step for 4 rows x 3 columns, which needs all 16 registers: twelve sums, three columns, a broadcast. The
+ * step is assembly, because gcc 12 spills some of the sums of compiled code. */
 #define AVX2_ATTN_ROW43(R, DIM, S0, S1, S2)                        \
     "vbroadcastss " #R "*%c[stride]+4*" #DIM "(%[x]), %%ymm15\n\t" \
     "vfmadd231ps %%ymm12, %%ymm15, %" S0 "\n\t"                    \

@@ -1,7 +1,7 @@
 /* avx2_blocks.c - C = A x W over weights in quantization groups of integers, with VPMADDUBSW: class "int8
  * sum".
  *
- * Eight groups of a panel at a time are unpacked to bytes in level 1, where every tile of rows reads them.
+ * Eight groups of a panel at a time are unpacked to bytes in L1, where every tile of rows reads them.
  * VPMADDUBSW adds two products in 16 bits: with codes of up to six bits the sum is below 2^15. Codes of eight
  * bits become signed bytes: their absolute value, at most 128, is multiplied by the input with their sign, so
  * these sums stay below 2^15 as well.

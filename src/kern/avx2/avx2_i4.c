@@ -1,4 +1,4 @@
-/* avx2_i4.c - C = A x W^T + bias over 4-bit panels: unpacks each panel to bytes in level 2 for gemm_i8. */
+/* avx2_i4.c - C = A x W^T + bias over 4-bit panels: unpacks each panel to bytes in L2 for gemm_i8. */
 #include <immintrin.h>
 #include <string.h>
 

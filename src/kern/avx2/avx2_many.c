@@ -4,7 +4,7 @@
  *   input   tile after tile, each [lines][rows][16] floats: 16 of every row, then the next 16. bf16 inputs
  *           are rounded and widened again
  *   tile    6 rows x 16 columns: 12 accumulators; sums are those of ref_gemm.c
- *   KC      slice: 512 of K. All tiles of rows read the KC slice of a panel from level 2, first its left 16
+ *   KC      slice: 512 of K. All tiles of rows read the KC slice of a panel from L2, first its left 16
  *           columns, and each tile prefetches its share of the next slice. With many rows, a slice of bf16 is
  *           widened once, to an array that the tiles read as fp32
  *   sums    of a panel are stored between its slices in an array of the thread, [rows][32] for a tile; the bits

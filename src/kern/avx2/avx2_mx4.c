@@ -1,5 +1,5 @@
 /* avx2_mx4.c - C = A x W^T + bias over MXFP4 panels: unpacks each panel and calls the gemm for fp32 or bf16
- * while the panel is in level 2.
+ * while the panel is in L2.
  *
  * Unpacking looks up the four bits as the two bytes of a bf16, which are the upper half of the fp32, and
  * multiplies by the scale.

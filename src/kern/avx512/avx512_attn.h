@@ -9,7 +9,8 @@
  * to 4 x 4, so that a single row has four chains to hide the latency.
  *
  * Tiles that no row sees are skipped. If some rows do not see a token of a tile, its weight in these rows is
- * +0. That changes no sum except for the sign of a zero, and the "+ 0" at the end makes zeros positive.
+ * +0. A weight of +0 changes no sum except for the sign of a zero, and the "+ 0" at the end makes zeros
+ * positive.
  *
  * A decoding step reads keys and values from memory once, and arithmetic must not wait for memory. Every
  * phase prefetches the lines that are read some tiles later, as many lines as it reads itself: first the keys
@@ -227,8 +228,8 @@ SIMD512_INLINE void avx512_attn_cap(const struct kern_attn *a, float *s, size_t 
     }
 }
 
-/* Sets the largest score, and the largest score / ln 2, of N rows. Both are computed from the largest dot
- * product: rounding is monotonic, so its product with a positive number is the largest product. */
+/* Sets the largest score, and the largest score / ln 2, of N rows. Rounding is monotonic, so both are the
+ * largest dot product times a positive number. */
 SIMD512_INLINE void avx512_attn_top(struct avx512_attn_some *w, int n)
 {
     const struct avx512_attn *o = w->o;
@@ -383,7 +384,7 @@ SIMD512_INLINE void avx512_attn_rows(struct avx512_attn *o, const struct avx512_
 }
 
 /* Returns how many tiles ahead to prefetch: the tiles of a measured number of bytes, but at least one, or two
- * if lines are prefetched into level 2. */
+ * if lines are prefetched into L2. */
 SIMD512_INLINE size_t avx512_attn_lead(const struct avx512_attn *o)
 {
     size_t bytes = o->level2 ? AVX512_ATTN_LEAD_LEVEL2 : AVX512_ATTN_LEAD;
@@ -425,7 +426,7 @@ SIMD512_INLINE void avx512_attn_drive(const struct kern_attn *a, const struct av
     for (size_t i = 0; i < tiles; i++) {
         avx512_attn_take(&o, a->m * i / tiles, a->m * (i + 1) / tiles);
         avx512_attn_rows(&o, micro, kind);
-        o.lead = 0; /* for the next rows all tiles are in level 2 */
+        o.lead = 0; /* for the next rows all tiles are in L2 */
     }
 }
 

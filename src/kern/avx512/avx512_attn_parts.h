@@ -17,7 +17,7 @@ enum {
     AVX512_ATTN_SOME = 4,           /* rows whose weights are computed together */
     AVX512_ATTN_LEAD = 12288,       /* bytes to prefetch ahead (measured) */
     AVX512_ATTN_TWICE = 8,          /* maximum rows that prefetch each line twice */
-    AVX512_ATTN_LEAD_LEVEL2 = 8192, /* bytes to prefetch ahead if lines go into level 2 only */
+    AVX512_ATTN_LEAD_LEVEL2 = 8192, /* bytes to prefetch ahead if lines go into L2 only */
 };
 
 /* The state of up to 12 rows of one call, and the tiles [t0, t1) that they see. Kernels of amx/ use it for up
@@ -27,7 +27,7 @@ struct avx512_attn {
     size_t row, rows, t0, t1;
     size_t tile_bytes;       /* bytes of a tile without its scales */
     size_t lead;             /* tiles to prefetch ahead of the current ones */
-    bool level2;             /* prefetch into level 2 only */
+    bool level2;             /* prefetch into L2 only */
     struct ahead_attn ahead; /* the lines that the second phase prefetches */
     size_t lines;            /* lines that the second phase prefetches with each tile */
     uint32_t *q;             /* [AVX512_ROWS][AVX512_STRIDE] words of q */

@@ -7,15 +7,15 @@
  *           word is a float, a pair of bf16 or four bytes (avx512_tile.h). The part of the last line beyond
  *           K is not read. Bytes have 128 added; the scales of the rows are stored after all tiles
  *   KC      slice of a panel: 1024 steps of 128 bytes. A thread reads its panels as one stream of KC slices in
- *           the order of memory. Every tile of rows reads the slice from level 2 and prefetches its share of
+ *           the order of memory. Every tile of rows reads the slice from L2 and prefetches its share of
  *           the next slice, so that memory never idles while the tiles compute
  *   few     rows: they compute whole panels and prefetch nothing, because the hardware prefetches one stream
  *           faster by itself (Zen 4: 100 % of the memory bandwidth with one to eight rows, 77 to 95 % with any
  *           software prefetching)
  *
  * Between the slices, the sums of a panel are stored in an array of the thread: for each tile [rows][16] of
- * the left 16 columns (side 0), then [rows][16] of the right ones (side 1). They are stored unchanged, so the
- * bits do not depend on where K is cut. At the end the bias is added, and the sums go to C, or through an
+ * the left 16 columns (side 0), then [rows][16] of the right ones (side 1). The sums are stored unchanged, so
+ * the bits do not depend on where K is cut. At the end the bias is added, and the sums go to C, or through an
  * activation to the input of the next gemm; with KERN_GLU gate is on the left and up on the right.
  */
 #ifndef GALLOP_KERN_AVX512_GEMM_H
@@ -26,12 +26,12 @@
 #include "kern/avx512/avx512_tile.h"
 
 enum {
-    AVX512_GEMM_STEP = 128, /* bytes of a panel in one step along K (one k, a pair or a four) */
-    AVX512_GEMM_KC = 1024,  /* steps of a KC slice: 128 KB; level 2 holds two of them and the tiles of A */
-    AVX512_GEMM_LINE = 16,  /* words of each row in a line of the input */
-    AVX512_GEMM_UNROLL = 4, /* steps in one iteration of the inner loop */
-    AVX512_GEMM_FEW = 5,    /* maximum rows without software prefetching */
-    AVX512_GEMM_FEW_LEVEL2 = 8, /* the same if lines are prefetched into level 2 */
+    AVX512_GEMM_STEP = 128,     /* bytes of a panel in one step along K (one k, a pair or a four) */
+    AVX512_GEMM_KC = 1024,      /* steps of a KC slice: 128 KB; L2 holds two of them and the tiles of A */
+    AVX512_GEMM_LINE = 16,      /* words of each row in a line of the input */
+    AVX512_GEMM_UNROLL = 4,     /* steps in one iteration of the inner loop */
+    AVX512_GEMM_FEW = 5,        /* maximum rows without software prefetching */
+    AVX512_GEMM_FEW_LEVEL2 = 8, /* the same if lines are prefetched into L2 */
     AVX512_GEMM_AT_ONCE = 4,    /* panels of 4 to 8 bits that few rows compute at once on level amx */
     AVX512_GEMM_AHEAD =
         2048, /* bytes to prefetch ahead in each of these panels, and in panels that AMX tiles read */
@@ -44,7 +44,7 @@ struct avx512_gemm {
     const char *b, *next; /* the KC slice; the first line to prefetch */
     float *sums;          /* [2][rows][16] */
     size_t steps, ask;    /* steps of the slice; lines to prefetch from next on */
-    bool first, level2;   /* first: start the sums at zero; level2: prefetch into level 2 only */
+    bool first, level2;   /* first: start the sums at zero; level2: prefetch into L2 only */
 };
 
 typedef void avx512_gemm_fn(const struct avx512_gemm *t);

@@ -2,7 +2,7 @@
  *
  *   few     rows, one tile of the input: a group of a panel is read once, unpacked in registers and multiplied
  *           with all rows. One row computes two panels at once, so that it has four chains of sums
- *   many    rows: a panel is unpacked to scratch, which stays in level 2, for the gemm of the same class
+ *   many    rows: a panel is unpacked to scratch, which stays in L2, for the gemm of the same class
  *
  * Unpacking gives the exact weight, so every sum has the bits of the gemm over unpacked panels. For "bf16
  * dot", 16 columns of a pair of k need a shift, a permute of words that looks up the four bits, and an

@@ -1,8 +1,8 @@
 /* avx512_norm.c - RMS and layer normalisation of one row, after adding the residual.
  *
  * The 16 lanes of the canonical sums are the lanes of one register: a chain of n / 16 additions, which takes
- * half a microsecond for 8192 elements and leaves the row in level 1 for the later passes. Lanes beyond the
- * end of the row add +0, which does not change a sum that started at +0.
+ * half a microsecond for 8192 elements and leaves the row in L1 for the later passes. Lanes beyond the end of
+ * the row add +0, which does not change a sum that started at +0.
  */
 #include "kern/avx512/avx512.h"
 #include "kern/simd512/simd512.h"

@@ -57,7 +57,7 @@ void KERN_NAME(avx512_to_bf16)(uint16_t *out, const float *x, size_t n)
         simd512_store_bf16(out + i, simd512_head(n - i), simd512_load(x + i, simd512_head(n - i)));
 }
 
-/* Stores min(N, 16) floats, which are from -127 to 127, as int8. It uses AVX2 instructions only. */
+/* Stores min(N, 16) floats, which are from -127 to 127, as int8, with AVX2 instructions only. */
 static void put_i8(int8_t *out, __m512 y, size_t n)
 {
     __m512i u = _mm512_cvtps_epi32(y);
@@ -142,8 +142,8 @@ void KERN_NAME(avx512_softcap)(float *x, float cap, size_t n)
     }
 }
 
-/* Returns the largest x; NaNs are ignored. It keeps four maxima side by side, so with zeros of both signs
- * either may be returned; the callers handle that. */
+/* Returns the largest x; NaNs are ignored. If zeros of both signs are largest, either may be returned,
+ * because four maxima are kept side by side; the callers handle that. */
 static float largest(const float *x, size_t n)
 {
     __m512 top[4];

@@ -2,18 +2,18 @@
  * sum".
  *
  * With few rows, weights are unpacked in registers. With more rows, 16 groups of a panel at a time are
- * unpacked to bytes in level 1, together with the d and min of their columns. Every tile of rows multiplies
- * these 16 groups and prefetches its share of the next 16 groups. Meanwhile the float sums of up to 504 rows
- * are stored in an array of the thread. For four k a tile of 6 rows has 12 vpdpbusd, 2 loads and 6
- * broadcasts; at the end of a group it has three or four operations for each of 12 sums, one to three on the
- * ports of vpdpbusd.
+ * unpacked to bytes in L1, together with the d and min of their columns. Every tile of rows multiplies these
+ * 16 groups and prefetches its share of the next 16 groups. Meanwhile the float sums of up to 504 rows are
+ * stored in an array of the thread. For four k a tile of 6 rows has 12 vpdpbusd, 2 loads and 6 broadcasts; at
+ * the end of a group it has three or four operations for each of 12 sums, one to three on the ports of
+ * vpdpbusd.
  */
 #include "kern/ahead.h"
 #include "kern/avx512/avx512_gemm.h"
 #include "kern/simd512/groups512.h"
 
 enum {
-    GROUPS = 2 * GROUPS_SPAN, /* groups that all tiles multiply before the next groups: 22 KB of level 1 */
+    GROUPS = 2 * GROUPS_SPAN, /* groups that all tiles multiply before the next groups: 22 KB of L1 */
     STEPS = GROUPS512_STEPS,
     AT_ONCE = 2, /* few rows: groups of a panel that are multiplied before the next panel */
 };

@@ -4,7 +4,7 @@
  * mask, a 16-bit product and a sum. With few tiles of rows, each tile expands the codes in registers, panel
  * by panel, and prefetches its share of the next panel; few rows prefetch nothing, because the hardware
  * prefetches their single stream better by itself. On level amx, few rows compute several panels at once.
- * With many tiles, a panel is expanded once, and gemm_i8 reads it while it is in level 2.
+ * With many tiles, a panel is expanded once, and gemm_i8 reads it while it is in L2.
  */
 #include <string.h>
 

@@ -206,8 +206,8 @@ static inline int32_t groups_minus(const int32_t *sums, int h, int parts)
     return parts == 1 ? sums[1] : h ? sums[1] - sums[0] : sums[0];
 }
 
-/* Computes panel P for the tiles [t0, t1) of the rows. It may prefetch addresses below STOP only.
- * groups_run() calls it for the panels [p0, p1) and part PART of the rows, at most GROUPS_TILES tiles at a
+/* Computes panel P for the tiles [t0, t1) of the rows. Prefetches addresses below STOP only. groups_run()
+ * calls such a function for the panels [p0, p1) and part PART of the rows, at most GROUPS_TILES tiles at a
  * time. */
 typedef void groups_panel_fn(const struct kern_gemm *g, enum dtype t, size_t p, size_t t0, size_t t1,
                              const uint8_t *stop);

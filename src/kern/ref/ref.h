@@ -1,8 +1,8 @@
 /* ref.h - declares the portable kernels: ref_NAME for every function NAME of kern.h.
  *
- * They define the results: one scalar operation after the other, in the order that kern.h fixes, with fmaf()
- * where a fused operation is meant. Every other kernel of the classes "fp32" and "bf16" must give the same
- * bits. They need not be fast.
+ * These kernels define the results: one scalar operation after the other, in the order that kern.h fixes,
+ * with fmaf() where a fused operation is meant. Every other kernel of the classes "fp32" and "bf16" must give
+ * the same bits. The ref kernels need not be fast.
  */
 #ifndef GALLOP_KERN_REF_REF_H
 #define GALLOP_KERN_REF_REF_H

@@ -1,8 +1,8 @@
 /* ref_gemm.c - C = A x W^T + bias over packed panels of 32 columns, one fmaf() after the other.
  *
- * This is the canonical order of the classes "fp32" and "bf16": one accumulator for each element, from +0, k
- * ascending, bias last. bf16 operands are widened exactly. The layouts of panels are in gemm.h. An input A,
- * and the input that an epilogue writes, is a row-major array [M, K] of fp32 or bf16.
+ * The kernels define the canonical order of the classes "fp32" and "bf16": one accumulator for each element,
+ * from +0, k ascending, bias last. bf16 operands are widened exactly. The layouts of panels are in gemm.h. An
+ * input A, and the input that an epilogue writes, is a row-major array [M, K] of fp32 or bf16.
  */
 #include "kern/ref/ref.h"
 

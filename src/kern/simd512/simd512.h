@@ -3,8 +3,8 @@
  *
  * With KERN_EMULATE_AVX512 the same sources are compiled for AVX2 and export emu_<symbol>: the compiler
  * includes simd512_emu.h first (cmake/kernels.cmake), so that tests prove the kernels equal to ref/ on
- * machines without AVX-512. Both must give the same results. Only files that are compiled with AVX-512 F, BW,
- * DQ and VL, or for the emulation, may include this header.
+ * machines without AVX-512. The results must be equal in both cases. Only files that are compiled with
+ * AVX-512 F, BW, DQ and VL, or for the emulation, may include this header.
  */
 #ifndef GALLOP_KERN_SIMD512_SIMD512_H
 #define GALLOP_KERN_SIMD512_SIMD512_H
