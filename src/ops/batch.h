@@ -28,9 +28,9 @@ struct batch_seq {
 
 struct batch {
     size_t n_tokens, n_seqs, n_wanted;
-    const int32_t *id;           /* [T] */
-    const int32_t *pos;          /* [T] */
-    const struct batch_seq *seq; /* [n_seqs] */
+    const int32_t *id;           /* the token ids, [T] */
+    const int32_t *pos;          /* the positions of the tokens, [T] */
+    const struct batch_seq *seq; /* the sequences, [n_seqs] */
     /* The rows whose logits or hidden states are needed, [n_wanted], ascending. */
     const uint32_t *wanted;
     /* The result of the forward pass, [n_wanted, V]. */

@@ -223,7 +223,7 @@ static bool int4_pack(struct linear *l, const struct linear_desc *d, size_t begi
 static void int4_put(const struct linear *l, void *in, const float *x, size_t row, size_t m, void *scratch)
 {
     size_t k = int4_k(l->k);
-    float *rotated = scratch; /* [k] */
+    float *rotated = scratch; /* the rotated row, [k] */
 
     rotate(l->kern, rotated, x, l->k);
     memset(rotated + l->k, 0, (k - l->k) * sizeof(*rotated));

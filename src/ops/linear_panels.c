@@ -223,7 +223,7 @@ size_t linear_panels_scratch(const struct linear *l)
 
 void linear_panels_put(const struct linear *l, void *in, const float *x, size_t row, size_t m, void *scratch)
 {
-    float *rotated = scratch; /* [k] */
+    float *rotated = scratch; /* the rotated row, [k] */
 
     if (l->dtype == DT_I8) {
         rotate(l->kern, rotated, x, l->k);

@@ -124,7 +124,7 @@ static void tpp_put(const struct linear *l, void *in, const float *x, size_t row
 
 /* The scratch of a thread: sums, and the addresses of the chunks of the weights and of the rows. */
 struct work {
-    float *sums; /* [MOST_ROWS][32] */
+    float *sums; /* the sums, [MOST_ROWS][32] */
     const void **weights, **rows;
 };
 

@@ -31,7 +31,7 @@ struct moe_expert {
 
 struct moe {
     struct linear router;      /* [n_experts, E], fp32 */
-    struct moe_expert *expert; /* [n_experts] */
+    struct moe_expert *expert; /* the experts, [n_experts] */
     size_t n_experts, top_k, inner;
     enum moe_gate gate;
     /* True if the weights of a token are divided by their sum. */

@@ -25,7 +25,7 @@ enum {
 
 /* The arguments of a micro-kernel: N groups of one side of a panel, for one tile of rows. */
 struct work {
-    float *sums; /* [rows][16] */
+    float *sums; /* the sums of the side, [rows][16] */
     const struct groups512_group *c;
     const char *in; /* the tile's input, from the first of these groups on */
     size_t n;
@@ -38,7 +38,7 @@ struct work {
 
 /* A stored product of AMX tiles: its integers, the scale of each row and the d of each column. */
 struct product {
-    const int32_t *n; /* [rows][16] */
+    const int32_t *n; /* the integers, [rows][16] */
     const float *scale;
     __m512 d;
 };

@@ -92,7 +92,7 @@ struct amx_gemm_walk {
     size_t shaped[2]; /* rows of the two tiles in the current shapes of the AMX tiles */
     float *held[2];   /* where the sums in the AMX tiles are to be stored; NULL: the AMX tiles hold no sums */
     size_t p, end;    /* the panels of the group */
-    float *sums;      /* [panels of the group][rows][32] */
+    float *sums;      /* the sums, [panels of the group][rows][32] */
     struct amx_gemm_ending ending;
 };
 
@@ -451,7 +451,7 @@ SIMD512_INLINE void amx_gemm_shape_one(size_t rows, size_t words)
 struct amx_gemm_one {
     const uint32_t *a;
     const char *b;
-    float *sums; /* [panels][2][rows][16] */
+    float *sums; /* the sums, [panels][side][rows][16] */
     size_t bytes, rows, steps;
 };
 

@@ -66,14 +66,14 @@ struct few {
     const struct kern_gemm *g;
     const char *b;                                               /* the first panel */
     size_t bytes;                                                /* bytes from one panel to the next */
-    float sums[TOGETHER * KERN_NR] __attribute__((aligned(64))); /* [panel][2][rows][16] */
+    float sums[TOGETHER * KERN_NR] __attribute__((aligned(64))); /* [panels][side][rows][16] */
 };
 
 /* Adds the products of N pairs of k from B on, a slice or less, with the elements LINE of A to the sums. */
 SIMD512_INLINE void few_slice(struct few *f, const struct few_line *line, const char *b, size_t n, int rows,
                               int panels)
 {
-    __m512 s[TOGETHER][2][2]; /* [panel and row][side][even, odd] */
+    __m512 s[TOGETHER][2][2]; /* the sums of the slice, [panel and row][side][even or odd] */
 
     SIMD512_UNROLL
     for (int i = 0; i < TOGETHER; i++)

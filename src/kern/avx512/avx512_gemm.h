@@ -42,7 +42,7 @@ enum {
 struct avx512_gemm {
     const uint32_t *a;
     const char *b, *next; /* the KC slice; the first line to prefetch */
-    float *sums;          /* [2][rows][16] */
+    float *sums;          /* the sums, [side][rows][16] */
     size_t steps, ask;    /* steps of the slice; lines to prefetch from next on */
     bool first, level2;   /* first: start the sums at zero; level2: prefetch into L2 only */
 };

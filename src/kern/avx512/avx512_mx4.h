@@ -151,7 +151,7 @@ struct avx512_mx4 {
     const uint32_t *a;
     const uint8_t *b[AVX512_MX4_PANELS];
     size_t groups;
-    float *sums; /* [panels][2][rows][16] */
+    float *sums; /* the sums, [panels][side][rows][16] */
 };
 
 typedef void avx512_mx4_fn(const struct avx512_mx4 *t);

@@ -31,7 +31,7 @@ SIMD512_INLINE __m512i four_at(const char *p)
 /* The arguments of a micro-kernel: N groups of the rows of a tile, from IN on, times the N groups of PANEL
  * from group FROM on. If there are more than a few rows, C holds these groups unpacked. */
 struct work {
-    float *sums; /* [2][rows][16] */
+    float *sums; /* the sums, [side][rows][16] */
     const uint8_t *panel;
     size_t from, n;
     const struct groups512_group *c;

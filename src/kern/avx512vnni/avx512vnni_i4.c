@@ -25,7 +25,7 @@ struct tile {
     const char *next;       /* the first line to prefetch */
     size_t ask;             /* lines to prefetch */
     size_t units, per_head; /* units to compute; units of a quantization group */
-    int32_t *sums;          /* [2][rows][16] */
+    int32_t *sums;          /* the sums, [side][rows][16] */
     bool first, level2;
 };
 
