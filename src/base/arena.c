@@ -1,5 +1,4 @@
-/* arena.c - allocates chunks of 4 KiB to 1 MiB, doubling each time; larger allocations get their own
- * chunk. */
+/* arena.c - allocates chunks of 4 KiB to 1 MiB, doubling each time; larger allocations get own chunks. */
 #include "base/arena.h"
 
 #include <stdint.h>

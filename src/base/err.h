@@ -27,9 +27,8 @@ enum { ERR_SUBJECT_BYTES = 64 };
 
 struct err {
     int code;
-    /* The option or field that is wrong, as spelled in struct gallop_options, struct gallop_sampling or a
-     * request ("kv_cache_memory"); "": none. The command line shows it as a flag, the server as a JSON
-     * field. */
+    /* The wrong option or field, as spelled in struct gallop_options, struct gallop_sampling or a request
+     * ("kv_cache_memory"); "": none. The command line shows it as a flag, the server as a field. */
     char subject[ERR_SUBJECT_BYTES];
     /* Length of the beginning of MSG that is a path of this machine and ": ". A server omits it in its
      * answers. 0: MSG does not begin with a path. */

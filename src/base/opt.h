@@ -83,7 +83,7 @@ struct opt_list {
 struct opt_word {
     const char *text;    /* NULL ends a list */
     const char *means;   /* the choice that TEXT means; NULL: TEXT is an error */
-    const char *refusal; /* end of the error's sentence: why, and what is expected */
+    const char *refusal; /* rest of the error: why TEXT is not allowed, and what is */
 };
 
 struct opt_row {

@@ -30,7 +30,7 @@ struct checkpoint_text {
 
 struct checkpoint {
     struct folder in;     /* the folder or file; owns a copy of the path */
-    struct gguf_set gguf; /* n is 0 for a folder; without tensors for a packed GGUF checkpoint */
+    struct gguf_set gguf; /* GGUF files; n 0: none; a packed GGUF checkpoint has no tensors here */
     struct pack *pack;    /* NULL: not a packed checkpoint */
     struct checkpoint_text chat, generation;
 };

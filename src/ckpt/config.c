@@ -49,7 +49,7 @@ struct doc {
 
 struct config {
     struct doc *doc;
-    const char *prefix;  /* "" for the whole file, or such as "text_config." */
+    const char *prefix;  /* before names of keys: "", or such as "text_config." */
     struct strmap index; /* key -> struct node * */
     struct node *first, **last;
     struct config *older; /* the next object in doc->objects */

@@ -29,7 +29,7 @@ struct entry {
 
 struct header {
     struct tensor_file *f;
-    const char *data; /* first byte after the header */
+    const char *data; /* the bytes of the tensors, after the header */
     size_t data_bytes;
     struct json_pull j;
     struct err *e;

@@ -1,4 +1,4 @@
-/* safetensors.h - reads .safetensors files. */
+/* safetensors.h - reads the tensors of .safetensors files. */
 #ifndef GALLOP_CKPT_SAFETENSORS_H
 #define GALLOP_CKPT_SAFETENSORS_H
 

@@ -28,7 +28,7 @@ struct weights {
     size_t n, cap_view, cap_used;
     struct strmap index; /* name -> index into view[] */
     char kind[64];
-    char path[FOLDER_PATH_MAX]; /* of the only file, or of the index */
+    char path[FOLDER_PATH_MAX]; /* path of the only file, or of the index */
 };
 
 /* Opens the N files NAME of the folder IN. */

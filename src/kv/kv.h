@@ -74,8 +74,7 @@ struct kv_limits {
     /* Maximum number of rows of all sequences after their kv_advance() positions. 0: no limit. */
     size_t step_tokens;
     /* [n_layers + n_shared] In layer l, a query at position p sees rows from p + 1 - window[l] on (window 0:
-     * all rows) and the first sink[l] rows. NULL: no windows, no sinks. Borrowed for the cache's life, like
-     * DIM. */
+     * all rows) and the first sink[l] rows. NULL: none. Borrowed for the cache's life, like DIM. */
     const size_t *window, *sink;
     /* [n_layers] Dimension of a layer's heads, at most head_dim. NULL: all have head_dim. */
     const size_t *dim;
@@ -84,8 +83,7 @@ struct kv_limits {
     struct pool *touch;
 };
 
-/* The layers with the same window and sink, which share tile tables. Layers that keep all rows are group
- * 0. */
+/* Layers with the same window and sink, which share tile tables. Layers that keep all rows are group 0. */
 struct kv_group {
     size_t window; /* number of last rows that are kept; 0: all rows */
     size_t sink;   /* number of first rows that are kept besides the window */
@@ -202,7 +200,7 @@ size_t kv_adopt(struct kv *c, size_t seq, struct prefix_key seed, const int32_t 
 
 /* Adds the first N rows of SEQ, which are final and belong to TOKEN [n], to the prefix cache. They stay there
  * after SEQ ends until their blocks are needed. Call this function before kv_advance() drops rows. LAST: SEQ
- * gets no more rows, so that its partly filled last block is added too. Does nothing unless SEQ began with
+ * gets no more rows; its partly filled last block is added too. Does nothing unless SEQ began with
  * kv_adopt(). */
 void kv_publish(struct kv *c, size_t seq, const int32_t *token, size_t n, bool last);
 

@@ -47,8 +47,7 @@ struct paged_block {
 };
 
 struct paged_blocks {
-    /* [n_blocks + 1] The last element is the head of the ring of cached blocks; its NEXT is the oldest
-     * block. */
+    /* [n_blocks + 1] The last element is the head of the ring of cached blocks; its NEXT is the oldest. */
     struct paged_block *block;
     size_t n_cached;
 };
@@ -216,8 +215,7 @@ static uint32_t allocate_block(struct kv *c, size_t g)
     return b;
 }
 
-/* Removes a holder from block B of group G. Without holders it becomes cached if adoptable, otherwise
- * free. */
+/* Removes a holder of block B of group G. Without holders it becomes cached if adoptable, otherwise free. */
 static void release_block(struct kv *c, size_t g, uint32_t b)
 {
     struct paged *s = c->state;
@@ -294,7 +292,7 @@ static int open_index(struct kv *c, struct paged *s, struct err *e)
     if (c->group[0].window)
         n += c->lim.max_seqs * s->pool.max_blocks;
     if (c->lim.store)
-        n += KV_AHEADS * s->pool.max_blocks; /* nodes of blocks that are being read */
+        n += KV_AHEADS * s->pool.max_blocks; /* nodes of blocks that kv_ahead() reads */
     return prefix_open(&s->index, c->lim.prefix_index, n, c->lim.block, c->n_groups, e);
 }
 

@@ -24,8 +24,7 @@ struct kvpool_group {
 struct kvpool_seq {
     uint32_t *tile;    /* [tiles of max_len rows] */
     size_t first, end; /* the sequence holds blocks [first, end) */
-    /* The sequence also holds the sink's blocks [0, head). HEAD is 0, or all sink blocks if FIRST is not
-     * 0. */
+    /* The sequence also holds the sink's blocks [0, head). HEAD is 0, or all of them if FIRST is not 0. */
     size_t head;
     /* The first row after the sink that was ever written; it is in block FIRST or later. */
     size_t low;

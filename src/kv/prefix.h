@@ -38,7 +38,7 @@ struct prefix_node {
     uint32_t parent;
     uint32_t next;       /* next node in its bucket, or in the list of free nodes */
     uint32_t n_children; /* children in the tree */
-    uint32_t n_holders;  /* holds of sequences that will add children */
+    uint32_t n_holders;  /* sequences that hold the node, to add children */
     uint32_t n_tokens;
     uint32_t n_places; /* number of groups in which the node has a block */
 };
@@ -50,8 +50,7 @@ struct prefix {
     struct prefix_key *seed;  /* [n_nodes] */
     struct prefix_key *chain; /* [n_nodes] */
     int32_t *token;           /* [n_nodes, block] */
-    /* [n_nodes, n_groups] The block with the node's rows in a group. PREFIX_NONE: the pool lacks these
-     * rows. */
+    /* [n_nodes, n_groups] The block with a node's rows in a group. PREFIX_NONE: the pool lacks the rows. */
     uint32_t *place;
     uint32_t *bucket; /* [n_buckets], a power of two */
     size_t n_buckets;

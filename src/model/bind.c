@@ -510,7 +510,7 @@ static bool same_numbers(const struct view *a, const struct view *b)
 }
 
 /* Returns whether the tensor NAME of the head is missing or equals the embedding's table. A different tensor
- * has precedence over tie_word_embeddings, as in transformers. A packed checkpoint stores NAME only if it
+ * has precedence over tie_word_embeddings, as in transformers. A packed checkpoint has NAME only if it
  * differs. */
 static bool is_tied(struct model *m, const char *name, const struct op_embed *embed)
 {

@@ -148,7 +148,7 @@ static const bool *read_experts(struct model *m)
 }
 
 /* Qwen 3 MoE: Qwen 3's layer with experts in some layers. The router takes the softmax over all logits, and
- * normalizes the chosen weights to a sum of 1 if norm_topk_prob is true. Either all layers have a window or
+ * normalizes the chosen weights to a sum of 1 if norm_topk_prob is true. All layers have a window, or
  * none. */
 void llama_open_qwen3_moe(struct model *m)
 {

@@ -68,8 +68,7 @@ struct folder_text {
 };
 
 /* Reads FILE of IN (NULL: the file IN). If THERE is NULL, a missing file is an error; otherwise *THERE is set
- * to whether FILE exists. Files that are larger than FOLDER_TEXT_MAX, or change while they are read, are
- * errors. */
+ * to whether FILE exists. A file that exceeds FOLDER_TEXT_MAX, or changes while it is read, is an error. */
 enum { FOLDER_TEXT_MAX = 512 << 20 };
 int folder_read(struct folder_text *t, struct folder in, const char *file, bool *there, struct err *e);
 void folder_text_fini(struct folder_text *t); /* T may be zeroed */

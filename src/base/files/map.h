@@ -29,7 +29,7 @@ struct map_file {
     int guard; /* row in the table of the SIGBUS handler, from 1; 0: none */
 };
 
-/* Maps the regular file FD read-only. The caller has opened it as PATH and closes FD afterwards. ERR_INPUT:
+/* Maps the regular file FD read-only. The caller has opened FD as PATH and closes it afterwards. ERR_INPUT:
  * FD is a directory or device. An empty file has len 0 and bytes NULL. */
 int map_file_of(struct map_file *m, int fd, const char *path, struct err *e);
 

@@ -82,8 +82,7 @@ int json_pull_rc(const struct json_pull *j);
 int json_pull_finish(struct json_pull *j);
 
 /* Reads TEXT [n], one JSON value, as a jansson tree. Duplicate keys are errors; strings may contain NUL.
- * Gallop never calls jansson's own parser (2.14), which writes beyond its buffer if memory runs out inside a
- * string. */
+ * Jansson's own parser (2.14) is never called: it writes beyond its buffer if memory runs out in a string. */
 int json_pull_load(json_t **out, const char *text, size_t n, const char *path, struct err *e);
 
 /* Like json_pull_load(), for texts of clients and models: the last of duplicate keys counts, as in Python,

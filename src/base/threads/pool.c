@@ -192,8 +192,7 @@ static bool leave_job_before(struct worker *w, unsigned generation, unsigned sta
 
 static uint64_t gather(struct pool *p, int t, unsigned generation);
 
-/* If W has not started, does its share and then waits for its children. Returns the nanoseconds of
- * waiting. */
+/* If W has not started, does its share, then waits for its children. Returns the nanoseconds of waiting. */
 static uint64_t take_over(struct pool *p, struct worker *w, unsigned generation)
 {
     for (int i = w->away ? LATE : 0; i < LATE; i++) {

@@ -195,7 +195,7 @@ static int add_less_one(struct filler *x, const struct parts *p, const struct ro
     if (v.n_dims != 1)
         return wrong(x, t, "one dimension");
     if (!dtype_is_weight(v.dtype))
-        return add_view(x, p, r, 0, v); /* binding the norm will fail */
+        return add_view(x, p, r, 0, v); /* the model's bind_norm() will fail */
     w = arena_zalloc(&x->f->arena, v.shape[0], sizeof(*w));
     if (!w)
         return err_nomem(x->e, x->f->path);

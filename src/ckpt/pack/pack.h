@@ -115,7 +115,7 @@ struct pack_writer {
     /* Internal state. */
     struct buf directory;
     int list;              /* index of the current list of the directory */
-    size_t part, at, at_0; /* next position for weights, and in the first file */
+    size_t part, at, at_0; /* file and offset of the next weights; next offset in the first file */
 };
 
 /* Starts to write with W, whose callback, split_bytes and pool are set. */

@@ -95,7 +95,7 @@ static bool read_view(const struct unpickle_value *v, struct unpickle_storage *s
     return true;
 }
 
-/* ID is the tuple ("storage", storage class, key, device, elements[, view]). */
+/* Makes a storage. ID is the tuple ("storage", storage class, key, device, elements[, view]). */
 struct unpickle_value *torch_object_storage(const struct unpickle_value *id, struct arena *a,
                                             const char **why)
 {
@@ -122,7 +122,7 @@ struct unpickle_value *torch_object_storage(const struct unpickle_value *id, str
     return v;
 }
 
-/* ARGS is the tuple (storage, offset, shape, strides, ...). The other arguments are not needed. */
+/* Makes a tensor. ARGS is the tuple (storage, offset, shape, strides, ...); further arguments are ignored. */
 static struct unpickle_value *make_tensor(const struct unpickle_value *args, struct arena *a,
                                           const char **why)
 {
@@ -151,7 +151,7 @@ static struct unpickle_value *make_tensor(const struct unpickle_value *args, str
     return v;
 }
 
-/* ARGS is () or, as Python 2 wrote it, a tuple of one list of pairs. */
+/* Makes an OrderedDict. ARGS is () or, as Python 2 wrote it, a tuple of one list of pairs. */
 static struct unpickle_value *make_dict(const struct unpickle_value *args, struct arena *a, const char **why)
 {
     const struct unpickle_value *list = args->n ? args->u.item[0] : NULL;

@@ -93,7 +93,7 @@ static const char *take_bytes(struct unpickler *m, size_t n)
     const char *p = m->p;
 
     if (m->rc || (size_t)(m->end - p) < n)
-        return fail_at(m, "the pickle ends in the middle of it");
+        return fail_at(m, "the pickle ends within this opcode");
     m->p += n;
     return p;
 }
@@ -358,7 +358,7 @@ static const char *take_line(struct unpickler *m, size_t *n)
     const char *line = m->p, *feed = memchr(line, '\n', (size_t)(m->end - line));
 
     if (!feed)
-        return fail_at(m, "the pickle ends in the middle of it");
+        return fail_at(m, "the pickle ends within this opcode");
     *n = (size_t)(feed - line);
     m->p = feed + 1;
     return line;

@@ -205,13 +205,13 @@ static void sizes_beyond_the_pickle_cost_no_memory(void **state)
     mem_fail_at(40); /* A refusal needs a few small blocks. */
     refuse(PICKLE("\x80\x02X\xff\xff\xff\xff"
                   "abc."),
-           "BINUNICODE", "ends in the middle");
+           "BINUNICODE", "ends within this opcode");
     refuse(PICKLE("\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\xff"
                   "abc."),
-           "BINUNICODE8", "ends in the middle");
+           "BINUNICODE8", "ends within this opcode");
     refuse(PICKLE("\x80\x02T\x00\x00\x00\x80"
                   "abc."),
-           "BINSTRING", "ends in the middle");
+           "BINSTRING", "ends within this opcode");
     refuse(PICKLE("\x80\x02Nr\xff\xff\xff\x7f."), "LONG_BINPUT", "higher than the number of values");
     refuse(PICKLE("\x80\x02Nj\xff\xff\xff\x7f."), "LONG_BINGET", "no value at this index");
     assert_false(mem_failed());
