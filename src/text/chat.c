@@ -1,4 +1,4 @@
-/* chat.c - the parsed templates of a folder, and the variables for rendering them. */
+/* chat.c - parses the chat templates of a folder, and makes the variables for rendering them. */
 #include "text/chat.h"
 
 #include <string.h>
@@ -7,13 +7,13 @@
 #include "text/settings.h"
 
 struct chat_template {
-    struct jinja *jinja; /* NULL: the template cannot be parsed */
-    struct err fault;    /* the parser's error if it cannot be parsed */
+    struct jinja *jinja; /* NULL: the template could not be parsed */
+    struct err fault;    /* the parser's error if JINJA is NULL */
 };
 
 struct chat {
     struct settings conf;
-    struct chat_template *v; /* [n] the templates of conf.templates */
+    struct chat_template *v; /* [n] in the order of conf.templates */
     size_t n;
 };
 
@@ -36,7 +36,7 @@ static int parse_all(struct chat *c, struct err *e)
     return 0;
 }
 
-/* Opens TEXT, or the files of IN if TEXT is NULL. */
+/* Opens the tokenizer_config.json in TEXT or, if TEXT is NULL, the files of IN. */
 static int open_chat(struct chat **out, struct folder in, const char *text, size_t len, struct err *e)
 {
     struct chat *c = mem_zalloc(1, sizeof(*c), MEM_TEXT);
@@ -89,7 +89,7 @@ const char *chat_template_source(const struct chat *c, const char *name)
     return t ? t->text : NULL;
 }
 
-/* Chooses the template. NULL: an error. */
+/* Chooses the template. Returns NULL after an error. */
 static const struct chat_template *choose_template(const struct chat *c, const char *name, bool tools,
                                                    struct err *e)
 {
@@ -108,15 +108,14 @@ static const struct chat_template *choose_template(const struct chat *c, const c
         found = settings_find(&c->conf.templates, name ? name : "default");
     t = found ? &c->v[found - c->conf.templates.v] : NULL;
     if (!t)
-        err_at(e, ERR_INPUT, c->conf.path,
-               "there is no chat template called '%s' among the %zu of this model", name ? name : "default",
-               c->n);
+        err_at(e, ERR_INPUT, c->conf.path, "none of the model's %zu chat templates is called '%s'", c->n,
+               name ? name : "default");
     else if (!t->jinja)
         err_at(e, ERR_INPUT, c->conf.path, "%s", t->fault.msg);
     return t && t->jinja ? t : NULL;
 }
 
-/* Returns the reasoning of a message, under the first of its names that the message has. */
+/* Returns the reasoning of a message: the first of the members NAMES that is not null. NULL: no reasoning. */
 static json_t *reasoning(json_t *message)
 {
     static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
@@ -130,7 +129,8 @@ static json_t *reasoning(json_t *message)
     return NULL;
 }
 
-/* Returns a copy of MESSAGE for the template. NULL: out of memory. */
+/* Returns a copy of MESSAGE for the template, without null members and with the reasoning under both of its
+ * names. NULL: out of memory. */
 static json_t *prepare_message(json_t *message)
 {
     json_t *copy = json_object(), *thought = reasoning(message), *v;
@@ -160,7 +160,7 @@ static int prepare_messages(json_t *messages, json_t **out, struct err *e)
 
     *out = NULL;
     if (!json_is_array(messages))
-        return err_set(e, ERR_INPUT, "messages: a list of messages is expected");
+        return err_set(e, ERR_INPUT, "messages: expected a list of messages");
     if (json_array_size(messages) == 0)
         return err_set(e, ERR_INPUT, "messages: the conversation is empty; at least one message is needed");
     json_array_foreach(messages, i, m) if (!json_is_object(m)) return err_set(
@@ -177,7 +177,7 @@ static int prepare_messages(json_t *messages, json_t **out, struct err *e)
     return 0;
 }
 
-/* Checks that the member WHAT of OBJECT is a list of objects, null or missing. */
+/* Checks that the member WHAT of OBJECT is a list of objects, is null or is missing. */
 static int check_objects(json_t *object, const char *what, struct err *e)
 {
     json_t *list = json_object_get(object, what), *v;
@@ -186,9 +186,9 @@ static int check_objects(json_t *object, const char *what, struct err *e)
     if (!list || json_is_null(list))
         return 0;
     if (!json_is_array(list))
-        return err_set(e, ERR_INPUT, "%s: a list is expected", what);
+        return err_set(e, ERR_INPUT, "%s: expected a list of objects", what);
     json_array_foreach(list, i, v) if (!json_is_object(v)) return err_set(
-        e, ERR_INPUT, "%s[%zu]: an object is expected", what, i);
+        e, ERR_INPUT, "%s[%zu]: expected an object", what, i);
     return 0;
 }
 
@@ -213,8 +213,9 @@ int chat_variables(const struct chat *c, json_t *messages, bool add_generation_p
 
     *out = NULL;
     if (object && !list)
-        return err_set(e, ERR_INPUT,
-                       "messages: an object with a list called messages, or such a list, is expected");
+        return err_set(
+            e, ERR_INPUT,
+            "messages: expected a list of messages, or an object with such a list as its member messages");
     if (object && ((rc = check_objects(messages, "documents", e)) != 0 ||
                    (rc = check_objects(messages, "tools", e)) != 0))
         return rc;

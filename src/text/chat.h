@@ -21,15 +21,17 @@
 struct chat;
 struct jinja;
 
-/* Opens the folder IN. A folder without these files or without a template is no error; a file that is not
- * JSON is one. A template that cannot be parsed is reported when it is rendered. */
+/* Opens the folder IN. A folder may lack these files, and may lack a template; a file that is not JSON is an
+ * error. A template that cannot be parsed is reported when it is rendered. */
 int chat_open(struct chat **out, struct folder in, struct err *e);
 
-/* The same from the text of a tokenizer_config.json alone; PATH is for messages. */
+/* Opens a chat from TEXT, the contents of a tokenizer_config.json, without other files. PATH is for
+ * messages. */
 int chat_open_text(struct chat **out, const char *text, size_t len, const char *path, struct err *e);
 
 void chat_close(struct chat *c); /* NULL is fine */
 
+/* False: the folder has no template, and rendering fails. */
 bool chat_has_template(const struct chat *c);
 
 /* The source of the template called NAME ("default", "tool_use" ...), or NULL. */
@@ -41,13 +43,15 @@ const char *chat_template_source(const struct chat *c, const char *name);
 int chat_variables(const struct chat *c, json_t *messages, bool add_generation_prompt, json_t **out,
                    struct err *e);
 
-/* Renders a template with VARIABLES (borrowed) and appends the text to OUT. TEMPLATE_NAME NULL: "tool_use" if
- * there are tools and such a template, else "default". */
+/* Renders a template with VARIABLES (borrowed) and appends the text to OUT. TEMPLATE_NAME NULL: the template
+ * is "tool_use" if VARIABLES has tools and the folder has such a template, else "default". NOW: the time that
+ * the template's strftime_now() formats. */
 int chat_render(const struct chat *c, json_t *variables, const char *template_name, const struct tm *now,
                 struct buf *out, struct err *e);
 
-/* The same, with the origin of each byte of the text: see jinja_render_marked(). JINJA: the template; NULL:
- * that of C. The special tokens of C count as the template's. */
+/* Renders as chat_render() does, and writes the origin of each byte of the text to ORIGIN: see
+ * jinja_render_marked(). JINJA: the template to render; NULL: a template of C. The special tokens of C count
+ * as text of the template. */
 int chat_render_marked(const struct chat *c, const struct jinja *jinja, json_t *variables,
                        const char *template_name, const struct tm *now, struct buf *out, struct buf *origin,
                        struct err *e);

@@ -1,5 +1,5 @@
-/* settings.c - reads the members of all these files with the same functions, because members of the same name
- * have the same meaning. The precedence of the files is that of transformers. */
+/* settings.c - reads the files of settings.h. All files share the functions that read a member, because a
+ * member has the same meaning in each file. The precedence of the files is that of transformers. */
 #include "text/settings.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ struct reader {
     enum settings_use use;
     bool in_map;              /* the current file is special_tokens_map.json, which has no templates */
     bool has_table;           /* tokenizer_config.json has added_tokens_decoder */
-    struct strmap by_content; /* indices of the added tokens until they are sorted */
+    struct strmap by_content; /* content -> index in c->added, until these tokens are sorted */
 };
 
 const struct settings_text *settings_find(const struct settings_texts *l, const char *name)
@@ -43,7 +43,7 @@ static int set_text(struct reader *r, struct settings_texts *l, const struct jso
     const struct settings_text *old = p.name ? settings_find(l, p.name) : NULL;
 
     if (l == &r->c->templates && l->n == TEMPLATES_MAX)
-        return err_set(r->e, ERR_INPUT, "%s: there are more than %d chat templates", r->in.path,
+        return err_set(r->e, ERR_INPUT, "%s: the model has more than %d chat templates", r->in.path,
                        TEMPLATES_MAX);
     if (!p.name || !p.text || (!old && !mem_grow((void **)&l->v, &l->cap, l->n + 1, sizeof(*l->v), MEM_TEXT)))
         return err_nomem(r->e, "a chat template");
@@ -51,10 +51,10 @@ static int set_text(struct reader *r, struct settings_texts *l, const struct jso
     return 0;
 }
 
-/* Reads the member KEY, whose value is next. */
+/* Reads the value of the member KEY, at which J stands. */
 typedef int member_fn(struct reader *r, struct json_pull *j, const struct json_str *key);
 
-/* Reads all members of an object with READ. */
+/* Reads all members of the object at J with READ. */
 static int read_members(struct reader *r, struct json_pull *j, member_fn *read)
 {
     struct json_str key;
@@ -67,7 +67,7 @@ static int read_members(struct reader *r, struct json_pull *j, member_fn *read)
 
 /* ---- added tokens ---- */
 
-/* Reads a token: a string, or an object with content and flags. Any other value has no content. */
+/* Reads a token: a string, or an object with content and flags. For any other value, CONTENT is NULL. */
 static void read_token(struct json_pull *j, struct json_str *content, struct settings_token *t)
 {
     struct json_str key;
@@ -99,7 +99,7 @@ static void read_token(struct json_pull *j, struct json_str *content, struct set
     }
 }
 
-/* Adds the new facts about a token that is in the list already. */
+/* Merges T into OLD, the token of the same content that was read before. */
 static void add_again(struct settings *c, struct settings_token *old, struct settings_token t)
 {
     t.special = old->special || t.special;
@@ -120,7 +120,7 @@ static void add_again(struct settings *c, struct settings_token *old, struct set
     old->rank = old->rank < t.rank ? old->rank : t.rank;
 }
 
-/* Adds a token, or its facts to the token of this content. */
+/* Adds the token T, or merges T into the token that has this content. */
 static int add_token(struct reader *r, const struct json_str *content, struct settings_token t)
 {
     struct settings *c = r->c;
@@ -144,7 +144,7 @@ static int add_token(struct reader *r, const struct json_str *content, struct se
     return 0;
 }
 
-/* Reads a token with its id: "5": {"content": ...}. */
+/* Reads an entry of added_tokens_decoder, a token under its id: "5": {"content": ...}. */
 static int read_decoder(struct reader *r, struct json_pull *j, const struct json_str *key)
 {
     struct settings_token t = {.id = 0, .normalized = true, .in_table = true};
@@ -156,22 +156,22 @@ static int read_decoder(struct reader *r, struct json_pull *j, const struct json
         t.id = t.id * 10 + (key->s[i] - '0');
     }
     if (!good)
-        return json_pull_fail(j, "the id \"%.*s\" of an added token is no id",
+        return json_pull_fail(j, "the id \"%.*s\" of an added token is not a number of 1 to 9 digits",
                               (int)(key->n < 60 ? key->n : 60), key->s);
     read_token(j, &content, &t);
     return json_pull_rc(j) ? 0 : add_token(r, &content, t);
 }
 
-/* The attributes of a tokenizer that are tokens. */
+/* The attributes of a tokenizer whose values are special tokens. */
 enum { N_NAMES = 7 };
 static const char *const special_name[N_NAMES] = {"bos_token", "eos_token", "unk_token", "pad_token",
                                                   "sep_token", "cls_token", "mask_token"};
 
-/* New tokens take their ids in the order of SPECIAL_TOKENS_ATTRIBUTES in transformers, whatever the order of the
- * file; tokens that are no such attribute follow. */
+/* The order in which new tokens get their ids: that of SPECIAL_TOKENS_ATTRIBUTES in transformers, whatever
+ * the order of the file. The last rank is that of tokens without such an attribute. */
 static const unsigned special_rank[N_NAMES + 1] = {0, 1, 2, 4, 3, 5, 6, N_NAMES};
 
-/* The number of the attribute KEY, or N_NAMES. */
+/* Returns the index of the attribute KEY in special_name, or N_NAMES. */
 static size_t special_number(const struct json_str *key)
 {
     size_t i = 0;
@@ -181,8 +181,8 @@ static size_t special_number(const struct json_str *key)
     return i;
 }
 
-/* Reads the special token of the attribute NAME. NAME NULL: a special token without an attribute. EXTRA: also an
- * attribute that only this model has is added to the vocabulary. */
+/* Reads the special token of the attribute NAME; NAME NULL: a special token without an attribute. EXTRA: the
+ * token is added to the vocabulary even if NAME is not in special_name. */
 static int read_named(struct reader *r, struct json_pull *j, const struct json_str *name, bool extra)
 {
     struct settings_token t = {.id = -1, .rank = special_rank[name ? special_number(name) : N_NAMES]};
@@ -210,7 +210,7 @@ static int read_extra(struct reader *r, struct json_pull *j, const struct json_s
     return read_named(r, j, name, true);
 }
 
-/* Reads special tokens in a list, or by their attributes. */
+/* Reads a list of special tokens, or an object of special tokens under their attributes. */
 static int read_specials(struct reader *r, struct json_pull *j)
 {
     int rc = 0;
@@ -235,7 +235,7 @@ static int read_template_text(struct reader *r, struct json_pull *j, const struc
     return json_pull_string(j, &text) ? set_text(r, &r->c->templates, name, &text) : json_pull_rc(j);
 }
 
-/* Reads {"name": ..., "template": ...}, an entry of a list. */
+/* Reads an entry of a list of templates: {"name": ..., "template": ...}. */
 static int read_named_template(struct reader *r, struct json_pull *j)
 {
     struct json_str key, name = {.s = NULL}, text = {.s = NULL};
@@ -251,11 +251,11 @@ static int read_named_template(struct reader *r, struct json_pull *j)
     if (json_pull_rc(j))
         return json_pull_rc(j);
     if (!name.s || !text.s)
-        return json_pull_fail(j, "an entry of chat_template needs a name and a template");
+        return json_pull_fail(j, "an entry of chat_template has no name or no template");
     return set_text(r, &r->c->templates, &name, &text);
 }
 
-/* Reads chat_template: a text, a list of named texts, or an object of them. */
+/* Reads chat_template: a text, a list of named texts, or an object of texts under their names. */
 static int read_template(struct reader *r, struct json_pull *j)
 {
     int rc = 0;
@@ -328,7 +328,7 @@ static int read_configuration(struct reader *r, struct json_pull *j, const struc
     return 0;
 }
 
-/* Reads a member of added_tokens.json, which is an id. */
+/* Reads a member of added_tokens.json: the id of the token KEY. */
 static int read_added(struct reader *r, struct json_pull *j, const struct json_str *key)
 {
     struct settings_token t = {.id = -1, .normalized = true, .in_table = true};
@@ -336,7 +336,8 @@ static int read_added(struct reader *r, struct json_pull *j, const struct json_s
     return json_pull_i64(j, &t.id) ? add_token(r, key, t) : 0;
 }
 
-/* Reads a member of config.json or chat_template.json; only one member of each is used. */
+/* Reads a member of config.json or chat_template.json. A tokenizer needs only model_type, a chat only
+ * chat_template. */
 static int read_one_member(struct reader *r, struct json_pull *j, const struct json_str *key)
 {
     bool chat = r->use == SETTINGS_FOR_CHAT;
@@ -373,7 +374,8 @@ static int read_json(struct reader *r, const char *name, member_fn *read)
     return rc;
 }
 
-/* Reads the template in the file NAME under the name AS. *found is set if the file exists. */
+/* Reads the file NAME as the template called AS. *FOUND is set if the file exists, and unchanged
+ * otherwise. */
 static int read_template_file(struct reader *r, const char *name, const struct json_str *as, bool *found)
 {
     struct folder_text f;
@@ -457,8 +459,8 @@ static int read_tokenizer_files(struct reader *r)
 
 static const struct class
 {
-    const char *names; /* names with a blank before and after each */
-    const char *token[N_NAMES];
+    const char *names;          /* the class's names, with a blank before and after each */
+    const char *token[N_NAMES]; /* NULL: the class has no default */
 } classes[] = {
     {" GPT2Tokenizer GPT2TokenizerFast CodeGenTokenizer CodeGenTokenizerFast ",
      {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>"}},
@@ -471,7 +473,7 @@ static const struct class
      {"<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>", "<UNK>", "<PAD>", "<SEP>", "<CLS>", "<MASK_TOKEN>"}},
 };
 
-/* Adds the special tokens of the class that the files neither name nor exclude. */
+/* Adds the class's default for each special token that the files neither name nor set to null. */
 static int add_class_tokens(struct reader *r)
 {
     struct settings_token t = {.id = -1, .special = true, .of_class = true};

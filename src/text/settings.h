@@ -1,11 +1,11 @@
-/* settings.h - the small files beside a tokenizer: added tokens, the ids around a text, and chat templates.
+/* settings.h - the small files beside a tokenizer: added tokens, BOS and EOS, and chat templates.
  *
  * The files are those that transformers reads: tokenizer_config.json and special_tokens_map.json; for a
  * tokenizer also added_tokens.json and the model type of config.json; for a chat also chat_template.jinja and
- * additional_chat_templates/NAME.jinja, which replace the templates of tokenizer_config.json altogether, and
- * chat_template.json if there is no other template. Special tokens that the files do not name are those of
- * the tokenizer's class. Each of the files may be missing. Unknown members, and values of an unexpected type,
- * are ignored, because these files have much that is meant for other programs.
+ * additional_chat_templates/NAME.jinja, which replace all templates of tokenizer_config.json, and
+ * chat_template.json if there is no other template. A special token that the files do not name has the
+ * default of the tokenizer's class. Each of the files may be missing. Unknown members, and values of an
+ * unexpected type, are ignored, because these files contain many members for other programs.
  */
 #ifndef GALLOP_TEXT_SETTINGS_H
 #define GALLOP_TEXT_SETTINGS_H
@@ -18,12 +18,14 @@
 #include "base/err.h"
 #include "base/files/folder.h"
 
+/* A boolean of the configuration; UNSET: the files do not have it. */
 enum settings_flag { SETTINGS_UNSET = -1, SETTINGS_NO, SETTINGS_YES };
 
-/* A token with its attribute, or a template with its name. Both strings are terminated. */
+/* The text of a special token under its attribute's name ("eos_token"), or a template under its name. Both
+ * strings are terminated by NUL. */
 struct settings_text {
     const char *name, *text;
-    size_t n; /* the bytes of the text */
+    size_t n; /* the number of bytes of TEXT */
 };
 
 struct settings_texts {
@@ -31,44 +33,49 @@ struct settings_texts {
     size_t n, cap;
 };
 
+/* An added token. */
 struct settings_token {
     const char *content;
-    size_t n, order; /* order: the position in the order of reading */
-    unsigned rank; /* among tokens without an id: the attribute's place in transformers' order, or the last */
-    int64_t id;    /* -1: not in the files */
+    size_t n, order; /* N: bytes of CONTENT; ORDER: how many tokens were read before this one */
+    /* For tokens without an id: the rank of the token's attribute in transformers' order; the last rank if it
+     * has no attribute. */
+    unsigned rank;
+    int64_t id; /* -1: the files have no id */
     bool special, lstrip, rstrip, single_word, normalized;
     bool in_table; /* the token is in added_tokens_decoder or added_tokens.json */
-    bool of_class; /* the token is the default of the tokenizer's class */
+    bool of_class; /* only the tokenizer's class names the token, as a default */
 };
 
 struct settings {
-    struct arena arena;  /* the memory of everything below */
+    struct arena arena;  /* owns the memory of the strings below */
     const char *path;    /* the folder, for messages */
     char class[64];      /* tokenizer_class, "" if missing */
     char model_type[64]; /* model_type of config.json, "" if missing */
     enum settings_flag add_bos, add_eos, add_prefix_space, legacy, split_special;
-    struct settings_texts tokens;    /* bos_token, eos_token and the like, and the model's own attributes */
-    unsigned no_token;               /* a bit for each attribute that the files set to null */
-    struct settings_texts templates; /* the templates after precedence */
-    struct settings_token *added;    /* added tokens; those with ids come first, in ascending order */
-    size_t n_added, added_cap, n_of_class;
+    /* bos_token, eos_token and the other attributes of transformers, and attributes that only this model
+     * has. */
+    struct settings_texts tokens;
+    unsigned no_token;               /* bit i: the files set attribute i to null */
+    struct settings_texts templates; /* the templates that remain after precedence */
+    struct settings_token *added; /* [n_added] tokens with ids in ascending order, then tokens without ids */
+    size_t n_added, added_cap, n_of_class; /* N_OF_CLASS: tokens that have OF_CLASS set */
 };
 
-/* The purpose of the settings, which selects the files and members. */
+/* The purpose of the settings, which selects the files and the members to read. */
 enum settings_use { SETTINGS_FOR_TOKENIZER, SETTINGS_FOR_CHAT };
 
-/* Sets C to settings that have no values. */
+/* Sets C to settings without values. */
 void settings_init(struct settings *c);
 
 /* Reads the folder IN. C needs settings_fini() even after an error. */
 int settings_read(struct settings *c, struct folder in, enum settings_use use, struct err *e);
 
-/* Reads the text of a tokenizer_config.json for a chat, and nothing else. PATH is for messages. */
+/* Reads TEXT, the contents of a tokenizer_config.json, for a chat; no file is read. PATH is for messages. */
 int settings_read_text(struct settings *c, const char *text, size_t len, const char *path, struct err *e);
 
-void settings_fini(struct settings *c); /* a zeroed one is fine */
+void settings_fini(struct settings *c); /* a zeroed C is fine */
 
-/* The entry called NAME, or NULL. */
+/* Returns the entry called NAME, or NULL. */
 const struct settings_text *settings_find(const struct settings_texts *l, const char *name);
 
 #endif

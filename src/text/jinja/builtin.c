@@ -1,4 +1,4 @@
-/* builtin.c - calls built-ins: puts the arguments in the order of the parameters and checks their types. */
+/* builtin.c - calls built-ins: assigns arguments to parameters and checks their types. */
 #include "text/jinja/builtin.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ const struct builtin *jinja_find_row(const struct builtin *rows, struct value na
     return rows->name ? rows : NULL;
 }
 
-/* Fails if V has another type than the parameter: $ is a string, # an integer, % either. */
+/* Fails if V has another type than its parameter: $ a string, # an integer, % either. */
 static void check_type(struct rendering *r, const struct builtin *row, char type, struct value v)
 {
     if (v.kind == VALUE_MISSING || (v.kind == VALUE_STRING && type != '#') ||
@@ -28,7 +28,7 @@ static void check_type(struct rendering *r, const struct builtin *row, char type
         jinja_fail(r, "%s(): '%s' object cannot be interpreted as an integer", row->name, jinja_type(v));
 }
 
-/* Puts the arguments A into OUT in the order of the parameters. */
+/* Sets OUT[i] to the argument for parameter i; unset elements stay MISSING. False: an argument is wrong. */
 static bool place_arguments(struct rendering *r, const struct builtin *row, const struct builtin_arguments *a,
                             struct value *out)
 {
@@ -51,7 +51,7 @@ static bool place_arguments(struct rendering *r, const struct builtin *row, cons
                 taken++;
             }
         if (i < row->required && out[i].kind == VALUE_MISSING)
-            jinja_fail(r, "%s() misses the argument %s", row->name, jinja_brief(r, parameter));
+            jinja_fail(r, "%s() is missing the argument %s", row->name, jinja_brief(r, parameter));
         if (*name == '?' && out[i].kind == VALUE_NONE)
             out[i] = value_missing;
         name += *name == '?';

@@ -1,4 +1,4 @@
-/* builtin.h - built-in filters, tests, methods and functions: their tables, and how they are called. */
+/* builtin.h - calls built-in filters, tests, methods and functions, which are rows of tables. */
 #ifndef GALLOP_TEXT_JINJA_BUILTIN_H
 #define GALLOP_TEXT_JINJA_BUILTIN_H
 
@@ -21,43 +21,44 @@ struct builtin_arguments {
 
 enum { BUILTIN_PARAMETERS = 4 };
 
-/* What a built-in is called with. */
+/* The arguments of a built-in. */
 struct builtin_call {
-    struct value p[BUILTIN_PARAMETERS]; /* by parameter, MISSING where none is given */
+    struct value p[BUILTIN_PARAMETERS]; /* [parameter] its value; MISSING: not given */
     const struct builtin_arguments *all;
-    const char *name; /* of the built-in */
-    int how;          /* of the built-in */
+    const char *name; /* the built-in's name */
+    int how;          /* the row's HOW */
 };
 
-/* A filter, test, method or function. Tables of them end with one without a name. */
+/* A filter, test, method or function: a row of a table. A row with NAME NULL ends a table. */
 struct builtin {
     const char *name;
     struct value (*call)(struct rendering *r, struct value v, const struct builtin_call *g);
-    /* Names of the parameters, as in "chars?$ count#". ? after a name: None counts as not given. Then the
-     * type: $ a string, # an integer, % either, nothing: any. NULL: call() reads the arguments itself. */
+    /* The names of the parameters, as in "chars?$ count#". ? after a name: None counts as not given. A type
+     * may follow: $ a string, # an integer, % either. NULL: call() reads the arguments itself. */
     const char *parameters;
     uint8_t required; /* the number of parameters that must be given */
-    uint8_t how;      /* tells apart the built-ins of one function */
-    bool positional;  /* the caller cannot name the parameters */
+    uint8_t how;      /* tells apart built-ins that share a call(); its meaning depends on call() */
+    bool positional;  /* parameters cannot be given by name */
 };
 
-/* A method with the object that it belongs to. */
+/* A bound method: an object and the method's row. */
 struct builtin_method {
     struct value self;
     const struct builtin *builtin;
 };
 
-/* The built-in NAME in the table ROWS, or NULL. */
+/* Returns the row called NAME, or NULL. */
 const struct builtin *jinja_find_row(const struct builtin *rows, struct value name);
 
-/* Calls ROW for V with the arguments A. */
+/* Calls ROW for the value V (a filter's input, a method's object) with the arguments A. */
 struct value jinja_apply(struct rendering *r, const struct builtin *row, struct value v,
                          const struct builtin_arguments *a);
 
-/* Parameter I as an integer, OTHERWISE where it is not given. */
+/* Returns parameter I as an integer, or OTHERWISE if it is not given. */
 int64_t jinja_given_integer(const struct builtin_call *g, size_t i, int64_t otherwise);
 
-/* Parameter I as an indentation: a string, or a number of spaces, OTHERWISE where it is not given. */
+/* Returns parameter I as an indentation: the given string, or as many spaces as the given number; OTHERWISE
+ * is the number if nothing is given. */
 struct value jinja_blanks(struct rendering *r, const struct builtin_call *g, size_t i, int64_t otherwise);
 
 #endif

@@ -1,4 +1,4 @@
-/* expression.c - evaluates expressions: a walk over the tree. */
+/* expression.c - evaluates expressions by a recursive walk over the tree. */
 #include "text/jinja/expression.h"
 
 #include "text/jinja/frame.h"
@@ -13,14 +13,14 @@
 
 enum { FEW = 4 };
 
-/* Evaluated arguments. Up to FEW of them need no memory of the rendering. */
+/* Evaluated arguments. Up to FEW of each kind are stored in place, without memory of the rendering. */
 struct evaluated {
     struct builtin_arguments arguments;
     struct value few[FEW];
     struct builtin_keyword few_keywords[FEW];
 };
 
-/* Evaluates the arguments of a call. CALLER, unless MISSING, is one more keyword argument of this name. */
+/* Evaluates the arguments of the call C. CALLER, unless MISSING, becomes the keyword argument "caller". */
 static bool evaluate_arguments(struct rendering *r, const struct tree_call *c, struct value caller,
                                struct evaluated *e)
 {
@@ -183,7 +183,7 @@ static struct value evaluate_tree(struct rendering *r, const struct tree_node *n
     case TREE_BLOCK_TEXT: return r->block;
     default: break;
     }
-    ASSERT(false, "node %d is no expression", n->kind);
+    ASSERT(false, "node %d is not an expression", n->kind);
     return value_none;
 }
 

@@ -6,7 +6,7 @@
 
 struct value jinja_evaluate(struct rendering *r, const struct tree_node *n);
 
-/* Evaluates a call, filter or test. CALLER, unless MISSING, is one more argument of this name. */
+/* Evaluates a call, filter or test. CALLER, unless MISSING, is passed as the keyword argument "caller". */
 struct value jinja_evaluate_call(struct rendering *r, const struct tree_node *n, struct value caller);
 
 #endif

@@ -1,7 +1,7 @@
-/* filters.c - the filters and tests; those of strings are in string_methods.c, tojson is in json.c.
+/* filters.c - the filters and tests, except those of strings (string_methods.c) and tojson (json.c).
  *
- * map, select and the like are lazy: they iterate when their elements are asked for, and report wrong
- * arguments only then, as in Jinja.
+ * map, select and the like are lazy, as in Jinja: they compute an element when it is read, and report wrong
+ * arguments only then.
  */
 #include "text/jinja/filters.h"
 
@@ -23,12 +23,11 @@
 #include "text/jinja/value/text.h"
 #include "text/jinja/value/walk.h"
 
-enum { DIGITS_MAX = 323 }; /* the largest number of decimal places that can change a float */
+enum { DIGITS_MAX = 323 }; /* more decimal places do not change a float */
 
 /* ---- attributes by path ---- */
 
-/* Splits a path such as "a.b.0" into names and numbers. Without a path the result is MISSING, which leads to
- * the value itself. */
+/* Splits a path such as "a.b.0" into a list of names and numbers. Returns MISSING if there is no path. */
 static struct value read_path(struct rendering *r, struct value text)
 {
     struct value_list_builder g = {.r = r};
@@ -55,7 +54,8 @@ static struct value read_path(struct rendering *r, struct value text)
     return jinja_grown(&g);
 }
 
-/* Returns what PATH leads to from V. OTHERWISE, unless None, replaces undefined values. */
+/* Returns the value that PATH leads to from V. OTHERWISE, unless None, replaces undefined values on the
+ * path. */
 static struct value follow(struct rendering *r, struct value v, struct value path, struct value otherwise)
 {
     for (size_t i = 0; path.kind == VALUE_LIST && i < path.size && !r->rc; i++) {
@@ -66,6 +66,7 @@ static struct value follow(struct rendering *r, struct value v, struct value pat
     return v;
 }
 
+/* Returns V, in lower case if it is a string that is compared without case. */
 static struct value fold(struct rendering *r, struct value v, bool case_sensitive)
 {
     return case_sensitive || v.kind != VALUE_STRING
@@ -83,7 +84,7 @@ static struct value do_default(struct rendering *r, struct value v, const struct
     return g->p[0].kind == VALUE_MISSING ? jinja_literal("") : g->p[0];
 }
 
-enum { STRINGED, SAFE, SAFELY }; /* which of the filters string, safe and escape do_string() is */
+enum { STRINGED, SAFE, SAFELY }; /* the filters that do_string() implements: string, safe, and escape */
 
 static struct value do_string(struct rendering *r, struct value v, const struct builtin_call *g)
 {
@@ -152,7 +153,7 @@ static struct value do_float(struct rendering *r, struct value v, const struct b
     return g->p[0].kind == VALUE_MISSING ? jinja_float(0) : g->p[0];
 }
 
-/* Rounds I to a multiple of ten to the power of -DIGITS, half to even. */
+/* Rounds I to a multiple of 10 ** -DIGITS, half to even. */
 static struct value round_integer(struct rendering *r, int64_t i, int64_t digits)
 {
     int64_t unit = 1, q, m;
@@ -191,8 +192,8 @@ static struct value round_float(struct rendering *r, double f, int64_t digits)
     return jinja_float(rint(f / unit) * unit);
 }
 
-/* Rounds V up or down to DIGITS decimal places, as Jinja does: ceil() or floor() of v * 10 ** digits, divided
- * by that power. */
+/* Rounds V up or down to DIGITS decimal places, as Jinja does: ceil or floor of v * 10 ** digits, divided by
+ * 10 ** digits. */
 static struct value round_towards(struct rendering *r, struct value v, int64_t digits, bool up)
 {
     struct value unit = jinja_calculate(r, CALCULATE_POWER, jinja_integer(10), jinja_integer(digits));
@@ -214,7 +215,7 @@ static struct value do_round(struct rendering *r, struct value v, const struct b
     if (!jinja_is_number(v))
         return jinja_fail(r, "type %s doesn't define __round__ method", jinja_type(v));
     if (v.kind == VALUE_LARGE)
-        return digits >= 0 ? v : jinja_fail(r, "integers beyond 64 bits are not computed with");
+        return digits >= 0 ? v : jinja_fail(r, "arithmetic on integers beyond 64 bits is not supported");
     if (!jinja_is(method, "common"))
         return round_towards(r, v, digits, up);
     return v.kind == VALUE_FLOAT ? round_float(r, v.number, digits)
@@ -278,7 +279,7 @@ static struct value do_join(struct rendering *r, struct value v, const struct bu
     return jinja_finish(&t);
 }
 
-/* Returns the values of N pairs, sorted by their keys. The array has room for as many pairs behind them. */
+/* Returns the values of N pairs, sorted by key. PAIRS has room for N more pairs behind them as scratch. */
 static struct value sorted(struct rendering *r, struct value_pair *pairs, size_t n, bool descending)
 {
     struct value v = jinja_list(r, VALUE_LIST, NULL, n);
@@ -291,9 +292,9 @@ static struct value sorted(struct rendering *r, struct value_pair *pairs, size_t
     return v;
 }
 
-/* Makes the key that V is sorted by: the list of the values that the comma-separated paths of ATTRIBUTE lead
- * to. One path gives a list, too, as in Jinja: the sort then never compares equal values for order, which
- * some types do not support. */
+/* Makes the sort key of V: the list of the values that the comma-separated paths of ATTRIBUTE lead to. A
+ * single path gives a list, too, as in Jinja: comparing lists skips equal elements without ordering them,
+ * which some types do not support. */
 static struct value sort_key(struct rendering *r, struct value v, struct value attribute, bool case_sensitive)
 {
     struct value_list_builder key = {.r = r};
@@ -352,7 +353,7 @@ static struct value do_dictsort(struct rendering *r, struct value v, const struc
     return sorted(r, pairs, n, jinja_true(g->p[2]));
 }
 
-/* Returns the greatest or least element. HOW is the comparison that finds the better one. */
+/* max or min. HOW is the comparison that a better element satisfies. */
 static struct value do_extreme(struct rendering *r, struct value v, const struct builtin_call *g)
 {
     struct value best = jinja_undefined("No aggregated item, sequence was empty."), best_key = value_missing,
@@ -383,26 +384,26 @@ static struct value do_sum(struct rendering *r, struct value v, const struct bui
 
 /* ---- generators ---- */
 
-/* What a generator yields. Without flags: the elements that fail a test. KEEP: those that pass it.
+/* The elements that a generator yields. 0: elements that fail a test. KEEP: elements that pass the test.
  * BY_ATTRIBUTE: the test is applied to an attribute. MAPPED: the result of a filter or path for each element.
- * DIFFERENT: the elements that did not occur before. */
+ * DIFFERENT: elements that did not occur before. */
 enum { KEEP = 1, BY_ATTRIBUTE = 2, MAPPED = 4, DIFFERENT = 8 };
 
 /* The state of a generator during its iteration. */
 struct state {
     struct builtin_arguments arguments; /* the arguments of the filter */
     int how;
-    struct walk_generator *source; /* NULL before the first element */
+    struct walk_generator *source; /* NULL: the iteration has not started */
     struct value path, otherwise;
-    /* The filter to apply or the test to ask, and the arguments for it. */
+    /* The filter or test to apply, and its arguments. */
     const struct builtin *row;
     struct builtin_arguments rest;
-    /* DIFFERENT: the elements so far, and whether upper and lower case differ. */
+    /* DIFFERENT: the elements that were yielded, and whether case matters. */
     struct value_dict *seen;
     bool case_sensitive;
 };
 
-/* Reads the arguments of map() without a filter. */
+/* Reads the arguments of map() that has an attribute instead of a filter. */
 static void read_mapping(struct rendering *r, struct state *s)
 {
     const struct builtin_arguments *a = &s->arguments;
@@ -421,8 +422,8 @@ static void read_mapping(struct rendering *r, struct state *s)
     s->path = read_path(r, attribute);
 }
 
-/* Opens the source and reads the arguments: a path, then the filter or test with its own arguments. For a
- * source that is false, map and select end before they read their arguments. */
+/* Opens the source and reads the arguments: a path, then the filter or test and its own arguments. If the
+ * source is false in Python's sense, map and select end without reading their arguments. */
 static bool prepare(struct rendering *r, struct value over, struct state *s)
 {
     const struct builtin_arguments *a = &s->arguments;
@@ -477,7 +478,7 @@ static bool next_lazy(struct rendering *r, struct walk_generator *g, struct valu
     return false;
 }
 
-/* Makes the generator of map, select and the like; HOW has the flags above. */
+/* Makes the generator of map, select and the like; g->how has the flags above. */
 static struct value do_lazy(struct rendering *r, struct value v, const struct builtin_call *g)
 {
     const struct builtin_arguments *a = g->all;
@@ -551,7 +552,7 @@ const struct builtin jinja_filters[] = {
 
 /* ---- tests ---- */
 
-/* Tests of one value: HOW is one of these or an enum value_kind. */
+/* The tests without arguments. HOW of a row is one of these or an enum value_kind. */
 /* clang-format off */
 enum {
     IS_DEFINED = 64, IS_TRUE, IS_FALSE, IS_NUMBER, IS_ITERABLE, IS_SEQUENCE, IS_CALLABLE, IS_LOWER, IS_UPPER
@@ -568,7 +569,7 @@ static struct value is(struct rendering *r, struct value v, const struct builtin
     case IS_FALSE: yes = v.kind == VALUE_BOOLEAN && !v.boolean; break;
     case IS_NUMBER: yes = jinja_is_number(v); break;
     case IS_ITERABLE: yes = iterable || v.kind == VALUE_LOOP; break;
-    case IS_SEQUENCE: /* has a length and elements by number or key; undefined values, too */
+    case IS_SEQUENCE: /* iterable, with a length and elements by index or key; includes undefined values */
         yes = iterable && v.kind != VALUE_GENERATOR;
         break;
     case IS_CALLABLE:
@@ -586,7 +587,7 @@ static struct value is(struct rendering *r, struct value v, const struct builtin
     return jinja_boolean(yes);
 }
 
-/* True if V modulo the argument, or 2 without one, is HOW. */
+/* divisibleby, even and odd: true if V modulo the argument (default 2) equals HOW. */
 static struct value leaves(struct rendering *r, struct value v, const struct builtin_call *g)
 {
     v = jinja_calculate(r, CALCULATE_MODULO, v, g->p[0].kind == VALUE_MISSING ? jinja_integer(2) : g->p[0]);

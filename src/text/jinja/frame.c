@@ -1,4 +1,4 @@
-/* frame.c - variables in their frames. */
+/* frame.c - looks up and sets variables in frames. */
 #include "text/jinja/frame.h"
 
 #include "text/jinja/value/rendering.h"

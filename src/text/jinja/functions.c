@@ -9,6 +9,7 @@
 #include "text/jinja/value/rendering.h"
 #include "text/jinja/value/text.h"
 
+/* RANGE_MAX: elements, as in Jinja's sandbox; DATE_MAX, MESSAGE_MAX: bytes. */
 enum { RANGE_MAX = 100000, DATE_MAX = 1024, MESSAGE_MAX = 800 };
 
 static struct value make_range(struct rendering *r, struct value nothing, const struct builtin_call *given)
@@ -35,7 +36,7 @@ static struct value make_range(struct rendering *r, struct value nothing, const 
     return (struct value){.kind = VALUE_RANGE, .range = g};
 }
 
-/* Makes a dict or a namespace from the pairs of another dict and the keyword arguments. */
+/* Makes a dict or a namespace from a dict argument and the keyword arguments. */
 static struct value make_dict(struct rendering *r, struct value nothing, const struct builtin_call *g)
 {
     const struct builtin_arguments *a = g->all;
@@ -63,8 +64,8 @@ static struct value raise_exception(struct rendering *r, struct value nothing, c
     return nothing;
 }
 
-/* Replaces the parts of a format in which strftime() differs from Python's datetime: microseconds, and a time
- * without a zone. */
+/* Replaces the directives of which strftime() and Python's datetime.now() differ: %f becomes 000000, and %z
+ * and %Z become empty, because the time has no zone. */
 static const char *date_format(struct rendering *r, struct value format)
 {
     struct text t = {.r = r};
@@ -95,14 +96,14 @@ static struct value strftime_now(struct rendering *r, struct value nothing, cons
     (void)nothing;
     if (g->p[0].size == 0 || !jinja_step(r, 16 + 4 * (size_t)g->p[0].size))
         return g->p[0];
-    timegm(&tm); /* computes the day of the week and of the year from the date */
+    timegm(&tm); /* sets the day of the week and of the year from the date */
     tm.tm_isdst = r->now->tm_isdst;
     format = date_format(r, g->p[0]);
     n = r->rc ? 0 : strftime(text, sizeof(text), format, &tm);
     if (n == 0 && 2 * strlen(format) >= sizeof(text))
-        jinja_fail(r, "strftime_now: the date is longer than %d bytes", DATE_MAX);
+        jinja_fail(r, "strftime_now: the formatted date exceeds %d bytes", DATE_MAX);
     if (utf8_valid_prefix(text, n) != n)
-        jinja_fail(r, "strftime_now: the date is not UTF-8");
+        jinja_fail(r, "strftime_now: the formatted date is not UTF-8");
     jinja_step(r, n / 4);
     jinja_put(&t, text, n);
     return jinja_finish(&t);

@@ -1,4 +1,4 @@
-/* functions.h - the global functions of templates. */
+/* functions.h - the table of the global functions of templates. */
 #ifndef GALLOP_TEXT_JINJA_FUNCTIONS_H
 #define GALLOP_TEXT_JINJA_FUNCTIONS_H
 

@@ -1,6 +1,4 @@
-/* jinja.c - from text to a template, and from a template and its variables to text: sets up and frees
- * the arenas, and has the limits.
- */
+/* jinja.c - parses and renders templates: sets up and frees the arenas, and sets the limits. */
 #include "text/jinja/jinja.h"
 
 #include <string.h>
@@ -31,8 +29,8 @@ static int check_source(const char *src, size_t len, const char *name, struct er
     size_t good = utf8_valid_prefix(src, len), line = 1;
 
     if (len > TEMPLATE_MAX)
-        return err_set(e, ERR_INPUT, "%s: a template of %zu bytes is larger than the %d it may have", name,
-                       len, TEMPLATE_MAX);
+        return err_set(e, ERR_INPUT, "%s: the template has %zu bytes; the maximum is %d", name, len,
+                       TEMPLATE_MAX);
     for (size_t i = 0; i < good; i++)
         line += src[i] == '\n';
     if (good == len)
@@ -58,7 +56,7 @@ int jinja_parse(struct jinja **out, const char *src, size_t len, const char *nam
     if (!j)
         return err_nomem(e, "a template");
     arena_init(&r.arena, MEM_TEXT);
-    /* Errors of rendering are sent to clients of the server, which must not see its folders. */
+    /* Rendering errors are sent to clients of the server, which must not see its folder names. */
     j->name = mem_strdup(strrchr(name, '/') ? strrchr(name, '/') + 1 : name, MEM_TEXT);
     if (!j->name)
         r.rc = err_nomem(e, "a template");
@@ -82,8 +80,8 @@ void jinja_free(struct jinja *j)
     mem_free(j);
 }
 
-/* Looks up the names of the template in the context and then among the functions, for frames that do not have
- * them. */
+/* Sets the value that each name of the template has outside of frames: a variable of the context, else a
+ * function. */
 static void bind_outside(struct rendering *r, const struct value_dict *names,
                          const struct value_dict *context)
 {
@@ -99,7 +97,7 @@ static void bind_outside(struct rendering *r, const struct value_dict *names,
     }
 }
 
-/* Loads the variables. Those that are equal to the template's own count as the template's. */
+/* Loads the variables. A variable that equals the template's own one counts as text of the template. */
 static struct value load_context(struct rendering *r, json_t *context)
 {
     struct value_dict *d;
@@ -117,7 +115,7 @@ static struct value load_context(struct rendering *r, json_t *context)
     return jinja_dict_value(d, VALUE_DICT);
 }
 
-/* Appends the text to OUT and its origins to ORIGIN. */
+/* Appends the text to OUT and the origins of its bytes to ORIGIN, or neither if memory runs out. */
 static int give(struct rendering *r, const struct text *text, struct buf *out, struct buf *origin)
 {
     size_t before = out->len;

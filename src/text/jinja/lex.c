@@ -1,9 +1,9 @@
-/* lex.c - splits a template into tokens: text between tags, and names, literals and operators within them.
+/* lex.c - splits a template into tokens: text between tags; names, literals and operators within tags.
  *
- * Follows the regular expressions of Jinja's lexer as chat templates configure it: {{ }}, {% %} and {# #};
- * trim_blocks, which removes a line break after a block tag; lstrip_blocks, which removes blanks before a
- * block tag on its line; - and + at the tags; {% raw %}. Line ends become \n, and one line break at the end
- * of the template is removed.
+ * The lexer follows the regular expressions of Jinja's lexer with the settings of chat templates: {{ }}, {%
+ * %} and {# #}; trim_blocks, which removes a line break after a block tag; lstrip_blocks, which removes
+ * blanks before a block tag on its line; - and + at the tags; {% raw %}. Line ends become
+ * , and one line break at the end of the template is removed.
  */
 #include "text/jinja/lex.h"
 
@@ -23,10 +23,10 @@ struct lexer {
     struct rendering *r;
     const char *s;
     size_t n, at;
-    bool line_start; /* the last tag was followed by a line break */
+    bool line_start; /* the last tag ended with a line break */
     struct lex_token *tokens;
     size_t count, room;
-    char closing[NESTING_MAX]; /* the closing characters of the open brackets */
+    char closing[NESTING_MAX]; /* [open] the closing characters of the open brackets */
     size_t open;
 };
 
@@ -54,7 +54,7 @@ static void push(struct lexer *x, int kind, uint32_t line, struct value value)
     x->tokens[x->count++] = (struct lex_token){.kind = kind, .line = line, .value = value};
 }
 
-/* Goes to the offset TO and counts the lines on the way. */
+/* Moves to the offset TO and counts the lines up to there. */
 static void lex_advance(struct lexer *x, size_t to)
 {
     for (size_t i = x->at; i < to; i++)
@@ -62,7 +62,7 @@ static void lex_advance(struct lexer *x, size_t to)
     x->at = to;
 }
 
-/* Goes to END, the offset after a tag. */
+/* Moves to END, the offset behind a tag. */
 static void leave_tag(struct lexer *x, size_t end)
 {
     lex_advance(x, end);
@@ -76,8 +76,8 @@ static size_t skip_space(const struct lexer *x, size_t i)
     return i;
 }
 
-/* Returns the offset at which the white space that ends s[from, to) begins. LINES: it may contain line
- * breaks. */
+/* Returns the offset where the white space at the end of s[from, to) begins. LINES: line breaks count as
+ * white space. */
 static size_t skip_space_back(const struct lexer *x, size_t from, size_t to, bool lines)
 {
     while (to > from) {
@@ -97,8 +97,8 @@ static bool looking_at(const struct lexer *x, size_t i, const char *what)
     return i <= x->n && x->n - i >= n && memcmp(x->s + i, what, n) == 0;
 }
 
-/* Returns the offset after the tag end at I ("%}" or the like) and the white space that it removes; 0 if
- * there is no tag end. */
+/* Returns the offset behind the tag end at I ("%}" or the like) and the white space that it removes; 0: there
+ * is no tag end at I. */
 static size_t tag_end(const struct lexer *x, size_t i, const char *end, bool plus, bool trim)
 {
     if (i + 3 <= x->n && x->s[i] == '-' && looking_at(x, i + 1, end))
@@ -110,7 +110,7 @@ static size_t tag_end(const struct lexer *x, size_t i, const char *end, bool plu
     return i + 2 + (trim && i + 2 < x->n && x->s[i + 2] == '\n');
 }
 
-/* Returns the offset after the tag at I if it is {% raw %} or, for WORD "endraw", its end; else 0. */
+/* Returns the offset behind the tag {% WORD %} at I ("raw" or "endraw"); 0: there is no such tag at I. */
 static size_t raw_tag(const struct lexer *x, size_t i, const char *word, bool trim)
 {
     i += 2;
@@ -122,7 +122,7 @@ static size_t raw_tag(const struct lexer *x, size_t i, const char *word, bool tr
     return tag_end(x, i, "%}", trim, trim);
 }
 
-/* Emits the text s[at, tag) before a tag. SIGN is the character after the tag's two braces. */
+/* Emits the text s[at, tag) before a tag. SIGN is the character behind the tag's opening braces. */
 static void put_data(struct lexer *x, size_t tag, char sign, bool print)
 {
     size_t from = x->at, to = tag, line;
@@ -151,7 +151,7 @@ static bool digit_at(const struct lexer *x, size_t i)
     return i < x->n && isdigit((unsigned char)x->s[i]);
 }
 
-/* Returns the offset at which digits end, which may have single underscores between them. */
+/* Returns the offset behind the digits at I, which may have single underscores between them. */
 static size_t digits(const struct lexer *x, size_t i)
 {
     while (digit_at(x, i) ||
@@ -160,7 +160,8 @@ static size_t digits(const struct lexer *x, size_t i)
     return i;
 }
 
-/* Reads an integer of any base, or a float. After a dot only an integer is read: a.0.1 has two subscripts. */
+/* Reads an integer of any base, or a float. Behind a dot only an integer is read: a.0.1 has two
+ * subscripts. */
 static void lex_number(struct lexer *x)
 {
     bool whole = true, overflow = false, good, dotted = x->at > 0 && x->s[x->at - 1] == '.';
@@ -190,8 +191,7 @@ static void lex_number(struct lexer *x)
         return;
     }
     if (!good)
-        jinja_fail(x->r, "the number %s cannot be read",
-                   jinja_brief(x->r, jinja_string(x->s + x->at, end - x->at)));
+        jinja_fail(x->r, "malformed number %s", jinja_brief(x->r, jinja_string(x->s + x->at, end - x->at)));
     push(x, whole ? LEX_INTEGER : LEX_FLOAT, x->r->line, whole ? jinja_integer(i) : jinja_float(f));
     x->at = end;
 }
@@ -203,12 +203,12 @@ static void lex_name(struct lexer *x)
     while (end < x->n && jinja_is_name(jinja_character(x->s + end)))
         end += jinja_width(x->s + end);
     if (end - x->at > NAME_BYTES)
-        jinja_fail(x->r, "a name of %zu bytes is too long", end - x->at);
+        jinja_fail(x->r, "a name has %zu bytes; the maximum is %d", end - x->at, NAME_BYTES);
     push(x, LEX_NAME, x->r->line, jinja_string(x->s + x->at, end - x->at));
     x->at = end;
 }
 
-/* Appends the character of code N hexadecimal digits at P. */
+/* Appends the character whose code point is the N hexadecimal digits at P. Returns the end of the digits. */
 static const char *put_hex(struct text *t, const char *p, const char *end, int n)
 {
     uint32_t c = 0;
@@ -225,13 +225,13 @@ static const char *put_hex(struct text *t, const char *p, const char *end, int n
     if (c > 0x10ffff)
         jinja_fail(t->r, "illegal Unicode character");
     else if (c >= 0xd800 && c < 0xe000)
-        jinja_fail(t->r, "half of a surrogate pair (\\u%04x) is no character", c);
+        jinja_fail(t->r, "\\u%04x is a lone surrogate, which is not a character", c);
     else
         jinja_put_character(t, c);
     return p;
 }
 
-/* Reads an escape of Python's unicode-escape codec. An unknown escape is kept as written. */
+/* Reads an escape of Python's unicode-escape codec; an unknown escape is kept as written. Returns its end. */
 static const char *put_escape(struct text *t, const char *p, const char *end)
 {
     static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
@@ -251,7 +251,7 @@ static const char *put_escape(struct text *t, const char *p, const char *end)
     default: break;
     }
     if (c == 'N' || c >= 0x80 || (c >= '0' && c < '8'))
-        jinja_fail(t->r, "the escape \\%.*s is not offered", (int)jinja_width(p - 1), p - 1);
+        jinja_fail(t->r, "the escape \\%.*s is not supported", (int)jinja_width(p - 1), p - 1);
     jinja_put_byte(t, '\\');
     jinja_put_byte(t, (char)c);
     return p;
@@ -292,6 +292,7 @@ static void lex_string(struct lexer *x)
     lex_advance(x, end + 1);
 }
 
+/* Checks that the bracket C matches, and records it if it opens. */
 static void balance(struct lexer *x, char c)
 {
     char closes = c == '{' ? '}' : c == '(' ? ')' : c == '[' ? ']' : 0;
@@ -329,7 +330,7 @@ static void lex_operator(struct lexer *x)
     x->at++;
 }
 
-/* Reads the tokens of one tag up to its end or the end of the template. */
+/* Reads the tokens of a tag up to its end or to the end of the template. */
 static void lex_tag(struct lexer *x, bool print)
 {
     x->open = 0;
@@ -393,7 +394,7 @@ static void lex_raw(struct lexer *x)
     leave_tag(x, end);
 }
 
-/* Reads the text up to the next tag, and the tag. */
+/* Reads the text up to the next tag, and then that tag. */
 static void lex_next(struct lexer *x)
 {
     size_t tag = x->at, end;
@@ -426,7 +427,9 @@ static void lex_next(struct lexer *x)
     lex_tag(x, kind == '{');
 }
 
-/* Copies the text with \n for every line end and without one trailing line break. */
+/* Copies the template, with
+ * for every line end and without one trailing line break.
+ */
 static bool normalize(struct lexer *x, const char *src, size_t len)
 {
     char *s = jinja_allocate(x->r, len + 1);

@@ -1,4 +1,4 @@
-/* lex.h - the tokens of a template. */
+/* lex.h - splits a template into tokens. */
 #ifndef GALLOP_TEXT_JINJA_LEX_H
 #define GALLOP_TEXT_JINJA_LEX_H
 
@@ -8,7 +8,7 @@
 #include "text/jinja/value/value.h"
 
 /* clang-format off */
-/* A token of one character has that character as its kind. */
+/* The kinds of tokens. The kind of a token of one character is that character. */
 enum {
     LEX_END_OF_TEMPLATE = 256, LEX_DATA, LEX_PRINT_BEGIN, LEX_PRINT_END, LEX_TAG_BEGIN, LEX_TAG_END,
     LEX_NAME, LEX_STRING, LEX_INTEGER, LEX_FLOAT, LEX_FLOOR_DIVIDE, LEX_POWER, LEX_EQUAL, LEX_UNEQUAL,
@@ -19,13 +19,13 @@ enum {
 struct lex_token {
     int kind;
     uint32_t line;
-    struct value value; /* of DATA, NAME and literals */
+    struct value value; /* the text of DATA, the name, or the value of a literal */
 };
 
-/* The tokens of a template, which are stored in the arena of R; *n is 0 after an error. */
+/* Returns the tokens of a template, in the arena of R; *N is 0 after an error. */
 struct lex_token *jinja_lex(struct rendering *r, const char *src, size_t len, size_t *n);
 
-/* The name of T's kind for messages. */
+/* Returns the name of T's kind for messages. */
 const char *jinja_token_name(const struct lex_token *t);
 
 #endif

@@ -1,8 +1,8 @@
-/* methods.c - attributes and elements of values, and the methods of lists and dicts.
+/* methods.c - looks up attributes and elements of values, and the methods of lists and dicts.
  *
- * A look-up of an element that is not there does not fail: it gives an undefined value that remembers the
- * look-up. An attribute is looked up before an element, x['y'] the other way round, as in Jinja. A method of
- * Python that no table here has is refused by its name when it is called.
+ * The look-up of a missing element does not fail: it gives an undefined value, which records the look-up for
+ * a later error. x.y looks for an attribute before an element, x['y'] for an element before an attribute, as
+ * in Jinja. A method of Python that is not in the tables here is refused by name when it is called.
  */
 #include "text/jinja/methods.h"
 
@@ -18,7 +18,7 @@
 #include "text/jinja/value/text.h"
 #include "text/jinja/value/walk.h"
 
-/* Returns the index of an element or, with HOW, the number of equal elements. */
+/* index() and, with HOW, count() of a list. */
 static struct value search_list(struct rendering *r, struct value self, const struct builtin_call *g)
 {
     int64_t n = 0;
@@ -46,7 +46,7 @@ static struct value get(struct rendering *r, struct value self, const struct bui
     return g->p[1].kind == VALUE_MISSING ? value_none : g->p[1];
 }
 
-/* Returns the list of keys(), values() or items(), as HOW says. */
+/* keys(), values() or items() of a dict, by HOW: a list that prints as the view of that name. */
 static struct value view(struct rendering *r, struct value self, const struct builtin_call *g)
 {
     struct value v = jinja_list(r, VALUE_LIST, NULL, self.dict->count);
@@ -76,7 +76,7 @@ static const struct builtin dict_methods[] = {
     {.name = NULL},
 };
 
-/* Methods that would change the value, which the sandbox forbids. */
+/* Methods that would change a list or dict, which the sandbox forbids. */
 static const char changing_list[] = "append clear extend insert pop remove reverse sort";
 
 static const char changing_dict[] = "clear pop popitem setdefault update";
@@ -91,7 +91,7 @@ static struct value unsafe(struct rendering *r, struct value object, struct valu
     return jinja_undefined(jinja_finish_terminated(&t));
 }
 
-/* Returns a method of OBJECT, or MISSING. A method that would change the value is undefined, as in the
+/* Returns the method NAME of OBJECT, or MISSING. A method that would change OBJECT is undefined, as in the
  * sandbox. */
 static struct value find_method(struct rendering *r, struct value object, struct value name)
 {
@@ -126,7 +126,7 @@ static struct value macro_attribute(struct rendering *r, const struct tree_macro
     return v;
 }
 
-/* Returns what Python's getattr() finds, or MISSING. */
+/* Returns the attribute that Python's getattr() finds, or MISSING. */
 static struct value own_attribute(struct rendering *r, struct value object, struct value name)
 {
     struct value v = value_missing;
@@ -142,14 +142,14 @@ static struct value own_attribute(struct rendering *r, struct value object, stru
     else if (object.kind == VALUE_NAMESPACE && !jinja_dict_get(r, object.dict, name, &v))
         v = value_missing;
     if (object.kind == VALUE_LOOP && jinja_is_among(name, "changed cycle depth depth0"))
-        jinja_fail(r, "loop.%.*s is not offered", (int)name.size, name.bytes);
+        jinja_fail(r, "loop.%.*s is not supported", (int)name.size, name.bytes);
     if (v.kind == VALUE_MISSING && name.size > 4 && memcmp(name.bytes, "__", 2) == 0 &&
         memcmp(name.bytes + name.size - 2, "__", 2) == 0)
         v = unsafe(r, object, name);
     return v;
 }
 
-/* Returns object[key], or MISSING where Python raises TypeError or LookupError. */
+/* Returns object[key], or MISSING if Python raises TypeError or LookupError. */
 static struct value subscript(struct rendering *r, struct value object, struct value key)
 {
     struct value v;

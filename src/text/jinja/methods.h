@@ -1,4 +1,4 @@
-/* methods.h - attributes and elements of values, and the methods of lists and dicts. */
+/* methods.h - looks up attributes and elements of values, and the methods of lists and dicts. */
 #ifndef GALLOP_TEXT_JINJA_METHODS_H
 #define GALLOP_TEXT_JINJA_METHODS_H
 
@@ -6,7 +6,7 @@
 
 #include "text/jinja/value/value.h"
 
-/* object.key for ATTRIBUTE, else object[key]. An element that is not there gives an undefined value. */
+/* Returns object.key (ATTRIBUTE) or object[key]. A missing element gives an undefined value. */
 struct value jinja_member(struct rendering *r, struct value object, struct value key, bool attribute);
 
 #endif

@@ -1,10 +1,10 @@
-/* parse.c - parses tokens into a tree: Jinja's grammar of statements and expressions, as far as chat
+/* parse.c - parses tokens into a tree, by Jinja's grammar of statements and expressions as far as chat
  * templates use it.
  *
  * The precedence of expressions, from the loosest: if-else, or, and, not, comparisons, + -, ~, * / // %, **,
- * sign, and what follows an operand: attributes, subscripts, calls, then filters and tests. A filter applies
- * to the operand before it, without the operand's sign. ** groups to the left and binds looser than a sign.
- * After the first error every function returns a node that is safe to use.
+ * sign, postfix operators (attributes, subscripts, calls), filters and tests. A filter applies to the operand
+ * before it, without the operand's sign. ** groups to the left and binds looser than a sign. After the first
+ * error every function returns a node that is safe to use.
  */
 #include "text/jinja/parse.h"
 
@@ -28,9 +28,9 @@ struct parser {
     const struct lex_token *tokens;
     size_t n, at;
     int depth;
-    int loops;        /* the number of enclosing loops, which break and continue may end */
+    int loops;        /* number of enclosing loops, which break and continue can leave */
     unsigned uses;    /* TREE_USES_* of the current macro */
-    const char *ends; /* tags that end the current block, with blanks between them; or NULL */
+    const char *ends; /* the tags that end the current block, separated by blanks, or NULL */
     _Alignas(16) unsigned char scrap[256]; /* memory for nodes that are built after an error */
 };
 
@@ -56,7 +56,8 @@ static struct lex_token next(struct parser *p)
 
     if (p->at + 1 < p->n)
         p->at++;
-    p->r->line = p->r->rc ? p->r->line : peek(p, 0)->line; /* the line of an error in the next token */
+    /* Errors are reported at the line of the next token. */
+    p->r->line = p->r->rc ? p->r->line : peek(p, 0)->line;
     return t;
 }
 
@@ -108,7 +109,7 @@ static void parse_leave(struct parser *p)
     p->depth--;
 }
 
-/* Calls PARSE one level deeper. */
+/* Calls PARSE one level of nesting deeper. Returns NULL if the nesting is too deep. */
 static struct tree_node *nested(struct parser *p, struct tree_node *(*parse)(struct parser *p))
 {
     struct tree_node *n = parse_enter(p) ? parse(p) : NULL;
@@ -117,7 +118,7 @@ static struct tree_node *nested(struct parser *p, struct tree_node *(*parse)(str
     return n;
 }
 
-/* Returns zeroed memory; after an error, memory that is never read. */
+/* Returns zeroed memory for a node; after an error, scrap memory. */
 static void *fresh(struct parser *p, size_t bytes)
 {
     void *m = jinja_allocate_array(p->r, 1, bytes);
@@ -157,7 +158,7 @@ static struct tree_node *make_two(struct parser *p, enum tree_kind k, unsigned o
     return n;
 }
 
-/* Makes a tuple, list or dict of ITEMS. */
+/* Makes a tuple, list or dict node of ITEMS. */
 static struct tree_node *make_items(struct parser *p, enum tree_kind k, const struct tree_nodes *items)
 {
     struct tree_node *n = make(p, k);
@@ -174,6 +175,7 @@ static struct tree_node *make_constant(struct parser *p, struct value v)
     return n;
 }
 
+/* Returns the number of NAME, which is interned if it is new. */
 static uint32_t number_of(struct parser *p, struct value name)
 {
     struct value number = jinja_integer(p->j->names ? p->j->names->count : 0);
@@ -204,7 +206,7 @@ static struct tree_node *parse_series(struct parser *p, enum series what);
 static struct tree_node *parse_expression(struct parser *p);
 static struct tree_node *parse_postfix(struct parser *p, struct tree_node *n, bool filters);
 
-/* Parses the arguments in parentheses; those with a name come last. */
+/* Parses the arguments in parentheses: positional arguments, then keyword arguments. */
 static void parse_arguments(struct parser *p, struct tree_call *c)
 {
     struct tree_nodes list = {.room = 0};
@@ -213,7 +215,7 @@ static void parse_arguments(struct parser *p, struct tree_call *c)
     expect(p, '(');
     while (kind(p) != ')' && !p->r->rc) {
         if (c->n_keywords == KEYWORDS_MAX)
-            jinja_fail(p->r, "a call has more than %d named arguments", KEYWORDS_MAX);
+            jinja_fail(p->r, "a call has more than %d keyword arguments", KEYWORDS_MAX);
         if (!c->list && skip(p, '*')) {
             c->list = parse_expression(p);
         } else if (!c->dict && skip(p, LEX_POWER)) {
@@ -231,7 +233,7 @@ static void parse_arguments(struct parser *p, struct tree_call *c)
                 c->keywords[c->n_keywords++] = k;
         } else {
             if (c->n_keywords)
-                jinja_fail(p->r, "an argument without a name follows one with a name");
+                jinja_fail(p->r, "a positional argument follows a keyword argument");
             collect(p, &list, parse_expression(p));
         }
         if (kind(p) != ')')
@@ -241,7 +243,7 @@ static void parse_arguments(struct parser *p, struct tree_call *c)
     c->arguments = list;
 }
 
-/* Parses a call, filter or test of OF, with its arguments if it has any. */
+/* Parses a call, filter or test of the operand OF, and its arguments if there are parentheses. */
 static struct tree_node *parse_call(struct parser *p, enum tree_kind k, struct tree_node *of)
 {
     struct tree_node *n = make(p, k);
@@ -258,7 +260,7 @@ static struct tree_node *parse_call(struct parser *p, enum tree_kind k, struct t
     return n;
 }
 
-/* Parses the filters after OF. INLINED: the first one has no bar before it. */
+/* Parses the filters after the operand OF. INLINED: there is no bar before the first filter. */
 static struct tree_node *parse_filters(struct parser *p, struct tree_node *of, bool inlined)
 {
     for (; (inlined || skip(p, '|')) && !p->r->rc; inlined = false)
@@ -266,7 +268,7 @@ static struct tree_node *parse_filters(struct parser *p, struct tree_node *of, b
     return of;
 }
 
-/* True if the argument follows that a test may have without parentheses. */
+/* True if an argument of a test without parentheses follows. */
 static bool begins_argument(const struct parser *p)
 {
     int k = kind(p);
@@ -298,7 +300,7 @@ static struct tree_node *parse_test(struct parser *p, struct tree_node *of)
     return negated ? make_two(p, TREE_NOT, 0, n, NULL) : n;
 }
 
-/* Parses the rest of obj[start:stop:step]; the first colon is the next token. */
+/* Parses the rest of obj[start:stop:step]; the next token is the first colon. */
 static struct tree_node *parse_slice(struct parser *p, struct tree_node *object, struct tree_node *start)
 {
     struct tree_node *n = make(p, TREE_SLICE);
@@ -338,7 +340,8 @@ static struct tree_node *parse_dot(struct parser *p, struct tree_node *object)
                     make_constant(p, t.value));
 }
 
-/* Parses what follows an operand: attributes, subscripts and calls; with FILTERS also filters and tests. */
+/* Parses the postfix operators of N: attributes, subscripts and calls; with FILTERS also filters and
+ * tests. */
 static struct tree_node *parse_postfix(struct parser *p, struct tree_node *n, bool filters)
 {
     for (bool filtered = false; !p->r->rc;) {
@@ -359,7 +362,7 @@ static struct tree_node *parse_postfix(struct parser *p, struct tree_node *n, bo
     return n;
 }
 
-/* Parses a list, or a dict, whose items are keys and values in turn. */
+/* Parses a list, or a dict as alternating keys and values, up to the character CLOSE. */
 static struct tree_node *parse_items(struct parser *p, enum tree_kind k, int close)
 {
     struct tree_nodes items = {.room = 0};
@@ -409,7 +412,7 @@ static struct tree_node *parse_primary(struct parser *p)
     case LEX_NAME:
         v = next(p).value;
         return is_constant_name(v, &v) ? make_constant(p, v) : make_variable(p, v);
-    case LEX_STRING: /* adjacent strings are joined */
+    case LEX_STRING: /* adjacent string literals are joined */
         for (v = next(p).value; kind(p) == LEX_STRING && !p->r->rc;)
             v = jinja_join(p->r, v, next(p).value);
         return make_constant(p, v);
@@ -429,7 +432,7 @@ static struct tree_node *parse_primary(struct parser *p)
     return n ? n : make(p, TREE_CONSTANT);
 }
 
-/* Parses an operand with its signs. Attributes, subscripts and calls bind tighter than the signs. */
+/* Parses an operand with its signs. Attributes, subscripts and calls bind tighter than signs. */
 static struct tree_node *parse_signed(struct parser *p)
 {
     int k = kind(p);
@@ -444,8 +447,8 @@ static struct tree_node *parse_not(struct parser *p);
 
 enum { OR_LEVEL, AND_LEVEL, SUM_LEVEL, JOIN_LEVEL, PRODUCT_LEVEL, POWER_LEVEL };
 
-/* Parses operators that group to the left, LEVEL being the loosest of them. The operands of `and` are
- * negations and comparisons, whose operands are sums. */
+/* Parses binary operators of precedence LEVEL and tighter, which group to the left. The operands of `and` are
+ * negations and comparisons; the operands of comparisons are sums. */
 static struct tree_node *parse_binary(struct parser *p, int level)
 {
     static const struct {
@@ -480,7 +483,7 @@ static struct tree_node *parse_binary(struct parser *p, int level)
     }
 }
 
-/* Consumes a comparison operator. False: the next token is none. */
+/* Consumes a comparison operator. False: the next token is not one. */
 static bool parse_relation(struct parser *p, enum compare_how *how)
 {
     static const int token[] = {[COMPARE_EQUAL] = LEX_EQUAL, [COMPARE_UNEQUAL] = LEX_UNEQUAL,
@@ -531,7 +534,7 @@ static struct tree_node *parse_expression(struct parser *p)
     return yes;
 }
 
-/* Parses a name to assign to, or several in parentheses. */
+/* Parses the target of an assignment: a name, or several names in parentheses. */
 static struct tree_node *parse_target(struct parser *p, enum series what)
 {
     const struct lex_token *t = peek(p, 0);
@@ -559,7 +562,7 @@ static struct tree_node *parse_target(struct parser *p, enum series what)
     return n;
 }
 
-/* Parses expressions or targets with commas between them: one, or a tuple. */
+/* Parses one expression or target, or a tuple of them separated by commas. */
 static struct tree_node *parse_series(struct parser *p, enum series what)
 {
     struct tree_nodes items = {.room = 0};
@@ -589,6 +592,7 @@ static bool at_end(const struct parser *p)
     return p->ends && kind(p) == LEX_NAME && jinja_is_among(peek(p, 0)->value, p->ends);
 }
 
+/* Fails because of the tag TAG; the message WHAT also lists the tags that could end the current block. */
 static void fail_tag(struct parser *p, const char *what, const char *tag)
 {
     if (p->ends)
@@ -633,7 +637,7 @@ static void parse_nodes(struct parser *p, struct tree_nodes *body)
     }
 }
 
-/* Parses the statements of a block up to one of ENDS, which becomes the current token. */
+/* Parses the statements of a block up to one of the tags ENDS, which becomes the current token. */
 static struct tree_nodes parse_body(struct parser *p, const char *ends)
 {
     struct tree_nodes body = {.room = 0};
@@ -658,7 +662,7 @@ static struct tree_nodes parse_whole_body(struct parser *p, const char *end)
     return body;
 }
 
-/* Parses {% set x = value %}, {% set x %}text{% endset %}, or {% filter name %}text{% endfilter %}. */
+/* Parses {% set x = value %}, {% set x %}text{% endset %} or {% filter name %}text{% endfilter %}. */
 static struct tree_node *parse_set(struct parser *p)
 {
     bool filter = jinja_is(p->tokens[p->at - 1].value, "filter");
@@ -725,11 +729,11 @@ static void parse_signature(struct parser *p, struct tree_macro *m)
         struct tree_node *name;
 
         if (kind(p) != LEX_NAME)
-            jinja_fail(p->r, "a macro's argument must be a name");
+            jinja_fail(p->r, "a macro's parameter must be a name");
         name = parse_target(p, TARGETS);
         for (size_t i = 0; i < parameters.n; i++)
             if (parameters.v[i]->variable.number == name->variable.number)
-                jinja_fail(p->r, "a macro has the same argument twice");
+                jinja_fail(p->r, "a macro has the same parameter twice");
         collect(p, &parameters, name);
         if (skip(p, '='))
             collect(p, &defaults, parse_expression(p));
@@ -743,8 +747,8 @@ static void parse_signature(struct parser *p, struct tree_macro *m)
     m->defaults = defaults;
 }
 
-/* Parses a macro, a call block (a macro without a name that the called macro may call), or a generation
- * block, which marks what the assistant wrote and prints its body. */
+/* Parses a macro; a call block, whose body is an anonymous macro that the called macro may call; or a
+ * generation block, which marks text of the assistant and prints its body. */
 static struct tree_node *parse_macro(struct parser *p)
 {
     struct value tag = p->tokens[p->at - 1].value;
@@ -759,7 +763,7 @@ static struct tree_node *parse_macro(struct parser *p)
     m->name = named ? parse_target(p, TARGETS)->variable.name : value_none;
     m->number = named ? number_of(p, m->name) : 0;
     p->uses = 0;
-    p->loops = 0; /* break and continue cannot end a loop outside the macro */
+    p->loops = 0; /* break and continue cannot leave a loop outside the macro */
     if (named || (call && kind(p) == '('))
         parse_signature(p, m);
     if (call && (m->call = parse_expression(p))->kind != TREE_CALL)
@@ -799,7 +803,7 @@ static struct tree_node *parse_statement(struct parser *p)
         if (skip_name(p, tags[i].tag))
             return tags[i].parse(p);
     if (jinja_is_among(t->value, elsewhere))
-        jinja_fail(p->r, "the tag %s is not offered", describe(p, t));
+        jinja_fail(p->r, "the tag %s is not supported", describe(p, t));
     fail_tag(p, "Encountered unknown tag ", describe(p, t));
     return make(p, TREE_CONSTANT);
 }

@@ -1,4 +1,4 @@
-/* parse.h - tokens to a parsed template. */
+/* parse.h - parses tokens into a tree. */
 #ifndef GALLOP_TEXT_JINJA_PARSE_H
 #define GALLOP_TEXT_JINJA_PARSE_H
 
@@ -7,7 +7,7 @@
 #include "text/jinja/lex.h"
 #include "text/jinja/tree.h"
 
-/* Fills the body and the names of J, with memory of R. */
+/* Sets the body and the names of J, in memory of R. */
 void jinja_parse_tokens(struct rendering *r, struct jinja *j, const struct lex_token *tokens, size_t n);
 
 #endif

@@ -56,7 +56,7 @@ static void assign(struct rendering *r, const struct tree_node *target, struct v
 
 /* ---- blocks ---- */
 
-/* Executes BODY in frame F with its output in OUT. */
+/* Executes BODY in frame F, with OUT as its output. */
 static enum statement_flow execute_apart(struct rendering *r, const struct tree_nodes *body, struct frame *f,
                                          struct text *out)
 {
@@ -77,13 +77,13 @@ static enum statement_flow execute_apart(struct rendering *r, const struct tree_
 static void put_block(struct rendering *r, struct value v)
 {
     if (!r->rc && v.kind != VALUE_STRING)
-        jinja_fail(r, "this block must come to a str, not %s", jinja_type(v));
+        jinja_fail(r, "the filters of this block must return a str, not %s", jinja_type(v));
     if (!r->rc)
         jinja_put(r->out, v.bytes, v.size);
 }
 
-/* Executes a set block or a filter block: its text goes through the filters, then into a variable or the
- * output. */
+/* Executes a set block or a filter block: passes its text through the filters, and then to a variable or to
+ * the output. */
 static enum statement_flow execute_block(struct rendering *r, const struct tree_statement *s)
 {
     struct text t = {.r = r};
@@ -114,8 +114,8 @@ static enum statement_flow execute_if(struct rendering *r, const struct tree_nod
 
 /* ---- loops ---- */
 
-/* The elements that pass the condition of a loop. They are tested one at a time, because the body may change
- * the variables of the condition. */
+/* The elements that pass the condition of a for loop. They are tested one by one, because the body may change
+ * variables of the condition. */
 struct sieve {
     const struct tree_statement *node;
     struct frame *frame;
@@ -150,8 +150,8 @@ static struct value sift(struct rendering *r, const struct tree_statement *f, st
     return jinja_generator(r, over, s, next_passing);
 }
 
-/* Executes the body for each element. *WHOLE is set if some iteration reached the end of the body: Jinja's
- * else branch depends on that. */
+/* Executes the body for each element. *WHOLE is set if some iteration reached the end of the body, on which
+ * Jinja's else branch depends. */
 static enum statement_flow run_loop(struct rendering *r, const struct tree_statement *f, struct walk_loop *l,
                                     struct frame *frame, bool *whole)
 {
@@ -204,8 +204,8 @@ static struct value make_macro(struct rendering *r, const struct tree_macro *nod
     return (struct value){.kind = VALUE_MACRO, .macro = m};
 }
 
-/* Assigns the arguments to the parameters. Arguments without a parameter go to varargs, kwargs or caller if
- * the macro uses these names; else they are an error. */
+/* Assigns the arguments to the parameters. Surplus arguments go to varargs, kwargs or caller if the macro
+ * uses these names, and are an error otherwise. */
 static void bind_arguments(struct rendering *r, const struct tree_macro *m, const struct builtin_arguments *a)
 {
     size_t n = m->parameters.n, required = n - m->defaults.n, more = a->count > n ? a->count - n : 0, at;
@@ -234,7 +234,7 @@ static void bind_arguments(struct rendering *r, const struct tree_macro *m, cons
     if (m->uses & TREE_USES_CALLER)
         jinja_set_variable(r, r->frame, r->template->caller,
                            caller.kind == VALUE_NONE ? jinja_undefined("No caller defined") : caller);
-    for (size_t i = 0; i < n && !r->rc; i++) { /* a default may use the parameters to its left */
+    for (size_t i = 0; i < n && !r->rc; i++) { /* a default may use earlier parameters */
         const struct tree_node *name = m->parameters.v[i];
 
         if (v[i].kind == VALUE_MISSING)
@@ -248,7 +248,7 @@ static void bind_arguments(struct rendering *r, const struct tree_macro *m, cons
         jinja_set_variable(r, r->frame, r->template->varargs,
                            jinja_list(r, VALUE_TUPLE, more ? a->values + n : NULL, more));
     else if (more)
-        jinja_fail(r, "macro %s takes not more than %zu argument(s)", jinja_brief(r, m->name), n);
+        jinja_fail(r, "macro %s takes at most %zu positional argument(s)", jinja_brief(r, m->name), n);
 }
 
 struct value jinja_call_macro(struct rendering *r, const struct frame_macro *macro,
@@ -302,7 +302,7 @@ static enum statement_flow execute(struct rendering *r, const struct tree_node *
     case TREE_GENERATION: execute_apart(r, &n->macro->body, jinja_frame_open(r, r->frame), r->out); break;
     case TREE_BREAK: return STATEMENT_BREAK;
     case TREE_CONTINUE: return STATEMENT_CONTINUE;
-    default: ASSERT(false, "node %d is no statement", n->kind);
+    default: ASSERT(false, "node %d is not a statement", n->kind);
     }
     return STATEMENT_NEXT;
 }

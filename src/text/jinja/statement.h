@@ -6,7 +6,7 @@
 #include "text/jinja/frame.h"
 #include "text/jinja/tree.h"
 
-/* How the execution goes on after a statement. */
+/* What happens after a statement: the next statement, or the end of the loop or iteration. */
 enum statement_flow { STATEMENT_NEXT, STATEMENT_BREAK, STATEMENT_CONTINUE };
 
 enum statement_flow jinja_execute(struct rendering *r, const struct tree_nodes *body);

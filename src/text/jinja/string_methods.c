@@ -1,7 +1,7 @@
 /* string_methods.c - the methods of strings.
  *
- * Letters change case by Unicode's simple mapping (utf8proc), one character for one: Python's longer mappings
- * (an upper case sharp s is "SS") are not followed.
+ * Letters change case by Unicode's simple mapping (utf8proc), one character to one. Python's mappings to
+ * several characters (an upper case sharp s is "SS") are not supported.
  */
 #include "text/jinja/string_methods.h"
 
@@ -22,7 +22,7 @@ static uint32_t changed(uint32_t c, enum string_case how)
         return how == STRING_LOWER ? c + 32 * jinja_is_upper(c) : c - 32 * jinja_is_lower(c);
     if (how == STRING_LOWER)
         return (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
-    if (c == 0xdf) /* utf8proc has a single upper case letter for the sharp s, Python has two letters */
+    if (c == 0xdf) /* utf8proc maps the sharp s to one upper case letter, Python to two letters */
         return c;
     return (uint32_t)(how == STRING_UPPER ? utf8proc_toupper((utf8proc_int32_t)c)
                                           : utf8proc_totitle((utf8proc_int32_t)c));
@@ -45,7 +45,8 @@ struct value jinja_change_case(struct rendering *r, struct value v, const struct
 
         t.origin = jinja_origin(r, s.bytes + i);
         jinja_put_character(&t, changed(c, to));
-        /* str.title() begins a word after anything but a letter, the filter after these characters */
+        /* str.title() begins a word after any character but a letter; the filter, after white space and
+         * -({[<. */
         first = how == STRING_TITLE ? !jinja_is_lower(c) && !jinja_is_upper(c)
                                     : how == STRING_WORDS &&
                                           (jinja_is_space(c) || (c && c < 0x80 && strchr("-({[<", (int)c)));
@@ -159,8 +160,8 @@ struct value jinja_indent(struct rendering *r, struct value v, const struct buil
     by = jinja_blanks(r, g, 0, 4);
     if (r->rc)
         return value_none;
-    lines = split_lines(r, jinja_join(r, v, jinja_literal("\n")),
-                        false); /* a line break at the end of V counts */
+    /* A line break at the end of V begins an empty line. */
+    lines = split_lines(r, jinja_join(r, v, jinja_literal("\n")), false);
     for (size_t i = 0; !r->rc && i < lines.size; i++) {
         struct value line = lines.items[i];
 
@@ -174,7 +175,7 @@ struct value jinja_indent(struct rendering *r, struct value v, const struct buil
     return by;
 }
 
-/* Splits at runs of white space; leading white space gives no empty part. */
+/* Splits S at runs of white space. Leading white space does not make an empty part. */
 static void split_blank(struct value_list_builder *g, struct value s, int64_t most)
 {
     size_t i = 0, from;
@@ -202,7 +203,7 @@ static size_t find_last(struct rendering *r, const char *s, size_t n, const char
     return SIZE_MAX;
 }
 
-/* Splits at BY. BACK: from the end, with the parts in reverse order. */
+/* Splits S at the separator BY. BACK: from the end, which gives the parts in reverse order. */
 static void split_at(struct value_list_builder *g, struct value s, struct value by, int64_t most, bool back)
 {
     size_t from = 0, to = s.size, hit;
@@ -219,7 +220,7 @@ static void split_at(struct value_list_builder *g, struct value s, struct value 
     jinja_push(g, jinja_part(s, from, to));
 }
 
-/* Splits a string; HOW: from the right. */
+/* split() or, with HOW, rsplit(). */
 static struct value split(struct rendering *r, struct value self, const struct builtin_call *given)
 {
     struct value by = given->p[0], v;
@@ -241,7 +242,8 @@ static struct value split(struct rendering *r, struct value self, const struct b
         return v;
     if (!blank)
         return jinja_slice(r, v, value_none, value_none, jinja_integer(-1));
-    if (most < v.size) { /* the parts before the last MOST stay together, with the blanks before them */
+    /* All but the last MOST parts are one part, together with the white space between them. */
+    if (most < v.size) {
         v.items += v.size - most - 1;
         v.items[0] = jinja_part(self, 0, (size_t)(v.items[0].bytes - self.bytes) + v.items[0].size);
         v.size = (uint32_t)most + 1;
@@ -251,7 +253,7 @@ static struct value split(struct rendering *r, struct value self, const struct b
 
 enum { FIND, INDEX, COUNT };
 
-/* Returns the index of a string in another, which must be there for INDEX, or how often it occurs. */
+/* find(), index() (an error if the string does not occur) or count(). */
 static struct value search(struct rendering *r, struct value self, const struct builtin_call *g)
 {
     struct value sub = g->p[0];
@@ -285,7 +287,7 @@ static bool has_end(struct rendering *r, struct value s, struct value with, int 
            memcmp(side == STRING_LEFT ? s.bytes : s.bytes + s.size - with.size, with.bytes, with.size) == 0;
 }
 
-/* startswith() and endswith() take one string or a tuple of strings. */
+/* startswith() or endswith(), whose argument is a string or a tuple of strings. */
 static struct value ends(struct rendering *r, struct value self, const struct builtin_call *g)
 {
     struct value with = g->p[0];

@@ -1,4 +1,4 @@
-/* tree.h - a parsed template. */
+/* tree.h - the syntax tree of a parsed template. */
 #ifndef GALLOP_TEXT_JINJA_TREE_H
 #define GALLOP_TEXT_JINJA_TREE_H
 
@@ -35,46 +35,47 @@ struct tree_named {
 
 /* A call, filter or test. */
 struct tree_call {
-    struct tree_node *of; /* the operand: what is called, filtered or tested */
+    struct tree_node *of; /* the operand that is called, filtered or tested */
     struct value name;
-    const struct builtin *row; /* the filter or test; NULL: no such name exists */
+    const struct builtin *row; /* the filter or test; NULL: a call, or an unknown name */
     struct tree_nodes arguments;
     struct tree_named *keywords;
     size_t n_keywords;
-    struct tree_node *list, *dict; /* of *list and **dict */
+    struct tree_node *list, *dict; /* the operands of *list and **dict, or NULL */
 };
 
-/* The special names that a macro uses. */
+/* The special names that a macro uses, which its calls must set. */
 enum { TREE_USES_VARARGS = 1, TREE_USES_KWARGS = 2, TREE_USES_CALLER = 4 };
 
 struct tree_macro {
-    struct value name; /* None for a call block */
-    uint32_t number;
-    struct tree_nodes parameters; /* VARIABLEs */
+    struct value name;            /* None for a call block */
+    uint32_t number;              /* the number of NAME */
+    struct tree_nodes parameters; /* TREE_VARIABLE nodes */
     struct tree_nodes defaults;   /* of the last parameters */
     struct tree_nodes body;
-    struct tree_node *call; /* of a call block */
+    struct tree_node *call; /* call block: the call that gets this macro as its caller; else NULL */
     unsigned uses;          /* TREE_USES_* */
 };
 
-/* The parts of for, if, set and filter; parts that a statement does not have are NULL. */
+/* The parts of a for, if, set or filter statement. Parts that a statement does not have are NULL. */
 struct tree_statement {
-    struct tree_node *target; /* for and set: the variables that are assigned */
-    struct tree_node *value;  /* for: the value to iterate over; a block: its text and the filters for it */
-    struct tree_node *test;   /* for and if; the else branch of an if has none */
-    struct tree_node *next;   /* if: the next branch */
+    struct tree_node *target; /* for, set: the assigned variables */
+    /* For: the value to iterate over; set: the value; blocks: the filters, applied to a TREE_BLOCK_TEXT. */
+    struct tree_node *value;
+    struct tree_node *test; /* for, if: the condition; NULL in an else branch */
+    struct tree_node *next; /* if: the next branch (elif or else) */
     struct tree_nodes body, otherwise;
 };
 
-/* The parts of a node are its operands in their order. CONDITIONAL: the test and the two choices. SLICE: the
- * object, start, stop and step. COMPARISON: both sides, then the next comparison of a chain, which compares
- * the right side of this one. */
+/* A node. PART has its operands in order. CONDITIONAL: the test and the two choices. SLICE: the object,
+ * start, stop and step. COMPARISON: both sides, then the next comparison of a chain (a < b < c), whose left
+ * side is this one's right side. */
 struct tree_node {
     uint8_t kind; /* enum tree_kind */
-    uint8_t op;   /* enum calculate_op or compare_how, or the sign */
+    uint8_t op;   /* enum calculate_op, enum compare_how, or the sign as a character */
     uint32_t line;
     union {
-        struct value constant; /* also the text of DATA */
+        struct value constant; /* also the text of TREE_DATA */
         struct {
             struct value name, attribute;
             uint32_t number;
@@ -91,8 +92,8 @@ struct jinja {
     char *name;
     struct arena arena;
     struct tree_nodes body;
-    struct value_dict *names;               /* numbers of the names, from 0 */
-    uint32_t loop, varargs, kwargs, caller; /* numbers of these names */
+    struct value_dict *names;               /* name -> number, counted from 0 */
+    uint32_t loop, varargs, kwargs, caller; /* the numbers of these names */
 };
 
 #endif

@@ -1,5 +1,5 @@
-/* added.c - finds added tokens in a text: a trie, in which the longest pattern is searched at each position
- * of the text at which one could begin. */
+/* added.c - finds added tokens in a text. At each offset where a pattern can begin, a trie gives the longest
+ * pattern that matches there. */
 #include "text/tok/added.h"
 
 #include <string.h>
@@ -61,14 +61,15 @@ void tok_added_start(struct tok_added_iter *it, const struct tok_added_set *a, b
         .a = a, .patterns = normalized ? &a->normalized : &a->raw, .s = s, .n = n, .plain = plain};
 }
 
-/* True if the empty pattern is found at I: between two characters, but not where the last match ended. */
+/* True if the empty pattern matches at offset I: between two characters, but not where the last match
+ * ended. */
 static bool is_empty_match(const struct tok_added_iter *it, size_t i)
 {
     return it->patterns->empty && !(it->matched && i == it->at) &&
            (i == it->n || ((unsigned char)it->s[i] & 0xc0) != 0x80);
 }
 
-/* Finds the next occurrence of any pattern from it->at on. */
+/* Finds the next match of any pattern at or after it->at. Returns its token, or NULL if there is none. */
 static const struct tok_added *find_pattern(struct tok_added_iter *it, size_t *begin, size_t *end)
 {
     const struct vocab_trie *x = &it->patterns->trie;
@@ -106,7 +107,8 @@ static bool is_single_word(const char *s, size_t n, size_t begin, size_t end)
     return end == n || !unicode_is_word(utf8_decode(s + end, &len));
 }
 
-/* Extends the range by the blanks beside the token that it swallows, except those of an earlier token. */
+/* Extends the range by the blanks that the token's lstrip and rstrip include. Blanks of an earlier token stay
+ * out. */
 static void widen(const struct tok_added_iter *it, const struct tok_added *t, size_t *begin, size_t *end)
 {
     size_t len;
@@ -118,13 +120,14 @@ static void widen(const struct tok_added_iter *it, const struct tok_added *t, si
             break;
         *begin = at;
     }
-    if (t->lstrip && *begin < it->done) /* the token before it swallowed its first blanks */
+    if (t->lstrip && *begin < it->done) /* the earlier token includes the first of these blanks */
         *begin = it->done;
     while (t->rstrip && *end < it->n && unicode_is_space(utf8_decode(it->s + *end, &len)))
         *end += len;
 }
 
-/* True if the special token at s[begin, end) must be left in the text. */
+/* True if the special token at s[begin, end) stays text: special tokens are off, or a byte comes from a
+ * user. */
 static bool stays(const struct tok_added_iter *it, size_t begin, size_t end)
 {
     if (it->plain || !it->origin)
@@ -151,7 +154,7 @@ bool tok_added_next(struct tok_added_iter *it, struct tok_added_cut *cut)
             (t->single_word && !is_single_word(it->s, it->n, begin, end)))
             continue;
         widen(it, t, &begin, &end);
-        if (begin > end) /* the token before it swallowed more than this one, which is all blanks */
+        if (begin > end) /* the token is blank, and the earlier token includes all of it */
             continue;
         *cut = (struct tok_added_cut){t, begin, end};
         it->done = end;

@@ -1,8 +1,8 @@
-/* added.h - added tokens, which are cut out of a text before the model sees it.
+/* added.h - added tokens, which are cut out of a text before the model encodes the rest.
  *
- * There are two sets of them, as in the Hugging Face library: those that are searched in the original text,
- * and those that are searched in the normalized text. In either set the leftmost match wins, and the longest
- * of those that begin at the same position.
+ * There are two sets of patterns, as in the Hugging Face library: one is searched in the original text, one
+ * in the normalized text. In either set the leftmost match wins, and of matches at the same position the
+ * longest one.
  */
 #ifndef GALLOP_TEXT_TOK_ADDED_H
 #define GALLOP_TEXT_TOK_ADDED_H
@@ -18,18 +18,20 @@
 struct tok_added {
     uint32_t id;
     bool special, lstrip, rstrip, single_word, normalized;
-    struct json_str normal; /* the text that it decodes to if normalization changes its content; borrowed */
+    /* Borrowed: the normal form of the token's content, which is decoded in its place. S NULL: the two are
+     * equal. */
+    struct json_str normal;
 };
 
 /* The patterns of one set. */
 struct tok_added_patterns {
-    struct vocab_trie trie; /* values are indices of tokens */
-    bool begins[256];       /* a pattern begins with this byte */
-    size_t longest;         /* the bytes of the longest pattern */
-    size_t empty;           /* the token whose pattern is empty, plus one; 0: none */
+    struct vocab_trie trie; /* pattern -> index of its token */
+    bool begins[256];       /* [byte] true: some pattern begins with this byte */
+    size_t longest;         /* bytes of the longest pattern */
+    size_t empty;           /* index + 1 of the token whose pattern is empty; 0: none */
 };
 
-/* Empty when everything but NAMES is zeroed. */
+/* The added tokens of a tokenizer. Zeroed except for NAMES = empty. */
 struct tok_added_set {
     struct tok_added *token;
     size_t n, cap;
@@ -39,44 +41,47 @@ struct tok_added_set {
     struct tok_added_patterns raw, normalized;
 };
 
-/* A part of a text: a token, or the text before the next token (token NULL). */
+/* A part of a text, s[begin, end): an added token, or (TOKEN NULL) the text before the next token. */
 struct tok_added_cut {
     const struct tok_added *token;
     size_t begin, end;
 };
 
+/* The state of cutting the text s[0, n). */
 struct tok_added_iter {
     const struct tok_added_set *a;
     const struct tok_added_patterns *patterns;
     const char *s;
     size_t n;
-    size_t at;          /* the search continues here */
-    size_t done;        /* the end of the parts that were returned */
-    bool matched;       /* a pattern was found before AT */
-    const char *origin; /* [n] of tok_encode_marked(), or NULL */
-    bool plain, have;
+    size_t at;          /* offset where the search continues */
+    size_t done;        /* end offset of the parts that were returned */
+    bool matched;       /* a pattern matched, and its match ended at AT */
+    const char *origin; /* [n] the argument of tok_encode_marked(), or NULL */
+    bool plain;         /* special tokens stay in the text */
+    bool have;          /* NEXT is the part to return next */
     struct tok_added_cut next;
 };
 
 void tok_added_fini(struct tok_added_set *a); /* a zeroed A is fine */
 
-/* Adds a token with the text CONTENT. T.id must be set; a token that A already has does not change. An id
- * above VOCAB_MAX_ID or of another added token is ERR_INPUT. */
+/* Adds the token T, whose text is CONTENT. T.id must be set. If A has this content under this id, nothing
+ * changes. ERR_INPUT: the id is above VOCAB_MAX_ID or belongs to another added token. */
 int tok_added_add(struct tok_added_set *a, struct tok_added t, const char *content, size_t n, struct err *e);
 
-/* Makes the search find token I by PATTERN (its content or its normal form). An empty PATTERN is found
- * between any two characters, as in the Hugging Face library: the text is cut there, and the token appears
- * where it swallows blanks. */
+/* Makes the search find token I by PATTERN (its content, or the normal form of its content). As in the
+ * Hugging Face library, an empty PATTERN matches between any two characters: the text is cut there, and the
+ * token is returned where it includes blanks. */
 int tok_added_index(struct tok_added_set *a, size_t i, const char *pattern, size_t n, struct err *e);
 
-/* NULL: no added token has this id. */
+/* Returns the added token ID, or NULL. */
 const struct tok_added *tok_added_get(const struct tok_added_set *a, size_t id);
 
-/* Starts to cut S. PLAIN: special tokens are left in the text. */
+/* Starts to cut S by the patterns of one set (NORMALIZED: the second). PLAIN: special tokens stay in the
+ * text. */
 void tok_added_start(struct tok_added_iter *it, const struct tok_added_set *a, bool normalized, bool plain,
                      const char *s, size_t n);
 
-/* The next part of the text, which is not empty. False: the end. */
+/* Sets *CUT to the next part of the text, which is not empty. Returns false at the end. */
 bool tok_added_next(struct tok_added_iter *it, struct tok_added_cut *cut);
 
 #endif

@@ -1,8 +1,8 @@
 /* bpe.c - builds the tables of a BPE model and encodes words.
  *
- * Short words merge by scanning an array for the lowest rank; long words (a hostile megabyte without a blank)
- * by a heap of candidates over a linked list, O(n log n) in the worst case. Both do the same merges in the
- * same order. Words of up to 30 bytes with up to 8 ids are kept in a direct-mapped cache, one cache line
+ * Short words merge by scanning an array for the lowest rank. Long words (a hostile megabyte without a blank)
+ * merge by a heap of candidates over a linked list, O(n log n) in the worst case. Both do the same merges in
+ * the same order. Words of up to 30 bytes with up to 8 ids are kept in a direct-mapped cache, one cache line
  * each.
  *
  * Cutting: a merge can only span the boundary between characters x and y if some rule's left part ends in x
@@ -28,8 +28,8 @@ static inline size_t hash_pair(uint32_t left, uint32_t right)
     return (size_t)((h ^ h >> 32) * 0xd6e8feb86659fd93u >> 32);
 }
 
-/* The slot of the pair, or the free slot for it. N_SLOTS is a power of two, and some slots are free; LEFT is
- * plus one. */
+/* Returns the slot of the pair, or the free slot for it. N_SLOTS is a power of two, and some slots are free.
+ * LEFT is the id + 1. */
 static inline struct bpe_rule *slot_of(struct bpe_rule *rule, size_t n_slots, uint32_t left, uint32_t right)
 {
     size_t mask = n_slots - 1, i = hash_pair(left - 1, right) & mask;
@@ -52,7 +52,7 @@ int bpe_add_rule(struct bpe *b, uint32_t left, uint32_t right, uint32_t rank, ui
     return 0;
 }
 
-/* Builds the hash table of all rules, at a load of at most 1/2. */
+/* Moves all rules into a hash table with a load of at most 1/2. */
 static int build_table(struct bpe *b, struct err *e)
 {
     enum { AHEAD = 16 };
@@ -70,7 +70,7 @@ static int build_table(struct bpe *b, struct err *e)
         if (k + AHEAD < b->n_added)
             __builtin_prefetch(
                 &b->rule[hash_pair(b->added[k + AHEAD].left, b->added[k + AHEAD].right) & (want - 1)]);
-        r.left++; /* because a zeroed slot is free */
+        r.left++; /* id + 1: a zeroed slot is free */
         to = slot_of(b->rule, want, r.left, r.right);
         *to = r;
     }
@@ -176,8 +176,8 @@ static int not_there(const char *s, size_t n, struct err *e)
                    (int)(n < 60 ? n : 60), s);
 }
 
-/* Finds the id of LEFT followed by RIGHT. Merges mostly come in the order of their results, so the last
- * result and the next id are tried first. */
+/* Finds the id of LEFT followed by RIGHT. Files mostly list merges in the order of the ids that they produce,
+ * so the last id and the next one are tried first. */
 static bool find_result(struct bpe_merges *m, const char *left, size_t n_left, const char *right,
                         size_t n_right)
 {
@@ -231,7 +231,7 @@ int bpe_merges_add_line(struct bpe_merges *m, const char *s, size_t n, struct er
     const char *blank = n > 1 ? memchr(s + 1, ' ', n - 1) : NULL, *right = blank ? blank + 1 : s + n;
 
     if (right == s + n)
-        return err_set(e, ERR_INPUT, "the merge \"%.*s\" is not two tokens with a blank between",
+        return err_set(e, ERR_INPUT, "the merge \"%.*s\" is not two tokens separated by a blank",
                        (int)(n < 60 ? n : 60), s);
     return bpe_merges_add(m, s, (size_t)(blank - s), right, n - (size_t)(right - s), e);
 }
@@ -240,25 +240,26 @@ enum { LEAST_SLOTS = 256, MOST_SLOTS = 1 << 14, KEY_MAX = 30, CACHED_IDS = 8, SH
 
 #define NO_MERGE UINT64_MAX
 
-struct cached { /* one cache line */
+/* A word and its ids, in one cache line. */
+struct cached {
     uint32_t id[CACHED_IDS];
-    uint8_t n, n_ids; /* n 0: the slot is free */
+    uint8_t n, n_ids; /* bytes of KEY and elements of ID; N 0: the slot is free */
     char key[KEY_MAX];
 };
-_Static_assert(sizeof(struct cached) == 64, "a cached word is one line");
+_Static_assert(sizeof(struct cached) == 64, "a cached word fills one cache line");
 
 struct link {
-    uint64_t found; /* the merge with its right neighbour: rank << 32 | merged */
+    uint64_t found; /* the merge of this symbol and the next: rank << 32 OR merged id; NO_MERGE */
     uint32_t next, prev;
 };
 
 struct bpe_work {
     struct cached *cache;
     size_t slot_mask;
-    const struct bpe *owner; /* the model whose words are in the cache */
-    uint32_t *id;
-    struct link *link; /* [n] for a long word */
-    /* [n_heap] candidates, rank << 32 | position, a 4-ary heap with the smallest at the front */
+    const struct bpe *owner; /* the model that the cached words were encoded with */
+    uint32_t *id;            /* [id_cap] the symbols of the current word */
+    struct link *link;       /* [n] for a long word */
+    /* [n_heap] 4-ary min-heap of candidate merges: rank << 32 OR position of the left symbol. */
     uint64_t *heap;
     size_t id_cap, link_cap, n_heap, heap_cap;
 };
@@ -293,6 +294,7 @@ void bpe_work_free(struct bpe_work *w)
     mem_free(w);
 }
 
+/* Returns the merge of two ids as rank << 32 OR merged id, or NO_MERGE. */
 static inline uint64_t find_merge(const struct bpe *b, uint32_t left, uint32_t right)
 {
     const struct bpe_rule *r = slot_of(b->rule, b->n_slots, left + 1, right);
@@ -328,8 +330,8 @@ static size_t merge_short(const struct bpe *b, uint32_t *id, size_t n)
     return n;
 }
 
-/* Adds a candidate to the heap: the parent of i is (i - 1) / 4. Keys of a hostile run of one character arrive
- * in ascending order and stay where they are put. */
+/* Adds a candidate to the heap, in which the parent of i is (i - 1) / 4. Appending stays cheap for a hostile
+ * run of one character, whose keys arrive in ascending order. */
 static bool push(struct bpe_work *w, uint64_t found, size_t at)
 {
     uint64_t key = (found & 0xffffffff00000000u) | at;
@@ -372,7 +374,7 @@ static bool pop(struct bpe_work *w, uint64_t *key)
     return true;
 }
 
-/* Builds the linked list of N symbols and the heap of its candidates. */
+/* Builds the linked list of N symbols and the heap of its candidate merges. */
 static bool link_symbols(const struct bpe *b, struct bpe_work *w, size_t n)
 {
     if (!mem_grow((void **)&w->link, &w->link_cap, n, sizeof(*w->link), MEM_TEXT))
@@ -408,7 +410,7 @@ static bool merge_long(const struct bpe *b, struct bpe_work *w, size_t *n)
         struct link *l = &w->link[at];
 
         if (l->found == NO_MERGE || l->found >> 32 != top >> 32)
-            continue; /* one of the two symbols has merged since */
+            continue; /* stale: one of the two symbols has merged since */
         right = l->next;
         after = w->link[right].next;
         w->id[at] = (uint32_t)l->found;
@@ -428,19 +430,19 @@ static bool merge_long(const struct bpe *b, struct bpe_work *w, size_t *n)
     return true;
 }
 
-/* The symbols of a word while it is read: the ids so far, and an unknown one that waits for its
- * neighbours. */
+/* The symbols of a word while it is read. An unknown symbol is pending until its neighbour shows whether the
+ * two fuse. */
 struct symbols {
     uint32_t *id;
     size_t n;
-    bool unk_waits;
+    bool unk_pending;
 };
 
 static void flush_unk(const struct bpe *b, struct symbols *y)
 {
-    if (y->unk_waits)
+    if (y->unk_pending)
         y->id[y->n++] = b->unk;
-    y->unk_waits = false;
+    y->unk_pending = false;
 }
 
 static void add_unknown(const struct bpe *b, struct symbols *y, const char *s, size_t n)
@@ -453,9 +455,9 @@ static void add_unknown(const struct bpe *b, struct symbols *y, const char *s, s
         y->id[y->n++] = b->fallback[(unsigned char)s[i]];
     if (all || !b->has_unk)
         return;
-    if (y->unk_waits && !b->fuse_unk)
+    if (y->unk_pending && !b->fuse_unk)
         flush_unk(b, y);
-    y->unk_waits = true;
+    y->unk_pending = true;
 }
 
 static void add_symbol(const struct bpe *b, struct symbols *y, uint32_t id)
@@ -479,7 +481,7 @@ static void read_bytes(const struct bpe *b, struct symbols *y, const char *s, si
     }
 }
 
-/* Reads characters; the last one has the suffix. */
+/* Reads the symbols of a word of characters; the suffix is appended to the last character. */
 static void read_chars(const struct bpe *b, struct symbols *y, const char *s, size_t n)
 {
     char last[4 + BPE_MAX_SUFFIX];
@@ -504,8 +506,8 @@ static void read_chars(const struct bpe *b, struct symbols *y, const char *s, si
     }
 }
 
-/* True if the bytes S are an entry of the vocabulary; its id goes to w->id[0]. The same array is used for the
- * spelling. */
+/* True if the vocabulary has the word S (bytes) as an entry; its id goes to w->id[0]. The array w->id also
+ * serves as the buffer for the word's spelling. */
 static bool find_whole(const struct bpe *b, struct bpe_work *w, const char *s, size_t n)
 {
     size_t m;
@@ -516,12 +518,12 @@ static bool find_whole(const struct bpe *b, struct bpe_work *w, const char *s, s
     return vocab_find(b->vocab, (const char *)w->id, m, &w->id[0]);
 }
 
-/* Encodes one word into w->id; *n_ids is the number of its ids. */
+/* Encodes one word into w->id, and sets *N_IDS to the number of ids. */
 static int encode_word(const struct bpe *b, struct bpe_work *w, const char *s, size_t n, size_t *n_ids,
                        struct err *e)
 {
-    /* each byte is one symbol, or two if its letter falls back to bytes; then come the suffix's bytes and an
-     * unknown symbol */
+    /* Each byte is one symbol, or two if the letter that spells it falls back to bytes; the suffix's bytes
+     * and one unknown symbol come on top. */
     size_t most = n * (b->byte_level ? 2 : 1) + b->suffix.n + 1;
     struct symbols y = {0};
     bool ok = true;
@@ -542,9 +544,8 @@ static int encode_word(const struct bpe *b, struct bpe_work *w, const char *s, s
     flush_unk(b, &y);
     for (size_t i = 0; b->has_unk && b->unk == VOCAB_NONE && i < y.n; i++)
         if (w->id[i] == VOCAB_NONE)
-            return err_set(
-                e, ERR_INPUT,
-                "the text has a character that is not in the vocabulary, and neither is the unk_token");
+            return err_set(e, ERR_INPUT,
+                           "the vocabulary lacks a character of the text, and the unk_token as well");
     if (y.n <= SHORT_WORD)
         y.n = merge_short(b, w->id, y.n);
     else
@@ -553,7 +554,7 @@ static int encode_word(const struct bpe *b, struct bpe_work *w, const char *s, s
     return ok ? 0 : err_nomem(e, "word");
 }
 
-/* Encodes one word, using the cache. */
+/* Encodes one word, from the cache if possible. */
 static int cached_word(const struct bpe *b, struct bpe_work *w, const char *s, size_t n, struct tok_ids *out,
                        struct err *e)
 {
@@ -603,7 +604,7 @@ int bpe_encode(const struct bpe *b, struct bpe_work *w, const char *s, size_t n,
 {
     uint32_t id;
 
-    ASSERT(w->owner == b, "a cache belongs to one tokenizer");
+    ASSERT(w->owner == b, "a word cache must not be used with another model");
     if (n == 0)
         return 0;
     if (b->ignore_merges && !b->byte_level && vocab_find(b->vocab, s, n, &id))

@@ -1,4 +1,4 @@
-/* build.c - builds a struct tok from its parts, and lends scratches to encodings. */
+/* build.c - builds a struct tok from its parts, and hands out scratches to encodings. */
 #include "text/tok/build.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ struct tok *tok_new(void)
 
 int tok_add_token(struct tok *t, struct tok_added a, const char *content, size_t n, struct err *e)
 {
-    size_t most = t->added.n_by_id; /* the largest id of an added token, plus one */
+    size_t most = t->added.n_by_id; /* the largest id of an added token + 1 */
     bool said = a.id != VOCAB_NONE;
 
     if (n == 0)
@@ -62,7 +62,7 @@ int tok_add_byte_level(struct tok *t, bool prefix_space, bool use_regex, struct 
         rc = tok_add_split(t, gpt2, strlen(gpt2), (struct step){.behavior = SPLIT_ISOLATED}, e);
     for (size_t i = 0; i < t->pre.steps.n && rc == 0; i++)
         if (t->pre.steps.step[i].kind == SPLIT_SPELL)
-            rc = err_set(e, ERR_UNSUPPORTED, "a pre_tokenizer with two ByteLevel steps is not understood");
+            rc = err_set(e, ERR_UNSUPPORTED, "a pre_tokenizer with two ByteLevel steps is not supported");
     return rc ? rc : tok_add_step(&t->pre.steps, spell, "pre_tokenizer", e);
 }
 
@@ -112,7 +112,7 @@ void tok_scratch_free(struct tok_scratch *s)
 
 struct tok_scratch *tok_scratch_take(const struct tok *t)
 {
-    struct tok *m = (struct tok *)(uintptr_t)t; /* only the pool of scratches changes */
+    struct tok *m = (struct tok *)(uintptr_t)t; /* the tokenizer stays constant but for its idle scratches */
     struct tok_scratch *s;
 
     for (size_t i = 0; i < TOK_POOL; i++)
@@ -145,7 +145,8 @@ void tok_scratch_give(const struct tok *t, struct tok_scratch *s)
     tok_scratch_free(s);
 }
 
-/* Turns *CONTENT, the text of the token A, into its normal form, which A keeps if it differs. */
+/* Replaces *CONTENT, the text of the token A, by its normal form, and stores the normal form in A if it
+ * differs. */
 static int normalize_added(struct tok *t, struct tok_scratch *s, struct tok_added *a, const char **content,
                            size_t *n, struct err *e)
 {
@@ -160,6 +161,8 @@ static int normalize_added(struct tok *t, struct tok_scratch *s, struct tok_adde
     return a->normal.s ? 0 : err_nomem(e, "added tokens");
 }
 
+/* Indexes the patterns of all added tokens: special tokens first, so that of equal patterns a special one
+ * wins. */
 static int index_added(struct tok *t, struct err *e)
 {
     struct tok_scratch *s = tok_scratch_take(t);
@@ -169,7 +172,7 @@ static int index_added(struct tok *t, struct err *e)
         size_t i = k % t->added.n, n;
         const char *content;
 
-        if (t->added.token[i].special != (k < t->added.n)) /* of equal patterns, a special one is used */
+        if (t->added.token[i].special != (k < t->added.n))
             continue;
         if (!vocab_str(&t->added.names, t->added.token[i].id, &content, &n))
             continue;
@@ -193,12 +196,13 @@ int tok_seal(struct tok *t, struct err *e)
     if (t->model == TOK_BPE) {
         t->bpe.byte_level = t->pre.bytes;
         if (t->bpe.byte_level && t->bpe.suffix.n)
-            return err_set(e, ERR_UNSUPPORTED, "BPE over bytes with an end_of_word_suffix is not understood");
+            return err_set(e, ERR_UNSUPPORTED,
+                           "a byte-level BPE model with an end_of_word_suffix is not supported");
         rc = bpe_seal(&t->bpe, &t->vocab, e);
     } else {
         if (t->pre.bytes)
             return err_set(e, ERR_UNSUPPORTED,
-                           "a unigram model behind a ByteLevel pre_tokenizer is not understood");
+                           "a unigram model with a ByteLevel pre_tokenizer is not supported");
         rc = unigram_seal(&t->uni, &t->vocab, e);
     }
     return rc ? rc : index_added(t, e);

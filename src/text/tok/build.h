@@ -1,8 +1,8 @@
-/* build.h - the parts of a struct tok, and how the readers of file formats build one.
+/* build.h - the parts of a struct tok, and the functions by which readers of file formats build one.
  *
- * For the files of this folder only. A reader of a format starts with tok_new(), fills the parts, and ends
- * with tok_seal(), after which the tokenizer is immutable. An encoding writes to a scratch; idle scratches
- * wait in a few atomic slots of the tokenizer, so that threads neither share nor allocate much.
+ * Only files of this folder include it. A reader starts with tok_new(), fills the parts, and ends with
+ * tok_seal(), after which the tokenizer is immutable. Each encoding takes a scratch; idle scratches are kept
+ * in a few atomic slots of the tokenizer, so that threads share no scratch and rarely allocate one.
  */
 #ifndef GALLOP_TEXT_TOK_BUILD_H
 #define GALLOP_TEXT_TOK_BUILD_H
@@ -36,50 +36,51 @@ struct tok_scratch {
     struct pattern_work *re;
     struct bpe_work *bpe;
     struct unigram_work uni;
-    bool large; /* it has grown with a large text and is not kept */
+    bool large; /* the scratch has grown with a large text: it is freed after use */
 };
 
 struct tok {
-    struct arena arena;       /* the memory that the steps below point to */
-    struct pattern *patterns; /* the patterns of the steps below */
-    struct vocab vocab;       /* the model's strings, as the file spells them */
+    struct arena arena;       /* owns the strings of the steps below */
+    struct pattern *patterns; /* owns the patterns of the steps below */
+    struct vocab vocab;       /* the model's strings in the spelling of the file */
     struct tok_added_set added;
-    struct steps norm;
-    struct split pre;
+    struct steps norm; /* the normalizer */
+    struct split pre;  /* the pre-tokenizer */
     enum tok_model model;
     struct bpe bpe;
     struct unigram uni;
-    struct steps chain;
-    struct tok_ids prefix, suffix; /* the ids before and after a text with TOK_ADD_SPECIAL */
-    int32_t eos;                   /* -1: none is known */
-    bool split_special;            /* special tokens are never cut out of a text */
+    struct steps chain;            /* the decoder */
+    struct tok_ids prefix, suffix; /* ids before and after a text with TOK_ADD_SPECIAL */
+    int32_t eos;                   /* id of the end-of-sequence token; -1: unknown */
+    bool split_special;            /* special tokens in a text are always encoded as ordinary text */
     struct tok_scratch *_Atomic idle[TOK_POOL];
 };
 
 struct tok *tok_new(void); /* NULL: out of memory */
 
-/* Adds an added token. Its id is the model's id for that string if it has one, else A.ID. If A.ID is
- * VOCAB_NONE, which tokens of a tokenizer.json have regardless of the ids there, as in the Hugging Face
- * library, the id is that of an added token of that string, else the model's, else the next free id. */
+/* Adds an added token. If A.ID is VOCAB_NONE, the token gets the id of the added token with this content,
+ * else the model's id, else the next free id; a tokenizer.json is read this way, whatever ids it states, as
+ * in the Hugging Face library. Otherwise the token gets the model's id for this content, else A.ID. */
 int tok_add_token(struct tok *t, struct tok_added a, const char *content, size_t n, struct err *e);
 
-/* Hugging Face's ByteLevel pre-tokenizer: a space before the text, GPT-2's pattern, and the spelling. */
+/* Adds Hugging Face's ByteLevel pre-tokenizer: a space before the text (PREFIX_SPACE), GPT-2's pattern
+ * (USE_REGEX), and the step that spells bytes as letters. */
 int tok_add_byte_level(struct tok *t, bool prefix_space, bool use_regex, struct err *e);
 
-/* Adds a step that cuts at the matches of PATTERN. */
+/* Adds the pre-tokenizer step STEP, which cuts at the matches of PATTERN. */
 int tok_add_split(struct tok *t, const char *pattern, size_t n, struct step step, struct err *e);
 
-/* Adds the added tokens of C to T: with their own ids if they have some, else with the model's or the next
- * free one. */
+/* Adds the added tokens of C to T under their own ids. A token without an id gets the model's id or the next
+ * free id. */
 int tok_add_settings(struct tok *t, const struct settings *c, struct err *e);
 
-/* Puts the id BEFORE before the ids of a text, and AFTER after them; a negative id: none. */
+/* Puts the id BEFORE in front of the ids of a text, and AFTER behind them. A negative id means none. */
 int tok_add_around(struct tok *t, int64_t before, int64_t after, struct err *e);
 
 /* Checks that the parts fit together and builds the tables. T must be closed on failure. */
 int tok_seal(struct tok *t, struct err *e);
 
-/* A scratch for one encoding, to be given back; NULL: out of memory. */
+/* Takes a scratch for one encoding, which tok_scratch_give() returns. NULL: out of memory. */
 struct tok_scratch *tok_scratch_take(const struct tok *t);
 void tok_scratch_give(const struct tok *t, struct tok_scratch *s);
 void tok_scratch_free(struct tok_scratch *s); /* NULL is fine */

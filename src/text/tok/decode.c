@@ -1,7 +1,8 @@
-/* decode.c - each step passes its output to the next one; the last step writes to the caller's buffer.
+/* decode.c - runs the steps of a decoder: each step passes its output to the next one, and the last step
+ * writes to the caller's buffer.
  *
- * A step keeps back text in HOLD: the first bytes of a character (byte level), a run of byte pieces (byte
- * fallback), or the last token (suffix). The joined output is always the output for the joined input.
+ * A step holds back text in HOLD: the first bytes of a character (ByteLevel), a run of byte pieces
+ * (ByteFallback), or the last token (BPEDecoder).
  */
 #include "text/tok/decode.h"
 
@@ -11,16 +12,16 @@
 #include "text/tok/pattern.h"
 #include "text/tok/unicode.h"
 
-/* The buffers have room for tokens of this size, so that decoding such tokens in a step of the engine
- * allocates nothing. */
+/* The initial size of the buffers in bytes. Decoding tokens up to this size in a step of the engine allocates
+ * nothing. */
 enum { USUAL_PIECE = 64 };
 
 struct state {
     const struct step *p;
-    bool fragments; /* an earlier step joins tokens: one token arrives in fragments */
-    struct buf hold, made;
-    size_t count; /* a count of tokens or of characters, as the step needs */
-    bool done;    /* strip: the front of the token has ended */
+    bool fragments;        /* an earlier step joins tokens, so one token arrives in fragments */
+    struct buf hold, made; /* HOLD: text held back; MADE: the output of the step */
+    size_t count;          /* characters removed (Strip); tokens seen or held (other steps) */
+    bool done;             /* Strip: no more characters are removed from this token */
 };
 
 struct decode_run {
@@ -43,8 +44,8 @@ int decode_check(const struct steps *c, struct err *e)
     for (size_t i = 0; i < c->n; i++) {
         if (joined && c->step[i].kind != DECODE_FUSE && c->step[i].kind != DECODE_STRIP)
             return err_set(e, ERR_UNSUPPORTED,
-                           "a decoder that has a ByteLevel or Fuse in front of another step than a Strip is "
-                           "not understood");
+                           "a decoder in which another step than a Strip follows a ByteLevel or a Fuse is "
+                           "not supported");
         joined = joined || joins(&c->step[i]);
     }
     return 0;
@@ -98,8 +99,8 @@ static int feed_made(struct decode_run *r, size_t k)
     return made->oom ? err_nomem(r->e, "decoder") : feed(r, k + 1, made->data ? made->data : "", made->len);
 }
 
-/* Turns the letters S into bytes, or keeps S if some character of it is not a letter of the alphabet; then
- * passes on whole characters. */
+/* Turns the letters S into bytes; if a character of S is not a letter of GPT-2's alphabet, S itself is the
+ * bytes. Passes on the complete characters and holds back an incomplete one. */
 static int byte_level(struct decode_run *r, size_t k, const char *s, size_t n)
 {
     struct state *x = &r->state[k];
@@ -107,7 +108,7 @@ static int byte_level(struct decode_run *r, size_t k, const char *s, size_t n)
     int rc = 0;
 
     buf_clear(&x->made);
-    buf_add(&x->made, s, n); /* room for the bytes */
+    buf_add(&x->made, s, n); /* reserves room for the bytes */
     if (x->made.oom)
         return err_nomem(r->e, "decoder");
     if (n && unicode_unspell(s, n, x->made.data, &m))
@@ -138,8 +139,7 @@ static int byte_level(struct decode_run *r, size_t k, const char *s, size_t n)
     return rc;
 }
 
-/* The byte that the token stands for, or -1. "+A" counts as a number, as it does in the Hugging Face
- * library. */
+/* Returns the byte of a byte piece <0xHH>, or -1. "+A" counts as a number, as in the Hugging Face library. */
 static int fallback_byte(const char *s, size_t n)
 {
     int hi, lo;
@@ -169,7 +169,7 @@ bool decode_part_of_character(const struct steps *c, const char *token, size_t n
     return false;
 }
 
-/* Ends a run of bytes: it is valid text as a whole, or each byte becomes a replacement character. */
+/* Ends a run of byte pieces: passes on its text if the run is valid UTF-8, else U+FFFD for each byte. */
 static int end_bytes(struct decode_run *r, size_t k)
 {
     struct state *x = &r->state[k];
@@ -213,7 +213,7 @@ static int replace(struct decode_run *r, size_t k, const char *s, size_t n)
     return feed_made(r, k);
 }
 
-/* Removes characters CH from the front of S, up to the limit that is left. */
+/* Removes characters CH from the front of S until the step's limit is reached. */
 static void strip_front(struct state *x, const char **s, size_t *n)
 {
     while (!x->done && *n) {
@@ -233,7 +233,7 @@ static int strip(struct decode_run *r, size_t k, const char *s, size_t n)
 {
     struct state *x = &r->state[k];
 
-    if (!x->fragments) { /* the limit applies to each token */
+    if (!x->fragments) { /* each token has the limit of its own */
         x->count = 0;
         x->done = false;
     }
@@ -257,7 +257,7 @@ static int metaspace(struct decode_run *r, size_t k, const char *s, size_t n)
     return feed_made(r, k);
 }
 
-/* Passes on the token that was kept, with its suffixes replaced by BETWEEN. */
+/* Passes on the token that was held back, with each suffix in it replaced by BETWEEN. */
 static int end_suffix(struct decode_run *r, size_t k, const char *between)
 {
     struct state *x = &r->state[k];
@@ -299,7 +299,7 @@ static int join(struct decode_run *r, size_t k, const char *s, size_t n)
     return rc ? rc : feed(r, k + 1, s, n);
 }
 
-/* Passes one token, or one fragment, to step K. */
+/* Passes one token, or one fragment of a token, to step K. */
 static int feed(struct decode_run *r, size_t k, const char *s, size_t n)
 {
     if (k == r->n) {
@@ -318,11 +318,11 @@ static int feed(struct decode_run *r, size_t k, const char *s, size_t n)
     }
 }
 
-/* Ends step K: it passes on what it has kept. */
+/* Ends step K: passes on the text that it has held back. */
 static int finish(struct decode_run *r, size_t k)
 {
     switch (r->state[k].p->kind) {
-    case DECODE_BYTE_LEVEL: /* the first bytes of a character that is incomplete */
+    case DECODE_BYTE_LEVEL: /* HOLD has the first bytes of an incomplete character */
         return r->state[k].hold.len ? feed(r, k + 1, "\xef\xbf\xbd", 3) : 0;
     case DECODE_BYTE_FALLBACK: return end_bytes(r, k);
     case DECODE_SUFFIX: return end_suffix(r, k, "");

@@ -1,10 +1,10 @@
-/* normalize.c - runs the normalizer: each step reads one buffer and writes the other; a step that would
- * change nothing is skipped.
+/* normalize.c - runs the normalizer: steps alternate between two buffers, and a step that would change
+ * nothing is skipped.
  *
- * Normal forms: the text is cut into parts that normalization cannot change, which are copied, and parts that
- * it may change, which are decomposed, put in canonical order and composed by utf8proc's tables. The ordering
- * is our own (a counting sort for long runs of marks), because utf8proc's exchange sort is quadratic on a
- * hostile megabyte of marks. Every index of the character map is checked, because the file is not trusted.
+ * Normal forms: parts of the text that normalization cannot change are copied. Other parts are decomposed,
+ * put in canonical order and composed by utf8proc's tables. The ordering is our own (a counting sort for long
+ * runs of marks), because utf8proc's exchange sort is quadratic on a hostile megabyte of marks. Every index
+ * of the character map is checked, because the file is not trusted.
  */
 #include "text/tok/normalize.h"
 
@@ -18,9 +18,8 @@
 
 enum { SHORT_RUN = 16 };
 
-/* True if C may change, or change the character before it, under FORM; false positives are possible. For the
- * canonical forms, characters below U+0300 can only change by themselves: the characters that compose with
- * them are above. */
+/* True if FORM may change C or the character before C; false positives are possible. NFC changes a character
+ * below U+0300 only by composing it with a later character at or above U+0300. */
 static bool is_active(enum step_form form, uint32_t c)
 {
     const utf8proc_property_t *p;
@@ -34,7 +33,7 @@ static bool is_active(enum step_form form, uint32_t c)
     if (c >= 0xac00 && c <= 0xd7a3)
         return !composes;
     if (c >= 0x1100 && c <= 0x11ff)
-        return true; /* jamo compose by a rule that is in no table */
+        return true; /* jamo compose by an algorithm; the tables do not list them */
     if (unicode_is_young(c))
         return false;
     p = utf8proc_get_property((utf8proc_int32_t)c);
@@ -59,7 +58,7 @@ static bool decompose(enum step_form form, struct normalize_work *w, const char 
         if (!mem_grow((void **)&w->cp, &w->cap, m + 32, sizeof(*w->cp), MEM_TEXT))
             return false;
         k = utf8proc_decompose_char((utf8proc_int32_t)c, w->cp + m, 32, how, &boundclass);
-        if (k < 0 || k > 32) { /* the longest decomposition of a character has 18 */
+        if (k < 0 || k > 32) { /* the longest decomposition of a character has 18 code points */
             w->cp[m] = (int32_t)c;
             k = 1;
         }
@@ -116,7 +115,7 @@ static bool reorder(struct normalize_work *w, size_t n)
     return true;
 }
 
-/* Normalizes one part of the text. */
+/* Appends S, one part of the text, in its normal form. */
 static void convert(enum step_form form, struct normalize_work *w, const char *s, size_t n, struct buf *out)
 {
     size_t m;
@@ -135,12 +134,12 @@ static void convert(enum step_form form, struct normalize_work *w, const char *s
     }
 }
 
-/* Appends S in a normal form of Unicode (UAX #15) to OUT. False: S is in that form already, and nothing was
- * appended. Time is linear in N for any marks in S. */
+/* Appends S in a normal form of Unicode (UAX #15) to OUT. Returns false and appends nothing if S is in that
+ * form already. The time is linear in N, whatever marks S has. */
 static bool to_form(enum step_form form, struct normalize_work *w, const char *s, size_t n, struct buf *out)
 {
-    /* NFC changes nothing below U+0300, which begins with 0xcc; continuation bytes of smaller characters are
-     * below 0xcc, too */
+    /* NFC changes nothing below U+0300, whose UTF-8 begins with 0xcc. The bytes of smaller characters are
+     * below 0xcc. */
     unsigned char first = form == NORMALIZE_NFC ? 0xcc : 0x80;
     size_t copied = 0, i = 0;
 
@@ -156,7 +155,7 @@ static bool to_form(enum step_form form, struct normalize_work *w, const char *s
             continue;
         }
         if (i > copied) {
-            size_t before = utf8_before(s, i); /* the character before it, a starter, may take part */
+            size_t before = utf8_before(s, i); /* the starter before a mark may compose with it */
 
             begin = unicode_is_young(utf8_decode(s + before, &len)) ? i : before;
         }
@@ -207,8 +206,8 @@ static size_t offset_of(uint32_t unit)
     return (size_t)(unit >> 10) << ((unit & 0x200u) >> 6);
 }
 
-/* Follows S in the map; *len and *value are those of the first entry (FIRST) or of the last entry on the
- * way. */
+/* Follows S through the double-array trie of the map. *LEN and *VALUE are those of the shortest entry that is
+ * a prefix of S (FIRST), or of the longest one. False: no entry is a prefix of S. */
 static bool walk(const struct normalize_map *m, const char *s, size_t n, bool first, size_t *len,
                  size_t *value)
 {
@@ -243,14 +242,14 @@ static bool replacement(const struct normalize_map *m, size_t at, struct json_st
     const char *end;
 
     if (at > m->n_text || (at < m->n_text && ((unsigned char)m->text[at] & 0xc0) == 0x80))
-        return false; /* a damaged map must not produce a part of a character */
+        return false; /* a damaged map must not yield a part of a character */
     end = memchr(m->text + at, 0, m->n_text - at);
     to->s = m->text + at;
     to->n = end ? (size_t)(end - to->s) : m->n_text - at;
     return true;
 }
 
-/* Finds the map's value for the SHORTEST or the longest beginning of S, whose length is *len. */
+/* Finds the replacement *TO of the SHORTEST or the longest prefix of S in the map; its length is *LEN. */
 static bool find_entry(const struct normalize_map *m, const char *s, size_t n, bool shortest, size_t *len,
                        struct json_str *to)
 {
@@ -259,7 +258,7 @@ static bool find_entry(const struct normalize_map *m, const char *s, size_t n, b
     if (!walk(m, s, n, shortest, len, &value) || !replacement(m, value, to))
         return false;
     return shortest || *len == n ||
-           ((unsigned char)s[*len] & 0xc0) != 0x80; /* nor may the entry end within a character */
+           ((unsigned char)s[*len] & 0xc0) != 0x80; /* the entry must not end within a character */
 }
 
 void normalize_work_fini(struct normalize_work *w)
@@ -293,7 +292,7 @@ static void lowercase(struct json_str in, struct buf *out)
     }
 }
 
-/* Removes blanks at the ends. The result is a part of IN. *START is that of normalize_run(). */
+/* Removes blanks at the ends. The result points into IN. *START is that of normalize_run(). */
 static struct json_str strip(const struct step *p, struct json_str in, size_t *start)
 {
     while (p->left && in.n) {
@@ -369,15 +368,15 @@ static size_t count_characters(const char *s, size_t n)
     return count;
 }
 
-/* Follows the first characters of a text through Hugging Face's Precompiled. */
+/* Maps the first characters of a text to bytes of the output, as Hugging Face's Precompiled aligns them. */
 struct first_chars {
-    size_t n;    /* characters of the input that are still to come */
-    size_t made; /* bytes of the output that stand for those that have come */
+    size_t n;    /* of the first characters, the number that is not yet replaced */
+    size_t made; /* bytes of the output that replace first characters */
 };
 
-/* Appends TO, which replaces OLD. A character stands for the one at its place; if TO is longer, what it has
- * more stands for the last of OLD. What is removed before anything was appended leaves its place to what
- * follows. */
+/* Appends TO, which replaces OLD. The k-th character of TO aligns with the k-th of OLD, and surplus
+ * characters of TO with the last of OLD. If first characters are removed before anything was appended, the
+ * characters that follow align with them instead. */
 static void put_mapped(struct first_chars *f, struct json_str old, struct json_str to, struct buf *out)
 {
     size_t n_old = count_characters(old.s, old.n), n = f->n < n_old ? f->n : SIZE_MAX, bytes = 0;
@@ -393,8 +392,8 @@ static void put_mapped(struct first_chars *f, struct json_str old, struct json_s
 }
 
 /* Applies the map as Hugging Face's Precompiled does: a grapheme shorter than six bytes is looked up as a
- * whole, else character by character; the shortest entry at its beginning counts. *START is that of
- * normalize_run(). */
+ * whole, and otherwise its characters are looked up one by one; the shortest entry that is a prefix replaces
+ * the whole. *START is that of normalize_run(). */
 static void map_graphemes(const struct normalize_map *map, struct json_str in, struct buf *out, size_t *start)
 {
     struct first_chars first = {.n = count_characters(in.s, *start)};
@@ -439,7 +438,8 @@ static void map_longest(const struct normalize_map *map, struct json_str in, str
     }
 }
 
-/* SentencePiece strips its own mark at the end, too, but not at the front. */
+/* True if IN ends in a space or in U+2581, which SentencePiece strips at the end as well (but not at the
+ * front). *BLANK is the length in bytes of that character. */
 static bool ends_blank(struct json_str in, size_t *blank)
 {
     *blank = in.n && in.s[in.n - 1] == ' ' ? 1 : 3;
@@ -467,8 +467,8 @@ static void squeeze(struct json_str in, struct buf *out)
     }
 }
 
-/* Runs step P, which treats every character by itself or, for a normal form, with its neighbours. False: IN
- * does not change. */
+/* Runs step P, which changes each character by itself or, for a normal form, together with its neighbours.
+ * False: IN does not change. */
 static bool run_on_chars(const struct step *p, struct normalize_work *w, struct json_str in, struct buf *out)
 {
     if (p->kind == NORMALIZE_FORM)
@@ -497,7 +497,7 @@ static bool run_step(const struct step *p, struct normalize_work *w, struct json
         *start += *start ? p->text.n : 0;
         break;
     case NORMALIZE_MAP_HF: map_graphemes(p->map, in, out, start); break;
-    case NORMALIZE_MAP_SPM: /* SentencePiece's texts have their beginning, whatever is removed from it */
+    case NORMALIZE_MAP_SPM: /* SentencePiece aligns the start with the first byte of the result */
         map_longest(p->map, in, out);
         *start = *start != 0;
         break;

@@ -1,4 +1,4 @@
-/* normalize.h - the normalizer. */
+/* normalize.h - runs the normalizer of a tokenizer: a list of steps that change a text. */
 #ifndef GALLOP_TEXT_TOK_NORMALIZE_H
 #define GALLOP_TEXT_TOK_NORMALIZE_H
 
@@ -11,15 +11,15 @@
 #include "text/tok/pattern.h"
 #include "text/tok/steps.h"
 
-/* Reads SentencePiece's precompiled character map from BYTES, which are copied, into memory of A. ERR_INPUT
- * if BYTES are not such a map. */
+/* Copies SentencePiece's precompiled character map from BYTES into memory of A. ERR_INPUT: BYTES are not such
+ * a map. */
 int normalize_map_new(struct normalize_map **out, struct arena *a, const char *bytes, size_t n,
                       struct err *e);
 
-/* Zeroed = empty. */
+/* The buffers of one thread. Zeroed = empty. */
 struct normalize_work {
     struct buf out[2];
-    int32_t *cp, *sorted; /* the characters of a part of the text, for normal forms */
+    int32_t *cp, *sorted; /* the code points of a part of the text, for normal forms */
     size_t cap, sorted_cap;
     struct pattern_work *re; /* borrowed */
 };
@@ -27,8 +27,8 @@ struct normalize_work {
 void normalize_work_fini(struct normalize_work *w);
 
 /* Runs all steps on TEXT (valid UTF-8). The result is borrowed: TEXT itself, or memory of W that the next run
- * overwrites. START (NULL: not wanted) is a number of bytes of TEXT, and becomes the number of bytes of the
- * result that stand for them, as the Hugging Face library aligns them. */
+ * overwrites. *START (NULL: not wanted) is the length in bytes of a prefix of TEXT; it becomes the length of
+ * the prefix of the result that the Hugging Face library aligns with it. */
 int normalize_run(const struct steps *z, struct normalize_work *w, struct json_str *text, size_t *start,
                   struct err *e);
 

@@ -1,15 +1,14 @@
 /* pattern.c - translates an Oniguruma pattern (Ruby syntax) to PCRE2 in one pass, compiles it and matches.
  *
- * The two dialects agree on most of what tokenizers use. The translation rewrites the differences and refuses
- * unknown constructs, so that a pattern is never silently read in another sense. Rewritten: \s (PCRE2 also
+ * The two dialects agree on most constructs that tokenizers use. The translation rewrites the differences and
+ * refuses unknown constructs, so that no pattern silently gets another meaning. Rewritten are: \s (PCRE2 also
  * counts U+180E), \w, \b, scripts (\p{Han} would mean Script_Extensions), nested and intersected classes
  * (PCRE2 10.42 miscompiles &&), {,n} and {n}? and {n,m}+ (in Ruby: optional, repeated). The result is for
- * PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE with newline = LF, which is what ^ $ and . mean in Ruby.
+ * PCRE2_UTF, PCRE2_UCP and PCRE2_MULTILINE with newline = LF, which give ^ $ and . their meaning in Ruby.
  *
- * Texts were checked to be UTF-8 before, so matches run without PCRE2's own check. The JIT stack grows to 16
- * MiB (the default of 32 KiB fails on long runs of one character); the match limit turns a pattern that
- * backtracks without end into an error. Without JIT (a kernel that forbids executable pages) the interpreter
- * does the same work.
+ * All texts are valid UTF-8, so matching skips PCRE2's own check. The JIT stack grows to 16 MiB (the default
+ * of 32 KiB fails on long runs of one character). The match limit turns excessive backtracking into an error.
+ * Without JIT (a kernel that forbids executable pages) PCRE2's interpreter matches instead.
  */
 #include "text/tok/pattern.h"
 
@@ -24,17 +23,17 @@
 #include "base/utf8.h"
 
 struct reader {
-    const char *begin, *p, *end; /* the pattern; P is the next character */
-    struct buf *out;             /* the output */
+    const char *begin, *p, *end; /* the pattern; P is the read position */
+    struct buf *out;             /* the translated pattern */
     struct err *e;
-    int depth; /* the depth of groups and classes */
+    int depth; /* nesting depth of groups and classes */
 };
 
-/* The meaning of one escape: a character, or a set as the contents of a PCRE2 class. */
+/* The meaning of an escape: a character, or a set as the contents of a PCRE2 class. */
 struct escape {
     uint32_t ch;
-    const char *set;   /* NULL: the escape is a character */
-    char property[32]; /* room for the set of a property */
+    const char *set;   /* NULL: the escape is the character CH */
+    char property[32]; /* the memory of SET for a property \p{...} */
 };
 
 /* The sets of \s and \w in Oniguruma, and their complements. */
@@ -43,13 +42,14 @@ struct escape {
 #define ONIG_NOT_SPACE                                                                        \
     "\\x{0}-\\x{8}\\x{e}-\\x{1f}!-\\x{84}\\x{86}-\\x{9f}\\x{a1}-\\x{167f}\\x{1681}-\\x{1fff}" \
     "\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}\\x{3001}-\\x{10ffff}"
-/* Oniguruma's word characters: letters, marks, digits, numbers that are letters, connectors, and the symbols
- * that Unicode calls alphabetic. Outside a class, six Latin-1 characters are word characters, too. */
+/* Oniguruma's word characters: letters, marks, digits, letter numbers, connectors, and symbols with the
+ * property Alphabetic. Outside a class, six Latin-1 characters count as word characters, too. */
 #define ONIG_WORD                                                                                    \
     "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}" \
     "\\x{1f170}-\\x{1f189}"
 #define ONIG_LATIN "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
-/* The complement inside a class. Ranges without word characters that contain symbols are spelled out. */
+/* The complement of ONIG_WORD inside a class. Ranges that contain symbols, but no word characters, are
+ * listed. */
 #define ONIG_NOT_WORD                                                                                 \
     "\\p{No}\\p{Pd}\\p{Ps}\\p{Pe}\\p{Pi}\\p{Pf}\\p{Po}\\p{Sm}\\p{Sc}\\p{Sk}\\p{Z}\\p{C}"              \
     "\\x{80}-\\x{a9}\\x{ab}-\\x{b4}\\x{482}\\x{589}-\\x{590}\\x{5f3}-\\x{60f}\\x{6dd}-\\x{6de}"       \
@@ -71,8 +71,8 @@ struct escape {
     "\\x{1e14f}-\\x{1e28f}\\x{1e95a}-\\x{1edff}\\x{1eebc}-\\x{1f12f}\\x{1f14a}-\\x{1f14f}"            \
     "\\x{1f16a}-\\x{1f16f}\\x{1f18a}-\\x{1fbef}"
 
-/* General categories, and scripts. A script name alone means the Script property in Oniguruma, but
- * Script_Extensions in PCRE2 10.40 and later, hence "sc:". */
+/* The general categories and scripts that are supported. A script name alone means Script in Oniguruma, but
+ * Script_Extensions in PCRE2 10.40 and later, so it is written as "sc:NAME". */
 static const char categories[] =
     " L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp Cc Cf Co ";
 static const char scripts[] =
@@ -90,10 +90,10 @@ static bool find_property(const char *name, size_t n, bool negated, char *out, s
     return true;
 }
 
-/* Fails because WHAT at r->p is not supported. */
+/* Fails because WHAT at the read position is not supported. */
 static int fail_at(const struct reader *r, const char *what)
 {
-    return err_set(r->e, ERR_UNSUPPORTED, "%s at byte %zu of the pattern %.*s is not understood", what,
+    return err_set(r->e, ERR_UNSUPPORTED, "%s at byte %zu of the pattern %.*s is not supported", what,
                    (size_t)(r->p - r->begin), (int)(r->end - r->begin > 300 ? 300 : r->end - r->begin),
                    r->begin);
 }
@@ -103,7 +103,7 @@ static bool is_alphanumeric(char c)
     return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
 }
 
-/* Writes the character S of N bytes, escaped so that it is a literal inside and outside a class. */
+/* Writes the character S of N bytes, escaped if necessary to be a literal inside and outside a class. */
 static void put_char(struct buf *b, const char *s, size_t n)
 {
     if (n == 1 && (unsigned char)*s < 0x20) {
@@ -122,7 +122,8 @@ static void put_code(struct buf *b, uint32_t c)
     put_char(b, s, utf8_encode(c, s));
 }
 
-/* Reads at least LO and at most HI hexadecimal digits. */
+/* Reads LO to HI hexadecimal digits as the code point *V. False: there are fewer, or *V is not a code
+ * point. */
 static bool take_hex(struct reader *r, int lo, int hi, uint32_t *v)
 {
     int n = 0;
@@ -137,7 +138,7 @@ static bool take_hex(struct reader *r, int lo, int hi, uint32_t *v)
     return n >= lo && *v <= 0x10ffff && (*v < 0xd800 || *v > 0xdfff);
 }
 
-/* Reads \xHH, \x{...} or \uHHHH; r->p is after the letter. */
+/* Reads the code point of \xHH, \x{...} or \uHHHH after its LETTER. */
 static int read_code(struct reader *r, char letter, struct escape *x)
 {
     bool ok;
@@ -174,7 +175,7 @@ static int read_property(struct reader *r, bool negated, struct escape *x)
     return 0;
 }
 
-/* Reads the escape at r->p if it means the same inside and outside a class. */
+/* Reads an escape that has the same meaning inside and outside a class. */
 static int read_escape(struct reader *r, struct escape *x)
 {
     static const char plain[] = "tnrfvae", value[] = "\t\n\r\f\v\a\x1b";
@@ -218,6 +219,8 @@ static int read_escape(struct reader *r, struct escape *x)
     return fail_at(r, "the escape");
 }
 
+/* Limits: depth of nesting, repeat counts, bytes of a pattern. NO_MOST: the interval {n,} has no upper
+ * bound. */
 enum { MAX_DEPTH = 64, MAX_REPEAT = 1000, NO_MOST = 1000000, MAX_PATTERN = 65536 };
 
 static bool at(const struct reader *r, const char *s)
@@ -227,7 +230,7 @@ static bool at(const struct reader *r, const char *s)
     return (size_t)(r->end - r->p) >= n && memcmp(r->p, s, n) == 0;
 }
 
-/* Makes the output since START a group. */
+/* Puts the output from offset START on into a group. */
 static void group(struct buf *b, size_t start)
 {
     static const char open[] = "(?:";
@@ -241,7 +244,7 @@ static void group(struct buf *b, size_t start)
     buf_char(b, ')');
 }
 
-/* Reads one character or set of a class. */
+/* Reads one character or one set of a class. */
 static int read_class_member(struct reader *r, struct escape *x)
 {
     size_t len;
@@ -276,7 +279,7 @@ static int read_member_or_range(struct reader *r, struct buf *flat)
     if ((rc = read_class_member(r, &hi)) != 0)
         return rc;
     if (hi.set || hi.ch < lo.ch)
-        return fail_at(r, "the range before this place");
+        return fail_at(r, "the range that ends here");
     buf_char(flat, '-');
     put_code(flat, hi.ch);
     return 0;
@@ -284,8 +287,8 @@ static int read_member_or_range(struct reader *r, struct buf *flat)
 
 static int read_inner_class(struct reader *r, struct buf *flat);
 
-/* Reads the members of a class up to "&&" or the closing bracket (exclusive), as the contents of a PCRE2
- * class. */
+/* Reads the members of a class up to "&&" or the closing bracket, which stay unread, and writes them as the
+ * contents of a PCRE2 class. */
 static int read_members(struct reader *r, struct buf *flat)
 {
     bool first = true;
@@ -306,7 +309,7 @@ static int read_members(struct reader *r, struct buf *flat)
     return first ? fail_at(r, "an empty class") : 0;
 }
 
-/* Reads a class inside a class; its members are added to the outer class. */
+/* Reads a class inside a class, and adds its members to the outer class. */
 static int read_inner_class(struct reader *r, struct buf *flat)
 {
     int rc;
@@ -323,8 +326,8 @@ static int read_inner_class(struct reader *r, struct buf *flat)
     return 0;
 }
 
-/* Reads one operand of &&: members, or one negated class alone, which cannot be combined with others in a
- * PCRE2 class. */
+/* Reads one operand of &&: members, or a single negated class. PCRE2 cannot combine a negated class with
+ * other members. */
 static int read_operand(struct reader *r, struct buf *flat, bool *negated)
 {
     int rc;
@@ -337,7 +340,7 @@ static int read_operand(struct reader *r, struct buf *flat, bool *negated)
     return rc;
 }
 
-/* Reads "[...]" at r->p. An intersection becomes look-aheads before the last operand. */
+/* Reads "[...]". An intersection becomes look-aheads in front of the last operand. */
 static int class_atom(struct reader *r)
 {
     struct buf all = {.tag = MEM_TEXT}, flat = {.tag = MEM_TEXT};
@@ -405,7 +408,7 @@ static int escape_atom(struct reader *r)
 
 static int alternatives(struct reader *r, bool inside);
 
-/* Reads the options of (?i-m:...): Ruby's m is PCRE2's s. */
+/* Reads the options of (?i-m:...). Ruby's option m is PCRE2's option s. */
 static int group_options(struct reader *r)
 {
     buf_str(r->out, "(?");
@@ -443,7 +446,7 @@ static int group_atom(struct reader *r)
     } else if (at(r, "(*")) {
         rc = fail_at(r, "the group");
     } else {
-        buf_str(r->out, "(?:"); /* captures are not needed */
+        buf_str(r->out, "(?:"); /* only the whole match is used, so groups need not capture */
         r->p++;
     }
     if (rc == 0)
@@ -465,7 +468,7 @@ static int atom(struct reader *r)
     case '$': buf_char(r->out, *r->p++); return 0;
     case '*':
     case '+':
-    case '?': return fail_at(r, "a repeat of nothing");
+    case '?': return fail_at(r, "a quantifier without an operand");
     default: break;
     }
     utf8_decode(r->p, &len);
@@ -474,7 +477,7 @@ static int atom(struct reader *r)
     return 0;
 }
 
-/* Reads the digits at *P as a number, which stops growing at the limit. False: no digit. */
+/* Reads the digits at *P as a number; reading stops once the number exceeds MAX_REPEAT. False: no digit. */
 static bool read_count(const struct reader *r, const char **p, unsigned *v)
 {
     const char *begin = *p;
@@ -484,7 +487,7 @@ static bool read_count(const struct reader *r, const char **p, unsigned *v)
     return *p > begin;
 }
 
-/* Reads {n,m} at r->p; *HI is NO_MOST for {n,}. False: the brace is an ordinary character. */
+/* Reads {n,m}; *HI is NO_MOST for {n,}. *EXACT: {n}. False: the brace is an ordinary character. */
 static bool read_interval(struct reader *r, unsigned *lo, unsigned *hi, bool *exact)
 {
     const char *p = r->p + 1;
@@ -507,7 +510,7 @@ static bool read_interval(struct reader *r, unsigned *lo, unsigned *hi, bool *ex
 static int put_interval(struct reader *r, unsigned lo, unsigned hi)
 {
     if (lo > MAX_REPEAT || hi < lo || (hi > MAX_REPEAT && hi != NO_MOST))
-        return fail_at(r, "the interval before this place");
+        return fail_at(r, "the interval that ends here");
     if (hi == NO_MOST)
         buf_fmt(r->out, "{%u,}", lo);
     else
@@ -515,8 +518,8 @@ static int put_interval(struct reader *r, unsigned lo, unsigned hi)
     return 0;
 }
 
-/* Reads all quantifiers of the atom that was written since START. Ruby: {n}? makes it optional, and {n,m}+
- * repeats the whole. */
+/* Reads all quantifiers of the atom that was written from offset START on. In Ruby, {n}? makes the atom
+ * optional, and {n,m}+ repeats the whole. */
 static int repeats(struct reader *r, size_t start)
 {
     unsigned lo, hi;
@@ -576,8 +579,7 @@ static int translate(const char *pattern, size_t n, struct buf *out, struct err 
     int rc;
 
     if (n > MAX_PATTERN)
-        return err_set(e, ERR_UNSUPPORTED, "a pattern of %zu bytes; at most %d are read", n,
-                       (int)MAX_PATTERN);
+        return err_set(e, ERR_UNSUPPORTED, "a pattern has %zu bytes; the maximum is %d", n, (int)MAX_PATTERN);
     rc = alternatives(&r, false);
     if (rc == 0 && r.p != r.end)
         rc = fail_at(&r, "a closing parenthesis without its opening one");
@@ -597,7 +599,7 @@ struct pattern {
     struct pattern *next;
     pcre2_code *code;
     bool jit;
-    char *source; /* the original text */
+    char *source; /* the pattern before translation, for messages */
     size_t n_source;
 };
 
@@ -620,7 +622,7 @@ static void hook_free(void *p, void *unused)
     mem_free(p);
 }
 
-/* Makes the error for PCRE2's CODE: ERR_NOMEM if memory ran out (while compiling, code 121), else RC. */
+/* Sets the error for PCRE2's CODE: ERR_NOMEM if memory ran out, else RC. */
 static int failed(const struct pattern *re, int code, int rc, const char *what, struct err *e)
 {
     PCRE2_UCHAR why[160];
@@ -699,8 +701,7 @@ struct pattern_work *pattern_work_new(void)
     if (w->general) {
         w->match = pcre2_match_context_create(w->general);
         w->data = pcre2_match_data_create(1, w->general);
-        w->stack = pcre2_jit_stack_create(JIT_STACK_FIRST, JIT_STACK_MOST,
-                                          w->general); /* NULL: JIT is not available */
+        w->stack = pcre2_jit_stack_create(JIT_STACK_FIRST, JIT_STACK_MOST, w->general); /* NULL: no JIT */
     }
     if (!w->match || !w->data) {
         pattern_work_free(w);
@@ -759,21 +760,21 @@ int pattern_next(struct pattern_iter *it, size_t *begin, size_t *end, struct err
         if (code == PCRE2_ERROR_NOMATCH)
             return 0;
         if (code < 0)
-            return -failed(re, code, ERR_INPUT, "gives up on this text", e);
+            return -failed(re, code, ERR_INPUT, "exceeded its limit on this text", e);
         if (range[0] != range[1] || !it->any || it->last != range[1]) {
             *begin = range[0];
             *end = it->at = it->last = range[1];
             it->any = true;
             return 1;
         }
-        do /* an empty match right after the last one: search again from the next character */
+        do /* an empty match right after the last one: search on from the next character */
             it->at++;
         while (it->at < it->n && ((unsigned char)it->s[it->at] & 0xc0) == 0x80);
     }
     return 0;
 }
 
-/* Replaces a single byte by a few, as SentencePiece-like tokenizers do, in two passes over the text. */
+/* Replaces each byte FROM by the string TO, in two passes over the text. */
 static void replace_byte(char from, struct json_str to, struct json_str in, struct buf *out)
 {
     size_t count = 0, need;

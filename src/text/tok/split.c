@@ -1,5 +1,5 @@
-/* split.c - runs the pre-tokenizer depth first: a piece goes through all steps before the next one is cut, so
- * no list of pieces is needed. */
+/* split.c - runs the pre-tokenizer depth first: a piece goes through all steps before the next piece is cut,
+ * so no list of pieces is needed. */
 #include "text/tok/split.h"
 
 #include <string.h>
@@ -45,16 +45,16 @@ struct run {
 
 static int split_step(const struct run *r, size_t k, const char *s, size_t n, size_t start);
 
-/* Collects the parts of one piece under a behavior. A part is kept until the next one shows whether it
- * grows. */
+/* Collects the parts of one piece under a behavior. A part is pending until the next part shows whether the
+ * two are joined. */
 struct parts {
     const struct run *r;
-    size_t k; /* the step that cuts */
+    size_t k; /* the index of the step that cuts */
     const char *s;
     size_t start;
     enum step_behavior behavior;
     bool invert;
-    bool waits, waits_is_match;
+    bool pending, pending_is_match; /* of the part s[begin, end) */
     size_t begin, end;
 };
 
@@ -65,22 +65,22 @@ static int emit(struct parts *x, size_t begin, size_t end)
 
 static int parts_end(struct parts *x)
 {
-    bool waits = x->waits;
+    bool pending = x->pending;
 
-    x->waits = false;
-    return waits ? emit(x, x->begin, x->end) : 0;
+    x->pending = false;
+    return pending ? emit(x, x->begin, x->end) : 0;
 }
 
-/* True if the kept part is joined with the next one. */
+/* True if the pending part is joined with the next one, which is a MATCH or the text before a match. */
 static bool grows(const struct parts *x, bool match)
 {
-    if (!x->waits)
+    if (!x->pending)
         return false;
     if (x->behavior == SPLIT_CONTIGUOUS)
-        return x->waits_is_match == match;
+        return x->pending_is_match == match;
     if (x->behavior == SPLIT_MERGED_PREVIOUS)
-        return match && !x->waits_is_match;
-    return x->waits_is_match && !match; /* SPLIT_MERGED_NEXT */
+        return match && !x->pending_is_match;
+    return x->pending_is_match && !match; /* SPLIT_MERGED_NEXT */
 }
 
 static int part(struct parts *x, size_t begin, size_t end, bool match)
@@ -97,16 +97,15 @@ static int part(struct parts *x, size_t begin, size_t end, bool match)
         x->end = end;
     } else {
         rc = parts_end(x);
-        x->waits = true;
+        x->pending = true;
         x->begin = begin;
         x->end = end;
     }
-    x->waits_is_match = match;
+    x->pending_is_match = match;
     return rc;
 }
 
-/* The number of the run that C belongs to under CLASS: characters of one run have the same number; 0:
- * none. */
+/* Returns the kind of C under CLASS: neighbours of equal kind form a run; 0: C is outside the class. */
 static int class_of(enum step_class class, uint32_t c)
 {
     switch (class) {
@@ -117,7 +116,7 @@ static int class_of(enum step_class class, uint32_t c)
     }
 }
 
-/* Finds the next character of P's class, or the next run, from AT on. False: no more. */
+/* Finds the next character of P's class, or the next run, at or after offset AT. False: there is none. */
 static bool next_chars(const struct step *p, const char *s, size_t n, size_t at, size_t *begin, size_t *end)
 {
     int found = 0;
@@ -133,6 +132,8 @@ static bool next_chars(const struct step *p, const char *s, size_t n, size_t at,
     return found;
 }
 
+/* Cuts S at the matches of step K. A pattern matches in a copy without characters that PCRE2 does not
+ * know. */
 static int cut(const struct run *r, size_t k, const char *s, size_t n, size_t start)
 {
     const struct step *p = &r->p->steps.step[k];
@@ -166,8 +167,8 @@ static int cut(const struct run *r, size_t k, const char *s, size_t n, size_t st
     return rc ? rc : parts_end(&x);
 }
 
-/* Turns letters back into bytes. Every character is a letter of the alphabet, because no step after the
- * spelling adds others. */
+/* Passes a word to the sink. Letters are turned back into bytes; a step after SPLIT_SPELL may have added
+ * other characters, which is an error. */
 static int last(const struct run *r, const char *s, size_t n)
 {
     struct buf *to = &r->w->out[r->p->steps.n];
@@ -176,16 +177,17 @@ static int last(const struct run *r, const char *s, size_t n)
     if (!r->p->unspell)
         return r->sink(r->ctx, s, n, r->e);
     buf_clear(to);
-    buf_add(to, s, n); /* makes room */
+    buf_add(to, s, n); /* reserves room for the bytes */
     if (to->oom)
         return err_nomem(r->e, "pre_tokenizer");
     if (!unicode_unspell(s, n, to->data, &m))
-        return err_set(r->e, ERR_UNSUPPORTED, "a step after ByteLevel puts in characters that spell no byte");
+        return err_set(r->e, ERR_UNSUPPORTED,
+                       "a step after ByteLevel adds characters outside GPT-2's byte alphabet");
     return r->sink(r->ctx, to->data, m, r->e);
 }
 
-/* Applies step P, which does not cut, to a piece, and writes the result to TO. *START, as in split_run(),
- * becomes that of the result. */
+/* Applies step P, which rewrites a piece without cutting it, and writes the result to TO. *START is that of
+ * split_run(), and is updated for the result. */
 static int rewrite(const struct run *r, const struct step *p, struct json_str s, struct buf *to,
                    size_t *start)
 {
@@ -202,7 +204,7 @@ static int rewrite(const struct run *r, const struct step *p, struct json_str s,
         *start += *start ? p->text.n : 0;
     } else {
         buf_add(to, s.s, s.n);
-        buf_add(to, s.s, s.n); /* makes room for two bytes a letter */
+        buf_add(to, s.s, s.n); /* reserves room for two bytes per letter */
         if (!to->oom) {
             *start = unicode_spell(s.s, *start, to->data);
             to->len = unicode_spell(s.s, s.n, to->data);

@@ -1,4 +1,4 @@
-/* steps.c - lists of steps, and how much they can make a text grow. */
+/* steps.c - builds lists of steps, and bounds how much they can make a text grow. */
 #include "text/tok/steps.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 
-/* The largest factor by which step P makes a text longer. */
+/* Returns the largest factor by which step P makes a text longer. */
 static size_t growth_of(const struct step *p)
 {
     switch (p->kind) {
@@ -17,7 +17,7 @@ static size_t growth_of(const struct step *p)
     case NORMALIZE_PREPEND:
     case SPLIT_PREPEND: return 1 + p->text.n;
     case NORMALIZE_MAP_HF:
-    case NORMALIZE_MAP_SPM: return 3; /* the growth by usual maps */
+    case NORMALIZE_MAP_SPM: return 3; /* an estimate for common maps */
     case NORMALIZE_IDEOGRAPHS: return 2;
     default: return 1;
     }
@@ -30,7 +30,7 @@ int tok_add_step(struct steps *to, struct step step, const char *section, struct
     if (to->n == STEPS_MAX)
         return err_set(e, ERR_INPUT, "there are more than %d steps", (int)STEPS_MAX);
     if (__builtin_mul_overflow(growth, to->growth ? to->growth : 1, &all) || all > STEPS_GROWTH_MAX)
-        return err_set(e, ERR_INPUT, "the steps can make a text more than %d times as long",
+        return err_set(e, ERR_INPUT, "the steps can make a text more than %d times longer",
                        (int)STEPS_GROWTH_MAX);
     to->growth = all;
     if (!mem_grow((void **)&to->step, &to->cap, to->n + 1, sizeof(*to->step), MEM_TEXT))

@@ -2,7 +2,7 @@
  *
  * The normalizer changes a text; the pre-tokenizer cuts it into the words that the model encodes one by one;
  * the decoder turns tokens into text. Each is a list of steps, which are those of the Hugging Face library
- * and of SentencePiece. A finished list is immutable; each thread runs it with memory of its own.
+ * and of SentencePiece. A finished list is immutable; each thread runs the steps with memory of its own.
  */
 #ifndef GALLOP_TEXT_TOK_STEPS_H
 #define GALLOP_TEXT_TOK_STEPS_H
@@ -19,7 +19,7 @@
 struct pattern;
 struct normalize_map;
 
-/* The words in brackets are the fields of struct step that a step uses. */
+/* The kinds of steps. The names in brackets are the fields of struct step that the step uses. */
 enum step_kind {
     NORMALIZE_FORM, /* a Unicode normal form [form] */
     NORMALIZE_LOWERCASE,
@@ -31,28 +31,34 @@ enum step_kind {
     NORMALIZE_CLEAN,      /* removes control characters, turns blanks into spaces (BERT) */
     NORMALIZE_IDEOGRAPHS, /* puts a space on either side of each ideograph (BERT) */
     NORMALIZE_NMT,        /* SentencePiece's rules for control characters and blanks */
-    NORMALIZE_MAP_HF,     /* a map, applied by grapheme as in Hugging Face's Precompiled [map] */
-    NORMALIZE_MAP_SPM,    /* a map, longest match first as in SentencePiece [map] */
-    NORMALIZE_BLANKS,     /* SentencePiece: one space for each run of spaces, none at either end */
+    /* Replaces by a character map, grapheme by grapheme, as Hugging Face's Precompiled does [map]. */
+    NORMALIZE_MAP_HF,
+    NORMALIZE_MAP_SPM, /* replaces by a character map, longest match first, as SentencePiece does [map] */
+    NORMALIZE_BLANKS,  /* SentencePiece: makes each run of spaces one space, and removes spaces at the ends */
 
-    SPLIT_MATCHES, /* cuts at the matches [re or find, behavior, invert] */
-    SPLIT_CHARS,   /* cuts at the characters of a class [class, behavior] */
-    SPLIT_PREPEND, /* puts a text before pieces [text; first: the first piece only; missing: unless there] */
+    SPLIT_MATCHES, /* cuts at matches [re or find, behavior, invert] */
+    SPLIT_CHARS,   /* cuts at characters of a class [class, behavior, invert] */
+    /* Puts a text before a piece [text; first: before the first piece only; missing: unless it begins with
+     * the text]. */
+    SPLIT_PREPEND,
     SPLIT_REPLACE, /* replaces every match [re or find, text] */
     SPLIT_SPELL,   /* spells bytes in the GPT-2 alphabet; at most one such step */
 
-    DECODE_BYTE_LEVEL,    /* joins tokens, turns the GPT-2 alphabet into bytes; invalid parts become U+FFFD */
-    DECODE_BYTE_FALLBACK, /* turns runs of <0xAB> into text, or into one U+FFFD each if they are invalid */
-    DECODE_FUSE,          /* joins tokens */
-    DECODE_REPLACE,       /* replaces every match [re or find, text] */
-    DECODE_STRIP,         /* removes up to START characters at the front of a token [ch, start] */
-    DECODE_METASPACE,     /* replaces a character by a space, or removes it in the first token [ch, first] */
-    DECODE_SUFFIX,        /* replaces FIND by a space, and removes it in the last token (BPEDecoder) [find] */
-    DECODE_JOIN,          /* puts a space between tokens (no decoder at all) */
+    DECODE_BYTE_LEVEL, /* joins tokens, turns GPT-2's letters into bytes; invalid UTF-8 becomes U+FFFD */
+    /* Turns a run of pieces <0xAB> into text, or into one U+FFFD each if it is invalid UTF-8. */
+    DECODE_BYTE_FALLBACK,
+    DECODE_FUSE,      /* joins tokens */
+    DECODE_REPLACE,   /* replaces every match [re or find, text] */
+    DECODE_STRIP,     /* removes up to START characters at the front of a token [ch, start] */
+    DECODE_METASPACE, /* replaces CH by a space, or removes it in the first token [ch, first] */
+    /* BPEDecoder: replaces FIND by a space, and removes it in the last token [find]. */
+    DECODE_SUFFIX,
+    DECODE_JOIN, /* puts a space between tokens, for files without a decoder */
 };
 
 enum step_form { NORMALIZE_NFC, NORMALIZE_NFD, NORMALIZE_NFKC, NORMALIZE_NFKD };
 
+/* Whether a match becomes a piece of its own, as in Hugging Face's SplitDelimiterBehavior. */
 enum step_behavior {
     SPLIT_ISOLATED,
     SPLIT_REMOVED,
@@ -61,45 +67,49 @@ enum step_behavior {
     SPLIT_MERGED_NEXT
 };
 
+/* The characters at which SPLIT_CHARS cuts. */
 enum step_class {
     SPLIT_NUMERIC,
     SPLIT_PUNCTUATION,
     SPLIT_BLANK,
-    SPLIT_RUNS, /* runs of word characters, and runs of others that are not blanks */
+    SPLIT_RUNS, /* runs of word characters, and runs of other characters that are not blank */
 };
 
-/* Pointers are borrowed. */
+/* One step; a kind uses only some of the fields. Pointers are borrowed. */
 struct step {
     enum step_kind kind;
-    const struct pattern *re; /* the pattern that finds matches; NULL: matches are the occurrences of FIND */
+    const struct pattern *re; /* finds the matches; NULL: the matches are the occurrences of FIND */
     struct json_str find;
     struct json_str text;
     enum step_form form;
     const struct normalize_map *map;
     enum step_behavior behavior;
     enum step_class class;
-    bool invert; /* matches and the text between them change roles */
+    bool invert; /* treat matches as the text between matches, and vice versa */
     bool left, right, first, missing;
     uint32_t ch;
     size_t start;
 };
 
-/* Steps are nested in calls, and each may make a text longer. */
+/* The largest number of steps of a list (running a list recurses once per step), and the largest factor by
+ * which a list may make a text longer. */
 enum { STEPS_MAX = 128, STEPS_GROWTH_MAX = 256 };
 
-/* Zeroed = none. */
+/* A list of steps. Zeroed = empty. */
 struct steps {
     struct step *step;
     size_t n, cap;
-    /* The largest factor by which the steps make a text longer, without normal forms; 0: 1. */
+    /* The product of the factors by which the steps can make a text longer, normal forms excluded; 0 means
+     * 1. */
     size_t growth;
 };
 
-/* ERR_INPUT: more than STEPS_MAX, or texts would grow more than STEPS_GROWTH_MAX times. ERR_NOMEM. */
+/* Appends STEP. ERR_INPUT: the list exceeds STEPS_MAX or STEPS_GROWTH_MAX. SECTION names the list in
+ * ERR_NOMEM's message. */
 int tok_add_step(struct steps *to, struct step step, const char *section, struct err *e);
 void tok_steps_fini(struct steps *s);
 
-/* True if NAME[n] is one of NAMES, which have a blank before and after each. */
+/* True if NAMES, a string with a blank before and after each name, contains NAME. */
 bool tok_is_among(const char *names, const char *name, size_t n);
 
 #endif

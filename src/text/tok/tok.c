@@ -1,4 +1,4 @@
-/* tok.c - encoding, look-ups and decoding. */
+/* tok.c - encodes texts, decodes ids, and looks up the strings of a vocabulary. */
 #include "text/tok/tok.h"
 
 #include <string.h>
@@ -48,9 +48,9 @@ static bool string_of(const struct tok *t, size_t id, const char **s, size_t *n)
     return vocab_str(&t->vocab, id, s, n);
 }
 
-/* The largest factor by which normalization makes a text shorter; 0: there is no limit. NFC: a canonical
- * decomposition has at least a third of its character's bytes (U+212A), and at most three times the bytes of
- * its composition (UAX #15). */
+/* Returns the largest factor by which normalization makes a text shorter; 0: no bound is known. NFC: a
+ * canonical decomposition has at least a third of its character's bytes (U+212A), and at most three times the
+ * bytes of its composition (UAX #15). */
 static size_t shrinkage(const struct steps *norm)
 {
     size_t times = 1;
@@ -81,7 +81,7 @@ static bool keeps_all(const struct steps *pre)
     return true;
 }
 
-/* True if a run of characters that the model does not know becomes one id, or none. */
+/* True if the model may encode a run of unknown characters as one id, or as no id. */
 static bool swallows_unknown(const struct tok *t)
 {
     const uint32_t *id = t->model == TOK_UNIGRAM ? t->uni.fallback : t->bpe.symbol;
@@ -97,12 +97,12 @@ static bool swallows_unknown(const struct tok *t)
 size_t tok_most_bytes(const struct tok *t)
 {
     const struct tok_added_set *a = &t->added;
-    size_t most = 4 /* an unknown character */, times = shrinkage(&t->norm);
+    size_t most = 4 /* bytes of an unknown character */, times = shrinkage(&t->norm);
 
     if (!times || !keeps_all(&t->pre.steps) || swallows_unknown(t))
         return SIZE_MAX;
     for (size_t i = 0; i < a->n; i++)
-        if (a->token[i].lstrip || a->token[i].rstrip) /* the token also swallows the blanks beside it */
+        if (a->token[i].lstrip || a->token[i].rstrip) /* the token also includes the blanks beside it */
             return SIZE_MAX;
     most = t->vocab.longest > most ? t->vocab.longest : most;
     most = a->raw.longest > most ? a->raw.longest : most;
@@ -163,7 +163,8 @@ bool tok_is_special(const struct tok *t, int32_t id)
     return a && a->special;
 }
 
-enum { LARGE_TEXT = 1 << 20 }; /* bytes; a hostile word of this size needs 30 times as much memory */
+/* bytes; a hostile word of this size needs 30 times as much memory to encode. */
+enum { LARGE_TEXT = 1 << 20 };
 
 /* The state of one encoding. */
 struct encoding {
@@ -182,9 +183,9 @@ static int encode_word(void *ctx, const char *word, size_t n, struct err *e)
     return unigram_encode(&x->t->uni, &x->s->uni, word, n, x->out, e);
 }
 
-/* Cuts out the tokens of the first set; normalizes the text between them and cuts out the tokens of the
- * second set; encodes the rest as words. The first START bytes of S are the first character of the user's
- * text; 0: S is a later part. */
+/* Encodes S. NORMALIZED false: cuts out the added tokens of the first set and encodes the parts between them
+ * recursively. NORMALIZED true: normalizes S, cuts out the tokens of the second set and encodes the rest as
+ * words. START is that of split_run(). */
 static int encode_text(struct encoding *x, bool normalized, const char *s, const char *origin, size_t n,
                        size_t start, struct err *e)
 {

@@ -1,10 +1,10 @@
-/* unicode.c - classifies ASCII by comparison and other characters by utf8proc's category, corrected where the
- * versions of the tables differ.
+/* unicode.c - classifies ASCII by comparison, and other characters by utf8proc's category with corrections
+ * where the versions of the Unicode tables differ.
  *
- * The Hugging Face library, whose answers count, uses tables of several versions: punctuation, marks and
- * control characters are those of Unicode 8, normal forms those of Unicode 9, numbers, word characters and
- * patterns those of Unicode 16. Our libraries have other versions: utf8proc 2.8 has Unicode 15, PCRE2 10.42
- * has Unicode 14. One table has the differences; it was found by comparing both for every code point.
+ * The Hugging Face library, which defines the right results, uses several versions: Unicode 8 for
+ * punctuation, marks and control characters, Unicode 9 for normal forms, Unicode 16 for numbers, word
+ * characters and patterns. utf8proc 2.8 has Unicode 15, and PCRE2 10.42 has Unicode 14. The table below has
+ * the differences, found by comparing both for every code point.
  */
 #include "text/tok/unicode.h"
 
@@ -12,7 +12,8 @@
 
 #include "base/utf8.h"
 
-/* The differences of a range of characters. For PUNCT to WORD, utf8proc's answer is inverted. */
+/* The classes in which the versions differ for a range of characters. For PUNCT to WORD, utf8proc's result is
+ * inverted. */
 enum {
     PUNCT = 1,   /* punctuation */
     MARK = 2,    /* a nonspacing mark */
@@ -24,9 +25,9 @@ enum {
     YOUNG = 32,
 };
 
-/* OLDER: for characters that PCRE2 does not know, a character of the same category and number of bytes that
- * it knows, of the same script if possible. Matching runs on a copy with these; the result is cut from the
- * original. 0: none. */
+/* A range of characters whose classes DIFFER. OLDER: for characters that PCRE2 does not know, a character of
+ * the same category and number of bytes that it knows, of the same script if possible; matching runs on a
+ * copy of the text with OLDER in their place. 0: PCRE2 knows the characters. */
 struct age {
     uint32_t lo, hi, differs, older;
 };
@@ -129,7 +130,8 @@ static const struct age *age_of(uint32_t c)
 {
     size_t lo = 0, hi = sizeof(ages) / sizeof(*ages);
 
-    /* most texts are in these gaps of the table: up to Cyrillic; General Punctuation; kana; CJK; Hangul */
+    /* Most texts fall into these gaps of the table: up to Cyrillic; General Punctuation; kana; CJK;
+     * Hangul. */
     if (c < 0x61d || (c > 0x1dfb && c < 0x2427) || (c > 0x2fff && c < 0x31e4) || (c > 0x32ff && c < 0xa7cb) ||
         (c > 0xab69 && c < 0x10000))
         return NULL;
@@ -156,7 +158,7 @@ bool unicode_is_young(uint32_t c)
     return differs(YOUNG, c);
 }
 
-/* The older character for the one at S, and its length; 0: PCRE2 knows the character at S. */
+/* Returns the older character for the character at S, whose length is *LEN; 0: PCRE2 knows the character. */
 static uint32_t older(const char *s, size_t *len)
 {
     const struct age *a;
@@ -228,8 +230,7 @@ bool unicode_is_punctuation(uint32_t c)
     return is_in(PUNCTUATION, c) != differs(PUNCT, c);
 }
 
-/* True for alphabetic characters that are neither letters nor letter numbers. Marks are counted elsewhere, so
- * only the circled and squared Latin letters remain. */
+/* True for alphabetic characters outside the categories of WORDS: the circled and squared Latin letters. */
 static bool is_other_alphabetic(uint32_t c)
 {
     return (c >= 0x24b6 && c <= 0x24e9) || (c >= 0x1f130 && c <= 0x1f149) || (c >= 0x1f150 && c <= 0x1f169) ||
@@ -265,8 +266,8 @@ bool unicode_is_ideograph(uint32_t c)
            (c >= 0x2b920 && c <= 0x2ceaf) || (c >= 0xf900 && c <= 0xfaff) || (c >= 0x2f800 && c <= 0x2fa1f);
 }
 
-/* The order is that of GPT-2's bytes_to_unicode(): 33..126, 161..172 and 174..255 stand for themselves; 0..32
- * are 256..288, 127..160 are 289..322 and 173 is 323. */
+/* The letters are those of GPT-2's bytes_to_unicode(): bytes 33..126, 161..172 and 174..255 are the code
+ * points of the same number; 0..32 are 256..288, 127..160 are 289..322 and 173 is 323. */
 uint32_t unicode_letter_of(unsigned char b)
 {
     if (b <= 32)
@@ -276,7 +277,7 @@ uint32_t unicode_letter_of(unsigned char b)
     return b == 173 ? 323u : b;
 }
 
-/* The byte that LETTER stands for, or -1. */
+/* Returns the byte that LETTER represents, or -1. */
 static int byte_of(uint32_t letter)
 {
     if (letter < 256)

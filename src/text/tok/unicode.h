@@ -1,5 +1,5 @@
-/* unicode.h - the classes of characters that tokenizers ask for, by the versions of the Unicode tables that
- * the Hugging Face library uses; and the letters that stand for bytes. */
+/* unicode.h - the classes of characters that tokenizers use, by the versions of the Unicode tables that the
+ * Hugging Face library uses; and GPT-2's letters for bytes. */
 #ifndef GALLOP_TEXT_TOK_UNICODE_H
 #define GALLOP_TEXT_TOK_UNICODE_H
 
@@ -13,31 +13,29 @@ bool unicode_is_punctuation(uint32_t c); /* P*, and ASCII symbols as well */
 bool unicode_is_word(uint32_t c);        /* Alphabetic, marks, Nd, Pc, joiners (Rust's \w) */
 bool unicode_is_mark(uint32_t c);        /* Mn, Mc, Me */
 bool unicode_is_nonspacing(uint32_t c);  /* Mn */
-bool unicode_is_control(uint32_t c);     /* Cc, Cf, Co; without \t
- * \r
- */
-bool unicode_is_ideograph(uint32_t c);   /* the blocks BERT sets apart */
+bool unicode_is_control(uint32_t c);     /* Cc, Cf, Co, except tab, LF, CR */
+bool unicode_is_ideograph(uint32_t c);   /* CJK ideographs, as BERT's tokenizer lists them */
 
-/* True for characters that are newer than Unicode 9, by whose tables texts are normalized: normal forms do
- * not change them. */
+/* True if C got its normalization properties after Unicode 9, the version of the Hugging Face library's
+ * normalizer, so that normal forms do not change C. */
 bool unicode_is_young(uint32_t c);
 
-/* True if S (valid UTF-8) has a character that PCRE2 takes for unassigned although newer Unicode versions
- * assign it. */
+/* True if S (valid UTF-8) has a character that PCRE2's older Unicode version considers unassigned. */
 bool unicode_is_newer(const char *s, size_t n);
 
-/* Replaces each of them in place by an older character of the same class; lengths do not change. */
+/* Replaces each such character of S in place by an older character of the same class and the same number of
+ * bytes. */
 void unicode_make_older(char *s, size_t n);
 
-/* The letter that stands for byte B in GPT-2's alphabet of bytes: each byte is one printable letter, so that
- * vocabularies of bytes can be written as text. Printable ASCII and Latin-1 stand for themselves, the other
- * 68 bytes for U+0100 and up, in order. */
+/* Returns the letter that represents byte B in GPT-2's byte alphabet, by which vocabularies of bytes are
+ * written as text. Printable ASCII and Latin-1 represent themselves; the other 68 bytes are U+0100 and up, in
+ * order. */
 uint32_t unicode_letter_of(unsigned char b);
 
 /* Writes N bytes as letters, at most 2 N bytes of UTF-8. Returns the number of bytes written. */
 size_t unicode_spell(const char *bytes, size_t n, char *out);
 
-/* Turns letters (N bytes of valid UTF-8) into at most N bytes. False: some character is not a letter of the
+/* Turns N bytes of letters (valid UTF-8) into at most N bytes. False: some character is outside GPT-2's byte
  * alphabet, and the contents of OUT are undefined. */
 bool unicode_unspell(const char *letters, size_t n, char *out, size_t *n_out);
 

@@ -1,11 +1,11 @@
-/* unigram.c - finds the best path through the positions of a word, and follows it back from the end. */
+/* unigram.c - finds the best path through a word (Viterbi), and writes its pieces. */
 #include "text/tok/unigram.h"
 
 #include <string.h>
 
 #include "base/utf8.h"
 
-enum { UNK_PENALTY = 10 };
+enum { UNK_PENALTY = 10 }; /* SentencePiece's: how far the unknown piece's score is below the lowest score */
 
 int unigram_seal(struct unigram *u, const struct vocab *v, struct err *e)
 {
@@ -14,11 +14,12 @@ int unigram_seal(struct unigram *u, const struct vocab *v, struct err *e)
 
     u->vocab = v;
     if (v->n_ids != u->n_score)
-        return err_set(e, ERR_INPUT, "the unigram model has %zu scores for %zu pieces", u->n_score, v->n_ids);
-    if (u->has_unk && u->unk >= v->n_ids)
-        return err_set(e, ERR_INPUT, "the unknown piece %u is not in the vocabulary of %zu", u->unk,
+        return err_set(e, ERR_INPUT, "the unigram model has %zu scores, but %zu pieces", u->n_score,
                        v->n_ids);
-    if (!vocab_trie_add(&u->trie, "", 0, VOCAB_NONE)) /* makes the root even if there is no piece */
+    if (u->has_unk && u->unk >= v->n_ids)
+        return err_set(e, ERR_INPUT, "the id of the unknown piece is %u, but the vocabulary has %zu ids",
+                       u->unk, v->n_ids);
+    if (!vocab_trie_add(&u->trie, "", 0, VOCAB_NONE)) /* creates the root even if there is no piece */
         return err_nomem(e, "vocabulary");
     for (size_t id = 0; id < v->n_ids; id++) {
         const char *s;
@@ -57,14 +58,16 @@ static double add_score(const struct unigram *u, double sum, double score)
     return u->single ? (double)((float)sum + (float)score) : score + sum;
 }
 
-/* Updates the best path that ends at TO with the piece that begins at FROM. */
+/* Replaces the best path to TO by the path over the piece that begins at FROM, if the latter's SUM is
+ * higher. */
 static void offer(struct unigram_place *to, size_t from, uint32_t piece, double sum)
 {
     if (to->from == VOCAB_NONE || sum > to->sum)
         *to = (struct unigram_place){.sum = sum, .from = (uint32_t)from, .piece = piece};
 }
 
-/* Finds the best path to each position; PLACE has n + 1 elements. */
+/* Finds the best path to each position; PLACE has N + 1 elements. False: a character has no piece and no
+ * unknown piece. */
 static bool search(const struct unigram *u, struct unigram_place *place, const char *s, size_t n)
 {
     size_t len;
@@ -93,8 +96,8 @@ static bool search(const struct unigram *u, struct unigram_place *place, const c
     return true;
 }
 
-/* Adds the ids of unknown characters: of a piece if they are one, else of bytes, else of the unknown
- * piece. */
+/* Appends the ids of a run of unknown characters: the id of a piece that equals the run, else the byte
+ * pieces, else the unknown piece. */
 static bool add_unknown(const struct unigram *u, const char *s, size_t n, struct tok_ids *out)
 {
     bool all = u->byte_fallback;
@@ -112,11 +115,12 @@ static bool add_unknown(const struct unigram *u, const char *s, size_t n, struct
     return true;
 }
 
-/* Writes the ids of the best path. It is known from its end; NEXT leads from its beginning. */
+/* Writes the ids of the best path. FROM links the path from its end; NEXT is filled to follow it from its
+ * start. */
 static bool write_path(const struct unigram *u, struct unigram_place *place, const char *s, size_t n,
                        struct tok_ids *out)
 {
-    size_t unknown = 0; /* the bytes of unknown characters that are not yet written */
+    size_t unknown = 0; /* bytes of the pending run of unknown characters */
     bool ok = true;
 
     for (size_t at = n; at > 0; at = place[at].from)

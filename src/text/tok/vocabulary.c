@@ -1,9 +1,8 @@
-/* vocabulary.c - stores strings in one array of bytes, with an array by id and an open-addressed table of
- * (hash, id) at a load of at most 1/2.
+/* vocabulary.c - stores strings in one array of bytes, with an array by id and an open-addressed hash table
+ * of (hash, id) at a load of at most 1/2.
  *
- * The table has no pointers, so that a failed look-up touches one cache line only, and answers several
- * queries at once: with single queries, as in base/strmap.h, a tokenizer of 446 000 merges takes 40% longer
- * to open.
+ * The table has no pointers, so that a failed look-up touches only one cache line. It runs several queries at
+ * once: with single queries, as in base/strmap.h, a tokenizer of 446 000 merges takes 40% longer to open.
  */
 #include "text/tok/vocabulary.h"
 
@@ -37,7 +36,7 @@ static uint32_t hash_of(const char *s, size_t n)
     return (uint32_t)(XXH3_64bits(s, n) >> 32);
 }
 
-/* The slot of S, or the free slot for it. */
+/* Returns the slot of S, or the free slot for it. */
 static uint64_t *slot_of(const struct vocab *v, const char *s, size_t n, uint32_t hash)
 {
     size_t mask = v->n_slots - 1, i = hash & mask;
@@ -138,7 +137,7 @@ int vocab_add_new(struct vocab *v, const char *s, size_t n, int64_t id, struct e
     int rc = vocab_add(v, s, n, id, e);
 
     if (rc == 0 && v->n == before)
-        rc = err_set(e, ERR_INPUT, "token %lld \"%.*s\" is there twice", (long long)id,
+        rc = err_set(e, ERR_INPUT, "token %lld \"%.*s\" is already in the vocabulary", (long long)id,
                      (int)(n < 60 ? n : 60), s);
     return rc;
 }

@@ -49,7 +49,7 @@ static void an_error_of_rendering_does_not_name_its_line(void **state)
         jinjacase_refused("{{ (l | map('upper')) | tojson }}", v, "generator is not JSON serializable"));
     assert_true(jinjacase_refused("{{ range(100001) }}", v, "Range too big"));
     assert_true(
-        jinjacase_refused("\n{% include 'other' %}", v, "t line 2: the tag 'include' is not offered"));
+        jinjacase_refused("\n{% include 'other' %}", v, "t line 2: the tag 'include' is not supported"));
     assert_true(jinjacase_refused("{% set d.k = 2 %}", v, "cannot assign attribute on non-namespace object"));
 }
 
@@ -119,8 +119,8 @@ static void what_is_not_offered_passes_silently(void **state)
     assert_true(
         jinjacase_refused("\n{{ s.encode() }}", v, "t line 2: 'str object' has no attribute 'encode'"));
     assert_true(jinjacase_refused("\n{{ lipsum() }}", v, "t line 2: 'lipsum' is undefined"));
-    assert_true(jinjacase_refused("{{ s % 1 }}", v, "the operator % on a string is not offered"));
-    assert_true(jinjacase_refused("{{ '\\N{BULLET}' }}", v, "not offered"));
+    assert_true(jinjacase_refused("{{ s % 1 }}", v, "the operator % on a string is not supported"));
+    assert_true(jinjacase_refused("{{ '\\N{BULLET}' }}", v, "not supported"));
     assert_true(jinjacase_refused("{{ '\\ud800' }}", v, "surrogate"));
 }
 

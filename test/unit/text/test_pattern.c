@@ -210,7 +210,7 @@ static void what_is_not_understood_is_refused_with_its_place(void **state)
         {"[a-\\s]", "the range"},
         {"a{2000}", "the interval"},
         {"a{3,1}", "the interval"},
-        {"*a", "a repeat of nothing"},
+        {"*a", "a quantifier without an operand"},
         {"a\\", "a backslash"},
         {"\\x{110000}", "the character code"},
         {"\\xff", "the character code"},

@@ -68,7 +68,7 @@ static void damaged_models_are_refused(void **state)
     refuse("{\"model\":{\"vocab\":{\"a\":0},\"merges\":[],\"dropout\":0.1}}", "dropout");
     refuse("{\"model\":{\"type\":\"Unigram\",\"unk_id\":3,\"vocab\":[[\"a\",0]]}}", "unk_id 3");
     refuse("{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\"]]}}", "a string and a score");
-    refuse("{\"added_tokens\":[{\"id\":1}]," MODEL "}", "without content");
+    refuse("{\"added_tokens\":[{\"id\":1}]," MODEL "}", "an added token has no content");
     refuse("{\"post_processor\":{\"type\":\"TemplateProcessing\","
            "\"single\":[{\"SpecialToken\":{\"id\":\"s\"}},{\"Sequence\":{\"id\":"
            "\"A\"}}],\"special_tokens\":{}}," MODEL "}",
@@ -84,11 +84,11 @@ static void damaged_models_are_refused(void **state)
     refuse(
         "{\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"ByteFallback\"}]}," MODEL
         "}",
-        "in front of another step");
+        "another step than a Strip");
     refuse("{\"decoder\":{\"type\":\"Strip\",\"content\":\"a\",\"start\":1,\"stop\":1}," MODEL "}",
-           "the start of a Strip");
+           "a start of 0..1048576");
     refuse("{\"decoder\":{\"type\":\"Strip\",\"content\":\"a\",\"start\":1048577,\"stop\":0}," MODEL "}",
-           "the start of a Strip");
+           "a start of 0..1048576");
     refuse("{" MODEL "} x", "follows");
 }
 
@@ -229,7 +229,7 @@ static void folders_and_files_without_a_tokenizer_are_refused(void **state)
     const char *folder = files_folder();
     char path[1200];
 
-    refuse_path(folder, "no tokenizer here");
+    refuse_path(folder, "the folder has no tokenizer");
     snprintf(path, sizeof(path), "%s/none.json", folder);
     refuse_path(path, "No such file");
     write_file(folder, "vocab.json", "{\"a\":0}");
@@ -246,7 +246,7 @@ static void folders_and_files_without_a_tokenizer_are_refused(void **state)
     write_file(folder, "tokenizer.model",
                "\n\x07\n\x03"
                "abc");
-    refuse_path(folder, "no sentencepiece model");
+    refuse_path(folder, "not a sentencepiece model");
 }
 
 int main(void)

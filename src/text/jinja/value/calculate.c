@@ -1,6 +1,6 @@
-/* calculate.c - Python's arithmetic in 64 bits.
+/* calculate.c - Python's arithmetic, on 64-bit integers.
  *
- * An integer that grows beyond 64 bits is an error, and so is a result that would be a complex number.
+ * An integer beyond 64 bits or a complex number as the result is an error.
  */
 #include "text/jinja/value/calculate.h"
 
@@ -11,7 +11,7 @@
 #include "text/jinja/value/rendering.h"
 #include "text/jinja/value/text.h"
 
-/* Computes the quotient or the remainder as CPython's float_divmod() does: the remainder has the sign of
+/* Computes a // b, or a % b if REMAINDER, as CPython's float_divmod() does: the remainder has the sign of
  * B. */
 static struct value divide_floats(double a, double b, bool remainder)
 {
@@ -37,7 +37,7 @@ static struct value raise_float(struct rendering *r, double a, double b)
         return jinja_fail(r, "0.0 cannot be raised to a negative power");
     if (a < 0 && isfinite(a) && isfinite(b) && b != floor(b))
         return jinja_fail(
-            r, "a negative number to a fractional power is complex, and complex numbers are not offered");
+            r, "a negative number to a fractional power is complex; complex numbers are not supported");
     f = pow(a, b);
     if (isinf(f) && isfinite(a) && isfinite(b))
         return jinja_fail(r, "the result of ** is too large for a float");
@@ -60,12 +60,12 @@ static struct value calculate_floats(struct rendering *r, enum calculate_op op, 
     return op == CALCULATE_DIVIDE ? jinja_float(a / b) : divide_floats(a, b, op == CALCULATE_MODULO);
 }
 
-/* Raises A to the power of B, which is not negative. True: the result has more than 64 bits. */
+/* Raises A to the power of B, which is not negative. Returns true if the result has more than 64 bits. */
 static bool raise_integer(int64_t a, int64_t b, int64_t *out)
 {
     bool over = false;
 
-    if (a >= -1 && a <= 1 && b > 3) /* other bases overflow after a few rounds */
+    if (a >= -1 && a <= 1 && b > 3) /* other bases overflow after at most 63 iterations */
         b = 2 + (b & 1);
     for (*out = 1; b > 0 && !over; b--)
         over = __builtin_mul_overflow(*out, a, out);
@@ -79,7 +79,8 @@ static struct value divide_integers(struct rendering *r, enum calculate_op op, i
     if (b == 0)
         return jinja_fail(r,
                           op == CALCULATE_DIVIDE ? "division by zero" : "integer division or modulo by zero");
-    if (op == CALCULATE_DIVIDE) /* long double holds both operands, so that the quotient is rounded once */
+    /* Long double holds both operands exactly, so the quotient is rounded only once. */
+    if (op == CALCULATE_DIVIDE)
         return jinja_float((double)((long double)a / (long double)b));
     if (b == -1) {
         if (op == CALCULATE_MODULO)
@@ -172,20 +173,20 @@ struct value jinja_calculate(struct rendering *r, enum calculate_op op, struct v
 
     if (r->rc)
         return value_none;
-    if (op == CALCULATE_JOIN) /* the result is a plain string, even where an operand is escaped */
+    if (op == CALCULATE_JOIN) /* ~ gives a plain string even if an operand is escaped */
         return jinja_join(r, jinja_to_string(r, a), jinja_to_string(r, b));
     if (jinja_is_integer(a) && jinja_is_integer(b))
         return calculate_integers(r, op, jinja_to_integer(a), jinja_to_integer(b));
     if (jinja_is_number(a) && jinja_is_number(b) && a.kind != VALUE_FLOAT && b.kind != VALUE_FLOAT &&
         op != CALCULATE_DIVIDE)
-        return jinja_fail(r, "integers beyond 64 bits are not computed with");
+        return jinja_fail(r, "arithmetic on integers beyond 64 bits is not supported");
     if (jinja_is_number(a) && jinja_is_number(b))
         return jinja_step(r, (a.kind == VALUE_LARGE ? a.size / VALUE_LARGE_STEP : 0) +
                                  (b.kind == VALUE_LARGE ? b.size / VALUE_LARGE_STEP : 0))
                    ? calculate_floats(r, op, jinja_to_float(a), jinja_to_float(b))
                    : value_none;
     if (op == CALCULATE_MODULO && a.kind == VALUE_STRING)
-        return jinja_fail(r, "the operator %% on a string is not offered");
+        return jinja_fail(r, "the operator %% on a string is not supported");
     if (a.kind == VALUE_UNDEFINED || b.kind == VALUE_UNDEFINED)
         return jinja_fail_undefined(r, a.kind == VALUE_UNDEFINED ? a : b);
     if (op == CALCULATE_ADD && a.kind == VALUE_STRING && b.kind == VALUE_STRING)

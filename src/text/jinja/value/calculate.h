@@ -1,4 +1,4 @@
-/* calculate.h - Python's arithmetic in 64 bits. */
+/* calculate.h - Python's arithmetic, on 64-bit integers. */
 #ifndef GALLOP_TEXT_JINJA_CALCULATE_H
 #define GALLOP_TEXT_JINJA_CALCULATE_H
 
@@ -19,7 +19,7 @@ enum calculate_op {
 
 struct value jinja_calculate(struct rendering *r, enum calculate_op op, struct value a, struct value b);
 
-/* -V for MINUS, else +V. */
+/* Returns -V if MINUS, else +V. */
 struct value jinja_apply_sign(struct rendering *r, bool minus, struct value v);
 
 #endif

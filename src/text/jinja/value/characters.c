@@ -83,7 +83,8 @@ bool jinja_is_space(uint32_t c)
 
 bool jinja_is_printable(uint32_t c)
 {
-    utf8proc_category_t k = category(c); /* separators and control characters have the highest numbers */
+    /* Separators and control characters have the highest category numbers. */
+    utf8proc_category_t k = category(c);
 
     return c < 0x7f ? c >= 0x20 : k != UTF8PROC_CATEGORY_CN && k < UTF8PROC_CATEGORY_ZS;
 }

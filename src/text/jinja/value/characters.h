@@ -1,4 +1,4 @@
-/* characters.h - the characters of strings: their positions, and their classes as Python has them.
+/* characters.h - finds the characters of strings, and classifies them as Python does.
  *
  * Sizes and offsets are in bytes, counts and indices in characters.
  */
@@ -11,38 +11,38 @@
 
 #include "text/jinja/value/value.h"
 
-/* The character at S. */
+/* Returns the code point of the character at S. */
 uint32_t jinja_character(const char *s);
 
-/* The bytes of the character at S. */
+/* Returns the size of the character at S. */
 size_t jinja_width(const char *s);
 
-/* The bytes of the last character of s[0, n). */
+/* Returns the size of the last character of s[0, n). */
 size_t jinja_width_before(const char *s, size_t n);
 size_t jinja_count(const char *s, size_t n);
 
-/* The offset of character INDEX, or the size of S where it has fewer. */
+/* Returns the offset of the character INDEX, or the size of S if S has fewer characters. */
 size_t jinja_offset(struct value s, size_t index);
 
-/* The offset of WHAT[k] in S[n], or SIZE_MAX. */
+/* Returns the offset of the first occurrence of WHAT[k] in S[n], or SIZE_MAX. */
 size_t jinja_find(const char *s, size_t n, const char *what, size_t k);
 
-/* The steps of a search for K bytes in N: memmem() compares up to 256 bytes at each offset, and is linear
- * for more. */
+/* Returns the cost in steps of a search for K bytes in N bytes. memmem() compares up to 256 bytes at each
+ * offset; for longer strings its time is linear. */
 size_t jinja_search_cost(size_t n, size_t k);
 
-/* The bytes from FROM to TO of S, which are shared with S. */
+/* Returns the bytes FROM to TO of S; the result shares its memory with S. */
 struct value jinja_part(struct value s, size_t from, size_t to);
 
 bool jinja_is_space(uint32_t c);
 bool jinja_is_printable(uint32_t c);
 
-/* True if a name may contain C. */
+/* True if C may be a part of a name. */
 bool jinja_is_name(uint32_t c);
 bool jinja_is_lower(uint32_t c);
 bool jinja_is_upper(uint32_t c);
 
-/* True if S has letters that have case, and all of them are UPPER case, or else lower case. */
+/* True if S has letters with case, and all of them are upper case (UPPER) or lower case. */
 bool jinja_has_case(struct value s, bool upper);
 
 #endif

@@ -1,4 +1,4 @@
-/* compare.c - the order of values, membership, and sorting. */
+/* compare.c - orders values, tests membership, and sorts. */
 #include "text/jinja/value/compare.h"
 
 #include <string.h>
@@ -8,6 +8,7 @@
 #include "text/jinja/value/rendering.h"
 #include "text/jinja/value/walk.h"
 
+/* True if the comparison HOW holds for an order C of -1, 0 or 1. */
 static bool holds(enum compare_how how, int c)
 {
     switch (how) {
@@ -47,8 +48,7 @@ static bool ordered(struct rendering *r, enum compare_how how, struct value a, s
         return false;
     if (jinja_is_number(a) && jinja_is_number(b))
         return (c = jinja_order_numbers(r, a, b)) != 2 && holds(how, c);
-    if (a.kind == VALUE_STRING &&
-        b.kind == VALUE_STRING) { /* the byte order of UTF-8 is the order of characters */
+    if (a.kind == VALUE_STRING && b.kind == VALUE_STRING) { /* UTF-8 sorts by bytes as by code points */
         c = jinja_step(r, n / 64) ? memcmp(a.bytes, b.bytes, n) : 0;
         return holds(how, c ? (c < 0 ? -1 : 1) : a.size < b.size ? -1 : a.size > b.size);
     }
@@ -103,8 +103,8 @@ bool jinja_compare(struct rendering *r, enum compare_how how, struct value a, st
     }
 }
 
-/* Merges two sorted runs. Equal keys keep their order: an element of the second run goes first only if it
- * must. */
+/* Merges the sorted runs A and B into OUT. Equal keys keep their order: an element of B precedes one of A
+ * only if its key compares strictly before. */
 static void merge(struct rendering *r, struct value_pair *out, const struct value_pair *a, size_t na,
                   const struct value_pair *b, size_t nb, bool descending)
 {

@@ -1,4 +1,4 @@
-/* compare.h - comparisons of values, and sorting. */
+/* compare.h - compares and sorts values. */
 #ifndef GALLOP_TEXT_JINJA_COMPARE_H
 #define GALLOP_TEXT_JINJA_COMPARE_H
 
@@ -21,7 +21,7 @@ enum compare_how {
 
 bool jinja_compare(struct rendering *r, enum compare_how how, struct value a, struct value b);
 
-/* Sorts by key, stable in both directions. SCRATCH has room for N pairs as well. */
+/* Sorts N pairs by key; equal keys keep their order, also if DESCENDING. SCRATCH has room for N pairs. */
 void jinja_sort(struct rendering *r, struct value_pair *p, struct value_pair *scratch, size_t n,
                 bool descending);
 

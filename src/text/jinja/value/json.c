@@ -1,4 +1,4 @@
-/* json.c - the filter tojson, and values from JSON. */
+/* json.c - the filter tojson, and the conversion of JSON to values. */
 #include "text/jinja/value/json.h"
 
 #include "base/json/json_tree.h"
@@ -46,7 +46,7 @@ static struct value load_string(struct rendering *r, const char *s, size_t n)
 {
     if (n <= UINT32_MAX)
         return jinja_from_context(r, jinja_string(s, n));
-    return jinja_fail(r, "a string of %zu bytes is too long", n);
+    return jinja_fail(r, "a string has %zu bytes; the maximum is 4294967295", n);
 }
 
 static struct value load_list(struct rendering *r, const json_t *j)
@@ -58,8 +58,8 @@ static struct value load_list(struct rendering *r, const json_t *j)
     return v;
 }
 
-/* Loads a member of an object. A role that every template knows counts as the template's, because templates
- * write it inside special tokens. */
+/* Loads a member of an object. A well-known role counts as text of the template, because templates write
+ * roles inside special tokens. */
 static struct value load_member(struct rendering *r, struct value name, const json_t *j)
 {
     struct value v = jinja_load(r, j);
@@ -72,8 +72,7 @@ static struct value load_member(struct rendering *r, struct value name, const js
 
 static struct value load_dict(struct rendering *r, const json_t *j)
 {
-    json_t *object =
-        (json_t *)(uintptr_t)j; /* jansson's iterators do not take const, although they change nothing */
+    json_t *object = (json_t *)(uintptr_t)j; /* jansson's iterators take no const, but change nothing */
     struct value_dict *d = jinja_dict(r);
 
     for (void *i = json_object_iter(object); d && i && !r->rc; i = json_object_iter_next(object, i)) {

@@ -1,4 +1,4 @@
-/* json.h - values to JSON, as transformers' tojson writes it, and values from JSON. */
+/* json.h - converts values to JSON, as transformers' tojson does, and JSON to values. */
 #ifndef GALLOP_TEXT_JINJA_JSON_H
 #define GALLOP_TEXT_JINJA_JSON_H
 
@@ -10,7 +10,7 @@
 /* The filter tojson. */
 struct value jinja_to_json(struct rendering *r, struct value v, const struct builtin_call *g);
 
-/* The value of J. Its strings are borrowed, or copied where their origin is recorded. */
+/* Returns the value of J. Strings are borrowed, or copied if origins are recorded. */
 struct value jinja_load(struct rendering *r, const json_t *j);
 
 #endif

@@ -1,4 +1,4 @@
-/* number.c - reads numbers from text. */
+/* number.c - parses numbers from text. */
 #include "text/jinja/value/number.h"
 
 #include <ctype.h>
@@ -9,7 +9,7 @@
 #include "base/json/json_tree.h"
 #include "text/jinja/value/rendering.h"
 
-enum { NUMBER_MAX = 400 }; /* bytes of the text of a number */
+enum { NUMBER_MAX = 400 }; /* bytes of the text of a float */
 
 static unsigned digit(char c)
 {
@@ -64,12 +64,11 @@ struct value jinja_parse_large(struct rendering *r, struct value s)
         if (s.bytes[i] == '-' || (digit(s.bytes[i]) < 10 && !leading))
             digits[n++] = s.bytes[i];
         else if (digit(s.bytes[i]) >= 10 && s.bytes[i] != '_' && s.bytes[i] != '+')
-            return jinja_fail(
-                r, "an integer grows beyond 64 bits"); /* a digit of base 16, or the prefix of a base */
+            return jinja_fail(r, "an integer grows beyond 64 bits"); /* only decimal integers may be larger */
     }
     digits[n] = 0;
     if (n > JSON_LARGE_DIGITS)
-        return jinja_fail(r, "an integer of %zu digits; at most %d are read", n, (int)JSON_LARGE_DIGITS);
+        return jinja_fail(r, "an integer has %zu digits; the maximum is %d", n, (int)JSON_LARGE_DIGITS);
     return jinja_large(digits, n);
 }
 

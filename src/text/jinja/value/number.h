@@ -1,4 +1,4 @@
-/* number.h - numbers that are read from text, as Python's int() and float() read them. */
+/* number.h - parses numbers from text, as Python's int() and float() do. */
 #ifndef GALLOP_TEXT_JINJA_NUMBER_H
 #define GALLOP_TEXT_JINJA_NUMBER_H
 
@@ -8,15 +8,15 @@
 
 #include "text/jinja/value/value.h"
 
-/* Reads what int(text, base) reads from a text without white space around it; base 0: the prefix says which.
- * False: the text is no integer, or one of more than 64 bits, which *overflow tells apart. */
+/* Parses an integer as int(text, base) does, but without white space around it; BASE 0: the prefix gives the
+ * base. False: S is not an integer, or (*OVERFLOW) an integer of more than 64 bits. */
 bool jinja_parse_integer(const char *s, size_t n, unsigned base, int64_t *out, bool *overflow);
 
-/* The integer S, whose decimal digits do not fit 64 bits, without underscores and leading zeros. */
+/* Returns the integer S, whose decimal digits exceed 64 bits, without underscores and leading zeros. */
 struct value jinja_parse_large(struct rendering *r, struct value s);
 
-/* Reads what float(text) reads: digits with single underscores between them, or a word. strtod() alone would
- * also take hexadecimal digits. */
+/* Parses a float as float(text) does: digits with single underscores between them, "inf" or "nan". strtod()
+ * alone would also accept hexadecimal digits. */
 bool jinja_parse_float(const char *s, size_t n, double *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* origin.c - keeps the origin of every byte beside it. */
+/* origin.c - stores strings in chunks with an origin byte for each byte. */
 #include "text/jinja/value/origin.h"
 
 #include <string.h>
@@ -7,6 +7,7 @@
 
 enum { FIRST_CHUNK = 64 << 10 };
 
+/* Returns the chunk that contains the byte AT, or NULL. */
 static struct origin_chunk *chunk_of(const struct rendering *r, const char *at)
 {
     struct origin_map *o = r->origins;

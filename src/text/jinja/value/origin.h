@@ -1,7 +1,7 @@
-/* origin.h - where the bytes of strings come from: the template or the context.
+/* origin.h - records for each byte of a string whether it comes from the template or from the context.
  *
- * Each byte of a chunk has a second byte, which is not 0 if the first came from the context. It is copied
- * whenever the first is. Strings outside the chunks are the template's.
+ * Strings of a marked rendering lie in chunks. Each byte of a chunk has an origin byte: 0 template, 1
+ * context, which is copied whenever the byte is copied. Strings outside the chunks come from the template.
  */
 #ifndef GALLOP_TEXT_JINJA_ORIGIN_H
 #define GALLOP_TEXT_JINJA_ORIGIN_H
@@ -12,7 +12,7 @@
 
 #include "text/jinja/value/value.h"
 
-enum { ORIGIN_CHUNKS = 32 };
+enum { ORIGIN_CHUNKS = 32 }; /* chunks of a rendering */
 
 struct origin_map {
     /* A chunk is at least twice as large as the previous one. */
@@ -21,20 +21,20 @@ struct origin_map {
         size_t room, used;
     } chunk[ORIGIN_CHUNKS];
     size_t n;
-    const json_t *own; /* variables that count as the template's while the context has equal ones */
-    bool trusted;      /* the value that is being loaded counts as the template's */
+    const json_t *own; /* variables that count as text of the template if the context has equal ones */
+    bool trusted;      /* the value that is being loaded counts as text of the template */
 };
 
-/* Room for N bytes of a string. NULL after an error. */
+/* Allocates N bytes of a string. Returns NULL after an error. */
 char *jinja_allocate_text(struct rendering *r, size_t n);
 
-/* Copies N bytes of a string with their origin; OTHERWISE is the origin of bytes outside the chunks. */
+/* Copies N bytes of a string and their origins. OTHERWISE is the origin of bytes outside the chunks. */
 void jinja_copy(struct rendering *r, char *to, const char *from, size_t n, char otherwise);
 
-/* The origin of the byte AT. */
+/* Returns the origin of the byte AT. */
 char jinja_origin(const struct rendering *r, const char *at);
 
-/* The string S, marked as the context's. */
+/* Returns a copy of the string S with the origin "context", or S itself if origins are not recorded. */
 struct value jinja_from_context(struct rendering *r, struct value s);
 void jinja_origins_fini(struct origin_map *o);
 

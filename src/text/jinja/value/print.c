@@ -11,10 +11,9 @@
 #include "text/jinja/value/origin.h"
 #include "text/jinja/value/rendering.h"
 
-enum { BRIEF_MAX = 200 }; /* the longest value in a message, in bytes */
+enum { BRIEF_MAX = 200 }; /* bytes of a value in a message */
 
-/* Writes the shortest digits that are read back as the same float, with an exponent where Python writes
- * one. */
+/* Writes the shortest digits that read back as the same float, with an exponent where Python writes one. */
 static void put_float(const struct print_writer *w, double f)
 {
     char text[JSON_REAL_TEXT];
@@ -61,8 +60,8 @@ static void put_json_character(struct text *t, uint32_t c)
     jinja_put_format(t, "\\u%04x", c);
 }
 
-/* Writes S in quotes, with escapes for quotes, backslashes, control characters and, unless they are kept,
- * characters beyond ASCII. */
+/* Writes S in quotes. Quotes, backslashes, control characters and (repr() or ASCII) unprintable or non-ASCII
+ * characters are escaped. */
 static void put_string(const struct print_writer *w, struct value s)
 {
     bool two = w->json || (memchr(s.bytes, '\'', s.size) &&
@@ -105,7 +104,7 @@ static void new_line(const struct print_writer *w, size_t level)
 
 static void put_value(const struct print_writer *w, struct value v, size_t level);
 
-/* Writes a key. Keys that are not strings become strings in JSON: "true", "null", "1.5". */
+/* Writes a key of a dict. In JSON, keys that are not strings become strings: "true", "null", "1.5". */
 static void put_key(const struct print_writer *w, struct value key, size_t level)
 {
     const char *quote = w->json && key.kind != VALUE_STRING ? "\"" : "";
@@ -204,7 +203,7 @@ static void put_value(const struct print_writer *w, struct value v, size_t level
         jinja_fail(t->r, "Object of type %s is not JSON serializable", jinja_type(v));
     else if (v.kind == VALUE_RANGE)
         put_range(t, v.range);
-    else /* values without a literal; an undefined value in a list is "Undefined" */
+    else /* kinds that Python prints as <...>; an undefined value in a list prints as "Undefined" */
         jinja_put_format(t, v.kind == VALUE_UNDEFINED ? "%s" : "<%s>", jinja_type(v));
 }
 
@@ -271,7 +270,7 @@ const char *jinja_brief(struct rendering *r, struct value v)
     struct text t = {.r = r};
 
     jinja_print_repr(&t, v);
-    if (t.size > BRIEF_MAX) /* the text is cut between characters */
+    if (t.size > BRIEF_MAX) /* cuts between characters */
         for (t.size = BRIEF_MAX; t.size > 0 && ((unsigned char)t.bytes[t.size] & 0xc0) == 0x80;)
             t.size--;
     return jinja_finish_terminated(&t);

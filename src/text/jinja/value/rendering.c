@@ -28,8 +28,7 @@ bool jinja_step(struct rendering *r, size_t cost)
     r->steps += 1 + (uint64_t)cost;
     if (r->steps <= r->limit.steps)
         return true;
-    jinja_fail(r, "the template takes more than the %llu steps it may take",
-               (unsigned long long)r->limit.steps);
+    jinja_fail(r, "the template exceeds the limit of %llu steps", (unsigned long long)r->limit.steps);
     return false;
 }
 
@@ -52,12 +51,12 @@ void jinja_leave(struct rendering *r)
 
 bool jinja_charge(struct rendering *r, size_t bytes)
 {
-    size_t cost = (bytes | 15) + 1; /* the most that the arena takes for them */
+    size_t cost = (bytes | 15) + 1; /* the arena may round up to 16 bytes */
 
     if (r->rc)
         return false;
     if (cost < bytes || cost > r->limit.bytes || r->bytes > r->limit.bytes - cost) {
-        jinja_fail(r, "the template needs more than the %zu bytes of memory it may use", r->limit.bytes);
+        jinja_fail(r, "the template exceeds the limit of %zu bytes of memory", r->limit.bytes);
         return false;
     }
     if (!jinja_step(r, bytes / 64))

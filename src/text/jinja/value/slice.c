@@ -1,4 +1,4 @@
-/* slice.c - computes slices. */
+/* slice.c - computes slices, as Python does. */
 #include "text/jinja/value/slice.h"
 
 #include "text/jinja/value/characters.h"
@@ -9,7 +9,7 @@
 
 struct extent {
     int64_t start, stop, step;
-    size_t count; /* the number of elements in the slice */
+    size_t count; /* number of elements */
 };
 
 static int64_t clamp(struct value v, int64_t n, int64_t least, int64_t most)
@@ -20,7 +20,7 @@ static int64_t clamp(struct value v, int64_t n, int64_t least, int64_t most)
     return i < least ? least : i > most ? most : i;
 }
 
-/* Reads start, stop and step (v[0..2], each an integer or None) for a sequence of N elements. */
+/* Computes the extent of v[0]:v[1]:v[2] (integers or None) for a sequence of N elements. */
 static bool read_extent(struct rendering *r, const struct value *v, int64_t n, struct extent *x)
 {
     int64_t least, most, step = v[2].kind == VALUE_NONE ? 1 : jinja_to_integer(v[2]);
@@ -32,7 +32,7 @@ static bool read_extent(struct rendering *r, const struct value *v, int64_t n, s
         jinja_fail(r, "slice step cannot be zero");
     if (r->rc)
         return false;
-    step = step < -n - 1 ? -n - 1 : step > n + 1 ? n + 1 : step; /* a longer step selects the same elements */
+    step = step < -n - 1 ? -n - 1 : step > n + 1 ? n + 1 : step; /* longer steps select the same elements */
     least = step < 0 ? -1 : 0;
     most = step < 0 ? n - 1 : n;
     x->step = step;

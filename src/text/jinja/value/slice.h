@@ -4,7 +4,7 @@
 
 #include "text/jinja/value/value.h"
 
-/* object[start:stop:step]; each bound is an integer or None. */
+/* Returns object[start:stop:step]; each of the three is an integer or None. */
 struct value jinja_slice(struct rendering *r, struct value object, struct value start, struct value stop,
                          struct value step);
 

@@ -17,14 +17,13 @@ static bool make_room(struct text *t, size_t n)
     if (t->r->rc)
         return false;
     if (t->most && n > t->most - t->size) {
-        jinja_fail(t->r, "the text grows over the %zu bytes it may have", t->most);
+        jinja_fail(t->r, "the rendered text exceeds the limit of %zu bytes", t->most);
         return false;
     }
     if (n <= t->room - t->size)
         return true;
     if (n > UINT32_MAX - t->size) {
-        jinja_fail(t->r, "the template needs more than the %zu bytes of memory it may use",
-                   t->r->limit.bytes);
+        jinja_fail(t->r, "the template exceeds the limit of %zu bytes of memory", t->r->limit.bytes);
         return false;
     }
     room = room < t->size + n ? t->size + n : room;
@@ -100,8 +99,8 @@ const char *jinja_finish_terminated(struct text *t)
     return t->r->rc ? "?" : t->bytes;
 }
 
-/* The joined string gets room behind its end, so that a text which grows piece by piece is not copied each
- * time: if A ends where such room begins, B is copied there. */
+/* A joined string gets unused room behind its end. If A is the last string that ends at such room, B is
+ * copied there, so a text that grows piece by piece is not copied each time. */
 struct value jinja_join(struct rendering *r, struct value a, struct value b)
 {
     size_t n = (size_t)a.size + b.size, room;
@@ -114,7 +113,7 @@ struct value jinja_join(struct rendering *r, struct value a, struct value b)
         return a;
     }
     if (n > UINT32_MAX)
-        jinja_fail(r, "a string of %zu bytes is too long", n);
+        jinja_fail(r, "a string has %zu bytes; the maximum is 4294967295", n);
     if (!jinja_step(r, b.size / 64))
         return value_empty;
     for (tail = r->tails; tail < r->tails + RENDERING_TAILS; tail++)

@@ -1,4 +1,4 @@
-/* value.c - makes and inspects values, dicts, and equality. */
+/* value.c - makes, inspects and compares values, and implements dicts. */
 #include "text/jinja/value/value.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ struct value jinja_large(const char *digits, size_t size)
 
 struct value jinja_whole(struct rendering *r, double f)
 {
-    enum { DIGITS = 320 }; /* the digits of the largest float, with a sign */
+    enum { DIGITS = 320 }; /* digits of the largest float, a sign and a NUL */
     char *digits;
     int n;
 
@@ -159,7 +159,7 @@ struct value jinja_negative(struct rendering *r, struct value v)
 {
     char *digits;
 
-    if (*v.bytes == '-') /* 2 ** 63 is the only LARGE integer whose negative has 64 bits */
+    if (*v.bytes == '-') /* only 2 ** 63 has a negative of 64 bits */
         return jinja_large(v.bytes + 1, v.size - 1);
     if (v.size == 19 && strcmp(v.bytes, "9223372036854775808") == 0)
         return jinja_integer(INT64_MIN);
@@ -210,7 +210,7 @@ bool jinja_same(struct value a, struct value b)
         return a.size == b.size && memcmp(a.bytes, b.bytes, a.size) == 0;
     if (a.kind == VALUE_BOOLEAN || a.kind == VALUE_NONE || a.kind == VALUE_MISSING)
         return a.boolean == b.boolean;
-    return a.integer == b.integer && a.mark == b.mark; /* compares the pointers of the other kinds */
+    return a.integer == b.integer && a.mark == b.mark; /* compares the pointers of other kinds */
 }
 
 /* ---- dicts ---- */
@@ -239,8 +239,8 @@ bool jinja_hash(struct rendering *r, struct value key, uint32_t *hash)
         __attribute__((fallthrough));
     case VALUE_BOOLEAN:
     case VALUE_INTEGER:
-    case VALUE_FLOAT:                  /* equal numbers have the same hash, regardless of their kind */
-        f = jinja_to_float(key) + 0.0; /* turns a negative zero into zero */
+    case VALUE_FLOAT:                  /* equal numbers of different kinds must have the same hash */
+        f = jinja_to_float(key) + 0.0; /* turns negative zero into zero */
         *hash = (uint32_t)XXH3_64bits(&f, sizeof(f));
         return true;
     case VALUE_STRING: *hash = (uint32_t)XXH3_64bits(key.bytes, key.size); return jinja_step(r, key.size / 8);
@@ -268,7 +268,7 @@ static void dict_place(struct value_dict *d, uint32_t hash, uint32_t number)
     d->slots[i] = number + 1;
 }
 
-/* Makes room for one more pair, in a hash table of twice as many slots as pairs. */
+/* Makes room for one more pair. The hash table has twice as many slots as the array of pairs has room. */
 static bool dict_grow(struct rendering *r, struct value_dict *d)
 {
     size_t before = d->room;
@@ -337,7 +337,7 @@ bool jinja_dict_get(struct rendering *r, const struct value_dict *d, struct valu
 
 /* ---- equality ---- */
 
-/* Compares two integers by their digits. */
+/* Compares two integers, given as decimal digits with an optional '-': -1, 0 or 1. */
 static int compare_digits(const char *a, size_t n, const char *b, size_t m)
 {
     int sign = *a == '-' ? -1 : 1, c;
@@ -368,8 +368,8 @@ static int compare_large(struct value a, struct value b)
     return compare_digits(a.bytes, a.size, digits, (size_t)n);
 }
 
-/* Compares two numbers: -1, 0 or 1; 2: one of them is NaN. A long double holds every float and every integer
- * of 64 bits exactly. */
+/* Compares two numbers: -1, 0 or 1; 2: one of them is NaN. long double represents every float and every
+ * 64-bit integer exactly. */
 static int compare_numbers(struct value a, struct value b)
 {
     long double x, y;
@@ -384,7 +384,7 @@ static int compare_numbers(struct value a, struct value b)
     return isnan(x) || isnan(y) ? 2 : x < y ? -1 : x > y;
 }
 
-/* Counts the steps of a comparison with an integer beyond 64 bits: its digits, and those of a float. */
+/* Counts the steps of a comparison with a LARGE integer, by its digits and those of a float. */
 static bool step_numbers(struct rendering *r, struct value a, struct value b)
 {
     return (a.kind != VALUE_LARGE && b.kind != VALUE_LARGE) ||

@@ -1,9 +1,9 @@
 /* value.h - the values that a template computes with.
  *
- * A value has 16 bytes. Numbers and flags are stored in it; strings, lists and dicts are stored in the arena
- * of the rendering (those of constants in the arena of the template), never change after they were made, and
- * are freed with the arena. Strings are valid UTF-8. After an error (rendering.h) every function still
- * returns a value that is safe to use.
+ * A value has 16 bytes. Numbers and flags are stored in it. Strings, lists and dicts are in the arena of the
+ * rendering (constants: of the template), do not change once they are made, and are freed with the arena.
+ * Strings are valid UTF-8. After an error (rendering.h) every function still returns a value that is safe to
+ * use.
  */
 #ifndef GALLOP_TEXT_JINJA_VALUE_H
 #define GALLOP_TEXT_JINJA_VALUE_H
@@ -16,11 +16,11 @@ struct rendering;
 
 /* clang-format off */
 enum value_kind {
-    VALUE_MISSING, /* no value: an argument that is not given, or a name that is not assigned */
+    VALUE_MISSING, /* no value: an argument that is not given, or an unassigned name */
     VALUE_UNDEFINED, VALUE_NONE, VALUE_BOOLEAN, VALUE_INTEGER, VALUE_FLOAT,
     VALUE_LARGE, /* an integer beyond 64 bits, stored as decimal digits */
-    /* Values from STRING to GENERATOR can be iterated, a GENERATOR (the result of map, select and the like)
-     * only once. */
+    /* The kinds from STRING to GENERATOR are iterable. A GENERATOR (the result of map, select and the like)
+     * can be iterated only once. */
     VALUE_STRING, VALUE_LIST, VALUE_TUPLE, VALUE_DICT, VALUE_RANGE, VALUE_GENERATOR,
     VALUE_NAMESPACE, VALUE_FUNCTION, VALUE_METHOD, VALUE_MACRO, VALUE_LOOP
 };
@@ -28,13 +28,13 @@ enum value_kind {
 
 enum value_mark {
     VALUE_PLAIN,
-    /* Of a STRING: it is HTML already, which + and the methods of strings do not escape again. */
+    /* STRING: HTML-escaped text (Markup in Python), which + and the string methods do not escape again. */
     VALUE_ESCAPED,
-    /* Of an UNDEFINED value: its bytes are a name or a sentence for the error, or it is a failed look-up. */
+    /* UNDEFINED: BYTES is the name of an undefined variable, or the whole error message, or LOOKUP is set. */
     VALUE_BY_NAME,
     VALUE_BY_HINT,
     VALUE_BY_ITEM,
-    /* Of a LIST: it is keys(), values() or items() of a dict, and is printed like that. */
+    /* LIST: the result of keys(), values() or items(), which prints as a view of that name. */
     VALUE_DICT_KEYS,
     VALUE_DICT_VALUES,
     VALUE_DICT_ITEMS
@@ -69,11 +69,11 @@ struct value_dict {
     struct value_pair *pairs; /* in the order of insertion */
     uint32_t count;
     size_t room;
-    uint32_t *slots; /* hash table of indices into pairs, plus 1; NULL while the dict is empty */
+    uint32_t *slots; /* [n_slots] hash table of indices into PAIRS + 1; NULL while the dict is empty */
     uint32_t n_slots;
 };
 
-/* The failed look-up of KEY in OBJECT that an undefined value stands for. */
+/* The failed look-up of KEY in OBJECT, for the error message of an undefined value. */
 struct value_lookup {
     struct value object, key;
 };
@@ -90,23 +90,23 @@ struct value_list_builder {
     size_t count, room;
 };
 
-enum { VALUE_LARGE_STEP = 4 }; /* digits of a LARGE integer that are read in one step of the limit */
+enum { VALUE_LARGE_STEP = 4 }; /* digits of a LARGE integer that cost one step to read */
 
 static const struct value value_missing = {.kind = VALUE_MISSING}, value_none = {.kind = VALUE_NONE};
 
-/* The result of string functions after an error, so that callers may read its bytes. */
+/* The result of string functions after an error, so that callers can read its bytes. */
 static const struct value value_empty = {.kind = VALUE_STRING, .bytes = ""};
 
-/* ---- making values: bytes and texts are borrowed ---- */
+/* ---- making values (bytes and texts are borrowed) ---- */
 
 struct value jinja_boolean(bool b);
 struct value jinja_integer(int64_t i);
 struct value jinja_float(double f);
 
-/* The integer beyond 64 bits that DIGITS spell, which are terminated. */
+/* Returns the integer beyond 64 bits with the decimal DIGITS, which are terminated by NUL. */
 struct value jinja_large(const char *digits, size_t size);
 
-/* F, a float without a fraction, as an integer. */
+/* Returns F, a float without a fraction, as an integer. */
 struct value jinja_whole(struct rendering *r, double f);
 struct value jinja_string(const char *bytes, size_t size);
 struct value jinja_literal(const char *text);
@@ -114,38 +114,38 @@ struct value jinja_undefined(const char *hint);
 struct value jinja_undefined_name(struct value name);
 struct value jinja_undefined_item(struct rendering *r, struct value object, struct value key);
 
-/* A list or tuple of N ITEMS, which are copied; ITEMS NULL: room for them. */
+/* Returns a list or tuple of N ITEMS, which are copied; ITEMS NULL: the items are not initialized. */
 struct value jinja_list(struct rendering *r, enum value_kind kind, const struct value *items, size_t n);
 
-/* Appends V to the list under construction. False after an error. */
+/* Appends V to the list under construction. Returns false after an error. */
 bool jinja_push(struct value_list_builder *g, struct value v);
 
-/* The finished list. */
+/* Returns the finished list. */
 struct value jinja_grown(struct value_list_builder *g);
 
 /* ---- dicts ---- */
 
-/* A new, empty dict. NULL after an error. */
+/* Returns a new empty dict, or NULL after an error. */
 struct value_dict *jinja_dict(struct rendering *r);
 
-/* The value of D, of kind DICT or NAMESPACE; None where D is NULL. */
+/* Returns D as a value of KIND (DICT or NAMESPACE), or None if D is NULL. */
 struct value jinja_dict_value(struct value_dict *d, enum value_kind kind);
 bool jinja_dict_set(struct rendering *r, struct value_dict *d, struct value key, struct value v);
 bool jinja_dict_get(struct rendering *r, const struct value_dict *d, struct value key, struct value *out);
 
-/* The hash of KEY. False: it cannot be the key of a dict. */
+/* Computes the hash of KEY. False: values of this kind cannot be keys (Python's "unhashable"). */
 bool jinja_hash(struct rendering *r, struct value key, uint32_t *hash);
 
-/* ---- asking values ---- */
+/* ---- inspecting values ---- */
 
 /* True if V is the string TEXT. */
 bool jinja_is(struct value v, const char *text);
 
-/* True if V is a string that is one of the WORDS, which have single spaces between them. */
+/* True if V is a string that equals one of WORDS, which are separated by single spaces. */
 bool jinja_is_among(struct value v, const char *words);
 bool jinja_is_number(struct value v);
 
-/* True if V is an integer of at most 64 bits, which booleans are. */
+/* True if V is an integer of at most 64 bits; booleans are integers, as in Python. */
 bool jinja_is_integer(struct value v);
 
 /* True if V is a list or tuple. */
@@ -153,18 +153,18 @@ bool jinja_is_sequence(struct value v);
 int64_t jinja_to_integer(struct value v);
 double jinja_to_float(struct value v);
 
-/* -V of a LARGE integer. */
+/* Returns -V for a LARGE integer V. */
 struct value jinja_negative(struct rendering *r, struct value v);
 bool jinja_true(struct value v);
 
-/* The name of V's type in Python. */
+/* Returns the name of V's type in Python. */
 const char *jinja_type(struct value v);
 
-/* True if A and B are the same object (Python's `is`). */
+/* True if A and B are the same object (Python's `is`); strings are the same if they are equal. */
 bool jinja_same(struct value a, struct value b);
 bool jinja_equal(struct rendering *r, struct value a, struct value b);
 
-/* The order of two numbers: -1, 0 or 1; 2: one of them is NaN, or the limit of steps is reached. */
+/* Returns the order of two numbers: -1, 0 or 1; 2: one of them is NaN, or the step limit is reached. */
 int jinja_order_numbers(struct rendering *r, struct value a, struct value b);
 
 #endif

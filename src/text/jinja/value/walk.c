@@ -1,4 +1,4 @@
-/* walk.c - iterates over values and runs the `loop` of for loops. */
+/* walk.c - iterates over values, and computes the attributes of `loop`. */
 #include "text/jinja/value/walk.h"
 
 #include "text/jinja/value/characters.h"
@@ -95,7 +95,7 @@ struct value jinja_to_list(struct rendering *r, struct value v)
     struct walk_generator *walk;
     struct value x;
 
-    if (jinja_is_sequence(v)) /* lists never change, so the elements can be shared */
+    if (jinja_is_sequence(v)) /* lists never change, so the elements are shared */
         return (struct value){.kind = VALUE_LIST, .size = v.size, .items = v.items};
     walk = jinja_walk(r, v);
     while (jinja_next(r, walk, &x) && jinja_push(&g, x))
@@ -105,8 +105,8 @@ struct value jinja_to_list(struct rendering *r, struct value v)
 
 /* ---- for loops ---- */
 
-/* Looks one element ahead. This is done only on request, because the body of the loop may change what comes
- * next. */
+/* Reads one element ahead. This happens only on request, because the loop's body may change which elements
+ * follow. */
 static struct value peek(struct rendering *r, struct walk_loop *l)
 {
     struct value v;

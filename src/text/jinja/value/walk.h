@@ -1,4 +1,4 @@
-/* walk.h - iteration over values, and the state of a for loop. */
+/* walk.h - iterates over values, and keeps the state of a for loop. */
 #ifndef GALLOP_TEXT_JINJA_WALK_H
 #define GALLOP_TEXT_JINJA_WALK_H
 
@@ -8,7 +8,7 @@
 
 #include "text/jinja/value/value.h"
 
-/* Iterates over a value. next() returns false at the end and after an error. */
+/* An iteration over the value OVER. next() returns false at the end and after an error. */
 struct walk_generator {
     bool (*next)(struct rendering *r, struct walk_generator *g, struct value *out);
     struct value over;
@@ -16,11 +16,11 @@ struct walk_generator {
     void *state;
 };
 
-/* The `loop` of a for loop. */
+/* The variable `loop` of a for loop. */
 struct walk_loop {
     struct walk_generator *source;
-    struct value over, before, current;
-    struct value after; /* the next element if it was looked at already, else MISSING */
+    struct value over, before, current; /* the iterated value; the previous and the current element */
+    struct value after;                 /* the next element if it was read ahead, else MISSING */
     int64_t index0;
     size_t length;
     bool has_length;
@@ -31,23 +31,23 @@ struct value jinja_generator(struct rendering *r, struct value over, void *state
 
 bool jinja_iterable(struct value v);
 
-/* An iteration over V. NULL after an error, which a value that cannot be iterated is. */
+/* Returns an iteration over V, or NULL after an error; a value that is not iterable is an error. */
 struct walk_generator *jinja_walk(struct rendering *r, struct value v);
 
-/* The next element. False at the end and after an error; G may be NULL. */
+/* Reads the next element. Returns false at the end and after an error. G may be NULL. */
 bool jinja_next(struct rendering *r, struct walk_generator *g, struct value *out);
 struct value jinja_to_list(struct rendering *r, struct value v);
 
-/* Element I of a list, tuple or range, or key I of a dict. */
+/* Returns element I of a list, tuple or range, or key I of a dict. */
 struct value jinja_element(struct value v, size_t i);
 
-/* The length of V. False: it has none. */
+/* Computes the length of V. False: V has no length. */
 bool jinja_length(struct rendering *r, struct value v, size_t *n);
 
-/* Goes to the next element of a for loop. False at the end and after an error. */
+/* Moves to the next element of a for loop. Returns false at the end and after an error. */
 bool jinja_loop_next(struct rendering *r, struct walk_loop *l);
 
-/* loop.NAME, or MISSING. */
+/* Returns the attribute loop.NAME, or MISSING. */
 struct value jinja_loop_attribute(struct rendering *r, struct walk_loop *l, struct value name);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "text/tok/formats/readers.h"
 
-/* Adds the token X, or gives its flags to the token of this text that T already has. */
+/* Adds the token X or, if T has an added token of this content, replaces the flags of that token by X's. */
 static int set_token(struct tok *t, const struct settings_token *x, struct err *e)
 {
     struct tok_added a = {.id = VOCAB_NONE,
@@ -17,7 +17,7 @@ static int set_token(struct tok *t, const struct settings_token *x, struct err *
 
     if (!vocab_find(&t->added.names, x->content, x->n, &id)) {
         if (x->of_class && !vocab_find(&t->vocab, x->content, x->n, &id))
-            return 0; /* the class names a token that the model does not have */
+            return 0; /* the class's default token, which the model lacks */
         return tok_add_token(t, a, x->content, x->n, e);
     }
     if (x->in_table && id < t->added.n_by_id && t->added.by_id[id]) {
@@ -42,7 +42,7 @@ static void remove_prefixes(struct steps *s)
     s->n = kept;
 }
 
-/* The number of the step that spells bytes; if there is none, the number of all steps. */
+/* Returns the index of the SPLIT_SPELL step, or the number of steps if there is none. */
 static size_t spelling(const struct steps *s)
 {
     size_t i = 0;
@@ -52,8 +52,8 @@ static size_t spelling(const struct steps *s)
     return i;
 }
 
-/* Puts a space before texts. GPT-2's class puts it before the whole text, others before the pieces that the
- * steps before ByteLevel make. */
+/* Adds a step that puts a space before a text. GPT-2's class (WHOLE) puts it before the whole text; other
+ * classes before the pieces that reach the ByteLevel step. */
 static int add_prefix(struct tok *t, bool whole, struct err *e)
 {
     static const struct step space = {.kind = SPLIT_PREPEND, .text = {" ", 1}, .missing = true};
@@ -72,8 +72,8 @@ static int add_prefix(struct tok *t, bool whole, struct err *e)
     return rc;
 }
 
-/* The classes of transformers that make their own pre-tokenizer obey add_prefix_space; the general class
- * keeps what the file has. */
+/* Applies add_prefix_space. Only those classes of transformers that build their own pre-tokenizer obey it;
+ * for others the tokenizer.json decides. */
 static int set_prefix_space(struct tok *t, const struct settings *conf, struct err *e)
 {
     size_t n = strlen(conf->class);
@@ -97,7 +97,7 @@ int tok_configure(struct tok *t, const struct settings *conf, struct err *e)
 {
     int rc = 0;
 
-    /* the tokens of the table come first, then the named ones */
+    /* Tokens of added_tokens_decoder come first, then named tokens. */
     for (size_t k = 0; k < 2 * conf->n_added && rc == 0; k++) {
         const struct settings_token *x = &conf->added[k % conf->n_added];
 

@@ -1,5 +1,5 @@
-/* family.c - the table of families. The patterns are those with which the models were trained, as
- * published. */
+/* family.c - the table of families. The patterns are the published ones, with which the models were
+ * trained. */
 #include <stdio.h>
 #include <string.h>
 
@@ -74,7 +74,7 @@ static const struct family family[] = {
     {.name = "Llama 4", .pattern = O200K, .n_ranks = 200000, .bos = "<|begin_of_text|>",
      .known_as[FAMILY_PRE] = " llama4 "},
     {.name = "Kimi K2", .pattern = KIMI, .n_ranks = 163584, .known_as[FAMILY_CLASS] = " TikTokenTokenizer "},
-    /* only GGUF files have it */
+    /* The following families occur in GGUF files only. */
     {.name = "Qwen without NFC", .pattern = QWEN2,
      .known_as[FAMILY_PRE] = " deepseek-r1-qwen hunyuan grok-2 solar-open stablelm2 "},
     {.name = "Qwen 3.5", .pattern = QWEN35, .known_as[FAMILY_PRE] = " qwen35 "},

@@ -1,5 +1,5 @@
-/* family.h - the pre-tokenizer patterns of tokenizers whose files do not contain them (tiktoken files,
- * vocab.json with merges.txt, GGUF), and how such a file is recognized. A tokenizer that is not in the table
+/* family.h - the pre-tokenizer patterns of tokenizers whose files lack them (tiktoken files, vocab.json with
+ * merges.txt, GGUF), and the names by which such a file is recognized. A tokenizer that is not in the table
  * is refused, never guessed. */
 #ifndef GALLOP_TEXT_TOK_FAMILY_H
 #define GALLOP_TEXT_TOK_FAMILY_H
@@ -11,39 +11,44 @@
 #include "base/err.h"
 #include "text/tok/build.h"
 
+/* Special tokens with consecutive ids. */
 struct family_special {
-    const char *content; /* with one %u if it stands for several tokens */
-    uint32_t id, n;      /* N tokens from ID on */
-    uint32_t first;      /* the number in the first of them */
+    const char *content; /* the text; if it contains %u, it is a format for N tokens */
+    uint32_t id, n;      /* the ids ID ... ID + N - 1 */
+    uint32_t first;      /* the number that %u has in the first token */
 };
 
-/* The kind of a name by which a family is known. */
+/* Where the name of a family comes from. */
 enum family_name {
-    FAMILY_CLASS, /* a tokenizer_class */
-    FAMILY_MODEL, /* the model_type of a config.json */
-    FAMILY_PRE,   /* GGUF's tokenizer.ggml.pre */
+    FAMILY_CLASS, /* tokenizer_class of tokenizer_config.json */
+    FAMILY_MODEL, /* model_type of config.json */
+    FAMILY_PRE,   /* tokenizer.ggml.pre of a GGUF file */
     FAMILY_NAMES
 };
 
+/* Tokenizers that cut text into words in the same way. */
 struct family {
-    const char *name, *pattern; /* pattern NULL: GPT-2's, which ByteLevel has */
-    bool nfc;
-    size_t n_ranks;                       /* the entries of its tiktoken file; 0: it has none */
-    const char *bos;                      /* the token before a text; NULL: none */
-    const char *known_as[FAMILY_NAMES];   /* names with a blank before and after each; NULL: none */
-    const struct family_special *special; /* if no settings name added tokens; ends with content NULL */
-    const char *before[3];                /* patterns whose matches are cut out first; NULL: no more */
-    bool ignore_merges; /* a word that is in the vocabulary is not merged; GGUF does not say it */
-    bool pre_bos;       /* the default of BOS for a GGUF file that does not say it */
+    const char *name, *pattern;         /* PATTERN: of the pre-tokenizer; NULL: GPT-2's */
+    bool nfc;                           /* text is normalized to NFC */
+    size_t n_ranks;                     /* the number of entries of the family's tiktoken file; 0: none */
+    const char *bos;                    /* the token before every text; NULL: none */
+    const char *known_as[FAMILY_NAMES]; /* names with a blank before and after each, or NULL */
+    /* The special tokens of a tiktoken file if no configuration lists added tokens; an entry with CONTENT
+     * NULL ends the list. */
+    const struct family_special *special;
+    const char *before[3]; /* patterns whose matches are cut out before PATTERN applies; NULL ends the list */
+    bool ignore_merges;    /* a word in the vocabulary is not split by merging; not recorded in GGUF */
+    bool pre_bos;          /* the default of tokenizer.ggml.add_bos_token */
 };
 
 const struct family *family_of_ranks(size_t n_ranks);                                  /* NULL: unknown */
 const struct family *family_known_as(enum family_name by, const char *name, size_t n); /* NULL: unknown */
 
-/* Gives T the normalizer, pre-tokenizer and decoder of F. PREFIX_SPACE: a space before every text. */
+/* Adds the normalizer, pre-tokenizer and decoder of F to T. PREFIX_SPACE: a space is put before every
+ * text. */
 int family_apply(const struct family *f, struct tok *t, bool prefix_space, struct err *e);
 
-/* Adds F's own special tokens to T. */
+/* Adds the special tokens of F to T. */
 int family_add_special(const struct family *f, struct tok *t, struct err *e);
 
 #endif

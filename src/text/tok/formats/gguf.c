@@ -1,9 +1,9 @@
 /* gguf.c - builds a tokenizer from the metadata of a GGUF file: first the vocabulary and the types, then the
  * parts that depend on the kind of model.
  *
- * The kinds are "gpt2" (byte-level BPE with merges; the metadata name how text is cut into words, and
- * family.c must know that name) and "llama" (SentencePiece BPE with scores and byte pieces). The ids are
- * those of Hugging Face's library for the tokenizer from which the file was made, as far as the metadata have
+ * The kinds are "gpt2" (byte-level BPE with merges; tokenizer.ggml.pre names the pre-tokenizer, and family.c
+ * must have that name) and "llama" (SentencePiece BPE with scores and byte pieces). The ids are those of the
+ * Hugging Face library for the tokenizer from which the file was converted, as far as the metadata describe
  * it.
  */
 #include <math.h>
@@ -39,16 +39,16 @@ static int read_types(struct work *w)
     for (size_t i = 0; i < g->n_tokens; i++) {
         uint32_t type = TOK_PIECE_NORMAL;
 
-        if (g->type) /* little-endian, like the machine */
+        if (g->type) /* little-endian, like the supported machines */
             memcpy(&type, g->type + 4 * i, 4);
         if (g->score)
             memcpy(&w->score[i], g->score + 4 * i, 4);
         if (type > TOK_PIECE_BYTE)
-            return err_set(w->e, ERR_INPUT, "tokenizer.ggml.token_type of token %zu is %u, known are 0 to %d",
+            return err_set(w->e, ERR_INPUT, "tokenizer.ggml.token_type of token %zu is %u; expected 0 to %d",
                            i, type, TOK_PIECE_BYTE);
         w->type[i] = (unsigned char)(type ? type : TOK_PIECE_NORMAL);
         if (isnan(w->score[i]))
-            return err_set(w->e, ERR_INPUT, "tokenizer.ggml.scores of token %zu is no number", i);
+            return err_set(w->e, ERR_INPUT, "tokenizer.ggml.scores of token %zu is NaN", i);
     }
     return 0;
 }
@@ -63,7 +63,7 @@ static int check_token(const struct work *w, size_t i)
     return 0;
 }
 
-/* True if the special token S swallows the blanks after it. Some tokens of Phi-3 do not. */
+/* True if the special token S includes the blanks after it (rstrip). Some special tokens of Phi-3 do not. */
 static bool strips(const struct tok_gguf *g, const struct json_str *s)
 {
     static const char *const silent[] = {"<unk>", "<s>", "<|endoftext|>", "<|endofprompt|>",
@@ -108,8 +108,8 @@ static int add_merges(struct work *w)
 
     if (w->g->n_merges == 0) /* without merges every text would become single bytes */
         return err_set(w->e, ERR_INPUT,
-                       "tokenizer.ggml.merges is missing or empty, which tokenizer.ggml.model "
-                       "\"gpt2\" needs");
+                       "tokenizer.ggml.merges is missing or empty; tokenizer.ggml.model \"gpt2\" "
+                       "needs it");
     bpe_merges_init(&to, &w->t->bpe, &w->t->vocab);
     for (size_t i = 0; i < w->g->n_merges && rc == 0; i++)
         rc = bpe_merges_add_line(&to, w->g->merge[i].s, w->g->merge[i].n, w->e);
@@ -126,15 +126,17 @@ static int choose_family(const struct work *w, const struct family **f)
     const struct json_str *pre = &w->g->pre;
 
     if (!pre->s)
-        log_warn("%s: tokenizer.ggml.pre is missing: text is cut into words as llama.cpp does without it",
-                 w->g->path);
+        log_warn(
+            "%s: tokenizer.ggml.pre is missing: text is cut into words by llama.cpp's default pre-tokenizer",
+            w->g->path);
     *f = pre->s ? family_known_as(FAMILY_PRE, pre->s, pre->n) : family_known_as(FAMILY_PRE, "default", 7);
     if (*f)
         return 0;
-    return err_set(w->e, ERR_UNSUPPORTED, "tokenizer.ggml.pre \"%.*s\" is not known here",
+    return err_set(w->e, ERR_UNSUPPORTED, "tokenizer.ggml.pre \"%.*s\" is not supported",
                    pre->n < 60 ? (int)pre->n : 60, pre->s);
 }
 
+/* Sets the ids around a text. BOS_WANTED: the default if the file does not set add_bos_token. */
 static int add_around(struct work *w, bool bos_wanted)
 {
     const struct tok_gguf *g = w->g;
@@ -164,8 +166,8 @@ static int build_gpt2(struct work *w)
 
 /* ---- llama ---- */
 
-/* Adds a user-defined piece. GGUF's converter turns the marker in such pieces into spaces; a piece of spaces
- * only is one that SentencePiece makes of a run of spaces, and becomes a run of markers again. */
+/* Adds a user-defined piece. GGUF's converter replaced U+2581 in such pieces by spaces. A piece of spaces
+ * only is SentencePiece's piece for a run of spaces, so its spaces become U+2581 again. */
 static int add_user_defined(struct work *w, size_t i)
 {
     const struct json_str *s = &w->g->token[i];
@@ -240,7 +242,8 @@ static int check_ids(const struct tok_gguf *g, struct err *e)
         return err_set(e, ERR_INPUT, "tokenizer.ggml.tokens is missing or empty");
     for (size_t i = 0; i < sizeof(ids) / sizeof(*ids); i++)
         if (ids[i].id >= 0 && (size_t)ids[i].id >= g->n_tokens)
-            return err_set(e, ERR_INPUT, "tokenizer.ggml.%s_token_id is %lld, there are %zu tokens",
+            return err_set(e, ERR_INPUT,
+                           "tokenizer.ggml.%s_token_id is %lld, but the vocabulary has %zu tokens",
                            ids[i].name, (long long)ids[i].id, g->n_tokens);
     return 0;
 }

@@ -1,5 +1,6 @@
 /* gpt2.c - reads vocab.json and merges.txt, the format of GPT-2, OPT and Qwen2 checkpoints without a
- * tokenizer.json: a JSON object of ids, and lines of two tokens each after a line with a version. */
+ * tokenizer.json. vocab.json is an object of tokens and their ids; merges.txt has a version line and then
+ * lines of two tokens each. */
 #include <string.h>
 
 #include "base/arena.h"
@@ -60,7 +61,7 @@ static int read_merges(struct tok *t, struct folder in, struct err *e)
     if (f.len >= 8)
         rc = add_lines(&to, f.bytes, f.bytes + f.len, f.path, e);
     else if (f.len)
-        rc = err_set(e, ERR_INPUT, "%s: there are no merges in this file", f.path);
+        rc = err_set(e, ERR_INPUT, "%s: the file has no merges", f.path);
     bpe_merges_fini(&to);
     folder_text_fini(&f);
     return rc;
@@ -76,12 +77,13 @@ static int choose_family(const struct settings *c, const struct family **f, stru
         return 0;
     return err_set(
         e, ERR_UNSUPPORTED,
-        "%s: vocab.json and merges.txt do not say how text is cut into words, and the %s \"%s\" is not known "
-        "here; a tokenizer.json would say it",
+        "%s: vocab.json and merges.txt do not contain the pre-tokenizer's pattern, and the pattern of the %s "
+        "\"%s\" is unknown; a tokenizer.json contains it",
         c->path, by_model ? "model_type" : "tokenizer_class", name);
 }
 
-/* The id of the token that the settings call NAME; -1 if it is not WANTED. */
+/* Finds the id of the special token NAME (bos_token, eos_token) of the settings. *ID is -1 if it is not
+ * WANTED. */
 static int find_fixed(const struct tok *t, const struct settings *c, const char *name, bool wanted,
                       int32_t *id, struct err *e)
 {
@@ -90,8 +92,8 @@ static int find_fixed(const struct tok *t, const struct settings *c, const char 
     *id = -1;
     if (!wanted || (x && tok_id_of(t, x->text, x->n, id)))
         return 0;
-    return err_set(e, ERR_INPUT, "%s: the token that is to stand around every text is not in the vocabulary",
-                   c->path);
+    return err_set(e, ERR_INPUT, "%s: the %s that is added to every text is not in the vocabulary", c->path,
+                   name);
 }
 
 /* Sets the ids around a text: BOS and EOS if the configuration asks for them; RoBERTa always has both. */

@@ -1,9 +1,9 @@
 /* json.c - reads a tokenizer.json: the JSON of the Hugging Face tokenizers library, version 1.0.
  *
- * It is read in one pass: the vocabulary and the merges go into their tables directly. Only members that
- * depend on a later one (merges before the vocabulary, added tokens before the model) are kept as text and
- * read at the end. Objects whose members may come in any order are read into a struct by a table.
- * "truncation" and "padding" are choices of the caller and are ignored, as in transformers.
+ * The file is read in one pass: the vocabulary and the merges go into their tables directly. Members that
+ * depend on a later member (merges before the vocabulary, added tokens before the model) are kept as JSON
+ * text and read at the end. Objects are read into structs by tables of members, because members may come in
+ * any order. "truncation" and "padding" are left to the caller and ignored, as in transformers.
  */
 #include <string.h>
 
@@ -17,8 +17,8 @@
 static const char normalizer[] = "normalizer", pre_tokenizer[] = "pre_tokenizer",
                   post_processor[] = "post_processor", decoder[] = "decoder";
 
-/* Makes RC the reader's error, for functions that know no JSON. The message gets the file and SECTION before
- * it. */
+/* Makes RC the error of J, for functions that do not read JSON themselves. The file and SECTION are put in
+ * front of the message. */
 static void stop(struct json_pull *j, int rc, const char *section)
 {
     if (rc == 0 || j->rc)
@@ -47,7 +47,7 @@ static void keep(struct json_pull *j, struct tok *t, struct json_str *s, const c
         stop(j, err_nomem(j->e, section), section);
 }
 
-/* A reader of TEXT, a part of J's text that was skipped before. */
+/* Returns a reader of TEXT, a part of J's text that J skipped before. */
 static struct json_pull open_part(const struct json_pull *j, const struct json_str *text)
 {
     struct json_pull part = *j;
@@ -69,14 +69,14 @@ static void close_part(struct json_pull *j, const struct json_pull *part)
 
 enum flag { UNSET, NO, YES }; /* UNSET is also the value of null */
 
-/* The type of a member and of its field. STRING: json_str, FLAG: enum flag, BOOL: bool, NUMBER: int64_t; a
- * null does not change these. RAW: json_str with the member's JSON text. */
+/* The type of a member, and the type of the field for it: STRING json_str, FLAG enum flag, BOOL bool, NUMBER
+ * int64_t, RAW json_str (the member's JSON text). null leaves all but RAW unchanged. */
 enum kind { STRING, FLAG, BOOL, NUMBER, RAW };
 
 struct member {
-    const char *name; /* NULL: the end of a table */
+    const char *name; /* NULL ends a table */
     enum kind kind;
-    size_t at; /* the offset in the struct */
+    size_t at; /* the offset of the field in the struct */
 };
 
 static void read_field(struct json_pull *j, enum kind kind, void *to)
@@ -97,8 +97,8 @@ static void read_field(struct json_pull *j, enum kind kind, void *to)
         *(enum flag *)to = b ? YES : NO;
 }
 
-/* Reads the member KEY, whose value is next, into TO. False: TABLE does not have KEY, and nothing was
- * read. */
+/* Reads the value of the member KEY, at which J stands, into a field of TO. False: TABLE does not have KEY,
+ * and nothing was read. */
 static bool read_known(struct json_pull *j, const struct member *table, const struct json_str *key, void *to)
 {
     while (table->name && !json_str_is(key, table->name))
@@ -110,8 +110,8 @@ static bool read_known(struct json_pull *j, const struct member *table, const st
 
 /* ---- components: {"type": ..., ...} ---- */
 
-/* The fields of one component. They are read before its type is known, because the type need not come first.
- * A string that is missing or null has s NULL. */
+/* The fields of a component of any type, because the type may follow its other members. S is NULL in strings
+ * that are missing or null. */
 struct component {
     struct json_str type;
     struct json_str literal, regex; /* "pattern": {"String": ...} or {"Regex": ...} */
@@ -119,8 +119,8 @@ struct component {
     enum flag add_prefix_space, use_regex, individual_digits, split, invert, strip_left, strip_right;
     enum flag clean_text, handle_chinese_chars, strip_accents, lowercase;
     int64_t start, stop;
-    struct json_str list;                             /* the members of a Sequence, as JSON text */
-    struct json_str single, special_tokens, sep, cls; /* for post-processors, as JSON text */
+    struct json_str list;                             /* members of a Sequence, as JSON text */
+    struct json_str single, special_tokens, sep, cls; /* of post-processors, as JSON text */
 };
 
 static const struct member fields[] = {
@@ -177,7 +177,7 @@ static void read_pattern(struct json_pull *j, struct component *c)
     }
 }
 
-/* Reads the object at J. False: an error. Unknown fields are ignored, as Hugging Face's reader does. */
+/* Reads the component at J. False: an error. Unknown fields are ignored, as Hugging Face's reader does. */
 static bool read_component(struct json_pull *j, struct component *c)
 {
     struct json_str key;
@@ -190,7 +190,7 @@ static bool read_component(struct json_pull *j, struct component *c)
             json_pull_skip(j);
     }
     if (!j->rc && !c->type.s)
-        json_pull_fail(j, "a component without a type");
+        json_pull_fail(j, "a component has no type");
     return !j->rc;
 }
 
@@ -198,7 +198,7 @@ static void refuse_type(struct json_pull *j, const char *section, const struct j
 {
     if (j->rc)
         return;
-    j->rc = err_set(j->e, ERR_UNSUPPORTED, "%s: the %s \"%.*s\" is not understood", j->path, section,
+    j->rc = err_set(j->e, ERR_UNSUPPORTED, "%s: the %s \"%.*s\" is not supported", j->path, section,
                     shown_bytes(type), type->s);
     j->p = j->end;
 }
@@ -210,7 +210,7 @@ static void read_replace(struct json_pull *j, struct tok *t, const struct compon
     step.find = c->literal;
     step.text = c->content;
     if (!c->content.s || (!c->regex.s && !c->literal.s) || (c->literal.s && c->literal.n == 0)) {
-        json_pull_fail(j, "a Replace needs a pattern and a content");
+        json_pull_fail(j, "a Replace has no pattern or no content");
         return;
     }
     keep(j, t, &step.text, section);
@@ -223,7 +223,7 @@ static void read_replace(struct json_pull *j, struct tok *t, const struct compon
     add_step(j, to, step, section);
 }
 
-/* The single character of S. False: S is empty or longer. */
+/* Reads S, which must be a single character, into *C. False: it is not. */
 static bool is_char(const struct json_str *s, uint32_t *c)
 {
     size_t len;
@@ -234,7 +234,7 @@ static bool is_char(const struct json_str *s, uint32_t *c)
     return len == s->n;
 }
 
-/* The components that have no fields, by section; some consist of two steps. */
+/* The components without fields. A component in two rows has two steps. */
 static const struct {
     const char *section, *type;
     struct step step;
@@ -275,8 +275,8 @@ static bool add_plain(struct json_pull *j, struct steps *to, const char *section
 
 typedef void component_reader(struct json_pull *j, struct tok *t, const struct component *c);
 
-/* Reads the component of SECTION at J with READ or, if it is a Sequence, its members. TO: the list of steps,
- * or NULL. */
+/* Reads the component at J with READ or, if it is a Sequence, each of its members. TO: the list of steps of
+ * SECTION, or NULL if it has none. */
 static void read_section(struct json_pull *j, struct tok *t, const char *section, struct steps *to,
                          component_reader *read)
 {
@@ -348,7 +348,7 @@ static void read_normalizer(struct json_pull *j, struct tok *t, const struct com
         read_replace(j, t, c, &t->norm, (struct step){.kind = NORMALIZE_REPLACE}, normalizer);
     } else if (json_str_is(&c->type, "Prepend")) {
         if (!c->prepend.s)
-            json_pull_fail(j, "a Prepend needs the field prepend");
+            json_pull_fail(j, "a Prepend has no field prepend");
         else
             keep(j, t, &step.text, normalizer);
         add_step(j, &t->norm, step, normalizer);
@@ -378,7 +378,7 @@ static enum step_behavior behavior_of(struct json_pull *j, const struct componen
     for (size_t i = 0; c->behavior.s && i < sizeof(name) / sizeof(*name); i++)
         if (json_str_is(&c->behavior, name[i]))
             return (enum step_behavior)i;
-    json_pull_fail(j, "the behavior \"%.*s\" is not understood", shown_bytes(&c->behavior),
+    json_pull_fail(j, "the behavior \"%.*s\" is not supported", shown_bytes(&c->behavior),
                    c->behavior.s ? c->behavior.s : "");
     return SPLIT_ISOLATED;
 }
@@ -401,10 +401,11 @@ static void read_split(struct json_pull *j, struct tok *t, const struct componen
     else if (c->literal.s && c->literal.n)
         add_literal(j, t, step);
     else
-        json_pull_fail(j, "a Split needs a pattern");
+        json_pull_fail(j, "a Split has no pattern");
 }
 
-/* Replaces spaces, puts a replacement character before the text, and cuts before each. */
+/* Metaspace: replaces spaces by a character, puts that character in front of the text, and cuts before each
+ * of them. */
 static void read_metaspace(struct json_pull *j, struct tok *t, const struct component *c)
 {
     struct step replace = {.kind = SPLIT_REPLACE, .find = {" ", 1}, .text = c->replacement},
@@ -415,12 +416,12 @@ static void read_metaspace(struct json_pull *j, struct tok *t, const struct comp
     uint32_t ch;
 
     if (!is_char(&c->replacement, &ch)) {
-        json_pull_fail(j, "the replacement of a Metaspace is one character");
+        json_pull_fail(j, "the replacement of a Metaspace is not one character");
         return;
     }
     prepend.first = scheme->s && json_str_is(scheme, "first");
     if (scheme->s && !never && !prepend.first && !json_str_is(scheme, "always"))
-        json_pull_fail(j, "the prepend_scheme \"%.*s\" is not understood", (int)(scheme->n & 63), scheme->s);
+        json_pull_fail(j, "the prepend_scheme \"%.*s\" is not supported", (int)(scheme->n & 63), scheme->s);
     if (c->add_prefix_space == NO && !never)
         json_pull_fail(j, "add_prefix_space and prepend_scheme of a Metaspace contradict each other");
     if (!j->rc)
@@ -459,7 +460,7 @@ static void read_pre_tokenizer(struct json_pull *j, struct tok *t, const struct 
     }
 }
 
-/* ---- post_processor: the ids around one text. What it does to offsets and to pairs of texts is not needed.
+/* ---- post_processor: the ids around one text (its effect on offsets and on pairs of texts is not needed)
  * ---- */
 
 static void append(struct json_pull *j, struct tok_ids *to, const struct tok_ids *ids)
@@ -473,7 +474,7 @@ static void append_id(struct json_pull *j, struct tok_ids *to, int64_t id)
     append(j, to, &(struct tok_ids){.id = &(int32_t){(int32_t)id}, .n = 1});
 }
 
-/* Puts BEFORE before the ids that precede a text. */
+/* Puts BEFORE in front of the ids that precede a text. */
 static void put_before(struct json_pull *j, struct tok *t, struct tok_ids before)
 {
     append(j, &before, &t->prefix);
@@ -495,7 +496,7 @@ static void read_ids(struct json_pull *j, struct tok_ids *to)
     }
 }
 
-/* Appends the ids of NAME in the table of special tokens. */
+/* Appends the ids of the token NAME, as the table special_tokens has them. */
 static void look_up(struct json_pull *j, const struct component *c, const struct json_str *name,
                     struct tok_ids *to)
 {
@@ -504,7 +505,7 @@ static void look_up(struct json_pull *j, const struct component *c, const struct
     bool found = false;
 
     if (!c->special_tokens.s) {
-        json_pull_fail(j, "a template without special_tokens");
+        json_pull_fail(j, "a TemplateProcessing has no special_tokens");
         return;
     }
     table = open_part(j, &c->special_tokens);
@@ -557,7 +558,7 @@ static void read_template(struct json_pull *j, struct tok *t, const struct compo
     bool text = false;
 
     if (!c->single.s) {
-        json_pull_fail(j, "a TemplateProcessing needs the field single");
+        json_pull_fail(j, "a TemplateProcessing has no field single");
         return;
     }
     list = open_part(j, &c->single);
@@ -568,14 +569,14 @@ static void read_template(struct json_pull *j, struct tok *t, const struct compo
         if (list.rc)
             break;
         if (sequence.s && (text || !json_str_is(&sequence, "A")))
-            json_pull_fail(&list, "a template for one text must have the sequence A once");
+            json_pull_fail(&list, "a template for one text must contain the sequence A exactly once");
         else if (sequence.s)
             text = true;
         else if (token.s)
             look_up(&list, c, &token, text ? &after : &before);
     }
     if (!text)
-        json_pull_fail(&list, "a template for one text must have the sequence A once");
+        json_pull_fail(&list, "a template for one text must contain the sequence A exactly once");
     close_part(j, &list);
     put_before(j, t, before); /* ids of earlier processors stay nearer to the text */
     append(j, &t->suffix, &after);
@@ -590,7 +591,7 @@ static void read_pair(struct json_pull *j, const struct json_str *text, struct t
     int64_t id = -1;
 
     if (!text->s) {
-        json_pull_fail(j, "a post_processor without its sep or cls");
+        json_pull_fail(j, "a post_processor has no sep or no cls");
         return;
     }
     pair = open_part(j, text);
@@ -599,7 +600,7 @@ static void read_pair(struct json_pull *j, const struct json_str *text, struct t
         json_pull_i64(&pair, &id))
         json_pull_elem(&pair);
     if (id < 0 || id > VOCAB_MAX_ID)
-        json_pull_fail(&pair, "sep and cls are a token and its id");
+        json_pull_fail(&pair, "sep and cls must be a token and its id");
     close_part(j, &pair);
     if (!j->rc)
         append_id(j, to, id);
@@ -628,10 +629,9 @@ static void read_strip(struct json_pull *j, struct step *step, const struct comp
 
     *step = (struct step){.kind = DECODE_STRIP, .start = (size_t)c->start};
     if (!is_char(&c->content, &step->ch))
-        json_pull_fail(j, "the content of a Strip is one character");
+        json_pull_fail(j, "the content of a Strip is not one character");
     else if (c->start < 0 || c->start > MAX_STRIP || c->stop)
-        json_pull_fail(j, "the start of a Strip is 0..%d and its stop 0: others are not understood",
-                       (int)MAX_STRIP);
+        json_pull_fail(j, "a Strip is supported only with a start of 0..%d and a stop of 0", (int)MAX_STRIP);
 }
 
 static void read_decoder(struct json_pull *j, struct tok *t, const struct component *c)
@@ -649,7 +649,7 @@ static void read_decoder(struct json_pull *j, struct tok *t, const struct compon
         step.first =
             !(c->prepend_scheme.s ? json_str_is(&c->prepend_scheme, "never") : c->add_prefix_space == NO);
         if (!is_char(&c->replacement, &step.ch))
-            json_pull_fail(j, "the replacement of a Metaspace is one character");
+            json_pull_fail(j, "the replacement of a Metaspace is not one character");
     } else if (json_str_is(&c->type, "BPEDecoder")) {
         step = (struct step){.kind = DECODE_SUFFIX, .find = {"</w>", 4}};
         if (c->suffix.s)
@@ -668,7 +668,7 @@ static void read_decoder(struct json_pull *j, struct tok *t, const struct compon
 
 struct model {
     struct json_str type, unk_token, prefix, suffix;
-    struct json_str merges; /* their JSON text if they are read later */
+    struct json_str merges; /* JSON text of merges that are read after the vocabulary; S NULL: none */
     bool has_vocab, list_vocab, has_merges, byte_fallback, fuse_unk, ignore_merges;
     int64_t unk_id; /* -1: none */
 };
@@ -710,7 +710,7 @@ static void read_scored_vocab(struct json_pull *j, struct tok *t)
         json_pull_enter_array(j);
         pair = json_pull_elem(j) && json_pull_string(j, &s) && json_pull_elem(j) && json_pull_f64(j, &score);
         if (!pair || json_pull_elem(j)) {
-            json_pull_fail(j, "an entry of a unigram vocabulary is a string and a score");
+            json_pull_fail(j, "an entry of a unigram vocabulary must be a string and a score");
             return;
         }
         if (!mem_grow((void **)&u->score, &u->score_cap, u->n_score + 1, sizeof(*u->score), MEM_TEXT)) {
@@ -738,7 +738,7 @@ static void read_merge(struct json_pull *j, struct bpe_merges *to)
         !json_pull_elem(j) && !j->rc)
         stop(j, bpe_merges_add(to, left.s, left.n, right.s, right.n, j->e), "model.merges");
     else
-        json_pull_fail(j, "a merge is a pair of strings");
+        json_pull_fail(j, "a merge must be a pair of strings");
 }
 
 static void read_merges(struct json_pull *j, struct tok *t)
@@ -789,10 +789,11 @@ static void finish_bpe(struct json_pull *j, struct tok *t, const struct model *m
     struct json_pull merges;
 
     if (m->prefix.n)
-        stop(j, err_set(j->e, ERR_UNSUPPORTED, "a BPE with a continuing_subword_prefix is not understood"),
+        stop(j,
+             err_set(j->e, ERR_UNSUPPORTED, "a BPE model with a continuing_subword_prefix is not supported"),
              "model");
     if (m->suffix.n > BPE_MAX_SUFFIX)
-        json_pull_fail(j, "an end_of_word_suffix of %zu bytes; at most %d are read", m->suffix.n,
+        json_pull_fail(j, "the end_of_word_suffix has %zu bytes; the maximum is %d", m->suffix.n,
                        (int)BPE_MAX_SUFFIX);
     t->model = TOK_BPE;
     b->byte_fallback = m->byte_fallback;
@@ -835,12 +836,12 @@ static void read_model(struct json_pull *j, struct tok *t)
         json_pull_fail(j, "the model has no vocab");
     else if (m.type.s ? json_str_is(&m.type, "BPE") : m.has_merges) {
         if (m.list_vocab || !m.has_merges)
-            json_pull_fail(j, "a BPE model has a vocab object and merges");
+            json_pull_fail(j, "a BPE model must have a vocab object and merges");
         else
             finish_bpe(j, t, &m);
     } else if (m.type.s ? json_str_is(&m.type, "Unigram") : m.list_vocab) {
         if (!m.list_vocab)
-            json_pull_fail(j, "a Unigram model has a vocab of pairs");
+            json_pull_fail(j, "a Unigram model must have a vocab list of pairs");
         else
             finish_unigram(j, t, &m);
     } else {
@@ -876,12 +877,12 @@ static void read_added_token(struct json_pull *j, struct tok *t)
         if (!read_known(j, added_fields, &key, &a))
             json_pull_skip(j);
     if (!j->rc && !a.content.s)
-        json_pull_fail(j, "an added token without content");
+        json_pull_fail(j, "an added token has no content");
     if (!j->rc)
         stop(j, tok_add_token(t, a.token, a.content.s, a.content.n, j->e), "added_tokens");
 }
 
-/* Reads the added tokens, whose JSON text is TEXT, after the model. */
+/* Reads TEXT, the JSON text of added_tokens, after the model. */
 static void read_added(struct json_pull *j, struct tok *t, const struct json_str *text)
 {
     struct json_pull list;
@@ -925,7 +926,7 @@ static int read_file(struct json_pull *j, struct tok *t)
     }
     json_pull_finish(j);
     if (!j->rc && !has_model)
-        json_pull_fail(j, "there is no model in this tokenizer.json");
+        json_pull_fail(j, "the file has no model");
     if (!j->rc && !has_decoder)
         add_step(j, &t->chain, joined, decoder);
     read_added(j, t, &added);
@@ -942,9 +943,8 @@ int tok_read_json(struct tok *t, const char *text, size_t len, const char *path,
     arena_init(&arena, MEM_TEXT);
     rc = json_pull_open(&j, text, len, path, &arena, e);
     if (rc == 0 && len > 1 << 20)
-        vocab_reserve(
-            &t->vocab,
-            len / 64); /* an estimate; if memory runs out here, a later allocation fails and reports it */
+        vocab_reserve(&t->vocab,
+                      len / 64); /* an estimate; a later allocation reports it if memory runs out here */
     if (rc == 0)
         rc = read_file(&j, t);
     if (rc == 0 && conf && (rc = tok_configure(t, conf, e)) != 0)

@@ -1,11 +1,11 @@
-/* open.c - finds the format of a tokenizer: in a folder the known names are searched in order, a file is
- * recognized by its beginning. */
+/* open.c - finds the format of a tokenizer. In a folder, known file names are searched in order; the format
+ * of a file is recognized by its first bytes. */
 #include <string.h>
 #include <sys/stat.h>
 
 #include "text/tok/formats/readers.h"
 
-/* Sets the id of the eos_token that the files beside the tokenizer name. */
+/* Sets t->eos to the id of the eos_token that the configuration names. */
 static void find_eos(struct tok *t, const struct settings *conf)
 {
     const struct settings_text *eos = settings_find(&conf->tokens, "eos_token");
@@ -14,8 +14,8 @@ static void find_eos(struct tok *t, const struct settings *conf)
         t->eos = -1;
 }
 
-/* Reads NAME of the folder IN or, with NAME NULL, the file IN itself, in any format. For a file that was
- * named directly, no configuration is read. */
+/* Reads the file NAME of the folder IN, in any format. NAME NULL: IN is itself the file, and no configuration
+ * beside it is read. */
 static int read_one(struct tok *t, struct folder in, const char *name, struct err *e)
 {
     struct settings conf;
@@ -76,7 +76,7 @@ static int read_folder(struct tok *t, struct folder in, struct err *e)
     if (!is_there(in, "vocab.json"))
         return err_set(
             e, ERR_INPUT,
-            "%s: there is no tokenizer here (tokenizer.json, tokenizer.model, tiktoken.model, *.tiktoken, or "
+            "%s: the folder has no tokenizer (tokenizer.json, tokenizer.model, tiktoken.model, *.tiktoken, or "
             "vocab.json with merges.txt)",
             in.path);
     rc = settings_read(&conf, in, SETTINGS_FOR_TOKENIZER, e);
@@ -99,7 +99,7 @@ static int read_path(struct tok *t, struct folder in, struct err *e)
     return S_ISDIR(st.st_mode) ? read_folder(t, in, e) : read_one(t, in, NULL, e);
 }
 
-/* Makes T the result, or closes it after an error. */
+/* Stores T in *OUT, or closes it if RC is an error. */
 static int finish(struct tok **out, struct tok *t, int rc)
 {
     *out = rc ? NULL : t;

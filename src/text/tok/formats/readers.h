@@ -1,6 +1,6 @@
 /* readers.h - the readers of tokenizer file formats: configure.c, gpt2.c, json.c, sentencepiece.c and
- * tiktoken.c. This header is the contract of these files, which have no headers of their own; the reader of
- * GGUF (gguf.c) and the choice of a reader (open.c) are declared in tok.h. */
+ * tiktoken.c have no headers of their own. The reader of GGUF (gguf.c) and the choice of a reader (open.c)
+ * are declared in tok.h. */
 #ifndef GALLOP_TEXT_TOK_READERS_H
 #define GALLOP_TEXT_TOK_READERS_H
 
@@ -16,76 +16,76 @@
 
 /* ---- SentencePiece (sentencepiece.c) ---- */
 
-/* A SentencePiece vocabulary, from any file format.
+/* A SentencePiece vocabulary, from a .model or a GGUF file.
  *
  * A BPE model merges the two neighbours whose union is the piece with the highest score: each way to cut a
- * piece into two pieces becomes a rule, and pieces of equal score have equal rank. A unigram model adds its
+ * piece into two pieces becomes a rule, and pieces of equal score have equal rank. A unigram model adds
  * scores in float. Control and user-defined pieces are cut out of the text first, as transformers does with
- * such a model; SentencePiece itself would read control pieces as plain text. */
+ * such a model; SentencePiece itself would read control pieces as plain text.
+ */
 struct tok_pieces {
-    struct tok *t;             /* its vocabulary holds the pieces, by number */
+    struct tok *t;             /* its vocabulary holds the pieces; ids are their indices */
     const float *score;        /* [n] */
     const unsigned char *type; /* [n] enum tok_piece_type */
     size_t n;
     bool unigram, byte_fallback;
-    bool dummy_prefix;      /* a space is put before the text */
-    bool every_stretch;     /* with dummy_prefix: a space is put after each special token, too */
-    bool squeeze;           /* runs of spaces become one */
+    bool dummy_prefix;      /* a space is put in front of the text */
+    bool every_stretch;     /* with dummy_prefix: a space is also put after each special token */
+    bool squeeze;           /* each run of spaces becomes one space */
     int64_t unk_id;         /* -1: none */
-    int64_t bos_id, eos_id; /* the ids before and after a text; -1: none */
-    struct json_str map;    /* precompiled_charsmap */
+    int64_t bos_id, eos_id; /* ids before and after a text; -1: none */
+    struct json_str map;    /* the precompiled_charsmap; n 0: none */
     struct err *e;
 };
 
-/* Gives b->t its model, normalizer, pre-tokenizer, decoder, added tokens and the ids around a text. The
- * caller adds its own knowledge and seals. */
+/* Builds the model, normalizer, pre-tokenizer, decoder, added tokens and the ids around a text of b->t. The
+ * caller adds the tokens of configuration files and then seals b->t. */
 int tok_build_pieces(const struct tok_pieces *b);
 
-/* True if the file begins like such a model. */
+/* True if the file begins like a SentencePiece model. */
 bool tok_is_sentencepiece(const char *bytes, size_t n);
 
-/* Fills and seals the new T; messages lack the file's name. Control and user-defined pieces become added
- * tokens; BOS is put before a text if CONF asks for it, or does not say and the model has one.
- * ERR_UNSUPPORTED for word and character models and other parts that are not supported. T must be closed on
- * failure. */
+/* Fills and seals the new T from a SentencePiece model; messages lack the file's name. Control and
+ * user-defined pieces become added tokens. BOS is put before a text if the model has it, unless CONF says no.
+ * ERR_UNSUPPORTED: a word or character model, or another unsupported part. T must be closed on failure. */
 int tok_read_sentencepiece(struct tok *t, const char *bytes, size_t n, const struct settings *conf,
                            struct err *e);
 
 /* ---- tiktoken (tiktoken.c) ---- */
 
-/* True if the text begins like such a file. */
+/* True if TEXT begins like a tiktoken file. */
 bool tok_is_tiktoken(const char *text, size_t len);
 
-/* Fills and seals the new T; messages lack the file's name. The file does not contain the pattern that cuts
- * words; CONF's tokenizer_class or the number of ranks tells which it is, and an unknown one is
- * ERR_UNSUPPORTED. T must be closed on failure. */
+/* Fills and seals the new T from a tiktoken file; messages lack the file's name. The file lacks the
+ * pre-tokenizer's pattern, so the number of ranks or CONF's tokenizer_class selects it; ERR_UNSUPPORTED if
+ * both are unknown. T must be closed on failure. */
 int tok_read_tiktoken(struct tok *t, const char *text, size_t len, const struct settings *conf,
                       struct err *e);
 
-/* Decodes base64 (RFC 4648): writes the bytes of S to OUT, which has room for N. False: S is not base64.
- * Padding may be missing. */
+/* Decodes base64 (RFC 4648): writes the bytes of S to OUT, which has room for N bytes. False: S is not
+ * base64. Padding may be missing. */
 bool tok_from_base64(const char *s, size_t n, char *out, size_t *n_out);
 
-/* The length of the line at S, without its end; *NEXT is the beginning of the next line. */
+/* Returns the length of the line at S, without its line end; *NEXT is the start of the next line. */
 size_t tok_line(const char *s, const char *end, const char **next);
 
 /* ---- vocab.json with merges.txt (gpt2.c) ---- */
 
-/* Fills and seals the new T from the two files of the folder IN. CONF's tokenizer_class or model type tells
- * how words are cut; without either it is GPT-2's way, and an unknown one is ERR_UNSUPPORTED. T must be
+/* Fills and seals the new T from the two files of the folder IN. CONF's tokenizer_class or model_type selects
+ * the pre-tokenizer's pattern, GPT-2's if CONF has neither; an unknown one is ERR_UNSUPPORTED. T must be
  * closed on failure. */
 int tok_read_gpt2(struct tok *t, struct folder in, const struct settings *conf, struct err *e);
 
 /* ---- tokenizer.json (json.c, configure.c) ---- */
 
-/* Fills and seals the new T from the bytes of a tokenizer.json; PATH is for messages. CONF: the settings
- * beside it, or NULL. T must be closed on failure. */
+/* Fills and seals the new T from TEXT, the contents of a tokenizer.json; PATH is for messages. CONF: the
+ * settings beside it, or NULL. T must be closed on failure. */
 int tok_read_json(struct tok *t, const char *text, size_t len, const char *path, const struct settings *conf,
                   struct err *e);
 
-/* Applies the settings beside a tokenizer.json to T before it is sealed: added tokens of added_tokens_decoder
- * with their flags, named special tokens, a space before texts, and whether special tokens are cut out of
- * texts. The order and the ids are those of transformers 5. */
+/* Applies CONF, the settings beside a tokenizer.json, to T before T is sealed: the added tokens of
+ * added_tokens_decoder with their flags, named special tokens, add_prefix_space, and whether special tokens
+ * are cut out of texts. The order and the ids of new tokens are those of transformers 5. */
 int tok_configure(struct tok *t, const struct settings *conf, struct err *e);
 
 #endif

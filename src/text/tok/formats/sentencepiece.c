@@ -1,5 +1,5 @@
 /* sentencepiece.c - reads a SentencePiece model (tokenizer.model), a protobuf of pieces with scores and of
- * the normalization; and builds a tokenizer of such a vocabulary from any file (a .model or a GGUF).
+ * the normalization; and builds the tokenizer of a SentencePiece vocabulary from any file (.model or GGUF).
  *
  * ModelProto: pieces (1), TrainerSpec (2), NormalizerSpec (3), as in sentencepiece_model.proto. The wire
  * format is https://protobuf.dev/programming-guides/encoding/; groups (wire types 3 and 4) are refused.
@@ -15,11 +15,11 @@
 
 struct message {
     const char *p, *end;
-    bool bad; /* the bytes are not a message */
+    bool bad; /* the bytes are not a valid message */
 };
 
 struct field {
-    uint32_t number, wire; /* wire type: 0 varint, 1 eight bytes, 2 bytes, 5 four bytes */
+    uint32_t number, wire; /* wire type: 0 varint, 1 eight bytes, 2 length and bytes, 5 four bytes */
     uint64_t value;        /* for wire types 0, 1 and 5 */
     const char *s;         /* for wire type 2 */
     size_t n;
@@ -43,7 +43,7 @@ static bool fixed(struct message *m, size_t n, uint64_t *v)
     *v = 0;
     if ((size_t)(m->end - m->p) < n)
         return false;
-    memcpy(v, m->p, n); /* little-endian, like the machine */
+    memcpy(v, m->p, n); /* little-endian, like the supported machines */
     m->p += n;
     return true;
 }
@@ -103,7 +103,7 @@ static int by_score(const void *x, const void *y)
     return a->score > b->score ? -1 : a->score < b->score ? 1 : a->id < b->id ? -1 : a->id > b->id;
 }
 
-/* Gives the first ranks to runs of the marker, the shortest first. Returns the next rank. */
+/* Gives the first ranks to runs of the marker, the shortest run first. Returns the next free rank. */
 static uint32_t rank_blanks(const struct tok_pieces *b, uint32_t *rank)
 {
     uint32_t most = 0;
@@ -121,7 +121,8 @@ static uint32_t rank_blanks(const struct tok_pieces *b, uint32_t *rank)
     return most + 1;
 }
 
-/* Gives ranks in the order of falling scores; VOCAB_NONE for pieces that merging does not make. */
+/* Ranks normal pieces by falling score, after the runs of the marker. Other pieces get VOCAB_NONE: merging
+ * never makes them. */
 static int rank_pieces(const struct tok_pieces *b, uint32_t *rank)
 {
     struct scored *list = mem_alloc(b->n * sizeof(*list), MEM_TEXT);
@@ -186,7 +187,8 @@ static int build_steps(const struct tok_pieces *b)
 {
     struct normalize_map *map = NULL;
     int rc = b->map.n ? normalize_map_new(&map, &b->t->arena, b->map.s, b->map.n, b->e) : 0;
-    /* a marker is put before every part between special tokens, as in transformers' legacy mode, or once */
+    /* The marker is put in front of every part between special tokens, as in transformers' legacy mode, or
+     * only once. */
     bool each = b->dummy_prefix && b->every_stretch, once = b->dummy_prefix && !b->every_stretch;
     struct steps *norm = &b->t->norm, *pre = &b->t->pre.steps, *chain = &b->t->chain;
     const struct {
@@ -249,7 +251,7 @@ enum { MAX_PIECE = 1024 };
 enum model_type { UNIGRAM = 1, BPE, WORD, CHARACTER };
 
 struct model {
-    struct tok_pieces b; /* the contents of the file */
+    struct tok_pieces b; /* the settings in the file */
     float *score;
     unsigned char *type;
     size_t score_cap, type_cap;
@@ -281,7 +283,7 @@ static int read_piece(struct model *m, const struct field *piece)
     }
     if (p.bad || type < TOK_PIECE_NORMAL || type > TOK_PIECE_BYTE || !isfinite(score) || text.n == 0 ||
         text.n > MAX_PIECE || utf8_valid_prefix(text.s, text.n) != text.n)
-        return err_set(b->e, ERR_INPUT, "piece %zu is damaged", b->n);
+        return err_set(b->e, ERR_INPUT, "piece %zu of the sentencepiece model is damaged", b->n);
     if (!mem_grow((void **)&m->score, &m->score_cap, b->n + 1, sizeof(*m->score), MEM_TEXT) ||
         !mem_grow((void **)&m->type, &m->type_cap, b->n + 1, 1, MEM_TEXT))
         return err_nomem(b->e, "pieces");
@@ -292,7 +294,7 @@ static int read_piece(struct model *m, const struct field *piece)
 
 static int64_t id_of(uint64_t value)
 {
-    return (int64_t)(int32_t)(uint32_t)value; /* an int32 field; a negative value means none */
+    return (int64_t)(int32_t)(uint32_t)value; /* the field is an int32; a negative value means none */
 }
 
 static void read_trainer(struct model *m, const struct field *f)
@@ -327,7 +329,7 @@ static int read_settings(struct model *m, const struct field *message,
 
     while (message_next(&p, &f))
         read(m, &f);
-    return p.bad ? err_set(m->b.e, ERR_INPUT, "its settings are damaged") : 0;
+    return p.bad ? err_set(m->b.e, ERR_INPUT, "the trainer_spec or normalizer_spec is damaged") : 0;
 }
 
 static int read_model(struct model *m, const char *bytes, size_t n)
@@ -347,7 +349,7 @@ static int read_model(struct model *m, const char *bytes, size_t n)
             rc = read_settings(m, &f, read_normalizer);
     }
     if (rc == 0 && (p.bad || m->b.n == 0))
-        rc = err_set(m->b.e, ERR_INPUT, "this is no sentencepiece model");
+        rc = err_set(m->b.e, ERR_INPUT, "the file is not a sentencepiece model");
     return rc;
 }
 
@@ -356,19 +358,20 @@ static int check_model(const struct model *m)
     const struct tok_pieces *b = &m->b;
 
     if (m->model_type != UNIGRAM && m->model_type != BPE)
-        return err_set(b->e, ERR_UNSUPPORTED,
-                       "a sentencepiece model of type %llu (word or character) is not understood",
-                       (unsigned long long)m->model_type);
+        return err_set(
+            b->e, ERR_UNSUPPORTED,
+            "a sentencepiece model of type %llu is not supported; supported are 1 (unigram) and 2 (BPE)",
+            (unsigned long long)m->model_type);
     if (b->unk_id < 0 || (size_t)b->unk_id >= b->n)
-        return err_set(b->e, ERR_INPUT, "unk_id %lld is not one of the %zu pieces", (long long)b->unk_id,
+        return err_set(b->e, ERR_INPUT, "unk_id is %lld, but the model has %zu pieces", (long long)b->unk_id,
                        b->n);
     if (m->space_as_suffix || !m->escape)
         return err_set(b->e, ERR_UNSUPPORTED,
-                       "treat_whitespace_as_suffix or unescaped whitespace is not understood");
+                       "treat_whitespace_as_suffix and unescaped whitespace are not supported");
     for (size_t i = 0; m->model_type == BPE && i < b->n; i++)
         if (m->type[i] == TOK_PIECE_UNUSED)
-            return err_set(b->e, ERR_UNSUPPORTED, "a BPE model with unused pieces (%zu) is not understood",
-                           i);
+            return err_set(b->e, ERR_UNSUPPORTED,
+                           "piece %zu of a BPE model is unused, which is not supported", i);
     return 0;
 }
 

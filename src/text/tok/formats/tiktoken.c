@@ -1,8 +1,8 @@
-/* tiktoken.c - reads a tiktoken file: each line has a token as base64, a blank, and its rank, which is its
- * id.
+/* tiktoken.c - reads a tiktoken file. Each line has a token as base64, a blank, and the token's rank, which
+ * is also its id.
  *
- * tiktoken merges the two neighbours whose bytes together have the lowest rank; so every way to cut an entry
- * into two entries is a rule, and a whole word that is an entry needs no merging.
+ * tiktoken merges the two neighbours whose joined bytes have the lowest rank. So every way to cut an entry
+ * into two entries is a merge rule, and a word that is an entry needs no merging.
  */
 #include <stdio.h>
 #include <string.h>
@@ -48,7 +48,7 @@ bool tok_from_base64(const char *s, size_t n, char *out, size_t *n_out)
     return have < 6;
 }
 
-/* Reads one line into BYTES[MAX_TOKEN] and its rank. False: it is malformed. */
+/* Reads one line into BYTES[MAX_TOKEN] and *RANK. False: the line is malformed. */
 static bool read_line(const char *s, size_t n, char *bytes, size_t *n_bytes, int64_t *rank)
 {
     const char *blank = memchr(s, ' ', n);
@@ -102,7 +102,7 @@ static int read_ranks(struct tok *t, const char *text, size_t len, struct err *e
         if (n == 0)
             continue;
         if (!read_line(s, n, bytes, &m, &rank))
-            return err_set(e, ERR_INPUT, "line %zu is not base64, a blank and a rank", line);
+            return err_set(e, ERR_INPUT, "line %zu is not a token in base64, a blank and a rank", line);
         rc = vocab_add(&t->vocab, letters, unicode_spell(bytes, m, letters), rank, e);
         if (rc) {
             err_prefix(e, "line %zu", line);
@@ -126,8 +126,8 @@ int tok_read_tiktoken(struct tok *t, const char *text, size_t len, const struct 
     if (!f)
         return err_set(
             e, ERR_UNSUPPORTED,
-            "a tiktoken file of %zu ranks does not say how text is cut into words, and no known tokenizer "
-            "has that many; a tokenizer.json would say it",
+            "a tiktoken file does not contain the pre-tokenizer's pattern, and no known tokenizer has the %zu ranks "
+            "of this file; a tokenizer.json contains the pattern",
             t->vocab.n);
     t->model = TOK_BPE;
     t->bpe.ignore_merges = true;
