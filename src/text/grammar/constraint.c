@@ -1,4 +1,5 @@
-/* constraint.c - compiles sources with the reader of their kind, and answers by the recognizer's rows. */
+/* constraint.c - compiles a source with the reader of its kind, and tracks answers by the recognizer's
+ * rows. */
 #include "text/grammar/constraint.h"
 
 #include <jansson.h>
@@ -18,15 +19,15 @@
 #include "text/grammar/token_masks.h"
 #include "text/grammar/token_trie.h"
 
-/* A step is a transition that is computed for the first time: some 100 ns. */
+/* The limits of steps. A step computes one new transition, in about 100 ns. */
 enum {
-    COMPILE_STEPS = 10000000, /* while a source is compiled: at most about 2 s */
-    MASK_STEPS = 1000000,     /* while one mask is made */
+    COMPILE_STEPS = 10000000, /* for compiling a source: at most about 2 s */
+    MASK_STEPS = 1000000,     /* for computing one mask */
 };
 
 struct constraint_vocabulary {
-    struct token_trie trie, first_trie; /* FIRST_TRIE: of the first token of an answer, where it differs */
-    bool differs;
+    struct token_trie trie, first_trie; /* FIRST_TRIE: texts of tokens at the start of an answer */
+    bool differs;                       /* FIRST_TRIE differs from TRIE; otherwise it is empty */
 };
 
 struct constraint {
@@ -34,10 +35,9 @@ struct constraint {
     struct grammar g;
     struct recognizer r;
     struct token_masks masks, first_masks;
-    char **warning; /* [n_warnings] what is not enforced */
+    char **warning; /* [n_warnings] sentences about keywords that are not enforced */
     size_t n_warnings, cap_warnings;
-    _Atomic bool
-        is_spent; /* a limit is reached, or half of the memory is used: no new answer should use it */
+    _Atomic bool is_spent; /* see constraint_is_spent() */
 };
 
 /* ---- vocabularies ---- */
@@ -102,8 +102,8 @@ static int read_choices(struct grammar *g, const struct constraint_source *s, ui
     int rc = json_pull_load(&list, s->text, s->n, "the choices", e);
 
     if (rc == 0 && (!json_is_array(list) || json_array_size(list) == 0))
-        rc = err_set(e, ERR_INPUT, "the choices are %s, expected a list of one or more strings",
-                     json_is_array(list) ? "an empty list" : "no list");
+        rc = err_set(e, ERR_INPUT, "the choices are %s; expected a list of one or more strings",
+                     json_is_array(list) ? "an empty list" : "not a list");
     regex = rc ? NULL : mem_alloc(json_array_size(list) * sizeof(*regex), MEM_TEXT);
     if (rc == 0 && !regex)
         rc = err_nomem(e, "the choices");
@@ -111,8 +111,8 @@ static int read_choices(struct grammar *g, const struct constraint_source *s, ui
         const json_t *text = json_array_get(list, n);
 
         if (!json_is_string(text) || json_string_length(text) == 0)
-            rc = err_set(e, ERR_INPUT, "choice %zu is %s, expected a string that is not empty", n,
-                         json_is_string(text) ? "empty" : "no string");
+            rc = err_set(e, ERR_INPUT, "choice %zu is %s; expected a string that is not empty", n,
+                         json_is_string(text) ? "empty" : "not a string");
         else
             regex[n] = regex_literal(&g->regex, json_string_value(text), json_string_length(text));
     }
@@ -122,11 +122,11 @@ static int read_choices(struct grammar *g, const struct constraint_source *s, ui
     return rc;
 }
 
-/* How schemas are read, and where the last one is at fault. */
+/* The options for schemas, and the place of the last error in a schema. */
 struct schemas {
     struct schema_options options;
     struct constraint_fault *fault;
-    struct constraint *c; /* whose warnings they add to */
+    struct constraint *c; /* receives the warnings */
 };
 
 static int add_warning(struct constraint *c, const char *sentence, struct err *e)
@@ -142,7 +142,7 @@ static int add_warning(struct constraint *c, const char *sentence, struct err *e
     return 0;
 }
 
-/* Says what of a schema is not enforced, in the log and to whoever reads the warnings of C. */
+/* Adds a warning to C and to the log for each keyword of a schema that is not enforced. */
 static int add_warnings(struct constraint *c, const struct schema_report *report, struct err *e)
 {
     char sentence[SCHEMA_KEYWORD_BYTES + SCHEMA_POINTER_BYTES + 80];
@@ -159,7 +159,7 @@ static int add_warnings(struct constraint *c, const struct schema_report *report
     return rc || !report->has_more ? rc : add_warning(c, "JSON schema: more was left out", e);
 }
 
-/* A tags_schema. */
+/* Compiles a schema inside a structural tag, or a whole schema (type tags_schema). */
 static int read_schema(void *context, struct grammar *g, const json_t *schema, uint32_t *start, struct err *e)
 {
     struct schemas *s = context;
@@ -173,7 +173,7 @@ static int read_schema(void *context, struct grammar *g, const json_t *schema, u
     return rc;
 }
 
-/* Sources that are JSON: schemas, of which {"type":"object"} stands for any object, and structural tags. */
+/* Reads a source in JSON: a schema ({"type":"object"} for any object) or a structural tag. */
 static int read_json(struct constraint *c, const struct constraint_source *s, uint32_t *start,
                      struct constraint_fault *fault, struct err *e)
 {
@@ -208,7 +208,7 @@ static int read_source(struct constraint *c, const struct constraint_source *s, 
     return read_json(c, s, start, fault, e);
 }
 
-/* Free text up to MARK, which a model spells out or writes as a control token, some white space, and then REST. */
+/* Returns free text up to MARK, the mark (as text or as a control token), some white space, and then REST. */
 static uint32_t put_after(struct grammar *g, const char *mark, uint32_t rest)
 {
     static const char control[] = {(char)TOKEN_TRIE_CONTROL};
@@ -236,7 +236,7 @@ int constraint_new(struct constraint **out, const struct constraint_source *sour
     fault = fault ? fault : &ignored;
     *fault = (struct constraint_fault){0};
     if (source->n > CONSTRAINT_MAX_SOURCE)
-        return err_set(e, ERR_INPUT, "the source has %zu bytes, expected at most %d", source->n,
+        return err_set(e, ERR_INPUT, "the source has %zu bytes; the maximum is %d", source->n,
                        CONSTRAINT_MAX_SOURCE);
     c = mem_zalloc(1, sizeof(*c), MEM_TEXT);
     if (!c || grammar_open(&c->g, CONSTRAINT_MAX_BYTES, COMPILE_STEPS) != 0) {
@@ -298,7 +298,7 @@ bool constraint_is_spent(const struct constraint *c)
 
 /* ---- answers ---- */
 
-/* Notes whether C can serve more answers. */
+/* Records whether C can be used for more answers. */
 static void note_use(struct constraint *c)
 {
     if (c->g.regex.fault != REGEX_FINE || c->g.regex.bytes > CONSTRAINT_MAX_BYTES / 2)
@@ -321,7 +321,7 @@ void constraint_run_close(struct constraint_run *r)
     *r = (struct constraint_run){0};
 }
 
-/* The masks of the next token. */
+/* Returns the masks that apply to the next token. */
 static struct token_masks *masks_of(const struct constraint_run *r)
 {
     return r->n == 0 && r->c->v->differs ? &r->c->first_masks : &r->c->masks;

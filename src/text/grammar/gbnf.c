@@ -1,7 +1,8 @@
-/* gbnf.c - parses a grammar into a tree, and builds its rules from those that refer to no other one up.
+/* gbnf.c - parses a grammar into a tree, and builds its rules bottom-up: a rule after the rules that it
+ * refers to.
  *
- * A rule that does not recur and is small is put where it is referred to, so that identifiers, numbers and
- * white space are one regular expression each. All others are rules of the grammar.
+ * A small rule that does not recur is inlined where it is referred to, so that an identifier, a number or
+ * white space is a single regular expression. All other rules become rules of the grammar.
  */
 #include "text/grammar/gbnf.h"
 
@@ -17,18 +18,20 @@
 
 enum kind { EMPTY, ONE, REFERENCE, SEQUENCE, CHOICE, REPEAT };
 
-/* A regular expression with more parts than this is not put into others. */
+/* The most parts of a regular expression that is inlined. */
 enum { MOST_INLINED = 2000 };
 
+/* A node of the tree. Members of a sequence or choice are linked from the last to the first. */
 struct part {
     uint8_t kind;
-    /* ONE: a regular expression. REFERENCE: a rule. SEQUENCE, CHOICE: the last member. REPEAT: a part. */
+    /* ONE: a regular expression. REFERENCE: a rule. SEQUENCE, CHOICE: the last member. REPEAT: the repeated
+     * part. */
     uint32_t a;
-    uint32_t before; /* the member before it; 0: it is the first */
+    uint32_t before; /* the previous member; 0: this is the first one */
     uint32_t least, most;
 };
 
-/* What a part stands for: a regular expression of SIZE parts, or an expression of the grammar. */
+/* The compiled form of a part: a regular expression of SIZE parts, or an expression of the grammar. */
 struct value {
     bool is_regex;
     uint32_t number;
@@ -36,16 +39,16 @@ struct value {
 };
 
 struct rule {
-    uint32_t body;    /* part; 0: it is not defined */
-    size_t at;        /* offset of its name, where it was first seen */
-    size_t n_waiting; /* references of its body to rules that are not built */
+    uint32_t body;    /* part; 0: not defined */
+    size_t at;        /* offset of the rule's name, where it first occurs */
+    size_t n_waiting; /* number of references in the body to rules that are not yet built */
     bool is_built;
-    bool has_number;
-    uint32_t number; /* rule of the grammar */
+    bool has_number; /* NUMBER is set */
+    uint32_t number; /* the rule of the grammar */
     struct value value;
 };
 
-/* Rule FROM refers to rule TO. */
+/* A reference in rule FROM to rule TO. */
 struct reference {
     uint32_t from, to;
 };
@@ -61,11 +64,11 @@ struct reader {
     size_t n_rules, cap_rules;
     struct reference *reference; /* [n_references] */
     size_t n_references, cap_references;
-    uint32_t *work; /* [n_work] alternatives that are being made, as a stack */
+    uint32_t *work; /* [n_work] stack: alternatives under construction */
     size_t n_work, cap_work;
-    struct strmap names; /* the index of a rule */
-    uint32_t current;    /* the rule that is being read */
-    int code;            /* of the first error */
+    struct strmap names; /* name of a rule -> index */
+    uint32_t current;    /* index of the rule that is being read */
+    int code;            /* the code of the first error */
     struct err *e;
 };
 
@@ -148,25 +151,25 @@ static bool is_name_byte(char c)
            c == '-' || c == '.';
 }
 
-/* The length of the name at offset AT. */
+/* Returns the length of the name at offset AT; 0: there is no name. */
 static size_t name_length(const struct reader *r, size_t at)
 {
     size_t n = 0;
 
-    if (at < r->n && r->text[at] == '.') /* this is any character */
+    if (at < r->n && r->text[at] == '.') /* a dot alone means any character */
         return 0;
     while (at + n < r->n && is_name_byte(r->text[at + n]))
         n++;
     return n;
 }
 
-/* True if the name [N bytes] here is that of a rule which begins. */
+/* True if the name of N bytes at the read position is followed by ::=, so it begins a rule. */
 static bool is_rule_head(const struct reader *r, size_t n)
 {
     struct reader ahead = *r;
 
     ahead.at += n;
-    if (next_byte(&ahead) == '[') { /* options, or a class */
+    if (next_byte(&ahead) == '[') { /* options of a rule, or a class */
         const char *end = memchr(r->text + ahead.at, ']', r->n - ahead.at);
 
         ahead.at = end ? (size_t)(end - r->text) + 1 : ahead.at;
@@ -175,7 +178,7 @@ static bool is_rule_head(const struct reader *r, size_t n)
     return n > 0 && ahead.n - ahead.at >= 3 && memcmp(ahead.text + ahead.at, "::=", 3) == 0;
 }
 
-/* The index of the rule whose name [N bytes] is here. */
+/* Consumes the name of N bytes, and returns the index of its rule, which is added if it is new. */
 static uint32_t take_rule(struct reader *r, size_t n)
 {
     uint64_t index;
@@ -213,11 +216,11 @@ static uint32_t read_hex(struct reader *r, int n, size_t at)
         return fail(r, ERR_UNSUPPORTED, at,
                     "\\x with more than 2 digits is not supported; expected \\u or \\U");
     if ((v >= 0xd800 && v <= 0xdfff) || v > PATTERN_LAST_CHARACTER)
-        return fail(r, ERR_INPUT, at, "the escape is no character; expected one up to \\U0010FFFF");
+        return fail(r, ERR_INPUT, at, "the escape is not a character; expected one up to \\U0010FFFF");
     return v;
 }
 
-/* The next character of a literal or class. */
+/* Reads the next character of a literal or class. */
 static uint32_t read_character(struct reader *r)
 {
     static const char names[] = "nrtbfav0e", values[] = "\n\r\t\b\f\a\v\0\033";
@@ -244,7 +247,7 @@ static uint32_t read_character(struct reader *r)
     return fail(r, ERR_INPUT, at, "an unknown escape; expected one of \\n \\t \\\" \\\\ \\xHH \\uHHHH");
 }
 
-/* The text of a literal, whose first quote is read. */
+/* Reads a literal after its opening quote, as a regular expression. */
 static uint32_t read_literal(struct reader *r)
 {
     size_t at = r->at - 1, n = 0, cap = 0;
@@ -257,14 +260,14 @@ static uint32_t read_literal(struct reader *r)
         n += utf8_encode(read_character(r), text + n);
     }
     if (!skip(r, "\""))
-        fail(r, ERR_INPUT, at, "a literal without the quote at its end");
+        fail(r, ERR_INPUT, at, "a literal without its closing quote");
     if (!r->code)
         one = regex_literal(&r->g->regex, n ? text : "", n);
     mem_free(text);
     return one;
 }
 
-/* The characters of a class, whose first bracket is read. */
+/* Reads a class after its opening bracket, as a regular expression. */
 static uint32_t read_class(struct reader *r)
 {
     size_t at = r->at - 1;
@@ -296,7 +299,7 @@ static uint32_t read_class(struct reader *r)
     return one;
 }
 
-/* The regular expression of Regex("..."), behind whose name the text is. */
+/* Reads the rest of Regex("..."), after the parenthesis, as a regular expression. */
 static uint32_t read_regex(struct reader *r, size_t at)
 {
     size_t n = 0, cap = 0;
@@ -312,7 +315,7 @@ static uint32_t read_regex(struct reader *r, size_t at)
         if (!reserve(r, (void **)&text, &cap, n + 4, 1))
             break;
         if (r->text[r->at] == '\\' && r->at + 1 < r->n && !strchr("\"\\", r->text[r->at + 1]))
-            text[n++] = r->text[r->at++]; /* an escape of the regular expression */
+            text[n++] = r->text[r->at++]; /* an escape of the regular expression itself */
         else
             n += utf8_encode(read_character(r), text + n);
     }
@@ -344,7 +347,7 @@ static uint32_t read_bound(struct reader *r, bool *is_there)
     return v;
 }
 
-/* PART with the quantifiers behind it. */
+/* Reads the quantifiers behind PART. Returns the quantified part. */
 static uint32_t read_quantifiers(struct reader *r, uint32_t part)
 {
     for (;;) {
@@ -395,11 +398,11 @@ static uint32_t read_group(struct reader *r)
     r->depth--;
     if (!skip(r, ")"))
         fail(r, ERR_INPUT, at, "a group without )");
-    /* a part of its own: the members of a sequence are chained */
+    /* The group needs a part of its own, because parts are linked as members of a sequence. */
     return add_part(r, (struct part){.kind = REPEAT, .a = part, .least = 1, .most = 1});
 }
 
-/* A name: a reference, or a macro. */
+/* Reads a name of N bytes: a reference to a rule, or a macro. */
 static uint32_t read_name(struct reader *r, size_t n)
 {
     static const char *const macro[] = {"TagDispatch", "TokenTagDispatch", "Token", "ExcludeToken"};
@@ -421,7 +424,7 @@ static uint32_t read_name(struct reader *r, size_t n)
     return add_part(r, (struct part){.kind = REFERENCE, .a = rule});
 }
 
-/* The next element; 0: there is none. */
+/* Reads the next element. Returns 0 if there is none. */
 static uint32_t read_element(struct reader *r)
 {
     size_t n = name_length(r, r->at), at = r->at;
@@ -556,7 +559,7 @@ static struct value build_choice(struct reader *r, uint32_t last)
     struct value regular = {true, REGEX_NOTHING, 0}, v;
     uint32_t out;
 
-    /* Alternatives lie in pairs: whether it is a regular expression, and the number. */
+    /* r->work has two numbers for each alternative: whether it is a regular expression, and its number. */
     for (uint32_t m = last; m && !r->code; m = r->part[m].before, n++) {
         v = build(r, m);
         if (v.is_regex && regular.size + v.size <= MOST_INLINED) {
@@ -588,7 +591,7 @@ static struct value build_choice(struct reader *r, uint32_t last)
     return regular;
 }
 
-/* What part I stands for. The rules that it refers to are built, or are called. */
+/* Compiles part I. References to rules that are not built become calls. */
 static struct value build(struct reader *r, uint32_t i)
 {
     struct part x = r->part[i];
@@ -634,8 +637,8 @@ static int compare_references(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Builds all rules: first, in an order in which their references are built before, those that do not recur nor
- * refer to one that does. */
+/* Builds all rules: first the rules that neither recur nor refer to a recursive rule, in topological order,
+ * then the others. */
 static void build_rules(struct reader *r)
 {
     uint32_t *ready, *first;
@@ -652,7 +655,7 @@ static void build_rules(struct reader *r)
         first[r->reference[i].to + 1] = (uint32_t)i + 1;
     }
     for (size_t i = 0; i < r->n_rules && !r->code; i++) {
-        if (first[i + 1] == 0) /* nothing refers to it: its range is empty */
+        if (first[i + 1] == 0) /* no rule refers to rule i: its range is empty */
             first[i + 1] = first[i];
         if (r->rule[i].n_waiting == 0)
             ready[n_ready++] = (uint32_t)i;
@@ -695,8 +698,7 @@ int gbnf_read(struct grammar *g, const char *text, size_t n, uint32_t *start, st
     strmap_init(&r.names, MEM_TEXT);
     add_part(&r, (struct part){0});
     if (n > GBNF_MOST_BYTES)
-        r.code = err_set(e, ERR_NOSPACE, "the grammar has %zu bytes, more than the limit of %d", n,
-                         GBNF_MOST_BYTES);
+        r.code = err_set(e, ERR_NOSPACE, "the grammar has %zu bytes; the maximum is %d", n, GBNF_MOST_BYTES);
     if (valid < n)
         fail(&r, ERR_INPUT, valid, "a byte that is not UTF-8");
     if (!r.code)

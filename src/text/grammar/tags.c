@@ -1,4 +1,4 @@
-/* tags.c - one function for each format of a structural tag. */
+/* tags.c - compiles structural tags, with one function for each format. */
 #include "text/grammar/tags.h"
 
 #include <stdarg.h>
@@ -17,10 +17,10 @@ struct reader {
     struct grammar *g;
     tags_schema *schema;
     void *context;
-    char pointer[POINTER_BYTES]; /* JSON pointer to the value that is being read; long ones are cut */
+    char pointer[POINTER_BYTES]; /* JSON pointer to the current value, cut if it is long */
     int depth;
-    uint32_t ends; /* the end marks of the tag around this: a regular expression */
-    int code;      /* of the first error */
+    uint32_t ends; /* regular expression of the end marks of the enclosing tag */
+    int code;      /* the code of the first error */
     struct err *e;
 };
 
@@ -39,7 +39,8 @@ __attribute__((format(printf, 3, 4))) static uint32_t refuse(struct reader *r, i
     return GRAMMAR_NEVER;
 }
 
-/* Goes to the member KEY of the value, or its element I where KEY is NULL. Returns what leave() needs. */
+/* Extends the pointer by the member KEY or, if KEY is NULL, by the element I. Returns the argument for
+ * leave(). */
 static size_t enter(struct reader *r, const char *key, size_t i)
 {
     size_t n = strlen(r->pointer);
@@ -58,7 +59,7 @@ static void leave(struct reader *r, size_t n)
 
 /* ---- fields ---- */
 
-/* Refuses fields of OBJECT that are not in KNOWN, a list of names between spaces. */
+/* Refuses members of OBJECT that are not in KNOWN, a list of names with a space before and after each. */
 static void check_fields(struct reader *r, const json_t *object, const char *known)
 {
     const char *key;
@@ -100,7 +101,7 @@ static uint32_t literal(struct reader *r, const json_t *text)
     return regex_literal(&r->g->regex, json_string_value(text), json_string_length(text));
 }
 
-/* One of the strings of the array or string V, which may be missing. None may be empty. */
+/* Returns a regular expression for the strings of V, an array of strings, a string or missing. */
 static uint32_t read_marks(struct reader *r, const json_t *v, const char *key)
 {
     uint32_t marks = REGEX_NOTHING;
@@ -125,7 +126,7 @@ static uint32_t text_of(struct reader *r, const json_t *text)
 
 static uint32_t read_format(struct reader *r, const json_t *v);
 
-/* Member KEY of OBJECT, a format. */
+/* Reads the format that is the member KEY of OBJECT. */
 static uint32_t read_member(struct reader *r, const json_t *object, const char *key)
 {
     const json_t *v = need(r, object, key, JSON_OBJECT, "a format, an object with \"type\"");
@@ -166,7 +167,7 @@ static uint32_t read_json_schema(struct reader *r, const json_t *v)
 
     check_fields(r, v, " type json_schema style any_order max_whitespace_cnt excludes ");
     if (style && (!json_is_string(style) || strcmp(json_string_value(style), "json") != 0))
-        return refuse(r, ERR_UNSUPPORTED, "a \"style\" that is not supported; expected \"json\"");
+        return refuse(r, ERR_UNSUPPORTED, "the \"style\" is not supported; expected \"json\"");
     if (read_switch(r, v, "any_order", false))
         return refuse(r, ERR_UNSUPPORTED, "\"any_order\" is not supported; expected false");
     if (json_is_integer(json_object_get(v, "max_whitespace_cnt")) || json_array_size(excludes) > 0)
@@ -182,7 +183,7 @@ static uint32_t read_const_string(struct reader *r, const json_t *v)
     return text ? text_of(r, text) : GRAMMAR_NEVER;
 }
 
-/* A regular expression or grammar, whose text is member KEY. */
+/* Reads a regular expression or a grammar, whose source is the member KEY. */
 static uint32_t read_source(struct reader *r, const json_t *v, const char *key)
 {
     const json_t *text = need(r, v, key, JSON_STRING, "a text");
@@ -282,7 +283,7 @@ static uint32_t read_repeat(struct reader *r, const json_t *v)
 
 /* ---- tags ---- */
 
-/* The content of TAG and one of its ends. LEGACY: its content is the member "schema". */
+/* Reads the content of TAG and its end marks. LEGACY: the content is the schema in the member "schema". */
 static uint32_t read_inside(struct reader *r, const json_t *tag, bool legacy)
 {
     const json_t *end = json_object_get(tag, "end");
@@ -305,7 +306,7 @@ static uint32_t read_inside(struct reader *r, const json_t *tag, bool legacy)
     return r->code ? GRAMMAR_NEVER : grammar_sequence(r->g, x, after);
 }
 
-/* The text that begins TAG. NULL after an error. */
+/* Returns the text that begins TAG, or NULL after an error. */
 static const json_t *read_begin(struct reader *r, const json_t *tag, bool legacy)
 {
     const json_t *type = json_object_get(tag, "type");
@@ -327,7 +328,7 @@ static uint32_t read_tag(struct reader *r, const json_t *tag)
     return r->code ? GRAMMAR_NEVER : grammar_sequence(r->g, text_of(r, begin), inside);
 }
 
-/* The index of the only one of TRIGGERS that TEXT begins with. */
+/* Returns the index of the only trigger that is a prefix of TEXT; none or several are an error. */
 static size_t trigger_of(struct reader *r, const json_t *triggers, const json_t *text)
 {
     size_t found = SIZE_MAX, n = json_array_size(triggers);
@@ -347,13 +348,13 @@ static size_t trigger_of(struct reader *r, const json_t *triggers, const json_t 
     return found;
 }
 
-/* Text that is free until one of MARKS, as long as nothing of EXCLUDED is in it. */
+/* Free text with marks that begin other formats. The text contains no match of EXCLUDED. */
 struct dispatch {
-    uint32_t marks, excluded;
-    bool loops;     /* after what follows a mark, text is free again */
-    bool has_first; /* something that follows a mark stands at the very beginning */
-    uint32_t first; /* that, with its mark */
-    uint32_t ways;  /* each way to come to a mark, and what follows it */
+    uint32_t marks, excluded; /* regular expressions */
+    bool loops;               /* after the format of a mark, free text follows again */
+    bool has_first;           /* the answer must begin with a mark */
+    uint32_t first;           /* the marks with the formats after them */
+    uint32_t ways;            /* free text up to each mark, and the format after it */
 };
 
 static uint32_t finish_dispatch(struct reader *r, const struct dispatch *d)
@@ -368,7 +369,7 @@ static uint32_t finish_dispatch(struct reader *r, const struct dispatch *d)
     return d->loops ? grammar_sequence(g, d->first, more) : d->first;
 }
 
-/* Reads TAG, and adds what stands behind its trigger to BEHIND, by the trigger's index. */
+/* Reads TAG, and adds the text after its trigger to BEHIND[index of the trigger]. */
 static void read_triggered_tag(struct reader *r, const json_t *tag, const json_t *triggers, bool legacy,
                                uint32_t *behind, struct dispatch *d)
 {
@@ -386,7 +387,7 @@ static void read_triggered_tag(struct reader *r, const json_t *tag, const json_t
     d->first = grammar_either(r->g, d->first, grammar_sequence(r->g, text_of(r, begin), inside));
 }
 
-/* Reads TAGS, each of which one of TRIGGERS begins. */
+/* Reads TAGS, each of which begins with one of TRIGGERS. */
 static void read_tags(struct reader *r, const json_t *tags, const json_t *triggers, bool legacy,
                       struct dispatch *d)
 {

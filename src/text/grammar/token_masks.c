@@ -1,6 +1,5 @@
-/* token_masks.c - walks over the trie of the vocabulary, inside one regular expression and with rows, and what
- * is kept of them.
- */
+/* token_masks.c - walks over the trie of the vocabulary, inside one regular expression or by rows, and caches
+ * the results. */
 #include "text/grammar/token_masks.h"
 
 #include <stdlib.h>
@@ -9,35 +8,37 @@
 #include "base/mem.h"
 
 enum {
-    MOST_KEPT = 8 << 20 /* bytes of the masks of rows */,
-    WIDE = 24 /* bytes that a text may begin with */
+    MOST_KEPT = 8 << 20, /* bytes of cached masks of rows */
+    WIDE = 24,           /* first bytes of a state from which on its walk is cached */
 };
 
-/* A set of tokens: a list where that is shorter than one bit for each token. */
+/* A set of tokens: a list, if that is shorter than one bit per token, else bits. */
 struct token_masks_set {
-    uint32_t *word; /* [n] tokens, or [words] bits; owned */
+    uint32_t *word; /* [n] tokens, or [words] words of bits; owned */
     size_t n;       /* number of tokens */
     bool is_list;
 };
 
-/* A token or node, and the elements of a repetition that are begun on the way to it. */
+/* A token or node, and the number of repetitions that begin on the path to it. */
 struct token_masks_counted {
     uint32_t number, count;
 };
 
-/* What one state of a regular expression allows. A state with a counted repetition, P A{least,most} Q, shares it
- * with those that differ in the counts alone: the walk counts how often A is begun. */
+/* The tokens that a state of a regular expression allows. States P A{least,most} Q that differ only in the
+ * bounds share one record: its walk counts how often A begins. */
 struct token_masks_term {
-    /* Tokens after which the text is still inside the expression or at its end. */
+    /* Tokens after which the text is inside the expression or at its end. */
     struct token_masks_set inside;
-    uint32_t *end; /* [n_ends] nodes at which it may end, the highest ones only, in order */
+    /* [n_ends] nodes at which the expression may end; without nodes below other ones; in order. */
+    uint32_t *end;
     size_t n_ends;
-    bool is_walked; /* the members above are there */
-    /* Those below are there; NOT_COUNTABLE: A and Q begin alike, so that each state has a walk of its own. */
+    bool is_walked; /* the members above are set */
+    /* State of the members below; NOT_COUNTABLE: A and Q can begin alike, so every state needs its own
+     * walk. */
     enum { NOT_COUNTED, COUNTED, NOT_COUNTABLE } counting;
-    struct token_masks_counted *open;   /* [n_open] tokens after which the text is in P or A, by count */
-    struct token_masks_counted *closed; /* [n_closed] tokens after which it is in Q or at its end */
-    struct token_masks_counted *ends;   /* [n_counted_ends] nodes at which it may end */
+    struct token_masks_counted *open;   /* [n_open] tokens that end inside P or A, sorted by count */
+    struct token_masks_counted *closed; /* [n_closed] tokens that end inside Q or at its end */
+    struct token_masks_counted *ends;   /* [n_counted_ends] nodes at which the expression may end */
     size_t n_open, cap_open, n_closed, cap_closed, n_counted_ends, cap_ends;
 };
 
@@ -80,7 +81,7 @@ static void join_set(const struct token_masks_set *x, uint32_t *bits, size_t wor
             bits[i] |= x->word[i];
 }
 
-/* Keeps BITS as a set. Returns the bytes that it takes. */
+/* Stores BITS as a set. Returns the allocated bytes. */
 static size_t keep_set(struct token_masks *m, const uint32_t *bits, struct token_masks_set *out)
 {
     size_t at = 0;
@@ -103,8 +104,8 @@ static size_t keep_set(struct token_masks *m, const uint32_t *bits, struct token
 
 /* ---- walks ---- */
 
-/* Walks over the nodes [first, end), which are subtrees of places where the recognizer is at ROW, and sets the
- * bits of the tokens that it allows. */
+/* Walks over the nodes [first, end), which are siblings with their subtrees, from ROW on. Sets the bits of
+ * the allowed tokens. */
 static void walk_rows(struct token_masks *m, uint32_t first, uint32_t end, uint32_t row, uint32_t *bits)
 {
     uint32_t *at = m->path_row;
@@ -125,7 +126,7 @@ static void walk_rows(struct token_masks *m, uint32_t first, uint32_t end, uint3
     }
 }
 
-/* Adds node I to the places at which the expression may end. */
+/* Appends node I to the nodes at which the expression may end. */
 static bool add_end(struct token_masks *m, struct token_masks_term *out, size_t *cap, uint32_t i)
 {
     if (!mem_grow((void **)&out->end, cap, out->n_ends + 1, sizeof(*out->end), MEM_TEXT)) {
@@ -136,7 +137,7 @@ static bool add_end(struct token_masks *m, struct token_masks_term *out, size_t 
     return true;
 }
 
-/* Walks over the whole trie inside the regular expression STATE. */
+/* Walks over the whole trie inside the regular expression STATE, and fills OUT's members up to IS_WALKED. */
 static bool walk_term(struct token_masks *m, uint32_t state, struct token_masks_term *out)
 {
     struct regex_store *s = &m->r->g->regex;
@@ -162,7 +163,7 @@ static bool walk_term(struct token_masks *m, uint32_t state, struct token_masks_
         at[d + 1] = state;
         if (state != at[d])
             table[d + 1] = regex_table(s, state);
-        /* a state that its parent has, too, ends where the parent does */
+        /* A node with the state of its parent is below an end that is already recorded. */
         if ((state != at[d] || d == 0) && i >= below_end && x->skip > 1 && regex_matches_empty(s, state)) {
             if (!add_end(m, out, &cap, i))
                 return false;
@@ -187,7 +188,7 @@ static bool add_counted(struct token_masks *m, struct token_masks_counted **list
     return true;
 }
 
-/* Adds the tokens of node X. */
+/* Adds the tokens whose text ends at node X. */
 static bool add_tokens(struct token_masks *m, struct token_masks_term *out, const struct token_trie_node *x,
                        bool is_open, uint32_t count)
 {
@@ -199,7 +200,7 @@ static bool add_tokens(struct token_masks *m, struct token_masks_term *out, cons
     return fine;
 }
 
-/* Sorts the open tokens of T by count, which no token's length exceeds. */
+/* Sorts the open tokens of T by count (counting sort); no count exceeds the longest token's length. */
 static bool sort_open(struct token_masks *m, struct token_masks_term *t)
 {
     size_t *place = mem_zalloc(m->trie->depth + 2, sizeof(*place), MEM_TEXT);
@@ -224,8 +225,8 @@ static bool sort_open(struct token_masks *m, struct token_masks_term *t)
     return true;
 }
 
-/* Whether the way from the node's parent at FROM to STATE, which is open or not, tells how often A of LOOP, A* Q, is
- * begun: what was left is not entered again, and LOOP goes on with A. */
+/* True if the step from the state FROM by BYTE shows how often A begins in LOOP, which is A* Q: a closed
+ * state must not become open, and an open state after LOOP must begin with A. */
 static bool is_countable(struct regex_store *s, uint32_t from, bool was_open, bool is_open, uint32_t loop,
                          uint32_t element, uint8_t byte)
 {
@@ -234,8 +235,8 @@ static bool is_countable(struct regex_store *s, uint32_t from, bool was_open, bo
     return !is_open || from != loop || regex_next(s, element, byte) != REGEX_NOTHING;
 }
 
-/* Walks over the whole trie inside the regular expression STATE, P A* Q, where LOOP is A* Q and ELEMENT is A, and
- * counts how often A is begun. False: that cannot be told, or a fault. */
+/* Walks over the whole trie inside STATE, which is P A* Q; LOOP is A* Q, and ELEMENT is A. Counts how often A
+ * begins. False: the count is ambiguous, or there is a fault. */
 static bool count_term(struct token_masks *m, uint32_t state, uint32_t loop, uint32_t element,
                        struct token_masks_term *out)
 {
@@ -274,7 +275,7 @@ static bool count_term(struct token_masks *m, uint32_t state, uint32_t loop, uin
         if (i >= below_end && x->skip > 1 && regex_matches_empty(s, state)) {
             if (!add_counted(m, &out->ends, &out->n_counted_ends, &out->cap_ends, i, counts[d + 1]))
                 return false;
-            /* while the repetition goes on, nodes below are ends with other counts */
+            /* While A repeats, nodes below are ends with other counts. */
             below_end = is_open ? below_end : i + x->skip;
         }
         i++;
@@ -294,7 +295,7 @@ static void forget_counts(struct token_masks_term *t)
     t->n_open = t->cap_open = t->n_closed = t->cap_closed = t->n_counted_ends = t->cap_ends = 0;
 }
 
-/* The record of STATE, which is made if it is not there. NULL after a fault. */
+/* Returns the record of STATE, which is made if it is new. NULL after a fault. */
 static struct token_masks_term *record_of(struct token_masks *m, uint32_t state)
 {
     size_t before = m->cap_states;
@@ -318,7 +319,7 @@ static struct token_masks_term *record_of(struct token_masks *m, uint32_t state)
     return &m->term[m->term_of[state] - 1];
 }
 
-/* What is known of the regular expression STATE. NULL after a fault. */
+/* Returns the record of STATE with the results of its walk. NULL after a fault. */
 static const struct token_masks_term *term_of(struct token_masks *m, uint32_t state)
 {
     struct token_masks_term *t = record_of(m, state);
@@ -330,8 +331,8 @@ static const struct token_masks_term *term_of(struct token_masks *m, uint32_t st
     return t;
 }
 
-/* What is known of STATE and of all that differ from it in the counts of its repetition, which C receives. NULL:
- * it has no such repetition, or it cannot be counted, or after a fault. */
+/* Returns the record that STATE shares with all states that differ in the bounds of their repetition; *C gets
+ * the bounds. NULL: STATE has no such repetition, it cannot be counted, or there is a fault. */
 static const struct token_masks_term *counted_term_of(struct token_masks *m, uint32_t state,
                                                       struct regex_counter *c)
 {
@@ -351,8 +352,8 @@ static const struct token_masks_term *counted_term_of(struct token_masks *m, uin
     return t && t->counting == COUNTED ? t : NULL;
 }
 
-/* Walks on from the nodes END [n], at which a regular expression of ROW may end. Nodes that follow one another
- * share the rows of their common path. */
+/* Walks on below the nodes END [n], at which a regular expression of ROW may end. Consecutive nodes reuse the
+ * rows of their common path. */
 static void walk_ends(struct token_masks *m, uint32_t row, const uint32_t *end, size_t n, uint32_t *bits)
 {
     const struct token_trie_node *node = m->trie->node;
@@ -378,7 +379,7 @@ static void walk_ends(struct token_masks *m, uint32_t row, const uint32_t *end, 
     }
 }
 
-/* Adds what T allows with the counts of C to BITS. */
+/* Sets the bits of the tokens that the record T allows within the bounds C. */
 static void add_counted_term(struct token_masks *m, uint32_t row, const struct token_masks_term *t,
                              const struct regex_counter *c, uint32_t *bits)
 {
@@ -399,8 +400,8 @@ static int compare_states(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* True if texts of STATE may begin with so many bytes that a walk inside STATE, which is kept, is worth more
- * than one with rows. */
+/* True if texts of STATE can begin with so many bytes that a cached walk inside STATE is cheaper than walks
+ * by rows. */
 static bool is_wide(const struct token_masks *m, uint32_t state)
 {
     struct regex_set first;
@@ -412,7 +413,7 @@ static bool is_wide(const struct token_masks *m, uint32_t state)
     return n >= WIDE;
 }
 
-/* The mask of ROW to BITS. */
+/* Computes the mask of ROW into BITS. */
 static void make_mask(struct token_masks *m, uint32_t row, uint32_t *bits)
 {
     const struct recognizer_scan *scans;
@@ -427,7 +428,7 @@ static void make_mask(struct token_masks *m, uint32_t row, uint32_t *bits)
     }
     memcpy(of, scans, n * sizeof(*of));
     qsort(of, n, sizeof(*of), compare_states);
-    for (size_t i = 0; i < n; i++) /* those that are not wide come to the front */
+    for (size_t i = 0; i < n; i++) /* narrow states come first */
         if (!is_wide(m, of[i].term)) {
             moved = of[n_narrow];
             of[n_narrow++] = of[i];
@@ -442,7 +443,7 @@ static void make_mask(struct token_masks *m, uint32_t row, uint32_t *bits)
         struct regex_counter c;
 
         if (i > n_narrow && of[i].term == of[i - 1].term)
-            continue; /* several positions inside one state of a regular expression */
+            continue; /* items that differ only in the state's rule or origin */
         if ((t = counted_term_of(m, of[i].term, &c)) != NULL) {
             add_counted_term(m, row, t, &c, bits);
             continue;
@@ -467,7 +468,7 @@ static void drop_masks(struct token_masks *m)
     m->n_masks = m->kept_bytes = 0;
 }
 
-/* Keeps MASK as that of ROW. */
+/* Caches MASK as the mask of ROW. */
 static void keep_mask(struct token_masks *m, uint32_t row, const uint32_t *mask)
 {
     size_t before = m->cap_rows, bytes;

@@ -1,4 +1,4 @@
-/* token_trie.c - finds the bytes of every token by decoding it, and lays the trie out from the sorted texts. */
+/* token_trie.c - decodes every token to find its text, and builds the trie from the sorted texts. */
 #include "text/grammar/token_trie.h"
 
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static size_t common_prefix(const struct entry *x, const struct entry *y)
     return n;
 }
 
-/* Lays out the nodes of the sorted ENTRIES. PATH [depth] is room for the nodes from the root to the last
+/* Builds the nodes for the sorted ENTRIES. PATH [depth] is scratch for the nodes from the root to the last
  * one. */
 static void trie_lay_out(struct token_trie *t, const struct entry *entries, size_t n, uint32_t *path)
 {
@@ -60,7 +60,7 @@ static void trie_lay_out(struct token_trie *t, const struct entry *entries, size
         t->ending[x->token] = last;
         if (t->node[last].token < 0) {
             t->node[last].token = x->token;
-        } else { /* the entry before it has the same text */
+        } else { /* the previous entry has the same text */
             t->same[(x - 1)->token] = x->token;
             t->node[last].has_more = true;
         }
@@ -131,18 +131,18 @@ size_t token_trie_text(const struct token_trie *t, int32_t token, uint8_t *out)
 
 /* ---- the texts of a tokenizer's tokens ---- */
 
-/* What is needed to decode one token after the other. */
+/* The state of finding the texts of tokens. */
 struct reader {
     const struct tok *tok;
     struct tok_stream *stream;
-    int32_t neutral;  /* a token of letters, which stands before a token that is not the first; -1: none */
+    int32_t neutral; /* a token that decodes to letters; put before a token that is not the first; -1: none */
     size_t n_neutral; /* bytes of its text */
     bool first;
     struct buf text, bytes;
     struct err *e;
 };
 
-/* Decodes the tokens ID [n] as a whole sequence into r->text. */
+/* Decodes the tokens ID [n], as a whole sequence, into r->text. */
 static int decode(struct reader *r, const int32_t *id, size_t n)
 {
     int rc = 0;
@@ -177,7 +177,7 @@ static int find_neutral(struct reader *r, size_t n_vocab)
     return rc;
 }
 
-/* True if the N bytes at S can be part of valid UTF-8. */
+/* True if valid UTF-8 can contain the N bytes at S. */
 static bool is_part_of_utf8(const char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -189,7 +189,7 @@ static bool is_part_of_utf8(const char *s, size_t n)
     return true;
 }
 
-/* Appends the bytes of token ID to r->bytes. */
+/* Appends the text of token ID to r->bytes. */
 static int add_token(struct reader *r, int32_t id)
 {
     const char *name;

@@ -1,4 +1,4 @@
-/* tool_calls.c - the forms of tool calls, and their grammars. */
+/* tool_calls.c - the table of forms of tool calls, and the grammars for them. */
 #include "text/grammar/tool_calls.h"
 
 #include <string.h>
@@ -76,7 +76,7 @@ static uint32_t text_regex(struct grammar *g, const char *text)
     return regex_literal(&g->regex, text, strlen(text));
 }
 
-/* NAME as the form writes it. */
+/* Returns NAME in the spelling of FORM. */
 static uint32_t name_text(struct grammar *g, const struct tool_calls_form *form, const char *name)
 {
     static const char hex[] = "0123456789abcdef";
@@ -95,7 +95,7 @@ static uint32_t name_text(struct grammar *g, const struct tool_calls_form *form,
     return grammar_term(g, x);
 }
 
-/* NAME BETWEEN arguments AFTER, for one of the functions. */
+/* Sets *OUT to "NAME BETWEEN arguments AFTER" for one of the functions. */
 static int add_functions(struct grammar *g, const struct tool_calls_form *form,
                          const struct tool_calls_function *function, size_t n, tags_schema *schema,
                          void *context, uint32_t *out, struct err *e)
@@ -121,7 +121,7 @@ static int add_functions(struct grammar *g, const struct tool_calls_form *form,
     return code;
 }
 
-/* One or several tool calls; the first SKIPPED bytes of OPEN and BEFORE are there already. */
+/* Returns one or (IS_PARALLEL) more tool calls, without the first SKIPPED bytes of OPEN and BEFORE. */
 static uint32_t calls(struct grammar *g, const struct tool_calls_form *form, uint32_t function,
                       size_t skipped, bool is_parallel)
 {
@@ -137,7 +137,7 @@ static uint32_t calls(struct grammar *g, const struct tool_calls_form *form, uin
                             grammar_sequence(g, x, grammar_text(g, form->close)));
 }
 
-/* Tool calls as the whole answer. */
+/* Returns tool calls as the whole answer. */
 static uint32_t whole(struct grammar *g, const struct tool_calls_form *form, uint32_t function,
                       bool is_parallel)
 {
@@ -148,7 +148,7 @@ static uint32_t whole(struct grammar *g, const struct tool_calls_form *form, uin
     return grammar_sequence(g, grammar_either(g, GRAMMAR_END, grammar_text(g, form->optional)), x);
 }
 
-/* Tool calls, or a text that does not begin as they do. */
+/* Returns tool calls as the whole answer, or a text that does not begin like one. */
 static uint32_t whole_or_text(struct grammar *g, const struct tool_calls_form *form, uint32_t function,
                               bool is_parallel)
 {
@@ -162,7 +162,7 @@ static uint32_t whole_or_text(struct grammar *g, const struct tool_calls_form *f
                           grammar_term(g, regex_and(s, free_text(s, marks), regex_not(s, bare))));
 }
 
-/* Free text, with tool calls from each mark on. */
+/* Returns free text in which each mark begins tool calls. */
 static uint32_t among_text(struct grammar *g, const struct tool_calls_form *form, uint32_t function,
                            bool is_parallel)
 {
@@ -173,7 +173,7 @@ static uint32_t among_text(struct grammar *g, const struct tool_calls_form *form
              text = grammar_term(g, free_text(s, regex_or(s, mark, excluded))), rule = grammar_rule(g),
              more = is_parallel && form->separator ? grammar_call(g, rule) : text;
 
-    /* Further tool calls begin with the mark again, but for those of one list. */
+    /* A further tool call begins with the mark again, unless the form has a list of tool calls. */
     grammar_define(
         g, rule,
         grammar_either(

@@ -1,8 +1,8 @@
-/* tool_calls.h - grammars of answers that call functions: one or several tool calls in the markup of a model,
- * whose arguments are valid under the functions' schemas.
+/* tool_calls.h - grammars of answers with tool calls in the markup of a model, whose arguments are valid
+ * under the functions' schemas.
  *
- * All marks are plain text here. Whether some are special tokens is the matter of whoever turns the grammar into
- * masks of tokens. Reasoning in front of an answer is not part of these grammars.
+ * All marks are plain text here; the caller that turns a grammar into token masks handles marks that are
+ * special tokens. Reasoning before an answer is not part of these grammars.
  */
 #ifndef GALLOP_TEXT_GRAMMAR_TOOL_CALLS_H
 #define GALLOP_TEXT_GRAMMAR_TOOL_CALLS_H
@@ -21,20 +21,23 @@
  *     OPEN (BEFORE name BETWEEN arguments AFTER) SEPARATOR (BEFORE name ...) CLOSE
  */
 struct tool_calls_form {
-    const char *name; /* of the parser (docs/TOOLS.md), and of its spelling where there are two */
+    /* The name of the parser (docs/TOOLS.md) and, if it has several spellings, of the spelling. */
+    const char *name;
     const char *open, *before, *between, *after;
-    const char *separator; /* between two tool calls; NULL: an answer has one */
+    const char *separator; /* between two tool calls; NULL: an answer has at most one */
     const char *close;
-    bool is_json_name; /* the name stands in a JSON string */
-    /* Where a model may choose to call a function: text is free until MARK, with which OPEN and BEFORE begin, and
-     * free again behind the tool calls. NULL: tool calls are the whole answer, which begins with BARE then. */
+    bool is_json_name; /* the name is inside a JSON string and must be escaped */
+    /* The prefix of OPEN and BEFORE that begins tool calls in free text; text is free before the mark and
+     * after the tool calls. NULL: tool calls are the whole answer, and BARE is set. */
     const char *mark;
-    const char *bare;     /* a text that does not begin so (behind white space) is no tool call; or NULL */
-    const char *optional; /* a mark that may stand before OPEN, or NULL */
-    const char *excluded; /* stands in no free text: another way to begin a tool call; or NULL */
+    const char *bare;     /* a text that begins with BARE after white space must be a tool call; or NULL */
+    const char *optional; /* a mark that may precede OPEN, or NULL */
+    /* Must not occur in free text, because it begins tool calls in another spelling; or NULL. */
+    const char *excluded;
 };
 
-/* The form called NAME: hermes, llama3_json, mistral, mistral_list, phi4_mini_json, openai. NULL: none is. */
+/* Returns the form called NAME (hermes, llama3_json, mistral, mistral_list, phi4_mini_json, openai), or
+ * NULL. */
 const struct tool_calls_form *tool_calls_form_named(const char *name);
 
 struct tool_calls_function {
@@ -43,12 +46,12 @@ struct tool_calls_function {
 };
 
 struct tool_calls_options {
-    bool is_free;     /* the answer may be, or have, text beside tool calls (tool_choice auto) */
-    bool is_parallel; /* there may be several tool calls, where the form knows that */
+    bool is_free;     /* text beside or instead of tool calls is allowed (tool_choice auto) */
+    bool is_parallel; /* several tool calls are allowed, if the form supports them */
 };
 
-/* Adds to G the answers that call FUNCTION [n], at least once or, if O->is_free, at will. *START is their
- * expression. SCHEMA reads the functions' schemas. An error names the function. */
+/* Adds the answers that call FUNCTION [n] to G, and sets *START to their expression. At least one tool call
+ * is required unless O->is_free. SCHEMA compiles the functions' schemas. Error messages name the function. */
 int tool_calls_grammar(struct grammar *g, const struct tool_calls_form *form,
                        const struct tool_calls_function *function, size_t n,
                        const struct tool_calls_options *o, tags_schema *schema, void *context,

@@ -1,4 +1,4 @@
-/* edges.c - recording of transitions: first inside the state, later in a table of its own. */
+/* edges.c - records transitions: the first ones in the state, more in a table. */
 #include "text/grammar/automata/edges.h"
 
 #include <string.h>

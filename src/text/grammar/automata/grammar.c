@@ -1,6 +1,5 @@
-/* grammar.c - expressions over regular expressions and rules: equal ones are stored once, and the heads of a
- * position are computed when they are first asked for (partial derivatives, Antimirov 1996).
- */
+/* grammar.c - interns expressions over regular expressions and rules, and computes the heads of a position on
+ * demand (partial derivatives, Antimirov 1996). */
 #include "text/grammar/automata/grammar.h"
 
 #include <string.h>
@@ -12,13 +11,13 @@ enum { FIRST_SLOTS = 256 };
 
 struct grammar_node {
     uint8_t kind;
-    bool may_end;  /* matches the empty text */
-    bool has_text; /* matches some text */
-    bool has_heads;
-    /* TERM: regular expression a. CALL: rule a. SEQUENCE: a, then b. CHOICE: list[a, a + b). REPEAT: a, m to
-     * n times. */
+    bool may_end;   /* nullable: matches the empty text */
+    bool has_text;  /* matches some text */
+    bool has_heads; /* HEAD and N_HEADS are set */
+    /* The operands. TERM: regular expression a. CALL: rule a. SEQUENCE: a, then b. CHOICE: list[a, a + b).
+     * REPEAT: a, m to n times. */
     uint32_t a, b, m, n;
-    uint32_t head, n_heads; /* range of grammar.head, where has_heads */
+    uint32_t head, n_heads; /* range of grammar.head */
 };
 
 struct grammar_rule {
@@ -73,7 +72,7 @@ static bool grow_slots(struct grammar *g)
     return true;
 }
 
-/* Fills in what follows from the parts of X, as far as rules are known. */
+/* Computes the members of X that follow from its operands, as far as rules are defined. */
 static void grammar_describe(struct grammar *g, struct grammar_node *x)
 {
     const struct grammar_node *a = x->kind == SEQUENCE || x->kind == REPEAT ? &g->node[x->a] : NULL;
@@ -244,16 +243,16 @@ int grammar_fault(const struct grammar *g, struct err *e)
                    g->regex.max_steps);
 }
 
-/* What uses each expression: those that it is a part of and, where it is the body of a rule, the call of that
- * rule. */
+/* For each expression, the expressions that depend on it: those that it is an operand of and, if it is the
+ * body of a rule, the calls of that rule. */
 struct uses {
-    uint32_t *first; /* [n + 1] the range of `by` of an expression */
-    uint32_t *by;    /* [n_by] */
-    uint32_t *todo;  /* [2 * n_by] expressions of which a part has changed, as a stack */
+    uint32_t *first; /* [n + 1] the start of each expression's range in BY */
+    uint32_t *by;    /* [n_by] dependent expressions */
+    uint32_t *todo;  /* [2 * n_by] stack: expressions whose operand has changed */
     size_t n_by, n_todo;
 };
 
-/* Part I of X; GRAMMAR_NEVER, which never changes, behind the last one. */
+/* Returns operand I of X; GRAMMAR_NEVER, which never changes, if X has fewer operands. */
 static uint32_t part_of(const struct grammar *g, const struct grammar_node *x, uint32_t i)
 {
     switch ((enum kind)x->kind) {
@@ -268,6 +267,7 @@ static uint32_t part_of(const struct grammar *g, const struct grammar_node *x, u
     return GRAMMAR_NEVER;
 }
 
+/* Builds the lists of U. False: out of memory. */
 static bool find_uses(const struct grammar *g, struct uses *u)
 {
     uint32_t part, sum = 0;
@@ -280,7 +280,7 @@ static bool find_uses(const struct grammar *g, struct uses *u)
     u->todo = mem_zalloc(u->n_by, 2 * sizeof(*u->todo), MEM_TEXT);
     if (!u->first || !u->by || !u->todo)
         return false;
-    for (size_t i = 0; i <= g->n; i++) /* the end of each range, which is then filled from there down */
+    for (size_t i = 0; i <= g->n; i++) /* the end of each range; filling then moves it down to the start */
         sum = u->first[i] += sum;
     for (size_t i = g->n; i-- > 0;)
         for (uint32_t k = 0; (part = part_of(g, &g->node[i], k)) != GRAMMAR_NEVER; k++)
@@ -288,7 +288,7 @@ static bool find_uses(const struct grammar *g, struct uses *u)
     return true;
 }
 
-/* Describes expression I again, and puts what uses it on the list where that changes it. */
+/* Recomputes expression I, and pushes the expressions that depend on it if it changed. */
 static void settle_one(struct grammar *g, struct uses *u, uint32_t i)
 {
     struct grammar_node *x = &g->node[i];
@@ -304,8 +304,8 @@ static void settle_one(struct grammar *g, struct uses *u, uint32_t i)
             u->todo[u->n_todo++] = u->by[k];
 }
 
-/* Computes which rules and expressions match the empty text or any text. Each can change twice only, so that the
- * list never holds more than two entries for a use. */
+/* Computes which rules and expressions match the empty text and which match any text, as a fixed point. Each
+ * expression can change only twice, so the stack has at most two entries for each dependency. */
 static void settle(struct grammar *g)
 {
     struct uses u = {0};
@@ -358,14 +358,14 @@ static void put_head(struct grammar *g, uint32_t symbol, uint32_t number, uint32
         g->head[g->n_heads++] = (struct grammar_head){symbol, number, rest};
 }
 
-/* Adds X before REST to the list of what is to be split into heads. */
+/* Adds the pair of the expression X and the position REST to the pending pairs. */
 static void add(struct grammar *g, uint32_t x, uint32_t rest)
 {
     if (g->node[x].has_text && tuples_add(&g->work, (struct tuple){{x, rest}}) == TUPLES_NO_MEMORY)
         g->regex.fault = REGEX_NO_MEMORY;
 }
 
-/* Appends the heads of POSITION. */
+/* Appends the heads of POSITION to g->head. */
 static void add_heads(struct grammar *g, uint32_t position)
 {
     tuples_clear(&g->work);

@@ -1,11 +1,12 @@
-/* grammar.h - a grammar whose rules are expressions over regular expressions and rules.
+/* grammar.h - a context-free grammar, whose rules are expressions over regular expressions (terminals) and
+ * rules.
  *
- * An expression is a number, as those of regex.h are, and equal expressions have equal numbers. A position in
- * a rule is an expression, too: what is still to come. Its heads say what can come next.
+ * An expression is a number, as in regex.h, and equal expressions have equal numbers. A position in a rule is
+ * the expression for the rest of the rule. Its heads are the symbols that can come next.
  *
- * Made in three steps: grammar_open(); expressions and rules in any order; grammar_finish(), after which only
- * the functions of the last section may be called. Limits and faults are those of the store of regular
- * expressions. Not thread-safe.
+ * A grammar is made in three steps: grammar_open(); expressions and rules in any order; grammar_finish(),
+ * after which only the functions of the last section may be called. Limits and faults are those of the store
+ * of regular expressions. Not thread-safe.
  */
 #ifndef GALLOP_TEXT_GRAMMAR_GRAMMAR_H
 #define GALLOP_TEXT_GRAMMAR_GRAMMAR_H
@@ -20,79 +21,83 @@
 
 /* Expressions that every grammar has. */
 enum {
-    GRAMMAR_END,   /* the empty text */
-    GRAMMAR_NEVER, /* no text */
+    GRAMMAR_END,   /* matches the empty text only */
+    GRAMMAR_NEVER, /* matches no text */
 };
 
 #define GRAMMAR_NO_LIMIT UINT32_MAX
 
 enum grammar_symbol { GRAMMAR_TERM, GRAMMAR_RULE };
 
-/* One way to go on from a position: with a text of a regular expression or of a rule, and then REST. */
+/* A symbol that can come next at a position, and the position after it (a partial derivative). */
 struct grammar_head {
     uint32_t symbol; /* enum grammar_symbol */
-    uint32_t number; /* of the regular expression or rule */
-    uint32_t rest;   /* the position after it */
+    uint32_t number; /* the regular expression, or the rule */
+    uint32_t rest;   /* the position after the symbol */
 };
 
 struct grammar_node;
 struct grammar_rule;
 
+/* A grammar. */
 struct grammar {
     struct regex_store regex;
     struct grammar_node *node; /* [n] */
     size_t n, cap;
-    uint32_t *list; /* [n_list] members of alternatives */
+    uint32_t *list; /* [n_list] members of choices */
     size_t n_list, cap_list;
-    uint32_t *slot; /* [n_slots] hash table of nodes: 1 + a number, or 0 */
+    uint32_t *slot; /* [n_slots] hash table of nodes: number + 1; 0: free */
     size_t n_slots;
     struct grammar_rule *rule; /* [n_rules] */
     size_t n_rules, cap_rules;
-    struct grammar_head *head; /* [n_heads] of the positions that were asked for */
+    struct grammar_head *head; /* [n_heads] heads of the positions whose heads were computed */
     size_t n_heads, cap_heads;
-    uint32_t *spine; /* [n_spine] the parts of a sequence that is being made, as a stack */
+    uint32_t *spine; /* [n_spine] stack: parts of a sequence under construction */
     size_t n_spine, cap_spine;
-    struct tuples work; /* what is to be split into heads: expression, and what follows it */
-    uint32_t start;     /* rule */
+    struct tuples work; /* pending pairs of an expression and the position after it, to be split into heads */
+    uint32_t start;     /* the start rule */
 };
 
-/* Limits as those of regex_open(); MAX_BYTES holds for all of the grammar. ERR_NOMEM. */
+/* Opens an empty grammar with the limits of regex_open(); MAX_BYTES applies to the whole grammar.
+ * ERR_NOMEM. */
 int grammar_open(struct grammar *g, size_t max_bytes, size_t max_steps);
 void grammar_close(struct grammar *g); /* a zeroed one is fine */
 
-/* ---- making a grammar ---- */
+/* ---- constructors ---- */
 
-uint32_t grammar_term(struct grammar *g, uint32_t regex);   /* a text of the regular expression */
-uint32_t grammar_text(struct grammar *g, const char *text); /* these bytes */
+uint32_t grammar_term(struct grammar *g, uint32_t regex);   /* matches the regular expression */
+uint32_t grammar_text(struct grammar *g, const char *text); /* matches TEXT */
 uint32_t grammar_sequence(struct grammar *g, uint32_t a, uint32_t b);
 uint32_t grammar_choice(struct grammar *g, const uint32_t *of, size_t n);
 uint32_t grammar_either(struct grammar *g, uint32_t a, uint32_t b);
 uint32_t grammar_repeat(struct grammar *g, uint32_t a, uint32_t least, uint32_t most);
 
-/* A new rule without a body, which may be used in expressions at once. */
+/* Adds a rule without a body, and returns its number, which expressions can refer to at once. */
 uint32_t grammar_rule(struct grammar *g);
 void grammar_define(struct grammar *g, uint32_t rule, uint32_t body);
-uint32_t grammar_call(struct grammar *g, uint32_t rule); /* a text of RULE */
+uint32_t grammar_call(struct grammar *g, uint32_t rule); /* matches a text of RULE */
 
-/* Ends the making: START is the expression of whole texts. ERR_UNSUPPORTED: no text matches. A fault of the
- * store becomes ERR_NOMEM or ERR_NOSPACE with a sentence that names the limit. */
+/* Completes the grammar with START as its start expression. ERR_UNSUPPORTED: no text matches. A fault of the
+ * store becomes ERR_NOMEM or ERR_NOSPACE, with a message that names the limit. */
 int grammar_finish(struct grammar *g, uint32_t start, struct err *e);
 
-/* The sentence and the code for a fault of the store; 0: there is none. */
+/* Returns the error code and the message for a fault of the store; 0: there is no fault. */
 int grammar_fault(const struct grammar *g, struct err *e);
 
 /* ---- reading a finished grammar ---- */
 
-/* The position where a text of RULE begins. */
+/* Returns the position at the start of RULE. */
 uint32_t grammar_body(const struct grammar *g, uint32_t rule);
 
-/* The ways to go on from POSITION, in *HEADS [n], borrowed until the next call. None leads into a dead end. */
+/* Sets *HEADS to the heads of POSITION, borrowed until the next call, and returns their number. Each head
+ * leads to some text. */
 size_t grammar_heads(struct grammar *g, uint32_t position, const struct grammar_head **heads);
 
-/* True if the text may end at POSITION. */
+/* True if POSITION is nullable: the rule may end there. */
 bool grammar_may_end(const struct grammar *g, uint32_t position);
 
-/* As regex_clamp(): POSITION with counts that no text of MOST bytes can tell from those it has. */
+/* Returns POSITION with repetition bounds lowered or removed that a text of MOST bytes cannot reach, as
+ * regex_clamp() does. */
 uint32_t grammar_clamp(struct grammar *g, uint32_t position, uint32_t most);
 
 #endif

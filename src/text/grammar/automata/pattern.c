@@ -1,13 +1,14 @@
-/* pattern.c - turns the tree of a regular expression into the language of the texts that it accepts.
+/* pattern.c - compiles the tree of a regular expression into an expression for the texts that it accepts.
  *
- * A part that asks nothing of the text around it is a regular language. Others are read from the end: given the
- * ways in which a text may go on behind a part, way_before() computes those from the part on. Assertions about
- * what follows then are intersections. What a way asks of the text before it is kept beside it, and settled
- * when that text is known: it ends with a word character, it does not (or is empty), or it is empty.
+ * A part without assertions is a regular language. Other parts are compiled from the end of the pattern:
+ * given the continuations after a part, before() computes the continuations from the part on, so an assertion
+ * about the text ahead is an intersection. An assertion about the text behind (the condition of a
+ * continuation) is kept beside the continuation until that text is known: it ends with a word character, it
+ * does not, or it is empty.
  *
- * Where any text may follow, (b+ any) is (b any), and b{3,5} is b{3}: ends are cut off as far as nothing
- * changes, and beginnings where any text may precede. Without that, searching for .{1,1000} would keep 1000
- * counters in a state.
+ * If any text may follow, (b+ any) equals (b any), and b{3,5} equals b{3}. So repetitions at the end of a
+ * search are shortened where the language stays the same, and at its start as well. Otherwise searching for
+ * .{1,1000} would need 1000 counters in a state.
  */
 #include "text/grammar/automata/pattern.h"
 
@@ -16,14 +17,17 @@
 #include "base/mem.h"
 #include "text/grammar/automata/pattern_tree.h"
 
-/* What a way asks of the text before it. */
+/* The conditions on the text before a continuation: none; it ends with a word character; it does not, or is
+ * empty; it is empty. */
 enum { ANY, BEHIND_WORD, BEHIND_OTHER, AT_START, N_PASTS };
 
+/* The continuations from a point of the pattern on, by their condition. */
 struct ways {
     uint32_t of[N_PASTS];
 };
 
-/* The languages of a part with ^ or $, by what it asks: bit 0 for the start of the text, bit 1 for its end. */
+/* The languages of a part with ^ or $, by its assertions: bit 0: at the start of the text; bit 1: at its
+ * end. */
 enum { FROM_START = 1, TO_END = 2, N_EDGES = 4 };
 
 struct edged {
@@ -34,16 +38,16 @@ struct compiler {
     struct regex_store *s;
     const struct pattern_part *part;
     pattern_alphabet *alphabet;
-    bool is_wide;         /* word characters are those of Unicode */
-    uint32_t all;         /* any text */
-    uint32_t word, other; /* a word character, and another one, from the first word boundary on */
-    uint32_t *work;       /* [n_work] members of unions that are being made, as a stack */
+    bool is_wide;         /* \w is Unicode's */
+    uint32_t all;         /* matches any text */
+    uint32_t word, other; /* a word character, another character; set at the first word boundary */
+    uint32_t *work;       /* [n_work] stack: members of unions under construction */
     size_t n_work, cap_work;
     int code;
     struct err *e;
 };
 
-/* What two pasts ask together; -1: no text has both. */
+/* Returns the conjunction of two conditions; -1: they contradict each other. */
 static int both_pasts(int a, int b)
 {
     if (a == b || b == ANY)
@@ -53,6 +57,7 @@ static int both_pasts(int a, int b)
     return a == BEHIND_WORD || b == BEHIND_WORD ? -1 : AT_START;
 }
 
+/* Adds LANGUAGE to the continuations with the condition PAST, unless that is -1. */
 static void add_way(struct compiler *c, struct ways *w, int past, uint32_t language)
 {
     if (past >= 0)
@@ -67,9 +72,10 @@ static void push_member(struct compiler *c, uint32_t r)
         c->work[c->n_work++] = r;
 }
 
-/* ---- parts that ask nothing ---- */
+/* ---- parts without assertions ---- */
 
-/* The texts of part I. LEAD, TAIL: what any text may precede, or follow, can be cut off. */
+/* Returns the language of part I. LEAD, TAIL: any text may precede or follow, so repetitions may be
+ * shortened. */
 static uint32_t plain(struct compiler *c, uint32_t i, bool lead, bool tail)
 {
     struct pattern_part x = c->part[i];
@@ -102,7 +108,7 @@ static uint32_t plain(struct compiler *c, uint32_t i, bool lead, bool tail)
     }
 }
 
-/* ---- parts with ^ and $ inside a repetition ---- */
+/* ---- parts with ^ or $ inside a repetition ---- */
 
 static struct edged edged_concat(struct compiler *c, const struct edged *a, const struct edged *b)
 {
@@ -112,7 +118,7 @@ static struct edged edged_concat(struct compiler *c, const struct edged *a, cons
         for (unsigned k = 0; k < N_EDGES; k++) {
             uint32_t x = a->of[i], y = b->of[k];
 
-            /* nothing is before the start, and nothing behind the end */
+            /* The text before ^ and the text behind $ must be empty. */
             if (k & FROM_START)
                 x = regex_matches_empty(c->s, x) ? REGEX_EMPTY : REGEX_NOTHING;
             if (i & TO_END)
@@ -133,8 +139,8 @@ static uint32_t less(uint32_t count, uint32_t by)
     return count == REGEX_NO_LIMIT ? count : count > by ? count - by : 0;
 }
 
-/* X, LEAST to MOST times. Only the first of the texts that are not empty can ask for the start, and only the
- * last one for the end: those between ask nothing. */
+/* X repeated LEAST to MOST times. Of the iterations that match some characters, only the first can be at the
+ * start of the text and only the last at its end; those between have no assertions. */
 static struct edged edged_times(struct compiler *c, const struct edged *x, uint32_t least, uint32_t most)
 {
     struct edged out = {{0}}, middle = {{0}}, some;
@@ -152,6 +158,7 @@ static struct edged edged_times(struct compiler *c, const struct edged *x, uint3
     return out;
 }
 
+/* X repeated LEAST to MOST times, where iterations may also be empty. */
 static struct edged edged_repeat(struct compiler *c, const struct edged *x, uint32_t least, uint32_t most)
 {
     struct edged out, any, empty;
@@ -161,7 +168,7 @@ static struct edged edged_repeat(struct compiler *c, const struct edged *x, uint
     out = edged_times(c, x, least, most);
     if (least == 0 || most == 0)
         return out;
-    /* A text that is empty at the start or end can be repeated there until there are enough. */
+    /* An empty iteration that holds at the start or end can be repeated there up to LEAST times. */
     any = edged_times(c, x, 0, most);
     for (unsigned i = 1; i < N_EDGES; i++)
         if (regex_matches_empty(c->s, x->of[i])) {
@@ -209,9 +216,9 @@ static struct edged edged(struct compiler *c, uint32_t i)
     return out;
 }
 
-/* ---- all parts, from the end ---- */
+/* ---- all parts, compiled from the end ---- */
 
-/* A text of LANGUAGE, and then NEXT. */
+/* Returns the continuations of a text of LANGUAGE followed by NEXT. */
 static struct ways text_before(struct compiler *c, uint32_t language, const struct ways *next)
 {
     struct ways out = {{0}};
@@ -249,7 +256,7 @@ static struct ways end_before(struct compiler *c, const struct ways *next)
     return out;
 }
 
-/* A word character, or any other. */
+/* Matches a word character, or (IS_OTHER) any other character. */
 static uint32_t word_character(struct compiler *c, bool is_other)
 {
     struct pattern_set set = {0};
@@ -263,7 +270,7 @@ static uint32_t word_character(struct compiler *c, bool is_other)
     return r;
 }
 
-/* IS_INSIDE: between two characters of one kind; otherwise between a word character and another or an edge. */
+/* Compiles \b, or (IS_INSIDE) \B: between two characters of the same kind. */
 static struct ways boundary_before(struct compiler *c, bool is_inside, const struct ways *next)
 {
     struct ways out = {{0}};
@@ -360,7 +367,7 @@ static struct ways choice_before(struct compiler *c, uint32_t i, const struct wa
     return c->s->fault ? (struct ways){{0}} : out;
 }
 
-/* The ways to go on from part I, where NEXT may follow it. LEAD: any text may precede it. */
+/* Returns the continuations from part I on, if NEXT are those after it. LEAD: any text may precede part I. */
 static struct ways before(struct compiler *c, uint32_t i, const struct ways *next, bool lead)
 {
     struct pattern_part x = c->part[i];
@@ -391,7 +398,7 @@ static struct ways before(struct compiler *c, uint32_t i, const struct ways *nex
     }
 }
 
-/* The whole texts in which the root of TREE is found, or all of which it is. */
+/* Returns the texts that contain a match of TREE (IS_SEARCH), or that it matches as a whole. */
 static uint32_t whole_texts(struct compiler *c, const struct pattern_tree *tree, bool is_search)
 {
     struct ways next = {{is_search ? c->all : REGEX_EMPTY}}, w = before(c, tree->root, &next, is_search);

@@ -1,4 +1,4 @@
-/* pattern_set.c - adds, sorts, negates and folds ranges of characters; categories are those of utf8proc. */
+/* pattern_set.c - adds, sorts, negates and folds ranges of characters. Categories come from utf8proc. */
 #include "text/grammar/automata/pattern_set.h"
 
 #include <stdlib.h>
@@ -87,7 +87,7 @@ bool pattern_set_has(const struct pattern_set *set, uint32_t c)
     return low < set->n && c >= set->range[low].low;
 }
 
-/* No character above these has another case; no pattern of sense needs more searches. */
+/* The last character that has another case; the most passes of a fold; the most folds of a pattern. */
 enum { LAST_CASED = 0x1e943, MOST_PASSES = 3, MOST_FOLDED = 5000 };
 
 struct pattern_case {
@@ -115,8 +115,8 @@ static bool find_cases(struct pattern_cases *cases)
     return true;
 }
 
-/* Adds the letter of the other case where C is an ASCII letter, and the two characters beyond ASCII whose case
- * is one. False: C is no ASCII character. */
+/* Adds the other case of C if C is an ASCII letter, and the character beyond ASCII that folds to C. False: C
+ * is not ASCII. */
 static bool fold_ascii(struct pattern_set *set, uint32_t c)
 {
     if (c >= 0x80)
@@ -138,8 +138,8 @@ bool pattern_set_fold(struct pattern_set *set, struct pattern_cases *cases)
     set->no_memory = set->no_memory || !find_cases(cases);
     if (++cases->n_folded > MOST_FOLDED)
         return false;
-    /* A second pass finds what has a case in common with a character that the first one added: the final
-     * sigma and the small one have a capital in common. */
+    /* A second pass finds characters that share a case with a character added by the first pass: the small
+     * sigma and the final sigma have the same capital. */
     for (int pass = 0; pass < MOST_PASSES; pass++) {
         struct pattern_set more = {0};
 
@@ -161,7 +161,7 @@ bool pattern_set_fold(struct pattern_set *set, struct pattern_cases *cases)
     return true;
 }
 
-/* The last character of the range of one category that C begins, as far as that is known; else C. */
+/* Returns the last character of a known range of one category that begins with C; C if there is none. */
 static uint32_t end_of_category(uint32_t c)
 {
     static const struct pattern_range uniform[] = {
@@ -204,7 +204,8 @@ void pattern_set_add_kind(struct pattern_set *set, char kind, bool wide)
                                                   {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f},
                                                   {0x3000, 0x3000}, {0xfeff, 0xfeff}};
     const uint32_t all_digits = UINT32_C(1) << UTF8PROC_CATEGORY_ND,
-                   /* letters, marks and numbers, connectors, and what later versions of Unicode may assign */
+                   /* Letters, marks, numbers, connectors, and unassigned characters, which later versions may
+                    * assign. */
         all_letters = ((UINT32_C(2) << UTF8PROC_CATEGORY_NO) - 1) | UINT32_C(1) << UTF8PROC_CATEGORY_PC;
     const struct pattern_range *of = kind == 'd'   ? digits
                                      : kind == 'w' ? letters
@@ -223,7 +224,7 @@ void pattern_set_add_kind(struct pattern_set *set, char kind, bool wide)
 
 #define BIT(category) (UINT32_C(1) << UTF8PROC_CATEGORY_##category)
 
-/* The names of the general categories (PropertyValueAliases of Unicode). */
+/* The names of general categories, from Unicode's PropertyValueAliases. */
 static const struct {
     const char *brief, *full, *other;
     uint32_t bits;

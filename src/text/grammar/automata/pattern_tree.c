@@ -1,7 +1,5 @@
-/* pattern_tree.c - parses regular expressions by recursive descent, one function for each level of precedence.
- *
- * The first error is kept; functions go on to return 0 or false after it.
- */
+/* pattern_tree.c - parses regular expressions by recursive descent, with one function for each level of
+ * precedence. After the first error, which is recorded, functions return 0 or false. */
 #include "text/grammar/automata/pattern_tree.h"
 
 #include <stdarg.h>
@@ -11,21 +9,21 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
-/* \p{L} has 650 ranges, and takes half a millisecond. */
+/* The most ranges of all classes. \p{L} has 650 ranges and takes 0.5 ms. */
 enum { MOST_RANGES = 300000 };
 
 struct reader {
     const char *text;
     size_t n, at;
-    bool is_python; /* PATTERN_WHOLE */
+    bool is_python; /* the dialect is PATTERN_WHOLE */
     bool ignores_case, dot_is_all;
     int depth;
     struct regex_store *s;
     pattern_alphabet *alphabet;
     struct pattern_tree *tree;
     struct pattern_cases cases;
-    size_t n_ranges; /* of all classes so far */
-    int code;        /* of the first error */
+    size_t n_ranges; /* number of ranges of all classes so far */
+    int code;        /* the code of the first error */
     struct err *e;
 };
 
@@ -64,7 +62,7 @@ static bool at_end(const struct reader *r)
     return r->code || r->at >= r->n;
 }
 
-/* The next byte; 0 at the end, or a byte 0. */
+/* Returns the next byte; 0 at the end. */
 static char next_byte(const struct reader *r)
 {
     return at_end(r) ? '\0' : r->text[r->at];
@@ -91,14 +89,14 @@ static uint32_t take_character(struct reader *r)
 
 /* ---- sets ---- */
 
-/* One character of SET, which this frees, as a part. */
+/* Makes a part that matches one character of SET, and frees SET. */
 static uint32_t set_part(struct reader *r, struct pattern_set *set, size_t at)
 {
     uint32_t one = REGEX_NOTHING;
 
     r->n_ranges += set->n;
     if (r->n_ranges > MOST_RANGES)
-        fail(r, ERR_NOSPACE, at, "the character classes have more than %d ranges in all", MOST_RANGES);
+        fail(r, ERR_NOSPACE, at, "all character classes together have more than %d ranges", MOST_RANGES);
     if (!r->code)
         one = pattern_set_regex(set, r->s, r->alphabet);
     pattern_set_fini(set);
@@ -108,7 +106,8 @@ static uint32_t set_part(struct reader *r, struct pattern_set *set, size_t at)
 static void fold(struct reader *r, struct pattern_set *set, size_t at)
 {
     if (r->ignores_case && !pattern_set_fold(set, &r->cases))
-        fail(r, ERR_NOSPACE, at, "too many characters beyond ASCII in a part that ignores case");
+        fail(r, ERR_NOSPACE, at,
+             "the expression has too many characters beyond ASCII in parts that ignore case");
 }
 
 static uint32_t character_part(struct reader *r, uint32_t c, size_t at)
@@ -136,7 +135,7 @@ static uint32_t dot_part(struct reader *r, size_t at)
     return set_part(r, &set, at);
 }
 
-/* What \s means in ECMA-262. */
+/* Adds the characters of \s in ECMA-262. */
 static void add_ecma_spaces(struct pattern_set *set)
 {
     static const struct pattern_range spaces[] = {
@@ -167,8 +166,8 @@ static void read_property(struct reader *r, struct pattern_set *set, size_t at)
         r->at = (size_t)(end - r->text) + 1;
 }
 
-/* Adds the set of the escape at offset AT, whose backslash is read. IN_NOT: the class that it is in is a
- * negated one. False: it is the escape of a character, or none. */
+/* Adds the set of the escape at offset AT, whose backslash is consumed. IN_NOT: the escape is inside a
+ * negated class. False: the escape is not a set. */
 static bool read_set(struct reader *r, bool in_not, struct pattern_set *set, size_t at)
 {
     char kind = (char)(next_byte(r) | 32);
@@ -195,7 +194,7 @@ static bool read_set(struct reader *r, bool in_not, struct pattern_set *set, siz
 
 /* ---- escapes of one character ---- */
 
-/* N hexadecimal digits. */
+/* Reads N hexadecimal digits. */
 static uint32_t read_hex(struct reader *r, int n, size_t at)
 {
     uint32_t v = 0;
@@ -211,7 +210,7 @@ static uint32_t read_hex(struct reader *r, int n, size_t at)
     return v;
 }
 
-/* The rest of \u: four digits, two such escapes of a surrogate pair, or digits in braces. */
+/* Reads the rest of \u: four digits, two such escapes for a surrogate pair, or digits in braces. */
 static uint32_t read_unicode(struct reader *r, size_t at)
 {
     uint32_t c = 0, second;
@@ -236,7 +235,7 @@ static uint32_t read_unicode(struct reader *r, size_t at)
     return c;
 }
 
-/* The rest of \0 to \377 in Python, where LETTER is the first digit. */
+/* Reads the rest of Python's octal escapes \0 to \377, after the first digit LETTER. */
 static uint32_t read_octal(struct reader *r, char letter, size_t at)
 {
     uint32_t c = (uint32_t)(letter - '0');
@@ -249,7 +248,7 @@ static uint32_t read_octal(struct reader *r, char letter, size_t at)
     return c;
 }
 
-/* The character that the escape at offset AT stands for, whose backslash is read and which is no set. */
+/* Reads the character of the escape at offset AT, whose backslash is consumed and which is not a set. */
 static uint32_t read_escape(struct reader *r, size_t at)
 {
     static const char names[] = "tnvfr", values[] = "\t\n\v\f\r";
@@ -289,7 +288,7 @@ static uint32_t read_escape(struct reader *r, size_t at)
 
 /* ---- classes ---- */
 
-/* One end of a range, or a set, which is added to SET. True: *C is a character. */
+/* Reads a member of a class: a character into *C (true), or a set, which is added to SET (false). */
 static bool read_class_atom(struct reader *r, bool is_not, struct pattern_set *set, uint32_t *c)
 {
     size_t at = r->at;
@@ -330,7 +329,7 @@ static uint32_t class_part(struct reader *r)
             pattern_set_add(&set, low, high);
             continue;
         }
-        pattern_set_add(&set, '-', '-'); /* beside a set, the hyphen stands for itself */
+        pattern_set_add(&set, '-', '-'); /* a hyphen beside a set is a literal */
         if (has_low || has_high)
             pattern_set_add(&set, has_low ? low : high, has_low ? low : high);
     }
@@ -348,7 +347,8 @@ static uint32_t class_part(struct reader *r)
 
 static uint32_t read_choice(struct reader *r);
 
-/* The letters of (?is-is) or (?is-is:. Returns false where a group ends here. */
+/* Reads the letters of (?is-is) or (?is-is:...). True: the group continues after the colon; false: it
+ * ends. */
 static bool read_flags(struct reader *r, size_t at)
 {
     bool on = true;
@@ -374,7 +374,7 @@ static bool read_flags(struct reader *r, size_t at)
     }
 }
 
-/* Skips the name of a group and the > behind it. */
+/* Skips the name of a group and the > after it. */
 static void skip_name(struct reader *r, size_t at)
 {
     const char *end = memchr(r->text + r->at, '>', r->n - r->at);
@@ -385,8 +385,8 @@ static void skip_name(struct reader *r, size_t at)
         r->at = (size_t)(end - r->text) + 1;
 }
 
-/* Reads what stands behind "(?". *KIND: PATTERN_EMPTY for a plain group, or that of a look-ahead. False: the
- * group ends here. */
+/* Reads the text after "(?". *KIND: PATTERN_EMPTY for a plain group, or the kind of look-ahead. False: the
+ * group has ended. */
 static bool read_group_kind(struct reader *r, size_t at, enum pattern_kind *kind)
 {
     const char *end;
@@ -442,7 +442,7 @@ static uint32_t group_part(struct reader *r)
 
 /* ---- sequences ---- */
 
-/* A part that matches no character, or 0. */
+/* Reads an assertion as a part. Returns 0 if there is none. */
 static uint32_t read_assertion(struct reader *r)
 {
     static const struct {
@@ -477,7 +477,7 @@ static uint32_t read_bound(struct reader *r, size_t *n_digits)
     return v;
 }
 
-/* The counts in braces. False, with nothing read: this is text. */
+/* Reads counts in braces. False: the brace is a literal, and nothing was consumed. */
 static bool read_counts(struct reader *r, uint32_t *least, uint32_t *most)
 {
     size_t at = r->at, n_least, n_most = 0;
@@ -502,7 +502,7 @@ static bool read_counts(struct reader *r, uint32_t *least, uint32_t *most)
     return true;
 }
 
-/* The quantifier that may stand here. False: there is none. */
+/* Reads a quantifier. False: there is none. */
 static bool read_quantifier(struct reader *r, uint32_t *least, uint32_t *most)
 {
     char c = next_byte(r);
@@ -515,7 +515,7 @@ static bool read_quantifier(struct reader *r, uint32_t *least, uint32_t *most)
     return true;
 }
 
-/* Reads the quantifiers behind PART, which began at offset AT. */
+/* Reads the quantifiers of PART, which began at offset AT. */
 static uint32_t quantified(struct reader *r, uint32_t part, size_t at)
 {
     struct pattern_part x = {.kind = PATTERN_REPEAT, .a = part, .at = (uint32_t)at};
@@ -623,7 +623,7 @@ int pattern_tree_read(struct pattern_tree *tree, struct regex_store *s, const ch
     *tree = (struct pattern_tree){0};
     add_part(&r, (struct pattern_part){0});
     if (n > UINT32_MAX / 2)
-        fail(&r, ERR_NOSPACE, 0, "it is longer than 2 GiB");
+        fail(&r, ERR_NOSPACE, 0, "the regular expression is longer than 2 GiB");
     if (valid < n)
         fail(&r, ERR_INPUT, valid, "a byte that is not UTF-8");
     if (!r.code)

@@ -1,4 +1,4 @@
-/* pattern_tree.h - the syntax of a regular expression as a tree, whose sets are already those of a store. */
+/* pattern_tree.h - the syntax tree of a regular expression; its character sets are expressions of a store. */
 #ifndef GALLOP_TEXT_GRAMMAR_PATTERN_TREE_H
 #define GALLOP_TEXT_GRAMMAR_PATTERN_TREE_H
 
@@ -12,32 +12,33 @@
 enum pattern_kind {
     PATTERN_EMPTY,    /* the empty text */
     PATTERN_ONE,      /* one character: the regular expression `a` */
-    PATTERN_SEQUENCE, /* its members, of which `a` is the last */
-    PATTERN_CHOICE,   /* the same */
+    PATTERN_SEQUENCE, /* a sequence of members, of which `a` is the last */
+    PATTERN_CHOICE,   /* alternatives, of which `a` is the last */
     PATTERN_REPEAT,   /* part `a`, `least` to `most` times */
     PATTERN_START,
     PATTERN_END,
     PATTERN_BOUNDARY,  /* \b */
     PATTERN_INSIDE,    /* \B */
-    PATTERN_AHEAD,     /* what follows begins with part `a` */
-    PATTERN_NOT_AHEAD, /* what follows does not */
+    PATTERN_AHEAD,     /* positive look-ahead: a match of part `a` follows */
+    PATTERN_NOT_AHEAD, /* negative look-ahead: no match of part `a` follows */
 };
 
-/* What a part asks of the text around it. */
+/* The assertions that a part contains. */
 enum pattern_asks {
     PATTERN_ASKS_NOTHING,
-    PATTERN_ASKS_EDGES,   /* has ^ or $ */
-    PATTERN_ASKS_CONTEXT, /* has word boundaries or look-ahead */
+    PATTERN_ASKS_EDGES,   /* ^ or $ only */
+    PATTERN_ASKS_CONTEXT, /* word boundaries or look-ahead */
 };
 
+/* A node of the tree. Members of a sequence or choice are linked from the last to the first. */
 struct pattern_part {
     uint8_t kind, asks;
-    bool may_be_empty; /* matches the empty text wherever it stands */
-    bool leads;        /* all members before it may be empty, and ask nothing */
+    bool may_be_empty; /* nullable: matches the empty text */
+    bool leads;        /* all earlier members are nullable and have no assertions */
     uint32_t a;
-    uint32_t before; /* the member before it; 0: it is the first */
+    uint32_t before; /* the previous member; 0: this is the first one */
     uint32_t least, most;
-    uint32_t at; /* offset in the pattern */
+    uint32_t at; /* the offset in the pattern */
 };
 
 struct pattern_tree {

@@ -1,8 +1,8 @@
-/* recognizer.c - rows of the recognizer: their closure, their edges, and the tables of equal rows and frames.
+/* recognizer.c - computes rows, their edges, and the tables of equal rows and frames.
  *
- * A row is made from its kernel, the positions inside regular expressions that a byte has led to. Its closure
- * adds what follows where an expression may end: completed rules, and rules that begin here. Rules that match
- * the empty text are handled by grammar_heads(), which looks past them.
+ * A row is made from its kernel: the items inside terminals after a byte was scanned. The closure of the
+ * kernel adds the items of Earley's completion and prediction. Rules that match the empty text need no
+ * special case, because grammar_heads() looks past them.
  */
 #include "text/grammar/automata/recognizer.h"
 
@@ -13,24 +13,25 @@
 
 enum { FIRST_SLOTS = 64 };
 
-/* In tuples. A position: RULE, REST, ORIGIN. Waiting: NUMBER of the rule that is waited for, RULE, REST,
- * ORIGIN. Scanning and kernels: struct recognizer_scan. */
+/* A row. The numbers of a tuple are, for an item to expand: RULE, REST, ORIGIN; for an item whose next symbol
+ * is a rule: that rule's NUMBER, RULE, REST, ORIGIN; in kernels and for items inside terminals: the members
+ * of struct recognizer_scan. */
 struct recognizer_row {
-    uint32_t kernel, n_kernel;     /* range of tuple */
-    uint32_t scanning, n_scanning; /* likewise */
-    uint32_t frame;                /* of the rules that begin here */
-    struct regex_set first;
+    uint32_t kernel, n_kernel;     /* range of tuple: the kernel */
+    uint32_t scanning, n_scanning; /* range of tuple: items inside terminals */
+    uint32_t frame;                /* the items whose next symbol is a rule */
+    struct regex_set first;        /* bytes that may follow, and perhaps more */
     struct edges next;
     bool may_end;
 };
 
-/* What waits for the rules that begin at a row. Rows with equal frames are the same to the texts of those
- * rules. */
+/* A frame: the items of a row whose next symbol is a rule. They are the predecessors of the rules predicted
+ * there. Rows with equal frames are interchangeable as origins. */
 struct recognizer_frame {
-    uint32_t waiting, n; /* range of tuple */
+    uint32_t waiting, n; /* range of tuple, sorted by the next rule */
 };
 
-/* As an origin: the frame of the row that is being made, or the frame that has the tuple. */
+/* An origin that means the frame of the row under construction, or the frame that contains the tuple. */
 enum { SELF = 0 };
 
 static bool has_fault(const struct recognizer *r)
@@ -44,7 +45,7 @@ static void no_memory(struct recognizer *r)
         r->g->regex.fault = REGEX_NO_MEMORY;
 }
 
-/* Counts N tuples that were handled as work: 8 of them cost about as much as a step. */
+/* Charges the work on N tuples to the step limit: 8 tuples cost about as much as a step. */
 static void recognizer_charge(struct recognizer *r, size_t n)
 {
     struct regex_store *s = &r->g->regex;
@@ -62,8 +63,8 @@ static void add(struct recognizer *r, struct tuples *to, uint32_t a, uint32_t b,
         no_memory(r);
 }
 
-/* What waits for RULE in the frame ORIGIN, whose tuples are sorted by the rule that they wait for: *N of them from the
- * index returned. Counts as work. */
+/* Finds the items of the frame ORIGIN whose next symbol is RULE, by binary search. Returns the index of the
+ * first one in r->tuple and sets *N to their number. Counts as work. */
 static uint32_t find_waiting(struct recognizer *r, uint32_t rule, uint32_t origin, uint32_t *n)
 {
     const struct recognizer_frame *from = &r->frame[origin];
@@ -84,13 +85,14 @@ static uint32_t find_waiting(struct recognizer *r, uint32_t rule, uint32_t origi
     return from->waiting + low;
 }
 
-/* RULE, which was begun at ORIGIN, is complete here: what waits for it there goes on. */
+/* Earley completion: RULE, predicted at ORIGIN, is complete, so its predecessors advance over it. Returns
+ * true if RULE is the start rule, which completes the text. */
 static bool complete(struct recognizer *r, uint32_t rule, uint32_t origin)
 {
     uint32_t n, first;
 
     if (rule == r->g->start)
-        return true; /* the text may end here */
+        return true;
     first = find_waiting(r, rule, origin, &n);
     for (uint32_t i = 0; i < n; i++) {
         struct tuple w = r->tuple[first + i];
@@ -100,8 +102,9 @@ static bool complete(struct recognizer *r, uint32_t rule, uint32_t origin)
     return false;
 }
 
-/* RULE, which was begun at ORIGIN, waits for the rule NUMBER, and is at REST then. If nothing is left of RULE
- * then, what waits for RULE waits for NUMBER instead, which keeps right recursion flat. */
+/* Adds an item of RULE (predicted at ORIGIN) whose next symbol is the rule NUMBER and whose rest is then
+ * REST. If REST is empty, the item is replaced by the predecessors of RULE, as in Leo's algorithm: right
+ * recursion then adds no frames. */
 static void wait_for(struct recognizer *r, uint32_t number, uint32_t rule, uint32_t rest, uint32_t origin)
 {
     uint32_t n = 0, first = 0;
@@ -117,7 +120,8 @@ static void wait_for(struct recognizer *r, uint32_t number, uint32_t rule, uint3
         add(r, &r->waiting, number, rule, rest, origin);
 }
 
-/* Splits the positions of the row that is being made into heads. Returns whether the text may end. */
+/* Computes the closure of the items in r->position: scanning, prediction and completion. Returns true if the
+ * text may end. */
 static bool close_row(struct recognizer *r)
 {
     bool may_end = false;
@@ -142,9 +146,9 @@ static bool close_row(struct recognizer *r)
     return may_end;
 }
 
-/* ---- tables of equal runs of tuples ---- */
+/* ---- tables of equal lists of tuples ---- */
 
-/* The run of tuples that row or frame NUMBER is known by. */
+/* Returns the tuples that identify a row (its kernel) or a frame. */
 static const struct tuple *run_of(const struct recognizer *r, bool is_frame, uint32_t number, size_t *n)
 {
     *n = is_frame ? r->frame[number].n : r->row[number].n_kernel;
@@ -184,9 +188,9 @@ static int compare_tuples(const void *a, const void *b)
     return 0;
 }
 
-/* Looks for the row or frame that is known by the tuples at the end of all tuples, from FIRST on, which it
- * sorts and of which it drops duplicates. Returns its number, and takes the tuples off again; 0 where there is
- * none, and *SLOT is where its number belongs, or NULL after a fault. */
+/* Looks up the row or frame that is identified by the tuples from FIRST to the end of r->tuple, after sorting
+ * them and dropping duplicates. If it exists, returns its number and removes these tuples. Otherwise returns
+ * 0 and sets *SLOT to the table's slot for a new number, or to NULL after a fault. */
 static uint32_t find_run(struct recognizer *r, bool is_frame, uint32_t first, uint32_t **slot)
 {
     struct recognizer_table *t = is_frame ? &r->frames : &r->rows;
@@ -217,7 +221,7 @@ static uint32_t find_run(struct recognizer *r, bool is_frame, uint32_t first, ui
 
 /* ---- rows ---- */
 
-/* Copies the tuples of FROM to the end of those of all rows. */
+/* Appends the tuples of FROM to r->tuple. */
 static bool keep(struct recognizer *r, const struct tuples *from)
 {
     if (!regex_reserve(&r->g->regex, (void **)&r->tuple, &r->cap_tuples, r->n_tuples, from->n,
@@ -229,7 +233,7 @@ static bool keep(struct recognizer *r, const struct tuples *from)
     return true;
 }
 
-/* The frame with what waits in the row that is being made. */
+/* Returns the number of the frame with the items r->waiting, which is made if it is new. */
 static uint32_t frame_of_row(struct recognizer *r)
 {
     uint32_t first = (uint32_t)r->n_tuples, found, *slot;
@@ -244,8 +248,8 @@ static uint32_t frame_of_row(struct recognizer *r)
     return *slot = (uint32_t)r->n_frames++;
 }
 
-/* Adds the row with the kernel tuple[kernel, kernel + n_kernel), whose closure begins with the positions that
- * are there already. */
+/* Adds a row with the kernel tuple[kernel, kernel + n_kernel). Its closure also expands the items that
+ * r->position already has. */
 static uint32_t add_row(struct recognizer *r, uint32_t kernel, uint32_t n_kernel)
 {
     struct recognizer_row x = {.kernel = kernel, .n_kernel = n_kernel};
@@ -276,7 +280,7 @@ static uint32_t add_row(struct recognizer *r, uint32_t kernel, uint32_t n_kernel
     return (uint32_t)r->n++;
 }
 
-/* The row whose kernel is at the end of all tuples, from KERNEL on: a known one, or a new one. */
+/* Returns the row whose kernel is r->tuple from index KERNEL on. The row is made if it is new. */
 static uint32_t row_of_kernel(struct recognizer *r, uint32_t kernel)
 {
     uint32_t *slot, found = find_run(r, false, kernel, &slot);
@@ -322,7 +326,7 @@ void recognizer_close(struct recognizer *r)
 
 /* ---- reading ---- */
 
-/* The row after BYTE, which no edge knows yet. */
+/* Computes the row after BYTE for an edge that is not yet known (Earley scanning). */
 static uint32_t compute_next(struct recognizer *r, uint32_t row, uint8_t byte)
 {
     struct recognizer_row x = r->row[row];

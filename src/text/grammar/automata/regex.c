@@ -1,10 +1,9 @@
-/* regex.c - the store of expressions: one number for equal expressions, simplification while they are made,
- * and derivatives.
+/* regex.c - the store of expressions: interns and simplifies expressions, and computes derivatives.
  *
- * Simplification is what keeps the number of states small: unions and intersections are flat, sorted and
- * without duplicates, byte sets in a union become one set, concatenations lean to the right, and neighbouring
- * repetitions of one expression are added up. Recursion goes down into the first part of a concatenation only;
- * the readers of patterns limit its depth.
+ * Simplification keeps the number of states small: unions and intersections are flat, sorted and without
+ * duplicates; byte sets in a union become one set; concatenations lean to the right; neighbouring repetitions
+ * of one expression are added up. Functions recurse only into the first part of a concatenation; the readers
+ * of patterns limit that depth.
  */
 #include "text/grammar/automata/regex.h"
 
@@ -16,21 +15,21 @@
 
 enum kind { NOTHING, EMPTY, ANYTHING, BYTES, LITERAL, CONCAT, UNION, INTERSECTION, NOT, REPEAT, MULTIPLE };
 
-/* What is known about the emptiness of a language. */
+/* What is known about whether an expression matches any text. */
 enum knowledge { UNKNOWN, HAS_TEXT, HAS_NONE };
 
 struct regex_node {
     uint8_t kind;
-    bool matches_empty;
-    bool is_plain; /* no intersection, complement or multiple inside: the language has a text */
-    uint8_t known; /* enum knowledge */
-    /* BYTES: a is an index of set. LITERAL: text[a, a + b). CONCAT: a, then b. UNION, INTERSECTION:
-     * list[a, a + b). NOT: a. REPEAT: a, m to n times. MULTIPLE: divisor a, remainder b so far. */
+    bool matches_empty; /* the expression is nullable */
+    bool is_plain;      /* contains no intersection, complement or multiple, so it matches some text */
+    uint8_t known;      /* enum knowledge */
+    /* The operands. BYTES: set[a]. LITERAL: text[a, a + b). CONCAT: a, then b. UNION, INTERSECTION: list[a, a
+     * + b). NOT: a. REPEAT: a, m to n times. MULTIPLE: divisor a, remainder b of the digits so far. */
     uint32_t a, b, m, n;
-    struct edges next;
+    struct edges next; /* the known derivatives */
 };
 
-enum { FIRST_SLOTS = 256, MOST_SEARCHED = 20000 };
+enum { FIRST_SLOTS = 256, MOST_SEARCHED = 20000 }; /* MOST_SEARCHED: states of one emptiness search */
 
 /* ---- the table of nodes ---- */
 
@@ -133,8 +132,8 @@ static bool grow_slots(struct regex_store *s)
 
 static void regex_describe(const struct regex_store *s, struct regex_node *x);
 
-/* The number of the expression X, whose set, list or text is in the store already. *IS_NEW: it was not known
- * before, and keeps them. */
+/* Returns the number of the expression X, whose set, list or text is at the end of the store's arrays.
+ * *IS_NEW: the expression is new and refers to them, so the caller must keep them. */
 static uint32_t intern(struct regex_store *s, struct regex_node x, bool *is_new)
 {
     size_t at;
@@ -162,7 +161,7 @@ static uint32_t regex_make(struct regex_store *s, unsigned kind, uint32_t a, uin
     return intern(s, (struct regex_node){.kind = (uint8_t)kind, .a = a, .b = b, .m = m, .n = n}, &is_new);
 }
 
-/* Fills in what follows from the parts of X. */
+/* Computes the members of X that follow from its operands. */
 static void regex_describe(const struct regex_store *s, struct regex_node *x)
 {
     const struct regex_node *a =
@@ -203,7 +202,7 @@ int regex_open(struct regex_store *s, size_t max_bytes, size_t max_steps)
     for (unsigned kind = NOTHING; kind <= ANYTHING; kind++)
         regex_make(s, kind, 0, 0, 0, 0);
     if (s->fault == REGEX_FINE)
-        regex_table(s, REGEX_NOTHING); /* there is no memory to make it for a walk after a fault */
+        regex_table(s, REGEX_NOTHING); /* made now, because after a fault there is no memory to make it */
     if (s->fault == REGEX_FINE)
         return 0;
     regex_close(s);
@@ -248,7 +247,7 @@ uint32_t regex_range(struct regex_store *s, uint8_t low, uint8_t high)
     return regex_bytes(s, &set);
 }
 
-/* The literal text[at, at + n) of the store. */
+/* Returns the literal text[at, at + n) of the store. *IS_NEW is that of intern(). */
 static uint32_t literal(struct regex_store *s, uint32_t at, uint32_t n, bool *is_new)
 {
     *is_new = false;
@@ -281,8 +280,8 @@ uint32_t regex_multiple(struct regex_store *s, uint32_t divisor)
     return regex_make(s, MULTIPLE, divisor, 0, 0, 0);
 }
 
-/* The UTF-8 sequences of 1 + N bytes whose first byte is MARK with the highest bits of a number in [low, high],
- * and whose others are continuation bytes with six bits each. */
+/* Matches UTF-8 sequences of 1 + N bytes for the code points in [low, high]. The first byte is MARK with the
+ * highest bits of the code point; N continuation bytes have six bits each. */
 static uint32_t sequences(struct regex_store *s, uint32_t mark, uint32_t low, uint32_t high, unsigned n)
 {
     uint32_t below = (UINT32_C(1) << 6 * n) - 1, first = low >> 6 * n, last = high >> 6 * n,
@@ -310,7 +309,7 @@ static uint32_t sequences(struct regex_store *s, uint32_t mark, uint32_t low, ui
 
 uint32_t regex_characters(struct regex_store *s, uint32_t low, uint32_t high)
 {
-    /* ranges whose characters have equally many bytes, around the surrogates */
+    /* Ranges of characters with equally many UTF-8 bytes, without the surrogates. */
     static const struct {
         uint32_t low, high, mark;
         unsigned n;
@@ -332,7 +331,7 @@ uint32_t regex_characters(struct regex_store *s, uint32_t low, uint32_t high)
 
 /* ---- compositions ---- */
 
-/* A repetition as which X can be seen: itself once, if it is none. */
+/* Returns X as a repetition; an expression that is not one is repeated once. */
 static struct regex_node as_repeat(const struct regex_store *s, uint32_t x)
 {
     if (s->node[x].kind == REPEAT)
@@ -345,7 +344,7 @@ static uint32_t add_counts(uint32_t a, uint32_t b)
     return a >= REGEX_NO_LIMIT - b ? REGEX_NO_LIMIT : a + b;
 }
 
-/* A, which is no concatenation, before B. */
+/* Returns the concatenation of A, which is not itself a concatenation, and B. */
 static uint32_t concat_one(struct regex_store *s, uint32_t a, uint32_t b)
 {
     bool is_spine = s->node[b].kind == CONCAT;
@@ -394,8 +393,8 @@ static int compare_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Pushes the parts of R, a part of a union or intersection: sets go into SET. Returns whether R decides the
- * whole. */
+/* Pushes the members of R, a member of a union or intersection of KIND. Byte sets are joined into SET.
+ * Returns true if R alone determines the result. */
 static bool push_parts(struct regex_store *s, unsigned kind, uint32_t r, struct regex_set *set, bool *has_set)
 {
     const struct regex_node *x = &s->node[r];
@@ -422,7 +421,8 @@ static bool push_parts(struct regex_store *s, unsigned kind, uint32_t r, struct 
     return false;
 }
 
-/* Sorts work[start, n_work), and drops duplicates and an empty text that another member matches too. */
+/* Sorts work[start, n_work), and drops duplicates and REGEX_EMPTY if another member of the union is
+ * nullable. */
 static void sort_parts(struct regex_store *s, unsigned kind, size_t start)
 {
     size_t n = start;
@@ -439,7 +439,7 @@ static void sort_parts(struct regex_store *s, unsigned kind, size_t start)
     s->n_work = n;
 }
 
-/* The union or intersection of work[start, n_work), which it takes off. */
+/* Pops work[start, n_work) and returns its union or intersection. */
 static uint32_t regex_join(struct regex_store *s, unsigned kind, size_t start)
 {
     size_t given = s->n_work;
@@ -518,13 +518,14 @@ uint32_t regex_not(struct regex_store *s, uint32_t a)
     return s->node[a].kind == NOT ? s->node[a].a : regex_make(s, NOT, a, 0, 0, 0);
 }
 
-/* A without the empty text, where that is one member of a union. */
+/* Returns A without its alternative REGEX_EMPTY, if A is a union that has one. */
 static uint32_t without_empty(struct regex_store *s, uint32_t a)
 {
     size_t start = s->n_work;
     const struct regex_node *x = &s->node[a];
 
-    if (x->kind != UNION || s->list[x->a] != REGEX_EMPTY) /* the lowest number of those that can be there */
+    /* REGEX_EMPTY is the lowest number a union can contain. */
+    if (x->kind != UNION || s->list[x->a] != REGEX_EMPTY)
         return a;
     for (uint32_t i = 1; i < x->b; i++)
         if (!push(s, s->list[s->node[a].a + i]))
@@ -605,7 +606,7 @@ static uint32_t derive_multiple(struct regex_store *s, uint32_t r, uint8_t byte)
     return regex_make(s, MULTIPLE, x.a, (uint32_t)((x.b * UINT64_C(10) + byte - '0') % x.a), 0, 0);
 }
 
-/* The derivative of R by BYTE, which may be an expression without a text. */
+/* Computes the derivative of R by BYTE. The result may be an expression that matches no text. */
 static uint32_t derive(struct regex_store *s, uint32_t r, uint8_t byte)
 {
     struct regex_node x = s->node[r];
@@ -715,13 +716,13 @@ void regex_first(const struct regex_store *s, uint32_t r, struct regex_set *out)
 
 /* ---- emptiness ---- */
 
-/* Bytes in classes: two bytes of a class have equal derivatives. */
+/* A partition of the bytes: two bytes of a class have equal derivatives. */
 struct classes {
     uint8_t of[256];
     unsigned n;
 };
 
-/* Splits the classes by SET. */
+/* Refines the partition, so that each class is inside or outside SET. */
 static void refine(struct classes *c, const struct regex_set *set)
 {
     int inside[256], new_class[256];
@@ -741,6 +742,7 @@ static void refine(struct classes *c, const struct regex_set *set)
     }
 }
 
+/* Refines the partition by the bytes that R's derivative depends on. */
 static void regex_split(const struct regex_store *s, uint32_t r, struct classes *c)
 {
     for (;; r = s->node[r].b) {
@@ -767,18 +769,18 @@ static void regex_split(const struct regex_store *s, uint32_t r, struct classes 
     }
 }
 
-/* A state that a search has seen: 1 + its number, and the number of the state whose derivative it is. */
+/* A state that a search has reached: its number + 1, and the state from which it was reached. */
 struct seen {
     uint32_t state, from;
 };
 
-/* A hash table of them. */
+/* The reached states of a search, in a hash table. */
 struct search {
     struct seen *slot;
     size_t n_slots, n;
 };
 
-/* The slot of state R, or the one where it belongs. */
+/* Returns the slot of state R, or the free slot for it. */
 static struct seen *find_seen(const struct search *f, uint32_t r)
 {
     size_t at = mix(0, r + 1) & (f->n_slots - 1);
@@ -803,7 +805,7 @@ static bool search_grow(struct search *f)
     return true;
 }
 
-/* Puts R, a derivative of FROM, on the list of states to look at, if it is new. */
+/* Records that R was reached from FROM and, if R is new, pushes it on the stack of states to expand. */
 static void see(struct regex_store *s, struct search *f, uint32_t r, uint32_t from)
 {
     struct seen *slot;
@@ -820,15 +822,16 @@ static void see(struct regex_store *s, struct search *f, uint32_t r, uint32_t fr
     push(s, r);
 }
 
-/* Records that X has a text, and so have those on the way from R to it: a later search from one of their
- * neighbours ends there. Without this, each state of an intersection would search all others again. */
+/* Marks the states on the path from R to X as HAS_TEXT, so that later searches end when they reach one of
+ * them. Without this, each state of an intersection would search all other states again. */
 static void mark_way(struct regex_store *s, const struct search *f, uint32_t r, uint32_t x)
 {
     for (; x != r; x = find_seen(f, x)->from)
         s->node[x].known = HAS_TEXT;
 }
 
-/* Looks at the derivatives of R, and at theirs, until one is known to have a text. */
+/* Searches the derivatives of R, depth first, for a state that is known to match a text. Returns true if
+ * there is none. */
 static bool search_is_empty(struct regex_store *s, uint32_t r)
 {
     struct search f = {0};
@@ -865,7 +868,7 @@ static bool search_is_empty(struct regex_store *s, uint32_t r)
     return !found;
 }
 
-/* The emptiness of a concatenation, whose parts are looked at one after the other: it may be long. */
+/* True if the concatenation R matches no text. Its parts are tested in a loop, because there may be many. */
 static bool concat_is_empty(struct regex_store *s, uint32_t r)
 {
     size_t start = s->n_work;
@@ -908,11 +911,12 @@ bool regex_is_empty(struct regex_store *s, uint32_t r)
     return s->fault == REGEX_FINE && is_empty;
 }
 
-/* ---- counters ---- */
+/* ---- bounds of repetitions ---- */
 
-enum { SPINE = 6 /* parts of a concatenation that are looked at */ };
+enum { SPINE = 6 /* leading parts of a concatenation that are examined */ };
 
-/* Part number I of the concatenation R, from 0; *REST is what follows it. REGEX_NOTHING: there is none. */
+/* Returns part I of the concatenation R, counted from 0, or REGEX_NOTHING; *REST is the concatenation after
+ * it. */
 static uint32_t part_of(const struct regex_store *s, uint32_t r, int i, uint32_t *rest)
 {
     for (; i > 0 && s->node[r].kind == CONCAT; i--)
@@ -921,7 +925,7 @@ static uint32_t part_of(const struct regex_store *s, uint32_t r, int i, uint32_t
     return i > 0 ? REGEX_NOTHING : s->node[r].kind == CONCAT ? s->node[r].a : r;
 }
 
-/* The number of the part of R that regex_counter() is about; -1: there is none. */
+/* Returns the index of the part of R that regex_counter() describes, or -1. */
 static int counted_part(const struct regex_store *s, uint32_t r)
 {
     uint32_t rest;
@@ -983,7 +987,7 @@ bool regex_leads_to(const struct regex_store *s, uint32_t r, uint32_t tail, bool
     return !*is_open || !may_be_skipped;
 }
 
-/* ---- equal futures ---- */
+/* ---- states with equal short futures ---- */
 
 enum { CLAMP_DEPTH = 64 };
 

@@ -1,4 +1,4 @@
-/* tuples.c - the list of tuples, with a hash table that is emptied by counting rounds. */
+/* tuples.c - a list with a hash table, which is emptied by starting a new round. */
 #include "text/grammar/automata/tuples.h"
 
 #include <string.h>

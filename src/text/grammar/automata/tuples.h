@@ -1,4 +1,4 @@
-/* tuples.h - a list of distinct tuples of four numbers, in the order in which they were added. */
+/* tuples.h - a list of distinct tuples of four numbers, in the order of insertion. */
 #ifndef GALLOP_TEXT_GRAMMAR_TUPLES_H
 #define GALLOP_TEXT_GRAMMAR_TUPLES_H
 
@@ -10,19 +10,19 @@ struct tuple {
     uint32_t v[4];
 };
 
-/* Zeroed = empty. */
+/* A list. Zeroed = empty. */
 struct tuples {
     struct tuple *tuple; /* [n] */
     size_t n, cap;
-    uint64_t *slot; /* [n_slots] round in which it was filled, and 1 + index */
+    uint64_t *slot; /* [n_slots] hash table: round << 32 OR index + 1 */
     size_t n_slots;
-    uint32_t round;
+    uint32_t round; /* slots of earlier rounds are free, so clearing the list needs no memset() */
 };
 
 enum tuples_added { TUPLES_KNOWN, TUPLES_NEW, TUPLES_NO_MEMORY };
 
 enum tuples_added tuples_add(struct tuples *t, struct tuple x);
-void tuples_clear(struct tuples *t); /* empties the list, and keeps its memory */
+void tuples_clear(struct tuples *t); /* empties the list, but keeps its memory */
 void tuples_fini(struct tuples *t);
 
 uint64_t tuples_hash(const struct tuple *x, size_t n);

@@ -1,6 +1,5 @@
-/* json_number.c - numbers are compared digit by digit, from the first one on: after a digit that differs, every
- * text of the form is on one side.
- */
+/* json_number.c - compares numbers digit by digit from the first digit on: after the first digit that
+ * differs, all continuations are on the same side. */
 #include "text/grammar/schema/json_number.h"
 
 #include <stdio.h>
@@ -10,7 +9,7 @@
 
 /* ---- decimals ---- */
 
-/* Takes the zeros off both ends of DIGIT [n], whose point is behind digit POINT. */
+/* Sets D to DIGIT [n], whose point is after POINT digits, without leading and trailing zeros. */
 static void normalize(struct json_decimal *d, const char *digit, size_t n, int64_t point)
 {
     while (n > 0 && digit[n - 1] == '0')
@@ -75,14 +74,14 @@ bool json_decimal_is_equal(const struct json_decimal *a, const struct json_decim
            memcmp(a->digit, b->digit, a->n) == 0;
 }
 
-/* Digit I behind (I < 0: before) the point of D: 0 where it has none. */
+/* Returns digit I behind the point of D (I < 0: before the point); 0 beyond its digits. */
 static unsigned digit_at(const struct json_decimal *d, int64_t i)
 {
     i += d->point;
     return i >= 0 && i < (int64_t)d->n ? (unsigned)(d->digit[i] - '0') : 0;
 }
 
-/* ---- forms ---- */
+/* ---- spellings ---- */
 
 static uint32_t digit_range(struct json_number *j, unsigned low, unsigned high)
 {
@@ -94,7 +93,7 @@ static uint32_t character(struct json_number *j, char c)
     return regex_literal(j->s, &c, 1);
 }
 
-/* N digits or more (MOST: at most so many). */
+/* Matches N to MOST digits. */
 static uint32_t digits(struct json_number *j, int64_t n, uint32_t most)
 {
     return regex_repeat(j->s, j->digit, (uint32_t)n, most);
@@ -105,19 +104,19 @@ static uint32_t optional(struct json_number *j, uint32_t a)
     return regex_repeat(j->s, a, 0, 1);
 }
 
-/* The point and a fraction. */
+/* Matches the point and 1 to MOST digits. */
 static uint32_t fraction(struct json_number *j, uint32_t most)
 {
     return regex_concat(j->s, character(j, '.'), digits(j, 1, most));
 }
 
-/* A sign and A. */
+/* Matches an optional minus sign and A. */
 static uint32_t with_sign(struct json_number *j, uint32_t a)
 {
     return regex_concat(j->s, optional(j, character(j, '-')), a);
 }
 
-/* Numbers without a sign and a fraction, of LEAST digits or more. */
+/* Matches integers without a sign, of at least LEAST digits. */
 static uint32_t naturals(struct json_number *j, int64_t least)
 {
     uint32_t long_ones =
@@ -128,13 +127,13 @@ static uint32_t naturals(struct json_number *j, int64_t least)
 
 /* ---- exponents ---- */
 
-/* Whole numbers without a sign, in [low, high], with a zero in front or without. */
+/* Matches the integers in [low, high], without a sign, with an optional leading zero. */
 static uint32_t natural_range(struct json_number *j, int low, int high)
 {
     uint32_t r = REGEX_NOTHING;
 
     for (int i = low; i <= high;) {
-        /* the largest round interval that begins at I */
+        /* The largest interval of the form [i, i + 10^n) that begins at I. */
         int size = 1;
         char text[16];
         uint32_t part;
@@ -148,7 +147,7 @@ static uint32_t natural_range(struct json_number *j, int low, int high)
             snprintf(text, sizeof(text), "%d", i / size);
             part = regex_concat(j->s, regex_literal(j->s, text, strlen(text)), digits(j, n, n));
             i += size;
-        } else { /* a run of last digits */
+        } else { /* integers that differ in the last digit only */
             int last = i / 10 * 10 + 9 < high ? i / 10 * 10 + 9 : high;
 
             snprintf(text, sizeof(text), "%d", i / 10);
@@ -161,7 +160,7 @@ static uint32_t natural_range(struct json_number *j, int low, int high)
     return regex_concat(j->s, optional(j, character(j, '0')), r);
 }
 
-/* e and an exponent in [low, high], as far as there are any. */
+/* Matches e and an exponent in [low, high], limited to JSON_NUMBER_EXPONENT. */
 static uint32_t exponents(struct json_number *j, int64_t low, int64_t high)
 {
     struct regex_set sign = {{0}}, letter = {{0}};
@@ -175,7 +174,7 @@ static uint32_t exponents(struct json_number *j, int64_t low, int64_t high)
     regex_set_add(&letter, 'E');
     regex_set_add(&sign, '+');
     if (low <= 0 && high >= 0)
-        regex_set_add(&sign, '-'); /* -0 */
+        regex_set_add(&sign, '-'); /* -0 is allowed */
     if (low <= 0 && high >= 0)
         r = regex_concat(j->s, optional(j, regex_bytes(j->s, &sign)), natural_range(j, 0, 0));
     if (high >= 1)
@@ -189,7 +188,7 @@ static uint32_t exponents(struct json_number *j, int64_t low, int64_t high)
     return regex_concat(j->s, regex_bytes(j->s, &letter), r);
 }
 
-/* A fraction with N digits or fewer, or (IS_EXACT) with N digits, of which the last one is not 0. */
+/* Matches a fraction of at most N digits, or (IS_EXACT) of N digits, whose last digit is not 0. */
 static uint32_t short_fraction(struct json_number *j, uint32_t n, bool is_exact)
 {
     uint32_t r = regex_concat(j->s, digits(j, is_exact ? n - 1 : 0, n - 1), digit_range(j, 1, 9));
@@ -202,7 +201,7 @@ static uint32_t point_zero(struct json_number *j)
     return regex_literal(j->s, ".0", 2);
 }
 
-/* A digit other than 0, and a fraction that does not end with 0 unless it is 0. */
+/* Matches a digit other than 0, and an optional fraction that is .0 or does not end with 0. */
 static uint32_t mantissa(struct json_number *j)
 {
     uint32_t r = regex_or(j->s, point_zero(j), short_fraction(j, JSON_NUMBER_FRACTION, false));
@@ -210,7 +209,7 @@ static uint32_t mantissa(struct json_number *j)
     return regex_concat(j->s, digit_range(j, 1, 9), optional(j, r));
 }
 
-/* Integers that have an exponent: the fraction ends before the exponent does. */
+/* Matches integers with an exponent: the exponent is at least the number of digits in the fraction. */
 static uint32_t integer_with_exponent(struct json_number *j)
 {
     uint32_t r = regex_concat(j->s, optional(j, point_zero(j)), exponents(j, 0, JSON_NUMBER_EXPONENT));
@@ -246,16 +245,16 @@ void json_number_init(struct json_number *j, struct regex_store *s, bool has_exp
 
 enum { BELOW = -1, EQUAL, ABOVE };
 
-/* What can follow digits that are equal to those of D up to digit I behind the point, so that the number is
- * ABOVE or BELOW D, or EQUAL to it. BEGUN: the point is written. */
+/* Matches the rest of a number whose digits equal those of D up to digit I behind the point, so that the
+ * number is ABOVE, BELOW or EQUAL to D. BEGUN: the point is already written. */
 static uint32_t rest_of_fraction(struct json_number *j, const struct json_decimal *d, int64_t i, int side,
                                  bool begun, uint32_t most)
 {
     uint32_t zero = character(j, '0'), r = REGEX_NOTHING, more;
-    int64_t n = (int64_t)d->n - d->point; /* digits behind the point */
+    int64_t n = (int64_t)d->n - d->point; /* number of digits of D behind the point */
     uint32_t left = most == REGEX_NO_LIMIT ? most : i > most ? 0 : most - (uint32_t)i;
 
-    if (!begun && i < n) /* no fraction at all is below D */
+    if (!begun && i < n) /* a number without a fraction is below D */
         more = rest_of_fraction(j, d, i, side, true, most);
     else if (i < n) {
         unsigned at = digit_at(d, i);
@@ -289,10 +288,10 @@ static uint32_t rest_of_fraction(struct json_number *j, const struct json_decima
     return side == BELOW ? regex_or(j->s, REGEX_EMPTY, more) : more;
 }
 
-/* Texts without a sign and an exponent on a SIDE of D, whose sign does not count. */
+/* Matches spellings without a sign and an exponent of the numbers on a SIDE of the absolute value of D. */
 static uint32_t plain_on_side(struct json_number *j, const struct json_decimal *d, int side)
 {
-    int64_t n = d->point > 0 ? d->point : 1; /* digits before the point */
+    int64_t n = d->point > 0 ? d->point : 1; /* number of digits of D before the point */
     uint32_t any = optional(j, fraction(j, JSON_NUMBER_PLACES)),
              r = rest_of_fraction(j, d, 0, side, false, JSON_NUMBER_PLACES);
 
@@ -308,7 +307,7 @@ static uint32_t plain_on_side(struct json_number *j, const struct json_decimal *
     }
     if (side == ABOVE)
         r = regex_or(j->s, r, regex_concat(j->s, naturals(j, n + 1), any));
-    if (side == BELOW && n > 1) { /* fewer digits */
+    if (side == BELOW && n > 1) { /* numbers with fewer digits */
         uint32_t few = regex_concat(j->s, digit_range(j, 1, 9), digits(j, 0, (uint32_t)n - 2));
 
         r = regex_or(j->s, r, regex_concat(j->s, regex_or(j->s, character(j, '0'), few), any));
@@ -316,7 +315,7 @@ static uint32_t plain_on_side(struct json_number *j, const struct json_decimal *
     return r;
 }
 
-/* The same for texts with an exponent. */
+/* Matches spellings with an exponent, without a sign, of the numbers on a SIDE of the absolute value of D. */
 static uint32_t exponent_on_side(struct json_number *j, const struct json_decimal *d, int side)
 {
     struct json_decimal m = *d;
@@ -324,7 +323,7 @@ static uint32_t exponent_on_side(struct json_number *j, const struct json_decima
     int64_t exponent = d->point - 1;
     uint32_t r, any = optional(j, fraction(j, JSON_NUMBER_FRACTION));
 
-    if (d->n == 0) /* zero: every mantissa is above it */
+    if (d->n == 0) /* D is zero: every mantissa is above it */
         return side == ABOVE ? regex_concat(j->s, mantissa(j),
                                             exponents(j, -JSON_NUMBER_EXPONENT, JSON_NUMBER_EXPONENT))
                              : REGEX_NOTHING;
@@ -345,7 +344,7 @@ static uint32_t exponent_on_side(struct json_number *j, const struct json_decima
     return r;
 }
 
-/* Texts without a sign on a SIDE of D, whose sign does not count. */
+/* Matches both spellings, without a sign, of the numbers on a SIDE of the absolute value of D. */
 static uint32_t on_side(struct json_number *j, const struct json_decimal *d, int side)
 {
     uint32_t r = plain_on_side(j, d, side);
@@ -355,7 +354,7 @@ static uint32_t on_side(struct json_number *j, const struct json_decimal *d, int
 
 static const struct json_decimal zero_decimal = {.digit = ""};
 
-/* The numbers above (FACTOR 1) or below (-1) D: of its sign and beyond it, or of the other sign. */
+/* Matches the numbers above D (ABOVE) or below D; unless STRICT also D itself. */
 static uint32_t beyond(struct json_number *j, const struct json_decimal *d, bool above, bool strict)
 {
     uint32_t minus = character(j, '-'), r, other;
@@ -424,7 +423,7 @@ uint32_t json_number_multiple(struct json_number *j, const struct json_decimal *
     if (places > JSON_NUMBER_FRACTION)
         return REGEX_NOTHING;
     zeros = regex_repeat(j->s, character(j, '0'), 0, (uint32_t)(JSON_NUMBER_PLACES - places));
-    /* With all the places written, zeros may follow. */
+    /* All places are written; more zeros may follow. */
     r = places ? regex_concat(j->s, character(j, '.'), digits(j, places, (uint32_t)places)) : REGEX_EMPTY;
     r = regex_and(j->s, with_sign(j, regex_concat(j->s, naturals(j, 1), r)),
                   regex_multiple(j->s, (uint32_t)divisor));
@@ -433,7 +432,8 @@ uint32_t json_number_multiple(struct json_number *j, const struct json_decimal *
         places ? zeros
                : optional(j, regex_concat(j->s, character(j, '.'),
                                           regex_repeat(j->s, character(j, '0'), 1, JSON_NUMBER_PLACES))));
-    /* With N places left out, the digits are those of a number that is smaller by 10^N. */
+    /* N of the places are written: the digits must be a multiple of the divisor for a number 10^(places - N)
+     * times smaller. */
     for (int64_t n = places - 1; n >= 0; n--) {
         uint32_t form = n ? regex_concat(j->s, character(j, '.'), digits(j, n, (uint32_t)n)) : REGEX_EMPTY;
 

@@ -1,10 +1,10 @@
-/* json_number.h - sets of numbers as regular expressions over their texts, compared by value.
+/* json_number.h - regular expressions for sets of numbers, compared by value.
  *
- * Numbers are written as -12.50, with at most JSON_NUMBER_PLACES digits behind the point, so that a model cannot
- * write zeros for ever; or with one digit other than 0 before the point, at most JSON_NUMBER_FRACTION digits behind
- * it, the last of which is not 0, and an exponent of at most JSON_NUMBER_EXPONENT, as -1.25e+1. Every set has all
- * these spellings of its numbers, so that complements within `all` are exact. Multiples have no second form:
- * has_exponents must be false where they are used.
+ * A number is spelled in one of two forms. -12.50: at most JSON_NUMBER_PLACES digits behind the point, so
+ * that a model cannot write zeros for ever. -1.25e+1: one digit other than 0 before the point, at most
+ * JSON_NUMBER_FRACTION digits behind it, of which the last is not 0, and an exponent of at most
+ * JSON_NUMBER_EXPONENT. A set contains all these spellings of its numbers, so complements within `all` are
+ * exact. Sets of multiples lack the second form: has_exponents must be false if they are used.
  */
 #ifndef GALLOP_TEXT_GRAMMAR_JSON_NUMBER_H
 #define GALLOP_TEXT_GRAMMAR_JSON_NUMBER_H
@@ -27,12 +27,12 @@ enum {
 struct json_number {
     struct regex_store *s;
     bool has_exponents;
-    uint32_t all, integer;
+    uint32_t all, integer;  /* all numbers; all numbers with an integer value */
     uint32_t numeral;       /* integers without a point and an exponent */
-    uint32_t digit, digits; /* one, and any number of them */
+    uint32_t digit, digits; /* one digit; any number of digits */
 };
 
-/* The decimal number 0.DIGITS x 10^POINT, without zeros at the ends of DIGITS; zero has no digits. */
+/* The number 0.DIGITS x 10^POINT, without zeros at the ends of DIGITS. Zero has no digits. */
 struct json_decimal {
     bool is_negative;
     const char *digit; /* [n] */
@@ -42,17 +42,18 @@ struct json_decimal {
 
 void json_number_init(struct json_number *j, struct regex_store *s, bool has_exponents);
 
-/* Reads the number V of a tree. Digits are stored in A. False: V is no number, or out of memory. */
+/* Reads the JSON number V. Digits are stored in A. False: V is not a number, or memory ran out. */
 bool json_decimal_read(struct json_decimal *d, const json_t *v, struct arena *a);
 
 bool json_decimal_is_equal(const struct json_decimal *a, const struct json_decimal *b);
 
-/* The numbers >= D (STRICT: > D), <= D, = D. D->point is within JSON_NUMBER_MOST_POINT. */
+/* Match the numbers >= D (STRICT: > D), <= D (STRICT: < D), and equal to D. D->point is at most
+ * JSON_NUMBER_MOST_POINT in absolute value. */
 uint32_t json_number_at_least(struct json_number *j, const struct json_decimal *d, bool strict);
 uint32_t json_number_at_most(struct json_number *j, const struct json_decimal *d, bool strict);
 uint32_t json_number_equal(struct json_number *j, const struct json_decimal *d);
 
-/* The multiples of D, which is positive. REGEX_NOTHING: D has too many digits. */
+/* Matches the multiples of D, which is positive. Returns REGEX_NOTHING if D has too many digits. */
 uint32_t json_number_multiple(struct json_number *j, const struct json_decimal *d);
 
 #endif

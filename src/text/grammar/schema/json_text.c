@@ -1,4 +1,4 @@
-/* json_text.c - characters in every spelling, built from ranges of code points. */
+/* json_text.c - builds all spellings of characters from ranges of code points. */
 #include "text/grammar/schema/json_text.h"
 
 #include <stdlib.h>
@@ -7,13 +7,13 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
-/* Characters with a short escape, and the letter of it. */
+/* Characters with a short escape, and the letter of that escape. */
 static const struct {
     uint8_t character, letter;
 } short_escape[] = {{'\b', 'b'}, {'\t', 't'}, {'\n', 'n'}, {'\f', 'f'},
                     {'\r', 'r'}, {'"', '"'},  {'/', '/'},  {'\\', '\\'}};
 
-/* ASCII characters that some writer of JSON spells with \u, as ranges. */
+/* ASCII characters that some writers of JSON spell with \u, as ranges. */
 static const struct {
     uint8_t low, high;
 } escaped[] = {{0, 0x1f},  {'"', '"'}, {'&', '\''},  {'+', '+'},  {'/', '/'},
@@ -21,7 +21,7 @@ static const struct {
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
-/* One digit in [low, high] of a number to base 16, as lower and upper case. */
+/* Matches one hexadecimal digit in [low, high], in lower or upper case. */
 static uint32_t hex_digit(struct regex_store *s, unsigned low, unsigned high)
 {
     struct regex_set set = {{0}};
@@ -33,7 +33,7 @@ static uint32_t hex_digit(struct regex_store *s, unsigned low, unsigned high)
     return regex_bytes(s, &set);
 }
 
-/* N digits to base 16 of a number in [low, high]. */
+/* Matches N hexadecimal digits of a number in [low, high]. */
 static uint32_t hex_range(struct regex_store *s, uint32_t low, uint32_t high, unsigned n)
 {
     uint32_t below = (UINT32_C(1) << 4 * (n - 1)) - 1, first = low >> 4 * (n - 1), last = high >> 4 * (n - 1),
@@ -57,13 +57,13 @@ static uint32_t hex_range(struct regex_store *s, uint32_t low, uint32_t high, un
         s, r, regex_concat(s, hex_digit(s, first, last), regex_repeat(s, hex_digit(s, 0, 15), n - 1, n - 1)));
 }
 
-/* \u and the four digits of a number in [low, high]. */
+/* Matches \u and four digits of a number in [low, high]. */
 static uint32_t hex_escape(struct regex_store *s, uint32_t low, uint32_t high)
 {
     return regex_concat(s, regex_literal(s, "\\u", 2), hex_range(s, low, high, 4));
 }
 
-/* The pairs of surrogates of the characters 0x10000 + [low, high]. */
+/* Matches the surrogate pairs, as \u escapes, of the characters 0x10000 + [low, high]. */
 static uint32_t surrogates(struct regex_store *s, uint32_t low, uint32_t high)
 {
     uint32_t first = low >> 10, last = high >> 10, r = REGEX_NOTHING;
@@ -95,7 +95,7 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* The characters of [low, high] as UTF-8, without those that a string must escape. */
+/* Matches the characters of [low, high] as UTF-8, except those that a string must escape. */
 static uint32_t unescaped(struct regex_store *s, uint32_t low, uint32_t high)
 {
     static const struct {
@@ -142,7 +142,7 @@ static bool has_one_spelling(unsigned char c)
     return c < 0x80;
 }
 
-/* Runs of characters with one spelling are one literal. */
+/* A run of characters with one spelling becomes one literal. */
 uint32_t json_text_literal(struct json_text *j, const char *text, size_t n)
 {
     uint32_t r = REGEX_EMPTY;
@@ -182,10 +182,10 @@ static bool begins_character(const struct json_string *x, size_t at)
     return at >= x->n || ((unsigned char)x->text[at] & 0xc0) != 0x80;
 }
 
-enum { MOST_PREFIXES = 100 };
+enum { MOST_PREFIXES = 100 }; /* most levels of common prefixes */
 
-/* The strings LIST [n], sorted, from byte SKIP on, which is equal in all of them. Beginnings that strings have in
- * common are written once, so that a text decides among few of them at each byte. */
+/* Matches one of the sorted strings LIST [n] from byte SKIP on; the bytes before are equal in all of them.
+ * Common prefixes are written once, so that a state has few alternatives. */
 static uint32_t one_of(struct json_text *j, const struct json_string *list, size_t n, size_t skip, int depth)
 {
     uint32_t r = REGEX_NOTHING, *part;

@@ -1,9 +1,10 @@
-/* json_text.h - the parts of JSON texts as regular expressions: white space between tokens, and the characters of
- * strings in their spellings.
+/* json_text.h - regular expressions for parts of JSON texts: white space between tokens, and the characters
+ * of strings in all their spellings.
  *
- * A character has one spelling or several: itself as UTF-8, a short escape, and \u with four digits (twice, for
- * characters beyond U+FFFF). ASCII letters, digits and most of the punctuation have only the first one: writers
- * of JSON do not escape them, and a key whose bytes are certain can be guessed as a whole.
+ * A character has up to three kinds of spelling: UTF-8, a short escape, and \u with four digits (twice for
+ * characters beyond U+FFFF). ASCII letters, digits and most punctuation are only spelled as themselves,
+ * because writers of JSON do not escape them; the bytes of a key are then certain, and can be predicted as a
+ * whole.
  */
 #ifndef GALLOP_TEXT_GRAMMAR_JSON_TEXT_H
 #define GALLOP_TEXT_GRAMMAR_JSON_TEXT_H
@@ -14,22 +15,22 @@
 
 #include "text/grammar/automata/regex.h"
 
-enum { JSON_TEXT_BLANKS = 40 };
+enum { JSON_TEXT_BLANKS = 40 }; /* most spaces and tabs between two tokens */
 
 struct json_text {
     struct regex_store *s;
     uint32_t character; /* one character of a string */
-    uint32_t string;    /* the contents of all strings */
-    uint32_t space;     /* what may stand between tokens */
+    uint32_t string;    /* the contents of any string */
+    uint32_t space;     /* the white space between tokens */
 };
 
-/* The store S is borrowed, and its faults count. WITHOUT_SPACE: nothing stands between tokens. */
+/* Initializes J. The store S is borrowed. WITHOUT_SPACE: there is no white space between tokens. */
 void json_text_init(struct json_text *j, struct regex_store *s, bool without_space);
 
-/* One character in [low, high], without surrogates, in every spelling. */
+/* Matches one character in [low, high], without surrogates, in every spelling. */
 uint32_t json_text_characters(struct regex_store *s, uint32_t low, uint32_t high);
 
-/* The string TEXT [n], which is UTF-8, without quotes, in every spelling. */
+/* Matches the string TEXT [n] (UTF-8), without quotes, in every spelling. */
 uint32_t json_text_literal(struct json_text *j, const char *text, size_t n);
 
 struct json_string {
@@ -37,10 +38,10 @@ struct json_string {
     size_t n;
 };
 
-/* One of the strings LIST [n], which is sorted by it, without quotes, in every spelling. */
+/* Matches one of the strings LIST [n], without quotes, in every spelling. Sorts LIST. */
 uint32_t json_text_one_of(struct json_text *j, struct json_string *list, size_t n);
 
-/* The string whose contents are CONTENTS, with quotes. */
+/* Returns CONTENTS between quotes. */
 uint32_t json_text_quoted(struct json_text *j, uint32_t contents);
 
 #endif
