@@ -133,7 +133,7 @@ def keywords_that_a_line_leaves_out_are_its_warnings():
     path = _file("left.jsonl", json.dumps({"prompt": "Once", **line}) + "\n" + json.dumps(
         {"custom_id": "a", "method": "POST", "url": "/v1/completions", "body": {"prompt": "Once", **line}}) + "\n")
     got = lines(call("run", "--batch", path, "--json"))
-    want = ["JSON schema: $ref at the root is not served, and was left out"]
+    want = ["JSON schema: the keyword $ref at the root is not supported and is ignored"]
     expect(got[0].get("warnings"), want, "warnings of the line")
     expect(got[1]["response"]["body"].get("warnings"), want, "warnings of OpenAI's line")
 

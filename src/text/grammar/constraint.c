@@ -102,7 +102,7 @@ static int read_choices(struct grammar *g, const struct constraint_source *s, ui
     int rc = json_pull_load(&list, s->text, s->n, "the choices", e);
 
     if (rc == 0 && (!json_is_array(list) || json_array_size(list) == 0))
-        rc = err_set(e, ERR_INPUT, "the choices are %s; expected a list of one or more strings",
+        rc = err_set(e, ERR_INPUT, "the choices are %s, expected a list of one or more strings",
                      json_is_array(list) ? "an empty list" : "not a list");
     regex = rc ? NULL : mem_alloc(json_array_size(list) * sizeof(*regex), MEM_TEXT);
     if (rc == 0 && !regex)
@@ -111,7 +111,7 @@ static int read_choices(struct grammar *g, const struct constraint_source *s, ui
         const json_t *text = json_array_get(list, n);
 
         if (!json_is_string(text) || json_string_length(text) == 0)
-            rc = err_set(e, ERR_INPUT, "choice %zu is %s; expected a string that is not empty", n,
+            rc = err_set(e, ERR_INPUT, "choice %zu is %s, expected a string that is not empty", n,
                          json_is_string(text) ? "empty" : "not a string");
         else
             regex[n] = regex_literal(&g->regex, json_string_value(text), json_string_length(text));
@@ -151,12 +151,13 @@ static int add_warnings(struct constraint *c, const struct schema_report *report
     for (size_t i = 0; i < report->n && rc == 0; i++) {
         const struct schema_place *p = &report->warning[i];
 
-        snprintf(sentence, sizeof(sentence), "JSON schema: %s at %s is not served, and was left out",
-                 p->keyword, p->pointer[0] ? p->pointer : "the root");
+        snprintf(sentence, sizeof(sentence),
+                 "JSON schema: the keyword %s at %s is not supported and is ignored", p->keyword,
+                 p->pointer[0] ? p->pointer : "the root");
         log_warn("%s", sentence);
         rc = add_warning(c, sentence, e);
     }
-    return rc || !report->has_more ? rc : add_warning(c, "JSON schema: more was left out", e);
+    return rc || !report->has_more ? rc : add_warning(c, "JSON schema: more keywords are ignored", e);
 }
 
 /* Compiles a schema inside a structural tag, or a whole schema (type tags_schema). */

@@ -165,7 +165,7 @@ static const struct {
      ERR_UNSUPPORTED, "/format: a \"begin\" that is a token"},
     {FORMAT("tag", ",\"begin\":\"a\",\"content\":" ANY), ERR_INPUT, "/format: lacks \"end\""},
     {FORMAT("json_schema", ",\"json_schema\":{\"text\":\"A\"},\"style\":\"qwen_xml\""), ERR_UNSUPPORTED,
-     "/format: a \"style\" that is not supported; expected \"json\""},
+     "/format: the \"style\" is not supported; expected \"json\""},
     {FORMAT("any_text", ",\"max_tokens\":3"), ERR_UNSUPPORTED, "/format: \"max_tokens\" is not supported"},
     {FORMAT("repeat", ",\"min\":3,\"max\":2,\"content\":" ANY), ERR_INPUT, "/format: wrong counts"},
     {FORMAT("triggered_tags", ",\"triggers\":[\"<g=\"]," TWO_TAGS), ERR_INPUT,

@@ -1,4 +1,4 @@
-/* schema.c - one compilation: its limits, the rules of all terms, and its end. */
+/* schema.c - runs a compilation: its options, the rules of all terms, and its result. */
 #include "text/grammar/schema/schema.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "text/grammar/schema/schema_refs.h"
 #include "text/grammar/schema/schema_value.h"
 
-/* Makes the bodies of all rules that were called. */
+/* Makes the bodies of all rules that were referred to. */
 static void define_rules(struct schema_compiler *c)
 {
     while (c->n_queue > 0 && schema_work(c, 1)) {
@@ -32,7 +32,7 @@ static void define_rules(struct schema_compiler *c)
     }
 }
 
-/* Only intersections are worth the search. */
+/* True if TERM certainly has no value. Only intersections are searched, because the search is costly. */
 static bool is_contradiction(struct schema_compiler *c, uint32_t term)
 {
     return term == SCHEMA_NONE || (c->term[term].kind == SCHEMA_TERM_AND && schema_is_empty(c, term, 1));
@@ -49,7 +49,7 @@ static void compiler_fini(struct schema_compiler *c)
     mem_free(c->queue);
 }
 
-/* Sets the white space between tokens to TEXT, as far as JSON allows it. */
+/* Sets the white space between tokens to the matches of TEXT that are white space in JSON. */
 static void set_space(struct schema_compiler *c, const char *text)
 {
     struct regex_set blank = {{0}};
@@ -66,8 +66,9 @@ static void set_space(struct schema_compiler *c, const char *text)
     if (rc)
         c->rc = err_set(c->e, rc, "the white space between tokens: %.200s", e.msg);
     else if (regex_is_empty(c->s, c->text.space) && schema_work(c, 0))
-        c->rc = err_set(c->e, ERR_INPUT,
-                        "the white space between tokens: %.200s matches no white space of JSON", text);
+        c->rc =
+            err_set(c->e, ERR_INPUT,
+                    "the white space between tokens: %.200s matches no white space that JSON allows", text);
 }
 
 int schema_compile(struct grammar *g, const json_t *schema, const struct schema_options *o, uint32_t *start,
@@ -94,7 +95,7 @@ int schema_compile(struct grammar *g, const json_t *schema, const struct schema_
     if (!c.rc)
         *start = schema_value(&c, schema_raw(&c, schema, 0));
     define_rules(&c);
-    schema_work(&c, 0); /* faults of the grammar */
+    schema_work(&c, 0); /* reports faults of the grammar */
     compiler_fini(&c);
     return c.rc;
 }

@@ -1,4 +1,4 @@
-/* schema_compiler.c - faults with their places, memory, and the tables of terms and keys. */
+/* schema_compiler.c - reports errors with their places, allocates memory, and interns terms and keys. */
 #include "text/grammar/schema/schema_compiler.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ enum { FIRST_SLOTS = 64 };
 
 /* ---- faults ---- */
 
-/* Appends the JSON pointer from FROM to AT. Returns whether AT is there. */
+/* Appends the JSON pointer from FROM to AT. Returns false if AT is not inside FROM. */
 static bool find_pointer(struct buf *b, const json_t *from, const json_t *at)
 {
     size_t before = b->len, i, n;
@@ -216,7 +216,7 @@ static size_t hash_text(const char *text, size_t n)
     return h;
 }
 
-/* Doubles the hash table SLOT of the terms, or of the keys. */
+/* Doubles the hash table of the terms, or (OF_KEYS) of the keys. */
 static bool grow_slots(struct schema_compiler *c, bool of_keys)
 {
     uint32_t **slot = of_keys ? &c->key_slot : &c->slot, *grown;
@@ -240,7 +240,7 @@ static bool grow_slots(struct schema_compiler *c, bool of_keys)
     return true;
 }
 
-/* The number of the term X, whose operands are copied where it is new. */
+/* Returns the number of the term X. If X is new, its operands are copied. */
 static uint32_t intern(struct schema_compiler *c, struct schema_term x)
 {
     uint32_t *of;
@@ -307,7 +307,7 @@ static int compare_terms(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* True if OF [n], which is sorted, has both a term and its complement. */
+/* True if OF [n], which is sorted, contains both a term and its complement. */
 static bool has_complement(const struct schema_compiler *c, const uint32_t *of, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -337,7 +337,7 @@ uint32_t schema_join(struct schema_compiler *c, enum schema_term_kind kind, uint
     return intern(c, (struct schema_term){.kind = kind, .of = of, .n = kept});
 }
 
-/* A and B, whose operands are taken where they are of the same kind. */
+/* Joins A and B; operands of A and B that have the same kind are flattened. */
 static uint32_t join_two(struct schema_compiler *c, enum schema_term_kind kind, uint32_t a, uint32_t b)
 {
     uint32_t pair[2] = {a, b}, few[16], *of = few;

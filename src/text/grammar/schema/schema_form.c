@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* A list of clauses that grows: struct schema_array or struct schema_object. */
+/* A growing list of clauses: struct schema_array or struct schema_object. */
 struct clauses {
     const void **clause; /* [n] in the arena */
     size_t n, cap;
@@ -40,7 +40,7 @@ uint32_t schema_regex_not(struct schema_compiler *c, uint32_t a, uint32_t all)
     return regex_and(c->s, all, regex_not(c->s, a));
 }
 
-/* ---- making ---- */
+/* ---- constructors ---- */
 
 struct schema_array *schema_array_any(struct schema_compiler *c)
 {
@@ -153,7 +153,7 @@ static bool is_any_array(const struct schema_array *a)
            a->n_contains == 0 && !a->unique;
 }
 
-/* Arrays that satisfy both A and B. NULL: there are none, or a fault. */
+/* Returns the clause for the arrays that satisfy A and B. NULL: there are none, or an error. */
 static const struct schema_array *array_and(struct schema_compiler *c, const struct schema_array *a,
                                             const struct schema_array *b)
 {
@@ -193,7 +193,7 @@ static const struct schema_array *array_and(struct schema_compiler *c, const str
     return r->least > r->most ? NULL : r;
 }
 
-/* Arrays whose elements from index FROM on are LEAST to MOST times in TERM. */
+/* Returns the clause for arrays with LEAST to MOST elements in TERM from index FROM on. */
 static const struct schema_array *array_with(struct schema_compiler *c, uint32_t term, uint32_t least,
                                              uint32_t most, uint32_t from)
 {
@@ -210,7 +210,7 @@ static const struct schema_array *array_with(struct schema_compiler *c, uint32_t
     return r;
 }
 
-/* Arrays of LEAST to MOST elements whose last element of a prefix, where there is one, is in TERM. */
+/* Returns the clause for arrays of LEAST to MOST elements, of which element LEAST - 1 (if any) is in TERM. */
 static const struct schema_array *array_sized(struct schema_compiler *c, uint32_t least, uint32_t most,
                                               uint32_t term)
 {
@@ -237,7 +237,7 @@ static const struct schema_array *array_sized(struct schema_compiler *c, uint32_
 static void array_not(struct schema_compiler *c, const struct schema_array *a, struct clauses *out)
 {
     if (a->unique && a->most > 1)
-        schema_unserved(c, a->unique, "uniqueItems", "cannot be served under `not` or in this `oneOf`");
+        schema_unserved(c, a->unique, "uniqueItems", "is not supported under `not` and in this `oneOf`");
     if (a->least > 0)
         put(c, out, array_sized(c, 0, a->least - 1, SCHEMA_ANY));
     if (a->most != SCHEMA_NO_LIMIT)
@@ -274,7 +274,7 @@ static bool is_name(struct schema_compiler *c, uint32_t keys, uint32_t key)
     return keys == c->text.string || regex_matches(c->s, keys, k->spelling, k->n_spelling);
 }
 
-/* The term of KEY, which is no member of O. */
+/* Returns the term of the property KEY, which is not a member of O. */
 static uint32_t other_term(struct schema_compiler *c, const struct schema_object *o, uint32_t key)
 {
     for (size_t i = 0; i < o->n_others; i++)
@@ -297,7 +297,7 @@ static bool is_any_object(const struct schema_compiler *c, const struct schema_o
            o->n_some == 0;
 }
 
-/* Intersects the names that are no members. */
+/* Sets the others of R to the intersections of the others of A and B. */
 static bool others_and(struct schema_compiler *c, struct schema_object *r, const struct schema_object *a,
                        const struct schema_object *b)
 {
@@ -321,7 +321,7 @@ static bool others_and(struct schema_compiler *c, struct schema_object *r, const
     return true;
 }
 
-/* Whether some name of X can have a value: names that are no members of O. */
+/* True if a property that is not a member of O can be in X's term. */
 static bool some_is_possible(struct schema_compiler *c, const struct schema_object *o,
                              const struct schema_names *x)
 {
@@ -331,9 +331,9 @@ static bool some_is_possible(struct schema_compiler *c, const struct schema_obje
     return false;
 }
 
-/* Puts R on the list. It demands SOME [n_some] of properties that are no members of FROM, one of the clauses that
- * R comes from. Where a member of R has such a name, either that member is what is demanded, or another property
- * is. */
+/* Appends R with the additional conditions SOME [n_some], which come from the clause FROM: each requires a
+ * property that is not a member of FROM. If a member of R has such a name, there are alternatives: that
+ * member is the required property, or another property is. */
 static void put_object(struct schema_compiler *c, struct clauses *out, const struct schema_object *r,
                        const struct schema_names *some, size_t n_some, const struct schema_object *from)
 {
@@ -384,7 +384,8 @@ static void put_object(struct schema_compiler *c, struct clauses *out, const str
         return;
     }
     for (size_t i = 0; i < r->n_members; i++) {
-        /* Alternatives that contradict each other in a required member are most of all combinations. */
+        /* Most combinations of alternatives contradict each other in a required member; these are dropped
+         * here. */
         if (r->member[i].is_required && c->is_empty(c, r->member[i].term))
             return;
         n_required += r->member[i].is_required;
@@ -393,8 +394,8 @@ static void put_object(struct schema_compiler *c, struct clauses *out, const str
         put(c, out, r);
 }
 
-/* Writes the members of objects that satisfy both A and B into MEMBER, those of A first. Returns the number. R has
- * the other names of both. */
+/* Writes the members of the objects that satisfy A and B to MEMBER, A's members first, and returns their
+ * number. R has the intersected names that are not members. */
 static size_t members_and(struct schema_compiler *c, const struct schema_object *a,
                           const struct schema_object *b, const struct schema_object *r,
                           struct schema_member *member)
@@ -406,7 +407,7 @@ static size_t members_and(struct schema_compiler *c, const struct schema_object 
 
         if (has_key(b, m.key, &at)) {
             if (m.is_free && !b->member[at].is_free)
-                continue; /* its place is the one that B gives it */
+                continue; /* B determines its place */
             m.is_required = m.is_required || b->member[at].is_required;
         }
         m.term = schema_and(c, m.term, schema_property(c, b, m.key));
@@ -420,8 +421,8 @@ static size_t members_and(struct schema_compiler *c, const struct schema_object 
             continue;
         m.is_required = m.is_required || (is_of_a && a->member[at].is_required);
         m.term = schema_and(c, m.term, schema_property(c, a, m.key));
-        /* a member without a place that is like every other name need not be one, unless a clause demands what is
-         * none */
+        /* A free member with the term of all other names can be dropped, unless a clause requires a property
+         * that is not a member. */
         if (is_of_a || !m.is_free || m.is_required || b->n_some > 0 || a->n_some > 0 ||
             m.term != other_term(c, r, m.key))
             member[n++] = m;
@@ -429,7 +430,7 @@ static size_t members_and(struct schema_compiler *c, const struct schema_object 
     return n;
 }
 
-/* Appends clauses for the objects that satisfy both A and B. The names of A come first, or with B_FIRST those of B. */
+/* Appends clauses for the objects that satisfy A and B. A's names come first, or (B_FIRST) B's names. */
 static void object_and(struct schema_compiler *c, const struct schema_object *a,
                        const struct schema_object *b, bool b_first, struct clauses *out)
 {
@@ -456,7 +457,7 @@ static void object_and(struct schema_compiler *c, const struct schema_object *a,
         put_object(c, out, half.clause[i], b->some, b->n_some, b);
 }
 
-/* True if A and B say the same in the same words. */
+/* True if A and B have the same members, others and conditions. */
 static bool is_same_object(const struct schema_object *a, const struct schema_object *b)
 {
     if (a->n_members != b->n_members || a->n_others != b->n_others || a->n_some != b->n_some ||
@@ -475,8 +476,8 @@ static bool is_same_object(const struct schema_object *a, const struct schema_ob
     return true;
 }
 
-/* Appends clauses for the objects that satisfy both A and one of OF [n]. Where A is not narrowed by one of them,
- * the others add nothing. OF_FIRST: the names of OF come first. */
+/* Appends clauses for the objects that satisfy A and one of OF [n]; only A if one of OF contains A. OF_FIRST:
+ * the names of OF come first. */
 static void object_and_any(struct schema_compiler *c, const struct schema_object *a,
                            const struct schema_object *const *of, size_t n, bool of_first,
                            struct clauses *out)
@@ -495,7 +496,7 @@ static void object_and_any(struct schema_compiler *c, const struct schema_object
     }
 }
 
-/* The members of O, of any value, none of them required. */
+/* Sets the members of R to those of O, optional and with any value. */
 static bool same_members(struct schema_compiler *c, struct schema_object *r, const struct schema_object *o)
 {
     struct schema_member *member = schema_alloc(c, o->n_members, sizeof(*member));
@@ -523,8 +524,8 @@ static void put_member(struct schema_compiler *c, struct clauses *out, uint32_t 
     put(c, out, r);
 }
 
-/* Appends the objects whose properties with names of KEYS that are no members of O are in TERM: one of them, or,
- * with ALL, all of them. */
+/* Appends a clause about the properties that are not members of O and whose names match KEYS: one of them
+ * (ALL: all of them) is in TERM. */
 static void put_others(struct schema_compiler *c, struct clauses *out, const struct schema_object *o,
                        uint32_t keys, uint32_t term, bool all)
 {
@@ -558,8 +559,8 @@ static bool has_required(const struct schema_object *o)
 
 enum { MOST_OPTIONAL = 2 };
 
-/* Appends clauses for the objects that violate O. Where IS_EXACT is false, only for those that violate what it
- * requires, or one of its first members. */
+/* Appends clauses for the objects that violate O. If IS_EXACT is false, objects that violate only optional
+ * properties may be missing, except for the first few members. */
 static void object_not(struct schema_compiler *c, const struct schema_object *o, bool is_exact,
                        struct clauses *out)
 {
@@ -616,7 +617,8 @@ const struct schema_form *schema_form_and(struct schema_compiler *c, const struc
     return r;
 }
 
-/* The union of a regular expression of each of OF [n]: WHICH is the offset of it in struct schema_form. */
+/* Returns the union of one regular expression of each of OF [n]; WHICH is its offset in struct
+ * schema_form. */
 static uint32_t union_of(struct schema_compiler *c, const struct schema_form *const *of, size_t n,
                          size_t which)
 {
@@ -655,7 +657,7 @@ const struct schema_form *schema_form_or(struct schema_compiler *c, const struct
             put(c, &objects, of[i]->object[k]);
         }
     }
-    /* a clause that everything satisfies makes the others useless */
+    /* A clause that everything satisfies makes the other clauses redundant. */
     if (any_array && arrays.n)
         *(arrays.clause) = any_array;
     if (any_object && objects.n)
@@ -676,7 +678,7 @@ const struct schema_form *schema_form_not(struct schema_compiler *c, const struc
     if (!r || !a)
         return NULL;
     if (a->is_partial) {
-        schema_unserved(c, c->at, "oneOf", "so many alternatives cannot be served under `not`");
+        schema_unserved(c, c->at, "oneOf", "so many alternatives are not supported under `not`");
         x = new_form(c);
         if (x)
             x->is_partial = true;

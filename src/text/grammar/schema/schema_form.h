@@ -1,8 +1,9 @@
-/* schema_form.h - the normal form of a set of JSON values: a set for each type of JSON, with union, intersection
- * and complement.
+/* schema_form.h - the normal form of a set of JSON values: one set for each JSON type, with union,
+ * intersection and complement.
  *
- * Sets of arrays and of objects are lists of clauses. A value is in the set if it satisfies one of the clauses.
- * What a clause says of elements and properties are terms, whose forms are not needed here.
+ * Sets of arrays and of objects are lists of clauses (disjunctive normal form): an array or object is in the
+ * set if it satisfies one of the clauses. A clause describes elements and properties by terms, whose forms
+ * are not needed here.
  */
 #ifndef GALLOP_TEXT_GRAMMAR_SCHEMA_FORM_H
 #define GALLOP_TEXT_GRAMMAR_SCHEMA_FORM_H
@@ -11,60 +12,64 @@
 
 enum { SCHEMA_NULL = 1, SCHEMA_TRUE = 2, SCHEMA_FALSE = 4, SCHEMA_LITERALS = 7 };
 
-/* Between LEAST and MOST of the elements from index FROM on are in TERM. */
+/* A `contains` condition: between LEAST and MOST of the elements from index FROM on are in TERM. */
 struct schema_contains {
     uint32_t term, least, most, from;
 };
 
+/* A clause of arrays. */
 struct schema_array {
     const uint32_t *prefix; /* [n_prefix] terms of the first elements */
     size_t n_prefix;
-    uint32_t rest;                          /* term of all other elements */
-    uint32_t least, most;                   /* number of elements; SCHEMA_NO_LIMIT */
+    uint32_t rest;                          /* term of all further elements */
+    uint32_t least, most;                   /* number of elements */
     const struct schema_contains *contains; /* [n_contains] */
     size_t n_contains;
-    const json_t *unique; /* the schema that asks for distinct elements; NULL: none does */
+    const json_t *unique; /* the schema whose `uniqueItems` requires distinct elements; NULL: none */
 };
 
-/* A property with a name that is known. */
+/* A property whose name is known. */
 struct schema_member {
     uint32_t key, term;
     bool is_required;
-    bool is_free; /* no `properties` names it: it has no place in the order */
+    bool is_free; /* not listed in `properties`, so it has no place in the order */
 };
 
-/* Properties whose names are in the regular expression KEYS. */
+/* Properties whose names match the regular expression KEYS. */
 struct schema_names {
     uint32_t keys, term;
 };
 
-/* Names of properties are compared with the members first. Every other name is in exactly one of `others`. */
+/* A clause of objects. A property that is a member must be in the member's term. The name of any other
+ * property matches exactly one of `others`, whose term applies. */
 struct schema_object {
     const struct schema_member *member; /* [n_members] */
     size_t n_members;
     const struct schema_names *other; /* [n_others] */
     size_t n_others;
     uint32_t least, most; /* number of properties */
-    /* For each of these, one property or more that is no member and has one of the names is in the term. */
+    /* For each of these: at least one property is not a member, has a name that matches, and is in the
+     * term. */
     const struct schema_names *some; /* [n_some] */
     size_t n_some;
 };
 
+/* A normal form. */
 struct schema_form {
-    unsigned literals; /* SCHEMA_NULL and so on */
-    uint32_t number;   /* regular expressions */
-    uint32_t string;   /* contents of strings */
-    /* Contains `string`. What is enforced of a format is less than the format allows, and its complement must
-     * not have the difference. */
+    unsigned literals; /* SCHEMA_NULL, SCHEMA_TRUE, SCHEMA_FALSE */
+    uint32_t number;   /* numbers: a regular expression */
+    uint32_t string;   /* contents of strings: a regular expression */
+    /* A superset of `string`. It differs for formats, which are enforced more strictly than they are defined:
+     * the complement of the set must be computed from all strings that may have the format. */
     uint32_t string_bound;
     const struct schema_array *const *array; /* [n_arrays] */
     size_t n_arrays;
     const struct schema_object *const *object; /* [n_objects] */
     size_t n_objects;
-    bool is_partial; /* some objects of the set are left out, so that its complement is not known */
+    bool is_partial; /* some objects of the set are left out, so the complement is unknown */
 };
 
-/* These return NULL or leave the form empty after a fault. */
+/* These functions return NULL, or an incomplete form, after an error. */
 const struct schema_form *schema_form_any(struct schema_compiler *c);
 const struct schema_form *schema_form_none(struct schema_compiler *c);
 /* The intersection. In objects the names of A come first, or with B_FIRST those of B; a name without a place in one
@@ -74,26 +79,26 @@ const struct schema_form *schema_form_and(struct schema_compiler *c, const struc
 const struct schema_form *schema_form_or(struct schema_compiler *c, const struct schema_form *const *of,
                                          size_t n);
 
-/* The complement of A. IS_EXACT: all of it; otherwise objects that differ from those of A in optional properties only
- * may be left out. */
+/* Returns the complement of A. If IS_EXACT is false, some objects may be left out of it: those that differ
+ * from the objects of A only in optional properties. */
 const struct schema_form *schema_form_not(struct schema_compiler *c, const struct schema_form *a,
                                           bool is_exact);
 
-/* Clauses that every array and every object satisfies, to be changed by the caller. */
+/* Return a new clause that every array or object satisfies; the caller changes it. */
 struct schema_array *schema_array_any(struct schema_compiler *c);
 struct schema_object *schema_object_any(struct schema_compiler *c);
 
-/* Forms with no values but those of one clause. */
+/* Return a form that has only the values of one clause. */
 const struct schema_form *schema_form_array(struct schema_compiler *c, const struct schema_array *clause);
 const struct schema_form *schema_form_object(struct schema_compiler *c, const struct schema_object *clause);
 
-/* The term of element I. */
+/* Returns the term of element I. */
 uint32_t schema_element(const struct schema_array *a, size_t i);
 
-/* The term of the property KEY. */
+/* Returns the term of the property KEY. */
 uint32_t schema_property(struct schema_compiler *c, const struct schema_object *o, uint32_t key);
 
-/* A that is also in B, and A that is not in B, of strings or numbers within ALL. */
+/* Return the intersection of A and B, and the complement of A, of strings or numbers within ALL. */
 uint32_t schema_regex_and(struct schema_compiler *c, uint32_t a, uint32_t b, uint32_t all);
 uint32_t schema_regex_not(struct schema_compiler *c, uint32_t a, uint32_t all);
 

@@ -1,11 +1,12 @@
-/* schema_formats.c - the formats as regular expressions over characters. */
+/* schema_formats.c - the formats, as regular expressions over characters. */
 #include "text/grammar/schema/schema_formats.h"
 
 #include <string.h>
 
 #include "text/grammar/automata/pattern.h"
 
-/* The strings in which TEXT [n] is found. ERR_NOMEM and ERR_NOSPACE are faults of C, too. */
+/* Sets *SET to the strings that contain a match of TEXT [n]. ERR_NOMEM and ERR_NOSPACE become errors of C as
+ * well. */
 static int read_pattern(struct schema_compiler *c, const char *text, size_t n, uint32_t *set, struct err *e)
 {
     int rc;
@@ -40,7 +41,7 @@ bool schema_pattern(struct schema_compiler *c, const json_t *at, const char *key
     return false;
 }
 
-/* Leap days, and all other days. */
+/* A leap day, or any other day. */
 #define DATE                                                                               \
     "(?!0000)((\\d\\d(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29|" \
     "\\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])|(0[469]|11)-(0[1-9]|[12]\\d|30)|02-(0[1-9]|1\\d|2[0-8])))"
@@ -58,7 +59,7 @@ bool schema_pattern(struct schema_compiler *c, const json_t *at, const char *key
     ")?::" H16 ":" LS32 "|((" H16 ":){0,4}" H16 ")?::" LS32 "|((" H16 ":){0,5}" H16 ")?::" H16 "|((" H16    \
     ":){0,6}" H16 ")?::)"
 #define ESCAPED "%[0-9A-Fa-f]{2}"
-/* In URIs MORE is empty, and in IRIs the characters beyond ASCII. */
+/* MORE is empty for URIs, and the characters beyond ASCII for IRIs. */
 #define UCS         "\\u00a1-\\ud7ff"
 #define PCHAR(MORE) "([A-Za-z0-9._~!$&'()*+,;=:@" MORE "-]|" ESCAPED ")"
 #define TAIL(MORE)  "(\\?(" PCHAR(MORE) "|[/?])*)?(#(" PCHAR(MORE) "|[/?])*)?"
@@ -67,15 +68,15 @@ bool schema_pattern(struct schema_compiler *c, const json_t *at, const char *key
     "-]|" ESCAPED ")*)(:\\d*)?"
 #define ROOTED(MORE) "//" AUTHORITY(MORE) "(/" PCHAR(MORE) "*)*|/(" PCHAR(MORE) "+(/" PCHAR(MORE) "*)*)?"
 #define PATH(MORE)   "(" ROOTED(MORE) "|" PCHAR(MORE) "+(/" PCHAR(MORE) "*)*|)"
-/* The first part of a relative path has no colon. */
+/* The first segment of a relative path has no colon. */
 #define RELATIVE(MORE) \
     "(" ROOTED(MORE) "|([A-Za-z0-9._~!$&'()*+,;=@" MORE "-]|" ESCAPED ")+(/" PCHAR(MORE) "*)*|)"
 #define SCHEME        "[A-Za-z][A-Za-z0-9+.-]*:"
 #define POINTER       "(/([^~/]|~[01])*)*"
 #define VARIABLE_CHAR "([A-Za-z0-9_]|" ESCAPED ")"
 #define VARIABLE      VARIABLE_CHAR "(\\.?" VARIABLE_CHAR ")*(:[1-9]\\d{0,3}|\\*)?"
-/* Regular expressions: groups are nested twice at most, and ranges and counts are those that need no comparison of
- * their ends. */
+/* The format regex: groups nested at most twice, and only ranges and counts whose order is certain without a
+ * comparison. */
 #define RANGE   "(0-[1-9]|1-[2-9]|a-[b-z]|A-[B-Z]|\\\\u00[0-7][0-9A-F]-\\\\uFFFF)"
 #define QUOTED  "\\\\([dDwWsSnrtfv]|[!-/:-@[-`{-~]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})"
 #define CLASS   "\\[\\^?-?(" RANGE "|" QUOTED "|[^\\]\\[\\\\^-])+-?\\]"
@@ -85,11 +86,12 @@ bool schema_pattern(struct schema_compiler *c, const json_t *at, const char *key
     "((" GROUP "[^\\[\\](){}^$\\\\*+?|]|" QUOTED "|" CLASS ")(" COUNTED ")?|[|^$]|\\\\[bB])*"
 #define IN_GROUP(PIECES_) "\\((\\?[:=!])?" PIECES_ "\\)|"
 
-/* What a string must have to be of a format, where the expression of the format does not have all of them. */
+/* The formats. SET: strings of the format. BOUND: a condition that every string of the format satisfies;
+ * NULL: SET has all of them. */
 static const struct {
     const char *name, *set, *bound;
-    /* Not enforced where `$schema` names a draft that calls formats annotations: applications that have such a
-     * schema seldom check these. */
+    /* Not enforced if `$schema` selects a draft in which formats are annotations (2020-12 and later):
+     * applications with such a schema seldom check these formats. */
     bool is_rare;
 } format[] = {
     {"date", DATE, NULL, false},

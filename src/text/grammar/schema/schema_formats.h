@@ -1,18 +1,18 @@
-/* schema_formats.h - `pattern` and `format`: sets of strings that schemas describe by regular expressions. */
+/* schema_formats.h - the keywords `pattern` and `format`: sets of strings as regular expressions. */
 #ifndef GALLOP_TEXT_GRAMMAR_SCHEMA_FORMATS_H
 #define GALLOP_TEXT_GRAMMAR_SCHEMA_FORMATS_H
 
 #include "text/grammar/schema/schema_compiler.h"
 
-/* The strings in which the regular expression V, of KEYWORD in the schema AT, is found. False: it is not served,
- * and the keyword is left out. */
+/* Sets *SET to the strings that contain a match of the regular expression V, the value of KEYWORD in the
+ * schema AT. False: V is not supported, and the keyword is ignored or there is an error. */
 bool schema_pattern(struct schema_compiler *c, const json_t *at, const char *keyword, const json_t *v,
                     uint32_t *set);
 bool schema_pattern_text(struct schema_compiler *c, const json_t *at, const char *keyword, const char *text,
                          size_t n, uint32_t *set);
 
-/* Strings of the format V, which the schema AT asks for: *SET are some of them, and *BOUND has all of them. False:
- * the format is an annotation. */
+/* Sets *SET to strings of the format V in the schema AT, not necessarily all, and *BOUND to a superset of all
+ * strings of the format. False: the format is only an annotation. */
 bool schema_format(struct schema_compiler *c, const json_t *at, const json_t *v, uint32_t *set,
                    uint32_t *bound);
 

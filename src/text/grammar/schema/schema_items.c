@@ -1,6 +1,5 @@
-/* schema_items.c - arrays: a prefix and a repetition; counting where `contains` asks for it; and sets of values
- * that are written already where elements must be distinct.
- */
+/* schema_items.c - builds arrays: a prefix and a repetition; states with counts for `contains`; and states
+ * with the set of values already written for `uniqueItems`. */
 #include "text/grammar/schema/schema_items.h"
 
 #include <string.h>
@@ -8,15 +7,17 @@
 #include "text/grammar/schema/schema_value.h"
 #include "text/grammar/schema/schema_values.h"
 
+/* MOST_COUNTED: elements that are counted one by one. */
 enum { MOST_CONTAINS = 3, MOST_STATES = 20000, MOST_COUNTED = 1000 };
 
 struct items {
     struct schema_compiler *c;
     const struct schema_array *a;
-    uint32_t comma, close, close_empty; /* expressions */
+    /* Expressions: "," between elements; "]" after elements; "]" of an empty array. */
+    uint32_t comma, close, close_empty;
 };
 
-/* An element in TERM, with a comma unless it is the FIRST one. */
+/* Returns an element in TERM, with a comma before it unless it is the FIRST one. */
 static uint32_t element(struct items *p, bool first, uint32_t term)
 {
     uint32_t value = term == SCHEMA_NONE ? GRAMMAR_NEVER : schema_value(p->c, term);
@@ -24,7 +25,7 @@ static uint32_t element(struct items *p, bool first, uint32_t term)
     return first ? value : grammar_sequence(p->c->g, p->comma, value);
 }
 
-/* Elements without conditions across them. */
+/* Returns the elements and the closing bracket of an array without `contains` and `uniqueItems`. */
 static uint32_t plain(struct items *p)
 {
     const struct schema_array *a = p->a;
@@ -56,17 +57,17 @@ static uint32_t plain(struct items *p)
 
 /* ---- contains ---- */
 
-/* The number of elements so far, and of those that count for each condition; each up to a limit from which on
- * more make no difference. */
+/* A state: the number of elements so far, and for each `contains` the number of elements that match. A count
+ * stops at the limit from which on larger counts make no difference. */
 struct count {
     uint32_t n, of[MOST_CONTAINS];
 };
 
 struct counting {
     struct items *items;
-    uint32_t *known; /* [n_states] 1 + the expression from there on */
+    uint32_t *known; /* [n_states] the expression from a state on, + 1; 0: not yet built */
     struct count limit;
-    bool is_open; /* elements beyond limit.n are allowed */
+    bool is_open; /* more than limit.n elements are allowed */
 };
 
 static size_t number_of(const struct counting *q, const struct count *at)
@@ -78,7 +79,8 @@ static size_t number_of(const struct counting *q, const struct count *at)
     return r;
 }
 
-/* The count after an element at AT that fits the conditions of the bits FITS. False: it is not allowed. */
+/* Computes the state after an element that matches the `contains` conditions FITS (a bit for each). False:
+ * such an element is not allowed at AT. */
 static bool advance(const struct counting *q, const struct count *at, unsigned fits, struct count *to)
 {
     const struct schema_array *a = q->items->a;
@@ -103,7 +105,7 @@ static bool advance(const struct counting *q, const struct count *at, unsigned f
     return true;
 }
 
-/* The term of an element at AT that fits exactly the conditions FITS, as far as that matters. */
+/* Returns the term of an element at AT that matches the conditions FITS and, where it matters, no others. */
 static uint32_t fitting(const struct counting *q, const struct count *at, unsigned fits)
 {
     struct schema_compiler *c = q->items->c;
@@ -128,7 +130,7 @@ static bool is_enough(const struct counting *q, const struct count *at)
     return at->n >= a->least;
 }
 
-/* What can follow AT. */
+/* Returns the expression for the rest of the array from the state AT on. */
 static uint32_t from_count(struct counting *q, struct count at)
 {
     struct items *p = q->items;
@@ -168,7 +170,7 @@ static uint32_t counted(struct items *p)
     size_t n_states;
 
     if (a->n_contains > MOST_CONTAINS) {
-        schema_unserved(p->c, p->c->at, "contains", "more than %d conditions for one array cannot be served",
+        schema_unserved(p->c, p->c->at, "contains", "more than %d conditions for one array are not supported",
                         MOST_CONTAINS);
         return GRAMMAR_NEVER;
     }
@@ -186,7 +188,7 @@ static uint32_t counted(struct items *p)
     for (size_t i = 0; i < a->n_contains && n_states <= MOST_STATES; i++)
         n_states *= q.limit.of[i] + (size_t)1;
     if (n_states > MOST_STATES || q.limit.n > MOST_COUNTED) {
-        schema_over_limit(p->c, "contains", "so many elements cannot be counted");
+        schema_over_limit(p->c, "contains", "counting so many elements is not supported");
         return GRAMMAR_NEVER;
     }
     q.known = schema_alloc(p->c, n_states, sizeof(*q.known));
@@ -198,7 +200,7 @@ static uint32_t counted(struct items *p)
 struct choosing {
     struct items *items;
     struct schema_values values;
-    uint32_t *known; /* [2^values.n] 1 + the expression where these values are written */
+    uint32_t *known; /* [2^values.n] the expression from a set of written values on, + 1; 0: not yet built */
 };
 
 static uint32_t from_set(struct choosing *q, uint32_t set, uint32_t n)
@@ -227,7 +229,7 @@ static uint32_t from_set(struct choosing *q, uint32_t set, uint32_t n)
     return r;
 }
 
-/* *OUT: arrays of distinct elements. False: that cannot be served. */
+/* Sets *OUT to arrays of distinct elements. False: this is not supported for the array. */
 static bool distinct(struct items *p, uint32_t *out)
 {
     const struct schema_array *a = p->a;
@@ -241,8 +243,8 @@ static bool distinct(struct items *p, uint32_t *out)
         return false;
     if (!is_finite || a->n_contains) {
         schema_unserved(p->c, a->unique, "uniqueItems",
-                        a->n_contains ? "cannot be served beside `contains`"
-                                      : "elements must have at most %d different values",
+                        a->n_contains ? "is not supported together with `contains`"
+                                      : "is only supported for elements with at most %d different values",
                         SCHEMA_MOST_VALUES);
         return false;
     }

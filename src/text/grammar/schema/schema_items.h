@@ -4,7 +4,7 @@
 
 #include "text/grammar/schema/schema_form.h"
 
-/* The arrays that satisfy A. */
+/* Returns the expression for the arrays that satisfy A. */
 uint32_t schema_items(struct schema_compiler *c, const struct schema_array *a);
 
 #endif

@@ -1,7 +1,6 @@
-/* schema_properties.c - objects are built from their end: what can follow when the first I members have been
- * passed and K properties are written. K counts only as far as a limit depends on it, so that optional members
- * are a chain and no product.
- */
+/* schema_properties.c - builds objects from their end: at[k] is the rest of an object after the first I
+ * members, when K properties are written. K is only counted as far as minProperties and maxProperties need
+ * it, so optional members form a chain and not a product. */
 #include "text/grammar/schema/schema_properties.h"
 
 #include <string.h>
@@ -13,12 +12,12 @@ enum { MOST_STATES = 200000, MOST_PLACES = 64, MOST_FREE = 4, MOST_FREE_STATES =
 struct properties {
     struct schema_compiler *c;
     const struct schema_object *o;
-    const struct schema_member **member; /* [n] those that can be there */
+    const struct schema_member **member; /* [n] members that can have a value */
     size_t n;
-    uint32_t not_members;  /* names that are no members: a regular expression */
+    uint32_t not_members;  /* regular expression: names that are not members */
     uint32_t comma, close; /* regular expressions */
-    uint32_t other;        /* name and value of a property that is no member; GRAMMAR_NEVER: there are none */
-    uint32_t some;         /* the same, of those that o->some[0] demands */
+    uint32_t other;        /* a property that is not a member; GRAMMAR_NEVER: there are none */
+    uint32_t some;         /* a property that is not a member and satisfies o->some[0] */
 };
 
 static uint32_t term(struct properties *p, uint32_t regex)
@@ -26,8 +25,8 @@ static uint32_t term(struct properties *p, uint32_t regex)
     return grammar_term(p->c->g, regex);
 }
 
-/* A property whose name is in the regular expression NAME and whose value is in VALUE. FIRST: nothing is written
- * yet. */
+/* Returns a property whose name matches the regular expression NAME and whose value is VALUE. FIRST: no comma
+ * is needed. */
 static uint32_t property(struct properties *p, bool first, uint32_t name, uint32_t value)
 {
     struct schema_compiler *c = p->c;
@@ -38,13 +37,13 @@ static uint32_t property(struct properties *p, bool first, uint32_t name, uint32
     return grammar_sequence(c->g, term(p, first ? r : regex_concat(c->s, p->comma, r)), value);
 }
 
-/* A comma and the property X, which begins with its name. */
+/* Returns a comma followed by the property X. */
 static uint32_t next(struct properties *p, uint32_t x)
 {
     return grammar_sequence(p->c->g, term(p, p->comma), x);
 }
 
-/* Properties that are no members, with names of SOME and values in its term, where SOME is not NULL. */
+/* Returns a property that is not a member; if SOME is not NULL, it also has a name and a value of SOME. */
 static uint32_t other_properties(struct properties *p, const struct schema_names *some)
 {
     struct schema_compiler *c = p->c;
@@ -67,7 +66,8 @@ static uint32_t other_properties(struct properties *p, const struct schema_names
     return of ? grammar_choice(c->g, of, o->n_others) : GRAMMAR_NEVER;
 }
 
-/* LEAST to MOST properties that are no members, without the end of the object. FIRST: nothing is written yet. */
+/* Returns LEAST to MOST properties that are not members, without the closing brace. FIRST: no property is
+ * written yet. */
 static uint32_t others(struct properties *p, bool first, uint32_t least, uint32_t most)
 {
     struct grammar *g = p->c->g;
@@ -81,20 +81,21 @@ static uint32_t others(struct properties *p, bool first, uint32_t least, uint32_
     return least == 0 ? grammar_either(g, GRAMMAR_END, r) : r;
 }
 
-/* The same, with one or more of those that are demanded. */
+/* Returns LEAST to MOST properties that are not members, of which at least one satisfies o->some[0]. */
 static uint32_t others_with_some(struct properties *p, bool first, uint32_t least, uint32_t most)
 {
     struct grammar *g = p->c->g;
     uint32_t of[MOST_PLACES], n = 0, before = 0;
     bool is_last = false;
 
-    /* for each number of properties in front of it, until more make no difference to what must follow */
+    /* One alternative for each number of properties before that one, until the number makes no difference. */
     for (; !is_last && (most == SCHEMA_NO_LIMIT || before < most); before++) {
         bool at_front = first && before == 0;
         uint32_t front, behind = least > before + 1 ? least - before - 1 : 0;
 
         if (n == MOST_PLACES) {
-            schema_over_limit(p->c, "minProperties", "so many properties cannot be counted under `not`");
+            schema_over_limit(p->c, "minProperties",
+                              "counting so many properties under `not` is not supported");
             return GRAMMAR_NEVER;
         }
         is_last = most == SCHEMA_NO_LIMIT && !at_front && before + 1 >= least;
@@ -106,7 +107,8 @@ static uint32_t others_with_some(struct properties *p, bool first, uint32_t leas
     return grammar_choice(g, of, n);
 }
 
-/* The end of an object with K properties so far. */
+/* Returns the end of an object: LEAST to MOST further properties that are not members, and the closing
+ * brace. */
 static uint32_t rest(struct properties *p, bool first, uint32_t least, uint32_t most)
 {
     struct schema_compiler *c = p->c;
@@ -121,7 +123,7 @@ static uint32_t rest(struct properties *p, bool first, uint32_t least, uint32_t 
     return grammar_either(g, term(p, schema_mark(c, false, '}', false)), r);
 }
 
-/* The names that are members, also those that must not be there. */
+/* Matches the names of all members, including members that must be absent. */
 static uint32_t names_of_members(struct properties *p)
 {
     struct json_string *name = schema_alloc(p->c, p->o->n_members, sizeof(*name));
@@ -134,7 +136,7 @@ static uint32_t names_of_members(struct properties *p)
     return name ? json_text_one_of(&p->c->text, name, p->o->n_members) : REGEX_NOTHING;
 }
 
-/* Fills in what does not depend on how much is written. */
+/* Initializes P. False: there are no such objects, or an error. */
 static bool begin(struct properties *p)
 {
     struct schema_compiler *c = p->c;
@@ -154,7 +156,8 @@ static bool begin(struct properties *p)
             p->member[p->n++] = m;
     }
     if (p->o->n_some > 1) {
-        schema_unserved(c, c->at, "not", "more than one unknown property is demanded");
+        schema_unserved(c, c->at, "not",
+                        "more than one required property outside `properties` is not supported");
         return false;
     }
     for (size_t i = 0; i < p->o->n_others; i++)
@@ -169,7 +172,8 @@ static bool begin(struct properties *p)
     return !c->rc;
 }
 
-/* True if the limits of the number of properties hold for every choice of members. */
+/* True if every choice of members satisfies the limits on the number of properties, so that no count is
+ * needed. */
 static bool is_uncounted(const struct properties *p)
 {
     size_t n_required = 0;
@@ -180,8 +184,8 @@ static bool is_uncounted(const struct properties *p)
            (p->o->most == SCHEMA_NO_LIMIT || (p->other == GRAMMAR_NEVER && p->o->most >= p->n));
 }
 
-/* AT[K] is what can follow when the first I + 1 members are passed and K properties are written. Makes it what can
- * follow the first I members. */
+/* Steps back over member I: AT[k], the rest of the object after the first I + 1 members when K properties are
+ * written, becomes the rest after the first I members. */
 static void pass_member(struct properties *p, size_t i, uint32_t cap, uint32_t most, uint32_t *at)
 {
     struct schema_compiler *c = p->c;
@@ -197,17 +201,17 @@ static void pass_member(struct properties *p, size_t i, uint32_t cap, uint32_t m
     }
 }
 
-/* ---- members without a place in the order ---- */
+/* ---- free members: without a place in the order ---- */
 
-/* What can follow where the free members of the bits SET are written: AT[2 * SET], at the beginning of the object,
- * and AT[2 * SET + 1]. */
+/* Objects with free members. AT[2 * set] is the rest of the object at its start, and AT[2 * set + 1] later,
+ * if the free members in SET (a bit for each) are written. */
 struct free_members {
     const struct schema_member *member[MOST_FREE]; /* [n] */
     unsigned n;
     uint32_t at[2 << MOST_FREE];
 };
 
-/* Takes the free members out of those of P, if there are few enough to be written in any order. */
+/* Moves the free members of P to F, if they are few enough to be written in any order. */
 static void take_free(struct properties *p, struct free_members *f)
 {
     size_t n = 0, n_free = 0;
@@ -224,7 +228,8 @@ static void take_free(struct properties *p, struct free_members *f)
     p->n = n;
 }
 
-/* ONE or one of the free members that are not in SET, FIRST or behind others. */
+/* Returns ONE, or one of the free members that are not in SET followed by the rest. FIRST: no comma is
+ * needed. */
 static uint32_t or_free(struct properties *p, struct free_members *f, unsigned set, bool first, uint32_t one)
 {
     struct schema_compiler *c = p->c;
@@ -241,7 +246,7 @@ static uint32_t or_free(struct properties *p, struct free_members *f, unsigned s
     return grammar_choice(c->g, of, n);
 }
 
-/* Objects with free members, and without limits of the number of properties. */
+/* Returns objects with free members, without limits on the number of properties. */
 static uint32_t with_free(struct properties *p, struct free_members *f)
 {
     struct schema_compiler *c = p->c;
@@ -270,7 +275,7 @@ static uint32_t with_free(struct properties *p, struct free_members *f)
             for (unsigned k = 0; k < 2; k++) {
                 uint32_t take = grammar_sequence(g, property(p, k == 0, name, value), f->at[2 * set + 1]);
 
-                /* f->at[2 * set + 1] is changed last, because the line above needs that of later members */
+                /* f->at[2 * set + 1] changes last, because the line above reads its old value. */
                 f->at[2 * set + k] = m->is_required ? take : grammar_either(g, take, f->at[2 * set + k]);
                 f->at[2 * set + k] = or_free(p, f, set, k == 0, f->at[2 * set + k]);
             }
@@ -295,11 +300,11 @@ uint32_t schema_properties(struct schema_compiler *c, const struct schema_object
         most = o->most;
         cap = most != SCHEMA_NO_LIMIT ? most : least > 1 ? least : 1;
         if (cap > p.n + 1)
-            cap = (uint32_t)p.n + 1; /* nothing but members is counted here */
+            cap = (uint32_t)p.n + 1; /* only members are counted here */
     }
     if ((p.n + 1) * ((size_t)cap + 1) > MOST_STATES) {
         schema_over_limit(c, least ? "minProperties" : "maxProperties",
-                          "so many optional properties cannot be counted");
+                          "counting so many optional properties is not supported");
         return GRAMMAR_NEVER;
     }
     at = schema_alloc(c, (size_t)cap + 1, sizeof(*at));

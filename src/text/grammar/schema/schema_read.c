@@ -1,6 +1,5 @@
-/* schema_read.c - the form of a schema is the intersection of what its keywords say, each of which is a set of
- * its own: the keywords of numbers, strings, arrays and objects, and subschemas that hold for the same value.
- */
+/* schema_read.c - computes the form of a schema as the intersection of the sets that its keywords describe:
+ * assertions about numbers, strings, arrays and objects, and applicators for the same value. */
 #include "text/grammar/schema/schema_read.h"
 
 #include <string.h>
@@ -9,7 +8,7 @@
 #include "text/grammar/schema/schema_refs.h"
 #include "text/grammar/schema/schema_unevaluated.h"
 
-/* A schema that is being read. */
+/* The state of reading a schema. */
 struct reading {
     struct schema_compiler *c;
     const json_t *json;
@@ -33,7 +32,7 @@ static const json_t *get(const struct reading *r, const char *keyword)
 
 /* ---- values of keywords ---- */
 
-/* The count that KEYWORD holds, in *OUT. False: it is absent, or wrong. */
+/* Reads the count of KEYWORD into *OUT. False: the keyword is missing or malformed. */
 static bool get_count(struct reading *r, const char *keyword, uint32_t *out)
 {
     const json_t *v = get(r, keyword);
@@ -43,7 +42,7 @@ static bool get_count(struct reading *r, const char *keyword, uint32_t *out)
     if (!v)
         return false;
     if (!schema_decimal(r->c, &d, v) || d.is_negative || (int64_t)d.n > d.point) {
-        schema_wrong(r->c, r->json, keyword, "expected an integer that is not negative");
+        schema_wrong(r->c, r->json, keyword, "expected a non-negative integer");
         return false;
     }
     for (int64_t i = 0; i < d.point && n < SCHEMA_NO_LIMIT; i++)
@@ -70,7 +69,7 @@ static const json_t *get_array(struct reading *r, const char *keyword)
     return json_is_array(v) ? v : NULL;
 }
 
-/* The term of the subschema V. */
+/* Returns the term of the subschema V. */
 static uint32_t subschema(struct reading *r, const json_t *v)
 {
     r->c->at = r->json;
@@ -116,7 +115,7 @@ static bool get_decimal(struct reading *r, const char *keyword, struct json_deci
         return false;
     }
     if (d->point > JSON_NUMBER_MOST_POINT || d->point < -JSON_NUMBER_MOST_POINT) {
-        schema_unserved(r->c, r->json, keyword, "numbers beyond 1e%d cannot be served",
+        schema_unserved(r->c, r->json, keyword, "numbers beyond 1e%d are not supported",
                         JSON_NUMBER_MOST_POINT);
         return false;
     }
@@ -156,7 +155,8 @@ static void read_numbers(struct reading *r)
     }
     multiple = json_number_multiple(j, &d);
     if (multiple == REGEX_NOTHING)
-        schema_unserved(r->c, r->json, "multipleOf", "a divisor with more than %d steps cannot be served",
+        schema_unserved(r->c, r->json, "multipleOf",
+                        "a divisor whose digits, without the point, exceed %d is not supported",
                         REGEX_MAX_DIVISOR);
     else
         limit_number(r, multiple);
@@ -195,7 +195,7 @@ static void read_strings(struct reading *r)
 
 /* ---- arrays ---- */
 
-/* Reads the terms of the first elements, and of the others. */
+/* Reads the terms of the first elements and of the further elements. False: an error. */
 static bool read_items(struct reading *r, struct schema_array *a)
 {
     const json_t *items = get(r, "items"), *list = get_array(r, "prefixItems"), *rest = items;
@@ -269,7 +269,7 @@ static void read_arrays(struct reading *r)
 
 /* ---- objects ---- */
 
-/* The names that PATTERN of `patternProperties` fits. */
+/* An entry of `patternProperties`: the names that match the pattern, and the term of their properties. */
 struct name_pattern {
     uint32_t keys, term;
 };
@@ -302,7 +302,7 @@ static bool fits(struct reading *r, const struct name_pattern *p, uint32_t key)
 
 enum { MOST_OTHERS = 512, MOST_COMMON = 24 };
 
-/* Sorts the names that are no members by the patterns that they fit. */
+/* Partitions the names that are not members by the patterns that they match. */
 static void read_others(struct reading *r, struct schema_object *o, const struct name_pattern *p, size_t n)
 {
     struct schema_compiler *c = r->c;
@@ -325,7 +325,7 @@ static void read_others(struct reading *r, struct schema_object *o, const struct
             other[k].keys = regex_and(c->s, other[k].keys, regex_not(c->s, p[i].keys));
         }
         if (n_common > MOST_COMMON || n_others >= MOST_OTHERS) {
-            schema_over_limit(c, "patternProperties", "too many patterns fit the same names");
+            schema_over_limit(c, "patternProperties", "too many patterns match the same names");
             return;
         }
         other[n_others++] =
@@ -360,7 +360,7 @@ static size_t read_named_members(struct reading *r, struct schema_object *o, str
     return o->n_members = n;
 }
 
-/* Marks the required members, and adds those that `properties` does not name. */
+/* Marks the required members, and adds members for required names that `properties` does not list. */
 static void read_required(struct reading *r, struct schema_object *o, struct schema_member *member)
 {
     const json_t *v = get(r, "required");
@@ -368,7 +368,7 @@ static void read_required(struct reading *r, struct schema_object *o, struct sch
     json_t *one;
     size_t i;
 
-    if (!v || json_is_boolean(v)) /* draft 3 has booleans here, which later drafts do not know */
+    if (!v || json_is_boolean(v)) /* draft 3 has a boolean here; it is ignored */
         return;
     if (!json_is_array(v)) {
         schema_wrong(r->c, r->json, "required", "expected an array of strings");
@@ -425,7 +425,7 @@ static void read_objects(struct reading *r)
 
 /* ---- subschemas for the same value ---- */
 
-/* R->form without the values that are not in F. F_FIRST: the names of F come first. */
+/* Intersects r->form with F. F_FIRST: the names of F come first. */
 static void limit_form(struct reading *r, const struct schema_form *f, bool f_first)
 {
     const struct schema_form *both = schema_form_and(r->c, r->form, f, f_first);
@@ -445,7 +445,7 @@ static void limit_term(struct reading *r, uint32_t term, bool is_first)
         limit_form(r, f, is_first);
 }
 
-/* The terms of the list KEYWORD, in *OUT [n]. */
+/* Sets *OUT to the terms of the subschemas in the list KEYWORD, and returns their number. */
 static size_t read_schemas(struct reading *r, const char *keyword, uint32_t **out)
 {
     const json_t *v = get_array(r, keyword);
@@ -453,7 +453,7 @@ static size_t read_schemas(struct reading *r, const char *keyword, uint32_t **ou
 
     *out = v ? schema_alloc(r->c, n, sizeof(**out)) : NULL;
     if (v && n == 0)
-        schema_wrong(r->c, r->json, keyword, "expected an array that is not empty");
+        schema_wrong(r->c, r->json, keyword, "expected a non-empty array");
     if (!*out)
         return 0;
     for (size_t i = 0; i < n; i++)
@@ -463,7 +463,7 @@ static size_t read_schemas(struct reading *r, const char *keyword, uint32_t **ou
 
 enum { MOST_ONE_OF = 300, DISJOINT_DEPTH = 5, MOST_ALTERNATIVES = 50 };
 
-/* The number of alternatives that the complement of TERM has among objects. */
+/* Returns the number of clauses of objects that the complement of TERM has at most. */
 static double n_alternatives(struct schema_compiler *c, uint32_t term)
 {
     const struct schema_form *f = schema_form_of(c, term);
@@ -482,7 +482,7 @@ static double n_alternatives(struct schema_compiler *c, uint32_t term)
     return product;
 }
 
-/* The values of OF[I] that are in none of those of OF [n] with which it OVERLAPS. */
+/* Returns the values of OF[i] that are in none of the terms OF[k] with OVERLAPS[k]. */
 static uint32_t without(struct schema_compiler *c, const uint32_t *of, size_t n, size_t i,
                         const bool *overlaps)
 {
@@ -498,7 +498,7 @@ static uint32_t without(struct schema_compiler *c, const uint32_t *of, size_t n,
     return r;
 }
 
-/* The values that are in exactly one of OF [n]. */
+/* Returns the values that are in exactly one of OF [n]. */
 static uint32_t exactly_one(struct reading *r, const uint32_t *of, size_t n)
 {
     struct schema_compiler *c = r->c;
@@ -506,7 +506,7 @@ static uint32_t exactly_one(struct reading *r, const uint32_t *of, size_t n)
     bool *overlaps;
 
     if (n > MOST_ONE_OF) {
-        schema_over_limit(c, "oneOf", "more than %d alternatives cannot be compared", MOST_ONE_OF);
+        schema_over_limit(c, "oneOf", "more than %d alternatives are not supported", MOST_ONE_OF);
         return SCHEMA_NONE;
     }
     only = schema_alloc(c, n, sizeof(*only));
@@ -531,7 +531,7 @@ static void read_conditions(struct reading *r)
     if (!if_ || (!then_ && !else_))
         return;
     condition = subschema(r, if_);
-    schema_form_of(c, condition); /* its names come first in the order of all */
+    schema_form_of(c, condition); /* interns its property names first, which determines the order */
     yes = then_ ? subschema(r, then_) : SCHEMA_ANY;
     no = else_ ? subschema(r, else_) : SCHEMA_ANY;
     if (!else_)
@@ -544,7 +544,8 @@ static void read_conditions(struct reading *r)
                    false);
 }
 
-/* Objects that have all properties of the array LIST, and everything that is no object. */
+/* Returns the objects that have all properties named in the array LIST, and all values that are not
+ * objects. */
 static uint32_t has_all(struct reading *r, const char *keyword, const json_t *list)
 {
     uint32_t term = SCHEMA_ANY;
@@ -565,7 +566,8 @@ static uint32_t has_all(struct reading *r, const char *keyword, const json_t *li
     return term;
 }
 
-/* What an object must satisfy if it has a property: KEYWORD holds arrays of names, or schemas. */
+/* Reads KEYWORD, which maps property names to an array of names or to a schema: an object with the property
+ * must have these properties, or be valid under the schema. */
 static void read_dependencies(struct reading *r, const char *keyword)
 {
     const json_t *v = get_object(r, keyword);
@@ -580,7 +582,7 @@ static void read_dependencies(struct reading *r, const char *keyword)
 
             if (json_is_array(one))
                 then_ = has_all(r, keyword, one);
-            else if (json_is_string(one)) /* draft 3 */
+            else if (json_is_string(one)) /* draft 3: a single name */
                 then_ = schema_property_term(
                     r->c, SCHEMA_TERM_HAS, schema_key(r->c, json_string_value(one), json_string_length(one)));
             else
@@ -589,7 +591,7 @@ static void read_dependencies(struct reading *r, const char *keyword)
         }
 }
 
-/* The values of the array LIST. */
+/* Returns the form with the values of the array LIST. */
 static const struct schema_form *form_of_values(struct reading *r, json_t *const *list, size_t n)
 {
     struct schema_compiler *c = r->c;
@@ -717,7 +719,7 @@ static void read_names(struct reading *r)
     limit_form(r, f, false);
 }
 
-/* Arrays whose elements that the case X does not look at are in TERM. */
+/* Returns the clause for arrays whose unevaluated elements in the case X are in TERM. */
 static struct schema_array *unevaluated_items(struct reading *r, const struct schema_case *x, uint32_t term)
 {
     struct schema_array *a = schema_array_any(r->c);
@@ -735,7 +737,7 @@ static struct schema_array *unevaluated_items(struct reading *r, const struct sc
     return a;
 }
 
-/* Objects whose properties that the case X does not look at are in TERM. */
+/* Returns the clause for objects whose unevaluated properties in the case X are in TERM. */
 static struct schema_object *unevaluated_properties(struct reading *r, const struct schema_case *x,
                                                     uint32_t term)
 {
@@ -761,7 +763,7 @@ static struct schema_object *unevaluated_properties(struct reading *r, const str
     return o;
 }
 
-/* What the case X allows, besides its condition. */
+/* Returns the values of the case X for which `unevaluatedProperties` and `unevaluatedItems` hold. */
 static const struct schema_form *form_of_case(struct reading *r, const struct schema_case *x,
                                               const json_t *properties, const json_t *items)
 {
@@ -805,7 +807,7 @@ static void read_unevaluated(struct reading *r)
         limit_form(r, any, false);
 }
 
-/* The form of the schema TERM. */
+/* Computes the form of a schema, TERM. */
 static const struct schema_form *read_raw(struct schema_compiler *c, const struct schema_term *term)
 {
     struct reading r = {.c = c, .json = term->json, .resource = term->resource};
@@ -873,7 +875,7 @@ static const struct schema_form *form_of_array(struct schema_compiler *c, const 
     return schema_form_array(c, a);
 }
 
-/* The form of the value JSON alone. */
+/* Returns the form that has only the value JSON. */
 static const struct schema_form *form_of_value(struct schema_compiler *c, const json_t *json)
 {
     struct schema_form *f;
@@ -883,7 +885,7 @@ static const struct schema_form *form_of_value(struct schema_compiler *c, const 
         f = (struct schema_form *)schema_form_none(c);
         if (f && (d.point > JSON_NUMBER_MOST_POINT || d.point < -JSON_NUMBER_MOST_POINT))
             schema_unserved(c, c->at, json_object_get(c->at, "const") ? "const" : "enum",
-                            "numbers beyond 1e%d cannot be served", JSON_NUMBER_MOST_POINT);
+                            "numbers beyond 1e%d are not supported", JSON_NUMBER_MOST_POINT);
         else if (f)
             f->number = json_number_equal(&c->number, &d);
         return f;
@@ -907,7 +909,7 @@ static const struct schema_form *form_of_value(struct schema_compiler *c, const 
 
 /* ---- terms ---- */
 
-/* What an object must be, and any value that is none. */
+/* Returns the form of a HAS or LACKS term: a condition on objects; all other values are in it. */
 static const struct schema_form *form_of_property(struct schema_compiler *c, const struct schema_term *x)
 {
     struct schema_object *o = schema_object_any(c);
@@ -963,7 +965,7 @@ static const struct schema_form *work_out(struct schema_compiler *c, const struc
 
 const struct schema_form *schema_form_of(struct schema_compiler *c, uint32_t term)
 {
-    struct schema_term x = c->term[term]; /* the array may move */
+    struct schema_term x = c->term[term]; /* a copy, because the array may move */
 
     if (x.progress == SCHEMA_DONE || !schema_work(c, 1))
         return c->rc ? NULL : x.form;
@@ -972,11 +974,11 @@ const struct schema_form *schema_form_of(struct schema_compiler *c, uint32_t ter
         return NULL;
     }
     if (x.progress == SCHEMA_BEGUN) {
-        schema_wrong(c, c->at, "$ref", "the schema refers to itself for the same value");
+        schema_wrong(c, c->at, "$ref", "the schema refers to itself without going to an element or property");
         return NULL;
     }
     if (c->depth >= SCHEMA_MOST_DEPTH) {
-        schema_over_limit(c, "", "more than %d schemas hold for the same value", SCHEMA_MOST_DEPTH);
+        schema_over_limit(c, "", "more than %d schemas apply to the same value", SCHEMA_MOST_DEPTH);
         return NULL;
     }
     c->term[term].progress = SCHEMA_BEGUN;

@@ -1,13 +1,13 @@
-/* schema_read.h - reads the keywords of schemas, and works out the normal form of any term. */
+/* schema_read.h - computes the normal form of a term, which includes reading the keywords of schemas. */
 #ifndef GALLOP_TEXT_GRAMMAR_SCHEMA_READ_H
 #define GALLOP_TEXT_GRAMMAR_SCHEMA_READ_H
 
 #include "text/grammar/schema/schema_form.h"
 
-/* The form of TERM. NULL after a fault. */
+/* Returns the form of TERM, or NULL after an error. */
 const struct schema_form *schema_form_of(struct schema_compiler *c, uint32_t term);
 
-/* True if no value is in TERM for certain. Looks DEPTH levels into elements and properties. */
+/* True if TERM certainly has no value. Examines elements and properties DEPTH levels deep. */
 bool schema_is_empty(struct schema_compiler *c, uint32_t term, int depth);
 
 #endif

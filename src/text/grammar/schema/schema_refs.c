@@ -7,7 +7,7 @@
 
 enum { MOST_URI = 1024 };
 
-/* How a keyword holds subschemas. */
+/* The kinds of values by which an applicator has subschemas: a schema, an array or an object of schemas. */
 enum holds { HOLDS_SCHEMA = 1, HOLDS_LIST = 2, HOLDS_MAP = 4 };
 
 static const struct {
@@ -46,7 +46,7 @@ static size_t scheme_length(const char *uri)
     return uri[n] == ':' && n > 0 ? n + 1 : 0;
 }
 
-/* Takes "." and ".." out of the path that begins at TEXT. */
+/* Removes "." and ".." segments from the path at TEXT. */
 static void remove_dots(char *text)
 {
     char *out = text, *at = text;
@@ -67,7 +67,7 @@ static void remove_dots(char *text)
     *out = 0;
 }
 
-/* REF, relative to BASE, without its fragment, to OUT. False: too long. */
+/* Writes REF, resolved relative to BASE, without its fragment to OUT. False: the result is too long. */
 static bool resolve(const char *base, const char *ref, char out[MOST_URI])
 {
     size_t n_ref = strcspn(ref, "#"), n_base = strcspn(base, "#"), scheme = scheme_length(base),
@@ -102,7 +102,7 @@ static const char *identifier(const struct schema_compiler *c, const json_t *jso
 {
     const char *id = json_string_value(json_object_get(json, c->draft == SCHEMA_DRAFT_4 ? "id" : "$id"));
 
-    /* before 2019-09, a schema with a reference has no other keywords */
+    /* Before 2019-09, keywords beside `$ref` are ignored. */
     return c->draft <= SCHEMA_DRAFT_7 && json_object_get(json, "$ref") ? NULL : id;
 }
 
@@ -130,7 +130,7 @@ static void add_resource(struct schema_compiler *c, const char *base, const char
     c->resource[c->n_resources++] = (struct schema_resource){copy, json};
 }
 
-/* Adds "#NAME" within BASE. */
+/* Registers the anchor "#NAME" within BASE. */
 static void add_anchor(struct schema_compiler *c, const char *base, const char *name, const json_t *json)
 {
     char anchor[MOST_URI];
@@ -167,8 +167,8 @@ static void scan_schema(struct schema_compiler *c, const json_t *json, const cha
     id = identifier(c, json);
     if (id && json != c->root && json_object_get(json, "$ref") && !json_object_get(c->root, "$schema"))
         schema_unserved(c, json, "$id",
-                        "beside $ref it means one thing before draft 2019-09 and another since: "
-                        "$schema must say which draft holds");
+                        "$id beside $ref has another meaning since draft 2019-09: expected a $schema that "
+                        "names the draft");
     if (id && json != c->root) {
         size_t before = c->n_resources;
 
@@ -230,9 +230,9 @@ static void find_draft(struct schema_compiler *c)
             c->draft = known[i].draft;
             c->has_draft = true;
         }
-    /* A dialect that is derived from these drafts may leave out vocabularies. Other names are of no consequence. */
+    /* A dialect derived from these drafts may leave out vocabularies. Other names are ignored. */
     if (name && !c->has_draft && (strstr(name, "2019-09") || strstr(name, "2020-12")))
-        schema_unserved(c, c->root, "$schema", "the vocabularies of %.80s are not known", name);
+        schema_unserved(c, c->root, "$schema", "the vocabularies of %.80s are unknown", name);
 }
 
 void schema_refs_scan(struct schema_compiler *c, bool *has_multiples)
@@ -268,7 +268,7 @@ uint32_t schema_subschema(struct schema_compiler *c, const json_t *json, uint32_
 
 /* ---- references ---- */
 
-/* Decodes %41 and the like in TEXT [n], in place. Returns the length. */
+/* Decodes percent escapes in TEXT [n], in place. Returns the new length. */
 static size_t decode_percent(char *text, size_t n)
 {
     size_t out = 0;
@@ -285,7 +285,7 @@ static size_t decode_percent(char *text, size_t n)
     return out;
 }
 
-/* The same for ~0 and ~1 in a part of a JSON pointer. */
+/* Decodes ~0 and ~1 in TEXT [n], a segment of a JSON pointer, in place. Returns the new length. */
 static size_t decode_token(char *text, size_t n)
 {
     size_t out = 0;
@@ -299,7 +299,8 @@ static size_t decode_token(char *text, size_t n)
     return out;
 }
 
-/* Follows the pointer TEXT [n] from JSON. *RESOURCE is that of JSON, then that of what is returned. */
+/* Follows the JSON pointer TEXT [n] from JSON. *RESOURCE is the resource of JSON, and becomes that of the
+ * result. */
 static const json_t *follow(const struct schema_compiler *c, const json_t *json, char *text, size_t n,
                             uint32_t *resource)
 {
@@ -330,7 +331,7 @@ static const json_t *follow(const struct schema_compiler *c, const json_t *json,
     return json;
 }
 
-/* The number of schemas that have the `$dynamicAnchor` NAME. */
+/* Returns the number of schemas with the `$dynamicAnchor` NAME. */
 static size_t n_dynamic(const struct schema_compiler *c, const char *name)
 {
     size_t n = 0;
@@ -344,7 +345,7 @@ static size_t n_dynamic(const struct schema_compiler *c, const char *name)
     return n;
 }
 
-/* The schema that URI names, and its fragment, a name or a pointer. */
+/* Returns the schema that URI and FRAGMENT (an anchor or a JSON pointer) identify, or NULL. */
 static const json_t *find(const struct schema_compiler *c, const char *uri, const char *fragment,
                           uint32_t *resource)
 {
@@ -363,7 +364,7 @@ static const json_t *find(const struct schema_compiler *c, const char *uri, cons
         if (strcmp(c->resource[i].uri, uri) == 0) {
             *resource = i;
             if (uri == text) {
-                /* the resource that the name is in */
+                /* The anchor's resource is the one without the fragment. */
                 text[n] = 0;
                 for (uint32_t k = 0; k < c->n_resources; k++)
                     if (strcmp(c->resource[k].uri, text) == 0)
@@ -393,15 +394,15 @@ uint32_t schema_reference(struct schema_compiler *c, const json_t *at, const cha
         return SCHEMA_ANY;
     }
     if (strcmp(keyword, "$recursiveRef") == 0 && c->has_recursive_anchors && c->n_resources > 1) {
-        schema_unserved(c, at, keyword, "several schemas may be meant");
+        schema_unserved(c, at, keyword, "the reference may mean several schemas");
         return SCHEMA_ANY;
     }
     if (resolve(c->resource[resource].uri, ref, uri))
         target = find(c, uri, fragment, &resource);
     if (!target && (*ref == '#' || !*ref))
-        schema_wrong(c, at, keyword, "%.120s leads to nothing", ref);
+        schema_wrong(c, at, keyword, "%.120s refers to a schema that does not exist", ref);
     else if (!target)
-        schema_unserved(c, at, keyword, "%.120s is not in this document", ref);
+        schema_unserved(c, at, keyword, "%.120s refers to another document", ref);
     if (!target)
         return SCHEMA_ANY;
     c->at = at;

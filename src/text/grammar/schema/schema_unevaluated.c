@@ -1,4 +1,4 @@
-/* schema_unevaluated.c - the cases of a schema are the products of those of its branches. */
+/* schema_unevaluated.c - computes the cases of a schema as the products of the cases of its branches. */
 #include "text/grammar/schema/schema_unevaluated.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ static void put(struct schema_compiler *c, struct cases *list, const struct sche
         list->of[list->n++] = *x;
 }
 
-/* What is looked at where both A and B hold. */
+/* Returns the case in which both A and B hold: what either evaluates is evaluated. */
 static struct schema_case both_cases(struct schema_compiler *c, const struct schema_case *a,
                                      const struct schema_case *b)
 {
@@ -56,7 +56,7 @@ static struct schema_case both_cases(struct schema_compiler *c, const struct sch
     return r;
 }
 
-/* Makes A the cases of A and B together. */
+/* Replaces A by the products of its cases with the cases of B. */
 static void multiply(struct schema_compiler *c, struct cases *a, const struct cases *b)
 {
     struct cases *r = new_cases(c);
@@ -85,7 +85,7 @@ static const struct schema_case nothing = {
 static struct cases *cases_of(struct schema_compiler *c, const json_t *json, uint32_t resource,
                               bool is_outermost, int depth);
 
-/* The cases of TERM, a subschema, with CONDITION for all of them. */
+/* Returns the cases of the subschema TERM, restricted to the values in CONDITION. */
 static struct cases *cases_of_term(struct schema_compiler *c, uint32_t term, uint32_t condition, int depth)
 {
     struct cases *r;
@@ -102,14 +102,14 @@ static struct cases *cases_of_term(struct schema_compiler *c, uint32_t term, uin
     return r;
 }
 
-/* Appends the cases of FROM to those of TO. */
+/* Appends the cases of FROM to TO. */
 static void append(struct schema_compiler *c, struct cases *to, const struct cases *from)
 {
     for (size_t i = 0; to && from && i < from->n; i++)
         put(c, to, &from->of[i]);
 }
 
-/* YES, or where the condition NO holds, nothing. */
+/* Adds to YES the case that evaluates nothing, with the condition NO. */
 static struct cases *or_nothing(struct schema_compiler *c, struct cases *yes, uint32_t no)
 {
     struct schema_case x = nothing;
@@ -120,7 +120,7 @@ static struct cases *or_nothing(struct schema_compiler *c, struct cases *yes, ui
     return yes;
 }
 
-/* What the keywords of JSON itself look at. */
+/* Sets *X to what the keywords of JSON itself evaluate. */
 static void own_case(struct schema_compiler *c, const json_t *json, uint32_t resource, bool is_outermost,
                      struct schema_case *x)
 {
@@ -152,7 +152,7 @@ static void own_case(struct schema_compiler *c, const json_t *json, uint32_t res
         x->elements = schema_subschema(c, contains, resource);
 }
 
-/* Multiplies the cases of LIST, the keyword `anyOf` or `oneOf`, into X. */
+/* Multiplies X by the cases of LIST, the value of `anyOf` or `oneOf`. */
 static void multiply_list(struct schema_compiler *c, struct cases *x, const json_t *list, uint32_t resource,
                           bool is_one_of, int depth)
 {

@@ -1,8 +1,9 @@
-/* schema_unevaluated.h - which properties and elements the keywords of a schema look at, for `unevaluatedProperties`
- * and `unevaluatedItems`.
+/* schema_unevaluated.h - computes which properties and elements the keywords of a schema evaluate, for
+ * `unevaluatedProperties` and `unevaluatedItems`.
  *
- * That depends on which of its branches hold for a value. The cases of a schema are these choices: each has a
- * condition, and what is looked at where it holds.
+ * This depends on which branches of the schema (anyOf, if ...) a value is valid under. A case is one choice
+ * of branches: it has a condition, and the set of properties and elements that are evaluated if the condition
+ * holds.
  */
 #ifndef GALLOP_TEXT_GRAMMAR_SCHEMA_UNEVALUATED_H
 #define GALLOP_TEXT_GRAMMAR_SCHEMA_UNEVALUATED_H
@@ -10,18 +11,18 @@
 #include "text/grammar/schema/schema_compiler.h"
 
 struct schema_case {
-    uint32_t condition;  /* term */
-    const uint32_t *key; /* [n_keys] names of properties */
+    uint32_t condition;  /* the values of this case: a term */
+    const uint32_t *key; /* [n_keys] names of evaluated properties */
     size_t n_keys;
-    uint32_t names; /* more names, as a regular expression */
+    uint32_t names; /* more evaluated names, as a regular expression */
     bool all_properties;
-    size_t n_elements; /* the first elements */
-    uint32_t elements; /* and all in this term */
+    size_t n_elements; /* this many first elements are evaluated */
+    uint32_t elements; /* and so are all elements in this term */
     bool all_elements;
 };
 
-/* The cases of the schema JSON, in *OUT: their number, 0 after a fault. The keywords `unevaluatedProperties` and
- * `unevaluatedItems` of JSON itself do not count. */
+/* Sets *OUT to the cases of the schema JSON, and returns their number; 0 after an error. JSON's own
+ * `unevaluatedProperties` and `unevaluatedItems` are ignored. */
 size_t schema_cases(struct schema_compiler *c, const json_t *json, uint32_t resource,
                     const struct schema_case **out);
 

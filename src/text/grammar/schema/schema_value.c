@@ -1,5 +1,5 @@
-/* schema_value.c - values: one regular expression for everything that is no array or object, and a rule for the
- * others. */
+/* schema_value.c - builds values: a regular expression for values that are neither arrays nor objects, and a
+ * rule for terms that include arrays or objects. */
 #include "text/grammar/schema/schema_value.h"
 
 #include "text/grammar/schema/schema_read.h"

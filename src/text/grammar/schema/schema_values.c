@@ -1,4 +1,4 @@
-/* schema_values.c - finds `enum`, `const` and small types in terms, and compares values. */
+/* schema_values.c - finds the values of `enum`, `const` and small types, and compares values. */
 #include "text/grammar/schema/schema_values.h"
 
 #include <string.h>
@@ -51,7 +51,7 @@ static bool put(struct schema_compiler *c, struct schema_values *list, const jso
     return true;
 }
 
-/* Adds the values of the types that TYPE, the keyword `type` or an element of it, names. */
+/* Adds the values of TYPE, the keyword `type` or an element of it. False: some type has too many values. */
 static bool add_types(struct schema_compiler *c, struct schema_values *list, const json_t *type)
 {
     const char *name = json_string_value(type);
@@ -81,7 +81,7 @@ static bool add_all(struct schema_compiler *c, struct schema_values *list, const
     return true;
 }
 
-/* Tries ADD, and takes back what it added in vain. */
+/* Adds the values of the schema X by the first keyword that lists them; a failed attempt is undone. */
 static bool add_raw(struct schema_compiler *c, struct schema_values *list, const struct schema_term *x,
                     int depth)
 {
