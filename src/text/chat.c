@@ -129,8 +129,8 @@ static json_t *reasoning(json_t *message)
     return NULL;
 }
 
-/* Returns a copy of MESSAGE for the template, without null members and with the reasoning under both of its
- * names. NULL: out of memory. */
+/* Returns a copy of MESSAGE without null members, and with its reasoning under both names. NULL: no
+ * memory. */
 static json_t *prepare_message(json_t *message)
 {
     json_t *copy = json_object(), *thought = reasoning(message), *v;

@@ -25,8 +25,7 @@ struct jinja;
  * error. A template that cannot be parsed is reported when it is rendered. */
 int chat_open(struct chat **out, struct folder in, struct err *e);
 
-/* Opens a chat from TEXT, the contents of a tokenizer_config.json, without other files. PATH is for
- * messages. */
+/* Opens a chat from TEXT, the contents of a tokenizer_config.json, alone. PATH is for messages. */
 int chat_open_text(struct chat **out, const char *text, size_t len, const char *path, struct err *e);
 
 void chat_close(struct chat *c); /* NULL is fine */
@@ -49,9 +48,8 @@ int chat_variables(const struct chat *c, json_t *messages, bool add_generation_p
 int chat_render(const struct chat *c, json_t *variables, const char *template_name, const struct tm *now,
                 struct buf *out, struct err *e);
 
-/* Renders as chat_render() does, and writes the origin of each byte of the text to ORIGIN: see
- * jinja_render_marked(). JINJA: the template to render; NULL: a template of C. The special tokens of C count
- * as text of the template. */
+/* Renders as chat_render() does, and writes the origin of each byte to ORIGIN: see jinja_render_marked().
+ * JINJA: the template; NULL: a template of C. The special tokens of C count as text of the template. */
 int chat_render_marked(const struct chat *c, const struct jinja *jinja, json_t *variables,
                        const char *template_name, const struct tm *now, struct buf *out, struct buf *origin,
                        struct err *e);

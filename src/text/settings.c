@@ -336,8 +336,7 @@ static int read_added(struct reader *r, struct json_pull *j, const struct json_s
     return json_pull_i64(j, &t.id) ? add_token(r, key, t) : 0;
 }
 
-/* Reads a member of config.json or chat_template.json. A tokenizer needs only model_type, a chat only
- * chat_template. */
+/* Reads a member of config.json (a tokenizer needs model_type) or chat_template.json. */
 static int read_one_member(struct reader *r, struct json_pull *j, const struct json_str *key)
 {
     bool chat = r->use == SETTINGS_FOR_CHAT;
@@ -374,8 +373,7 @@ static int read_json(struct reader *r, const char *name, member_fn *read)
     return rc;
 }
 
-/* Reads the file NAME as the template called AS. *FOUND is set if the file exists, and unchanged
- * otherwise. */
+/* Reads the file NAME as the template called AS. Sets *FOUND if the file exists. */
 static int read_template_file(struct reader *r, const char *name, const struct json_str *as, bool *found)
 {
     struct folder_text f;

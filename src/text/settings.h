@@ -37,8 +37,7 @@ struct settings_texts {
 struct settings_token {
     const char *content;
     size_t n, order; /* N: bytes of CONTENT; ORDER: how many tokens were read before this one */
-    /* For tokens without an id: the rank of the token's attribute in transformers' order; the last rank if it
-     * has no attribute. */
+    /* For tokens without an id: the rank of the attribute in transformers' order; else the last rank. */
     unsigned rank;
     int64_t id; /* -1: the files have no id */
     bool special, lstrip, rstrip, single_word, normalized;
@@ -52,8 +51,7 @@ struct settings {
     char class[64];      /* tokenizer_class, "" if missing */
     char model_type[64]; /* model_type of config.json, "" if missing */
     enum settings_flag add_bos, add_eos, add_prefix_space, legacy, split_special;
-    /* bos_token, eos_token and the other attributes of transformers, and attributes that only this model
-     * has. */
+    /* bos_token, eos_token and the like, and attributes that only this model has. */
     struct settings_texts tokens;
     unsigned no_token;               /* bit i: the files set attribute i to null */
     struct settings_texts templates; /* the templates that remain after precedence */

@@ -1,5 +1,4 @@
-/* constraint.c - compiles a source with the reader of its kind, and tracks answers by the recognizer's
- * rows. */
+/* constraint.c - compiles a source with the reader of its kind; tracks answers by the recognizer's rows. */
 #include "text/grammar/constraint.h"
 
 #include <jansson.h>

@@ -22,8 +22,7 @@
 
 struct constraint_vocabulary;
 
-/* Collects the texts of the tokens of TOK, which need not outlive *OUT. Takes about 60 ms for 128 000 tokens.
- * ERR_NOMEM. */
+/* Collects the texts of TOK's tokens (60 ms for 128 000 tokens); TOK is not needed afterwards. ERR_NOMEM. */
 int constraint_vocabulary_new(struct constraint_vocabulary **out, const struct tok *tok, struct err *e);
 void constraint_vocabulary_free(struct constraint_vocabulary *v); /* NULL is fine */
 

@@ -6,8 +6,7 @@
 
 #include "text/grammar/automata/regex.h"
 
-/* Matches every text (UTF-8) that does not contain a match of MARKS. REGEX_NOTHING: every text. MARKS must
- * not be nullable. */
+/* Matches every text (UTF-8) without a match of MARKS, which must not be nullable or is REGEX_NOTHING. */
 uint32_t free_text(struct regex_store *s, uint32_t marks);
 
 /* Matches every text that ends with MARK, a member of MARKS, and contains no earlier match of MARKS and no

@@ -24,8 +24,7 @@ enum { MOST_INLINED = 2000 };
 /* A node of the tree. Members of a sequence or choice are linked from the last to the first. */
 struct part {
     uint8_t kind;
-    /* ONE: a regular expression. REFERENCE: a rule. SEQUENCE, CHOICE: the last member. REPEAT: the repeated
-     * part. */
+    /* ONE: a regular expression. REFERENCE: a rule. SEQUENCE, CHOICE: the last member. REPEAT: the part. */
     uint32_t a;
     uint32_t before; /* the previous member; 0: this is the first one */
     uint32_t least, most;
@@ -637,8 +636,7 @@ static int compare_references(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Builds all rules: first the rules that neither recur nor refer to a recursive rule, in topological order,
- * then the others. */
+/* Builds all rules: in topological order those that depend on no recursive rule, then the others. */
 static void build_rules(struct reader *r)
 {
     uint32_t *ready, *first;

@@ -39,8 +39,7 @@ __attribute__((format(printf, 3, 4))) static uint32_t refuse(struct reader *r, i
     return GRAMMAR_NEVER;
 }
 
-/* Extends the pointer by the member KEY or, if KEY is NULL, by the element I. Returns the argument for
- * leave(). */
+/* Extends the pointer by the member KEY or, if KEY is NULL, element I. Returns the argument for leave(). */
 static size_t enter(struct reader *r, const char *key, size_t i)
 {
     size_t n = strlen(r->pointer);

@@ -1,5 +1,4 @@
-/* token_masks.c - walks over the trie of the vocabulary, inside one regular expression or by rows, and caches
- * the results. */
+/* token_masks.c - walks over the trie, inside one regular expression or by rows, and caches the results. */
 #include "text/grammar/token_masks.h"
 
 #include <stdlib.h>
@@ -33,8 +32,7 @@ struct token_masks_term {
     uint32_t *end;
     size_t n_ends;
     bool is_walked; /* the members above are set */
-    /* State of the members below; NOT_COUNTABLE: A and Q can begin alike, so every state needs its own
-     * walk. */
+    /* State of the members below. NOT_COUNTABLE: A and Q can begin alike, so states need separate walks. */
     enum { NOT_COUNTED, COUNTED, NOT_COUNTABLE } counting;
     struct token_masks_counted *open;   /* [n_open] tokens that end inside P or A, sorted by count */
     struct token_masks_counted *closed; /* [n_closed] tokens that end inside Q or at its end */
@@ -104,8 +102,7 @@ static size_t keep_set(struct token_masks *m, const uint32_t *bits, struct token
 
 /* ---- walks ---- */
 
-/* Walks over the nodes [first, end), which are siblings with their subtrees, from ROW on. Sets the bits of
- * the allowed tokens. */
+/* Walks from ROW over the nodes [first, end), whole subtrees, and sets the bits of the allowed tokens. */
 static void walk_rows(struct token_masks *m, uint32_t first, uint32_t end, uint32_t row, uint32_t *bits)
 {
     uint32_t *at = m->path_row;
@@ -400,8 +397,7 @@ static int compare_states(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* True if texts of STATE can begin with so many bytes that a cached walk inside STATE is cheaper than walks
- * by rows. */
+/* True if texts of STATE can begin with so many bytes that caching a walk inside STATE pays off. */
 static bool is_wide(const struct token_masks *m, uint32_t state)
 {
     struct regex_set first;

@@ -36,8 +36,7 @@ static size_t common_prefix(const struct entry *x, const struct entry *y)
     return n;
 }
 
-/* Builds the nodes for the sorted ENTRIES. PATH [depth] is scratch for the nodes from the root to the last
- * one. */
+/* Builds the nodes for the sorted ENTRIES. PATH [depth] is scratch: the nodes from the root down. */
 static void trie_lay_out(struct token_trie *t, const struct entry *entries, size_t n, uint32_t *path)
 {
     size_t depth = 0;

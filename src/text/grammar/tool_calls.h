@@ -36,8 +36,7 @@ struct tool_calls_form {
     const char *excluded;
 };
 
-/* Returns the form called NAME (hermes, llama3_json, mistral, mistral_list, phi4_mini_json, openai), or
- * NULL. */
+/* Returns the form hermes, llama3_json, mistral, mistral_list, phi4_mini_json or openai; else NULL. */
 const struct tool_calls_form *tool_calls_form_named(const char *name);
 
 struct tool_calls_function {

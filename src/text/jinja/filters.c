@@ -54,8 +54,7 @@ static struct value read_path(struct rendering *r, struct value text)
     return jinja_grown(&g);
 }
 
-/* Returns the value that PATH leads to from V. OTHERWISE, unless None, replaces undefined values on the
- * path. */
+/* Returns the value that PATH leads to from V. OTHERWISE, unless None, replaces undefined values. */
 static struct value follow(struct rendering *r, struct value v, struct value path, struct value otherwise)
 {
     for (size_t i = 0; path.kind == VALUE_LIST && i < path.size && !r->rc; i++) {
@@ -192,8 +191,7 @@ static struct value round_float(struct rendering *r, double f, int64_t digits)
     return jinja_float(rint(f / unit) * unit);
 }
 
-/* Rounds V up or down to DIGITS decimal places, as Jinja does: ceil or floor of v * 10 ** digits, divided by
- * 10 ** digits. */
+/* Rounds V up or down to DIGITS places, as Jinja does: ceil or floor of v * 10 ** digits, divided by it. */
 static struct value round_towards(struct rendering *r, struct value v, int64_t digits, bool up)
 {
     struct value unit = jinja_calculate(r, CALCULATE_POWER, jinja_integer(10), jinja_integer(digits));

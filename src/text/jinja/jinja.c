@@ -80,8 +80,7 @@ void jinja_free(struct jinja *j)
     mem_free(j);
 }
 
-/* Sets the value that each name of the template has outside of frames: a variable of the context, else a
- * function. */
+/* Sets the value of each name outside of frames: a variable of the context, else a function. */
 static void bind_outside(struct rendering *r, const struct value_dict *names,
                          const struct value_dict *context)
 {

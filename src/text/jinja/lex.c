@@ -76,8 +76,7 @@ static size_t skip_space(const struct lexer *x, size_t i)
     return i;
 }
 
-/* Returns the offset where the white space at the end of s[from, to) begins. LINES: line breaks count as
- * white space. */
+/* Returns where the white space at the end of s[from, to) begins. LINES: line breaks are white space. */
 static size_t skip_space_back(const struct lexer *x, size_t from, size_t to, bool lines)
 {
     while (to > from) {
@@ -97,8 +96,7 @@ static bool looking_at(const struct lexer *x, size_t i, const char *what)
     return i <= x->n && x->n - i >= n && memcmp(x->s + i, what, n) == 0;
 }
 
-/* Returns the offset behind the tag end at I ("%}" or the like) and the white space that it removes; 0: there
- * is no tag end at I. */
+/* Returns the offset behind the tag end ("%}" ...) at I and the white space that it removes; 0: none at I. */
 static size_t tag_end(const struct lexer *x, size_t i, const char *end, bool plus, bool trim)
 {
     if (i + 3 <= x->n && x->s[i] == '-' && looking_at(x, i + 1, end))
@@ -160,8 +158,7 @@ static size_t digits(const struct lexer *x, size_t i)
     return i;
 }
 
-/* Reads an integer of any base, or a float. Behind a dot only an integer is read: a.0.1 has two
- * subscripts. */
+/* Reads an integer of any base, or a float. Behind a dot it is an integer: a.0.1 has two subscripts. */
 static void lex_number(struct lexer *x)
 {
     bool whole = true, overflow = false, good, dotted = x->at > 0 && x->s[x->at - 1] == '.';

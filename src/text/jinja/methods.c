@@ -91,8 +91,7 @@ static struct value unsafe(struct rendering *r, struct value object, struct valu
     return jinja_undefined(jinja_finish_terminated(&t));
 }
 
-/* Returns the method NAME of OBJECT, or MISSING. A method that would change OBJECT is undefined, as in the
- * sandbox. */
+/* Returns a method of OBJECT, or MISSING. A method that would change OBJECT is undefined in the sandbox. */
 static struct value find_method(struct rendering *r, struct value object, struct value name)
 {
     bool string = object.kind == VALUE_STRING, dict = object.kind == VALUE_DICT;

@@ -82,8 +82,7 @@ static void put_block(struct rendering *r, struct value v)
         jinja_put(r->out, v.bytes, v.size);
 }
 
-/* Executes a set block or a filter block: passes its text through the filters, and then to a variable or to
- * the output. */
+/* Executes a set or filter block: its text goes through the filters to a variable or the output. */
 static enum statement_flow execute_block(struct rendering *r, const struct tree_statement *s)
 {
     struct text t = {.r = r};
@@ -114,8 +113,7 @@ static enum statement_flow execute_if(struct rendering *r, const struct tree_nod
 
 /* ---- loops ---- */
 
-/* The elements that pass the condition of a for loop. They are tested one by one, because the body may change
- * variables of the condition. */
+/* The elements that pass a for loop's condition, tested one by one: the body may change its variables. */
 struct sieve {
     const struct tree_statement *node;
     struct frame *frame;
@@ -150,8 +148,7 @@ static struct value sift(struct rendering *r, const struct tree_statement *f, st
     return jinja_generator(r, over, s, next_passing);
 }
 
-/* Executes the body for each element. *WHOLE is set if some iteration reached the end of the body, on which
- * Jinja's else branch depends. */
+/* Executes the body for each element. *WHOLE (for the else branch): some iteration reached its end. */
 static enum statement_flow run_loop(struct rendering *r, const struct tree_statement *f, struct walk_loop *l,
                                     struct frame *frame, bool *whole)
 {

@@ -1,5 +1,4 @@
-/* added.c - finds added tokens in a text. At each offset where a pattern can begin, a trie gives the longest
- * pattern that matches there. */
+/* added.c - finds added tokens in a text: a trie gives the longest pattern that matches at each offset. */
 #include "text/tok/added.h"
 
 #include <string.h>
@@ -61,8 +60,7 @@ void tok_added_start(struct tok_added_iter *it, const struct tok_added_set *a, b
         .a = a, .patterns = normalized ? &a->normalized : &a->raw, .s = s, .n = n, .plain = plain};
 }
 
-/* True if the empty pattern matches at offset I: between two characters, but not where the last match
- * ended. */
+/* True if the empty pattern matches at offset I: between characters, but not where the last match ended. */
 static bool is_empty_match(const struct tok_added_iter *it, size_t i)
 {
     return it->patterns->empty && !(it->matched && i == it->at) &&
@@ -107,8 +105,7 @@ static bool is_single_word(const char *s, size_t n, size_t begin, size_t end)
     return end == n || !unicode_is_word(utf8_decode(s + end, &len));
 }
 
-/* Extends the range by the blanks that the token's lstrip and rstrip include. Blanks of an earlier token stay
- * out. */
+/* Extends the range by the blanks of the token's lstrip and rstrip, except those of an earlier token. */
 static void widen(const struct tok_added_iter *it, const struct tok_added *t, size_t *begin, size_t *end)
 {
     size_t len;
@@ -126,8 +123,7 @@ static void widen(const struct tok_added_iter *it, const struct tok_added *t, si
         *end += len;
 }
 
-/* True if the special token at s[begin, end) stays text: special tokens are off, or a byte comes from a
- * user. */
+/* True if the special token at s[begin, end) stays text: in plain mode, or if a byte is a user's. */
 static bool stays(const struct tok_added_iter *it, size_t begin, size_t end)
 {
     if (it->plain || !it->origin)

@@ -18,8 +18,7 @@
 struct tok_added {
     uint32_t id;
     bool special, lstrip, rstrip, single_word, normalized;
-    /* Borrowed: the normal form of the token's content, which is decoded in its place. S NULL: the two are
-     * equal. */
+    /* Borrowed: the normal form of the token's content, which decoding returns. S NULL: they are equal. */
     struct json_str normal;
 };
 
@@ -76,8 +75,7 @@ int tok_added_index(struct tok_added_set *a, size_t i, const char *pattern, size
 /* Returns the added token ID, or NULL. */
 const struct tok_added *tok_added_get(const struct tok_added_set *a, size_t id);
 
-/* Starts to cut S by the patterns of one set (NORMALIZED: the second). PLAIN: special tokens stay in the
- * text. */
+/* Starts to cut S by a set of patterns (NORMALIZED: the second). PLAIN: special tokens stay in the text. */
 void tok_added_start(struct tok_added_iter *it, const struct tok_added_set *a, bool normalized, bool plain,
                      const char *s, size_t n);
 

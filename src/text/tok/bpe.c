@@ -28,8 +28,7 @@ static inline size_t hash_pair(uint32_t left, uint32_t right)
     return (size_t)((h ^ h >> 32) * 0xd6e8feb86659fd93u >> 32);
 }
 
-/* Returns the slot of the pair, or the free slot for it. N_SLOTS is a power of two, and some slots are free.
- * LEFT is the id + 1. */
+/* Returns the slot of the pair, or the free slot for it. N_SLOTS is a power of two. LEFT is the id + 1. */
 static inline struct bpe_rule *slot_of(struct bpe_rule *rule, size_t n_slots, uint32_t left, uint32_t right)
 {
     size_t mask = n_slots - 1, i = hash_pair(left - 1, right) & mask;
@@ -430,8 +429,7 @@ static bool merge_long(const struct bpe *b, struct bpe_work *w, size_t *n)
     return true;
 }
 
-/* The symbols of a word while it is read. An unknown symbol is pending until its neighbour shows whether the
- * two fuse. */
+/* The symbols of a word while it is read. An unknown symbol is pending until the next symbol is known. */
 struct symbols {
     uint32_t *id;
     size_t n;

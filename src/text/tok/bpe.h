@@ -51,8 +51,7 @@ struct bpe {
     size_t junction_mask;
 };
 
-/* Adds the rule LEFT RIGHT -> MERGED; a lower RANK merges first. A later rule for the same pair replaces an
- * earlier one. */
+/* Adds the rule LEFT RIGHT -> MERGED; low RANKs merge first. A later rule for the pair replaces it. */
 int bpe_add_rule(struct bpe *b, uint32_t left, uint32_t right, uint32_t rank, uint32_t merged, struct err *e);
 
 /* Derives the rules of a file without merges: one for each way to cut an entry of V into two entries.
@@ -65,8 +64,7 @@ int bpe_seal(struct bpe *b, const struct vocab *v, struct err *e);
 
 void bpe_fini(struct bpe *b); /* a zeroed B is fine */
 
-/* Turns merges that a file gives as pairs of strings into rules between ids. The strings are looked up in
- * batches. */
+/* Turns merges given as pairs of strings into rules between ids, with look-ups in batches. */
 struct bpe_merges {
     struct bpe *bpe;           /* borrowed: receives the rules, in the order of their ranks */
     const struct vocab *vocab; /* borrowed */

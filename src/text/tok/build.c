@@ -145,8 +145,7 @@ void tok_scratch_give(const struct tok *t, struct tok_scratch *s)
     tok_scratch_free(s);
 }
 
-/* Replaces *CONTENT, the text of the token A, by its normal form, and stores the normal form in A if it
- * differs. */
+/* Replaces *CONTENT, the text of the token A, by its normal form, and stores that in A if it differs. */
 static int normalize_added(struct tok *t, struct tok_scratch *s, struct tok_added *a, const char **content,
                            size_t *n, struct err *e)
 {
@@ -161,8 +160,7 @@ static int normalize_added(struct tok *t, struct tok_scratch *s, struct tok_adde
     return a->normal.s ? 0 : err_nomem(e, "added tokens");
 }
 
-/* Indexes the patterns of all added tokens: special tokens first, so that of equal patterns a special one
- * wins. */
+/* Indexes the patterns of all added tokens, special tokens first: of equal patterns the first one wins. */
 static int index_added(struct tok *t, struct err *e)
 {
     struct tok_scratch *s = tok_scratch_take(t);

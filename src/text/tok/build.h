@@ -70,8 +70,7 @@ int tok_add_byte_level(struct tok *t, bool prefix_space, bool use_regex, struct 
 /* Adds the pre-tokenizer step STEP, which cuts at the matches of PATTERN. */
 int tok_add_split(struct tok *t, const char *pattern, size_t n, struct step step, struct err *e);
 
-/* Adds the added tokens of C to T under their own ids. A token without an id gets the model's id or the next
- * free id. */
+/* Adds the added tokens of C to T. A token without an id gets the model's id or the next free id. */
 int tok_add_settings(struct tok *t, const struct settings *c, struct err *e);
 
 /* Puts the id BEFORE in front of the ids of a text, and AFTER behind them. A negative id means none. */

@@ -12,8 +12,7 @@
 #include "text/tok/pattern.h"
 #include "text/tok/unicode.h"
 
-/* The initial size of the buffers in bytes. Decoding tokens up to this size in a step of the engine allocates
- * nothing. */
+/* Initial bytes of the buffers: decoding tokens up to this size in an engine step allocates nothing. */
 enum { USUAL_PIECE = 64 };
 
 struct state {

@@ -138,8 +138,8 @@ static void convert(enum step_form form, struct normalize_work *w, const char *s
  * form already. The time is linear in N, whatever marks S has. */
 static bool to_form(enum step_form form, struct normalize_work *w, const char *s, size_t n, struct buf *out)
 {
-    /* NFC changes nothing below U+0300, whose UTF-8 begins with 0xcc. The bytes of smaller characters are
-     * below 0xcc. */
+    /* NFC changes nothing below U+0300, whose UTF-8 begins with 0xcc; smaller characters have smaller
+     * bytes. */
     unsigned char first = form == NORMALIZE_NFC ? 0xcc : 0x80;
     size_t copied = 0, i = 0;
 

@@ -11,8 +11,7 @@
 #include "text/tok/pattern.h"
 #include "text/tok/steps.h"
 
-/* Copies SentencePiece's precompiled character map from BYTES into memory of A. ERR_INPUT: BYTES are not such
- * a map. */
+/* Copies SentencePiece's precompiled character map BYTES into memory of A. ERR_INPUT: it is malformed. */
 int normalize_map_new(struct normalize_map **out, struct arena *a, const char *bytes, size_t n,
                       struct err *e);
 

@@ -48,8 +48,7 @@ struct escape {
     "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}" \
     "\\x{1f170}-\\x{1f189}"
 #define ONIG_LATIN "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
-/* The complement of ONIG_WORD inside a class. Ranges that contain symbols, but no word characters, are
- * listed. */
+/* The complement of ONIG_WORD inside a class. Ranges with symbols but no word characters are listed. */
 #define ONIG_NOT_WORD                                                                                 \
     "\\p{No}\\p{Pd}\\p{Ps}\\p{Pe}\\p{Pi}\\p{Pf}\\p{Po}\\p{Sm}\\p{Sc}\\p{Sk}\\p{Z}\\p{C}"              \
     "\\x{80}-\\x{a9}\\x{ab}-\\x{b4}\\x{482}\\x{589}-\\x{590}\\x{5f3}-\\x{60f}\\x{6dd}-\\x{6de}"       \
@@ -122,8 +121,7 @@ static void put_code(struct buf *b, uint32_t c)
     put_char(b, s, utf8_encode(c, s));
 }
 
-/* Reads LO to HI hexadecimal digits as the code point *V. False: there are fewer, or *V is not a code
- * point. */
+/* Reads LO to HI hexadecimal digits as *V. False: there are fewer, or *V is not a code point. */
 static bool take_hex(struct reader *r, int lo, int hi, uint32_t *v)
 {
     int n = 0;
@@ -219,8 +217,7 @@ static int read_escape(struct reader *r, struct escape *x)
     return fail_at(r, "the escape");
 }
 
-/* Limits: depth of nesting, repeat counts, bytes of a pattern. NO_MOST: the interval {n,} has no upper
- * bound. */
+/* Limits of nesting, repeat counts and bytes of a pattern. NO_MOST: the interval {n,} is unbounded. */
 enum { MAX_DEPTH = 64, MAX_REPEAT = 1000, NO_MOST = 1000000, MAX_PATTERN = 65536 };
 
 static bool at(const struct reader *r, const char *s)
@@ -287,8 +284,7 @@ static int read_member_or_range(struct reader *r, struct buf *flat)
 
 static int read_inner_class(struct reader *r, struct buf *flat);
 
-/* Reads the members of a class up to "&&" or the closing bracket, which stay unread, and writes them as the
- * contents of a PCRE2 class. */
+/* Reads the members of a class up to "&&" or "]", which stay unread, as the contents of a PCRE2 class. */
 static int read_members(struct reader *r, struct buf *flat)
 {
     bool first = true;
@@ -326,8 +322,7 @@ static int read_inner_class(struct reader *r, struct buf *flat)
     return 0;
 }
 
-/* Reads one operand of &&: members, or a single negated class. PCRE2 cannot combine a negated class with
- * other members. */
+/* Reads an operand of &&: members, or one negated class, which PCRE2 cannot combine with members. */
 static int read_operand(struct reader *r, struct buf *flat, bool *negated)
 {
     int rc;

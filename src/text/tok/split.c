@@ -45,8 +45,7 @@ struct run {
 
 static int split_step(const struct run *r, size_t k, const char *s, size_t n, size_t start);
 
-/* Collects the parts of one piece under a behavior. A part is pending until the next part shows whether the
- * two are joined. */
+/* Collects the parts of a piece under a behavior. The last part is pending: the next may be joined to it. */
 struct parts {
     const struct run *r;
     size_t k; /* the index of the step that cuts */
@@ -132,8 +131,7 @@ static bool next_chars(const struct step *p, const char *s, size_t n, size_t at,
     return found;
 }
 
-/* Cuts S at the matches of step K. A pattern matches in a copy without characters that PCRE2 does not
- * know. */
+/* Cuts S at the matches of step K, which are found in a copy without characters unknown to PCRE2. */
 static int cut(const struct run *r, size_t k, const char *s, size_t n, size_t start)
 {
     const struct step *p = &r->p->steps.step[k];

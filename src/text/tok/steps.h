@@ -38,8 +38,7 @@ enum step_kind {
 
     SPLIT_MATCHES, /* cuts at matches [re or find, behavior, invert] */
     SPLIT_CHARS,   /* cuts at characters of a class [class, behavior, invert] */
-    /* Puts a text before a piece [text; first: before the first piece only; missing: unless it begins with
-     * the text]. */
+    /* Puts a text before a piece [text; first: only the first piece; missing: unless it is there]. */
     SPLIT_PREPEND,
     SPLIT_REPLACE, /* replaces every match [re or find, text] */
     SPLIT_SPELL,   /* spells bytes in the GPT-2 alphabet; at most one such step */
@@ -99,13 +98,11 @@ enum { STEPS_MAX = 128, STEPS_GROWTH_MAX = 256 };
 struct steps {
     struct step *step;
     size_t n, cap;
-    /* The product of the factors by which the steps can make a text longer, normal forms excluded; 0 means
-     * 1. */
+    /* The largest factor by which the steps lengthen a text, without normal forms; 0 means 1. */
     size_t growth;
 };
 
-/* Appends STEP. ERR_INPUT: the list exceeds STEPS_MAX or STEPS_GROWTH_MAX. SECTION names the list in
- * ERR_NOMEM's message. */
+/* Appends STEP. ERR_INPUT: the list exceeds a limit above. SECTION names the list in ERR_NOMEM's message. */
 int tok_add_step(struct steps *to, struct step step, const char *section, struct err *e);
 void tok_steps_fini(struct steps *s);
 

@@ -71,8 +71,7 @@ int tok_open_gguf(struct tok **out, const struct tok_gguf *g, struct err *e);
 
 void tok_close(struct tok *t); /* NULL is fine */
 
-/* Appends the ids of TEXT (LEN bytes of UTF-8, NUL allowed) to OUT. ERR_INPUT: TEXT is not UTF-8. On failure
- * OUT does not change. */
+/* Appends the ids of TEXT (LEN bytes; ERR_INPUT if it is not UTF-8) to OUT, which failures do not change. */
 int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags, struct tok_ids *out,
                struct err *e);
 
@@ -88,8 +87,7 @@ int tok_encode_marked(const struct tok *t, const char *text, const char *origin,
 int tok_decode(const struct tok *t, const int32_t *ids, size_t n, bool skip_special, struct buf *out,
                struct err *e);
 
-/* Finds the id of PIECE, a vocabulary string or an added token (in a byte-level vocabulary "\xc4\xa0the", not
- * " the"). */
+/* Finds the id of the vocabulary string or added token PIECE (byte-level: "\xc4\xa0the", not " the"). */
 bool tok_id_of(const struct tok *t, const char *piece, size_t len, int32_t *id);
 
 /* Returns the end-of-sequence token: eos_token of tokenizer_config.json or special_tokens_map.json, else that

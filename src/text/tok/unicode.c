@@ -12,8 +12,7 @@
 
 #include "base/utf8.h"
 
-/* The classes in which the versions differ for a range of characters. For PUNCT to WORD, utf8proc's result is
- * inverted. */
+/* Classes in which the versions differ. For PUNCT to WORD, utf8proc's result is inverted. */
 enum {
     PUNCT = 1,   /* punctuation */
     MARK = 2,    /* a nonspacing mark */
@@ -130,8 +129,7 @@ static const struct age *age_of(uint32_t c)
 {
     size_t lo = 0, hi = sizeof(ages) / sizeof(*ages);
 
-    /* Most texts fall into these gaps of the table: up to Cyrillic; General Punctuation; kana; CJK;
-     * Hangul. */
+    /* Most texts are in these gaps of the table: up to Cyrillic, General Punctuation, kana, CJK, Hangul. */
     if (c < 0x61d || (c > 0x1dfb && c < 0x2427) || (c > 0x2fff && c < 0x31e4) || (c > 0x32ff && c < 0xa7cb) ||
         (c > 0xab69 && c < 0x10000))
         return NULL;

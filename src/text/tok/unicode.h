@@ -23,8 +23,7 @@ bool unicode_is_young(uint32_t c);
 /* True if S (valid UTF-8) has a character that PCRE2's older Unicode version considers unassigned. */
 bool unicode_is_newer(const char *s, size_t n);
 
-/* Replaces each such character of S in place by an older character of the same class and the same number of
- * bytes. */
+/* Replaces each such character of S in place by an older one of the same class and number of bytes. */
 void unicode_make_older(char *s, size_t n);
 
 /* Returns the letter that represents byte B in GPT-2's byte alphabet, by which vocabularies of bytes are

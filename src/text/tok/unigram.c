@@ -58,16 +58,14 @@ static double add_score(const struct unigram *u, double sum, double score)
     return u->single ? (double)((float)sum + (float)score) : score + sum;
 }
 
-/* Replaces the best path to TO by the path over the piece that begins at FROM, if the latter's SUM is
- * higher. */
+/* Replaces the best path to TO by the path over the piece at FROM, if the latter's SUM is higher. */
 static void offer(struct unigram_place *to, size_t from, uint32_t piece, double sum)
 {
     if (to->from == VOCAB_NONE || sum > to->sum)
         *to = (struct unigram_place){.sum = sum, .from = (uint32_t)from, .piece = piece};
 }
 
-/* Finds the best path to each position; PLACE has N + 1 elements. False: a character has no piece and no
- * unknown piece. */
+/* Finds the best path to each position, in PLACE [n + 1]. False: some character has no piece. */
 static bool search(const struct unigram *u, struct unigram_place *place, const char *s, size_t n)
 {
     size_t len;
@@ -115,8 +113,7 @@ static bool add_unknown(const struct unigram *u, const char *s, size_t n, struct
     return true;
 }
 
-/* Writes the ids of the best path. FROM links the path from its end; NEXT is filled to follow it from its
- * start. */
+/* Writes the ids of the best path. FROM links it from its end; NEXT is set to follow it from its start. */
 static bool write_path(const struct unigram *u, struct unigram_place *place, const char *s, size_t n,
                        struct tok_ids *out)
 {

@@ -36,8 +36,7 @@ struct vocab {
 void vocab_init(struct vocab *v);
 void vocab_fini(struct vocab *v); /* a zeroed V is fine */
 
-/* Makes room for N strings, so that the table does not grow while they are added. False: out of memory; a
- * caller may ignore it. */
+/* Makes room for N strings, so that the table need not grow. False: no memory, which callers may ignore. */
 bool vocab_reserve(struct vocab *v, size_t n);
 
 /* Stores S under ID. If V already has S, S moves to the new id. ERR_INPUT (the message has no file name): the
@@ -58,8 +57,7 @@ void vocab_find_all(const struct vocab *v, struct vocab_query *q, size_t n);
 
 bool vocab_find(const struct vocab *v, const char *s, size_t n, uint32_t *id);
 
-/* Finds the ids of the byte pieces <0x00> ... <0xFF>; VOCAB_NONE for missing ones. False: V lacks some of
- * them. */
+/* Finds the ids of the byte pieces <0x00> ... <0xFF>, or VOCAB_NONE. False: V lacks some of them. */
 bool vocab_find_bytes(const struct vocab *v, uint32_t id[256]);
 
 /* Finds the string of ID, borrowed until the next vocab_add(). False: no string has this id. */

@@ -58,8 +58,7 @@ struct grammar {
     uint32_t start;     /* the start rule */
 };
 
-/* Opens an empty grammar with the limits of regex_open(); MAX_BYTES applies to the whole grammar.
- * ERR_NOMEM. */
+/* Opens an empty grammar. The limits are those of regex_open(), for the whole grammar. ERR_NOMEM. */
 int grammar_open(struct grammar *g, size_t max_bytes, size_t max_steps);
 void grammar_close(struct grammar *g); /* a zeroed one is fine */
 
@@ -89,15 +88,13 @@ int grammar_fault(const struct grammar *g, struct err *e);
 /* Returns the position at the start of RULE. */
 uint32_t grammar_body(const struct grammar *g, uint32_t rule);
 
-/* Sets *HEADS to the heads of POSITION, borrowed until the next call, and returns their number. Each head
- * leads to some text. */
+/* Sets *HEADS to the heads of POSITION, borrowed until the next call. Returns their number. */
 size_t grammar_heads(struct grammar *g, uint32_t position, const struct grammar_head **heads);
 
 /* True if POSITION is nullable: the rule may end there. */
 bool grammar_may_end(const struct grammar *g, uint32_t position);
 
-/* Returns POSITION with repetition bounds lowered or removed that a text of MOST bytes cannot reach, as
- * regex_clamp() does. */
+/* Lowers or removes repetition bounds of POSITION that MOST bytes cannot reach, as regex_clamp() does. */
 uint32_t grammar_clamp(struct grammar *g, uint32_t position, uint32_t most);
 
 #endif

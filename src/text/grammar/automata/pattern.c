@@ -17,8 +17,8 @@
 #include "base/mem.h"
 #include "text/grammar/automata/pattern_tree.h"
 
-/* The conditions on the text before a continuation: none; it ends with a word character; it does not, or is
- * empty; it is empty. */
+/* Conditions on the text before a continuation; BEHIND_OTHER: it is empty or ends with a non-word
+ * character. */
 enum { ANY, BEHIND_WORD, BEHIND_OTHER, AT_START, N_PASTS };
 
 /* The continuations from a point of the pattern on, by their condition. */
@@ -26,8 +26,7 @@ struct ways {
     uint32_t of[N_PASTS];
 };
 
-/* The languages of a part with ^ or $, by its assertions: bit 0: at the start of the text; bit 1: at its
- * end. */
+/* The languages of a part with ^ or $, by assertions: bit 0: at the text's start; bit 1: at its end. */
 enum { FROM_START = 1, TO_END = 2, N_EDGES = 4 };
 
 struct edged {
@@ -74,8 +73,7 @@ static void push_member(struct compiler *c, uint32_t r)
 
 /* ---- parts without assertions ---- */
 
-/* Returns the language of part I. LEAD, TAIL: any text may precede or follow, so repetitions may be
- * shortened. */
+/* Returns the language of part I. LEAD, TAIL: any text may precede or follow, so repetitions shrink. */
 static uint32_t plain(struct compiler *c, uint32_t i, bool lead, bool tail)
 {
     struct pattern_part x = c->part[i];

@@ -43,8 +43,7 @@ struct pattern_cases {
 
 void pattern_cases_fini(struct pattern_cases *cases);
 
-/* Adds the characters that differ from a member of SET only in case. False: the table was searched too
- * often. */
+/* Adds characters that differ from a member of SET only in case. False: too many searches. */
 bool pattern_set_fold(struct pattern_set *set, struct pattern_cases *cases);
 
 /* Adds the characters of a Unicode property: a general category (Lu, Letter, gc=Lu), Any, ASCII or Assigned.

@@ -347,8 +347,7 @@ static uint32_t class_part(struct reader *r)
 
 static uint32_t read_choice(struct reader *r);
 
-/* Reads the letters of (?is-is) or (?is-is:...). True: the group continues after the colon; false: it
- * ends. */
+/* Reads the letters of (?is-is) or (?is-is:...). True: the group goes on after a colon; false: it ends. */
 static bool read_flags(struct reader *r, size_t at)
 {
     bool on = true;
@@ -385,8 +384,7 @@ static void skip_name(struct reader *r, size_t at)
         r->at = (size_t)(end - r->text) + 1;
 }
 
-/* Reads the text after "(?". *KIND: PATTERN_EMPTY for a plain group, or the kind of look-ahead. False: the
- * group has ended. */
+/* Reads the text after "(?". *KIND: PATTERN_EMPTY or the kind of look-ahead. False: the group has ended. */
 static bool read_group_kind(struct reader *r, size_t at, enum pattern_kind *kind)
 {
     const char *end;

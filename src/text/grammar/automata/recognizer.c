@@ -13,9 +13,8 @@
 
 enum { FIRST_SLOTS = 64 };
 
-/* A row. The numbers of a tuple are, for an item to expand: RULE, REST, ORIGIN; for an item whose next symbol
- * is a rule: that rule's NUMBER, RULE, REST, ORIGIN; in kernels and for items inside terminals: the members
- * of struct recognizer_scan. */
+/* A row. A tuple is an item to expand (RULE, REST, ORIGIN), an item whose next symbol is a rule (that rule's
+ * NUMBER, RULE, REST, ORIGIN), or in kernels and inside terminals a struct recognizer_scan. */
 struct recognizer_row {
     uint32_t kernel, n_kernel;     /* range of tuple: the kernel */
     uint32_t scanning, n_scanning; /* range of tuple: items inside terminals */
@@ -120,8 +119,7 @@ static void wait_for(struct recognizer *r, uint32_t number, uint32_t rule, uint3
         add(r, &r->waiting, number, rule, rest, origin);
 }
 
-/* Computes the closure of the items in r->position: scanning, prediction and completion. Returns true if the
- * text may end. */
+/* Computes the closure of r->position: scanning, prediction and completion. True if the text may end. */
 static bool close_row(struct recognizer *r)
 {
     bool may_end = false;
@@ -248,8 +246,7 @@ static uint32_t frame_of_row(struct recognizer *r)
     return *slot = (uint32_t)r->n_frames++;
 }
 
-/* Adds a row with the kernel tuple[kernel, kernel + n_kernel). Its closure also expands the items that
- * r->position already has. */
+/* Adds a row with the kernel tuple[kernel, kernel + n_kernel). Items in r->position are expanded as well. */
 static uint32_t add_row(struct recognizer *r, uint32_t kernel, uint32_t n_kernel)
 {
     struct recognizer_row x = {.kernel = kernel, .n_kernel = n_kernel};

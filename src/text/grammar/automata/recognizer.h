@@ -43,8 +43,7 @@ struct recognizer {
     size_t n_tuples, cap_tuples;
     struct recognizer_table rows, frames;
     struct edges_tables tables;
-    /* The row under construction: items to expand, items whose next symbol is a rule, and items inside
-     * terminals. */
+    /* The row under construction: items to expand, items before a rule, and items inside terminals. */
     struct tuples position, waiting, scanning;
 };
 
@@ -69,8 +68,7 @@ bool recognizer_may_end(const struct recognizer *r, uint32_t row);
 /* Sets *SCANS to the items of ROW inside terminals, borrowed until the next call. Returns their number. */
 size_t recognizer_scans(const struct recognizer *r, uint32_t row, const struct recognizer_scan **scans);
 
-/* Returns the row with the items SCANS [n], a subset of the items of ROW. No text needs to lead to that
- * row. */
+/* Returns the row with the items SCANS [n], some of ROW's items. A text need not lead to that row. */
 uint32_t recognizer_part(struct recognizer *r, uint32_t row, const struct recognizer_scan *scans, size_t n);
 
 /* Returns a canonical row for all rows that differ from ROW only in repetition counts which the next MOST

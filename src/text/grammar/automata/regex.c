@@ -421,8 +421,7 @@ static bool push_parts(struct regex_store *s, unsigned kind, uint32_t r, struct 
     return false;
 }
 
-/* Sorts work[start, n_work), and drops duplicates and REGEX_EMPTY if another member of the union is
- * nullable. */
+/* Sorts work[start, n_work), and drops duplicates, and REGEX_EMPTY beside a nullable member of a union. */
 static void sort_parts(struct regex_store *s, unsigned kind, size_t start)
 {
     size_t n = start;
@@ -830,8 +829,7 @@ static void mark_way(struct regex_store *s, const struct search *f, uint32_t r, 
         s->node[x].known = HAS_TEXT;
 }
 
-/* Searches the derivatives of R, depth first, for a state that is known to match a text. Returns true if
- * there is none. */
+/* Searches the derivatives of R, depth first, for one that matches a text. True if there is none. */
 static bool search_is_empty(struct regex_store *s, uint32_t r)
 {
     struct search f = {0};
@@ -915,8 +913,7 @@ bool regex_is_empty(struct regex_store *s, uint32_t r)
 
 enum { SPINE = 6 /* leading parts of a concatenation that are examined */ };
 
-/* Returns part I of the concatenation R, counted from 0, or REGEX_NOTHING; *REST is the concatenation after
- * it. */
+/* Returns part I of the concatenation R, from 0, or REGEX_NOTHING; *REST is what follows the part. */
 static uint32_t part_of(const struct regex_store *s, uint32_t r, int i, uint32_t *rest)
 {
     for (; i > 0 && s->node[r].kind == CONCAT; i--)

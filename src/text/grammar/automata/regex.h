@@ -62,8 +62,7 @@ struct regex_store {
     size_t n_work, cap_work;
 };
 
-/* Opens an empty store with limits of MAX_BYTES bytes of memory and MAX_STEPS derivatives. The only possible
- * error is ERR_NOMEM. */
+/* Opens an empty store with limits of MAX_BYTES of memory and MAX_STEPS derivatives. Fails with ERR_NOMEM. */
 int regex_open(struct regex_store *s, size_t max_bytes, size_t max_steps);
 void regex_close(struct regex_store *s); /* a zeroed one is fine */
 
@@ -124,8 +123,7 @@ struct regex_counter {
 };
 bool regex_counter(const struct regex_store *s, uint32_t r, struct regex_counter *out);
 
-/* Returns P A* Q for an R with regex_counter(), that is, R without the bounds of the repetition. *LOOP is A*
- * Q. */
+/* Returns P A* Q, that is, R with regex_counter() without the repetition's bounds. *LOOP is A* Q. */
 uint32_t regex_without_counts(struct regex_store *s, uint32_t r, uint32_t *loop);
 
 /* Sets *IS_OPEN if R is TAIL, or a concatenation of some parts and TAIL. Returns false if this cannot be used

@@ -117,8 +117,7 @@ enum { SCHEMA_MOST_WORK = 250000, SCHEMA_MOST_TERMS = 400000, SCHEMA_MOST_DEPTH 
 void schema_wrong(struct schema_compiler *c, const json_t *at, const char *keyword, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Reports that KEYWORD of the schema AT is not supported: ERR_UNSUPPORTED, or a warning if the compiler is
- * loose. */
+/* Reports an unsupported KEYWORD of the schema AT: ERR_UNSUPPORTED, or a warning if C is loose. */
 void schema_unserved(struct schema_compiler *c, const json_t *at, const char *keyword, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
@@ -134,8 +133,7 @@ void schema_no_memory(struct schema_compiler *c);
 /* Reads the number V. False: V is not a number, or there is an error. */
 bool schema_decimal(struct schema_compiler *c, struct json_decimal *d, const json_t *v);
 
-/* Allocates N x SIZE zeroed bytes that live as long as the compiler, within the grammar's memory limit. NULL
- * after an error. */
+/* Allocates N x SIZE zeroed bytes in the arena, within the grammar's memory limit. NULL after an error. */
 void *schema_alloc(struct schema_compiler *c, size_t n, size_t size);
 
 /* Makes room for one more element of an array on the heap. */

@@ -384,8 +384,7 @@ static void put_object(struct schema_compiler *c, struct clauses *out, const str
         return;
     }
     for (size_t i = 0; i < r->n_members; i++) {
-        /* Most combinations of alternatives contradict each other in a required member; these are dropped
-         * here. */
+        /* Most combinations of alternatives contradict each other in a required member. They are dropped. */
         if (r->member[i].is_required && c->is_empty(c, r->member[i].term))
             return;
         n_required += r->member[i].is_required;
@@ -617,8 +616,7 @@ const struct schema_form *schema_form_and(struct schema_compiler *c, const struc
     return r;
 }
 
-/* Returns the union of one regular expression of each of OF [n]; WHICH is its offset in struct
- * schema_form. */
+/* Returns the union of a regular expression of each of OF [n], WHICH bytes into struct schema_form. */
 static uint32_t union_of(struct schema_compiler *c, const struct schema_form *const *of, size_t n,
                          size_t which)
 {

@@ -48,8 +48,7 @@ struct schema_object {
     const struct schema_names *other; /* [n_others] */
     size_t n_others;
     uint32_t least, most; /* number of properties */
-    /* For each of these: at least one property is not a member, has a name that matches, and is in the
-     * term. */
+    /* For each: at least one property that is not a member has a name in KEYS and a value in the term. */
     const struct schema_names *some; /* [n_some] */
     size_t n_some;
 };

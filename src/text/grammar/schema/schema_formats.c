@@ -5,8 +5,7 @@
 
 #include "text/grammar/automata/pattern.h"
 
-/* Sets *SET to the strings that contain a match of TEXT [n]. ERR_NOMEM and ERR_NOSPACE become errors of C as
- * well. */
+/* Sets *SET to the strings that contain a match of TEXT [n]. ERR_NOMEM and ERR_NOSPACE also set c->rc. */
 static int read_pattern(struct schema_compiler *c, const char *text, size_t n, uint32_t *set, struct err *e)
 {
     int rc;

@@ -25,8 +25,7 @@ static uint32_t term(struct properties *p, uint32_t regex)
     return grammar_term(p->c->g, regex);
 }
 
-/* Returns a property whose name matches the regular expression NAME and whose value is VALUE. FIRST: no comma
- * is needed. */
+/* Returns a property with a name that matches NAME and the value VALUE. FIRST: without a comma before it. */
 static uint32_t property(struct properties *p, bool first, uint32_t name, uint32_t value)
 {
     struct schema_compiler *c = p->c;
@@ -66,8 +65,7 @@ static uint32_t other_properties(struct properties *p, const struct schema_names
     return of ? grammar_choice(c->g, of, o->n_others) : GRAMMAR_NEVER;
 }
 
-/* Returns LEAST to MOST properties that are not members, without the closing brace. FIRST: no property is
- * written yet. */
+/* Returns LEAST to MOST properties that are not members. FIRST: no property is written yet. */
 static uint32_t others(struct properties *p, bool first, uint32_t least, uint32_t most)
 {
     struct grammar *g = p->c->g;
@@ -107,8 +105,7 @@ static uint32_t others_with_some(struct properties *p, bool first, uint32_t leas
     return grammar_choice(g, of, n);
 }
 
-/* Returns the end of an object: LEAST to MOST further properties that are not members, and the closing
- * brace. */
+/* Returns LEAST to MOST further properties that are not members, and the end of the object. */
 static uint32_t rest(struct properties *p, bool first, uint32_t least, uint32_t most)
 {
     struct schema_compiler *c = p->c;
@@ -172,8 +169,7 @@ static bool begin(struct properties *p)
     return !c->rc;
 }
 
-/* True if every choice of members satisfies the limits on the number of properties, so that no count is
- * needed. */
+/* True if every choice of members satisfies minProperties and maxProperties, so that nothing is counted. */
 static bool is_uncounted(const struct properties *p)
 {
     size_t n_required = 0;
@@ -228,8 +224,7 @@ static void take_free(struct properties *p, struct free_members *f)
     p->n = n;
 }
 
-/* Returns ONE, or one of the free members that are not in SET followed by the rest. FIRST: no comma is
- * needed. */
+/* Returns ONE, or a free member outside SET and the rest of the object. FIRST: without a comma. */
 static uint32_t or_free(struct properties *p, struct free_members *f, unsigned set, bool first, uint32_t one)
 {
     struct schema_compiler *c = p->c;

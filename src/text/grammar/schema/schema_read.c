@@ -544,8 +544,7 @@ static void read_conditions(struct reading *r)
                    false);
 }
 
-/* Returns the objects that have all properties named in the array LIST, and all values that are not
- * objects. */
+/* Returns the objects with all properties named in LIST, and all values that are not objects. */
 static uint32_t has_all(struct reading *r, const char *keyword, const json_t *list)
 {
     uint32_t term = SCHEMA_ANY;

@@ -299,8 +299,7 @@ static size_t decode_token(char *text, size_t n)
     return out;
 }
 
-/* Follows the JSON pointer TEXT [n] from JSON. *RESOURCE is the resource of JSON, and becomes that of the
- * result. */
+/* Follows the JSON pointer TEXT [n] from JSON. Updates *RESOURCE, the resource of JSON, for the result. */
 static const json_t *follow(const struct schema_compiler *c, const json_t *json, char *text, size_t n,
                             uint32_t *resource)
 {

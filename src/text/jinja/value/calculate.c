@@ -11,8 +11,7 @@
 #include "text/jinja/value/rendering.h"
 #include "text/jinja/value/text.h"
 
-/* Computes a // b, or a % b if REMAINDER, as CPython's float_divmod() does: the remainder has the sign of
- * B. */
+/* Computes a // b or (REMAINDER) a % b as CPython's float_divmod(): the remainder has the sign of B. */
 static struct value divide_floats(double a, double b, bool remainder)
 {
     double m = fmod(a, b), d = (a - m) / b, whole;

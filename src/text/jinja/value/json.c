@@ -58,8 +58,7 @@ static struct value load_list(struct rendering *r, const json_t *j)
     return v;
 }
 
-/* Loads a member of an object. A well-known role counts as text of the template, because templates write
- * roles inside special tokens. */
+/* Loads a member. A well-known role counts as text of the template, which writes it in special tokens. */
 static struct value load_member(struct rendering *r, struct value name, const json_t *j)
 {
     struct value v = jinja_load(r, j);

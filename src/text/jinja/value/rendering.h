@@ -52,8 +52,7 @@ struct value jinja_fail(struct rendering *r, const char *format, ...) __attribut
 /* Counts 1 + COST steps. False: there is an error, so the caller must stop. */
 bool jinja_step(struct rendering *r, size_t cost);
 
-/* Enters one more level of nesting. False: there is an error, the level was not entered, and the caller must
- * stop. */
+/* Enters one more level of nesting. False: an error; the level was not entered, and the caller stops. */
 bool jinja_enter(struct rendering *r);
 void jinja_leave(struct rendering *r);
 
@@ -66,8 +65,7 @@ void *jinja_allocate(struct rendering *r, size_t bytes);
 /* Allocates a zeroed array of N elements of SIZE bytes. Returns NULL after an error. */
 void *jinja_allocate_array(struct rendering *r, size_t n, size_t size);
 
-/* Returns the array V of N elements if *ROOM allows one more, else a larger copy. Returns NULL after an
- * error. */
+/* Returns the array V of N elements, or a larger copy if *ROOM is used up. Returns NULL after an error. */
 void *jinja_room(struct rendering *r, void *v, size_t n, size_t *room, size_t size);
 
 #endif

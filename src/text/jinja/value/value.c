@@ -368,8 +368,7 @@ static int compare_large(struct value a, struct value b)
     return compare_digits(a.bytes, a.size, digits, (size_t)n);
 }
 
-/* Compares two numbers: -1, 0 or 1; 2: one of them is NaN. long double represents every float and every
- * 64-bit integer exactly. */
+/* Compares two numbers: -1, 0, 1, or 2 for NaN. long double holds every float and 64-bit integer exactly. */
 static int compare_numbers(struct value a, struct value b)
 {
     long double x, y;

@@ -19,8 +19,7 @@ enum value_kind {
     VALUE_MISSING, /* no value: an argument that is not given, or an unassigned name */
     VALUE_UNDEFINED, VALUE_NONE, VALUE_BOOLEAN, VALUE_INTEGER, VALUE_FLOAT,
     VALUE_LARGE, /* an integer beyond 64 bits, stored as decimal digits */
-    /* The kinds from STRING to GENERATOR are iterable. A GENERATOR (the result of map, select and the like)
-     * can be iterated only once. */
+    /* The kinds STRING to GENERATOR are iterable, a GENERATOR (result of map, select ...) only once. */
     VALUE_STRING, VALUE_LIST, VALUE_TUPLE, VALUE_DICT, VALUE_RANGE, VALUE_GENERATOR,
     VALUE_NAMESPACE, VALUE_FUNCTION, VALUE_METHOD, VALUE_MACRO, VALUE_LOOP
 };

@@ -105,8 +105,7 @@ struct value jinja_to_list(struct rendering *r, struct value v)
 
 /* ---- for loops ---- */
 
-/* Reads one element ahead. This happens only on request, because the loop's body may change which elements
- * follow. */
+/* Reads one element ahead, only on request: the loop's body may change which elements follow. */
 static struct value peek(struct rendering *r, struct walk_loop *l)
 {
     struct value v;

@@ -1,5 +1,4 @@
-/* configure.c - applies tokenizer_config.json and the files beside it to a tokenizer read from a
- * tokenizer.json. */
+/* configure.c - applies tokenizer_config.json and the like to a tokenizer from a tokenizer.json. */
 #include <string.h>
 
 #include "text/tok/formats/readers.h"

@@ -1,5 +1,4 @@
-/* family.c - the table of families. The patterns are the published ones, with which the models were
- * trained. */
+/* family.c - the table of families, with the published patterns that the models were trained with. */
 #include <stdio.h>
 #include <string.h>
 

@@ -33,8 +33,7 @@ struct family {
     size_t n_ranks;                     /* the number of entries of the family's tiktoken file; 0: none */
     const char *bos;                    /* the token before every text; NULL: none */
     const char *known_as[FAMILY_NAMES]; /* names with a blank before and after each, or NULL */
-    /* The special tokens of a tiktoken file if no configuration lists added tokens; an entry with CONTENT
-     * NULL ends the list. */
+    /* Special tokens of a tiktoken file without configured added tokens; CONTENT NULL ends the list. */
     const struct family_special *special;
     const char *before[3]; /* patterns whose matches are cut out before PATTERN applies; NULL ends the list */
     bool ignore_merges;    /* a word in the vocabulary is not split by merging; not recorded in GGUF */
@@ -44,8 +43,7 @@ struct family {
 const struct family *family_of_ranks(size_t n_ranks);                                  /* NULL: unknown */
 const struct family *family_known_as(enum family_name by, const char *name, size_t n); /* NULL: unknown */
 
-/* Adds the normalizer, pre-tokenizer and decoder of F to T. PREFIX_SPACE: a space is put before every
- * text. */
+/* Adds the normalizer, pre-tokenizer and decoder of F to T. PREFIX_SPACE: texts get a leading space. */
 int family_apply(const struct family *f, struct tok *t, bool prefix_space, struct err *e);
 
 /* Adds the special tokens of F to T. */

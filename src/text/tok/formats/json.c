@@ -17,8 +17,8 @@
 static const char normalizer[] = "normalizer", pre_tokenizer[] = "pre_tokenizer",
                   post_processor[] = "post_processor", decoder[] = "decoder";
 
-/* Makes RC the error of J, for functions that do not read JSON themselves. The file and SECTION are put in
- * front of the message. */
+/* Makes RC the error of J, for functions that read no JSON. The message gets the file and SECTION in
+ * front. */
 static void stop(struct json_pull *j, int rc, const char *section)
 {
     if (rc == 0 || j->rc)
@@ -97,8 +97,7 @@ static void read_field(struct json_pull *j, enum kind kind, void *to)
         *(enum flag *)to = b ? YES : NO;
 }
 
-/* Reads the value of the member KEY, at which J stands, into a field of TO. False: TABLE does not have KEY,
- * and nothing was read. */
+/* Reads the value of the member KEY into a field of TO. False: TABLE lacks KEY, and nothing was read. */
 static bool read_known(struct json_pull *j, const struct member *table, const struct json_str *key, void *to)
 {
     while (table->name && !json_str_is(key, table->name))
@@ -404,8 +403,7 @@ static void read_split(struct json_pull *j, struct tok *t, const struct componen
         json_pull_fail(j, "a Split has no pattern");
 }
 
-/* Metaspace: replaces spaces by a character, puts that character in front of the text, and cuts before each
- * of them. */
+/* Metaspace: replaces spaces by a character, puts one in front of the text, and cuts before each. */
 static void read_metaspace(struct json_pull *j, struct tok *t, const struct component *c)
 {
     struct step replace = {.kind = SPLIT_REPLACE, .find = {" ", 1}, .text = c->replacement},
@@ -460,8 +458,7 @@ static void read_pre_tokenizer(struct json_pull *j, struct tok *t, const struct 
     }
 }
 
-/* ---- post_processor: the ids around one text (its effect on offsets and on pairs of texts is not needed)
- * ---- */
+/* ---- post_processor: the ids around a text (offsets and pairs of texts are not supported) ---- */
 
 static void append(struct json_pull *j, struct tok_ids *to, const struct tok_ids *ids)
 {

@@ -121,8 +121,7 @@ static uint32_t rank_blanks(const struct tok_pieces *b, uint32_t *rank)
     return most + 1;
 }
 
-/* Ranks normal pieces by falling score, after the runs of the marker. Other pieces get VOCAB_NONE: merging
- * never makes them. */
+/* Ranks normal pieces by falling score, after runs of the marker. VOCAB_NONE: merging never makes it. */
 static int rank_pieces(const struct tok_pieces *b, uint32_t *rank)
 {
     struct scored *list = mem_alloc(b->n * sizeof(*list), MEM_TEXT);
@@ -187,8 +186,8 @@ static int build_steps(const struct tok_pieces *b)
 {
     struct normalize_map *map = NULL;
     int rc = b->map.n ? normalize_map_new(&map, &b->t->arena, b->map.s, b->map.n, b->e) : 0;
-    /* The marker is put in front of every part between special tokens, as in transformers' legacy mode, or
-     * only once. */
+    /* The marker is put before every part between special tokens (transformers' legacy mode), or only
+     * once. */
     bool each = b->dummy_prefix && b->every_stretch, once = b->dummy_prefix && !b->every_stretch;
     struct steps *norm = &b->t->norm, *pre = &b->t->pre.steps, *chain = &b->t->chain;
     const struct {
