@@ -61,8 +61,8 @@ struct range {
     _Alignas(LINE) _Atomic uint64_t left;
 };
 
-/* The state of a worker is 2 g if its share of generation g is finished, by itself or by another thread, and
- * 2 g + 1 while it does its share of generation g. */
+/* The state of a worker is 2 g if its share of generation g is finished or was taken over by another thread,
+ * and 2 g + 1 while it does its share of generation g. */
 struct worker {
     _Alignas(LINE) atomic_uint state;
     atomic_bool awaited; /* another thread sleeps until this worker has finished */
