@@ -275,7 +275,7 @@ struct gallop_sampling {
 enum gallop_pooling { GALLOP_POOL_NONE, GALLOP_POOL_LAST, GALLOP_POOL_MEAN };
 
 /* Constraint on the text of an answer, named as in vLLM: at most one of json, regex, choice, grammar,
- * json_object and structural_tag is given. Tokens that would make the text invalid are not chosen; a valid
+ * json_object and structural_tag is given; tool_calls may be given alone or beside it. Tokens that would make the text invalid are not chosen; a valid
  * text is cut short only by max_new_tokens, the context or a stop string. docs/GENERATION.md lists what is
  * supported. */
 struct gallop_structured_outputs {
@@ -296,6 +296,19 @@ struct gallop_structured_outputs {
     /* The constraint applies to the text behind the first occurrence of this text, such as the mark at the
      * end of a model's reasoning. NULL: it applies to the whole answer. */
     const char *begins_after;
+    /* The text with which the model may begin its reasoning, which begins_after ends. The constraint applies to
+     * the whole of an answer that does not begin with this text. NULL: the prompt has begun the reasoning. */
+    const char *may_begin_with;
+    /* 1: the prompt ends with "<|start|>assistant", and the model writes messages of OpenAI's harmony. The
+     * constraint applies to the message of the channel final, which messages of the channel analysis may
+     * precede. */
+    int has_channels;
+    /* A constraint on tool calls, as a JSON object. "markup" is a name of --tool-call-parser, or mistral_list.
+     * "functions" is a list of objects with "name", "parameters" (a JSON Schema; missing: any object), "strict"
+     * (false: unsupported keywords are ignored) and "pointer" (a JSON pointer to the parameters, for messages).
+     * "required" true: the answer consists of tool calls. "parallel" true: an answer may have several. An answer
+     * without a tool call satisfies the other constraint, if there is one. NULL: none. */
+    const char *tool_calls;
 };
 
 struct gallop_request {

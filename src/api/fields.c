@@ -238,7 +238,7 @@ static const char schema_tools[] =
     "{'type':'array','maxItems':1024,'items':{'type':'object','required':['type','function'],"
     "'properties':{'type':{'const':'function'},'function':{'type':'object','required':['name'],"
     "'properties':{'name':{'type':'string','minLength':1},'description':{'type':'string'},"
-    "'parameters':{'type':'object'}}}}}}";
+    "'parameters':{'type':'object'},'strict':{'type':['boolean','null']}}}}}}";
 
 /* Adds the type to tools that do not have one: they are functions. */
 static int name_types(const json_t *tools, struct err *e)
@@ -270,11 +270,16 @@ static int read_tools(struct fields *f, const json_t *v, struct err *e)
     return rc ? rc : tools_check(v, NULL, e);
 }
 
-static const char schema_tool_choice[] = "{'enum':['auto','none']}";
+static const char schema_tool_choice[] =
+    "{'anyOf':[{'enum':['auto','none','required']},{'type':'object','required':['type'],'properties':{'type':{'enum':"
+    "['function','allowed_tools']},'name':{'type':'string'},'function':{'type':'object','required':['name'],"
+    "'properties':{'name':{'type':'string'}}},'mode':{'enum':['auto','required']},'tools':{'type':'array','items':"
+    "{'type':'object'}},'allowed_tools':{'type':'object','required':['mode','tools'],'properties':{'mode':{'enum':"
+    "['auto','required']},'tools':{'type':'array','items':{'type':'object'}}}}}}]}";
 
 static int read_tool_choice(struct fields *f, const json_t *v, struct err *e)
 {
-    return tools_choose(v, &f->input.tool_choice, e);
+    return tools_choose(v, &f->input.tool_choice, &f->tool_names, e);
 }
 
 /* ---- those of Anthropic's form ---- */
@@ -311,7 +316,8 @@ static int read_system(struct fields *f, const json_t *v, struct err *e)
 
 static const char schema_client_tools[] =
     "{'type':'array','maxItems':1024,'items':{'type':'object','required':['name','input_schema'],'properties':"
-    "{'name':{'type':'string','minLength':1},'description':{'type':'string'},'input_schema':{'type':'object'}}}}";
+    "{'name':{'type':'string','minLength':1},'description':{'type':'string'},'input_schema':{'type':'object'},"
+    "'strict':{'type':['boolean','null']}}}}";
 
 static int read_client_tools(struct fields *f, const json_t *v, struct err *e)
 {
@@ -319,21 +325,28 @@ static int read_client_tools(struct fields *f, const json_t *v, struct err *e)
 }
 
 static const char schema_choice_object[] =
-    "{'type':'object','required':['type'],'properties':{'type':{'enum':['auto','none']},"
-    "'disable_parallel_tool_use':{'type':'boolean'}}}";
+    "{'type':'object','required':['type'],'properties':{'type':{'enum':['auto','none','any','tool']},"
+    "'name':{'type':'string'},'disable_parallel_tool_use':{'type':'boolean'}}}";
 
 static int read_choice_object(struct fields *f, const json_t *v, struct err *e)
 {
     const char *type = json_string_value(json_object_get(v, "type"));
-    const json_t *one = json_object_get(v, "disable_parallel_tool_use");
+    const json_t *one = json_object_get(v, "disable_parallel_tool_use"), *name = json_object_get(v, "name");
+    bool is_named = type && strcmp(type, "tool") == 0;
 
     if (!type || (one && !json_is_boolean(one) && !json_is_null(one)))
         return unexpected("tool_choice", v, "an object with a type", e);
-    if (strcmp(type, "auto") != 0 && strcmp(type, "none") != 0)
-        return err_set(e, ERR_UNSUPPORTED, "tool_choice: only auto and none are supported by this server");
-    f->input.tool_choice = strcmp(type, "none") == 0 ? TOOLS_NONE : TOOLS_AUTO;
+    if (is_named && json_string_length(name) == 0)
+        return err_set(e, ERR_INPUT, "tool_choice.name: expected the name of a tool");
+    if (!is_named && strcmp(type, "any") != 0 && strcmp(type, "auto") != 0 && strcmp(type, "none") != 0)
+        return err_set(e, ERR_INPUT, "tool_choice.type: found '%.40s', expected auto, none, any or tool",
+                       type);
+    f->input.tool_choice = *type == 'n'                ? TOOLS_NONE
+                           : strcmp(type, "auto") == 0 ? TOOLS_AUTO
+                                                       : TOOLS_REQUIRED;
     f->output.parallel_tool_calls = !json_is_true(one);
-    return 0;
+    f->tool_names = is_named ? json_pack("[O]", name) : NULL;
+    return is_named && !f->tool_names ? err_nomem(e, "tool_choice") : 0;
 }
 
 static const char schema_thinking[] =
@@ -400,9 +413,28 @@ static int read_context_management(struct fields *f, const json_t *v, struct err
     return json_is_object(v) ? 0 : unexpected("context_management", v, "an object", e);
 }
 
+#define SCHEMA_JSON_FORMAT                                                                  \
+    "{'type':['object','null'],'required':['type','schema'],'properties':{'type':{'const':" \
+    "'json_schema'},'schema':{'type':'object'}}}"
+
+static bool is_json_format(const json_t *v)
+{
+    const char *type = json_string_value(json_object_get(v, "type"));
+
+    return type && strcmp(type, "json_schema") == 0 && json_is_object(json_object_get(v, "schema"));
+}
+
+static const char schema_output_format[] = SCHEMA_JSON_FORMAT;
+
+static int read_output_format(struct fields *f, const json_t *v, struct err *e)
+{
+    (void)f;
+    return is_json_format(v) ? 0 : unexpected("output_format", v, "the type json_schema and a schema", e);
+}
+
 static const char schema_output_config[] =
     "{'type':'object','properties':{'effort':{'type':['string','null'],'maxLength':32},"
-    "'format':{'type':'null'}}}";
+    "'format':" SCHEMA_JSON_FORMAT "}}";
 
 static int read_output_config(struct fields *f, const json_t *v, struct err *e)
 {
@@ -410,8 +442,8 @@ static int read_output_config(struct fields *f, const json_t *v, struct err *e)
 
     if (!json_is_object(v))
         return unexpected("output_config", v, "an object", e);
-    if (format && !json_is_null(format))
-        return err_set(e, ERR_UNSUPPORTED, "output_config.format is not supported by this server");
+    if (format && !json_is_null(format) && !is_json_format(format))
+        return err_set(e, ERR_INPUT, "output_config.format: expected the type json_schema and a schema");
     return read_effort(f, "output_config.effort", json_object_get(v, "effort"), e);
 }
 
@@ -465,7 +497,7 @@ static int read_instructions(struct fields *f, const json_t *v, struct err *e)
 static const char schema_functions[] =
     "{'type':'array','maxItems':1024,'items':{'type':'object','required':['type','name'],'properties':{'type':"
     "{'enum':['function','web_search']},'name':{'type':'string','minLength':1},'description':{'type':'string'},"
-    "'parameters':{'type':'object'}}}}";
+    "'parameters':{'type':'object'},'strict':{'type':['boolean','null']}}}}";
 
 static int read_functions(struct fields *f, const json_t *v, struct err *e)
 {
@@ -1075,9 +1107,10 @@ void fields_forget(struct fields *f, unsigned endpoint)
             json_object_del(f->body, key);
     }
     json_decref(f->own);
-    f->own = NULL;
-    f->input.prompt = f->input.messages = f->input.system = f->input.tools = f->input.documents =
-        f->input.kwargs = f->input.tokens = f->request_ids = NULL;
+    json_decref(f->tool_names);
+    f->own = f->tool_names = NULL;
+    f->input.prompt = f->input.messages = f->input.system = f->input.tools = f->input.tool_origins =
+        f->input.documents = f->input.kwargs = f->input.tokens = f->request_ids = NULL;
     f->generation.stop = given(f->generation.stop);
     f->generation.bad_words = given(f->generation.bad_words);
     f->generation.stop_token_ids = given(f->generation.stop_token_ids);
@@ -1091,7 +1124,8 @@ void fields_fini(struct fields *f)
 {
     json_decref(f->body);
     json_decref(f->own);
-    f->body = f->own = NULL;
+    json_decref(f->tool_names);
+    f->body = f->own = f->tool_names = NULL;
 }
 
 /* ---- the page ---- */

@@ -92,8 +92,9 @@ struct fields_generation {
 #undef MEMBER
 
 struct fields {
-    json_t *body; /* owned */
-    json_t *own;  /* what a dialect made of it; owned */
+    json_t *body;       /* owned */
+    json_t *own;        /* what a dialect made of it; owned */
+    json_t *tool_names; /* of the functions that tool_choice allows, as a list; NULL: all; owned */
     struct fields_input input;
     struct fields_output output;
     struct fields_generation generation;

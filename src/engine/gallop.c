@@ -344,10 +344,15 @@ static int read_constraint(struct gallop *g, const struct gallop_request *r, str
         {o->json, CONSTRAINT_JSON_SCHEMA, o->json},   {o->regex, CONSTRAINT_REGEX, o->regex},
         {o->choice, CONSTRAINT_CHOICE, NULL},         {o->grammar, CONSTRAINT_GRAMMAR, o->grammar},
         {o->json_object, CONSTRAINT_JSON_OBJECT, ""}, {o->structural_tag, CONSTRAINT_TAG, o->structural_tag}};
-    struct constraint_source source = {.is_lax = o->ignore_unsupported != 0,
+    struct constraint_source source = {.kind = CONSTRAINT_NONE,
+                                       .is_lax = o->ignore_unsupported != 0,
                                        .is_compact = o->disable_any_whitespace != 0,
                                        .whitespace = o->whitespace_pattern,
-                                       .after = o->begins_after};
+                                       .after = o->begins_after,
+                                       .open = o->may_begin_with,
+                                       .has_channels = o->has_channels != 0,
+                                       .tools = o->tool_calls};
+    struct constraint_fault fault = {.is_in_tools = false};
     int n = 0, rc = 0;
 
     for (size_t i = 0; i < sizeof(way) / sizeof(way[0]); i++)
@@ -356,21 +361,21 @@ static int read_constraint(struct gallop *g, const struct gallop_request *r, str
             source.text = way[i].text;
             n++;
         }
-    if (n == 0)
+    if (n == 0 && !o->tool_calls)
         return 0;
     if (n > 1 || r->pooling)
         return err_about(e, ERR_INPUT, "structured_outputs",
                          n > 1 ? "found %d constraints, expected one" : "an embedding is not constrained", n);
     if (source.kind == CONSTRAINT_CHOICE && (rc = write_choices(o, &choices, e)) == 0)
         source.text = choices.data;
-    source.n = rc ? 0 : strlen(source.text);
+    source.n = rc || !source.text ? 0 : strlen(source.text);
     sr->constraints = &g->constraints;
-    rc = rc ? rc : constraints_get(&g->constraints, &source, &sr->constraint, NULL, e);
+    rc = rc ? rc : constraints_get(&g->constraints, &source, &sr->constraint, &fault, e);
     buf_fini(&choices);
     if (rc == ERR_NOSPACE && e) /* a limit of the constraint: trying again later does not help */
         rc = e->code = ERR_UNSUPPORTED;
     if (rc)
-        err_subject(e, "structured_outputs");
+        err_subject(e, fault.is_in_tools ? "structured_outputs.tool_calls" : "structured_outputs");
     return rc;
 }
 

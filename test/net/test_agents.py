@@ -158,7 +158,7 @@ def thinking_may_be_asked_for_and_hidden():
             {"thinking": 5}, "thinking"), ({"context_management": []}, "context_management"),
                           ({"output_config": {"effort": 5}}, "output_config"),
                           ({"output_config": {"effort": "x" * 33}}, "output_config"),
-                          ({"output_config": {"format": {"type": "json_schema", "schema": {}}}},
+                          ({"output_config": {"format": {"type": "json_schema", "schema": 5}}},
                            "output_config"), ({"output_config": 5}, "output_config")):
         for path in (MESSAGES, MESSAGES + "/count_tokens"):
             status, body = server.post(path, messages=[_user("x")], **fields)

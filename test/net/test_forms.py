@@ -158,7 +158,7 @@ def messages_are_refused_in_their_form():
             (part(type="image", source={}), "messages"), (part(type="text"), "messages"),
             (part(), "messages"), (part(type="tool_result"), "messages"), ({"system": 5}, "system"),
             ({"max_tokens": 0}, "max_tokens"), ({"system": [{"type": "image"}]}, "system"),
-            ({"thinking": {}}, "thinking"), ({"tool_choice": {"type": "any"}}, "tool_choice"),
+            ({"thinking": {}}, "thinking"), ({"tool_choice": {"type": "tool"}}, "tool_choice"),
             ({"tools": [{"type": 5}]}, "tools"), ({"tools": [{"name": "f"}]}, "tools"),
             ({"stop_sequences": "x"}, "stop_sequences"), ({"mcp_servers": [{}]}, "mcp_servers"),
             ({"tools": [{"name": "f", "input_schema": {}}]}, "tools")):

@@ -169,9 +169,11 @@ def requests_of_samples_are_taken_or_refused_by_name():
                                      | {"model": "small", "max_tokens": 3})
     check(status == 200 and body.endswith(b"data: [DONE]\n\n"), f"a chat: {status} {body[-200:]}")
     _ask(COMPLETIONS, **_sample("completion_req") | {"model": "small"})
+    sample = _sample("chat_req_toolchoice_string")
+    status, body = server.post(CHAT, **sample | {"model": "small", "max_tokens": 3})
+    expect(status, 200, f"tool_choice {sample['tool_choice']}: {body}")
     for name, path, param, more in (("chat_req_parts_tools", CHAT, "messages", {
-            "tool_choice": "auto"}), ("chat_req_toolchoice_string", CHAT, "tool_choice", {}),
-                                    ("embedding_req_float", EMBEDDINGS, "dimensions", {})):
+            "tool_choice": "auto"}), ("embedding_req_float", EMBEDDINGS, "dimensions", {})):
         status, body = server.post(path, **_sample(name) | {"model": "small"} | more)
         expect(status, 400, f"{name}: {body}")
         check(body["error"]["param"].startswith(param), f"{name}: {body} without {param}")

@@ -216,9 +216,9 @@ def hermes(model):
         status, answer = s.ask(None, messages=history, tools=TOOLS)
         check(status == 200 and "nothing" in answer["choices"][0]["message"]["content"],
               "a call and its result", answer)
-        for fields, param in (({"tools": TOOLS, "tool_choice": "required"}, "tool_choice"),
+        for fields, param in (({"tools": [], "tool_choice": "required"}, "tool_choice"),
                               ({"tools": TOOLS, "tool_choice": {
-                                  "type": "function", "function": {"name": "f"}}}, "tool_choice"),
+                                  "type": "function", "function": {"name": "none"}}}, "tool_choice"),
                               ({"tools": TOOLS, "tool_choice": "some"}, "tool_choice"),
                               ({"tools": [{"type": "web_search"}]}, "tools"),
                               ({"tools": [{"type": "function", "function": {}}]}, "tools"),

@@ -25,6 +25,7 @@ struct reading {
     struct request *q;
     json_t *list;    /* messages in OpenAI's form */
     json_t *tools;   /* tools in OpenAI's form */
+    json_t *origins; /* of each of them: JSON pointer to its schema, and `strict` */
     json_t *offered; /* object of tool name to whether messages say that it may be called; owned */
     json_t *defined; /* tools that messages define; owned */
     size_t at;       /* index of the current message */
@@ -369,18 +370,24 @@ static int read_message(struct reading *r, const json_t *message, struct err *e)
     return read_turn(r, message, json_string_value(role), e);
 }
 
-/* Appends TOOL in OpenAI's form. */
+/* Appends TOOL, element I of tools, in OpenAI's form. */
 static int read_tool(struct reading *r, const json_t *tool, size_t i, struct err *e)
 {
     const json_t *name = json_object_get(tool, "name"), *says = json_object_get(tool, "description"),
                  *schema = json_object_get(tool, "input_schema");
-    json_t *function;
+    json_t *function, *pointer;
 
     if (!json_is_string(name) || !json_is_object(schema))
         return err_set(e, ERR_INPUT, "tools[%zu]: expected a name and an input_schema", i);
     function = json_pack("{s:O,s:O}", "name", name, "parameters", schema);
     if (json_is_string(says) && function)
         json_object_set(function, "description", (json_t *)(uintptr_t)says);
+    pointer = json_sprintf("/tools/%zu/input_schema", i);
+    if (json_array_append_new(r->origins, json_pack("{s:o,s:O*}", "pointer", pointer, "strict",
+                                                    json_object_get(tool, "strict"))) != 0) {
+        json_decref(function);
+        return err_nomem(e, "tools");
+    }
     return json_array_append_new(r->tools,
                                  json_pack("{s:s,s:o}", "type", "function", "function", function)) == 0
                ? 0
@@ -444,6 +451,7 @@ static int read_all_tools(struct reading *r, struct err *e)
     if (rc == 0)
         rc = read_tools(r, r->defined, false, true, e);
     f->input.tools = f->input.tools || json_array_size(r->tools) ? r->tools : NULL;
+    f->input.tool_origins = r->origins;
     if (rc == 0 &&
         json_array_size(f->input.tools) > FIELDS_MAX_TOOLS) /* together with the tools that messages define */
         rc = err_set(e, ERR_INPUT, "tools: found %zu functions, expected at most %d",
@@ -482,7 +490,8 @@ static int anthropic_read_request(struct request *q, struct err *e)
 
     r.offered = json_object();
     r.defined = json_array();
-    f->own = json_pack("[o,o,o,o]", r.list, r.tools, r.offered, r.defined);
+    r.origins = json_array();
+    f->own = json_pack("[o,o,o,o,o]", r.list, r.tools, r.offered, r.defined, r.origins);
     rc = f->own ? read_system(&r, e) : err_nomem(e, "messages");
     if (rc == 0)
         fields_blame(f, "messages", 0);

@@ -309,8 +309,15 @@ static int read_item(struct request *q, json_t *list, const json_t *item, size_t
     return 0;
 }
 
-/* Appends TOOL, a function of NAMESPACE (NULL: of none), in the form of a chat. */
-static int add_function(json_t *list, const json_t *tool, const char *namespace, struct err *e)
+/* What is made of `tools`. */
+struct functions {
+    json_t *list;    /* in the form of a chat */
+    json_t *origins; /* of each of them: JSON pointer to its schema, and `strict` */
+};
+
+/* Appends TOOL, a function of NAMESPACE (NULL: of none) at the JSON pointer AT, in the form of a chat. */
+static int add_function(const struct functions *to, const json_t *tool, const char *namespace, const char *at,
+                        struct err *e)
 {
     static const char *const kept[] = {"description", "parameters"};
     json_t *function = json_object(), *name = full_name(tool, namespace);
@@ -323,26 +330,30 @@ static int add_function(json_t *list, const json_t *tool, const char *namespace,
             bad |= json_object_set(function, kept[i], v);
     }
     json_decref(name);
+    bad = bad || json_array_append_new(to->origins,
+                                       json_pack("{s:o,s:O*}", "pointer", json_sprintf("%s/parameters", at),
+                                                 "strict", json_object_get(tool, "strict"))) != 0;
     if (bad) {
         json_decref(function);
         return out_of_memory(e);
     }
-    return responses_add(list, json_pack("{s:s,s:o}", "type", "function", "function", function), e);
+    return responses_add(to->list, json_pack("{s:s,s:o}", "type", "function", "function", function), e);
 }
 
-/* Reads TOOL, which is in NAMESPACE (NULL: in none). */
-static int read_tool(struct request *q, json_t *list, const json_t *tool, const char *namespace, size_t i,
-                     struct err *e)
+/* Reads TOOL, which is in NAMESPACE (NULL: in none), at the JSON pointer AT, in element I of tools. */
+static int read_tool(struct request *q, const struct functions *to, const json_t *tool, const char *namespace,
+                     const char *at, size_t i, struct err *e)
 {
     const json_t *type = json_object_get(tool, "type"), *inner = json_object_get(tool, "tools"), *one;
     const char *name = json_string_value(json_object_get(tool, "name"));
+    char inside[80];
     size_t k;
     int rc = 0;
 
     if (!json_is_object(tool) || (type && !json_is_null(type) && !json_is_string(type)))
         return err_set(e, ERR_INPUT, "tools[%zu]: expected an object with a type", i);
     if (!json_is_string(type) || dialect_is(type, "function"))
-        return add_function(list, tool, namespace, e);
+        return add_function(to, tool, namespace, at, e);
     if (namespace || !dialect_is(type, "namespace")) {
         once_warn(q->once, q->origin.route, json_string_value(type), "tools of type '%s' are left out");
         return 0;
@@ -351,24 +362,29 @@ static int read_tool(struct request *q, json_t *list, const json_t *tool, const 
         return err_set(e, ERR_INPUT, "tools[%zu]: expected a namespace with a name and tools", i);
     json_array_foreach(inner, k, one)
     {
+        snprintf(inside, sizeof(inside), "%s/tools/%zu", at, k);
         if (rc == 0)
-            rc = read_tool(q, list, one, name, i, e);
+            rc = read_tool(q, to, one, name, inside, i, e);
     }
     return rc;
 }
 
-static int read_tools(struct request *q, json_t *list, struct err *e)
+static int read_tools(struct request *q, const struct functions *to, struct err *e)
 {
+    json_t *list = to->list;
     const json_t *given = q->field.input.tools, *tool;
+    char at[40];
     size_t i;
     int rc = 0;
 
     json_array_foreach(given, i, tool)
     {
+        snprintf(at, sizeof(at), "/tools/%zu", i);
         if (rc == 0)
-            rc = read_tool(q, list, tool, NULL, i, e);
+            rc = read_tool(q, to, tool, NULL, at, i, e);
     }
     q->field.input.tools = list;
+    q->field.input.tool_origins = to->origins;
     if (rc == 0 && json_array_size(list) > FIELDS_MAX_TOOLS)
         rc = err_set(e, ERR_INPUT, "tools: found %zu functions, expected at most %d", json_array_size(list),
                      FIELDS_MAX_TOOLS);
@@ -377,15 +393,16 @@ static int read_tools(struct request *q, json_t *list, struct err *e)
 
 static int responses_read_request(struct request *q, struct err *e)
 {
-    json_t *list = json_array(), *tools = json_array();
+    const struct functions tools = {.list = json_array(), .origins = json_array()};
     struct fields *f = &q->field;
+    json_t *list = json_array();
     int rc;
 
-    f->own = json_pack("[o,o]", list, tools);
+    f->own = json_pack("[o,o,o]", list, tools.list, tools.origins);
     if (!f->own)
         return out_of_memory(e);
     fields_blame(f, "tools", 0);
-    if ((rc = read_tools(q, tools, e)) != 0)
+    if ((rc = read_tools(q, &tools, e)) != 0)
         return rc;
     fields_blame(f, "input", 0);
     if (f->input.system)

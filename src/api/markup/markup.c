@@ -184,3 +184,8 @@ bool markup_begins_inside(const struct markup_reasoning *r, const char *prompt, 
         return true;
     return r->implied && !ends_with(prompt, n, r->close);
 }
+
+bool markup_is_closed(const struct markup_reasoning *r, const char *prompt, size_t n)
+{
+    return ends_with(prompt, trimmed(prompt, n), r->close);
+}

@@ -100,23 +100,82 @@ int tools_check(const json_t *list, const char **names, struct err *e)
     return 0;
 }
 
-int tools_choose(const json_t *choice, enum tools_choice *out, struct err *e)
+/* Sets *OUT to the choice that WORD stands for. False: it is no such word. */
+static bool read_word(const char *word, enum tools_choice *out)
 {
-    const char *word = json_string_value(choice);
+    static const char *const words[] = {
+        [TOOLS_AUTO] = "auto", [TOOLS_NONE] = "none", [TOOLS_REQUIRED] = "required"};
+
+    for (size_t i = 0; word && i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcmp(word, words[i]) == 0) {
+            *out = (enum tools_choice)i;
+            return true;
+        }
+    return false;
+}
+
+/* Appends the name of the function V to NAMES. */
+static int add_name(const json_t *v, json_t *names, struct err *e)
+{
+    const char *type = json_string_value(json_object_get(v, "type"));
+    json_t *function = json_object_get(v, "function"),
+           *name = json_object_get(function ? function : v, "name");
+
+    if (type && strcmp(type, "function") != 0)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "tool_choice: the type '%.40s' is not supported, expected function or allowed_tools",
+                       type);
+    if (json_string_length(name) == 0)
+        return err_set(e, ERR_INPUT, "tool_choice: expected a function with a name");
+    return json_array_append(names, name) == 0 ? 0 : err_nomem(e, "tool_choice");
+}
+
+/* Reads the functions that CHOICE, of type allowed_tools, has. */
+static int read_allowed(const json_t *choice, enum tools_choice *out, json_t *names, struct err *e)
+{
+    const json_t *inner = json_object_get(choice, "allowed_tools"), *list, *v;
+    size_t i;
+    int rc = 0;
+
+    inner = inner ? inner : choice;
+    list = json_object_get(inner, "tools");
+    if (!read_word(json_string_value(json_object_get(inner, "mode")), out) || *out == TOOLS_NONE)
+        return err_set(e, ERR_INPUT, "tool_choice: expected the mode auto or required beside allowed_tools");
+    if (json_array_size(list) == 0)
+        return err_set(e, ERR_INPUT,
+                       "tool_choice: expected a list of one or more functions as allowed_tools");
+    json_array_foreach(list, i, v)
+    {
+        rc = rc ? rc : add_name(v, names, e);
+    }
+    return rc;
+}
+
+int tools_choose(const json_t *choice, enum tools_choice *out, json_t **names, struct err *e)
+{
+    const char *word = json_string_value(choice), *type = json_string_value(json_object_get(choice, "type"));
+    int rc;
 
     *out = TOOLS_AUTO;
-    if (!choice || json_is_null(choice) || (word && strcmp(word, "auto") == 0))
+    *names = NULL;
+    if (!choice || json_is_null(choice) || read_word(word, out))
         return 0;
-    if (word && strcmp(word, "none") == 0) {
-        *out = TOOLS_NONE;
-        return 0;
-    }
-    if (word && strcmp(word, "required") != 0)
+    if (word)
         return err_set(e, ERR_INPUT, "tool_choice: '%.40s' is none of auto, none, required", word);
-    if (!word && !json_is_object(choice))
+    if (!json_is_object(choice))
         return err_set(e, ERR_INPUT, "tool_choice: expected auto, none, required or an object");
-    return err_set(e, ERR_UNSUPPORTED, "tool_choice: %s is not supported, expected auto or none",
-                   word ? "required" : "a named function");
+    *names = json_array();
+    *out = TOOLS_REQUIRED;
+    if (!*names)
+        rc = err_nomem(e, "tool_choice");
+    else
+        rc = type && strcmp(type, "allowed_tools") == 0 ? read_allowed(choice, out, *names, e)
+                                                        : add_name(choice, *names, e);
+    if (rc) {
+        json_decref(*names);
+        *names = NULL;
+    }
+    return rc;
 }
 
 /* ---- messages ---- */

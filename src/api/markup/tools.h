@@ -27,7 +27,11 @@ struct tools_style {
     bool short_ids;      /* ids have to be 9 letters and digits (Mistral) */
 };
 
-enum tools_choice { TOOLS_AUTO, TOOLS_NONE };
+enum tools_choice {
+    TOOLS_AUTO,
+    TOOLS_NONE,
+    TOOLS_REQUIRED, /* the answer calls a function */
+};
 
 /* Finds the style of TEMPLATE (NULL: CHAT's own). */
 int tools_probe(const struct chat *chat, const struct jinja *template, struct tools_style *out,
@@ -37,9 +41,10 @@ int tools_probe(const struct chat *chat, const struct jinja *template, struct to
  * from LIST. */
 int tools_check(const json_t *list, const char **names, struct err *e);
 
-/* Reads tool_choice; CHOICE NULL: TOOLS_AUTO. A choice that would need constrained output is ERR_UNSUPPORTED.
- */
-int tools_choose(const json_t *choice, enum tools_choice *out, struct err *e);
+/* Reads tool_choice: a word, a function, or allowed_tools with a mode and functions, in the forms of chat
+ * completions and of Responses. CHOICE NULL: TOOLS_AUTO. *NAMES is a new list of the names of the functions that
+ * may be called; NULL: all may. */
+int tools_choose(const json_t *choice, enum tools_choice *out, json_t **names, struct err *e);
 
 /* Changes LIST, which belongs to the caller, to suit the style. Its messages are objects; they are replaced,
  * not changed. TOOLS, or NULL, go into the system message if the style says so. Arguments that are not a JSON

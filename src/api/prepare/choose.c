@@ -190,6 +190,24 @@ static int read_text_format(struct request *q, json_t *format, struct err *e)
     return rc;
 }
 
+/* FORMAT of the member NAME of Anthropic's requests, as response_format has it. */
+static int read_json_format(struct request *q, const char *name, json_t *format, struct err *e)
+{
+    json_t *as_chat;
+    int rc;
+
+    if (!json_is_object(format))
+        return 0;
+    as_chat = json_pack("{s:s,s:{s:O}}", "type", "json_schema", "json_schema", "schema",
+                        json_object_get(format, "schema"));
+    rc = as_chat ? structured_set_json(&q->structured, "response_format", as_chat, &q->arena, e)
+                 : err_nomem(e, "a request");
+    if (rc)
+        err_subject(e, name);
+    json_decref(as_chat);
+    return rc;
+}
+
 /* Ollama's format, as structured_outputs has it. */
 static int read_ollama_format(struct request *q, const json_t *format, struct err *e)
 {
@@ -208,6 +226,11 @@ int choose_structured(struct request *q, struct err *e)
 
     if (q->endpoint & FIELDS_RESPONSES && json_is_object(format))
         rc = read_text_format(q, format, e);
+    if (q->endpoint & FIELDS_MESSAGES)
+        rc = read_json_format(q, "output_config.format",
+                              json_object_get(json_object_get(body, "output_config"), "format"), e);
+    if (q->endpoint & FIELDS_MESSAGES && rc == 0)
+        rc = read_json_format(q, "output_format", json_object_get(body, "output_format"), e);
     format = json_object_get(body, "format");
     if (q->endpoint & (FIELDS_GENERATE | FIELDS_OLLAMA_CHAT) && format)
         rc = read_ollama_format(q, format, e);
@@ -224,8 +247,9 @@ int choose_structured(struct request *q, struct err *e)
 /* The field of Q that says what its answers must look like. */
 static const char *structured_field(const struct request *q)
 {
-    static const char *const names[] = {"response_format", "guided_json", "guided_regex", "guided_choice",
-                                        "guided_grammar",  "text",        "format"};
+    static const char *const names[] = {"response_format", "guided_json",    "guided_regex",
+                                        "guided_choice",   "guided_grammar", "text",
+                                        "format",          "output_format",  "output_config"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (json_object_get(q->field.body, names[i]))
@@ -242,6 +266,8 @@ const char *choose_field(const struct request *q, const char *member)
 
     if (strcmp(member, "structured_outputs") == 0)
         return structured_field(q);
+    if (strcmp(member, "structured_outputs.tool_calls") == 0)
+        return "tools";
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(member, names[i].member) == 0)
             return names[i].field;

@@ -12,6 +12,7 @@
 #include "api/flight.h"
 #include "api/http/models.h"
 #include "api/once.h"
+#include "api/prepare/calls.h"
 #include "api/prepare/choose.h"
 #include "api/prepare/prompt.h"
 #include "api/prepare/refuse.h"
@@ -376,7 +377,7 @@ static int read_structured(struct flight *f)
     struct err e = {0};
     char field[ERR_SUBJECT_BYTES];
 
-    if (choose_structured(&f->q, &e) == 0)
+    if (choose_structured(&f->q, &e) == 0 && calls_choose(&f->q, &e) == 0)
         return 0;
     snprintf(field, sizeof(field), "%.*s", (int)strcspn(e.subject, "."), e.subject);
     fields_blame(&f->q.field, field, 0);

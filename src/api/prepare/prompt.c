@@ -6,6 +6,7 @@
 #include "api/api.h"
 #include "api/flight.h"
 #include "api/markup/parser.h"
+#include "api/prepare/calls.h"
 #include "api/prepare/messages.h"
 #include "api/prepare/refuse.h"
 #include "api/seeds.h"
@@ -132,14 +133,7 @@ static int open_parsers(struct request *q, struct answer *a, struct seeds *seeds
     q->keeps_special = (o.calls && o.calls->special) || (o.reasoning && o.reasoning->special);
     q->calls = o.calls;
     q->reasons = markup_begins_inside(o.reasoning, o.prompt, o.prompt_len);
-    if (!o.reasoning || !structured_is_given(&q->structured))
-        return rc;
-    if (o.reasoning->channels)
-        return err_set(e, ERR_UNSUPPORTED,
-                       "answers that this model writes in channels cannot be constrained");
-    if (q->reasons)
-        q->structured.begins_after = o.reasoning->close;
-    return rc;
+    return rc ? rc : calls_place(q, o.prompt, o.prompt_len, e);
 }
 
 /* The model and its chat template support the tools of the request. ANSWERS: there will be answers. */

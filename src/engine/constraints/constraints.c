@@ -11,7 +11,8 @@ struct constraints_entry {
     struct constraint *constraint;
     struct constraint_source source; /* its texts follow this struct */
     size_t n_users;
-    size_t bytes; /* as last measured */
+    size_t n_texts; /* bytes of the texts of `source` */
+    size_t bytes;   /* as last measured */
 };
 
 void constraints_open(struct constraints *c, const struct tok *tok)
@@ -88,8 +89,9 @@ static bool is_same_text(const char *a, const char *b)
 static bool is_same_source(const struct constraint_source *a, const struct constraint_source *b)
 {
     return a->kind == b->kind && a->n == b->n && a->is_lax == b->is_lax && a->is_compact == b->is_compact &&
-           (a->n == 0 || memcmp(a->text, b->text, a->n) == 0) && is_same_text(a->whitespace, b->whitespace) &&
-           is_same_text(a->after, b->after);
+           a->has_channels == b->has_channels && (a->n == 0 || memcmp(a->text, b->text, a->n) == 0) &&
+           is_same_text(a->whitespace, b->whitespace) && is_same_text(a->after, b->after) &&
+           is_same_text(a->open, b->open) && is_same_text(a->tools, b->tools);
 }
 
 /* The entry of SOURCE, with one more user; NULL: there is none. The caller holds the lock. */
@@ -120,12 +122,29 @@ static void drop_entries(struct constraints *c)
     }
 }
 
+static size_t text_bytes(const char *s)
+{
+    return s ? strlen(s) + 1 : 0;
+}
+
+/* Copies the text *S, which may be NULL, to *ROOM, makes *S the copy, and *ROOM the place behind it. */
+static void move_text(const char **s, char **room)
+{
+    size_t n = text_bytes(*s);
+
+    if (n == 0)
+        return;
+    memcpy(*room, *s, n);
+    *s = *room;
+    *room += n;
+}
+
 static int new_entry(struct constraints_entry **out, const struct constraint_source *source,
                      const struct constraint_vocabulary *v, struct constraint_fault *fault, struct err *e)
 {
-    size_t n_blank = source->whitespace ? strlen(source->whitespace) + 1 : 0,
-           n_after = source->after ? strlen(source->after) + 1 : 0;
-    struct constraints_entry *x = mem_zalloc(1, sizeof(*x) + source->n + n_blank + n_after + 1, MEM_ENGINE);
+    size_t n_texts = source->n + text_bytes(source->whitespace) + text_bytes(source->after) +
+                     text_bytes(source->open) + text_bytes(source->tools);
+    struct constraints_entry *x = mem_zalloc(1, sizeof(*x) + n_texts + 1, MEM_ENGINE);
     char *text = x ? (char *)(x + 1) : NULL;
     int rc = x ? constraint_new(&x->constraint, source, v, fault, e) : err_nomem(e, "a constraint");
 
@@ -137,16 +156,14 @@ static int new_entry(struct constraints_entry **out, const struct constraint_sou
     x->source.text = text;
     if (source->n > 0)
         memcpy(text, source->text, source->n);
-    if (n_blank) {
-        memcpy(text + source->n, source->whitespace, n_blank);
-        x->source.whitespace = text + source->n;
-    }
-    if (n_after) {
-        memcpy(text + source->n + n_blank, source->after, n_after);
-        x->source.after = text + source->n + n_blank;
-    }
+    text += source->n;
+    move_text(&x->source.whitespace, &text);
+    move_text(&x->source.after, &text);
+    move_text(&x->source.open, &text);
+    move_text(&x->source.tools, &text);
     x->n_users = 1;
-    x->bytes = constraint_bytes(x->constraint) + source->n;
+    x->n_texts = n_texts;
+    x->bytes = constraint_bytes(x->constraint) + n_texts;
     *out = x;
     return 0;
 }
@@ -224,7 +241,7 @@ void constraints_put(struct constraints *c, struct constraints_entry *entry)
     pthread_mutex_lock(&c->lock);
     if (--entry->n_users == 0) {
         c->bytes -= entry->bytes;
-        entry->bytes = constraint_bytes(entry->constraint) + entry->source.n;
+        entry->bytes = constraint_bytes(entry->constraint) + entry->n_texts;
         c->bytes += entry->bytes;
         if (constraint_is_spent(entry->constraint)) {
             unlink_entry(c, entry);

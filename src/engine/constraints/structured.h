@@ -20,7 +20,7 @@ bool structured_is_field(const char *name);
 int structured_set_json(struct gallop_structured_outputs *s, const char *name, const json_t *value,
                         struct arena *a, struct err *e);
 
-/* True if S constrains an answer. */
+/* True if S constrains the text of an answer. Tool calls do not count. */
 bool structured_is_given(const struct gallop_structured_outputs *s);
 
 #endif

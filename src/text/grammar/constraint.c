@@ -11,12 +11,13 @@
 #include "base/mem.h"
 #include "text/grammar/automata/pattern.h"
 #include "text/grammar/automata/recognizer.h"
-#include "text/grammar/free_text.h"
 #include "text/grammar/gbnf.h"
+#include "text/grammar/preface.h"
 #include "text/grammar/schema/schema.h"
 #include "text/grammar/tags.h"
 #include "text/grammar/token_masks.h"
 #include "text/grammar/token_trie.h"
+#include "text/grammar/tool_calls.h"
 
 /* The limits of steps. A step computes one new transition, in about 100 ns. */
 enum {
@@ -159,17 +160,43 @@ static int add_warnings(struct constraint *c, const struct schema_report *report
     return rc || !report->has_more ? rc : add_warning(c, "JSON schema: more keywords are ignored", e);
 }
 
-/* Compiles a schema inside a structural tag, or a whole schema (type tags_schema). */
-static int read_schema(void *context, struct grammar *g, const json_t *schema, uint32_t *start, struct err *e)
+static int compile_schema(struct schemas *s, const struct schema_options *o, struct grammar *g,
+                          const json_t *schema, uint32_t *start, struct err *e)
 {
-    struct schemas *s = context;
     struct schema_report report = {.n = 0};
-    int rc = schema_compile(g, schema, &s->options, start, &report, e);
+    int rc = schema_compile(g, schema, o, start, &report, e);
 
     snprintf(s->fault->keyword, sizeof(s->fault->keyword), "%s", report.fault.keyword);
     snprintf(s->fault->pointer, sizeof(s->fault->pointer), "%s", report.fault.pointer);
     rc = rc ? rc : add_warnings(s->c, &report, e);
     schema_report_fini(&report);
+    return rc;
+}
+
+/* Compiles a schema inside a structural tag, or a whole schema (type tags_schema). */
+static int read_schema(void *context, struct grammar *g, const json_t *schema, uint32_t *start, struct err *e)
+{
+    struct schemas *s = context;
+
+    return compile_schema(s, &s->options, g, schema, start, e);
+}
+
+/* Compiles the parameters of FUNCTION (type tool_calls_schema). */
+static int read_parameters(void *context, struct grammar *g, const struct tool_calls_function *function,
+                           uint32_t *start, struct err *e)
+{
+    struct schemas *s = context;
+    struct schema_options o = s->options;
+    json_t *any = function->parameters ? NULL : json_pack("{s:s}", "type", "object");
+    int rc;
+
+    o.is_loose |= function->is_lax;
+    o.pointer = function->pointer;
+    o.is_object = true;
+    rc = function->parameters || any
+             ? compile_schema(s, &o, g, function->parameters ? function->parameters : any, start, e)
+             : err_nomem(e, "a grammar of tool calls");
+    json_decref(any);
     return rc;
 }
 
@@ -201,6 +228,7 @@ static int read_source(struct constraint *c, const struct constraint_source *s, 
     case CONSTRAINT_REGEX: return read_regex(g, s, start, e);
     case CONSTRAINT_CHOICE: return read_choices(g, s, start, e);
     case CONSTRAINT_GRAMMAR: return gbnf_read(g, s->text, s->n, start, e);
+    case CONSTRAINT_NONE: return 0;
     case CONSTRAINT_JSON_OBJECT:
     case CONSTRAINT_JSON_SCHEMA:
     case CONSTRAINT_TAG: break;
@@ -208,19 +236,52 @@ static int read_source(struct constraint *c, const struct constraint_source *s, 
     return read_json(c, s, start, fault, e);
 }
 
-/* Returns free text up to MARK, the mark (as text or as a control token), some white space, and then REST. */
-static uint32_t put_after(struct grammar *g, const char *mark, uint32_t rest)
+/* Reads the tool calls of S. *START is the expression of whole answers. */
+static int read_tools(struct constraint *c, const struct constraint_source *s, struct tool_calls *calls,
+                      uint32_t *start, struct constraint_fault *fault, struct err *e)
 {
-    static const char control[] = {(char)TOKEN_TRIE_CONTROL};
-    struct regex_store *s = &g->regex;
-    uint32_t spelled = regex_literal(s, mark, strlen(mark)), fence = regex_literal(s, control, 1),
-             blanks =
-                 regex_repeat(s, regex_or(s, regex_range(s, '\t', '\n'), regex_literal(s, " ", 1)), 0, 4),
-             either = regex_or(s, spelled, regex_concat(s, fence, regex_concat(s, spelled, fence)));
+    struct schemas context = {
+        {.is_loose = s->is_lax, .without_space = s->is_compact, .space_pattern = s->whitespace}, fault, c};
+    json_t *value = NULL;
+    int rc = strlen(s->tools) > CONSTRAINT_MAX_SOURCE
+                 ? err_set(e, ERR_INPUT, "the functions have %zu bytes, expected at most %d",
+                           strlen(s->tools), CONSTRAINT_MAX_SOURCE)
+                 : json_pull_load_exact(&value, s->tools, strlen(s->tools), "the tool calls", e);
 
-    return grammar_sequence(
-        g, grammar_term(g, free_text(s, spelled)),
-        grammar_sequence(g, grammar_term(g, either), grammar_sequence(g, grammar_term(g, blanks), rest)));
+    rc = rc ? rc : tool_calls_read(&c->g, value, &c->v->trie, read_parameters, &context, calls, start, e);
+    json_decref(value);
+    return rc;
+}
+
+/* Reads S and what precedes it in an answer. */
+static int read_answer(struct constraint *c, const struct constraint_source *s, uint32_t *start,
+                       struct constraint_fault *fault, struct err *e)
+{
+    const struct token_trie *trie = &c->v->trie;
+    struct tool_calls calls = {.form = NULL};
+    struct grammar *g = &c->g;
+    uint32_t marks, x;
+    int rc = read_source(c, s, start, fault, e);
+
+    calls.content = *start;
+    if (rc == 0 && s->tools) {
+        rc = read_tools(c, s, &calls, start, fault, e);
+        fault->is_in_tools = rc != 0;
+    }
+    if (rc)
+        return rc;
+    if (s->has_channels && !calls.form)
+        *start = preface_messages(g, trie, false, preface_final(g, trie, *start));
+    if (!s->after)
+        return 0;
+    marks = calls.form ? tool_calls_marks(&g->regex, calls.form) : REGEX_NOTHING;
+    x = s->open ? preface_between(g, trie, s->open, s->after, marks, *start)
+                : preface_after(g, trie, s->after, marks, *start);
+    /* Where free text has tool calls from their marks on, an answer may leave its reasoning open. */
+    if (calls.form && calls.form->mark && calls.is_free && s->kind == CONSTRAINT_NONE)
+        x = grammar_either(g, *start, x);
+    *start = x;
+    return 0;
 }
 
 /* ---- constraints ---- */
@@ -244,9 +305,7 @@ int constraint_new(struct constraint **out, const struct constraint_source *sour
         return err_nomem(e, "a constraint");
     }
     c->v = v;
-    rc = read_source(c, source, &start, fault, e);
-    if (rc == 0 && source->after)
-        start = put_after(&c->g, source->after, start);
+    rc = read_answer(c, source, &start, fault, e);
     rc = rc ? rc : grammar_finish(&c->g, start, e);
     rc = rc ? rc : recognizer_open(&c->r, &c->g, e);
     rc = rc ? rc : token_masks_open(&c->masks, &c->r, &v->trie, e);

@@ -38,6 +38,7 @@ enum constraint_kind {
     CONSTRAINT_CHOICE,      /* TEXT is a JSON array of strings; the answer is one of them */
     CONSTRAINT_GRAMMAR,     /* TEXT is a grammar in GBNF or xgrammar's EBNF */
     CONSTRAINT_TAG,         /* TEXT is a structural tag, as JSON */
+    CONSTRAINT_NONE,        /* any text; TEXT is unused, and TOOLS is given */
 };
 
 struct constraint_source {
@@ -51,12 +52,21 @@ struct constraint_source {
     /* A mark (such as the end of reasoning): free text up to the mark, the mark and white space precede the
      * constrained part; NULL: the whole answer is constrained. */
     const char *after;
+    /* With AFTER: the mark with which an answer may begin, and behind which the free text stands. An answer that
+     * does not begin with this mark is constrained as a whole. NULL: the free text begins at once. */
+    const char *open;
+    bool
+        has_channels; /* the answer is messages of harmony; KIND applies to the message of the channel final */
+    /* A constraint on tool calls as JSON (tool_calls_read()). KIND applies to an answer without tool calls. NULL:
+     * tool calls are not constrained. */
+    const char *tools;
 };
 
 /* The place of an error in a source. */
 struct constraint_fault {
     char keyword[64];  /* the schema's keyword; "": none */
     char pointer[512]; /* JSON pointer to the schema; "": the root, or the source is not JSON */
+    bool is_in_tools;  /* the error is in TOOLS */
 };
 
 /* The limits of one constraint (docs/GENERATION.md). */

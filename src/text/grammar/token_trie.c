@@ -128,6 +128,32 @@ size_t token_trie_text(const struct token_trie *t, int32_t token, uint8_t *out)
     return n;
 }
 
+/* The child of node AT (UINT32_MAX: the root) for BYTE, or UINT32_MAX. */
+static uint32_t find_child(const struct token_trie *t, uint32_t at, uint8_t byte)
+{
+    size_t i = at == UINT32_MAX ? 0 : at + 1, end = at == UINT32_MAX ? t->n : at + t->node[at].skip;
+
+    for (; i < end; i += t->node[i].skip)
+        if (t->node[i].byte == byte)
+            return (uint32_t)i;
+    return UINT32_MAX;
+}
+
+size_t token_trie_control(const struct token_trie *t, const char *text)
+{
+    uint32_t at = find_child(t, UINT32_MAX, TOKEN_TRIE_CONTROL), end;
+    size_t found = 0;
+
+    for (size_t n = 0; at != UINT32_MAX; at = find_child(t, at, (uint8_t)text[n++])) {
+        end = n > 0 ? find_child(t, at, TOKEN_TRIE_CONTROL) : UINT32_MAX;
+        if (end != UINT32_MAX && t->node[end].token >= 0)
+            found = n;
+        if (!text[n])
+            break;
+    }
+    return found;
+}
+
 /* ---- the texts of a tokenizer's tokens ---- */
 
 /* The state of finding the texts of tokens. */

@@ -1,10 +1,12 @@
-/* tool_calls.c - the table of forms of tool calls, and the grammars for them. */
+/* tool_calls.c - the forms of tool calls, and their grammars. */
 #include "text/grammar/tool_calls.h"
 
 #include <string.h>
 
 #include "base/mem.h"
+#include "text/grammar/automata/pattern.h"
 #include "text/grammar/free_text.h"
+#include "text/grammar/preface.h"
 
 static const struct tool_calls_form forms[] = {
     {.name = "hermes",
@@ -35,7 +37,7 @@ static const struct tool_calls_form forms[] = {
      .close = "",
      .mark = "[TOOL_CALLS]"},
     {.name = "mistral_list",
-     .open = "[TOOL_CALLS][",
+     .open = "[TOOL_CALLS]\t[",
      .before = "{\"name\": \"",
      .between = "\", \"arguments\": ",
      .after = "}",
@@ -52,15 +54,8 @@ static const struct tool_calls_form forms[] = {
      .close = "]",
      .is_json_name = true,
      .mark = "functools[",
-     .excluded = "<|tool_call|>"},
-    {.name = "openai",
-     .open = "",
-     .before = "<|channel|>commentary to=functions.",
-     .between = " <|constrain|>json<|message|>",
-     .after = "<|call|>",
-     .close = "",
-     .mark = "<|channel|>commentary to=functions.",
-     .excluded = "<|start|>assistant to=functions."},
+     .excluded = "functools\\s+\\[|<\\|tool_call\\|>"},
+    {.name = "openai", .has_channels = true},
 };
 
 const struct tool_calls_form *tool_calls_form_named(const char *name)
@@ -71,10 +66,31 @@ const struct tool_calls_form *tool_calls_form_named(const char *name)
     return NULL;
 }
 
-static uint32_t text_regex(struct grammar *g, const char *text)
+/* The state of writing the grammar of one answer. */
+struct writer {
+    struct grammar *g;
+    const struct token_trie *trie;
+    const struct tool_calls *calls;
+    const struct tool_calls_form *form;
+    uint32_t function; /* the expression of "name BETWEEN arguments AFTER" for any of the functions */
+};
+
+static uint32_t literal(struct regex_store *s, const char *text)
 {
-    return regex_literal(&g->regex, text, strlen(text));
+    return regex_literal(s, text, strlen(text));
 }
+
+static uint32_t mark(const struct writer *w, const char *text)
+{
+    return preface_mark(&w->g->regex, w->trie, text);
+}
+
+static uint32_t text_of(const struct writer *w, const char *text)
+{
+    return grammar_term(w->g, mark(w, text));
+}
+
+/* ---- functions ---- */
 
 /* Returns NAME in the spelling of FORM. */
 static uint32_t name_text(struct grammar *g, const struct tool_calls_form *form, const char *name)
@@ -90,119 +106,219 @@ static uint32_t name_text(struct grammar *g, const struct tool_calls_form *form,
 
         if (c < 0x20)
             memcpy(escaped, (char[]){'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15], 0}, sizeof(escaped));
-        x = regex_concat(&g->regex, x, text_regex(g, c < 0x20 || c == '"' || c == '\\' ? escaped : plain));
+        x = regex_concat(&g->regex, x,
+                         literal(&g->regex, c < 0x20 || c == '"' || c == '\\' ? escaped : plain));
     }
     return grammar_term(g, x);
 }
 
-/* Sets *OUT to "NAME BETWEEN arguments AFTER" for one of the functions. */
-static int add_functions(struct grammar *g, const struct tool_calls_form *form,
-                         const struct tool_calls_function *function, size_t n, tags_schema *schema,
-                         void *context, uint32_t *out, struct err *e)
+/* Returns whether parsers of FORM's markup find the end of NAME. */
+static bool is_writable(const struct tool_calls_form *form, const char *name)
 {
-    uint32_t *of = mem_zalloc(n, sizeof(*of), MEM_TEXT);
-    json_t *any = json_pack("{s:s}", "type", "object");
-    int code = of && any ? 0 : err_nomem(e, "a grammar of tool calls");
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
 
-    for (size_t i = 0; i < n && code == 0; i++) {
-        uint32_t arguments = GRAMMAR_NEVER;
+    return form->is_json_name || strspn(name, plain) == strlen(name);
+}
 
-        code = schema(context, g, function[i].parameters ? function[i].parameters : any, &arguments, e);
-        if (code && code != ERR_NOMEM && e)
-            err_prefix(e, "function \"%s\"", function[i].name);
-        of[i] =
-            grammar_sequence(g, name_text(g, form, function[i].name),
-                             grammar_sequence(g, grammar_text(g, form->between),
-                                              grammar_sequence(g, arguments, grammar_text(g, form->after))));
-    }
-    *out = code ? GRAMMAR_NEVER : grammar_choice(g, of, n);
-    json_decref(any);
+/* Sets *OUT to "NAME BETWEEN arguments AFTER" of function I, or to its message where the form has channels. */
+static int add_function(const struct writer *w, size_t i, tool_calls_schema *schema, void *context,
+                        uint32_t *out, struct err *e)
+{
+    const struct tool_calls_function *f = &w->calls->function[i];
+    struct grammar *g = w->g;
+    uint32_t arguments = GRAMMAR_NEVER, name;
+    int code = 0;
+
+    *out = GRAMMAR_NEVER;
+    if (!is_writable(w->form, f->name))
+        code = err_set(
+            e, ERR_UNSUPPORTED,
+            "the name has other characters than letters, digits, _, - and ., which this model's markup "
+            "cannot write");
+    code = code ? code : schema(context, g, f, &arguments, e);
+    if (code && code != ERR_NOMEM && e)
+        err_prefix(e, "function \"%s\"", f->name);
+    if (code)
+        return code;
+    name = name_text(g, w->form, f->name);
+    if (w->form->has_channels)
+        *out = grammar_sequence(g, preface_call_header(g, w->trie, name), arguments);
+    else
+        *out = grammar_sequence(g, name,
+                                grammar_sequence(g, text_of(w, w->form->between),
+                                                 grammar_sequence(g, arguments, text_of(w, w->form->after))));
+    return 0;
+}
+
+static int add_functions(struct writer *w, tool_calls_schema *schema, void *context, struct err *e)
+{
+    uint32_t *of = mem_zalloc(w->calls->n, sizeof(*of), MEM_TEXT);
+    int code = of ? 0 : err_nomem(e, "a grammar of tool calls");
+
+    for (size_t i = 0; i < w->calls->n && code == 0; i++)
+        code = add_function(w, i, schema, context, &of[i], e);
+    w->function = code ? GRAMMAR_NEVER : grammar_choice(w->g, of, w->calls->n);
     mem_free(of);
     return code;
 }
 
-/* Returns one or (IS_PARALLEL) more tool calls, without the first SKIPPED bytes of OPEN and BEFORE. */
-static uint32_t calls(struct grammar *g, const struct tool_calls_form *form, uint32_t function,
-                      size_t skipped, bool is_parallel)
-{
-    size_t in_open = strlen(form->open) < skipped ? strlen(form->open) : skipped;
-    uint32_t more, x = grammar_sequence(g, grammar_text(g, form->before + (skipped - in_open)), function);
+/* ---- answers ---- */
 
-    if (is_parallel && form->separator) {
-        more = grammar_sequence(g, grammar_text(g, form->separator),
-                                grammar_sequence(g, grammar_text(g, form->before), function));
+/* Returns one or (IS_PARALLEL) more tool calls, without the first SKIPPED bytes of OPEN and BEFORE. */
+static uint32_t some_calls(const struct writer *w, size_t skipped, bool is_parallel)
+{
+    const struct tool_calls_form *form = w->form;
+    struct grammar *g = w->g;
+    size_t in_open = strlen(form->open) < skipped ? strlen(form->open) : skipped;
+    uint32_t more, x = grammar_sequence(g, text_of(w, form->before + (skipped - in_open)), w->function);
+
+    if (is_parallel) {
+        more = grammar_sequence(g, text_of(w, form->separator),
+                                grammar_sequence(g, text_of(w, form->before), w->function));
         x = grammar_sequence(g, x, grammar_repeat(g, more, 0, GRAMMAR_NO_LIMIT));
     }
-    return grammar_sequence(g, grammar_text(g, form->open + in_open),
-                            grammar_sequence(g, x, grammar_text(g, form->close)));
+    return grammar_sequence(g, text_of(w, form->open + in_open),
+                            grammar_sequence(g, x, text_of(w, form->close)));
 }
 
 /* Returns tool calls as the whole answer. */
-static uint32_t whole(struct grammar *g, const struct tool_calls_form *form, uint32_t function,
-                      bool is_parallel)
+static uint32_t whole(const struct writer *w)
 {
-    uint32_t x = calls(g, form, function, 0, is_parallel);
+    uint32_t x = some_calls(w, 0, w->calls->is_parallel);
 
-    if (!form->optional)
+    if (!w->form->optional)
         return x;
-    return grammar_sequence(g, grammar_either(g, GRAMMAR_END, grammar_text(g, form->optional)), x);
+    return grammar_sequence(w->g, grammar_either(w->g, GRAMMAR_END, text_of(w, w->form->optional)), x);
 }
 
-/* Returns tool calls as the whole answer, or a text that does not begin like one. */
-static uint32_t whole_or_text(struct grammar *g, const struct tool_calls_form *form, uint32_t function,
-                              bool is_parallel)
+uint32_t tool_calls_marks(struct regex_store *s, const struct tool_calls_form *form)
 {
-    struct regex_store *s = &g->regex;
+    uint32_t marks = REGEX_NOTHING, excluded = REGEX_NOTHING;
+
+    if (form->mark)
+        marks = literal(s, form->mark);
+    if (form->optional)
+        marks = regex_or(s, marks, literal(s, form->optional));
+    if (form->excluded && pattern_read(s, form->excluded, strlen(form->excluded), regex_characters,
+                                       PATTERN_WHOLE, &excluded, NULL) != 0)
+        return REGEX_NOTHING; /* the store has a fault: the expressions are fixed */
+    return regex_or(s, marks, excluded);
+}
+
+/* Returns tool calls, or a text that does not begin like tool calls. */
+static uint32_t whole_or_text(const struct writer *w)
+{
+    struct regex_store *s = &w->g->regex;
     uint32_t blank = regex_repeat(s, regex_or(s, regex_range(s, '\t', '\r'), regex_range(s, ' ', ' ')), 0,
                                   REGEX_NO_LIMIT),
-             bare = regex_concat(s, blank, regex_concat(s, text_regex(g, form->bare), REGEX_ANYTHING)),
-             marks = form->optional ? text_regex(g, form->optional) : REGEX_NOTHING;
+             bare = regex_concat(s, blank, regex_concat(s, literal(s, w->form->bare), REGEX_ANYTHING)),
+             text = free_text(s, tool_calls_marks(s, w->form));
 
-    return grammar_either(g, whole(g, form, function, is_parallel),
-                          grammar_term(g, regex_and(s, free_text(s, marks), regex_not(s, bare))));
+    return grammar_either(w->g, whole(w), grammar_term(w->g, regex_and(s, text, regex_not(s, bare))));
 }
 
-/* Returns free text in which each mark begins tool calls. */
-static uint32_t among_text(struct grammar *g, const struct tool_calls_form *form, uint32_t function,
-                           bool is_parallel)
+/* Returns free text in which tool calls follow each mark. */
+static uint32_t among_text(const struct writer *w)
 {
+    struct grammar *g = w->g;
     struct regex_store *s = &g->regex;
-    uint32_t mark = text_regex(g, form->mark),
-             excluded = form->excluded ? text_regex(g, form->excluded) : REGEX_NOTHING,
-             until = grammar_term(g, free_text_until(s, mark, mark, excluded)),
-             text = grammar_term(g, free_text(s, regex_or(s, mark, excluded))), rule = grammar_rule(g),
-             more = is_parallel && form->separator ? grammar_call(g, rule) : text;
+    const struct tool_calls_form *form = w->form;
+    uint32_t text = free_text(s, tool_calls_marks(s, form)), rule = grammar_rule(g),
+             until = grammar_term(g, regex_concat(s, text, mark(w, form->mark))),
+             more = w->calls->is_parallel ? grammar_call(g, rule) : grammar_term(g, text);
 
-    /* A further tool call begins with the mark again, unless the form has a list of tool calls. */
+    /* Further tool calls begin with the mark again, but for those of one list. */
     grammar_define(
         g, rule,
         grammar_either(
-            g, text,
+            g, grammar_term(g, text),
             grammar_sequence(
                 g, until,
-                grammar_sequence(g, calls(g, form, function, strlen(form->mark), is_parallel && *form->close),
-                                 form->separator ? more : GRAMMAR_END))));
+                grammar_sequence(g, some_calls(w, strlen(form->mark), w->calls->is_parallel && *form->close),
+                                 more))));
     return grammar_call(g, rule);
 }
 
-int tool_calls_grammar(struct grammar *g, const struct tool_calls_form *form,
-                       const struct tool_calls_function *function, size_t n,
-                       const struct tool_calls_options *o, tags_schema *schema, void *context,
-                       uint32_t *start, struct err *e)
+/* Returns messages of harmony. The last message is a tool call or, where calls are free, one of the channel final. */
+static uint32_t among_messages(const struct writer *w)
 {
+    struct grammar *g = w->g;
+    bool has_content = w->calls->content != GRAMMAR_NEVER;
+    uint32_t x = w->function, content;
+
+    if (w->calls->is_free) {
+        content = has_content ? w->calls->content : preface_message_text(g);
+        x = grammar_either(g, x, preface_final(g, w->trie, content));
+    }
+    return preface_messages(g, w->trie, w->calls->is_free && !has_content, x);
+}
+
+int tool_calls_grammar(struct grammar *g, const struct tool_calls *calls, const struct token_trie *trie,
+                       tool_calls_schema *schema, void *context, uint32_t *start, struct err *e)
+{
+    struct writer w = {.g = g, .trie = trie, .calls = calls, .form = calls->form};
+    int code = add_functions(&w, schema, context, e);
     uint32_t x;
-    int code = add_functions(g, form, function, n, schema, context, &x, e);
 
     *start = GRAMMAR_NEVER;
     if (code)
         return code;
-    if (!o->is_free)
-        x = whole(g, form, x, o->is_parallel);
-    else if (form->mark)
-        x = among_text(g, form, x, o->is_parallel);
+    if (w.form->has_channels)
+        x = among_messages(&w);
+    else if (!calls->is_free)
+        x = whole(&w);
+    else if (calls->content != GRAMMAR_NEVER)
+        x = grammar_either(g, whole(&w), calls->content);
     else
-        x = whole_or_text(g, form, x, o->is_parallel);
+        x = w.form->mark ? among_text(&w) : whole_or_text(&w);
     code = grammar_fault(g, e);
     *start = code ? GRAMMAR_NEVER : x;
+    return code;
+}
+
+/* ---- from JSON ---- */
+
+static int read_function(const json_t *v, size_t i, struct tool_calls_function *out, struct err *e)
+{
+    const json_t *name = json_object_get(v, "name"), *parameters = json_object_get(v, "parameters");
+
+    if (!json_is_string(name) || json_string_length(name) == 0 ||
+        strlen(json_string_value(name)) != json_string_length(name))
+        return err_set(e, ERR_INPUT, "functions[%zu].name: expected a text that is not empty", i);
+    if (parameters && !json_is_object(parameters))
+        return err_set(e, ERR_INPUT, "functions[%zu].parameters: expected a JSON Schema, an object", i);
+    *out = (struct tool_calls_function){.name = json_string_value(name),
+                                        .parameters = parameters,
+                                        .pointer = json_string_value(json_object_get(v, "pointer")),
+                                        .is_lax = json_is_false(json_object_get(v, "strict"))};
+    return 0;
+}
+
+int tool_calls_read(struct grammar *g, const json_t *v, const struct token_trie *trie,
+                    tool_calls_schema *schema, void *context, struct tool_calls *calls, uint32_t *start,
+                    struct err *e)
+{
+    const char *markup = json_string_value(json_object_get(v, "markup"));
+    const json_t *list = json_object_get(v, "functions");
+    struct tool_calls_function *function;
+    int code = 0;
+
+    *start = GRAMMAR_NEVER;
+    calls->form = markup ? tool_calls_form_named(markup) : NULL;
+    calls->n = json_array_size(list);
+    calls->is_free = !json_is_true(json_object_get(v, "required"));
+    calls->is_parallel = json_is_true(json_object_get(v, "parallel"));
+    if (!calls->form)
+        return err_set(e, ERR_INPUT, "markup: expected the name of a tool call parser");
+    if (calls->n == 0)
+        return err_set(e, ERR_INPUT, "functions: expected a list of one or more functions");
+    calls->function = function = mem_zalloc(calls->n, sizeof(*function), MEM_TEXT);
+    if (!function)
+        return err_nomem(e, "a grammar of tool calls");
+    for (size_t i = 0; i < calls->n && code == 0; i++)
+        code = read_function(json_array_get(list, i), i, &function[i], e);
+    code = code ? code : tool_calls_grammar(g, calls, trie, schema, context, start, e);
+    mem_free(function);
+    calls->function = NULL;
     return code;
 }

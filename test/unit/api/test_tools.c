@@ -252,32 +252,55 @@ static void bad_tools_are_refused_by_name(void **state)
     }
 }
 
-static void choices_that_need_constrained_output_are_refused(void **state)
+static void choices_are_words_functions_and_lists_of_functions(void **state)
 {
     static const struct {
         const char *choice;
         int rc;
         enum tools_choice expected;
+        const char *names; /* with blanks between them, or NULL */
     } cases[] = {
-        {"null", 0, TOOLS_AUTO},
-        {"\"auto\"", 0, TOOLS_AUTO},
-        {"\"none\"", 0, TOOLS_NONE},
-        {"\"required\"", ERR_UNSUPPORTED, TOOLS_AUTO},
-        {"{\"type\": \"function\", \"function\": {\"name\": \"f\"}}", ERR_UNSUPPORTED, TOOLS_AUTO},
-        {"\"any\"", ERR_INPUT, TOOLS_AUTO},
-        {"7", ERR_INPUT, TOOLS_AUTO},
+        {"null", 0, TOOLS_AUTO, NULL},
+        {"\"auto\"", 0, TOOLS_AUTO, NULL},
+        {"\"none\"", 0, TOOLS_NONE, NULL},
+        {"\"required\"", 0, TOOLS_REQUIRED, NULL},
+        {"{\"type\": \"function\", \"function\": {\"name\": \"f\"}}", 0, TOOLS_REQUIRED, "f"},
+        {"{\"type\": \"function\", \"name\": \"f\"}", 0, TOOLS_REQUIRED, "f"},
+        {"{\"function\": {\"name\": \"f\"}}", 0, TOOLS_REQUIRED, "f"},
+        {"{\"type\": \"allowed_tools\", \"allowed_tools\": {\"mode\": \"auto\", \"tools\": [{\"type\": "
+         "\"function\", \"function\": {\"name\": \"f\"}}, {\"type\": \"function\", \"name\": \"g\"}]}}",
+         0, TOOLS_AUTO, "f g"},
+        {"{\"type\": \"allowed_tools\", \"mode\": \"required\", \"tools\": [{\"type\": \"function\", "
+         "\"name\": \"g\"}]}",
+         0, TOOLS_REQUIRED, "g"},
+        {"{\"type\": \"allowed_tools\", \"mode\": \"none\", \"tools\": [{\"name\": \"g\"}]}", ERR_INPUT, 0,
+         NULL},
+        {"{\"type\": \"allowed_tools\", \"mode\": \"auto\", \"tools\": []}", ERR_INPUT, 0, NULL},
+        {"{\"type\": \"allowed_tools\", \"mode\": \"auto\", \"tools\": [{\"type\": \"mcp\"}]}",
+         ERR_UNSUPPORTED, 0, NULL},
+        {"{\"type\": \"web_search\"}", ERR_UNSUPPORTED, 0, NULL},
+        {"{\"type\": \"function\"}", ERR_INPUT, 0, NULL},
+        {"\"any\"", ERR_INPUT, 0, NULL},
+        {"7", ERR_INPUT, 0, NULL},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         json_t *choice = json_loads(cases[i].choice, JSON_DECODE_ANY, NULL);
         enum tools_choice found;
+        char names_found[100] = "";
+        json_t *names;
 
-        assert_int_equal(tools_choose(choice, &found, NULL), cases[i].rc);
+        assert_int_equal(tools_choose(choice, &found, &names, NULL), cases[i].rc);
         if (cases[i].rc == 0)
             assert_int_equal(found, cases[i].expected);
+        for (size_t k = 0; k < json_array_size(names); k++)
+            snprintf(names_found + strlen(names_found), 50, "%s%s", k ? " " : "",
+                     json_string_value(json_array_get(names, k)));
+        assert_string_equal(names_found, cases[i].names ? cases[i].names : "");
+        assert_int_equal(names != NULL, cases[i].names != NULL);
+        json_decref(names);
         json_decref(choice);
     }
-    assert_int_equal(tools_choose(NULL, &(enum tools_choice){TOOLS_NONE}, NULL), 0);
 }
 
 int main(void)
@@ -291,7 +314,7 @@ int main(void)
         cmocka_unit_test(messages_of_the_caller_s_stay_as_they_are),
         cmocka_unit_test(bad_messages_are_refused_by_name),
         cmocka_unit_test(bad_tools_are_refused_by_name),
-        cmocka_unit_test(choices_that_need_constrained_output_are_refused),
+        cmocka_unit_test(choices_are_words_functions_and_lists_of_functions),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,10 +10,10 @@
 enum { MEMORY = 64 << 20, STEPS = 1 << 22 };
 
 /* Stands for the compiler of JSON Schemas: {"text": T} describes the text T, others an empty object. */
-static int small_schema(void *context, struct grammar *g, const json_t *schema, uint32_t *start,
-                        struct err *e)
+static int small_schema(void *context, struct grammar *g, const struct tool_calls_function *function,
+                        uint32_t *start, struct err *e)
 {
-    const json_t *text = json_object_get(schema, "text");
+    const json_t *text = json_object_get(function->parameters, "text");
 
     if (context)
         return err_set(e, ERR_UNSUPPORTED, "a schema that is not served");
@@ -21,13 +21,33 @@ static int small_schema(void *context, struct grammar *g, const json_t *schema, 
     return 0;
 }
 
-/* A letter for what a text is: y and n in the answer to FORM, for functions f, whose arguments are {"a": 1}, and
- * g. HOW has letters: f for free text, p for parallel tool calls, 1 for function f alone. */
+/* The control tokens <|channel|>, <|end|>, [TOOL_CALLS] and [ARGS]. */
+static struct token_trie trie;
+
+static void open_trie(void)
+{
+    static const char *const text[] = {
+        "a",           "\xff<|channel|>\xff", "\xff<|end|>\xff", "\xff[TOOL_CALLS]\xff", "\xff[ARGS]\xff",
+        "\xff[ARG\xff"};
+    size_t len[6];
+
+    for (size_t i = 0; i < 6; i++)
+        len[i] = strlen(text[i]);
+    assert_int_equal(token_trie_make(&trie, text, len, 6, NULL), 0);
+}
+
+/* True if TEXT is an answer in FORM to functions f, whose arguments are {"a": 1}, and g. HOW has letters: f for free
+ * text, p for parallel tool calls, 1 for function f alone, c for the content [7], t for control tokens. */
 static bool accepts(const char *form, const char *how, const char *text)
 {
     json_t *schema = json_pack("{s:s}", "text", "{\"a\": 1}");
-    const struct tool_calls_function function[] = {{"f", schema}, {"g", NULL}};
-    const struct tool_calls_options o = {.is_free = strchr(how, 'f'), .is_parallel = strchr(how, 'p')};
+    const struct tool_calls_function function[] = {{.name = "f", .parameters = schema}, {.name = "g"}};
+    struct tool_calls calls = {.form = tool_calls_form_named(form),
+                               .function = function,
+                               .n = strchr(how, '1') ? 1 : 2,
+                               .is_free = strchr(how, 'f'),
+                               .is_parallel = strchr(how, 'p'),
+                               .content = GRAMMAR_NEVER};
     struct grammar g;
     struct recognizer r;
     struct err e = {0};
@@ -35,10 +55,12 @@ static bool accepts(const char *form, const char *how, const char *text)
     bool yes;
 
     assert_non_null(schema);
-    assert_non_null(tool_calls_form_named(form));
+    assert_non_null(calls.form);
     assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
-    if (tool_calls_grammar(&g, tool_calls_form_named(form), function, strchr(how, '1') ? 1 : 2, &o,
-                           small_schema, NULL, &start, &e) != 0 ||
+    if (strchr(how, 'c'))
+        calls.content = grammar_text(&g, "[7]");
+    if (tool_calls_grammar(&g, &calls, strchr(how, 't') ? &trie : NULL, small_schema, NULL, &start, &e) !=
+            0 ||
         grammar_finish(&g, start, &e) != 0 || recognizer_open(&r, &g, &e) != 0)
         fail_msg("%s: %s", form, e.msg);
     yes = recognizer_matches(&r, text, strlen(text));
@@ -55,7 +77,9 @@ static bool accepts(const char *form, const char *how, const char *text)
 #define LLAMA_G   "{\"name\": \"g\", \"parameters\": {}}"
 #define MISTRAL_F "[TOOL_CALLS]f[ARGS]{\"a\": 1}"
 #define LIST_F    "{\"name\": \"f\", \"arguments\": {\"a\": 1}}"
-#define OPENAI_F  "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"a\": 1}<|call|>"
+#define OPENAI_F  "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"a\": 1}"
+#define ANALYSIS  "<|channel|>analysis<|message|>hm<|end|><|start|>assistant"
+#define C(name)   "\xff" name "\xff"
 
 static const struct {
     const char *form, *how, *yes[4], *no[5];
@@ -91,14 +115,37 @@ static const struct {
      "p",
      {"functools[" LIST_F "]", "functools[" LIST_F ", " LIST_F "]"},
      {"functools[]", LIST_F}},
-    {"phi4_mini_json", "fp", {"functools", "a functools[" LIST_F "]"}, {"functools[]", "<|tool_call|>"}},
-    {"openai", "", {OPENAI_F}, {"", OPENAI_F OPENAI_F}},
+    {"phi4_mini_json",
+     "fp",
+     {"functools", "a functools[" LIST_F "]"},
+     {"functools[]", "<|tool_call|>", "functools [1]", "functools\n["}},
+    {"openai",
+     "",
+     {OPENAI_F, ANALYSIS ANALYSIS OPENAI_F, " to=functions.f<|channel|>commentary json<|message|>{\"a\": 1}"},
+     {"", OPENAI_F OPENAI_F, ANALYSIS, OPENAI_F "<|call|>", "<|channel|>final<|message|>hi"}},
     {"openai", "p", {OPENAI_F}, {OPENAI_F OPENAI_F}},
     {"openai",
      "fp",
-     {"<|channel|>final<|message|>hi", "<|channel|>commentary<|message|>a<|end|><|start|>assistant" OPENAI_F},
-     {"<|channel|>commentary to=functions.f <|message|>{}", OPENAI_F "x",
-      "<|start|>assistant to=functions.f"}},
+     {"<|channel|>final<|message|>hi", "<|channel|>commentary<|message|>a<|end|><|start|>assistant" OPENAI_F,
+      ANALYSIS "<|channel|>final<|message|>", "<|channel|>analysis<|message|>hm"},
+     {"<|channel|>commentary to=functions.f <|message|>{}", OPENAI_F "x", "<|start|>assistant to=functions.f",
+      "<|channel|>final<|message|>a<|end|>", "<|channel|>final<|message|>a<|start|>"}},
+    {"openai",
+     "fpc",
+     {ANALYSIS OPENAI_F, ANALYSIS "<|channel|>final <|constrain|>json<|message|>[7]"},
+     {ANALYSIS "<|channel|>final<|message|>[8]", "<|channel|>commentary<|message|>a"}},
+    {"hermes", "fpc", {"[7]", HERMES_F "\n" HERMES_G}, {"", "hi", "[7]" HERMES_F}},
+    {"openai",
+     "t",
+     {C("<|channel|>") "analysis<|message|>hm" C("<|end|>") "<|start|>assistant" C(
+         "<|channel|>") "commentary to=functions.f<|constrain|>json<|message|>{\"a\": 1}"},
+     {OPENAI_F}},
+    {"mistral", "pt", {C("[TOOL_CALLS]") "f" C("[ARGS]") "{\"a\": 1}"}, {MISTRAL_F}},
+    {"mistral",
+     "fpt",
+     {"a", "a" C("[TOOL_CALLS]") "g" C("[ARGS]") "{}b"},
+     {MISTRAL_F, "a[TOOL_CALLS]", "\xff"}},
+    {"mistral_list", "t", {C("[TOOL_CALLS]") " [" LIST_F "]"}, {C("[TOOL_CALLS]") "  [" LIST_F "]"}},
 };
 
 static void answers_call_functions_as_they_may(void **state)
@@ -118,43 +165,49 @@ static void every_markup_has_a_form_that_writes_its_example(void **state)
     for (size_t i = 0; markup_calls_row(i); i++) {
         const struct markup_calls *row = markup_calls_row(i);
 
+        char text[200];
+
         if (!tool_calls_form_named(row->name))
             fail_msg("%s has no form", row->name);
-        if (!accepts(row->name, "p", row->example))
-            fail_msg("%s refuses \"%s\"", row->name, row->example);
+        snprintf(text, sizeof(text), "%s", row->example);
+        if (row->stop[0]) /* the token that ends an answer is not part of it */
+            text[strlen(text) - strlen(row->stop[0])] = 0;
+        if (!accepts(row->name, "p", text))
+            fail_msg("%s refuses \"%s\"", row->name, text);
     }
     assert_null(tool_calls_form_named("none"));
 }
 
 static void errors_name_the_function(void **state)
 {
-    const struct tool_calls_function function = {"f\"", NULL};
-    const struct tool_calls_options o = {0};
+    const struct tool_calls_function function = {.name = "f\""};
+    struct tool_calls calls = {.function = &function, .n = 1};
     struct grammar g;
     struct err e = {0};
     uint32_t start;
 
     assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
-    assert_int_equal(tool_calls_grammar(&g, tool_calls_form_named("hermes"), &function, 1, &o, small_schema,
-                                        &e, &start, &e),
-                     ERR_UNSUPPORTED);
+    calls.form = tool_calls_form_named("hermes");
+    assert_int_equal(tool_calls_grammar(&g, &calls, NULL, small_schema, &e, &start, &e), ERR_UNSUPPORTED);
     assert_string_equal(e.msg, "function \"f\"\": a schema that is not served");
+    calls.form = tool_calls_form_named("mistral");
+    assert_int_equal(tool_calls_grammar(&g, &calls, NULL, small_schema, NULL, &start, &e), ERR_UNSUPPORTED);
+    assert_non_null(strstr(e.msg, "function \"f\"\": the name has other characters than letters"));
     grammar_close(&g);
 }
 
 static void names_are_escaped_where_they_stand_in_json(void **state)
 {
-    const struct tool_calls_function function = {"a\"\\\n", NULL};
-    const struct tool_calls_options o = {0};
+    const struct tool_calls_function function = {.name = "a\"\\\n"};
+    const struct tool_calls calls = {
+        .form = tool_calls_form_named("llama3_json"), .function = &function, .n = 1};
     static const char text[] = "{\"name\": \"a\\\"\\\\\\u000a\", \"parameters\": {}}";
     struct grammar g;
     struct recognizer r;
     uint32_t start;
 
     assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
-    assert_int_equal(tool_calls_grammar(&g, tool_calls_form_named("llama3_json"), &function, 1, &o,
-                                        small_schema, NULL, &start, NULL),
-                     0);
+    assert_int_equal(tool_calls_grammar(&g, &calls, NULL, small_schema, NULL, &start, NULL), 0);
     assert_int_equal(grammar_finish(&g, start, NULL), 0);
     assert_int_equal(recognizer_open(&r, &g, NULL), 0);
     assert_true(recognizer_matches(&r, text, strlen(text)));
@@ -164,8 +217,9 @@ static void names_are_escaped_where_they_stand_in_json(void **state)
 
 static void failed_allocations_are_reported(void **state)
 {
-    const struct tool_calls_function function[] = {{"f", NULL}, {"g", NULL}};
-    const struct tool_calls_options o = {.is_free = true, .is_parallel = true};
+    json_t *v = json_pack("{s:s,s:b,s:[{s:s},{s:s}]}", "markup", "mistral_list", "parallel", 1, "functions",
+                          "name", "f", "name", "g");
+    struct tool_calls calls = {.content = GRAMMAR_NEVER};
 
     for (long at = 1;; at++) {
         struct grammar g;
@@ -176,8 +230,7 @@ static void failed_allocations_are_reported(void **state)
 
         assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
         mem_fail_at(at);
-        code = tool_calls_grammar(&g, tool_calls_form_named("mistral_list"), function, 2, &o, small_schema,
-                                  NULL, &start, &e);
+        code = tool_calls_read(&g, v, NULL, small_schema, NULL, &calls, &start, &e);
         failed = mem_failed();
         mem_fail_at(0);
         assert_int_equal(code, failed ? ERR_NOMEM : 0);
@@ -186,6 +239,35 @@ static void failed_allocations_are_reported(void **state)
             assert_in_range(at, 5, 500);
             break;
         }
+    }
+    json_decref(v);
+}
+
+static void wrong_members_are_refused_by_name(void **state)
+{
+    static const struct {
+        const char *text, *words;
+    } cases[] = {
+        {"{}", "markup: expected the name"},
+        {"{\"markup\": \"x\"}", "markup: expected the name"},
+        {"{\"markup\": \"hermes\", \"functions\": []}", "functions: expected a list"},
+        {"{\"markup\": \"hermes\", \"functions\": [{\"name\": \"f\"}, {}]}", "functions[1].name: expected"},
+        {"{\"markup\": \"hermes\", \"functions\": [{\"name\": \"f\", \"parameters\": 3}]}",
+         "functions[0].parameters: expected"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        json_t *v = json_loads(cases[i].text, 0, NULL);
+        struct tool_calls calls = {.content = GRAMMAR_NEVER};
+        struct grammar g;
+        struct err e = {0};
+        uint32_t start;
+
+        assert_int_equal(grammar_open(&g, MEMORY, STEPS), 0);
+        assert_int_equal(tool_calls_read(&g, v, NULL, small_schema, NULL, &calls, &start, &e), ERR_INPUT);
+        assert_non_null(strstr(e.msg, cases[i].words));
+        grammar_close(&g);
+        json_decref(v);
     }
 }
 
@@ -197,7 +279,12 @@ int main(void)
         cmocka_unit_test(errors_name_the_function),
         cmocka_unit_test(names_are_escaped_where_they_stand_in_json),
         cmocka_unit_test(failed_allocations_are_reported),
+        cmocka_unit_test(wrong_members_are_refused_by_name),
     };
+    int failed;
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    open_trie();
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    token_trie_close(&trie);
+    return failed;
 }

@@ -71,6 +71,14 @@ static void set_space(struct schema_compiler *c, const char *text)
                     "the white space between tokens: %.200s matches no white space that JSON allows", text);
 }
 
+/* True if SCHEMA itself allows objects only. */
+static bool is_object_schema(const json_t *schema)
+{
+    const char *type = json_string_value(json_object_get(schema, "type"));
+
+    return type && strcmp(type, "object") == 0;
+}
+
 int schema_compile(struct grammar *g, const json_t *schema, const struct schema_options *o, uint32_t *start,
                    struct schema_report *report, struct err *e)
 {
@@ -81,10 +89,12 @@ int schema_compile(struct grammar *g, const json_t *schema, const struct schema_
                                 .report = report,
                                 .e = e,
                                 .is_empty = is_contradiction};
-    bool has_multiples = false;
+    bool has_multiples = false, is_object = o && o->is_object && !is_object_schema(schema);
+    json_t *object = is_object ? json_pack("{s:s}", "type", "object") : NULL;
 
     *start = GRAMMAR_NEVER;
     c.is_loose = o && o->is_loose;
+    c.pointer = o ? o->pointer : NULL;
     arena_init(&c.arena, MEM_TEXT);
     json_text_init(&c.text, c.s, o && o->without_space);
     if (o && o->space_pattern)
@@ -92,11 +102,16 @@ int schema_compile(struct grammar *g, const json_t *schema, const struct schema_
     schema_terms_init(&c);
     schema_refs_scan(&c, &has_multiples);
     json_number_init(&c.number, c.s, !has_multiples);
+    if (is_object && !object)
+        schema_no_memory(&c);
     if (!c.rc)
-        *start = schema_value(&c, schema_raw(&c, schema, 0));
+        *start =
+            schema_value(&c, is_object ? schema_and(&c, schema_raw(&c, schema, 0), schema_raw(&c, object, 0))
+                                       : schema_raw(&c, schema, 0));
     define_rules(&c);
     schema_work(&c, 0); /* reports faults of the grammar */
     compiler_fini(&c);
+    json_decref(object);
     return c.rc;
 }
 

@@ -26,6 +26,9 @@ struct schema_options {
     /* A regular expression for the white space between tokens, intersected with JSON's white space; NULL: the
      * default. */
     const char *space_pattern;
+    /* A JSON pointer to the schema, which precedes the pointers of faults and warnings; NULL: it is the root. */
+    const char *pointer;
+    bool is_object; /* values that are not objects are left out */
 };
 
 /* A keyword of a schema, and the JSON pointer to the schema that contains it. Long strings are cut. */

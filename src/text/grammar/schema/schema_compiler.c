@@ -56,9 +56,11 @@ static void place_set(const struct schema_compiler *c, struct schema_place *p, c
                       const char *keyword)
 {
     struct buf b = {.tag = MEM_TEXT};
+    size_t n_root = c->pointer ? strlen(c->pointer) : 0;
 
-    if (at && !find_pointer(&b, c->root, at))
-        b.len = 0;
+    buf_add(&b, c->pointer, n_root);
+    if (at && !find_pointer(&b, c->root, at) && b.len > n_root)
+        b.len = n_root;
     copy_cut(p->pointer, sizeof(p->pointer), b.data, b.len);
     copy_cut(p->keyword, sizeof(p->keyword), keyword, strlen(keyword));
     buf_fini(&b);

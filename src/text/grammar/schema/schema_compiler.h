@@ -78,6 +78,7 @@ struct schema_compiler {
     bool has_draft;             /* `$schema` names a known draft */
     bool has_recursive_anchors; /* some `$recursiveAnchor` is true */
     bool is_loose;              /* unsupported keywords are ignored with a warning */
+    const char *pointer; /* JSON pointer to the root, which precedes those in faults and warnings; or NULL */
     struct schema_report *report;
     struct err *e;
     int rc;

@@ -1,0 +1,431 @@
+#!/usr/bin/env python3
+"""serve_tools.py - tool calls that a request forces or whose functions are strict, in every markup
+and API. The demo model writes whatever the constraint allows; the marks of harmony and of Mistral
+are control tokens of its vocabulary."""
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+
+from _cli import DEMO, check, expect, run_all
+from _server import Server
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "net"))
+import scripted  # noqa: E402
+
+FOLDER = tempfile.TemporaryDirectory()
+SAYS = [{"role": "user", "content": "Name a city."}]
+CITY = {
+    "type": "object", "properties": {
+        "city": {"type": "string", "pattern": "^[A-Z][a-z]{2,8}$"}, "size":
+        {"enum": ["small", "large"]}
+    }, "required": ["city", "size"], "additionalProperties": False
+}
+COUNT = {
+    "type": "object", "properties": {"n": {"type": "integer", "minimum": 1, "maximum": 99}},
+    "required": ["n"], "additionalProperties": False
+}
+SCHEMAS = {"get_city": CITY, "count": COUNT}
+UNSERVED = {
+    "type": "object", "properties":
+    {"a": {"type": "array", "uniqueItems": True, "items":
+           {"type": "string"}}}, "required": ["a"], "additionalProperties": False
+}
+CHATML = ("{%% if tools %%}{{ tools | tojson }}{%% endif %%}{%% for m in messages %%}"
+          "{{ m.content }}{%% endfor %%}%s")
+# What a model's markup is called, its control tokens, and the end of its prompts.
+MARKUPS = {
+    "hermes": ((), ""),
+    "llama3_json": ((), ""),
+    "mistral":
+    (("[TOOL_CALLS]", "<|bos|>", "<|end|>", "[ARGS]", "[THINK]", "[/THINK]"), "{# [ARGS] #}"),
+    "mistral_list": (("[TOOL_CALLS]", ), ""),
+    "phi4_mini_json": ((), ""),
+    "openai": (("<|channel|>", "<|constrain|>", "<|return|>", "<|message|>", "<|start|>",
+                "<|end|>"), "<|start|>assistant"),
+}
+
+
+def _model(markup):
+    """Returns the demo model with other names of its six control tokens."""
+    folder = os.path.join(FOLDER.name, markup)
+    old = ["<|pad|>", "<|bos|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>"]
+    new = dict(zip(old, MARKUPS[markup][0]))
+    if os.path.isdir(folder):
+        return folder
+    os.mkdir(folder)
+    for name in os.listdir(DEMO):
+        path = os.path.join(DEMO, name)
+        if not name.startswith(("tokenizer", "special")):
+            shutil.copy(path, folder)
+            continue
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+            f.write(re.sub(r"<\|[a-z]+\|>", lambda m: new.get(m[0], m[0]), text))
+    return folder
+
+
+def _server(markup, *options, reasoning="none", end=""):
+    template = os.path.join(FOLDER.name, markup + ".jinja")
+    with open(template, "w", encoding="utf-8") as f:
+        f.write(CHATML % (MARKUPS[markup][1] + end))
+    parser = "mistral" if markup == "mistral_list" else markup
+    return Server("--tool-call-parser",
+                  parser,
+                  "--chat-template",
+                  template,
+                  "--no-access-log",
+                  "--reasoning-parser",
+                  "openai_gptoss" if markup == "openai" else reasoning,
+                  *options,
+                  model=_model(markup))
+
+
+def _tools(**strict):
+    """Returns the functions as OpenAI's chat has them."""
+    return [{
+        "type": "function", "function": {
+            "name": name, "parameters": schema,
+            **({"strict": strict[name]} if name in strict else {})
+        }
+    } for name, schema in SCHEMAS.items()]
+
+
+def _is_valid(name, arguments):
+    try:
+        v = json.loads(arguments) if isinstance(arguments, str) else arguments
+    except ValueError:
+        return False
+    if name == "count":
+        return list(v) == ["n"] and 1 <= v["n"] <= 99 and v["n"] == int(v["n"])
+    return (list(v) == ["city", "size"] and re.fullmatch("[A-Z][a-z]{2,8}", v["city"])
+            and v["size"] in ("small", "large"))
+
+
+def _calls(message):
+    return [(c["function"]["name"], c["function"]["arguments"])
+            for c in message.get("tool_calls") or []]
+
+
+def _data(server, path, **fields):
+    """Returns the data of each event of a stream whose events have names."""
+    _, _, body = server.request("POST", path, {**fields, "stream": True})
+    return [json.loads(x) for x in re.findall("^data: (.*)$", body.decode(), re.M)]
+
+
+def _joined(events):
+    """Returns content, tool calls and end of a stream of chat completions."""
+    content, calls, end = "", [], None
+    for event in events:
+        if event == "[DONE]" or not json.loads(event)["choices"]:
+            continue
+        choice = json.loads(event)["choices"][0]
+        content += choice["delta"].get("content") or ""
+        for c in choice["delta"].get("tool_calls", []):
+            if c["index"] == len(calls):
+                check(c["id"], "the first piece of a call has an id")
+                calls.append([c["function"]["name"], ""])
+            calls[c["index"]][1] += c["function"].get("arguments") or ""
+        end = choice["finish_reason"] or end
+    return content, [tuple(c) for c in calls], end
+
+
+def _ask(server, what, **fields):
+    """Returns the message and the end of a chat completion; its stream has the same."""
+    body = {"messages": SAYS, "max_tokens": 700, "temperature": 1, "seed": 3, **fields}
+    status, got = server.post("/v1/chat/completions", **body)
+    expect(status, 200, f"{what}: status of {got}")
+    if status != 200:
+        return {}, None
+    choice = got["choices"][0]
+    content, calls, end = _joined(server.events("/v1/chat/completions", **body))
+    expect(
+        (content, calls, end),
+        (choice["message"]["content"] or "", _calls(choice["message"]), choice["finish_reason"]),
+        f"{what}: stream and whole answer")
+    return choice["message"], choice["finish_reason"]
+
+
+def _expect_calls(what, message, end, names=("get_city", "count"), most=1):
+    calls = _calls(message)
+    check(1 <= len(calls) <= most, f"{what}: found {message}")
+    check(all(name in names and _is_valid(name, arguments) for name, arguments in calls),
+          f"{what}: found {calls}")
+    expect(end, "tool_calls", f"{what}: end")
+
+
+def every_markup_writes_calls_that_are_forced():
+    for markup in MARKUPS:
+        with _server(markup) as server:
+            for seed in range(3):
+                message, end = _ask(server,
+                                    markup,
+                                    tools=_tools(),
+                                    tool_choice="required",
+                                    seed=seed,
+                                    parallel_tool_calls=False)
+                _expect_calls(f"{markup}, seed {seed}", message, end)
+                check(not message["content"], f"{markup}: content beside the call: {message}")
+            message, end = _ask(server,
+                                markup,
+                                tools=_tools(),
+                                temperature=0,
+                                tool_choice={"type": "function", "function": {"name": "count"}},
+                                parallel_tool_calls=False)
+            _expect_calls(f"{markup}, named", message, end, ["count"])
+            message, end = _ask(server,
+                                markup,
+                                tools=_tools(),
+                                parallel_tool_calls=False,
+                                tool_choice={
+                                    "type": "allowed_tools", "allowed_tools": {
+                                        "mode":
+                                        "required", "tools":
+                                        [{"type": "function", "function": {"name": "get_city"}}]
+                                    }
+                                })
+            _expect_calls(f"{markup}, allowed", message, end, ["get_city"])
+            message, end = _ask(server,
+                                markup,
+                                tools=_tools(),
+                                tool_choice="required",
+                                max_tokens=900)
+            calls = _calls(message)
+            check(calls and all(_is_valid(*c) for c in calls[:-1 if end == "length" else None]),
+                  f"{markup}: parallel calls {calls}")
+
+
+# What a model writes that calls get_city with wrong arguments, and what precedes the call.
+WRONG = '{"city": 5}'
+SCRIPTS = {
+    "hermes":
+    ("Let me see. ",
+     ["<tool_call>", "\n", '{"name": "', "get_city", '", "arguments": ', WRONG,
+      "}\n</tool_call>"]),
+    "llama3_json": ("", ['{"name": "', "get_city", '", "parameters": ', WRONG, "}"]),
+    "mistral": ("Let me see. ", ["[TOOL_CALLS]", "get_city", "[ARGS]", WRONG]),
+    "mistral_list":
+    ("Let me see. ", ["[TOOL_CALLS]", " [", '{"name": "get_city", "arguments": ', WRONG, "}",
+                      "]"]),
+    "phi4_mini_json":
+    ("Let me see. ", ["functools[", '{"name": "get_city", "arguments": ', WRONG, "}]"]),
+    "openai": ("", [
+        "<|channel|>", "commentary to=functions.get_city ", "<|constrain|>", "json", "<|message|>",
+        WRONG, "<|call|>"
+    ]),
+}
+
+
+def strict_functions_are_enforced_from_the_mark_on():
+    for markup, (text, script) in SCRIPTS.items():
+        folder = os.path.join(FOLDER.name, "scripted_" + markup)
+        first = "assistant" if markup == "openai" else "<ask>"
+        scripted.make(folder, [[first, *([text] if text else []), *script]],
+                      "",
+                      special=[
+                          x for x in script
+                          if x in MARKUPS[markup][0] or x in ("<|call|>", "<|constrain|>")
+                      ])
+        template = os.path.join(FOLDER.name, "ask.jinja")
+        with open(template, "w", encoding="utf-8") as f:
+            f.write(CHATML % (MARKUPS[markup][1] + ("" if markup == "openai" else "<ask>")))
+        with Server("--no-access-log",
+                    "--tool-call-parser",
+                    markup.replace("_list", ""),
+                    "--chat-template",
+                    template,
+                    "--dtype",
+                    "fp32",
+                    model=folder) as server:
+            ask = lambda **fields: _ask(
+                server, markup, temperature=0, max_tokens=700, parallel_tool_calls=False, **fields)
+            message, end = ask(tools=_tools())
+            expect(_calls(message), [("get_city", WRONG)],
+                   f"{markup}: a function that is not strict")
+            message, end = ask(tools=_tools(get_city=True))
+            _expect_calls(f"{markup}: strict", message, end, ["get_city"])
+            expect((message["content"] or "").strip(), text.strip(),
+                   f"{markup}: text before the call")
+            message, end = ask(tools=_tools(count=True))
+            check(
+                _calls(message)[:1] == [("get_city", WRONG)],
+                f"{markup}: another function is strict: {message}")
+            message, end = ask(tools=_tools(),
+                               tool_choice={
+                                   "type": "allowed_tools", "mode": "auto", "tools":
+                                   [{"name": "count"}]
+                               })
+            check(markup == "openai" or _calls(message)[0][0] == "count",
+                  f"{markup}: the only function that may be called: {message}")
+
+
+def reasoning_precedes_what_is_forced():
+    for end, kwargs in (("<think>\n", {}), ("", {}), ("<think>\n\n</think>\n\n", {})):
+        with _server("hermes", reasoning="qwen3", end=end) as server:
+            for fields in ({
+                    "tools": _tools(), "tool_choice": "required", "parallel_tool_calls": False
+            }, {
+                    "response_format":
+                {"type": "json_schema", "json_schema": {"name": "x", "schema": CITY}}
+            }):
+                message, why = _ask(server, f"after {end!r}", **fields, **kwargs)
+                if why == "length" and end == "<think>\n":
+                    check(not message["content"] and not _calls(message),
+                          f"open reasoning: {message}")
+                elif "tools" in fields:
+                    _expect_calls(f"after {end!r}", message, why)
+                else:
+                    check(_is_valid("get_city", message["content"]), f"after {end!r}: {message}")
+
+
+def a_final_message_of_harmony_is_constrained():
+    with _server("openai") as server:
+        for seed in range(4):
+            message, end = _ask(server,
+                                "final",
+                                seed=seed,
+                                response_format={
+                                    "type": "json_schema", "json_schema":
+                                    {"name": "x", "schema": CITY}
+                                })
+            check(end == "length" or _is_valid("get_city", message["content"]),
+                  f"final: {message}, {end}")
+
+
+def content_and_calls_may_both_be_constrained():
+    with _server("hermes") as server:
+        for seed in range(6):
+            message, end = _ask(server,
+                                "both",
+                                seed=seed,
+                                tools=_tools(),
+                                parallel_tool_calls=False,
+                                response_format={
+                                    "type": "json_schema", "json_schema":
+                                    {"name": "x", "schema": COUNT}
+                                })
+            if _calls(message):
+                check(end == "length" or isinstance(json.loads(_calls(message)[0][1]), dict),
+                      f"both: {message}")
+            else:
+                check(_is_valid("count", message["content"]), f"both: {message}")
+
+
+def other_apis_force_calls():
+    functions = [{"type": "function", "name": n, "parameters": s, "strict": True}
+                 for n, s in SCHEMAS.items()]
+    clients = [{"name": n, "input_schema": s} for n, s in SCHEMAS.items()]
+    with _server("hermes") as server:
+        for choice in ("required", {"type": "function", "name": "count"}, {
+                "type": "allowed_tools", "mode": "required", "tools":
+            [{"type": "function", "name": "count"}]
+        }):
+            body = {
+                "input": "A city.", "tools": functions, "tool_choice": choice, "max_output_tokens":
+                300, "seed": 5, "parallel_tool_calls": False
+            }
+            status, got = server.post("/v1/responses", **body)
+            expect(status, 200, f"status of Responses: {got}")
+            expect([x["type"] for x in got["output"]], ["function_call"], f"items with {choice}")
+            call = got["output"][0]
+            check(_is_valid(call["name"], call["arguments"]), f"Responses: {call}")
+            check(choice == "required" or call["name"] == "count",
+                  f"Responses: {choice} gives {call}")
+            last = _data(server, "/v1/responses", **body)[-1]["response"]
+            expect([(x["name"], x["arguments"]) for x in last["output"]],
+                   [(call["name"], call["arguments"])], "the stream of Responses")
+        for choice in ({"type": "any"}, {"type": "tool", "name": "count"}):
+            body = {
+                "messages": SAYS, "tools": clients, "max_tokens": 300, "seed": 5, "tool_choice":
+                {**choice, "disable_parallel_tool_use": True}
+            }
+            status, got = server.post("/v1/messages", **body)
+            expect((status, got.get("stop_reason")), (200, "tool_use"), f"Messages: {got}")
+            call = got["content"][0]
+            check(
+                len(got["content"]) == 1 and _is_valid(call["name"], call["input"]),
+                f"Messages: {got}")
+            pieces = _data(server, "/v1/messages", **body)
+            text = "".join(x["delta"].get("partial_json", "") for x in pieces
+                           if x["type"] == "content_block_delta")
+            expect(json.loads(text), call["input"], "the stream of Messages")
+        for field in ({"output_config":
+                       {"format":
+                        {"type": "json_schema", "schema":
+                         CITY}}}, {"output_format": {"type": "json_schema", "schema": CITY}}):
+            status, got = server.post("/v1/messages",
+                                      messages=SAYS,
+                                      max_tokens=300,
+                                      seed=5,
+                                      **field)
+            check(status == 200 and _is_valid("get_city", got["content"][0]["text"]),
+                  f"{field}: {got}")
+
+
+def wrong_choices_are_400_with_the_field():
+    named = lambda name: {"type": "function", "function": {"name": name}}
+    form = {"response_format": {"type": "json_schema", "json_schema": {"schema": CITY}}}
+    bad = {"type": "function", "function": {"name": "f", "parameters": UNSERVED}}
+    strict = {
+        "type": "function", "function": {"name": "f", "parameters": UNSERVED, "strict": True}
+    }
+    lax = {"type": "function", "function": {"name": "f", "parameters": UNSERVED, "strict": False}}
+    place = "/tools/1/function/parameters/properties/a: uniqueItems"
+    with _server("hermes") as server:
+        for fields, param, words in (({"tool_choice": "required"}, "tool_choice", ["tools"]),
+                                     ({"tool_choice": named("f")}, "tool_choice",
+                                      ["tools"]), ({"tools": _tools(), "tool_choice":
+                                                    named("f")}, "tool_choice", ["'f'"]),
+                                     ({"tools": _tools(), "tool_choice": "required",
+                                       **form}, "tool_choice", ["response_format"]),
+                                     ({"tools": _tools(), "tool_choice":
+                                       "some"}, "tool_choice", ["required"]),
+                                     ({"tools": [*_tools()[:1], bad], "tool_choice":
+                                       "required"}, "tools",
+                                      ['"f"',
+                                       place]), ({"tools": [*_tools()[:1], strict]}, "tools",
+                                                 ['"f"', place]), ({"tools": [*_tools(count=3)]},
+                                                                   "tools", ["strict", "count"])):
+            status, got = server.post("/v1/chat/completions",
+                                      messages=SAYS,
+                                      max_tokens=5,
+                                      **fields)
+            expect(status, 400, f"status of {fields}")
+            expect(got["error"]["param"], param, f"field that {fields} names: {got}")
+            check(all(w in got["error"]["message"] for w in words),
+                  f"{words}: {got['error']['message']}")
+        status, got = server.post("/v1/responses",
+                                  input="x",
+                                  tool_choice="required",
+                                  tools=[{"type": "web_search"},
+                                         {"type": "function", "name": "f", "parameters":
+                                          UNSERVED}])
+        check(status == 400 and "/tools/1/parameters/properties/a" in got["error"]["message"],
+              f"{got}")
+        status, got = server.post("/v1/messages",
+                                  messages=SAYS,
+                                  max_tokens=5,
+                                  tools=[{"name": "f", "input_schema": UNSERVED, "strict": True}])
+        check(status == 400 and "/tools/0/input_schema/properties/a" in got["error"]["message"],
+              f"{got}")
+        for fields in ({"tools": [bad]}, {"tools":
+                                          [lax]}, {"tools": [lax], "tool_choice": "required"}):
+            status, got = server.post("/v1/chat/completions",
+                                      messages=SAYS,
+                                      max_tokens=5,
+                                      **fields)
+            expect(status, 200, f"status of {fields}: {got}")
+            expect(len(got.get("warnings", [])), "tool_choice" in fields, f"warnings of {fields}")
+    with Server("--no-access-log", "--tool-call-parser", "none", "--chat-template",
+                os.path.join(FOLDER.name, "hermes.jinja")) as server:
+        status, got = server.post("/v1/chat/completions",
+                                  messages=SAYS,
+                                  tools=_tools(),
+                                  tool_choice="required")
+        check(status == 400 and "--tool-call-parser" in got["error"]["message"], f"{got}")
+
+
+run_all(list(globals().items()))
