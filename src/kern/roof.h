@@ -61,7 +61,7 @@ struct roof_round {
     struct pool *pool;
     /* The argument of each thread's calls, [threads]. */
     void *const *work;
-    void (*call)(void *work); /* the work */
+    void (*call)(void *work); /* runs the work once */
     /* Returns BYTES of memory to read that are in no cache, 64-byte aligned. */
     const char *(*piece)(void *work, size_t bytes);
     /* The bytes and operations of one call on one thread. If flops is 0, no roof is measured. */

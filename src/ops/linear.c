@@ -92,7 +92,7 @@ static int choose_backend(struct linear *l, const struct linear_desc *d, const c
                    wish ? wish : "(any)", linear_kind_name(d->kind), why_not);
 }
 
-/* Returns the error that tensor V holds X, which is not finite in the type T of the arithmetic. */
+/* Fails because tensor V holds X, which is not finite in the type T of the arithmetic. */
 static int refuse_number(const struct view *v, float x, enum dtype t, struct err *e)
 {
     return err_set(e, ERR_INPUT, "%s: tensor %s holds %g%s, expected finite numbers", v->file, v->name,
@@ -187,7 +187,7 @@ static void pack_share(void *ctx, int thread, int n_threads)
     }
 }
 
-/* Returns the error for the first number of D that is not finite in the type of the arithmetic. */
+/* Fails with an error that names the first number of D that is not finite in the type of the arithmetic. */
 static int find_number(const struct linear *l, const struct linear_desc *d, struct err *e)
 {
     enum { N = 32 };

@@ -109,7 +109,7 @@ struct op_sink {
     /* dst[i] = src[index[i]], rows of N floats; DST and SRC do not overlap. */
     void (*rows)(const struct op_sink *o, float *dst, const float *src, const uint32_t *index, size_t n,
                  size_t n_rows);
-    /* logits[n_rows, V] = head(h) */
+    /* logits[n_rows, V] = head(h), for h [n_rows, E]. */
     void (*logits)(const struct op_sink *o, float *logits, const struct linear *head, const float *h,
                    size_t n_rows);
     /* If the caller captures hidden states, copies x + r, the residual stream before layer LAYER (r may be

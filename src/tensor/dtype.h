@@ -61,7 +61,7 @@ static inline float dtype_bf16_to_f32(uint16_t h)
     return f;
 }
 
-/* Rounds to nearest, ties to even; NaN stays a (quiet) NaN. */
+/* Rounds F to bf16, to nearest, ties to even; a NaN becomes a quiet NaN. */
 static inline uint16_t dtype_f32_to_bf16(float f)
 {
     uint32_t u;
@@ -74,7 +74,7 @@ static inline uint16_t dtype_f32_to_bf16(float f)
 
 float dtype_f16_to_f32(uint16_t h);
 
-/* Rounds to nearest, ties to even; overflow gives infinity. */
+/* Rounds F to fp16, to nearest, ties to even; overflow gives infinity. */
 uint16_t dtype_f32_to_f16(float f);
 
 /* Returns true if all of the N adjacent numbers of type T (F32, F16 or BF16) at X are finite. */

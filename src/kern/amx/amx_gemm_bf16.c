@@ -16,9 +16,8 @@
 #include "kern/amx/amx_gemm.h"
 
 enum {
-    FEW = 2, /* maximum rows that are computed with vectors */
-    TOGETHER =
-        4, /* rows times panels that are computed at once; several panels are several streams of memory */
+    FEW = 2,              /* maximum rows that are computed with vectors */
+    TOGETHER = 4,         /* maximum rows times panels that are computed at once, in several streams */
     AHEAD = 1024,         /* bytes to prefetch ahead in each panel */
     NO_DENORMALS = 0x8040 /* bits of MXCSR: flush to zero, denormals are zeros */
 };

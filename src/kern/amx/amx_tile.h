@@ -1,15 +1,15 @@
 /* amx_tile.h - the AMX tile registers: their shapes, and the instructions that the kernels of this folder
  * use.
  *
- * A tile has up to 16 rows of 64 bytes. LDTILECFG sets the shapes of all eight tiles at once and clears the
- * tiles. A product has C [rows][16] words, A [rows][words] and B [words][16]; a word of A and B is a pair of
- * bf16 or four bytes. B is one side of a panel in memory, with rows 128 bytes apart, and A is a cache line of
- * each row of the input, with rows 64 bytes apart.
+ * A tile has up to 16 rows of up to 64 bytes. LDTILECFG sets the shapes of all eight tiles at once and clears
+ * the tiles. A product has C [rows][16] words, A [rows][words] and B [words][16]; a word of A and B is a pair
+ * of bf16 or four bytes. B is one side of a panel in memory, with rows 128 bytes apart, and A is a cache line
+ * of each row of the input, with rows 64 bytes apart.
  *
  * TDPBF16PS sums the even and the odd elements of a row from +0 each, k ascending, by fma, adds both sums,
- * and adds the result to C. Subnormal inputs and outputs are zeros (Intel SDM volume 2; test_dot512.c
- * compares the instruction with a model). TDPBUSD and TDPBSSD (with signed bytes in A) are exact. The
- * instructions are written as assembly, because the intrinsics hide from the compiler which memory they read.
+ * and adds the result to C. Subnormal inputs and outputs are zeros (Intel SDM volume 2; test_dot512.c has a
+ * model). TDPBUSD and TDPBSSD (with signed bytes in A) are exact. The instructions are written as assembly,
+ * because the intrinsics hide from the compiler which memory they read.
  */
 #ifndef GALLOP_KERN_AMX_TILE_H
 #define GALLOP_KERN_AMX_TILE_H

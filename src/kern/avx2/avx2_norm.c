@@ -4,7 +4,7 @@
 #include "kern/avx2/avx2.h"
 #include "kern/avx2/avx2_math.h"
 
-/* 16 lanes in two registers. */
+/* The 16 lanes of a sum, or 16 elements, in two registers. */
 struct pair {
     __m256 low, high;
 };

@@ -228,8 +228,8 @@ SIMD512_INLINE void avx512_attn_cap(const struct kern_attn *a, float *s, size_t 
     }
 }
 
-/* Sets the largest score, and the largest score / ln 2, of N rows. Rounding is monotonic, so both are the
- * largest dot product times a positive number. */
+/* Sets the largest score, and the largest score / ln 2, of N rows: the largest dot product times positive
+ * numbers, because rounding is monotonic. */
 SIMD512_INLINE void avx512_attn_top(struct avx512_attn_some *w, int n)
 {
     const struct avx512_attn *o = w->o;

@@ -33,8 +33,7 @@ enum {
     AVX512_GEMM_FEW = 5,        /* maximum rows without software prefetching */
     AVX512_GEMM_FEW_LEVEL2 = 8, /* the same if lines are prefetched into L2 */
     AVX512_GEMM_AT_ONCE = 4,    /* panels of 4 to 8 bits that few rows compute at once on level amx */
-    AVX512_GEMM_AHEAD =
-        2048, /* bytes to prefetch ahead in each of these panels, and in panels that AMX tiles read */
+    AVX512_GEMM_AHEAD = 2048,   /* bytes to prefetch ahead in these panels and in panels for AMX tiles */
     AVX512_GEMM_TILES = 43, /* maximum tiles that compute a panel before the next: 512 rows, 64 KB of sums */
 };
 

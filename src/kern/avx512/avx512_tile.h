@@ -36,8 +36,7 @@ enum avx512_kind {
 };
 
 enum {
-    AVX512_ROWS =
-        12, /* rows of the largest tile: 12 x 2 sums, 2 columns of B and a word of A are 27 registers */
+    AVX512_ROWS = 12,         /* rows of the largest tile: 12 x 2 sums, 2 columns of B, a word of A: 27 zmm */
     AVX512_COLS = 4,          /* columns of the widest tile */
     AVX512_PARTS = 4,         /* maximum words of A in a step */
     AVX512_STRIDE = 512 + 16, /* words from one query row of attention to the next; 33 cache lines */
@@ -128,7 +127,7 @@ SIMD512_INLINE __m512i avx512_tile_load(const char *b, int part, enum avx512_kin
     return kind == AVX512_I8_KEYS ? _mm512_xor_si512(v, _mm512_set1_epi32((int)0x80808080u)) : v;
 }
 
-/* Multiplies one word of each row with columns of B in registers, row after row: for many rows. */
+/* Multiplies one word of each row with B in registers, row after row: for more rows than columns. */
 SIMD512_INLINE void avx512_tile_tall(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, size_t stride,
                                      const char *const *b, size_t at, int part, int rows, int cols,
                                      enum avx512_kind kind)
