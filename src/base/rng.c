@@ -1,10 +1,10 @@
-/* rng.c - Philox4x32 with ten rounds. Uniform and normal numbers have different upper counters. */
+/* rng.c - Philox4x32 with ten rounds. Uniform numbers, normal numbers and keys have different upper counters. */
 #include "base/rng.h"
 
 #include <math.h>
 
 enum { ROUNDS = 10 };
-enum { STREAM_UNIFORM = 0, STREAM_NORMAL = 1 };
+enum { STREAM_UNIFORM = 0, STREAM_NORMAL = 1, STREAM_KEY = 2 };
 
 #define MULTIPLIER_0 UINT32_C(0xD2511F53)
 #define MULTIPLIER_1 UINT32_C(0xCD9E8D57)
@@ -39,6 +39,15 @@ static double fraction(uint32_t high, uint32_t low)
     uint64_t bits = ((uint64_t)high << 32 | low) >> 11;
 
     return (double)bits * 0x1p-53;
+}
+
+void rng_key(uint64_t seed, uint64_t index, uint32_t key[2])
+{
+    uint32_t w[4];
+
+    rng_block(seed, STREAM_KEY, index, w);
+    key[0] = w[0];
+    key[1] = w[1];
 }
 
 double rng_uniform(uint64_t seed, uint64_t index)

@@ -16,6 +16,7 @@
 #define GALLOP_KERN_KMATH_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -64,6 +65,24 @@
 #define KMATH_ERF_L3    -0.08863393f
 #define KMATH_ERF_L4    0.014778057f
 #define KMATH_ERF_L5    -0.001150418f
+
+/* log(1 + f) = f + f^2 (-1/2 + f (L0 + L1 f + ... + L7 f^7)) for -0.2929 <= f <= 0.4143, error 0.8 ulp. */
+#define KMATH_LOG_SPLIT 0x3f3504f3u /* the bits of sqrt(1/2): log() reduces to [sqrt(1/2), sqrt(2)) */
+#define KMATH_LOG_L0    0.3333333f
+#define KMATH_LOG_L1    -0.25000823f
+#define KMATH_LOG_L2    0.20001227f
+#define KMATH_LOG_L3    -0.16623352f
+#define KMATH_LOG_L4    0.14201748f
+#define KMATH_LOG_L5    -0.1316022f
+#define KMATH_LOG_L6    0.12761673f
+#define KMATH_LOG_L7    -0.07634518f
+
+/* The integer hash of kmath_noise(): two rounds of two multiplications and three shifts each. */
+#define KMATH_NOISE_1 0x7feb352du
+#define KMATH_NOISE_2 0x846ca68bu
+
+#define KMATH_GUMBEL_SMALL 0.2928f /* below it, log(1 - t) is computed from t, because 1 - t is rounded */
+#define KMATH_GUMBEL_MAX   23.0f   /* above the largest value of kmath_gumbel(), which is 22.87 */
 
 #define KMATH_GELU_CUBIC 0.044715f
 #define KMATH_GELU_TANH  -1.5957691f /* -2 sqrt(2 / pi) */
@@ -130,6 +149,70 @@ static inline float kmath_exp2(float x)
     p = fmaf(p, r, KMATH_EXP2_D1);
     p = fmaf(p, r, 1.0f);
     return isnan(x) ? x : kmath_of_bits(kmath_bits(p) + ((uint32_t)(int32_t)n << 23));
+}
+
+/* Returns log(1 + f) for -0.2929 <= f <= 0.4143. */
+static inline float kmath_log1p(float f)
+{
+    float p = fmaf(KMATH_LOG_L7, f, KMATH_LOG_L6);
+
+    p = fmaf(p, f, KMATH_LOG_L5);
+    p = fmaf(p, f, KMATH_LOG_L4);
+    p = fmaf(p, f, KMATH_LOG_L3);
+    p = fmaf(p, f, KMATH_LOG_L2);
+    p = fmaf(p, f, KMATH_LOG_L1);
+    p = fmaf(p, f, KMATH_LOG_L0);
+    return fmaf(f * f, fmaf(p, f, -0.5f), f);
+}
+
+/* Splits x = m 2^n, positive and normal: returns m - 1 for m in [sqrt(1/2), sqrt(2)) and sets *n. */
+static inline float kmath_split(float x, float *n)
+{
+    int32_t e = (int32_t)(kmath_bits(x) - KMATH_LOG_SPLIT) >> 23;
+
+    *n = (float)e;
+    return kmath_of_bits(kmath_bits(x) - ((uint32_t)e << 23)) - 1.0f;
+}
+
+/* Returns log(m 2^n) for f = m - 1. */
+static inline float kmath_join(float f, float n)
+{
+    return fmaf(n, KMATH_LN2_HI, fmaf(n, KMATH_LN2_LO, kmath_log1p(f)));
+}
+
+/* Returns log(x) for a positive normal x. */
+static inline float kmath_log(float x)
+{
+    float n, f = kmath_split(x, &n);
+
+    return kmath_join(f, n);
+}
+
+/* Returns 32 random bits for token ID. KEY [2] is that of the row of logits (rng_key()). */
+static inline uint32_t kmath_noise(uint32_t id, const uint32_t key[2])
+{
+    uint32_t x = id ^ key[0];
+
+    for (int round = 0; round < 2; round++) {
+        x ^= x >> 16;
+        x *= KMATH_NOISE_1;
+        x ^= x >> 15;
+        x *= KMATH_NOISE_2;
+        x ^= x >> 16;
+        x += round == 0 ? key[1] : 0;
+    }
+    return x;
+}
+
+/* Returns the Gumbel noise -log(-log(1 - t)) for t = (BITS + 1/2) / 2^32. A large result belongs to a small t,
+ * so that its precision does not suffer from 1 - t. */
+static inline float kmath_gumbel(uint32_t bits)
+{
+    float t = ((float)bits + 0.5f) * 0x1p-32f, rest = ((float)~bits + 0.5f) * 0x1p-32f, n;
+    float f = kmath_split(rest, &n);
+    bool small = t < KMATH_GUMBEL_SMALL;
+
+    return -kmath_log(-kmath_join(small ? -t : f, small ? 0.0f : n));
 }
 
 /* Returns tanh(x): e / (e + 2) with the sign of x, e = exp(2 |x|) - 1 = s q + (s - 1), s = 2^n, q = exp(r) -

@@ -64,6 +64,12 @@ typedef void kern_to_bf16_fn(uint16_t *out, const float *x, size_t n);
  * number. If all elements are NaN the result is 0. N is at least 1. */
 typedef size_t kern_argmax_fn(const float *x, size_t n);
 
+/* Draws an index with probability exp(x[i]) / sum(exp(x)), by the Gumbel-max trick: returns the index of the
+ * largest x[i] + kmath_gumbel(kmath_noise(id[i], key)), the lowest index among equals. If ID is NULL, id[i] is
+ * i. An element that is -infinity or NaN is never drawn; if all elements are, the result is 0. N is at least 1
+ * and at most INT32_MAX. */
+typedef size_t kern_gumbel_argmax_fn(const float *x, size_t n, const int32_t *id, const uint32_t key[2]);
+
 /* Returns the largest element plus +0. NaNs are ignored; without any number the result is -infinity. */
 typedef float kern_max_fn(const float *x, size_t n);
 

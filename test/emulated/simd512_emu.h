@@ -231,6 +231,32 @@ static inline __m512 simd512_emu_cvtepi32_ps(__m512i v)
 #undef _mm512_cvtepi32_ps
 #define _mm512_cvtepi32_ps(v) simd512_emu_cvtepi32_ps(v)
 
+static inline __m512 simd512_emu_cvtepu32_ps(__m512i v)
+{
+    uint32_t u[16];
+    float f[16];
+
+    _mm512_storeu_si512(u, v);
+    for (int i = 0; i < 16; i++)
+        f[i] = (float)u[i];
+    return _mm512_loadu_ps(f);
+}
+#undef _mm512_cvtepu32_ps
+#define _mm512_cvtepu32_ps(v) simd512_emu_cvtepu32_ps(v)
+
+static inline __m512i simd512_emu_mullo_epi32(__m512i a, __m512i b)
+{
+    uint32_t x[16], y[16];
+
+    _mm512_storeu_si512(x, a);
+    _mm512_storeu_si512(y, b);
+    for (int i = 0; i < 16; i++)
+        x[i] *= y[i];
+    return _mm512_loadu_si512(x);
+}
+#undef _mm512_mullo_epi32
+#define _mm512_mullo_epi32(a, b) simd512_emu_mullo_epi32(a, b)
+
 /* Multiplies by a power of two whose exponent is an integer. */
 static inline __m512 simd512_emu_scalef_ps(__m512 v, __m512 exponent)
 {

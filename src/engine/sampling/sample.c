@@ -272,14 +272,13 @@ int sample_open(struct sample_scratch *s, const struct kern *k, size_t n_vocab, 
     *s = (struct sample_scratch){0};
     if (n_vocab == 0 || n_vocab > INT32_MAX)
         return err_set(e, ERR_INPUT, "a vocabulary of %zu tokens cannot be sampled from", n_vocab);
-    words = 5 * v + v / MAX_SLICE + 2 * (v / SUM_SLICE) + 2 * SAMPLING_MAX_LOGPROBS;
+    words = 5 * v + v / MAX_SLICE + 2 * SAMPLING_MAX_LOGPROBS;
     s->memory = mem_alloc(words * sizeof(float), MEM_ENGINE);
     if (!s->memory)
         return err_nomem(e, "sampler");
     s->kern = k;
     s->n_vocab = n_vocab;
-    s->slice_sum = s->memory;
-    at = (float *)s->memory + 2 * (v / SUM_SLICE);
+    at = s->memory;
     s->x = at;
     s->y = at + v;
     s->work[0] = at + 2 * v;
@@ -594,46 +593,14 @@ static void cut_tail(struct chain *c)
 
 /* ---- the pick ---- */
 
-/* Sums exp(x - max) over each slice into s->slice_sum. Returns the total. */
-static double sum_slices(struct sample_scratch *s, const float *x, size_t n, float max)
+/* Returns the sum of exp(x - max), in slices whose sums are added in double. */
+static double sum_slices(const struct kern *k, const float *x, size_t n, float max)
 {
-    size_t n_slices = slices_of(n, SUM_SLICE);
     double sum = 0;
 
-    for (size_t b = 0; b < n_slices; b++) {
-        size_t len = b + 1 < n_slices ? SUM_SLICE : n - b * SUM_SLICE;
-
-        s->slice_sum[b] = s->kern->exp_sum(x + b * SUM_SLICE, len, max);
-        sum += s->slice_sum[b];
-    }
+    for (size_t i = 0; i < n; i += SUM_SLICE)
+        sum += k->exp_sum(x + i, n - i < SUM_SLICE ? n - i : SUM_SLICE, max);
     return sum;
-}
-
-/* The index at which the cumulative mass of y[0 .. n) reaches U of the total: finds the slice first, then the
- * token in it. */
-static size_t walk(struct sample_scratch *s, const float *y, size_t n, double u)
-{
-    double target = u * sum_slices(s, y, n, 0), sum = 0;
-    size_t n_slices = slices_of(n, SUM_SLICE), b = 0, last = 0;
-
-    for (size_t i = 0; i < n_slices; i++) {
-        if (s->slice_sum[i] > 0)
-            b = i;
-        if (sum + s->slice_sum[i] > target)
-            break;
-        sum += s->slice_sum[i];
-    }
-    for (size_t i = b * SUM_SLICE; i < n && i < (b + 1) * SUM_SLICE; i++) {
-        float e = s->kern->exp_sum(&y[i], 1, 0);
-
-        sum += e;
-        if (e > 0)
-            last = i;
-        if (sum > target)
-            break;
-    }
-    /* If rounding leaves the sum of a slice just short of the target, its last token is the pick. */
-    return last;
 }
 
 /* Orders by log-probability, largest first, then by id (Shell's sort). */
@@ -667,7 +634,7 @@ static double find_logprob(struct sample_scratch *s, const float *logits, size_t
                            struct sample_result *r)
 {
     float max = find_maxima(s, logits, n_vocab);
-    double log_sum = log(sum_slices(s, logits, n_vocab, max)) + max;
+    double log_sum = log(sum_slices(s->kern, logits, n_vocab, max)) + max;
 
     r->logprob = (float)(logits[r->id] - log_sum);
     return log_sum;
@@ -763,8 +730,12 @@ int sample_pick(struct sample_scratch *s, const struct sampling *p, const struct
     if (sampling_is_greedy(p)) {
         r->id = (int32_t)c.best;
     } else {
-        size_t at = walk(s, c.all ? s->x : s->y, c.all ? c.n : c.n_left, rng_uniform(p->seed, n_output));
+        uint32_t key[2];
+        size_t at;
 
+        rng_key(p->seed, n_output, key);
+        at = c.all ? s->kern->gumbel_argmax(s->x, c.n, NULL, key)
+                   : s->kern->gumbel_argmax(s->y, c.n_left, s->id, key);
         r->id = c.all ? (int32_t)at : s->id[at];
     }
     add_logprobs(s, p, logits, n_vocab, r);

@@ -6,8 +6,11 @@
  * p); min_p (relative to the most likely token); softmax; pick. Greedy takes the largest logit after the bad
  * words, the lowest id of equal ones.
  *
- * The pick is a pure function of logits, parameters, seed and the index of the output token, so neither batch
- * neighbours nor threads can change it. Ids above the tokenizer's vocabulary are tokens like any other.
+ * The pick is the token with the largest sum of logit / temperature and Gumbel noise, which is a hash of seed,
+ * index of the output token and token id. This draws each token with its probability (Gumbel-max trick), is a
+ * pure function of logits, parameters, seed and index, so that neither batch neighbours nor threads can change
+ * it, and mostly gives the same token for two similar distributions, so that a draft model with the same seed
+ * guesses well (Daliri, Musco, Suresh, arXiv 2408.07978). Ids above the tokenizer's vocabulary are tokens like any other.
  * Log-probabilities are those of the raw logits, before the chain. Nothing allocates after sample_open().
  * Each thread needs a struct sample_scratch of its own.
  */
@@ -81,7 +84,6 @@ struct sample_scratch {
     void *memory;           /* the allocation that the arrays below point into */
     float *x;               /* [V] the logits with the chain's changes */
     float *slice_max;       /* [V / 64] */
-    double *slice_sum;      /* [V / 1024] */
     int32_t *id;            /* [V] candidates, ascending */
     float *y;               /* [V] their logits, later (logit - max) / temperature */
     float *work[2];         /* [V] overwritten by quickselect */

@@ -141,6 +141,7 @@ static const struct work_shape shapes[] = {
     {KERN_FN_pack_words, "32 columns of 4096 bf16", 0, (size_t)2048 * KERN_NR, 0, 8},
     {KERN_FN_argmax, "128256", 0, VECTOR, 0, 4},
     {KERN_FN_argmax, "262144", 0, VECTOR_LONG, 0, 4},
+    {KERN_FN_gumbel_argmax, "128256", 0, VECTOR, 0, 4},
     {KERN_FN_max, "128256", 0, VECTOR, 0, 4},
     {KERN_FN_exp_sum, "128256", 0, VECTOR, 0, 4},
 };
@@ -426,6 +427,10 @@ static void call_vector(void *work)
         break;
     case KERN_FN_argmax:
         place = k->argmax(g->x, n);
+        (void)place;
+        break;
+    case KERN_FN_gumbel_argmax:
+        place = k->gumbel_argmax(g->x, n, NULL, (const uint32_t[]){1, 2});
         (void)place;
         break;
     case KERN_FN_max: value = k->max(g->x, n); break;

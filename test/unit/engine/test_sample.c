@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "engine/sampling/sample.h"
-#include "kern/kern.h"
+#include "kern/kmath.h"
 
 enum { MOST = 60000 };
 
@@ -333,9 +333,9 @@ static void picks_follow_the_distribution(void **state)
     }
 }
 
-/* Walks the distribution by id in double precision. The pick must be the token whose interval contains the
- * number, or a neighbour if the number is within rounding of the border. */
-static void the_pick_is_where_the_random_number_falls(void **state)
+/* Computes the sums of log-probability and noise in double precision. The pick must have the largest one, but
+ * for rounding. */
+static void the_pick_has_the_largest_sum_of_logit_and_noise(void **state)
 {
     static const size_t sizes[] = {1, 5, 64, 1000, 1024, 1025, 5000, 50001};
 
@@ -348,20 +348,89 @@ static void the_pick_is_where_the_random_number_falls(void **state)
             p.top_p = cut ? 0.95 : 1;
             assert_int_equal(explain(NULL, n, 0), 0);
             for (size_t t = 0; t < 60; t++) {
-                double u = rng_uniform(31, t), sum = 0, at = -1, width = 0;
+                double best = -INFINITY, own = -INFINITY;
                 struct sample_result r;
+                uint32_t key[2];
 
                 p.seed = 31;
+                rng_key(31, t, key);
                 assert_int_equal(pick(NULL, n, t, &r), 0);
-                for (size_t i = 0; i < n_probs && at < 0; i++) {
-                    if (probs[i].id == r.id)
-                        at = sum, width = probs[i].p;
-                    sum += probs[i].p;
+                for (size_t i = 0; i < n_probs; i++) {
+                    double u = (kmath_noise((uint32_t)probs[i].id, key) + 0.5) * 0x1p-32;
+                    double sum = log(probs[i].p) - log(-log1p(-u));
+
+                    best = fmax(best, sum);
+                    own = probs[i].id == r.id ? sum : own;
                 }
-                assert_true(at >= 0);
-                assert_true(u > at - 1e-5 && u < at + width + 1e-5);
+                assert_true(own > best - 1e-5);
             }
         }
+}
+
+/* With the noise of one seed, the chance that two distributions draw the same token is at least (1 - d) / (1 +
+ * d) for their total variation distance d; independent draws would rarely agree. */
+static void similar_distributions_mostly_draw_the_same_token(void **state)
+{
+    enum { N = 1000, DRAWS = 2000 };
+    static double before[N];
+    int32_t id[DRAWS];
+    double distance = 0, same = 0, bound;
+
+    fill_logits(N, 0, 12);
+    assert_int_equal(explain(NULL, N, 0), 0);
+    for (size_t i = 0; i < n_probs; i++)
+        before[probs[i].id] = probs[i].p;
+    for (size_t t = 0; t < DRAWS; t++) {
+        struct sample_result r;
+
+        assert_int_equal(pick(NULL, N, t, &r), 0);
+        id[t] = r.id;
+    }
+    for (size_t i = 0; i < N; i++)
+        logits[i] += 0.3f * (float)rng_normal(13, i);
+    assert_int_equal(explain(NULL, N, 0), 0);
+    for (size_t i = 0; i < n_probs; i++)
+        distance += fabs(probs[i].p - before[probs[i].id]) / 2;
+    for (size_t t = 0; t < DRAWS; t++) {
+        struct sample_result r;
+
+        assert_int_equal(pick(NULL, N, t, &r), 0);
+        same += (double)(r.id == id[t]) / DRAWS;
+    }
+    bound = (1 - distance) / (1 + distance);
+    assert_true(distance > 0.05 && distance < 0.3);
+    assert_true(same > bound - 0.04 && same < 1 - distance + 0.04);
+}
+
+/* The draws of neighbouring numbers, and of one number under neighbouring seeds, are independent. */
+static void draws_of_neighbours_are_independent(void **state)
+{
+    enum { N = 4, DRAWS = 20000 };
+
+    for (int i = 0; i < N; i++)
+        logits[i] = 0.3f * (float)i;
+    for (int by_seed = 0; by_seed < 2; by_seed++) {
+        double pair[N][N] = {{0}}, single[N] = {0}, chi = 0;
+        int32_t last = 0;
+
+        for (size_t t = 0; t <= DRAWS; t++) {
+            struct sample_result r;
+
+            p.seed = by_seed ? t : 5;
+            assert_int_equal(pick(NULL, N, by_seed ? 3 : t, &r), 0);
+            if (t > 0)
+                pair[last][r.id]++;
+            single[r.id]++;
+            last = r.id;
+        }
+        for (int i = 0; i < N; i++)
+            for (int j = 0; j < N; j++) {
+                double expected = single[i] * single[j] / DRAWS, d = pair[i][j] - expected;
+
+                chi += d * d / expected;
+            }
+        assert_true(chi < 30); /* 9 degrees of freedom: p = 4e-4 */
+    }
 }
 
 static void the_pick_depends_on_seed_and_number_alone(void **state)
@@ -866,7 +935,9 @@ int main(void)
         TEST(of_equal_logits_top_p_keeps_as_many_as_needed_lowest_ids_first),
         TEST(stages_tell_what_is_left),
         TEST(picks_follow_the_distribution),
-        TEST(the_pick_is_where_the_random_number_falls),
+        TEST(the_pick_has_the_largest_sum_of_logit_and_noise),
+        TEST(similar_distributions_mostly_draw_the_same_token),
+        TEST(draws_of_neighbours_are_independent),
         TEST(the_pick_depends_on_seed_and_number_alone),
         TEST(greedy_takes_the_largest_and_the_lowest_of_equals),
         TEST(greedy_obeys_penalties_biases_and_min_new_tokens),

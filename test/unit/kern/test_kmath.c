@@ -44,6 +44,49 @@ static void exp_is_within_two_ulp(void **state)
     check_ulps("exp", kmath_exp, exp, -86.98f, 88.7228f, 2);
 }
 
+static double minus_log(double x)
+{
+    return -log(x);
+}
+
+static float log_of(float x)
+{
+    return -kmath_log(x);
+}
+
+static void log_is_within_one_ulp(void **state)
+{
+    check_ulps("log", log_of, minus_log, 0x1p-33f, 64.0f, 1.1);
+    check_ulps("log1p", kmath_log1p, log1p, -0.2928f, 0.4142f, 1.1);
+    assert_true(kmath_log(1.0f) == 0);
+}
+
+/* The noise of all sizes is that of the double-precision formula, its largest value is below the bound by which
+ * kernels skip elements, and the mean and the variance are Gumbel's. */
+static void gumbel_noise_is_gumbels(void **state)
+{
+    const double euler = 0.57721566490153286, pi = 3.14159265358979323846;
+    double sum = 0, squares = 0;
+    size_t n = 0;
+
+    for (uint64_t bits = 0; bits < UINT64_C(1) << 32; bits += bits < 5000 || bits > 4294960000 ? 1 : 9001) {
+        double t = ((double)bits + 0.5) * 0x1p-32, exact = -log(-log1p(-t));
+        double y = (double)kmath_gumbel((uint32_t)bits);
+
+        if (fabs(y - exact) > 4e-7 * fmax(1, fabs(exact)))
+            fail_msg("gumbel(%llu) is %.9g, expected %.9g", (unsigned long long)bits, y, exact);
+        assert_true(y < (double)KMATH_GUMBEL_MAX);
+    }
+    for (uint32_t id = 0; id < 1000000; id++, n++) {
+        double y = (double)kmath_gumbel(kmath_noise(id, (const uint32_t[]){77, 78}));
+
+        sum += y;
+        squares += y * y;
+    }
+    assert_true(fabs(sum / (double)n - euler) < 0.005);
+    assert_true(fabs(squares / (double)n - (pi * pi / 6 + euler * euler)) < 0.02);
+}
+
 static void exp_ends_in_zero_and_infinity_without_subnormals(void **state)
 {
     for (float x = 86.9f; x < 200.0f; x = next(x, 101)) {
@@ -148,6 +191,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exp_is_within_two_ulp),
+        cmocka_unit_test(log_is_within_one_ulp),
+        cmocka_unit_test(gumbel_noise_is_gumbels),
         cmocka_unit_test(exp_ends_in_zero_and_infinity_without_subnormals),
         cmocka_unit_test(exp2_is_within_three_ulp_and_one_at_zero),
         cmocka_unit_test(exp2_ends_in_a_normal_number),

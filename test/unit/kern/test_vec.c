@@ -341,6 +341,28 @@ static void rotary_pairs_give_equal_bits_and_rotate(void **state)
     }
 }
 
+/* Draws from X by kernel table ROW and by the first one: for tokens in sequence, and for others. */
+static void check_draws(size_t row, const float *x, size_t n)
+{
+    int32_t *id = malloc(n * sizeof(*id));
+
+    assert_non_null(id);
+    for (size_t i = 0; i < n; i++)
+        id[i] = (int32_t)(7 * i + 3);
+    for (uint32_t t = 0; t < 20; t++) {
+        const uint32_t key[2] = {t * 0x9e3779b9u, t << 28};
+
+        for (int listed = 0; listed < 2; listed++) {
+            size_t at = list[row].k.gumbel_argmax(x, n, listed ? id : NULL, key);
+            size_t first = list[0].k.gumbel_argmax(x, n, listed ? id : NULL, key);
+
+            if (at != first)
+                fail_msg("%s gumbel_argmax n=%zu draws %zu, expected %zu", list[row].name, n, at, first);
+        }
+    }
+    free(id);
+}
+
 static void reductions_give_equal_bits(void **state)
 {
     struct check_rng g = {26};
@@ -369,6 +391,8 @@ static void reductions_give_equal_bits(void **state)
                     y = k->exp_sum(v.x, n, 0.25f);
                     check_same(&y, &sum, 1, "%s exp_sum n=%zu", list[row].name, n);
                 }
+                if (k->gumbel_argmax && n > 0)
+                    check_draws(row, v.x, n);
                 if (k->argmax && n > 0 && k->argmax(v.x, n) != list[0].k.argmax(v.x, n))
                     fail_msg("%s argmax n=%zu is %zu, expected %zu", list[row].name, n, k->argmax(v.x, n),
                              list[0].k.argmax(v.x, n));
