@@ -372,8 +372,6 @@ static int read_constraint(struct gallop *g, const struct gallop_request *r, str
     sr->constraints = &g->constraints;
     rc = rc ? rc : constraints_get(&g->constraints, &source, &sr->constraint, &fault, e);
     buf_fini(&choices);
-    if (rc == ERR_NOSPACE && e) /* a limit of the constraint: trying again later does not help */
-        rc = e->code = ERR_UNSUPPORTED;
     if (rc)
         err_subject(e, fault.is_in_tools ? "structured_outputs.tool_calls" : "structured_outputs");
     return rc;

@@ -209,15 +209,16 @@ static json_t *mask_times(struct grammar_job *j)
                      j->mask_us[n - 1]);
 }
 
-static int print_result(struct grammar_job *j)
+/* Limits that a schema reaches have a pointer, too, if only to its root. */
+static int print_result(struct grammar_job *j, enum constraint_kind kind)
 {
-    bool fine = j->constraint != NULL;
+    bool fine = j->constraint != NULL, has_place = kind == CONSTRAINT_JSON_SCHEMA || j->fault.keyword[0];
     size_t n_accepted = 0;
 
     if (j->o->out.json) {
         print_json(json_pack("{s:b,s:s?,s:s?,s:O,s:f,s:o}", "compiled", fine, "error",
                              fine ? NULL : j->error.msg, "pointer",
-                             fine || !j->fault.keyword[0] ? NULL : j->fault.pointer, "accepts", j->accepts,
+                             fine || !has_place ? NULL : j->fault.pointer, "accepts", j->accepts,
                              "compile_us", (double)j->compile_ns / 1e3, "mask_us", mask_times(j)));
         return print_flush(j->e);
     }
@@ -251,7 +252,7 @@ static int grammar_run(const struct opt_values *v, struct err *e)
         rc = j.mask ? compile(&j, &s) : err_nomem(e, "a mask");
         if (rc == 0 && j.constraint && o.check)
             rc = check_lines(&j, &s);
-        rc = rc ? rc : print_result(&j);
+        rc = rc ? rc : print_result(&j, s.kind);
     }
     constraint_free(j.constraint);
     constraint_vocabulary_free(j.vocabulary);

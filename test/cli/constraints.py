@@ -98,6 +98,14 @@ def one_constraint_is_expected():
     expect_error(call("run", "--regex", "a", "--choice", "a,b", "x"), 2, "found 2 of")
 
 
+def a_limit_has_a_pointer():
+    """A schema that is too large is refused with a place in it, also where no keyword is at fault."""
+    for schema in ({"type": "string", "allOf": [{"pattern": f"^(a|b)*{c}(a|b){{20}}$"} for c in "ab"]},
+                   {"x": "y" * 1200000}):
+        got = _grammar("--json-schema", _file("large.json", json.dumps(schema)))
+        expect((got["compiled"], type(got["pointer"])), (False, str), f"a refusal with a pointer: {got['error']}")
+
+
 def answers_match_greedily_and_at_random():
     pattern = r'\{"n": [1-9][0-9]{0,3}, "s": "[a-z ]{3,12}"\}'
     for args in (("--greedy",), ("--temperature", "1.5", "--seed", "7"),

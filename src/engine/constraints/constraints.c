@@ -12,12 +12,14 @@ struct constraints_entry {
     struct constraint_source source; /* its texts follow this struct */
     size_t n_users;
     size_t n_texts; /* bytes of the texts of `source` */
-    size_t bytes;   /* as last measured */
 };
 
 void constraints_open(struct constraints *c, const struct tok *tok)
 {
-    *c = (struct constraints){.tok = tok, .is_open = true};
+    *c = (struct constraints){.tok = tok,
+                              .budget.most = CONSTRAINTS_MAX_IN_USE,
+                              .max_admit = CONSTRAINTS_MAX_ADMIT,
+                              .is_open = true};
     pthread_mutex_init(&c->vocabulary_lock, NULL);
     pthread_mutex_init(&c->lock, NULL);
 }
@@ -46,7 +48,6 @@ static void unlink_entry(struct constraints *c, struct constraints_entry *x)
 {
     *(x->before ? &x->before->next : &c->first) = x->next;
     *(x->next ? &x->next->before : &c->last) = x->before;
-    c->bytes -= x->bytes;
 }
 
 static void link_first(struct constraints *c, struct constraints_entry *x)
@@ -55,7 +56,6 @@ static void link_first(struct constraints *c, struct constraints_entry *x)
     x->next = c->first;
     *(c->first ? &c->first->before : &c->last) = x;
     c->first = x;
-    c->bytes += x->bytes;
 }
 
 static void free_entry(struct constraints_entry *x)
@@ -113,7 +113,8 @@ static struct constraints_entry *find_entry(struct constraints *c, const struct 
  * the lock. */
 static void drop_entries(struct constraints *c)
 {
-    for (struct constraints_entry *x = c->last, *before; x && c->bytes > CONSTRAINTS_MAX_BYTES; x = before) {
+    for (struct constraints_entry *x = c->last, *before;
+         x && atomic_load(&c->budget.bytes) > CONSTRAINTS_MAX_BYTES; x = before) {
         before = x->before;
         if (x->n_users == 0) {
             unlink_entry(c, x);
@@ -163,7 +164,6 @@ static int new_entry(struct constraints_entry **out, const struct constraint_sou
     move_text(&x->source.tools, &text);
     x->n_users = 1;
     x->n_texts = n_texts;
-    x->bytes = constraint_bytes(x->constraint) + n_texts;
     *out = x;
     return 0;
 }
@@ -200,16 +200,24 @@ static int constraints_find(struct constraints *c, const struct constraint_sourc
     pthread_mutex_unlock(&c->lock);
     if (*out)
         return 0;
+    if (atomic_load(&c->budget.bytes) > c->max_admit)
+        return err_set(
+            e, ERR_NOSPACE,
+            "the constraints of running requests take more than %zu MiB of memory; come back later",
+            c->max_admit >> 20);
     begin = clock_seconds();
     rc = new_entry(&made, source, c->vocabulary, fault, e);
     pthread_mutex_lock(&c->lock);
     constraints_time(&c->compile, clock_seconds() - begin);
+    if (rc == ERR_NOSPACE && e) /* a limit of the constraint: coming back later does not help */
+        rc = e->code = ERR_UNSUPPORTED;
     *out = rc ? NULL : find_entry(c, source); /* another thread may have compiled it meanwhile */
     if (rc) {
         pthread_mutex_unlock(&c->lock);
         return rc;
     }
     if (!*out) {
+        constraint_share(made->constraint, &c->budget, made->n_texts);
         *out = made;
         made = NULL;
         link_first(c, *out);
@@ -240,9 +248,6 @@ void constraints_put(struct constraints *c, struct constraints_entry *entry)
         return;
     pthread_mutex_lock(&c->lock);
     if (--entry->n_users == 0) {
-        c->bytes -= entry->bytes;
-        entry->bytes = constraint_bytes(entry->constraint) + entry->n_texts;
-        c->bytes += entry->bytes;
         if (constraint_is_spent(entry->constraint)) {
             unlink_entry(c, entry);
             free_entry(entry);

@@ -18,7 +18,11 @@
 #include "text/grammar/constraint.h"
 #include "text/tok/tok.h"
 
-enum { CONSTRAINTS_MAX_BYTES = 256 << 20 };
+enum {
+    CONSTRAINTS_MAX_BYTES = 256 << 20, /* what is kept while no request uses it, or more where requests do */
+    CONSTRAINTS_MAX_ADMIT = 512 << 20, /* above this no new constraint is taken */
+    CONSTRAINTS_MAX_IN_USE = 1 << 30,  /* beyond this none grows: the rest is room for what runs */
+};
 
 /* A constraint in use. */
 struct constraints_entry;
@@ -28,9 +32,10 @@ struct constraints {
     const struct tok *tok;                    /* borrowed; NULL: the model has no tokenizer */
     pthread_mutex_t vocabulary_lock;          /* held while the vocabulary is made */
     struct constraint_vocabulary *vocabulary; /* NULL: no request has needed it yet */
+    struct constraint_budget budget;          /* the memory of all of them */
     pthread_mutex_t lock;                     /* of all that follows; held for a short time only */
     struct constraints_entry *first, *last;   /* latest use first */
-    size_t bytes;                             /* of all, as last measured */
+    size_t max_admit;                         /* CONSTRAINTS_MAX_ADMIT */
     uint64_t n_queries, n_hits;
     struct gallop_durations compile; /* of constraints that were not kept from before */
 };
@@ -43,7 +48,8 @@ void constraints_open(struct constraints *c, const struct tok *tok);
 void constraints_close(struct constraints *c);
 
 /* The constraint of SOURCE, compiled or kept from before; constraints_put() gives it back. From any thread.
- * Errors as constraint_new(). */
+ * Errors as constraint_new(), where a limit of the constraint is ERR_UNSUPPORTED; ERR_NOSPACE: the constraints of
+ * running requests take too much memory. */
 int constraints_get(struct constraints *c, const struct constraint_source *source,
                     struct constraints_entry **out, struct constraint_fault *fault, struct err *e);
 void constraints_put(struct constraints *c, struct constraints_entry *entry); /* NULL is fine */

@@ -35,7 +35,9 @@ struct constraint {
     struct grammar g;
     struct recognizer r;
     struct token_masks masks, first_masks;
-    char **warning; /* [n_warnings] sentences about keywords that are not enforced */
+    struct constraint_budget *budget; /* NULL: none is shared */
+    size_t n_counted, n_more;         /* bytes of it, and those of the caller among them */
+    char **warning;                   /* [n_warnings] sentences about keywords that are not enforced */
     size_t n_warnings, cap_warnings;
     _Atomic bool is_spent; /* see constraint_is_spent() */
 };
@@ -323,6 +325,8 @@ void constraint_free(struct constraint *c)
 {
     if (!c)
         return;
+    if (c->budget)
+        atomic_fetch_sub(&c->budget->bytes, c->n_counted);
     token_masks_close(&c->masks);
     token_masks_close(&c->first_masks);
     recognizer_close(&c->r);
@@ -357,9 +361,43 @@ bool constraint_is_spent(const struct constraint *c)
 
 /* ---- answers ---- */
 
+/* Brings what C has in its budget up to date. */
+static void count_bytes(struct constraint *c)
+{
+    size_t bytes = constraint_bytes(c) + c->n_more;
+
+    atomic_fetch_add(&c->budget->bytes,
+                     bytes - c->n_counted); /* it may be less than before: unsigned numbers wrap */
+    c->n_counted = bytes;
+}
+
+void constraint_share(struct constraint *c, struct constraint_budget *budget, size_t n_more)
+{
+    c->n_more = n_more;
+    c->budget = budget;
+    count_bytes(c);
+}
+
+/* Limits what C may take for the next mask or token: work, and the memory that its budget has left. */
+static void limit_use(struct constraint *c)
+{
+    struct regex_store *s = &c->g.regex;
+    size_t used = c->budget ? atomic_load(&c->budget->bytes) : 0, left = !c->budget ? CONSTRAINT_MAX_BYTES
+                                                                         : used < c->budget->most
+                                                                             ? c->budget->most - used
+                                                                             : 0;
+
+    s->max_steps = s->steps + MASK_STEPS;
+    s->max_bytes = s->bytes < CONSTRAINT_MAX_BYTES && left < CONSTRAINT_MAX_BYTES - s->bytes
+                       ? s->bytes + left
+                       : CONSTRAINT_MAX_BYTES;
+}
+
 /* Records whether C can be used for more answers. */
 static void note_use(struct constraint *c)
 {
+    if (c->budget)
+        count_bytes(c);
     if (c->g.regex.fault != REGEX_FINE || c->g.regex.bytes > CONSTRAINT_MAX_BYTES / 2)
         atomic_store(&c->is_spent, true);
 }
@@ -388,10 +426,9 @@ static struct token_masks *masks_of(const struct constraint_run *r)
 
 size_t constraint_run_mask(struct constraint_run *r, uint32_t *mask, struct err *e)
 {
-    struct regex_store *s = &r->c->g.regex;
     size_t n;
 
-    s->max_steps = s->steps + MASK_STEPS;
+    limit_use(r->c);
     n = token_masks_get(masks_of(r), r->row[r->n], mask);
     note_use(r->c);
     if (n == 0)
@@ -406,12 +443,11 @@ bool constraint_run_may_end(const struct constraint_run *r)
 
 bool constraint_run_add(struct constraint_run *r, int32_t token)
 {
-    struct regex_store *s = &r->c->g.regex;
     uint32_t row;
 
     if (r->n == r->cap)
         return false;
-    s->max_steps = s->steps + MASK_STEPS;
+    limit_use(r->c);
     row = token_masks_next(masks_of(r), r->row[r->n], token);
     note_use(r->c);
     if (row == RECOGNIZER_DEAD)

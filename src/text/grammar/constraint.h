@@ -11,6 +11,7 @@
 #ifndef GALLOP_TEXT_GRAMMAR_CONSTRAINT_H
 #define GALLOP_TEXT_GRAMMAR_CONSTRAINT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -75,6 +76,12 @@ enum {
     CONSTRAINT_MAX_BYTES = 64 << 20, /* bytes of memory, caches included */
 };
 
+/* Memory that several constraints share. Answers that need more of it end with the error of a limit. */
+struct constraint_budget {
+    _Atomic size_t bytes; /* of all constraints, as last measured */
+    size_t most;
+};
+
 struct constraint;
 
 /* Compiles SOURCE for the tokens of V, which must outlive *OUT. ERR_INPUT: the source is malformed.
@@ -87,6 +94,9 @@ void constraint_free(struct constraint *c); /* NULL is fine; no run may be left 
 /* True if C has reached a limit, or has used half of its memory. New answers then need a newly compiled
  * constraint. May be called from any thread. */
 bool constraint_is_spent(const struct constraint *c);
+
+/* Counts the memory of C, and N_MORE bytes of the caller's, in BUDGET from now on, which must outlive C. */
+void constraint_share(struct constraint *c, struct constraint_budget *budget, size_t n_more);
 
 /* Returns *N sentences, each about a keyword of a schema that is ignored (constraint_source.is_lax). */
 const char *const *constraint_warnings(const struct constraint *c, size_t *n);

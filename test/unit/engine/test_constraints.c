@@ -220,6 +220,53 @@ static const char *lax_schema(char *out, size_t size, int keywords)
     return out;
 }
 
+static int submit_regex(struct gallop *g, const char *regex, size_t which, char *err)
+{
+    struct gallop_request r;
+
+    gallop_request_init(&r);
+    r.text = "Once";
+    r.user = (void *)which;
+    r.sampling.max_new_tokens = 60;
+    r.structured_outputs.regex = regex;
+    return gallop_submit(g, &r, NULL, err);
+}
+
+/* Constraints in use share one bound: above a part of it new ones are refused, and what is there may go on; beyond all
+ * of it they end with an error. Constraints that no request uses make room. */
+static void the_memory_of_all_constraints_is_bounded(void **state)
+{
+    static struct engines_answer out[2];
+    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    struct constraints *c = (struct constraints *)(uintptr_t)engine_constraints(g);
+    char err[GALLOP_ERR_SIZE];
+    size_t one;
+
+    assert_int_equal(submit_regex(g, "[0-9]{4}-[0-9]{2}", 0, err), 0);
+    one = atomic_load(&c->budget.bytes);
+    assert_true(one > 0);
+    c->max_admit = one - 1;
+    assert_int_equal(submit_regex(g, "[0-9]{5}", 0, err), GALLOP_NO_SPACE);
+    assert_non_null(strstr(err, "the constraints of running requests take more than"));
+    assert_int_equal(submit_regex(g, "[0-9]{4}-[0-9]{2}", 1, err), 0); /* it is there already */
+    memset(out, 0, sizeof(out));
+    engines_run(g, out);
+    assert_int_equal(out[0].end.finish, GALLOP_FINISH_STOP);
+    assert_int_equal(out[1].end.finish, GALLOP_FINISH_STOP);
+    c->max_admit = SIZE_MAX;
+    c->budget.most = 1; /* nothing may grow any more */
+    assert_int_equal(submit_regex(g, "[a-z]{40}", 0, err), 0);
+    memset(out, 0, sizeof(out));
+    engines_run(g, out);
+    assert_int_equal(out->end.finish, GALLOP_FINISH_ERROR);
+    c->budget.most = CONSTRAINTS_MAX_IN_USE;
+    assert_int_equal(submit_regex(g, "[a-z]{40}", 0, err), 0); /* what has failed is not used again */
+    memset(out, 0, sizeof(out));
+    engines_run(g, out);
+    assert_int_equal(strlen(out->text), 40);
+    gallop_close(g);
+}
+
 static void what_is_left_out_of_a_schema_is_in_the_last_event(void **state)
 {
     struct gallop *g = open_way(&ways[0], 64, 1, 0);
@@ -288,6 +335,7 @@ int main(void)
         cmocka_unit_test(an_answer_that_is_cut_is_the_beginning_of_a_valid_text),
         cmocka_unit_test(end_tokens_come_only_where_the_text_is_complete),
         cmocka_unit_test(wrong_constraints_are_refused_with_a_sentence),
+        cmocka_unit_test(the_memory_of_all_constraints_is_bounded),
         cmocka_unit_test(what_is_left_out_of_a_schema_is_in_the_last_event),
         cmocka_unit_test(a_refused_allocation_ends_one_request_and_nothing_else),
     };
