@@ -118,7 +118,7 @@ struct constraint_run {
 
 /* Starts an answer with room for CAP tokens. ERR_NOMEM. */
 int constraint_run_open(struct constraint_run *r, struct constraint *c, size_t cap, struct err *e);
-void constraint_run_close(struct constraint_run *r); /* a zeroed one is fine */
+void constraint_run_close(struct constraint_run *r); /* a zeroed R is fine */
 
 /* Sets the bits of the tokens that may come next in MASK [constraint_mask_words()], without end tokens: for
  * these see constraint_run_may_end(). Returns the number of allowed tokens. 0: the answer can only end, or

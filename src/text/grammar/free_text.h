@@ -9,8 +9,7 @@
 /* Matches every text (UTF-8) without a match of MARKS, which must not be nullable or is REGEX_NOTHING. */
 uint32_t free_text(struct regex_store *s, uint32_t marks);
 
-/* Matches every text that ends with MARK, a member of MARKS, and contains no earlier match of MARKS and no
- * match of EXCLUDED. */
+/* Matches every text that ends with MARK (in MARKS), without an earlier match of MARKS or one of EXCLUDED. */
 uint32_t free_text_until(struct regex_store *s, uint32_t mark, uint32_t marks, uint32_t excluded);
 
 #endif

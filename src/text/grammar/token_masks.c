@@ -349,8 +349,8 @@ static const struct token_masks_term *counted_term_of(struct token_masks *m, uin
     return t && t->counting == COUNTED ? t : NULL;
 }
 
-/* Walks on below the nodes END [n], at which a regular expression of ROW may end. Consecutive nodes reuse the
- * rows of their common path. */
+/* Walks on below the nodes END [n], where a regular expression of ROW may end. Their common path is
+ * reused. */
 static void walk_ends(struct token_masks *m, uint32_t row, const uint32_t *end, size_t n, uint32_t *bits)
 {
     const struct token_trie_node *node = m->trie->node;

@@ -43,7 +43,7 @@ struct token_masks {
 /* Opens empty caches. R and TRIE are borrowed. ERR_NOMEM. */
 int token_masks_open(struct token_masks *m, struct recognizer *r, const struct token_trie *trie,
                      struct err *e);
-void token_masks_close(struct token_masks *m); /* a zeroed one is fine */
+void token_masks_close(struct token_masks *m); /* a zeroed M is fine */
 
 /* Sets MASK [m->words] to the tokens that some text of the grammar continues with at ROW. Returns the number
  * of these tokens; 0 also after a fault of the grammar's store. */

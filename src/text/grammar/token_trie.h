@@ -48,10 +48,10 @@ int token_trie_open(struct token_trie *t, const struct tok *tok, bool first, str
 int token_trie_make(struct token_trie *t, const char *const *text, const size_t *len, size_t n,
                     struct err *e);
 
-/* The length of the longest name of a control token that TEXT begins with; 0: it begins with none. */
+/* Returns the length of the longest name of a control token that is a prefix of TEXT; 0: there is none. */
 size_t token_trie_control(const struct token_trie *t, const char *text);
 
-void token_trie_close(struct token_trie *t); /* a zeroed one is fine */
+void token_trie_close(struct token_trie *t); /* a zeroed T is fine */
 
 /* Writes the text of TOKEN to OUT [t->depth]. Returns its length; 0: the token is left out. */
 size_t token_trie_text(const struct token_trie *t, int32_t token, uint8_t *out);

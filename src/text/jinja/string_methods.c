@@ -45,8 +45,7 @@ struct value jinja_change_case(struct rendering *r, struct value v, const struct
 
         t.origin = jinja_origin(r, s.bytes + i);
         jinja_put_character(&t, changed(c, to));
-        /* str.title() begins words after all characters but letters; the filter after white space and
-         * -({[<. */
+        /* title() begins words after all characters but letters; the filter after white space and -({[<. */
         first = how == STRING_TITLE ? !jinja_is_lower(c) && !jinja_is_upper(c)
                                     : how == STRING_WORDS &&
                                           (jinja_is_space(c) || (c && c < 0x80 && strchr("-({[<", (int)c)));

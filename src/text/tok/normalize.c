@@ -138,8 +138,7 @@ static void convert(enum step_form form, struct normalize_work *w, const char *s
  * form already. The time is linear in N, whatever marks S has. */
 static bool to_form(enum step_form form, struct normalize_work *w, const char *s, size_t n, struct buf *out)
 {
-    /* NFC changes nothing below U+0300, whose UTF-8 begins with 0xcc; smaller characters have smaller
-     * bytes. */
+    /* NFC changes nothing below U+0300. All bytes of smaller characters are below 0xcc in UTF-8. */
     unsigned char first = form == NORMALIZE_NFC ? 0xcc : 0x80;
     size_t copied = 0, i = 0;
 
@@ -467,8 +466,8 @@ static void squeeze(struct json_str in, struct buf *out)
     }
 }
 
-/* Runs step P, which changes each character by itself or, for a normal form, together with its neighbours.
- * False: IN does not change. */
+/* Runs step P, which changes characters alone or (normal forms) with neighbours. False: IN does not
+ * change. */
 static bool run_on_chars(const struct step *p, struct normalize_work *w, struct json_str in, struct buf *out)
 {
     if (p->kind == NORMALIZE_FORM)

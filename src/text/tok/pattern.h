@@ -1,6 +1,5 @@
-/* pattern.h - finds and replaces matches of a regular expression in Oniguruma's syntax (Ruby dialect), which
- * tokenizers use, or of a plain string. PCRE2 with JIT runs the expressions. An empty match right after the
- * last match is skipped. */
+/* pattern.h - finds and replaces matches of a regular expression in Oniguruma's syntax (Ruby dialect), run by
+ * PCRE2 with JIT, or of a plain string. An empty match right after the last match is skipped. */
 #ifndef GALLOP_TEXT_TOK_PATTERN_H
 #define GALLOP_TEXT_TOK_PATTERN_H
 
@@ -41,10 +40,9 @@ void pattern_start(struct pattern_iter *it, const struct step *p, struct pattern
  * limit on this text, as *E says. */
 int pattern_next(struct pattern_iter *it, size_t *begin, size_t *end, struct err *e);
 
-/* Appends S up to the end of its last match, *DONE, to OUT, with p->text in place of every match of P. If
- * memory runs out, OUT has its oom flag set. *START (NULL: not wanted) is the length of a prefix of S, and
- * becomes the length of the prefix of the output that aligns with it: a replacement aligns with the last byte
- * of its match. */
+/* Appends S up to the end of its last match, *DONE, to OUT, with p->text in place of every match of P; OUT's
+ * oom flag is set if memory runs out. *START (NULL: not wanted), the length of a prefix of S, becomes the
+ * length of the output that aligns with it: a replacement aligns with the last byte of its match. */
 int pattern_replace(const struct step *p, struct pattern_work *work, struct json_str s, struct buf *out,
                     size_t *done, size_t *start, struct err *e);
 

@@ -25,9 +25,8 @@ enum {
     TOK_PLAIN = 2,       /* special tokens in the text are read as ordinary text */
 };
 
-/* Opens IN: a checkpoint folder or one tokenizer file. In a folder tokenizer.json is preferred, then
- * tokenizer.model, then a tiktoken file, then vocab.json with merges.txt. Errors name the file and the
- * fault. */
+/* Opens IN: a tokenizer file, or a checkpoint folder with (in this order) tokenizer.json, tokenizer.model, a
+ * tiktoken file, or vocab.json and merges.txt. Errors name the file and the fault. */
 int tok_open(struct tok **out, struct folder in, struct err *e);
 
 /* Opens the bytes of a tokenizer.json; PATH is for messages only. TEXT may be freed afterwards. */

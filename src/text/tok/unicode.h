@@ -26,9 +26,8 @@ bool unicode_is_newer(const char *s, size_t n);
 /* Replaces each such character of S in place by an older one of the same class and number of bytes. */
 void unicode_make_older(char *s, size_t n);
 
-/* Returns the letter that represents byte B in GPT-2's byte alphabet, by which vocabularies of bytes are
- * written as text. Printable ASCII and Latin-1 represent themselves; the other 68 bytes are U+0100 and up, in
- * order. */
+/* Returns the letter for byte B in GPT-2's byte alphabet, which writes vocabularies of bytes as text.
+ * Printable ASCII and Latin-1 represent themselves; the other 68 bytes are U+0100 and up, in order. */
 uint32_t unicode_letter_of(unsigned char b);
 
 /* Writes N bytes as letters, at most 2 N bytes of UTF-8. Returns the number of bytes written. */

@@ -14,8 +14,7 @@ struct grammar_node {
     bool may_end;   /* nullable: matches the empty text */
     bool has_text;  /* matches some text */
     bool has_heads; /* HEAD and N_HEADS are set */
-    /* TERM: regular expression a. CALL: rule a. SEQUENCE: a, b. CHOICE: list[a, a + b). REPEAT: a, m to n
-     * times. */
+    /* TERM: regular expression a. CALL: rule a. SEQUENCE: a, b. CHOICE: list[a, a + b). REPEAT: a{m,n}. */
     uint32_t a, b, m, n;
     uint32_t head, n_heads; /* range of grammar.head */
 };

@@ -60,7 +60,7 @@ struct grammar {
 
 /* Opens an empty grammar. The limits are those of regex_open(), for the whole grammar. ERR_NOMEM. */
 int grammar_open(struct grammar *g, size_t max_bytes, size_t max_steps);
-void grammar_close(struct grammar *g); /* a zeroed one is fine */
+void grammar_close(struct grammar *g); /* a zeroed G is fine */
 
 /* ---- constructors ---- */
 

@@ -17,8 +17,7 @@
 #include "base/mem.h"
 #include "text/grammar/automata/pattern_tree.h"
 
-/* Conditions on the text before a continuation; BEHIND_OTHER: it is empty or ends with a non-word
- * character. */
+/* Conditions on the text before a continuation. BEHIND_OTHER: it does not end with a word character. */
 enum { ANY, BEHIND_WORD, BEHIND_OTHER, AT_START, N_PASTS };
 
 /* The continuations from a point of the pattern on, by their condition. */

@@ -115,8 +115,7 @@ static bool find_cases(struct pattern_cases *cases)
     return true;
 }
 
-/* Adds the other case of the ASCII letter C, and the character beyond ASCII that folds to C. False: not
- * ASCII. */
+/* Adds the other case of the ASCII character C, and the character that folds to C. False: C is not ASCII. */
 static bool fold_ascii(struct pattern_set *set, uint32_t c)
 {
     if (c >= 0x80)
@@ -204,8 +203,7 @@ void pattern_set_add_kind(struct pattern_set *set, char kind, bool wide)
                                                   {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f},
                                                   {0x3000, 0x3000}, {0xfeff, 0xfeff}};
     const uint32_t all_digits = UINT32_C(1) << UTF8PROC_CATEGORY_ND,
-                   /* Letters, marks, numbers, connectors, and unassigned characters (later versions assign
-                    * some). */
+                   /* Letters, marks, numbers, connectors, and unassigned characters. */
         all_letters = ((UINT32_C(2) << UTF8PROC_CATEGORY_NO) - 1) | UINT32_C(1) << UTF8PROC_CATEGORY_PC;
     const struct pattern_range *of = kind == 'd'   ? digits
                                      : kind == 'w' ? letters

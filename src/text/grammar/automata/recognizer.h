@@ -57,7 +57,7 @@ struct recognizer_scan {
 
 /* Makes the first row. G is borrowed and must be finished. ERR_NOMEM, ERR_NOSPACE. */
 int recognizer_open(struct recognizer *r, struct grammar *g, struct err *e);
-void recognizer_close(struct recognizer *r); /* a zeroed one is fine */
+void recognizer_close(struct recognizer *r); /* a zeroed R is fine */
 
 /* Returns the row after BYTE. RECOGNIZER_DEAD: no text of the grammar continues with BYTE. */
 uint32_t recognizer_next(struct recognizer *r, uint32_t row, uint8_t byte);
@@ -71,8 +71,7 @@ size_t recognizer_scans(const struct recognizer *r, uint32_t row, const struct r
 /* Returns the row with the items SCANS [n], some of ROW's items. A text need not lead to that row. */
 uint32_t recognizer_part(struct recognizer *r, uint32_t row, const struct recognizer_scan *scans, size_t n);
 
-/* Returns a canonical row for all rows that differ from ROW only in repetition counts which the next MOST
- * bytes cannot exhaust. */
+/* Returns a row that all rows share which differ from ROW in counts that MOST bytes cannot exhaust. */
 uint32_t recognizer_clamp(struct recognizer *r, uint32_t row, uint32_t most);
 
 /* True if TEXT is a text of the grammar. */

@@ -64,7 +64,7 @@ struct regex_store {
 
 /* Opens an empty store with limits of MAX_BYTES of memory and MAX_STEPS derivatives. Fails with ERR_NOMEM. */
 int regex_open(struct regex_store *s, size_t max_bytes, size_t max_steps);
-void regex_close(struct regex_store *s); /* a zeroed one is fine */
+void regex_close(struct regex_store *s); /* a zeroed S is fine */
 
 /* Makes room for N more elements of SIZE bytes in ARRAY, which has USED elements, and counts the memory
  * against the limit of S. Grammars and recognizers also allocate their arrays by it. False: a fault. */

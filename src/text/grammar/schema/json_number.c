@@ -432,8 +432,7 @@ uint32_t json_number_multiple(struct json_number *j, const struct json_decimal *
         places ? zeros
                : optional(j, regex_concat(j->s, character(j, '.'),
                                           regex_repeat(j->s, character(j, '0'), 1, JSON_NUMBER_PLACES))));
-    /* N of the places are written: the digits must be a multiple of the divisor for a number 10^(places - N)
-     * times smaller. */
+    /* N of the places are written: the divisor for such a number loses factors of 10. */
     for (int64_t n = places - 1; n >= 0; n--) {
         uint32_t form = n ? regex_concat(j->s, character(j, '.'), digits(j, n, (uint32_t)n)) : REGEX_EMPTY;
 

@@ -23,8 +23,7 @@ enum { SCHEMA_POINTER_BYTES = 512, SCHEMA_KEYWORD_BYTES = 64, SCHEMA_MOST_WARNIN
 struct schema_options {
     bool is_loose;      /* unsupported keywords are ignored, with a warning */
     bool without_space; /* no white space between tokens */
-    /* A regular expression for the white space between tokens, intersected with JSON's white space; NULL: the
-     * default. */
+    /* A regular expression for the white space between tokens; NULL: the default. */
     const char *space_pattern;
     /* A JSON pointer to the schema, which precedes the pointers of faults and warnings; NULL: it is the root. */
     const char *pointer;

@@ -420,8 +420,7 @@ static size_t members_and(struct schema_compiler *c, const struct schema_object 
             continue;
         m.is_required = m.is_required || (is_of_a && a->member[at].is_required);
         m.term = schema_and(c, m.term, schema_property(c, a, m.key));
-        /* A free member with the term of all other names can be dropped, unless a clause requires a property
-         * that is not a member. */
+        /* A free member with the term of other names is dropped, unless a clause requires a non-member. */
         if (is_of_a || !m.is_free || m.is_required || b->n_some > 0 || a->n_some > 0 ||
             m.term != other_term(c, r, m.key))
             member[n++] = m;
@@ -475,8 +474,8 @@ static bool is_same_object(const struct schema_object *a, const struct schema_ob
     return true;
 }
 
-/* Appends clauses for the objects that satisfy A and one of OF [n]; only A if one of OF contains A. OF_FIRST:
- * the names of OF come first. */
+/* Appends clauses for objects in A and in one of OF [n], only A if one contains A. OF_FIRST: OF's names
+ * first. */
 static void object_and_any(struct schema_compiler *c, const struct schema_object *a,
                            const struct schema_object *const *of, size_t n, bool of_first,
                            struct clauses *out)

@@ -71,8 +71,8 @@ struct schema_form {
 /* These functions return NULL, or an incomplete form, after an error. */
 const struct schema_form *schema_form_any(struct schema_compiler *c);
 const struct schema_form *schema_form_none(struct schema_compiler *c);
-/* The intersection. In objects the names of A come first, or with B_FIRST those of B; a name without a place in one
- * of them has the place that it has in the other. */
+/* Returns the intersection. In objects A's names come first, or (B_FIRST) B's names. A name that is free in one
+ * of them has its place in the order of the other. */
 const struct schema_form *schema_form_and(struct schema_compiler *c, const struct schema_form *a,
                                           const struct schema_form *b, bool b_first);
 const struct schema_form *schema_form_or(struct schema_compiler *c, const struct schema_form *const *of,

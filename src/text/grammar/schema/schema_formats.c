@@ -74,8 +74,7 @@ bool schema_pattern(struct schema_compiler *c, const json_t *at, const char *key
 #define POINTER       "(/([^~/]|~[01])*)*"
 #define VARIABLE_CHAR "([A-Za-z0-9_]|" ESCAPED ")"
 #define VARIABLE      VARIABLE_CHAR "(\\.?" VARIABLE_CHAR ")*(:[1-9]\\d{0,3}|\\*)?"
-/* The format regex: groups nested at most twice, and only ranges and counts whose order is certain without a
- * comparison. */
+/* The format regex: groups nested at most twice, and ranges and counts that are ordered by construction. */
 #define RANGE   "(0-[1-9]|1-[2-9]|a-[b-z]|A-[B-Z]|\\\\u00[0-7][0-9A-F]-\\\\uFFFF)"
 #define QUOTED  "\\\\([dDwWsSnrtfv]|[!-/:-@[-`{-~]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})"
 #define CLASS   "\\[\\^?-?(" RANGE "|" QUOTED "|[^\\]\\[\\\\^-])+-?\\]"
@@ -85,8 +84,7 @@ bool schema_pattern(struct schema_compiler *c, const json_t *at, const char *key
     "((" GROUP "[^\\[\\](){}^$\\\\*+?|]|" QUOTED "|" CLASS ")(" COUNTED ")?|[|^$]|\\\\[bB])*"
 #define IN_GROUP(PIECES_) "\\((\\?[:=!])?" PIECES_ "\\)|"
 
-/* The formats. SET: strings of the format. BOUND: a condition that every string of the format satisfies;
- * NULL: SET has all of them. */
+/* The formats. SET: strings of the format. BOUND: a pattern that all of them contain; NULL: SET is complete. */
 static const struct {
     const char *name, *set, *bound;
     /* Not enforced if `$schema` selects a draft in which formats are annotations (2020-12 and later):

@@ -634,7 +634,7 @@ static void read_values(struct reading *r)
         limit_form(r, f, false);
 }
 
-/* Reads KEYWORD, which holds a schema for the same value, or a list of them. IS_FIRST: its names come first. */
+/* Reads KEYWORD, a reference or a list of schemas for the same value. IS_FIRST: its names come first. */
 static void read_applicator(struct reading *r, const char *keyword, bool is_first)
 {
     struct schema_compiler *c = r->c;
@@ -655,8 +655,8 @@ static void read_applicator(struct reading *r, const char *keyword, bool is_firs
             limit_term(r, of[is_first ? n - 1 - i : i], is_first);
 }
 
-/* Subschemas for the same value. Their names come before those of `properties` where their keyword does, except that
- * a reference is taken as an addition to what is written beside it. */
+/* Reads the in-place applicators (subschemas for the same value). Their property names come before those of
+ * `properties` if their keyword comes before it; the names of a reference always come after. */
 static void read_applicators(struct reading *r)
 {
     static const char *const keyword[] = {"$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf"};
@@ -709,7 +709,7 @@ static void read_names(struct reading *r)
     f = (struct schema_form *)schema_form_object(r->c, o);
     if (!f)
         return;
-    f->is_partial = names->string != names->string_bound; /* what the names violate is not known */
+    f->is_partial = names->string != names->string_bound; /* the names outside the set are unknown */
     f->literals = any->literals;
     f->number = any->number;
     f->string = f->string_bound = any->string;

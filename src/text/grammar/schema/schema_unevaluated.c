@@ -102,7 +102,6 @@ static struct cases *cases_of_term(struct schema_compiler *c, uint32_t term, uin
     return r;
 }
 
-/* Appends the cases of FROM to TO. */
 static void append(struct schema_compiler *c, struct cases *to, const struct cases *from)
 {
     for (size_t i = 0; to && from && i < from->n; i++)

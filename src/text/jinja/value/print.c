@@ -60,8 +60,7 @@ static void put_json_character(struct text *t, uint32_t c)
     jinja_put_format(t, "\\u%04x", c);
 }
 
-/* Writes S in quotes. Quotes, backslashes, control characters and (repr() or ASCII) unprintable or non-ASCII
- * characters are escaped. */
+/* Writes S in quotes, with escapes: repr() also escapes unprintable characters, ASCII all beyond ASCII. */
 static void put_string(const struct print_writer *w, struct value s)
 {
     bool two = w->json || (memchr(s.bytes, '\'', s.size) &&

@@ -1,6 +1,5 @@
-/* family.h - the pre-tokenizer patterns of tokenizers whose files lack them (tiktoken files, vocab.json with
- * merges.txt, GGUF), and the names by which such a file is recognized. A tokenizer that is not in the table
- * is refused, never guessed. */
+/* family.h - the pre-tokenizer patterns for files that lack them (tiktoken, vocab.json with merges.txt,
+ * GGUF), and the names by which such files are recognized. Unknown tokenizers are refused, never guessed. */
 #ifndef GALLOP_TEXT_TOK_FAMILY_H
 #define GALLOP_TEXT_TOK_FAMILY_H
 

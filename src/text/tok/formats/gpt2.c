@@ -1,6 +1,5 @@
-/* gpt2.c - reads vocab.json and merges.txt, the format of GPT-2, OPT and Qwen2 checkpoints without a
- * tokenizer.json. vocab.json is an object of tokens and their ids; merges.txt has a version line and then
- * lines of two tokens each. */
+/* gpt2.c - reads vocab.json (an object of tokens and ids) and merges.txt (a version line, then lines of two
+ * tokens), the format of GPT-2, OPT and Qwen2 checkpoints without a tokenizer.json. */
 #include <string.h>
 
 #include "base/arena.h"

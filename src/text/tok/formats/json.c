@@ -17,8 +17,7 @@
 static const char normalizer[] = "normalizer", pre_tokenizer[] = "pre_tokenizer",
                   post_processor[] = "post_processor", decoder[] = "decoder";
 
-/* Makes RC the error of J, for functions that read no JSON. The message gets the file and SECTION in
- * front. */
+/* Makes RC, an error of a function that reads no JSON, the error of J. Prefixes the file and SECTION. */
 static void stop(struct json_pull *j, int rc, const char *section)
 {
     if (rc == 0 || j->rc)
@@ -109,8 +108,7 @@ static bool read_known(struct json_pull *j, const struct member *table, const st
 
 /* ---- components: {"type": ..., ...} ---- */
 
-/* The fields of a component of any type, because the type may follow its other members. S is NULL in strings
- * that are missing or null. */
+/* The fields of a component of any type: its type may come last. Missing or null strings have S NULL. */
 struct component {
     struct json_str type;
     struct json_str literal, regex; /* "pattern": {"String": ...} or {"Regex": ...} */

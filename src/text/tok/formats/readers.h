@@ -1,6 +1,5 @@
-/* readers.h - the readers of tokenizer file formats: configure.c, gpt2.c, json.c, sentencepiece.c and
- * tiktoken.c have no headers of their own. The reader of GGUF (gguf.c) and the choice of a reader (open.c)
- * are declared in tok.h. */
+/* readers.h - the readers of tokenizer file formats that have no headers of their own. The reader of GGUF
+ * (gguf.c) and the choice of a reader (open.c) are declared in tok.h. */
 #ifndef GALLOP_TEXT_TOK_READERS_H
 #define GALLOP_TEXT_TOK_READERS_H
 
@@ -72,8 +71,7 @@ size_t tok_line(const char *s, const char *end, const char **next);
 /* ---- vocab.json with merges.txt (gpt2.c) ---- */
 
 /* Fills and seals the new T from the two files of the folder IN. CONF's tokenizer_class or model_type selects
- * the pre-tokenizer's pattern, GPT-2's if CONF has neither; an unknown one is ERR_UNSUPPORTED. T must be
- * closed on failure. */
+ * the pattern (without either: GPT-2's; unknown: ERR_UNSUPPORTED). T must be closed on failure. */
 int tok_read_gpt2(struct tok *t, struct folder in, const struct settings *conf, struct err *e);
 
 /* ---- tokenizer.json (json.c, configure.c) ---- */

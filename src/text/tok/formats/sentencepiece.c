@@ -186,8 +186,7 @@ static int build_steps(const struct tok_pieces *b)
 {
     struct normalize_map *map = NULL;
     int rc = b->map.n ? normalize_map_new(&map, &b->t->arena, b->map.s, b->map.n, b->e) : 0;
-    /* The marker is put before every part between special tokens (transformers' legacy mode), or only
-     * once. */
+    /* The marker is put before each part between special tokens (transformers' legacy mode), or once. */
     bool each = b->dummy_prefix && b->every_stretch, once = b->dummy_prefix && !b->every_stretch;
     struct steps *norm = &b->t->norm, *pre = &b->t->pre.steps, *chain = &b->t->chain;
     const struct {
