@@ -281,6 +281,21 @@ def reasoning_precedes_what_is_forced():
                     check(_is_valid("get_city", message["content"]), f"after {end!r}: {message}")
 
 
+def reasoning_between_control_tokens_precedes_what_is_forced():
+    """The model may open its reasoning itself; strict functions leave it free to do so."""
+    with _server("mistral", reasoning="mistral") as server:
+        for seed in range(4):
+            message, end = _ask(server, "Mistral", tools=_tools(), tool_choice="required",
+                                parallel_tool_calls=False, seed=seed)
+            check(end == "length" or _is_valid(*_calls(message)[0]), f"Mistral: {message}")
+            message, end = _ask(server, "Mistral, begins to reason", tools=_tools(count=True),
+                                max_tokens=20, seed=seed, logit_bias={"4": 100})
+            check(message.get("reasoning"), f"[THINK] is chosen: {message}")
+            message, end = _ask(server, "Mistral, calls", tools=_tools(count=True),
+                                max_tokens=20, seed=seed, logit_bias={"0": 100})
+            check(_calls(message) or end == "length", f"[TOOL_CALLS] is chosen: {message}")
+
+
 def a_final_message_of_harmony_is_constrained():
     with _server("openai") as server:
         for seed in range(4):

@@ -90,6 +90,17 @@ static const struct {
     {"/v1/chat/completions", "{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],\"max_tokens\":2,"
                              "\"logprobs\":true,\"logprob_token_ids\":[5,6]}"},
     {"/tokenize", "{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],\"return_token_strs\":true}"},
+    {"/v1/chat/completions",
+     "{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],\"max_tokens\":40,\"temperature\":0,\"tool_choice\":{"
+     "\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"required\",\"tools\":[{\"type\":\"function\",\"function\":"
+     "{\"name\":\"f\"}}]}}," TOOLS "}"},
+    {"/v1/messages",
+     "{\"max_tokens\":40,\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],\"tools\":[{\"name\":\"f\","
+     "\"strict\":true,\"input_schema\":{\"type\":\"object\"}}],\"tool_choice\":{\"type\":\"tool\",\"name\":"
+     "\"f\"}}"},
+    {"/v1/responses",
+     "{\"input\":\"Hello\",\"max_output_tokens\":40,\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"strict\":true,"
+     "\"parameters\":{\"type\":\"object\"}}],\"text\":{\"format\":{\"type\":\"json_object\"}}}"},
     {"/v1/completions", "{\"prompt\":\"Hello\",\"stop\":[\"so it\"],\"temperature\":0}"},
 };
 enum { N_REQUESTS = sizeof(requests) / sizeof(requests[0]), STOPS = N_REQUESTS - 1 };
