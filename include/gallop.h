@@ -275,9 +275,9 @@ struct gallop_sampling {
 enum gallop_pooling { GALLOP_POOL_NONE, GALLOP_POOL_LAST, GALLOP_POOL_MEAN };
 
 /* Constraint on the text of an answer, named as in vLLM: at most one of json, regex, choice, grammar,
- * json_object and structural_tag is given; tool_calls may be given alone or beside it. Tokens that would make the text invalid are not chosen; a valid
- * text is cut short only by max_new_tokens, the context or a stop string. docs/GENERATION.md lists what is
- * supported. */
+ * json_object and structural_tag is given; tool_calls may be given alone or beside it. Tokens that would make
+ * the text invalid are not chosen; a valid text is cut short only by max_new_tokens, the context or a stop
+ * string. docs/GENERATION.md lists what is supported. */
 struct gallop_structured_outputs {
     const char *json;          /* a JSON Schema that the answer satisfies, as JSON */
     const char *regex;         /* a regular expression that the whole answer matches */

@@ -33,6 +33,12 @@ class Strict(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid")
 
 
+class Place(Strict):
+    """Without ranges of numbers, which the client of Anthropic leaves out of a schema."""
+    city: Literal["Oslo", "Rome"]
+    color: Color
+
+
 class Address(Strict):
     city: Literal["Oslo", "Rome"]
     zip: int = pydantic.Field(ge=100, le=999)
@@ -59,7 +65,13 @@ scripted.make(work.name, [["<ask>", *WRITTEN]], TEMPLATE, context=16384)
 demo = Server("--api-key", KEY, "--max-num-seqs", 8)
 small = Server("--dtype", "fp32", "--served-model-name", "small", "--api-key", KEY,
                model=work.name)
-DEMO, SMALL = (f"http://127.0.0.1:{s.port}" for s in (demo, small))
+# The demo model as one that calls functions, whose prompts have no room for schemas.
+CALLS = os.path.join(work.name, "calls.jinja")
+with open(CALLS, "w", encoding="utf-8") as _f:
+    _f.write(TEMPLATE.replace("{{ tools | tojson }}",
+                              "{% for t in tools %}{{ t.function.name }}{% endfor %}"))
+caller = Server("--api-key", KEY, "--chat-template", CALLS, "--tool-call-parser", "hermes")
+DEMO, SMALL, CALLER = (f"http://127.0.0.1:{s.port}" for s in (demo, small, caller))
 
 
 def _person(value, what):
@@ -135,6 +147,39 @@ def pydantic_ai_asks_for_json():
     expect(got.output, ANN, "prompted")
 
 
+def clients_force_calls_of_functions():
+    import openai
+    import pydantic_ai
+    client = openai.OpenAI(base_url=CALLER + "/v1", api_key=KEY, max_retries=0)
+    got = client.chat.completions.parse(model="demo", messages=ASK, tool_choice="required",
+                                        tools=[openai.pydantic_function_tool(Person)],
+                                        parallel_tool_calls=False)
+    _person(got.choices[0].message.tool_calls[0].function.parsed_arguments, "openai")
+    got = _instructor(CALLER, "TOOLS").create(model="demo", messages=ASK, response_model=Person,
+                                              strict=False, parallel_tool_calls=False,
+                                              max_retries=0)
+    _person(got, "instructor")
+    got = _agent("demo", CALLER, pydantic_ai.ToolOutput(Person)).run_sync(
+        QUESTION, model_settings={"parallel_tool_calls": False})
+    _person(got.output, "pydantic-ai")
+    got = _chain("demo", CALLER).with_structured_output(Person, method="function_calling")
+    _person(got.invoke(QUESTION), "langchain")
+
+
+def anthropic_parses():
+    import anthropic
+    client = anthropic.Anthropic(base_url=CALLER, api_key=KEY, max_retries=0)
+    got = client.messages.parse(model="demo", max_tokens=400, messages=ASK, output_format=Place)
+    expect(got.stop_reason, "end_turn", f"{got}")
+    check(got.parsed_output.city in ("Oslo", "Rome"), f"{got}")
+    got = client.messages.create(
+        model="demo", max_tokens=400, messages=ASK, tools=[{
+            "name": "person", "input_schema": Person.model_json_schema()}],
+        tool_choice={"type": "tool", "name": "person", "disable_parallel_tool_use": True})
+    expect((got.stop_reason, got.content[0].type), ("tool_use", "tool_use"), f"{got}")
+    _person(got.content[0].input, "a call")
+
+
 def _chain(model, base):
     from langchain_openai import ChatOpenAI
     return ChatOpenAI(model=model, base_url=base + "/v1", api_key=KEY, temperature=0,
@@ -170,5 +215,5 @@ if __name__ == "__main__":
     try:
         run_all([(n, t) for n, t in globals().items() if not isinstance(t, type)])
     finally:
-        expect((demo.end(), small.end()), (0, 0), "the servers end with 0")
+        expect([s.end() for s in (demo, small, caller)], [0] * 3, "the servers end with 0")
         work.cleanup()

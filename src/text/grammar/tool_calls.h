@@ -75,10 +75,13 @@ int tool_calls_grammar(struct grammar *g, const struct tool_calls *calls, const 
 /* Returns the regular expression of the marks that begin tool calls of FORM, spelled out. */
 uint32_t tool_calls_marks(struct regex_store *s, const struct tool_calls_form *form);
 
-/* Does the same with CALLS from the JSON object V: {"markup": name of a form, "functions": [{"name", "parameters", "strict", "pointer"}],
- * "required", "parallel"}, where functions without "parameters" take any object, "strict" false makes a
- * function lax, and the last two are booleans [false]. The caller sets CALLS->content; the other members are set
- * here, and the functions are gone on return. ERR_INPUT: V has another form. */
+/* Does the same with CALLS from the JSON object V:
+ *
+ *     {"markup": name of a form, "functions": [{"name", "parameters", "strict", "pointer"}], "required", "parallel"}
+ *
+ * Functions without "parameters" take any object, "strict" false makes a function lax, and the last two are booleans
+ * [false]. The caller sets CALLS->content; the other members are set here, and the functions are gone on return.
+ * ERR_INPUT: V has another form. */
 int tool_calls_read(struct grammar *g, const json_t *v, const struct token_trie *trie,
                     tool_calls_schema *schema, void *context, struct tool_calls *calls, uint32_t *start,
                     struct err *e);

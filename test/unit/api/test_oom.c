@@ -92,7 +92,8 @@ static const struct {
     {"/tokenize", "{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],\"return_token_strs\":true}"},
     {"/v1/chat/completions",
      "{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],\"max_tokens\":40,\"temperature\":0,\"tool_choice\":{"
-     "\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"required\",\"tools\":[{\"type\":\"function\",\"function\":"
+     "\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"required\",\"tools\":[{\"type\":"
+     "\"function\",\"function\":"
      "{\"name\":\"f\"}}]}}," TOOLS "}"},
     {"/v1/messages",
      "{\"max_tokens\":40,\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],\"tools\":[{\"name\":\"f\","

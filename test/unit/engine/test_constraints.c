@@ -179,6 +179,51 @@ static void end_tokens_come_only_where_the_text_is_complete(void **state)
     gallop_close(g);
 }
 
+/* The answer of CALLS with these other members, greedily. */
+static const char *called(struct gallop *g, const char *calls, const char *json, const char *open,
+                          int channels)
+{
+    static struct engines_answer out[1];
+    struct gallop_request r;
+
+    gallop_request_init(&r);
+    r.text = "Once";
+    r.sampling.max_new_tokens = 200;
+    r.structured_outputs.tool_calls = calls;
+    r.structured_outputs.json = json;
+    r.structured_outputs.may_begin_with = open;
+    r.structured_outputs.begins_after = open ? "</think>" : NULL;
+    r.structured_outputs.has_channels = channels;
+    assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
+    memset(out, 0, sizeof(out));
+    engines_run(g, out);
+    return out[0].text;
+}
+
+static void tool_calls_are_constrained_alone_and_beside_a_schema(void **state)
+{
+    static const char forced[] = "{\"markup\":\"hermes\",\"required\":true,\"functions\":[{\"name\":\"f\","
+                                 "\"parameters\":{\"properties\":{\"a\":{\"const\":1}},\"required\":[\"a\"],"
+                                 "\"additionalProperties\":false}}]}",
+                      head[] = "<tool_call>\n{\"name\": \"f\", \"arguments\": {",
+                      free_calls[] = "{\"markup\":\"hermes\",\"functions\":[{\"name\":\"f\"}]}",
+                      seven[] = "{\"const\":7}";
+    struct gallop *g = open_way(&ways[0], 64, 1, 0);
+    const char *text = called(g, forced, NULL, NULL, 0);
+
+    /* the parameters say nothing of a type, but arguments are an object */
+    assert_memory_equal(text, head, sizeof(head) - 1);
+    assert_string_equal(text + strlen(text) - strlen("}\n</tool_call>"), "}\n</tool_call>");
+    text = called(g, free_calls, seven, NULL, 0);
+    if (*text != '7')
+        assert_memory_equal(text, head, sizeof(head) - 1);
+    text = called(g, NULL, seven, "<think>", 0);
+    assert_true(*text == '7' || strncmp(text, "<think>", 7) == 0);
+    text = called(g, NULL, seven, NULL, 1);
+    assert_memory_equal(text, "<|channel|>", strlen("<|channel|>"));
+    gallop_close(g);
+}
+
 static void wrong_constraints_are_refused_with_a_sentence(void **state)
 {
     static const char *const empty[] = {"x", ""};
@@ -194,6 +239,12 @@ static void wrong_constraints_are_refused_with_a_sentence(void **state)
         {{.choice = empty},
          "structured_outputs: the choices are an empty list, expected a list of one or more strings"},
         {{.regex = "(a"}, "structured_outputs: "},
+        {{.tool_calls = "{}"}, "structured_outputs.tool_calls: markup: expected the name"},
+        {{.tool_calls = "{"}, "structured_outputs.tool_calls: "},
+        {{.tool_calls =
+              "{\"markup\":\"hermes\",\"functions\":[{\"name\":\"f\",\"pointer\":\"/p\",\"parameters\":{"
+              "\"properties\":{\"a\":{\"type\":5}}}}]}"},
+         "structured_outputs.tool_calls: function \"f\": schema at /p/properties/a: type: "},
     };
     struct gallop_request r;
     char err[GALLOP_ERR_SIZE];
@@ -334,6 +385,7 @@ int main(void)
         cmocka_unit_test(a_constraint_is_compiled_once),
         cmocka_unit_test(an_answer_that_is_cut_is_the_beginning_of_a_valid_text),
         cmocka_unit_test(end_tokens_come_only_where_the_text_is_complete),
+        cmocka_unit_test(tool_calls_are_constrained_alone_and_beside_a_schema),
         cmocka_unit_test(wrong_constraints_are_refused_with_a_sentence),
         cmocka_unit_test(the_memory_of_all_constraints_is_bounded),
         cmocka_unit_test(what_is_left_out_of_a_schema_is_in_the_last_event),
