@@ -53,13 +53,12 @@ struct constraint_source {
     /* A mark (such as the end of reasoning): free text up to the mark, the mark and white space precede the
      * constrained part; NULL: the whole answer is constrained. */
     const char *after;
-    /* With AFTER: the mark with which an answer may begin, and behind which the free text stands. An answer that
-     * does not begin with this mark is constrained as a whole. NULL: the free text begins at once. */
+    /* With AFTER: the mark that begins the free text. An answer that does not begin with this mark is
+     * constrained as a whole. NULL: every answer begins with the free text. */
     const char *open;
-    bool
-        has_channels; /* the answer is messages of harmony; KIND applies to the message of the channel final */
-    /* A constraint on tool calls as JSON (tool_calls_read()). KIND applies to an answer without tool calls. NULL:
-     * tool calls are not constrained. */
+    bool has_channels; /* the answer is harmony messages; KIND applies to the message of the channel final */
+    /* A constraint on tool calls as JSON (tool_calls_read()). KIND applies to an answer without tool calls.
+     * NULL: tool calls are not constrained. */
     const char *tools;
 };
 
