@@ -1,7 +1,7 @@
-/* manual.c - the help pages and the manual page, made from the verbs' tables.
+/* manual.c - prints the help pages and the manual page from the verbs' tables.
  *
- * The texts for the manual page (in struct verb, struct opt_row and below) are plain text: a new line begins a
- * paragraph; text between backquotes and words that look like options are bold.
+ * The texts for the manual page (in struct verb, in struct opt_row and below) are plain text, in which a line break
+ * begins a new paragraph. Text between backquotes and words that look like options are printed in bold.
  */
 #include <ctype.h>
 #include <stdbool.h>
@@ -16,25 +16,27 @@
 #include "engine/engine.h"
 
 static const char description[] =
-    "`gallop` reads an unmodified Hugging Face checkpoint folder and generates text, in one process. It uses a "
-    "network only to fetch a model that is named as on the Hugging Face hub and is not here yet. Without -m it uses "
-    "the small model it is installed with. Results go to standard output, everything else to standard error. "
-    "`gallop VERB --help` (or `gallop help VERB`) prints the everyday options of a verb and "
-    "`gallop VERB --help all` every one, `gallop --version` (-V) the version, `gallop help --man` this page, "
-    "`gallop help --api` the fields of the server's requests.";
+    "`gallop` runs large language models on CPUs: it opens an unmodified Hugging Face checkpoint folder or a GGUF "
+    "file and generates text, in one process. It uses the network only to fetch a model that is named as on the "
+    "Hugging Face hub and is not in the cache yet, to serve, and for --kv-store on a Redis server. Without -m it uses "
+    "the small model that is installed with it. Results go to standard output, everything else to standard "
+    "error.\n`gallop VERB --help` (or `gallop help VERB`) explains the everyday options of a verb and lists the "
+    "others; `gallop VERB --help all` explains every option. `gallop --version` (-V) prints the version, `gallop help "
+    "--man` this page, and `gallop help --api` the fields of the server's requests.";
 
 static const char sampling[] =
-    "What is given here goes before the model's `generation_config.json`, which goes before "
-    "neutral defaults (greedy).";
+    "These options override the model's `generation_config.json`, which overrides neutral defaults (greedy "
+    "decoding).";
 
 static const char hub_variables[] =
-    "As for huggingface_hub: where its cache is, whether to do without the hub, who asks which hub, and how long to "
-    "wait for it.";
+    "They have the same meaning as for the Python package huggingface_hub: the folder of its cache (HF_HOME, "
+    "HF_HUB_CACHE), 1 to use no network (HF_HUB_OFFLINE), the access token (HF_TOKEN), the address of the hub "
+    "(HF_ENDPOINT), and the seconds to wait for it (HF_HUB_DOWNLOAD_TIMEOUT).";
 
 static const char exit_status[] =
-    "0: done. 1: the work failed; one sentence on standard error names the file, tensor, field or flag. 2: wrong "
-    "usage. Results that cannot be written are a failure; a reader that is gone (as in gallop ... | head) ends the "
-    "work with 1 and without a sentence. `run` that is ended by SIGINT or SIGTERM exits with 130 or 143.";
+    "0: success. 1: the work failed; one sentence on standard error names the file, tensor, field or flag. 2: wrong "
+    "usage. It is a failure if results cannot be written. If the reader of standard output is gone (as in gallop ... "
+    "| head), the status is 1 and no sentence is printed. If SIGINT or SIGTERM ends `run`, the status is 130 or 143.";
 
 static const char examples[] =
     "gallop run -n 100 \"Once upon a time\"\n"
@@ -53,12 +55,12 @@ void manual_overview(const struct verb_entry *verbs, size_t n, struct buf *out)
             buf_fmt(out, "  %-10s %s\n", verbs[i].verb->name, verbs[i].verb->summary);
         else
             buf_fmt(out, "\n%s:\n", verbs[i].heading);
-    buf_str(out, "\n`gallop VERB --help` prints the options of a verb, `gallop --version` the\n"
+    buf_str(out, "\n`gallop VERB --help` explains a verb's options, `gallop --version` prints the\n"
                  "version. Without -m the bundled demo model is used.\n"
                  "Try: gallop run \"Once upon a time\"\n");
 }
 
-/* A help page with fewer options is always shown in full. */
+/* A help page with at most this number of options is always shown in full. */
 enum { FEW_OPTIONS = 24 };
 
 void manual_verb(const struct verb *verb, bool all, struct buf *out)
@@ -84,7 +86,7 @@ static void add_character(struct buf *out, char c)
         buf_char(out, c);
 }
 
-/* The length of the option that P begins with, such as "-m" or "--top-k"; 0: P does not begin with one. */
+/* Returns the length of the option name that P begins with, such as "-m" or "--top-k"; 0 if there is none. */
 static size_t option_length(const char *p)
 {
     size_t dashes = p[0] != '-' ? 0 : p[1] != '-' ? 1 : 2, n = dashes;
@@ -96,7 +98,7 @@ static size_t option_length(const char *p)
     return n;
 }
 
-/* Adds TEXT with a line for each sentence; PARAGRAPH is the troff request between two paragraphs. */
+/* Appends TEXT with each sentence on its own line; PARAGRAPH is the troff request between two paragraphs. */
 static void add_text(struct buf *out, const char *text, const char *paragraph)
 {
     bool bold = false;
@@ -168,7 +170,7 @@ static void add_verb(struct buf *out, const struct verb *verb)
 static void add_shared_options(struct buf *out)
 {
     for (int group = 0; options_headings[group]; group++) {
-        if (group == PROMPT) /* these options differ between verbs */
+        if (group == PROMPT) /* verbs have options of their own in this group */
             continue;
         buf_fmt(out, ".SS %s\n", options_headings[group]);
         if (group == SAMPLING)
@@ -196,7 +198,7 @@ static void add_environment(struct buf *out)
         out,
         ".TP\n.B HF_HOME, HF_HUB_CACHE, HF_HUB_OFFLINE, HF_TOKEN, HF_ENDPOINT, HF_HUB_DOWNLOAD_TIMEOUT\n");
     add_text(out, hub_variables, ".IP");
-    buf_str(out, ".TP\n.B NO_COLOR\nNo colours.\n");
+    buf_str(out, ".TP\n.B NO_COLOR\nIf it is set, output has no colours.\n");
 }
 
 void manual_page(const struct verb_entry *verbs, size_t n, struct buf *out)

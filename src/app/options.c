@@ -39,11 +39,13 @@ const char *const options_headings[] = {[EVERYDAY] = "Everyday",
 
 const struct opt_row options_model[] = {
     {"model", 'm', OPT_STRING, "MODEL", EVERYDAY,
-     .help = "checkpoint folder, .gguf or packed .gallop file, or org/name[@revision][:FILE.gguf] on the hub",
+     .help =
+         "model to use: a checkpoint folder, a .gguf file, a packed .gallop file, or the name of a model on the "
+         "Hugging Face hub, org/name[@revision][:FILE.gguf]",
      .otherwise = "the bundled demo model", .env = "GALLOP_MODEL",
      .manual =
-         "A name is looked for on the hub where there is no folder or file of that name. Of a repository "
-         "of GGUF files one is named behind a colon, by its name (org/name:FILE.gguf) or its quantisation "
+         "A name is looked up on the hub if there is no folder or file of that name. A colon chooses a file of a "
+         "repository with several GGUF files, by its name (org/name:FILE.gguf) or its quantization "
          "(org/name:Q4_K_M).",
      OPT_INTO(struct load, name), OPT_SOURCE(struct load, name_source)},
     {0}};
@@ -91,12 +93,12 @@ const struct opt_row options_engine[] = {
 #include "engine/options.def"
     {"pack-cache", 0, OPT_FLAG, NULL, MODEL,
      .help =
-         "start from a packed copy of the checkpoint (gallop pack) in the cache, which the first start makes",
+         "load fast from a packed copy of the checkpoint; the first start writes the copy, as gallop pack does",
      .env = "GALLOP_PACK_CACHE",
      .manual =
-         "It lies in gallop/packed under $XDG_CACHE_HOME or ~/.cache, one for each checkpoint, --dtype, --quant and "
-         "--op-config, and is as large as the weights. Another is made when a file of the checkpoint changes; what is "
-         "not used any more may be deleted.",
+         "The copies lie in gallop/packed under $XDG_CACHE_HOME or ~/.cache: one for each combination of checkpoint, "
+         "--dtype, --quant and --op-config, as large as the weights. When a file of the checkpoint changes, a new "
+         "copy is written. Copies that are not used any more may be deleted.",
      OPT_INTO(struct load, pack_cache)},
     {0}};
 
@@ -104,8 +106,9 @@ const struct opt_row options_scheduling[] = {
 #define SCHEDULING_OPTION ENGINE_ROW
 #include "engine/options.def"
     {"enable-prefix-caching", 0, OPT_FLAG, NULL, CACHE,
-     .help = "vLLM's name for what is on by itself; --prefix-index says how"},
-    {"no-enable-prefix-caching", 0, OPT_FLAG, NULL, CACHE, .help = "vLLM's name for --prefix-index none",
+     .help = "accepted for compatibility with vLLM; prefix caching is on by default, see --prefix-index"},
+    {"no-enable-prefix-caching", 0, OPT_FLAG, NULL, CACHE,
+     .help = "turn prefix caching off; vLLM's name for --prefix-index none",
      OPT_INTO(struct load, no_prefix_caching)},
     {0}};
 
@@ -148,19 +151,20 @@ const struct opt_row options_sampling[] = {
 
 const struct opt_row options_force[] = {
     {"force", 0, OPT_FLAG, NULL, OUTPUT,
-     .help = "replace an existing file, or the files of a folder that is not empty",
+     .help = "overwrite existing files; otherwise an existing file or a folder that is not empty is refused",
      OPT_INTO(struct options_output, force)},
     {0}};
 
-const struct opt_row options_json[] = {{"json", 0, OPT_FLAG, NULL, EVERYDAY,
-                                        .help = "print JSON and nothing else on standard output",
-                                        OPT_INTO(struct options_output, json)},
-                                       {0}};
+const struct opt_row options_json[] = {
+    {"json", 0, OPT_FLAG, NULL, EVERYDAY,
+     .help = "print the results as JSON, and nothing else on standard output",
+     OPT_INTO(struct options_output, json)},
+    {0}};
 
 const struct opt_row options_help[] = {
     {"quiet", 'q', OPT_FLAG, NULL, OUTPUT, .help = "print no progress, remarks or warnings",
      OPT_INTO(struct options_output, quiet)},
-    {"help", 'h', OPT_STRING, "[all]", EVERYDAY, .help = "print this page; all: with every option",
+    {"help", 'h', OPT_STRING, "[all]", EVERYDAY, .help = "print this page; --help all explains every option",
      .bare = true, OPT_INTO(struct options_output, help)},
     {0}};
 

@@ -41,11 +41,11 @@ struct options_output {
     {                                                                                                            \
         "user-text", 0, OPT_CHOICE, NULL, group,                                                                 \
             .help =                                                                                              \
-                "whether special tokens in the text of messages are read as such (special) or as text (plain)",  \
+                "how special tokens in the text of messages are read: as special tokens or as plain text",       \
             .choices = "special|plain", .fallback = "special",                                                   \
             .manual =                                                                                            \
                 "With plain, nothing that a chat template is given (messages, tools, documents, variables) can " \
-                "become a control token of the model; the template's own control tokens stay. Added "            \
+                "become a control token of the model; the control tokens of the template itself stay. Added "    \
                 "tokens that are not special are read as tokens in any case.",                                   \
             into_member                                                                                          \
     }

@@ -12,12 +12,13 @@
 
 const struct opt_row structured_rows[] = {
     {"json-schema", 0, OPT_STRING, "F", SAMPLING,
-     .help = "the answer is JSON that this JSON schema accepts (-: standard input)", INTO(schema)},
-    {"regex", 0, OPT_STRING, "R", SAMPLING,
-     .help = "the answer is a text that this regular expression matches", INTO(regex)},
+     .help = "file with a JSON schema that the answer must match (-: standard input)", INTO(schema)},
+    {"regex", 0, OPT_STRING, "R", SAMPLING, .help = "regular expression that the whole answer must match",
+     INTO(regex)},
     {"grammar", 0, OPT_STRING, "F", SAMPLING,
-     .help = "the answer is a text of this grammar in GBNF or EBNF (-: standard input)", INTO(grammar)},
-    {"choice", 0, OPT_STRING, "A,B", SAMPLING, .help = "the answer is one of these texts", INTO(choice)},
+     .help = "file with a grammar of the answer in GBNF or EBNF (-: standard input)", INTO(grammar)},
+    {"choice", 0, OPT_STRING, "A,B", SAMPLING,
+     .help = "texts of which the answer is one, separated by commas", INTO(choice)},
     {0}};
 
 /* The text of the file PATH in the arena. */

@@ -34,12 +34,12 @@ struct calibrate_options {
 
 static const struct opt_row rows[] = {
     {"file", 0, OPT_STRING, "F", EVERYDAY,
-     .help = "text like those that the model will process (-: standard input)", INTO(file)},
-    {"output", 'o', OPT_STRING, "SCALES", EVERYDAY, .help = "file to write", INTO(output)},
-    {"ctx", 0, OPT_INT, "N", EVERYDAY, .help = "window length in tokens", .fallback = "512",
-     .range = "[2,1048576]", OPT_INTO(struct calibrate_options, ctx),
+     .help = "file with text like that which the model will process later (-: standard input)", INTO(file)},
+    {"output", 'o', OPT_STRING, "SCALES", EVERYDAY, .help = "file to write the statistics to", INTO(output)},
+    {"ctx", 0, OPT_INT, "N", EVERYDAY, .help = "number of tokens of the windows that the text is cut into",
+     .fallback = "512", .range = "[2,1048576]", OPT_INTO(struct calibrate_options, ctx),
      OPT_SOURCE(struct calibrate_options, ctx_given)},
-    {"max-tokens", 0, OPT_INT, "N", EVERYDAY, .help = "only the first N tokens of the text",
+    {"max-tokens", 0, OPT_INT, "N", EVERYDAY, .help = "read only the first N tokens of the text",
      .fallback = "20000", .range = "[2,2147483647]", INTO(max_tokens)},
     {0}};
 
@@ -366,12 +366,13 @@ const struct verb verb_calibrate = {
     .arguments = "-m MODEL --file F -o SCALES [--quant int4] [options]",
     .no_words = "options only",
     .manual =
-        "Runs the model on a text and writes statistics of the inputs of each linear to a file, which --scales names "
-        "later. For int8-static (the default) the file is JSON and holds a scale for each linear: the one with the "
-        "smallest total error of rounding and clipping. Linears with a few inputs that are many times larger than "
-        "the rest, as those of the first token often are, keep a scale for each row. With --quant int4 the file is "
-        "safetensors and holds the covariance of the inputs, by which rounding errors are carried over to later "
-        "weights (GPTQ). The text should resemble the later use and have 10000 tokens or more.",
+        "Runs the model on a text and writes statistics of the inputs of each linear to a file, which is given to "
+        "--scales later. The text should resemble the later use and have 10000 tokens or more.\n"
+        "For int8-static (the default) the file is JSON and holds one input scale for each linear, namely the scale "
+        "with the smallest total error of rounding and clipping. A linear with a few inputs that are many times "
+        "larger than the rest, as those of the first token often are, gets none: its inputs keep a scale for each "
+        "row. With --quant int4 the file is in the safetensors format and holds the covariances of the inputs, with "
+        "which GPTQ carries the rounding error of a weight to the weights after it.",
     .options = (const struct opt_part[]){OPT_PART(struct calibrate_options, load, options_model),
                                          OPT_OWN(struct calibrate_options, rows),
                                          OPT_PART(struct calibrate_options, load, options_source),

@@ -46,13 +46,14 @@ struct chat_options {
 
 #define INTO(member) OPT_INTO(struct chat_options, member)
 
-static const struct opt_row rows[] = {
-    OPTION_USER_TEXT(EVERYDAY, INTO(plain_user_text)),
-    {"system", 0, OPT_STRING, "TEXT", EVERYDAY, .help = "system message at the beginning of the conversation",
-     INTO(system)},
-    {"chat-template", 0, OPT_STRING, "F.jinja", PROMPT,
-     .help = "use this chat template instead of the model's", .aliases = "template", INTO(chat_template)},
-    {0}};
+static const struct opt_row rows[] = {OPTION_USER_TEXT(EVERYDAY, INTO(plain_user_text)),
+                                      {"system", 0, OPT_STRING, "TEXT", EVERYDAY,
+                                       .help = "system message at the beginning of the conversation",
+                                       INTO(system)},
+                                      {"chat-template", 0, OPT_STRING, "F.jinja", PROMPT,
+                                       .help = "file with a chat template that replaces the model's",
+                                       .aliases = "template", INTO(chat_template)},
+                                      {0}};
 
 enum { LINE_MAX_BYTES = 16 << 20 }; /* more text than the longest contexts hold */
 
@@ -931,11 +932,11 @@ const struct verb verb_chat = {
     .arguments = "[options]",
     .no_words = "options only; messages are typed",
     .manual =
-        "A conversation in the terminal, with line editing and history. Ctrl-C stops an answer; the text shown so "
-        "far stays in the conversation. Pasted text is one message, with its line ends. A message of several lines "
-        "has a backslash at the end of each line but the last, or stands between two \"\"\". Ctrl-D ends the "
-        "program, `/help` lists the commands, `//text` sends a message that begins with a slash. A message that "
-        "cannot be answered is not added to the conversation.",
+        "Chats with a model in the terminal, with line editing and history. Ctrl-C stops an answer; the text shown so "
+        "far stays in the conversation. Pasted text is one message, with its line breaks. To type a message of "
+        "several lines, end each line but the last with a backslash, or put the message between two \"\"\". Ctrl-D "
+        "ends the program, `/help` lists the commands, and `//text` sends a message that begins with a slash. A "
+        "message that cannot be answered is not added to the conversation.",
     .options = (const struct opt_part[]){OPT_PART(struct chat_options, load, options_model),
                                          OPT_OWN(struct chat_options, rows),
                                          OPT_PART(struct chat_options, load, options_source),

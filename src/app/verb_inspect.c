@@ -331,10 +331,10 @@ const struct verb verb_inspect = {
     .arguments = "[options]",
     .no_words = "options only",
     .manual =
-        "Shows the architecture; every tensor with dtype, shape, file, backend and the reason for it; the "
-        "backends and instruction sets of the other operators; the bytes of the weights and of the KV cache, "
-        "for a token and for a sequence of 32k with and without windows; and the resulting limits of the "
-        "scheduler.",
+        "Shows the architecture of a model; every tensor with its dtype, shape, file and backend, and the reason for "
+        "the backend; the backends and instruction sets of the other operators; the bytes of the weights; the bytes "
+        "of the KV cache for a token, and for a sequence of 32k tokens with and without windows; and the limits of "
+        "the scheduler that follow from them.",
     .options = (const struct opt_part[]){OPT_PART(struct inspect_options, load, options_model),
                                          OPT_PART(struct inspect_options, load, options_source),
                                          OPT_PART(struct inspect_options, load, options_engine),

@@ -20,11 +20,12 @@ struct pack_options {
 #define INTO(member) OPT_INTO(struct pack_options, member)
 
 static const struct opt_row rows[] = {
-    {"output", 'o', OPT_STRING, "F.gallop", EVERYDAY, .help = "file to write", INTO(output)},
+    {"output", 'o', OPT_STRING, "F.gallop", EVERYDAY, .help = "packed file to write", INTO(output)},
     {"split-size", 0, OPT_FLOAT, "GIB", EVERYDAY,
-     .help = "write the weights to further files F.gallop.1, F.gallop.2, ... of at most GIB each",
-     .otherwise = "one file", .range = "[0.001,1000000]", .manual = "A larger matrix has a file of its own.",
-     INTO(split_gib)},
+     .help =
+         "write the weights to further files F.gallop.1, F.gallop.2, ..., each of at most this size in GiB",
+     .otherwise = "one file", .range = "[0.001,1000000]",
+     .manual = "A matrix that is larger has a file of its own.", INTO(split_gib)},
     {0}};
 
 static void pack_print(const char *path, const struct packing_result *r, const struct options_output *out)
@@ -87,8 +88,8 @@ const struct verb verb_pack = {
         "Writes a packed checkpoint: the weights in the order in which kernels read them, in the types of --dtype and "
         "--quant, with the config, the tokenizer and the chat template. Other verbs take the file as their model "
         "(-m). They map it into memory, so loading takes no time and several processes share one copy. The file is "
-        "the same on every processor. A file that was altered or truncated is refused. Do not write into a packed "
-        "file that is in use, but replace it: running programs see the change.",
+        "the same on every processor. A file that was altered or truncated is refused. Replace a packed file that is "
+        "in use instead of writing into it, because running programs would see the change.",
     .options = table,
     .run = run_pack,
 };
@@ -98,7 +99,7 @@ const struct verb verb_quantize = {
     .summary = "write a packed file with quantized weights (--quant)",
     .arguments = "-m MODEL --quant int8 -o F.gallop [options]",
     .no_words = "options only",
-    .manual = "The same as gallop pack with --quant.",
+    .manual = "Writes a packed checkpoint with quantized weights: gallop pack, but --quant is required.",
     .options = table,
     .run = run_quantize,
 };

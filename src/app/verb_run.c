@@ -48,35 +48,37 @@ struct run_options {
 #define INTO(member) OPT_INTO(struct run_options, member)
 
 static const struct opt_row rows[] = {
-    {"prompt", 'p', OPT_STRING, "TEXT", EVERYDAY, .help = "the prompt, which may also be given without -p",
+    {"prompt", 'p', OPT_STRING, "TEXT", EVERYDAY, .help = "the prompt; it may also be given without -p",
      INTO(prompt)},
     {"chat", 0, OPT_FLAG, NULL, EVERYDAY, .help = "wrap the prompt in the model's chat template", INTO(chat)},
     OPTION_USER_TEXT(EVERYDAY, INTO(plain_user_text)),
     {"system", 0, OPT_STRING, "TEXT", EVERYDAY, .help = "system message before the prompt; implies --chat",
      INTO(system)},
-    {"file", 0, OPT_STRING, "F", EVERYDAY, .help = "read the prompt from a file (-: standard input)",
+    {"file", 0, OPT_STRING, "F", EVERYDAY, .help = "file to read the prompt from (-: standard input)",
      INTO(file)},
-    {"ids", 0, OPT_STRING, "1,2,3", EVERYDAY, .help = "the prompt as token ids instead of text", INTO(ids)},
+    {"ids", 0, OPT_STRING, "1,2,3", EVERYDAY,
+     .help = "the prompt as token ids, separated by commas, instead of text", INTO(ids)},
     {"batch", 0, OPT_STRING, "F.jsonl", EVERYDAY,
-     .help = "many requests, one object a line (-: standard input): {\"prompt\":...}, {\"ids\":[...]} or "
-             "{\"messages\":[...]} and sampling fields, or lines of OpenAI's batch files",
+     .help = "file with many requests, a JSON object on each line (-: standard input): {\"prompt\":...}, "
+             "{\"ids\":[...]} or {\"messages\":[...]} with sampling fields, or lines of OpenAI's batch files",
      INTO(batch)},
     {"output", 'o', OPT_STRING, "F", EVERYDAY,
-     .help = "write the results to a file, which gets its name when it is complete", INTO(output)},
+     .help = "file to write the results to; it gets its name when it is complete", INTO(output)},
     {"resume", 0, OPT_FLAG, NULL, EVERYDAY,
      .help =
-         "with --batch, --json and -o: skip requests whose results are already in the output file, and append "
-         "the others",
+         "continue an interrupted batch (with --batch, --json and -o): requests whose results are already in the "
+         "output file are skipped, and the other results are appended",
      .manual =
          "The file has its name from the beginning and is written line by line. After a crash the same command "
          "continues the batch. Requests whose result is an error or an incomplete last line are computed again. "
          "Results are matched by `index`, or by `custom_id` in OpenAI's format.",
      INTO(resume)},
     {"chat-template", 0, OPT_STRING, "F.jinja", PROMPT,
-     .help = "use this chat template instead of the model's; implies --chat", .aliases = "template",
+     .help = "file with a chat template that replaces the model's; implies --chat", .aliases = "template",
      INTO(chat_template)},
-    {"no-special", 0, OPT_FLAG, NULL, PROMPT, .help = "add no BOS or other special tokens", INTO(no_special)},
-    {"keep-special", 0, OPT_FLAG, NULL, OUTPUT, .help = "keep special tokens in the text",
+    {"no-special", 0, OPT_FLAG, NULL, PROMPT, .help = "do not add BOS or other special tokens to the prompt",
+     INTO(no_special)},
+    {"keep-special", 0, OPT_FLAG, NULL, OUTPUT, .help = "keep special tokens in the text of the answer",
      INTO(keep_special)},
     {0}};
 
@@ -803,24 +805,24 @@ const struct verb verb_run = {
     .summary = "generate text from a prompt",
     .arguments = "[options] [\"prompt\"]",
     .manual =
-        "Generates text from a prompt and streams it to standard output, by whole characters. The prompt is text on "
-        "the command line, or piped into the program (without the last line end), or both (the piped text, a blank, "
-        "the text of the command line), or a file (--file, every byte), or token ids (--ids). It must be UTF-8.\n"
-        "--batch computes many requests together: `prompt`, `ids` or `messages` (for the chat template, "
-        "with `tools` and `documents`) and any sampling field, with underscores or as OpenAI calls it "
-        "(max_tokens, max_completion_tokens, min_tokens, top_logprobs), with `allowed_token_ids`; "
-        "`response_format` and `structured_outputs` say what the answer must look like. `n` asks for "
-        "up to 128 answers to a request, which are drawn with its seed, seed + 1, ...; with --json all of them are "
-        "in `choices`, each with its `index`, and the fields of a single answer are those of the first; without "
-        "--json each answer follows a line INDEX.NUMBER. `prompt_logprobs` asks for the log-probability of each "
-        "token of the prompt and of that many likeliest ones (with --json; null for the first token). `custom_id` is "
-        "repeated in the result. Lines of OpenAI's batch files (custom_id, method, url, body) are accepted, and "
-        "with --json answered in the format of OpenAI's result files (id, custom_id, response, error); the model "
-        "that they name is ignored. `priority` and `user` matter with another --scheduling-policy; requests of "
-        "different `cache_salt` share no KV blocks. Lines are read as they are needed. Without --json "
-        "an answer is written as soon as it is complete, after a line with its index; with --json there is a line "
-        "for each request, in input order. A faulty line is reported with its number, and the other requests "
-        "continue. SIGINT and SIGTERM cancel running requests and keep finished results.",
+        "Generates text from a prompt and streams it to standard output, by whole characters. The prompt is the text "
+        "on the command line, or text from a pipe (without its last line break), or both (the text from the pipe, a "
+        "blank, the text on the command line), or the bytes of a file (--file), or token ids (--ids). Text must be "
+        "UTF-8.\n--batch computes many requests together, one for each line of a file. A line has `prompt`, `ids` or "
+        "`messages` (for the chat template, with `tools` and `documents`) and any of these fields: sampling fields, "
+        "named with underscores or as in OpenAI's API (max_tokens, max_completion_tokens, min_tokens, top_logprobs); "
+        "`allowed_token_ids`; `response_format` and `structured_outputs`, which constrain the answer; `n`, the number "
+        "of answers (up to 128), which are drawn with the request's seed, seed + 1, ...; `prompt_logprobs`, a number "
+        "K: the result (with --json) has the log-probability of each token of the prompt and of the K most likely "
+        "tokens in its place, and null for the first token; `custom_id`, which is repeated in the result; `priority` "
+        "and `user`, which --scheduling-policy uses; `cache_salt`: requests with different values share no KV blocks. "
+        "Lines of OpenAI's batch files (custom_id, method, url, body) are accepted, too; with --json they are "
+        "answered in the format of OpenAI's result files (id, custom_id, response, error), and the model that they "
+        "name is ignored.\nLines are read when they are needed. Without --json an answer is written as soon as it is "
+        "complete, after a line with its index (INDEX.NUMBER if n is more than 1). With --json the results are "
+        "written in input order, one line for each request; `choices` has all answers, each with its `index`, and the "
+        "fields of a single answer are those of the first. A faulty line is reported with its number, and the other "
+        "requests continue. SIGINT and SIGTERM cancel running requests and keep finished results.",
     .options = (const struct opt_part[]){OPT_PART(struct run_options, load, options_model),
                                          OPT_OWN(struct run_options, rows),
                                          OPT_PART(struct run_options, sampling, options_sampling),

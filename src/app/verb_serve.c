@@ -73,153 +73,167 @@ struct serve_options {
 static const struct opt_row rows[] = {
     {"host", 0, OPT_STRING, "ADDR", EVERYDAY, .help = "address to listen on", .fallback = "127.0.0.1",
      .env = "GALLOP_HOST",
-     .manual = "A server that other machines can reach needs API keys, or --allow-no-keys.",
+     .manual = "A server that other machines can reach needs --api-key, --api-key-file or --allow-no-keys.",
      INTO(server.host)},
-    {"port", 0, OPT_INT, "N", EVERYDAY, .help = "port to listen on; 0: a free one", .fallback = "8000",
+    {"port", 0, OPT_INT, "N", EVERYDAY, .help = "port to listen on; 0: any free port", .fallback = "8000",
      .range = "[0,65535]", .env = "GALLOP_PORT", INTO(server.port)},
-    {"uds", 0, OPT_STRING, "PATH", SERVER, .help = "listen on a Unix socket instead", INTO(uds)},
-    {"api-key", 0, OPT_STRING, "KEY", EVERYDAY, .help = "an API key that clients may use", .repeat = true,
+    {"uds", 0, OPT_STRING, "PATH", SERVER, .help = "Unix socket to listen on, instead of --host and --port",
+     INTO(uds)},
+    {"api-key", 0, OPT_STRING, "KEY", EVERYDAY,
+     .help = "API key that clients must send; with several keys, any of them", .repeat = true,
      .env = "GALLOP_API_KEY",
      .manual =
-         "The list of processes shows it; --api-key-file or the environment variable hide it. Clients send it as a "
-         "bearer token or in X-Api-Key. With API keys, everything except the page, /health, /ready and /version "
-         "needs one. Requests of different keys share no KV blocks, and --scheduling-policy fair divides the time "
-         "among the keys.",
+         "Other users of the machine see the option in the list of processes; use --api-key-file or the environment "
+         "variable to hide the key. Clients send the key as a bearer token or in X-Api-Key. With API keys, every path "
+         "except the page, /health, /ready and /version needs one. Requests of different keys share no KV blocks, and "
+         "--scheduling-policy fair divides the time among the keys.",
      INTO(client_keys.keys)},
     {"api-key-file", 0, OPT_STRING, "F", SERVER,
      .help =
-         "file with API keys, one on each line; lines that begin with # are comments; SIGHUP reads the file again",
+         "file with API keys, one on each line; lines that begin with # are comments; the server reads the file "
+         "again at SIGHUP",
      .manual =
-         "requests_per_minute=N and tokens_per_minute=N (of prompts and answers) after a key limit its clients. "
-         "Requests beyond a limit are answered with 429 and Retry-After.",
+         "After a key, a line may have requests_per_minute=N and tokens_per_minute=N (of prompts and answers), which "
+         "limit the clients of the key. Requests beyond a limit are answered with 429 and Retry-After.",
      INTO(client_keys.file)},
     {"admin-api-key", 0, OPT_STRING, "KEY", SERVER,
-     .help = "the key for administration: /metrics, /load and the status of the server",
+     .help =
+         "key for /metrics, /load and the status of the server; without it, API keys give access to these paths",
      .env = "GALLOP_ADMIN_API_KEY",
      .manual =
-         "With it, these paths need the admin key, which cannot be used for inference. It can cancel the requests "
-         "of all keys by their ids. /health, /ready and /version need no key.",
+         "With an admin key, /metrics, /load and the status of the server need it, and API keys do not give access "
+         "to them. An admin key cannot be used for inference. It can cancel the requests of all keys by their ids. "
+         "/health, /ready and /version need no key.",
      INTO(admin_keys.keys)},
     {"admin-api-key-file", 0, OPT_STRING, "F", SERVER,
-     .help = "file with admin keys, in the form of --api-key-file; SIGHUP reads the file again",
+     .help = "file with admin keys, one on each line; the server reads the file again at SIGHUP",
      INTO(admin_keys.file)},
-    {"allow-no-keys", 0, OPT_FLAG, NULL, SERVER, .help = "serve other machines without API keys",
+    {"allow-no-keys", 0, OPT_FLAG, NULL, SERVER, .help = "let other machines use the server without API keys",
      INTO(allow_no_keys)},
     {"allowed-origins", 0, OPT_STRING, "LIST", SERVER,
      .help =
-         "web pages of these origins may use the server (CORS): a JSON list, or separated by commas; *: all",
-     .otherwise = "only the server's own pages",
+         "origins of web pages that may use the server (CORS): a JSON list, or separated by commas; *: all",
+     .otherwise = "only pages of the server itself",
      .manual =
          "Browsers do not let pages of other origins read answers unless the server allows it. vLLM's default is *. "
          "API keys are needed in any case.",
      INTO(origins)},
-    {"allowed-methods", 0, OPT_STRING, "LIST", SERVER, .help = "HTTP methods that these pages may use",
-     .otherwise = "all", INTO(methods)},
-    {"allowed-headers", 0, OPT_STRING, "LIST", SERVER, .help = "header fields that these pages may send",
-     .otherwise = "all", INTO(headers)},
+    {"allowed-methods", 0, OPT_STRING, "LIST", SERVER,
+     .help = "HTTP methods that pages of --allowed-origins may use", .otherwise = "all", INTO(methods)},
+    {"allowed-headers", 0, OPT_STRING, "LIST", SERVER,
+     .help = "headers that pages of --allowed-origins may send", .otherwise = "all", INTO(headers)},
     {"allow-credentials", 0, OPT_FLAG, NULL, SERVER,
-     .help = "these pages may send credentials that the browser keeps, such as cookies of a proxy",
+     .help =
+         "let pages of --allowed-origins send credentials; these are what the browser keeps, such as cookies of a "
+         "proxy",
      INTO(allow_credentials)},
     {"ssl-certfile", 0, OPT_STRING, "F.pem", SERVER,
-     .help = "serve HTTPS with this certificate, followed by its chain",
+     .help =
+         "serve HTTPS with the certificate in this PEM file; the certificates of its chain follow it in the file",
      .manual =
          "TLS 1.2 and 1.3. SIGHUP reads the files of --ssl-certfile, --ssl-keyfile and --ssl-ca-certs again, for "
          "new connections. If a file cannot be used, the server logs an error and keeps the old certificate.",
      INTO(tls.certificate)},
     {"ssl-keyfile", 0, OPT_STRING, "F.pem", SERVER,
-     .help = "private key of the certificate, without a passphrase", .otherwise = "in --ssl-certfile",
+     .help = "private key of the certificate, without a passphrase", .otherwise = "the key in --ssl-certfile",
      INTO(tls.key)},
     {"ssl-ca-certs", 0, OPT_STRING, "F.pem", SERVER,
-     .help = "authorities that client certificates are checked against", INTO(tls.authorities)},
+     .help = "CA certificates to check client certificates against", INTO(tls.authorities)},
     {"ssl-cert-reqs", 0, OPT_INT, "N", SERVER,
-     .help = "client certificates: 0 not requested, 1 optional, 2 required", .fallback = "0",
-     .range = "[0,2]",
+     .help = "whether clients must send a certificate: 0 it is not requested, 1 optional, 2 required",
+     .fallback = "0", .range = "[0,2]",
      .manual = "The numbers are those of Python's ssl module. A certificate does not replace an API key.",
      INTO(tls.clients)},
     {"served-model-name", 0, OPT_STRING, "NAME", EVERYDAY,
-     .help = "name of the model in the API; the first of several names is shown to clients",
-     .otherwise = "its name on the hub or of its folder, or what --model says", .repeat = true, INTO(names)},
+     .help =
+         "name of the model in the API; all names of the option are accepted, and the first is shown to clients",
+     .otherwise = "the model's name on the hub or that of its folder, or the value of --model",
+     .repeat = true, INTO(names)},
     {"chat-template", 0, OPT_STRING, "F.jinja", SERVER,
-     .help = "use this chat template instead of the model's", INTO(chat_template)},
+     .help = "file with a chat template that replaces the model's", INTO(chat_template)},
     {"default-chat-template-kwargs", 0, OPT_STRING, "JSON", SERVER,
-     .help = "variables of every chat template", INTO(template_kwargs)},
+     .help = "variables for the chat template of requests (a JSON object)", INTO(template_kwargs)},
     OPTION_USER_TEXT(SERVER, INTO(api.plain_user_text)),
     {"tool-call-parser", 0, OPT_STRING, "NAME", SERVER,
-     .help = "how the model writes tool calls: a name of vLLM's parsers, auto or none", .fallback = "auto",
-     .manual =
-         "auto: as the chat template shows. none: tool calls stay in the text. The names are hermes, llama3_json, "
-         "mistral, phi4_mini_json and openai.",
-     INTO(tool_call_parser)},
+     .help =
+         "format of the model's tool calls: auto finds it in the chat template, none leaves tool calls in the text; "
+         "or the name of a parser as in vLLM, hermes, llama3_json, mistral, phi4_mini_json or openai",
+     .fallback = "auto", INTO(tool_call_parser)},
     {"enable-auto-tool-choice", 0, OPT_FLAG, NULL, SERVER,
      .help = "accepted for compatibility with vLLM; tool calls are parsed in any case"},
     {"reasoning-parser", 0, OPT_STRING, "NAME", SERVER,
-     .help = "how the model marks its reasoning: a name of vLLM's parsers, auto or none", .fallback = "auto",
-     .manual =
-         "auto: as the chat template shows. none: reasoning stays in the content. The names are deepseek_r1, qwen3, "
-         "mistral, gemma4 and openai_gptoss.",
-     INTO(reasoning_parser)},
-    {"reasoning-field", 0, OPT_CHOICE, NULL, SERVER,
-     .help = "name of the field of answers that holds the reasoning",
+     .help =
+         "format of the model's reasoning: auto finds it in the chat template, none leaves reasoning in the content; "
+         "or the name of a parser as in vLLM, deepseek_r1, qwen3, mistral, gemma4 or openai_gptoss",
+     .fallback = "auto", INTO(reasoning_parser)},
+    {"reasoning-field", 0, OPT_CHOICE, NULL, SERVER, .help = "field of an answer that holds the reasoning",
      .choices = "reasoning|reasoning_content", .fallback = "reasoning", INTO(api.reasoning_field)},
     {"generation-config", 0, OPT_CHOICE, NULL, SERVER,
-     .help = "sampling defaults: auto takes the model's generation_config.json, vllm neutral ones",
+     .help =
+         "source of sampling defaults: the model's generation_config.json (auto) or neutral values (vllm)",
      .choices = "auto|vllm", .fallback = "auto", INTO(api.neutral)},
     {"pooling", 0, OPT_CHOICE, NULL, SERVER,
      .help =
-         "which hidden state becomes an embedding: that of the last token, or the mean of all; auto: as the model's "
-         "files say (modules.json, 1_Pooling, pooling_type of GGUF), else last",
+         "how embeddings are made of hidden states: last takes that of the last token, mean the average of all "
+         "tokens, auto what the model's files name (modules.json, 1_Pooling, pooling_type of GGUF), else last",
      .choices = "auto|last|mean", .fallback = "auto", INTO(api.pooling)},
-    {"max-logprobs", 0, OPT_INT, "K", SERVER, .help = "maximum number of log-probabilities for each token",
+    {"max-logprobs", 0, OPT_INT, "K", SERVER,
+     .help = "maximum number of log-probabilities for each token; requests for more are refused",
      .fallback = "20", .range = "[0,1024]", INTO(api.max_logprobs)},
-    {"seed", 0, OPT_UINT, "N", SERVER, .help = "seed of requests that have none",
+    {"seed", 0, OPT_UINT, "N", SERVER, .help = "seed of requests that give none",
      .otherwise = "a random one for each request, which is logged",
      OPT_INTO(struct serve_options, load.o.seed), OPT_SOURCE(struct serve_options, api.has_seed)},
-    {"request-timeout", 0, OPT_FLOAT, "S", SERVER, .help = "maximum time of a request, in seconds",
+    {"request-timeout", 0, OPT_FLOAT, "S", SERVER, .help = "maximum time of a request in seconds",
      .otherwise = "no limit", .range = "(0,1000000]", INTO(api.request_timeout_s)},
     {"shutdown-timeout", 0, OPT_FLOAT, "S", SERVER,
-     .help = "seconds that running requests have to finish after SIGTERM or SIGINT", .fallback = "30",
-     .range = "[0,1000000]", INTO(shutdown_s)},
+     .help = "seconds for running requests to finish at shutdown; SIGTERM or SIGINT starts it",
+     .fallback = "30", .range = "[0,1000000]", INTO(shutdown_s)},
     {"step-timeout", 0, OPT_FLOAT, "S", SERVER,
-     .help = "seconds after which a step of the engine counts as stuck; 0: never", .fallback = "120",
+     .help = "seconds after which a step counts as stuck; 0: never", .fallback = "120",
      .range = "[0,1000000]",
      .manual =
-         "Until that step ends, /health and /ready answer 503, and the watchdog of a service manager is not notified.",
+         "Until a stuck step ends, /health and /ready answer 503, and the watchdog of a service manager is not "
+         "notified.",
      INTO(api.step_timeout_s)},
     {"max-connections", 0, OPT_INT, "N", SERVER,
-     .help = "maximum number of connections; further ones are answered with 503", .fallback = "4096",
+     .help = "maximum number of connections; further connections are answered with 503", .fallback = "4096",
      .range = "[1,1000000]", INTO(server.max_connections)},
-    {"max-body-bytes", 0, OPT_INT, "N", SERVER, .help = "maximum size of a request body",
+    {"max-body-bytes", 0, OPT_INT, "N", SERVER, .help = "maximum size of a request body in bytes",
      .fallback = "33554432", .range = "[1024,1073741824]", INTO(server.max_body_bytes)},
     {"max-bodies-bytes", 0, OPT_INT, "N", SERVER,
-     .help = "maximum size of all request bodies together; further requests are answered with 503",
+     .help = "maximum size of all request bodies together in bytes; further requests are answered with 503",
      .otherwise = "8 times --max-body-bytes", .range = "[1024,1099511627776]",
-     .manual = "Bodies larger than 16 KiB count as they arrive, until their requests are answered.",
+     .manual = "Only bodies larger than 16 KiB count, from their arrival until their requests are answered.",
      INTO(server.max_bodies_bytes)},
     {"max-request-memory", 0, OPT_FLOAT, "GIB", SERVER,
-     .help = "memory for all requests and their answers; further requests are answered with 429",
+     .help = "memory for all requests and their answers in GiB; further requests are answered with 429",
      .fallback = "2", .range = "[0.001,1000000]",
      .manual =
-         "The JSON, prompts, tokens and penalties of waiting and running requests count, and the text of their "
-         "answers. The KV cache and incoming bodies (--max-bodies-bytes) have limits of their own.",
+         "This memory holds the JSON, prompts, tokens and penalties of waiting and running requests, and the text of "
+         "their answers. The KV cache and incoming bodies (--max-bodies-bytes) have limits of their own.",
      INTO(request_gib)},
     {"stall-timeout", 0, OPT_FLOAT, "S", SERVER,
-     .help = "maximum number of seconds between two bytes of a request; after that it is answered with 408",
+     .help = "seconds that a client may pause within a request; after that the request is answered with 408",
      .fallback = "10", .range = "(0,1000000]",
-     .manual = "A whole request has 30 seconds, and 30 more for each MiB of its body that has arrived.",
+     .manual =
+         "A whole request must arrive within 30 seconds, and 30 more for each MiB of its body that has arrived.",
      INTO(server.stall_s)},
     {"api-threads", 0, OPT_INT, "N", SERVER,
-     .help = "threads that parse, render and tokenize requests and write long answers", .fallback = "2",
-     .range = "[1,64]", INTO(api.n_threads)},
+     .help =
+         "threads that parse and tokenize requests; they also render chat templates and write long answers",
+     .fallback = "2", .range = "[1,64]", INTO(api.n_threads)},
     {"enable-tokenizer-info-endpoint", 0, OPT_FLAG, NULL, SERVER,
-     .help = "serve /tokenizer_info: tokenizer_config.json and the chat template", INTO(tokenizer_info)},
+     .help = "serve /tokenizer_info (tokenizer_config.json and the chat template)", INTO(tokenizer_info)},
     {"measure-roof", 0, OPT_FLAG, NULL, SERVER,
      .help =
-         "measure the limits of the machine at start (0.5 s), so that the live view shows the share that is reached",
+         "measure memory and arithmetic rates at the start (0.5 s); the live view then shows how much of them is "
+         "reached",
      INTO(measure_roof)},
     {"log-format", 0, OPT_CHOICE, NULL, SERVER,
-     .help = "format of the log on standard error: text, or JSON objects", .choices = "text|json",
+     .help = "format of the log on standard error; json: a JSON object on each line", .choices = "text|json",
      .fallback = "text", .env = "GALLOP_LOG_FORMAT", INTO(log_json)},
-    {"no-access-log", 0, OPT_FLAG, NULL, SERVER, .help = "do not log each request", INTO(api.quiet)},
+    {"no-access-log", 0, OPT_FLAG, NULL, SERVER, .help = "do not write a log line for each request",
+     INTO(api.quiet)},
     {0}};
 
 enum {
@@ -1014,10 +1028,10 @@ const struct verb verb_serve = {
     .arguments = "[options]",
     .no_words = "options only; -m names the model",
     .manual =
-        "Serves OpenAI's API (/v1/completions, /v1/chat/completions, streaming or not) with vLLM's extensions, "
-        "names and defaults; docs/API.md lists every field. The page at / shows a chat and a live view. "
-        "After the first SIGTERM or SIGINT the server finishes the running requests, for at most "
-        "--shutdown-timeout seconds, and exits; the second one ends it at once.",
+        "Serves OpenAI's API (/v1/completions, /v1/chat/completions and more, streaming or not) with vLLM's "
+        "extensions, names and defaults, and Anthropic's and Ollama's APIs; docs/API.md lists every field. The page "
+        "at / shows a chat and a live view. After the first SIGTERM or SIGINT the server finishes the running "
+        "requests, for at most --shutdown-timeout seconds, and exits. A second signal ends it at once.",
     .options = (const struct opt_part[]){OPT_PART(struct serve_options, load, options_model),
                                          OPT_OWN(struct serve_options, rows),
                                          OPT_PART(struct serve_options, load, options_source),

@@ -31,25 +31,29 @@ struct tokenize_options {
 static const struct opt_row model_or_file[] = {
     {"model", 'm', OPT_STRING, "PATH", EVERYDAY,
      .help =
-         "checkpoint folder, .gguf file, org/name[@revision][:FILE.gguf] on the Hugging Face hub, tokenizer.json, "
-         "sentencepiece .model or tiktoken file",
-     .otherwise = "the demo model", .env = "GALLOP_MODEL", OPT_INTO(struct load, name)},
+         "tokenizer to use: a checkpoint folder, a .gguf file, a model on the Hugging Face hub "
+         "(org/name[@revision][:FILE.gguf]), a tokenizer.json, a sentencepiece .model file or a tiktoken file",
+     .otherwise = "the bundled demo model", .env = "GALLOP_MODEL", OPT_INTO(struct load, name)},
     {0}};
 
 static const struct opt_row rows[] = {
-    {"file", 0, OPT_STRING, "F", EVERYDAY, .help = "read the text from a file (-: standard input)",
+    {"file", 0, OPT_STRING, "F", EVERYDAY, .help = "file to read the text from (-: standard input)",
      INTO(file)},
     {"batch", 0, OPT_STRING, "F.jsonl", EVERYDAY,
      .help = "file with a JSON string, {\"text\":...} or {\"ids\":[...]} on each line", INTO(batch)},
-    {"pieces", 0, OPT_FLAG, NULL, EVERYDAY, .help = "also print the strings of the vocabulary", INTO(pieces)},
-    {"decode", 0, OPT_FLAG, NULL, EVERYDAY, .help = "convert ids to text", INTO(decode)},
-    {"ids", 0, OPT_STRING, "1,2,3", EVERYDAY, .help = "the ids to decode", INTO(ids)},
-    {"no-special", 0, OPT_FLAG, NULL, PROMPT, .help = "add no BOS or other special tokens", INTO(no_special)},
-    {"plain", 0, OPT_FLAG, NULL, PROMPT, .help = "read special tokens inside the text as ordinary text",
+    {"pieces", 0, OPT_FLAG, NULL, EVERYDAY, .help = "also print the string of each token in the vocabulary",
+     INTO(pieces)},
+    {"decode", 0, OPT_FLAG, NULL, EVERYDAY, .help = "convert token ids (--ids, or the argument) to text",
+     INTO(decode)},
+    {"ids", 0, OPT_STRING, "1,2,3", EVERYDAY, .help = "token ids to decode, separated by commas", INTO(ids)},
+    {"no-special", 0, OPT_FLAG, NULL, PROMPT, .help = "do not add BOS or other special tokens to the text",
+     INTO(no_special)},
+    {"plain", 0, OPT_FLAG, NULL, PROMPT, .help = "read special tokens in the text as ordinary text",
      INTO(plain)},
-    {"skip-special", 0, OPT_FLAG, NULL, OUTPUT, .help = "leave special tokens out of decoded text",
+    {"skip-special", 0, OPT_FLAG, NULL, OUTPUT, .help = "leave special tokens out of the decoded text",
      INTO(skip_special)},
-    {"stream", 0, OPT_FLAG, NULL, OUTPUT, .help = "decode token by token, as text is streamed", INTO(stream)},
+    {"stream", 0, OPT_FLAG, NULL, OUTPUT, .help = "decode token by token, as generated text is streamed",
+     INTO(stream)},
     {0}};
 
 struct job {

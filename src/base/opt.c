@@ -657,24 +657,25 @@ static void add_row(const struct opt_row *r, struct buf *out)
     buf_fini(&sentence);
 }
 
-/* Appends the names of the rows of GROUP, wrapped. */
-static void add_names(const struct opt_part *table, int group, struct buf *out)
+/* Appends one line: the name of ROW, its argument if there is room for it, and the first clause of its help. */
+static void add_short_row(const struct opt_row *r, struct buf *out)
 {
-    size_t column = 0;
+    const char *colon = strstr(r->help, ": "), *arg = r->type == OPT_FLAG ? "" : opt_arg(r);
+    size_t start = out->len, clause = strcspn(r->help, ";("), column;
 
-    for (const struct opt_part *part = table; part->rows; part++)
-        for (const struct opt_row *r = part->rows; r->name; r++) {
-            size_t n = strlen(r->name) + 2;
-
-            if (r->group != group)
-                continue;
-            if (column && column + 1 + n > HELP_COLUMNS) {
-                buf_char(out, '\n');
-                column = 0;
-            }
-            buf_fmt(out, "%s--%s", column ? " " : "  ", r->name);
-            column += n + (column ? 1 : 2);
-        }
+    if (colon && (size_t)(colon - r->help) < clause)
+        clause = (size_t)(colon - r->help);
+    clause -= r->help[clause] == '('; /* and the blank before it */
+    if (r->brief)
+        buf_fmt(out, "  -%c, --%s", r->brief, r->name);
+    else
+        buf_fmt(out, "  --%s", r->name);
+    if (*arg && out->len - start + 3 + strlen(arg) <= HELP_INDENT)
+        buf_fmt(out, " %s", arg);
+    column = out->len - start + 2 < HELP_INDENT ? HELP_INDENT : out->len - start + 2;
+    ASSERT(column + clause <= HELP_COLUMNS, "--%s: the first clause of its help is too long", r->name);
+    add_blanks(out, column - (out->len - start));
+    buf_add(out, r->help, clause);
     buf_char(out, '\n');
 }
 
@@ -704,13 +705,9 @@ void opt_help(const struct opt_part *table, const char *const *headings, int n_f
         if (count_group(table, group) == 0)
             continue;
         buf_fmt(out, "%s%s:\n", out->len ? "\n" : "", headings[group]);
-        if (group >= n_full) {
-            add_names(table, group, out);
-            continue;
-        }
         for (const struct opt_part *part = table; part->rows; part++)
             for (const struct opt_row *r = part->rows; r->name; r++)
                 if (r->group == group)
-                    add_row(r, out);
+                    (group < n_full ? add_row : add_short_row)(r, out);
     }
 }

@@ -161,9 +161,10 @@ const char *opt_arg(const struct opt_row *row);
 /* Appends ROW's help with default, range and variable: "longest sequence (default 64, 2 to 64)". */
 void opt_sentence(const struct opt_row *row, struct buf *out);
 
-/* Appends the body of a --help page, wrapped at 80 columns: each of HEADINGS (NULL ends them) and the rows of
- * its group in the order of the table. The first N_FULL groups have a sentence for each row, the others are
- * lists of names. */
+/* Appends the body of a --help page to OUT, wrapped at 80 columns: each of HEADINGS (NULL ends the list) with
+ * the rows of its group in the order of TABLE. A row of the first N_FULL groups is explained in full. A row of
+ * the other groups has one line: its name and the first clause of its help, which ends before a colon, a
+ * semicolon or a parenthesis. A clause that does not fit into the line is a bug of the table. */
 void opt_help(const struct opt_part *table, const char *const *headings, int n_full, struct buf *out);
 
 /* Returns the number of rows in TABLE. */

@@ -43,7 +43,7 @@ static const struct opt_row rows[] = {
      .range = "[1,4096]", INTO(layers)},
     {"dtype", 0, OPT_CHOICE, NULL, EVERYDAY, .help = "number format of the stored weights",
      .choices = "bf16|fp16|fp32", .words = dtype_words, .fallback = "bf16", INTO(stored)},
-    {"seed", 0, OPT_UINT, "N", EVERYDAY, .help = "seed of the weights", .fallback = "0", INTO(seed)},
+    {"seed", 0, OPT_UINT, "N", EVERYDAY, .help = "seed of the random weights", .fallback = "0", INTO(seed)},
     {0}};
 
 struct synth {

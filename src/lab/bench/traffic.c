@@ -436,8 +436,8 @@ const struct opt_row traffic_options[] = {
          "number of turns of each generated conversation; a turn is sent when the previous turn is answered, and its "
          "prompt is the conversation so far and --input-len more tokens",
      .fallback = "1", .range = "[1,1000]", INTO(plan.turns), GIVEN_INTO(turns)},
-    {"seed", 0, OPT_UINT, "N", LOAD, .help = "seed of generated requests", .fallback = "0", INTO(plan.seed),
-     GIVEN_INTO(seed)},
+    {"seed", 0, OPT_UINT, "N", LOAD, .help = "seed of the generated requests", .fallback = "0",
+     INTO(plan.seed), GIVEN_INTO(seed)},
     {0}};
 
 /* Reads the value TEXT of the option FLAG, "512" or "64:512", as minimum and maximum. */

@@ -74,8 +74,8 @@ static const struct opt_row rows[] = {
      .otherwise = "the length of the longest request", .range = "[2,16777216]", INTO(max_model_len)},
     {"kv-cache-memory", 0, OPT_FLOAT, "GIB", CACHE, .help = "memory of the KV cache", .fallback = "4",
      .range = "(0,1048576]", INTO(kv_cache_gib)},
-    {"block-size", 0, OPT_INT, "N", CACHE, .help = "rows of a KV block, a power of two", .fallback = "64",
-     .range = "[16,256]", INTO(block_size)},
+    {"block-size", 0, OPT_INT, "N", CACHE, .help = "number of tokens in a KV block, a power of two",
+     .fallback = "64", .range = "[16,256]", INTO(block_size)},
     {"max-num-batched-tokens", 0, OPT_INT, "N", COMPUTING, .help = "maximum number of tokens in a step",
      .fallback = "512", .range = "[1,65536]", INTO(max_batched_tokens)},
     {0}};

@@ -316,17 +316,20 @@ static void expect_line(const struct buf *page, const char *line)
         fail_msg("the page lacks \"%s\":\n%s", line, page->data);
 }
 
-static void groups_behind_the_full_ones_are_lists_of_names(void **state)
+static void rows_behind_the_full_groups_have_one_line_each(void **state)
 {
     struct buf b;
 
     buf_init(&b, MEM_APP);
     opt_help(table, headings, 1, &b);
     expect_line(&b, "  -p, --place [P]         where; also --where-it-is, --spot\n");
-    expect_line(
-        &b, "\n\nNumbers:\n  --stop-token --temperature --top-p --half --positive --seed --offset --small\n"
-            "  --choice --is-bf16\n");
-    assert_null(strstr(b.data, "divides logits"));
+    expect_line(&b, "\n\nNumbers:\n"
+                    "  --stop-token ID         ends the text\n"
+                    "  --temperature X         divides logits\n");
+    expect_line(&b, "  --seed N                of the random numbers\n");
+    expect_line(&b, "  --choice fp32|bf16      by its index\n");
+    expect_line(&b, "  --is-bf16 fp32|bf16     the first or the second\n");
+    assert_null(strstr(b.data, "ends the text; may be repeated (0"));
     assert_int_equal(opt_count_rows(table), 18);
     buf_fini(&b);
 }
@@ -373,6 +376,25 @@ static void defaults_and_ranges_are_said_in_words(void **state)
                     "                          1)\n");
     expect_line(&b, "      --positive X        a factor (more than 0)\n");
     expect_line(&b, "      --offset N          anything\n");
+    buf_fini(&b);
+}
+
+static void a_short_row_ends_with_the_first_clause(void **state)
+{
+    static const struct opt_row some[] = {
+        {"quiet", 'q', OPT_FLAG, NULL, NUMBERS, .help = "print nothing; not even warnings"},
+        {"a-name-of-many-words", 0, OPT_INT, NULL, NUMBERS, .help = "at most a:b (one): of two"},
+        {"a-name-of-many-words-and-more", 0, OPT_INT, NULL, NUMBERS,
+         .help = "some of these: one (two); three"},
+        {0}};
+    struct buf b;
+
+    buf_init(&b, MEM_APP);
+    opt_help((const struct opt_part[]){OPT_OTHER(some), {0}}, headings, 1, &b);
+    assert_string_equal(b.data, "Numbers:\n"
+                                "  -q, --quiet             print nothing\n"
+                                "  --a-name-of-many-words  at most a:b\n"
+                                "  --a-name-of-many-words-and-more  some of these\n");
     buf_fini(&b);
 }
 
@@ -536,10 +558,11 @@ int main(void)
         TEST(bad_options_are_named),
         TEST(ambiguous_missing_and_superfluous_values_are_named),
         TEST(aliases_and_other_spellings_are_taken),
-        TEST(groups_behind_the_full_ones_are_lists_of_names),
+        TEST(rows_behind_the_full_groups_have_one_line_each),
         TEST(one_parse_does_not_disturb_the_next),
         TEST(help_shows_every_row_below_its_heading_and_stays_in_its_columns),
         TEST(defaults_and_ranges_are_said_in_words),
+        TEST(a_short_row_ends_with_the_first_clause),
         TEST(long_help_wraps_under_itself),
         TEST(running_out_of_memory_is_reported_and_leaks_nothing),
         TEST(members_of_every_kind_are_filled_and_others_keep_what_they_have),
