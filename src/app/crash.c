@@ -1,4 +1,4 @@
-/* crash.c - writes the report of a crash: the most important facts that can be told while the program is broken.
+/* crash.c - writes the report of a crash: facts that can be found although the state of the program may be damaged.
  *
  * It runs in a signal handler on any thread. Nothing is allocated or locked, numbers are formatted by hand, and
  * each line is one write(2). The call stack comes last, because reading a damaged stack may fault again, which
@@ -26,8 +26,8 @@ enum { N_WATCHED = sizeof(watched) / sizeof(watched[0]) };
 
 static void (*describe)(void);
 static atomic_flag reporting = ATOMIC_FLAG_INIT;
-static _Atomic pid_t reporter;  /* its thread */
-static char stack[STACK_BYTES]; /* of the main thread, for when it ran out of its own */
+static _Atomic pid_t reporter;  /* id of the thread that writes the report */
+static char stack[STACK_BYTES]; /* signal stack of the main thread, whose own stack may have overflowed */
 
 /* ---- lines ---- */
 
@@ -130,7 +130,7 @@ void crash_watch(void (*more)(void))
     void *frame[1];
 
     describe = more;
-    backtrace(frame, 1); /* loads its library now, which cannot be done in a handler */
+    backtrace(frame, 1); /* the first call loads a library, which a handler must not do */
     sigaltstack(&own, NULL);
     sigfillset(&ours.sa_mask);
     for (int i = 0; i < N_WATCHED; i++)

@@ -76,7 +76,7 @@ bool input_add_id(struct tok_ids *ids, int32_t id)
     return true;
 }
 
-/* Skips what separates two ids: blanks, one comma, or both. */
+/* Returns the position in P after the separator of two ids: white space with at most one comma. */
 static const char *skip_separator(const char *p)
 {
     p += strspn(p, " \t\r\n");
@@ -146,8 +146,13 @@ int input_bos(const struct tok *t, struct tok_ids *prefix, struct err *e)
 int input_check_window(size_t ctx, size_t prefix, size_t context, struct err *e)
 {
     if (ctx > context)
-        return err_set(e, ERR_INPUT, "--ctx %zu is longer than the context length of %zu", ctx, context);
-    return prefix < ctx ? 0 : err_set(e, ERR_INPUT, "--ctx %zu has no room for text", ctx);
+        return err_set(e, ERR_INPUT, "--ctx: found %zu, expected at most %zu, which is the context length",
+                       ctx, context);
+    return prefix < ctx
+               ? 0
+               : err_set(e, ERR_INPUT,
+                         "--ctx: found %zu, expected more than the %zu special tokens that begin a window",
+                         ctx, prefix);
 }
 
 /* ---- templates ---- */

@@ -20,64 +20,69 @@ struct tok;
 
 enum { INPUT_MAX_BYTES = 256 << 20 };
 
-/* Reads a whole file ("-": standard input) into OUT, whose data is then a string. ERR_INPUT: it is longer than
- * INPUT_MAX_BYTES. */
+/* Appends the file PATH ("-": standard input) to OUT, whose data is then terminated by a zero. ERR_INPUT: the file is
+ * longer than INPUT_MAX_BYTES. */
 int input_file(const char *path, struct buf *out, struct err *e);
 
-/* The same, and checks that the text is UTF-8. */
+/* Reads a file as input_file() does, and checks that it is UTF-8. */
 int input_text(const char *path, struct buf *out, struct err *e);
 
 /* Reads a file that holds one JSON value. */
 int input_json(const char *path, json_t **out, struct err *e);
 
-/* Reads "1,2,3" or "1 2 3" into IDS (freed by tok_ids_fini); anything else is ERR_USAGE. */
+/* Parses TEXT, such as "1,2,3" or "1 2 3", into IDS, which the caller frees with tok_ids_fini(). ERR_USAGE: TEXT has
+ * another form. */
 int input_ids(const char *text, struct tok_ids *ids, struct err *e);
 
-/* Adds LIST, the member KEY of a JSON object, to IDS: a list of integers from LEAST to INT32_MAX. */
+/* Appends the token ids in LIST to IDS. LIST is the value of the member KEY of a JSON object and must be an array of
+ * integers from LEAST to INT32_MAX. */
 int input_json_ids(const json_t *list, const char *key, int32_t least, struct tok_ids *ids, struct err *e);
 
-/* False: out of memory. */
+/* Appends ID to IDS. False: out of memory. */
 bool input_add_id(struct tok_ids *ids, int32_t id);
 
-/* Adds the tokens that T puts before a text: those of an empty text, unless they include an end token. */
+/* Appends to PREFIX the special tokens that T puts before a text, such as BOS. */
 int input_bos(const struct tok *t, struct tok_ids *prefix, struct err *e);
 
-/* Checks that windows of CTX tokens, which begin with PREFIX special ones, fit into the context length CONTEXT and
- * have room for text. */
+/* Checks that a window of CTX tokens fits into the context length CONTEXT, and that it has room for text after its
+ * first PREFIX tokens, which are special. */
 int input_check_window(size_t ctx, size_t prefix, size_t context, struct err *e);
 
-/* A template that renders messages: the model's own chat template, or one from a file. */
+/* The template that renders messages: the model's own chat template, or a template from a file. */
 struct input_template {
     struct chat *chat;
-    struct jinja *jinja; /* NULL: the model's own */
-    struct buf source;   /* of JINJA */
+    struct jinja *jinja; /* template from a file; NULL: the model's own is used */
+    struct buf source;   /* text of JINJA */
 };
 
-/* FILE may be NULL; then the model must have a template. */
+/* Opens the template in FILE, or with FILE NULL the model's own. ERR_INPUT: the model has none. */
 int input_template_open(struct input_template *t, struct checkpoint *model, const char *file, struct err *e);
 void input_template_close(struct input_template *t);
 
-/* Chooses how answers are parsed, by the source of the template; T may be zeroed: no way is known. */
+/* Chooses how answers are parsed, by the source of the template T. A zeroed T gives no markup. */
 int input_template_markup(const struct input_template *t, struct markup *out, struct err *e);
 
-/* Tells R, an answer to the rendered prompt TEXT (NULL: to other tokens), how the model of the template marks its
- * reasoning. */
+/* Sets in R, a request for an answer to the rendered prompt TEXT (NULL: a prompt that no template rendered), how the
+ * model marks its reasoning, which the template T shows. */
 int input_reasoning(const struct input_template *t, const struct buf *text, struct gallop_request *r,
                     struct err *e);
 
+/* The arguments of input_render(). */
 struct input_messages {
-    json_t *messages;     /* a list, or an object with further variables; borrowed */
-    const char *file;     /* they came from, for error messages; NULL: none */
-    const char *name;     /* of one of the model's named templates; NULL: the default or tool_use */
-    bool generate;        /* the assistant's answer is begun */
+    json_t *messages;     /* a list of messages, or an object of variables that has the list; borrowed */
+    const char *file;     /* from which they were read, for error messages; NULL: none */
+    const char *name;     /* of the model's template; NULL: "tool_use" if there are tools, else "default" */
+    bool generate;        /* end the text with the beginning of the assistant's answer */
     const struct tm *now; /* NULL: the current time */
-    /* Receives where each byte of the text came from, see jinja_render_marked(). NULL: not wanted. */
+    /* Receives a mark for each byte of the text, which tells its origin (jinja_render_marked()). NULL: no marks. */
     struct buf *origin;
 };
+
+/* Appends the messages M, rendered by T, to OUT. */
 int input_render(const struct input_template *t, const struct input_messages *m, struct buf *out,
                  struct err *e);
 
-/* Reads a template from a file. */
+/* Reads and parses the template in the file PATH. */
 int input_jinja(const char *path, struct jinja **j, struct err *e);
 
 #endif

@@ -36,7 +36,7 @@ static int show_fetch(void *ctx, const char *file, uint64_t done, uint64_t total
     return 0;
 }
 
-/* True if REST exists beside the file EXE; its path is then in PATH. */
+/* Writes to PATH the path of REST in the folder of the program EXE. Returns true if it can be read. */
 static bool is_beside(char *path, size_t size, const char *exe, const char *rest)
 {
     const char *slash = strrchr(exe, '/');
@@ -56,7 +56,9 @@ static int demo_path(char *path, size_t size, struct err *e)
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
         if (is_beside(path, size, exe, places[i]))
             return 0;
-    return err_set(e, ERR_INPUT, "-m is missing, and the demo model was not found");
+    return err_set(
+        e, ERR_INPUT,
+        "-m: found no model, and the bundled demo model is not beside the program; expected -m MODEL");
 }
 
 static int find_model(const struct load *l, enum hub_want want, char *path, size_t size, struct err *e)
@@ -104,7 +106,7 @@ void load_init(struct load *l)
     l->o.kv_cache_unbounded = 1;
 }
 
-/* Warns of options for one type of cache that were given with another type. */
+/* Warns about options that were given and change nothing with the chosen type of KV cache. */
 static void warn_of_cache(const struct load *l)
 {
     const char *type = l->o.kv_cache_type;
@@ -131,11 +133,11 @@ int load_prepare(struct load *l, struct err *e)
         (rc = find_model(l, HUB_MODEL, l->path, sizeof(l->path), e)) != 0)
         return rc;
     warn_of_cache(l);
-    l->revision = l->o.revision; /* of the name; the engine is given a path */
+    l->revision = l->o.revision; /* only a name has a revision, and the engine gets a path */
     l->o.revision = NULL;
     l->o.model = l->path;
     if (strcmp(l->o.dtype, "auto") == 0)
-        l->o.dtype = NULL; /* a packed checkpoint has its own */
+        l->o.dtype = NULL; /* the type of a packed checkpoint, or the default */
     if (l->no_prefix_caching)
         l->o.prefix_index = "none";
     return l->pack_cache ? packing_cache(l, e) : 0;

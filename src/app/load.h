@@ -1,4 +1,4 @@
-/* load.h - the model that the options name. */
+/* load.h - finds and opens the model that the command line names. */
 #ifndef GALLOP_APP_LOAD_H
 #define GALLOP_APP_LOAD_H
 
@@ -10,34 +10,35 @@
 
 struct checkpoint;
 
-/* A model as the options name it, and what an engine is opened with. options_model, options_source, options_engine
- * and options_scheduling are read into it. */
+/* The options of a model and of its engine. The rows of options_model, options_source, options_engine and
+ * options_scheduling are read into it. */
 struct load {
-    struct gallop_options o; /* o.model is PATH when load_prepare() was called */
-    const char *name;        /* what -m says; NULL: the bundled demo model */
+    struct gallop_options o; /* load_prepare() sets o.model to PATH */
+    const char *name;        /* value of -m; NULL: the bundled demo model */
     enum opt_source name_source;
-    const char *revision; /* what --revision says; set by load_prepare(), until then it is in O */
+    const char *revision; /* value of --revision, which load_prepare() moves here from O */
     bool pack_cache, no_prefix_caching, max_num_seqs_given;
     enum opt_source block_size_source, layout_source, splits_source;
     bool headless;   /* set by the caller: a model without a language model head is accepted, too */
-    char path[4096]; /* of the model */
+    char path[4096]; /* of the model; set by load_prepare() */
 };
 
-void load_init(struct load *l); /* before options are read into it */
+/* Sets the defaults of L, before options are read into it. */
+void load_init(struct load *l);
 
-/* Checks L's options (options_check_engine()), finds the model, which is fetched from the hub if it is there and not
- * here, and completes L. */
+/* Checks L's options (options_check_engine()) and finds the model, which is fetched from the hub if it is not on this
+ * machine. Sets the members of L that depend on it. */
 int load_prepare(struct load *l, struct err *e);
 
-/* Opens the files of the model of which tokenizer and templates are wanted; nothing if MODEL is open. Needs no
- * load_prepare(). */
+/* Opens a model for its tokenizer and its templates; a model on a hub is fetched without its weights. Does nothing if
+ * MODEL is open. load_prepare() need not be called before. */
 int load_text(const struct load *l, struct checkpoint *model, struct err *e);
 
-/* Opens the files of the model, for verbs that need more of them than an engine. */
+/* Opens the checkpoint of the model, for verbs that read more of it than an engine does. */
 int load_checkpoint(const struct load *l, struct checkpoint *model, struct err *e);
 
-/* Opens an engine, with a progress bar. MODEL is what load_checkpoint() opened and outlives the engine, or
- * NULL. */
+/* Opens an engine and shows a progress bar. MODEL is NULL, or the checkpoint that load_checkpoint() opened; it must
+ * outlive the engine. */
 int load_engine(struct load *l, struct checkpoint *model, struct gallop **g, struct err *e);
 
 #endif

@@ -1,6 +1,6 @@
-/* main.c - the command line: the list of verbs, and how one is run.
+/* main.c - lists the verbs and runs the verb that the command line names.
  *
- * Exit status: 0 done, 1 the work failed (one sentence on stderr), 2 wrong usage. Results go to stdout,
+ * Exit status: 0 success, 1 the work failed (one sentence on stderr), 2 wrong usage. Results go to stdout,
  * everything else to stderr.
  */
 #include <jansson.h>
@@ -71,7 +71,7 @@ static int run_parsed(const struct verb *verb, const struct opt_values *v)
     return rc > 0 ? fail(verb, &e) : -rc;
 }
 
-/* ARGV begins with the verb. */
+/* Runs VERB with its options; ARGV[0] is its name. Returns the exit status. */
 static int run_verb(const struct verb *verb, int argc, char **argv)
 {
     struct opt_values v;
@@ -107,7 +107,7 @@ static void say_unknown(const char *verb)
         log_error("there is no verb \"%s\"; `gallop --help` lists them", verb);
 }
 
-/* ARGV begins with the verb. */
+/* Runs the verb ARGV[0], or prints a page of help. Returns the exit status. */
 static int main_dispatch(int argc, char **argv)
 {
     const char *verb = argc > 0 ? argv[0] : NULL;

@@ -66,7 +66,7 @@ const struct opt_row options_model[] = {
 
 /* ---- engine options: the rows of engine/options.def ---- */
 
-/* The names that vLLM and PyTorch have for the types. */
+/* vLLM's and PyTorch's names of the data types. */
 static const struct opt_word dtype_words[] = {{"bfloat16", "bf16", NULL},
                                               {"float32", "fp32", NULL},
                                               {"float", "fp32", NULL},
@@ -174,7 +174,7 @@ const struct opt_row *const options_shared[] = {options_model,      options_sour
 
 /* ---- the options of an engine ---- */
 
-/* The engine checks the same, but treats options as input; here errors are wrong usage. */
+/* The engine makes the same checks when it is opened, and returns ERR_INPUT; on the command line it is ERR_USAGE. */
 int options_check_engine(const struct gallop_options *o, struct err *e)
 {
     struct op_config ops = {0};
@@ -201,7 +201,7 @@ int options_check_engine(const struct gallop_options *o, struct err *e)
 
 /* ---- the options of sampling ---- */
 
-/* Returns the value X of a list F as JSON; NULL and an error in E if it is not valid. */
+/* Returns X, a value of the repeatable option F, as JSON. NULL: X is not valid, and E has the error. */
 static json_t *list_item(const struct sampling_row *f, const struct opt_value *x, struct err *e)
 {
     char *end, *stop;
@@ -222,7 +222,7 @@ static json_t *list_item(const struct sampling_row *f, const struct opt_value *x
     return NULL;
 }
 
-/* Adds the values of the list F to ALL. */
+/* Adds LIST, the values of the repeatable option F, to the JSON object ALL. */
 static void add_list(json_t *all, enum sampling_field f, const struct opt_list *list, struct err *e)
 {
     json_t *values = json_array();
@@ -321,7 +321,7 @@ static const struct opt_row *row_of_member(const struct opt_part *list, const ch
     return NULL;
 }
 
-/* True for characters of words, file names and quotations, at which the name of an option does not begin or end. */
+/* True for characters of words, file names and quotations. A name between such characters is not an option. */
 static bool is_of_word(char c)
 {
     return isalnum((unsigned char)c) || (c && strchr("_-./\"'", c));
@@ -332,12 +332,13 @@ void options_error_text(const struct opt_part *list, const struct err *e, char *
     const struct opt_row *r = row_of_member(list, e->subject, strlen(e->subject));
     struct buf text = {.tag = MEM_APP};
 
-    if (!e->subject[0]) { /* it is about a file, not an option */
+    if (!e->subject[0]) { /* the error is about a file, not about an option */
         err_text(e, out, size);
         return;
     }
     buf_fmt(&text, "%s%s: ", r ? "--" : "", r ? r->name : e->subject);
-    for (const char *at = e->msg, *end; *at; at = end) { /* other options that the sentence names */
+    for (const char *at = e->msg, *end; *at;
+         at = end) { /* replaces the names of other options in the sentence */
         for (end = at + 1; is_of_word(*at) && is_of_word(*end);)
             end++;
         r = memchr(at, '_', (size_t)(end - at)) ? row_of_member(list, at, (size_t)(end - at)) : NULL;

@@ -17,11 +17,11 @@ extern const char *const options_headings[]; /* NULL ends the list */
 
 /* Read into struct load (load.h). */
 extern const struct opt_row options_model[];      /* --model */
-extern const struct opt_row options_source[];     /* how the model is found */
-extern const struct opt_row options_engine[];     /* what an engine is opened with */
-extern const struct opt_row options_scheduling[]; /* which requests are computed when */
+extern const struct opt_row options_source[];     /* how to find the model */
+extern const struct opt_row options_engine[];     /* options of an engine */
+extern const struct opt_row options_scheduling[]; /* order and limits of requests */
 
-/* Read into struct options_sampling: the fields of a request. */
+/* Sampling fields of a request, which are read into struct options_sampling. */
 extern const struct opt_row options_sampling[];
 
 /* Read into struct options_output. */
@@ -36,7 +36,7 @@ struct options_output {
     const char *help; /* "", "all"; NULL: not asked for */
 };
 
-/* Whether the text of messages may hold special tokens, for verbs that render chats: a row for INTO, a bool. */
+/* The row of --user-text, for verbs that render chats. INTO_MEMBER names a bool, which becomes true for plain. */
 #define OPTION_USER_TEXT(group, into_member)                                                                     \
     {                                                                                                            \
         "user-text", 0, OPT_CHOICE, NULL, group,                                                                 \
@@ -50,7 +50,8 @@ struct options_output {
             into_member                                                                                          \
     }
 
-/* What the sampling options say: a record of those that were given, which are marked, and the lists. */
+/* The sampling options: S has the fields, with marks of those that were given, and the lists have the values of
+ * repeatable options. */
 struct options_sampling {
     struct sampling s;
 #define SAMPLING_LIST(field, name, ...) struct opt_list name;
@@ -59,18 +60,19 @@ struct options_sampling {
 
 void options_sampling_init(struct options_sampling *o);
 
-/* Takes the lists of O, which was read, into O->s; they live in A. Warns of options that change nothing. */
+/* Copies the lists of O into O->s, allocated in A, after options were read into O. Warns about options that --greedy
+ * overrides. */
 int options_sampling_finish(struct options_sampling *o, struct arena *a, struct err *e);
 
-/* Gives S a random seed of 32 bits where it has none, nor has CONFIG, and tokens are drawn at random. *DRAWN:
- * they are. */
+/* Sets *DRAWN if S over CONFIG draws tokens at random. If so and neither has a seed, S gets a random seed of 32
+ * bits. */
 int options_draw_seed(struct sampling *s, const struct sampling *config, bool *drawn, struct err *e);
 
 /* Checks the values of options_engine that can be checked without the model (ERR_USAGE). */
 int options_check_engine(const struct gallop_options *o, struct err *e);
 
-/* Writes the sentence of E to OUT [size]. Where E has a subject, it and the options of LIST that the sentence names as
- * struct gallop_options does become flags: "--kv-cache-memory: ..., or --max-model-len 512 or less". */
+/* Writes the sentence of E to OUT [size]. If E has a subject, members of struct gallop_options in the sentence are
+ * replaced by their options in LIST: "max_model_len" becomes "--max-model-len". */
 void options_error_text(const struct opt_part *list, const struct err *e, char *out, size_t size);
 
 #endif

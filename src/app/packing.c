@@ -17,17 +17,18 @@
 #include "engine/engine_priv.h"
 #include "engine/llm.h"
 
-/* Files are written in aligned pieces of this size, so that the operating system caches and maps them in huge pages
- * (ext4, XFS). With small pages decoding takes a tenth longer. */
+/* Files are written in aligned pieces of this many bytes, so that the operating system caches and maps them in
+ * huge pages (ext4, XFS). With small pages decoding takes a tenth longer. */
 enum { PIECE = 2 << 20 };
 
+/* A file that is being written, and the buffer of its stdio stream. */
 struct part {
     struct save file;
     char buffer[PIECE];
 };
 
 struct packing {
-    struct part **part; /* [n] the first file holds the directory */
+    struct part **part; /* [n]; part[0] holds the directory of the tensors */
     size_t n, cap, bytes;
     const char *path;
     bool force;
@@ -83,7 +84,7 @@ static void discard(struct packing *k)
     mem_free(k->part);
 }
 
-/* Opens the model as for a run, with a small cache; its weights are written while they are read. */
+/* Opens the model with the smallest KV cache; its weights are written to K while they are read. */
 static int write_model(struct packing *k, const struct load *l, double split_gib, struct packing_result *done,
                        struct err *e)
 {
@@ -137,7 +138,8 @@ static uint64_t mix_text(uint64_t h, const char *s)
     return s ? mix(h, s, strlen(s) + 1) : h + 1;
 }
 
-/* Mixes the size and the time of the file NAME in the folder DIR (NULL: the file NAME) into H. */
+/* Returns the hash H, updated with name, size and modification time of the file NAME in the folder DIR (NULL: NAME is
+ * a path). */
 static uint64_t mix_file(uint64_t h, const char *dir, const char *name)
 {
     char path[FOLDER_PATH_MAX];
@@ -153,8 +155,8 @@ static uint64_t mix_file(uint64_t h, const char *dir, const char *name)
     return mix(mix_text(h, name), about, sizeof(about));
 }
 
-/* Mixes the current state of the checkpoint at PATH into H: of the files of the folder, or of all parts of a split
- * GGUF file. */
+/* Updates the hash *H with names, sizes and times of the checkpoint PATH: of all files of a folder, of a single file,
+ * or for a part of a split GGUF file of all GGUF files beside it. */
 static int mix_checkpoint(uint64_t *h, const char *path, struct err *e)
 {
     char dir[FOLDER_PATH_MAX];
@@ -179,7 +181,7 @@ static int mix_checkpoint(uint64_t *h, const char *path, struct err *e)
     return 0;
 }
 
-/* Writes CACHE/gallop/packed/NAME-NUMBER.gallop to OUT [size] and makes the folders. */
+/* Writes the path CACHE/gallop/packed/NAME-NUMBER.gallop to OUT [size], and creates its folders. */
 static int cached_path(char *out, size_t size, const char *source, uint64_t number, struct err *e)
 {
     static const char *const below[] = {"", "/gallop", "/gallop/packed"};

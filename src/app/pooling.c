@@ -1,9 +1,8 @@
 /* pooling.c - reads how a folder of sentence-transformers turns hidden states into embeddings.
  *
- * modules.json lists the modules that an input passes. The Transformer, a Pooling, several Dense and a Normalize are
- * supported; anything else is refused by name. The config.json of the Pooling names its mode: since version 5.4 as
- * pooling_mode, before with one boolean for each mode. Format: sentence_transformers, models/Pooling.
- */
+ * modules.json lists the modules in the order in which they are applied. A Transformer, a Pooling, several Dense
+ * and a Normalize are supported; any other module is refused by name. The config.json of the Pooling has its mode:
+ * since version 5.4 of sentence-transformers as pooling_mode, before that as one boolean for each mode. / */
 #include <jansson.h>
 #include <stdbool.h>
 #include <string.h>
@@ -18,7 +17,7 @@
 
 enum { PATH_MAX_BYTES = 256 };
 
-/* Reads FILE of the folder, which must be a JSON value of the type; *OUT is NULL if there is no such file. */
+/* Reads FILE of the folder IN, which must hold a JSON value of TYPE. *OUT is NULL if there is no such file. */
 static int read_json(json_t **out, struct folder in, const char *file, json_type type, struct err *e)
 {
     struct folder_text t;
@@ -38,11 +37,11 @@ static int read_json(json_t **out, struct folder in, const char *file, json_type
     return rc;
 }
 
-/* Modules come in this order; several Dense may follow each other. */
+/* The supported modules, in the order in which modules.json must have them. Several Dense may follow each other. */
 enum stage { TRANSFORMER, POOLING, DENSE, NORMALIZE };
 
-/* Refuses the module CLASS at PATH unless it is supported after those of STAGE; the path of a Pooling goes to
- * OUT. */
+/* Checks that the module CLASS may follow a module of *STAGE, and sets *STAGE to its own. Writes the PATH of a
+ * Pooling to OUT; adds a Dense to DENSE. */
 static int take_module(const char *class, const char *path, enum stage *stage, char out[PATH_MAX_BYTES],
                        struct dense *dense, struct folder in, struct err *e)
 {
@@ -63,7 +62,7 @@ static int take_module(const char *class, const char *path, enum stage *stage, c
     return s == DENSE ? dense_add(dense, in, path, e) : 0;
 }
 
-/* Finds the folder of the Pooling, from modules.json or by its usual name, and the modules after it. */
+/* Writes the folder of the Pooling to OUT, from modules.json or else its usual name, and reads the Dense modules. */
 static int find_pooling(struct folder in, char out[PATH_MAX_BYTES], struct dense *dense, struct err *e)
 {
     enum stage stage = TRANSFORMER;
@@ -80,7 +79,7 @@ static int find_pooling(struct folder in, char out[PATH_MAX_BYTES], struct dense
         if (rc)
             break;
         if (!type || !path) {
-            rc = err_set(e, ERR_INPUT, "modules.json: module %zu has no type and path", i);
+            rc = err_set(e, ERR_INPUT, "modules.json: module %zu: expected the strings type and path", i);
             break;
         }
         dot = strrchr(type, '.');
@@ -114,7 +113,7 @@ void pooling_left_out(struct folder in)
     json_decref(modules);
 }
 
-/* Returns the name of the mode that CONFIG asks for; NULL: several. */
+/* Returns the pooling mode that CONFIG names, or NULL if it names several. */
 static const char *mode_of(const json_t *config)
 {
     static const struct {
@@ -139,10 +138,10 @@ static const char *mode_of(const json_t *config)
             return NULL;
         found = older[i].mode;
     }
-    return found ? found : "mean"; /* the library's default */
+    return found ? found : "mean"; /* the default of sentence-transformers */
 }
 
-/* Checks what the library does to a text before the tokenizer. */
+/* Refuses models whose texts sentence-transformers changes before the tokenizer; warns about a default prompt. */
 static int check_text(struct folder in, struct err *e)
 {
     json_t *about, *lower, *prompt;
@@ -150,10 +149,9 @@ static int check_text(struct folder in, struct err *e)
 
     lower = json_object_get(about, "do_lower_case");
     if (rc == 0 && json_is_true(lower))
-        rc = err_set(
-            e, ERR_UNSUPPORTED,
-            "sentence_bert_config.json: do_lower_case is not supported (--pooling last or mean serves "
-            "the model with texts as they are)");
+        rc = err_set(e, ERR_UNSUPPORTED,
+                     "sentence_bert_config.json: do_lower_case is not supported (with --pooling last or "
+                     "mean, the model embeds texts without it)");
     json_decref(about);
     if (rc || (rc = read_json(&about, in, "config_sentence_transformers.json", JSON_OBJECT, e)) != 0)
         return rc;

@@ -1,4 +1,4 @@
-/* pooling.h - how the files of a model say that embeddings are pooled. */
+/* pooling.h - reads from a model's files how its embeddings are pooled. */
 #ifndef GALLOP_APP_POOLING_H
 #define GALLOP_APP_POOLING_H
 
@@ -8,15 +8,15 @@
 
 struct gguf_set;
 
-/* Reads the pooling from the files of sentence-transformers in the folder (the last token if there are none), and the
- * modules after it into DENSE, which the caller closes. ERR_UNSUPPORTED names a mode or module that is not
- * supported. */
+/* Reads the pooling mode from the sentence-transformers files of the folder IN; without such files it is the last
+ * token. Reads the Dense modules, which follow the pooling, into DENSE, which the caller closes. ERR_UNSUPPORTED:
+ * a mode or module is not supported, which E names. */
 int pooling_read(enum gallop_pooling *out, struct dense *dense, struct folder in, struct err *e);
 
-/* The same for GGUF files, which have a pooling_type. */
+/* Reads the pooling mode of a GGUF file from its key pooling_type; without the key it is the last token. */
 int pooling_read_gguf(enum gallop_pooling *out, struct gguf_set *s, struct err *e);
 
-/* Warns of the modules of the folder that a --pooling of the user's leaves out. */
+/* Warns about modules of the folder IN that are not computed because --pooling was given. */
 void pooling_left_out(struct folder in);
 
 #endif

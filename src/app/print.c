@@ -1,4 +1,4 @@
-/* print.c - a buffer before write(2) that remembers the first failure, JSON, and the progress bar. */
+/* print.c - buffers output and remembers the first failure of write(2); prints JSON and the progress bar. */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -19,18 +19,18 @@
 #include "base/utf8.h"
 
 static struct {
-    char held[65536];
+    char held[65536]; /* [n] buffered output */
     size_t n;
-    int fault; /* errno of the first failure, 0: none */
-    struct save *file;
-    struct err file_fault;
-    bool told; /* a caller of print_flush() got the error */
-    bool lost; /* a JSON value could not be made, so a line is missing */
+    int fault;             /* errno of the first failure on standard output; 0: none */
+    struct save *file;     /* receives the output; NULL: standard output does */
+    struct err file_fault; /* the first failure of FILE */
+    bool told;             /* a caller of print_flush() got the error */
+    bool lost;             /* a JSON value could not be made, so a line is missing */
 } out;
 
 void print_init(void)
 {
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) /* open() returns the lowest free one */
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) /* open() returns the lowest free descriptor */
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDERR_FILENO ? O_WRONLY : O_RDONLY) < 0)
             return;
 }
@@ -88,7 +88,8 @@ void print_fmt(const char *fmt, ...)
     char *big;
     int n;
 
-    for (int pass = 0; pass < 2; pass++) { /* first into the free part, then into the emptied buffer */
+    for (int pass = 0; pass < 2;
+         pass++) { /* pass 0 writes behind the held bytes, pass 1 into the emptied buffer */
         va_start(ap, fmt);
         n = vsnprintf(out.held + out.n, sizeof(out.held) - out.n, fmt, ap);
         va_end(ap);
@@ -110,7 +111,7 @@ void print_fmt(const char *fmt, ...)
     mem_free(big);
 }
 
-/* True if the reader of a pipe is gone, which is known without writing. */
+/* True if standard output is a pipe whose reader is gone; poll() tells it without a write. */
 static bool nobody_reads(void)
 {
     struct pollfd p = {.fd = STDOUT_FILENO};
@@ -154,8 +155,9 @@ bool print_reader_gone(void)
 
 /* ---- JSON ---- */
 
-/* Returns the length of a character that ends a line for some programs (U+0085, U+2028, U+2029) or that terminals
- * interpret (DEL), and that is therefore escaped in JSON strings; 0: P is another character. */
+/* Returns the number of bytes of the character at P [n] if JSON strings must escape it, and its code point in
+ * *CODE; 0 for other characters. Escaped are U+0085, U+2028 and U+2029, which end a line for some programs, and
+ * DEL, which terminals interpret. */
 static size_t must_escape(const char *p, size_t n, unsigned *code)
 {
     const unsigned char *u = (const unsigned char *)p;
@@ -289,11 +291,11 @@ int print_finish(int status)
     struct err e = {0};
     bool told = out.told;
 
-    if (fflush(stdout) != 0 || ferror(stdout)) /* libedit writes there */
+    if (fflush(stdout) != 0 || ferror(stdout)) /* libedit prints to stdout */
         out.fault = out.fault ? out.fault : errno;
     write_held();
     if (!out.fault && close(STDOUT_FILENO) != 0 &&
-        errno != EBADF) /* some file systems report errors only here */
+        errno != EBADF) /* some file systems report write errors only at close() */
         out.fault = errno;
     if (!out.fault)
         return out.lost && !status ? 1 : status;

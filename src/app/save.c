@@ -1,9 +1,8 @@
-/* save.c - writes temporary files beside their targets; complete ones are renamed, incomplete ones removed.
+/* save.c - writes temporary files beside their targets; complete files are renamed, incomplete files are removed.
  *
- * Open files and folders are in two lists, by which the signal handler and exit() remove them. The handler may run at
- * any instruction of the thread that changes a list (threads of the pool take no signals), so an entry is complete
- * before it is linked and stays readable after it is unlinked.
- */
+ * The signal handler and exit() remove the files and folders of two lists, which hold all that are open. The
+ * handler may run at any instruction of the thread that changes a list (threads of the pool take no signals), so
+ * an entry is complete before it is linked and stays readable after it is unlinked. / */
 #include "app/save.h"
 #include "base/mem.h"
 
@@ -24,7 +23,7 @@ static struct save_folder *_Atomic open_folders;
 
 /* ---- removal at the end of the program ---- */
 
-/* Calls only functions that a signal handler may call. */
+/* Removes all unfinished files, and folders that were created for them. Calls only async-signal-safe functions. */
 static void remove_all(void)
 {
     for (struct save *o = open_files; o; o = o->next)
@@ -38,7 +37,7 @@ static void remove_all(void)
 static void on_signal(int sig)
 {
     remove_all();
-    raise(sig); /* with SA_RESETHAND it now ends the program */
+    raise(sig); /* SA_RESETHAND has restored the default, which ends the program */
 }
 
 static void remove_at_the_end(void)
@@ -57,7 +56,8 @@ static void remove_at_the_end(void)
     }
 }
 
-/* Signals are held between the two, so that a new file is in the list before a signal can end the program. */
+/* Blocks all signals, so that a new file is in the list before a signal can end the program; let_signals() restores
+ * the mask. */
 static void hold_signals(sigset_t *old)
 {
     sigset_t all;
@@ -104,14 +104,14 @@ static ssize_t write_all(void *cookie, const char *p, size_t n)
         if (w <= 0) {
             if (!o->error)
                 o->error = w < 0 ? errno : EIO;
-            return 0; /* stdio treats that as an error */
+            return 0; /* stdio treats 0 as an error */
         }
         done += (size_t)w;
     }
     return (ssize_t)n;
 }
 
-/* Creates a file with a new name in the folder of PATH; O_EXCL makes sure that it is new. */
+/* Creates the temporary file of O in the folder of its path; O_EXCL makes sure that its name is new. */
 static int open_part(struct save *o)
 {
     static unsigned number;
@@ -129,7 +129,7 @@ static int open_part(struct save *o)
     return o->fd;
 }
 
-/* True if the file of S is open in this process, as /dev/stdout and /dev/fd/N are. */
+/* True if this process has the file S open, as it has /dev/stdout and /dev/fd/N. */
 static bool is_open_here(const struct stat *s)
 {
     struct stat other;
@@ -140,7 +140,8 @@ static bool is_open_here(const struct stat *s)
     return false;
 }
 
-/* Looks at o->path: sets o->direct, and *MODE to the permissions of the file that is replaced. */
+/* Checks that o->path may be written. Sets o->direct, and *MODE to the permissions of a file that will be
+ * replaced. */
 static int examine(struct save *o, bool replace, mode_t *mode, struct err *e)
 {
     struct stat name, file;
@@ -164,7 +165,7 @@ static int examine(struct save *o, bool replace, mode_t *mode, struct err *e)
     return 0;
 }
 
-/* Creates the file, or opens with FLAGS the one that is written directly, and adds it to the list. */
+/* Creates the temporary file, or opens o->path with FLAGS if it is written directly, and adds O to the list. */
 static int create(struct save *o, int flags, mode_t mode, struct err *e)
 {
     static const cookie_io_functions_t io = {.write = write_all};
@@ -197,9 +198,8 @@ int save_open(struct save *o, const char *path, bool replace, struct err *e)
     if ((rc = examine(o, replace, &mode, e)) != 0)
         return rc;
     remove_at_the_end();
-    if (o->direct)
-        return create(o, O_TRUNC, mode,
-                      e); /* signals are not held, because a FIFO without a reader blocks here */
+    if (o->direct) /* signals are not blocked, because open() of a FIFO waits for a reader */
+        return create(o, O_TRUNC, mode, e);
     hold_signals(&old);
     rc = create(o, O_TRUNC, mode, e);
     let_signals(&old);
@@ -248,7 +248,7 @@ int save_safetensors_header(struct save *s, const json_t *header, struct err *e)
     return rc;
 }
 
-/* Writes everything to the disk (a pipe has none). The file keeps its temporary name. */
+/* Writes all buffered data to the disk, unless the file is written directly. The file keeps its temporary name. */
 static int finish(struct save *o, struct err *e)
 {
     int rc = save_flush(o, e);
@@ -279,7 +279,7 @@ void save_abort(struct save *o)
     if (!o->f)
         return;
     if (!o->direct)
-        unlink(o->part); /* after a rename there is no such file */
+        unlink(o->part); /* fails harmlessly after a rename */
     fclose(o->f);
     close(o->fd);
     o->f = NULL;
@@ -288,7 +288,7 @@ void save_abort(struct save *o)
 
 /* ---- the files of a folder ---- */
 
-/* ERR_INPUT if PATH holds anything. */
+/* ERR_INPUT unless the folder PATH is empty. */
 static int check_empty(const char *path, struct err *e)
 {
     const struct dirent *d;
@@ -349,7 +349,7 @@ int save_folder_file(struct save_folder *d, const char *name, struct save **out,
     return rc;
 }
 
-/* Removes the folder from the list; a folder that was created and is not kept is deleted. */
+/* Removes D from the list of open folders. The folder itself is deleted if D created it and KEEP is false. */
 static void close_folder(struct save_folder *d, bool keep)
 {
     struct save_folder *before = open_folders;

@@ -1,4 +1,4 @@
-/* structured_options.c - from options to what an answer must look like. */
+/* structured_options.c - reads the options that constrain an answer. */
 #include "app/structured_options.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ const struct opt_row structured_rows[] = {
      .help = "texts of which the answer is one, separated by commas", INTO(choice)},
     {0}};
 
-/* The text of the file PATH in the arena. */
+/* Reads the file PATH into *OUT, allocated in A. */
 static int read_source(const char *path, struct arena *a, const char **out, struct err *e)
 {
     struct buf text = {.tag = MEM_APP};
@@ -33,7 +33,7 @@ static int read_source(const char *path, struct arena *a, const char **out, stru
     return rc;
 }
 
-/* The parts of LIST between commas. */
+/* Splits LIST at commas into s->choice, allocated in A. */
 static int read_choices(const char *list, struct arena *a, struct gallop_structured_outputs *s, struct err *e)
 {
     size_t n = 1;

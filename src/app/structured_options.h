@@ -1,4 +1,4 @@
-/* structured_options.h - options for what an answer must look like: --json-schema, --regex, --grammar, --choice. */
+/* structured_options.h - the options that constrain an answer: --json-schema, --regex, --grammar, --choice. */
 #ifndef GALLOP_APP_STRUCTURED_OPTIONS_H
 #define GALLOP_APP_STRUCTURED_OPTIONS_H
 
@@ -7,9 +7,9 @@
 #include "base/opt.h"
 #include "gallop.h"
 
-/* Texts are those of the command line. */
+/* Values of the options, borrowed from the command line; NULL: not given. */
 struct structured_options {
-    const char *schema, *grammar; /* files */
+    const char *schema, *grammar; /* names of files */
     const char *regex, *choice;
 };
 

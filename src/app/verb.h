@@ -1,4 +1,5 @@
-/* verb.h - what a verb is, and the list of all verbs: one file each, in src/app or src/lab, which main.c lists. */
+/* verb.h - struct verb, which describes a command such as `gallop run`, and declarations of all of them. Each verb
+ * has a file in src/app or src/lab; main.c lists them. */
 #ifndef GALLOP_APP_VERB_H
 #define GALLOP_APP_VERB_H
 
@@ -7,22 +8,24 @@
 
 struct verb {
     const char *name, *summary;
-    const char *arguments; /* behind the name in the usage line: "[options] [\"prompt\"]" */
-    const char *no_words;  /* what is expected instead of an argument; NULL: the verb takes arguments */
-    const char *manual;    /* its paragraph of the manual page, as manual.c reads it */
+    const char *arguments; /* the usage line after the name: "[options] [\"prompt\"]" */
+    /* For verbs without arguments: the end of the error "found ..., expected ...". NULL: the verb takes arguments. */
+    const char *no_words;
+    const char *manual;             /* text of the manual page; manual.c describes its markup */
     const struct opt_part *options; /* a table; a part without rows ends it */
-    /* 0: done; a code: the work failed, and E says why; below 0: minus the exit status, and all was said. */
+    /* Does the work. Returns 0, an error code with the reason in E, or minus the exit status if all errors have been
+     * reported. */
     int (*run)(const struct opt_values *v, struct err *e);
 };
 
-/* Of the product, src/app. */
+/* Verbs of the product, in src/app. */
 extern const struct verb verb_run, verb_chat, verb_serve, verb_pack, verb_quantize, verb_calibrate,
     verb_inspect, verb_tokenize;
-/* Of the laboratory, src/lab. */
+/* Verbs of the laboratory, in src/lab. */
 extern const struct verb verb_logits, verb_ppl, verb_render, verb_sample, verb_grammar, verb_synth,
     verb_bench, verb_simulate;
 
-/* The verbs in the order of `gallop --help`: an entry without a verb is a heading over those that follow. */
+/* A line of `gallop --help`: a verb, or (VERB is NULL) a heading above the verbs that follow. */
 struct verb_entry {
     const char *heading;
     const struct verb *verb;

@@ -1,6 +1,6 @@
 /* verb_calibrate.c - `gallop calibrate`: runs the model with int8 linears on a text, and writes statistics of the
- * inputs of each (model/calibration.h): for int8-static the absolute maximum that maps to 127, for int4 what GPTQ
- * needs. */
+ * inputs of each (model/calibration.h): for int8-static the absolute maximum that maps to 127, for int4 the
+ * covariances that GPTQ needs. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 #include "engine/score.h"
 #include "ops/gptq.h"
 
-enum { WANTED = 64 }; /* rows of logits in a step */
+enum { WANTED = 64 }; /* maximum rows of logits in a step */
 
 struct calibrate_options {
     struct load load;
@@ -43,13 +43,14 @@ static const struct opt_row rows[] = {
      .fallback = "20000", .range = "[2,2147483647]", INTO(max_tokens)},
     {0}};
 
+/* A run of the verb. */
 struct calibrate {
     const struct calibrate_options *o;
     struct llm *m;
-    size_t *first; /* [linears of the model] the first linear of the same name, which experts may share */
-    struct linear_seen *seen; /* [linears] statistics of each first one */
-    bool rounding;            /* for int4, with feedback */
-    float **feedback;         /* [linears] GPTQ's sums of each first one; NULL: none */
+    size_t *first; /* [n_linears] index of the first linear of the same name; experts share names */
+    struct linear_seen *seen; /* [n_linears] statistics, at the index of the first linear of a name */
+    bool rounding;            /* for int4: collect GPTQ's sums in FEEDBACK */
+    float **feedback;         /* [n_linears] GPTQ's sums, at the same indexes as SEEN; elsewhere NULL */
     struct err *e;
 };
 
@@ -78,7 +79,7 @@ static int find_first(struct calibrate *c)
     return room ? 0 : err_nomem(c->e, "the names of linears");
 }
 
-/* Allocates the sums of linear I, and room for CTX of its input rows. */
+/* Allocates GPTQ's sums for linear I, and room for CTX rows of its input. */
 static int open_feedback(struct calibrate *c, size_t i, size_t ctx)
 {
     size_t k = c->m->model.linear[i]->k;
@@ -86,7 +87,7 @@ static int open_feedback(struct calibrate *c, size_t i, size_t ctx)
     c->feedback[i] = mem_zalloc(gptq_numbers(k), sizeof(float), MEM_APP);
     c->seen[i].kept = mem_alloc(ctx * k * sizeof(float), MEM_APP);
     c->seen[i].most = ctx;
-    return c->feedback[i] && c->seen[i].kept ? 0 : err_nomem(c->e, "sums of the inputs' squares");
+    return c->feedback[i] && c->seen[i].kept ? 0 : err_nomem(c->e, "the covariances of inputs");
 }
 
 static int watch(struct calibrate *c, size_t ctx)
@@ -98,7 +99,7 @@ static int watch(struct calibrate *c, size_t ctx)
     c->seen = mem_zalloc(m->n_linears, sizeof(*c->seen), MEM_APP);
     c->feedback = mem_zalloc(m->n_linears, sizeof(*c->feedback), MEM_APP);
     if (!c->first || !c->seen || !c->feedback)
-        return err_nomem(c->e, "what is counted");
+        return err_nomem(c->e, "statistics of linears");
     if ((rc = find_first(c)) != 0)
         return rc;
     for (size_t i = 0; i < m->n_linears; i++) {
@@ -115,7 +116,8 @@ static int watch(struct calibrate *c, size_t ctx)
     return 0;
 }
 
-/* Adds the rows of a window to the sums. Experts may see more rows than a window has; the rest is left out. */
+/* Adds the input rows of a window to GPTQ's sums. Experts of one name together may have more rows than the window;
+ * those beyond its length are left out. */
 static void add_rows(struct calibrate *c)
 {
     const struct model *m = &c->m->model;
@@ -130,7 +132,7 @@ static void add_rows(struct calibrate *c)
     }
 }
 
-/* Statistics of the language model head are collected, too, so logits are computed. */
+/* Receives logits and ignores them. They are computed for the statistics of the language model head. */
 static int ignore(void *ctx, size_t pos, size_t n, const float *logits)
 {
     (void)ctx;
@@ -140,7 +142,7 @@ static int ignore(void *ctx, size_t pos, size_t n, const float *logits)
     return 0;
 }
 
-/* Runs windows of CTX tokens, which begin with PREFIX. */
+/* Runs the model on IDS in windows of CTX tokens, each of which begins with PREFIX. */
 static int read_text(struct calibrate *c, const struct tok_ids *ids, const struct tok_ids *prefix, size_t ctx)
 {
     struct print_bar bar = {.what = "reading"};
@@ -196,7 +198,8 @@ static int read_file(struct calibrate *c, const struct buf *text, size_t *n)
     return rc;
 }
 
-/* Returns the contents of the file; *OPEN counts the linears that keep a scale for each row. */
+/* Returns the contents of the file for int8-static. *N is the number of its linears, *OPEN the number of those whose
+ * inputs keep a scale for each row. */
 static json_t *found(const struct calibrate *c, size_t n_tokens, size_t *n, size_t *open)
 {
     const struct model *m = &c->m->model;
@@ -244,7 +247,7 @@ static int write_file(const struct calibrate *c, size_t n_tokens)
 
 /* ---- the file of int4 ---- */
 
-/* Adds the tensor "NAME.feedback", which begins at *BYTES. */
+/* Adds the tensor of GPTQ's sums of the linear L to HEADER, at the offset *BYTES, which is advanced. */
 static int add_header(json_t *header, const struct linear *l, size_t *bytes, struct err *e)
 {
     char name[256];

@@ -57,11 +57,11 @@ static const struct opt_row rows[] = {OPTION_USER_TEXT(EVERYDAY, INTO(plain_user
 
 enum { LINE_MAX_BYTES = 16 << 20 }; /* more text than the longest contexts hold */
 
-static struct gallop *volatile answering; /* for the signal handlers only */
+static struct gallop *volatile answering; /* engine that computes an answer, for on_interrupt(); NULL: none */
 static volatile sig_atomic_t interrupted, resized, resumed;
 static const char paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";
 static const char *prompt_text = "> ";
-static struct termios terminal; /* its settings before the editor changed them */
+static struct termios terminal; /* settings of the terminal before the editor changed them */
 
 static void on_interrupt(int sig)
 {
@@ -71,8 +71,8 @@ static void on_interrupt(int sig)
         gallop_cancel(answering, 0);
 }
 
-/* Switches bracketed paste on or off, by which terminals mark where a paste begins and ends. Signal handlers call
- * it, too. */
+/* Writes HOW, paste_on or paste_off, to the terminal. In bracketed paste it marks where pasted text begins and
+ * ends. Signal handlers call this function, too. */
 static void tell_pastes(const char *how)
 {
     if (write(STDOUT_FILENO, how, strlen(how)) < 0)
@@ -84,7 +84,7 @@ static void on_end(int sig)
 {
     tell_pastes(paste_off);
     tcsetattr(STDIN_FILENO, TCSANOW, &terminal);
-    raise(sig); /* with SA_RESETHAND it now ends the program */
+    raise(sig); /* SA_RESETHAND has restored the default, which ends the program */
 }
 
 static void on_resize(int sig)
@@ -123,6 +123,7 @@ struct keys {
     bool replaced; /* something in the line was not UTF-8 and was replaced by U+FFFD */
 };
 
+/* A conversation. */
 struct talk {
     struct gallop *g;
     struct input_template template;
@@ -135,12 +136,12 @@ struct talk {
     bool literal;      /* the message was a block between """, so it is not a command */
     bool again;        /* the answer is a second one to the same message (/regen) */
     bool quiet;
-    struct arena arena;       /* lists of the sampling */
-    json_t *settings;         /* the parameters that /set has set */
+    struct arena arena;       /* holds the lists of the sampling options */
+    json_t *settings;         /* object of the parameters that /set has set */
     char file[SAVE_PATH_MAX]; /* the file that /save wrote or /load read; "": none */
-    struct gallop_event end;  /* counts and times of the answer */
+    struct gallop_event end;  /* counts and times of the last answer */
     size_t n_prompt;          /* tokens of the prompt */
-    uint64_t n_before;        /* tokens that the engine had processed before it */
+    uint64_t n_before;        /* prompt tokens that the engine had processed before */
     struct print_bar bar;     /* progress of a long prompt */
     EditLine *el;             /* NULL: not a terminal */
     History *history;
@@ -156,15 +157,15 @@ static const char help_text[] =
     "/set N V    set a sampling parameter, as in /set temperature 0.7; without N,\n"
     "            list what was set\n"
     "/save F     write the conversation to a file of JSON\n"
-    "/load F     go on with a conversation that was saved\n"
-    "/stats      what the engine did so far\n"
-    "/quit       leave; Ctrl-D does too\n"
-    "//text      send /text: a message that begins with a slash\n"
+    "/load F     continue a conversation that was saved\n"
+    "/stats      show numbers of tokens and steps so far, and the memory in use\n"
+    "/quit       end the program, as Ctrl-D does\n"
+    "//text      send the message /text, which begins with a slash\n"
     "A message of several lines: paste it, end a line with \\, or put it between\n"
     "two \"\"\".\n"
-    "Ctrl-C stops an answer. What was shown of it stays in the conversation; before\n"
-    "its first word, your message is taken back as if it had not been sent. So is\n"
-    "one that cannot be answered. The arrow up brings lines back.\n";
+    "Ctrl-C stops an answer. The text shown so far stays in the conversation; if there\n"
+    "is none yet, your message is taken back as if it had not been sent. A message\n"
+    "that cannot be answered is taken back, too. The up arrow recalls earlier lines.\n";
 
 /* ---- the conversation ---- */
 
@@ -184,8 +185,8 @@ static int start(struct talk *t, struct err *e)
     return t->system.len ? add_message(t, "system", t->system.data, t->system.len, e) : 0;
 }
 
-/* Converts the rendered conversation TEXT to tokens; one that leaves no room for an answer is refused. ORIGIN: where
- * its bytes came from, or NULL. */
+/* Converts the rendered conversation TEXT to tokens, and refuses it if it leaves no room for an answer. ORIGIN:
+ * the mark of each byte, see jinja_render_marked(), or NULL. */
 static int tokenize(struct talk *t, const struct buf *text, const char *origin, struct tok_ids *ids,
                     struct err *e)
 {
@@ -229,7 +230,8 @@ static int submit(struct talk *t, struct sampling *s, struct err *e)
     return rc;
 }
 
-/* Takes the next event, and meanwhile shows how much of a long prompt is processed. */
+/* Runs steps until there is an event, which goes to *EV, and shows the progress of a long prompt. False: no event
+ * will come. */
 static bool next_event(struct talk *t, struct gallop_event *ev)
 {
     struct gallop_stats stats;
@@ -245,7 +247,7 @@ static bool next_event(struct talk *t, struct gallop_event *ev)
     return true;
 }
 
-/* Shows the line again after the size of the terminal changed, or after Ctrl-Z and fg. */
+/* Redraws the input line after the size of the terminal changed, or after Ctrl-Z and fg. */
 static void show_again(EditLine *el)
 {
     if (resized)
@@ -255,8 +257,9 @@ static void show_again(EditLine *el)
     resized = resumed = 0;
 }
 
-/* Waits until there is something to read; false: Ctrl-C. Signals are unblocked in ppoll() only, because a signal
- * between the check of the flags and the wait would not end the wait. EL: the editor; NULL: during an answer. */
+/* Waits until standard input can be read. Returns false after Ctrl-C. Signals are unblocked in ppoll() only,
+ * because a signal between the check of the flags and the wait would not end the wait. EL: the editor; NULL:
+ * during an answer. */
 static bool wait_typed(EditLine *el)
 {
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -277,7 +280,7 @@ static bool wait_typed(EditLine *el)
     return ready;
 }
 
-/* Waits and reads at least one byte. 0: end of input; -1: Ctrl-C. */
+/* Waits for input and appends it to k->typed. Returns 1, 0 at the end of input, or -1 after Ctrl-C. */
 static int read_typed(struct keys *k, EditLine *el)
 {
     char bytes[4096];
@@ -297,8 +300,8 @@ static int read_typed(struct keys *k, EditLine *el)
     return k->typed.oom ? 0 : n > 0 ? 1 : (int)n;
 }
 
-/* Reads what is typed during an answer, for the next prompt. In the terminal's queue a Ctrl-C would wait behind
- * it. */
+/* Reads text that is typed during an answer, for the next prompt. If it stayed in the terminal's queue, a Ctrl-C
+ * behind it would not be noticed. */
 static void type_ahead(struct talk *t)
 {
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -307,7 +310,7 @@ static void type_ahead(struct talk *t)
         read_typed(&t->keys, NULL);
 }
 
-/* Shows the text of the answer as it comes, and adds it to TEXT. *STOPPED: Ctrl-C ended it. */
+/* Prints the text of the answer as it is generated, and adds it to TEXT. *STOPPED: Ctrl-C ended the answer. */
 static int take_answer(struct talk *t, struct buf *text, bool *stopped, struct err *e)
 {
     struct gallop_event ev;
@@ -368,7 +371,7 @@ static int answer(struct talk *t, bool *answered, struct err *e)
     if ((rc = options_draw_seed(&s, engine_info(t->g)->defaults, &drawn, e)) == 0 &&
         (rc = submit(t, &s, e)) == 0) {
         answering = t->g;
-        if (interrupted) /* it came before the handler knew the engine */
+        if (interrupted) /* Ctrl-C came before the handler knew the engine */
             gallop_cancel(t->g, 0);
         rc = take_answer(t, &text, &stopped, e);
         answering = NULL;
@@ -398,7 +401,7 @@ static int send_message(struct talk *t, const char *message, size_t len, struct 
     return rc;
 }
 
-/* /regen: replaces the last answer by another one. Without another one, the old answer stays. */
+/* /regen: replaces the last answer by a new answer. If there is none, the old answer stays. */
 static int regenerate(struct talk *t, struct err *e)
 {
     size_t n = json_array_size(t->messages);
@@ -421,7 +424,7 @@ static int regenerate(struct talk *t, struct err *e)
 
 /* ---- /set, /save, /load ---- */
 
-/* Returns TEXT as JSON, as in a line of a batch: a number, true, a list, or else a string. */
+/* Returns TEXT parsed as JSON (a number, true, a list), or if it is not JSON, as a JSON string. */
 static json_t *setting(const char *text)
 {
     struct err ignored = {0};
@@ -430,7 +433,7 @@ static json_t *setting(const char *text)
     return json_pull_load(&v, text, strlen(text), "/set", &ignored) == 0 ? v : json_string(text);
 }
 
-/* "N V": sets the sampling parameter N. "": lists what was set. */
+/* /set: TEXT is "N V", which sets the sampling parameter N to V, or "", which prints the parameters that were set. */
 static int set(struct talk *t, const char *text, struct err *e)
 {
     struct sampling s = t->sampling;
@@ -453,7 +456,7 @@ static int set(struct talk *t, const char *text, struct err *e)
         print_text("\n");
         rc = 0;
     } else if (!*text) {
-        rc = err_set(e, ERR_INPUT, "/set %s: a value is needed, as in /set temperature 0.7", name);
+        rc = err_set(e, ERR_INPUT, "/set %s: expected a value, as in /set temperature 0.7", name);
     } else if (json_object_set_new(o, name, setting(text)) != 0) {
         rc = err_nomem(e, "/set");
     } else if ((rc = sampling_set_json(&s, o, "/set", &t->arena, e)) == 0) {
@@ -474,9 +477,9 @@ static int save(struct talk *t, const char *path, struct err *e)
     int rc = 0;
 
     if (!*path)
-        rc = err_set(e, ERR_INPUT, "/save: the name of a file is needed");
+        rc = err_set(e, ERR_INPUT, "/save: expected the name of a file");
     else if (!own && access(path, F_OK) == 0)
-        rc = err_set(e, ERR_INPUT, "/save %s: the file exists; another name is expected", path);
+        rc = err_set(e, ERR_INPUT, "/save %s: the file exists; expected another name", path);
     else if (!text)
         rc = err_nomem(e, "the conversation");
     else if ((rc = save_open(&file, path, own, e)) == 0 &&
@@ -503,7 +506,7 @@ static int check_messages(const json_t *list, const char *path, struct err *e)
     json_array_foreach(list, i, m)
     {
         if (!json_is_string(json_object_get(m, "role")) || !json_is_string(json_object_get(m, "content")))
-            return err_set(e, ERR_INPUT, "/load %s: message %zu has no role or no content that is text", path,
+            return err_set(e, ERR_INPUT, "/load %s: message %zu: expected the strings role and content", path,
                            i);
     }
     return 0;
@@ -512,7 +515,7 @@ static int check_messages(const json_t *list, const char *path, struct err *e)
 static int load(struct talk *t, const char *path, struct err *e)
 {
     json_t *o = NULL, *list, *first;
-    int rc = *path ? input_json(path, &o, e) : err_set(e, ERR_INPUT, "/load: the name of a file is needed");
+    int rc = *path ? input_json(path, &o, e) : err_set(e, ERR_INPUT, "/load: expected the name of a file");
 
     if (rc)
         return rc;
@@ -630,7 +633,7 @@ static char *prompt(EditLine *el)
     return text;
 }
 
-/* Gives the editor the next character. The editor's own reader silently drops bytes that are not UTF-8. */
+/* Reads the next character for the editor. The editor's own reader silently drops bytes that are not UTF-8. */
 static int read_key(EditLine *el, wchar_t *out)
 {
     struct keys *k;
@@ -651,7 +654,7 @@ static int read_key(EditLine *el, wchar_t *out)
     return 1;
 }
 
-/* Adds pasted text, which the terminal marks, to the line with its line ends. */
+/* Inserts pasted text with its line breaks into the input line. The terminal marks the end of the text. */
 static unsigned char take_paste(EditLine *el, int c)
 {
     static const char end[] = "\033[201~";
@@ -729,7 +732,7 @@ static bool edit_line(struct talk *t, struct buf *out)
     return true;
 }
 
-/* Reads a line from a pipe or file; of a line that is too long, one byte more than is allowed. False: end of input. */
+/* Reads a line from a pipe or file. A line that is too long is cut one byte after the limit. False: end of input. */
 static bool plain_line(struct buf *out)
 {
     bool any = false;
@@ -757,7 +760,7 @@ static bool read_line(struct talk *t, struct buf *out)
     return true;
 }
 
-/* True if LINE continues on the next one: it ends with an odd number of backslashes. */
+/* True if the message continues on the next line: LINE ends with an odd number of backslashes. */
 static bool goes_on(const struct buf *line)
 {
     size_t n = 0;
@@ -772,8 +775,8 @@ static bool ends_block(const struct buf *line)
     return line->len >= 3 && memcmp(line->data + line->len - 3, "\"\"\"", 3) == 0;
 }
 
-/* The next message or command: a line, lines that end with a backslash, or a block between two \"\"\". False:
- * no more. After Ctrl-C it is empty. */
+/* Reads the next message or command to OUT: a line, several lines of which all but the last end with a backslash,
+ * or a block between two """. False: end of input. After Ctrl-C OUT is empty. */
 static bool read_message(struct talk *t, struct buf *out)
 {
     struct buf line = {.tag = MEM_APP};
@@ -813,7 +816,7 @@ static void open_editor(struct talk *t)
     const struct sigaction resize = {.sa_handler = on_resize}, stop = {.sa_handler = on_stop};
     HistEvent he;
 
-    /* libedit speaks in characters of the locale, models in UTF-8 */
+    /* libedit uses the encoding of the locale, and models use UTF-8 */
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || !setlocale(LC_CTYPE, "C.UTF-8") ||
         tcgetattr(STDIN_FILENO, &terminal) != 0)
         return;
@@ -828,7 +831,7 @@ static void open_editor(struct talk *t)
     history(t->history, &he, H_SETSIZE, 1000);
     el_set(t->el, EL_PROMPT, prompt);
     el_set(t->el, EL_EDITOR, "emacs");
-    el_set(t->el, EL_SETTY, "-d", "+noflsh", NULL); /* Ctrl-C ends an answer, not what is typed meanwhile */
+    el_set(t->el, EL_SETTY, "-d", "+noflsh", NULL); /* Ctrl-C keeps the text that was typed meanwhile */
     el_set(t->el, EL_HIST, history, t->history);
     el_set(t->el, EL_SIGNAL, 0);
     el_set(t->el, EL_CLIENTDATA, &t->keys);

@@ -1,4 +1,5 @@
-/* verb_inspect.c - `gallop inspect`: architecture, tensors, backends and why, bytes, instruction sets. */
+/* verb_inspect.c - `gallop inspect`: shows the architecture, tensors, backends with their reasons, sizes and
+ * instruction sets of a model. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 #include "engine/engine_priv.h"
 #include "kern/kern.h"
 
-enum { LONG = 32768 }; /* rows of the sequence that is an example */
+enum { LONG = 32768 }; /* tokens of the sequence whose KV cache is shown as an example */
 
 static int numa_nodes(void)
 {
@@ -65,13 +66,14 @@ static json_t *tensor_json(const struct model_tensor *t)
     return o;
 }
 
-/* What a sequence of LONG rows takes, whether or not this cache is made for one. */
+/* Returns the bytes of the KV cache of a sequence of LONG tokens, even if M's context is shorter. WINDOWS false:
+ * as if the model had no windows. */
 static size_t long_bytes(const struct llm *m, bool windows)
 {
     struct kv_limits lim = m->kv.lim;
 
     lim.max_len = LONG;
-    if (!windows || !kv_type_pooled(m->kv.type->name)) /* the others keep all rows */
+    if (!windows || !kv_type_pooled(m->kv.type->name)) /* other cache types keep all rows */
         lim.window = NULL;
     return kv_seq_bytes(&lim, LONG);
 }
@@ -123,7 +125,7 @@ static void print_kv(const struct llm *m, const struct gallop_options *opt)
     print_text("\n");
 }
 
-/* ---- what --scheduler and the flags beside it come to ---- */
+/* ---- limits and policy of the scheduler ---- */
 
 static const char *admission(const struct step *s)
 {
@@ -163,9 +165,10 @@ static json_t *kernels_json(const struct kern *k)
     return o;
 }
 
-/* ---- operators that are no linears: the backend that was asked for, and the kernels that run ---- */
+/* ---- norm, rope and attention: their backends and kernels ---- */
 
-/* PACE's names of attention are names of gallop (docs/BACKENDS.md). */
+/* An operator: the name of the backend that the options ask for, and the backend, instruction set and arithmetic
+ * class that compute it. PACE's names of attention backends mean gallop (docs/BACKENDS.md). */
 struct inspect_operator {
     enum op_kind kind;
     const char *asked, *backend, *isa, *class;
@@ -263,7 +266,7 @@ static void print_tensors(const struct model *m)
         char shape[96], name[512];
 
         snprintf(name, sizeof(name), "%s", x->view->name);
-        utf8_printable(name); /* the file chose it */
+        utf8_printable(name); /* the name comes from the file */
         print_fmt("%-52s %-4s %-16s %-10s", name, dtype_name(x->view->dtype),
                   view_shape_text(x->view, shape, sizeof(shape)), x->use);
         if (x->linear && strcmp(x->use, "linear") == 0)

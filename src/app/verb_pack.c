@@ -1,4 +1,5 @@
-/* verb_pack.c - `gallop pack` and `gallop quantize`: a checkpoint as a file that later starts map. */
+/* verb_pack.c - `gallop pack` and `gallop quantize`: write a checkpoint as a packed file, which later starts map into
+ * memory. */
 #include <jansson.h>
 #include <string.h>
 

@@ -85,13 +85,14 @@ static const struct opt_row rows[] = {
 /* The progress bar of a batch. */
 struct progress {
     struct print_bar bar;
-    size_t n_done, n_all; /* requests; n_all 0: unknown, and nothing is shown */
-    double shown_s;       /* clock when it was last drawn */
+    size_t n_done, n_all; /* finished requests, all requests; n_all 0: unknown, and no bar is shown */
+    double shown_s;       /* time at which the bar was last drawn */
 };
 
+/* A run of the verb. */
 struct run_prompts {
     struct requests in;
-    struct arena arena; /* lists of sampling */
+    struct arena arena; /* holds the lists of the sampling options */
     struct checkpoint model;
     struct gallop *engine; /* owned */
     bool json, no_special, keep_special;
@@ -111,7 +112,7 @@ static struct {
     struct sigaction before_int, before_term;
 } stop;
 
-/* A second signal is handled as before. */
+/* Cancels all requests and restores the old handlers, so that a second signal ends the program. */
 static void on_signal(int sig)
 {
     int saved = errno;
@@ -132,7 +133,7 @@ static void catch_signals(struct gallop *engine)
     stop.engine = engine;
     sigaction(SIGINT, NULL, &stop.before_int);
     sigaction(SIGTERM, NULL, &stop.before_term);
-    if (stop.before_int.sa_handler != SIG_IGN) /* ignored under nohup and in the background of a script */
+    if (stop.before_int.sa_handler != SIG_IGN) /* nohup and background jobs of scripts ignore signals */
         sigaction(SIGINT, &sa, NULL);
     if (stop.before_term.sa_handler != SIG_IGN)
         sigaction(SIGTERM, &sa, NULL);
@@ -147,7 +148,8 @@ static void release_signals(void)
 
 /* ---- running ---- */
 
-/* Sets the limit of a request that has none: that of the model, else the default. */
+/* Limits the generated tokens of a request to the default if neither the request nor the model's generation config
+ * has a limit. */
 static void limit(struct run_prompts *r, struct request *q)
 {
     const struct sampling *config = engine_info(r->engine)->defaults;
@@ -163,7 +165,7 @@ static void limit(struct run_prompts *r, struct request *q)
     q->default_limit = true;
 }
 
-/* Prepares what events are added to. */
+/* Allocates the answers of Q, to which events are added. */
 static int open_answers(const struct run_prompts *r, struct request *q)
 {
     if (!(q->answer = arena_zalloc(&q->arena, q->n, sizeof(*q->answer))))
@@ -200,7 +202,7 @@ static void submit(struct run_prompts *r, struct request *q)
         tok_encode_marked(tok, q->text.data ? q->text.data : "", q->origin.len ? q->origin.data : NULL,
                           q->text.len, flags, &q->ids, &q->fault);
     gallop_request_init(&ask);
-    ask.text = q->is_text && !tok ? "" : NULL; /* the engine reports what is missing */
+    ask.text = q->is_text && !tok ? "" : NULL; /* the engine reports why there is no tokenizer */
     ask.ids = q->ids.id;
     ask.n_ids = q->ids.n;
     ask.keep_special = r->keep_special || openai_keeps_special(&r->openai, q);
@@ -213,7 +215,7 @@ static void submit(struct run_prompts *r, struct request *q)
     if (sampling_given(&q->sampling, SAMPLING_THINKING_TOKEN_BUDGET) && !q->fault.code &&
         requests_open_template(&r->in, &q->fault) == 0)
         input_reasoning(&r->in.template, q->rendered ? &q->text : NULL, &ask, &q->fault);
-    ask.prompt_logprobs = r->json ? q->prompt_logprobs : -1; /* only JSON shows them */
+    ask.prompt_logprobs = r->json ? q->prompt_logprobs : -1; /* only JSON output has them */
     if (!q->fault.code && open_answers(r, q) == 0) {
         limit(r, q);
         choose_seed(r, q);
@@ -283,7 +285,7 @@ static void take_event(struct run_prompts *r, const struct gallop_event *ev)
 
 /* ---- printing ---- */
 
-/* Adds the fields of an answer to O. */
+/* Adds the fields of the answer A to the JSON object O. */
 static void add_answer(const struct run_prompts *r, const struct request_answer *a, json_t *o)
 {
     const struct gallop_event *ev = &a->end;
@@ -310,7 +312,7 @@ static void add_answer(const struct run_prompts *r, const struct request_answer 
     json_object_set_new(o, "timing", timing);
 }
 
-/* A number, or its digits if it exceeds the signed integers of jansson. */
+/* Returns the seed of Q as a JSON integer, or as a string of digits if it is too large for jansson. */
 static json_t *seed_json(const struct run_prompts *r, const struct request *q)
 {
     struct sampling merged;
@@ -331,7 +333,8 @@ static void print_openai(const struct run_prompts *r, const struct request *q)
     json_decref(seed);
 }
 
-/* Prints one line. Several answers are in "choices"; the fields of a single answer are those of the first. */
+/* Prints the result of Q as a line of JSON. If Q has several answers, "choices" has all of them, and the fields of a
+ * single answer are those of the first. */
 static void print_request_json(const struct run_prompts *r, const struct request *q)
 {
     char text[sizeof(q->fault)];
@@ -384,7 +387,8 @@ static void say(const struct run_prompts *r, const struct request *q, const stru
         log_warn("%sthe context of %zu tokens is full after %zu generated tokens", which,
                  engine_info(r->engine)->max_len, a->end.n_output);
     else if (q->default_limit && a->end.finish == GALLOP_FINISH_LENGTH)
-        log_warn("%scut after %zu generated tokens; -n sets another limit", which, a->end.n_output);
+        log_warn("%sthe answer was cut after %zu generated tokens; -n sets another limit", which,
+                 a->end.n_output);
 }
 
 /* Reports the seed that the program chose; JSON lines of a batch contain it. */
@@ -416,11 +420,11 @@ static void print_answer_text(const struct run_prompts *r, const struct request 
     if (is_text)
         print_bytes(a->text.data, a->text.len);
     else
-        print_ids(&a->ids); /* there is no text */
+        print_ids(&a->ids); /* without a tokenizer there is no text */
     print_text("\n");
 }
 
-/* Prints one result; of a cancelled request only the line end after its text. */
+/* Prints the result of Q. A cancelled request has none: only the line of its streamed text is ended. */
 static void run_print(struct run_prompts *r, const struct request *q)
 {
     bool cancelled = !q->fault.code && q->cancelled;
@@ -469,7 +473,7 @@ static void print_ready(struct run_prompts *r)
     }
 }
 
-/* Submits the requests of available lines, and if nothing runs, waits for the next one. */
+/* Submits a request for each available line of the batch. If no request is running, waits for a line. */
 static int supply(struct run_prompts *r, struct err *e)
 {
     bool got = true;
@@ -480,7 +484,7 @@ static int supply(struct run_prompts *r, struct err *e)
 
         if ((rc = requests_read_line(&r->in, r->n_open == 0, &got, e)) == 0 && got)
             submit(r, r->in.last);
-        if (r->in.last != before && r->in.last->done) /* it was refused, which is printed first */
+        if (r->in.last != before && r->in.last->done) /* the request was refused, which work() reports */
             break;
     }
     return rc;
@@ -497,14 +501,15 @@ static void show_progress(struct progress *p)
     print_progress(&p->bar, p->n_done, p->n_all);
 }
 
-/* Runs until all requests are answered. After an error, closing the engine drops running ones. */
+/* Runs until all requests are answered. After an error, the caller closes the engine, which drops running
+ * requests. */
 static int work(struct run_prompts *r, struct err *e)
 {
     struct gallop_event ev;
     int rc = 0;
 
     for (bool more = true; more || (r->in.lines && !stop.signal);) {
-        if (stop.signal) /* includes requests that were submitted since */
+        if (stop.signal) /* again, for requests that were submitted after the signal */
             gallop_cancel(r->engine, 0);
         print_ready(r);
         if ((rc = print_flush(e)) != 0 ||
@@ -520,7 +525,7 @@ static int work(struct run_prompts *r, struct err *e)
     return print_flush(e);
 }
 
-/* Returns 0, -1 if some requests failed and were reported or r->signal came, or an error code. */
+/* Answers all requests. Returns 0, an error code, or -1 if a signal came or requests failed, which was reported. */
 static int answer(struct run_prompts *r, struct err *e)
 {
     int rc;
@@ -551,7 +556,7 @@ static bool is_piped(void)
     return fstat(STDIN_FILENO, &s) == 0 && (S_ISFIFO(s.st_mode) || S_ISREG(s.st_mode) || S_ISSOCK(s.st_mode));
 }
 
-/* Takes the prompt from the argument, where --prompt does not give it. */
+/* Checks that prompts have one source, and sets o->prompt if the prompt is an argument. */
 static int check_sources(struct run_options *o, const struct opt_values *v, struct err *e)
 {
     bool ids = o->ids, file = o->file, batch = o->batch;
@@ -614,7 +619,7 @@ static void say_waiting(void)
             "is none");
 }
 
-/* Adds the piped text without its last line end, which comes from echo. */
+/* Appends the text from the pipe, without its last line break, which programs such as echo add. */
 static int add_piped(struct buf *text, bool prompt_follows, struct err *e)
 {
     int rc;
@@ -628,8 +633,7 @@ static int add_piped(struct buf *text, bool prompt_follows, struct err *e)
     return 0;
 }
 
-/* Reads the prompt: that of a file, or the piped text and the text of the command line, with a blank between
- * them. */
+/* Reads the prompt: a file, or the text from the pipe and the text of the command line, with a blank between them. */
 static int read_text(const struct run_options *o, struct buf *text, struct err *e)
 {
     const char *prompt = o->prompt;
@@ -661,7 +665,7 @@ static int add_text(struct requests *r, const struct run_options *o, struct err 
     return rc;
 }
 
-/* Reads the requests, as far as possible before the model is open. */
+/* Reads the prompt into R, or opens the file of the batch; both need no model. */
 static int read_requests(struct requests *r, const struct run_options *o, struct err *e)
 {
     struct tok_ids ids = {0};
@@ -693,7 +697,8 @@ static int count_sequences(struct requests *r, int64_t *n, struct err *e)
     return rc;
 }
 
-/* Writes the answers to the file of --output. Finished results of a batch stay when the rest is cancelled. */
+/* Answers all requests and writes the answers to FILE, that of --output. If a batch is cancelled, its finished
+ * results are kept. */
 static int answer_into(struct run_prompts *r, struct save *file, struct err *e)
 {
     int rc;
@@ -709,7 +714,8 @@ static int answer_into(struct run_prompts *r, struct save *file, struct err *e)
     return rc;
 }
 
-/* Opens the file of --output; with --resume the missing results are appended. */
+/* Opens the file of --output. With --resume, results are appended to it, and requests that have results are
+ * skipped. */
 static int open_output(struct run_prompts *r, const struct run_options *o, struct save *file, struct err *e)
 {
     int rc;
@@ -765,7 +771,7 @@ static int run_requests(struct run_prompts *r, struct run_options *o, struct err
     rc = count_sequences(&r->in, &n_seqs, e);
     if (!o->load.max_num_seqs_given)
         o->load.o.max_num_seqs = n_seqs;
-    if (rc == 0 && n_seqs == 0) { /* the file has all results */
+    if (rc == 0 && n_seqs == 0) { /* the output file has all results */
         rc = save_commit(&file, e);
     } else if (rc == 0 && (rc = load_engine(&o->load, &r->model, &r->engine, e)) == 0) {
         r->progress.n_done = r->in.n_skipped;
@@ -797,7 +803,7 @@ static int run_prompts(const struct opt_values *v, struct err *e)
     gallop_close(r.engine);
     checkpoint_close(&r.model);
     arena_fini(&r.arena);
-    return rc < 0 && r.signal ? -(128 + r.signal) : rc; /* -1: failures were reported */
+    return rc < 0 && r.signal ? -(128 + r.signal) : rc; /* -1: failed requests were reported */
 }
 
 const struct verb verb_run = {

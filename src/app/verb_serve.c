@@ -46,10 +46,10 @@
 #include "text/chat.h"
 #include "text/jinja/jinja.h"
 
-/* One of the two kinds of keys: those of clients, and those of administration. */
+/* The options of client keys, or of admin keys. */
 struct key_options {
     struct opt_list keys;
-    const char *file; /* with further keys; NULL: none */
+    const char *file; /* file with further keys; NULL: none */
     const char *flag; /* the option that gives KEYS, for messages */
 };
 
@@ -237,22 +237,23 @@ static const struct opt_row rows[] = {
     {0}};
 
 enum {
-    QUEUED = 1024,
-    SPARE_DESCRIPTORS = 64,
-    LAST_S = 5,   /* seconds that threads have to end */
-    CLOSE_S = 30, /* seconds to free memory and close files after that */
+    QUEUED = 1024,          /* default of --max-num-queued-reqs */
+    SPARE_DESCRIPTORS = 64, /* open files besides connections */
+    LAST_S = 5,             /* seconds for threads to end */
+    CLOSE_S = 30,           /* seconds to free memory and close files after that */
 };
 
-#define ROOF_S  0.3
+#define ROOF_S  0.3 /* seconds of a measurement */
 #define FLUSH_S 3.0 /* seconds to send finished answers, also to clients that do not read */
 
+/* A run of the verb. */
 struct serve {
     struct serve_options o;
     struct checkpoint model;
     struct gallop *engine;
     struct input_template template;
     struct buf template_file;  /* text of --chat-template */
-    const char *template_text; /* of the template that is used; NULL: there is none */
+    const char *template_text; /* text of the template in use; NULL: there is none */
     char *tokenizer_info;      /* allocated by jansson; NULL: /tokenizer_info is not served */
     struct keys keys, admin;
     struct cors cors;
@@ -268,12 +269,12 @@ struct serve {
     char own_name[512], hub_name[512];
     struct api *api;
     struct server *server;
-    struct err chat_missing;
+    struct err chat_missing;         /* why chats cannot be answered; code 0: they can */
     int passed[SYSTEMD_MAX_SOCKETS]; /* [n_passed] listening sockets, of a service manager or opened here */
     size_t n_passed;
     bool owns_path;           /* the socket at --uds was opened here */
-    double watchdog_s, fed_s; /* interval of the watchdog, 0: none; clock of the last notification */
-    double abort_s, quit_s;   /* clock: when to abort requests, when to quit; 0: not draining */
+    double watchdog_s, fed_s; /* interval of the watchdog, 0: none; time of the last notification */
+    double abort_s, quit_s;   /* times to abort requests and to quit; 0: not shutting down */
 };
 
 /* ---- signals ---- */
@@ -322,7 +323,7 @@ static void on_overdue(int sig)
     _exit(1);
 }
 
-/* The alarm limits the time of the shutdown, even if a thread is stuck in a request, in a step or at the end. */
+/* Notes the signal for on_wake(). An alarm limits the time of the shutdown, even if a thread is stuck. */
 static void on_signal(int sig)
 {
     if (sig == SIGHUP)
@@ -358,8 +359,8 @@ static bool has_key_file(const struct serve_options *o)
     return o->client_keys.file || o->admin_keys.file;
 }
 
-/* SIGHUP keeps its default if there is nothing to read again, because then only a closed terminal sends it. A service
- * manager sends it to every server that it reloads. */
+/* Sets the handlers. Without files of keys or certificates, SIGHUP comes from a closed terminal and keeps its
+ * default, which ends the program; but a service manager sends SIGHUP to every server that it reloads. */
 static void catch_signals(const struct serve *s)
 {
     struct sigaction sa = {.sa_handler = on_signal}, overdue = {.sa_handler = on_overdue};
@@ -397,7 +398,8 @@ static void tell_reloading(void)
 
 static void read_again(struct serve *s);
 
-/* Runs on the server's thread, several times a second. */
+/* Runs on the server's thread several times a second: notifies the watchdog, reads files again after SIGHUP, and
+ * advances the shutdown. */
 static void on_wake(void *ctx)
 {
     struct serve *s = ctx;
@@ -436,14 +438,14 @@ static void on_wake(void *ctx)
     }
 }
 
-/* ---- what the options say ---- */
+/* ---- reading and checking the options ---- */
 
 static bool is_loopback(const char *host)
 {
     return strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0;
 }
 
-/* *N_FILE: the number of keys from the file. */
+/* Adds the keys of O and of its file to K. *N_FILE: the number of keys in the file. */
 static int read_keys(struct keys *k, const struct key_options *o, size_t *n_file, struct err *e)
 {
     int rc = 0;
@@ -464,7 +466,7 @@ static int read_keys(struct keys *k, const struct key_options *o, size_t *n_file
     return rc;
 }
 
-/* At start, a file of keys without a key is refused as a mistake. */
+/* Reads the keys of O at the start. A file without a key is refused then. */
 static int read_first_keys(struct keys *k, const struct key_options *o, struct err *e)
 {
     size_t n_file;
@@ -475,7 +477,7 @@ static int read_first_keys(struct keys *k, const struct key_options *o, struct e
     return rc;
 }
 
-/* A client's key that is also an admin key would undo their separation. */
+/* Reads client keys and admin keys, and refuses a key that is both. */
 static int read_all_keys(struct serve *s, struct err *e)
 {
     int rc;
@@ -503,7 +505,7 @@ static int find_addresses(struct addrinfo **found, const struct serve *s, struct
     return err_set(e, ERR_INPUT, "--host %s: %s", s->o.server.host, gai_strerror(rc));
 }
 
-/* Other machines need API keys, unless --allow-no-keys is given. */
+/* Refuses an address that other machines can reach if there are no API keys, unless --allow-no-keys is given. */
 static int check_exposure(const struct serve *s, struct err *e)
 {
     struct addrinfo *found;
@@ -520,7 +522,7 @@ static int check_exposure(const struct serve *s, struct err *e)
                 s->passed[i]);
     if (s->n_passed || s->o.uds || is_loopback(s->o.server.host))
         return 0;
-    if ((rc = find_addresses(&found, s, e)) != 0) /* keys would not help */
+    if ((rc = find_addresses(&found, s, e)) != 0) /* keys would not help if the host is unknown */
         return rc;
     freeaddrinfo(found);
     return err_set(
@@ -530,7 +532,7 @@ static int check_exposure(const struct serve *s, struct err *e)
         s->o.server.host);
 }
 
-/* The largest allowed body fits if there is no other. */
+/* Checks that a body of the largest allowed size fits into the memory for all bodies. */
 static int check_bodies(const struct server_options *o, struct err *e)
 {
     if (o->max_bodies_bytes && o->max_bodies_bytes < o->max_body_bytes)
@@ -539,7 +541,7 @@ static int check_bodies(const struct server_options *o, struct err *e)
     return 0;
 }
 
-/* Sets *OUT to NULL without --ssl-certfile. */
+/* Opens the certificate of O. Without --ssl-certfile *OUT is NULL. */
 static int read_tls(struct tls **out, const struct tls_options *o, struct err *e)
 {
     *out = NULL;
@@ -556,8 +558,8 @@ static int read_tls(struct tls **out, const struct tls_options *o, struct err *e
     return o->certificate ? tls_open(out, o, e) : 0;
 }
 
-/* read_keys() while requests are served. A file without a key removes all keys of the file. OTHER: the keys of the
- * other kind. */
+/* Reads keys again while requests are served. A file without a key is accepted and removes all earlier keys of the
+ * file. OTHER: the keys of the other kind (client or admin), which must be different. */
 static int read_keys_again(struct keys *k, const struct key_options *o, size_t *n_file,
                            const struct keys *other, struct err *e)
 {
@@ -620,7 +622,7 @@ static void read_again(struct serve *s)
     }
 }
 
-/* Writes the last part of PATH, without slashes after it. */
+/* Writes the last component of PATH to OUT, without slashes at its end. */
 static void name_of_path(const char *path, char *out, size_t size)
 {
     size_t n = strlen(path), from;
@@ -632,7 +634,7 @@ static void name_of_path(const char *path, char *out, size_t size)
     snprintf(out, size, "%.*s", (int)(n - from), path + from);
 }
 
-/* Reads the names of --served-model-name, with room for one more. */
+/* Reads the names of --served-model-name; s->name has room for one more. */
 static int read_names(struct serve *s, struct err *e)
 {
     const struct opt_list *names = &s->o.names;
@@ -653,7 +655,7 @@ static int read_names(struct serve *s, struct err *e)
     return 0;
 }
 
-/* Without --served-model-name the model has its name on the hub, or that of its folder. */
+/* Without --served-model-name, names the model by its name on the hub, or by its folder. */
 static void name_model(struct serve *s)
 {
     const char *model = s->o.load.name;
@@ -664,7 +666,7 @@ static void name_model(struct serve *s)
     if (model && find_model_address(model, s->hub_name, sizeof(s->hub_name)))
         model = s->hub_name;
     if (model && lstat(model, &st) != 0)
-        snprintf(s->own_name, sizeof(s->own_name), "%s", model); /* as on the hub */
+        snprintf(s->own_name, sizeof(s->own_name), "%s", model); /* a name on the hub */
     else
         name_of_path(s->o.load.path, s->own_name, sizeof(s->own_name));
     s->name[s->n_names++] = s->own_name;
@@ -681,7 +683,7 @@ static int read_kwargs(struct serve *s, struct err *e)
     return !text || json_is_object(s->kwargs) ? 0 : err_set(e, ERR_USAGE, "%s: expected a JSON object", flag);
 }
 
-/* Checks everything that can be checked without the model, before the address is taken. */
+/* Makes all checks that need no model, before the server listens. */
 static int check_options(struct serve *s, struct err *e)
 {
     const struct serve_options *o = &s->o;
@@ -736,7 +738,8 @@ static int read_markup(struct serve *s, struct err *e)
                        &s->roles, e);
 }
 
-/* Returns a copy of V in which tokens that are objects are replaced by their text. NULL: out of memory. */
+/* Returns a copy of V in which every object with the string "content", which describes a token, is replaced by this
+ * string. NULL: out of memory. */
 static json_t *with_plain_tokens(json_t *v)
 {
     json_t *content = json_object_get(v, "content"), *out, *member;
@@ -761,7 +764,8 @@ static json_t *with_plain_tokens(json_t *v)
     return out;
 }
 
-/* Prepares the answer of /tokenizer_info: tokenizer_config.json, if there is one, with the template in use. */
+/* Prepares the answer of /tokenizer_info: tokenizer_config.json, if the model has the file, with the template in
+ * use. */
 static int read_tokenizer_info(struct serve *s, struct err *e)
 {
     struct folder_text t = {.bytes = NULL};

@@ -1,4 +1,4 @@
-/* verb_tokenize.c - `gallop tokenize`: converts text to ids and back, of one text or of lines of JSON. */
+/* verb_tokenize.c - `gallop tokenize`: converts a text, or each line of a JSON Lines file, to token ids or back. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #include "engine/engine.h"
 #include "text/tok/tok.h"
 
-/* -m also accepts tokenizer files. */
+/* The options of the verb. Its -m also accepts tokenizer files. */
 struct tokenize_options {
     struct load load;
     struct options_output out;
@@ -56,15 +56,16 @@ static const struct opt_row rows[] = {
      INTO(stream)},
     {0}};
 
+/* A run of the verb. */
 struct job {
     const struct tokenize_options *o;
     const char *text; /* the argument; NULL: none */
     struct tok *t;
-    bool json;
+    bool json; /* print JSON */
     struct err *e;
 };
 
-/* Prints an answer in JSON. */
+/* Prints O as a line of JSON and releases it. */
 static int print_object(struct job *j, json_t *o)
 {
     if (!o)
@@ -73,7 +74,7 @@ static int print_object(struct job *j, json_t *o)
     return print_flush(j->e);
 }
 
-/* Returns the vocabulary's string of ID; null if it has none. */
+/* Returns the vocabulary's string of the token ID as JSON, or JSON null if the vocabulary has no such token. */
 static json_t *piece_of(const struct job *j, int32_t id)
 {
     const char *s;
@@ -109,7 +110,7 @@ static int encode(struct job *j, const char *text, size_t len)
 
     if (rc == 0 && j->o->pieces) {
         rc = print_pieces(j, &ids);
-    } else if (rc == 0) { /* without a JSON tree, which would take longer than the tokenizer */
+    } else if (rc == 0) { /* JSON is printed directly: building a tree would take longer than tokenizing */
         print_text(j->json ? "{\"ids\":[" : "");
         print_ids(&ids);
         print_text(j->json ? "]}\n" : "\n");
@@ -166,20 +167,20 @@ static int decode(struct job *j, const struct tok_ids *ids)
     return rc;
 }
 
-/* Accepts any integers; those that cannot be ids are decoded to nothing. */
+/* Decodes the array of integers LIST; integers that are no token ids give no text. WHAT begins error sentences. */
 static int decode_list(struct job *j, const json_t *list, const char *what)
 {
     struct tok_ids ids = {0};
     int rc = 0;
 
     if (!json_is_array(list))
-        return err_set(j->e, ERR_INPUT, "%s: a list of ids is expected", what);
+        return err_set(j->e, ERR_INPUT, "%s: expected a list of token ids", what);
     for (size_t i = 0; i < json_array_size(list) && rc == 0; i++) {
         const json_t *v = json_array_get(list, i);
         json_int_t id = json_integer_value(v);
 
         if (!json_is_integer(v))
-            rc = err_set(j->e, ERR_INPUT, "%s: ids[%zu] is not an integer", what, i);
+            rc = err_set(j->e, ERR_INPUT, "%s: ids[%zu]: expected an integer", what, i);
         else if (!input_add_id(&ids, id < 0 || id > INT32_MAX ? -1 : (int32_t)id))
             rc = err_nomem(j->e, "token ids");
     }
@@ -202,7 +203,7 @@ static int one_line(struct job *j, const char *p, size_t len, const char *what)
     else if (json_is_string(text))
         rc = encode(j, json_string_value(text), json_string_length(text));
     else
-        rc = err_set(j->e, ERR_INPUT, "%s: a string or an object with text is expected", what);
+        rc = err_set(j->e, ERR_INPUT, "%s: expected a string, or an object with the string text", what);
     json_decref(o);
     return rc;
 }
@@ -253,7 +254,7 @@ static int check_combination(const struct tokenize_options *o, const struct opt_
 {
     const struct {
         const char *name;
-        bool given, decodes; /* it is for --decode */
+        bool given, decodes; /* DECODES: the option belongs to --decode */
     } way[] = {{"no-special", o->no_special, false},
                {"plain", o->plain, false},
                {"pieces", o->pieces, false},
@@ -262,10 +263,10 @@ static int check_combination(const struct tokenize_options *o, const struct opt_
     bool ids = o->ids, file = o->file, batch = o->batch;
 
     if (v->n_args > 1)
-        return err_set(e, ERR_USAGE, "one text is expected, %zu were given (quote it)", v->n_args);
+        return err_set(e, ERR_USAGE, "found %zu arguments, expected one text (quote it)", v->n_args);
     if (ids + file + batch + (v->n_args > 0) != 1)
         return err_set(e, ERR_USAGE,
-                       "one of a text, --file, --batch and --decode --ids is expected, found %s%s%s%s%s",
+                       "expected one of a text, --file, --batch and --decode --ids; found %s%s%s%s%s",
                        v->n_args ? "a text " : "", file ? "--file " : "", ids ? "--ids " : "",
                        batch ? "--batch" : "", ids + file + batch + v->n_args == 0 ? "none" : "");
     if (ids && !o->decode)

@@ -351,7 +351,7 @@ def an_answer_without_a_limit_ends_after_512_tokens_and_says_so():
                {"prompt": "Once", "ignore_eos": True, "max_tokens": 6})
     expect([len(x["output_ids"]) for x in lines(r)], [512, 6],
            "tokens of lines without and with a limit")
-    check(b"line 1: cut after 512" in r.stderr and b"line 2" not in r.stderr,
+    check(b"line 1: the answer was cut after 512" in r.stderr and b"line 2" not in r.stderr,
           f"which line was cut: {r.stderr!r}")
     r = call("run", "-m", DEMO, "--json", "Once upon a time")
     check(json.loads(r.stdout)["finish_reason"] == "stop" and not r.stderr,
@@ -626,7 +626,7 @@ def several_answers_to_a_line_are_those_of_lines_with_the_seeds_that_follow():
         {"ids": [1, 435], "n": 2, "ignore_eos": True}, {"ids": [1, 435], "max_tokens": 2}))
     expect([x for x in r.stdout.decode().splitlines() if x.startswith("--- ")],
            ["--- 1", "--- 0.0", "--- 0.1"], "how answers begin in text")
-    expect(["line 1, answer %d: cut after 512" % i in x for i, x
+    expect(["line 1, answer %d: the answer was cut after 512" % i in x for i, x
             in enumerate(r.stderr.decode().splitlines())], [True, True], "each answer that was cut")
     expect(r.returncode, 0, "status")
 

@@ -19,13 +19,13 @@
 #include "text/chat.h"
 #include "text/jinja/jinja.h"
 
-#define LOWEST_LOGPROB (-9999.0) /* stands for minus infinity, as in vLLM, because JSON has none */
+#define LOWEST_LOGPROB (-9999.0) /* written for minus infinity, as in vLLM, because JSON has no infinity */
 
 /* The parts of one answer's text. */
 struct message {
     struct buf content, reasoning, arguments;
     json_t *calls;
-    bool drops; /* an incomplete tool call is left out */
+    bool drops; /* leave out an incomplete tool call */
 };
 
 /* Makes an id: PREFIX and 24 random hexadecimal digits. */
@@ -51,7 +51,7 @@ static json_t *logprob_json(const json_t *logprob)
     return json_real(isfinite(x) && x > LOWEST_LOGPROB ? x : LOWEST_LOGPROB);
 }
 
-/* Appends the text of the single token ID. */
+/* Returns the text of the token ID alone as a JSON string. */
 static json_t *token_text(const struct tok *tok, const json_t *id)
 {
     int32_t token = (int32_t)json_integer_value(id);
@@ -65,7 +65,8 @@ static json_t *token_text(const struct tok *tok, const json_t *id)
     return out;
 }
 
-/* Returns the bytes of token ID, also of one that is a part of a character, whose text is U+FFFD. */
+/* Returns the bytes of the token ID as a list. They are exact even for a part of a character, whose text is
+ * U+FFFD. */
 static json_t *token_bytes(const struct tok *tok, const json_t *id)
 {
     int32_t token = (int32_t)json_integer_value(id);
@@ -109,7 +110,7 @@ static json_t *chat_logprobs(const struct tok *tok, const json_t *list)
     return json_pack("{s:o}", "content", content);
 }
 
-/* Adds the token ID to TOP. Of several tokens with the same text, TOP holds the first. */
+/* Adds the text of the token ID and LOGPROB to the object TOP, unless TOP has a token with the same text. */
 static void add_to_top(const struct tok *tok, json_t *top, const json_t *id, const json_t *logprob)
 {
     json_t *text = token_text(tok, id);
@@ -121,7 +122,8 @@ static void add_to_top(const struct tok *tok, json_t *top, const json_t *id, con
     json_decref(text);
 }
 
-/* Returns the chosen token of V, an entry of a list of log-probabilities, with its alternatives. */
+/* Returns an object of texts and log-probabilities: of the token that V, an entry of a list of log-probabilities, is
+ * about, and of its alternatives. */
 static json_t *top_of(const struct tok *tok, const json_t *v)
 {
     json_t *top = json_object(), *t;
@@ -176,7 +178,7 @@ static json_t *text_logprobs(const struct openai_form *f, const json_t *list)
 
 /* ---- messages ---- */
 
-/* The arguments of the last tool call are complete. */
+/* Ends the last tool call: adds its arguments, or removes the call if it is incomplete and m->drops is set. */
 static void end_call(struct message *m, bool complete)
 {
     size_t last = json_array_size(m->calls) - 1;

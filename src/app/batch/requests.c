@@ -1,4 +1,4 @@
-/* requests.c - reads requests: prompts as text or ids, and sampling fields. */
+/* requests.c - reads requests from the lines of a batch: prompts as text, ids or messages, and sampling fields. */
 #include "app/batch/requests.h"
 #include "app/batch/resume.h"
 #include "app/input.h"
@@ -26,9 +26,10 @@ enum { POLL_MS = 100 };
 struct requests_lines {
     int fd;
     const char *path;
-    char *data; /* [cap] */
-    size_t begin, end, cap, number;
-    bool is_file; /* a regular file, so reading never waits */
+    char *data; /* [cap] bytes that were read; those from BEGIN to END have not been used */
+    size_t begin, end, cap;
+    size_t number; /* of the last line */
+    bool is_file;  /* a regular file, so reading never waits */
     bool eof;
 };
 
@@ -128,13 +129,13 @@ int requests_open_template(struct requests *r, struct err *e)
 {
     int rc = r->template_is_open ? 0 : input_template_open(&r->template, r->model, r->template_file, e);
 
-    if (rc) /* a template that is half open would not be opened again */
+    if (rc) /* so that the next request tries again */
         input_template_close(&r->template);
     r->template_is_open = rc == 0;
     return rc;
 }
 
-/* Sets the text of Q to the rendered MESSAGES, a list or an object with more variables. */
+/* Sets the text of Q to the rendered MESSAGES, a list of messages or an object of variables. */
 static int render(struct requests *r, struct request *q, json_t *messages, struct err *e)
 {
     const struct input_messages m = {
@@ -195,7 +196,7 @@ int requests_open_lines(struct requests *r, const char *path, struct err *e)
     return 0;
 }
 
-/* True if a read does not wait; with WAIT, waits until then or until a signal. */
+/* True if read() would not wait. With WAIT, waits until that is so, or until a signal. */
 static bool is_readable(const struct requests *r, bool wait)
 {
     const struct requests_lines *l = r->lines;
@@ -281,7 +282,7 @@ static int next_line(struct requests *r, bool wait, char **line, size_t *len, st
     }
 }
 
-/* ---- what a line says ---- */
+/* ---- the fields of a line ---- */
 
 /* Moves the member KEY out of O; the caller owns it. NULL: it is missing or null. */
 static json_t *requests_take(json_t *o, const char *key)
@@ -295,7 +296,7 @@ static json_t *requests_take(json_t *o, const char *key)
     return NULL;
 }
 
-/* Takes KEY, a whole number from LEAST to MOST, out of O. If it is missing, *OUT stays. */
+/* Moves the member KEY of O, a whole number from LEAST to MOST, to *OUT. If it is missing, *OUT does not change. */
 static int take_int(json_t *o, const char *key, json_int_t least, json_int_t most, json_int_t *out,
                     struct err *e)
 {
@@ -364,7 +365,7 @@ static int rename_fields(json_t *o, struct err *e)
         rc = err_set(e, ERR_INPUT, "top_logprobs: needs \"logprobs\": true");
     }
     json_decref(top);
-    json_object_del(o, "model"); /* -m names it */
+    json_object_del(o, "model"); /* the model is that of -m */
     return rc;
 }
 
@@ -394,7 +395,7 @@ static int read_place(struct request *q, json_t *o, struct err *e)
     return rc;
 }
 
-/* What the answer must look like: that of the line, if it says so. */
+/* Reads the constraint on the answer from O. Without one, that of the command line stays. */
 static int read_structured(struct request *q, json_t *o, struct err *e)
 {
     struct gallop_structured_outputs own = {0};
@@ -563,7 +564,7 @@ static void requests_read_request(struct requests *r, struct request *q, const c
     json_decref(o);
 }
 
-/* Removes the newest request, which has a result already. BEFORE is the one before it. */
+/* Removes the newest request, which has a result already. BEFORE: the request before it, or NULL. */
 static void leave_out(struct requests *r, struct request *before)
 {
     requests_free(r->last);
@@ -576,7 +577,7 @@ static void leave_out(struct requests *r, struct request *before)
     r->n_answers--;
 }
 
-/* Adds the request of one line. *SKIPPED: it has a result already and was not added. */
+/* Adds the request of the next line. *SKIPPED: the request has a result already and was not added. */
 static int read_one(struct requests *r, bool wait, bool *got, bool *skipped, struct err *e)
 {
     struct request *q, *before = r->last;

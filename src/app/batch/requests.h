@@ -1,7 +1,7 @@
 /* requests.h - the requests of `gallop run`: one prompt of the command line, or the lines of a batch.
  *
- * A batch is read a line at a time, so that it may be a pipe that never ends. A faulty line is a request with a
- * fault, which names the line. */
+ * A batch is read a line at a time, so that it may be a pipe that never ends. A faulty line becomes a request whose
+ * member FAULT names the line. */
 #ifndef GALLOP_APP_BATCH_REQUESTS_H
 #define GALLOP_APP_BATCH_REQUESTS_H
 
@@ -22,12 +22,13 @@
 struct checkpoint;
 struct tok;
 
+/* One answer to a request. */
 struct request_answer {
     struct tok_ids ids;
     struct buf text;
-    json_t *logprobs; /* NULL: none */
-    struct gallop_event end;
-    char *stop_string; /* in the request's arena */
+    json_t *logprobs;        /* NULL: none */
+    struct gallop_event end; /* the FINISHED event */
+    char *stop_string;       /* in the request's arena */
 };
 
 /* The format of a line, and of its result. */
@@ -37,6 +38,7 @@ enum request_form {
     REQUEST_OPENAI_TEXT, /* of OpenAI's batch files, with url /v1/completions */
 };
 
+/* A request, its prompt and its answers. */
 struct request {
     struct request *next;
     size_t index;
@@ -45,28 +47,28 @@ struct request {
     bool is_text;       /* the prompt is text, not ids */
     bool rendered;      /* a template rendered the text, with its own BOS */
     struct buf text;    /* of the prompt */
-    struct buf origin;  /* where its bytes came from, with --user-text plain: see jinja_render_marked() */
-    struct tok_ids ids; /* of the prompt; those of a text are set by verb_run.c */
+    struct buf origin;  /* mark of each byte of TEXT with --user-text plain, see jinja_render_marked() */
+    struct tok_ids ids; /* of the prompt; verb_run.c sets those of a text */
     json_t *custom_id;
     json_t *model;     /* the name in an OpenAI line; NULL: none */
-    json_t *tools;     /* of an OpenAI line, with the names in tool; NULL: none */
-    const char **tool; /* [n_tools] in the arena */
+    json_t *tools;     /* definitions in an OpenAI line; NULL: none */
+    const char **tool; /* [n_tools] names of the functions in TOOLS, which owns them */
     size_t n_tools;
-    struct arena arena; /* lists of the sampling */
+    struct arena arena; /* holds lists and texts of the request */
     struct sampling sampling;
-    struct gallop_structured_outputs structured; /* its texts are in an arena */
+    struct gallop_structured_outputs structured; /* texts are in ARENA, or borrowed */
     size_t n;                                    /* answers, which are drawn with seed, seed + 1, ... */
     int prompt_logprobs;                         /* -1: none */
     int priority;
     const char *user, *salt; /* in the arena; NULL: not given */
-    struct err fault;        /* why it was refused or failed */
+    struct err fault;        /* why the request was refused or failed */
 
     /* Set by verb_run.c. */
     bool default_limit;            /* max_new_tokens is the default of the program */
     bool skipped;                  /* the file of --resume has its result */
     bool drawn;                    /* tokens are drawn at random, with the seed */
     bool random_seed;              /* the program chose the seed */
-    bool done;                     /* all answers are finished, or it was refused */
+    bool done;                     /* all answers are finished, or the request was refused */
     bool cancelled;                /* one of the answers was cancelled */
     size_t n_open;                 /* answers that are not finished */
     struct request_answer *answer; /* [n], in the arena; NULL: refused */
@@ -76,7 +78,7 @@ struct request {
 
 struct requests {
     /* Set by the caller; pointers are borrowed. */
-    struct checkpoint *model;                    /* whose template is used */
+    struct checkpoint *model;                    /* has the template */
     const char *template_file;                   /* instead of the model's own template; NULL: none */
     const char *system;                          /* message before a prompt; NULL: none */
     bool wrap;                                   /* prompts are wrapped in the template */
@@ -84,7 +86,7 @@ struct requests {
     struct sampling sampling;                    /* of requests that give no other values */
     struct gallop_structured_outputs structured; /* of requests that have none; borrowed */
     const volatile sig_atomic_t *stop;           /* not 0: stop waiting for a line */
-    struct resume *resume;                       /* requests with results, which are skipped; NULL: none */
+    struct resume *resume; /* results of an earlier run, whose requests are skipped; NULL: none */
 
     size_t n_skipped;               /* skipped requests */
     struct request *first, *last;   /* in input order; finished ones are removed */
@@ -96,7 +98,7 @@ struct requests {
 
 void requests_close(struct requests *r);
 
-/* Adds a prompt as text, which is UTF-8, or as ids. */
+/* Adds a request whose prompt is TEXT [len] in UTF-8, or token ids. */
 int requests_add_text(struct requests *r, const char *text, size_t len, struct err *e);
 int requests_add_ids(struct requests *r, const struct tok_ids *ids, struct err *e);
 
@@ -115,12 +117,15 @@ bool requests_count_lines(const struct requests *r, size_t *n);
 
 /* The name of the file of lines, "standard input", or "--batch" when it is closed. */
 const char *requests_name(const struct requests *r);
-bool requests_never_wait(const struct requests *r); /* the lines come from a regular file */
 
-/* Reads the next request if a line is available, or with WAIT waits for one, and closes the file after the last.
- * *GOT: there was one. */
+/* True if lines are read from a regular file, so that reading never waits. */
+bool requests_never_wait(const struct requests *r);
+
+/* Reads the next request if a line is available, or with WAIT waits for one, and closes the file after the last
+ * line. *GOT: a request was read. */
 int requests_read_line(struct requests *r, bool wait, bool *got, struct err *e);
 
-void requests_free(struct request *q); /* one that was removed from the list */
+/* Frees a request that was removed from the list. */
+void requests_free(struct request *q);
 
 #endif

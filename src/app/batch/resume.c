@@ -1,8 +1,7 @@
 /* resume.c - finds the requests of a batch whose results a file already has.
  *
- * An earlier `run --batch --json --resume -o F` wrote the file, and may have been killed in the middle of a line. That
- * line, and results that are errors, are removed, so that in the end each request has one result.
- */
+ * An earlier `run --batch --json --resume -o F` wrote the file, and may have been killed in the middle of a line.
+ * That line, and results that are errors, are removed, so that in the end each request has one result. / */
 #include <errno.h>
 #include <jansson.h>
 #include <stdbool.h>
@@ -16,7 +15,8 @@
 #include "base/buf.h"
 #include "base/json/json_pull.h"
 
-/* Remembers the result O. False: it is an error, and the request is computed again. -1 in *RC: O is not a result. */
+/* Records the result O. Returns false if O is an error, so that its request is computed again. *RC is -1 if O is
+ * not a result. */
 static bool note(struct resume *r, json_t *o, int *rc)
 {
     json_t *index = json_object_get(o, "index"), *id = json_object_get(o, "custom_id");
@@ -58,7 +58,7 @@ static bool next_line(FILE *f, struct buf *line)
     return line->len > 0;
 }
 
-/* Keeps LINE, which has NUMBER in the file, or drops it: *DROPPED. */
+/* Copies LINE, the line NUMBER of the file, to OUT if it is a complete result; otherwise sets *DROPPED. */
 static int read_line(struct resume *r, const struct buf *line, size_t number, struct save *out, bool *dropped,
                      struct err *e)
 {
@@ -69,7 +69,8 @@ static int read_line(struct resume *r, const struct buf *line, size_t number, st
 
     if (json_pull_load(&o, line->data, line->len, r->path, &fault) == ERR_NOMEM)
         return err_nomem(e, r->path);
-    strange = o ? !json_is_object(o) : whole || line->data[0] != '{'; /* except an incomplete last line */
+    strange =
+        o ? !json_is_object(o) : whole || line->data[0] != '{'; /* an incomplete last line is expected */
     keep = json_is_object(o) && note(r, o, &rc);
     json_decref(o);
     if (rc || strange)
@@ -85,7 +86,7 @@ static int read_line(struct resume *r, const struct buf *line, size_t number, st
     return rc;
 }
 
-/* Reads the lines of F and copies those that stay to OUT. *CHANGED: some were dropped. */
+/* Copies the complete results of F to OUT. *CHANGED: other lines were dropped. */
 static int read_lines(struct resume *r, FILE *f, struct save *out, bool *changed, struct err *e)
 {
     struct buf line = {.tag = MEM_APP};
@@ -131,7 +132,7 @@ void resume_close(struct resume *r)
     *r = (struct resume){0};
 }
 
-/* Two results of a request with different names belong to two batches. */
+/* Checks that ID, the custom_id of the result of Q, is that of Q. If not, the file has results of another batch. */
 static int check_name(const struct resume *r, const struct request *q, const json_t *id, struct err *e)
 {
     bool same = q->custom_id ? json_equal(q->custom_id, id) : json_is_null(id);

@@ -1,4 +1,4 @@
-/* resume.h - the results that an earlier run of a batch wrote. */
+/* resume.h - finds the results that an earlier run of a batch wrote. */
 #ifndef GALLOP_APP_BATCH_RESUME_H
 #define GALLOP_APP_BATCH_RESUME_H
 
@@ -10,16 +10,20 @@
 
 struct request; /* requests.h */
 
+/* The results in the file of --output. */
 struct resume {
     const char *path;
     json_t *by_index; /* index -> custom_id or null */
-    json_t *by_id;    /* custom_id of OpenAI's form -> number of results */
-    size_t n;
+    json_t *by_id;    /* custom_id of an OpenAI line -> number of results */
+    size_t n;         /* results */
 };
 
-/* Reads the results in the file PATH, if it exists, and removes incomplete ones and errors from it. */
+/* Reads the results in the file PATH, if it exists, and removes errors and an incomplete last line from the file. */
 int resume_open(struct resume *r, const char *path, struct err *e);
 void resume_close(struct resume *r);
+
+/* Sets *HAS if the file has a result of Q that resume_has() has not returned before. ERR_INPUT: the file belongs to
+ * another batch. */
 int resume_has(struct resume *r, const struct request *q, bool *has, struct err *e);
 
 #endif
