@@ -48,7 +48,8 @@ static const struct opt_row rows[] = {
     {"last", 0, OPT_INT, "K", EVERYDAY, .help = "print and write logits of the last K positions only",
      .otherwise = "all", .range = "[1,2147483647]", INTO(last)},
     {"no-special", 0, OPT_FLAG, NULL, PROMPT,
-     .help = "do not add BOS or other special tokens to a prompt that is text", INTO(no_special)},
+     .help = "do not add BOS or other special tokens to the prompt; token ids of --ids never get any",
+     INTO(no_special)},
     {"chunk", 0, OPT_INT, "N", COMPUTING, .help = "compute the prompt in chunks of N tokens",
      .otherwise = "--max-num-batched-tokens", .range = "[1,65536]", INTO(chunk)},
     {0}};

@@ -405,8 +405,8 @@ void traffic_tokens(const struct traffic *t, size_t i, size_t n_vocab, int32_t *
 const struct opt_row traffic_options[] = {
     {"trace", 0, OPT_STRING, "[FILE]", LOAD, .bare = true,
      .help =
-         "read the requests from a trace in the CSV format of Azure or Vidur, or the JSON lines of Mooncake; in bench, "
-         "--trace without a file prints the time of each operator instead",
+         "read the requests from a trace (CSV as of Azure or Vidur, or JSON lines as of Mooncake); in bench, --trace "
+         "without a file prints the time of each operator instead",
      .otherwise = "generated requests", INTO(trace)},
     {"num-prompts", 0, OPT_INT, "N", LOAD, .help = "number of requests, or of generated conversations",
      .otherwise = "all of a trace; 100 generated ones", .range = "[1,100000000]", INTO(plan.n),
@@ -417,19 +417,19 @@ const struct opt_row traffic_options[] = {
      .otherwise = "all arrive at once", .range = "[0.000001,1000000000]", INTO(plan.rate), GIVEN_INTO(rate)},
     {"burstiness", 0, OPT_FLOAT, "K", LOAD,
      .help =
-         "shape of the gamma distribution of the times between generated requests: 1 is a Poisson process, less is "
+         "shape of the gaps between generated requests: that of a gamma distribution; 1 is a Poisson process, less is "
          "burstier",
      .fallback = "1", .range = "(0,1000000]", INTO(plan.burstiness), GIVEN_INTO(burstiness)},
     {"input-len", 0, OPT_STRING, "N[:M]", LOAD, .help = "length of generated prompts in tokens, N or N to M",
      .fallback = "512", INTO(prompt), GIVEN_INTO(prompt)},
-    {"output-len", 0, OPT_STRING, "N[:M]", LOAD,
-     .help = "length of the answers to generated requests in tokens, N or N to M", .fallback = "128",
-     INTO(output), GIVEN_INTO(output)},
+    {"output-len", 0, OPT_STRING, "N[:M]", LOAD, .help = "length of generated answers in tokens, N or N to M",
+     .fallback = "128", INTO(output), GIVEN_INTO(output)},
     {"prefix-len", 0, OPT_INT, "N", LOAD,
-     .help = "number of additional first tokens that the prompts of a group share, like a system message",
+     .help =
+         "number of first tokens that prompts of a group share; like a system message, they precede --input-len tokens",
      .fallback = "0", .range = "[0,16777216]", INTO(plan.shared), GIVEN_INTO(shared)},
     {"prefix-groups", 0, OPT_INT, "N", LOAD,
-     .help = "number of groups of prompts, each with its own --prefix-len tokens", .fallback = "1",
+     .help = "number of groups of prompts; each has its own --prefix-len tokens", .fallback = "1",
      .range = "[1,1000000]", INTO(plan.groups), GIVEN_INTO(groups)},
     {"turns", 0, OPT_INT, "N", LOAD,
      .help =
