@@ -232,7 +232,7 @@ def set_changes_how_answers_are_drawn():
     expect([json.loads(x) for x in out[3:]],
            [{"max_new_tokens": 5}, {"max_new_tokens": 5, "stop": ["x", "y"]}], "what was set")
     r = _talk("/set colour 1\n/set top_p 7\n/set top_p\n/set\n")
-    check(["colour" in _said(r)[0], "top_p" in _said(r)[1], "value is needed" in _said(r)[2]]
+    check(["colour" in _said(r)[0], "top_p" in _said(r)[1], "expected a value" in _said(r)[2]]
           == [True] * 3 and _answers(r) == ["{}"], f"what cannot be set: {_said(r)}")
 
 
