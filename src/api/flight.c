@@ -282,13 +282,13 @@ static struct answer_choice *choice_of(const struct gallop_event *ev)
     return &f->a.choice[(size_t)(p - f->prompt) * f->q.n + ev->choice];
 }
 
-/* The flight is there, because its end was not told yet. */
+/* The flight still exists, because the end of its sequences has not been handed over. */
 void flight_lost(const struct gallop_event *ev)
 {
     choice_of(ev)->lost = true;
 }
 
-/* Something of H is missing: the request fails. */
+/* Makes the request of F fail, because a part of the answer H is missing. */
 static void fail(struct flight *f, struct answer_choice *h)
 {
     h->lost = true;

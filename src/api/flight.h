@@ -48,11 +48,11 @@ enum flight_state {
     FLIGHT_DRAINING,  /* the client has its answer or has left; the engine may still compute */
 };
 
-/* Whether the engine is to end the sequences early. */
+/* Whether the sequences of a flight are cancelled. */
 enum flight_cancel {
     FLIGHT_WANTED,
-    FLIGHT_CANCEL,    /* it is to be told, as soon as all prompts are submitted and it takes messages */
-    FLIGHT_CANCELLED, /* it was told */
+    FLIGHT_CANCEL,    /* the engine must be told, once all prompts are submitted and it accepts messages */
+    FLIGHT_CANCELLED, /* the engine was told */
 };
 
 /* A prompt in the engine, whose events have it as their user. */
@@ -92,11 +92,12 @@ struct flight {
 
 /* Takes the request of X: reserves a place and hands it to a worker, or refuses it. */
 void flight_start(struct api *a, struct server_exchange *x, const struct route *r);
-void flight_gone(struct flight *f);    /* its client has left */
-void flight_drained(struct flight *f); /* its client has taken all that was sent */
-void flight_abort(struct flight *f);   /* what the engine computes for it ends where it is */
-void flight_advance(struct api *a);    /* goes on with what workers and the engine have done */
-void flight_written(struct api *a);    /* what was sent is written, as far as clients take it */
+void flight_gone(struct flight *f); /* must be called when the client of F has left */
+void flight_drained(
+    struct flight *f); /* must be called when the client has received everything that was sent */
+void flight_abort(struct flight *f); /* ends the answers of F early */
+void flight_advance(struct api *a);  /* goes on with what workers and the engine have done */
+void flight_written(struct api *a);  /* what was sent is written, as far as clients take it */
 /* Sends a remark to clients that have waited for long. */
 void flight_ping(struct api *a, double now);
 void flight_free_all(struct api *a); /* when the threads have ended */
@@ -104,12 +105,12 @@ void flight_free_all(struct api *a); /* when the threads have ended */
 /* A worker has it for preparing or for writing: counts of its tokens and its answers are not to be read. */
 bool flight_is_with_worker(const struct flight *f);
 
-/* Nothing refers to it any more. */
+/* True if nothing refers to F any more. */
 bool flight_may_free(const struct flight *f);
 
 /* ---- on the engine's thread ---- */
 
-/* There was no memory to hand EV over. */
+/* Marks the choice of EV as incomplete: EV could not be handed over because there was no memory. */
 void flight_lost(const struct gallop_event *ev);
 
 #endif

@@ -1,5 +1,4 @@
-/* once.h - warnings about what requests ask for in vain: each name is logged once, whichever request has it.
- */
+/* once.h - logs a warning once for each name, for fields of requests that have no effect. */
 #ifndef GALLOP_API_ONCE_H
 #define GALLOP_API_ONCE_H
 

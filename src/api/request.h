@@ -1,6 +1,6 @@
-/* request.h - what a client asks for.
+/* request.h - struct request, the request of a client after its body was read.
  *
- * A worker fills it in while the request is prepared; from then on it does not change.
+ * A worker fills it while the request is prepared. After that it does not change.
  */
 #ifndef GALLOP_API_REQUEST_H
 #define GALLOP_API_REQUEST_H
@@ -78,22 +78,22 @@ struct request {
     size_t n_ends_of_call;
 };
 
-/* ID is one that a client may give: 1 to REQUEST_ID_SENT printable ASCII characters without blanks. */
+/* True if a client may choose ID: it has 1 to REQUEST_ID_SENT printable ASCII characters and no blanks. */
 bool request_is_id(const char *id);
 
-/* The traceparent of X (W3C's Trace Context, version 00), or "" where there is none of that form. */
+/* Writes the header traceparent of X (W3C Trace Context, version 00) to OUT, or "" if it is missing or malformed. */
 void request_trace(struct server_exchange *x, char out[REQUEST_TRACE]);
 
-/* Takes the id that the client gave in the header X-Request-Id, if there is one. */
+/* Sets the name of Q from the header X-Request-Id of X, if there is one. */
 void request_name(struct request *q, struct server_exchange *x);
 
-/* The name of the model as the answer gives it. */
+/* Returns the name of the model for the answer. */
 const char *request_model(const struct request *q);
 
-/* The request has tools, and the model may use them. */
+/* True if the request has tools and the model may call them. */
 bool request_has_tools(const struct request *q);
 
-/* The largest number of tokens to generate for an answer; below 0: until the context is full. */
+/* Returns the maximum number of tokens to generate for an answer; below 0: until the context is full. */
 int64_t request_max_tokens(const struct request *q);
 
 void request_fini(struct request *q);

@@ -8,12 +8,12 @@
 
 struct seeds {
     uint64_t secret;
-    _Atomic uint64_t n; /* seeds that were given */
+    _Atomic uint64_t n; /* number of seeds returned so far */
 };
 
 void seeds_init(struct seeds *s);
 
-/* The next seed. On any thread. */
+/* Returns the next seed. May be called on any thread. */
 uint64_t seeds_next(struct seeds *s);
 
 #endif

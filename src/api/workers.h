@@ -14,7 +14,7 @@
 
 struct err;
 
-/* The first member of what a worker is to do. */
+/* A job for a worker; it is the first member of a larger struct. */
 struct workers_job {
     struct workers_job *next;
     void (*run)(struct workers_job *job); /* on a worker thread */
@@ -37,9 +37,11 @@ struct workers {
 
 /* WAKE is called when a job is done. */
 int workers_open(struct workers *w, size_t n_threads, void (*wake)(void *ctx), void *ctx, struct err *e);
-void workers_close(struct workers *w); /* waits for jobs that have begun; a zeroed one is fine */
+/* Waits for jobs that are running, and ends the threads. W may be zeroed. */
+void workers_close(struct workers *w);
 
 void workers_add(struct workers *w, struct workers_job *job);
-struct workers_job *workers_done(struct workers *w); /* all finished jobs, linked by next */
+/* Takes all finished jobs, linked by next. */
+struct workers_job *workers_done(struct workers *w);
 
 #endif
