@@ -1,6 +1,7 @@
 /* verb_grammar.c - `gallop grammar`: compiles a constraint, checks texts against it, and measures the time of
  * its token
  * masks. */
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@
 struct grammar_options {
     struct load load;
     struct options_output out;
-    const char *schema, *regex, *grammar, *tag, *check;
+    const char *schema, *regex, *grammar, *tag, *check, *masks;
     bool lax, compact;
 };
 
@@ -44,6 +45,11 @@ static const struct opt_row rows[] = {
          "check each line of this file: JSON text for --json-schema and --structural-tag, else a JSON string with "
          "the text",
      INTO(check)},
+    {"masks", 0, OPT_STRING, "F.jsonl", EVERYDAY,
+     .help =
+         "answers as arrays of token ids, one on each line: with --json, the tokens that are allowed after "
+         "each of their tokens",
+     INTO(masks)},
     {"lax", 0, OPT_FLAG, NULL, EVERYDAY,
      .help = "ignore unsupported keywords of a JSON Schema instead of failing", INTO(lax)},
     {"compact", 0, OPT_FLAG, NULL, EVERYDAY,
@@ -62,7 +68,7 @@ struct grammar_job {
     uint32_t *mask;
     double *mask_us; /* [n_masks] CPU times of masks in microseconds */
     size_t n_masks, cap_masks;
-    json_t *accepts; /* a boolean for each checked text */
+    json_t *accepts, *masks;
     struct err *e;
 };
 
@@ -157,7 +163,7 @@ static int check_line(struct grammar_job *j, const struct constraint_source *s, 
 
     if (rc == 0 && !is_json) {
         if (!json_is_string(value))
-            rc = err_set(j->e, ERR_INPUT, "%s: a JSON string with the text is expected", what);
+            rc = err_set(j->e, ERR_INPUT, "%s: a JSON string is expected", what);
         line = json_string_value(value);
         n = json_string_length(value);
     }
@@ -169,10 +175,57 @@ static int check_line(struct grammar_job *j, const struct constraint_source *s, 
     return rc;
 }
 
-static int check_lines(struct grammar_job *j, const struct constraint_source *s)
+/* Appends the state of RUN to ALLOWED, as hexadecimal digits of a bit for each token, and to MAY_END. */
+static int add_mask(struct grammar_job *j, const struct constraint_run *run, json_t *allowed, json_t *may_end)
+{
+    struct buf digits = {.tag = MEM_APP};
+    struct err ignored;
+    int rc = 0;
+
+    constraint_run_mask((struct constraint_run *)run, j->mask, &ignored);
+    for (size_t i = 0; i < constraint_mask_words(j->vocabulary); i++)
+        buf_fmt(&digits, "%08" PRIx32, j->mask[i]);
+    if (digits.oom || json_array_append_new(allowed, json_stringn(digits.data, digits.len)) ||
+        json_array_append_new(may_end, json_boolean(constraint_run_may_end(run))))
+        rc = err_nomem(j->e, "a mask");
+    buf_fini(&digits);
+    return rc;
+}
+
+/* The masks before, between and behind the tokens of LINE, as far as they are allowed. */
+static int mask_line(struct grammar_job *j, const struct constraint_source *s, const char *line, size_t n,
+                     const char *what)
+{
+    json_t *value = NULL, *allowed = json_array(), *may_end = json_array();
+    struct constraint_run run = {0};
+    int rc = json_pull_load(&value, line, n, what, j->e);
+    size_t i = 0, n_tokens = json_array_size(value);
+
+    (void)s;
+    if (rc == 0 && !json_is_array(value))
+        rc = err_set(j->e, ERR_INPUT, "%s: a JSON array of token ids is expected", what);
+    rc = rc ? rc : constraint_run_open(&run, j->constraint, n_tokens + 1, j->e);
+    for (; rc == 0; i++) {
+        json_int_t id = json_integer_value(json_array_get(value, i));
+
+        rc = add_mask(j, &run, allowed, may_end);
+        if (i >= n_tokens || id < 0 || id > INT32_MAX || !constraint_run_add(&run, (int32_t)id))
+            break;
+    }
+    constraint_run_close(&run);
+    json_decref(value);
+    if (json_array_append_new(j->masks, json_pack("{s:o,s:o}", "allowed", allowed, "may_end", may_end)))
+        rc = err_nomem(j->e, "masks");
+    return rc;
+}
+
+/* Calls EACH with the lines of the file PATH. */
+static int each_line(struct grammar_job *j, const struct constraint_source *s, const char *path,
+                     int (*each)(struct grammar_job *, const struct constraint_source *, const char *, size_t,
+                                 const char *))
 {
     struct buf text = {.tag = MEM_APP};
-    int rc = input_text(j->o->check, &text, j->e);
+    int rc = path ? input_text(path, &text, j->e) : 0;
     size_t line = 0;
 
     for (char *p = text.data, *end; rc == 0 && p && p < text.data + text.len; p = end + 1) {
@@ -180,9 +233,9 @@ static int check_lines(struct grammar_job *j, const struct constraint_source *s)
 
         end = memchr(p, '\n', (size_t)(text.data + text.len - p));
         end = end ? end : text.data + text.len;
-        snprintf(what, sizeof(what), "%s: line %zu", j->o->check, ++line);
+        snprintf(what, sizeof(what), "%s: line %zu", path, ++line);
         if (end > p)
-            rc = check_line(j, s, p, (size_t)(end - p) - (end[-1] == '\r'), what);
+            rc = each(j, s, p, (size_t)(end - p) - (end[-1] == '\r'), what);
     }
     buf_fini(&text);
     return rc;
@@ -216,10 +269,10 @@ static int print_result(struct grammar_job *j, enum constraint_kind kind)
     size_t n_accepted = 0;
 
     if (j->o->out.json) {
-        print_json(json_pack("{s:b,s:s?,s:s?,s:O,s:f,s:o}", "compiled", fine, "error",
-                             fine ? NULL : j->error.msg, "pointer",
-                             fine || !has_place ? NULL : j->fault.pointer, "accepts", j->accepts,
-                             "compile_us", (double)j->compile_ns / 1e3, "mask_us", mask_times(j)));
+        print_json(json_pack(
+            "{s:b,s:s?,s:s?,s:O,s:f,s:o,s:O*}", "compiled", fine, "error", fine ? NULL : j->error.msg,
+            "pointer", fine || !has_place ? NULL : j->fault.pointer, "accepts", j->accepts, "compile_us",
+            (double)j->compile_ns / 1e3, "mask_us", mask_times(j), "masks", j->o->masks ? j->masks : NULL));
         return print_flush(j->e);
     }
     if (!fine)
@@ -245,13 +298,16 @@ static int grammar_run(const struct opt_values *v, struct err *e)
     load_init(&o.load);
     opt_read(v, &o, sizeof(o));
     j.accepts = json_array();
+    j.masks = json_array();
     if ((rc = read_constraint(&o, &s, &text, e)) == 0 && (rc = load_text(&o.load, &model, e)) == 0 &&
         (rc = checkpoint_tokenizer(&j.tok, &model, e)) == 0 &&
         (rc = constraint_vocabulary_new(&j.vocabulary, j.tok, e)) == 0) {
         j.mask = mem_zalloc(constraint_mask_words(j.vocabulary), sizeof(*j.mask), MEM_APP);
         rc = j.mask ? compile(&j, &s) : err_nomem(e, "a mask");
-        if (rc == 0 && j.constraint && o.check)
-            rc = check_lines(&j, &s);
+        if (rc == 0 && j.constraint)
+            rc = each_line(&j, &s, o.check, check_line);
+        if (rc == 0 && j.constraint)
+            rc = each_line(&j, &s, o.masks, mask_line);
         rc = rc ? rc : print_result(&j, s.kind);
     }
     constraint_free(j.constraint);
@@ -259,6 +315,7 @@ static int grammar_run(const struct opt_values *v, struct err *e)
     mem_free(j.mask);
     mem_free(j.mask_us);
     json_decref(j.accepts);
+    json_decref(j.masks);
     buf_fini(&text);
     tok_close(j.tok);
     checkpoint_close(&model);

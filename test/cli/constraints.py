@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 
-from _cli import call, check, expect, expect_error, lines, run_all
+from _cli import DEMO, call, check, expect, expect_error, lines, run_all
 
 FOLDER = tempfile.TemporaryDirectory()
 
@@ -37,6 +37,23 @@ def a_text_is_accepted_where_the_whole_of_it_matches():
         expect(got["compiled"], True, f"{pattern} is compiled")
         expect(got["accepts"], want, f"texts that {pattern} accepts")
         expect(sorted(got["mask_us"]), ["max", "mean", "p99"], f"times of masks of {pattern}")
+
+
+def masks_have_the_tokens_that_may_come():
+    """Hexadecimal words of 32 tokens, before each token of an answer and behind the last."""
+    ids = {t: lines(call("tokenize", "-m", DEMO, "--json", t))[0]["ids"][-1] for t in "abc"}
+    tokens = _file("tokens.jsonl", f"[{ids['a']},{ids['b']}]\n[{ids['b']}]\n")
+    r = call("grammar", "-m", DEMO, "--regex", "ab?|c", "--masks", tokens, "--json")
+    got = lines(r)[0]["masks"]
+
+    def names(words):
+        bits = sum(int(words[i:i + 8], 16) << 4 * i for i in range(0, len(words), 8))
+        return {t for t, i in ids.items() if bits >> i & 1}
+    expect([names(words) for words in got[0]["allowed"]], [{"a", "c"}, {"b"}, set()], "tokens")
+    expect(got[0]["may_end"], [False, True, True], "ends")
+    expect([names(words) for words in got[1]["allowed"]], [{"a", "c"}], "a token that is not allowed")
+    r = call("grammar", "-m", DEMO, "--regex", "a", "--masks", _file("bad.jsonl", "{}\n"))
+    expect_error(r, 1, "line 1", "array of token ids")
 
 
 def what_cannot_be_served_is_said_and_not_compiled():

@@ -196,6 +196,49 @@ def langchain_asks_for_json():
     expect(got.invoke("<ask>"), ANN, "any object")
 
 
+def openai_parses_calls():
+    import openai
+    client = openai.OpenAI(base_url=SMALL + "/v1", api_key=KEY, max_retries=0)
+    tool = openai.pydantic_function_tool(Person)
+    for choice in ("required", {"type": "function", "function": {"name": "Person"}}):
+        got = client.chat.completions.parse(model="small", messages=ASK, tools=[tool],
+                                            tool_choice=choice, temperature=0)
+        calls = got.choices[0].message.tool_calls
+        _person(calls[0].function.parsed_arguments, f"a call: {choice}")
+        expect(got.choices[0].finish_reason, "tool_calls", "its end")
+    got = client.responses.parse(model="small", input=QUESTION, temperature=0,
+                                 tools=[openai.pydantic_function_tool(Person)["function"]
+                                        | {"type": "function"}], tool_choice="required")
+    call = next(x for x in got.output if x.type == "function_call")
+    Person.model_validate_json(call.arguments)
+
+
+def smolagents_calls():
+    """Each step of the agent must be a call: of the tool, or of the one that ends."""
+    import smolagents
+
+    class Look(smolagents.Tool):
+        name = "look"
+        description = "Looks out of the window."
+        inputs = {"city": {"type": "string", "description": "A city.", "enum": ["Oslo", "Rome"]}}
+        output_type = "string"
+        cities = []
+
+        def forward(self, city: str) -> str:
+            self.cities.append(city)
+            return "rain"
+
+    look = Look()
+    model = smolagents.OpenAIServerModel("small", api_base=SMALL + "/v1", api_key=KEY,
+                                         temperature=0, max_tokens=600)
+    agent = smolagents.ToolCallingAgent([look], model, max_steps=2, verbosity_level=0)
+    agent.run("Look.")
+    steps = [s for s in agent.memory.steps if isinstance(s, smolagents.ActionStep)]
+    check(steps and all(s.tool_calls and not s.error for s in steps[:2]),
+          f"{[(s.tool_calls, s.error) for s in steps]}")
+    check(all(city in ("Oslo", "Rome") for city in look.cities), f"{look.cities}")
+
+
 def llm_schema():
     """The program `llm`, with a model of its file of OpenAI-compatible ones."""
     with tempfile.TemporaryDirectory() as folder:

@@ -10,9 +10,9 @@
  * index of the output token and token id. This draws each token with its probability (Gumbel-max trick), is a
  * pure function of logits, parameters, seed and index, so that neither batch neighbours nor threads can change
  * it, and mostly gives the same token for two similar distributions, so that a draft model with the same seed
- * guesses well (Daliri, Musco, Suresh, arXiv 2408.07978). Ids above the tokenizer's vocabulary are tokens like any other.
- * Log-probabilities are those of the raw logits, before the chain. Nothing allocates after sample_open().
- * Each thread needs a struct sample_scratch of its own.
+ * guesses well (Daliri, Musco, Suresh, arXiv 2408.07978). Ids above the tokenizer's vocabulary are tokens like
+ * any other. Log-probabilities are those of the raw logits, before the chain. Nothing allocates after
+ * sample_open(). Each thread needs a struct sample_scratch of its own.
  */
 #ifndef GALLOP_ENGINE_SAMPLE_H
 #define GALLOP_ENGINE_SAMPLE_H
