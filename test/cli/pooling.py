@@ -177,7 +177,7 @@ def what_is_not_computed_is_refused_by_name():
     _refused(_folder("st", {**pooling, "modules.json": [POOLING, TRANSFORMER]}), "modules.json",
              "Transformer", "in this order")
     _refused(_folder("st", {**pooling, "modules.json": [TRANSFORMER, POOLING, {"path": "3_X"}]}),
-             "modules.json", "no type")
+             "modules.json", "expected the strings type and path")
     _refused(_folder("st", {**pooling, "modules.json": {}}), "modules.json", "a list")
 
 

@@ -113,7 +113,7 @@ def a_batch_is_answered_line_by_line_up_to_what_is_wrong():
 def sources_and_ways_of_tokenize_do_not_mix():
     f = _file("x.txt", "x")
     for args, word in (
-            ([], "found none"), (["a", "b"], "2 were given"), (["a", "--file", f], "a text --file"),
+            ([], "found none"), (["a", "b"], "found 2 arguments"), (["a", "--file", f], "a text --file"),
             (["--file", f, "--batch", f], "--file --batch"), (["--ids", "1"], "--decode"),
             (["--decode"], "found none"), (["--decode", "--file", f], "--file"),
             (["--decode", "--ids", "1", "2"], "--ids"), (["--decode", "--ids", "1,x"], "--ids"),
