@@ -361,6 +361,20 @@ static void note(struct chain *c, const char *name)
     c->stage[c->n_stages++] = (struct sample_stage){.name = name, .survivors = left};
 }
 
+/* Forbids the tokens whose bits in ALLOWED are 0. Masks of constraints have few words with both. */
+static void keep_allowed(float *x, size_t n, const uint32_t *allowed)
+{
+    for (size_t i = 0; i < n; i += 32) {
+        uint32_t word = allowed[i / 32];
+        size_t end = n - i < 32 ? n - i : 32;
+
+        for (size_t k = 0; k < end && word == 0; k++)
+            x[i + k] = -INFINITY;
+        for (size_t k = 0; k < end && word != 0 && word != UINT32_MAX; k++)
+            x[i + k] = word >> k & 1 ? x[i + k] : -INFINITY;
+    }
+}
+
 /* The steps from min_new_tokens to bad words. c->x points to the logits after them, which are copied only if
  * a step changes something. */
 static void change_logits(struct chain *c)
@@ -391,9 +405,8 @@ static void change_logits(struct chain *c)
     for (size_t i = 0; i < p->n_bias; i++)
         if (x[p->bias[i].id] > -INFINITY)
             x[p->bias[i].id] = to_finite((double)x[p->bias[i].id] + p->bias[i].value);
-    for (size_t i = 0; i < c->n && allowed; i++)
-        if (!(allowed[i / 32] >> i % 32 & 1))
-            x[i] = -INFINITY;
+    if (allowed)
+        keep_allowed(x, c->n, allowed);
     if (words)
         forbid_words(x, c->n, c->h, c->n_output);
     note(c, "logit_bias");
