@@ -83,12 +83,11 @@ struct gallop_options {
      *                  its weights to 8-bit integers; activations are rounded as with "int8".
      *   "int4-g128"    Like "int4", with groups of 128.
      *   "mxfp4"        OCP MXFP4: 4-bit weights in groups of 32 with a power of two as their scale.
-     * A JSON object maps "qkv_projection", "out_projection", "mlp" and "lm_head" to these names; a kind that
-     * is
-     * missing keeps the default. Routers, and experts that are stored in MXFP4, are never quantized again.
-     * [The stored format: weights that a GGUF file or a quantized checkpoint stores as integers are
-     * multiplied as
-     * integers unless `dtype` is "fp32"; other weights are treated as with "none".] */
+     * A JSON object maps "qkv_projection", "out_projection", "mlp" and "lm_head" to these names; a kind
+     * that is missing keeps the default. Routers, and experts that are stored in MXFP4, are never
+     * quantized again. [The stored format: weights that a GGUF file or a quantized checkpoint stores as
+     * integers are multiplied as integers unless `dtype` is "fp32"; other weights are treated as with
+     * "none".] */
     const char *quant;
     /* File of activation statistics that `gallop calibrate` wrote. "int8-static" requires it; "int4" rounds
      * weights with less error if it is given (GPTQ) [none]. */
@@ -538,14 +537,11 @@ GALLOP_API const char *gallop_version(void);
 /* ---- executor ---- */
 
 /* An executor computes steps for a scheduler outside of the library; it has no requests, queue, admission or
- * prefix
- * cache. Each run computes new rows (tokens) of several sequences and returns the logits of chosen rows, or
- * chooses
- * tokens. A row depends only on the tokens before it: not on the other rows of the run, their order, the
- * division
- * of the sequence into runs, or the place of its rows in memory. Results equal those of an engine, bit for
- * bit. An
- * executor belongs to one thread at a time. docs/SERVING.md has a guide for callers.
+ * prefix cache. Each run computes new rows (tokens) of several sequences and returns the logits of chosen
+ * rows, or chooses tokens. A row depends only on the tokens before it: not on the other rows of the run,
+ * their order, the division of the sequence into runs, or the place of its rows in memory. Results equal
+ * those of an engine, bit for bit. An executor belongs to one thread at a time. docs/SERVING.md has a guide
+ * for callers.
  *
  * KV rows are stored in slots or in the caller's blocks:
  *
@@ -564,8 +560,7 @@ GALLOP_API const char *gallop_version(void);
  *           below the windows of all layers.
  *
  * RoPE that depends on the length of a sequence (longrope, dynamic NTK) uses max_model_len as the length,
- * since
- * rows must stay valid when the sequence grows. */
+ * since rows must stay valid when the sequence grows. */
 struct gallop_executor;
 
 /* Version of the structs and functions of this section. */

@@ -1,4 +1,4 @@
-/* dense.c - reads the files of Dense modules and computes with them. */
+/* dense.c - reads the files of Dense modules and computes their outputs. */
 #include "engine/dense.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 #include "ckpt/safetensors.h"
 #include "ckpt/torch/torch.h"
 
-/* Compares the last part of the class name: "torch.nn.modules.activation.Tanh". */
+/* Reads the activation by the last part of its class name, such as "torch.nn.modules.activation.Tanh". */
 static int read_act(enum dense_act *act, struct config *c, struct err *e)
 {
     static const struct {
@@ -29,13 +29,12 @@ static int read_act(enum dense_act *act, struct config *c, struct err *e)
             *act = known[i].act;
             return 0;
         }
-    return err_set(
-        e, ERR_UNSUPPORTED,
-        "%s: activation_function %.100s is not supported (Identity, Tanh, ReLU, Sigmoid, SiLU, GELU)",
-        config_path(c), class);
+    return err_set(e, ERR_UNSUPPORTED,
+                   "%s: activation_function is %.100s, expected Identity, Tanh, ReLU, Sigmoid, SiLU or GELU",
+                   config_path(c), class);
 }
 
-/* Refuses modules that work on each token before pooling. */
+/* Refuses modules whose input or output is not the pooled hidden state. */
 static int check_names(struct config *c, struct err *e)
 {
     static const char *const keys[] = {"module_input_name", "module_output_name"};
@@ -69,7 +68,7 @@ static int read_config(struct dense_layer *l, bool *bias, struct folder in, cons
     return rc;
 }
 
-/* Reads the tensor NAME [rows, cols] (COLS 0: [rows]) as fp32. */
+/* Reads the tensor NAME [rows, cols] (COLS 0: [rows]) as fp32 into a new array *TO. */
 static int dense_take(float **to, const struct tensor_file *f, const char *name, size_t rows, size_t cols,
                       struct err *e)
 {
@@ -81,7 +80,8 @@ static int dense_take(float **to, const struct tensor_file *f, const char *name,
         return err_set(e, ERR_INPUT, "%s: tensor %s is missing", f->path, name);
     if (v->n_dims != (cols ? 2 : 1) || v->shape[0] != rows || (cols && v->shape[1] != cols) ||
         (v->dtype != DT_F32 && v->dtype != DT_F16 && v->dtype != DT_BF16))
-        return err_set(e, ERR_INPUT, "%s: tensor %s is %s %s, expected floats, %zu rows of %zu", f->path,
+        return err_set(e, ERR_INPUT,
+                       "%s: tensor %s is %s %s, expected %zu rows of %zu values in F32, F16 or BF16", f->path,
                        name, dtype_name(v->dtype), view_shape_text(v, found, sizeof(found)), n, per);
     if (!(*to = mem_zalloc(n * per, sizeof(**to), MEM_ENGINE)))
         return err_nomem(e, f->path);
@@ -89,8 +89,7 @@ static int dense_take(float **to, const struct tensor_file *f, const char *name,
         view_row_f32(v, r, *to + r * per);
     return dtype_all_finite(*to, n * per, DT_F32)
                ? 0
-               : err_set(e, ERR_INPUT, "%s: tensor %s holds an infinity or NaN, expected finite numbers",
-                         f->path, name);
+               : err_set(e, ERR_INPUT, "%s: tensor %s contains an infinity or NaN", f->path, name);
 }
 
 static int read_weights(struct dense_layer *l, bool bias, struct folder in, const char *path, struct err *e)
@@ -128,15 +127,15 @@ int dense_add(struct dense *d, struct folder in, const char *path, struct err *e
     if (in.archive)
         return err_set(
             e, ERR_UNSUPPORTED,
-            "%s: a packed checkpoint does not hold the module %.200s, so embeddings would be wrong: "
-            "serve the folder that it was made of (pooling last or mean serves it without)",
+            "%s: a packed checkpoint does not contain the Dense module %.200s of its embeddings; use the folder "
+            "from which it was packed, or pooling last or mean, which do not apply the module",
             in.path, path);
     d->n++;
     if ((rc = read_config(l, &bias, in, file, e)) != 0)
         return rc;
     if (d->n > 1 && l->in != l[-1].out)
-        return err_set(e, ERR_INPUT, "%s/%s: in_features is %zu, the module before it gives %zu", in.path,
-                       file, l->in, l[-1].out);
+        return err_set(e, ERR_INPUT, "%s/%s: in_features is %zu, but the previous module has %zu outputs",
+                       in.path, file, l->in, l[-1].out);
     return read_weights(l, bias, in, path, e);
 }
 
@@ -144,9 +143,10 @@ int dense_check(const struct dense *d, size_t n, struct err *e)
 {
     return d->n == 0 || d->layer[0].in == n
                ? 0
-               : err_set(e, ERR_INPUT,
-                         "modules.json: the first Dense takes %zu features, the model gives %zu",
-                         d->layer[0].in, n);
+               : err_set(
+                     e, ERR_INPUT,
+                     "modules.json: the first Dense module has %zu inputs, but the model's hidden size is %zu",
+                     d->layer[0].in, n);
 }
 
 size_t dense_features(const struct dense *d, size_t n)

@@ -1,9 +1,9 @@
-/* dense.h - the Dense modules of sentence-transformers: linears with an activation that a pooled hidden state
- * passes before it is normalized.
+/* dense.h - the Dense modules of sentence-transformers: linears with an activation, which transform a pooled
+ * hidden state before it is normalized.
  *
- * Format: sentence_transformers, models/Dense: FOLDER/config.json and FOLDER/model.safetensors (or
- * pytorch_model.bin) with linear.weight [out, in] and linear.bias [out]. Computed in double, summed in
- * ascending order. An opened chain is const.
+ * The format is that of sentence_transformers/models/Dense: FOLDER/config.json and FOLDER/model.safetensors
+ * (or pytorch_model.bin) with linear.weight [out, in] and linear.bias [out]. Sums are computed in double, in
+ * ascending order. A struct dense is constant after it is opened.
  */
 #ifndef GALLOP_ENGINE_DENSE_H
 #define GALLOP_ENGINE_DENSE_H
@@ -19,29 +19,29 @@ enum dense_act { DENSE_IDENTITY, DENSE_TANH, DENSE_RELU, DENSE_SIGMOID, DENSE_SI
 
 struct dense_layer {
     size_t in, out;
-    float *w, *b; /* [out, in]; [out] or NULL */
+    float *w, *b; /* weight [out, in]; bias [out] or NULL */
     enum dense_act act;
 };
 
 struct dense {
     struct dense_layer layer[DENSE_MAX];
-    size_t n; /* 0: the model has no such modules */
+    size_t n; /* 0: the model has no Dense modules */
 };
 
-/* Adds the module in the folder PATH of IN, whose input is the output of the module added before it.
- * ERR_INPUT and ERR_UNSUPPORTED name the file and what is wrong; the caller still has to close D. */
+/* Appends the module in the folder PATH of IN; its input is the output of the previous module. Errors name
+ * the file. The caller calls dense_close() also after an error. */
 int dense_add(struct dense *d, struct folder in, const char *path, struct err *e);
 
-/* Checks that the first module takes N numbers. */
+/* Checks that the first module has N inputs. */
 int dense_check(const struct dense *d, size_t n, struct err *e);
 
-/* The number of outputs for N inputs. D NULL: N. */
+/* Returns the number of outputs of the last module, or N if there is none. D may be NULL. */
 size_t dense_features(const struct dense *d, size_t n);
 
-/* [dense_features()] outputs for the inputs X [N], which passed dense_check(). The caller frees them with
- * mem_free(). NULL: out of memory. */
+/* Returns the outputs [dense_features()] for the inputs X [n], or NULL if memory is exhausted. N has passed
+ * dense_check(). The caller frees the result with mem_free(). */
 float *dense_apply(const struct dense *d, const float *x, size_t n);
 
-void dense_close(struct dense *d); /* a zeroed one is fine */
+void dense_close(struct dense *d); /* D may be zeroed */
 
 #endif

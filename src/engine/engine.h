@@ -1,9 +1,9 @@
-/* engine.h - the door into the engine for the program and the server: what they use beyond gallop.h.
+/* engine.h - the functions of the engine that the command line and the server use in addition to gallop.h.
  *
- * The functions of gallop.h serve C programs, which know neither the tokenizer's type nor a sampling record. The
- * floors above the engine know both. They see facts of the opened engine (engine_info), submit requests with a
- * sampling record that was read from options or JSON, and wait; they do not see the model, the cache or the
- * scheduler, which engine_priv.h gives to measurements and tests.
+ * gallop.h is for C programs outside of this tree, and has neither the tokenizer's type nor struct sampling.
+ * This header adds facts of the opened engine (engine_info), submission with a struct sampling that was read
+ * from options or JSON, and waiting. It does not give access to the model, the cache or the scheduler;
+ * engine_priv.h gives this access to measurements and tests.
  */
 #ifndef GALLOP_ENGINE_ENGINE_H
 #define GALLOP_ENGINE_ENGINE_H
@@ -19,40 +19,39 @@ struct err;
 struct sampling;
 struct tok;
 
-/* Facts of an engine that do not change while it is open, for the floors above the engine. gallop_stats() gives C
- * programs state and counters; the few facts that both have (context length, vocabulary, load time, threads) are
- * there because those programs have no engine_info. Pointers are borrowed until gallop_close(). */
+/* Facts of an engine that are constant while it is open. Pointers are borrowed until gallop_close(). */
 struct engine_info {
-    const struct tok *tok;           /* NULL: the checkpoint has no tokenizer, */
-    const char *tok_missing;         /* for this reason; else NULL */
-    const struct sampling *defaults; /* what generation_config.json says, with the model's end tokens */
-    const char *headless;            /* why the model generates no tokens; NULL: it does */
-    const char *model_type;          /* config.json's "model_type" */
+    const struct tok *tok;           /* NULL: the checkpoint has no tokenizer */
+    const char *tok_missing;         /* the reason why `tok` is NULL, else NULL */
+    const struct sampling *defaults; /* values of generation_config.json, with the model's end tokens */
+    const char *headless;            /* the reason why the model cannot generate tokens; NULL: it can */
+    const char *model_type;          /* "model_type" of config.json */
     bool is_gguf;
-    bool is_bidirectional; /* attention sees all of a prompt, which then is computed in one step */
-    bool has_store;        /* KV blocks are also kept outside the process */
-    size_t max_len;        /* context length: tokens of prompt and answer */
+    bool is_bidirectional; /* every token attends to the whole prompt, so a prompt is computed in one step */
+    bool has_store;        /* there is a KV store */
+    size_t max_len;        /* context length: maximum number of tokens of prompt and answer */
     size_t max_step_tokens;
     size_t vocab, hidden, n_layers, inner, n_heads, n_kv, n_params;
     double load_s; /* seconds that opening took */
     int threads;
 };
 
-/* gallop_open() of the model at O->model, which C is, opened; C outlives the engine, which closes C's files
- * when the weights are read. C NULL: the engine opens it. */
+/* Opens an engine like gallop_open(). C is the opened checkpoint of O->model; it outlives the engine, which
+ * closes C's files after reading the weights. C NULL: the engine opens the checkpoint. */
 int engine_open(struct gallop **out, const struct gallop_options *o, struct checkpoint *c, struct err *e);
 
 const struct engine_info *engine_info(const struct gallop *g);
 
-/* gallop_submit() with USER, which is merged over the defaults, in place of R->sampling. */
+/* Submits a request like gallop_submit(), with the sampling parameters USER instead of R->sampling. */
 int engine_submit(struct gallop *g, const struct gallop_request *r, const struct sampling *user, uint64_t *id,
                   struct err *e);
 
-/* Waits up to WAIT_S seconds until a request is submitted. gallop_step() does the same where there is nothing to
- * compute; callers that measure steps wait here instead. */
+/* Waits up to WAIT_S seconds for a submission. For callers that measure the time of gallop_step() without its
+ * waiting. */
 void engine_await(struct gallop *g, double wait_s);
 
-/* The policy "fair" tells clients apart by a number below ENGINE_FAIR_KEYS: that of the client KEY [n], 0 for none. */
+/* Returns the number, from 1 to ENGINE_FAIR_KEYS - 1, by which the policy "fair" identifies the client KEY
+ * [n]; 0 if N is 0. */
 enum { ENGINE_FAIR_KEYS = 1024 };
 uint32_t engine_fair_key(const char *key, size_t n);
 

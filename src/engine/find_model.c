@@ -1,5 +1,5 @@
-/* find_model.c - decides whether a model is a path or a name on a hub, and checks the architecture before weights are
- * fetched. */
+/* find_model.c - decides whether a model is a path or a name on a hub, and checks the architecture before
+ * weights are downloaded. */
 #include "engine/find_model.h"
 #include "ckpt/config.h"
 #include "ckpt/pack/pack.h"
@@ -14,7 +14,8 @@
 #include "ckpt/gguf/gguf.h"
 #include "model/model.h"
 
-/* Refuses an architecture that is not supported. A config that names only its model_type is left to model_open(). */
+/* Callback of hub_fetch(): refuses an unsupported architecture. A config with a model_type only is checked
+ * later, by model_open(). */
 static int check_arch(void *ctx, const char *dir, struct err *e)
 {
     const char *name[8];
@@ -28,13 +29,14 @@ static int check_arch(void *ctx, const char *dir, struct err *e)
         rc = config_strs(c, "architectures", name, 8, &n, e);
     if (rc == 0 && n && !model_arch_known(name[0]))
         rc = err_set(e, ERR_UNSUPPORTED,
-                     "architecture %s is not supported (known: %s); its weights were not fetched", name[0],
-                     model_arch_names(known, sizeof(known)));
+                     "architecture %s is not supported (supported: %s); its weights were not downloaded",
+                     name[0], model_arch_names(known, sizeof(known)));
     config_close(c);
     return rc;
 }
 
-/* True if MODEL, which looks like a name on the hub, may be a mistyped path: its first part is a folder here. */
+/* Returns true if MODEL, which has the form of a name on the hub, may be a mistyped path: its first part is a
+ * folder. */
 static bool may_be_path(const char *model)
 {
     char org[HUB_NAME_REPO_MAX];
@@ -42,7 +44,7 @@ static bool may_be_path(const char *model)
     return snprintf(org, sizeof(org), "%.*s", (int)strcspn(model, "/"), model) > 0 && access(org, F_OK) == 0;
 }
 
-/* True if TEXT begins with an address of the hub; *REST is the rest of it. */
+/* Returns true if TEXT begins with an address of the hub, and sets *REST to the text behind it. */
 static bool begins_with_hub(const char *text, const char **rest)
 {
     static const char *const schemes[] = {"https://", "http://", ""}, *const hosts[] = {"huggingface.co/",
@@ -85,7 +87,7 @@ bool find_model_address(const char *model, char *out, size_t size)
     return n > 0 && (size_t)n < size;
 }
 
-/* Refuses a path that holds no model, nor, if WANT is no model, the files of one that hold text. */
+/* Checks that the path MODEL is a folder or a model file or, with HUB_TEXT, any readable file. */
 static int check_path(const char *model, enum hub_want want, struct err *e)
 {
     char path[FOLDER_PATH_MAX];
@@ -98,10 +100,11 @@ static int check_path(const char *model, enum hub_want want, struct err *e)
                        "the name of the model is empty; a folder, a .gguf file or org/name is expected");
     if (stat(model, &st) != 0)
         return errno == ENOENT || errno == ENOTDIR
-                   ? err_set(e, ERR_INPUT,
-                             "%s: there is no such folder or file here, and org/name is what a "
-                             "model on the hub is called (org/name:FILE.gguf a GGUF file of it)",
-                             model)
+                   ? err_set(
+                         e, ERR_INPUT,
+                         "%s: there is no such folder or file; the name of a model on the hub has the form "
+                         "org/name or org/name:FILE.gguf",
+                         model)
                    : err_os(e, "open", model);
     if (S_ISDIR(st.st_mode) || pack_means(folder_at(model)) || gguf_set_means(folder_at(model), &rc, NULL))
         return 0;
@@ -109,28 +112,29 @@ static int check_path(const char *model, enum hub_want want, struct err *e)
         folder_name_ends(model, ".pt") || folder_name_ends(model, ".pth"))
         return err_set(
             e, ERR_INPUT,
-            "%s: this is a file of weights alone; name the folder that holds it and its config.json", model);
-    if ((rc = folder_map(&m, path, folder_at(model), NULL, e)) != 0) /* such as a Git LFS pointer */
+            "%s: this file has weights only; the folder with the file and its config.json is expected",
+            model);
+    if ((rc = folder_map(&m, path, folder_at(model), NULL, e)) != 0) /* for instance a Git LFS pointer */
         return rc;
     map_file_close(&m);
     if (want == HUB_MODEL)
         return err_set(
             e, ERR_INPUT,
-            "%s: this file is no model: a GGUF file, a packed checkpoint, or the folder of a checkpoint, is expected",
+            "%s: this file is not a model; a GGUF file, a packed checkpoint or the folder of a checkpoint is expected",
             model);
     return 0;
 }
 
-/* Refuses MODEL, which reads as the name ID, as a mistyped path: its first part is a folder here, and the hub's
- * cache has no such model. */
+/* Sets the error for MODEL, which parses as the name ID but is probably a mistyped path (may_be_path()). */
 static int refuse_path(const struct hub_name *id, const char *model, struct err *e)
 {
-    return err_set(e, ERR_INPUT,
-                   "%s: the folder %.*s is here, but holds nothing of this name (hf.co/%s asks the hub)",
-                   model, (int)strcspn(id->repo, "/"), id->repo, model);
+    return err_set(
+        e, ERR_INPUT,
+        "%s: the folder %.*s exists, but contains no such file or folder (for a model on the hub, use hf.co/%s)",
+        model, (int)strcspn(id->repo, "/"), id->repo, model);
 }
 
-/* Takes MODEL as a path. */
+/* Checks the path MODEL and copies it to out[size]. */
 static int take_path(char *out, size_t size, const char *model, const struct find_model_options *o,
                      struct err *e)
 {
@@ -139,7 +143,8 @@ static int take_path(char *out, size_t size, const char *model, const struct fin
     if (rc)
         return rc;
     if (o->revision)
-        return err_set(e, ERR_INPUT, "%s: revision %s is asked for, but only a name on the hub has one",
+        return err_set(e, ERR_INPUT,
+                       "%s: found revision %s, but only the name of a model on the hub can have a revision",
                        model, o->revision);
     n = snprintf(out, size, "%s", model);
     return n >= 0 && (size_t)n < size ? 0 : err_set(e, ERR_INPUT, "%.200s...: the path is too long", model);
@@ -156,12 +161,13 @@ int find_model_path(char *out, size_t size, const char *model, const struct find
     int rc;
 
     if (address && !hub_name_parse(&id, name))
-        return err_set(e, ERR_INPUT, "%s: expected the address of a model on the hub, as hf.co/org/name",
+        return err_set(e, ERR_INPUT, "%s: expected the address of a model on the hub, such as hf.co/org/name",
                        model);
     if (!address && (access(model, F_OK) == 0 || !hub_name_parse(&id, model)))
         return take_path(out, size, model, o, e);
     if (o->revision && strchr(address ? name : model, '@') && strcmp(o->revision, id.revision) != 0)
-        return err_set(e, ERR_INPUT, "%s: revision %s is asked for too; one of the two is expected", model,
+        return err_set(e, ERR_INPUT,
+                       "%s: found a different revision, %s, in the options; one of them is expected", model,
                        o->revision);
     if (o->revision && (rc = hub_name_set_revision(&id, o->revision, e)) != 0)
         return rc;

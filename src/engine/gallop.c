@@ -1,7 +1,8 @@
-/* gallop.c - the engine of gallop.h: opens it, takes requests from any thread, computes steps, and gives events.
+/* gallop.c - the engine of gallop.h: opens it, accepts requests from any thread, computes steps, and gives
+ * events.
  *
- * Submissions and cancellations are posted without a lock; the thread that calls gallop_step() takes them over
- * between two steps. */
+ * Submissions and cancellations are posted without a lock; the thread that calls gallop_step() processes
+ * them between two steps. */
 #include "gallop.h"
 #include "ckpt/config.h"
 
@@ -25,7 +26,8 @@
 
 enum { PENDING_CANCELS = 256, DEFAULT_TARGET_MS = 700 };
 
-#define CANCEL_UP_TO (UINT64_C(1) << 63) /* requests are numbered from 1 and never reach it */
+/* A flag in gallop.cancel: the other bits are an id, and all requests up to it are cancelled. */
+#define CANCEL_UP_TO (UINT64_C(1) << 63)
 
 struct gallop {
     struct llm llm;
@@ -33,26 +35,28 @@ struct gallop {
     struct step step;
     struct constraints constraints;
     struct engine_info info;
-    struct sampling config; /* generation_config.json, with the end tokens of config.json */
+    struct sampling config; /* values of generation_config.json, with the model's end tokens */
     struct arena config_arena;
-    _Atomic uint64_t last_id; /* number of the newest request; also read by gallop_cancel() */
+    _Atomic uint64_t last_id; /* id of the newest request; also read by gallop_cancel() */
     uint64_t default_seed;
-    _Atomic(struct seq *) inbox; /* submitted sequences that no step has taken over, newest first */
-    _Atomic bool sleeping;       /* gallop_step() waits on `submitted` */
-    pthread_mutex_t lock;        /* protects that wait only */
+    _Atomic(struct seq *) inbox; /* list of submitted sequences that no step has accepted, newest first */
+    _Atomic bool sleeping;       /* gallop_step() waits for the condition `submitted` */
+    pthread_mutex_t lock;        /* protects this wait only */
     pthread_cond_t submitted;
-    struct seq *finished; /* the sequence of the last event that was given, until the next call */
-    _Atomic uint64_t cancel[PENDING_CANCELS]; /* a request, or CANCEL_UP_TO + the last of all; 0: free */
+    struct seq
+        *finished; /* the sequence of the last event, if it was FINISHED; freed by the next gallop_take() */
+    _Atomic uint64_t
+        cancel[PENDING_CANCELS]; /* pending cancellations: an id, or CANCEL_UP_TO | id; 0: free */
 };
 
 _Static_assert((int)GALLOP_BAD_INPUT == (int)ERR_INPUT && (int)GALLOP_UNSUPPORTED == (int)ERR_UNSUPPORTED &&
                    (int)GALLOP_OS_ERROR == (int)ERR_OS && (int)GALLOP_NO_MEMORY == (int)ERR_NOMEM &&
                    (int)GALLOP_NO_SPACE == (int)ERR_NOSPACE && (int)GALLOP_CANCELLED == (int)ERR_CANCELLED,
-               "public codes are the inner ones");
-_Static_assert(sizeof(((struct err *)0)->msg) <= GALLOP_ERR_SIZE, "a sentence fits");
-_Static_assert((int)ENGINE_FAIR_KEYS == (int)WAITING_KEYS, "both number clients alike");
+               "internal error codes are returned unchanged");
+_Static_assert(sizeof(((struct err *)0)->msg) <= GALLOP_ERR_SIZE, "every sentence fits the caller's buffer");
+_Static_assert((int)ENGINE_FAIR_KEYS == (int)WAITING_KEYS, "engine_fair_key() returns waiting_key()");
 _Static_assert(sizeof(struct gallop_logprob) == sizeof(struct sample_top),
-               "log-probabilities are passed on as they are");
+               "arrays of log-probabilities are returned unchanged");
 
 int engine_give(char *err, const struct err *e, int rc)
 {
@@ -84,11 +88,11 @@ int engine_read_source(const struct gallop_options *o, bool is_executor, struct 
     if (rc)
         return rc;
     if (!o->model)
-        return err_about(e, ERR_INPUT, "model", "no model is named");
+        return err_about(e, ERR_INPUT, "model", "the name or path of a model is missing");
     return find_model_path(s->path, sizeof(s->path), o->model, &where, e);
 }
 
-/* Reads generation_config.json, or the generation config inside a GGUF or packed file. */
+/* Reads generation_config.json, or the generation config that a GGUF or packed file contains. */
 static int read_generation(const struct llm *m, struct sampling *config, struct arena *a, struct err *e)
 {
     struct checkpoint *c = m->model.checkpoint;
@@ -101,8 +105,8 @@ static int read_generation(const struct llm *m, struct sampling *config, struct 
                 : sampling_from_generation_config(c->in, config, a, e);
 }
 
-/* Reads the generation config and adds the end tokens: those of generation_config.json, or of config.json if it has
- * none, and the tokenizer's, as in vLLM. Each of them ends a text. */
+/* Reads the generation config and adds end tokens as vLLM does: those of generation_config.json or, if it has
+ * none, of config.json, and the end token of the tokenizer. */
 static int read_config(const struct llm *m, struct sampling *config, struct arena *a, struct err *e)
 {
     int64_t eos[65];
@@ -123,14 +127,14 @@ static int read_config(const struct llm *m, struct sampling *config, struct aren
 
 /* ---- the step's options ---- */
 
-/* True if the choice CHOSEN of an option, NULL for the default, is NAME. */
+/* Returns true if the value CHOSEN of an option is NAME. CHOSEN may be NULL (the default). */
 static bool is_chosen(const char *chosen, const char *name)
 {
     return chosen && strcmp(chosen, name) == 0;
 }
 
-/* Guesses the seconds that a row takes, and reading the weights for a step: rather too many, until steps have been
- * measured. */
+/* Sets initial estimates, rather too high, of the seconds to read the weights and to compute a row, until
+ * steps are measured. */
 static void guess_costs(const struct llm *m, struct step_options *s)
 {
     const double flops = 2e10 * pool_threads(m->pool), bytes = 1e10;
@@ -165,8 +169,8 @@ static int open_step(struct gallop *g, const struct gallop_options *o, struct er
     return step_open(&g->step, &g->executor, &so, e);
 }
 
-/* Unblocks SIGBUS while files are mapped: a page that a truncated file no longer has would end the process
- * (base/files/map.h). */
+/* Unblocks SIGBUS while files are mapped, so that a truncated file causes an error instead of ending the
+ * process (base/files/map.h). */
 int engine_open_llm(struct llm *m, const struct gallop_options *o, const struct llm_source *s,
                     struct sampling *config, struct arena *a, struct err *e)
 {
@@ -302,7 +306,7 @@ void gallop_request_init(struct gallop_request *r)
     public_sampling_init(&r->sampling);
 }
 
-/* Finds the first token behind the padding of a row that is padded on the left. */
+/* Sets *FIRST to the index of the first token behind the padding on the left. */
 static int skip_padding(const struct gallop_request *r, size_t *first, struct err *e)
 {
     *first = 0;
@@ -314,13 +318,12 @@ static int skip_padding(const struct gallop_request *r, size_t *first, struct er
         if (r->mask[i] == 0)
             return err_set(
                 e, ERR_INPUT,
-                "the attention mask has a 0 at position %zu behind a 1: only padding on the left is "
-                "accepted",
+                "the attention mask has a 0 at position %zu behind a 1; padding is supported on the left only",
                 i);
     return 0;
 }
 
-/* The choices of O as a JSON array. */
+/* Writes the texts of o->choice to OUT as a JSON array. */
 static int write_choices(const struct gallop_structured_outputs *o, struct buf *out, struct err *e)
 {
     buf_json_begin(out, '[');
@@ -330,7 +333,7 @@ static int write_choices(const struct gallop_structured_outputs *o, struct buf *
     return out->oom ? err_nomem(e, "a request") : 0;
 }
 
-/* The constraint that R asks for, in SR. */
+/* Compiles the constraint of R, if it has one, or finds it compiled, and sets it in SR. */
 static int read_constraint(struct gallop *g, const struct gallop_request *r, struct seq_request *sr,
                            struct err *e)
 {
@@ -365,7 +368,8 @@ static int read_constraint(struct gallop *g, const struct gallop_request *r, str
         return 0;
     if (n > 1 || r->pooling)
         return err_about(e, ERR_INPUT, "structured_outputs",
-                         n > 1 ? "found %d constraints, expected one" : "an embedding is not constrained", n);
+                         n > 1 ? "found %d constraints, expected one" : "embeddings cannot have a constraint",
+                         n);
     if (source.kind == CONSTRAINT_CHOICE && (rc = write_choices(o, &choices, e)) == 0)
         source.text = choices.data;
     source.n = rc || !source.text ? 0 : strlen(source.text);
@@ -377,7 +381,7 @@ static int read_constraint(struct gallop *g, const struct gallop_request *r, str
     return rc;
 }
 
-/* Makes the sequences of all answers to R, which are linked. */
+/* Validates R and SR and creates the list of sequences of all answers to R. */
 static int new_answers(struct gallop *g, const struct gallop_request *r, struct seq_request *sr,
                        struct seq **out, struct err *e)
 {
@@ -394,17 +398,18 @@ static int new_answers(struct gallop *g, const struct gallop_request *r, struct 
                          (long long)r->prompt_logprobs, SAMPLING_MAX_LOGPROBS);
     if ((unsigned)r->pooling > GALLOP_POOL_MEAN ||
         (r->pooling && (r->n > 1 || r->prompt_logprobs >= 0 || sr->sampling->max_new_tokens != 0)))
-        return err_about(e, ERR_INPUT, "pooling",
-                         "an embedding needs n = 1, max_new_tokens = 0 and no prompt_logprobs");
+        return err_about(
+            e, ERR_INPUT, "pooling",
+            "an embedding needs n 1 and max_new_tokens 0, and prompt_logprobs must not be given");
     if (!r->pooling && g->llm.model.info.headless)
-        return err_set(e, ERR_UNSUPPORTED, "this model %s: it generates nothing, and gives embeddings only",
-                       g->llm.model.bidirectional ? "has attention in both directions"
-                                                  : "has no head (lm_head.weight is missing)");
+        return err_set(e, ERR_UNSUPPORTED, "this model %s, so it can only compute embeddings",
+                       g->llm.model.bidirectional ? "has bidirectional attention"
+                                                  : "has no language model head (lm_head.weight is missing)");
     if (g->llm.model.bidirectional && sr->n_ids > g->llm.max_tokens)
         return err_set(
             e, ERR_INPUT,
-            "the prompt has %zu tokens, and a step computes at most %zu (max_batched_tokens); this model's "
-            "attention in both directions needs the whole prompt in one step",
+            "the prompt has %zu tokens, expected at most max_batched_tokens, %zu, because a model with bidirectional "
+            "attention computes the whole prompt in one step",
             sr->n_ids, g->llm.max_tokens);
     sr->pooling = (enum seq_pooling)r->pooling;
     sr->n_hidden = g->llm.model.info.hidden;
@@ -417,7 +422,7 @@ static int new_answers(struct gallop *g, const struct gallop_request *r, struct 
                         e);
 }
 
-/* Posts S and its siblings to the thread that computes. Returns the number of the request. */
+/* Posts S and its siblings to the inbox and wakes the computing thread. Returns the id of the request. */
 static uint64_t post(struct gallop *g, struct seq *s)
 {
     uint64_t id = atomic_fetch_add(&g->last_id, 1) + 1;
@@ -438,7 +443,7 @@ static uint64_t post(struct gallop *g, struct seq *s)
     return id;
 }
 
-/* Gives SR the tokens of R's prompt: the caller's, or those of its text, which IDS receives. */
+/* Sets the prompt of SR to the ids of R, or to the tokens of the text of R, which are stored in IDS. */
 static int read_ids(const struct gallop *g, const struct gallop_request *r, struct seq_request *sr,
                     struct tok_ids *ids, struct err *e)
 {
@@ -453,9 +458,9 @@ static int read_ids(const struct gallop *g, const struct gallop_request *r, stru
         return rc;
     }
     if (r->ids || r->n_ids)
-        return err_set(e, ERR_INPUT, "a request has a prompt of text and ids; one of the two is expected");
+        return err_set(e, ERR_INPUT, "the prompt is given as text and as ids; one of them is expected");
     if (!g->llm.tok)
-        return err_set(e, ERR_INPUT, "a prompt of text needs a tokenizer: %s", g->llm.tok_missing.msg);
+        return err_set(e, ERR_INPUT, "a prompt that is text needs a tokenizer: %s", g->llm.tok_missing.msg);
     rc = tok_encode(g->llm.tok, r->text, r->text_len == SIZE_MAX ? strlen(r->text) : r->text_len,
                     r->no_special ? 0 : TOK_ADD_SPECIAL, ids, e);
     sr->ids = ids->id;
@@ -520,7 +525,7 @@ int gallop_cancel(struct gallop *g, uint64_t id)
     uint64_t last = atomic_load(&g->last_id), mark = id ? id : CANCEL_UP_TO | last;
 
     if (id > last)
-        return 0; /* no such request was submitted */
+        return 0; /* the id is unknown */
     for (int i = 0; i < PENDING_CANCELS; i++) {
         uint64_t none = 0;
 
@@ -530,7 +535,7 @@ int gallop_cancel(struct gallop *g, uint64_t id)
     return -1;
 }
 
-/* Takes the pending cancellations. Returns their number. */
+/* Moves the pending cancellations to MARK. Returns their number. */
 static int take_cancels(struct gallop *g, uint64_t mark[PENDING_CANCELS])
 {
     int n = 0;
@@ -541,7 +546,7 @@ static int take_cancels(struct gallop *g, uint64_t mark[PENDING_CANCELS])
     return n;
 }
 
-/* Takes the submitted sequences, in order of submission. */
+/* Moves the sequences of the inbox to the step, in order of submission. */
 static void take_inbox(struct gallop *g)
 {
     struct seq *s = atomic_load_explicit(&g->inbox, memory_order_relaxed), *first = NULL;
@@ -578,6 +583,7 @@ void engine_await(struct gallop *g, double wait_s)
 
 /* ---- events ---- */
 
+/* Fills the FINISHED event of S. */
 static void describe_end(const struct seq *s, struct gallop_event *ev)
 {
     const struct stop *st = &s->stop;
@@ -603,11 +609,11 @@ static void describe_end(const struct seq *s, struct gallop_event *ev)
     ev->decode_s = s->t_token > 0 ? s->t_last - s->t_token : 0;
 }
 
-/* Hands what other threads have posted to the step. */
+/* Moves submissions and cancellations of other threads to the step. */
 static void take_over(struct gallop *g)
 {
     uint64_t mark[PENDING_CANCELS];
-    int n = take_cancels(g, mark); /* before the inbox: a request is submitted before it is cancelled */
+    int n = take_cancels(g, mark); /* must come first, so that the inbox contains the cancelled requests */
 
     take_inbox(g);
     for (int i = 0; i < n; i++)
@@ -672,7 +678,7 @@ int gallop_next(struct gallop *g, struct gallop_event *ev)
     return 1;
 }
 
-_Static_assert((int)GALLOP_N_OPERATORS == (int)TIMED_N_KINDS, "gallop.h says how many there are");
+_Static_assert((int)GALLOP_N_OPERATORS == (int)TIMED_N_KINDS, "gallop.h has the number of operator kinds");
 
 /* Returns the bytes of the KV cache that running sequences hold. */
 static size_t kv_used_bytes(const struct kv *kv)
@@ -681,12 +687,13 @@ static size_t kv_used_bytes(const struct kv *kv)
 
     for (size_t i = 0; i < kv->lim.max_seqs; i++)
         held += kv_held_bytes(kv, i);
-    return held < all ? held : all; /* a shared block is counted for each of its sequences */
+    return held < all ? held : all; /* the sum counts a shared block once for each sequence */
 }
 
 void gallop_stats(const struct gallop *g, struct gallop_stats *s)
 {
-    struct constraints *constraints = (struct constraints *)(uintptr_t)&g->constraints; /* its lock changes */
+    struct constraints *constraints =
+        (struct constraints *)(uintptr_t)&g->constraints; /* without const, for its lock */
     struct store_stats store = {0};
 
     if (g->llm.store)

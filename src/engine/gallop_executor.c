@@ -1,7 +1,8 @@
-/* gallop_executor.c - the executor of gallop.h: checks and computes the batches of a scheduler outside.
+/* gallop_executor.c - the executor of gallop.h: checks and computes the runs of a scheduler outside of the
+ * library.
  *
- * A run is checked completely before anything changes: sizes, tokens, positions, slots or tables, sampling. It is
- * computed by struct executor, the record that the engine's scheduler uses, too.
+ * Sizes, tokens, positions, slots or block lists, and sampling parameters of a run are checked before
+ * anything is changed. The run is computed by the same struct executor as the steps of an engine.
  */
 #include <string.h>
 
@@ -10,38 +11,39 @@
 #include "engine/engine_priv.h"
 #include "engine/sampling/public_sampling.h"
 
-/* How the token behind the rows of a sequence is chosen. */
+/* The choice of the token behind the rows of a sequence. */
 struct choice {
-    bool wanted;
+    bool wanted; /* gallop_rows.pick is given */
     struct sampling sampling;
     const struct gallop_rows *rows;
-    const float *logits; /* [V] */
+    const float *logits; /* [V] logits of the last row */
 };
 
 struct gallop_executor {
     struct llm llm;
     struct executor x;
-    struct sampling config; /* generation_config.json */
+    struct sampling config; /* values of generation_config.json */
     struct arena arena;     /* memory of the arrays of `config` and of the histories */
     uint64_t seed;
     uint64_t n_runs;
     uint64_t *last_use;             /* [n_slots or n_blocks] run << USE_SHIFT | sequence that used it last */
-    size_t *n_rows;                 /* [n_slots] computed rows */
+    size_t *n_rows;                 /* [n_slots] number of computed rows */
     struct executor_rows *rows;     /* [max_seqs] */
     struct choice *choice;          /* [max_seqs] */
     struct gallop_pick *pick;       /* [max_seqs] */
     struct sample_scratch *sampler; /* [n_samplers] one for each thread */
-    struct sample_history *history; /* [n_samplers] */
-    size_t n_samplers, n_sequences; /* n_sequences: of the current run */
-    size_t seen_window, seen_sink;  /* rows that some layer sees; window 0: one sees all */
+    struct sample_history *history; /* [n_samplers] one for each thread */
+    size_t n_samplers, n_sequences; /* n_sequences: number of sequences of the current run */
+    size_t seen_window, seen_sink;  /* largest window and sink of a layer; window 0: a layer sees all rows */
 };
 
-enum { USE_SHIFT = 13 }; /* bits of the sequence in last_use */
-_Static_assert(4096 < 1 << USE_SHIFT, "max_num_seqs");
+enum { USE_SHIFT = 13 }; /* bits of the number of a sequence in last_use */
+_Static_assert(4096 < 1 << USE_SHIFT,
+               "numbers of sequences, which are below max_num_seqs, fit USE_SHIFT bits");
 
 /* ---- open ---- */
 
-/* Finds the window and sink of the layer that sees most rows. */
+/* Sets seen_window and seen_sink to the largest window and sink of all layers. */
 static void find_seen(struct gallop_executor *x)
 {
     const struct model_info *i = &x->llm.model.info;
@@ -100,9 +102,8 @@ int gallop_executor_open(struct gallop_executor **out, int version, const struct
 
     *out = NULL;
     if (version != GALLOP_EXECUTOR_VERSION)
-        rc = err_set(&e, ERR_UNSUPPORTED,
-                     "version %d of the executor's records is asked for, this library has %d", version,
-                     GALLOP_EXECUTOR_VERSION);
+        rc = err_set(&e, ERR_UNSUPPORTED, "found GALLOP_EXECUTOR_VERSION %d, but this library has version %d",
+                     version, GALLOP_EXECUTOR_VERSION);
     else
         rc = engine_read_source(o, true, &source, &e);
     if (rc)
@@ -182,7 +183,8 @@ void gallop_executor_describe(const struct gallop_executor *x, struct gallop_exe
 
 /* ---- checking a run ---- */
 
-/* Records that sequence S uses U, a slot or a block that is written. False: sequence *BEFORE of this run uses it. */
+/* Records that sequence S uses U, a slot or a written block. Returns false if sequence *BEFORE of this run
+ * uses it already. */
 static bool use(struct gallop_executor *x, size_t u, size_t s, size_t *before)
 {
     if (x->last_use[u] >> USE_SHIFT == x->n_runs) {
@@ -200,27 +202,27 @@ static int check_sizes(const struct gallop_executor *x, const struct gallop_rows
     size_t n_rows = 0, n_wanted = 0;
 
     if (n == 0 || n > c->n_slots)
-        return err_set(e, ERR_INPUT, "a run of %zu sequences: 1 to %zu are expected", n, c->n_slots);
+        return err_set(e, ERR_INPUT, "found a run of %zu sequences, expected 1 to %zu", n, c->n_slots);
     for (size_t s = 0; s < n; s++) {
         const struct gallop_rows *r = &rows[s];
 
         if (r->n == 0 || !r->ids)
-            return err_set(e, ERR_INPUT, "sequence %zu: it has no tokens", s);
+            return err_set(e, ERR_INPUT, "sequence %zu has no tokens", s);
         if (r->pos > c->max_len || r->n > c->max_len - r->pos)
             return err_set(e, ERR_INPUT,
-                           "sequence %zu: %zu rows from position %zu on, the longest sequence has %zu", s,
+                           "sequence %zu has %zu rows from position %zu on, but max_model_len is %zu", s,
                            r->n, r->pos, c->max_len);
         if (r->n_wanted > r->n)
-            return err_set(e, ERR_INPUT, "sequence %zu: logits of %zu rows are wanted, it has %zu", s,
-                           r->n_wanted, r->n);
+            return err_set(e, ERR_INPUT, "sequence %zu: n_wanted is %zu, but it has %zu rows", s, r->n_wanted,
+                           r->n);
         n_rows += r->n; /* cannot overflow: at most 4096 times max_len */
         n_wanted += r->n_wanted;
     }
     if (n_rows > c->max_tokens)
-        return err_set(e, ERR_INPUT, "a run of %zu rows: at most %zu can be computed (max_batched_tokens)",
+        return err_set(e, ERR_INPUT, "found a run of %zu rows, expected at most max_batched_tokens, %zu",
                        n_rows, c->max_tokens);
     if (n_wanted > c->max_logits)
-        return err_set(e, ERR_INPUT, "logits of %zu rows are wanted: a run gives %zu at most (max_logits)",
+        return err_set(e, ERR_INPUT, "found %zu wanted rows of logits, expected at most max_logits, %zu",
                        n_wanted, c->max_logits);
     return 0;
 }
@@ -230,8 +232,8 @@ static int check_tokens(const struct gallop_executor *x, const struct gallop_row
     for (size_t i = 0; i < r->n; i++)
         if (r->ids[i] < 0 || (size_t)r->ids[i] >= x->x.caps.n_vocab)
             return err_set(e, ERR_INPUT,
-                           "sequence %zu: token %d at position %zu is outside the vocabulary of %zu", s,
-                           r->ids[i], r->pos + i, x->x.caps.n_vocab);
+                           "sequence %zu: token %d at position %zu is outside the vocabulary of %zu tokens",
+                           s, r->ids[i], r->pos + i, x->x.caps.n_vocab);
     return 0;
 }
 
@@ -240,24 +242,25 @@ static int check_slot(struct gallop_executor *x, const struct gallop_rows *r, si
     size_t before;
 
     if (r->blocks || r->n_blocks)
-        return err_set(e, ERR_INPUT, "sequence %zu: it has a table of blocks, but this cache has slots", s);
+        return err_set(e, ERR_INPUT, "sequence %zu has a list of blocks, but this cache has slots", s);
     if (r->slot >= x->x.caps.n_slots)
-        return err_set(e, ERR_INPUT, "sequence %zu: slot %zu of %zu", s, r->slot, x->x.caps.n_slots);
+        return err_set(e, ERR_INPUT, "sequence %zu has slot %zu, expected a number below %zu", s, r->slot,
+                       x->x.caps.n_slots);
     if (!use(x, r->slot, s, &before))
-        return err_set(e, ERR_INPUT, "sequences %zu and %zu: both have slot %zu", before, s, r->slot);
+        return err_set(e, ERR_INPUT, "sequences %zu and %zu have the same slot %zu", before, s, r->slot);
     if (r->pos > x->n_rows[r->slot])
-        return err_set(e, ERR_INPUT, "sequence %zu: position %zu, but slot %zu has %zu rows", s, r->pos,
-                       r->slot, x->n_rows[r->slot]);
+        return err_set(e, ERR_INPUT, "sequence %zu begins at position %zu, but its slot %zu has %zu rows", s,
+                       r->pos, r->slot, x->n_rows[r->slot]);
     if (r->pos < x->n_rows[r->slot] && !x->x.sees(x->x.ctx, r->slot, r->pos ? r->pos : 1))
         return err_set(
             e, ERR_INPUT,
-            "sequence %zu: slot %zu goes back from %zu rows to position %zu, but a window has dropped "
-            "rows that are seen there; it must be emptied first and begin at 0",
+            "sequence %zu: slot %zu goes back from %zu rows to position %zu, but a window has dropped rows that "
+            "this position sees; empty the slot and begin at position 0",
             s, r->slot, x->n_rows[r->slot], r->pos);
     return 0;
 }
 
-/* True if block I of a sequence has rows that are seen from position POS or later ones. */
+/* Returns true if a query at position POS or later sees rows of entry I of a sequence's list of blocks. */
 static bool is_seen(const struct gallop_executor *x, size_t i, size_t pos)
 {
     size_t block = x->x.caps.block;
@@ -270,29 +273,29 @@ static int check_table(struct gallop_executor *x, const struct gallop_rows *r, s
     size_t block = x->x.caps.block, n = (r->pos + r->n + block - 1) / block, before;
 
     if (r->slot)
-        return err_set(e, ERR_INPUT, "sequence %zu: it has slot %zu, but this cache has blocks", s, r->slot);
+        return err_set(e, ERR_INPUT, "sequence %zu has slot %zu, but this cache has blocks", s, r->slot);
     if (!r->blocks || r->n_blocks < n)
-        return err_set(e, ERR_INPUT, "sequence %zu: a table of %zu blocks, its %zu rows take %zu", s,
+        return err_set(e, ERR_INPUT, "sequence %zu has a list of %zu blocks, but its %zu rows need %zu", s,
                        r->blocks ? r->n_blocks : 0, r->pos + r->n, n);
     for (size_t i = 0; i < n; i++) {
         int32_t b = r->blocks[i];
 
         if (b < 0 || (size_t)b >= x->x.caps.n_blocks)
-            return err_set(e, ERR_INPUT, "sequence %zu: entry %zu of its table is block %d of %zu", s, i, b,
-                           x->x.caps.n_blocks);
+            return err_set(e, ERR_INPUT,
+                           "sequence %zu: entry %zu of its list is block %d, expected a number below %zu", s,
+                           i, b, x->x.caps.n_blocks);
         if (b == 0 && is_seen(x, i, r->pos))
             return err_set(
                 e, ERR_INPUT,
-                "sequence %zu: entry %zu of its table is block 0, but rows there are %s from position %zu "
-                "on",
-                s, i, (i + 1) * block > r->pos ? "written" : "seen", r->pos);
+                "sequence %zu: entry %zu of its list is block 0, but its rows are %s from position %zu on", s,
+                i, (i + 1) * block > r->pos ? "written" : "seen", r->pos);
         if ((i + 1) * block > r->pos && !use(x, (size_t)b, s, &before))
-            return err_set(e, ERR_INPUT, "sequences %zu and %zu: both write into block %d", before, s, b);
+            return err_set(e, ERR_INPUT, "sequences %zu and %zu write into the same block %d", before, s, b);
     }
     return 0;
 }
 
-/* Returns a member of P that is given and is left to the scheduler, or NULL. */
+/* Returns the name of a given member of P that gallop_rows.pick does not support, or NULL. */
 static const char *not_for_picks(const struct gallop_sampling *p)
 {
     return p->max_new_tokens != -1          ? "max_new_tokens"
@@ -305,7 +308,7 @@ static const char *not_for_picks(const struct gallop_sampling *p)
                                             : NULL;
 }
 
-/* Refuses a penalty without the tokens that it depends on. */
+/* Checks gallop_rows.tokens, which penalties need. */
 static int check_history(const struct gallop_executor *x, const struct choice *c, size_t s, struct err *e)
 {
     const struct gallop_rows *r = c->rows;
@@ -313,12 +316,13 @@ static int check_history(const struct gallop_executor *x, const struct choice *c
     if (!sample_history_counts(&c->sampling))
         return 0;
     if (!r->tokens)
-        return err_set(e, ERR_INPUT, "sequence %zu: its pick has a penalty, but its tokens are not given", s);
+        return err_set(e, ERR_INPUT, "sequence %zu: its pick has a penalty, which needs the member tokens",
+                       s);
     for (size_t i = 0; i < r->pos + r->n; i++)
         if (r->tokens[i] < 0 || (size_t)r->tokens[i] >= x->x.caps.n_vocab)
             return err_set(e, ERR_INPUT,
-                           "sequence %zu: token %d at position %zu is outside the vocabulary of %zu", s,
-                           r->tokens[i], i, x->x.caps.n_vocab);
+                           "sequence %zu: token %d at position %zu is outside the vocabulary of %zu tokens",
+                           s, r->tokens[i], i, x->x.caps.n_vocab);
     return 0;
 }
 
@@ -333,12 +337,13 @@ static int check_pick(struct gallop_executor *x, const struct gallop_rows *r, si
     if (!r->pick)
         return 0;
     if (r->n_wanted == 0)
-        return err_set(e, ERR_INPUT, "sequence %zu: it has a pick, but no logits are wanted", s);
+        return err_set(e, ERR_INPUT, "sequence %zu has a pick, which needs n_wanted of at least 1", s);
     if (r->n_prompt > r->pos + r->n)
-        return err_set(e, ERR_INPUT, "sequence %zu: a prompt of %zu tokens, but a pick behind %zu", s,
+        return err_set(e, ERR_INPUT, "sequence %zu: n_prompt is %zu, but it has only %zu tokens", s,
                        r->n_prompt, r->pos + r->n);
     if ((name = not_for_picks(r->pick)) != NULL)
-        return err_set(e, ERR_INPUT, "sequence %zu: its pick has %s, which is for requests of an engine", s,
+        return err_set(e, ERR_INPUT,
+                       "sequence %zu: its pick has %s, which is only supported in requests of an engine", s,
                        name);
     if ((rc = public_sampling_read(r->pick, &user, NULL, e)) != 0)
         return err_prefix(e, "sequence %zu", s);
@@ -364,7 +369,7 @@ static int check_run(struct gallop_executor *x, const struct gallop_rows *rows, 
 
 /* ---- computing a run ---- */
 
-/* Reserves the rows of all slots, or none. */
+/* Reserves the rows of all sequences or, after an error, of none. */
 static int reserve(struct gallop_executor *x, const struct gallop_rows *rows, size_t n, struct err *e)
 {
     size_t done = 0, n_rows = 0;
@@ -381,6 +386,7 @@ static int reserve(struct gallop_executor *x, const struct gallop_rows *rows, si
     return rc ? err_set(e, rc, "the KV cache has no room for %zu rows of %zu sequences", n_rows, n) : 0;
 }
 
+/* Task of the thread pool: chooses the tokens of the sequences of one thread. */
 static void choose_share(void *ctx, int thread, int n_threads)
 {
     struct gallop_executor *x = ctx;
@@ -442,7 +448,8 @@ static void compute(struct gallop_executor *x, const struct gallop_rows *rows, s
     out->picks = x->pick;
 }
 
-/* Ends slots with the rows of the run: a sequence that went back loses the later ones. */
+/* Updates the number of rows of each slot. Rows behind those of the run, in slots that went back, are
+ * dropped. */
 static void cut_slots(struct gallop_executor *x, const struct gallop_rows *rows, size_t n)
 {
     for (size_t s = 0; s < n; s++) {
@@ -477,16 +484,17 @@ int gallop_executor_run(struct gallop_executor *x, const struct gallop_rows *row
 static int truncate_slot(struct gallop_executor *x, size_t slot, size_t n, struct err *e)
 {
     if (x->x.caps.n_blocks)
-        return err_set(e, ERR_INPUT, "a slot is to be shortened, but this cache has blocks of the caller");
+        return err_set(e, ERR_INPUT, "cannot truncate a slot: this cache has blocks of the caller");
     if (slot >= x->x.caps.n_slots || n > x->n_rows[slot])
-        return err_set(e, ERR_INPUT, "%zu rows of slot %zu are to stay: %s %zu", n, slot,
-                       slot < x->x.caps.n_slots ? "it has" : "the slots are",
+        return err_set(e, ERR_INPUT, "cannot truncate slot %zu to %zu rows: %s %zu", slot, n,
+                       slot < x->x.caps.n_slots ? "its number of rows is" : "the number of slots is",
                        slot < x->x.caps.n_slots ? x->n_rows[slot] : x->x.caps.n_slots);
     if (n && !x->x.sees(x->x.ctx, slot, n))
-        return err_set(e, ERR_INPUT,
-                       "%zu rows of slot %zu are to stay, but a window has dropped rows that one behind "
-                       "them sees; 0 are expected",
-                       n, slot);
+        return err_set(
+            e, ERR_INPUT,
+            "cannot truncate slot %zu to %zu rows: a window has dropped rows that the next row sees; 0 is "
+            "expected",
+            slot, n);
     x->x.truncate(x->x.ctx, slot, n);
     x->n_rows[slot] = n;
     return 0;
@@ -504,11 +512,11 @@ static int copy_block(struct gallop_executor *x, size_t from, size_t to, struct 
     size_t n = x->x.caps.n_blocks;
 
     if (!x->x.copy_block)
-        return err_set(e, ERR_INPUT, "a block is to be copied, but this cache has slots");
+        return err_set(e, ERR_INPUT, "cannot copy a block: this cache has slots");
     if (from >= n || to >= n)
-        return err_set(e, ERR_INPUT, "block %zu to be copied to %zu: the cache has %zu", from, to, n);
+        return err_set(e, ERR_INPUT, "cannot copy block %zu to %zu: expected numbers below %zu", from, to, n);
     if (to == 0)
-        return err_set(e, ERR_INPUT, "block %zu to be copied to 0, which is never written", from);
+        return err_set(e, ERR_INPUT, "cannot copy block %zu to block 0, which is never written", from);
     if (from != to)
         x->x.copy_block(x->x.ctx, from, to);
     return 0;

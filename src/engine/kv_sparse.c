@@ -1,4 +1,4 @@
-/* kv_sparse.c - reads the option kv_sparse, and gives the layers of a model its window and sink. */
+/* kv_sparse.c - parses the option kv_sparse, and sets the windows and sinks of a model's layers. */
 #include "engine/kv_sparse.h"
 
 #include <string.h>
@@ -9,7 +9,8 @@
 
 enum { MOST = 1 << 30 };
 
-/* Reads NAME, which ends with an equals sign, and a number at *P, and moves *P behind them. */
+/* Parses NAME (such as "sink=") and a number at *P, and moves *P behind them. Returns false if the text
+ * differs. */
 static bool read_number(const char **p, const char *name, size_t *value)
 {
     const char *at, *begin;
@@ -39,25 +40,25 @@ int kv_sparse_read(struct kv_sparse *s, const char *text, struct err *e)
             good = good && !sink && (sink = read_number(&p, "sink=", &s->sink));
     }
     if (!good || *p || s->window == 0)
-        return err_about(e, ERR_INPUT, "kv_sparse",
-                         "found \"%.60s\", expected sink=N,window=N, in either order, with a row or more in "
-                         "the window",
-                         text);
+        return err_about(
+            e, ERR_INPUT, "kv_sparse",
+            "found \"%.60s\", expected sink=N,window=N in either order, with a window of 1 or more", text);
     return 0;
 }
 
-/* Refuses models whose positions cannot be renumbered inside the cache. */
+/* Refuses models whose rows depend on absolute positions or on the length of the sequence. */
 static int check(const struct model *m, struct err *e)
 {
     if (m->info.fixed_positions)
         return err_about(e, ERR_UNSUPPORTED, "kv_sparse",
-                         "it needs positions that can be counted anew; those of %s are learned, or a table",
+                         "not supported for %s, whose position embeddings are learned or a fixed table",
                          m->arch->class_name);
     for (size_t r = 0; r < m->info.n_ropes; r++)
         if (m->info.rope[r].type == ROPE_DYNAMIC)
-            return err_about(e, ERR_UNSUPPORTED, "kv_sparse",
-                             "it needs a RoPE that stays as it is; that of this model (dynamic) changes with "
-                             "the length of the sequence");
+            return err_about(
+                e, ERR_UNSUPPORTED, "kv_sparse",
+                "not supported for this model, whose RoPE (dynamic NTK) depends on the length of the "
+                "sequence");
     return 0;
 }
 
@@ -71,7 +72,7 @@ int kv_sparse_apply(const struct kv_sparse *s, struct model *m, struct err *e)
         return 0;
     if (m->bidirectional)
         return err_about(e, ERR_UNSUPPORTED, "kv_sparse",
-                         "this model's attention goes in both directions, and no row leaves it");
+                         "not supported for this model, which has bidirectional attention");
     if ((rc = check(m, e)) != 0)
         return rc;
     window = arena_zalloc(&m->arena, i->n_layers, sizeof(*window));
@@ -89,9 +90,9 @@ int kv_sparse_apply(const struct kv_sparse *s, struct model *m, struct err *e)
     i->window = window;
     i->sink = sink;
     if (n == 0)
-        log_warn("sparse KV cache: every layer has a window of its own that is no longer; nothing changes");
+        log_warn("kv_sparse has no effect: every layer of the model has a window that is not longer");
     else
-        log_warn("sparse KV cache: %zu of %zu layers see the first %zu and the last %zu rows of a sequence",
-                 n, i->n_layers, s->sink, s->window);
+        log_warn("kv_sparse: %zu of %zu layers see only the first %zu and the last %zu rows of a sequence", n,
+                 i->n_layers, s->sink, s->window);
     return 0;
 }

@@ -1,5 +1,5 @@
-/* llm.c - opens model, tokenizer, cache and scratch in the order in which each needs the sizes of the ones before,
- * and runs batches as an executor. */
+/* llm.c - opens model, tokenizer, scratch and KV cache, in this order because each needs sizes of those
+ * before it, and implements struct executor. */
 #include "engine/llm.h"
 
 #include <stdio.h>
@@ -17,14 +17,14 @@
 enum {
     DEFAULT_SEQS = 32,
     DEFAULT_TOKENS = 512,
-    WHOLE_TOKENS = 2048, /* rows of a step of a model that needs a prompt in one step */
-    SCORED = 16          /* rows of logits for scored prompts, besides one for each sequence */
+    WHOLE_TOKENS = 2048, /* default maximum rows of a step of a model with bidirectional attention */
+    SCORED = 16          /* default rows of logits for scored prompts, in addition to one for each sequence */
 };
 
 static const size_t default_kv_bytes = (size_t)4 << 30;
 static const uint64_t default_store_bytes = (uint64_t)16 << 30;
 
-/* Bytes of a size in GiB, but at least 1 of one that is given: 0 stands for the default. */
+/* Converts GiB to bytes. A positive size gives at least 1 byte, because 0 means the default. */
 static size_t bytes_of(double gib)
 {
     size_t bytes = (size_t)(gib * 1073741824.0);
@@ -38,13 +38,11 @@ static int open_threads(struct llm *m, const struct gallop_options *o, struct po
     int threads = o->threads, rc = 0;
 
     if (o->isa && !cpu_isa_of_name(o->isa, &cap))
-        return err_set(e, ERR_INPUT,
-                       "instruction set %s is not known (ref, avx2, avx512, avx512vnni, avx512bf16, amx)",
-                       o->isa);
+        return err_about(e, ERR_INPUT, "isa",
+                         "found \"%s\", expected ref, avx2, avx512, avx512vnni, avx512bf16 or amx", o->isa);
     m->kern = kern_table(cap);
     if (shared && threads && threads != pool_threads(shared))
-        return err_set(e, ERR_INPUT,
-                       "threads %d is asked for, but the engine whose threads are shared has %d", threads,
+        return err_set(e, ERR_INPUT, "threads is %d, but the engine whose threads are shared has %d", threads,
                        pool_threads(shared));
     if (shared) {
         m->pool = pool_join(shared);
@@ -61,7 +59,8 @@ static int open_threads(struct llm *m, const struct gallop_options *o, struct po
     return pool_new(&m->pool, threads, e);
 }
 
-/* Opens the tokenizer. A model without one still computes tokens; the reason is kept for requests with text. */
+/* Opens the tokenizer. A checkpoint without a tokenizer is not an error; requests with text get the reason
+ * later. */
 static int open_tok(struct llm *m, struct err *e)
 {
     int rc = checkpoint_tokenizer(&m->tok, m->model.checkpoint, &m->tok_missing);
@@ -74,7 +73,7 @@ static int open_tok(struct llm *m, struct err *e)
     return 0;
 }
 
-/* Reads the type of the cache's rows; "auto" is the computing type. */
+/* Sets the number format of the KV cache; "auto" is the dtype of the model. */
 static int read_kv_dtype(struct llm *m, const struct gallop_options *o, struct err *e)
 {
     static const struct {
@@ -90,10 +89,11 @@ static int read_kv_dtype(struct llm *m, const struct gallop_options *o, struct e
             m->kv_dtype = known[i].dtype;
             return 0;
         }
-    return err_set(e, ERR_INPUT, "KV cache dtype %s is not known (auto, fp32, bf16, int8, int4)",
-                   o->kv_cache_dtype);
+    return err_about(e, ERR_INPUT, "kv_cache_dtype", "found \"%s\", expected auto, fp32, bf16, int8 or int4",
+                     o->kv_cache_dtype);
 }
 
+/* Opens the op sinks and the scratch of steps. */
 static int open_sink(struct llm *m, struct err *e)
 {
     const struct model_info *i = &m->model.info;
@@ -136,8 +136,8 @@ static int open_sink(struct llm *m, struct err *e)
     return 0;
 }
 
-/* Returns the bytes of the memory limit that are left for the cache: without the regions of other engines, and a
- * thirty-second for the process itself. */
+/* Returns the bytes that the KV cache may take: the memory limit less 1/32 for the process itself, less the
+ * memory of other engines, weights, scratch and the store's buffers. */
 static size_t kv_room(const struct llm *m)
 {
     size_t all = topo_memory_limit_bytes(), limit = all - all / 32,
@@ -147,13 +147,13 @@ static size_t kv_room(const struct llm *m)
     return limit > used ? limit - used : 0;
 }
 
+/* Sets the error for a KV cache of BYTES that does not fit into memory, with the largest size that fits. */
 static int refuse_kv(const struct llm *m, const char *type, const struct kv_limits *lim, size_t bytes,
                      struct err *e)
 {
     size_t room = kv_room(m), fit = kv_pool_fit(type, *lim, room);
     const double gib = 1 << 30, weights = (double)(m->model.packed_bytes + m->model.table_bytes) / gib;
-    const int digits =
-        room < (size_t)1 << 30 ? 6 : 2; /* of the size in the message, rounded down so that it fits */
+    const int digits = room < (size_t)1 << 30 ? 6 : 2; /* decimals of the size in the message, rounded down */
     const double unit = digits == 6 ? 1e6 : 1e2;
     char others[64] = "";
 
@@ -169,15 +169,15 @@ static int refuse_kv(const struct llm *m, const char *type, const struct kv_limi
     return err_about(
         e, ERR_NOMEM, "kv_cache_memory",
         "weights (%.2f GiB)%s, scratch (%.2f GiB) and a KV cache of %zu tokens (%.2f GiB) do not fit "
-        "into %.2f GiB of memory; the largest cache that fits has %zu tokens: kv_cache_memory %.*f",
+        "into %.2f GiB of memory; the largest cache that fits has %zu tokens (kv_cache_memory %.*f)",
         weights, others, (double)llm_scratch_bytes(m) / gib, lim->pool_tokens, (double)bytes / gib,
         (double)topo_memory_limit_bytes() / gib, fit, digits,
         (double)(size_t)((double)room / gib * unit) / unit);
 }
 
-/* Returns the default number of rows: all sequences at the context length, within half of ROOM bytes and, unless
- * the cache is unbounded, default_kv_bytes; but enough for a single sequence. A server fills its pool sooner or
- * later, because it keeps prefixes. */
+/* Returns the default number of rows: all sequences at the context length, limited to half of ROOM bytes and,
+ * unless UNBOUNDED, to default_kv_bytes, but at least one sequence. The limit exists because the prefix cache
+ * of a server fills its pool sooner or later. */
 static size_t default_kv(const struct llm *m, bool unbounded, const char *type, const struct kv_limits *lim,
                          size_t room)
 {
@@ -196,7 +196,7 @@ static size_t default_kv(const struct llm *m, bool unbounded, const char *type, 
     return all < usual ? all : usual;
 }
 
-/* Refuses BYTES that hold fewer rows than one sequence of max_len: its output would end in the middle. */
+/* Refuses a cache of BYTES that cannot hold one sequence of max_len rows. */
 static int check_one_fits(const char *type, const struct kv_limits *lim, size_t bytes, struct err *e)
 {
     size_t block = kv_type_pooled(type) ? kv_block(type, lim) : 1, least = kv_least_tokens(type, lim), needs;
@@ -212,13 +212,12 @@ static int check_one_fits(const char *type, const struct kv_limits *lim, size_t 
     return err_about(
         e, ERR_INPUT, "kv_cache_memory",
         "a KV cache of %zu tokens (%.*f GiB) cannot hold one sequence of max_model_len %zu, which "
-        "takes %zu tokens (%.*f GiB): kv_cache_memory %.*f or more, or max_model_len %zu or less",
+        "takes %zu tokens (%.*f GiB); kv_cache_memory %.*f or more, or max_model_len %zu or less, is expected",
         lim->pool_tokens, digits, (double)bytes / gib, lim->max_len, least, digits, (double)needs / gib,
         digits, (double)needs / gib + (digits == 6 ? 1e-6 : 1e-2), lim->pool_tokens);
 }
 
-/* Sets the number of rows of the cache: the number that was asked for, if it fits, or the default within the memory
- * that weights and scratch leave. */
+/* Sets the number of rows of the cache: the number in the options, if it fits into memory, or the default. */
 static int size_kv(const struct llm *m, const struct gallop_options *o, const char *type,
                    struct kv_limits *lim, struct err *e)
 {
@@ -230,7 +229,7 @@ static int size_kv(const struct llm *m, const struct gallop_options *o, const ch
     if (given && lim->pool_tokens == 0)
         return err_set(
             e, ERR_INPUT,
-            "%zu bytes hold not one block of the KV cache: a token takes %zu bytes, a block %zu tokens",
+            "kv_cache_memory is %zu bytes, less than one KV block: a token takes %zu bytes, and a block has %zu tokens",
             given, kv_token_bytes(lim), kv_block(type, lim));
     bytes = kv_budget_bytes(type, lim);
     if (bytes > room || lim->pool_tokens == 0)
@@ -238,24 +237,23 @@ static int size_kv(const struct llm *m, const struct gallop_options *o, const ch
     return check_one_fits(type, lim, bytes, e);
 }
 
-/* Refuses a KV store for a cache that keeps no prefixes, and counts the memory of its slots. */
+/* Computes the memory of the KV store's buffers. Refuses a KV store for a cache without a prefix cache. */
 static int size_store(struct llm *m, const struct gallop_options *o, bool keeps_prefixes, const char *type,
                       const struct kv_limits *lim, struct err *e)
 {
     if (!o->kv_store)
         return 0;
     if (kv_record_bytes(type, lim) == 0)
-        return err_set(e, ERR_INPUT, "a KV store keeps blocks of slab_pool and paged; the KV cache is %s",
-                       type);
+        return err_about(e, ERR_INPUT, "kv_store", "expected the KV cache type slab_pool or paged, found %s",
+                         type);
     if (m->model.bidirectional)
-        return err_set(e, ERR_UNSUPPORTED,
-                       "a KV store keeps rows of what stands in front of others; this model's attention goes "
-                       "in both directions");
+        return err_about(e, ERR_UNSUPPORTED, "kv_store",
+                         "not supported, because rows of a model with bidirectional attention depend on "
+                         "the whole prompt");
     if (!keeps_prefixes)
-        return err_set(e, ERR_INPUT,
-                       "a KV store keeps blocks by their prefix, but the prefix index is none (radix, hash)");
+        return err_about(e, ERR_INPUT, "kv_store", "expected the prefix_index radix or hash, found none");
     m->store_bytes = store_slot_bytes(kv_record_bytes(type, lim));
-    return m->store_bytes < SIZE_MAX ? 0 : err_nomem(e, "the slots of the KV store");
+    return m->store_bytes < SIZE_MAX ? 0 : err_nomem(e, "the buffers of the KV store");
 }
 
 static XXH128_hash_t mix(XXH128_hash_t h, const void *p, size_t n)
@@ -265,7 +263,7 @@ static XXH128_hash_t mix(XXH128_hash_t h, const void *p, size_t n)
     return XXH3_128bits(part, sizeof(part));
 }
 
-/* Returns a hash of what rows depend on besides tokens: the weights, and how they are computed with. */
+/* Returns a hash of the weights and the settings that determine the bits of KV rows, besides tokens. */
 static struct prefix_key store_context(const struct llm *m)
 {
     const uint64_t number[] = {model_identity(&m->model), (uint64_t)m->model.opt.dtype,
@@ -326,8 +324,7 @@ static int open_kv(struct llm *m, const struct gallop_options *o, bool no_prefix
                             .keep_prefixes = keeps && !m->model.bidirectional,
                             .prefix_index = PREFIX_RADIX,
                             .step_tokens = m->max_tokens,
-                            .window =
-                                kv_type_extern(type) ? NULL : i->window, /* an external cache drops no rows */
+                            .window = kv_type_extern(type) ? NULL : i->window, /* "extern" keeps all rows */
                             .sink = kv_type_extern(type) ? NULL : i->sink,
                             .dim = i->dim,
                             .touch = o->kv_cache_memory > 0 || o->kv_cache_tokens ? m->pool : NULL};
@@ -340,7 +337,8 @@ static int open_kv(struct llm *m, const struct gallop_options *o, bool no_prefix
     if ((rc = kv_check_limits(type, &lim, e)) != 0 || (rc = size_store(m, o, keeps, type, &lim, e)) != 0 ||
         (rc = size_kv(m, o, type, &lim, e)) != 0)
         return rc;
-    if ((rc = model_pack(&m->model, e)) != 0) /* only now it is known that everything fits */
+    if ((rc = model_pack(&m->model, e)) !=
+        0) /* weights are read after the check that everything fits into memory */
         return rc;
     if ((rc = open_store(m, o, type, &lim, e)) != 0)
         return rc;
@@ -366,10 +364,12 @@ static void say_unused(const struct calibration *s, const struct model_options *
         used |= q == QUANT_INT8_STATIC || (!s->linears && (q == QUANT_INT4 || q == QUANT_INT4_128));
     }
     if (mo->scales && !used)
-        log_warn("%s is not used: it was made for quant %s", s->path, s->linears ? "int8-static" : "int4");
+        log_warn("%s is not used: it was calibrated for quant %s", s->path,
+                 s->linears ? "int8-static" : "int4");
 }
 
-/* Makes steps large enough for whole prompts if attention goes in both directions. */
+/* Raises the default rows of a step for models with bidirectional attention, which compute a prompt in one
+ * step. */
 static void fit_whole_prompts(struct llm *m, const struct gallop_options *o)
 {
     if (!m->model.bidirectional || o->max_batched_tokens)
@@ -396,7 +396,7 @@ int llm_open(struct llm *m, const struct gallop_options *o, const struct llm_sou
     m->other_bytes = map_region_live_bytes();
     m->max_wanted = o->max_logits ? (size_t)o->max_logits : m->max_seqs + SCORED;
     if (m->max_tokens < m->max_seqs)
-        m->max_tokens = m->max_seqs; /* so that every sequence can decode in one step */
+        m->max_tokens = m->max_seqs; /* a step must have a row for each decoding sequence */
     if (m->max_wanted < m->max_seqs)
         m->max_wanted = m->max_seqs;
     if ((rc = read_types(o, &mo, e)) != 0 || (rc = kv_sparse_read(&m->sparse, o->kv_sparse, e)) != 0 ||
@@ -417,8 +417,8 @@ int llm_open(struct llm *m, const struct gallop_options *o, const struct llm_sou
     if (rc || (rc = kv_sparse_apply(&m->sparse, &m->model, e)) != 0 || (rc = open_tok(m, e)) != 0)
         goto fail;
     if ((size_t)o->max_model_len > m->model.info.max_len)
-        log_warn("the model was made for %zu positions; a length of %zu is asked for", m->model.info.max_len,
-                 (size_t)o->max_model_len);
+        log_warn("max_model_len %zu is longer than the model's context length %zu; answers may get worse",
+                 (size_t)o->max_model_len, m->model.info.max_len);
     m->max_len = o->max_model_len ? (size_t)o->max_model_len : m->model.info.max_len;
     if ((rc = model_check_length(&m->model, m->max_len, e)) != 0 || (rc = read_kv_dtype(m, o, e)) != 0 ||
         (rc = open_sink(m, e)) != 0 || (rc = open_kv(m, o, s->no_prefixes, e)) != 0)
@@ -455,7 +455,7 @@ void llm_close(struct llm *m)
     *m = (struct llm){0};
 }
 
-/* Returns the length of a sequence for RoPE: positions in a sparse cache end with the rows that it keeps. */
+/* Returns the length of a sequence of TOTAL tokens for RoPE. With kv_sparse it is at most sink + window. */
 static size_t rope_total(const struct llm *m, size_t total)
 {
     size_t kept = m->sparse.sink + m->sparse.window;
@@ -501,7 +501,7 @@ void llm_forward(struct llm *m, const struct executor_rows *rows, size_t n)
     mem_guard_down();
 }
 
-/* Runs the layers only; run_tail() computes the results of wanted rows, in pieces. */
+/* Computes all layers of ROWS [n], without the last norm and the head (run_tail()). */
 static void run_layers(struct llm *m, const struct executor_rows *rows, size_t n)
 {
     struct batch b;
@@ -512,7 +512,8 @@ static void run_layers(struct llm *m, const struct executor_rows *rows, size_t n
     model_layers(&m->model, &m->timed.sink, &b, &m->work);
 }
 
-/* Computes the hidden states of wanted rows FIRST to FIRST + N of the last run, and their LOGITS unless NULL. */
+/* Computes the last norm of the wanted rows FIRST to FIRST + N - 1 of the last run, and their LOGITS unless
+ * NULL. */
 static void run_tail(struct llm *m, size_t first, size_t n, float *logits)
 {
     const struct batch b = {
@@ -536,8 +537,8 @@ static bool has_room(void *ctx, const struct executor_want *want, size_t n)
     return slots_has_room(&m->slots, want, n);
 }
 
-/* Returns a hash of what rows of a sequence depend on besides tokens: the factors of longrope, which change at a
- * length, and with dynamic NTK the length of a prompt that is longer than the original context. */
+/* Returns a number that differs between sequences with different RoPE factors: those of longrope change above
+ * a length, those of dynamic NTK with the length of a prompt beyond the original context. */
 static uint64_t regime(const struct llm *m, const struct executor_prefix *p)
 {
     uint64_t regime = 0;
@@ -610,7 +611,7 @@ static void release(void *ctx, size_t slot, const int32_t *token, size_t n)
     slots_release(&m->slots, slot, token, n);
 }
 
-/* True if longrope has other factors for the new length than for the computed rows. */
+/* Implements executor.is_stale: true if longrope has other factors for TOTAL tokens than for LAST_TOTAL. */
 static bool is_stale(void *ctx, size_t computed, size_t last_total, size_t total)
 {
     const struct llm *m = ctx;
@@ -672,7 +673,7 @@ static void truncate_rows(void *ctx, size_t slot, size_t n)
     struct llm *m = ctx;
     int rc = kv_truncate(&m->kv, slot, n);
 
-    ASSERT(rc == 0, "%zu rows of slot %zu are gone", n, slot);
+    ASSERT(rc == 0, "slot %zu cannot be truncated to %zu rows", slot, n);
 }
 
 static void copy_block(void *ctx, size_t from, size_t to)

@@ -1,9 +1,7 @@
-/* llm.h - everything one model needs to run, opened together: weights, tokenizer, cache, kernels' sink,
- * scratch.
+/* llm.h - an opened model with all that it needs to run: weights, tokenizer, KV cache, op sink, scratch.
  *
- * llm_forward() computes new tokens of a number of sequences and leaves the logits that were asked for.
- * Nothing is allocated in it, and the guard of mem.h proves so. Seen from above it is an executor
- * (executor.h).
+ * llm_forward() computes new tokens of several sequences and the wanted logits. It does not allocate, which
+ * the guard of mem.h checks. llm_executor() makes the model an executor (executor.h).
  */
 #ifndef GALLOP_ENGINE_LLM_H
 #define GALLOP_ENGINE_LLM_H
@@ -20,55 +18,57 @@
 #include "ops/timed.h"
 #include "text/tok/tok.h"
 
-/* What an llm is opened from, besides struct gallop_options. */
+/* Arguments of llm_open() besides struct gallop_options. */
 struct llm_source {
-    char path[FOLDER_PATH_MAX];    /* of the model: a folder or a file */
-    struct checkpoint *checkpoint; /* the same, opened; outlives the llm. NULL: the model opens it */
-    struct pool *pool;             /* threads of another engine to compute on; NULL: own ones */
-    struct pack_writer *save;      /* a packed checkpoint is written there; NULL: nowhere */
-    bool no_prefixes;              /* rows of finished sequences are not kept */
+    char path[FOLDER_PATH_MAX]; /* path of the model, a folder or a file */
+    struct checkpoint
+        *checkpoint;          /* the opened checkpoint, which outlives the llm. NULL: llm_open() opens it */
+    struct pool *pool;        /* threads of another engine to share; NULL: own threads are started */
+    struct pack_writer *save; /* a packed checkpoint is written to it; NULL: none is written */
+    bool no_prefixes;         /* there is no prefix cache */
 };
 
 struct llm {
     struct pool *pool;
     struct model model;
-    struct tok *tok; /* NULL: the folder has no tokenizer; tok_missing says why */
-    struct err tok_missing;
-    struct store *store; /* NULL: there is none */
+    struct tok *tok;        /* NULL: the checkpoint has no tokenizer */
+    struct err tok_missing; /* the reason why `tok` is NULL */
+    struct store *store;    /* NULL: there is no KV store */
     struct kv kv;
     struct slots slots;
     struct eager *eager;
-    struct timed timed; /* in front of it */
+    struct timed timed; /* op sink that measures times and calls `eager` */
     struct model_work work;
-    enum dtype kv_dtype; /* of the cache's rows */
+    enum dtype kv_dtype; /* number format of the KV cache */
     struct kv_sparse sparse;
     size_t max_len, max_seqs, max_tokens, max_wanted;
     float *logits; /* [max_wanted, V] */
     size_t logits_bytes;
-    size_t store_bytes;    /* of the store's slots */
-    size_t other_bytes;    /* of regions that were there before: other engines' */
-    int32_t *id, *pos;     /* [max_tokens] */
-    uint32_t *wanted;      /* [max_tokens] rows of the last run whose results are asked for */
-    size_t n_wanted;       /* of them */
+    size_t store_bytes; /* bytes of the store's read and write buffers */
+    size_t other_bytes; /* bytes of the memory regions of other engines */
+    int32_t *id, *pos;  /* [max_tokens] tokens of the current step and their positions */
+    uint32_t *wanted;   /* [n_wanted] indexes of the wanted rows of the last run; room for max_tokens */
+    size_t n_wanted;
     struct batch_seq *seq; /* [max_seqs] */
     double load_s;
-    struct op_config ops;    /* the backends that were asked for */
-    const struct kern *kern; /* borrowed for ever */
-    const char *isa;         /* of the bf16 or fp32 gemm */
+    struct op_config ops;    /* backends that the user chose */
+    const struct kern *kern; /* borrowed; static */
+    const char *isa;         /* instruction set of the model's gemm kernel */
 };
 
-/* Opens the model of S with the options O, which engine_options_check() has accepted. O's model, revision,
- * share_pool and download are not used: S has what they led to. */
+/* Opens the model of S with the options O, which engine_options_check() has accepted. The members model,
+ * revision, share_pool and download of O are not used; S contains their results. */
 int llm_open(struct llm *m, const struct gallop_options *o, const struct llm_source *s, struct err *e);
-void llm_close(struct llm *m); /* a zeroed one is fine */
+void llm_close(struct llm *m); /* M may be zeroed */
 
-/* Computes ROWS [n]. Logits stand in m->logits in the order of ROWS, [sum of n_wanted, V]. Must fit the
- * limits. */
+/* Computes ROWS [n], which must be within the limits of M. Writes the wanted logits to m->logits, [sum of
+ * n_wanted, V], in the order of ROWS. */
 void llm_forward(struct llm *m, const struct executor_rows *rows, size_t n);
 
-/* What the engine plans against: all that M can do. Borrows M. */
+/* Initializes *X as the executor of M, which it borrows. */
 void llm_executor(struct llm *m, struct executor *x);
 
+/* Returns the bytes of scratch memory for steps. */
 size_t llm_scratch_bytes(const struct llm *m);
 
 #endif

@@ -9,13 +9,13 @@
 #include "base/json/json_pull.h"
 #include "base/log.h"
 
-/* PACE's names of operator kinds that are not Gallop's name followed by "_backend". */
+/* PACE's names of operator kinds, without "_backend", where they differ from Gallop's. */
 static const struct {
     const char *name;
     enum op_kind kind;
 } pace_kinds[] = {{"qkv_proj", OP_QKV}, {"out_proj", OP_OUT}};
 
-/* Finds the operator kind called NAME in Gallop or in PACE. */
+/* Sets *K to the operator kind that has NAME in Gallop or in PACE. Returns false if there is none. */
 static bool kind_of(const char *name, enum op_kind *k)
 {
     static const char behind[] = "_backend";
@@ -39,7 +39,8 @@ static bool kind_of(const char *name, enum op_kind *k)
     return false;
 }
 
-/* PACE's attention backends, and the KV cache types that each serves in PACE. "gallop" and "native" serve all. */
+/* PACE's attention backends, and the KV cache types that each supports in PACE. "gallop" and "native" support
+ * all. */
 static const struct {
     const char *backend, *types[2];
 } pace_attention[] = {{"jit", {"dynamic", "bmc"}}, {"slab", {"slab_pool", NULL}}, {"paged", {"paged", NULL}}};
@@ -50,8 +51,8 @@ static bool is_linear(enum op_kind k)
     return k != OP_NORM && k != OP_ROPE && k != OP_ATTENTION;
 }
 
-/* True if kind K has a backend of this name. Kinds that are no linears have "gallop" and "native"; attention also has
- * PACE's names. */
+/* Returns true if kind K has the backend BACKEND. Kinds other than linears have "gallop" and "native";
+ * attention also accepts PACE's names. */
 static bool known(enum op_kind k, const char *backend)
 {
     if (strcmp(backend, "auto") == 0)
@@ -64,7 +65,7 @@ static bool known(enum op_kind k, const char *backend)
     return linear_backend_known(backend);
 }
 
-/* True if one of the first N backends has this name: several backends share the name that users see. */
+/* Returns true if one of the first N linear backends has the name NAME. Names can repeat. */
 static bool is_listed(const char *name, int n)
 {
     for (int i = 0; i < n; i++)
@@ -73,7 +74,7 @@ static bool is_listed(const char *name, int n)
     return false;
 }
 
-/* Writes the names of all backends of kind K, separated by commas. */
+/* Writes the names of all backends of kind K to out[size], separated by commas. */
 static void list_known(enum op_kind k, char *out, size_t size)
 {
     const struct linear_backend *b;
@@ -88,7 +89,7 @@ static void list_known(enum op_kind k, char *out, size_t size)
         at += (size_t)snprintf(out + at, size - at, ", %s", pace_attention[i].backend);
 }
 
-/* Chooses BACKEND for kind K. PACE writes names in capitals. ABOUT is the option that names it, for messages. */
+/* Sets the backend of kind K, whose name may have capitals as in PACE. ABOUT is the option, for messages. */
 static int set(struct op_config *c, enum op_kind k, const char *backend, const char *about, struct err *e)
 {
     char *name = arena_strndup(&c->arena, backend, strlen(backend)), list[256];
@@ -101,13 +102,13 @@ static int set(struct op_config *c, enum op_kind k, const char *backend, const c
     list_known(k, list, sizeof(list));
     if (is_linear(k) && (lacks = linear_backend_lacks(name)) != NULL)
         return err_about(e, ERR_UNSUPPORTED, about,
-                         "backend %s for %s: this build is without %s (there are %s)", name,
+                         "backend %s for %s needs %s, which this build lacks; available are %s", name,
                          linear_kind_name(k), lacks, list);
     if (is_linear(k) && !linear_backend_serves(name, k))
-        return err_about(e, ERR_INPUT, about, "backend %s serves mlp only, not %s (there are %s)", name,
+        return err_about(e, ERR_INPUT, about, "backend %s supports mlp only, not %s; available are %s", name,
                          linear_kind_name(k), list);
     if (!known(k, name))
-        return err_about(e, ERR_INPUT, about, "there is no backend %s for %s (there are %s)", backend,
+        return err_about(e, ERR_INPUT, about, "%s is not a backend of %s; available are %s", backend,
                          linear_kind_name(k), list);
     c->backend[k] = name;
     return 0;
@@ -119,16 +120,19 @@ static int read_object(struct op_config *c, json_t *o, struct err *e)
     json_t *v;
 
     if (!json_is_object(o))
-        return err_about(e, ERR_INPUT, "op_config", "an object of operator kind to backend is expected");
+        return err_about(e, ERR_INPUT, "op_config",
+                         "expected a JSON object that maps operator kinds to backends");
     json_object_foreach(o, key, v)
     {
         enum op_kind k;
         int rc;
 
         if (!kind_of(key, &k))
-            return err_about(e, ERR_INPUT, "op_config", "operator kind \"%s\" is not known", key);
+            return err_about(e, ERR_INPUT, "op_config", "found the operator kind \"%s\", which is unknown",
+                             key);
         if (c->backend[k])
-            return err_about(e, ERR_INPUT, "op_config", "%s is named twice", linear_kind_name(k));
+            return err_about(e, ERR_INPUT, "op_config", "the operator kind %s appears twice",
+                             linear_kind_name(k));
         if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
             return err_about(e, ERR_INPUT, "op_config", "the backend of %s is not a string%s", key,
                              json_is_string(v) ? " without NUL" : "");
@@ -166,7 +170,7 @@ void op_config_fit_attention(struct op_config *c, const char *kv_type)
         for (int t = 0; t < 2; t++)
             if (pace_attention[i].types[t] && strcmp(pace_attention[i].types[t], kv_type) == 0)
                 return;
-        log_warn("attention backend %s does not serve the KV cache type %s: gallop is used", wish, kv_type);
+        log_warn("attention backend %s does not support the KV cache type %s: using gallop", wish, kv_type);
         c->backend[OP_ATTENTION] = "gallop";
     }
 }

@@ -12,12 +12,12 @@ enum type { TEXT, SWITCH, CHOICE, COUNT, REAL };
 
 struct row {
     const char *name;
-    size_t at, size; /* of the member in struct gallop_options */
+    size_t at, size; /* offset and size of the member in struct gallop_options */
     enum type type;
     const char *choices; /* CHOICE: "a|b|c" */
-    double lo, hi;       /* numbers: inclusive, but LO is excluded if open_lo is set; HI may be INFINITY */
-    bool open_lo;
-    bool is_for_engines; /* executors do not have it */
+    double lo, hi;       /* range of a number, inclusive; HI may be INFINITY */
+    bool open_lo;        /* LO itself is excluded */
+    bool is_for_engines; /* executors do not have the option */
 };
 
 /* clang-format off */
@@ -72,7 +72,7 @@ static bool is_choice(const char *choices, const char *name)
     return false;
 }
 
-/* "a, b or c" of "a|b|c". */
+/* Writes CHOICES, "a|b|c", to out[size] as "a, b or c". */
 static void list_choices(const char *choices, char *out, size_t size)
 {
     const char *last = strrchr(choices, '|');
@@ -99,7 +99,8 @@ static int check_row(const struct gallop_options *o, const struct row *r, bool i
     char names[160];
 
     if (is_executor && r->is_for_engines)
-        return err_about(e, ERR_INPUT, r->name, "an executor has no queue, no scheduler and no prefix cache");
+        return err_about(e, ERR_INPUT, r->name,
+                         "must not be given: an executor has no queue, scheduler and prefix cache");
     if (r->type == COUNT || r->type == REAL)
         return check_number(r, number_of(o, r), e);
     if (r->type != CHOICE || is_choice(r->choices, text_of(o, r)))
@@ -118,8 +119,7 @@ int engine_options_check(const struct gallop_options *o, bool is_executor, struc
                          kv_type_extern(o->kv_cache_type);
 
         if (is_extern && !is_executor)
-            rc = err_about(e, ERR_INPUT, r->name,
-                           "%s takes its tables from a scheduler outside: it is for gallop_executor_open()",
+            rc = err_about(e, ERR_INPUT, r->name, "%s is supported by gallop_executor_open() only",
                            o->kv_cache_type);
         else if (!is_extern && is_given(o, r))
             rc = check_row(o, r, is_executor, e);

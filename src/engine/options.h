@@ -1,4 +1,4 @@
-/* options.h - struct gallop_options by the rows of options.def. */
+/* options.h - checks struct gallop_options by the rows of options.def. */
 #ifndef GALLOP_ENGINE_OPTIONS_H
 #define GALLOP_ENGINE_OPTIONS_H
 
@@ -7,8 +7,8 @@
 #include "base/err.h"
 #include "gallop.h"
 
-/* Checks what does not depend on the model: names among choices and ranges of numbers. IS_EXECUTOR: options that
- * an executor does not have are refused, too. The error has the member as its subject. */
+/* Checks names and ranges that do not depend on the model. IS_EXECUTOR: options that executors do not have
+ * are refused. The error has the member as its subject. */
 int engine_options_check(const struct gallop_options *o, bool is_executor, struct err *e);
 
 #endif

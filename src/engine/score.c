@@ -1,4 +1,4 @@
-/* score.c - computes a prompt in chunks and passes on the logits that were asked for. */
+/* score.c - computes a prompt in chunks and passes the wanted logits to a callback. */
 #include "engine/score.h"
 
 #include <math.h>
@@ -8,15 +8,16 @@ static int score_check(const struct llm *m, const struct score_request *r, struc
     if (r->n == 0)
         return err_set(e, ERR_INPUT, "the prompt is empty");
     if (r->n > m->max_len)
-        return err_set(e, ERR_INPUT, "the prompt has %zu tokens, the context is %zu", r->n, m->max_len);
+        return err_set(e, ERR_INPUT, "the prompt has %zu tokens, but the context length is %zu", r->n,
+                       m->max_len);
     for (size_t i = 0; i < r->n; i++)
         if (r->ids[i] < 0 || (size_t)r->ids[i] >= m->model.info.vocab)
-            return err_set(e, ERR_INPUT, "token %d at position %zu is outside the vocabulary of %zu",
+            return err_set(e, ERR_INPUT, "token %d at position %zu is outside the vocabulary of %zu tokens",
                            r->ids[i], i, m->model.info.vocab);
     return 0;
 }
 
-/* The next chunk from POS: as large as asked for, but with no more rows of logits than a step can compute. */
+/* Returns the chunk that begins at POS. It has at most max_wanted rows with logits. */
 static struct executor_rows next_chunk(const struct llm *m, const struct score_request *r, size_t pos)
 {
     size_t from = r->n - (r->last < r->n ? r->last : r->n),

@@ -1,4 +1,5 @@
-/* score.h - logits of a text without generating, for `logits`, `ppl` and tests. */
+/* score.h - computes the logits of a prompt without generating tokens, for `gallop logits`, `gallop ppl` and
+ * tests. */
 #ifndef GALLOP_ENGINE_SCORE_H
 #define GALLOP_ENGINE_SCORE_H
 
@@ -7,20 +8,21 @@
 struct score_request {
     const int32_t *ids;
     size_t n;
-    size_t last;   /* compute logits of the last LAST positions (at most n) */
-    size_t chunk;  /* tokens per forward; 0: as many as a step takes */
-    float *hidden; /* [L + 1, n, E] or NULL; LAST must be n then */
-    /* Called with N rows of logits [n, V], those of positions POS, POS + 1, ... A non-zero return value stops
-     * the run and becomes its result. */
+    size_t last;   /* logits are computed for the last `last` positions, at most n */
+    size_t chunk;  /* tokens of a step; 0: the maximum of the model */
+    float *hidden; /* [L + 1, n, E] receives hidden states; `last` must be n. NULL: not wanted */
+    /* Called with the logits [n, V] of positions POS to POS + N - 1. A result other than 0 ends score_run(),
+     * which returns it. */
     int (*rows)(void *ctx, size_t pos, size_t n, const float *logits);
     void *ctx;
 };
 
-/* Uses sequence 0 of the cache, which must be free, and frees it again. Errors: no tokens, too many tokens, a
- * token outside the vocabulary, no rows left. */
+/* Computes the prompt of R in sequence 0 of the cache, which must be empty and is empty afterwards.
+ * ERR_INPUT: the prompt is empty or longer than the context, or has a token outside the vocabulary.
+ * ERR_NOSPACE: the cache is too small. */
 int score_run(struct llm *m, const struct score_request *r, struct err *e);
 
-/* The log of the sum of exp of N logits, computed in double. */
+/* Returns log(sum(exp(X [n]))), computed in double. */
 double score_logsumexp(const float *x, size_t n);
 
 #endif

@@ -1,5 +1,5 @@
-/* seq.c - builds the answers of a request: proves it, copies it, and allocates what each answer needs to
- * run. */
+/* seq.c - creates the answers of a request: validates and copies the request, and allocates the memory of
+ * answers. */
 #include "engine/seq.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 
-enum { USUAL_TEXT = 256 }; /* bytes that a step usually adds to a text; more is allocated when needed */
+enum { USUAL_TEXT = 256 }; /* initial bytes of the text buffers; longer text of a step allocates more */
 
 static int check_ids(const struct seq_request *r, size_t n_vocab, size_t max_len, struct err *e)
 {
@@ -21,22 +21,22 @@ static int check_ids(const struct seq_request *r, size_t n_vocab, size_t max_len
     if (r->n_ids > max_len || (r->n_ids == max_len && s->max_new_tokens > 0))
         return err_set(
             e, ERR_INPUT,
-            "the prompt has %zu tokens; with a context of %zu at most %zu leave room for an answer", r->n_ids,
-            max_len, max_len - 1);
+            "the prompt has %zu tokens, expected at most %zu, so that an answer fits into the context of %zu",
+            r->n_ids, max_len - 1, max_len);
     if (!sampling_given(s, SAMPLING_MAX_NEW_TOKENS) && r->n_ids >= s->max_length)
         return err_set(
             e, ERR_INPUT,
-            "the prompt has %zu tokens, but max_length of the model's generation_config.json allows "
-            "%zu of prompt and answer together: give max_new_tokens",
+            "the prompt has %zu tokens, but max_length of the model's generation_config.json limits "
+            "prompt and answer together to %zu; max_new_tokens overrides this limit",
             r->n_ids, s->max_length);
     for (size_t i = 0; i < r->n_ids; i++)
         if (r->ids[i] < 0 || (size_t)r->ids[i] >= n_vocab)
-            return err_set(e, ERR_INPUT, "token %d at position %zu is outside the vocabulary of %zu",
+            return err_set(e, ERR_INPUT, "token %d at position %zu is outside the vocabulary of %zu tokens",
                            r->ids[i], i, n_vocab);
     return 0;
 }
 
-/* Copies the N texts of LIST into the arena of C. */
+/* Replaces the N strings of LIST by copies in the arena of C. */
 static bool copy_texts(struct seq_common *c, struct sampling_str *list, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -47,7 +47,7 @@ static bool copy_texts(struct seq_common *c, struct sampling_str *list, size_t n
     return true;
 }
 
-/* Copies the arrays of FROM into the arena of C. The allowed tokens are kept as a bit mask only. */
+/* Copies FROM and its arrays to c->sampling, except the allowed tokens, of which only a bit mask is kept. */
 static int copy_sampling(struct seq_common *c, const struct sampling *from)
 {
     struct sampling *to = &c->sampling;
@@ -73,7 +73,7 @@ static int copy_sampling(struct seq_common *c, const struct sampling *from)
                                                                                                 : ERR_NOMEM;
 }
 
-/* Adds the tokens of TEXT to the forbidden words of C. */
+/* Tokenizes TEXT [n] and adds it to the bad words of C. IDS is scratch. */
 static int add_word(struct seq_common *c, const char *text, size_t n, struct tok_ids *ids, struct err *e)
 {
     int32_t *copy;
@@ -90,8 +90,8 @@ static int add_word(struct seq_common *c, const char *text, size_t n, struct tok
     return 0;
 }
 
-/* Forbids each bad word twice: as it is tokenized at the beginning of a text, and after a space. Spaces at
- * the beginning of the word itself are dropped. */
+/* Adds each bad word in two tokenizations: without and with a space in front. Leading spaces of the word are
+ * dropped. */
 static int fill_bad(struct seq_common *c, struct err *e)
 {
     const struct sampling *p = &c->sampling;
@@ -122,7 +122,7 @@ static int fill_bad(struct seq_common *c, struct err *e)
     return rc;
 }
 
-/* The request allows ID as the first token of an answer. */
+/* Returns true if the request allows ID as the first token of an answer. */
 static bool may_begin(const struct seq_common *c, int32_t id)
 {
     const struct sampling *p = &c->sampling;
@@ -143,8 +143,8 @@ static bool forbids(const struct seq_common *c)
     return c->allowed || c->n_bad || c->constraint || c->sampling.min_new_tokens > 0;
 }
 
-/* Refuses a request that forbids every token from the start. One that forbids them all later is ended by the
- * sampler. */
+/* Refuses a request that excludes every first token. If a request excludes every token later, sampling
+ * fails. */
 static int check_choice(const struct seq_common *c, size_t n_vocab, struct err *e)
 {
     if (!c->stop.limit || !forbids(c))
@@ -157,8 +157,8 @@ static int check_choice(const struct seq_common *c, size_t n_vocab, struct err *
         c->allowed ? "allowed_token_ids"
         : c->n_bad ? "bad_words"
                    : "stop_token",
-        "no token is left to choose: every allowed token is a bad word, or an end token before the "
-        "minimum number of generated tokens");
+        "the request excludes every first token: each allowed token is a bad word, or an end token "
+        "that min_new_tokens excludes");
 }
 
 static int fill_common(struct seq_common *c, const struct seq_request *r, size_t n_vocab, size_t max_len,
@@ -187,6 +187,7 @@ static int fill_common(struct seq_common *c, const struct seq_request *r, size_t
     return check_choice(c, n_vocab, e);
 }
 
+/* Drops a reference to C, and frees C with the last one. */
 static void let_go(struct seq_common *c)
 {
     if (atomic_fetch_sub(&c->n_users, 1) != 1)
@@ -197,7 +198,7 @@ static void let_go(struct seq_common *c)
     mem_free(c);
 }
 
-/* Makes the common part of a request, with one user. */
+/* Creates the common part of a request, with one reference. */
 static int new_common(struct seq_common **out, const struct seq_request *r, const struct tok *tok,
                       size_t n_vocab, size_t max_len, struct err *e)
 {
@@ -225,7 +226,7 @@ static int new_common(struct seq_common **out, const struct seq_request *r, cons
     return rc;
 }
 
-/* Makes answer number CHOICE. */
+/* Creates answer number CHOICE. */
 static struct seq *new_answer(struct seq_common *c, const struct seq_request *r, unsigned choice,
                               size_t max_len)
 {
@@ -288,7 +289,7 @@ int seq_new(struct seq **out, const struct seq_request *r, size_t n, const struc
 
 /* ---- running ---- */
 
-/* Makes the state of a constrained answer. */
+/* Allocates the mask and the constraint's state of S. */
 static int fill_constraint(struct seq *s)
 {
     const struct seq_common *c = s->common;
@@ -301,6 +302,7 @@ static int fill_constraint(struct seq *s)
                    : ERR_NOMEM;
 }
 
+/* Allocates and initializes the memory that S needs to run. */
 static int fill(struct seq *s)
 {
     const struct seq_common *c = s->common;
@@ -336,6 +338,7 @@ static int fill(struct seq *s)
     return 0;
 }
 
+/* Frees the memory that fill() allocated. */
 static void empty(struct seq *s)
 {
     tok_stream_free(s->detok);

@@ -1,21 +1,22 @@
-/* seq.h - a sequence: one of the N answers to a request, with its tokens, its parameters and the text it
- * holds back.
+/* seq.h - a sequence: one of the N answers to a request, with its tokens, sampling parameters and pending
+ * text.
  *
- * What the answers to a request share, the prompt for instance, is made when the request is prepared, on any
- * thread. What an answer needs for itself (its tokens, the counts for its penalties, a detokenizer) is made
- * when it first runs, so that waiting requests cost little and a step adds a token without allocating. The
- * states:
+ * The data that the answers to a request share, such as the prompt, are allocated when the request is
+ * submitted, on any thread. The memory of a single answer (tokens, counts for penalties, a detokenizer) is
+ * allocated when it first runs, so that waiting requests need little memory, and a step adds a token without
+ * allocating. The states:
  *
  *              admitted             last token, error, cancel, deadline
  *     WAITING ----------> RUNNING ---------------------------------------> DONE
  *      |   ^                 |
  *      |   +---- preempted --+   (all its rows are released)
  *      |   |
- *      v   +---- the read is done, or takes longer than it is worth
+ *      v   +---- the read is complete, or its time limit has passed
  *     READING    (entered by the next sequence of the queue, if the store has KV blocks for it)
  *
- * WAITING and READING end in DONE as well, by a cancel or a deadline. Of N answers, the first computes the
- * prompt; the others (its siblings) wait outside the queue until that is done, and then share its rows.
+ * WAITING and READING also change to DONE, by a cancel or a deadline. Of the N answers, the first computes
+ * the prompt. The others (its siblings) wait outside the queue until the prompt is computed, and then share
+ * its rows.
  */
 #ifndef GALLOP_ENGINE_SEQ_H
 #define GALLOP_ENGINE_SEQ_H
@@ -33,100 +34,97 @@
 #include "engine/schedule/waiting.h"
 #include "text/tok/tok.h"
 
-enum { SEQ_MAX_ANSWERS = 128 }; /* the most answers to one request */
+enum { SEQ_MAX_ANSWERS = 128 }; /* maximum number of answers to a request */
 
 enum seq_state { SEQ_WAITING, SEQ_READING, SEQ_RUNNING, SEQ_DONE };
 
 enum seq_pooling { SEQ_POOL_NONE, SEQ_POOL_LAST, SEQ_POOL_MEAN };
 
-/* What all answers to a request share. It never changes once it is made, and is freed with the last
- * answer. */
+/* The data that all answers to a request share. Constant after seq_new(), and freed with the last answer. */
 struct seq_common {
     atomic_uint n_users;
     struct arena arena;
-    struct sampling sampling; /* validated; its seed is that of the first answer */
+    struct sampling sampling; /* validated; has the seed of the first answer */
     int32_t *prompt;          /* [n_prompt] */
     size_t n_prompt;
-    uint32_t *allowed;       /* one bit per token that may be chosen; NULL: all tokens may */
-    struct sample_word *bad; /* [n_bad] */
+    uint32_t *allowed;       /* bit mask of allowed_token_ids; NULL: all tokens are allowed */
+    struct sample_word *bad; /* [n_bad] tokens of the bad words */
     size_t n_bad;
-    struct constraints *constraints;      /* where CONSTRAINT is given back */
-    struct constraints_entry *constraint; /* what answers must look like; NULL: anything */
-    struct reasoning reasoning;           /* the budget for it */
-    struct stop stop;                     /* the state that each answer starts with */
+    struct constraints *constraints;      /* borrowed; the owner of `constraint` */
+    struct constraints_entry *constraint; /* constraint on the answers, counted; NULL: none */
+    struct reasoning reasoning;           /* the budget for reasoning */
+    struct stop stop;                     /* the initial state of each answer's stop rules */
     const struct tok *tok;                /* borrowed; NULL: the model has no tokenizer */
-    bool skip_special;                    /* leave special tokens out of texts */
+    bool skip_special;                    /* texts do not include special tokens */
     size_t n_vocab, n_hidden;             /* n_hidden: floats of a hidden state, for pooling */
 };
 
 struct seq {
-    struct waiting_entry wait; /* entry in the queue; order and key are also used while S runs */
+    struct waiting_entry
+        wait; /* entry in the queue; `order` and `key` are also used while the sequence runs */
     struct heap_node deadline; /* entry in the heap of deadlines, if deadline_s is set */
-    struct seq *next_of_id;    /* next in its chain of the step's table of ids */
+    struct seq *next_of_id;    /* next sequence in a chain of step.of_id */
     struct seq *next;          /* next in a list of submitted, sibling or finished sequences */
     uint64_t id;
     void *user;
     struct seq_common *common;
     struct arena arena;
-    /* as in common, with the seed of this answer; its arrays are borrowed from common */
+    /* The parameters of `common` with the seed of this answer; arrays are borrowed from `common`. */
     struct sampling sampling;
     bool ready; /* seq_make_ready() has succeeded */
-    /* [cap] Prompt, then output. Borrowed from common until the sequence is ready. */
+    /* [cap] prompt and output tokens, n_known of them known. Borrowed from `common` until the sequence is
+     * ready. */
     int32_t *token;
     size_t n_prompt, n_known, cap;
     size_t n_computed; /* rows in the KV cache */
-    /* Most rows that were ever in the cache; rows below are being computed again. */
-    size_t n_reached;
-    size_t n_cached;   /* rows that were in the cache when it first ran */
+    size_t n_reached;  /* largest n_computed so far; after a preemption, rows below it are computed again */
+    size_t n_cached;   /* rows that were taken from the prefix cache when the sequence first ran */
     size_t last_total; /* n_known at the last step */
-    size_t n_charged;  /* rows that its key was charged for and that are not computed yet */
-    bool begun;        /* it has run before */
-    bool asked;        /* the store has been asked for its KV blocks */
-    /* While SEQ_READING: the executor's handle of the read, or EXECUTOR_LATER. */
+    size_t n_charged;  /* tokens charged to `wait.key` that are not computed yet */
+    bool begun;        /* the sequence has run before */
+    bool asked;        /* the store was searched for KV blocks of the sequence */
+    /* In the state SEQ_READING: the executor's handle of the read, or EXECUTOR_LATER. */
     int handle;
-    double ahead_until;          /* clock at which waiting for the read ends */
-    size_t ahead_from, ahead_to; /* rows that the last read brings */
-    size_t n_stored;             /* those of n_cached that came from the store */
-    size_t slot;                 /* while SEQ_RUNNING */
+    double ahead_until;          /* time limit of the read, on the executor's clock */
+    size_t ahead_from, ahead_to; /* the last read contains the rows [ahead_from, ahead_to) */
+    size_t n_stored;             /* rows of n_cached that were read from the store */
+    size_t slot;                 /* valid in the state SEQ_RUNNING */
     enum seq_state state;
     struct sample_history history;
-    struct constraint_run run; /* of a constrained answer */
+    struct constraint_run run; /* state of the constraint, if there is one */
     size_t mask_words;
-    uint32_t *mask; /* [mask_words] one bit per token that may come next; NULL: not constrained */
+    uint32_t *mask; /* [mask_words] bit mask of the tokens that the constraint allows; NULL: no constraint */
     struct reasoning_run reasoning;
-    double mask_s; /* seconds that computing it took */
+    double mask_s; /* seconds to compute `mask` in the last step */
     struct stop stop;
-    struct tok_stream *detok; /* NULL: no tokenizer, tokens only */
-    struct buf piece;         /* scratch between detokenizer and stop strings */
-    /* The bytes of the last step's TEXT events. */
-    struct buf text;
-    bool context_cuts; /* the context length, not the request, limits the output */
-    bool queued;       /* counts against the queue's limits: it has never run */
+    struct tok_stream *detok; /* NULL: the model has no tokenizer, and no text is produced */
+    struct buf piece;         /* scratch: text of the last token, before stop strings are checked */
+    struct buf text;          /* the bytes of the last step's TEXT events */
+    bool context_cuts;        /* the context length limits the output more than the request */
+    bool queued;              /* the sequence counts in step.n_queued */
     bool has_salt;
-    uint8_t salt[16]; /* see struct executor_prefix */
-    /* Prompt log-probabilities: -1 for none, otherwise the number of most likely tokens to report beside each
-     * token of the prompt. */
+    uint8_t salt[16]; /* executor_prefix.salt */
+    /* Number of likeliest tokens to report with each token of the prompt; -1: no prompt log-probabilities. */
     int prompt_logprobs;
-    /* What becomes of the prompt's hidden states. With pooling, no tokens are generated. */
+    /* Pooling of the prompt's hidden states. With pooling, no tokens are generated. */
     enum seq_pooling pooling;
     double *sum;         /* [n_hidden] sum of the hidden states so far */
     float *pooled;       /* [n_hidden] the embedding */
     struct seq *sibling; /* list of the other answers, until the prompt is computed */
-    unsigned choice;     /* index of this answer, from 0 */
-    double deadline_s;   /* clock; set if limit_s is */
+    unsigned choice;     /* number of this answer, from 0 */
+    double deadline_s;   /* deadline on the executor's clock, if limit_s > 0 */
     double limit_s;      /* seconds from submission to the deadline; 0: no deadline */
-    bool overdue;        /* the deadline ended it */
-    struct err fault;    /* a code is set: an error ended it */
-    /* The error is that the request forbids every token. */
-    bool forbids_all;
-    /* Clock at its first step, its first token and its latest token. */
+    bool overdue;        /* the sequence ended by its deadline */
+    struct err fault;    /* the error that ended the sequence; code 0: none */
+    bool forbids_all;    /* the error is that the request excludes every token */
+    /* Times of the first step, the first token and the latest token, on the executor's clock. */
     double t_first, t_token, t_last;
 };
 
 struct seq_request {
     const int32_t *ids;
     size_t n_ids;
-    /* Validated, with its seed. Arrays may be the caller's; they are copied. */
+    /* The merged parameters with the seed. Arrays are copied. */
     const struct sampling *sampling;
     bool keep_special;
     int prompt_logprobs; /* -1: none */
@@ -139,26 +137,30 @@ struct seq_request {
     void *user;
     struct reasoning_request reasoning;
     struct constraints *constraints;
-    /* NULL: none. seq_new() takes it over, also where it fails. */
+    /* NULL: no constraint. seq_new() takes ownership of it, also when it fails. */
     struct constraints_entry *constraint;
 };
 
-/* Validates the request against the vocabulary and MAX_LEN positions, and makes its N answers: the first,
- * with the others as its siblings. Answer I adds I to the seed. Only the first computes prompt_logprobs. */
+/* Validates the request against the vocabulary and MAX_LEN positions, and creates its N answers: *OUT is the
+ * first, with the others as its siblings. Answer number I adds I to the seed. Only the first answer computes
+ * prompt_logprobs. */
 int seq_new(struct seq **out, const struct seq_request *r, size_t n, const struct tok *tok, size_t n_vocab,
             size_t max_len, struct err *e);
-/* Allocates what S needs to run, unless it is there. ERR_NOMEM: nothing has changed. */
+/* Allocates the memory that S needs to run, unless it is allocated already. ERR_NOMEM: S is unchanged. */
 int seq_make_ready(struct seq *s);
-void seq_free(struct seq *s);      /* NULL is fine */
-void seq_free_list(struct seq *s); /* S, its followers by NEXT, and the siblings of all of them */
+void seq_free(struct seq *s);      /* S may be NULL */
+void seq_free_list(struct seq *s); /* frees the list that begins with S, and the siblings of its sequences */
 
-/* The request of S forbids some tokens, so that it may leave none to choose. */
+/* Returns true if the request of S excludes tokens (allowed_token_ids, bad words, a constraint,
+ * min_new_tokens). */
 bool seq_forbids(const struct seq *s);
 
-/* The logits of every row of the prompt are wanted, once, for prompt_logprobs. */
+/* Returns true if every row of the prompt needs its logits or hidden state (prompt_logprobs, mean
+ * pooling). */
 bool seq_wants_all(const struct seq *s);
 
 size_t seq_n_output(const struct seq *s);
-size_t seq_most_rows(const struct seq *s); /* most KV rows it can need: the last token is not computed */
+/* Returns the maximum number of KV rows that S can need. The last output token needs none. */
+size_t seq_most_rows(const struct seq *s);
 
 #endif

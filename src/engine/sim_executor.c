@@ -1,4 +1,4 @@
-/* sim_executor.c - computes the times of sim_executor.h, and makes the faults. */
+/* sim_executor.c - computes the times of steps, and injects faults. */
 #include "engine/sim_executor.h"
 
 #include <math.h>
@@ -8,9 +8,9 @@
 #include "base/rng.h"
 #include "engine/schedule/cost.h"
 
-enum { SLOW = 20 }; /* a disturbed step takes this many times as long */
+enum { SLOW = 20 }; /* factor by which the fault "slow step" multiplies the time of a step */
 
-/* Seconds of a step that computes ROWS [n]. */
+/* Returns the seconds of a step that computes ROWS [n]. */
 static double sim_step_s(const struct sim_executor_spec *s, const struct executor_rows *rows, size_t n)
 {
     double n_rows = 0, n_wanted = 0, pairs = 0, keys = 0, bytes, linear, attention;
@@ -31,6 +31,7 @@ static double sim_step_s(const struct sim_executor_spec *s, const struct executo
     return linear + attention + s->overhead_s;
 }
 
+/* Returns true with probability P, by the next seeded random number. */
 static bool happens(struct sim_executor *m, double p)
 {
     return p > 0 && rng_uniform(m->spec.seed, m->n_draws++) < p;

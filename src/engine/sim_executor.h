@@ -1,18 +1,18 @@
-/* sim_executor.h - an executor that computes nothing: it has given rates, a simulated clock and a real KV
- * cache into which no rows are written.
+/* sim_executor.h - a simulated executor: it computes no logits, but advances a clock by the expected time of
+ * each step.
  *
- * It drives the same step, scheduler, policies and caches as a model does, for `gallop simulate` and for
- * tests. A step takes
+ * It runs with the engine's step, scheduler, policies and a real KV cache, into which no rows are written,
+ * for `gallop simulate` and for tests. The time of a step is
  *
  *   sqrt((bytes of weights / bandwidth)^2 + (flops of the linears / flops)^2)
  *   + max(bytes of earlier rows / bandwidth, flops of attention / flops) + overhead
  *
- * Reading weights and computing with them overlap in part: measured steps of 1 to 32 rows lie between the
- * larger of the two and their sum, and near the root of the sum of their squares (docs/notebook). The
- * rates are those that a machine reaches, not those of its data sheet. In a mixture of experts, a step of n
- * rows reads the share 1 - (1 - top_k / experts)^n of the experts, as if each row chose at random. All logits
- * are equal, so each token is 0. Faults occur at random (seeded): no room where there is some, no memory,
- * slow steps.
+ * Reading weights and computing with them overlap in part: measured times of steps of 1 to 32 rows are
+ * between the larger of the two times and their sum, and close to the root of the sum of their squares
+ * (docs/notebook). The rates are sustained rates, not those of a data sheet. In a mixture of experts, a step
+ * of n rows reads 1 - (1 - top_k / experts)^n of the experts, the expectation if each row chooses experts at
+ * random. The vocabulary has one token. For tests, faults can be injected at random, with a seed: a full
+ * cache, exhausted memory, slow steps.
  */
 #ifndef GALLOP_ENGINE_SIM_EXECUTOR_H
 #define GALLOP_ENGINE_SIM_EXECUTOR_H
@@ -22,16 +22,15 @@
 
 struct sim_executor_spec {
     double bandwidth, flops; /* bytes and floating point operations per second */
-    double overhead_s;       /* per step */
-    double dense_bytes;      /* weights that every step reads */
-    double expert_bytes;     /* weights of all experts */
+    double overhead_s;       /* additional seconds of each step */
+    double dense_bytes;      /* bytes of the weights that every step reads, including the head */
+    double expert_bytes;     /* bytes of the weights of all experts */
     double n_experts, top_k; /* 0: not a mixture of experts */
-    double row_flops;        /* of a row in all linears */
-    /* Of a row with logits. The bytes of the head are among the dense ones. */
-    double head_flops;
-    double pair_flops;  /* of a pair of row and key, in all layers */
-    double token_bytes; /* KV rows of a token, in all layers */
-    /* Chances of faults: a reserve without room, a reserve without memory, a slow step. */
+    double row_flops;        /* operations of a row in all linears except the head */
+    double head_flops;       /* operations of the head for a row with logits */
+    double pair_flops;       /* operations of attention for a pair of row and key, in all layers */
+    double token_bytes;      /* bytes of the KV rows of a token, in all layers */
+    /* Probabilities of faults: reserve() returns ERR_NOSPACE, reserve() returns ERR_NOMEM, a step is slow. */
     double p_no_room, p_no_memory, p_slow;
     uint64_t seed;
 };
@@ -45,9 +44,10 @@ struct sim_executor {
     uint64_t n_draws;
 };
 
-/* KV is borrowed, open, and outlives M. A step has at most MAX_TOKENS rows. */
+/* Opens an executor M with the open cache KV, which is borrowed and outlives M. A step has at most MAX_TOKENS
+ * rows. */
 int sim_executor_open(struct sim_executor *m, const struct sim_executor_spec *spec, struct kv *kv,
                       size_t max_tokens, struct err *e);
-void sim_executor_close(struct sim_executor *m); /* a zeroed one is fine */
+void sim_executor_close(struct sim_executor *m); /* M may be zeroed */
 
 #endif

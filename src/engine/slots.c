@@ -26,7 +26,7 @@ bool slots_has_room(struct slots *s, const struct executor_want *want, size_t n)
     return kv_has_room(s->kv, s->want, n);
 }
 
-/* A hash of what rows depend on besides tokens. */
+/* Returns the key of an empty prefix: a hash of the salt and REGIME. */
 static struct prefix_key seed_of(const struct executor_prefix *p, uint64_t regime)
 {
     struct {
@@ -47,7 +47,7 @@ size_t slots_begin(struct slots *s, size_t slot, const struct executor_prefix *p
 }
 
 _Static_assert((int)EXECUTOR_NOTHING == (int)KV_AHEAD_NOTHING && (int)EXECUTOR_LATER == (int)KV_AHEAD_LATER,
-               "the executor's words are the cache's");
+               "the results of kv_ahead() are returned unchanged");
 
 int slots_ahead(struct slots *s, const struct executor_prefix *p, uint64_t regime, size_t *from, size_t *to)
 {

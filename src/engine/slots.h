@@ -1,4 +1,4 @@
-/* slots.h - the KV rows of running sequences, for executors that have a KV cache of ours. */
+/* slots.h - functions of struct executor for KV rows, shared by the executors that have a struct kv. */
 #ifndef GALLOP_ENGINE_SLOTS_H
 #define GALLOP_ENGINE_SLOTS_H
 
@@ -11,14 +11,15 @@ struct slots {
 };
 
 int slots_open(struct slots *s, struct kv *kv, struct err *e);
-void slots_close(struct slots *s); /* a zeroed one is fine */
+void slots_close(struct slots *s); /* S may be zeroed */
 
-/* Functions of struct executor. REGIME: what rows depend on besides tokens, salt and model. */
+/* Functions of struct executor. Only sequences with equal REGIME share rows; it is a hash of all settings
+ * that rows depend on besides tokens, salt and model. */
 bool slots_has_room(struct slots *s, const struct executor_want *want, size_t n);
 size_t slots_begin(struct slots *s, size_t slot, const struct executor_prefix *p, uint64_t regime);
 int slots_ahead(struct slots *s, const struct executor_prefix *p, uint64_t regime, size_t *from, size_t *to);
 void slots_release(struct slots *s, size_t slot, const int32_t *token, size_t n);
-/* to be called after a run */
+/* Publishes and advances the rows that a run has computed. */
 void slots_computed(struct slots *s, const struct executor_rows *rows, size_t n);
 
 #endif

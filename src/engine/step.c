@@ -10,10 +10,10 @@
 
 enum { STEP_IDS = 1 << 14, EVENTS_A_SEQ = 4 };
 
-/* How long a step waits for the store when no sequence can run before it answers. */
+/* Maximum seconds that a step waits for the store when no sequence can run. */
 static const double patience_s = 0.01;
 
-/* The least time that a sequence waits for the store, also when its rows could be computed faster. */
+/* Seconds that a sequence always waits for the store, even if its rows could be computed faster. */
 static const double unnoticed_s = 0.1;
 
 /* ---- open and close ---- */
@@ -40,7 +40,7 @@ static int alloc_arrays(struct step *g, struct err *e)
     if (!g->of_id || !g->running || !g->reading || !g->free_slot || !g->sched || !g->pick || !g->picked ||
         !g->want || !g->rows || !g->masked || !g->row || !g->top || !g->event)
         return err_nomem(e, "the engine's step");
-    while (g->n_free < n) { /* slot 0 is taken first */
+    while (g->n_free < n) { /* slot 0 is on top of the stack */
         g->free_slot[g->n_free] = (uint32_t)(n - 1 - g->n_free);
         g->n_free++;
     }
@@ -87,7 +87,7 @@ void step_close(struct step *g)
     if (g->of_id)
         step_cancel_up_to(g, UINT64_MAX);
     seq_free_list(g->done);
-    /* the caller never took this event, so its sequence is still ours */
+    /* The caller takes ownership of a sequence with its FINISHED event, and never took these. */
     for (size_t i = g->next_event; i < g->n_events; i++)
         if (g->event[i].type == STEP_FINISHED)
             seq_free(g->event[i].seq);
@@ -128,7 +128,7 @@ static bool is_due_before(const struct heap_node *a, const struct heap_node *b)
     return of_deadline(a)->deadline_s < of_deadline(b)->deadline_s;
 }
 
-/* Adds N to *COUNT if that stays within MOST (0: any number). */
+/* Adds N to *COUNT if the sum is at most MOST (0: no limit). Returns false otherwise. */
 static bool add_within(_Atomic size_t *count, size_t n, size_t most)
 {
     size_t old = atomic_load(count);
@@ -147,7 +147,7 @@ int step_take_place(struct step *g, size_t n_tokens, struct err *e)
     if (!add_within(&g->n_queued, 1, most))
         return err_set(e, ERR_NOSPACE, "the queue is full: %zu requests are waiting, which is the limit",
                        most);
-    /* a single request may always enter an empty queue, however long its prompt is */
+    /* A prompt of any length may enter an empty queue. */
     if (!add_within(&g->n_queued_tokens, n_tokens, most_tokens) &&
         (n_tokens <= most_tokens || !add_within(&g->n_queued_tokens, n_tokens, n_tokens))) {
         atomic_fetch_sub(&g->n_queued, 1);
@@ -159,6 +159,7 @@ int step_take_place(struct step *g, size_t n_tokens, struct err *e)
     return 0;
 }
 
+/* Gives back the room that step_take_place() reserved. */
 static void leave_queue(struct step *g, struct seq *s)
 {
     if (s->queued) {
@@ -226,7 +227,8 @@ static void leave_reading(struct step *g, struct seq *s)
             (--g->n_reading - at) * sizeof(struct seq *));
 }
 
-/* Queues the siblings of S, with its time of arrival: the prompt of S is computed, or S ended before that. */
+/* Queues the siblings of S with the time of arrival of S, when the prompt of S is computed or S has ended
+ * before. */
 static void release_siblings(struct step *g, struct seq *s)
 {
     while (s->sibling) {
@@ -240,7 +242,8 @@ static void release_siblings(struct step *g, struct seq *s)
     }
 }
 
-/* Finishes S in whatever state it is. step_take() reports it as STEP_FINISHED. */
+/* Ends S in any state and appends it to the list g->done, for which step_take() emits STEP_FINISHED
+ * events. */
 static void end(struct step *g, struct seq *s)
 {
     struct seq **at = chain_of(g, s->id);
@@ -265,13 +268,14 @@ static void end(struct step *g, struct seq *s)
     release_siblings(g, s);
 }
 
+/* Records an error of S, unless it has one. */
 static void fault(struct seq *s, int code, const char *sentence)
 {
     if (s->fault.code == 0)
         err_set(&s->fault, code, "%s", sentence);
 }
 
-/* The first sequence of CHAIN with ID, or, with UP_TO, with an id of at most ID. NULL: there is none. */
+/* Returns the first sequence of CHAIN with the id ID (with UP_TO: an id of at most ID), or NULL. */
 static struct seq *step_find(struct seq *chain, uint64_t id, bool up_to)
 {
     while (chain && chain->id != id && !(up_to && chain->id < id))
@@ -284,7 +288,7 @@ void step_cancel(struct step *g, uint64_t id)
     struct seq *s;
 
     while ((s = step_find(*chain_of(g, id), id, false)) != NULL)
-        end(g, s); /* this moves its siblings into the chain, where the next iteration finds them */
+        end(g, s); /* end() adds the siblings of S to the chain, where the next iteration finds them */
 }
 
 void step_cancel_up_to(struct step *g, uint64_t id)
@@ -317,10 +321,11 @@ static struct step_event *add_event(struct step *g, enum step_event_type type, s
     return ev;
 }
 
+/* Emits a TEXT event with the bytes of s->text from FROM on, if there are any. */
 static void emit_text(struct step *g, struct seq *s, size_t from)
 {
     if (s->text.oom)
-        fault(s, ERR_NOMEM, "out of memory: text to show");
+        fault(s, ERR_NOMEM, "out of memory: the text of an answer");
     else if (s->text.len > from) {
         struct step_event *ev = add_event(g, STEP_TEXT, s);
 
@@ -370,8 +375,8 @@ bool step_has_events(const struct step *g)
 
 /* ---- admission ---- */
 
-/* The rows that must fit before S is admitted. For a running sequence: the rows it may grow to before the
- * next one is admitted. */
+/* Returns the rows of S in SLOT for which there must be room when a sequence is admitted: with "optimistic"
+ * the known tokens and STEP_AHEAD blocks, with "worst-case" all rows that S can need. */
 static struct executor_want ahead(const struct step *g, const struct seq *s, size_t slot)
 {
     size_t n = s->n_known + STEP_AHEAD * g->x->caps.block, most = seq_most_rows(s);
@@ -379,7 +384,7 @@ static struct executor_want ahead(const struct step *g, const struct seq *s, siz
     return (struct executor_want){.slot = slot, .n = g->opt.worst_case || n > most ? most : n};
 }
 
-/* There is room in the KV cache for S in SLOT beside all running sequences. */
+/* Returns true if the KV cache has room for S in SLOT beside all running sequences (ahead()). */
 static bool step_has_room(struct step *g, const struct seq *s, size_t slot)
 {
     for (size_t i = 0; i < g->n_running; i++)
@@ -388,8 +393,8 @@ static bool step_has_room(struct step *g, const struct seq *s, size_t slot)
     return g->x->has_room(g->x->ctx, g->want, g->n_running + 1);
 }
 
-/* The first answer to the request of S, if S can share its rows: those of the whole prompt but its last
- * token, whose logits S needs itself. NULL: it cannot. */
+/* Returns the first answer to the request of S if S can share its rows, else NULL. The rows of the prompt are
+ * shared except the last row, which S computes to get its logits. */
 static const struct seq *first_answer(struct step *g, const struct seq *s)
 {
     for (const struct seq *q = *chain_of(g, s->id); q && s->choice; q = q->next_of_id)
@@ -408,7 +413,7 @@ static struct executor_prefix prefix_of(const struct seq *s)
                                     .salt = s->has_salt ? s->salt : NULL};
 }
 
-/* Fills the slot of S with rows that are already in the cache. Returns their number. */
+/* Fills the slot of S with rows of its first answer or of the prefix cache. Returns their number. */
 static size_t rows_there(struct step *g, struct seq *s)
 {
     const struct executor_prefix p = prefix_of(s);
@@ -420,7 +425,7 @@ static size_t rows_there(struct step *g, struct seq *s)
     return g->x->begin(g->x->ctx, s->slot, &p);
 }
 
-/* Counts how many of the cached rows of S came from the store. */
+/* Counts the cached rows of S that were read from the store. */
 static void count_stored(struct step *g, struct seq *s)
 {
     size_t to = s->ahead_to < s->n_cached ? s->ahead_to : s->n_cached;
@@ -458,7 +463,7 @@ static void step_start(struct step *g, struct seq *s)
 
 /* ---- reading ahead ---- */
 
-/* Begins to read the KV blocks of S from the store. False: the store has nothing that S could use. */
+/* Starts to read the KV blocks of S from the store. Returns false if the store has no block for S. */
 static bool read_ahead(struct step *g, struct seq *s)
 {
     const struct executor_prefix p = prefix_of(s);
@@ -467,8 +472,8 @@ static bool read_ahead(struct step *g, struct seq *s)
     return s->handle != EXECUTOR_NOTHING;
 }
 
-/* Seconds that S may wait for the store: the time that computing the same rows would take, or unnoticed_s if
- * that is longer. */
+/* Returns the seconds that S may wait for the store: the expected time to compute the same rows, at least
+ * unnoticed_s. */
 static double worth(const struct step *g, const struct seq *s)
 {
     bool known = s->handle >= 0;
@@ -478,7 +483,7 @@ static double worth(const struct step *g, const struct seq *s)
     return fmax(cost_predict(&g->cost, &step), unnoticed_s);
 }
 
-/* The read for S is done, or has taken longer than it is worth. */
+/* Returns true if the read for S is complete, or if its time limit has passed. */
 static bool is_ready(struct step *g, struct seq *s, double now)
 {
     if (now >= s->ahead_until)
@@ -491,8 +496,8 @@ static bool is_ready(struct step *g, struct seq *s, double now)
     return true;
 }
 
-/* Begins to read the KV blocks of S, which is next in the queue, and moves S to the list of these sequences.
- * False: there is nothing to read. */
+/* Starts to read the KV blocks of S and moves S from the queue to g->reading. Returns false if the store has
+ * no block for S. */
 static bool start_reading(struct step *g, struct seq *s, double now)
 {
     s->asked = true;
@@ -506,7 +511,7 @@ static bool start_reading(struct step *g, struct seq *s, double now)
     return true;
 }
 
-/* Requeues the sequences whose read is done, and starts reads for the next ones in the queue. */
+/* Requeues the sequences whose read is complete, and starts reads for the next sequences of the queue. */
 static void update_reading(struct step *g)
 {
     double now = g->n_reading || g->waiting.n ? g->x->clock_s(g->x->ctx) : 0;
@@ -527,8 +532,8 @@ static void update_reading(struct step *g)
         start_reading(g, of_wait(w), now);
 }
 
-/* Allocates what S needs to run. Without memory, S waits until running sequences free theirs; it fails if
- * there are none. */
+/* Allocates the memory that S needs to run. If memory is exhausted, returns false: S stays in the queue until
+ * running sequences free theirs, or ends with an error if there are none. */
 static bool has_memory(struct step *g, struct seq *s)
 {
     if (seq_make_ready(s) == 0)
@@ -540,6 +545,7 @@ static bool has_memory(struct step *g, struct seq *s)
     return false;
 }
 
+/* Admits waiting sequences in the order of the policy, as long as slots and KV rows are free. */
 static void admit(struct step *g)
 {
     double now = g->x->ahead && g->waiting.n ? g->x->clock_s(g->x->ctx) : 0;
@@ -549,7 +555,7 @@ static void admit(struct step *g)
         struct seq *s = of_wait(w);
 
         if (g->n_running && !step_has_room(g, s, g->free_slot[g->n_free - 1]))
-            return; /* no later sequence is admitted instead: S might wait for ever */
+            return; /* admitting later, smaller sequences instead could starve S */
         if (g->x->ahead && !s->asked && g->n_reading == g->opt.max_seqs)
             return; /* the list of reads is full */
         if (g->x->ahead && !s->asked && start_reading(g, s, now))
@@ -560,7 +566,7 @@ static void admit(struct step *g)
     }
 }
 
-/* Nothing was runnable. If a store read is in flight, waits for it briefly. */
+/* Waits briefly for the store, because no sequence could run in this step. */
 static void wait_for_rows(struct step *g)
 {
     double now = g->x->clock_s(g->x->ctx), until = now + patience_s;
@@ -580,6 +586,7 @@ size_t step_most_rows(const struct step *g)
     return g->opt.max_tokens < most || !g->x->caps.chunks ? g->opt.max_tokens : most;
 }
 
+/* Plans the step: fills g->pick and g->picked and returns their number. */
 static size_t step_plan(struct step *g)
 {
     const struct executor_caps *caps = &g->x->caps;
@@ -611,18 +618,19 @@ static size_t step_plan(struct step *g)
     return n;
 }
 
-/* Preempts S: its rows are released, and S goes back to the queue. */
+/* Preempts S: releases its rows and puts S back into the queue. */
 static void put_back(struct step *g, struct seq *s)
 {
     leave_slot(g, s);
-    s->asked = false; /* its rows may have left the memory by the time it is next */
+    s->asked = false; /* its rows may be in the store only when S is admitted again */
     s->state = SEQ_WAITING;
     waiting_add(&g->waiting, &s->wait);
     g->n_preempted++;
 }
 
-/* Frees rows for S in a full cache: preempts the last running sequence after S, or S itself if all that hold
- * rows come before it. False: S is the only one and does not fit. */
+/* Frees rows for S in a full cache: preempts the running sequence with the lowest precedence that holds rows,
+ * or S itself if there is none after S. Returns false if S has the highest precedence and no other sequence
+ * holds rows. */
 static bool preempt(struct step *g, struct seq *s)
 {
     for (size_t i = g->n_running; i-- && g->running[i] != s;)
@@ -636,8 +644,8 @@ static bool preempt(struct step *g, struct seq *s)
     return true;
 }
 
-/* Reserves KV rows [0, n) for S, and preempts sequences for them where the cache is full. S may be preempted
- * itself, or end with an error. */
+/* Reserves KV rows [0, N) for S, and preempts other sequences while the cache is full. S itself may be
+ * preempted or end with an error. */
 static void reserve_rows(struct step *g, struct seq *s, size_t n)
 {
     int rc;
@@ -656,8 +664,8 @@ static void reserve_rows(struct step *g, struct seq *s, size_t n)
     }
 }
 
-/* Reserves KV rows for the N_PICKS sequences of the plan. Those that are preempted or end leave the plan.
- * Returns how many remain. */
+/* Reserves KV rows for the N_PICKS sequences of the plan. Sequences that are preempted or end are removed
+ * from the plan. Returns the number of sequences that remain. */
 static size_t step_reserve(struct step *g, size_t n_picks)
 {
     size_t n = 0;
@@ -665,7 +673,7 @@ static size_t step_reserve(struct step *g, size_t n_picks)
     for (size_t i = 0; i < n_picks; i++)
         if (g->picked[i]->state == SEQ_RUNNING)
             reserve_rows(g, g->picked[i], g->picked[i]->n_computed + g->pick[i].n);
-    /* only now is it known which remain: a sequence may be preempted for a later one of the plan */
+    /* A second loop, since reserving rows for a later sequence may preempt an earlier one of the plan. */
     for (size_t i = 0; i < n_picks; i++)
         if (g->picked[i]->state == SEQ_RUNNING) {
             g->pick[n] = g->pick[i];
@@ -676,8 +684,8 @@ static size_t step_reserve(struct step *g, size_t n_picks)
 
 /* ---- computing ---- */
 
-/* How many of the next N rows of S need logits or a hidden state: the last one, if it predicts a new token,
- * and those of a prompt that is scored, the first time they are computed. */
+/* Returns how many of the next N rows of S need logits or a hidden state: the last row if it predicts a new
+ * token, and all rows of a scored prompt the first time that they are computed. */
 static size_t n_wanted(const struct seq *s, size_t n)
 {
     size_t end = s->n_computed + n, first = s->n_computed > s->n_reached ? s->n_computed : s->n_reached;
@@ -703,7 +711,8 @@ static void fill_rows(struct step *g, size_t n)
     }
 }
 
-/* Computes which tokens S may choose next. */
+/* Computes s->mask, the tokens that the constraint of S allows next. End and stop tokens are allowed where
+ * the answer may end. */
 static void make_mask(struct seq *s)
 {
     const struct sampling *p = &s->sampling;
@@ -714,7 +723,7 @@ static void make_mask(struct seq *s)
     memset(s->mask, 0, s->mask_words * sizeof(*s->mask));
     if (constraint_run_mask(&s->run, s->mask, &e) == 0 && e.code)
         fault(s, e.code, e.msg);
-    for (size_t i = 0; i < p->n_eos; i++) /* an end token is no text, whatever the tokenizer calls it */
+    for (size_t i = 0; i < p->n_eos; i++) /* end tokens never count as text */
         s->mask[p->eos[i] / 32] &= ~(UINT32_C(1) << p->eos[i] % 32);
     for (size_t i = 0; i < p->n_eos && !p->ignore_eos && constraint_run_may_end(&s->run); i++)
         s->mask[p->eos[i] / 32] |= UINT32_C(1) << p->eos[i] % 32;
@@ -725,7 +734,8 @@ static void make_mask(struct seq *s)
     s->mask_s = clock_seconds() - begin;
 }
 
-/* Answers under one constraint share what it learns and are handled by one thread. */
+/* Computes the masks of a thread's sequences. Sequences with the same constraint share its cached states, so
+ * one thread computes all of them. */
 static void mask_share(void *ctx, int thread, int n_threads)
 {
     struct step *g = ctx;
@@ -738,11 +748,11 @@ static void mask_share(void *ctx, int thread, int n_threads)
     }
 }
 
-/* The same as a task of the pool. The step has not begun to compute, and new rows of a constraint need memory:
- * the pool's guard against allocations is lifted. */
+/* Task of the pool: calls mask_share(). Lifts the pool's guard against allocations meanwhile, since new
+ * states of a constraint are allocated. */
 static void mask_task(void *ctx, int thread, int n_threads)
 {
-    bool is_guarded = mem_guarded(); /* the caller's own share is not */
+    bool is_guarded = mem_guarded(); /* false on the caller's thread */
 
     if (is_guarded)
         mem_guard_down();
@@ -751,7 +761,8 @@ static void mask_task(void *ctx, int thread, int n_threads)
         mem_guard_up();
 }
 
-/* Computes the masks of the constrained answers among the N of the plan that choose a token in this step. */
+/* Computes the masks of the constrained sequences among the N of the plan that choose a token in this
+ * step. */
 static void make_masks(struct step *g, size_t n)
 {
     g->n_masked = 0;
@@ -774,8 +785,7 @@ static void make_masks(struct step *g, size_t n)
         constraints_time(&g->mask, g->masked[i]->mask_s);
 }
 
-/* Lists the rows of the step that need logits or a hidden state, each with its sequence and the position of
- * the token that it predicts. */
+/* Lists in g->row the rows of the step that need logits or a hidden state. */
 static void fill_choices(struct step *g, size_t n)
 {
     g->n_rows = 0;
@@ -785,8 +795,8 @@ static void fill_choices(struct step *g, size_t n)
         }
 }
 
-/* The token that the budget for reasoning forces S to take next; -1: none. A constraint that does not allow it
- * counts more. */
+/* Returns the token that the budget for reasoning forces S to choose next, or -1. A constraint that excludes the token
+ * takes precedence. */
 static int32_t forced_token(const struct seq *s)
 {
     int32_t id = reasoning_run_forced(&s->reasoning);
@@ -794,7 +804,7 @@ static int32_t forced_token(const struct seq *s)
     return id >= 0 && s->mask && !(s->mask[id / 32] >> id % 32 & 1) ? -1 : id;
 }
 
-/* Samples the token that the I-th row of logits predicts, or scores it if it is a token of the prompt. */
+/* Samples the token that g->row[i] predicts, or scores it if it is a token of the prompt. */
 static void step_choose(struct step *g, size_t i, struct sample_scratch *sampler)
 {
     struct step_row *r = &g->row[i];
@@ -851,8 +861,8 @@ static void pool_piece(struct step *g)
     }
 }
 
-/* Processes the listed rows in pieces that fit the executor's buffer of logits. Pooled rows use hidden
- * states, not logits. */
+/* Samples, scores or pools the rows of g->row, in pieces of at most max_logits rows. Pooling uses hidden
+ * states, the others use logits. */
 static void take_pieces(struct step *g)
 {
     for (g->piece = 0; g->piece < g->n_rows; g->piece = g->piece_end) {
@@ -869,7 +879,7 @@ static void take_pieces(struct step *g)
     }
 }
 
-/* Updates the counters of S after N of its rows were computed; rows below n_reached were computed again. */
+/* Updates counters after N more rows of S were computed. Rows below n_reached were computed again. */
 static void count_rows(struct step *g, struct seq *s, size_t n)
 {
     size_t before = s->n_reached;
@@ -883,6 +893,7 @@ static void count_rows(struct step *g, struct seq *s, size_t n)
         g->n_prompt_tokens += s->n_reached - before;
 }
 
+/* Computes the plan of N sequences: runs the executor and samples tokens into g->row. */
 static void step_compute(struct step *g, size_t n)
 {
     struct cost_step step = {0};
@@ -914,8 +925,8 @@ static void emit_token(struct step *g, enum step_event_type type, const struct s
     ev->n_top = r->result.n_top;
 }
 
-/* Takes token ID into account for what S may choose next. True: the answer is complete, and nothing can
- * follow. */
+/* Advances the constraint of S by token ID. Returns true if the answer is complete and no further token is
+ * allowed. */
 static bool follow_constraint(struct seq *s, int32_t id)
 {
     struct err e = {0};
@@ -924,7 +935,7 @@ static bool follow_constraint(struct seq *s, int32_t id)
         return false;
     if (!constraint_run_add(&s->run, id)) {
         if (s->stop.why == STOP_NONE)
-            fault(s, ERR_NOSPACE, "the constraint on the answer has reached its limit of memory or work");
+            fault(s, ERR_NOSPACE, "the constraint on the answer exceeded its limit of memory or work");
         return false;
     }
     return constraint_run_may_end(&s->run) && constraint_run_mask(&s->run, s->mask, &e) == 0 && !e.code;
@@ -963,7 +974,7 @@ static void deliver(struct step *g, struct seq *s, const struct step_row *r)
         end(g, s);
 }
 
-/* Divides the sum of hidden states of S and emits the embedding. */
+/* Computes the embedding of S from its sum of hidden states and emits it. */
 static void give_embedding(struct step *g, struct seq *s)
 {
     double n = s->pooling == SEQ_POOL_MEAN ? (double)s->n_prompt : 1;
@@ -976,22 +987,23 @@ static void give_embedding(struct step *g, struct seq *s)
     if (good)
         add_event(g, STEP_EMBEDDING, s);
     else
-        fault(s, ERR_UNSUPPORTED, "there is no embedding: the model's hidden states are not numbers (NaN)");
+        fault(s, ERR_UNSUPPORTED, "there is no embedding: the model's hidden states contain NaN or infinity");
 }
 
+/* Processes the result of a row: emits its token or prompt token, or ends the sequence after an error. */
 static void take_row(struct step *g, const struct step_row *r)
 {
     struct seq *s = r->seq;
 
     if (s->state != SEQ_RUNNING) /* an earlier row of this step failed */
         return;
-    if (s->fault.code) { /* there is no mask for its next token */
+    if (s->fault.code) { /* make_mask() failed */
         end(g, s);
     } else if (r->code) {
         s->forbids_all = r->code == ERR_NOSPACE && seq_forbids(s);
         fault(s, r->code,
-              s->forbids_all ? "no token can be chosen: the request forbids every one from here on"
-                             : "no token can be chosen: the model's logits are not numbers (NaN)");
+              s->forbids_all ? "no token can be chosen: the request excludes every token at this position"
+                             : "no token can be chosen: the model's logits contain NaN or infinity");
         end(g, s);
     } else if (s->pooling) {
         return;
@@ -1002,7 +1014,7 @@ static void take_row(struct step *g, const struct step_row *r)
     }
 }
 
-/* The prompt of S is computed: its siblings may run, and S finishes if it generates no tokens. */
+/* Called when the prompt of S is computed: queues the siblings of S, and ends S if it generates no tokens. */
 static void end_of_prompt(struct step *g, struct seq *s)
 {
     release_siblings(g, s);
@@ -1015,10 +1027,10 @@ static void end_of_prompt(struct step *g, struct seq *s)
     end(g, s);
 }
 
-/* Ends S, which no plan can contain: this executor takes whole sequences, and S is longer than a step. */
+/* Ends S with an error: the executor computes whole sequences only, and S is longer than a step. */
 static void end_misfit(struct step *g, struct seq *s)
 {
-    fault(s, ERR_UNSUPPORTED, "the sequence has more tokens than a step of this executor takes");
+    fault(s, ERR_UNSUPPORTED, "the sequence has more tokens than one step of this executor can compute");
     end(g, s);
 }
 

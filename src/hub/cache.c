@@ -2,10 +2,8 @@
  *
  * Locks only prevent double downloads; correctness does not depend on them, because some network file systems
  * grant flock() to every process. A blob gets its name by rename() after its bytes were read back and hashed,
- * so
- * two processes that write the same incomplete file can only make the download fail and start again. Layout
- * and
- * names follow huggingface_hub ("Manage huggingface_hub cache-system" in its documentation).
+ * so two processes that write the same incomplete file can only make the download fail and start again.
+ * Layout and names follow huggingface_hub ("Manage huggingface_hub cache-system" in its documentation).
  */
 #include "hub/cache.h"
 

@@ -2,8 +2,7 @@
  *
  * Names and precedence are those of huggingface_hub ("Environment variables" in its documentation), including
  * deprecated names. A token is a secret, so no message contains it. It becomes part of an HTTP header line,
- * so a
- * token with a blank or a control character is refused.
+ * so a token with a blank or a control character is refused.
  */
 #include "hub/environment.h"
 

@@ -1,10 +1,8 @@
 /* list.c - reads the list of a repository's files, and chooses the weights and GGUF files among them.
  *
  * The list comes from the network, and its names become paths on this machine. This file drops every name
- * that is
- * not a plain file name in a known folder, so that no later path contains "../". Weights are chosen in the
- * order
- * of weights.h.
+ * that is not a plain file name in a known folder, so that no later path contains "../". Weights are chosen
+ * in the order of weights.h.
  */
 #include "hub/list.h"
 

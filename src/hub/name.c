@@ -1,10 +1,8 @@
 /* name.c - reads names of models on a hub.
  *
  * The rules are the hub's own and keep every name inside the folder of its repository. Organization and name
- * have
- * letters, digits, -, _ and .; they do not begin or end with - or ., and contain no "--" (the separator in
- * names
- * of cache folders) and no "..". A revision follows git's rules for names of references.
+ * have letters, digits, -, _ and .; they do not begin or end with - or ., and contain no "--" (the separator
+ * in names of cache folders) and no "..". A revision follows git's rules for names of references.
  */
 #include "hub/name.h"
 

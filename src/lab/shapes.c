@@ -2,8 +2,7 @@
  * tensors.
  *
  * Fields and tensors are arrays of rows, which refer to the sizes of a shape by name (enum size). A function
- * of the
- * family adds the fields of config.json that rows cannot express.
+ * of the family adds the fields of config.json that rows cannot express.
  */
 
 #include <jansson.h>

@@ -1,6 +1,5 @@
 /* verb_grammar.c - `gallop grammar`: compiles a constraint, checks texts against it, and measures the time of
- * its token
- * masks. */
+ * its token masks. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdbool.h>

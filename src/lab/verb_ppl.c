@@ -1,10 +1,8 @@
 /* verb_ppl.c - `gallop ppl`: perplexity of a text.
  *
  * The text is cut into windows that do not overlap and are computed independently. The first token of a
- * window is not
- * scored; each window begins with BOS if the tokenizer adds one. --kl also computes the KL divergence from
- * the
- * predictions of a second engine in fp32.
+ * window is not scored; each window begins with BOS if the tokenizer adds one. --kl also computes the KL
+ * divergence from the predictions of a second engine in fp32.
  */
 #include <jansson.h>
 #include <math.h>

@@ -1,6 +1,5 @@
 /* verb_render.c - `gallop render`: prints the prompt that a chat template renders for messages, or the text
- * of any Jinja
- * template for given variables. */
+ * of any Jinja template for given variables. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <string.h>

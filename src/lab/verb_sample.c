@@ -1,6 +1,5 @@
 /* verb_sample.c - `gallop sample`: applies the stages of the sampler to given logits and prints the number of
- * remaining
- * tokens after each stage and the final probabilities. */
+ * remaining tokens after each stage and the final probabilities. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* verb_synth.c - `gallop synth`: writes a checkpoint folder with random weights in the shape of a real model
- * and a
- * byte-level tokenizer, for measurements of speed without a download. Equal seeds give equal files. */
+ * and a byte-level tokenizer, for measurements of speed without a download. Equal seeds give equal files. */
 #include <jansson.h>
 #include <math.h>
 #include <stdbool.h>

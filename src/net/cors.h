@@ -2,8 +2,7 @@
  * (https://fetch.spec.whatwg.org/#http-cors-protocol).
  *
  * A request from an origin that is not allowed is answered without CORS headers. A struct cors is immutable
- * after
- * cors_open(). A zeroed struct allows no origin and adds no header lines.
+ * after cors_open(). A zeroed struct allows no origin and adds no header lines.
  */
 #ifndef GALLOP_NET_CORS_H
 #define GALLOP_NET_CORS_H

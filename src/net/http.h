@@ -2,10 +2,8 @@
  * bodies.
  *
  * The connection is kept open between requests. A struct http belongs to one thread. As with curl,
- * certificates
- * are the system's, unless SSL_CERT_FILE or CURL_CA_BUNDLE names another file of them, and proxies are those
- * of
- * the variables http_proxy, https_proxy and no_proxy.
+ * certificates are the system's, unless SSL_CERT_FILE or CURL_CA_BUNDLE names another file of them, and
+ * proxies are those of the variables http_proxy, https_proxy and no_proxy.
  */
 #ifndef GALLOP_NET_HTTP_H
 #define GALLOP_NET_HTTP_H

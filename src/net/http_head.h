@@ -3,8 +3,7 @@
  * Heads that a proxy and this server could understand differently are refused, to prevent request smuggling
  * (RFC 9112): lines that do not end with CR LF, spaces before a colon, folded lines, NUL and other control
  * characters, a missing or repeated Host, a repeated or non-numeric Content-Length, and a Transfer-Encoding
- * that
- * is not a single "chunked" or comes with a Content-Length. The parser has no sockets and no routes.
+ * that is not a single "chunked" or comes with a Content-Length. The parser has no sockets and no routes.
  */
 #ifndef GALLOP_NET_HTTP_HEAD_H
 #define GALLOP_NET_HTTP_HEAD_H

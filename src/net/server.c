@@ -1,10 +1,8 @@
 /* server.c - connections as state machines over libevent's bufferevents, with TLS (tls/) or without.
  *
  * A connection is idle, reads a head, reads a body, is busy with an exchange, or closes; serve() advances it
- * as
- * far as its input allows. libevent's evhttp is not used: it aborts the process if bytes arrive while a
- * request is
- * answered, accepts malformed heads (bare line ends, NUL) silently, and refuses requests in HTML.
+ * as far as its input allows. libevent's evhttp is not used: it aborts the process if bytes arrive while a
+ * request is answered, accepts malformed heads (bare line ends, NUL) silently, and refuses requests in HTML.
  */
 #include "net/server.h"
 

@@ -1,28 +1,21 @@
 /* server.h - an HTTP/1.1 server: connections, complete requests, and answers at once or as a stream. It knows
- * no
- * routes.
+ * no routes.
  *
  * One thread runs the server (server_run()). Only server_wake() and server_quit() may be called from other
- * threads
- * and from signal handlers. libevent provides the loop, the sockets and their buffers. The handler gets a
- * request
- * when its body has arrived and may answer it at any later time; a connection has one exchange at a time. The
- * server keeps reading while a request is answered, so that it notices at once when the client disconnects;
- * then
- * it calls `gone` and frees the exchange. A client that shuts down its sending direction counts as
- * disconnected.
- * A body of more than SERVER_SMALL_BODY bytes is read only if the handler wants it, so that requests that are
- * refused by their head cost no memory.
+ * threads and from signal handlers. libevent provides the loop, the sockets and their buffers. The handler
+ * gets a request when its body has arrived and may answer it at any later time; a connection has one exchange
+ * at a time. The server keeps reading while a request is answered, so that it notices at once when the client
+ * disconnects; then it calls `gone` and frees the exchange. A client that shuts down its sending direction
+ * counts as disconnected. A body of more than SERVER_SMALL_BODY bytes is read only if the handler wants it,
+ * so that requests that are refused by their head cost no memory.
  *
  * With TLS, the handshake has the time limit of a request; a failed handshake is logged, and a client that
- * sends
- * HTTP without TLS gets 400. Handshakes have the lowest priority in the loop and are done one at a time.
+ * sends HTTP without TLS gets 400. Handshakes have the lowest priority in the loop and are done one at a
+ * time.
  *
  * Limits apply to connections, bytes and fields of a head, bytes of one body and of all bodies, the time
- * until a
- * request is complete, the time between two requests of a connection, and the time without progress in
- * sending
- * output. The time until a request is answered is not limited.
+ * until a request is complete, the time between two requests of a connection, and the time without progress
+ * in sending output. The time until a request is answered is not limited.
  */
 #ifndef GALLOP_NET_SERVER_H
 #define GALLOP_NET_SERVER_H

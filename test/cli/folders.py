@@ -331,7 +331,7 @@ def a_pointer_of_git_lfs_is_called_that():
     _refused(os.path.join(path, "x.gallop"), "x.gallop", "Git LFS pointer")
     with open(os.path.join(path, "x.gallop"), "wb") as f:
         f.write(LFS[1:])
-    _refused(os.path.join(path, "x.gallop"), "x.gallop", "this file is no model")
+    _refused(os.path.join(path, "x.gallop"), "x.gallop", "this file is not a model")
 
 
 def an_adapter_is_refused_by_name():

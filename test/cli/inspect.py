@@ -133,7 +133,7 @@ def what_runs_for_a_backend_that_was_asked_for_is_told():
                f"attention {name} with {kind}")
         expect(o["norm"], best["norm"], "norms stay as they were")
         # Then gallop is used.
-        expect(b"does not serve" in r.stderr, name != asked, f"a warning for {name} with {kind}")
+        expect(b"does not support" in r.stderr, name != asked, f"a warning for {name} with {kind}")
         text = call("inspect", *options).stdout.decode()
         check(
             f"attention {backend}{f' (asked for as {asked})' if asked != backend else ''} on {isa} ("

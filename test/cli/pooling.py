@@ -261,12 +261,12 @@ def a_dense_module_that_does_not_fit_is_refused():
     os.unlink(os.path.join(own, "model.safetensors"))
     _refused(path, "2_Dense/model.safetensors")
     _dense(own, n + 1, 8, False, act, 1)
-    _refused(path, "takes 193 features", "gives 192")
+    _refused(path, "has 193 inputs", "hidden size is 192")
     two = _folder("two", {**pooling, "modules.json": [TRANSFORMER, POOLING, DENSE,
                                                       {**DENSE, "path": "3_Dense"}]})
     _dense(os.path.join(two, "2_Dense"), n, 8, False, act, 1)
     _dense(os.path.join(two, "3_Dense"), 9, 8, False, act, 1)
-    _refused(two, "3_Dense/config.json", "in_features is 9", "gives 8")
+    _refused(two, "3_Dense/config.json", "in_features is 9", "has 8 outputs")
     _dense(own, n, 8, False, act, 1, {"linear.weight": ("F32", [n, 8], bytes(32 * n))})
     _refused(path, "2_Dense/model.safetensors", "linear.weight", "8 rows of 192")
     _dense(own, n, 8, True, act, 1, {"linear.weight": ("F32", [8, n], bytes(32 * n))})
@@ -307,7 +307,7 @@ def a_model_without_a_head_is_served_for_embeddings():
                 "/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]}),
                               ("/api/generate", {"prompt": "x", "stream": False})):
             status, body = s.post(route, max_tokens=1, **fields)
-            check(400 <= status < 500 and "embeddings only" in json.dumps(body)
+            check(400 <= status < 500 and "only compute embeddings" in json.dumps(body)
                   and scratch.name not in json.dumps(body), f"{route}: {status} {body}")
         expect(s.post("/v1/embeddings", input="x")[0], 200, "status of embeddings behind them")
         expect(s.post("/api/show", model="bare")[1]["capabilities"], ["embedding"],
@@ -366,7 +366,8 @@ def a_model_of_both_directions_takes_whole_prompts_and_makes_no_text():
         expect(s.post("/v1/embeddings", input=[5] * 16)[0], 200,
                "status of a prompt as long as a step")
         status, body = s.post("/v1/embeddings", input=[5] * 17)
-        check(status == 400 and "17 tokens, and a step computes at most 16" in json.dumps(body),
+        check(status == 400 and "17 tokens, expected at most max_batched_tokens, 16"
+              in json.dumps(body),
               f"a longer one: {status} {body}")
         kept = s.post("/v1/embeddings", input=[5] * 15 + [6])[1]["data"][0]["embedding"]
         for more in ([], [7], [7] * 40):
@@ -386,10 +387,10 @@ def a_model_of_both_directions_takes_whole_prompts_and_makes_no_text():
         check(status == 200 and [d["embedding"] for d in body["data"]] == alone,
               "many of them, none of which is cut")
         status, body = s.post("/v1/completions", prompt=[5], max_tokens=1)
-        check(status == 400 and "both directions" in json.dumps(body)
+        check(status == 400 and "bidirectional attention" in json.dumps(body)
               and scratch.name not in json.dumps(body), f"completions: {status} {body}")
-    _refused(path, "both directions", options=("--kv-store", scratch.name))
-    _refused(path, "--kv-sparse", "both directions", options=("--kv-sparse", "sink=4,window=64"))
+    _refused(path, "bidirectional attention", options=("--kv-store", scratch.name))
+    _refused(path, "--kv-sparse", "bidirectional", options=("--kv-sparse", "sink=4,window=64"))
 
 
 run_all(list(globals().items()))

@@ -305,11 +305,11 @@ def an_option_of_the_engine_reaches_it():
     expect(backends, {"qkv_projection": "gallop", "out_projection": "gallop", "mlp": "imbps"},
            "backends of an MLP in splits")
     for options, says in ((["--op-config", '{"qkv_projection":"imbps"}'],
-                           b"--op-config: backend imbps serves mlp only, not qkv_projection"),
+                           b"--op-config: backend imbps supports mlp only, not qkv_projection"),
                           (["--op-config", '{"mlp":"foo"}'],
-                           b"--op-config: there is no backend foo for mlp (there are auto, "),
+                           b"--op-config: foo is not a backend of mlp; available are auto, "),
                           (["--attention-backend", "tpp"],
-                           b"--attention-backend: there is no backend tpp for attention")):
+                           b"--attention-backend: tpp is not a backend of attention")):
         r = call("inspect", "-m", DEMO, *options)
         check(r.returncode == 2 and says in r.stderr and r.stderr.count(b"\n") == 1,
               f"{options}: {r.stderr}")

@@ -138,7 +138,7 @@ def the_text_is_that_of_the_folder_and_the_cache_is_hugging_faces(home):
          "offline, the same text")
     bad(home.run("org/demo", HF_HUB_OFFLINE="yes"), "offline, a revision that was never fetched",
         "HF_HUB_OFFLINE", "main")
-    bad(home.run("org/demo@a", "--revision", "b"), "two revisions", "one of the two")
+    bad(home.run("org/demo@a", "--revision", "b"), "two revisions", "one of them")
     result = home.run("org/demo@v1/old", HF_ENDPOINT="http://127.0.0.1:1")
     good(result, "a hub that cannot be reached: the cache serves")
     check("copy in the cache" in result[2], "and says so", result[2])

@@ -1,4 +1,4 @@
-/* constraints.c - the list of compiled constraints, and what is dropped from it. */
+/* constraints.c - the list of compiled constraints: looks up, compiles and evicts entries. */
 #include "engine/constraints/constraints.h"
 
 #include <string.h>
@@ -9,9 +9,9 @@
 struct constraints_entry {
     struct constraints_entry *next, *before;
     struct constraint *constraint;
-    struct constraint_source source; /* its texts follow this struct */
-    size_t n_users;
-    size_t n_texts; /* bytes of the texts of `source` */
+    struct constraint_source source; /* its texts are stored behind this struct */
+    size_t n_users;                  /* number of requests that use the entry */
+    size_t n_texts;                  /* bytes of the texts of `source` */
 };
 
 void constraints_open(struct constraints *c, const struct tok *tok)
@@ -94,7 +94,7 @@ static bool is_same_source(const struct constraint_source *a, const struct const
            is_same_text(a->open, b->open) && is_same_text(a->tools, b->tools);
 }
 
-/* The entry of SOURCE, with one more user; NULL: there is none. The caller holds the lock. */
+/* Returns the entry of SOURCE with one more user, or NULL if there is none. The caller holds the lock. */
 static struct constraints_entry *find_entry(struct constraints *c, const struct constraint_source *source)
 {
     struct constraints_entry *x = c->first;
@@ -109,8 +109,8 @@ static struct constraints_entry *find_entry(struct constraints *c, const struct 
     return x;
 }
 
-/* Drops entries that no request uses, the oldest first, while all take more than the limit. The caller holds
- * the lock. */
+/* Frees entries without users, the least recently used first, until all entries take at most
+ * CONSTRAINTS_MAX_BYTES. The caller holds the lock. */
 static void drop_entries(struct constraints *c)
 {
     for (struct constraints_entry *x = c->last, *before;
@@ -168,7 +168,7 @@ static int new_entry(struct constraints_entry **out, const struct constraint_sou
     return 0;
 }
 
-/* Makes the vocabulary, unless it is there. */
+/* Creates the vocabulary, unless it exists. */
 static int need_vocabulary(struct constraints *c, struct err *e)
 {
     int rc = 0;
@@ -189,8 +189,7 @@ static int constraints_find(struct constraints *c, const struct constraint_sourc
 
     *out = NULL;
     if (!c->tok)
-        return err_set(e, ERR_UNSUPPORTED,
-                       "this model has no tokenizer, without which no answer is constrained");
+        return err_set(e, ERR_UNSUPPORTED, "this model has no tokenizer, which constraints on answers need");
     if ((rc = need_vocabulary(c, e)) != 0)
         return rc;
     pthread_mutex_lock(&c->lock);
@@ -235,7 +234,7 @@ int constraints_get(struct constraints *c, const struct constraint_source *sourc
     enum mem_charge before;
     int rc;
 
-    /* what is kept for later requests is not part of this one's memory */
+    /* The memory of a cached constraint is not charged to this request. */
     before = mem_charge(MEM_CHARGE_NONE);
     rc = constraints_find(c, source, out, fault, e);
     mem_charge(before);

@@ -1,9 +1,8 @@
-/* constraints.h - compiled constraints of an engine: equal sources are compiled once and kept by least recent
- * use.
+/* constraints.h - an LRU cache of the compiled constraints of an engine, by their sources.
  *
- * Constraints are compiled by the thread that submits a request. The engine's thread uses them; those that no
- * request uses stay until the limit of memory drops them. They hold sources (schemas, grammars), and no text of
- * prompts or answers.
+ * The thread that submits a request compiles its constraint; the engine's thread uses it. A constraint that
+ * no request uses stays in the cache until CONSTRAINTS_MAX_BYTES is exceeded. The cache contains sources
+ * (schemas, grammars), but no text of prompts or answers.
  */
 #ifndef GALLOP_ENGINE_CONSTRAINTS_H
 #define GALLOP_ENGINE_CONSTRAINTS_H
@@ -24,40 +23,40 @@ enum {
     CONSTRAINTS_MAX_IN_USE = 1 << 30,  /* beyond this none grows: the rest is room for what runs */
 };
 
-/* A constraint in use. */
+/* A counted reference to a compiled constraint. */
 struct constraints_entry;
 
 struct constraints {
     bool is_open;
     const struct tok *tok;                    /* borrowed; NULL: the model has no tokenizer */
-    pthread_mutex_t vocabulary_lock;          /* held while the vocabulary is made */
-    struct constraint_vocabulary *vocabulary; /* NULL: no request has needed it yet */
-    struct constraint_budget budget;          /* the memory of all of them */
-    pthread_mutex_t lock;                     /* of all that follows; held for a short time only */
-    struct constraints_entry *first, *last;   /* latest use first */
+    pthread_mutex_t vocabulary_lock;          /* held while `vocabulary` is created */
+    struct constraint_vocabulary *vocabulary; /* created by the first request with a constraint; else NULL */
+    struct constraint_budget budget;          /* memory of all constraints */
+    pthread_mutex_t lock;                     /* protects the members below; never held while compiling */
+    struct constraints_entry *first, *last;   /* list of entries, most recently used first */
     size_t max_admit;                         /* CONSTRAINTS_MAX_ADMIT */
-    uint64_t n_queries, n_hits;
-    struct gallop_durations compile; /* of constraints that were not kept from before */
+    uint64_t n_queries, n_hits;               /* lookups, and lookups that found a compiled constraint */
+    struct gallop_durations compile;          /* times to compile constraints */
 };
 
-/* Counts SECONDS in D. */
+/* Adds SECONDS to the histogram D. */
 void constraints_time(struct gallop_durations *d, double seconds);
 
 void constraints_open(struct constraints *c, const struct tok *tok);
-/* No entry may be in use any more. A zeroed one is fine. */
+/* Frees all entries, of which no request may use one. C may be zeroed. */
 void constraints_close(struct constraints *c);
 
-/* The constraint of SOURCE, compiled or kept from before; constraints_put() gives it back. From any thread.
- * Errors as constraint_new(), where a limit of the constraint is ERR_UNSUPPORTED; ERR_NOSPACE: the constraints of
- * running requests take too much memory. */
+/* Finds or compiles the constraint of SOURCE. The caller passes *OUT to constraints_put() when it is not used any
+ * more. May be called from any thread. Errors are those of constraint_new(); ERR_UNSUPPORTED: the constraint exceeds a
+ * limit; ERR_NOSPACE: the constraints of running requests take too much memory. */
 int constraints_get(struct constraints *c, const struct constraint_source *source,
                     struct constraints_entry **out, struct constraint_fault *fault, struct err *e);
-void constraints_put(struct constraints *c, struct constraints_entry *entry); /* NULL is fine */
+void constraints_put(struct constraints *c, struct constraints_entry *entry); /* ENTRY may be NULL */
 
-/* Copies the counters to S. From any thread. */
+/* Copies the counters to S. May be called from any thread. */
 void constraints_stats(struct constraints *c, struct gallop_stats *s);
 
-/* Words of a mask of an entry of C. */
+/* Returns the number of 32-bit words of a token mask. */
 size_t constraints_mask_words(const struct constraints *c);
 
 struct constraint *constraints_of(const struct constraints_entry *entry);

@@ -1,4 +1,4 @@
-/* structured.c - one reader for each field, and the check that one constraint is given at most. */
+/* structured.c - a reader for each field, and the check that at most one constraint is given. */
 #include "engine/constraints/structured.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ struct reader {
     struct gallop_structured_outputs *s;
     struct arena *arena;
     struct err *e;
-    const char *field; /* for messages: the path of the value that is being read */
+    const char *field; /* path of the current value, for error messages */
 };
 
 static int refuse_type(const struct reader *r, const char *expected)
@@ -19,7 +19,8 @@ static int refuse_type(const struct reader *r, const char *expected)
     return err_about(r->e, ERR_INPUT, r->field, "expected %s", expected);
 }
 
-/* The text of V in the arena: that of a string, or a tree as JSON. */
+/* Copies the string V to the arena. With TAKES_TREE, V may also be an object or boolean, which is written as
+ * JSON. */
 static int read_text(const struct reader *r, const json_t *v, bool takes_tree, const char **out)
 {
     struct buf text = {.tag = MEM_ENGINE};
@@ -65,7 +66,7 @@ bool structured_is_given(const struct gallop_structured_outputs *s)
     return s->json || s->regex || s->choice || s->grammar || s->structural_tag || s->json_object;
 }
 
-/* One member of structured_outputs; its name without prefix is KEY. */
+/* Reads the member KEY of structured_outputs, or the field guided_KEY. */
 static int read_member(struct reader *r, const char *key, const json_t *v)
 {
     struct gallop_structured_outputs *s = r->s;
@@ -96,7 +97,7 @@ static int read_member(struct reader *r, const char *key, const json_t *v)
     return err_about(r->e, ERR_INPUT, r->field, "unknown field");
 }
 
-/* The members of structured_outputs. */
+/* Reads the object structured_outputs. */
 static int read_members(struct reader *r, const json_t *object)
 {
     char field[ERR_SUBJECT_BYTES];
@@ -150,7 +151,7 @@ static int read_response_format(struct reader *r, const json_t *v)
                      type ? type : "no text");
 }
 
-/* The member that an older field stands for; NULL: it is no such field. */
+/* Returns the member of structured_outputs that the deprecated field NAME, "guided_MEMBER", sets, or NULL. */
 static const char *guided_member(const char *name)
 {
     static const char *const names[] = {"json", "regex", "choice", "grammar", "whitespace_pattern"};

@@ -1,6 +1,6 @@
-/* structured.h - reads what an answer must look like from the fields of a JSON request, named as in vLLM and
- * OpenAI's API: response_format, structured_outputs, and the older guided_json, guided_regex, guided_choice,
- * guided_grammar and guided_whitespace_pattern.
+/* structured.h - reads the constraint on an answer from the fields of a JSON request, which are named as in
+ * vLLM and OpenAI's API: response_format, structured_outputs, and the deprecated guided_json, guided_regex,
+ * guided_choice, guided_grammar and guided_whitespace_pattern.
  */
 #ifndef GALLOP_ENGINE_STRUCTURED_H
 #define GALLOP_ENGINE_STRUCTURED_H
@@ -12,15 +12,15 @@
 #include "base/err.h"
 #include "gallop.h"
 
-/* True if NAME is one of the fields. */
+/* Returns true if NAME is the name of such a field. */
 bool structured_is_field(const char *name);
 
-/* Adds the field NAME with VALUE to S, whose texts are allocated in A. null means not given. ERR_INPUT names
- * the field, what was found and what was expected, also where S has a constraint already; ERR_NOMEM. */
+/* Sets the members of S that the field NAME with VALUE gives; texts are allocated in A. A VALUE of null is
+ * ignored. ERR_INPUT: the value is invalid, or S has a constraint already. ERR_NOMEM. */
 int structured_set_json(struct gallop_structured_outputs *s, const char *name, const json_t *value,
                         struct arena *a, struct err *e);
 
-/* True if S constrains the text of an answer. Tool calls do not count. */
+/* Returns true if S constrains the text of an answer. Constraints on tool calls do not count. */
 bool structured_is_given(const struct gallop_structured_outputs *s);
 
 #endif

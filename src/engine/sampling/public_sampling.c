@@ -1,10 +1,12 @@
-/* public_sampling.c - reads struct gallop_sampling by the rows of sampling.def. */
+/* public_sampling.c - converts struct gallop_sampling with code that is generated from the rows of
+ * sampling.def. */
 #include "engine/sampling/public_sampling.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Kinds of sampling.def whose members are stored alike in struct gallop_sampling. */
+/* PUBLIC expands a row by the macro of its kind, PRIVATE drops it. Both DRAW kinds expand like the plain
+ * kinds. */
 #define PUBLIC(kind, ...) kind(__VA_ARGS__)
 #define PRIVATE(...)
 #define DRAW_COUNT(...)  COUNT(__VA_ARGS__)
@@ -25,8 +27,8 @@ void public_sampling_init(struct gallop_sampling *p)
 #undef NUMBER
 }
 
-/* VALUE of F is -1, which says that it is not given, or at least 0. The limits of doubles are checked with the merged
- * record (sampling_validate()); whole numbers must fit the record before. */
+/* Checks that VALUE of the integer field F is -1 (not given), or 0 to its maximum, so that it fits struct
+ * sampling. */
 static int check_number(const struct sampling_row *f, int64_t value, struct err *e)
 {
     if (value < -1)
@@ -65,17 +67,17 @@ static int read_numbers(const struct gallop_sampling *p, struct sampling *s, str
     return 0;
 }
 
-/* N entries at LIST, the member NAME, can be read and are not too many. */
+/* Checks that LIST [n], the value of the member NAME, is not NULL and has at most MOST entries. */
 static int check_list(const char *name, const void *list, size_t n, size_t most, struct err *e)
 {
     if (n > most)
-        return err_about(e, ERR_INPUT, name, "found %zu entries, at most %zu can be served", n, most);
+        return err_about(e, ERR_INPUT, name, "found %zu entries, expected at most %zu", n, most);
     if (n && !list)
-        return err_about(e, ERR_INPUT, name, "%zu entries are said to be there, but the list is NULL", n);
+        return err_about(e, ERR_INPUT, name, "the number of entries is %zu, but the list is NULL", n);
     return 0;
 }
 
-/* The texts of LIST [n], the member NAME, which stay the caller's. */
+/* Converts LIST [n], the value of the member NAME, to an array of strings in A, which borrow their bytes. */
 static int read_strings(const char *name, const char *const *list, size_t n, struct sampling_str **out,
                         struct arena *a, struct err *e)
 {

@@ -1,6 +1,6 @@
-/* public_sampling.h - struct gallop_sampling as a sampling record.
+/* public_sampling.h - converts struct gallop_sampling of the public header to struct sampling.
  *
- * Members of the public struct have the names of sampling.def; one that is not given is -1 or NaN.
+ * Members of the public struct have the names of sampling.def. A member that is not given is -1 or NaN.
  */
 #ifndef GALLOP_ENGINE_PUBLIC_SAMPLING_H
 #define GALLOP_ENGINE_PUBLIC_SAMPLING_H
@@ -10,11 +10,11 @@
 #include "engine/sampling/sampling.h"
 #include "gallop.h"
 
-/* Nothing is given. */
+/* Marks every member of P as not given. */
 void public_sampling_init(struct gallop_sampling *p);
 
-/* The members of P that are given, as a sampling record S. Its arrays lie in A, and its strings are those of P. A
- * NULL: P has no lists. ERR_INPUT names the member. sampling_validate() has the rest. */
+/* Converts the members of P that are given to *S. Arrays are allocated in A (NULL if P has no lists); strings
+ * are borrowed from P. ERR_INPUT names the member. sampling_validate() checks ranges of doubles and ids. */
 int public_sampling_read(const struct gallop_sampling *p, struct sampling *s, struct arena *a, struct err *e);
 
 #endif

@@ -1,11 +1,11 @@
-/* sample.c - the sampling chain over one row of logits, without a full sort and without allocating.
+/* sample.c - the stages of sampling over one row of logits, without a full sort and without allocating.
  *
- * The maxima of slices of 64 logits show where large logits can be, so that top_k, top_p, min_p and the K
- * most likely tokens look at few tokens twice. Thresholds are found by quickselect on copies; the candidates
- * themselves stay in order of their ids. If nothing is cut off, there are no candidates. Sums of exponentials
- * over slices of 1024 logits lead the pick to its slice.
+ * top_k, top_p, min_p and the K likeliest tokens skip slices of 64 logits whose maximum is too small.
+ * Thresholds are found by quickselect on copies; the list of candidates stays in order of ids. If no stage
+ * drops tokens, there is no list of candidates. The pick first finds the slice of 1024 logits by sums of
+ * exponentials, then the token in it.
  *
- * Exponentials are always those of the kernels, also for single tokens, so that a pick is the same on every
+ * All exponentials, also of single tokens, are computed by the kernels, so that a pick is the same on every
  * machine of an arithmetic class.
  */
 #include "engine/sampling/sample.h"
@@ -18,14 +18,14 @@
 #include "base/mem.h"
 #include "base/rng.h"
 
-/* find_best() checks and compares PAGE logits at a time: they stay in the level 1 cache (16 KB), whereas a
- * row of 256k logits does not even fit into level 2. */
+/* find_best() makes all passes over PAGE logits (16 KB) before the next PAGE, so that they stay in the level
+ * 1 cache. */
 enum { MAX_SLICE = 64, SUM_SLICE = SAMPLE_SELECT_SLICE, PAGE = 4096 };
 
 /* ---- history ---- */
 
-/* Distinct tokens are found through a hash table of indices with open addressing (linear probing, at most
- * half full). Nothing is ever removed; a count may go back to zero. */
+/* The hash table has open addressing with linear probing and is at most half full. Entries are never removed;
+ * a count may return to 0. */
 int sample_history_reserve(struct sample_history *h, size_t cap, struct arena *a, struct err *e)
 {
     *h = (struct sample_history){0};
@@ -101,7 +101,7 @@ int sample_history_init(struct sample_history *h, const struct sampling *p, cons
     return rc;
 }
 
-/* The slot of ID, or the free slot where ID would go. */
+/* Returns the slot of ID, or the free slot in which ID is to be inserted. */
 static uint32_t *find_slot(const struct sample_history *h, int32_t id)
 {
     size_t mask = h->n_slots - 1, at = ((uint32_t)id * UINT32_C(2654435769)) >> 7 & mask;
@@ -119,7 +119,7 @@ void sample_history_add(struct sample_history *h, int32_t id)
         return;
     slot = find_slot(h, id);
     if (!*slot) {
-        ASSERT(h->n < h->cap, "token %d is one more than the %zu a sequence may have", id, h->cap);
+        ASSERT(h->n < h->cap, "token %d exceeds the capacity of %zu distinct tokens", id, h->cap);
         h->id[h->n] = id;
         *slot = (uint32_t)++h->n;
     }
@@ -133,22 +133,22 @@ void sample_history_undo(struct sample_history *h, int32_t id)
     if (h->cap == 0)
         return;
     slot = find_slot(h, id);
-    ASSERT(*slot && h->count[*slot - 1] > 0, "token %d was not put out", id);
+    ASSERT(*slot && h->count[*slot - 1] > 0, "token %d is not in the output", id);
     h->count[*slot - 1]--;
 }
 
 /* ---- order statistics ---- */
 
-/* Quickselect that copies instead of swapping: larger values gather at the front of the array, smaller ones
- * in the scratch array, without a branch on either. Pivots come from a fixed linear congruential sequence, so
- * that every run takes the same steps and no special input makes it slow. */
+/* Returns the next index of a pivot below N. The linear congruential sequence is fixed, so that results are
+ * reproducible and sorted input is not slow. */
 static size_t pivot_at(uint32_t *state, size_t n)
 {
     *state = *state * UINT32_C(1664525) + UINT32_C(1013904223);
     return (size_t)(((uint64_t)*state * n) >> 32);
 }
 
-/* Moves values larger than V to the front of x[0 .. n) and smaller ones to SCRATCH, and counts both. */
+/* Partitions X [n] without branches: values larger than V move to the front of X, smaller values are copied
+ * to SCRATCH, and both are counted. */
 static void split(float *x, float *scratch, size_t n, float v, size_t *n_larger, size_t *n_smaller)
 {
     size_t larger = 0, smaller = 0;
@@ -203,7 +203,7 @@ double sample_select_sum(const struct kern *k, const float *y, size_t n)
     return sum;
 }
 
-/* Each round settles the values from a pivot upwards, or drops the pivot and all values below it. */
+/* Each iteration either keeps all values from a pivot upwards, or drops the pivot and all values below it. */
 struct sample_select_cut sample_select_mass(const struct kern *k, float *y, float *scratch, size_t n,
                                             double mass)
 {
@@ -237,24 +237,23 @@ struct sample_select_cut sample_select_mass(const struct kern *k, float *y, floa
     return cut;
 }
 
-/* ---- the chain ---- */
+/* ---- the chain of stages ---- */
 
-/* One run of the chain. */
+/* One run of all stages. */
 struct chain {
     struct sample_scratch *s;
     const struct sampling *p;
     const struct sample_history *h;
-    const float *logits; /* before the chain */
-    /* [n] LOGITS, or s->x once a processor has changed some of them. */
-    const float *x;
-    size_t n; /* tokens of the vocabulary */
+    const float *logits; /* [n] the raw logits */
+    const float *x;      /* [n] the logits after the stages so far: `logits`, or s->x if they were modified */
+    size_t n;            /* size of the vocabulary */
     size_t n_output;
-    size_t best;   /* greedy: the index of the largest x, the lowest of equal ones */
+    size_t best;   /* greedy: the index of the largest x, the lowest index of equal ones */
     float max;     /* the largest x */
     float inverse; /* 1 / temperature */
-    /* No token is cut off: s->x holds (x - max) / temperature, and there are no candidates. */
+    /* No stage has dropped tokens: every token is a candidate, and s->x replaces the list s->y. */
     bool all;
-    size_t n_left;              /* number of candidates */
+    size_t n_left;              /* length of the list of candidates, if `all` is false */
     struct sample_stage *stage; /* NULL: stages are not recorded */
     size_t n_stages;
 };
@@ -271,7 +270,9 @@ int sample_open(struct sample_scratch *s, const struct kern *k, size_t n_vocab, 
 
     *s = (struct sample_scratch){0};
     if (n_vocab == 0 || n_vocab > INT32_MAX)
-        return err_set(e, ERR_INPUT, "a vocabulary of %zu tokens cannot be sampled from", n_vocab);
+        return err_set(e, ERR_INPUT,
+                       "cannot sample from a vocabulary of %zu tokens; 1 to 2147483647 are expected",
+                       n_vocab);
     words = 5 * v + v / MAX_SLICE + 2 * SAMPLING_MAX_LOGPROBS;
     s->memory = mem_alloc(words * sizeof(float), MEM_ENGINE);
     if (!s->memory)
@@ -295,13 +296,15 @@ void sample_close(struct sample_scratch *s)
     *s = (struct sample_scratch){0};
 }
 
-/* ---- changes of single logits ---- */
+/* ---- stages that change single logits ---- */
 
+/* Converts V to float, limited to the finite range. */
 static float to_finite(double v)
 {
     return v > FLT_MAX ? FLT_MAX : v < -FLT_MAX ? -FLT_MAX : (float)v;
 }
 
+/* Returns true if min_new_tokens forbids end and stop tokens now. */
 static bool holds_back_end(const struct chain *c)
 {
     return c->n_output < c->p->min_new_tokens && c->p->n_eos + c->p->n_stop_token > 0;
@@ -314,7 +317,7 @@ static void forbid(float *x, size_t n, const int32_t *ids, size_t n_ids)
             x[ids[i]] = -INFINITY;
 }
 
-/* Forbids the last token of each bad word whose other tokens are the last of the N_OUTPUT tokens. */
+/* Forbids the last token of each bad word whose other tokens are at the end of the output. */
 static void forbid_words(float *x, size_t n, const struct sample_history *h, size_t n_output)
 {
     for (size_t i = 0; i < h->n_bad; i++) {
@@ -347,6 +350,7 @@ static void penalise_output(float *x, const struct sample_history *h, double fre
     }
 }
 
+/* Records the number of remaining tokens after the stage NAME, for sample_explain(). */
 static void note(struct chain *c, const char *name)
 {
     size_t left = c->n_left;
@@ -361,7 +365,7 @@ static void note(struct chain *c, const char *name)
     c->stage[c->n_stages++] = (struct sample_stage){.name = name, .survivors = left};
 }
 
-/* Forbids the tokens whose bits in ALLOWED are 0. Masks of constraints have few words with both. */
+/* Forbids the tokens whose bits in ALLOWED are 0. Most words of masks are all zeros or all ones. */
 static void keep_allowed(float *x, size_t n, const uint32_t *allowed)
 {
     for (size_t i = 0; i < n; i += 32) {
@@ -375,8 +379,8 @@ static void keep_allowed(float *x, size_t n, const uint32_t *allowed)
     }
 }
 
-/* The steps from min_new_tokens to bad words. c->x points to the logits after them, which are copied only if
- * a step changes something. */
+/* Runs the stages from min_new_tokens to bad words. c->x becomes their result; logits are copied only if a
+ * stage is active. */
 static void change_logits(struct chain *c)
 {
     const struct sampling *p = c->p;
@@ -412,8 +416,7 @@ static void change_logits(struct chain *c)
     note(c, "logit_bias");
 }
 
-/* True when no logit is NaN or +infinity. Whole slices come first, since the compiler vectorizes their
- * loop. */
+/* Returns true if no logit is NaN or +infinity. The compiler vectorizes the inner loop over whole slices. */
 static bool all_below_infinity(const float *x, size_t n)
 {
     size_t i = 0;
@@ -427,7 +430,7 @@ static bool all_below_infinity(const float *x, size_t n)
     return !bad;
 }
 
-/* The greedy choice, in one pass over the logits. */
+/* Finds the largest logit (greedy decoding) and checks the raw logits, in one pass. */
 static int find_best(struct chain *c)
 {
     const struct kern *k = c->s->kern;
@@ -448,9 +451,9 @@ static int find_best(struct chain *c)
     return c->max > -INFINITY ? 0 : ERR_NOSPACE;
 }
 
-/* ---- selection ---- */
+/* ---- candidates ---- */
 
-/* Computes the maximum of each slice of x. Returns the largest. */
+/* Computes the maximum of each slice of X [n]. Returns the largest. */
 static float find_maxima(struct sample_scratch *s, const float *x, size_t n)
 {
     size_t n_slices = slices_of(n, MAX_SLICE);
@@ -460,8 +463,8 @@ static float find_maxima(struct sample_scratch *s, const float *x, size_t n)
     return s->kern->max(s->slice_max, n_slices);
 }
 
-/* Makes candidates of all x[i] >= FLOOR that are not -infinity, by ascending id. slice_max must be that of
- * x. */
+/* Makes all tokens with x[i] >= FLOOR, except -infinity, candidates, in order of ids. Returns their number.
+ * s->slice_max holds the maxima of X. */
 static size_t gather(struct sample_scratch *s, const float *x, size_t n, float floor)
 {
     size_t m = 0;
@@ -480,8 +483,8 @@ static size_t gather(struct sample_scratch *s, const float *x, size_t n, float f
     return m;
 }
 
-/* Makes candidates of the K largest x and of all that equal the last of these. At least K tokens reach the
- * K-th largest maximum of a slice, which serves as a floor. */
+/* Makes the K tokens with the largest X [n], and all tokens equal to the K-th, candidates. The K-th largest
+ * maximum of a slice is a lower bound of the K-th largest value, so smaller values are skipped. */
 static size_t gather_top(struct sample_scratch *s, const float *x, size_t n, size_t k)
 {
     size_t n_slices = slices_of(n, MAX_SLICE), m, kept = 0;
@@ -504,9 +507,9 @@ static size_t gather_top(struct sample_scratch *s, const float *x, size_t n, siz
     return kept;
 }
 
-/* ---- the cuts ---- */
+/* ---- stages that drop tokens ---- */
 
-/* Sets s->x = (x - max) / temperature, and the maxima of slices likewise. */
+/* Sets s->x to (x - max) / temperature, and scales the maxima of slices in the same way. */
 static void scale_all(struct chain *c)
 {
     struct sample_scratch *s = c->s;
@@ -529,8 +532,8 @@ static void cut_top_k(struct chain *c)
     c->all = false;
 }
 
-/* Without top_k the whole vocabulary is a candidate: gathers ever more of it, until the candidates' mass
- * suffices. */
+/* Keeps the likeliest tokens with a total probability of top_p. If every token is a candidate, gathers
+ * candidates with decreasing floors until their probability suffices. */
 static void cut_top_p(struct chain *c)
 {
     static const float depth[] = {-4, -8, -16, -32, -INFINITY};
@@ -564,7 +567,7 @@ static void cut_top_p(struct chain *c)
     c->n_left = kept;
 }
 
-/* Keeps p >= min_p * max p, compared as logarithms. */
+/* Keeps tokens whose probability is at least min_p times the largest, compared as logarithms. */
 static void cut_min_p(struct chain *c)
 {
     struct sample_scratch *s = c->s;
@@ -584,7 +587,7 @@ static void cut_min_p(struct chain *c)
     c->n_left = kept;
 }
 
-/* The steps from temperature to min_p. */
+/* Runs the stages from temperature to min_p. */
 static void cut_tail(struct chain *c)
 {
     const struct sampling *p = c->p;
@@ -606,7 +609,7 @@ static void cut_tail(struct chain *c)
 
 /* ---- the pick ---- */
 
-/* Returns the sum of exp(x - max), in slices whose sums are added in double. */
+/* Returns the sum of exp(x - MAX) over X [n], in slices whose sums are added in double. */
 static double sum_slices(const struct kern *k, const float *x, size_t n, float max)
 {
     double sum = 0;
@@ -616,7 +619,7 @@ static double sum_slices(const struct kern *k, const float *x, size_t n, float m
     return sum;
 }
 
-/* Orders by log-probability, largest first, then by id (Shell's sort). */
+/* Sorts T [n] by descending log-probability, then by ascending id (Shell sort). */
 static void sort_top(struct sample_top *t, size_t n)
 {
     for (size_t gap = n / 2; gap > 0; gap /= 2)
@@ -642,7 +645,8 @@ static size_t find_rank(const float *logits, size_t n_vocab, int32_t id)
     return n;
 }
 
-/* Sets r->logprob to the log softmax of LOGITS at r->id. Returns the log of the softmax's denominator. */
+/* Sets r->logprob to the log-softmax of LOGITS at r->id. Returns the logarithm of the softmax's
+ * denominator. */
 static double find_logprob(struct sample_scratch *s, const float *logits, size_t n_vocab,
                            struct sample_result *r)
 {
@@ -653,7 +657,7 @@ static double find_logprob(struct sample_scratch *s, const float *logits, size_t
     return log_sum;
 }
 
-/* The same, and the log-probabilities of the tokens ID [N_IDS] in their order. */
+/* Sets r->logprob, and r->top to the log-probabilities of the tokens ID [N_IDS] in their order. */
 static void find_chosen(struct sample_scratch *s, const float *logits, size_t n_vocab, const int32_t *id,
                         size_t n_ids, struct sample_result *r)
 {
@@ -665,7 +669,7 @@ static void find_chosen(struct sample_scratch *s, const float *logits, size_t n_
     r->n_top = n_ids;
 }
 
-/* The same, and the log-probabilities of the K most likely tokens. */
+/* Sets r->logprob, and r->top to the K likeliest tokens. */
 static void find_logprobs(struct sample_scratch *s, const float *logits, size_t n_vocab, size_t k,
                           struct sample_result *r)
 {
@@ -680,7 +684,8 @@ static void find_logprobs(struct sample_scratch *s, const float *logits, size_t 
         least = s->y[i] < least ? s->y[i] : least;
     for (size_t i = 0; i < m; i++)
         taken += s->y[i] > least;
-    for (size_t i = 0; i < m; i++) { /* of tokens equal to the last one, the lowest ids are taken */
+    for (size_t i = 0; i < m;
+         i++) { /* of tokens with the smallest kept logit, those with the lowest ids are kept */
         if (s->y[i] == least && taken >= k)
             continue;
         taken += s->y[i] == least;
@@ -691,9 +696,9 @@ static void find_logprobs(struct sample_scratch *s, const float *logits, size_t 
     r->n_top = n;
 }
 
-/* ---- the whole chain ---- */
+/* ---- all stages ---- */
 
-/* Runs the chain up to the distribution, or up to the changed logits for greedy. Errors as of
+/* Runs all stages before the pick; for greedy decoding finds the largest logit. Errors are those of
  * sample_pick(). */
 static int run_chain(struct chain *c)
 {

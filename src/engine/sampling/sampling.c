@@ -16,8 +16,8 @@
 
 enum { LARGEST_CONFIG_BYTES = 1 << 20 };
 
-/* What columns of sampling.def become in struct sampling_row: a kind the members kind and draws, a range the members
- * lo, hi, open_lo, range and expected. */
+/* Macros that expand the columns of sampling.def to members of struct sampling_row: a kind gives `kind` and
+ * `draws`; a range gives `lo`, `hi`, `open_lo`, `range` and `expected`. */
 /* clang-format off */
 #define BOOL        SAMPLING_AS_BOOL, false
 #define COUNT       SAMPLING_AS_COUNT, false
@@ -48,16 +48,16 @@ const struct sampling_row sampling_row[SAMPLING_N_FIELDS] = {
 };
 /* clang-format on */
 
-_Static_assert(SAMPLING_MAX_LOGPROBS == 1024, "the range of logprobs says 1024");
-_Static_assert(SAMPLING_N_FIELDS <= 32, "a bit a field");
+_Static_assert(SAMPLING_MAX_LOGPROBS == 1024, "sampling.def has 1024 as the maximum of logprobs");
+_Static_assert(SAMPLING_N_FIELDS <= 32, "struct sampling.given has 32 bits");
 
-/* The object that is being read. */
+/* The state of reading a JSON object. */
 struct reader {
     struct sampling *s;
     const char *what;
     struct arena *arena;
     struct err *e;
-    bool is_config; /* generation_config.json, in which a negative id means "none" */
+    bool is_config; /* the object is generation_config.json, in which a negative token id means none */
 };
 
 void sampling_default(struct sampling *s)
@@ -91,7 +91,7 @@ bool sampling_has_id(const int32_t *ids, size_t n, int32_t id)
     return false;
 }
 
-/* Finds the field with this name or alias. SAMPLING_N_FIELDS: there is none. */
+/* Returns the field with the name or alias NAME, or SAMPLING_N_FIELDS if there is none. */
 static enum sampling_field field_of_name(const char *name)
 {
     if (strcmp(name, "stop_strings") == 0)
@@ -104,7 +104,7 @@ static enum sampling_field field_of_name(const char *name)
     return SAMPLING_N_FIELDS;
 }
 
-/* Describes a JSON value for a message. */
+/* Describes the JSON value V for an error message, in TEXT [size] or a constant. */
 static const char *found(const json_t *v, char *text, size_t size)
 {
     switch (json_typeof(v)) {
@@ -133,7 +133,7 @@ static bool in_range(const struct sampling_row *f, double v)
     return isfinite(v) && (f->open_lo ? v > f->lo : v >= f->lo) && v <= f->hi;
 }
 
-/* "a number above 0 and at most 1" for F, to OUT [size]. */
+/* Writes the values that F accepts, such as "a number above 0 and at most 1", to out[size]. */
 static const char *expected(const struct sampling_row *f, char *out, size_t size)
 {
     static const char *const what[] = {[SAMPLING_AS_BOOL] = "true or false",
@@ -202,7 +202,7 @@ static int by_id(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Reads a token id or a list of at most MOST ids, and makes it ascending and distinct. */
+/* Reads V, a token id or a list of at most MOST ids, into *IDS [*n], ascending and distinct. */
 static int read_ids(struct reader *r, const char *name, const json_t *v, size_t most, int32_t **ids,
                     size_t *n)
 {
@@ -233,7 +233,7 @@ static int read_ids(struct reader *r, const char *name, const json_t *v, size_t 
     return 0;
 }
 
-/* Reads a string or a list of strings, within the limits of F. */
+/* Reads V, a string or a list of strings within the limits of F, into *OUT [*n_out]. */
 static int read_strings(struct reader *r, const struct sampling_row *f, const json_t *v,
                         struct sampling_str **out, size_t *n_out)
 {
@@ -252,7 +252,7 @@ static int read_strings(struct reader *r, const struct sampling_row *f, const js
         const char *copy;
 
         if (!json_is_string(one) || len == 0)
-            return unexpected(r, f->name, one, "a string that is not empty, or a list of such");
+            return unexpected(r, f->name, one, "a non-empty string, or a list of non-empty strings");
         if (len > f->most_bytes)
             return err_set(r->e, ERR_INPUT, "%s: %s: found a string of %zu bytes, at most %zu are supported",
                            r->what, f->name, len, f->most_bytes);
@@ -273,6 +273,7 @@ static int by_bias_id(const void *a, const void *b)
     return by_id(&x->id, &y->id);
 }
 
+/* Reads the bias V of token ID. */
 static int read_bias(struct reader *r, int64_t id, const json_t *v, struct sampling_bias *out)
 {
     float f = (float)json_number_value(v);
@@ -286,7 +287,7 @@ static int read_bias(struct reader *r, int64_t id, const json_t *v, struct sampl
     return 0;
 }
 
-/* Reads {"id": value, ...}; the keys are decimal numbers. */
+/* Reads the object V, {"id": value, ...}, whose keys are decimal token ids. */
 static int read_bias_object(struct reader *r, const json_t *v, struct sampling_bias *list)
 {
     int rc = 0;
@@ -304,7 +305,7 @@ static int read_bias_object(struct reader *r, const json_t *v, struct sampling_b
     return rc;
 }
 
-/* Reads [[id, value], ...]. */
+/* Reads the list V, [[id, value], ...]. */
 static int read_bias_pairs(struct reader *r, const json_t *v, struct sampling_bias *list)
 {
     int rc = 0;
@@ -365,7 +366,7 @@ static int read_field(struct reader *r, enum sampling_field id, const json_t *v)
     return rc;
 }
 
-/* Reads allowed_token_ids, which requests have and files do not. */
+/* Reads allowed_token_ids, which is not a row of sampling.def. */
 static int read_allowed(struct reader *r, const json_t *v)
 {
     static const char name[] = "allowed_token_ids";
@@ -373,7 +374,7 @@ static int read_allowed(struct reader *r, const json_t *v)
     if (json_is_null(v))
         return 0;
     if (!json_is_array(v) || json_array_size(v) == 0)
-        return unexpected(r, name, v, "a list of token ids that is not empty");
+        return unexpected(r, name, v, "a non-empty list of token ids");
     return read_ids(r, name, v, SAMPLING_MAX_ALLOWED, &r->s->allowed, &r->s->n_allowed);
 }
 
@@ -381,11 +382,11 @@ int sampling_set_json(struct sampling *s, const json_t *object, const char *what
                       struct err *e)
 {
     struct reader r = {.s = s, .what = what, .arena = a, .e = e};
-    json_t *o = (json_t *)object; /* jansson's iterators take no pointers to const */
+    json_t *o = (json_t *)object; /* jansson's iterators need a pointer without const */
     int rc = 0;
 
     if (!json_is_object(object))
-        return err_set(e, ERR_INPUT, "%s: sampling parameters must be an object", what);
+        return err_set(e, ERR_INPUT, "%s: expected a JSON object of sampling parameters", what);
     for (void *it = json_object_iter(o); it && rc == 0; it = json_object_iter_next(o, it)) {
         const char *name = json_object_iter_key(it);
         enum sampling_field f = field_of_name(name);
@@ -408,7 +409,8 @@ static bool is_one_of(const char *key, const char *const *list)
     return false;
 }
 
-/* True if KEY of a generation config, which is no sampling field, asks for a decoding method that is not supported. */
+/* Returns true if KEY of a generation config, with the value V, requests a decoding method that is not
+ * supported. */
 static bool asks_for_more(const char *key, const json_t *v)
 {
     static const char *const off_at_one[] = {
@@ -463,7 +465,7 @@ static int read_config(struct reader *r, json_t *o)
         }
     }
     if (rc == 0 && others[0])
-        log_warn("%s: %s: asks for a decoding method that is not supported; ignored", r->what, others);
+        log_warn("%s: ignored fields that select unsupported decoding methods: %s", r->what, others);
     return rc;
 }
 
@@ -503,7 +505,7 @@ int sampling_from_generation_config(struct folder in, struct sampling *s, struct
     return rc;
 }
 
-/* Copies the value of F, or the list with its length. */
+/* Copies field F, of a list the pointer and the length, and marks it as given. */
 static void copy_field(struct sampling *out, const struct sampling *from, enum sampling_field f)
 {
     static const size_t size[] = {
@@ -575,8 +577,9 @@ static int validate_strings(const struct sampling *s, const struct sampling_row 
         const struct sampling_str *t = &list[i];
 
         if (t->n == 0 || t->n > f->most_bytes || utf8_valid_prefix(t->s, t->n) != t->n)
-            return err_about(e, ERR_INPUT, f->name, "string %zu has %zu bytes, expected 1 to %zu of UTF-8", i,
-                             t->n, f->most_bytes);
+            return err_about(e, ERR_INPUT, f->name,
+                             "string %zu has %zu bytes, expected 1 to %zu bytes of valid UTF-8", i, t->n,
+                             f->most_bytes);
     }
     return n <= f->most
                ? 0
@@ -595,7 +598,8 @@ static int validate_ids(const char *name, const int32_t *id, size_t n, size_t n_
 {
     for (size_t i = 0; i < n; i++)
         if (id[i] < 0 || (size_t)id[i] >= n_vocab)
-            return err_about(e, ERR_INPUT, name, "found token %d, the vocabulary has %zu", id[i], n_vocab);
+            return err_about(e, ERR_INPUT, name, "found token %d, but the vocabulary has %zu tokens", id[i],
+                             n_vocab);
     return 0;
 }
 
@@ -603,10 +607,10 @@ static int validate_biases(const struct sampling *s, size_t n_vocab, struct err 
 {
     for (size_t i = 0; i < s->n_bias; i++) {
         if (s->bias[i].id < 0 || (size_t)s->bias[i].id >= n_vocab)
-            return err_about(e, ERR_INPUT, "logit_bias", "found token %d, the vocabulary has %zu",
+            return err_about(e, ERR_INPUT, "logit_bias", "found token %d, but the vocabulary has %zu tokens",
                              s->bias[i].id, n_vocab);
         if (!isfinite(s->bias[i].value))
-            return err_about(e, ERR_INPUT, "logit_bias", "token %d: expected a finite number", s->bias[i].id);
+            return err_about(e, ERR_INPUT, "logit_bias", "the bias of token %d is not finite", s->bias[i].id);
         if (i > 0 && s->bias[i].id <= s->bias[i - 1].id)
             return err_about(e, ERR_INPUT, "logit_bias", "token %d appears twice or out of order",
                              s->bias[i].id);

@@ -2,9 +2,9 @@
  * log-probabilities.
  *
  * Names and meanings are those of Hugging Face's generation config. Three layers are merged field by field:
- * what the user gave, the model's generation_config.json, and neutral defaults (greedy, no cuts, no
- * penalties). A plain record: its arrays and strings are borrowed from the arena of the layer's reader.
- * sample.c applies the parameters, stop.c ends the text.
+ * the user's values, the model's generation_config.json, and neutral defaults (greedy, no cuts, no
+ * penalties). A struct sampling borrows its arrays and strings from the arena of its reader. sample.c applies
+ * the parameters to logits, and stop.c ends the text.
  */
 #ifndef GALLOP_ENGINE_SAMPLING_H
 #define GALLOP_ENGINE_SAMPLING_H
@@ -29,7 +29,7 @@ enum sampling_field {
 
 enum {
     SAMPLING_MAX_STOPS = 64,        /* stop strings of a request */
-    SAMPLING_MAX_STOP_BYTES = 1024, /* bytes of one of them */
+    SAMPLING_MAX_STOP_BYTES = 1024, /* bytes of one stop string */
     SAMPLING_MAX_BAD_WORDS = 256,   /* bad words of a request */
     SAMPLING_MAX_BAD_BYTES = 128,   /* bytes of one bad word */
     SAMPLING_MAX_IDS = 4096,        /* stop tokens or end tokens of a request */
@@ -38,37 +38,37 @@ enum {
     SAMPLING_MAX_LOGPROBS = 1024,   /* alternatives per token */
 };
 
-/* How a field is stored in struct sampling, and what it is in JSON. */
+/* Type of a field in struct sampling, and its form in JSON. */
 enum sampling_kind {
-    SAMPLING_AS_BOOL,    /* bool */
-    SAMPLING_AS_COUNT,   /* size_t; a whole number */
-    SAMPLING_AS_SEED,    /* uint64_t; a whole number of 64 bits */
-    SAMPLING_AS_INTEGER, /* int; -1: none */
-    SAMPLING_AS_NUMBER,  /* double */
+    SAMPLING_AS_BOOL,    /* bool; true or false */
+    SAMPLING_AS_COUNT,   /* size_t; an integer */
+    SAMPLING_AS_SEED,    /* uint64_t; a 64-bit integer */
+    SAMPLING_AS_INTEGER, /* int, -1 if not given; an integer */
+    SAMPLING_AS_NUMBER,  /* double; a number */
     SAMPLING_AS_STRINGS, /* struct sampling_str *; a string or a list of strings */
-    SAMPLING_AS_IDS,     /* int32_t *; a token id or a list of ids */
-    SAMPLING_AS_BIASES,  /* struct sampling_bias *; an object of id to number, or a list of pairs */
+    SAMPLING_AS_IDS,     /* int32_t *; a token id or a list of token ids */
+    SAMPLING_AS_BIASES, /* struct sampling_bias *; an object of token id to number, or a list of [id, number] */
 };
 
 /* A row of sampling.def. */
 struct sampling_row {
-    const char *name; /* in JSON: "top_k" */
+    const char *name; /* name in JSON, such as "top_k" */
     enum sampling_kind kind;
-    bool draws;    /* giving it asks for drawing at random */
-    size_t at;     /* offset of the member in struct sampling */
-    size_t n_at;   /* lists: offset of the number of entries */
-    double lo, hi; /* numbers: inclusive, but LO is excluded if open_lo is set; HI may be INFINITY */
-    bool open_lo;
-    const char *range;    /* numbers: the same as text, "(0,1]"; "" if every number is allowed */
-    const char *expected; /* "a number above 0 and at most 1" */
-    size_t most;          /* lists: the largest number of entries */
-    size_t most_bytes;    /* SAMPLING_AS_STRINGS: of one string */
+    bool draws;           /* giving the field without do_sample sets do_sample */
+    size_t at;            /* offset of the member in struct sampling */
+    size_t n_at;          /* lists: offset of the number of entries; else 0 */
+    double lo, hi;        /* range of a number, inclusive; HI may be INFINITY */
+    bool open_lo;         /* LO itself is excluded */
+    const char *range;    /* the range as text, "(0,1]"; "" if every number is allowed */
+    const char *expected; /* the range in words, for errors: " above 0 and at most 1" */
+    size_t most;          /* lists: maximum number of entries */
+    size_t most_bytes;    /* lists of strings: maximum bytes of a string */
     const char *help;     /* without a full stop; NULL: only generation_config.json has the field */
 };
 
 extern const struct sampling_row sampling_row[SAMPLING_N_FIELDS];
 
-/* A temperature below this means greedy. */
+/* Decoding is greedy below this temperature. */
 #define SAMPLING_LOWEST_TEMPERATURE 1e-5
 
 struct sampling_bias {
@@ -77,7 +77,7 @@ struct sampling_bias {
 };
 
 struct sampling_str {
-    const char *s; /* borrowed, terminated; UTF-8, not empty */
+    const char *s; /* borrowed: N bytes of UTF-8 and a final NUL; N > 0 */
     size_t n;
 };
 
@@ -93,24 +93,25 @@ struct sampling_str {
 #define IDS         int32_t
 #define BIASES      struct sampling_bias
 struct sampling {
-    /* Bit (1 << enum sampling_field) is set if the user or the model's file gave the field. */
+    /* Bit (1 << enum sampling_field) is set if the user or generation_config.json gave the field. */
     uint32_t given;
-    /* The fields of sampling.def: of lists MEMBER [n_MEMBER]. After a merge, counts of SIZE_MAX stand for no limit; a
-     * seed counts if it is given; ids of biases and end tokens are ascending and distinct. */
+    /* The fields of sampling.def; a list is MEMBER [n_MEMBER]. A count of SIZE_MAX means no limit. The seed
+     * is valid if it is given. Ids of biases and end tokens are ascending and distinct. */
 #define SAMPLING_FIELD(field, member, kind, ...)                         kind member;
 #define SAMPLING_FILE_FIELD(field, member, kind, ...)                    kind member;
 #define SAMPLING_LIST(field, name, member, kind, ...)                    kind *member; size_t n_##member;
 #define SAMPLING_FILE_LIST(field, name, member, kind, ...)               kind *member; size_t n_##member;
 #include "engine/sampling/sampling.def"
-    /* Requests have these fields, files do not. */
-    bool include_stop; /* keep the stop string or stop token that ends the text */
-    int32_t *allowed;  /* [n_allowed] allowed_token_ids: only these are chosen; n_allowed 0: any token */
+    /* Fields of requests only. */
+    bool include_stop; /* the text includes the stop string or stop token that ends it */
+    int32_t *allowed;  /* [n_allowed] allowed_token_ids: other tokens are not chosen; n_allowed 0: all are allowed */
     size_t n_allowed;
-    /* [n_logprob_ids] Log-probabilities of these tokens, in this order, instead of the most likely ones. At
-     * most SAMPLING_MAX_LOGPROBS. */
+    /* [n_logprob_ids] tokens whose log-probabilities are reported, in this order, instead of the likeliest
+     * tokens; at most SAMPLING_MAX_LOGPROBS. */
     int32_t *logprob_id;
     size_t n_logprob_ids;
-    int32_t bos, pad; /* -1: not given; only generation_config.json has them */
+    /* Fields of generation_config.json only; -1: not given. */
+    int32_t bos, pad;
 };
 #undef BOOL
 #undef COUNT
@@ -124,53 +125,54 @@ struct sampling {
 #undef BIASES
 /* clang-format on */
 
-void sampling_default(struct sampling *s); /* greedy, without limits or penalties */
+/* Sets every field to its neutral value: greedy, without limits or penalties. */
+void sampling_default(struct sampling *s);
 bool sampling_given(const struct sampling *s, enum sampling_field f);
-/* marks F as given, for callers that set a field themselves */
+/* Marks F as given. Callers that set a member directly must call it. */
 void sampling_mark(struct sampling *s, enum sampling_field f);
 
-/* Sets F, which is neither a seed nor a list, to V, which is in its range, and marks it. */
+/* Sets field F to V and marks it as given. F is a number or flag other than the seed, and V is in its
+ * range. */
 void sampling_set_number(struct sampling *s, enum sampling_field f, double v);
 
-/* Marks every number that shapes the distribution as given: what S does not have stays neutral, whatever a lower
- * layer says. */
+/* Marks every number that shapes the distribution (penalties, temperature, top_k ...) as given, so that a
+ * merge keeps the values of S instead of those of generation_config.json. */
 void sampling_keep_neutral(struct sampling *s);
 
-/* Sets the fields that OBJECT names and marks them as given; null means not given. "stop_strings" and
- * "stop_token_ids" are aliases of stop and stop_token; max_length is for files only, allowed_token_ids for
- * requests only. ERR_INPUT names WHAT ("request 3", a file), the field, what was found and what was expected,
- * also for an unknown name. */
+/* Sets the fields that the JSON object OBJECT contains, except for null, and marks them as given.
+ * "stop_strings" and "stop_token_ids" are aliases of stop and stop_token; allowed_token_ids is also accepted,
+ * max_length is not. ERR_INPUT, also for an unknown name, begins with WHAT ("request 3", a file). */
 int sampling_set_json(struct sampling *s, const json_t *object, const char *what, struct arena *a,
                       struct err *e);
 
-/* Reads generation_config.json of the folder IN over neutral defaults. If there is no such file, the result
- * is neutral. Unknown keys are ignored; those that ask for another decoding method (beams, contrastive,
+/* Reads generation_config.json of the folder IN into *S. Fields that the file lacks, or all if there is no
+ * file, are neutral. Unknown keys are ignored; keys that request another decoding method (beams, contrastive,
  * typical_p ...) cause one warning. */
 int sampling_from_generation_config(struct folder in, struct sampling *s, struct arena *a, struct err *e);
 
-/* The same from the text of the file. PATH is for messages. */
+/* Reads the text of a generation_config.json into *S. PATH is for messages. */
 int sampling_from_text(const char *text, size_t len, const char *path, struct sampling *s, struct arena *a,
                        struct err *e);
 
-/* Merges field by field: USER's value if given, else CONFIG's if given, else neutral. Arrays stay borrowed. A
- * user who gives temperature, top_k, top_p or min_p but not do_sample wants sampling. Of min_new_tokens and
- * max_new_tokens that contradict each other, the one that the user did not give yields. */
+/* Merges field by field: the value of USER if given, else of CONFIG if given, else the neutral value. Arrays
+ * stay borrowed. If USER gives temperature, top_k, top_p or min_p, but not do_sample, do_sample becomes true.
+ * If min_new_tokens exceeds max_new_tokens, the one that USER did not give is adjusted. */
 void sampling_merge(struct sampling *out, const struct sampling *user, const struct sampling *config);
 
-/* Sorts biases and stop tokens: callers may have filled them in any order. */
+/* Sorts biases and stop tokens by id. */
 void sampling_sort(struct sampling *s);
 
-/* Validates a merged record against the vocabulary: every range again (callers may have set fields
- * themselves), ids below N_VOCAB, min_new_tokens <= max_new_tokens. ERR_INPUT names the field. */
+/* Validates a merged record: all ranges, ids below N_VOCAB, min_new_tokens <= max_new_tokens. ERR_INPUT names
+ * the field. */
 int sampling_validate(const struct sampling *s, size_t n_vocab, struct err *e);
 
-/* True when the most likely token is chosen, without chance. */
+/* Returns true if the likeliest token is always chosen. */
 bool sampling_is_greedy(const struct sampling *s);
 
-/* Adds an end token: config.json and the tokenizer name some. Only for a list that no layer gave. */
+/* Adds the end token ID, which config.json or the tokenizer names, to S. ERR_NOMEM. */
 int sampling_add_eos(struct sampling *s, int32_t id, struct arena *a, struct err *e);
 
-/* True when ID is in the list, whatever its order. */
+/* Returns true if IDS [n] contains ID. */
 bool sampling_has_id(const int32_t *ids, size_t n, int32_t id);
 
 #endif

@@ -1,4 +1,4 @@
-/* stop.c - one Knuth-Morris-Pratt automaton per stop string; the longest partial match is the text to hold
+/* stop.c - matches each stop string with a Knuth-Morris-Pratt automaton; the longest partial match is held
  * back. */
 #include "engine/sampling/stop.h"
 
@@ -8,11 +8,11 @@
 #include <string.h>
 
 struct stop_text {
-    /* [n] After a mismatch behind i + 1 matched bytes, fallback[i] bytes still match. */
+    /* [n] failure function: after a mismatch with i + 1 matched bytes, fallback[i] bytes still match. */
     uint16_t *fallback;
-    size_t matched; /* bytes of the stop string that the text so far ends with; below n */
+    size_t matched; /* number of bytes of the stop string that match the end of the text; below n */
 };
-_Static_assert(SAMPLING_MAX_STOP_BYTES <= UINT16_MAX, "fallback holds any length");
+_Static_assert(SAMPLING_MAX_STOP_BYTES <= UINT16_MAX, "a length fits uint16_t");
 
 static void make_fallback(const char *s, size_t n, uint16_t *fallback)
 {
@@ -100,7 +100,8 @@ enum stop_why stop_token(struct stop *st, int32_t id, size_t n_output)
     return st->why;
 }
 
-/* Advances every automaton by C. Returns the index of the longest string that is complete now, or n_stop. */
+/* Advances every automaton by the byte C. Returns the index of the longest stop string that is complete, or
+ * n_stop. */
 static size_t stop_advance(struct stop *st, char c)
 {
     const struct sampling *s = st->s;
@@ -124,7 +125,7 @@ static size_t stop_advance(struct stop *st, char c)
     return complete;
 }
 
-/* Appends to OUT the first N bytes of the held text followed by PIECE. */
+/* Appends the first N bytes of the concatenation of the held text and PIECE to OUT. */
 static void release(const struct stop *st, const char *piece, size_t n, struct buf *out)
 {
     size_t first = n < st->n_held ? n : st->n_held;
@@ -133,10 +134,10 @@ static void release(const struct stop *st, const char *piece, size_t n, struct b
     buf_add(out, piece, n - first);
 }
 
-/* Holds the last KEEP bytes of the held text followed by the N bytes of PIECE. */
+/* Holds back the last KEEP bytes of the concatenation of the held text and PIECE [n]. */
 static void hold(struct stop *st, const char *piece, size_t n, size_t keep)
 {
-    size_t old = keep > n ? keep - n : 0; /* bytes of them that were held before */
+    size_t old = keep > n ? keep - n : 0; /* bytes that stay from the held text */
 
     memmove(st->held, st->held + st->n_held - old, old);
     memcpy(st->held + old, piece + n - (keep - old), keep - old);

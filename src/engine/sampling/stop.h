@@ -1,13 +1,12 @@
 /* stop.h - decides when a text ends: end tokens, stop tokens, stop strings across token borders, and length.
  *
- * Each sequence has a struct stop, which is given each new token and then the text that the detokenizer
- * produced from it. Text that may be the beginning of a stop string is held back until that is decided, so
- * the user never sees any part of a stop string, however it is cut into tokens. What follows the first match
- * is dropped, and so is the match itself, unless include_stop is set. Which match is first depends on the
- * bytes alone: the one that ends first, and of several the longest. Nothing counts as a stop before
- * min_new_tokens tokens are output (vLLM's rule; Hugging Face always looks at strings); a string may begin
- * before that point, but must end after it. Tokens that end a text are part of the output ids, not of the
- * text.
+ * Each sequence has a struct stop, which receives each new token and then the text that the detokenizer
+ * produced from it. Text that may be the beginning of a stop string is held back until more text decides it,
+ * so no part of a stop string is ever output. Text after the first match is dropped, and so is the match
+ * itself, unless include_stop is set. The first match is the one that ends first, and of several the longest;
+ * it does not depend on the borders of tokens. Before min_new_tokens tokens are output, nothing ends the text
+ * (vLLM's rule; Hugging Face checks strings always); a stop string may begin before that point, but must end
+ * after it. A token that ends the text is part of the output ids, but not of the text.
  */
 #ifndef GALLOP_ENGINE_STOP_H
 #define GALLOP_ENGINE_STOP_H
@@ -22,11 +21,11 @@
 #include "engine/sampling/sampling.h"
 
 enum stop_why {
-    STOP_NONE,   /* the text goes on */
-    STOP_EOS,    /* an end token */
+    STOP_NONE,   /* the text has not ended */
+    STOP_EOS,    /* an end token of the model, or a complete constrained answer */
     STOP_TOKEN,  /* one of the request's stop tokens */
     STOP_STRING, /* one of the request's stop strings */
-    STOP_LENGTH, /* max_new_tokens, or the context is full */
+    STOP_LENGTH, /* max_new_tokens, max_length, or the context is full */
 };
 
 struct stop_text; /* the state of one stop string */
@@ -39,32 +38,33 @@ struct stop {
     int32_t token;          /* STOP_EOS, STOP_TOKEN: the token */
     size_t string;          /* STOP_STRING: index into s->stop */
     struct stop_text *text; /* [s->n_stop] */
-    char *held;             /* text that is not yet released, at most the longest stop string */
+    char *held;             /* [n_held] text that is held back, shorter than the longest stop string */
     size_t n_held;
 };
 
-/* S must be valid and outlive ST; all memory comes from A. MAX_LEN is the maximum of prompt and output tokens
- * together. If max_new_tokens is not given, a model's max_length limits the same sum. ERR_NOMEM. */
+/* Initializes *ST with memory of A. S is validated and outlives ST. MAX_LEN is the maximum number of prompt
+ * and output tokens together; if max_new_tokens is not given, max_length limits the same sum. ERR_NOMEM. */
 int stop_init(struct stop *st, const struct sampling *s, size_t n_prompt, size_t max_len, struct arena *a,
               struct err *e);
 
-size_t stop_longest(const struct sampling *s); /* bytes of the longest stop string; 0: there are none */
+/* Returns the bytes of the longest stop string; 0: there are none. */
+size_t stop_longest(const struct sampling *s);
 
-/* Starts another text with the stops of FROM, which was initialized, never used, and outlives ST. S replaces
- * FROM's parameters and has the same lists. ERR_NOMEM. */
+/* Initializes *ST as a copy of FROM, which stop_init() has set, which is otherwise unused and outlives ST. S
+ * replaces the parameters of FROM and has the same lists. ERR_NOMEM. */
 int stop_begin(struct stop *st, const struct stop *from, const struct sampling *s, struct arena *a);
 
-/* Takes output token number N_OUTPUT (1 for the first). Returns why the text ends with it, as far as tokens
- * tell. */
+/* Processes output token number N_OUTPUT (from 1). Returns the reason if the text ends by this token or by
+ * its length, else STOP_NONE. */
 enum stop_why stop_token(struct stop *st, int32_t id, size_t n_output);
 
-/* Takes PIECE, the text of the token last given to stop_token(), or what the detokenizer had left at the end,
- * and appends to OUT the text that may be shown. True: a stop string is complete; WHY becomes STOP_STRING,
- * also if the same token reached the length or was an end token, and nothing more may follow. Out of memory:
- * out->oom is set. */
+/* Processes PIECE [n], the text of the last token, or the rest of the detokenizer's text at the end. Appends
+ * the text that can be output to OUT (out->oom: memory is exhausted). Returns true if a stop string is
+ * complete; then st->why is STOP_STRING, even if the token also ended the text, and no more text may
+ * follow. */
 bool stop_text(struct stop *st, const char *piece, size_t n, struct buf *out);
 
-/* Appends the text that was held back, when the text ends for another reason than a stop string. */
+/* Appends the text that is held back to OUT. Called when the text has ended without a stop string. */
 void stop_flush(struct stop *st, struct buf *out);
 
 #endif

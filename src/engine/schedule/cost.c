@@ -1,17 +1,17 @@
-/* cost.c - recursive least squares with four terms. */
+/* cost.c - recursive least squares with forgetting, with four coefficients. */
 #include "engine/schedule/cost.h"
 
 #include <string.h>
 
-/* A step of 100 steps ago counts an eighth. */
+/* Forgetting factor: a step that is 100 steps old has a weight of about 1/8. */
 static const double forget = 0.98;
-/* The initial variance of each weight. Terms are about 1, so that a term which does not occur for a while
- * does not grow. */
+/* Initial and maximum trace of the covariance. The limit keeps the variance of terms that are 0 for many
+ * steps from growing without bound. */
 static const double most_spread = 1e4;
-/* A step may exceed its prediction by this share of it and still count in full. */
+/* Maximum relative error of a step in the fit: (measured - predicted) / predicted is limited to it. */
 static const double most_surprise = 1.0;
 
-/* The terms of S, scaled to about 1 for a usual step. */
+/* Computes the four terms of S, scaled to about 1 for a typical step. */
 static void terms(const struct cost_step *s, double x[COST_TERMS])
 {
     size_t few = s->rows < COST_KNEE ? s->rows : COST_KNEE;

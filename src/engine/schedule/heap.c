@@ -1,10 +1,10 @@
-/* heap.c - the pairing heap of heap.h. */
+/* heap.c - implements the pairing heap of heap.h. */
 #include "engine/schedule/heap.h"
 
 #include "base/err.h"
 
-/* Joins two heaps by their roots, each of which may be NULL. Returns the root that goes first; the other
- * becomes its first child. */
+/* Merges the heaps with the roots A and B, which may be NULL. Returns the root that is first in the order;
+ * the other root becomes its first child. */
 static struct heap_node *meld(struct heap *h, struct heap_node *a, struct heap_node *b)
 {
     if (!a || !b)
@@ -23,8 +23,8 @@ static struct heap_node *meld(struct heap *h, struct heap_node *a, struct heap_n
     return a;
 }
 
-/* Joins the list of siblings that begins with NODE into one heap: in pairs from the front, and the pairs from
- * the back. */
+/* Merges the list of siblings that begins with NODE into one heap (two-pass pairing): first pairs from front
+ * to back, then the pairs from back to front. Returns the root. */
 static struct heap_node *meld_siblings(struct heap *h, struct heap_node *node)
 {
     struct heap_node *pairs = NULL, *root = NULL;

@@ -1,8 +1,7 @@
-/* heap.h - a priority queue whose nodes are embedded in its members, so that nothing is allocated.
+/* heap.h - an intrusive priority queue: nodes are embedded in the elements, so nothing is allocated.
  *
- * A pairing heap (Fredman, Sedgewick, Sleator and Tarjan, 1986): adding costs one comparison, removing the
- * first or any other member O(log n) on average. The owner's function gives the order; members that are equal
- * in it leave in no particular order.
+ * It is a pairing heap (Fredman, Sedgewick, Sleator and Tarjan, 1986): insertion costs one comparison,
+ * removing the first or any other element O(log n) amortized. The order of equal elements is unspecified.
  */
 #ifndef GALLOP_ENGINE_SCHEDULE_HEAP_H
 #define GALLOP_ENGINE_SCHEDULE_HEAP_H
@@ -10,11 +9,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The part of a member that the heap uses. A zeroed node is in no heap. */
+/* The node of an element. A zeroed node is not in a heap. */
 struct heap_node {
-    struct heap_node *child, *next;
-    /* The previous sibling; of a first child its parent; of the root itself. */
-    struct heap_node *prev;
+    struct heap_node *child, *next; /* first child, next sibling */
+    struct heap_node *prev; /* previous sibling; of a first child, its parent; of the root, the root itself */
 };
 
 typedef bool heap_before_fn(const struct heap_node *a, const struct heap_node *b);
@@ -25,8 +23,8 @@ struct heap {
     size_t n;
 };
 
-void heap_add(struct heap *h, struct heap_node *node);    /* NODE is in no heap */
-void heap_remove(struct heap *h, struct heap_node *node); /* NODE is in H; it is zeroed */
-bool heap_holds(const struct heap_node *node);            /* NODE is in a heap */
+void heap_add(struct heap *h, struct heap_node *node);    /* NODE must not be in a heap */
+void heap_remove(struct heap *h, struct heap_node *node); /* NODE must be in H; it is zeroed */
+bool heap_holds(const struct heap_node *node);            /* returns true if NODE is in a heap */
 
 #endif

@@ -1,6 +1,7 @@
-/* sched.c - plans decoding sequences first, then prompts by precedence, within rows, logits and time. */
+/* sched.c - picks sequences by precedence, within the limits of rows, logits and time. */
 #include "engine/schedule/sched.h"
 
+/* The plan so far. */
 struct plan {
     const struct sched_seq *seq;
     const struct sched_limits *lim;
@@ -19,7 +20,7 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* How many rows of S the step can still take, within the limits and the target. 0: none. */
+/* Returns how many missing rows of S fit into the step, within the limits and the time target. */
 static size_t rows_of(const struct plan *p, const struct sched_seq *s)
 {
     const struct sched_limits *lim = p->lim;
@@ -33,12 +34,12 @@ static size_t rows_of(const struct plan *p, const struct sched_seq *s)
     if (lack > 1 && lim->cost && lim->target_s > 0 && p->n_streams && n)
         n = cost_rows(lim->cost, &p->step, s->computed, p->n_prompts ? 0 : smaller(n, SCHED_LEAST), n,
                       lim->target_s);
-    if (n == lack && logits == 0) /* its last row would need logits */
+    if (n == lack && logits == 0) /* the last missing row needs logits, for which there is no room */
         n--;
     return lim->whole && n < lack ? 0 : n;
 }
 
-/* Adds picks of the sequences that decode (lack one row), or of the others. OUT stays sorted by seq. */
+/* Adds picks of the sequences that decode (STREAMS), or of the prompts. p->out stays sorted by `seq`. */
 static void sched_take(struct plan *p, size_t n, bool streams)
 {
     for (size_t i = 0; i < n && p->n < p->lim->max_seqs && p->step.rows < p->lim->max_tokens; i++) {

@@ -1,9 +1,9 @@
-/* sched.h - plans a step: how many rows each sequence computes, as a pure function of lengths, limits and
+/* sched.h - plans a step: computes the number of rows of each sequence from lengths, limits and predicted
  * costs.
  *
- * Every sequence is a pair (computed, known): rows in the cache, tokens so far. A step computes some of the
- * difference. Decoding, chunked prompts, hits in the prefix cache and recomputation after preemption are all
- * cases of this. The planner knows no cache, model or clock.
+ * The planner is a pure function. A sequence is a pair of numbers: the rows in the cache (computed) and the
+ * tokens so far (known). A step computes some of the missing rows. Decoding, chunked prompts, hits in the
+ * prefix cache and recomputation after preemption are all cases of this.
  */
 #ifndef GALLOP_ENGINE_SCHEDULE_SCHED_H
 #define GALLOP_ENGINE_SCHEDULE_SCHED_H
@@ -14,41 +14,41 @@
 #include "engine/schedule/cost.h"
 
 struct sched_seq {
-    size_t computed, known; /* computed < known */
-    bool all_wanted;        /* every row needs logits, not only the last */
+    size_t computed, known; /* number of computed rows and of known tokens; computed < known */
+    bool all_wanted;        /* every row needs logits; otherwise only the last row does */
 };
 
 enum sched_order {
-    /* Prompts get what decoding sequences leave of a step. */
+    /* A step computes decoding sequences, and prompts with the remaining rows. */
     SCHED_DECODES_FIRST,
-    /* While there are prompts, steps compute prompts only. */
+    /* A step computes prompts only, if there are any. */
     SCHED_PROMPTS_FIRST,
 };
 
 struct sched_limits {
-    size_t max_tokens; /* most rows of a step, > 0 */
-    size_t max_seqs;   /* most sequences of a step, > 0 */
-    size_t max_wanted; /* most rows with logits; 0: no limit */
-    /* Most sequences of a step that lack more than one row (prompts). 0: no limit. */
+    size_t max_tokens; /* maximum number of rows of a step, > 0 */
+    size_t max_seqs;   /* maximum number of sequences of a step, > 0 */
+    size_t max_wanted; /* maximum number of rows with logits; 0: no limit */
+    /* Maximum number of sequences of a step that miss more than one row (prompts). 0: no limit. */
     size_t max_prompts;
     enum sched_order order;
-    bool apart;              /* prompts and decoding sequences do not share a step */
-    bool whole;              /* a sequence computes all missing rows in one step */
-    const struct cost *cost; /* NULL: no time limits */
-    /* Longest time of a step with decoding sequences, as predicted by COST. 0: no limit. */
+    bool apart;              /* a step must not contain both prompts and decoding sequences */
+    bool whole;              /* a sequence must compute all missing rows in one step */
+    const struct cost *cost; /* predicts times; NULL: no time limit */
+    /* Maximum predicted time of a step with decoding sequences. 0: no limit. */
     double target_s;
 };
 
 struct sched_pick {
-    size_t seq; /* index into the array given */
-    size_t n;   /* rows to compute, >= 1 */
+    size_t seq; /* index of the sequence in SEQ */
+    size_t n;   /* number of rows to compute, >= 1 */
 };
 
-/* Plans a step for SEQ [n], which is in order of precedence. Sequences that lack one row (decoding) come
- * first, so that decoding never stalls behind a prompt; prompts get the rest of the budget in the order
- * given. Beside decoding sequences the first prompt gets SCHED_LEAST rows even if the target allows none, so
- * that it makes progress. Writes the picks to OUT [max_seqs] in ascending order of seq and returns their
- * number. *STEP (may be NULL) is their total. */
+/* Plans a step for SEQ [n], in order of precedence. With SCHED_DECODES_FIRST, decoding sequences (which miss
+ * one row) come first, so that they never wait for a prompt; prompts get the remaining rows. Beside decoding
+ * sequences the first prompt gets SCHED_LEAST rows even if target_s allows fewer, so that it makes progress.
+ * Writes the picks to OUT [max_seqs] in ascending order of `seq` and their total work to *STEP (may be NULL).
+ * Returns the number of picks. */
 enum { SCHED_LEAST = 16 };
 size_t sched_plan(const struct sched_seq *seq, size_t n, const struct sched_limits *lim,
                   struct sched_pick *out, struct cost_step *step);

@@ -1,5 +1,5 @@
-/* waiting.c - a heap of waiting requests for each key, ordered by priority and arrival, and the ring of
- * keys. */
+/* waiting.c - implements the queue with a heap of requests for each key, and a ring of the keys with
+ * requests. */
 #include "engine/schedule/waiting.h"
 
 #include <string.h>
@@ -34,7 +34,8 @@ static bool arrived_before(const struct heap_node *a, const struct heap_node *b)
     return entry(a)->order < entry(b)->order;
 }
 
-/* The sort key of R. All requests age alike, so the arrival time stands for the age. */
+/* Returns the sort key of R, smaller first. It is constant in time: since all requests age equally, the time
+ * of arrival replaces the age. */
 static double rank(const struct waiting_entry *r)
 {
     return (double)r->priority * WAITING_AGE_S + r->arrival_s;
@@ -87,7 +88,7 @@ void waiting_add(struct waiting *w, struct waiting_entry *r)
     struct waiting_key *k = &w->key[at];
 
     ASSERT(r->key < WAITING_KEYS);
-    if (!k->heap.first) { /* K joins the ring as its last key */
+    if (!k->heap.first) { /* the key gets its first request and is appended to the ring */
         k->next = w->n_keys ? w->key[w->last].next : at;
         w->key[w->n_keys ? w->last : at].next = at;
         w->last = at;
@@ -115,10 +116,11 @@ void waiting_remove(struct waiting *w, struct waiting_entry *r)
         w->last = before;
     w->n_keys--;
     if (k->credit > 0)
-        k->credit = 0; /* unused credit is lost */
+        k->credit = 0; /* a key without requests loses its credit, but not its debt */
 }
 
-/* Adds the credit of whole rounds at once: as many as the key that needs the fewest still lacks. */
+/* Adds the credit of several rounds at once: the number of rounds after which the first key has credit
+ * again. */
 static void skip_rounds(struct waiting *w)
 {
     int64_t rounds = INT64_MAX;
@@ -134,8 +136,8 @@ static void skip_rounds(struct waiting *w)
         w->key[i].credit += rounds * WAITING_QUANTUM;
 }
 
-/* The key whose request is next when it is the turn of K: the following key of the ring, if K already holds
- * all slots but one, otherwise K. With a single slot, only turns count. */
+/* Returns the key that is admitted when K is visited: the next key of the ring if the sequences of K hold all
+ * slots but one, otherwise K. With a single slot it is always K. */
 static struct waiting_key *give_way(struct waiting *w, struct waiting_key *k)
 {
     return w->n_slots > 1 && k->n_running + 1 >= w->n_slots ? &w->key[k->next] : k;
@@ -150,7 +152,7 @@ struct waiting_entry *waiting_next(struct waiting *w)
 
         if (w->policy != WAITING_FAIR || k->credit > 0)
             return (struct waiting_entry *)(void *)give_way(w, k)->heap.first;
-        k->credit += WAITING_QUANTUM; /* for its next turn */
+        k->credit += WAITING_QUANTUM; /* the credit of its next visit */
         w->last = w->key[w->last].next;
         if (visits % w->n_keys == 0)
             skip_rounds(w);

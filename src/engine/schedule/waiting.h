@@ -1,18 +1,25 @@
-/* waiting.h - the queue of waiting requests, and the scheduling policies that choose the next one.
+/* waiting.h - the queue of waiting requests, and the scheduling policies that determine its order.
  *
- *   fcfs       in order of arrival
- *   priority   by priority, a smaller number first (as in vLLM), equal ones by arrival. A request gains one
- *              priority for each WAITING_AGE_S seconds it waits, so that none starves
- *   fair       equal shares of computed tokens for all keys (API key or user) that have requests, by deficit
- *              round robin (Shreedhar and Varghese, 1995): keys take turns, each turn adds WAITING_QUANTUM
- *              tokens to the key's credit, and requests of a key are admitted while its credit is above 0.
- *              The tokens they compute are subtracted, so that the credit may become negative. Within a key,
- *              requests go by priority. Keys are told apart by a hash of WAITING_KEYS values; keys with equal
- *              hashes share a turn. A key whose sequences hold all slots but one does not get the last slot
- *              while another key waits, whatever their credits are, so that no key starves the others
+ *   fcfs       by arrival
+ *   priority   by priority, smaller numbers first (as in vLLM), and by arrival within a priority. A waiting
+ *   request
+ *              gains one priority in WAITING_AGE_S seconds, so that none starves
+ *   fair       equal shares of computed tokens for all keys (API keys or users) with requests, by deficit
+ *   round robin
+ *              (Shreedhar and Varghese, 1995): keys are visited in rounds. Each visit adds WAITING_QUANTUM
+ *              tokens to
+ *              the credit of the key; its requests are admitted while the credit is above 0, and the tokens
+ *              that they
+ *              compute are subtracted, so that the credit may become negative. Requests of a key are ordered
+ *              by
+ *              priority. Keys are identified by a hash with WAITING_KEYS values; keys with equal hashes share
+ *              a
+ *              credit. If the sequences of a key hold all slots but one, the last slot goes to another
+ *              waiting key,
+ *              whatever the credits are, so that no key starves the others
  *
- * A preempted request waits again with its first time of arrival. Nothing is allocated after waiting_open(),
- * and no call looks at all requests: costs are O(log n), and O(waiting keys) where a round begins.
+ * A preempted request waits again with its original time of arrival. Nothing is allocated after
+ * waiting_open(). Calls cost O(log n), and at the start of a round O(number of waiting keys).
  */
 #ifndef GALLOP_ENGINE_SCHEDULE_WAITING_H
 #define GALLOP_ENGINE_SCHEDULE_WAITING_H
@@ -24,67 +31,69 @@
 
 enum {
     WAITING_KEYS = 1024,
-    WAITING_QUANTUM = 512, /* tokens */
-    /* The most that a key still owes when it has had no waiting requests for a while. */
+    WAITING_QUANTUM = 512, /* tokens that a visit adds to the credit of a key */
+    /* Maximum debt in tokens of a key that joins the queue again after it had no waiting request. */
     WAITING_DEBT = 8 * WAITING_QUANTUM,
-    WAITING_AGE_S = 60,
+    WAITING_AGE_S = 60, /* seconds of waiting that count as one priority */
 };
 
 enum waiting_policy { WAITING_FCFS, WAITING_PRIORITY, WAITING_FAIR };
 
 /* The part of a request that the queue uses. */
 struct waiting_entry {
-    struct heap_node node; /* must be the first member: the heap's node */
-    uint64_t order;        /* number of the arrival, unique */
-    double arrival_s;      /* clock */
-    int priority;          /* smaller goes first */
-    uint32_t key;          /* waiting_key() */
+    struct heap_node node; /* must be the first member, because the code casts it to struct waiting_entry */
+    uint64_t order;        /* unique number, ascending with the arrival */
+    double arrival_s;      /* time of arrival, on the executor's clock */
+    int priority;          /* smaller numbers first */
+    uint32_t key;          /* result of waiting_key() */
 };
 
 /* The waiting requests of one key. */
 struct waiting_key {
     struct heap heap;
-    /* Tokens that it may still compute in this round. Below 0: tokens that it owes. */
+    /* Number of tokens that the key may still compute in this round. Below 0: its debt. */
     int64_t credit;
-    uint32_t next;    /* next key of the ring */
-    size_t n_running; /* its sequences that hold a slot */
+    uint32_t next;    /* index of the next key of the ring */
+    size_t n_running; /* number of sequences of the key that hold a slot */
 };
 
 struct waiting {
     enum waiting_policy policy;
-    struct waiting_key *key; /* [WAITING_KEYS] for the fair policy, otherwise [1] */
-    uint32_t last;           /* last key of the ring; it is the turn of the key after it */
-    size_t n_keys;           /* keys in the ring */
-    size_t n;
-    /* Sequences that run at once. 0: not known, and no slot is kept free for other keys. Set after
-     * waiting_open(). */
+    struct waiting_key *key; /* [WAITING_KEYS] with the policy fair, else [1] */
+    uint32_t last; /* index of the last key of the ring of keys with requests; the next key is visited */
+    size_t n_keys; /* number of keys in the ring */
+    size_t n;      /* number of waiting requests */
+    /* Maximum number of running sequences, set after waiting_open(). 0: unknown, so no slot is reserved for
+     * other keys. */
     size_t n_slots;
 };
 
-bool waiting_policy_of_name(const char *name, enum waiting_policy *policy); /* "fcfs", "priority", "fair" */
+/* Sets *POLICY by its name, "fcfs", "priority" or "fair". Returns false if NAME is unknown. */
+bool waiting_policy_of_name(const char *name, enum waiting_policy *policy);
 const char *waiting_policy_name(enum waiting_policy policy);
 
 int waiting_open(struct waiting *w, enum waiting_policy policy, struct err *e); /* ERR_NOMEM */
-/* A zeroed one is fine. The requests belong to the caller. */
+/* Frees the queue, but not the requests. W may be zeroed. */
 void waiting_close(struct waiting *w);
 
-/* The hash of an API key or user. N = 0: no key, hash 0. */
+/* Returns the hash of the name NAME [n] of a client, from 1 to WAITING_KEYS - 1; 0 if N is 0. */
 uint32_t waiting_key(const void *name, size_t n);
 
 void waiting_add(struct waiting *w, struct waiting_entry *r);
-void waiting_remove(struct waiting *w, struct waiting_entry *r); /* R waits */
+void waiting_remove(struct waiting *w, struct waiting_entry *r); /* R must be in the queue */
 
-/* The request that is next; it stays in the queue. NULL: the queue is empty. */
+/* Returns the next request without removing it, or NULL if the queue is empty. */
 struct waiting_entry *waiting_next(struct waiting *w);
 
-/* Whether A goes before B by priority and age alone, whatever their keys are. */
+/* Returns true if A precedes B by arrival (fcfs) or by priority and age (priority, fair), whatever their keys
+ * are. */
 bool waiting_before(const struct waiting *w, const struct waiting_entry *a, const struct waiting_entry *b);
 
-/* Tells that a sequence of KEY took a slot (+1) or left it (-1). */
+/* Records that a sequence of KEY got a slot (CHANGE is 1) or left it (-1). */
 void waiting_run(struct waiting *w, uint32_t key, int change);
 
-/* Charges KEY for TOKENS that a request of it computes. Below 0: returns tokens that were not computed after
- * all. */
+/* Subtracts TOKENS, which a request of KEY will compute, from the credit of KEY. A negative number gives back
+ * tokens that were not computed. */
 void waiting_charge(struct waiting *w, uint32_t key, int64_t tokens);
 
 #endif

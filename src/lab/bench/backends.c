@@ -1,20 +1,15 @@
 /* backends.c - times every linear backend of the build on the linears of a model, side by side.
  *
  * Linears of one kind, shape and dtype are one operator. Each backend that accepts the operator packs the
- * weights of
- * several layers, more than the caches hold, and each call uses the next layer, so that weights are read from
- * memory as
- * in a step. A call converts rows to the form that the backend reads, multiplies them, and applies the
- * activation if
- * gate and up are one matrix; the result is fp32.
+ * weights of several layers, more than the caches hold, and each call uses the next layer, so that weights
+ * are read from memory as in a step. A call converts rows to the form that the backend reads, multiplies
+ * them, and applies the activation if gate and up are one matrix; the result is fp32.
  *
  * In each round all backends run one after the other with the same number of rows; the roofs are measured
- * before and
- * after the round. Results are medians over the rounds: times, shares of the roof, and quotients of the time
- * of the
- * backend that the engine chooses ("gallop", or "blocks" for GGUF files) and that of another backend. Shares
- * of all
- * backends refer to the ideal time of the engine's choice. Backends of whole MLPs are not measured.
+ * before and after the round. Results are medians over the rounds: times, shares of the roof, and quotients
+ * of the time of the backend that the engine chooses ("gallop", or "blocks" for GGUF files) and that of
+ * another backend. Shares of all backends refer to the ideal time of the engine's choice. Backends of whole
+ * MLPs are not measured.
  */
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,9 +1,8 @@
 /* fill.h - fills the KV cache for long contexts without computing them.
  *
  * The first rows of a prompt, at most 512, are computed once, and sequences of any length are filled with
- * copies of
- * them. Each sequence has its own memory, so the speed of attention is that of computed rows; its results are
- * meaningless, because copies have the positions of the original rows. */
+ * copies of them. Each sequence has its own memory, so the speed of attention is that of computed rows;
+ * its results are meaningless, because copies have the positions of the original rows. */
 #ifndef GALLOP_LAB_BENCH_FILL_H
 #define GALLOP_LAB_BENCH_FILL_H
 

@@ -1,16 +1,11 @@
 /* kernels.c - times each kernel of kern.def on shapes of models with 1 to 8 billion parameters.
  *
  * Every thread has its own data, as in a step. Weights, keys and the inputs of gemms are read from a region
- * far
- * larger than the caches, so they are never cached. Results of gemms are written to a buffer larger than the
- * caches,
- * with the row stride of the whole matrix. The operands of vector kernels are cached, as they are in a step.
- * A call
- * of a gemm computes the part of a linear that one thread computes. Calls are timed between measurements of
- * the roofs
- * (roof.c). The roof share is the ideal time for the bytes or for the operations, whichever is longer,
- * divided by the
- * measured time. Kernels on cached vectors have no roof.
+ * far larger than the caches, so they are never cached. Results of gemms are written to a buffer larger than
+ * the caches, with the row stride of the whole matrix. The operands of vector kernels are cached, as they are
+ * in a step. A call of a gemm computes the part of a linear that one thread computes. Calls are timed between
+ * measurements of the roofs (roof.c). The roof share is the ideal time for the bytes or for the operations,
+ * whichever is longer, divided by the measured time. Kernels on cached vectors have no roof.
  */
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,6 +1,5 @@
 /* serve.c - `gallop bench --serve`: submits a load of many requests to an engine in the process, without
- * HTTP, and
- * measures latency and throughput. */
+ * HTTP, and measures latency and throughput. */
 #include <jansson.h>
 #include <math.h>
 #include <stdbool.h>

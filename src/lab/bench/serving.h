@@ -2,17 +2,17 @@
  * hits.
  *
  * Records the times of each request, by a real or a simulated clock, and computes statistics with the names
- * and
- * definitions of `vllm bench serve`. A request counts as sent when it is due and --max-concurrency allows it.
+ * and definitions of `vllm bench serve`. A request counts as sent when it is due and --max-concurrency allows
+ * it.
  *
  *   ttft   time from sending to the first token
  *   tpot   (time of the last token - time of the first) / (tokens - 1), of answers with two or more tokens
  *   itl    times between two successive tokens
  *   e2el   time from sending to the last token
  *
- * vLLM does not have the hits of the prefix cache, and full_batch_throughput: tokens per second of the steps
- * with the
- * largest number of sequences (full_batch), which excludes the beginning and the end of a load. */
+ * vLLM does not have the hits of the prefix cache, and full_batch_throughput: tokens per second of the
+ * steps with the largest number of sequences (full_batch), which excludes the beginning and the end of a
+ * load. */
 #ifndef GALLOP_LAB_BENCH_SERVING_H
 #define GALLOP_LAB_BENCH_SERVING_H
 

@@ -1,6 +1,5 @@
 /* trace.c - records the operators of a step in a preallocated buffer and sums them up between steps, so that
- * tracing
- * hardly slows a step down. */
+ * tracing hardly slows a step down. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>

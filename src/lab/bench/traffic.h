@@ -9,9 +9,8 @@
  *   for
  *              each 512 tokens of the prompt, so that requests whose lists begin with equal hashes share a
  *              prefix
- * Other columns and keys are ignored. Traces contain no tokens; tokens are generated from the hashes, or from
- * the
- * number of the request. */
+ * Other columns and keys are ignored. Traces contain no tokens; tokens are generated from the hashes, or
+ * from the number of the request. */
 #ifndef GALLOP_LAB_BENCH_TRAFFIC_H
 #define GALLOP_LAB_BENCH_TRAFFIC_H
 

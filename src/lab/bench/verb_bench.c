@@ -2,14 +2,10 @@
  * the same minute.
  *
  * Every measurement is made once in each repetition, so that a drift of the machine's speed affects all
- * alike. The roofs
- * are measured at the beginning of each repetition, every few seconds, and at the end. roof_share is the
- * ideal time
- * (cost.c), computed from the roofs before and after a measurement, divided by the measured time; the median
- * over the
- * repetitions is printed. Contexts are filled instead of computed (fill.c), and kept between repetitions
- * unless the
- * model has windows.
+ * alike. The roofs are measured at the beginning of each repetition, every few seconds, and at the end.
+ * roof_share is the ideal time (cost.c), computed from the roofs before and after a measurement, divided by
+ * the measured time; the median over the repetitions is printed. Contexts are filled instead of computed
+ * (fill.c), and kept between repetitions unless the model has windows.
  */
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,12 +1,10 @@
 /* verb_simulate.c - `gallop simulate`: predicts how a machine with a given bandwidth and arithmetic rate
- * would serve a
- * load, for example before it is bought.
+ * would serve a load, for example before it is bought.
  *
  * The scheduler, policies and prefix cache of the engine run with a simulated clock on an executor that
- * computes nothing
- * (engine/sim_executor.h). The bytes and operations of a step are computed from the shapes of the model's
- * tensors. The
- * KV cache is assumed to keep all rows in all layers: windows, and rows that layers share, are ignored.
+ * computes nothing (engine/sim_executor.h). The bytes and operations of a step are computed from the shapes
+ * of the model's tensors. The KV cache is assumed to keep all rows in all layers: windows, and rows that
+ * layers share, are ignored.
  */
 #include <jansson.h>
 #include <math.h>

@@ -1,12 +1,9 @@
 /* tls.h - TLS for a server: a certificate with its key, and encrypted sockets.
  *
  * openssl.c implements this header with OpenSSL and libevent's bufferevents. none.c replaces it in builds
- * without
- * them; its tls_open() fails. Supported are TLS 1.2 and 1.3, AEAD ciphers with forward secrecy and ALPN
- * http/1.1;
- * renegotiation is refused. Sessions are resumed with tickets only, so the server stores nothing for clients
- * that
- * disconnected. A struct tls belongs to the server's thread.
+ * without them; its tls_open() fails. Supported are TLS 1.2 and 1.3, AEAD ciphers with forward secrecy and
+ * ALPN http/1.1; renegotiation is refused. Sessions are resumed with tickets only, so the server stores
+ * nothing for clients that disconnected. A struct tls belongs to the server's thread.
  */
 #ifndef GALLOP_NET_TLS_TLS_H
 #define GALLOP_NET_TLS_TLS_H

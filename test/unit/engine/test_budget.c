@@ -48,9 +48,9 @@ static void a_cache_that_does_not_fit_is_refused_with_the_largest_that_does(void
         }
         assert_int_equal(open_budget(0, INT64_MAX / 4, types[t], err), GALLOP_NO_MEMORY);
         assert_int_equal(open_budget(1e-7, 0, types[t], err), GALLOP_BAD_INPUT);
-        assert_non_null(strstr(err, "not one block"));
+        assert_non_null(strstr(err, "less than one KV block"));
         assert_int_equal(open_budget(1e-12, 0, types[t], err), GALLOP_BAD_INPUT); /* less than one byte */
-        assert_non_null(strstr(err, "not one block"));
+        assert_non_null(strstr(err, "less than one KV block"));
     }
 }
 

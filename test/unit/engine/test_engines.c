@@ -207,7 +207,7 @@ static void shared_threads_cannot_be_of_another_number(void **state)
     o.share_pool = a;
     o.threads = 3;
     assert_int_equal(engines_try(&b, models[0], &o, err), GALLOP_BAD_INPUT);
-    assert_string_equal(err, "threads 3 is asked for, but the engine whose threads are shared has 2");
+    assert_string_equal(err, "threads is 3, but the engine whose threads are shared has 2");
     o.threads = 2;
     b = engines_open(models[0], &o);
     gallop_close(b);

@@ -112,11 +112,11 @@ static void options_of_what_it_does_not_have_are_refused_by_name(void **state)
 {
     struct gallop_options good = options("extern"), o;
 
-#define REFUSED(member, value)                                                            \
-    do {                                                                                  \
-        o = good;                                                                         \
-        o.member = value;                                                                 \
-        must_not_open(&o, GALLOP_EXECUTOR_VERSION, #member ": an executor has no queue"); \
+#define REFUSED(member, value)                                                                               \
+    do {                                                                                                     \
+        o = good;                                                                                            \
+        o.member = value;                                                                                    \
+        must_not_open(&o, GALLOP_EXECUTOR_VERSION, #member ": must not be given: an executor has no queue"); \
     } while (0)
     REFUSED(prefix_index, "hash");
     REFUSED(kv_store, "folder");
@@ -127,8 +127,8 @@ static void options_of_what_it_does_not_have_are_refused_by_name(void **state)
     REFUSED(max_num_queued_reqs, 1);
     REFUSED(max_num_queued_tokens, 1);
 #undef REFUSED
-    must_not_open(&good, GALLOP_EXECUTOR_VERSION + 1, "version 2");
-    must_not_open(&good, 0, "version 0");
+    must_not_open(&good, GALLOP_EXECUTOR_VERSION + 1, "VERSION 2");
+    must_not_open(&good, 0, "VERSION 0");
     o = good;
     o.kv_cache_tokens = LONGEST; /* Block 0 is an additional block. */
     must_not_open(&o, GALLOP_EXECUTOR_VERSION, "cannot hold one sequence");
@@ -242,33 +242,33 @@ static void refuse_what_any_cache_refuses(struct scene *s)
 
     next_rows(s);
     s->n = 0;
-    must_refuse(s, "a run of 0 sequences: 1 to 4");
+    must_refuse(s, "found a run of 0 sequences, expected 1 to 4");
     s->n = SEQS + 1;
-    must_refuse(s, "a run of 5 sequences: 1 to 4");
+    must_refuse(s, "found a run of 5 sequences, expected 1 to 4");
     s->rows[1].n = 0;
-    must_refuse(s, "sequence 1: it has no tokens");
+    must_refuse(s, "sequence 1 has no tokens");
     s->rows[1].ids = NULL;
-    must_refuse(s, "sequence 1: it has no tokens");
+    must_refuse(s, "sequence 1 has no tokens");
     s->rows[0].ids = strange[0];
     must_refuse(s, "sequence 0: token -1 at position 20 is outside the vocabulary of 192");
     s->rows[1].ids = strange[1];
     must_refuse(s, "sequence 1: token 192 at position 30");
     s->rows[1].pos = LONGEST;
-    must_refuse(s, "sequence 1: 1 rows from position 96 on, the longest sequence has 96");
+    must_refuse(s, "sequence 1 has 1 rows from position 96 on, but max_model_len is 96");
     s->rows[1].pos = SIZE_MAX;
-    must_refuse(s, "the longest sequence has 96");
+    must_refuse(s, "but max_model_len is 96");
     s->rows[1].n = SIZE_MAX;
-    must_refuse(s, "the longest sequence has 96");
+    must_refuse(s, "but max_model_len is 96");
     s->rows[1].n_wanted = 2;
-    must_refuse(s, "sequence 1: logits of 2 rows are wanted, it has 1");
+    must_refuse(s, "sequence 1: n_wanted is 2, but it has 1 rows");
     s->rows[0].ids = many;
     s->rows[0].pos = 0;
     s->rows[0].n = ROWS;
-    must_refuse(s, "a run of 41 rows: at most 40");
+    must_refuse(s, "found a run of 41 rows, expected at most max_batched_tokens, 40");
     s->rows[0].ids = many;
     s->rows[0].pos = 0;
     s->rows[0].n_wanted = s->rows[0].n = 39;
-    must_refuse(s, "logits of 40 rows are wanted: a run gives 20 at most");
+    must_refuse(s, "found 40 wanted rows of logits, expected at most max_logits, 20");
 }
 
 static void refuse_picks(struct scene *s)
@@ -294,13 +294,13 @@ static void refuse_picks(struct scene *s)
     PICK(logprobs, 1, "logprobs above 0");
     PICK(top_p, 1.5, "sequence 1: top_p");
     PICK(top_k, -2, "sequence 1: top_k");
-    PICK(presence_penalty, 1, "sequence 1: its pick has a penalty, but its tokens are not given");
+    PICK(presence_penalty, 1, "sequence 1: its pick has a penalty, which needs the member tokens");
     s->rows[1].tokens = tokens;
     PICK(repetition_penalty, 2, "sequence 1: token 192 at position 7");
     s->rows[1].n_wanted = 0;
-    PICK(top_k, 1, "sequence 1: it has a pick, but no logits");
+    PICK(top_k, 1, "sequence 1 has a pick, which needs n_wanted");
     s->rows[1].n_prompt = 32;
-    PICK(top_k, 1, "sequence 1: a prompt of 32 tokens, but a pick behind 31");
+    PICK(top_k, 1, "sequence 1: n_prompt is 32, but it has only 31 tokens");
 #undef PICK
 }
 
@@ -326,35 +326,34 @@ static void wrong_tables_are_refused(void **state)
     open_scene(&s, "extern");
     next_rows(&s);
     s.rows[0].slot = 1;
-    must_refuse(&s, "sequence 0: it has slot 1, but this cache has blocks");
+    must_refuse(&s, "sequence 0 has slot 1, but this cache has blocks");
     s.rows[0].blocks = NULL;
-    must_refuse(&s, "sequence 0: a table of 0 blocks, its 21 rows take 2");
+    must_refuse(&s, "sequence 0 has a list of 0 blocks, but its 21 rows need 2");
     s.rows[0].n_blocks = 1;
-    must_refuse(&s, "sequence 0: a table of 1 blocks, its 21 rows take 2");
+    must_refuse(&s, "sequence 0 has a list of 1 blocks, but its 21 rows need 2");
     s.rows[0].blocks = (const int32_t[]){5, -1, 3};
-    must_refuse(&s, "sequence 0: entry 1 of its table is block -1 of 12");
+    must_refuse(&s, "sequence 0: entry 1 of its list is block -1, expected a number below 12");
     s.rows[0].blocks = (const int32_t[]){12, 2, 3};
-    must_refuse(&s, "sequence 0: entry 0 of its table is block 12 of 12");
+    must_refuse(&s, "sequence 0: entry 0 of its list is block 12, expected a number below 12");
     s.rows[0].blocks = (const int32_t[]){5, 0, 3};
-    must_refuse(
-        &s, "sequence 0: entry 1 of its table is block 0, but rows there are written from position 20 on");
-    s.rows[0].blocks = (const int32_t[]){0, 2, 3};
     must_refuse(&s,
-                "sequence 0: entry 0 of its table is block 0, but rows there are seen from position 20 on");
+                "sequence 0: entry 1 of its list is block 0, but its rows are written from position 20 on");
+    s.rows[0].blocks = (const int32_t[]){0, 2, 3};
+    must_refuse(&s, "sequence 0: entry 0 of its list is block 0, but its rows are seen from position 20 on");
     s.rows[0].blocks = (const int32_t[]){5, 1, 3};
-    must_refuse(&s, "sequences 0 and 1: both write into block 1");
+    must_refuse(&s, "sequences 0 and 1 write into the same block 1");
     s.rows[0].ids = s.rows[1].ids = s.text[0]; /* Each is the last row of a block. */
     s.rows[0].pos = s.rows[1].pos = 15;
     s.rows[1].blocks = s.rows[0].blocks;
-    must_refuse(&s, "sequences 0 and 1: both write into block 5");
+    must_refuse(&s, "sequences 0 and 1 write into the same block 5");
     s.rows[0].pos = 15;
     s.rows[0].blocks = (const int32_t[]){0};
-    must_refuse(&s, "entry 0 of its table is block 0, but rows there are written from position 15 on");
+    must_refuse(&s, "entry 0 of its list is block 0, but its rows are written from position 15 on");
     s.rows[0].ids = s.text[0];
     s.rows[0].pos = 0;
     s.rows[0].n = 20;
     s.rows[0].blocks = (const int32_t[]){5, 5, 3};
-    must_refuse(&s, "sequences 0 and 0: both write into block 5");
+    must_refuse(&s, "sequences 0 and 0 write into the same block 5");
     assert_int_equal(gallop_executor_copy_block(s.x, 5, 12, err), GALLOP_BAD_INPUT);
     assert_int_equal(gallop_executor_copy_block(s.x, 12, 5, err), GALLOP_BAD_INPUT);
     assert_int_equal(gallop_executor_copy_block(s.x, 5, 0, err), GALLOP_BAD_INPUT);
@@ -372,15 +371,15 @@ static void wrong_slots_are_refused(void **state)
     open_scene(&s, "slab_pool");
     next_rows(&s);
     s.rows[0].blocks = s.table[0];
-    must_refuse(&s, "sequence 0: it has a table of blocks, but this cache has slots");
+    must_refuse(&s, "sequence 0 has a list of blocks, but this cache has slots");
     s.rows[0].slot = SEQS;
-    must_refuse(&s, "sequence 0: slot 4 of 4");
+    must_refuse(&s, "sequence 0 has slot 4, expected a number below 4");
     s.rows[0].slot = 2;
-    must_refuse(&s, "sequences 0 and 1: both have slot 2");
+    must_refuse(&s, "sequences 0 and 1 have the same slot 2");
     s.rows[0].pos = 22;
-    must_refuse(&s, "sequence 0: position 22, but slot 1 has 21 rows");
+    must_refuse(&s, "sequence 0 begins at position 22, but its slot 1 has 21 rows");
     s.rows[0].slot = 0;
-    must_refuse(&s, "sequence 0: position 20, but slot 0 has 0 rows");
+    must_refuse(&s, "sequence 0 begins at position 20, but its slot 0 has 0 rows");
     assert_int_equal(gallop_executor_truncate(s.x, 1, 22, err), GALLOP_BAD_INPUT);
     assert_int_equal(gallop_executor_truncate(s.x, SEQS, 0, err), GALLOP_BAD_INPUT);
     assert_int_equal(gallop_executor_copy_block(s.x, 1, 2, err), GALLOP_BAD_INPUT);

@@ -19,14 +19,14 @@ static void paths_that_are_no_model_are_refused_with_what_helps(void **state)
         {GGUF, HUB_MODEL, NULL},
         {GGUF, HUB_TEXT, NULL},
         {DEMO "/tokenizer.json", HUB_TEXT, NULL}, /* A tokenizer is enough for texts. */
-        {DEMO "/tokenizer.json", HUB_MODEL, "the folder of a checkpoint, is expected"},
-        {DEMO "/model.safetensors", HUB_MODEL, "name the folder that holds it"},
-        {DEMO "/model.safetensors", HUB_TEXT, "name the folder that holds it"},
+        {DEMO "/tokenizer.json", HUB_MODEL, "the folder of a checkpoint is expected"},
+        {DEMO "/model.safetensors", HUB_MODEL, "this file has weights only"},
+        {DEMO "/model.safetensors", HUB_TEXT, "this file has weights only"},
         {"", HUB_MODEL, "the name of the model is empty"},
         {"", HUB_TEXT, "the name of the model is empty"},
-        {"nowhere", HUB_MODEL, "there is no such folder or file here"},
-        {"no/where/at/all", HUB_TEXT, "org/name is what"},
-        {DEMO "/config.json/below", HUB_MODEL, "there is no such folder or file here"},
+        {"nowhere", HUB_MODEL, "there is no such folder or file;"},
+        {"no/where/at/all", HUB_TEXT, "has the form org/name"},
+        {DEMO "/config.json/below", HUB_MODEL, "there is no such folder or file;"},
     };
 
     for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {

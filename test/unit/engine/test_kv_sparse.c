@@ -165,7 +165,7 @@ static void a_model_or_text_that_cannot_be_sparse_is_taken(void **state)
         int code;
     } wrong[] = {{"gpt2", SPEC, "learned", GALLOP_UNSUPPORTED},
                  {"opt", SPEC, "learned", GALLOP_UNSUPPORTED},
-                 {"llama-dynamic", SPEC, "changes with the length", GALLOP_UNSUPPORTED},
+                 {"llama-dynamic", SPEC, "depends on the length", GALLOP_UNSUPPORTED},
                  {"llama3-rope", "", "sink=N,window=N", GALLOP_BAD_INPUT},
                  {"llama3-rope", "sink=4", "\"sink=4\"", GALLOP_BAD_INPUT},
                  {"llama3-rope", "window=4", "sink=N,window=N", GALLOP_BAD_INPUT},

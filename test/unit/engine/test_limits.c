@@ -254,7 +254,7 @@ static void a_prompt_that_is_not_there_is_refused(void **state)
     refuse(g, &r, "ids is NULL");
     r = request(3);
     r.text = "text";
-    refuse(t, &r, "text and ids");
+    refuse(t, &r, "as text and as ids");
     r.n_ids = 0;
     r.ids = NULL;
     refuse(g, &r, "needs a tokenizer");
@@ -806,7 +806,7 @@ static void options_that_are_not_known_or_out_of_range_are_refused_by_name(void 
     REFUSE_OPTION("kv_cache_layout: found row_major, expected head_major or block_major",
                   o.kv_cache_layout = "row_major");
     REFUSE_OPTION("flash", o.attention_backend = "flash");
-    REFUSE_OPTION("backend no for norm", o.op_config = "{\"norm\":\"no\"}");
+    REFUSE_OPTION("no is not a backend of norm", o.op_config = "{\"norm\":\"no\"}");
     REFUSE_OPTION("op_config: at byte 0", o.op_config = "");
     REFUSE_OPTION("avx10", o.isa = "avx10");
     REFUSE_OPTION("kv_sparse: found", o.kv_sparse = "window");
@@ -834,7 +834,7 @@ static void options_that_are_not_known_or_out_of_range_are_refused_by_name(void 
     REFUSE_OPTION("cannot hold one sequence", o.kv_cache_tokens = LONGEST - 16);
     o = engines_options(2, 0, LONGEST);
     assert_int_equal(gallop_open(&g, &o, err), GALLOP_BAD_INPUT);
-    assert_non_null(strstr(err, "no model is named"));
+    assert_non_null(strstr(err, "name or path of a model is missing"));
     gallop_close(NULL);
 }
 

@@ -36,12 +36,13 @@ static void pace_spells_kinds_and_backends_its_own_way(void **state)
     static const struct {
         const char *json, *says;
     } refused[] = {
-        {"{\"mlp_backend\":\"AOCLDLP\"}", "there is no backend AOCLDLP for mlp (there are auto, "},
-        {"{\"norm_backend\":\"JIT\"}", "there is no backend JIT for norm (there are auto, gallop, native)"},
-        {"{\"lm_head_backend\":\"IMBPS\"}", "backend imbps serves mlp only, not lm_head (there are auto, "},
-        {"{\"norm\":\"imbps\"}", "there is no backend imbps for norm (there are auto, gallop, native)"},
-        {"{\"mlp_backend\":\"SLAB\"}", "there is no backend SLAB for mlp (there are auto, "},
-        {"{\"_backend\":\"JIT\"}", "operator kind \"_backend\" is not known"}};
+        {"{\"mlp_backend\":\"AOCLDLP\"}", "AOCLDLP is not a backend of mlp; available are auto, "},
+        {"{\"norm_backend\":\"JIT\"}", "JIT is not a backend of norm; available are auto, gallop, native"},
+        {"{\"lm_head_backend\":\"IMBPS\"}",
+         "backend imbps supports mlp only, not lm_head; available are auto, "},
+        {"{\"norm\":\"imbps\"}", "imbps is not a backend of norm; available are auto, gallop, native"},
+        {"{\"mlp_backend\":\"SLAB\"}", "SLAB is not a backend of mlp; available are auto, "},
+        {"{\"_backend\":\"JIT\"}", "found the operator kind \"_backend\", which is unknown"}};
     struct op_config c = {0};
     struct err e = {0};
 
@@ -84,9 +85,9 @@ static void what_is_no_object_of_names_is_refused_with_its_place(void **state)
                  {"{\"mlp\":\"native\",\"mlp\":\"native\"}", "at byte 22: duplicate key \"mlp\""},
                  {"{\"mlp\":\"native\"} x", "at byte 17: text follows"},
                  {"{\"mlp\":\"native\\u0000\"}", "the backend of mlp is not a string without NUL"},
-                 {"{\"mlp\":\"native\",\"mlp_backend\":\"NATIVE\"}", "mlp is named twice"},
+                 {"{\"mlp\":\"native\",\"mlp_backend\":\"NATIVE\"}", "the operator kind mlp appears twice"},
                  {"{\"mlp\":1}", "the backend of mlp is not a string"},
-                 {"\"mlp\"", "an object of operator kind"}};
+                 {"\"mlp\"", "expected a JSON object that maps operator kinds"}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct op_config c = {0};

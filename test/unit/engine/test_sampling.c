@@ -140,8 +140,10 @@ static void wrong_lists_are_refused_with_field_found_and_expected(void **state)
     REFUSED("{\"logit_bias\":[[-1,2]]}", "logit_bias: found the key -1, expected a token id");
     REFUSED("{\"logit_bias\":3}",
             "logit_bias: found 3, expected an object of token ids and values, or a list of pairs");
-    REFUSED("{\"stop\":\"\"}", "stop: found \"\", expected a string that is not empty, or a list of such");
-    REFUSED("{\"stop\":[\"a\",5]}", "stop: found 5, expected a string that is not empty, or a list of such");
+    REFUSED("{\"stop\":\"\"}",
+            "stop: found \"\", expected a non-empty string, or a list of non-empty strings");
+    REFUSED("{\"stop\":[\"a\",5]}",
+            "stop: found 5, expected a non-empty string, or a list of non-empty strings");
     REFUSED("{\"stop_token\":[1,-1]}", "stop_token: found -1, expected a token id");
     REFUSED("{\"stop_token\":2147483648}", "stop_token: found 2147483648, expected a token id");
     REFUSED("{\"eos_token_id\":[\"2\"]}", "eos_token_id: found \"2\", expected a token id");
@@ -155,14 +157,14 @@ static void wrong_lists_are_refused_with_field_found_and_expected(void **state)
     sprintf(json, "{\"bad_words\":\"%0129d\"}", 0);
     REFUSED(json, "bad_words: found a string of 129 bytes, at most 128 are supported");
     REFUSED("{\"bad_words\":[\"\"]}",
-            "bad_words: found \"\", expected a string that is not empty, or a list of such");
+            "bad_words: found \"\", expected a non-empty string, or a list of non-empty strings");
 }
 
 static void unknown_names_are_refused(void **state)
 {
     REFUSED("{\"top_k\":5,\"tempreature\":1}", "tempreature: unknown sampling parameter");
     REFUSED("{\"max_length\":5}", "max_length: unknown sampling parameter");
-    REFUSED("[]", "sampling parameters must be an object");
+    REFUSED("[]", "expected a JSON object of sampling parameters");
 }
 
 static void a_generation_config_is_read(void **state)
@@ -208,8 +210,8 @@ static void other_decoding_is_warned_of_once(void **state)
 {
     assert_string_equal(
         warning_of("{\"num_beams\":4,\"top_k\":5,\"typical_p\":0.9,\"suppress_tokens\":[1]}"),
-        "gallop: warning: m/generation_config.json: num_beams, typical_p, suppress_tokens: asks for "
-        "a decoding method that is not supported; ignored\n");
+        "gallop: warning: m/generation_config.json: ignored fields that select unsupported decoding "
+        "methods: num_beams, typical_p, suppress_tokens\n");
     assert_string_equal(
         warning_of("{\"num_beams\":1,\"typical_p\":1.0,\"penalty_alpha\":null,\"bad_words_ids\":null,"
                    "\"suppress_tokens\":[],\"no_repeat_ngram_size\":0,\"use_cache\":true,\"new\":1}"),
@@ -382,20 +384,20 @@ static void a_record_filled_by_hand_is_checked(void **state)
     s.logprobs = -2;
     INVALID("logprobs: found -2, expected a whole number from 0 to 1024");
     s.bias = bias, s.n_bias = 2;
-    INVALID("logit_bias: found token 10, the vocabulary has 10");
+    INVALID("logit_bias: found token 10, but the vocabulary has 10 tokens");
     bias[1].id = 3;
     s.bias = bias, s.n_bias = 2;
     INVALID("logit_bias: token 3 appears twice or out of order");
     bias[0].value = -INFINITY;
     s.bias = bias, s.n_bias = 1;
-    INVALID("logit_bias: token 3: expected a finite number");
+    INVALID("logit_bias: the bias of token 3 is not finite");
     s.stop_token = ids, s.n_stop_token = 2;
-    INVALID("stop_token: found token 10, the vocabulary has 10");
+    INVALID("stop_token: found token 10, but the vocabulary has 10 tokens");
     s.stop = &stop, s.n_stop = 1;
-    INVALID("stop: string 0 has 1 bytes, expected 1 to 1024 of UTF-8");
+    INVALID("stop: string 0 has 1 bytes, expected 1 to 1024 bytes of valid UTF-8");
     s.n_stop = 0;
     s.bad_words = &stop, s.n_bad_words = 1;
-    INVALID("bad_words: string 0 has 1 bytes, expected 1 to 128 of UTF-8");
+    INVALID("bad_words: string 0 has 1 bytes, expected 1 to 128 bytes of valid UTF-8");
     /* A request is not at fault for an end token of the model that can never be generated. */
     s.eos = ids, s.n_eos = 2;
     assert_int_equal(sampling_validate(&s, 10, &e), 0);

@@ -384,10 +384,9 @@ static void what_does_not_fit_is_refused_in_a_sentence(void **state)
     static const struct {
         const char *type, *index, *store, *says;
     } way[] = {
-        {"dynamic", NULL, NULL, "a KV store keeps blocks of slab_pool and paged; the KV cache is dynamic"},
-        {"bmc", NULL, NULL, "a KV store keeps blocks of slab_pool and paged; the KV cache is bmc"},
-        {NULL, "none", NULL,
-         "a KV store keeps blocks by their prefix, but the prefix index is none (radix, hash)"},
+        {"dynamic", NULL, NULL, "kv_store: expected the KV cache type slab_pool or paged, found dynamic"},
+        {"bmc", NULL, NULL, "kv_store: expected the KV cache type slab_pool or paged, found bmc"},
+        {NULL, "none", NULL, "kv_store: expected the prefix_index radix or hash, found none"},
         {NULL, NULL, "rediss://host", "(TLS is not supported)"},
         {NULL, NULL, "/no/such/folder/here", "/no/such/folder/here"}};
 
