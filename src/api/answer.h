@@ -1,7 +1,7 @@
-/* answer.h - the answers to a request, in typed pieces: text, reasoning and tool calls.
+/* answer.h - the answers to a request as typed pieces: text, reasoning and tool calls.
  *
- * The server's thread adds what the engine generates. A dialect writes the pieces that its client does not
- * have yet, and answer_sent() then drops them; of a request without a stream they stay until the answer is
+ * The server's thread adds the engine's output to an answer. A dialect writes the pieces that were not
+ * sent yet, and answer_sent() then drops them. Without streaming, all pieces stay until the answer is
  * complete.
  */
 #ifndef GALLOP_API_ANSWER_H
@@ -17,14 +17,14 @@
 
 struct parser;
 
-enum { ANSWER_ID_BYTES = 30 /* of the id of a tool call, with the NUL */ };
+enum { ANSWER_ID_BYTES = 30 /* size of a tool call's id with its terminating zero */ };
 
 /* A generated token, or a token of a scored prompt. */
 struct answer_token {
     int32_t id;
     float logprob;
-    size_t rank;       /* of a prompt's token among all tokens; 1 is the likeliest */
-    size_t top, n_top; /* its alternatives: a range of answer_tokens.top */
+    size_t rank;       /* rank of a prompt token among all tokens by probability, from 1 */
+    size_t top, n_top; /* alternatives of the token: N_TOP entries of answer_tokens.top from index TOP */
 };
 
 struct answer_tokens {
@@ -34,66 +34,66 @@ struct answer_tokens {
     size_t n_top, cap_top;
 };
 
-/* A tool call, or the next part of the arguments of a call whose beginning was sent before. */
+/* A tool call, or a further part of the arguments of a call whose beginning was sent already. */
 struct answer_call {
-    unsigned index; /* of the call in its answer, from 0 */
-    bool begins;    /* ID and name are set */
+    unsigned index; /* index of the call in its answer, from 0 */
+    bool begins;    /* this is the beginning of the call: ID and NAME are set */
     char id[ANSWER_ID_BYTES];
-    size_t name, n_name; /* range of answer_calls.text, which a zero byte follows */
+    size_t name, n_name; /* offset and length in answer_calls.text; a zero byte follows the name */
     size_t arguments, n_arguments;
 };
 
 /* When a dialect may write a tool call. */
 enum answer_calls_when {
-    ANSWER_CALLS_STREAMED, /* as the model writes it */
-    ANSWER_CALLS_COMPLETE, /* as soon as it is complete: a stop string may end the answer inside of it */
+    ANSWER_CALLS_STREAMED, /* while the model generates it */
+    ANSWER_CALLS_COMPLETE, /* when the call is complete, because a stop string may end the answer inside it */
     ANSWER_CALLS_AT_END,   /* when the answer has ended */
 };
 
 struct answer_calls {
     enum answer_calls_when when;
-    bool whole;            /* an incomplete call at a stop string or stop token is left out */
+    bool whole;            /* drop a call that a stop string or stop token cuts */
     struct answer_call *v; /* [n] */
     size_t n, cap;
-    size_t n_ready;   /* the first of V, which a dialect may write */
-    unsigned n_given; /* calls that became ready since the answer began */
+    size_t n_ready;   /* calls at the beginning of V that a dialect may write */
+    unsigned n_given; /* calls that became ready since the beginning of the answer */
     struct buf text;
 };
 
-/* What the engine does for a choice. */
+/* State of a choice in the engine. */
 enum answer_state {
     ANSWER_RUNNING,
     ANSWER_ENDED,
-    ANSWER_FAILED, /* with an error, or because its time was over */
+    ANSWER_FAILED, /* the choice has an error or exceeded its time limit */
 };
 
-/* How much of a choice a stream has sent. */
+/* How much of a choice was sent to a streaming client. */
 enum answer_progress { ANSWER_UNSENT, ANSWER_BEGUN, ANSWER_CLOSED };
 
 struct answer_choice {
-    struct buf text, reasoning; /* not sent yet */
-    struct answer_calls calls;  /* not sent yet */
-    struct parser *parser;      /* NULL: all text is content */
+    struct buf text, reasoning; /* text that was not sent yet */
+    struct answer_calls calls;  /* calls that were not sent yet */
+    struct parser *parser;      /* NULL: all generated text is content */
     bool drops_reasoning;
-    struct answer_tokens tokens; /* not sent yet; empty unless the request asks for tokens */
-    size_t n_new;                /* tokens since the last event was sent */
+    struct answer_tokens tokens; /* tokens not sent yet; empty unless the request needs tokens or logprobs */
+    size_t n_new;                /* tokens since the latest event was sent */
     size_t n_output, n_reasoning;
-    double logprob; /* sum over all tokens */
+    double logprob; /* sum of the log-probabilities of all tokens */
     double prefill_s, decode_s;
-    double last_s; /* clock: the latest token */
+    double last_s; /* clock in seconds at the latest token */
     enum answer_state state;
     enum answer_progress progress;
-    atomic_bool lost; /* memory ran out for a part of it; also set on the engine's thread */
+    atomic_bool lost; /* a part is missing because memory ran out; the engine's thread may set it */
     enum gallop_finish finish;
-    bool forbids_all;   /* it failed because the request forbids every token */
-    char *error;        /* why it failed; owned, or NULL */
-    char *stop_string;  /* that ended it; owned, or NULL */
-    int32_t stop_token; /* that ended it; below 0: none */
+    bool forbids_all;   /* it failed because the request's fields forbid every token */
+    char *error;        /* error message, owned; NULL: no error */
+    char *stop_string;  /* the stop string that ended the answer, owned, or NULL */
+    int32_t stop_token; /* the stop token that ended the answer; negative: none */
 };
 
 /* What the engine computed for a prompt. */
 struct answer_prompt {
-    size_t n_cached; /* tokens that the prefix cache had */
+    size_t n_cached; /* prompt tokens found in the prefix cache */
     struct answer_tokens scored;
     float *embedding; /* [n_embedding], owned, or NULL */
     size_t n_embedding;
@@ -102,45 +102,47 @@ struct answer_prompt {
 struct answer {
     struct answer_prompt *prompt; /* [n_prompts] */
     size_t n_prompts;
-    struct answer_choice *choice; /* [n_choices]; those of a prompt follow one another */
+    struct answer_choice *choice; /* [n_choices], ordered by prompt */
     size_t n_choices;
-    char *warnings; /* n_warnings strings, each with its terminating zero; owned */
+    char *warnings; /* n_warnings zero-terminated strings, one after another; owned */
     size_t n_warnings;
 };
 
-/* Takes the warnings of an answer that has ended: N strings at TEXT, each with its terminating zero. All answers to a
- * request have the same. False: out of memory. */
+/* Copies the warnings of an answer that has ended: TEXT holds N zero-terminated strings, one after another.
+ * All answers to a request have the same warnings. Returns false if memory runs out. */
 bool answer_add_warnings(struct answer *a, const char *text, size_t n);
 
-/* Adds TEXT [n], which the model generated. 0 or ERR_NOMEM. */
+/* Adds the generated TEXT [n]. 0 or ERR_NOMEM. */
 int answer_add_text(struct answer_choice *h, const char *text, size_t n);
 
-/* The engine has ended H with H->finish. STOPPED: by a stop string or stop token of the request. 0 or
- * ERR_NOMEM. */
+/* Ends H after the engine has set H->finish. STOPPED: a stop string or stop token of the request ended it.
+ * 0 or ERR_NOMEM. */
 int answer_end(struct answer_choice *h, bool stopped);
 
-/* Adds the token of EV with its alternatives TOP. False: out of memory. */
+/* Adds the token of EV with its alternatives TOP [ev->n_top]. Returns false if memory runs out. */
 bool answer_add_token(struct answer_tokens *t, const struct gallop_event *ev,
                       const struct gallop_logprob *top);
 
-/* The name of a call, terminated by a zero byte, and its arguments, which are not. */
+/* Return the name of a call (zero-terminated; NULL unless the call begins in V), and its arguments
+ * (n_arguments bytes, not terminated). */
 const char *answer_call_name(const struct answer_calls *c, const struct answer_call *v);
 const char *answer_call_arguments(const struct answer_calls *c, const struct answer_call *v);
 
-/* A dialect has something to write for H. */
+/* Returns whether H has something to send. */
 bool answer_has_news(const struct answer_choice *h);
 
-/* The client was sent everything that a dialect could write. */
+/* Drops the pieces of H that were sent. */
 void answer_sent(struct answer_choice *h);
 
-/* The generated tokens of all choices, and the cached tokens of all prompts. */
+/* Return the generated tokens of all choices, and the cached tokens of all prompts. */
 size_t answer_n_output(const struct answer *a);
 size_t answer_n_cached(const struct answer *a);
 
-/* The log-probabilities and numbers of embeddings that A holds. */
+/* Returns the number of log-probabilities and embedding values in A, which estimates the time to write
+ * them. */
 size_t answer_n_numbers(const struct answer *a);
 
-void answer_fini(
-    struct answer *a); /* frees what the members own, but not the arrays of prompts and choices */
+/* frees the buffers that the members own; the arrays PROMPT and CHOICE belong to the request */
+void answer_fini(struct answer *a);
 
 #endif

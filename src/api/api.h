@@ -1,8 +1,9 @@
-/* api.h - the HTTP API of an engine, as handlers of an HTTP server.
+/* api.h - the HTTP API of an engine, as handlers for an HTTP server.
  *
- * Threads: the server's thread takes requests and sends answers; workers (workers.h) read JSON, render
- * templates, tokenize and submit, and write long answers; the engine's thread computes (engine_thread.h). A
- * request that is computed is one struct flight, which the server's thread owns. Nothing blocks that thread.
+ * Threads: the server's thread takes requests and sends answers. Workers (workers.h) parse JSON, render
+ * templates, tokenize, submit requests to the engine, and write long answers. The engine's thread runs the
+ * model (engine_thread.h). Each request for the engine is a struct flight, which the server's thread owns.
+ * Nothing may block the server's thread.
  */
 #ifndef GALLOP_API_API_H
 #define GALLOP_API_API_H
@@ -29,94 +30,101 @@ struct server;
 struct server_exchange;
 struct server_options;
 
-/* All pointers are borrowed, and their targets outlive the api. Zero means the default in brackets. */
+/* Options of api_open(). All pointers are borrowed and must stay valid until api_close(). [X]: the default,
+ * used if the member is zero. */
 struct api_options {
     struct gallop *engine;
 
-    /* the model's names */
-    const char *const *name; /* [n_names]; the first is shown */
+    /* names of the model */
+    const char *const *name; /* [n_names]; answers contain the first */
     size_t n_names;
-    const char
-        *path_name; /* also accepted as a name, but never shown, because it may be a path; NULL: none */
+    /* also accepted as the model's name, but never shown to clients, because it may be a file path;
+     * NULL: none */
+    const char *path_name;
 
     /* conversations */
-    const struct chat *chat;      /* NULL: there is no template; chat_missing says why */
-    const struct jinja *template; /* replaces the model's own template; NULL: nothing does */
-    const char *template_text;    /* the source of the template in use; NULL: none */
-    const char *tokenizer_info;   /* the JSON of /tokenizer_info; NULL: there is no such path */
+    const struct chat *chat;      /* NULL: the model has no usable template; CHAT_MISSING says why */
+    const struct jinja *template; /* replaces the model's own template; NULL: use the model's */
+    const char *template_text;    /* source of the template in use; NULL: none */
+    const char *tokenizer_info;   /* JSON answer of /tokenizer_info; NULL: the path is not served */
     const char *chat_missing;
-    bool plain_user_text;          /* the text of messages has no special tokens: --user-text plain */
-    const json_t *template_kwargs; /* variables of every rendering; NULL: none */
-    struct markup markup;          /* how tool calls and reasoning are parsed out of answers */
-    struct tools_style tools;      /* how the template wants tools */
-    struct roles_style roles;      /* which system messages the template takes */
-    const char *reasoning_field;   /* the member that has the reasoning of an answer ["reasoning"] */
+    /* special tokens in the text of messages are read as plain text (--user-text plain) */
+    bool plain_user_text;
+    const json_t *template_kwargs; /* default variables of the chat template; NULL: none */
+    struct markup markup;          /* markup of tool calls and reasoning in generated text */
+    struct tools_style tools;      /* form of tools that the template expects */
+    struct roles_style roles;      /* system messages that the template accepts */
+    const char *reasoning_field;   /* JSON member with the reasoning of an answer ["reasoning"] */
 
-    /* who may ask, and how much */
-    struct keys *keys;        /* an empty set: everybody may ask */
-    const struct keys *admin; /* opens the paths of administration, and nothing else [keys] */
-    const struct cors *cors;  /* answers CORS preflight requests; NULL: nothing does */
-    size_t max_running;       /* answers that are computed at once */
-    size_t max_queued;        /* answers that wait beside those; further ones get 429 */
-    size_t max_queued_tokens; /* tokens of prompts that wait; 429 [any number] */
-    size_t max_request_bytes; /* memory that all requests hold together; 429 [any number] */
-    int64_t max_logprobs;     /* [20] */
-    bool fair, priorities;    /* what --scheduling-policy considers */
+    /* access and limits */
+    struct keys *keys;        /* API keys; empty set: no key is needed */
+    const struct keys *admin; /* admin key for administrative paths only [KEYS] */
+    const struct cors *cors;  /* answers CORS preflight requests; NULL: they are not answered */
+    size_t max_running;       /* maximum number of answers computed at once */
+    size_t max_queued;        /* maximum number of waiting answers; further requests get 429 */
+    /* maximum number of waiting prompt tokens; further requests get 429 [no limit] */
+    size_t max_queued_tokens;
+    /* maximum bytes that all requests hold together; further requests get 429 [no limit] */
+    size_t max_request_bytes;
+    int64_t max_logprobs;  /* maximum of the request field logprobs [20] */
+    bool fair, priorities; /* properties of --scheduling-policy */
 
-    /* times */
-    size_t n_threads;         /* workers [2] */
-    double request_timeout_s; /* [any time] */
-    double step_timeout_s;    /* a step that takes longer is a fault: api_stalled() [any time] */
-    double ping_s;            /* silence in a stream, before its client is sent a remark [10] */
+    /* threads and times */
+    size_t n_threads;         /* number of worker threads [2] */
+    double request_timeout_s; /* seconds from arrival after which a request fails [no limit] */
+    double step_timeout_s;    /* seconds after which a step counts as stalled: api_stalled() [no limit] */
+    double ping_s;            /* seconds without an event before a stream gets a ping [10] */
 
-    /* how tokens and embeddings come about */
-    enum gallop_pooling pooling; /* of embeddings [last] */
-    const struct dense *dense;   /* modules that embeddings pass after pooling; NULL: none */
-    bool has_seed;               /* SEED is that of requests without one; else each has another */
+    /* sampling and embeddings */
+    enum gallop_pooling pooling; /* pooling of embeddings [last] */
+    const struct dense *dense;   /* Dense modules that are applied after pooling; NULL: none */
+    bool has_seed;               /* requests without a seed use SEED; false: each gets another seed */
     uint64_t seed;
-    bool neutral; /* sampling ignores generation_config.json */
+    bool neutral; /* ignore the sampling defaults of generation_config.json */
 
-    /* reports */
-    double roof_bytes, roof_flops; /* per second, for the metrics; 0: not measured */
-    bool quiet;                    /* no log line for each request */
+    /* metrics and log */
+    /* memory bytes and floating-point operations per second that the machine reaches; 0: not measured */
+    double roof_bytes, roof_flops;
+    bool quiet; /* do not log requests */
 
-    /* Asked for paths that the API does not have, without a key: answers X and returns true, or leaves X as
-     * it is. Its answers are neither logged nor counted. NULL: there is no page. */
+    /* Called for paths that the API does not serve; needs no key. Answers X and returns true, or leaves X
+     * unanswered and returns false. Its answers are neither logged nor counted. NULL: there are no such
+     * pages. */
     bool (*page)(struct server_exchange *x);
-    bool (*page_has)(const char *path); /* it answers PATH with another method; NULL as page is */
+    bool (*page_has)(const char *path); /* whether PAGE serves PATH for some method; NULL if PAGE is NULL */
 };
 
 int api_open(struct api **out, const struct api_options *o, struct err *e);
-void api_close(struct api *a); /* it is stopped and the server closed; NULL is fine */
+void api_close(struct api *a); /* call after api_stop() and closing the server; A may be NULL */
 
-/* Sets the handlers of O. */
+/* Sets the handlers of the server options O to those of A. */
 void api_handle(struct api *a, struct server_options *o);
 
-/* Serves S: starts the threads. */
+/* Starts the threads, which answer the requests of S. */
 int api_start(struct api *a, struct server *s, struct err *e);
 
-/* Ends the threads; the engine belongs to the caller again. */
+/* Ends the threads. The caller may use the engine again. */
 void api_stop(struct api *a);
 
-/* From now on the server is not ready, and requests for the engine are refused with 503. */
+/* Begins the shutdown: the server is no longer ready, and new requests for the engine get 503. */
 void api_drain(struct api *a);
 
-/* Answers that are being computed end where they are. */
+/* Cancels all requests in the engine; their answers end with the tokens generated so far. */
 void api_abort(struct api *a);
 
-/* WOKEN is called on the server's thread after each wake or tick, when A has finished its work. */
+/* Sets WOKEN, which is called on the server's thread after A has handled a wake-up or tick. */
 void api_on_wake(struct api *a, void (*woken)(void *ctx), void *ctx);
 
-/* The engine has been in one step for longer than step_timeout_s. Then /health and /ready are 503. The log
- * says so once for each such step, and again when the step ends. */
+/* Returns whether the engine has been in one step for longer than step_timeout_s. Then /health and /ready
+ * answer 503. Logs one line when such a step is detected and one line when the step ends. */
 bool api_stalled(struct api *a);
 
-size_t api_n_requests(const struct api *a); /* requests that are not answered, or are still computed */
-size_t api_n_computing(
-    const struct api *a); /* answers that have not ended, whether clients wait for them or not */
+size_t api_n_requests(const struct api *a); /* requests that are unanswered or still computed */
+/* answers that are still computed, including those whose clients have left */
+size_t api_n_computing(const struct api *a);
 
-/* The table of requests for the handler of a crash: [*n], which stays where it is until api_close(). When it
- * is full, further requests are not in it. */
+/* Returns the rows [*n] of the table of requests for the crash handler; they stay valid until api_close().
+ * Requests beyond the size of the table are not in it. */
 const struct crash_table_row *api_running(const struct api *a, size_t *n);
 
 #endif

@@ -1,7 +1,7 @@
 /* api_priv.h - the state of a server.
  *
- * It belongs to the server's thread, but for the atomic members, the parts that lock themselves (workers, the
- * engine's thread, the queue, seeds, and what was logged once), and the options, which do not change.
+ * Only the server's thread may use a struct api, except for: the atomic members; the members with locks of
+ * their own (workers, engine_thread, queue, seeds, once); and the options, which do not change.
  */
 #ifndef GALLOP_API_API_PRIV_H
 #define GALLOP_API_API_PRIV_H
@@ -28,27 +28,27 @@ struct api {
     struct server *server;
     struct engine_thread engine_thread;
     struct workers workers;
-    struct flight *first; /* all flights */
+    struct flight *first; /* list of all flights */
     size_t n_flights;
     struct queue queue;
     struct seeds seeds;
     struct once once;
     struct crash_table crash_table;
     _Atomic uint64_t n_over_memory; /* requests refused because of --max-request-memory */
-    bool draining;                  /* the server shuts down */
-    size_t max_len;                 /* context length */
-    int64_t created;                /* Unix time */
-    double started_s;               /* clock */
+    bool draining;                  /* the server is shutting down */
+    size_t max_len;                 /* context length in tokens */
+    int64_t created;                /* Unix time of the start */
+    double started_s;               /* clock in seconds at the start */
     struct metrics metrics;
     struct metrics_now now;
-    uint64_t tokens_before; /* tokens that all steps before the latest one computed */
-    double
-        handed_s[ENGINE_THREAD_BATCHES]; /* [n_handed] clock: ends of steps whose tokens are being written */
+    uint64_t tokens_before; /* prompt and output tokens of all steps before the latest */
+    /* [n_handed] clock in seconds at the end of each step whose events are being written to sockets */
+    double handed_s[ENGINE_THREAD_BATCHES];
     size_t n_handed;
-    double mean_s;       /* seconds that a request takes: a running mean */
-    double ping_s;       /* clock: when streams that wait are pinged next */
-    uint64_t stalled_ns; /* clock: when the step that takes too long began; 0: none does */
-    struct buf scratch;  /* answers of the server's thread */
+    double mean_s;       /* running mean of the seconds that a request takes */
+    double ping_s;       /* clock in seconds at which idle streams are pinged next */
+    uint64_t stalled_ns; /* clock in nanoseconds at which the stalled step began; 0: no step is stalled */
+    struct buf scratch;  /* buffer for answers that the server's thread writes */
     void (*woken)(void *ctx);
     void *woken_ctx;
 };

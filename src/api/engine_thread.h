@@ -1,12 +1,15 @@
-/* engine_thread.h - the thread that runs the engine, and the ring through which it hands events over.
+/* engine_thread.h - the thread that runs the engine, and the ring buffer that passes its events to the
+ * server's thread.
  *
- * After each step the thread copies the events into one of ENGINE_THREAD_BATCHES batches, which keep their
- * memory, and wakes the server's thread. A lock is held while a number changes, and never while something is
- * computed or copied. If all batches are full, the engine waits until one is taken.
+ * After each step the thread copies the events into one of ENGINE_THREAD_BATCHES batches, whose memory is
+ * reused, and wakes the server's thread. A lock protects the counters of the ring only, never a
+ * computation or a copy. If all batches are full, the engine waits until the server's thread gives one
+ * back.
  *
- * If compute threads use every processor, the engine also waits a little after each step until the events are
- * written to sockets. Otherwise the server's thread would have to preempt a compute thread, for which the
- * system often makes it wait for a tick of the clock, and the step would then wait for that compute thread.
+ * If compute threads use every processor, the engine also waits up to 5 ms after each step until the
+ * events are written to sockets. Otherwise the server's thread would have to preempt a compute thread. The
+ * operating system often delays that until its next clock tick, and the next step would then wait for the
+ * preempted compute thread.
  */
 #ifndef GALLOP_API_ENGINE_THREAD_H
 #define GALLOP_API_ENGINE_THREAD_H
@@ -23,13 +26,13 @@ struct err;
 
 enum { ENGINE_THREAD_BATCHES = 64 };
 
-/* A gallop_event whose pointers are offsets into the batch. */
+/* A gallop_event whose data are stored in the batch; offsets replace the event's pointers. */
 struct engine_thread_event {
-    struct gallop_event ev; /* its pointers are not valid */
-    size_t top;             /* index of its alternatives in the batch's TOP */
-    size_t
-        text; /* offset of its text, embedding, stop string or error in the batch's TEXT: ev.text_len bytes.
-               * ev.n_warnings strings, each with its terminating zero, follow */
+    struct gallop_event ev; /* the event; its pointers are not valid */
+    size_t top;             /* index of the token's alternatives in the batch's TOP */
+    /* Offset in the batch's TEXT of the event's text, embedding, stop string or error (ev.text_len
+     * bytes), followed by ev.n_warnings zero-terminated strings. */
+    size_t text;
 };
 
 struct engine_thread_batch {
@@ -39,7 +42,7 @@ struct engine_thread_batch {
     size_t n_top, cap_top;
     char *text; /* [n_text] */
     size_t n_text, cap_text;
-    double now_s; /* clock: when the step ended */
+    double now_s; /* clock in seconds at the end of the step */
     struct gallop_stats stats;
 };
 
@@ -53,28 +56,29 @@ struct engine_thread {
     pthread_mutex_t lock;
     pthread_cond_t room;
     struct engine_thread_batch batch[ENGINE_THREAD_BATCHES];
-    unsigned n_put, n_taken, n_written; /* batches that were put, taken and written, modulo 2^32 */
-    bool yields;                        /* compute threads use every processor */
+    unsigned n_put, n_taken, n_written; /* batches filled, given back, and written to sockets, modulo 2^32 */
+    /* compute threads use every processor: wait for the server after a step */
+    bool yields;
     bool stops;
-    _Atomic uint64_t step_ns; /* clock: when the current step began; 0: there is none */
+    _Atomic uint64_t step_ns; /* clock in nanoseconds at which the current step began; 0: no step runs */
 };
 
-/* Starts the thread: G belongs to it until engine_thread_close(). On it, WAKE is called when there is a
- * batch, and LOST when there is no memory to hand EV over. Events of the type GALLOP_FINISHED are never lost.
- */
+/* Starts the thread, which alone may run G until engine_thread_close(). The new thread calls WAKE when a
+ * batch is ready, and LOST if memory for the event EV runs out. GALLOP_FINISHED events are never lost. */
 int engine_thread_open(struct engine_thread *t, struct gallop *g, void (*lost)(const struct gallop_event *ev),
                        void (*wake)(void *ctx), void *ctx, struct err *e);
-void engine_thread_close(
-    struct engine_thread *t); /* ends the thread between two steps; a zeroed one is fine */
+/* ends the thread after its current step; a zeroed T is allowed */
+void engine_thread_close(struct engine_thread *t);
 
-/* When the current step began, by clock_ns(); 0: there is none. On any thread. */
+/* Returns the time of clock_ns() at which the current step began; 0: no step runs. Any thread may call it. */
 uint64_t engine_thread_step_ns(const struct engine_thread *t);
 
-/* Returns the oldest batch that was not given back, or NULL. */
+/* Returns the oldest batch that was not given back, or NULL. engine_thread_give_back() returns it to the
+ * ring. */
 const struct engine_thread_batch *engine_thread_take(struct engine_thread *t);
 void engine_thread_give_back(struct engine_thread *t);
 
-/* The events of all batches that were given back are written to the sockets that take them. */
+/* Tells the thread that the events of all batches given back were written to their sockets. */
 void engine_thread_written(struct engine_thread *t);
 
 #endif

@@ -1,8 +1,8 @@
-/* fields.h - the fields of a request, read from JSON by the table fields.def.
+/* fields.h - reads the fields of a request from JSON, as the table fields.def defines them.
  *
- * Every field has a type, a range and a maximum size, and an error names the field. A field that is null
- * counts as not given. A field that would change the answer but is not supported is refused by name; an
- * unknown field is accepted with a warning in the log.
+ * Every field has a type, a range and a maximum size, and an error names its field. A null field counts as
+ * absent. A field that would change the answer but is not supported is refused by name. An unknown field
+ * is accepted with a warning in the log.
  */
 #ifndef GALLOP_API_FIELDS_H
 #define GALLOP_API_FIELDS_H
@@ -17,7 +17,7 @@
 struct buf;
 struct err;
 
-/* The endpoints: a bit for each path of routes.def that has a body. */
+/* The endpoints: one bit for each route of routes.def whose requests have a body. */
 #define COMPUTED(letter, name, path, needs, form, gives, says)            FIELDS_AT_##name,
 #define HANDLED(letter, name, path, needs, access, function, gives, says) FIELDS_AT_##name,
 #define ANSWERED(path, access, function, gives, says)
@@ -33,17 +33,18 @@ enum fields_at {
     FIELDS_##name = 1 << FIELDS_AT_##name,
 enum {
 #include "api/routes.def"
-    FIELDS_OPTIONS = 1 << FIELDS_N_ENDPOINTS, /* member `options` of Ollama's requests */
-    FIELDS_END = FIELDS_OPTIONS << 1,         /* no endpoint has this bit, or a higher one */
+    FIELDS_OPTIONS = 1 << FIELDS_N_ENDPOINTS, /* fields of the member `options` in Ollama's requests */
+    FIELDS_END = FIELDS_OPTIONS << 1,         /* above all endpoint bits */
 
-    FIELDS_POOLED = FIELDS_EMBEDDINGS | FIELDS_EMBED | FIELDS_EMBED_ONE /* answers are vectors */
+    /* endpoints that answer with embeddings */
+    FIELDS_POOLED = FIELDS_EMBEDDINGS | FIELDS_EMBED | FIELDS_EMBED_ONE
 };
 #undef COMPUTED
 #undef HANDLED
 #undef ANSWERED
 #undef WRITTEN
 
-/* Whether the chat template is told to let the model think before it answers. */
+/* Whether the request sets the chat template's switch for thinking before the answer. */
 enum fields_thinking { FIELDS_THINKING_UNSAID, FIELDS_THINKING_OFF, FIELDS_THINKING_ON };
 
 enum {
@@ -52,21 +53,23 @@ enum {
     FIELDS_MAX_BIASES = 4096,
     FIELDS_MAX_LOGPROB_IDS = 128,
     FIELDS_MAX_BAD_WORDS = 256,
-    FIELDS_MAX_BAD_BYTES = 128,  /* of a bad word */
-    FIELDS_MAX_DEPTH = 64,       /* of nested lists and objects */
-    FIELDS_MAX_LISTS = 65536,    /* lists and objects */
-    FIELDS_MAX_VALUES = 4259840, /* values after a comma: more than the tokens that /detokenize takes */
+    FIELDS_MAX_BAD_BYTES = 128, /* maximum length of a bad word */
+    FIELDS_MAX_DEPTH = 64,      /* maximum nesting depth of lists and objects */
+    FIELDS_MAX_LISTS = 65536,   /* maximum number of lists and objects in a body */
+    /* maximum number of commas in a body: above the maximum number of tokens of /detokenize */
+    FIELDS_MAX_VALUES = 4259840,
 };
 
-/* Called for a field without effect, because it is unknown, or because its row says so. */
+/* Called with the NAME of a field that is accepted but has no effect. */
 typedef void fields_unknown(void *ctx, const char *name);
 
-/* The values of a request are the MEMBER rows of fields.def. JSON is borrowed from the body. */
+/* The members of the three structs below are the MEMBER rows of fields.def. JSON values are borrowed from
+ * the body. */
 #define MEMBER(group, type, name, otherwise) MEMBER_##group(type, name)
 #define MEMBER_output(type, name)
 #define MEMBER_generation(type, name)
 #define MEMBER_input(type, name) type name;
-/* What the answer continues. */
+/* The input: prompt or messages, tools, and how they are rendered. */
 struct fields_input {
 #include "api/fields.def"
 };
@@ -74,7 +77,7 @@ struct fields_input {
 #define MEMBER_input(type, name)
 #undef MEMBER_output
 #define MEMBER_output(type, name) type name;
-/* What the answer has. */
+/* The output: the parts that the answer contains and how it is sent. */
 struct fields_output {
 #include "api/fields.def"
 };
@@ -82,7 +85,7 @@ struct fields_output {
 #define MEMBER_output(type, name)
 #undef MEMBER_generation
 #define MEMBER_generation(type, name) type name;
-/* How many answers and tokens there are, what ends them, and which tokens are chosen. */
+/* The generation: number and length of answers, stop conditions, and restrictions on tokens. */
 struct fields_generation {
 #include "api/fields.def"
 };
@@ -92,48 +95,48 @@ struct fields_generation {
 #undef MEMBER
 
 struct fields {
-    json_t *body;       /* owned */
-    json_t *own;        /* what a dialect made of it; owned */
-    json_t *tool_names; /* of the functions that tool_choice allows, as a list; NULL: all; owned */
+    json_t *body;       /* the parsed body; owned */
+    json_t *own;        /* JSON that a dialect's reader converted from the body; owned */
+    json_t *tool_names; /* list of the function names that tool_choice allows; NULL: all; owned */
     struct fields_input input;
     struct fields_output output;
     struct fields_generation generation;
-    /* The rows of engine/sampling/sampling.def that requests have; those that are given are marked. */
+    /* Sampling parameters (engine/sampling/sampling.def); those that the request sets are marked as given. */
     struct sampling sampling;
     const char *model, *request_id, *cache_salt, *user;
     const json_t *request_ids;
     int64_t priority;
-    char param[128]; /* the field that an error is about */
+    char param[128]; /* name of the field that the latest error is about */
     fields_unknown *unknown;
     void *unknown_ctx;
 };
 
-/* Reads TEXT [n], a JSON object, for ENDPOINT. 0, ERR_INPUT, ERR_UNSUPPORTED or ERR_NOMEM; then F->param
- * names the field at fault, or is "". F needs fields_fini() in any case. */
+/* Reads TEXT [n], a JSON object, as a request to ENDPOINT. Returns 0, ERR_INPUT, ERR_UNSUPPORTED or
+ * ERR_NOMEM; after an error F->param is the name of the field, or "". Call fields_fini() in any case. */
 int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n, fields_unknown *unknown,
                 void *ctx, struct err *e);
-/* Frees everything but numbers and the fields that an answer repeats, once the request is submitted. A list
- * remains only as a sign that it was given. */
+/* Frees the JSON of a submitted request, except for the fields that its answer repeats. Numbers stay. A
+ * freed list becomes `true` in place of the list, so that it still counts as given. */
 void fields_forget(struct fields *f, unsigned endpoint);
 void fields_fini(struct fields *f);
 
-/* Notes that an error is about the field NAME. Returns RC. */
+/* Sets F->param to NAME, the field that the next error is about. Returns RC. */
 int fields_blame(struct fields *f, const char *name, int rc);
 
-/* The field that ENDPOINT needs, or NULL. */
+/* Returns the name of the field that ENDPOINT requires, or NULL. */
 const char *fields_needed(unsigned endpoint);
 
-/* Writes the tables of docs/API.md. */
+/* Writes the tables of fields in docs/API.md. */
 void fields_document(struct buf *out);
 
-/* Writes the JSON Schema of the body of ENDPOINT. MODELS: the values that `model` may have, as a JSON list.
- */
+/* Writes the JSON Schema of request bodies of ENDPOINT. MODELS: a JSON list of the values that `model` may
+ * have. */
 void fields_schema(unsigned endpoint, const char *models, struct buf *out);
 
 /* ---- for tests ---- */
 
-/* The I-th row: name, endpoints, "bool", "int", "number", "text", "filled", "own", "empty", "logged" or
- * "never", range or bytes. False: there are no more. */
+/* Gets row I of the table; returns false if I is beyond the last row. KIND: "bool", "int", "number",
+ * "text", "filled", "own", "empty", "logged" or "never". RANGE: the interval of numbers, such as "[0,1]". */
 struct fields_row {
     const char *name, *kind, *range;
     unsigned endpoints;

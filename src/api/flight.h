@@ -1,4 +1,4 @@
-/* flight.h - the life of one HTTP request for the engine, from its arrival until nothing of it is left.
+/* flight.h - the life of one HTTP request for the engine, from its arrival until it is freed.
  *
  *      PREPARING ---------> COMPUTING ---------> WRITING
  *          |                 |     |                |
@@ -13,9 +13,10 @@
  *          |     LISTING           |
  *          +-----------------------+
  *
- * In PREPARING, WRITING and LISTING a worker has the flight: the server's thread does not touch what it works on.
- * In all other states everything belongs to the server's thread. A client may leave in any state, which sets X to
- * NULL; unless a worker has the flight, it then drains. It is freed when flight_may_free() says so, and only then.
+ * In PREPARING, WRITING and LISTING a worker uses the flight, and the server's thread must not touch the
+ * members that the worker uses. In all other states only the server's thread uses it. A client may leave
+ * in any state, which sets X to NULL; the flight then becomes DRAINING, at once or when its worker is
+ * done. It is freed only when flight_may_free() is true.
  */
 #ifndef GALLOP_API_FLIGHT_H
 #define GALLOP_API_FLIGHT_H
@@ -39,78 +40,84 @@ struct gallop_event;
 struct route;
 
 enum flight_state {
-    FLIGHT_PREPARING, /* a worker reads the request and submits it, or refuses it */
-    FLIGHT_COMPUTING, /* the engine computes; nothing was sent */
-    FLIGHT_BEGUN,     /* the head of a stream was sent; the first token is not there */
-    FLIGHT_STREAMING, /* events are sent as they come */
-    FLIGHT_LISTING,   /* a worker writes what the next event begins with, because it is long */
-    FLIGHT_WRITING,   /* everything is computed; a worker writes the answer, because it is long */
-    FLIGHT_DRAINING,  /* the client has its answer or has left; the engine may still compute */
+    FLIGHT_PREPARING, /* a worker reads the request and submits or refuses it */
+    FLIGHT_COMPUTING, /* the engine computes; nothing was sent yet */
+    FLIGHT_BEGUN,     /* the head of a stream was sent, and no token was generated yet */
+    FLIGHT_STREAMING, /* events are sent when the engine generates tokens */
+    FLIGHT_LISTING,   /* a worker writes the long beginning of a stream's next event */
+    FLIGHT_WRITING,   /* all answers are complete; a worker writes the long reply */
+    FLIGHT_DRAINING,  /* the client was answered or has left; the engine may still compute */
 };
 
-/* Whether the sequences of a flight are cancelled. */
+/* Cancellation of a flight's sequences in the engine. */
 enum flight_cancel {
     FLIGHT_WANTED,
-    FLIGHT_CANCEL,    /* the engine must be told, once all prompts are submitted and it accepts messages */
-    FLIGHT_CANCELLED, /* the engine was told */
+    /* must be cancelled as soon as all prompts are submitted and the engine accepts the message */
+    FLIGHT_CANCEL,
+    FLIGHT_CANCELLED, /* the engine has accepted the cancellation */
 };
 
-/* A prompt in the engine, whose events have it as their user. */
+/* A prompt in the engine. The user pointer of the engine's events is its address. */
 struct flight_prompt {
     struct flight *flight;
-    uint64_t id;   /* of the engine; 0: not submitted */
-    size_t n_open; /* choices that go on */
-    bool waits;    /* its tokens count among those that wait */
+    uint64_t id;   /* id in the engine; 0: not submitted */
+    size_t n_open; /* choices that have not ended */
+    bool waits;    /* its tokens are counted as waiting */
 };
 
 struct flight {
-    struct workers_job job; /* first */
+    struct workers_job job; /* must be the first member, for the cast from a job */
     struct api *api;
-    struct flight *next, **link; /* of the api's list */
-    struct flight *next_touched; /* of the flights that the current batch has events for */
-    bool touched;                /* it is in that list */
+    struct flight *next, **link; /* links in the list of all flights */
+    struct flight *next_touched; /* next flight that has events in the current batch */
+    bool touched;                /* it is in the list of flights that have events in the current batch */
     enum flight_state state;
     enum flight_cancel cancel;
-    _Atomic bool unwanted;     /* a worker need not prepare it: the client has left, or the server ends */
-    struct server_exchange *x; /* NULL: the client has its answer or has left */
+    /* workers should stop preparing: the client has left or the server is shutting down */
+    _Atomic bool unwanted;
+    struct server_exchange *x; /* NULL: the client was answered or has left */
     struct request q;
     struct answer a;
     struct dialect_writer writer;
     struct flight_prompt *prompt; /* [q.n_prompts] */
-    size_t n_open;                /* choices that were submitted and go on */
-    struct buf body;              /* of the HTTP request */
-    size_t body_bytes;            /* that count among the bodies of the server */
-    int status;                   /* of the complete answer in REPLY; 0: there is none */
+    size_t n_open;                /* submitted choices that have not ended */
+    struct buf body;              /* the HTTP request's body */
+    size_t body_bytes;            /* bytes of BODY in the server's count of body bytes */
+    int status;                   /* HTTP status of the complete answer in REPLY; 0: there is no reply yet */
     struct buf reply;
-    char reason[DIALECT_REASON]; /* why it was refused, for the log; "": it was not */
-    double first_s, sent_s;      /* clock: the first token of any choice, 0: none yet; the last bytes sent */
+    char reason[DIALECT_REASON]; /* why the request failed, for the log; "": it did not fail */
+    /* clock in seconds at the first token of any choice (0: no token yet), and at the latest sent bytes */
+    double first_s, sent_s;
     struct queue_places places;
-    struct crash_table_row *row; /* NULL: it is not in the table */
+    struct crash_table_row *row; /* NULL: the flight is not in the crash table */
 };
 
 /* ---- on the server's thread ---- */
 
-/* Takes the request of X: reserves a place and hands it to a worker, or refuses it. */
+/* Starts the request of X: reserves a place in the queue and gives the flight to a worker, or refuses the
+ * request. */
 void flight_start(struct api *a, struct server_exchange *x, const struct route *r);
-void flight_gone(struct flight *f); /* must be called when the client of F has left */
-void flight_drained(
-    struct flight *f); /* must be called when the client has received everything that was sent */
-void flight_abort(struct flight *f); /* ends the answers of F early */
-void flight_advance(struct api *a);  /* goes on with what workers and the engine have done */
-void flight_written(struct api *a);  /* what was sent is written, as far as clients take it */
-/* Sends a remark to clients that have waited for long. */
+void flight_gone(struct flight *f); /* call when the client of F has left */
+/* call when the client has received all sent bytes */
+void flight_drained(struct flight *f);
+void flight_abort(struct flight *f); /* cancels the answers of F */
+/* handles the finished jobs of workers and the new events of the engine */
+void flight_advance(struct api *a);
+void flight_written(struct api *a); /* call when sent bytes were written to all sockets that accept them */
+/* Sends a ping to streams without an event for longer than ping_s. NOW: clock in seconds. */
 void flight_ping(struct api *a, double now);
-void flight_free_all(struct api *a); /* when the threads have ended */
+void flight_free_all(struct api *a); /* frees all flights, after the threads have ended */
 
-/* A worker has it for preparing or for writing: counts of its tokens and its answers are not to be read. */
+/* Returns whether a worker prepares F or writes its reply. Meanwhile the token counts and answers of F must
+ * not be read. */
 bool flight_is_with_worker(const struct flight *f);
 
-/* True if nothing refers to F any more. */
+/* Returns whether F can be freed: it is drained and has no running choice and no pending events. */
 bool flight_may_free(const struct flight *f);
 
 /* ---- on the engine's thread ---- */
 
-/* Marks the choice of EV as incomplete: EV could not be handed over because there was no memory. */
+/* Marks the choice of EV as incomplete, because memory to hand over EV ran out. */
 void flight_lost(const struct gallop_event *ev);
 
 #endif

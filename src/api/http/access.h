@@ -1,5 +1,5 @@
-/* access.h - which paths there are, and who may ask for them: API keys, the admin key, and pages of browsers.
- */
+/* access.h - access control of the server's paths: API keys, the admin key, and requests from browser
+ * pages. */
 #ifndef GALLOP_API_HTTP_ACCESS_H
 #define GALLOP_API_HTTP_ACCESS_H
 
@@ -12,26 +12,26 @@ struct http_head;
 struct route;
 struct server_exchange;
 
-/* A answers R: some paths are there only if an option says so. */
+/* Returns whether A serves the route R. Some routes exist only if a command-line option is given. */
 bool access_offers(const struct api *a, const struct route *r);
 
-/* The name of the API key that X shows; "": none. */
+/* Writes the name of the API key in the headers of X to KEY; "" if X has no valid key. */
 void access_key(const struct api *a, const struct server_exchange *x, char key[KEYS_NAME]);
 
-/* Whose requests X may reach by their ids: those of its key, which is written to KEY, or those of all keys
- * (NULL). */
+/* Returns the name of the key whose requests X may look up by id: its own key's, written to KEY. NULL: the
+ * requests of all keys, because X has the admin key. */
 const char *access_owner(const struct api *a, const struct server_exchange *x, char key[KEYS_NAME]);
 
-/* A client has to show a key for R. */
+/* Returns whether a client needs an API key or the admin key for R. */
 bool access_needs_key(const struct api *a, const struct route *r);
 
-/* A client has to show the admin key for R. */
+/* Returns whether a client needs the admin key for R. R may be NULL. */
 bool access_needs_admin(const struct api *a, const struct route *r);
 
-/* The client of H may ask for R; R NULL: for a path that is not there. */
+/* Returns whether the keys in the head H allow a request for R. R is NULL for an unknown path. */
 bool access_allows(const struct api *a, const struct route *r, const struct http_head *h);
 
-/* The body of H may be read as JSON. */
+/* Returns whether the Content-Type and Origin headers of H let the server read the body as JSON. */
 bool access_takes_type(const struct route *r, const struct http_head *h);
 
 #endif

@@ -1,10 +1,10 @@
-/* document.h - docs/API.md. */
+/* document.h - generates docs/API.md. */
 #ifndef GALLOP_API_HTTP_DOCUMENT_H
 #define GALLOP_API_HTTP_DOCUMENT_H
 
 struct buf;
 
-/* Writes the paths of the server and the fields of requests, for people. */
+/* Appends the Markdown text of docs/API.md: the server's paths and the fields of their requests. */
 void document_write(struct buf *out);
 
 #endif

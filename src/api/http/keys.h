@@ -1,12 +1,12 @@
-/* keys.h - a set of API keys and their limits.
+/* keys.h - a set of API keys and their rate limits.
  *
- * Only digests are kept. A key that a client sends is compared with all of them in full, so that the time of
- * the comparison does not depend on how much of it is right. A key that is given twice is one key with the
- * limits of both.
+ * The set stores SHA-256 digests and no keys. A key from a client is compared with all digests in constant
+ * time, so that the response time reveals nothing about a key. A key that is added twice is one key with
+ * the limits of both lines.
  *
- * A limit is a bucket that holds what a minute allows and fills up steadily. A request is charged when it
- * arrives, and its tokens, whose number is not known then, when it ends: a key that has used more than its
- * bucket held waits for longer.
+ * A limit is a token bucket: it holds the amount for one minute and is refilled steadily. A request is
+ * charged when it arrives. Its tokens are charged when it ends, since their number is unknown before; the
+ * bucket may then fall below zero, and the next request of the key is refused for longer.
  */
 #ifndef GALLOP_API_HTTP_KEYS_H
 #define GALLOP_API_HTTP_KEYS_H
@@ -23,53 +23,55 @@ enum { KEYS_DIGEST = DIGEST_BYTES, KEYS_MAX_BYTES = 4096, KEYS_NAME = 17 };
 
 enum { KEYS_MAX_LIMIT = 1000000000 };
 
-/* The limit of a key for requests or for tokens. */
+/* The token bucket of a key for requests or for tokens. */
 struct keys_bucket {
-    double most; /* that a minute allows; 0: no limit */
-    double left; /* below zero: more was used than the bucket held */
-    double at_s; /* clock: when LEFT was computed */
+    double most; /* the limit per minute, which is also the bucket's capacity; 0: no limit */
+    double left; /* amount left at AT_S; negative if a request used more than was left */
+    double at_s; /* clock in seconds at which LEFT was computed */
 };
 
 struct keys {
-    uint8_t (*digest)[KEYS_DIGEST]; /* SHA-256 */
-    struct keys_bucket (
-        *bucket)[2]; /* for requests and for tokens; they belong to the thread of keys_take() */
+    uint8_t (*digest)[KEYS_DIGEST]; /* SHA-256 of each key, [n] */
+    /* [n]: the buckets for requests and for tokens; only the thread of keys_take() uses them */
+    struct keys_bucket (*bucket)[2];
     size_t n, cap, cap_buckets;
-    bool closed; /* a key is needed even if the set is empty: no client may ask */
+    bool closed; /* keys are required even if the set is empty: then every client is refused */
 };
 
-/* Adds a key of 1 to KEYS_MAX_BYTES printable ASCII characters without blanks. ERR_INPUT does not repeat it.
- * WHERE is the source of the key, for messages. */
+/* Adds KEY: 1 to KEYS_MAX_BYTES printable ASCII characters without blanks. Otherwise ERR_INPUT, whose
+ * message does not contain the key. WHERE names the source of the key in messages. */
 int keys_add(struct keys *k, const char *key, const char *where, struct err *e);
-/* Adds the keys of TEXT [n], one on each line. Empty lines and lines that begin with # are skipped. A key may
- * be followed by requests_per_minute=N and tokens_per_minute=N, with N from 1 to KEYS_MAX_LIMIT. WHERE is the
- * source, for messages. */
+/* Adds the keys in TEXT [n], one per line. Empty lines and lines that begin with # are skipped. A key may
+ * be followed by requests_per_minute=N and tokens_per_minute=N, with N from 1 to KEYS_MAX_LIMIT. WHERE
+ * names the source in messages. */
 int keys_add_lines(struct keys *k, const char *text, size_t n, const char *where, struct err *e);
-void keys_fini(struct keys *k); /* a zeroed one is fine */
+void keys_fini(struct keys *k); /* frees K; a zeroed set is allowed */
 
-bool keys_overlap(const struct keys *a, const struct keys *b); /* they have a key in common */
-bool keys_needed(const struct keys *k);                        /* clients have to show a key; NULL is fine */
+bool keys_overlap(const struct keys *a, const struct keys *b); /* whether A and B share a key */
+bool keys_needed(const struct keys *k);                        /* whether clients need a key; K may be NULL */
 
-/* Returns whether the key in AUTHORIZATION ("Bearer KEY"; NULL: none) or in X_API_KEY (NULL: none) is one of
- * K. NAME gets a name that identifies the key without revealing it. */
+/* Returns whether K contains the key in AUTHORIZATION ("Bearer KEY") or, without one, in X_API_KEY. Either
+ * header may be NULL. NAME gets a name of the key that does not reveal it. */
 bool keys_allow(const struct keys *k, const char *authorization, const char *x_api_key, char name[KEYS_NAME]);
 
-/* Keys of K that are also in OLD keep what they have used of their limits there. */
+/* Copies the buckets of the keys that are in both K and OLD from OLD to K, so that a reload of the keys
+ * does not reset their limits. */
 void keys_keep_used(struct keys *k, const struct keys *old);
 
-/* What the limits of the key NAME leave at NOW_S, for requests and for tokens. MOST 0: there is no such
- * limit, or no such key. RESET_S: the time until the bucket is full again. */
+/* Gets the buckets of the key NAME at the time NOW_S, first for requests, then for tokens. MOST is 0 if the
+ * key is unknown or has no such limit. RESET_S: seconds until the bucket is full. */
 struct keys_state {
     double most, left, reset_s;
 };
 void keys_look(struct keys *k, const char *name, double now_s, struct keys_state state[2]);
 
-bool keys_have_limits(const struct keys *k); /* at least one of them */
+bool keys_have_limits(const struct keys *k); /* whether any key has a limit */
 
-/* A request of the key NAME arrives. 0: it is allowed; otherwise the seconds until one is. */
+/* Charges one request to the key NAME. Returns 0 if the request is allowed, otherwise the seconds until the
+ * next request is allowed. */
 double keys_take(struct keys *k, const char *name, double now_s);
 
-/* N tokens were processed or generated for the key NAME. */
+/* Charges N tokens, processed or generated, to the key NAME. */
 void keys_charge(struct keys *k, const char *name, double n, double now_s);
 
 #endif

@@ -1,5 +1,6 @@
-/* metrics.h - counters and histograms of a server, as text in Prometheus' format. The names are those of
- * vLLM, so that its dashboards, autoscalers and gateways work unchanged. They belong to one thread.
+/* metrics.h - counters and histograms of a server, written in Prometheus' text format. The names are those
+ * of vLLM, so that its dashboards, autoscalers and gateways work unchanged. Only one thread may use a
+ * struct metrics.
  */
 #ifndef GALLOP_API_HTTP_METRICS_H
 #define GALLOP_API_HTTP_METRICS_H
@@ -15,7 +16,7 @@ enum { METRICS_MAX_BOUNDS = 32 };
 enum metrics_histogram {
     METRICS_TTFT,
     METRICS_ITL,
-    METRICS_TPOT, /* the mean of a request */
+    METRICS_TPOT, /* mean time per output token of a request */
     METRICS_E2E,
     METRICS_QUEUE,
     METRICS_INFERENCE,
@@ -23,7 +24,7 @@ enum metrics_histogram {
     METRICS_DECODE,
     METRICS_PROMPT_TOKENS,
     METRICS_GENERATION_TOKENS,
-    METRICS_MAX_TOKENS, /* that a request asks for */
+    METRICS_MAX_TOKENS, /* max_tokens of a request */
     METRICS_N,
     METRICS_ITERATION,
     METRICS_HANDOFF,
@@ -32,7 +33,7 @@ enum metrics_histogram {
 
 enum metrics_end { METRICS_STOP, METRICS_LENGTH, METRICS_ABORT, METRICS_ERROR, METRICS_N_ENDS };
 
-/* The number of requests of one route and status. */
+/* Counter of the requests with one route, method and status. */
 struct metrics_http {
     const char *route, *method;
     int status;
@@ -42,13 +43,15 @@ struct metrics_http {
 struct metrics {
     struct {
         uint64_t count[METRICS_MAX_BOUNDS +
-                       1]; /* values by the first bound that is not below them; the last: above all bounds */
+                       /* count[i]: values up to bound i and above bound i - 1; the last: values above all
+                        * bounds */
+                       1];
         double sum;
     } histogram[METRICS_N_HISTOGRAMS];
     uint64_t ended[METRICS_N_ENDS];
-    uint64_t n_refused; /* refused with 429 or 503 */
-    uint64_t n_limited; /* requests beyond the limits of their keys */
-    uint64_t n_stalls;  /* steps that took too long */
+    uint64_t n_refused; /* requests refused with 429 or 503 */
+    uint64_t n_limited; /* requests refused because of their key's rate limit */
+    uint64_t n_stalls;  /* steps longer than --step-timeout */
     uint64_t prompt_tokens, cached_tokens;
     struct metrics_http http[128];
     size_t n_http;
@@ -57,15 +60,16 @@ struct metrics {
 void metrics_observe(struct metrics *m, enum metrics_histogram h, double x);
 void metrics_count_http(struct metrics *m, const char *route, const char *method, int status);
 
-/* Figures at this moment. */
+/* Gauges: values at the moment of a scrape. */
 struct metrics_now {
-    const char *model; /* the label model_name */
+    const char *model; /* value of the label model_name */
     struct gallop_stats stats;
     size_t n_running, n_waiting, n_connections, n_failed_handshakes, bodies_bytes;
-    size_t request_bytes, max_request_bytes; /* memory that requests hold, and may hold (0: any number) */
+    size_t request_bytes, max_request_bytes; /* bytes that all requests hold, and their limit (0: no limit) */
     uint64_t n_over_memory;
     double n_tokens_a_second;
-    double roof_bytes, roof_flops; /* that the machine reaches per second; 0: not measured */
+    /* memory bytes and floating-point operations per second that the machine reaches; 0: not measured */
+    double roof_bytes, roof_flops;
 };
 
 void metrics_write(const struct metrics *m, const struct metrics_now *now, struct buf *out);

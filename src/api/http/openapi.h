@@ -1,4 +1,4 @@
-/* openapi.h - the document at /openapi.json. */
+/* openapi.h - generates the OpenAPI document at /openapi.json. */
 #ifndef GALLOP_API_HTTP_OPENAPI_H
 #define GALLOP_API_HTTP_OPENAPI_H
 
@@ -8,7 +8,7 @@ struct api;
 struct buf;
 struct route;
 
-/* Writes the document of the routes R [n] that A offers. */
+/* Writes the OpenAPI document of those of the routes R [n] that A serves. */
 void openapi_write(const struct api *a, const struct route *r, size_t n, struct buf *out);
 
 #endif

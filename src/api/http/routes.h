@@ -1,5 +1,5 @@
-/* routes.h - the table of paths (routes.def), which the server answers by and which docs/API.md and
- * /openapi.json are made from.
+/* routes.h - the table of routes (routes.def). The server dispatches requests by this table; docs/API.md
+ * and /openapi.json are generated from the table.
  */
 #ifndef GALLOP_API_HTTP_ROUTES_H
 #define GALLOP_API_HTTP_ROUTES_H
@@ -16,24 +16,26 @@ struct schema;
 struct server_exchange;
 
 enum route_access {
-    ROUTE_KEY,   /* with a key, if the server has keys */
-    ROUTE_OPEN,  /* also without a key */
-    ROUTE_ADMIN, /* with the admin key, if the server has one; else as ROUTE_KEY */
-    ROUTE_OWNER, /* as ROUTE_KEY, and also with the admin key */
+    ROUTE_KEY,   /* requires an API key, if the server has keys */
+    ROUTE_OPEN,  /* requires no key */
+    ROUTE_ADMIN, /* requires the admin key; without --admin-api-key, the same as ROUTE_KEY */
+    ROUTE_OWNER, /* as ROUTE_KEY, and the admin key is accepted too */
 };
 
 struct route {
-    const char *method, *path; /* a path that ends in * stands for all that begin so */
+    const char *method, *path; /* a * at the end of a path matches any text */
     enum route_access access;
-    unsigned endpoint;                     /* FIELDS_... of what is in the body; 0: no body */
-    const struct dialect *dialect;         /* in which a worker reads and answers; NULL: no worker does */
-    void (*answer)(const struct reply *r); /* on the server's thread; or NULL */
-    void (*write)(const struct api *a, struct buf *out); /* the JSON of an answer; or NULL */
-    const struct schema *schema;                         /* of the answer */
-    const char *says;                                    /* for docs/API.md */
+    /* FIELDS_... bit that selects the fields of the body; 0: no body */
+    unsigned endpoint;
+    /* format of request and answer if a worker answers; otherwise NULL */
+    const struct dialect *dialect;
+    void (*answer)(const struct reply *r);               /* answers on the server's thread, or NULL */
+    void (*write)(const struct api *a, struct buf *out); /* writes the JSON answer, or NULL */
+    const struct schema *schema;                         /* JSON Schema of the answer */
+    const char *says;                                    /* the description in docs/API.md */
 };
 
-/* The functions and schemas of the rows, each defined beside its subject. dialect.h declares the dialects. */
+/* Declares the functions and schemas of the table's rows. dialect.h declares the dialects. */
 #define COMPUTED(letter, name, path, needs, form, gives, says)
 #define HANDLED(letter, name, path, needs, access, function, gives, says) \
     void function(const struct reply *r);                                 \
@@ -52,7 +54,7 @@ struct route {
 
 const struct route *routes_all(size_t *n);
 
-/* ---- handlers of the HTTP server, whose CTX is the api ---- */
+/* ---- handlers for the HTTP server; CTX is the struct api ---- */
 
 void routes_handle(void *ctx, struct server_exchange *x);
 bool routes_wants_body(void *ctx, const struct http_head *h);

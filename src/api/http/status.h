@@ -1,4 +1,4 @@
-/* status.h - whether the engine goes on. */
+/* status.h - detects an engine that hangs in a step. */
 #ifndef GALLOP_API_HTTP_STATUS_H
 #define GALLOP_API_HTTP_STATUS_H
 
@@ -6,8 +6,8 @@
 
 struct api;
 
-/* The engine has been in one step for longer than --step-timeout. The log says so once for each such step,
- * and again when the step ends. */
+/* Returns whether the engine has been in one step for longer than --step-timeout. Logs one line when such a
+ * step is detected and one line when the step ends. */
 bool status_stalled(struct api *a);
 
 #endif

@@ -1,9 +1,9 @@
-/* markup.h - how model families mark tool calls and reasoning in what they generate.
+/* markup.h - the markup by which model families mark tool calls and reasoning in generated text.
  *
- * There are two tables with a row for each markup, under the names of vLLM's parsers, so that
- * --tool-call-parser and --reasoning-parser mean the same as in vLLM. A row is found by its name or from the
- * model's chat template, which writes earlier answers of the model in the same markup. parser.h applies a
- * row.
+ * There are two tables, for tool calls and for reasoning, with a row for each markup. Rows have the names
+ * of vLLM's parsers, so that --tool-call-parser and --reasoning-parser mean the same as in vLLM. A row is
+ * found by its name, or by the marks in the source of the model's chat template, which writes earlier
+ * answers in the same markup. parser.h applies a row to generated text.
  */
 #ifndef GALLOP_API_MARKUP_MARKUP_H
 #define GALLOP_API_MARKUP_MARKUP_H
@@ -14,47 +14,49 @@
 struct buf;
 struct err;
 
-/* What may follow the mark that opens tool calls. */
+/* Bits: the formats that may follow the mark that opens tool calls. */
 enum markup_shape {
-    MARKUP_OBJECT = 1, /* {"name": "f", "arguments": {...}}, in any order, `parameters` as well */
-    MARKUP_LIST = 2,   /* [object, object ...] */
-    MARKUP_NAMED = 4,  /* f[ARGS]{...} or f[CALL_ID]id[ARGS]{...} or f{...} */
+    /* {"name": "f", "arguments": {...}} in any order; `parameters` is read like `arguments` */
+    MARKUP_OBJECT = 1,
+    MARKUP_LIST = 2,  /* [object, object ...] */
+    MARKUP_NAMED = 4, /* f[ARGS]{...} or f[CALL_ID]id[ARGS]{...} or f{...} */
 };
 
 enum { MARKUP_MAX_OPEN = 2, MARKUP_MAX_STOP = 2 };
 
 struct markup_calls {
     const char *name;
-    const char *alias;                 /* another name that vLLM has for it, or NULL */
-    const char *open[MARKUP_MAX_OPEN]; /* marks before tool calls; unused ones are NULL */
-    const char *close;                 /* the mark after them, or NULL. It may be missing in an answer */
+    const char *alias;                 /* vLLM's second name of the parser, or NULL */
+    const char *open[MARKUP_MAX_OPEN]; /* marks that open tool calls; unused entries are NULL */
+    const char *close;                 /* mark that closes tool calls, optional in an answer; NULL: none */
     unsigned shapes;
-    bool bare;     /* an answer that begins with '{' may be calls, separated by ';' */
-    bool special;  /* marks may be special tokens, which then have to stay in the text */
-    bool channels; /* OpenAI's harmony: a header before each message says what it is */
-    bool short_id; /* an id has 9 letters and digits, as the family's templates demand */
-    /* Tokens that end an answer after a call, in addition to the end tokens of the model's configuration. */
+    bool bare;    /* an answer that begins with '{' may consist of calls without marks, separated by ';' */
+    bool special; /* marks may be special tokens, so special tokens must be kept in the text */
+    /* OpenAI's harmony format: a header before each message states its channel and recipient */
+    bool channels;
+    bool short_id; /* ids of calls have 9 letters and digits, as the family's templates require */
+    /* Tokens that end an answer after a tool call, besides the model's end tokens. */
     const char *stop[MARKUP_MAX_STOP];
-    const char *example; /* a tool call as the model writes it, for readers and tests */
+    const char *example; /* an example of the markup, for documentation and tests */
 };
 
 struct markup_reasoning {
     const char *name;
-    const char *open, *close; /* NULL: channels */
-    bool implied;  /* an answer begins with reasoning unless its prompt says otherwise, as with DeepSeek R1 */
-    bool special;  /* as above */
-    bool channels; /* as above */
+    const char *open, *close; /* marks around the reasoning; NULL if CHANNELS is set */
+    bool implied;  /* an answer begins inside reasoning unless its prompt closes it, as with DeepSeek R1 */
+    bool special;  /* marks may be special tokens, as in markup_calls */
+    bool channels; /* OpenAI's harmony format, as in markup_calls */
 };
 
-/* Row I; NULL: there are no more. */
+/* Returns row I of the table, or NULL if I is beyond the last row. */
 const struct markup_calls *markup_calls_row(size_t i);
 const struct markup_reasoning *markup_reasoning_row(size_t i);
 
-/* The row called NAME, or NULL. */
+/* Returns the row called NAME, or NULL. */
 const struct markup_calls *markup_calls_named(const char *name);
 const struct markup_reasoning *markup_reasoning_named(const char *name);
 
-/* The row whose markup TEMPLATE, the source of a chat template, writes, or NULL. */
+/* Returns the row whose markup occurs in TEMPLATE, the source of a chat template, or NULL. */
 const struct markup_calls *markup_calls_shown(const char *template);
 const struct markup_reasoning *markup_reasoning_shown(const char *template);
 
@@ -62,24 +64,25 @@ const struct markup_reasoning *markup_reasoning_shown(const char *template);
 void markup_calls_names(struct buf *out);
 void markup_reasoning_names(struct buf *out);
 
-/* The rows that a model is served with. */
+/* The rows chosen for the served model. */
 struct markup {
-    const struct markup_calls *calls;         /* NULL: none */
-    bool plain_calls;                         /* the operator chose "none": tool calls stay text */
-    const struct markup_reasoning *reasoning; /* NULL: none */
+    const struct markup_calls *calls;         /* NULL: no tool calls are parsed */
+    bool plain_calls;                         /* --tool-call-parser none was given: tool calls stay text */
+    const struct markup_reasoning *reasoning; /* NULL: no reasoning is parsed */
 };
 
-/* Chooses the rows called CALLS and REASONING. "none" chooses no row, "auto" the one that TEMPLATE (NULL:
- * there is none) shows. ERR_USAGE: a name is unknown. */
+/* Chooses the rows called CALLS and REASONING. "none" chooses no row; "auto" chooses the row whose markup
+ * occurs in TEMPLATE (NULL: no template). ERR_USAGE: a name is unknown. */
 int markup_choose(struct markup *out, const char *calls, const char *reasoning, const char *template,
                   struct err *e);
 
-/* Returns whether the answer to a rendered prompt begins inside reasoning: the last mark of the prompt opens
- * reasoning, or the prompt has no mark and the row implies it. A prompt that ends with a closed pair, because
- * thinking is switched off, says no. R may be NULL. */
+/* Returns whether the answer to a rendered prompt begins inside reasoning: the last mark in the prompt
+ * opens reasoning, or the prompt has no mark and R->implied is set. False if the prompt ends with an empty
+ * pair of marks, by which templates switch thinking off. R may be NULL. */
 bool markup_begins_inside(const struct markup_reasoning *r, const char *prompt, size_t n);
 
-/* Returns whether a rendered prompt ends with the mark that closes reasoning: the answer has none. */
+/* Returns whether a rendered prompt ends with the mark that closes reasoning, so that the answer has no
+ * reasoning. */
 bool markup_is_closed(const struct markup_reasoning *r, const char *prompt, size_t n);
 
 #endif

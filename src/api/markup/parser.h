@@ -1,14 +1,16 @@
 /* parser.h - separates the text that a model generates into content, reasoning and tool calls.
  *
- * Text is fed as it comes, split anywhere between characters, and typed pieces are taken. Text that may still
- * become a mark is held back, and the joined pieces do not depend on how the text was split. Nothing is lost:
- * text that looked like a tool call and is not one comes out as text. The parser adds only ids, "{}" for a
- * call without arguments, and a line end between two messages of one kind.
+ * The caller feeds text in portions that may end at any character, and takes typed pieces. Text that may
+ * be the beginning of a mark is held back until it is decided. The joined pieces do not depend on how the
+ * text was split. No text is lost: text that looked like a tool call but is not one becomes content. The
+ * parser adds only ids, "{}" for a call without arguments, and a line end between two messages of one
+ * kind.
  *
- * The arguments of a call come out as they were written. They need not be valid JSON: they end where their
- * brackets and quotes are closed. A call begins when its name is known and its arguments begin; an error
- * after that ends it. White space around calls, and line ends at the borders of reasoning, belong to the
- * marks. The parser knows neither HTTP nor the JSON of an API. It belongs to one thread at a time.
+ * The arguments of a call are passed on unchanged and need not be valid JSON: they end where their
+ * brackets and quotes are closed. A call begins when its name is known and its arguments begin; a syntax
+ * error after that ends the call. White space around calls and line ends around reasoning are dropped with
+ * the marks. The parser is independent of HTTP and of the JSON of any API. One thread at a time may use a
+ * parser.
  */
 #ifndef GALLOP_API_MARKUP_PARSER_H
 #define GALLOP_API_MARKUP_PARSER_H
@@ -24,59 +26,61 @@ struct err;
 enum parser_kind {
     PARSER_CONTENT,
     PARSER_REASONING,
-    PARSER_CALL,      /* the beginning of a call: its name and id */
-    PARSER_ARGUMENTS, /* the next part of its arguments */
+    PARSER_CALL,      /* beginning of a tool call: its name and id */
+    PARSER_ARGUMENTS, /* next part of the call's arguments */
     PARSER_CALL_END,
 };
 
 enum {
-    PARSER_MAX_CALLS = 128,  /* of an answer; text that looks like another call is content */
+    PARSER_MAX_CALLS = 128,  /* calls in an answer; the text of further calls is content */
     PARSER_MAX_NAME = 256,   /* bytes of a function's name; text with a longer name is not a call */
-    PARSER_MAX_HELD = 32768, /* bytes within which a call has to have its name; else it is text */
+    PARSER_MAX_HELD = 32768, /* a call whose name is not complete within this many bytes is text */
     PARSER_ID_SIZE = 30,
 };
 
-/* TEXT is valid until the next parser_feed() or parser_finish(). */
+/* A typed piece of the answer. TEXT is valid until the next parser_feed() or parser_finish(). */
 struct parser_piece {
     enum parser_kind kind;
-    unsigned call;    /* CALL, ARGUMENTS, CALL_END: the number of the call, from 0 */
-    const char *text; /* CONTENT, REASONING, ARGUMENTS; the name of a CALL. Not terminated */
+    unsigned call; /* CALL, ARGUMENTS, CALL_END: index of the call in the answer, from 0 */
+    /* CONTENT, REASONING, ARGUMENTS: the text; CALL: the function's name. No terminating zero */
+    const char *text;
     size_t len;
-    char id[PARSER_ID_SIZE]; /* CALL: "call_" and 24 letters and digits, or what the row demands */
-    bool complete;           /* CALL_END: the arguments are complete */
+    /* CALL: "call_" and 24 letters and digits, or 9 letters and digits (markup_calls.short_id) */
+    char id[PARSER_ID_SIZE];
+    bool complete; /* CALL_END: the arguments are complete */
 };
 
 struct parser_options {
     const struct markup_calls *calls;         /* NULL: the parser does not look for calls */
     const struct markup_reasoning *reasoning; /* NULL: the parser does not look for reasoning */
-    const char *prompt; /* the rendered text that the answer continues; NULL: an empty one */
+    const char *prompt;                       /* the rendered prompt; NULL: an empty prompt */
     size_t prompt_len;
-    /* The names of the request's functions, borrowed. If a call has no mark, or its recipient does not have
-     * the form of a function, it is a call only if its name is one of these. */
+    /* The names of the request's functions, borrowed. A call without a mark, or a harmony message whose
+     * recipient does not begin with "functions.", is a tool call only if its name is in this list. */
     const char *const *names;
     size_t n_names;
-    bool one_call; /* parallel_tool_calls is false: calls after the first are left out */
-    uint64_t seed; /* of the ids */
+    bool one_call; /* parallel_tool_calls is false: calls after the first are dropped */
+    uint64_t seed; /* seed of the random ids */
 };
 
 struct parser;
 
 int parser_open(struct parser **out, const struct parser_options *o, struct err *e); /* 0 or ERR_NOMEM */
-void parser_close(struct parser *a);                                                 /* NULL is fine */
+void parser_close(struct parser *a);                                                 /* A may be NULL */
 
-/* Feeds the next TEXT [n]. Pieces that were not taken yet stay. 0 or ERR_NOMEM. */
+/* Feeds the next TEXT [n]. Pieces that were not taken yet stay available. 0 or ERR_NOMEM. */
 int parser_feed(struct parser *a, const char *text, size_t n, struct err *e);
 
 enum parser_end {
-    PARSER_ENDED,   /* the model has ended its answer */
-    PARSER_CUT,     /* a limit has ended it */
-    PARSER_STOPPED, /* a stop string has ended it: an incomplete call is left out */
+    PARSER_ENDED,   /* the model ended its answer */
+    PARSER_CUT,     /* a limit (tokens, time, cancellation) ended the answer */
+    PARSER_STOPPED, /* a stop string ended the answer: an incomplete call is dropped */
 };
 
-/* The text is complete. */
+/* Decides about text that was held back, since no more text follows. 0 or ERR_NOMEM. */
 int parser_finish(struct parser *a, enum parser_end end, struct err *e);
 
-/* Takes the next piece. Adjacent pieces of one kind are joined. False: there are no more for now. */
+/* Takes the next piece. Adjacent pieces of one kind are joined. Returns false if there is no piece now. */
 bool parser_take(struct parser *a, struct parser_piece *p);
 
 #endif

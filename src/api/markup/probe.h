@@ -1,5 +1,5 @@
-/* probe.h - conversations that a chat template renders when the server starts, to find out what it supports,
- * because templates do not say so.
+/* probe.h - renders test conversations with a chat template when the server starts, to detect which roles
+ * and tool formats the template supports; templates do not declare this.
  */
 #ifndef GALLOP_API_MARKUP_PROBE_H
 #define GALLOP_API_MARKUP_PROBE_H
@@ -17,20 +17,20 @@
 
 struct probe {
     const struct chat *chat;
-    const struct jinja *template; /* NULL: CHAT's own */
-    struct buf out;               /* the latest rendering */
+    const struct jinja *template; /* replaces CHAT's own template; NULL: use CHAT's */
+    struct buf out;               /* text of the latest rendering */
     struct err *e;
-    int rc; /* ERR_NOMEM or 0: a conversation that the template refuses is no error */
+    int rc; /* 0 or ERR_NOMEM; a conversation that the template refuses is not an error */
 };
 
-/* Renders GIVEN, a list of messages or an object of variables, and releases it. False: the template refuses
- * it. */
+/* Renders GIVEN, a list of messages or an object of template variables, and releases it. Returns false if
+ * the template refuses it. */
 bool probe_render(struct probe *p, json_t *given);
 
-/* The latest rendering contains WHAT. */
+/* Returns whether the latest rendering contains the string WHAT. */
 bool probe_shows(const struct probe *p, const char *what);
 
-/* Returns a tool with the function PROBE_NAME and its parameter PROBE_KEY: a new reference; NULL: out of
+/* Returns a new reference to a tool with the function PROBE_NAME and its parameter PROBE_KEY; NULL: out of
  * memory. */
 json_t *probe_tool(void);
 

@@ -1,9 +1,9 @@
-/* tools.h - tools in a conversation: the fields `tools` and `tool_choice` of a request, and messages with
- * tool calls and their results, in a form that the model's chat template accepts.
+/* tools.h - tools in a conversation: reads the request fields `tools` and `tool_choice`, and converts
+ * messages with tool calls and tool results to a form that the model's chat template accepts.
  *
- * Templates expect different forms, and do not say which. tools_probe() finds out by rendering conversations:
- * whether and from where the template takes the list of tools, whether it expects the arguments of earlier
- * calls as an object or as text, and whether it refuses ids of another form than its own.
+ * Templates expect different forms and do not declare which. tools_probe() detects the form by rendering
+ * test conversations: where the template reads the list of tools, whether it expects the arguments of
+ * earlier calls as an object or as JSON text, and whether it refuses ids that do not have its own format.
  */
 #ifndef GALLOP_API_MARKUP_TOOLS_H
 #define GALLOP_API_MARKUP_TOOLS_H
@@ -16,39 +16,40 @@ struct err;
 struct jinja;
 
 enum tools_place {
-    TOOLS_NOWHERE,     /* the template does not write them */
-    TOOLS_IN_VARIABLE, /* `tools`, as transformers passes them */
-    TOOLS_IN_SYSTEM,   /* member `tools` of the system message has the functions as JSON text (Phi-4-mini) */
+    TOOLS_NOWHERE,     /* the template does not render tools */
+    TOOLS_IN_VARIABLE, /* in the variable `tools`, as in transformers */
+    TOOLS_IN_SYSTEM,   /* in the member `tools` of the system message, as JSON text (Phi-4-mini) */
 };
 
 struct tools_style {
     enum tools_place place;
-    bool text_arguments; /* arguments are JSON text, and not an object */
-    bool short_ids;      /* ids have to be 9 letters and digits (Mistral) */
+    bool text_arguments; /* arguments of calls are JSON text; false: an object */
+    bool short_ids;      /* ids of calls must have 9 letters and digits (Mistral) */
 };
 
 enum tools_choice {
     TOOLS_AUTO,
     TOOLS_NONE,
-    TOOLS_REQUIRED, /* the answer calls a function */
+    TOOLS_REQUIRED, /* the answer must call a function */
 };
 
-/* Finds the style of TEMPLATE (NULL: CHAT's own). */
+/* Detects how TEMPLATE (NULL: CHAT's own) expects tools. */
 int tools_probe(const struct chat *chat, const struct jinja *template, struct tools_style *out,
                 struct err *e);
 
-/* Checks that the tools of LIST are functions with names. NAMES, unless it is NULL, gets the names, borrowed
+/* Checks that each tool in LIST is a function with a name. NAMES (may be NULL) gets the names, borrowed
  * from LIST. */
 int tools_check(const json_t *list, const char **names, struct err *e);
 
-/* Reads tool_choice: a word, a function, or allowed_tools with a mode and functions, in the forms of chat
- * completions and of Responses. CHOICE NULL: TOOLS_AUTO. *NAMES is a new list of the names of the functions that
- * may be called; NULL: all may. */
+/* Reads tool_choice in the forms of chat completions and of Responses: a word, a function, or allowed_tools
+ * with a mode and functions. CHOICE NULL means TOOLS_AUTO. *NAMES gets a new list of the names of the
+ * functions that may be called; NULL: all of them. */
 int tools_choose(const json_t *choice, enum tools_choice *out, json_t **names, struct err *e);
 
-/* Changes LIST, which belongs to the caller, to suit the style. Its messages are objects; they are replaced,
- * not changed. TOOLS, or NULL, go into the system message if the style says so. Arguments that are not a JSON
- * object, because a limit has cut them for example, become {}, with a warning in the log. */
+/* Converts the messages of LIST, which the caller owns, to the style S. Message objects are replaced and
+ * never modified. TOOLS (may be NULL) are put into the system message if the style requires it. Arguments
+ * that are not a JSON object, for example because a token limit truncated them, become {} with a warning in
+ * the log. */
 int tools_fit(const struct tools_style *s, json_t *list, const json_t *tools, struct err *e);
 
 #endif

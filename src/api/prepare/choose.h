@@ -1,4 +1,5 @@
-/* choose.h - from the fields of a request to the sampling record of the engine. */
+/* choose.h - converts the fields of a request to the engine's sampling parameters and output constraint.
+ */
 #ifndef GALLOP_API_PREPARE_CHOOSE_H
 #define GALLOP_API_PREPARE_CHOOSE_H
 
@@ -11,16 +12,17 @@ struct err;
 struct request;
 struct seeds;
 
-/* Sets *S to what Q asks for, with its lists in M. A request without a seed gets the next of SEEDS, unless
- * the server has one for all. False: out of memory. */
+/* Sets *S to the sampling parameters of Q; its lists are allocated in M. A request without a seed gets the
+ * next seed of SEEDS, unless the server was started with a seed. Returns false if memory runs out. */
 bool choose_sampling(struct request *q, struct seeds *seeds, struct arena *m, struct sampling *s);
 
-/* Sets q->structured to what the answers to Q must look like: response_format, structured_outputs and older
- * names; text.format of Responses; Ollama's format. ERR_INPUT names the field; ERR_NOMEM. */
+/* Sets q->structured, the constraint on the answers, from response_format, structured_outputs and the older
+ * guided_* fields; from text.format of Responses; or from Ollama's format. ERR_INPUT names the field;
+ * ERR_NOMEM. */
 int choose_structured(struct request *q, struct err *e);
 
-/* The field of Q that sets MEMBER of a sampling record, or what its answers must look like
- * (structured_outputs). */
+/* Returns the name of the request field that sets MEMBER of the sampling parameters. MEMBER
+ * "structured_outputs": the field that constrains the answer. */
 const char *choose_field(const struct request *q, const char *member);
 
 #endif

@@ -1,4 +1,4 @@
-/* messages.h - a conversation as the chat template gets it, and the prompt that the template renders. */
+/* messages.h - converts a conversation for the chat template, and renders the prompt. */
 #ifndef GALLOP_API_PREPARE_MESSAGES_H
 #define GALLOP_API_PREPARE_MESSAGES_H
 
@@ -8,12 +8,13 @@ struct buf;
 struct err;
 struct request;
 
-/* The text of PART of a message's content: a string, or null; something else if the part lacks the text that
- * its type has; NULL: its type has no text. Borrowed. */
+/* Returns the text of PART, an element of a message's content, borrowed: a JSON string or null; another
+ * JSON value if the text is missing or has a wrong type; NULL if parts of this type have no text. */
 const json_t *messages_part_text(const json_t *part);
 
-/* Renders the conversation by the model's template. With --user-text plain ORIGIN says where each byte of the
- * text came from; otherwise it stays empty. */
+/* Renders the conversation of Q with the model's chat template and appends it to OUT. With --user-text
+ * plain, ORIGIN gets one byte for each byte of the text that says where it came from; otherwise it stays
+ * empty. */
 int messages_render(struct request *q, struct buf *out, struct buf *origin, struct err *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* prepare.h - what happens to a request before the engine has it. */
+/* prepare.h - the work on a request before the engine gets it: parse, render, tokenize, submit. */
 #ifndef GALLOP_API_PREPARE_PREPARE_H
 #define GALLOP_API_PREPARE_PREPARE_H
 
@@ -6,14 +6,14 @@ struct flight;
 struct flight_prompt;
 struct workers_job;
 
-/* On a worker thread: reads, renders, tokenizes and submits the flight of JOB, or leaves a status and a
+/* Runs on a worker thread: parses, renders, tokenizes and submits the flight of JOB, or sets its status and
  * reply. */
 void prepare_request(struct workers_job *job);
 
-/* Tells the engine to end the sequences of F where they are. */
+/* Cancels the sequences of F in the engine. */
 void prepare_cancel(struct flight *f);
 
-/* The tokens of P do not count among those that wait any more. */
+/* Removes the tokens of P from the number of waiting prompt tokens, if they are counted there. */
 void prepare_waits_no_more(struct flight_prompt *p);
 
 #endif

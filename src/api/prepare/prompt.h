@@ -1,4 +1,4 @@
-/* prompt.h - the prompts of a request, read on a worker thread. */
+/* prompt.h - reads the prompts of a request into token ids, on a worker thread. */
 #ifndef GALLOP_API_PREPARE_PROMPT_H
 #define GALLOP_API_PREPARE_PROMPT_H
 
@@ -13,27 +13,31 @@ struct request;
 struct seeds;
 struct tok_ids;
 
-/* The name of the field that the prompt of Q is in. */
+/* Returns the name of the request field that holds the prompt of Q. */
 const char *prompt_field(const struct request *q);
 
-/* PROMPT is a list of prompts, and not one. */
+/* Returns whether PROMPT is a list of prompts; false for one string or one list of token ids. */
 bool prompt_is_list(const json_t *prompt);
 
-/* The tokenizer adds BOS and the like; OTHERWISE: what holds if the request does not say. */
+/* Returns whether the tokenizer adds special tokens such as BOS. OTHERWISE: the default if the request does
+ * not set it. */
 bool prompt_adds_special(const struct request *q, bool otherwise);
 
-/* Appends the token ids of LIST. 0 or ERR_NOMEM. */
+/* Appends the token ids in LIST to IDS. 0 or ERR_NOMEM. */
 int prompt_add_ids(struct tok_ids *ids, const json_t *list, struct err *e);
 
-/* Appends the tokens of TEXT [n]. ORIGIN [n]: where each byte came from, or NULL. */
+/* Tokenizes TEXT [n] and appends the tokens to IDS. ORIGIN [n]: the origin of each byte, or NULL. SPECIAL:
+ * add BOS and similar special tokens. */
 int prompt_encode(const struct request *q, const char *text, const char *origin, size_t n, bool special,
                   struct tok_ids *ids, struct err *e);
 
-/* Appends the tokens of the messages of Q. A: its answers, which get parsers; NULL: there will be none. */
+/* Renders and tokenizes the messages of Q and appends the tokens to IDS. A: the answers, whose parsers are
+ * opened; NULL: the request has no answers. */
 int prompt_read_messages(struct request *q, struct answer *a, struct seeds *seeds, struct tok_ids *ids,
                          struct err *e);
 
-/* Reads all prompts of F, for which there is room. 0, or F is refused. */
+/* Reads all prompts of F into q.prompt, which is allocated already. Returns 0, or an error after F was
+ * refused. */
 int prompt_read_all(struct flight *f, struct seeds *seeds);
 
 #endif

@@ -1,4 +1,4 @@
-/* refuse.h - how a worker refuses a request. */
+/* refuse.h - error replies that a worker leaves in a flight. */
 #ifndef GALLOP_API_PREPARE_REFUSE_H
 #define GALLOP_API_PREPARE_REFUSE_H
 
@@ -7,23 +7,24 @@
 struct err;
 struct flight;
 
-extern const char refuse_over_memory[]; /* why a request beyond --max-request-memory is refused */
+extern const char refuse_over_memory[]; /* message for a request over --max-request-memory */
 
-/* Leaves an error with STATUS and SENTENCE as the reply to F. It is about the field that fields_blame()
- * named. Returns ERR_INPUT. */
+/* Sets the status and reply of F to an error with STATUS and SENTENCE. The error is about the field set by
+ * fields_blame(). Returns ERR_INPUT. */
 int refuse(struct flight *f, int status, const char *sentence);
 
-/* Refuses F for lack of memory: that of the machine, or that which requests may hold together. */
+/* Refuses F with 429 if requests hold more than --max-request-memory, or with 503 if the machine is out of
+ * memory. */
 int refuse_memory(struct flight *f);
 
-/* Refuses F with 400 because of FIELD. */
+/* Refuses F with 400 and names FIELD. */
 int refuse_field(struct flight *f, const char *field, const char *sentence);
 
 /* Refuses F with the error E. */
 int refuse_error(struct flight *f, const struct err *e);
 
-/* F is not worth its next stage: its client has left, the server ends, or its time is over. It is refused
- * then. */
+/* Refuses F if its client has left, the server is shutting down, or its time limit has passed. Returns
+ * whether it was refused. */
 bool refuse_late(struct flight *f);
 
 #endif
